@@ -282,8 +282,8 @@ inlay_status rg_lower_attend(rg_build *b, const rg_group *group, const sg_kernel
                  .value_size = v[3],
                  .blank = rg_blank(op),
                  .scale = op->alpha != 0 ? op->alpha : 1 / sqrtf((float)q[3]),
-                 .causal = op->global,
-                 .hinted = op->own,
+                 .causal = op->attention.causal,
+                 .hinted = op->attention.own,
                  .reach = rg_mask_reach(b) };
     rg_place queries, keys, values, mask, hidden, scratch, y;
     const rg_place *places[] = { &queries, &keys, &values, &scratch, &y, NULL, NULL };

@@ -54,8 +54,8 @@ static bool parse(const kit_node *node, rg_op *op, kit_refusal *why)
         else if (in[i]->dtype != INLAY_FLOAT)
             return kit_refuse(why, INLAY_REFUSE_DTYPE, "insert a Cast to float", "input %u is %s", i,
                               inlay_dtype_name(in[i]->dtype));
-    op->own = rg_takes_own(node);
-    for (uint32_t i = 4; !op->own && i < node->info->input_count; i++)
+    op->attention.own = rg_takes_own(node);
+    for (uint32_t i = 4; !op->attention.own && i < node->info->input_count; i++)
         if (kit_input(node, i) != NULL)
             return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "a past, or lengths of keys");
     if (!heads_fit(in[0], in[1], in[2]))
@@ -63,11 +63,11 @@ static bool parse(const kit_node *node, rg_op *op, kit_refusal *why)
     if (kit_attr_float(node->info, "softcap", 0) != 0 || kit_attr_int(node->info, "left_window_size", -1) >= 0 ||
         kit_attr_int(node->info, "right_window_size", -1) >= 0)
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "softcap or a window");
-    op->global = kit_attr_int(node->info, op->own ? "causal" : "is_causal", 0) != 0;
-    op->guarded = op->own && kit_attr_int(node->info, "guarded", 0) != 0;
+    op->attention.causal = kit_attr_int(node->info, op->attention.own ? "causal" : "is_causal", 0) != 0;
+    op->attention.guarded = op->attention.own && kit_attr_int(node->info, "guarded", 0) != 0;
     op->alpha = (float)kit_attr_float(node->info, "scale", 0);
     return mask_fits(in[3], INLAY_FLOAT, in[0], in[1], why) &&
-           (!op->own || mask_fits(in[4], INLAY_BOOL, in[0], in[1], why));
+           (!op->attention.own || mask_fits(in[4], INLAY_BOOL, in[0], in[1], why));
 }
 
 /* ------------------------------------------------------------------ softmax */
@@ -174,7 +174,7 @@ int64_t rg_mask_reach(const rg_build *b)
 
 sg_blank rg_blank(const rg_op *op)
 {
-    return !op->own ? SG_BLANK_ZERO : op->guarded ? SG_BLANK_GUARDED : SG_BLANK_NAN;
+    return !op->attention.own ? SG_BLANK_ZERO : op->attention.guarded ? SG_BLANK_GUARDED : SG_BLANK_NAN;
 }
 
 inlay_status rg_read_mask(rg_build *b, uint32_t input, rg_mask *m, rg_place *out)
@@ -215,7 +215,7 @@ static inlay_status emit_softmax(rg_build *b, const rg_place *scores)
                 .count = q[0] * q[1] * q[2],
                 .scale = op->alpha != 0 ? op->alpha : 1 / sqrtf((float)q[3]),
                 .blank = rg_blank(op),
-                .causal = op->global && !op->own, /* otherwise it stands in the bias, too */
+                .causal = op->attention.causal && !op->attention.own, /* otherwise it stands in the bias, too */
                 .reach = rg_mask_reach(b) };
     INLAY_TRY(rg_read_mask(b, 3, &r.mask, &mask));
     INLAY_TRY(rg_read_mask(b, 4, &r.hidden, &hidden));
@@ -240,7 +240,7 @@ static inlay_status check_mask(const rg_build *b, uint32_t input)
         int64_t size = b->dims[mask][d], want = of[4 - rank + d];
         bool last = d + 1 == rank;
 
-        if (last && !op->own ? size > want : size != want && (size != 1 || (last && input == 3)))
+        if (last && !op->attention.own ? size > want : size != want && (size != 1 || (last && input == 3)))
             return inlay_fail(b->diag, INLAY_SHAPE_MISMATCH,
                               "node '%s': dim %u of the mask is %lld, where the scores have %lld", op->name, d,
                               (long long)size, (long long)want);

@@ -7,11 +7,11 @@ static bool parse(const kit_node *node, rg_op *op, kit_refusal *why)
     const inlay_value_info *x = kit_input(node, 0), *places = kit_input(node, 3);
 
     op->size = kit_attr_int(node->info, "rotary_embedding_dim", 0);
-    op->group = kit_attr_int(node->info, "num_heads", 0);
-    op->global = kit_attr_int(node->info, "interleaved", 0) != 0;
+    op->rotary.heads = kit_attr_int(node->info, "num_heads", 0);
+    op->rotary.interleaved = kit_attr_int(node->info, "interleaved", 0) != 0;
     if (!rg_known_rank(x, 3, 4, "input 0", why))
         return false;
-    if (x->rank == 3 && op->group <= 0)
+    if (x->rank == 3 && op->rotary.heads <= 0)
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "state num_heads", "the number of heads is not known");
     if (places != NULL && (places->dtype != INLAY_INT64 || places->rank != 2))
         return kit_refuse(why, INLAY_REFUSE_DTYPE, NULL, "the places are not int64 of rank 2");
@@ -108,15 +108,15 @@ static inlay_status plan(const rg_build *b, rotary_step *s)
     int64_t rotary;
 
     s->placed = op->in_count > 3 && op->in[3] != INLAY_NONE;
-    s->interleaved = op->global;
+    s->interleaved = op->rotary.interleaved;
     s->batch = x[0];
-    s->heads = heads_apart ? x[1] : op->group;
+    s->heads = heads_apart ? x[1] : op->rotary.heads;
     s->length = heads_apart ? x[2] : x[1];
-    s->size = heads_apart ? x[3] : x[2] / op->group;
+    s->size = heads_apart ? x[3] : x[2] / op->rotary.heads;
     rotary = op->size > 0 ? op->size : s->size;
     s->half = rotary / 2;
     s->table = s->placed ? table[0] : s->batch * s->length;
-    if ((!heads_apart && x[2] % op->group != 0) || rotary > s->size || rotary % 2 != 0 ||
+    if ((!heads_apart && x[2] % op->rotary.heads != 0) || rotary > s->size || rotary % 2 != 0 ||
         rg_count(b, op->in[1]) != s->table * s->half ||
         memcmp(table, other, (s->placed ? 2 : 3) * sizeof *table) != 0 ||
         (s->placed && rg_count(b, op->in[3]) != s->batch * s->length))

@@ -28,14 +28,14 @@ static void mix_window(kn_key_words *k, const rg_build *b, const kn_case *c)
     const rg_op *op = b->op;
     dn_dims begins = { 0 }, ends = { 0 };
 
-    rg_window_pads(op, b->dims[op->in[0]] + 2, b->dims[op->out[0]] + 2, op->kernel, begins, ends);
-    mix(k, (uint64_t)op->group);
+    rg_window_pads(op, b->dims[op->in[0]] + 2, b->dims[op->out[0]] + 2, op->window.kernel, begins, ends);
+    mix(k, (uint64_t)op->window.group);
     mix_dims(k, b, op->in[0]);
     mix_dims(k, b, op->out[0]);
-    for (uint32_t i = 0; i < op->spatial; i++) {
-        mix(k, (uint64_t)op->kernel[i]);
-        mix(k, (uint64_t)op->strides[i]);
-        mix(k, (uint64_t)op->dilations[i]);
+    for (uint32_t i = 0; i < op->window.spatial; i++) {
+        mix(k, (uint64_t)op->window.kernel[i]);
+        mix(k, (uint64_t)op->window.strides[i]);
+        mix(k, (uint64_t)op->window.dilations[i]);
         mix(k, (uint64_t)begins[i]);
         mix(k, (uint64_t)ends[i]);
     }
@@ -56,8 +56,8 @@ static void mix_product(kn_key_words *k, const rg_build *b, const kn_case *c)
     mix_dims(k, b, op->in[1]);
     for (uint32_t i = 0; i < 2; i++)
         mix(k, b->places[op->in[i]].buffer != INLAY_NONE ? layout_class(&b->places[op->in[i]].md) : 5);
-    mix(k, op->trans_a);
-    mix(k, op->trans_b);
+    mix(k, op->product.trans_a);
+    mix(k, op->product.trans_b);
     mix(k, op->in_count > 2 && op->in[2] != INLAY_NONE);
 }
 

@@ -5,25 +5,26 @@ void kn_measure(const rg_build *b, const rg_op *op, kn_window *g)
 {
     const int64_t *x = b->dims[op->in[0]], *y = b->dims[op->out[0]];
     const bool linear = op->row->family == &rg_int8_conv && op->in_count > 4; /* scale and zero point of x first */
-    uint32_t n = op->spatial, o = 2 - n;
+    uint32_t n = op->window.spatial, o = 2 - n;
     dn_dims begins, ends;
 
     *g = (kn_window){ .flat = n <= 2,
                       .images = x[0],
                       .in = x[1],
                       .out = y[1],
-                      .group = op->group,
+                      .group = op->window.group,
                       .share = 1,
                       .kernel = { 1, 1 },
                       .stride = { 1, 1 },
                       .dilation = { 1, 1 } };
-    rg_window_pads(op, x + 2, y + 2, op->kernel, begins, ends);
+    rg_window_pads(op, x + 2, y + 2, op->window.kernel, begins, ends);
     g->flops = 2 * (double)rg_count(b, op->out[0]) * (double)b->dims[op->in[linear ? 3 : 1]][1];
     for (uint32_t i = 0; i < n; i++) {
-        double share = rg_window_share(op->kernel[i], op->dilations[i], op->strides[i], begins[i], x[2 + i], y[2 + i]);
+        double share = rg_window_share(op->window.kernel[i], op->window.dilations[i], op->window.strides[i], begins[i],
+                                       x[2 + i], y[2 + i]);
 
         g->share *= share;
-        g->flops *= (double)op->kernel[i] * share;
+        g->flops *= (double)op->window.kernel[i] * share;
         g->padded = g->padded || begins[i] > 0 || ends[i] > 0;
     }
     if (!g->flat)
@@ -33,9 +34,9 @@ void kn_measure(const rg_build *b, const rg_op *op, kn_window *g)
     g->out_height = n == 2 ? y[2] : 1;
     g->out_width = y[1 + n];
     for (uint32_t i = 0; i < n; i++) {
-        g->kernel[o + i] = op->kernel[i];
-        g->stride[o + i] = op->strides[i];
-        g->dilation[o + i] = op->dilations[i];
+        g->kernel[o + i] = op->window.kernel[i];
+        g->stride[o + i] = op->window.strides[i];
+        g->dilation[o + i] = op->window.dilations[i];
         g->begin[o + i] = begins[i];
         g->end[o + i] = ends[i];
     }

@@ -140,7 +140,7 @@ static double speed_of(const rg_state *state, double library_speed)
 /* Of Winograd's algorithm, which runs on kernels of this folder. */
 static double winograd_gain(const rg_state *state, const rg_op *op, const sizes *s)
 {
-    if (state->library_alone || op->spatial != 2 || s->y == NULL || s->y->rank != 4)
+    if (state->library_alone || op->window.spatial != 2 || s->y == NULL || s->y->rank != 4)
         return 1;
     return fmax(1, rg_winograd_gain(op, (int64_t)size_of(s->x, 1), (int64_t)size_of(s->y, 1), (int64_t)size_of(s->y, 2),
                                     (int64_t)size_of(s->y, 3)));
@@ -150,16 +150,17 @@ static double winograd_gain(const rg_state *state, const rg_op *op, const sizes 
  * is most of them when a dilated window is larger than the image. */
 static double taps(const rg_op *op, const sizes *s, uint32_t axis)
 {
-    const int64_t k = op->kernel[axis], in = (int64_t)size_of(s->x, axis + 2), out = (int64_t)size_of(s->y, axis + 2);
-    const int64_t span = op->dilations[axis] * (k - 1), step = op->strides[axis];
-    int64_t pad = op->pads[axis];
+    const int64_t k = op->window.kernel[axis], in = (int64_t)size_of(s->x, axis + 2),
+                  out = (int64_t)size_of(s->y, axis + 2);
+    const int64_t span = op->window.dilations[axis] * (k - 1), step = op->window.strides[axis];
+    int64_t pad = op->window.pads[axis];
     double share;
 
     if (span < in / 4 || op->row->family != &rg_conv)
         return (double)k;
-    if (op->auto_pad != RG_PAD_EXPLICIT)
-        pad = op->auto_pad == RG_PAD_VALID ? 0 : ((out - 1) * step + span + 1 - in) / 2;
-    share = (double)k * rg_window_share(k, op->dilations[axis], step, pad, in, out);
+    if (op->window.auto_pad != RG_PAD_EXPLICIT)
+        pad = op->window.auto_pad == RG_PAD_VALID ? 0 : ((out - 1) * step + span + 1 - in) / 2;
+    share = (double)k * rg_window_share(k, op->window.dilations[axis], step, pad, in, out);
     return share > 1 ? share : 1;
 }
 
@@ -184,21 +185,21 @@ static double flops_of(const rg_state *state, const rg_op *op, const sizes *s, d
         if (f == &rg_conv_transpose || strcmp(op->row->op_type, "ConvTranspose") == 0)
             outputs = count_of(s->x);
 
-        for (uint32_t i = 0; i < op->spatial; i++)
+        for (uint32_t i = 0; i < op->window.spatial; i++)
             window *= taps(op, s, i);
-        if (per == 1 && op->group > 1)
+        if (per == 1 && op->window.group > 1)
             *out_rate = 2 * window / (1 / CHANNELS_PER_NS + window * TAP_NS);
-        else if (per < 8 && op->group > 1)
+        else if (per < 8 && op->window.group > 1)
             *out_rate = THIN_FLOPS_PER_NS * speed_of(state, dn_in_use->thin_speed);
         else if (winograd_gain(state, op, s) > 1)
             *out_rate *= winograd_gain(state, op, s);
-        else if (f == &rg_conv && op->group == 1)
+        else if (f == &rg_conv && op->window.group == 1)
             *out_rate = speed_of(state, dn_in_use->convolution_speed) *
                         product_rate(state, outputs / size_of(s->y, 1), per * window, size_of(s->y, 1));
         return 2 * outputs * per * window;
     }
     if (f == &rg_product && s->x != NULL && s->x->rank != INLAY_RANK_UNKNOWN && s->x->rank >= 2) {
-        const double depth = size_of(s->x, s->x->rank - (op->trans_a ? 2 : 1));
+        const double depth = size_of(s->x, s->x->rank - (op->product.trans_a ? 2 : 1));
 
         if (s->weights > 0 && s->y != NULL && s->y->rank != INLAY_RANK_UNKNOWN && s->y->rank >= 1)
             *out_rate =
@@ -212,9 +213,9 @@ static double flops_of(const rg_state *state, const rg_op *op, const sizes *s, d
         *out_rate = per / (per / ATTENTION_FLOPS_PER_NS + SCORE_NS);
         return 4 * count_of(s->x) * size_of(s->w, 2);
     }
-    if (f == &rg_pool && !op->global) {
-        for (uint32_t i = 0; i < op->spatial; i++)
-            window *= (double)op->kernel[i];
+    if (f == &rg_pool && !op->window.global) {
+        for (uint32_t i = 0; i < op->window.spatial; i++)
+            window *= (double)op->window.kernel[i];
         *out_rate = POOL_FLOPS_PER_NS;
         return outputs * window;
     }
@@ -345,9 +346,9 @@ static bool reads_layout(const rg_state *state, const inlay_graph *graph, const 
 static bool is_planar(const rg_state *state, const inlay_graph *graph, const rg_op *op, const inlay_node_info *info,
                       const sizes *s)
 {
-    return !state->library_alone && op->row->family == &rg_conv && op->group > 1 && s->x != NULL &&
+    return !state->library_alone && op->row->family == &rg_conv && op->window.group > 1 && s->x != NULL &&
            s->x->rank != INLAY_RANK_UNKNOWN && s->x->rank <= 4 && s->x->rank > 2 &&
-           (double)op->group == size_of(s->x, 1) && s->y != NULL && s->y->rank == s->x->rank &&
+           (double)op->window.group == size_of(s->x, 1) && s->y != NULL && s->y->rank == s->x->rank &&
            size_of(s->y, 1) == size_of(s->x, 1) && !has_layout(state, graph, info->inputs[0]) &&
            !wants_layout(state, graph, info->outputs[0]);
 }
@@ -403,7 +404,7 @@ static inlay_status cost_of(const rg_state *state, const inlay_cost_request *r, 
             continue;
         }
         if (i == 1 && op.row->family == &rg_product &&
-            sparse_share_of(r->graph, v, !op.trans_b, count_of(s.x), &share)) {
+            sparse_share_of(r->graph, v, !op.product.trans_b, count_of(s.x), &share)) {
             share = state->strict || state->reproducible ? 1 : share;
             s.weights += bytes * share;
             continue;

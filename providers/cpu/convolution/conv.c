@@ -16,11 +16,11 @@ static bool parse_both(const kit_node *node, rg_op *op, kit_refusal *why)
             return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "the shape of the weights is not known");
     if (bias != NULL && bias->rank != 1)
         return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "the bias is not a vector");
-    op->group = kit_attr_int(node->info, "group", 1);
-    if (op->group < 1 || w->dims[0].value % op->group != 0)
+    op->window.group = kit_attr_int(node->info, "group", 1);
+    if (op->window.group < 1 || w->dims[0].value % op->window.group != 0)
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "group does not divide the channels");
     for (uint32_t i = 0; i < x->rank - 2; i++)
-        op->kernel[i] = w->dims[2 + i].value;
+        op->window.kernel[i] = w->dims[2 + i].value;
     if (!rg_parse_window(node, x->rank - 2, op, why))
         return false;
     return true;
@@ -37,7 +37,8 @@ static bool parse_conv(const kit_node *node, rg_op *op, kit_refusal *why)
         return false;
     y = kit_output(node, 0);
     if (dn_in_use != &dn_none && y->rank != INLAY_RANK_UNKNOWN && y->dims[y->rank - 1].kind == INLAY_DIM_FIXED &&
-        y->dims[y->rank - 1].value > MOST_COLUMNS && (tiles_of_cpu() == NULL || op->spatial > 2 || op->group > 1))
+        y->dims[y->rank - 1].value > MOST_COLUMNS &&
+        (tiles_of_cpu() == NULL || op->window.spatial > 2 || op->window.group > 1))
         return kit_refuse(why, INLAY_REFUSE_SHAPE, "cut the input into parts",
                           "oneDNN takes long to prepare for rows of %lld", (long long)y->dims[y->rank - 1].value);
     return true;
@@ -73,12 +74,12 @@ static uint32_t weights_axes(const rg_build *b, bool transposed, rg_md *out_plai
     const rg_op *op = b->op;
     const int64_t *w = b->dims[op->in[1]];
     uint32_t rank = b->ranks[op->in[1]], n = 0;
-    int64_t own[RG_MAX_RANK], strides[RG_MAX_RANK], kernel = 1, first = w[0] / op->group;
+    int64_t own[RG_MAX_RANK], strides[RG_MAX_RANK], kernel = 1, first = w[0] / op->window.group;
 
     for (uint32_t d = 2; d < rank; d++)
         kernel *= w[d];
-    if (op->group > 1) {
-        own[n] = op->group;
+    if (op->window.group > 1) {
+        own[n] = op->window.group;
         strides[n++] = first * w[1] * kernel;
     }
     own[n] = transposed ? w[1] : first;
@@ -111,10 +112,10 @@ static inlay_status describe(const rg_build *b, bool transposed, lib_variant v, 
     if (transposed)
         rg_deconvolution_pads(op, x->dims + 2, y->dims + 2, io->begins, io->ends);
     else
-        rg_window_pads(op, x->dims + 2, y->dims + 2, op->kernel, io->begins, io->ends);
-    for (uint32_t i = 0; i < op->spatial; i++) {
-        io->strides[i] = op->strides[i];
-        io->dilations[i] = op->dilations[i] - 1;
+        rg_window_pads(op, x->dims + 2, y->dims + 2, op->window.kernel, io->begins, io->ends);
+    for (uint32_t i = 0; i < op->window.spatial; i++) {
+        io->strides[i] = op->window.strides[i];
+        io->dilations[i] = op->window.dilations[i] - 1;
     }
     return INLAY_OK;
 }
@@ -158,13 +159,13 @@ bool lib_unfolds(rg_build *b, const rg_group *group, const kn_case *c)
     rg_fused fused = { 0 };
     bool result;
 
-    if (op->unfolds != 0) /* that is decided by channels and windows */
-        return op->unfolds == RG_YES;
+    if (op->window.unfolds != 0) /* that is decided by channels and windows */
+        return op->window.unfolds == RG_YES;
     b->diag = NULL;
     result = make(b, group, false, LIB_AS_LIKED, c, &fused) == INLAY_OK && unfolds(fused.pd);
     b->diag = diag;
     dn_destroy(fused.pd);
-    op->unfolds = result ? RG_YES : RG_NO;
+    op->window.unfolds = result ? RG_YES : RG_NO;
     return result;
 }
 

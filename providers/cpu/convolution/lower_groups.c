@@ -159,7 +159,7 @@ static inlay_status read_image(rg_build *b, const rg_op *op, rg_place *x)
     rg_md_channels_last(&md, rank, dims);
     INLAY_TRY(rg_read_as(b, op->in[0], &md, x));
     x->md = md;
-    rg_window_pads(op, dims + 2, b->dims[op->out[0]] + 2, op->kernel, before + 2, after + 2);
+    rg_window_pads(op, dims + 2, b->dims[op->out[0]] + 2, op->window.kernel, before + 2, after + 2);
     for (uint32_t d = 2; d < rank; d++) {
         after[d] = after[d] > 0 ? after[d] : 0;
         padded = padded || before[d] > 0 || after[d] > 0;
@@ -176,12 +176,12 @@ done:
 static grouped *new_step(const rg_build *b, const rg_op *op, const rg_place *x, const rg_md *weights, bool thin)
 {
     const int64_t *w = weights->dims, *y = b->dims[op->out[0]], *by = x->md.strides;
-    const uint32_t n = op->spatial, skip = MAX_SPATIAL - n;
+    const uint32_t n = op->window.spatial, skip = MAX_SPATIAL - n;
     int64_t taps = 1;
     grouped *g;
 
     for (uint32_t i = 0; i < n; i++)
-        taps *= op->kernel[i];
+        taps *= op->window.kernel[i];
     g = calloc(1, sizeof *g + (size_t)taps * sizeof g->taps[0]);
     if (g == NULL)
         return NULL;
@@ -201,14 +201,14 @@ static grouped *new_step(const rg_build *b, const rg_op *op, const rg_place *x, 
                     .chain = sg_chain(taps * w[2], b->state->strict) };
     for (uint32_t i = 0; i < n; i++) {
         g->sizes[skip + i] = y[2 + i];
-        g->steps[skip + i] = by[2 + i] * op->strides[i];
+        g->steps[skip + i] = by[2 + i] * op->window.strides[i];
         g->rows *= i + 1 < n ? y[2 + i] : 1;
     }
     for (int64_t t = 0; t < taps; t++) {
         int64_t left = t;
 
-        for (uint32_t i = n; i-- > 0; left /= op->kernel[i])
-            g->taps[t] += left % op->kernel[i] * op->dilations[i] * by[2 + i];
+        for (uint32_t i = n; i-- > 0; left /= op->window.kernel[i])
+            g->taps[t] += left % op->window.kernel[i] * op->window.dilations[i] * by[2 + i];
     }
     return g;
 }
@@ -216,14 +216,15 @@ static grouped *new_step(const rg_build *b, const rg_op *op, const rg_place *x, 
 inlay_status rg_lower_groups(rg_build *b, const rg_group *group, const rg_md *weights, uint32_t bias, bool *out_done)
 {
     const rg_op *op = b->op;
-    const bool thin = op->group > 1 && weights->dims[1] == 1 && weights->dims[2] == 1;
+    const bool thin = op->window.group > 1 && weights->dims[1] == 1 && weights->dims[2] == 1;
     rg_place x, w, y, bias_place;
     inlay_status status;
     grouped *g = NULL;
     rg_md md;
 
     *out_done = false;
-    if (b->state->tiles == NULL || op->group < 2 || op->spatial > MAX_SPATIAL || !weights_layout(weights, thin, &md))
+    if (b->state->tiles == NULL || op->window.group < 2 || op->window.spatial > MAX_SPATIAL ||
+        !weights_layout(weights, thin, &md))
         return INLAY_OK;
     INLAY_TRY(read_image(b, op, &x));
     INLAY_TRY(rg_read_constant(b, op->in[1], weights, &md, &w));

@@ -53,10 +53,11 @@ static uint32_t only_reader(const rg_build *b, uint32_t value)
 
 static bool is_pointwise(const rg_op *op, uint32_t value)
 {
-    if (op->row->family != &rg_conv || op->group != 1 || op->spatial > 2 || op->in[0] != value)
+    if (op->row->family != &rg_conv || op->window.group != 1 || op->window.spatial > 2 || op->in[0] != value)
         return false;
-    for (uint32_t i = 0; i < op->spatial; i++)
-        if (op->kernel[i] != 1 || op->strides[i] != 1 || op->pads[i] != 0 || op->pads[op->spatial + i] != 0)
+    for (uint32_t i = 0; i < op->window.spatial; i++)
+        if (op->window.kernel[i] != 1 || op->window.strides[i] != 1 || op->window.pads[i] != 0 ||
+            op->window.pads[op->window.spatial + i] != 0)
             return false;
     return true;
 }

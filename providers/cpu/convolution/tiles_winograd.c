@@ -492,7 +492,7 @@ inlay_status tiles_lower_window(rg_build *b, const rg_op *op, int64_t points, co
     w = calloc(1, sizeof *w);
     if (w == NULL)
         return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", op->name);
-    rg_window_pads(op, xd + 2, yd + 2, op->kernel, begins, ends);
+    rg_window_pads(op, xd + 2, yd + 2, op->window.kernel, begins, ends);
     *w = (window){ .native.run = run_window,
                    .set = b->state->tiles,
                    .kernel = b->state->sgemm,

@@ -19,10 +19,10 @@ static bool parse(const kit_node *node, rg_op *op, kit_refusal *why)
 
     if (!rg_parse_deconvolution(node, op, why))
         return false;
-    for (uint32_t i = 0; i < op->spatial; i++)
-        if (op->output_padding[i] >= op->strides[i] && op->output_padding[i] > 0)
+    for (uint32_t i = 0; i < op->window.spatial; i++)
+        if (op->window.output_padding[i] >= op->window.strides[i] && op->window.output_padding[i] > 0)
             return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "output_padding of a stride or more");
-    op->sized = kit_attr_ints(node->info, "output_shape", &given) != NULL && given > 0;
+    op->window.sized = kit_attr_ints(node->info, "output_shape", &given) != NULL && given > 0;
     return true;
 }
 
@@ -270,7 +270,7 @@ static inlay_status make_sums(const rg_build *b, sums **out)
     const rg_op *op = b->op;
     const int64_t *x = b->dims[op->in[0]], *y = b->dims[op->out[0]];
     int64_t begins[SPATIAL], ends[SPATIAL], terms = 1;
-    uint32_t front = SPATIAL - op->spatial;
+    uint32_t front = SPATIAL - op->window.spatial;
     sums s = { .native.run = run_sums, .batch = y[0], .channels = y[1], .taps = 1, .places = 1 };
     uint64_t bytes = 0;
     char *memory;
@@ -282,9 +282,11 @@ static inlay_status make_sums(const rg_build *b, sums **out)
         bool real = i >= front;
         uint32_t d = real ? i - front : 0;
 
-        *r = (reach){ .size = real ? x[2 + d] : 1, .out = real ? y[2 + d] : 1, .kernel = real ? op->kernel[d] : 1 };
-        s.strides[i] = real ? op->strides[d] : 1;
-        s.dilations[i] = real ? op->dilations[d] : 1;
+        *r = (reach){ .size = real ? x[2 + d] : 1,
+                      .out = real ? y[2 + d] : 1,
+                      .kernel = real ? op->window.kernel[d] : 1 };
+        s.strides[i] = real ? op->window.strides[d] : 1;
+        s.dilations[i] = real ? op->window.dilations[d] : 1;
         s.begins[i] = real ? begins[d] : 0;
         s.places *= r->size;
         s.taps *= r->kernel;
@@ -326,7 +328,7 @@ done:
 /* [taps, places, channels] or, thin, [places, channels * taps]. */
 static inlay_status multiply(rg_build *b, const sums *s, const rg_place *x, rg_place *out)
 {
-    const int64_t groups = b->op->group, in = b->dims[b->op->in[0]][1] / groups, m = s->batch * s->places;
+    const int64_t groups = b->op->window.group, in = b->dims[b->op->in[0]][1] / groups, m = s->batch * s->places;
     const int64_t o = s->channels / groups, t = s->taps, thin[] = { 1, 1, in, o * t }, wide[] = { t, groups, in, o };
     rg_md w_plain, y_md;
 
@@ -365,8 +367,8 @@ static inlay_status lower_sums(rg_build *b, const rg_group *group, sums **io)
     inlay_status status;
     rg_md md;
 
-    s->weighted = op->group > 1 && op->group == b->dims[op->in[0]][1] && op->group == s->channels;
-    s->thin = op->group == 1 && s->channels < WIDE_CHANNELS;
+    s->weighted = op->window.group > 1 && op->window.group == b->dims[op->in[0]][1] && op->window.group == s->channels;
+    s->thin = op->window.group == 1 && s->channels < WIDE_CHANNELS;
     rg_md_channels_last(&md, rank, b->dims[op->in[0]]);
     INLAY_TRY(rg_read_as(b, op->in[0], &md, &x));
     from = x;

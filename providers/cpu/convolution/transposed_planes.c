@@ -204,29 +204,29 @@ static bool measure(const rg_build *b, spread *s)
     const int64_t *x = b->dims[op->in[0]], *y = b->dims[op->out[0]];
     int64_t begins[2], ends[2];
     kn_window *w = &s->w;
-    const uint32_t o = 2 - op->spatial;
+    const uint32_t o = 2 - op->window.spatial;
 
-    if (op->spatial > 2)
+    if (op->window.spatial > 2)
         return false;
     rg_deconvolution_pads(op, x + 2, y + 2, begins, ends);
     *w = (kn_window){ .images = x[0],
                       .in = x[1],
                       .out = y[1],
-                      .group = op->group,
+                      .group = op->window.group,
                       .height = 1,
                       .out_height = 1,
-                      .width = x[1 + op->spatial],
-                      .out_width = y[1 + op->spatial],
+                      .width = x[1 + op->window.spatial],
+                      .out_width = y[1 + op->window.spatial],
                       .kernel = { 1, 1 },
                       .stride = { 1, 1 },
                       .dilation = { 1, 1 } };
-    for (uint32_t i = 0; i < op->spatial; i++) {
-        w->kernel[o + i] = op->kernel[i];
-        w->stride[o + i] = op->strides[i];
-        w->dilation[o + i] = op->dilations[i];
+    for (uint32_t i = 0; i < op->window.spatial; i++) {
+        w->kernel[o + i] = op->window.kernel[i];
+        w->stride[o + i] = op->window.strides[i];
+        w->dilation[o + i] = op->window.dilations[i];
         w->begin[o + i] = begins[i];
     }
-    if (op->spatial == 2) {
+    if (op->window.spatial == 2) {
         w->height = x[2];
         w->out_height = y[2];
     }
@@ -244,8 +244,8 @@ static bool fits(const rg_build *b, const rg_group *group, const rg_place *x)
     const rg_op *op = b->op;
 
     return b->state->sgemm != NULL && rg_md_is_plain(&x->md) && !rg_md_is_image(&x->md) && x->md.data_type == DN_F32 &&
-           b->c->values[group->out].uses == 0 && op->group < b->dims[op->in[0]][1] && rg_count(b, op->in[0]) > 0 &&
-           rg_count(b, op->out[0]) > 0;
+           b->c->values[group->out].uses == 0 && op->window.group < b->dims[op->in[0]][1] &&
+           rg_count(b, op->in[0]) > 0 && rg_count(b, op->out[0]) > 0;
 }
 
 inlay_status transposed_lower_planes(rg_build *b, const rg_group *group, bool *out_done)

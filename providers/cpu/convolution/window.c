@@ -31,32 +31,33 @@ bool rg_parse_window(const kit_node *node, uint32_t spatial, rg_op *op, kit_refu
 {
     const char *pad = kit_attr_string(node->info, "auto_pad", "NOTSET");
 
-    op->spatial = spatial;
-    op->auto_pad = strcmp(pad, "SAME_UPPER") == 0   ? RG_PAD_SAME_UPPER
-                   : strcmp(pad, "SAME_LOWER") == 0 ? RG_PAD_SAME_LOWER
-                   : strcmp(pad, "VALID") == 0      ? RG_PAD_VALID
-                                                    : RG_PAD_EXPLICIT;
-    return read_ints(node, "strides", spatial, 1, 1, op->strides, why) &&
-           read_ints(node, "dilations", spatial, 1, 1, op->dilations, why) &&
-           read_ints(node, "output_padding", spatial, 0, 0, op->output_padding, why) &&
-           read_ints(node, "pads", 2 * spatial, 0, 0, op->pads, why);
+    op->window.spatial = spatial;
+    op->window.auto_pad = strcmp(pad, "SAME_UPPER") == 0   ? RG_PAD_SAME_UPPER
+                          : strcmp(pad, "SAME_LOWER") == 0 ? RG_PAD_SAME_LOWER
+                          : strcmp(pad, "VALID") == 0      ? RG_PAD_VALID
+                                                           : RG_PAD_EXPLICIT;
+    return read_ints(node, "strides", spatial, 1, 1, op->window.strides, why) &&
+           read_ints(node, "dilations", spatial, 1, 1, op->window.dilations, why) &&
+           read_ints(node, "output_padding", spatial, 0, 0, op->window.output_padding, why) &&
+           read_ints(node, "pads", 2 * spatial, 0, 0, op->window.pads, why);
 }
 
 void rg_window_pads(const rg_op *op, const int64_t *in, const int64_t *out, const int64_t *kernel, int64_t *begins,
                     int64_t *ends)
 {
-    for (uint32_t i = 0; i < op->spatial; i++) {
-        int64_t total = (out[i] - 1) * op->strides[i] + (kernel[i] - 1) * op->dilations[i] + 1 - in[i];
+    for (uint32_t i = 0; i < op->window.spatial; i++) {
+        int64_t total = (out[i] - 1) * op->window.strides[i] + (kernel[i] - 1) * op->window.dilations[i] + 1 - in[i];
 
-        begins[i] = op->auto_pad == RG_PAD_EXPLICIT ? op->pads[i] : 0;
-        ends[i] = op->auto_pad == RG_PAD_EXPLICIT ? op->pads[op->spatial + i] : 0;
-        if (op->auto_pad == RG_PAD_SAME_UPPER || op->auto_pad == RG_PAD_SAME_LOWER) {
+        begins[i] = op->window.auto_pad == RG_PAD_EXPLICIT ? op->window.pads[i] : 0;
+        ends[i] = op->window.auto_pad == RG_PAD_EXPLICIT ? op->window.pads[op->window.spatial + i] : 0;
+        if (op->window.auto_pad == RG_PAD_SAME_UPPER || op->window.auto_pad == RG_PAD_SAME_LOWER) {
             total = total > 0 ? total : 0;
-            begins[i] = (total + (op->auto_pad == RG_PAD_SAME_LOWER)) / 2;
+            begins[i] = (total + (op->window.auto_pad == RG_PAD_SAME_LOWER)) / 2;
             ends[i] = total - begins[i];
         }
-        if (op->ceil_mode) { /* the last window may reach past the pads */
-            int64_t needed = (out[i] - 1) * op->strides[i] + (kernel[i] - 1) * op->dilations[i] + 1 - in[i] - begins[i];
+        if (op->window.ceil_mode) { /* the last window may reach past the pads */
+            int64_t needed = (out[i] - 1) * op->window.strides[i] + (kernel[i] - 1) * op->window.dilations[i] + 1 -
+                             in[i] - begins[i];
 
             ends[i] = needed > ends[i] ? needed : ends[i];
         }
@@ -85,13 +86,13 @@ bool rg_window_misses(const rg_build *b, const rg_op *op)
     const int64_t *x = b->dims[op->in[0]] + 2, *y = b->dims[op->out[0]] + 2;
     dn_dims begins, ends;
 
-    rg_window_pads(op, x, y, op->kernel, begins, ends);
-    for (uint32_t i = 0; i < op->spatial; i++) {
+    rg_window_pads(op, x, y, op->window.kernel, begins, ends);
+    for (uint32_t i = 0; i < op->window.spatial; i++) {
         for (int64_t o = 0; o < y[i]; o++) {
-            const int64_t start = o * op->strides[i] - begins[i], step = op->dilations[i];
+            const int64_t start = o * op->window.strides[i] - begins[i], step = op->window.dilations[i];
             const int64_t tap = start >= 0 ? 0 : (step - 1 - start) / step; /* the first that is not before the image */
 
-            if (tap >= op->kernel[i] || start + tap * step >= x[i])
+            if (tap >= op->window.kernel[i] || start + tap * step >= x[i])
                 return true;
         }
     }
@@ -104,9 +105,9 @@ void rg_window_weights(const rg_build *b, uint32_t value, rg_md *out)
     uint32_t rank = b->ranks[value], n = 0;
     int64_t dims[RG_MAX_RANK];
 
-    if (b->op->group > 1)
-        dims[n++] = b->op->group;
-    dims[n++] = w[0] / b->op->group;
+    if (b->op->window.group > 1)
+        dims[n++] = b->op->window.group;
+    dims[n++] = w[0] / b->op->window.group;
     for (uint32_t d = 1; d < rank; d++)
         dims[n++] = w[d];
     rg_md_plain(out, n, dims);
@@ -114,18 +115,18 @@ void rg_window_weights(const rg_build *b, uint32_t value, rg_md *out)
 
 void rg_deconvolution_pads(const rg_op *op, const int64_t *in, const int64_t *out, int64_t *begins, int64_t *ends)
 {
-    bool same = op->auto_pad == RG_PAD_SAME_UPPER || op->auto_pad == RG_PAD_SAME_LOWER;
+    bool same = op->window.auto_pad == RG_PAD_SAME_UPPER || op->window.auto_pad == RG_PAD_SAME_LOWER;
 
-    for (uint32_t i = 0; i < op->spatial; i++) {
-        int64_t full = (in[i] - 1) * op->strides[i] + (op->kernel[i] - 1) * op->dilations[i] + 1;
-        int64_t total = full + op->output_padding[i] - out[i];
+    for (uint32_t i = 0; i < op->window.spatial; i++) {
+        int64_t full = (in[i] - 1) * op->window.strides[i] + (op->window.kernel[i] - 1) * op->window.dilations[i] + 1;
+        int64_t total = full + op->window.output_padding[i] - out[i];
 
         begins[i] = 0;
-        if (op->sized || same) {
+        if (op->window.sized || same) {
             total = total > 0 ? total : 0;
-            begins[i] = op->auto_pad == RG_PAD_SAME_UPPER ? total / 2 : total - total / 2;
-        } else if (op->auto_pad == RG_PAD_EXPLICIT) {
-            begins[i] = op->pads[i];
+            begins[i] = op->window.auto_pad == RG_PAD_SAME_UPPER ? total / 2 : total - total / 2;
+        } else if (op->window.auto_pad == RG_PAD_EXPLICIT) {
+            begins[i] = op->window.pads[i];
         }
         ends[i] = full - out[i] - begins[i];
     }

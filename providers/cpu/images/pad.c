@@ -11,7 +11,7 @@ static bool parse_mode(const kit_node *node, rg_op *op, kit_refusal *why)
 
     for (uint32_t m = 0; m < KIT_COUNT(names); m++) {
         if (strcmp(names[m], mode) == 0) {
-            op->pad_mode = m;
+            op->pad.mode = m;
             return true;
         }
     }
@@ -55,8 +55,8 @@ static bool parse_pads(const kit_node *node, rg_op *op, kit_refusal *why)
         seen |= 1u << axis;
         if (pads[i] < 0 || pads[count / 2 + i] < 0)
             return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "negative pads cut something off");
-        op->pads[axis] = pads[i];
-        op->pads[RG_MAX_PAD_RANK + axis] = pads[count / 2 + i];
+        op->pad.amounts[axis] = pads[i];
+        op->pad.amounts[RG_MAX_PAD_RANK + axis] = pads[count / 2 + i];
     }
     return true;
 }
@@ -314,9 +314,9 @@ static inlay_status lower_pad(rg_build *b, const rg_group *group)
     for (uint32_t d = 0; d < rank; d++) {
         int64_t size;
 
-        if (b->ranks[op->out[0]] != rank || __builtin_add_overflow(from[d], op->pads[d], &size) ||
-            __builtin_add_overflow(size, op->pads[RG_MAX_PAD_RANK + d], &size) || dims[d] != size ||
-            (from[d] == 0 && op->pad_mode != PAD_CONSTANT))
+        if (b->ranks[op->out[0]] != rank || __builtin_add_overflow(from[d], op->pad.amounts[d], &size) ||
+            __builtin_add_overflow(size, op->pad.amounts[RG_MAX_PAD_RANK + d], &size) || dims[d] != size ||
+            (from[d] == 0 && op->pad.mode != PAD_CONSTANT))
             return inlay_fail(b->diag, INLAY_INVALID_ARGUMENT, "node '%s': the pads of axis %u do not fit", op->name,
                               d);
     }
@@ -331,9 +331,9 @@ static inlay_status lower_pad(rg_build *b, const rg_group *group)
         rg_md_plain(&md, rank, dims);
     } else {
         INLAY_TRY(read_input(b, order, &x, &md));
-        p.mode = op->pad_mode;
+        p.mode = op->pad.mode;
         p.value = op->alpha;
-        plan_step(&x.md, order, dims, op->pads, op->pads + RG_MAX_PAD_RANK, &p);
+        plan_step(&x.md, order, dims, op->pad.amounts, op->pad.amounts + RG_MAX_PAD_RANK, &p);
     }
     INLAY_TRY(rg_result_place(b, op->out[0], &md, &y));
     INLAY_TRY(rg_emit_step(b, &p.native, sizeof p, (const rg_place *const[]){ empty ? &y : &x, &y }, 2));

@@ -39,9 +39,9 @@ static bool read_scales(const kit_node *node, uint32_t rank, rg_op *op, kit_refu
     }
     if (count != (axes != NULL ? axes->count : rank))
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "there is not one scale for each axis");
-    op->scaled = true;
+    op->resize.scaled = true;
     for (uint32_t d = 0; d < rank; d++)
-        op->scales[d] = 1;
+        op->resize.scales[d] = 1;
     for (uint32_t i = 0; i < count; i++) {
         int64_t axis = i;
 
@@ -49,7 +49,7 @@ static bool read_scales(const kit_node *node, uint32_t rank, rg_op *op, kit_refu
             return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "an axis outside the tensor");
         if (!(list[i] > 0) || !isfinite(list[i]))
             return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "a scale is not positive");
-        op->scales[axis] = list[i];
+        op->resize.scales[axis] = list[i];
     }
     return true;
 }
@@ -58,12 +58,13 @@ static bool parse(const kit_node *node, rg_op *op, kit_refusal *why)
 {
     const inlay_value_info *x = kit_input(node, 0);
 
-    if (!rg_known_rank(x, 2, RG_MAX_RANK, "input 0", why) || !resize_rule_read(node->info, false, &op->resize, why))
+    if (!rg_known_rank(x, 2, RG_MAX_RANK, "input 0", why) ||
+        !resize_rule_read(node->info, false, &op->resize.rule, why))
         return false;
-    if (op->resize.coordinates == RESIZE_TF_CROP_AND_RESIZE)
+    if (op->resize.rule.coordinates == RESIZE_TF_CROP_AND_RESIZE)
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "use another coordinate_transformation_mode",
                           "a region that is cut out");
-    if (op->resize.policy != RESIZE_STRETCH)
+    if (op->resize.rule.policy != RESIZE_STRETCH)
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "use keep_aspect_ratio_policy stretch",
                           "sizes that follow from the aspect ratio");
     return read_scales(node, x->rank, op, why);
@@ -118,10 +119,10 @@ static resize_axis axis_of(const rg_build *b, uint32_t d)
 {
     const rg_op *op = b->op;
     int64_t in = b->dims[op->in[0]][d], out = b->dims[op->out[0]][d];
-    double scale = op->scaled ? (double)op->scales[d] : (double)out / (double)in;
+    double scale = op->resize.scaled ? (double)op->resize.scales[d] : (double)out / (double)in;
 
     return (resize_axis){
-        .in = in, .out = out, .scale = scale, .exact = !op->scaled || (scale == 1 && in == out), .roi_end = 1
+        .in = in, .out = out, .scale = scale, .exact = !op->resize.scaled || (scale == 1 && in == out), .roi_end = 1
     };
 }
 
@@ -175,7 +176,7 @@ static uint32_t axes_along(const rg_build *b, const rg_md *x, bool image, resize
 static inlay_status make_loop(const rg_build *b, const resize_axis *axes, uint32_t rank, int64_t inner,
                               resize_loop **out)
 {
-    resize_rule rule = b->op->resize;
+    resize_rule rule = b->op->resize.rule;
     resize_plan p = { 0 };
 
     *out = NULL;

@@ -252,9 +252,9 @@ double rg_winograd_gain(const rg_op *op, int64_t in, int64_t out, int64_t height
 {
     int64_t side = height < width ? height : width;
 
-    if (op->row->family != &rg_conv || op->spatial != 2 || op->group != 1 || op->kernel[0] != 3 || op->kernel[1] != 3 ||
-        op->strides[0] != 1 || op->strides[1] != 1 || op->dilations[0] != 1 || op->dilations[1] != 1 || in < 16 ||
-        out < 32)
+    if (op->row->family != &rg_conv || op->window.spatial != 2 || op->window.group != 1 || op->window.kernel[0] != 3 ||
+        op->window.kernel[1] != 3 || op->window.strides[0] != 1 || op->window.strides[1] != 1 ||
+        op->window.dilations[0] != 1 || op->window.dilations[1] != 1 || in < 16 || out < 32)
         return 0;
     if (side < 12)
         return in >= 512 && out >= 512 ? 1.15 : 0;
@@ -271,9 +271,9 @@ double rg_winograd_gain(const rg_op *op, int64_t in, int64_t out, int64_t height
 static double blocked_rate(const rg_build *b, const rg_op *op)
 {
     const int64_t *y = b->dims[op->out[0]];
-    int64_t side = op->spatial == 2 && y[2] > y[3] ? y[3] : y[2];
+    int64_t side = op->window.spatial == 2 && y[2] > y[3] ? y[3] : y[2];
 
-    if (op->group > 1 || (op->kernel[0] == 1 && (op->spatial < 2 || op->kernel[1] == 1)))
+    if (op->window.group > 1 || (op->window.kernel[0] == 1 && (op->window.spatial < 2 || op->window.kernel[1] == 1)))
         return 1;
     return side < 10 ? 0.7 : side < 20 ? 0.8 : 0.92;
 }
@@ -284,7 +284,7 @@ static bool blocks_are_wanted(const rg_build *b, uint32_t value)
     for (uint32_t o = 0; o < b->c->op_count; o++) {
         const rg_op *op = &b->c->ops[o];
 
-        if (op->in_count > 0 && op->in[0] == value && op->row->family == &rg_conv && op->spatial == 2 &&
+        if (op->in_count > 0 && op->in[0] == value && op->row->family == &rg_conv && op->window.spatial == 2 &&
             rg_winograd_gain(op, b->dims[op->in[0]][1], b->dims[op->out[0]][1], b->dims[op->out[0]][2],
                              b->dims[op->out[0]][3]) > 0)
             return b->state->winograd;

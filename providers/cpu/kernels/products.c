@@ -28,8 +28,10 @@ void kn_measure_product(const rg_build *b, kn_product *p)
     const int64_t *a_dims = b->dims[op->in[0]], *dims = b->dims[y];
     const rg_place *w = &b->places[op->in[1]];
 
-    *p = (kn_product){ .packed = rg_is_packed(b, op), .turned = op->trans_b, .rank = rank, .batch = 1, .m = 1, .n = 1 };
-    p->k = a_dims[a - (op->trans_a ? 2 : 1)];
+    *p = (kn_product){
+        .packed = rg_is_packed(b, op), .turned = op->product.trans_b, .rank = rank, .batch = 1, .m = 1, .n = 1
+    };
+    p->k = a_dims[a - (op->product.trans_a ? 2 : 1)];
     if (rank >= 2) {
         p->m = dims[rank - 2];
         p->n = dims[rank - 1];

@@ -18,7 +18,7 @@ static bool may_wait(const rg_build *b, const rg_group *group)
         const rg_op *op = &b->c->ops[o];
 
         if (op->in_count > 0 && op->in[0] == group->out)
-            return op->row->family == &rg_conv && op->group > 1 && op->group == b->dims[op->in[0]][1];
+            return op->row->family == &rg_conv && op->window.group > 1 && op->window.group == b->dims[op->in[0]][1];
     }
     return false;
 }

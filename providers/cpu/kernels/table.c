@@ -78,7 +78,7 @@ static bool is_window(const rg_build *b, const kn_case *c, const char **out_why)
 {
     const kn_window *w = &c->w;
 
-    if (!w->flat || b->op->spatial != 2 || w->group != 1 || w->kernel[0] != 3 || w->kernel[1] != 3 ||
+    if (!w->flat || b->op->window.spatial != 2 || w->group != 1 || w->kernel[0] != 3 || w->kernel[1] != 3 ||
         w->stride[0] != 1 || w->stride[1] != 1 || w->dilation[0] != 1 || w->dilation[1] != 1 || w->in < 16 ||
         w->out < 16)
         return false;
@@ -186,7 +186,7 @@ static inlay_status library_winograd(rg_build *b, const rg_group *group, const k
  * channel a group it has. */
 static bool groups_run(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why)
 {
-    const bool depthwise = b->op->spatial == 2 && c->w.in == c->w.group && c->w.out == c->w.group;
+    const bool depthwise = b->op->window.spatial == 2 && c->w.in == c->w.group && c->w.out == c->w.group;
     const bool wanted = b->state->strict || b->state->alone || b->state->kernel == KN_GROUPS;
 
     (void)out_why;

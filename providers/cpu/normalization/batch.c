@@ -131,7 +131,7 @@ inlay_status rg_lower_batch_rows(rg_build *b, const rg_group *group, bool relu, 
     n.channels = dims[1];
     n.pixels = last ? 0 : rg_count(b, op->in[0]) / dims[0] / dims[1];
     n.rows = last ? rg_count(b, op->in[0]) / dims[1] : dims[0] * dims[1];
-    n.epsilon = op->epsilon;
+    n.epsilon = op->normalization.epsilon;
     n.relu = relu;
     INLAY_TRY(rg_emit_step(b, &n.native, sizeof n, places, 6));
     *out_done = true;

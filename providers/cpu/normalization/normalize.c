@@ -16,7 +16,7 @@ static bool parse_batch(const kit_node *node, rg_op *op, kit_refusal *why)
             return kit_refuse(why, INLAY_REFUSE_SHAPE, "make it a constant", "input %u is not a constant vector", i);
     if (kit_attr_int(node->info, "training_mode", 0) != 0 || kit_attr_int(node->info, "spatial", 1) == 0)
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "statistics of the batch, or of each element");
-    op->epsilon = (float)kit_attr_float(node->info, "epsilon", 1e-5);
+    op->normalization.epsilon = (float)kit_attr_float(node->info, "epsilon", 1e-5);
     return true;
 }
 
@@ -30,7 +30,7 @@ static inlay_status lower_batch(rg_build *b, const rg_group *group)
                 next->eltwise.alpha == 0;
     bool overwrite = rg_is_last_use(b, op->in[0]);
     dn_description pd = NULL;
-    dn_op desc = { .kind = DN_BATCH_NORM, .epsilon = op->epsilon };
+    dn_op desc = { .kind = DN_BATCH_NORM, .epsilon = op->normalization.epsilon };
     rg_place x, y, parameters[4];
     rg_operand operands[6];
     inlay_status status;
@@ -171,7 +171,9 @@ static inlay_status lower_rows(rg_build *b, const rg_group *group)
     bool shifted = centred && op->in_count > 2 && op->in[2] != INLAY_NONE;
     rg_place x, y, scale, bias;
     const rg_place *places[] = { &x, &scale, shifted ? &bias : &y, &y };
-    rows r = { .native.run = run_rows, .epsilon = op->epsilon, .n = 1, .centred = centred, .shifted = shifted };
+    rows r = {
+        .native.run = run_rows, .epsilon = op->normalization.epsilon, .n = 1, .centred = centred, .shifted = shifted
+    };
     inlay_status status;
 
     for (uint32_t d = (uint32_t)op->axis; d < b->ranks[op->in[0]]; d++)
@@ -221,7 +223,7 @@ static bool parse_layer(const kit_node *node, rg_op *op, kit_refusal *why)
         return false;
     if (!rg_axis(kit_attr_int(node->info, "axis", -1), x->rank, &op->axis))
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "the axis is outside the tensor");
-    op->epsilon = (float)kit_attr_float(node->info, "epsilon", 1e-5);
+    op->normalization.epsilon = (float)kit_attr_float(node->info, "epsilon", 1e-5);
     return covers_row(node, 1, op->axis, why) && covers_row(node, 2, op->axis, why);
 }
 
@@ -248,7 +250,7 @@ static bool parse_skip(const kit_node *node, rg_op *op, kit_refusal *why)
     for (uint32_t i = 2; i < node->info->input_count; i++)
         if (!is_vector(node, i) || (i == 2 && kit_input(node, i) == NULL))
             return kit_refuse(why, INLAY_REFUSE_SHAPE, "make it a constant", "input %u is not a constant vector", i);
-    op->epsilon = (float)kit_attr_float(node->info, "epsilon", 1e-12);
+    op->normalization.epsilon = (float)kit_attr_float(node->info, "epsilon", 1e-12);
     return true;
 }
 
@@ -267,7 +269,7 @@ static bool parse_lrn(const kit_node *node, rg_op *op, kit_refusal *why)
     op->size = kit_attr_int(node->info, "size", 0);
     op->alpha = (float)kit_attr_float(node->info, "alpha", 1e-4);
     op->beta = (float)kit_attr_float(node->info, "beta", 0.75);
-    op->bias = (float)kit_attr_float(node->info, "bias", 1);
+    op->normalization.bias = (float)kit_attr_float(node->info, "bias", 1);
     if (op->size < 1 || op->size % 2 == 0) /* an even window has no middle, and ONNX's leans to the other side */
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "use an odd size", "size %lld", (long long)op->size);
     return true;
@@ -334,7 +336,9 @@ static inlay_status lower_lrn(rg_build *b, const rg_group *group)
     odd_lrn odd = { .native.run = run_odd_lrn };
     const rg_op *op = b->op;
     dn_description pd = NULL;
-    dn_op desc = { .kind = DN_LRN, .alpha = op->alpha, .beta = op->beta, .epsilon = op->bias, .size = op->size };
+    dn_op desc = {
+        .kind = DN_LRN, .alpha = op->alpha, .beta = op->beta, .epsilon = op->normalization.bias, .size = op->size
+    };
     const int64_t *dims = b->dims[op->in[0]],
                   folded[] = { dims[0], dims[1], rg_count(b, op->in[0]) / dims[0] / dims[1], 1 };
     const bool folds = b->ranks[op->in[0]] != 4; /* an image of two axes for other numbers of them */
@@ -353,7 +357,7 @@ static inlay_status lower_lrn(rg_build *b, const rg_group *group)
     odd.md = x.md;
     odd.factor = (double)op->alpha / (double)op->size;
     odd.beta = (double)op->beta;
-    odd.bias = (double)op->bias;
+    odd.bias = (double)op->normalization.bias;
     odd.size = op->size;
     odd.most = op->alpha > 1e-12f ? sqrtf(1e24f / op->alpha) : 1e18f;
     odd.most = odd.most < 1e18f ? odd.most : 1e18f;

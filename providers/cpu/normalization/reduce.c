@@ -77,14 +77,15 @@ static bool parse_reduce(const kit_node *node, rg_op *op, kit_refusal *why)
     const char *type = op->row->op_type;
     uint32_t rank, images;
 
-    if (!rg_known_rank(x, 2, RG_MAX_RANK, "input 0", why) || !reduced_axes(node, x->rank, &op->axes, why))
+    if (!rg_known_rank(x, 2, RG_MAX_RANK, "input 0", why) || !reduced_axes(node, x->rank, &op->reduction.axes, why))
         return false;
     rank = x->rank;
-    op->keepdims = kit_attr_int(node->info, "keepdims", 1) != 0;
+    op->reduction.keepdims = kit_attr_int(node->info, "keepdims", 1) != 0;
     images = rank >= 3 && rank <= 5 ? ((1u << rank) - 1) & ~3u : 0;
-    if (op->axes == images && images != 0 && (strcmp(type, "ReduceMean") == 0 || strcmp(type, "ReduceMax") == 0)) {
-        op->global = true;
-        op->spatial = rank - 2;
+    if (op->reduction.axes == images && images != 0 &&
+        (strcmp(type, "ReduceMean") == 0 || strcmp(type, "ReduceMax") == 0)) {
+        op->window.global = true;
+        op->window.spatial = rank - 2;
         op->alg = strcmp(type, "ReduceMax") == 0 ? DN_POOLING_MAX : DN_POOLING_AVG_EXCLUDE_PADDING;
     }
     return true;
@@ -354,19 +355,19 @@ static inlay_status lower_reduce(rg_build *b, const rg_group *group)
     lies = !rg_md_is_blocked(&in.md) && rg_md_is_dense(&in.md);
     /* Means and maxima of images, which are rows as long as channels do not lie last. Of one axis they are rows of a
      * sequence that a Transpose has left where they were, summed as any other row. */
-    if (op->global && (op->alg == DN_POOLING_MAX || (rg_md_is_image(&in.md) && !(rank == 3 && lies))))
+    if (op->window.global && (op->alg == DN_POOLING_MAX || (rg_md_is_image(&in.md) && !(rank == 3 && lies))))
         return rg_pool.lower(b, group);
     rg_md_plain(&md, rank, b->dims[x]);
-    if (lies && together(&in.md, op->axes, &r.count, &r.n, &r.inner)) {
+    if (lies && together(&in.md, op->reduction.axes, &r.count, &r.n, &r.inner)) {
         /* as it is */
-    } else if (together(&md, op->axes, &r.count, &r.n, &r.inner)) {
+    } else if (together(&md, op->reduction.axes, &r.count, &r.n, &r.inner)) {
         INLAY_TRY(rg_read_plain(b, x, &in));
     } else {
-        reduced_last(b, x, op->axes, &md);
+        reduced_last(b, x, op->reduction.axes, &md);
         INLAY_TRY(rg_read_as(b, x, &md, &in));
         r.n = r.inner = 1;
         for (uint32_t d = 0; d < rank; d++)
-            r.n *= (op->axes & (1u << d)) != 0 ? b->dims[x][d] : 1;
+            r.n *= (op->reduction.axes & (1u << d)) != 0 ? b->dims[x][d] : 1;
         r.count = rg_count(b, x) / r.n;
     }
     rg_md_plain(&md, b->ranks[group->out], b->dims[group->out]);

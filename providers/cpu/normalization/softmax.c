@@ -16,7 +16,7 @@ static bool parse_softmax(const kit_node *node, rg_op *op, kit_refusal *why)
     /* Versions 1 to 11 see a matrix, cut at the axis. */
     if (!rg_axis(kit_attr_int(node->info, "axis", old ? 1 : -1), x->rank, &op->axis))
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "the axis is outside the tensor");
-    op->global = old;
+    op->softmax.flattened = old;
     op->alg = strcmp(op->row->op_type, "LogSoftmax") == 0 ? DN_SOFTMAX_LOG : DN_SOFTMAX_ACCURATE;
     return true;
 }
@@ -113,7 +113,7 @@ static inlay_status read_dense(rg_build *b, uint32_t value, rg_place *out)
     inlay_status status;
     rg_md md;
 
-    if (op->global) /* several axes as one */
+    if (op->softmax.flattened) /* several axes as one */
         return rg_read_plain(b, value, out);
     status = rg_read(b, value, out);
     if (status != INLAY_OK || (!rg_md_is_blocked(&out->md) && rg_md_is_dense(&out->md)))
@@ -142,9 +142,9 @@ static inlay_status lower_softmax(rg_build *b, const rg_group *group)
     s = (softmax){
         .native.run = run_softmax, .n = b->dims[op->in[0]][op->axis], .inner = 1, .log = op->alg == DN_SOFTMAX_LOG
     };
-    for (uint32_t d = (uint32_t)op->axis + 1; op->global && d < rank; d++)
+    for (uint32_t d = (uint32_t)op->axis + 1; op->softmax.flattened && d < rank; d++)
         s.n *= b->dims[op->in[0]][d];
-    if (!op->global && s.n > 1)
+    if (!op->softmax.flattened && s.n > 1)
         s.inner = x.md.strides[op->axis];
     s.blocks = (s.inner + COLUMNS - 1) / COLUMNS;
     s.items = rg_count(b, op->in[0]) / s.n / s.inner * (s.inner > 1 ? s.blocks : 1);

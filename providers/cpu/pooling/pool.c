@@ -13,33 +13,34 @@ static bool parse_pool(const kit_node *node, rg_op *op, kit_refusal *why)
 
     if (!rg_known_rank(x, 3, 5, "input 0", why))
         return false;
-    op->keepdims = true;
-    op->spatial = x->rank - 2;
+    op->reduction.keepdims = true;
+    op->window.spatial = x->rank - 2;
     if (strncmp(type, "Global", 6) == 0) {
-        op->global = true;
+        op->window.global = true;
         op->alg = strcmp(type, "GlobalMaxPool") == 0 ? DN_POOLING_MAX : DN_POOLING_AVG_EXCLUDE_PADDING;
         return true;
     }
     if (!rg_parse_window(node, x->rank - 2, op, why))
         return false;
     kernel = kit_attr_ints(node->info, "kernel_shape", &given);
-    if (kernel == NULL || given != op->spatial)
+    if (kernel == NULL || given != op->window.spatial)
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "kernel_shape does not fit the input");
-    memcpy(op->kernel, kernel, given * sizeof *kernel);
-    op->ceil_mode = kit_attr_int(node->info, "ceil_mode", 0) != 0;
+    memcpy(op->window.kernel, kernel, given * sizeof *kernel);
+    op->window.ceil_mode = kit_attr_int(node->info, "ceil_mode", 0) != 0;
     include = kit_attr_int(node->info, "count_include_pad", 0) != 0;
     op->alg = strcmp(type, "MaxPool") == 0 ? DN_POOLING_MAX
               : include                    ? DN_POOLING_AVG_INCLUDE_PADDING
                                            : DN_POOLING_AVG_EXCLUDE_PADDING;
-    if (op->ceil_mode && include)
+    if (op->window.ceil_mode && include)
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "leave one of the two away",
                           "ceil_mode with count_include_pad counts what lies past the pads in %s", dn_in_use->title);
     if (op->alg != DN_POOLING_MAX)
-        for (uint32_t i = 0; i < op->spatial; i++)
-            if (op->dilations[i] != 1)
+        for (uint32_t i = 0; i < op->window.spatial; i++)
+            if (op->window.dilations[i] != 1)
                 return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "a dilated AveragePool");
-    for (uint32_t i = 0; i < op->spatial; i++)
-        if (op->pads[i] >= op->kernel[i] || op->pads[op->spatial + i] >= op->kernel[i])
+    for (uint32_t i = 0; i < op->window.spatial; i++)
+        if (op->window.pads[i] >= op->window.kernel[i] ||
+            op->window.pads[op->window.spatial + i] >= op->window.kernel[i])
             return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "pads as wide as the window");
     return true;
 }
@@ -50,7 +51,7 @@ static inlay_status set_reduced(rg_build *b, const rg_group *group, const rg_pla
     rg_place place = *made;
     inlay_status status;
 
-    if (!b->op->keepdims) {
+    if (!b->op->reduction.keepdims) {
         rg_md plain;
 
         rg_md_plain(&plain, (uint32_t)place.md.ndims, place.md.dims);
@@ -66,7 +67,7 @@ static inlay_status read_image(rg_build *b, uint32_t x, rg_place *out)
 {
     rg_md md;
 
-    if (b->op->global || b->dims[x][1] < 8)
+    if (b->op->window.global || b->dims[x][1] < 8)
         return rg_read_plain(b, x, out);
     rg_md_channels_last(&md, b->ranks[x], b->dims[x]);
     md.data_type = rg_type(b, x);
@@ -77,8 +78,8 @@ static inlay_status read_image(rg_build *b, uint32_t x, rg_place *out)
 static bool is_whole_image(const rg_op *op, const int64_t *in, const int64_t *out, const int64_t *begins,
                            const int64_t *ends)
 {
-    for (uint32_t i = 0; !op->global && i < op->spatial; i++)
-        if (op->kernel[i] != in[i] || out[i] != 1 || begins[i] != 0 || ends[i] != 0)
+    for (uint32_t i = 0; !op->window.global && i < op->window.spatial; i++)
+        if (op->window.kernel[i] != in[i] || out[i] != 1 || begins[i] != 0 || ends[i] != 0)
             return false;
     return true;
 }
@@ -123,38 +124,38 @@ static inlay_status lower_pool(rg_build *b, const rg_group *group)
         return inlay_fail(b->diag, INLAY_UNSUPPORTED, "node '%s': pooling of more than 2^31 - 1 elements", op->name);
     INLAY_TRY(rg_read(b, x, &in));
     for (uint32_t d = 0; d < rank; d++)
-        dims[d] = d < 2 ? b->dims[x][d] : op->global ? 1 : b->dims[op->out[0]][d];
-    if (!op->global)
-        rg_window_pads(op, b->dims[x] + 2, dims + 2, op->kernel, desc.begins, desc.ends);
-    for (uint32_t i = 0; i < op->spatial; i++) {
-        desc.kernel[i] = op->global ? b->dims[x][2 + i] : op->kernel[i];
-        desc.strides[i] = op->global ? 1 : op->strides[i];
-        desc.dilations[i] = op->global ? 0 : op->dilations[i] - 1;
+        dims[d] = d < 2 ? b->dims[x][d] : op->window.global ? 1 : b->dims[op->out[0]][d];
+    if (!op->window.global)
+        rg_window_pads(op, b->dims[x] + 2, dims + 2, op->window.kernel, desc.begins, desc.ends);
+    for (uint32_t i = 0; i < op->window.spatial; i++) {
+        desc.kernel[i] = op->window.global ? b->dims[x][2 + i] : op->window.kernel[i];
+        desc.strides[i] = op->window.global ? 1 : op->window.strides[i];
+        desc.dilations[i] = op->window.global ? 0 : op->window.dilations[i] - 1;
     }
-    INLAY_TRY(lower_plain(b, &in, &desc, dims, op->keepdims ? group->out : op->out[0], &out, &done));
+    INLAY_TRY(lower_plain(b, &in, &desc, dims, op->reduction.keepdims ? group->out : op->out[0], &out, &done));
     if (done)
         return set_reduced(b, group, &out);
     if (!rg_md_is_image(&in.md)) /* oneDNN's kernels for row-major images are many times slower than a reorder */
         INLAY_TRY(read_image(b, x, &in));
     if (op->alg == DN_POOLING_MAX) {
         INLAY_TRY(rg_lower_max(b, &in, dims, desc.kernel, desc.strides, desc.dilations, desc.begins,
-                               op->keepdims ? group->out : op->out[0], &out, &done));
+                               op->reduction.keepdims ? group->out : op->out[0], &out, &done));
         if (done)
             return set_reduced(b, group, &out);
     }
     if (op->alg != DN_POOLING_MAX && is_whole_image(op, b->dims[x] + 2, dims + 2, desc.begins, desc.ends)) {
-        INLAY_TRY(rg_lower_mean(b, &in, op->keepdims ? group->out : op->out[0], &out, &done));
+        INLAY_TRY(rg_lower_mean(b, &in, op->reduction.keepdims ? group->out : op->out[0], &out, &done));
         if (done)
             return set_reduced(b, group, &out);
     }
     if (b->state->alone && in.md.data_type == DN_F32) {
         INLAY_TRY(rg_read_plain(b, x, &in));
         INLAY_TRY(rg_lower_rows(b, &in, dims, desc.kernel, desc.strides, desc.dilations, desc.begins,
-                                op->keepdims ? group->out : op->out[0], &out, &done));
+                                op->reduction.keepdims ? group->out : op->out[0], &out, &done));
         if (done)
             return set_reduced(b, group, &out);
     }
-    for (uint32_t i = 0; i < op->spatial; i++)
+    for (uint32_t i = 0; i < op->window.spatial; i++)
         if (desc.kernel[i] / 8 > dims_of_image[i])
             INLAY_TRY(inlay_fail(b->diag, INLAY_UNSUPPORTED,
                                  "a window of %lld for an image of %lld: %s would look "
@@ -164,7 +165,8 @@ static inlay_status lower_pool(rg_build *b, const rg_group *group)
     rg_md_any(&desc.y, rank, dims);
     desc.y.data_type = in.md.data_type;
     INLAY_TRY(rg_describe(b, &desc, &pd));
-    INLAY_TRY(rg_result_place(b, op->keepdims ? group->out : op->out[0], dn_layout(pd, DN_OPERAND_DST, &y_md), &out));
+    INLAY_TRY(rg_result_place(b, op->reduction.keepdims ? group->out : op->out[0], dn_layout(pd, DN_OPERAND_DST, &y_md),
+                              &out));
     INLAY_TRY(rg_emit(b, pd, (const rg_operand[]){ { DN_ARG_SRC, &in }, { DN_ARG_DST, &out } }, 2));
     status = set_reduced(b, group, &out);
 done:

@@ -383,8 +383,9 @@ inlay_status rg_lower_dense(rg_build *b, const rg_group *group, uint32_t bias_va
 {
     const rg_op *op = b->op;
     uint32_t w = op->in[1];
-    int64_t k = b->dims[w][op->trans_b ? 1 : 0], n = b->dims[w][op->trans_b ? 0 : 1], m = rg_count(b, op->in[0]) / k;
-    int64_t w_dims[] = { n, k }, w_strides[] = { op->trans_b ? k : 1, op->trans_b ? 1 : n };
+    int64_t k = b->dims[w][op->product.trans_b ? 1 : 0], n = b->dims[w][op->product.trans_b ? 0 : 1],
+            m = rg_count(b, op->in[0]) / k;
+    int64_t w_dims[] = { n, k }, w_strides[] = { op->product.trans_b ? k : 1, op->product.trans_b ? 1 : n };
     dense d = { .native.run = run_dense,
                 .job = { .kernel = b->state->sgemm,
                          .m = m,
@@ -457,8 +458,8 @@ inlay_status rg_lower_batched(rg_build *b, const rg_group *group)
     inlay_status status;
     rg_md md;
 
-    INLAY_TRY(rg_read_matrix(b, op->in[0], rank, op->trans_a, &a));
-    INLAY_TRY(rg_read_matrix(b, op->in[1], rank, op->trans_b, &w));
+    INLAY_TRY(rg_read_matrix(b, op->in[0], rank, op->product.trans_a, &a));
+    INLAY_TRY(rg_read_matrix(b, op->in[1], rank, op->product.trans_b, &w));
     d.job.k = a.md.dims[rank - 1];
     d.job.chain = sg_chain(d.job.k, b->state->strict);
     if (a.md.strides[rank - 1] != 1) { /* columns lie together: rows are needed */

@@ -16,7 +16,7 @@ bool rg_is_packed(const rg_build *b, const rg_op *op)
     bool row = op->in_count < 3 || op->in[2] == INLAY_NONE ||
                is_row(b, op->in[2], b->dims[op->out[0]][b->ranks[op->out[0]] - 1]);
 
-    return b->c->values[w].constant != INLAY_NONE && b->ranks[w] == 2 && !op->trans_a && row &&
+    return b->c->values[w].constant != INLAY_NONE && b->ranks[w] == 2 && !op->product.trans_a && row &&
            rg_count(b, op->in[0]) > 0;
 }
 

@@ -61,10 +61,10 @@ static void describe(const rg_build *b, const rg_md *w_plain, const rg_md *bias,
         out->bias = *bias;
     out->x.data_type = out->w.data_type = DN_BF16;
     out->y.data_type = y_type;
-    rg_window_pads(op, out->x.dims + 2, out->y.dims + 2, op->kernel, out->begins, out->ends);
-    for (uint32_t i = 0; i < op->spatial; i++) {
-        out->strides[i] = op->strides[i];
-        out->dilations[i] = op->dilations[i] - 1;
+    rg_window_pads(op, out->x.dims + 2, out->y.dims + 2, op->window.kernel, out->begins, out->ends);
+    for (uint32_t i = 0; i < op->window.spatial; i++) {
+        out->strides[i] = op->window.strides[i];
+        out->dilations[i] = op->window.dilations[i] - 1;
     }
 }
 

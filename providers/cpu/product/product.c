@@ -13,8 +13,8 @@ static bool parse(const kit_node *node, rg_op *op, kit_refusal *why)
         return false;
     if (!gemm)
         return true;
-    op->trans_a = kit_attr_int(node->info, "transA", 0) != 0;
-    op->trans_b = kit_attr_int(node->info, "transB", 0) != 0;
+    op->product.trans_a = kit_attr_int(node->info, "transA", 0) != 0;
+    op->product.trans_b = kit_attr_int(node->info, "transB", 0) != 0;
     op->alpha = (float)kit_attr_float(node->info, "alpha", 1);
     op->beta = (float)kit_attr_float(node->info, "beta", 1);
     if (c != NULL && c->rank > 2)
@@ -27,9 +27,10 @@ static inlay_status lower_inner(rg_build *b, const rg_group *group)
 {
     const rg_op *op = b->op;
     uint32_t a = op->in[0], w = op->in[1];
-    int64_t k = b->dims[w][op->trans_b ? 1 : 0], n = b->dims[w][op->trans_b ? 0 : 1], m = rg_count(b, a) / k;
+    int64_t k = b->dims[w][op->product.trans_b ? 1 : 0], n = b->dims[w][op->product.trans_b ? 0 : 1],
+            m = rg_count(b, a) / k;
     int64_t a_dims[] = { m, k }, w_dims[] = { n, k }, y_dims[] = { m, n };
-    int64_t w_strides[] = { op->trans_b ? k : 1, op->trans_b ? 1 : n };
+    int64_t w_strides[] = { op->product.trans_b ? k : 1, op->product.trans_b ? 1 : n };
     uint32_t bias_value = op->in_count > 2 && op->in[2] != INLAY_NONE ? op->in[2] : group->bias;
     dn_op desc = { .kind = DN_INNER_PRODUCT };
     rg_md w_plain, bias_md;

@@ -185,15 +185,15 @@ inlay_status rg_lower_cut(rg_build *b, const rg_group *group, uint32_t bias_valu
         const uint32_t rows = b->ranks[op->in[1]];
 
         INLAY_TRY(rg_read_plain(b, op->in[0], &a));
-        INLAY_TRY(rg_read_matrix(b, op->in[1], rows, op->trans_b, &w));
+        INLAY_TRY(rg_read_matrix(b, op->in[1], rows, op->product.trans_b, &w));
         d.k = w.md.dims[0];
         d.n = w.md.dims[1];
         d.m = rg_count(b, op->in[0]) / d.k;
         d.a_line = d.k;
         describe(&w.md, 0, d.b_steps, &d.b_line, &d.b_turned);
     } else {
-        INLAY_TRY(rg_read_matrix(b, op->in[0], rank, op->trans_a, &a));
-        INLAY_TRY(rg_read_matrix(b, op->in[1], rank, op->trans_b, &w));
+        INLAY_TRY(rg_read_matrix(b, op->in[0], rank, op->product.trans_a, &a));
+        INLAY_TRY(rg_read_matrix(b, op->in[1], rank, op->product.trans_b, &w));
         d.axes = rank - 2;
         memcpy(d.dims, b->dims[y_value], d.axes * sizeof *d.dims);
         for (uint32_t x = 0; x < d.axes; x++)

@@ -18,8 +18,8 @@ static bool parse_linear(const kit_node *node, rg_op *op, kit_refusal *why)
     if (kit_attr_int(node->info, "precision", 0) > 1)
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "quotients that are not float");
     return rg_known_rank(floats, 1, 6, "the tensor", why) &&
-           q_known_scale(kit_input(node, 1), 1, "input 0", &op->scale, why) &&
-           q_known_zero(kit_input(node, 2), bytes, "input 0", &op->zero, why);
+           q_known_scale(kit_input(node, 1), 1, "input 0", &op->quantized.scale, why) &&
+           q_known_zero(kit_input(node, 2), bytes, "input 0", &op->quantized.zero, why);
 }
 
 static bool parse_dynamic(const kit_node *node, rg_op *op, kit_refusal *why)
@@ -97,8 +97,8 @@ static inlay_status lower_linear(rg_build *b, const rg_group *group)
     INLAY_TRY(rg_result_place(b, group->out, &md, &y));
     l = (linear){ .native.run = run_linear,
                   .count = rg_md_count(&md),
-                  .scale = op->scale,
-                  .zero = (float)op->zero,
+                  .scale = op->quantized.scale,
+                  .zero = (float)op->quantized.zero,
                   .low = (int32_t)op->alpha,
                   .high = (int32_t)op->beta };
     if (op->row->family == &rg_quantize) {

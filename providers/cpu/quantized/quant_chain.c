@@ -77,8 +77,8 @@ static bool add_leaf(const rg_build *b, uint32_t value, uint32_t like, chain *c,
         l = (leaf){ .value = back->in[0],
                     .bytes = true,
                     .is_signed = rg_type(b, back->in[0]) == DN_S8,
-                    .scale = back->scale,
-                    .zero = (float)back->zero };
+                    .scale = back->quantized.scale,
+                    .zero = (float)back->quantized.zero };
     } else if (rg_type(b, value) != DN_F32) {
         return false;
     }
@@ -392,8 +392,8 @@ inlay_status q_lower_chain(rg_build *b, const rg_group *group, bool *out_done)
     places[c.leaf_count] = &y;
     c.native.run = run_chain;
     c.count = rg_md_count(&md);
-    c.scale = op->scale;
-    c.zero = (float)op->zero;
+    c.scale = op->quantized.scale;
+    c.zero = (float)op->quantized.zero;
     c.is_signed = md.data_type == DN_S8;
     c.set = b->state->bytes != NULL && find_pair(&c) ? b->state->bytes : NULL;
     INLAY_TRY(rg_emit_step(b, &c.native, sizeof c, places, c.leaf_count + 1));

@@ -57,10 +57,10 @@ static bool parse_linear(const kit_node *node, rg_op *op, kit_refusal *why)
     if (bias != NULL && (!kit_is_constant(node, BIAS) || bias->dtype != INLAY_INT32 || bias->rank != 1 ||
                          bias->dims[0].value != w->dims[0].value))
         return kit_refuse(why, INLAY_REFUSE_SHAPE, "make it a constant", "the bias is not a constant vector of int32");
-    if (!q_known_scale(kit_input(node, X_SCALE), 1, "x", &op->scale, why) ||
+    if (!q_known_scale(kit_input(node, X_SCALE), 1, "x", &op->quantized.scale, why) ||
         !q_known_scale(kit_input(node, W_SCALE), w->dims[0].value, "w", &ignored, why) ||
         !q_known_scale(kit_input(node, Y_SCALE), 1, "y", &op->alpha, why) ||
-        !q_known_zero(kit_input(node, X_ZERO), x, "x", &op->zero, why) ||
+        !q_known_zero(kit_input(node, X_ZERO), x, "x", &op->quantized.zero, why) ||
         !q_known_zero(kit_input(node, Y_ZERO), y, "y", &y_zero, why))
         return false;
     op->size = y_zero;
@@ -82,14 +82,14 @@ static bool parse(const kit_node *node, rg_op *op, kit_refusal *why)
         return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "the zero point of input 0 is not one number");
     if (is_linear(op) && !parse_linear(node, op, why))
         return false;
-    op->group = kit_attr_int(node->info, "group", 1);
-    if (op->group < 1 || w->dims[0].value % op->group != 0)
+    op->window.group = kit_attr_int(node->info, "group", 1);
+    if (op->window.group < 1 || w->dims[0].value % op->window.group != 0)
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "group does not divide the channels");
-    if (dn_in_use != &dn_none && op->group > 1 && w->dims[1].value > 1 &&
-        w->dims[0].value / op->group < 4) /* 4 groups of 8 by 2 in 2.6.3 */
+    if (dn_in_use != &dn_none && op->window.group > 1 && w->dims[1].value > 1 &&
+        w->dims[0].value / op->window.group < 4) /* 4 groups of 8 by 2 in 2.6.3 */
         return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "oneDNN's sums of so few filters a group may be wrong");
     for (uint32_t i = 0; i < x->rank - 2; i++)
-        op->kernel[i] = w->dims[2 + i].value;
+        op->window.kernel[i] = w->dims[2 + i].value;
     return rg_parse_window(node, x->rank - 2, op, why) &&
            (q_library_has_products(&library) || bytes_offers_conv(node, op, why));
 }
@@ -113,7 +113,7 @@ static inlay_status make_scales(rg_build *b, float **out, int64_t *out_count)
         float w;
 
         memcpy(&w, w_scales + (size_t)i * sizeof w, sizeof w);
-        scales[i] = (float)((double)op->scale / (double)op->alpha * (double)w);
+        scales[i] = (float)((double)op->quantized.scale / (double)op->alpha * (double)w);
     }
     *out = scales;
     *out_count = count;
@@ -132,7 +132,7 @@ static void make_attributes(const rg_build *b, const rg_group *group, dn_attr *o
     const rg_op *op = b->op;
     const int32_t round = is_linear(op) && op->size != 0 ? ROUNDER : 0, y_zero = (int32_t)op->size - round;
 
-    out->has_zero = has_zero_argument(op) || op->zero != 0;
+    out->has_zero = has_zero_argument(op) || op->quantized.zero != 0;
     out->y_zero = is_linear(op) ? y_zero : 0;
     if (round != 0)
         out->posts[out->post_count++] =
@@ -245,10 +245,10 @@ static inlay_status describe(rg_build *b, const rg_group *group, const rg_md *w_
     desc.w.data_type = DN_S8;
     if (bias != NULL)
         desc.bias = *bias;
-    rg_window_pads(op, desc.x.dims + 2, desc.y.dims + 2, op->kernel, desc.begins, desc.ends);
-    for (uint32_t i = 0; i < op->spatial; i++) {
-        desc.strides[i] = op->strides[i];
-        desc.dilations[i] = op->dilations[i] - 1;
+    rg_window_pads(op, desc.x.dims + 2, desc.y.dims + 2, op->window.kernel, desc.begins, desc.ends);
+    for (uint32_t i = 0; i < op->window.spatial; i++) {
+        desc.strides[i] = op->window.strides[i];
+        desc.dilations[i] = op->window.dilations[i] - 1;
     }
     return rg_check(dn_describe(b->state->engine, &desc, attr, out), b->diag, "compute this", op->name);
 }
@@ -264,7 +264,7 @@ static inlay_status add_numbers(rg_build *b, const dn_attr *attr, float **scales
     one.data_type = DN_S32;
     if (attr->has_zero) {
         INLAY_TRY(has_zero_argument(b->op) ? widen_zero(b, &places[0])
-                                           : emit_numbers(b, &one, b->op->zero, NULL, &places[0]));
+                                           : emit_numbers(b, &one, b->op->quantized.zero, NULL, &places[0]));
         operands[(*count)++] = (rg_operand){ DN_ARG_ZERO, &places[0] };
     }
     if (attr->scales != NULL) {

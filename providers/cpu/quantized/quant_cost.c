@@ -62,13 +62,13 @@ void rg_quant_cost(const rg_op *op, const inlay_cost_request *r, const inlay_nod
         const inlay_value_info *w = inlay_graph_value(r->graph, info->inputs[at]);
         double per = conv ? (double)w->dims[1].value : (double)w->dims[0].value;
 
-        for (uint32_t i = 0; conv && i < op->spatial; i++)
-            per *= (double)op->kernel[i];
+        for (uint32_t i = 0; conv && i < op->window.spatial; i++)
+            per *= (double)op->window.kernel[i];
         weights = count_of(r, info->inputs, info->input_count, at);
         flops = 2 * y * per;
         rate = BYTE_FLOPS_PER_NS / pace();
         more = conv ? y * REQUANTIZE_NS * pace() : 0;
-        if (conv && op->group > 1 && w->dims[1].value < 8) {
+        if (conv && op->window.group > 1 && w->dims[1].value < 8) {
             rate = 2 / THIN_TAP_NS / sqrt(pace());
             more = y * THIN_NS * sqrt(pace());
         }

@@ -19,7 +19,7 @@ inlay_status bytes_ends_of(rg_build *b, const bytes_case *c, bytes_ends *out)
     out->scales = q_constant(b, op->in[W_SCALE]);
     out->biases = biased ? q_constant(b, op->in[BIAS]) : NULL;
     out->scale_step = rg_count(b, op->in[W_SCALE]) > 1 ? (int64_t)sizeof(float) : 0;
-    out->factor = (double)op->scale / (double)op->alpha;
+    out->factor = (double)op->quantized.scale / (double)op->alpha;
     if (out->scales == NULL || (biased && out->biases == NULL))
         return inlay_fail(b->diag, INLAY_INTERNAL, "node '%s': its scales or its bias have gone", op->name);
     return INLAY_OK;
@@ -72,7 +72,7 @@ bool bytes_scales_fit(const rg_op *op, const char *scales, int64_t count)
         float w;
 
         memcpy(&w, scales + i * (int64_t)sizeof w, sizeof w);
-        if (!((float)((double)op->scale / (double)op->alpha * (double)w) < 1))
+        if (!((float)((double)op->quantized.scale / (double)op->alpha * (double)w) < 1))
             return false;
     }
     return scales != NULL;

@@ -159,8 +159,8 @@ inlay_status bytes_read_posts(rg_build *b, bytes_case *c)
 
         f->quantizes = true;
         f->y_signed = rg_type(b, group->out) == DN_S8;
-        f->y_scale = last->scale;
-        f->y_zero = (float)last->zero;
+        f->y_scale = last->quantized.scale;
+        f->y_zero = (float)last->quantized.zero;
     }
     c->posts = p;
 done:

@@ -39,9 +39,9 @@ static bool parse_scales(const kit_node *node, rg_op *op, int64_t columns, kit_r
     if (!q_known_scale(kit_input(node, A_SCALE), 1, "a", &a_scale, why) ||
         !q_known_scale(kit_input(node, W_SCALE), columns, "b", &ignored, why) ||
         !q_known_scale(kit_input(node, Y_SCALE), 1, "y", &y_scale, why) ||
-        !q_known_zero(kit_input(node, Y_ZERO), y, "y", &op->zero, why))
+        !q_known_zero(kit_input(node, Y_ZERO), y, "y", &op->quantized.zero, why))
         return false;
-    op->scale = a_scale / y_scale;
+    op->quantized.scale = a_scale / y_scale;
     return true;
 }
 
@@ -59,7 +59,7 @@ static bool parse(const kit_node *node, rg_op *op, kit_refusal *why)
         return kit_refuse(why, INLAY_REFUSE_DTYPE, NULL, "an input is not of 8 bits");
     if (!kit_is_constant(node, at->w) || rg_known_count(w) < 1)
         return kit_refuse(why, INLAY_REFUSE_SHAPE, "make it a constant", "the matrix is not a constant");
-    op->axes = w->dtype == INLAY_UINT8; /* shifted */
+    op->reduction.axes = w->dtype == INLAY_UINT8; /* shifted */
     if (a_zero != NULL && (rg_known_count(a_zero) != 1 || a_zero->dtype != a->dtype))
         return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "the zero point of input 0 is not one number");
     if (w_zero != NULL && (!kit_is_constant(node, at->w_zero) || w_zero->dtype != w->dtype ||
@@ -263,7 +263,7 @@ static inlay_status column_sums(rg_build *b, const int32_t **out)
     rg_constant *k = &b->c->constants[b->c->values[value].constant];
     int64_t rows = b->dims[value][0], columns = b->dims[value][1];
     const uint8_t *w = k->data;
-    uint8_t flip = op->axes != 0 ? 0x80 : 0;
+    uint8_t flip = op->reduction.axes != 0 ? 0x80 : 0;
 
     if (k->sums == NULL) {
         if (w == NULL)
@@ -289,12 +289,12 @@ static inlay_status fill_scales(rg_build *b, tail *t, int64_t n)
         return inlay_fail(b->diag, INLAY_INTERNAL, "node '%s': its scales have gone", op->name);
     t->scales = (float *)((int32_t *)(t + 1) + n);
     t->y_signed = rg_type(b, op->out[0]) == DN_S8;
-    t->y_zero = (float)op->zero;
+    t->y_zero = (float)op->quantized.zero;
     for (int64_t i = 0; i < n; i++) {
         float w;
 
         memcpy(&w, scales + (size_t)(count > 1 ? i : 0) * sizeof w, sizeof w);
-        t->scales[i] = op->scale * w;
+        t->scales[i] = op->quantized.scale * w;
     }
     return INLAY_OK;
 }
@@ -306,7 +306,7 @@ static inlay_status make_tail(rg_build *b, int64_t n, tail **out)
     uint32_t at = inputs_of(op)->w_zero, zero = op->in_count > at ? op->in[at] : INLAY_NONE;
     const uint8_t *bytes = q_constant(b, zero);
     int64_t count = zero == INLAY_NONE ? 0 : rg_count(b, zero);
-    int32_t around = op->axes != 0 ? 128 : 0;
+    int32_t around = op->reduction.axes != 0 ? 128 : 0;
     tail *t = rg_new_native(b, sizeof *t + (size_t)n * (sizeof(int32_t) + sizeof(float)));
 
     *out = t;
@@ -316,7 +316,7 @@ static inlay_status make_tail(rg_build *b, int64_t n, tail **out)
         return inlay_fail(b->diag, INLAY_INTERNAL, "node '%s': its zero points have gone", op->name);
     for (int64_t i = 0; i < n; i++) {
         uint8_t byte = count == 0 ? 0 : bytes[count > 1 ? i : 0];
-        int32_t z = (op->axes != 0 ? byte : (int8_t)byte) - around;
+        int32_t z = (op->reduction.axes != 0 ? byte : (int8_t)byte) - around;
 
         ((int32_t *)(t + 1))[i] = z;
         if (z != 0)
@@ -450,7 +450,7 @@ static inlay_status lower(rg_build *b, const rg_group *group)
     t->a_signed = rg_type(b, op->in[0]) == DN_S8;
     t->floats = rg_type(b, group->out) == DN_F32;
     INLAY_TRY(rg_read_plain(b, op->in[0], &a));
-    if (op->axes != 0)
+    if (op->reduction.axes != 0)
         q_shift(b, op->in[at->w]);
     if (bytes_run_product(b->state, k))
         INLAY_TRY(bytes_emit_product(b, &a, op->in[at->w], m, k, n, &sums));

@@ -349,16 +349,16 @@ bool bytes_offers_conv(const kit_node *node, const rg_op *op, kit_refusal *why)
     const bool linear = is_linear(op);
     const byte_set *set = byte_set_of_cpu();
     const inlay_value_info *w = kit_input(node, linear ? W : 1), *scales = linear ? kit_input(node, W_SCALE) : NULL;
-    kn_window g = { .flat = op->spatial <= 2,
-                    .in = w->dims[1].value * op->group,
+    kn_window g = { .flat = op->window.spatial <= 2,
+                    .in = w->dims[1].value * op->window.group,
                     .out = w->dims[0].value,
-                    .group = op->group,
+                    .group = op->window.group,
                     .kernel = { 1, 1 },
                     .dilation = { 1, 1 } };
 
-    for (uint32_t i = 0; g.flat && i < op->spatial; i++) {
-        g.kernel[2 - op->spatial + i] = op->kernel[i];
-        g.dilation[2 - op->spatial + i] = op->dilations[i];
+    for (uint32_t i = 0; g.flat && i < op->window.spatial; i++) {
+        g.kernel[2 - op->window.spatial + i] = op->window.kernel[i];
+        g.dilation[2 - op->window.spatial + i] = op->window.dilations[i];
     }
     if (set == NULL || !loops_run(set, &g))
         return kit_refuse(why, INLAY_REFUSE_DEVICE, "a CPU with AVX-512 VNNI",
@@ -522,7 +522,7 @@ inlay_status bytes_lower_conv(rg_build *b, const rg_group *group, bool *out_done
         return INLAY_OK;
     kn_measure(b, op, &c.w);
     c.kind = linear ? BYTE_BYTES : rg_type(b, group->out) == DN_S32 ? BYTE_SUMS : BYTE_FLOATS;
-    c.x_zero = linear ? op->zero : zero_of(b, op);
+    c.x_zero = linear ? op->quantized.zero : zero_of(b, op);
     c.border = (uint8_t)c.x_zero;
     status = bytes_read_posts(b, &c);
     if (status == INLAY_OK)

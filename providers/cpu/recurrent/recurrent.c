@@ -48,14 +48,14 @@ inlay_status rg_recurrent_prepare(inlay_compiled *c, const inlay_compile_request
     };
     inlay_status status;
 
-    op->layer = kernel_of(op->row->op_type);
-    status = op->layer->prepare(&node, &op->prepared, diag);
+    op->recurrent.layer = kernel_of(op->row->op_type);
+    status = op->recurrent.layer->prepare(&node, &op->recurrent.prepared, diag);
     if (status != INLAY_OK && diag != NULL && diag->node[0] == '\0')
         (void)snprintf(diag->node, sizeof diag->node, "%s", op->name);
     for (uint32_t i = 0; status == INLAY_OK && i < op->in_count; i++) {
         if (fate[i] == INLAY_CONST_BORROWED)
             continue;
-        op->dropped |= 1u << i;
+        op->recurrent.dropped |= 1u << i;
         c->constants[c->values[op->in[i]].constant].given_up++;
     }
     return status;
@@ -63,9 +63,9 @@ inlay_status rg_recurrent_prepare(inlay_compiled *c, const inlay_compile_request
 
 void rg_recurrent_release(rg_op *op)
 {
-    if (op->layer != NULL)
-        op->layer->release(op->prepared);
-    op->prepared = NULL;
+    if (op->recurrent.layer != NULL)
+        op->recurrent.layer->release(op->recurrent.prepared);
+    op->recurrent.prepared = NULL;
 }
 
 /* ------------------------------------------------------------------ the run */
@@ -238,7 +238,7 @@ void recurrent_lay(const rg_md *md, const int32_t *from, int32_t *to)
 static bool describe_panels(const rg_build *b, const rg_op *op, uint32_t input, rg_md *md)
 {
     const int64_t *w = b->dims[op->in[IN_W]], *r = b->dims[op->in[IN_R]];
-    const recurrent_state *own = op->prepared;
+    const recurrent_state *own = op->recurrent.prepared;
     recurrent_layout l;
     recurrent_state s;
 
@@ -282,7 +282,7 @@ static bool vectors_repeat(const coded_panels *c, const panels *p)
 static inlay_status find_codes(rg_build *b, const layer *l, uint32_t i, bool *out)
 {
     const rg_op *op = b->op;
-    const recurrent_state *own = op->prepared;
+    const recurrent_state *own = op->recurrent.prepared;
     const uint32_t value = op->in[i];
     const rg_pack *pack;
     recurrent_layout lay;
@@ -352,8 +352,8 @@ static inlay_status lower_recurrent(rg_build *b, const rg_group *group)
     if (l == NULL)
         return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", op->name);
     *l = (layer){ .native = { .run = run_layer, .release = release_layer },
-                  .kernel = op->layer,
-                  .state = op->prepared,
+                  .kernel = op->recurrent.layer,
+                  .state = op->recurrent.prepared,
                   .in_count = op->in_count,
                   .out_count = op->out_count,
                   .workspace_arg = INLAY_NONE };
@@ -364,7 +364,7 @@ static inlay_status lower_recurrent(rg_build *b, const rg_group *group)
     for (uint32_t i = 0; i < op->in_count; i++) {
         l->in[i] = view(b, op->in[i], l->dims[i]);
         l->in_arg[i] = INLAY_NONE;
-        if (op->in[i] == INLAY_NONE || (op->dropped & (1u << i)) != 0 || l->in[i].count == 0)
+        if (op->in[i] == INLAY_NONE || (op->recurrent.dropped & (1u << i)) != 0 || l->in[i].count == 0)
             continue;
         INLAY_TRY(read_input(b, l, i, &places[n]));
         l->in_arg[i] = n++;

@@ -37,7 +37,7 @@ static bool is_family(const rg_op *op, const rg_family *family)
 /* What a pool makes of padding alone; what of nothing at all, as a global one does: there is nothing to divide by. */
 static float pooled_nothing(const rg_op *op)
 {
-    return op->alg == DN_POOLING_MAX ? -INFINITY : op->global ? NAN : 0;
+    return op->alg == DN_POOLING_MAX ? -INFINITY : op->window.global ? NAN : 0;
 }
 
 bool rg_reads_nothing(const rg_build *b)

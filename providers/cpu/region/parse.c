@@ -254,11 +254,11 @@ static bool has_kernel(const rg_state *state, const kit_node *node, const rg_op 
     if (family == &rg_conv_computed)
         return kit_refuse(why, INLAY_REFUSE_OPERATOR, "make weights and bias constants",
                           "there is no kernel for convolutions by computed weights");
-    if (family == &rg_conv && op->spatial > 2 && op->group == 1)
+    if (family == &rg_conv && op->window.spatial > 2 && op->window.group == 1)
         return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "there is no kernel for convolutions of volumes");
     if (family == &rg_lrn)
         return kit_refuse(why, INLAY_REFUSE_OPERATOR, NULL, "there is no kernel for LRN");
-    if (family == &rg_pool && op->spatial > 2 && !op->global)
+    if (family == &rg_pool && op->window.spatial > 2 && !op->window.global)
         return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "there is no kernel for pools of volumes");
     if (family == &rg_pool && (x == NULL || x->dtype != INLAY_FLOAT))
         return kit_refuse(why, INLAY_REFUSE_DTYPE, NULL, "there is no kernel for pools of integers");

@@ -134,48 +134,83 @@ typedef struct rg_nbits {
     int64_t q_steps[2], scale_steps[2], zero_steps[2]; /* elements from one k, or block of k, to the next; and for n */
 } rg_nbits;
 
-/* A parsed node. Which members hold is the family's business. */
+/* A window that slides over an image: convolutions, pooling. */
+typedef struct rg_window {
+    uint32_t spatial;                         /* dimensions */
+    dn_dims kernel, strides, dilations, pads; /* begins, then ends */
+    dn_dims output_padding;                   /* transposed convolutions */
+    int64_t group;
+    uint32_t auto_pad; /* RG_PAD_* */
+    bool ceil_mode;
+    bool global;     /* the window is the image */
+    bool sized;      /* transposed convolutions: output_shape is stated */
+    uint8_t unfolds; /* RG_YES, RG_NO: what oneDNN's convolution does, once it was asked; under compiled->lock */
+} rg_window;
+
+/* A parsed node. What is named by a family of operators holds for that family alone. */
 struct rg_op {
     const rg_operator *row;
     uint32_t node;      /* of the host's graph */
     uint32_t *in, *out; /* numbers in inlay_compiled.values, INLAY_NONE = omitted */
     uint32_t in_count, out_count;
-    /* Elementwise functions (also what Clip, HardSigmoid and the like become). */
-    rg_eltwise eltwise[2];
-    uint32_t eltwise_count;
-    dn_alg alg; /* binary, pooling, softmax, reduction, resampling */
-    /* Windows. */
-    uint32_t spatial;                         /* dimensions */
-    dn_dims kernel, strides, dilations, pads; /* begins, then ends */
-    dn_dims output_padding;
-    uint32_t auto_pad; /* RG_PAD_* */
-    bool ceil_mode;
-    uint32_t pad_mode; /* of Pad: pad.c's */
-    bool global;       /* the window is the image */
-    bool keepdims;
-    int64_t group;
-    int64_t axis;  /* not negative */
-    uint32_t axes; /* reductions: bit a = axis a */
-    int32_t perm[RG_MAX_RANK];
-    bool trans_a, trans_b;
-    float scale;  /* quantization: of the input, or of the result */
-    int32_t zero; /* its zero point */
-    float epsilon, alpha, beta, bias;
-    resize_rule resize;
-    bool sized;  /* transposed convolutions: output_shape is stated */
-    bool scaled; /* by factors, not by the sizes of the output */
-    float scales[RG_MAX_RANK];
-    int64_t size;
-    const kit_kernel *layer; /* recurrent layers: runs them; prepared: its state, the op's own; dropped: bit i = */
-    void *prepared;          /* it has packed constant input i */
-    uint32_t dropped;
-    uint8_t unfolds; /* RG_YES, RG_NO: what oneDNN's convolution does, once it was asked; under compiled->lock */
-    rg_nbits nbits;
-    bool own;      /* attention: ai.inlay's, not ONNX's */
-    bool guarded;  /* attention: see ops/inlay/attention.c */
-    bool appends;  /* the host may have it append in place (append.c) */
     bool silent;   /* others do what it stands for: nothing is emitted */
+    bool appends;  /* the host may have it append in place (append.c) */
     char name[96]; /* of the node, for diagnostics */
+
+    /* What several families have. */
+    dn_alg alg;   /* binary, pooling, softmax, reduction, resampling */
+    int64_t axis; /* not negative */
+    int64_t size;
+    float alpha, beta;
+    rg_eltwise eltwise[2]; /* elementwise functions, also what Clip, HardSigmoid and the like become */
+    uint32_t eltwise_count;
+
+    rg_window window;
+    rg_nbits nbits;
+    int32_t perm[RG_MAX_RANK]; /* transposes */
+    struct {
+        bool trans_a, trans_b;
+    } product;
+    struct {
+        float scale;  /* of the input, or of the result */
+        int32_t zero; /* its zero point */
+    } quantized;
+    struct {
+        bool own;     /* ai.inlay's, not ONNX's */
+        bool guarded; /* see ops/inlay/attention.c */
+        bool causal;
+    } attention;
+    struct {
+        int64_t heads;
+        bool interleaved;
+    } rotary;
+    struct {
+        float epsilon, bias;
+    } normalization;
+    struct {
+        bool flattened; /* all axes from `axis` on are one */
+    } softmax;
+    struct {
+        uint32_t axes; /* bit a = axis a */
+        bool keepdims;
+    } reduction;
+    struct {
+        dn_dims starts, steps;
+    } slice;
+    struct {
+        dn_dims amounts; /* begins, and from RG_MAX_PAD_RANK on ends */
+        uint32_t mode;   /* pad.c's */
+    } pad;
+    struct {
+        resize_rule rule;
+        bool scaled; /* by factors, not by the sizes of the output */
+        float scales[RG_MAX_RANK];
+    } resize;
+    struct {
+        const kit_kernel *layer; /* runs them */
+        void *prepared;          /* its state, the op's own */
+        uint32_t dropped;        /* bit i = `prepared` has packed constant input i */
+    } recurrent;
 };
 
 /* The row of a float operator that there is for sure. */

@@ -61,7 +61,7 @@ static bool parse_slice(const kit_node *node, rg_op *op, kit_refusal *why)
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "make starts, axes and steps constants",
                           "starts, axes or steps are not known");
     for (uint32_t d = 0; d < RG_MAX_RANK; d++)
-        op->strides[d] = 1;
+        op->slice.steps[d] = 1;
     for (uint32_t i = 0; i < count; i++) {
         int64_t axis = i, step = has_steps ? steps[i] : 1;
 
@@ -69,8 +69,8 @@ static bool parse_slice(const kit_node *node, rg_op *op, kit_refusal *why)
             return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "an axis is outside the tensor");
         if (step < 1)
             return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "the step %lld is not positive", (long long)step);
-        op->pads[axis] = starts[i];
-        op->strides[axis] = step;
+        op->slice.starts[axis] = starts[i];
+        op->slice.steps[axis] = step;
     }
     return true;
 }
@@ -133,13 +133,14 @@ static inlay_status lower_slice(rg_build *b, const rg_group *group)
 
     INLAY_TRY(read_whole(b, &whole));
     for (uint32_t d = 0; d < b->ranks[group->out]; d++) {
-        int64_t size = b->dims[op->in[0]][d], from = op->pads[d] < 0 ? op->pads[d] + size : op->pads[d];
+        int64_t size = b->dims[op->in[0]][d],
+                from = op->slice.starts[d] < 0 ? op->slice.starts[d] + size : op->slice.starts[d];
 
         from = from < 0 ? 0 : from > size ? size : from;
         start += from * whole.md.strides[d];
         strides[d] = whole.md.strides[d];
         if (b->dims[group->out][d] > 1) /* a step that is never taken may be any number */
-            strides[d] *= op->strides[d];
+            strides[d] *= op->slice.steps[d];
     }
     status = set_part(b, group->out, &whole, start, strides);
 done:

@@ -192,11 +192,6 @@ static rg_constant *constant_of(const inlay_compiled *c, uint32_t value)
                                                                           : &c->constants[c->values[value].constant];
 }
 
-static int64_t row_bytes(const rg_nbits *w)
-{
-    return w->packed_zeros ? ((w->k + w->block - 1) / w->block * w->bits + 7) / 8 : 0;
-}
-
 /* Zero points that are all alike need no operand. */
 static void join_zeros(const inlay_compiled *c, rg_nbits *w)
 {
@@ -208,7 +203,7 @@ static void join_zeros(const inlay_compiled *c, rg_nbits *w)
         return;
     for (int64_t n = 0; n < w->n; n++)
         for (int64_t b = 0; b < blocks; b++) {
-            const char *row = (const char *)k->data + n * row_bytes(w);
+            const char *row = (const char *)k->data + n * nbits_row_bytes(w);
             const int64_t at = b * w->zero_steps[0] + (w->packed_zeros ? 0 : n * w->zero_steps[1]);
             const int32_t zero = nb_element(row, at, w->bits, w->is_signed);
 
@@ -251,7 +246,7 @@ static const rg_op *maker_of(const inlay_compiled *c, const uint32_t *makers, ui
 static void look_back(inlay_compiled *c, const uint32_t *makers, const rg_op *product)
 {
     uint32_t v = product->in[1];
-    bool turned = product->trans_b;
+    bool turned = product->product.trans_b;
     const rg_op *maker = maker_of(c, makers, v);
 
     while (maker != NULL && maker->row->family == &rg_transpose && c->values[v].output == INLAY_NONE &&
@@ -260,7 +255,7 @@ static void look_back(inlay_compiled *c, const uint32_t *makers, const rg_op *pr
         v = maker->in[0];
         maker = maker_of(c, makers, v);
     }
-    if (maker == NULL || maker->row->family != &rg_weights || product->trans_a ||
+    if (maker == NULL || maker->row->family != &rg_weights || product->product.trans_a ||
         !suits(&(layout){ (uint32_t)maker->axis, maker->size }, turned) || c->values[v].output != INLAY_NONE)
         return;
     c->values[product->in[1]].weights = makers[v];
@@ -344,58 +339,6 @@ const rg_op *nbits_weights_of(const rg_build *b, rg_nbits *out, nb_shape *shape)
 
 /* ------------------------------------------------------------------ packs */
 
-enum { PACK_WEIGHTS = 0x6e620000, PACK_SCALES, PACK_ZEROS };
-enum { D_BITS, D_K, D_N, D_BLOCK, D_K_STEP, D_N_STEP, D_SIGNED, D_ROW_BYTES, D_COUNT };
-
-bool nbits_is_pack(const rg_md *md)
-{
-    return md->kind == RG_OPAQUE && md->opaque >= PACK_WEIGHTS && md->opaque <= PACK_ZEROS;
-}
-
-static void describe(const rg_nbits *w, uint32_t what, const int64_t *steps, int64_t bytes, rg_md *md)
-{
-    const int64_t dims[D_COUNT] = { w->bits,  w->k,     w->n,         w->block,
-                                    steps[0], steps[1], w->is_signed, what == PACK_ZEROS ? row_bytes(w) : 0 };
-
-    memset(md, 0, sizeof *md);
-    md->ndims = D_COUNT;
-    md->data_type = DN_S8;
-    md->kind = RG_OPAQUE;
-    memcpy(md->dims, dims, sizeof dims);
-    md->opaque_bytes = (uint64_t)bytes;
-    md->opaque = what;
-}
-
-typedef struct pack_call {
-    nb_shape shape;
-    nb_source source;
-    uint8_t *out;
-} pack_call;
-
-static inlay_status pack_panels(void *user, int64_t begin, int64_t end, uint32_t worker)
-{
-    const pack_call *p = user;
-
-    (void)worker;
-    nb_pack_weights(&p->shape, &p->source, begin, end - begin,
-                    p->out + nb_weight_bytes(&p->shape) / p->shape.panels * begin);
-    return INLAY_OK;
-}
-
-void nbits_pack(const rg_state *state, const void *source, const rg_md *md, void *out)
-{
-    const int64_t *d = md->dims;
-    pack_call call = { .source = { source, d[D_K_STEP], d[D_N_STEP], d[D_SIGNED] != 0 }, .out = out };
-
-    (void)nb_shape_init(&call.shape, (uint32_t)d[D_BITS], d[D_K], d[D_N], d[D_BLOCK]);
-    if (md->opaque == PACK_WEIGHTS)
-        (void)state->host->parallel_for(state->host->ctx, NULL, call.shape.panels, 8, pack_panels, &call);
-    else if (md->opaque == PACK_SCALES)
-        nb_pack_floats(&call.shape, &call.source, out);
-    else
-        nb_pack_zeros(&call.shape, &call.source, (uint32_t)d[D_BITS], d[D_ROW_BYTES], out);
-}
-
 static inlay_status read_pack(rg_build *b, const rg_nbits *w, uint32_t value, uint32_t what, const int64_t *steps,
                               int64_t bytes, rg_place *out)
 {
@@ -404,7 +347,7 @@ static inlay_status read_pack(rg_build *b, const rg_nbits *w, uint32_t value, ui
 
     rg_md_plain(&plain, 1, &all);
     plain.data_type = DN_U8;
-    describe(w, what, steps, bytes, &md);
+    nbits_describe(w, what, steps, bytes, &md);
     return rg_read_constant(b, value, &plain, &md, out);
 }
 
@@ -416,10 +359,10 @@ inlay_status nbits_read(rg_build *b, const rg_nbits *w, rg_place *q, rg_place *s
     zeros->buffer = INLAY_NONE;
     if (!nb_shape_init(&s, w->bits, w->k, w->n, w->block))
         return inlay_fail(b->diag, INLAY_LIMIT_EXCEEDED, "node '%s': its weights are too large", b->op->name);
-    INLAY_TRY(read_pack(b, w, w->q, PACK_WEIGHTS, w->q_steps, nb_weight_bytes(&s), q));
-    INLAY_TRY(read_pack(b, w, w->scale, PACK_SCALES, w->scale_steps, nb_scale_count(&s) * 4, scales));
+    INLAY_TRY(read_pack(b, w, w->q, NBITS_WEIGHTS, w->q_steps, nb_weight_bytes(&s), q));
+    INLAY_TRY(read_pack(b, w, w->scale, NBITS_SCALES, w->scale_steps, nb_scale_count(&s) * 4, scales));
     if (w->zero != INLAY_NONE)
-        INLAY_TRY(read_pack(b, w, w->zero, PACK_ZEROS, w->zero_steps, nb_scale_count(&s) * 4, zeros));
+        INLAY_TRY(read_pack(b, w, w->zero, NBITS_ZEROS, w->zero_steps, nb_scale_count(&s) * 4, zeros));
 done:
     return status;
 }

@@ -18,6 +18,11 @@ const rg_op *nbits_weights_of(const rg_build *b, rg_nbits *out, nb_shape *shape)
 /* Their packs. zeros->buffer is INLAY_NONE where all zero points are out->all. */
 inlay_status nbits_read(rg_build *b, const rg_nbits *w, rg_place *q, rg_place *scales, rg_place *zeros);
 
+/* The layouts of the three packs (nbits_layout.c): elements of the original are `steps` apart. */
+enum { NBITS_WEIGHTS = 0x6e620000, NBITS_SCALES, NBITS_ZEROS };
+void nbits_describe(const rg_nbits *w, uint32_t what, const int64_t *steps, int64_t bytes, rg_md *md);
+/* Bytes of a column of zero points; 0: they lie as elements do. */
+int64_t nbits_row_bytes(const rg_nbits *w);
 bool nbits_is_pack(const rg_md *md);
 void nbits_pack(const rg_state *state, const void *source, const rg_md *md, void *out);
 

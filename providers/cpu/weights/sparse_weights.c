@@ -33,21 +33,21 @@ int64_t sparse_blocks_of(rg_build *b, const rg_op *op)
     if (k == NULL || sparse_of_cpu() == NULL)
         return -1;
     if (k->sparse_blocks == 0 && (k->data != NULL || k->entries.count > 0)) {
-        const sp_entries e = entries_of(k, op->trans_b);
+        const sp_entries e = entries_of(k, op->product.trans_b);
 
         w = (sp_weights){ .data = k->data,
-                          .k = dims[op->trans_b ? 1 : 0],
-                          .n = dims[op->trans_b ? 0 : 1],
-                          .k_step = op->trans_b ? 1 : dims[1],
-                          .n_step = op->trans_b ? dims[1] : 1 };
+                          .k = dims[op->product.trans_b ? 1 : 0],
+                          .n = dims[op->product.trans_b ? 0 : 1],
+                          .k_step = op->product.trans_b ? 1 : dims[1],
+                          .n_step = op->product.trans_b ? dims[1] : 1 };
         if ((uint64_t)w.k * (uint64_t)w.n * sizeof(float) != k->bytes || w.k > UINT32_MAX)
             return -1;
         k->sparse_blocks = k->entries.count > 0 ? sparse_entries_count(&e, MOST_SHARE) : sparse_count(&w, MOST_SHARE);
         k->sparse_fours = k->sparse_blocks < 0 && (k->entries.count > 0 ? fours_entries_are(&e) : fours_are(&w));
         k->sparse_blocks += k->sparse_blocks >= 0;
-        k->sparse_turned = op->trans_b;
+        k->sparse_turned = op->product.trans_b;
     }
-    return k->sparse_blocks > 0 && k->sparse_turned == op->trans_b ? k->sparse_blocks - 1 : -1;
+    return k->sparse_blocks > 0 && k->sparse_turned == op->product.trans_b ? k->sparse_blocks - 1 : -1;
 }
 
 bool sparse_fours_of(rg_build *b, const rg_op *op)
@@ -55,7 +55,7 @@ bool sparse_fours_of(rg_build *b, const rg_op *op)
     const uint32_t number = b->c->values[op->in[1]].constant;
 
     return sparse_blocks_of(b, op) < 0 && number != INLAY_NONE && b->c->constants[number].sparse_fours &&
-           b->c->constants[number].sparse_turned == op->trans_b;
+           b->c->constants[number].sparse_turned == op->product.trans_b;
 }
 
 /* The first axis of matrices with two of four, by which they are told from those with blocks. */
@@ -153,8 +153,8 @@ static bool parse(const kit_node *node, rg_op *op, kit_refusal *why)
         return kit_refuse(why, INLAY_REFUSE_DEVICE, "a CPU with AVX2 or NEON", "there are no loops for sparse weights");
     if (!read_node(node->graph, node->info, &e))
         return kit_refuse(why, INLAY_REFUSE_SHAPE, "make it dense", "it is no constant matrix of floats");
-    op->kernel[0] = e.k;
-    op->kernel[1] = e.n;
+    op->window.kernel[0] = e.k;
+    op->window.kernel[1] = e.n;
     return true;
 }
 
@@ -171,7 +171,7 @@ void sparse_find(inlay_compiled *c)
         places = &c->constants[c->values[op->in[1]].constant];
         v->constant = c->constant_count;
         v->rank = 2;
-        memcpy(v->dims, op->kernel, 2 * sizeof *v->dims);
+        memcpy(v->dims, op->window.kernel, 2 * sizeof *v->dims);
         c->constants[c->constant_count++] = (rg_constant){
             .value = v->snapshot,
             .bytes = (uint64_t)(v->dims[0] * v->dims[1]) * sizeof(float),

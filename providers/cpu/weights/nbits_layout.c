@@ -1,0 +1,58 @@
+/* Layouts of packs of weights of a few bits, and the packs. */
+#include "weights/nbits_weights.h"
+
+enum { D_BITS, D_K, D_N, D_BLOCK, D_K_STEP, D_N_STEP, D_SIGNED, D_ROW_BYTES, D_COUNT };
+
+int64_t nbits_row_bytes(const rg_nbits *w)
+{
+    return w->packed_zeros ? ((w->k + w->block - 1) / w->block * w->bits + 7) / 8 : 0;
+}
+
+bool nbits_is_pack(const rg_md *md)
+{
+    return md->kind == RG_OPAQUE && md->opaque >= NBITS_WEIGHTS && md->opaque <= NBITS_ZEROS;
+}
+
+void nbits_describe(const rg_nbits *w, uint32_t what, const int64_t *steps, int64_t bytes, rg_md *md)
+{
+    const int64_t dims[D_COUNT] = { w->bits,  w->k,     w->n,         w->block,
+                                    steps[0], steps[1], w->is_signed, what == NBITS_ZEROS ? nbits_row_bytes(w) : 0 };
+
+    memset(md, 0, sizeof *md);
+    md->ndims = D_COUNT;
+    md->data_type = DN_S8;
+    md->kind = RG_OPAQUE;
+    memcpy(md->dims, dims, sizeof dims);
+    md->opaque_bytes = (uint64_t)bytes;
+    md->opaque = what;
+}
+
+typedef struct pack_call {
+    nb_shape shape;
+    nb_source source;
+    uint8_t *out;
+} pack_call;
+
+static inlay_status pack_panels(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const pack_call *p = user;
+
+    (void)worker;
+    nb_pack_weights(&p->shape, &p->source, begin, end - begin,
+                    p->out + nb_weight_bytes(&p->shape) / p->shape.panels * begin);
+    return INLAY_OK;
+}
+
+void nbits_pack(const rg_state *state, const void *source, const rg_md *md, void *out)
+{
+    const int64_t *d = md->dims;
+    pack_call call = { .source = { source, d[D_K_STEP], d[D_N_STEP], d[D_SIGNED] != 0 }, .out = out };
+
+    (void)nb_shape_init(&call.shape, (uint32_t)d[D_BITS], d[D_K], d[D_N], d[D_BLOCK]);
+    if (md->opaque == NBITS_WEIGHTS)
+        (void)state->host->parallel_for(state->host->ctx, NULL, call.shape.panels, 8, pack_panels, &call);
+    else if (md->opaque == NBITS_SCALES)
+        nb_pack_floats(&call.shape, &call.source, out);
+    else
+        nb_pack_zeros(&call.shape, &call.source, (uint32_t)d[D_BITS], d[D_ROW_BYTES], out);
+}
