@@ -3,6 +3,7 @@
 #include "cli/feed.h"
 #include "cli/timing.h"
 #include "data/value.h"
+#include "data/view.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,6 +2,7 @@
 #include "cli/feed.h"
 #include "data/compare.h"
 #include "data/value.h"
+#include "data/view.h"
 #include <errno.h>
 #include <math.h>
 #include <string.h>

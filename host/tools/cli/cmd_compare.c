@@ -3,6 +3,7 @@
 #include "cli/custom.h"
 #include "cli/dataset.h"
 #include "data/value.h"
+#include "data/view.h"
 #include "quantize/agree.h"
 #include "session/session.h"
 #include <math.h>

@@ -4,6 +4,7 @@
 #include "data/npy.h"
 #include "data/npy_format.h"
 #include "data/value.h"
+#include "data/view.h"
 #include "data/zip.h"
 #include <dirent.h>
 #include <errno.h>
