@@ -8,8 +8,7 @@
 #include "base/memory.h"
 #include "measure/measure_time.h"
 #include "measure/tune.h"
-#include "plan/program/compile.h"
-#include "plan/create/settle.h"
+#include "plan/create/create.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -240,16 +239,17 @@ static bool raise_changed(tuning *t, const program *before, const program *after
  * that stay may still run by other kernels. */
 static inlay_status assign_anew(tuning *t, const program_env *env, program **out_program)
 {
-    inlay_status status = program_assign(t->s->main->graph, env, true, out_program, NULL);
+    assignment a = { .g = t->s->main->graph, .env = env, .shares_graph = true };
+    inlay_status status = program_assign(a.g, env, true, &a.program, NULL);
 
-    if (status == INLAY_OK && (t->kernels_timed || !same_regions(t->s->main, *out_program)))
-        status = program_compile(*out_program, NULL);
+    if (status == INLAY_OK && (t->kernels_timed || !same_regions(t->s->main, a.program)))
+        status = assign_until_stable(&a, NULL);
     else
         status = status == INLAY_OUT_OF_MEMORY ? status : INLAY_UNSUPPORTED;
+    *out_program = status == INLAY_OK ? a.program : NULL;
     if (status == INLAY_OK)
         return INLAY_OK;
-    program_destroy(*out_program);
-    *out_program = NULL;
+    program_destroy(a.program);
     return status == INLAY_OUT_OF_MEMORY ? status : INLAY_OK;
 }
 

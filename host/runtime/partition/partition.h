@@ -58,7 +58,7 @@ typedef struct part_offer {
     uint32_t cost_source; /* COST_* of cost.h */
     double cost_error;    /* how far the price may be off, relative */
     bool chosen;
-    bool declined; /* the provider took it back, see plan/program/late.h: nobody chooses it */
+    bool declined; /* the provider took it back, see plan/program/declined.h: nobody chooses it */
 } part_offer;
 
 typedef struct part_refusal {
