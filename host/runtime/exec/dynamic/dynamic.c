@@ -143,8 +143,8 @@ static inlay_status specialize(dynamic_call *c)
     if (status != INLAY_OK) {
         cache->instance = NULL;
         if (status == INLAY_UNSUPPORTED) {
-            c->r->late.step = ps;
-            c->r->late.why = why;
+            c->r->declined.step = ps;
+            c->r->declined.why = why;
         } else if (c->provider->table->domain_count > 0) {
             c->r->failed = c->provider; /* which counts where it is lost or has no memory */
         }
@@ -208,7 +208,7 @@ static inlay_status size_step(dynamic_call *c, rt_value *in)
         if (status != INLAY_OK)
             return status;
     }
-    c->r->late.step = NULL;
+    c->r->declined.step = NULL;
     status = size_by(c, in, false, &sized);
     cache->looked = true;
     for (uint32_t i = 0; status == INLAY_OK && i < r->output_count; i++)

@@ -9,7 +9,8 @@
 #include "exec/loop/steps.h"
 #include "exec/loop/watch.h"
 #include "inlay/extensions.h"
-#include "plan/program/late.h"
+#include "plan/create/fallback.h"
+#include "plan/program/declined.h"
 #include "plugin/crash.h"
 #include "plugin/plugin.h"
 #include "threads/fence.h"
@@ -138,7 +139,7 @@ static void watch(runner *r, bound *b)
 }
 
 /* Runs the program that stands in for the runner's own, and takes over its outputs. */
-static inlay_status run_instead(runner *r, program *other, const rt_value *inputs, inlay_diag *diag)
+static inlay_status run_fallback(runner *r, program *other, const rt_value *inputs, inlay_diag *diag)
 {
     uint32_t count = r->prog->graph->output_count;
     runner *x = r->fallback.runners;
@@ -171,60 +172,55 @@ static inlay_status run_instead(runner *r, program *other, const rt_value *input
 /* The program for the shapes in r->key: *out is NULL when it is the runner's own, whose plan is then in *out_bound. */
 static inlay_status find_program(runner *r, uint32_t count, program **out, bound **out_bound, inlay_diag *diag)
 {
-    inlay_status status = late_instead(r->prog, r->key, count, out, diag);
+    inlay_status status = fallback_find(r->prog, r->key, count, out, diag);
 
     if (status != INLAY_OK || *out != NULL)
         return status;
     status = find_bound(r, count, out_bound, diag);
-    if (status == INLAY_UNSUPPORTED) { /* perhaps because somebody declined just now */
-        inlay_status late = late_instead(r->prog, r->key, count, out, diag);
+    if (status == INLAY_UNSUPPORTED) { /* perhaps because a provider declined just now */
+        const inlay_status found = fallback_find(r->prog, r->key, count, out, diag);
 
-        if (late != INLAY_OK || *out != NULL)
-            return late;
+        if (found != INLAY_OK || *out != NULL)
+            return found;
     }
     return status;
 }
 
-/* A dynamic step was declined: remembers it for these shapes of the inputs. */
+/* A dynamic step was declined: others run these shapes of the inputs. */
 static inlay_status decline_run(runner *r, uint32_t count, program **out, inlay_diag *diag)
 {
-    uint8_t *late = calloc((size_t)r->prog->parts.offer_count + 1, 1);
-    inlay_status status = INLAY_OK;
+    program *p = r->prog;
+    uint8_t *offers = calloc((size_t)p->parts.offer_count + 1, 1);
+    inlay_status status;
 
-    if (late == NULL)
-        return no_memory(diag, "to assign graph '%s' again", r->prog->graph->name);
-    late_mark(r->prog, (uint32_t)(r->late.step - r->prog->steps), &r->late.why, late);
-    (void)pthread_mutex_lock(&r->prog->kept.lock);
-    status = late_remember(r->prog, r->key, count, late, r->late.why.text, diag);
-    (void)pthread_mutex_unlock(&r->prog->kept.lock);
-    free(late);
-    return status == INLAY_OK ? late_instead(r->prog, r->key, count, out, diag) : status;
+    if (offers == NULL)
+        return declined_no_memory(p, diag);
+    declined_mark(p, (uint32_t)(r->declined.step - p->steps), &r->declined.why, offers);
+    status = fallback_without(p, r->key, count, offers, r->declined.why.text, out, diag);
+    free(offers);
+    return status;
 }
 
 /* A device failed: from now on the others run these shapes. */
 static inlay_status leave_out(runner *r, uint32_t count, inlay_status status, const inlay_diag *why, program **out)
 {
-    const program *p = r->prog;
+    program *p = r->prog;
     const uint32_t failed = (uint32_t)(r->failed - p->env->providers);
-    uint8_t *late;
+    uint8_t *offers;
     char text[sizeof why->text];
     uint32_t used = 0;
 
     while (used < p->step_count && p->steps[used].provider != r->failed)
         used++;
-    late = used < p->step_count ? calloc((size_t)p->parts.offer_count + 1, 1) : NULL;
-    if (late == NULL)
+    offers = used < p->step_count ? calloc((size_t)p->parts.offer_count + 1, 1) : NULL;
+    if (offers == NULL)
         return INLAY_OUT_OF_MEMORY; /* or it is left out already: what lies there is out of reach */
     for (uint32_t o = 0; o < p->parts.offer_count; o++)
-        late[o] = p->parts.offers[o].provider == failed;
+        offers[o] = p->parts.offers[o].provider == failed;
     (void)snprintf(text, sizeof text, "provider %s is left out: %.300s", r->failed->name,
                    why->code == status ? why->text : inlay_status_text(status));
-    (void)pthread_mutex_lock(&r->prog->kept.lock);
-    status = late_remember(r->prog, r->key, count, late, text, NULL);
-    (void)pthread_mutex_unlock(&r->prog->kept.lock);
-    free(late);
-    if (status == INLAY_OK)
-        status = late_instead(r->prog, r->key, count, out, NULL);
+    status = fallback_without(p, r->key, count, offers, text, out, NULL);
+    free(offers);
     if (status == INLAY_OK && p->env->log != NULL)
         p->env->log(p->env->log_ctx, INLAY_LOG_WARNING, text);
     return status;
@@ -253,7 +249,7 @@ static inlay_status run_once(runner *r, const rt_value *inputs, inlay_diag *diag
     bound *b = NULL;
 
     diag = &r->shared->diag; /* steps hold its address */
-    r->late.step = NULL;
+    r->declined.step = NULL;
     r->busy = NULL;
     r->failed = NULL;
     r->captures += !r->same_captures;
@@ -272,7 +268,7 @@ static inlay_status run_once(runner *r, const rt_value *inputs, inlay_diag *diag
     count += runner_wants(r, r->key + count);
     status = find_program(r, count, &other, &b, diag);
     if (status == INLAY_OK && other != NULL)
-        return run_instead(r, other, inputs, caller);
+        return run_fallback(r, other, inputs, caller);
     if (status != INLAY_OK)
         goto failed;
     r->now = r->busy = b;
@@ -317,10 +313,10 @@ static inlay_status run_once(runner *r, const rt_value *inputs, inlay_diag *diag
         r->busy = NULL;
     if (status == INLAY_OK)
         return INLAY_OK;
-    if (status == INLAY_UNSUPPORTED && r->late.step != NULL) {
+    if (status == INLAY_UNSUPPORTED && r->declined.step != NULL) {
         status = decline_run(r, count, &other, diag);
         if (status == INLAY_OK && other != NULL)
-            return run_instead(r, other, inputs, caller);
+            return run_fallback(r, other, inputs, caller);
     }
 failed:
     if (r->failed != NULL && r->prog->env->without_failed &&
@@ -330,7 +326,7 @@ failed:
         if (r->shared->unwinding)
             r->shared->run.cancel = r->shared->asked;
         r->shared->unwinding = false;
-        return run_instead(r, other, inputs, caller);
+        return run_fallback(r, other, inputs, caller);
     }
     if (caller != NULL && caller != diag && diag->code == status && caller->struct_size >= sizeof *caller)
         *caller = *diag;

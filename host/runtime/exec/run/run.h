@@ -154,12 +154,12 @@ typedef struct runner_outputs {
 } runner_outputs;
 
 /* What specialize declined in the run. */
-typedef struct runner_late {
+typedef struct runner_declined {
     const program_step *step; /* the dynamic step; NULL = none */
     inlay_diag why;
-} runner_late;
+} runner_declined;
 
-/* Runners of programs that stand in for a runner's own at some shapes (plan/program/late.h). */
+/* Runners of programs that stand in for a runner's own at some shapes (plan/create/fallback.h). */
 typedef struct runner_fallback {
     runner *runners; /* as a list ... */
     runner *next;    /* ... in which this one is, too, where it stands in */
@@ -184,7 +184,7 @@ struct runner {
     const part_provider *failed; /* whose device failed in this run: lost, hanging or without memory; NULL = none */
     uint64_t captures;           /* counts the sets of captured values that runs have seen */
     bool same_captures;          /* the next run's are those of the last: a loop goes on */
-    runner_late late;
+    runner_declined declined;
     runner_fallback fallback;
 };
 
