@@ -3,7 +3,7 @@
 #include "cli/cli.h"
 #include "cli/dataset.h"
 #include "cli/fresh.h"
-#include "cli/front.h"
+#include "report/front.h"
 #include "config/options.h"
 #include "quantize/narrow.h"
 #include "quantize/quantize.h"

@@ -1,6 +1,6 @@
 /* What came of --sweep: a table, JSON, CSV, a page with curves. */
 #include "base/output.h"
-#include "modelkit/page.h"
+#include "report/page.h"
 #include "cli/sweep.h"
 #include <stdlib.h>
 #include <string.h>

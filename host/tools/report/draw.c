@@ -1,9 +1,9 @@
-#include "modelkit/draw.h"
+#include "report/draw.h"
 #include "base/names.h"
 #include "base/memory.h"
-#include "modelkit/layout.h"
+#include "report/layout.h"
 #include "modelkit/lines.h"
-#include "modelkit/page.h"
+#include "report/page.h"
 #include <stdlib.h>
 #include <string.h>
 
