@@ -1,7 +1,7 @@
 /* inlay explain: who runs what, and why. The words are the library's. */
 #include "base/output.h"
 #include "cli/cli.h"
-#include "cli/feed.h"
+#include "cli/inputs.h"
 #include "cli/measured.h"
 #include "report/page.h"
 #include <errno.h>

@@ -2,7 +2,7 @@
 #include "base/clock.h"
 #include "base/output.h"
 #include "cli/cli.h"
-#include "cli/feed.h"
+#include "cli/inputs.h"
 #include "model/wire.h"
 #include "report/page.h"
 #include <stdio.h>
@@ -284,7 +284,7 @@ static inlay_status profile_model(cli_common *common, profile_args *args, inlay_
         return page_script_convert(&page_profile, args->from, args->html, diag);
     INLAY_TRY(cli_open(common, args->model, &session, diag));
     args->feed.trial = true;
-    INLAY_TRY(feed_make(&args->feed, common, session, &inputs, diag));
+    INLAY_TRY(feed_make(&args->feed, cli_caller(common), session, &inputs, diag));
     INLAY_TRY(inlay_context_create(session, &context, diag));
     INLAY_TRY(feed_bind(inputs, session, context, diag));
     INLAY_TRY(run_for(context, true, args->seconds, args->runs, &best, diag));
