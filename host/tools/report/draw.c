@@ -288,7 +288,8 @@ inlay_status draw_html(FILE *to, graph_model *model, const graph_model *typed, c
     inlay_status status;
 
     page_begin(to, title);
-    (void)fprintf(to, "<p>%u node%s in the main graph; names, attributes and types stand where the pointer rests.</p>\n",
+    (void)fprintf(to,
+                  "<p>%u node%s in the main graph; names, attributes and types stand where the pointer rests.</p>\n",
                   model->main->node_count, model->main->node_count == 1 ? "" : "s");
     /* As large as it is drawn: the page scrolls. */
     (void)fputs("<style>#page { max-width: none; } svg { width: auto; }</style>\n<div>\n", to);
