@@ -1,4 +1,4 @@
-#include "modelkit/layout.h"
+#include "report/layout.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,8 +1,8 @@
-/* quantize/samples.h - inputs to run models on, one sample after another, from wherever the caller has them.
+/* data/samples.h - inputs to run models on, one sample after another, from wherever the caller has them.
  *
  * Each sample is loaded when it is needed, so memory does not grow with their number. */
-#ifndef QUANTIZE_SAMPLES_H
-#define QUANTIZE_SAMPLES_H
+#ifndef DATA_SAMPLES_H
+#define DATA_SAMPLES_H
 #include "inlay/inlay.h"
 
 typedef struct samples {

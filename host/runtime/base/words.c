@@ -1,4 +1,4 @@
-#include "report/words.h"
+#include "base/words.h"
 #include "base/json_string.h"
 #include <inttypes.h>
 #include <math.h>

@@ -61,10 +61,6 @@ function name(text) {
   return el('span', { className: 'name' }, text);
 }
 
-function chip(provider) {
-  return el('span', { className: 'chip', style: { background: providerColour(provider) } });
-}
-
 function bar(share, colour) {
   const width = Math.max(0, Math.min(1, share)) * 100 + '%';
   return div('bar', el('i', { style: { width, background: colour } }));

@@ -1,4 +1,4 @@
-#include "cli/feed.h"
+#include "data/feed.h"
 #include "base/checked.h"
 #include "base/element.h"
 #include "data/raw.h"
@@ -11,32 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-error_t feed_parse(feed *f, int key, char *arg, struct argp_state *state)
-{
-    char *end = NULL;
-
-    switch (key) {
-    case FEED_KEY_INPUT:
-        if (strchr(arg, '=') == NULL)
-            argp_failure(state, CLI_USAGE, 0, "--input %s: expected NAME=FILE.npy, .npz or .pb, or NAME=random", arg);
-        if (!LIST_GROW(f->specs, f->spec_count))
-            return ENOMEM;
-        f->specs[f->spec_count++] = arg;
-        return 0;
-    case FEED_KEY_INPUTS:
-        f->dir = arg;
-        return 0;
-    case FEED_KEY_SEED:
-        errno = 0;
-        f->seed = strtoull(arg, &end, 0);
-        if (*end != '\0' || end == arg || errno != 0)
-            argp_failure(state, CLI_USAGE, 0, "--seed %s: expected a number", arg);
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
 
 void feed_deinit(feed *f)
 {
@@ -117,7 +91,7 @@ void feed_random(inlay_dtype dtype, void *data, int64_t count, uint64_t seed)
 /* Where the value of an input comes from. */
 typedef struct request {
     feed *feed;
-    const cli_common *common;
+    const feed_caller *caller;
     const inlay_session *session;
     const inlay_io_info *info;
     uint32_t index;
@@ -145,7 +119,7 @@ static inlay_status parse_shape(const request *r, const char *text, int64_t *dim
 }
 
 /* The size that option dim, or the start of one that grows, gives a name; -1: none does. The texts were checked. */
-static int64_t named_dim(const feed *f, const cli_common *common, const char *name)
+static int64_t named_dim(const feed *f, const feed_caller *caller, const char *name)
 {
     size_t n = strlen(name);
     option_pair dim;
@@ -153,7 +127,7 @@ static int64_t named_dim(const feed *f, const cli_common *common, const char *na
     for (uint32_t i = 0; i < f->start_count; i++)
         if (strncmp(f->starts[i], name, n) == 0 && f->starts[i][n] == '=' && strchr(f->starts[i] + n, '+') != NULL)
             return strtoll(f->starts[i] + n + 1, NULL, 10);
-    for (uint32_t i = 0; options_pair(common->options, OPTION_dim, i, &dim); i++)
+    for (uint32_t i = 0; options_pair(caller->options, OPTION_dim, i, &dim); i++)
         if ((dim.key_bytes == n || (dim.key_bytes == n + 1 && dim.key[n] == '?')) && memcmp(dim.key, name, n) == 0)
             return strtoll(dim.value, NULL, 10);
     return -1;
@@ -218,11 +192,11 @@ static int64_t part_size(void *ctx, const char *name, size_t bytes)
     int64_t size;
 
     (void)snprintf(text, sizeof text, "%.*s", (int)bytes, name);
-    size = named_dim(r->feed, r->common, text);
+    size = named_dim(r->feed, r->caller, text);
     for (uint32_t i = 0; size < 0 && strchr(text, ' ') == NULL && i < inlay_session_input_count(r->session); i++) {
         inlay_io_info info = { .struct_size = sizeof info };
         const bool known = inlay_session_input(r->session, i, &info) == INLAY_OK && info.rank <= INLAY_MAX_RANK;
-        const request part = { r->feed, r->common, r->session, &info, i, r->diag, NULL };
+        const request part = { r->feed, r->caller, r->session, &info, i, r->diag, NULL };
 
         for (uint32_t d = 0; known && size < 0 && d < info.rank; d++)
             if (info.dims[d] < 0 && strcmp(info.dim_names[d], text) == 0)
@@ -271,7 +245,7 @@ static inlay_status assume_shape(const request *r, int64_t *dims, uint32_t *out_
     for (uint32_t i = 0; i < info->rank; i++) {
         dims[i] = info->dims[i];
         if (dims[i] < 0)
-            dims[i] = named_dim(r->feed, r->common, info->dim_names[i]);
+            dims[i] = named_dim(r->feed, r->caller, info->dim_names[i]);
         if (dims[i] >= 0)
             continue;
         dims[i] = guessed_size(r, i);
@@ -280,11 +254,11 @@ static inlay_status assume_shape(const request *r, int64_t *dims, uint32_t *out_
     return INLAY_OK;
 }
 
-void feed_tell(const feed *f, const cli_common *common, const inlay_session *session, inlay_value *const *values)
+void feed_tell(const feed *f, feed_caller caller, const inlay_session *session, inlay_value *const *values)
 {
     feed quiet = *f;
 
-    for (uint32_t i = 0; i < inlay_session_input_count(session) && !common->quiet; i++) {
+    for (uint32_t i = 0; i < inlay_session_input_count(session) && !caller.quiet; i++) {
         inlay_io_info info = { .struct_size = sizeof info };
 
         if (f->made[i] == 0 || values[i] == NULL || inlay_session_input(session, i, &info) != INLAY_OK)
@@ -292,15 +266,15 @@ void feed_tell(const feed *f, const cli_common *common, const inlay_session *ses
         for (uint32_t d = 0; d < info.rank && d < inlay_value_rank(values[i]); d++) {
             const int64_t size = inlay_value_dims(values[i])[d];
 
-            if (info.dims[d] >= 0 || named_dim(f, common, info.dim_names[d]) >= 0 ||
-                sum_size(&(request){ &quiet, common, session, &info, i, NULL, NULL }, info.dim_names[d]) >= 0)
+            if (info.dims[d] >= 0 || named_dim(f, &caller, info.dim_names[d]) >= 0 ||
+                sum_size(&(request){ &quiet, &caller, session, &info, i, NULL, NULL }, info.dim_names[d]) >= 0)
                 continue; /* said, or it follows from others */
             if (info.dim_names[d][0] != '\0')
-                (void)fprintf(stderr, "%s: input '%s': %s taken as %" PRId64 " (--dim %s=N)\n", common->verb, info.name,
+                (void)fprintf(stderr, "%s: input '%s': %s taken as %" PRId64 " (--dim %s=N)\n", caller.name, info.name,
                               info.dim_names[d], size, info.dim_names[d]);
             else
                 (void)fprintf(stderr, "%s: input '%s': dimension %u taken as %" PRId64 " (--input %s=random:SIZES)\n",
-                              common->verb, info.name, d, size, info.name);
+                              caller.name, info.name, d, size, info.name);
         }
     }
 }
@@ -454,8 +428,8 @@ static inlay_status check_names(const feed *f, const inlay_session *session, inl
     return INLAY_OK;
 }
 
-static inlay_status make_all(feed *f, const cli_common *common, const inlay_session *session, inlay_value ***out_values,
-                             inlay_diag *diag)
+static inlay_status make_all(feed *f, const feed_caller *caller, const inlay_session *session,
+                             inlay_value ***out_values, inlay_diag *diag)
 {
     uint32_t count = inlay_session_input_count(session);
     inlay_value **values = calloc((size_t)count + 1, sizeof(inlay_value *));
@@ -471,7 +445,7 @@ static inlay_status make_all(feed *f, const cli_common *common, const inlay_sess
     }
     for (uint32_t i = 0; i < count; i++) {
         inlay_io_info info = { .struct_size = sizeof info };
-        request r = { f, common, session, &info, i, diag, NULL };
+        request r = { f, caller, session, &info, i, diag, NULL };
 
         INLAY_TRY(inlay_session_input(session, i, &info));
         r.usual = f->as_priced ? priced_dims(session, i, info.rank) : usual_dims(session, i, info.rank);
@@ -485,9 +459,10 @@ done:
 }
 
 /* Runs the model once. */
-static inlay_status try_values(inlay_value *const *values, const inlay_session *session, inlay_diag *diag)
+static inlay_status try_values(inlay_value *const *values, const inlay_session *session, const uint32_t *cancel,
+                               inlay_diag *diag)
 {
-    const inlay_run_options options = { .struct_size = sizeof options, .cancel = cli_cancel() };
+    const inlay_run_options options = { .struct_size = sizeof options, .cancel = cancel };
     inlay_context *context = NULL;
     inlay_status status;
 
@@ -499,7 +474,7 @@ done:
     return status;
 }
 
-inlay_status feed_make(feed *f, const cli_common *common, const inlay_session *session, inlay_value ***out_values,
+inlay_status feed_make(feed *f, feed_caller caller, const inlay_session *session, inlay_value ***out_values,
                        inlay_diag *diag)
 {
     inlay_status status;
@@ -512,13 +487,13 @@ inlay_status feed_make(feed *f, const cli_common *common, const inlay_session *s
     if (status != INLAY_OK)
         return status;
     for (;;) {
-        status = make_all(f, common, session, out_values, diag);
+        status = make_all(f, &caller, session, out_values, diag);
         if (status != INLAY_OK)
             return status;
-        if (!f->trial || !f->guessed || !feed_again(f, try_values(*out_values, session, diag))) {
+        if (!f->trial || !f->guessed || !feed_again(f, try_values(*out_values, session, caller.cancel, diag))) {
             /* What fails at all sizes tells its reason where the model is run. */
             if (!f->tells_later)
-                feed_tell(f, common, session, *out_values);
+                feed_tell(f, caller, session, *out_values);
             return INLAY_OK;
         }
         feed_release(*out_values, session);

@@ -1,4 +1,4 @@
-/* page.js - the page of `inlay profile --html`: where the time goes by operator, one run as a timeline, each step beside
+/* profile.js - the page of `inlay profile --html`: where the time goes by operator, one run as a timeline, each step beside
  * the machine's roofline, and a table of all steps. Everything comes from the JSON in #facts. */
 
 const facts = JSON.parse(document.getElementById('facts').textContent);
@@ -6,28 +6,6 @@ const page = document.getElementById('page');
 const SVG = 'http://www.w3.org/2000/svg';
 const COLOURS = ['#3b78c3', '#d9822b', '#3f9d6b', '#b2539c', '#8a6cc9', '#c44e52', '#5aa6a0', '#a08a3c', '#6b7f93', '#cf6f94'];
 const colours = new Map();
-
-function timeText(ns) {
-  for (const [unit, name] of [[1e9, 's'], [1e6, 'ms'], [1e3, '\u00b5s']])
-    if (ns / unit >= 0.9995) return (ns / unit).toFixed(ns / unit < 9.995 ? 2 : ns / unit < 99.95 ? 1 : 0) + ' ' + name;
-  return ns.toFixed(0) + ' ns';
-}
-
-function bytesText(bytes) {
-  let x = bytes, unit = 0;
-  for (; x >= 1023.5 && unit < 4; unit++) x /= 1024;
-  return (unit ? x.toFixed(1) : x) + ' ' + ['B', 'KiB', 'MiB', 'GiB', 'TiB'][unit];
-}
-
-/* An element. Texts become text nodes, never markup. */
-function el(tag, props, ...children) {
-  const e = document.createElement(tag);
-  for (const [key, value] of Object.entries(props || {}))
-    if (key.startsWith('on')) e.addEventListener(key.slice(2), value);
-    else e[key] = value;
-  for (const c of children.flat()) if (c !== null && c !== undefined) e.append(c);
-  return e;
-}
 
 function shape(tag, attrs, parent) {
   const e = document.createElementNS(SVG, tag);

@@ -1,9 +1,9 @@
-#include "modelkit/draw.h"
+#include "report/draw.h"
 #include "base/names.h"
 #include "base/memory.h"
-#include "modelkit/layout.h"
+#include "report/layout.h"
 #include "modelkit/lines.h"
-#include "modelkit/page.h"
+#include "report/page.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -288,8 +288,9 @@ inlay_status draw_html(FILE *to, graph_model *model, const graph_model *typed, c
     inlay_status status;
 
     page_begin(to, title);
-    (void)fprintf(to, "<p>%u nodes in the main graph; names, attributes and types stand where the pointer rests.</p>\n",
-                  model->main->node_count);
+    (void)fprintf(to,
+                  "<p>%u node%s in the main graph; names, attributes and types stand where the pointer rests.</p>\n",
+                  model->main->node_count, model->main->node_count == 1 ? "" : "s");
     /* As large as it is drawn: the page scrolls. */
     (void)fputs("<style>#page { max-width: none; } svg { width: auto; }</style>\n<div>\n", to);
     status = draw_svg(to, model, typed, diag);

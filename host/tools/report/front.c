@@ -1,46 +1,18 @@
-#include "cli/front.h"
+#include "report/front.h"
 #include "base/output.h"
+#include "report/page.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const char head[] =
-    "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-    "<meta name=\"viewport\" content=\"width=device-width\">\n<title>inlay quantize</title>\n<style>\n"
-    "body { font: 15px/1.5 sans-serif; margin: 2em auto; max-width: 60em; padding: 0 1em; color: #222; background: "
-    "#fff }\n"
-    "table { border-collapse: collapse; width: 100% } th, td { text-align: left; padding: .25em .8em .25em 0;\n"
-    "  border-bottom: 1px solid #ddd } td.n, th.n { text-align: right }\n"
-    "svg { width: 100%; height: auto } .axis { stroke: #999 } text { font: 12px sans-serif; fill: #555 }\n"
-    "circle { fill: #2a6fb0 } .dominated circle { fill: #aab } .chosen circle { fill: #c0392b }\n"
-    ".front { fill: none; stroke: #2a6fb0; stroke-opacity: .4 } tr.chosen td { font-weight: bold }\n"
-    "@media (prefers-color-scheme: dark) { body { color: #ddd; background: #1b1b1b } text { fill: #aaa }\n"
-    "  th, td { border-color: #444 } }\n"
-    "</style>\n</head>\n<body>\n";
+/* Tables of words rather than of numbers, and the points. */
+static const char style[] =
+    "<style>th, td { text-align: left; white-space: normal } th.n, td.n { text-align: right }\n"
+    "circle { fill: var(--accent) } .dominated circle { fill: var(--line) } .chosen circle { fill: var(--bad) }\n"
+    ".front { fill: none; stroke: var(--accent); stroke-opacity: .4 } tr.chosen td { font-weight: bold }</style>\n";
 
 enum { WIDTH = 800, HEIGHT = 360, LEFT = 60, RIGHT = 20, TOP = 16, BOTTOM = 40 };
-
-static void put_text(FILE *out, const char *text)
-{
-    for (; *text != '\0'; text++)
-        switch (*text) {
-        case '<':
-            (void)fputs("&lt;", out);
-            break;
-        case '>':
-            (void)fputs("&gt;", out);
-            break;
-        case '&':
-            (void)fputs("&amp;", out);
-            break;
-        case '"':
-            (void)fputs("&quot;", out);
-            break;
-        default:
-            (void)fputc(*text, out);
-        }
-}
 
 /* ------------------------------------------------------------------ which points count */
 
@@ -153,7 +125,7 @@ static void draw(FILE *out, const quantize_report *r)
                       : is_dominated(r, p) ? "dominated"
                                            : "best",
                       x_of(&f, p->ms), y_of(&f, p->score));
-        put_text(out, p->what);
+        page_text(out, p->what, 0);
         (void)fprintf(out, ": %.4g ms, %.5g</title></circle></g>\n", p->ms, p->score);
     }
     (void)fputs("</svg>\n", out);
@@ -166,7 +138,7 @@ static void put_tables(FILE *out, const quantize_report *r)
     (void)fputs("<table>\n<tr><th>tried</th><th class=\"n\">ms a run</th><th class=\"n\">agreement</th></tr>\n", out);
     for (uint32_t i = 0; i < r->point_count; i++) {
         (void)fprintf(out, "<tr%s><td>", r->points[i].chosen ? " class=\"chosen\"" : "");
-        put_text(out, r->points[i].what);
+        page_text(out, r->points[i].what, 0);
         (void)fprintf(out, "</td><td class=\"n\">%.4g</td><td class=\"n\">%.5g</td></tr>\n", r->points[i].ms,
                       r->points[i].score);
     }
@@ -177,16 +149,16 @@ static void put_tables(FILE *out, const quantize_report *r)
         const quantize_layer *l = &r->layers[i];
 
         (void)fputs("<tr><td>", out);
-        put_text(out, l->name);
+        page_text(out, l->name, 0);
         (void)fputs("</td><td>", out);
-        put_text(out, l->op);
+        page_text(out, l->op, 0);
         if (l->bits == 32)
             (void)fputs("</td><td>float", out);
         else
             (void)fprintf(out, "</td><td>%u bits%s", l->bits, l->integers ? ", integers" : "");
         (void)fprintf(out, "</td><td class=\"n\">%llu</td><td class=\"n\">%llu</td><td>",
                       (unsigned long long)l->bytes_before, (unsigned long long)l->bytes_after);
-        put_text(out, l->kept != NULL ? l->kept : "");
+        page_text(out, l->kept != NULL ? l->kept : "", 0);
         (void)fputs("</td></tr>\n", out);
     }
     (void)fputs("</table>\n", out);
@@ -194,22 +166,20 @@ static void put_tables(FILE *out, const quantize_report *r)
 
 static void put_page(FILE *out, const char *model, const quantize_report *r)
 {
-    (void)fputs(head, out);
-    (void)fputs("<h1>", out);
-    put_text(out, model);
-    (void)fputs("</h1>\n<p>", out);
+    page_begin(out, model);
+    (void)fprintf(out, "%s<p>", style);
     if (r->handed != NULL) {
         (void)fputs("The model stays as it is: ", out);
-        put_text(out, r->handed);
+        page_text(out, r->handed, 0);
     } else {
-        put_text(out, r->what);
+        page_text(out, r->what, 0);
     }
     (void)fprintf(out, ". %llu bytes before, %llu after.</p>\n", (unsigned long long)r->bytes_before,
                   (unsigned long long)r->bytes_after);
     if (r->point_count > 0)
         draw(out, r);
     put_tables(out, r);
-    (void)fputs("</body>\n</html>\n", out);
+    page_end(out);
 }
 
 inlay_status front_write(const char *path, const char *model, const quantize_report *r, inlay_diag *diag)

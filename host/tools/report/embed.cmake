@@ -1,7 +1,7 @@
 # Makes a C file of texts: cmake -DOUTPUT=page.c "-DTEXTS=page_css=a.css;page_js=b.js,c.js" -P embed.cmake
 # Files of one text are joined by commas and are ASCII. Indentation, and comments that stand on lines of their own, stay
 # behind. Bytes are written as numbers, since C limits the length of string literals.
-set(code "/* Made by embed.cmake from the files of page/. */\n#include \"report/page.h\"\n")
+set(code "/* Made by embed.cmake. */\n")
 foreach(text ${TEXTS})
   string(REPLACE "=" ";" parts "${text}")
   list(GET parts 0 name)
@@ -21,6 +21,6 @@ foreach(text ${TEXTS})
     message(FATAL_ERROR "${files}: a byte that is not ASCII")
   endif()
   string(REGEX REPLACE "((0x..,)(0x..,)(0x..,)(0x..,)(0x..,)(0x..,)(0x..,)(0x..,))" "\\1\n" bytes "${bytes}")
-  string(APPEND code "const char ${name}[] = {\n${bytes}0};\n")
+  string(APPEND code "extern const char ${name}[];\nconst char ${name}[] = {\n${bytes}0};\n")
 endforeach()
 file(WRITE "${OUTPUT}" "${code}")

@@ -1,4 +1,4 @@
-#include "quantize/samples.h"
+#include "data/samples.h"
 #include "base/memory.h"
 #include <stdlib.h>
 #include <string.h>

@@ -9,6 +9,10 @@ function providerColour(name) {
   return colourOf.get(name) || HOST_COLOUR;
 }
 
+function chip(provider) {
+  return el('span', { className: 'chip', style: { background: providerColour(provider) } });
+}
+
 function mix(a, b, share) {
   const x = parseInt(a.slice(1), 16), y = parseInt(b.slice(1), 16);
   const part = (shift) => Math.round(((x >> shift) & 255) * (1 - share) + ((y >> shift) & 255) * share);

@@ -1,4 +1,4 @@
-/* modelkit/draw.h - a model as a picture: layers from inputs to outputs, bodies of Loop, If and Scan below. */
+/* report/draw.h - a model as a picture: layers from inputs to outputs, bodies of Loop, If and Scan below. */
 #ifndef MODELKIT_DRAW_H
 #define MODELKIT_DRAW_H
 #include "graph/graph.h"

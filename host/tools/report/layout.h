@@ -1,4 +1,4 @@
-/* modelkit/layout.h - places for the nodes of a graph: rows by the longest way from the inputs, ordered within a row so
+/* report/layout.h - places for the nodes of a graph: rows by the longest way from the inputs, ordered within a row so
  * that few edges cross. Private to this folder. */
 #ifndef MODELKIT_LAYOUT_H
 #define MODELKIT_LAYOUT_H

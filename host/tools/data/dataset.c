@@ -1,6 +1,5 @@
-#include "cli/dataset.h"
+#include "data/dataset.h"
 #include "base/element.h"
-#include "cli/feed.h"
 #include "data/npy.h"
 #include "data/npy_format.h"
 #include "data/value.h"
@@ -33,7 +32,7 @@ typedef struct column {
 } column;
 
 struct dataset {
-    const cli_common *common;
+    feed_caller caller;
     const inlay_session *session;
     arena a;
     feed feed;       /* of made-up samples */
@@ -365,7 +364,7 @@ done:
     return status;
 }
 
-inlay_status dataset_open(const char *path, uint32_t most, const cli_common *common, const inlay_session *session,
+inlay_status dataset_open(const char *path, uint32_t most, feed_caller caller, const inlay_session *session,
                           dataset **out_set, inlay_diag *diag)
 {
     dataset *d = calloc(1, sizeof *d);
@@ -375,7 +374,7 @@ inlay_status dataset_open(const char *path, uint32_t most, const cli_common *com
     if (d == NULL)
         return no_memory(diag, "for the samples");
     *d = (dataset){
-        .common = common, .session = session, .input_count = inlay_session_input_count(session), .at = INLAY_NONE
+        .caller = caller, .session = session, .input_count = inlay_session_input_count(session), .at = INLAY_NONE
     };
     d->columns = arena_array(&d->a, (size_t)d->input_count + 1, sizeof *d->columns);
     if (d->columns == NULL) {
@@ -407,14 +406,14 @@ done:
 
 static inlay_status load_made_up(dataset *d, uint32_t i, inlay_value **values, inlay_diag *diag)
 {
-    cli_common common = *d->common;
+    feed_caller caller = d->caller;
     inlay_value **made = NULL;
     inlay_status status;
 
-    common.quiet |= i > 0;
+    caller.quiet |= i > 0;
     d->feed.seed = i;
     d->feed.trial = i == 0; /* sizes that the first one found are those of all */
-    status = feed_make(&d->feed, &common, d->session, &made, diag);
+    status = feed_make(&d->feed, caller, d->session, &made, diag);
     if (status != INLAY_OK)
         return status;
     memcpy((void *)values, (void *)made, d->input_count * sizeof *values);
@@ -482,5 +481,5 @@ done:
 
 samples dataset_samples(dataset *d)
 {
-    return (samples){ .count = d->count, .of = d->session, .load = load_sample, .ctx = d, .cancel = cli_cancel() };
+    return (samples){ .count = d->count, .of = d->session, .load = load_sample, .ctx = d, .cancel = d->caller.cancel };
 }

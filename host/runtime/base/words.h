@@ -1,8 +1,8 @@
-/* report/words.h - how explanations are written: numbers for people, names that stay one line, JSON.
+/* base/words.h - how explanations are written: numbers for people, names that stay one line, JSON.
  *
  * Everything goes through the caller's write function in pieces, nothing is gathered, so nothing here can fail. */
-#ifndef REPORT_WORDS_H
-#define REPORT_WORDS_H
+#ifndef BASE_WORDS_H
+#define BASE_WORDS_H
 #include "inlay/inlay.h"
 #include <stdbool.h>
 

@@ -1,8 +1,18 @@
-#include "modelkit/page.h"
 #include "report/page.h"
+#include "base/output.h"
+#include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* The files of this folder; embed.cmake makes texts of them. */
+extern const char page_theme_css[], page_document_css[], page_words_js[];
+extern const char page_explain_css[], page_explain_html[], page_explain_js[];
+extern const char page_profile_js[];
+
+const page_script page_explain = { "inlay explain", "main", page_explain_css, page_explain_html, page_explain_js };
+const page_script page_profile = { "inlay profile", "timeline", page_document_css, "<div id=\"page\"></div>\n",
+                                   page_profile_js };
 
 /* ------------------------------------------------------------------ the frame */
 
@@ -22,18 +32,23 @@ void page_text(FILE *to, const char *text, size_t columns)
     }
 }
 
+/* Everything up to the style. Whatever a model's names say, nothing is fetched, sent or, without scripts, run. */
+static void put_head(FILE *to, const char *title, bool with_scripts)
+{
+    (void)fprintf(to,
+                  "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\" />\n"
+                  "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\" />\n"
+                  "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src "
+                  "'unsafe-inline'%s\" />\n<title>",
+                  with_scripts ? "; script-src 'unsafe-inline'" : "");
+    page_text(to, title, 0);
+    (void)fprintf(to, "</title>\n<style>%s", page_theme_css);
+}
+
 void page_begin(FILE *to, const char *title)
 {
-    (void)fputs("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\" />\n"
-                "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\" />\n"
-                /* Whatever a model's names say, nothing is fetched, sent or run. */
-                "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src "
-                "'unsafe-inline'\" />\n<title>",
-                to);
-    page_text(to, title, 0);
-    (void)fputs("</title>\n<style>\n", to);
-    (void)fputs(profile_page_css, to);
-    (void)fputs("</style>\n</head>\n<body>\n<div id=\"page\">\n<h1>", to);
+    put_head(to, title, false);
+    (void)fprintf(to, "%s</style>\n</head>\n<body>\n<div id=\"page\">\n<h1>", page_document_css);
     page_text(to, title, 0);
     (void)fputs("</h1>\n", to);
 }
@@ -41,6 +56,61 @@ void page_begin(FILE *to, const char *title)
 void page_end(FILE *to)
 {
     (void)fputs("</div>\n</body>\n</html>\n", to);
+}
+
+void page_script_begin(FILE *to, const page_script *page)
+{
+    put_head(to, page->title, true);
+    (void)fprintf(to, "%s</style>\n</head>\n<body>\n%s<script type=\"application/json\" id=\"facts\">\n", page->style,
+                  page->body);
+}
+
+void page_script_json(void *to, const char *json, size_t bytes)
+{
+    /* Only texts can have these, and there an escape means the same; no text ends the script. */
+    for (size_t i = 0; i < bytes; i++)
+        if (json[i] == '<' || json[i] == '>' || json[i] == '&')
+            (void)fprintf(to, "\\u%04x", (unsigned)(unsigned char)json[i]);
+        else
+            (void)fputc(json[i], to);
+}
+
+void page_script_end(FILE *to, const page_script *page)
+{
+    (void)fputs("\n</script>\n<script>\n'use strict';\n(function () {", to);
+    (void)fputs(page_words_js, to);
+    (void)fputs(page->script, to);
+    (void)fputs("})();\n</script>\n</body>\n</html>\n", to);
+}
+
+static int put_json(const char *json, size_t bytes, void *to)
+{
+    page_script_json(to, json, bytes);
+    return 0;
+}
+
+inlay_status page_script_convert(const page_script *page, const char *from, const char *path, inlay_diag *diag)
+{
+    json_error_t error;
+    json_t *facts = json_load_file(from, 0, &error);
+    output_file file;
+    inlay_status status;
+
+    if (facts == NULL)
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "%s:%d: %s", from, error.line, error.text);
+    if (json_object_get(facts, page->member) == NULL)
+        status = inlay_fail(diag, INLAY_INVALID_MODEL, "%s: expected the JSON of `%s --json`: it has no \"%s\"", from,
+                            page->title, page->member);
+    else
+        status = output_open_stream(&file, path, diag);
+    if (status == INLAY_OK) {
+        page_script_begin(file.to, page);
+        (void)json_dump_callback(facts, put_json, file.to, JSON_COMPACT);
+        page_script_end(file.to, page);
+        status = output_commit(&file, NULL, diag);
+    }
+    json_decref(facts);
+    return status;
 }
 
 /* ------------------------------------------------------------------ curves */

@@ -1,6 +1,6 @@
-/* cli/front.h - the page of `inlay quantize --front`: what was tried, by time and agreement. */
-#ifndef CLI_FRONT_H
-#define CLI_FRONT_H
+/* report/front.h - the page of `inlay quantize --front`: what was tried, by time and agreement. */
+#ifndef REPORT_FRONT_H
+#define REPORT_FRONT_H
 #include "quantize/quantize.h"
 
 /* Writes the page, one file without references to others. */
