@@ -30,7 +30,7 @@ static bool add_step(recording *r, const program *p, const inlay_value_state *si
 
 static bool add_program(recording *r, const runner *run)
 {
-    const bound *b = run->now;
+    const bound *b = run->plans.now;
     arena a = { 0 };
     const inlay_value_state *sizes = b != NULL ? seen_states(run, &a) : NULL;
     bool good = b == NULL || sizes != NULL;

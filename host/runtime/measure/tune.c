@@ -127,7 +127,7 @@ static inlay_status try_model(tuning *t)
     if (status == INLAY_OK)
         status = runner_run(t->runner, values, &why);
     if (status == INLAY_DEVICE_LOST) {
-        t->s->abandoned |= t->shared.abandoned;
+        t->s->abandoned |= t->shared.hang.abandoned;
         return inlay_fail(t->diag, status, "%s", why.text);
     }
     if (status != INLAY_OK) {

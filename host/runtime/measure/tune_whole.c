@@ -81,7 +81,7 @@ static void close_way(tuning *t, way *w)
 {
     if (w->why.code == INLAY_DEVICE_LOST)
         (void)inlay_fail(t->diag, INLAY_DEVICE_LOST, "%s", w->why.text);
-    if (w->has_shared && w->shared.abandoned) {
+    if (w->has_shared && w->shared.hang.abandoned) {
         t->s->abandoned = true;
         return;
     }

@@ -1,6 +1,6 @@
 /* plan/program/declined.h - offers that their provider takes back: compile or specialize answers INLAY_UNSUPPORTED.
  *
- * No provider is given such an offer any more, its nodes get a refusal that quotes the provider, and the graph is
+ * Such an offer is never chosen again, its nodes get a refusal that quotes the provider, and the graph is
  * assigned again (plan/create/create.h). What compile declines, it declines for the session; what specialize declines,
  * it declines for the shapes at hand, which are remembered here. */
 #ifndef PLAN_DECLINED_H
