@@ -2,7 +2,7 @@
  *   table NAME OPERATOR      a table of the provider reference with a row for the operator
  *   family NAME OPERATOR     a family of the provider cpu that reads the operator
  * The objects say the rest, which merge.sh in host/tools/bundle/runtime adds. */
-#include "reference.h"
+#include "reference_tables.h"
 #include <stdio.h>
 
 int main(void)
