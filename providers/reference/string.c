@@ -309,8 +309,9 @@ static void release_regex(void *state)
 
 static inlay_status shape_regex(const void *state, kit_plan *plan, inlay_diag *diag)
 {
+    (void)state;
     (void)diag;
-    plan->workspace_bytes = (uint64_t)(regex_scratch_bytes(state) + 7) / 8 * 8 * plan->max_threads;
+    plan->workspace_bytes = (uint64_t)regex_scratch_bytes() * plan->max_threads;
     return INLAY_OK;
 }
 
@@ -319,22 +320,24 @@ typedef struct regex_job {
     const inlay_str *texts;
     bool *out;
     char *scratch;
+    inlay_diag *diag;
 } regex_job;
 
 static inlay_status regex_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const regex_job *job = user;
-    char *scratch = job->scratch + worker * ((regex_scratch_bytes(job->re) + 7) / 8 * 8);
+    char *scratch = job->scratch + worker * regex_scratch_bytes();
+    inlay_status status = INLAY_OK;
 
-    for (int64_t i = begin; i < end; i++)
-        job->out[i] = regex_full_match(job->re, job->texts[i].data != NULL ? job->texts[i].data : "",
-                                       (size_t)job->texts[i].bytes, scratch);
-    return INLAY_OK;
+    for (int64_t i = begin; i < end && status == INLAY_OK; i++)
+        status = regex_full_match(job->re, job->texts[i].data != NULL ? job->texts[i].data : "",
+                                  (size_t)job->texts[i].bytes, scratch, &job->out[i], job->diag);
+    return status;
 }
 
 static inlay_status run_regex(const kit_call *call)
 {
-    regex_job job = { call->state, call->in[0].data, call->out[0].data, call->workspace };
+    regex_job job = { call->state, call->in[0].data, call->out[0].data, call->workspace, call->diag };
     inlay_status status = arg_expect_dims(call->diag, &call->out[0], call->in[0].rank, call->in[0].dims);
 
     return status == INLAY_OK ? kit_parallel(call, call->in[0].count, 256, regex_range, &job) : status;
