@@ -9,8 +9,6 @@ enum {
     DEPTH = 1024 /* of k at a time: so many turned rows stay in the second-level cache */
 };
 #define LEAST_ZEROS SP_LEAST_ZEROS
-#define FLOPS_PER_NS 190.0 /* one core with AVX-512 */
-#define BYTES_PER_NS 20.0
 
 const sp_set *sparse_of_cpu(void)
 {
@@ -116,14 +114,6 @@ int64_t sparse_units(const sg_job *job)
 int64_t sparse_scratch_floats(const sg_job *job)
 {
     return job->width == FR_WIDTH ? fours_scratch_floats(job) : (job->k + 1) * SP_MOST_ROWS;
-}
-
-double sparse_estimate_ns(int64_t m, int64_t n, int64_t k, double share)
-{
-    const double count = (double)n * (double)k * share, work = 2 * ((double)m + 1) * count / FLOPS_PER_NS;
-    const double bytes = count * (4 + 4.0 / SP_WIDTH) / BYTES_PER_NS, turning = (double)m * (double)k / 2;
-
-    return (work > bytes ? work : bytes) + (m > 1 ? turning : 0);
 }
 
 /* The first of an ascending list that is not below k. */
