@@ -2,6 +2,7 @@
 #include "base/element.h"
 #include "base/memory.h"
 #include "data/value.h"
+#include "data/view.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
