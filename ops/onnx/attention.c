@@ -32,6 +32,18 @@ static inlay_status read_heads(op_infer *infer, uint32_t i, const char *attribut
     return INLAY_OK;
 }
 
+/* Of the first three inputs. */
+static inlay_status read_all(op_infer *infer, heads *q, heads *k, heads *v)
+{
+    inlay_status status;
+
+    INLAY_TRY(read_heads(infer, 0, "q_num_heads", q));
+    INLAY_TRY(read_heads(infer, 1, "kv_num_heads", k));
+    INLAY_TRY(read_heads(infer, 2, "kv_num_heads", v));
+done:
+    return status;
+}
+
 /* All of one batch; keys and values of equal length and heads, keys as wide as queries. */
 static inlay_status check_heads(op_infer *infer, const heads *q, const heads *k, const heads *v)
 {
@@ -59,9 +71,7 @@ static inlay_status infer_attention(op_infer *infer)
     inlay_dim total;
     inlay_status status;
 
-    INLAY_TRY(read_heads(infer, 0, "q_num_heads", &q));
-    INLAY_TRY(read_heads(infer, 1, "kv_num_heads", &k));
-    INLAY_TRY(read_heads(infer, 2, "kv_num_heads", &v));
+    INLAY_TRY(read_all(infer, &q, &k, &v));
     if (!q.known || !k.known || !v.known)
         return INLAY_OK;
     INLAY_TRY(check_heads(infer, &q, &k, &v));
@@ -93,9 +103,7 @@ static inlay_status infer_linear_attention(op_infer *infer)
     heads q, k, v;
     inlay_status status;
 
-    INLAY_TRY(read_heads(infer, 0, "q_num_heads", &q));
-    INLAY_TRY(read_heads(infer, 1, "kv_num_heads", &k));
-    INLAY_TRY(read_heads(infer, 2, "kv_num_heads", &v));
+    INLAY_TRY(read_all(infer, &q, &k, &v));
     if (!q.known || !k.known || !v.known)
         return INLAY_OK;
     const inlay_dim y[] = { q.batch, q.rows, dim_mul(infer, q.heads, v.size) };

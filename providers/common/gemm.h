@@ -12,7 +12,7 @@
  *
  * A and B are symmetrical: both are sets of *lines* along k (rows of A, columns of B), packed as panels of `width`
  * lines (mr for A, nr for B): panel, then k, then line; lines beyond the last are zero. k is cut into blocks of kc, and
- * a packed matrix holds block after block. Constants are packed once (gemm_pack_all); the rest tile by tile, by a
+ * a packed matrix holds block after block. Constants are packed once (gemm_pack_constant); the rest tile by tile, by a
  * function that may read any layout (strides, half precision, the windows of a convolution).
  *
  * Nothing here allocates: gemm_plan says how much workspace a thread needs. */
@@ -107,7 +107,7 @@ typedef void (*gemm_pack_fn)(const gemm_operand *self, int64_t batch, int64_t li
 
 /* Where A or B comes from. Either it is packed already, or pack makes panels of it. */
 struct gemm_operand {
-    const void *packed;    /* whole, from gemm_pack_all; batch b is at which(b) * packed_stride */
+    const void *packed;    /* whole, block of k after block; batch b is at which(b) * packed_stride */
     int64_t packed_stride; /* bytes from one matrix to the next; 0 = the same for all */
     gemm_pack_fn pack;     /* gemm_strided_pack(), or the caller's own */
     const void *data;      /* the rest is for pack; batch b is at which(b) * matrix_stride */
@@ -190,12 +190,8 @@ void gemm_set_output(gemm_job *job, gemm_half_output *out, inlay_dtype dtype, vo
 int64_t gemm_depth(const gemm_kernel *kernel, int64_t k);
 /* Bytes of a whole packed operand with that many lines; false on overflow. */
 bool gemm_packed_bytes(const gemm_kernel *kernel, uint32_t width, int64_t lines, int64_t k, uint64_t *out_bytes);
-/* Packs a whole operand. width is kernel->mr for A and kernel->nr for B. */
-void gemm_pack_all(const gemm_kernel *kernel, uint32_t width, const gemm_operand *source, int64_t batch, int64_t lines,
-                   int64_t k, void *out);
-
-/* What gemm_pack_all makes of each of the `matrices` in constant input `input`, in one block of memory that the host
- * keeps between sessions where it can; *operand, whose strides, zero points and pack function are set, reads from
+/* Packs each of the `matrices` in constant input `input`, block of k after block, into one block of memory that the
+ * host keeps between sessions where it can; *operand, whose strides, zero points and pack function are set, reads from
  * there: packed and packed_stride. The constant is read piece by piece, from any address, and dropped. Only in
  * prepare. */
 INLAY_NODISCARD inlay_status gemm_pack_constant(const kit_node *node, uint32_t input, const gemm_kernel *kernel,

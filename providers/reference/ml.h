@@ -132,6 +132,15 @@ static inline inlay_status ml_output(const kit_call *call, uint32_t o, uint32_t 
                           (long long)call->out[o].count, (long long)count);
     return INLAY_OK;
 }
+
+/* Labels [N] of what classifies, then scores [N, C], where the node has them; dims: N, C. */
+static inline inlay_status ml_outputs(const kit_call *call, bool classifies, const int64_t *dims)
+{
+    const inlay_status status = classifies ? ml_output(call, 0, 1, dims) : INLAY_OK;
+
+    return status == INLAY_OK && call->out_count > (classifies ? 1u : 0u) ? ml_output(call, classifies, 2, dims)
+                                                                          : status;
+}
 /* For shape: outputs whose size is not known are allocated by run. */
 static inline void ml_allocates(kit_plan *plan)
 {

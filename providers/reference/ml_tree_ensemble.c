@@ -415,10 +415,8 @@ static inlay_status run_tree(const kit_call *call)
     inlay_status status = ml_matrix(&call->in[0], &dims[0], &features, call->diag);
     kit_call job = *call;
 
-    if (status == INLAY_OK && s->classifies)
-        status = ml_output(&job, 0, 1, dims);
-    if (status == INLAY_OK && job.out_count > (s->classifies ? 1u : 0u))
-        status = ml_output(&job, s->classifies ? 1 : 0, 2, dims);
+    if (status == INLAY_OK)
+        status = ml_outputs(&job, s->classifies, dims);
     if (status != INLAY_OK)
         return status;
     return kit_parallel(call, dims[0],

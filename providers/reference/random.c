@@ -1,14 +1,14 @@
 /* RandomNormal, RandomUniform and their Like forms (ONNX 1, 22), Bernoulli (15, 22), Multinomial (7, 22). */
 #define _GNU_SOURCE
 #include "elementwise.h"
+#include "simd/clock.h"
 #include "twister.h"
 #include <stdlib.h>
-#include <time.h>
 
 void twister_source_init(twister_source *source, const kit_node *node)
 {
     const inlay_attr_info *seed = kit_attr(node->info, "seed");
-    struct timespec now = { 0, 0 };
+    uint64_t now;
 
     source->fixed = seed != NULL;
     source->calls = 0;
@@ -16,8 +16,8 @@ void twister_source_init(twister_source *source, const kit_node *node)
         source->seed = (uint32_t)(uint64_t)(seed->kind == INLAY_ATTR_INT ? seed->i : f64_to_i64(seed->f));
         return;
     }
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    source->seed = (uint32_t)now.tv_nsec * 2654435761u ^ (uint32_t)now.tv_sec ^ (uint32_t)(uintptr_t)source;
+    now = clock_ns();
+    source->seed = (uint32_t)now * 2654435761u ^ (uint32_t)(now >> 32) ^ (uint32_t)(uintptr_t)source;
 }
 
 void twister_start(twister *t, twister_source *source)

@@ -1,113 +1,227 @@
-/* regex.c - the compiler of regex.h: a pattern's tree becomes a program of characters, splits, jumps and assertions. */
-#include "regex_parts.h"
+#include "regex.h"
+#include "pcre.h"
+#include "regex_re2.h"
+#include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
-/* MAX_NODES of regex_parse.c and nested counts multiply; this bounds what they come to. */
-enum { MAX_PROGRAM = 100000 };
+/* Scratch memory: an object of PCRE2's that receives a match, then the automaton's states, three integers each, for
+ * this place of the text and the next. */
+enum { OBJECT_BYTES = 1024, STATE_INTS = 2 * 3 * REGEX_WAYS + 64 };
+/* Bytes that are no part of UTF-8 stand in PCRE2's texts and patterns for the last characters of private use. */
+enum { CODE_OF_BYTE = 0x10ff00 };
 
-static uint32_t emit(parser *p, op o)
+struct regex {
+    const pcre_library *pcre;
+    pcre2_code *code;
+};
+
+/* The code point at text, and its bytes; CODE_OF_BYTE + byte where it is none. */
+static uint32_t decode(const char *text, const char *end, uint32_t *out_bytes, bool *out_valid)
 {
-    regex *re = p->re;
+    static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
+    const unsigned char *s = (const unsigned char *)text;
+    const uint32_t lead = s[0], bytes = lead < 0x80 ? 1 : lead < 0xc2 ? 0 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
+    uint32_t code = bytes == 1 ? lead : lead & (0x7fu >> bytes);
+    bool valid = bytes > 0 && lead <= 0xf4 && (size_t)(end - text) >= bytes;
 
-    if (re->program_count >= MAX_PROGRAM)
-        return regex_fail(p, INLAY_LIMIT_EXCEEDED, "the pattern is too large");
-    if (!regex_grow(&re->program, &re->program_room, re->program_count, sizeof *re->program))
-        return regex_fail(p, INLAY_OUT_OF_MEMORY, "no memory");
-    re->program[re->program_count] = o;
-    return re->program_count++;
+    for (uint32_t i = 1; valid && i < bytes; i++) {
+        valid = (s[i] & 0xc0u) == 0x80u;
+        code = code << 6 | (s[i] & 0x3fu);
+    }
+    valid = valid && code >= least[bytes] && code <= 0x10ffff && (code < 0xd800 || code > 0xdfff);
+    *out_valid = valid;
+    *out_bytes = valid ? bytes : 1;
+    return valid ? code : CODE_OF_BYTE + lead;
 }
 
-static void emit_node(parser *p, uint32_t which);
-
-static void emit_repeat(parser *p, const node *n)
+bool regex_is_utf8(const char *text, size_t bytes)
 {
-    regex *re = p->re;
-    uint32_t split, exits[MAX_REPEAT + 1], exit_count = 0;
+    const char *end = text + bytes;
+    uint32_t step;
+    bool valid = true;
 
-    for (int32_t i = 0; i < n->min && p->status == INLAY_OK; i++)
-        emit_node(p, n->a);
-    if (n->max < 0) { /* split: once more, or on */
-        split = emit(p, (op){ .kind = OP_SPLIT });
-        emit_node(p, n->a);
-        emit(p, (op){ .kind = OP_JUMP, .a = split });
-        if (p->status == INLAY_OK)
-            re->program[split] = (op){ OP_SPLIT, split + 1, re->program_count };
-        return;
-    }
-    for (int32_t i = n->min; i < n->max && p->status == INLAY_OK; i++) {
-        exits[exit_count++] = emit(p, (op){ .kind = OP_SPLIT });
-        emit_node(p, n->a);
-    }
-    for (uint32_t i = 0; i < exit_count && p->status == INLAY_OK; i++)
-        re->program[exits[i]] = (op){ OP_SPLIT, exits[i] + 1, re->program_count };
+    for (; valid && text < end; text += step)
+        (void)decode(text, end, &step, &valid);
+    return valid;
 }
 
-/* Recursion goes as deep as a sequence is long, which MAX_NODES bounds. */
-static void emit_node(parser *p, uint32_t which)
+/* A copy of a text that is not UTF-8, with characters for its bytes that are none. The caller's, NULL without memory.
+ */
+static char *mend(const char *text, size_t bytes, size_t *out_bytes)
 {
-    const node n = p->nodes[which];
-    uint32_t split, jump;
+    const char *end = text + bytes;
+    char *copy = malloc(bytes * 4 + 1), *to = copy;
 
-    if (p->status != INLAY_OK)
-        return;
-    switch (n.kind) {
-    case NODE_SET:
-        emit(p, (op){ .kind = OP_SET, .a = n.a });
-        break;
-    case NODE_ASSERT:
-        emit(p, (op){ .kind = OP_ASSERT, .a = n.a });
-        break;
-    case NODE_JOIN:
-        emit_node(p, n.a);
-        emit_node(p, n.b);
-        break;
-    case NODE_EITHER:
-        split = emit(p, (op){ .kind = OP_SPLIT });
-        emit_node(p, n.a);
-        jump = emit(p, (op){ .kind = OP_JUMP });
-        if (p->status == INLAY_OK)
-            p->re->program[split] = (op){ OP_SPLIT, split + 1, p->re->program_count };
-        emit_node(p, n.b);
-        if (p->status == INLAY_OK)
-            p->re->program[jump].a = p->re->program_count;
-        break;
-    case NODE_REPEAT:
-        emit_repeat(p, &n);
-        break;
-    default:
-        break;
+    while (copy != NULL && text < end) {
+        uint32_t step, code;
+        bool valid;
+
+        code = decode(text, end, &step, &valid);
+        if (valid) {
+            memcpy(to, text, step);
+            to += step;
+        } else {
+            *to++ = (char)(0xf0 | code >> 18);
+            *to++ = (char)(0x80 | (code >> 12 & 0x3f));
+            *to++ = (char)(0x80 | (code >> 6 & 0x3f));
+            *to++ = (char)(0x80 | (code & 0x3f));
+        }
+        text += step;
     }
-}
-
-void regex_destroy(regex *re)
-{
-    if (re == NULL)
-        return;
-    free(re->program);
-    free(re->ranges);
-    free(re->sets);
-    free(re);
+    *out_bytes = (size_t)(to - copy);
+    return copy;
 }
 
 inlay_status regex_create(const char *pattern, size_t bytes, regex **out_regex, inlay_diag *diag)
 {
-    parser p = { .at = pattern, .end = pattern + bytes, .start = pattern, .diag = diag };
-    uint32_t root;
+    /* Behind each \n is a line's beginning, with (?m), also at the end of the text. */
+    const uint32_t options = PCRE2_UTF | PCRE2_ALT_CIRCUMFLEX;
+    const pcre_library *pcre;
+    regex *re = NULL;
+    char *mended = NULL, *text = NULL;
+    size_t text_bytes = bytes;
+    PCRE2_SIZE at = 0;
+    int code = 0;
+    inlay_status status;
 
     *out_regex = NULL;
-    p.re = calloc(1, sizeof *p.re);
-    if (p.re == NULL)
+    if (!regex_is_utf8(pattern, bytes) && (mended = mend(pattern, bytes, &text_bytes)) == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a pattern");
-    root = regex_parse(&p);
-    if (p.status == INLAY_OK)
-        emit_node(&p, root);
-    if (p.status == INLAY_OK)
-        emit(&p, (op){ .kind = OP_MATCH });
-    free(p.nodes);
-    if (p.status != INLAY_OK) {
-        regex_destroy(p.re);
-        return p.status;
+    INLAY_TRY(regex_translate(mended != NULL ? mended : pattern, text_bytes, &text, &text_bytes, diag));
+    pcre = pcre_open(diag);
+    if (pcre == NULL) {
+        status = INLAY_UNSUPPORTED;
+        goto done;
     }
-    *out_regex = p.re;
+    re = calloc(1, sizeof *re);
+    if (re == NULL) {
+        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a pattern");
+        goto done;
+    }
+    *re = (regex){ pcre, pcre->compile((PCRE2_SPTR)text, text_bytes, options, &code, &at, pcre->rules) };
+    if (re->code == NULL) {
+        status = pcre_refused((inlay_str){ pattern, bytes }, code, SIZE_MAX, INLAY_INVALID_MODEL, diag);
+        goto done;
+    }
+    *out_regex = re;
+    re = NULL;
+done:
+    regex_destroy(re);
+    free(text);
+    free(mended);
+    return status;
+}
+
+void regex_destroy(regex *re)
+{
+    if (re != NULL)
+        re->pcre->code_free(re->code);
+    free(re);
+}
+
+size_t regex_scratch_bytes(void)
+{
+    return OBJECT_BYTES + STATE_INTS * sizeof(int);
+}
+
+/* What PCRE2 allocates for one match, from the beginning of the scratch memory. */
+typedef struct objects {
+    char *at, *end;
+} objects;
+
+static void *take_object(size_t bytes, void *user)
+{
+    objects *o = user;
+    char *at = o->at;
+
+    bytes = (bytes + 15) / 16 * 16;
+    if ((size_t)(o->end - at) < bytes)
+        return NULL;
+    o->at += bytes;
+    return at;
+}
+
+static void leave_object(void *object, void *user)
+{
+    (void)object;
+    (void)user;
+}
+
+/* The text is UTF-8. */
+static inlay_status run(const regex *re, const char *text, size_t bytes, size_t from, uint32_t options, void *scratch,
+                        bool *out_found, size_t *out_span, inlay_diag *diag)
+{
+    const uintptr_t skip = (16 - (uintptr_t)scratch % 16) % 16;
+    objects o = { (char *)scratch + skip, (char *)scratch + OBJECT_BYTES };
+    pcre2_general_context *memory = re->pcre->general_context_create(take_object, leave_object, &o);
+    pcre2_match_data *match = memory != NULL ? re->pcre->match_data_create(1, memory) : NULL;
+    int n;
+
+    if (match == NULL)
+        return pcre_failed(PCRE2_ERROR_NOMEMORY, diag);
+    n = re->pcre->dfa_match(re->code, (PCRE2_SPTR)text, bytes, from, options | PCRE2_NO_UTF_CHECK, match,
+                            re->pcre->limits, (int *)(void *)((char *)scratch + OBJECT_BYTES), STATE_INTS);
+    *out_found = n >= 0; /* 0: shorter ones match as well */
+    if (n < 0)
+        return n == PCRE2_ERROR_NOMATCH ? INLAY_OK : pcre_failed(n, diag);
+    out_span[0] = re->pcre->get_ovector_pointer(match)[0];
+    out_span[1] = re->pcre->get_ovector_pointer(match)[1];
     return INLAY_OK;
+}
+
+/* The place in a text's mended copy as one in the text, or the other way. */
+static size_t mended_place(const char *text, size_t bytes, size_t place, bool to_text)
+{
+    size_t here = 0, there = 0;
+
+    while (here < bytes && (to_text ? there : here) < place) {
+        uint32_t step;
+        bool valid;
+
+        (void)decode(text + here, text + bytes, &step, &valid);
+        here += step;
+        there += valid ? step : 4;
+    }
+    return to_text ? here : there;
+}
+
+static inlay_status run_mended(const regex *re, const char *text, size_t bytes, size_t from, uint32_t options,
+                               void *scratch, bool *out_found, size_t *out_span, inlay_diag *diag)
+{
+    size_t count = 0;
+    char *copy = mend(text, bytes, &count);
+    inlay_status status = copy == NULL ? pcre_failed(PCRE2_ERROR_NOMEMORY, diag)
+                                       : run(re, copy, count, mended_place(text, bytes, from, false), options, scratch,
+                                             out_found, out_span, diag);
+
+    if (status == INLAY_OK && *out_found)
+        for (int i = 0; i < 2; i++)
+            out_span[i] = mended_place(text, bytes, out_span[i], true);
+    free(copy);
+    return status;
+}
+
+inlay_status regex_full_match(const regex *re, const char *text, size_t bytes, void *scratch, bool *out_matches,
+                              inlay_diag *diag)
+{
+    size_t span[2] = { 0 };
+    const inlay_status status = (regex_is_utf8(text, bytes) ? run : run_mended)(re, text, bytes, 0, PCRE2_ANCHORED,
+                                                                                scratch, out_matches, span, diag);
+
+    *out_matches = status == INLAY_OK && *out_matches && span[1] == bytes; /* the longest */
+    return status;
+}
+
+inlay_status regex_search(const regex *re, const char *text, size_t bytes, bool is_utf8, size_t from, void *scratch,
+                          bool *out_found, size_t *out_begin, size_t *out_end, inlay_diag *diag)
+{
+    size_t span[2] = { 0 };
+    const inlay_status status = (is_utf8 ? run : run_mended)(re, text, bytes, from, 0, scratch, out_found, span, diag);
+
+    if (status == INLAY_OK && *out_found) {
+        *out_begin = span[0];
+        *out_end = span[1];
+    }
+    return status;
 }

@@ -309,8 +309,9 @@ static void release_regex(void *state)
 
 static inlay_status shape_regex(const void *state, kit_plan *plan, inlay_diag *diag)
 {
+    (void)state;
     (void)diag;
-    plan->workspace_bytes = (uint64_t)(regex_scratch_bytes(state) + 7) / 8 * 8 * plan->max_threads;
+    plan->workspace_bytes = (uint64_t)regex_scratch_bytes() * plan->max_threads;
     return INLAY_OK;
 }
 
@@ -319,22 +320,28 @@ typedef struct regex_job {
     const inlay_str *texts;
     bool *out;
     char *scratch;
+    inlay_diag *diag;
+    bool told; /* by the first thread that failed */
 } regex_job;
 
 static inlay_status regex_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    const regex_job *job = user;
-    char *scratch = job->scratch + worker * ((regex_scratch_bytes(job->re) + 7) / 8 * 8);
+    regex_job *job = user;
+    char *scratch = job->scratch + worker * regex_scratch_bytes();
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_status status = INLAY_OK;
 
-    for (int64_t i = begin; i < end; i++)
-        job->out[i] = regex_full_match(job->re, job->texts[i].data != NULL ? job->texts[i].data : "",
-                                       (size_t)job->texts[i].bytes, scratch);
-    return INLAY_OK;
+    for (int64_t i = begin; i < end && status == INLAY_OK; i++)
+        status = regex_full_match(job->re, job->texts[i].data != NULL ? job->texts[i].data : "",
+                                  (size_t)job->texts[i].bytes, scratch, &job->out[i], &diag);
+    if (status != INLAY_OK && !__atomic_exchange_n(&job->told, true, __ATOMIC_RELAXED))
+        (void)inlay_fail(job->diag, status, "%s", diag.text);
+    return status;
 }
 
 static inlay_status run_regex(const kit_call *call)
 {
-    regex_job job = { call->state, call->in[0].data, call->out[0].data, call->workspace };
+    regex_job job = { call->state, call->in[0].data, call->out[0].data, call->workspace, call->diag, false };
     inlay_status status = arg_expect_dims(call->diag, &call->out[0], call->in[0].rank, call->in[0].dims);
 
     return status == INLAY_OK ? kit_parallel(call, call->in[0].count, 256, regex_range, &job) : status;

@@ -11,7 +11,6 @@ typedef struct token_state {
     bool marks;
     int64_t least; /* characters of a token */
     uint32_t count;
-    size_t scratch;      /* bytes that any of the expressions needs */
     regex **expressions; /* [count]: separators, or the token's */
     inlay_str pad;
     char text[]; /* of pad */
@@ -39,8 +38,6 @@ static inlay_status read_expressions(token_state *s, const inlay_str *patterns, 
                                            &s->expressions[i], diag);
         if (status != INLAY_OK)
             return status;
-        if (regex_scratch_bytes(s->expressions[i]) > s->scratch)
-            s->scratch = regex_scratch_bytes(s->expressions[i]);
     }
     return INLAY_OK;
 }
@@ -83,7 +80,7 @@ static inlay_status prepare_tokens(const kit_node *node, void **out_state, inlay
 static inlay_status shape_tokens(const void *state, kit_plan *plan, inlay_diag *diag)
 {
     (void)diag;
-    plan->workspace_bytes = ((const token_state *)state)->scratch;
+    plan->workspace_bytes = ((const token_state *)state)->kind != TOKENS_OF_CHARACTERS ? regex_scratch_bytes() : 0;
     return INLAY_OK;
 }
 
@@ -92,9 +89,10 @@ static inlay_status shape_tokens(const void *state, kit_plan *plan, inlay_diag *
 /* Where tokens go; they lie within the text. */
 typedef struct token_row {
     const token_state *s;
-    void *scratch;
+    const kit_call *call;
     inlay_str *out; /* NULL: they are only counted */
     int64_t count;
+    bool is_utf8;
 } token_row;
 
 /* Bytes of the character that begins there; a byte that is no part of one counts as one. */
@@ -124,51 +122,75 @@ static bool put_token(token_row *row, const char *begin, const char *end)
     return true;
 }
 
+/* A match of expression `which` that begins at byte `from` or behind it. */
+static inlay_status find(const token_row *row, uint32_t which, const char *text, size_t bytes, size_t from,
+                         bool *out_found, size_t *out_begin, size_t *out_end)
+{
+    return regex_search(row->s->expressions[which], text, bytes, row->is_utf8, from, row->call->workspace, out_found,
+                        out_begin, out_end, row->call->diag);
+}
+
 /* What lies between the matches of separator `which`, cut by those behind it. An empty match takes the character behind
  * it along, as in ONNX Runtime. */
-static void cut(token_row *row, uint32_t which, const char *text, size_t bytes)
+static inlay_status cut(token_row *row, uint32_t which, const char *text, size_t bytes)
 {
+    inlay_status status = INLAY_OK;
     size_t from = 0, begin, end;
+    bool found = true;
 
     if (which == row->s->count) {
         (void)put_token(row, text, text + bytes);
-        return;
+        return INLAY_OK;
     }
-    while (from < bytes && regex_search(row->s->expressions[which], text, bytes, from, row->scratch, &begin, &end)) {
-        cut(row, which + 1, text + from, begin - from);
+    while (from < bytes) {
+        INLAY_TRY(find(row, which, text, bytes, from, &found, &begin, &end));
+        if (!found)
+            break;
+        INLAY_TRY(cut(row, which + 1, text + from, begin - from));
         from = end > begin ? end : begin < bytes ? begin + character(text + begin, text + bytes) : bytes;
     }
-    cut(row, which + 1, text + from, bytes - from);
+    status = cut(row, which + 1, text + from, bytes - from);
+done:
+    return status;
 }
 
-static void match(token_row *row, const char *text, size_t bytes)
+static inlay_status match(token_row *row, const char *text, size_t bytes)
 {
-    size_t search = 0, begin, end;
+    inlay_status status = INLAY_OK;
+    size_t from = 0, begin, end;
+    bool found = true;
 
-    while (search < bytes && regex_search(row->s->expressions[0], text, bytes, search, row->scratch, &begin, &end)) {
+    while (from < bytes) {
+        INLAY_TRY(find(row, 0, text, bytes, from, &found, &begin, &end));
+        if (!found)
+            break;
         if (end > begin && put_token(row, text + begin, text + end))
-            search = end;
+            from = end;
         else
-            search = begin < bytes ? begin + character(text + begin, text + bytes) : bytes;
+            from = begin < bytes ? begin + character(text + begin, text + bytes) : bytes;
     }
+done:
+    return status;
 }
 
-static int64_t tokens_of(const token_state *s, inlay_str text, void *scratch, inlay_str *out)
+static inlay_status tokens_of(const kit_call *call, inlay_str text, inlay_str *out, int64_t *out_count)
 {
-    token_row row = { s, scratch, out, 0 };
+    const token_state *s = call->state;
     const char *at = text.bytes > 0 ? text.data : "", *end = at + text.bytes;
+    token_row row = { s, call, out, 0, s->count > 0 && regex_is_utf8(at, (size_t)text.bytes) };
+    inlay_status status = kit_poll(call);
 
-    if (s->kind == TOKENS_OF_MATCHES) {
-        match(&row, at, (size_t)text.bytes);
-    } else if (s->kind == TOKENS_BETWEEN) {
-        cut(&row, 0, at, (size_t)text.bytes);
-    } else {
-        for (size_t n; at < end; at += n) {
+    if (status == INLAY_OK && s->kind == TOKENS_OF_MATCHES)
+        status = match(&row, at, (size_t)text.bytes);
+    else if (status == INLAY_OK && s->kind == TOKENS_BETWEEN)
+        status = cut(&row, 0, at, (size_t)text.bytes);
+    else
+        for (size_t n; status == INLAY_OK && at < end; at += n) {
             n = character(at, end);
             (void)put_token(&row, at, at + n);
         }
-    }
-    return row.count;
+    *out_count = row.count;
+    return status;
 }
 
 static inlay_status run_tokens(const kit_call *call)
@@ -177,34 +199,36 @@ static inlay_status run_tokens(const kit_call *call)
     const kit_tensor *x = &call->in[0];
     const inlay_str *texts = x->data;
     int64_t dims[3] = { 0 }, most = 0;
-    inlay_status status;
+    inlay_status status = INLAY_OK;
     inlay_str *y;
 
     if (x->rank != 1 && x->rank != 2)
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "X has rank %u; it must be [C] or [N, C]", x->rank);
     for (int64_t i = 0; i < x->count; i++) {
-        const int64_t n = tokens_of(s, texts[i], call->workspace, NULL);
+        int64_t n;
+
+        INLAY_TRY(tokens_of(call, texts[i], NULL, &n));
         most = n > most ? n : most;
     }
     most += s->marks && most > 0 ? 2 : 0; /* without a token there are no rows */
     memcpy(dims, x->dims, x->rank * sizeof *dims);
     dims[x->rank] = most;
-    status = kit_alloc_output(call, 0, x->rank + 1, dims);
-    if (status != INLAY_OK)
-        return status;
+    INLAY_TRY(kit_alloc_output(call, 0, x->rank + 1, dims));
     y = call->out[0].data;
     for (int64_t i = 0; i < x->count && most > 0; i++, y += most) {
-        int64_t n = 0;
+        int64_t n = 0, tokens;
 
         if (s->marks)
             y[n++] = (inlay_str){ "\x02", 1 };
-        n += tokens_of(s, texts[i], call->workspace, y + n);
+        INLAY_TRY(tokens_of(call, texts[i], y + n, &tokens));
+        n += tokens;
         if (s->marks)
             y[n++] = (inlay_str){ "\x03", 1 };
         for (; n < most; n++)
             y[n] = s->pad;
     }
-    return INLAY_OK;
+done:
+    return status;
 }
 
 static const kit_kernel kernels[] = {

@@ -20,11 +20,6 @@ static __attribute__((constructor)) void guard_lock(void)
 static int in_use = -1;
 static int avx_vnni = -1; /* does the CPU have it? -1: not asked yet */
 
-const char *cpu_level_name(cpu_level level)
-{
-    return names[level];
-}
-
 static cpu_level level_of_cpu(void)
 {
 #if defined(__x86_64__)

@@ -21,9 +21,6 @@ typedef enum cpu_level {
     "the most that kernels may ask of the CPU: auto = all it has; counts for the process, and for the libraries that " \
     "this provider opens; a session's option of that name sets it"
 
-/* "avx512", "avx2", "baseline" */
-const char *cpu_level_name(cpu_level level);
-
 /* The level in use. The first call fixes it for the process: what the CPU has, at most INLAY_ISA of the environment
  * (unless the process has more rights than its user). Thread-safe, as is all of this. */
 cpu_level cpu_level_in_use(void);

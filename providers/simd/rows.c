@@ -143,7 +143,7 @@ VEC_INLINE vec polynomial(const float *c, const int count, vec z)
     return p;
 }
 
-/* The same as vm_tanh and vm_erf. */
+/* The same as vm_tanh, and erf. */
 VEC_INLINE vec tanh_of(vec x)
 {
     static const float terms[] = { -5.5147768e-3f, 2.04690564e-2f, -5.36879115e-2f, 1.33308291e-1f, -3.33332598e-1f };

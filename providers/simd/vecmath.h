@@ -165,15 +165,6 @@ static inline float vm_erfc_high(float x)
     return x > 4.5f ? 0.0f : vm_exp(p);
 }
 
-/* erf x, 2 ulp. */
-static inline float vm_erf(float x)
-{
-    float a = vm_abs(x);
-    float y = a < 0.92f ? vm_erf_low(a) : 1.0f - vm_erfc_high(a);
-    y = vm_copysign(y, x);
-    return x != x ? x : y;
-}
-
 /* x / 2 (1 + erf(x / sqrt 2)), Gelu-20 without approximation. Below 0 it takes erfc, so that nothing cancels: relative
  * error below 1e-5 down to x = -6.3, 0 below that (where the true value is above -1e-9). NaN at -infinity, which is
  * multiplied by 0. */

@@ -1,8 +1,8 @@
 /* Command buffers, submissions and waiting; pipelines. */
 #include "gpu.h"
+#include "simd/clock.h"
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { GRACE_MS = 5000 }; /* of a device that was given up */
 
@@ -130,21 +130,13 @@ inlay_status gpu_submit(gpu_device *g, VkCommandBuffer commands, uint64_t *out_v
     return gpu_check(g, result, "submitting work", diag);
 }
 
-static uint64_t now_ms(void)
-{
-    struct timespec t;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
-
 inlay_status gpu_wait(gpu_device *g, uint64_t value, gpu_poll_fn poll, void *user, inlay_diag *diag)
 {
     const VkSemaphoreWaitInfo info = { .sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO,
                                        .semaphoreCount = 1,
                                        .pSemaphores = &g->timeline,
                                        .pValues = &value };
-    const uint64_t slice_ns = 5000000, end = now_ms() + g->timeout_ms;
+    const uint64_t slice_ns = 5000000, end = clock_ns() / 1000000 + g->timeout_ms;
     inlay_status status = INLAY_OK;
 
     for (;;) {
@@ -154,7 +146,7 @@ inlay_status gpu_wait(gpu_device *g, uint64_t value, gpu_poll_fn poll, void *use
             return status;
         if (result != VK_TIMEOUT)
             return gpu_check(g, result, "waiting for work", diag);
-        if (now_ms() > end) {
+        if (clock_ns() / 1000000 > end) {
             __atomic_store_n(&g->lost, 1u, __ATOMIC_RELEASE);
             return inlay_fail(diag, INLAY_DEVICE_LOST,
                               "%s did not end its work in %u ms (option timeout_ms); close the "

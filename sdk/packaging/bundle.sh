@@ -3,7 +3,8 @@
 # library is installed. The wheel and the npm package carry this.
 #   bundle.sh PREFIX OUT
 # PREFIX is what `cmake --install BUILD --prefix PREFIX` made. Libraries that providers open by name when they start
-# (libdnnl, libopenblas, libvulkan) are not copied: where one is not installed, its provider says so. Needs patchelf.
+# (libdnnl, libopenblas, libvulkan) are not copied: where one is not installed, its provider says so. libpcre2-8, which
+# operators of several plugins open, is. Needs patchelf.
 set -euo pipefail
 [ $# = 2 ] || { echo "usage: bundle.sh PREFIX OUT" >&2; exit 2; }
 command -v patchelf >/dev/null || { echo "bundle.sh: patchelf is not installed" >&2; exit 1; }
@@ -23,13 +24,15 @@ ldd "$out/lib/libinlay.so.1" "$out/lib/inlay/plugins"/*.so "$out/libexec/inlay/i
         cp -L "$path" "$out/lib/"
         chmod u+w "$out/lib/$(basename "$path")"
     done
+pcre=$(cc -print-file-name=libpcre2-8.so.0)
+[ ! -e "$pcre" ] || cp -L "$pcre" "$out/lib/"
 for file in "$out"/lib/*.so.*; do
     # shellcheck disable=SC2016
     patchelf --set-rpath '$ORIGIN' "$file"
 done
 for file in "$out"/lib/inlay/plugins/*.so; do
     # shellcheck disable=SC2016
-    ! patchelf --print-needed "$file" | grep -qvE '^(libc|libm|ld-linux)' || patchelf --set-rpath '$ORIGIN/../..' "$file"
+    patchelf --set-rpath '$ORIGIN/../..' "$file"
 done
 # shellcheck disable=SC2016
 patchelf --set-rpath '$ORIGIN/../../lib' "$out/libexec/inlay/inlay-probe"

@@ -1,5 +1,6 @@
 /* bench_gemm - GFLOP/s of the matrix product on one thread, for shapes that models have. Not a test. */
 #include "gemm/set.h"
+#include "gemm_whole.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -35,12 +36,12 @@ static void time_job(uint32_t type, inlay_dtype dtype, int64_t m, int64_t n, int
                             .in_place = !b_transposed && type != GEMM_S16 };
     if (pack_a && gemm_packed_bytes(kernel, kernel->mr, m, k, &bytes)) {
         pa = aligned_alloc(64, bytes);
-        gemm_pack_all(kernel, kernel->mr, &job.a, 0, m, k, pa);
+        gemm_pack_whole(kernel, kernel->mr, &job.a, m, k, pa);
         job.a.packed = pa;
     }
     if (pack_b && gemm_packed_bytes(kernel, kernel->nr, n, k, &bytes)) {
         pb = aligned_alloc(64, bytes);
-        gemm_pack_all(kernel, kernel->nr, &job.b, 0, n, k, pb);
+        gemm_pack_whole(kernel, kernel->nr, &job.b, n, k, pb);
         job.b.packed = pb;
     }
     gemm_plan(&job, 1);

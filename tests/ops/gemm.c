@@ -2,6 +2,7 @@
  * kernel of an engine (the microkernels, or a library), packed and not, with all operands ending at a forbidden
  * page. */
 #include "gemm_under_test.h"
+#include "gemm_whole.h"
 #include "guard.h"
 #include <math.h>
 #include <setjmp.h>
@@ -143,7 +144,7 @@ static guard pack_ahead(const gemm_kernel *kernel, uint32_t panel, gemm_operand 
 
     assert_true(gemm_packed_bytes(kernel, panel, lines, k, &bytes));
     operand->packed = aligned_room(&room, bytes);
-    gemm_pack_all(kernel, panel, operand, 0, lines, k, room.data);
+    gemm_pack_whole(kernel, panel, operand, lines, k, room.data);
     return room;
 }
 

@@ -44,6 +44,56 @@ static const row rows[] = {
     { "[\xc3\xa0-\xc3\xb6]+", "\xc3\xa4\xc3\xb6", true },
     { "..", "\xff\xc3", true }, /* bytes that are no UTF-8 */
     { "(a*)*b", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaac", false },
+    { "((a|aa)+)+[bc]", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaad", false },
+    /* Where PCRE2's syntax is not RE2's. */
+    { "a\\sb", "a\vb", false },
+    { "a[\\s]b", "a\vb", false },
+    { "a\\Sb", "a\vb", true },
+    { "a[\\S]b", "a\vb", true },
+    { "a[\\S\\t]b", "a\tb", true },
+    { "[^\\S]", " ", true },
+    { "\\v", "\v", true },
+    { "\\v", "\n", false },
+    { "(?:\\b)*a^*$+", "a", true },
+    { "\\b+a", "a", true },
+    { "x{,2}y", "x{,2}y", true },
+    { "x{ 1}", "x{ 1}", true },
+    { "x{1,2", "x{1,2", true },
+    { "}]", "}]", true },
+    { "[\\w-.]+", "a-b.c", true },
+    { "[\\d-z]+", "1-z", true },
+    { "[\\d-z]", "y", false },
+    { "[[.a]+", "[.a", true },
+    { "[[=a]+", "[=a", true },
+    { "[-a]+[a-]+[a-c-e]+", "-aa-b-e", true },
+    { "[[:^alpha:]]", "1", true },
+    { "[[:cntrl:]]", "\x1f", true },
+    { "a$", "a\n", false },
+    { "a\\z", "a\n", false },
+    { "(?m)a$\n^b$", "a\nb", true },
+    { "(?m)a\n^", "a\n", true },
+    { "(?m:a$)\n(?-m)b$", "a\nb\n", false },
+    { "(?m)(?:a$\n(?-m:b))\n$", "a\nb\n", true },
+    { "(?U)a*b", "aab", true },
+    { "(?i-s:A.)b", "axb", true },
+    { "(?i-s:A.)b", "a\nb", false },
+    { "a(?i)b|c", "C", true },
+    { "(?i)\xc3\x84", "\xc3\xa4", true },
+    { "(?P<1st>a)(?<2>b)", "ab", true },
+    { "\\pL+\\p{Nd}\\P{L}\\p{^L}[\\p{Greek}]",
+      "a\xc3\xa4"
+      "1 2\xce\xb1",
+      true },
+    { "\\w", "\xc3\xa4", false },
+    { "\\d", "\xd9\xa3", false },
+    { "\\101\\0101\\x2a", "A\b1*", true },
+    { "\\Q(?=\\d)[\\E", "(?=\\d)[", true },
+    { "\\Qa", "a", true },
+    { "[\\x41-\\x{43}]+", "ABC", true },
+    { ".", "\xed\xa0\x80", false }, /* half of a pair of UTF-16 */
+    { "\xff.", "\xff\xc3", true },
+    { "\xff", "\xfe", false },
+    { "(?:a{0,500}){1,2}", "aaaaaaaaaaaaaaaaaaaa", true },
 };
 
 static const char *const refused[] = {
@@ -58,29 +108,115 @@ static const char *const refused[] = {
     "\\",
     "(?=a)",
     "(?<!a)",
-    "\\p{L}",
+    "\\p{Nothing}",
+    "\\p{",
+    "\\p{}",
     "\\1",
+    "(a)\\1",
+    "(a)\\9",
+    "\\18",
+    "(?P<x>a)(?P=x)",
+    "(?P<>a)",
+    "(?!a)",
+    "(?<=a)",
+    "(?>a)",
+    "(?|a|b)",
+    "(?(1)a)",
+    "(?#a)",
+    "(?x)a",
+    "(?R)",
+    "(*UTF)a",
+    "a**",
+    "a*+",
+    "a++",
+    "a?{2}",
+    "a|*b",
+    "(?i)*",
+    "\\C",
+    "\\Z",
+    "\\G",
+    "\\K",
+    "\\R",
+    "\\X",
+    "\\h",
+    "\\N",
+    "\\_",
+    "[\\b]",
+    "[\\Qa]",
+    "[a-\\d]",
+    "\\x",
+    "\\xg",
+    "\\x{110000}",
+    "a{1,1001}",
     "[[:nothing:]]",
     "((((((((((a{9}){9}){9}){9}){9}){9}){9}){9}){9}){9})",
 };
 
+/* Matches all of a text of that many bytes, or fails as `wanted` says. */
+static bool matches(const char *pattern, const char *text, size_t bytes, inlay_status wanted)
+{
+    char *scratch = malloc(regex_scratch_bytes());
+    inlay_diag diag = INLAY_DIAG_INIT;
+    bool found = false;
+    regex *re = NULL;
+
+    assert_non_null(scratch);
+    if (regex_create(pattern, strlen(pattern), &re, &diag) != INLAY_OK ||
+        regex_full_match(re, text, bytes, scratch, &found, &diag) != wanted)
+        fail_msg("'%s': %s", pattern, diag.text);
+    free(scratch);
+    regex_destroy(re);
+    return found;
+}
+
+static bool library_is_gone;
+void *__real_dlopen(const char *name, int flags);
+void *__wrap_dlopen(const char *name, int flags);
+
+void *__wrap_dlopen(const char *name, int flags)
+{
+    return library_is_gone ? NULL : __real_dlopen(name, flags);
+}
+
+/* Runs before PCRE2 is opened. It is looked for again once it is there. */
+static void test_no_library(void **state)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    regex *re = NULL;
+
+    (void)state;
+    library_is_gone = true;
+    assert_int_equal(regex_create("a", 1, &re, &diag), INLAY_UNSUPPORTED);
+    assert_null(re);
+    assert_non_null(strstr(diag.text, "libpcre2-8.so.0"));
+    library_is_gone = false;
+    assert_int_equal(regex_create("a", 1, &re, &diag), INLAY_OK);
+    regex_destroy(re);
+}
+
 static void test_matches(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        inlay_diag diag = INLAY_DIAG_INIT;
-        regex *re = NULL;
-        void *scratch;
-
-        if (regex_create(rows[i].pattern, strlen(rows[i].pattern), &re, &diag) != INLAY_OK)
-            fail_msg("%s", diag.text);
-        scratch = malloc(regex_scratch_bytes(re));
-        assert_non_null(scratch);
-        if (regex_full_match(re, rows[i].text, strlen(rows[i].text), scratch) != rows[i].matches)
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (matches(rows[i].pattern, rows[i].text, strlen(rows[i].text), INLAY_OK) != rows[i].matches)
             fail_msg("'%s' on '%s'", rows[i].pattern, rows[i].text);
-        free(scratch);
-        regex_destroy(re);
-    }
+    assert_true(matches("a\\x00.", "a\0b", 3, INLAY_OK));
+}
+
+/* Patterns that a matcher that goes back would take forever for, and one with more ways than there is room for. */
+static void test_limits(void **state)
+{
+    enum { BYTES = 20000 };
+    char *text = malloc(BYTES);
+
+    (void)state;
+    assert_non_null(text);
+    memset(text, 'a', BYTES);
+    assert_false(matches("(a+a+)+b", text, BYTES, INLAY_OK));
+    assert_false(matches("(.*)*(.*)*(.*)*[bc]", text, BYTES, INLAY_OK));
+    assert_true(matches("(a|a?)+", text, BYTES, INLAY_OK));
+    (void)matches("(?:(?:a{0,1000})*b?){30}", text, BYTES, INLAY_LIMIT_EXCEEDED);
+    free(text);
 }
 
 static void test_refused(void **state)
@@ -112,26 +248,46 @@ static void test_search(void **state)
         const char *pattern, *text;
         size_t from, begin, end; /* begin > end: there is none */
     } searches[] = {
-        { "b+", "abbbcb", 0, 1, 4 },      { "b+", "abbbcb", 4, 5, 6 },     { "b+", "abbbcb", 2, 2, 4 },
-        { "a|ab|abc", "xabcd", 0, 1, 4 }, { "abcd|bc", "xabcx", 0, 2, 4 }, { "^a", "ba", 0, 1, 0 },
-        { "a$", "aba", 0, 2, 3 },         { "q*", "abc", 1, 1, 1 },        { "x", "", 0, 1, 0 },
-        { "ab*|b*c", "abbbc", 0, 0, 4 },  { "\\bb", "ab b", 0, 3, 4 },
+        { "b+", "abbbcb", 0, 1, 4 },
+        { "b+", "abbbcb", 4, 5, 6 },
+        { "b+", "abbbcb", 2, 2, 4 },
+        { "a|ab|abc", "xabcd", 0, 1, 4 },
+        { "abcd|bc", "xabcx", 0, 2, 4 },
+        { "^a", "ba", 0, 1, 0 },
+        { "a$", "aba", 0, 2, 3 },
+        { "q*", "abc", 1, 1, 1 },
+        { "x", "", 0, 1, 0 },
+        { "ab*|b*c", "abbbc", 0, 0, 4 },
+        { "\\bb", "ab b", 0, 3, 4 },
+        { "\\bb", "bb", 1, 1, 0 },
+        { "a+?", "baa", 0, 1, 3 },
+        { "b.",
+          "\xff\xc3"
+          "b\xfe"
+          "b",
+          0, 2, 4 },
+        { "b",
+          "b\xff\xff"
+          "b",
+          1, 3, 4 },
     };
 
     (void)state;
     for (size_t i = 0; i < sizeof searches / sizeof searches[0]; i++) {
         const char *pattern = searches[i].pattern;
+        const char *text = searches[i].text;
+        char *scratch = malloc(regex_scratch_bytes());
         size_t begin = 1, end = 0;
         regex *re = NULL;
-        void *scratch;
         bool found;
 
-        assert_int_equal(regex_create(pattern, strlen(pattern), &re, NULL), INLAY_OK);
-        scratch = malloc(regex_scratch_bytes(re));
         assert_non_null(scratch);
-        found = regex_search(re, searches[i].text, strlen(searches[i].text), searches[i].from, scratch, &begin, &end);
+        assert_int_equal(regex_create(pattern, strlen(pattern), &re, NULL), INLAY_OK);
+        assert_int_equal(regex_search(re, text, strlen(text), regex_is_utf8(text, strlen(text)), searches[i].from,
+                                      scratch, &found, &begin, &end, NULL),
+                         INLAY_OK);
         if (found != (searches[i].begin <= searches[i].end) || begin != searches[i].begin || end != searches[i].end)
-            fail_msg("'%s' in '%s': [%zu, %zu)", pattern, searches[i].text, begin, end);
+            fail_msg("'%s' in '%s': [%zu, %zu)", pattern, text, begin, end);
         free(scratch);
         regex_destroy(re);
     }
@@ -155,10 +311,9 @@ static void test_case(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_matches),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_search),
-        cmocka_unit_test(test_case),
+        cmocka_unit_test(test_no_library),
+        cmocka_unit_test(test_matches), cmocka_unit_test(test_limits), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_search),  cmocka_unit_test(test_case),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -35,8 +35,8 @@ static const struct row {
     { "vm_exp", vm_exp, exp, -INFINITY, INFINITY, 1.5 },       { "vm_expm1", vm_expm1, expm1, -INFINITY, INFINITY, 2 },
     { "vm_log", vm_log, log, -INFINITY, INFINITY, 1.5 },       { "vm_log1p", vm_log1p, log1p, 0, INFINITY, 2 },
     { "vm_sigmoid", vm_sigmoid, sigmoid, -87, INFINITY, 3.5 }, { "vm_tanh", vm_tanh, tanh, -INFINITY, INFINITY, 2 },
-    { "vm_erf", vm_erf, erf, -INFINITY, INFINITY, 2 },         { "vm_gelu", vm_gelu, gelu, -6.3, INFINITY, 100 },
-    { "vm_sin", vm_sin, sin, -VM_TRIG_MAX, VM_TRIG_MAX, 2 },   { "vm_cos", vm_cos, cos, -VM_TRIG_MAX, VM_TRIG_MAX, 2 },
+    { "vm_gelu", vm_gelu, gelu, -6.3, INFINITY, 100 },         { "vm_sin", vm_sin, sin, -VM_TRIG_MAX, VM_TRIG_MAX, 2 },
+    { "vm_cos", vm_cos, cos, -VM_TRIG_MAX, VM_TRIG_MAX, 2 },
 };
 
 static void test_accuracy(void **unused)
@@ -73,7 +73,6 @@ static void test_special_values(void **unused)
     assert_true(vm_log(INFINITY) == INFINITY);
     assert_true(vm_tanh(INFINITY) == 1.0f && vm_tanh(-INFINITY) == -1.0f);
     assert_true(signbit(vm_tanh(-0.0f)));
-    assert_true(vm_erf(INFINITY) == 1.0f && vm_erf(-INFINITY) == -1.0f);
     assert_true(vm_sigmoid(-INFINITY) == 0.0f && vm_sigmoid(INFINITY) == 1.0f);
     assert_true(vm_gelu(INFINITY) == INFINITY && isnan(vm_gelu(-INFINITY)));
 }

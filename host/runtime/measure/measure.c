@@ -1,5 +1,6 @@
 #include "measure/measure.h"
 #include "base/checked.h"
+#include "base/clock.h"
 #include "base/memory.h"
 #include "base/order.h"
 #include "inlay/extensions.h"
@@ -408,20 +409,20 @@ static inlay_status time_offer(void *ctx, double *out_ns, bool *out_calm)
                              .cancel = &never,
                              .diag = b->diag };
     inlay_status status;
-    double start, own, own_start;
-    uint64_t switches;
+    uint64_t start, own_start, switches;
+    double own;
 
     for (uint32_t i = 0; i < b->output_count; i++)
         measure_buffer_free(b->provider, &b->made[i]);
     switches = prepare_caches(b);
     exec.signal = measure_next(b->provider, &b->line);
-    own_start = measure_clock_ns(CLOCK_THREAD_CPUTIME_ID);
-    start = measure_now_ns();
+    own_start = clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
+    start = clock_ns();
     status = b->provider->table->execute(b->provider->state, b->compiled, b->instance, &exec);
     if (status == INLAY_OK)
         status = measure_settle(b->provider, &b->line, exec.signal, b->diag);
-    *out_ns = measure_now_ns() - start;
-    own = measure_clock_ns(CLOCK_THREAD_CPUTIME_ID) - own_start;
+    *out_ns = (double)(clock_ns() - start);
+    own = (double)(clock_read_ns(CLOCK_THREAD_CPUTIME_ID) - own_start);
     /* The calling thread takes part in all that is done on CPUs, and waits for its helpers by spinning. So its own time
      * is what the kernel takes, whoever else was given the CPU meanwhile. */
     if (!measure_is_async(b->provider) && b->provider->table->device_kind == INLAY_DEVICE_CPU && *out_ns > LONG_NS &&

@@ -7,22 +7,8 @@
 #include "threads/fence.h"
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { ALIGN = 64 };
-
-double measure_clock_ns(clockid_t id)
-{
-    struct timespec t;
-
-    (void)clock_gettime(id, &t);
-    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
-
-double measure_now_ns(void)
-{
-    return measure_clock_ns(CLOCK_MONOTONIC);
-}
 
 inlay_status measure_buffer(const part_provider *p, uint32_t domain, uint64_t bytes, inlay_buffer *out,
                             inlay_diag *diag)
@@ -94,10 +80,10 @@ static inlay_status time_copy(void *ctx, double *out_ns, bool *out_calm)
 {
     copy_bench *c = ctx;
     uint64_t switches = measure_switches();
-    double start = measure_now_ns();
+    const uint64_t start = clock_ns();
     inlay_status status = measure_copy_now(c->provider, c->line, &c->from, &c->to, c->diag);
 
-    *out_ns = measure_now_ns() - start;
+    *out_ns = (double)(clock_ns() - start);
     *out_calm = measure_switches() == switches;
     return status;
 }

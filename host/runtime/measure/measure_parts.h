@@ -3,7 +3,6 @@
 #define MEASURE_MEASURE_PARTS_H
 #include "measure/measure.h"
 #include "threads/run.h"
-#include <time.h>
 
 /* ------------------------------------------------------------------ caches, measure_caches.c */
 
@@ -14,10 +13,7 @@ void measure_read_through(const char *memory, size_t bytes);
 /* Each thread of the run reads `bytes` of the sweep's memory, at most sweep->bytes. */
 void measure_sweep_run(const measure_sweep *sweep, const inlay_run *run, size_t bytes);
 
-/* ------------------------------------------------------------------ clocks, buffers, copies, measure_copies.c */
-
-double measure_clock_ns(clockid_t id);
-double measure_now_ns(void); /* CLOCK_MONOTONIC */
+/* ------------------------------------------------------------------ buffers, copies, measure_copies.c */
 
 /* Memory of a domain, host or a device's; free it with the next. */
 INLAY_NODISCARD inlay_status measure_buffer(const part_provider *p, uint32_t domain, uint64_t bytes, inlay_buffer *out,

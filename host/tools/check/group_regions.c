@@ -379,14 +379,5 @@ static void try_provider(check *c, const world *w, const loaded_provider *p, con
 
 void check_group_regions(check *c)
 {
-    const inlay_operator *custom[64];
-    uint32_t custom_count;
-    world w;
-
-    if (!world_open(c, "regions", false, &w))
-        return;
-    custom_count = world_operators(&w, custom, 64);
-    for (uint32_t i = 0; i < w.own_count; i++)
-        try_provider(c, &w, &w.own[i], custom, custom_count);
-    world_close(&w);
+    world_each(c, "regions", try_provider);
 }

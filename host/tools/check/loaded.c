@@ -266,3 +266,17 @@ void world_close(world *w)
     for (uint32_t i = w->plugin_count; i-- > 0;)
         loaded_close(&w->plugins[i]);
 }
+
+void world_each(check *c, const char *name, world_fn fn)
+{
+    const inlay_operator *custom[64];
+    uint32_t custom_count;
+    world w;
+
+    if (!world_open(c, name, false, &w))
+        return;
+    custom_count = world_operators(&w, custom, 64);
+    for (uint32_t i = 0; i < w.own_count; i++)
+        fn(c, &w, &w.own[i], custom, custom_count);
+    world_close(&w);
+}

@@ -57,4 +57,8 @@ bool world_open(check *c, const char *name, bool with_reference, world *w);
 void world_close(world *w);
 /* The operators that its plugins bring, at most room of them; returns how many. */
 uint32_t world_operators(const world *w, const inlay_operator **list, uint32_t room);
+/* Opens a world as world_open() does, without the reference provider, for fn with each provider that is checked. */
+typedef void (*world_fn)(check *c, const world *w, const loaded_provider *p, const inlay_operator *const *custom,
+                         uint32_t custom_count);
+void world_each(check *c, const char *name, world_fn fn);
 #endif

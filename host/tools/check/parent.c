@@ -364,19 +364,15 @@ inlay_status check_plugin(const check_args *args, const uint32_t *cancel, check_
     for (uint32_t g = 0; g < GROUP_COUNT && status == INLAY_OK && end != CANNOT_OPEN && end != CANNOT_ASSESS; g++)
         if (args->group == NULL || strcmp(args->group, groups[g]) == 0)
             status = run_group(&w, groups[g], &end, diag);
-    if (status == INLAY_OK && end == CANNOT_OPEN && args->group == NULL)
-        say(&w, &(check_line){ .result = CHECK_SKIP,
-                               .check = "all",
-                               .subject = "",
-                               .expected = "",
-                               .fix = "",
-                               .got = "the other checks: the plugin cannot be opened" });
-    if (status == INLAY_OK && end == CANNOT_ASSESS && args->group == NULL)
-        say(&w, &(check_line){ .result = CHECK_SKIP,
-                               .check = "all",
-                               .subject = "",
-                               .expected = "",
-                               .fix = "",
-                               .got = "the other checks: every one begins with assess, which does not come back" });
+    if (status == INLAY_OK && (end == CANNOT_OPEN || end == CANNOT_ASSESS) && args->group == NULL)
+        say(&w,
+            &(check_line){ .result = CHECK_SKIP,
+                           .check = "all",
+                           .subject = "",
+                           .expected = "",
+                           .fix = "",
+                           .got = end == CANNOT_OPEN
+                                      ? "the other checks: the plugin cannot be opened"
+                                      : "the other checks: every one begins with assess, which does not come back" });
     return status;
 }

@@ -113,9 +113,9 @@ inlay_status trial_compare(const search *s, const trial *a, const trial *b, uint
         uint32_t i = (first + k) % count;
         inlay_io_info info = { .struct_size = sizeof info };
         const inlay_value *got, *want;
-        model_datum datum;
+        inlay_status status;
         uint32_t at;
-        bool complete;
+        bool same;
 
         (void)inlay_session_output(a->session, i, &info);
         at = inlay_session_find_output(b->session, info.name);
@@ -123,14 +123,12 @@ inlay_status trial_compare(const search *s, const trial *a, const trial *b, uint
         want = at == INLAY_NONE ? NULL : inlay_context_output(b->context, at);
         if (got == NULL || want == NULL)
             continue;
-        complete = compare_datum(want, &datum);
-        if (complete && !compare_value(got, &datum, s->args->rtol, s->args->atol, out->text, sizeof out->text)) {
-            out->found = true;
+        status = compare_values(got, want, s->args->rtol, s->args->atol, &same, out->text, sizeof out->text, diag);
+        if (status != INLAY_OK)
+            return status;
+        out->found = !same;
+        if (!same)
             (void)snprintf(out->output, sizeof out->output, "%s", info.name);
-        }
-        compare_datum_free(&datum);
-        if (!complete)
-            return no_memory(diag, "to compare outputs");
     }
     return INLAY_OK;
 }

@@ -135,23 +135,21 @@ static inlay_status compare_outputs(const run_args *args, const cli_common *comm
         inlay_io_info info = { .struct_size = sizeof info };
         const inlay_value *got = inlay_context_output(context, i);
         inlay_value *want = NULL;
-        model_datum datum = { 0 };
-        char text[256];
+        bool same = false;
+        char text[256] = "is empty";
 
         INLAY_TRY(inlay_session_output(session, i, &info));
         INLAY_TRY(value_load_named(args->expect, &info, &want, diag));
         if (want == NULL)
             return value_missing("output", args->expect, &info, diag);
-        if (!compare_datum(want, &datum)) {
-            status = no_memory(diag, "to compare outputs");
-        } else if (got == NULL || !compare_value(got, &datum, args->rtol, args->atol, text, sizeof text)) {
-            ++*out_wrong;
-            (void)fprintf(stderr, "%s: output '%s': %s\n", common->verb, info.name, got == NULL ? "is empty" : text);
-        }
-        compare_datum_free(&datum);
+        if (got != NULL)
+            status = compare_values(got, want, args->rtol, args->atol, &same, text, sizeof text, diag);
         inlay_value_unref(want);
         if (status != INLAY_OK)
             return status;
+        if (!same)
+            (void)fprintf(stderr, "%s: output '%s': %s\n", common->verb, info.name, text);
+        *out_wrong += !same;
     }
 done:
     return status;

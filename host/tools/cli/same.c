@@ -12,19 +12,16 @@ static inlay_status compare_runs(const subject *a, const subject *b, double rtol
         const uint32_t named = status == INLAY_OK ? inlay_session_find_output(b->session, info.name) : INLAY_NONE;
         const inlay_value *want = inlay_context_output(a->context, i);
         const inlay_value *got = inlay_context_output(b->context, named != INLAY_NONE ? named : i);
-        model_datum datum = { 0 };
         char text[256];
-        bool complete, same;
+        bool same;
 
         if (status != INLAY_OK)
             return status;
         if (want == NULL || got == NULL)
             continue;
-        complete = compare_datum(want, &datum);
-        same = complete && compare_value(got, &datum, rtol, atol, text, sizeof text);
-        compare_datum_free(&datum);
-        if (!complete)
-            return no_memory(diag, "to compare outputs");
+        status = compare_values(got, want, rtol, atol, &same, text, sizeof text, diag);
+        if (status != INLAY_OK)
+            return status;
         if (!same)
             return inlay_fail(diag, INLAY_INTERNAL, "output '%.100s' differs: %s", info.name, text);
     }

@@ -1,5 +1,6 @@
 #include "data/compare.h"
 #include "base/element.h"
+#include "base/memory.h"
 #include "data/value.h"
 #include "data/view.h"
 #include <math.h>
@@ -137,7 +138,8 @@ bool compare_value(const inlay_value *got, const model_datum *want, double rtol,
     return true;
 }
 
-bool compare_datum(const inlay_value *v, model_datum *out)
+/* A value as what is expected: borrowed but for lists of items, which free_datum() frees. False: no memory. */
+static bool make_datum(const inlay_value *v, model_datum *out)
 {
     *out = (model_datum){ .kind = inlay_value_kind(v), .name = "" };
     if (out->kind == INLAY_KIND_TENSOR) {
@@ -151,14 +153,25 @@ bool compare_datum(const inlay_value *v, model_datum *out)
     out->item_count = (uint32_t)inlay_value_count(v);
     out->items = calloc((size_t)out->item_count + 1, sizeof *out->items);
     for (uint32_t i = 0; out->items != NULL && i < out->item_count; i++)
-        if (!compare_datum(inlay_value_item(v, i), &out->items[i]))
+        if (!make_datum(inlay_value_item(v, i), &out->items[i]))
             return false;
     return out->items != NULL;
 }
 
-void compare_datum_free(model_datum *d)
+static void free_datum(model_datum *d)
 {
     for (uint32_t i = 0; d->items != NULL && i < d->item_count; i++)
-        compare_datum_free(&d->items[i]);
+        free_datum(&d->items[i]);
     free(d->items);
+}
+
+inlay_status compare_values(const inlay_value *got, const inlay_value *want, double rtol, double atol, bool *out_same,
+                            char *text, size_t bytes, inlay_diag *diag)
+{
+    model_datum datum;
+    const bool complete = make_datum(want, &datum);
+
+    *out_same = complete && compare_value(got, &datum, rtol, atol, text, bytes);
+    free_datum(&datum);
+    return complete ? INLAY_OK : no_memory(diag, "to compare outputs");
 }

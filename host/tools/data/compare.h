@@ -25,8 +25,7 @@ bool compare_tensor(const inlay_tensor_view *got, const inlay_tensor_view *want,
  * says where and how much, on one line. */
 bool compare_value(const inlay_value *got, const model_datum *want, double rtol, double atol, char *text, size_t bytes);
 
-/* A value as compare_value() wants what is expected: borrowed but for lists of items, which compare_datum_free() frees.
- * false: no memory. */
-bool compare_datum(const inlay_value *v, model_datum *out);
-void compare_datum_free(model_datum *d);
+/* Two values, as above. *out_same: equal. INLAY_OUT_OF_MEMORY where there is no memory to list their items. */
+INLAY_NODISCARD inlay_status compare_values(const inlay_value *got, const inlay_value *want, double rtol, double atol,
+                                            bool *out_same, char *text, size_t bytes, inlay_diag *diag);
 #endif

@@ -42,7 +42,7 @@ static gemm_operand gather(const packing *p, int64_t matrix, int64_t l0, int64_t
     return piece;
 }
 
-/* Packs a piece to where gemm_pack_all has it in the matrix at out. */
+/* Packs a piece to its place in the matrix at out. */
 static void pack_piece(packing *p, int64_t matrix, int64_t l0, int64_t l1, int64_t k0, int64_t k1, char *out)
 {
     const gemm_operand piece = gather(p, matrix, l0, l1, k0, k1);

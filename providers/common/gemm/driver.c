@@ -26,19 +26,6 @@ bool gemm_packed_bytes(const gemm_kernel *kernel, uint32_t width, int64_t lines,
            !__builtin_add_overflow(bytes, UINT64_C(63), &bytes) && (*out_bytes = bytes & ~UINT64_C(63), true);
 }
 
-void gemm_pack_all(const gemm_kernel *kernel, uint32_t width, const gemm_operand *source, int64_t batch, int64_t lines,
-                   int64_t k, void *out)
-{
-    int64_t depth = gemm_depth(kernel, k);
-    char *to = out;
-
-    for (int64_t k0 = 0; k0 < k; k0 += depth) {
-        int64_t k1 = gemm_min(k0 + depth, k);
-        source->pack(source, batch, 0, lines, k0, k1, width, to);
-        to += gemm_round_up(lines, width) * gemm_round_up(k1 - k0, kernel->k_step) * kernel->in_bytes;
-    }
-}
-
 void gemm_plan(gemm_job *job, uint32_t threads)
 {
     int64_t tile_m = 1, tile_n = 1;

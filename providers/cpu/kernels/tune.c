@@ -6,8 +6,8 @@
  * it is then run against the model's; where it is not faster as a whole, only figures that agree with the model are
  * kept. */
 #include "convolution/tiles.h"
+#include "simd/clock.h"
 #include <string.h>
-#include <time.h>
 
 /* A layer with a kernel. */
 typedef struct timed {
@@ -30,14 +30,6 @@ typedef struct trial {
 
 enum { LEAST_RUNS = 3, MOST_RUNS = 25 };
 static const double WORTH = 0.995; /* of the model's choice: what is not faster is not kept */
-
-static double now_ns(void)
-{
-    struct timespec t;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
 
 static int by_size(const void *a, const void *b)
 {
@@ -175,7 +167,7 @@ static inlay_status note(trial *t, const try *x)
 
 static bool has_time(const trial *t, double share)
 {
-    return now_ns() - t->begin_ns < share * t->how->budget_ns;
+    return (double)clock_ns() - t->begin_ns < share * t->how->budget_ns;
 }
 
 /* All layers by the kernels at that place of their order. *out_any: some layer has one there. */
@@ -257,7 +249,7 @@ static inlay_status keep_all(trial *t)
 
 inlay_status kn_time(void *state, inlay_compiled *c, const inlay_kernel_trial *how, inlay_diag *diag)
 {
-    trial t = { .state = state, .c = c, .how = how, .begin_ns = now_ns(), .diag = diag };
+    trial t = { .state = state, .c = c, .how = how, .begin_ns = (double)clock_ns(), .diag = diag };
     inlay_status status = INLAY_OK;
     bool any = true;
     uint32_t orders = 0;

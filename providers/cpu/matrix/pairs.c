@@ -1,11 +1,11 @@
 /* Products in pairs (pairs.h): how B is packed, and the loops around the blocks. */
 #include "matrix/pairs.h"
 #include "inlay/kit.h" /* KIT_MULTIVERSION */
+#include "simd/clock.h"
 #include "simd/optional.h"
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* Programs of `inlay bundle` leave these out. */
 OPTIONAL_IF_CALLED(pairs_block_rows);
@@ -435,15 +435,13 @@ typedef struct trial {
 
 static double seconds_of(const trial *t, bool paired)
 {
-    struct timespec begin, end;
+    const uint64_t begin = clock_ns();
 
-    (void)clock_gettime(CLOCK_MONOTONIC, &begin);
     if (paired)
         pairs_run(&t->paired, t->scratch, 0, pairs_units(&t->paired));
     else
         sg_run(&t->written, 0, sg_units(&t->written));
-    (void)clock_gettime(CLOCK_MONOTONIC, &end);
-    return (double)(end.tv_sec - begin.tv_sec) + 1e-9 * (double)(end.tv_nsec - begin.tv_nsec);
+    return 1e-9 * (double)(clock_ns() - begin);
 }
 
 /* One panel by a few blocks of rows, in the cache: the shortest of some turns of both. CPUs with units that add beside

@@ -228,11 +228,6 @@ bool rg_is_packed(const rg_build *b, const rg_op *op);
 
 /* ------------------------------------------------------------------ building (build.c) */
 
-/* Dims of a value at this instance. */
-static inline const int64_t *rg_dims(const rg_build *b, uint32_t value)
-{
-    return b->dims[value];
-}
 int64_t rg_count(const rg_build *b, uint32_t value);
 
 /* Where the value lies now, without gaps: in blocks, or with its axes in any order; as float if it was kept as bfloat16

@@ -1,8 +1,8 @@
 /* The run: a flat list of primitives, whose memory objects belong to a context. A context is one run's at a time; those
  * that no run needs wait at the instance, so that a steady state makes none. */
 #include "region/build.h"
+#include "simd/clock.h"
 #include <stdio.h>
-#include <time.h>
 
 /* libgomp's, and libdnnl's. */
 extern void omp_set_num_threads(int threads);
@@ -203,14 +203,6 @@ static __attribute__((constructor)) void watch_forks(void)
     (void)pthread_atfork(NULL, NULL, begin_turns);
 }
 
-static double now_ns(void)
-{
-    struct timespec t;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
-
 /* oneDNN's kernels may count on all the threads that they were made for; ours take what there are, also none but one.
  */
 uint32_t rg_may_branch(void *state, inlay_compiled *c, inlay_instance *i)
@@ -248,7 +240,7 @@ inlay_status rg_execute_timed(const rg_state *state, inlay_compiled *c, inlay_in
     INLAY_TRY(bind(i, x, args));
     for (uint32_t s = 0; s < i->step_count; s++) {
         const rg_step *step = &i->steps[s];
-        const double begin = timed ? now_ns() : 0;
+        const uint64_t begin = timed ? clock_ns() : 0;
 
         if (args->run != NULL)
             INLAY_TRY(state->host->poll(state->host->ctx, args->run));
@@ -263,9 +255,9 @@ inlay_status rg_execute_timed(const rg_state *state, inlay_compiled *c, inlay_in
                 rg_check(dn_primitive_execute(step->primitive, x->stream, step->arg_count, x->args + step->first_arg),
                          args->diag, "run a kernel", c->ops[step->op].name);
         if (out_ns != NULL)
-            out_ns[s] = now_ns() - begin;
+            out_ns[s] = (double)(clock_ns() - begin);
         if (heard != NULL)
-            heard->done(state->host->ctx, args->run, c->ops[step->op].node, (uint64_t)begin, (uint64_t)now_ns());
+            heard->done(state->host->ctx, args->run, c->ops[step->op].node, begin, clock_ns());
         if (status != INLAY_OK) {
             if (status == INLAY_INVALID_ARGUMENT && step->primitive == NULL && step->native->wrong != NULL)
                 (void)inlay_fail(args->diag, status, "node '%s': %s", c->ops[step->op].name, step->native->wrong);

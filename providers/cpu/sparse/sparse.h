@@ -106,6 +106,4 @@ int64_t sparse_blocks_scratch_floats(const sg_job *job);
 void sparse_blocks_run(const sg_job *job, float *scratch, int64_t begin, int64_t end);
 /* What is behind the product, for SG_WIDTH columns from `at` on. */
 void sparse_finish(const sg_job *job, int64_t row, int64_t rows, int64_t at);
-/* Estimated nanoseconds on one core, with that share of blocks. */
-double sparse_estimate_ns(int64_t m, int64_t n, int64_t k, double share);
 #endif

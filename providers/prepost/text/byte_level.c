@@ -1,6 +1,7 @@
 /* byte_level.c - onnxruntime-extensions' tokenizers by byte-level BPE: GPT2Tokenizer, RobertaTokenizer, CLIPTokenizer.
  */
 #include "tokens.h"
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -111,17 +112,14 @@ const pp_operator pp_roberta_tokenizer = {
 
 /* ------------------------------------------------------------------ CLIPTokenizer */
 
-/* A JSON string of bytes that are JSON but for quotes, backslashes and control characters. */
+/* Bytes that are not UTF-8 are no string of JSON, which its reader says. */
 static void put_json(FILE *to, const char *text, size_t bytes)
 {
-    (void)fputc('"', to);
-    for (size_t i = 0; i < bytes; i++) {
-        if ((unsigned char)text[i] < ' ')
-            (void)fprintf(to, "\\u%04x", text[i]);
-        else
-            (void)fprintf(to, "%s%c", text[i] == '"' || text[i] == '\\' ? "\\" : "", text[i]);
-    }
-    (void)fputc('"', to);
+    json_t *string = json_stringn(text, bytes);
+
+    if (string == NULL || json_dumpf(string, to, JSON_ENCODE_ANY) != 0)
+        (void)fwrite(text, 1, bytes, to);
+    json_decref(string);
 }
 
 /* The tokenizer.json that is published for CLIP, around the two files. */

@@ -168,17 +168,6 @@ static bool set_text(char **to, const char *text)
     return *to != NULL;
 }
 
-static void find_bytes(model *m)
-{
-    static const char digits[] = "0123456789ABCDEF";
-
-    for (int b = 0; b < 256; b++) {
-        const char name[6] = { '<', '0', 'x', digits[b / 16], digits[b % 16], '>' };
-
-        m->bytes[b] = vocabulary_find(&m->words, name, sizeof name);
-    }
-}
-
 static double least_score(const vocabulary *v)
 {
     double least = 0;
@@ -218,7 +207,7 @@ static inlay_status read_model(const source *s, const json_t *at)
         m->unknown = text_id(s->t, unknown);
     if (json_is_integer(json_object_get(at, "max_input_chars_per_word")))
         m->most_chars = (uint32_t)json_integer_value(json_object_get(at, "max_input_chars_per_word"));
-    find_bytes(m);
+    model_find_bytes(m);
     m->least_score = least_score(&m->words);
 done:
     return status;

@@ -11,24 +11,6 @@ static int base64_of(char c)
                                   : -1;
 }
 
-static bool set_map(norm *n, const uint8_t *bytes, size_t count)
-{
-    uint32_t trie;
-
-    if (count < 4)
-        return true; /* an empty map changes nothing */
-    memcpy(&trie, bytes, 4);
-    if (trie > count - 4 || trie % 4 != 0)
-        return false;
-    n->map = malloc(count - 4);
-    if (n->map == NULL)
-        return false;
-    memcpy(n->map, bytes + 4, count - 4);
-    n->map_bytes = count - 4;
-    n->units = trie / 4;
-    return true;
-}
-
 static inlay_status read_charsmap(const source *s, norm *n, const char *text)
 {
     uint8_t *bytes = malloc(strlen(text) + 1);
@@ -50,7 +32,7 @@ static inlay_status read_charsmap(const source *s, norm *n, const char *text)
             bytes[count++] = (uint8_t)(bits >> have);
         }
     }
-    ok = set_map(n, bytes, count);
+    ok = norm_set_map(n, bytes, count);
     free(bytes);
     return ok ? INLAY_OK
               : inlay_fail(s->diag, INLAY_INVALID_ARGUMENT, "tokenizer.json: precompiled_charsmap is damaged");

@@ -224,6 +224,24 @@ static const char *put_mapped(const norm *n, const char *text, size_t bytes, tex
 
 /* ------------------------------------------------------------------ one step */
 
+bool norm_set_map(norm *n, const uint8_t *bytes, size_t count)
+{
+    uint32_t trie;
+
+    if (count < 4)
+        return true;
+    memcpy(&trie, bytes, 4);
+    if (trie > count - 4 || trie % 4 != 0)
+        return false;
+    n->map = malloc(count - 4);
+    if (n->map == NULL)
+        return false;
+    memcpy(n->map, bytes + 4, count - 4);
+    n->map_bytes = count - 4;
+    n->units = trie / 4;
+    return true;
+}
+
 const char *norm_apply(const norm *n, const char *text, size_t bytes, text_buf *out)
 {
     const char *why = NULL;

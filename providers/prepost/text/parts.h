@@ -94,6 +94,8 @@ typedef struct norm {
     uint8_t *map; /* CHARSMAP: units of the trie, then texts */
     size_t map_bytes, units;
 } norm;
+/* A map of characters as SentencePiece has it; an empty one changes nothing. False: damaged, or no memory. */
+bool norm_set_map(norm *n, const uint8_t *bytes, size_t count);
 /* Applies one step; NULL: fine, otherwise what is wrong. */
 const char *norm_apply(const norm *n, const char *text, size_t bytes, text_buf *out);
 void norm_free(norm *n);
@@ -147,6 +149,8 @@ typedef struct model {
     double least_score; /* UNIGRAM: that of unknown characters */
     int64_t bytes[256]; /* the tokens "<0x00>" ..., -1 */
 } model;
+/* Finds the tokens of bytes among the words. */
+void model_find_bytes(model *m);
 bool ids_push(text_ids *ids, int64_t id);
 bool model_add_merge(model *m, size_t room, const char *left, size_t left_bytes, const char *right, size_t right_bytes,
                      uint32_t rank, bool *out_known);

@@ -1,8 +1,7 @@
 /* regex.c - onnxruntime-extensions' operators of regular expressions, by PCRE2: StringRegexReplace and
  * StringRegexSplitWithOffsets as RE2 has them, the two with ECMA in their names as C++'s std::regex does. */
-#define PCRE2_CODE_UNIT_WIDTH 8
 #include "prepost.h"
-#include <pcre2.h>
+#include "pcre.h"
 #include <stdlib.h>
 
 /* RE2 reads characters, std::regex bytes; neither lets $ match in front of an end of line. */
@@ -18,6 +17,7 @@ typedef struct regex_state {
 
 typedef struct finder {
     const kit_call *call;
+    const pcre_library *pcre;
     pcre2_code *code;
     pcre2_match_data *match;
     bool ecma;
@@ -25,8 +25,10 @@ typedef struct finder {
 
 static void finder_close(finder *f)
 {
-    pcre2_match_data_free(f->match);
-    pcre2_code_free(f->code);
+    if (f->pcre == NULL)
+        return;
+    f->pcre->match_data_free(f->match);
+    f->pcre->code_free(f->code);
 }
 
 static inlay_status finder_open(const kit_call *call, inlay_str pattern, bool whole, finder *f)
@@ -34,36 +36,29 @@ static inlay_status finder_open(const kit_call *call, inlay_str pattern, bool wh
     const regex_state *s = call->state;
     const uint32_t caseless = s->caseless ? PCRE2_CASELESS : 0;
     const uint32_t anchored = whole ? PCRE2_ANCHORED | PCRE2_ENDANCHORED : 0;
-    PCRE2_UCHAR text[120] = "";
+    const uint32_t options = (s->ecma ? OF_ECMA : OF_RE2) | caseless | anchored;
+    const pcre_library *pcre = pcre_open(call->diag);
     PCRE2_SIZE at = 0;
     int code = 0;
 
-    *f = (finder){ .call = call, .ecma = s->ecma };
-    f->code = pcre2_compile((PCRE2_SPTR)pattern.data, pattern.bytes, (s->ecma ? OF_ECMA : OF_RE2) | caseless | anchored,
-                            &code, &at, NULL);
-    if (f->code == NULL) {
-        (void)pcre2_get_error_message(code, text, sizeof text);
-        return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "the pattern '%.*s' is wrong at byte %llu: %s",
-                          (int)(pattern.bytes < 80 ? pattern.bytes : 80), pattern.data, (unsigned long long)at,
-                          (const char *)text);
-    }
-    f->match = pcre2_match_data_create_from_pattern(f->code, NULL);
+    if (pcre == NULL)
+        return INLAY_UNSUPPORTED;
+    *f = (finder){ .call = call, .pcre = pcre, .ecma = s->ecma };
+    f->code = pcre->compile((PCRE2_SPTR)pattern.data, pattern.bytes, options, &code, &at, pcre->rules);
+    if (f->code == NULL)
+        return pcre_refused(pattern, code, at, INLAY_INVALID_ARGUMENT, call->diag);
+    f->match = pcre->match_data_create_from_pattern(f->code, NULL);
     return f->match != NULL ? INLAY_OK : inlay_fail(call->diag, INLAY_OUT_OF_MEMORY, "no memory for a pattern");
 }
 
-/* The next match from byte `from` on. PCRE2 counts its steps and gives up at ten million. */
+/* The next match from byte `from` on. */
 static inlay_status next_match(finder *f, inlay_str text, uint64_t from, uint32_t how, bool *out_found)
 {
-    const int n =
-        pcre2_match(f->code, (PCRE2_SPTR)(text.data != NULL ? text.data : ""), text.bytes, from, how, f->match, NULL);
-    PCRE2_UCHAR why[120] = "";
+    const int n = f->pcre->match(f->code, (PCRE2_SPTR)(text.data != NULL ? text.data : ""), text.bytes, from, how,
+                                 f->match, f->pcre->limits);
 
     *out_found = n > 0;
-    if (n > 0 || n == PCRE2_ERROR_NOMATCH)
-        return INLAY_OK;
-    (void)pcre2_get_error_message(n, why, sizeof why);
-    return inlay_fail(f->call->diag, n == PCRE2_ERROR_NOMEMORY ? INLAY_OUT_OF_MEMORY : INLAY_INVALID_ARGUMENT,
-                      "the pattern cannot be searched for: %s", (const char *)why);
+    return n > 0 || n == PCRE2_ERROR_NOMATCH ? INLAY_OK : pcre_failed(n, f->call->diag);
 }
 
 /* Bytes of the character at `at`. */
@@ -103,9 +98,9 @@ static bool put(buffer *b, const char *data, uint64_t bytes)
 
 static bool put_group(buffer *b, const finder *f, inlay_str text, uint32_t group)
 {
-    const PCRE2_SIZE *at = pcre2_get_ovector_pointer(f->match);
+    const PCRE2_SIZE *at = f->pcre->get_ovector_pointer(f->match);
 
-    if (group >= pcre2_get_ovector_count(f->match) || at[2 * group] == PCRE2_UNSET)
+    if (group >= f->pcre->get_ovector_count(f->match) || at[2 * group] == PCRE2_UNSET)
         return true;
     return put(b, text.data + at[2 * group], at[2 * group + 1] - at[2 * group]);
 }
@@ -135,8 +130,8 @@ static bool put_re2(buffer *b, const finder *f, inlay_str text, inlay_str rewrit
 /* $n and $nn, $&, $`, $', $$; the rest is itself. */
 static bool put_ecma(buffer *b, const finder *f, inlay_str text, inlay_str rewrite)
 {
-    const PCRE2_SIZE *at = pcre2_get_ovector_pointer(f->match);
-    const uint32_t groups = pcre2_get_ovector_count(f->match);
+    const PCRE2_SIZE *at = f->pcre->get_ovector_pointer(f->match);
+    const uint32_t groups = f->pcre->get_ovector_count(f->match);
     bool good = true;
 
     for (uint64_t i = 0; good && i < rewrite.bytes; i++) {
@@ -166,7 +161,7 @@ static bool put_ecma(buffer *b, const finder *f, inlay_str text, inlay_str rewri
  * that is not empty. */
 static inlay_status replace(finder *f, inlay_str text, inlay_str rewrite, bool all, buffer *b)
 {
-    const PCRE2_SIZE *found = pcre2_get_ovector_pointer(f->match);
+    const PCRE2_SIZE *found = f->pcre->get_ovector_pointer(f->match);
     uint64_t from = 0, written = 0, ended = UINT64_MAX;
     inlay_status status = INLAY_OK;
     bool more = true, empty = false, good = true;
@@ -207,7 +202,7 @@ static inlay_status run_replace(const kit_call *call)
 {
     const inlay_str *x = call->in[0].data, *pattern = call->in[1].data, *rewrite = call->in[2].data;
     const regex_state *s = call->state;
-    finder f = { .code = NULL };
+    finder f = { .pcre = NULL };
     buffer b = { .data = NULL };
     inlay_status status;
 
@@ -256,8 +251,8 @@ static bool add_piece(pieces *p, uint64_t begin, uint64_t end)
  * of it. */
 static inlay_status split(finder *f, finder *keep, inlay_str text, pieces *p)
 {
-    const PCRE2_SIZE *found = pcre2_get_ovector_pointer(f->match);
-    const uint32_t group = !f->ecma && pcre2_get_ovector_count(f->match) > 1 ? 2 : 0;
+    const PCRE2_SIZE *found = f->pcre->get_ovector_pointer(f->match);
+    const uint32_t group = !f->ecma && f->pcre->get_ovector_count(f->match) > 1 ? 2 : 0;
     uint64_t from = 0, last = 0;
     bool more = true, good = true, kept = false;
     inlay_status status = INLAY_OK;
@@ -315,7 +310,7 @@ done:
 static inlay_status run_split(const kit_call *call)
 {
     const inlay_str *pattern = call->in[1].data, *keeps = kit_has_input(call, 2) ? call->in[2].data : NULL;
-    finder f = { .code = NULL }, keep = { .code = NULL };
+    finder f = { .pcre = NULL }, keep = { .pcre = NULL };
     pieces p = { .list = NULL };
     inlay_status status;
 

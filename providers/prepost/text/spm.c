@@ -116,22 +116,6 @@ static bool read_trainer(text_tokenizer *t, const field *spec, uint32_t *kind)
     return !bad;
 }
 
-static bool read_map(norm *n, const uint8_t *bytes, size_t count)
-{
-    uint32_t trie;
-
-    *n = (norm){ .kind = NORM_CHARSMAP };
-    if (count < 4)
-        return true;
-    memcpy(&trie, bytes, 4);
-    if (trie > count - 4 || trie % 4 != 0 || (n->map = malloc(count - 4)) == NULL)
-        return false;
-    memcpy(n->map, bytes + 4, count - 4);
-    n->map_bytes = count - 4;
-    n->units = trie / 4;
-    return true;
-}
-
 /* Spaces become U+2581, and one stands before the text. */
 static bool read_normalizer(text_tokenizer *t, const field *spec)
 {
@@ -141,7 +125,8 @@ static bool read_normalizer(text_tokenizer *t, const field *spec)
 
     while (spec != NULL && next(&m, &f, &bad)) {
         if (f.number == 2 && f.wire == 2 && t->norm_count == 0) {
-            if (!read_map(&t->norms[t->norm_count++], f.data, f.count))
+            t->norms[t->norm_count] = (norm){ .kind = NORM_CHARSMAP };
+            if (!norm_set_map(&t->norms[t->norm_count++], f.data, f.count))
                 return false;
         } else if (f.wire == 0) {
             prefix = f.number == 3 ? f.value != 0 : prefix;
@@ -160,17 +145,6 @@ static bool read_normalizer(text_tokenizer *t, const field *spec)
         if (t->norms[i].kind == NORM_REPLACE && (t->norms[i].from == NULL || t->norms[i].to == NULL))
             return false;
     return !bad;
-}
-
-static void find_bytes(model *m)
-{
-    static const char digits[] = "0123456789ABCDEF";
-
-    for (int b = 0; b < 256; b++) {
-        const char name[6] = { '<', '0', 'x', digits[b / 16], digits[b % 16], '>' };
-
-        m->bytes[b] = vocabulary_find(&m->words, name, sizeof name);
-    }
 }
 
 inlay_status read_spm(text_tokenizer *t, const char *file, size_t bytes, inlay_diag *diag)
@@ -205,7 +179,7 @@ inlay_status read_spm(text_tokenizer *t, const char *file, size_t bytes, inlay_d
     t->model.by_score = kind == 2;
     t->model.fuse_unknown = true;
     t->model.single = true;
-    find_bytes(&t->model);
+    model_find_bytes(&t->model);
     t->decoder = DECODE_METASPACE;
     t->strip_first = true;
     return INLAY_OK;

@@ -110,3 +110,14 @@ char *copy_text(const char *text, size_t bytes)
     }
     return copy;
 }
+
+void model_find_bytes(model *m)
+{
+    static const char digits[] = "0123456789ABCDEF";
+
+    for (int b = 0; b < 256; b++) {
+        const char name[6] = { '<', '0', 'x', digits[b / 16], digits[b % 16], '>' };
+
+        m->bytes[b] = vocabulary_find(&m->words, name, sizeof name);
+    }
+}
