@@ -49,8 +49,8 @@ check() {
         return
     fi
     echo "$name: built in $((SECONDS - start)) s"
-    # Each test may itself use every core, so few run at a time.
-    ctest --test-dir "build/$name" -j 2 --output-on-failure --no-tests=error 2>&1 | tee "$log"
+    # Each test may itself use every core, so few run at a time: one more than two, for some only wait.
+    ctest --test-dir "build/$name" -j 3 --output-on-failure --no-tests=error 2>&1 | tee "$log"
     summary=$(grep -E 'tests passed, [0-9]+ tests? failed out of [0-9]+' "$log")
     if [ -z "$summary" ]; then
         echo "$name: no test ran"
