@@ -6,9 +6,9 @@
 #   tests/run.sh --all      also tsan, and a build with Clang
 #   tests/run.sh PRESET...  these presets of CMakePresets.json
 #
-# Some 40 minutes on two cores, by its parts; where nothing is cached, longer. Needs the network only for Debian packages
-# that are missing and, once a build, for what npm fetches for tests/serve (npm.json; those tests are skipped where its
-# registry is not reached); uses ccache where it is.
+# Some 35 minutes on two cores that do nothing else, where nothing is cached: each build takes about 5 of them. Needs
+# the network only for Debian packages that are missing and, once a build, for what npm fetches for tests/serve
+# (npm.json; those tests are skipped where its registry is not reached); uses ccache where it is.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 
@@ -49,8 +49,8 @@ check() {
         return
     fi
     echo "$name: built in $((SECONDS - start)) s"
-    # Each test may itself use every core, so few run at a time.
-    ctest --test-dir "build/$name" -j 2 --output-on-failure --no-tests=error 2>&1 | tee "$log"
+    # Each test may itself use every core, so few run at a time: one more than two, for some only wait.
+    ctest --test-dir "build/$name" -j 3 --output-on-failure --no-tests=error 2>&1 | tee "$log"
     summary=$(grep -E 'tests passed, [0-9]+ tests? failed out of [0-9]+' "$log")
     if [ -z "$summary" ]; then
         echo "$name: no test ran"

@@ -1,0 +1,74 @@
+/* How many of ONNX's cases run at least one node on Vulkan; fewer than LEAST is a failure.
+ *   vulkan_coverage DATA LEAST
+ * One process, which opens the device once: a driver takes longer to start than most cases. */
+#include "inlay/inlay.h"
+#include <glob.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct report {
+    char *text;
+    size_t bytes;
+} report;
+
+static void keep(void *user, const char *text, size_t bytes)
+{
+    report *all = user;
+    char *longer = realloc(all->text, all->bytes + bytes + 1);
+
+    if (longer == NULL)
+        abort();
+    memcpy(longer + all->bytes, text, bytes);
+    all->text = longer;
+    all->bytes += bytes;
+    all->text[all->bytes] = '\0';
+}
+
+/* Does the table of providers count nodes of Vulkan? */
+static bool counts_nodes(const inlay_session *session)
+{
+    report all = { 0 };
+    unsigned nodes = 0;
+
+    if (inlay_session_explain(session, "text", keep, &all, NULL) == INLAY_OK && all.text != NULL)
+        for (char *line = strtok(all.text, "\n"); line != NULL && nodes == 0; line = strtok(NULL, "\n"))
+            (void)sscanf(line, "vulkan %u", &nodes);
+    free(all.text);
+    return nodes > 0;
+}
+
+int main(int argc, char **argv)
+{
+    unsigned least = argc == 3 ? (unsigned)strtoul(argv[2], NULL, 10) : 0, runs = 0;
+    inlay_session *last = NULL; /* keeps the device open until the next session is there */
+    inlay_options *options = NULL;
+    char pattern[4096];
+    glob_t models;
+
+    if (least == 0 || inlay_options_create(&options, NULL) != INLAY_OK ||
+        inlay_options_set(options, "providers", "vulkan,reference", NULL) != INLAY_OK ||
+        inlay_options_set(options, "policy", "priority", NULL) != INLAY_OK) {
+        (void)fprintf(stderr, "Usage: vulkan_coverage DATA LEAST\n");
+        return 2;
+    }
+    (void)snprintf(pattern, sizeof pattern, "%s/{node,simple,pytorch-converted,pytorch-operator}/*/model.onnx",
+                   argv[1]);
+    if (glob(pattern, GLOB_BRACE, NULL, &models) != 0)
+        models.gl_pathc = 0;
+    for (size_t i = 0; i < models.gl_pathc; i++) {
+        inlay_session *session = NULL;
+
+        if (inlay_session_create(models.gl_pathv[i], options, &session, NULL) != INLAY_OK)
+            continue;
+        runs += counts_nodes(session);
+        inlay_session_destroy(last);
+        last = session;
+    }
+    (void)printf("%u of %zu cases run a node on Vulkan\n", runs, models.gl_pathc);
+    inlay_session_destroy(last);
+    inlay_options_destroy(options);
+    globfree(&models);
+    return runs >= least ? 0 : 1;
+}
