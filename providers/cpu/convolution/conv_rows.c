@@ -4,6 +4,10 @@
  * stride apart where windows are; so a unit first copies the rows that it sees, with their border. */
 #include "convolution/plane_copy.h"
 #include "convolution/tiles.h"
+#include "simd/optional.h"
+
+/* Programs of `inlay bundle` leave these out. */
+OPTIONAL_IF_CALLED(conv_rows_lower);
 
 enum {
     ARG_X,

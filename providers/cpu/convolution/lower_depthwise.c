@@ -4,7 +4,14 @@
  * narrow that the rows of a window stay in the first-level cache. Borders are pixels of a table that point to zeros. */
 #include "convolution/depthwise.h"
 #include "convolution/tiles.h"
+#include "simd/optional.h"
 #include <math.h>
+
+/* Programs of `inlay bundle` leave these out. */
+OPTIONAL_IF_CALLED(depthwise_emit);
+OPTIONAL_IF_CALLED(depthwise_makes);
+OPTIONAL_IF_CALLED(depthwise_runs);
+OPTIONAL_IF_CALLED(kn_waiting_ns);
 
 /* The convolution that makes the input, row by row, in a ring that each worker has for itself. Places in rings count
  * pixels of `block` floats. */

@@ -3,6 +3,10 @@
  * dimensions; for one and three it unfolds windows in memory. Conv-1..22. */
 #include "convolution/groups.h"
 #include "convolution/tiles.h"
+#include "simd/optional.h"
+
+/* Programs of `inlay bundle` leave these out. */
+OPTIONAL_IF_CALLED(rg_lower_groups);
 
 enum { MAX_SPATIAL = 3, CHANNEL_BLOCK = 64, ALONE_FLOPS = 200000 };
 

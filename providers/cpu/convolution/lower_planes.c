@@ -3,6 +3,10 @@
  * (cpu/convolution/planes.h). */
 #include "convolution/plane_copy.h"
 #include "convolution/tiles.h"
+#include "simd/optional.h"
+
+/* Programs of `inlay bundle` leave these out. */
+OPTIONAL_IF_CALLED(planes_lower);
 
 enum { COPY_FLOATS = 6144, MOST_TAPS = 128, UNIT_FLOPS = 20000, ARG_X = 0, ARG_W, ARG_Y, ARG_BIAS };
 

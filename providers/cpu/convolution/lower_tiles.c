@@ -1,5 +1,9 @@
 /* Lowering of convolutions by tiles of every kind: their input, what is behind them, and where the result goes. */
 #include "convolution/tiles.h"
+#include "simd/optional.h"
+
+/* Programs of `inlay bundle` leave these out. */
+OPTIONAL_IF_CALLED(tiles_lower);
 
 /* An operand [C, 1, ..] of an output [N, C, ..]. */
 static bool one_a_channel(const rg_build *b, const rg_group *group, uint32_t other)

@@ -1,6 +1,10 @@
 /* What all steps of tiles share: how images and weights lie, and what is done with the sums of a tile. */
 #include "convolution/tiles.h"
+#include "simd/optional.h"
 #include <math.h>
+
+/* Programs of `inlay bundle` leave these out. */
+OPTIONAL_WITH(tiles_of_cpu, "rg_conv rg_conv_transpose");
 
 const tile_set *tiles_of_cpu(void)
 {

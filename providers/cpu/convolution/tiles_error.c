@@ -10,8 +10,12 @@
  * how much larger it may be until a result is off by more than its own terms justify. Where a result has but a few
  * terms, they may be those with the small weights: that is for the guard to refuse, too. */
 #include "convolution/tiles.h"
+#include "simd/optional.h"
 #include <float.h>
 #include <math.h>
+
+/* Programs of `inlay bundle` leave these out. */
+OPTIONAL_WITH(tiles_measure_trust, "rg_conv");
 
 enum { NOISE, RELU, EVEN, EDGE, UNEQUAL, BRIGHT, LONE, INNER, KINDS };
 enum {

@@ -11,8 +11,13 @@
  * larger a pixel may be was measured with the weights (tiles_error.c). That is decided by the window alone, not by what
  * else is run or how it is shared out. */
 #include "convolution/tiles.h"
+#include "simd/optional.h"
 #include <float.h>
 #include <math.h>
+
+/* Programs of `inlay bundle` leave these out. */
+OPTIONAL_WITH(tiles_window_weights, "rg_conv");
+OPTIONAL_IF_CALLED(tiles_lower_window);
 
 typedef struct window {
     rg_native native;

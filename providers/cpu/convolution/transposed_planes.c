@@ -7,6 +7,10 @@
 #include "matrix/sgemm.h"
 #include "convolution/transposed.h"
 #include "convolution/window.h"
+#include "simd/optional.h"
+
+/* Programs of `inlay bundle` leave these out. */
+OPTIONAL_IF_CALLED(transposed_lower_planes);
 
 enum { ARG_X, ARG_W, ARG_Y, ARG_BIAS, UNIT_FLOATS = 96 * 1024, LINE_FLOATS = 8192, MOST_TAPS = 64 };
 

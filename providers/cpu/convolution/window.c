@@ -1,6 +1,10 @@
 /* Attributes of windows: convolutions and pooling. */
 #include "region/build.h"
 #include "convolution/window.h"
+#include "simd/optional.h"
+
+/* Programs of `inlay bundle` leave these out. */
+OPTIONAL_IF_CALLED(rg_deconvolution_pads);
 
 /* oneDNN describes each column of an image beside its pads: with numbers beyond all reason it takes minutes. */
 enum { MOST_STEPS = 1 << 16 };

@@ -7,7 +7,17 @@
 #include "simd/row_set.h"
 #include "matrix/sgemm.h"
 #include "simd/vecmath.h"
+#include "simd/optional.h"
 #include <math.h>
+
+/* Programs of `inlay bundle` leave these out. */
+OPTIONAL_IF_CALLED(rg_apply);
+OPTIONAL_IF_CALLED(rg_emit_function);
+OPTIONAL_IF_CALLED(rg_is_gelu);
+OPTIONAL_IF_CALLED(rg_is_ours);
+OPTIONAL_IF_CALLED(rg_loses_nan);
+OPTIONAL_IF_CALLED(rg_row_is_best);
+OPTIONAL_IF_CALLED(rg_row_of);
 
 #define FUNCTION(name, expression)                                                                                     \
     KIT_MULTIVERSION static void name(const float *x, float *y, int64_t n, float alpha, float beta)                    \

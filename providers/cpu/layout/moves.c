@@ -1,5 +1,9 @@
 /* Copies between layouts, as steps of a region. */
 #include "layout/moves.h"
+#include "simd/optional.h"
+
+/* Programs of `inlay bundle` leave these out. */
+OPTIONAL_IF_CALLED(rg_emit_copy);
 
 const move_set *moves_of_cpu(void)
 {

@@ -8,7 +8,11 @@
 #include "simd/row_set.h"
 #include "normalization/rows.h"
 #include "simd/vecmath.h"
+#include "simd/optional.h"
 #include <math.h>
+
+/* Programs of `inlay bundle` leave these out. */
+OPTIONAL_IF_CALLED(rg_reduced_nothing);
 
 /* Which elements come together how, and what becomes of that. */
 enum { FOLD_SUM, FOLD_MAGNITUDES, FOLD_SQUARES, FOLD_PRODUCT, FOLD_MAX, FOLD_MIN, FOLD_EXPONENTIALS };

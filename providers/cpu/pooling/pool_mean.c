@@ -4,6 +4,10 @@
 #include "region/build.h"
 #include "normalization/rows.h"
 #include "convolution/window.h"
+#include "simd/optional.h"
+
+/* Programs of `inlay bundle` leave these out. */
+OPTIONAL_IF_CALLED(rg_lower_mean);
 
 /* Images as planes (of one channel, of a block of them, or of all) of pixels with `lanes` numbers side by side. */
 typedef struct means {

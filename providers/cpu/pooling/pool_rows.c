@@ -5,7 +5,12 @@
 #include "simd/move_set.h"
 #include "simd/row_set.h"
 #include "convolution/window.h"
+#include "simd/optional.h"
 #include <math.h>
+
+/* Programs of `inlay bundle` leave these out. */
+OPTIONAL_IF_CALLED(rg_lower_planes);
+OPTIONAL_IF_CALLED(rg_lower_rows);
 
 enum { MOST = 4096 }; /* a row with its padding */
 

@@ -3,6 +3,10 @@
 #include "product/dense.h"
 #include "choice/kernels.h"
 #include "weights/nbits_weights.h"
+#include "simd/optional.h"
+
+/* Programs of `inlay bundle` leave these out. */
+OPTIONAL_IF_CALLED(nbits_lower);
 
 enum {
     MANY_ROWS = 8,                 /* from so many on a panel is unfolded, where activations stay floats, */

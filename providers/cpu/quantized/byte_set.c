@@ -1,5 +1,9 @@
 /* Which loops over bytes a process uses. */
 #include "quantized/byte_set.h"
+#include "simd/optional.h"
+
+/* Programs of `inlay bundle` leave these out. */
+OPTIONAL_WITH(byte_set_of_cpu, RG_BYTE_FAMILIES);
 
 const byte_set *byte_set_of_cpu(void)
 {

@@ -7,6 +7,7 @@
  * flipped, 128 more than they are. */
 #ifndef CPU_BYTE_SET_H
 #define CPU_BYTE_SET_H
+#include "region/families.h"
 #include "simd/instances.h"
 #include <stdbool.h>
 #include <stdint.h>

@@ -6,6 +6,10 @@
 #include "quantized/bytes.h"
 #include "quantized/quant.h"
 #include "convolution/tiles.h"
+#include "simd/optional.h"
+
+/* Programs of `inlay bundle` leave these out. */
+OPTIONAL_WITH(bytes_pack_depthwise, "rg_int8_conv");
 
 enum { TABLE_PIXELS = 2048 };
 

@@ -1,5 +1,12 @@
 /* What operators of integers ask of their operands: which nodes are theirs, scales, zero points and constants. */
 #include "quantized/quant.h"
+#include "simd/optional.h"
+
+/* Programs of `inlay bundle` leave these out. */
+OPTIONAL_WITH(rg_is_dynamic_scale, RG_BYTE_FAMILIES " rg_weights rg_nbits_product");
+OPTIONAL_WITH(rg_takes_any, RG_BYTE_FAMILIES " rg_weights rg_nbits_product");
+OPTIONAL_WITH(rg_takes_bytes, RG_BYTE_FAMILIES " rg_weights rg_nbits_product");
+OPTIONAL_WITH(rg_takes_product, RG_BYTE_FAMILIES " rg_weights rg_nbits_product");
 
 /* ------------------------------------------------------------------ which nodes */
 

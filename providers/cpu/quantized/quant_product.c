@@ -8,6 +8,11 @@
 #include "quantized/bytes.h"
 #include "quantized/quant.h"
 #include "simd/vecmath.h"
+#include "simd/optional.h"
+
+/* Programs of `inlay bundle` leave these out. */
+OPTIONAL_WITH(rg_quant_take, RG_BYTE_FAMILIES);
+OPTIONAL_WITH(rg_quant_end, RG_BYTE_FAMILIES);
 
 /* Where the inputs are; that of the left operand is 0. */
 typedef struct inputs {

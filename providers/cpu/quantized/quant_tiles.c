@@ -7,6 +7,10 @@
 #include "quantized/quant.h"
 #include "convolution/tiles.h"
 #include "convolution/window.h"
+#include "simd/optional.h"
+
+/* Programs of `inlay bundle` leave these out. */
+OPTIONAL_WITH(bytes_pack_tiles, "rg_int8_conv rg_int8_product");
 
 /* ------------------------------------------------------------------ the product */
 

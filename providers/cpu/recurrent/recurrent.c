@@ -3,7 +3,13 @@
  * its gates and states in the region's workspace. Any output may be omitted, Y among them. */
 #include "recurrent.h"
 #include "weights/narrow_pack.h"
+#include "simd/optional.h"
 #include <stdio.h>
+
+/* Programs of `inlay bundle` leave these out. */
+OPTIONAL_WITH(rg_recurrent_release, "rg_recurrent");
+OPTIONAL_IF_CALLED(rg_recurrent_cost);
+OPTIONAL_IF_CALLED(rg_recurrent_prepare);
 
 enum { MOST_INPUTS = 8, MOST_OUTPUTS = 3 };
 #define UNKNOWN_NS 1e5 /* a layer of sizes that nobody knows */

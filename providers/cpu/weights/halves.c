@@ -1,5 +1,12 @@
 #include "weights/halves.h"
 #include "simd/convert.h"
+#include "simd/optional.h"
+
+/* Programs of `inlay bundle` leave these out. */
+OPTIONAL_WITH(halves_find, "rg_halves");
+OPTIONAL_WITH(halves_settle, "rg_halves");
+OPTIONAL_WITH(halves_floats, "rg_halves");
+OPTIONAL_WITH(halves_is_constant, "rg_halves");
 
 static bool read_cast(const kit_node *node)
 {

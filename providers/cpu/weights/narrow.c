@@ -2,6 +2,15 @@
  * floats of 4 and 8, with one scale, one for each index of an axis, or one for each block of an axis. */
 #include "weights/narrow_pack.h"
 #include "weights/packs.h"
+#include "simd/optional.h"
+
+/* Programs of `inlay bundle` leave these out. */
+OPTIONAL_WITH(rg_takes_narrow, "rg_narrow");
+OPTIONAL_WITH(narrow_is_constant, "rg_narrow");
+OPTIONAL_WITH(narrow_find, "rg_narrow");
+OPTIONAL_WITH(narrow_settle, "rg_narrow");
+OPTIONAL_WITH(narrow_read, "rg_narrow");
+OPTIONAL_WITH(narrow_read_pack, "rg_narrow");
 
 enum { LOOK_THROUGH = NARROW_TURNS };
 

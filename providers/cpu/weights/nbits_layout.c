@@ -1,5 +1,10 @@
 /* Layouts of packs of weights of a few bits, and the packs. */
 #include "weights/nbits_weights.h"
+#include "simd/optional.h"
+
+/* Programs of `inlay bundle` leave these out. */
+OPTIONAL_WITH(nbits_is_pack, "rg_weights rg_nbits_product");
+OPTIONAL_WITH(nbits_pack, "rg_weights rg_nbits_product");
 
 enum { D_BITS, D_K, D_N, D_BLOCK, D_K_STEP, D_N_STEP, D_SIGNED, D_ROW_BYTES, D_COUNT };
 

@@ -1,6 +1,10 @@
 /* Weights of a few bits as nbits.h lays them. */
 #include "weights/nbits.h"
+#include "simd/optional.h"
 #include <string.h>
+
+/* Programs of `inlay bundle` leave these out. */
+OPTIONAL_WITH(nb_kernel_best, "rg_nbits_product rg_weights+rg_product");
 
 bool nb_shape_init(nb_shape *s, uint32_t bits, int64_t k, int64_t n, int64_t block)
 {

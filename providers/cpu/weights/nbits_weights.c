@@ -2,6 +2,12 @@
  * constant matrices, MatMulNBits-1 of com.microsoft. */
 #include "weights/nbits_weights.h"
 #include "matrix/sgemm.h"
+#include "region/families.h"
+#include "simd/optional.h"
+
+/* Programs of `inlay bundle` leave these out. */
+OPTIONAL_WITH(nbits_find, "rg_weights rg_nbits_product");
+OPTIONAL_WITH(rg_takes_weights, RG_BYTE_FAMILIES " rg_weights rg_nbits_product");
 
 enum { AXES = 2, LOOK_THROUGH = 2 /* transposes */ };
 

@@ -1,4 +1,8 @@
 #include "weights/pairs_weights.h"
+#include "simd/optional.h"
+
+/* Programs of `inlay bundle` leave these out. */
+OPTIONAL_WITH(pairs_pack_weights, "");
 
 typedef struct pack_call {
     const pr_weights *weights;

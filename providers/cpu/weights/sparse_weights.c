@@ -1,4 +1,11 @@
 #include "weights/sparse_weights.h"
+#include "simd/optional.h"
+
+/* Programs of `inlay bundle` leave these out. */
+OPTIONAL_WITH(sparse_find, "rg_sparse");
+OPTIONAL_WITH(sparse_pack_entries, "rg_sparse");
+OPTIONAL_WITH(sparse_unfold, "rg_sparse");
+OPTIONAL_WITH(sparse_share_of, "rg_sparse");
 
 /* Blocks beyond this share are multiplied as fast with their zeros. */
 #define MOST_SHARE 0.75
