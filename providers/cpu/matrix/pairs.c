@@ -18,6 +18,17 @@ OPTIONAL_IF_CALLED(pairs_share);
 OPTIONAL_IF_CALLED(pairs_start);
 OPTIONAL_IF_CALLED(pairs_units);
 
+/* Programs of `inlay bundle` leave these out. */
+OPTIONAL_IF_CALLED(pairs_block_rows);
+OPTIONAL_IF_CALLED(pairs_pack);
+OPTIONAL_IF_CALLED(pairs_pack_floats);
+OPTIONAL_IF_CALLED(pairs_pack_units);
+OPTIONAL_IF_CALLED(pairs_run);
+OPTIONAL_IF_CALLED(pairs_scratch_floats);
+OPTIONAL_IF_CALLED(pairs_share);
+OPTIONAL_IF_CALLED(pairs_start);
+OPTIONAL_IF_CALLED(pairs_units);
+
 enum { LEAST_EXPONENT = -250 /* of squares: the factor, and its inverse, are finite */ };
 enum { DEPTH = 1024 /* of a panel, at most */, BLOCK_FLOATS = 96 * 1024, BLOCK_ROWS = 160, OWN_ROWS = 48 };
 

@@ -7,12 +7,10 @@
  * flipped, 128 more than they are. */
 #ifndef CPU_BYTE_SET_H
 #define CPU_BYTE_SET_H
+#include "region/families.h"
 #include "simd/instances.h"
 #include <stdbool.h>
 #include <stdint.h>
-
-/* Families of the provider whose operators compute with bytes, as optional.h has them. */
-#define RG_BYTE_FAMILIES "rg_quantize rg_dequantize rg_dynamic rg_int8_conv rg_int8_product rg_int_cast rg_byte_clip"
 
 enum {
     BYTE_LINES = 4,  /* vectors of sums in a panel of weights, at most */

@@ -2,6 +2,7 @@
  * constant matrices, MatMulNBits-1 of com.microsoft. */
 #include "weights/nbits_weights.h"
 #include "matrix/sgemm.h"
+#include "region/families.h"
 #include "simd/optional.h"
 
 /* Programs of `inlay bundle` leave these out. */
