@@ -10,6 +10,7 @@
 #define T double
 #define NAME(x) f64_##x
 #include "conv/depthwise.inc"
+#include "simd/optional.h"
 #undef T
 #undef NAME
 
@@ -83,3 +84,6 @@ inlay_status conv_execute_depthwise(conv_run *run, const void *weights)
 
     return kit_parallel(run->call, g->images * g->channels, 65536 / (work > 0 ? work : 1) + 1, run_channels, &task);
 }
+
+/* Programs of `inlay bundle` leave these out. */
+OPTIONAL_IF_CALLED(conv_execute_depthwise);

@@ -10,6 +10,7 @@
  * how much larger it may be until a result is off by more than its own terms justify. Where a result has but a few
  * terms, they may be those with the small weights: that is for the guard to refuse, too. */
 #include "convolution/tiles.h"
+#include "simd/optional.h"
 #include <float.h>
 #include <math.h>
 
@@ -508,3 +509,6 @@ void tiles_say_distrust(const rg_state *state, const tile_trust *t, char *text, 
     else
         (void)snprintf(text, bytes, "filters of few weights, whose results it would round too much");
 }
+
+/* Programs of `inlay bundle` leave these out. */
+OPTIONAL_WITH(tiles_measure_trust, "rg_conv");

@@ -1,6 +1,7 @@
 /* Functions of two tensors, mostly by a loop of our own, which runs over the elements as they lie, blocked or not.
  * oneDNN's are for large tensors with functions behind them, and for large images with an operand for each channel. */
 #include "convolution/tiles.h"
+#include "simd/optional.h"
 
 static bool parse_binary(const kit_node *node, rg_op *op, kit_refusal *why)
 {
@@ -497,3 +498,8 @@ done:
 }
 
 const rg_family rg_binary = { "binary", parse_binary, lower_binary };
+
+/* Programs of `inlay bundle` leave these out. */
+OPTIONAL_IF_CALLED(rg_binary_at);
+OPTIONAL_IF_CALLED(rg_binary_loses_nan);
+OPTIONAL_IF_CALLED(rg_binary_row);

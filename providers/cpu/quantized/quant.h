@@ -1,6 +1,7 @@
 /* quant.h - what the files of integer operators share. */
 #ifndef CPU_QUANT_H
 #define CPU_QUANT_H
+#include "quantized/byte_set.h"
 #include "region/build.h"
 
 /* ------------------------------------------------------------------ parsing */
