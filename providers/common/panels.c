@@ -105,14 +105,9 @@ void panels_spread(const panels *p, const void *data, inlay_dtype dtype, int64_t
     }
 }
 
-panels_fn panels_product(bool wide)
-{
-    return wide ? KERNEL_BEST(panels_f64) : KERNEL_BEST(panels_f32);
-}
-
 panels_fn panels_product_at(bool wide, uint32_t i)
 {
-    panels_fn found[3];
+    panels_fn found[CPU_LEVEL_COUNT];
     uint32_t count = 0;
 
 #if defined(__x86_64__)
@@ -122,9 +117,14 @@ panels_fn panels_product_at(bool wide, uint32_t i)
         found[count++] = wide ? panels_f64_avx2 : panels_f32_avx2;
     found[count++] = wide ? panels_f64_c : panels_f32_c;
 #else
-    found[count++] = panels_product(wide);
+    found[count++] = wide ? KERNEL_BEST(panels_f64) : KERNEL_BEST(panels_f32);
 #endif
     return i < count ? found[i] : NULL;
+}
+
+panels_fn panels_product(bool wide)
+{
+    return panels_product_at(wide, 0);
 }
 
 /* Measured on one core of a Zen 5 (1 MB of second-level cache, 32 MB of third): weights arrive at 190 bytes a

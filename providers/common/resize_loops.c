@@ -7,12 +7,12 @@
 #define FN__(what, suffix) what##_##suffix
 #define FN_(what, suffix) FN__(what, suffix)
 #define FN(what) FN_(what, SUFFIX)
-#define TABLE(suffix, ...)                                                                                             \
+#define TABLE(suffix, direct_of)                                                                                       \
     const resize_loops_##suffix KERNEL(resize_##suffix) = { .across = resize_across_##suffix,                          \
                                                             .add = resize_add_##suffix,                                \
                                                             .blend = resize_blend_##suffix,                            \
                                                             .store = resize_store_##suffix,                            \
-                                                            __VA_ARGS__ };
+                                                            .direct = direct_of };
 
 #define SUFFIX f32
 #define T float
@@ -21,7 +21,7 @@
 #define ACC float
 #define PLAIN
 #include "resize_loops.inc"
-TABLE(f32, .direct = resize_direct_f32)
+TABLE(f32, resize_direct_f32)
 #undef SUFFIX
 #undef T
 #undef LOAD
@@ -36,7 +36,7 @@ TABLE(f32, .direct = resize_direct_f32)
 #define ACC double
 #define PLAIN
 #include "resize_loops.inc"
-TABLE(f64, .direct = resize_direct_f64)
+TABLE(f64, resize_direct_f64)
 #undef SUFFIX
 #undef T
 #undef LOAD
@@ -50,7 +50,7 @@ TABLE(f64, .direct = resize_direct_f64)
 #define STORE(v) f32_to_f16(v)
 #define ACC float
 #include "resize_loops.inc"
-TABLE(f16)
+TABLE(f16, NULL)
 #undef SUFFIX
 #undef T
 #undef LOAD
@@ -63,7 +63,7 @@ TABLE(f16)
 #define STORE(v) f32_to_bf16(v)
 #define ACC float
 #include "resize_loops.inc"
-TABLE(bf16)
+TABLE(bf16, NULL)
 #undef SUFFIX
 #undef T
 #undef LOAD
@@ -76,7 +76,7 @@ TABLE(bf16)
 #define STORE(v) CUT(uint8_t, v, 0.0f, 255.0f)
 #define ACC float
 #include "resize_loops.inc"
-TABLE(u8)
+TABLE(u8, NULL)
 #undef SUFFIX
 #undef T
 #undef LOAD
@@ -89,7 +89,7 @@ TABLE(u8)
 #define STORE(v) CUT(int8_t, v, -128.0f, 127.0f)
 #define ACC float
 #include "resize_loops.inc"
-TABLE(i8)
+TABLE(i8, NULL)
 #undef SUFFIX
 #undef T
 #undef LOAD

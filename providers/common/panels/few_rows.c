@@ -1,4 +1,4 @@
-/* products.c - products of few rows, for floats and doubles, over the vectors of a level. */
+/* few_rows.c - products of few rows, for floats and doubles, over the vectors of a level. */
 #include "panels/set.h"
 #include "simd/vec.h"
 
