@@ -60,7 +60,7 @@ dnnl_alg_kind_t dn_their_alg(dn_alg alg);
 unsigned dn_their_flags(uint32_t flags);
 dnnl_query_t dn_their_query(dn_operand which);
 
-/* Types, statuses and operands have the library's numbers (asserted in dn.c). */
+/* Types and statuses have the library's numbers (asserted in dn.c). */
 static inline dnnl_data_type_t dn_their_type(dn_type type)
 {
     return (dnnl_data_type_t)type;

@@ -8,8 +8,9 @@
  * A test that has work in flight for as long as it wants needs no delay that somebody else might outlast. */
 enum {
     FAKE_FREE,
-    FAKE_HELD,         /* jobs wait, until this changes or their run is stopped, which they then are, too */
-    FAKE_UNTIL_STOPPED /* jobs wait until their run is stopped, and then end as if nothing had been */
+    FAKE_HELD,          /* jobs wait, until this changes or their run is stopped, which they then are, too */
+    FAKE_UNTIL_STOPPED, /* jobs wait until their run is stopped, and then end as if nothing had been */
+    FAKE_DEAF           /* jobs wait until this changes, whatever becomes of their run */
 };
 
 /* A stream of somebody else's on the fake device, whose number is its address: what others know as a cudaStream_t. The

@@ -204,7 +204,7 @@ static bool is_held(device *d, inlay_run *run, inlay_status *out_status)
     const inlay_status status = run != NULL ? d->host->poll(d->host->ctx, run) : INLAY_OK;
 
     *out_status = hold == FAKE_UNTIL_STOPPED ? INLAY_OK : status;
-    return hold != FAKE_FREE && status == INLAY_OK;
+    return hold == FAKE_DEAF || (hold != FAKE_FREE && status == INLAY_OK);
 }
 
 /* Takes its time, but looks up now and then. */

@@ -17,15 +17,14 @@ typedef struct bundle_job {
     const char *dir; /* where sources and objects are made; there */
     bundle_kind kind;
     int (*progress)(void *user, double fraction, const char *what); /* or NULL; non-zero stops */
-    /* Asked once memory_bytes and constant_bytes are known: shall it go on? false: INLAY_UNSUPPORTED, and `declined`.
-     */
+    /* Called once memory_bytes and constant_bytes are known; false: INLAY_UNSUPPORTED, and `declined`. */
     bool (*accept)(void *user);
     void *user; /* of both */
     /* Out */
     uint64_t file_bytes, data_bytes, code_bytes, arena_bytes;
     uint64_t constant_bytes; /* of the model's constants */
-    uint64_t memory_bytes; /* of weights that runs read: packs, and constants as they are; the most at any level; 0: not
-                              known */
+    /* Of the weights that a run reads, packed or as stored, at the level that needs most; 0: not known. */
+    uint64_t memory_bytes;
     bool declined;
     uint32_t pack_count;  /* in the program ... */
     uint32_t start_count; /* ... and made when it starts */

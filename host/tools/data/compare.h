@@ -13,7 +13,7 @@ typedef struct comparison {
 
 /* By the rule of compare_value(), for `count` elements of want's type. */
 comparison compare_elements(const void *got, const inlay_tensor_view *want, int64_t count, double rtol, double atol);
-/* The largest modulus of the finite elements, 0 if there are none. */
+/* The largest absolute value of the finite elements; 0 if no element is finite. */
 double compare_largest(const inlay_tensor_view *t, int64_t count);
 
 /* One tensor beside another, types and shapes too; otherwise as compare_value(). */

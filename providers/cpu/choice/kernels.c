@@ -509,8 +509,7 @@ static void spare_library(const rg_build *b, kn_choice *choice)
     }
 }
 
-/* What a kernel takes, and what the memory costs that its weights take beside the original, which stays for the guard.
- */
+/* The time of a kernel, plus the price of the memory for its packed weights: the original weights stay as well. */
 static double priced_ns(const rg_build *b, const kn_case *c, uint8_t kernel, double ns)
 {
     const double points = (double)kn_kernels[kernel].points;
@@ -518,7 +517,7 @@ static double priced_ns(const rg_build *b, const kn_case *c, uint8_t kernel, dou
     return ns + b->state->pack_price * points * points * (double)(c->w.in * c->w.out) * sizeof(float);
 }
 
-/* Option pack_price: in the order of that. */
+/* Option pack_price: orders the kernels by time plus the price of memory. */
 static void spare_memory(const rg_build *b, const kn_case *c, kn_choice *choice)
 {
     kn_choice spared = *choice;

@@ -127,7 +127,7 @@ static int nearest_axis(int rank, const int64_t *dims, const int64_t *const *tab
     return nearest;
 }
 
-/* Along an axis: so many neighbours at a time lie in even steps, in the source and in the target. */
+/* Along an axis, `length` neighbours are `in` elements apart in the source and `out` in the target. */
 typedef struct even_run {
     int64_t length, in, out;
 } even_run;

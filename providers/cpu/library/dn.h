@@ -1,8 +1,8 @@
-/* dn.h - oneDNN as this provider uses it: one interface to versions 2 and 3 of the library.
+/* dn.h - what the region compiler asks of a library of kernels: a table of functions (dn_library).
  *
- * Layouts, operations and what is fused behind them are plain values of our own (rg_md, dn_op, dn_attr). dn_v2.c and
- * dn_v3.c make the library's descriptors of them; CMake builds the one that fits the installed headers. Nothing else in
- * this folder calls a function of oneDNN's, and nothing needs its headers. late.c opens the library. */
+ * Layouts, operations and what is fused behind them are plain values of our own (rg_md, dn_op, dn_attr). The provider
+ * cpu has the empty table of none.c; the provider onednn has one that makes the descriptors of oneDNN 2 or 3 of them
+ * (onednn/dn_v2.c, onednn/dn_v3.c). No header of a library is needed here. */
 #ifndef CPU_DN_H
 #define CPU_DN_H
 #include <stdbool.h>
@@ -183,6 +183,10 @@ struct rg_state;
 /* What a library can do. A provider that has none is handed dn_none, whose kernels are not there. */
 typedef struct dn_library {
     const char *title; /* in sentences: "oneDNN" */
+
+    /* Speed of its kernels relative to those of this folder (1: the same), for the price of an op (region/cost.c): of
+     * convolutions as plain sums, of grouped ones of few channels, and of products by constant matrices. */
+    double convolution_speed, thin_speed, product_speed;
 
     /* The library's descriptor of the kernel that it likes best, with the scratchpad left to the caller; attr may be
      * NULL. The caller destroys it. */

@@ -273,7 +273,7 @@ inlay_status rg_set_place(rg_build *b, uint32_t value, const rg_place *place);
 bool rg_is_last_use(const rg_build *b, uint32_t value);
 
 typedef struct rg_operand {
-    int id;
+    int id; /* a dn_operand */
     const rg_place *place;
 } rg_operand;
 /* Makes the primitive and its step; the descriptor stays the caller's. Scratchpad is added. */

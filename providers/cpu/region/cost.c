@@ -1,5 +1,6 @@
-/* What an op takes, by work and by memory traffic, as oneDNN was measured to do them on a core with AVX-512. A machine
- * profile and measurements correct it.
+/* What an op takes, by work and by memory traffic, as measured on a core with AVX-512: by the kernels of the provider
+ * cpu, by those of a library, or by the faster of the two where a provider has both. A machine profile and measurements
+ * correct it.
  *
  * An op is priced as a part of a region: functions behind a convolution or product are fused, and values come in
  * whatever layout the op before made. Where they come from elsewhere, or leave, convolutions and what follows them need
@@ -128,12 +129,21 @@ static const inlay_value_state *state_of(const inlay_cost_request *r, const uint
                : NULL;
 }
 
-static double gain_of(const rg_op *op, const sizes *s)
+/* The speed of a kind of kernel relative to this folder's, by that of the library's. */
+static double speed_of(const rg_state *state, double library_speed)
 {
-    double gain = rg_winograd_gain(op, (int64_t)size_of(s->x, 1), (int64_t)size_of(s->y, 1), (int64_t)size_of(s->y, 2),
-                                   (int64_t)size_of(s->y, 3));
+    if (state->alone)
+        return 1;
+    return state->library_alone ? library_speed : fmax(library_speed, 1);
+}
 
-    return gain > 1 ? gain : 1;
+/* Of Winograd's algorithm, which runs on kernels of this folder. */
+static double winograd_gain(const rg_state *state, const rg_op *op, const sizes *s)
+{
+    if (state->library_alone || op->spatial != 2 || s->y == NULL || s->y->rank != 4)
+        return 1;
+    return fmax(1, rg_winograd_gain(op, (int64_t)size_of(s->x, 1), (int64_t)size_of(s->y, 1), (int64_t)size_of(s->y, 2),
+                                    (int64_t)size_of(s->y, 3)));
 }
 
 /* How many taps of a window lie in the image, on average along one axis: those in the padding are not computed, which
@@ -153,7 +163,7 @@ static double taps(const rg_op *op, const sizes *s, uint32_t axis)
     return share > 1 ? share : 1;
 }
 
-/* How fast a product of that size goes, by weights. */
+/* How fast a convolution as a product of that size goes, or a product by weights. */
 static double product_rate(const rg_state *state, double rows, double depth, double columns)
 {
     return state->pairs && state->fast_pairs && rows >= PAIRS_ROWS && depth >= PAIRS_DEPTH && columns >= PAIRS_COLUMNS
@@ -179,11 +189,12 @@ static double flops_of(const rg_state *state, const rg_op *op, const sizes *s, d
         if (per == 1 && op->group > 1)
             *out_rate = 2 * window / (1 / CHANNELS_PER_NS + window * TAP_NS);
         else if (per < 8 && op->group > 1)
-            *out_rate = THIN_FLOPS_PER_NS;
-        else if (op->spatial == 2 && s->y != NULL && s->y->rank == 4 && gain_of(op, s) > 1)
-            *out_rate *= gain_of(op, s);
+            *out_rate = THIN_FLOPS_PER_NS * speed_of(state, dn_in_use->thin_speed);
+        else if (winograd_gain(state, op, s) > 1)
+            *out_rate *= winograd_gain(state, op, s);
         else if (f == &rg_conv && op->group == 1)
-            *out_rate = product_rate(state, outputs / size_of(s->y, 1), per * window, size_of(s->y, 1));
+            *out_rate = speed_of(state, dn_in_use->convolution_speed) *
+                        product_rate(state, outputs / size_of(s->y, 1), per * window, size_of(s->y, 1));
         return 2 * outputs * per * window;
     }
     if (f == &rg_product && s->x != NULL && s->x->rank != INLAY_RANK_UNKNOWN && s->x->rank >= 2) {
@@ -191,6 +202,7 @@ static double flops_of(const rg_state *state, const rg_op *op, const sizes *s, d
 
         if (s->weights > 0 && s->y != NULL && s->y->rank != INLAY_RANK_UNKNOWN && s->y->rank >= 1)
             *out_rate =
+                speed_of(state, dn_in_use->product_speed) *
                 product_rate(state, outputs / size_of(s->y, s->y->rank - 1), depth, size_of(s->y, s->y->rank - 1));
         return 2 * outputs * depth;
     }
@@ -333,10 +345,11 @@ static bool reads_layout(const rg_state *state, const inlay_graph *graph, const 
 static bool is_planar(const rg_state *state, const inlay_graph *graph, const rg_op *op, const inlay_node_info *info,
                       const sizes *s)
 {
-    return op->row->family == &rg_conv && op->group > 1 && s->x != NULL && s->x->rank != INLAY_RANK_UNKNOWN &&
-           s->x->rank <= 4 && s->x->rank > 2 && (double)op->group == size_of(s->x, 1) && s->y != NULL &&
-           s->y->rank == s->x->rank && size_of(s->y, 1) == size_of(s->x, 1) &&
-           !has_layout(state, graph, info->inputs[0]) && !wants_layout(state, graph, info->outputs[0]);
+    return !state->library_alone && op->row->family == &rg_conv && op->group > 1 && s->x != NULL &&
+           s->x->rank != INLAY_RANK_UNKNOWN && s->x->rank <= 4 && s->x->rank > 2 &&
+           (double)op->group == size_of(s->x, 1) && s->y != NULL && s->y->rank == s->x->rank &&
+           size_of(s->y, 1) == size_of(s->x, 1) && !has_layout(state, graph, info->inputs[0]) &&
+           !wants_layout(state, graph, info->outputs[0]);
 }
 
 /* What input i costs that is row-major then: of a convolution the image, of others all that are images. */
