@@ -13,12 +13,6 @@
 #define MR 3 /* as in 16 registers */
 #endif
 
-#if defined(__clang__)
-#define PANELS_UNROLL _Pragma("unroll")
-#else
-#define PANELS_UNROLL _Pragma("GCC unroll 8")
-#endif
-
 enum {
     VECTORS = 4, /* that are summed at a time: a slice of a panel */
     BLOCK_VECTORS = PANEL_BLOCK_BYTES / VBYTES,

@@ -29,12 +29,6 @@ typedef int32_t lanes __attribute__((vector_size(VBYTES)));
 
 enum { DEPTH_BYTES = 1024 }; /* of one line in a block: a panel of B then fits the first-level cache */
 
-#if defined(__clang__)
-#define GEMM_UNROLL _Pragma("unroll")
-#else
-#define GEMM_UNROLL _Pragma("GCC unroll 8")
-#endif
-
 /* A tile, which the table alone calls. */
 #define GEMM_PART_NAME(name) KERNEL_PART_OF(name)
 #define GEMM_PART_OF(name) GEMM_PART_NAME(name)
