@@ -3,6 +3,11 @@
 #include <pthread.h>
 #include <string.h>
 
+/* Here and not in the header, so that another file of operators makes no other anew. */
+#define TABLE(dir, stem) extern const op_table op_##dir##_##stem;
+#include "ops.def"
+#undef TABLE
+
 static const op_table *const tables[] = {
 #define TABLE(dir, stem) &op_##dir##_##stem,
 #include "ops.def"

@@ -78,10 +78,6 @@ const op_table *const *op_tables(uint32_t *out_count);
 
 #define OP_COUNT(rows) ((uint32_t)(sizeof(rows) / sizeof((rows)[0])))
 
-#define TABLE(dir, stem) extern const op_table op_##dir##_##stem;
-#include "ops.def"
-#undef TABLE
-
 /* ------------------------------------------------------------------ a parsed signature */
 
 enum { OP_SINGLE = 0, OP_OPTIONAL = 1, OP_VARIADIC = 2, OP_VARIADIC_MIXED = 3 };

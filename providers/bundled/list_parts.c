@@ -1,11 +1,8 @@
-/* Prints what a bundle can leave out, for `inlay bundle` to choose from:
+/* Prints what the tables of the providers say of what a bundle can leave out, for `inlay bundle` to choose from:
  *   table NAME OPERATOR      a table of the provider reference with a row for the operator
  *   family NAME OPERATOR     a family of the provider cpu that reads the operator
- *   set NAME FAMILY...       kernels that are needed where one of the families is
- *   function NAME            needed where somebody calls it, which a first run tells
- *   level NAME               needed unless the program is for AVX2 alone
- *   baseline NAME            needed where no region of cpu is */
-#include "reference.h"
+ * The objects say the rest, which merge.sh in host/tools/bundle/runtime adds. */
+#include "reference_tables.h"
 #include <stdio.h>
 
 int main(void)
@@ -26,14 +23,5 @@ int main(void)
 #include "region/integers.def"
 #include "region/operators.def"
 #undef X
-#define SET(name, families) (void)puts("set " #name " " families);
-#define FUNCTION(name) (void)puts("function " #name);
-#define BASELINE(name) (void)puts("baseline " #name);
-#define LEVEL(name) (void)puts("level " #name);
-#include "optional.def"
-#undef SET
-#undef FUNCTION
-#undef BASELINE
-#undef LEVEL
     return 0;
 }

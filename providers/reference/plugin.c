@@ -2,6 +2,7 @@
 #include "simd/cpu.h"
 #include "gemm/set.h"
 #include "reference.h"
+#include "reference_tables.h"
 #include <stdlib.h>
 
 static const kit_table *const tables[] = {

@@ -17,8 +17,4 @@ typedef struct reference_settings {
 } reference_settings;
 /* Of all options but isa, after which kernels are chosen. */
 void reference_read_options(reference_settings *settings, const inlay_create_args *args);
-
-#define TABLE(stem) extern const kit_table reference_##stem;
-#include "kernels.def"
-#undef TABLE
 #endif

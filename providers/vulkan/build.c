@@ -120,6 +120,21 @@ int64_t vr_attr_or_ints(const vr_build *b, const vr_op *op, const char *name, ui
     return count;
 }
 
+bool vr_permutation(const vr_op *op, uint32_t rank, uint32_t *out)
+{
+    uint32_t count = 0;
+    const int64_t *perm = kit_attr_ints(&op->info, "perm", &count);
+
+    for (uint32_t d = 0; d < rank; d++) {
+        const int64_t from = perm != NULL && d < count ? perm[d] : rank - 1 - d;
+
+        if (from < 0 || from >= rank)
+            return false;
+        out[d] = (uint32_t)from;
+    }
+    return true;
+}
+
 /* ------------------------------------------------------------------ places */
 
 vr_place vr_buffer_place(vr_build *b, vr_buffer buffer)
@@ -252,6 +267,11 @@ void vr_read(vr_build *b, vr_dispatch *d, uint32_t k, uint32_t value)
 
     if (value != INLAY_NONE)
         vr_read_at(b, d, k, &s);
+}
+
+bool vr_scalar_loads(const vr_build *b)
+{
+    return b->fixed && b->g->facts.scalar_loads;
 }
 
 bool vr_goes_round(const vr_build *b, int64_t rounds)

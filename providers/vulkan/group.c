@@ -1,24 +1,7 @@
-/* Which elementwise ops become a part of the dispatch before them. */
+/* Which ops become a part of the dispatch before them: elementwise ones, and a Transpose of the result. */
 #include "region.h"
 
 enum { MOST_MEMBERS = VR_MOST_MADE - 1, LOOK_AHEAD = 64 };
-
-static bool is_in_register(const vr_program *p, uint32_t value, uint32_t *out)
-{
-    for (uint32_t i = 0; i < p->made_count; i++)
-        if (p->made[i] == value) {
-            *out = p->made_in[i];
-            return true;
-        }
-    return false;
-}
-
-uint32_t vr_get(const vr_build *b, vr_program *p, uint32_t value)
-{
-    uint32_t reg;
-
-    return is_in_register(p, value, &reg) ? reg : vr_load_value(b, p, value);
-}
 
 static void keep_in_register(vr_program *p, uint32_t value, uint32_t reg)
 {
@@ -51,7 +34,7 @@ static bool can_join(const vr_build *b, const vr_program *p, const vr_op *op)
 
         if (v == INLAY_NONE || vr_is_hosts(op->row, i))
             continue;
-        if (is_in_register(p, v, &reg)) {
+        if (vr_in_register(p, v, &reg)) {
             reads = true;
             if (!stays_exact(p, b->tensors[v].dtype))
                 return false;
@@ -110,4 +93,28 @@ void vr_grow(vr_build *b, const vr_op *op, vr_program *p)
     }
     for (uint32_t m = 0; m < best; m++)
         b->done[members[m]] = true;
+}
+
+void vr_follow_transpose(vr_build *b, vr_program *p, int64_t *strides)
+{
+    const vr_program before = *p;
+    uint32_t from[VR_RANK];
+    const vr_op *op = vr_reader(b, p->result);
+    int64_t turned[VR_RANK];
+
+    vr_row_major(p->dims, p->rank, strides);
+    if (op == NULL || op->row->family != &vr_transpose || !vr_permutation(op, p->rank, from) ||
+        b->tensors[p->result].dtype != b->tensors[op->info.outputs[0]].dtype)
+        return;
+    p->result = op->info.outputs[0];
+    b->done[vr_number_of(b, op)] = true;
+    for (uint32_t d = 0; d < p->rank; d++) {
+        p->columns = before.columns == from[d] ? d : p->columns;
+        p->dims[d] = before.dims[from[d]];
+        for (uint32_t k = 0; k < p->load_count; k++)
+            p->loads[k].strides[d] = before.loads[k].strides[from[d]];
+    }
+    vr_row_major(p->dims, p->rank, turned);
+    for (uint32_t d = 0; d < p->rank; d++)
+        strides[from[d]] = turned[d];
 }

@@ -78,21 +78,6 @@ static inlay_status lower_view(vr_build *b, const vr_op *op)
 
 /* ------------------------------------------------------------------ Transpose, DepthToSpace, SpaceToDepth */
 
-bool vr_permutation(const vr_op *op, uint32_t rank, uint32_t *out)
-{
-    uint32_t count = 0;
-    const int64_t *perm = kit_attr_ints(&op->info, "perm", &count);
-
-    for (uint32_t d = 0; d < rank; d++) {
-        const int64_t from = perm != NULL && d < count ? perm[d] : rank - 1 - d;
-
-        if (from < 0 || from >= rank)
-            return false;
-        out[d] = (uint32_t)from;
-    }
-    return true;
-}
-
 /* Does nobody read a value but those that go by strides? */
 static bool is_read_by_strides(const vr_build *b, uint32_t value)
 {

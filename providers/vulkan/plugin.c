@@ -165,6 +165,14 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
     return INLAY_OK;
 }
 
+static inlay_status compile(void *state, const inlay_compile_request *r, inlay_compiled **out, inlay_diag *diag)
+{
+    gpu_device *g = NULL;
+    const inlay_status status = vr_open(state, &g, diag);
+
+    return status == INLAY_OK ? vr_compile_on(state, g, r, out, diag) : status;
+}
+
 static void quiesce(void *state)
 {
     vr_state *s = state;
@@ -387,7 +395,7 @@ static const inlay_provider provider = {
     .quiesce = quiesce,
     .assess = vr_assess,
     .cost = vr_cost,
-    .compile = vr_compile,
+    .compile = compile,
     .release_compiled = vr_release_compiled,
     .specialize = vr_specialize,
     .release_instance = vr_release_instance,

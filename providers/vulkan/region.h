@@ -118,10 +118,16 @@ struct inlay_compiled {
     uint32_t specialized; /* how often, see VR_FIXED */
 };
 
+/* Columns of a panel: those that an invocation has, times the invocations that share a strip of rows. */
+uint32_t vr_panel_columns(const gpu_facts *f);
+uint32_t vr_panel_lanes(const gpu_facts *f);
+uint32_t vr_panel(const gpu_facts *f);
 /* Does op want its constant input of these sizes in panels? */
 bool vr_wants_panels(const vr_op *op, uint32_t input, uint32_t rank, const int64_t *dims, vr_panels *out);
-uint32_t vr_panel(const gpu_facts *f);
-bool vr_scalar_loads(const vr_build *b);
+/* Which constants the device reads, and how; *out_bytes is what they take. */
+void vr_list_constants(inlay_compiled *c, const inlay_graph *graph, uint64_t *out_bytes);
+/* One of them goes to the region's buffer. */
+inlay_status vr_upload(inlay_compiled *c, const inlay_compile_request *r, const vr_constant *k, inlay_diag *diag);
 /* In panels, or as it is (NULL). */
 const vr_constant *vr_find_constant(const inlay_compiled *c, uint32_t value, const vr_panels *panels);
 
@@ -248,6 +254,7 @@ uint32_t vr_slot(vr_program *p, uint32_t op, uint32_t a, uint32_t b, uint32_t c)
 uint32_t vr_number(vr_program *p, double x);
 uint32_t vr_number_bits(vr_program *p, uint64_t bits); /* as the type that the program computes with has them */
 uint32_t vr_load_value(const vr_build *b, vr_program *p, uint32_t value); /* broadcast to the result */
+bool vr_in_register(const vr_program *p, uint32_t value, uint32_t *out);
 uint32_t vr_get(const vr_build *b, vr_program *p, uint32_t value); /* the same, if it is in no register already */
 uint32_t vr_load_axis(const vr_build *b, vr_program *p, uint32_t value, uint32_t axis); /* one element a coordinate */
 /* From element `first` on, by strides over the result's dimensions (NULL: one element for all). */
@@ -264,7 +271,7 @@ enum {
 /* Numbers of pointwise operators in operators.def that are no opcodes. */
 enum { GREATER = 128, GREATER_EQUAL, CLIP, MOD, SHIFT };
 
-/* Can op be computed in a program of this kind (pointwise.c)? */
+/* Can op be computed in a program of this kind (arithmetic.c)? */
 bool vr_computes_in(const vr_build *b, const vr_op *op, vr_arithmetic in);
 vr_arithmetic vr_arithmetic_of(inlay_dtype dtype); /* VR_INTEGER or VR_SINGLE */
 bool vr_is_float(inlay_dtype dtype);
@@ -324,6 +331,8 @@ void vr_touch_value(vr_build *b, vr_dispatch *d, uint32_t push, uint32_t value, 
 void vr_read(vr_build *b, vr_dispatch *d, uint32_t k, uint32_t value);
 void vr_read_at(vr_build *b, vr_dispatch *d, uint32_t k, const vr_source *source);
 
+/* Is what is the same for a subgroup loaded once? Loops whose ends the compiler does not know may load beyond them. */
+bool vr_scalar_loads(const vr_build *b);
 /* Mesa's driver for CPUs leaves the loops of an invocation after 65,535 rounds of all of them, and says nothing. Do so
  * many go? The same, where op is declined if not. */
 bool vr_goes_round(const vr_build *b, int64_t rounds);
@@ -434,6 +443,8 @@ bool vr_merge_batches(uint32_t rank, const int64_t *dims, uint32_t tensors, int6
 /* One batch of [rows, k] * [k, n], row-major all; the result's batches follow each other. */
 vr_product vr_product_of(int64_t rows, int64_t k, int64_t n);
 void vr_product_batches(vr_product *x, const int64_t batch[3]);
+/* B of op in panels, where it is a constant that the region keeps so; or NULL. */
+const vr_constant *vr_panels_of(const vr_build *b, const vr_op *op);
 /* Of value a and op's second input, from panels where the region has it so. */
 inlay_status vr_finish_product(vr_build *b, const vr_op *op, uint32_t a, vr_product *x, vr_program *p);
 
@@ -476,7 +487,6 @@ inlay_status vr_plan(vr_build *b);
 inlay_status vr_assess(void *state, const inlay_graph *graph, const uint8_t *candidates, const inlay_assess_sink *sink,
                        inlay_diag *diag);
 inlay_status vr_cost(void *state, const inlay_cost_request *request, inlay_cost *cost);
-inlay_status vr_compile(void *state, const inlay_compile_request *request, inlay_compiled **out, inlay_diag *diag);
 inlay_status vr_compile_on(vr_state *s, gpu_device *g, const inlay_compile_request *r, inlay_compiled **out,
                            inlay_diag *diag);
 void vr_release_compiled(void *state, inlay_compiled *c);

@@ -3,6 +3,7 @@
  *     node.c      looking at a node; constants
  *     match.c     which kernel runs a node; assess and cost
  *     compile.c   a region -> units (kernel, prepared state, where each tensor comes from)
+ *     describe.c  a value at given shapes -> a tensor
  *     shape.c     a region at concrete shapes -> an instance (tensors, workspace)
  *     execute.c   the run, and what kernels call in it
  *     chain.c     pointwise kernels that run as one

@@ -2,6 +2,7 @@
 #include "kernel_case.h"
 #include "gemm/set.h"
 #include "reference.h"
+#include "reference_tables.h"
 #include <stdio.h>
 #include <time.h>
 

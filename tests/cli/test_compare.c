@@ -1,8 +1,9 @@
 /* What counts as equal, and what is said when it does not. Also: random inputs depend on the seed alone. */
 #include "data/compare.h"
-#include "cli/feed.h"
+#include "data/feed.h"
 #include "cli/timing.h"
 #include "data/value.h"
+#include "data/view.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -324,6 +324,17 @@ refuses 2 "no provider 'nosuch'" explain "$add" --what-if -nosuch
 refuses 3 'no/such/folder' explain "$add" --html "$work/no/such/folder/x.html"
 check 'explain --html' "$inlay" explain "$add" --html "$work/page.html"
 check 'explain --html writes a page' grep -q '^</html>$' "$work/page.html"
+for verb in explain profile; do
+    line="$verb $add"
+    [ $verb = explain ] || line="$line --runs 2 --no-peak"
+    "$inlay" $line --json >"$work/$verb.json"
+    check "$verb --from" "$inlay" $verb --from "$work/$verb.json" --html "$work/from.html"
+    check "$verb --from writes a page" grep -q "^<title>inlay $verb</title>$" "$work/from.html"
+    expect 2 'goes with --html' $verb --from "$work/$verb.json"
+    expect 2 'without MODEL' $verb "$add" --from "$work/$verb.json" --html "$work/from.html"
+    refuses 3 "expected the JSON of \`inlay $verb --json\`" $verb --from "$work/trace.json" --html "$work/no.html"
+done
+expect 2 'leave out --node' explain "$add" --node op:Add --html "$work/no.html"
 
 # ---- partition
 loop=$node/test_loop11/model.onnx

@@ -272,7 +272,7 @@ static cost_key key_of(const layer *l)
 {
     static const uint32_t node = 0;
     static const inlay_provider table = { .struct_size = sizeof table };
-    const part_provider provider = { .table = &table, .name = "p", .first_domain = 5 };
+    const part_provider provider = { .table = &table, .name = "p", .first_domain = 5, .identity = l->identity };
     const part_offer offer = { .nodes = &node, .node_count = 1 };
     cost_question q = { .provider = &provider, .offer = &offer, .max_threads = l->threads };
     wire w = { 0 };
@@ -285,7 +285,7 @@ static cost_key key_of(const layer *l)
     assert_non_null(r.values);
     q.graph = &r.snapshot;
     q.values = r.values;
-    key = cost_key_of(l->identity, &q);
+    key = cost_key_of(&q);
     drop(&r, &w);
     return key;
 }

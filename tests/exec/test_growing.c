@@ -222,16 +222,16 @@ static void memory_is_given_back(void **state)
     assert_int_equal(run_shared_init(&shared, 1, UINT64_C(1) << 30, NULL), INLAY_OK);
     assert_int_equal(runner_create(r.session->main, &shared, &run, NULL), INLAY_OK);
     run_rows(run, 20000);
-    assert_true(run->slab_bytes > 4 * small);
+    assert_true(run->plans.slab_bytes > 4 * small);
     for (int64_t rows = 1; rows <= BOUNDS_KEPT; rows++)
         run_rows(run, rows);
     run_rows(run, BOUNDS_KEPT + 1);
-    assert_true(run->slab_bytes <= small);
+    assert_true(run->plans.slab_bytes <= small);
     run_rows(run, 200);
-    slab = run->slab;
+    slab = run->plans.slab;
     for (int64_t rows = 200; rows > 150; rows--) {
         run_rows(run, rows);
-        assert_ptr_equal(run->slab, slab);
+        assert_ptr_equal(run->plans.slab, slab);
     }
     runner_destroy(run);
     run_shared_deinit(&shared);

@@ -1,6 +1,6 @@
 /* Explanations of small sessions: what they say adds up, text and JSON agree, bodies and devices are in it. */
 #include "cmocka_all.h"
-#include "report/words.h"
+#include "base/words.h"
 #include "rig.h"
 #include "told.h"
 #include <jansson.h>
@@ -616,55 +616,6 @@ static void test_absent_providers(void **state)
     rig_close(&r);
 }
 
-static uint32_t count_of(const char *text, const char *what)
-{
-    uint32_t n = 0;
-
-    for (const char *at = strstr(text, what); at != NULL; at = strstr(at + 1, what))
-        n++;
-    return n;
-}
-
-/* The page holds the JSON, two scripts, and nothing of what names would like to be; nothing is fetched. */
-static void test_page(void **state)
-{
-    static const char name[] = "</script><script>alert(1)</script><img src=x onerror=alert(1)><!--";
-    wire w = { 0 };
-    wire_mark g = mw_begin(&w, 8, 17);
-    const char *begin, *end;
-    json_t *inside, *alone;
-    rig r;
-    told t;
-
-    (void)state;
-    mw_value(&w, MW_INPUT, name, INLAY_FLOAT, "2,3");
-    named_node(&w, "Relu", name, "y", name);
-    mw_value(&w, MW_OUTPUT, "y", INLAY_FLOAT, "2,3");
-    wire_end(&w, g);
-    r = rig_open(&w, NULL);
-    t = explain(r.session, (inlay_explain_options){ .format = "html" });
-    assert_int_equal(strncmp(t.data, "<!DOCTYPE html>", 15), 0);
-    assert_string_equal(t.data + t.bytes - 8, "</html>\n");
-    assert_int_equal(count_of(t.data, "<script"), 2);
-    assert_int_equal(count_of(t.data, "</script"), 2);
-    assert_int_equal(count_of(t.data, "<style>"), 1);
-    assert_int_equal(count_of(t.data, "<!--"), 0);
-    assert_int_equal(count_of(t.data, "<img"), 0);
-    assert_int_equal(count_of(t.data, "://"), 0);
-    begin = strstr(t.data, "id=\"facts\">");
-    assert_non_null(begin);
-    begin = strchr(begin, '{');
-    end = strstr(begin, "</script");
-    inside = json_loadb(begin, (size_t)(end - begin), 0, NULL);
-    alone = explain_json(r.session, (inlay_explain_options){ 0 });
-    assert_true(json_equal(inside, alone));
-    json_decref(inside);
-    json_decref(alone);
-    told_free(&t);
-    refuses(r.session, (inlay_explain_options){ .format = "html", .node = "*" }, "as text or json");
-    rig_close(&r);
-}
-
 static void test_wrong_questions(void **state)
 {
     rig r = chain(1, NULL), other = chain(1, NULL);
@@ -675,6 +626,9 @@ static void test_wrong_questions(void **state)
     (void)state;
     assert_int_equal(inlay_session_explain_ex(r.session, &options, told_keep, &t, &diag), INLAY_INVALID_ARGUMENT);
     assert_non_null(strstr(diag.text, "text or json"));
+    options.format = "html"; /* the verb makes pages */
+    assert_int_equal(inlay_session_explain_ex(r.session, &options, told_keep, &t, &diag), INLAY_UNSUPPORTED);
+    assert_non_null(strstr(diag.text, "inlay explain --from"));
     options.format = NULL;
     options.flags = 1u << 9;
     assert_int_equal(inlay_session_explain_ex(r.session, &options, told_keep, &t, &diag), INLAY_INVALID_ARGUMENT);
@@ -691,23 +645,14 @@ static void test_wrong_questions(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sizes),
-        cmocka_unit_test(test_measures),
-        cmocka_unit_test(test_bodies),
-        cmocka_unit_test(test_measured_bodies),
-        cmocka_unit_test(test_hostile_names),
-        cmocka_unit_test(test_refusals_are_folded),
-        cmocka_unit_test(test_runner_up),
-        cmocka_unit_test(test_absent_providers),
-        cmocka_unit_test(test_wrong_questions),
-        cmocka_unit_test(test_what_if),
-        cmocka_unit_test(test_wrong_what_ifs),
-        cmocka_unit_test(test_nodes),
-        cmocka_unit_test(test_page),
-        cmocka_unit_test(test_what_if_is_true),
-        cmocka_unit_test(test_impossible_what_if),
-        cmocka_unit_test(test_rival_is_true),
-        cmocka_unit_test(test_content),
+        cmocka_unit_test(test_sizes),           cmocka_unit_test(test_measures),
+        cmocka_unit_test(test_bodies),          cmocka_unit_test(test_measured_bodies),
+        cmocka_unit_test(test_hostile_names),   cmocka_unit_test(test_refusals_are_folded),
+        cmocka_unit_test(test_runner_up),       cmocka_unit_test(test_absent_providers),
+        cmocka_unit_test(test_wrong_questions), cmocka_unit_test(test_what_if),
+        cmocka_unit_test(test_wrong_what_ifs),  cmocka_unit_test(test_nodes),
+        cmocka_unit_test(test_what_if_is_true), cmocka_unit_test(test_impossible_what_if),
+        cmocka_unit_test(test_rival_is_true),   cmocka_unit_test(test_content),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* Numbers for people, names that stay one line, JSON whatever the bytes. */
 #include "cmocka_all.h"
-#include "report/words.h"
+#include "base/words.h"
 #include "told.h"
 #include <jansson.h>
 #include <math.h>

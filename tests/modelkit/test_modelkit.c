@@ -1,10 +1,8 @@
-/* Edits, differences, reductions, sparsity and drawings of models, without a process. */
+/* Edits, differences, reductions and sparsity of models, without a process. */
 #include "planted.h"
 #include "model/model.h"
 #include "modelkit/change.h"
 #include "modelkit/diff.h"
-#include "modelkit/draw.h"
-#include "modelkit/layout.h"
 #include "modelkit/reduce.h"
 #include "modelkit/sparsity.h"
 
@@ -310,76 +308,12 @@ static void test_sparsity(void **state)
     wire_deinit(&w);
 }
 
-/* ------------------------------------------------------------------ pictures */
-
-/* Rows grow along every edge, boxes of a row do not overlap. */
-static void test_layout(void **state)
-{
-    wire w;
-    graph_model *m =
-        load_script(&w, "x : 2,8\n a = Relu(x)\n b = Tanh(x)\n c = Neg(x)\n d = Add(a, b)\n e = Add(d, c)\n"
-                        "-> e, b");
-    arena a = { 0 };
-    layout l;
-
-    (void)state;
-    assert_true(layout_graph(m->main, &a, &l));
-    assert_int_equal(l.box_count, 1 + 5 + 2);
-    assert_int_equal(l.edge_count, 3 + 2 + 2 + 2);
-    for (uint32_t i = 0; i < l.edge_count; i++)
-        assert_true(l.boxes[l.edges[i].from].row < l.boxes[l.edges[i].to].row);
-    for (uint32_t i = 0; i < l.box_count; i++)
-        for (uint32_t k = i + 1; k < l.box_count; k++)
-            if (l.boxes[i].row == l.boxes[k].row)
-                assert_true(l.boxes[i].x - l.boxes[k].x > 0.999 || l.boxes[k].x - l.boxes[i].x > 0.999);
-    arena_deinit(&a);
-    graph_model_destroy(m);
-    wire_deinit(&w);
-}
-
-static uint32_t count_text(const char *in, const char *text)
-{
-    uint32_t count = 0;
-
-    for (; (in = strstr(in, text)) != NULL; in += strlen(text))
-        count++;
-    return count;
-}
-
-static void test_drawings(void **state)
-{
-    inlay_diag diag = INLAY_DIAG_INIT;
-    wire w;
-    graph_model *m = load_script(&w, loops);
-    char *text = NULL;
-    size_t bytes;
-    FILE *to = open_memstream(&text, &bytes);
-
-    (void)state;
-    assert_int_equal(draw_dot(to, m, NULL, &diag), INLAY_OK);
-    assert_int_equal(fclose(to), 0);
-    assert_int_equal(count_text(text, "subgraph"), 3);
-    assert_non_null(strstr(text, "\"Greater\""));
-    free(text);
-    to = open_memstream(&text, &bytes);
-    assert_int_equal(draw_html(to, m, m, "a <b> & c", &diag), INLAY_OK);
-    assert_int_equal(fclose(to), 0);
-    assert_non_null(strstr(text, "a &#60;b&#62; &#38; c"));
-    assert_non_null(strstr(text, ">Greater</text>"));
-    assert_non_null(strstr(text, "then_branch of"));
-    assert_null(strstr(text, "<script"));
-    assert_int_equal(count_text(text, "<svg "), 1);
-    free(text);
-    graph_model_destroy(m);
-    wire_deinit(&w);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_metadata), cmocka_unit_test(test_names),         cmocka_unit_test(test_dims),
         cmocka_unit_test(test_diff),     cmocka_unit_test(test_diff_is_whole), cmocka_unit_test(test_reduce),
-        cmocka_unit_test(test_sparsity), cmocka_unit_test(test_layout),        cmocka_unit_test(test_drawings),
+        cmocka_unit_test(test_sparsity),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

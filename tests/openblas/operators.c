@@ -5,6 +5,7 @@
 #include "kernel_case.h"
 #include "library_under_test.h"
 #include "reference.h"
+#include "reference_tables.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -4,6 +4,7 @@
 #include "gemm/set.h"
 #include "kernel_case.h"
 #include "reference.h"
+#include "reference_tables.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

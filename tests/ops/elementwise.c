@@ -5,6 +5,7 @@
 #include "simd/convert.h"
 #include "kernel_case.h"
 #include "reference.h"
+#include "reference_tables.h"
 #include <math.h>
 #include <stdio.h>
 

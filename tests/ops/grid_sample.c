@@ -3,6 +3,7 @@
 #include "guard.h"
 #include "kernel_case.h"
 #include "reference.h"
+#include "reference_tables.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -3,6 +3,7 @@
 #include "simd/convert.h"
 #include "kernel_case.h"
 #include "reference.h"
+#include "reference_tables.h"
 #include <ctype.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -10,6 +10,8 @@
 
 enum { MAX_SETS = 256, MAX_FIELDS = 12 };
 
+extern const op_table op_microsoft_early;
+
 static void *heap_alloc(void *ctx, size_t bytes)
 {
     void ***list = ctx;

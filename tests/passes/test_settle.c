@@ -1,4 +1,5 @@
 /* Which rewrites stay, by who can run what: kept, undone, by cost. */
+#include "graph/history.h"
 #include "rewrite_rows.h"
 
 static rig open_on(const char *script, const char *providers, const char *ops, const char *ns, inlay_diag *diag)
@@ -266,6 +267,47 @@ static void older_plugins(void **state)
     assert_int_equal(graph_made_since(&n), UINT32_MAX);
 }
 
+/* What is put back would make a value of another shape: nothing is undone. */
+static void guarded(void **state)
+{
+    static const char script[] = "x : 2,3\nz : 4,2,3\na = Sigmoid(x)\nb = Mul(a, x)\ny = ReduceSum(b) keepdims=0\n-> y";
+    const char *options[] = { "plugin_dirs", NARROW_DIR, "probe", "never", "cache_dir", "", "providers", "narrow" };
+    inlay_diag diag = INLAY_DIAG_INIT;
+
+    (void)state;
+    assert_int_equal(setenv("NARROW_OPS", " Sigmoid Mul ReduceSum ", 1), 0);
+    for (int wrong = 0; wrong < 2; wrong++) {
+        inlay_session *s = NULL;
+        inlay_options *o = NULL;
+        program *p = NULL;
+        const graph_node *n;
+        char ops[64];
+        wire w = { 0 };
+        graph *g;
+
+        script_model(&w, script, 17);
+        assert_int_equal(inlay_options_create(&o, &diag), INLAY_OK);
+        for (size_t i = 0; i < sizeof options / sizeof options[0]; i += 2)
+            assert_int_equal(inlay_options_set(o, options[i], options[i + 1], &diag), INLAY_OK);
+        if (session_prepare(&(session_source){ .data = w.bytes, .bytes = w.count }, o, NULL, &s, &diag) != INLAY_OK)
+            fail_msg("%s", diag.text);
+        g = s->model->main;
+        s->model->trusts_file = true; /* the mistake may be the file's, so that checks do not end the process */
+        for (uint32_t i = 0; wrong && (n = history_replaced(g, g->nodes[0]->rewrite, i)) != NULL; i++)
+            if (strcmp(n->info.op_type.data, "Mul") == 0)
+                ((uint32_t *)(uintptr_t)n->info.inputs)[1] = g->inputs[1];
+        assert_int_equal(program_create(g, &s->env, &p, &diag), wrong ? INLAY_UNSUPPORTED : INLAY_OK);
+        list_ops(g, ops, sizeof ops);
+        assert_string_equal(ops, wrong ? "Swish ReduceSum" : "Sigmoid Mul ReduceSum");
+        if (wrong)
+            assert_non_null(strstr(diag.text, "which pass swish made"));
+        program_destroy(p);
+        inlay_session_destroy(s);
+        inlay_options_destroy(o);
+        wire_deinit(&w);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -280,6 +322,7 @@ int main(void)
         cmocka_unit_test(saved_plans),
         cmocka_unit_test(the_manual),
         cmocka_unit_test(older_plugins),
+        cmocka_unit_test(guarded),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,7 +2,8 @@
 """Follows the recipes of README.md, "Contributing", in a copy of the tree with an example each, builds the copy and runs
 what was added. A recipe names every file that it touches, and no more files than LIMIT are touched.
 
-  recipes.py SOURCE_DIR WORK_DIR     the copy and its build stay in WORK_DIR, so that a second run builds what has changed"""
+  recipes.py SOURCE_DIR WORK_DIR BUILD_DIR     the copy and its build stay in WORK_DIR, so that a second run builds what has
+                                               changed; BUILD_DIR is a build of the sources"""
 import os
 import pathlib
 import re
@@ -12,31 +13,52 @@ import sys
 
 SOURCE = pathlib.Path(sys.argv[1]).resolve()
 WORK = pathlib.Path(sys.argv[2]).resolve()
+BUILD = pathlib.Path(sys.argv[3]).resolve()
+TREE = WORK / "tree"
 EXAMPLE = SOURCE / "tests/recipes/example"
 
-# Recipe -> (most files, what is done to each: the name of an example to copy, or (a line that stays, the line
-# behind it); None: a program writes it anew).
+# Recipe -> (most files, what is done to each: the name of an example to copy, "FILE: from > to", a file of the tree with
+# another name in it, or pairs of a line that stays and the lines behind it).
 RECIPES = {
-    "Add an operator.": (5, {
+    "Add an operator.": (4, {
         "ops/inlay/clamped.c": "clamped_ops.c",
-        "ops/ops.def": (r"TABLE\(inlay, attention\)", "TABLE(inlay, clamped)"),
+        "ops/ops.def": [(r"TABLE\(inlay, attention\)", "TABLE(inlay, clamped)")],
         "providers/reference/clamped.c": "clamped_kernel.c",
-        "providers/reference/kernels.def": (r"TABLE\(reduce\)", "TABLE(clamped)"),
-        "ops/TYPES.md": None,
+        "providers/reference/kernels.def": [(r"TABLE\(reduce\)", "TABLE(clamped)")],
+    }),
+    "Add a fast kernel for one level.": (6, {
+        "providers/simd/clamp_row.c": "clamp_row.c",
+        "providers/simd/clamp_row.h": "clamp_row.h",
+        "providers/simd/CMakeLists.txt": [
+            (r"kernel_instances\(simd .*",
+             'if("avx2" IN_LIST KERNEL_LEVELS)\n  kernel_instance(simd avx2 avx2 clamp_row.c)\nendif()')],
+        "providers/reference/clamped.c": [
+            (r'#include "reference.h"', '#include "simd/clamp_row.h"'),
+            (r"    float \*y = call->out.*", "\n    if (clamp_row(x, y, call->out[0].count))\n        return INLAY_OK;")],
+        "tests/kernels/test_clamp_row.c": "test_clamp_row.c",
+        "tests/kernels/CMakeLists.txt": [
+            (r"target_link_libraries\(test_kernel_rows .*",
+             "inlay_test(kernel_clamp_row test_clamp_row.c)\ntarget_link_libraries(test_kernel_clamp_row PRIVATE simd)")],
+    }),
+    "Add a provider.": (3, {
+        "providers/mine/mine.c": "samples/provider_skeleton/skeleton.c: skeleton > mine",
+        "providers/mine/CMakeLists.txt": "samples/provider_skeleton/CMakeLists.txt: skeleton > mine",
+        "providers/CMakeLists.txt": [(r"add_subdirectory\(simd\)", "add_subdirectory(mine)")],
     }),
     "Add a pass.": (3, {
         "host/runtime/passes/relu_of_clamped.c": "relu_of_clamped.c",
-        "host/runtime/passes/passes.def": (r"PASS\(1, no_op\)", "PASS(1, relu_of_clamped)"),
-        "tests/graphs/near_misses.py": (r"PASSES_LEFT = \{", '    "relu_of_clamped": "an example",'),
+        "host/runtime/passes/passes.def": [(r"PASS\(1, no_op\)", "PASS(1, relu_of_clamped)")],
+        "tests/graphs/near_misses.py": [(r"PASSES_LEFT = \{", '    "relu_of_clamped": "an example",')],
     }),
     "Add a verb.": (3, {
         "host/tools/cli/cmd_greet.c": "cmd_greet.c",
-        "host/tools/cli/verbs.def": (r"VERB\(run, .*", 'VERB(greet, "print a word")'),
-        "tests/cli/verb_lines.py": (r"PLAIN = \{", '    "greet": "",'),
+        "host/tools/cli/verbs.def": [(r"VERB\(run, .*", 'VERB(greet, "print a word")')],
+        "tests/cli/verb_lines.py": [(r"PLAIN = \{", '    "greet": "",')],
     }),
     "Add an option.": (2, {
-        "host/runtime/config/options.def": (r'OPTION\(max_nodes, .*', 'OPTION(greeting, TEXT, "hello", 0, 0, "what inlay greet prints")'),
-        "samples/inlay.yaml": (r"#isa: auto", "#greeting: hello"),
+        "host/runtime/config/options.def": [
+            (r'OPTION\(max_nodes, .*', 'OPTION(greeting, TEXT, "hello", 0, 0, "what inlay greet prints")')],
+        "samples/inlay.yaml": [(r"#isa: auto", "#greeting: hello")],
     }),
 }
 
@@ -62,19 +84,25 @@ def follow(name, limit, files, examples):
     for path, how in files.items():
         if not any(re.match(pattern, path) for pattern in named):
             fail(f"'{name}' does not name {path}")
-        if how is None:
-            continue
         if isinstance(how, str):
             if (SOURCE / path).exists():
                 fail(f"{path} is there already")
-            examples[path] = (EXAMPLE / how).read_bytes()
+            examples[path] = example(how)
             continue
-        line, behind = how
-        after, count = re.subn(f"^({line})$", lambda m: m.group(1) + "\n" + behind, (SOURCE / path).read_text(), count=1,
-                               flags=re.M)
-        if count == 0:
-            fail(f"{path} has no line like '{line}'")
+        after = examples[path].decode() if path in examples else (SOURCE / path).read_text()
+        for line, behind in how:
+            after, count = re.subn(f"^({line})$", lambda m, more=behind: m.group(1) + "\n" + more, after, count=1, flags=re.M)
+            if count == 0:
+                fail(f"{path} has no line like '{line}'")
         examples[path] = after.encode()
+
+
+def example(how):
+    """What a new file holds: an example, or a file of the tree with another name in it."""
+    copied = re.fullmatch(r"(\S+): (\w+) > (\w+)", how)
+    if not copied:
+        return (EXAMPLE / how).read_bytes()
+    return (SOURCE / copied.group(1)).read_text().replace(copied.group(2), copied.group(3)).encode()
 
 
 def run(*line, **how):
@@ -113,48 +141,84 @@ def write_changed(path, data):
         path.write_bytes(data)
 
 
-def copy_tree(examples):
+def copy_tree(examples, build):
     """The tracked files, or all but builds where the source is no repository, with the examples among them."""
     listed = subprocess.run(["git", "-C", SOURCE, "ls-files", "-co", "--exclude-standard"], stdout=subprocess.PIPE,
                             stderr=subprocess.DEVNULL, text=True, check=False)
     names = set(listed.stdout.split("\n")) if listed.returncode == 0 else {
         str(p.relative_to(SOURCE)) for p in SOURCE.rglob("*") if p.is_file() and "build" not in p.relative_to(SOURCE).parts}
-    tree = WORK / "tree"
     wanted = {name: (SOURCE / name).read_bytes() for name in names if name and (SOURCE / name).is_file()} | examples
-    for old in list(tree.rglob("*")):
-        if old.is_file() and str(old.relative_to(tree)) not in wanted:
-            old.unlink()
+    for folder, folders, files in os.walk(TREE):
+        folders[:] = [f for f in folders if pathlib.Path(folder, f) != build]
+        for name in files:
+            if os.path.relpath(os.path.join(folder, name), TREE) not in wanted:
+                os.unlink(os.path.join(folder, name))
     for name, data in wanted.items():
-        write_changed(tree / name, data)
-    for name in wanted:
+        write_changed(TREE / name, data)
         if os.access(SOURCE / name, os.X_OK):
-            (tree / name).chmod(0o755)
-    return tree
+            (TREE / name).chmod(0o755)
+
+
+def how_to_build():
+    """Where the copy is built, and with which variables. ccache has most of it from BUILD_DIR where it knows files by
+    their place in a tree: then all is compiled as there. Otherwise nothing is optimised, for the copy is built once and
+    runs for a second."""
+    lines = (BUILD / "CMakeCache.txt").read_text().split("\n")
+    cache = {m.group(1): m.group(2) for m in (re.match(r"(\w+):\w+=(.*)", line) for line in lines) if m}
+    if pathlib.Path(cache.get("CMAKE_C_COMPILER_LAUNCHER", "")).name == "ccache" and SOURCE in BUILD.parents:
+        base = run("ccache", "--get-config", "base_dir").strip()
+        if base and all(pathlib.Path(base) in path.parents for path in (SOURCE, TREE)):
+            kind = cache.get("CMAKE_BUILD_TYPE", "")
+            names = ["CMAKE_C_COMPILER", "CMAKE_C_COMPILER_LAUNCHER", "CMAKE_BUILD_TYPE", "CMAKE_C_FLAGS",
+                     "CMAKE_C_FLAGS_" + kind.upper(), "INLAY_WERROR", "INLAY_QUICK", "INLAY_CHECKS"]
+            return TREE / BUILD.relative_to(SOURCE), {name: cache[name] for name in names if name in cache}
+    variables = {"CMAKE_BUILD_TYPE": "None", "CMAKE_C_FLAGS": "-O0", "INLAY_WERROR": "OFF"}
+    if shutil.which("ccache"):
+        variables["CMAKE_C_COMPILER_LAUNCHER"] = "ccache"
+    return WORK / "build", variables
+
+
+def check_operator_and_pass(inlay, environment):
+    model = WORK / "model.onnx"
+    model.write_bytes(model_bytes())
+    if "| ai.inlay.Clamped | 1 | f32 | all |" not in run(inlay, "providers", "--types", env=environment).replace("| - ", ""):
+        fail("inlay providers --types does not list Clamped")
+    if "relu_of_clamped" not in run(inlay, "optimize", model, "-o", WORK / "out.onnx", "--explain", env=environment):
+        fail("inlay optimize --explain does not have relu_of_clamped")
+    printed = [run(inlay, "run", model, "--input", "x=random", "--isa", isa, "--json", env=environment)
+               for isa in ("auto", "baseline")]
+    values = [re.findall(r'"values":[^]]*', text) for text in printed]
+    if '"y"' not in printed[0] or not values[0] or values[0] != values[1]:
+        fail(f"inlay run printed {printed}")
+    return model
+
+
+def check_kernel(build):
+    flags = run("pkg-config", "--cflags", "--libs", "cmocka").split()
+    includes = [f"-I{TREE / folder}" for folder in ("providers", "sdk/include", "tests/support")]
+    libraries = [build / f"lib/lib{name}.a" for name in ("simd", "inlay_kit")]
+    run("cc", *includes, TREE / "tests/kernels/test_clamp_row.c", *libraries, *flags, "-lm", "-o", WORK / "test_clamp_row")
+    run(WORK / "test_clamp_row")
 
 
 def main():
     examples = {}
     for name, (limit, files) in RECIPES.items():
         follow(name, limit, files, examples)
-    tree, build = copy_tree(examples), WORK / "build"
-    launcher = ["-DCMAKE_C_COMPILER_LAUNCHER=ccache"] if shutil.which("ccache") else []
-    # The example is built once and runs for a second: nothing is optimised.
-    run("cmake", "-S", tree, "-B", build, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=None", "-DCMAKE_C_FLAGS=-O0", "-DINLAY_WERROR=OFF",
-        *[f"-DINLAY_{part}=OFF" for part in "TESTS SAMPLES ONEDNN OPENBLAS VULKAN ONNXRUNTIME NODE SERVE".split()], *launcher)
-    run("cmake", "--build", build, "-j", str(os.cpu_count()), "--target", "inlay_cli", "reference")
-    inlay, model = build / "bin/inlay", WORK / "model.onnx"
-    model.write_bytes(model_bytes())
-    environment = dict(os.environ, INLAY_CACHE_DIR="", INLAY_PROVIDERS="reference")
+    build, variables = how_to_build()
+    copy_tree(examples, build)
+    variables |= {f"INLAY_{part}": "OFF" for part in "TESTS SAMPLES ONEDNN OPENBLAS VULKAN ONNXRUNTIME NODE SERVE".split()}
+    run("cmake", "-S", TREE, "-B", build, "-G", "Ninja", *[f"-D{name}={value}" for name, value in variables.items()])
+    run("cmake", "--build", build, "-j", str(os.cpu_count()), "--target", "inlay_cli", "reference", "mine")
+    inlay, environment = build / "bin/inlay", dict(os.environ, INLAY_CACHE_DIR="", INLAY_PROVIDERS="reference")
     if run(inlay, "greet", env=environment) != "hello\n" or run(inlay, "greet", "--greeting", "hi", env=environment) != "hi\n":
         fail("inlay greet does not print the option greeting")
-    run("bash", tree / "tests/ops/types.sh", inlay, tree / "ops/TYPES.md", "--write", env=environment)
-    if "Clamped" not in (tree / "ops/TYPES.md").read_text():
-        fail("types.sh --write does not list Clamped")
-    if "relu_of_clamped" not in run(inlay, "optimize", model, "-o", WORK / "out.onnx", "--explain", env=environment):
-        fail("inlay optimize --explain does not have relu_of_clamped")
-    printed = run(inlay, "run", model, "--input", "x=random", "--json", env=environment)
-    if '"y"' not in printed:
-        fail(f"inlay run printed {printed}")
+    model = check_operator_and_pass(inlay, environment)
+    check_kernel(build)
+    explained = run(inlay, "explain", model, "--providers", "mine,reference", "--policy", "priority", "--level", "0",
+                    env=environment)
+    if not re.search(r"^ *\d+ mine .*Relu", explained, re.M):
+        fail(f"provider mine does not run Relu:\n{explained}")
     print(f"{len(RECIPES)} recipes")
 
 

@@ -15,7 +15,7 @@ struct inlay_context {
     inlay_value **inputs;       /* [input_count] bound, a reference each */
     rt_value *in;               /* room for a run's inputs */
     inlay_value **wanted;       /* [output_count] bound, a reference each */
-    inlay_fence *ready;         /* [input_count + output_count] see runner.ready */
+    inlay_fence *ready;         /* [input_count + output_count] see runner_inputs.ready */
     inlay_value **defaults;     /* [input_count] initializers that stand in for unbound inputs */
     run_states *states;         /* NULL: the context keeps none */
     struct profile *profile;    /* while runs are profiled, otherwise NULL */

@@ -82,7 +82,7 @@ void inlay_context_destroy(inlay_context *c)
         return;
     }
     context_end_async(c);
-    if (c->shared.abandoned) {
+    if (c->shared.hang.abandoned) {
         leave(c);
         return;
     }

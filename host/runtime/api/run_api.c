@@ -46,7 +46,7 @@ void context_find_ready(inlay_context *context)
     const uint32_t inputs = inlay_session_input_count(context->session);
     const uint32_t count = inputs + inlay_session_output_count(context->session);
 
-    context->runner->ready = NULL;
+    context->runner->in.ready = NULL;
     for (uint32_t i = 0; i < count; i++) {
         const inlay_value *v = i < inputs ? context->inputs[i] : context->wanted[i - inputs];
         inlay_status status = INLAY_OK;
@@ -57,7 +57,7 @@ void context_find_ready(inlay_context *context)
              (status == INLAY_OK || i >= inputs))) /* what is written over is lost */
             continue;
         context->ready[i] = v->ready;
-        context->runner->ready = context->ready;
+        context->runner->in.ready = context->ready;
     }
 }
 
@@ -262,10 +262,10 @@ static inlay_status start_run(inlay_context *context, const inlay_run_options *o
     run_shared *shared = &context->shared;
     inlay_status status = gather_inputs(context, diag);
 
-    if (shared->abandoned && !context->session->env.without_failed)
+    if (shared->hang.abandoned && !context->session->env.without_failed)
         return inlay_fail(diag, INLAY_DEVICE_LOST,
                           "a device hangs that has work of this context; create a new session");
-    shared->unwinding = false;
+    shared->hang.unwinding = false;
     shared->run.cancel = &never;
     shared->run.deadline_ns = 0;
     shared->run.max_threads = context->session->env.max_threads;
@@ -281,8 +281,8 @@ static inlay_status start_run(inlay_context *context, const inlay_run_options *o
     }
     shared->watched = shared->run.cancel != &never || shared->run.deadline_ns != 0;
     shared->run.watched = shared->watched;
-    if (shared->strings.blocks != NULL)
-        arena_reset(&shared->strings);
+    if (shared->texts.a.blocks != NULL)
+        arena_reset(&shared->texts.a);
     if (status == INLAY_OK && shared->watched)
         status = run_poll(&shared->run) == INLAY_OK
                      ? INLAY_OK
@@ -299,14 +299,14 @@ static inlay_status start_run(inlay_context *context, const inlay_run_options *o
 
 inlay_value *inlay_context_output(inlay_context *context, uint32_t index)
 {
-    if (context->shared.unwinding || index >= inlay_session_output_count(context->session))
+    if (context->shared.hang.unwinding || index >= inlay_session_output_count(context->session))
         return NULL;
     return context->runner->out.values[index];
 }
 
 inlay_status inlay_context_plan(const inlay_context *context, inlay_plan_info *out_info)
 {
-    const bound *b = context->runner->now;
+    const bound *b = context->runner->plans.now;
     inlay_plan_info info = { .struct_size = sizeof info };
     const graph *g = context->session->model->main;
 

@@ -4,15 +4,12 @@
 
 static inlay_status check_options(const inlay_explain_options *o, const char *format, inlay_diag *diag)
 {
-    bool html = strcmp(format, "html") == 0;
-
-    if (strcmp(format, "text") != 0 && strcmp(format, "json") != 0 && !html)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "there is no explanation as '%s'; use text or json or html",
-                          format);
-    if (o->node != NULL && html)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                          "the page is of the whole session; ask for a node as text or "
-                          "json");
+    if (strcmp(format, "html") == 0)
+        return inlay_fail(diag, INLAY_UNSUPPORTED,
+                          "the library writes no pages; write the explanation as json, and give it to `inlay explain "
+                          "--from FILE --html PAGE`");
+    if (strcmp(format, "text") != 0 && strcmp(format, "json") != 0)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "there is no explanation as '%s'; use text or json", format);
     if ((o->flags & 0xffffu & ~(uint32_t)(INLAY_EXPLAIN_ALL | INLAY_EXPLAIN_KERNELS)) != 0)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "inlay_explain_options.flags: %#x has an unknown bit",
                           o->flags);
@@ -38,7 +35,7 @@ inlay_status explain_session(const inlay_session *s, const inlay_explain_options
 
     INLAY_TRY(check_options(options, format, diag));
     INLAY_TRY(facts_create(s, m, r, &f, diag));
-    if (kernels || strcmp(format, "html") == 0)
+    if (kernels)
         INLAY_TRY(facts_find_kernels(f, diag));
     if (options->node != NULL) {
         INLAY_TRY(facts_check_pattern(f, "node", options->node, diag));
@@ -51,11 +48,9 @@ inlay_status explain_session(const inlay_session *s, const inlay_explain_options
     INLAY_TRY(facts_find_rivals(f, diag));
     if (json)
         json_session(f, &view);
-    else if (strcmp(format, "html") == 0)
-        html_session(f, &view);
     else
         text_session(f, &view);
-    if (kernels && strcmp(format, "text") == 0)
+    if (kernels && !json)
         text_kernels(f, &view);
 done:
     facts_destroy(f);

@@ -261,7 +261,7 @@ static bool price_run(facts *f, facts_graph *g)
     const runner *r = runner_of(f->runner, p);
     const inlay_value_state *sizes;
 
-    if (r == NULL || r->now == NULL)
+    if (r == NULL || r->plans.now == NULL)
         return true;
     sizes = seen_states(r, &f->a);
     g->ns = g->bodies_ns + g->copies_ns;

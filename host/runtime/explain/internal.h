@@ -3,7 +3,7 @@
 #define EXPLAIN_INTERNAL_H
 #include "base/memory.h"
 #include "explain/facts.h"
-#include "report/words.h"
+#include "base/words.h"
 
 /* Fills refusals and refused of f, whose graphs are there. False: no memory. */
 bool facts_fold_refusals(facts *f);
@@ -21,8 +21,6 @@ typedef struct explain_view {
 /* The session as text, or as JSON. */
 void text_session(const facts *f, const explain_view *view);
 void json_session(const facts *f, const explain_view *view);
-/* A page around that JSON. */
-void html_session(const facts *f, const explain_view *view);
 /* A value as a JSON object: name, dtype, shape, bytes. more: left open for the caller. */
 void json_value(json_out *j, const char *key, const facts_graph *g, uint32_t v, bool more);
 

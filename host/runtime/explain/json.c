@@ -330,7 +330,7 @@ static void tell_declined(teller *t)
 {
     json_open(t->j, "declined", '[', false);
     for (uint32_t i = 0; i < t->f->graph_count; i++)
-        (void)late_list((program *)(uintptr_t)t->f->graphs[i]->program, UINT32_MAX, tell_late, t->j);
+        (void)declined_list((program *)(uintptr_t)t->f->graphs[i]->program, UINT32_MAX, tell_late, t->j);
     json_close(t->j);
 }
 

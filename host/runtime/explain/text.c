@@ -216,12 +216,12 @@ static void say_declined(const page *p)
         program *g = (program *)(uintptr_t)p->f->graphs[i]->program;
         uint32_t most = p->all ? UINT32_MAX : SHOWN_REFUSALS, count;
 
-        if (late_list(g, 0, NULL, NULL) == 0)
+        if (declined_list(g, 0, NULL, NULL) == 0)
             continue;
         say(p->sink, "\ndeclined for some shapes, graph ");
         say_text(p->sink, g->graph->name);
         say(p->sink, "\n");
-        count = late_list(g, most, say_late, (void *)(uintptr_t)p);
+        count = declined_list(g, most, say_late, (void *)(uintptr_t)p);
         if (count > most)
             say(p->sink, "  and for %" PRIu32 " other shapes (--all shows them)\n", count - most);
     }

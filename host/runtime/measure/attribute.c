@@ -65,16 +65,8 @@ double attribute_price(const program *p, const part_region *region, const inlay_
     return sum;
 }
 
-static bool add(attribute_list *list, const cost_record *one)
-{
-    if (!LIST_GROW(list->records, list->count))
-        return false;
-    list->records[list->count++] = *one;
-    return true;
-}
-
-bool attribute_add(attribute_list *list, const program *p, const part_region *region, const inlay_value_state *values,
-                   double ns, uint64_t identity, const cost_record *like)
+bool attribute_add(cost_list *list, const program *p, const part_region *region, const inlay_value_state *values,
+                   double ns, const cost_record *like)
 {
     double expected = 0, *own = malloc((region->offer_count + 1) * sizeof *own);
     bool good = own != NULL;
@@ -90,34 +82,13 @@ bool attribute_add(attribute_list *list, const program *p, const part_region *re
 
         if (!(own[k] > 0) || !(expected > 0))
             continue;
-        one.key = cost_key_of(identity, &q);
+        one.key = cost_key_of(&q);
         one.ns = ns * own[k] / expected;
         if (region->offer_count > 1)
             one.spread = (float)fmax(one.spread, SHARE_ERROR);
         (void)snprintf(one.what, sizeof one.what, "%s", inlay_graph_node(&p->snapshot, offer->nodes[0])->op_type.data);
-        good = add(list, &one);
+        good = cost_list_add(list, &one);
     }
     free(own);
     return good;
-}
-
-void attribute_merge(attribute_list *list)
-{
-    uint32_t n = 0;
-
-    if (list->count > 0)
-        qsort(list->records, list->count, sizeof *list->records, cost_key_order);
-    for (uint32_t i = 0, end; i < list->count; i = end) {
-        cost_record one = list->records[i];
-        double sum = 0, off = 0;
-
-        for (end = i; end < list->count && cost_key_order(&one, &list->records[end]) == 0; end++)
-            sum += list->records[end].ns;
-        one.ns = sum / (end - i);
-        for (uint32_t k = i; k < end; k++)
-            off += fabs(list->records[k].ns / one.ns - 1) / (end - i);
-        one.spread = (float)fmax(one.spread, off);
-        list->records[n++] = one;
-    }
-    list->count = n;
 }

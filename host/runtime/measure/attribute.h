@@ -11,18 +11,9 @@
 /* What a region of p is expected to take at these sizes, without its launch. values: [value_count]. */
 double attribute_price(const program *p, const part_region *region, const inlay_value_state *values);
 
-/* Records to be, owned. */
-typedef struct attribute_list {
-    cost_record *records;
-    uint32_t count;
-} attribute_list;
-
 /* Adds a record for each offer of a region that took so many nanoseconds; like says samples, spread and when. Offers
  * that are expected to cost nothing get none; of several the spread is at least that of the model that shares it out.
- * identity: of the provider. False: out of memory. */
-INLAY_NODISCARD bool attribute_add(attribute_list *list, const program *p, const part_region *region,
-                                   const inlay_value_state *values, double ns, uint64_t identity,
-                                   const cost_record *like);
-/* Equal kernels become one: the mean of theirs, and how far apart they are where that is more than each varied. */
-void attribute_merge(attribute_list *list);
+ * False: out of memory. */
+INLAY_NODISCARD bool attribute_add(cost_list *list, const program *p, const part_region *region,
+                                   const inlay_value_state *values, double ns, const cost_record *like);
 #endif

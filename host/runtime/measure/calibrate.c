@@ -498,7 +498,7 @@ static inlay_status make_profile(calibration *c, const cost_profile *old)
         const part_provider *x = &c->s->providers[p];
         list[p] = (profile_provider){ .name = x->name,
                                       .build_id = x->build_id != NULL ? x->build_id : "",
-                                      .identity = cost_identity_of(x) };
+                                      .identity = x->identity };
         INLAY_TRY(calibrate_fit(c->points[p], c->point_count[p], &c->profile.a, &list[p], c->diag));
         INLAY_TRY(time_links(c, x, &list[p]));
         c->result.line_count += list[p].line_count;

@@ -23,14 +23,14 @@ static double copy_ns(const runner *r, const bound *b, const plan_step *s)
 /* A body as it last ran, as often as it runs for each run of what it is in. */
 static double body_ns(const runner *outer, const runner *body)
 {
-    if (body == NULL || outer->clock == 0)
+    if (body == NULL || outer->plans.clock == 0)
         return 0;
-    return (BODY_NS + predict_run(body)) * ((double)body->clock / (double)outer->clock);
+    return (BODY_NS + predict_run(body)) * ((double)body->plans.clock / (double)outer->plans.clock);
 }
 
 double predict_run(const runner *r)
 {
-    const bound *b = r->now;
+    const bound *b = r->plans.now;
     arena a = { 0 };
     inlay_value_state *values = b != NULL ? seen_states(r, &a) : NULL;
     double ns = 0;

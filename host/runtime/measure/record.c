@@ -12,8 +12,7 @@
 typedef struct recording {
     const inlay_session *s;
     const timings *t;
-    uint64_t *identities; /* [provider_count] owned */
-    attribute_list list;
+    cost_list list;
 } recording;
 
 /* A step at the sizes of the last run. */
@@ -26,12 +25,12 @@ static bool add_step(recording *r, const program *p, const inlay_value_state *si
 
     if (calls == 0 || !(ns > 0))
         return true;
-    return attribute_add(&r->list, p, region, sizes, ns / calls, r->identities[region->provider], &like);
+    return attribute_add(&r->list, p, region, sizes, ns / calls, &like);
 }
 
 static bool add_program(recording *r, const runner *run)
 {
-    const bound *b = run->now;
+    const bound *b = run->plans.now;
     arena a = { 0 };
     const inlay_value_state *sizes = b != NULL ? seen_states(run, &a) : NULL;
     bool good = b == NULL || sizes != NULL;
@@ -62,18 +61,14 @@ inlay_status record_runs(const inlay_session *s, const runner *run, const timing
     char folder[PATH_MAX];
 
     INLAY_TRY(session_costs_folder(s, folder, sizeof folder, diag));
-    r.identities = calloc((size_t)s->env.provider_count + 1, sizeof *r.identities);
-    for (uint32_t i = 0; r.identities != NULL && i < s->env.provider_count; i++)
-        r.identities[i] = cost_identity_of(&s->providers[i]);
-    if (r.identities == NULL || !add_program(&r, run)) {
+    if (!add_program(&r, run)) {
         status = no_memory(diag, "to record what runs took");
         goto done;
     }
-    attribute_merge(&r.list);
+    cost_list_merge(&r.list);
     INLAY_TRY(cost_store_merge(folder, r.list.records, r.list.count, &log, diag));
     *out_count = r.list.count;
 done:
-    free(r.identities);
     free(r.list.records);
     return status;
 }

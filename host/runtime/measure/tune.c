@@ -127,7 +127,7 @@ static inlay_status try_model(tuning *t)
     if (status == INLAY_OK)
         status = runner_run(t->runner, values, &why);
     if (status == INLAY_DEVICE_LOST) {
-        t->s->abandoned |= t->shared.abandoned;
+        t->s->abandoned |= t->shared.hang.abandoned;
         return inlay_fail(t->diag, status, "%s", why.text);
     }
     if (status != INLAY_OK) {
@@ -160,38 +160,30 @@ static bool depends_on_data(const program *p)
 /* The kernels within a region (inlay.kernels/1): figures for the provider itself, which later sessions give it. */
 typedef struct within {
     tuning *t;
-    uint64_t identity;
+    const part_provider *provider;
 } within;
 
 static double find_timing(const void *ctx, const void *key, uint64_t key_bytes)
 {
     const within *w = ctx;
-    const tuning *t = w->t;
-    const cost_key k = cost_key_of_timing(w->identity, key, key_bytes);
-    const cost_record *r;
+    const cost_key k = cost_key_of_timing(w->provider, key, key_bytes);
+    const cost_record *r = cost_list_find(&w->t->list, k);
 
-    for (uint32_t i = 0; i < t->list.count; i++)
-        if (memcmp(&t->list.records[i].key, &k, sizeof k) == 0)
-            return t->list.records[i].ns;
-    r = cost_store_find(&t->store, k);
+    if (r == NULL)
+        r = cost_store_find(&w->t->store, k);
     return r != NULL ? r->ns : -1;
 }
 
 static inlay_status keep_timing(void *ctx, const void *key, uint64_t key_bytes, double ns, const char *what)
 {
     within *w = ctx;
-    attribute_list *list = &w->t->list;
-    cost_record *r;
-
-    if (!LIST_GROW(list->records, list->count))
-        return INLAY_OUT_OF_MEMORY;
-    r = &list->records[list->count++];
-    *r = (cost_record){
-        .key = cost_key_of_timing(w->identity, key, key_bytes), .ns = ns, .samples = 1, .when = (int64_t)time(NULL)
+    cost_record r = {
+        .key = cost_key_of_timing(w->provider, key, key_bytes), .ns = ns, .samples = 1, .when = (int64_t)time(NULL)
     };
-    (void)snprintf(r->what, sizeof r->what, "%s", what);
+
+    (void)snprintf(r.what, sizeof r.what, "%s", what);
     w->t->kernels_timed = true;
-    return INLAY_OK;
+    return cost_list_add(&w->t->list, &r) ? INLAY_OK : INLAY_OUT_OF_MEMORY;
 }
 
 static bool stop_within(void *ctx)
@@ -231,7 +223,7 @@ static inlay_status measure_kernel(tuning *t, const kernel *k)
                         .deadline_ns = (uint64_t)(t->end * 1e9),
                         .device_timeout_ms = p->env->device_timeout_ms,
                         .weights_in = cost_weights_in(p->parts.weight_bytes) };
-    within inside = { .t = t };
+    within inside = { t, job.provider };
     const run_timings figures = { &inside, find_timing };
     measure_plan runs = { .min_runs = LEAST_RUNS,
                           .max_runs = t->how.runs > 0 ? t->how.runs : MOST_RUNS,
@@ -258,7 +250,6 @@ static inlay_status measure_kernel(tuning *t, const kernel *k)
         job.cookies = cookies;
         job.cookie_count = region->offer_count;
     }
-    inside.identity = t->identities[offer->provider];
     if (k->region != NULL && !t->stopped) {
         status = time_within(&job, &inside);
         if (status != INLAY_OK)
@@ -280,7 +271,7 @@ static inlay_status measure_kernel(tuning *t, const kernel *k)
     }
     like.spread = (float)got.spread;
     like.samples = got.samples;
-    if (!attribute_add(&t->list, p, region, k->in->values, got.ns, t->identities[offer->provider], &like))
+    if (!attribute_add(&t->list, p, region, k->in->values, got.ns, &like))
         return no_memory(t->diag, "to tune");
     t->result.measured_count++;
     return INLAY_OK;
@@ -300,16 +291,6 @@ done:
 
 /* ------------------------------------------------------------------ the whole */
 
-static inlay_status find_identities(tuning *t)
-{
-    t->identities = arena_array(&t->a, (size_t)t->s->env.provider_count + 1, sizeof *t->identities);
-    if (t->identities == NULL)
-        return no_memory(t->diag, "to tune");
-    for (uint32_t i = 0; i < t->s->env.provider_count; i++)
-        t->identities[i] = cost_identity_of(&t->s->providers[i]);
-    return INLAY_OK;
-}
-
 static inlay_status tune(tuning *t)
 {
     cost_log log = { t->s->env.log, t->s->env.log_ctx };
@@ -322,14 +303,13 @@ static inlay_status tune(tuning *t)
         return no_memory(t->diag, "to tune");
     if (cost_store_load(folder, &log, &t->store) != INLAY_OK)
         return no_memory(t->diag, "to tune");
-    INLAY_TRY(find_identities(t));
     INLAY_TRY(read_inputs(t));
     if (depends_on_data(t->s->main))
         INLAY_TRY(try_model(t));
     INLAY_TRY(add_graphs(t, t->s->main));
     INLAY_TRY(tune_find_kernels(t));
     INLAY_TRY(measure_kernels(t));
-    attribute_merge(&t->list);
+    cost_list_merge(&t->list);
     INLAY_TRY(tune_whole(t, folder));
     INLAY_TRY(cost_store_merge(folder, t->list.records, t->list.count, &log, t->diag));
     INLAY_TRY(tune_compare(t, folder));

@@ -36,9 +36,8 @@ typedef struct tuning {
     uint32_t graph_count;
     kernel *kernels; /* [kernel_count] owned */
     uint32_t kernel_count;
-    attribute_list list;  /* what came out; owned */
-    uint64_t *identities; /* [provider_count] */
-    cost_store store;     /* what was measured before */
+    cost_list list;   /* what came out; owned */
+    cost_store store; /* what was measured before */
     measure_sweep sweep;
     double begin, end; /* seconds */
     uint32_t at;       /* kernel in hand */

@@ -46,7 +46,7 @@ static bool holds_bodies(const program *p, const uint32_t *nodes, uint32_t count
     return false;
 }
 
-static cost_key key_of(const tuning *t, const tuned *g, uint32_t o)
+static cost_key key_of(const tuned *g, uint32_t o)
 {
     const program *p = g->program;
     const part_offer *offer = &p->parts.offers[o];
@@ -56,7 +56,7 @@ static cost_key key_of(const tuning *t, const tuned *g, uint32_t o)
                         .values = g->values,
                         .max_threads = p->env->max_threads };
 
-    return cost_key_of(t->identities[offer->provider], &q);
+    return cost_key_of(&q);
 }
 
 static bool add_kernel(tuning *t, const kernel *k)
@@ -73,7 +73,7 @@ static kernel region_kernel(const tuning *t, const tuned *g, const part_region *
     kernel k = { .in = g, .offer = r->offers[0], .region = r, .known = true };
 
     for (uint32_t i = 0; i < r->offer_count; i++) {
-        cost_key one = key_of(t, g, r->offers[i]);
+        cost_key one = key_of(g, r->offers[i]);
 
         k.known = k.known && cost_store_find(&t->store, one) != NULL;
         k.weight += g->prices[r->offers[i]].ns;
@@ -188,7 +188,7 @@ inlay_status tune_find_kernels(tuning *t)
                 t->result.pruned_count++;
                 continue;
             }
-            k.key = key_of(t, g, o);
+            k.key = key_of(g, o);
             k.known = cost_store_find(&t->store, k.key) != NULL;
             if (!add_kernel(t, &k))
                 return no_memory(t->diag, "to tune");

@@ -8,8 +8,7 @@
 #include "base/memory.h"
 #include "measure/measure_time.h"
 #include "measure/tune.h"
-#include "plan/program/compile.h"
-#include "plan/create/settle.h"
+#include "plan/create/create.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,7 +81,7 @@ static void close_way(tuning *t, way *w)
 {
     if (w->why.code == INLAY_DEVICE_LOST)
         (void)inlay_fail(t->diag, INLAY_DEVICE_LOST, "%s", w->why.text);
-    if (w->has_shared && w->shared.abandoned) {
+    if (w->has_shared && w->shared.hang.abandoned) {
         t->s->abandoned = true;
         return;
     }
@@ -187,23 +186,20 @@ static double priced_ns(const program *p, const partition *prices)
 /* Raises the figure of one kernel; a figure of before becomes a fresh one. False: no memory. */
 static bool raise_price(tuning *t, cost_key key, double known_ns, double by_ns)
 {
-    attribute_list *list = &t->list;
-    const cost_record *old;
+    cost_record *fresh = cost_list_find(&t->list, key), raised = { .key = key, .ns = known_ns, .samples = 1 };
+    const cost_record *old = cost_store_find(&t->store, key);
 
-    for (uint32_t i = 0; i < list->count; i++)
-        if (memcmp(&list->records[i].key, &key, sizeof key) == 0) {
-            list->records[i].ns = fmax(list->records[i].ns, known_ns) + by_ns;
-            list->records[i].spread = fmaxf(list->records[i].spread, (float)DOUBT);
-            return true;
-        }
-    if (!LIST_GROW(list->records, list->count))
-        return false;
-    old = cost_store_find(&t->store, key);
-    list->records[list->count] = old != NULL ? *old : (cost_record){ .key = key, .ns = known_ns, .samples = 1 };
-    list->records[list->count].ns += by_ns;
-    list->records[list->count].spread = (float)DOUBT;
-    list->records[list->count++].when = (int64_t)time(NULL);
-    return true;
+    if (fresh != NULL) {
+        fresh->ns = fmax(fresh->ns, known_ns) + by_ns;
+        fresh->spread = fmaxf(fresh->spread, (float)DOUBT);
+        return true;
+    }
+    if (old != NULL)
+        raised = *old;
+    raised.ns += by_ns;
+    raised.spread = (float)DOUBT;
+    raised.when = (int64_t)time(NULL);
+    return cost_list_add(&t->list, &raised);
 }
 
 /* The offers that run nodes elsewhere than before take missing_ns more, as much of it as each has of their time. */
@@ -225,8 +221,7 @@ static bool raise_changed(tuning *t, const program *before, const program *after
                 continue;
             if (pass == 0)
                 all += offer->cost.ns;
-            else if (all > 0 && !raise_price(t, cost_key_of(t->identities[offer->provider], &q), offer->cost.ns,
-                                             missing_ns * offer->cost.ns / all))
+            else if (all > 0 && !raise_price(t, cost_key_of(&q), offer->cost.ns, missing_ns * offer->cost.ns / all))
                 return false;
         }
     }
@@ -240,16 +235,17 @@ static bool raise_changed(tuning *t, const program *before, const program *after
  * that stay may still run by other kernels. */
 static inlay_status assign_anew(tuning *t, const program_env *env, program **out_program)
 {
-    inlay_status status = program_assign(t->s->main->graph, env, true, out_program, NULL);
+    assignment a = { .g = t->s->main->graph, .env = env, .shares_graph = true };
+    inlay_status status = program_assign(a.g, env, true, &a.program, NULL);
 
-    if (status == INLAY_OK && (t->kernels_timed || !same_regions(t->s->main, *out_program)))
-        status = program_compile(*out_program, NULL);
+    if (status == INLAY_OK && (t->kernels_timed || !same_regions(t->s->main, a.program)))
+        status = assign_until_stable(&a, NULL);
     else
         status = status == INLAY_OUT_OF_MEMORY ? status : INLAY_UNSUPPORTED;
+    *out_program = status == INLAY_OK ? a.program : NULL;
     if (status == INLAY_OK)
         return INLAY_OK;
-    program_destroy(*out_program);
-    *out_program = NULL;
+    program_destroy(a.program);
     return status == INLAY_OUT_OF_MEMORY ? status : INLAY_OK;
 }
 

@@ -25,6 +25,7 @@ typedef struct part_provider {
     const char *plugin_version, *build_id;   /* of the plugin; NULL = unknown */
     const struct provider_setting *settings; /* [setting_count] the options that it was opened with */
     uint64_t settings_hash;                  /* of them; 0 = none */
+    uint64_t identity;                       /* what its measurements are filed under (partition/cost/cost_key.h) */
     uint32_t setting_count;
     uint32_t first_domain; /* host-wide id of its domains[0] */
     uint32_t abi_minor;    /* that its plugin was built for: it is not asked about operators that passes make since */
@@ -58,7 +59,7 @@ typedef struct part_offer {
     uint32_t cost_source; /* COST_* of cost.h */
     double cost_error;    /* how far the price may be off, relative */
     bool chosen;
-    bool declined; /* the provider took it back, see plan/program/late.h: nobody chooses it */
+    bool declined; /* the provider took it back, see plan/program/declined.h: nobody chooses it */
 } part_offer;
 
 typedef struct part_refusal {

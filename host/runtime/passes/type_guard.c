@@ -23,6 +23,16 @@ bool type_guard_refuses(const graph_model *model, bool differs)
     return differs;
 }
 
+bool type_guard_keeps(const graph *g, const graph_value *before, uint32_t count)
+{
+    bool differs = false;
+
+    INLAY_CHECK(count <= g->value_count);
+    for (uint32_t v = 0; v < count; v++)
+        differs |= type_guard_differs(&before[v], &g->values[v]);
+    return !type_guard_refuses(g->model, differs);
+}
+
 inlay_status type_guard_constant(graph *g, uint32_t v, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
                                  const void *data, uint64_t bytes, bool *out_done)
 {

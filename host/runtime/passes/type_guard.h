@@ -7,6 +7,7 @@
  *     a constant for a value                     type_guard_constant()
  *     the nodes of a body for a node             type_guard_nodes()
  *     a node that no provider runs, spelled out  type_guard_expect(); the next inference decides
+ *     what a pass has replaced, put back         type_guard_keeps(), for all values of the graph
  *
  * A difference is a mistake of the pass, at which builds with INLAY_CHECKS end. These also expect every value of the
  * model around each round of passes (type_guard_expect_all), so that an edit that goes around all of this ends them,
@@ -24,6 +25,9 @@ bool type_guard_refuses(const graph_model *model, bool differs);
 /* Makes v a constant, as graph_set_constant() does. *out_done is false, and v as it was, where the constant differs. */
 INLAY_NODISCARD inlay_status type_guard_constant(graph *g, uint32_t v, inlay_dtype dtype, uint32_t rank,
                                                  const int64_t *dims, const void *data, uint64_t bytes, bool *out_done);
+
+/* Do the first values of g have the types and shapes that they had before (before [count])? */
+bool type_guard_keeps(const graph *g, const graph_value *before, uint32_t count);
 
 /* Readers of `from` are to read `to`. */
 typedef struct type_guard_forward {

@@ -46,7 +46,7 @@ typedef struct program_env {
 } program_env;
 
 typedef struct program program;
-typedef struct late_shapes late_shapes;
+typedef struct declined_shapes declined_shapes;
 
 typedef struct program_step {
     const part_region *region;
@@ -109,13 +109,13 @@ typedef struct program_planning {
     bool no_waves;
 } program_planning;
 
-/* What was declined late, see program/late.h. */
+/* What was declined in runs, see create/fallback.h. */
 typedef struct program_fallback {
-    program *base;          /* this one stands in for it at some shapes; NULL: it is its own */
-    program *programs;      /* those that stand in for this one ... */
-    program *next;          /* ... as a list */
-    const uint8_t *without; /* [base's offer_count] the offers that this one does not use */
-    late_shapes *shapes;    /* atomic: that were declined, newest first; kept.lock guards the list */
+    program *base;           /* this one stands in for it at some shapes; NULL: it is its own */
+    program *programs;       /* those that stand in for this one ... */
+    program *next;           /* ... as a list */
+    const uint8_t *without;  /* [base's offer_count] the offers that this one does not use */
+    declined_shapes *shapes; /* atomic: that were declined, newest first; kept.lock guards the list */
 } program_fallback;
 
 struct program {
@@ -127,7 +127,7 @@ struct program {
     partition parts;
     const char *path;            /* see part_job */
     struct program ***bodies_of; /* [node_count] [body_count] the programs of a node's bodies, or NULL */
-    struct program **bodies; /* [body_count] all of them, also when the graph has got other nodes (create/settle.h) */
+    struct program **bodies;     /* [body_count] all of them, also when the graph has got other nodes (create/undo.h) */
     uint32_t body_count;
     program_step *steps; /* [step_count] in execution order */
     uint32_t step_count;
@@ -140,9 +140,7 @@ struct program {
     program_kept kept;
     program_planning planning;
     program_fallback fallback;
-    bool compiled;        /* all steps are */
-    const uint8_t *stuck; /* [node_count] 1 = declined, and nobody else runs it; NULL: nothing is so */
-    inlay_diag *declined; /* while it is compiled: what a region's compile said that declined */
+    bool compiled; /* all steps are */
 };
 
 /* Partitions and compiles g and its bodies. env and the model outlive the program. */
@@ -158,9 +156,10 @@ uint32_t program_count(const program *p);
 part_request program_request(const program *p);
 /* Lists them as they were partitioned, into next [program_count]; returns the end of the list. */
 part_job *program_jobs(program *p, part_job *next);
-/* late.c: what specialize has declined so far, for which shapes of the inputs, the newest first: calls say for at most
- * `most` of them, and returns how many there are. */
-uint32_t late_list(program *p, uint32_t most, void (*say)(void *ctx, const char *shapes, const char *text), void *ctx);
+/* declined.c: what specialize has declined so far, for which shapes of the inputs, the newest first: calls say for at
+ * most `most` of them, and returns how many there are. */
+uint32_t declined_list(program *p, uint32_t most, void (*say)(void *ctx, const char *shapes, const char *text),
+                       void *ctx);
 /* Releases compiled regions, plans, bodies. NULL is a no-op. */
 void program_destroy(program *p);
 

@@ -1,7 +1,6 @@
-/* The profile for programs: JSON, Chrome's trace events, folded stacks, and the page. */
+/* The profile for programs: JSON, Chrome's trace events and folded stacks. */
 #include "profile/internal.h"
-#include "report/page.h"
-#include <string.h>
+#include <stdio.h>
 
 /* ------------------------------------------------------------------ JSON */
 
@@ -209,26 +208,4 @@ void profile_stacks(const profile_report *r, const explain_sink *sink)
         }
         say(sink, "%.0f\n", row->ns > row->inner_ns ? row->ns - row->inner_ns : 0);
     }
-}
-
-/* ------------------------------------------------------------------ the page */
-
-static void put(const explain_sink *sink, const char *text)
-{
-    sink->write(sink->user, text, strlen(text));
-}
-
-void profile_html(const profile_report *r, const explain_sink *sink)
-{
-    put(sink, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\" />\n"
-              "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\" />\n"
-              /* Whatever a model's names say, nothing is fetched and nothing is sent. */
-              "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "
-              "script-src 'unsafe-inline'\" />\n<title>inlay profile</title>\n<style>\n");
-    put(sink, profile_page_css);
-    put(sink, "</style>\n</head>\n<body>\n<div id=\"page\"></div>\n<script type=\"application/json\" id=\"facts\">\n");
-    profile_json(r, sink); /* has no '<' and no '&' in it */
-    put(sink, "</script>\n<script>\n'use strict';\n(function () {\n");
-    put(sink, profile_page_js);
-    put(sink, "})();\n</script>\n</body>\n</html>\n");
 }

@@ -81,5 +81,4 @@ void profile_text(const profile_report *r, const explain_sink *sink);
 void profile_json(const profile_report *r, const explain_sink *sink);
 void profile_trace(const profile_report *r, const explain_sink *sink);
 void profile_stacks(const profile_report *r, const explain_sink *sink);
-void profile_html(const profile_report *r, const explain_sink *sink);
 #endif

@@ -128,11 +128,9 @@ inlay_status profile_write(const profile *p, const char *format, double peak_flo
     static const struct {
         const char *name;
         void (*write)(const profile_report *r, const explain_sink *sink);
-    } formats[] = { { "text", profile_text },
-                    { "json", profile_json },
-                    { "trace", profile_trace },
-                    { "stacks", profile_stacks },
-                    { "html", profile_html } };
+    } formats[] = {
+        { "text", profile_text }, { "json", profile_json }, { "trace", profile_trace }, { "stacks", profile_stacks }
+    };
     profile_report r;
     inlay_status status;
 
@@ -150,6 +148,10 @@ inlay_status profile_write(const profile *p, const char *format, double peak_flo
         profile_report_deinit(&r);
         return INLAY_OK;
     }
+    if (strcmp(format, "html") == 0)
+        return inlay_fail(diag, INLAY_UNSUPPORTED,
+                          "the library writes no pages; write the profile as json, and give it to `inlay profile "
+                          "--from FILE --html PAGE`");
     return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                      "a profile can be written as text, json, trace, stacks or html, not as '%.40s'", format);
+                      "a profile can be written as text, json, trace or stacks, not as '%.40s'", format);
 }

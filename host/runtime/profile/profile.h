@@ -2,13 +2,13 @@
  *
  *     profile_create      takes all memory; its hook watches the runs of one context (exec/loop/watch.h)
  *     profile_begin/end   around each run
- *     profile_write       what came of it: text, JSON, a trace for Perfetto, folded stacks, a page
+ *     profile_write       what came of it: text, JSON, a trace for Perfetto, folded stacks
  *
  * A run that is profiled waits for devices after each step, so that a step's time is its own. */
 #ifndef PROFILE_PROFILE_H
 #define PROFILE_PROFILE_H
 #include "exec/loop/watch.h"
-#include "report/words.h"
+#include "base/words.h"
 #include "session/session.h"
 
 typedef struct profile profile;
@@ -25,10 +25,10 @@ run_spans *profile_spans(profile *p);
 void profile_begin(profile *p);
 void profile_end(profile *p, uint64_t ns, bool ok);
 
-/* format: "text", "json", "trace" (Chrome's trace events), "stacks" (folded, a line each), "html". Peaks of the machine
- * are for the roofline, 0 = unknown. An unknown format is INLAY_INVALID_ARGUMENT. */
 /* What the machine does at most a second with integers of 8 bits and floats of 16; 0 = unknown. */
 void profile_peaks(profile *p, double integers, double halves);
+/* format: "text", "json", "trace" (Chrome's trace events), "stacks" (folded, a line each). Peaks of the machine are for
+ * the roofline, 0 = unknown. INLAY_UNSUPPORTED: "html"; INLAY_INVALID_ARGUMENT: another format. */
 INLAY_NODISCARD inlay_status profile_write(const profile *p, const char *format, double peak_flops_per_s,
                                            double peak_bytes_per_s, const explain_sink *sink, inlay_diag *diag);
 #endif

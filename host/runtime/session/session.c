@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "config/dirs.h"
 #include "base/boundary.h"
+#include "partition/cost/cost_key.h"
 #include "plugin/crash.h"
 #include "session/hash_memo.h"
 #include "session/search.h"
@@ -160,18 +161,20 @@ static inlay_status open_provider(inlay_session *s, const inlay_options *options
         return boundary_tell(&call, status, &why, diag);
     }
     s->open[s->env.provider_count] = p;
-    s->providers[s->env.provider_count++] = (part_provider){ .table = p->table,
-                                                             .state = p->state,
-                                                             .name = p->name,
-                                                             .plugin_path = p->path,
-                                                             .plugin_version = p->version,
-                                                             .build_id = p->build_id,
-                                                             .settings = settings,
-                                                             .setting_count = count,
-                                                             .settings_hash = hash_settings(settings, count),
-                                                             .first_domain = p->first_domain,
-                                                             .abi_minor = p->abi_minor,
-                                                             .unnamed = !listed && own == 0 && is_stand_in(p) };
+    s->providers[s->env.provider_count] = (part_provider){ .table = p->table,
+                                                           .state = p->state,
+                                                           .name = p->name,
+                                                           .plugin_path = p->path,
+                                                           .plugin_version = p->version,
+                                                           .build_id = p->build_id,
+                                                           .settings = settings,
+                                                           .setting_count = count,
+                                                           .settings_hash = hash_settings(settings, count),
+                                                           .first_domain = p->first_domain,
+                                                           .abi_minor = p->abi_minor,
+                                                           .unnamed = !listed && own == 0 && is_stand_in(p) };
+    s->providers[s->env.provider_count].identity = cost_identity_of(&s->providers[s->env.provider_count]);
+    s->env.provider_count++;
     return INLAY_OK;
 }
 

@@ -5,119 +5,9 @@
 #include "plan/layout/planner.h"
 #include <string.h>
 
-uint32_t collect_item(collector *k, bundle_item item)
-{
-    bundle_collection *c = k->c;
+/* ------------------------------------------------------------------ control flow */
 
-    if (!ARENA_GROW(&c->a, c->items, c->item_count))
-        return INLAY_NONE;
-    c->items[c->item_count] = item;
-    return c->item_count++;
-}
-
-/* A step with room for its items; they are in use there. NULL: no memory. */
-bundle_do *collect_step(collector *k, bundle_what what, uint32_t in_count, uint32_t out_count)
-{
-    bundle_collection *c = k->c;
-    bundle_do *s;
-
-    if (!ARENA_GROW(&c->a, c->steps, c->step_count))
-        return NULL;
-    s = &c->steps[c->step_count];
-    *s = (bundle_do){ .what = what, .in_count = in_count, .out_count = out_count };
-    s->in = arena_array(&c->a, (size_t)in_count + out_count + 1, sizeof *s->in);
-    s->out = s->in != NULL ? s->in + in_count : NULL;
-    return s->in != NULL ? s : NULL;
-}
-
-/* The items of the newest step are in use while it runs. */
-void collect_finish(collector *k)
-{
-    bundle_collection *c = k->c;
-    const bundle_do *s = &c->steps[c->step_count];
-
-    for (uint32_t i = 0; i < s->in_count + s->out_count; i++) {
-        bundle_item *item = &c->items[s->in[i]];
-
-        item->first = item->first < c->step_count ? item->first : c->step_count;
-        item->last = item->last > c->step_count ? item->last : c->step_count;
-    }
-    c->step_count++;
-}
-
-inlay_status collect_copy(collector *k, uint32_t from, uint32_t to)
-{
-    bundle_do *s = collect_step(k, DO_COPY, 1, 1);
-
-    if (s == NULL)
-        return no_memory(k->diag, "to bundle the model");
-    s->in[0] = from;
-    s->out[0] = to;
-    collect_finish(k);
-    return INLAY_OK;
-}
-
-/* ------------------------------------------------------------------ values */
-
-static inlay_status fixed_bytes(const collector *k, const inlay_value_info *info, uint64_t *out_bytes)
-{
-    size_t bytes;
-
-    if (info->kind != INLAY_VALUE_TENSOR || info->dtype == INLAY_STRING)
-        return inlay_fail(k->diag, INLAY_UNSUPPORTED, "'%s' is %s: a bundle holds tensors of numbers alone",
-                          info->name.data, info->dtype == INLAY_STRING ? "a tensor of texts" : "no tensor");
-    if (!plan_info_bytes(info, &bytes))
-        return inlay_fail(k->diag, INLAY_UNSUPPORTED,
-                          "the size of '%s' is not fixed: fix the open sizes of the inputs "
-                          "with --dim NAME=N; sizes that depend on data cannot be bundled",
-                          info->name.data);
-    *out_bytes = bytes;
-    return INLAY_OK;
-}
-
-/* A value that a step of the part makes gets a place in the slab. */
-inlay_status collect_value(collector *k, uint32_t part, uint32_t v)
-{
-    const inlay_value_info *info = &k->c->parts[part].p->graph->values[v].info;
-    bundle_item item = { .kind = ITEM_SLAB, .first = UINT32_MAX };
-    uint32_t number;
-    inlay_status status = fixed_bytes(k, info, &item.bytes);
-
-    if (status != INLAY_OK)
-        return status;
-    number = collect_item(k, item);
-    k->c->parts[part].item_of[v] = number;
-    return number != INLAY_NONE ? INLAY_OK : no_memory(k->diag, "to bundle the model");
-}
-
-/* The item of a value that is read; a constant gets one when it is first asked for. */
-inlay_status collect_find(collector *k, uint32_t part, uint32_t v, uint32_t *out)
-{
-    const inlay_value_info *info = &k->c->parts[part].p->graph->values[v].info;
-
-    if (k->c->parts[part].item_of[v] == INLAY_NONE && info->data != NULL)
-        k->c->parts[part].item_of[v] = collect_item(
-            k, (bundle_item){ .kind = ITEM_DATA, .first = UINT32_MAX, .bytes = info->data_bytes, .data = info->data });
-    *out = k->c->parts[part].item_of[v];
-    if (*out == INLAY_NONE)
-        return inlay_fail(k->diag, INLAY_UNSUPPORTED, "nothing makes '%s' before it is read", info->name.data);
-    return INLAY_OK;
-}
-
-/* ------------------------------------------------------------------ steps */
-
-inlay_status collect_part(collector *k, const program *p, uint32_t *out)
-{
-    bundle_collection *c = k->c;
-    uint32_t *item_of = arena_array(&c->a, (size_t)p->graph->value_count + 1, sizeof *item_of);
-
-    if (item_of == NULL || !ARENA_GROW(&c->a, c->parts, c->part_count))
-        return no_memory(k->diag, "to bundle the model");
-    memset(item_of, 0xff, p->graph->value_count * sizeof *item_of);
-    c->parts[c->part_count] = (bundle_part){ p, item_of };
-    *out = c->part_count++;
-    return INLAY_OK;
-}
+static inlay_status walk(collector *k, uint32_t part);
 
 /* A branch: its captures are items of the graph around it, and what it makes goes where the node's outputs are. */
 static inlay_status add_branch(collector *k, uint32_t part, const program_step *s, uint32_t body)
@@ -134,7 +24,7 @@ static inlay_status add_branch(collector *k, uint32_t part, const program_step *
         INLAY_TRY(collect_find(k, part, b->capture_outer[i], &from));
         k->c->parts[number].item_of[b->capture_inner[i]] = from;
     }
-    INLAY_TRY(collect_walk(k, number));
+    INLAY_TRY(walk(k, number));
     for (uint32_t o = 0; o < s->node->info.output_count && o < inner->graph->output_count; o++) {
         const uint32_t v = s->node->info.outputs[o];
 
@@ -204,6 +94,19 @@ done:
     return status;
 }
 
+static inlay_status add_loop(collector *k, uint32_t part, const program_step *s)
+{
+    loop_items l;
+    uint32_t body;
+    inlay_status status;
+
+    INLAY_TRY(collect_loop_begin(k, part, s, &l, &body));
+    INLAY_TRY(walk(k, body));
+    status = collect_loop_end(k, part, s, &l, body);
+done:
+    return status;
+}
+
 /* ------------------------------------------------------------------ regions */
 
 static inlay_status add_run(collector *k, uint32_t part, const program_step *s)
@@ -235,7 +138,7 @@ static bool all_known(const graph *g, const part_region *r)
     return r->output_count > 0;
 }
 
-inlay_status collect_walk(collector *k, uint32_t part)
+static inlay_status walk(collector *k, uint32_t part)
 {
     const program *p = k->c->parts[part].p;
     inlay_status status = INLAY_OK;
@@ -247,7 +150,7 @@ inlay_status collect_walk(collector *k, uint32_t part)
         if (s->provider == NULL && strcmp(s->node->info.op_type.data, "If") == 0 && s->node->body_count == 2) {
             INLAY_TRY(add_if(k, part, s));
         } else if (s->provider == NULL && strcmp(s->node->info.op_type.data, "Loop") == 0 && s->node->body_count == 1) {
-            INLAY_TRY(collect_loop(k, part, s));
+            INLAY_TRY(add_loop(k, part, s));
         } else if (s->provider == NULL) {
             return inlay_fail(k->diag, INLAY_UNSUPPORTED,
                               "%s node '%s' cannot be bundled: of control flow a bundle has "
@@ -274,7 +177,7 @@ static inlay_status add_inputs(collector *k)
 
     for (uint32_t i = 0; i < g->input_count; i++) {
         bundle_item item = { .kind = ITEM_INPUT, .index = i };
-        inlay_status status = fixed_bytes(k, &g->values[g->inputs[i]].info, &item.bytes);
+        inlay_status status = collect_bytes(k, &g->values[g->inputs[i]].info, &item.bytes);
 
         if (status != INLAY_OK)
             return status;
@@ -295,7 +198,7 @@ static inlay_status place_outputs(collector *k)
         uint32_t item;
         uint64_t bytes;
 
-        INLAY_TRY(fixed_bytes(k, &g->values[g->outputs[o]].info, &bytes)); /* a view's may depend on data, too */
+        INLAY_TRY(collect_bytes(k, &g->values[g->outputs[o]].info, &bytes)); /* a view's may depend on data, too */
         INLAY_TRY(collect_find(k, 0, g->outputs[o], &item));
         if (k->c->items[item].kind == ITEM_SLAB) {
             k->c->items[item].kind = ITEM_OUTPUT;
@@ -343,7 +246,7 @@ inlay_status bundle_collect(const inlay_session *s, bundle_collection *out, inla
     *out = (bundle_collection){ .providers = s->providers, .provider_count = s->env.provider_count };
     INLAY_TRY(collect_part(&k, s->main, &main));
     INLAY_TRY(add_inputs(&k));
-    INLAY_TRY(collect_walk(&k, main));
+    INLAY_TRY(walk(&k, main));
     INLAY_TRY(place_outputs(&k));
     status = lay_out(&k);
 done:

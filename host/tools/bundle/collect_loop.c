@@ -4,14 +4,6 @@
 #include "plan/layout/planner.h"
 #include <string.h>
 
-/* What a Loop has a place for from its begin to its end. */
-typedef struct loop_items {
-    uint32_t count, cond; /* the counter, whether it goes on */
-    uint32_t *state;      /* [carried] */
-    uint32_t carried, scans;
-    uint32_t *scan; /* [scans] where what the body makes each turn is collected, INLAY_NONE: nobody wants it */
-} loop_items;
-
 /* ------------------------------------------------------------------ scan outputs */
 
 /* Outputs of the node for what the body makes each turn: [turns, ...]. */
@@ -181,22 +173,21 @@ done:
     return status;
 }
 
-inlay_status collect_loop(collector *k, uint32_t part, const program_step *s)
+inlay_status collect_loop_begin(collector *k, uint32_t part, const program_step *s, loop_items *l, uint32_t *out_body)
 {
     const graph_body *b = &s->node->bodies[0];
     const inlay_node_info *n = &s->node->info;
     const program *inner = s->bodies[0];
     const bool counted = n->input_count > 0 && n->inputs[0] != INLAY_NONE;
-    loop_items l = { .carried = 0 };
-    uint32_t number, from, most = INLAY_NONE, begin, kept = 0;
+    uint32_t number, from, most = INLAY_NONE, kept = 0;
     inlay_status status;
     bundle_do *d;
 
-    l.carried = n->input_count > 2 ? n->input_count - 2 : 0;
-    l.scans = inner->graph->output_count - 1 - l.carried;
-    INLAY_TRY(scan_places(k, s, part, &l));
+    *l = (loop_items){ .carried = n->input_count > 2 ? n->input_count - 2 : 0 };
+    l->scans = inner->graph->output_count - 1 - l->carried;
+    INLAY_TRY(scan_places(k, s, part, l));
     INLAY_TRY(collect_part(k, inner, &number));
-    INLAY_TRY(loop_places(k, number, &l));
+    INLAY_TRY(loop_places(k, number, l));
     for (uint32_t i = 0; i < b->capture_count; i++) {
         if ((inner->graph->values[b->capture_inner[i]].info.flags & INLAY_VALUE_CONSTANT) != 0)
             continue;
@@ -206,46 +197,55 @@ inlay_status collect_loop(collector *k, uint32_t part, const program_step *s)
     if (counted)
         INLAY_TRY(collect_find(k, part, n->inputs[0], &most));
     /* What is collected has a place from here on: a later turn's steps must not write there. */
-    for (uint32_t i = 0; i < l.scans; i++)
-        kept += l.scan[i] != INLAY_NONE;
+    for (uint32_t i = 0; i < l->scans; i++)
+        kept += l->scan[i] != INLAY_NONE;
     if ((d = collect_step(k, DO_BEGIN, 0, 2 + kept)) == NULL)
         return no_memory(k->diag, "to bundle the model");
-    d->out[0] = l.count;
-    d->out[1] = l.cond;
-    for (uint32_t i = 0, at = 2; i < l.scans; i++)
-        if (l.scan[i] != INLAY_NONE)
-            d->out[at++] = l.scan[i];
+    d->out[0] = l->count;
+    d->out[1] = l->cond;
+    for (uint32_t i = 0, at = 2; i < l->scans; i++)
+        if (l->scan[i] != INLAY_NONE)
+            d->out[at++] = l->scan[i];
     collect_finish(k);
     if (n->input_count > 1 && n->inputs[1] != INLAY_NONE) {
         INLAY_TRY(collect_find(k, part, n->inputs[1], &from));
-        INLAY_TRY(collect_copy(k, from, l.cond));
+        INLAY_TRY(collect_copy(k, from, l->cond));
     }
-    for (uint32_t i = 0; i < l.carried; i++) {
+    for (uint32_t i = 0; i < l->carried; i++) {
         INLAY_TRY(collect_find(k, part, n->inputs[2 + i], &from));
-        if (k->c->items[from].bytes != k->c->items[l.state[i]].bytes)
+        if (k->c->items[from].bytes != k->c->items[l->state[i]].bytes)
             return inlay_fail(k->diag, INLAY_UNSUPPORTED,
                               "Loop node '%s' cannot be bundled: its state changes its size", n->name.data);
-        INLAY_TRY(collect_copy(k, from, l.state[i]));
+        INLAY_TRY(collect_copy(k, from, l->state[i]));
     }
-    begin = k->c->step_count;
+    l->begin = k->c->step_count;
     if ((d = collect_step(k, DO_TEST, counted ? 3 : 2, 0)) == NULL)
         return no_memory(k->diag, "to bundle the model");
-    d->in[0] = l.count;
-    d->in[1] = l.cond;
+    d->in[0] = l->count;
+    d->in[1] = l->cond;
     if (counted)
         d->in[2] = most;
     collect_finish(k);
-    INLAY_TRY(collect_walk(k, number));
-    INLAY_TRY(put_scans(k, &l, number));
-    INLAY_TRY(carry(k, &l, number));
+    *out_body = number;
+done:
+    return status;
+}
+
+inlay_status collect_loop_end(collector *k, uint32_t part, const program_step *s, const loop_items *l, uint32_t body)
+{
+    inlay_status status;
+    bundle_do *d;
+
+    INLAY_TRY(put_scans(k, l, body));
+    INLAY_TRY(carry(k, l, body));
     if ((d = collect_step(k, DO_NEXT, 1, 0)) == NULL)
         return no_memory(k->diag, "to bundle the model");
-    d->in[0] = l.count;
-    d->target = begin;
+    d->in[0] = l->count;
+    d->target = l->begin;
     collect_finish(k);
-    keep_through(k, begin, k->c->step_count);
-    k->c->steps[begin].target = k->c->step_count;
-    status = give_state(k, part, s, &l);
+    keep_through(k, l->begin, k->c->step_count);
+    k->c->steps[l->begin].target = k->c->step_count;
+    status = give_state(k, part, s, l);
 done:
     return status;
 }

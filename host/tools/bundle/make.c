@@ -1,8 +1,6 @@
 #include "base/output.h"
-#include "base/spawn.h"
 #include "bundle/maker.h"
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,131 +10,7 @@
 enum { MOST_ARGS = 128 };
 #define HEADER "made.h" /* in the job's folder */
 
-/* ------------------------------------------------------------------ places and commands */
-
-const char *bundle_native_target(void)
-{
-#if defined(__aarch64__)
-    return "aarch64-linux-gnu";
-#else
-    return "x86_64-linux-gnu";
-#endif
-}
-
-/* The folder of the run-time part for the target, relative to this program. */
-static bool find_parts(const char *target, char out[PATH_MAX])
-{
-    char here[PATH_MAX], path[PATH_MAX + 256];
-    const ssize_t n = readlink("/proc/self/exe", here, sizeof here - 1);
-    char *slash;
-
-    if (n <= 0)
-        return false;
-    here[n] = '\0';
-    slash = strrchr(here, '/');
-    if (slash == NULL)
-        return false;
-    *slash = '\0';
-    (void)snprintf(path, sizeof path, "%s/%s/%s", here, INLAY_BUNDLE_FROM_BIN, target);
-    return realpath(path, out) != NULL;
-}
-
-int maker_run(char *const *argv, const char *log)
-{
-    const int fd = open(log, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    const spawn_fd fds[] = { { fd, STDOUT_FILENO }, { fd, STDERR_FILENO } };
-    const spawn_args args = { .argv = (const char *const *)(uintptr_t)argv, .fds = fds, .fd_count = 2 };
-    pid_t child;
-    int error;
-
-    if (fd < 0)
-        return -1;
-    error = spawn_start(&args, &child);
-    (void)close(fd);
-    return error == 0 ? spawn_wait(child, 0, NULL) : error == ENOENT ? SPAWN_NOT_FOUND : -1;
-}
-
-/* What of a tool's log says most: the symbol that a linker lacks, or has twice, rather than that it failed; otherwise
- * the first error, or the first line. */
-static void read_log(const char *log, char *out, size_t bytes)
-{
-    static const char *const words[] = { "undefined reference", "undefined symbol", "multiple definition", "rror" };
-    enum { SYMBOLS = 3, WORDS = sizeof words / sizeof words[0] };
-    FILE *f = fopen(log, "r");
-    char line[1024];
-    size_t best = WORDS + 1;
-
-    out[0] = '\0';
-    while (f != NULL && best > 0 && fgets(line, sizeof line, f) != NULL) {
-        const char *at = line;
-        size_t w = 0;
-
-        line[strcspn(line, "\n")] = '\0';
-        while (w < WORDS && strstr(line, words[w]) == NULL)
-            w++;
-        if (w < SYMBOLS) /* the names of objects before it are of a folder that is gone */
-            at = strstr(line, words[w]);
-        if (w < best)
-            (void)snprintf(out, bytes, "%.*s", (int)bytes - 1, at);
-        best = w < best ? w : best;
-    }
-    if (f != NULL)
-        (void)fclose(f);
-}
-
-bool maker_is_native(const maker *m)
-{
-    return strcmp(m->job->target, bundle_native_target()) == 0;
-}
-
-static const char *compiler(const maker *m)
-{
-    static char text[128];
-
-    if (m->job->cc != NULL)
-        return m->job->cc;
-    if (maker_is_native(m))
-        return "cc";
-    (void)snprintf(text, sizeof text, "%s-gcc", m->job->target);
-    return text;
-}
-
-inlay_status maker_failed(maker *m, const char *what, const char *tool, int code)
-{
-    char line[400];
-
-    if (code == 127)
-        return inlay_fail(m->diag, INLAY_NOT_FOUND, "%s: there is no program '%s'; --cc names another compiler", what,
-                          tool);
-    read_log(m->log, line, sizeof line);
-    return inlay_fail(m->diag, INLAY_INTERNAL, "%s: %s ended with %d: %s", what, tool, code, line);
-}
-
-char *maker_path(maker *m, const char *folder, const char *file)
-{
-    return arena_format(&m->c->a, "%s/%s", folder, file);
-}
-
 /* ------------------------------------------------------------------ sources */
-
-inlay_status maker_write_file(maker *m, const char *file, FILE **out)
-{
-    char *path = maker_path(m, m->job->dir, file);
-
-    *out = path != NULL ? fopen(path, "wb") : NULL;
-    return *out != NULL
-               ? INLAY_OK
-               : inlay_fail(m->diag, INLAY_IO_ERROR, "cannot write %s/%s: %s", m->job->dir, file, strerror(errno));
-}
-
-inlay_status maker_close_file(maker *m, FILE *f, const char *file)
-{
-    const bool bad = ferror(f) != 0;
-
-    if (fclose(f) != 0 || bad)
-        return inlay_fail(m->diag, INLAY_IO_ERROR, "cannot write %s/%s: %s", m->job->dir, file, strerror(errno));
-    return INLAY_OK;
-}
 
 /* The constants as bytes in an object, by the assembler's .incbin. */
 static inlay_status write_assembly(maker *m)
@@ -217,7 +91,7 @@ static inlay_status compile(maker *m, const char *source, const char *object)
     char *include = arena_format(&m->c->a, "-I%s/include", m->parts),
          *own = arena_format(&m->c->a, "-I%s", m->job->dir);
     char *in = maker_path(m, m->job->dir, source), *out = maker_path(m, m->job->dir, object);
-    char *argv[] = { (char *)(uintptr_t)compiler(m),
+    char *argv[] = { (char *)(uintptr_t)maker_compiler(m),
                      (char *)"-c",
                      (char *)"-O1",
                      (char *)"-fPIC",
@@ -255,7 +129,7 @@ static inlay_status link_program(maker *m, bool first, const char *output)
     uint32_t n = 0;
     int code;
 
-    argv[n++] = (char *)(uintptr_t)compiler(m);
+    argv[n++] = (char *)(uintptr_t)maker_compiler(m);
     argv[n++] = (char *)"-static";
     argv[n++] = (char *)"-no-pie";
     argv[n++] = (char *)"-Wl,-z,norelro";
@@ -282,12 +156,6 @@ static inlay_status link_program(maker *m, bool first, const char *output)
     return code == 0 ? INLAY_OK : maker_failed(m, "linking the bundle", argv[0], code);
 }
 
-/* A tool of the target's binutils. */
-static char *tool_of(maker *m, const char *tool)
-{
-    return maker_is_native(m) ? arena_string(&m->c->a, tool) : arena_format(&m->c->a, "%s-%s", m->job->target, tool);
-}
-
 static const char *const functions[] = { "start", "start_in", "run", "run_in", "error" };
 enum { FUNCTIONS = sizeof functions / sizeof functions[0] };
 
@@ -299,14 +167,14 @@ static inlay_status link_object(maker *m, const char *output)
     uint32_t n = 0, h = 0, r = 0;
     int code;
 
-    argv[n++] = (char *)(uintptr_t)compiler(m);
+    argv[n++] = (char *)(uintptr_t)maker_compiler(m);
     argv[n++] = (char *)"-r";
     argv[n++] = (char *)"-nostdlib";
     argv[n++] = (char *)"-o";
     argv[n++] = (char *)(uintptr_t)output;
     argv[n++] = (char *)"-Wl,--gc-sections";
     n = leave_out(m, argv, n);
-    hide[h++] = rename[r++] = tool_of(m, "objcopy");
+    hide[h++] = rename[r++] = maker_tool(m, "objcopy");
     for (size_t i = 0; i < FUNCTIONS; i++) {
         argv[n++] = arena_format(&m->c->a, "-Wl,-u,%s_%s", m->n.name, functions[i]);
         hide[h++] = arena_format(&m->c->a, "--keep-global-symbol=%s_%s", m->n.name, functions[i]);
@@ -336,7 +204,7 @@ static inlay_status link_object(maker *m, const char *output)
 static inlay_status link_library(maker *m, const char *output)
 {
     char *object = arena_format(&m->c->a, "%s/whole_%s.o", m->job->dir, m->n.api); /* no name of the sources */
-    char *argv[] = { tool_of(m, "ar"), (char *)"rcs", (char *)(uintptr_t)output, object, NULL };
+    char *argv[] = { maker_tool(m, "ar"), (char *)"rcs", (char *)(uintptr_t)output, object, NULL };
     inlay_status status;
     int code;
 
@@ -475,7 +343,7 @@ inlay_status bundle_make(bundle_job *job, bundle_collection *c, inlay_diag *diag
     struct stat st;
     inlay_status status;
 
-    if (!find_parts(job->target, m.parts))
+    if (!maker_find_parts(job->target, m.parts))
         return inlay_fail(diag, INLAY_NOT_FOUND,
                           "there is no run-time part for target '%s' in %s, seen from this program: it "
                           "comes with libinlay-dev, and for arm64 host/tools/bundle/runtime/cross.sh makes it",

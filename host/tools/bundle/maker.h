@@ -1,5 +1,5 @@
-/* bundle/maker.h - a bundle while it is made: make.c, make_parts.c and make_packs.c work on it. Private to this folder.
- */
+/* bundle/maker.h - a bundle while it is made. make.c has the order of the work; it calls make_first.c and make_packs.c,
+ * these make_parts.c, and all of them make_tools.c. Private to this folder. */
 #ifndef BUNDLE_MAKER_H
 #define BUNDLE_MAKER_H
 #include "base/memory.h"
@@ -17,8 +17,13 @@ typedef struct maker {
     bool native; /* for CPUs of this one's kind alone */
 } maker;
 
-/* Is the program for this machine? */
+/* make_tools.c: is the program for this machine? */
 bool maker_is_native(const maker *m);
+/* The folder of the run-time part for the target, relative to this program. */
+bool maker_find_parts(const char *target, char out[PATH_MAX]);
+const char *maker_compiler(const maker *m);
+/* A tool of the target's binutils, in the collection's arena; NULL: no memory. */
+char *maker_tool(maker *m, const char *tool);
 /* Runs argv with its output in log; the exit code, 127 where there is no such program, -1 where it could not be run. */
 int maker_run(char *const *argv, const char *log);
 /* The error of a program that ended with `code`, with what it said last. */

@@ -3,7 +3,7 @@
 #ifndef CLI_BISECT_H
 #define CLI_BISECT_H
 #include "cli/cli.h"
-#include "cli/feed.h"
+#include "data/feed.h"
 #include "session/session.h"
 
 typedef struct bisect_args {

@@ -1,5 +1,6 @@
 /* Runs of `inlay bisect`, and what differs between two of them. */
 #include "cli/bisect.h"
+#include "cli/inputs.h"
 #include "data/compare.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -86,7 +87,7 @@ inlay_status trial_run(search *s, const setting *list, uint32_t count, trial *ou
     INLAY_TRY(cli_open(&common, s->args->model, &out->session, diag));
     given.trial = true;
     given.made = NULL;
-    INLAY_TRY(feed_make(&given, &common, out->session, &inputs, diag));
+    INLAY_TRY(feed_make(&given, cli_caller(&common), out->session, &inputs, diag));
     INLAY_TRY(inlay_context_create(out->session, &out->context, diag));
     INLAY_TRY(feed_bind(inputs, out->session, out->context, diag));
     INLAY_TRY(inlay_context_run(out->context, &run, diag));

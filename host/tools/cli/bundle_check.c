@@ -1,7 +1,8 @@
 #include "cli/bundle_check.h"
-#include "cli/feed.h"
+#include "cli/inputs.h"
 #include "data/compare.h"
 #include "data/value.h"
+#include "data/view.h"
 #include <errno.h>
 #include <math.h>
 #include <string.h>
@@ -87,7 +88,7 @@ inlay_status bundle_check_run(const cli_common *common, const bundle_job *job, i
 
     *out = (bundle_check){ .same = true };
     INLAY_TRY(make_folders(&k));
-    INLAY_TRY(feed_make(&f, common, session, &k.inputs, diag));
+    INLAY_TRY(feed_make(&f, cli_caller(common), session, &k.inputs, diag));
     INLAY_TRY(inlay_context_create(session, &k.context, diag));
     INLAY_TRY(feed_bind(k.inputs, session, k.context, diag));
     INLAY_TRY(inlay_context_run(k.context, NULL, diag));

@@ -2,7 +2,7 @@
 #include "cli/callers.h"
 #include "base/clock.h"
 #include "cli/cli.h"
-#include "cli/feed.h"
+#include "cli/inputs.h"
 #include "cli/timing.h"
 #include <pthread.h>
 #include <stdbool.h>

@@ -2,7 +2,7 @@
 #include "base/clock.h"
 #include "cli/callers.h"
 #include "cli/cli.h"
-#include "cli/feed.h"
+#include "cli/inputs.h"
 #include "cli/grow.h"
 #include "cli/sweep.h"
 #include "cli/timing.h"
@@ -220,7 +220,7 @@ static inlay_status bench(bench_args *args, cli_common *common, bench_result *re
         inlay_context_destroy(context);
         context = NULL;
         feed_release(inputs, session);
-        INLAY_TRY(feed_make(&args->feed, common, session, &inputs, diag));
+        INLAY_TRY(feed_make(&args->feed, cli_caller(common), session, &inputs, diag));
         INLAY_TRY(inlay_context_create(session, &context, diag));
         INLAY_TRY(args->grow.count > 0 ? grow_bind(&args->grow, 0, inputs, session, context, diag)
                                        : feed_bind(inputs, session, context, diag));
@@ -228,7 +228,7 @@ static inlay_status bench(bench_args *args, cli_common *common, bench_result *re
         status = inlay_context_run(context, &options, diag);
         result->first_ms = clock_ms() - start;
     } while (args->grow.count == 0 && feed_again(&args->feed, status));
-    feed_tell(&args->feed, common, session, inputs);
+    feed_tell(&args->feed, cli_caller(common), session, inputs);
     if (status != INLAY_OK)
         goto done;
     if (args->energy)

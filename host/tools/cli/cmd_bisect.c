@@ -1,5 +1,6 @@
 /* inlay bisect: which rewrite of the optimiser, which region or which node makes a result differ. */
 #include "cli/bisect.h"
+#include "cli/inputs.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,10 @@
 /* inlay compare: how well two models agree, over samples. */
 #include "cli/cli.h"
 #include "cli/custom.h"
-#include "cli/dataset.h"
+#include "cli/inputs.h"
+#include "data/dataset.h"
 #include "data/value.h"
+#include "data/view.h"
 #include "quantize/agree.h"
 #include "session/session.h"
 #include <math.h>
@@ -450,7 +452,7 @@ int cmd_compare(int argc, char **argv)
                            args.samples > 0    ? args.samples
                            : args.data == NULL ? MADE_UP_SAMPLES
                                                : 0,
-                           &common, c.session[0], &set, &diag));
+                           cli_caller(&common), c.session[0], &set, &diag));
     list = dataset_samples(set);
     INLAY_TRY(samples_fit(&list, c.session[1], &diag));
     INLAY_TRY(run_samples(&c, &list, &diag));

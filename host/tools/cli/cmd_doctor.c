@@ -1,6 +1,7 @@
 /* inlay doctor: what somebody with experience would say of a model, and what can be put right. */
 #include "cli/cli.h"
 #include "cli/doctor_costs.h"
+#include "cli/inputs.h"
 #include "cli/look.h"
 #include "cli/same.h"
 #include "data/scratch.h"

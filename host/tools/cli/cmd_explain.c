@@ -1,8 +1,9 @@
 /* inlay explain: who runs what, and why. The words are the library's. */
 #include "base/output.h"
 #include "cli/cli.h"
-#include "cli/feed.h"
+#include "cli/inputs.h"
 #include "cli/measured.h"
+#include "report/page.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,7 +27,7 @@ static const char doc[] =
     "policy=cost, policy=priority or threads=N. A PATTERN is a glob on the names of nodes, or op:GLOB on their "
     "operators.";
 
-enum { KEY_ALL = 0x4000, KEY_MEASURE, KEY_SECONDS, KEY_NODE, KEY_WHAT_IF, KEY_HTML, KEY_KERNELS };
+enum { KEY_ALL = 0x4000, KEY_MEASURE, KEY_SECONDS, KEY_NODE, KEY_WHAT_IF, KEY_HTML, KEY_FROM, KEY_KERNELS };
 static const struct argp_option flags[] = {
     { "all", KEY_ALL, NULL, 0, "Show everything: every region, refused node and copy", 0 },
     { "kernels", KEY_KERNELS, NULL, 0,
@@ -41,6 +42,8 @@ static const struct argp_option flags[] = {
     { "node", KEY_NODE, "PATTERN", 0, "Show all about these nodes: what each provider answered, and why not the others",
       0 },
     { "html", KEY_HTML, "FILE", 0, "Write a page with the graph to FILE; - is standard output", 0 },
+    { "from", KEY_FROM, "FILE", 0,
+      "With --html: show the JSON in FILE, of --json or of a program that calls the library, instead of MODEL", 0 },
     { "what-if", KEY_WHAT_IF, "RULE", 0, "Show the effect of another rule; several are applied together", 0 },
     FEED_FLAGS,
     { 0 },
@@ -51,7 +54,7 @@ typedef struct explain_args {
     const char *model;
     bool all, measure, kernels;
     double seconds;
-    const char *node, *html;
+    const char *node, *html, *from;
     const char **what_ifs; /* [what_if_count] owned */
     uint32_t what_if_count;
 } explain_args;
@@ -87,8 +90,19 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case KEY_HTML:
         args->html = cli_output_file(state, arg);
         return 0;
+    case KEY_FROM:
+        args->from = cli_input_file(state, arg);
+        return 0;
     case KEY_WHAT_IF:
         return add_what_if(args, arg);
+    case ARGP_KEY_END:
+        if (args->html != NULL && args->node != NULL)
+            argp_error(state, "--html shows the whole session: leave out --node");
+        if (args->from == NULL)
+            return cli_parse_model(key, arg, state, &args->model);
+        if (args->html == NULL || args->model != NULL)
+            argp_error(state, "--from goes with --html, and without MODEL");
+        return 0;
     default:
         return feed_parse_model(&args->feed, &args->model, key, arg, state);
     }
@@ -116,8 +130,11 @@ static inlay_status write_page(const char *path, const inlay_session *session, i
 
     if (status != INLAY_OK)
         return status;
-    options.format = "html";
-    status = inlay_session_explain_ex(session, &options, write_out, file.to, diag);
+    options.format = "json";
+    options.flags |= INLAY_EXPLAIN_KERNELS;
+    page_script_begin(file.to, &page_explain);
+    status = inlay_session_explain_ex(session, &options, page_script_json, file.to, diag);
+    page_script_end(file.to, &page_explain);
     if (status != INLAY_OK) {
         output_drop(&file);
         return status;
@@ -132,6 +149,8 @@ static inlay_status explain(const explain_args *args, cli_common *common, inlay_
     inlay_context *context = NULL;
     inlay_status status;
 
+    if (args->from != NULL)
+        return page_script_convert(&page_explain, args->from, args->html, diag);
     options.columns = columns();
     options.node = args->node;
     options.what_ifs = args->what_ifs;

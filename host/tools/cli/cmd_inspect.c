@@ -5,8 +5,8 @@
 #include "cli/inspect_quant.h"
 #include "cli/look.h"
 #include "passes/pass.h"
-#include "modelkit/draw.h"
-#include "modelkit/page.h"
+#include "report/draw.h"
+#include "report/page.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -2,8 +2,9 @@
 #include "base/clock.h"
 #include "base/output.h"
 #include "cli/cli.h"
-#include "cli/feed.h"
+#include "cli/inputs.h"
 #include "model/wire.h"
+#include "report/page.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -18,13 +19,15 @@ static const char doc[] =
     "  inlay profile model.onnx\n"
     "  inlay profile model.onnx --seconds 3 --html profile.html --trace trace.json\n";
 
-enum { KEY_SECONDS = 0x4000, KEY_RUNS, KEY_TRACE, KEY_STACKS, KEY_HTML, KEY_NO_PEAK };
+enum { KEY_SECONDS = 0x4000, KEY_RUNS, KEY_TRACE, KEY_STACKS, KEY_HTML, KEY_FROM, KEY_NO_PEAK };
 static const struct argp_option flags[] = {
     { "seconds", KEY_SECONDS, "S", 0, "Run for S seconds (default: 1)", 0 },
     { "runs", KEY_RUNS, "N", 0, "Stop after N runs (default: 100)", 0 },
     { "trace", KEY_TRACE, "FILE", 0, "Write Chrome's trace events to FILE; - is standard output", 0 },
     { "stacks", KEY_STACKS, "FILE", 0, "Write folded stacks to FILE", 0 },
     { "html", KEY_HTML, "FILE", 0, "Write a page with timeline and roofline to FILE", 0 },
+    { "from", KEY_FROM, "FILE", 0,
+      "With --html: show the JSON in FILE, of --json or of a program that calls the library, instead of MODEL", 0 },
     { "no-peak", KEY_NO_PEAK, NULL, 0, "Do not measure what the machine can do at most", 0 },
     FEED_FLAGS,
     { 0 },
@@ -33,13 +36,11 @@ static const struct argp_option flags[] = {
 typedef struct profile_args {
     feed feed;
     const char *model;
-    const char *files[3]; /* by format, below */
+    const char *trace, *stacks, *html, *from;
     double seconds;
     uint32_t runs;
     bool no_peak;
 } profile_args;
-
-static const char *const formats[3] = { "trace", "stacks", "html" };
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
@@ -53,12 +54,25 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         args->runs = (uint32_t)cli_number(state, "--runs", arg, 1, 4000);
         return 0;
     case KEY_TRACE:
+        args->trace = cli_output_file(state, arg);
+        return 0;
     case KEY_STACKS:
+        args->stacks = cli_output_file(state, arg);
+        return 0;
     case KEY_HTML:
-        args->files[key - KEY_TRACE] = cli_output_file(state, arg);
+        args->html = cli_output_file(state, arg);
+        return 0;
+    case KEY_FROM:
+        args->from = cli_input_file(state, arg);
         return 0;
     case KEY_NO_PEAK:
         args->no_peak = true;
+        return 0;
+    case ARGP_KEY_END:
+        if (args->from == NULL)
+            return cli_parse_model(key, arg, state, &args->model);
+        if (args->html == NULL || args->model != NULL)
+            argp_error(state, "--from goes with --html, and without MODEL");
         return 0;
     default:
         return feed_parse_model(&args->feed, &args->model, key, arg, state);
@@ -235,14 +249,23 @@ static void write_file(void *user, const char *text, size_t bytes)
     (void)fwrite(text, 1, bytes, user);
 }
 
+/* path NULL: nothing is asked for. format "html": the page of the JSON. */
 static inlay_status write_format(const inlay_context *context, const char *format, const char *path, double flops,
                                  double bytes, inlay_diag *diag)
 {
+    const bool html = strcmp(format, "html") == 0;
     output_file file = { .fd = -1 };
     inlay_status status;
 
+    if (path == NULL)
+        return INLAY_OK;
     INLAY_TRY(output_open_stream(&file, path, diag));
-    INLAY_TRY(inlay_context_profile_write(context, format, flops, bytes, write_file, file.to, diag));
+    if (html)
+        page_script_begin(file.to, &page_profile);
+    INLAY_TRY(inlay_context_profile_write(context, html ? "json" : format, flops, bytes,
+                                          html ? page_script_json : write_file, file.to, diag));
+    if (html)
+        page_script_end(file.to, &page_profile);
     status = output_commit(&file, NULL, diag);
 done:
     output_drop(&file);
@@ -257,9 +280,11 @@ static inlay_status profile_model(cli_common *common, profile_args *args, inlay_
     double best, flops = 0, bytes = 0;
     inlay_status status = INLAY_OK;
 
+    if (args->from != NULL)
+        return page_script_convert(&page_profile, args->from, args->html, diag);
     INLAY_TRY(cli_open(common, args->model, &session, diag));
     args->feed.trial = true;
-    INLAY_TRY(feed_make(&args->feed, common, session, &inputs, diag));
+    INLAY_TRY(feed_make(&args->feed, cli_caller(common), session, &inputs, diag));
     INLAY_TRY(inlay_context_create(session, &context, diag));
     INLAY_TRY(feed_bind(inputs, session, context, diag));
     INLAY_TRY(run_for(context, true, args->seconds, args->runs, &best, diag));
@@ -272,9 +297,9 @@ static inlay_status profile_model(cli_common *common, profile_args *args, inlay_
     cli_progress_clear();
     INLAY_TRY(
         inlay_context_profile_write(context, common->json ? "json" : "text", flops, bytes, write_file, stdout, diag));
-    for (uint32_t i = 0; i < 3; i++)
-        if (args->files[i] != NULL)
-            INLAY_TRY(write_format(context, formats[i], args->files[i], flops, bytes, diag));
+    INLAY_TRY(write_format(context, "trace", args->trace, flops, bytes, diag));
+    INLAY_TRY(write_format(context, "stacks", args->stacks, flops, bytes, diag));
+    INLAY_TRY(write_format(context, "html", args->html, flops, bytes, diag));
 done:
     cli_progress_clear();
     if (session != NULL)

@@ -2,12 +2,13 @@
 #include "base/isa.h"
 #include "simd/cpu.h"
 #include "cli/cli.h"
-#include "cli/dataset.h"
 #include "cli/fresh.h"
-#include "cli/front.h"
+#include "cli/inputs.h"
 #include "config/options.h"
+#include "data/dataset.h"
 #include "quantize/narrow.h"
 #include "quantize/quantize.h"
+#include "report/front.h"
 #include "session/session.h"
 #include <math.h>
 #include <stdlib.h>
@@ -380,7 +381,7 @@ static inlay_status open_samples(const command *c, cli_common *common, inlay_ses
                           c->samples > 0    ? c->samples
                           : c->data == NULL ? MADE_UP_SAMPLES
                                             : 0,
-                          common, *out_session, out_set, diag);
+                          cli_caller(common), *out_session, out_set, diag);
 done:
     return status;
 }

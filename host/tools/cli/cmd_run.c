@@ -2,7 +2,7 @@
 #include "base/clock.h"
 #include "cli/cli.h"
 #include "data/compare.h"
-#include "cli/feed.h"
+#include "cli/inputs.h"
 #include "data/npy.h"
 #include "data/value.h"
 #include "cli/watched.h"
@@ -229,14 +229,14 @@ static inlay_status run(run_args *args, cli_common *common, int *out_code, inlay
         inlay_context_destroy(context);
         context = NULL;
         feed_release(inputs, session);
-        INLAY_TRY(feed_make(&args->feed, common, session, &inputs, diag));
+        INLAY_TRY(feed_make(&args->feed, cli_caller(common), session, &inputs, diag));
         INLAY_TRY(inlay_context_create(session, &context, diag));
         INLAY_TRY(feed_bind(inputs, session, context, diag));
         start = clock_ms();
         status = inlay_context_run(context, &options, diag);
         run_ms = clock_ms() - start;
     } while (feed_again(&args->feed, status));
-    feed_tell(&args->feed, common, session, inputs);
+    feed_tell(&args->feed, cli_caller(common), session, inputs);
     if (status != INLAY_OK)
         goto done;
     if (args->outputs != NULL)

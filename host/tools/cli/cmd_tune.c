@@ -1,6 +1,6 @@
 /* inlay tune: measure what the providers offer for one model. */
 #include "cli/cli.h"
-#include "cli/feed.h"
+#include "cli/inputs.h"
 #include <stdlib.h>
 
 static const char doc[] =
@@ -115,7 +115,7 @@ static inlay_status tune(tune_args *args, cli_common *common, inlay_tune_result 
 
     INLAY_TRY(cli_open(common, args->model, &session, diag));
     args->feed.trial = true;
-    INLAY_TRY(feed_make(&args->feed, common, session, &inputs, diag));
+    INLAY_TRY(feed_make(&args->feed, cli_caller(common), session, &inputs, diag));
     args->how.inputs = inputs;
     args->how.input_count = inlay_session_input_count(session);
     args->how.progress = cli_progress;

@@ -2,7 +2,8 @@
  */
 #ifndef CLI_DOCTOR_COSTS_H
 #define CLI_DOCTOR_COSTS_H
-#include "cli/feed.h"
+#include "cli/cli.h"
+#include "data/feed.h"
 #include "modelkit/doctor.h"
 
 typedef struct doctor_costs {

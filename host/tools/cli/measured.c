@@ -1,4 +1,5 @@
 #include "cli/measured.h"
+#include "cli/inputs.h"
 #include "base/clock.h"
 #include "base/strbuf.h"
 #include <stdlib.h>
@@ -14,7 +15,7 @@ inlay_status measured_runs(const feed *given, double seconds, const cli_common *
 
     own.trial = true;
     own.made = NULL;
-    INLAY_TRY(feed_make(&own, common, session, &inputs, diag));
+    INLAY_TRY(feed_make(&own, cli_caller(common), session, &inputs, diag));
     if (!common->quiet && !feed_is_as_priced(inputs, session))
         (void)fprintf(stderr,
                       "%s: prices are for other sizes than those of the inputs; --assume or --dim NAME=N makes "

@@ -1,7 +1,8 @@
 /* cli/measured.h - runs whose steps are timed, and what `inlay explain --json` says afterwards. */
 #ifndef CLI_MEASURED_H
 #define CLI_MEASURED_H
-#include "cli/feed.h"
+#include "cli/cli.h"
+#include "data/feed.h"
 
 /* Runs the model for so many seconds, at least three times, beyond one run that does not count. given is not changed.
  */

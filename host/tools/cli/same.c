@@ -1,6 +1,7 @@
 #include "cli/same.h"
+#include "cli/inputs.h"
 #include "data/compare.h"
-#include "cli/dataset.h"
+#include "data/dataset.h"
 #include "quantize/judge.h"
 
 static inlay_status compare_runs(const subject *a, const subject *b, double rtol, double atol, inlay_diag *diag)
@@ -34,7 +35,7 @@ inlay_status same_outputs(const cli_common *common, const char *a, const char *b
                           double atol, double seconds, same_times *out, inlay_diag *diag)
 {
     const char *const paths[] = { a, b };
-    cli_common quiet = *common; /* what sizes are taken to be was said when the model was run */
+    feed_caller quiet = cli_caller(common); /* what sizes are taken to be was said when the model was run */
     subject both[2] = { { .session = NULL }, { .session = NULL } };
     inlay_options *options = NULL;
     inlay_value **values = NULL;
@@ -47,7 +48,7 @@ inlay_status same_outputs(const cli_common *common, const char *a, const char *b
     INLAY_TRY(judge_options(common->options, NULL, NULL, &options, diag));
     for (int k = 0; k < 2; k++)
         INLAY_TRY(subject_open(paths[k], options, &both[k], diag));
-    INLAY_TRY(dataset_open(NULL, count, &quiet, both[1].session, &set, diag));
+    INLAY_TRY(dataset_open(NULL, count, quiet, both[1].session, &set, diag));
     list = dataset_samples(set);
     INLAY_TRY(samples_fit(&list, both[0].session, diag));
     for (uint32_t i = 0; i < list.count; i++) {

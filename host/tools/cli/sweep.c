@@ -1,6 +1,7 @@
 #include "cli/sweep.h"
 #include "base/nearest.h"
 #include "cli/callers.h"
+#include "cli/inputs.h"
 #include "cli/timing.h"
 #include "model/model.h"
 #include "quantize/judge.h"
@@ -150,7 +151,7 @@ static inlay_status measure(const sweep_args *args, sweep_point *p, uint32_t sli
     given.made = NULL;
     INLAY_TRY(point_options(args, p, common, &own.options, diag));
     INLAY_TRY(inlay_session_create(args->model, own.options, &session, diag));
-    INLAY_TRY(feed_make(&given, &own, session, &inputs, diag));
+    INLAY_TRY(feed_make(&given, cli_caller(&own), session, &inputs, diag));
     INLAY_TRY(inlay_context_create(session, &context, diag));
     INLAY_TRY(feed_bind(inputs, session, context, diag));
     INLAY_TRY(inlay_context_run(context, &run, diag));

@@ -12,7 +12,8 @@
 #ifndef CLI_SWEEP_H
 #define CLI_SWEEP_H
 #include "cli/energy.h"
-#include "cli/feed.h"
+#include "cli/cli.h"
+#include "data/feed.h"
 
 enum { SWEEP_AXES = 3, SWEEP_POINTS = 256, SWEEP_SLICES = 6 };
 

@@ -1,7 +1,7 @@
 /* What came of --sweep: a table, JSON, CSV, a page with curves. */
 #include "base/output.h"
-#include "modelkit/page.h"
 #include "cli/sweep.h"
+#include "report/page.h"
 #include <stdlib.h>
 #include <string.h>
 

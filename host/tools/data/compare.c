@@ -1,6 +1,7 @@
 #include "data/compare.h"
 #include "base/element.h"
 #include "data/value.h"
+#include "data/view.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 #include "data/npz.h"
 #include "data/npy.h"
-#include "data/value.h"
+#include "data/view.h"
 #include "data/zip.h"
 #include <errno.h>
 #include <stdlib.h>

@@ -8,13 +8,10 @@
 #include <jansson.h>
 #include <stdio.h>
 
-/* A new value with a copy of the tensor's elements. */
-INLAY_NODISCARD inlay_status value_from_view(const inlay_tensor_view *view, inlay_value **out_value, inlay_diag *diag);
-/* The same of ONNX test data, lists included. dtype is the declared element type, for lists that are empty. */
+/* A new value with a copy of ONNX test data, lists included. dtype is the declared element type, for lists that are
+ * empty. */
 INLAY_NODISCARD inlay_status value_from_datum(const model_datum *datum, inlay_dtype dtype, inlay_value **out_value,
                                               inlay_diag *diag);
-/* A tensor as a view; borrows from the value. False for other kinds, and for memory that the host cannot see. */
-bool value_view(const inlay_value *value, inlay_tensor_view *out);
 
 /* model_datum_load() of what info declares: a sparse tensor may be a SparseTensorProto or dense. */
 INLAY_NODISCARD inlay_status value_datum(const char *path, const inlay_io_info *info, arena *a, model_datum *out,

@@ -3,7 +3,7 @@
 #define QUANTIZE_JUDGE_H
 #include "base/memory.h"
 #include "quantize/agree.h"
-#include "quantize/samples.h"
+#include "data/samples.h"
 
 /* Outputs of a model for each sample, copied: what is compared with runs once, not once for each candidate. */
 typedef struct kept_outputs kept_outputs;

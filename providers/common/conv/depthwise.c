@@ -2,6 +2,7 @@
 #include "conv.h"
 #include "conv/conv_loops.h"
 #include "simd/convert.h"
+#include "simd/optional.h"
 
 typedef struct depthwise_task {
     const conv_run *run;
@@ -76,3 +77,6 @@ inlay_status conv_execute_depthwise(conv_run *run, const void *weights)
 
     return kit_parallel(run->call, g->images * g->channels, 65536 / (work > 0 ? work : 1) + 1, run_channels, &task);
 }
+
+/* Programs of `inlay bundle` leave these out. */
+OPTIONAL_IF_CALLED(conv_execute_depthwise);

@@ -4,6 +4,7 @@
  * stride apart where windows are; so a unit first copies the rows that it sees, with their border. */
 #include "layout/plane_copy.h"
 #include "convolution/tiles.h"
+#include "simd/optional.h"
 
 enum {
     ARG_X,
@@ -230,3 +231,6 @@ inlay_status conv_rows_lower(rg_build *b, const rg_group *group, const kn_case *
 done:
     return status;
 }
+
+/* Programs of `inlay bundle` leave these out. */
+OPTIONAL_IF_CALLED(conv_rows_lower);

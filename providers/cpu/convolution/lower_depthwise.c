@@ -4,6 +4,7 @@
  * narrow that the rows of a window stay in the first-level cache. Borders are pixels of a table that point to zeros. */
 #include "convolution/depthwise.h"
 #include "convolution/tiles.h"
+#include "simd/optional.h"
 #include <math.h>
 
 /* The convolution that makes the input, row by row, in a ring that each worker has for itself. Places in rings count
@@ -450,3 +451,9 @@ inlay_status depthwise_emit(rg_build *b, const kn_case *c, const tile_ending *en
     }
     return rg_emit_native(b, &d->native, places, count);
 }
+
+/* Programs of `inlay bundle` leave these out. */
+OPTIONAL_IF_CALLED(depthwise_emit);
+OPTIONAL_IF_CALLED(depthwise_makes);
+OPTIONAL_IF_CALLED(depthwise_runs);
+OPTIONAL_IF_CALLED(kn_waiting_ns);

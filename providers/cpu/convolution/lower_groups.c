@@ -3,6 +3,7 @@
  * dimensions; for one and three it unfolds windows in memory. Conv-1..22. */
 #include "convolution/groups.h"
 #include "convolution/tiles.h"
+#include "simd/optional.h"
 
 enum { MAX_SPATIAL = 3, CHANNEL_BLOCK = 64, ALONE_FLOPS = 200000 };
 
@@ -245,3 +246,6 @@ inlay_status rg_lower_groups(rg_build *b, const rg_group *group, const rg_md *we
 done:
     return status;
 }
+
+/* Programs of `inlay bundle` leave these out. */
+OPTIONAL_IF_CALLED(rg_lower_groups);

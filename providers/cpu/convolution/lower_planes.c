@@ -3,6 +3,7 @@
  * (cpu/convolution/planes.h). */
 #include "layout/plane_copy.h"
 #include "convolution/tiles.h"
+#include "simd/optional.h"
 
 enum { COPY_FLOATS = 6144, MOST_TAPS = 128, UNIT_FLOPS = 20000, ARG_X = 0, ARG_W, ARG_Y, ARG_BIAS };
 
@@ -147,3 +148,6 @@ inlay_status planes_lower(rg_build *b, const rg_group *group, const kn_case *c)
 done:
     return status;
 }
+
+/* Programs of `inlay bundle` leave these out. */
+OPTIONAL_IF_CALLED(planes_lower);

@@ -6,6 +6,7 @@
 #include "layout/moves.h"
 #include "weights/narrow.h"
 #include "convolution/window.h"
+#include "simd/optional.h"
 #include <math.h>
 
 const tile_set *tiles_of_cpu(void)
@@ -556,3 +557,7 @@ inlay_status tiles_lower(rg_build *b, const rg_group *group, const kn_case *c, i
 done:
     return status;
 }
+
+/* Programs of `inlay bundle` leave these out. */
+OPTIONAL_WITH(tiles_of_cpu, "rg_conv rg_conv_transpose");
+OPTIONAL_IF_CALLED(tiles_lower);

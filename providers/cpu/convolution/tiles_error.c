@@ -11,6 +11,7 @@
  * terms, they may be those with the small weights: that is for the guard to refuse, too. */
 #include "convolution/sum_loops.h"
 #include "convolution/tiles.h"
+#include "simd/optional.h"
 #include <float.h>
 #include <math.h>
 
@@ -429,3 +430,6 @@ void tiles_say_distrust(const rg_state *state, const tile_trust *t, char *text, 
     else
         (void)snprintf(text, bytes, "filters of few weights, whose results it would round too much");
 }
+
+/* Programs of `inlay bundle` leave these out. */
+OPTIONAL_WITH(tiles_measure_trust, "rg_conv");

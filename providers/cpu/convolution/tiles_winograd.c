@@ -12,6 +12,7 @@
  * else is run or how it is shared out. */
 #include "convolution/sum_loops.h"
 #include "convolution/tiles.h"
+#include "simd/optional.h"
 #include <float.h>
 #include <math.h>
 
@@ -545,3 +546,7 @@ bool tiles_window_weights(const rg_state *state, inlay_run *run, const rg_md *pl
     (void)state->host->parallel_for(state->host->ctx, run, w.panels, 1, some_panels, &w);
     return true;
 }
+
+/* Programs of `inlay bundle` leave these out. */
+OPTIONAL_WITH(tiles_window_weights, "rg_conv");
+OPTIONAL_IF_CALLED(tiles_lower_window);

@@ -9,6 +9,7 @@
 #include "convolution/sum_loops.h"
 #include "convolution/transposed.h"
 #include "convolution/window.h"
+#include "simd/optional.h"
 
 enum { SPATIAL = 3, WIDE_CHANNELS = 8, MAX_TERMS = 64 };
 
@@ -396,3 +397,6 @@ static inlay_status lower(rg_build *b, const rg_group *group)
 }
 
 const rg_family rg_conv_transpose = { "transposed convolution", parse, lower };
+
+/* Programs of `inlay bundle` leave these out. */
+OPTIONAL_IF_CALLED(rg_deconvolution_pads);

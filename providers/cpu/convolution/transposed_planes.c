@@ -7,6 +7,7 @@
 #include "product/sgemm.h"
 #include "convolution/transposed.h"
 #include "convolution/window.h"
+#include "simd/optional.h"
 
 enum { ARG_X, ARG_W, ARG_Y, ARG_BIAS, UNIT_FLOATS = 96 * 1024, LINE_FLOATS = 8192, MOST_TAPS = 64 };
 
@@ -295,3 +296,6 @@ inlay_status transposed_lower_planes(rg_build *b, const rg_group *group, bool *o
 done:
     return status;
 }
+
+/* Programs of `inlay bundle` leave these out. */
+OPTIONAL_IF_CALLED(transposed_lower_planes);

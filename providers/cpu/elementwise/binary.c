@@ -2,6 +2,7 @@
  * oneDNN's are for large tensors with functions behind them, and for large images with an operand for each channel. */
 #include "convolution/tiles.h"
 #include "elementwise/element_loops.h"
+#include "simd/optional.h"
 
 static bool parse_binary(const kit_node *node, rg_op *op, kit_refusal *why)
 {
@@ -459,3 +460,8 @@ done:
 }
 
 const rg_family rg_binary = { "binary", parse_binary, lower_binary };
+
+/* Programs of `inlay bundle` leave these out. */
+OPTIONAL_IF_CALLED(rg_binary_at);
+OPTIONAL_IF_CALLED(rg_binary_loses_nan);
+OPTIONAL_IF_CALLED(rg_binary_row);

@@ -7,6 +7,7 @@
 #include "region/build.h"
 #include "simd/row_set.h"
 #include "product/sgemm.h"
+#include "simd/optional.h"
 
 /* Those that kernels have. */
 #define KERNEL_ROW(name)                                                                                               \
@@ -215,3 +216,12 @@ inlay_status rg_emit_function(rg_build *b, const rg_eltwise *f, const rg_place *
         l.row = NULL;
     return rg_emit_step(b, &l.native, sizeof l, (const rg_place *const[]){ x, y }, 2);
 }
+
+/* Programs of `inlay bundle` leave these out. */
+OPTIONAL_IF_CALLED(rg_apply);
+OPTIONAL_IF_CALLED(rg_emit_function);
+OPTIONAL_IF_CALLED(rg_is_gelu);
+OPTIONAL_IF_CALLED(rg_is_ours);
+OPTIONAL_IF_CALLED(rg_loses_nan);
+OPTIONAL_IF_CALLED(rg_row_is_best);
+OPTIONAL_IF_CALLED(rg_row_of);

@@ -1,6 +1,7 @@
 /* Copies between layouts, as steps of a region. */
 #include "layout/moves.h"
 #include "convolution/tiles.h"
+#include "simd/optional.h"
 
 const move_set *moves_of_cpu(void)
 {
@@ -302,3 +303,6 @@ inlay_status rg_emit_copy(rg_build *b, const rg_place *from, const rg_place *to)
         return emit_reorder(b, from, to);
     return emit_move(b, &axes, from, to);
 }
+
+/* Programs of `inlay bundle` leave these out. */
+OPTIONAL_IF_CALLED(rg_emit_copy);

@@ -8,6 +8,7 @@
 #include "simd/row_set.h"
 #include "normalization/row_loops.h"
 #include "simd/vecmath.h"
+#include "simd/optional.h"
 #include <math.h>
 
 /* Which elements come together how, and what becomes of that. */
@@ -253,3 +254,6 @@ done:
 }
 
 const rg_family rg_reduce = { "reduction", parse_reduce, lower_reduce };
+
+/* Programs of `inlay bundle` leave these out. */
+OPTIONAL_IF_CALLED(rg_reduced_nothing);

@@ -4,6 +4,7 @@
 #include "region/build.h"
 #include "pooling/pool_loops.h"
 #include "convolution/window.h"
+#include "simd/optional.h"
 
 /* Images as planes (of one channel, of a block of them, or of all) of pixels with `lanes` numbers side by side. */
 typedef struct means {
@@ -118,3 +119,6 @@ inlay_status rg_lower_mean(rg_build *b, const rg_place *x, uint32_t result, rg_p
 done:
     return status;
 }
+
+/* Programs of `inlay bundle` leave these out. */
+OPTIONAL_IF_CALLED(rg_lower_mean);

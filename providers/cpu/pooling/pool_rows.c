@@ -6,6 +6,7 @@
 #include "simd/move_set.h"
 #include "simd/row_set.h"
 #include "convolution/window.h"
+#include "simd/optional.h"
 #include <math.h>
 
 enum { MOST = 4096 }; /* a row with its padding */
@@ -299,3 +300,7 @@ inlay_status rg_lower_rows(rg_build *b, const rg_place *x, const int64_t *out_di
 done:
     return status;
 }
+
+/* Programs of `inlay bundle` leave these out. */
+OPTIONAL_IF_CALLED(rg_lower_planes);
+OPTIONAL_IF_CALLED(rg_lower_rows);

@@ -1,5 +1,6 @@
 /* Products in pairs (pairs.h): how B is packed, and the loops around the blocks. */
 #include "product/pairs.h"
+#include "simd/optional.h"
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -439,3 +440,14 @@ bool pairs_are_fast(void)
     (void)pthread_once(&once, ask);
     return gains;
 }
+
+/* Programs of `inlay bundle` leave these out. */
+OPTIONAL_IF_CALLED(pairs_block_rows);
+OPTIONAL_IF_CALLED(pairs_pack);
+OPTIONAL_IF_CALLED(pairs_pack_floats);
+OPTIONAL_IF_CALLED(pairs_pack_units);
+OPTIONAL_IF_CALLED(pairs_run);
+OPTIONAL_IF_CALLED(pairs_scratch_floats);
+OPTIONAL_IF_CALLED(pairs_share);
+OPTIONAL_IF_CALLED(pairs_start);
+OPTIONAL_IF_CALLED(pairs_units);

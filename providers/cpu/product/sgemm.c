@@ -1,6 +1,7 @@
 /* The loops around the blocks of a product. Rows and k are cut so that a block of A stays in the second-level cache
  * while panels of B stream past it; each panel is read from memory once for a block of rows. */
 #include "product/sgemm.h"
+#include "simd/optional.h"
 #include <stddef.h>
 
 #define FLOPS_PER_NS 200.0
@@ -120,3 +121,6 @@ void sg_run(const sg_job *job, int64_t begin, int64_t end)
         begin += j1 - j0;
     }
 }
+
+/* Programs of `inlay bundle` leave these out. */
+OPTIONAL_WITH(sg_kernel_best, "rg_product rg_conv rg_conv_transpose rg_attention rg_nbits_product rg_recurrent");

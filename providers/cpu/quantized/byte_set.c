@@ -1,5 +1,6 @@
 /* Which loops over bytes a process uses. */
 #include "quantized/byte_set.h"
+#include "simd/optional.h"
 
 const byte_set *byte_set_of_cpu(void)
 {
@@ -17,3 +18,6 @@ const byte_set *byte_set_of_cpu(void)
     return NULL;
 #endif
 }
+
+/* Programs of `inlay bundle` leave these out. */
+OPTIONAL_WITH(byte_set_of_cpu, RG_BYTE_FAMILIES);

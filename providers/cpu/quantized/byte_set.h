@@ -11,6 +11,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Families of the provider whose operators compute with bytes, as optional.h has them. */
+#define RG_BYTE_FAMILIES "rg_quantize rg_dequantize rg_dynamic rg_int8_conv rg_int8_product rg_int_cast rg_byte_clip"
+
 enum {
     BYTE_LINES = 4,  /* vectors of sums in a panel of weights, at most */
     BYTE_ROWS = 12,  /* pixels of a tile, at most */

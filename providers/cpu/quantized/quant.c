@@ -2,6 +2,7 @@
  * integer operators ask. */
 #include "quantized/quant.h"
 #include "simd/vecmath.h"
+#include "simd/optional.h"
 #include <math.h>
 
 /* ------------------------------------------------------------------ which nodes */
@@ -401,3 +402,9 @@ done:
 }
 
 const rg_family rg_dynamic = { "dynamic quantization", parse_dynamic, lower_dynamic };
+
+/* Programs of `inlay bundle` leave these out. */
+OPTIONAL_WITH(rg_is_dynamic_scale, RG_BYTE_FAMILIES " rg_weights rg_nbits_product");
+OPTIONAL_WITH(rg_takes_any, RG_BYTE_FAMILIES " rg_weights rg_nbits_product");
+OPTIONAL_WITH(rg_takes_bytes, RG_BYTE_FAMILIES " rg_weights rg_nbits_product");
+OPTIONAL_WITH(rg_takes_product, RG_BYTE_FAMILIES " rg_weights rg_nbits_product");

@@ -3,6 +3,7 @@
 #define CPU_QUANT_H
 #include "quantized/byte_loops.h"
 #include "quantized/quantize.h"
+#include "quantized/byte_set.h"
 #include "region/build.h"
 
 /* ------------------------------------------------------------------ parsing */

@@ -2,6 +2,7 @@
  * has it. What DequantizeLinear makes for them alone is never stored. */
 #include "quantized/bytes.h"
 #include "quantized/quant.h"
+#include "simd/optional.h"
 #include <math.h>
 
 enum { MOST_LEAVES = 4, MOST_STEPS = 8, TILE = 512, CHAIN_GRAIN = 16384, PAIR_GRAIN = 32768 };
@@ -330,3 +331,7 @@ inlay_status q_lower_chain(rg_build *b, const rg_group *group, bool *out_done)
 done:
     return status;
 }
+
+/* Programs of `inlay bundle` leave these out. */
+OPTIONAL_WITH(rg_quant_chains, RG_BYTE_FAMILIES);
+OPTIONAL_IF_CALLED(q_lower_chain);

@@ -6,6 +6,7 @@
 #include "quantized/bytes.h"
 #include "quantized/quant.h"
 #include "convolution/tiles.h"
+#include "simd/optional.h"
 
 enum { TABLE_PIXELS = 2048 };
 
@@ -391,3 +392,6 @@ inlay_status bytes_lower_depthwise(rg_build *b, const bytes_case *c)
 done:
     return status;
 }
+
+/* Programs of `inlay bundle` leave these out. */
+OPTIONAL_WITH(bytes_pack_depthwise, "rg_int8_conv");

@@ -7,6 +7,7 @@
  * All of that is exact modulo 2^32, as int32 is. */
 #include "quantized/bytes.h"
 #include "quantized/quant.h"
+#include "simd/optional.h"
 
 /* Where the inputs are; that of the left operand is 0. */
 typedef struct inputs {
@@ -491,3 +492,7 @@ void rg_quant_end(const rg_build *b, uint32_t next, uint8_t *taken, rg_group *g)
     g->last = next;
     g->out = q->out[0];
 }
+
+/* Programs of `inlay bundle` leave these out. */
+OPTIONAL_WITH(rg_quant_take, RG_BYTE_FAMILIES);
+OPTIONAL_WITH(rg_quant_end, RG_BYTE_FAMILIES);

@@ -7,6 +7,7 @@
 #include "quantized/quant.h"
 #include "convolution/tiles.h"
 #include "convolution/window.h"
+#include "simd/optional.h"
 
 /* ------------------------------------------------------------------ the product */
 
@@ -544,3 +545,6 @@ inlay_status bytes_lower_conv(rg_build *b, const rg_group *group, bool *out_done
                                               .why = bounds[c.kind],
                                               .kernel = { c.w.group == 1 ? KN_BYTES_TILES : KN_BYTES_CHANNELS } });
 }
+
+/* Programs of `inlay bundle` leave these out. */
+OPTIONAL_WITH(bytes_pack_tiles, "rg_int8_conv rg_int8_product");

@@ -3,6 +3,7 @@
  * its gates and states in the region's workspace. Any output may be omitted, Y among them. */
 #include "recurrent.h"
 #include "weights/narrow_pack.h"
+#include "simd/optional.h"
 #include <stdio.h>
 
 enum { MOST_INPUTS = 8, MOST_OUTPUTS = 3 };
@@ -445,3 +446,8 @@ void rg_recurrent_cost(const rg_state *state, const inlay_cost_request *r, const
 }
 
 const rg_family rg_recurrent = { "recurrent layer", parse_recurrent, lower_recurrent };
+
+/* Programs of `inlay bundle` leave these out. */
+OPTIONAL_WITH(rg_recurrent_release, "rg_recurrent");
+OPTIONAL_IF_CALLED(rg_recurrent_cost);
+OPTIONAL_IF_CALLED(rg_recurrent_prepare);

@@ -1,4 +1,5 @@
 #include "sparse/sparse_weights.h"
+#include "simd/optional.h"
 
 /* Blocks beyond this share are multiplied as fast with their zeros. */
 #define MOST_SHARE 0.75
@@ -253,3 +254,9 @@ bool sparse_share_of(const inlay_graph *graph, const inlay_value_info *v, bool u
     *out_share = share_of(v->content_hash, &w, fours_share(elements, w.k));
     return true;
 }
+
+/* Programs of `inlay bundle` leave these out. */
+OPTIONAL_WITH(sparse_find, "rg_sparse");
+OPTIONAL_WITH(sparse_pack_entries, "rg_sparse");
+OPTIONAL_WITH(sparse_unfold, "rg_sparse");
+OPTIONAL_WITH(sparse_share_of, "rg_sparse");

@@ -1,5 +1,6 @@
 #include "weights/halves.h"
 #include "simd/convert.h"
+#include "simd/optional.h"
 
 static bool read_cast(const kit_node *node)
 {
@@ -103,3 +104,9 @@ static inlay_status lower(rg_build *b, const rg_group *group)
 }
 
 const rg_family rg_halves = { "floats of halves", parse, lower };
+
+/* Programs of `inlay bundle` leave these out. */
+OPTIONAL_WITH(halves_find, "rg_halves");
+OPTIONAL_WITH(halves_settle, "rg_halves");
+OPTIONAL_WITH(halves_floats, "rg_halves");
+OPTIONAL_WITH(halves_is_constant, "rg_halves");

@@ -3,6 +3,7 @@
 #include "product/dense.h"
 #include "choice/kernels.h"
 #include "weights/nbits_weights.h"
+#include "simd/optional.h"
 
 enum {
     MANY_ROWS = 8,                 /* from so many on a panel is unfolded, where activations stay floats, */
@@ -460,3 +461,6 @@ inlay_status nbits_lower(rg_build *b, const rg_group *group)
 done:
     return status;
 }
+
+/* Programs of `inlay bundle` leave these out. */
+OPTIONAL_IF_CALLED(nbits_lower);

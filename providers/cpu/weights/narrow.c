@@ -3,6 +3,7 @@
 #include "weights/narrow_pack.h"
 #include "quantized/quant.h"
 #include "convolution/tiles.h"
+#include "simd/optional.h"
 
 enum { LOOK_THROUGH = NARROW_TURNS };
 
@@ -311,3 +312,12 @@ static inlay_status lower_narrow(rg_build *b, const rg_group *group)
 }
 
 const rg_family rg_narrow = { "constant of few bits", parse_narrow, lower_narrow };
+
+/* Programs of `inlay bundle` leave these out. */
+OPTIONAL_WITH(rg_takes_narrow, "rg_narrow");
+OPTIONAL_WITH(narrow_is_constant, "rg_narrow");
+OPTIONAL_WITH(narrow_find, "rg_narrow");
+OPTIONAL_WITH(narrow_settle, "rg_narrow");
+OPTIONAL_WITH(narrow_destroy, "rg_narrow");
+OPTIONAL_WITH(narrow_read, "rg_narrow");
+OPTIONAL_WITH(narrow_read_pack, "rg_narrow");

@@ -2,6 +2,7 @@
 #include "weights/narrow_pack.h"
 #include "simd/convert.h"
 #include "weights/unfold.h"
+#include "simd/optional.h"
 
 enum {
     LANES = UF_LANES,   /* elements that have a vector of scales and one of zero points in a pack */
@@ -545,3 +546,10 @@ uint64_t narrow_pack_bytes(const void *pack)
 {
     return ((const pack_head *)pack)->bytes;
 }
+
+/* Programs of `inlay bundle` leave these out. */
+OPTIONAL_WITH(narrow_pack, "rg_narrow");
+OPTIONAL_WITH(narrow_floats, "rg_narrow");
+OPTIONAL_WITH(narrow_unfold, "rg_narrow");
+OPTIONAL_WITH(narrow_codes, "rg_narrow");
+OPTIONAL_WITH(unfold_of_cpu, "rg_narrow");

@@ -1,5 +1,6 @@
 /* Weights of a few bits as nbits.h lays them. */
 #include "weights/nbits.h"
+#include "simd/optional.h"
 #include <string.h>
 
 bool nb_shape_init(nb_shape *s, uint32_t bits, int64_t k, int64_t n, int64_t block)
@@ -233,3 +234,6 @@ void nb_pack_zeros(const nb_shape *s, const nb_source *from, uint32_t bits, int6
                 out[c] = n < s->n ? (float)(nb_element(row, at, bits, from->is_signed) + shift) : 0;
             }
 }
+
+/* Programs of `inlay bundle` leave these out. */
+OPTIONAL_WITH(nb_kernel_best, "rg_nbits_product rg_weights+rg_product");

@@ -3,6 +3,7 @@
 #include "weights/nbits_weights.h"
 #include "quantized/quant.h"
 #include "product/sgemm.h"
+#include "simd/optional.h"
 
 enum { AXES = 2, LOOK_THROUGH = 2 /* transposes */ };
 
@@ -483,3 +484,9 @@ done:
 
 const rg_family rg_weights = { "weights", parse_weights, lower_weights };
 const rg_family rg_nbits_product = { "product by packed weights", parse_product, nbits_lower };
+
+/* Programs of `inlay bundle` leave these out. */
+OPTIONAL_WITH(nbits_find, "rg_weights rg_nbits_product");
+OPTIONAL_WITH(nbits_is_pack, "rg_weights rg_nbits_product");
+OPTIONAL_WITH(nbits_pack, "rg_weights rg_nbits_product");
+OPTIONAL_WITH(rg_takes_weights, RG_BYTE_FAMILIES " rg_weights rg_nbits_product");

@@ -1,4 +1,5 @@
 #include "weights/pairs_weights.h"
+#include "simd/optional.h"
 
 typedef struct pack_call {
     const pr_weights *weights;
@@ -44,3 +45,6 @@ bool pairs_pack_weights(const rg_state *state, const rg_md *plain, const void *s
     (void)state->host->parallel_for(state->host->ctx, NULL, pairs_pack_units(&w), 1, pack_some, &call);
     return true;
 }
+
+/* Programs of `inlay bundle` leave these out. */
+OPTIONAL_WITH(pairs_pack_weights, "");

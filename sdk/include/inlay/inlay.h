@@ -410,7 +410,7 @@ struct inlay_context;
 /* What else can be asked. Zero it, then set struct_size. Texts are read during the call. */
 typedef struct inlay_explain_options {
     uint64_t struct_size;
-    const char *format; /* "text" (NULL), "json", "html" (one page that needs nothing else) */
+    const char *format; /* "text" (NULL), "json" (`inlay explain --from FILE --html PAGE` makes a page of it) */
     uint32_t flags;     /* INLAY_EXPLAIN_* */
     uint32_t columns;   /* text: the width of the page in characters; 0 = 100 */
     const char *node;   /* all about the nodes whose name matches this glob, or whose operator does ("op:GLOB"): what
@@ -422,8 +422,8 @@ typedef struct inlay_explain_options {
     uint32_t reserved;
     const struct inlay_context *measured; /* after runs with inlay_context_measure(): their times too; or NULL */
 } inlay_explain_options;
-/* The same, and more, see above. An unknown format, provider or pattern that no node matches is
- * INLAY_INVALID_ARGUMENT. Any thread, but not while `measured` runs. */
+/* The same, and more, see above. INLAY_INVALID_ARGUMENT: an unknown format or provider, a pattern that no node matches;
+ * INLAY_UNSUPPORTED: format "html". Any thread, but not while `measured` runs. */
 INLAY_API inlay_status inlay_session_explain_ex(const inlay_session *session, const inlay_explain_options *options,
                                                 inlay_write_fn write, void *user, inlay_diag *diag);
 
@@ -565,9 +565,9 @@ INLAY_API inlay_status inlay_context_wait(inlay_context *context, uint64_t timeo
  * profile is forgotten. on = 0 ends it. Like measured runs they wait for devices after each step. */
 INLAY_API inlay_status inlay_context_profile(inlay_context *context, uint32_t on, uint32_t max_events,
                                              inlay_diag *diag);
-/* What profiled runs took: format is "text", "json", "trace" (Chrome's trace events, for Perfetto), "stacks" (folded
- * stacks with nanoseconds) or "html" (a page that needs nothing else). The peaks of the machine, operations and bytes a
- * second, are for rooflines; 0 = unknown. Not while the context runs. */
+/* What profiled runs took: format is "text", "json" (`inlay profile --from FILE --html PAGE` makes a page of it),
+ * "trace" (Chrome's trace events, for Perfetto) or "stacks" (folded stacks with nanoseconds); "html" is
+ * INLAY_UNSUPPORTED. Peaks: operations and bytes a second, for rooflines; 0 = unknown. Not while the context runs. */
 INLAY_API inlay_status inlay_context_profile_write(const inlay_context *context, const char *format,
                                                    double peak_flops_per_s, double peak_bytes_per_s,
                                                    inlay_write_fn write, void *user, inlay_diag *diag);

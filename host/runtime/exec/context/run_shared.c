@@ -11,9 +11,9 @@ static char *string_alloc(void *ctx, uint64_t bytes)
     run_shared *s = ctx;
     char *text;
 
-    pthread_mutex_lock(&s->strings_lock);
-    text = bytes <= PTRDIFF_MAX ? arena_alloc(&s->strings, (size_t)bytes) : NULL;
-    pthread_mutex_unlock(&s->strings_lock);
+    pthread_mutex_lock(&s->texts.lock);
+    text = bytes <= PTRDIFF_MAX ? arena_alloc(&s->texts.a, (size_t)bytes) : NULL;
+    pthread_mutex_unlock(&s->texts.lock);
     return text;
 }
 
@@ -23,20 +23,22 @@ inlay_status run_shared_init(run_shared *s, uint32_t max_threads, uint64_t max_b
 {
     static const uint32_t never;
 
-    *s = (run_shared){ .diag = INLAY_DIAG_INIT, .max_bytes = max_bytes, .memory = memory, .calls = &calls };
+    *s = (run_shared){
+        .diag = INLAY_DIAG_INIT, .tensors.max_bytes = max_bytes, .tensors.memory = memory, .calls = &calls
+    };
     s->run = (inlay_run){ .cancel = &never,
                           .max_threads = max_threads,
                           .ctx = s,
                           .output_alloc = dynamic_output_alloc,
                           .string_alloc = string_alloc };
-    return pthread_mutex_init(&s->strings_lock, NULL) == 0 ? INLAY_OK : INLAY_OUT_OF_MEMORY;
+    return pthread_mutex_init(&s->texts.lock, NULL) == 0 ? INLAY_OK : INLAY_OUT_OF_MEMORY;
 }
 
 void run_shared_deinit(run_shared *s)
 {
-    if (s->abandoned)
+    if (s->hang.abandoned)
         return;
     run_shared_drop(s);
-    arena_deinit(&s->strings);
-    (void)pthread_mutex_destroy(&s->strings_lock);
+    arena_deinit(&s->texts.a);
+    (void)pthread_mutex_destroy(&s->texts.lock);
 }

@@ -279,7 +279,8 @@ static inlay_status take(run_states *s, uint32_t k, const runner *r, inlay_diag 
     slot *x = &s->slots[k];
 
     if (x->room != 0) {
-        x->now->dims[state->axis] = r->now->plan->states[s->prog->graph->outputs[state->output]].dims[state->axis];
+        x->now->dims[state->axis] =
+            r->plans.now->plan->states[s->prog->graph->outputs[state->output]].dims[state->axis];
         return INLAY_OK;
     }
     if (made == NULL || made->kind != INLAY_KIND_TENSOR)

@@ -235,7 +235,7 @@ inlay_status loop_run(loop *l)
         if (status == INLAY_OK)
             status = runner_run(l->body, l->in, l->c->diag);
     }
-    l->body->same_captures = status == INLAY_OK; /* until the loop ends */
+    l->body->in.same_captures = status == INLAY_OK; /* until the loop ends */
     if (status != INLAY_OK && l->body->failed != NULL)
         l->c->r->failed = l->body->failed;
     return status;
@@ -244,7 +244,7 @@ inlay_status loop_run(loop *l)
 void loop_deinit(loop *l)
 {
     if (l->body != NULL) {
-        l->body->same_captures = false;
+        l->body->in.same_captures = false;
         l->body->out.homes = NULL;
     }
     for (uint32_t i = 0; l->held != NULL && i < l->carried; i++)

@@ -15,7 +15,7 @@ rt_value host_value(const host_call *c, uint32_t v)
     /* A device made it: the plan has put a copy before this step, unless bodies read it where it is. */
     for (uint32_t i = 0; i < r->input_count; i++)
         if (r->inputs[i] == v) {
-            x.buffer = c->b->buffers[c->s->plan->in[i]];
+            x.buffer = c->b->memory.buffers[c->s->plan->in[i]];
             x.alias = bound_alias(c->b, c->s->plan->in[i]);
             x.owner = x.buffer.domain != INLAY_DOMAIN_HOST ? x.owner : NULL;
         }

@@ -69,7 +69,7 @@ static inlay_status run_zip(host_call *c)
         return fail(c, INLAY_OUT_OF_MEMORY, "no memory for the maps");
     INLAY_TRY(from_list(c, labels, &keys));
     for (int64_t r = 0; r < rows; r++) {
-        INLAY_TRY(value_create_from(c->r->shared->memory, x.dtype, 1, &columns, false, &values, c->diag));
+        INLAY_TRY(value_create_from(c->r->shared->tensors.memory, x.dtype, 1, &columns, false, &values, c->diag));
         memcpy(value_data(values), (const char *)inlay_buffer_host(&x.buffer) + r * (int64_t)values->buffer.bytes,
                (size_t)values->buffer.bytes);
         INLAY_TRY(value_create_list(INLAY_KIND_MAP, x.dtype, (inlay_value *[]){ keys, values }, 2, &maps[r], c->diag));
@@ -106,7 +106,7 @@ static inlay_status row_begin(const host_call *c, inlay_dtype dtype, int64_t cou
     if (count > MOST_DENSE)
         return fail(c, INLAY_LIMIT_EXCEEDED, "its result has more than 2^28 elements");
     if (dtype != INLAY_STRING)
-        return value_create_from(c->r->shared->memory, dtype, 2, dims, true, &out->numbers, c->diag);
+        return value_create_from(c->r->shared->tensors.memory, dtype, 2, dims, true, &out->numbers, c->diag);
     out->texts = calloc((size_t)count + 1, sizeof *out->texts);
     out->room = calloc((size_t)count + 1, TEXT);
     for (int64_t i = 0; out->texts != NULL && i < count; i++)

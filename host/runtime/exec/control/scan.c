@@ -207,7 +207,8 @@ static inlay_status put_entry(host_call *c, uint32_t o, int64_t b, int64_t batch
         memcpy(dims + 1, entry->dims, entry->rank * sizeof *dims);
         if (first_dim >= 0)
             dims[1] = first_dim;
-        status = value_create_from(c->r->shared->memory, entry->dtype, entry->rank + 1, dims, true, &whole, c->diag);
+        status =
+            value_create_from(c->r->shared->tensors.memory, entry->dtype, entry->rank + 1, dims, true, &whole, c->diag);
         if (status != INLAY_OK)
             return status;
         runner_set(c->r, c->b, v, whole);

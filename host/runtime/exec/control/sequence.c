@@ -317,7 +317,7 @@ static inlay_status run_split(host_call *c)
         for (uint32_t d = 0; d < x.rank; d++)
             if (d != axis || keep)
                 dims[rank++] = d == axis ? lengths[i] : x.dims[d];
-        INLAY_TRY(value_create_from(c->r->shared->memory, x.dtype, rank, dims, false, &items[i], c->diag));
+        INLAY_TRY(value_create_from(c->r->shared->tensors.memory, x.dtype, rank, dims, false, &items[i], c->diag));
         for (int64_t o = 0; o < v.outer; o++)
             memcpy((char *)value_data(items[i]) + (size_t)o * part,
                    (const char *)inlay_buffer_host(&x.buffer) + ((size_t)(o * v.length + at)) * v.inner, part);

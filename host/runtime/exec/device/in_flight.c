@@ -49,9 +49,9 @@ static inlay_status abandon(runner *r, const part_provider *p, uint64_t limit_ms
     run_shared *shared = r->shared;
 
     provider_lost(p->state);
-    if (!shared->unwinding)
-        shared->asked = shared->run.cancel;
-    shared->abandoned = shared->unwinding = true;
+    if (!shared->hang.unwinding)
+        shared->hang.asked = shared->run.cancel;
+    shared->hang.abandoned = shared->hang.unwinding = true;
     shared->run.cancel = &always;
     return inlay_fail(diag, INLAY_DEVICE_LOST,
                       "the device of %s did not end its work in %llu ms%s; the context is of no use any more", p->name,
@@ -128,7 +128,7 @@ void in_flight_note(runner *r, const bound_step *s, inlay_status status)
 
 inlay_status in_flight_settle(runner *r, bound *b, inlay_status status, inlay_diag *diag)
 {
-    for (uint32_t i = 0; b->has_async && i < b->plan->step_count && !r->shared->unwinding; i++) {
+    for (uint32_t i = 0; b->flight.has_async && i < b->plan->step_count && !r->shared->hang.unwinding; i++) {
         bound_step *s = &b->steps[i];
         inlay_status waited = INLAY_OK;
         bool hangs = false;
@@ -142,7 +142,7 @@ inlay_status in_flight_settle(runner *r, bound *b, inlay_status status, inlay_di
         }
         if (waited == INLAY_OK && status == INLAY_OK)
             continue;
-        if (!r->shared->unwinding) {
+        if (!r->shared->hang.unwinding) {
             waited = settle(r, provider_of(r, s), s->fence, &hangs);
             if (hangs)
                 status =
@@ -150,9 +150,10 @@ inlay_status in_flight_settle(runner *r, bound *b, inlay_status status, inlay_di
             else if (waited == INLAY_DEVICE_LOST)
                 in_flight_note(r, in_flight_origin(b, s), waited);
         }
-        b->poisoned |= waited != INLAY_OK;
+        b->flight.poisoned |= waited != INLAY_OK;
     }
-    if (status == INLAY_OK && b->has_async && r->shared->watched) { /* as behind every step that the host waits for */
+    if (status == INLAY_OK && b->flight.has_async &&
+        r->shared->watched) { /* as behind every step that the host waits for */
         status = run_poll(&r->shared->run);
         if (status != INLAY_OK)
             status = runner_step_failed(r, &b->steps[b->plan->step_count - 1], status, diag);
@@ -186,8 +187,8 @@ inlay_status runner_step_failed(runner *r, const bound_step *s, inlay_status sta
 {
     const program_step *ps;
 
-    if (r->now != NULL)
-        s = in_flight_origin(r->now, s);
+    if (r->plans.now != NULL)
+        s = in_flight_origin(r->plans.now, s);
     ps = s->plan->step;
     in_flight_note(r, s, status);
     if (diag == NULL)

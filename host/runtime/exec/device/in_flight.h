@@ -3,7 +3,8 @@
  * A step of an asynchronous provider is over when its fence is reached. Whoever waits for one waits for as long as the
  * run may take, and no longer than option device_timeout_ms: after that the device hangs. It then counts as lost for
  * every later session, and what it may still read or write (the context, its session, the provider) is never given
- * back: run_shared.abandoned says so. The context can run again where option device_failure lets others take over. */
+ * back: run_shared.hang.abandoned says so. The context can run again where option device_failure lets others take over.
+ */
 #ifndef EXEC_IN_FLIGHT_H
 #define EXEC_IN_FLIGHT_H
 #include "exec/run/run.h"

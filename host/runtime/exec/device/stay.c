@@ -91,7 +91,7 @@ static inlay_status copy_by(runner *r, const part_provider *p, const inlay_buffe
         r->failed = p;
     if (status == INLAY_DEVICE_LOST)
         provider_lost(p->state);
-    if (!r->shared->unwinding)
+    if (!r->shared->hang.unwinding)
         timeline_destroy(done.timeline);
     return status;
 }
@@ -184,7 +184,7 @@ inlay_status stay_read(runner *r, bound *b, uint32_t v, uint32_t domain, rt_valu
             return status;
         pool_give(r->shared, b->made.twins[v]);
         b->made.twins[v] = made;
-        b->has_objects = true;
+        b->made.has_objects = true;
     }
     *x = rt_from_value(b->made.twins[v]);
     return INLAY_OK;
@@ -232,7 +232,7 @@ void stay_begin(runner *r, bound *b, uint32_t v)
     }
     b->made.twins[v] = made;
     b->made.arrivals[v] = b->made.arrival;
-    b->has_objects = true;
+    b->made.has_objects = true;
 }
 
 inlay_status stay_arrive(runner *r, bound *b, uint32_t v, inlay_diag *diag)
@@ -248,7 +248,7 @@ inlay_status stay_arrive(runner *r, bound *b, uint32_t v, inlay_diag *diag)
     status = in_flight_finish(r, p, fence, diag);
     if (status == INLAY_OK)
         return status;
-    b->poisoned = true;
+    b->flight.poisoned = true;
     r->failed = p;
     if (status == INLAY_DEVICE_LOST)
         provider_lost(p->state);
@@ -333,7 +333,7 @@ inlay_status stay_make_home(runner *r, uint32_t v, inlay_dtype dtype, uint32_t r
     /* What is limited is the host's own: there it is counted, and refused with the limit's name. */
     if (r->prog->env->held_bytes == NULL && stay_is_shared(r->prog->env, domain) &&
         stay_make_shared(domain, dtype, rank, dims, out, NULL) == INLAY_OK) {
-        if ((*out)->buffer.bytes <= r->shared->max_bytes)
+        if ((*out)->buffer.bytes <= r->shared->tensors.max_bytes)
             return INLAY_OK;
         value_unref(*out);
     }

@@ -143,8 +143,8 @@ static inlay_status specialize(dynamic_call *c)
     if (status != INLAY_OK) {
         cache->instance = NULL;
         if (status == INLAY_UNSUPPORTED) {
-            c->r->late.step = ps;
-            c->r->late.why = why;
+            c->r->declined.step = ps;
+            c->r->declined.why = why;
         } else if (c->provider->table->domain_count > 0) {
             c->r->failed = c->provider; /* which counts where it is lost or has no memory */
         }
@@ -208,7 +208,7 @@ static inlay_status size_step(dynamic_call *c, rt_value *in)
         if (status != INLAY_OK)
             return status;
     }
-    c->r->late.step = NULL;
+    c->r->declined.step = NULL;
     status = size_by(c, in, false, &sized);
     cache->looked = true;
     for (uint32_t i = 0; status == INLAY_OK && i < r->output_count; i++)
@@ -309,7 +309,7 @@ static inlay_status give_output(dynamic_call *c, uint32_t i)
                           "know it: the operator has no shape inference",
                           c->provider->name, i);
     } else if (has_place(c, v)) {
-        arg->buffer = c->b->buffers[c->b->plan->values[v].place];
+        arg->buffer = c->b->memory.buffers[c->b->plan->values[v].place];
         arg->dims = (int64_t *)(uintptr_t)c->b->plan->states[v].dims;
         arg->rank = shape->rank;
         return INLAY_OK;
@@ -338,9 +338,9 @@ static inlay_status give_workspace(dynamic_call *c, inlay_exec_args *args)
         inlay_status status = run_may_take(c->r->shared, bytes, c->diag);
         if (status != INLAY_OK)
             return status;
-        run_memory_give(c->r->shared->memory, cache->workspace, cache->workspace_room);
+        run_memory_give(c->r->shared->tensors.memory, cache->workspace, cache->workspace_room);
         cache->workspace_room = 0;
-        cache->memory = c->r->shared->memory;
+        cache->memory = c->r->shared->tensors.memory;
         status = run_take(c->r->shared, bytes, cache->workspace_alignment, &cache->workspace, c->diag);
         if (status != INLAY_OK)
             return status;
@@ -364,7 +364,8 @@ static inlay_status finish(dynamic_call *c, inlay_status status, inlay_fence fen
     if (status != INLAY_OK || fence.timeline == 0)
         return status;
     status = in_flight_finish(c->r, c->provider, fence, c->diag);
-    if (status != INLAY_OK && !c->r->shared->unwinding) { /* the next use is of a timeline that knows nothing of it */
+    if (status != INLAY_OK &&
+        !c->r->shared->hang.unwinding) { /* the next use is of a timeline that knows nothing of it */
         timeline_renew(&c->cache->timeline);
         c->cache->signalled = 0;
     }
@@ -438,7 +439,7 @@ static inlay_status move_to_place(dynamic_call *c, uint32_t i)
     uint32_t v = c->s->plan->step->region->outputs[i];
     const inlay_value *made = c->made[i];
     const inlay_value_state *st = &c->b->plan->states[v];
-    const inlay_buffer *to = &c->b->buffers[c->b->plan->values[v].place];
+    const inlay_buffer *to = &c->b->memory.buffers[c->b->plan->values[v].place];
 
     if (made->rank != st->rank || memcmp(made->dims, st->dims, st->rank * sizeof *st->dims) != 0)
         return inlay_fail(c->diag, INLAY_SHAPE_MISMATCH,
@@ -548,7 +549,7 @@ inlay_status dynamic_run(runner *r, bound *b, bound_step *s, inlay_diag *diag)
             .buffer = in[i].buffer, .dims = (int64_t *)(uintptr_t)in[i].dims, .rank = in[i].rank, .dtype = in[i].dtype
         };
         if (b->plan->places[s->plan->in[i]].source != PLACE_DYNAMIC)
-            c.in[i].buffer = b->buffers[s->plan->in[i]];
+            c.in[i].buffer = b->memory.buffers[s->plan->in[i]];
         if (!plan_is_ready(&b->plan->places[b->plan->values[v].place]))
             in[i].buffer = c.in[i].buffer;
     }
@@ -559,7 +560,7 @@ inlay_status dynamic_run(runner *r, bound *b, bound_step *s, inlay_diag *diag)
     INLAY_TRY(execute(&c));
     INLAY_TRY(take_results(&c));
 done:
-    if (r->shared->unwinding)
+    if (r->shared->hang.unwinding)
         return status;
     device_give(r->prog->env, provider_index(&c), &c.workspace);
     for (uint32_t i = 0; i < region->output_count; i++)

@@ -37,31 +37,32 @@ typedef struct binder {
 static bool is_oversized(const runner *r, uint64_t bytes)
 {
     for (uint32_t i = 0; i < BOUNDS_KEPT; i++)
-        if (r->bounds[i] != NULL && r->bounds[i]->plan->slab_bytes[0] > bytes)
-            bytes = r->bounds[i]->plan->slab_bytes[0];
-    return r->slab_bytes > SLAB_SMALL && r->slab_bytes / 4 > bytes;
+        if (r->plans.kept[i] != NULL && r->plans.kept[i]->plan->slab_bytes[0] > bytes)
+            bytes = r->plans.kept[i]->plan->slab_bytes[0];
+    return r->plans.slab_bytes > SLAB_SMALL && r->plans.slab_bytes / 4 > bytes;
 }
 
 /* One slab for all plans of a runner, as large as the largest needs it. Where sizes grow from run to run there is some
  * room for the next ones: fresh pages cost more than what a small plan computes in them. */
 static inlay_status reserve_slab(runner *r, uint64_t bytes, inlay_diag *diag)
 {
-    bool grows = r->slab != NULL && r->slab_bytes < bytes && run_memory_held(r->shared->memory) == NULL;
+    bool grows =
+        r->plans.slab != NULL && r->plans.slab_bytes < bytes && run_memory_held(r->shared->tensors.memory) == NULL;
     uint64_t room = (bytes + (grows ? bytes / 4 : 0) + SLAB_ALIGN - 1) / SLAB_ALIGN * SLAB_ALIGN;
     inlay_status status;
 
-    if (bytes <= r->slab_bytes && !is_oversized(r, bytes))
+    if (bytes <= r->plans.slab_bytes && !is_oversized(r, bytes))
         return INLAY_OK;
-    run_memory_give(r->shared->memory, r->slab, r->slab_bytes);
-    r->slab_bytes = 0;
-    status = run_take(r->shared, room, SLAB_ALIGN, &r->slab, diag);
+    run_memory_give(r->shared->tensors.memory, r->plans.slab, r->plans.slab_bytes);
+    r->plans.slab_bytes = 0;
+    status = run_take(r->shared, room, SLAB_ALIGN, &r->plans.slab, diag);
     if (status == INLAY_OUT_OF_MEMORY)
         return no_memory(diag, "for the %llu bytes that graph '%s' needs to run", (unsigned long long)bytes,
                          r->prog->graph->name);
     if (status != INLAY_OK)
         return status;
-    r->slab_bytes = room;
-    pages_large(r->slab, room);
+    r->plans.slab_bytes = room;
+    pages_large(r->plans.slab, room);
     return INLAY_OK;
 }
 
@@ -76,10 +77,10 @@ static inlay_status bind_devices(binder *k)
 
         if (p->slab_bytes[d] == 0)
             continue;
-        status = device_take(k->r, i, d, p->slab_bytes[d], &k->b->slabs[d], k->diag);
+        status = device_take(k->r, i, d, p->slab_bytes[d], &k->b->memory.slabs[d], k->diag);
         if (status == INLAY_OK && plan_is_unified(env, d))
-            status =
-                env->providers[i].table->buffer_map(env->providers[i].state, &k->b->slabs[d], &k->b->maps[d], k->diag);
+            status = env->providers[i].table->buffer_map(env->providers[i].state, &k->b->memory.slabs[d],
+                                                         &k->b->memory.maps[d], k->diag);
     }
     return status;
 }
@@ -91,7 +92,7 @@ static void write_places(const runner *r, bound *b)
 
     for (uint32_t i = 0; i < p->place_count; i++) {
         const plan_place *pl = &p->places[i];
-        inlay_buffer *out = &b->buffers[i];
+        inlay_buffer *out = &b->memory.buffers[i];
 
         *out = (inlay_buffer){ .bytes = pl->bytes, .domain = pl->domain };
         if (pl->source == PLACE_SLAB) {
@@ -99,10 +100,10 @@ static void write_places(const runner *r, bound *b)
         } else if (pl->source == PLACE_VIEW && p->places[pl->index].source == PLACE_SLAB) {
             *out = bound_in_slab(r, b, &p->places[pl->index], pl->domain);
         } else if (pl->source == PLACE_DATA) {
-            out->handle = (uintptr_t)(pl->data != NULL ? pl->data : (const void *)&b->base);
+            out->handle = (uintptr_t)(pl->data != NULL ? pl->data : (const void *)&b->memory.base);
         }
     }
-    b->base = r->slab;
+    b->memory.base = r->plans.slab;
 }
 
 static void write_args(bound *b, bound_step *s)
@@ -112,12 +113,12 @@ static void write_args(bound *b, bound_step *s)
     inlay_tensor_arg *args = s->args.outputs - r->input_count;
 
     for (uint32_t i = 0; i < r->input_count; i++)
-        args[i].buffer = b->buffers[ps->in[i]];
+        args[i].buffer = b->memory.buffers[ps->in[i]];
     for (uint32_t i = 0; i < r->output_count; i++)
-        args[r->input_count + i].buffer = b->buffers[ps->out[i]];
+        args[r->input_count + i].buffer = b->memory.buffers[ps->out[i]];
     if (ps->workspace == INLAY_NONE)
         return;
-    s->args.workspace = b->buffers[ps->workspace];
+    s->args.workspace = b->memory.buffers[ps->workspace];
     if (s->args.workspace.domain == INLAY_DOMAIN_HOST) {
         uint64_t alignment = ps->workspace_alignment, at = s->args.workspace.handle;
         s->args.workspace.offset = alignment > SLAB_ALIGN ? (alignment - at % alignment) % alignment : 0;
@@ -163,9 +164,9 @@ inlay_status bound_settle(runner *r, bound *b, inlay_diag *diag)
 {
     inlay_status status = runner_keep_limit(r, b, diag);
 
-    if (status == INLAY_OK && r->slab_bytes < b->plan->slab_bytes[0])
+    if (status == INLAY_OK && r->plans.slab_bytes < b->plan->slab_bytes[0])
         status = reserve_slab(r, b->plan->slab_bytes[0], diag);
-    if (status == INLAY_OK && b->base != r->slab)
+    if (status == INLAY_OK && b->memory.base != r->plans.slab)
         status = write_addresses(r, b, diag);
     return status;
 }
@@ -175,7 +176,7 @@ static void add_patch(binder *k, uint32_t place, inlay_buffer *target)
     const plan_place *pl = &k->b->plan->places[plan_bytes_of(k->b->plan, place)];
 
     if (pl->source == PLACE_INPUT || pl->source == PLACE_OUTPUT)
-        k->b->patches[k->b->patch_count++] = (patch){ place, target };
+        k->b->ports.patches[k->b->ports.patch_count++] = (patch){ place, target };
 }
 
 /* ------------------------------------------------------------------ who waits for whom
@@ -428,7 +429,7 @@ static inlay_status bind_step(binder *k, uint32_t index)
         if (status != INLAY_OK)
             return status;
         s->async = true;
-        b->has_async = true;
+        b->flight.has_async = true;
         for (uint32_t i = 0; i < (ps->kind == PLAN_COPY ? 1 : ps->step->region->output_count); i++)
             k->maker[ps->out[i]] = index;
     }
@@ -453,7 +454,7 @@ static inlay_status make_room_for_copies(bound *b, inlay_diag *diag)
 inlay_status bound_create(runner *r, plan *p, bound **out_bound, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
-    bound *b = r->spare != NULL ? r->spare : calloc(1, sizeof *b);
+    bound *b = r->plans.spare != NULL ? r->plans.spare : calloc(1, sizeof *b);
     binder k = { .r = r, .b = b, .leader = INLAY_NONE, .diag = diag };
     size_t most_patches = 0;
     uint32_t values = r->prog->graph->value_count;
@@ -465,15 +466,15 @@ inlay_status bound_create(runner *r, plan *p, bound **out_bound, inlay_diag *dia
         return no_memory(diag, "to bind a plan");
     }
     b->plan = p;
-    r->spare = NULL;
+    r->plans.spare = NULL;
     for (uint32_t i = 0; i < p->step_count; i++)
         most_patches += p->steps[i].kind != PLAN_EXEC
                             ? 0
                             : p->steps[i].step->region->input_count + p->steps[i].step->region->output_count;
-    b->slabs = arena_array(&b->a, p->domain_count, sizeof *b->slabs);
-    b->maps = arena_array(&b->a, p->domain_count, sizeof *b->maps);
-    b->buffers = arena_array(&b->a, (size_t)p->place_count + 1, sizeof *b->buffers);
-    b->patches = arena_array(&b->a, most_patches + 1, sizeof *b->patches);
+    b->memory.slabs = arena_array(&b->a, p->domain_count, sizeof *b->memory.slabs);
+    b->memory.maps = arena_array(&b->a, p->domain_count, sizeof *b->memory.maps);
+    b->memory.buffers = arena_array(&b->a, (size_t)p->place_count + 1, sizeof *b->memory.buffers);
+    b->ports.patches = arena_array(&b->a, most_patches + 1, sizeof *b->ports.patches);
     b->made.values = arena_array(&b->a, (size_t)values + 1, sizeof *b->made.values);
     k.maker = arena_array(&b->a, (size_t)p->place_count + 1, sizeof *k.maker);
     if (p->dynamic_count > 0) {
@@ -484,8 +485,8 @@ inlay_status bound_create(runner *r, plan *p, bound **out_bound, inlay_diag *dia
         has_room = b->made.twins != NULL && b->made.arrivals != NULL && seen_create(b, values);
     }
     b->steps = arena_array(&b->a, (size_t)p->step_count + 1, sizeof *b->steps);
-    if (b->slabs == NULL || b->maps == NULL || b->buffers == NULL || b->patches == NULL || b->made.values == NULL ||
-        k.maker == NULL || b->steps == NULL ||
+    if (b->memory.slabs == NULL || b->memory.maps == NULL || b->memory.buffers == NULL || b->ports.patches == NULL ||
+        b->made.values == NULL || k.maker == NULL || b->steps == NULL ||
         (p->dynamic_count > 0 && (b->made.states == NULL || b->made.infos == NULL || !has_room))) {
         status = no_memory(diag, "to bind a plan");
         goto done;
@@ -500,8 +501,8 @@ inlay_status bound_create(runner *r, plan *p, bound **out_bound, inlay_diag *dia
         INLAY_TRY(bind_step(&k, i));
     INLAY_TRY(make_room_for_copies(b, diag));
     if (r->prog->env->held_bytes != NULL) {
-        b->counted_bytes = b->a.total_bytes;
-        (void)__atomic_add_fetch(r->prog->env->held_bytes, b->counted_bytes, __ATOMIC_RELAXED);
+        b->memory.counted_bytes = b->a.total_bytes;
+        (void)__atomic_add_fetch(r->prog->env->held_bytes, b->memory.counted_bytes, __ATOMIC_RELAXED);
     }
     INLAY_TRY(runner_keep_limit(r, b, diag));
     INLAY_TRY(side_create(b, diag));

@@ -5,7 +5,7 @@
 /* What the runner has of the session's memory that the run uses again, or gives back before it takes other. */
 static uint64_t own_bytes(const runner *r)
 {
-    uint64_t sum = r->slab_bytes;
+    uint64_t sum = r->plans.slab_bytes;
 
     for (uint32_t k = 0; k < r->prog->graph->output_count; k++) {
         const inlay_value *v = r->out.values[k];
@@ -18,7 +18,7 @@ static uint64_t own_bytes(const runner *r)
 
 inlay_status runner_keep_limit(runner *r, const bound *b, inlay_diag *diag)
 {
-    run_memory *m = r->shared->memory;
+    run_memory *m = r->shared->tensors.memory;
     const uint64_t need = run_memory_held(m) == NULL ? 0 : plan_run_bytes(b->plan);
     uint64_t least;
     char what[200];
@@ -26,13 +26,13 @@ inlay_status runner_keep_limit(runner *r, const bound *b, inlay_diag *diag)
     if (run_memory_fits(m, need, own_bytes(r), &least))
         return INLAY_OK;
     for (uint32_t i = 0; i < BOUNDS_KEPT; i++) {
-        bound *other = r->bounds[i];
+        bound *other = r->plans.kept[i];
 
         if (other == NULL || other == b)
             continue;
-        if (r->now == other)
-            r->now = NULL;
-        r->bounds[i] = NULL;
+        if (r->plans.now == other)
+            r->plans.now = NULL;
+        r->plans.kept[i] = NULL;
         bound_destroy(r, other);
     }
     for (uint32_t k = 0; k < r->prog->graph->output_count; k++) {

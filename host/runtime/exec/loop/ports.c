@@ -11,7 +11,7 @@ void runner_set(runner *r, bound *b, uint32_t v, inlay_value *value)
     if (value != NULL && value->kind == INLAY_KIND_TENSOR)
         seen_keep(b, v, value->rank, value->dims);
     /* A failure was told, or whoever reads it will tell. */
-    if (b->made.arrivals != NULL && stay_arrive(r, b, v, NULL) != INLAY_OK && r->shared->unwinding)
+    if (b->made.arrivals != NULL && stay_arrive(r, b, v, NULL) != INLAY_OK && r->shared->hang.unwinding)
         return;
     pool_give(r->shared, b->made.values[v].owner);
     b->made.values[v] = rt_from_value(value);
@@ -28,18 +28,18 @@ void runner_bind_inputs(runner *r, bound *b, const rt_value *inputs)
     const graph *g = r->prog->graph;
     uint32_t count = g->input_count + g->captured_count;
 
-    b->inputs = inputs;
+    b->ports.inputs = inputs;
     for (uint32_t i = 0; i < count; i++) {
         uint32_t v = i < g->input_count ? g->inputs[i] : g->captured[i - g->input_count];
         uint32_t place = b->plan->values[v].place;
 
         if (place == INLAY_NONE || b->plan->places[place].source != PLACE_INPUT || b->plan->places[place].index != i)
             continue;
-        b->buffers[place] = inputs[i].buffer;
+        b->memory.buffers[place] = inputs[i].buffer;
         /* Objects are remembered, so that lists and loop-carried tensors are passed on instead of copied. */
         if (inputs[i].kind != INLAY_KIND_TENSOR || inputs[i].owner != NULL) {
             b->made.values[v] = inputs[i];
-            b->has_objects = true;
+            b->made.has_objects = true;
             value_ref(inputs[i].owner);
         }
     }
@@ -198,19 +198,19 @@ inlay_status runner_bind_outputs(runner *r, bound *b, const rt_value *inputs, in
         if (r->out.placed != NULL && r->out.placed[pl->index].handle != 0) {
             value_unref(r->out.values[pl->index]);
             r->out.values[pl->index] = NULL;
-            b->buffers[i] = r->out.placed[pl->index];
+            b->memory.buffers[i] = r->out.placed[pl->index];
             continue;
         }
-        status = bind_output(r, pl, &p->states[g->outputs[pl->index]], inputs, &b->buffers[i], &other, diag);
+        status = bind_output(r, pl, &p->states[g->outputs[pl->index]], inputs, &b->memory.buffers[i], &other, diag);
         if (status != INLAY_OK)
             return status;
         for (uint32_t v = 0; p->port_views > 0 && v < p->place_count; v++)
             if (p->places[v].source == PLACE_VIEW && p->places[v].index == i)
-                b->buffers[v] = other;
+                b->memory.buffers[v] = other;
     }
     for (uint32_t v = 0; p->port_views > 0 && v < p->place_count; v++)
         if (p->places[v].source == PLACE_VIEW && p->places[p->places[v].index].source == PLACE_INPUT)
-            b->buffers[v] = inputs[p->places[p->places[v].index].index].alias;
+            b->memory.buffers[v] = inputs[p->places[p->places[v].index].index].alias;
     return INLAY_OK;
 }
 
@@ -292,8 +292,8 @@ inlay_status runner_gather_outputs(runner *r, bound *b, inlay_diag *diag)
     const graph *g = r->prog->graph;
     inlay_status status = INLAY_OK;
 
-    for (uint32_t i = 0; r->ready != NULL && status == INLAY_OK && i < g->input_count + g->output_count; i++)
-        status = fence_wait(r->ready[i], &r->shared->run, diag);
+    for (uint32_t i = 0; r->in.ready != NULL && status == INLAY_OK && i < g->input_count + g->output_count; i++)
+        status = fence_wait(r->in.ready[i], &r->shared->run, diag);
     for (uint32_t k = 0; k < g->output_count && status == INLAY_OK; k++) {
         uint32_t v = g->outputs[k], place = v == INLAY_NONE ? INLAY_NONE : b->plan->values[v].place;
         inlay_value *made = NULL;
@@ -322,7 +322,7 @@ inlay_status runner_gather_outputs(runner *r, bound *b, inlay_diag *diag)
 
 void runner_keep_outputs(runner *r)
 {
-    for (uint32_t k = 0; k < r->prog->graph->output_count && r->shared->unwinding; k++) {
+    for (uint32_t k = 0; k < r->prog->graph->output_count && r->shared->hang.unwinding; k++) {
         if (r->out.spares[k] != NULL)
             value_unref(r->out.spares[k]);
         r->out.spares[k] = r->out.values[k];

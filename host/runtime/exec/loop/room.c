@@ -41,23 +41,23 @@ void stay_make_room(runner *r, bool idle, bool all)
 {
     const program_step *at = NULL;
 
-    if (r->shared->abandoned)
+    if (r->shared->hang.abandoned)
         return;
-    if (!idle && r->busy != NULL && r->busy->at != NULL)
-        at = r->busy->at->plan->step;
+    if (!idle && r->plans.busy != NULL && r->plans.busy->at != NULL)
+        at = r->plans.busy->at->plan->step;
     for (uint32_t i = 0; i < BOUNDS_KEPT; i++) {
-        if (r->bounds[i] == NULL || r->bounds[i] == r->busy)
+        if (r->plans.kept[i] == NULL || r->plans.kept[i] == r->plans.busy)
             continue;
-        if (r->now == r->bounds[i])
-            r->now = NULL;
-        bound_destroy(r, r->bounds[i]);
-        r->bounds[i] = NULL;
+        if (r->plans.now == r->plans.kept[i])
+            r->plans.now = NULL;
+        bound_destroy(r, r->plans.kept[i]);
+        r->plans.kept[i] = NULL;
     }
     stay_drop_results(r, r->out.spares);
     if (idle)
         stay_drop_results(r, r->out.values);
-    if (all && r->busy != NULL)
-        bring_home(r, r->busy);
+    if (all && r->plans.busy != NULL)
+        bring_home(r, r->plans.busy);
     for (uint32_t i = 0; i < r->prog->step_count; i++)
         for (uint32_t k = 0; r->children[i] != NULL && k < r->prog->steps[i].node->body_count; k++)
             if (r->children[i][k] != NULL)

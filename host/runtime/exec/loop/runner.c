@@ -9,7 +9,8 @@
 #include "exec/loop/steps.h"
 #include "exec/loop/watch.h"
 #include "inlay/extensions.h"
-#include "plan/program/late.h"
+#include "plan/create/fallback.h"
+#include "plan/program/declined.h"
 #include "plugin/crash.h"
 #include "plugin/plugin.h"
 #include "threads/fence.h"
@@ -26,28 +27,28 @@ static inlay_status find_bound(runner *r, uint32_t count, bound **out_bound, inl
     plan *p = NULL;
     inlay_status status;
 
-    r->clock++;
+    r->plans.clock++;
     for (uint32_t i = 0; i < BOUNDS_KEPT; i++) {
-        bound *b = r->bounds[i];
-        if (b != NULL && plan_fits(b->plan, r->key, count)) {
-            b->last_used = r->clock;
+        bound *b = r->plans.kept[i];
+        if (b != NULL && plan_fits(b->plan, r->in.key, count)) {
+            b->last_used = r->plans.clock;
             *out_bound = b;
             return bound_settle(r, b, diag);
         }
-        if (b == NULL || (r->bounds[slot] != NULL && b->last_used < r->bounds[slot]->last_used))
+        if (b == NULL || (r->plans.kept[slot] != NULL && b->last_used < r->plans.kept[slot]->last_used))
             slot = i;
     }
-    status = plan_get(r->prog, r->key, count, &p, diag);
+    status = plan_get(r->prog, r->in.key, count, &p, diag);
     if (status != INLAY_OK)
         return status;
-    bound_destroy(r, r->bounds[slot]);
-    if (r->now == r->bounds[slot])
-        r->now = NULL;
-    r->bounds[slot] = NULL;
-    status = bound_create(r, p, &r->bounds[slot], diag);
+    bound_destroy(r, r->plans.kept[slot]);
+    if (r->plans.now == r->plans.kept[slot])
+        r->plans.now = NULL;
+    r->plans.kept[slot] = NULL;
+    status = bound_create(r, p, &r->plans.kept[slot], diag);
     if (status == INLAY_OK)
-        r->bounds[slot]->last_used = r->clock;
-    *out_bound = r->bounds[slot];
+        r->plans.kept[slot]->last_used = r->plans.clock;
+    *out_bound = r->plans.kept[slot];
     return status;
 }
 
@@ -59,14 +60,14 @@ static inlay_status wait_first(const runner *r, const rt_value *inputs, inlay_di
     const uint32_t input_count = r->prog->graph->input_count, count = input_count + r->prog->graph->output_count;
     inlay_status status = INLAY_OK;
 
-    for (uint32_t i = 0; r->ready != NULL && i < count && status == INLAY_OK; i++) {
+    for (uint32_t i = 0; r->in.ready != NULL && i < count && status == INLAY_OK; i++) {
         const uint32_t domain = i < input_count ? inputs[i].buffer.domain : runner_wanted(r, i - input_count);
-        const uint32_t p = r->ready[i].timeline != 0 ? plan_owner_of(r->prog->env, domain) : INLAY_NONE;
+        const uint32_t p = r->in.ready[i].timeline != 0 ? plan_owner_of(r->prog->env, domain) : INLAY_NONE;
         const part_provider *own = p != INLAY_NONE ? &r->prog->env->providers[p] : NULL;
 
         if (own != NULL && ((own->table->flags & INLAY_PROVIDER_ASYNC) == 0 || own->table->extension == NULL ||
                             own->table->extension(own->state, INLAY_EXT_STREAMS) == NULL))
-            status = fence_wait(r->ready[i], &r->shared->run, diag);
+            status = fence_wait(r->in.ready[i], &r->shared->run, diag);
     }
     return status;
 }
@@ -80,7 +81,7 @@ static void renew_timelines(bound *b)
     }
     timeline_renew(&b->made.arrival.timeline);
     b->made.arrival.value = 0;
-    b->poisoned = false;
+    b->flight.poisoned = false;
 }
 
 /* For a crash handler: whose code runs in a step. Nothing is allocated, locked or written. */
@@ -122,15 +123,15 @@ static inlay_status walk_waves(runner *r, bound *b, inlay_diag *diag)
     return status;
 }
 
-/* Tells the steps whom to obey; most runs obey the same as the one before. */
-static void watch(runner *r, bound *b)
+/* The steps get the run's cancel word and deadline; most runs have those of the one before. */
+static void propagate_control(runner *r, bound *b)
 {
     const inlay_run *run = &r->shared->run;
 
-    if (b->cancel == run->cancel && b->deadline_ns == run->deadline_ns)
+    if (b->control.cancel == run->cancel && b->control.deadline_ns == run->deadline_ns)
         return;
-    b->cancel = run->cancel;
-    b->deadline_ns = run->deadline_ns;
+    b->control.cancel = run->cancel;
+    b->control.deadline_ns = run->deadline_ns;
     for (uint32_t i = 0; i < b->plan->step_count; i++) {
         b->steps[i].args.cancel = run->cancel;
         b->steps[i].args.deadline_ns = run->deadline_ns;
@@ -138,7 +139,7 @@ static void watch(runner *r, bound *b)
 }
 
 /* Runs the program that stands in for the runner's own, and takes over its outputs. */
-static inlay_status run_instead(runner *r, program *other, const rt_value *inputs, inlay_diag *diag)
+static inlay_status run_fallback(runner *r, program *other, const rt_value *inputs, inlay_diag *diag)
 {
     uint32_t count = r->prog->graph->output_count;
     runner *x = r->fallback.runners;
@@ -155,9 +156,9 @@ static inlay_status run_instead(runner *r, program *other, const rt_value *input
         x->fallback.next = r->fallback.runners;
         r->fallback.runners = x;
     }
-    r->now = NULL;
+    r->plans.now = NULL;
     memcpy(x->out.wanted, r->out.wanted, count * sizeof *x->out.wanted);
-    x->ready = r->ready;
+    x->in.ready = r->in.ready;
     x->out.homes = r->failed == NULL ? r->out.homes : NULL; /* a device that failed keeps nothing */
     status = runner_run(x, inputs, diag);
     for (uint32_t k = 0; k < count; k++) {
@@ -171,60 +172,55 @@ static inlay_status run_instead(runner *r, program *other, const rt_value *input
 /* The program for the shapes in r->key: *out is NULL when it is the runner's own, whose plan is then in *out_bound. */
 static inlay_status find_program(runner *r, uint32_t count, program **out, bound **out_bound, inlay_diag *diag)
 {
-    inlay_status status = late_instead(r->prog, r->key, count, out, diag);
+    inlay_status status = fallback_find(r->prog, r->in.key, count, out, diag);
 
     if (status != INLAY_OK || *out != NULL)
         return status;
     status = find_bound(r, count, out_bound, diag);
-    if (status == INLAY_UNSUPPORTED) { /* perhaps because somebody declined just now */
-        inlay_status late = late_instead(r->prog, r->key, count, out, diag);
+    if (status == INLAY_UNSUPPORTED) { /* perhaps because a provider declined just now */
+        const inlay_status found = fallback_find(r->prog, r->in.key, count, out, diag);
 
-        if (late != INLAY_OK || *out != NULL)
-            return late;
+        if (found != INLAY_OK || *out != NULL)
+            return found;
     }
     return status;
 }
 
-/* A dynamic step was declined: remembers it for these shapes of the inputs. */
+/* A dynamic step was declined: others run these shapes of the inputs. */
 static inlay_status decline_run(runner *r, uint32_t count, program **out, inlay_diag *diag)
 {
-    uint8_t *late = calloc((size_t)r->prog->parts.offer_count + 1, 1);
-    inlay_status status = INLAY_OK;
+    program *p = r->prog;
+    uint8_t *offers = calloc((size_t)p->parts.offer_count + 1, 1);
+    inlay_status status;
 
-    if (late == NULL)
-        return no_memory(diag, "to assign graph '%s' again", r->prog->graph->name);
-    late_mark(r->prog, (uint32_t)(r->late.step - r->prog->steps), &r->late.why, late);
-    (void)pthread_mutex_lock(&r->prog->kept.lock);
-    status = late_remember(r->prog, r->key, count, late, r->late.why.text, diag);
-    (void)pthread_mutex_unlock(&r->prog->kept.lock);
-    free(late);
-    return status == INLAY_OK ? late_instead(r->prog, r->key, count, out, diag) : status;
+    if (offers == NULL)
+        return declined_no_memory(p, diag);
+    declined_mark(p, (uint32_t)(r->declined.step - p->steps), &r->declined.why, offers);
+    status = fallback_without(p, r->in.key, count, offers, r->declined.why.text, out, diag);
+    free(offers);
+    return status;
 }
 
 /* A device failed: from now on the others run these shapes. */
 static inlay_status leave_out(runner *r, uint32_t count, inlay_status status, const inlay_diag *why, program **out)
 {
-    const program *p = r->prog;
+    program *p = r->prog;
     const uint32_t failed = (uint32_t)(r->failed - p->env->providers);
-    uint8_t *late;
+    uint8_t *offers;
     char text[sizeof why->text];
     uint32_t used = 0;
 
     while (used < p->step_count && p->steps[used].provider != r->failed)
         used++;
-    late = used < p->step_count ? calloc((size_t)p->parts.offer_count + 1, 1) : NULL;
-    if (late == NULL)
+    offers = used < p->step_count ? calloc((size_t)p->parts.offer_count + 1, 1) : NULL;
+    if (offers == NULL)
         return INLAY_OUT_OF_MEMORY; /* or it is left out already: what lies there is out of reach */
     for (uint32_t o = 0; o < p->parts.offer_count; o++)
-        late[o] = p->parts.offers[o].provider == failed;
+        offers[o] = p->parts.offers[o].provider == failed;
     (void)snprintf(text, sizeof text, "provider %s is left out: %.300s", r->failed->name,
                    why->code == status ? why->text : inlay_status_text(status));
-    (void)pthread_mutex_lock(&r->prog->kept.lock);
-    status = late_remember(r->prog, r->key, count, late, text, NULL);
-    (void)pthread_mutex_unlock(&r->prog->kept.lock);
-    free(late);
-    if (status == INLAY_OK)
-        status = late_instead(r->prog, r->key, count, out, NULL);
+    status = fallback_without(p, r->in.key, count, offers, text, out, NULL);
+    free(offers);
     if (status == INLAY_OK && p->env->log != NULL)
         p->env->log(p->env->log_ctx, INLAY_LOG_WARNING, text);
     return status;
@@ -242,101 +238,130 @@ static uint32_t known_also(const program *p, uint32_t i, const rt_value *x)
     return 1 + x->alias.domain;
 }
 
-static inlay_status run_once(runner *r, const rt_value *inputs, inlay_diag *diag)
+/* What the run is given, in r->in.key; returns how many entries. */
+static uint32_t make_key(runner *r, const rt_value *inputs)
 {
-    const graph *g = r->prog->graph;
-    uint32_t count = g->input_count + g->captured_count;
-    inlay_diag *caller = diag;
+    const uint32_t count = r->prog->graph->input_count + r->prog->graph->captured_count;
+
+    for (uint32_t i = 0; i < count; i++) {
+        const bool tensor = inputs[i].kind == INLAY_KIND_TENSOR;
+
+        r->in.key[i] = (plan_input){ inputs[i].dtype,
+                                     tensor ? inputs[i].rank : INLAY_RANK_UNKNOWN,
+                                     inputs[i].dims,
+                                     inputs[i].room,
+                                     tensor ? inputs[i].buffer.domain : (uint32_t)INLAY_DOMAIN_HOST,
+                                     tensor ? known_also(r->prog, i, &inputs[i]) : 0 };
+    }
+    return count + runner_wants(r, r->in.key + count);
+}
+
+/* Inputs and outputs are bound, all steps run, and nothing is in flight. */
+static inlay_status run_steps(runner *r, bound *b, const rt_value *inputs, inlay_diag *diag)
+{
     crash_scene before;
     inlay_status status;
-    program *other = NULL;
-    bound *b = NULL;
 
-    diag = &r->shared->diag; /* steps hold its address */
-    r->late.step = NULL;
-    r->busy = NULL;
-    r->failed = NULL;
-    r->captures += !r->same_captures;
-    diag->code = INLAY_OK;
-    diag->error_class = INLAY_CLASS_PERMANENT;
-    diag->text[0] = diag->node[0] = diag->tensor[0] = '\0';
-    for (uint32_t i = 0; i < count; i++) {
-        bool tensor = inputs[i].kind == INLAY_KIND_TENSOR;
-        r->key[i] = (plan_input){ inputs[i].dtype,
-                                  tensor ? inputs[i].rank : INLAY_RANK_UNKNOWN,
-                                  inputs[i].dims,
-                                  inputs[i].room,
-                                  tensor ? inputs[i].buffer.domain : (uint32_t)INLAY_DOMAIN_HOST,
-                                  tensor ? known_also(r->prog, i, &inputs[i]) : 0 };
-    }
-    count += runner_wants(r, r->key + count);
-    status = find_program(r, count, &other, &b, diag);
-    if (status == INLAY_OK && other != NULL)
-        return run_instead(r, other, inputs, caller);
-    if (status != INLAY_OK)
-        goto failed;
-    r->now = r->busy = b;
-    b->at = NULL;
-    r->failed = b->has_async ? in_flight_lost(r) : NULL;
-    if (r->failed != NULL) {
-        status = inlay_fail(diag, INLAY_DEVICE_LOST, "a device of the session was lost; create a new session");
-        goto failed;
-    }
     runner_bind_inputs(r, b, inputs);
     status = wait_first(r, inputs, diag);
     if (status == INLAY_OK)
         status = runner_bind_outputs(r, b, inputs, diag);
-    if (status == INLAY_OK) {
-        for (uint32_t i = 0; i < b->patch_count; i++)
-            *b->patches[i].target = b->buffers[b->patches[i].place];
-        watch(r, b);
-        crash_thread();
-        before = crash_here;
-        crash_here = (crash_scene){ .describe = describe_step };
-        status = r->shared->hook != NULL ? watch_walk(r, b, diag)
-                 : b->side != NULL       ? walk_waves(r, b, diag)
-                                         : steps_walk(r, b, 0, b->plan->step_count, diag);
-        crash_leave(&before);
-        status = in_flight_settle(r, b, status, diag);
-        if (r->shared->unwinding)
-            goto failed;
-        b->captures = status == INLAY_OK ? r->captures : 0;
-        if (status == INLAY_OK)
-            status = runner_gather_outputs(r, b, diag);
-    }
-    if (b->made.states != NULL || b->has_objects) {
-        for (uint32_t v = 0; v < g->value_count; v++)
+    if (status != INLAY_OK)
+        return status;
+    for (uint32_t i = 0; i < b->ports.patch_count; i++)
+        *b->ports.patches[i].target = b->memory.buffers[b->ports.patches[i].place];
+    propagate_control(r, b);
+    crash_thread();
+    before = crash_here;
+    crash_here = (crash_scene){ .describe = describe_step };
+    status = r->shared->hook != NULL ? watch_walk(r, b, diag)
+             : b->side != NULL       ? walk_waves(r, b, diag)
+                                     : steps_walk(r, b, 0, b->plan->step_count, diag);
+    crash_leave(&before);
+    return in_flight_settle(r, b, status, diag);
+}
+
+/* What the run has made goes, but for its outputs. */
+static void end_steps(runner *r, bound *b)
+{
+    const uint32_t values = r->prog->graph->value_count;
+
+    if (b->made.states != NULL || b->made.has_objects) {
+        for (uint32_t v = 0; v < values; v++)
             if (b->made.values[v].kind != 0 || (b->made.twins != NULL && b->made.twins[v] != NULL))
                 runner_set(r, b, v, NULL);
-        b->has_objects = false;
+        b->made.has_objects = false;
         arena_reset(&b->made.scratch);
     }
-    if (b->poisoned && !r->shared->unwinding)
+    if (r->shared->hang.unwinding)
+        return;
+    if (b->flight.poisoned)
         renew_timelines(b);
-    if (!r->shared->unwinding)
-        r->busy = NULL;
+    r->plans.busy = NULL;
+}
+
+/* The run's own plan: *out_other is NULL, or the program that is to run in its place. */
+static inlay_status run_own(runner *r, const rt_value *inputs, uint32_t count, program **out_other, inlay_diag *diag)
+{
+    bound *b = NULL;
+    inlay_status status = find_program(r, count, out_other, &b, diag);
+
+    if (status != INLAY_OK || *out_other != NULL)
+        return status;
+    r->plans.now = r->plans.busy = b;
+    b->at = NULL;
+    r->failed = b->flight.has_async ? in_flight_lost(r) : NULL;
+    if (r->failed != NULL)
+        return inlay_fail(diag, INLAY_DEVICE_LOST, "a device of the session was lost; create a new session");
+    status = run_steps(r, b, inputs, diag);
+    if (r->shared->hang.unwinding)
+        return status;
+    b->memory.captures = status == INLAY_OK ? r->in.captures : 0;
     if (status == INLAY_OK)
-        return INLAY_OK;
-    if (status == INLAY_UNSUPPORTED && r->late.step != NULL) {
-        status = decline_run(r, count, &other, diag);
-        if (status == INLAY_OK && other != NULL)
-            return run_instead(r, other, inputs, caller);
-    }
-failed:
-    if (r->failed != NULL && r->prog->env->without_failed &&
-        (status == INLAY_DEVICE_LOST || status == INLAY_OUT_OF_MEMORY || status == INLAY_LIMIT_EXCEEDED) &&
-        leave_out(r, count, status, diag, &other) == INLAY_OK && other != NULL) {
+        status = runner_gather_outputs(r, b, diag);
+    end_steps(r, b);
+    if (status == INLAY_UNSUPPORTED && r->declined.step != NULL)
+        status = decline_run(r, count, out_other, diag);
+    return status;
+}
+
+/* Can the run go on without the device that failed? */
+static bool may_leave_out(const runner *r, inlay_status status)
+{
+    return r->failed != NULL && r->prog->env->without_failed &&
+           (status == INLAY_DEVICE_LOST || status == INLAY_OUT_OF_MEMORY || status == INLAY_LIMIT_EXCEEDED);
+}
+
+static inlay_status run_once(runner *r, const rt_value *inputs, inlay_diag *caller)
+{
+    inlay_diag *diag = &r->shared->diag; /* steps hold its address */
+    program *other = NULL;
+    inlay_status status;
+    uint32_t count;
+
+    r->declined.step = NULL;
+    r->plans.busy = NULL;
+    r->failed = NULL;
+    r->in.captures += !r->in.same_captures;
+    diag->code = INLAY_OK;
+    diag->error_class = INLAY_CLASS_PERMANENT;
+    diag->text[0] = diag->node[0] = diag->tensor[0] = '\0';
+    count = make_key(r, inputs);
+    status = run_own(r, inputs, count, &other, diag);
+    if (status == INLAY_OK)
+        return other != NULL ? run_fallback(r, other, inputs, caller) : INLAY_OK;
+    if (may_leave_out(r, status) && leave_out(r, count, status, diag, &other) == INLAY_OK && other != NULL) {
         runner_keep_outputs(r);
-        if (r->shared->unwinding)
-            r->shared->run.cancel = r->shared->asked;
-        r->shared->unwinding = false;
-        return run_instead(r, other, inputs, caller);
+        if (r->shared->hang.unwinding)
+            r->shared->run.cancel = r->shared->hang.asked;
+        r->shared->hang.unwinding = false;
+        return run_fallback(r, other, inputs, caller);
     }
     if (caller != NULL && caller != diag && diag->code == status && caller->struct_size >= sizeof *caller)
         *caller = *diag;
     else if (caller != diag)
-        (void)inlay_fail(caller, status, "graph '%s': %s", g->name, inlay_status_text(status));
-    for (uint32_t k = 0; k < g->output_count && !r->shared->unwinding; k++) {
+        (void)inlay_fail(caller, status, "graph '%s': %s", r->prog->graph->name, inlay_status_text(status));
+    for (uint32_t k = 0; k < r->prog->graph->output_count && !r->shared->hang.unwinding; k++) {
         pool_give(r->shared,
                   r->out.values[k]); /* giving large memory back would take longer than a deadline has left */
         r->out.values[k] = NULL;
@@ -350,7 +375,8 @@ inlay_status runner_run(runner *r, const rt_value *inputs, inlay_diag *diag)
 {
     const inlay_status status = run_once(r, inputs, diag);
 
-    return status == INLAY_DEVICE_LOST && r == r->shared->root && r->prog->env->without_failed && !r->shared->abandoned
+    return status == INLAY_DEVICE_LOST && r == r->shared->root && r->prog->env->without_failed &&
+                   !r->shared->hang.abandoned
                ? run_once(r, inputs, diag)
                : status;
 }
@@ -372,10 +398,10 @@ inlay_status runner_create(program *prog, run_shared *shared, runner **out_runne
         r->out.values = calloc((size_t)g->output_count + 1, sizeof(inlay_value *));
         r->out.spares = calloc((size_t)g->output_count + 1, sizeof(inlay_value *));
         r->out.wanted = calloc((size_t)g->output_count + 1, sizeof(inlay_value *));
-        r->key = calloc((size_t)g->input_count + g->captured_count + g->output_count + 1, sizeof *r->key);
+        r->in.key = calloc((size_t)g->input_count + g->captured_count + g->output_count + 1, sizeof *r->in.key);
     }
     if (r == NULL || !stay_share(r) || r->children == NULL || r->out.values == NULL || r->out.spares == NULL ||
-        r->out.wanted == NULL || r->key == NULL) {
+        r->out.wanted == NULL || r->in.key == NULL) {
         runner_destroy(r);
         return no_memory(diag, "for a run context");
     }
@@ -385,7 +411,7 @@ inlay_status runner_create(program *prog, run_shared *shared, runner **out_runne
 
 void runner_destroy(runner *r)
 {
-    if (r == NULL || r->shared->abandoned)
+    if (r == NULL || r->shared->hang.abandoned)
         return;
     while (r->fallback.runners != NULL) {
         runner *next = r->fallback.runners->fallback.next;
@@ -394,11 +420,11 @@ void runner_destroy(runner *r)
         r->fallback.runners = next;
     }
     for (uint32_t i = 0; i < BOUNDS_KEPT; i++)
-        bound_destroy(r, r->bounds[i]);
-    if (r->spare != NULL)
-        arena_deinit(&r->spare->a);
-    free(r->spare);
-    run_memory_give(r->shared->memory, r->slab, r->slab_bytes);
+        bound_destroy(r, r->plans.kept[i]);
+    if (r->plans.spare != NULL)
+        arena_deinit(&r->plans.spare->a);
+    free(r->plans.spare);
+    run_memory_give(r->shared->tensors.memory, r->plans.slab, r->plans.slab_bytes);
     if (r->shared->root == r)
         r->shared->root = NULL;
     for (uint32_t i = 0; r->children != NULL && i < r->prog->step_count; i++) {
@@ -417,6 +443,6 @@ void runner_destroy(runner *r)
     free(r->out.spares);
     free(r->out.shares);
     free(r->out.wanted);
-    free(r->key);
+    free(r->in.key);
     free(r);
 }

@@ -14,8 +14,8 @@ static inlay_fence ready_of(const runner *r, const bound *b, uint32_t place)
     const plan_place *pl = &b->plan->places[plan_bytes_of(b->plan, place)];
 
     if (pl->source == PLACE_INPUT && pl->index < r->prog->graph->input_count)
-        return r->ready[pl->index];
-    return pl->source == PLACE_OUTPUT ? r->ready[r->prog->graph->input_count + pl->index] : (inlay_fence){ 0 };
+        return r->in.ready[pl->index];
+    return pl->source == PLACE_OUTPUT ? r->in.ready[r->prog->graph->input_count + pl->index] : (inlay_fence){ 0 };
 }
 
 /* Lists it for a step, and for the copies that go with it; returns how many there are now. */
@@ -36,7 +36,7 @@ static uint32_t list_ready(const runner *r, const bound *b, const bound_step *s,
 
 static inlay_status wait_for(runner *r, bound *b, bound_step *s, inlay_diag *diag)
 {
-    const uint32_t ready = r->ready != NULL && s->waits != NULL ? list_ready(r, b, s, s->waits, 0) : 0;
+    const uint32_t ready = r->in.ready != NULL && s->waits != NULL ? list_ready(r, b, s, s->waits, 0) : 0;
 
     for (uint32_t i = 0; i < ready; i++) {
         inlay_status status = fence_wait(s->waits[i], &r->shared->run, diag);
@@ -58,7 +58,7 @@ static void pass_waits(const runner *r, bound *b, bound_step *s)
         s->waits[i] = b->steps[s->wait_steps[i]].fence;
     s->args.waits = s->waits;
     s->args.wait_count = s->wait_step_count;
-    if (r->ready != NULL && s->waits != NULL)
+    if (r->in.ready != NULL && s->waits != NULL)
         s->args.wait_count = list_ready(r, b, s, s->waits, s->wait_step_count);
     s->args.own_wait_count = s->own_wait_count;
     s->fence.value++;
@@ -69,8 +69,8 @@ static void pass_waits(const runner *r, bound *b, bound_step *s)
  * has computed since the plan's first run. */
 static bool is_there(const runner *r, const bound *b, const plan_step *copy)
 {
-    return copy->kept && b->captures != 0 &&
-           (b->captures == r->captures || b->plan->places[copy->in[0]].source == PLACE_DATA);
+    return copy->kept && b->memory.captures != 0 &&
+           (b->memory.captures == r->in.captures || b->plan->places[copy->in[0]].source == PLACE_DATA);
 }
 
 /* The copies of a request into list. */
@@ -80,7 +80,7 @@ static uint32_t list_copies(const runner *r, const bound *b, const bound_step *s
 
     for (uint32_t i = 0; i < s->copy_count; i++)
         if (!is_there(r, b, s[i].plan))
-            list[count++] = (inlay_copy){ b->buffers[s[i].plan->in[0]], b->buffers[s[i].plan->out[0]] };
+            list[count++] = (inlay_copy){ b->memory.buffers[s[i].plan->in[0]], b->memory.buffers[s[i].plan->out[0]] };
     return count;
 }
 

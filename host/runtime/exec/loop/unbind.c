@@ -24,30 +24,30 @@ void bound_destroy(runner *r, bound *b)
     if (b == NULL)
         return;
     if (env->held_bytes != NULL)
-        (void)__atomic_sub_fetch(env->held_bytes, b->counted_bytes, __ATOMIC_RELAXED);
+        (void)__atomic_sub_fetch(env->held_bytes, b->memory.counted_bytes, __ATOMIC_RELAXED);
     for (uint32_t i = 0; b->steps != NULL && i < b->plan->step_count; i++) {
         bound_release_binding(&b->steps[i]);
         timeline_destroy(b->steps[i].fence.timeline);
         dynamic_cache_destroy(&b->steps[i]);
     }
     timeline_destroy(b->made.arrival.timeline);
-    for (uint32_t d = 1; b->slabs != NULL && d < b->plan->domain_count; d++) {
+    for (uint32_t d = 1; b->memory.slabs != NULL && d < b->plan->domain_count; d++) {
         const uint32_t i = plan_owner_of(env, d);
 
-        if (b->slabs[d].handle == 0)
+        if (b->memory.slabs[d].handle == 0)
             continue;
-        if (b->maps[d] != NULL)
-            env->providers[i].table->buffer_unmap(env->providers[i].state, &b->slabs[d]);
-        device_give(env, i, &b->slabs[d]);
+        if (b->memory.maps[d] != NULL)
+            env->providers[i].table->buffer_unmap(env->providers[i].state, &b->memory.slabs[d]);
+        device_give(env, i, &b->memory.slabs[d]);
     }
     plan_unref(b->plan);
     arena_deinit(&b->made.scratch);
-    if (r->spare == NULL && b->a.total_bytes <= SPARE_BYTES) {
+    if (r->plans.spare == NULL && b->a.total_bytes <= SPARE_BYTES) {
         arena memory = b->a;
 
         arena_reset(&memory);
         *b = (bound){ .a = memory };
-        r->spare = b;
+        r->plans.spare = b;
         return;
     }
     arena_deinit(&b->a);

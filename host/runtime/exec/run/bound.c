@@ -7,14 +7,14 @@ inlay_buffer bound_in_slab(const runner *r, const bound *b, const plan_place *pl
 
     if (pl->lies_in == INLAY_DOMAIN_HOST) {
         /* A tensor without elements has an address too, so that nobody takes it for an omitted one. */
-        out.handle = b->plan->slab_bytes[0] > 0 ? (uintptr_t)r->slab + pl->offset : (uintptr_t)&b->base;
+        out.handle = b->plan->slab_bytes[0] > 0 ? (uintptr_t)r->plans.slab + pl->offset : (uintptr_t)&b->memory.base;
     } else if (domain == INLAY_DOMAIN_HOST) {
-        const void *map = b->maps[pl->lies_in];
+        const void *map = b->memory.maps[pl->lies_in];
 
-        out.handle = map != NULL ? (uintptr_t)map + pl->offset : (uintptr_t)&b->base;
+        out.handle = map != NULL ? (uintptr_t)map + pl->offset : (uintptr_t)&b->memory.base;
     } else {
-        out.handle = b->slabs[domain].handle;
-        out.offset = b->slabs[domain].offset + pl->offset;
+        out.handle = b->memory.slabs[domain].handle;
+        out.offset = b->memory.slabs[domain].offset + pl->offset;
     }
     return out;
 }
@@ -24,8 +24,9 @@ inlay_buffer bound_alias(const bound *b, uint32_t place)
     const plan_place *pl = &b->plan->places[plan_bytes_of(b->plan, place)];
 
     if (pl->source == PLACE_INPUT)
-        return b->plan->places[place].source == PLACE_VIEW ? b->inputs[pl->index].buffer : b->inputs[pl->index].alias;
-    if (pl->source != PLACE_SLAB || pl->lies_in == INLAY_DOMAIN_HOST || b->maps[pl->lies_in] == NULL)
+        return b->plan->places[place].source == PLACE_VIEW ? b->ports.inputs[pl->index].buffer
+                                                           : b->ports.inputs[pl->index].alias;
+    if (pl->source != PLACE_SLAB || pl->lies_in == INLAY_DOMAIN_HOST || b->memory.maps[pl->lies_in] == NULL)
         return (inlay_buffer){ 0 };
     /* Not in the runner's slab, which is the host's alone. */
     return bound_in_slab(
@@ -49,6 +50,6 @@ rt_value runner_value(const bound *b, uint32_t v)
                        .dtype = st->dtype,
                        .rank = st->rank,
                        .dims = st->dims,
-                       .buffer = b->buffers[place],
+                       .buffer = b->memory.buffers[place],
                        .alias = bound_alias(b, place) };
 }

@@ -5,39 +5,39 @@
 
 void run_shared_drop(run_shared *s)
 {
-    while (s->pool_count > 0)
-        value_unref(s->pool[--s->pool_count]);
+    while (s->tensors.pool_count > 0)
+        value_unref(s->tensors.pool[--s->tensors.pool_count]);
 }
 
 inlay_status run_take(run_shared *s, uint64_t bytes, uint64_t alignment, void **out_memory, inlay_diag *diag)
 {
-    inlay_status status = run_memory_take(s->memory, bytes, alignment, out_memory, diag);
+    inlay_status status = run_memory_take(s->tensors.memory, bytes, alignment, out_memory, diag);
 
-    if (status == INLAY_OK || s->pool_count == 0)
+    if (status == INLAY_OK || s->tensors.pool_count == 0)
         return status;
     run_shared_drop(s);
-    return run_memory_take(s->memory, bytes, alignment, out_memory, diag);
+    return run_memory_take(s->tensors.memory, bytes, alignment, out_memory, diag);
 }
 
 /* A new tensor; what lies in the pool goes where there is no memory otherwise. */
 static inlay_status make(run_shared *s, inlay_dtype dtype, uint32_t rank, const int64_t *dims, inlay_value **out_value,
                          inlay_diag *diag)
 {
-    inlay_status status = value_create_from(s->memory, dtype, rank, dims, false, out_value, diag);
+    inlay_status status = value_create_from(s->tensors.memory, dtype, rank, dims, false, out_value, diag);
 
-    if ((status != INLAY_OUT_OF_MEMORY && status != INLAY_LIMIT_EXCEEDED) || s->pool_count == 0)
+    if ((status != INLAY_OUT_OF_MEMORY && status != INLAY_LIMIT_EXCEEDED) || s->tensors.pool_count == 0)
         return status;
     run_shared_drop(s);
-    return value_create_from(s->memory, dtype, rank, dims, false, out_value, diag);
+    return value_create_from(s->tensors.memory, dtype, rank, dims, false, out_value, diag);
 }
 
 inlay_status run_may_take(const run_shared *s, uint64_t bytes, inlay_diag *diag)
 {
-    if (bytes <= s->max_bytes)
+    if (bytes <= s->tensors.max_bytes)
         return INLAY_OK;
     return inlay_fail(diag, INLAY_LIMIT_EXCEEDED,
                       "a tensor of %llu bytes is above the limit of %llu; raise max_run_bytes if that is meant",
-                      (unsigned long long)bytes, (unsigned long long)s->max_bytes);
+                      (unsigned long long)bytes, (unsigned long long)s->tensors.max_bytes);
 }
 
 inlay_status pool_take(run_shared *s, inlay_dtype dtype, uint32_t rank, const int64_t *dims, inlay_value **out_value,
@@ -54,13 +54,13 @@ inlay_status pool_take(run_shared *s, inlay_dtype dtype, uint32_t rank, const in
     status = run_may_take(s, need, diag);
     if (status != INLAY_OK)
         return status;
-    for (uint32_t i = 0; i < s->pool_count; i++)
-        if (s->pool[i]->capacity >= need && s->pool[i]->capacity <= need * 2 + 4096 &&
-            (best == POOL_SIZE || s->pool[i]->capacity < s->pool[best]->capacity))
+    for (uint32_t i = 0; i < s->tensors.pool_count; i++)
+        if (s->tensors.pool[i]->capacity >= need && s->tensors.pool[i]->capacity <= need * 2 + 4096 &&
+            (best == POOL_SIZE || s->tensors.pool[i]->capacity < s->tensors.pool[best]->capacity))
             best = i;
-    if (best < POOL_SIZE && value_reshape(s->pool[best], dtype, rank, dims)) {
-        *out_value = s->pool[best];
-        s->pool[best] = s->pool[--s->pool_count];
+    if (best < POOL_SIZE && value_reshape(s->tensors.pool[best], dtype, rank, dims)) {
+        *out_value = s->tensors.pool[best];
+        s->tensors.pool[best] = s->tensors.pool[--s->tensors.pool_count];
         if (dtype == INLAY_STRING)
             memset(inlay_buffer_host(&(*out_value)->buffer), 0, (*out_value)->buffer.bytes);
         return INLAY_OK;
@@ -82,10 +82,10 @@ inlay_status pool_value(run_shared *s, const rt_value *value, inlay_value **out_
 
 void pool_give(run_shared *s, inlay_value *v)
 {
-    if (v == NULL || s->unwinding)
+    if (v == NULL || s->hang.unwinding)
         return;
-    if (s->pool_count < POOL_SIZE && value_is_reusable(v))
-        s->pool[s->pool_count++] = v;
+    if (s->tensors.pool_count < POOL_SIZE && value_is_reusable(v))
+        s->tensors.pool[s->tensors.pool_count++] = v;
     else
         value_unref(v);
 }

@@ -24,20 +24,35 @@ typedef struct run_calls {
 
 enum { POOL_SIZE = 64 };
 
-/* What the runners of one context (the main graph's and those of its bodies) share. Used by one thread at a time, but
- * for string_alloc, which kernels call from theirs. */
-typedef struct run_shared {
-    inlay_run run;
-    uint64_t max_bytes;    /* limit of one tensor */
-    run_memory *memory;    /* the session's; NULL = malloc */
-    bool abandoned;        /* a device hangs that may still write here: nothing of the context is ever freed */
-    bool unwinding;        /* ... and the run in progress gives up ... */
-    const uint32_t *asked; /* ... whose own run.cancel this is, for when others take over */
-    bool watched;          /* a cancel word or a deadline is set: poll between steps */
-    arena strings;         /* elements made by this run */
-    pthread_mutex_t strings_lock;
+/* Memory for tensors that are made in a run. */
+typedef struct run_tensors {
+    run_memory *memory;           /* the session's; NULL = malloc */
+    uint64_t max_bytes;           /* limit of one tensor */
     inlay_value *pool[POOL_SIZE]; /* unshared tensors whose memory is free for use */
     uint32_t pool_count;
+} run_tensors;
+
+/* Elements of string tensors that a run has made; kernels allocate them from their threads. */
+typedef struct run_texts {
+    arena a;
+    pthread_mutex_t lock; /* guards a */
+} run_texts;
+
+/* What is left of a run whose device hangs. */
+typedef struct run_hang {
+    bool abandoned;        /* the device may still write here: nothing of the context is ever freed */
+    bool unwinding;        /* the run in progress gives up ... */
+    const uint32_t *asked; /* ... whose own run.cancel this is, for when others take over */
+} run_hang;
+
+/* What the runners of one context (the main graph's and those of its bodies) share. Used by one thread at a time, but
+ * for texts. */
+typedef struct run_shared {
+    inlay_run run;
+    bool watched; /* a cancel word or a deadline is set: poll between steps */
+    run_hang hang;
+    run_tensors tensors;
+    run_texts texts;
     inlay_diag diag;               /* what steps write to; copied to the caller's when a run fails */
     struct dynamic_call *dynamic;  /* the step whose outputs output_alloc is for */
     struct runner *root;           /* the main graph's */
@@ -78,10 +93,10 @@ struct bound_step {
     uint32_t *wait_steps; /* [wait_step_count] asynchronous steps whose places it reads or bytes it writes, its own
                              provider's first */
     uint32_t wait_step_count;
-    uint32_t own_wait_count;     /* so many of them are its own provider's */
-    uint32_t copy_count;         /* COPY: this one and those behind it that go with it; 0: goes with one before */
-    inlay_copy *copies;          /* room for as many, where there are several */
-    inlay_fence *waits;          /* room for as many, and for what comes before the caller's values, see runner.ready */
+    uint32_t own_wait_count; /* so many of them are its own provider's */
+    uint32_t copy_count;     /* COPY: this one and those behind it that go with it; 0: goes with one before */
+    inlay_copy *copies;      /* room for as many, where there are several */
+    inlay_fence *waits; /* room for as many, and for what comes before the caller's values, see runner_inputs.ready */
     struct dynamic_cache *cache; /* DYNAMIC: the last specialisation */
 };
 
@@ -108,31 +123,51 @@ typedef struct bound_made {
     inlay_value_info *infos;   /* likewise */
     seen_shape **seen;         /* [value_count] NULL where the plan knows */
     arena scratch;             /* of the dynamic or host step that runs */
+    bool has_objects;          /* some input is an object held in values */
 } bound_made;
+
+/* Where a bound plan's bytes are. */
+typedef struct bound_memory {
+    const void *base;       /* where the runner's slab was when addresses were written; see bound_settle */
+    inlay_buffer *slabs;    /* [domain_count] of devices; handle 0 = none */
+    void **maps;            /* [domain_count] where the host sees them; NULL = it does not */
+    inlay_buffer *buffers;  /* [place_count] current addresses */
+    uint64_t captures;      /* of which set the device has copies, see runner_inputs.captures; 0 = none */
+    uint64_t counted_bytes; /* what it added to program_env.held_bytes */
+} bound_memory;
+
+/* What comes from the caller and goes to it. */
+typedef struct bound_ports {
+    patch *patches; /* [patch_count] of INPUT and OUTPUT places */
+    uint32_t patch_count;
+    const rt_value *inputs; /* of the run in progress */
+} bound_ports;
+
+/* Work that a device does behind the host's back. */
+typedef struct bound_flight {
+    bool has_async; /* some step does such work */
+    bool poisoned;  /* the last run failed on a device: its timelines are to be renewed */
+} bound_flight;
+
+/* What the arguments of steps say of when to stop. */
+typedef struct bound_control {
+    const uint32_t *cancel;
+    uint64_t deadline_ns;
+} bound_control;
 
 /* A plan with memory. */
 struct bound {
     plan *plan; /* a reference */
     arena a;
-    const void *base;      /* where the runner's slab was when addresses were written; see bound_settle */
-    inlay_buffer *slabs;   /* [domain_count] of devices; handle 0 = none */
-    void **maps;           /* [domain_count] where the host sees them; NULL = it does not */
-    inlay_buffer *buffers; /* [place_count] current addresses */
-    bound_step *steps;
+    bound_memory memory;
+    bound_ports ports;
+    bound_step *steps;    /* [plan->step_count] */
     const bound_step *at; /* the slow step in hand, or the last one; NULL: none yet */
-    patch *patches;       /* of INPUT and OUTPUT places */
-    uint32_t patch_count;
-    const rt_value *inputs; /* of the run in progress */
     bound_made made;
-    uint64_t captures; /* of which set the device has copies, see runner.captures; 0 = none */
-    bool has_async;
-    bool poisoned;          /* the last run failed on a device: its timelines are to be renewed */
-    bool has_objects;       /* some input is an object held in made.values */
-    const uint32_t *cancel; /* what the steps' args hold */
-    uint64_t deadline_ns;
-    uint64_t last_used;
-    uint64_t counted_bytes; /* what it added to program_env.held_bytes */
-    struct side *side;      /* how its waves go, see side.h; NULL: it has none */
+    bound_flight flight;
+    bound_control control;
+    struct side *side;  /* how its waves go, see side.h; NULL: it has none */
+    uint64_t last_used; /* runner_plans.clock */
 };
 
 /* The memory of an output that a device has in common with the host; domain INLAY_DOMAIN_HOST: none has. */
@@ -154,37 +189,49 @@ typedef struct runner_outputs {
 } runner_outputs;
 
 /* What specialize declined in the run. */
-typedef struct runner_late {
+typedef struct runner_declined {
     const program_step *step; /* the dynamic step; NULL = none */
     inlay_diag why;
-} runner_late;
+} runner_declined;
 
-/* Runners of programs that stand in for a runner's own at some shapes (plan/program/late.h). */
+/* Runners of programs that stand in for a runner's own at some shapes (plan/create/fallback.h). */
 typedef struct runner_fallback {
     runner *runners; /* as a list ... */
     runner *next;    /* ... in which this one is, too, where it stands in */
 } runner_fallback;
 
 enum { BOUNDS_KEPT = 4 };
+
+/* The plans that a runner has memory for, and the host memory of whichever runs: one run at a time, and none leaves
+ * anything there. */
+typedef struct runner_plans {
+    bound *kept[BOUNDS_KEPT];
+    bound *now;   /* of the last run */
+    bound *busy;  /* of the run in progress; NULL = none, so that all may be dropped that is kept for another */
+    bound *spare; /* a bound plan that has gone, whose memory is the next one's; or NULL */
+    uint64_t clock;
+    void *slab;
+    uint64_t slab_bytes;
+} runner_plans;
+
+/* What a run is given. */
+typedef struct runner_inputs {
+    plan_input *key;          /* [input_count + captured_count + output_count] */
+    const inlay_fence *ready; /* [input_count + output_count] what comes before the use of the caller's values on
+                                 devices; timeline 0: nothing. NULL: nothing at all, the usual case. Borrowed */
+    uint64_t captures;        /* counts the sets of captured values that runs have seen */
+    bool same_captures;       /* the next run's are those of the last: a loop goes on */
+} runner_inputs;
+
 struct runner {
     program *prog;
     run_shared *shared;
-    bound *bounds[BOUNDS_KEPT];
-    bound *now;  /* of the last run */
-    bound *busy; /* of the run in progress; NULL = none, so that all may be dropped that is kept for another */
-    uint64_t clock;
-    void *slab; /* host memory of whichever plan runs: one run at a time, and none leaves anything there */
-    uint64_t slab_bytes;
-    bound *spare;       /* a bound plan that has gone, whose memory is the next one's; or NULL */
-    runner ***children; /* [step_count][body_count], made when first needed */
+    runner_plans plans;
+    runner_inputs in;
     runner_outputs out;
-    const inlay_fence *ready;    /* [input_count + output_count] what comes before the use of the caller's values on
-                                   devices; timeline 0: nothing. NULL: nothing at all, the usual case. Borrowed */
-    plan_input *key;             /* [input_count + captured_count + output_count] */
+    runner ***children;          /* [step_count][body_count], made when first needed */
     const part_provider *failed; /* whose device failed in this run: lost, hanging or without memory; NULL = none */
-    uint64_t captures;           /* counts the sets of captured values that runs have seen */
-    bool same_captures;          /* the next run's are those of the last: a loop goes on */
-    runner_late late;
+    runner_declined declined;
     runner_fallback fallback;
 };
 

@@ -37,7 +37,7 @@ void seen_keep(bound *b, uint32_t v, uint32_t rank, const int64_t *dims)
 
 const cost_input *seen_sizes(const runner *r, arena *a)
 {
-    const bound *b = r->now;
+    const bound *b = r->plans.now;
     uint32_t count = r->prog->graph->value_count;
     cost_input *sizes = arena_array(a, (size_t)count + 1, sizeof *sizes);
 
@@ -57,10 +57,10 @@ inlay_value_state *seen_states(const runner *r, arena *a)
 {
     const inlay_value_state *assumed = r->prog->parts.profile;
     uint32_t count = r->prog->graph->value_count;
-    inlay_value_state *states = arena_copy(a, r->now->plan->states, (size_t)count * sizeof *states);
+    inlay_value_state *states = arena_copy(a, r->plans.now->plan->states, (size_t)count * sizeof *states);
 
     for (uint32_t v = 0; states != NULL && v < count; v++) {
-        const seen_shape *s = r->now->made.seen != NULL ? r->now->made.seen[v] : NULL;
+        const seen_shape *s = r->plans.now->made.seen != NULL ? r->plans.now->made.seen[v] : NULL;
 
         if (is_known(&states[v]))
             continue;

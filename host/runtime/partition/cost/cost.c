@@ -21,7 +21,6 @@ static const double FOLD_MAX_BYTES = 1 << 20; /* of shape arithmetic that planni
 /* A provider as the book knows it. */
 typedef struct book_provider {
     const part_provider *provider;
-    uint64_t identity;
     const profile_line **lines; /* [mask + 1] by class, open addressing; NULL: no profile */
     uint32_t mask;
     double factor; /* measured over expected; 0 = unknown */
@@ -59,10 +58,14 @@ uint64_t cost_identity_of(const part_provider *p)
     return cost_identity(p->name, p->build_id, device, bytes, p->settings_hash);
 }
 
-double cost_timing(const cost_book *book, uint64_t identity, const void *key, uint64_t key_bytes)
+static const cost_record *measured(const cost_book *book, cost_key key)
 {
-    const cost_record *r =
-        book != NULL ? cost_store_find(&book->store, cost_key_of_timing(identity, key, key_bytes)) : NULL;
+    return book != NULL && book->store.count > 0 ? cost_store_find(&book->store, key) : NULL;
+}
+
+double cost_timing(const cost_book *book, const part_provider *provider, const void *key, uint64_t key_bytes)
+{
+    const cost_record *r = measured(book, cost_key_of_timing(provider, key, key_bytes));
 
     return r != NULL ? r->ns : -1;
 }
@@ -158,9 +161,8 @@ static bool enter_provider(cost_book *book, book_provider *b, uint32_t max_threa
 {
     const profile_provider *p;
 
-    b->identity = cost_identity_of(b->provider);
     b->border = 1;
-    p = profile_find(&book->profile, b->identity);
+    p = profile_find(&book->profile, b->provider->identity);
     if (p == NULL || p->line_count == 0) {
         if (knows_name(&book->profile, b->provider->name))
             cost_say(log, INLAY_LOG_INFO,
@@ -426,7 +428,7 @@ uint32_t cost_of_offer(const cost_book *book, const cost_question *q, inlay_cost
 {
     const book_provider *b = known(book, q->provider);
     uint32_t source = ask_provider(q, out);
-    const cost_record *record = NULL;
+    const cost_record *record;
 
     if (source != COST_NONE && !q->runs && costs_nothing(q)) {
         out->ns = out->enter_ns = out->leave_ns = 0;
@@ -438,8 +440,7 @@ uint32_t cost_of_offer(const cost_book *book, const cost_question *q, inlay_cost
         return source;
     out->enter_ns *= b->border;
     out->leave_ns *= b->border;
-    if (book->store.count > 0)
-        record = cost_store_find(&book->store, cost_key_of(b->identity, q));
+    record = measured(book, cost_key_of(q));
     if (record != NULL) {
         out->ns = record->ns;
         source = COST_MEASURED;

@@ -40,8 +40,9 @@ const char *cost_source_name(uint32_t source);
  * without it, so that nothing that is measured anew in each process decides who runs what. Any thread. */
 double cost_told(const part_provider *provider, uint32_t source);
 
-/* Nanoseconds that the provider of that identity kept under its key (inlay.timings/1); negative: none. Any thread. */
-double cost_timing(const cost_book *book, uint64_t identity, const void *key, uint64_t key_bytes);
+/* Nanoseconds that the provider measured of a variant of a kernel and keeps under a key of its own (inlay.timings/1,
+ * see cost_key.h); negative: none. Any thread. */
+double cost_timing(const cost_book *book, const part_provider *provider, const void *key, uint64_t key_bytes);
 
 /* What is to be priced. */
 typedef struct cost_question {
@@ -55,8 +56,13 @@ typedef struct cost_question {
     bool runs;                       /* it is known to be executed: neither computed while planning nor a mere view */
 } cost_question;
 
-/* The threads that nodes are given to providers by: COST_THREADS, whatever a run has, for another provider adds terms
- * in another order, and results are to be the same bits on any number of threads: beside a device, too. */
+/* The number of threads for which providers are asked what their offers take, whatever a run has: another provider adds
+ * terms in another order, and results are to be the same bits on any number of threads, also with a device in use.
+ *
+ * A limit: on a machine of many cores, a provider that scales badly is preferred as if there were two. Following the
+ * session's intra_threads would give one model different assignments, and so different bits, on different machines, and
+ * would tie saved plans to them. What was measured or calibrated here is looked up by the threads of the run, so that
+ * inlay tune lifts the limit where that is wanted. */
 enum { COST_THREADS = 2 };
 
 /* Fills *out and returns the source; COST_NONE, with a price so high that it is taken last, when the provider can't

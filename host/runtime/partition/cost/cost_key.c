@@ -187,8 +187,9 @@ static void mix_bodies(cost_key *k, const inlay_node_info *n)
         mix(k, INLAY_AT(inlay_body, n->bodies, n->body_stride, i)->graph->content_hash);
 }
 
-cost_key cost_key_of(uint64_t identity, const cost_question *q)
+cost_key cost_key_of(const cost_question *q)
 {
+    const uint64_t identity = q->provider->identity;
     cost_key k = { { identity, hash_u64(identity, 2) } };
 
     mix(&k, q->max_threads);
@@ -216,9 +217,9 @@ cost_key cost_key_of(uint64_t identity, const cost_question *q)
 
 /* ------------------------------------------------------------------ what providers measure */
 
-cost_key cost_key_of_timing(uint64_t identity, const void *key, uint64_t key_bytes)
+cost_key cost_key_of_timing(const part_provider *provider, const void *key, uint64_t key_bytes)
 {
-    cost_key k = { { identity, ~identity } };
+    cost_key k = { { provider->identity, ~provider->identity } };
 
     mix(&k, UINT64_C(0x74696d696e677331)); /* no offer's */
     mix(&k, key_bytes);

@@ -95,6 +95,45 @@ const cost_record *cost_store_find(const cost_store *store, cost_key key)
     return low < store->count && memcmp(&store->records[low].key, &key, sizeof key) == 0 ? &store->records[low] : NULL;
 }
 
+/* ------------------------------------------------------------------ lists */
+
+bool cost_list_add(cost_list *list, const cost_record *record)
+{
+    if (!LIST_GROW(list->records, list->count))
+        return false;
+    list->records[list->count++] = *record;
+    return true;
+}
+
+cost_record *cost_list_find(const cost_list *list, cost_key key)
+{
+    for (uint32_t i = 0; i < list->count; i++)
+        if (memcmp(&list->records[i].key, &key, sizeof key) == 0)
+            return &list->records[i];
+    return NULL;
+}
+
+void cost_list_merge(cost_list *list)
+{
+    uint32_t n = 0;
+
+    if (list->count > 0)
+        qsort(list->records, list->count, sizeof *list->records, cost_key_order);
+    for (uint32_t i = 0, end; i < list->count; i = end) {
+        cost_record one = list->records[i];
+        double sum = 0, off = 0;
+
+        for (end = i; end < list->count && cost_key_order(&one, &list->records[end]) == 0; end++)
+            sum += list->records[end].ns;
+        one.ns = sum / (end - i);
+        for (uint32_t k = i; k < end; k++)
+            off += fabs(list->records[k].ns / one.ns - 1) / (end - i);
+        one.spread = (float)fmax(one.spread, off);
+        list->records[n++] = one;
+    }
+    list->count = n;
+}
+
 /* ------------------------------------------------------------------ writing */
 
 void cost_record_absorb(cost_record *old, const cost_record *fresh)

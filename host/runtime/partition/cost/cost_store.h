@@ -11,7 +11,7 @@
 /* One measurement. */
 typedef struct cost_record {
     cost_key key;
-    double ns;        /* of one run of the offer on its own */
+    double ns;        /* of one run: of an offer, or of a variant of a kernel (cost_key.h) */
     float spread;     /* half of the samples lie within ns * (1 +- spread) */
     uint32_t samples; /* runs timed, of all merged measurements */
     int64_t when;     /* seconds since 1970 of the last one; the least recent go first when the file is full */
@@ -48,6 +48,21 @@ INLAY_NODISCARD inlay_status cost_store_merge(const char *folder, cost_record *f
 INLAY_NODISCARD inlay_status cost_store_add(cost_store *store, const cost_record *fresh, uint32_t count);
 /* The rule by which one record takes in another of the same key; for tests. */
 void cost_record_absorb(cost_record *old, const cost_record *fresh);
+
+/* ------------------------------------------------------------------ measurements that no file has yet */
+
+typedef struct cost_list {
+    cost_record *records; /* [count] in any order; owned, to be freed */
+    uint32_t count;
+} cost_list;
+
+/* Adds one, last. False: no memory. */
+bool cost_list_add(cost_list *list, const cost_record *record);
+/* The first of that key; NULL: none. */
+cost_record *cost_list_find(const cost_list *list, cost_key key);
+/* Sorts them. Those of equal keys become one: their mean, with a spread of how far apart they are where that is more
+ * than each varied. */
+void cost_list_merge(cost_list *list);
 
 /* ------------------------------------------------------------------ files of the cost folder */
 

@@ -1,8 +1,8 @@
 /* plan/create/assign.c - the programs of a graph and its bodies, assigned as the graphs are. */
+#include "plan/create/create.h"
 #include "base/memory.h"
-#include "plan/program/compile.h"
-#include "plan/create/settle.h"
 #include "inlay/extensions.h"
+#include "partition/cost/cost.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -98,5 +98,54 @@ inlay_status program_assign(graph *g, const program_env *env, bool again, progra
     jobs[0].request.again = again;
     status = partition_all(jobs, count, diag);
     free(jobs);
+    return status;
+}
+
+/* A provider was to run the node that p is a body of, and declined: p is assigned now. */
+static inlay_status assign_idle(program *p, inlay_diag *diag)
+{
+    const cost_sizes *known = p->env->sizes;
+    part_rules rules = p->env->rules != NULL ? *p->env->rules : (part_rules){ 0 };
+    cost_sizes sizes = { 0 }; /* of our own: the session's are for one thread, and this may be a run */
+    uint32_t count = program_count(p);
+    part_job *jobs = malloc(count * sizeof *jobs);
+    inlay_status status;
+
+    if (jobs == NULL)
+        return program_no_memory(p->graph, diag);
+    if (known != NULL) {
+        sizes.assumed = known->assumed;
+        sizes.assumed_count = known->assumed_count;
+    }
+    rules.saved_plan = NULL; /* it gives the node to that provider */
+    rules.require_count = 0; /* all graphs together keep it */
+    (void)program_jobs(p, jobs);
+    for (uint32_t j = 0; j < count; j++) {
+        jobs[j].request.rules = &rules;
+        jobs[j].request.sizes = &sizes;
+    }
+    jobs[0].request.again = true;
+    status = partition_all(jobs, count, diag);
+    cost_sizes_deinit(&sizes);
+    free(jobs);
+    return status;
+}
+
+inlay_status program_assign_bodies(program *p, inlay_diag *diag)
+{
+    inlay_status status = INLAY_OK;
+
+    for (uint32_t r = 0; r < p->parts.region_count; r++) {
+        const uint32_t n = p->parts.regions[r].nodes[0];
+
+        if (p->parts.regions[r].provider != INLAY_NONE)
+            continue;
+        for (uint32_t i = 0; i < p->graph->nodes[n]->body_count && status == INLAY_OK; i++) {
+            if (p->bodies_of[n][i]->parts.idle)
+                status = assign_idle(p->bodies_of[n][i], diag);
+            if (status == INLAY_OK)
+                status = program_assign_bodies(p->bodies_of[n][i], diag);
+        }
+    }
     return status;
 }

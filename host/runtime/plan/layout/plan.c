@@ -1,4 +1,4 @@
-#include "plan/program/late.h"
+#include "plan/program/declined.h"
 #include "plan/layout/planner.h"
 #include <stdlib.h>
 #include <string.h>
@@ -225,15 +225,15 @@ static inlay_status decline(planner *b, uint32_t step_index, const inlay_diag *w
 {
     const program_step *s = &b->prog->steps[step_index];
 
-    if (b->late == NULL) {
-        b->late = arena_array(&b->p->a, (size_t)b->prog->parts.offer_count + 1, sizeof *b->late);
-        if (b->late == NULL)
+    if (b->declined == NULL) {
+        b->declined = arena_array(&b->p->a, (size_t)b->prog->parts.offer_count + 1, sizeof *b->declined);
+        if (b->declined == NULL)
             return planner_no_memory(b);
-        b->late_why = (inlay_diag)INLAY_DIAG_INIT;
-        (void)inlay_fail(&b->late_why, INLAY_UNSUPPORTED, "can't prepare %s node '%s' for these shapes: %.300s",
+        b->declined_why = (inlay_diag)INLAY_DIAG_INIT;
+        (void)inlay_fail(&b->declined_why, INLAY_UNSUPPORTED, "can't prepare %s node '%s' for these shapes: %.300s",
                          s->node->info.op_type.data, s->node->info.name.data, why->text);
     }
-    late_mark(b->prog, step_index, why, b->late);
+    declined_mark(b->prog, step_index, why, b->declined);
     return add_dynamic(b, s, PLAN_DYNAMIC);
 }
 
@@ -554,9 +554,9 @@ inlay_status plan_build(program *prog, const plan_input *inputs, uint32_t count,
         INLAY_TRY(plan_program_step(&b, i));
         arena_reset(b.scratch);
     }
-    if (b.late != NULL) {
-        INLAY_TRY(late_remember(prog, inputs, count, b.late, b.late_why.text, diag));
-        status = inlay_fail(diag, INLAY_UNSUPPORTED, "%s", b.late_why.text);
+    if (b.declined != NULL) {
+        INLAY_TRY(declined_remember(prog, inputs, count, b.declined, b.declined_why.text, diag));
+        status = inlay_fail(diag, INLAY_UNSUPPORTED, "%s", b.declined_why.text);
         goto done;
     }
     INLAY_TRY(planner_keep_outputs(&b));

@@ -14,8 +14,8 @@ typedef struct planner {
     const plan_input *inputs;  /* that the plan is for */
     const plan_input *wanted;  /* [output_count] the domains that outputs are wanted in; NULL: all at home */
     const uint32_t *output_of; /* [value_count] first graph output that the value is, INLAY_NONE */
-    uint8_t *late;             /* [offer_count] offers that specialize declined; NULL: none */
-    inlay_diag late_why;       /* what the first of them said */
+    uint8_t *declined;         /* [offer_count] offers that specialize declined; NULL: none */
+    inlay_diag declined_why;   /* what the first of them said */
     inlay_diag *diag;
 } planner;
 

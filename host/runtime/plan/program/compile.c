@@ -5,7 +5,7 @@
 #include "partition/cost/cost.h"
 #include "plan/program/blob_cache.h"
 #include "plan/program/borders.h"
-#include "plan/program/late.h"
+#include "plan/program/declined.h"
 #include "threads/run.h"
 #include <stdlib.h>
 #include <string.h>
@@ -107,8 +107,20 @@ static void forget_constants(const program *p, const part_region *r, uint8_t *fa
     }
 }
 
-static inlay_status compile_region(program *p, program_step *step, uint8_t *fates, const inlay_value_state *profile,
-                                   arena *scratch, inlay_diag *diag)
+/* Remembers which offers of a region its provider has declined; without memory, none. */
+static void note_declined(program *p, const program_step *step, const inlay_diag *why, program_declined *out)
+{
+    uint8_t *offers = arena_array(&p->a, (size_t)p->parts.offer_count + 1, sizeof *offers);
+    const char *text = arena_string(&p->a, why->text);
+
+    if (offers == NULL || text == NULL)
+        return;
+    declined_mark(p, (uint32_t)(step - p->steps), why, offers);
+    *out = (program_declined){ p, offers, "compile", text };
+}
+
+static inlay_status compile_region(program *p, program_step *step, uint8_t *fates, arena *scratch,
+                                   program_declined *out_declined, inlay_diag *diag)
 {
     const part_region *r = step->region;
     compile_call call = { .hooks = { .ctx = &call,
@@ -152,8 +164,8 @@ static inlay_status compile_region(program *p, program_step *step, uint8_t *fate
     request.placement_stride = sizeof *placements;
     request.constants = fates;
     request.max_threads = p->env->max_threads;
-    request.profile = profile;
-    request.profile_stride = sizeof *profile;
+    request.profile = p->parts.compiled_for;
+    request.profile_stride = sizeof *request.profile;
     request.progress = tell_progress;
     request.poll = poll_user;
     request.ctx = &call;
@@ -172,7 +184,7 @@ static inlay_status compile_region(program *p, program_step *step, uint8_t *fate
         status = inlay_fail(diag, status, "can't compile %s node '%s' of graph '%s': %.300s", n->info.op_type.data,
                             n->info.name.data, p->graph->name, own.text);
         if (status == INLAY_UNSUPPORTED)
-            *p->declined = own;
+            note_declined(p, step, &own, out_declined);
         return status;
     }
     program_count_resident(p->env, step, false);
@@ -180,49 +192,15 @@ static inlay_status compile_region(program *p, program_step *step, uint8_t *fate
     return INLAY_OK;
 }
 
-/* A provider was to run the node that p is a body of, and declined: now p is assigned, too. */
-static inlay_status assign_idle(program *p, inlay_diag *diag)
-{
-    const cost_sizes *known = p->env->sizes;
-    part_rules rules = p->env->rules != NULL ? *p->env->rules : (part_rules){ 0 };
-    cost_sizes sizes = { 0 }; /* of our own: the session's are for one thread, and this may be a run */
-    uint32_t count = program_count(p);
-    part_job *jobs = malloc(count * sizeof *jobs);
-    inlay_status status;
-
-    if (jobs == NULL)
-        return program_no_memory(p->graph, diag);
-    if (known != NULL) {
-        sizes.assumed = known->assumed;
-        sizes.assumed_count = known->assumed_count;
-    }
-    rules.saved_plan = NULL; /* it gives the node to that provider */
-    rules.require_count = 0; /* all graphs together keep it */
-    (void)program_jobs(p, jobs);
-    for (uint32_t j = 0; j < count; j++) {
-        jobs[j].request.rules = &rules;
-        jobs[j].request.sizes = &sizes;
-    }
-    jobs[0].request.again = true;
-    status = partition_all(jobs, count, diag);
-    cost_sizes_deinit(&sizes);
-    free(jobs);
-    return status;
-}
-
 /* Compiles what runs inside a node of the host's. */
-static inlay_status make_bodies(program *p, program_step *step, inlay_diag *diag)
+static inlay_status make_bodies(program *p, program_step *step, program_declined *out_declined, inlay_diag *diag)
 {
-    step->bodies = p->bodies_of[step->region->nodes[0]];
-    for (uint32_t i = 0; i < step->node->body_count; i++) {
-        inlay_status status = step->bodies[i]->parts.idle ? assign_idle(step->bodies[i], diag) : INLAY_OK;
+    inlay_status status = INLAY_OK;
 
-        if (status == INLAY_OK)
-            status = program_compile(step->bodies[i], diag);
-        if (status != INLAY_OK)
-            return status;
-    }
-    return INLAY_OK;
+    step->bodies = p->bodies_of[step->region->nodes[0]];
+    for (uint32_t i = 0; i < step->node->body_count && status == INLAY_OK; i++)
+        status = program_compile(step->bodies[i], out_declined, diag);
+    return status;
 }
 
 static bool runs_on_host(const part_provider *provider)
@@ -230,7 +208,8 @@ static bool runs_on_host(const part_provider *provider)
     return part_default_domain(provider) == INLAY_DOMAIN_HOST && (provider->table->flags & INLAY_PROVIDER_ASYNC) == 0;
 }
 
-static inlay_status make_step(program *p, uint32_t i, uint8_t *fates, arena *scratch, inlay_diag *diag)
+static inlay_status make_step(program *p, uint32_t i, uint8_t *fates, arena *scratch, program_declined *out_declined,
+                              inlay_diag *diag)
 {
     program_step *step = &p->steps[i];
     const part_region *r = &p->parts.regions[i];
@@ -238,12 +217,12 @@ static inlay_status make_step(program *p, uint32_t i, uint8_t *fates, arena *scr
     step->region = r;
     step->node = p->graph->nodes[r->nodes[0]];
     if (r->provider == INLAY_NONE)
-        return make_bodies(p, step, diag);
+        return make_bodies(p, step, out_declined, diag);
     step->provider = &p->env->providers[r->provider];
     step->foldable = r->node_count == 1 && runs_on_host(step->provider) && !graph_node_is_random(step->node) &&
                      step->node->body_count == 0;
     step->view = r->node_count == 1 && runs_on_host(step->provider) && is_view(step->node);
-    return step->compiled != NULL ? INLAY_OK : compile_region(p, step, fates, p->parts.compiled_for, scratch, diag);
+    return step->compiled != NULL ? INLAY_OK : compile_region(p, step, fates, scratch, out_declined, diag);
 }
 
 static bool find_last_uses(program *p)
@@ -308,23 +287,22 @@ static bool find_readers(program *p)
     return true;
 }
 
-/* Makes the steps; *out_declined is the one whose compile declined, when status is INLAY_UNSUPPORTED. */
-static inlay_status make_steps(program *p, uint8_t *fates, uint32_t *out_declined, inlay_diag *diag)
+/* A step is one of the session's progress bar when it is made for the first time. */
+static bool is_new(const program *p, uint32_t i)
+{
+    return p->fallback.base == NULL && p->steps[i].region == NULL && p->steps[i].compiled == NULL;
+}
+
+static inlay_status make_steps(program *p, uint8_t *fates, program_declined *out_declined, inlay_diag *diag)
 {
     const program_env *env = p->env;
     inlay_status status = INLAY_OK;
     arena scratch = { 0 };
 
-    *out_declined = INLAY_NONE;
     for (uint32_t i = 0; i < p->parts.region_count; i++) {
-        if (env->progress != NULL && p->fallback.base == NULL && p->steps[i].compiled == NULL)
+        if (env->progress != NULL && is_new(p, i))
             INLAY_TRY(env->progress(env->progress_ctx, "compiling", 1));
-        p->declined->code = INLAY_OK;
-        status = make_step(p, i, fates, &scratch, diag);
-        if (status == INLAY_UNSUPPORTED && p->declined->code != INLAY_OK)
-            *out_declined = i;
-        if (status != INLAY_OK)
-            goto done;
+        INLAY_TRY(make_step(p, i, fates, &scratch, out_declined, diag));
         arena_reset(&scratch);
     }
 done:
@@ -332,27 +310,22 @@ done:
     return status;
 }
 
-inlay_status program_compile(program *p, inlay_diag *diag)
+inlay_status program_compile(program *p, program_declined *out_declined, inlay_diag *diag)
 {
-    inlay_diag declined = INLAY_DIAG_INIT, quiet = INLAY_DIAG_INIT;
     inlay_status status;
-    uint32_t which;
-    uint8_t *fates = arena_alloc(&p->a, (size_t)p->graph->value_count + 1);
+    uint8_t *fates;
 
     if (p->compiled)
         return INLAY_OK;
-    p->declined = &declined;
-    p->constants.aligned = arena_array(&p->a, (size_t)p->graph->value_count + 1, sizeof(void *));
+    fates = arena_alloc(&p->a, (size_t)p->graph->value_count + 1);
+    if (p->constants.aligned == NULL)
+        p->constants.aligned = arena_array(&p->a, (size_t)p->graph->value_count + 1, sizeof(void *));
     if (p->steps == NULL)
         p->steps = arena_array(&p->a, (size_t)p->parts.region_count + 1, sizeof *p->steps);
     if (p->steps == NULL || p->constants.aligned == NULL || fates == NULL)
         return program_no_memory(p->graph, diag);
     p->step_count = p->parts.region_count; /* destroy releases what was compiled */
-    do {
-        status = make_steps(p, fates, &which, diag);
-    } while (status == INLAY_UNSUPPORTED && which != INLAY_NONE &&
-             late_assign(p, which, &declined, &quiet) == INLAY_OK);
-    p->declined = NULL;
+    status = make_steps(p, fates, out_declined, diag);
     if (status == INLAY_OK && (!find_last_uses(p) || !find_readers(p) || !program_find_states(p)))
         status = program_no_memory(p->graph, diag);
     p->compiled = status == INLAY_OK;

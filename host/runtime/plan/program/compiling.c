@@ -1,6 +1,5 @@
 /* plan/program/compiling.c - what is known beforehand of a region that is being compiled. */
 #include "partition/cost/cost.h"
-#include "partition/cost/cost_key.h"
 #include "plan/program.h"
 #include "threads/run.h"
 
@@ -8,14 +7,14 @@
 typedef struct book_timings {
     run_timings table;
     const cost_book *book;
-    uint64_t identity;
+    const part_provider *provider;
 } book_timings;
 
 static double find_timing(const void *ctx, const void *key, uint64_t key_bytes)
 {
     const book_timings *t = ctx;
 
-    return cost_timing(t->book, t->identity, key, key_bytes);
+    return cost_timing(t->book, t->provider, key, key_bytes);
 }
 
 const run_timings *program_timings(program *p, const part_provider *provider)
@@ -24,7 +23,7 @@ const run_timings *program_timings(program *p, const part_provider *provider)
 
     if (t == NULL)
         return NULL; /* without memory, too: the compile itself will say so */
-    *t = (book_timings){ .table = { t, find_timing }, .book = p->env->costs, .identity = cost_identity_of(provider) };
+    *t = (book_timings){ .table = { t, find_timing }, .book = p->env->costs, .provider = provider };
     return &t->table;
 }
 

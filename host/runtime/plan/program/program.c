@@ -1,7 +1,7 @@
 /* plan/program/program.c - what programs are asked, and their end. */
 #include "base/memory.h"
 #include "plan/program/compile.h"
-#include "plan/program/late.h"
+#include "plan/program/declined.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -120,7 +120,7 @@ void program_destroy(program *p)
         program_destroy(p->fallback.programs);
         p->fallback.programs = next;
     }
-    late_forget(p);
+    declined_forget(p);
     while (p->kept.plans != NULL) {
         plan *next = p->kept.plans->next;
         plan_unref(p->kept.plans);

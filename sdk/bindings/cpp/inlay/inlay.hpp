@@ -558,7 +558,7 @@ public:
                             i.skipped != nullptr ? std::optional<std::string>(i.skipped) : std::nullopt });
         return out;
     }
-    // Who runs what, and why: "text", "json" or "html".
+    // Who runs what, and why: "text" or "json".
     std::string explain(const std::string &format = "text") const
     {
         inlay_explain_options o = {};

@@ -12,7 +12,7 @@ import numpy as np
 
 from ._library import (MAP, NONE, OPTIONAL, SEQUENCE, TENSOR, DeviceFn, ExplainOptions, IoInfo, LogFn, ModelInfo,
                        OptimizeArgs, OptionDoc, PlanInfo, ProgressFn, ProviderInfo, RunOptions, WriteFn, lib)
-from .errors import InlayError, InvalidArgument, NotFound, check
+from .errors import InlayError, InvalidArgument, NotFound, Unsupported, check
 from .values import DTYPES, NUMPY, Value
 
 log = logging.getLogger("inlay")
@@ -97,7 +97,7 @@ class Plan(NamedTuple):
 
 
 class Report:
-    """A report in several formats, made when they are asked for. str() is the text; notebooks show the page."""
+    """A report in several formats, made when they are asked for. str() is the text, which notebooks show, too."""
 
     def __init__(self, write: Callable[[str], str]):
         self._write = write
@@ -105,21 +105,20 @@ class Report:
     def __str__(self) -> str:
         return self._write("text")
 
+    def _repr_pretty_(self, printer, cycle) -> None:
+        printer.text(str(self))
+
     @property
     def json(self) -> Any:
         return json.loads(self._write("json"))
 
-    @property
-    def html(self) -> str:
-        return self._write("html")
-
-    def _repr_html_(self) -> str:
-        return self.html
-
     def save(self, path: Union[str, os.PathLike]) -> None:
-        """Writes .html, .json or text, as the name ends."""
+        """Writes .json or text, as the name ends."""
         ending = os.path.splitext(os.fspath(path))[1].lower()
-        text = self._write({".html": "html", ".json": "json"}.get(ending, "text"))  # before the file is touched
+        if ending == ".html":
+            raise Unsupported(f"{path}: save it as .json; `inlay explain --from FILE --html PAGE` makes a page of it, or "
+                              "`inlay profile`")
+        text = self._write("json" if ending == ".json" else "text")  # before the file is touched
         with open(path, "w", encoding="utf-8") as f:
             f.write(text)
 
@@ -338,7 +337,7 @@ class Profiling:
     def __exit__(self, failure, *_) -> None:
         handle = self._context._open()
         try:
-            for format in ("text", "json", "trace", "stacks", "html"):
+            for format in ("text", "json", "trace", "stacks"):
                 self._kept[format] = _collect(lib.context_profile_write, handle, format.encode(), 0.0, 0.0)
         except InlayError:
             self._kept.clear()

@@ -1,0 +1,188 @@
+#include "base/words.h"
+#include "base/json_string.h"
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+void say(const explain_sink *sink, const char *format, ...)
+{
+    char line[1024];
+    va_list args;
+    int n;
+
+    va_start(args, format);
+    n = vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    if (n > 0)
+        sink->write(sink->user, line, (size_t)n < sizeof line ? (size_t)n : sizeof line - 1);
+}
+
+static bool is_control(char c)
+{
+    return (unsigned char)c < 0x20 || c == 0x7f;
+}
+
+/* The bytes of a text, without control characters. */
+static void say_bytes(const explain_sink *sink, const char *text, size_t bytes)
+{
+    size_t from = 0;
+
+    for (size_t i = 0; i < bytes; i++) {
+        if (!is_control(text[i]))
+            continue;
+        if (i > from)
+            sink->write(sink->user, text + from, i - from);
+        sink->write(sink->user, "?", 1);
+        from = i + 1;
+    }
+    if (bytes > from)
+        sink->write(sink->user, text + from, bytes - from);
+}
+
+void say_text(const explain_sink *sink, const char *text)
+{
+    say_bytes(sink, text, strlen(text));
+}
+
+/* Does a character begin here? Continuation bytes of UTF-8 take no column. */
+static bool begins(char c)
+{
+    return ((unsigned char)c & 0xc0) != 0x80;
+}
+
+void say_column(const explain_sink *sink, const char *text, int columns)
+{
+    size_t bytes = strlen(text), from = 0;
+    int width = 0;
+
+    for (size_t i = 0; i < bytes; i++)
+        width += begins(text[i]);
+    if (width > columns) {
+        for (; from < bytes && (width > columns - 3 || !begins(text[from])); from++)
+            width -= begins(text[from]);
+        say(sink, "...");
+        width += 3;
+    }
+    say_bytes(sink, text + from, bytes - from);
+    if (width < columns)
+        say(sink, "%*s", columns - width, "");
+}
+
+/* ------------------------------------------------------------------ numbers */
+
+static const char *nice(double ns, const char *sign, char text[NICE_BYTES])
+{
+    static const struct {
+        double ns;
+        const char *name;
+    } units[] = { { 1e9, "s" }, { 1e6, "ms" }, { 1e3, "us" } };
+
+    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
+        double x = ns / units[i].ns;
+        if (x < 0.9995)
+            continue;
+        (void)snprintf(text, NICE_BYTES, "%s%.*f %s", sign, x < 9.995 ? 2 : x < 99.95 ? 1 : 0, x, units[i].name);
+        return text;
+    }
+    (void)snprintf(text, NICE_BYTES, "%s%.0f ns", sign, ns);
+    return text;
+}
+
+const char *nice_ns(double ns, char text[NICE_BYTES])
+{
+    return ns <= -0.5 ? nice(-ns, "-", text) : nice(fabs(ns), "", text);
+}
+
+const char *nice_change(double ns, char text[NICE_BYTES])
+{
+    return ns <= -0.5 ? nice(-ns, "-", text) : nice(fabs(ns), ns >= 0.5 ? "+" : "", text);
+}
+
+const char *nice_bytes(uint64_t bytes, char text[NICE_BYTES])
+{
+    static const char *const names[] = { "KiB", "MiB", "GiB", "TiB" };
+    double x = (double)bytes;
+    size_t unit = 0;
+
+    if (bytes < 1024) {
+        (void)snprintf(text, NICE_BYTES, "%" PRIu64 " B", bytes);
+        return text;
+    }
+    for (x /= 1024; x >= 1023.95 && unit < 3; unit++)
+        x /= 1024;
+    (void)snprintf(text, NICE_BYTES, "%.*f %s", x < 99.95 ? 1 : 0, x, names[unit]);
+    return text;
+}
+
+/* ------------------------------------------------------------------ JSON */
+
+static void begin_item(json_out *j, const char *key)
+{
+    if (j->depth > 0) {
+        uint32_t d = j->depth - 1;
+        if (j->flat[d])
+            say(j->sink, "%s", j->filled[d] ? ", " : "");
+        else
+            say(j->sink, "%s\n%*s", j->filled[d] ? "," : "", (int)j->depth * 2, "");
+        j->filled[d] = true;
+    }
+    if (key != NULL)
+        say(j->sink, "\"%s\": ", key);
+}
+
+void json_open(json_out *j, const char *key, char kind, bool flat)
+{
+    begin_item(j, key);
+    if (j->depth >= JSON_DEPTH)
+        return;
+    say(j->sink, "%c", kind);
+    j->flat[j->depth] = flat || (j->depth > 0 && j->flat[j->depth - 1]);
+    j->filled[j->depth] = false;
+    j->closer[j->depth] = kind == '{' ? '}' : ']';
+    j->depth++;
+}
+
+void json_close(json_out *j)
+{
+    uint32_t d = j->depth - 1;
+
+    if (!j->flat[d] && j->filled[d])
+        say(j->sink, "\n%*s", (int)d * 2, "");
+    say(j->sink, "%c", j->closer[d]);
+    j->depth--;
+}
+
+void json_text(json_out *j, const char *key, const char *text)
+{
+    begin_item(j, key);
+    if (text != NULL)
+        json_string_write(text, strlen(text), "<>&", j->sink->write, j->sink->user);
+    else
+        say(j->sink, "null");
+}
+
+void json_whole(json_out *j, const char *key, uint64_t number)
+{
+    begin_item(j, key);
+    say(j->sink, "%" PRIu64, number);
+}
+
+void json_number(json_out *j, const char *key, double number)
+{
+    char text[64];
+
+    begin_item(j, key);
+    if (!isfinite(number)) {
+        say(j->sink, "null");
+        return;
+    }
+    (void)snprintf(text, sizeof text, "%.10g", number);
+    text[strcspn(text, ",")] = text[strcspn(text, ",")] == ',' ? '.' : '\0'; /* the application's locale may have one */
+    say(j->sink, "%s", text);
+}
+
+void json_bool(json_out *j, const char *key, bool yes)
+{
+    begin_item(j, key);
+    say(j->sink, "%s", yes ? "true" : "false");
+}

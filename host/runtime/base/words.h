@@ -1,0 +1,61 @@
+/* base/words.h - how explanations are written: numbers for people, names that stay one line, JSON.
+ *
+ * Everything goes through the caller's write function in pieces, nothing is gathered, so nothing here can fail. */
+#ifndef BASE_WORDS_H
+#define BASE_WORDS_H
+#include "inlay/inlay.h"
+#include <stdbool.h>
+
+typedef struct explain_sink {
+    inlay_write_fn write;
+    void *user;
+} explain_sink;
+
+/* printf for short pieces, at most 1023 bytes; longer texts go through say_text(). */
+INLAY_PRINTF(2, 3)
+void say(const explain_sink *sink, const char *format, ...);
+/* A text of the model's or a plugin's: control characters, which terminals obey, become '?'. */
+void say_text(const explain_sink *sink, const char *text);
+/* The same, cut to columns characters, "..." in front when the beginning had to go (the ends of node names differ), and
+ * filled with blanks up to columns. */
+void say_column(const explain_sink *sink, const char *text, int columns);
+
+enum { NICE_BYTES = 32 };
+/* "0 ns", "312 ns", "12.3 us", "1.21 ms", "2.50 s", "-12.3 us". Returns text. */
+const char *nice_ns(double ns, char text[NICE_BYTES]);
+/* The same with a sign before positive ones, too. */
+const char *nice_change(double ns, char text[NICE_BYTES]);
+/* "12 B", "12.0 KiB". */
+const char *nice_bytes(uint64_t bytes, char text[NICE_BYTES]);
+/* "node" or "nodes". */
+static inline const char *plural(uint64_t count, const char *one, const char *many)
+{
+    return count == 1 ? one : many;
+}
+
+/* ------------------------------------------------------------------ JSON
+ *
+ *     json_out j = { .sink = sink };
+ *     json_open(&j, NULL, '{', false);
+ *     json_text(&j, "name", name);
+ *     json_close(&j);
+ *
+ * Keys are NULL within arrays. Texts may hold any bytes: what is no UTF-8 becomes U+FFFD, and '<', '>', '&' are written
+ * as escapes, so that the result can stand in an HTML page. */
+enum { JSON_DEPTH = 128 }; /* graphs within graphs are limited far below */
+typedef struct json_out {
+    const explain_sink *sink;
+    uint32_t depth;
+    bool filled[JSON_DEPTH]; /* something was written at that depth */
+    bool flat[JSON_DEPTH];   /* on one line */
+    char closer[JSON_DEPTH];
+} json_out;
+
+/* Opens an object '{' or an array '['; flat: all of it on one line. */
+void json_open(json_out *j, const char *key, char kind, bool flat);
+void json_close(json_out *j);
+void json_text(json_out *j, const char *key, const char *text); /* NULL: null */
+void json_whole(json_out *j, const char *key, uint64_t number);
+void json_number(json_out *j, const char *key, double number); /* NaN and infinities: null */
+void json_bool(json_out *j, const char *key, bool yes);
+#endif

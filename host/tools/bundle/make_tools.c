@@ -1,0 +1,134 @@
+/* The files and programs that making a bundle takes. */
+#include "base/spawn.h"
+#include "bundle/maker.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+const char *bundle_native_target(void)
+{
+#if defined(__aarch64__)
+    return "aarch64-linux-gnu";
+#else
+    return "x86_64-linux-gnu";
+#endif
+}
+
+bool maker_find_parts(const char *target, char out[PATH_MAX])
+{
+    char here[PATH_MAX], path[PATH_MAX + 256];
+    const ssize_t n = readlink("/proc/self/exe", here, sizeof here - 1);
+    char *slash;
+
+    if (n <= 0)
+        return false;
+    here[n] = '\0';
+    slash = strrchr(here, '/');
+    if (slash == NULL)
+        return false;
+    *slash = '\0';
+    (void)snprintf(path, sizeof path, "%s/%s/%s", here, INLAY_BUNDLE_FROM_BIN, target);
+    return realpath(path, out) != NULL;
+}
+
+int maker_run(char *const *argv, const char *log)
+{
+    const int fd = open(log, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    const spawn_fd fds[] = { { fd, STDOUT_FILENO }, { fd, STDERR_FILENO } };
+    const spawn_args args = { .argv = (const char *const *)(uintptr_t)argv, .fds = fds, .fd_count = 2 };
+    pid_t child;
+    int error;
+
+    if (fd < 0)
+        return -1;
+    error = spawn_start(&args, &child);
+    (void)close(fd);
+    return error == 0 ? spawn_wait(child, 0, NULL) : error == ENOENT ? SPAWN_NOT_FOUND : -1;
+}
+
+/* What of a tool's log says most: the symbol that a linker lacks, or has twice, rather than that it failed; otherwise
+ * the first error, or the first line. */
+static void read_log(const char *log, char *out, size_t bytes)
+{
+    static const char *const words[] = { "undefined reference", "undefined symbol", "multiple definition", "rror" };
+    enum { SYMBOLS = 3, WORDS = sizeof words / sizeof words[0] };
+    FILE *f = fopen(log, "r");
+    char line[1024];
+    size_t best = WORDS + 1;
+
+    out[0] = '\0';
+    while (f != NULL && best > 0 && fgets(line, sizeof line, f) != NULL) {
+        const char *at = line;
+        size_t w = 0;
+
+        line[strcspn(line, "\n")] = '\0';
+        while (w < WORDS && strstr(line, words[w]) == NULL)
+            w++;
+        if (w < SYMBOLS) /* the names of objects before it are of a folder that is gone */
+            at = strstr(line, words[w]);
+        if (w < best)
+            (void)snprintf(out, bytes, "%.*s", (int)bytes - 1, at);
+        best = w < best ? w : best;
+    }
+    if (f != NULL)
+        (void)fclose(f);
+}
+
+bool maker_is_native(const maker *m)
+{
+    return strcmp(m->job->target, bundle_native_target()) == 0;
+}
+
+const char *maker_compiler(const maker *m)
+{
+    static char text[128];
+
+    if (m->job->cc != NULL)
+        return m->job->cc;
+    if (maker_is_native(m))
+        return "cc";
+    (void)snprintf(text, sizeof text, "%s-gcc", m->job->target);
+    return text;
+}
+
+inlay_status maker_failed(maker *m, const char *what, const char *tool, int code)
+{
+    char line[400];
+
+    if (code == 127)
+        return inlay_fail(m->diag, INLAY_NOT_FOUND, "%s: there is no program '%s'; --cc names another compiler", what,
+                          tool);
+    read_log(m->log, line, sizeof line);
+    return inlay_fail(m->diag, INLAY_INTERNAL, "%s: %s ended with %d: %s", what, tool, code, line);
+}
+
+char *maker_path(maker *m, const char *folder, const char *file)
+{
+    return arena_format(&m->c->a, "%s/%s", folder, file);
+}
+
+inlay_status maker_write_file(maker *m, const char *file, FILE **out)
+{
+    char *path = maker_path(m, m->job->dir, file);
+
+    *out = path != NULL ? fopen(path, "wb") : NULL;
+    return *out != NULL
+               ? INLAY_OK
+               : inlay_fail(m->diag, INLAY_IO_ERROR, "cannot write %s/%s: %s", m->job->dir, file, strerror(errno));
+}
+
+inlay_status maker_close_file(maker *m, FILE *f, const char *file)
+{
+    const bool bad = ferror(f) != 0;
+
+    if (fclose(f) != 0 || bad)
+        return inlay_fail(m->diag, INLAY_IO_ERROR, "cannot write %s/%s: %s", m->job->dir, file, strerror(errno));
+    return INLAY_OK;
+}
+
+char *maker_tool(maker *m, const char *tool)
+{
+    return maker_is_native(m) ? arena_string(&m->c->a, tool) : arena_format(&m->c->a, "%s-%s", m->job->target, tool);
+}

@@ -1,9 +1,0 @@
-/* cli/front.h - the page of `inlay quantize --front`: what was tried, by time and agreement. */
-#ifndef CLI_FRONT_H
-#define CLI_FRONT_H
-#include "quantize/quantize.h"
-
-/* Writes the page, one file without references to others. */
-INLAY_NODISCARD inlay_status front_write(const char *path, const char *model, const quantize_report *r,
-                                         inlay_diag *diag);
-#endif

@@ -1,0 +1,537 @@
+#include "data/feed.h"
+#include "base/checked.h"
+#include "base/element.h"
+#include "data/raw.h"
+#include "data/value.h"
+#include "config/options.h"
+#include "infer/dim_sums.h"
+#include "session/session.h"
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+void feed_deinit(feed *f)
+{
+    free(f->specs);
+    free(f->made);
+    *f = (feed){ 0 };
+}
+
+/* ------------------------------------------------------------------ random contents */
+
+/* Steele, Lea and Flood's SplitMix64: small, and good enough for test inputs. */
+static uint64_t next_random(uint64_t *state)
+{
+    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+    return z ^ z >> 31;
+}
+
+/* The mean of three uniform numbers: bell-shaped and within [-1, 1]. */
+static float next_float(uint64_t *state)
+{
+    uint64_t bits = next_random(state);
+    uint64_t three = (bits & 0xfffff) + (bits >> 20 & 0xfffff) + (bits >> 40 & 0xfffff);
+    return (float)((double)three * (2.0 / (3.0 * 0xfffff)) - 1.0);
+}
+
+static uint64_t hash_name(const char *name)
+{
+    uint64_t h = UINT64_C(0xcbf29ce484222325);
+    for (; *name != '\0'; name++)
+        h = (h ^ (unsigned char)*name) * UINT64_C(0x100000001b3);
+    return h;
+}
+
+void feed_random(inlay_dtype dtype, void *data, int64_t count, uint64_t seed)
+{
+    uint32_t bits = inlay_dtype_bits(dtype);
+    size_t bytes = bits / 8;
+    char *at = data;
+
+    if (dtype == INLAY_STRING)
+        return;
+    if (bits < 8) { /* any code is a number */
+        for (int64_t i = 0; i < (count * (int64_t)bits + 7) / 8; i++)
+            at[i] = (char)next_random(&seed);
+        return;
+    }
+    for (int64_t i = 0; i < count; i++, at += bytes) {
+        float f[2] = { next_float(&seed), 0 };
+        double d[2] = { f[0], 0 };
+        uint64_t integer = next_random(&seed) & (dtype == INLAY_BOOL ? 1 : 7);
+        uint32_t word;
+
+        if (dtype == INLAY_COMPLEX64 || dtype == INLAY_COMPLEX128)
+            d[1] = f[1] = next_float(&seed);
+        memcpy(&word, &f[0], sizeof word);
+        if (dtype == INLAY_FLOAT || dtype == INLAY_COMPLEX64)
+            memcpy(at, f, bytes);
+        else if (dtype == INLAY_DOUBLE || dtype == INLAY_COMPLEX128)
+            memcpy(at, d, bytes);
+        else if (dtype == INLAY_FLOAT16)
+            memcpy(at, &(uint16_t){ element_half(f[0]) }, bytes);
+        else if (dtype == INLAY_BFLOAT16)
+            memcpy(at, &(uint16_t){ (uint16_t)(word >> 16) }, bytes);
+        else if (dtype == INLAY_FLOAT8E8M0)
+            *at = (char)(124 + integer); /* 1/8 to 16 */
+        else if (element_is_float(dtype))
+            *at =
+                (char)(1 + (next_random(&seed) & 0xbe)); /* of size below 2, of both signs, no NaN in any 8-bit type */
+        else
+            memcpy(at, &integer, bytes); /* little-endian */
+    }
+}
+
+/* ------------------------------------------------------------------ making inputs */
+
+/* Where the value of an input comes from. */
+typedef struct request {
+    feed *feed;
+    const feed_caller *caller;
+    const inlay_session *session;
+    const inlay_io_info *info;
+    uint32_t index;
+    inlay_diag *diag;
+    const int64_t *usual; /* [info->rank] sizes that the session takes for usual; NULL = not known */
+} request;
+
+/* The shape after "random:", as in 2,3,224,224 or 2x3x224x224; "" is rank 0. */
+static inlay_status parse_shape(const request *r, const char *text, int64_t *dims, uint32_t *out_rank)
+{
+    *out_rank = 0;
+    while (*text != '\0') {
+        char *end = NULL;
+        long long size;
+
+        errno = 0;
+        size = *text >= '0' && *text <= '9' ? strtoll(text, &end, 10) : -1;
+        if (size < 0 || errno != 0 || *out_rank == INLAY_MAX_RANK || (*end != '\0' && *end != ',' && *end != 'x'))
+            return inlay_fail(r->diag, INLAY_INVALID_ARGUMENT,
+                              "--input %s=random:...: expected sizes as in random:2,3,224,224", r->info->name);
+        dims[(*out_rank)++] = size;
+        text = *end == '\0' ? end : end + 1;
+    }
+    return INLAY_OK;
+}
+
+/* The size that option dim, or the start of one that grows, gives a name; -1: none does. The texts were checked. */
+static int64_t named_dim(const feed *f, const feed_caller *caller, const char *name)
+{
+    size_t n = strlen(name);
+    option_pair dim;
+
+    for (uint32_t i = 0; i < f->start_count; i++)
+        if (strncmp(f->starts[i], name, n) == 0 && f->starts[i][n] == '=' && strchr(f->starts[i] + n, '+') != NULL)
+            return strtoll(f->starts[i] + n + 1, NULL, 10);
+    for (uint32_t i = 0; options_pair(caller->options, OPTION_dim, i, &dim); i++)
+        if ((dim.key_bytes == n || (dim.key_bytes == n + 1 && dim.key[n] == '?')) && memcmp(dim.key, name, n) == 0)
+            return strtoll(dim.value, NULL, 10);
+    return -1;
+}
+
+/* What the session's costs assume of an input; NULL: nothing. */
+static const int64_t *priced_dims(const inlay_session *s, uint32_t input, uint32_t rank)
+{
+    const inlay_value_state *v = &s->main->parts.profile[s->model->main->inputs[input]];
+
+    return v->rank == rank && rank != INLAY_RANK_UNKNOWN ? v->dims : NULL;
+}
+
+/* The same where the sizes of all inputs go together; guesses for costs alone need not. */
+static const int64_t *usual_dims(const inlay_session *s, uint32_t input, uint32_t rank)
+{
+    const inlay_value_state *all = s->main->parts.compiled_for, *v;
+
+    if (all == NULL)
+        return NULL;
+    v = &all[s->model->main->inputs[input]];
+    return v->rank == rank && rank != INLAY_RANK_UNKNOWN ? v->dims : NULL;
+}
+
+/* The declared shape. What it leaves open is as everywhere in a session: what --dim or --assume says, or else a usual
+ * size that goes together with the others (1 in a batch, 224 of an image, 64 in a sequence), with a note. */
+/* What a length may be where the usual one is refused: sounds and windows of them, then short lists. */
+static const int64_t lengths[] = { 0 /* the usual one */, 64, 256, 512, 576, 1536, 4096, 16000, 8, 1 };
+enum { LENGTHS = sizeof lengths / sizeof lengths[0] };
+
+bool feed_again(feed *f, inlay_status status)
+{
+    if (!f->guessed || f->attempt + 1 >= LENGTHS || status == INLAY_CANCELLED || status == INLAY_DEADLINE_EXCEEDED ||
+        status == INLAY_OUT_OF_MEMORY || status == INLAY_UNSUPPORTED || status == INLAY_OK)
+        return false;
+    f->attempt++;
+    return true;
+}
+
+/* Does another axis than the first of some input have that name, too? */
+static bool is_length(const inlay_session *s, const char *name)
+{
+    for (uint32_t i = 0; i < inlay_session_input_count(s) && name[0] != '\0'; i++) {
+        inlay_io_info info = { .struct_size = sizeof info };
+
+        if (inlay_session_input(s, i, &info) != INLAY_OK || info.rank > INLAY_MAX_RANK)
+            continue;
+        for (uint32_t d = 1; d < info.rank; d++)
+            if (info.dims[d] < 0 && strcmp(info.dim_names[d], name) == 0)
+                return true;
+    }
+    return false;
+}
+
+static int64_t guessed_size(const request *r, uint32_t axis);
+
+/* The size that an axis of that name has, or will be guessed to have; -1: no input has such an axis. */
+static int64_t part_size(void *ctx, const char *name, size_t bytes)
+{
+    const request *r = ctx;
+    char text[MAX_TEXT + 1];
+    int64_t size;
+
+    (void)snprintf(text, sizeof text, "%.*s", (int)bytes, name);
+    size = named_dim(r->feed, r->caller, text);
+    for (uint32_t i = 0; size < 0 && strchr(text, ' ') == NULL && i < inlay_session_input_count(r->session); i++) {
+        inlay_io_info info = { .struct_size = sizeof info };
+        const bool known = inlay_session_input(r->session, i, &info) == INLAY_OK && info.rank <= INLAY_MAX_RANK;
+        const request part = { r->feed, r->caller, r->session, &info, i, r->diag, NULL };
+
+        for (uint32_t d = 0; known && size < 0 && d < info.rank; d++)
+            if (info.dims[d] < 0 && strcmp(info.dim_names[d], text) == 0)
+                size = guessed_size(&part, d);
+    }
+    return size;
+}
+
+/* What the sizes of its parts make of a name that is a sum of names ("past + new"); -1: it is none. */
+static int64_t sum_size(const request *r, const char *name)
+{
+    sum total;
+
+    return strchr(name, ' ') != NULL && sum_read_with(name, part_size, (void *)(uintptr_t)r, &total) ? sum_value(&total)
+                                                                                                     : -1;
+}
+
+static int64_t guessed_size(const request *r, uint32_t axis)
+{
+    const inlay_io_info *info = r->info;
+    const char *name = info->dim_names[axis];
+    int64_t size;
+
+    r->feed->guessed = true;
+    if (r->feed->attempt == 0 && r->usual != NULL && r->usual[axis] >= 0)
+        return r->usual[axis];
+    size = sum_size(r, name);
+    if (size >= 0 || r->feed->attempt == 0)
+        return size >= 0 ? size : 1;
+    if (info->rank == 3 && axis == 1 && info->dims[0] >= 0 && info->dims[2] >= 0) /* a state: layers, batch, features */
+        return 1;
+    if (strcasestr(name, "batch") != NULL || (axis == 0 && !is_length(r->session, name)))
+        return 1;
+    return lengths[r->feed->attempt];
+}
+
+static inlay_status assume_shape(const request *r, int64_t *dims, uint32_t *out_rank)
+{
+    const inlay_io_info *info = r->info;
+
+    if (info->rank == INLAY_RANK_UNKNOWN || info->rank > INLAY_MAX_RANK)
+        return inlay_fail(r->diag, INLAY_INVALID_ARGUMENT,
+                          "input '%s' has no declared shape: give it a file, or --input %s=random:SIZES", info->name,
+                          info->name);
+    *out_rank = info->rank;
+    for (uint32_t i = 0; i < info->rank; i++) {
+        dims[i] = info->dims[i];
+        if (dims[i] < 0)
+            dims[i] = named_dim(r->feed, r->caller, info->dim_names[i]);
+        if (dims[i] >= 0)
+            continue;
+        dims[i] = guessed_size(r, i);
+        r->feed->made[r->index] = 1;
+    }
+    return INLAY_OK;
+}
+
+void feed_tell(const feed *f, feed_caller caller, const inlay_session *session, inlay_value *const *values)
+{
+    feed quiet = *f;
+
+    for (uint32_t i = 0; i < inlay_session_input_count(session) && !caller.quiet; i++) {
+        inlay_io_info info = { .struct_size = sizeof info };
+
+        if (f->made[i] == 0 || values[i] == NULL || inlay_session_input(session, i, &info) != INLAY_OK)
+            continue;
+        for (uint32_t d = 0; d < info.rank && d < inlay_value_rank(values[i]); d++) {
+            const int64_t size = inlay_value_dims(values[i])[d];
+
+            if (info.dims[d] >= 0 || named_dim(f, &caller, info.dim_names[d]) >= 0 ||
+                sum_size(&(request){ &quiet, &caller, session, &info, i, NULL, NULL }, info.dim_names[d]) >= 0)
+                continue; /* said, or it follows from others */
+            if (info.dim_names[d][0] != '\0')
+                (void)fprintf(stderr, "%s: input '%s': %s taken as %" PRId64 " (--dim %s=N)\n", caller.name, info.name,
+                              info.dim_names[d], size, info.dim_names[d]);
+            else
+                (void)fprintf(stderr, "%s: input '%s': dimension %u taken as %" PRId64 " (--input %s=random:SIZES)\n",
+                              caller.name, info.name, d, size, info.name);
+        }
+    }
+}
+
+static inlay_status random_strings(uint32_t rank, const int64_t *dims, uint64_t seed, inlay_value **out_value,
+                                   inlay_diag *diag)
+{
+    static const char *const words[] = { "", "a", "word", "some words", "42", "-1.5", "Zürich", "UPPER" };
+    inlay_str *texts = NULL;
+    inlay_status status;
+    int64_t count;
+
+    if (!dims_count(dims, rank, &count) || (texts = calloc((size_t)count + 1, sizeof *texts)) == NULL)
+        return no_memory(diag, "for random strings");
+    for (int64_t i = 0; i < count; i++) {
+        const char *word = words[next_random(&seed) & 7];
+        texts[i] = (inlay_str){ word, strlen(word) };
+    }
+    status = inlay_value_create_strings(rank, dims, texts, out_value, diag);
+    free(texts);
+    return status;
+}
+
+/* Integers of 32 and 64 bits become 0 or 1: they are indexes, as a rule, and a table of two has both. */
+static void keep_small(inlay_value *tensor)
+{
+    static const uint32_t integers = INLAY_DTYPE_BIT(INLAY_UINT32) | INLAY_DTYPE_BIT(INLAY_INT32) |
+                                     INLAY_DTYPE_BIT(INLAY_UINT64) | INLAY_DTYPE_BIT(INLAY_INT64);
+    inlay_dtype dtype = inlay_value_dtype(tensor);
+    size_t width = inlay_dtype_bits(dtype) / 8;
+    unsigned char *bytes = inlay_value_data(tensor);
+
+    if (dtype <= 0 || dtype >= INLAY_DTYPE_COUNT || (integers & INLAY_DTYPE_BIT(dtype)) == 0)
+        return;
+    for (uint64_t i = 0; i < inlay_value_bytes(tensor); i++)
+        bytes[i] &= i % width == 0; /* little-endian */
+}
+
+/* Keys 0 to 3, or words, whatever the model knows of. */
+static inlay_status random_map(const request *r, uint64_t seed, inlay_value **out_value)
+{
+    static const inlay_str words[] = { { "a", 1 }, { "b", 1 }, { "word", 4 }, { "42", 2 } };
+    const int64_t count = sizeof words / sizeof words[0];
+    inlay_value *items[2] = { NULL, NULL };
+    inlay_status status;
+
+    if (r->info->key_dtype == INLAY_STRING) {
+        status = inlay_value_create_strings(1, &count, words, &items[0], r->diag);
+    } else {
+        status = inlay_value_create(INLAY_INT64, 1, &count, &items[0], r->diag);
+        for (int64_t i = 0; status == INLAY_OK && i < count; i++)
+            ((int64_t *)inlay_value_data(items[0]))[i] = i;
+    }
+    if (status == INLAY_OK && r->info->dtype == INLAY_STRING)
+        status = random_strings(1, &count, seed, &items[1], r->diag);
+    else if (status == INLAY_OK)
+        status = inlay_value_create(r->info->dtype, 1, &count, &items[1], r->diag);
+    if (status == INLAY_OK) {
+        feed_random(r->info->dtype, inlay_value_data(items[1]), count, seed);
+        status = inlay_value_create_list(INLAY_KIND_MAP, r->info->dtype, items, 2, out_value, r->diag);
+    }
+    inlay_value_unref(items[0]);
+    inlay_value_unref(items[1]);
+    return status;
+}
+
+/* shape is what stood after "random:", NULL if nothing did. */
+static inlay_status make_random(const request *r, const char *shape, inlay_value **out_value)
+{
+    const inlay_io_info *info = r->info;
+    uint64_t seed = r->feed->seed ^ hash_name(info->name);
+    int64_t dims[INLAY_MAX_RANK];
+    uint32_t rank = 0;
+    inlay_value *tensor = NULL;
+    inlay_status status;
+
+    if (info->kind == INLAY_KIND_MAP)
+        return random_map(r, seed, out_value);
+    if (info->dtype == INLAY_UNDEFINED)
+        return inlay_fail(r->diag, INLAY_INVALID_ARGUMENT, "input '%s' cannot be random: give it a file", info->name);
+    INLAY_TRY(shape != NULL ? parse_shape(r, shape, dims, &rank) : assume_shape(r, dims, &rank));
+    if (info->dtype == INLAY_STRING) {
+        INLAY_TRY(random_strings(rank, dims, seed, &tensor, r->diag));
+    } else {
+        INLAY_TRY(inlay_value_create(info->dtype, rank, dims, &tensor, r->diag));
+        feed_random(info->dtype, inlay_value_data(tensor), inlay_value_count(tensor), seed);
+        keep_small(tensor);
+    }
+    if (info->kind == INLAY_KIND_TENSOR) {
+        *out_value = tensor;
+        tensor = NULL;
+    } else { /* a list of one */
+        status = inlay_value_create_list(info->kind, info->dtype, &tensor, 1, out_value, r->diag);
+    }
+done:
+    inlay_value_unref(tensor);
+    return status;
+}
+
+static inlay_status make_one(const request *r, inlay_value **out_value)
+{
+    const char *source = NULL;
+    size_t n = strlen(r->info->name);
+    inlay_status status = INLAY_OK;
+
+    for (uint32_t i = 0; i < r->feed->spec_count; i++)
+        if (strncmp(r->feed->specs[i], r->info->name, n) == 0 && r->feed->specs[i][n] == '=')
+            source = r->feed->specs[i] + n + 1;
+    if (source != NULL && strcmp(source, "random") == 0)
+        return make_random(r, NULL, out_value);
+    if (source != NULL && strncmp(source, "random:", 7) == 0)
+        return make_random(r, source + 7, out_value);
+    if (source != NULL && raw_is(source, r->info))
+        return raw_load(source, r->info, out_value, r->diag);
+    if (source != NULL)
+        return value_load(source, r->info, out_value, r->diag);
+    if (r->feed->dir != NULL) {
+        status = value_load_named(r->feed->dir, r->info, out_value, r->diag);
+        return status == INLAY_OK && *out_value == NULL && !r->info->optional
+                   ? value_missing("input", r->feed->dir, r->info, r->diag)
+                   : status;
+    }
+    return r->info->optional ? INLAY_OK : make_random(r, NULL, out_value);
+}
+
+/* Every --input must name an input. */
+static inlay_status check_names(const feed *f, const inlay_session *session, inlay_diag *diag)
+{
+    for (uint32_t i = 0; i < f->spec_count; i++) {
+        const char *equals = strchr(f->specs[i], '=');
+        bool found = false;
+
+        /* A name may itself hold '=': every cut is tried. */
+        for (; equals != NULL && !found; equals = strchr(equals + 1, '=')) {
+            char name[512];
+            (void)snprintf(name, sizeof name, "%.*s", (int)(equals - f->specs[i]), f->specs[i]);
+            found = inlay_session_find_input(session, name) != INLAY_NONE;
+        }
+        if (!found) {
+            char names[256] = "";
+            size_t used = 0;
+            for (uint32_t k = 0; k < inlay_session_input_count(session) && used < sizeof names; k++) {
+                inlay_io_info info = { .struct_size = sizeof info };
+                if (inlay_session_input(session, k, &info) == INLAY_OK)
+                    used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", k > 0 ? ", " : "", info.name);
+            }
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "--input %s: the model has no such input; it has %s",
+                              f->specs[i], names[0] != '\0' ? names : "none");
+        }
+    }
+    return INLAY_OK;
+}
+
+static inlay_status make_all(feed *f, const feed_caller *caller, const inlay_session *session,
+                             inlay_value ***out_values, inlay_diag *diag)
+{
+    uint32_t count = inlay_session_input_count(session);
+    inlay_value **values = calloc((size_t)count + 1, sizeof(inlay_value *));
+    inlay_status status = INLAY_OK;
+
+    *out_values = NULL;
+    f->guessed = false;
+    free(f->made);
+    f->made = calloc((size_t)count + 1, 1);
+    if (values == NULL || f->made == NULL) {
+        free((void *)values);
+        return no_memory(diag, "for %u inputs", count);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        inlay_io_info info = { .struct_size = sizeof info };
+        request r = { f, caller, session, &info, i, diag, NULL };
+
+        INLAY_TRY(inlay_session_input(session, i, &info));
+        r.usual = f->as_priced ? priced_dims(session, i, info.rank) : usual_dims(session, i, info.rank);
+        INLAY_TRY(make_one(&r, &values[i]));
+    }
+    *out_values = values;
+    values = NULL;
+done:
+    feed_release(values, session);
+    return status;
+}
+
+/* Runs the model once. */
+static inlay_status try_values(inlay_value *const *values, const inlay_session *session, const uint32_t *cancel,
+                               inlay_diag *diag)
+{
+    const inlay_run_options options = { .struct_size = sizeof options, .cancel = cancel };
+    inlay_context *context = NULL;
+    inlay_status status;
+
+    INLAY_TRY(inlay_context_create((inlay_session *)(uintptr_t)session, &context, diag));
+    INLAY_TRY(feed_bind(values, session, context, diag));
+    INLAY_TRY(inlay_context_run(context, &options, diag));
+done:
+    inlay_context_destroy(context);
+    return status;
+}
+
+inlay_status feed_make(feed *f, feed_caller caller, const inlay_session *session, inlay_value ***out_values,
+                       inlay_diag *diag)
+{
+    inlay_status status;
+
+    *out_values = NULL;
+    status = f->dir != NULL ? value_source("--inputs", f->dir, diag) : INLAY_OK;
+    if (status != INLAY_OK)
+        return status;
+    status = check_names(f, session, diag);
+    if (status != INLAY_OK)
+        return status;
+    for (;;) {
+        status = make_all(f, &caller, session, out_values, diag);
+        if (status != INLAY_OK)
+            return status;
+        if (!f->trial || !f->guessed || !feed_again(f, try_values(*out_values, session, caller.cancel, diag))) {
+            /* What fails at all sizes tells its reason where the model is run. */
+            if (!f->tells_later)
+                feed_tell(f, caller, session, *out_values);
+            return INLAY_OK;
+        }
+        feed_release(*out_values, session);
+    }
+}
+
+bool feed_is_as_priced(inlay_value *const *values, const inlay_session *session)
+{
+    for (uint32_t i = 0; i < inlay_session_input_count(session); i++) {
+        const inlay_value *v = values[i];
+        const int64_t *dims;
+
+        if (v == NULL || inlay_value_kind(v) != INLAY_KIND_TENSOR)
+            continue;
+        dims = priced_dims(session, i, inlay_value_rank(v));
+        for (uint32_t d = 0; dims != NULL && d < inlay_value_rank(v); d++)
+            if (dims[d] >= 0 && dims[d] != inlay_value_dims(v)[d])
+                return false;
+    }
+    return true;
+}
+
+inlay_status feed_bind(inlay_value *const *values, const inlay_session *session, inlay_context *context,
+                       inlay_diag *diag)
+{
+    inlay_status status = INLAY_OK;
+
+    for (uint32_t i = 0; i < inlay_session_input_count(session) && status == INLAY_OK; i++)
+        if (values[i] != NULL)
+            status = inlay_context_set_input(context, i, values[i], diag);
+    return status;
+}
+
+void feed_release(inlay_value **values, const inlay_session *session)
+{
+    if (values == NULL)
+        return;
+    for (uint32_t i = 0; i < inlay_session_input_count(session); i++)
+        inlay_value_unref(values[i]);
+    free((void *)values);
+}

@@ -1,0 +1,225 @@
+#include "report/page.h"
+#include "base/output.h"
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The files of this folder; embed.cmake makes texts of them. */
+extern const char page_theme_css[], page_document_css[], page_words_js[];
+extern const char page_explain_css[], page_explain_html[], page_explain_js[];
+extern const char page_profile_js[];
+
+const page_script page_explain = { "inlay explain", "main", page_explain_css, page_explain_html, page_explain_js };
+const page_script page_profile = { "inlay profile", "timeline", page_document_css, "<div id=\"page\"></div>\n",
+                                   page_profile_js };
+
+/* ------------------------------------------------------------------ the frame */
+
+void page_text(FILE *to, const char *text, size_t columns)
+{
+    for (size_t i = 0; text[i] != '\0'; i++) {
+        const unsigned char c = (unsigned char)text[i];
+
+        if (columns > 0 && i >= columns && (c & 0xc0) != 0x80) {
+            (void)fputs("...", to);
+            return;
+        }
+        if (c == '<' || c == '>' || c == '&' || c == '"' || c == '\'')
+            (void)fprintf(to, "&#%u;", (unsigned)c);
+        else
+            (void)fputc(c < ' ' || c == 0x7f ? '?' : c, to);
+    }
+}
+
+/* Everything up to the style. Whatever a model's names say, nothing is fetched, sent or, without scripts, run. */
+static void put_head(FILE *to, const char *title, bool with_scripts)
+{
+    (void)fprintf(to,
+                  "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\" />\n"
+                  "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\" />\n"
+                  "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src "
+                  "'unsafe-inline'%s\" />\n<title>",
+                  with_scripts ? "; script-src 'unsafe-inline'" : "");
+    page_text(to, title, 0);
+    (void)fprintf(to, "</title>\n<style>%s", page_theme_css);
+}
+
+void page_begin(FILE *to, const char *title)
+{
+    put_head(to, title, false);
+    (void)fprintf(to, "%s</style>\n</head>\n<body>\n<div id=\"page\">\n<h1>", page_document_css);
+    page_text(to, title, 0);
+    (void)fputs("</h1>\n", to);
+}
+
+void page_end(FILE *to)
+{
+    (void)fputs("</div>\n</body>\n</html>\n", to);
+}
+
+void page_script_begin(FILE *to, const page_script *page)
+{
+    put_head(to, page->title, true);
+    (void)fprintf(to, "%s</style>\n</head>\n<body>\n%s<script type=\"application/json\" id=\"facts\">\n", page->style,
+                  page->body);
+}
+
+void page_script_json(void *to, const char *json, size_t bytes)
+{
+    /* Only texts can have these, and there an escape means the same; no text ends the script. */
+    for (size_t i = 0; i < bytes; i++)
+        if (json[i] == '<' || json[i] == '>' || json[i] == '&')
+            (void)fprintf(to, "\\u%04x", (unsigned)(unsigned char)json[i]);
+        else
+            (void)fputc(json[i], to);
+}
+
+void page_script_end(FILE *to, const page_script *page)
+{
+    (void)fputs("\n</script>\n<script>\n'use strict';\n(function () {", to);
+    (void)fputs(page_words_js, to);
+    (void)fputs(page->script, to);
+    (void)fputs("})();\n</script>\n</body>\n</html>\n", to);
+}
+
+static int put_json(const char *json, size_t bytes, void *to)
+{
+    page_script_json(to, json, bytes);
+    return 0;
+}
+
+inlay_status page_script_convert(const page_script *page, const char *from, const char *path, inlay_diag *diag)
+{
+    json_error_t error;
+    json_t *facts = json_load_file(from, 0, &error);
+    output_file file;
+    inlay_status status;
+
+    if (facts == NULL)
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "%s:%d: %s", from, error.line, error.text);
+    if (json_object_get(facts, page->member) == NULL)
+        status = inlay_fail(diag, INLAY_INVALID_MODEL, "%s: expected the JSON of `%s --json`: it has no \"%s\"", from,
+                            page->title, page->member);
+    else
+        status = output_open_stream(&file, path, diag);
+    if (status == INLAY_OK) {
+        page_script_begin(file.to, page);
+        (void)json_dump_callback(facts, put_json, file.to, JSON_COMPACT);
+        page_script_end(file.to, page);
+        status = output_commit(&file, NULL, diag);
+    }
+    json_decref(facts);
+    return status;
+}
+
+/* ------------------------------------------------------------------ curves */
+
+enum { WIDTH = 900, HEIGHT = 340, LEFT = 70, RIGHT = 20, TOP = 30, BOTTOM = 45 };
+static const char *const colors[] = { "#2a6fdb", "#c2410c", "#1a7f37", "#8250df",
+                                      "#b42318", "#0e7490", "#9a6700", "#57606a" };
+
+typedef struct frame {
+    double x_low, x_high, y_high;
+    bool log_x;
+} frame;
+
+static double place_x(const frame *f, double x)
+{
+    const double low = f->log_x ? log2(f->x_low) : f->x_low, high = f->log_x ? log2(f->x_high) : f->x_high;
+    const double at = f->log_x ? log2(x) : x;
+
+    return LEFT + (high > low ? (at - low) / (high - low) : 0.5) * (WIDTH - LEFT - RIGHT);
+}
+
+static double place_y(const frame *f, double y)
+{
+    return TOP + (1 - (f->y_high > 0 ? y / f->y_high : 0)) * (HEIGHT - TOP - BOTTOM);
+}
+
+/* 1, 2 or 5 times a power of ten, at least as large. */
+static double round_up(double v)
+{
+    const double power = pow(10, floor(log10(v > 0 ? v : 1)));
+
+    for (double step = 1; step < 10; step = step < 2 ? 2 : step < 5 ? 5 : 10)
+        if (v <= step * power)
+            return step * power;
+    return 10 * power;
+}
+
+static void put_axes(FILE *to, const frame *f, const char *title, const char *x_name, const char *y_name)
+{
+    (void)fprintf(to, "<text x=\"%d\" y=\"18\">", LEFT);
+    page_text(to, title, 0);
+    (void)fprintf(to, "</text>\n<text x=\"%d\" y=\"%d\" text-anchor=\"end\">", WIDTH - RIGHT, HEIGHT - 8);
+    page_text(to, x_name, 0);
+    (void)fprintf(to, "</text>\n<text x=\"8\" y=\"18\">");
+    page_text(to, y_name, 0);
+    (void)fprintf(to, "</text>\n");
+    for (int i = 0; i <= 4; i++) {
+        const double y = f->y_high * i / 4;
+
+        (void)fprintf(to,
+                      "<line class=\"axis\" x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\"/>"
+                      "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%.4g</text>\n",
+                      LEFT, WIDTH - RIGHT, place_y(f, y), place_y(f, y), LEFT - 6, place_y(f, y) + 4, y);
+    }
+}
+
+static void put_curve(FILE *to, const frame *f, const page_curve *c, const char *color)
+{
+    (void)fprintf(to, "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"2\" points=\"", color);
+    for (uint32_t i = 0; i < c->count; i++)
+        (void)fprintf(to, "%s%.1f,%.1f", i > 0 ? " " : "", place_x(f, c->points[i].x), place_y(f, c->points[i].y));
+    (void)fprintf(to, "\"/>\n");
+    for (uint32_t i = 0; i < c->count; i++) {
+        const page_point *p = &c->points[i];
+
+        if (p->high > p->low)
+            (void)fprintf(to, "<line stroke=\"%s\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" y2=\"%.1f\"/>\n", color,
+                          place_x(f, p->x), place_x(f, p->x), place_y(f, p->low > 0 ? p->low : 0),
+                          place_y(f, p->high < f->y_high ? p->high : f->y_high));
+        (void)fprintf(to, "<circle fill=\"%s\" cx=\"%.1f\" cy=\"%.1f\" r=\"%d\"><title>", color, place_x(f, p->x),
+                      place_y(f, p->y), p->marked ? 6 : 3);
+        page_text(to, c->name, 0);
+        (void)fprintf(to, ", %.6g: %.6g</title></circle>\n", p->x, p->y);
+    }
+}
+
+void page_curves(FILE *to, const char *title, const char *x_name, const char *y_name, const page_curve *curves,
+                 uint32_t count, bool log_x)
+{
+    frame f = { .x_low = INFINITY, .x_high = -INFINITY, .log_x = log_x };
+    double last = -1;
+
+    for (uint32_t c = 0; c < count; c++)
+        for (uint32_t i = 0; i < curves[c].count; i++) {
+            f.x_low = fmin(f.x_low, curves[c].points[i].x);
+            f.x_high = fmax(f.x_high, curves[c].points[i].x);
+            f.y_high = fmax(f.y_high, curves[c].points[i].y);
+        }
+    if (!(f.x_low <= f.x_high))
+        return;
+    f.y_high = round_up(f.y_high * 1.02);
+    (void)fprintf(to, "<svg viewBox=\"0 0 %d %d\" role=\"img\">\n", WIDTH, HEIGHT);
+    put_axes(to, &f, title, x_name, y_name);
+    for (uint32_t i = 0; i < curves[0].count; i++) {
+        const double at = place_x(&f, curves[0].points[i].x);
+
+        if (at - last < 30)
+            continue;
+        (void)fprintf(to, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%.6g</text>\n", at, HEIGHT - BOTTOM + 18,
+                      curves[0].points[i].x);
+        last = at;
+    }
+    for (uint32_t c = 0; c < count; c++)
+        put_curve(to, &f, &curves[c], colors[c % (sizeof colors / sizeof colors[0])]);
+    (void)fprintf(to, "</svg>\n<p class=\"legend\">");
+    for (uint32_t c = 0; c < count; c++) {
+        (void)fprintf(to, "<span><i style=\"background:%s\"></i>", colors[c % (sizeof colors / sizeof colors[0])]);
+        page_text(to, curves[c].name, 0);
+        (void)fputs("</span>", to);
+    }
+    (void)fputs("</p>\n", to);
+}

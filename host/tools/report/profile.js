@@ -1,0 +1,177 @@
+/* profile.js - the page of `inlay profile --html`: where the time goes by operator, one run as a timeline, each step beside
+ * the machine's roofline, and a table of all steps. Everything comes from the JSON in #facts. */
+
+const facts = JSON.parse(document.getElementById('facts').textContent);
+const page = document.getElementById('page');
+const SVG = 'http://www.w3.org/2000/svg';
+const COLOURS = ['#3b78c3', '#d9822b', '#3f9d6b', '#b2539c', '#8a6cc9', '#c44e52', '#5aa6a0', '#a08a3c', '#6b7f93', '#cf6f94'];
+const colours = new Map();
+
+function shape(tag, attrs, parent) {
+  const e = document.createElementNS(SVG, tag);
+  for (const [key, value] of Object.entries(attrs)) e.setAttribute(key, value);
+  if (parent) parent.append(e);
+  return e;
+}
+
+function label(parent, x, y, text, anchor) {
+  shape('text', { x, y, 'text-anchor': anchor || 'start' }, parent).textContent = text;
+}
+
+/* The slowest operators have the first colours. */
+function colourOf(op) {
+  if (!colours.has(op)) colours.set(op, COLOURS[colours.size % COLOURS.length]);
+  return colours.get(op);
+}
+
+/* ---------------------------------------------------------------- hints and picks */
+
+const tip = el('div', { id: 'tip' });
+document.body.append(tip);
+
+function hint(e, step) {
+  const lines = [el('b', {}, step.name), `${step.op} on ${step.provider}, ${timeText(step.ns)}`];
+  if (step.flops) lines.push(el('br'), `${(step.flops / 1e6).toFixed(2)} Mflop, ${step.gflops_per_s.toFixed(1)} GFLOP/s`);
+  if (step.bytes) lines.push(el('br'), `${bytesText(step.bytes)} moved, ${step.gbytes_per_s.toFixed(1)} GB/s`);
+  if (step.roofline >= 0) lines.push(el('br'), `${(step.roofline * 100).toFixed(0)}% of what the machine allows`);
+  tip.replaceChildren(...lines);
+  tip.style.display = 'block';
+  tip.style.left = Math.min(e.clientX + 14, innerWidth - tip.offsetWidth - 8) + 'px';
+  tip.style.top = Math.min(e.clientY + 14, innerHeight - tip.offsetHeight - 8) + 'px';
+}
+
+function follow(e, step) {
+  e.setAttribute('class', 'hit');
+  e.addEventListener('mousemove', (m) => hint(m, step));
+  e.addEventListener('mouseleave', () => { tip.style.display = 'none'; });
+  e.addEventListener('click', () => pick(step.name));
+}
+
+function pick(name) {
+  for (const row of document.querySelectorAll('tbody tr')) row.classList.toggle('picked', row.dataset.name === name);
+  const row = document.querySelector('tr.picked');
+  if (row) row.scrollIntoView({ block: 'center' });
+}
+
+/* ---------------------------------------------------------------- the parts */
+
+const sums = new Map();
+for (const s of facts.steps)
+  if (s.leaf)
+    sums.set(s.op, (sums.get(s.op) || 0) + s.ns);
+const byTime = [...sums].sort((a, b) => b[1] - a[1]);
+for (const [op] of byTime) colourOf(op);
+
+function head() {
+  const peak = facts.peak_flops_per_s > 0
+    ? ` The machine: ${(facts.peak_flops_per_s / 1e9).toFixed(0)} GFLOP/s, ${(facts.peak_bytes_per_s / 1e9).toFixed(1)} GB/s as measured.` : '';
+  page.append(el('h1', {}, facts.model || 'a model'),
+              el('p', {}, `A run took ${timeText(facts.run_ns)}, the median of ${facts.runs} on ${facts.threads} thread` +
+                          `${facts.threads === 1 ? '' : 's'}. Planned memory ${bytesText(facts.slab_bytes)} ` +
+                          `(lower bound ${bytesText(facts.lower_bound_bytes)}).${peak}`));
+}
+
+function shares() {
+  const svg = shape('svg', { viewBox: '0 0 1000 34', preserveAspectRatio: 'none', height: 34 });
+  const total = byTime.reduce((sum, [, ns]) => sum + ns, 0) || 1;
+  let x = 0;
+  for (const [op, ns] of byTime) {
+    const r = shape('rect', { x, y: 0, width: Math.max(0, ns / total * 1000 - 0.6), height: 34, fill: colourOf(op) }, svg);
+    shape('title', {}, r).textContent = `${op}: ${timeText(ns)}, ${(ns / total * 100).toFixed(1)}%`;
+    x += ns / total * 1000;
+  }
+  page.append(el('h2', {}, 'By operator'), svg,
+              el('div', { className: 'legend' }, byTime.slice(0, 16).map(([op, ns]) => {
+                const mark = el('i');
+                mark.style.background = colourOf(op);
+                return el('span', {}, mark, `${op} ${timeText(ns)} (${(ns / total * 100).toFixed(1)}%)`);
+              })));
+}
+
+/* One run: a row for each provider and depth; memory in use below. */
+function timeline() {
+  const events = facts.timeline, end = Math.max(...events.map((e) => e.begin_ns + e.ns), 1);
+  const rows = [...new Set(events.map((e) => e.provider + (e.depth ? ' \u2193' + e.depth : '')))];
+  const left = 110, width = 1400, line = 30, height = rows.length * line + 28;
+  const svg = shape('svg', { viewBox: `0 0 ${width} ${height}` });
+  const scale = (width - left - 12) / end, detail = new Map(facts.steps.map((s) => [s.name, s]));
+  rows.forEach((name, i) => label(svg, left - 8, i * line + 22, name, 'end'));
+  for (let k = 0; k <= 8; k++) {
+    const x = left + (width - left - 12) * k / 8;
+    shape('line', { class: 'axis', x1: x, x2: x, y1: 4, y2: height - 18 }, svg);
+    label(svg, x, height - 5, timeText(end * k / 8), k === 8 ? 'end' : k ? 'middle' : 'start');
+  }
+  for (const e of events) {
+    const row = rows.indexOf(e.provider + (e.depth ? ' \u2193' + e.depth : ''));
+    const r = shape('rect', { x: left + e.begin_ns * scale, y: row * line + 7, width: Math.max(0.4, e.ns * scale),
+                              height: line - 9, fill: colourOf(e.op) }, svg);
+    follow(r, { ...detail.get(e.name), ...e });
+  }
+  page.append(el('h2', {}, 'One run'), svg);
+}
+
+/* Operations per byte against operations per second, both logarithmic, under the machine's roof. */
+function roofline() {
+  const steps = facts.steps.filter((s) => s.leaf && s.flops > 0 && s.bytes > 0 && s.ns > 0);
+  if (!steps.length || !(facts.peak_flops_per_s > 0)) return;
+  const width = 1400, height = 420, left = 62, bottom = 34, peak = facts.peak_flops_per_s / 1e9, band = facts.peak_bytes_per_s / 1e9;
+  const xs = steps.map((s) => s.flops / s.bytes), ys = steps.map((s) => s.gflops_per_s);
+  const range = (list, ...more) => [Math.floor(Math.log10(Math.min(...list, ...more))), Math.ceil(Math.log10(Math.max(...list, ...more)))];
+  const [x0, x1] = range(xs, peak / band, 0.1), [y0, y1] = range(ys.filter((y) => y > 0), peak);
+  const low = Math.max(y0, -3), px = (v) => left + (Math.log10(v) - x0) / (x1 - x0) * (width - left - 14);
+  const py = (v) => 10 + (y1 - Math.max(Math.log10(v), low)) / (y1 - low) * (height - bottom - 10);
+  const svg = shape('svg', { viewBox: `0 0 ${width} ${height}` });
+  for (let d = x0; d <= x1; d++) {
+    shape('line', { class: 'axis', x1: px(10 ** d), x2: px(10 ** d), y1: 10, y2: height - bottom }, svg);
+    label(svg, px(10 ** d), height - bottom + 15, String(10 ** d), 'middle');
+  }
+  for (let d = low; d <= y1; d++) {
+    shape('line', { class: 'axis', x1: left, x2: width - 14, y1: py(10 ** d), y2: py(10 ** d) }, svg);
+    label(svg, left - 6, py(10 ** d) + 4, String(10 ** d), 'end');
+  }
+  label(svg, width / 2, height - 4, 'operations per byte', 'middle');
+  label(svg, left + 6, 22, 'GFLOP/s');
+  shape('path', { class: 'roof', d: `M${px(10 ** x0)},${py(band * 10 ** x0)}L${px(peak / band)},${py(peak)}L${px(10 ** x1)},${py(peak)}` }, svg);
+  const most = Math.max(...steps.map((s) => s.ns));
+  for (const s of [...steps].sort((a, b) => b.ns - a.ns)) {
+    const c = shape('circle', { cx: px(s.flops / s.bytes), cy: py(s.gflops_per_s), r: 3 + 15 * Math.sqrt(s.ns / most),
+                                fill: colourOf(s.op), 'fill-opacity': 0.6 }, svg);
+    follow(c, s);
+  }
+  page.append(el('h2', {}, 'Roofline'), el('p', {}, 'The area of a circle is its share of the time; the dashed line is what the machine allows. Above it: kernels that need fewer operations than the operator has (Winograd), and data that lie in a cache.'), svg);
+}
+
+function table() {
+  const columns = [
+    ['step', (s) => s.name, (s) => s.name], ['operator', (s) => s.op, (s) => s.op], ['provider', (s) => s.provider, (s) => s.provider],
+    ['calls', (s) => s.calls, (s) => +s.calls.toFixed(1)], ['time', (s) => s.ns, (s) => timeText(s.ns)],
+    ['share', (s) => s.share, (s) => (s.share * 100).toFixed(1) + '%'],
+    ['predicted', (s) => s.predicted_ns, (s) => s.predicted_ns ? timeText(s.predicted_ns) : ''],
+    ['GFLOP/s', (s) => s.gflops_per_s, (s) => s.gflops_per_s ? s.gflops_per_s.toFixed(1) : ''],
+    ['GB/s', (s) => s.gbytes_per_s, (s) => s.gbytes_per_s ? s.gbytes_per_s.toFixed(1) : ''],
+    ['roofline', (s) => s.roofline, (s) => s.roofline >= 0 ? (s.roofline * 100).toFixed(0) + '%' : ''],
+    ['memory', (s) => s.live_bytes, (s) => bytesText(s.live_bytes)],
+  ];
+  const body = el('tbody'), search = el('input', { placeholder: 'name or operator', oninput: () => fill() });
+  let sortBy = 4, down = true;
+  function fill() {
+    const wanted = search.value.toLowerCase(), key = columns[sortBy][1];
+    const list = facts.steps.filter((s) => (s.name + ' ' + s.op).toLowerCase().includes(wanted));
+    list.sort((a, b) => (key(a) < key(b) ? -1 : key(a) > key(b) ? 1 : 0) * (down ? -1 : 1));
+    body.replaceChildren(...list.slice(0, 2000).map((s) => {
+      const row = el('tr', {}, columns.map(([, , text]) => el('td', { title: String(text(s)) }, String(text(s)))));
+      row.dataset.name = s.name;
+      return row;
+    }));
+  }
+  page.append(el('h2', {}, 'Steps'), search,
+              el('table', {}, el('thead', {}, el('tr', {}, columns.map(([name], i) => el('th', {
+                onclick: () => { down = sortBy === i ? !down : true; sortBy = i; fill(); } }, name)))), body));
+  fill();
+}
+
+head();
+shares();
+timeline();
+roofline();
+table();
