@@ -47,7 +47,7 @@ enum { GEMM_PACKS_A = 1, GEMM_PACKS_B = 2 };
 typedef struct gemm_kernel gemm_kernel;
 typedef struct product_size product_size;
 struct gemm_kernel {
-    const char *isa;    /* "base", "avx2", "avx512", or the library's name */
+    const char *isa;    /* "avx512", "avx2", "neon", "c", or the library's name */
     uint32_t mr, nr;    /* lines of A's and B's panels; tiles are made of whole ones. Microkernels: nr = 3 * lanes */
     uint32_t lanes;     /* microkernels: sums in one vector register */
     uint32_t in_bytes;  /* of a packed element */

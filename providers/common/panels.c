@@ -107,16 +107,18 @@ void panels_spread(const panels *p, const void *data, inlay_dtype dtype, int64_t
 
 panels_fn panels_product_at(bool wide, uint32_t i)
 {
-    panels_fn found[3];
+    panels_fn found[CPU_LEVEL_COUNT];
     uint32_t count = 0;
 
-#ifdef PANELS_X86_LEVELS
+#if defined(__x86_64__)
     if (cpu_has(CPU_AVX512))
         found[count++] = wide ? panels_f64_avx512 : panels_f32_avx512;
     if (cpu_has(CPU_AVX2))
         found[count++] = wide ? panels_f64_avx2 : panels_f32_avx2;
+    found[count++] = wide ? panels_f64_c : panels_f32_c;
+#else
+    found[count++] = wide ? KERNEL_BEST(panels_f64) : KERNEL_BEST(panels_f32);
 #endif
-    found[count++] = wide ? panels_f64_base : panels_f32_base;
     return i < count ? found[i] : NULL;
 }
 

@@ -1,7 +1,6 @@
 /* recurrent_run.c - the run of a recurrent layer, see recurrent.h. */
 #include "simd/convert.h"
-#include "recurrent.h"
-#include "simd/vecmath.h"
+#include "recurrent_loops.h"
 #include <math.h>
 
 /* What the gates' functions of one sample at one step read and write: rows in blocks, but for those of h. */
@@ -17,29 +16,14 @@ typedef struct cell_row {
 
 #define T float
 #define NAME(x) f32_##x
-#define EXP vm_exp
-#define EXPM1 vm_expm1
-#define TANH vm_tanh
-#define SIGMOID vm_sigmoid
-#define LOG1P vm_log1p
-#define ABS vm_abs
+#define LOOPS KERNEL_BEST(recurrent_f32)
 #include "recurrent_cells.inc"
 #undef T
 #undef NAME
-#undef EXP
-#undef EXPM1
-#undef TANH
-#undef SIGMOID
-#undef LOG1P
-#undef ABS
+#undef LOOPS
 #define T double
 #define NAME(x) f64_##x
-#define EXP exp
-#define EXPM1 expm1
-#define TANH tanh
-#define SIGMOID(x) (1 / (1 + exp(-(x))))
-#define LOG1P log1p
-#define ABS fabs
+#define LOOPS KERNEL_BEST(recurrent_f64)
 #include "recurrent_cells.inc"
 
 typedef struct recurrent_call {

@@ -1,5 +1,5 @@
 /* resize_rows.c - the loops of Resize over rows, for each element type; no kernels here. */
-#include "resize_rows.h"
+#include "resize_loops.h"
 #include "simd/vecmath.h"
 #include <math.h>
 
@@ -66,10 +66,7 @@ static bool resize_next(const resize_plan *plan, resize_cursor *c)
     return false;
 }
 
-/* v cut towards zero within [least, most], exactly representable bounds; NaN gives 0. */
-#define CUT(type, v, least, most) ((type)((v) >= (most) ? (most) : (v) > (least) ? (v) : (v) == (v) ? (least) : 0))
-
-#define CLONES KIT_MULTIVERSION
+#define LEVELS
 #define SUFFIX f32
 #define T float
 #define LOAD(x) (x)
@@ -113,8 +110,7 @@ static bool resize_next(const resize_plan *plan, resize_cursor *c)
 #define STORE(v) CUT(int8_t, v, -128.0f, 127.0f)
 #define ACC float
 #include "resize.inc"
-#undef CLONES
-#define CLONES
+#undef LEVELS
 
 #define SUFFIX u16
 #define T uint16_t
@@ -164,7 +160,6 @@ static bool resize_next(const resize_plan *plan, resize_cursor *c)
 #define STORE(v) ((uint8_t)((v) != 0))
 #define ACC float
 #include "resize.inc"
-#undef CLONES
 
 /* Complex numbers are two floats: they have one inner axis more. */
 static const resize_rows_fn resize_rows[INLAY_DTYPE_COUNT] = {

@@ -5,12 +5,11 @@
  * and a small tensor, which has to come out as ours does. Where it does not, oneDNN's own way is taken. */
 #include "region/build.h"
 #include "dn_v2.h"
+#include "wino_windows.h"
 #include "simd/at_fork.h"
 #include <math.h>
 
-enum { R = 3, TAPS = R * R, MAX_ALPHA = 6, MAX_BLOCK = 16, FORMATS = 5 };
-
-typedef float wino_matrix[MAX_ALPHA][R];
+enum { R = WINO_R, TAPS = R * R, MAX_ALPHA = WINO_ALPHA, MAX_BLOCK = WINO_BLOCK, FORMATS = 5 };
 
 /* What oneDNN does for a format, as far as it has been asked. */
 typedef struct wino_lesson {
@@ -97,26 +96,6 @@ static bool read_layout(const dnnl_memory_desc_t *md, wino_layout *l)
 
 /* ------------------------------------------------------------------ the transform */
 
-/* w: [TAPS][MAX_BLOCK] windows of as many output channels; point (a, b) starts at out + (a * alpha + b) * step. */
-static KIT_MULTIVERSION void transform(const wino_matrix g, int alpha, const float *w, int lanes, float *out,
-                                       int64_t step)
-{
-    float half[MAX_ALPHA][R][MAX_BLOCK], whole[MAX_BLOCK];
-
-    for (int a = 0; a < alpha; a++)
-        for (int x = 0; x < R; x++)
-            for (int o = 0; o < MAX_BLOCK; o++)
-                half[a][x][o] = g[a][0] * w[x * MAX_BLOCK + o] + g[a][1] * w[(R + x) * MAX_BLOCK + o] +
-                                g[a][2] * w[(2 * R + x) * MAX_BLOCK + o];
-    for (int a = 0; a < alpha; a++) {
-        for (int b = 0; b < alpha; b++) {
-            for (int o = 0; o < MAX_BLOCK; o++)
-                whole[o] = half[a][0][o] * g[b][0] + half[a][1][o] * g[b][1] + half[a][2][o] * g[b][2];
-            memcpy(out + (a * alpha + b) * step, whole, (size_t)lanes * sizeof *out);
-        }
-    }
-}
-
 /* Windows of input channel ic and output channels from oc on; zero where the original has none. */
 static void gather(const wino_job *j, int64_t oc, int64_t ic, float *w)
 {
@@ -137,7 +116,7 @@ static void transform_block(const wino_job *j, int64_t oc, int64_t ic, float *ou
 
     for (int64_t i = 0; i < l->ic_block; i++) {
         gather(j, oc, ic + i, w);
-        transform(*j->g, l->alpha, w, l->oc_block, out + i * l->i, l->point);
+        KERNEL_BEST(wino_windows)(*j->g, l->alpha, w, l->oc_block, out + i * l->i, l->point);
     }
 }
 

@@ -19,6 +19,7 @@
  * Threads are the host's: a tile is computed on one of them, and many call the library at once, which it allows: its
  * buffers are taken under a lock of its own. */
 #include "blas.h"
+#include "panel_rows.h"
 #include "simd/at_fork.h"
 #include "at_rest.h"
 #include "product_cost.h"
@@ -32,7 +33,6 @@ enum {
     SMALL_TURNED_K = 32,
     THIN_ROWS = 32, /* at most, for a product to be thin; with B along k more, for transposing it costs more */
     THIN_ROWS_TURNED = 384,
-    PANEL_BYTES = 256, /* of a row of a panel: 64 floats */
     PANEL_DEPTH = 480, /* k of a panel: PANEL_ROWS * 64 * PANEL_DEPTH is below SMALL */
     PANEL_ROWS = 32,
     PANEL_TILE = 4,       /* panels of a tile, together half a megabyte */
@@ -332,22 +332,6 @@ static blas_matrix packed_ahead(const gemm_job *job, const course *c, const gemm
                           .scale = 1 };
 }
 
-/* Rows of a matrix into panels of PANEL_BYTES: the panels of a tile side by side, so that each row, and its page, is
- * visited once. bytes: of a row of all panels; panel: from one to the next. */
-KIT_MULTIVERSION static void copy_rows(const char *from, int64_t row, int64_t rows, int64_t bytes, int64_t panel,
-                                       char *to)
-{
-    for (int64_t k = 0; k < rows; k++, from += row, to += PANEL_BYTES) {
-        int64_t at = 0;
-
-        __builtin_prefetch(from + 8 * row);
-        for (; at + PANEL_BYTES <= bytes; at += PANEL_BYTES)
-            memcpy(to + at / PANEL_BYTES * panel, from + at, PANEL_BYTES);
-        if (at < bytes)
-            memcpy(to + at / PANEL_BYTES * panel, from + at, (size_t)(bytes - at));
-    }
-}
-
 /* Packs the columns of a tile of a plain B whose rows lie along memory. */
 static blas_matrix pack_rows(const gemm_job *job, const gemm_tile *tile, int64_t k0, int64_t k1, int64_t ld,
                              int64_t width, void *room)
@@ -355,7 +339,8 @@ static blas_matrix pack_rows(const gemm_job *job, const gemm_tile *tile, int64_t
     const int64_t in = job->kernel->in_bytes;
     const blas_matrix b = matrix_at(job, &job->b, tile->batch, tile->j0, false, ld);
 
-    copy_rows(b.data + k0 * ld * in, ld * in, k1 - k0, (tile->j1 - tile->j0) * in, (k1 - k0) * PANEL_BYTES, room);
+    KERNEL_BEST(panel_rows)
+    (b.data + k0 * ld * in, ld * in, k1 - k0, (tile->j1 - tile->j0) * in, (k1 - k0) * PANEL_BYTES, room);
     return (blas_matrix){ .data = room, .along = false, .ld = width, .k_stride = width, .scale = b.scale };
 }
 

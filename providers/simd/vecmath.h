@@ -1,7 +1,7 @@
 /* vecmath.h - elementary functions of float for loops that vectorise.
  *
  * Each is a short branch-free sequence of additions, multiplications and selects, so GCC and Clang turn a loop over it
- * into vector code on any instruction set; under KIT_MULTIVERSION the products and sums become fused. Errors are given
+ * into vector code on any instruction set; from AVX2 on products and sums become fused. Errors are given
  * in units in the last place, measured over all floats of the stated range (tests/ops/vecmath.c). Special values
  * follow C's Annex F: NaN in, NaN out; infinities where the limit is infinite. Subnormal results of vm_exp are flushed
  * to the nearest multiple of 2^-149 as usual, no mode of the CPU is assumed.

@@ -4,8 +4,8 @@
 #   includes.sh ROOT EDGES   one line an #include that is not allowed; exit code 1 if there is one
 #
 # EDGES lists what each folder of host/ may include (see the file `edges` beside this script); of a path its longest
-# prefix that is listed counts. Beyond the host: providers include no header of the host, ops neither of the two, sdk
-# nothing but itself. The picture in host/README.md must have every folder of EDGES, each above all that it includes;
+# prefix that is listed counts. Beyond the host: providers include no header of the host, and the host none of theirs, but
+# that tools have loops over providers/simd; ops includes neither of the two, sdk nothing but itself. The picture in host/README.md must have every folder of EDGES, each above all that it includes;
 # its table of sub-folders every sub-folder, in the order of EDGES.
 set -eu
 root=$1
@@ -107,6 +107,10 @@ includes host | awk -v folders="$folders" -v list="$edges" '
         from = part[1]; sub(/^host\/((runtime|tools)\/)?/, "", from); from = home(from)
         header = part[3]; gsub(/"/, "", header)
         if (header !~ /\//) next # a header of the same folder, or of ops/
+        provider = header; sub(/\/.*/, "", provider)
+        if (provider ~ /^(providers|reference|openblas|onednn|common|cpu|prepost|vulkan)$/ ||
+            (provider == "simd" && part[1] !~ /^host\/tools\//))
+            print part[1] ":" part[2] ": " from " may not include " header ", which is a provider'"'"'s"
         to = home(header)
         if (header ~ /^\.\.?\// )
             print part[1] ":" part[2] ": includes " header "; write the path from host/runtime or host/tools"

@@ -1,7 +1,7 @@
 /* Integers from weights: errors within half a step, zeros exact, and compensation that lowers the error of products. */
 #include "cmocka_all.h"
 #include "base/element.h"
-#include "quantize/blockmul.h"
+#include "quantize/loops.h"
 #include "quantize/moments.h"
 #include "quantize/refine.h"
 #include "quantize/weights.h"

@@ -1,5 +1,6 @@
 /* inlay quantize: a model in fewer bits, measured. */
 #include "base/isa.h"
+#include "simd/cpu.h"
 #include "cli/cli.h"
 #include "cli/fresh.h"
 #include "cli/inputs.h"
@@ -372,6 +373,7 @@ static inlay_status open_samples(const command *c, cli_common *common, inlay_ses
     inlay_status status;
 
     INLAY_TRY(isa_cap(options_text(common->options, OPTION_isa), diag));
+    INLAY_TRY(cpu_cap(options_text(common->options, OPTION_isa), diag)); /* the quantizer's own loops */
     INLAY_TRY(c->data != NULL
                   ? look(common, c->q.model, out_session, diag)
                   : cli_open(common, c->q.model, out_session, diag)); /* made-up inputs are tried by a run */

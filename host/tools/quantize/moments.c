@@ -1,5 +1,5 @@
 #include "quantize/moments.h"
-#include "quantize/blockmul.h"
+#include "quantize/loops.h"
 #include "threads/threads.h"
 #include <math.h>
 #include <stdlib.h>

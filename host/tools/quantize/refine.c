@@ -1,10 +1,9 @@
 #include "quantize/refine.h"
-#include "quantize/blockmul.h"
-#include "quantize/levels.h"
+#include "quantize/loops.h"
 #include <math.h>
 #include <string.h>
 
-enum { PASSES = 3, MOST_CODE = 15 };
+enum { PASSES = 3 };
 
 void refine_moments(const weight_inputs *in, int64_t depth, float *out)
 {
@@ -18,66 +17,6 @@ void refine_moments(const weight_inputs *in, int64_t depth, float *out)
         out[i * depth + i] = in->importance[in->order != NULL ? in->order[i] : i] + (float)(WEIGHTS_DAMP * mean);
     }
 }
-
-/* One block of one row: codes and zero point, the step, and the slope of half the squared error at each of its weights.
- * change is what became of the weights. */
-typedef struct settling {
-    int n;
-    const float *moments; /* of its first weight with itself; rows of `row` floats */
-    int64_t row;
-    float codes[WEIGHTS_MOST_BLOCK], slope[WEIGHTS_MOST_BLOCK]; /* codes less the zero point */
-    float low, high, step;
-    float *change; /* [n] */
-    bool halves;
-} settling;
-
-/* The weights of the block change along q by as much: slopes follow. */
-static inline __attribute__((always_inline)) void move_one(settling *s, int k, float by)
-{
-    const float *row = s->moments + k * s->row;
-
-    s->change[k] += by;
-    for (int j = 0; j < s->n; j++)
-        s->slope[j] += by * row[j];
-}
-
-LEVELS_BODY settle_loops(settling *s)
-{
-    float down = 0, curve = 0, step;
-
-    for (int k = 0; k < s->n; k++) {
-        const float *row = s->moments + k * s->row;
-        float sum = 0;
-
-        for (int j = 0; j < s->n; j++)
-            sum += row[j] * s->codes[j];
-        curve += sum * s->codes[k];
-        down += s->slope[k] * s->codes[k];
-    }
-    step = curve > 0 ? weights_storable(s->step - down / curve, s->halves) : s->step;
-    if (step > 1e-30F && isfinite(step)) {
-        /* A step that is stored rounded may lie on the other side of the best one, and be worse. */
-        const float by = step - s->step;
-
-        if (by * (down + by * curve / 2) < 0) {
-            s->step = step;
-            for (int k = 0; k < s->n; k++)
-                move_one(s, k, by * s->codes[k]);
-        }
-    }
-    for (int k = 0; k < s->n; k++) {
-        const float own = s->moments[k * s->row + k];
-        float code = nearbyintf(s->codes[k] - s->slope[k] / (own * s->step));
-
-        code = code < s->low ? s->low : code > s->high ? s->high : code;
-        if (code != s->codes[k] && own > 0 && isfinite(code)) {
-            move_one(s, k, (code - s->codes[k]) * s->step);
-            s->codes[k] = code;
-        }
-    }
-}
-
-LEVELS(static, settle, (settling * s), (s))
 
 /* Rows side by side: what they are off, [count, depth] in the order of rounding, and its product with the moments. */
 typedef struct side_by_side {
@@ -135,7 +74,7 @@ static void settle_row(const side_by_side *s, const float *moments, int64_t i, i
                      .moments = moments + from * m->depth + from,
                      .row = m->depth,
                      .low = (float)-s->zeros[b],
-                     .high = (float)(MOST_CODE - s->zeros[b]),
+                     .high = (float)(WEIGHTS_MOST_CODE - s->zeros[b]),
                      .step = s->scales[b],
                      .change = s->changes + i * m->block,
                      .halves = m->halves };
@@ -145,7 +84,7 @@ static void settle_row(const side_by_side *s, const float *moments, int64_t i, i
         one.slope[k] = s->slopes[i * m->depth + from + k];
         one.change[k] = 0;
     }
-    settle(&one);
+    KERNEL_BEST(quantize_loops)->settle(&one);
     s->scales[b] = one.step;
     for (int k = 0; k < one.n; k++)
         s->codes[r * m->depth + place(s->in, from + k)] = (uint8_t)((int)one.codes[k] + s->zeros[b]);

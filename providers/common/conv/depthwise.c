@@ -1,18 +1,8 @@
 /* depthwise.c - convolution whose groups have one input channel: a window slides over each staged channel. */
 #include "conv.h"
+#include "conv/conv_loops.h"
 #include "simd/convert.h"
-
-#define T float
-#define NAME(x) f32_##x
-#include "conv/depthwise.inc"
-#undef T
-#undef NAME
-#define T double
-#define NAME(x) f64_##x
-#include "conv/depthwise.inc"
 #include "simd/optional.h"
-#undef T
-#undef NAME
 
 typedef struct depthwise_task {
     const conv_run *run;
@@ -39,14 +29,17 @@ static void run_row(const depthwise_task *t, const char *x, const void *weights,
     int64_t n = p->g.out[2];
 
     if (dtype == INLAY_DOUBLE) {
-        f64_row((const void *)x, p->offset, weights, p->g.taps, bias, n, (double *)t->run->y + first);
+        KERNEL_BEST(conv_loops)
+            ->f64_row((const void *)x, p->offset, weights, p->g.taps, bias, n, (double *)t->run->y + first);
     } else if (dtype == INLAY_FLOAT) {
-        f32_row((const void *)x, p->offset, weights, p->g.taps, (float)bias, n, (float *)t->run->y + first);
+        KERNEL_BEST(conv_loops)
+            ->f32_row((const void *)x, p->offset, weights, p->g.taps, (float)bias, n, (float *)t->run->y + first);
     } else {
         float block[128];
         for (int64_t j = 0; j < n; j += 128) {
             int64_t count = n - j < 128 ? n - j : 128;
-            f32_row((const float *)(const void *)x + j, p->offset, weights, p->g.taps, (float)bias, count, block);
+            KERNEL_BEST(conv_loops)
+                ->f32_row((const float *)(const void *)x + j, p->offset, weights, p->g.taps, (float)bias, count, block);
             convert_from_f32(dtype, t->run->y, first + j, count, block, 0);
         }
     }

@@ -1,6 +1,7 @@
 /* product.c - convolution as a matrix product over a staged input. */
 #include "args.h"
 #include "conv.h"
+#include "conv/conv_loops.h"
 #include "simd/convert.h"
 #include <stdlib.h>
 
@@ -14,12 +15,6 @@ enum {
  * The columns of a panel are output positions. Positions that follow each other in a row of the output are a run; at
  * one tap its elements are neighbours in the staged input. Runs are copied in whole vectors: what is written too far is
  * overwritten by the next run or the next k, and the buffer has slack at its end. */
-
-typedef struct run_of_positions {
-    int64_t from;  /* staged element at tap 0, channel 0 */
-    int32_t to;    /* column of the panel */
-    int32_t count; /* positions */
-} run_of_positions;
 
 static uint32_t find_runs(const conv_plan *p, int64_t position, int64_t end, run_of_positions *runs)
 {
@@ -45,40 +40,6 @@ static uint32_t find_runs(const conv_plan *p, int64_t position, int64_t end, run
     return count;
 }
 
-#define WIDE_COPY(T, name)                                                                                             \
-    KIT_MULTIVERSION static void name(const T *base, const int64_t *offset, int64_t depth,                             \
-                                      const run_of_positions *runs, uint32_t run_count, uint32_t width, T *to)         \
-    {                                                                                                                  \
-        enum { STEP = 64 / sizeof(T) };                                                                                \
-        for (int64_t k = 0; k < depth; k++, to += width) {                                                             \
-            const T *x = base + offset[k];                                                                             \
-            for (uint32_t r = 0; r < run_count; r++) {                                                                 \
-                const T *from = x + runs[r].from;                                                                      \
-                for (int32_t i = 0; i < runs[r].count; i += STEP)                                                      \
-                    memcpy(to + runs[r].to + i, from + i, 64);                                                         \
-            }                                                                                                          \
-        }                                                                                                              \
-    }
-WIDE_COPY(uint32_t, copy_32)
-WIDE_COPY(uint64_t, copy_64)
-
-/* Pairs of k side by side, as GEMM_S16 wants them. */
-KIT_MULTIVERSION static void copy_pairs(const int16_t *base, const int64_t *offset, int64_t depth,
-                                        const run_of_positions *runs, uint32_t run_count, uint32_t width, int16_t *to)
-{
-    for (int64_t k = 0; k < depth; k += 2, to += 2 * width) {
-        const int16_t *x = base + offset[k], *y = k + 1 < depth ? base + offset[k + 1] : NULL;
-        for (uint32_t r = 0; r < run_count; r++) {
-            const int16_t *a = x + runs[r].from, *b = y != NULL ? y + runs[r].from : NULL;
-            int16_t *out = to + 2 * runs[r].to;
-            for (int32_t i = 0; i < runs[r].count; i++) {
-                out[2 * i] = a[i];
-                out[2 * i + 1] = b != NULL ? b[i] : 0;
-            }
-        }
-    }
-}
-
 static void pack_positions(const gemm_operand *self, int64_t batch, int64_t line, int64_t line_end, int64_t k0,
                            int64_t k1, uint32_t width, void *out)
 {
@@ -87,15 +48,16 @@ static void pack_positions(const gemm_operand *self, int64_t batch, int64_t line
     const char *base = (const char *)self->data + batch * channels * p->stage.channel * p->stage.bytes;
     char *to = out;
     run_of_positions runs[GEMM_MAX_WIDTH];
+    const conv_loops *const loops = KERNEL_BEST(conv_loops);
 
     for (int64_t l = line; l < line_end; l += width) {
         uint32_t count = find_runs(p, l, line_end - l < width ? line_end : l + width, runs);
         if (p->stage.bytes == 4)
-            copy_32((const void *)base, p->offset + k0, depth, runs, count, width, (void *)to);
+            loops->copy_32((const void *)base, p->offset + k0, depth, runs, count, width, (void *)to);
         else if (p->stage.bytes == 8)
-            copy_64((const void *)base, p->offset + k0, depth, runs, count, width, (void *)to);
+            loops->copy_64((const void *)base, p->offset + k0, depth, runs, count, width, (void *)to);
         else
-            copy_pairs((const void *)base, p->offset + k0, depth, runs, count, width, (void *)to);
+            loops->copy_pairs((const void *)base, p->offset + k0, depth, runs, count, width, (void *)to);
         to += rounded * width * p->stage.bytes;
     }
 }

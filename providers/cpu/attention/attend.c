@@ -1,6 +1,7 @@
 /* Attention on loops of our own: a block of queries of one head at a time, whose scores never leave the cache. Queries,
  * keys and values are read where the products before left them, whatever is transposed; the result is made as the
  * Transpose behind it wants it. */
+#include "attention/score_loops.h"
 #include "region/build.h"
 #include "matrix/sgemm.h"
 #include <float.h>
@@ -144,8 +145,9 @@ static void one_block(const call *c, int64_t batch, int64_t head, int64_t r0, in
     }
     make_scores(a, c->q + at(&a->q, batch, head, r0), rows, c->k + at(&a->k, batch, kv, 0), seen, scores, panel);
     for (int64_t r = 0; r < rows && a->hidden.there; r++)
-        rg_hide(scores + r * a->score_row, c->hidden + rg_mask_at(&a->hidden, batch, head, r0 + r), a->hidden.step,
-                seen);
+        KERNEL_BEST(score_loops)
+            ->hide(scores + r * a->score_row, c->hidden + rg_mask_at(&a->hidden, batch, head, r0 + r), a->hidden.step,
+                   seen);
     a->kernel->softmax(&(sg_scores){ .rows = rows,
                                      .count = seen,
                                      .seen = causal ? r0 + 1 : seen,

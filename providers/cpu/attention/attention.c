@@ -1,6 +1,7 @@
 /* Attention-23..25, without a past, and ai.inlay's Attention-1 (ops/inlay/attention.c). Where there are kernels for it,
  * in one piece (attend.c); otherwise two batched products with a softmax of our own between, which scales, masks and
  * normalises a row in one pass. */
+#include "attention/score_loops.h"
 #include "region/build.h"
 #include "matrix/sgemm.h"
 #include "simd/vecmath.h"
@@ -89,45 +90,6 @@ typedef struct call {
     const uint8_t *hidden;
 } call;
 
-KIT_MULTIVERSION void rg_hide(float *restrict x, const uint8_t *restrict hidden, int64_t step, int64_t n)
-{
-    if (step == 0 && *hidden == 0)
-        return;
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++)
-        x[i] = step == 0 || hidden[i] != 0 ? 0 : x[i];
-}
-
-KIT_MULTIVERSION static void one_row(float *restrict x, const float *restrict mask, int64_t n, float scale,
-                                     sg_blank blank)
-{
-    float top = -INFINITY, sum = 0;
-
-    if (mask != NULL)
-        for (int64_t i = 0; i < n; i++)
-            x[i] = x[i] * scale + mask[i];
-    else
-        for (int64_t i = 0; i < n; i++)
-            x[i] *= scale;
-#pragma omp simd reduction(max : top)
-    for (int64_t i = 0; i < n; i++)
-        top = x[i] > top ? x[i] : top;
-    if (top == -INFINITY) /* also NaN everywhere, which stays */
-        top = 0;
-#pragma omp simd reduction(+ : sum)
-    for (int64_t i = 0; i < n; i++) {
-        x[i] = vm_exp(x[i] - top);
-        sum += x[i];
-    }
-    if (!(sum > 0) && blank != SG_BLANK_NAN && (sum == 0 || blank == SG_BLANK_GUARDED)) {
-        memset(x, 0, (size_t)n * sizeof *x);
-        return;
-    }
-    sum = 1 / sum;
-    for (int64_t i = 0; i < n; i++)
-        x[i] *= sum;
-}
-
 static inlay_status run_some(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const call *c = user;
@@ -138,10 +100,13 @@ static inlay_status run_some(void *user, int64_t begin, int64_t end, uint32_t wo
         int64_t query = i % r->queries, head = i / r->queries % r->heads, batch = i / r->queries / r->heads;
         int64_t seen = r->causal && query + 1 < r->reach ? query + 1 : r->reach;
         if (c->hidden != NULL)
-            rg_hide(c->scores + i * r->keys, c->hidden + rg_mask_at(&r->hidden, batch, head, query), r->hidden.step,
-                    seen);
-        one_row(c->scores + i * r->keys, c->mask != NULL ? c->mask + rg_mask_at(&r->mask, batch, head, query) : NULL,
-                seen, r->scale, r->blank);
+            KERNEL_BEST(score_loops)
+                ->hide(c->scores + i * r->keys, c->hidden + rg_mask_at(&r->hidden, batch, head, query), r->hidden.step,
+                       seen);
+        KERNEL_BEST(score_loops)
+            ->softmax_row(c->scores + i * r->keys,
+                          c->mask != NULL ? c->mask + rg_mask_at(&r->mask, batch, head, query) : NULL, seen, r->scale,
+                          r->blank);
         for (int64_t k = seen; k < r->keys; k++)
             c->scores[i * r->keys + k] = 0;
     }

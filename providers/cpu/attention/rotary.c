@@ -1,5 +1,6 @@
 /* RotaryEmbedding-23: pairs of elements of each head are turned by the angles of their place. As the reference does,
  * read and written where the products and attention around it have the heads. */
+#include "attention/score_loops.h"
 #include "region/build.h"
 
 static bool parse(const kit_node *node, rg_op *op, kit_refusal *why)
@@ -34,17 +35,6 @@ typedef struct rotary_call {
     void *const *args; /* x, cosines, sines, y, places */
 } rotary_call;
 
-KIT_MULTIVERSION static void turn_halves(const float *restrict x, const float *restrict c, const float *restrict s,
-                                         float *restrict y, int64_t half)
-{
-    for (int64_t i = 0; i < half; i++) {
-        const float real = x[i] * c[i] - x[half + i] * s[i];
-
-        y[half + i] = x[half + i] * c[i] + x[i] * s[i];
-        y[i] = real;
-    }
-}
-
 static void turn_pairs(const float *x, const float *c, const float *s, float *y, int64_t half)
 {
     for (int64_t i = 0; i < half; i++) {
@@ -77,7 +67,7 @@ static inlay_status run_some(void *user, int64_t begin, int64_t end, uint32_t wo
             if (s->interleaved)
                 turn_pairs(x, c, sines, y, s->half);
             else
-                turn_halves(x, c, sines, y, s->half);
+                KERNEL_BEST(score_loops)->turn_halves(x, c, sines, y, s->half);
             if (2 * s->half < s->size)
                 memcpy(y + 2 * s->half, x + 2 * s->half, (size_t)(s->size - 2 * s->half) * sizeof *y);
         }

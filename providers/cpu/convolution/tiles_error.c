@@ -9,6 +9,7 @@
  * compares the largest pixel of a window with what lies around each result (tiles_winograd.c); the pictures tell here
  * how much larger it may be until a result is off by more than its own terms justify. Where a result has but a few
  * terms, they may be those with the small weights: that is for the guard to refuse, too. */
+#include "convolution/sum_loops.h"
 #include "convolution/tiles.h"
 #include "simd/optional.h"
 #include <float.h>
@@ -34,19 +35,13 @@ static const double LEAST_MARGIN = 2, MOST_UNEVEN = 1e3;
 /* Beyond these, transforms might overflow, or lose small terms. */
 static const float LEAST_WEIGHT = 1e-18F, MOST_WEIGHT = 1e18F;
 
-typedef struct channel {
-    uint32_t largest; /* bits of the largest magnitude: NaN and infinity are larger than any number */
-    float spread;     /* sum of magnitudes by the largest: how many weights count */
-    bool whole;       /* integers */
-} channel;
-
 typedef struct sample {
     const tile_set *set;
     const char *source; /* [out][in][3][3], at any address */
     int64_t in, out, points;
     int64_t picked[SAMPLE]; /* channels of the output */
     int64_t v_line;         /* of a window in v, channels of a chunk */
-    channel *channels;      /* [out] */
+    sum_channel *channels;  /* [out] */
     float *loudest;         /* [in][TAPS] largest magnitudes */
     float *weights;         /* [TAPS][in][SAMPLE] */
     float *x;               /* [KINDS][points^2][in] */
@@ -56,31 +51,6 @@ typedef struct sample {
 
 /* ------------------------------------------------------------------ which channels */
 
-static const uint32_t MOST_WHOLE = 0x4b800000u; /* 2^24: sums of integers beyond it are seldom exact */
-
-static KIT_MULTIVERSION void look_at(const char *data, int64_t count, channel *out)
-{
-    uint32_t largest = 0, fractions = 0;
-    float sum = 0, top;
-
-#pragma omp simd reduction(+ : sum, fractions) reduction(max : largest)
-    for (int64_t i = 0; i < count; i++) {
-        uint32_t bits;
-        float w;
-
-        memcpy(&bits, data + i * (int64_t)sizeof bits, sizeof bits);
-        bits &= 0x7fffffffu;
-        memcpy(&w, &bits, sizeof w);
-        largest = bits > largest ? bits : largest;
-        sum += w;
-        fractions += bits < 0x4b000000u && (float)(int32_t)(bits < 0x4b000000u ? w : 0) != w;
-    }
-    memcpy(&top, &largest, sizeof top);
-    *out = (channel){ .largest = largest,
-                      .spread = top > 0 ? sum / top : FLT_MAX,
-                      .whole = fractions == 0 && largest < MOST_WHOLE };
-}
-
 static inlay_status some_outputs(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const sample *s = user;
@@ -88,19 +58,8 @@ static inlay_status some_outputs(void *user, int64_t begin, int64_t end, uint32_
 
     (void)worker;
     for (int64_t o = begin; o < end; o++)
-        look_at(s->source + o * count * (int64_t)sizeof(float), count, &s->channels[o]);
+        KERNEL_BEST(sum_loops)->look_at(s->source + o * count * (int64_t)sizeof(float), count, &s->channels[o]);
     return INLAY_OK;
-}
-
-static KIT_MULTIVERSION void take_larger(const char *data, int64_t count, float *largest)
-{
-    for (int64_t i = 0; i < count; i++) {
-        float w;
-
-        memcpy(&w, data + i * (int64_t)sizeof w, sizeof w);
-        w = fabsf(w);
-        largest[i] = w > largest[i] ? w : largest[i];
-    }
 }
 
 static inlay_status some_inputs(void *user, int64_t begin, int64_t end, uint32_t worker)
@@ -110,8 +69,8 @@ static inlay_status some_inputs(void *user, int64_t begin, int64_t end, uint32_t
     (void)worker;
     memset(s->loudest + begin * TAPS, 0, (size_t)((end - begin) * TAPS) * sizeof *s->loudest);
     for (int64_t o = 0; o < s->out; o++)
-        take_larger(s->source + (o * s->in + begin) * TAPS * (int64_t)sizeof(float), (end - begin) * TAPS,
-                    s->loudest + begin * TAPS);
+        KERNEL_BEST(sum_loops)->take_larger(s->source + (o * s->in + begin) * TAPS * (int64_t)sizeof(float),
+                                            (end - begin) * TAPS, s->loudest + begin * TAPS);
     return INLAY_OK;
 }
 
@@ -165,14 +124,14 @@ static void pick(sample *s)
         int64_t at = i * s->out / SAMPLE;
 
         for (int64_t o = 0; o < s->out; o++) {
-            const channel *c = &s->channels[o], *best = &s->channels[at];
+            const sum_channel *c = &s->channels[o], *best = &s->channels[at];
 
             if (i < SAMPLE / 3 ? c->largest > best->largest : i < 2 * (SAMPLE / 3) && c->spread < best->spread)
                 at = o;
         }
         s->picked[i] = at;
         if (i < 2 * (SAMPLE / 3))
-            s->channels[at] = (channel){ .spread = FLT_MAX };
+            s->channels[at] = (sum_channel){ .spread = FLT_MAX };
     }
 }
 
@@ -190,18 +149,6 @@ static void gather(const sample *s)
             for (int64_t t = 0; t < TAPS; t++)
                 s->weights[(t * s->in + c) * SAMPLE + o] = window[t];
         }
-    }
-}
-
-/* The same numbers each time, in [-1, 1). */
-static KIT_MULTIVERSION void make_noise(float *x, int64_t count)
-{
-    for (int64_t i = 0; i < count; i++) {
-        uint32_t h = (uint32_t)i * 0x9e3779b1u;
-
-        h = (h ^ h >> 15) * 0x85ebca77u;
-        h = (h ^ h >> 13) * 0xc2b2ae3du;
-        x[i] = (float)(int32_t)(h ^ h >> 16) * 0x1p-31f;
     }
 }
 
@@ -225,7 +172,7 @@ static void make_inputs(const sample *s)
 {
     const int64_t pixels = s->points * s->points, count = pixels * s->in, lone = lone_channel(s);
 
-    make_noise(s->x, KINDS * count);
+    KERNEL_BEST(sum_loops)->make_noise(s->x, KINDS * count);
     for (int64_t i = 0; i < count; i++) {
         const int64_t column = i / s->in % s->points;
         float *at = s->x + i;
@@ -299,33 +246,6 @@ static void run_kernels(sample *s)
 
 /* ------------------------------------------------------------------ beside double */
 
-/* Of one pixel's results: in double, of their terms' magnitudes, and as a plain sum in float. */
-typedef struct sums {
-    double exact[SAMPLE], terms[SAMPLE];
-    float plain[SAMPLE];
-} sums;
-
-/* One row of the window: x[0 ... count) by weights [count][SAMPLE]; the float sum is a chain for each CHUNK. */
-static KIT_MULTIVERSION void add_terms(const float *x, const float *weights, int64_t count, sums *out)
-{
-    for (int64_t first = 0; first < count; first += CHUNK) {
-        const int64_t last = count - first < CHUNK ? count : first + CHUNK;
-        float chain[SAMPLE] = { 0 };
-
-        for (int64_t i = first; i < last; i++) {
-            for (int64_t o = 0; o < SAMPLE; o++) {
-                const double term = (double)x[i] * (double)weights[i * SAMPLE + o];
-
-                out->exact[o] += term;
-                out->terms[o] += fabs(term);
-                chain[o] += x[i] * weights[i * SAMPLE + o];
-            }
-        }
-        for (int64_t o = 0; o < SAMPLE; o++)
-            out->plain[o] += chain[o];
-    }
-}
-
 /* What one picture shows. */
 typedef struct picture {
     double error, plain_error, largest;       /* of its results */
@@ -339,10 +259,11 @@ static void compare(const sample *s, int64_t kind, int64_t r, int64_t q, picture
     const double justified = OWN_ROUNDING * sqrt((double)(TAPS * s->in));
     const float *x = s->x + (kind * s->points * s->points + r * s->points + q) * s->in;
     const float *y = s->y[kind][r * (s->points - 2) + q];
-    sums want = { .plain = { 0 } };
+    sum_terms want = { .plain = { 0 } };
 
     for (int64_t t = 0; t < TAPS; t++)
-        add_terms(x + (t / 3 * s->points + t % 3) * s->in, s->weights + t * s->in * SAMPLE, s->in, &want);
+        KERNEL_BEST(sum_loops)->add_terms(x + (t / 3 * s->points + t % 3) * s->in, s->weights + t * s->in * SAMPLE,
+                                          s->in, &want);
     for (int64_t o = 0; o < SAMPLE; o++) {
         const double off = fabs((double)y[o] - want.exact[o]), plain = fabs((double)want.plain[o] - want.exact[o]);
 

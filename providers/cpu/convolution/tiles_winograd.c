@@ -10,6 +10,7 @@
  * if a result has but a few terms, all its results are plain sums by the original weights (plain_window). How much
  * larger a pixel may be was measured with the weights (tiles_error.c). That is decided by the window alone, not by what
  * else is run or how it is shared out. */
+#include "convolution/sum_loops.h"
 #include "convolution/tiles.h"
 #include "simd/optional.h"
 #include <float.h>
@@ -83,34 +84,8 @@ static float *failed_windows(const window *w, const float *v)
 /* Between these, neither a transform nor a product can overflow, and what underflows does not count. */
 static const float LEAST_SUM = 1e-16F, MOST_SUM = 1e16F; /* squares of what is between are normal numbers */
 
-/* Of a pixel's channels, weighed: the sums of their magnitudes and of their squares. */
-typedef struct weighed {
-    float sum, square;
-} weighed;
-
-static KIT_MULTIVERSION void weigh_column(const float *const *x, int64_t pixels, int64_t channels, const float *weight,
-                                          weighed *out)
-{
-    for (int64_t p = 0; p < pixels; p += 2) {
-        const float *a = x[p], *b = x[p + 1];
-        float first = 0, second = 0, first_square = 0, second_square = 0;
-
-#pragma omp simd reduction(+ : first, second, first_square, second_square)
-        for (int64_t c = 0; c < channels; c++) {
-            const float at_a = weight[c] * fabsf(a[c]), at_b = weight[c] * fabsf(b[c]);
-
-            first += at_a;
-            second += at_b;
-            first_square += at_a * at_a;
-            second_square += at_b * at_b;
-        }
-        out[p] = (weighed){ first, first_square };
-        out[p + 1] = (weighed){ second, second_square };
-    }
-}
-
 /* May the window of these pixels, [column][row], be transformed? NaN fails every comparison. */
-static bool passes(const window *w, weighed (*at)[TILE_ALPHA], int64_t rows, int64_t columns)
+static bool passes(const window *w, sum_weighed (*at)[TILE_ALPHA], int64_t rows, int64_t columns)
 {
     const float limit = w->trust->top > 1 ? MOST_SUM / w->trust->top : MOST_SUM;
     const float least = w->trust->top < 1 ? LEAST_SUM / w->trust->top : LEAST_SUM;
@@ -126,11 +101,11 @@ static bool passes(const window *w, weighed (*at)[TILE_ALPHA], int64_t rows, int
     if (all == 0)
         return true;
     for (int64_t c = 0; c < columns; c++) {
-        weighed row[TILE_ALPHA];
+        sum_weighed row[TILE_ALPHA];
 
         for (int64_t r = 0; r < w->points; r++)
-            row[r] = (weighed){ at[c][r].sum + at[c + 1][r].sum + at[c + 2][r].sum,
-                                at[c][r].square + at[c + 1][r].square + at[c + 2][r].square };
+            row[r] = (sum_weighed){ at[c][r].sum + at[c + 1][r].sum + at[c + 2][r].sum,
+                                    at[c][r].square + at[c + 1][r].square + at[c + 2][r].square };
         for (int64_t r = 0; r < rows; r++) {
             const float sum = row[r].sum + row[r + 1].sum + row[r + 2].sum;
             const float square = row[r].square + row[r + 1].square + row[r + 2].square;
@@ -143,8 +118,8 @@ static bool passes(const window *w, weighed (*at)[TILE_ALPHA], int64_t rows, int
 }
 
 /* x: the pixels of a window, row by row. The columns that it shares with the window to its left are there already. */
-static bool window_passes(const window *w, const float *const *x, weighed (*at)[TILE_ALPHA], bool shares, int64_t rows,
-                          int64_t columns)
+static bool window_passes(const window *w, const float *const *x, sum_weighed (*at)[TILE_ALPHA], bool shares,
+                          int64_t rows, int64_t columns)
 {
     const int64_t size = w->points - 2;
 
@@ -155,7 +130,7 @@ static bool window_passes(const window *w, const float *const *x, weighed (*at)[
 
         for (int64_t r = 0; r < w->points; r++)
             column[r] = x[r * w->points + c];
-        weigh_column(column, w->points, w->in, w->trust->weight, at[c]);
+        KERNEL_BEST(sum_loops)->weigh_column(column, w->points, w->in, w->trust->weight, at[c]);
     }
     return passes(w, at, rows, columns);
 }
@@ -167,7 +142,7 @@ static void transform_in(const window_call *call, float *v, int64_t begin, int64
     static const float zeros[TILE_CHANNELS];
     const window *w = call->w;
     const float *x = call->args[ARG_X], *pixels[TILE_ALPHA * TILE_ALPHA];
-    weighed of_window[TILE_ALPHA][TILE_ALPHA];
+    sum_weighed of_window[TILE_ALPHA][TILE_ALPHA];
     float *failed = failed_windows(w, v);
 
     for (int64_t i = begin; i < end; i++) {
@@ -190,26 +165,7 @@ static void transform_in(const window_call *call, float *v, int64_t begin, int64
 
 /* ------------------------------------------------------------------ plain sums */
 
-enum { GROUP = 4, PART = 64, TAPS = 9 }; /* results side by side; channels at a time */
-
-/* sums[g * step] += x[g] . w over count floats. */
-static KIT_MULTIVERSION void add_dots(const float (*x)[PART * TAPS], const float *w, int64_t count, float *sums,
-                                      int64_t step)
-{
-    float a = 0, b = 0, c = 0, d = 0;
-
-#pragma omp simd reduction(+ : a, b, c, d)
-    for (int64_t i = 0; i < count; i++) {
-        a += x[0][i] * w[i];
-        b += x[1][i] * w[i];
-        c += x[2][i] * w[i];
-        d += x[3][i] * w[i];
-    }
-    sums[0] += a;
-    sums[step] += b;
-    sums[2 * step] += c;
-    sums[3 * step] += d;
-}
+enum { GROUP = 4, PART = SUM_TERMS / 9, TAPS = 9 }; /* results side by side; channels at a time */
 
 /* The windows of GROUP results from (h, q) on, of which `there` are there, channels [first, first + count), in the
  * order of the weights. */
@@ -257,6 +213,7 @@ static void end_sums(const tile_window *to, int64_t row)
 static void plain_window(const window_call *call, const window_at *at, float *m, const tile_window *to)
 {
     const window *w = call->w;
+    const sum_loops *const loops = KERNEL_BEST(sum_loops);
     const float *weights = call->args[ARG_PLAIN];
     float x[GROUP][PART * TAPS];
 
@@ -268,8 +225,8 @@ static void plain_window(const window_call *call, const window_at *at, float *m,
 
             gather_windows(call, at->image, at->h + r, at->q, at->columns, first, count, x);
             for (int64_t o = 0; o < w->out; o++)
-                add_dots((const float(*)[PART * TAPS]) x, weights + (o * w->in + first) * TAPS, count * TAPS, m + o,
-                         to->step);
+                loops->add_dots((const float(*)[SUM_TERMS])x, weights + (o * w->in + first) * TAPS, count * TAPS, m + o,
+                                to->step);
         }
         end_sums(to, r);
     }

@@ -6,6 +6,7 @@
  *     wide    channels last: a product for each tap and group, and sums of vectors of channels
  *     thin    a few output channels: one product for all taps, and sums along rows of the image
  *     alone   one channel a group: no product, taps are multiplied where they are added */
+#include "convolution/sum_loops.h"
 #include "convolution/transposed.h"
 #include "convolution/window.h"
 
@@ -85,47 +86,6 @@ typedef struct call {
     float *y;
 } call;
 
-/* y = bias + the sum of `count` rows, each times its weights if there are any. */
-KIT_MULTIVERSION static void add_rows(float *restrict y, const float *const *rows, const float *const *weights,
-                                      uint32_t count, const float *bias, int64_t n)
-{
-    if (weights != NULL) {
-        for (int64_t i = 0; i < n; i++)
-            y[i] = bias != NULL ? bias[i] : 0;
-        for (uint32_t k = 0; k < count; k++) {
-            const float *x = rows[k], *w = weights[k];
-
-            for (int64_t i = 0; i < n; i++)
-                y[i] += x[i] * w[i];
-        }
-    } else if (count == 1 && bias != NULL) {
-        const float *x = rows[0];
-
-        for (int64_t i = 0; i < n; i++)
-            y[i] = x[i] + bias[i];
-    } else if (count == 4 && bias != NULL) {
-        const float *a = rows[0], *b = rows[1], *c = rows[2], *d = rows[3];
-
-        for (int64_t i = 0; i < n; i++)
-            y[i] = (a[i] + b[i]) + (c[i] + d[i]) + bias[i];
-    } else {
-        for (int64_t i = 0; i < n; i++)
-            y[i] = (count > 0 ? rows[0][i] : 0) + (bias != NULL ? bias[i] : 0);
-        for (uint32_t k = 1; k < count; k++) {
-            const float *x = rows[k];
-
-            for (int64_t i = 0; i < n; i++)
-                y[i] += x[i];
-        }
-    }
-}
-
-KIT_MULTIVERSION static void apply_relu(float *y, int64_t n, float slope)
-{
-    for (int64_t i = 0; i < n; i++)
-        y[i] = y[i] < 0 ? (slope != 0 ? y[i] * slope : 0) : y[i]; /* 0 * -inf is no 0 */
-}
-
 uint32_t transposed_take(const rg_group *group, transposed_ending *out)
 {
     const rg_post *next = group->post_count > 0 ? &group->posts[0] : NULL;
@@ -147,7 +107,7 @@ uint32_t transposed_take(const rg_group *group, transposed_ending *out)
 void transposed_end(const transposed_ending *e, const struct sg_kernel *kernel, float *y, int64_t n)
 {
     if (e->relu)
-        apply_relu(y, n, e->slope);
+        KERNEL_BEST(sum_loops)->relu(y, n, e->slope);
     for (uint32_t i = 0; i < e->behind_count; i++)
         rg_apply(kernel, &e->behind[i], y, n);
 }
@@ -158,6 +118,7 @@ static inlay_status run_wide(void *user, int64_t begin, int64_t end, uint32_t wo
     const call *c = user;
     const sums *s = c->s;
     const reach *d = &s->axes[0], *h = &s->axes[1], *w = &s->axes[2];
+    const sum_loops *const loops = KERNEL_BEST(sum_loops);
     int64_t n = s->channels;
 
     (void)worker;
@@ -181,7 +142,7 @@ static inlay_status run_wide(void *user, int64_t begin, int64_t end, uint32_t wo
                     }
                 }
             }
-            add_rows(y, rows, s->weighted ? weights : NULL, count, c->bias, n);
+            loops->add_rows(y, rows, s->weighted ? weights : NULL, count, c->bias, n);
         }
         transposed_end(&s->ending, s->kernel, y - w->out * n, w->out * n);
     }

@@ -1,6 +1,7 @@
 /* Functions of two tensors, mostly by a loop of our own, which runs over the elements as they lie, blocked or not.
  * oneDNN's are for large tensors with functions behind them, and for large images with an operand for each channel. */
 #include "convolution/tiles.h"
+#include "elementwise/element_loops.h"
 #include "simd/optional.h"
 
 /* Programs of `inlay bundle` leave these out. */
@@ -48,81 +49,42 @@ typedef struct call {
     float *y;
 } call;
 
-/* Strides of one row to the next. */
-typedef struct steps {
-    int64_t y, x0, x1;
-} steps;
-
-/* `rows` rows of n elements; y may be p. */
-#define ROWS(name, expression)                                                                                         \
-    KIT_MULTIVERSION static void name(const float *p, const float *q, float *y, int64_t n, int64_t s0, int64_t s1,     \
-                                      int64_t rows, const steps *step)                                                 \
-    {                                                                                                                  \
-        for (int64_t r = 0; r < rows; r++, p += step->x0, q += step->x1, y += step->y) {                               \
-            if (s0 == 1 && s1 == 1) {                                                                                  \
-                _Pragma("omp simd") for (int64_t i = 0; i < n; i++)                                                    \
-                {                                                                                                      \
-                    const float a = p[i], b = q[i];                                                                    \
-                    y[i] = (expression);                                                                               \
-                }                                                                                                      \
-            } else if (s0 == 1 && s1 == 0) {                                                                           \
-                const float b = q[0];                                                                                  \
-                _Pragma("omp simd") for (int64_t i = 0; i < n; i++)                                                    \
-                {                                                                                                      \
-                    const float a = p[i];                                                                              \
-                    y[i] = (expression);                                                                               \
-                }                                                                                                      \
-            } else {                                                                                                   \
-                for (int64_t i = 0; i < n; i++) {                                                                      \
-                    const float a = p[i * s0], b = q[i * s1];                                                          \
-                    y[i] = (expression);                                                                               \
-                }                                                                                                      \
-            }                                                                                                          \
-        }                                                                                                              \
-    }
-ROWS(rows_add, a + b)
-ROWS(rows_sub, a - b)
-ROWS(rows_mul, a *b)
-ROWS(rows_div, a / b)
-ROWS(rows_max, a > b || a != a ? a : b)
-ROWS(rows_min, a < b || a != a ? a : b)
-ROWS(rows_prelu, a < 0 ? a * b : a)
-
-typedef void (*rows_fn)(const float *, const float *, float *, int64_t, int64_t, int64_t, int64_t, const steps *);
-
-static rows_fn rows_of(dn_alg alg)
+static pair_fn *rows_of(dn_alg alg)
 {
+    const element_loops *const loops = KERNEL_BEST(element_loops);
+
     if (alg == RG_PRELU)
-        return rows_prelu;
+        return loops->prelu;
     switch (alg) {
     case DN_BINARY_ADD:
-        return rows_add;
+        return loops->add;
     case DN_BINARY_SUB:
-        return rows_sub;
+        return loops->sub;
     case DN_BINARY_MUL:
-        return rows_mul;
+        return loops->mul;
     case DN_BINARY_DIV:
-        return rows_div;
+        return loops->div;
     case DN_BINARY_MAX:
-        return rows_max;
+        return loops->max;
     default:
-        return rows_min;
+        return loops->min;
     }
 }
 
 void rg_binary_row(dn_alg alg, const float *p, const float *q, float *y, int64_t n, int64_t step)
 {
-    rows_of(alg)(p, q, y, n, 1, step, 1, &(const steps){ 0 });
+    rows_of(alg)(p, q, y, n, 1, step, 1, &(const pair_steps){ 0 });
 }
 
 static inlay_status run_rows(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const call *c = user;
     const loop *l = c->l;
-    rows_fn rows = rows_of(l->alg);
+    pair_fn *const rows = rows_of(l->alg);
     uint32_t outer = l->rank > 0 ? l->rank - 1 : 0; /* the last of the axes is the function's own loop */
     int64_t at[LOOP_AXES] = { 0 }, size = l->rank > 0 ? l->dims[outer] : 1, rest = begin, y = 0, x0 = 0, x1 = 0;
-    const steps step = l->rank > 0 ? (steps){ l->y[outer], l->x0[outer], l->x1[outer] } : (steps){ 0, 0, 0 };
+    const pair_steps step =
+        l->rank > 0 ? (pair_steps){ l->y[outer], l->x0[outer], l->x1[outer] } : (pair_steps){ 0, 0, 0 };
 
     (void)worker;
     for (uint32_t d = l->rank; d-- > 0; rest /= l->dims[d]) {

@@ -1,14 +1,13 @@
-/* Functions of one tensor as loops of our own, over elements as they lie. They are as exact as float allows, near zero
- * and at the ends of the range too, where oneDNN's have an absolute error (its Softplus of -20 is 7.6e-6, not 2e-9; its
- * Elu of -1e-8 and its Mish of -20 are 0); they keep NaN, infinity and the sign of zero as ONNX has them. oneDNN's are
- * left where they are faster: those with an exponential, of tensors that are large enough for the time that a call of
- * its takes. */
+/* Functions of one tensor as loops of our own (element_loops.c), over elements as they lie. They are as exact as float
+ * allows, near zero and at the ends of the range too, where oneDNN's have an absolute error (its Softplus of -20
+ * is 7.6e-6, not 2e-9; its Elu of -1e-8 and its Mish of -20 are 0); they keep NaN, infinity and the sign of zero as
+ * ONNX has them. oneDNN's are left where they are faster: those with an exponential, of tensors that are large enough
+ * for the time that a call of its takes. */
+#include "elementwise/element_loops.h"
 #include "region/build.h"
 #include "simd/row_set.h"
 #include "matrix/sgemm.h"
-#include "simd/vecmath.h"
 #include "simd/optional.h"
-#include <math.h>
 
 /* Programs of `inlay bundle` leave these out. */
 OPTIONAL_IF_CALLED(rg_apply);
@@ -18,31 +17,6 @@ OPTIONAL_IF_CALLED(rg_is_ours);
 OPTIONAL_IF_CALLED(rg_loses_nan);
 OPTIONAL_IF_CALLED(rg_row_is_best);
 OPTIONAL_IF_CALLED(rg_row_of);
-
-#define FUNCTION(name, expression)                                                                                     \
-    KIT_MULTIVERSION static void name(const float *x, float *y, int64_t n, float alpha, float beta)                    \
-    {                                                                                                                  \
-        (void)alpha, (void)beta;                                                                                       \
-        _Pragma("omp simd") for (int64_t i = 0; i < n; i++)                                                            \
-        {                                                                                                              \
-            const float a = x[i];                                                                                      \
-            y[i] = (expression);                                                                                       \
-        }                                                                                                              \
-    }
-/* ln(1 + t) for 0 <= t <= 1: 2 artanh(t / (2 + t)), whose series is short there. */
-static inline float log_of_more(float t)
-{
-    const float s = t / (2 + t), z = s * s;
-    float p = 1.0f / 15;
-
-    p = p * z + 1.0f / 13;
-    p = p * z + 1.0f / 11;
-    p = p * z + 1.0f / 9;
-    p = p * z + 1.0f / 7;
-    p = p * z + 1.0f / 5;
-    p = p * z + 1.0f / 3;
-    return 2 * s + 2 * s * z * p;
-}
 
 /* Those that kernels have. */
 #define KERNEL_ROW(name)                                                                                               \
@@ -56,117 +30,71 @@ KERNEL_ROW(tanh)
 KERNEL_ROW(erf)
 KERNEL_ROW(sigmoid)
 
-/* Log is rounded so that log(2) and the like are what everybody else's are: models cut positions into buckets by it,
- * and a result one bit lower is another bucket. */
-FUNCTION(log_row, vm_log(a))
-FUNCTION(relu_row, a < 0 ? 0 : a)
-FUNCTION(leaky_row, a < 0 ? a * alpha : a)
-FUNCTION(scale_row, a *alpha)
-FUNCTION(linear_row, a *alpha + beta)
-FUNCTION(clip_row, a<alpha ? alpha : a> beta ? beta : a)
-FUNCTION(abs_row, vm_abs(a))
-FUNCTION(sqrt_row, sqrtf(a))
-FUNCTION(swish_row, a *vm_sigmoid(alpha *a))
-FUNCTION(gelu_row, vm_gelu(a))
-FUNCTION(gelu_tanh_row, vm_gelu_tanh(a))
-FUNCTION(elu_row, a < 0 ? alpha * vm_expm1(a) : a)
-FUNCTION(softplus_row, (a < 0 ? 0 : a) + log_of_more(vm_exp(-vm_abs(a))))
-/* x tanh(softplus x) = x u / (u + 2) with u = t^2 + 2t, t = e^x */
-static inline float mish_of(float a)
-{
-    const float t = vm_exp(a < 20 ? a : 20), u = t * (t + 2);
-
-    return a != a ? a : a * (u / (u + 2));
-}
-FUNCTION(mish_row, mish_of(a))
-static inline float hard_unit(float a)
-{
-    return a < 0 ? 0 : a > 1 ? 1 : a;
-}
-FUNCTION(hardswish_row, a *hard_unit(a *(1.0f / 6) + 0.5f))
-FUNCTION(reciprocal_row, 1 / a)
-FUNCTION(floor_row, floorf(a))
-FUNCTION(ceil_row, ceilf(a))
-FUNCTION(round_row, rintf(a))
-FUNCTION(sign_row, a > 0 ? 1.0f : a < 0 ? -1.0f : a == 0 ? 0.0f : a)
-FUNCTION(softsign_row, a / (1 + vm_abs(a)))
-FUNCTION(selu_row, a <= 0 ? beta * alpha * vm_expm1(a) : beta * a)
-static inline float celu_of(float a, float alpha)
-{
-    const float low = alpha * vm_expm1(a / alpha);
-
-    return (a < 0 ? 0 : a) + (low > 0 ? 0 : low);
-}
-FUNCTION(celu_row, celu_of(a, alpha))
-FUNCTION(threshold_row, a <= alpha ? 0 : a)
-FUNCTION(shrink_row, a<-alpha ? a + beta : a> alpha ? a - beta : a == a ? 0 : a)
-FUNCTION(square_row, a *a)
-FUNCTION(cube_row, a *a *a)
-FUNCTION(root_row, a < -3.40282347e38f ? -a : sqrtf(a) + 0.0f) /* the power 1/2: that of -0 is 0 */
-
 rg_row_fn rg_row_of(const rg_eltwise *f)
 {
+    const element_loops *const loops = KERNEL_BEST(element_loops);
+
     switch ((int)f->alg) {
     case DN_ELTWISE_LOG:
-        return log_row;
+        return loops->log;
     case DN_ELTWISE_EXP:
         return exp_row;
     case DN_ELTWISE_RELU:
-        return f->alpha == 0 ? relu_row : leaky_row;
+        return f->alpha == 0 ? loops->relu : loops->leaky;
     case DN_ELTWISE_LINEAR:
-        return f->beta == 0 ? scale_row : linear_row; /* -0 + 0 is 0 */
+        return f->beta == 0 ? loops->scale : loops->linear; /* -0 + 0 is 0 */
     case DN_ELTWISE_CLIP_V2:
-        return clip_row;
+        return loops->clip;
     case DN_ELTWISE_ABS:
-        return abs_row;
+        return loops->abs;
     case DN_ELTWISE_SQRT:
-        return sqrt_row;
+        return loops->sqrt;
     case DN_ELTWISE_LOGISTIC:
         return sigmoid_row;
     case DN_ELTWISE_TANH:
         return tanh_row;
     case DN_ELTWISE_SWISH:
-        return swish_row;
+        return loops->swish;
     case DN_ELTWISE_GELU_ERF:
-        return gelu_row;
+        return loops->gelu;
     case DN_ELTWISE_GELU_TANH:
-        return gelu_tanh_row;
+        return loops->gelu_tanh;
     case DN_ELTWISE_ELU:
-        return elu_row;
+        return loops->elu;
     case DN_ELTWISE_SOFT_RELU:
-        return softplus_row;
+        return loops->softplus;
     case DN_ELTWISE_MISH:
-        return mish_row;
+        return loops->mish;
     case DN_ELTWISE_HARDSWISH:
-        return hardswish_row;
+        return loops->hardswish;
     case RG_ERF:
         return erf_row;
     case RG_RECIPROCAL:
-        return reciprocal_row;
+        return loops->reciprocal;
     case RG_FLOOR:
-        return floor_row;
+        return loops->floor;
     case RG_CEIL:
-        return ceil_row;
+        return loops->ceil;
     case RG_ROUND:
-        return round_row;
+        return loops->round;
     case RG_SIGN:
-        return sign_row;
+        return loops->sign;
     case RG_SOFTSIGN:
-        return softsign_row;
+        return loops->softsign;
     case RG_SELU:
-        return selu_row;
+        return loops->selu;
     case RG_CELU:
-        return celu_row;
+        return loops->celu;
     case RG_THRESHOLD:
-        return threshold_row;
+        return loops->threshold;
     case RG_SHRINK:
-        return shrink_row;
+        return loops->shrink;
     case RG_SQUARE:
-        return square_row;
+        return loops->square;
     case RG_CUBE:
-        return cube_row;
+        return loops->cube;
     case RG_ROOT:
-        return root_row;
+        return loops->root;
     default:
         return NULL;
     }

@@ -1,6 +1,5 @@
 /* Products in pairs (pairs.h): how B is packed, and the loops around the blocks. */
 #include "matrix/pairs.h"
-#include "inlay/kit.h" /* KIT_MULTIVERSION */
 #include "simd/clock.h"
 #include "simd/optional.h"
 #include <pthread.h>
@@ -18,18 +17,6 @@ OPTIONAL_IF_CALLED(pairs_share);
 OPTIONAL_IF_CALLED(pairs_start);
 OPTIONAL_IF_CALLED(pairs_units);
 
-/* Programs of `inlay bundle` leave these out. */
-OPTIONAL_IF_CALLED(pairs_block_rows);
-OPTIONAL_IF_CALLED(pairs_pack);
-OPTIONAL_IF_CALLED(pairs_pack_floats);
-OPTIONAL_IF_CALLED(pairs_pack_units);
-OPTIONAL_IF_CALLED(pairs_run);
-OPTIONAL_IF_CALLED(pairs_scratch_floats);
-OPTIONAL_IF_CALLED(pairs_share);
-OPTIONAL_IF_CALLED(pairs_start);
-OPTIONAL_IF_CALLED(pairs_units);
-
-enum { LEAST_EXPONENT = -250 /* of squares: the factor, and its inverse, are finite */ };
 enum { DEPTH = 1024 /* of a panel, at most */, BLOCK_FLOATS = 96 * 1024, BLOCK_ROWS = 160, OWN_ROWS = 48 };
 
 const pr_set *pairs_of_cpu(void)
@@ -112,48 +99,6 @@ static void read_rows(const pr_weights *s, int64_t first, int64_t columns, int64
     }
 }
 
-/* The columns become of size 1, and the head is made of them. Columns that are not finite, or whose squares are not,
- * make a panel that is multiplied as written: its fourth line says so. rows: even. */
-static KIT_MULTIVERSION void make_head(float *panel, int64_t rows, int64_t count, int64_t width)
-{
-    float *w = panel + PR_HEAD * width;
-    double total[PR_WIDTH] = { 0 }, square[PR_WIDTH] = { 0 }, pairs[PR_WIDTH] = { 0 };
-    float scale[PR_WIDTH];
-    bool fine = true;
-
-    for (int64_t k = 0; k < rows; k++)
-        for (int64_t j = 0; j < width; j++) {
-            const double x = w[k * width + j];
-
-            total[j] += x;
-            square[j] += x * x;
-        }
-    for (int64_t j = 0; j < width; j++)
-        fine = fine && square[j] / (double)count < 1e30; /* nor NaN */
-    for (int64_t j = 0; j < width; j++) {
-        int n = 0;
-
-        if (fine && square[j] > 0)
-            (void)frexp(square[j] / (double)count, &n);
-        n = n < LEAST_EXPONENT ? LEAST_EXPONENT : n; /* of channels that training has switched off, 1e-20 and less */
-        scale[j] = fine ? ldexpf(1, -(n >> 1)) : 1;
-    }
-    for (int64_t k = 0; k < rows && fine; k += 2)
-        for (int64_t j = 0; j < width; j++) {
-            float *x = &w[k * width + j], *y = x + width;
-
-            *x *= scale[j];
-            *y *= scale[j];
-            pairs[j] += (double)*x * (double)*y;
-        }
-    for (int64_t j = 0; j < width; j++) {
-        panel[j] = (float)pairs[j];
-        panel[width + j] = 1 / scale[j];
-        panel[2 * width + j] = fine ? (float)total[j] : 0;
-        panel[3 * width + j] = fine;
-    }
-}
-
 /* Units: panels of a part. */
 int64_t pairs_pack_units(const pr_weights *w)
 {
@@ -172,7 +117,7 @@ void pairs_pack(const pr_weights *w, float *target, int64_t begin, int64_t end)
         read_rows(w, first, w->n - first < PR_WIDTH ? w->n - first : PR_WIDTH, width, k0, k1, panel + PR_HEAD * width);
         if (rows > k1 - k0)
             memset(panel + (PR_HEAD + rows - 1) * width, 0, (size_t)width * sizeof *panel);
-        make_head(panel, rows, k1 - k0, width);
+        KERNEL_BEST(pairs)->make_head(panel, rows, k1 - k0, width);
     }
 }
 
@@ -249,18 +194,6 @@ void pairs_start(const sg_job *job, float *scratch, uint32_t workers)
         mark(scratch + p * rounded(piece_floats(job), SG_LANES), -1);
 }
 
-/* One row by a panel as written: out [width]. */
-static KIT_MULTIVERSION void as_written(const float *restrict a, int64_t k, const float *restrict panel, int64_t width,
-                                        float *restrict out)
-{
-    memset(out, 0, (size_t)width * sizeof *out);
-    for (int64_t i = 0; i < k; i++)
-        for (int64_t j = 0; j < width; j++)
-            out[j] += a[i] * panel[(PR_HEAD + i) * width + j];
-    for (int64_t j = 0; j < width; j++)
-        out[j] *= panel[width + j];
-}
-
 /* What is done with a product while its block is in registers, and what is left of the job's posts. */
 typedef struct ending {
     const float *bias, *add;
@@ -309,7 +242,8 @@ static void write_out(const block *d, int64_t row, int64_t rows, const pr_tile *
     for (int64_t r = 0; r < rows; r++) {
         float *c = t->c + r * t->c_row;
 
-        as_written(d->job->a + (d->first + row + r) * d->job->a_row + d->k0, d->k1 - d->k0, t->b, width, sum);
+        KERNEL_BEST(pairs)->as_written(d->job->a + (d->first + row + r) * d->job->a_row + d->k0, d->k1 - d->k0, t->b,
+                                       width, sum);
         for (int64_t j = 0; j < columns; j++) {
             float x = sum[j] + (t->bias != NULL ? t->bias[j] : 0) + (t->add != NULL ? t->add[r * t->add_row + j] : 0);
 

@@ -53,6 +53,12 @@ typedef struct pr_set {
     void (*const (*tile)[PR_ROWS])(const pr_tile *t); /* [vectors - 1][rows - 1] */
     /* Rows [count][k] as they are multiplied: k is made even by a zero. */
     void (*prepare)(const float *a, int64_t a_row, int64_t count, int64_t k, float *out, int64_t out_row, pr_row *rows);
+    /* The columns of a panel become of size 1, and its head is made of them. Columns that are not finite, or whose
+     * squares are not, make a panel that is multiplied as written: its fourth line says so. rows: even. */
+    void (*make_head)(float *panel, int64_t rows, int64_t count, int64_t width);
+    /* One row by a panel as written: out [width]. */
+    void (*as_written)(const float *restrict a, int64_t k, const float *restrict panel, int64_t width,
+                       float *restrict out);
 } pr_set;
 
 KERNEL_INSTANCES(pr_set, pairs)

@@ -301,4 +301,61 @@ static void prepare(const float *a, int64_t a_row, int64_t count, int64_t k, flo
         prepare_row(a + r * a_row, k, part, out + r * out_row, &rows[r]);
 }
 
-const pr_set KERNEL(pairs) = { .rows = ROWS, .tile = tiles, .prepare = prepare };
+/* ------------------------------------------------------------------ panels */
+
+enum { LEAST_EXPONENT = -250 /* of squares: the factor, and its inverse, are finite */ };
+
+static void make_head(float *panel, int64_t rows, int64_t count, int64_t width)
+{
+    float *w = panel + PR_HEAD * width;
+    double total[PR_WIDTH] = { 0 }, square[PR_WIDTH] = { 0 }, pairs[PR_WIDTH] = { 0 };
+    float scale[PR_WIDTH];
+    bool fine = true;
+
+    for (int64_t k = 0; k < rows; k++)
+        for (int64_t j = 0; j < width; j++) {
+            const double x = w[k * width + j];
+
+            total[j] += x;
+            square[j] += x * x;
+        }
+    for (int64_t j = 0; j < width; j++)
+        fine = fine && square[j] / (double)count < 1e30; /* nor NaN */
+    for (int64_t j = 0; j < width; j++) {
+        int n = 0;
+
+        if (fine && square[j] > 0)
+            (void)frexp(square[j] / (double)count, &n);
+        n = n < LEAST_EXPONENT ? LEAST_EXPONENT : n; /* of channels that training has switched off, 1e-20 and less */
+        scale[j] = fine ? ldexpf(1, -(n >> 1)) : 1;
+    }
+    for (int64_t k = 0; k < rows && fine; k += 2)
+        for (int64_t j = 0; j < width; j++) {
+            float *x = &w[k * width + j], *y = x + width;
+
+            *x *= scale[j];
+            *y *= scale[j];
+            pairs[j] += (double)*x * (double)*y;
+        }
+    for (int64_t j = 0; j < width; j++) {
+        panel[j] = (float)pairs[j];
+        panel[width + j] = 1 / scale[j];
+        panel[2 * width + j] = fine ? (float)total[j] : 0;
+        panel[3 * width + j] = fine;
+    }
+}
+
+static void as_written(const float *restrict a, int64_t k, const float *restrict panel, int64_t width,
+                       float *restrict out)
+{
+    memset(out, 0, (size_t)width * sizeof *out);
+    for (int64_t i = 0; i < k; i++)
+        for (int64_t j = 0; j < width; j++)
+            out[j] += a[i] * panel[(PR_HEAD + i) * width + j];
+    for (int64_t j = 0; j < width; j++)
+        out[j] *= panel[width + j];
+}
+
+const pr_set KERNEL(pairs) = {
+    .rows = ROWS, .tile = tiles, .prepare = prepare, .make_head = make_head, .as_written = as_written
+};

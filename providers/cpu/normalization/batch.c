@@ -1,5 +1,6 @@
 /* BatchNormalization of images that lie row-major or channels last, in one pass at the speed of memory: oneDNN 2.6 goes
  * through them several times slower. Blocked images are left to it. */
+#include "normalization/row_loops.h"
 #include "region/build.h"
 #include <math.h>
 
@@ -19,40 +20,6 @@ typedef struct batch_call {
     int64_t unit; /* rows */
 } batch_call;
 
-/* y = (x - mean) * factor + shift; then NaN stays, and less than 0 becomes 0. y may be x. */
-KIT_MULTIVERSION static void channels_row(float *y, const float *x, const float *restrict mean,
-                                          const float *restrict factor, const float *restrict shift, int64_t count,
-                                          bool relu)
-{
-    if (relu) {
-#pragma omp simd
-        for (int64_t i = 0; i < count; i++) {
-            float v = (x[i] - mean[i]) * factor[i] + shift[i];
-            y[i] = v < 0 ? 0 : v;
-        }
-    } else {
-#pragma omp simd
-        for (int64_t i = 0; i < count; i++)
-            y[i] = (x[i] - mean[i]) * factor[i] + shift[i];
-    }
-}
-
-KIT_MULTIVERSION static void pixels_row(float *y, const float *x, float mean, float factor, float shift, int64_t count,
-                                        bool relu)
-{
-    if (relu) {
-#pragma omp simd
-        for (int64_t i = 0; i < count; i++) {
-            float v = (x[i] - mean) * factor + shift;
-            y[i] = v < 0 ? 0 : v;
-        }
-    } else {
-#pragma omp simd
-        for (int64_t i = 0; i < count; i++)
-            y[i] = (x[i] - mean) * factor + shift;
-    }
-}
-
 static float factor_of(const batch_call *c, int64_t channel)
 {
     return c->scale[channel] / sqrtf(c->variance[channel] + c->n->epsilon);
@@ -68,8 +35,9 @@ static inlay_status run_rows(void *user, int64_t begin, int64_t end, uint32_t wo
     (void)worker;
     if (n->pixels > 0) {
         for (int64_t r = first; r < last; r++)
-            pixels_row(c->y + r * n->pixels, c->x + r * n->pixels, c->mean[r % n->channels],
-                       factor_of(c, r % n->channels), c->shift[r % n->channels], n->pixels, n->relu);
+            KERNEL_BEST(row_loops)->pixels_row(c->y + r * n->pixels, c->x + r * n->pixels, c->mean[r % n->channels],
+                                               factor_of(c, r % n->channels), c->shift[r % n->channels], n->pixels,
+                                               n->relu);
         return INLAY_OK;
     }
     for (int64_t at = 0; at < n->channels; at += CHUNK) {
@@ -78,8 +46,8 @@ static inlay_status run_rows(void *user, int64_t begin, int64_t end, uint32_t wo
         for (int64_t i = 0; i < count; i++)
             factors[i] = factor_of(c, at + i);
         for (int64_t r = first; r < last; r++)
-            channels_row(c->y + r * n->channels + at, c->x + r * n->channels + at, c->mean + at, factors, c->shift + at,
-                         count, n->relu);
+            KERNEL_BEST(row_loops)->channels_row(c->y + r * n->channels + at, c->x + r * n->channels + at, c->mean + at,
+                                                 factors, c->shift + at, count, n->relu);
     }
     return INLAY_OK;
 }

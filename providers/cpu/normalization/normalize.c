@@ -1,6 +1,6 @@
 /* BatchNormalization-7..15, LayerNormalization-17, RMSNormalization-23, LRN-1..13. */
 #include "region/build.h"
-#include "normalization/rows.h"
+#include "normalization/norm_loops.h"
 #include <math.h>
 
 /* ------------------------------------------------------------------ batch normalisation */
@@ -86,55 +86,18 @@ typedef struct rows_call {
     float *y;                      /* may be x */
 } rows_call;
 
-enum { ROWS_AT_ONCE = 8 }; /* whose chains of sums, divisions and roots run side by side */
-
-/* count <= ROWS_AT_ONCE of them. */
-KIT_MULTIVERSION static void layer_rows(const float *x, const float *scale, const float *bias, float *y, int64_t count,
-                                        int64_t n, float epsilon)
-{
-    float means[ROWS_AT_ONCE], deviations[ROWS_AT_ONCE];
-
-    for (int64_t r = 0; r < count; r++)
-        means[r] = row_sum(x + r * n, n) / (float)n;
-    for (int64_t r = 0; r < count; r++)
-        deviations[r] = row_squares(x + r * n, n, means[r]);
-    for (int64_t r = 0; r < count; r++)
-        deviations[r] = sqrtf(deviations[r] / (float)n + epsilon);
-    for (int64_t r = 0; r < count; r++, x += n, y += n) {
-        const float mean = means[r], deviation = deviations[r];
-
-        if (bias != NULL) {
-#pragma omp simd
-            for (int64_t i = 0; i < n; i++)
-                y[i] = (x[i] - mean) / deviation * scale[i] + bias[i];
-        } else {
-#pragma omp simd
-            for (int64_t i = 0; i < n; i++)
-                y[i] = (x[i] - mean) / deviation * scale[i];
-        }
-    }
-}
-
-KIT_MULTIVERSION static void rms_row(const float *x, const float *scale, float *y, int64_t n, float epsilon)
-{
-    const float factor = 1 / sqrtf(row_squares(x, n, 0) / (float)n + epsilon);
-
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++)
-        y[i] = x[i] * factor * scale[i];
-}
-
 static inlay_status rows_some(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const rows_call *c = user;
+    const norm_loops *const loops = KERNEL_BEST(norm_loops);
     const int64_t n = c->r->n;
 
     (void)worker;
     for (int64_t r = begin; r < end && !c->r->centred; r++)
-        rms_row(c->x + r * n, c->scale, c->y + r * n, n, c->r->epsilon);
-    for (int64_t r = begin; r < end && c->r->centred; r += ROWS_AT_ONCE)
-        layer_rows(c->x + r * n, c->scale, c->bias, c->y + r * n, end - r < ROWS_AT_ONCE ? end - r : ROWS_AT_ONCE, n,
-                   c->r->epsilon);
+        loops->rms_row(c->x + r * n, c->scale, c->y + r * n, n, c->r->epsilon);
+    for (int64_t r = begin; r < end && c->r->centred; r += NORM_ROWS)
+        loops->layer_rows(c->x + r * n, c->scale, c->bias, c->y + r * n, end - r < NORM_ROWS ? end - r : NORM_ROWS, n,
+                          c->r->epsilon);
     return INLAY_OK;
 }
 

@@ -6,7 +6,7 @@
  * Sums are made in double and rounded once, so that those of rows are what LayerNormalization has (rows.h). */
 #include "region/build.h"
 #include "simd/row_set.h"
-#include "normalization/rows.h"
+#include "normalization/row_loops.h"
 #include "simd/vecmath.h"
 #include "simd/optional.h"
 #include <math.h>
@@ -15,7 +15,6 @@
 OPTIONAL_IF_CALLED(rg_reduced_nothing);
 
 /* Which elements come together how, and what becomes of that. */
-enum { FOLD_SUM, FOLD_MAGNITUDES, FOLD_SQUARES, FOLD_PRODUCT, FOLD_MAX, FOLD_MIN, FOLD_EXPONENTIALS };
 enum { FINISH_NONE, FINISH_MEAN, FINISH_ROOT, FINISH_LOG };
 
 static const struct kind {
@@ -100,137 +99,6 @@ float rg_reduced_nothing(const rg_op *op)
     return kind_of(op->row->op_type)->nothing;
 }
 
-/* ------------------------------------------------------------------ loops */
-
-/* y[r] = finish(fold of the n elements of row r). */
-typedef void (*rows_fn)(const float *x, float *y, int64_t count, int64_t n);
-/* y[j] = the same of column j of n elements, `step` from one to the next, width <= COLUMNS of them. */
-typedef void (*columns_fn)(const float *x, float *y, int64_t n, int64_t step, int64_t width);
-
-enum { COLUMNS = 64 };
-
-/* Sums of MAP(a), in double. */
-#define SUMS(name, map)                                                                                                \
-    KIT_MULTIVERSION static void rows_##name(const float *x, float *y, int64_t count, int64_t n)                       \
-    {                                                                                                                  \
-        for (int64_t r = 0; r < count; r++, x += n) {                                                                  \
-            double sum = 0;                                                                                            \
-            _Pragma("omp simd reduction(+ : sum)") for (int64_t i = 0; i < n; i++)                                     \
-            {                                                                                                          \
-                const double a = (double)x[i];                                                                         \
-                sum += (map);                                                                                          \
-            }                                                                                                          \
-            y[r] = (float)sum;                                                                                         \
-        }                                                                                                              \
-    }                                                                                                                  \
-    KIT_MULTIVERSION static void columns_##name(const float *x, float *y, int64_t n, int64_t step, int64_t width)      \
-    {                                                                                                                  \
-        double sum[COLUMNS] = { 0 };                                                                                   \
-        for (int64_t i = 0; i < n; i++)                                                                                \
-            _Pragma("omp simd") for (int64_t j = 0; j < width; j++)                                                    \
-            {                                                                                                          \
-                const double a = (double)x[i * step + j];                                                              \
-                sum[j] += (map);                                                                                       \
-            }                                                                                                          \
-        for (int64_t j = 0; j < width; j++)                                                                            \
-            y[j] = (float)sum[j];                                                                                      \
-    }
-SUMS(sum, a)
-SUMS(magnitudes, fabs(a))
-SUMS(squares, a *a)
-
-/* The largest or smallest; a NaN among them is the result. */
-#define ENDS(name, kernel, is_better)                                                                                  \
-    static void rows_##name(const float *x, float *y, int64_t count, int64_t n)                                        \
-    {                                                                                                                  \
-        KERNEL_BEST(rows)->kernel(x, y, count, n);                                                                     \
-    }                                                                                                                  \
-    KIT_MULTIVERSION static void columns_##name(const float *x, float *y, int64_t n, int64_t step, int64_t width)      \
-    {                                                                                                                  \
-        float best[COLUMNS];                                                                                           \
-        for (int64_t j = 0; j < width; j++)                                                                            \
-            best[j] = x[j];                                                                                            \
-        for (int64_t i = 1; i < n; i++)                                                                                \
-            _Pragma("omp simd") for (int64_t j = 0; j < width; j++)                                                    \
-            {                                                                                                          \
-                const float a = x[i * step + j], b = best[j];                                                          \
-                best[j] = (is_better) || a != a ? a : b;                                                               \
-            }                                                                                                          \
-        for (int64_t j = 0; j < width; j++)                                                                            \
-            y[j] = best[j];                                                                                            \
-    }
-ENDS(max, tops, a > b)
-ENDS(min, lows, a < b)
-
-KIT_MULTIVERSION static void rows_product(const float *x, float *y, int64_t count, int64_t n)
-{
-    for (int64_t r = 0; r < count; r++, x += n) {
-        double product = 1;
-
-#pragma omp simd reduction(* : product)
-        for (int64_t i = 0; i < n; i++)
-            product *= (double)x[i];
-        y[r] = (float)product;
-    }
-}
-
-KIT_MULTIVERSION static void columns_product(const float *x, float *y, int64_t n, int64_t step, int64_t width)
-{
-    double product[COLUMNS];
-
-    for (int64_t j = 0; j < width; j++)
-        product[j] = 1;
-    for (int64_t i = 0; i < n; i++)
-#pragma omp simd
-        for (int64_t j = 0; j < width; j++)
-            product[j] *= (double)x[i * step + j];
-    for (int64_t j = 0; j < width; j++)
-        y[j] = (float)product[j];
-}
-
-/* ln of the sum of e^x, without overflow: shifted by the largest. One that is infinite is the result. */
-KIT_MULTIVERSION static void rows_exponentials(const float *x, float *y, int64_t count, int64_t n)
-{
-    rows_max(x, y, count, n);
-    for (int64_t r = 0; r < count; r++, x += n) {
-        const float top = y[r];
-        float sum = 0;
-
-        if (!isfinite(top))
-            continue;
-#pragma omp simd reduction(+ : sum)
-        for (int64_t i = 0; i < n; i++)
-            sum += vm_exp(x[i] - top);
-        y[r] = top + vm_log(sum);
-    }
-}
-
-KIT_MULTIVERSION static void columns_exponentials(const float *x, float *y, int64_t n, int64_t step, int64_t width)
-{
-    float sum[COLUMNS] = { 0 };
-
-    columns_max(x, y, n, step, width);
-    for (int64_t i = 0; i < n; i++)
-#pragma omp simd
-        for (int64_t j = 0; j < width; j++)
-            sum[j] += vm_exp(x[i * step + j] - y[j]);
-    for (int64_t j = 0; j < width; j++)
-        y[j] = isfinite(y[j]) ? y[j] + vm_log(sum[j]) : y[j];
-}
-
-static const struct {
-    rows_fn rows;
-    columns_fn columns;
-} loops[] = {
-    [FOLD_SUM] = { rows_sum, columns_sum },
-    [FOLD_MAGNITUDES] = { rows_magnitudes, columns_magnitudes },
-    [FOLD_SQUARES] = { rows_squares, columns_squares },
-    [FOLD_PRODUCT] = { rows_product, columns_product },
-    [FOLD_MAX] = { rows_max, columns_max },
-    [FOLD_MIN] = { rows_min, columns_min },
-    [FOLD_EXPONENTIALS] = { rows_exponentials, columns_exponentials },
-};
-
 /* ------------------------------------------------------------------ the step */
 
 /* `count` times n elements with `inner` columns each; inner 1: rows. */
@@ -266,16 +134,17 @@ static inlay_status reduce_some(void *user, int64_t begin, int64_t end, uint32_t
 
     (void)worker;
     if (s->inner == 1) {
-        loops[s->kind->fold].rows(c->x + begin * s->n, c->y + begin, end - begin, s->n);
+        KERNEL_BEST(row_loops)->folds[s->kind->fold].rows(c->x + begin * s->n, c->y + begin, end - begin, s->n);
         finish(s, c->y + begin, end - begin);
         return INLAY_OK;
     }
     for (int64_t i = begin; i < end; i++) {
-        const int64_t column = i % s->blocks * COLUMNS, outer = i / s->blocks;
-        const int64_t width = s->inner - column < COLUMNS ? s->inner - column : COLUMNS;
+        const int64_t column = i % s->blocks * ROW_COLUMNS, outer = i / s->blocks;
+        const int64_t width = s->inner - column < ROW_COLUMNS ? s->inner - column : ROW_COLUMNS;
         float *y = c->y + outer * s->inner + column;
 
-        loops[s->kind->fold].columns(c->x + outer * s->n * s->inner + column, y, s->n, s->inner, width);
+        KERNEL_BEST(row_loops)->folds[s->kind->fold].columns(c->x + outer * s->n * s->inner + column, y, s->n, s->inner,
+                                                             width);
         finish(s, y, width);
     }
     return INLAY_OK;
@@ -286,7 +155,7 @@ static inlay_status run_reduction(const rg_native *native, const rg_state *state
 {
     const reduction *s = (const reduction *)(const void *)native;
     reduction_call c = { s, args[0], args[1] };
-    const int64_t items = s->count * s->blocks, grain = 32768 / (s->n * (s->inner > 1 ? COLUMNS : 1)) + 1;
+    const int64_t items = s->count * s->blocks, grain = 32768 / (s->n * (s->inner > 1 ? ROW_COLUMNS : 1)) + 1;
 
     if (threads <= 1 || items <= grain)
         return reduce_some(&c, 0, items, 0);
@@ -381,7 +250,7 @@ static inlay_status lower_reduce(rg_build *b, const rg_group *group)
         return rg_finish(b, group, 0, &in, false);
     }
     INLAY_TRY(rg_result_place(b, group->out, &md, &out));
-    r.blocks = r.inner > 1 ? (r.inner + COLUMNS - 1) / COLUMNS : 1;
+    r.blocks = r.inner > 1 ? (r.inner + ROW_COLUMNS - 1) / ROW_COLUMNS : 1;
     INLAY_TRY(rg_emit_step(b, &r.native, sizeof r, (const rg_place *const[]){ &in, &out }, 2));
     status = rg_finish(b, group, 0, &out, false);
 done:

@@ -1,10 +1,9 @@
 /* Softmax and LogSoftmax (ONNX Softmax-1..13): loops over rows, or over columns side by side where the axis is not the
  * innermost. Where a row has a NaN, or an infinity, ONNX has NaN all along it; sums of differences from the largest
  * make it so. */
+#include "normalization/row_loops.h"
 #include "region/build.h"
 #include "simd/row_set.h"
-#include "simd/vecmath.h"
-#include <math.h>
 
 static bool parse_softmax(const kit_node *node, rg_op *op, kit_refusal *why)
 {
@@ -20,42 +19,6 @@ static bool parse_softmax(const kit_node *node, rg_op *op, kit_refusal *why)
     op->alg = strcmp(op->row->op_type, "LogSoftmax") == 0 ? DN_SOFTMAX_LOG : DN_SOFTMAX_ACCURATE;
     return true;
 }
-
-/* ------------------------------------------------------------------ loops */
-
-enum { COLUMNS = 64 }; /* side by side */
-
-/* `width` columns of n elements, `step` from one to the next. */
-#define COLUMN_BLOCK(name, keep, finish)                                                                               \
-    KIT_MULTIVERSION static void name(const float *x, float *y, int64_t n, int64_t step, int64_t width)                \
-    {                                                                                                                  \
-        float top[COLUMNS], sum[COLUMNS];                                                                              \
-        for (int64_t j = 0; j < width; j++) {                                                                          \
-            top[j] = x[j];                                                                                             \
-            sum[j] = 0;                                                                                                \
-        }                                                                                                              \
-        for (int64_t i = 1; i < n; i++)                                                                                \
-            _Pragma("omp simd") for (int64_t j = 0; j < width; j++) top[j] =                                           \
-                x[i * step + j] > top[j] ? x[i * step + j] : top[j];                                                   \
-        for (int64_t i = 0; i < n; i++)                                                                                \
-            _Pragma("omp simd") for (int64_t j = 0; j < width; j++)                                                    \
-            {                                                                                                          \
-                const float d = x[i * step + j] - top[j], e = vm_exp(d);                                               \
-                y[i * step + j] = (keep);                                                                              \
-                sum[j] += e;                                                                                           \
-            }                                                                                                          \
-        for (int64_t j = 0; j < width; j++)                                                                            \
-            sum[j] = (finish);                                                                                         \
-        for (int64_t i = 0; i < n; i++)                                                                                \
-            _Pragma("omp simd") for (int64_t j = 0; j < width; j++) y[i * step + j] = LAST;                            \
-    }
-#define LAST y[i * step + j] * sum[j]
-COLUMN_BLOCK(softmax_columns, e, 1 / sum[j])
-#undef LAST
-#define LAST y[i * step + j] - sum[j]
-COLUMN_BLOCK(log_columns, d, vm_log(sum[j]))
-#undef LAST
-#undef COLUMN_BLOCK
 
 typedef struct softmax {
     rg_native native;
@@ -75,6 +38,7 @@ static inlay_status softmax_some(void *user, int64_t begin, int64_t end, uint32_
 {
     const softmax_call *c = user;
     const softmax *s = c->s;
+    const row_loops *const loops = KERNEL_BEST(row_loops);
 
     (void)worker;
     if (s->inner == 1) {
@@ -83,10 +47,10 @@ static inlay_status softmax_some(void *user, int64_t begin, int64_t end, uint32_
         return INLAY_OK;
     }
     for (int64_t i = begin; i < end; i++) {
-        const int64_t column = i % s->blocks * COLUMNS, at = i / s->blocks * s->n * s->inner + column;
-        const int64_t width = s->inner - column < COLUMNS ? s->inner - column : COLUMNS;
+        const int64_t column = i % s->blocks * ROW_COLUMNS, at = i / s->blocks * s->n * s->inner + column;
+        const int64_t width = s->inner - column < ROW_COLUMNS ? s->inner - column : ROW_COLUMNS;
 
-        (s->log ? log_columns : softmax_columns)(c->x + at, c->y + at, s->n, s->inner, width);
+        (s->log ? loops->log_softmax : loops->softmax)(c->x + at, c->y + at, s->n, s->inner, width);
     }
     return INLAY_OK;
 }
@@ -96,7 +60,7 @@ static inlay_status run_softmax(const rg_native *native, const rg_state *state, 
 {
     const softmax *s = (const softmax *)(const void *)native;
     softmax_call c = { s, args[0], args[1] };
-    const int64_t grain = 8192 / (s->n * (s->inner > 1 ? COLUMNS : 1)) + 1;
+    const int64_t grain = 8192 / (s->n * (s->inner > 1 ? ROW_COLUMNS : 1)) + 1;
 
     if (threads <= 1 || s->items <= grain)
         return softmax_some(&c, 0, s->items, 0);
@@ -146,7 +110,7 @@ static inlay_status lower_softmax(rg_build *b, const rg_group *group)
         s.n *= b->dims[op->in[0]][d];
     if (!op->softmax.flattened && s.n > 1)
         s.inner = x.md.strides[op->axis];
-    s.blocks = (s.inner + COLUMNS - 1) / COLUMNS;
+    s.blocks = (s.inner + ROW_COLUMNS - 1) / ROW_COLUMNS;
     s.items = rg_count(b, op->in[0]) / s.n / s.inner * (s.inner > 1 ? s.blocks : 1);
     INLAY_TRY(rg_emit_step(b, &s.native, sizeof s, (const rg_place *const[]){ &x, &y }, 2));
     status = rg_finish(b, group, 0, &y, false);

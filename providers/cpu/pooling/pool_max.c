@@ -1,6 +1,7 @@
 /* MaxPool, GlobalMaxPool and ReduceMax of images in one or two dimensions (ONNX MaxPool-1..22), by a loop over the
  * image as it lies: row-major, channels last, or in blocks of channels. The maximum of anything and NaN is NaN, of -inf
  * alone -inf; oneDNN's kernels have another number there, and are no faster, for this is all loads. */
+#include "pooling/pool_loops.h"
 #include "region/build.h"
 #include "convolution/window.h"
 #include <math.h>
@@ -23,42 +24,13 @@ typedef struct maxima_call {
     float *y;
 } maxima_call;
 
-/* y[p][..] takes x[p][..] in. A NaN in y stays there. */
-KIT_MULTIVERSION static void take_one(const float *x, float *y, int64_t pixels, int64_t lanes, int64_t x_step,
-                                      int64_t y_step)
-{
-    for (int64_t p = 0; p < pixels; p++, x += x_step, y += y_step) {
-#pragma omp simd
-        for (int64_t i = 0; i < lanes; i++) {
-            const float a = x[i], m = y[i], larger = m > a ? m : a; /* a where either is NaN */
-
-            y[i] = m != m ? m : larger;
-        }
-    }
-}
-
-/* Three at once, which are tap_step from each other. */
-KIT_MULTIVERSION static void take_three(const float *x, float *y, int64_t pixels, int64_t lanes, int64_t x_step,
-                                        int64_t y_step, int64_t tap_step)
-{
-    for (int64_t p = 0; p < pixels; p++, x += x_step, y += y_step) {
-#pragma omp simd
-        for (int64_t i = 0; i < lanes; i++) {
-            const float a = x[i], b = x[i + tap_step], c = x[i + 2 * tap_step], m = y[i];
-            const float ab = a > b ? a : b, cm = c > m ? c : m, larger = ab > cm ? ab : cm;
-
-            y[i] = __builtin_isunordered(a, b) | __builtin_isunordered(c, m) ? NAN : larger;
-        }
-    }
-}
-
 static void take(const float *x, float *y, int64_t pixels, int64_t lanes, int64_t x_step, int64_t y_step, int64_t taps,
                  int64_t tap_step)
 {
     for (; taps >= 3; taps -= 3, x += 3 * tap_step)
-        take_three(x, y, pixels, lanes, x_step, y_step, tap_step);
+        KERNEL_BEST(pool_loops)->take_three(x, y, pixels, lanes, x_step, y_step, tap_step);
     for (; taps > 0; taps--, x += tap_step)
-        take_one(x, y, pixels, lanes, x_step, y_step);
+        KERNEL_BEST(pool_loops)->take_one(x, y, pixels, lanes, x_step, y_step);
 }
 
 /* n numbers one after the other into one. */
@@ -71,10 +43,10 @@ static void take_row(const float *x, float *y, int64_t n)
     if (n >= SIDE) {
         memcpy(side, x, sizeof side);
         i = n / SIDE * SIDE;
-        take_one(x + SIDE, side, i / SIDE - 1, SIDE, SIDE, 0);
+        KERNEL_BEST(pool_loops)->take_one(x + SIDE, side, i / SIDE - 1, SIDE, SIDE, 0);
         for (int64_t half = SIDE / 2; half > 0; half /= 2)
-            take_one(side + half, side, 1, half, 0, 0);
-        take_one(side, y, 1, 1, 0, 0);
+            KERNEL_BEST(pool_loops)->take_one(side + half, side, 1, half, 0, 0);
+        KERNEL_BEST(pool_loops)->take_one(side, y, 1, 1, 0, 0);
     }
     for (; i < n; i++)
         *y = x[i] > *y || x[i] != x[i] ? x[i] : *y;
@@ -113,7 +85,7 @@ static void one_pixel(const maxima *m, const float *row, float *y)
     if (high > low && m->lanes == 1 && m->dilation[1] * m->x.pixel == 1)
         take_row(row, y, high - low);
     else if (high > low)
-        take_one(row, y, high - low, m->lanes, m->dilation[1] * m->x.pixel, 0);
+        KERNEL_BEST(pool_loops)->take_one(row, y, high - low, m->lanes, m->dilation[1] * m->x.pixel, 0);
 }
 
 /* One row of the output; x and y are where its plane begins. */

@@ -2,7 +2,7 @@
  * by a loop over the image as it lies: row-major, channels last, or in blocks of channels. Some hundred pixels are
  * added in float, and those sums in double: a mean is as exact as float. oneDNN would make code for each size. */
 #include "region/build.h"
-#include "normalization/rows.h"
+#include "pooling/pool_loops.h"
 #include "convolution/window.h"
 #include "simd/optional.h"
 
@@ -23,72 +23,11 @@ typedef struct means_call {
     float *y;
 } means_call;
 
-enum { SIDE = 64, STRETCH = 128 };
-
-/* Sums of `width` lanes of n pixels, `step` apart: `side` pixels at once, with width * side = SIDE sums in flight. Both
- * are constants where this is inlined. */
-ROWS_INLINE void sum_lanes(const float *x, double *total, int64_t n, int64_t step, const int64_t width,
-                           const int64_t side)
-{
-    for (int64_t p = 0; p < n; p += STRETCH) {
-        const int64_t last = p + STRETCH < n ? p + STRETCH : n;
-        float sum[SIDE] = { 0 };
-        int64_t k = p;
-
-        for (; k + side <= last; k += side)
-            for (int64_t j = 0; j < side; j++)
-                for (int64_t i = 0; i < width; i++)
-                    sum[j * width + i] += x[(k + j) * step + i];
-        for (; k < last; k++)
-            for (int64_t i = 0; i < width; i++)
-                sum[i] += x[k * step + i];
-        for (int64_t j = 0; j < side; j++)
-            for (int64_t i = 0; i < width; i++)
-                total[i] += (double)sum[j * width + i];
-    }
-}
-
-/* The mean of n pixels, `step` apart, for each of `width` lanes, at most SIDE. */
-KIT_MULTIVERSION static void mean_of_lanes(const float *x, float *y, int64_t n, int64_t step, int64_t width)
-{
-    double total[SIDE] = { 0 };
-
-    if (width == SIDE)
-        sum_lanes(x, total, n, step, SIDE, 1);
-    else if (width == SIDE / 4)
-        sum_lanes(x, total, n, step, SIDE / 4, 4);
-    else
-        for (int64_t k = 0; k < n; k++)
-            for (int64_t i = 0; i < width; i++)
-                total[i] += (double)x[k * step + i];
-    for (int64_t i = 0; i < width; i++)
-        y[i] = (float)(total[i] / (double)n);
-}
-
-/* The same of a few lanes, of which a whole number are in SIDE, and no gaps between pixels. */
-KIT_MULTIVERSION static void mean_of_few(const float *x, float *y, int64_t n, int64_t lanes)
-{
-    double total[SIDE] = { 0 }, one[SIDE] = { 0 };
-    const int64_t whole = n * lanes / SIDE;
-
-    sum_lanes(x, total, whole, SIDE, SIDE, 1);
-    for (int64_t i = 0; i < SIDE; i++)
-        one[i % lanes] += total[i];
-    for (int64_t i = whole * SIDE; i < n * lanes; i++)
-        one[i % lanes] += (double)x[i];
-    for (int64_t i = 0; i < lanes; i++)
-        y[i] = (float)(one[i] / (double)n);
-}
-
-KIT_MULTIVERSION static void mean_of_row(const float *x, float *y, int64_t n)
-{
-    *y = row_sum(x, n) / (float)n;
-}
-
 static inlay_status means_some(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const means_call *c = user;
     const means *m = c->m;
+    const pool_loops *const loops = KERNEL_BEST(pool_loops);
 
     (void)worker;
     for (int64_t i = begin; i < end; i++) {
@@ -99,11 +38,11 @@ static inlay_status means_some(void *user, int64_t begin, int64_t end, uint32_t 
         float *y = c->y + image * m->y_batch + plane * m->lanes + first;
 
         if (m->lanes == 1)
-            mean_of_row(x, y, m->pixels);
-        else if (m->lanes < SIDE / 4 && SIDE % m->lanes == 0)
-            mean_of_few(x, y, m->pixels, m->lanes);
+            loops->mean_of_row(x, y, m->pixels);
+        else if (m->lanes < POOL_LANES / 4 && POOL_LANES % m->lanes == 0)
+            loops->mean_of_few(x, y, m->pixels, m->lanes);
         else
-            mean_of_lanes(x, y, m->pixels, m->lanes, m->chunk);
+            loops->mean_of_lanes(x, y, m->pixels, m->lanes, m->chunk);
     }
     return INLAY_OK;
 }
@@ -148,7 +87,7 @@ static bool read_image(const rg_md *md, means *m)
  * each width adds in an order of its own. */
 static int64_t chunk_of(int64_t lanes)
 {
-    const int64_t most = lanes < 4 * SIDE ? SIDE / 4 : SIDE;
+    const int64_t most = lanes < 4 * POOL_LANES ? POOL_LANES / 4 : POOL_LANES;
 
     return lanes >= most ? most : lanes;
 }

@@ -1,6 +1,7 @@
 /* MaxPool and AveragePool of images that lie row by row, in one or two dimensions (ONNX MaxPool-1..22,
  * AveragePool-1..22): the rows of a window are joined first, which are vectors as they lie, then columns of that. A
  * pool of an image that nobody has turned needs no turning. A NaN stays one. */
+#include "pooling/pool_loops.h"
 #include "region/build.h"
 #include "simd/move_set.h"
 #include "simd/row_set.h"
@@ -27,73 +28,14 @@ typedef struct row_pool_call {
     float *y;
 } row_pool_call;
 
-static inline float larger_of(float a, float b)
-{
-    const float larger = a > b ? a : b; /* b where either is NaN */
-
-    return a != a ? a : larger;
-}
-static inline float joined(float a, float b, bool adds)
-{
-    return adds ? a + b : larger_of(a, b);
-}
-
-enum { AT_ONCE = 4 }; /* taps that are joined by one loop */
-
-/* t[i] = all of x[i], x[i + step] ... joined, `taps` of them, and with t[i] where it `goes_on`. stride: from one i to
- * the next in x. Numbers of taps and strides that are usual are constants where this is inlined. */
-static inline __attribute__((always_inline)) void join_some(float *restrict t, const float *restrict x, int64_t n,
-                                                            const int taps, int64_t step, const int64_t stride,
-                                                            bool adds, bool goes_on)
-{
-    for (int64_t i = 0; i < n; i++) {
-        float v = x[i * stride];
-
-        for (int k = 1; k < taps; k++)
-            v = joined(v, x[i * stride + k * step], adds);
-        t[i] = goes_on ? joined(t[i], v, adds) : v;
-    }
-}
-static inline __attribute__((always_inline)) void join_stride(float *restrict t, const float *restrict x, int64_t n,
-                                                              int taps, int64_t step, const int64_t stride, bool adds,
-                                                              bool goes_on)
-{
-    if (taps == 1)
-        join_some(t, x, n, 1, step, stride, adds, goes_on);
-    else if (taps == 2)
-        join_some(t, x, n, 2, step, stride, adds, goes_on);
-    else if (taps == 3)
-        join_some(t, x, n, 3, step, stride, adds, goes_on);
-    else
-        join_some(t, x, n, AT_ONCE, step, stride, adds, goes_on);
-}
-static inline __attribute__((always_inline)) void join_any(float *t, const float *x, int64_t n, int taps, int64_t step,
-                                                           int64_t stride, const bool adds, bool goes_on)
-{
-    if (stride == 1)
-        join_stride(t, x, n, taps, step, 1, adds, goes_on);
-    else if (stride == 2)
-        join_stride(t, x, n, taps, step, 2, adds, goes_on);
-    else
-        join_stride(t, x, n, taps, step, stride, adds, goes_on);
-}
-KIT_MULTIVERSION static void join_tops(float *t, const float *x, int64_t n, int taps, int64_t step, int64_t stride,
-                                       bool goes_on)
-{
-    join_any(t, x, n, taps, step, stride, false, goes_on);
-}
-KIT_MULTIVERSION static void join_sums(float *t, const float *x, int64_t n, int taps, int64_t step, int64_t stride,
-                                       bool goes_on)
-{
-    join_any(t, x, n, taps, step, stride, true, goes_on);
-}
-
-/* The same of any number of taps. */
+/* t[i] = all of x[i], x[i + step] ... joined, any number of them. stride: from one i to the next in x. */
 static void join(float *t, const float *x, int64_t n, int64_t taps, int64_t step, int64_t stride, bool adds)
 {
-    for (int64_t k = 0; k < taps; k += AT_ONCE)
-        (adds ? join_sums : join_tops)(t, x + k * step, n, (int)(taps - k < AT_ONCE ? taps - k : AT_ONCE), step, stride,
-                                       k > 0);
+    const pool_loops *const loops = KERNEL_BEST(pool_loops);
+
+    for (int64_t k = 0; k < taps; k += POOL_TAPS)
+        (adds ? loops->join_sums : loops->join_tops)(
+            t, x + k * step, n, (int)(taps - k < POOL_TAPS ? taps - k : POOL_TAPS), step, stride, k > 0);
 }
 
 /* How many taps of the window that begins at `first` lie in the image. */
@@ -118,24 +60,6 @@ static void count_columns(const row_pool *m, float *counts)
     }
 }
 
-/* Sums become means. */
-KIT_MULTIVERSION static void divide(float *restrict y, const float *restrict columns, float rows, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++)
-        y[i] /= columns[i] * rows;
-}
-
-/* y[i] = x[i * stride] */
-KIT_MULTIVERSION static void pick(const float *restrict x, float *restrict y, int64_t n, int64_t stride)
-{
-    if (stride == 2)
-        for (int64_t i = 0; i < n; i++)
-            y[i] = x[2 * i];
-    else
-        for (int64_t i = 0; i < n; i++)
-            y[i] = x[i * stride];
-}
-
 /* Rows [oh, oh + count) of the output, whose windows see numbers that are finite all: rows are joined for all of them
  * first, each in its `reach` of t, then columns. A vector that is read right after parts of it were written would wait
  * for these. Of columns all are made, of which those that count are picked. */
@@ -155,7 +79,7 @@ static void top_rows(const row_pool *m, const float *x, float *y, int64_t oh, in
     if (m->stride[1] == 1)
         KERNEL_BEST(moves)->rows(columns, m->reach, y, m->out[1], count, m->out[1]);
     for (int64_t r = 0; r < count && m->stride[1] > 1; r++)
-        pick(columns + r * m->reach, y + r * m->out[1], m->out[1], m->stride[1]);
+        KERNEL_BEST(pool_loops)->pick(columns + r * m->reach, y + r * m->out[1], m->out[1], m->stride[1]);
 }
 
 /* How many rows of the output from oh on, at most `most`, can be made so; 0: none. */
@@ -195,7 +119,7 @@ static void make_row(const row_pool *m, const float *x, float *y, int64_t oh, fl
         inside[i] = m->is_mean ? 0 : -INFINITY;
     join(y, t, m->out[1], m->kernel[1], m->dilation[1], m->stride[1], m->is_mean);
     if (m->is_mean)
-        divide(y, counts, (float)(m->counts_pads ? m->kernel[0] : rows), m->out[1]);
+        KERNEL_BEST(pool_loops)->divide(y, counts, (float)(m->counts_pads ? m->kernel[0] : rows), m->out[1]);
 }
 
 /* Planes whose only window is all of them. */
@@ -298,7 +222,7 @@ static void make_plane(const row_pool *m, const float *x, float *y, const float 
 
         memcpy(y + h * m->out[1], padded + h * reach, (size_t)m->out[1] * sizeof *y);
         if (m->is_mean)
-            divide(y + h * m->out[1], counts, (float)taps, m->out[1]);
+            KERNEL_BEST(pool_loops)->divide(y + h * m->out[1], counts, (float)taps, m->out[1]);
     }
 }
 

@@ -59,7 +59,7 @@ static void back(const linear *l, void *y, const void *x, int64_t begin, int64_t
 
 static void clip(const linear *l, void *y, const void *x, int64_t begin, int64_t count)
 {
-    q_clip((char *)y + begin, (const char *)x + begin, l->is_signed, count, l->low, l->high);
+    KERNEL_BEST(byte_loops)->clip((char *)y + begin, (const char *)x + begin, l->is_signed, count, l->low, l->high);
 }
 
 static inlay_status run_range(void *user, int64_t begin, int64_t end, uint32_t worker)
@@ -181,7 +181,7 @@ static inlay_status find_ranges(void *user, int64_t begin, int64_t end, uint32_t
 
         c->ranges[i][0] = c->ranges[i][1] = 0; /* the range always holds 0 */
         if (n > 0)
-            q_range(c->x + from, n, &c->ranges[i][0], &c->ranges[i][1]);
+            KERNEL_BEST(byte_loops)->range(c->x + from, n, &c->ranges[i][0], &c->ranges[i][1]);
     }
     return INLAY_OK;
 }

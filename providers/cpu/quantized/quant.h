@@ -1,6 +1,8 @@
 /* quant.h - what the files of integer operators share. */
 #ifndef CPU_QUANT_H
 #define CPU_QUANT_H
+#include "quantized/byte_loops.h"
+#include "quantized/quantize.h"
 #include "quantized/byte_set.h"
 #include "region/build.h"
 
@@ -37,15 +39,21 @@ void q_shift(rg_build *b, uint32_t value);
 /* Emits the chain that ends in the group's QuantizeLinear (quant_chain.c); *out_done = false: it is none. */
 inlay_status q_lower_chain(rg_build *b, const rg_group *group, bool *out_done);
 
-/* ------------------------------------------------------------------ loops (quant_loops.c) */
+/* ------------------------------------------------------------------ loops */
 
-/* y = (x - zero) * scale. */
-void q_dequantize(float *y, const void *x, bool is_signed, int64_t n, float scale, float zero);
-/* y = saturate(round_half_even(x / scale) + zero), as ONNX QuantizeLinear-13. NaN gives the lower bound. */
-void q_quantize(void *y, const float *x, bool is_signed, int64_t n, float scale, float zero);
-/* Widens [*low, *high] by what x holds, NaN aside. */
-void q_range(const float *x, int64_t n, float *low, float *high);
-/* y = x within [low, high]. */
-void q_clip(void *y, const void *x, bool is_signed, int64_t n, int32_t low, int32_t high);
-int32_t q_sum(const void *x, bool is_signed, int64_t n);
+static inline void q_dequantize(float *y, const void *x, bool is_signed, int64_t n, float scale, float zero)
+{
+    KERNEL_BEST(byte_loops)->dequantize(y, x, is_signed, n, scale, zero);
+}
+
+/* As ONNX QuantizeLinear-13. NaN gives the lower bound. */
+static inline void q_quantize(void *y, const float *x, bool is_signed, int64_t n, float scale, float zero)
+{
+    quantize_fn *const quantize = KERNEL_BEST(quantize);
+
+    if (quantize != NULL && quantize_divides(scale))
+        quantize(y, x, is_signed, n, scale, zero);
+    else
+        KERNEL_BEST(byte_loops)->quantize(y, x, is_signed, n, scale, zero);
+}
 #endif

@@ -2,7 +2,6 @@
  * has it. What DequantizeLinear makes for them alone is never stored. */
 #include "quantized/bytes.h"
 #include "quantized/quant.h"
-#include "simd/vecmath.h"
 #include "simd/optional.h"
 #include <math.h>
 
@@ -191,77 +190,6 @@ inlay_status rg_quant_chains(rg_build *b, uint8_t *taken, rg_group *at)
 
 /* ------------------------------------------------------------------ running */
 
-KIT_MULTIVERSION static void one_function(float *restrict y, const float *restrict x, int64_t n, const chain_step *s)
-{
-    const float alpha = s->alpha, beta = s->beta;
-
-    switch (s->alg) {
-    case DN_ELTWISE_RELU:
-        for (int64_t i = 0; i < n; i++)
-            y[i] = x[i] < 0 ? (alpha != 0 ? alpha * x[i] : 0) : x[i]; /* 0 * -inf is no 0 */
-        break;
-    case DN_ELTWISE_CLIP_V2:
-        for (int64_t i = 0; i < n; i++) {
-            float v = x[i] < alpha ? alpha : x[i]; /* NaN stays */
-            y[i] = v > beta ? beta : v;
-        }
-        break;
-    case DN_ELTWISE_LINEAR:
-        for (int64_t i = 0; i < n; i++)
-            y[i] = alpha * x[i] + beta;
-        break;
-    case DN_ELTWISE_HARDSWISH:
-        for (int64_t i = 0; i < n; i++) {
-            float v = x[i] * (1.0f / 6) + 0.5f;
-            v = v > 0 ? v : 0;
-            y[i] = x[i] * (v < 1 ? v : 1);
-        }
-        break;
-    case DN_ELTWISE_LOGISTIC:
-        for (int64_t i = 0; i < n; i++)
-            y[i] = vm_sigmoid(x[i]);
-        break;
-    case DN_ELTWISE_SWISH:
-        for (int64_t i = 0; i < n; i++)
-            y[i] = x[i] * vm_sigmoid(alpha * x[i]);
-        break;
-    default:
-        for (int64_t i = 0; i < n; i++)
-            y[i] = vm_tanh(x[i]);
-        break;
-    }
-}
-
-KIT_MULTIVERSION static void two_function(float *restrict y, const float *p, const float *q, int64_t n, dn_alg alg)
-{
-    switch (alg) {
-    case DN_BINARY_ADD:
-        for (int64_t i = 0; i < n; i++)
-            y[i] = p[i] + q[i];
-        break;
-    case DN_BINARY_SUB:
-        for (int64_t i = 0; i < n; i++)
-            y[i] = p[i] - q[i];
-        break;
-    case DN_BINARY_MUL:
-        for (int64_t i = 0; i < n; i++)
-            y[i] = p[i] * q[i];
-        break;
-    case DN_BINARY_DIV:
-        for (int64_t i = 0; i < n; i++)
-            y[i] = p[i] / q[i];
-        break;
-    case DN_BINARY_MAX:
-        for (int64_t i = 0; i < n; i++)
-            y[i] = p[i] > q[i] || p[i] != p[i] ? p[i] : q[i];
-        break;
-    default:
-        for (int64_t i = 0; i < n; i++)
-            y[i] = p[i] < q[i] || p[i] != p[i] ? p[i] : q[i];
-        break;
-    }
-}
-
 /* Is it a sum or product of two tensors of bytes, perhaps with bounds, and do numbers stay in the range of floats? */
 static bool find_pair(chain *c)
 {
@@ -306,6 +234,7 @@ typedef struct chain_call {
 static inlay_status run_tiles(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const chain_call *call = user;
+    const byte_loops *const loops = KERNEL_BEST(byte_loops);
     const chain *c = call->c;
     float leaves[MOST_LEAVES][TILE], steps[MOST_STEPS][TILE];
 
@@ -339,9 +268,9 @@ static inlay_status run_tiles(void *user, int64_t begin, int64_t end, uint32_t w
             if (step->a == step->b && step->alg != DN_BINARY_ADD && step->alg != DN_BINARY_MUL &&
                 step->alg != DN_BINARY_SUB && step->alg != DN_BINARY_DIV && step->alg != DN_BINARY_MAX &&
                 step->alg != DN_BINARY_MIN)
-                one_function(steps[s], slots[step->a], n, step);
+                loops->one_function(steps[s], slots[step->a], n, step->alg, step->alpha, step->beta);
             else
-                two_function(steps[s], slots[step->a], slots[step->b], n, step->alg);
+                loops->two_function(steps[s], slots[step->a], slots[step->b], n, step->alg);
         }
         q_quantize((char *)call->args[c->leaf_count] + at, slots[c->root], c->is_signed, n, c->scale, c->zero);
     }

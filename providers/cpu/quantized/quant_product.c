@@ -7,7 +7,6 @@
  * All of that is exact modulo 2^32, as int32 is. */
 #include "quantized/bytes.h"
 #include "quantized/quant.h"
-#include "simd/vecmath.h"
 #include "simd/optional.h"
 
 /* Programs of `inlay bundle` leave these out. */
@@ -102,69 +101,14 @@ typedef struct tail_call {
     int32_t a_zero;
 } tail_call;
 
-/* acc -= a_zero * sums. */
-KIT_MULTIVERSION static void without_zeros(int32_t *restrict y, const int32_t *restrict acc,
-                                           const int32_t *restrict sums, int64_t n, int32_t zero)
-{
-    const uint32_t z = (uint32_t)zero;
-
-    for (int64_t i = 0; i < n; i++)
-        y[i] = (int32_t)((uint32_t)acc[i] - z * (uint32_t)sums[i]);
-}
-
-KIT_MULTIVERSION static void without_weight_zeros(int32_t *restrict y, const int32_t *restrict w_zeros, int64_t n,
-                                                  int32_t rest)
-{
-    const uint32_t r = (uint32_t)rest;
-
-    for (int64_t i = 0; i < n; i++)
-        y[i] = (int32_t)((uint32_t)y[i] - r * (uint32_t)w_zeros[i]);
-}
-
-KIT_MULTIVERSION static void scaled(float *restrict y, const int32_t *restrict x, int64_t n, const float *scale,
-                                    int64_t step)
-{
-    if (step != 0) {
-        for (int64_t i = 0; i < n; i++)
-            y[i] = (float)x[i] * scale[i];
-    } else {
-        const float s = scale[0];
-
-        for (int64_t i = 0; i < n; i++)
-            y[i] = (float)x[i] * s;
-    }
-}
-
-KIT_MULTIVERSION static void as_floats(float *restrict y, const int32_t *restrict x, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++)
-        y[i] = (float)x[i];
-}
-
-KIT_MULTIVERSION static void add(float *restrict y, const float *restrict x, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++)
-        y[i] += x[i];
-}
-
-KIT_MULTIVERSION static void relu(float *y, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++)
-        y[i] = y[i] < 0 ? 0 : y[i];
-}
-
-KIT_MULTIVERSION static void gelu(float *y, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++)
-        y[i] = vm_gelu(y[i]);
-}
-
 static void function(float *y, int64_t n, const rg_eltwise *f)
 {
+    const byte_loops *const loops = KERNEL_BEST(byte_loops);
+
     if (f->alg == DN_ELTWISE_RELU)
-        relu(y, n);
+        loops->relu(y, n);
     else if (f->alg == DN_ELTWISE_GELU_ERF)
-        gelu(y, n);
+        loops->gelu(y, n);
 }
 
 static bool known_function(const rg_eltwise *f)
@@ -176,18 +120,19 @@ enum { TILE = 1024 };
 
 static void one_tile(const tail_call *c, int64_t row, int64_t from, int64_t n, int32_t rest)
 {
+    const byte_loops *const loops = KERNEL_BEST(byte_loops);
     const tail *t = c->t;
     int64_t at = row * t->n + from;
     int32_t sums[TILE];
     float *y;
 
-    without_zeros(sums, c->acc + at, t->sums + from, n, c->a_zero);
+    loops->without_zeros(sums, c->acc + at, t->sums + from, n, c->a_zero);
     if (t->w_zeros != NULL)
-        without_weight_zeros(sums, t->w_zeros + from, n, rest);
+        loops->without_weight_zeros(sums, t->w_zeros + from, n, rest);
     if (t->scales != NULL) {
         float values[TILE];
 
-        scaled(values, sums, n, t->scales + from, 1);
+        loops->scaled(values, sums, n, t->scales + from, 1);
         q_quantize((char *)c->y + at, values, t->y_signed, n, 1, t->y_zero);
         return;
     }
@@ -197,19 +142,20 @@ static void one_tile(const tail_call *c, int64_t row, int64_t from, int64_t n, i
     }
     y = (float *)c->y + at;
     if (c->scale != NULL)
-        scaled(y, sums, n, c->scale + from * t->scale_step, t->scale_step);
+        loops->scaled(y, sums, n, c->scale + from * t->scale_step, t->scale_step);
     else
-        as_floats(y, sums, n);
+        loops->as_floats(y, sums, n);
     if (c->bias != NULL)
-        add(y, c->bias + from, n);
+        loops->add(y, c->bias + from, n);
     if (t->f.alg != DN_ALG_UNDEFINED)
         function(y, n, &t->f);
     if (c->added != NULL)
-        add(y, c->added + at, n);
+        loops->add(y, c->added + at, n);
 }
 
 static inlay_status run_rows(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
+    const byte_loops *const loops = KERNEL_BEST(byte_loops);
     const tail_call *c = user;
     const tail *t = c->t;
 
@@ -218,7 +164,7 @@ static inlay_status run_rows(void *user, int64_t begin, int64_t end, uint32_t wo
         int32_t rest = 0;
 
         if (t->w_zeros != NULL)
-            rest = (int32_t)((uint32_t)q_sum((const char *)c->rows + row * t->k, t->a_signed, t->k) -
+            rest = (int32_t)((uint32_t)loops->sum((const char *)c->rows + row * t->k, t->a_signed, t->k) -
                              (uint32_t)t->k * (uint32_t)c->a_zero);
         for (int64_t from = 0; from < t->n; from += TILE)
             one_tile(c, row, from, t->n - from < TILE ? t->n - from : TILE, rest);
@@ -254,12 +200,6 @@ static inlay_status run_tail(const rg_native *native, const rg_state *state, inl
 
 /* ------------------------------------------------------------------ lowering */
 
-static KIT_MULTIVERSION void add_bytes(int32_t *restrict sums, const uint8_t *restrict w, int64_t n, uint8_t flip)
-{
-    for (int64_t i = 0; i < n; i++)
-        sums[i] += (int8_t)(w[i] ^ flip);
-}
-
 /* Sums of the columns of the weights, as int8; made once. */
 static inlay_status column_sums(rg_build *b, const int32_t **out)
 {
@@ -277,7 +217,7 @@ static inlay_status column_sums(rg_build *b, const int32_t **out)
         if (k->sums == NULL)
             return q_no_memory(b);
         for (int64_t r = 0; r < rows; r++)
-            add_bytes(k->sums, w + r * columns, columns, flip);
+            KERNEL_BEST(byte_loops)->add_bytes(k->sums, w + r * columns, columns, flip);
     }
     *out = k->sums;
     return INLAY_OK;

@@ -412,8 +412,6 @@ static inline int64_t rg_mask_at(const rg_mask *m, int64_t batch, int64_t head, 
 }
 /* Input `input` of an attention as a mask, if it has one. */
 inlay_status rg_read_mask(rg_build *b, uint32_t input, rg_mask *m, rg_place *out);
-/* Puts 0 in the place of n scores that are hidden; step: 0 where one element hides all. */
-void rg_hide(float *restrict x, const uint8_t *restrict hidden, int64_t step, int64_t n);
 sg_blank rg_blank(const rg_op *op);
 /* Attention with loops of our own (attend.c). */
 struct sg_kernel;

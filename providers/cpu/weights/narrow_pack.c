@@ -470,26 +470,6 @@ done:
 
 /* ------------------------------------------------------------------ the run */
 
-typedef float lanes __attribute__((vector_size(LANES * sizeof(float))));
-
-/* What DequantizeLinear does, with the vectors that LANES elements have. count: a multiple of LANES. Vectors are
- * written out, since compilers would rather have loops over `count`, which gather. */
-static KIT_MULTIVERSION void scale_lanes(const float *restrict x, float *restrict y, int64_t count,
-                                         const uint32_t *restrict ids, const float *restrict scales,
-                                         const float *restrict zeros)
-{
-    for (int64_t g = 0; g * LANES < count; g++) {
-        lanes v, scale, zero = { 0 };
-
-        memcpy(&v, x + g * LANES, sizeof v);
-        memcpy(&scale, scales + (size_t)ids[g] * LANES, sizeof scale);
-        if (zeros != NULL)
-            memcpy(&zero, zeros + (size_t)ids[g] * LANES, sizeof zero);
-        v = (v - zero) * scale;
-        memcpy(y + g * LANES, &v, sizeof v);
-    }
-}
-
 /* Of types that unfold.h has no loops for. */
 static void unfold_odd(const pack_head *h, int64_t first, int64_t last, float *out)
 {
@@ -504,7 +484,7 @@ static void unfold_odd(const pack_head *h, int64_t first, int64_t last, float *o
         for (int64_t g = 0; g < LANES; g++)
             ids[g] = g * LANES < count ? (uint32_t)id_of(h, at / LANES + g) : 0;
         convert_to_f32(x, h->dtype, h + 1, at, count);
-        scale_lanes(x, y, count, ids, scales, zeros);
+        KERNEL_BEST(unfold)->scale(x, y, count, ids, scales, zeros);
         if (y == rest)
             memcpy(out + (at - first), rest, (size_t)count * sizeof *out);
     }

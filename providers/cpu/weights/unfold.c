@@ -2,8 +2,27 @@
 #include "weights/unfold.h"
 #include "simd/vec_words.h"
 
+typedef float lanes __attribute__((vector_size(UF_LANES * sizeof(float))));
+
+/* What DequantizeLinear does, with the vectors that UF_LANES elements have. count: a multiple of UF_LANES. Vectors are
+ * written out, since compilers would rather have loops over `count`, which gather. */
+static void scale_lanes(const float *restrict x, float *restrict y, int64_t count, const uint32_t *restrict ids,
+                        const float *restrict scales, const float *restrict zeros)
+{
+    for (int64_t g = 0; g * UF_LANES < count; g++) {
+        lanes v, by, zero = { 0 };
+
+        memcpy(&v, x + g * UF_LANES, sizeof v);
+        memcpy(&by, scales + (size_t)ids[g] * UF_LANES, sizeof by);
+        if (zeros != NULL)
+            memcpy(&zero, zeros + (size_t)ids[g] * UF_LANES, sizeof zero);
+        v = (v - zero) * by;
+        memcpy(y + g * UF_LANES, &v, sizeof v);
+    }
+}
+
 #if defined(KERNEL_IS_c)
-const unfold_kernel KERNEL(unfold) = { .unfold = NULL };
+const unfold_kernel KERNEL(unfold) = { .scale = scale_lanes };
 #else
 
 enum {
@@ -207,5 +226,5 @@ static void product(const uf_product *p)
     }
 }
 
-const unfold_kernel KERNEL(unfold) = { .unfold = unfold, .product = product };
+const unfold_kernel KERNEL(unfold) = { .unfold = unfold, .product = product, .scale = scale_lanes };
 #endif

@@ -42,9 +42,13 @@ typedef struct unfold_kernel {
     /* Codes [first, last), whole groups, into out. */
     void (*unfold)(const uf_codes *c, int64_t first, int64_t last, float *out);
     void (*product)(const uf_product *p);
+    /* y = (x - zero) * scale of floats, each group with the vectors of its id; zeros may be NULL. count: of whole
+     * groups. */
+    void (*scale)(const float *restrict x, float *restrict y, int64_t count, const uint32_t *restrict ids,
+                  const float *restrict scales, const float *restrict zeros);
 } unfold_kernel;
 
-KERNEL_INSTANCES(unfold_kernel, unfold) /* unfold_c is empty: a caller has something of its own there */
+KERNEL_INSTANCES(unfold_kernel, unfold) /* unfold_c has but `scale`: a caller has something of its own there */
 
 /* Where code i of 4 bits lies, counted in halves of bytes. */
 static inline int64_t uf_place(int64_t i)

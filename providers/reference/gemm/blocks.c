@@ -1,6 +1,6 @@
 /* blocks.c - the engine of the reference provider: chooses the microkernel, cuts tiles into blocks that stay in the
  * caches, runs them. */
-#include "simd/cpu.h"
+#include "simd/instances.h"
 #include "gemm/set.h"
 #include "product_cost.h"
 
@@ -14,16 +14,18 @@ enum {
 
 const gemm_kernel *gemm_kernel_at(uint32_t type, uint32_t i)
 {
-    const gemm_kernel *found[3];
+    const gemm_kernel *found[CPU_LEVEL_COUNT];
     uint32_t count = 0;
 
-#ifdef GEMM_X86_LEVELS
+#if defined(__x86_64__)
     if (cpu_has(CPU_AVX512))
         found[count++] = gemm_set_avx512[type];
     if (cpu_has(CPU_AVX2))
         found[count++] = gemm_set_avx2[type];
+    found[count++] = gemm_set_c[type];
+#else
+    found[count++] = (*KERNEL_BEST(gemm_set))[type];
 #endif
-    found[count++] = gemm_set_base[type];
     return i < count ? found[i] : NULL;
 }
 

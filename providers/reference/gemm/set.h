@@ -3,9 +3,8 @@
 #define GEMM_SET_H
 #include "gemm.h"
 
-extern const gemm_kernel *const gemm_set_base[GEMM_TYPE_COUNT];   /* what the compiler's target has */
-extern const gemm_kernel *const gemm_set_avx2[GEMM_TYPE_COUNT];   /* x86-64-v3 */
-extern const gemm_kernel *const gemm_set_avx512[GEMM_TYPE_COUNT]; /* x86-64-v4 */
+typedef const gemm_kernel *const gemm_set[GEMM_TYPE_COUNT];
+extern gemm_set gemm_set_avx512, gemm_set_avx2, gemm_set_neon, gemm_set_c;
 
 /* The engine of the reference provider: the best of these sets on this CPU. */
 extern const gemm_engine reference_engine;

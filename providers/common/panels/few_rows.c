@@ -1,0 +1,32 @@
+/* few_rows.c - products of few rows, for floats and doubles, over the vectors of a level. */
+#include "panels/set.h"
+#include "simd/vec.h"
+
+#if defined(KERNEL_IS_avx512)
+#define VBYTES 64
+#define MR 6 /* 24 sums, 4 vectors of W and one of X in 32 registers */
+#elif defined(KERNEL_IS_avx2)
+#define VBYTES 32
+#define MR 3 /* 12 sums, a vector of W and one of X in 16 registers */
+#else
+#define VBYTES 16
+#define MR 3 /* as in 16 registers */
+#endif
+
+enum {
+    VECTORS = 4, /* that are summed at a time: a slice of a panel */
+    BLOCK_VECTORS = PANEL_BLOCK_BYTES / VBYTES,
+    SLICE_BLOCKS = VECTORS / BLOCK_VECTORS
+};
+
+#define T float
+#define NAME(x) f32_##x
+#define PRODUCT KERNEL(panels_f32)
+#include "panels/kernel.inc"
+#undef T
+#undef NAME
+#undef PRODUCT
+#define T double
+#define NAME(x) f64_##x
+#define PRODUCT KERNEL(panels_f64)
+#include "panels/kernel.inc"

@@ -1,0 +1,97 @@
+/* Loops of Resize over elements, for the types that models spend time in; see resize_loops.h. */
+#include "resize_loops.h"
+#include "simd/vec.h"
+#include "simd/convert.h"
+#include <string.h>
+
+#define FN__(what, suffix) what##_##suffix
+#define FN_(what, suffix) FN__(what, suffix)
+#define FN(what) FN_(what, SUFFIX)
+#define TABLE(suffix, direct_of)                                                                                       \
+    const resize_loops_##suffix KERNEL(resize_##suffix) = { .across = resize_across_##suffix,                          \
+                                                            .add = resize_add_##suffix,                                \
+                                                            .blend = resize_blend_##suffix,                            \
+                                                            .store = resize_store_##suffix,                            \
+                                                            .direct = direct_of };
+
+#define SUFFIX f32
+#define T float
+#define LOAD(x) (x)
+#define STORE(v) (v)
+#define ACC float
+#define PLAIN
+#include "resize_loops.inc"
+TABLE(f32, resize_direct_f32)
+#undef SUFFIX
+#undef T
+#undef LOAD
+#undef STORE
+#undef ACC
+#undef PLAIN
+
+#define SUFFIX f64
+#define T double
+#define LOAD(x) (x)
+#define STORE(v) (v)
+#define ACC double
+#define PLAIN
+#include "resize_loops.inc"
+TABLE(f64, resize_direct_f64)
+#undef SUFFIX
+#undef T
+#undef LOAD
+#undef STORE
+#undef ACC
+#undef PLAIN
+
+#define SUFFIX f16
+#define T uint16_t
+#define LOAD(x) f16_to_f32(x)
+#define STORE(v) f32_to_f16(v)
+#define ACC float
+#include "resize_loops.inc"
+TABLE(f16, NULL)
+#undef SUFFIX
+#undef T
+#undef LOAD
+#undef STORE
+#undef ACC
+
+#define SUFFIX bf16
+#define T uint16_t
+#define LOAD(x) bf16_to_f32(x)
+#define STORE(v) f32_to_bf16(v)
+#define ACC float
+#include "resize_loops.inc"
+TABLE(bf16, NULL)
+#undef SUFFIX
+#undef T
+#undef LOAD
+#undef STORE
+#undef ACC
+
+#define SUFFIX u8
+#define T uint8_t
+#define LOAD(x) ((float)(x))
+#define STORE(v) CUT(uint8_t, v, 0.0f, 255.0f)
+#define ACC float
+#include "resize_loops.inc"
+TABLE(u8, NULL)
+#undef SUFFIX
+#undef T
+#undef LOAD
+#undef STORE
+#undef ACC
+
+#define SUFFIX i8
+#define T int8_t
+#define LOAD(x) ((float)(x))
+#define STORE(v) CUT(int8_t, v, -128.0f, 127.0f)
+#define ACC float
+#include "resize_loops.inc"
+TABLE(i8, NULL)
+#undef SUFFIX
+#undef T
+#undef LOAD
+#undef STORE
+#undef ACC

@@ -1,0 +1,32 @@
+/* resize_loops.h - loops of Resize over the elements of a row, compiled for each level of instructions. */
+#ifndef RESIZE_LOOPS_H
+#define RESIZE_LOOPS_H
+#include "resize_rows.h"
+#include "simd/instances.h"
+
+/* v cut towards zero within [least, most], exactly representable bounds; NaN gives 0. */
+#define CUT(type, v, least, most) ((type)((v) >= (most) ? (most) : (v) > (least) ? (v) : (v) == (v) ? (least) : 0))
+
+/* Elements of type T, sums in ACC. */
+#define RESIZE_LOOPS(suffix, T, ACC)                                                                                   \
+    typedef struct resize_loops_##suffix {                                                                             \
+        /* to = row resampled along the last axis, whose elements go together */                                       \
+        void (*across)(const resize_plan *plan, const ACC *restrict row, ACC *restrict to);                            \
+        /* sum = row * w, or sum + row * w */                                                                          \
+        void (*add)(ACC *restrict sum, const T *restrict row, int64_t n, ACC w, bool fresh);                           \
+        /* y = the sum of up to RESIZE_SLOTS rows with their weights; sum: room for one row */                         \
+        void (*blend)(T *restrict y, const ACC *const *rows, const ACC *w, uint32_t count, int64_t n,                  \
+                      ACC *restrict sum);                                                                              \
+        void (*store)(T *restrict y, const ACC *restrict row, int64_t n);                                              \
+        /* an output row straight from the input rows; NULL where T is not ACC */                                      \
+        void (*direct)(const resize_plan *plan, const T *const *rows, const ACC *w, uint32_t count, T *restrict y);    \
+    } resize_loops_##suffix;                                                                                           \
+    KERNEL_INSTANCES(resize_loops_##suffix, resize_##suffix)
+RESIZE_LOOPS(f32, float, float)
+RESIZE_LOOPS(f64, double, double)
+RESIZE_LOOPS(f16, uint16_t, float)
+RESIZE_LOOPS(bf16, uint16_t, float)
+RESIZE_LOOPS(u8, uint8_t, float)
+RESIZE_LOOPS(i8, int8_t, float)
+#undef RESIZE_LOOPS
+#endif

@@ -1,0 +1,16 @@
+/* Rows into panels, see panel_rows.h. */
+#include "panel_rows.h"
+#include "simd/vec.h"
+
+void KERNEL(panel_rows)(const char *from, int64_t row, int64_t rows, int64_t bytes, int64_t panel, char *to)
+{
+    for (int64_t k = 0; k < rows; k++, from += row, to += PANEL_BYTES) {
+        int64_t at = 0;
+
+        __builtin_prefetch(from + 8 * row);
+        for (; at + PANEL_BYTES <= bytes; at += PANEL_BYTES)
+            memcpy(to + at / PANEL_BYTES * panel, from + at, PANEL_BYTES);
+        if (at < bytes)
+            memcpy(to + at / PANEL_BYTES * panel, from + at, (size_t)(bytes - at));
+    }
+}
