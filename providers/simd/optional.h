@@ -2,9 +2,10 @@
  * that it defines; the list that the verb works with (parts.txt) is made of these notes when the run-time part is
  * built.
  *
- *     OPTIONAL_WITH(function, "FAMILY...")    only operators of these families of the provider cpu need it (a+b: of
- * both); in other programs a function that returns 0 or NULL stands for it OPTIONAL_IF_CALLED(function) called while a
- * region is compiled: needed if a first run calls it
+ * OPTIONAL_WITH(function, "FAMILY..."): only operators of these families of the provider cpu need it (a+b: of both). In
+ * other programs a function that returns 0 or NULL stands for it.
+ *
+ * OPTIONAL_IF_CALLED(function): called while a region is compiled; needed if a first run calls it.
  *
  * The notes are in a section that no link keeps. */
 #ifndef SIMD_OPTIONAL_H
