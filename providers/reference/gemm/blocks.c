@@ -12,21 +12,22 @@ enum {
 
 /* ------------------------------------------------------------------ kernels */
 
+/* A program of `inlay bundle` may lack the sets that it does not run: only the one that is asked for is read. */
 const gemm_kernel *gemm_kernel_at(uint32_t type, uint32_t i)
 {
-    const gemm_kernel *found[CPU_LEVEL_COUNT];
+    gemm_set *found[CPU_LEVEL_COUNT];
     uint32_t count = 0;
 
 #if defined(__x86_64__)
     if (cpu_has(CPU_AVX512))
-        found[count++] = gemm_set_avx512[type];
+        found[count++] = &gemm_set_avx512;
     if (cpu_has(CPU_AVX2))
-        found[count++] = gemm_set_avx2[type];
-    found[count++] = gemm_set_c[type];
+        found[count++] = &gemm_set_avx2;
+    found[count++] = &gemm_set_c;
 #else
-    found[count++] = (*KERNEL_BEST(gemm_set))[type];
+    found[count++] = KERNEL_BEST(gemm_set);
 #endif
-    return i < count ? found[i] : NULL;
+    return i < count ? (*found[i])[type] : NULL;
 }
 
 const gemm_kernel *gemm_kernel_best(uint32_t type)
