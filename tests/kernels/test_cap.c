@@ -51,11 +51,13 @@ static void unfused(void **state)
     KERNEL_BEST(element_loops)->linear(x, y, COUNT, 1 - 0x1p-23f, -1);
     for (int i = 0; i < COUNT; i++)
         assert_true(y[i] == 0);
+#if defined(LOOPS_ARE_OPTIMISED) /* otherwise compilers leave it as it is written */
     if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma"))
         return;
     element_loops_avx2.linear(x, y, COUNT, 1 - 0x1p-23f, -1);
     for (int i = 0; i < COUNT; i++)
         assert_true(y[i] == -0x1p-46f);
+#endif
 }
 #endif
 
