@@ -52,6 +52,7 @@ static inlay_status open_session(const wire *w, uint64_t limit, inlay_session **
     (void)snprintf(text, sizeof text, "host=%llu", (unsigned long long)limit);
     assert_int_equal(inlay_options_create(&o, diag), INLAY_OK);
     assert_int_equal(inlay_options_set(o, "providers", "reference", diag), INLAY_OK);
+    assert_int_equal(inlay_options_set(o, "intra_threads", "2", diag), INLAY_OK); /* which set sizes of workspaces */
     assert_int_equal(inlay_options_set(o, "cache_max_bytes", "0", diag), INLAY_OK);
     inlay_options_set_progress(o, look, NULL);
     most_bytes = 0;

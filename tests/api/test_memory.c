@@ -71,6 +71,7 @@ static inlay_status open_session(wire *w, meter *m, const char *budget, inlay_se
 
     assert_int_equal(inlay_options_create(&o, diag), INLAY_OK);
     assert_int_equal(inlay_options_set(o, "providers", "reference", diag), INLAY_OK);
+    assert_int_equal(inlay_options_set(o, "intra_threads", "2", diag), INLAY_OK); /* which set sizes of workspaces */
     assert_int_equal(inlay_options_set(o, "memory_budget", budget, diag), INLAY_OK);
     if (m != NULL)
         assert_int_equal(inlay_options_set_allocator(o, &allocator, diag), INLAY_OK);

@@ -1,6 +1,7 @@
 /* Operators of image models on cpu beside the reference: Resize in every layout that a region may bring. */
 #define BESIDE_MOST 3e-5f /* Sigmoid of large sums that cancel */
 #include "beside.h"
+#include "loops.h"
 
 static void resize(void **state)
 {
@@ -22,6 +23,8 @@ static void resize(void **state)
     uint32_t n = 0;
 
     (void)state;
+    if (REGION_HAS_LIBRARY && is_below_avx2())
+        skip(); /* the library has none */
     for (uint32_t b = 0; b < 6; b++) {
         for (uint32_t m = 0; m < 3; m++) {
             for (uint32_t p = 0; p < 4; p++, n++) {
@@ -63,6 +66,8 @@ static void resize_otherwise(void **state)
     };
 
     (void)state;
+    if (REGION_HAS_LIBRARY && is_below_avx2())
+        skip(); /* the library has none */
     for (uint32_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         beside_expect(&rows[i], 19, NULL);
     beside_expect(&(beside_row){ "Upsample", "x : 1,16,3,4\nw = [16,16,3,3]\na = Conv(x, w) pads=1,1,1,1\n"

@@ -1,5 +1,6 @@
 /* Kernels of convolutions: each of them against the reference, the choice as explanations show it, and what tuning
  * leaves for later sessions. */
+#include "loops.h"
 #include "region_provider.h"
 #include "beside.h"
 #include "told.h"
@@ -532,6 +533,8 @@ static void bytes_explained(void **state)
     rig r;
 
     (void)state;
+    if (is_below_avx2())
+        skip();
     script_model(&w, script, 17);
     r = rig_open(&w, (const char *const[]){ "providers", REGION ",reference", "intra_threads", "1", NULL });
     explain(&r, "json", &t);
