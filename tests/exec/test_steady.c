@@ -5,6 +5,7 @@
 #include "level.h"
 #include "session/session.h"
 #include "counting.h"
+#include "../cpu/loops.h"
 
 /* ------------------------------------------------------------------ models */
 
@@ -198,8 +199,9 @@ static void tokens(void **state)
         for (int64_t t = 0; t < WARM + TOKENS; t++)
             read_token(&r, k == 0, t);
         assert_int_equal(inlay_context_state_length(r.context), WARM + TOKENS);
-        /* Memory for values that grow is taken now and then, for a quarter more than there are. */
-        if (info.in_place == 1 && atomic_load(&allocations) > (options[6] == NULL ? 0 : TOKENS / 10))
+        /* Memory for values that grow is taken now and then, for a quarter more than there are. Below AVX2 cpu declines
+         * products of bytes once it is told their sizes, which is remembered of each. */
+        if (info.in_place == 1 && !is_below_avx2() && atomic_load(&allocations) > (options[6] == NULL ? 0 : TOKENS / 10))
             fail_msg("decoder %zu: %u allocations in %d tokens", k, atomic_load(&allocations), TOKENS);
         rig_close(&r);
     }
