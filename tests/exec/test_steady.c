@@ -201,7 +201,8 @@ static void tokens(void **state)
         assert_int_equal(inlay_context_state_length(r.context), WARM + TOKENS);
         /* Memory for values that grow is taken now and then, for a quarter more than there are. Below AVX2 cpu declines
          * products of bytes once it is told their sizes, which is remembered of each. */
-        if (info.in_place == 1 && !is_below_avx2() && atomic_load(&allocations) > (options[6] == NULL ? 0 : TOKENS / 10))
+        if (info.in_place == 1 && !is_below_avx2() &&
+            atomic_load(&allocations) > (options[6] == NULL ? 0 : TOKENS / 10))
             fail_msg("decoder %zu: %u allocations in %d tokens", k, atomic_load(&allocations), TOKENS);
         rig_close(&r);
     }
