@@ -311,9 +311,8 @@ static void test_case(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_no_library),
-        cmocka_unit_test(test_matches), cmocka_unit_test(test_limits), cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_search),  cmocka_unit_test(test_case),
+        cmocka_unit_test(test_no_library), cmocka_unit_test(test_matches), cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_refused),    cmocka_unit_test(test_search),  cmocka_unit_test(test_case),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
