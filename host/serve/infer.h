@@ -1,7 +1,7 @@
 /* serve/infer.h - an inference request and its answer, whatever protocol they travel by.
  *
  * infer_parse_rest() takes bytes that anybody sent; nothing in it knows a model, a socket or a lock, so that a fuzzer
- * can call it (tests/serve/fuzz_request.c). */
+ * can call it (tests/fuzz/fuzz_request.c). */
 #ifndef SERVE_INFER_H
 #define SERVE_INFER_H
 #include "inlay/inlay.h"

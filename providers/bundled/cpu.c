@@ -1,5 +1,5 @@
-/* The provider cpu in a program. What needs a library is INLAY_UNSUPPORTED when it is compiled (cpu/library/none.c),
- * and names the node. */
+/* The provider cpu in a program. What needs a library is INLAY_UNSUPPORTED when it is compiled
+ * (cpu/region/no_library.c), and names the node. */
 #include "bundled.h"
 #include "quantized/bytes.h"
 #include "simd/cpu.h"

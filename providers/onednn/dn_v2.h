@@ -1,4 +1,4 @@
-/* dn_v2.h - descriptors of oneDNN 2, for what reads them (winograd.c). */
+/* dn_v2.h - descriptors of oneDNN 2, for what reads them (dn_v2_winograd.c). */
 #ifndef ONEDNN_DN_V2_H
 #define ONEDNN_DN_V2_H
 #include "library/dn.h"

@@ -166,9 +166,8 @@ static void sizes_divided_by_zero(void **state)
     }
 }
 
-/* Does each call of `step` leave memory behind, be it a single small block? Freed blocks that the allocator keeps for a
- * thread count as used, too: how many it keeps differs from run to run, but it stops. What is leaked adds up for ever.
- */
+/* Does each call of `step` leave memory behind, be it a single small block? The allocator also counts freed blocks as
+ * used that it caches for a thread. That cache stops growing after a few windows; a leak grows in each of them. */
 static bool leaks(void (*step)(void *data), void *data)
 {
     enum { WINDOWS = 8, STEPS = 32, LEAST_LEAK = 32 * STEPS };

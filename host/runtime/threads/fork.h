@@ -3,7 +3,7 @@
  * A child has one thread, the memory as all threads left it, and locks that nobody will unlock whose owners are not
  * there. So the thread that forks ends its team of workers first, which parent and child make anew with their next
  * loop, and waits for the locks of the process; objects that belong to a session are looked at when the child first
- * uses them (api/inherit.c). */
+ * uses them (session/inherit.c). */
 #ifndef THREADS_FORK_H
 #define THREADS_FORK_H
 #include <pthread.h>

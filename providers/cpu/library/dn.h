@@ -1,8 +1,8 @@
 /* dn.h - what the region compiler asks of a library of kernels: a table of functions (dn_library).
  *
  * Layouts, operations and what is fused behind them are plain values of our own (rg_md, dn_op, dn_attr). The provider
- * cpu has the empty table of none.c; the provider onednn has one that makes the descriptors of oneDNN 2 or 3 of them
- * (onednn/dn_v2.c, onednn/dn_v3.c). No header of a library is needed here. */
+ * cpu has the empty table of region/no_library.c; the provider onednn has one that makes the descriptors of oneDNN 2 or
+ * 3 of them (onednn/dn_v2.c, onednn/dn_v3.c). No header of a library is needed here. */
 #ifndef CPU_DN_H
 #define CPU_DN_H
 #include <stdbool.h>
@@ -184,7 +184,7 @@ struct rg_state;
 typedef struct dn_library {
     const char *title; /* in sentences: "oneDNN" */
 
-    /* Speed of its kernels relative to those of this folder (1: the same), for the price of an op (region/cost.c): of
+    /* Speed of its kernels relative to those of this folder (1: the same), for the price of an op (compile/cost.c): of
      * convolutions as plain sums, of grouped ones of few channels, and of products by constant matrices. */
     double convolution_speed, thin_speed, product_speed;
 

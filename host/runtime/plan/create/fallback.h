@@ -2,7 +2,7 @@
  *
  * What specialize declines, it declines for the shapes of a run: the program keeps its assignment, and another program
  * of the same graph, made without the offers in question, runs these shapes from then on. Regions that are the same in
- * both are compiled once. Such a program may be stood in for in turn. */
+ * both are compiled once. A fallback program may have fallbacks of its own. */
 #ifndef PLAN_FALLBACK_H
 #define PLAN_FALLBACK_H
 #include "plan/plan.h"
