@@ -1,4 +1,5 @@
-/* base/memory.h, base/arena.h, base/strbuf.h, base/utf8.h, base/spawn.h. */
+/* base/among.h, base/memory.h, base/arena.h, base/strbuf.h, base/utf8.h, base/spawn.h. */
+#include "base/among.h"
 #include "base/arena.h"
 #include "base/memory.h"
 #include "base/spawn.h"
@@ -54,6 +55,16 @@ static void lists_refuse_what_overflows(void **state)
     assert_ptr_equal(list, before);
     free(list);
     arena_deinit(&a);
+}
+
+static void words_are_whole(void **state)
+{
+    static const char words[] = "MatMul Mul Add";
+
+    (void)state;
+    assert_true(is_among("MatMul", words) && is_among("Mul", words) && is_among("Add", words));
+    assert_false(is_among("Mat", words) || is_among("ul", words) || is_among("Ad", words) || is_among("", words));
+    assert_false(is_among("Mul Add", words) || is_among(" ", words) || is_among("Add", ""));
 }
 
 static void no_memory_says_for_what(void **state)
@@ -169,7 +180,7 @@ int main(void)
         cmocka_unit_test(lists_refuse_what_overflows),  cmocka_unit_test(no_memory_says_for_what),
         cmocka_unit_test(texts_are_put_together),       cmocka_unit_test(characters_come_back),
         cmocka_unit_test(what_is_no_character_is_none), cmocka_unit_test(programs_run_and_end),
-        cmocka_unit_test(programs_are_killed),
+        cmocka_unit_test(programs_are_killed),          cmocka_unit_test(words_are_whole),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

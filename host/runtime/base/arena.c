@@ -118,6 +118,11 @@ void *arena_alloc(arena *a, size_t bytes)
     return p;
 }
 
+void *arena_alloc_callback(void *ctx, size_t bytes)
+{
+    return arena_alloc(ctx, bytes);
+}
+
 void *arena_array(arena *a, size_t count, size_t element_bytes)
 {
     if (element_bytes != 0 && count > SIZE_MAX / element_bytes)
@@ -125,10 +130,19 @@ void *arena_array(arena *a, size_t count, size_t element_bytes)
     return arena_alloc(a, count * element_bytes);
 }
 
+void *arena_grown(arena *a, const void *list, size_t count, size_t room, size_t item_bytes)
+{
+    void *larger = arena_array(a, room, item_bytes);
+
+    if (larger != NULL && count > 0)
+        memcpy(larger, list, count * item_bytes);
+    return larger;
+}
+
 bool arena_reserve(arena *a, void *list_address, size_t count, size_t more, size_t item_bytes)
 {
     size_t wanted = count, room;
-    void *list, *larger;
+    void *list;
 
     if (!add_size(&wanted, more))
         return false;
@@ -136,12 +150,10 @@ bool arena_reserve(arena *a, void *list_address, size_t count, size_t more, size
     if (room == list_room(count))
         return true;
     memcpy(&list, list_address, sizeof list);
-    larger = arena_array(a, room, item_bytes);
-    if (larger == NULL)
+    list = arena_grown(a, list, count, room, item_bytes);
+    if (list == NULL)
         return false;
-    if (count > 0)
-        memcpy(larger, list, count * item_bytes);
-    memcpy(list_address, &larger, sizeof larger);
+    memcpy(list_address, &list, sizeof list);
     return true;
 }
 

@@ -28,7 +28,11 @@ void arena_reset(arena *a);
 void *arena_alloc(arena *a, size_t bytes);
 /* As above, for count elements; NULL also when the product overflows. */
 void *arena_array(arena *a, size_t count, size_t element_bytes);
+/* arena_alloc() as a callback: ctx is the arena. */
+void *arena_alloc_callback(void *ctx, size_t bytes);
 void *arena_copy(arena *a, const void *data, size_t bytes);
+/* A copy of the `count` items of a list with room for `room` items, zeroes behind them; NULL as above. */
+void *arena_grown(arena *a, const void *list, size_t count, size_t room, size_t item_bytes);
 /* Room for `more` items behind the `count` of a list, which is NULL or has grown here before: list_reserve() of
  * base/memory.h, with zeroes behind what the list has. */
 bool arena_reserve(arena *a, void *list_address, size_t count, size_t more, size_t item_bytes);

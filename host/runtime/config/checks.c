@@ -1,4 +1,5 @@
 #include "config/checks.h"
+#include "base/among.h"
 #include "config/options.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -43,19 +44,15 @@ static inlay_status check_policy(const char *text, inlay_diag *diag)
 
 static inlay_status check_precision(const char *text, inlay_diag *diag)
 {
-    static const char *const values[] = { "strict", "f32", "fast", "reduced" };
-
-    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++)
-        if (strcmp(text, values[i]) == 0)
-            return INLAY_OK;
+    if (is_among(text, "strict f32 fast reduced"))
+        return INLAY_OK;
     return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option precision: '%s' is none of strict, f32, fast, reduced",
                       text);
 }
 
 static inlay_status check_isa(const char *text, inlay_diag *diag)
 {
-    if (strcmp(text, "auto") == 0 || strcmp(text, "avx512") == 0 || strcmp(text, "avx2") == 0 ||
-        strcmp(text, "baseline") == 0)
+    if (is_among(text, "auto avx512 avx2 baseline"))
         return INLAY_OK;
     return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option isa: '%s' is none of auto, avx512, avx2, baseline", text);
 }

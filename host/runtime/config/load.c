@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MAX_FILE_BYTES = 1 << 20 };
+enum { MAX_FILE_BYTES = 1 << 20, READ_BYTES = 4096 };
 
 /* ------------------------------------------------------------------ reading a file */
 
@@ -39,12 +39,15 @@ static inlay_status check_file(int fd, mistakes *m)
 /* The whole file into the arena; it may change while it is read. */
 static inlay_status read_all(int fd, arena *a, mistakes *m, char **out_text, size_t *out_bytes)
 {
-    size_t capacity = 4096, bytes = 0;
-    char *text = arena_alloc(a, capacity);
+    size_t bytes = 0;
+    char *text = NULL;
 
-    while (text != NULL) {
-        ssize_t n = read(fd, text + bytes, capacity - bytes);
+    for (;;) {
+        ssize_t n;
 
+        if (!arena_reserve(a, &text, bytes, READ_BYTES, 1))
+            return mistake(m, 0, INLAY_OUT_OF_MEMORY, "no memory to read it");
+        n = read(fd, text + bytes, READ_BYTES);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
@@ -54,17 +57,7 @@ static inlay_status read_all(int fd, arena *a, mistakes *m, char **out_text, siz
         bytes += (size_t)n;
         if (bytes > MAX_FILE_BYTES)
             return mistake(m, 0, INLAY_LIMIT_EXCEEDED, "more than the %d bytes that settings may have", MAX_FILE_BYTES);
-        if (bytes == capacity) {
-            char *more = arena_alloc(a, capacity * 2);
-
-            if (more != NULL)
-                memcpy(more, text, bytes);
-            text = more;
-            capacity *= 2;
-        }
     }
-    if (text == NULL)
-        return mistake(m, 0, INLAY_OUT_OF_MEMORY, "no memory to read it");
     *out_text = text;
     *out_bytes = bytes;
     return INLAY_OK;

@@ -423,16 +423,6 @@ static bool gather_graph(facts *f, const program *p, facts_graph *parent, const 
     return true;
 }
 
-static uint32_t count_graphs(const program *p)
-{
-    uint32_t n = 1;
-
-    for (uint32_t i = 0; i < p->step_count; i++)
-        for (uint32_t b = 0; p->steps[i].bodies != NULL && b < p->steps[i].node->body_count; b++)
-            n += count_graphs(p->steps[i].bodies[b]);
-    return n;
-}
-
 /* ------------------------------------------------------------------ sums */
 
 double facts_rounds(const facts_graph *g, double ns, double once_ns)
@@ -500,7 +490,7 @@ inlay_status facts_create(const inlay_session *s, const timings *m, const runner
     f->runner = f->timings != NULL ? r : NULL;
     f->provider_count = s->env.provider_count;
     f->measured_ns = f->timings != NULL ? timings_run_ns(m) : -1;
-    f->graphs = arena_array(&f->a, count_graphs(s->main), sizeof(facts_graph *));
+    f->graphs = arena_array(&f->a, program_count(s->main), sizeof(facts_graph *));
     f->providers = arena_array(&f->a, (size_t)f->provider_count + 1, sizeof *f->providers);
     if (f->graphs == NULL || f->providers == NULL || !gather_graph(f, s->main, NULL, "main", &main) ||
         !facts_fold_refusals(f))

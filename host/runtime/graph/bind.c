@@ -3,6 +3,7 @@
  * After this a node's attributes are complete and of the right kinds, its inputs and outputs fit in number, and its
  * info.since_version says which version of the operator it is. Binding twice is harmless: nodes that passes or inlining
  * have added are bound, the others are left alone. */
+#include "base/among.h"
 #include "base/nearest.h"
 #include "graph/graph.h"
 #include <string.h>
@@ -30,11 +31,6 @@ static inlay_status no_memory(const binder *b, const graph *g)
 }
 
 /* ------------------------------------------------------------------ schemas */
-
-static void *arena_for_schema(void *ctx, size_t bytes)
-{
-    return arena_alloc(ctx, bytes);
-}
 
 static inlay_str str_of(const char *text)
 {
@@ -72,7 +68,7 @@ static inlay_status parse(binder *b, const graph *g, const graph_node *n, const 
     *out = p;
     if (p == NULL)
         return no_memory(b, g);
-    status = op_schema_parse(signature, arena_for_schema, a, &p->schema, &why);
+    status = op_schema_parse(signature, arena_alloc_callback, a, &p->schema, &why);
     if (status == INLAY_OUT_OF_MEMORY)
         return no_memory(b, g);
     if (status != INLAY_OK)
@@ -100,18 +96,8 @@ static inlay_status schema_for(binder *b, const graph *g, const graph_node *n, c
     status = parse(b, g, n, signature, out);
     if (status != INLAY_OK)
         return status;
-    if (m->schema_count == m->schema_capacity) {
-        uint32_t capacity = m->schema_capacity == 0 ? 32 : 2 * m->schema_capacity;
-        graph_schema **bigger = arena_array(&m->arena, capacity, sizeof(graph_schema *));
-
-        if (bigger == NULL)
-            return no_memory(b, g);
-        if (m->schema_count > 0)
-            memcpy(bigger, m->schemas, m->schema_count * sizeof(graph_schema *));
-        m->schemas = bigger;
-        m->schema_capacity = capacity;
-    }
-    if (!names_add(&m->schema_table, signature, strlen(signature), m->schema_count, NULL))
+    if (!ARENA_GROW(&m->arena, m->schemas, m->schema_count) ||
+        !names_add(&m->schema_table, signature, strlen(signature), m->schema_count, NULL))
         return no_memory(b, g);
     m->schemas[m->schema_count++] = *out;
     return INLAY_OK;
@@ -144,12 +130,8 @@ static inlay_status import_newest(const binder *b, const graph *g, graph_node *n
  * them into models of any opset. */
 static bool is_early(const graph_node *n)
 {
-    static const char *const early[] = { "LayerNormalization", "SimplifiedLayerNormalization", "ImageScaler" };
-    bool found = false;
-
-    for (size_t i = 0; i < sizeof early / sizeof early[0]; i++)
-        found |= strcmp(n->info.op_type.data, early[i]) == 0;
-    return found && strcmp(n->info.domain.data, "ai.onnx") == 0;
+    return strcmp(n->info.domain.data, "ai.onnx") == 0 &&
+           is_among(n->info.op_type.data, "LayerNormalization SimplifiedLayerNormalization ImageScaler");
 }
 
 static inlay_status take_early(const binder *b, const graph *g, graph_node *n, uint32_t lowest)
@@ -350,11 +332,9 @@ static inlay_status check_attr(const binder *b, const graph *g, const graph_node
 /* Does the node state the attribute, in whatever form? */
 static bool has_attr(const graph_node *n, const char *name)
 {
-    if (graph_attr(n, name) != NULL || (n->type_attr != NULL && strcmp(n->type_attr_name, name) == 0))
+    if (graph_attr(n, name) != NULL || graph_body_named(n, name) != NULL ||
+        (n->type_attr != NULL && strcmp(n->type_attr_name, name) == 0))
         return true;
-    for (uint32_t i = 0; i < n->body_count; i++)
-        if (strcmp(n->bodies[i].attr, name) == 0)
-            return true;
     for (uint32_t i = 0; i < n->ref_count; i++)
         if (strcmp(n->refs[i].name, name) == 0)
             return true;

@@ -177,11 +177,10 @@ static inlay_status resolve_refs(const expansion *e, graph *g, graph_node *n)
 
         if (given == NULL)
             given = find_default(e->fn, ref->from);
-        for (uint32_t b = 0; given == NULL && b < e->call->body_count; b++)
-            if (strcmp(e->call->bodies[b].attr, ref->from) == 0)
-                return graph_fail(e->g, e->call, NULL, INLAY_UNSUPPORTED, e->in->diag,
-                                  "passes graph attribute '%.64s' to a function; inline the function before exporting",
-                                  ref->from);
+        if (given == NULL && graph_body_named(e->call, ref->from) != NULL)
+            return graph_fail(e->g, e->call, NULL, INLAY_UNSUPPORTED, e->in->diag,
+                              "passes graph attribute '%.64s' to a function; inline the function before exporting",
+                              ref->from);
         if (given == NULL)
             continue;
         if (ref->kind != 0 && given->kind != ref->kind)
@@ -314,19 +313,7 @@ static graph *copy_graph(const expansion *e, const graph *from, graph *parent, i
 
 static inlay_status append(const inliner *in, graph *g, graph_node *n)
 {
-    if (g->node_count == g->node_capacity) {
-        uint32_t capacity = g->node_capacity == 0 ? 16 : g->node_capacity * 2;
-        graph_node **bigger = arena_array(&g->model->arena, capacity, sizeof *bigger);
-
-        if (bigger == NULL)
-            return no_memory(in, g);
-        if (g->node_count > 0)
-            memcpy(bigger, g->nodes, g->node_count * sizeof *bigger);
-        g->nodes = bigger;
-        g->node_capacity = capacity;
-    }
-    g->nodes[g->node_count++] = n;
-    return INLAY_OK;
+    return graph_append_node(g, n) == INLAY_OK ? INLAY_OK : no_memory(in, g);
 }
 
 /* Moves the copied node into g: its values become g's. */

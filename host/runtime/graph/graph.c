@@ -64,10 +64,8 @@ graph_model *graph_model_create(void)
     if (model == NULL)
         return NULL;
     model->producer_name = model->producer_version = model->domain = model->doc = "";
-    model->symbol_capacity = 16;
-    model->symbols = arena_array(&model->arena, model->symbol_capacity, sizeof *model->symbols);
     model->main = graph_create(model, NULL, "main");
-    if (model->symbols == NULL || model->main == NULL) {
+    if (model->main == NULL || !ARENA_GROW(&model->arena, model->symbols, 0)) {
         graph_model_destroy(model);
         return NULL;
     }
@@ -194,11 +192,9 @@ bool graph_model_import(graph_model *model, const char *domain, int64_t version)
 
     if (graph_model_opset(model, domain) != 0)
         return true;
-    list = arena_array(&model->arena, (size_t)model->opset_count + 1, sizeof *list);
+    list = arena_grown(&model->arena, model->opsets, model->opset_count, (size_t)model->opset_count + 1, sizeof *list);
     if (list == NULL)
         return false;
-    if (model->opset_count > 0)
-        memcpy(list, model->opsets, model->opset_count * sizeof *list);
     list[model->opset_count++] = (graph_opset){ .domain = domain, .version = version };
     model->opsets = list;
     return true;
@@ -212,18 +208,9 @@ uint32_t graph_symbol(graph_model *model, const char *name)
 
     if (found != NAMES_NONE)
         return found;
-    if (model->symbol_count == model->symbol_capacity) {
-        uint32_t capacity = model->symbol_capacity * 2;
-        inlay_symbol_info *bigger = arena_array(&model->arena, capacity, sizeof *bigger);
-
-        if (bigger == NULL)
-            return 0;
-        memcpy(bigger, model->symbols, model->symbol_count * sizeof *bigger);
-        model->symbols = bigger;
-        model->symbol_capacity = capacity;
-    }
     copy = arena_string_n(&model->arena, name, bytes);
-    if (copy == NULL || !names_add(&model->symbol_table, copy, bytes, model->symbol_count, NULL))
+    if (copy == NULL || !ARENA_GROW(&model->arena, model->symbols, model->symbol_count) ||
+        !names_add(&model->symbol_table, copy, bytes, model->symbol_count, NULL))
         return 0;
     model->symbols[model->symbol_count] = (inlay_symbol_info){ .name = { copy, bytes }, .max = INT64_MAX };
     return model->symbol_count++;
@@ -247,13 +234,10 @@ graph *graph_create(graph_model *model, graph *parent, const char *name)
 static void *grown(graph_model *model, const void *items, uint32_t count, uint32_t *capacity, size_t item_bytes)
 {
     uint32_t wanted = *capacity == 0 ? 16 : *capacity * 2;
-    void *bigger = wanted > *capacity ? arena_array(&model->arena, wanted, item_bytes) : NULL;
+    void *bigger = wanted > *capacity ? arena_grown(&model->arena, items, count, wanted, item_bytes) : NULL;
 
-    if (bigger == NULL)
-        return NULL;
-    if (count > 0)
-        memcpy(bigger, items, count * item_bytes);
-    *capacity = wanted;
+    if (bigger != NULL)
+        *capacity = wanted;
     return bigger;
 }
 
@@ -401,17 +385,23 @@ const inlay_attr_info *graph_attr(const graph_node *n, const char *name)
     return NULL;
 }
 
+const graph_body *graph_body_named(const graph_node *n, const char *name)
+{
+    for (uint32_t i = 0; i < n->body_count; i++)
+        if (strcmp(n->bodies[i].attr, name) == 0)
+            return &n->bodies[i];
+    return NULL;
+}
+
 inlay_status graph_set_attr(graph *g, graph_node *n, const inlay_attr_info *attr)
 {
     const inlay_attr_info *old = graph_attr(n, attr->name.data);
     uint32_t count = n->info.attr_count, at = old == NULL ? count : (uint32_t)(old - n->info.attrs);
-    inlay_attr_info *list = arena_array(&g->model->arena, count + 1, sizeof *list);
+    inlay_attr_info *list = arena_grown(&g->model->arena, n->info.attrs, count, count + 1, sizeof *list);
 
     /* The list may be shared with the schema or with another node, so it is never written to. */
     if (list == NULL)
         return INLAY_OUT_OF_MEMORY;
-    if (count > 0)
-        memcpy(list, n->info.attrs, count * sizeof *list);
     if (at >= n->own_attr_count) { /* new, or bind's default until now: move it to the end of the node's own */
         list[at] = list[n->own_attr_count];
         at = n->own_attr_count++;

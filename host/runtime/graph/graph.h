@@ -158,11 +158,11 @@ struct graph_model {
     uint32_t function_count;
     graph *main;
     inlay_symbol_info *symbols; /* [symbol_count], 0 reserved */
-    uint32_t symbol_count, symbol_capacity;
+    uint32_t symbol_count;
     names_table symbol_table;      /* name -> index into symbols */
     names_table schema_table;      /* signature -> index into schemas */
     struct graph_schema **schemas; /* [schema_count] what bind.c has parsed */
-    uint32_t schema_count, schema_capacity;
+    uint32_t schema_count;
     uint64_t next_name; /* number of the next name that graph_add_value makes up */
     graph_blob *blobs;  /* everything that is unmapped or freed with the model */
     const char *path;   /* of the file, or NULL */
@@ -267,6 +267,8 @@ uint32_t graph_symbol(graph_model *model, const char *name);
 
 /* The attribute of that name, or NULL. */
 const inlay_attr_info *graph_attr(const graph_node *n, const char *name);
+/* The (first) body that is the attribute of that name, or NULL. */
+const graph_body *graph_body_named(const graph_node *n, const char *name);
 /* How many tensors an attribute holds in `tensor`: one for kinds TENSOR and SPARSE_TENSOR (11, made dense), any number
  * for TENSORS (9), none for the rest. */
 static inline uint32_t graph_attr_tensors(const inlay_attr_info *a)

@@ -10,7 +10,7 @@ typedef struct removed_node {
 
 struct graph_history {
     removed_node *removed;
-    uint32_t removed_count, removed_capacity;
+    uint32_t removed_count;
     uint32_t *last; /* [value_capacity] the node, counted from 1, removed last of those that made the value */
     uint32_t *same; /* [value_capacity] what is read instead, INLAY_NONE */
     uint32_t value_capacity;
@@ -35,15 +35,6 @@ uint32_t graph_made_since(const graph_node *n)
 
 /* ------------------------------------------------------------------ remembering */
 
-static void *grown(arena *a, const void *old, uint32_t count, uint32_t capacity, size_t element_bytes)
-{
-    void *array = arena_array(a, capacity, element_bytes);
-
-    if (array != NULL && count > 0)
-        memcpy(array, old, count * element_bytes);
-    return array;
-}
-
 /* The graph's history, with room for its values; NULL: no pass runs, or no memory. */
 static graph_history *history_of(graph *g)
 {
@@ -58,8 +49,8 @@ static graph_history *history_of(graph *g)
     if (h == NULL || h->value_capacity >= g->value_count)
         return h;
     capacity = g->value_count + g->value_count / 2 + 64;
-    h->last = grown(a, h->last, h->value_capacity, capacity, sizeof *h->last);
-    h->same = grown(a, h->same, h->value_capacity, capacity, sizeof *h->same);
+    h->last = arena_grown(a, h->last, h->value_capacity, capacity, sizeof *h->last);
+    h->same = arena_grown(a, h->same, h->value_capacity, capacity, sizeof *h->same);
     if (h->last == NULL || h->same == NULL) {
         g->history = NULL; /* what is remembered in part is not to be trusted */
         return NULL;
@@ -74,17 +65,8 @@ void history_removed(graph *g, graph_node *n)
     graph_history *h = history_of(g);
     uint32_t *earlier;
 
-    if (h == NULL)
+    if (h == NULL || !ARENA_GROW(&g->model->arena, h->removed, h->removed_count))
         return;
-    if (h->removed_count == h->removed_capacity) {
-        uint32_t capacity = h->removed_capacity * 2 + 64;
-        removed_node *bigger = grown(&g->model->arena, h->removed, h->removed_count, capacity, sizeof *bigger);
-
-        if (bigger == NULL)
-            return;
-        h->removed = bigger;
-        h->removed_capacity = capacity;
-    }
     earlier = arena_array(&g->model->arena, (size_t)n->info.output_count + 1, sizeof *earlier);
     if (earlier == NULL)
         return;
@@ -160,7 +142,7 @@ typedef struct undoing {
     uint32_t *queue;    /* [value_count] values to be had */
     uint32_t queue_count;
     graph_node **nodes; /* those that stay, then those that come back */
-    uint32_t node_count, node_capacity;
+    uint32_t node_count;
     uint32_t kept_count;
 } undoing;
 
@@ -229,14 +211,8 @@ static graph_node *copy_of(arena *a, const graph_node *n)
 
 static bool add_node(undoing *u, graph_node *n)
 {
-    if (u->node_count == u->node_capacity) {
-        uint32_t capacity = u->node_capacity * 2 + 16;
-
-        u->nodes = grown(&u->a, u->nodes, u->node_count, capacity, sizeof(graph_node *));
-        if (u->nodes == NULL)
-            return false;
-        u->node_capacity = capacity;
-    }
+    if (!ARENA_GROW(&u->a, u->nodes, u->node_count))
+        return false;
     u->nodes[u->node_count++] = n;
     for (uint32_t i = 0; i < n->info.output_count; i++)
         if (n->info.outputs[i] != INLAY_NONE)

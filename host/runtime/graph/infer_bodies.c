@@ -14,14 +14,6 @@ static inlay_status no_memory(const inference *inf, const graph *g, const graph_
     return graph_fail(g, n, NULL, INLAY_OUT_OF_MEMORY, inf->diag, "out of memory while inferring shapes");
 }
 
-static const graph_body *body_named(const graph_node *n, const char *attr)
-{
-    for (uint32_t i = 0; i < n->body_count; i++)
-        if (strcmp(n->bodies[i].attr, attr) == 0)
-            return &n->bodies[i];
-    return NULL;
-}
-
 static void set_captures(const graph *g, const graph_body *body)
 {
     for (uint32_t c = 0; c < body->capture_count; c++) {
@@ -473,7 +465,7 @@ inlay_status infer_bodies(inference *inf, graph *g, const graph_node *n)
 
 inlay_status infer_body_outputs(const graph_node *n, inlay_value_info *const *out, arena *scratch)
 {
-    if (strcmp(n->info.op_type.data, "If") != 0 || body_named(n, "then_branch") == NULL)
+    if (strcmp(n->info.op_type.data, "If") != 0 || graph_body_named(n, "then_branch") == NULL)
         return INLAY_OK;
     for (uint32_t o = 0; o < n->info.output_count; o++) {
         if (out[o] == NULL)

@@ -59,11 +59,6 @@ static const struct {
     { "Split", 18 },
 };
 
-static void *schema_alloc(void *ctx, size_t bytes)
-{
-    return arena_alloc(ctx, bytes);
-}
-
 static const op_attr *find_attr(const op_schema *schema, const char *name)
 {
     for (uint32_t i = 0; i < schema->attr_count; i++)
@@ -321,7 +316,7 @@ bool graph_refit(graph *g, graph_node *n, const op_row *row, bool adapted, const
     if (row == n->row)
         return true;
     r.kept = arena_array(a, (size_t)n->own_attr_count + n->schema->attr_count + 1, sizeof *r.kept);
-    if (r.kept == NULL || op_schema_parse(row->signature, schema_alloc, a, &r.to, NULL) != INLAY_OK)
+    if (r.kept == NULL || op_schema_parse(row->signature, arena_alloc_callback, a, &r.to, NULL) != INLAY_OK)
         return false;
     r.dtypes = arena_array(a, (size_t)r.to.type_count + 1, sizeof *r.dtypes);
     if (r.dtypes == NULL)

@@ -1,5 +1,6 @@
 /* calibrate.c - times the rows of calibrate_cases.def on every provider, and copies on every link. */
 #include "measure/calibrate.h"
+#include "base/among.h"
 #include "base/clock.h"
 #include "base/known.h"
 #include "base/memory.h"
@@ -346,16 +347,6 @@ done:
     return status;
 }
 
-static bool names_type(const char *list, const char *name)
-{
-    size_t bytes = strlen(name);
-
-    for (const char *at = list; (at = strstr(at, name)) != NULL; at += bytes)
-        if ((at == list || at[-1] == ' ') && (at[bytes] == ' ' || at[bytes] == '\0'))
-            return true;
-    return false;
-}
-
 /* All of them several times over, so that a machine that is slower for some seconds is not so for all times of any.
  * What the budget has no room for is left out: later passes altogether, and of the first one the cases whose turn has
  * passed, which are spread over all families. */
@@ -375,7 +366,7 @@ static inlay_status time_kernels(calibration *c)
             continue;
         }
         for (inlay_dtype d = 1; d < INLAY_DTYPE_COUNT; d++)
-            if (names_type(row->types, inlay_dtype_name(d)))
+            if (is_among(inlay_dtype_name(d), row->types))
                 INLAY_TRY(time_case(c, row, d));
     }
     if (left_out && c->result.kernel_count == 0)
@@ -453,14 +444,10 @@ static inlay_status keep_old_lines(calibration *c, const cost_profile *old, prof
 
     if (was == NULL)
         return INLAY_OK;
-    lines = arena_array(&c->profile.a, (size_t)n + was->line_count + 1, sizeof *lines);
-    factors = arena_array(&c->profile.a, (size_t)m + was->factor_count + 1, sizeof *factors);
+    lines = arena_grown(&c->profile.a, fresh->lines, n, (size_t)n + was->line_count + 1, sizeof *lines);
+    factors = arena_grown(&c->profile.a, fresh->factors, m, (size_t)m + was->factor_count + 1, sizeof *factors);
     if (lines == NULL || factors == NULL)
         return no_memory(c->diag, "to calibrate");
-    if (n > 0)
-        memcpy(lines, fresh->lines, n * sizeof *lines);
-    if (m > 0)
-        memcpy(factors, fresh->factors, m * sizeof *factors);
     for (uint32_t i = 0; i < was->line_count; i++)
         if (!is_timed_now(c, was->lines[i].threads))
             lines[n++] = was->lines[i];

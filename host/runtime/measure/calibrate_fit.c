@@ -18,9 +18,8 @@ typedef struct fitting {
     calibrate_point *points;
     uint32_t count;
     profile_provider *out;
-    uint32_t capacity; /* of out->lines */
-    fit_point *some;   /* [count] room for those of one line */
-    bool *done;        /* [count] */
+    fit_point *some; /* [count] room for those of one line */
+    bool *done;      /* [count] */
     arena *a;
 } fitting;
 
@@ -44,18 +43,9 @@ static bool same(const calibrate_point *a, const calibrate_point *b, int distanc
 
 static bool add_line(fitting *f, const calibrate_point *p, int distance, const fit_line *line)
 {
-    profile_line *lines = f->out->lines;
-
-    if (f->out->line_count == f->capacity) {
-        f->capacity = f->capacity * 2 + 64;
-        lines = arena_array(f->a, f->capacity, sizeof *lines);
-        if (lines == NULL)
-            return false;
-        if (f->out->line_count > 0)
-            memcpy(lines, f->out->lines, f->out->line_count * sizeof *lines);
-        f->out->lines = lines;
-    }
-    lines[f->out->line_count++] = (profile_line){ class_at(p, distance), p->threads, *line };
+    if (!ARENA_GROW(f->a, f->out->lines, f->out->line_count))
+        return false;
+    f->out->lines[f->out->line_count++] = (profile_line){ class_at(p, distance), p->threads, *line };
     return true;
 }
 

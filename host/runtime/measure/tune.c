@@ -35,16 +35,6 @@ static bool stop(void *ctx)
 
 /* ------------------------------------------------------------------ sizes */
 
-static uint32_t count_programs(const program *p)
-{
-    uint32_t n = 1;
-
-    for (uint32_t i = 0; i < p->step_count; i++)
-        for (uint32_t b = 0; p->steps[i].bodies != NULL && b < p->steps[i].node->body_count; b++)
-            n += count_programs(p->steps[i].bodies[b]);
-    return n;
-}
-
 static inlay_status price_graph(tuning *t, tuned *g)
 {
     const program *p = g->program;
@@ -298,7 +288,7 @@ static inlay_status tune(tuning *t)
     char folder[PATH_MAX];
 
     INLAY_TRY(session_costs_folder(t->s, folder, sizeof folder, t->diag));
-    t->graphs = arena_array(&t->a, count_programs(t->s->main), sizeof *t->graphs);
+    t->graphs = arena_array(&t->a, program_count(t->s->main), sizeof *t->graphs);
     if (t->graphs == NULL)
         return no_memory(t->diag, "to tune");
     if (cost_store_load(folder, &log, &t->store) != INLAY_OK)

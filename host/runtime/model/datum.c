@@ -1,6 +1,5 @@
 /* model/datum.c - single values as files: TensorProto, SequenceProto, OptionalProto, MapProto. */
 #include "model/load.h"
-#include "model/prescan.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -182,17 +181,6 @@ done:
 
 /* ------------------------------------------------------------------ the way in */
 
-static void *proto_alloc(void *ctx, size_t bytes)
-{
-    return arena_alloc(ctx, bytes);
-}
-
-static void proto_free(void *ctx, void *pointer)
-{
-    (void)ctx;
-    (void)pointer;
-}
-
 static const struct {
     prescan_root root;
     const ProtobufCMessageDescriptor *message;
@@ -206,7 +194,6 @@ static inlay_status read_bytes(const void *bytes, size_t count, uint32_t kind, a
                                inlay_diag *diag)
 {
     arena parsed = { 0 };
-    ProtobufCAllocator allocator = { .alloc = proto_alloc, .free = proto_free, .allocator_data = &parsed };
     model_limits limits = model_limits_default();
     reader r = { .a = a, .diag = diag };
     prescan_result scanned = { 0 };
@@ -218,12 +205,12 @@ static inlay_status read_bytes(const void *bytes, size_t count, uint32_t kind, a
                                 .file_bytes = count,
                                 .limits = &limits,
                                 .a = a,
-                                .alloc = proto_alloc,
+                                .alloc = arena_alloc_callback,
                                 .alloc_ctx = a,
                                 .copy = true,
                                 .densified = &densified };
     INLAY_TRY(prescan(bytes, count, kinds[kind].root, &limits, &scanned, diag));
-    message = protobuf_c_message_unpack(kinds[kind].message, &allocator, scanned.count, scanned.bytes);
+    message = load_unpack(kinds[kind].message, &scanned, &parsed);
     if (message == NULL)
         status = no_memory(&r);
     else if (kind == INLAY_VALUE_TENSOR)

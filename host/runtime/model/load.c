@@ -1,6 +1,5 @@
 /* model/load.c - a file becomes a model: the way in, and what stands around the graphs. */
 #include "model/load.h"
-#include "model/prescan.h"
 #include <inttypes.h>
 #include <libgen.h>
 #include <stdlib.h>
@@ -31,20 +30,6 @@ static model_limits with_defaults(const model_load_options *options)
     l.max_densified_bytes = given.max_densified_bytes == 0 ? l.max_densified_bytes : given.max_densified_bytes;
     l.max_parsed_bytes = given.max_parsed_bytes == 0 ? l.max_parsed_bytes : given.max_parsed_bytes;
     return l;
-}
-
-/* ------------------------------------------------------------------ memory */
-
-/* protobuf-c's memory: an arena, because all of it goes at once. */
-static void *proto_alloc(void *ctx, size_t bytes)
-{
-    return arena_alloc(ctx, bytes);
-}
-
-static void proto_free(void *ctx, void *pointer)
-{
-    (void)ctx;
-    (void)pointer;
 }
 
 static void *blob_alloc(void *ctx, size_t bytes)
@@ -221,9 +206,8 @@ static inlay_status load(graph_model *model, const void *bytes, size_t count, co
                          const char *dir, inlay_diag *diag)
 {
     arena parsed = { 0 };
-    ProtobufCAllocator allocator = { .alloc = proto_alloc, .free = proto_free, .allocator_data = &parsed };
     prescan_result scanned = { 0 };
-    Onnx__Model *proto;
+    const Onnx__Model *proto;
     loader l = { .model = model, .limits = with_defaults(options), .diag = diag };
     inlay_status status;
 
@@ -243,7 +227,7 @@ static inlay_status load(graph_model *model, const void *bytes, size_t count, co
     l.keep_sparse = options != NULL && options->keep_sparse;
     INLAY_TRY(check_kind(bytes, count, diag));
     INLAY_TRY(prescan(bytes, count, PRESCAN_MODEL, &l.limits, &scanned, diag));
-    proto = onnx__model__unpack(&allocator, scanned.count, scanned.bytes);
+    proto = (const Onnx__Model *)load_unpack(&onnx__model__descriptor, &scanned, &parsed);
     if (proto == NULL) {
         status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "out of memory while parsing");
         goto done;

@@ -2,6 +2,7 @@
 #ifndef MODEL_LOAD_H
 #define MODEL_LOAD_H
 #include "model/model.h"
+#include "model/prescan.h"
 #include "onnx.pb-c.h"
 
 /* ------------------------------------------------------------------ files (file.c) */
@@ -87,7 +88,7 @@ typedef struct scope {
     graph *g;
     names_table table;                       /* name -> value of g */
     uint32_t *capture_outer, *capture_inner; /* [capture_count], in the arena */
-    uint32_t capture_count, capture_capacity;
+    uint32_t capture_count;
 } scope;
 
 /* Unset strings of protobuf-c are NULL. */
@@ -101,8 +102,10 @@ static inline const char *domain_of(const char *domain)
     return domain == NULL || domain[0] == '\0' ? "ai.onnx" : domain;
 }
 
-/* Fails for want of memory. In load_text.c, as are the next four. */
+/* Fails for want of memory. In load_text.c, as are the next five. */
 inlay_status load_no_memory(const loader *l, const graph *g);
+/* The message that prescan() has prepared, in the arena; NULL: out of memory. */
+ProtobufCMessage *load_unpack(const ProtobufCMessageDescriptor *kind, const prescan_result *scanned, arena *a);
 /* Puts "<place>: " before the message in diag. */
 void load_prefix(inlay_diag *diag, const char *place);
 /* A copy in the model's arena; NULL: out of memory. */

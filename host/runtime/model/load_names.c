@@ -43,20 +43,8 @@ static inlay_status add_capture(loader *l, scope *s, uint32_t outer, uint32_t in
 {
     arena *a = &l->model->arena;
 
-    if (s->capture_count == s->capture_capacity) {
-        uint32_t capacity = s->capture_capacity == 0 ? 8 : s->capture_capacity * 2;
-        uint32_t *o = arena_array(a, capacity, sizeof *o), *i = arena_array(a, capacity, sizeof *i);
-
-        if (o == NULL || i == NULL)
-            return load_no_memory(l, s->g);
-        if (s->capture_count > 0) {
-            memcpy(o, s->capture_outer, s->capture_count * sizeof *o);
-            memcpy(i, s->capture_inner, s->capture_count * sizeof *i);
-        }
-        s->capture_outer = o;
-        s->capture_inner = i;
-        s->capture_capacity = capacity;
-    }
+    if (!ARENA_GROW(a, s->capture_outer, s->capture_count) || !ARENA_GROW(a, s->capture_inner, s->capture_count))
+        return load_no_memory(l, s->g);
     s->capture_outer[s->capture_count] = outer;
     s->capture_inner[s->capture_count++] = inner;
     return INLAY_OK;

@@ -167,19 +167,13 @@ static size_t body_count(const Onnx__Node *proto)
 
 static inlay_status add_ref(loader *l, scope *s, graph_node *n, const Onnx__Attribute *p)
 {
-    graph_attr_ref *list = arena_array(&l->model->arena, n->ref_count + 1, sizeof *list);
+    const graph_attr_ref ref = { .name = load_text(l, p->name),
+                                 .from = load_text(l, p->ref_attr_name),
+                                 .kind = (uint32_t)kind_of(p) };
 
-    if (list == NULL)
+    if (ref.name == NULL || ref.from == NULL || !ARENA_GROW(&l->model->arena, n->refs, n->ref_count))
         return load_no_memory(l, s->g);
-    if (n->ref_count > 0)
-        memcpy(list, n->refs, n->ref_count * sizeof *list);
-    list[n->ref_count] = (graph_attr_ref){ .name = load_text(l, p->name),
-                                           .from = load_text(l, p->ref_attr_name),
-                                           .kind = (uint32_t)kind_of(p) };
-    if (list[n->ref_count].name == NULL || list[n->ref_count].from == NULL)
-        return load_no_memory(l, s->g);
-    n->refs = list;
-    n->ref_count++;
+    n->refs[n->ref_count++] = ref;
     return INLAY_OK;
 }
 

@@ -8,6 +8,19 @@ inlay_status load_no_memory(const loader *l, const graph *g)
     return graph_fail(g, NULL, NULL, INLAY_OUT_OF_MEMORY, l->diag, "out of memory while loading");
 }
 
+static void keep(void *ctx, void *pointer)
+{
+    (void)ctx;
+    (void)pointer;
+}
+
+ProtobufCMessage *load_unpack(const ProtobufCMessageDescriptor *kind, const prescan_result *scanned, arena *a)
+{
+    ProtobufCAllocator allocator = { .alloc = arena_alloc_callback, .free = keep, .allocator_data = a };
+
+    return protobuf_c_message_unpack(kind, &allocator, scanned->count, scanned->bytes);
+}
+
 void load_prefix(inlay_diag *diag, const char *place)
 {
     char text[sizeof diag->text];

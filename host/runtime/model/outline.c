@@ -76,13 +76,12 @@ static bool refer_to_attrs(graph_function *f, graph_node *inner, const graph_nod
 static bool add_function(graph_model *m, const char *name, const graph_node *n)
 {
     arena *a = &m->arena;
-    graph_function *list = arena_array(a, (size_t)m->function_count + 1, sizeof *list), *f;
+    graph_function *list = arena_grown(a, m->functions, m->function_count, (size_t)m->function_count + 1, sizeof *list);
+    graph_function *f;
     graph_node *inner;
 
     if (list == NULL)
         return false;
-    if (m->function_count > 0)
-        memcpy(list, m->functions, m->function_count * sizeof *list);
     f = &list[m->function_count];
     *f = (graph_function){ .domain = OWN_DOMAIN, .name = name, .overload = "", .doc = "" };
     f->body = graph_create(m, NULL, name);

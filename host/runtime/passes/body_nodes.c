@@ -106,15 +106,17 @@ bool body_nodes_copy_value(body_nodes *b, uint32_t v, uint32_t y)
     return true;
 }
 
-/* ------------------------------------------------------------------ nodes and bodies by hand */
-
-const graph_body *body_named(const graph_node *n, const char *attr)
+void body_nodes_drop(graph *g, const bool *drop, uint32_t count)
 {
-    for (uint32_t i = 0; i < n->body_count; i++)
-        if (strcmp(n->bodies[i].attr, attr) == 0)
-            return &n->bodies[i];
-    return NULL;
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < g->node_count; i++)
+        if (i >= count || !drop[i])
+            g->nodes[kept++] = g->nodes[i];
+    g->node_count = kept;
 }
+
+/* ------------------------------------------------------------------ nodes and bodies by hand */
 
 graph_node *make_node(node_maker *m, graph *g, const char *domain, const char *op, int64_t opset,
                       const uint32_t *inputs, uint32_t input_count, uint32_t output_count)

@@ -22,6 +22,9 @@ void body_nodes_again(body_nodes *b, const graph_body *body);
 bool body_nodes_put(body_nodes *b);
 /* Value y of `to` becomes a copy of value v of `to`. false: no memory. */
 bool body_nodes_copy_value(body_nodes *b, uint32_t v, uint32_t y);
+/* Removes those of the first `count` nodes of g, whose bodies were put, for which drop is set. They do not come back.
+ */
+void body_nodes_drop(graph *g, const bool *drop, uint32_t count);
 
 /* ------------------------------------------------------------------ nodes and bodies by hand
  *
@@ -33,8 +36,6 @@ typedef struct node_maker {
     bool failed;            /* memory is out */
 } node_maker;
 
-/* The body that is attribute `attr`, or NULL. */
-const graph_body *body_named(const graph_node *n, const char *attr);
 /* A node at the end of g, at that opset, whose outputs are new; domain NULL: ai.onnx. NULL: no memory. */
 graph_node *make_node(node_maker *m, graph *g, const char *domain, const char *op, int64_t opset,
                       const uint32_t *inputs, uint32_t input_count, uint32_t output_count);

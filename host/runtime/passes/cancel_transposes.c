@@ -8,25 +8,14 @@ enum { MOST = 16 }; /* operators between them */
 
 static bool is_unary(const graph_node *n)
 {
-    static const char *const names[] = { "Relu",  "Sigmoid", "Tanh", "LeakyRelu", "HardSwish",  "HardSigmoid",
-                                         "Swish", "Gelu",    "Mish", "Elu",       "Selu",       "Softplus",
-                                         "Clip",  "Neg",     "Abs",  "Exp",       "Sqrt",       "Cast",
-                                         "Erf",   "Floor",   "Ceil", "Round",     "Reciprocal", "Log" };
-
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (pass_is_op(n, names[i]))
-            return true;
-    return false;
+    return pass_is_among(n, "Relu Sigmoid Tanh LeakyRelu HardSwish HardSigmoid Swish Gelu Mish Elu Selu Softplus Clip "
+                            "Neg Abs Exp Sqrt Cast Erf Floor Ceil Round Reciprocal Log");
 }
 
 static bool is_binary(const graph_node *n)
 {
-    static const char *const names[] = { "Add", "Sub", "Mul", "Div", "Pow", "Max", "Min", "PRelu" };
-
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (pass_is_op(n, names[i]))
-            return n->info.input_count == 2 && n->info.since_version >= 7;
-    return false;
+    return pass_is_among(n, "Add Sub Mul Div Pow Max Min PRelu") && n->info.input_count == 2 &&
+           n->info.since_version >= 7;
 }
 
 /* The axis of a result of that rank that the constant varies along; -1 = none: a scalar. -2: more than one. */

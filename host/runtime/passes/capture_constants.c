@@ -2,22 +2,6 @@
 #include "passes/type_guard.h"
 #include <string.h>
 
-/* Keeps in the node's own list what some body still captures. */
-static void refresh_captures(graph_node *n)
-{
-    uint32_t kept = 0;
-
-    for (uint32_t i = 0; i < n->capture_count; i++) {
-        bool used = false;
-        for (uint32_t b = 0; !used && b < n->body_count; b++)
-            for (uint32_t k = 0; !used && k < n->bodies[b].capture_count; k++)
-                used = n->bodies[b].capture_outer[k] == n->captures[i];
-        if (used)
-            n->captures[kept++] = n->captures[i];
-    }
-    n->capture_count = kept;
-}
-
 static inlay_status push_down(pass_ctx *ctx, graph *g, graph_body *b, bool *changed)
 {
     uint32_t kept = 0;
@@ -33,7 +17,7 @@ static inlay_status push_down(pass_ctx *ctx, graph *g, graph_body *b, bool *chan
             dims[d] = outer->dims[d].value;
         if (is_constant && type_guard_constant(b->graph, inner, outer->dtype, outer->rank, dims, outer->data,
                                                outer->data_bytes, &done) != INLAY_OK)
-            return inlay_fail(ctx->diag, INLAY_OUT_OF_MEMORY, "no memory for constant '%s'", outer->name.data);
+            return no_memory(ctx->diag, "for constant '%s'", outer->name.data);
         *changed |= done;
         if (!done) {
             b->capture_outer[kept] = b->capture_outer[k];
@@ -56,7 +40,7 @@ static inlay_status visit(pass_ctx *ctx, graph *g, bool *changed)
                 return status;
         }
         if (n->body_count > 0)
-            refresh_captures(n);
+            pass_refresh_captures(n);
     }
     return INLAY_OK;
 }

@@ -6,7 +6,6 @@
 static bool prune_captures(graph_node *n)
 {
     bool any = false;
-    uint32_t kept_node = 0;
 
     for (uint32_t b = 0; b < n->body_count; b++) {
         graph_body *body = &n->bodies[b];
@@ -34,16 +33,8 @@ static bool prune_captures(graph_node *n)
         g->captured = body->capture_inner; /* one list, two names: graph_finish */
         g->captured_count = kept;
     }
-    for (uint32_t i = 0; any && i < n->capture_count; i++) {
-        bool used = false;
-        for (uint32_t b = 0; !used && b < n->body_count; b++)
-            for (uint32_t k = 0; !used && k < n->bodies[b].capture_count; k++)
-                used = n->bodies[b].capture_outer[k] == n->captures[i];
-        if (used)
-            n->captures[kept_node++] = n->captures[i];
-    }
     if (any)
-        n->capture_count = kept_node;
+        pass_refresh_captures(n);
     return any;
 }
 

@@ -40,7 +40,7 @@ static inlay_status check(flex *f, inlay_diag *diag)
 {
     const int64_t heads = size_of(f, 0, 1), shared = size_of(f, 1, 1);
 
-    if (!is_fine(body_named(f->n, "score_mod")) || !is_fine(body_named(f->n, "prob_mod")))
+    if (!is_fine(graph_body_named(f->n, "score_mod")) || !is_fine(graph_body_named(f->n, "prob_mod")))
         return graph_fail(f->g, f->n, NULL, INLAY_INVALID_MODEL, diag,
                           "score_mod and prob_mod must have one input and one output");
     f->dtype = input(f, 0)->dtype;
@@ -106,7 +106,7 @@ static uint32_t scale_of(flex *f)
 
 static uint32_t through(flex *f, const char *attr, uint32_t v, inlay_dtype *dtype)
 {
-    const graph_body *body = body_named(f->n, attr);
+    const graph_body *body = graph_body_named(f->n, attr);
     const graph_value *in, *out;
 
     if (body == NULL)

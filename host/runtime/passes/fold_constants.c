@@ -256,16 +256,13 @@ static bool is_piece(const graph *g, const graph_node *n, const inlay_value_info
  * was one of those. */
 static inlay_status fold_view(graph *g, const graph_node *n, arena *scratch, bool *out_done)
 {
-    static const char *const views[] = { "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity" };
+    const bool view = pass_is_among(n, "Reshape Flatten Squeeze Unsqueeze Identity");
     const inlay_value_info *x, *y;
     uint64_t offset = 0;
-    bool view = false;
     int64_t *dims, count = 1;
     size_t bytes;
 
     *out_done = false;
-    for (size_t i = 0; !view && i < sizeof views / sizeof views[0]; i++)
-        view = pass_is_op(n, views[i]);
     if ((!view && !pass_is_op(n, "Slice")) || n->info.output_count != 1 || !has_input(n, 0) ||
         n->info.outputs[0] == INLAY_NONE)
         return INLAY_OK;

@@ -7,18 +7,13 @@
 static const graph_body *taken_branch(const graph *g, const graph_node *n)
 {
     const inlay_value_info *c;
-    const char *name;
 
     if (!pass_is_op(n, "If") || n->info.input_count != 1 || n->info.inputs[0] == INLAY_NONE)
         return NULL;
     c = &g->values[n->info.inputs[0]].info;
     if ((c->flags & INLAY_VALUE_CONSTANT) == 0 || c->dtype != INLAY_BOOL || c->data_bytes != 1)
         return NULL;
-    name = *(const uint8_t *)c->data != 0 ? "then_branch" : "else_branch";
-    for (uint32_t i = 0; i < n->body_count; i++)
-        if (strcmp(n->bodies[i].attr, name) == 0)
-            return &n->bodies[i];
-    return NULL;
+    return graph_body_named(n, *(const uint8_t *)c->data != 0 ? "then_branch" : "else_branch");
 }
 
 /* What the branch makes for an output of the If is that output; outputs that it does not make itself, or makes for two
@@ -51,7 +46,7 @@ static inlay_status visit(pass_ctx *ctx, graph *g, bool *changed)
     bool any = false;
 
     if (drop == NULL)
-        return inlay_fail(ctx->diag, INLAY_OUT_OF_MEMORY, "no memory to look for constant conditions");
+        return no_memory(ctx->diag, "to look for constant conditions");
     for (uint32_t i = 0; i < nodes; i++) {
         const graph_body *body = taken_branch(g, g->nodes[i]);
         const graph_node *n = g->nodes[i];
@@ -62,8 +57,7 @@ static inlay_status visit(pass_ctx *ctx, graph *g, bool *changed)
         if (body == NULL || !pass_may(ctx))
             continue;
         if (!body_nodes_begin(&b, ctx, g, n, body) || !move_branch(&b))
-            return inlay_fail(ctx->diag, INLAY_OUT_OF_MEMORY, "no memory to move a branch of node '%s'",
-                              n->info.name.data);
+            return no_memory(ctx->diag, "to move a branch of node '%s'", n->info.name.data);
         status = type_guard_nodes(g, nodes_before, n, NULL, 0, ctx->diag, &drop[i]);
         if (status != INLAY_OK)
             return status;
@@ -71,14 +65,8 @@ static inlay_status visit(pass_ctx *ctx, graph *g, bool *changed)
             pass_count(ctx, g, n, body->attr);
         any |= drop[i];
     }
-    if (any) {
-        uint32_t kept = 0;
-
-        for (uint32_t i = 0; i < g->node_count; i++)
-            if (i >= nodes || !drop[i])
-                g->nodes[kept++] = g->nodes[i];
-        g->node_count = kept;
-    }
+    if (any)
+        body_nodes_drop(g, drop, nodes);
     *changed |= any;
     return INLAY_OK;
 }

@@ -35,13 +35,7 @@ static bool read_axes(rewrite *w, const graph_node *n, int64_t *axes, uint32_t *
 /* Reductions that may be done in two steps or one. */
 static bool is_reduction(const graph_node *n)
 {
-    static const char *const names[] = { "ReduceSum",  "ReduceMean", "ReduceMax",      "ReduceMin",
-                                         "ReduceProd", "ReduceL1",   "ReduceLogSumExp" };
-
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (pass_is_op(n, names[i]))
-            return true;
-    return false;
+    return pass_is_among(n, "ReduceSum ReduceMean ReduceMax ReduceMin ReduceProd ReduceL1 ReduceLogSumExp");
 }
 
 /* The node as `like`, over these axes. */

@@ -6,8 +6,7 @@
 
 static bool is_view(const graph_node *n)
 {
-    return n != NULL && (pass_is_op(n, "Reshape") || pass_is_op(n, "Flatten") || pass_is_op(n, "Squeeze") ||
-                         pass_is_op(n, "Unsqueeze"));
+    return n != NULL && pass_is_among(n, "Reshape Flatten Squeeze Unsqueeze");
 }
 
 /* The shape as Reshape of x wants it: sizes, 0 where x has that size at the same place, and -1 for one that only the

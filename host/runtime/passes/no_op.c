@@ -79,19 +79,8 @@ static bool idle_resize(rewrite *w, const graph_node *n)
     return count > 0;
 }
 
-static bool is_one_of(const graph_node *n, const char *const *names, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        if (pass_is_op(n, names[i]))
-            return true;
-    return false;
-}
-#define IS_ONE_OF(n, names) is_one_of(n, names, sizeof(names) / sizeof((names)[0]))
-
 static bool changes_nothing(rewrite *w, const graph_node *n)
 {
-    static const char *const of_one[] = { "Sum", "Max", "Min", "Mean", "Concat" };
-    static const char *const shapers[] = { "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Expand", "Tile" };
     uint32_t x = rw_input(w, n, 0), y = n->info.outputs[0];
     const inlay_value_info *in = rw_info(w, x), *out = rw_info(w, y);
 
@@ -109,9 +98,9 @@ static bool changes_nothing(rewrite *w, const graph_node *n)
         return idle_pad(w, n);
     if (pass_is_op(n, "Clip"))
         return n->info.since_version >= 11 && rw_input(w, n, 1) == INLAY_NONE && rw_input(w, n, 2) == INLAY_NONE;
-    if (pass_is_op(n, "Resize") || pass_is_op(n, "Upsample"))
+    if (pass_is_among(n, "Resize Upsample"))
         return idle_resize(w, n);
-    if (IS_ONE_OF(n, of_one))
+    if (pass_is_among(n, "Sum Max Min Mean Concat"))
         return n->info.input_count == 1;
     if (!rw_same_type(w, x, y))
         return false;
@@ -119,7 +108,7 @@ static bool changes_nothing(rewrite *w, const graph_node *n)
         return idle_slice(w, n);
     if (pass_is_op(n, "Split"))
         return n->info.output_count == 1;
-    return IS_ONE_OF(n, shapers);
+    return pass_is_among(n, "Reshape Flatten Squeeze Unsqueeze Expand Tile");
 }
 
 static inlay_status match(rewrite *w, graph_node *n)

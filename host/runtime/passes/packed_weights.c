@@ -103,9 +103,8 @@ static bool reads_packed(const graph *g, const readers *r, uint32_t v, uint32_t 
 /* Does input i of n have weights? */
 static bool is_weights(const graph_node *n, uint32_t i)
 {
-    return (i == 1 && (pass_is_op(n, "MatMul") || pass_is_op(n, "Gemm") || pass_is_op(n, "Conv") ||
-                       pass_is_op(n, "ConvTranspose"))) ||
-           ((i == 1 || i == 2) && (pass_is_op(n, "LSTM") || pass_is_op(n, "GRU") || pass_is_op(n, "RNN")));
+    return (i == 1 && pass_is_among(n, "MatMul Gemm Conv ConvTranspose")) ||
+           ((i == 1 || i == 2) && pass_is_among(n, "LSTM GRU RNN"));
 }
 
 /* Codes that become floats on the way from the cache to the core. */
@@ -147,7 +146,7 @@ static uint64_t small_bytes(const pass_ctx *ctx, const graph *g, const graph_nod
 
     if (weights->rank > INLAY_MAX_RANK) /* just made: it is asked again when shapes are known */
         return 0;
-    if (pass_is_op(n, "LSTM") || pass_is_op(n, "GRU") || pass_is_op(n, "RNN"))
+    if (pass_is_among(n, "LSTM GRU RNN"))
         return code ? ctx->fold_max_bytes * CACHE_TIMES : some;
     for (uint32_t d = 2; weights->rank <= INLAY_MAX_RANK && d < weights->rank; d++) {
         window |= weights->dims[d].value > 1;
@@ -165,17 +164,14 @@ static uint64_t small_bytes(const pass_ctx *ctx, const graph *g, const graph_nod
 static bool reads_any(const pass_ctx *ctx, const graph *g, const readers *r, uint32_t v, uint64_t bytes, bool code,
                       int depth)
 {
-    static const char *const views[] = { "Transpose", "Reshape", "Flatten", "Squeeze", "Unsqueeze" };
     bool any = false;
 
     if (depth > LOOK_THROUGH || (g->values[v].info.flags & INLAY_VALUE_GRAPH_OUTPUT) != 0)
         return false;
     for (uint32_t at = r->first[v]; at != INLAY_NONE; at = r->next[at]) {
         const graph_node *n = g->nodes[r->node[at]];
-        bool view = false;
+        const bool view = r->input[at] == 0 && pass_is_among(n, "Transpose Reshape Flatten Squeeze Unsqueeze");
 
-        for (size_t i = 0; r->input[at] == 0 && !view && i < sizeof views / sizeof *views; i++)
-            view = pass_is_op(n, views[i]);
         if (view ? !reads_any(ctx, g, r, n->info.outputs[0], bytes, code, depth + 1)
                  : !is_weights(n, r->input[at]) || bytes <= small_bytes(ctx, g, n, &g->values[v].info, code))
             return false;
@@ -217,16 +213,13 @@ static bool stays(const pass_ctx *ctx, const graph *g, const readers *r, const g
 /* Does what follows a convolution go into its weights (conv_batch_norm, conv_scale)? */
 static bool is_scaled(const graph *g, const readers *r, const graph_node *conv)
 {
-    static const char *const scales[] = { "BatchNormalization", "Mul", "Div", "Add", "Sub" };
-
     for (uint32_t at = r->first[conv->info.outputs[0]]; at != INLAY_NONE; at = r->next[at]) {
         const graph_node *n = g->nodes[r->node[at]];
 
-        for (size_t i = 0; i < sizeof scales / sizeof *scales; i++)
-            for (uint32_t k = 0; pass_is_op(n, scales[i]) && k < n->info.input_count; k++)
-                if (n->info.inputs[k] != INLAY_NONE &&
-                    (g->values[n->info.inputs[k]].info.flags & INLAY_VALUE_CONSTANT) != 0)
-                    return true;
+        for (uint32_t k = 0; pass_is_among(n, "BatchNormalization Mul Div Add Sub") && k < n->info.input_count; k++)
+            if (n->info.inputs[k] != INLAY_NONE &&
+                (g->values[n->info.inputs[k]].info.flags & INLAY_VALUE_CONSTANT) != 0)
+                return true;
     }
     return false;
 }

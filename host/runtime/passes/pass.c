@@ -1,4 +1,5 @@
 #include "passes/pass.h"
+#include "base/among.h"
 #include "base/nearest.h"
 #include "graph/history.h"
 #include "passes/type_guard.h"
@@ -83,14 +84,11 @@ static bool is_wanted(const pass_ctx *ctx, uint32_t pass, uint32_t level)
  * between. Attention, too, of what is quantized by what it is: with the nodes that spell it, no level may have it. */
 static bool is_lowering(const pass_ctx *ctx, uint32_t pass, uint32_t level)
 {
-    static const char *const helpers[] = { "fold_constants", "no_op" };
-
     (void)level;
     if (is_listed(ctx->never, ctx->never_count, passes[pass].name) || (ctx->newest_opset != 0 && is_spelling(pass)))
         return false;
     return passes[pass].lowers || passes[pass].level == 0 || (ctx->quantizes && passes[pass].run == pass_attention) ||
-           passes[pass].run == pass_widen_halves /* of scales */ ||
-           is_listed(helpers, sizeof helpers / sizeof helpers[0], passes[pass].name);
+           passes[pass].run == pass_widen_halves /* of scales */ || is_among(passes[pass].name, "fold_constants no_op");
 }
 
 static bool has_op(const graph *g, const char *op_type)
@@ -220,6 +218,21 @@ void pass_replace_uses(graph *g, const uint32_t *replacement)
     }
 }
 
+void pass_refresh_captures(graph_node *n)
+{
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < n->capture_count; i++) {
+        bool used = false;
+        for (uint32_t b = 0; !used && b < n->body_count; b++)
+            for (uint32_t k = 0; !used && k < n->bodies[b].capture_count; k++)
+                used = n->bodies[b].capture_outer[k] == n->captures[i];
+        if (used)
+            n->captures[kept++] = n->captures[i];
+    }
+    n->capture_count = kept;
+}
+
 void pass_drop_nodes(graph *g, const bool *drop)
 {
     uint32_t kept = 0;
@@ -235,6 +248,11 @@ void pass_drop_nodes(graph *g, const bool *drop)
 bool pass_is_op(const graph_node *n, const char *op_type)
 {
     return strcmp(n->info.op_type.data, op_type) == 0 && strcmp(n->info.domain.data, "ai.onnx") == 0;
+}
+
+bool pass_is_among(const graph_node *n, const char *names)
+{
+    return is_among(n->info.op_type.data, names) && strcmp(n->info.domain.data, "ai.onnx") == 0;
 }
 
 bool pass_is_output(const graph *g, uint32_t v)

@@ -97,8 +97,11 @@ typedef inlay_status (*pass_graph_fn)(pass_ctx *ctx, graph *g, bool *changed);
 INLAY_NODISCARD inlay_status pass_each_graph(pass_ctx *ctx, graph *g, pass_graph_fn fn, bool *changed);
 /* Makes every reader of value v read replacement[v] (INLAY_NONE: unchanged). Outputs of the graph keep theirs. */
 void pass_replace_uses(graph *g, const uint32_t *replacement);
+/* Keeps in the node's own list what some body still captures. */
+void pass_refresh_captures(graph_node *n);
 /* Removes the nodes for which drop is set. */
 void pass_drop_nodes(graph *g, const bool *drop);
-bool pass_is_op(const graph_node *n, const char *op_type); /* of ai.onnx */
+bool pass_is_op(const graph_node *n, const char *op_type);  /* of ai.onnx */
+bool pass_is_among(const graph_node *n, const char *names); /* "Add Sub Mul", of ai.onnx */
 bool pass_is_output(const graph *g, uint32_t v);
 #endif

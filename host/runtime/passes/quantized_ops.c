@@ -202,16 +202,15 @@ static bool comes_of_bytes(const rewrite *w, uint32_t v)
  * bytes are moved, and what made them ends in bytes. */
 static inlay_status match_moved(rewrite *w, graph_node *n)
 {
-    static const char *const moves[] = { "MaxPool", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose" };
     const uint32_t v = rw_input(w, n, 0);
     graph_node *old = pass_is_op(n, "QuantizeLinear") ? rw_maker(w, v) : NULL, *q, *fresh;
     uint32_t inputs[3];
-    bool moved = false;
+    bool moved;
     quant y = { 0 };
     inlay_status status;
 
-    for (size_t i = 0; old != NULL && i < sizeof moves / sizeof moves[0]; i++)
-        moved |= pass_is_op(old, moves[i]) && (i > 0 || old->info.since_version >= 12);
+    moved = old != NULL && (pass_is_among(old, "Reshape Flatten Squeeze Unsqueeze Transpose") ||
+                            (pass_is_op(old, "MaxPool") && old->info.since_version >= 12));
     if (!moved || rw_info(w, v)->dtype != INLAY_FLOAT || !rw_is_only_use(w, v) || old->info.input_count > 2 ||
         (old->info.output_count > 1 && !rw_is_unused(w, old, 1)) || n->info.input_count > 3 ||
         !quant_read_scales(w, n, rw_info(w, n->info.outputs[0])->dtype, &y) || y.count != 1 ||

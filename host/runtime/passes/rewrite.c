@@ -14,15 +14,6 @@ inlay_status rw_no_memory(const rewrite *w)
 
 /* ------------------------------------------------------------------ the books of a visit */
 
-static void *grown(rewrite *w, const void *old, size_t element_bytes, uint32_t count, uint32_t capacity)
-{
-    void *array = arena_array(&w->own, capacity, element_bytes);
-
-    if (array != NULL && count > 0)
-        memcpy(array, old, count * element_bytes);
-    return array;
-}
-
 /* Room for all values of the graph; where there is none the books stay as they are. */
 static bool reserve(rewrite *w)
 {
@@ -33,10 +24,10 @@ static bool reserve(rewrite *w)
         return true;
     while (capacity < w->g->value_count + 1)
         capacity = capacity < 64 ? w->g->value_count + 64 : capacity * 2;
-    uses = grown(w, w->uses, sizeof *uses, had, capacity);
-    maker = grown(w, w->maker, sizeof *maker, had, capacity);
-    forward = grown(w, w->forward, sizeof *forward, had, capacity);
-    is_output = grown(w, w->is_output, sizeof *is_output, had, capacity);
+    uses = arena_grown(&w->own, w->uses, had, capacity, sizeof *uses);
+    maker = arena_grown(&w->own, w->maker, had, capacity, sizeof *maker);
+    forward = arena_grown(&w->own, w->forward, had, capacity, sizeof *forward);
+    is_output = arena_grown(&w->own, w->is_output, had, capacity, sizeof *is_output);
     if (uses == NULL || maker == NULL || forward == NULL || is_output == NULL)
         return false;
     memset(maker + had, 0xff, (capacity - had) * sizeof *maker);
@@ -132,13 +123,10 @@ static void release(rewrite *w, uint32_t v)
             history_removed(w->g, n);
             w->g->nodes[at] = NULL;
             if (depth + reads > room) {
-                uint32_t *bigger = arena_array(&w->own, (size_t)(depth + reads) * 2 + 16, sizeof *bigger);
-                if (bigger == NULL)
-                    return; /* what stays behind is dead code, which another pass removes */
-                if (depth > 0)
-                    memcpy(bigger, stack, depth * sizeof *bigger);
-                stack = bigger;
                 room = (depth + reads) * 2 + 16;
+                stack = arena_grown(&w->own, stack, depth, room, sizeof *stack);
+                if (stack == NULL)
+                    return; /* what stays behind is dead code, which another pass removes */
             }
             for (uint32_t i = 0; i < reads; i++)
                 stack[depth++] = i < n->info.input_count ? n->info.inputs[i] : n->captures[i - n->info.input_count];

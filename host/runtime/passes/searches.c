@@ -10,6 +10,7 @@
  * own
  * (`init_decoder`, or the encoder's) is put in front of the Loop. Level 0: no provider runs nodes with such bodies, so
  * other ones (those with buffers that past and present share) are an error. */
+#include "base/among.h"
 #include "passes/body_nodes.h"
 #include "passes/type_guard.h"
 #include <string.h>
@@ -127,9 +128,9 @@ static bool fits(searches *s)
     const inlay_attr_info *type = graph_attr(n, "model_type");
     const int64_t kind = type != NULL ? type->i : n->info.op_type.data[0] == 'W' ? 2 : 0;
 
-    s->decoder = body_named(n, "decoder");
-    s->encoder = body_named(n, "encoder");
-    s->first = body_named(n, "init_decoder");
+    s->decoder = graph_body_named(n, "decoder");
+    s->encoder = graph_body_named(n, "encoder");
+    s->first = graph_body_named(n, "init_decoder");
     if (s->decoder == NULL || s->decoder->graph->output_count < 2 || s->decoder->graph->output_count > MAX_PASTS ||
         s->decoder->graph->input_count > MAX_PASTS)
         return false;
@@ -149,13 +150,7 @@ static uint32_t input(const graph_node *n, uint32_t i)
 /* Those of a search, of the attributes that WhisperBeamSearch has. */
 static bool is_setting(const char *name)
 {
-    static const char *const names[] = { "early_stopping", "eos_token_id", "no_repeat_ngram_size", "pad_token_id",
-                                         "vocab_size" };
-    bool found = false;
-
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        found |= strcmp(name, names[i]) == 0;
-    return found;
+    return is_among(name, "early_stopping eos_token_id no_repeat_ngram_size pad_token_id vocab_size");
 }
 
 /* The settings in the order in which SearchStart reads them. */

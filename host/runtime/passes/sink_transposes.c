@@ -6,12 +6,7 @@ enum { MOST = 16 }; /* axes */
 
 static bool is_pointwise(const graph_node *n)
 {
-    static const char *const names[] = { "Add", "Sub", "Mul", "Div", "Pow", "Max", "Min", "Sum", "Mean" };
-
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (pass_is_op(n, names[i]))
-            return n->info.since_version >= 7;
-    return false;
+    return pass_is_among(n, "Add Sub Mul Div Pow Max Min Sum Mean") && n->info.since_version >= 7;
 }
 
 /* Is every input a Transpose by one perm of a value of that rank, read by this node alone? */

@@ -3,6 +3,7 @@
  *     y = Op(x, ..)   ->   y = If(Size(Shape(x)) == r, Op(x as rank r, ..), Op(x as another rank, ..))
  *
  * Each branch is then lowered as in a model that declares the rank. */
+#include "graph/infer.h"
 #include "passes/body_nodes.h"
 #include "passes/spell.h"
 
@@ -15,21 +16,6 @@ typedef struct by_rank {
 } by_rank;
 
 static bool put_bodies(by_rank *r, graph *g, graph_node *choice, const uint32_t *inputs, uint32_t low, uint32_t high);
-
-static bool copy_type(graph *g, uint32_t v, const graph_value *from)
-{
-    graph_value *to = v == INLAY_NONE ? NULL : &g->values[v];
-
-    if (to == NULL)
-        return false;
-    to->info.kind = from->info.kind;
-    to->info.dtype = from->info.dtype;
-    to->info.rank = from->info.rank;
-    to->info.dims = from->info.dims;
-    to->inner_kind = from->inner_kind;
-    to->map_key = from->map_key;
-    return true;
-}
 
 /* Gives body a value for each value of `outer` that the node reads; inputs: [inputs of the node] those values. */
 static bool capture(const by_rank *r, const graph *outer, graph_body *body, const uint32_t *read, uint32_t *inputs)
@@ -52,8 +38,9 @@ static bool capture(const by_rank *r, const graph *outer, graph_body *body, cons
         if (c == body->capture_count) {
             body->capture_outer[c] = read[i];
             body->capture_inner[c] = graph_add_value(g, NULL, 0);
-            if (!copy_type(g, body->capture_inner[c], &outer->values[read[i]]))
+            if (body->capture_inner[c] == INLAY_NONE)
                 return false;
+            infer_copy_type(&g->values[body->capture_inner[c]], &outer->values[read[i]]);
             body->capture_count++;
         }
         inputs[i] = body->capture_inner[c];

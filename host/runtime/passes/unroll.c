@@ -25,7 +25,7 @@ typedef struct unroller {
 /* A list of outputs of Loops and what is read in their place. */
 typedef struct forwards {
     type_guard_forward *list;
-    uint32_t count, capacity;
+    uint32_t count;
 } forwards;
 
 static bool is_true(const inlay_value_info *v)
@@ -247,23 +247,6 @@ static bool unroll(unroller *u, forwards *f)
     return true;
 }
 
-/* Room for the outputs of one more Loop. */
-static bool reserve(pass_ctx *ctx, forwards *f, uint32_t more)
-{
-    uint32_t capacity = 2 * f->capacity + more;
-    type_guard_forward *list;
-
-    if (f->list != NULL && f->count + more <= f->capacity)
-        return true;
-    list = arena_array(&ctx->model->arena, (size_t)capacity + 1, sizeof *list);
-    if (list == NULL)
-        return false;
-    if (f->count > 0)
-        memcpy(list, f->list, f->count * sizeof *list);
-    *f = (forwards){ list, f->count, capacity };
-    return true;
-}
-
 static bool forward_uses(pass_ctx *ctx, graph *g, const forwards *f)
 {
     uint32_t *replacement = arena_array(&ctx->model->arena, (size_t)g->value_count + 1, sizeof *replacement);
@@ -295,9 +278,9 @@ static inlay_status visit(pass_ctx *ctx, graph *g, bool *changed)
             continue;
         if (drop == NULL)
             drop = arena_array(&ctx->model->arena, nodes, sizeof *drop);
-        if (drop == NULL || !body_nodes_begin(&u.b, ctx, g, n, u.body) || !reserve(ctx, &f, u.carried) ||
-            !unroll(&u, &f))
-            return inlay_fail(ctx->diag, INLAY_OUT_OF_MEMORY, "no memory to unroll node '%s'", n->info.name.data);
+        if (drop == NULL || !body_nodes_begin(&u.b, ctx, g, n, u.body) ||
+            !arena_reserve(&ctx->model->arena, &f.list, f.count, u.carried, sizeof *f.list) || !unroll(&u, &f))
+            return no_memory(ctx->diag, "to unroll node '%s'", n->info.name.data);
         status = type_guard_nodes(g, nodes_before, n, f.list + first, f.count - first, ctx->diag, &drop[i]);
         if (status != INLAY_OK)
             return status;
@@ -309,16 +292,11 @@ static inlay_status visit(pass_ctx *ctx, graph *g, bool *changed)
         (void)snprintf(text, sizeof text, "%lld iterations", (long long)u.trips);
         pass_count(ctx, g, n, text);
     }
-    if (drop != NULL) {
-        uint32_t kept = 0;
-
-        if (!forward_uses(ctx, g, &f))
-            return inlay_fail(ctx->diag, INLAY_OUT_OF_MEMORY, "no memory to unroll loops");
-        for (uint32_t i = 0; i < g->node_count; i++)
-            if (i >= nodes || !drop[i])
-                g->nodes[kept++] = g->nodes[i];
-        g->node_count = kept;
-    }
+    if (drop == NULL)
+        return INLAY_OK;
+    if (!forward_uses(ctx, g, &f))
+        return no_memory(ctx->diag, "to unroll loops");
+    body_nodes_drop(g, drop, nodes);
     return INLAY_OK;
 }
 

@@ -18,65 +18,12 @@ enum { MOST_INPUTS = 64 };
 
 static const char name[] = "widen_halves";
 
-static const char *const products[] = { "Conv", "ConvTranspose", "Gemm", "MatMul" };
-
 /* Operators of one type of floats, which their first output has, too. */
-static const char *const followers[] = {
-    "Abs",
-    "Add",
-    "AveragePool",
-    "BatchNormalization",
-    "Clip",
-    "Concat",
-    "Div",
-    "Elu",
-    "Erf",
-    "Exp",
-    "Flatten",
-    "Gelu",
-    "GlobalAveragePool",
-    "HardSigmoid",
-    "HardSwish",
-    "Identity",
-    "InstanceNormalization",
-    "LayerNormalization",
-    "LeakyRelu",
-    "Log",
-    "Max",
-    "MaxPool",
-    "Min",
-    "Mish",
-    "Mul",
-    "Neg",
-    "PRelu",
-    "Pad",
-    "Pow",
-    "ReduceMax",
-    "ReduceMean",
-    "ReduceSum",
-    "Relu",
-    "Reshape",
-    "Resize",
-    "Sigmoid",
-    "Slice",
-    "Softmax",
-    "Softplus",
-    "Sqrt",
-    "Squeeze",
-    "Sub",
-    "Tanh",
-    "Transpose",
-    "Unsqueeze",
-    "Where",
-};
-
-static bool is_listed(const graph_node *n, const char *const *list, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        if (pass_is_op(n, list[i]))
-            return true;
-    return false;
-}
+static const char followers[] =
+    "Abs Add AveragePool BatchNormalization Clip Concat Div Elu Erf Exp Flatten Gelu GlobalAveragePool "
+    "HardSigmoid HardSwish Identity InstanceNormalization LayerNormalization LeakyRelu Log Max MaxPool "
+    "Min Mish Mul Neg PRelu Pad Pow ReduceMax ReduceMean ReduceSum Relu Reshape Resize Sigmoid Slice "
+    "Softmax Softplus Sqrt Squeeze Sub Tanh Transpose Unsqueeze Where";
 
 static bool is_narrow(const rewrite *w, uint32_t v)
 {
@@ -112,13 +59,13 @@ static bool is_wanted(const rewrite *w, const graph_node *n)
     for (uint32_t i = 1; i < n->info.output_count; i++)
         if (n->info.outputs[i] != INLAY_NONE)
             return false;
-    if (is_listed(n, products, sizeof products / sizeof *products))
+    if (pass_is_among(n, "Conv ConvTranspose Gemm MatMul"))
         return !w->ctx->lowers || (n->info.input_count > 1 && is_weights(w, unrounded(w, rw_input(w, n, 1))));
     if (w->ctx->lowers)
         return false;
     for (uint32_t i = 0; i < n->info.input_count; i++)
         if (unrounded(w, rw_input(w, n, i)) != INLAY_NONE)
-            return is_listed(n, followers, sizeof followers / sizeof *followers);
+            return pass_is_among(n, followers);
     return false;
 }
 

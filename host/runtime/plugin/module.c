@@ -154,11 +154,6 @@ done:
 
 /* ------------------------------------------------------------------ operators */
 
-static void *parse_alloc(void *ctx, size_t bytes)
-{
-    return arena_alloc(ctx, bytes);
-}
-
 static inlay_status adopt_operator(inlay_operator *op, const inlay_operator *raw, inlay_diag *diag)
 {
     arena scratch = { 0 };
@@ -186,7 +181,7 @@ static inlay_status adopt_operator(inlay_operator *op, const inlay_operator *raw
         op->doc = "";
     if (op->examples == NULL || op->example_stride == 0)
         op->example_count = 0;
-    status = op_schema_parse(op->signature, parse_alloc, &scratch, &schema, diag);
+    status = op_schema_parse(op->signature, arena_alloc_callback, &scratch, &schema, diag);
     arena_deinit(&scratch);
     if (status != INLAY_OK && diag != NULL) {
         inlay_diag inner = *diag;

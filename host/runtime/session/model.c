@@ -199,11 +199,10 @@ static inlay_status add_taps(inlay_session *s, const inlay_options *options, inl
 
     if (options_list(options, OPTION_tap, 0) == NULL)
         return INLAY_OK;
-    outputs = arena_array(&s->model->arena, (size_t)g->output_count + g->value_count + 1, sizeof *outputs);
+    outputs = arena_grown(&s->model->arena, g->outputs, g->output_count, (size_t)g->output_count + g->value_count + 1,
+                          sizeof *outputs);
     if (outputs == NULL)
         return no_memory(diag, "for option tap");
-    if (g->output_count > 0)
-        memcpy(outputs, g->outputs, g->output_count * sizeof *outputs);
     g->outputs = outputs;
     for (uint32_t i = 0; (name = options_list(options, OPTION_tap, i)) != NULL; i++) {
         bool all = strcmp(name, "*") == 0, found = all;

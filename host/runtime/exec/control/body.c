@@ -27,10 +27,9 @@ inlay_status body_runner(host_call *c, uint32_t body, runner **out_runner)
 
 uint32_t find_body(const host_call *c, const char *attr)
 {
-    for (uint32_t i = 0; i < c->node->body_count; i++)
-        if (strcmp(c->node->bodies[i].attr, attr) == 0)
-            return i;
-    return INLAY_NONE;
+    const graph_body *body = graph_body_named(c->node, attr);
+
+    return body == NULL ? INLAY_NONE : (uint32_t)(body - c->node->bodies);
 }
 
 rt_value *body_inputs(host_call *c, uint32_t body)

@@ -85,16 +85,6 @@ struct timings {
     uint64_t clock_ns; /* what looking at the clock takes */
 };
 
-static uint32_t count_programs(const program *p)
-{
-    uint32_t n = 1;
-
-    for (uint32_t i = 0; i < p->step_count; i++)
-        for (uint32_t k = 0; p->steps[i].bodies != NULL && k < p->steps[i].node->body_count; k++)
-            n += count_programs(p->steps[i].bodies[k]);
-    return n;
-}
-
 static bool make_series(arena *a, uint32_t count, series **out)
 {
     float *kept = arena_array(a, (size_t)count + 1, TIMINGS_KEPT * sizeof *kept);
@@ -173,7 +163,7 @@ inlay_status timings_create(const program *main, timings **out_timings, inlay_di
     *out_timings = NULL;
     if (t != NULL) {
         t->hook = (watch_hook){ hear, t, NULL };
-        t->programs = arena_array(&t->a, count_programs(main), sizeof *t->programs);
+        t->programs = arena_array(&t->a, program_count(main), sizeof *t->programs);
     }
     if (t == NULL || t->programs == NULL || !watch_programs(t, main) || !make_series(&t->a, 1, &whole)) {
         timings_destroy(t);

@@ -1,4 +1,5 @@
 #include "partition/cost/cost.h"
+#include "base/among.h"
 #include "base/memory.h"
 #include "base/pace.h"
 #include "partition/cost/cost_profile.h"
@@ -230,20 +231,10 @@ static const book_provider *known(const cost_book *book, const part_provider *pr
 
 /* ------------------------------------------------------------------ what costs nothing */
 
-static bool is_among(const char *op, const char *const *list)
-{
-    for (; *list != NULL; list++)
-        if (strcmp(op, *list) == 0)
-            return true;
-    return false;
-}
-
 /* Shape arithmetic whose inputs are known is computed when a plan is made. */
 static bool is_folded(const cost_question *q, const inlay_node_info *n)
 {
-    static const char *const random[] = {
-        "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial", NULL
-    };
+    static const char random[] = "RandomNormal RandomNormalLike RandomUniform RandomUniformLike Bernoulli Multinomial";
     bool outputs = true, inputs = n->input_count > 0;
 
     for (uint32_t i = 0; i < n->output_count; i++)
@@ -259,14 +250,13 @@ static bool is_folded(const cost_question *q, const inlay_node_info *n)
 /* What a plan makes nothing of: folded nodes, and views of host memory. */
 static bool costs_nothing(const cost_question *q)
 {
-    static const char *const views[] = { "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", NULL };
     const inlay_node_info *n = inlay_graph_node(q->graph, q->offer->nodes[0]);
 
     if (q->offer->node_count != 1 || strcmp(n->domain.data, "ai.onnx") != 0 ||
         part_default_domain(q->provider) != INLAY_DOMAIN_HOST ||
         (q->provider->table->flags & INLAY_PROVIDER_ASYNC) != 0)
         return false;
-    return is_among(n->op_type.data, views) || is_folded(q, n);
+    return is_among(n->op_type.data, "Reshape Flatten Squeeze Unsqueeze Identity") || is_folded(q, n);
 }
 
 /* ------------------------------------------------------------------ prices */

@@ -1,4 +1,5 @@
 #include "partition/cost/cost_class.h"
+#include "base/among.h"
 #include "base/hash.h"
 #include <string.h>
 
@@ -217,16 +218,6 @@ static uint32_t resize(const look *l)
     const char *text = mode != NULL && mode->kind == INLAY_ATTR_STRING ? mode->s.data : "nearest";
 
     return strcmp(text, "cubic") == 0 ? COST_CUBIC : strcmp(text, "linear") == 0 ? COST_LINEAR : COST_NEAREST;
-}
-
-static bool is_among(const char *op, const char *list)
-{
-    size_t bytes = strlen(op);
-
-    for (const char *at = list; (at = strstr(at, op)) != NULL; at += bytes)
-        if ((at == list || at[-1] == ' ') && (at[bytes] == ' ' || at[bytes] == '\0'))
-            return true;
-    return false;
 }
 
 static uint32_t variant_of(const look *l)

@@ -30,13 +30,11 @@ static bool reserve(flow *f, void **array, uint32_t count, uint32_t more, uint32
         return true;
     while (bigger < count + more)
         bigger *= 2;
-    copy = arena_array(f->a, bigger, element_bytes);
+    copy = arena_grown(f->a, *array, count, bigger, element_bytes);
     if (copy == NULL) {
         f->failed = true;
         return false;
     }
-    if (count > 0)
-        memcpy(copy, *array, count * element_bytes);
     *array = copy;
     *capacity = bigger;
     return true;

@@ -295,7 +295,7 @@ double part_base_price(problem *x, const uint32_t *choice)
     return price;
 }
 
-static bool meets_requirement(const problem *x, const uint32_t *choice)
+bool part_has_required(const problem *x, const uint32_t *choice)
 {
     if (x->bounds.required == INLAY_NONE)
         return true;
@@ -318,7 +318,7 @@ bool part_keeps_memory(problem *x, const uint32_t *choice)
 
 part_verdict part_judge(problem *x, const uint32_t *choice)
 {
-    part_verdict v = { .price = part_base_price(x, choice), .runs = true, .feasible = meets_requirement(x, choice) };
+    part_verdict v = { .price = part_base_price(x, choice), .runs = true, .feasible = part_has_required(x, choice) };
 
     if (!x->ordered && x->picks.group_count == 0)
         return v;

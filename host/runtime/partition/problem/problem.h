@@ -181,6 +181,8 @@ double part_share(const problem *x, bool once);
 double part_hop_ns(const problem *x, uint32_t value, part_hop hop);
 /* Offers and copies: the part of the price that the order does not change, and so the least that the whole can be. */
 double part_base_price(problem *x, const uint32_t *choice);
+/* Has the provider that a rule requires a node, if there is such a rule? */
+bool part_has_required(const problem *x, const uint32_t *choice);
 /* The objective. choice is complete; x->schedule and x->memory are those of the choice where limits ask for them. */
 part_verdict part_judge(problem *x, const uint32_t *choice);
 /* Does the choice, as it is scheduled, keep the limits of memory? */

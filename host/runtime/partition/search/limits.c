@@ -253,16 +253,6 @@ static void force_required(bounds *b)
     }
 }
 
-static bool has_required(const problem *x, const uint32_t *choice)
-{
-    if (x->bounds.required == INLAY_NONE)
-        return true;
-    for (uint32_t n = 0; n < x->nodes; n++)
-        if (part_provider_of(x, choice[n]) == x->bounds.required)
-            return true;
-    return false;
-}
-
 /* ------------------------------------------------------------------ multipliers */
 
 /* Searches at the multipliers in use, and judges what comes out at true prices. */
@@ -279,7 +269,7 @@ static part_verdict search_again(bounds *b)
     x->exact_steps = steps;
     if (!ok || uncovered != INLAY_NONE)
         return (part_verdict){ 0 };
-    if (!has_required(x, b->trial))
+    if (!part_has_required(x, b->trial))
         force_required(b);
     return offer_trial(b);
 }
@@ -341,7 +331,7 @@ static void try_one_provider(bounds *b)
             if (o != INLAY_NONE && b->trial[n] != INLAY_NONE && x->p->offers[b->trial[n]].node_count == 1)
                 b->trial[n] = o;
         }
-        if (!has_required(x, b->trial))
+        if (!part_has_required(x, b->trial))
             force_required(b);
         (void)offer_trial(b);
     }
@@ -387,7 +377,7 @@ static inlay_status out_of_bounds(const bounds *b, inlay_diag *diag)
                           "max_partitions: graph '%s' needs %u partitions where %u are allowed; raise the limit, or "
                           "name a provider that runs more of its operators",
                           r->graph->name, b->fewest, x->bounds.max_partitions);
-    if (x->bounds.required != INLAY_NONE && !has_required(x, b->best))
+    if (x->bounds.required != INLAY_NONE && !part_has_required(x, b->best))
         return inlay_fail(diag, INLAY_UNSUPPORTED,
                           "require: provider %s can run no node of graph '%s' within the "
                           "other rules",
@@ -414,7 +404,7 @@ inlay_status part_keep_limits(problem *x, uint32_t *choice, inlay_diag *diag)
     if (b.verdict.feasible && !x->failed)
         return INLAY_OK;
     memcpy(b.trial, choice, x->nodes * sizeof *b.trial);
-    if (!has_required(x, b.trial)) {
+    if (!part_has_required(x, b.trial)) {
         force_required(&b);
         (void)offer_trial(&b);
     }

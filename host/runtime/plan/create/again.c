@@ -13,11 +13,10 @@ static bool take_back(const program_declined *declined)
 
     for (uint32_t o = 0; o < p->parts.offer_count; o++)
         nodes += declined->offers[o] != 0 ? p->parts.offers[o].node_count : 0;
-    refusals = arena_array(&p->a, p->parts.refusal_count + nodes + 1, sizeof *refusals);
+    refusals = arena_grown(&p->a, p->parts.refusals, p->parts.refusal_count, p->parts.refusal_count + nodes + 1,
+                           sizeof *refusals);
     if (sentence == NULL || offers == NULL || refusals == NULL)
         return false;
-    if (p->parts.refusal_count > 0)
-        memcpy(refusals, p->parts.refusals, p->parts.refusal_count * sizeof *refusals);
     p->parts.offers = offers; /* a program that stands in for another one shared them */
     p->parts.refusals = refusals;
     for (uint32_t o = 0; o < p->parts.offer_count; o++) {

@@ -14,11 +14,10 @@ uint32_t planner_place(planner *b, plan_place place)
 
     if (p->place_count == p->place_capacity) {
         uint32_t capacity = p->place_capacity == 0 ? b->prog->planning.place_hint + 64 : p->place_capacity * 2;
-        plan_place *places = arena_array(&p->a, capacity, sizeof *places);
+        plan_place *places = arena_grown(&p->a, p->places, p->place_count, capacity, sizeof *places);
+
         if (places == NULL)
             return INLAY_NONE;
-        if (p->place_count > 0)
-            memcpy(places, p->places, p->place_count * sizeof *places);
         p->places = places;
         p->place_capacity = capacity;
     }
@@ -34,11 +33,10 @@ plan_step *planner_step(planner *b, uint32_t kind, const program_step *s)
 
     if (p->step_count == p->step_capacity) {
         uint32_t capacity = p->step_capacity == 0 ? b->prog->planning.step_hint + 16 : p->step_capacity * 2;
-        plan_step *steps = arena_array(&p->a, capacity, sizeof *steps);
+        plan_step *steps = arena_grown(&p->a, p->steps, p->step_count, capacity, sizeof *steps);
+
         if (steps == NULL)
             return NULL;
-        if (p->step_count > 0)
-            memcpy(steps, p->steps, p->step_count * sizeof *steps);
         p->steps = steps;
         p->step_capacity = capacity;
     }

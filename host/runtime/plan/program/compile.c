@@ -1,5 +1,6 @@
 /* plan/program/compile.c - the regions of a program, compiled by their providers. */
 #include "plan/program/compile.h"
+#include "base/among.h"
 #include "base/memory.h"
 #include "inlay/extensions.h"
 #include "partition/cost/cost.h"
@@ -13,14 +14,8 @@
 /* Operators whose output is their input under another shape; the planner makes them cost nothing. */
 static bool is_view(const graph_node *n)
 {
-    static const char *const names[] = { "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity" };
-
-    if (strcmp(n->info.domain.data, "ai.onnx") != 0 || n->info.output_count != 1)
-        return false;
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (strcmp(n->info.op_type.data, names[i]) == 0)
-            return true;
-    return false;
+    return strcmp(n->info.domain.data, "ai.onnx") == 0 && n->info.output_count == 1 &&
+           is_among(n->info.op_type.data, "Reshape Flatten Squeeze Unsqueeze Identity");
 }
 
 /* ------------------------------------------------------------------ compiling */

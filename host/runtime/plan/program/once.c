@@ -1,4 +1,5 @@
 /* plan/program/once.c - a region run once on host tensors, for folding. */
+#include "base/among.h"
 #include "base/checked.h"
 #include "base/memory.h"
 #include "inlay/extensions.h"
@@ -350,13 +351,9 @@ bool program_offers(const part_provider *p, const graph *g, const graph_node *n)
 
 bool program_only_moves(const inlay_node_info *n)
 {
-    static const char *const names[] = { "Slice", "Transpose", "Reshape", "Concat",   "Unsqueeze", "Squeeze",
-                                         "Split", "Gather",    "Flatten", "Identity", "Expand" };
-
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (strcmp(n->op_type.data, names[i]) == 0)
-            return strcmp(n->domain.data, "ai.onnx") == 0;
-    return false;
+    return strcmp(n->domain.data, "ai.onnx") == 0 &&
+           is_among(n->op_type.data,
+                    "Slice Transpose Reshape Concat Unsqueeze Squeeze Split Gather Flatten Identity Expand");
 }
 
 /* The first in the user's order, as in a run; the last, which is the simplest, where that makes no difference: results

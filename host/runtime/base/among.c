@@ -1,0 +1,15 @@
+#include "base/among.h"
+#include <stddef.h>
+#include <string.h>
+
+bool is_among(const char *word, const char *words)
+{
+    const size_t bytes = strlen(word);
+
+    if (bytes == 0 || strchr(word, ' ') != NULL)
+        return false;
+    for (const char *at = words; (at = strstr(at, word)) != NULL; at += bytes)
+        if ((at == words || at[-1] == ' ') && (at[bytes] == ' ' || at[bytes] == '\0'))
+            return true;
+    return false;
+}
