@@ -210,7 +210,7 @@ static void explain(mistakes *m, const tree_node *entry, cyaml_err_t error, cons
     const char *key = c->field[0] != '\0' ? c->field : entry->key, *rest = NULL, *got = strstr(c->text, "got event: ");
 
     if (error == CYAML_ERR_OOM)
-        (void)mistake(m, 0, INLAY_OUT_OF_MEMORY, "no memory to read it");
+        (void)mistake_no_memory(m);
     else if (error == CYAML_ERR_INVALID_KEY && (rest = after(c->text, "Unexpected key: ")) != NULL)
         unknown_key(m, entry, rest);
     else if (error == CYAML_ERR_MAPPING_FIELD_MISSING)
@@ -234,11 +234,6 @@ typedef struct reader {
     document *doc;
 } reader;
 
-static inlay_status no_memory(reader *r)
-{
-    return mistake(r->m, 0, INLAY_OUT_OF_MEMORY, "no memory to read it");
-}
-
 /* name and value are copied. */
 static inlay_status add(reader *r, const char *name, const char *value, uint32_t line)
 {
@@ -246,7 +241,7 @@ static inlay_status add(reader *r, const char *name, const char *value, uint32_t
     document_setting s = { arena_string(r->arena, name), arena_string(r->arena, value), line };
 
     if (s.name == NULL || s.value == NULL || !ARENA_GROW(r->arena, d->settings, d->count))
-        return no_memory(r);
+        return mistake_no_memory(r->m);
     d->settings[d->count++] = s;
     return INLAY_OK;
 }
@@ -295,7 +290,7 @@ static inlay_status add_paths(reader *r, const tree_node *entry, char *const *it
             return INLAY_OK;
         text = arena_format(r->arena, "%s%s%s", text, i > 0 ? ":" : "", items[i]);
     }
-    return text != NULL ? add(r, entry->key, text, entry->key_line) : no_memory(r);
+    return text != NULL ? add(r, entry->key, text, entry->key_line) : mistake_no_memory(r->m);
 }
 
 static inlay_status add_provider_options(reader *r, const tree_node *node, const provider_row *row)
@@ -313,7 +308,7 @@ static inlay_status add_provider_options(reader *r, const tree_node *node, const
         while (item != NULL && item->key != NULL && strcmp(item->key, row->options[i].key) != 0)
             item = item->next;
         status = name != NULL ? add(r, name, row->options[i].value, item != NULL ? item->key_line : node->line)
-                              : no_memory(r);
+                              : mistake_no_memory(r->m);
     }
     return status;
 }
@@ -336,7 +331,7 @@ static inlay_status add_providers(reader *r, const tree_node *entry, const provi
         status = add_provider_options(r, item, &rows[i]);
     }
     if (status != INLAY_OK || text == NULL)
-        return status != INLAY_OK ? status : no_memory(r);
+        return status != INLAY_OK ? status : mistake_no_memory(r->m);
     return add(r, entry->key, text, entry->key_line);
 }
 
@@ -414,7 +409,7 @@ static inlay_status read_entry(reader *r, const tree_node *entry)
          (option < OPTION_COUNT && (options_kind(option) == KIND_NAMES || options_kind(option) == KIND_PATHS))))
         return add(r, entry->key, entry->text, entry->key_line);
     if (!long_form(entry, option, r->arena, &text, &bytes))
-        return no_memory(r);
+        return mistake_no_memory(r->m);
     status = load_rows(r, entry, option, text, bytes);
     free(text);
     return status;

@@ -46,7 +46,7 @@ static inlay_status read_all(int fd, arena *a, mistakes *m, char **out_text, siz
         ssize_t n;
 
         if (!arena_reserve(a, &text, bytes, READ_BYTES, 1))
-            return mistake(m, 0, INLAY_OUT_OF_MEMORY, "no memory to read it");
+            return mistake_no_memory(m);
         n = read(fd, text + bytes, READ_BYTES);
         if (n < 0 && errno == EINTR)
             continue;
@@ -165,7 +165,7 @@ static inlay_status apply_all(inlay_options *options, const document *d, uint32_
         char *origin = arena_format(a, "%s:%u", m->path, s->line);
 
         if (value == NULL || origin == NULL)
-            return mistake(m, 0, INLAY_OUT_OF_MEMORY, "no memory to read it");
+            return mistake_no_memory(m);
         status = options_set_as(options, s->name, value, source, origin, &diag);
         if (status != INLAY_OK)
             (void)mistake(m, s->line, status, "%s", diag.text);
@@ -298,7 +298,7 @@ static inlay_status set_variable(inlay_options *options, uint32_t option, const 
     }
     copy = strdup(value);
     if (copy == NULL)
-        return mistake(m, 0, INLAY_OUT_OF_MEMORY, "no memory to read it");
+        return mistake_no_memory(m);
     status = option < OPTION_COUNT ? set_items(options, option, name, copy, m) : set_provider_options(options, copy, m);
     free(copy);
     return status;

@@ -29,6 +29,11 @@ inlay_status mistake(mistakes *m, uint32_t line, inlay_status status, const char
     return status;
 }
 
+inlay_status mistake_no_memory(mistakes *m)
+{
+    return mistake(m, 0, INLAY_OUT_OF_MEMORY, "no memory to read it");
+}
+
 /* ------------------------------------------------------------------ building the tree */
 
 /* A list or mapping that is not closed yet. */
@@ -50,11 +55,6 @@ typedef struct builder {
     tree_node *root;
 } builder;
 
-static inlay_status no_memory(builder *b)
-{
-    return mistake(b->m, 0, INLAY_OUT_OF_MEMORY, "no memory to read it");
-}
-
 /* The next scalar of a mapping is a key. */
 static bool wants_key(const builder *b)
 {
@@ -69,7 +69,7 @@ static inlay_status take_key(builder *b, const char *text, uint32_t line)
     uint32_t before = NAMES_NONE;
 
     if (!names_add(&l->keys, text, strlen(text), line, &before))
-        return no_memory(b);
+        return mistake_no_memory(b->m);
     if (before != NAMES_NONE)
         (void)mistake(b->m, line, INLAY_INVALID_ARGUMENT, "key '%s' is there twice, first in line %u", text, before);
     l->key = text;
@@ -119,12 +119,12 @@ static inlay_status add_scalar(builder *b, const yaml_event_t *e, uint32_t line)
         return mistake(b->m, line, INLAY_INVALID_ARGUMENT, "a text has a zero byte");
     text = arena_string(b->arena, value);
     if (text == NULL)
-        return no_memory(b);
+        return mistake_no_memory(b->m);
     if (wants_key(b))
         return take_key(b, text, line);
     node = arena_alloc(b->arena, sizeof *node);
     if (node == NULL)
-        return no_memory(b);
+        return mistake_no_memory(b->m);
     *node = (tree_node){ .kind = TREE_SCALAR, .line = line, .text = text, .missing = is_missing(e, text) };
     return place(b, node);
 }
@@ -140,7 +140,7 @@ static inlay_status open_level(builder *b, tree_kind kind, uint32_t line)
         return mistake(b->m, line, INLAY_LIMIT_EXCEEDED, "nested more than %d levels deep", MAX_DEPTH);
     node = arena_alloc(b->arena, sizeof *node);
     if (node == NULL)
-        return no_memory(b);
+        return mistake_no_memory(b->m);
     *node = (tree_node){ .kind = kind, .line = line };
     status = place(b, node);
     if (status == INLAY_OK)
@@ -227,7 +227,7 @@ static inlay_status not_yaml(const yaml_parser_t *p, mistakes *m, const char *te
     const char *problem = p->problem != NULL ? p->problem : "it cannot be read";
 
     if (p->error == YAML_MEMORY_ERROR)
-        return mistake(m, 0, INLAY_OUT_OF_MEMORY, "no memory to read it");
+        return mistake_no_memory(m);
     if (p->error == YAML_READER_ERROR)
         return mistake(m, 0, INLAY_INVALID_ARGUMENT, "not a YAML file: %s, at byte %zu", problem, p->problem_offset);
     if (has_tab(text, bytes, p->problem_mark.line))
@@ -246,7 +246,7 @@ inlay_status tree_parse(const char *text, size_t bytes, arena *a, mistakes *m, t
 
     *out_root = NULL;
     if (yaml_parser_initialize(&parser) == 0)
-        return mistake(m, 0, INLAY_OUT_OF_MEMORY, "no memory to read it");
+        return mistake_no_memory(m);
     yaml_parser_set_input_string(&parser, (const unsigned char *)text, bytes);
     while (status == INLAY_OK && !end) {
         yaml_event_t event;

@@ -21,6 +21,8 @@ typedef struct mistakes {
 /* Notes a mistake; line 0 = it is about the file as a whole. All after the hundredth are only counted. Returns
  * status. */
 inlay_status mistake(mistakes *m, uint32_t line, inlay_status status, const char *format, ...) INLAY_PRINTF(4, 5);
+/* INLAY_OUT_OF_MEMORY: "no memory to read it". */
+inlay_status mistake_no_memory(mistakes *m);
 
 typedef enum tree_kind { TREE_SCALAR, TREE_LIST, TREE_MAP } tree_kind;
 

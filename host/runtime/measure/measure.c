@@ -394,20 +394,25 @@ static char *hook_string(void *ctx, uint64_t bytes)
     return bytes <= sizeof room ? room : NULL;
 }
 
+static inlay_exec_args exec_args(bench *b, inlay_diag *diag)
+{
+    static const uint32_t never;
+
+    return (inlay_exec_args){ .struct_size = sizeof(inlay_exec_args),
+                              .run = &b->line.run,
+                              .inputs = b->args,
+                              .outputs = b->args + b->input_count,
+                              .input_count = b->input_count,
+                              .output_count = b->output_count,
+                              .arg_stride = sizeof *b->args,
+                              .cancel = &never,
+                              .diag = diag };
+}
+
 static inlay_status time_offer(void *ctx, double *out_ns, bool *out_calm)
 {
     bench *b = ctx;
-    static const uint32_t never;
-    inlay_exec_args exec = { .struct_size = sizeof exec,
-                             .run = &b->line.run,
-                             .inputs = b->args,
-                             .outputs = b->args + b->input_count,
-                             .input_count = b->input_count,
-                             .output_count = b->output_count,
-                             .arg_stride = sizeof *b->args,
-                             .workspace = b->workspace,
-                             .cancel = &never,
-                             .diag = b->diag };
+    inlay_exec_args exec = exec_args(b, b->diag);
     inlay_status status;
     uint64_t start, own_start, switches;
     double own;
@@ -415,6 +420,7 @@ static inlay_status time_offer(void *ctx, double *out_ns, bool *out_calm)
     for (uint32_t i = 0; i < b->output_count; i++)
         measure_buffer_free(b->provider, &b->made[i]);
     switches = prepare_caches(b);
+    exec.workspace = b->workspace;
     exec.signal = measure_next(b->provider, &b->line);
     own_start = clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
     start = clock_ns();
@@ -528,7 +534,6 @@ static inlay_status keep_kernel(void *ctx, const void *key, uint64_t key_bytes, 
 inlay_status measure_within(const measure_job *job, double budget_ns, bool (*stop)(void *ctx), measure_keep_fn keep,
                             void *ctx, inlay_diag *diag)
 {
-    static const uint32_t never;
     const inlay_provider *table = job->provider->table;
     const inlay_ext_kernels *kernels = INLAY_HAS(table, extension) && table->extension != NULL
                                            ? table->extension(job->provider->state, INLAY_EXT_KERNELS)
@@ -542,15 +547,7 @@ inlay_status measure_within(const measure_job *job, double budget_ns, bool (*sto
         return inlay_fail(diag, INLAY_UNSUPPORTED, "provider %s does not time kernels", job->provider->name);
     INLAY_TRY(prepare(&b, job, NULL, &request, diag));
     {
-        const inlay_exec_args exec = { .struct_size = sizeof exec,
-                                       .run = &b->line.run,
-                                       .inputs = b->args,
-                                       .outputs = b->args + b->input_count,
-                                       .input_count = b->input_count,
-                                       .output_count = b->output_count,
-                                       .arg_stride = sizeof *b->args,
-                                       .cancel = &never,
-                                       .diag = diag };
+        const inlay_exec_args exec = exec_args(b, diag);
         const inlay_kernel_trial trial = { .struct_size = sizeof trial,
                                            .shapes = &request,
                                            .args = &exec,

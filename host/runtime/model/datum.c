@@ -1,5 +1,6 @@
 /* model/datum.c - single values as files: TensorProto, SequenceProto, OptionalProto, MapProto. */
 #include "model/load.h"
+#include "base/memory.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,15 +14,10 @@ static inlay_status read_sequence(const reader *r, const Onnx__Sequence *proto, 
 static inlay_status read_map(const reader *r, const Onnx__Map *proto, model_datum *out);
 static inlay_status read_optional(const reader *r, const Onnx__Optional *proto, model_datum *out);
 
-static inlay_status no_memory(const reader *r)
-{
-    return inlay_fail(r->diag, INLAY_OUT_OF_MEMORY, "out of memory");
-}
-
 static inlay_status set_name(const reader *r, const char *name, model_datum *out)
 {
     out->name = arena_string(r->a, text_of(name));
-    return out->name == NULL ? no_memory(r) : INLAY_OK;
+    return out->name == NULL ? no_memory(r->diag, "for a value") : INLAY_OK;
 }
 
 static inlay_status finish_tensor(model_datum *out, inlay_status status)
@@ -53,7 +49,7 @@ static inlay_status make_items(const reader *r, size_t count, model_datum *out)
 {
     out->items = arena_array(r->a, count, sizeof *out->items);
     out->item_count = (uint32_t)count;
-    return out->items == NULL ? no_memory(r) : INLAY_OK;
+    return out->items == NULL ? no_memory(r->diag, "for a value") : INLAY_OK;
 }
 
 /* elem_type is not looked at: only one of the lists holds anything. */
@@ -114,7 +110,7 @@ static inlay_status read_keys(const reader *r, const Onnx__Map *p, model_datum *
     void *data = arena_alloc(r->a, bytes);
 
     if (dims == NULL || data == NULL)
-        return no_memory(r);
+        return no_memory(r->diag, "for a value");
     dims[0] = (int64_t)count;
     out->name = "keys";
     out->tensor = (inlay_tensor_view){
@@ -126,7 +122,7 @@ static inlay_status read_keys(const reader *r, const Onnx__Map *p, model_datum *
 
         *to = (inlay_str){ arena_string_n(r->a, (const char *)key->data, key->len), key->len };
         if (to->data == NULL)
-            return no_memory(r);
+            return no_memory(r->diag, "for a value");
     }
     if (!texts && count > 0)
         memcpy(data, p->keys, bytes);
@@ -150,7 +146,7 @@ static inlay_status join_values(const reader *r, int64_t count, model_datum *out
     }
     data = arena_alloc(r->a, (size_t)bytes);
     if (dims == NULL || data == NULL)
-        return no_memory(r);
+        return no_memory(r->diag, "for a value");
     for (uint32_t i = 0; i < out->item_count; at += out->items[i++].tensor.bytes)
         if (out->items[i].tensor.bytes > 0)
             memcpy(data + at, out->items[i].tensor.data, (size_t)out->items[i].tensor.bytes);
@@ -212,7 +208,7 @@ static inlay_status read_bytes(const void *bytes, size_t count, uint32_t kind, a
     INLAY_TRY(prescan(bytes, count, kinds[kind].root, &limits, &scanned, diag));
     message = load_unpack(kinds[kind].message, &scanned, &parsed);
     if (message == NULL)
-        status = no_memory(&r);
+        status = no_memory(diag, "for a value");
     else if (kind == INLAY_VALUE_TENSOR)
         status = read_dense(&r, (const Onnx__Tensor *)message, out);
     else if (kind == INLAY_VALUE_SEQUENCE)

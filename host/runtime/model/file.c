@@ -1,4 +1,5 @@
 /* model/file.c - files in memory, and the way to external data. */
+#include "base/memory.h"
 #include "model/load.h"
 #include "model/packed.h"
 #include <errno.h>
@@ -12,27 +13,21 @@
 
 /* What cannot be mapped is read; nobody pipes more than this. */
 #define MAX_PIPED_BYTES (UINT64_C(4) << 30)
+enum { READ_BYTES = 65536 };
 
 static inlay_status read_all(int fd, file_map *out, inlay_diag *diag)
 {
     uint8_t *bytes = NULL;
-    size_t count = 0, capacity = 0;
+    size_t count = 0;
 
     for (;;) {
         ssize_t got;
 
-        if (count == capacity) {
-            size_t wanted = capacity == 0 ? 65536 : capacity * 2;
-            uint8_t *bigger = wanted <= MAX_PIPED_BYTES ? realloc(bytes, wanted) : NULL;
-
-            if (bigger == NULL) {
-                free(bytes);
-                return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "out of memory while reading a pipe; save it as a file");
-            }
-            bytes = bigger;
-            capacity = wanted;
+        if (count > MAX_PIPED_BYTES - READ_BYTES || !list_reserve(&bytes, count, READ_BYTES, 1)) {
+            free(bytes);
+            return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "out of memory while reading a pipe; save it as a file");
         }
-        got = read(fd, bytes + count, capacity - count);
+        got = read(fd, bytes + count, READ_BYTES);
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0) {
@@ -238,7 +233,6 @@ inlay_status external_open(external_files *files, const char *location, file_map
 {
     size_t bytes = strlen(location);
     uint32_t found = names_find(&files->index, location, bytes);
-    file_map *bigger;
     const char *key;
     inlay_status status;
 
@@ -254,11 +248,9 @@ inlay_status external_open(external_files *files, const char *location, file_map
     status = file_give(out, files->model, diag);
     if (status != INLAY_OK)
         return status;
-    bigger = realloc(files->maps, ((size_t)files->count + 1) * sizeof *bigger);
     key = arena_string(&files->scratch, location);
-    if (bigger != NULL)
-        files->maps = bigger;
-    if (bigger == NULL || key == NULL || !names_add(&files->index, key, bytes, files->count, NULL))
+    if (!LIST_GROW(files->maps, files->count) || key == NULL ||
+        !names_add(&files->index, key, bytes, files->count, NULL))
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "out of memory");
     files->maps[files->count++] = *out;
     return INLAY_OK;

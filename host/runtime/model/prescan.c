@@ -1,4 +1,5 @@
 #include "model/prescan.h"
+#include "base/memory.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -163,7 +164,7 @@ typedef struct scan {
     const model_limits *limits;
     inlay_diag *diag;
     uint8_t *out;
-    size_t out_count, out_capacity;
+    size_t out_count;
     uint64_t nodes, tensors, values, items, listed; /* listed: bytes of lists */
     uint32_t depth, graph_depth;
     frame *stack; /* [max_depth] */
@@ -208,17 +209,9 @@ static inlay_status reserve(scan *s, size_t more)
 
     if (__builtin_add_overflow(wanted, more, &wanted) || wanted > s->limits->max_parsed_bytes)
         return fail_limit(s, "max_parsed_bytes", s->limits->max_parsed_bytes);
-    if (wanted <= s->out_capacity)
-        return INLAY_OK;
-    size_t capacity = s->out_capacity < 2048 ? 4096 : s->out_capacity * 2;
-    if (capacity < wanted)
-        capacity = wanted;
-    uint8_t *bigger = realloc(s->out, capacity);
-    if (bigger == NULL)
-        return inlay_fail(s->diag, INLAY_OUT_OF_MEMORY, "out of memory for the parsed form (%zu bytes)", capacity);
-    s->out = bigger;
-    s->out_capacity = capacity;
-    return INLAY_OK;
+    return list_reserve(&s->out, s->out_count, more, 1)
+               ? INLAY_OK
+               : no_memory(s->diag, "for the parsed form (%zu bytes)", list_room(wanted));
 }
 
 static inlay_status put(scan *s, const void *bytes, size_t count)

@@ -1,6 +1,7 @@
 /* model/save.c - a model becomes a file: the way out, and what stands around the graphs. */
 #include "model/save.h"
 #include "base/checked.h"
+#include "base/memory.h"
 #include "base/output.h"
 #include <inttypes.h>
 #include <stdlib.h>
@@ -8,11 +9,6 @@
 
 enum { EXTERNAL_PIECE = 4 << 20 };
 #define MAX_MODEL_BYTES (UINT64_C(2) << 30) /* other parsers read no more into one message */
-
-static inlay_status no_memory(inlay_diag *diag)
-{
-    return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "out of memory while saving");
-}
 
 /* ------------------------------------------------------------------ files */
 
@@ -67,7 +63,7 @@ static inlay_status write_files(saver *s, const char *path)
                               path, s->options->external_file);
         data_path = beside(path, s->options->external_file);
         if (data_path == NULL)
-            return no_memory(s->diag);
+            return no_memory(s->diag, "to save the model");
         INLAY_TRY(output_open(&data, data_path, s->diag));
         if (!write_external(s, data.fd)) {
             status = output_failed(&data, s->diag);
@@ -128,7 +124,7 @@ static inlay_status put_model(saver *s)
     }
     wire_raw(w, m->extra.data, (size_t)m->extra.bytes);
     if (w->failed)
-        return no_memory(s->diag);
+        return no_memory(s->diag, "to save the model");
     if (wire_size(w) >= MAX_MODEL_BYTES)
         return inlay_fail(s->diag, INLAY_LIMIT_EXCEEDED,
                           "the model would have %" PRIu64

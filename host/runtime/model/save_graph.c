@@ -1,5 +1,6 @@
 /* model/save_graph.c - graphs, nodes, attributes, types and functions in wire form. */
 #include "model/save.h"
+#include "base/memory.h"
 #include <string.h>
 
 enum { KIND_GRAPH = 5, KIND_TENSORS = 9, KIND_GRAPHS = 10, KIND_SPARSE_TENSOR = 11, KIND_TYPE_PROTO = 13 };
@@ -426,7 +427,7 @@ inlay_status save_graph(saver *s, const graph *g, const graph_body *as_body, con
     inlay_status status = INLAY_OK;
 
     if (!name_values(&out, as_body, outer_names))
-        return inlay_fail(s->diag, INLAY_OUT_OF_MEMORY, "out of memory while saving");
+        return no_memory(s->diag, "to save the model");
     INLAY_TRY(check_opsets(&out));
     INLAY_TRY(put_nodes(&out, 1));
     wire_text(&s->w, 2, g->name);
@@ -445,7 +446,7 @@ inlay_status save_function(saver *s, const graph_function *f)
     inlay_status status = INLAY_OK;
 
     if (!name_values(&out, NULL, NULL))
-        return inlay_fail(s->diag, INLAY_OUT_OF_MEMORY, "out of memory while saving");
+        return no_memory(s->diag, "to save the model");
     wire_text(w, 1, f->name);
     for (uint32_t i = 0; i < f->body->input_count; i++)
         wire_text(w, 4, name_of(&out, f->body->inputs[i]));

@@ -15,25 +15,8 @@ void wire_deinit(wire *w)
 
 static bool reserve(wire *w, size_t more)
 {
-    size_t wanted = w->count, capacity = w->capacity < 2048 ? 4096 : w->capacity * 2;
-    uint8_t *bigger;
-
-    if (w->failed || __builtin_add_overflow(wanted, more, &wanted)) {
-        w->failed = true;
-        return false;
-    }
-    if (wanted <= w->capacity)
-        return true;
-    if (capacity < wanted)
-        capacity = wanted;
-    bigger = realloc(w->bytes, capacity);
-    if (bigger == NULL) {
-        w->failed = true;
-        return false;
-    }
-    w->bytes = bigger;
-    w->capacity = capacity;
-    return true;
+    w->failed = w->failed || !list_reserve(&w->bytes, w->count, more, 1);
+    return !w->failed;
 }
 
 void wire_raw(wire *w, const void *fields, size_t bytes)

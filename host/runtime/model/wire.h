@@ -18,7 +18,7 @@ typedef struct wire_splice {
 
 typedef struct wire {
     uint8_t *bytes;
-    size_t count, capacity;
+    size_t count;
     wire_splice *splices; /* ascending */
     size_t splice_count;
     uint64_t spliced_bytes;

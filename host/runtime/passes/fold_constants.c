@@ -62,7 +62,7 @@ static inlay_status infer_now(pass_ctx *ctx, graph *g, const graph_node *n, aren
     inlay_status status = INLAY_OK;
 
     if (in == NULL || out == NULL || made == NULL)
-        return inlay_fail(ctx->diag, INLAY_OUT_OF_MEMORY, "no memory to infer shapes");
+        return no_memory(ctx->diag, "to infer shapes");
     for (uint32_t i = 0; i < n->info.input_count; i++)
         in[i] = n->info.inputs[i] == INLAY_NONE ? NULL : &g->values[n->info.inputs[i]].info;
     for (uint32_t i = 0; i < n->info.output_count; i++) {
@@ -299,7 +299,7 @@ static inlay_status fold(pass_ctx *ctx, graph *g, graph_node *n, arena *scratch,
     if (status != INLAY_OK || !same)
         return status;
     if (results == NULL || fold_view(g, n, scratch, out_folded) != INLAY_OK)
-        return inlay_fail(ctx->diag, INLAY_OUT_OF_MEMORY, "no memory to fold node '%s'", n->info.name.data);
+        return no_memory(ctx->diag, "to fold node '%s'", n->info.name.data);
     if (*out_folded)
         return INLAY_OK;
     before = find_folded(ctx, g, n);
@@ -321,7 +321,7 @@ static inlay_status fold(pass_ctx *ctx, graph *g, graph_node *n, arena *scratch,
         if (n->info.outputs[i] == INLAY_NONE)
             continue;
         if (!set_result(ctx, g, n->info.outputs[i], &results[k]))
-            return inlay_fail(ctx->diag, INLAY_OUT_OF_MEMORY, "no memory to fold node '%s'", n->info.name.data);
+            return no_memory(ctx->diag, "to fold node '%s'", n->info.name.data);
         k++;
     }
     if (before == NULL && k == 1)
@@ -339,7 +339,7 @@ static inlay_status visit(pass_ctx *ctx, graph *g, bool weights, bool *changed)
     bool any = false;
 
     if (drop == NULL)
-        return inlay_fail(ctx->diag, INLAY_OUT_OF_MEMORY, "no memory to fold constants");
+        return no_memory(ctx->diag, "to fold constants");
     for (uint32_t i = 0; i < g->node_count; i++) {
         if (!can_fold(g, g->nodes[i]) || is_weights(g, g->nodes[i]) != weights || (packed != NULL && packed[i]) ||
             !pass_may(ctx))

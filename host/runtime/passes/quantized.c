@@ -88,6 +88,26 @@ uint32_t quant_zero_value(rewrite *w, const quant *q)
     return q->zero != INLAY_NONE ? q->zero : quant_byte(w, q->dtype, 0);
 }
 
+inlay_status quant_scale_product(rewrite *w, graph_node *n, const graph_node *product, uint32_t scale, bool last,
+                                 uint32_t *out)
+{
+    graph_node *cast = rw_make(w, "Cast", 13, n, product->info.outputs, 1, 1), *mul;
+    inlay_status status;
+
+    if (cast == NULL || graph_set_attr_int(w->g, cast, "to", INLAY_FLOAT) != INLAY_OK)
+        return rw_no_memory(w);
+    INLAY_TRY(rw_insert(w, cast, INLAY_FLOAT));
+    mul = rw_make(w, "Mul", 13, n, (const uint32_t[]){ cast->info.outputs[0], scale }, 2, 1);
+    if (mul == NULL)
+        return rw_no_memory(w);
+    if (last)
+        return rw_replace(w, n, mul);
+    status = rw_insert(w, mul, INLAY_FLOAT);
+    *out = mul->info.outputs[0];
+done:
+    return status;
+}
+
 bool quant_is_offered(const rewrite *w, graph_node *fresh, uint32_t like, inlay_dtype dtype)
 {
     inlay_value_info made = *rw_info(w, like);

@@ -27,6 +27,10 @@ uint32_t quant_zero_value(rewrite *w, const quant *q);
 /* Is there a provider with fast integers that would run the node, which makes dtype where the model has a value like
  * `like`? When nobody has any, somebody asked for this pass by name, and gets it. */
 bool quant_is_offered(const rewrite *w, graph_node *fresh, uint32_t like, inlay_dtype dtype);
+/* Cast -> Mul behind a product of n's integers that is in the graph: its floats times `scale`. They replace n if they
+ * are the `last` nodes; otherwise *out is their value. */
+INLAY_NODISCARD inlay_status quant_scale_product(rewrite *w, graph_node *n, const graph_node *product, uint32_t scale,
+                                                 bool last, uint32_t *out);
 /* The bias of a convolution, for each of the filters a number and a factor: a float constant (the factor is 1), or
  * DequantizeLinear of an int32 constant. false: it is neither. */
 bool quant_bias(const rewrite *w, uint32_t v, int64_t filters, double *out, double *out_factor);

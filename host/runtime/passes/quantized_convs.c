@@ -92,8 +92,7 @@ static inlay_status insert_conv(rewrite *w, graph_node *conv, const quant *x, co
 {
     const uint32_t inputs[] = { x->value, weights->value[plane], quant_byte(w, x->dtype, quant_zero(w, x, 0)),
                                 weights->zero };
-    graph_node *fresh = rw_make(w, "ConvInteger", 10, conv, inputs, weights->zero == INLAY_NONE ? 3 : 4, 1), *cast,
-               *mul;
+    graph_node *fresh = rw_make(w, "ConvInteger", 10, conv, inputs, weights->zero == INLAY_NONE ? 3 : 4, 1);
     inlay_status status;
 
     *out = INLAY_NONE;
@@ -105,17 +104,7 @@ static inlay_status insert_conv(rewrite *w, graph_node *conv, const quant *x, co
     if (!quant_is_offered(w, fresh, conv->info.outputs[0], INLAY_INT32))
         return INLAY_OK;
     INLAY_TRY(rw_insert(w, fresh, INLAY_INT32));
-    cast = rw_make(w, "Cast", 13, conv, fresh->info.outputs, 1, 1);
-    if (cast == NULL || graph_set_attr_int(w->g, cast, "to", INLAY_FLOAT) != INLAY_OK)
-        return rw_no_memory(w);
-    INLAY_TRY(rw_insert(w, cast, INLAY_FLOAT));
-    mul = rw_make(w, "Mul", 13, conv, (const uint32_t[]){ cast->info.outputs[0], scale }, 2, 1);
-    if (mul == NULL)
-        return rw_no_memory(w);
-    if (last)
-        return rw_replace(w, conv, mul);
-    status = rw_insert(w, mul, INLAY_FLOAT);
-    *out = mul->info.outputs[0];
+    status = quant_scale_product(w, conv, fresh, scale, last, out);
 done:
     return status;
 }

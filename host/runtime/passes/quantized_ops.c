@@ -266,7 +266,7 @@ static uint32_t upright(rewrite *w, const quant *weights, bool trans, int64_t k,
 static inlay_status insert_product(rewrite *w, graph_node *n, const uint32_t *inputs, uint32_t scale, bool last,
                                    uint32_t *out)
 {
-    graph_node *product = rw_make(w, "MatMulInteger", 10, n, inputs, 4, 1), *cast, *mul;
+    graph_node *product = rw_make(w, "MatMulInteger", 10, n, inputs, 4, 1);
     inlay_status status;
 
     if (product == NULL)
@@ -275,17 +275,7 @@ static inlay_status insert_product(rewrite *w, graph_node *n, const uint32_t *in
     if (!quant_is_offered(w, product, n->info.outputs[0], INLAY_INT32))
         return INLAY_OK;
     INLAY_TRY(rw_insert(w, product, INLAY_INT32));
-    cast = rw_make(w, "Cast", 13, n, product->info.outputs, 1, 1);
-    if (cast == NULL || graph_set_attr_int(w->g, cast, "to", INLAY_FLOAT) != INLAY_OK)
-        return rw_no_memory(w);
-    INLAY_TRY(rw_insert(w, cast, INLAY_FLOAT));
-    mul = rw_make(w, "Mul", 13, n, (const uint32_t[]){ cast->info.outputs[0], scale }, 2, 1);
-    if (mul == NULL)
-        return rw_no_memory(w);
-    if (last)
-        return rw_replace(w, n, mul);
-    status = rw_insert(w, mul, INLAY_FLOAT);
-    *out = mul->info.outputs[0];
+    status = quant_scale_product(w, n, product, scale, last, out);
 done:
     return status;
 }

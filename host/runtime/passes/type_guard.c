@@ -156,7 +156,7 @@ inlay_status type_guard_expect(pass_ctx *ctx, const graph *g, const graph_node *
     type_guard_expected *e = expect(ctx, g, n->info.output_count);
 
     if (e == NULL)
-        return inlay_fail(ctx->diag, INLAY_OUT_OF_MEMORY, "no memory to spell out node '%s'", n->info.name.data);
+        return no_memory(ctx->diag, "to spell out node '%s'", n->info.name.data);
     for (uint32_t o = 0; o < n->info.output_count; o++)
         if (n->info.outputs[o] != INLAY_NONE)
             e->list[e->count++] = (kept_value){ n->info.outputs[o], g->values[n->info.outputs[o]] };

@@ -172,18 +172,19 @@ static inlay_status run_fallback(runner *r, program *other, const rt_value *inpu
 /* The program for the shapes in r->key: *out is NULL when it is the runner's own, whose plan is then in *out_bound. */
 static inlay_status find_program(runner *r, uint32_t count, program **out, bound **out_bound, inlay_diag *diag)
 {
-    inlay_status status = fallback_find(r->prog, r->in.key, count, out, diag);
+    inlay_status planned = INLAY_OK;
 
-    if (status != INLAY_OK || *out != NULL)
-        return status;
-    status = find_bound(r, count, out_bound, diag);
-    if (status == INLAY_UNSUPPORTED) { /* perhaps because a provider declined just now */
+    for (;;) {
         const inlay_status found = fallback_find(r->prog, r->in.key, count, out, diag);
 
         if (found != INLAY_OK || *out != NULL)
             return found;
+        if (planned != INLAY_OK)
+            return planned;
+        planned = find_bound(r, count, out_bound, diag);
+        if (planned != INLAY_UNSUPPORTED) /* otherwise a provider may have declined just now */
+            return planned;
     }
-    return status;
 }
 
 /* A dynamic step was declined: others run these shapes of the inputs. */

@@ -303,8 +303,9 @@ uint32_t program_has_weights(const part_provider *p)
     return e != NULL && INLAY_HAS(e, packed_products) ? e->packed_products : 0;
 }
 
-static bool any_offers(const program_env *env, bool (*asked)(const part_provider *), const graph *g,
-                       const graph_node *n, const inlay_value_info *made)
+/* Does one of the providers offer to run the node? asked: leaves some of them out; NULL: none. */
+static bool any_offers(const part_provider *providers, uint32_t count, bool (*asked)(const part_provider *),
+                       const graph *g, const graph_node *n, const inlay_value_info *made)
 {
     static const uint8_t candidate = 1;
     arena a = { 0 };
@@ -313,16 +314,18 @@ static bool any_offers(const program_env *env, bool (*asked)(const part_provider
     inlay_assess_sink sink = { .struct_size = sizeof sink, .ctx = &f, .offer = take_offer, .refuse = take_refusal };
 
     if (single_node_graph(g, n, made, &a, &single) == INLAY_OK)
-        for (uint32_t i = 0; !f.offered && i < env->provider_count; i++)
-            if (asked(&env->providers[i]))
-                (void)env->providers[i].table->assess(env->providers[i].state, &single, &candidate, &sink, NULL);
+        for (uint32_t i = 0; !f.offered && i < count; i++)
+            if (asked == NULL || asked(&providers[i]))
+                (void)providers[i].table->assess(providers[i].state, &single, &candidate, &sink, NULL);
     arena_deinit(&a);
     return f.offered;
 }
 
 bool program_offers_integers(void *fold_ctx, const graph *g, const graph_node *n, const inlay_value_info *made)
 {
-    return any_offers(((const program_folder *)fold_ctx)->env, program_has_integers, g, n, made);
+    const program_env *env = ((const program_folder *)fold_ctx)->env;
+
+    return any_offers(env->providers, env->provider_count, program_has_integers, g, n, made);
 }
 
 static bool reads_weights(const part_provider *p)
@@ -332,21 +335,14 @@ static bool reads_weights(const part_provider *p)
 
 bool program_offers_sparse(void *fold_ctx, const graph *g, const graph_node *n, const inlay_value_info *made)
 {
-    return any_offers(((const program_folder *)fold_ctx)->env, reads_weights, g, n, made);
+    const program_env *env = ((const program_folder *)fold_ctx)->env;
+
+    return any_offers(env->providers, env->provider_count, reads_weights, g, n, made);
 }
 
 bool program_offers(const part_provider *p, const graph *g, const graph_node *n)
 {
-    static const uint8_t candidate = 1;
-    arena a = { 0 };
-    inlay_graph single;
-    fold f = { 0 };
-    inlay_assess_sink sink = { .struct_size = sizeof sink, .ctx = &f, .offer = take_offer, .refuse = take_refusal };
-
-    if (single_node_graph(g, n, NULL, &a, &single) == INLAY_OK)
-        (void)p->table->assess(p->state, &single, &candidate, &sink, NULL);
-    arena_deinit(&a);
-    return f.offered;
+    return any_offers(p, 1, NULL, g, n, NULL);
 }
 
 bool program_only_moves(const inlay_node_info *n)
