@@ -1,13 +1,16 @@
-/* base/among.h, base/memory.h, base/arena.h, base/strbuf.h, base/utf8.h, base/spawn.h. */
+/* base/among.h, base/memory.h, base/arena.h, base/output.h, base/strbuf.h, base/utf8.h, base/spawn.h. */
 #include "base/among.h"
 #include "base/arena.h"
 #include "base/memory.h"
+#include "base/output.h"
 #include "base/spawn.h"
 #include "base/strbuf.h"
 #include "base/utf8.h"
 #include "cmocka_all.h"
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 enum { MANY = 1000 };
@@ -148,6 +151,37 @@ static int run(const char *line, int output, double seconds, bool (*cancelled)(v
     return spawn_wait(child, seconds, cancelled);
 }
 
+/* The reason is that of the write that failed first, although later ones would succeed. */
+static void outputs_say_why(void **state)
+{
+    static char bytes[1 << 16];
+    char path[] = "/tmp/inlay_base_XXXXXX";
+    struct rlimit before, small;
+    output_file out;
+    inlay_diag diag = INLAY_DIAG_INIT;
+
+    (void)state;
+    assert_non_null(mkdtemp(path));
+    assert_int_equal(chdir(path), 0);
+    (void)signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    small = (struct rlimit){ .rlim_cur = 4096, .rlim_max = before.rlim_max };
+    assert_int_equal(output_open_stream(&out, "file", &diag), INLAY_OK);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    (void)fwrite(bytes, 1, sizeof bytes, out.to);
+    (void)fflush(out.to);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    assert_int_equal(output_commit(&out, NULL, &diag), INLAY_IO_ERROR);
+    assert_string_equal(diag.text, "file: cannot be written: File too large");
+    assert_int_not_equal(access("file", F_OK), 0);
+    assert_int_equal(output_open_stream(&out, "file", &diag), INLAY_OK);
+    assert_int_equal(fwrite(bytes, 1, sizeof bytes, out.to), sizeof bytes);
+    assert_int_equal(output_commit(&out, NULL, &diag), INLAY_OK);
+    assert_int_equal(unlink("file"), 0);
+    assert_int_equal(chdir("/"), 0);
+    assert_int_equal(rmdir(path), 0);
+}
+
 static void programs_run_and_end(void **state)
 {
     const char *const missing[] = { "a-program-that-is-nowhere", NULL };
@@ -176,11 +210,17 @@ static void programs_are_killed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lists_keep_what_they_have),    cmocka_unit_test(lists_grow_seldom),
-        cmocka_unit_test(lists_refuse_what_overflows),  cmocka_unit_test(no_memory_says_for_what),
-        cmocka_unit_test(texts_are_put_together),       cmocka_unit_test(characters_come_back),
-        cmocka_unit_test(what_is_no_character_is_none), cmocka_unit_test(programs_run_and_end),
-        cmocka_unit_test(programs_are_killed),          cmocka_unit_test(words_are_whole),
+        cmocka_unit_test(lists_keep_what_they_have),
+        cmocka_unit_test(lists_grow_seldom),
+        cmocka_unit_test(lists_refuse_what_overflows),
+        cmocka_unit_test(no_memory_says_for_what),
+        cmocka_unit_test(texts_are_put_together),
+        cmocka_unit_test(characters_come_back),
+        cmocka_unit_test(what_is_no_character_is_none),
+        cmocka_unit_test(programs_run_and_end),
+        cmocka_unit_test(programs_are_killed),
+        cmocka_unit_test(words_are_whole),
+        cmocka_unit_test(outputs_say_why),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

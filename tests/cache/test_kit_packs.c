@@ -67,7 +67,6 @@ static wire made_at_page(const char *lead)
     memcpy(page, w.bytes, w.count);
     free(w.bytes);
     w.bytes = page;
-    w.capacity = room;
     return w;
 }
 

@@ -264,7 +264,7 @@ class Files(unittest.TestCase):
                     with open(full, "wb") as f:
                         done = self.inlay(line, stdout=f)
                     self.assertEqual(done.returncode, 1, done.stderr)
-                    self.assertIn(b"standard output cannot be written", done.stderr)
+                    self.assertIn(b"standard output cannot be written: No space left on device", done.stderr)
         with subprocess.Popen([INLAY, "inspect", "m.onnx"], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE,
                               env=self.environment, preexec_fn=lambda: os.close(1)) as closed:
             self.assertIn(b"standard output cannot be written", closed.stderr.read())

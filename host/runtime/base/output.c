@@ -1,7 +1,6 @@
 #include "base/output.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -219,12 +218,23 @@ inlay_status output_open(output_file *out, const char *path, inlay_diag *diag)
                      : inlay_fail(diag, INLAY_IO_ERROR, "%.300s: cannot be created: %s", path, strerror(errno));
 }
 
+/* A stream forgets why an early write failed, hence a writer of our own. */
+static ssize_t write_stream(void *cookie, const char *data, size_t bytes)
+{
+    output_file *out = cookie;
+
+    if (output_write(out->fd, data, bytes))
+        return (ssize_t)bytes;
+    out->error = out->error != 0 ? out->error : errno;
+    return 0;
+}
+
 inlay_status output_open_stream(output_file *out, const char *path, inlay_diag *diag)
 {
     inlay_status status;
 
     INLAY_TRY(output_open(out, path, diag));
-    out->to = fdopen(out->fd, "w");
+    out->to = fopencookie(out, "w", (cookie_io_functions_t){ .write = write_stream });
     if (out->to == NULL) {
         output_drop(out);
         status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "%.300s: out of memory", path);
@@ -277,12 +287,9 @@ static bool overwrite(const output_file *out)
 /* Has everything arrived? */
 static bool complete(output_file *out)
 {
-    if (out->to != NULL) {
-        errno = 0;
-        if (fflush(out->to) != 0 || ferror(out->to) != 0) {
-            errno = errno != 0 ? errno : EIO;
-            return false;
-        }
+    if (out->to != NULL && (fflush(out->to) != 0 || ferror(out->to) != 0)) {
+        errno = out->error != 0 ? out->error : EIO;
+        return false;
     }
     return out->target[0] == '\0' || fsync(out->fd) == 0;
 }
@@ -302,17 +309,20 @@ static bool publish(output_file *out)
 
 static bool close_output(output_file *out)
 {
-    const bool good = !out->open || (out->to != NULL ? fclose(out->to) : close(out->fd)) == 0;
-    const int error = errno;
+    const int before = errno;
 
+    if (out->to != NULL && fclose(out->to) != 0 && out->error == 0)
+        out->error = EIO;
+    if (out->open && close(out->fd) != 0 && out->error == 0)
+        out->error = errno;
     if (out->temporary[0] != '\0')
         (void)unlink(out->temporary);
     out->temporary[0] = '\0';
     out->open = false;
     out->to = NULL;
     out->fd = -1;
-    errno = error;
-    return good;
+    errno = out->error != 0 ? out->error : before;
+    return out->error == 0;
 }
 
 inlay_status output_commit(output_file *first, output_file *second, inlay_diag *diag)
@@ -377,34 +387,37 @@ done:
 /* ------------------------------------------------------------------ the streams of a program */
 
 static const char *program = "inlay";
+static output_file printed; /* standard output */
 
 static void on_limit(int signal_number)
 {
     (void)signal_number; /* a handler, not SIG_IGN, which programs that this one starts would inherit */
 }
 
-/* An earlier failure has left no errno behind, but a pipe says whether anybody reads it. */
-static bool has_reader(int fd)
+/* Has standard output keep why it failed, too. Before anything is printed. */
+static void open_standard_output(void)
 {
-    struct pollfd p = { .fd = fd };
+    const cookie_io_functions_t functions = { .write = write_stream };
 
-    return poll(&p, 1, 0) <= 0 || (p.revents & POLLERR) == 0;
+    printed = (output_file){ .fd = STDOUT_FILENO, .to = fopencookie(&printed, "w", functions) };
+    if (printed.to == NULL) {
+        printed.to = stdout; /* which closes the descriptor */
+        return;
+    }
+    printed.open = true;
+    if (isatty(STDOUT_FILENO))
+        (void)setvbuf(printed.to, NULL, _IOLBF, BUFSIZ);
+    stdout = printed.to;
 }
 
 static void close_standard_output(void)
 {
-    const bool read = has_reader(standard_output);
-    bool failed;
+    bool good = close_output(&printed);
 
-    errno = 0;
-    failed = ferror(stdout) != 0;
-    failed |= fclose(stdout) != 0;
-    if (standard_output != STDOUT_FILENO)
-        failed |= close(standard_output) != 0;
-    if (!failed || !read || errno == EPIPE)
+    good &= standard_output == STDOUT_FILENO || close(standard_output) == 0;
+    if (good || errno == EPIPE)
         return;
-    (void)fprintf(stderr, "%s: standard output cannot be written%s%s\n", program, errno != 0 ? ": " : "",
-                  errno != 0 ? strerror(errno) : "");
+    (void)fprintf(stderr, "%s: standard output cannot be written: %s\n", program, strerror(errno));
     _exit(EXIT_FAILURE);
 }
 
@@ -420,6 +433,7 @@ void output_guard(const char *name)
     action.sa_handler = on_limit;
     action.sa_flags = SA_RESTART;
     (void)sigaction(SIGXFSZ, &action, NULL);
+    open_standard_output();
     (void)atexit(close_standard_output);
 }
 

@@ -20,6 +20,7 @@ typedef struct output_file {
     const char *path; /* as the caller named it; it has to live as long */
     int fd;           /* write here, or to `to`, not to both */
     FILE *to;         /* of output_open_stream(), otherwise NULL */
+    int error;        /* errno of the first write of `to` that failed; 0 */
     bool open, in_place;
     char target[PATH_MAX];         /* `path` with its links followed; "" = fd is no regular file */
     char temporary[PATH_MAX + 32]; /* beside target; "" = there is none */

@@ -200,13 +200,21 @@ typedef struct once_tensor {
     uint64_t bytes;
 } once_tensor;
 
-/* values is parallel to the snapshot the region was compiled from, inputs and outputs in the region's order. outputs
- * need no dims where values doesn't know them. max_bytes bounds what outputs may take together. */
-INLAY_NODISCARD inlay_status program_run_once(const part_provider *provider, inlay_compiled *compiled,
-                                              const inlay_value_state *values, uint32_t value_count,
-                                              const once_tensor *inputs, uint32_t input_count, once_tensor *outputs,
-                                              uint32_t output_count, uint32_t max_threads, uint64_t max_bytes,
-                                              graph_model *owner, arena *a, inlay_diag *diag);
+typedef struct once_run {
+    const part_provider *provider;
+    inlay_compiled *compiled;
+    const inlay_value_state *values; /* [value_count] parallel to the snapshot the region was compiled from */
+    uint32_t value_count;
+    const once_tensor *inputs; /* [input_count] in the region's order */
+    uint32_t input_count;
+    once_tensor *outputs; /* [output_count] in the region's order; need no dims where values doesn't know them */
+    uint32_t output_count;
+    uint32_t max_threads;
+    uint64_t max_bytes; /* that outputs may take together */
+    graph_model *owner; /* may be NULL */
+    arena *a;
+} once_run;
+INLAY_NODISCARD inlay_status program_run_once(const once_run *r, inlay_diag *diag);
 /* What folding needs: set env, the rest is {0}. Constants that lie at an odd address in the file are copied to be shown
  * to providers; some megabytes of copies are kept, for a matrix of weights is often cut up by many nodes. */
 typedef struct program_folder {

@@ -34,8 +34,18 @@ static inlay_status try_fold(planner *b, const program_step *s, bool *out_folded
             return INLAY_OK;
         out[i] = (once_tensor){ .dtype = st->dtype, .rank = st->rank, .dims = st->dims };
     }
-    status = program_run_once(s->provider, s->compiled, b->p->states, b->prog->graph->value_count, in, r->input_count,
-                              out, r->output_count, b->prog->env->max_threads, FOLD_MAX_BYTES, NULL, &b->p->a, &quiet);
+    status = program_run_once(&(once_run){ .provider = s->provider,
+                                           .compiled = s->compiled,
+                                           .values = b->p->states,
+                                           .value_count = b->prog->graph->value_count,
+                                           .inputs = in,
+                                           .input_count = r->input_count,
+                                           .outputs = out,
+                                           .output_count = r->output_count,
+                                           .max_threads = b->prog->env->max_threads,
+                                           .max_bytes = FOLD_MAX_BYTES,
+                                           .a = &b->p->a },
+                              &quiet);
     if (status == INLAY_LIMIT_EXCEEDED || status == INLAY_UNSUPPORTED)
         return INLAY_OK;
     if (status != INLAY_OK) {

@@ -10,12 +10,10 @@
 
 enum { ONCE_ALIGN = 64, ONCE_MAX_ALIGN = 1 << 21 };
 
+/* A run in progress: what its outputs may still take. */
 typedef struct once {
-    once_tensor *outputs;
-    uint32_t output_count;
+    const once_run *run;
     uint64_t bytes_left;
-    graph_model *owner;
-    arena *a;
 } once;
 
 static void *aligned_room(arena *a, uint64_t bytes, uint64_t alignment)
@@ -27,7 +25,8 @@ static void *aligned_room(arena *a, uint64_t bytes, uint64_t alignment)
 
 static inlay_status give_output(once *o, uint32_t i, uint32_t rank, const int64_t *dims)
 {
-    once_tensor *t = &o->outputs[i];
+    const once_run *r = o->run;
+    once_tensor *t = &r->outputs[i];
     int64_t count;
     size_t bytes;
 
@@ -38,9 +37,9 @@ static inlay_status give_output(once *o, uint32_t i, uint32_t rank, const int64_
     o->bytes_left -= bytes;
     t->rank = rank;
     t->bytes = bytes;
-    t->dims = arena_copy(o->a, dims, rank * sizeof *dims);
-    t->data = o->owner != NULL && bytes >= GRAPH_LARGE_CONSTANT ? graph_blob_alloc(o->owner, bytes)
-                                                                : aligned_room(o->a, bytes, ONCE_ALIGN);
+    t->dims = arena_copy(r->a, dims, rank * sizeof *dims);
+    t->data = r->owner != NULL && bytes >= GRAPH_LARGE_CONSTANT ? graph_blob_alloc(r->owner, bytes)
+                                                                : aligned_room(r->a, bytes, ONCE_ALIGN);
     return t->dims == NULL || t->data == NULL ? INLAY_OUT_OF_MEMORY : INLAY_OK;
 }
 
@@ -49,18 +48,19 @@ static inlay_status hook_output(void *ctx, uint32_t output, uint32_t rank, const
     once *o = ctx;
     inlay_status status;
 
-    if (output >= o->output_count)
+    if (output >= o->run->output_count)
         return INLAY_INVALID_ARGUMENT;
     status = give_output(o, output, rank, dims);
     if (status == INLAY_OK)
-        *out = (inlay_buffer){ .handle = (uintptr_t)o->outputs[output].data, .bytes = o->outputs[output].bytes };
+        *out =
+            (inlay_buffer){ .handle = (uintptr_t)o->run->outputs[output].data, .bytes = o->run->outputs[output].bytes };
     return status;
 }
 
 static char *hook_string(void *ctx, uint64_t bytes)
 {
     once *o = ctx;
-    return bytes > o->bytes_left ? NULL : arena_alloc(o->a, (size_t)bytes);
+    return bytes > o->bytes_left ? NULL : arena_alloc(o->run->a, (size_t)bytes);
 }
 
 static void fill_arg(inlay_tensor_arg *arg, const once_tensor *t)
@@ -71,34 +71,33 @@ static void fill_arg(inlay_tensor_arg *arg, const once_tensor *t)
     arg->dtype = t->dtype;
 }
 
-inlay_status program_run_once(const part_provider *provider, inlay_compiled *compiled, const inlay_value_state *values,
-                              uint32_t value_count, const once_tensor *inputs, uint32_t input_count,
-                              once_tensor *outputs, uint32_t output_count, uint32_t max_threads, uint64_t max_bytes,
-                              graph_model *owner, arena *a, inlay_diag *diag)
+inlay_status program_run_once(const once_run *r, inlay_diag *diag)
 {
     static const uint32_t never;
-    once o = { outputs, output_count, max_bytes, owner, a };
+    const inlay_provider *table = r->provider->table;
+    once o = { r, r->max_bytes };
+    const once_tensor *outputs = r->outputs;
     inlay_run run = { .cancel = &never,
-                      .max_threads = max_threads,
+                      .max_threads = r->max_threads,
                       .ctx = &o,
                       .output_alloc = hook_output,
                       .string_alloc = hook_string };
-    inlay_output_plan *plans = arena_array(a, (size_t)output_count + 1, sizeof *plans);
-    inlay_tensor_arg *args = arena_array(a, (size_t)input_count + output_count + 1, sizeof *args);
+    inlay_output_plan *plans = arena_array(r->a, (size_t)r->output_count + 1, sizeof *plans);
+    inlay_tensor_arg *args = arena_array(r->a, (size_t)r->input_count + r->output_count + 1, sizeof *args);
     inlay_specialize_request request = { .struct_size = sizeof request,
-                                         .values = values,
-                                         .value_count = value_count,
-                                         .value_stride = sizeof *values,
-                                         .max_threads = max_threads,
+                                         .values = r->values,
+                                         .value_count = r->value_count,
+                                         .value_stride = sizeof *r->values,
+                                         .max_threads = r->max_threads,
                                          .workspace_alignment = ONCE_ALIGN,
                                          .outputs = plans,
-                                         .output_count = output_count,
+                                         .output_count = r->output_count,
                                          .output_stride = sizeof *plans };
     inlay_exec_args exec = { .struct_size = sizeof exec,
                              .run = &run,
                              .inputs = args,
-                             .input_count = input_count,
-                             .output_count = output_count,
+                             .input_count = r->input_count,
+                             .output_count = r->output_count,
                              .arg_stride = sizeof *args,
                              .cancel = &never,
                              .diag = diag };
@@ -107,9 +106,9 @@ inlay_status program_run_once(const part_provider *provider, inlay_compiled *com
 
     if (plans == NULL || args == NULL)
         return no_memory(diag, "to fold a node");
-    for (uint32_t i = 0; i < output_count; i++)
+    for (uint32_t i = 0; i < r->output_count; i++)
         plans[i].alias = INLAY_NONE;
-    for (uint32_t i = 0; i < output_count; i++) {
+    for (uint32_t i = 0; i < r->output_count; i++) {
         int64_t elements;
         bool known = outputs[i].rank <= INLAY_MAX_RANK;
         for (uint32_t d = 0; known && d < outputs[i].rank; d++)
@@ -119,11 +118,11 @@ inlay_status program_run_once(const part_provider *provider, inlay_compiled *com
             goto done;
         }
     }
-    INLAY_TRY(provider->table->specialize(provider->state, compiled, &request, &instance, diag));
-    exec.outputs = args + input_count;
-    for (uint32_t i = 0; i < input_count; i++)
-        fill_arg(&args[i], &inputs[i]);
-    for (uint32_t i = 0; i < output_count; i++) {
+    INLAY_TRY(table->specialize(r->provider->state, r->compiled, &request, &instance, diag));
+    exec.outputs = args + r->input_count;
+    for (uint32_t i = 0; i < r->input_count; i++)
+        fill_arg(&args[i], &r->inputs[i]);
+    for (uint32_t i = 0; i < r->output_count; i++) {
         if (plans[i].kind == INLAY_OUTPUT_KNOWN) {
             INLAY_TRY(give_output(&o, i, outputs[i].rank, outputs[i].dims));
         } else if (plans[i].kind == INLAY_OUTPUT_BOUNDED) {
@@ -135,18 +134,18 @@ inlay_status program_run_once(const part_provider *provider, inlay_compiled *com
     if (request.workspace_bytes > 0) {
         uint64_t alignment = request.workspace_alignment > ONCE_ALIGN ? request.workspace_alignment : ONCE_ALIGN;
         void *room = NULL;
-        if (request.workspace_bytes <= max_bytes + (1u << 20) && alignment <= ONCE_MAX_ALIGN)
-            room = aligned_room(a, request.workspace_bytes, alignment);
+        if (request.workspace_bytes <= r->max_bytes + (1u << 20) && alignment <= ONCE_MAX_ALIGN)
+            room = aligned_room(r->a, request.workspace_bytes, alignment);
         if (room == NULL) {
             status = INLAY_LIMIT_EXCEEDED;
             goto done;
         }
         exec.workspace = (inlay_buffer){ .handle = (uintptr_t)room, .bytes = request.workspace_bytes };
     }
-    status = provider->table->execute(provider->state, compiled, instance, &exec);
+    status = table->execute(r->provider->state, r->compiled, instance, &exec);
 done:
     if (instance != NULL)
-        provider->table->release_instance(provider->state, compiled, instance);
+        table->release_instance(r->provider->state, r->compiled, instance);
     return status;
 }
 
@@ -446,8 +445,17 @@ inlay_status program_fold_node(void *fold_ctx, graph *g, graph_node *n, uint64_t
     request.placement_stride = sizeof *request.placements;
     request.constants = fates;
     INLAY_TRY(provider->table->compile(provider->state, &request, &compiled, diag));
-    status = program_run_once(provider, compiled, states, single.value_count, NULL, 0, made, count, env->max_threads,
-                              max_bytes, g->model, a, diag);
+    status = program_run_once(&(once_run){ .provider = provider,
+                                           .compiled = compiled,
+                                           .values = states,
+                                           .value_count = single.value_count,
+                                           .outputs = made,
+                                           .output_count = count,
+                                           .max_threads = env->max_threads,
+                                           .max_bytes = max_bytes,
+                                           .owner = g->model,
+                                           .a = a },
+                              diag);
     for (uint32_t i = 0; status == INLAY_OK && i < count; i++)
         results[i] = (inlay_tensor_view){ .data = made[i].data,
                                           .bytes = made[i].bytes,
