@@ -1,5 +1,6 @@
 /* model/load_text.c - what the model keeps of a file as it is, and messages that begin with a place in the file. */
 #include "model/load.h"
+#include "model/wire.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,16 +44,6 @@ const char *load_text(const loader *l, const char *text)
     return text == NULL || text[0] == '\0' ? "" : arena_string(&l->model->arena, text);
 }
 
-static size_t put_varint(uint8_t *to, uint64_t value)
-{
-    size_t n = 0;
-
-    for (; value > 0x7f; value >>= 7)
-        to[n++] = (uint8_t)(value | 0x80);
-    to[n++] = (uint8_t)value;
-    return n;
-}
-
 inlay_status load_extra(const loader *l, const ProtobufCMessage *message, inlay_str *out)
 {
     size_t bytes = 0;
@@ -70,7 +61,7 @@ inlay_status load_extra(const loader *l, const ProtobufCMessage *message, inlay_
     for (unsigned i = 0; i < message->n_unknown_fields; i++) {
         const ProtobufCMessageUnknownField *f = &message->unknown_fields[i];
 
-        at += put_varint(at, (uint64_t)f->tag << 3 | (uint64_t)f->wire_type);
+        at += wire_encode(at, (uint64_t)f->tag << 3 | (uint64_t)f->wire_type);
         memcpy(at, f->data, f->len); /* a length, where there is one, is part of the data */
         at += f->len;
     }

@@ -27,7 +27,7 @@ void wire_raw(wire *w, const void *fields, size_t bytes)
     }
 }
 
-static size_t encode(uint8_t to[10], uint64_t value)
+size_t wire_encode(uint8_t to[10], uint64_t value)
 {
     size_t n = 0;
 
@@ -41,7 +41,7 @@ static void put_varint(wire *w, uint64_t value)
 {
     uint8_t bytes[10];
 
-    wire_raw(w, bytes, encode(bytes, value));
+    wire_raw(w, bytes, wire_encode(bytes, value));
 }
 
 static void put_tag(wire *w, uint32_t field, unsigned type)
@@ -133,7 +133,7 @@ void wire_end(wire *w, wire_mark mark)
         return;
     from = w->bytes + mark.at + LENGTH_ROOM;
     bytes = w->count - mark.at - LENGTH_ROOM;
-    n = encode(length, bytes + (w->spliced_bytes - mark.spliced_bytes));
+    n = wire_encode(length, bytes + (w->spliced_bytes - mark.spliced_bytes));
     memcpy(w->bytes + mark.at, length, n);
     memmove(w->bytes + mark.at + n, from, bytes);
     w->count -= LENGTH_ROOM - n;

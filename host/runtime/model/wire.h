@@ -45,6 +45,8 @@ void wire_floats(wire *w, uint32_t field, const float *values, size_t count);
 void wire_splice_bytes(wire *w, uint32_t field, const void *data, size_t bytes);
 /* Complete fields in wire form. */
 void wire_raw(wire *w, const void *fields, size_t bytes);
+/* A varint; returns its bytes. */
+size_t wire_encode(uint8_t to[10], uint64_t value);
 /* A message: what is written between begin and end. */
 wire_mark wire_begin(wire *w, uint32_t field);
 void wire_end(wire *w, wire_mark mark);

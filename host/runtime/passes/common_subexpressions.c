@@ -48,16 +48,11 @@ static void remember(seen *s, uint64_t hash, graph_node *n, uint32_t constant)
 static bool same_node(rewrite *w, const graph_node *a, const graph_node *b)
 {
     if (a->row != b->row || a->custom != b->custom || a->info.input_count != b->info.input_count ||
-        a->info.attr_count != b->info.attr_count || a->info.output_count != b->info.output_count)
+        a->info.output_count != b->info.output_count || !same_attrs(a, b))
         return false;
     for (uint32_t i = 0; i < a->info.input_count; i++)
         if (rw_input(w, a, i) != rw_input(w, b, i))
             return false;
-    for (uint32_t i = 0; i < a->info.attr_count; i++) {
-        const inlay_attr_info *other = graph_attr(b, a->info.attrs[i].name.data);
-        if (other == NULL || !same_attr(&a->info.attrs[i], other))
-            return false;
-    }
     /* What one gives the other must give: an output may be omitted only where it is in both. */
     for (uint32_t i = 0; i < a->info.output_count; i++)
         if ((a->info.outputs[i] == INLAY_NONE) != (b->info.outputs[i] == INLAY_NONE) ||

@@ -121,18 +121,13 @@ static const inlay_tensor_view *find_folded(const pass_ctx *ctx, const graph *g,
     for (const pass_folded *f = ctx->folded; f != NULL; f = f->next) {
         const graph_node *m = f->node;
         bool same = m->row == n->row && m->custom == n->custom && (m->row != NULL || m->custom != NULL) &&
-                    m->info.input_count == n->info.input_count && m->info.attr_count == n->info.attr_count &&
-                    n->info.output_count == 1 && g->values[n->info.outputs[0]].info.dtype == f->result.dtype;
+                    m->info.input_count == n->info.input_count && n->info.output_count == 1 &&
+                    g->values[n->info.outputs[0]].info.dtype == f->result.dtype;
 
         for (uint32_t i = 0; same && i < n->info.input_count; i++)
             same = n->info.inputs[i] == INLAY_NONE ? f->inputs[i].data == NULL
                                                    : same_input(&f->inputs[i], &g->values[n->info.inputs[i]].info);
-        for (uint32_t i = 0; same && i < n->info.attr_count; i++) {
-            const inlay_attr_info *other = graph_attr(m, n->info.attrs[i].name.data);
-
-            same = other != NULL && same_attr(&n->info.attrs[i], other);
-        }
-        if (same)
+        if (same && same_attrs(n, m))
             return &f->result;
     }
     return NULL;

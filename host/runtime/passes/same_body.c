@@ -16,7 +16,7 @@ static bool same_tensor(const inlay_tensor_view *a, const inlay_tensor_view *b)
             (a->bytes == 0 || memcmp(a->data, b->data, (size_t)a->bytes) == 0));
 }
 
-bool same_attr(const inlay_attr_info *a, const inlay_attr_info *b)
+static bool same_attr(const inlay_attr_info *a, const inlay_attr_info *b)
 {
     if (a->kind != b->kind || a->count != b->count || !same_text(a->name, b->name))
         return false;
@@ -94,14 +94,9 @@ static bool same_inputs(const pairing *p, const uint32_t *a, const uint32_t *b, 
 static bool same_graphs(rewrite *w, const graph *a, const graph *b, const graph_body *of_a, const graph_body *of_b,
                         uint32_t depth);
 
-static bool same_inner_node(pairing *p, const graph_node *a, const graph_node *b, uint32_t depth)
+bool same_attrs(const graph_node *a, const graph_node *b)
 {
-    if (a->row != b->row || a->custom != b->custom || (a->row == NULL && a->custom == NULL) ||
-        graph_node_is_random(a) || a->type_attr != NULL || b->type_attr != NULL ||
-        a->info.input_count != b->info.input_count || a->info.output_count != b->info.output_count ||
-        a->info.attr_count != b->info.attr_count || a->body_count != b->body_count ||
-        a->capture_count != b->capture_count || !same_inputs(p, a->info.inputs, b->info.inputs, a->info.input_count) ||
-        !same_inputs(p, a->captures, b->captures, a->capture_count))
+    if (a->info.attr_count != b->info.attr_count)
         return false;
     for (uint32_t i = 0; i < a->info.attr_count; i++) {
         const inlay_attr_info *other = graph_attr(b, a->info.attrs[i].name.data);
@@ -109,6 +104,18 @@ static bool same_inner_node(pairing *p, const graph_node *a, const graph_node *b
         if (other == NULL || !same_attr(&a->info.attrs[i], other))
             return false;
     }
+    return true;
+}
+
+static bool same_inner_node(pairing *p, const graph_node *a, const graph_node *b, uint32_t depth)
+{
+    if (a->row != b->row || a->custom != b->custom || (a->row == NULL && a->custom == NULL) ||
+        graph_node_is_random(a) || a->type_attr != NULL || b->type_attr != NULL ||
+        a->info.input_count != b->info.input_count || a->info.output_count != b->info.output_count ||
+        a->body_count != b->body_count || !same_attrs(a, b) || a->capture_count != b->capture_count ||
+        !same_inputs(p, a->info.inputs, b->info.inputs, a->info.input_count) ||
+        !same_inputs(p, a->captures, b->captures, a->capture_count))
+        return false;
     for (uint32_t i = 0; i < a->body_count; i++) {
         const graph_body *x = &a->bodies[i], *y = &b->bodies[i];
 

@@ -3,8 +3,8 @@
 #define PASSES_SAME_BODY_H
 #include "passes/rewrite.h"
 
-/* The attributes are equal; strings, lists and tensors by their elements. Kinds that only the host reads never are. */
-bool same_attr(const inlay_attr_info *a, const inlay_attr_info *b);
+/* All attributes are equal; strings, lists and tensors by their elements. Kinds that only the host reads never are. */
+bool same_attrs(const graph_node *a, const graph_node *b);
 
 /* Do the nodes, of one graph, have equal bodies that capture the same values in the same order? Nodes are compared as
  * they stand, in order; nothing random may be among them. Memory of the visit; out of it, they differ. */

@@ -55,7 +55,6 @@ void ort_ReleaseIoBinding(OrtIoBinding *input)
 OrtStatus *ort_BindInput(OrtIoBinding *binding_ptr, const char *name, const OrtValue *val_ptr)
 {
     uint32_t index;
-    ort_feed *more;
     size_t at = 0;
 
     ORT_NEED(binding_ptr);
@@ -64,12 +63,9 @@ OrtStatus *ort_BindInput(OrtIoBinding *binding_ptr, const char *name, const OrtV
     while (at < binding_ptr->input_count && binding_ptr->inputs[at].index != index)
         at++;
     if (at == binding_ptr->input_count) {
-        more = realloc(binding_ptr->inputs, (at + 1) * sizeof *more);
-        if (more == NULL)
+        if (!ORT_GROW(binding_ptr->inputs, at))
             return ort_no_memory();
-        binding_ptr->inputs = more;
-        more[at] = (ort_feed){ index, NULL };
-        binding_ptr->input_count++;
+        binding_ptr->inputs[binding_ptr->input_count++] = (ort_feed){ index, NULL };
     }
     (void)ort_value_ref((OrtValue *)(uintptr_t)val_ptr);
     ort_ReleaseValue((OrtValue *)(uintptr_t)binding_ptr->inputs[at].value);
@@ -79,7 +75,6 @@ OrtStatus *ort_BindInput(OrtIoBinding *binding_ptr, const char *name, const OrtV
 
 static OrtStatus *bind_output(OrtIoBinding *b, const char *name, OrtValue *value)
 {
-    bound_output *more;
     uint32_t index;
     size_t at = 0;
 
@@ -88,12 +83,9 @@ static OrtStatus *bind_output(OrtIoBinding *b, const char *name, OrtValue *value
     while (at < b->output_count && b->outputs[at].index != index)
         at++;
     if (at == b->output_count) {
-        more = realloc(b->outputs, (at + 1) * sizeof *more);
-        if (more == NULL)
+        if (!ORT_GROW(b->outputs, at))
             return ort_no_memory();
-        b->outputs = more;
-        more[at] = (bound_output){ .index = index };
-        b->output_count++;
+        b->outputs[b->output_count++] = (bound_output){ .index = index };
     }
     if (value != NULL)
         (void)ort_value_ref(value);

@@ -21,15 +21,11 @@ OrtStatus *ort_CreateCustomOpDomain(const char *domain, OrtCustomOpDomain **out)
 
 OrtStatus *ort_CustomOpDomain_Add(OrtCustomOpDomain *custom_op_domain, const OrtCustomOp *op)
 {
-    const OrtCustomOp **more;
-
     ORT_NEED(custom_op_domain);
     ORT_NEED(op);
-    more = realloc(custom_op_domain->ops, (custom_op_domain->count + 1) * sizeof *more);
-    if (more == NULL)
+    if (!ORT_GROW(custom_op_domain->ops, custom_op_domain->count))
         return ort_no_memory();
-    custom_op_domain->ops = more;
-    more[custom_op_domain->count++] = op;
+    custom_op_domain->ops[custom_op_domain->count++] = op;
     return NULL;
 }
 

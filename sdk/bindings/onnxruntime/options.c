@@ -33,12 +33,9 @@ void ort_ReleaseSessionOptions(OrtSessionOptions *input)
 
 static OrtStatus *add_domain(OrtSessionOptions *options, OrtCustomOpDomain *domain)
 {
-    OrtCustomOpDomain **more = realloc(options->domains, (options->domain_count + 1) * sizeof(OrtCustomOpDomain *));
-
-    if (more == NULL)
+    if (!ORT_GROW(options->domains, options->domain_count))
         return ort_no_memory();
-    options->domains = more;
-    more[options->domain_count++] = domain;
+    options->domains[options->domain_count++] = domain;
     return NULL;
 }
 

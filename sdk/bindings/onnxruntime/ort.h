@@ -34,6 +34,9 @@ struct OrtStatus {
 };
 INLAY_PRINTF(2, 3) __attribute__((returns_nonnull)) OrtStatus *ort_fail(OrtErrorCode code, const char *format, ...);
 __attribute__((returns_nonnull)) OrtStatus *ort_no_memory(void);
+/* Room for one more behind the `count` items of a list from malloc, or of NULL; false: no memory. */
+bool ort_grow(void *list_address, size_t count, size_t item_bytes);
+#define ORT_GROW(list, count) ort_grow(&(list), count, sizeof *(list))
 /* What a call of inlay.h returned, NULL for INLAY_OK. */
 OrtStatus *ort_from(inlay_status status, const inlay_diag *diag);
 
@@ -54,7 +57,7 @@ OrtStatus *ort_from(inlay_status status, const inlay_diag *diag);
 /* ------------------------------------------------------------------ texts and lists of them */
 
 struct OrtKeyValuePairs {
-    size_t count, room;
+    size_t count;
     char **keys, **values;
 };
 /* Sets or replaces. false: no memory. */

@@ -18,6 +18,17 @@ OrtStatus *ort_no_memory(void)
     return no_memory_status();
 }
 
+bool ort_grow(void *list_address, size_t count, size_t item_bytes)
+{
+    void *list;
+
+    memcpy(&list, list_address, sizeof list);
+    list = realloc(list, (count + 1) * item_bytes);
+    if (list != NULL)
+        memcpy(list_address, &list, sizeof list);
+    return list != NULL;
+}
+
 static OrtStatus *new_status(OrtErrorCode code, const char *text)
 {
     size_t bytes = strlen(text) + 1;
@@ -134,25 +145,6 @@ const char *ort_pairs_get(const OrtKeyValuePairs *pairs, const char *key)
     return NULL;
 }
 
-static bool make_room(OrtKeyValuePairs *pairs)
-{
-    size_t room = pairs->room > 0 ? 2 * pairs->room : 8;
-    char **keys, **values;
-
-    if (pairs->count < pairs->room)
-        return true;
-    keys = realloc(pairs->keys, room * sizeof *keys);
-    if (keys != NULL)
-        pairs->keys = keys;
-    values = realloc(pairs->values, room * sizeof *values);
-    if (values != NULL)
-        pairs->values = values;
-    if (keys == NULL || values == NULL)
-        return false;
-    pairs->room = room;
-    return true;
-}
-
 bool ort_pairs_set(OrtKeyValuePairs *pairs, const char *key, const char *value)
 {
     char *new_key, *new_value;
@@ -162,7 +154,8 @@ bool ort_pairs_set(OrtKeyValuePairs *pairs, const char *key, const char *value)
             return ort_set_text(&pairs->values[i], value);
     new_key = strdup(key);
     new_value = strdup(value);
-    if (new_key == NULL || new_value == NULL || !make_room(pairs)) {
+    if (new_key == NULL || new_value == NULL || !ORT_GROW(pairs->keys, pairs->count) ||
+        !ORT_GROW(pairs->values, pairs->count)) {
         free(new_key);
         free(new_value);
         return false;
