@@ -1,6 +1,6 @@
 /* inlay/search.c - the steps of a search for text, which the optimiser writes into the Loop that it makes of
- * BeamSearch, GreedySearch and Sampling of com.microsoft (host/runtime/passes/searches.c). The state of a search is one tensor,
- * which these three alone read. */
+ * BeamSearch, GreedySearch and Sampling of com.microsoft (host/runtime/passes/searches.c). The state of a search is one
+ * tensor, which these three alone read. */
 #include "schema.h"
 
 /* ids [rows, length], their positions, mask [rows, length], the state, rows [1], and the prompt of each row [rows]. */
@@ -10,8 +10,7 @@ static inlay_status infer_start(op_infer *infer)
     inlay_status status = INLAY_OK;
 
     for (uint32_t o = 0; o < 6 && status == INLAY_OK; o++)
-        if (infer_has_out(infer, o))
-            status = infer_set_shape(infer, o, o < 3 ? 2 : 1, o == 4 ? &one : any);
+        status = infer_set_shape(infer, o, o < 3 ? 2 : 1, o == 4 ? &one : any);
     return status;
 }
 
@@ -23,8 +22,7 @@ static inlay_status infer_step(op_infer *infer)
     inlay_status status = INLAY_OK;
 
     for (uint32_t o = 0; o < 7 && status == INLAY_OK; o++)
-        if (infer_has_out(infer, o))
-            status = infer_set_shape(infer, o, ranks[o], any);
+        status = infer_set_shape(infer, o, ranks[o], any);
     return status;
 }
 

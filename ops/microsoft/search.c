@@ -24,13 +24,9 @@ static inlay_status infer_beams(op_infer *infer)
     const inlay_dim all[] = { dim_unknown(), batch, beams, dim_unknown() };
     inlay_status status = INLAY_OK;
 
-    for (uint32_t o = 0; o < 3; o++) {
-        if (!infer_has_out(infer, o))
-            continue;
+    for (uint32_t o = 0; o < 3 && status == INLAY_OK; o++) {
         infer_set_dtype(infer, o, o == 0 ? INLAY_INT32 : INLAY_FLOAT);
         status = o == 2 ? infer_set_shape(infer, o, 4, all) : infer_set_shape(infer, o, 3 - o, first);
-        if (status != INLAY_OK)
-            break;
     }
     return status;
 }
@@ -40,15 +36,10 @@ static inlay_status infer_words(op_infer *infer)
 {
     const inlay_dim dims[] = { infer_dim(infer, 0, 0), size_of(infer, 1, dim_unknown()) };
     const inlay_dim words[] = { infer_dim(infer, 0, 0), dim_unknown() };
-    inlay_status status = INLAY_OK;
+    const inlay_status status = infer_set_shape(infer, 0, 2, dims);
 
-    if (infer_has_out(infer, 0))
-        status = infer_set_shape(infer, 0, 2, dims);
-    if (status == INLAY_OK && infer_has_out(infer, 1)) {
-        infer_set_dtype(infer, 1, INLAY_FLOAT);
-        status = infer_set_shape(infer, 1, 2, words);
-    }
-    return status;
+    infer_set_dtype(infer, 1, INLAY_FLOAT);
+    return status == INLAY_OK ? infer_set_shape(infer, 1, 2, words) : status;
 }
 
 #define WORDS                                                                                                          \

@@ -14,12 +14,10 @@ static inlay_status infer_skip(op_infer *infer)
         goto done;
     for (uint32_t d = 0; d < rank; d++)
         dims[d] = infer_dim(infer, 0, d);
-    if (infer_has_out(infer, 3))
-        INLAY_TRY(infer_set_shape(infer, 3, rank, dims));
+    INLAY_TRY(infer_set_shape(infer, 3, rank, dims));
     dims[rank - 1] = dim_fixed(1);
     for (uint32_t o = 1; o <= 2; o++)
-        if (infer_has_out(infer, o))
-            INLAY_TRY(infer_set_shape(infer, o, rank, dims));
+        INLAY_TRY(infer_set_shape(infer, o, rank, dims));
 done:
     return status;
 }

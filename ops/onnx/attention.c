@@ -86,12 +86,9 @@ static inlay_status infer_attention(op_infer *infer)
         INLAY_TRY(infer_set_shape(infer, 0, 3, packed));
     else
         INLAY_TRY(infer_set_shape(infer, 0, 4, y));
-    if (infer_has_out(infer, 1))
-        INLAY_TRY(infer_set_shape(infer, 1, 4, key));
-    if (infer_has_out(infer, 2))
-        INLAY_TRY(infer_set_shape(infer, 2, 4, value));
-    if (infer_has_out(infer, 3))
-        INLAY_TRY(infer_set_shape(infer, 3, 4, products));
+    INLAY_TRY(infer_set_shape(infer, 1, 4, key));
+    INLAY_TRY(infer_set_shape(infer, 2, 4, value));
+    INLAY_TRY(infer_set_shape(infer, 3, 4, products));
 done:
     return status;
 }

@@ -11,7 +11,7 @@ static inlay_status infer_batch_normalization(op_infer *infer)
         if (infer_rank(infer, 0) >= 2)
             INLAY_TRY(infer_holds(infer, i, infer_dim(infer, 0, 1)));
     for (uint32_t o = 1; o < infer->out_count; o++)
-        if (infer_has_out(infer, o) && infer_has_in(infer, 1))
+        if (infer_has_in(infer, 1))
             INLAY_TRY(infer_set_shape(infer, o, infer->in[1]->rank, infer->in[1]->dims));
 done:
     return status;

@@ -9,8 +9,7 @@ static inlay_status infer_causal_conv(op_infer *infer)
 
     INLAY_TRY(infer_same_as_first(infer));
     state[2] = dim_sub(infer, infer_dim(infer, 1, 2), dim_fixed(1));
-    if (infer_has_out(infer, 1))
-        INLAY_TRY(infer_set_shape(infer, 1, 3, state));
+    INLAY_TRY(infer_set_shape(infer, 1, 3, state));
 done:
     return status;
 }

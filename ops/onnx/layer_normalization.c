@@ -10,8 +10,7 @@ static inlay_status infer_layer_normalization(op_infer *infer)
 
     INLAY_TRY(infer_same_as_first(infer));
     for (uint32_t o = 1; o <= 2; o++) /* U stands in no input: stash_type states it */
-        if (infer_has_out(infer, o))
-            infer_set_dtype(infer, o, (inlay_dtype)infer_attr_int(infer, "stash_type", INLAY_FLOAT));
+        infer_set_dtype(infer, o, (inlay_dtype)infer_attr_int(infer, "stash_type", INLAY_FLOAT));
     if (rank == INLAY_RANK_UNKNOWN || rank > INLAY_MAX_RANK)
         goto done;
     for (uint32_t i = 1; i <= 2; i++)
@@ -20,8 +19,7 @@ static inlay_status infer_layer_normalization(op_infer *infer)
     for (uint32_t d = 0; d < rank; d++)
         dims[d] = d < axis ? infer_dim(infer, 0, d) : dim_fixed(1);
     for (uint32_t o = 1; o <= 2; o++)
-        if (infer_has_out(infer, o))
-            INLAY_TRY(infer_set_shape(infer, o, rank, dims));
+        INLAY_TRY(infer_set_shape(infer, o, rank, dims));
 done:
     return status;
 }

@@ -79,8 +79,7 @@ static inlay_status infer_pool(op_infer *infer)
     for (uint32_t d = 0; d < spatial; d++)
         INLAY_TRY(pool_axis(infer, d, spatial, infer_dim(infer, 0, 2 + d), &dims[2 + d]));
     for (uint32_t o = 0; o < infer->out_count; o++)
-        if (infer_has_out(infer, o))
-            INLAY_TRY(infer_set_shape(infer, o, rank, dims));
+        INLAY_TRY(infer_set_shape(infer, o, rank, dims));
 done:
     return status;
 }

@@ -21,11 +21,9 @@ static inlay_status infer_recurrent(op_infer *infer)
         INLAY_TRY(dim_merge(infer, hidden, dim_fixed(size), "hidden_size and R", &hidden));
     const inlay_dim y[] = { steps, directions, batch, hidden }, y_batch_first[] = { batch, steps, directions, hidden };
     const inlay_dim h[] = { directions, batch, hidden }, h_batch_first[] = { batch, directions, hidden };
-    if (infer_has_out(infer, 0))
-        INLAY_TRY(infer_set_shape(infer, 0, 4, batch_first ? y_batch_first : y));
+    INLAY_TRY(infer_set_shape(infer, 0, 4, batch_first ? y_batch_first : y));
     for (uint32_t o = 1; o < infer->out_count; o++)
-        if (infer_has_out(infer, o))
-            INLAY_TRY(infer_set_shape(infer, o, 3, batch_first ? h_batch_first : h));
+        INLAY_TRY(infer_set_shape(infer, o, 3, batch_first ? h_batch_first : h));
 done:
     return status;
 }

@@ -14,8 +14,7 @@ config_user config_user_of_process(void)
                           getauxval(AT_SECURE) != 0 };
 }
 
-/* Joins two parts into text; false, and "", when they do not fit. */
-static bool join(char *text, size_t bytes, const char *dir, const char *name)
+bool config_join(char *text, size_t bytes, const char *dir, const char *name)
 {
     int n = snprintf(text, bytes, "%s%s%s", dir, name[0] != '\0' ? "/" : "", name);
 
@@ -35,9 +34,9 @@ bool config_user_dir(const config_user *user, const char *xdg, const char *fallb
     if (user->privileged)
         return false;
     if (xdg != NULL && xdg[0] == '/') /* relative ones are to be ignored, XDG Base Directory Specification 0.8 */
-        return join(text, bytes, xdg, "inlay");
-    return user->home != NULL && user->home[0] == '/' && join(base, sizeof base, user->home, fallback) &&
-           join(text, bytes, base, "inlay");
+        return config_join(text, bytes, xdg, "inlay");
+    return user->home != NULL && user->home[0] == '/' && config_join(base, sizeof base, user->home, fallback) &&
+           config_join(text, bytes, base, "inlay");
 }
 
 /* Whether path can be written to, or made: its nearest ancestor that exists is a folder to write in. */
@@ -46,7 +45,7 @@ static bool can_write(const char *path)
     char part[4096];
     char *slash;
 
-    if (!join(part, sizeof part, path, ""))
+    if (!config_join(part, sizeof part, path, ""))
         return false;
     while (access(part, F_OK) != 0) {
         slash = strrchr(part, '/');
@@ -68,7 +67,7 @@ bool config_cache_dir(const inlay_options *options, char *text, size_t bytes)
     config_user user = config_user_of_process();
 
     if (!is_auto(options))
-        return join(text, bytes, dir, "") && text[0] != '\0';
+        return config_join(text, bytes, dir, "") && text[0] != '\0';
     if (config_user_dir(&user, user.cache_home, ".cache", text, bytes) && can_write(text))
         return true;
     if (bytes > 0)
@@ -102,8 +101,8 @@ bool config_cache_folder(const inlay_options *options, const char *name, char *t
 {
     char dir[4096];
 
-    if (config_cache_dir(options, dir, sizeof dir) && make_dir(dir) && is_ours(dir) && join(text, bytes, dir, name) &&
-        make_dir(text) && is_ours(text))
+    if (config_cache_dir(options, dir, sizeof dir) && make_dir(dir) && is_ours(dir) &&
+        config_join(text, bytes, dir, name) && make_dir(text) && is_ours(text))
         return true;
     if (bytes > 0)
         text[0] = '\0';

@@ -15,6 +15,9 @@ typedef struct config_user {
 /* That of this process; borrowed from its environment. */
 config_user config_user_of_process(void);
 
+/* Joins a folder and a name, which may be "", into text; false (text is "") when they do not fit. */
+bool config_join(char *text, size_t bytes, const char *dir, const char *name);
+
 /* Folder "inlay" in *xdg*, or else in home/fallback, into text; false (text is "") when there is none: the user is
  * privileged, neither is an absolute path, or it does not fit. */
 bool config_user_dir(const config_user *user, const char *xdg, const char *fallback, char *text, size_t bytes);

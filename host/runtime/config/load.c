@@ -219,12 +219,9 @@ inlay_status config_load_file(inlay_options *options, const char *path, uint32_t
 bool config_user_file(const config_user *user, char *text, size_t bytes)
 {
     char dir[4096];
-    int n = -1;
 
     if (config_user_dir(user, user->config_home, ".config", dir, sizeof dir))
-        n = snprintf(text, bytes, "%s/inlay.yaml", dir);
-    if (n >= 0 && (size_t)n < bytes)
-        return true;
+        return config_join(text, bytes, dir, "inlay.yaml");
     if (bytes > 0)
         text[0] = '\0';
     return false;

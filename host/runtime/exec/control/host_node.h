@@ -16,6 +16,8 @@ INLAY_NODISCARD inlay_status host_node_run(runner *r, bound *b, bound_step *s, i
 
 /* Value v in host memory, or where plan_stays() leaves it; kind 0 when v is INLAY_NONE or absent. */
 rt_value host_value(const host_call *c, uint32_t v);
+/* Makes value v of the graph; takes over the reference, which goes when v is INLAY_NONE. */
+void host_give(host_call *c, uint32_t v, inlay_value *value);
 
 /* Each runs the node if it is of its kind and says so in *out_handled. */
 INLAY_NODISCARD inlay_status control_run(host_call *c, bool *out_handled);

@@ -21,3 +21,11 @@ rt_value host_value(const host_call *c, uint32_t v)
         }
     return x;
 }
+
+void host_give(host_call *c, uint32_t v, inlay_value *value)
+{
+    if (v == INLAY_NONE)
+        value_unref(value);
+    else
+        runner_set(c->r, c->b, v, value);
+}

@@ -36,12 +36,7 @@ static inlay_status from_list(const host_call *c, const inlay_attr_info *a, inla
 /* Takes over the reference. */
 static inlay_status give(host_call *c, inlay_status status, inlay_value *value)
 {
-    const uint32_t v = c->node->info.output_count > 0 ? c->node->info.outputs[0] : INLAY_NONE;
-
-    if (status == INLAY_OK && v != INLAY_NONE)
-        runner_set(c->r, c->b, v, value);
-    else
-        value_unref(value);
+    host_give(c, status == INLAY_OK && c->node->info.output_count > 0 ? c->node->info.outputs[0] : INLAY_NONE, value);
     return status;
 }
 

@@ -113,10 +113,7 @@ static inlay_status scan_outputs(loop *l)
         status = stack_pop(c, &l->stacks[i], (uint32_t)axis, reverse, v, &value);
         if (status != INLAY_OK)
             return status;
-        if (v == INLAY_NONE)
-            value_unref(value);
-        else
-            runner_set(c->r, c->b, v, value);
+        host_give(c, v, value);
     }
     return INLAY_OK;
 }

@@ -20,12 +20,7 @@ static rt_value input(const host_call *c, uint32_t i)
 /* Takes over the reference. */
 static inlay_status give(host_call *c, uint32_t o, inlay_value *value)
 {
-    uint32_t v = o < c->node->info.output_count ? c->node->info.outputs[o] : INLAY_NONE;
-
-    if (v == INLAY_NONE)
-        value_unref(value);
-    else
-        runner_set(c->r, c->b, v, value);
+    host_give(c, o < c->node->info.output_count ? c->node->info.outputs[o] : INLAY_NONE, value);
     return INLAY_OK;
 }
 
