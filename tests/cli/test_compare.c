@@ -1,9 +1,9 @@
 /* What counts as equal, and what is said when it does not. Also: random inputs depend on the seed alone. */
 #include "data/compare.h"
 #include "data/feed.h"
-#include "cli/timing.h"
 #include "data/value.h"
 #include "data/view.h"
+#include "timing/timing.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -151,15 +151,16 @@ static void random_inputs(void **state)
 
 static void quantiles(void **state)
 {
-    double times[] = { 5, 1, 4, 2, 3 };
+    double list[] = { 5, 1, 4, 2, 3 };
+    run_times times = { list, 5 };
 
     (void)state;
-    timing_sort(times, 5);
-    assert_true(timing_quantile(times, 5, 0.5) == 3);
-    assert_true(timing_quantile(times, 5, 0.95) == 5);
-    assert_true(timing_quantile(times, 5, 0) == 1);
-    assert_true(timing_quantile(times, 5, 1) == 5);
-    assert_true(timing_quantile(times, 1, 0.99) == 1);
+    timing_sort(&times);
+    assert_true(timing_quantile(&times, 0.5) == 3);
+    assert_true(timing_quantile(&times, 0.95) == 5);
+    assert_true(timing_quantile(&times, 0) == 1);
+    assert_true(timing_quantile(&times, 1) == 5);
+    assert_true(timing_quantile(&(run_times){ list, 1 }, 0.99) == 1);
 }
 
 int main(void)

@@ -1,11 +1,9 @@
 /* inlay bench: how long a model takes. */
 #include "base/clock.h"
-#include "cli/callers.h"
 #include "cli/cli.h"
 #include "cli/inputs.h"
-#include "cli/grow.h"
 #include "cli/sweep.h"
-#include "cli/timing.h"
+#include "timing/callers.h"
 #include <stdlib.h>
 
 static const char doc[] =
@@ -153,30 +151,39 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 }
 
 /* Runs that all have other sizes. Making the inputs is not timed. */
-static inlay_status time_grown(const bench_args *args, inlay_value *const *inputs, const inlay_session *session,
-                               inlay_context *context, const inlay_run_options *options, calls *out, inlay_diag *diag)
+typedef struct growing {
+    const bench_args *args;
+    const inlay_session *session;
+    const first_run *first;
+    const inlay_run_options *options;
+    calls *out;
+    uint64_t step;
+} growing;
+
+static inlay_status run_grown(void *subject, double *out_ms, inlay_diag *diag)
 {
-    const size_t runs = args->max_runs > 0 ? args->max_runs : GROWN_RUNS;
-    inlay_status status = INLAY_OK;
+    growing *g = subject;
+    inlay_status status;
+    double cpu;
 
-    out->times = malloc(runs * sizeof *out->times);
-    if (out->times == NULL)
-        return no_memory(diag, "for the times");
-    for (size_t i = 0; i < runs; i++) {
-        double cpu, start;
-
-        INLAY_TRY(grow_bind(&args->grow, i + 1, inputs, session, context, diag));
-        cpu = clock_cpu_ms();
-        start = clock_ms();
-        INLAY_TRY(inlay_context_run(context, options, diag));
-        out->times[out->runs++] = clock_ms() - start;
-        out->elapsed_ms += out->times[i];
-        out->cpu_ms += (clock_cpu_ms() - cpu) / (double)runs;
-        (void)cli_progress(NULL, (double)(i + 1) / (double)runs, "timing");
-    }
-    timing_sort(out->times, out->runs);
+    INLAY_TRY(grow_bind(&g->args->grow, ++g->step, g->first->inputs, g->session, g->first->context, diag));
+    cpu = clock_cpu_ms();
+    INLAY_TRY(timing_run(g->first->context, g->options, out_ms, diag));
+    g->out->elapsed_ms += *out_ms;
+    g->out->cpu_ms += clock_cpu_ms() - cpu;
 done:
-    cli_progress_clear();
+    return status;
+}
+
+static inlay_status time_grown(growing *g, inlay_diag *diag)
+{
+    const size_t runs = g->args->max_runs > 0 ? g->args->max_runs : GROWN_RUNS;
+    const timing_plan plan = { .least = runs, .most = runs, .progress = cli_progress, .what = "timing" };
+    void *subject = g;
+    const inlay_status status = timing_rounds(&plan, run_grown, &subject, 1, &g->out->times, diag);
+
+    g->out->cpu_ms /= (double)runs;
+    timing_sort(&g->out->times);
     return status;
 }
 
@@ -184,15 +191,15 @@ done:
 static inlay_status record(inlay_context *context, const inlay_run_options *options, bench_result *result,
                            inlay_diag *diag)
 {
-    enum { LEAST_RUNS = 5, MOST_RUNS = 64, MOST_MS = 2000 };
-    double begin = clock_ms();
+    static const timing_plan plan = { .seconds = 2, .least = 5, .most = 64 };
+    run_times times = { 0 };
     inlay_status status;
 
     INLAY_TRY(inlay_context_measure(context, 1, diag));
-    for (int i = 0; i < LEAST_RUNS || (i < MOST_RUNS && clock_ms() - begin < MOST_MS); i++)
-        INLAY_TRY(inlay_context_run(context, options, diag));
+    INLAY_TRY(timing_context(&plan, context, options, &times, diag));
     INLAY_TRY(inlay_context_record(context, &result->recorded, diag));
 done:
+    free(times.ms);
     return status;
 }
 
@@ -204,46 +211,32 @@ static inlay_status bench(bench_args *args, cli_common *common, bench_result *re
                           .interval_ms = args->interval_ms,
                           .warmup = args->warmup,
                           .most = args->max_runs > 0 ? args->max_runs : MAX_RUNS,
-                          .options = &options };
+                          .options = &options,
+                          .progress = cli_progress };
     inlay_session *session = NULL;
-    inlay_context *context = NULL;
-    inlay_value **inputs = NULL;
+    first_run first = { 0 };
+    growing growth = { .args = args, .first = &first, .options = &options, .out = &result->calls };
     double start = clock_ms();
     inlay_status status;
 
     INLAY_TRY(cli_open(common, args->model, &session, diag));
     result->create_ms = clock_ms() - start;
-    args->feed.tells_later = true;
-    args->feed.starts = args->grow.specs;
-    args->feed.start_count = args->grow.count;
-    do {
-        inlay_context_destroy(context);
-        context = NULL;
-        feed_release(inputs, session);
-        INLAY_TRY(feed_make(&args->feed, cli_caller(common), session, &inputs, diag));
-        INLAY_TRY(inlay_context_create(session, &context, diag));
-        INLAY_TRY(args->grow.count > 0 ? grow_bind(&args->grow, 0, inputs, session, context, diag)
-                                       : feed_bind(inputs, session, context, diag));
-        start = clock_ms();
-        status = inlay_context_run(context, &options, diag);
-        result->first_ms = clock_ms() - start;
-    } while (args->grow.count == 0 && feed_again(&args->feed, status));
-    feed_tell(&args->feed, cli_caller(common), session, inputs);
-    if (status != INLAY_OK)
-        goto done;
+    growth.session = session;
+    INLAY_TRY(first_run_make(&args->feed, &args->grow, common, session, &options, &first, diag));
+    result->first_ms = first.ms;
     if (args->energy)
         args->energy = energy_open(&args->meter, "/sys/class", args->energy_command);
-    INLAY_TRY(args->grow.count > 0 ? time_grown(args, inputs, session, context, &options, &result->calls, diag)
-                                   : callers_run(&how, session, inputs, context, &result->calls, diag));
+    INLAY_TRY(args->grow.count > 0 ? time_grown(&growth, diag)
+                                   : callers_run(&how, session, first.inputs, first.context, &result->calls, diag));
     if (args->energy && energy_read(&args->meter) >= 0)
-        result->joules = args->meter.joules / (double)(result->calls.runs + args->warmup * args->callers);
+        result->joules = args->meter.joules / (double)(result->calls.times.count + args->warmup * args->callers);
     result->plan = (inlay_plan_info){ .struct_size = sizeof result->plan };
-    (void)inlay_context_plan(context, &result->plan);
+    (void)inlay_context_plan(first.context, &result->plan);
     if (args->record)
-        INLAY_TRY(record(context, &options, result, diag));
+        INLAY_TRY(record(first.context, &options, result, diag));
 done:
-    inlay_context_destroy(context);
-    feed_release(inputs, session);
+    cli_progress_clear();
+    first_run_deinit(&first, session);
     inlay_session_destroy(session);
     return status;
 }
@@ -260,8 +253,8 @@ static json_t *with_energy(const bench_args *args, const bench_result *r, json_t
 static int print_result(const bench_args *args, const cli_common *common, const bench_result *r)
 {
     const calls *c = &r->calls;
-    double median = timing_quantile(c->times, c->runs, 0.5), p95 = timing_quantile(c->times, c->runs, 0.95);
-    double p99 = timing_quantile(c->times, c->runs, 0.99), rate = (double)c->runs / c->elapsed_ms * 1e3;
+    double median = timing_quantile(&c->times, 0.5), p95 = timing_quantile(&c->times, 0.95);
+    double p99 = timing_quantile(&c->times, 0.99), rate = (double)c->times.count / c->elapsed_ms * 1e3;
 
     if (common->json)
         return cli_print_json(
@@ -270,17 +263,17 @@ static int print_result(const bench_args *args, const cli_common *common, const 
                         json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:f, s:I, s:I, s:I, s:I, "
                                   "s:I, s:I, s:f}",
                                   "model", args->model, "create_ms", r->create_ms, "first_ms", r->first_ms, "median_ms",
-                                  median, "min_ms", c->times[0], "p95_ms", p95, "p99_ms", p99, "cpu_ms", c->cpu_ms,
-                                  "predicted_ms", r->plan.predicted_ns * 1e-6, "runs", (json_int_t)c->runs, "peak_mb",
-                                  timing_peak_mb(), "slab_bytes", (json_int_t)r->plan.slab_bytes, "lower_bound_bytes",
-                                  (json_int_t)r->plan.lower_bound_bytes, "constant_bytes",
+                                  median, "min_ms", c->times.ms[0], "p95_ms", p95, "p99_ms", p99, "cpu_ms", c->cpu_ms,
+                                  "predicted_ms", r->plan.predicted_ns * 1e-6, "runs", (json_int_t)c->times.count,
+                                  "peak_mb", timing_peak_mb(), "slab_bytes", (json_int_t)r->plan.slab_bytes,
+                                  "lower_bound_bytes", (json_int_t)r->plan.lower_bound_bytes, "constant_bytes",
                                   (json_int_t)r->plan.constant_bytes, "steps", (json_int_t)r->plan.step_count,
                                   "recorded", (json_int_t)r->recorded, "callers", (json_int_t)args->callers,
                                   "runs_per_s", rate)),
             CLI_OK);
     (void)printf("create  %10.1f ms\nfirst   %10.3f ms\n", r->create_ms, r->first_ms);
     (void)printf("median  %10.4f ms   (%zu runs)\nmin     %10.4f ms\np95     %10.4f ms\np99     %10.4f ms\n", median,
-                 c->runs, c->times[0], p95, p99);
+                 c->times.count, c->times.ms[0], p95, p99);
     (void)printf("rate    %10.1f runs a second%s\n", rate, args->callers > 1 ? ", of all callers" : "");
     (void)printf("cpu     %10.4f ms   of all threads together, a run\n", c->cpu_ms);
     (void)printf("expected%10.4f ms   by the costs that are known; inlay calibrate and inlay tune learn them\n",
@@ -334,7 +327,7 @@ int cmd_bench(int argc, char **argv)
         code = print_result(&args, &common, &result);
     else
         code = cli_fail(&common, &diag);
-    free(result.calls.times);
+    free(result.calls.times.ms);
     feed_deinit(&args.feed);
     grow_deinit(&args.grow);
     cli_common_deinit(&common);

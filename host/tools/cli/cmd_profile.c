@@ -1,11 +1,12 @@
 /* inlay profile: where the time goes, step by step, beside what the machine allows. */
-#include "base/clock.h"
 #include "base/output.h"
 #include "cli/cli.h"
 #include "cli/inputs.h"
 #include "model/wire.h"
 #include "report/page.h"
+#include "timing/timing.h"
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char doc[] =
@@ -86,26 +87,21 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 static inlay_status run_for(inlay_context *context, bool profiled, double seconds, uint32_t runs, double *out_best_ms,
                             inlay_diag *diag)
 {
-    inlay_run_options run = { .struct_size = sizeof run, .cancel = cli_cancel() };
-    double begin;
-    inlay_status status = INLAY_OK;
+    const inlay_run_options run = { .struct_size = sizeof run, .cancel = cli_cancel() };
+    const timing_plan plan = {
+        .seconds = seconds, .least = 1, .most = runs, .progress = profiled ? cli_progress : NULL, .what = "profiling"
+    };
+    run_times times = { 0 };
+    inlay_status status;
 
-    for (uint32_t i = 0; i < 2; i++)
-        INLAY_TRY(inlay_context_run(context, &run, diag));
+    INLAY_TRY(timing_warm_up(context, &run, 2, diag));
     if (profiled)
         INLAY_TRY(inlay_context_profile(context, 1, 0, diag));
-    begin = clock_ms();
-    *out_best_ms = 1e30;
-    for (uint32_t i = 0; i < runs && (i == 0 || clock_ms() - begin < seconds * 1e3); i++) {
-        double before = clock_ms(), took;
-
-        INLAY_TRY(inlay_context_run(context, &run, diag));
-        took = clock_ms() - before;
-        *out_best_ms = took < *out_best_ms ? took : *out_best_ms;
-        if (profiled)
-            (void)cli_progress(NULL, (clock_ms() - begin) / (seconds * 1e3 + 1), "profiling");
-    }
+    INLAY_TRY(timing_context(&plan, context, &run, &times, diag));
+    timing_sort(&times);
+    *out_best_ms = times.ms[0];
 done:
+    free(times.ms);
     return status;
 }
 
@@ -222,7 +218,7 @@ static double best_seconds(const inlay_options *options, const char *op, inlay_d
     inlay_context_destroy(context);
     inlay_session_destroy(session);
     wire_deinit(&w);
-    return status == INLAY_OK && best_ms < 1e29 ? best_ms / 1e3 : 0;
+    return status == INLAY_OK ? best_ms / 1e3 : 0;
 }
 
 static void measure_peaks(const inlay_options *from, double *out_flops, double *out_bytes, inlay_peaks *out_peaks)

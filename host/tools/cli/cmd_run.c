@@ -209,9 +209,8 @@ static inlay_status run(run_args *args, cli_common *common, int *out_code, inlay
 {
     inlay_run_options options = { .struct_size = sizeof options, .cancel = cli_cancel() };
     inlay_session *session = NULL;
-    inlay_context *context = NULL;
-    inlay_value **inputs = NULL;
-    double start = clock_ms(), create_ms, run_ms;
+    first_run first = { 0 };
+    double start = clock_ms(), create_ms;
     uint32_t wrong = 0;
     inlay_status status;
 
@@ -222,34 +221,19 @@ static inlay_status run(run_args *args, cli_common *common, int *out_code, inlay
     INLAY_TRY(cli_open(common, args->model, &session, diag));
     create_ms = clock_ms() - start;
     options.timeout_ns = args->timeout_ms * 1000000;
-    args->feed.tells_later = true;
-    do {
-        inlay_context_destroy(context);
-        context = NULL;
-        feed_release(inputs, session);
-        INLAY_TRY(feed_make(&args->feed, cli_caller(common), session, &inputs, diag));
-        INLAY_TRY(inlay_context_create(session, &context, diag));
-        INLAY_TRY(feed_bind(inputs, session, context, diag));
-        start = clock_ms();
-        status = inlay_context_run(context, &options, diag);
-        run_ms = clock_ms() - start;
-    } while (feed_again(&args->feed, status));
-    feed_tell(&args->feed, cli_caller(common), session, inputs);
-    if (status != INLAY_OK)
-        goto done;
+    INLAY_TRY(first_run_make(&args->feed, NULL, common, session, &options, &first, diag));
     if (args->outputs != NULL)
-        INLAY_TRY(save_outputs(args, session, context, diag));
+        INLAY_TRY(save_outputs(args, session, first.context, diag));
     if (args->expect != NULL)
-        INLAY_TRY(compare_outputs(args, common, session, context, &wrong, diag));
+        INLAY_TRY(compare_outputs(args, common, session, first.context, &wrong, diag));
     *out_code = wrong > 0 ? CLI_FAILED : CLI_OK;
     if (common->json)
-        *out_code =
-            cli_print_json(common, make_json(args, session, context, create_ms, run_ms, inputs, wrong), *out_code);
+        *out_code = cli_print_json(
+            common, make_json(args, session, first.context, create_ms, first.ms, first.inputs, wrong), *out_code);
     else
-        print_text(args, common, session, context, create_ms, run_ms);
+        print_text(args, common, session, first.context, create_ms, first.ms);
 done:
-    inlay_context_destroy(context);
-    feed_release(inputs, session);
+    first_run_deinit(&first, session);
     inlay_session_destroy(session);
     return status;
 }

@@ -1,7 +1,8 @@
-/* cli/inputs.h - the flags of a run's inputs: --input, --inputs, --seed (data/feed.h). */
+/* cli/inputs.h - the flags of a run's inputs: --input, --inputs, --seed (data/feed.h); the first run with them. */
 #ifndef CLI_INPUTS_H
 #define CLI_INPUTS_H
 #include "cli/cli.h"
+#include "cli/grow.h"
 #include "data/feed.h"
 
 enum { FEED_KEY_INPUT = 0x3000, FEED_KEY_INPUTS, FEED_KEY_SEED };
@@ -33,6 +34,20 @@ static inline error_t feed_parse_model(feed *f, const char **model, int key, cha
     return key == ARGP_KEY_ARG || key == ARGP_KEY_END ? cli_parse_model(key, arg, state, model)
                                                       : feed_parse(f, key, arg, state);
 }
+
+/* A context, its inputs, and the time of its first run. {0} is none. */
+typedef struct first_run {
+    inlay_context *context;
+    inlay_value **inputs;
+    double ms;
+} first_run;
+
+/* Makes inputs and runs the session once; where the model refuses sizes that were guessed, again with others. Notes
+ * which sizes were assumed. grow, or NULL: the inputs of its step 0; their sizes are not guessed again. Also after a
+ * failure the caller calls first_run_deinit(). */
+INLAY_NODISCARD inlay_status first_run_make(feed *f, const grow *g, const cli_common *common, inlay_session *session,
+                                            const inlay_run_options *options, first_run *out, inlay_diag *diag);
+void first_run_deinit(first_run *r, const inlay_session *session);
 
 /* For whom the verb makes inputs. */
 static inline feed_caller cli_caller(const cli_common *common)

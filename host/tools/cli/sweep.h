@@ -11,9 +11,9 @@
  */
 #ifndef CLI_SWEEP_H
 #define CLI_SWEEP_H
-#include "cli/energy.h"
 #include "cli/cli.h"
 #include "data/feed.h"
+#include "timing/energy.h"
 
 enum { SWEEP_AXES = 3, SWEEP_POINTS = 256, SWEEP_SLICES = 6 };
 
