@@ -29,43 +29,13 @@ static const char doc[] =
     "  inlay bench model.onnx --sweep N=8..64+8 --latency-ms 50 --html s.html\n"
     "  inlay bench model.onnx --energy\n";
 
-enum {
-    KEY_SECONDS = 0x4000,
-    KEY_WARMUP,
-    KEY_RUNS,
-    KEY_RECORD,
-    KEY_CALLERS,
-    KEY_INTERVAL,
-    KEY_SWEEP,
-    KEY_LATENCY,
-    KEY_CSV,
-    KEY_HTML,
-    KEY_ENERGY
-};
 enum { MAX_RUNS = 1000000, GROWN_RUNS = 64, MAX_CALLERS = 1024 };
-static const struct argp_option flags[] = {
-    FEED_FLAGS,
-    { "seconds", KEY_SECONDS, "S", 0, "Time runs for S seconds (default: 3)", 0 },
-    { "warmup", KEY_WARMUP, "N", 0, "Run N times before timing, beyond the first run (default: 2)", 0 },
-    { "runs", KEY_RUNS, "N", 0, "Stop after N timed runs (default: no limit; 64 with --grow)", 0 },
-    { "callers", KEY_CALLERS, "N", 0, "Run the session from N threads at once (default: 1)", 0 },
-    { "interval", KEY_INTERVAL, "MS", 0, "Sleep for MS milliseconds before each timed run (default: 0)", 0 },
-    GROW_FLAG,
-    { "sweep", KEY_SWEEP, "NAME=RANGE,...", 0, "Time the model at all these settings, and name the best", 0 },
-    { "latency-ms", KEY_LATENCY, "MS", 0, "With --sweep: only settings whose p95 is at most MS are good", 0 },
-    { "csv", KEY_CSV, "FILE", 0, "With --sweep: write a table for spreadsheets; - is standard output", 0 },
-    { "html", KEY_HTML, "FILE", 0, "With --sweep: write a page with curves", 0 },
-    { "energy", KEY_ENERGY, "COMMAND", OPTION_ARG_OPTIONAL, "Count joules, by counters or a command that prints them",
-      0 },
-    { "record", KEY_RECORD, NULL, 0, "Time each kernel in a few more runs and keep the results, as tune does", 0 },
-    { 0 },
-};
 
 typedef struct bench_args {
     feed feed;
     grow grow;
     const char *model;
-    double seconds;
+    double seconds; /* negative: the default */
     size_t warmup;
     size_t max_runs; /* 0 = no limit */
     bool record;
@@ -97,57 +67,56 @@ static void check_sweep(const bench_args *args, struct argp_state *state)
                      "--sweep goes with none of --grow, --callers, --interval, --record and --runs");
 }
 
-static error_t parse(int key, char *arg, struct argp_state *state)
+static error_t take_energy(const cli_option *option, void *field, char *arg, struct argp_state *state)
 {
-    bench_args *args = state->input;
+    bench_args *args = field;
 
-    switch (key) {
-    case KEY_SWEEP:
-        sweep_parse(&args->sweep, arg, state);
-        return 0;
-    case KEY_LATENCY:
-        args->sweep.latency_ms = cli_number(state, "--latency-ms", arg, 0, 1e9);
-        return 0;
-    case KEY_CSV:
-        args->sweep.csv = cli_output_file(state, arg);
-        return 0;
-    case KEY_HTML:
-        args->sweep.html = cli_output_file(state, arg);
-        return 0;
-    case KEY_ENERGY:
-        args->energy = true;
-        args->energy_command = arg;
-        return 0;
-    case KEY_SECONDS:
-        args->seconds = args->sweep.seconds = cli_number(state, "--seconds", arg, 0, 1e6);
-        return 0;
-    case KEY_WARMUP:
-        args->warmup = (size_t)cli_number(state, "--warmup", arg, 0, 1e9);
-        return 0;
-    case KEY_RUNS:
-        args->max_runs = (size_t)cli_number(state, "--runs", arg, 1, MAX_RUNS);
-        return 0;
-    case KEY_RECORD:
-        args->record = true;
-        return 0;
-    case KEY_CALLERS:
-        args->callers = (uint32_t)cli_number(state, "--callers", arg, 1, MAX_CALLERS);
-        return 0;
-    case KEY_INTERVAL:
-        args->interval_ms = cli_number(state, "--interval", arg, 0, 1e6);
-        return 0;
-    case GROW_KEY:
-        return grow_add(&args->grow, arg, state);
-    case ARGP_KEY_END:
-        if (args->grow.count > 0 && (args->callers > 1 || args->interval_ms > 0))
-            argp_failure(state, CLI_USAGE, 0, "--grow goes with neither --callers nor --interval");
-        check_sweep(args, state);
-        return cli_parse_model(key, arg, state, &args->model);
-    case ARGP_KEY_ARG:
-        return cli_parse_model(key, arg, state, &args->model);
-    default:
-        return feed_parse(&args->feed, key, arg, state);
-    }
+    (void)option;
+    (void)state;
+    args->energy = true;
+    args->energy_command = arg;
+    return 0;
+}
+
+static const cli_option own_options[] = {
+    FEED_OPTIONS(bench_args, feed),
+    { "seconds", "S", "Time runs for S seconds (default: 3)", CLI_NUMBER(bench_args, seconds, 0, 1e6) },
+    { "warmup", "N", "Run N times before timing, beyond the first run (default: 2)",
+      CLI_NUMBER(bench_args, warmup, 0, 1e9) },
+    { "runs", "N", "Stop after N timed runs (default: no limit; 64 with --grow)",
+      CLI_NUMBER(bench_args, max_runs, 1, MAX_RUNS) },
+    { "callers", "N", "Run the session from N threads at once (default: 1)",
+      CLI_NUMBER(bench_args, callers, 1, MAX_CALLERS) },
+    { "interval", "MS", "Sleep for MS milliseconds before each timed run (default: 0)",
+      CLI_NUMBER(bench_args, interval_ms, 0, 1e6) },
+    GROW_OPTION(bench_args, grow),
+    { "sweep", "NAME=RANGE,...", "Time the model at all these settings, and name the best",
+      CLI_CALL(sweep_parse, bench_args, sweep) },
+    { "latency-ms", "MS", "With --sweep: only settings whose p95 is at most MS are good",
+      CLI_NUMBER(bench_args, sweep.latency_ms, 0, 1e9) },
+    { "csv", "FILE", "With --sweep: write a table for spreadsheets; - is standard output",
+      CLI_WRITE(bench_args, sweep.csv) },
+    { "html", "FILE", "With --sweep: write a page with curves", CLI_WRITE(bench_args, sweep.html) },
+    { "energy", "COMMAND", "Count joules, by counters or a command that prints them", CLI_CALL_ALL(take_energy),
+      .flags = OPTION_ARG_OPTIONAL },
+    { "record", NULL, "Time each kernel in a few more runs and keep the results, as tune does",
+      CLI_SET(bench_args, record) },
+    CLI_MODEL(bench_args, model),
+    { 0 },
+};
+
+static bool finish(void *user, struct argp_state *state)
+{
+    bench_args *args = user;
+
+    if (args->seconds >= 0)
+        args->sweep.seconds = args->seconds;
+    else
+        args->seconds = 3;
+    if (args->grow.count > 0 && (args->callers > 1 || args->interval_ms > 0))
+        argp_failure(state, CLI_USAGE, 0, "--grow goes with neither --callers nor --interval");
+    check_sweep(args, state);
+    return true;
 }
 
 /* Runs that all have other sizes. Making the inputs is not timed. */
@@ -313,14 +282,14 @@ done:
 
 int cmd_bench(int argc, char **argv)
 {
-    static const struct argp argp = { flags, parse, "MODEL", doc, NULL, NULL, NULL };
-    static bench_args args = { .seconds = 3, .warmup = 2, .callers = 1, .sweep.seconds = 1 };
+    static const cli_verb verb = { "MODEL", doc, own_options, finish };
+    static bench_args args = { .seconds = -1, .warmup = 2, .callers = 1, .sweep.seconds = 1 };
     bench_result result = { .joules = -1 };
     cli_common common;
     inlay_diag diag = INLAY_DIAG_INIT;
     int code;
 
-    cli_parse(&argp, true, argc, argv, &common, &args);
+    cli_parse(&verb, true, argc, argv, &common, &args);
     if (args.sweep.axis_count > 0)
         code = sweep_all(&args, &common, &diag);
     else if (bench(&args, &common, &result, &diag) == INLAY_OK)

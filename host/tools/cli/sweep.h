@@ -62,7 +62,7 @@ typedef struct sweep {
 } sweep;
 
 /* Reads the argument of --sweep; a mistake ends the process as argp's do. */
-void sweep_parse(sweep_args *args, char *arg, struct argp_state *state);
+error_t sweep_parse(const cli_option *option, void *field, char *arg, struct argp_state *state);
 /* Measures. */
 INLAY_NODISCARD inlay_status sweep_run(sweep *s, cli_common *common, inlay_diag *diag);
 /* Rate, interval and noise of a point out of its slices. */
