@@ -1,5 +1,6 @@
 /* HTTP/2 connections, and the thread that waits for all of them. */
 #include "serve/grpc_internal.h"
+#include "serve/chain.h"
 #include "serve/listen.h"
 #include "serve/tls.h"
 #include <errno.h>
@@ -92,12 +93,7 @@ static void destroy_link(wire_link *l)
     grpc *g = l->grpc;
 
     grpc_streams_close(&l->streams, l->session);
-    if (l->previous != NULL)
-        l->previous->next = l->next;
-    else
-        g->links = l->next;
-    if (l->next != NULL)
-        l->next->previous = l->previous;
+    CHAIN_REMOVE(g->links, l, next, previous);
     g->link_count--;
     (void)atomic_fetch_sub(&g->server->connections, 1);
     tls_close(l->tls);
@@ -194,10 +190,7 @@ static void accept_one(grpc *g)
         return;
     }
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    l->next = g->links;
-    if (l->next != NULL)
-        l->next->previous = l;
-    g->links = l;
+    CHAIN_ADD(g->links, l, next, previous);
     g->link_count++;
     (void)atomic_fetch_add(&g->server->connections, 1);
     if (!flush(l))

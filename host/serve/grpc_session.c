@@ -1,18 +1,9 @@
 /* HTTP/2 of one connection, without its socket: frames to calls. */
 #include "serve/grpc_internal.h"
+#include "serve/chain.h"
 #include <stdlib.h>
 
 enum { MAX_STREAMS = 256 };
-
-static void unlink_call(grpc_streams *l, call *x)
-{
-    if (x->previous != NULL)
-        x->previous->next = x->next;
-    else
-        l->calls = x->next;
-    if (x->next != NULL)
-        x->next->previous = x->previous;
-}
 
 static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *user)
 {
@@ -24,10 +15,7 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
     x = call_create(l->grpc, l->server, session, frame->hd.stream_id);
     if (x == NULL)
         return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
-    x->next = l->calls;
-    if (x->next != NULL)
-        x->next->previous = x;
-    l->calls = x;
+    CHAIN_ADD(l->calls, x, next, previous);
     (void)nghttp2_session_set_stream_user_data(session, frame->hd.stream_id, x);
     return 0;
 }
@@ -91,7 +79,7 @@ static int on_close(nghttp2_session *session, int32_t stream, uint32_t code, voi
     (void)code;
     if (x == NULL)
         return 0;
-    unlink_call(user, x);
+    CHAIN_REMOVE(((grpc_streams *)user)->calls, x, next, previous);
     grpc_leave(x);
     return 0;
 }
@@ -129,7 +117,7 @@ void grpc_streams_close(grpc_streams *l, nghttp2_session *session)
     while (l->calls != NULL) {
         call *x = l->calls;
 
-        unlink_call(l, x);
+        CHAIN_REMOVE(l->calls, x, next, previous);
         grpc_leave(x);
     }
     nghttp2_session_del(session); /* its streams' data are gone, and no callback is called */

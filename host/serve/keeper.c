@@ -1,6 +1,7 @@
 /* Loading and unloading on request, over REST and gRPC. These take seconds, so a thread of their own does them, one
  * after another. */
 #include "serve/changes.h"
+#include "serve/monitor.h"
 #include "serve/server.h"
 #include <stdlib.h>
 #include <string.h>
@@ -136,17 +137,12 @@ void answer_repository(exchange *x)
 inlay_status keeper_create(server *s, keeper **out_keeper, inlay_diag *diag)
 {
     keeper *k = calloc(1, sizeof *k);
-    pthread_condattr_t by_monotonic;
 
     *out_keeper = NULL;
     if (k == NULL)
         return no_memory(diag, "for the keeper");
     k->server = s;
-    (void)pthread_mutex_init(&k->lock, NULL);
-    (void)pthread_condattr_init(&by_monotonic);
-    (void)pthread_condattr_setclock(&by_monotonic, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&k->work, &by_monotonic);
-    (void)pthread_condattr_destroy(&by_monotonic);
+    monitor_init(&k->lock, &k->work);
     k->poll_ns = (uint64_t)settings_int(s->settings, SET_poll_ms) * 1000000;
     if (k->poll_ns > 0)
         changes_note(&k->changes, s->settings->models); /* as it is about to be loaded */

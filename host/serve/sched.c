@@ -1,4 +1,5 @@
 #include "serve/sched.h"
+#include "serve/monitor.h"
 #include "base/cpus.h"
 #include "serve/join.h"
 #include "serve/queue.h"
@@ -193,18 +194,13 @@ static void *runner(void *user)
 inlay_status sched_create(uint32_t runners, sched **out_sched, inlay_diag *diag)
 {
     sched *s = calloc(1, sizeof *s);
-    pthread_condattr_t by_monotonic;
 
     *out_sched = NULL;
     if (s == NULL || (s->threads = calloc(runners, sizeof *s->threads)) == NULL) {
         free(s);
         return no_memory(diag, "for %u runners", runners);
     }
-    (void)pthread_mutex_init(&s->lock, NULL);
-    (void)pthread_condattr_init(&by_monotonic);
-    (void)pthread_condattr_setclock(&by_monotonic, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&s->work, &by_monotonic);
-    (void)pthread_condattr_destroy(&by_monotonic);
+    monitor_init(&s->lock, &s->work);
     s->runners = runners;
     s->cpus = cpus_allowed();
     while (s->thread_count < runners && pthread_create(&s->threads[s->thread_count], NULL, runner, s) == 0)

@@ -1,4 +1,6 @@
 #include "serve/load.h"
+#include "serve/chain.h"
+#include "serve/monitor.h"
 #include "serve/server.h"
 #include "serve/tls.h"
 #include <poll.h>
@@ -51,19 +53,11 @@ void watch_connection(void *user, struct MHD_Connection *mhd, void **socket_cont
         atomic_store(&c->since, clock_ns());
         (void)atomic_fetch_add(&s->connections, 1);
         (void)pthread_mutex_lock(&w->lock);
-        c->next = w->connections;
-        if (c->next != NULL)
-            c->next->previous = c;
-        w->connections = c;
+        CHAIN_ADD(w->connections, c, next, previous);
         (void)pthread_mutex_unlock(&w->lock);
     } else if (c != NULL) {
         (void)pthread_mutex_lock(&w->lock);
-        if (c->previous != NULL)
-            c->previous->next = c->next;
-        else
-            w->connections = c->next;
-        if (c->next != NULL)
-            c->next->previous = c->previous;
+        CHAIN_REMOVE(w->connections, c, next, previous);
         (void)pthread_mutex_unlock(&w->lock);
         (void)atomic_fetch_sub(&s->connections, 1);
         free(c);
@@ -92,12 +86,7 @@ bool watch_is_trusted(peer *c, struct MHD_Connection *mhd)
 /* Under the lock. */
 static void unlink_request(watch *w, exchange *x)
 {
-    if (x->previous_watched != NULL)
-        x->previous_watched->next_watched = x->next_watched;
-    else
-        w->requests = x->next_watched;
-    if (x->next_watched != NULL)
-        x->next_watched->previous_watched = x->previous_watched;
+    CHAIN_REMOVE(w->requests, x, next_watched, previous_watched);
     x->next_watched = x->previous_watched = NULL;
     x->watched = false;
 }
@@ -106,11 +95,7 @@ void watch_add(watch *w, exchange *x)
 {
     (void)pthread_mutex_lock(&w->lock);
     x->watched = true;
-    x->previous_watched = NULL;
-    x->next_watched = w->requests;
-    if (x->next_watched != NULL)
-        x->next_watched->previous_watched = x;
-    w->requests = x;
+    CHAIN_ADD(w->requests, x, next_watched, previous_watched);
     (void)pthread_mutex_unlock(&w->lock);
 }
 
@@ -231,17 +216,12 @@ static void *rounds(void *user)
 inlay_status watch_create(server *s, watch **out_watch, inlay_diag *diag)
 {
     watch *w = calloc(1, sizeof *w);
-    pthread_condattr_t by_monotonic;
 
     *out_watch = NULL;
     if (w == NULL)
         return no_memory(diag, "for the watch");
     w->server = s;
-    (void)pthread_mutex_init(&w->lock, NULL);
-    (void)pthread_condattr_init(&by_monotonic);
-    (void)pthread_condattr_setclock(&by_monotonic, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&w->stopped, &by_monotonic);
-    (void)pthread_condattr_destroy(&by_monotonic);
+    monitor_init(&w->lock, &w->stopped);
     if (pthread_create(&w->thread, NULL, rounds, w) != 0) {
         free(w);
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "cannot start a thread");

@@ -94,7 +94,7 @@ holds "the same bits, packed before" sh -c './once -o packed_once && ./all_packs
 for level in avx2 auto; do
     holds "level $level packs for itself" env INLAY_ISA=$level ./once --info
 done
-fails 2 "--size is a number from 1" mlp.onnx -o none --size 0.5
+fails 2 "--size 0.5: expected a number from 1" mlp.onnx -o none --size 0.5
 
 # ---- how much memory weights take: kernels with smaller ones where it is bounded; small models are not, unless asked
 does ".same and .memory_bytes > 3 * $weights" winograd.onnx -o fastest
@@ -110,7 +110,7 @@ does ".tried and .packs_at_start > 0 and .memory_bytes <= 3 * $heavy" heavy.onnx
 holds "constants leave memory as they are packed" sh -c "./heavy --info >info && awk '
     { of[\$1] = \$2 }
     END { exit !(of[\"peak_resident_bytes\"] - of[\"arena_bytes\"] < 0.9 * $heavy) }' info"
-fails 2 "--memory is a number from 1" mlp.onnx -o none --memory 0.5
+fails 2 "--memory 0.5: expected a number from 1" mlp.onnx -o none --memory 0.5
 
 # ---- precision and options of providers are the program's, too
 does ".same and .packs_at_start == 0" winograd.onnx -o strict --precision strict # no Winograd's algorithm

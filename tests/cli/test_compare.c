@@ -1,13 +1,14 @@
 /* What counts as equal, and what is said when it does not. Also: random inputs depend on the seed alone. */
 #include "data/compare.h"
 #include "data/feed.h"
-#include "cli/timing.h"
 #include "data/value.h"
 #include "data/view.h"
+#include "timing/timing.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
 
@@ -151,15 +152,74 @@ static void random_inputs(void **state)
 
 static void quantiles(void **state)
 {
-    double times[] = { 5, 1, 4, 2, 3 };
+    double list[] = { 5, 1, 4, 2, 3 };
+    run_times times = { list, 5 };
 
     (void)state;
-    timing_sort(times, 5);
-    assert_true(timing_quantile(times, 5, 0.5) == 3);
-    assert_true(timing_quantile(times, 5, 0.95) == 5);
-    assert_true(timing_quantile(times, 5, 0) == 1);
-    assert_true(timing_quantile(times, 5, 1) == 5);
-    assert_true(timing_quantile(times, 1, 0.99) == 1);
+    timing_sort(&times);
+    assert_true(timing_quantile(&times, 0.5) == 3);
+    assert_true(timing_quantile(&times, 0.95) == 5);
+    assert_true(timing_quantile(&times, 0) == 1);
+    assert_true(timing_quantile(&times, 1) == 5);
+    assert_true(timing_quantile(&(run_times){ list, 1 }, 0.99) == 1);
+}
+
+/* What a subject of timing_rounds() notes of its turns. */
+typedef struct turns {
+    char order[32]; /* of all subjects, by letter */
+    uint32_t count;
+} turns;
+
+typedef struct racer {
+    turns *all;
+    char letter;
+} racer;
+
+/* The runs of 'b' take 2 ms, but every second one does not count; the sixth run of all fails where there is one. */
+static inlay_status race(void *subject, double *out_ms, inlay_diag *diag)
+{
+    racer *r = subject;
+    turns *t = r->all;
+
+    (void)diag;
+    t->order[t->count++] = r->letter;
+    *out_ms = r->letter == 'a' ? 1 : t->count % 2 == 0 ? 2 : -1;
+    return t->count == 6 ? INLAY_CANCELLED : INLAY_OK;
+}
+
+static bool has_two(void *user)
+{
+    return ((turns *)user)->count >= 2;
+}
+
+static void rounds(void **state)
+{
+    turns t = { .count = 0 };
+    racer a = { &t, 'a' }, b = { &t, 'b' };
+    void *both[] = { &a, &b };
+    run_times times[2] = { { 0 } };
+    timing_plan plan = { .least = 2, .most = 9 }; /* no seconds: the least */
+
+    (void)state;
+    assert_int_equal(timing_rounds(&plan, race, both, 2, times, NULL), INLAY_OK);
+    assert_string_equal(t.order, "abba"); /* they take turns to come first */
+    assert_int_equal(times[0].count, 2);
+    assert_int_equal(times[1].count, 1);
+    assert_true(times[1].ms[0] == 2);
+    plan = (timing_plan){ .seconds = 1e6, .most = 9 };
+    assert_int_equal(timing_rounds(&plan, race, both, 2, times, NULL), INLAY_CANCELLED);
+    assert_int_equal(times[0].count, 3); /* what was timed before the failure is kept */
+    t = (turns){ .count = 0 };
+    plan.stop = has_two;
+    plan.stop_user = &t;
+    assert_int_equal(timing_rounds(&plan, race, both, 2, times, NULL), INLAY_OK);
+    assert_int_equal(t.count, 2);
+    t = (turns){ .count = 0 };
+    plan = (timing_plan){ .seconds = 1e6, .most = 2 };
+    assert_int_equal(timing_rounds(&plan, race, both, 2, times, NULL), INLAY_OK);
+    assert_int_equal(t.count, 4);
+    free(times[0].ms);
+    free(times[1].ms);
 }
 
 int main(void)
@@ -167,6 +227,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers),          cmocka_unit_test(other_types),   cmocka_unit_test(places),
         cmocka_unit_test(types_and_shapes), cmocka_unit_test(random_inputs), cmocka_unit_test(quantiles),
+        cmocka_unit_test(rounds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

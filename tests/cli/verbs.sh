@@ -100,7 +100,8 @@ expect 0 ': OK: 1 nodes' check "$work/part.onnx"
 json 0 '.[0].nodes == 1' extract "$add" --split 1 -o "$work/part.onnx" --json
 expect 2 'which file' extract "$add" --split 1
 expect 2 'say which part' extract "$add" -o "$work/part.onnx"
-expect 2 "a number from 1 to 1000, not 'x'" extract "$add" --split x -o "$work/part.onnx"
+expect 2 'expected a number from 1 to 1000' extract "$add" --split x -o "$work/part.onnx"
+expect 2 'expected a whole number' extract "$add" --nodes x --depth 1.5 -o "$work/part.onnx"
 expect 2 "no value 'nope'" extract "$add" --outputs nope -o "$work/part.onnx"
 expect 3 'nowhere' extract "$add" --split 1 -o "$work/nowhere/part.onnx"
 expect 0 '^no difference$' bisect "$add" --against reference

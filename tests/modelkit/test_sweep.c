@@ -1,6 +1,6 @@
 /* The parts of `inlay bench --sweep` that need no clock: intervals, and energy by counters that a folder stands in for.
  */
-#include "cli/energy.h"
+#include "timing/energy.h"
 #include "cli/sweep.h"
 #include "cmocka_all.h"
 #include <ftw.h>

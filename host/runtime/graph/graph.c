@@ -491,3 +491,14 @@ bool graph_node_is_random(const graph_node *n)
         return (n->custom->flags & INLAY_OPERATOR_RANDOM) != 0;
     return n->row == NULL || (n->row->flags & OP_RANDOM) != 0;
 }
+
+bool graph_same_sizes(const inlay_value_info *a, const inlay_value_info *b)
+{
+    if (a->rank == INLAY_RANK_UNKNOWN || a->rank != b->rank)
+        return false;
+    for (uint32_t d = 0; d < a->rank; d++)
+        if (a->dims[d].kind != INLAY_DIM_FIXED || b->dims[d].kind != INLAY_DIM_FIXED ||
+            a->dims[d].value != b->dims[d].value)
+            return false;
+    return true;
+}

@@ -347,6 +347,9 @@ INLAY_NODISCARD inlay_status graph_snapshot(const graph *g, arena *a, inlay_grap
 typedef void (*graph_write_fn)(void *ctx, const char *text, size_t bytes);
 void graph_dump(const graph *g, graph_write_fn write, void *ctx);
 
+/* Do both have the same shape, with fixed sizes? */
+bool graph_same_sizes(const inlay_value_info *a, const inlay_value_info *b);
+
 /* The content hash of a constant (dtype, dims, elements), made once and kept in info.content_hash; 0 for others. */
 uint64_t graph_constant_hash(const graph *g, uint32_t v);
 /* For those who hash many: that hash is hash_blocks(data, data_bytes, seed), and at least 1. Constants of strings are

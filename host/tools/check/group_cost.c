@@ -2,7 +2,9 @@
 #include "base/pace.h"
 #include "check/bench.h"
 #include "check/generate.h"
+#include "timing/timing.h"
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { SIZES = 3, RUNS = 5, RELIABLE_NS = 20000 };
@@ -25,30 +27,32 @@ typedef struct costing {
     sample *now;
 } costing;
 
-/* Times a few runs. */
-static void measure(const bench *b, sample *out)
+/* A run that fails is not timed; other groups report it. */
+static inlay_status run_once(void *subject, double *out_ms, inlay_diag *diag)
 {
-    double times[RUNS];
-    uint32_t count = 0;
+    const bench_how how = { 0 };
+    inlay_diag failure = INLAY_DIAG_INIT;
+    bench_result r;
 
-    for (uint32_t i = 0; i < RUNS; i++) {
-        const bench_how how = { 0 };
-        inlay_diag diag = INLAY_DIAG_INIT;
-        bench_result r;
-        uint32_t at = count;
+    (void)diag;
+    *out_ms = bench_run(subject, &how, &r, &failure) == INLAY_OK ? r.ns * 1e-6 : -1;
+    bench_result_deinit(&r);
+    return INLAY_OK;
+}
 
-        if (bench_run(b, &how, &r, &diag) == INLAY_OK) {
-            while (at > 0 && times[at - 1] > r.ns) {
-                times[at] = times[at - 1];
-                at--;
-            }
-            times[at] = r.ns;
-            count++;
-        }
-        bench_result_deinit(&r);
+/* Times a few runs. */
+static void measure(bench *b, sample *out)
+{
+    const timing_plan plan = { .least = RUNS, .most = RUNS };
+    void *subject = b;
+    run_times times = { 0 };
+
+    if (timing_rounds(&plan, run_once, &subject, 1, &times, NULL) == INLAY_OK && times.count > 0) {
+        timing_sort(&times);
+        out->measured = times.ms[times.count / 2] * 1e6;
+        out->least = times.ms[0] * 1e6;
     }
-    out->measured = count > 0 ? times[count / 2] : 0;
-    out->least = count > 0 ? times[0] : 0;
+    free(times.ms);
 }
 
 static bool try_case(void *user, op_case *k)

@@ -91,17 +91,6 @@ static bool is_legal(const pool *p, const op_case *k, uint32_t known)
     return ok;
 }
 
-static bool same_type(const inlay_value_info *a, const inlay_value_info *b)
-{
-    if (a->dtype != b->dtype || a->rank != b->rank || a->rank == INLAY_RANK_UNKNOWN)
-        return false;
-    for (uint32_t d = 0; d < a->rank; d++)
-        if (a->dims[d].kind != INLAY_DIM_FIXED || b->dims[d].kind != INLAY_DIM_FIXED ||
-            a->dims[d].value != b->dims[d].value)
-            return false;
-    return true;
-}
-
 /* Lets nodes read what earlier ones make, where type and shape fit. */
 static void chain(graph *g, uint64_t *state)
 {
@@ -113,7 +102,8 @@ static void chain(graph *g, uint64_t *state)
             continue;
         input = (uint32_t)(case_random(state) % to->input_count);
         if (to->inputs[input] != INLAY_NONE && g->values[to->inputs[input]].info.data == NULL &&
-            same_type(&g->values[to->inputs[input]].info, &g->values[from->outputs[0]].info))
+            g->values[to->inputs[input]].info.dtype == g->values[from->outputs[0]].info.dtype &&
+            graph_same_sizes(&g->values[to->inputs[input]].info, &g->values[from->outputs[0]].info))
             ((uint32_t *)(uintptr_t)to->inputs)[input] = from->outputs[0];
     }
 }

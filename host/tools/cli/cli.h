@@ -5,10 +5,9 @@
 #ifndef CLI_CLI_H
 #define CLI_CLI_H
 #include "base/memory.h"
+#include "cli/options.h"
 #include "inlay/inlay.h"
-#include <argp.h>
 #include <jansson.h>
-#include <stdbool.h>
 
 /* Exit codes; `inlay help exit-codes` prints this list. */
 #define CLI_EXIT_LIST(X)                                                                                               \
@@ -36,57 +35,11 @@ typedef struct cli_common {
     bool verbose;       /* print the library's log down to debug lines */
 } cli_common;
 
-/* Parses a verb's flags on top of the common ones. verb has its own options, parser, args_doc and doc; its parser gets
- * input as state->input. with_session adds the library's options, as flags and from files and environment. What is
- * wrong with them ends the process, with CLI_USAGE or, for files that cannot be read, CLI_BAD_FILE; --help ends it with
- * CLI_OK, as argp does it. Release with cli_common_deinit(). */
-void cli_parse(const struct argp *verb, bool with_session, int argc, char **argv, cli_common *common, void *input);
+/* Parses a verb's options (options.h) into args, and the common ones. with_session adds the library's options, as flags
+ * and from files and environment. What is wrong with them ends the process, with CLI_USAGE or, for files that cannot be
+ * read, CLI_BAD_FILE; --help ends it with CLI_OK, as argp does it. Release with cli_common_deinit(). */
+void cli_parse(const cli_verb *verb, bool with_session, int argc, char **argv, cli_common *common, void *args);
 void cli_common_deinit(cli_common *common);
-
-/* The number in arg, within [min, max]; anything else ends the process with CLI_USAGE and a line that names the
- * flag. */
-double cli_number(struct argp_state *state, const char *flag, const char *arg, double min, double max);
-
-/* For a verb's parser: a file to read and a file to write, of which "-" is standard input and standard output. A verb
- * that writes to standard output prints to stderr instead, JSON too; only one of its files can. What is wrong ends the
- * process. */
-const char *cli_input_file(struct argp_state *state, const char *arg);
-const char *cli_output_file(struct argp_state *state, const char *arg);
-
-/* For a verb's parser: takes MODEL, the verb's one argument, into *model (NULL before), and ends the process with
- * CLI_USAGE when there is none or more than one. ARGP_ERR_UNKNOWN: the key is another one. */
-error_t cli_parse_model(int key, char *arg, struct argp_state *state, const char **model);
-
-/* What a verb reads and writes that makes a model of a model. */
-typedef struct cli_files {
-    const char *model, *output, *external;
-} cli_files;
-
-enum { CLI_KEY_EXTERNAL = 0x5000 };
-/* Rows for the argp_option table of such a verb. */
-#define CLI_FILE_FLAGS                                                                                                 \
-    { "output", 'o', "FILE", 0, "The file to write; - is standard output", 0 },                                        \
-    {                                                                                                                  \
-        "external", CLI_KEY_EXTERNAL, "NAME", 0, "Put large tensors into the file NAME beside it", 0                   \
-    }
-
-/* For a verb's parser: takes the flags above and MODEL; without MODEL or -o the process ends with CLI_USAGE.
- * ARGP_ERR_UNKNOWN: the key is another one. */
-error_t cli_parse_files(int key, char *arg, struct argp_state *state, cli_files *files);
-
-/* The same for A and B, a verb's two arguments. */
-static inline error_t cli_parse_two_models(int key, char *arg, struct argp_state *state, const char *models[2])
-{
-    if (key == ARGP_KEY_ARG && state->arg_num > 1)
-        argp_error(state, "two models, A and B: '%s' is one too many", arg);
-    if (key == ARGP_KEY_ARG)
-        models[state->arg_num] = cli_input_file(state, arg);
-    else if (key == ARGP_KEY_END && models[1] == NULL)
-        argp_error(state, "which models? A and B");
-    else if (key != ARGP_KEY_END)
-        return ARGP_ERR_UNKNOWN;
-    return 0;
-}
 
 /* Gives the options the log, the progress bar and Ctrl-C; cli_open() does so by itself. */
 void cli_attach(cli_common *common);

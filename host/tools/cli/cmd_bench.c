@@ -1,11 +1,9 @@
 /* inlay bench: how long a model takes. */
 #include "base/clock.h"
-#include "cli/callers.h"
 #include "cli/cli.h"
 #include "cli/inputs.h"
-#include "cli/grow.h"
 #include "cli/sweep.h"
-#include "cli/timing.h"
+#include "timing/callers.h"
 #include <stdlib.h>
 
 static const char doc[] =
@@ -31,43 +29,13 @@ static const char doc[] =
     "  inlay bench model.onnx --sweep N=8..64+8 --latency-ms 50 --html s.html\n"
     "  inlay bench model.onnx --energy\n";
 
-enum {
-    KEY_SECONDS = 0x4000,
-    KEY_WARMUP,
-    KEY_RUNS,
-    KEY_RECORD,
-    KEY_CALLERS,
-    KEY_INTERVAL,
-    KEY_SWEEP,
-    KEY_LATENCY,
-    KEY_CSV,
-    KEY_HTML,
-    KEY_ENERGY
-};
 enum { MAX_RUNS = 1000000, GROWN_RUNS = 64, MAX_CALLERS = 1024 };
-static const struct argp_option flags[] = {
-    FEED_FLAGS,
-    { "seconds", KEY_SECONDS, "S", 0, "Time runs for S seconds (default: 3)", 0 },
-    { "warmup", KEY_WARMUP, "N", 0, "Run N times before timing, beyond the first run (default: 2)", 0 },
-    { "runs", KEY_RUNS, "N", 0, "Stop after N timed runs (default: no limit; 64 with --grow)", 0 },
-    { "callers", KEY_CALLERS, "N", 0, "Run the session from N threads at once (default: 1)", 0 },
-    { "interval", KEY_INTERVAL, "MS", 0, "Sleep for MS milliseconds before each timed run (default: 0)", 0 },
-    GROW_FLAG,
-    { "sweep", KEY_SWEEP, "NAME=RANGE,...", 0, "Time the model at all these settings, and name the best", 0 },
-    { "latency-ms", KEY_LATENCY, "MS", 0, "With --sweep: only settings whose p95 is at most MS are good", 0 },
-    { "csv", KEY_CSV, "FILE", 0, "With --sweep: write a table for spreadsheets; - is standard output", 0 },
-    { "html", KEY_HTML, "FILE", 0, "With --sweep: write a page with curves", 0 },
-    { "energy", KEY_ENERGY, "COMMAND", OPTION_ARG_OPTIONAL, "Count joules, by counters or a command that prints them",
-      0 },
-    { "record", KEY_RECORD, NULL, 0, "Time each kernel in a few more runs and keep the results, as tune does", 0 },
-    { 0 },
-};
 
 typedef struct bench_args {
     feed feed;
     grow grow;
     const char *model;
-    double seconds;
+    double seconds; /* negative: the default */
     size_t warmup;
     size_t max_runs; /* 0 = no limit */
     bool record;
@@ -99,84 +67,92 @@ static void check_sweep(const bench_args *args, struct argp_state *state)
                      "--sweep goes with none of --grow, --callers, --interval, --record and --runs");
 }
 
-static error_t parse(int key, char *arg, struct argp_state *state)
+static error_t take_energy(const cli_option *option, void *field, char *arg, struct argp_state *state)
 {
-    bench_args *args = state->input;
+    bench_args *args = field;
 
-    switch (key) {
-    case KEY_SWEEP:
-        sweep_parse(&args->sweep, arg, state);
-        return 0;
-    case KEY_LATENCY:
-        args->sweep.latency_ms = cli_number(state, "--latency-ms", arg, 0, 1e9);
-        return 0;
-    case KEY_CSV:
-        args->sweep.csv = cli_output_file(state, arg);
-        return 0;
-    case KEY_HTML:
-        args->sweep.html = cli_output_file(state, arg);
-        return 0;
-    case KEY_ENERGY:
-        args->energy = true;
-        args->energy_command = arg;
-        return 0;
-    case KEY_SECONDS:
-        args->seconds = args->sweep.seconds = cli_number(state, "--seconds", arg, 0, 1e6);
-        return 0;
-    case KEY_WARMUP:
-        args->warmup = (size_t)cli_number(state, "--warmup", arg, 0, 1e9);
-        return 0;
-    case KEY_RUNS:
-        args->max_runs = (size_t)cli_number(state, "--runs", arg, 1, MAX_RUNS);
-        return 0;
-    case KEY_RECORD:
-        args->record = true;
-        return 0;
-    case KEY_CALLERS:
-        args->callers = (uint32_t)cli_number(state, "--callers", arg, 1, MAX_CALLERS);
-        return 0;
-    case KEY_INTERVAL:
-        args->interval_ms = cli_number(state, "--interval", arg, 0, 1e6);
-        return 0;
-    case GROW_KEY:
-        return grow_add(&args->grow, arg, state);
-    case ARGP_KEY_END:
-        if (args->grow.count > 0 && (args->callers > 1 || args->interval_ms > 0))
-            argp_failure(state, CLI_USAGE, 0, "--grow goes with neither --callers nor --interval");
-        check_sweep(args, state);
-        return cli_parse_model(key, arg, state, &args->model);
-    case ARGP_KEY_ARG:
-        return cli_parse_model(key, arg, state, &args->model);
-    default:
-        return feed_parse(&args->feed, key, arg, state);
-    }
+    (void)option;
+    (void)state;
+    args->energy = true;
+    args->energy_command = arg;
+    return 0;
+}
+
+static const cli_option own_options[] = {
+    FEED_OPTIONS(bench_args, feed),
+    { "seconds", "S", "Time runs for S seconds (default: 3)", CLI_NUMBER(bench_args, seconds, 0, 1e6) },
+    { "warmup", "N", "Run N times before timing, beyond the first run (default: 2)",
+      CLI_NUMBER(bench_args, warmup, 0, 1e9) },
+    { "runs", "N", "Stop after N timed runs (default: no limit; 64 with --grow)",
+      CLI_NUMBER(bench_args, max_runs, 1, MAX_RUNS) },
+    { "callers", "N", "Run the session from N threads at once (default: 1)",
+      CLI_NUMBER(bench_args, callers, 1, MAX_CALLERS) },
+    { "interval", "MS", "Sleep for MS milliseconds before each timed run (default: 0)",
+      CLI_NUMBER(bench_args, interval_ms, 0, 1e6) },
+    GROW_OPTION(bench_args, grow),
+    { "sweep", "NAME=RANGE,...", "Time the model at all these settings, and name the best",
+      CLI_CALL(sweep_parse, bench_args, sweep) },
+    { "latency-ms", "MS", "With --sweep: only settings whose p95 is at most MS are good",
+      CLI_NUMBER(bench_args, sweep.latency_ms, 0, 1e9) },
+    { "csv", "FILE", "With --sweep: write a table for spreadsheets; - is standard output",
+      CLI_WRITE(bench_args, sweep.csv) },
+    { "html", "FILE", "With --sweep: write a page with curves", CLI_WRITE(bench_args, sweep.html) },
+    { "energy", "COMMAND", "Count joules, by counters or a command that prints them", CLI_CALL_ALL(take_energy),
+      .flags = OPTION_ARG_OPTIONAL },
+    { "record", NULL, "Time each kernel in a few more runs and keep the results, as tune does",
+      CLI_SET(bench_args, record) },
+    CLI_MODEL(bench_args, model),
+    { 0 },
+};
+
+static bool finish(void *user, struct argp_state *state)
+{
+    bench_args *args = user;
+
+    if (args->seconds >= 0)
+        args->sweep.seconds = args->seconds;
+    else
+        args->seconds = 3;
+    if (args->grow.count > 0 && (args->callers > 1 || args->interval_ms > 0))
+        argp_failure(state, CLI_USAGE, 0, "--grow goes with neither --callers nor --interval");
+    check_sweep(args, state);
+    return true;
 }
 
 /* Runs that all have other sizes. Making the inputs is not timed. */
-static inlay_status time_grown(const bench_args *args, inlay_value *const *inputs, const inlay_session *session,
-                               inlay_context *context, const inlay_run_options *options, calls *out, inlay_diag *diag)
+typedef struct growing {
+    const bench_args *args;
+    const inlay_session *session;
+    const first_run *first;
+    const inlay_run_options *options;
+    calls *out;
+    uint64_t step;
+} growing;
+
+static inlay_status run_grown(void *subject, double *out_ms, inlay_diag *diag)
 {
-    const size_t runs = args->max_runs > 0 ? args->max_runs : GROWN_RUNS;
-    inlay_status status = INLAY_OK;
+    growing *g = subject;
+    inlay_status status;
+    double cpu;
 
-    out->times = malloc(runs * sizeof *out->times);
-    if (out->times == NULL)
-        return no_memory(diag, "for the times");
-    for (size_t i = 0; i < runs; i++) {
-        double cpu, start;
-
-        INLAY_TRY(grow_bind(&args->grow, i + 1, inputs, session, context, diag));
-        cpu = clock_cpu_ms();
-        start = clock_ms();
-        INLAY_TRY(inlay_context_run(context, options, diag));
-        out->times[out->runs++] = clock_ms() - start;
-        out->elapsed_ms += out->times[i];
-        out->cpu_ms += (clock_cpu_ms() - cpu) / (double)runs;
-        (void)cli_progress(NULL, (double)(i + 1) / (double)runs, "timing");
-    }
-    timing_sort(out->times, out->runs);
+    INLAY_TRY(grow_bind(&g->args->grow, ++g->step, g->first->inputs, g->session, g->first->context, diag));
+    cpu = clock_cpu_ms();
+    INLAY_TRY(timing_run(g->first->context, g->options, out_ms, diag));
+    g->out->elapsed_ms += *out_ms;
+    g->out->cpu_ms += clock_cpu_ms() - cpu;
 done:
-    cli_progress_clear();
+    return status;
+}
+
+static inlay_status time_grown(growing *g, inlay_diag *diag)
+{
+    const size_t runs = g->args->max_runs > 0 ? g->args->max_runs : GROWN_RUNS;
+    const timing_plan plan = { .least = runs, .most = runs, .progress = cli_progress, .what = "timing" };
+    void *subject = g;
+    const inlay_status status = timing_rounds(&plan, run_grown, &subject, 1, &g->out->times, diag);
+
+    g->out->cpu_ms /= (double)runs;
+    timing_sort(&g->out->times);
     return status;
 }
 
@@ -184,15 +160,15 @@ done:
 static inlay_status record(inlay_context *context, const inlay_run_options *options, bench_result *result,
                            inlay_diag *diag)
 {
-    enum { LEAST_RUNS = 5, MOST_RUNS = 64, MOST_MS = 2000 };
-    double begin = clock_ms();
+    static const timing_plan plan = { .seconds = 2, .least = 5, .most = 64 };
+    run_times times = { 0 };
     inlay_status status;
 
     INLAY_TRY(inlay_context_measure(context, 1, diag));
-    for (int i = 0; i < LEAST_RUNS || (i < MOST_RUNS && clock_ms() - begin < MOST_MS); i++)
-        INLAY_TRY(inlay_context_run(context, options, diag));
+    INLAY_TRY(timing_context(&plan, context, options, &times, diag));
     INLAY_TRY(inlay_context_record(context, &result->recorded, diag));
 done:
+    free(times.ms);
     return status;
 }
 
@@ -204,46 +180,32 @@ static inlay_status bench(bench_args *args, cli_common *common, bench_result *re
                           .interval_ms = args->interval_ms,
                           .warmup = args->warmup,
                           .most = args->max_runs > 0 ? args->max_runs : MAX_RUNS,
-                          .options = &options };
+                          .options = &options,
+                          .progress = cli_progress };
     inlay_session *session = NULL;
-    inlay_context *context = NULL;
-    inlay_value **inputs = NULL;
+    first_run first = { 0 };
+    growing growth = { .args = args, .first = &first, .options = &options, .out = &result->calls };
     double start = clock_ms();
     inlay_status status;
 
     INLAY_TRY(cli_open(common, args->model, &session, diag));
     result->create_ms = clock_ms() - start;
-    args->feed.tells_later = true;
-    args->feed.starts = args->grow.specs;
-    args->feed.start_count = args->grow.count;
-    do {
-        inlay_context_destroy(context);
-        context = NULL;
-        feed_release(inputs, session);
-        INLAY_TRY(feed_make(&args->feed, cli_caller(common), session, &inputs, diag));
-        INLAY_TRY(inlay_context_create(session, &context, diag));
-        INLAY_TRY(args->grow.count > 0 ? grow_bind(&args->grow, 0, inputs, session, context, diag)
-                                       : feed_bind(inputs, session, context, diag));
-        start = clock_ms();
-        status = inlay_context_run(context, &options, diag);
-        result->first_ms = clock_ms() - start;
-    } while (args->grow.count == 0 && feed_again(&args->feed, status));
-    feed_tell(&args->feed, cli_caller(common), session, inputs);
-    if (status != INLAY_OK)
-        goto done;
+    growth.session = session;
+    INLAY_TRY(first_run_make(&args->feed, &args->grow, common, session, &options, &first, diag));
+    result->first_ms = first.ms;
     if (args->energy)
         args->energy = energy_open(&args->meter, "/sys/class", args->energy_command);
-    INLAY_TRY(args->grow.count > 0 ? time_grown(args, inputs, session, context, &options, &result->calls, diag)
-                                   : callers_run(&how, session, inputs, context, &result->calls, diag));
+    INLAY_TRY(args->grow.count > 0 ? time_grown(&growth, diag)
+                                   : callers_run(&how, session, first.inputs, first.context, &result->calls, diag));
     if (args->energy && energy_read(&args->meter) >= 0)
-        result->joules = args->meter.joules / (double)(result->calls.runs + args->warmup * args->callers);
+        result->joules = args->meter.joules / (double)(result->calls.times.count + args->warmup * args->callers);
     result->plan = (inlay_plan_info){ .struct_size = sizeof result->plan };
-    (void)inlay_context_plan(context, &result->plan);
+    (void)inlay_context_plan(first.context, &result->plan);
     if (args->record)
-        INLAY_TRY(record(context, &options, result, diag));
+        INLAY_TRY(record(first.context, &options, result, diag));
 done:
-    inlay_context_destroy(context);
-    feed_release(inputs, session);
+    cli_progress_clear();
+    first_run_deinit(&first, session);
     inlay_session_destroy(session);
     return status;
 }
@@ -260,8 +222,8 @@ static json_t *with_energy(const bench_args *args, const bench_result *r, json_t
 static int print_result(const bench_args *args, const cli_common *common, const bench_result *r)
 {
     const calls *c = &r->calls;
-    double median = timing_quantile(c->times, c->runs, 0.5), p95 = timing_quantile(c->times, c->runs, 0.95);
-    double p99 = timing_quantile(c->times, c->runs, 0.99), rate = (double)c->runs / c->elapsed_ms * 1e3;
+    double median = timing_quantile(&c->times, 0.5), p95 = timing_quantile(&c->times, 0.95);
+    double p99 = timing_quantile(&c->times, 0.99), rate = (double)c->times.count / c->elapsed_ms * 1e3;
 
     if (common->json)
         return cli_print_json(
@@ -270,17 +232,17 @@ static int print_result(const bench_args *args, const cli_common *common, const 
                         json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:f, s:I, s:I, s:I, s:I, "
                                   "s:I, s:I, s:f}",
                                   "model", args->model, "create_ms", r->create_ms, "first_ms", r->first_ms, "median_ms",
-                                  median, "min_ms", c->times[0], "p95_ms", p95, "p99_ms", p99, "cpu_ms", c->cpu_ms,
-                                  "predicted_ms", r->plan.predicted_ns * 1e-6, "runs", (json_int_t)c->runs, "peak_mb",
-                                  timing_peak_mb(), "slab_bytes", (json_int_t)r->plan.slab_bytes, "lower_bound_bytes",
-                                  (json_int_t)r->plan.lower_bound_bytes, "constant_bytes",
+                                  median, "min_ms", c->times.ms[0], "p95_ms", p95, "p99_ms", p99, "cpu_ms", c->cpu_ms,
+                                  "predicted_ms", r->plan.predicted_ns * 1e-6, "runs", (json_int_t)c->times.count,
+                                  "peak_mb", timing_peak_mb(), "slab_bytes", (json_int_t)r->plan.slab_bytes,
+                                  "lower_bound_bytes", (json_int_t)r->plan.lower_bound_bytes, "constant_bytes",
                                   (json_int_t)r->plan.constant_bytes, "steps", (json_int_t)r->plan.step_count,
                                   "recorded", (json_int_t)r->recorded, "callers", (json_int_t)args->callers,
                                   "runs_per_s", rate)),
             CLI_OK);
     (void)printf("create  %10.1f ms\nfirst   %10.3f ms\n", r->create_ms, r->first_ms);
     (void)printf("median  %10.4f ms   (%zu runs)\nmin     %10.4f ms\np95     %10.4f ms\np99     %10.4f ms\n", median,
-                 c->runs, c->times[0], p95, p99);
+                 c->times.count, c->times.ms[0], p95, p99);
     (void)printf("rate    %10.1f runs a second%s\n", rate, args->callers > 1 ? ", of all callers" : "");
     (void)printf("cpu     %10.4f ms   of all threads together, a run\n", c->cpu_ms);
     (void)printf("expected%10.4f ms   by the costs that are known; inlay calibrate and inlay tune learn them\n",
@@ -320,21 +282,21 @@ done:
 
 int cmd_bench(int argc, char **argv)
 {
-    static const struct argp argp = { flags, parse, "MODEL", doc, NULL, NULL, NULL };
-    static bench_args args = { .seconds = 3, .warmup = 2, .callers = 1, .sweep.seconds = 1 };
+    static const cli_verb verb = { "MODEL", doc, own_options, finish };
+    static bench_args args = { .seconds = -1, .warmup = 2, .callers = 1, .sweep.seconds = 1 };
     bench_result result = { .joules = -1 };
     cli_common common;
     inlay_diag diag = INLAY_DIAG_INIT;
     int code;
 
-    cli_parse(&argp, true, argc, argv, &common, &args);
+    cli_parse(&verb, true, argc, argv, &common, &args);
     if (args.sweep.axis_count > 0)
         code = sweep_all(&args, &common, &diag);
     else if (bench(&args, &common, &result, &diag) == INLAY_OK)
         code = print_result(&args, &common, &result);
     else
         code = cli_fail(&common, &diag);
-    free(result.calls.times);
+    free(result.calls.times.ms);
     feed_deinit(&args.feed);
     grow_deinit(&args.grow);
     cli_common_deinit(&common);

@@ -18,34 +18,15 @@ static const char doc[] =
     "  inlay bisect model.onnx --level 0 --inputs data --rtol 1e-4\n"
     "  inlay bisect model.onnx --against no_pass=gelu";
 
-enum { KEY_AGAINST = 0x4000, KEY_RTOL, KEY_ATOL };
-static const struct argp_option flags[] = {
-    { "against", KEY_AGAINST, "WHAT", 0, "reference, or an option as NAME=VALUE such as level=0 (default: level=0)",
-      0 },
-    { "rtol", KEY_RTOL, "X", 0, "Relative tolerance (default: 1e-3)", 0 },
-    { "atol", KEY_ATOL, "X", 0, "Absolute tolerance (default: 1e-4)", 0 },
-    FEED_FLAGS,
+static const cli_option own_options[] = {
+    { "against", "WHAT", "reference, or an option as NAME=VALUE such as level=0 (default: level=0)",
+      CLI_TEXT(bisect_args, against) },
+    { "rtol", "X", "Relative tolerance (default: 1e-3)", CLI_NUMBER(bisect_args, rtol, 0, 1e9) },
+    { "atol", "X", "Absolute tolerance (default: 1e-4)", CLI_NUMBER(bisect_args, atol, 0, 1e9) },
+    FEED_OPTIONS(bisect_args, feed),
+    CLI_MODEL(bisect_args, model),
     { 0 },
 };
-
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-    bisect_args *args = state->input;
-
-    switch (key) {
-    case KEY_AGAINST:
-        args->against = arg;
-        return 0;
-    case KEY_RTOL:
-        args->rtol = cli_number(state, "--rtol", arg, 0, 1e9);
-        return 0;
-    case KEY_ATOL:
-        args->atol = cli_number(state, "--atol", arg, 0, 1e9);
-        return 0;
-    default:
-        return feed_parse_model(&args->feed, &args->model, key, arg, state);
-    }
-}
 
 /* ------------------------------------------------------------------ looking for the rewrite */
 
@@ -317,7 +298,7 @@ done:
 
 int cmd_bisect(int argc, char **argv)
 {
-    static const struct argp argp = { flags, parse, "MODEL", doc, NULL, NULL, NULL };
+    static const cli_verb verb = { "MODEL", doc, own_options, NULL };
     bisect_args args = { .rtol = 1e-3, .atol = 1e-4 };
     cli_common common;
     search s = { &common, &args, 0 };
@@ -328,7 +309,7 @@ int cmd_bisect(int argc, char **argv)
     inlay_status status;
     int code = CLI_OK;
 
-    cli_parse(&argp, true, argc, argv, &common, &args);
+    cli_parse(&verb, true, argc, argv, &common, &args);
     common.many_sessions = true;
     status = default_against(&common, &args, &diag);
     if (status == INLAY_OK && !read_against(args.against, name, sizeof name, &against))

@@ -26,45 +26,6 @@ static const char doc[] =
     "  inlay bundle model.onnx -o libmodel.a --library --name model\n"
     "  inlay bundle model.onnx -o model.o --object --target aarch64-linux-gnu\n";
 
-enum {
-    KEY_LIBRARY = 0x4000,
-    KEY_OBJECT,
-    KEY_TARGET,
-    KEY_CC,
-    KEY_NAME,
-    KEY_DIM,
-    KEY_SET,
-    KEY_ISA,
-    KEY_SIZE,
-    KEY_MEMORY,
-    KEY_KEEP
-};
-static const struct argp_option flags[] = {
-    { "output", 'o', "FILE", 0, "The file to write; - is standard output", 0 },
-    { "library", KEY_LIBRARY, NULL, 0, "Write a static library, and FILE's name with .h", 0 },
-    { "object", KEY_OBJECT, NULL, 0, "Write one object, and FILE's name with .h", 0 },
-    { "name", KEY_NAME, "NAME", 0, "What functions begin with (default: the name of FILE)", 0 },
-    { "dim", KEY_DIM, "NAME=N", 0, "Fix an open size; may be repeated", 0 },
-    { "set", KEY_SET, "INPUT=VALUE", 0, "Make an input of one element a constant; may be repeated", 0 },
-    { "target", KEY_TARGET, "TRIPLE", 0, "x86_64-linux-gnu or aarch64-linux-gnu (default: this machine's)", 0 },
-    { "for", KEY_ISA, "avx2|native", 0,
-      "A smaller program: without kernels for AVX-512, or for CPUs with the instructions of this one alone, each "
-      "weight once",
-      0 },
-    { "size", KEY_SIZE, "N", 0,
-      "The most bytes of weights, as a multiple of the model's: what kernels make of weights is in the program as far "
-      "as "
-      "that goes, and is made at each start beyond it (default: 1.15)",
-      0 },
-    { "memory", KEY_MEMORY, "N", 0,
-      "The most bytes of weights that runs read, as a multiple of the model's: beyond that, convolutions run by slower "
-      "kernels with smaller weights, first where a byte saves least time (default: 3, or 16 MiB where that is more)",
-      0 },
-    { "cc", KEY_CC, "PROGRAM", 0, "The C compiler, for instance musl-gcc (default: cc, or TRIPLE-gcc)", 0 },
-    { "keep", KEY_KEEP, NULL, 0, "Keep sources and objects in the folder FILE.bundle", 0 },
-    { 0 },
-};
-
 enum { MOST_DIMS = 64, MOST_MOVED = 32 };
 /* What was tried to hold --memory: the fastest kernels, those with the smallest weights, prices between the two. */
 typedef enum memory_stage { MEMORY_FASTEST, MEMORY_LEAST, MEMORY_PRICED } memory_stage;
@@ -72,13 +33,16 @@ typedef enum memory_stage { MEMORY_FASTEST, MEMORY_LEAST, MEMORY_PRICED } memory
 enum { LEAST_PRICE = 8, MOST_PRICE = 8 << 14 };
 static const double DEFAULT_MEMORY = 3, DEFAULT_MEMORY_BYTES = 16 << 20;
 
+/* NAME=VALUE of an option that may be repeated. */
+typedef struct pairs {
+    char *items[MOST_DIMS];
+    uint32_t count;
+} pairs;
+
 typedef struct bundle_args {
     const char *model;
     bundle_job job;
-    char *dims[MOST_DIMS];
-    uint32_t dim_count;
-    char *sets[MOST_DIMS];
-    uint32_t set_count;
+    pairs dims, sets;
     char moved[MOST_MOVED][128]; /* nodes that cpu cannot run */
     char moved_op[MOST_MOVED][80];
     char forbidden[MOST_MOVED * 144];
@@ -91,71 +55,67 @@ typedef struct bundle_args {
     int64_t price;          /* cpu.pack_price; 0: as the session has it */
 } bundle_args;
 
-static error_t parse(int key, char *arg, struct argp_state *state)
+static error_t take_kind(const cli_option *option, void *field, char *arg, struct argp_state *state)
 {
-    bundle_args *args = state->input;
+    bundle_args *args = field;
 
-    switch (key) {
-    case 'o':
-        args->job.output = cli_output_file(state, arg);
-        return 0;
-    case KEY_LIBRARY:
-    case KEY_OBJECT:
-        if (args->job.kind != BUNDLE_PROGRAM)
-            argp_error(state, "--library or --object, not both");
-        args->job.kind = key == KEY_LIBRARY ? BUNDLE_LIBRARY : BUNDLE_OBJECT;
-        return 0;
-    case KEY_TARGET:
-        args->job.target = arg;
-        return 0;
-    case KEY_ISA:
-        if (strcmp(arg, "avx2") != 0 && strcmp(arg, "native") != 0)
-            argp_error(state, "--for is avx2 or native, not '%s'", arg);
-        args->job.isa = arg;
-        return 0;
-    case KEY_SIZE: {
-        char *end;
-
-        args->job.size = strtod(arg, &end);
-        if (end == arg || *end != '\0' || !(args->job.size >= 1) || args->job.size > 1000)
-            argp_error(state, "--size is a number from 1, not '%s'", arg);
-        return 0;
-    }
-    case KEY_MEMORY: {
-        char *end;
-
-        args->memory = strtod(arg, &end);
-        if (end == arg || *end != '\0' || !(args->memory >= 1) || args->memory > 1000)
-            argp_error(state, "--memory is a number from 1, not '%s'", arg);
-        return 0;
-    }
-    case KEY_CC:
-        args->job.cc = arg;
-        return 0;
-    case KEY_NAME:
-        args->job.name = arg;
-        return 0;
-    case KEY_DIM:
-        if (strchr(arg, '=') == NULL || args->dim_count == MOST_DIMS)
-            argp_error(state, "--dim is NAME=N, not '%s'", arg);
-        args->dims[args->dim_count++] = arg;
-        return 0;
-    case KEY_SET:
-        if (strchr(arg, '=') == NULL || args->set_count == MOST_DIMS)
-            argp_error(state, "--set is INPUT=VALUE, not '%s'", arg);
-        args->sets[args->set_count++] = arg;
-        return 0;
-    case KEY_KEEP:
-        args->keep = true;
-        return 0;
-    case ARGP_KEY_END:
-        if (args->job.output == NULL)
-            argp_error(state, "which file is to be written? Name it with -o");
-        return cli_parse_model(key, arg, state, &args->model);
-    default:
-        return cli_parse_model(key, arg, state, &args->model);
-    }
+    (void)arg;
+    if (args->job.kind != BUNDLE_PROGRAM)
+        argp_error(state, "--library or --object, not both");
+    args->job.kind = strcmp(option->name, "library") == 0 ? BUNDLE_LIBRARY : BUNDLE_OBJECT;
+    return 0;
 }
+
+static error_t take_isa(const cli_option *option, void *field, char *arg, struct argp_state *state)
+{
+    bundle_args *args = field;
+
+    (void)option;
+    if (strcmp(arg, "avx2") != 0 && strcmp(arg, "native") != 0)
+        argp_error(state, "--for is avx2 or native, not '%s'", arg);
+    args->job.isa = arg;
+    return 0;
+}
+
+static error_t take_pair(const cli_option *option, void *field, char *arg, struct argp_state *state)
+{
+    pairs *list = field;
+
+    if (strchr(arg, '=') == NULL || list->count == MOST_DIMS)
+        argp_error(state, "--%s is %s, not '%s'", option->name, option->arg, arg);
+    list->items[list->count++] = arg;
+    return 0;
+}
+
+static const cli_option own_options[] = {
+    CLI_OUTPUT_OPTION(bundle_args, job.output),
+    { "library", NULL, "Write a static library, and FILE's name with .h", CLI_CALL_ALL(take_kind) },
+    { "object", NULL, "Write one object, and FILE's name with .h", CLI_CALL_ALL(take_kind) },
+    { "name", "NAME", "What functions begin with (default: the name of FILE)", CLI_TEXT(bundle_args, job.name) },
+    { "dim", "NAME=N", "Fix an open size; may be repeated", CLI_CALL(take_pair, bundle_args, dims) },
+    { "set", "INPUT=VALUE", "Make an input of one element a constant; may be repeated",
+      CLI_CALL(take_pair, bundle_args, sets) },
+    { "target", "TRIPLE", "x86_64-linux-gnu or aarch64-linux-gnu (default: this machine's)",
+      CLI_TEXT(bundle_args, job.target) },
+    { "for", "avx2|native",
+      "A smaller program: without kernels for AVX-512, or for CPUs with the instructions of this one alone, each "
+      "weight once",
+      CLI_CALL_ALL(take_isa) },
+    { "size", "N",
+      "The most bytes of weights, as a multiple of the model's: what kernels make of weights is in the program as far "
+      "as "
+      "that goes, and is made at each start beyond it (default: 1.15)",
+      CLI_NUMBER(bundle_args, job.size, 1, 1000) },
+    { "memory", "N",
+      "The most bytes of weights that runs read, as a multiple of the model's: beyond that, convolutions run by slower "
+      "kernels with smaller weights, first where a byte saves least time (default: 3, or 16 MiB where that is more)",
+      CLI_NUMBER(bundle_args, memory, 1, 1000) },
+    { "cc", "PROGRAM", "The C compiler, for instance musl-gcc (default: cc, or TRIPLE-gcc)",
+      CLI_TEXT(bundle_args, job.cc) },
+    { "keep", NULL, "Keep sources and objects in the folder FILE.bundle", CLI_SET(bundle_args, keep) },
+    CLI_MODEL(bundle_args, model),
+    { 0 },
+};
 
 /* Programs that are started here use no more of the CPU than the sessions that they are compared with. */
 static void cap_programs(const cli_common *common)
@@ -174,25 +134,26 @@ static inlay_status fix_sizes(const bundle_args *args, const scratch *s, char *p
     inlay_status status;
 
     INLAY_TRY(model_load_path(args->model, NULL, &model, diag));
-    for (uint32_t i = 0; i < args->dim_count; i++) {
-        char *equals = strrchr(args->dims[i], '='), *end;
+    for (uint32_t i = 0; i < args->dims.count; i++) {
+        char *equals = strrchr(args->dims.items[i], '='), *end;
         const long long size = strtoll(equals + 1, &end, 10);
 
         if (end == equals + 1 || *end != '\0' || size < 1) {
-            status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "--dim is NAME=N with N from 1, not '%s'", args->dims[i]);
+            status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "--dim is NAME=N with N from 1, not '%s'",
+                                args->dims.items[i]);
             goto done;
         }
         *equals = '\0';
-        status = change_dim(model, args->dims[i], size, diag);
+        status = change_dim(model, args->dims.items[i], size, diag);
         *equals = '=';
         if (status != INLAY_OK)
             goto done;
     }
-    for (uint32_t i = 0; i < args->set_count; i++) {
-        char *equals = strrchr(args->sets[i], '=');
+    for (uint32_t i = 0; i < args->sets.count; i++) {
+        char *equals = strrchr(args->sets.items[i], '=');
 
         *equals = '\0';
-        status = change_constant(model, args->sets[i], equals + 1, diag);
+        status = change_constant(model, args->sets.items[i], equals + 1, diag);
         *equals = '=';
         if (status != INLAY_OK)
             goto done;
@@ -379,7 +340,7 @@ static int print_result(const bundle_args *args, const cli_common *common)
 
 int cmd_bundle(int argc, char **argv)
 {
-    static const struct argp argp = { flags, parse, "MODEL", doc, NULL, NULL, NULL };
+    static const cli_verb verb = { "MODEL", doc, own_options, NULL };
     static bundle_args args;
     cli_common common;
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -387,7 +348,7 @@ int cmd_bundle(int argc, char **argv)
 
     args.job.target = bundle_native_target();
     args.job.size = 1.15;
-    cli_parse(&argp, true, argc, argv, &common, &args);
+    cli_parse(&verb, true, argc, argv, &common, &args);
     cap_programs(&common);
     code = bundle(&args, &common, &diag) == INLAY_OK ? print_result(&args, &common) : cli_fail(&common, &diag);
     cli_common_deinit(&common);

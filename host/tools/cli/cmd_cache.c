@@ -36,16 +36,6 @@ static const char doc[] =
     "  inlay cache import fleet.cache\n"
     "  inlay cache --json\n";
 
-enum { KEY_CLEAR = 0x4000, KEY_CLEAR_ALL, KEY_DAYS, KEY_ALL, KEY_REPLACE };
-static const struct argp_option flags[] = {
-    { "clear", KEY_CLEAR, NULL, 0, "Remove what is made again by itself", 0 },
-    { "clear-all", KEY_CLEAR_ALL, NULL, 0, "Remove everything", 0 },
-    { "days", KEY_DAYS, "N", 0, "prune: keep what was used within N days (default: 30)", 0 },
-    { "all", KEY_ALL, NULL, 0, "export: packed weights and compiled regions too", 0 },
-    { "replace", KEY_REPLACE, NULL, 0, "import: replace files that are there", 0 },
-    { 0 },
-};
-
 typedef enum cache_action { CACHE_LIST, CACHE_PRUNE, CACHE_EXPORT, CACHE_IMPORT } cache_action;
 static const char *const actions[] = { "list", "prune", "export", "import" };
 
@@ -74,11 +64,14 @@ typedef struct tally {
     uint64_t files, bytes, removed;
 } tally;
 
-static void take_argument(cache_args *args, char *arg, struct argp_state *state)
+static error_t take_argument(const cli_option *option, void *field, char *arg, struct argp_state *state)
 {
+    cache_args *args = field;
+
+    (void)option;
     if (args->chosen && args->action >= CACHE_EXPORT && args->file == NULL) {
         args->file = args->action == CACHE_EXPORT ? cli_output_file(state, arg) : cli_input_file(state, arg);
-        return;
+        return 0;
     }
     if (args->chosen)
         argp_error(state, "'%s' is one too many", arg);
@@ -86,42 +79,32 @@ static void take_argument(cache_args *args, char *arg, struct argp_state *state)
     for (size_t i = 0; i < sizeof actions / sizeof actions[0]; i++)
         if (strcmp(arg, actions[i]) == 0) {
             args->action = (cache_action)i;
-            return;
+            return 0;
         }
     argp_error(state, "'%s': expected list, prune, export FILE or import FILE", arg);
+    return 0;
 }
 
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-    cache_args *args = state->input;
+static const cli_option own_options[] = {
+    { "clear", NULL, "Remove what is made again by itself", CLI_SET(cache_args, clear) },
+    { "clear-all", NULL, "Remove everything", CLI_SET(cache_args, all) },
+    { "days", "N", "prune: keep what was used within N days (default: 30)", CLI_NUMBER(cache_args, days, 0, 1e5) },
+    { "all", NULL, "export: packed weights and compiled regions too", CLI_SET(cache_args, with_packs) },
+    { "replace", NULL, "import: replace files that are there", CLI_SET(cache_args, replace) },
+    { CLI_CALL_ALL(take_argument) },
+    { 0 },
+};
 
-    if (key == KEY_CLEAR || key == KEY_CLEAR_ALL) {
-        args->clear = true;
-        args->all |= key == KEY_CLEAR_ALL;
-        return 0;
-    }
-    switch (key) {
-    case KEY_DAYS:
-        args->days = cli_number(state, "--days", arg, 0, 1e5);
-        return 0;
-    case KEY_ALL:
-        args->with_packs = true;
-        return 0;
-    case KEY_REPLACE:
-        args->replace = true;
-        return 0;
-    case ARGP_KEY_ARG:
-        take_argument(args, arg, state);
-        return 0;
-    case ARGP_KEY_END:
-        if (args->action >= CACHE_EXPORT && args->file == NULL)
-            argp_error(state, "%s: which file?", actions[args->action]);
-        if (args->chosen && args->clear)
-            argp_error(state, "--clear goes without an action");
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
+static bool finish(void *user, struct argp_state *state)
+{
+    cache_args *args = user;
+
+    args->clear |= args->all;
+    if (args->action >= CACHE_EXPORT && args->file == NULL)
+        argp_error(state, "%s: which file?", actions[args->action]);
+    if (args->chosen && args->clear)
+        argp_error(state, "--clear goes without an action");
+    return true;
 }
 
 /* Is the file one that was used within so many days? Reading moves no time of it; kept_touch() does. */
@@ -230,7 +213,7 @@ static int print_moved(const cli_common *common, const cache_args *args, const c
 
 int cmd_cache(int argc, char **argv)
 {
-    static const struct argp argp = { flags, parse, "[ACTION [FILE]]", doc, NULL, NULL, NULL };
+    static const cli_verb verb = { "[ACTION [FILE]]", doc, own_options, finish };
     cache_args args = { .days = 30 };
     cache_file_result moved;
     inlay_status status;
@@ -240,7 +223,7 @@ int cmd_cache(int argc, char **argv)
     char root[PATH_MAX];
     int code;
 
-    cli_parse(&argp, true, argc, argv, &common, &args);
+    cli_parse(&verb, true, argc, argv, &common, &args);
     if (args.action == CACHE_EXPORT)
         status = cache_file_export(&common, args.file, args.with_packs, &moved, &diag);
     else if (args.action == CACHE_IMPORT)

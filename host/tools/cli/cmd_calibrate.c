@@ -14,26 +14,19 @@ static const char doc[] =
     "  inlay calibrate --quick --json\n"
     "  inlay calibrate --threads 1 --budget-s 20\n";
 
-enum { KEY_THREADS = 0x4000, KEY_QUICK, KEY_BUDGET, MAX_THREADS = 16 };
-static const struct argp_option flags[] = {
-    { "threads", KEY_THREADS, "LIST", 0, "Threads of a run to measure with, comma-separated (default: 1 and all)", 0 },
-    { "quick", KEY_QUICK, NULL, 0, "Fewer runs of each kernel: faster, and less exact on a busy machine", 0 },
-    { "budget-s", KEY_BUDGET, "S", 0,
-      "Stop after S seconds, with fewer kernels timed (default: 60 for each provider and number of threads; a quarter "
-      "with --quick)",
-      0 },
-    { 0 },
-};
+enum { MAX_THREADS = 16 };
 
 typedef struct calibrate_args {
     uint32_t threads[MAX_THREADS];
     inlay_calibrate_options what;
 } calibrate_args;
 
-static void read_threads(calibrate_args *args, const char *list, struct argp_state *state)
+static error_t take_threads(const cli_option *option, void *field, char *list, struct argp_state *state)
 {
+    calibrate_args *args = field;
     char *copy = strdup(list), *next = NULL;
 
+    (void)option;
     args->what.thread_count = 0;
     for (char *t = copy == NULL ? NULL : strtok_r(copy, ",", &next); t != NULL; t = strtok_r(NULL, ",", &next)) {
         if (args->what.thread_count == MAX_THREADS)
@@ -42,29 +35,20 @@ static void read_threads(calibrate_args *args, const char *list, struct argp_sta
     }
     free(copy);
     args->what.threads = args->threads;
+    return 0;
 }
 
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-    calibrate_args *args = state->input;
-
-    switch (key) {
-    case KEY_THREADS:
-        read_threads(args, arg, state);
-        return 0;
-    case KEY_QUICK:
-        args->what.quick = 1;
-        return 0;
-    case KEY_BUDGET:
-        args->what.budget_s = cli_number(state, "--budget-s", arg, 0.001, 1e6);
-        return 0;
-    case ARGP_KEY_ARG:
-        argp_error(state, "'%s': calibrate takes no arguments but flags", arg);
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
+static const cli_option own_options[] = {
+    { "threads", "LIST", "Threads of a run to measure with, comma-separated (default: 1 and all)",
+      CLI_CALL_ALL(take_threads) },
+    { "quick", NULL, "Fewer runs of each kernel: faster, and less exact on a busy machine",
+      CLI_SET(calibrate_args, what.quick) },
+    { "budget-s", "S",
+      "Stop after S seconds, with fewer kernels timed (default: 60 for each provider and number of threads; a quarter "
+      "with --quick)",
+      CLI_NUMBER(calibrate_args, what.budget_s, 0.001, 1e6) },
+    { 0 },
+};
 
 static int print_result(const cli_common *common, const inlay_calibrate_result *r)
 {
@@ -85,14 +69,14 @@ static int print_result(const cli_common *common, const inlay_calibrate_result *
 
 int cmd_calibrate(int argc, char **argv)
 {
-    static const struct argp argp = { flags, parse, NULL, doc, NULL, NULL, NULL };
+    static const cli_verb verb = { NULL, doc, own_options, NULL };
     calibrate_args args = { .what = { .struct_size = sizeof args.what } };
     inlay_calibrate_result result = { .struct_size = sizeof result };
     cli_common common;
     inlay_diag diag = INLAY_DIAG_INIT;
     int code;
 
-    cli_parse(&argp, true, argc, argv, &common, &args);
+    cli_parse(&verb, true, argc, argv, &common, &args);
     cli_attach(&common);
     code = inlay_calibrate(common.options, &args.what, &result, &diag) == INLAY_OK ? print_result(&common, &result)
                                                                                    : cli_fail(&common, &diag);

@@ -13,10 +13,14 @@ static const char doc[] =
     "  inlay check model.onnx\n"
     "  inlay check model.onnx --plugin-dirs /opt/my/plugins --json\n";
 
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-    return cli_parse_model(key, arg, state, state->input);
-}
+typedef struct check_args {
+    const char *model;
+} check_args;
+
+static const cli_option own_options[] = {
+    CLI_MODEL(check_args, model),
+    { 0 },
+};
 
 /* What inference found out. */
 typedef struct counts {
@@ -141,8 +145,8 @@ static int print_ok(const cli_common *common, const char *path, const graph_mode
 
 int cmd_check(int argc, char **argv)
 {
-    static const struct argp argp = { NULL, parse, "MODEL", doc, NULL, NULL, NULL };
-    const char *model = NULL;
+    static const cli_verb verb = { "MODEL", doc, own_options, NULL };
+    check_args args = { NULL };
     cli_common common;
     inlay_diag diag = INLAY_DIAG_INIT;
     model_load_options load = { .collect = true };
@@ -150,13 +154,13 @@ int cmd_check(int argc, char **argv)
     uint32_t fault = 0;
     int code;
 
-    cli_parse(&argp, true, argc, argv, &common, &model);
+    cli_parse(&verb, true, argc, argv, &common, &args);
     load.strict = options_int(common.options, OPTION_strict_model) != 0;
     load.out_fault = &fault;
-    if (cli_look(&common, model, &load, &graphs, &diag) != INLAY_OK || count_errors(graphs) > 0)
-        code = print_wrong(&common, model, graphs, fault, &diag);
+    if (cli_look(&common, args.model, &load, &graphs, &diag) != INLAY_OK || count_errors(graphs) > 0)
+        code = print_wrong(&common, args.model, graphs, fault, &diag);
     else
-        code = print_ok(&common, model, graphs);
+        code = print_ok(&common, args.model, graphs);
     graph_model_destroy(graphs);
     cli_common_deinit(&common);
     return code;

@@ -34,24 +34,14 @@ static const char doc[] =
     "  inlay compare model.onnx small.onnx --data samples.npz --layers\n"
     "  inlay compare a.onnx b.onnx --metric kl --at-least 0.01\n";
 
-enum { KEY_DATA = 0x4000, KEY_SAMPLES, KEY_METRIC, KEY_LAYERS, KEY_AT_LEAST };
-static const struct argp_option flags[] = {
-    { "data", KEY_DATA, "DIR|FILE", 0, "Samples to run on: a folder, or a .npz file", 0 },
-    { "samples", KEY_SAMPLES, "N", 0, "Use at most N samples (default: all; made-up ones: 8)", 0 },
-    { "metric", KEY_METRIC, "METRIC", 0, "What the score of an output is (default: auto)", 0 },
-    { "at-least", KEY_AT_LEAST, "X", 0, "Exit code 1 if an output's score is below X (of kl: above X)", 0 },
-    { "layers", KEY_LAYERS, NULL, 0, "Compare all values that both models have by name, too", 0 },
-    { 0 },
-};
-
 enum { MADE_UP_SAMPLES = 8, LOOKED_INTO = 4 };
 
 typedef struct compare_args {
     const char *models[2], *data, *command;
     agree_metric metric;
     uint32_t samples;
-    double at_least;
-    bool has_bound, layers;
+    double at_least; /* NAN: no bound */
+    bool layers;
 } compare_args;
 
 /* An output of the first model and its like in the second. */
@@ -75,38 +65,31 @@ typedef struct comparison {
     uint32_t samples;
 } comparison;
 
-static error_t parse(int key, char *arg, struct argp_state *state)
+static error_t take_metric(const cli_option *option, void *field, char *arg, struct argp_state *state)
 {
-    compare_args *args = state->input;
+    compare_args *args = field;
 
-    switch (key) {
-    case KEY_DATA:
-        args->data = arg;
-        return 0;
-    case KEY_SAMPLES:
-        args->samples = (uint32_t)cli_number(state, "--samples", arg, 1, 1e7);
-        return 0;
-    case KEY_METRIC:
-        args->metric = agree_metric_find(arg);
-        if (strncmp(arg, "custom:", 7) == 0 && arg[7] != '\0')
-            args->command = arg + 7;
-        else if (args->metric == AGREE_METRIC_COUNT)
-            argp_failure(state, CLI_USAGE, 0,
-                         "--metric %s: expected auto, top1, cosine, kl, psnr, iou, text or "
-                         "custom:COMMAND",
-                         arg);
-        return 0;
-    case KEY_LAYERS:
-        args->layers = true;
-        return 0;
-    case KEY_AT_LEAST:
-        args->at_least = cli_number(state, "--at-least", arg, -1e300, 1e300);
-        args->has_bound = true;
-        return 0;
-    default:
-        return cli_parse_two_models(key, arg, state, args->models);
-    }
+    (void)option;
+    args->metric = agree_metric_find(arg);
+    if (strncmp(arg, "custom:", 7) == 0 && arg[7] != '\0')
+        args->command = arg + 7;
+    else if (args->metric == AGREE_METRIC_COUNT)
+        argp_failure(state, CLI_USAGE, 0,
+                     "--metric %s: expected auto, top1, cosine, kl, psnr, iou, text or custom:COMMAND", arg);
+    return 0;
 }
+
+static const cli_option own_options[] = {
+    { "data", "DIR|FILE", "Samples to run on: a folder, or a .npz file", CLI_TEXT(compare_args, data) },
+    { "samples", "N", "Use at most N samples (default: all; made-up ones: 8)",
+      CLI_NUMBER(compare_args, samples, 1, 1e7) },
+    { "metric", "METRIC", "What the score of an output is (default: auto)", CLI_CALL_ALL(take_metric) },
+    { "at-least", "X", "Exit code 1 if an output's score is below X (of kl: above X)",
+      CLI_NUMBER(compare_args, at_least, -1e300, 1e300) },
+    { "layers", NULL, "Compare all values that both models have by name, too", CLI_SET(compare_args, layers) },
+    CLI_TWO_MODELS(compare_args, models),
+    { 0 },
+};
 
 /* ------------------------------------------------------------------ pairs */
 
@@ -320,7 +303,7 @@ static bool holds(const comparison *c)
 {
     bool all = true;
 
-    if (!c->args->has_bound)
+    if (isnan(c->args->at_least))
         return true;
     if (c->args->command != NULL)
         return agree_holds(AGREE_custom, agree_result(&c->custom).value, c->args->at_least);
@@ -344,7 +327,7 @@ static int tell_json(const comparison *c, bool all_hold)
     if (c->args->layers)
         (void)json_object_set(all, "layers", layers);
     json_decref(layers);
-    if (c->args->has_bound) {
+    if (!isnan(c->args->at_least)) {
         (void)json_object_set_new(all, "at_least", json_real(c->args->at_least));
         (void)json_object_set_new(all, "holds", json_boolean(all_hold));
     }
@@ -370,7 +353,7 @@ static int tell(const comparison *c)
     for (uint32_t i = 0; i < c->pair_count; i++)
         if (c->pairs[i].is_layer)
             print_pair(c->pairs[i].name, width, &c->pairs[i].sum, c->pairs[i].unlike);
-    if (c->args->has_bound && !all_hold)
+    if (!isnan(c->args->at_least) && !all_hold)
         (void)fprintf(stderr, "%s: the score is not %s %g\n", c->common->verb,
                       c->args->metric == AGREE_kl ? "at most" : "at least", c->args->at_least);
     return all_hold ? CLI_OK : CLI_FAILED;
@@ -433,8 +416,8 @@ static void tell_where(const comparison *c, const samples *set)
 
 int cmd_compare(int argc, char **argv)
 {
-    static const struct argp argp = { flags, parse, "A B", doc, NULL, NULL, NULL };
-    static compare_args args;
+    static const cli_verb verb = { "A B", doc, own_options, NULL };
+    static compare_args args = { .at_least = NAN };
     cli_common common;
     comparison c = { .args = &args, .common = &common, .custom.metric = AGREE_custom };
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -444,7 +427,7 @@ int cmd_compare(int argc, char **argv)
     int code = CLI_OK;
     inlay_status status;
 
-    cli_parse(&argp, true, argc, argv, &common, &args);
+    cli_parse(&verb, true, argc, argv, &common, &args);
     c.command.command = args.command;
     INLAY_TRY(open_both(&c, &own, &diag));
     INLAY_TRY(find_pairs(&c, own, &diag));

@@ -273,19 +273,20 @@ static int check_file(const char *path, bool named, json_t *list)
     return good ? CLI_OK : CLI_BAD_FILE;
 }
 
-static error_t parse_check(int key, char *arg, struct argp_state *state)
+static error_t take_file(const cli_option *option, void *field, char *arg, struct argp_state *state)
 {
-    check_args *args = state->input;
+    check_args *args = field;
 
-    if (key != ARGP_KEY_ARG)
-        return ARGP_ERR_UNKNOWN;
+    (void)option;
+    (void)state;
     args->files[args->file_count++] = arg;
     return 0;
 }
 
 static int check(int argc, char **argv)
 {
-    static const struct argp argp = { NULL, parse_check, "[FILE...]", check_doc, NULL, NULL, NULL };
+    static const cli_option own_options[] = { { CLI_CALL_ALL(take_file) }, { 0 } };
+    static const cli_verb verb = { "[FILE...]", check_doc, own_options, NULL };
     check_args args = { calloc((size_t)argc, sizeof *args.files), 0 };
     char name[] = "inlay config check", path[4096];
     cli_common common;
@@ -295,7 +296,7 @@ static int check(int argc, char **argv)
     if (args.files == NULL)
         return CLI_FAILED;
     argv[0] = name;
-    cli_parse(&argp, false, argc, argv, &common, &args);
+    cli_parse(&verb, false, argc, argv, &common, &args);
     list = common.json ? json_array() : NULL;
     for (uint32_t i = 0; i < args.file_count; i++)
         if (check_file(args.files[i], true, list) != CLI_OK)
@@ -312,18 +313,21 @@ static int check(int argc, char **argv)
 
 /* ------------------------------------------------------------------ the verb */
 
-static error_t parse(int key, char *arg, struct argp_state *state)
+static error_t take_name(const cli_option *option, void *field, char *arg, struct argp_state *state)
 {
-    show_args *args = state->input;
+    show_args *args = field;
 
-    if (key == 'y')
-        args->yaml = true;
-    else if (key == ARGP_KEY_ARG)
-        args->names[args->name_count++] = arg;
-    else
-        return ARGP_ERR_UNKNOWN;
+    (void)option;
+    (void)state;
+    args->names[args->name_count++] = arg;
     return 0;
 }
+
+static const cli_option own_options[] = {
+    { "yaml", NULL, "Print it as a YAML file to save, defaults as comments", CLI_SET(show_args, yaml), .key = 'y' },
+    { CLI_CALL_ALL(take_name) },
+    { 0 },
+};
 
 /* An unknown name is an error with the nearest right one. */
 static inlay_status check_names(const inlay_options *options, const show_args *args, inlay_diag *diag)
@@ -338,11 +342,7 @@ static inlay_status check_names(const inlay_options *options, const show_args *a
 
 int cmd_config(int argc, char **argv)
 {
-    static const struct argp_option flags[] = {
-        { "yaml", 'y', NULL, 0, "Print it as a YAML file to save, defaults as comments", 0 },
-        { 0 },
-    };
-    static const struct argp argp = { flags, parse, "[NAME...]\ncheck [FILE...]", doc, NULL, NULL, NULL };
+    static const cli_verb verb = { "[NAME...]\ncheck [FILE...]", doc, own_options, NULL };
     show_args args = { .names = NULL };
     inlay_diag diag = INLAY_DIAG_INIT;
     cli_common common;
@@ -353,7 +353,7 @@ int cmd_config(int argc, char **argv)
     args.names = calloc((size_t)argc, sizeof *args.names);
     if (args.names == NULL)
         return CLI_FAILED;
-    cli_parse(&argp, true, argc, argv, &common, &args);
+    cli_parse(&verb, true, argc, argv, &common, &args);
     if (check_names(common.options, &args, &diag) != INLAY_OK) {
         diag.code = INLAY_INVALID_ARGUMENT; /* a wrong word on the command line */
         code = cli_fail(&common, &diag);

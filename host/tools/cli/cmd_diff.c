@@ -17,36 +17,30 @@ static const char doc[] =
     "  inlay diff a.onnx b.onnx --context 0\n"
     "  inlay diff a.onnx b.onnx --json | jq '.weights[].name'\n";
 
-enum { KEY_CONTEXT = 0x4000, KEY_COLOR };
-static const struct argp_option flags[] = {
-    { "context", KEY_CONTEXT, "N", 0, "Show N equal lines around each difference (default: 3)", 0 },
-    { "color", KEY_COLOR, "WHEN", 0, "auto, always or never (default: auto, on a terminal)", 0 },
-    { 0 },
-};
-
 typedef struct diff_args {
     const char *models[2];
     uint32_t context;
     bool color;
 } diff_args;
 
-static error_t parse(int key, char *arg, struct argp_state *state)
+static error_t take_color(const cli_option *option, void *field, char *arg, struct argp_state *state)
 {
-    diff_args *args = state->input;
+    bool *color = field;
 
-    switch (key) {
-    case KEY_CONTEXT:
-        args->context = (uint32_t)cli_number(state, "--context", arg, 0, 1000);
-        return 0;
-    case KEY_COLOR:
-        if (strcmp(arg, "auto") != 0 && strcmp(arg, "always") != 0 && strcmp(arg, "never") != 0)
-            argp_failure(state, CLI_USAGE, 0, "--color %s: expected auto, always or never", arg);
-        args->color = strcmp(arg, "always") == 0 || (args->color && strcmp(arg, "never") != 0);
-        return 0;
-    default:
-        return cli_parse_two_models(key, arg, state, args->models);
-    }
+    (void)option;
+    if (strcmp(arg, "auto") != 0 && strcmp(arg, "always") != 0 && strcmp(arg, "never") != 0)
+        argp_failure(state, CLI_USAGE, 0, "--color %s: expected auto, always or never", arg);
+    *color = strcmp(arg, "always") == 0 || (*color && strcmp(arg, "never") != 0);
+    return 0;
 }
+
+static const cli_option own_options[] = {
+    { "context", "N", "Show N equal lines around each difference (default: 3)",
+      CLI_NUMBER(diff_args, context, 0, 1000) },
+    { "color", "WHEN", "auto, always or never (default: auto, on a terminal)", CLI_CALL(take_color, diff_args, color) },
+    CLI_TWO_MODELS(diff_args, models),
+    { 0 },
+};
 
 static void print_line(const diff_args *args, const diff_line *line)
 {
@@ -125,7 +119,7 @@ static json_t *make_json(const diff_args *args, const diff *d)
 
 int cmd_diff(int argc, char **argv)
 {
-    static const struct argp argp = { flags, parse, "A B", doc, NULL, NULL, NULL };
+    static const cli_verb verb = { "A B", doc, own_options, NULL };
     diff_args args = { .context = 3, .color = isatty(STDOUT_FILENO) != 0 };
     graph_model *models[2] = { NULL, NULL };
     cli_common common;
@@ -134,7 +128,7 @@ int cmd_diff(int argc, char **argv)
     inlay_status status = INLAY_OK;
     int code;
 
-    cli_parse(&argp, false, argc, argv, &common, &args);
+    cli_parse(&verb, false, argc, argv, &common, &args);
     for (int k = 0; k < 2; k++)
         INLAY_TRY(model_load_path(args.models[k], NULL, &models[k], &diag));
     (void)cli_progress(NULL, 0.5, "comparing");

@@ -25,17 +25,6 @@ static const char doc[] =
     "  inlay doctor model.onnx --fix -o better.onnx\n"
     "  inlay doctor --list\n";
 
-enum { KEY_FIX = 0x4000, KEY_SECONDS, KEY_LIST };
-static const struct argp_option flags[] = {
-    { "fix", KEY_FIX, NULL, 0, "Put right what is safe, and write the model to the file of -o", 0 },
-    { "output", 'o', "FILE", 0, "The file to write with --fix; - is standard output", 0 },
-    { "external", CLI_KEY_EXTERNAL, "NAME", 0, "Put large tensors into the file NAME beside it", 0 },
-    { "seconds", KEY_SECONDS, "S", 0, "Run the model for S seconds to time its nodes (default: 0.5; 0: predict)", 0 },
-    { "list", KEY_LIST, NULL, 0, "List the codes of all findings, how severe each is, and its fix", 0 },
-    FEED_FLAGS,
-    { 0 },
-};
-
 /* --fix: samples that both models run on, and how far apart outputs may be. */
 enum { FIX_SAMPLES = 3 };
 #define FIX_TOLERANCE 1e-5
@@ -47,31 +36,26 @@ typedef struct doctor_args {
     double seconds;
 } doctor_args;
 
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-    doctor_args *args = state->input;
+static const cli_option own_options[] = {
+    { "fix", NULL, "Put right what is safe, and write the model to the file of -o", CLI_SET(doctor_args, fix) },
+    { "output", "FILE", "The file to write with --fix; - is standard output", CLI_WRITE(doctor_args, files.output),
+      .key = 'o' },
+    CLI_EXTERNAL_OPTION(doctor_args, files.external),
+    { "seconds", "S", "Run the model for S seconds to time its nodes (default: 0.5; 0: predict)",
+      CLI_NUMBER(doctor_args, seconds, 0, 1e6) },
+    { "list", NULL, "List the codes of all findings, how severe each is, and its fix", CLI_SET(doctor_args, list) },
+    FEED_OPTIONS(doctor_args, feed),
+    CLI_MODEL(doctor_args, files.model),
+    { 0 },
+};
 
-    switch (key) {
-    case KEY_FIX:
-        args->fix = true;
-        return 0;
-    case KEY_LIST:
-        args->list = true;
-        return 0;
-    case KEY_SECONDS:
-        args->seconds = cli_number(state, "--seconds", arg, 0, 1e6);
-        return 0;
-    case ARGP_KEY_END:
-        if (args->fix != (args->files.output != NULL))
-            argp_error(state, args->fix ? "which file is to be written? Name it with -o" : "-o goes with --fix");
-        return args->list ? 0 : cli_parse_model(key, arg, state, &args->files.model);
-    case 'o':
-    case CLI_KEY_EXTERNAL:
-    case ARGP_KEY_ARG:
-        return cli_parse_files(key, arg, state, &args->files);
-    default:
-        return feed_parse(&args->feed, key, arg, state);
-    }
+static bool finish(void *user, struct argp_state *state)
+{
+    const doctor_args *args = user;
+
+    if (args->fix != (args->files.output != NULL))
+        argp_error(state, args->fix ? "which file is to be written? Name it with -o" : "-o goes with --fix");
+    return !args->list;
 }
 
 /* ------------------------------------------------------------------ putting right */
@@ -298,7 +282,7 @@ done:
 
 int cmd_doctor(int argc, char **argv)
 {
-    static const struct argp argp = { flags, parse, "MODEL", doc, NULL, NULL, NULL };
+    static const cli_verb verb = { "MODEL", doc, own_options, finish };
     const model_load_options load = { .out_fault = NULL };
     doctor_args args = { .seconds = 0.5, .feed.as_priced = true };
     doctor d = { .progress = progress };
@@ -309,7 +293,7 @@ int cmd_doctor(int argc, char **argv)
     inlay_status status;
     int code;
 
-    cli_parse(&argp, true, argc, argv, &common, &args);
+    cli_parse(&verb, true, argc, argv, &common, &args);
     if (args.list) {
         code = list_kinds(&common);
         goto done;

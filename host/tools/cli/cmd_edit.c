@@ -18,19 +18,10 @@ static const char doc[] =
     "  inlay edit model.onnx --fix-dim N=1 -o out.onnx\n"
     "  inlay edit model.onnx --fix-dim x:0=1 -o out.onnx         # axis 0 of input x\n";
 
-enum { KEY_SET = 0x4000, KEY_REMOVE, KEY_INPUT, KEY_OUTPUT, KEY_DIM };
-static const struct argp_option flags[] = {
-    { "set-metadata", KEY_SET, "KEY=VALUE", 0, "Set an entry of the metadata", 0 },
-    { "remove-metadata", KEY_REMOVE, "KEY", 0, "Remove an entry of the metadata", 0 },
-    { "rename-input", KEY_INPUT, "OLD=NEW", 0, "Rename an input", 0 },
-    { "rename-output", KEY_OUTPUT, "OLD=NEW", 0, "Rename an output", 0 },
-    { "fix-dim", KEY_DIM, "NAME=N", 0, "Declare an open dimension as N: by its name, or as INPUT:AXIS", 0 },
-    CLI_FILE_FLAGS,
-    { 0 },
-};
+enum { KEY_SET = 0x100, KEY_REMOVE, KEY_INPUT, KEY_OUTPUT, KEY_DIM };
 
 typedef struct change {
-    int key;
+    const cli_option *option;
     const char *name;
     const char *value; /* NULL: there is none */
     int64_t size;
@@ -43,66 +34,59 @@ typedef struct edit_args {
     uint32_t count;
 } edit_args;
 
-static const char *flag_of(int key)
+static error_t add_change(const cli_option *option, void *field, char *arg, struct argp_state *state)
 {
-    for (const struct argp_option *o = flags; o->name != NULL; o++)
-        if (o->key == key)
-            return o->name;
-    return "";
-}
-
-static void add_change(struct argp_state *state, edit_args *args, int key, char *arg)
-{
+    edit_args *args = field;
+    const int key = option->key;
     char *equals = key == KEY_DIM ? strrchr(arg, '=') : strchr(arg, '='), *end = NULL;
     change *c;
 
     if (args->count == MOST_CHANGES)
         argp_error(state, "more than %d changes", MOST_CHANGES);
     c = &args->list[args->count++];
-    *c = (change){ .key = key, .name = arg };
+    *c = (change){ .option = option, .name = arg };
     if (key == KEY_REMOVE)
-        return;
+        return 0;
     if (equals == NULL || equals == arg)
-        argp_failure(state, CLI_USAGE, 0, "--%s %s: expected NAME=%s", flag_of(key), arg,
+        argp_failure(state, CLI_USAGE, 0, "--%s %s: expected NAME=%s", option->name, arg,
                      key == KEY_DIM   ? "N"
                      : key == KEY_SET ? "VALUE"
                                       : "NEW");
     *equals = '\0';
     c->value = equals + 1;
     if (key != KEY_DIM)
-        return;
+        return 0;
     errno = 0;
     c->size = strtoll(c->value, &end, 10);
     if (end == c->value || *end != '\0' || errno != 0 || c->size < 0)
         argp_failure(state, CLI_USAGE, 0, "--fix-dim %s=%s: expected a number from 0", c->name, c->value);
+    return 0;
 }
 
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-    edit_args *args = state->input;
+static const cli_option own_options[] = {
+    { "set-metadata", "KEY=VALUE", "Set an entry of the metadata", CLI_CALL_ALL(add_change), .key = KEY_SET },
+    { "remove-metadata", "KEY", "Remove an entry of the metadata", CLI_CALL_ALL(add_change), .key = KEY_REMOVE },
+    { "rename-input", "OLD=NEW", "Rename an input", CLI_CALL_ALL(add_change), .key = KEY_INPUT },
+    { "rename-output", "OLD=NEW", "Rename an output", CLI_CALL_ALL(add_change), .key = KEY_OUTPUT },
+    { "fix-dim", "NAME=N", "Declare an open dimension as N: by its name, or as INPUT:AXIS", CLI_CALL_ALL(add_change),
+      .key = KEY_DIM },
+    CLI_FILE_OPTIONS(edit_args, files),
+    { 0 },
+};
 
-    switch (key) {
-    case KEY_SET:
-    case KEY_REMOVE:
-    case KEY_INPUT:
-    case KEY_OUTPUT:
-    case KEY_DIM:
-        add_change(state, args, key, arg);
-        return 0;
-    case ARGP_KEY_END:
-        if (args->count == 0)
-            argp_error(state,
-                       "which change? One of --set-metadata, --remove-metadata, --rename-input, --rename-output, "
-                       "--fix-dim");
-        return cli_parse_files(key, arg, state, &args->files);
-    default:
-        return cli_parse_files(key, arg, state, &args->files);
-    }
+static bool finish(void *user, struct argp_state *state)
+{
+    const edit_args *args = user;
+
+    if (args->count == 0)
+        argp_error(state, "which change? One of --set-metadata, --remove-metadata, --rename-input, --rename-output, "
+                          "--fix-dim");
+    return true;
 }
 
 static inlay_status apply(graph_model *model, const change *c, inlay_diag *diag)
 {
-    switch (c->key) {
+    switch (c->option->key) {
     case KEY_SET:
     case KEY_REMOVE:
         return change_metadata(model, c->name, c->value, diag);
@@ -138,7 +122,7 @@ static inlay_status edit(const edit_args *args, const cli_common *common, uint64
     for (uint32_t i = 0; i < args->count; i++) {
         status = apply(model, &args->list[i], &before);
         if (status != INLAY_OK) {
-            status = inlay_fail(diag, status, "--%s: %s", flag_of(args->list[i].key), before.text);
+            status = inlay_fail(diag, status, "--%s: %s", args->list[i].option->name, before.text);
             goto done;
         }
     }
@@ -171,7 +155,7 @@ static int print_result(const edit_args *args, const cli_common *common, uint64_
     }
     changes = json_array();
     for (uint32_t i = 0; i < args->count; i++)
-        (void)json_array_append_new(changes, json_pack("{s:s, s:s, s:s?}", "change", flag_of(args->list[i].key), "name",
+        (void)json_array_append_new(changes, json_pack("{s:s, s:s, s:s?}", "change", args->list[i].option->name, "name",
                                                        args->list[i].name, "value", args->list[i].value));
     return cli_print_json(common,
                           json_pack("{s:s, s:s, s:I, s:o}", "model", args->files.model, "output", args->files.output,
@@ -181,14 +165,14 @@ static int print_result(const edit_args *args, const cli_common *common, uint64_
 
 int cmd_edit(int argc, char **argv)
 {
-    static const struct argp argp = { flags, parse, "MODEL", doc, NULL, NULL, NULL };
+    static const cli_verb verb = { "MODEL", doc, own_options, finish };
     static edit_args args;
     cli_common common;
     inlay_diag diag = INLAY_DIAG_INIT;
     uint64_t bytes = 0;
     int code;
 
-    cli_parse(&argp, true, argc, argv, &common, &args);
+    cli_parse(&verb, true, argc, argv, &common, &args);
     code = edit(&args, &common, &bytes, &diag) == INLAY_OK ? print_result(&args, &common, bytes)
                                                            : cli_fail(&common, &diag);
     cli_common_deinit(&common);

@@ -27,28 +27,6 @@ static const char doc[] =
     "policy=cost, policy=priority or threads=N. A PATTERN is a glob on the names of nodes, or op:GLOB on their "
     "operators.";
 
-enum { KEY_ALL = 0x4000, KEY_MEASURE, KEY_SECONDS, KEY_NODE, KEY_WHAT_IF, KEY_HTML, KEY_FROM, KEY_KERNELS };
-static const struct argp_option flags[] = {
-    { "all", KEY_ALL, NULL, 0, "Show everything: every region, refused node and copy", 0 },
-    { "kernels", KEY_KERNELS, NULL, 0,
-      "Show the kernel of each layer, its predicted time or the time measured by `inlay tune`, and the next "
-      "best",
-      0 },
-    { "measure", KEY_MEASURE, NULL, 0,
-      "Run the model and show the time of each part, as the median of several runs; open sizes are those that "
-      "prices assume",
-      0 },
-    { "seconds", KEY_SECONDS, "S", 0, "Measure for S seconds (default: 1)", 0 },
-    { "node", KEY_NODE, "PATTERN", 0, "Show all about these nodes: what each provider answered, and why not the others",
-      0 },
-    { "html", KEY_HTML, "FILE", 0, "Write a page with the graph to FILE; - is standard output", 0 },
-    { "from", KEY_FROM, "FILE", 0,
-      "With --html: show the JSON in FILE, of --json or of a program that calls the library, instead of MODEL", 0 },
-    { "what-if", KEY_WHAT_IF, "RULE", 0, "Show the effect of another rule; several are applied together", 0 },
-    FEED_FLAGS,
-    { 0 },
-};
-
 typedef struct explain_args {
     feed feed;
     const char *model;
@@ -59,53 +37,52 @@ typedef struct explain_args {
     uint32_t what_if_count;
 } explain_args;
 
-static error_t add_what_if(explain_args *args, const char *rule)
+static error_t add_what_if(const cli_option *option, void *field, char *rule, struct argp_state *state)
 {
+    explain_args *args = field;
+
+    (void)option;
+    (void)state;
     if (!LIST_GROW(args->what_ifs, args->what_if_count))
         return ENOMEM;
     args->what_ifs[args->what_if_count++] = rule;
     return 0;
 }
 
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-    explain_args *args = state->input;
+static const cli_option own_options[] = {
+    { "all", NULL, "Show everything: every region, refused node and copy", CLI_SET(explain_args, all) },
+    { "kernels", NULL,
+      "Show the kernel of each layer, its predicted time or the time measured by `inlay tune`, and the next "
+      "best",
+      CLI_SET(explain_args, kernels) },
+    { "measure", NULL,
+      "Run the model and show the time of each part, as the median of several runs; open sizes are those that "
+      "prices assume",
+      CLI_SET(explain_args, measure) },
+    { "seconds", "S", "Measure for S seconds (default: 1)", CLI_NUMBER(explain_args, seconds, 0, 1e6) },
+    { "node", "PATTERN", "Show all about these nodes: what each provider answered, and why not the others",
+      CLI_TEXT(explain_args, node) },
+    { "html", "FILE", "Write a page with the graph to FILE; - is standard output", CLI_WRITE(explain_args, html) },
+    { "from", "FILE",
+      "With --html: show the JSON in FILE, of --json or of a program that calls the library, instead of MODEL",
+      CLI_READ(explain_args, from) },
+    { "what-if", "RULE", "Show the effect of another rule; several are applied together", CLI_CALL_ALL(add_what_if) },
+    FEED_OPTIONS(explain_args, feed),
+    CLI_MODEL(explain_args, model),
+    { 0 },
+};
 
-    switch (key) {
-    case KEY_ALL:
-        args->all = true;
-        return 0;
-    case KEY_KERNELS:
-        args->kernels = true;
-        return 0;
-    case KEY_MEASURE:
-        args->measure = true;
-        return 0;
-    case KEY_SECONDS:
-        args->seconds = cli_number(state, "--seconds", arg, 0, 1e6);
-        return 0;
-    case KEY_NODE:
-        args->node = arg;
-        return 0;
-    case KEY_HTML:
-        args->html = cli_output_file(state, arg);
-        return 0;
-    case KEY_FROM:
-        args->from = cli_input_file(state, arg);
-        return 0;
-    case KEY_WHAT_IF:
-        return add_what_if(args, arg);
-    case ARGP_KEY_END:
-        if (args->html != NULL && args->node != NULL)
-            argp_error(state, "--html shows the whole session: leave out --node");
-        if (args->from == NULL)
-            return cli_parse_model(key, arg, state, &args->model);
-        if (args->html == NULL || args->model != NULL)
-            argp_error(state, "--from goes with --html, and without MODEL");
-        return 0;
-    default:
-        return feed_parse_model(&args->feed, &args->model, key, arg, state);
-    }
+static bool finish(void *user, struct argp_state *state)
+{
+    const explain_args *args = user;
+
+    if (args->html != NULL && args->node != NULL)
+        argp_error(state, "--html shows the whole session: leave out --node");
+    if (args->from == NULL)
+        return true;
+    if (args->html == NULL || args->model != NULL)
+        argp_error(state, "--from goes with --html, and without MODEL");
+    return false;
 }
 
 /* The width of the terminal; 0 when stdout is none. */
@@ -176,13 +153,13 @@ done:
 
 int cmd_explain(int argc, char **argv)
 {
-    static const struct argp argp = { flags, parse, "MODEL", doc, NULL, NULL, NULL };
+    static const cli_verb verb = { "MODEL", doc, own_options, finish };
     explain_args args = { .seconds = 1, .feed.as_priced = true };
     inlay_diag diag = INLAY_DIAG_INIT;
     cli_common common;
     int code = CLI_OK;
 
-    cli_parse(&argp, true, argc, argv, &common, &args);
+    cli_parse(&verb, true, argc, argv, &common, &args);
     if (explain(&args, &common, &diag) != INLAY_OK)
         code = cli_fail(&common, &diag);
     free(args.what_ifs);

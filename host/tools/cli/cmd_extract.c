@@ -24,18 +24,6 @@ static const char doc[] =
     "  inlay extract model.onnx --split 3 -o stage.onnx\n"
     "  inlay extract model.onnx --partition --providers cpu,reference -o stage.onnx\n";
 
-enum { KEY_INPUTS = 0x4000, KEY_OUTPUTS, KEY_NODES, KEY_DEPTH, KEY_SPLIT, KEY_PARTITION };
-static const struct argp_option flags[] = {
-    { "inputs", KEY_INPUTS, "NAME,...", 0, "Values at which the part begins; may be repeated", 0 },
-    { "outputs", KEY_OUTPUTS, "NAME,...", 0, "Values that the part computes; may be repeated", 0 },
-    { "nodes", KEY_NODES, "GLOB,...", 0, "Nodes by name, or op:GLOB by operator; may be repeated", 0 },
-    { "depth", KEY_DEPTH, "N", 0, "With --nodes: and neighbours up to N edges away (0)", 0 },
-    { "split", KEY_SPLIT, "N", 0, "Write N stages of as many nodes each", 0 },
-    { "partition", KEY_PARTITION, NULL, 0, "Write a stage for each stretch of one provider", 0 },
-    CLI_FILE_FLAGS,
-    { 0 },
-};
-
 enum { MOST_NAMES = 1024, MOST_STAGES = 1000 };
 typedef struct names {
     const char *list[MOST_NAMES];
@@ -50,62 +38,47 @@ typedef struct extract_args {
     stages parts; /* of --partition */
 } extract_args;
 
-static void add_names(struct argp_state *state, names *n, char *arg)
+static error_t add_names(const cli_option *option, void *field, char *arg, struct argp_state *state)
 {
+    names *n = field;
     char *rest = NULL;
 
+    (void)option;
     for (char *name = strtok_r(arg, ",", &rest); name != NULL; name = strtok_r(NULL, ",", &rest)) {
         if (n->count == MOST_NAMES)
             argp_error(state, "more than %d names", MOST_NAMES);
         n->list[n->count++] = name;
     }
+    return 0;
 }
 
-static uint32_t number_of(struct argp_state *state, const char *what, const char *arg, long least, long most)
+static const cli_option own_options[] = {
+    { "inputs", "NAME,...", "Values at which the part begins; may be repeated",
+      CLI_CALL(add_names, extract_args, inputs) },
+    { "outputs", "NAME,...", "Values that the part computes; may be repeated",
+      CLI_CALL(add_names, extract_args, outputs) },
+    { "nodes", "GLOB,...", "Nodes by name, or op:GLOB by operator; may be repeated",
+      CLI_CALL(add_names, extract_args, nodes) },
+    { "depth", "N", "With --nodes: and neighbours up to N edges away (0)",
+      CLI_NUMBER(extract_args, depth, 0, 1000000) },
+    { "split", "N", "Write N stages of as many nodes each", CLI_NUMBER(extract_args, split, 1, MOST_STAGES) },
+    { "partition", NULL, "Write a stage for each stretch of one provider", CLI_SET(extract_args, partition) },
+    CLI_FILE_OPTIONS(extract_args, files),
+    { 0 },
+};
+
+static bool finish(void *user, struct argp_state *state)
 {
-    char *end;
-    const long value = strtol(arg, &end, 10);
+    const extract_args *args = user;
 
-    if (end == arg || *end != '\0' || value < least || value > most)
-        argp_error(state, "%s is a number from %ld to %ld, not '%s'", what, least, most, arg);
-    return (uint32_t)value;
-}
-
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-    extract_args *args = state->input;
-
-    switch (key) {
-    case KEY_INPUTS:
-        add_names(state, &args->inputs, arg);
-        return 0;
-    case KEY_OUTPUTS:
-        add_names(state, &args->outputs, arg);
-        return 0;
-    case KEY_NODES:
-        add_names(state, &args->nodes, arg);
-        return 0;
-    case KEY_DEPTH:
-        args->depth = number_of(state, "--depth", arg, 0, 1000000);
-        return 0;
-    case KEY_SPLIT:
-        args->split = number_of(state, "--split", arg, 1, MOST_STAGES);
-        return 0;
-    case KEY_PARTITION:
-        args->partition = true;
-        return 0;
-    case ARGP_KEY_END:
-        if ((args->nodes.count > 0) + (args->split > 0) + (args->inputs.count + args->outputs.count > 0) +
-                args->partition !=
-            1)
-            argp_error(state, "say which part: --inputs and --outputs, or --nodes, or --split, or --partition");
-        if (args->files.output != NULL && (args->split > 0 || args->partition) &&
-            strcmp(args->files.output, "/dev/stdout") == 0)
-            argp_error(state, "stages are several files: -o names them");
-        return cli_parse_files(key, arg, state, &args->files);
-    default:
-        return cli_parse_files(key, arg, state, &args->files);
-    }
+    if ((args->nodes.count > 0) + (args->split > 0) + (args->inputs.count + args->outputs.count > 0) +
+            args->partition !=
+        1)
+        argp_error(state, "say which part: --inputs and --outputs, or --nodes, or --split, or --partition");
+    if (args->files.output != NULL && (args->split > 0 || args->partition) &&
+        strcmp(args->files.output, "/dev/stdout") == 0)
+        argp_error(state, "stages are several files: -o names them");
+    return true;
 }
 
 /* stage.onnx -> stage.2.onnx */
@@ -243,14 +216,14 @@ done:
 
 int cmd_extract(int argc, char **argv)
 {
-    static const struct argp argp = { flags, parse, "MODEL", doc, NULL, NULL, NULL };
+    static const cli_verb verb = { "MODEL", doc, own_options, finish };
     static extract_args args;
     cli_common common;
     inlay_diag diag = INLAY_DIAG_INIT;
     json_t *files = NULL;
     int code = CLI_OK;
 
-    cli_parse(&argp, true, argc, argv, &common, &args);
+    cli_parse(&verb, true, argc, argv, &common, &args);
     files = json_array();
     if (extract(&args, &common, files, &diag) != INLAY_OK)
         code = cli_fail(&common, &diag);

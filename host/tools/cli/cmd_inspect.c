@@ -19,16 +19,6 @@ static const char doc[] =
     "  inlay inspect model.onnx --json | jq .operators\n"
     "  inlay inspect model.onnx --graph model.html      # or .svg, or .dot\n";
 
-enum { KEY_NODES = 0x4000, KEY_GRAPH, KEY_QUANTIZATION };
-static const struct argp_option flags[] = {
-    { "nodes", KEY_NODES, NULL, 0, "List every node with its inputs, outputs and attributes", 0 },
-    { "graph", KEY_GRAPH, "FILE", 0, "Draw the model into FILE: .html, .svg or .dot; - is standard output, as HTML",
-      0 },
-    { "quantization", KEY_QUANTIZATION, NULL, 0,
-      "Tell what the file loses by the way it was quantized, and what to do about it", 0 },
-    { 0 },
-};
-
 typedef struct inspect_args {
     const char *model;
     bool nodes, quantization;
@@ -60,32 +50,27 @@ static const char *kind_of_file(const char *path)
     return dot != NULL && (slash == NULL || dot > slash) ? dot + 1 : "";
 }
 
-static error_t parse(int key, char *arg, struct argp_state *state)
+static error_t take_drawing(const cli_option *option, void *field, char *arg, struct argp_state *state)
 {
-    inspect_args *args = state->input;
+    const char **drawing = field;
 
-    switch (key) {
-    case KEY_NODES:
-        args->nodes = true;
-        return 0;
-    case KEY_GRAPH:
-        args->drawing = cli_output_file(state, arg);
-        if (args->drawing != arg) /* standard output has no name */
-            return 0;
-        if (strcmp(kind_of_file(arg), "html") != 0 && strcmp(kind_of_file(arg), "svg") != 0 &&
-            strcmp(kind_of_file(arg), "dot") != 0)
-            argp_failure(state, CLI_USAGE, 0, "--graph %s: expected a name that ends in .html, .svg or .dot", arg);
-        return 0;
-    case KEY_QUANTIZATION:
-        args->quantization = true;
-        return 0;
-    case ARGP_KEY_ARG:
-    case ARGP_KEY_END:
-        return cli_parse_model(key, arg, state, &args->model);
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
+    (void)option;
+    *drawing = cli_output_file(state, arg);
+    if (*drawing == arg && strcmp(kind_of_file(arg), "html") != 0 && strcmp(kind_of_file(arg), "svg") != 0 &&
+        strcmp(kind_of_file(arg), "dot") != 0) /* standard output has no name */
+        argp_failure(state, CLI_USAGE, 0, "--graph %s: expected a name that ends in .html, .svg or .dot", arg);
+    return 0;
 }
+
+static const cli_option own_options[] = {
+    { "nodes", NULL, "List every node with its inputs, outputs and attributes", CLI_SET(inspect_args, nodes) },
+    { "graph", "FILE", "Draw the model into FILE: .html, .svg or .dot; - is standard output, as HTML",
+      CLI_CALL(take_drawing, inspect_args, drawing) },
+    { "quantization", NULL, "Tell what the file loses by the way it was quantized, and what to do about it",
+      CLI_SET(inspect_args, quantization) },
+    CLI_MODEL(inspect_args, model),
+    { 0 },
+};
 
 /* ------------------------------------------------------------------ counting */
 
@@ -402,7 +387,7 @@ static inlay_status look_at_quantization(graph_model *model, quant_report *out, 
 
 int cmd_inspect(int argc, char **argv)
 {
-    static const struct argp argp = { flags, parse, "MODEL", doc, NULL, NULL, NULL };
+    static const cli_verb verb = { "MODEL", doc, own_options, NULL };
     inspect_args args = { 0 };
     cli_common common;
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -411,7 +396,7 @@ int cmd_inspect(int argc, char **argv)
     inlay_status status;
     int code = CLI_OK;
 
-    cli_parse(&argp, false, argc, argv, &common, &args);
+    cli_parse(&verb, false, argc, argv, &common, &args);
     status = model_load_path(args.model, NULL, &model, &diag);
     if (status == INLAY_OK) {
         s = summarize(model);

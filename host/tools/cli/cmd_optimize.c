@@ -20,16 +20,6 @@ static const char doc[] =
     "  inlay optimize model.onnx --explain\n"
     "  inlay optimize --list\n";
 
-enum { KEY_EXPLAIN = 0x4000, KEY_LIST, KEY_OPSET };
-static const struct argp_option flags[] = {
-    { "output", 'o', "FILE", 0, "Write the optimised model to FILE; - is standard output", 0 },
-    { "external", CLI_KEY_EXTERNAL, "NAME", 0, "Put large tensors into the file NAME beside it", 0 },
-    { "opset", KEY_OPSET, "N", 0, "Convert to opset N of ai.onnx, 7 to 28 (default: that of MODEL)", 0 },
-    { "explain", KEY_EXPLAIN, NULL, 0, "Say what each pass did, node by node, and what it saved", 0 },
-    { "list", KEY_LIST, NULL, 0, "List the passes and their levels, in the order in which they run", 0 },
-    { 0 },
-};
-
 typedef struct optimize_args {
     cli_files files;
     uint32_t opset;
@@ -38,25 +28,29 @@ typedef struct optimize_args {
     json_t *events;
 } optimize_args;
 
-static error_t parse(int key, char *arg, struct argp_state *state)
+static error_t take_opset(const cli_option *option, void *field, char *arg, struct argp_state *state)
 {
-    optimize_args *args = state->input;
+    (void)option;
+    *(uint32_t *)field = (uint32_t)cli_number(state, "--opset", arg, OPSET_LOWEST, (double)op_domain_newest("ai.onnx"));
+    return 0;
+}
 
-    switch (key) {
-    case KEY_EXPLAIN:
-        args->explain = true;
-        return 0;
-    case KEY_LIST:
-        args->list = true;
-        return 0;
-    case KEY_OPSET:
-        args->opset = (uint32_t)cli_number(state, "--opset", arg, OPSET_LOWEST, (double)op_domain_newest("ai.onnx"));
-        return 0;
-    case ARGP_KEY_END:
-        return args->list ? 0 : cli_parse_model(key, arg, state, &args->files.model);
-    default:
-        return cli_parse_files(key, arg, state, &args->files);
-    }
+static const cli_option own_options[] = {
+    { "output", "FILE", "Write the optimised model to FILE; - is standard output",
+      CLI_WRITE(optimize_args, files.output), .key = 'o' },
+    CLI_EXTERNAL_OPTION(optimize_args, files.external),
+    { "opset", "N", "Convert to opset N of ai.onnx, 7 to 28 (default: that of MODEL)",
+      CLI_CALL(take_opset, optimize_args, opset) },
+    { "explain", NULL, "Say what each pass did, node by node, and what it saved", CLI_SET(optimize_args, explain) },
+    { "list", NULL, "List the passes and their levels, in the order in which they run", CLI_SET(optimize_args, list) },
+    CLI_MODEL(optimize_args, files.model),
+    { 0 },
+};
+
+static bool finish(void *args, struct argp_state *state)
+{
+    (void)state;
+    return !((const optimize_args *)args)->list;
 }
 
 static int list_passes(const cli_common *common)
@@ -129,14 +123,14 @@ done:
 
 int cmd_optimize(int argc, char **argv)
 {
-    static const struct argp argp = { flags, parse, "MODEL", doc, NULL, NULL, NULL };
+    static const cli_verb verb = { "MODEL", doc, own_options, finish };
     optimize_args args = { 0 };
     cli_common common;
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_optimize_args work = { .struct_size = sizeof work };
     int code = CLI_OK;
 
-    cli_parse(&argp, true, argc, argv, &common, &args);
+    cli_parse(&verb, true, argc, argv, &common, &args);
     if (args.list) {
         code = list_passes(&common);
         goto done;

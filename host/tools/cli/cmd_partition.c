@@ -17,25 +17,15 @@ static const char doc[] =
     "\n"
     "A PATTERN of --pin and --forbid is a glob on the names of nodes, or op:GLOB on their operators.";
 
-enum { KEY_SAVE = 0x4000 };
-static const struct argp_option flags[] = {
-    { "save", KEY_SAVE, "FILE", 0, "Write the assignment to FILE; - is standard output", 0 },
-    { 0 },
-};
-
 typedef struct partition_args {
     const char *model, *save;
 } partition_args;
 
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-    partition_args *args = state->input;
-
-    if (key != KEY_SAVE)
-        return cli_parse_model(key, arg, state, &args->model);
-    args->save = cli_output_file(state, arg);
-    return 0;
-}
+static const cli_option own_options[] = {
+    { "save", "FILE", "Write the assignment to FILE; - is standard output", CLI_WRITE(partition_args, save) },
+    CLI_MODEL(partition_args, model),
+    { 0 },
+};
 
 static inlay_status save(const char *path, const strbuf *plan, inlay_diag *diag)
 {
@@ -141,7 +131,7 @@ static int print_plan(const cli_common *common, const strbuf *plan)
 
 int cmd_partition(int argc, char **argv)
 {
-    static const struct argp argp = { flags, parse, "MODEL", doc, NULL, NULL, NULL };
+    static const cli_verb verb = { "MODEL", doc, own_options, NULL };
     partition_args args = { 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_session *session = NULL;
@@ -150,7 +140,7 @@ int cmd_partition(int argc, char **argv)
     strbuf plan = { 0 };
     int code;
 
-    cli_parse(&argp, true, argc, argv, &common, &args);
+    cli_parse(&verb, true, argc, argv, &common, &args);
     status = cli_open(&common, args.model, &session, &diag);
     if (status == INLAY_OK)
         status = inlay_session_plan_save(session, strbuf_write, &plan, &diag);

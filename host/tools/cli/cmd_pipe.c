@@ -30,17 +30,6 @@ static const char doc[] =
     "  inlay pipe whisper.onnx --pre 'audio,mel:whisper' --post detokenize:tokenizer.json -o whole.onnx\n"
     "  inlay pipe bert.onnx --pre 'tokenize:tokenizer.json:max=128' -o whole.onnx\n";
 
-enum { KEY_PRE = 0x4000, KEY_POST, KEY_INPUT, KEY_OUTPUT, KEY_STEPS };
-static const struct argp_option flags[] = {
-    { "pre", KEY_PRE, "STEPS", 0, "Steps before the model", 0 },
-    { "post", KEY_POST, "STEPS", 0, "Steps behind it", 0 },
-    { "input", KEY_INPUT, "NAME", 0, "The input that --pre makes (default: the first; of tokenize: input_ids)", 0 },
-    CLI_FILE_FLAGS,
-    { "result", KEY_OUTPUT, "NAME", 0, "The output that --post reads (default: the first)", 0 },
-    { "steps", KEY_STEPS, NULL, 0, "Print what each step does, and exit", 0 },
-    { 0 },
-};
-
 typedef struct pipe_args {
     cli_files files;
     pipe_request request;
@@ -55,33 +44,34 @@ static void print_steps(void)
     }
 }
 
-static error_t parse(int key, char *arg, struct argp_state *state)
+static error_t show_steps(const cli_option *option, void *field, char *arg, struct argp_state *state)
 {
-    pipe_args *args = state->input;
+    (void)option;
+    (void)field;
+    (void)arg;
+    (void)state;
+    print_steps();
+    exit(0);
+}
 
-    switch (key) {
-    case KEY_PRE:
-        args->request.pre = arg;
-        return 0;
-    case KEY_POST:
-        args->request.post = arg;
-        return 0;
-    case KEY_INPUT:
-        args->request.input = arg;
-        return 0;
-    case KEY_OUTPUT:
-        args->request.output = arg;
-        return 0;
-    case KEY_STEPS:
-        print_steps();
-        exit(0);
-    case ARGP_KEY_END:
-        if (args->request.pre == NULL && args->request.post == NULL)
-            argp_error(state, "which steps? Name them with --pre, --post or both");
-        return cli_parse_files(key, arg, state, &args->files);
-    default:
-        return cli_parse_files(key, arg, state, &args->files);
-    }
+static const cli_option own_options[] = {
+    { "pre", "STEPS", "Steps before the model", CLI_TEXT(pipe_args, request.pre) },
+    { "post", "STEPS", "Steps behind it", CLI_TEXT(pipe_args, request.post) },
+    { "input", "NAME", "The input that --pre makes (default: the first; of tokenize: input_ids)",
+      CLI_TEXT(pipe_args, request.input) },
+    CLI_FILE_OPTIONS(pipe_args, files),
+    { "result", "NAME", "The output that --post reads (default: the first)", CLI_TEXT(pipe_args, request.output) },
+    { "steps", NULL, "Print what each step does, and exit", CLI_CALL_ALL(show_steps) },
+    { 0 },
+};
+
+static bool finish(void *user, struct argp_state *state)
+{
+    const pipe_args *args = user;
+
+    if (args->request.pre == NULL && args->request.post == NULL)
+        argp_error(state, "which steps? Name them with --pre, --post or both");
+    return true;
 }
 
 static json_t *name_list(const graph *g, const uint32_t *values, uint32_t count)
@@ -143,14 +133,14 @@ static void print_names(const char *what, const json_t *list)
 
 int cmd_pipe(int argc, char **argv)
 {
-    static const struct argp argp = { flags, parse, "MODEL", doc, NULL, NULL, NULL };
+    static const cli_verb verb = { "MODEL", doc, own_options, finish };
     static pipe_args args;
     cli_common common;
     inlay_diag diag = INLAY_DIAG_INIT;
     json_t *told = NULL;
     int code = CLI_OK;
 
-    cli_parse(&argp, true, argc, argv, &common, &args);
+    cli_parse(&verb, true, argc, argv, &common, &args);
     if (join(&args, &common, &told, &diag) != INLAY_OK) {
         code = cli_fail(&common, &diag);
     } else if (common.json) {

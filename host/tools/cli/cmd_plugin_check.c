@@ -14,95 +14,65 @@ static const char doc[] =
     "  inlay plugin-check build/mine.so --op 'Conv*' --quick --json\n"
     "  inlay plugin-check build/fast_blur.so --with build/blur.so\n";
 
-enum {
-    KEY_WITH = 0x4000,
-    KEY_PROVIDER,
-    KEY_OP,
-    KEY_SEED,
-    KEY_QUICK,
-    KEY_LIMIT,
-    KEY_DATA,
-    KEY_GROUP,
-    KEY_FROM,
-    KEY_OPTION,
-    KEY_NO_TIMING
-};
-static const struct argp_option flags[] = {
-    { "provider", KEY_PROVIDER, "NAME", 0, "Check this provider only", 0 },
-    { "option", KEY_OPTION, "NAME=VALUE", 0, "Set an option of its providers; may be given several times", 0 },
-    { "op", KEY_OP, "GLOB", 0, "Check operators of this type only, for instance 'Conv*'", 0 },
-    { "with", KEY_WITH, "FILE", 0, "Another plugin: its operators are known too, and its provider is compared with",
-      0 },
-    { "data", KEY_DATA, "DIR", 0, "ONNX test cases whose models of one operator are run besides", 0 },
-    { "seed", KEY_SEED, "N", 0, "Seed of generated graphs and values (default: 0)", 0 },
-    { "quick", KEY_QUICK, NULL, 0, "Fewer shapes, types and versions: seconds instead of minutes", 0 },
-    { "no-timing", KEY_NO_TIMING, NULL, 0, "Skip checks that depend on time, for a busy machine", 0 },
-    { "time-limit", KEY_LIMIT, "SECONDS", 0, "How long the plugin may take for one call (default: 60)", 0 },
-    { "group", KEY_GROUP, "NAME", 0,
-      "Only these checks: file, open, infer, offers, examples, results, cost, cancel, leaks", 0 },
-    { "from", KEY_FROM, "N", OPTION_HIDDEN, NULL, 0 },
-    { 0 },
-};
-
 typedef struct plugin_check_args {
     check_args check;
     bool child;
 } plugin_check_args;
 
-static error_t parse(int key, char *arg, struct argp_state *state)
+static error_t take_option(const cli_option *option, void *field, char *arg, struct argp_state *state)
 {
-    plugin_check_args *args = state->input;
+    plugin_check_args *args = field;
 
-    switch (key) {
-    case KEY_WITH:
-        args->check.with = arg;
-        return 0;
-    case KEY_PROVIDER:
-        args->check.provider = arg;
-        return 0;
-    case KEY_OPTION:
-        if (args->check.option_count == CHECK_OPTIONS || strchr(arg, '=') == NULL)
-            argp_error(state, "--option %s: expected NAME=VALUE, at most %d times", arg, CHECK_OPTIONS);
-        args->check.options[args->check.option_count++] = arg;
-        return 0;
-    case KEY_OP:
-        args->check.op = arg;
-        return 0;
-    case KEY_DATA:
-        args->check.data = arg;
-        return 0;
-    case KEY_SEED:
-        args->check.seed = (uint64_t)cli_number(state, "--seed", arg, 0, 1e15);
-        return 0;
-    case KEY_QUICK:
-        args->check.quick = true;
-        return 0;
-    case KEY_NO_TIMING:
-        args->check.no_timing = true;
-        return 0;
-    case KEY_LIMIT:
-        args->check.time_limit = cli_number(state, "--time-limit", arg, 0.1, 86400);
-        return 0;
-    case KEY_GROUP:
-        args->check.group = arg;
-        return 0;
-    case KEY_FROM:
-        args->check.from = (uint32_t)cli_number(state, "--from", arg, 0, 1e9);
-        args->child = true;
-        return 0;
-    case ARGP_KEY_ARG:
-        if (args->check.file != NULL)
-            argp_error(state, "'%s': one plugin at a time", arg);
-        args->check.file = arg;
-        return 0;
-    case ARGP_KEY_END:
-        if (args->check.file == NULL)
-            argp_error(state, "which plugin?");
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
+    (void)option;
+    if (args->check.option_count == CHECK_OPTIONS || strchr(arg, '=') == NULL)
+        argp_error(state, "--option %s: expected NAME=VALUE, at most %d times", arg, CHECK_OPTIONS);
+    args->check.options[args->check.option_count++] = arg;
+    return 0;
 }
+
+static error_t take_from(const cli_option *option, void *field, char *arg, struct argp_state *state)
+{
+    plugin_check_args *args = field;
+
+    (void)option;
+    args->check.from = (uint32_t)cli_number(state, "--from", arg, 0, 1e9);
+    args->child = true;
+    return 0;
+}
+
+static error_t take_plugin(const cli_option *option, void *field, char *arg, struct argp_state *state)
+{
+    const char **file = field;
+
+    (void)option;
+    if (*file != NULL)
+        argp_error(state, "'%s': one plugin at a time", arg);
+    *file = arg;
+    return 0;
+}
+
+static const cli_option own_options[] = {
+    { "provider", "NAME", "Check this provider only", CLI_TEXT(plugin_check_args, check.provider) },
+    { "option", "NAME=VALUE", "Set an option of its providers; may be given several times", CLI_CALL_ALL(take_option) },
+    { "op", "GLOB", "Check operators of this type only, for instance 'Conv*'", CLI_TEXT(plugin_check_args, check.op) },
+    { "with", "FILE", "Another plugin: its operators are known too, and its provider is compared with",
+      CLI_TEXT(plugin_check_args, check.with) },
+    { "data", "DIR", "ONNX test cases whose models of one operator are run besides",
+      CLI_TEXT(plugin_check_args, check.data) },
+    { "seed", "N", "Seed of generated graphs and values (default: 0)",
+      CLI_NUMBER(plugin_check_args, check.seed, 0, 1e15) },
+    { "quick", NULL, "Fewer shapes, types and versions: seconds instead of minutes",
+      CLI_SET(plugin_check_args, check.quick) },
+    { "no-timing", NULL, "Skip checks that depend on time, for a busy machine",
+      CLI_SET(plugin_check_args, check.no_timing) },
+    { "time-limit", "SECONDS", "How long the plugin may take for one call (default: 60)",
+      CLI_NUMBER(plugin_check_args, check.time_limit, 0.1, 86400) },
+    { "group", "NAME", "Only these checks: file, open, infer, offers, examples, results, cost, cancel, leaks",
+      CLI_TEXT(plugin_check_args, check.group) },
+    { "from", "N", NULL, CLI_CALL_ALL(take_from), .flags = OPTION_HIDDEN },
+    { .need = "which plugin?", CLI_CALL(take_plugin, plugin_check_args, check.file) },
+    { 0 },
+};
 
 static const char *const words[CHECK_RESULTS] = { "PASS", "FAIL", "WARN", "SKIP" };
 
@@ -146,7 +116,7 @@ static bool known_group(const char *name)
 
 int cmd_plugin_check(int argc, char **argv)
 {
-    static const struct argp argp = { flags, parse, "FILE", doc, NULL, NULL, NULL };
+    static const cli_verb verb = { "FILE", doc, own_options, NULL };
     plugin_check_args args = { .check = { .time_limit = 60 } };
     inlay_diag diag = INLAY_DIAG_INIT;
     check_summary summary = { { 0 } };
@@ -155,7 +125,7 @@ int cmd_plugin_check(int argc, char **argv)
     inlay_status status = INLAY_OK;
     int code = CLI_OK;
 
-    cli_parse(&argp, false, argc, argv, &common, &args);
+    cli_parse(&verb, false, argc, argv, &common, &args);
     if (args.check.group != NULL && !known_group(args.check.group)) {
         (void)inlay_fail(&diag, INLAY_INVALID_ARGUMENT,
                          "--group %s: there are file, open, infer, offers, examples, "

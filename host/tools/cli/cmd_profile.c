@@ -1,11 +1,12 @@
 /* inlay profile: where the time goes, step by step, beside what the machine allows. */
-#include "base/clock.h"
 #include "base/output.h"
 #include "cli/cli.h"
 #include "cli/inputs.h"
 #include "model/wire.h"
 #include "report/page.h"
+#include "timing/timing.h"
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char doc[] =
@@ -19,20 +20,6 @@ static const char doc[] =
     "  inlay profile model.onnx\n"
     "  inlay profile model.onnx --seconds 3 --html profile.html --trace trace.json\n";
 
-enum { KEY_SECONDS = 0x4000, KEY_RUNS, KEY_TRACE, KEY_STACKS, KEY_HTML, KEY_FROM, KEY_NO_PEAK };
-static const struct argp_option flags[] = {
-    { "seconds", KEY_SECONDS, "S", 0, "Run for S seconds (default: 1)", 0 },
-    { "runs", KEY_RUNS, "N", 0, "Stop after N runs (default: 100)", 0 },
-    { "trace", KEY_TRACE, "FILE", 0, "Write Chrome's trace events to FILE; - is standard output", 0 },
-    { "stacks", KEY_STACKS, "FILE", 0, "Write folded stacks to FILE", 0 },
-    { "html", KEY_HTML, "FILE", 0, "Write a page with timeline and roofline to FILE", 0 },
-    { "from", KEY_FROM, "FILE", 0,
-      "With --html: show the JSON in FILE, of --json or of a program that calls the library, instead of MODEL", 0 },
-    { "no-peak", KEY_NO_PEAK, NULL, 0, "Do not measure what the machine can do at most", 0 },
-    FEED_FLAGS,
-    { 0 },
-};
-
 typedef struct profile_args {
     feed feed;
     const char *model;
@@ -42,41 +29,30 @@ typedef struct profile_args {
     bool no_peak;
 } profile_args;
 
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-    profile_args *args = state->input;
+static const cli_option own_options[] = {
+    { "seconds", "S", "Run for S seconds (default: 1)", CLI_NUMBER(profile_args, seconds, 0, 1e6) },
+    { "runs", "N", "Stop after N runs (default: 100)", CLI_NUMBER(profile_args, runs, 1, 4000) },
+    { "trace", "FILE", "Write Chrome's trace events to FILE; - is standard output", CLI_WRITE(profile_args, trace) },
+    { "stacks", "FILE", "Write folded stacks to FILE", CLI_WRITE(profile_args, stacks) },
+    { "html", "FILE", "Write a page with timeline and roofline to FILE", CLI_WRITE(profile_args, html) },
+    { "from", "FILE",
+      "With --html: show the JSON in FILE, of --json or of a program that calls the library, instead of MODEL",
+      CLI_READ(profile_args, from) },
+    { "no-peak", NULL, "Do not measure what the machine can do at most", CLI_SET(profile_args, no_peak) },
+    FEED_OPTIONS(profile_args, feed),
+    CLI_MODEL(profile_args, model),
+    { 0 },
+};
 
-    switch (key) {
-    case KEY_SECONDS:
-        args->seconds = cli_number(state, "--seconds", arg, 0, 1e6);
-        return 0;
-    case KEY_RUNS:
-        args->runs = (uint32_t)cli_number(state, "--runs", arg, 1, 4000);
-        return 0;
-    case KEY_TRACE:
-        args->trace = cli_output_file(state, arg);
-        return 0;
-    case KEY_STACKS:
-        args->stacks = cli_output_file(state, arg);
-        return 0;
-    case KEY_HTML:
-        args->html = cli_output_file(state, arg);
-        return 0;
-    case KEY_FROM:
-        args->from = cli_input_file(state, arg);
-        return 0;
-    case KEY_NO_PEAK:
-        args->no_peak = true;
-        return 0;
-    case ARGP_KEY_END:
-        if (args->from == NULL)
-            return cli_parse_model(key, arg, state, &args->model);
-        if (args->html == NULL || args->model != NULL)
-            argp_error(state, "--from goes with --html, and without MODEL");
-        return 0;
-    default:
-        return feed_parse_model(&args->feed, &args->model, key, arg, state);
-    }
+static bool finish(void *user, struct argp_state *state)
+{
+    const profile_args *args = user;
+
+    if (args->from == NULL)
+        return true;
+    if (args->html == NULL || args->model != NULL)
+        argp_error(state, "--from goes with --html, and without MODEL");
+    return false;
 }
 
 /* ------------------------------------------------------------------ runs */
@@ -86,26 +62,21 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 static inlay_status run_for(inlay_context *context, bool profiled, double seconds, uint32_t runs, double *out_best_ms,
                             inlay_diag *diag)
 {
-    inlay_run_options run = { .struct_size = sizeof run, .cancel = cli_cancel() };
-    double begin;
-    inlay_status status = INLAY_OK;
+    const inlay_run_options run = { .struct_size = sizeof run, .cancel = cli_cancel() };
+    const timing_plan plan = {
+        .seconds = seconds, .least = 1, .most = runs, .progress = profiled ? cli_progress : NULL, .what = "profiling"
+    };
+    run_times times = { 0 };
+    inlay_status status;
 
-    for (uint32_t i = 0; i < 2; i++)
-        INLAY_TRY(inlay_context_run(context, &run, diag));
+    INLAY_TRY(timing_warm_up(context, &run, 2, diag));
     if (profiled)
         INLAY_TRY(inlay_context_profile(context, 1, 0, diag));
-    begin = clock_ms();
-    *out_best_ms = 1e30;
-    for (uint32_t i = 0; i < runs && (i == 0 || clock_ms() - begin < seconds * 1e3); i++) {
-        double before = clock_ms(), took;
-
-        INLAY_TRY(inlay_context_run(context, &run, diag));
-        took = clock_ms() - before;
-        *out_best_ms = took < *out_best_ms ? took : *out_best_ms;
-        if (profiled)
-            (void)cli_progress(NULL, (clock_ms() - begin) / (seconds * 1e3 + 1), "profiling");
-    }
+    INLAY_TRY(timing_context(&plan, context, &run, &times, diag));
+    timing_sort(&times);
+    *out_best_ms = times.ms[0];
 done:
+    free(times.ms);
     return status;
 }
 
@@ -222,7 +193,7 @@ static double best_seconds(const inlay_options *options, const char *op, inlay_d
     inlay_context_destroy(context);
     inlay_session_destroy(session);
     wire_deinit(&w);
-    return status == INLAY_OK && best_ms < 1e29 ? best_ms / 1e3 : 0;
+    return status == INLAY_OK ? best_ms / 1e3 : 0;
 }
 
 static void measure_peaks(const inlay_options *from, double *out_flops, double *out_bytes, inlay_peaks *out_peaks)
@@ -311,13 +282,13 @@ done:
 
 int cmd_profile(int argc, char **argv)
 {
-    static const struct argp argp = { flags, parse, "MODEL", doc, NULL, NULL, NULL };
+    static const cli_verb verb = { "MODEL", doc, own_options, finish };
     profile_args args = { .seconds = 1, .runs = 100 };
     cli_common common;
     inlay_diag diag = INLAY_DIAG_INIT;
     int code = CLI_OK;
 
-    cli_parse(&argp, true, argc, argv, &common, &args);
+    cli_parse(&verb, true, argc, argv, &common, &args);
     if (profile_model(&common, &args, &diag) != INLAY_OK)
         code = cli_fail(&common, &diag);
     feed_deinit(&args.feed);

@@ -29,34 +29,18 @@ typedef struct providers_flags {
     bool kernels, operators, types;
 } providers_flags;
 
-enum { KEY_RETRY = 0x100, KEY_KERNELS, KEY_OPERATORS, KEY_TYPES };
-static const struct argp_option flags[] = {
-    { "retry", KEY_RETRY, "NAME|FILE", 0,
+static const cli_option own_options[] = {
+    { "retry", "NAME|FILE",
       "Try a plugin again that is in quarantine, by its name, a provider's or the "
       "file's",
-      0 },
-    { "operators", KEY_OPERATORS, NULL, 0, "List the operators of every domain and their versions instead", 0 },
-    { "kernels", KEY_KERNELS, NULL, 0, "List the sources of kernels and their instances instead", 0 },
-    { "types", KEY_TYPES, NULL, 0, "Table in Markdown: the types of each version of each operator that providers take",
-      0 },
+      CLI_TEXT(providers_flags, retry) },
+    { "operators", NULL, "List the operators of every domain and their versions instead",
+      CLI_SET(providers_flags, operators) },
+    { "kernels", NULL, "List the sources of kernels and their instances instead", CLI_SET(providers_flags, kernels) },
+    { "types", NULL, "Table in Markdown: the types of each version of each operator that providers take",
+      CLI_SET(providers_flags, types) },
     { 0 },
 };
-
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-    providers_flags *f = state->input;
-
-    if (key == KEY_RETRY || key == KEY_KERNELS || key == KEY_OPERATORS || key == KEY_TYPES) {
-        f->retry = key == KEY_RETRY ? arg : f->retry;
-        f->operators = f->operators || key == KEY_OPERATORS;
-        f->kernels = f->kernels || key == KEY_KERNELS;
-        f->types = f->types || key == KEY_TYPES;
-        return 0;
-    }
-    if (key == ARGP_KEY_ARG)
-        argp_error(state, "'%s': this verb takes no arguments", arg);
-    return key == ARGP_KEY_ARG ? 0 : ARGP_ERR_UNKNOWN;
-}
 
 static const char *or_empty(const char *text)
 {
@@ -265,14 +249,14 @@ static json_t *make_json(const plugin_set *set)
 
 int cmd_providers(int argc, char **argv)
 {
-    static const struct argp argp = { flags, parse, NULL, doc, NULL, NULL, NULL };
+    static const cli_verb verb = { NULL, doc, own_options, NULL };
     cli_common common;
     inlay_diag diag = INLAY_DIAG_INIT;
     plugin_set *set = NULL;
     providers_flags f = { 0 };
     int code = CLI_OK;
 
-    cli_parse(&argp, true, argc, argv, &common, &f);
+    cli_parse(&verb, true, argc, argv, &common, &f);
     if ((f.retry != NULL ? cli_plugins_again(&common, f.retry, &set, &diag) : cli_plugins(&common, &set, &diag)) !=
         INLAY_OK)
         code = cli_fail(&common, &diag);

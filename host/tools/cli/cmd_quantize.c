@@ -42,69 +42,6 @@ static const char doc[] =
     "  inlay quantize model.onnx -o small.onnx --weights 4 --format nbits\n"
     "  inlay quantize model.onnx -o q.onnx --skip 'op:Gather' --data samples.npz\n";
 
-enum {
-    KEY_DATA = 0x4000,
-    KEY_SAMPLES,
-    KEY_METRIC,
-    KEY_AT_LEAST,
-    KEY_WEIGHTS,
-    KEY_BLOCK,
-    KEY_FORMAT,
-    KEY_SKIP,
-    KEY_EXTERNAL,
-    KEY_MODE,
-    KEY_METHOD,
-    KEY_BITS,
-    KEY_STATS,
-    KEY_FRONT,
-    KEY_PACK,
-    KEY_PRUNE
-};
-static const struct argp_option flags[] = {
-    { "output", 'o', "FILE", 0, "The file to write; - is standard output", 0 },
-    { "mode", KEY_MODE, "static|dynamic|weights", 0,
-      "Compute with integers, by ranges found now or in each run, or narrow "
-      "the weights alone (default: static with --data, weights without)",
-      0 },
-    { "method", KEY_METHOD, "METHOD", 0,
-      "Ranges of activations: auto, minmax, percentile, entropy or mse (default: "
-      "auto, whichever agrees best)",
-      0 },
-    { "weights", KEY_WEIGHTS, "4|8|auto|f16|exact", 0, "What weights become (default: 8)", 0 },
-    { "block", KEY_BLOCK, "N", 0,
-      "With --weights 4 and auto: 16, 32, 64, 128 or 256 weights share a scale (default: 32)", 0 },
-    { "bits", KEY_BITS, "X", 0, "With --weights auto: bits a weight on average, scales included (default: 6)", 0 },
-    { "format", KEY_FORMAT, "qdq|qoperator|nbits", 0,
-      "How integers are said: DequantizeLinear and QuantizeLinear; with --mode static QLinearConv and QLinearMatMul; "
-      "with --weights 4 and auto MatMulNBits of com.microsoft (default: qdq)",
-      0 },
-    { "skip", KEY_SKIP, "GLOB", 0, "Keep the nodes of that name, or op:GLOB of that operator; may be repeated", 0 },
-    { "data", KEY_DATA, "DIR|FILE", 0, "Samples to compare on: a folder, or a .npz file", 0 },
-    { "samples", KEY_SAMPLES, "N", 0, "Use at most N samples (default: all; made-up ones: 8)", 0 },
-    { "metric", KEY_METRIC, "METRIC", 0,
-      "How outputs agree, as of inlay compare (default: auto, "
-      "and text where samples are lines of text; without --data cosine)",
-      0 },
-    { "at-least", KEY_AT_LEAST, "X", 0,
-      "The agreement to keep (default: 0.99; of kl: at most 0.01; of text: 0.95 of "
-      "lines that are no samples, with 95 % confidence)",
-      0 },
-    { "front", KEY_FRONT, "FILE", 0,
-      "Write a page to FILE (- is standard output) with what was tried, by time and agreement; of --mode static", 0 },
-    { "stats", KEY_STATS, "FILE", 0,
-      "Keep what runs have told in FILE, so that a search that was stopped goes on from "
-      "there",
-      0 },
-    { "external", KEY_EXTERNAL, "NAME", 0, "Put large tensors into the file NAME beside the output", 0 },
-    { "prune", KEY_PRUNE, "SHARE", 0,
-      "Instead of fewer bits: that share of the blocks of 16 weights of each product (0 to 0.99) becomes zeros, which "
-      "are then neither stored in memory nor multiplied; channels that are zero, or that nothing reads, go",
-      0 },
-    { "pack", KEY_PACK, NULL, 0,
-      "Compress that file with zstd (without --external: OUTPUT.data); inlay alone loads such models", 0 },
-    { 0 },
-};
-
 enum { MOST_PATTERNS = 256, MADE_UP_SAMPLES = 8, MOST_NAME = 256 };
 
 typedef struct command {
@@ -113,11 +50,14 @@ typedef struct command {
     const char *patterns[MOST_PATTERNS];
     char data_name[MOST_NAME];
     uint32_t samples;
-    bool has_goal, has_mode;
+    bool has_mode;
 } command;
 
-static void parse_weights(command *c, const char *arg, struct argp_state *state)
+static error_t take_weights(const cli_option *option, void *field, char *arg, struct argp_state *state)
 {
+    command *c = field;
+
+    (void)option;
     if (strcmp(arg, "4") == 0)
         c->q.bits = 4;
     else if (strcmp(arg, "8") == 0)
@@ -131,24 +71,33 @@ static void parse_weights(command *c, const char *arg, struct argp_state *state)
     else
         argp_failure(state, CLI_USAGE, 0, "--weights %s: expected 4, 8, auto, f16 or exact", arg);
     c->q.must = true;
+    return 0;
 }
 
-static void parse_method(command *c, const char *arg, struct argp_state *state)
+static error_t take_method(const cli_option *option, void *field, char *arg, struct argp_state *state)
 {
+    command *c = field;
     static const char *const names[] = { "auto", "minmax", "percentile", "entropy", "mse" };
 
+    (void)option;
     for (int i = 0; i <= QUANTIZE_MSE; i++)
         if (strcmp(arg, names[i]) == 0) {
             c->q.method = (quantize_method)i;
-            return;
+            return 0;
         }
     argp_failure(state, CLI_USAGE, 0, "--method %s: expected auto, minmax, percentile, entropy or mse", arg);
+    return 0;
 }
 
-static void check(command *c, struct argp_state *state)
+static bool finish(void *user, struct argp_state *state)
 {
+    command *c = user;
+
+    c->q.front = c->front != NULL;
     if (c->q.output == NULL)
-        argp_error(state, "which file is to be written? Name it with -o");
+        argp_error(state, CLI_OUTPUT_NEED);
+    if ((c->q.block & (c->q.block - 1)) != 0)
+        argp_failure(state, CLI_USAGE, 0, "--block %u: expected 16, 32, 64, 128 or 256", c->q.block);
     if (!c->has_mode)
         c->q.mode = c->data != NULL && !c->q.must ? QUANTIZE_STATIC : QUANTIZE_WEIGHTS;
     if (c->q.bits != 4 && c->q.bits != NARROW_MIXED && (c->q.nbits || c->q.block != 32))
@@ -173,8 +122,6 @@ static void check(command *c, struct argp_state *state)
         c->q.must = true;
     }
     c->q.small = c->q.mode == QUANTIZE_WEIGHTS && (c->has_mode || c->q.pack);
-    if (!c->has_goal)
-        c->q.goal = NAN;
     if (c->q.pack && c->q.external == NULL) {
         const char *slash = strrchr(c->q.output, '/');
 
@@ -183,87 +130,105 @@ static void check(command *c, struct argp_state *state)
             argp_error(state, "the name of the output is too long for a file beside it; name one with --external");
         c->q.external = c->data_name;
     }
+    return true;
 }
 
-static error_t parse(int key, char *arg, struct argp_state *state)
+static error_t take_mode(const cli_option *option, void *field, char *arg, struct argp_state *state)
 {
-    command *c = state->input;
+    command *c = field;
 
-    switch (key) {
-    case 'o':
-        c->q.output = cli_output_file(state, arg);
-        return 0;
-    case KEY_WEIGHTS:
-        parse_weights(c, arg, state);
-        return 0;
-    case KEY_MODE:
-        c->q.mode = strcmp(arg, "static") == 0    ? QUANTIZE_STATIC
-                    : strcmp(arg, "dynamic") == 0 ? QUANTIZE_DYNAMIC
-                                                  : QUANTIZE_WEIGHTS;
-        if (c->q.mode == QUANTIZE_WEIGHTS && strcmp(arg, "weights") != 0)
-            argp_failure(state, CLI_USAGE, 0, "--mode %s: expected static, dynamic or weights", arg);
-        c->has_mode = true;
-        return 0;
-    case KEY_METHOD:
-        parse_method(c, arg, state);
-        return 0;
-    case KEY_BLOCK:
-        c->q.block = (uint32_t)cli_number(state, "--block", arg, 16, 256);
-        if ((c->q.block & (c->q.block - 1)) != 0)
-            argp_failure(state, CLI_USAGE, 0, "--block %s: expected 16, 32, 64, 128 or 256", arg);
-        return 0;
-    case KEY_FORMAT:
-        c->q.nbits = strcmp(arg, "nbits") == 0;
-        c->q.qoperator = strcmp(arg, "qoperator") == 0;
-        if (!c->q.nbits && !c->q.qoperator && strcmp(arg, "qdq") != 0)
-            argp_failure(state, CLI_USAGE, 0, "--format %s: expected qdq, qoperator or nbits", arg);
-        return 0;
-    case KEY_BITS:
-        c->q.most_bits = cli_number(state, "--bits", arg, 4, 9);
-        return 0;
-    case KEY_SKIP:
-        if (c->q.skip_count == MOST_PATTERNS)
-            argp_error(state, "more than %d patterns to skip", MOST_PATTERNS);
-        c->patterns[c->q.skip_count++] = arg;
-        return 0;
-    case KEY_DATA:
-        c->data = arg;
-        return 0;
-    case KEY_SAMPLES:
-        c->samples = (uint32_t)cli_number(state, "--samples", arg, 1, 1e7);
-        return 0;
-    case KEY_METRIC:
-        c->q.metric = agree_metric_find(arg);
-        if (c->q.metric == AGREE_METRIC_COUNT)
-            argp_failure(state, CLI_USAGE, 0, "--metric %s: expected auto, top1, cosine, kl, psnr, iou or text", arg);
-        return 0;
-    case KEY_AT_LEAST:
-        c->q.goal = cli_number(state, "--at-least", arg, -1e300, 1e300);
-        c->has_goal = true;
-        return 0;
-    case KEY_FRONT:
-        c->front = cli_output_file(state, arg);
-        c->q.front = true;
-        return 0;
-    case KEY_STATS:
-        c->q.stats = arg;
-        return 0;
-    case KEY_PRUNE:
-        c->q.prune = cli_number(state, "--prune", arg, 0, 0.99);
-        return 0;
-    case KEY_PACK:
-        c->q.pack = true;
-        return 0;
-    case KEY_EXTERNAL:
-        c->q.external = arg;
-        return 0;
-    case ARGP_KEY_END:
-        check(c, state);
-        return cli_parse_model(key, arg, state, &c->q.model);
-    default:
-        return cli_parse_model(key, arg, state, &c->q.model);
-    }
+    (void)option;
+    c->q.mode = strcmp(arg, "static") == 0    ? QUANTIZE_STATIC
+                : strcmp(arg, "dynamic") == 0 ? QUANTIZE_DYNAMIC
+                                              : QUANTIZE_WEIGHTS;
+    if (c->q.mode == QUANTIZE_WEIGHTS && strcmp(arg, "weights") != 0)
+        argp_failure(state, CLI_USAGE, 0, "--mode %s: expected static, dynamic or weights", arg);
+    c->has_mode = true;
+    return 0;
 }
+
+static error_t take_format(const cli_option *option, void *field, char *arg, struct argp_state *state)
+{
+    command *c = field;
+
+    (void)option;
+    c->q.nbits = strcmp(arg, "nbits") == 0;
+    c->q.qoperator = strcmp(arg, "qoperator") == 0;
+    if (!c->q.nbits && !c->q.qoperator && strcmp(arg, "qdq") != 0)
+        argp_failure(state, CLI_USAGE, 0, "--format %s: expected qdq, qoperator or nbits", arg);
+    return 0;
+}
+
+static error_t take_pattern(const cli_option *option, void *field, char *arg, struct argp_state *state)
+{
+    command *c = field;
+
+    (void)option;
+    if (c->q.skip_count == MOST_PATTERNS)
+        argp_error(state, "more than %d patterns to skip", MOST_PATTERNS);
+    c->patterns[c->q.skip_count++] = arg;
+    return 0;
+}
+
+static error_t take_metric(const cli_option *option, void *field, char *arg, struct argp_state *state)
+{
+    command *c = field;
+
+    (void)option;
+    c->q.metric = agree_metric_find(arg);
+    if (c->q.metric == AGREE_METRIC_COUNT)
+        argp_failure(state, CLI_USAGE, 0, "--metric %s: expected auto, top1, cosine, kl, psnr, iou or text", arg);
+    return 0;
+}
+
+static const cli_option own_options[] = {
+    { "output", "FILE", "The file to write; - is standard output", CLI_WRITE(command, q.output), .key = 'o' },
+    { "mode", "static|dynamic|weights",
+      "Compute with integers, by ranges found now or in each run, or narrow "
+      "the weights alone (default: static with --data, weights without)",
+      CLI_CALL_ALL(take_mode) },
+    { "method", "METHOD",
+      "Ranges of activations: auto, minmax, percentile, entropy or mse (default: "
+      "auto, whichever agrees best)",
+      CLI_CALL_ALL(take_method) },
+    { "weights", "4|8|auto|f16|exact", "What weights become (default: 8)", CLI_CALL_ALL(take_weights) },
+    { "block", "N", "With --weights 4 and auto: 16, 32, 64, 128 or 256 weights share a scale (default: 32)",
+      CLI_NUMBER(command, q.block, 16, 256) },
+    { "bits", "X", "With --weights auto: bits a weight on average, scales included (default: 6)",
+      CLI_NUMBER(command, q.most_bits, 4, 9) },
+    { "format", "qdq|qoperator|nbits",
+      "How integers are said: DequantizeLinear and QuantizeLinear; with --mode static QLinearConv and QLinearMatMul; "
+      "with --weights 4 and auto MatMulNBits of com.microsoft (default: qdq)",
+      CLI_CALL_ALL(take_format) },
+    { "skip", "GLOB", "Keep the nodes of that name, or op:GLOB of that operator; may be repeated",
+      CLI_CALL_ALL(take_pattern) },
+    { "data", "DIR|FILE", "Samples to compare on: a folder, or a .npz file", CLI_TEXT(command, data) },
+    { "samples", "N", "Use at most N samples (default: all; made-up ones: 8)", CLI_NUMBER(command, samples, 1, 1e7) },
+    { "metric", "METRIC",
+      "How outputs agree, as of inlay compare (default: auto, "
+      "and text where samples are lines of text; without --data cosine)",
+      CLI_CALL_ALL(take_metric) },
+    { "at-least", "X",
+      "The agreement to keep (default: 0.99; of kl: at most 0.01; of text: 0.95 of "
+      "lines that are no samples, with 95 % confidence)",
+      CLI_NUMBER(command, q.goal, -1e300, 1e300) },
+    { "front", "FILE",
+      "Write a page to FILE (- is standard output) with what was tried, by time and agreement; of --mode static",
+      CLI_WRITE(command, front) },
+    { "stats", "FILE",
+      "Keep what runs have told in FILE, so that a search that was stopped goes on from "
+      "there",
+      CLI_TEXT(command, q.stats) },
+    { "external", "NAME", "Put large tensors into the file NAME beside the output", CLI_TEXT(command, q.external) },
+    { "prune", "SHARE",
+      "Instead of fewer bits: that share of the blocks of 16 weights of each product (0 to 0.99) becomes zeros, which "
+      "are then neither stored in memory nor multiplied; channels that are zero, or that nothing reads, go",
+      CLI_NUMBER(command, q.prune, 0, 0.99) },
+    { "pack", NULL, "Compress that file with zstd (without --external: OUTPUT.data); inlay alone loads such models",
+      CLI_SET(command, q.pack) },
+    CLI_MODEL(command, q.model),
+    { 0 },
+};
 
 /* ------------------------------------------------------------------ what came of it */
 
@@ -422,7 +387,7 @@ static bool ask_time(void *user, const char *path, double *out_ms)
 
 int cmd_quantize(int argc, char **argv)
 {
-    static const struct argp argp = { flags, parse, "MODEL", doc, NULL, NULL, NULL };
+    static const cli_verb verb = { "MODEL", doc, own_options, finish };
     static command c = { .q = { .bits = 8, .most_bits = 6, .block = 32, .prune = NAN } };
     cli_common common;
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -435,7 +400,7 @@ int cmd_quantize(int argc, char **argv)
     int code = CLI_OK;
     inlay_status status;
 
-    cli_parse(&argp, true, argc, argv, &common, &c);
+    cli_parse(&verb, true, argc, argv, &common, &c);
     c.q.skip = c.patterns;
     c.q.options = common.options;
     c.q.progress = cli_progress;

@@ -23,16 +23,6 @@ static const char doc[] =
     "  inlay reduce model.onnx --check 'inlay run' --text 'wrong shape' -o small.onnx\n"
     "  inlay reduce model.onnx --check './differs.sh' --timeout 20 -o small.onnx\n";
 
-enum { KEY_CHECK = 0x4000, KEY_TEXT, KEY_TIMEOUT, KEY_TRIES };
-static const struct argp_option flags[] = {
-    { "check", KEY_CHECK, "COMMAND", 0, "Fails (exit code other than 0) for what is looked for", 0 },
-    { "text", KEY_TEXT, "TEXT", 0, "What COMMAND must print besides", 0 },
-    { "timeout", KEY_TIMEOUT, "S", 0, "Kill COMMAND after S seconds: exit code 124 (default: never)", 0 },
-    { "tries", KEY_TRIES, "N", 0, "Run COMMAND at most N times (default: 10000)", 0 },
-    CLI_FILE_FLAGS,
-    { 0 },
-};
-
 typedef struct reduce_args {
     cli_files files;
     const char *check, *text;
@@ -40,31 +30,16 @@ typedef struct reduce_args {
     uint32_t tries;
 } reduce_args;
 
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-    reduce_args *args = state->input;
-
-    switch (key) {
-    case KEY_CHECK:
-        args->check = arg;
-        return 0;
-    case KEY_TEXT:
-        args->text = arg;
-        return 0;
-    case KEY_TIMEOUT:
-        args->timeout = cli_number(state, "--timeout", arg, 0, 1e6);
-        return 0;
-    case KEY_TRIES:
-        args->tries = (uint32_t)cli_number(state, "--tries", arg, 1, 1e9);
-        return 0;
-    case ARGP_KEY_END:
-        if (args->check == NULL)
-            argp_error(state, "which check? A command with --check");
-        return cli_parse_files(key, arg, state, &args->files);
-    default:
-        return cli_parse_files(key, arg, state, &args->files);
-    }
-}
+static const cli_option own_options[] = {
+    { "check", "COMMAND", "Fails (exit code other than 0) for what is looked for", CLI_TEXT(reduce_args, check),
+      .need = "which check? A command with --check" },
+    { "text", "TEXT", "What COMMAND must print besides", CLI_TEXT(reduce_args, text) },
+    { "timeout", "S", "Kill COMMAND after S seconds: exit code 124 (default: never)",
+      CLI_NUMBER(reduce_args, timeout, 0, 1e6) },
+    { "tries", "N", "Run COMMAND at most N times (default: 10000)", CLI_NUMBER(reduce_args, tries, 1, 1e9) },
+    CLI_FILE_OPTIONS(reduce_args, files),
+    { 0 },
+};
 
 /* ------------------------------------------------------------------ tries */
 
@@ -249,7 +224,7 @@ static int print_result(const trying *t, const cli_common *common, uint64_t byte
 
 int cmd_reduce(int argc, char **argv)
 {
-    static const struct argp argp = { flags, parse, "MODEL", doc, NULL, NULL, NULL };
+    static const cli_verb verb = { "MODEL", doc, own_options, NULL };
     reduce_args args = { .tries = 10000 };
     scratch s = { .dir = "" };
     trying t = { .args = &args, .s = &s, .why = INLAY_DIAG_INIT };
@@ -261,7 +236,7 @@ int cmd_reduce(int argc, char **argv)
     bool stopped = false;
     int code;
 
-    cli_parse(&argp, true, argc, argv, &common, &args);
+    cli_parse(&verb, true, argc, argv, &common, &args);
     INLAY_TRY(scratch_make(args.files.output, args.files.external, &s, &diag));
     status = search_all(&t, &common, &diag);
     cli_progress_clear();

@@ -23,21 +23,6 @@ static const char doc[] =
     "  inlay run model.onnx --inputs case/ --expect case/ --rtol 1e-4\n"
     "  inlay run model.onnx --watch /encoder/Softmax    # or --watch op:Softmax\n";
 
-enum { KEY_OUTPUTS = 0x4000, KEY_VALUES, KEY_TIMEOUT, KEY_EXPECT, KEY_RTOL, KEY_ATOL, KEY_WATCH };
-static const struct argp_option flags[] = {
-    FEED_FLAGS,
-    { "outputs", KEY_OUTPUTS, "DIR", 0, "Write each output to DIR/<name>.npy; DIR is made if it is not there", 0 },
-    { "expect", KEY_EXPECT, "DIR|FILE.npz", 0,
-      "Compare each output with DIR/<name>.npy, .pb or .npz, or the arrays of FILE.npz; exit code 1 where one differs",
-      0 },
-    { "rtol", KEY_RTOL, "X", 0, "Relative tolerance of --expect (default: 1e-3)", 0 },
-    { "atol", KEY_ATOL, "X", 0, "Absolute tolerance of --expect (default: 1e-5)", 0 },
-    { "values", KEY_VALUES, "N", 0, "Print the first N values of each output (default: 8)", 0 },
-    { "watch", KEY_WATCH, "NODE", 0, "Print what these nodes read and make too: a glob on names, or op:GLOB", 0 },
-    { "timeout-ms", KEY_TIMEOUT, "MS", 0, "Give up after this many milliseconds of running", 0 },
-    { 0 },
-};
-
 typedef struct run_args {
     feed feed;
     const char *model;
@@ -48,35 +33,24 @@ typedef struct run_args {
     watched watched;
 } run_args;
 
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-    run_args *args = state->input;
-
-    switch (key) {
-    case KEY_OUTPUTS:
-        args->outputs = arg;
-        return 0;
-    case KEY_EXPECT:
-        args->expect = arg;
-        return 0;
-    case KEY_RTOL:
-        args->rtol = cli_number(state, "--rtol", arg, 0, 1e300);
-        return 0;
-    case KEY_ATOL:
-        args->atol = cli_number(state, "--atol", arg, 0, 1e300);
-        return 0;
-    case KEY_VALUES:
-        args->values = (uint32_t)cli_number(state, "--values", arg, 0, UINT32_MAX);
-        return 0;
-    case KEY_WATCH:
-        return watched_add(&args->watched, arg, state);
-    case KEY_TIMEOUT:
-        args->timeout_ms = (uint64_t)cli_number(state, "--timeout-ms", arg, 0, 1e12);
-        return 0;
-    default:
-        return feed_parse_model(&args->feed, &args->model, key, arg, state);
-    }
-}
+static const cli_option own_options[] = {
+    FEED_OPTIONS(run_args, feed),
+    { "outputs", "DIR", "Write each output to DIR/<name>.npy; DIR is made if it is not there",
+      CLI_TEXT(run_args, outputs) },
+    { "expect", "DIR|FILE.npz",
+      "Compare each output with DIR/<name>.npy, .pb or .npz, or the arrays of FILE.npz; exit code 1 where one differs",
+      CLI_TEXT(run_args, expect) },
+    { "rtol", "X", "Relative tolerance of --expect (default: 1e-3)", CLI_NUMBER(run_args, rtol, 0, 1e300) },
+    { "atol", "X", "Absolute tolerance of --expect (default: 1e-5)", CLI_NUMBER(run_args, atol, 0, 1e300) },
+    { "values", "N", "Print the first N values of each output (default: 8)",
+      CLI_NUMBER(run_args, values, 0, UINT32_MAX) },
+    { "watch", "NODE", "Print what these nodes read and make too: a glob on names, or op:GLOB",
+      CLI_CALL(watched_add, run_args, watched) },
+    { "timeout-ms", "MS", "Give up after this many milliseconds of running",
+      CLI_NUMBER(run_args, timeout_ms, 0, 1e12) },
+    CLI_MODEL(run_args, model),
+    { 0 },
+};
 
 /* The model's own: behind them are the values that are watched. */
 static uint32_t own_outputs(const run_args *args, const inlay_session *session)
@@ -209,9 +183,8 @@ static inlay_status run(run_args *args, cli_common *common, int *out_code, inlay
 {
     inlay_run_options options = { .struct_size = sizeof options, .cancel = cli_cancel() };
     inlay_session *session = NULL;
-    inlay_context *context = NULL;
-    inlay_value **inputs = NULL;
-    double start = clock_ms(), create_ms, run_ms;
+    first_run first = { 0 };
+    double start = clock_ms(), create_ms;
     uint32_t wrong = 0;
     inlay_status status;
 
@@ -222,47 +195,32 @@ static inlay_status run(run_args *args, cli_common *common, int *out_code, inlay
     INLAY_TRY(cli_open(common, args->model, &session, diag));
     create_ms = clock_ms() - start;
     options.timeout_ns = args->timeout_ms * 1000000;
-    args->feed.tells_later = true;
-    do {
-        inlay_context_destroy(context);
-        context = NULL;
-        feed_release(inputs, session);
-        INLAY_TRY(feed_make(&args->feed, cli_caller(common), session, &inputs, diag));
-        INLAY_TRY(inlay_context_create(session, &context, diag));
-        INLAY_TRY(feed_bind(inputs, session, context, diag));
-        start = clock_ms();
-        status = inlay_context_run(context, &options, diag);
-        run_ms = clock_ms() - start;
-    } while (feed_again(&args->feed, status));
-    feed_tell(&args->feed, cli_caller(common), session, inputs);
-    if (status != INLAY_OK)
-        goto done;
+    INLAY_TRY(first_run_make(&args->feed, NULL, common, session, &options, &first, diag));
     if (args->outputs != NULL)
-        INLAY_TRY(save_outputs(args, session, context, diag));
+        INLAY_TRY(save_outputs(args, session, first.context, diag));
     if (args->expect != NULL)
-        INLAY_TRY(compare_outputs(args, common, session, context, &wrong, diag));
+        INLAY_TRY(compare_outputs(args, common, session, first.context, &wrong, diag));
     *out_code = wrong > 0 ? CLI_FAILED : CLI_OK;
     if (common->json)
-        *out_code =
-            cli_print_json(common, make_json(args, session, context, create_ms, run_ms, inputs, wrong), *out_code);
+        *out_code = cli_print_json(
+            common, make_json(args, session, first.context, create_ms, first.ms, first.inputs, wrong), *out_code);
     else
-        print_text(args, common, session, context, create_ms, run_ms);
+        print_text(args, common, session, first.context, create_ms, first.ms);
 done:
-    inlay_context_destroy(context);
-    feed_release(inputs, session);
+    first_run_deinit(&first, session);
     inlay_session_destroy(session);
     return status;
 }
 
 int cmd_run(int argc, char **argv)
 {
-    static const struct argp argp = { flags, parse, "MODEL", doc, NULL, NULL, NULL };
+    static const cli_verb verb = { "MODEL", doc, own_options, NULL };
     run_args args = { .values = 8, .rtol = 1e-3, .atol = 1e-5 };
     cli_common common;
     inlay_diag diag = INLAY_DIAG_INIT;
     int code = CLI_OK;
 
-    cli_parse(&argp, true, argc, argv, &common, &args);
+    cli_parse(&verb, true, argc, argv, &common, &args);
     if (run(&args, &common, &code, &diag) != INLAY_OK)
         code = cli_fail(&common, &diag);
     watched_deinit(&args.watched);

@@ -15,34 +15,19 @@ static const char doc[] =
     "  inlay sparsity model.onnx --least 100000 --top 10\n"
     "  inlay sparsity model.onnx --json | jq .zeros\n";
 
-enum { KEY_LEAST = 0x4000, KEY_TOP };
-static const struct argp_option flags[] = {
-    { "least", KEY_LEAST, "N", 0, "Leave out tensors of fewer than N elements (default: 64)", 0 },
-    { "top", KEY_TOP, "N", 0, "List the N largest tensors (default: all)", 0 },
-    { 0 },
-};
-
 typedef struct sparsity_args {
     const char *model;
     uint64_t least;
     uint32_t top;
 } sparsity_args;
 
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-    sparsity_args *args = state->input;
-
-    switch (key) {
-    case KEY_LEAST:
-        args->least = (uint64_t)cli_number(state, "--least", arg, 0, 1e15);
-        return 0;
-    case KEY_TOP:
-        args->top = (uint32_t)cli_number(state, "--top", arg, 0, UINT32_MAX);
-        return 0;
-    default:
-        return cli_parse_model(key, arg, state, &args->model);
-    }
-}
+static const cli_option own_options[] = {
+    { "least", "N", "Leave out tensors of fewer than N elements (default: 64)",
+      CLI_NUMBER(sparsity_args, least, 0, 1e15) },
+    { "top", "N", "List the N largest tensors (default: all)", CLI_NUMBER(sparsity_args, top, 0, UINT32_MAX) },
+    CLI_MODEL(sparsity_args, model),
+    { 0 },
+};
 
 static int by_bytes(const void *a, const void *b)
 {
@@ -112,7 +97,7 @@ static void print_text(const sparsities *all, uint32_t shown, const sparsity *su
 
 int cmd_sparsity(int argc, char **argv)
 {
-    static const struct argp argp = { flags, parse, "MODEL", doc, NULL, NULL, NULL };
+    static const cli_verb verb = { "MODEL", doc, own_options, NULL };
     sparsity_args args = { .least = 64, .top = UINT32_MAX };
     sparsities all = { .progress = cli_progress };
     sparsity sum = { .elements = 0 };
@@ -123,7 +108,7 @@ int cmd_sparsity(int argc, char **argv)
     uint32_t shown;
     int code = CLI_OK;
 
-    cli_parse(&argp, false, argc, argv, &common, &args);
+    cli_parse(&verb, false, argc, argv, &common, &args);
     all.least = args.least;
     INLAY_TRY(model_load_path(args.model, NULL, &model, &diag));
     INLAY_TRY(sparsity_find(model, &all, &diag));

@@ -21,15 +21,6 @@ static const char doc[] =
     "  inlay test /usr/lib/python3/dist-packages/onnx/backend/test/data/node\n"
     "  inlay test cases/ --match '*conv*' --rtol 1e-5 --verbose\n";
 
-enum { KEY_RTOL = 0x4000, KEY_ATOL, KEY_FAIL_FAST, KEY_MATCH };
-static const struct argp_option flags[] = {
-    { "rtol", KEY_RTOL, "X", 0, "Relative tolerance (default: 1e-3)", 0 },
-    { "atol", KEY_ATOL, "X", 0, "Absolute tolerance (default: 1e-7)", 0 },
-    { "fail-fast", KEY_FAIL_FAST, NULL, 0, "Stop at the first failure", 0 },
-    { "match", KEY_MATCH, "GLOB", 0, "Only cases whose name matches, for instance '*conv*'", 0 },
-    { 0 },
-};
-
 typedef struct test_args {
     const char **dirs; /* [dir_count] */
     uint32_t dir_count;
@@ -56,36 +47,26 @@ typedef struct test_run {
     inlay_session *last; /* kept until the next one is there, so that devices stay open in between */
 } test_run;
 
-static error_t parse(int key, char *arg, struct argp_state *state)
+static error_t take_folder(const cli_option *option, void *field, char *arg, struct argp_state *state)
 {
-    test_args *args = state->input;
+    test_args *args = (test_args *)((char *)field - offsetof(test_args, dirs));
 
-    switch (key) {
-    case KEY_RTOL:
-        args->rtol = cli_number(state, "--rtol", arg, 0, 1e300);
-        return 0;
-    case KEY_ATOL:
-        args->atol = cli_number(state, "--atol", arg, 0, 1e300);
-        return 0;
-    case KEY_FAIL_FAST:
-        args->fail_fast = true;
-        return 0;
-    case KEY_MATCH:
-        args->match = arg;
-        return 0;
-    case ARGP_KEY_ARG:
-        if (!LIST_GROW(args->dirs, args->dir_count))
-            return ENOMEM;
-        args->dirs[args->dir_count++] = arg;
-        return 0;
-    case ARGP_KEY_END:
-        if (args->dir_count == 0)
-            argp_error(state, "which folder?");
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
+    (void)option;
+    (void)state;
+    if (!LIST_GROW(args->dirs, args->dir_count))
+        return ENOMEM;
+    args->dirs[args->dir_count++] = arg;
+    return 0;
 }
+
+static const cli_option own_options[] = {
+    { "rtol", "X", "Relative tolerance (default: 1e-3)", CLI_NUMBER(test_args, rtol, 0, 1e300) },
+    { "atol", "X", "Absolute tolerance (default: 1e-7)", CLI_NUMBER(test_args, atol, 0, 1e300) },
+    { "fail-fast", NULL, "Stop at the first failure", CLI_SET(test_args, fail_fast) },
+    { "match", "GLOB", "Only cases whose name matches, for instance '*conv*'", CLI_TEXT(test_args, match) },
+    { .need = "which folder?", CLI_CALL(take_folder, test_args, dirs) },
+    { 0 },
+};
 
 /* One line for a case or a mismatch in it. */
 static void report(const test_run *t, const char *word, const char *name, const char *text)
@@ -313,7 +294,7 @@ static inlay_status run_all(test_run *t, const case_list *list, inlay_diag *out_
 
 int cmd_test(int argc, char **argv)
 {
-    static const struct argp argp = { flags, parse, "DIR...", doc, NULL, NULL, NULL };
+    static const cli_verb verb = { "DIR...", doc, own_options, NULL };
     test_args args = { .rtol = 1e-3, .atol = 1e-7 };
     cli_common common;
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -323,7 +304,7 @@ int cmd_test(int argc, char **argv)
     inlay_status status = INLAY_OK;
     int code;
 
-    cli_parse(&argp, true, argc, argv, &common, &args);
+    cli_parse(&verb, true, argc, argv, &common, &args);
     common.many_sessions = true;
     t.cases = common.json ? json_array() : NULL;
     for (uint32_t i = 0; i < args.dir_count && status == INLAY_OK; i++)

@@ -14,13 +14,7 @@ static const char doc[] =
     "  inlay tune model.onnx --dim batch=8 --budget-s 20\n"
     "  inlay tune model.onnx --inputs data/ --json\n";
 
-enum { KEY_RUNS = 0x4000, KEY_BUDGET, SHOWN_CHANGES = 20 };
-static const struct argp_option flags[] = {
-    FEED_FLAGS,
-    { "runs", KEY_RUNS, "N", 0, "Run each kernel at most N times (default: as its share of the time allows)", 0 },
-    { "budget-s", KEY_BUDGET, "S", 0, "Stop after S seconds; the most expensive kernels come first (default: 60)", 0 },
-    { 0 },
-};
+enum { SHOWN_CHANGES = 20 };
 
 typedef struct tune_args {
     feed feed;
@@ -35,21 +29,15 @@ typedef struct changes {
     uint32_t count;
 } changes;
 
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-    tune_args *args = state->input;
-
-    switch (key) {
-    case KEY_RUNS:
-        args->how.runs = (uint32_t)cli_number(state, "--runs", arg, 1, 200);
-        return 0;
-    case KEY_BUDGET:
-        args->how.budget_s = cli_number(state, "--budget-s", arg, 0.001, 1e6);
-        return 0;
-    default:
-        return feed_parse_model(&args->feed, &args->model, key, arg, state);
-    }
-}
+static const cli_option own_options[] = {
+    FEED_OPTIONS(tune_args, feed),
+    { "runs", "N", "Run each kernel at most N times (default: as its share of the time allows)",
+      CLI_NUMBER(tune_args, how.runs, 1, 200) },
+    { "budget-s", "S", "Stop after S seconds; the most expensive kernels come first (default: 60)",
+      CLI_NUMBER(tune_args, how.budget_s, 0.001, 1e6) },
+    CLI_MODEL(tune_args, model),
+    { 0 },
+};
 
 static void note_change(void *user, const inlay_tune_change *c)
 {
@@ -131,7 +119,7 @@ done:
 
 int cmd_tune(int argc, char **argv)
 {
-    static const struct argp argp = { flags, parse, "MODEL", doc, NULL, NULL, NULL };
+    static const cli_verb verb = { "MODEL", doc, own_options, NULL };
     tune_args args = { .how = { .struct_size = sizeof args.how } };
     inlay_tune_result result = { .struct_size = sizeof result };
     static changes x;
@@ -139,7 +127,7 @@ int cmd_tune(int argc, char **argv)
     inlay_diag diag = INLAY_DIAG_INIT;
     int code;
 
-    cli_parse(&argp, true, argc, argv, &common, &args);
+    cli_parse(&verb, true, argc, argv, &common, &args);
     x.list = common.json ? json_array() : NULL;
     code = tune(&args, &common, &result, &x, &diag) == INLAY_OK ? print_result(&args, &common, &result, &x)
                                                                 : cli_fail(&common, &diag);

@@ -20,7 +20,7 @@ enum {
 
 /* What the root parser hands to its children. */
 typedef struct parse_input {
-    void *verb;
+    cli_verb_input verb;
     cli_common *common;
     bool with_session;
 } parse_input;
@@ -152,7 +152,7 @@ static error_t parse_root(int key, char *arg, struct argp_state *state)
     (void)arg;
     if (key != ARGP_KEY_INIT)
         return ARGP_ERR_UNKNOWN;
-    state->child_inputs[0] = in->verb;
+    state->child_inputs[0] = &in->verb;
     state->child_inputs[1] = in->common;
     if (in->with_session)
         state->child_inputs[2] = in->common;
@@ -194,24 +194,22 @@ static void load_settings(cli_common *common)
     inlay_options_set_log(common->options, NULL, NULL);
 }
 
-void cli_parse(const struct argp *verb, bool with_session, int argc, char **argv, cli_common *common, void *input)
+void cli_parse(const cli_verb *verb, bool with_session, int argc, char **argv, cli_common *common, void *args)
 {
     static const struct argp common_argp = { common_flags, parse_common, NULL, NULL, NULL, NULL, NULL };
     static const struct argp session_argp = { session_flags, parse_session, NULL, NULL, NULL, NULL, NULL };
     static const char session_title[] = "Session options (also in inlay.yaml, and as INLAY_<NAME> in the environment):";
-    struct argp own = *verb;
+    const struct argp own = cli_verb_argp(verb);
     struct argp_child children[] = {
         { &own, 0, NULL, 0 },
         { &common_argp, 0, NULL, 0 },
         { with_session ? &session_argp : NULL, 0, session_title, 10 },
         { 0 },
     };
-    struct argp root = { NULL, parse_root, verb->args_doc, verb->doc, children, NULL, NULL };
-    parse_input in = { input, common, with_session };
+    struct argp root = { NULL, parse_root, verb->words, verb->doc, children, NULL, NULL };
+    parse_input in = { { verb, args }, common, with_session };
     inlay_diag diag = INLAY_DIAG_INIT;
 
-    own.args_doc = NULL;
-    own.doc = NULL;
     *common = (cli_common){ .verb = argv[0] };
     if (inlay_options_create(&common->options, &diag) != INLAY_OK) {
         (void)fprintf(stderr, "%s: %s\n", common->verb, diag.text);
@@ -231,47 +229,6 @@ void cli_common_deinit(cli_common *common)
 {
     inlay_options_destroy(common->options);
     *common = (cli_common){ 0 };
-}
-
-error_t cli_parse_model(int key, char *arg, struct argp_state *state, const char **model)
-{
-    if (key == ARGP_KEY_ARG && *model != NULL)
-        argp_error(state, "one model at a time: '%s' is one too many", arg);
-    if (key == ARGP_KEY_ARG)
-        *model = cli_input_file(state, arg);
-    else if (key == ARGP_KEY_END && *model == NULL)
-        argp_error(state, "which model?");
-    else if (key != ARGP_KEY_END)
-        return ARGP_ERR_UNKNOWN;
-    return 0;
-}
-
-error_t cli_parse_files(int key, char *arg, struct argp_state *state, cli_files *files)
-{
-    switch (key) {
-    case 'o':
-        files->output = cli_output_file(state, arg);
-        return 0;
-    case CLI_KEY_EXTERNAL:
-        files->external = arg;
-        return 0;
-    case ARGP_KEY_END:
-        if (files->output == NULL)
-            argp_error(state, "which file is to be written? Name it with -o");
-        return cli_parse_model(key, arg, state, &files->model);
-    default:
-        return cli_parse_model(key, arg, state, &files->model);
-    }
-}
-
-double cli_number(struct argp_state *state, const char *flag, const char *arg, double min, double max)
-{
-    char *end = NULL;
-    double value = strtod(arg, &end);
-
-    if (end == arg || *end != '\0' || !(value >= min && value <= max))
-        argp_failure(state, CLI_USAGE, 0, "%s %s: expected a number from %.10g to %.10g", flag, arg, min, max);
-    return value;
 }
 
 /* ------------------------------------------------------------------ sessions */

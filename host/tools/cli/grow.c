@@ -26,11 +26,13 @@ static bool read_spec(const char *spec, size_t *name_bytes, int64_t *start, int6
     return *end == '\0' && errno == 0 && *step <= SIZE_MAX_GROWN && *start <= SIZE_MAX_GROWN;
 }
 
-error_t grow_add(grow *g, char *arg, struct argp_state *state)
+error_t grow_add(const cli_option *option, void *field, char *arg, struct argp_state *state)
 {
+    grow *g = field;
     int64_t start, step;
     size_t n;
 
+    (void)option;
     if (!read_spec(arg, &n, &start, &step))
         argp_failure(state, CLI_USAGE, 0, "--grow %s: expected NAME=STEP or NAME=START+STEP, of at most %d", arg,
                      (int)SIZE_MAX_GROWN);

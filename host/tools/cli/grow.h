@@ -14,16 +14,15 @@ typedef struct grow {
     uint32_t count;
 } grow;
 
-enum { GROW_KEY = 0x5000 };
-/* A row for a verb's argp_option table. */
-#define GROW_FLAG                                                                                                      \
+/* Keeps an argument of --grow, in a grow. */
+error_t grow_add(const cli_option *option, void *field, char *arg, struct argp_state *state);
+/* A row of a verb's options. */
+#define GROW_OPTION(type, field)                                                                                       \
     {                                                                                                                  \
-        "grow", GROW_KEY, "NAME=START+STEP", 0,                                                                        \
-            "Time runs whose axes called NAME grow by STEP each, from START if that is there: what new sizes cost", 0  \
+        "grow", "NAME=START+STEP",                                                                                     \
+            "Time runs whose axes called NAME grow by STEP each, from START if that is there: what new sizes cost",    \
+            CLI_CALL(grow_add, type, field)                                                                            \
     }
-
-/* Keeps an argument of --grow; a mistake in it ends the process as argp's do. ENOMEM: no memory. */
-error_t grow_add(grow *g, char *arg, struct argp_state *state);
 void grow_deinit(grow *g);
 
 /* Binds the inputs of run `step`, made of values (feed.h). INLAY_INVALID_ARGUMENT: the model

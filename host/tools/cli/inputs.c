@@ -1,30 +1,60 @@
 #include "cli/inputs.h"
+#include "timing/timing.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-error_t feed_parse(feed *f, int key, char *arg, struct argp_state *state)
+error_t feed_take_input(const cli_option *option, void *field, char *arg, struct argp_state *state)
+{
+    feed *f = field;
+
+    (void)option;
+    if (strchr(arg, '=') == NULL)
+        argp_failure(state, CLI_USAGE, 0, "--input %s: expected NAME=FILE.npy, .npz or .pb, or NAME=random", arg);
+    if (!LIST_GROW(f->specs, f->spec_count))
+        return ENOMEM;
+    f->specs[f->spec_count++] = arg;
+    return 0;
+}
+
+error_t feed_take_seed(const cli_option *option, void *field, char *arg, struct argp_state *state)
 {
     char *end = NULL;
 
-    switch (key) {
-    case FEED_KEY_INPUT:
-        if (strchr(arg, '=') == NULL)
-            argp_failure(state, CLI_USAGE, 0, "--input %s: expected NAME=FILE.npy, .npz or .pb, or NAME=random", arg);
-        if (!LIST_GROW(f->specs, f->spec_count))
-            return ENOMEM;
-        f->specs[f->spec_count++] = arg;
-        return 0;
-    case FEED_KEY_INPUTS:
-        f->dir = arg;
-        return 0;
-    case FEED_KEY_SEED:
-        errno = 0;
-        f->seed = strtoull(arg, &end, 0);
-        if (*end != '\0' || end == arg || errno != 0)
-            argp_failure(state, CLI_USAGE, 0, "--seed %s: expected a number", arg);
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
+    (void)option;
+    errno = 0;
+    *(uint64_t *)field = strtoull(arg, &end, 0);
+    if (*end != '\0' || end == arg || errno != 0)
+        argp_failure(state, CLI_USAGE, 0, "--seed %s: expected a number", arg);
+    return 0;
+}
+
+inlay_status first_run_make(feed *f, const grow *g, const cli_common *common, inlay_session *session,
+                            const inlay_run_options *options, first_run *out, inlay_diag *diag)
+{
+    const bool grows = g != NULL && g->count > 0;
+    inlay_status status;
+
+    *out = (first_run){ 0 };
+    f->tells_later = true;
+    f->starts = grows ? g->specs : NULL;
+    f->start_count = grows ? g->count : 0;
+    do {
+        first_run_deinit(out, session);
+        INLAY_TRY(feed_make(f, cli_caller(common), session, &out->inputs, diag));
+        INLAY_TRY(inlay_context_create(session, &out->context, diag));
+        INLAY_TRY(grows ? grow_bind(g, 0, out->inputs, session, out->context, diag)
+                        : feed_bind(out->inputs, session, out->context, diag));
+        status = timing_run(out->context, options, &out->ms, diag);
+    } while (!grows && feed_again(f, status));
+    feed_tell(f, cli_caller(common), session, out->inputs);
+done:
+    return status;
+}
+
+void first_run_deinit(first_run *r, const inlay_session *session)
+{
+    inlay_context_destroy(r->context);
+    feed_release(r->inputs, session);
+    *r = (first_run){ 0 };
 }

@@ -1,16 +1,19 @@
 #include "cli/measured.h"
 #include "cli/inputs.h"
-#include "base/clock.h"
 #include "base/strbuf.h"
+#include "timing/timing.h"
 #include <stdlib.h>
 
 inlay_status measured_runs(const feed *given, double seconds, const cli_common *common, inlay_session *session,
                            inlay_context *context, inlay_diag *diag)
 {
-    inlay_run_options options = { .struct_size = sizeof options, .cancel = cli_cancel() };
+    const inlay_run_options options = { .struct_size = sizeof options, .cancel = cli_cancel() };
+    const timing_plan plan = {
+        .seconds = seconds, .least = 3, .most = SIZE_MAX, .progress = cli_progress, .what = "measuring"
+    };
     feed own = *given; /* flags are shared, what is found out is not */
     inlay_value **inputs = NULL;
-    double begin, spent = 0;
+    run_times times = { 0 };
     inlay_status status;
 
     own.trial = true;
@@ -24,14 +27,10 @@ inlay_status measured_runs(const feed *given, double seconds, const cli_common *
     INLAY_TRY(feed_bind(inputs, session, context, diag));
     INLAY_TRY(inlay_context_run(context, &options, diag)); /* plans, and touches memory for the first time */
     INLAY_TRY(inlay_context_measure(context, 1, diag));
-    begin = clock_ms();
-    for (int runs = 0; runs < 3 || spent < seconds * 1e3; runs++) {
-        INLAY_TRY(inlay_context_run(context, &options, diag));
-        spent = clock_ms() - begin;
-        (void)cli_progress(NULL, seconds > 0 ? spent / (seconds * 1e3) : 1, "measuring");
-    }
+    status = timing_context(&plan, context, &options, &times, diag);
 done:
     cli_progress_clear();
+    free(times.ms);
     free(own.made);
     feed_release(inputs, session);
     return status;

@@ -1,10 +1,9 @@
 #include "cli/sweep.h"
 #include "base/nearest.h"
-#include "cli/callers.h"
 #include "cli/inputs.h"
-#include "cli/timing.h"
 #include "model/model.h"
 #include "quantize/judge.h"
+#include "timing/callers.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -110,15 +109,15 @@ static inlay_status time_slices(const sweep_args *args, sweep_point *p, uint32_t
         status = callers_run(how, session, inputs, context, &c, diag);
         after = args->energy != NULL ? energy_read(args->energy) : -1;
         if (status == INLAY_OK && p->slices < SWEEP_SLICES) {
-            p->rates[p->slices++] = (double)c.runs * items_of(args, p) / c.elapsed_ms * 1e3;
-            p->runs += c.runs;
-            p->items += (double)c.runs * items_of(args, p);
+            p->rates[p->slices++] = (double)c.times.count * items_of(args, p) / c.elapsed_ms * 1e3;
+            p->runs += c.times.count;
+            p->items += (double)c.times.count * items_of(args, p);
             p->spent_joules = before < 0 || after < 0 ? -1 : p->spent_joules + after - before;
-            p->median_ms = fmax(p->median_ms, timing_quantile(c.times, c.runs, 0.5));
-            p->p95_ms = fmax(p->p95_ms, timing_quantile(c.times, c.runs, 0.95));
-            p->p99_ms = fmax(p->p99_ms, timing_quantile(c.times, c.runs, 0.99));
+            p->median_ms = fmax(p->median_ms, timing_quantile(&c.times, 0.5));
+            p->p95_ms = fmax(p->p95_ms, timing_quantile(&c.times, 0.95));
+            p->p99_ms = fmax(p->p99_ms, timing_quantile(&c.times, 0.99));
         }
-        free(c.times);
+        free(c.times.ms);
         if (status != INLAY_OK)
             return status;
         how->warmup = 0;
@@ -136,8 +135,7 @@ static inlay_status measure(const sweep_args *args, sweep_point *p, uint32_t sli
                     .seconds = args->seconds / SWEEP_SLICES,
                     .warmup = args->warmup,
                     .most = MOST_RUNS,
-                    .options = &run,
-                    .silent = true };
+                    .options = &run };
     cli_common own = *common;
     feed given = *args->feed; /* flags are shared, what is found out is not */
     inlay_session *session = NULL;

@@ -11,9 +11,9 @@
  */
 #ifndef CLI_SWEEP_H
 #define CLI_SWEEP_H
-#include "cli/energy.h"
 #include "cli/cli.h"
 #include "data/feed.h"
+#include "timing/energy.h"
 
 enum { SWEEP_AXES = 3, SWEEP_POINTS = 256, SWEEP_SLICES = 6 };
 
@@ -62,7 +62,7 @@ typedef struct sweep {
 } sweep;
 
 /* Reads the argument of --sweep; a mistake ends the process as argp's do. */
-void sweep_parse(sweep_args *args, char *arg, struct argp_state *state);
+error_t sweep_parse(const cli_option *option, void *field, char *arg, struct argp_state *state);
 /* Measures. */
 INLAY_NODISCARD inlay_status sweep_run(sweep *s, cli_common *common, inlay_diag *diag);
 /* Rate, interval and noise of a point out of its slices. */

@@ -75,11 +75,13 @@ static void read_values(struct argp_state *state, sweep_axis *a, const char *who
     add_value(state, a, last);
 }
 
-void sweep_parse(sweep_args *args, char *arg, struct argp_state *state)
+error_t sweep_parse(const cli_option *option, void *field, char *arg, struct argp_state *state)
 {
+    sweep_args *args = field;
     char *rest = NULL;
     uint64_t points = 1;
 
+    (void)option;
     for (char *one = strtok_r(arg, ",", &rest); one != NULL; one = strtok_r(NULL, ",", &rest)) {
         const size_t length = strcspn(one, "=");
         sweep_axis *a = &args->axes[args->axis_count];
@@ -105,4 +107,5 @@ void sweep_parse(sweep_args *args, char *arg, struct argp_state *state)
     if (points > SWEEP_POINTS)
         argp_failure(state, CLI_USAGE, 0, "--sweep: %llu points; at most %d are measured", (unsigned long long)points,
                      SWEEP_POINTS);
+    return 0;
 }

@@ -7,8 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-error_t watched_add(watched *w, const char *pattern, struct argp_state *state)
+error_t watched_add(const cli_option *option, void *field, char *pattern, struct argp_state *state)
 {
+    watched *w = field;
+
+    (void)option;
     if (!LIST_GROW(w->patterns, w->count))
         return ENOMEM;
     if (pattern[0] == '\0')

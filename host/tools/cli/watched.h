@@ -15,7 +15,7 @@ typedef struct watched {
 } watched;
 
 /* Keeps an argument of --watch. ENOMEM: no memory. */
-error_t watched_add(watched *w, const char *pattern, struct argp_state *state);
+error_t watched_add(const cli_option *option, void *field, char *arg, struct argp_state *state);
 void watched_deinit(watched *w);
 /* Finds the nodes of the main graph, its functions inlined, and has a session of these options show their values.
  * INLAY_INVALID_ARGUMENT: no node fits. */

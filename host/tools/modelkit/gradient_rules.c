@@ -86,17 +86,6 @@ static uint32_t sum(gradient *f, uint32_t v, uint32_t axes)
     return make_value(&f->m, f->g, "ReduceSum", 13, (const uint32_t[]){ v, axes }, 2, "noop_with_empty_axes", 1);
 }
 
-static bool same_shape(const inlay_value_info *a, const inlay_value_info *b)
-{
-    if (a->rank == INLAY_RANK_UNKNOWN || a->rank != b->rank)
-        return false;
-    for (uint32_t d = 0; d < a->rank; d++)
-        if (a->dims[d].kind != INLAY_DIM_FIXED || b->dims[d].kind != INLAY_DIM_FIXED ||
-            a->dims[d].value != b->dims[d].value)
-            return false;
-    return true;
-}
-
 /* Sums v over the axes along which `to` was repeated: those where their shapes differ once that of `to` has leading
  * ones. */
 static uint32_t unbroadcast(gradient *f, uint32_t v, uint32_t to)
@@ -573,8 +562,8 @@ inlay_status gradient_back(gradient *f, const graph_node *n, inlay_diag *diag)
             if (gradient_is_float(dtype) && dtype != f->dtype && strchr(term, 'a' + (char)k) != NULL)
                 f->in[k] = cast(f, f->in[k], f->dtype);
         }
-        fits =
-            strpbrk(term, "xrPs") != NULL || (!matrices && same_shape(&f->g->values[v].info, &f->g->values[out].info));
+        fits = strpbrk(term, "xrPs") != NULL ||
+               (!matrices && graph_same_sizes(&f->g->values[v].info, &f->g->values[out].info));
         if (matrices)
             INLAY_TRY(as_matrices(f, diag));
         made = compute(f, term);

@@ -1,6 +1,4 @@
 #include "quantize/judge.h"
-#include "base/clock.h"
-#include "base/order.h"
 #include "session/session.h"
 #include <fcntl.h>
 #include <limits.h>
@@ -10,11 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
-static const double TOGETHER_MS = 0.5, WARM_MS = 50;
-enum { MOST_TOGETHER = 64, MOST_RUNS = 100, LEAST_RUNS = 5, MOST_KEPT_MIB = 4096, TRIMMED_BYTES = 1 << 20 };
+enum { MOST_KEPT_MIB = 4096, TRIMMED_BYTES = 1 << 20 };
 
 /* Outputs lie in a file without a name, one after another; memory has one of each at a time. */
 typedef struct kept_output {
@@ -464,120 +460,28 @@ done:
 
 /* ------------------------------------------------------------------ time */
 
-/* What each of so many runs takes, but no more than the CPUs worked for it: on a busy machine the rest is others' work.
- * warm: one before them is not counted, which finds the caches as the other model has left them. */
-static inlay_status time_runs(const samples *set, inlay_value *const *values, const subject *s, uint32_t runs,
-                              bool warm, double *out_ms, inlay_diag *diag)
-{
-    double wall, work, took, worked;
-    inlay_status status = INLAY_OK;
-
-    if (warm)
-        INLAY_TRY(samples_run(set, values, s->session, s->context, diag));
-    wall = clock_ms();
-    work = clock_cpu_ms();
-    for (uint32_t i = 0; i < runs; i++)
-        INLAY_TRY(samples_run(set, values, s->session, s->context, diag));
-    took = clock_ms() - wall;
-    worked = clock_cpu_ms() - work;
-    *out_ms = (took < worked ? took : worked) / runs;
-done:
-    return status;
-}
-
-static double middle(double *values, uint32_t count, uint32_t part)
-{
-    qsort(values, count, sizeof *values, order_doubles);
-    return values[count / part];
-}
-
-/* How many runs are timed as one, of which each takes so long. */
-static uint32_t runs_together(double one_ms)
-{
-    return one_ms > TOGETHER_MS                   ? 1
-           : one_ms * MOST_TOGETHER < TOGETHER_MS ? MOST_TOGETHER
-                                                  : (uint32_t)(TOGETHER_MS / one_ms);
-}
-
 inlay_status judge_time(const samples *set, const subject *a, const subject *b, double budget_s, double *out_a_ms,
                         double *out_b_ms, inlay_diag *diag)
 {
-    const subject *both[] = { a, b };
-    double times[2][MOST_RUNS], ratios[MOST_RUNS];
-    inlay_value **values = NULL;
-    uint32_t runs = 0, together;
-    double start, one;
-    inlay_status status;
+    const timed_model both[] = { { a->session, a->context }, { b->session, b->context } };
+    double times[2];
+    const inlay_status status = timing_models(set, both, 2, budget_s, times, diag);
 
-    INLAY_TRY(samples_load(set, 0, &values, diag));
-    for (int k = 0; k < 2; k++) /* plans, and what is done once */
-        INLAY_TRY(samples_run(set, values, both[k]->session, both[k]->context, diag));
-    INLAY_TRY(time_runs(set, values, a, 1, true, &one, diag));
-    together = runs_together(one);
-    start = clock_ms();
-    for (; runs < MOST_RUNS && (runs < LEAST_RUNS || clock_ms() - start < 1e3 * budget_s); runs++)
-        for (uint32_t i = runs; i < runs + 2; i++) /* each comes first as often as the other */
-            INLAY_TRY(time_runs(set, values, both[i % 2], together, one < WARM_MS, &times[i % 2][runs], diag));
-    for (uint32_t i = 0; i < runs; i++)
-        ratios[i] = times[1][i] / (times[0][i] > 1e-9 ? times[0][i] : 1e-9);
-    *out_a_ms = middle(times[0], runs, 4); /* what else the machine does makes runs longer, never shorter */
-    *out_b_ms = *out_a_ms * middle(ratios, runs, 2);
-done:
-    samples_release(set, values);
+    if (status == INLAY_OK) {
+        *out_a_ms = times[0];
+        *out_b_ms = times[1];
+    }
     return status;
 }
 
 inlay_status judge_alone(const samples *set, const char *path, const inlay_options *options, double budget_s,
                          double *out_ms, inlay_diag *diag)
 {
-    double times[MOST_RUNS], start, one;
-    inlay_value **values = NULL;
     subject s = { 0 };
-    uint32_t runs = 0, together;
-    inlay_status status;
+    inlay_status status = subject_open(path, options, &s, diag);
 
-    INLAY_TRY(samples_load(set, 0, &values, diag));
-    INLAY_TRY(subject_open(path, options, &s, diag));
-    INLAY_TRY(samples_run(set, values, s.session, s.context, diag)); /* plans, and what is done once */
-    INLAY_TRY(time_runs(set, values, &s, 1, true, &one, diag));
-    together = runs_together(one);
-    start = clock_ms();
-    for (; runs < MOST_RUNS && (runs < LEAST_RUNS || clock_ms() - start < 1e3 * budget_s); runs++)
-        INLAY_TRY(time_runs(set, values, &s, together, false, &times[runs], diag));
-    *out_ms = middle(times, runs, 4);
-done:
-    samples_release(set, values);
+    if (status == INLAY_OK)
+        status = timing_models(set, &(timed_model){ s.session, s.context }, 1, budget_s, out_ms, diag);
     subject_close(&s);
     return status;
-}
-
-void pace_add(pace *p, double before_ms, double after_ms)
-{
-    if (p->rounds == PACE_MOST)
-        return;
-    p->before_ms[p->rounds] = before_ms;
-    p->ratios[p->rounds++] = after_ms / (before_ms > 1e-9 ? before_ms : 1e-9);
-    qsort(p->ratios, p->rounds, sizeof *p->ratios, order_doubles);
-}
-
-bool pace_is_settled(const pace *p, double most)
-{
-    return p->rounds == PACE_MOST ||
-           (p->rounds >= PACE_LEAST && (p->ratios[p->rounds - 1] <= most || p->ratios[0] > most));
-}
-
-bool pace_holds(const pace *p, double most)
-{
-    const uint32_t outlier = p->rounds == PACE_MOST; /* one of many rounds may have met what others do */
-
-    return p->rounds > 0 && p->ratios[p->rounds / 2] <= most && (most >= 1 || p->ratios[p->rounds - 1 - outlier] < 1);
-}
-
-void pace_times(const pace *p, double *out_before_ms, double *out_after_ms)
-{
-    double times[PACE_MOST];
-
-    memcpy(times, p->before_ms, sizeof times);
-    *out_before_ms = p->rounds > 0 ? middle(times, p->rounds, 2) : 0;
-    *out_after_ms = p->rounds > 0 ? *out_before_ms * p->ratios[p->rounds / 2] : 0;
 }

@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "quantize/agree.h"
 #include "data/samples.h"
+#include "timing/models.h"
 
 /* Outputs of a model for each sample, copied: what is compared with runs once, not once for each candidate. */
 typedef struct kept_outputs kept_outputs;
@@ -64,28 +65,9 @@ INLAY_NODISCARD inlay_status judge_some(const samples *set, const uint32_t *whic
 /* text, where the only output is rows of probabilities as a CTC decoder reads them: of samples that are given, the
  * blank symbol 0 is the most probable one of many rows, but not of all. Otherwise auto. */
 INLAY_NODISCARD inlay_status judge_metric(const samples *set, const subject *s, agree_metric *out, inlay_diag *diag);
-/* The time of a run on the first sample in milliseconds: of a the lower quartile, and of b as many times that as is the
- * median of runs next to each other. What other programs take of a busy machine is left out as far as it can be
- * told. */
+/* The times of a run of both on the first sample, in milliseconds: see timing_models(). */
 INLAY_NODISCARD inlay_status judge_time(const samples *set, const subject *a, const subject *b, double budget_s,
                                         double *out_a_ms, double *out_b_ms, inlay_diag *diag);
-/* Two models' times, round by round. {0} is a beginning. */
-enum { PACE_LEAST = 3, PACE_MOST = 5 };
-typedef struct pace {
-    uint32_t rounds;
-    double before_ms[PACE_MOST];
-    double ratios[PACE_MOST]; /* of the other's times to these, the smallest first */
-} pace;
-
-/* A round more; what is beyond PACE_MOST is left out. */
-void pace_add(pace *p, double before_ms, double after_ms);
-/* Would more rounds change nothing? There are PACE_MOST, or PACE_LEAST that are all on one side of most. */
-bool pace_is_settled(const pace *p, double most);
-/* Takes the other at most this share of the time, by the middle round? Where most is below 1, so that it is to be
- * faster, it was so in each round but one of PACE_MOST: what is gained is more than what rounds differ by. */
-bool pace_holds(const pace *p, double most);
-/* Milliseconds of the first, and the other's as many times that as in the middle round. */
-void pace_times(const pace *p, double *out_before_ms, double *out_after_ms);
 /* The time of a run on the first sample in milliseconds, of a session that is made for it and gone afterwards: its
  * lower quartile. No other session has the caches or the memory that it finds, as when a user runs the model. */
 INLAY_NODISCARD inlay_status judge_alone(const samples *set, const char *path, const inlay_options *options,

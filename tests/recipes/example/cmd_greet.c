@@ -8,7 +8,7 @@ static const char doc[] = "Prints a word.\v"
 
 int cmd_greet(int argc, char **argv)
 {
-    const struct argp verb = { .doc = doc };
+    static const cli_verb verb = { .doc = doc };
     cli_common common;
     char greeting[64];
     inlay_diag diag = { 0 };

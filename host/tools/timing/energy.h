@@ -1,6 +1,6 @@
-/* cli/energy.h - joules: from the counters of the machine, or from a command of the user's. */
-#ifndef CLI_ENERGY_H
-#define CLI_ENERGY_H
+/* timing/energy.h - joules: from the counters of the machine, or from a command of the user's. */
+#ifndef TIMING_ENERGY_H
+#define TIMING_ENERGY_H
 #include <stdbool.h>
 #include <stdint.h>
 

@@ -1,4 +1,4 @@
-#include "cli/energy.h"
+#include "timing/energy.h"
 #include <errno.h>
 #include <glob.h>
 #include <stdio.h>

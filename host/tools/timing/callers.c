@@ -1,18 +1,16 @@
 /* Timed runs, by several threads at once. */
-#include "cli/callers.h"
+#include "timing/callers.h"
 #include "base/clock.h"
-#include "cli/cli.h"
-#include "cli/inputs.h"
-#include "cli/timing.h"
+#include "base/memory.h"
+#include "data/feed.h"
 #include <pthread.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 typedef struct crowd {
     const callers *how;
-    double begin, end;
+    double end;
     size_t begun; /* atomic: timed runs */
     bool failed;  /* atomic */
 } crowd;
@@ -22,9 +20,8 @@ typedef struct caller {
     inlay_context *context;
     pthread_t thread;
     bool started; /* thread is there, to be joined */
-    bool shows;   /* tells how far it is */
-    double *times;
-    size_t runs;
+    bool shows;   /* reports progress */
+    run_times times;
     inlay_status status;
     inlay_diag diag;
 } caller;
@@ -43,61 +40,59 @@ static void pause_ms(double ms, const inlay_run_options *options)
     }
 }
 
-static inlay_status keep(caller *c, double ms)
+/* Has another caller failed, or have all of them together begun as many runs as there may be? */
+static bool is_over(void *user)
 {
-    if (!LIST_GROW(c->times, c->runs))
-        return no_memory(&c->diag, "for the times");
-    c->times[c->runs++] = ms;
-    return INLAY_OK;
+    crowd *all = user;
+
+    return __atomic_load_n(&all->failed, __ATOMIC_RELAXED) ||
+           __atomic_fetch_add(&all->begun, 1, __ATOMIC_RELAXED) >= all->how->most;
+}
+
+static inlay_status run_once(void *subject, double *out_ms, inlay_diag *diag)
+{
+    const caller *c = subject;
+    const callers *how = c->all->how;
+
+    if (how->interval_ms > 0)
+        pause_ms(how->interval_ms, how->options);
+    return timing_run(c->context, how->options, out_ms, diag);
 }
 
 static void *call(void *user)
 {
     caller *c = user;
-    crowd *all = c->all;
-    const callers *how = all->how;
-    inlay_status status;
+    const callers *how = c->all->how;
+    const timing_plan plan = { .seconds = (c->all->end - clock_ms()) * 1e-3,
+                               .least = 1,
+                               .most = how->most,
+                               .stop = is_over,
+                               .stop_user = c->all,
+                               .progress = c->shows && how->seconds > 0 ? how->progress : NULL,
+                               .what = "timing" };
 
-    do {
-        double start;
-
-        if (__atomic_fetch_add(&all->begun, 1, __ATOMIC_RELAXED) >= how->most)
-            break;
-        if (how->interval_ms > 0)
-            pause_ms(how->interval_ms, how->options);
-        start = clock_ms();
-        INLAY_TRY(inlay_context_run(c->context, how->options, &c->diag));
-        INLAY_TRY(keep(c, clock_ms() - start));
-        if (c->shows && how->seconds > 0)
-            (void)cli_progress(NULL, (clock_ms() - all->begin) / (how->seconds * 1e3), "timing");
-    } while (clock_ms() < all->end && !__atomic_load_n(&all->failed, __ATOMIC_RELAXED));
-    status = INLAY_OK;
-done:
-    c->status = status;
-    if (status != INLAY_OK)
-        __atomic_store_n(&all->failed, true, __ATOMIC_RELAXED);
+    c->status = timing_rounds(&plan, run_once, &user, 1, &c->times, &c->diag);
+    if (c->status != INLAY_OK)
+        __atomic_store_n(&c->all->failed, true, __ATOMIC_RELAXED);
     return NULL;
 }
 
 /* All times in one list. */
-static inlay_status gather(const caller *list, uint32_t count, calls *out, inlay_diag *diag)
+static inlay_status gather(const caller *list, uint32_t count, run_times *out, inlay_diag *diag)
 {
-    size_t at = 0;
+    size_t all = 0;
 
     for (uint32_t i = 0; i < count; i++)
-        out->runs += list[i].runs;
-    out->times = malloc((out->runs > 0 ? out->runs : 1) * sizeof *out->times);
-    if (out->times == NULL) {
-        out->runs = 0;
+        all += list[i].times.count;
+    out->ms = malloc((all > 0 ? all : 1) * sizeof *out->ms);
+    if (out->ms == NULL)
         return no_memory(diag, "for the times");
-    }
     for (uint32_t i = 0; i < count; i++) {
-        if (list[i].runs > 0)
-            memcpy(out->times + at, list[i].times, list[i].runs * sizeof *out->times);
-        at += list[i].runs;
+        if (list[i].times.count > 0)
+            memcpy(out->ms + out->count, list[i].times.ms, list[i].times.count * sizeof *out->ms);
+        out->count += list[i].times.count;
     }
-    if (out->runs > 0)
-        timing_sort(out->times, out->runs);
+    timing_sort(out);
     return INLAY_OK;
 }
 
@@ -133,7 +128,7 @@ inlay_status callers_run(const callers *how, inlay_session *session, inlay_value
     crowd all = { .how = how };
     caller *list = calloc(how->count, sizeof *list);
     inlay_status status = INLAY_OK, gathered;
-    double cpu;
+    double cpu, begin;
 
     *out = (calls){ 0 };
     if (list == NULL)
@@ -141,31 +136,26 @@ inlay_status callers_run(const callers *how, inlay_session *session, inlay_value
     for (uint32_t i = 0; i < how->count; i++) {
         caller *c = &list[i];
 
-        *c = (caller){
-            .all = &all, .context = i == 0 ? context : NULL, .shows = i == 0 && !how->silent, .diag = INLAY_DIAG_INIT
-        };
+        *c = (caller){ .all = &all, .context = i == 0 ? context : NULL, .shows = i == 0, .diag = INLAY_DIAG_INIT };
         if (i > 0) {
             INLAY_TRY(inlay_context_create(session, &c->context, diag));
             INLAY_TRY(feed_bind(inputs, session, c->context, diag));
         }
-        for (size_t k = 0; k < how->warmup; k++)
-            INLAY_TRY(inlay_context_run(c->context, how->options, diag));
+        INLAY_TRY(timing_warm_up(c->context, how->options, how->warmup, diag));
     }
     cpu = clock_cpu_ms();
-    all.begin = clock_ms();
-    all.end = all.begin + how->seconds * 1e3;
+    begin = clock_ms();
+    all.end = begin + how->seconds * 1e3;
     status = run_all(list, how->count, diag);
-    if (!how->silent)
-        cli_progress_clear();
-    out->elapsed_ms = clock_ms() - all.begin;
-    gathered = gather(list, how->count, out, diag);
+    out->elapsed_ms = clock_ms() - begin;
+    gathered = gather(list, how->count, &out->times, diag);
     status = status != INLAY_OK ? status : gathered;
-    out->cpu_ms = out->runs > 0 ? (clock_cpu_ms() - cpu) / (double)out->runs : 0;
+    out->cpu_ms = out->times.count > 0 ? (clock_cpu_ms() - cpu) / (double)out->times.count : 0;
 done:
     for (uint32_t i = 0; i < how->count; i++) {
         if (i > 0)
             inlay_context_destroy(list[i].context);
-        free(list[i].times);
+        free(list[i].times.ms);
     }
     free(list);
     return status;

@@ -1,0 +1,143 @@
+#include "cli/cli.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_OPTIONS = 40, KEY_FIRST = 0x4000 };
+
+double cli_number(struct argp_state *state, const char *flag, const char *arg, double min, double max)
+{
+    char *end = NULL;
+    double value = strtod(arg, &end);
+
+    if (end == arg || *end != '\0' || !(value >= min && value <= max))
+        argp_failure(state, CLI_USAGE, 0, "%s %s: expected a number from %.10g to %.10g", flag, arg, min, max);
+    return value;
+}
+
+static double number_of(const cli_option *option, const char *arg, struct argp_state *state)
+{
+    char flag[64];
+    double value;
+
+    (void)snprintf(flag, sizeof flag, "--%s", option->name);
+    value = cli_number(state, flag, arg, option->least, option->most);
+    if (option->kind != CLI_KIND_DOUBLE && value != floor(value))
+        argp_failure(state, CLI_USAGE, 0, "%s %s: expected a whole number", flag, arg);
+    return value;
+}
+
+static error_t take(const cli_option *option, void *args, char *arg, struct argp_state *state)
+{
+    void *field = (char *)args + option->at;
+
+    switch (option->kind) {
+    case CLI_KIND_YES:
+        *(bool *)field = true;
+        break;
+    case CLI_KIND_ONE:
+        *(uint32_t *)field = 1;
+        break;
+    case CLI_KIND_TEXT:
+        *(const char **)field = arg;
+        break;
+    case CLI_KIND_READ:
+        *(const char **)field = cli_input_file(state, arg);
+        break;
+    case CLI_KIND_WRITE:
+        *(const char **)field = cli_output_file(state, arg);
+        break;
+    case CLI_KIND_U32:
+        *(uint32_t *)field = (uint32_t)number_of(option, arg, state);
+        break;
+    case CLI_KIND_U64:
+        *(uint64_t *)field = (uint64_t)number_of(option, arg, state);
+        break;
+    case CLI_KIND_DOUBLE:
+        *(double *)field = number_of(option, arg, state);
+        break;
+    case CLI_KIND_CALL:
+        return option->take(option, field, arg, state);
+    }
+    return 0;
+}
+
+static bool is_end(const cli_option *option)
+{
+    return option == NULL || (option->name == NULL && option->take == NULL);
+}
+
+static int key_of(const cli_verb *verb, const cli_option *option)
+{
+    return option->key != 0 ? option->key : KEY_FIRST + (int)(option - verb->options);
+}
+
+static void check_needs(const cli_verb *verb, void *args, struct argp_state *state)
+{
+    if (verb->finish != NULL && !verb->finish(args, state))
+        return;
+    for (const cli_option *option = verb->options; !is_end(option); option++) {
+        const void *value = NULL;
+
+        if (option->need != NULL)
+            memcpy(&value, (const char *)args + option->at, sizeof value);
+        if (option->need != NULL && value == NULL)
+            argp_error(state, "%s", option->need);
+    }
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    const cli_verb_input *in = state->input;
+
+    if (key == ARGP_KEY_END) {
+        check_needs(in->verb, in->args, state);
+        return 0;
+    }
+    for (const cli_option *option = in->verb->options; !is_end(option); option++)
+        if (option->name == NULL ? key == ARGP_KEY_ARG : key == key_of(in->verb, option))
+            return take(option, in->args, arg, state);
+    if (key == ARGP_KEY_ARG)
+        argp_error(state, "'%s': this verb takes no arguments", arg);
+    return ARGP_ERR_UNKNOWN;
+}
+
+struct argp cli_verb_argp(const cli_verb *verb)
+{
+    static struct argp_option rows[MOST_OPTIONS + 1];
+    uint32_t count = 0;
+
+    for (const cli_option *option = verb->options; !is_end(option) && count < MOST_OPTIONS; option++)
+        if (option->name != NULL)
+            rows[count++] = (struct argp_option){
+                .name = option->name,
+                .key = key_of(verb, option),
+                .arg = option->arg,
+                .flags = option->flags,
+                .doc = option->doc,
+            };
+    return (struct argp){ .options = rows, .parser = parse };
+}
+
+error_t cli_take_model(const cli_option *option, void *field, char *arg, struct argp_state *state)
+{
+    const char **model = field;
+
+    (void)option;
+    if (*model != NULL)
+        argp_error(state, "one model at a time: '%s' is one too many", arg);
+    *model = cli_input_file(state, arg);
+    return 0;
+}
+
+error_t cli_take_two_models(const cli_option *option, void *field, char *arg, struct argp_state *state)
+{
+    const char **models = field;
+
+    (void)option;
+    if (models[1] != NULL)
+        argp_error(state, "two models, A and B: '%s' is one too many", arg);
+    models[models[0] != NULL] = cli_input_file(state, arg);
+    return 0;
+}

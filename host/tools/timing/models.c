@@ -1,0 +1,124 @@
+#include "timing/models.h"
+#include "base/clock.h"
+#include "base/order.h"
+#include "timing/timing.h"
+#include <stdlib.h>
+#include <string.h>
+
+static const double TOGETHER_MS = 0.5, WARM_MS = 50;
+enum { MOST_TOGETHER = 64, MOST_RUNS = 100, LEAST_RUNS = 5 };
+
+/* A model and its sample. */
+typedef struct subject {
+    const samples *set;
+    inlay_value *const *values;
+    const timed_model *model;
+    uint32_t together; /* runs that are timed as one */
+    bool warm;         /* a run before them is not timed: the other model has replaced the contents of the caches */
+} subject;
+
+static inlay_status run_once(const subject *s, inlay_diag *diag)
+{
+    return samples_run(s->set, s->values, s->model->session, s->model->context, diag);
+}
+
+/* A timing_fn: the mean of the runs, but at most the CPU time of the process, as on a busy machine the rest is others'
+ * work. */
+static inlay_status time_runs(void *user, double *out_ms, inlay_diag *diag)
+{
+    const subject *s = user;
+    double wall, work, took, worked;
+    inlay_status status = INLAY_OK;
+
+    if (s->warm)
+        INLAY_TRY(run_once(s, diag));
+    wall = clock_ms();
+    work = clock_cpu_ms();
+    for (uint32_t i = 0; i < s->together; i++)
+        INLAY_TRY(run_once(s, diag));
+    took = clock_ms() - wall;
+    worked = clock_cpu_ms() - work;
+    *out_ms = (took < worked ? took : worked) / s->together;
+done:
+    return status;
+}
+
+static double middle(double *values, size_t count, size_t part)
+{
+    qsort(values, count, sizeof *values, order_doubles);
+    return values[count / part];
+}
+
+/* How many runs are timed as one, of which each takes so long. */
+static uint32_t runs_together(double one_ms)
+{
+    return one_ms > TOGETHER_MS                   ? 1
+           : one_ms * MOST_TOGETHER < TOGETHER_MS ? MOST_TOGETHER
+                                                  : (uint32_t)(TOGETHER_MS / one_ms);
+}
+
+inlay_status timing_models(const samples *set, const timed_model *models, uint32_t count, double budget_s,
+                           double *out_ms, inlay_diag *diag)
+{
+    const timing_plan plan = { .seconds = budget_s, .least = LEAST_RUNS, .most = MOST_RUNS };
+    run_times times[TIMING_MODELS] = { { 0 } };
+    subject subjects[TIMING_MODELS];
+    void *list[TIMING_MODELS];
+    double ratios[MOST_RUNS], one;
+    inlay_value **values = NULL;
+    inlay_status status;
+
+    INLAY_TRY(samples_load(set, 0, &values, diag));
+    for (uint32_t k = 0; k < count; k++) { /* plans, and what is done once */
+        subjects[k] = (subject){ .set = set, .values = values, .model = &models[k], .together = 1, .warm = true };
+        list[k] = &subjects[k];
+        INLAY_TRY(run_once(&subjects[k], diag));
+    }
+    INLAY_TRY(time_runs(&subjects[0], &one, diag));
+    for (uint32_t k = 0; k < count; k++) {
+        subjects[k].together = runs_together(one);
+        subjects[k].warm = count > 1 && one < WARM_MS;
+    }
+    INLAY_TRY(timing_rounds(&plan, time_runs, list, count, times, diag));
+    for (size_t i = 0; count > 1 && i < times[0].count; i++)
+        ratios[i] = times[1].ms[i] / (times[0].ms[i] > 1e-9 ? times[0].ms[i] : 1e-9);
+    out_ms[0] = middle(times[0].ms, times[0].count, 4); /* other programs make runs longer, never shorter */
+    if (count > 1)
+        out_ms[1] = out_ms[0] * middle(ratios, times[0].count, 2);
+done:
+    for (uint32_t k = 0; k < TIMING_MODELS; k++)
+        free(times[k].ms);
+    samples_release(set, values);
+    return status;
+}
+
+void pace_add(pace *p, double before_ms, double after_ms)
+{
+    if (p->rounds == PACE_MOST)
+        return;
+    p->before_ms[p->rounds] = before_ms;
+    p->ratios[p->rounds++] = after_ms / (before_ms > 1e-9 ? before_ms : 1e-9);
+    qsort(p->ratios, p->rounds, sizeof *p->ratios, order_doubles);
+}
+
+bool pace_is_settled(const pace *p, double most)
+{
+    return p->rounds == PACE_MOST ||
+           (p->rounds >= PACE_LEAST && (p->ratios[p->rounds - 1] <= most || p->ratios[0] > most));
+}
+
+bool pace_holds(const pace *p, double most)
+{
+    const uint32_t outlier = p->rounds == PACE_MOST; /* one of many rounds may have met what others do */
+
+    return p->rounds > 0 && p->ratios[p->rounds / 2] <= most && (most >= 1 || p->ratios[p->rounds - 1 - outlier] < 1);
+}
+
+void pace_times(const pace *p, double *out_before_ms, double *out_after_ms)
+{
+    double times[PACE_MOST];
+
+    memcpy(times, p->before_ms, sizeof times);
+    *out_before_ms = p->rounds > 0 ? middle(times, p->rounds, 2) : 0;
+    *out_after_ms = p->rounds > 0 ? *out_before_ms * p->ratios[p->rounds / 2] : 0;
+}
