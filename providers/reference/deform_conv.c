@@ -265,8 +265,8 @@ static inlay_status find_points(void *user, int64_t begin, int64_t end, uint32_t
 }
 
 /* n points of a plane x; their corners lie `step` apart. */
-static void sample_points(const float *x, const int32_t *index, const float *weight, int64_t step,
-                                           int64_t n, float *restrict out)
+static void sample_points(const float *x, const int32_t *index, const float *weight, int64_t step, int64_t n,
+                          float *restrict out)
 {
     const int32_t *a = index, *b = index + step, *c = index + 2 * step, *d = index + 3 * step;
     const float *u = weight, *v = weight + step, *w = weight + 2 * step, *z = weight + 3 * step;

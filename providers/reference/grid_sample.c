@@ -323,8 +323,7 @@ static void block_taps(const sample_job *job, int64_t point, int64_t count, samp
 }
 
 /* One channel of a block. The nearest pixel is taken as it is. */
-static void sample_channel(const sample_block *b, uint32_t taps, const float *x, float *restrict y,
-                                            int64_t count)
+static void sample_channel(const sample_block *b, uint32_t taps, const float *x, float *restrict y, int64_t count)
 {
     if (taps == 1) {
         for (int64_t i = 0; i < count; i++)

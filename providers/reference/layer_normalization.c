@@ -279,7 +279,7 @@ static inlay_status shape_skip(const void *state, kit_plan *plan, inlay_diag *di
 }
 
 #define SUM_ROW(T)                                                                                                     \
-    static void sum_row_##T(const T *x, const T *bias, const T *skip, T *restrict out, int64_t n)     \
+    static void sum_row_##T(const T *x, const T *bias, const T *skip, T *restrict out, int64_t n)                      \
     {                                                                                                                  \
         if (bias != NULL)                                                                                              \
             for (int64_t i = 0; i < n; i++)                                                                            \

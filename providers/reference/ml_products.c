@@ -150,8 +150,7 @@ static inline __attribute__((always_inline)) double sum_of(const float *v, const
     }
     return sum;
 }
-double ml_sum_of_powers(const float *v, const double *weight, int64_t n, double factor, double term,
-                                         int power)
+double ml_sum_of_powers(const float *v, const double *weight, int64_t n, double factor, double term, int power)
 {
     return power == 1   ? sum_of(v, weight, n, factor, term, 1)
            : power == 2 ? sum_of(v, weight, n, factor, term, 2)

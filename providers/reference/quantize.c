@@ -173,8 +173,7 @@ static void finish_integer(float *y, int64_t n, const float *zero, int64_t step,
     }
 }
 
-static void scale_up(float *y, const float *x, int64_t n, const float *scale, const float *zero,
-                                      int64_t step)
+static void scale_up(float *y, const float *x, int64_t n, const float *scale, const float *zero, int64_t step)
 {
     if (step != 0) {
         VECTOR_LOOP

@@ -1,5 +1,5 @@
-/* blocks.c - the engine of the providers reference and cpu: chooses the microkernel, cuts tiles into blocks that stay in the
- * caches, runs them. */
+/* blocks.c - the engine of the providers reference and cpu: chooses the microkernel, cuts tiles into blocks that stay
+ * in the caches, runs them. */
 #include "simd/instances.h"
 #include "gemm/set.h"
 #include "product_cost.h"
