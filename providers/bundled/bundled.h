@@ -3,8 +3,14 @@
 #define BUNDLED_H
 #include "inlay/kit.h"
 
-/* The provider reference with these tables, those of the operators that the model has. */
-const inlay_provider *bundled_reference(const inlay_host *host, const kit_table *const *tables, uint32_t count);
+/* Tables of the operators that the model has, those for one level of instructions in each list, which ends in NULL. A
+ * list may be empty. */
+typedef struct bundled_tables {
+    const kit_table *const *avx512, *const *avx2, *const *neon;
+    const kit_table *const *plain; /* runs what the level in use has no table for */
+} bundled_tables;
+/* The operators that are no regions of the provider cpu: its own and those of the provider reference. */
+const inlay_provider *bundled_reference(const inlay_host *host, const bundled_tables *tables);
 /* The provider cpu. */
 const inlay_provider *bundled_cpu(const inlay_host *host);
 /* The instructions that kernels use on this CPU, as a number: what is packed is kept under it. */

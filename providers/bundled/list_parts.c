@@ -1,9 +1,15 @@
 /* Prints what the tables of the providers say of what a bundle can leave out, for `inlay bundle` to choose from:
- *   table NAME OPERATOR      a table of the provider reference with a row for the operator
+ *   table NAME OPERATOR      a table with a row for the operator: of the provider reference, or one of cpu's, which is
+ *                            the same for a level of instructions
  *   family NAME OPERATOR     a family of the provider cpu that reads the operator
  * The objects say the rest, which merge.sh in host/tools/bundle/runtime adds. */
 #include "reference_tables.h"
+#include "simd/instances.h"
 #include <stdio.h>
+
+#define TABLE(stem) KERNEL_INSTANCES(kit_table, reference_##stem)
+#include "operators/tables.def"
+#undef TABLE
 
 int main(void)
 {
@@ -14,6 +20,15 @@ int main(void)
 #define TABLE(stem) { #stem, &reference_##stem },
 #include "kernels.def"
 #undef TABLE
+#if defined(__x86_64__)
+#define TABLE(stem) { #stem "_avx512", &reference_##stem##_avx512 }, { #stem "_avx2", &reference_##stem##_avx2 },
+#include "operators/tables.def"
+#undef TABLE
+#elif defined(__aarch64__)
+#define TABLE(stem) { #stem "_neon", &reference_##stem##_neon },
+#include "operators/tables.def"
+#undef TABLE
+#endif
     };
 
     for (size_t t = 0; t < KIT_COUNT(tables); t++)

@@ -1,29 +1,53 @@
+/* The operators that a program has: the provider reference, and what the provider cpu has beside regions. */
 #include "bundled.h"
+#include "operator_settings.h"
+#include "operators/operators.h"
 #include "simd/cpu.h"
-#include "gemm/set.h"
-#include "reference.h"
 #include <stdlib.h>
 
-static inlay_status open_reference(const inlay_host *host, const inlay_create_args *args, void **out, inlay_diag *diag)
-{
-    reference_settings *settings = calloc(1, sizeof *settings);
+enum { MOST_TABLES = 256 };
 
-    (void)host;
-    *out = settings;
-    if (settings == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the settings of provider reference");
-    reference_read_options(settings, args);
-    return INLAY_OK;
+static const kit_table *in_use[MOST_TABLES]; /* the first with a kernel for a node runs it */
+
+static uint32_t add_tables(uint32_t count, const kit_table *const *list)
+{
+    for (; *list != NULL && count < MOST_TABLES; list++)
+        in_use[count++] = *list;
+    return count;
 }
 
-const inlay_provider *bundled_reference(const inlay_host *host, const kit_table *const *tables, uint32_t count)
-{
-    static kit_provider provider = { .name = "reference", .description = "", .open = open_reference, .close = free };
-    static kit_plugin plugin = { .name = "reference", .version = "0.1.0", .provider = &provider };
-    static kit_exports exports;
-    const inlay_plugin *opened;
+static inlay_provider provider;
+static inlay_status (*compile_operator)(void *state, const inlay_compile_request *request,
+                                        inlay_compiled **out_compiled, inlay_diag *diag);
 
-    provider.tables = tables;
-    provider.table_count = count;
-    return kit_open(&plugin, &exports, host, &opened, NULL) == INLAY_OK ? &exports.provider : NULL;
+/* In a session such an offer may have been the provider cpu's. */
+static inlay_status compile(void *state, const inlay_compile_request *request, inlay_compiled **out_compiled,
+                            inlay_diag *diag)
+{
+    inlay_compile_request own = *request;
+    const uint64_t cookie = request->offer_count > 0 ? request->cookies[0] & ~CPU_COOKIE_OPERATOR : 0;
+
+    own.cookies = &cookie;
+    return compile_operator(state, &own, out_compiled, diag);
+}
+
+const inlay_provider *bundled_reference(const inlay_host *host, const bundled_tables *tables)
+{
+    static kit_provider operators = {
+        .name = "reference", .description = "", .tables = in_use, .open = operator_settings_open, .close = free
+    };
+    uint32_t count = 0;
+
+    (void)host;
+#if defined(__x86_64__)
+    if (cpu_has(CPU_AVX2))
+        count = add_tables(count, cpu_has(CPU_AVX512) ? tables->avx512 : tables->avx2);
+#elif defined(__aarch64__)
+    count = add_tables(count, tables->neon);
+#endif
+    operators.table_count = add_tables(count, tables->plain);
+    provider = kit_describe_provider(&operators);
+    compile_operator = provider.compile;
+    provider.compile = compile;
+    return &provider;
 }

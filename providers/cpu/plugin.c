@@ -1,4 +1,5 @@
-/* The plugin cpu: whole regions of a graph on kernels of our own. */
+/* The plugin cpu: whole regions of a graph on built-in kernels, and operators by themselves. */
+#include "operators/operators.h"
 #include "provider.h"
 
 INLAY_PLUGIN_NOTE("cpu", "cpu", "")
@@ -8,6 +9,10 @@ inlay_status inlay_plugin_open(const inlay_host *host, const inlay_plugin **out_
     static const rg_front front = {
         "cpu", "regions of float and integer operators on kernels of inlay: packed weights, fused functions", NULL
     };
+    static inlay_provider regions; /* written once: plugins are opened once, by one thread */
+    inlay_provider combined;
 
-    return rg_open_plugin(&front, host, out_plugin, diag);
+    regions = rg_provider(&front);
+    combined = cpu_combine(&regions);
+    return rg_open_plugin(&combined, host, out_plugin, diag);
 }

@@ -278,18 +278,18 @@ inlay_provider rg_provider(const rg_front *front)
     };
 }
 
-inlay_status rg_open_plugin(const rg_front *front, const inlay_host *host, const inlay_plugin **out_plugin,
+inlay_status rg_open_plugin(const inlay_provider *provider, const inlay_host *host, const inlay_plugin **out_plugin,
                             inlay_diag *diag)
 {
     static kit_exports exports;
     static kit_plugin plugin = { .version = "0.1.0" };
     inlay_status status;
 
-    plugin.name = front->name;
+    plugin.name = provider->name;
     status = kit_open(&plugin, &exports, host, out_plugin, diag);
     if (status != INLAY_OK)
         return status;
-    exports.provider = rg_provider(front);
+    exports.provider = *provider;
     exports.plugin.providers = &exports.provider;
     exports.plugin.provider_count = 1;
     return INLAY_OK;

@@ -11,7 +11,7 @@ typedef struct rg_front {
 
 /* front stays as long as the provider: it is the first argument of create(). */
 inlay_provider rg_provider(const rg_front *front);
-/* inlay_plugin_open() of a plugin that has this provider alone. */
-inlay_status rg_open_plugin(const rg_front *front, const inlay_host *host, const inlay_plugin **out_plugin,
+/* inlay_plugin_open() of a plugin that has one provider. */
+inlay_status rg_open_plugin(const inlay_provider *provider, const inlay_host *host, const inlay_plugin **out_plugin,
                             inlay_diag *diag);
 #endif

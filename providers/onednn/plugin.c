@@ -10,5 +10,7 @@ inlay_status inlay_plugin_open(const inlay_host *host, const inlay_plugin **out_
                                     "regions of operators that oneDNN has kernels for, and of what stands between them",
                                     &dn_onednn };
 
-    return rg_open_plugin(&front, host, out_plugin, diag);
+    const inlay_provider provider = rg_provider(&front);
+
+    return rg_open_plugin(&provider, host, out_plugin, diag);
 }

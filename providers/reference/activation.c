@@ -1,4 +1,5 @@
 /* Activations: ONNX 1 to 28. float16 and bfloat16 compute in float, integers in int64 or double (elementwise.h). */
+#include "instance.h"
 #include "elementwise.h"
 #include "simd/row_set.h"
 #include "simd/vecmath.h"
@@ -209,4 +210,4 @@ static const kit_kernel kernels[] = {
     ACTIVATION("Gelu", KIT_FLOATS),
     ACTIVATION("Shrink", KIT_NUMBERS),
 };
-const kit_table reference_activation = { kernels, KIT_COUNT(kernels) };
+const kit_table OPERATOR(reference_activation) = { kernels, KIT_COUNT(kernels) };

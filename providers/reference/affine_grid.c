@@ -1,5 +1,6 @@
 /* AffineGrid: ONNX 20. theta [N, 2, 3] and size [N, C, H, W] give a grid [N, H, W, 2]; theta [N, 3, 4] and size
  * [N, C, D, H, W] one of [N, D, H, W, 3]. The coordinates of a point stand x first. */
+#include "instance.h"
 #include "args.h"
 #include "simd/convert.h"
 #include "reference.h"
@@ -94,4 +95,4 @@ static inlay_status run_affine(const kit_call *call)
 static const kit_kernel kernels[] = {
     { .op_type = "AffineGrid", .prepare = prepare_affine, .run = run_affine },
 };
-const kit_table reference_affine_grid = { kernels, KIT_COUNT(kernels) };
+const kit_table OPERATOR(reference_affine_grid) = { kernels, KIT_COUNT(kernels) };

@@ -1,4 +1,5 @@
 /* ArgMax and ArgMin: ONNX 1, 11, 12, 13. */
+#include "instance.h"
 #include "args.h"
 #include "simd/convert.h"
 #include "reference.h"
@@ -14,84 +15,72 @@ enum { ARG_MIN = 1u << 0, ARG_LAST = 1u << 1, ARG_BLOCK = 128 };
 #define IS_NAN __builtin_isnan
 #define LOAD PLAIN
 #define NAME(x) x##_f32
-#define CLONES KIT_MULTIVERSION
 #include "arg_max.inc"
 #define T double
 #define ACC double
 #define IS_NAN __builtin_isnan
 #define LOAD PLAIN
 #define NAME(x) x##_f64
-#define CLONES
 #include "arg_max.inc"
 #define T uint16_t
 #define ACC float
 #define IS_NAN __builtin_isnan
 #define LOAD f16_to_f32
 #define NAME(x) x##_f16
-#define CLONES KIT_MULTIVERSION
 #include "arg_max.inc"
 #define T uint16_t
 #define ACC float
 #define IS_NAN __builtin_isnan
 #define LOAD bf16_to_f32
 #define NAME(x) x##_bf16
-#define CLONES KIT_MULTIVERSION
 #include "arg_max.inc"
 #define T int8_t
 #define ACC int8_t
 #define IS_NAN NEVER
 #define LOAD PLAIN
 #define NAME(x) x##_i8
-#define CLONES KIT_MULTIVERSION
 #include "arg_max.inc"
 #define T int16_t
 #define ACC int16_t
 #define IS_NAN NEVER
 #define LOAD PLAIN
 #define NAME(x) x##_i16
-#define CLONES
 #include "arg_max.inc"
 #define T int32_t
 #define ACC int32_t
 #define IS_NAN NEVER
 #define LOAD PLAIN
 #define NAME(x) x##_i32
-#define CLONES KIT_MULTIVERSION
 #include "arg_max.inc"
 #define T int64_t
 #define ACC int64_t
 #define IS_NAN NEVER
 #define LOAD PLAIN
 #define NAME(x) x##_i64
-#define CLONES KIT_MULTIVERSION
 #include "arg_max.inc"
 #define T uint8_t
 #define ACC uint8_t
 #define IS_NAN NEVER
 #define LOAD PLAIN
 #define NAME(x) x##_u8
-#define CLONES KIT_MULTIVERSION
 #include "arg_max.inc"
 #define T uint16_t
 #define ACC uint16_t
 #define IS_NAN NEVER
 #define LOAD PLAIN
 #define NAME(x) x##_u16
-#define CLONES
 #include "arg_max.inc"
 #define T uint32_t
 #define ACC uint32_t
 #define IS_NAN NEVER
 #define LOAD PLAIN
 #define NAME(x) x##_u32
-#define CLONES
 #include "arg_max.inc"
 #define T uint64_t
 #define ACC uint64_t
 #define IS_NAN NEVER
 #define LOAD PLAIN
 #define NAME(x) x##_u64
-#define CLONES
 #include "arg_max.inc"
 
 typedef void (*arg_fn)(const void *data, int64_t count, int64_t inner, int64_t begin, int64_t end, uint32_t how,
@@ -133,7 +122,7 @@ typedef struct arg_job {
 
 /* Where the first element of a row is that is `best`, or NaN where that is: there is one. Blocks that have none are
  * passed over. */
-KIT_MULTIVERSION static int64_t first_of(const float *x, int64_t n, float best)
+static int64_t first_of(const float *x, int64_t n, float best)
 {
     enum { BLOCK = 64 };
     int64_t at = 0;
@@ -214,4 +203,4 @@ static const kit_kernel kernels[] = {
     { .op_type = "ArgMax", .prepare = prepare_arg, .run = run_arg },
     { .op_type = "ArgMin", .prepare = prepare_arg, .run = run_arg },
 };
-const kit_table reference_arg_max = { kernels, KIT_COUNT(kernels) };
+const kit_table OPERATOR(reference_arg_max) = { kernels, KIT_COUNT(kernels) };

@@ -1,4 +1,5 @@
 /* Add, Sub, Mul, Div (ONNX 1, 6, 7, 13, 14), Pow (1, 7, 12, 13, 15), Mod (10, 13). */
+#include "instance.h"
 #include "elementwise.h"
 #include "simd/vecmath.h"
 #include <math.h>
@@ -6,7 +7,6 @@
 
 /* ------------------------------------------------------------------ floats */
 
-#define HOT
 #define T float
 #define R float
 #define LOOP add_f32
@@ -45,7 +45,6 @@
 #define OP(a, b) ((a) / (b))
 #include "binary.inc"
 #undef OP
-#undef HOT
 /* Mod-10 asks for fmod = 1 with floats; without it the remainder takes the sign of the divisor, as numpy.mod's does. */
 static inline double mod_double(double a, double b)
 {
@@ -129,7 +128,7 @@ static inline double mod_double(double a, double b)
 /* ------------------------------------------------------------------ powers */
 
 /* Exponents that are one number for all elements are usually 2, 1/2 or the like. */
-static KIT_MULTIVERSION bool pow_by_constant(float *z, const float *x, float e, int64_t n)
+static bool pow_by_constant(float *z, const float *x, float e, int64_t n)
 {
     if (e == 2.0f) {
         VECTOR_LOOP
@@ -305,4 +304,4 @@ static const kit_kernel kernels[] = {
       .row_inputs = 2,
       .row_fits = ew_binary_row_fits },
 };
-const kit_table reference_arithmetic = { kernels, KIT_COUNT(kernels) };
+const kit_table OPERATOR(reference_arithmetic) = { kernels, KIT_COUNT(kernels) };

@@ -1,6 +1,7 @@
 /* Attention: ONNX 23, 24, 25, and ai.inlay 1 (ops/inlay/attention.c). Blocks of query rows of each head are tasks:
  * scores, softmax and result of a block stay in the cache. float16 and bfloat16 are computed in float. A query that may
  * see no key gives zeros by ONNX's text, and NaN in inlay's operator unless that is guarded. */
+#include "instance.h"
 #include "args.h"
 #include "simd/convert.h"
 #include "gemm/set.h"
@@ -403,4 +404,4 @@ static const kit_kernel kernels[] = {
     { ATTENTION, .since_max = 25 },
     { ATTENTION, .domain = "ai.inlay", .since_max = 1 },
 };
-const kit_table reference_attention = { kernels, KIT_COUNT(kernels) };
+const kit_table OPERATOR(reference_attention) = { kernels, KIT_COUNT(kernels) };

@@ -5,6 +5,7 @@
  *
  * When is it training? 14 and 15 have training_mode. Before, a node with more outputs than Y trained, unless (1 and 6)
  * is_test says that it does not. */
+#include "instance.h"
 #include "reference.h"
 #include "simd/vecmath.h"
 #include <math.h>
@@ -232,4 +233,4 @@ static const kit_kernel kernels[] = {
       .shape = shape_batch,
       .run = run_batch },
 };
-const kit_table reference_batch_normalization = { kernels, KIT_COUNT(kernels) };
+const kit_table OPERATOR(reference_batch_normalization) = { kernels, KIT_COUNT(kernels) };

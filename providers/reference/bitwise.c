@@ -1,4 +1,5 @@
 /* BitwiseAnd, BitwiseOr, BitwiseXor (ONNX 18), BitShift (11). The sign makes no difference, so loops are by width. */
+#include "instance.h"
 #include "elementwise.h"
 #include <stdlib.h>
 
@@ -70,4 +71,4 @@ static const kit_kernel kernels[] = {
     BITWISE("BitwiseXor", KIT_INTEGERS),
     BITWISE("BitShift", KIT_UNSIGNED),
 };
-const kit_table reference_bitwise = { kernels, KIT_COUNT(kernels) };
+const kit_table OPERATOR(reference_bitwise) = { kernels, KIT_COUNT(kernels) };

@@ -13,6 +13,7 @@
  * infinity are 255 as UINT8, -1 as INT8, and the largest of INT32, INT64 and UINT64. BOOL is false for 0 alone. Texts
  * that are not written as integers ("3e9") follow as double. */
 #define _GNU_SOURCE /* strtod_l */
+#include "instance.h"
 #include "elementwise.h"
 #include <ctype.h>
 #include <locale.h>
@@ -303,4 +304,4 @@ static const kit_kernel kernels[] = {
       .run = run_cast },
     { .op_type = "BitCast", .supports = supports_bit_cast, .run = run_copy },
 };
-const kit_table reference_cast = { kernels, KIT_COUNT(kernels) };
+const kit_table OPERATOR(reference_cast) = { kernels, KIT_COUNT(kernels) };

@@ -1,4 +1,5 @@
 /* CausalConvWithState: ONNX 27. Each channel's window slides over the past state and the input; computed in float. */
+#include "instance.h"
 #include "args.h"
 #include "simd/convert.h"
 #include "reference.h"
@@ -96,4 +97,4 @@ static inlay_status run(const kit_call *call)
 static const kit_kernel kernels[] = {
     { .op_type = "CausalConvWithState", .since_max = 27, .prepare = prepare, .shape = shape, .run = run },
 };
-const kit_table reference_causal_conv = { kernels, KIT_COUNT(kernels) };
+const kit_table OPERATOR(reference_causal_conv) = { kernels, KIT_COUNT(kernels) };

@@ -1,5 +1,6 @@
 /* CenterCropPad: ONNX 18. What is too large is cut on both sides, what is too small gets zeros on both; of an odd
  * difference the larger half lies at the end. */
+#include "instance.h"
 #include "args.h"
 #include "reference.h"
 #include "strided.h"
@@ -63,4 +64,4 @@ done:
 static const kit_kernel kernels[] = {
     { .op_type = "CenterCropPad", .prepare = prepare_crop, .run = run_crop },
 };
-const kit_table reference_center_crop_pad = { kernels, KIT_COUNT(kernels) };
+const kit_table OPERATOR(reference_center_crop_pad) = { kernels, KIT_COUNT(kernels) };

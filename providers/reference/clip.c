@@ -1,12 +1,11 @@
 /* Clip: ONNX 1, 6 (bounds are attributes), 11, 12, 13 (bounds are optional scalar inputs). */
+#include "instance.h"
 #include "elementwise.h"
 #include <stdlib.h>
 
-#define HOT
 #define T float
 #define SUFFIX f32
 #include "clip.inc"
-#undef HOT
 #define T double
 #define SUFFIX f64
 #include "clip.inc"
@@ -147,4 +146,4 @@ static const kit_kernel kernels[] = {
       .row_inputs = 1,
       .row_fits = clip_row_fits },
 };
-const kit_table reference_clip = { kernels, KIT_COUNT(kernels) };
+const kit_table OPERATOR(reference_clip) = { kernels, KIT_COUNT(kernels) };

@@ -1,4 +1,5 @@
 /* Col2Im: ONNX 18. The inverse of cutting an image into columns: elements that came from one pixel are added. */
+#include "instance.h"
 #include "args.h"
 #include "simd/convert.h"
 #include "reference.h"
@@ -35,63 +36,54 @@ static void col2im_inside(int64_t offset, int64_t stride, int64_t count, int64_t
 #define LOAD PLAIN
 #define STORE PLAIN
 #define NAME(x) x##_f32
-#define CLONES KIT_MULTIVERSION
 #include "col2im.inc"
 #define T double
 #define ACC double
 #define LOAD PLAIN
 #define STORE PLAIN
 #define NAME(x) x##_f64
-#define CLONES KIT_MULTIVERSION
 #include "col2im.inc"
 #define T uint16_t
 #define ACC float
 #define LOAD f16_to_f32
 #define STORE f32_to_f16
 #define NAME(x) x##_f16
-#define CLONES
 #include "col2im.inc"
 #define T uint16_t
 #define ACC float
 #define LOAD bf16_to_f32
 #define STORE f32_to_bf16
 #define NAME(x) x##_bf16
-#define CLONES
 #include "col2im.inc"
 #define T uint8_t
 #define ACC uint8_t
 #define LOAD PLAIN
 #define STORE PLAIN
 #define NAME(x) x##_u8
-#define CLONES
 #include "col2im.inc"
 #define T uint16_t
 #define ACC uint16_t
 #define LOAD PLAIN
 #define STORE PLAIN
 #define NAME(x) x##_u16
-#define CLONES
 #include "col2im.inc"
 #define T uint32_t
 #define ACC uint32_t
 #define LOAD PLAIN
 #define STORE PLAIN
 #define NAME(x) x##_u32
-#define CLONES
 #include "col2im.inc"
 #define T uint64_t
 #define ACC uint64_t
 #define LOAD PLAIN
 #define STORE PLAIN
 #define NAME(x) x##_u64
-#define CLONES
 #include "col2im.inc"
 #define T uint8_t
 #define ACC uint32_t
 #define LOAD PLAIN
 #define STORE TRUTH
 #define NAME(x) x##_bool
-#define CLONES
 #include "col2im.inc"
 
 typedef void (*plane_fn)(const col2im_job *job, const void *columns, void *accumulator, void *image);
@@ -240,4 +232,4 @@ static const kit_kernel kernels[] = {
       .shape = shape_col2im,
       .run = run_col2im },
 };
-const kit_table reference_col2im = { kernels, KIT_COUNT(kernels) };
+const kit_table OPERATOR(reference_col2im) = { kernels, KIT_COUNT(kernels) };

@@ -1,9 +1,9 @@
 /* Equal (ONNX 1, 7, 11, 13, 19), Less and Greater (1, 7, 9, 13), LessOrEqual and GreaterOrEqual (12, 16). */
+#include "instance.h"
 #include "elementwise.h"
 #include <stdlib.h>
 
 #define R uint8_t
-#define HOT
 #define T float
 #define SUFFIX f32
 #include "compare.inc"
@@ -13,7 +13,6 @@
 #define T int64_t
 #define SUFFIX i64
 #include "compare.inc"
-#undef HOT
 #define T double
 #define SUFFIX f64
 #include "compare.inc"
@@ -96,4 +95,4 @@ static const kit_kernel kernels[] = {
     COMPARE("LessOrEqual", KIT_NUMBERS),
     COMPARE("GreaterOrEqual", KIT_NUMBERS),
 };
-const kit_table reference_compare = { kernels, KIT_COUNT(kernels) };
+const kit_table OPERATOR(reference_compare) = { kernels, KIT_COUNT(kernels) };

@@ -1,5 +1,6 @@
 /* Concat: ONNX 1, 4, 11, 13. Split: ONNX 1, 2, 11, 13, 18. Both copy slabs: with the axes before the joined one taken
  * together, and those from it on, one side is dense and the other a column of a wider matrix. */
+#include "instance.h"
 #include "args.h"
 #include "reference.h"
 #include "strided.h"
@@ -102,4 +103,4 @@ static const kit_kernel kernels[] = {
     { .op_type = "Split", .prepare = prepare_split, .run = run_split },
 };
 
-const kit_table reference_concat = { kernels, KIT_COUNT(kernels) };
+const kit_table OPERATOR(reference_concat) = { kernels, KIT_COUNT(kernels) };

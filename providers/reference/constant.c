@@ -1,5 +1,6 @@
 /* Constant (ONNX 1, 9, 11, 12, 13, 19, 21, 23, 24, 25) and ConstantOfShape (9, 20, 21, 23, 24, 25). Constants are made
  * initializers when a model is loaded; the kernel is there for graphs that come another way. */
+#include "instance.h"
 #include "args.h"
 #include "reference.h"
 #include "strided.h"
@@ -163,4 +164,4 @@ static const kit_kernel kernels[] = {
     { .op_type = "Constant", .prepare = prepare_constant, .run = run_constant },
     { .op_type = "ConstantOfShape", .prepare = prepare_constant_of_shape, .run = run_constant_of_shape },
 };
-const kit_table reference_constant = { kernels, KIT_COUNT(kernels) };
+const kit_table OPERATOR(reference_constant) = { kernels, KIT_COUNT(kernels) };

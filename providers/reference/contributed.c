@@ -1,5 +1,6 @@
 /* Operators of com.microsoft (version 1) that no other operators say: Inverse, NGramRepeatBlock, MurmurHash3,
  * CropAndResize, WordConvEmbedding. Their definitions are in "ContribOperators.md" of ONNX Runtime. */
+#include "instance.h"
 #include "args.h"
 #include "simd/convert.h"
 #include "reference.h"
@@ -394,4 +395,4 @@ static const kit_kernel kernels[] = {
     { MICROSOFT, .op_type = "WordConvEmbedding", .since_max = 1, .prepare = prepare_embedding, .shape = shape_embedding,
       .run = run_embedding },
 };
-const kit_table reference_contributed = { kernels, KIT_COUNT(kernels) };
+const kit_table OPERATOR(reference_contributed) = { kernels, KIT_COUNT(kernels) };

@@ -1,5 +1,6 @@
 /* ConvInteger: ONNX 10. QLinearConv: ONNX 10. Elements less their zero points are multiplied as int16, summed in
  * int32. */
+#include "instance.h"
 #include "args.h"
 #include "conv.h"
 #include "simd/convert.h"
@@ -224,4 +225,4 @@ static const kit_kernel kernels[] = {
       .run = run,
       .cost = cost },
 };
-const kit_table reference_conv_integer = { kernels, KIT_COUNT(kernels) };
+const kit_table OPERATOR(reference_conv_integer) = { kernels, KIT_COUNT(kernels) };

@@ -1,4 +1,5 @@
 /* CumSum (ONNX 11, 14) and CumProd (26). Integers wrap; float16 and bfloat16 add up in float. */
+#include "instance.h"
 #include "args.h"
 #include "simd/convert.h"
 #include "elementwise.h"
@@ -165,4 +166,4 @@ static const kit_kernel kernels[] = {
     { .op_type = "CumSum", .flags = KIT_IN_PLACE_FIRST, .prepare = prepare_cumulate, .run = run_cumulate },
     { .op_type = "CumProd", .flags = KIT_IN_PLACE_FIRST, .prepare = prepare_cumulate, .run = run_cumulate },
 };
-const kit_table reference_cumulative = { kernels, KIT_COUNT(kernels) };
+const kit_table OPERATOR(reference_cumulative) = { kernels, KIT_COUNT(kernels) };

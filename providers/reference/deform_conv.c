@@ -1,5 +1,6 @@
 /* DeformConv: ONNX 19, 22. The product of Conv, except that each column of windows is sampled between the input's
  * elements, at the place that the offsets say. */
+#include "instance.h"
 #include "args.h"
 #include "conv.h"
 #include "simd/convert.h"
@@ -264,8 +265,8 @@ static inlay_status find_points(void *user, int64_t begin, int64_t end, uint32_t
 }
 
 /* n points of a plane x; their corners lie `step` apart. */
-KIT_MULTIVERSION static void sample_points(const float *x, const int32_t *index, const float *weight, int64_t step,
-                                           int64_t n, float *restrict out)
+static void sample_points(const float *x, const int32_t *index, const float *weight, int64_t step, int64_t n,
+                          float *restrict out)
 {
     const int32_t *a = index, *b = index + step, *c = index + 2 * step, *d = index + 3 * step;
     const float *u = weight, *v = weight + step, *w = weight + 2 * step, *z = weight + 3 * step;
@@ -427,4 +428,4 @@ static const kit_kernel kernels[] = {
       .shape = shape,
       .run = run },
 };
-const kit_table reference_deform_conv = { kernels, KIT_COUNT(kernels) };
+const kit_table OPERATOR(reference_deform_conv) = { kernels, KIT_COUNT(kernels) };

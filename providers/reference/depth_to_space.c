@@ -1,4 +1,5 @@
 /* DepthToSpace (ONNX 1, 11, 13) and SpaceToDepth (1, 13): transpositions of a 6-dimensional view. */
+#include "instance.h"
 #include "args.h"
 #include "reference.h"
 #include "strided.h"
@@ -89,4 +90,4 @@ static const kit_kernel kernels[] = {
     { .op_type = "DepthToSpace", .prepare = prepare_block, .shape = shape_depth_to_space, .run = run_block },
     { .op_type = "SpaceToDepth", .prepare = prepare_block, .shape = shape_space_to_depth, .run = run_block },
 };
-const kit_table reference_depth_to_space = { kernels, KIT_COUNT(kernels) };
+const kit_table OPERATOR(reference_depth_to_space) = { kernels, KIT_COUNT(kernels) };

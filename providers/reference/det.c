@@ -1,4 +1,5 @@
 /* Det: ONNX 11, 22. By LU decomposition in double, with pivoting. */
+#include "instance.h"
 #include "simd/convert.h"
 #include "reference.h"
 
@@ -74,4 +75,4 @@ static inlay_status run(const kit_call *call)
 static const kit_kernel kernels[] = {
     { .op_type = "Det", .since_max = 22, .shape = shape, .run = run },
 };
-const kit_table reference_det = { kernels, KIT_COUNT(kernels) };
+const kit_table OPERATOR(reference_det) = { kernels, KIT_COUNT(kernels) };

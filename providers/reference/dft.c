@@ -1,4 +1,5 @@
 /* DFT: ONNX 17, 20. STFT: ONNX 17. Lines are gathered, transformed in double, and stored. */
+#include "instance.h"
 #include "args.h"
 #include "simd/convert.h"
 #include "fft.h"
@@ -240,4 +241,4 @@ static const kit_kernel kernels[] = {
     { .op_type = "DFT", .since_max = 20, .prepare = prepare, .shape = shape, .cost = cost, .run = run },
     { .op_type = "STFT", .since_max = 17, .prepare = prepare, .shape = shape, .cost = cost, .run = run },
 };
-const kit_table reference_dft = { kernels, KIT_COUNT(kernels) };
+const kit_table OPERATOR(reference_dft) = { kernels, KIT_COUNT(kernels) };

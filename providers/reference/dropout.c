@@ -1,4 +1,5 @@
 /* Dropout: ONNX 1 and 6 (random unless is_test), 7 and 10 (never random), 12, 13 and 22 (random in training mode). */
+#include "instance.h"
 #include "elementwise.h"
 #include "twister.h"
 #include <stdlib.h>
@@ -83,4 +84,4 @@ static const kit_kernel kernels[] = {
       .prepare = prepare_dropout,
       .run = run_dropout },
 };
-const kit_table reference_dropout = { kernels, KIT_COUNT(kernels) };
+const kit_table OPERATOR(reference_dropout) = { kernels, KIT_COUNT(kernels) };

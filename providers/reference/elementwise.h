@@ -7,6 +7,7 @@
  * before it is written, and nothing else is assumed. */
 #ifndef ELEMENTWISE_H
 #define ELEMENTWISE_H
+#include "instance.h"
 #include "broadcast.h"
 #include "simd/convert.h"
 #include "reference.h"

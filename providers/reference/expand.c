@@ -1,5 +1,6 @@
 /* Expand (ONNX 8, 13) and Tile (1, 6, 13). An axis that Expand repeats is one of step 0 for the copying engine. Tile
  * writes what an axis repeats once, and then copies it. */
+#include "instance.h"
 #include "args.h"
 #include "simd/convert.h"
 #include "reference.h"
@@ -157,4 +158,4 @@ static const kit_kernel kernels[] = {
     { .op_type = "Expand", .run = run_expand },
     { .op_type = "Tile", .run = run_tile },
 };
-const kit_table reference_expand = { kernels, KIT_COUNT(kernels) };
+const kit_table OPERATOR(reference_expand) = { kernels, KIT_COUNT(kernels) };

@@ -1,4 +1,5 @@
 /* EyeLike: ONNX 9, 22. Ones on diagonal k of a matrix, k > 0 being above the main one. */
+#include "instance.h"
 #include "elementwise.h"
 #include <stdlib.h>
 
@@ -30,4 +31,4 @@ static inlay_status run_eye_like(const kit_call *call)
 static const kit_kernel kernels[] = {
     { .op_type = "EyeLike", .prepare = prepare_eye_like, .run = run_eye_like },
 };
-const kit_table reference_eye_like = { kernels, KIT_COUNT(kernels) };
+const kit_table OPERATOR(reference_eye_like) = { kernels, KIT_COUNT(kernels) };

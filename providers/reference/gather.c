@@ -1,4 +1,5 @@
 /* Gather (ONNX 1, 11, 13), GatherElements (11, 13), GatherND (11, 12, 13): elements move by their size. */
+#include "instance.h"
 #include "args.h"
 #include "indices.h"
 #include "reference.h"
@@ -288,4 +289,4 @@ static const kit_kernel kernels[] = {
     { .op_type = "GatherElements", .prepare = prepare_gather, .run = run_gather_elements, .cost = cost },
     { .op_type = "GatherND", .prepare = prepare_gather, .run = run_gather_nd, .cost = cost },
 };
-const kit_table reference_gather = { kernels, KIT_COUNT(kernels) };
+const kit_table OPERATOR(reference_gather) = { kernels, KIT_COUNT(kernels) };

@@ -1,5 +1,6 @@
 /* GlobalAveragePool (ONNX 1, 22), GlobalMaxPool (1, 22), GlobalLpPool (1, 2, 22): each plane [D1, ...] becomes one
  * element. */
+#include "instance.h"
 #include "simd/convert.h"
 #include "reference.h"
 #include "simd/row_set.h"
@@ -121,4 +122,4 @@ static const kit_kernel kernels[] = {
     GLOBAL_KERNEL("GlobalMaxPool"),
     GLOBAL_KERNEL("GlobalLpPool"),
 };
-const kit_table reference_global_pool = { kernels, KIT_COUNT(kernels) };
+const kit_table OPERATOR(reference_global_pool) = { kernels, KIT_COUNT(kernels) };

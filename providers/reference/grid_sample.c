@@ -1,5 +1,6 @@
 /* GridSample: ONNX 16, 20, 22, in any number of dimensions. Per point the pixels that take part and their weights are
  * worked out once, then every channel is their weighted sum. */
+#include "instance.h"
 #include "args.h"
 #include "simd/convert.h"
 #include "simd/move_set.h"
@@ -322,8 +323,7 @@ static void block_taps(const sample_job *job, int64_t point, int64_t count, samp
 }
 
 /* One channel of a block. The nearest pixel is taken as it is. */
-KIT_MULTIVERSION static void sample_channel(const sample_block *b, uint32_t taps, const float *x, float *restrict y,
-                                            int64_t count)
+static void sample_channel(const sample_block *b, uint32_t taps, const float *x, float *restrict y, int64_t count)
 {
     if (taps == 1) {
         for (int64_t i = 0; i < count; i++)
@@ -540,4 +540,4 @@ static const kit_kernel kernels[] = {
       .cost = cost_sample,
       .run = run_sample },
 };
-const kit_table reference_grid_sample = { kernels, KIT_COUNT(kernels) };
+const kit_table OPERATOR(reference_grid_sample) = { kernels, KIT_COUNT(kernels) };

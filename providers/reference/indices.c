@@ -2,7 +2,7 @@
 #include "args.h"
 
 /* Without branches, so that it vectorises. */
-KIT_MULTIVERSION bool indices_inside(const kit_tensor *indices, int64_t first, int64_t count, int64_t dim)
+bool indices_inside(const kit_tensor *indices, int64_t first, int64_t count, int64_t dim)
 {
     const int64_t *wide = (const int64_t *)indices->data + first;
     const int32_t *narrow = (const int32_t *)indices->data + first;

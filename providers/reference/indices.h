@@ -1,6 +1,7 @@
 /* indices.h - indices that a model gives as a tensor. */
 #ifndef INDICES_H
 #define INDICES_H
+#include "instance.h"
 #include "inlay/kit.h"
 
 /* Do `count` indices, from the first on, lie in [-dim, dim)? Of a loop's part, where each reads but its own. indices:

@@ -3,6 +3,7 @@
  * Both normalise groups of channels of each sample: InstanceNormalization has as many groups as channels. Scale and
  * bias are one a channel, save in GroupNormalization-18: one a group. Statistics are made in float, for double in
  * double, which is at least what stash_type asks for. */
+#include "instance.h"
 #include "reference.h"
 #include "simd/vecmath.h"
 #include <math.h>
@@ -111,4 +112,4 @@ static const kit_kernel kernels[] = {
     INSTANCE_KERNEL("InstanceNormalization"),
     INSTANCE_KERNEL("GroupNormalization"),
 };
-const kit_table reference_instance_normalization = { kernels, KIT_COUNT(kernels) };
+const kit_table OPERATOR(reference_instance_normalization) = { kernels, KIT_COUNT(kernels) };

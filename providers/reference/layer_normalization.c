@@ -4,6 +4,7 @@
  * stash_type is the least precision of the statistics; these are made in float, for double in double, which is never
  * less. Scale and bias broadcast to X: nearly always they are one row for all, sometimes one element, and very rarely
  * they differ between rows, in which case each row's is gathered. */
+#include "instance.h"
 #include "reference.h"
 #include "simd/vecmath.h"
 #include <math.h>
@@ -278,7 +279,7 @@ static inlay_status shape_skip(const void *state, kit_plan *plan, inlay_diag *di
 }
 
 #define SUM_ROW(T)                                                                                                     \
-    KIT_MULTIVERSION static void sum_row_##T(const T *x, const T *bias, const T *skip, T *restrict out, int64_t n)     \
+    static void sum_row_##T(const T *x, const T *bias, const T *skip, T *restrict out, int64_t n)                      \
     {                                                                                                                  \
         if (bias != NULL)                                                                                              \
             for (int64_t i = 0; i < n; i++)                                                                            \
@@ -401,4 +402,4 @@ static const kit_kernel kernels[] = {
       .shape = shape_skip,
       .run = run_skip },
 };
-const kit_table reference_layer_normalization = { kernels, KIT_COUNT(kernels) };
+const kit_table OPERATOR(reference_layer_normalization) = { kernels, KIT_COUNT(kernels) };

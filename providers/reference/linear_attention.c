@@ -1,5 +1,6 @@
 /* LinearAttention: ONNX 27. One state matrix [key size, value size] a batch and key-value head is decayed, corrected,
  * written to and read at every step; heads are independent. Computed in float. */
+#include "instance.h"
 #include "args.h"
 #include "simd/convert.h"
 #include "reference.h"
@@ -191,4 +192,4 @@ static inlay_status run(const kit_call *call)
 static const kit_kernel kernels[] = {
     { .op_type = "LinearAttention", .since_max = 27, .prepare = prepare, .shape = shape, .run = run },
 };
-const kit_table reference_linear_attention = { kernels, KIT_COUNT(kernels) };
+const kit_table OPERATOR(reference_linear_attention) = { kernels, KIT_COUNT(kernels) };

@@ -1,4 +1,5 @@
 /* And, Or, Xor (ONNX 1, 7) on bool; any byte but 0 is true. */
+#include "instance.h"
 #include "elementwise.h"
 #include <stdlib.h>
 
@@ -40,4 +41,4 @@ static const kit_kernel kernels[] = {
     LOGIC("Or"),
     LOGIC("Xor"),
 };
-const kit_table reference_logic = { kernels, KIT_COUNT(kernels) };
+const kit_table OPERATOR(reference_logic) = { kernels, KIT_COUNT(kernels) };

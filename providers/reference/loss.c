@@ -2,6 +2,7 @@
  *
  * Scores are [N, C, D1, ...], labels [N, D1, ...]. Each position has a loss and a weight, which is 0 where the label is
  * ignored; the mean divides by the sum of the weights. */
+#include "instance.h"
 #include "reference.h"
 #include "simd/vecmath.h"
 #include <math.h>
@@ -17,7 +18,6 @@ typedef struct loss_task {
     int64_t ignored;
 } loss_task;
 
-#define FLOATS_CLONE_F32
 #define BODY "loss.inc"
 #include "floats.inc"
 
@@ -149,4 +149,4 @@ static const kit_kernel kernels[] = {
     LOSS_KERNEL("NegativeLogLikelihoodLoss"),
     LOSS_KERNEL("SoftmaxCrossEntropyLoss"),
 };
-const kit_table reference_loss = { kernels, KIT_COUNT(kernels) };
+const kit_table OPERATOR(reference_loss) = { kernels, KIT_COUNT(kernels) };

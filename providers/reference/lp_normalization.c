@@ -1,4 +1,5 @@
 /* LpNormalization: ONNX 1, 22. Vectors along an axis are divided by their 1-norm or 2-norm. */
+#include "instance.h"
 #include "reference.h"
 #include "simd/vecmath.h"
 #include <math.h>
@@ -6,7 +7,6 @@
 
 enum { LP_TILE = 256, LP_GRAIN = 1 << 14 };
 
-#define FLOATS_CLONE_F32
 #define BODY "lp_normalization.inc"
 #include "floats.inc"
 
@@ -93,4 +93,4 @@ static const kit_kernel kernels[] = {
       .prepare = prepare_lp,
       .run = run_lp },
 };
-const kit_table reference_lp_normalization = { kernels, KIT_COUNT(kernels) };
+const kit_table OPERATOR(reference_lp_normalization) = { kernels, KIT_COUNT(kernels) };

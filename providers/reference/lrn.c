@@ -1,6 +1,7 @@
 /* LRN: ONNX 1, 13. Each element is divided by a power of the sum of squares over neighbouring channels:
  * y[c] = x[c] / (bias + alpha / size * sum x[c - floor((size - 1) / 2)] ... x[c + ceil((size - 1) / 2)]
  * squared)^beta. */
+#include "instance.h"
 #include "reference.h"
 #include "simd/vecmath.h"
 #include <math.h>
@@ -14,7 +15,6 @@ typedef struct lrn_args {
     bool is_three_quarters;
 } lrn_args;
 
-#define FLOATS_CLONE_F32
 #define BODY "lrn.inc"
 #include "floats.inc"
 
@@ -88,4 +88,4 @@ static inlay_status run_lrn(const kit_call *call)
 static const kit_kernel kernels[] = {
     { .op_type = "LRN", .in_types = { KIT_FLOATS }, .prepare = prepare_lrn, .run = run_lrn },
 };
-const kit_table reference_lrn = { kernels, KIT_COUNT(kernels) };
+const kit_table OPERATOR(reference_lrn) = { kernels, KIT_COUNT(kernels) };

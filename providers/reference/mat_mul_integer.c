@@ -1,5 +1,6 @@
 /* MatMulInteger: ONNX 10. QLinearMatMul: ONNX 10, 21. Integers are multiplied less their zero points as int16, summed
  * in int32; float8 operands are multiplied as floats. */
+#include "instance.h"
 #include "args.h"
 #include "simd/convert.h"
 #include "matmul.h"
@@ -301,4 +302,4 @@ static const kit_kernel kernels[] = {
       .run = run,
       .cost = cost_linear },
 };
-const kit_table reference_mat_mul_integer = { kernels, KIT_COUNT(kernels) };
+const kit_table OPERATOR(reference_mat_mul_integer) = { kernels, KIT_COUNT(kernels) };

@@ -1,4 +1,5 @@
 /* MaxUnpool: ONNX 9, 11, 22. Puts the maxima of a MaxPool back where they came from; everything else is 0. */
+#include "instance.h"
 #include "args.h"
 #include "reference.h"
 #include "strided.h"
@@ -82,7 +83,7 @@ typedef struct unpool_job {
 } unpool_job;
 
 /* Are all of them in [from, from + count)? */
-KIT_MULTIVERSION static bool all_within(const int64_t *indices, int64_t n, int64_t from, int64_t count)
+static bool all_within(const int64_t *indices, int64_t n, int64_t from, int64_t count)
 {
     uint64_t outside = 0;
 
@@ -171,4 +172,4 @@ static inlay_status run_unpool(const kit_call *call)
 static const kit_kernel kernels[] = {
     { .op_type = "MaxUnpool", .prepare = prepare_unpool, .run = run_unpool },
 };
-const kit_table reference_max_unpool = { kernels, KIT_COUNT(kernels) };
+const kit_table OPERATOR(reference_max_unpool) = { kernels, KIT_COUNT(kernels) };

@@ -1,4 +1,5 @@
 /* MeanVarianceNormalization: ONNX 9, 13. (x - mean) / (deviation + 1e-9) over any set of axes. */
+#include "instance.h"
 #include "reference.h"
 #include "simd/vecmath.h"
 #include <math.h>
@@ -28,7 +29,6 @@ static inline int64_t mvn_next(const mvn_run *run, int64_t *index)
     return moved;
 }
 
-#define FLOATS_CLONE_F32
 #define BODY "mean_variance_normalization.inc"
 #include "floats.inc"
 
@@ -155,4 +155,4 @@ static const kit_kernel kernels[] = {
       .shape = shape_mvn,
       .run = run_mvn },
 };
-const kit_table reference_mean_variance_normalization = { kernels, KIT_COUNT(kernels) };
+const kit_table OPERATOR(reference_mean_variance_normalization) = { kernels, KIT_COUNT(kernels) };

@@ -1,4 +1,5 @@
 /* MelWeightMatrix: ONNX 17. Triangles that sum the bins of a spectrum into bands spaced evenly on the mel scale. */
+#include "instance.h"
 #include "args.h"
 #include "simd/convert.h"
 #include "reference.h"
@@ -51,4 +52,4 @@ static inlay_status run(const kit_call *call)
 static const kit_kernel kernels[] = {
     { .op_type = "MelWeightMatrix", .since_max = 17, .run = run },
 };
-const kit_table reference_mel_weight_matrix = { kernels, KIT_COUNT(kernels) };
+const kit_table OPERATOR(reference_mel_weight_matrix) = { kernels, KIT_COUNT(kernels) };

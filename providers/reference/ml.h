@@ -1,6 +1,7 @@
 /* ml.h - what the kernels of ai.onnx.ml share: copies of attributes, labels, score transforms, [N, C] inputs. */
 #ifndef ML_H
 #define ML_H
+#include "instance.h"
 #include "simd/convert.h"
 #include "reference.h"
 #include <math.h>

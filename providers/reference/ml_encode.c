@@ -1,4 +1,5 @@
 /* LabelEncoder (ai.onnx.ml 1, 2, 4), CategoryMapper (1), OneHotEncoder (1): tables from keys to values. */
+#include "instance.h"
 #include "ml.h"
 
 enum { ENCODE_GRAIN = 1 << 11 };
@@ -419,4 +420,4 @@ static const kit_kernel kernels[] = {
     ENCODE_KERNEL("CategoryMapper"),
     ENCODE_KERNEL("OneHotEncoder"),
 };
-const kit_table reference_ml_encode = { kernels, KIT_COUNT(kernels) };
+const kit_table OPERATOR(reference_ml_encode) = { kernels, KIT_COUNT(kernels) };

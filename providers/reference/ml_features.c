@@ -1,4 +1,5 @@
 /* Binarizer, Imputer, Normalizer, Scaler, FeatureVectorizer, ArrayFeatureExtractor: ai.onnx.ml 1. */
+#include "instance.h"
 #include "ml.h"
 
 enum { FEATURE_GRAIN = 1 << 13, FEATURE_BLOCK = 256 };
@@ -96,17 +97,17 @@ static const double *feature_at(const feature_list *l, int64_t i, int64_t most, 
     return l->values + at;
 }
 
-KIT_MULTIVERSION static void scale_run(double *v, const double *offset, const double *scale, int64_t n)
+static void scale_run(double *v, const double *offset, const double *scale, int64_t n)
 {
     for (int64_t j = 0; j < n; j++)
         v[j] = (v[j] - offset[j]) * scale[j];
 }
-KIT_MULTIVERSION static void threshold_run(double *v, double threshold, int64_t n)
+static void threshold_run(double *v, double threshold, int64_t n)
 {
     for (int64_t j = 0; j < n; j++)
         v[j] = v[j] > threshold ? 1 : 0;
 }
-KIT_MULTIVERSION static void impute_run(double *v, double replaced, const double *imputed, int64_t n)
+static void impute_run(double *v, double replaced, const double *imputed, int64_t n)
 {
     const bool any_nan = replaced != replaced;
 
@@ -151,7 +152,7 @@ static inlay_status scaler_range(void *user, int64_t begin, int64_t end, uint32_
 }
 
 /* The norm of v, added to or compared with what there is of it. */
-KIT_MULTIVERSION static double norm_run(uint32_t kind, const double *v, int64_t n, double norm)
+static double norm_run(uint32_t kind, const double *v, int64_t n, double norm)
 {
     double sum = 0;
 
@@ -171,7 +172,7 @@ KIT_MULTIVERSION static double norm_run(uint32_t kind, const double *v, int64_t 
     }
     return norm + sum;
 }
-KIT_MULTIVERSION static void divide_run(double *v, double by, int64_t n)
+static void divide_run(double *v, double by, int64_t n)
 {
     for (int64_t j = 0; j < n; j++)
         v[j] /= by;
@@ -401,4 +402,4 @@ static const kit_kernel kernels[] = {
       .in_types = { ML_NUMBERS | KIT_BIT(STRING) },
       .run = run_extractor },
 };
-const kit_table reference_ml_features = { kernels, KIT_COUNT(kernels) };
+const kit_table OPERATOR(reference_ml_features) = { kernels, KIT_COUNT(kernels) };

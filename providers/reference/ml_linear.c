@@ -1,4 +1,5 @@
 /* LinearClassifier, LinearRegressor: ai.onnx.ml 1. */
+#include "instance.h"
 #include "ml.h"
 #include "simd/row_set.h"
 #include "work.h"
@@ -213,4 +214,4 @@ static const kit_kernel kernels[] = {
     LINEAR_KERNEL("LinearClassifier"),
     LINEAR_KERNEL("LinearRegressor"),
 };
-const kit_table reference_ml_linear = { kernels, KIT_COUNT(kernels) };
+const kit_table OPERATOR(reference_ml_linear) = { kernels, KIT_COUNT(kernels) };

@@ -90,7 +90,7 @@ static inline __attribute__((always_inline)) void squares_block(const float *x, 
     }
 }
 
-KIT_MULTIVERSION static void squares_rows(const ml_table *t, const float *x, int64_t rows, double *out)
+static void squares_rows(const ml_table *t, const float *x, int64_t rows, double *out)
 {
     for (; rows >= ROWS; rows -= ROWS, x += ROWS * t->features, out += ROWS * t->columns)
         for (int64_t o = 0; o < t->columns; o += WIDE)
@@ -101,7 +101,7 @@ KIT_MULTIVERSION static void squares_rows(const ml_table *t, const float *x, int
 }
 
 /* The same, or products, of one row of doubles. */
-KIT_MULTIVERSION static void doubles_row(const ml_table *table, const double *x, bool squares, double *out)
+static void doubles_row(const ml_table *table, const double *x, bool squares, double *out)
 {
     for (int64_t o = 0; o < table->columns; o += WIDE) {
         const float *t = columns_at(table, o);
@@ -150,8 +150,7 @@ static inline __attribute__((always_inline)) double sum_of(const float *v, const
     }
     return sum;
 }
-KIT_MULTIVERSION double ml_sum_of_powers(const float *v, const double *weight, int64_t n, double factor, double term,
-                                         int power)
+double ml_sum_of_powers(const float *v, const double *weight, int64_t n, double factor, double term, int power)
 {
     return power == 1   ? sum_of(v, weight, n, factor, term, 1)
            : power == 2 ? sum_of(v, weight, n, factor, term, 2)
@@ -159,13 +158,13 @@ KIT_MULTIVERSION double ml_sum_of_powers(const float *v, const double *weight, i
                         : sum_of(v, weight, n, factor, term, 4);
 }
 
-KIT_MULTIVERSION void ml_exp(double *x, int64_t n)
+void ml_exp(double *x, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
         x[i] = vd_exp(x[i]);
 }
 
-KIT_MULTIVERSION double ml_dot(const double *x, const double *y, int64_t n)
+double ml_dot(const double *x, const double *y, int64_t n)
 {
     double sum = 0;
 
@@ -176,7 +175,7 @@ KIT_MULTIVERSION double ml_dot(const double *x, const double *y, int64_t n)
 }
 
 /* v = (factor * v + term) ^ power. */
-KIT_MULTIVERSION void ml_powers(double *v, int64_t n, double factor, double term, int power)
+void ml_powers(double *v, int64_t n, double factor, double term, int power)
 {
     for (int64_t i = 0; i < n; i++) {
         const double z = factor * v[i] + term, z2 = z * z;

@@ -6,6 +6,7 @@
  * the coefficients are one row a class.
  *
  * A linear kernel's decision values are products of the sample with sums of vectors, which are made once (folded). */
+#include "instance.h"
 #include "ml.h"
 #include "work.h"
 
@@ -451,4 +452,4 @@ static const kit_kernel kernels[] = {
     SVM_KERNEL("SVMClassifier"),
     SVM_KERNEL("SVMRegressor"),
 };
-const kit_table reference_ml_svm = { kernels, KIT_COUNT(kernels) };
+const kit_table OPERATOR(reference_ml_svm) = { kernels, KIT_COUNT(kernels) };

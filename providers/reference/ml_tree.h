@@ -4,6 +4,7 @@
  * it can, arrays that many rows or trees walk at once without branches. */
 #ifndef ML_TREE_H
 #define ML_TREE_H
+#include "instance.h"
 #include "ml.h"
 
 enum { TREE_LEQ, TREE_LT, TREE_GTE, TREE_GT, TREE_EQ, TREE_NEQ, TREE_MEMBER, TREE_LEAF };

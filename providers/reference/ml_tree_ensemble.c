@@ -3,6 +3,7 @@
  * All become one array of nodes whose children are indexes, with the weights of each leaf side by side. Nearly all are
  * then made flat (ml_tree_flat.c); the others are walked as they are. A walk that takes more steps than there are nodes
  * is in a circle, which is an error and not a hang. */
+#include "instance.h"
 #include "ml_tree.h"
 #include "work.h"
 
@@ -458,4 +459,4 @@ static const kit_kernel kernels[] = {
     TREE_KERNEL("TreeEnsembleRegressor", ML_NUMBERS),
     TREE_KERNEL("TreeEnsemble", KIT_BIT(FLOAT) | KIT_BIT(DOUBLE) | KIT_BIT(FLOAT16)),
 };
-const kit_table reference_ml_tree_ensemble = { kernels, KIT_COUNT(kernels) };
+const kit_table OPERATOR(reference_ml_tree_ensemble) = { kernels, KIT_COUNT(kernels) };

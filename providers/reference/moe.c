@@ -3,6 +3,7 @@
  *
  * The (row, expert) pairs are sorted by expert, so that a row of weights, which QMoE keeps as 4 or 8 bits, is read once
  * for some rows of the input. */
+#include "instance.h"
 #include "args.h"
 #include "simd/convert.h"
 #include "reference.h"
@@ -251,7 +252,7 @@ static const float *weight_row(const layer_job *job, int64_t row, float *room)
     return room;
 }
 
-KIT_MULTIVERSION static float dot(const float *x, const float *w, int64_t n)
+static float dot(const float *x, const float *w, int64_t n)
 {
     float sum = 0;
 
@@ -430,4 +431,4 @@ static const kit_kernel kernels[] = {
       .cost = cost_moe,
       .run = run_moe },
 };
-const kit_table reference_moe = { kernels, KIT_COUNT(kernels) };
+const kit_table OPERATOR(reference_moe) = { kernels, KIT_COUNT(kernels) };

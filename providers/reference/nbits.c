@@ -1,5 +1,6 @@
 /* MatMulNBits-1, MatMulBnb4-1 and GatherBlockQuantized-1 of com.microsoft: weights of 2, 4 and 8 bits as they are
  * packed. One column of weights, or one row of a table, is floats at a time. */
+#include "instance.h"
 #include "simd/convert.h"
 #include "elementwise.h"
 #include "reference.h"
@@ -175,7 +176,7 @@ static void look_up_column(const kit_call *call, const nbits_state *s, int64_t c
     }
 }
 
-static KIT_MULTIVERSION float dot(const float *a, const float *b, int64_t count)
+static float dot(const float *a, const float *b, int64_t count)
 {
     float sums[LANES] = { 0 }, sum = 0;
     int64_t i = 0;
@@ -431,4 +432,4 @@ static const kit_kernel kernels[] = {
       .run = run_gathered,
       .cost = cost_gathered },
 };
-const kit_table reference_nbits = { kernels, KIT_COUNT(kernels) };
+const kit_table OPERATOR(reference_nbits) = { kernels, KIT_COUNT(kernels) };

@@ -1,5 +1,6 @@
 /* NonMaxSuppression: ONNX 10, 11. Per batch and class: boxes above the score threshold, best first; one is kept unless
  * it overlaps a kept one too much. */
+#include "instance.h"
 #include "args.h"
 #include "rank.h"
 #include "reference.h"
@@ -111,7 +112,7 @@ typedef struct nms_job {
 
 /* Is intersection over union with one of a block above the limit? Boxes without area overlap nothing, and places that
  * are free have none. */
-KIT_MULTIVERSION static bool overlaps(const nms_box *a, const nms_kept *b, float limit)
+static bool overlaps(const nms_box *a, const nms_kept *b, float limit)
 {
     uint32_t any = 0;
 
@@ -272,4 +273,4 @@ static const kit_kernel kernels[] = {
       .cost = cost_nms,
       .run = run_nms },
 };
-const kit_table reference_non_max_suppression = { kernels, KIT_COUNT(kernels) };
+const kit_table OPERATOR(reference_non_max_suppression) = { kernels, KIT_COUNT(kernels) };

@@ -1,5 +1,6 @@
 /* NonZero (ONNX 9, 13) and Compress (9, 11): what the data says decides how much there is, so the output is allocated
  * by the run. */
+#include "instance.h"
 #include "args.h"
 #include "reference.h"
 #include "strided.h"
@@ -203,4 +204,4 @@ static const kit_kernel kernels[] = {
       .cost = cost_compress,
       .run = run_compress },
 };
-const kit_table reference_non_zero = { kernels, KIT_COUNT(kernels) };
+const kit_table OPERATOR(reference_non_zero) = { kernels, KIT_COUNT(kernels) };

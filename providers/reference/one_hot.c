@@ -1,4 +1,5 @@
 /* OneHot: ONNX 9, 11. Fills with the off value and sets one element per index. */
+#include "instance.h"
 #include "args.h"
 #include "simd/convert.h"
 #include "reference.h"
@@ -76,4 +77,4 @@ done:
 static const kit_kernel kernels[] = {
     { .op_type = "OneHot", .prepare = prepare_one_hot, .run = run_one_hot },
 };
-const kit_table reference_one_hot = { kernels, KIT_COUNT(kernels) };
+const kit_table OPERATOR(reference_one_hot) = { kernels, KIT_COUNT(kernels) };

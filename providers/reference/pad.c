@@ -3,6 +3,7 @@
  * The axes behind the last padded one travel as one block, and each axis gets a table that says which index of the
  * input an index of the output shows (-1: the constant). So every mode is the same loop over rows, with a memcpy of the
  * part that the input covers. Negative pads cut the input first. */
+#include "instance.h"
 #include "args.h"
 #include "simd/convert.h"
 #include "reference.h"
@@ -314,4 +315,4 @@ done:
 static const kit_kernel kernels[] = {
     { .op_type = "Pad", .prepare = prepare_pad, .shape = shape_pad, .run = run_pad },
 };
-const kit_table reference_pad = { kernels, KIT_COUNT(kernels) };
+const kit_table OPERATOR(reference_pad) = { kernels, KIT_COUNT(kernels) };

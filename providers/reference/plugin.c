@@ -1,8 +1,7 @@
 /* The reference provider: every operator in plain C. */
-#include "simd/cpu.h"
-#include "gemm/set.h"
-#include "reference.h"
+#include "operator_settings.h"
 #include "reference_tables.h"
+#include "simd/cpu.h"
 #include <stdlib.h>
 
 static const kit_table *const tables[] = {
@@ -23,35 +22,15 @@ static const inlay_option options[] = {
       .default_value = "f32",
       .choices = "strict|f32",
       .doc = "strict = products add few terms in a row; a session's option of that name sets it" },
-    { .name = "isa",
-      .kind = INLAY_OPTION_ENUM,
-      .default_value = "auto",
-      .choices = CPU_ISA_CHOICES,
-      .doc = CPU_ISA_DOC },
 };
 
+/* What it shares with other providers has kernels for more than plain C, too: not here. */
 static inlay_status open_reference(const inlay_host *host, const inlay_create_args *args, void **out, inlay_diag *diag)
 {
-    reference_settings *settings = calloc(1, sizeof *settings);
-    const char *isa = "auto";
-    inlay_status status;
+    const inlay_status status = cpu_cap("baseline", diag);
 
-    (void)host;
-    *out = settings;
-    if (settings == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the settings of provider reference");
-    for (uint32_t i = 0; i < args->option_count; i++) {
-        const inlay_option_value *v = INLAY_AT(inlay_option_value, args->options, args->option_stride, i);
-        if (strcmp(v->name, "isa") == 0 && v->s != NULL)
-            isa = v->s;
-    }
-    status = cpu_cap(isa, diag);
-    reference_read_options(settings, args);
-    if (status != INLAY_OK) {
-        free(settings);
-        *out = NULL;
-    }
-    return status;
+    *out = NULL;
+    return status == INLAY_OK ? operator_settings_open(host, args, out, diag) : status;
 }
 
 static const kit_provider provider = {

@@ -4,6 +4,7 @@
  * The image is turned first, so that the channels of a pixel lie together, and what a point needs is a few rows. */
 #ifndef POINTS_H
 #define POINTS_H
+#include "instance.h"
 #include "inlay/kit.h"
 
 enum { POINTS_FEW = 8 /* with fewer channels turning takes longer than picking */ };

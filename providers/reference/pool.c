@@ -1,5 +1,6 @@
 /* MaxPool (ONNX 1, 8, 10, 11, 12, 22), AveragePool (1, 7, 10, 11, 19, 22), LpPool (1, 2, 11, 18, 22), any number of
  * spatial axes. */
+#include "instance.h"
 #include "pool.h"
 #include "simd/vecmath.h"
 #include "work.h"
@@ -10,7 +11,6 @@ enum { POOL_GRAIN = 1 << 14, POOL_SOME = 128 /* windows that are looked at toget
 enum { POOL_MAX, POOL_MEAN, POOL_MAGNITUDE, POOL_EUCLID, POOL_POWER, POOL_KINDS };
 
 #define BODY "pool.inc"
-#define FLOATS_CLONE_F32
 #include "floats.inc"
 
 #define NAME(what) what##_i8
@@ -19,7 +19,6 @@ enum { POOL_MAX, POOL_MEAN, POOL_MAGNITUDE, POOL_EUCLID, POOL_POWER, POOL_KINDS 
 #define ACC int8_t
 #define LOAD(x) (x)
 #define STORE(v) (v)
-#define CLONES KIT_MULTIVERSION
 #define POOL_MAX_ONLY INT8_MIN
 #include "pool.inc"
 #undef NAME
@@ -38,7 +37,6 @@ enum { POOL_MAX, POOL_MEAN, POOL_MAGNITUDE, POOL_EUCLID, POOL_POWER, POOL_KINDS 
 #undef ACC
 #undef LOAD
 #undef STORE
-#undef CLONES
 
 typedef void (*pool_rows_fn)(const pool_plan *plan, const void *x, void *y, int64_t begin, int64_t end, void *scratch);
 typedef void (*pool_indices_fn)(const pool_plan *plan, const void *x, void *y, int64_t *indices, int64_t begin,
@@ -303,4 +301,4 @@ static const kit_kernel kernels[] = {
     POOL_KERNEL("AveragePool", KIT_FLOATS),
     POOL_KERNEL("LpPool", KIT_FLOATS),
 };
-const kit_table reference_pool = { kernels, KIT_COUNT(kernels) };
+const kit_table OPERATOR(reference_pool) = { kernels, KIT_COUNT(kernels) };

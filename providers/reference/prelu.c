@@ -1,16 +1,15 @@
 /* PRelu: ONNX 1, 6, 7, 9, 16. The slope broadcasts into the input; in versions 1 and 6 a vector belongs to dimension
  * 1. */
+#include "instance.h"
 #include "elementwise.h"
 #include <stdlib.h>
 
 #define T float
 #define R float
-#define HOT
 #define LOOP prelu_f32
 #define OP(a, b) ((a) < 0.0f ? (a) * (b) : (a))
 #include "binary.inc"
 #undef OP
-#undef HOT
 #undef T
 #undef R
 #define T double
@@ -69,4 +68,4 @@ static const kit_kernel kernels[] = {
       .row_inputs = 2,
       .row_fits = ew_binary_row_fits },
 };
-const kit_table reference_prelu = { kernels, KIT_COUNT(kernels) };
+const kit_table OPERATOR(reference_prelu) = { kernels, KIT_COUNT(kernels) };

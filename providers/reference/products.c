@@ -1,5 +1,6 @@
-/* MatMul, Gemm, Conv, ConvTranspose and Einsum, with microkernels of our own: all types that those have. The operators
+/* MatMul, Gemm, Conv, ConvTranspose and Einsum, with built-in microkernels: all types that those have. The operators
  * themselves are in providers/common. */
+#include "instance.h"
 #include "products.h"
 #include "reference.h"
 
@@ -16,4 +17,4 @@ static const kit_kernel kernels[] = {
 #include "products.def"
 #undef PRODUCT
 };
-const kit_table reference_products = { kernels, KIT_COUNT(kernels) };
+const kit_table OPERATOR(reference_products) = { kernels, KIT_COUNT(kernels) };

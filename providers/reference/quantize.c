@@ -3,6 +3,7 @@
  * A scale belongs to the whole tensor, to an index of one axis, or (version 21) to a block of an axis. Seen as
  * [outer, axis, inner], a tensor falls into runs along which the scale is one number or advances with the elements; a
  * loop handles a run in float, and blocks on the stack are converted to and from the other types. */
+#include "instance.h"
 #include "elementwise.h"
 #include "simd/vecmath.h"
 #include <stdlib.h>
@@ -146,7 +147,7 @@ static bool integer_range(inlay_dtype dtype, float *low, float *high)
     return ((KIT_INTEGERS | (KIT_SUBBYTE & ~KIT_BIT(FLOAT4E2M1))) & INLAY_DTYPE_BIT(dtype)) != 0;
 }
 
-static KIT_MULTIVERSION void divide(float *y, const float *x, int64_t n, const float *scale, int64_t step)
+static void divide(float *y, const float *x, int64_t n, const float *scale, int64_t step)
 {
     if (step != 0) {
         VECTOR_LOOP
@@ -161,7 +162,7 @@ static KIT_MULTIVERSION void divide(float *y, const float *x, int64_t n, const f
 }
 
 /* Rounds to even, adds the zero point, clamps. Quotients beyond 2^18 end at the bounds of 16 bits whatever is added. */
-static KIT_MULTIVERSION void finish_integer(float *y, int64_t n, const float *zero, int64_t step, float low, float high)
+static void finish_integer(float *y, int64_t n, const float *zero, int64_t step, float low, float high)
 {
     VECTOR_LOOP
     for (int64_t i = 0; i < n; i++) {
@@ -172,8 +173,7 @@ static KIT_MULTIVERSION void finish_integer(float *y, int64_t n, const float *ze
     }
 }
 
-static KIT_MULTIVERSION void scale_up(float *y, const float *x, int64_t n, const float *scale, const float *zero,
-                                      int64_t step)
+static void scale_up(float *y, const float *x, int64_t n, const float *scale, const float *zero, int64_t step)
 {
     if (step != 0) {
         VECTOR_LOOP
@@ -314,7 +314,7 @@ static inlay_status run_dequantize(const kit_call *call)
 
 enum { LANES = 32 };
 
-static KIT_MULTIVERSION void find_range(const float *x, int64_t n, float *out_low, float *out_high)
+static void find_range(const float *x, int64_t n, float *out_low, float *out_high)
 {
     float low[LANES] = { 0 }, high[LANES] = { 0 }; /* the range always holds 0 */
     int64_t i = 0;
@@ -423,4 +423,4 @@ static const kit_kernel kernels[] = {
       .run = run_dequantize },
     { .op_type = "DynamicQuantizeLinear", .shape = shape_dynamic, .run = run_dynamic },
 };
-const kit_table reference_quantize = { kernels, KIT_COUNT(kernels) };
+const kit_table OPERATOR(reference_quantize) = { kernels, KIT_COUNT(kernels) };

@@ -1,5 +1,6 @@
 /* Range: ONNX 11, 27. Element i is start + i * delta, computed in the element type; float16 and bfloat16 in float, as
  * Range-27's stash_type asks for. */
+#include "instance.h"
 #include "args.h"
 #include "simd/convert.h"
 #include "reference.h"
@@ -57,7 +58,7 @@ static void fill_integers(const kit_tensor *in, const kit_tensor *y)
             y64[i] = (int64_t)at;
 }
 
-KIT_MULTIVERSION static void fill_floats(const kit_tensor *in, const kit_tensor *y)
+static void fill_floats(const kit_tensor *in, const kit_tensor *y)
 {
     const double start = convert_get_f64(y->dtype, in[0].data, 0), delta = convert_get_f64(y->dtype, in[2].data, 0);
     const float start32 = (float)start, delta32 = (float)delta;
@@ -109,4 +110,4 @@ static inlay_status run_range(const kit_call *call)
 static const kit_kernel kernels[] = {
     { .op_type = "Range", .run = run_range },
 };
-const kit_table reference_range = { kernels, KIT_COUNT(kernels) };
+const kit_table OPERATOR(reference_range) = { kernels, KIT_COUNT(kernels) };

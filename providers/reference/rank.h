@@ -4,6 +4,7 @@
  * heap keeps few so far with the worst of them on top; many are chosen and sorted by the digits of their keys. */
 #ifndef RANK_H
 #define RANK_H
+#include "instance.h"
 #include "simd/convert.h"
 #include <stdint.h>
 

@@ -1,5 +1,6 @@
 /* LSTM, GRU and RNN: what several providers have (recurrent.h). */
+#include "instance.h"
 #include "recurrent.h"
 #include "reference.h"
 
-const kit_table reference_recurrent = { recurrent_kernels, RECURRENT_KERNELS };
+const kit_table OPERATOR(reference_recurrent) = { recurrent_kernels, RECURRENT_KERNELS };

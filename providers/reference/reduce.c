@@ -3,6 +3,7 @@
  * Each operator is a fold (how elements come together) and a finish (what becomes of the result). Axes that lie side by
  * side are merged first, so that what remains alternates between kept and reduced, and one of two loops does the work:
  * rows (the innermost axes are reduced: contiguous sums) or tiles (they are kept: columns side by side). */
+#include "instance.h"
 #include "reduce_types.h"
 #include "reference.h"
 #include <stdalign.h>
@@ -357,4 +358,4 @@ static const kit_kernel kernels[] = {
     REDUCE("ReduceL2", REDUCE_NUMBERS),        REDUCE("ReduceLogSum", REDUCE_NUMBERS),
     REDUCE("ReduceLogSumExp", REDUCE_NUMBERS), REDUCE("ReduceSumSquare", REDUCE_NUMBERS),
 };
-const kit_table reference_reduce = { kernels, KIT_COUNT(kernels) };
+const kit_table OPERATOR(reference_reduce) = { kernels, KIT_COUNT(kernels) };

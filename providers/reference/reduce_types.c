@@ -23,7 +23,6 @@ static inline int64_t whole(double v, double least, double most)
 #define EXP(v) vm_exp(v)
 #define LOWEST (-INFINITY)
 #define HIGHEST INFINITY
-#define CLONES KIT_MULTIVERSION
 #include "reduce.inc"
 
 #define SUFFIX f64
@@ -35,7 +34,6 @@ static inline int64_t whole(double v, double least, double most)
 #define EXP(v) exp(v)
 #define LOWEST ((double)-INFINITY)
 #define HIGHEST ((double)INFINITY)
-#define CLONES KIT_MULTIVERSION
 #include "reduce.inc"
 
 #define SUFFIX f16
@@ -47,7 +45,6 @@ static inline int64_t whole(double v, double least, double most)
 #define EXP(v) vm_exp(v)
 #define LOWEST (-INFINITY)
 #define HIGHEST INFINITY
-#define CLONES
 #define THROUGH_F32 INLAY_FLOAT16
 #include "reduce.inc"
 #undef THROUGH_F32
@@ -61,7 +58,6 @@ static inline int64_t whole(double v, double least, double most)
 #define EXP(v) vm_exp(v)
 #define LOWEST (-INFINITY)
 #define HIGHEST INFINITY
-#define CLONES
 #define THROUGH_F32 INLAY_BFLOAT16
 #include "reduce.inc"
 #undef THROUGH_F32
@@ -74,7 +70,6 @@ static inline int64_t whole(double v, double least, double most)
 #define ACC_IS_FLOAT 0
 #define LOWEST INT32_MIN
 #define HIGHEST INT32_MAX
-#define CLONES
 #include "reduce.inc"
 
 #define SUFFIX i64
@@ -85,7 +80,6 @@ static inline int64_t whole(double v, double least, double most)
 #define ACC_IS_FLOAT 0
 #define LOWEST INT64_MIN
 #define HIGHEST INT64_MAX
-#define CLONES
 #include "reduce.inc"
 
 #define SUFFIX u32
@@ -96,7 +90,6 @@ static inline int64_t whole(double v, double least, double most)
 #define ACC_IS_FLOAT 0
 #define LOWEST 0
 #define HIGHEST UINT32_MAX
-#define CLONES
 #include "reduce.inc"
 
 #define SUFFIX u64
@@ -107,7 +100,6 @@ static inline int64_t whole(double v, double least, double most)
 #define ACC_IS_FLOAT 0
 #define LOWEST 0
 #define HIGHEST UINT64_MAX
-#define CLONES
 #include "reduce.inc"
 
 #define SUFFIX i8
@@ -118,7 +110,6 @@ static inline int64_t whole(double v, double least, double most)
 #define ACC_IS_FLOAT 0
 #define LOWEST INT8_MIN
 #define HIGHEST INT8_MAX
-#define CLONES
 #include "reduce.inc"
 
 #define SUFFIX u8
@@ -129,7 +120,6 @@ static inline int64_t whole(double v, double least, double most)
 #define ACC_IS_FLOAT 0
 #define LOWEST 0
 #define HIGHEST UINT8_MAX
-#define CLONES
 #include "reduce.inc"
 
 #define SUFFIX flag
@@ -140,7 +130,6 @@ static inline int64_t whole(double v, double least, double most)
 #define ACC_IS_FLOAT 0
 #define LOWEST 0
 #define HIGHEST 1
-#define CLONES
 #include "reduce.inc"
 
 /* Integers whose result is a root or a logarithm are folded as doubles. */
@@ -153,7 +142,6 @@ static inline int64_t whole(double v, double least, double most)
 #define EXP(v) exp(v)
 #define LOWEST ((double)-INFINITY)
 #define HIGHEST ((double)INFINITY)
-#define CLONES
 #include "reduce.inc"
 
 #define SUFFIX i64_real
@@ -165,7 +153,6 @@ static inline int64_t whole(double v, double least, double most)
 #define EXP(v) exp(v)
 #define LOWEST ((double)-INFINITY)
 #define HIGHEST ((double)INFINITY)
-#define CLONES
 #include "reduce.inc"
 
 #define SUFFIX u32_real
@@ -177,7 +164,6 @@ static inline int64_t whole(double v, double least, double most)
 #define EXP(v) exp(v)
 #define LOWEST ((double)-INFINITY)
 #define HIGHEST ((double)INFINITY)
-#define CLONES
 #include "reduce.inc"
 
 #define SUFFIX u64_real
@@ -189,7 +175,6 @@ static inline int64_t whole(double v, double least, double most)
 #define EXP(v) exp(v)
 #define LOWEST ((double)-INFINITY)
 #define HIGHEST ((double)INFINITY)
-#define CLONES
 #include "reduce.inc"
 
 const reduce_type *const reduce_types[INLAY_DTYPE_COUNT] = {

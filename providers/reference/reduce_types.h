@@ -1,6 +1,7 @@
 /* reduce_types.h - the loops of the Reduce operators, for each element type. */
 #ifndef REDUCE_TYPES_H
 #define REDUCE_TYPES_H
+#include "instance.h"
 #include "inlay/types.h"
 
 /* Columns of a tile at most; elements that are summed on their own before they join the total. */

@@ -1,6 +1,7 @@
 /* Operators that give the same elements, in the same order, another shape: Reshape (ONNX 1, 5, 13, 14, 19, 21, 23, 24,
  * 25), Flatten (1, 9, 11, 13, 21, 23, 24, 25), Squeeze and Unsqueeze (1, 11, 13, 21, 23, 24, 25). Shape inference does
  * the thinking; here the elements are copied, unless the buffers are one already. */
+#include "instance.h"
 #include "args.h"
 #include "reference.h"
 #include "strided.h"
@@ -22,4 +23,4 @@ static const kit_kernel kernels[] = {
     { .op_type = "Squeeze", .flags = KIT_IN_PLACE_FIRST, .run = run_reshape },
     { .op_type = "Unsqueeze", .flags = KIT_IN_PLACE_FIRST, .run = run_reshape },
 };
-const kit_table reference_reshape = { kernels, KIT_COUNT(kernels) };
+const kit_table OPERATOR(reference_reshape) = { kernels, KIT_COUNT(kernels) };

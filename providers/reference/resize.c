@@ -2,6 +2,7 @@
  *
  * Nearest copies elements of any type. Linear and cubic are sums with weights, separable by axis; integers are
  * computed in floating point, cut towards zero and held within their range. */
+#include "instance.h"
 #include "simd/convert.h"
 #include "resize_rows.h"
 #include <math.h>
@@ -291,4 +292,4 @@ static const kit_kernel kernels[] = {
     RESIZE_KERNEL("Resize"),
     RESIZE_KERNEL("Upsample"),
 };
-const kit_table reference_resize = { kernels, KIT_COUNT(kernels) };
+const kit_table OPERATOR(reference_resize) = { kernels, KIT_COUNT(kernels) };

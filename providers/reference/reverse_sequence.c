@@ -1,4 +1,5 @@
 /* ReverseSequence: ONNX 10. Of each batch the first sequence_lens[batch] steps are turned round. */
+#include "instance.h"
 #include "args.h"
 #include "reference.h"
 #include "strided.h"
@@ -78,4 +79,4 @@ static inlay_status run_reverse(const kit_call *call)
 static const kit_kernel kernels[] = {
     { .op_type = "ReverseSequence", .prepare = prepare_reverse, .run = run_reverse },
 };
-const kit_table reference_reverse_sequence = { kernels, KIT_COUNT(kernels) };
+const kit_table OPERATOR(reference_reverse_sequence) = { kernels, KIT_COUNT(kernels) };

@@ -1,4 +1,5 @@
 /* RoiAlign (ONNX 10, 16, 22) and MaxRoiPool (1, 22): regions of a feature map, each brought to one size. */
+#include "instance.h"
 #include "args.h"
 #include "simd/convert.h"
 #include "reference.h"
@@ -410,4 +411,4 @@ static const kit_kernel kernels[] = {
     { .op_type = "RoiAlign", .prepare = prepare_align, .shape = shape_align, .cost = cost_align, .run = run_align },
     { .op_type = "MaxRoiPool", .prepare = prepare_max, .run = run_max },
 };
-const kit_table reference_roi_pool = { kernels, KIT_COUNT(kernels) };
+const kit_table OPERATOR(reference_roi_pool) = { kernels, KIT_COUNT(kernels) };

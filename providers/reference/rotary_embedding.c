@@ -1,4 +1,5 @@
 /* RotaryEmbedding: ONNX 23. Pairs of elements of each head are turned by the angles of their position. */
+#include "instance.h"
 #include "args.h"
 #include "simd/convert.h"
 #include "reference.h"
@@ -122,4 +123,4 @@ static inlay_status run(const kit_call *call)
 static const kit_kernel kernels[] = {
     { .op_type = "RotaryEmbedding", .since_max = 23, .prepare = prepare, .run = run },
 };
-const kit_table reference_rotary_embedding = { kernels, KIT_COUNT(kernels) };
+const kit_table OPERATOR(reference_rotary_embedding) = { kernels, KIT_COUNT(kernels) };

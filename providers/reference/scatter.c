@@ -1,6 +1,7 @@
 /* Scatter (ONNX 9, 11), ScatterElements (11, 13, 16, 18), ScatterND (11, 13, 16, 18): a copy of data, into which
  * updates are written, added, multiplied, or of which the larger or smaller value is kept. Where indices repeat,
  * updates count in their order. */
+#include "instance.h"
 #include "args.h"
 #include "simd/convert.h"
 #include "indices.h"
@@ -412,4 +413,4 @@ static const kit_kernel kernels[] = {
       .cost = cost_scatter,
       .run = run_scatter_nd },
 };
-const kit_table reference_scatter = { kernels, KIT_COUNT(kernels) };
+const kit_table OPERATOR(reference_scatter) = { kernels, KIT_COUNT(kernels) };

@@ -1,5 +1,6 @@
 /* SearchStart, SearchStep and SearchEnd of ai.inlay: what BeamSearch, GreedySearch and Sampling of com.microsoft do
  * between the runs of their decoder. Their definitions are in "ContribOperators.md" of ONNX Runtime. */
+#include "instance.h"
 #include "search.h"
 #include "args.h"
 #include "simd/convert.h"
@@ -488,4 +489,4 @@ static const kit_kernel kernels[] = {
     { OURS, .op_type = "SearchStep", .shape = search_shape_step, .run = search_run_step },
     { OURS, .op_type = "SearchEnd", .shape = shape_end, .run = run_end },
 };
-const kit_table reference_search = { kernels, KIT_COUNT(kernels) };
+const kit_table OPERATOR(reference_search) = { kernels, KIT_COUNT(kernels) };

@@ -1,5 +1,6 @@
 /* Shape (ONNX 1, 13, 15, 19, 21, 23, 24, 25) and Size (1, 13, 19, 21, 23, 24, 25): dims as data. The host folds most of
  * them away when it plans. */
+#include "instance.h"
 #include "args.h"
 #include "reference.h"
 
@@ -50,4 +51,4 @@ static const kit_kernel kernels[] = {
     { .op_type = "Shape", .prepare = prepare_shape, .run = run_shape },
     { .op_type = "Size", .run = run_size },
 };
-const kit_table reference_shape = { kernels, KIT_COUNT(kernels) };
+const kit_table OPERATOR(reference_shape) = { kernels, KIT_COUNT(kernels) };

@@ -1,4 +1,5 @@
 /* Slice: ONNX 1 (attributes), 10, 11, 13 (inputs, steps of either sign). */
+#include "instance.h"
 #include "args.h"
 #include "reference.h"
 #include "strided.h"
@@ -120,4 +121,4 @@ static inlay_status run_slice(const kit_call *call)
 static const kit_kernel kernels[] = {
     { .op_type = "Slice", .prepare = prepare_slice, .run = run_slice },
 };
-const kit_table reference_slice = { kernels, KIT_COUNT(kernels) };
+const kit_table OPERATOR(reference_slice) = { kernels, KIT_COUNT(kernels) };

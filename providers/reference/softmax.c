@@ -1,4 +1,5 @@
 /* Softmax, LogSoftmax, Hardmax: ONNX 1, 11, 13. Before 13 the tensor is seen as a matrix cut at axis. */
+#include "instance.h"
 #include "simd/convert.h"
 #include "reference.h"
 #include "simd/row_set.h"
@@ -20,14 +21,12 @@ enum {
 #define ACC double
 #define EXP(v) exp(v)
 #define LOG(v) log(v)
-#define CLONES
 #include "softmax.inc"
 #define NAME(what) what##_f32
 #define T float
 #define ACC float
 #define EXP(v) vm_exp(v)
 #define LOG(v) vm_log(v)
-#define CLONES KIT_MULTIVERSION
 #include "softmax.inc"
 
 typedef void (*softmax_fn)(const void *x, void *y, int64_t n, int64_t stride, int64_t columns, uint32_t kind);
@@ -194,4 +193,4 @@ static const kit_kernel kernels[] = {
     SOFTMAX_KERNEL("LogSoftmax"),
     SOFTMAX_KERNEL("Hardmax"),
 };
-const kit_table reference_softmax = { kernels, KIT_COUNT(kernels) };
+const kit_table OPERATOR(reference_softmax) = { kernels, KIT_COUNT(kernels) };

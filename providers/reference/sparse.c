@@ -1,5 +1,6 @@
-/* SparseToDense of ai.inlay: where no provider reads a sparse matrix as it is (host/runtime/passes/sparse_constants.c), or
- * rules keep those away that would. */
+/* SparseToDense of ai.inlay: where no provider reads a sparse matrix as it is (host/runtime/passes/sparse_constants.c),
+ * or rules keep those away that would. */
+#include "instance.h"
 #include "reference.h"
 #include <string.h>
 
@@ -26,4 +27,4 @@ static inlay_status run_sparse(const kit_call *call)
 static const kit_kernel kernels[] = {
     { .domain = "ai.inlay", .op_type = "SparseToDense", .since_max = 1, .run = run_sparse },
 };
-const kit_table reference_sparse = { kernels, KIT_COUNT(kernels) };
+const kit_table OPERATOR(reference_sparse) = { kernels, KIT_COUNT(kernels) };

@@ -17,6 +17,7 @@
  * smaller than a byte are unpacked to bytes first (strided_unpack) and packed again. */
 #ifndef STRIDED_H
 #define STRIDED_H
+#include "instance.h"
 #include "inlay/kit.h"
 
 /* Bytes of one element as strided_copy moves it: 1, 2, 4, 8 or 16; sub-byte types count 1, as unpacked. */

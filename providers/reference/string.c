@@ -1,6 +1,7 @@
 /* Operators on strings: StringConcat, StringSplit, RegexFullMatch (ONNX 20), StringNormalizer (10). Texts are UTF-8;
  * the system's locale plays no part. */
 #define _GNU_SOURCE /* memmem */
+#include "instance.h"
 #include "args.h"
 #include "reference.h"
 #include "regex.h"
@@ -357,4 +358,4 @@ static const kit_kernel kernels[] = {
       .shape = shape_regex,
       .run = run_regex },
 };
-const kit_table reference_string = { kernels, KIT_COUNT(kernels) };
+const kit_table OPERATOR(reference_string) = { kernels, KIT_COUNT(kernels) };

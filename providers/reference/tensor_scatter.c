@@ -1,4 +1,5 @@
 /* TensorScatter: ONNX 24. Writes the rows of a step into a cache, each batch at its own place. */
+#include "instance.h"
 #include "args.h"
 #include "reference.h"
 #include "strided.h"
@@ -111,4 +112,4 @@ static const kit_kernel kernels[] = {
       .shape = shape_cache,
       .run = run_cache },
 };
-const kit_table reference_tensor_scatter = { kernels, KIT_COUNT(kernels) };
+const kit_table OPERATOR(reference_tensor_scatter) = { kernels, KIT_COUNT(kernels) };

@@ -1,6 +1,7 @@
 /* TfIdfVectorizer: ONNX 9. Counts the n-grams of a pool in each row. Words get numbers (their place in the sorted
  * vocabulary of the pool), so that n-grams of strings and of integers are looked up alike: by binary search among the
  * sorted n-grams of their length. */
+#include "instance.h"
 #include "args.h"
 #include "simd/convert.h"
 #include "reference.h"
@@ -328,4 +329,4 @@ static const kit_kernel kernels[] = {
       .shape = shape_tfidf,
       .run = run_tfidf },
 };
-const kit_table reference_tf_idf_vectorizer = { kernels, KIT_COUNT(kernels) };
+const kit_table OPERATOR(reference_tf_idf_vectorizer) = { kernels, KIT_COUNT(kernels) };

@@ -1,5 +1,6 @@
 /* Tokenizer (com.microsoft 1): texts are cut at separators, or into what an expression matches, or into characters;
  * each row of tokens is filled up to the longest. Expressions find the leftmost of the longest matches. */
+#include "instance.h"
 #include "reference.h"
 #include "regex.h"
 #include <stdlib.h>
@@ -240,4 +241,4 @@ static const kit_kernel kernels[] = {
       .shape = shape_tokens,
       .run = run_tokens },
 };
-const kit_table reference_tokenizer = { kernels, KIT_COUNT(kernels) };
+const kit_table OPERATOR(reference_tokenizer) = { kernels, KIT_COUNT(kernels) };

@@ -1,5 +1,6 @@
 /* TopK: ONNX 1, 10, 11, 24. Of equal elements the one of the lower index comes first; NaN counts as the largest. The
  * output is sorted whether it must be or not. */
+#include "instance.h"
 #include "args.h"
 #include "rank.h"
 #include "reference.h"
@@ -80,7 +81,6 @@ static bool find_least(const float *x, int64_t count, int64_t k, uint64_t flip, 
 #define KEY rank_key_f32
 #define VALUE
 #define NAME(x) x##_f32
-#define CLONES KIT_MULTIVERSION
 #define SELECT_SHORT select_short
 #define FIND_LEAST find_least
 #include "top_k.inc"
@@ -92,67 +92,56 @@ static bool find_least(const float *x, int64_t count, int64_t k, uint64_t flip, 
 #define KEY rank_key_f64
 #define VALUE
 #define NAME(x) x##_f64
-#define CLONES
 #include "top_k.inc"
 #define T uint16_t
 #define KEY KEY_F16
 #define VALUE f16_to_f32
 #define NAME(x) x##_f16
-#define CLONES
 #include "top_k.inc"
 #define T uint16_t
 #define KEY KEY_BF16
 #define VALUE bf16_to_f32
 #define NAME(x) x##_bf16
-#define CLONES
 #include "top_k.inc"
 #define T int8_t
 #define KEY rank_key_i64
 #define VALUE
 #define NAME(x) x##_i8
-#define CLONES
 #include "top_k.inc"
 #define T int16_t
 #define KEY rank_key_i64
 #define VALUE
 #define NAME(x) x##_i16
-#define CLONES
 #include "top_k.inc"
 #define T int32_t
 #define KEY rank_key_i64
 #define VALUE
 #define NAME(x) x##_i32
-#define CLONES
 #include "top_k.inc"
 #define T int64_t
 #define KEY rank_key_i64
 #define VALUE
 #define NAME(x) x##_i64
-#define CLONES
 #include "top_k.inc"
 #define T uint8_t
 #define KEY
 #define VALUE
 #define NAME(x) x##_u8
-#define CLONES
 #include "top_k.inc"
 #define T uint16_t
 #define KEY
 #define VALUE
 #define NAME(x) x##_u16
-#define CLONES
 #include "top_k.inc"
 #define T uint32_t
 #define KEY
 #define VALUE
 #define NAME(x) x##_u32
-#define CLONES
 #include "top_k.inc"
 #define T uint64_t
 #define KEY
 #define VALUE
 #define NAME(x) x##_u64
-#define CLONES
 #include "top_k.inc"
 
 typedef void (*select_fn)(const void *data, int64_t step, int64_t count, int64_t k, uint64_t flip, rank_entry *best);
@@ -303,4 +292,4 @@ static void cost_top_k(const kit_node *node, const kit_plan *shapes, inlay_cost 
 static const kit_kernel kernels[] = {
     { .op_type = "TopK", .prepare = prepare_top_k, .shape = shape_top_k, .cost = cost_top_k, .run = run_top_k },
 };
-const kit_table reference_top_k = { kernels, KIT_COUNT(kernels) };
+const kit_table OPERATOR(reference_top_k) = { kernels, KIT_COUNT(kernels) };

@@ -3,6 +3,7 @@
  * The inputs behind R (the rate) and T (the number of the step) come in groups of equal size: all the tensors to be
  * optimised, then all their gradients, then one or two groups of state. The outputs are the new tensors, then the new
  * state. */
+#include "instance.h"
 #include "reference.h"
 #include "simd/convert.h"
 #include <math.h>
@@ -41,7 +42,7 @@ typedef struct training_state {
 
 static bool supports_training(const kit_node *node, kit_refusal *why)
 {
-    const reference_settings *settings = node->provider;
+    const operator_settings *settings = node->provider;
 
     return (settings != NULL && settings->preview) ||
            kit_refuse(why, INLAY_REFUSE_OPTION, "set option reference.preview to true",
@@ -136,4 +137,4 @@ static const kit_kernel kernels[] = {
     TRAINING_KERNEL("Adam"),
     TRAINING_KERNEL("Momentum"),
 };
-const kit_table reference_training = { kernels, KIT_COUNT(kernels) };
+const kit_table OPERATOR(reference_training) = { kernels, KIT_COUNT(kernels) };

@@ -1,4 +1,5 @@
 /* Transpose: ONNX 1, 13, 21, 23, 24, 25. */
+#include "instance.h"
 #include "args.h"
 #include "reference.h"
 #include "strided.h"
@@ -86,4 +87,4 @@ static inlay_status run_transpose(const kit_call *call)
 static const kit_kernel kernels[] = {
     { .op_type = "Transpose", .prepare = prepare_transpose, .shape = shape_transpose, .run = run_transpose },
 };
-const kit_table reference_transpose = { kernels, KIT_COUNT(kernels) };
+const kit_table OPERATOR(reference_transpose) = { kernels, KIT_COUNT(kernels) };

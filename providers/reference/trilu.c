@@ -1,4 +1,5 @@
 /* Trilu: ONNX 14. Keeps one triangle of each matrix; the other becomes 0. */
+#include "instance.h"
 #include "args.h"
 #include "reference.h"
 #include "strided.h"
@@ -72,4 +73,4 @@ static inlay_status run_trilu(const kit_call *call)
 static const kit_kernel kernels[] = {
     { .op_type = "Trilu", .flags = KIT_IN_PLACE_FIRST, .prepare = prepare_trilu, .run = run_trilu },
 };
-const kit_table reference_trilu = { kernels, KIT_COUNT(kernels) };
+const kit_table OPERATOR(reference_trilu) = { kernels, KIT_COUNT(kernels) };

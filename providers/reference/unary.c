@@ -1,5 +1,6 @@
 /* Unary mathematics: ONNX 1 to 22. float16 and bfloat16 compute in float, integers in int64 or double
  * (elementwise.h). */
+#include "instance.h"
 #include "elementwise.h"
 #include "simd/row_set.h"
 #include "simd/vecmath.h"
@@ -36,7 +37,6 @@
 #include "unary.inc"
 #define LOOP exp /* of floats: below */
 #define D(x) vd_exp(x)
-#define CLONES KIT_MULTIVERSION
 #include "unary.inc"
 #define LOOP log
 #define F(x) vm_log(x)
@@ -83,7 +83,6 @@
 #include "unary.inc"
 #define LOOP tanh /* of floats: below */
 #define D(x) vd_tanh(x)
-#define CLONES KIT_MULTIVERSION
 #include "unary.inc"
 #define LOOP asinh
 #define F(x) asinhf(x)
@@ -120,7 +119,7 @@ KERNEL_LOOP(erf)
 KERNEL_LOOP(tanh)
 
 /* The fast functions of an angle are for moderate ones; a block that holds others takes the library's. */
-static KIT_MULTIVERSION bool all_near(const float *x, int64_t n)
+static bool all_near(const float *x, int64_t n)
 {
     int far = 0;
     for (int64_t i = 0; i < n; i++)
@@ -158,8 +157,8 @@ static void tan_f32(void *out, const void *in, int64_t n, const double *args)
 }
 
 /* Integers, as int64: of unsigned 64-bit values the bits. Overflow wraps. */
-#define INTEGER_LOOP(name, CLONES, EXPR)                                                                               \
-    static CLONES void name##_i64(void *out, const void *in, int64_t n, const double *args)                            \
+#define INTEGER_LOOP(name, EXPR)                                                                                       \
+    static void name##_i64(void *out, const void *in, int64_t n, const double *args)                                   \
     {                                                                                                                  \
         int64_t *y = out;                                                                                              \
         const int64_t *x = in;                                                                                         \
@@ -168,11 +167,11 @@ static void tan_f32(void *out, const void *in, int64_t n, const double *args)
         for (int64_t i = 0; i < n; i++)                                                                                \
             y[i] = EXPR;                                                                                               \
     }
-INTEGER_LOOP(abs, KIT_MULTIVERSION, x[i] < 0 ? (int64_t)(0 - (uint64_t)x[i]) : x[i])
-INTEGER_LOOP(neg, KIT_MULTIVERSION, (int64_t)(0 - (uint64_t)x[i]))
-INTEGER_LOOP(sign, , (x[i] > 0) - (x[i] < 0))
-INTEGER_LOOP(sign_unsigned, , x[i] != 0)
-INTEGER_LOOP(bitwise_not, , ~x[i])
+INTEGER_LOOP(abs, x[i] < 0 ? (int64_t)(0 - (uint64_t)x[i]) : x[i])
+INTEGER_LOOP(neg, (int64_t)(0 - (uint64_t)x[i]))
+INTEGER_LOOP(sign, (x[i] > 0) - (x[i] < 0))
+INTEGER_LOOP(sign_unsigned, x[i] != 0)
+INTEGER_LOOP(bitwise_not, ~x[i])
 
 static void not_bool(void *out, const void *in, int64_t n, const double *args)
 {
@@ -288,4 +287,4 @@ static const kit_kernel kernels[] = {
     UNARY("Not", KIT_BIT(BOOL)),
     UNARY("BitwiseNot", KIT_INTEGERS),
 };
-const kit_table reference_unary = { kernels, KIT_COUNT(kernels) };
+const kit_table OPERATOR(reference_unary) = { kernels, KIT_COUNT(kernels) };

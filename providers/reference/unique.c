@@ -1,6 +1,7 @@
 /* Unique: ONNX 11. Elements, or the slices along an axis, are sorted by index, stably: single numbers by the digits of
  * their keys (rank.h), others by merging. Equal neighbours make a group, whose first index is that of its first
  * occurrence. NaN equals NaN and sorts last, as in numpy. */
+#include "instance.h"
 #include "args.h"
 #include "simd/convert.h"
 #include "rank.h"
@@ -320,4 +321,4 @@ static const kit_kernel kernels[] = {
       .cost = cost,
       .run = run_unique },
 };
-const kit_table reference_unique = { kernels, KIT_COUNT(kernels) };
+const kit_table OPERATOR(reference_unique) = { kernels, KIT_COUNT(kernels) };

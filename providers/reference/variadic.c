@@ -1,6 +1,7 @@
 /* Max and Min (ONNX 1, 6, 8, 12, 13), Sum and Mean (1, 6, 8, 13) of any number of inputs, broadcast from version 8 on.
  * Two inputs are one binary loop. More are accumulated block by block, so that intermediate sums stay in the cache and,
  * with float16 and bfloat16, in float. */
+#include "instance.h"
 #include "elementwise.h"
 #include <stdlib.h>
 
@@ -9,7 +10,6 @@
 #define MIN(a, b) ((a) < (b) || (a) != (a) ? (a) : (b))
 #define SUM(a, b) ((a) + (b))
 
-#define HOT
 #define T float
 #define R float
 #define LOOP sum_f32
@@ -30,7 +30,6 @@
 #undef OP
 #undef T
 #undef R
-#undef HOT
 #define T double
 #define R double
 #define LOOP sum_f64
@@ -193,4 +192,4 @@ static const kit_kernel kernels[] = {
     VARIADIC("Sum", KIT_FLOATS),
     VARIADIC("Mean", KIT_FLOATS),
 };
-const kit_table reference_variadic = { kernels, KIT_COUNT(kernels) };
+const kit_table OPERATOR(reference_variadic) = { kernels, KIT_COUNT(kernels) };

@@ -1,8 +1,8 @@
 /* Where: ONNX 9, 16. Moves elements, so the loops are by element size; a string moves as its reference. */
+#include "instance.h"
 #include "elementwise.h"
 #include <stdlib.h>
 
-#define HOT
 #define T uint32_t
 #define SUFFIX 4
 #include "where.inc"
@@ -15,7 +15,6 @@
 #define T uint64_t
 #define SUFFIX 8
 #include "where.inc"
-#undef HOT
 #define T inlay_str
 #define SUFFIX 16
 #include "where.inc"
@@ -108,4 +107,4 @@ static const kit_kernel kernels[] = {
       .shape = shape_where,
       .run = run_where },
 };
-const kit_table reference_where = { kernels, KIT_COUNT(kernels) };
+const kit_table OPERATOR(reference_where) = { kernels, KIT_COUNT(kernels) };

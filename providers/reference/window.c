@@ -1,4 +1,5 @@
 /* HannWindow, HammingWindow, BlackmanWindow: ONNX 17; any numeric output type. */
+#include "instance.h"
 #include "simd/convert.h"
 #include "reference.h"
 #include <math.h>
@@ -58,4 +59,4 @@ static const kit_kernel kernels[] = {
     { .op_type = "HammingWindow", .since_max = 17, .prepare = prepare, .run = run },
     { .op_type = "BlackmanWindow", .since_max = 17, .prepare = prepare, .run = run },
 };
-const kit_table reference_window = { kernels, KIT_COUNT(kernels) };
+const kit_table OPERATOR(reference_window) = { kernels, KIT_COUNT(kernels) };

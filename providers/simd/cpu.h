@@ -1,9 +1,7 @@
 /* cpu.h - which level of instructions the kernels of this process use: what the CPU has, up to a cap.
  *
  * A level is what kernels are compiled for, so there are few of them. The cap counts for the whole process: it is there
- * so that one machine can test and measure the kernels of lesser ones. Loops of the provider reference
- * that the compiler itself makes versions of (KIT_MULTIVERSION) are chosen when a plugin is loaded, by the CPU alone.
- */
+ * so that one machine can test and measure the kernels of lesser ones. */
 #ifndef SIMD_CPU_H
 #define SIMD_CPU_H
 #include "inlay/status.h"

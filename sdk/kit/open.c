@@ -133,10 +133,10 @@ static const void *extension(void *state, const char *name)
     return strcmp(name, INLAY_EXT_BRANCHES) == 0 ? &branches : NULL;
 }
 
-static void describe_provider(const kit_provider *self, inlay_provider *out)
+inlay_provider kit_describe_provider(const kit_provider *self)
 {
-    *out = (inlay_provider){
-        .struct_size = sizeof *out,
+    return (inlay_provider){
+        .struct_size = sizeof(inlay_provider),
         .name = self->name,
         .description = self->description,
         .device_kind = INLAY_DEVICE_CPU,
@@ -170,7 +170,7 @@ inlay_status kit_open(const kit_plugin *self, kit_exports *exports, const inlay_
                           host != NULL ? host->abi_minor : 0);
     kit_build_id(self, self->version, exports->build_id, sizeof exports->build_id);
     if (self->provider != NULL)
-        describe_provider(self->provider, &exports->provider);
+        exports->provider = kit_describe_provider(self->provider);
     exports->plugin = (inlay_plugin){
         .struct_size = sizeof exports->plugin,
         .abi_major = INLAY_ABI_MAJOR,

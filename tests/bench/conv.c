@@ -33,7 +33,7 @@ static double time_layer(const layer *l)
     double best = 1e9, spent = 0,
            flops = 2.0 * (double)y_count * (double)(l->channels / l->group * l->kernel * l->kernel);
 
-    c = (kernel_case){ .op_type = "Conv", .since_version = 11, .provider = &reference_engine };
+    c = (kernel_case){ .op_type = "Conv", .since_version = 11, .provider = &blocked_engine };
     kernel_case_input(&c, INLAY_FLOAT, 4, x_dims, x.data, false);
     kernel_case_input(&c, INLAY_FLOAT, 4, w_dims, w.data, true);
     kernel_case_input(&c, INLAY_FLOAT, 1, &l->filters, b.data, false);

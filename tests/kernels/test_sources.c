@@ -74,6 +74,7 @@ static void every_source_is_listed(void **state)
         "providers/simd",
         "providers/common",
         "providers/common/conv",
+        "providers/common/gemm",
         "providers/common/panels",
         "providers/cpu/attention",
         "providers/cpu/convolution",

@@ -44,7 +44,7 @@ static trial *start(const char *op, uint32_t version, inlay_dtype dtype)
     t = (trial){ .op = op, .dtype = dtype };
     for (uint32_t e = 0; e < 2; e++)
         t.by[e] = (kernel_case){ .op_type = op, .since_version = version };
-    t.by[0].provider = &reference_engine;
+    t.by[0].provider = &blocked_engine;
     t.by[1].provider = library_under_test();
     return &t;
 }

@@ -105,7 +105,7 @@ static void one(uint32_t spatial, inlay_dtype dtype, bool constant)
     guard y = guard_alloc((size_t)kit_bytes(dtype, y_count)), exact_x = guard_alloc((size_t)kit_bytes(dtype, x_count));
     memcpy(exact_x.data, x.data, (size_t)kit_bytes(dtype, x_count));
 
-    c = (kernel_case){ .op_type = "Conv", .since_version = 22, .provider = &reference_engine };
+    c = (kernel_case){ .op_type = "Conv", .since_version = 22, .provider = &blocked_engine };
     kernel_case_input(&c, dtype, spatial + 2, x_dims, exact_x.data, false);
     kernel_case_input(&c, dtype, spatial + 2, w_dims, k.data, constant);
     if (biased)

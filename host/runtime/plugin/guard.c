@@ -283,27 +283,78 @@ static inlay_status guard_time_kernels(void *state, inlay_compiled *compiled, co
     return told(g, status, &own, diag);
 }
 
-static void wrap_kernels(guard *g)
+static uint32_t guard_appends(void *state, inlay_compiled *compiled, uint32_t input, uint32_t output,
+                              uint32_t *out_axis)
 {
-    const inlay_ext_kernels *real;
+    guard *g = state;
+    uint32_t can;
 
-    GUARDED(g, "extension", NULL, real = g->real->extension(g->state, INLAY_EXT_KERNELS));
-    if (real == NULL || !INLAY_HAS(real, time) || real->list == NULL || real->time == NULL)
-        return;
-    g->real_kernels = real;
-    g->kernels =
-        (inlay_ext_kernels){ .struct_size = sizeof g->kernels, .list = guard_list_kernels, .time = guard_time_kernels };
+    GUARDED(g, "appends", NULL, can = g->real_states->appends(g->state, compiled, input, output, out_axis));
+    return can;
+}
+
+static uint32_t guard_reads(void *state, inlay_compiled *compiled, uint32_t input, uint32_t axis)
+{
+    guard *g = state;
+    uint32_t can;
+
+    GUARDED(g, "reads", NULL, can = g->real_states->reads(g->state, compiled, input, axis));
+    return can;
+}
+
+static uint32_t guard_may_branch(void *state, inlay_compiled *compiled, inlay_instance *instance)
+{
+    guard *g = state;
+    uint32_t may;
+
+    GUARDED(g, "may branch", NULL, may = g->real_branches->may(g->state, compiled, instance));
+    return may;
+}
+
+static const void *find_extension(guard *g, const char *name)
+{
+    const void *found;
+
+    GUARDED(g, "extension", NULL, found = g->real->extension(g->state, name));
+    return found;
+}
+
+static void wrap_extensions(guard *g)
+{
+    const inlay_ext_kernels *kernels = find_extension(g, INLAY_EXT_KERNELS);
+    const inlay_ext_states *states = find_extension(g, INLAY_EXT_STATES);
+    const inlay_ext_branches *branches = find_extension(g, INLAY_EXT_BRANCHES);
+
+    if (kernels != NULL && INLAY_HAS(kernels, time) && kernels->list != NULL && kernels->time != NULL) {
+        g->real_kernels = kernels;
+        g->kernels = (inlay_ext_kernels){ .struct_size = sizeof g->kernels,
+                                          .list = guard_list_kernels,
+                                          .time = guard_time_kernels };
+    }
+    if (states != NULL && INLAY_HAS(states, appends) && states->appends != NULL) {
+        g->real_states = states;
+        g->states =
+            (inlay_ext_states){ .struct_size = sizeof g->states,
+                                .appends = guard_appends,
+                                .reads = INLAY_HAS(states, reads) && states->reads != NULL ? guard_reads : NULL };
+    }
+    if (branches != NULL && INLAY_HAS(branches, may) && branches->may != NULL) {
+        g->real_branches = branches;
+        g->branches = (inlay_ext_branches){ .struct_size = sizeof g->branches, .may = guard_may_branch };
+    }
 }
 
 static const void *guard_extension(void *state, const char *name)
 {
     guard *g = state;
-    const void *found;
 
     if (strcmp(name, INLAY_EXT_KERNELS) == 0)
         return g->real_kernels != NULL ? &g->kernels : NULL;
-    GUARDED(g, "extension", NULL, found = g->real->extension(g->state, name));
-    return found;
+    if (strcmp(name, INLAY_EXT_STATES) == 0)
+        return g->real_states != NULL ? &g->states : NULL;
+    if (strcmp(name, INLAY_EXT_BRANCHES) == 0)
+        return g->real_branches != NULL ? &g->branches : NULL;
+    return find_extension(g, name);
 }
 
 void guard_init(guard *g, const inlay_provider *real, const char *name, void *state, const struct plugin_module *module)
@@ -336,7 +387,7 @@ void guard_init(guard *g, const inlay_provider *real, const char *name, void *st
     t->export_native = real->export_native != NULL ? guard_export_native : NULL;
     t->extension = real->extension != NULL ? guard_extension : NULL;
     if (real->extension != NULL)
-        wrap_kernels(g);
+        wrap_extensions(g);
 }
 
 provider_execute_fn provider_direct(const inlay_provider *table, void **state)

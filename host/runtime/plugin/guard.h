@@ -14,9 +14,15 @@ typedef struct guard {
     const char *name; /* what messages call it; outlives the guard */
     void *state;      /* the plugin's */
     const struct plugin_module *module;
-    inlay_ext_kernels kernels;             /* likewise, for real_kernels */
-    const inlay_ext_kernels *real_kernels; /* NULL: it has none */
-    uint32_t float_changes;                /* atomic: calls after which rounding and the like had to be set back */
+    /* The extensions whose functions take the provider's state, wrapped likewise; real_NAME is NULL where the plugin
+     * has none. The streams' functions are called with provider_direct()'s state instead. */
+    inlay_ext_kernels kernels;
+    const inlay_ext_kernels *real_kernels;
+    inlay_ext_states states;
+    const inlay_ext_states *real_states;
+    inlay_ext_branches branches;
+    const inlay_ext_branches *real_branches;
+    uint32_t float_changes; /* atomic: calls after which rounding and the like had to be set back */
     uint32_t reserved;
 } guard;
 

@@ -257,3 +257,11 @@ void bundle_collection_deinit(bundle_collection *c)
 {
     arena_deinit(&c->a);
 }
+
+bool bundle_is_region(const bundle_collection *c, const bundle_do *step)
+{
+    const program_step *s = step->step;
+
+    return strcmp(s->provider->name, "cpu") == 0 && s->region->offer_count > 0 &&
+           (c->parts[step->part].p->parts.offers[s->region->offers[0]].flags & INLAY_OFFER_MERGE) != 0;
+}

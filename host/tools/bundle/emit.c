@@ -363,9 +363,9 @@ static void put_regions(emitter *e)
 
         if (d->what == DO_RUN)
             (void)fprintf(e->to, "    { %s, &graph%u, states%u, rn%u_0, rc%u_0, ri%u_0, ro%u_0, %u, %u, %u, %u },\n",
-                          strcmp(d->step->provider->name, "cpu") == 0 ? "BUNDLE_CPU" : "BUNDLE_REFERENCE", d->part,
-                          d->part, i, i, i, i, d->step->region->node_count, d->step->region->offer_count,
-                          d->step->region->input_count, d->step->region->output_count);
+                          bundle_is_region(e->c, d) ? "BUNDLE_CPU" : "BUNDLE_REFERENCE", d->part, d->part, i, i, i, i,
+                          d->step->region->node_count, d->step->region->offer_count, d->step->region->input_count,
+                          d->step->region->output_count);
     }
     (void)fprintf(e->to, "    { .node_count = 0 } };\n\n");
 }
@@ -491,19 +491,33 @@ static void put_parts(emitter *e)
     (void)fprintf(e->to, "};\n");
 }
 
+/* Which list of bundled_tables a table belongs to: what its name ends in. */
+static const char *table_list(const char *name)
+{
+    const char *end = strrchr(name, '_');
+
+    end = end != NULL ? end + 1 : name;
+    return strcmp(end, "avx512") == 0 || strcmp(end, "avx2") == 0 || strcmp(end, "neon") == 0 ? end : "plain";
+}
+
 static void put_providers(emitter *e)
 {
-    uint32_t count = 0;
+    static const char *const lists[] = { "avx512", "avx2", "neon", "plain" };
 
     put_parts(e);
     if (!e->n->has_reference)
         return;
-    (void)fprintf(e->to, "static const inlay_provider *open_reference(const inlay_host *host)\n{\n"
-                         "    static const kit_table *const tables[] = { ");
-    for (uint32_t i = 0; i < e->n->part_count; i++)
-        if (e->n->parts[i].kind == PART_TABLE && e->n->parts[i].needed)
-            count += fprintf(e->to, "&%s, ", e->n->parts[i].name) > 0;
-    (void)fprintf(e->to, "};\n\n    return bundled_reference(host, tables, %u);\n}\n", count);
+    (void)fprintf(e->to, "static const inlay_provider *open_reference(const inlay_host *host)\n{\n");
+    for (size_t l = 0; l < sizeof lists / sizeof lists[0]; l++) {
+        (void)fprintf(e->to, "    static const kit_table *const %s[] = { ", lists[l]);
+        for (uint32_t i = 0; i < e->n->part_count; i++)
+            if (e->n->parts[i].kind == PART_TABLE && e->n->parts[i].needed &&
+                strcmp(table_list(e->n->parts[i].name), lists[l]) == 0)
+                (void)fprintf(e->to, "&%s, ", e->n->parts[i].name);
+        (void)fprintf(e->to, "0 };\n");
+    }
+    (void)fprintf(e->to, "    static const bundled_tables tables = { avx512, avx2, neon, plain };\n\n"
+                         "    return bundled_reference(host, &tables);\n}\n");
 }
 
 /* What a provider's create gets: every option, with its default where nothing was set. */
@@ -558,8 +572,9 @@ static void put_model(emitter *e, const uint32_t *option_counts)
         "u,\n};\n\n",
         e->n->name, e->n->has_reference ? "open_reference" : "0", e->n->has_cpu ? "bundled_cpu" : "0", option_counts[0],
         option_counts[1], e->n->name, e->n->name, e->at, regions, e->c->step_count, g->input_count, g->output_count,
-        e->f->pack_count, e->f->packs_levels, !e->f->drops, e->f->first, e->f->only_level, e->n->isa != NULL ? "\"" : "",
-        e->n->isa != NULL ? e->n->isa : "0", e->n->isa != NULL ? "\"" : "", e->c->slab_bytes, e->f->arena_bytes);
+        e->f->pack_count, e->f->packs_levels, !e->f->drops, e->f->first, e->f->only_level,
+        e->n->isa != NULL ? "\"" : "", e->n->isa != NULL ? e->n->isa : "0", e->n->isa != NULL ? "\"" : "",
+        e->c->slab_bytes, e->f->arena_bytes);
 }
 
 /* Functions that have a version for each level of instructions are indirect; musl, which has no macro of its own,

@@ -5,14 +5,14 @@
 
 enum { MOST_PARTS = 4096 };
 
-/* Does a step of that provider run the operator? */
-static bool has_operator(const maker *m, const char *who, const char *op)
+/* Does a step run the operator, in a region of cpu or by a table? */
+static bool has_operator(const maker *m, bool in_region, const char *op)
 {
     for (uint32_t i = 0; i < m->c->step_count; i++) {
         const bundle_do *d = &m->c->steps[i];
         graph_node *const *nodes = d->what == DO_RUN ? m->c->parts[d->part].p->graph->nodes : NULL;
 
-        if (nodes == NULL || strcmp(d->step->provider->name, who) != 0)
+        if (nodes == NULL || bundle_is_region(m->c, d) != in_region)
             continue;
         for (uint32_t k = 0; k < d->step->region->node_count; k++)
             if (strcmp(nodes[d->step->region->nodes[k]]->info.op_type.data, op) == 0)
@@ -69,10 +69,39 @@ static bool read_part(maker *m, char *line)
                     strncmp(m->job->target, "x86_64", 6) == 0;
     }
     for (char *word = strtok_r(NULL, " \n", &rest); word != NULL; word = strtok_r(NULL, " \n", &rest)) {
-        p->needed |= p->kind == PART_SET ? has_families(m, word)
-                                         : has_operator(m, p->kind == PART_TABLE ? "reference" : "cpu", word);
+        p->needed |= p->kind == PART_SET ? has_families(m, word) : has_operator(m, p->kind != PART_TABLE, word);
     }
     return true;
+}
+
+static bool ends_in(const char *name, const char *end)
+{
+    const size_t n = strlen(name), e = strlen(end);
+
+    return n >= e && strcmp(name + n - e, end) == 0;
+}
+
+/* Is there the same table for a level of instructions that every CPU has which the program runs on? */
+static bool has_better(const maker *m, const char *table)
+{
+    char name[sizeof m->n.parts->name + sizeof "_avx2"];
+
+    (void)snprintf(name, sizeof name, "%s_avx2", table);
+    if (maker_part(m, name) != NULL)
+        return m->n.has_cpu; /* whose regions need AVX2 */
+    (void)snprintf(name, sizeof name, "%s_neon", table);
+    return maker_part(m, name) != NULL;
+}
+
+/* Tables that no CPU takes which the program runs on. */
+static void drop_tables(maker *m)
+{
+    for (uint32_t i = 0; i < m->n.part_count; i++) {
+        bundle_part_of *p = &m->n.parts[i];
+
+        if (p->kind == PART_TABLE && (has_better(m, p->name) || (m->n.isa != NULL && ends_in(p->name, "_avx512"))))
+            p->needed = false;
+    }
 }
 
 inlay_status maker_find_needs(maker *m)
@@ -84,8 +113,7 @@ inlay_status maker_find_needs(maker *m)
     for (uint32_t i = 0; i < m->c->step_count; i++) {
         if (m->c->steps[i].what != DO_RUN)
             continue;
-        m->n.has_cpu |= strcmp(m->c->steps[i].step->provider->name, "cpu") == 0;
-        m->n.has_reference |= strcmp(m->c->steps[i].step->provider->name, "reference") == 0;
+        *(bundle_is_region(m->c, &m->c->steps[i]) ? &m->n.has_cpu : &m->n.has_reference) = true;
     }
     m->n.parts = arena_array(&m->c->a, MOST_PARTS, sizeof *m->n.parts);
     if (m->n.parts == NULL)
@@ -97,14 +125,8 @@ inlay_status maker_find_needs(maker *m)
     while (good && fgets(line, sizeof line, f) != NULL)
         good = read_part(m, line);
     (void)fclose(f);
+    drop_tables(m);
     return good ? INLAY_OK : inlay_fail(m->diag, INLAY_INTERNAL, "%s has too many parts", path);
-}
-
-static bool ends_in(const char *name, const char *end)
-{
-    const size_t n = strlen(name), e = strlen(end);
-
-    return n >= e && strcmp(name + n - e, end) == 0;
 }
 
 /* Parts of kernels for instructions that no first run used are all kept. */

@@ -330,6 +330,10 @@ typedef struct kit_exports {
 inlay_status kit_open(const kit_plugin *self, kit_exports *exports, const inlay_host *host,
                       const inlay_plugin **out_plugin, inlay_diag *diag);
 
+/* The ABI's description of a kit_provider, for a provider that is made of tables in part and hands their nodes on.
+ * `self` outlives it, and is its ctx. */
+inlay_provider kit_describe_provider(const kit_provider *self);
+
 /* Defines inlay_plugin_open for a kit_plugin and the note that says what it was built for (inlay/note.h), at the end of
  * one source file: KIT_PLUGIN_NAMED(mine, "mine", "mine_cpu", "com.example"). The texts are string literals: the names
  * of the plugin, of its provider, and of the domains of its operators separated by spaces ("" = none). They are in the

@@ -1,5 +1,5 @@
-/* blocks.c - the engine of the reference provider: chooses the microkernel, cuts tiles into blocks that stay in the
- * caches, runs them. */
+/* blocks.c - the engine of the providers reference and cpu: chooses the microkernel, cuts tiles into blocks that stay
+ * in the caches, runs them. */
 #include "simd/instances.h"
 #include "gemm/set.h"
 #include "product_cost.h"
@@ -40,7 +40,7 @@ static const gemm_kernel *engine_kernel(const gemm_engine *self, uint32_t type)
     (void)self;
     return gemm_kernel_best(type);
 }
-const gemm_engine reference_engine = { engine_kernel };
+const gemm_engine blocked_engine = { engine_kernel };
 
 /* ------------------------------------------------------------------ sizes */
 

@@ -1,19 +1,24 @@
-/* What options say of how numbers are computed, to the plugin and to the programs of `inlay bundle` alike. */
+#include "operator_settings.h"
 #include "gemm/set.h"
-#include "reference.h"
+#include <stdlib.h>
 
 static const gemm_kernel *strict_kernel(const gemm_engine *self, uint32_t type)
 {
-    const reference_settings *settings = (const reference_settings *)(const void *)self;
+    const operator_settings *settings = (const operator_settings *)(const void *)self;
 
     return type == GEMM_F32 ? &settings->strict : gemm_kernel_best(type);
 }
 
-void reference_read_options(reference_settings *settings, const inlay_create_args *args)
+inlay_status operator_settings_open(const inlay_host *host, const inlay_create_args *args, void **out, inlay_diag *diag)
 {
+    operator_settings *settings = calloc(1, sizeof *settings);
     bool strict = false;
 
-    settings->engine = reference_engine;
+    (void)host;
+    *out = settings;
+    if (settings == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the settings of operators");
+    settings->engine = blocked_engine;
     for (uint32_t i = 0; i < args->option_count; i++) {
         const inlay_option_value *v = INLAY_AT(inlay_option_value, args->options, args->option_stride, i);
 
@@ -27,4 +32,5 @@ void reference_read_options(reference_settings *settings, const inlay_create_arg
         settings->strict = *gemm_kernel_best(GEMM_F32);
         settings->strict.chain = GEMM_STRICT_CHAIN;
     }
+    return INLAY_OK;
 }

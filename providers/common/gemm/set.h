@@ -6,8 +6,8 @@
 typedef const gemm_kernel *const gemm_set[GEMM_TYPE_COUNT];
 extern gemm_set gemm_set_avx512, gemm_set_avx2, gemm_set_neon, gemm_set_c;
 
-/* The engine of the reference provider: the best of these sets on this CPU. */
-extern const gemm_engine reference_engine;
+/* Products in blocks, by the best of these sets on this CPU. */
+extern const gemm_engine blocked_engine;
 const gemm_kernel *gemm_kernel_best(uint32_t type);
 /* The i-th kernel that this CPU can run, best first; NULL when there are no more. For tests. */
 const gemm_kernel *gemm_kernel_at(uint32_t type, uint32_t i);

@@ -1,0 +1,323 @@
+/* One provider of two. Which of them made an offer is in its cookie, which compiled a region is in the region. */
+#include "operators/operators.h"
+#include "inlay/extensions.h"
+#include <stdlib.h>
+
+enum { REGIONS, OPERATORS, PARTS };
+
+/* What operators take compared with the provider reference, whose prices they have: at least this much less, for their
+ * loops are the same with longer vectors. */
+#define VECTORS 0.9
+
+typedef struct combined_state {
+    inlay_provider parts[PARTS];
+    void *states[PARTS];
+    /* Tables of functions that the host asks regions for, by the functions of this file. NULL: regions has none. */
+    const inlay_ext_kernels *kernels;
+    const inlay_ext_states *in_place;
+    const inlay_ext_branches *branches[PARTS];
+} combined_state;
+
+/* A compiled region: whose, and what that provider made. */
+typedef struct combined_region {
+    uint32_t part;
+    inlay_compiled *compiled;
+} combined_region;
+
+static void destroy(void *state_)
+{
+    combined_state *state = state_;
+
+    if (state == NULL)
+        return;
+    for (uint32_t p = 0; p < PARTS; p++)
+        if (state->states[p] != NULL)
+            state->parts[p].destroy(state->states[p]);
+    free(state);
+}
+
+static inlay_status create(void *ctx, const inlay_host *host, const inlay_create_args *args, void **out_state,
+                           inlay_diag *diag)
+{
+    const inlay_provider *regions = ctx;
+    combined_state *state = calloc(1, sizeof *state);
+    inlay_status status = INLAY_OK;
+
+    *out_state = NULL;
+    if (state == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for provider %s", regions->name);
+    state->parts[REGIONS] = *regions;
+    for (uint32_t p = 0; p < PARTS && status == INLAY_OK; p++) {
+        if (p == OPERATORS) /* whose tables depend on options that regions have read by now */
+            state->parts[p] = kit_describe_provider(cpu_operators());
+        status = state->parts[p].create(state->parts[p].ctx, host, args, &state->states[p], diag);
+        if (status == INLAY_OK)
+            state->branches[p] = state->parts[p].extension(state->states[p], INLAY_EXT_BRANCHES);
+    }
+    if (status != INLAY_OK) {
+        destroy(state);
+        return status;
+    }
+    state->kernels = regions->extension(state->states[REGIONS], INLAY_EXT_KERNELS);
+    state->in_place = regions->extension(state->states[REGIONS], INLAY_EXT_STATES);
+    *out_state = state;
+    return INLAY_OK;
+}
+
+/* ------------------------------------------------------------------ offers */
+
+/* Where a part's answers go before they reach the host's sink. */
+typedef struct relay {
+    const inlay_assess_sink *to;
+    uint8_t *open; /* [node_count] candidates that have no offer yet */
+} relay;
+
+static inlay_status pass_region(void *ctx, const inlay_offer *offer)
+{
+    const relay *r = ctx;
+
+    for (uint32_t n = 0; n < offer->node_count; n++)
+        r->open[offer->nodes[n]] = 0;
+    return r->to->offer(r->to->ctx, offer);
+}
+
+static inlay_status pass_operator(void *ctx, const inlay_offer *offer)
+{
+    const relay *r = ctx;
+    inlay_offer marked = *offer;
+
+    for (uint32_t n = 0; n < offer->node_count; n++)
+        r->open[offer->nodes[n]] = 0;
+    marked.cookie |= CPU_COOKIE_OPERATOR;
+    return r->to->offer(r->to->ctx, &marked);
+}
+
+static inlay_status pass_refusal(void *ctx, const inlay_refusal *refusal)
+{
+    const relay *r = ctx;
+
+    return r->to->refuse(r->to->ctx, refusal);
+}
+
+static inlay_status drop_offer(void *ctx, const inlay_offer *offer)
+{
+    (void)ctx, (void)offer;
+    return INLAY_OK;
+}
+
+static inlay_status drop_refusal(void *ctx, const inlay_refusal *refusal)
+{
+    (void)ctx, (void)refusal;
+    return INLAY_OK;
+}
+
+/* Regions are asked a second time why they refuse the nodes that operators do not take, either. */
+static inlay_status assess(void *state_, const inlay_graph *graph, const uint8_t *candidates,
+                           const inlay_assess_sink *sink, inlay_diag *diag)
+{
+    combined_state *state = state_;
+    relay r = { .to = sink, .open = malloc((size_t)graph->node_count + 1) };
+    const struct {
+        uint32_t part;
+        inlay_assess_sink sink;
+    } rounds[] = {
+        { REGIONS, { sizeof(inlay_assess_sink), &r, pass_region, drop_refusal } },
+        { OPERATORS, { sizeof(inlay_assess_sink), &r, pass_operator, drop_refusal } },
+        { REGIONS, { sizeof(inlay_assess_sink), &r, drop_offer, pass_refusal } },
+    };
+    inlay_status status = INLAY_OK;
+
+    if (r.open == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for %u nodes", graph->node_count);
+    for (uint32_t n = 0; n < graph->node_count; n++)
+        r.open[n] = candidates == NULL || candidates[n] != 0;
+    for (size_t i = 0; i < KIT_COUNT(rounds) && status == INLAY_OK; i++) {
+        const uint32_t p = rounds[i].part;
+
+        status = state->parts[p].assess(state->states[p], graph, r.open, &rounds[i].sink, diag);
+    }
+    free(r.open);
+    return status;
+}
+
+static inlay_status cost(void *state_, const inlay_cost_request *request, inlay_cost *out)
+{
+    combined_state *state = state_;
+    const uint32_t p = (request->offer->cookie & CPU_COOKIE_OPERATOR) != 0 ? OPERATORS : REGIONS;
+    inlay_cost_request own = *request;
+    inlay_offer offer = *request->offer;
+
+    inlay_status status;
+
+    offer.cookie &= ~CPU_COOKIE_OPERATOR;
+    own.offer = &offer;
+    status = state->parts[p].cost(state->states[p], &own, out);
+    if (p == OPERATORS)
+        out->ns *= VECTORS;
+    return status;
+}
+
+/* ------------------------------------------------------------------ regions */
+
+/* Offers of operators do not merge, so one of them is a region by itself. */
+static inlay_status compile(void *state_, const inlay_compile_request *request, inlay_compiled **out_compiled,
+                            inlay_diag *diag)
+{
+    combined_state *state = state_;
+    combined_region *region = calloc(1, sizeof *region);
+    inlay_compile_request own = *request;
+    uint64_t cookie = 0;
+    inlay_status status;
+
+    *out_compiled = NULL;
+    if (region == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a region of %u nodes", request->node_count);
+    if (request->offer_count == 1 && request->cookies != NULL && (request->cookies[0] & CPU_COOKIE_OPERATOR) != 0) {
+        region->part = OPERATORS;
+        cookie = request->cookies[0] & ~CPU_COOKIE_OPERATOR;
+        own.cookies = &cookie;
+    }
+    status = state->parts[region->part].compile(state->states[region->part], &own, &region->compiled, diag);
+    if (status != INLAY_OK) {
+        free(region);
+        return status;
+    }
+    *out_compiled = (inlay_compiled *)(void *)region;
+    return INLAY_OK;
+}
+
+/* The part that compiled a region, and in *out_compiled what it made. */
+static uint32_t part_of(const inlay_compiled *compiled, inlay_compiled **out_compiled)
+{
+    const combined_region *region = (const combined_region *)(const void *)compiled;
+
+    *out_compiled = region->compiled;
+    return region->part;
+}
+
+static void release_compiled(void *state_, inlay_compiled *compiled)
+{
+    combined_state *state = state_;
+    inlay_compiled *own;
+    uint32_t p;
+
+    if (compiled == NULL)
+        return;
+    p = part_of(compiled, &own);
+    state->parts[p].release_compiled(state->states[p], own);
+    free(compiled);
+}
+
+static inlay_status specialize(void *state_, inlay_compiled *compiled, inlay_specialize_request *request,
+                               inlay_instance **out_instance, inlay_diag *diag)
+{
+    combined_state *state = state_;
+    inlay_compiled *own;
+    const uint32_t p = part_of(compiled, &own);
+
+    return state->parts[p].specialize(state->states[p], own, request, out_instance, diag);
+}
+
+static void release_instance(void *state_, inlay_compiled *compiled, inlay_instance *instance)
+{
+    combined_state *state = state_;
+    inlay_compiled *own;
+    const uint32_t p = part_of(compiled, &own);
+
+    state->parts[p].release_instance(state->states[p], own, instance);
+}
+
+static inlay_status execute(void *state_, inlay_compiled *compiled, inlay_instance *instance,
+                            const inlay_exec_args *args)
+{
+    combined_state *state = state_;
+    inlay_compiled *own;
+    const uint32_t p = part_of(compiled, &own);
+
+    return state->parts[p].execute(state->states[p], own, instance, args);
+}
+
+/* ------------------------------------------------------------------ tables of functions */
+
+static inlay_status list_kernels(void *state_, inlay_compiled *compiled, inlay_instance *instance,
+                                 inlay_status (*kernel)(void *user, const inlay_kernel *k), void *user)
+{
+    combined_state *state = state_;
+    inlay_compiled *own;
+    const uint32_t p = part_of(compiled, &own);
+
+    return p == REGIONS ? state->kernels->list(state->states[p], own, instance, kernel, user) : INLAY_OK;
+}
+
+static inlay_status time_kernels(void *state_, inlay_compiled *compiled, const inlay_kernel_trial *trial,
+                                 inlay_diag *diag)
+{
+    combined_state *state = state_;
+    inlay_compiled *own;
+    const uint32_t p = part_of(compiled, &own);
+
+    return p == REGIONS ? state->kernels->time(state->states[p], own, trial, diag) : INLAY_OK;
+}
+
+static uint32_t appends(void *state_, inlay_compiled *compiled, uint32_t input, uint32_t output, uint32_t *out_axis)
+{
+    combined_state *state = state_;
+    inlay_compiled *own;
+    const uint32_t p = part_of(compiled, &own);
+
+    return p == REGIONS ? state->in_place->appends(state->states[p], own, input, output, out_axis) : 0;
+}
+
+static uint32_t reads(void *state_, inlay_compiled *compiled, uint32_t input, uint32_t axis)
+{
+    combined_state *state = state_;
+    inlay_compiled *own;
+    const uint32_t p = part_of(compiled, &own);
+
+    return p == REGIONS ? state->in_place->reads(state->states[p], own, input, axis) : 0;
+}
+
+static uint32_t may_branch(void *state_, inlay_compiled *compiled, inlay_instance *instance)
+{
+    combined_state *state = state_;
+    inlay_compiled *own;
+    const uint32_t p = part_of(compiled, &own);
+
+    return state->branches[p] != NULL ? state->branches[p]->may(state->states[p], own, instance) : 0;
+}
+
+static const void *extension(void *state_, const char *name)
+{
+    static const inlay_ext_kernels kernels = { .struct_size = sizeof kernels,
+                                               .list = list_kernels,
+                                               .time = time_kernels };
+    static const inlay_ext_states in_place = { .struct_size = sizeof in_place, .appends = appends, .reads = reads };
+    static const inlay_ext_branches branches = { .struct_size = sizeof branches, .may = may_branch };
+    const combined_state *state = state_;
+
+    if (strcmp(name, INLAY_EXT_KERNELS) == 0)
+        return state->kernels != NULL ? &kernels : NULL;
+    if (strcmp(name, INLAY_EXT_STATES) == 0)
+        return state->in_place != NULL ? &in_place : NULL;
+    if (strcmp(name, INLAY_EXT_BRANCHES) == 0)
+        return &branches;
+    return state->parts[REGIONS].extension(state->states[REGIONS], name);
+}
+
+inlay_provider cpu_combine(const inlay_provider *regions)
+{
+    inlay_provider combined = *regions;
+
+    combined.ctx = (void *)(uintptr_t)regions;
+    combined.create = create;
+    combined.destroy = destroy;
+    combined.assess = assess;
+    combined.cost = cost;
+    combined.compile = compile;
+    combined.release_compiled = release_compiled;
+    combined.specialize = specialize;
+    combined.release_instance = release_instance;
+    combined.execute = execute;
+    combined.extension = extension;
+    return combined;
+}

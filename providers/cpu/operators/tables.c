@@ -1,0 +1,48 @@
+/* The operators, as tables of the level of instructions in use. */
+#include "operator_settings.h"
+#include "operators/operators.h"
+#include "simd/instances.h"
+#include <stdlib.h>
+
+#define TABLE(stem) KERNEL_INSTANCES(kit_table, reference_##stem)
+#include "operators/tables.def"
+#undef TABLE
+
+#define LEVEL(list)                                                                                                    \
+    {                                                                                                                  \
+        .name = "cpu", .tables = (list), .table_count = KIT_COUNT(list), .open = operator_settings_open, .close = free \
+    }
+
+const kit_provider *cpu_operators(void)
+{
+#if defined(__x86_64__)
+    static const kit_table *const avx512[] = {
+#define TABLE(stem) &reference_##stem##_avx512,
+#include "operators/tables.def"
+#undef TABLE
+    };
+    static const kit_table *const avx2[] = {
+#define TABLE(stem) &reference_##stem##_avx2,
+#include "operators/tables.def"
+#undef TABLE
+    };
+    static const kit_provider with_avx512 = LEVEL(avx512), with_avx2 = LEVEL(avx2);
+
+    if (cpu_has(CPU_AVX2))
+        return cpu_has(CPU_AVX512) ? &with_avx512 : &with_avx2;
+#elif defined(__aarch64__)
+    static const kit_table *const neon[] = {
+#define TABLE(stem) &reference_##stem##_neon,
+#include "operators/tables.def"
+#undef TABLE
+    };
+    static const kit_provider with_neon = LEVEL(neon);
+
+    return &with_neon;
+#endif
+#if !defined(__aarch64__)
+    static const kit_provider none = { .name = "cpu", .open = operator_settings_open, .close = free };
+
+    return &none;
+#endif
+}
