@@ -26,8 +26,8 @@ static inline inlay_status beside_try(const char *script, int64_t opset, const c
                         out, diag);
 }
 
-/* Skips the test where there is no Vulkan device. The session stays open: the drivers' libraries stay loaded with it, and
- * the next session need not load them again. */
+/* Skips the test where there is no Vulkan device. The session stays open: the drivers' libraries stay loaded with it,
+ * and the next session need not load them again. */
 static inline void beside_need_device(void)
 {
     static int present = -1;
