@@ -20,9 +20,10 @@ launcher=()
 if command -v ccache >/dev/null; then
     launcher=(-DCMAKE_C_COMPILER_LAUNCHER=ccache)
 fi
+# What reads a picture on CPUs; the command line and other plugins take as long again.
 build() {
     cmake --preset quick "${launcher[@]}" &&
-        cmake --build --preset quick -j "$(nproc)" --target ocr run_model inlay_cli providers
+        cmake --build --preset quick -j "$(nproc)" --target ocr inlay_probe cpu reference
 }
 if ! build >"$work/build.log" 2>&1; then
     tail -n 40 "$work/build.log" >&2
@@ -48,3 +49,4 @@ fi
 echo "reading $picture"
 build/quick/bin/ocr "$models" "$picture" "$work/boxes.png"
 echo "the picture with its boxes: $PWD/$work/boxes.png"
+echo "everything else, with build/quick/bin/inlay: cmake --build --preset quick"

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #if defined(__SSE2__)
-#include <immintrin.h>
+#include <xmmintrin.h>
 #else
 #define _mm_getcsr() 0u
 #define _mm_setcsr(bits) ((void)(bits))

@@ -24,13 +24,10 @@ static inline float roll_float(dice *d)
 static inline rig model_open(const wire *w, const char *const *options)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    inlay_options *o = NULL;
+    inlay_options *o = rig_options(options, &diag);
     rig r = { 0 };
 
-    assert_int_equal(inlay_options_create(&o, &diag), INLAY_OK);
     assert_int_equal(inlay_options_set(o, "policy", "priority", &diag), INLAY_OK);
-    for (; options[0] != NULL; options += 2)
-        assert_int_equal(inlay_options_set(o, options[0], options[1], &diag), INLAY_OK);
     if (inlay_session_create_from_bytes(w->bytes, w->count, o, &r.session, &diag) != INLAY_OK ||
         inlay_context_create(r.session, &r.context, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);

@@ -10,14 +10,11 @@ enum { MODELS = 60, SHAPES = 3 };
 static inlay_session *open_session(const wire *w, const char *providers, const char *threads, const char *level)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    inlay_options *o = NULL;
+    inlay_options *o = rig_options((const char *const[]){ "providers", providers, "policy", "priority", "intra_threads",
+                                                          threads, "level", level, NULL },
+                                   &diag);
     inlay_session *s = NULL;
 
-    assert_int_equal(inlay_options_create(&o, &diag), INLAY_OK);
-    assert_int_equal(inlay_options_set(o, "providers", providers, &diag), INLAY_OK);
-    assert_int_equal(inlay_options_set(o, "policy", "priority", &diag), INLAY_OK);
-    assert_int_equal(inlay_options_set(o, "intra_threads", threads, &diag), INLAY_OK);
-    assert_int_equal(inlay_options_set(o, "level", level, &diag), INLAY_OK);
     if (inlay_session_create_from_bytes(w->bytes, w->count, o, &s, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
     inlay_options_destroy(o);

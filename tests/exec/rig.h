@@ -99,21 +99,39 @@ static inline void rig_list_value(wire *w, uint32_t field, const char *name, uin
 
 /* ------------------------------------------------------------------ sessions */
 
-/* The status of creating a session; options are pairs of name and value, ended by NULL, or NULL. */
+/* Options of a session, pairs of name and value, ended by NULL, or NULL. Without a cache folder of its own it shares
+ * one with all tests, where little is kept: each session that packs weights looks at every file there. */
+static inline inlay_options *rig_options(const char *const *options, inlay_diag *diag)
+{
+    inlay_options *made = NULL;
+    bool shares = true;
+
+    assert_int_equal(inlay_options_create(&made, diag), INLAY_OK);
+    for (; options != NULL && options[0] != NULL; options += 2) {
+        shares = shares && strncmp(options[0], "cache_", 6) != 0;
+        if (inlay_options_set(made, options[0], options[1], diag) != INLAY_OK)
+            fail_msg("%s", diag->text);
+    }
+    if (shares)
+        assert_int_equal(inlay_options_set(made, "cache_max_bytes", "1048576", diag), INLAY_OK);
+    return made;
+}
+/* The status of creating a session, on the reference unless options say otherwise. */
 static inline inlay_status rig_try_open(wire *w, const char *const *options, rig *out, inlay_diag *diag)
 {
-    inlay_options *o = NULL;
+    bool names_providers = false;
+    inlay_options *o;
     inlay_status status;
 
     *out = (rig){ .model = *w };
     *w = (wire){ 0 };
     assert_false(out->model.failed);
     assert_int_equal(out->model.splice_count, 0);
-    assert_int_equal(inlay_options_create(&o, diag), INLAY_OK);
-    assert_int_equal(inlay_options_set(o, "providers", "reference", diag), INLAY_OK);
-    for (; options != NULL && options[0] != NULL; options += 2)
-        if (inlay_options_set(o, options[0], options[1], diag) != INLAY_OK)
-            fail_msg("%s", diag->text);
+    for (size_t i = 0; options != NULL && options[i] != NULL; i += 2)
+        names_providers = names_providers || strcmp(options[i], "providers") == 0;
+    o = rig_options(options, diag);
+    if (!names_providers)
+        assert_int_equal(inlay_options_set(o, "providers", "reference", diag), INLAY_OK);
     status = inlay_session_create_from_bytes(out->model.bytes, out->model.count, o, &out->session, diag);
     inlay_options_destroy(o);
     if (status == INLAY_OK)

@@ -276,7 +276,7 @@ class Judge:
         np.seterr(all="ignore")
         import inlay  # after the fork: each child has a library of its own
         self.inlay, self.args = inlay, args
-        self.env = dict(os.environ, INLAY_CACHE_DIR="")
+        self.env = dict(os.environ, INLAY_CACHE_DIR="", INLAY_PROBE="never")
         flags = dict(zip((f[2:].replace("-", "_") for f in args.flags[::2]), args.flags[1::2]))
         self.shared = {name: flags.pop(name) for name in list(flags) if name == "isa"}
         self.flags = flags

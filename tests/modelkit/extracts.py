@@ -16,7 +16,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 INLAY = os.path.abspath(sys.argv[1])
-PLAIN = ["--no-config", "--cache-dir", "", "--intra-threads", "1", "--providers", "reference", "--quiet"]
+PLAIN = ["--no-config", "--cache-dir", "", "--probe", "never", "--intra-threads", "1", "--providers", "reference", "--quiet"]
 FLOAT, INT64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
 VALUE, NODE = helper.make_tensor_value_info, helper.make_node
 RNG = np.random.default_rng(5)

@@ -3,7 +3,9 @@
 what was added. A recipe names every file that it touches, and no more files than LIMIT are touched.
 
   recipes.py SOURCE_DIR WORK_DIR BUILD_DIR     the copy and its build stay in WORK_DIR, so that a second run builds what has
-                                               changed; BUILD_DIR is a build of the sources"""
+                                               changed; BUILD_DIR is a build of the sources, and its objects are used where
+                                               the same command would make the same"""
+import json
 import os
 import pathlib
 import re
@@ -15,6 +17,7 @@ SOURCE = pathlib.Path(sys.argv[1]).resolve()
 WORK = pathlib.Path(sys.argv[2]).resolve()
 BUILD = pathlib.Path(sys.argv[3]).resolve()
 TREE = WORK / "tree"
+LISTS = WORK / "reusable"
 EXAMPLE = SOURCE / "tests/recipes/example"
 
 # Recipe -> (most files, what is done to each: the name of an example to copy, "FILE: from > to", a file of the tree with
@@ -141,15 +144,14 @@ def write_changed(path, data):
         path.write_bytes(data)
 
 
-def copy_tree(examples, build):
+def copy_tree(examples):
     """The tracked files, or all but builds where the source is no repository, with the examples among them."""
     listed = subprocess.run(["git", "-C", SOURCE, "ls-files", "-co", "--exclude-standard"], stdout=subprocess.PIPE,
                             stderr=subprocess.DEVNULL, text=True, check=False)
     names = set(listed.stdout.split("\n")) if listed.returncode == 0 else {
         str(p.relative_to(SOURCE)) for p in SOURCE.rglob("*") if p.is_file() and "build" not in p.relative_to(SOURCE).parts}
     wanted = {name: (SOURCE / name).read_bytes() for name in names if name and (SOURCE / name).is_file()} | examples
-    for folder, folders, files in os.walk(TREE):
-        folders[:] = [f for f in folders if pathlib.Path(folder, f) != build]
+    for folder, _, files in os.walk(TREE):
         for name in files:
             if os.path.relpath(os.path.join(folder, name), TREE) not in wanted:
                 os.unlink(os.path.join(folder, name))
@@ -159,23 +161,58 @@ def copy_tree(examples, build):
             (TREE / name).chmod(0o755)
 
 
-def how_to_build():
-    """Where the copy is built, and with which variables. ccache has most of it from BUILD_DIR where it knows files by
-    their place in a tree: then all is compiled as there. Otherwise nothing is optimised, for the copy is built once and
-    runs for a second."""
+def variables_of_build():
+    """Those that the compiler's commands are made of."""
     lines = (BUILD / "CMakeCache.txt").read_text().split("\n")
     cache = {m.group(1): m.group(2) for m in (re.match(r"(\w+):\w+=(.*)", line) for line in lines) if m}
-    if pathlib.Path(cache.get("CMAKE_C_COMPILER_LAUNCHER", "")).name == "ccache" and SOURCE in BUILD.parents:
-        base = run("ccache", "--get-config", "base_dir").strip()
-        if base and all(pathlib.Path(base) in path.parents for path in (SOURCE, TREE)):
-            kind = cache.get("CMAKE_BUILD_TYPE", "")
-            names = ["CMAKE_C_COMPILER", "CMAKE_C_COMPILER_LAUNCHER", "CMAKE_BUILD_TYPE", "CMAKE_C_FLAGS",
-                     "CMAKE_C_FLAGS_" + kind.upper(), "INLAY_WERROR", "INLAY_QUICK", "INLAY_CHECKS"]
-            return TREE / BUILD.relative_to(SOURCE), {name: cache[name] for name in names if name in cache}
-    variables = {"CMAKE_BUILD_TYPE": "None", "CMAKE_C_FLAGS": "-O0", "INLAY_WERROR": "OFF"}
-    if shutil.which("ccache"):
-        variables["CMAKE_C_COMPILER_LAUNCHER"] = "ccache"
-    return WORK / "build", variables
+    kind = cache.get("CMAKE_BUILD_TYPE", "")
+    names = ["CMAKE_C_COMPILER", "CMAKE_BUILD_TYPE", "CMAKE_C_FLAGS", "CMAKE_C_FLAGS_" + kind.upper(), "INLAY_WERROR",
+             "INLAY_QUICK", "INLAY_CHECKS"]
+    return {name: cache[name] for name in names if name in cache}
+
+
+def commands(build, compiler):
+    """Object -> the compiler's command, without what starts the compiler."""
+    database = json.loads(run("ninja", "-t", "compdb", cwd=build))
+    return {step["output"]: step["command"][step["command"].index(compiler + " "):] for step in database
+            if step["output"].endswith(".o") and compiler + " " in step["command"]}
+
+
+def dependencies(build):
+    """Object -> the files that it was made of."""
+    of = {}
+    for block in run("ninja", "-t", "deps", cwd=build).split("\n\n"):
+        first, *files = block.split("\n")
+        if first.endswith("(VALID)"):
+            of[first.partition(": #")[0]] = [os.path.normpath(build / name.strip()) for name in files]
+    return of
+
+
+def in_copy(text, build):
+    """The same with the places of the copy and of its build."""
+    places = {str(BUILD): str(build), str(SOURCE): str(TREE)}
+    return re.sub("|".join(map(re.escape, places)), lambda m: places[m.group(0)], text)
+
+
+def list_reusable(examples, build, compiler):
+    """Writes for reuse.sh which objects of BUILD are what the copy's compiler would make."""
+    shutil.rmtree(LISTS, ignore_errors=True)
+    LISTS.mkdir(parents=True)
+    ours, made_of, count = commands(build, compiler), dependencies(BUILD), 0
+    touched = {str(SOURCE / name) for name in examples}
+    for out, command in commands(BUILD, compiler).items():
+        files = made_of.get(out, [])
+        if not files or in_copy(command, build) != ours.get(out):
+            continue
+        made = (BUILD / out).stat().st_mtime_ns
+        if any(name in touched or not os.path.exists(name) or os.stat(name).st_mtime_ns > made for name in files):
+            continue
+        generated = [os.path.relpath(name, BUILD) for name in files if name.startswith(f"{BUILD}/")]
+        (LISTS / out).parent.mkdir(parents=True, exist_ok=True)
+        (LISTS / out).write_text("".join(name + "\n" for name in generated))
+        (LISTS / (out + ".d")).write_text(f"{out}: {in_copy(' '.join(files), build)}\n")
+        count += 1
+    return count
 
 
 def check_operator_and_pass(inlay, environment):
@@ -205,10 +242,13 @@ def main():
     examples = {}
     for name, (limit, files) in RECIPES.items():
         follow(name, limit, files, examples)
-    build, variables = how_to_build()
-    copy_tree(examples, build)
+    build, variables = WORK / "build", variables_of_build()
+    copy_tree(examples)
     variables |= {f"INLAY_{part}": "OFF" for part in "TESTS SAMPLES ONEDNN OPENBLAS VULKAN ONNXRUNTIME NODE SERVE".split()}
+    variables["CMAKE_C_COMPILER_LAUNCHER"] = f"{SOURCE}/tests/recipes/reuse.sh;{BUILD};{LISTS}"
     run("cmake", "-S", TREE, "-B", build, "-G", "Ninja", *[f"-D{name}={value}" for name, value in variables.items()])
+    if list_reusable(examples, build, variables["CMAKE_C_COMPILER"]) == 0:
+        print(f"no object of {BUILD} can be used again")
     run("cmake", "--build", build, "-j", str(os.cpu_count()), "--target", "inlay_cli", "reference", "mine")
     inlay, environment = build / "bin/inlay", dict(os.environ, INLAY_CACHE_DIR="", INLAY_PROVIDERS="reference")
     if run(inlay, "greet", env=environment) != "hello\n" or run(inlay, "greet", "--greeting", "hi", env=environment) != "hi\n":

@@ -138,7 +138,7 @@ def run(inlay, folder, op, inputs, attributes, opset, providers):
     command = [inlay, "run", path, "--inputs", os.path.join(folder, "in"), "--outputs", out, "--providers", providers]
     command += ["--policy", "priority"] if "," in providers else []
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-                          env=dict(os.environ, INLAY_CACHE_DIR="")) as process:
+                          env=dict(os.environ, INLAY_CACHE_DIR="", INLAY_PROBE="never")) as process:
         error = process.stderr.read()
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
