@@ -39,7 +39,7 @@ if [ "${1:-}" = --format ]; then
     ours '*.c' '*.h' | xargs clang-format -i
     exit
 elif [ "${1:-}" = --all ]; then
-    files=$(ours '*.c' '*.h' '*.sh')
+    files=$(ours '*.c' '*.h' '*.sh' '*.bash')
 elif [ $# -gt 0 ]; then
     files=$(printf '%s\n' "$@")
 else
@@ -49,7 +49,7 @@ else
 fi
 mapfile -t sources < <(grep -E '\.c$' <<<"$files")
 mapfile -t headers < <(grep -E '\.h$' <<<"$files")
-mapfile -t scripts < <(grep -E '\.sh$' <<<"$files")
+mapfile -t scripts < <(grep -E '\.(ba)?sh$' <<<"$files")
 
 # $1: name of the check, the rest: the command
 check() {
@@ -81,9 +81,9 @@ fi
 if [ ${#sources[@]} -gt 0 ]; then
     check cppcheck cppcheck --quiet --error-exitcode=1 --std=c11 --enable=warning,performance,portability \
         --inline-suppr --suppressions-list=tests/cppcheck.txt --template=gcc --max-configs=1 \
-        -I host -I sdk/include -I ops -D_GNU_SOURCE "${sources[@]}"
+        -I host -I host/runtime -I host/tools -I providers -I sdk/include -I ops -D_GNU_SOURCE "${sources[@]}"
     check clang-tidy tidy
 fi
-[ ${#scripts[@]} -eq 0 ] || check shellcheck shellcheck --severity=warning "${scripts[@]}"
+[ ${#scripts[@]} -eq 0 ] || check shellcheck shellcheck --external-sources --severity=warning "${scripts[@]}"
 check includes sh tests/house/includes.sh . tests/house/edges
 exit $failed

@@ -1,6 +1,6 @@
 /* inlay/search.c - the steps of a search for text, which the optimiser writes into the Loop that it makes of
- * BeamSearch, GreedySearch and Sampling of com.microsoft (host/runtime/passes/searches.c). The state of a search is one tensor,
- * which these three alone read. */
+ * BeamSearch, GreedySearch and Sampling of com.microsoft (host/runtime/passes/searches.c). The state of a search is one
+ * tensor, which these three alone read. */
 #include "schema.h"
 
 /* ids [rows, length], their positions, mask [rows, length], the state, rows [1], and the prompt of each row [rows]. */

@@ -1,5 +1,5 @@
-/* SparseToDense of ai.inlay: where no provider reads a sparse matrix as it is (host/runtime/passes/sparse_constants.c), or
- * rules keep those away that would. */
+/* SparseToDense of ai.inlay: where no provider reads a sparse matrix as it is (host/runtime/passes/sparse_constants.c),
+ * or rules keep those away that would. */
 #include "reference.h"
 #include <string.h>
 

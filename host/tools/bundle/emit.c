@@ -558,8 +558,9 @@ static void put_model(emitter *e, const uint32_t *option_counts)
         "u,\n};\n\n",
         e->n->name, e->n->has_reference ? "open_reference" : "0", e->n->has_cpu ? "bundled_cpu" : "0", option_counts[0],
         option_counts[1], e->n->name, e->n->name, e->at, regions, e->c->step_count, g->input_count, g->output_count,
-        e->f->pack_count, e->f->packs_levels, !e->f->drops, e->f->first, e->f->only_level, e->n->isa != NULL ? "\"" : "",
-        e->n->isa != NULL ? e->n->isa : "0", e->n->isa != NULL ? "\"" : "", e->c->slab_bytes, e->f->arena_bytes);
+        e->f->pack_count, e->f->packs_levels, !e->f->drops, e->f->first, e->f->only_level,
+        e->n->isa != NULL ? "\"" : "", e->n->isa != NULL ? e->n->isa : "0", e->n->isa != NULL ? "\"" : "",
+        e->c->slab_bytes, e->f->arena_bytes);
 }
 
 /* Functions that have a version for each level of instructions are indirect; musl, which has no macro of its own,
