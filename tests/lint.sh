@@ -65,12 +65,18 @@ format_lines() {
     [ -z "$out" ] || { echo "$out"; return 1; }
 }
 
-# Only what is compiled here has a command; the rest (fuzzers, samples, other CPUs) is left to the other tools.
+# Only what is compiled here has a command; the rest (fuzzers, samples, other CPUs) is left to the other tools. Options
+# that GCC alone knows are left out of the commands.
 tidy() {
-    local known
+    local known commands status=0
+    commands=$(mktemp -d)
+    sed -E 's/ -f(vect-cost-model=[a-z]+|no-align-(functions|jumps|loops)|no-schedule-insns)\b//g' \
+        "$build/compile_commands.json" >"$commands/compile_commands.json"
     known=$(for f in "${sources[@]}"; do grep -qF "\"file\": \"$PWD/$f\"" "$build/compile_commands.json" && echo "$f"; done)
-    [ -z "$known" ] || xargs clang-tidy -p "$build" --quiet "${more[@]}" --warnings-as-errors='*' <<<"$known" 2> >(
-        grep -vE '^[0-9]+ warnings? generated|^Suppressed|^Use -header-filter' >&2)
+    [ -z "$known" ] || xargs clang-tidy -p "$commands" --quiet "${more[@]}" --warnings-as-errors='*' <<<"$known" 2> >(
+        grep -vE '^[0-9]+ warnings? generated|^Suppressed|^Use -header-filter' >&2) || status=1
+    rm -r "$commands"
+    return $status
 }
 
 if [ -n "$by_line" ]; then
