@@ -70,7 +70,7 @@ format_lines() {
 tidy() {
     local known commands status=0
     commands=$(mktemp -d)
-    sed -E 's/ -f(vect-cost-model=[a-z]+|no-align-(functions|jumps|loops)|no-schedule-insns)\b//g' \
+    sed -E 's/ -f(vect-cost-model=[a-z]+|no-align-(functions|jumps|loops)|no-schedule-insns|no-tree-[a-z]+)\b//g' \
         "$build/compile_commands.json" >"$commands/compile_commands.json"
     known=$(for f in "${sources[@]}"; do grep -qF "\"file\": \"$PWD/$f\"" "$build/compile_commands.json" && echo "$f"; done)
     [ -z "$known" ] || xargs clang-tidy -p "$commands" --quiet "${more[@]}" --warnings-as-errors='*' <<<"$known" 2> >(
@@ -87,7 +87,7 @@ fi
 if [ ${#sources[@]} -gt 0 ]; then
     check cppcheck cppcheck --quiet --error-exitcode=1 --std=c11 --enable=warning,performance,portability \
         --inline-suppr --suppressions-list=tests/cppcheck.txt --template=gcc --max-configs=1 \
-        -I host -I host/runtime -I host/tools -I providers -I sdk/include -I ops -D_GNU_SOURCE "${sources[@]}"
+        -I host -I host/runtime -I host/tools -I providers -I providers/common -I sdk/include -I ops -D_GNU_SOURCE "${sources[@]}"
     check clang-tidy tidy
 fi
 [ ${#scripts[@]} -eq 0 ] || check shellcheck shellcheck --external-sources --severity=warning "${scripts[@]}"
