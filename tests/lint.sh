@@ -39,7 +39,7 @@ if [ "${1:-}" = --format ]; then
     ours '*.c' '*.h' | xargs clang-format -i
     exit
 elif [ "${1:-}" = --all ]; then
-    files=$(ours '*.c' '*.h' '*.sh')
+    files=$(ours '*.c' '*.h' '*.sh' '*.bash')
 elif [ $# -gt 0 ]; then
     files=$(printf '%s\n' "$@")
 else
@@ -49,7 +49,7 @@ else
 fi
 mapfile -t sources < <(grep -E '\.c$' <<<"$files")
 mapfile -t headers < <(grep -E '\.h$' <<<"$files")
-mapfile -t scripts < <(grep -E '\.sh$' <<<"$files")
+mapfile -t scripts < <(grep -E '\.(ba)?sh$' <<<"$files")
 
 # $1: name of the check, the rest: the command
 check() {
@@ -65,12 +65,18 @@ format_lines() {
     [ -z "$out" ] || { echo "$out"; return 1; }
 }
 
-# Only what is compiled here has a command; the rest (fuzzers, samples, other CPUs) is left to the other tools.
+# Only what is compiled here has a command; the rest (fuzzers, samples, other CPUs) is left to the other tools. Options
+# that GCC alone knows are left out of the commands.
 tidy() {
-    local known
+    local known commands status=0
+    commands=$(mktemp -d)
+    sed -E 's/ -f(vect-cost-model=[a-z]+|no-align-(functions|jumps|loops)|no-schedule-insns|no-tree-[a-z]+)\b//g' \
+        "$build/compile_commands.json" >"$commands/compile_commands.json"
     known=$(for f in "${sources[@]}"; do grep -qF "\"file\": \"$PWD/$f\"" "$build/compile_commands.json" && echo "$f"; done)
-    [ -z "$known" ] || xargs clang-tidy -p "$build" --quiet "${more[@]}" --warnings-as-errors='*' <<<"$known" 2> >(
-        grep -vE '^[0-9]+ warnings? generated|^Suppressed|^Use -header-filter' >&2)
+    [ -z "$known" ] || xargs clang-tidy -p "$commands" --quiet "${more[@]}" --warnings-as-errors='*' <<<"$known" 2> >(
+        grep -vE '^[0-9]+ warnings? generated|^Suppressed|^Use -header-filter' >&2) || status=1
+    rm -r "$commands"
+    return $status
 }
 
 if [ -n "$by_line" ]; then
@@ -81,9 +87,10 @@ fi
 if [ ${#sources[@]} -gt 0 ]; then
     check cppcheck cppcheck --quiet --error-exitcode=1 --std=c11 --enable=warning,performance,portability \
         --inline-suppr --suppressions-list=tests/cppcheck.txt --template=gcc --max-configs=1 \
-        -I host -I sdk/include -I ops -D_GNU_SOURCE "${sources[@]}"
+        -I host -I host/runtime -I host/tools -I providers -I providers/common -I providers/cpu -I providers/prepost \
+        -I sdk/include -I ops -D_GNU_SOURCE "${sources[@]}"
     check clang-tidy tidy
 fi
-[ ${#scripts[@]} -eq 0 ] || check shellcheck shellcheck --severity=warning "${scripts[@]}"
+[ ${#scripts[@]} -eq 0 ] || check shellcheck shellcheck --external-sources --severity=warning "${scripts[@]}"
 check includes sh tests/house/includes.sh . tests/house/edges
 exit $failed

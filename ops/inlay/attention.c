@@ -1,4 +1,5 @@
-/* inlay/attention.c - attention as models spell it out, which the optimiser puts together (host/runtime/passes/attention.c):
+/* inlay/attention.c - attention as models spell it out, which the optimiser puts together
+ * (host/runtime/passes/attention.c):
  *
  *     MatMul(Softmax(Where(hidden, 0, MatMul(Q, Transpose(K)) * scale) + bias), V)
  *

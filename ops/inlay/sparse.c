@@ -1,4 +1,5 @@
-/* inlay/sparse.c - a sparse initializer as it stands in the file: the loader makes the node (host/runtime/model/load_sparse.c).
+/* inlay/sparse.c - a sparse initializer as it stands in the file: the loader makes the node
+ * (host/runtime/model/load_sparse.c).
  */
 #include "schema.h"
 

@@ -124,6 +124,7 @@ static course course_of(const gemm_job *job)
     c.a_plain = is_plain(kernel, &job->a, job->m, job->k, &c.a_along, &c.a_ld);
     c.b_plain = is_plain(kernel, &job->b, job->n, job->k, &c.b_along, &c.b_ld);
     if (job->b.packed != NULL)
+        /* NOLINTNEXTLINE(bugprone-branch-clone): asked in this order */
         c.way = WAY_PANELS;
     else if (lib->small && c.a_plain && c.b_plain &&
              (job->m <= (c.b_along ? THIN_ROWS_TURNED : THIN_ROWS) || job->n == 1))

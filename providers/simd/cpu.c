@@ -4,9 +4,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#if defined(__x86_64__)
-#include <cpuid.h>
-#endif
 
 static const char *const names[CPU_LEVEL_COUNT] = { "baseline", "avx2", "avx512" };
 
@@ -22,14 +19,9 @@ static int avx_vnni = -1; /* does the CPU have it? -1: not asked yet */
 
 static cpu_level level_of_cpu(void)
 {
-#if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-        __builtin_cpu_supports("avx512vl"))
-        return CPU_AVX512;
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-        return CPU_AVX2;
-#endif
-    return CPU_BASELINE;
+    const uint32_t level = kit_isa(NULL);
+
+    return level >= INLAY_ISA_X86_64_V4 ? CPU_AVX512 : level >= INLAY_ISA_X86_64_V3 ? CPU_AVX2 : CPU_BASELINE;
 }
 
 /* The level that a cap of this name leaves; CPU_LEVEL_COUNT: there is no such name. */
@@ -91,21 +83,16 @@ bool cpu_has_vnni(void)
 
 bool cpu_has_avx_vnni(void)
 {
-#if defined(__x86_64__)
-    /* CPUID takes microseconds in a virtual machine, which has to ask its host, and packs ask for each weight. */
     int has = __atomic_load_n(&avx_vnni, __ATOMIC_RELAXED);
 
-    if (has < 0) {
-        unsigned a, b, c, d;
+    if (has < 0) { /* packs ask for each weight */
+        uint32_t extra;
 
-        /* the compilers' own question differs in its name */
-        has = __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a & 1u << 4) != 0;
+        (void)kit_isa(&extra);
+        has = (extra & INLAY_ISA_AVX_VNNI) != 0;
         __atomic_store_n(&avx_vnni, has, __ATOMIC_RELAXED);
     }
     return cpu_has(CPU_AVX2) && has != 0;
-#else
-    return false;
-#endif
 }
 
 void cpu_hide_avx_vnni(void)

@@ -68,10 +68,9 @@ VEC_INLINE ivec int_dot_pairs(ivec sum, ivec x, ivec w)
 /* The first of each pair, then the second, as products by an element want them. */
 VEC_INLINE ivec int_line(const int8_t *w)
 {
-    const int16x8_t pairs = vmovl_s8(vld1_s8(w));
+    const int8x16_t pairs = vcombine_s8(vld1_s8(w), vcreate_s8(0));
 
-    return vreinterpretq_s32_s64(
-        vzip1q_s64(vreinterpretq_s64_s16(vuzp1q_s16(pairs, pairs)), vreinterpretq_s64_s16(vuzp2q_s16(pairs, pairs))));
+    return vreinterpretq_s32_s16(vmovl_s8(vqtbl1_s8(pairs, vcreate_u8(0x0705030106040200))));
 }
 VEC_INLINE ivec int_dot(ivec sum, ivec x, ivec w)
 {

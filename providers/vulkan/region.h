@@ -486,7 +486,7 @@ inlay_status vr_plan(vr_build *b);
 /* The provider's entries. */
 inlay_status vr_assess(void *state, const inlay_graph *graph, const uint8_t *candidates, const inlay_assess_sink *sink,
                        inlay_diag *diag);
-inlay_status vr_cost(void *state, const inlay_cost_request *request, inlay_cost *cost);
+inlay_status vr_cost(void *state, const inlay_cost_request *r, inlay_cost *out);
 inlay_status vr_compile_on(vr_state *s, gpu_device *g, const inlay_compile_request *r, inlay_compiled **out,
                            inlay_diag *diag);
 void vr_release_compiled(void *state, inlay_compiled *c);

@@ -32,7 +32,7 @@ finds() {
 
 # with FAULT VALUE   sets `run`: the planted provider wherever it can, with that fault in the node that makes VALUE.
 with() {
-    run=(--plugin-dirs "$plugins" --providers planted,reference --policy priority
+    run=(--plugin-dirs "$plugins" --providers "planted,reference" --policy priority
         --option "planted.fault=$1" --option "planted.at=$2" --no-config --cache-dir "" --probe never)
 }
 node() { # VALUE OP   the node that makes VALUE is named alone, by the operator and what differs in it
@@ -41,7 +41,7 @@ node() { # VALUE OP   the node that makes VALUE is named alone, by the operator 
 }
 
 several=$work/several.onnx
-five=(--input x=random:5,8)
+five=(--input "x=random:5,8")
 against=(--against reference)
 
 # ---- nothing wrong, or nothing that anybody asked for

@@ -56,7 +56,7 @@ npy() {
 }
 { npy; printf '\001\000\000\000\000\000\000\000'; } >one.npy
 { npy; printf '\377\377\377\377\377\377\377\377'; } >minus.npy
-npy >head
+npy >./head
 mkdir -p taken other
 holds "a branch" ./branches s=one.npy -o taken
 holds "the other branch" ./branches s=minus.npy -o other
@@ -151,7 +151,7 @@ for name in bundle inlay app; do # names that the run-time part has, too
     holds "functions are called by the name" sh -c "nm lib$name.a 2>/dev/null | grep -q ' T ${name}_start_in'"
     rm "lib$name.a" "lib$name.h"
 done
-wraps=(-Wl,--wrap=malloc,--wrap=calloc)
+wraps=("-Wl,--wrap=malloc,--wrap=calloc")
 mv libmlp.h mlp.h
 holds "a user compiles" cc -std=c11 -Wall -Wextra -Werror -I. "$app" libmlp.a "${wraps[@]}" -lm -o app
 holds "it runs in a buffer, and asks for no memory" sh -c './app >first 2>asked && grep -qx "asked 0" asked'

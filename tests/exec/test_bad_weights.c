@@ -7,9 +7,7 @@
 enum { K = 32, N = 16 };
 
 static const char *const providers[] = { "reference", "cpu,reference" };
-enum {
-    PROVIDERS = 2
-};
+enum { PROVIDERS = 2 };
 
 static void tensor(wire *w, const char *name, int dtype, const char *shape, const void *data, size_t bytes)
 {

@@ -279,7 +279,7 @@ static void texts(void **state)
         { "d = Cast(x) to=11\ny = Cast(d) to=8", 0.0999755859375f, "0.0999755859375" },
         { "d = Cast(x) to=11\ny = Cast(d) to=8", 1e6f, "1000000" },
         { "i = Cast(x) to=6\ny = Cast(i) to=8", 1e6f, "1000000" },
-        { "i = Cast(x) to=6\nd = Cast(i) to=11\ny = Cast(d) to=8", 123456789, "123456792" },
+        { "i = Cast(x) to=6\nd = Cast(i) to=11\ny = Cast(d) to=8", 123456792, "123456792" },
         { "b = Cast(x) to=9\ny = Cast(b) to=8", 7, "1" },
         { "b = Cast(x) to=9\ny = Cast(b) to=8", 0, "0" },
         { "b = Cast(x) to=9\ni = Cast(b) to=6\ny = Cast(i) to=8", 7, "1" },

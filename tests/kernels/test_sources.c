@@ -56,6 +56,10 @@ static uint32_t check_folder(const char *name)
         (void)snprintf(file, sizeof file, "%s/%s", name, entry->d_name);
         if (bytes < 3 || strcmp(entry->d_name + bytes - 2, ".c") != 0 || !has_instances(path))
             continue;
+#if !defined(__x86_64__)
+        if (strcmp(entry->d_name, "nbits_block.c") == 0) /* AVX-512 with VNNI is the only level that it has */
+            continue;
+#endif
         (void)snprintf(stem, sizeof stem, "%.*s", (int)(bytes - 2), entry->d_name);
         s = source_of(stem);
         if (s == NULL)

@@ -720,9 +720,37 @@ static void files_are_kept(void **unused)
     assert_int_equal(remove(dir), 0);
 }
 
+/* ------------------------------------------------------------------ the CPU */
+
+/* Levels as the compilers' own question has them; nothing beyond a level that is not there. */
+static void instructions_of_the_cpu(void **unused)
+{
+    uint32_t extra = UINT32_MAX, level = kit_isa(&extra);
+
+    (void)unused;
+    assert_int_equal(kit_isa(NULL), level);
+#if defined(__x86_64__)
+    assert_int_equal(level >= INLAY_ISA_X86_64_V3,
+                     __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2"));
+    assert_int_equal(level >= INLAY_ISA_X86_64_V4,
+                     __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+                         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512cd"));
+    if (level >= INLAY_ISA_X86_64_V4) {
+        assert_int_equal((extra & INLAY_ISA_AVX512_VNNI) != 0, __builtin_cpu_supports("avx512vnni") != 0);
+        assert_int_equal((extra & INLAY_ISA_AVX512_VBMI) != 0, __builtin_cpu_supports("avx512vbmi") != 0);
+        assert_int_equal((extra & INLAY_ISA_AVX512_BF16) != 0, __builtin_cpu_supports("avx512bf16") != 0);
+    }
+#endif
+    if (level < INLAY_ISA_X86_64_V4)
+        assert_int_equal(extra & ~(uint32_t)(INLAY_ISA_AVX_VNNI | INLAY_ISA_AMX), 0);
+    if (level < INLAY_ISA_X86_64_V3)
+        assert_int_equal(extra, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(instructions_of_the_cpu),
         cmocka_unit_test(files_are_kept),
         cmocka_unit_test(regions_are_kept),
         cmocka_unit_test(hosts_of_other_ages),

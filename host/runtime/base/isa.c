@@ -1,48 +1,15 @@
 #include "base/isa.h"
-#include "inlay/note.h"
+#include "inlay/kit.h"
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <string.h>
-#if defined(__x86_64__)
-#include <cpuid.h>
-#endif
 
 static uint32_t cpu_level = INLAY_ISA_BASELINE, cpu_extra;
 static pthread_once_t cpu_once = PTHREAD_ONCE_INIT;
 
-/* Once a process: each question to the CPU is one to the host of a virtual machine, some 20 us. */
 static void ask_cpu(void)
 {
-    uint32_t level = INLAY_ISA_BASELINE;
-
-#if defined(__x86_64__)
-    uint32_t a, b, c, d;
-
-    __builtin_cpu_init(); /* asks the system too: what it does not save at a switch of threads is not there */
-    if (__builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("popcnt"))
-        level = INLAY_ISA_X86_64_V2;
-    if (level == INLAY_ISA_X86_64_V2 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-        __builtin_cpu_supports("bmi2"))
-        level = INLAY_ISA_X86_64_V3;
-    if (level == INLAY_ISA_X86_64_V3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-        __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
-        level = INLAY_ISA_X86_64_V4;
-    if (level >= INLAY_ISA_X86_64_V3 && __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0) {
-        if (level >= INLAY_ISA_X86_64_V4) {
-            cpu_extra |= (c >> 11 & 1) != 0 ? INLAY_ISA_AVX512_VNNI : 0u;
-            cpu_extra |= (c >> 1 & 1) != 0 ? INLAY_ISA_AVX512_VBMI : 0u;
-            cpu_extra |= (d >> 23 & 1) != 0 ? INLAY_ISA_AVX512_FP16 : 0u;
-        }
-        cpu_extra |= (d >> 24 & 1) != 0 ? INLAY_ISA_AMX : 0u;
-    }
-    if (level >= INLAY_ISA_X86_64_V3 && __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0) {
-        cpu_extra |= (a >> 4 & 1) != 0 ? INLAY_ISA_AVX_VNNI : 0u;
-        if (level >= INLAY_ISA_X86_64_V4)
-            cpu_extra |= (a >> 5 & 1) != 0 ? INLAY_ISA_AVX512_BF16 : 0u;
-    }
-#endif
-    cpu_level = level;
+    cpu_level = kit_isa(&cpu_extra);
 }
 
 uint32_t isa_of_cpu(uint32_t *out_extra)

@@ -13,7 +13,7 @@ size_t list_room(size_t count)
 bool list_reserve(void *list_address, size_t count, size_t more, size_t item_bytes)
 {
     size_t wanted = count, bytes;
-    void *list;
+    void *list, *larger;
 
     if (!add_size(&wanted, more))
         return false;
@@ -21,9 +21,9 @@ bool list_reserve(void *list_address, size_t count, size_t more, size_t item_byt
     if (bytes == list_room(count))
         return true;
     memcpy(&list, list_address, sizeof list);
-    if (!mul_size(&bytes, item_bytes) || (list = realloc(list, bytes)) == NULL)
+    if (!mul_size(&bytes, item_bytes) || (larger = realloc(list, bytes)) == NULL)
         return false;
-    memcpy(list_address, &list, sizeof list);
+    memcpy(list_address, &larger, sizeof larger);
     return true;
 }
 

@@ -324,7 +324,7 @@ static uint32_t read_accounts(maker *m, uint32_t count, pack_account *list, uint
             return 0;
         if (list[n].arena_bytes > m->f.arena_bytes)
             m->f.arena_bytes = list[n].arena_bytes;
-        while (levels[same] != list[n].level && same < n)
+        while (same < n && levels[same] != list[n].level)
             same++;
         if (same < n) {
             free(list[n].bytes); /* this CPU cannot be taken for another one */

@@ -48,7 +48,7 @@ INLAY_NODISCARD inlay_status cli_open(cli_common *common, const char *path, inla
                                       inlay_diag *diag);
 
 /* Prints the failure (with --json as {"error": ...}) and returns the exit code that belongs to it. */
-int cli_fail(const cli_common *common, const inlay_diag *diag);
+int cli_fail(const cli_common *common, const inlay_diag *failure);
 /* {"code": "invalid model", "text": ..., "node": ..., "tensor": ...} */
 json_t *cli_diag_json(const inlay_diag *diag);
 /* The exit code of a status. */

@@ -9,6 +9,7 @@
 
 const char *const pipe_steps[] = {
     "decode[:bgr|grey]\ta picture file to pixels: PNG, JPEG, WebP, TIFF, JPEG 2000, BMP, PNM",
+    /* NOLINTNEXTLINE(bugprone-suspicious-missing-comma): a text of two lines */
     "resize[:H|HxW]\tto that size, as Pillow does; H alone keeps the ratio; inside=HxW, cover=HxW, filter=NAME, "
     "multiple=N, shrink; without a size: that of the model's input",
     "letterbox[:HxW]\tas large as it fits into a frame; fill=0..255",

@@ -63,7 +63,7 @@ static void leave_strict(kn_choice *choice)
 /* By what each is expected to take. */
 static void by_model(rg_build *b, const rg_group *group, const kn_case *c, kn_choice *choice)
 {
-    for (uint8_t k = 0; k < KN_COUNT; k++) {
+    for (uint32_t k = 0; k < KN_COUNT; k++) {
         const char *why = NULL;
         uint32_t at = 0;
         double ns;

@@ -56,7 +56,8 @@ VEC_INLINE void one_row(const int vectors, const float *a, const float *b, int64
         sum[v] = vec_add(sum[v], vec_add(vec_add(part[0][v], part[1][v]), vec_add(part[2][v], part[3][v])));
 }
 
-/* full: all columns of all vectors are there. */
+/* full: all columns of all vectors are there. Loops over rows are around those over vectors: where an outer loop runs
+ * once, as that over a single vector would, Clang keeps the sums in memory. */
 VEC_INLINE void product(const int rows, const int vectors, const bool full, const tile_product *p)
 {
     const vmask tail = vec_first(p->columns - (vectors - 1) * VEC_LANES);
@@ -88,9 +89,9 @@ VEC_INLINE void product(const int rows, const int vectors, const bool full, cons
             sum[r][v] = vec_add(sum[r][v], LOAD(v, rest + r * rest_row + v * VEC_LANES));                              \
     }
     VEC_UNROLL
-    for (int v = 0; v < vectors; v++) {
+    for (int r = 0; r < rows; r++) {
         VEC_UNROLL
-        for (int r = 0; r < rows; r++)
+        for (int v = 0; v < vectors; v++)
             sum[r][v] = vec_zero();
     }
     if (p->add != NULL) { /* mostly far away: asked for before the work, not after it */
@@ -150,12 +151,10 @@ VEC_INLINE void product(const int rows, const int vectors, const bool full, cons
     ADD_REST
     if (p->bias != NULL) { /* last: sums beside a large one would lose digits */
         VEC_UNROLL
-        for (int v = 0; v < vectors; v++) {
-            const vec bias = LOAD(v, p->bias + v * VEC_LANES);
-
+        for (int r = 0; r < rows; r++) {
             VEC_UNROLL
-            for (int r = 0; r < rows; r++)
-                sum[r][v] = vec_add(sum[r][v], bias);
+            for (int v = 0; v < vectors; v++)
+                sum[r][v] = vec_add(sum[r][v], LOAD(v, p->bias + v * VEC_LANES));
         }
     }
     if (p->clamp) {

@@ -172,6 +172,7 @@ static bool cut(spread *s)
             break;
         /* few rows are made twice for neighbours' sake, few channels read what is packed again */
         if (s->rows > 8 * w->stride[0] || (s->rows > 1 && s->channels * taps <= 4 * SG_ROWS))
+            /* NOLINTNEXTLINE(bugprone-branch-clone): asked in this order */
             s->rows = (s->rows + 1) / 2;
         else if (s->channels > 1)
             s->channels = (s->channels + 1) / 2;

@@ -249,7 +249,7 @@ static int32_t pack_window(const window_plan *p, const int8_t *from, int channel
             if (element(p->set) == 1)
                 ((int8_t *)tap)[at] = weight;
             else
-                ((int16_t *)(void *)tap)[at] = weight;
+                ((int16_t *)(void *)tap)[at] = weight; /* NOLINT(bugprone-signed-char-misuse): with its sign */
         }
     }
     return sum;

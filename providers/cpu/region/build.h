@@ -333,9 +333,9 @@ bool rg_binary_loses_nan(dn_alg alg);
 /* The loop as a step; both places hold floats alike, without gaps but for what pads blocks, if 0 stays 0 by the
  * function. y may be x. */
 inlay_status rg_emit_function(rg_build *b, const rg_eltwise *f, const rg_place *x, const rg_place *y);
-/* A function of a place. overwrite: x may become the result. result: the value that this makes, INLAY_NONE for
+/* A function of a place. overwrite: it may become the result. result: the value that this makes, INLAY_NONE for
  * something in between. */
-inlay_status rg_eltwise_at(rg_build *b, const rg_place *x, bool overwrite, const rg_eltwise *f, uint32_t result,
+inlay_status rg_eltwise_at(rg_build *b, const rg_place *place, bool overwrite, const rg_eltwise *f, uint32_t result,
                            rg_place *out);
 /* alg(x, value `other`), broadcast to the dims of value `like`. */
 inlay_status rg_binary_at(rg_build *b, dn_alg alg, const rg_place *x, bool overwrite, uint32_t other, uint32_t like,

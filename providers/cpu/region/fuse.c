@@ -146,6 +146,7 @@ static void extend(const rg_build *b, const readers *of, uint8_t *taken, rg_grou
             if (!add_post(g, (rg_post){ .kind = RG_POST_ELTWISE, .eltwise = swish }))
                 return;
             taken[of[g->out].op[0]] = 1;
+            /* NOLINTNEXTLINE(bugprone-branch-clone): asked in this order */
         } else if (next == INLAY_NONE || taken[next]) { /* the other operand's maker has it */
             return;
         } else if (is_family(b, next, &rg_eltwise_family)) {

@@ -107,6 +107,7 @@ static void make_attributes(const rg_build *b, const rg_group *group, const rg_m
         *made = (dn_post){
             .kind = DN_POST_ELTWISE, .alg = post->eltwise.alg, .alpha = post->eltwise.alpha, .beta = post->eltwise.beta
         };
+        /* NOLINTNEXTLINE(bugprone-branch-clone): asked in this order */
         if (is_apart(b, post) || (post->kind == RG_POST_ELTWISE && is_repeated(group, p))) {
             *count = p;
         } else if (post->kind == RG_POST_ELTWISE) {

@@ -326,6 +326,7 @@ static uint32_t find_vector(vectors *v, const float *lanes)
         return UINT32_MAX;
     at = hash_of(lanes);
     for (; v->table[at % v->slots] != 0; at++)
+        /* NOLINTNEXTLINE(bugprone-suspicious-memory-comparison): by bits */
         if (memcmp(v->lanes + (size_t)(v->table[at % v->slots] - 1) * 2 * LANES, lanes, 2 * LANES * sizeof *lanes) == 0)
             return v->table[at % v->slots] - 1;
     memcpy(v->lanes + (size_t)v->count * 2 * LANES, lanes, 2 * LANES * sizeof *lanes);

@@ -9,6 +9,7 @@ static const int64_t channels_of[] = { 3, 3, 4, 4, 1, 3, 3 };
 
 static uint8_t clip(double v)
 {
+    /* NOLINTNEXTLINE(bugprone-incorrect-roundings): only the double just below 0.5 differs */
     return v <= 0 ? 0 : v >= 255 ? 255 : (uint8_t)(v + 0.5);
 }
 

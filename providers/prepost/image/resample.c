@@ -117,11 +117,12 @@ resample *resample_create(int filter, int64_t in_height, int64_t in_width, int64
                    .channels = channels,
                    .filter = filter };
     resample *made = calloc(1, sizeof r + axis_bytes(&r.y) + axis_bytes(&r.x) + 32);
-    char *at = (char *)(made + 1);
+    char *at;
 
     if (made == NULL)
         return NULL;
     *made = r;
+    at = (char *)(made + 1);
     at = place(&made->y, at);
     (void)place(&made->x, at);
     for (int i = 0; i < 2; i++) {

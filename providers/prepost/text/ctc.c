@@ -51,7 +51,7 @@ static double log_sum(const float *row, int64_t classes, int kind)
 
 static double log_of(float v, int kind, double less)
 {
-    return kind == PROBABILITIES ? (v > 0 ? log(v) : -HUGE_VAL) : v - less;
+    return kind == PROBABILITIES ? (v > 0 ? log((double)v) : -HUGE_VAL) : v - less;
 }
 
 /* ------------------------------------------------------------------ text */

@@ -52,9 +52,9 @@ bool unigram_encode(const model *m, const char *text, size_t bytes, text_ids *ou
 {
     node *nodes = calloc(bytes + 1, sizeof *nodes);
     size_t at = bytes, next = SIZE_MAX;
-    bool ok = nodes != NULL, unknown = false;
+    bool ok = true, unknown = false;
 
-    if (!ok)
+    if (nodes == NULL)
         return false;
     forward(m, text, bytes, nodes);
     while (at > 0) { /* turn the way around: from then says where a token ends */

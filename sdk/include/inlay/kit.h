@@ -59,6 +59,11 @@ extern "C" {
 #define KIT_MULTIVERSION
 #endif
 
+/* The highest level of instructions that this CPU and its system have, INLAY_ISA_* of inlay/note.h; *out_extra, which
+ * may be NULL, gets those beyond. For loops that a plugin itself chooses. Keep the answer: to ask for *out_extra takes
+ * a virtual machine some 50 us. Thread-safe. */
+uint32_t kit_isa(uint32_t *out_extra);
+
 /* ------------------------------------------------------------------ a node, before the run */
 
 /* Borrowed for the call. */

@@ -171,7 +171,7 @@ static uint32_t read_in_bodies(const finder *f, const graph_node *n, uint32_t v)
             if (body->capture_outer[i] == v)
                 domain = read_in(f, job, body->capture_inner[i]);
         for (uint32_t i = 0; job != NULL && i < n->info.input_count && domain == INLAY_DOMAIN_HOST; i++)
-            if (n->info.inputs[i] == v && i < body->graph->input_count)
+            if (i < body->graph->input_count && n->info.inputs[i] == v)
                 domain = read_in(f, job, body->graph->inputs[i]);
     }
     return domain;

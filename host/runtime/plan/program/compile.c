@@ -248,7 +248,7 @@ static uint32_t read_in_bodies(const program_step *s, uint32_t v)
             if (body->capture_outer[i] == v)
                 domain = p->uses.read_in[body->capture_inner[i]];
         for (uint32_t i = 0; i < s->node->info.input_count && domain == INLAY_DOMAIN_HOST; i++)
-            if (s->node->info.inputs[i] == v && i < p->graph->input_count)
+            if (i < p->graph->input_count && s->node->info.inputs[i] == v)
                 domain = p->uses.read_in[p->graph->inputs[i]];
     }
     return domain;

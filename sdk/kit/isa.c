@@ -1,0 +1,46 @@
+/* isa.c - which instructions the CPU has. */
+#include "inlay/kit.h"
+#if defined(__x86_64__)
+#include <cpuid.h>
+
+/* The compilers' own questions differ in names for these, and some lack them. */
+static uint32_t ask_extra(uint32_t level)
+{
+    const bool v4 = level >= INLAY_ISA_X86_64_V4;
+    uint32_t a, b, c, d, extra = 0;
+
+    if (__get_cpuid_count(7, 0, &a, &b, &c, &d) != 0) {
+        extra |= v4 && (c >> 11 & 1) != 0 ? INLAY_ISA_AVX512_VNNI : 0u;
+        extra |= v4 && (c >> 1 & 1) != 0 ? INLAY_ISA_AVX512_VBMI : 0u;
+        extra |= v4 && (d >> 23 & 1) != 0 ? INLAY_ISA_AVX512_FP16 : 0u;
+        extra |= (d >> 24 & 1) != 0 ? INLAY_ISA_AMX : 0u;
+    }
+    if (__get_cpuid_count(7, 1, &a, &b, &c, &d) != 0) {
+        extra |= (a >> 4 & 1) != 0 ? INLAY_ISA_AVX_VNNI : 0u;
+        extra |= v4 && (a >> 5 & 1) != 0 ? INLAY_ISA_AVX512_BF16 : 0u;
+    }
+    return extra;
+}
+#endif
+
+uint32_t kit_isa(uint32_t *out_extra)
+{
+    uint32_t level = INLAY_ISA_BASELINE;
+
+    if (out_extra != NULL)
+        *out_extra = 0;
+#if defined(__x86_64__)
+    __builtin_cpu_init(); /* asks the system too: what it does not save at a switch of threads is not there */
+    if (__builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("popcnt"))
+        level = INLAY_ISA_X86_64_V2;
+    if (level == INLAY_ISA_X86_64_V2 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+        __builtin_cpu_supports("bmi2"))
+        level = INLAY_ISA_X86_64_V3;
+    if (level == INLAY_ISA_X86_64_V3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+        level = INLAY_ISA_X86_64_V4;
+    if (out_extra != NULL && level >= INLAY_ISA_X86_64_V3)
+        *out_extra = ask_extra(level);
+#endif
+    return level;
+}
