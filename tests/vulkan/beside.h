@@ -26,22 +26,30 @@ static inline inlay_status beside_try(const char *script, int64_t opset, const c
                         out, diag);
 }
 
-/* Skips the test where there is no Vulkan device. The session stays open: the drivers' libraries stay loaded with it,
- * and the next session need not load them again. */
+/* A session that stays open: the drivers' libraries stay loaded with it, and the next session need not load them. */
+static rig beside_first;
+static int beside_present = -1; /* is there a device? -1: not tried yet */
+
+/* Skips the test where there is no Vulkan device. */
 static inline void beside_need_device(void)
 {
-    static int present = -1;
-    static rig first;
-
-    if (present < 0) {
+    if (beside_present < 0) {
         inlay_diag diag = INLAY_DIAG_INIT;
 
-        present = beside_try("x : 4\ny = Abs(x)\n-> y", 13, "Abs", true, &first, &diag) == INLAY_OK;
-        if (present == 0)
+        beside_present = beside_try("x : 4\ny = Abs(x)\n-> y", 13, "Abs", true, &beside_first, &diag) == INLAY_OK;
+        if (beside_present == 0)
             print_message("skipped: %s\n", diag.text);
     }
-    if (present == 0)
+    if (beside_present == 0)
         skip();
+}
+
+/* For a test that is about the first session of a process. */
+static inline void beside_leave_device(void)
+{
+    if (beside_present == 1)
+        rig_close(&beside_first);
+    beside_present = -1;
 }
 
 static inline rig beside_open(const char *script, int64_t opset, const char *op, bool vulkan)

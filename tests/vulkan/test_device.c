@@ -344,6 +344,7 @@ static void pipelines_are_kept(void **state)
 
     (void)state;
     beside_need_device();
+    beside_leave_device(); /* what is open keeps the device, and writes where it was told */
     assert_non_null(mkdtemp(dir));
     for (int round = 0; round < 3; round++) {
         inlay_diag diag = INLAY_DIAG_INIT;

@@ -577,25 +577,11 @@ static void put_model(emitter *e, const uint32_t *option_counts)
         e->c->slab_bytes, e->f->arena_bytes);
 }
 
-/* Functions that have a version for each level of instructions are indirect; musl, which has no macro of its own,
- * leaves them to the program. */
-static void put_resolver(emitter *e)
-{
-    (void)fprintf(e->to,
-                  "void bundle_resolve(void);\n#if defined(__x86_64__) && !defined(__GLIBC__)\n"
-                  "typedef struct indirect {\n    uint64_t *at;\n    uint64_t type;\n    uint64_t (*choose)(void);\n"
-                  "} indirect;\nextern const indirect __rela_iplt_start[], __rela_iplt_end[];\n"
-                  "void bundle_resolve(void)\n{\n"
-                  "    for (const indirect *i = __rela_iplt_start; i < __rela_iplt_end; i++)\n"
-                  "        *i->at = i->choose();\n}\n#else\nvoid bundle_resolve(void)\n{\n}\n#endif\n\n");
-}
-
 static void put_functions(emitter *e)
 {
     const graph *g = e->c->parts[0].p->graph;
     const char *name = e->n->name;
 
-    put_resolver(e);
     (void)fprintf(e->to,
                   "int %s_start(void)\n{\n    return bundle_start(&%s_model, 0, 0);\n}\n\n"
                   "int %s_start_in(void *buffer, uint64_t bytes)\n{\n"

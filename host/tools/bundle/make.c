@@ -132,7 +132,6 @@ static inlay_status link_program(maker *m, bool first, const char *output)
     argv[n++] = (char *)(uintptr_t)maker_compiler(m);
     argv[n++] = (char *)"-static";
     argv[n++] = (char *)"-no-pie";
-    argv[n++] = (char *)"-Wl,-z,norelro";
     argv[n++] = (char *)"-o";
     argv[n++] = (char *)(uintptr_t)output;
     argv[n++] = (char *)"-Wl,--gc-sections";

@@ -54,7 +54,6 @@ static int started; /* 1: it runs; -1: it could not be started */
 uint32_t bundle_level(void);
 void bundle_cap(const char *isa);
 void bundle_cap_bytes(void);
-void bundle_resolve(void); /* generated */
 
 /* ------------------------------------------------------------------ the host's table */
 
@@ -454,7 +453,6 @@ int bundle_start(const bundle_model *model, void *arena, uint64_t bytes)
     if (started != 0)
         return started > 0 ? INLAY_OK : diag.code;
     now = model;
-    bundle_resolve();
     if (model->isa != NULL)
         bundle_cap(model->isa);
     if (model->packs_levels == UINT32_MAX && !model->has_originals)
