@@ -30,9 +30,21 @@ static inline inlay_status beside_try(const char *script, int64_t opset, const c
 static rig beside_first;
 static int beside_present = -1; /* is there a device? -1: not tried yet */
 
+/* For a test that is about the first session of a process, and at its end. */
+static inline void beside_leave_device(void)
+{
+    if (beside_present == 1)
+        rig_close(&beside_first);
+    beside_present = -1;
+}
+
 /* Skips the test where there is no Vulkan device. */
 static inline void beside_need_device(void)
 {
+    static bool leaves;
+
+    if (!leaves)
+        leaves = atexit(beside_leave_device) == 0;
     if (beside_present < 0) {
         inlay_diag diag = INLAY_DIAG_INIT;
 
@@ -42,14 +54,6 @@ static inline void beside_need_device(void)
     }
     if (beside_present == 0)
         skip();
-}
-
-/* For a test that is about the first session of a process. */
-static inline void beside_leave_device(void)
-{
-    if (beside_present == 1)
-        rig_close(&beside_first);
-    beside_present = -1;
 }
 
 static inline rig beside_open(const char *script, int64_t opset, const char *op, bool vulkan)

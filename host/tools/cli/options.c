@@ -117,7 +117,8 @@ struct argp cli_verb_argp(const cli_verb *verb)
                 .flags = option->flags,
                 .doc = option->doc,
             };
-    return (struct argp){ .options = rows, .parser = parse };
+    /* Of an empty list --help would leak what it sorts. */
+    return (struct argp){ .options = count > 0 ? rows : NULL, .parser = parse };
 }
 
 error_t cli_take_model(const cli_option *option, void *field, char *arg, struct argp_state *state)
