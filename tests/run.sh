@@ -6,7 +6,7 @@
 #   tests/run.sh --all      also tsan, and a build with Clang
 #   tests/run.sh PRESET...  these presets of CMakePresets.json
 #
-# Some 35 minutes on two cores that do nothing else, where nothing is cached: each build takes about 5 of them. Needs
+# Some 30 minutes on two cores that do nothing else, where nothing is cached: each build takes about 5 of them. Needs
 # the network only for Debian packages that are missing and, once a build, for what npm fetches for tests/serve
 # (npm.json; those tests are skipped where its registry is not reached); uses ccache where it is.
 set -uo pipefail
