@@ -201,6 +201,9 @@ void model_run(model *m, instance *i, uint32_t count)
         run_apart(m, i, count);
         return;
     }
+    /* Before the first answer leaves: a client that has its answer finds the run in the statistics. */
+    if (status == INLAY_OK)
+        stats_add_run(&m->stats, rows, bound - start, ended - bound);
     for (uint32_t n = 0; n < count; n++) {
         job *j = i->jobs[n];
         uint32_t outputs = 0;
@@ -218,5 +221,5 @@ void model_run(model *m, instance *i, uint32_t count)
                   own == INLAY_OK ? outputs : 0);
     }
     if (status == INLAY_OK)
-        stats_add_run(&m->stats, rows, bound - start, ended - bound, clock_ns() - ended);
+        stats_add_output(&m->stats, rows, clock_ns() - ended);
 }

@@ -30,8 +30,15 @@ void stats_add_request(model_stats *s, uint64_t ns, uint64_t target_us)
         add(&s->over_target, 1);
 }
 
-void stats_add_run(model_stats *s, uint64_t rows, uint64_t input_ns, uint64_t infer_ns, uint64_t output_ns)
+/* The counters of runs with that number of rows; NULL: there are none. */
+static stats_batch *batch_of(const model_stats *s, uint64_t rows)
 {
+    return rows > 0 && rows <= s->batch_count ? &s->batches[rows - 1] : NULL;
+}
+
+void stats_add_run(model_stats *s, uint64_t rows, uint64_t input_ns, uint64_t infer_ns)
+{
+    stats_batch *b = batch_of(s, rows);
     struct timespec now;
     uint32_t i = 0;
 
@@ -40,18 +47,23 @@ void stats_add_run(model_stats *s, uint64_t rows, uint64_t input_ns, uint64_t in
     add(&s->batch_buckets[i], 1);
     add(&s->batch_rows, rows);
     add(&s->input_ns, input_ns);
-    add(&s->output_ns, output_ns);
     stats_add_time(&s->compute, infer_ns);
-    if (rows > 0 && rows <= s->batch_count) {
-        stats_batch *b = &s->batches[rows - 1];
-
+    if (b != NULL) {
         add(&b->count, 1);
         add(&b->input_ns, input_ns);
         add(&b->infer_ns, infer_ns);
-        add(&b->output_ns, output_ns);
     }
     (void)clock_gettime(CLOCK_REALTIME_COARSE, &now);
     atomic_store_explicit(&s->last_ms, (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / MS, memory_order_relaxed);
+}
+
+void stats_add_output(model_stats *s, uint64_t rows, uint64_t ns)
+{
+    stats_batch *b = batch_of(s, rows);
+
+    add(&s->output_ns, ns);
+    if (b != NULL)
+        add(&b->output_ns, ns);
 }
 
 void stats_add_error(model_stats *s, uint32_t error, uint64_t ns)

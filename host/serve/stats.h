@@ -53,8 +53,10 @@ typedef struct model_stats {
 void stats_add_time(stats_time *t, uint64_t ns);
 /* A request that succeeded; target_us = how long one may take, 0 = any time. */
 void stats_add_request(model_stats *s, uint64_t ns, uint64_t target_us);
-/* A run of so many rows, and the time to make its inputs, to compute, to hand out its outputs. */
-void stats_add_run(model_stats *s, uint64_t rows, uint64_t input_ns, uint64_t infer_ns, uint64_t output_ns);
+/* A run with that number of rows, and the time to make its inputs and to compute. */
+void stats_add_run(model_stats *s, uint64_t rows, uint64_t input_ns, uint64_t infer_ns);
+/* The time that handing out its outputs took. */
+void stats_add_output(model_stats *s, uint64_t rows, uint64_t ns);
 /* The reason that belongs to a failure. */
 uint32_t stats_error_of(inlay_status status);
 void stats_add_error(model_stats *s, uint32_t error, uint64_t ns);
