@@ -144,6 +144,7 @@ static void finish(completion *c, const inlay_diag *failure)
     bool left;
 
     watch_remove(x->server->watch, x);
+    sequence_leave(&x->job); /* before the client knows: its next text finds the place free */
     if (failure != NULL)
         stats_add_error(&x->job.model->stats, stats_error_of(failure->code), clock_ns() - x->arrived_ns);
     else
