@@ -3,7 +3,7 @@
 #include <string.h>
 
 /* Skips a type expression and remembers where it is: names of types are declared further on. */
-static inlay_status read_type_span(parser *p, span *out)
+static inlay_status read_type_span(struct parser *p, struct span *out)
 {
     uint32_t open = 0;
 
@@ -23,10 +23,10 @@ static inlay_status read_type_span(parser *p, span *out)
     return out->bytes > 0 ? INLAY_OK : sig_mistake(p, p->at, "expected a type after ':'");
 }
 
-static inlay_status read_formal(parser *p, op_formal *formal, span *type)
+static inlay_status read_formal(struct parser *p, op_formal *formal, struct span *type)
 {
     inlay_status status;
-    span name;
+    struct span name;
 
     *formal = (op_formal){ .option = OP_SINGLE, .type_param = -1 };
     INLAY_TRY(sig_read_word(p, "expected the name of an input or output", &name));
@@ -48,7 +48,7 @@ done:
     return status;
 }
 
-static inlay_status read_formals(parser *p, op_formal *formals, span *types, uint32_t *out_count)
+static inlay_status read_formals(struct parser *p, op_formal *formals, struct span *types, uint32_t *out_count)
 {
     inlay_status status;
 
@@ -69,10 +69,10 @@ done:
     return status;
 }
 
-static inlay_status read_types(parser *p, draft *d)
+static inlay_status read_types(struct parser *p, struct draft *d)
 {
     inlay_status status = INLAY_OK;
-    span name;
+    struct span name;
 
     if (sig_peek(p) == ';' || sig_peek(p) == '\0')
         return INLAY_OK;
@@ -95,12 +95,13 @@ done:
 }
 
 /* Ties formals to declared types; a type that is written out becomes a nameless one. */
-static inlay_status resolve_types(parser *p, draft *d, op_formal *formals, const span *types, uint32_t count)
+static inlay_status resolve_types(struct parser *p, struct draft *d, op_formal *formals, const struct span *types,
+                                  uint32_t count)
 {
     inlay_status status = INLAY_OK;
 
     for (uint32_t i = 0; i < count; i++) {
-        parser inner = *p;
+        struct parser inner = *p;
 
         for (uint32_t t = 0; t < d->type_count && formals[i].type_param < 0; t++)
             if (d->types[t].name[0] != '\0' && sig_span_is(types[i], d->types[t].name))
@@ -133,7 +134,7 @@ static void count_formals(const op_formal *formals, uint32_t count, uint32_t *ou
     }
 }
 
-static inlay_status copy_draft(const parser *p, const draft *d, op_schema *out)
+static inlay_status copy_draft(const struct parser *p, const struct draft *d, op_schema *out)
 {
     inlay_status status;
     const void *mine = NULL;
@@ -161,8 +162,8 @@ inlay_status op_schema_parse(const char *signature, op_alloc_fn alloc, void *all
                              inlay_diag *diag)
 {
     inlay_status status;
-    parser p = { .text = signature, .at = signature, .alloc = alloc, .alloc_ctx = alloc_ctx, .diag = diag };
-    draft d;
+    struct parser p = { .text = signature, .at = signature, .alloc = alloc, .alloc_ctx = alloc_ctx, .diag = diag };
+    struct draft d;
 
     memset(&d, 0, sizeof d);
     *out_schema = (op_schema){ 0 };

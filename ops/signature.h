@@ -7,51 +7,51 @@
 #define OPS_SIGNATURE_H
 #include "schema.h"
 
-typedef struct parser {
+struct parser {
     const char *text; /* the whole signature */
     const char *at;   /* what is read next */
     op_alloc_fn alloc;
     void *alloc_ctx;
     inlay_diag *diag;
-} parser;
+};
 
 /* A piece of the signature. */
-typedef struct span {
+struct span {
     const char *begin;
     size_t bytes;
-} span;
+};
 
 /* Everything is gathered here and copied out once its size is known. */
-typedef struct draft {
+struct draft {
     op_formal inputs[OP_MAX_FORMALS], outputs[OP_MAX_FORMALS];
-    span input_types[OP_MAX_FORMALS], output_types[OP_MAX_FORMALS];
+    struct span input_types[OP_MAX_FORMALS], output_types[OP_MAX_FORMALS];
     op_type_param types[3 * OP_MAX_FORMALS];
     op_attr attrs[OP_MAX_ATTRS];
     uint32_t input_count, output_count, type_count, attr_count;
     bool open_attrs;
-} draft;
+};
 
 /* INLAY_INVALID_ARGUMENT: "signature, character 12 (near ": T"): <what>"; place points into the signature. */
-inlay_status sig_mistake(const parser *p, const char *place, const char *what);
+inlay_status sig_mistake(const struct parser *p, const char *place, const char *what);
 /* INLAY_LIMIT_EXCEEDED: "signature: more than <limit> <what>". */
-inlay_status sig_too_many(const parser *p, const char *what, int limit);
+inlay_status sig_too_many(const struct parser *p, const char *what, int limit);
 
 /* Spaces, tabs and line ends go before any sign or word. */
-void sig_skip_space(parser *p);
-char sig_peek(parser *p);            /* the next sign, not taken; '\0' at the end */
-bool sig_take(parser *p, char sign); /* takes the sign if it is next */
+void sig_skip_space(struct parser *p);
+char sig_peek(struct parser *p);            /* the next sign, not taken; '\0' at the end */
+bool sig_take(struct parser *p, char sign); /* takes the sign if it is next */
 /* Takes the sign, or fails with `what`. */
-inlay_status sig_expect(parser *p, char sign, const char *what);
+inlay_status sig_expect(struct parser *p, char sign, const char *what);
 /* Takes letters, digits, '_' and '.', at least one, or fails with `what`. *out points into the signature. */
-inlay_status sig_read_word(parser *p, const char *what, span *out);
-bool sig_span_is(span s, const char *word);
+inlay_status sig_read_word(struct parser *p, const char *what, struct span *out);
+bool sig_span_is(struct span s, const char *word);
 
 /* Copies, from the caller's allocator. */
-inlay_status sig_copy(const parser *p, const void *data, size_t bytes, const void **out);
-inlay_status sig_copy_text(const parser *p, span s, const char **out);
+inlay_status sig_copy(const struct parser *p, const void *data, size_t bytes, const void **out);
+inlay_status sig_copy_text(const struct parser *p, struct span s, const char **out);
 
 /* Reads a set of types: terms joined by | and -. depth: how many sets this one stands in, 0 for the outermost. */
-inlay_status sig_read_set(parser *p, uint32_t depth, op_types *out);
+inlay_status sig_read_set(struct parser *p, uint32_t depth, op_types *out);
 /* Reads the attributes, the signature's last part, into the draft. */
-inlay_status sig_read_attrs(parser *p, draft *d);
+inlay_status sig_read_attrs(struct parser *p, struct draft *d);
 #endif

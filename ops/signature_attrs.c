@@ -12,7 +12,7 @@ static const struct {
     { "gs", OP_ATTR_GRAPHS },   { "sp", OP_ATTR_SPARSE_TENSOR }, { "tp", OP_ATTR_TYPE_PROTO },
 };
 
-static inlay_status read_int(parser *p, int64_t *out)
+static inlay_status read_int(struct parser *p, int64_t *out)
 {
     bool minus = sig_take(p, '-');
     const char *place = p->at;
@@ -33,7 +33,7 @@ static inlay_status read_int(parser *p, int64_t *out)
 }
 
 /* A decimal number, whatever the locale. Up to 18 digits and small exponents: exact enough to round to float. */
-static inlay_status read_float(parser *p, double *out)
+static inlay_status read_float(struct parser *p, double *out)
 {
     bool minus = sig_take(p, '-'), point = false, small;
     const char *place = p->at;
@@ -71,10 +71,10 @@ static inlay_status read_float(parser *p, double *out)
     return INLAY_OK;
 }
 
-static inlay_status read_string(parser *p, const char **out)
+static inlay_status read_string(struct parser *p, const char **out)
 {
     inlay_status status;
-    span s;
+    struct span s;
 
     INLAY_TRY(sig_expect(p, '\'', "expected a 'string'"));
     s.begin = p->at;
@@ -87,7 +87,7 @@ done:
     return status;
 }
 
-static inlay_status read_list(parser *p, op_attr *attr)
+static inlay_status read_list(struct parser *p, op_attr *attr)
 {
     inlay_status status;
     union {
@@ -128,7 +128,7 @@ done:
     return status;
 }
 
-static inlay_status read_default(parser *p, op_attr *attr)
+static inlay_status read_default(struct parser *p, op_attr *attr)
 {
     attr->has_default = true;
     switch (attr->kind) {
@@ -147,10 +147,10 @@ static inlay_status read_default(parser *p, op_attr *attr)
     }
 }
 
-inlay_status sig_read_attrs(parser *p, draft *d)
+inlay_status sig_read_attrs(struct parser *p, struct draft *d)
 {
     inlay_status status = INLAY_OK;
-    span word;
+    struct span word;
 
     if (sig_peek(p) == '\0')
         return INLAY_OK;

@@ -49,7 +49,7 @@ static const struct {
     { "all_ir13", ALL_IR13 },
 };
 
-static inlay_dtype dtype_named(span s)
+static inlay_dtype dtype_named(struct span s)
 {
     for (inlay_dtype dtype = 1; dtype < INLAY_DTYPE_COUNT; dtype++)
         if (sig_span_is(s, inlay_dtype_name(dtype)))
@@ -70,7 +70,7 @@ uint32_t op_map_bit(inlay_dtype key, inlay_dtype value)
 }
 
 /* What seq( ) or optional( ) makes of the set in the parentheses. */
-static inlay_status nest(parser *p, const char *place, bool sequence, const op_types *in, op_types *out)
+static inlay_status nest(struct parser *p, const char *place, bool sequence, const op_types *in, op_types *out)
 {
     if (sequence) {
         if ((in->sequence | in->optional | in->optional_sequence | in->sequence_map) != 0)
@@ -84,10 +84,10 @@ static inlay_status nest(parser *p, const char *place, bool sequence, const op_t
     return INLAY_OK;
 }
 
-static inlay_status read_map(parser *p, const char *place, op_types *out)
+static inlay_status read_map(struct parser *p, const char *place, op_types *out)
 {
     inlay_status status;
-    span key, value;
+    struct span key, value;
 
     INLAY_TRY(sig_read_word(p, "a map needs the type of its keys", &key));
     INLAY_TRY(sig_expect(p, ',', "expected ',' between key and value of a map"));
@@ -99,12 +99,12 @@ done:
     return status;
 }
 
-static inlay_status read_term(parser *p, uint32_t depth, op_types *out)
+static inlay_status read_term(struct parser *p, uint32_t depth, op_types *out)
 {
     inlay_status status = INLAY_OK;
     bool alias = sig_take(p, '@');
     const char *place;
-    span word;
+    struct span word;
     inlay_dtype dtype;
 
     *out = (op_types){ 0 };
@@ -141,7 +141,7 @@ done:
     return status;
 }
 
-inlay_status sig_read_set(parser *p, uint32_t depth, op_types *out)
+inlay_status sig_read_set(struct parser *p, uint32_t depth, op_types *out)
 {
     inlay_status status;
     op_types term;

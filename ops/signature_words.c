@@ -2,7 +2,7 @@
 #include "signature.h"
 #include <string.h>
 
-inlay_status sig_mistake(const parser *p, const char *place, const char *what)
+inlay_status sig_mistake(const struct parser *p, const char *place, const char *what)
 {
     char near_text[25];
     size_t n = 0;
@@ -16,24 +16,24 @@ inlay_status sig_mistake(const parser *p, const char *place, const char *what)
                       (size_t)(place - p->text) + 1, near_text, what);
 }
 
-inlay_status sig_too_many(const parser *p, const char *what, int limit)
+inlay_status sig_too_many(const struct parser *p, const char *what, int limit)
 {
     return inlay_fail(p->diag, INLAY_LIMIT_EXCEEDED, "signature: more than %d %s", limit, what);
 }
 
-void sig_skip_space(parser *p)
+void sig_skip_space(struct parser *p)
 {
     while (*p->at == ' ' || *p->at == '\t' || *p->at == '\n' || *p->at == '\r')
         p->at++;
 }
 
-char sig_peek(parser *p)
+char sig_peek(struct parser *p)
 {
     sig_skip_space(p);
     return *p->at;
 }
 
-bool sig_take(parser *p, char sign)
+bool sig_take(struct parser *p, char sign)
 {
     if (sig_peek(p) != sign)
         return false;
@@ -41,7 +41,7 @@ bool sig_take(parser *p, char sign)
     return true;
 }
 
-inlay_status sig_expect(parser *p, char sign, const char *what)
+inlay_status sig_expect(struct parser *p, char sign, const char *what)
 {
     return sig_take(p, sign) ? INLAY_OK : sig_mistake(p, p->at, what);
 }
@@ -51,7 +51,7 @@ static bool word_char(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.';
 }
 
-inlay_status sig_read_word(parser *p, const char *what, span *out)
+inlay_status sig_read_word(struct parser *p, const char *what, struct span *out)
 {
     sig_skip_space(p);
     out->begin = p->at;
@@ -61,12 +61,12 @@ inlay_status sig_read_word(parser *p, const char *what, span *out)
     return out->bytes > 0 ? INLAY_OK : sig_mistake(p, p->at, what);
 }
 
-bool sig_span_is(span s, const char *word)
+bool sig_span_is(struct span s, const char *word)
 {
     return strlen(word) == s.bytes && memcmp(s.begin, word, s.bytes) == 0;
 }
 
-inlay_status sig_copy(const parser *p, const void *data, size_t bytes, const void **out)
+inlay_status sig_copy(const struct parser *p, const void *data, size_t bytes, const void **out)
 {
     void *mine = p->alloc(p->alloc_ctx, bytes > 0 ? bytes : 1);
 
@@ -78,7 +78,7 @@ inlay_status sig_copy(const parser *p, const void *data, size_t bytes, const voi
     return INLAY_OK;
 }
 
-inlay_status sig_copy_text(const parser *p, span s, const char **out)
+inlay_status sig_copy_text(const struct parser *p, struct span s, const char **out)
 {
     char *mine = p->alloc(p->alloc_ctx, s.bytes + 1);
 

@@ -4,12 +4,12 @@
 
 /* ------------------------------------------------------------------ texts */
 
-typedef struct text {
+struct text {
     char *out;
     size_t bytes, used;
-} text;
+};
 
-static void put(text *t, const char *s)
+static void put(struct text *t, const char *s)
 {
     size_t n = strlen(s);
 
@@ -28,7 +28,7 @@ static void put(text *t, const char *s)
 
 void op_value_type_text(const op_value_type *type, char *out, size_t bytes)
 {
-    text t = { .out = out, .bytes = bytes };
+    struct text t = { .out = out, .bytes = bytes };
     uint32_t core = type->kind;
     const char *close = "";
 
@@ -84,21 +84,21 @@ static void each_type(const op_types *types, bool (*visit)(void *ctx, const op_v
                     return;
 }
 
-typedef struct listing {
-    text text;
+struct listing {
+    struct text text;
     uint32_t seen, total;
-} listing;
+};
 
 static bool count_type(void *ctx, const op_value_type *type)
 {
     (void)type;
-    ((listing *)ctx)->total++;
+    ((struct listing *)ctx)->total++;
     return true;
 }
 
 static bool list_type(void *ctx, const op_value_type *type)
 {
-    listing *l = ctx;
+    struct listing *l = ctx;
     char one[48];
 
     op_value_type_text(type, one, sizeof one);
@@ -111,7 +111,7 @@ static bool list_type(void *ctx, const op_value_type *type)
 
 void op_types_text(const op_types *types, char *out, size_t bytes)
 {
-    listing l = { .text = { .out = out, .bytes = bytes } };
+    struct listing l = { .text = { .out = out, .bytes = bytes } };
 
     if (bytes > 0)
         out[0] = '\0';
@@ -121,16 +121,16 @@ void op_types_text(const op_types *types, char *out, size_t bytes)
 
 /* ------------------------------------------------------------------ sets */
 
-typedef struct search {
+struct search {
     const op_value_type *wanted;
     op_value_type first;
     uint32_t count;
     bool found;
-} search;
+};
 
 static bool match_type(void *ctx, const op_value_type *type)
 {
-    search *s = ctx;
+    struct search *s = ctx;
     const op_value_type *w = s->wanted;
 
     s->found = w->kind == type->kind && (w->inner_kind == 0 || w->inner_kind == type->inner_kind) &&
@@ -141,7 +141,7 @@ static bool match_type(void *ctx, const op_value_type *type)
 
 bool op_types_allow(const op_types *types, const op_value_type *type)
 {
-    search s = { .wanted = type };
+    struct search s = { .wanted = type };
 
     if (type->kind == 0)
         return true;
@@ -151,7 +151,7 @@ bool op_types_allow(const op_types *types, const op_value_type *type)
 
 static bool keep_first(void *ctx, const op_value_type *type)
 {
-    search *s = ctx;
+    struct search *s = ctx;
 
     if (s->count == 0)
         s->first = *type;
@@ -160,7 +160,7 @@ static bool keep_first(void *ctx, const op_value_type *type)
 
 bool op_types_single(const op_types *types, op_value_type *out)
 {
-    search s = { 0 };
+    struct search s = { 0 };
 
     each_type(types, keep_first, &s);
     if (s.count == 1)
@@ -196,19 +196,19 @@ static bool same(const op_value_type *a, const op_value_type *b)
 }
 
 /* Which input has fixed a type parameter, and to what. */
-typedef struct binding {
+struct binding {
     op_value_type type;
     uint32_t input;
-} binding;
+};
 
 enum { MAX_PARAMS = 3 * OP_MAX_FORMALS };
 
 static inlay_status check_input(const op_schema *schema, const inlay_node_info *node, uint32_t i,
-                                const op_value_type *type, binding *bound, inlay_diag *diag)
+                                const op_value_type *type, struct binding *bound, inlay_diag *diag)
 {
     const op_formal *formal = op_input_formal(schema, i);
     char got[48], allowed[200];
-    binding *b;
+    struct binding *b;
 
     if (formal == NULL || !known(type))
         return INLAY_OK;
@@ -239,7 +239,7 @@ static inlay_status check_input(const op_schema *schema, const inlay_node_info *
 inlay_status op_infer_types(const op_schema *schema, const inlay_node_info *node, const op_value_type *in,
                             op_value_type *out, inlay_diag *diag)
 {
-    binding bound[MAX_PARAMS];
+    struct binding bound[MAX_PARAMS];
     inlay_status status = INLAY_OK;
 
     memset(bound, 0, sizeof bound);

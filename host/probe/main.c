@@ -115,7 +115,7 @@ static void begin_signals(void)
 
 int main(int argc, char **argv)
 {
-    static admission a;
+    static struct admission a;
     inlay_diag diag = INLAY_DIAG_INIT;
     plugin_module *m = NULL;
     inlay_status status;

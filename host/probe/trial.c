@@ -10,21 +10,21 @@ enum { OPSET = 17, MAX_INPUTS = 3, ELEMENTS = 512, RESULT_BYTES = 1 << 20 };
 
 /* ------------------------------------------------------------------ nodes */
 
-typedef struct shape {
+struct shape {
     uint32_t rank;
     int64_t dims[4];
-} shape;
+};
 
 /* An operator that providers like to offer, on small float tensors. */
-typedef struct row {
+struct row {
     const char *op_type;
-    shape inputs[MAX_INPUTS];
+    struct shape inputs[MAX_INPUTS];
     const char *ints; /* an attribute of integers, or NULL */
     int64_t values[4];
     uint32_t value_count;
-} row;
+};
 
-static const row rows[] = {
+static const struct row rows[] = {
     { .op_type = "Relu", .inputs = { { 3, { 2, 3, 4 } } } },
     { .op_type = "Sigmoid", .inputs = { { 2, { 3, 5 } } } },
     { .op_type = "Add", .inputs = { { 2, { 3, 4 } }, { 1, { 4 } } } },
@@ -52,12 +52,12 @@ static const row rows[] = {
     { .op_type = "LayerNormalization", .inputs = { { 2, { 3, 8 } }, { 1, { 8 } }, { 1, { 8 } } } },
 };
 
-typedef struct trial {
+struct trial {
     const plugin_module *m;
     program_env env;
     part_provider provider;
-    arena a;
-} trial;
+    struct arena a;
+};
 
 static const inlay_operator *find_operator(void *ctx, const char *domain, const char *op_type, int64_t opset)
 {
@@ -100,8 +100,8 @@ static graph_node *start_model(const char *op_type, const char *domain, int64_t 
     return n;
 }
 
-static bool add_operand(graph_node *n, graph *g, uint32_t input, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
-                        const void *data, uint64_t bytes)
+static bool add_operand(graph_node *n, struct graph *g, uint32_t input, inlay_dtype dtype, uint32_t rank,
+                        const int64_t *dims, const void *data, uint64_t bytes)
 {
     uint32_t v = graph_add_value(g, NULL, 0);
 
@@ -125,7 +125,7 @@ static inlay_status hear_refusal(void *ctx, const inlay_refusal *refusal)
 
 /* Providers with memory of their own are asked what they would run; running it is left to a session, which knows how to
  * bring the operands there. */
-static void assess_only(trial *t, const graph *g)
+static void assess_only(struct trial *t, const struct graph *g)
 {
     static const uint8_t candidate = 1;
     const inlay_assess_sink sink = { .struct_size = sizeof sink, .offer = hear_offer, .refuse = hear_refusal };
@@ -137,7 +137,7 @@ static void assess_only(trial *t, const graph *g)
 }
 
 /* Folding a node is all of a plugin's life in one call: assess, compile, specialize, execute, release. */
-static void run_model(trial *t, graph_model *model, graph_node *n)
+static void run_model(struct trial *t, graph_model *model, graph_node *n)
 {
     const graph_operators operators = { .find = find_operator, .missing = no_operator, .ctx = (void *)(uintptr_t)t->m };
     inlay_tensor_view *results = arena_array(&t->a, (size_t)n->info.output_count + 1, sizeof *results);
@@ -156,7 +156,7 @@ static void run_model(trial *t, graph_model *model, graph_node *n)
     arena_reset(&t->a);
 }
 
-static void run_row(trial *t, const row *r)
+static void run_row(struct trial *t, const struct row *r)
 {
     static float data[ELEMENTS];
     uint32_t inputs = 0;
@@ -185,7 +185,7 @@ static void run_row(trial *t, const row *r)
     graph_model_destroy(model);
 }
 
-static void run_example(trial *t, const inlay_operator *op, const inlay_op_example *e)
+static void run_example(struct trial *t, const inlay_operator *op, const inlay_op_example *e)
 {
     graph_model *model;
     graph_node *n = start_model(op->op_type, op->domain, op->since_version, e->input_count, e->output_count, &model);
@@ -213,12 +213,12 @@ static uint32_t try_provider(const plugin_module *m, const plugin_provider *p)
                                      .option_stride = sizeof *values,
                                      .first_domain = 1,
                                      .max_threads = 1 };
-    trial t = { .m = m };
+    struct trial t = { .m = m };
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_status status = INLAY_OUT_OF_MEMORY;
     void *state = NULL;
     uint32_t float_changes = 0;
-    guard wrapped;
+    struct guard wrapped;
 
     if (values != NULL)
         status = provider_parse_options(p->table.name, p->options, p->table.option_count, NULL, 0, values, &diag);

@@ -7,7 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static void add_time(strbuf *to)
+static void add_time(struct strbuf *to)
 {
     struct timespec now;
     struct tm parts;
@@ -19,7 +19,7 @@ static void add_time(strbuf *to)
     strbuf_format(to, "{\"time\":\"%s.%03ldZ\"", text, now.tv_nsec / 1000000);
 }
 
-static void add_client(strbuf *to, const exchange *x)
+static void add_client(struct strbuf *to, const struct exchange *x)
 {
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(x->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
     char host[64];
@@ -49,7 +49,7 @@ static bool is_traceparent(const char *text)
 }
 
 /* Headers by which a request is followed through several servers. */
-static void add_trace(strbuf *to, const exchange *x)
+static void add_trace(struct strbuf *to, const struct exchange *x)
 {
     static const char *const names[] = { "traceparent", "x-request-id" };
 
@@ -63,9 +63,9 @@ static void add_trace(strbuf *to, const exchange *x)
     }
 }
 
-void access_log_write(const exchange *x)
+void access_log_write(const struct exchange *x)
 {
-    strbuf line = { .data = NULL };
+    struct strbuf line = { .data = NULL };
 
     if (x->server->access_log < 0)
         return;

@@ -11,12 +11,12 @@ typedef struct seen_model {
     uint64_t seen;  /* at the last look; 0 = not there */
 } seen_model;
 
-void changes_deinit(changes *c)
+void changes_deinit(struct changes *c)
 {
     for (uint32_t i = 0; i < c->count; i++)
         free(c->models[i].name);
     free(c->models);
-    *c = (changes){ .models = NULL };
+    *c = (struct changes){ .models = NULL };
 }
 
 static uint64_t mix(uint64_t sum, uint64_t value)
@@ -55,7 +55,7 @@ static uint64_t state_of(const found_model *m)
 }
 
 /* The entry of that name, made where there is none; NULL: no memory. */
-static seen_model *entry_of(changes *c, const char *name)
+static seen_model *entry_of(struct changes *c, const char *name)
 {
     seen_model *more;
 
@@ -69,9 +69,9 @@ static seen_model *entry_of(changes *c, const char *name)
     return more[c->count].name != NULL ? &more[c->count++] : NULL;
 }
 
-void changes_note(changes *c, const char *path)
+void changes_note(struct changes *c, const char *path)
 {
-    folder f;
+    struct folder f;
 
     if (folder_read(path, &f, NULL) != INLAY_OK)
         return;
@@ -84,7 +84,7 @@ void changes_note(changes *c, const char *path)
     folder_deinit(&f);
 }
 
-static void act(repository *r, seen_model *m)
+static void act(struct repository *r, seen_model *m)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_status status = m->seen != 0 ? repository_load(r, m->name, &diag) : repository_unload(r, m->name, &diag);
@@ -96,7 +96,7 @@ static void act(repository *r, seen_model *m)
         log_line(LOG_INFO_LINE, "model '%s' %s", m->name, m->seen != 0 ? "loaded anew" : "unloaded");
 }
 
-static const found_model *find(const folder *f, const char *name)
+static const found_model *find(const struct folder *f, const char *name)
 {
     for (uint32_t i = 0; i < f->count; i++)
         if (strcmp(f->models[i].name, name) == 0)
@@ -104,9 +104,9 @@ static const found_model *find(const folder *f, const char *name)
     return NULL;
 }
 
-void changes_look(changes *c, repository *r, const char *path)
+void changes_look(struct changes *c, struct repository *r, const char *path)
 {
-    folder f;
+    struct folder f;
 
     if (folder_read(path, &f, NULL) != INLAY_OK)
         return; /* a folder that is away for a moment unloads nothing */

@@ -4,16 +4,16 @@
 #include "serve/repository.h"
 
 /* What the files looked like when they were last acted upon. Starts as {0}. */
-typedef struct changes {
+struct changes {
     struct seen_model *models; /* [count] owned */
     uint32_t count;
-} changes;
+};
 
 /* Remembers the folder as it is: what is loaded now. */
-void changes_note(changes *c, const char *path);
+void changes_note(struct changes *c, const char *path);
 /* Looks at the folder: loads what is new or different, and unloads what is gone. A change counts once two looks in a
  * row see the same, so that a file that is being copied is left alone. What cannot be loaded is a line on stderr, and
  * is not tried again before it changes. */
-void changes_look(changes *c, repository *r, const char *path);
-void changes_deinit(changes *c);
+void changes_look(struct changes *c, struct repository *r, const char *path);
+void changes_deinit(struct changes *c);
 #endif

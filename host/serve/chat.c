@@ -5,7 +5,7 @@
 
 /* ------------------------------------------------------------------ the machine */
 
-bool machine_fail(machine *m, inlay_status status, const char *what, const char *detail, size_t bytes)
+bool machine_fail(struct machine *m, inlay_status status, const char *what, const char *detail, size_t bytes)
 {
     unsigned line = 1;
 
@@ -25,7 +25,7 @@ bool machine_fail(machine *m, inlay_status status, const char *what, const char 
     return false;
 }
 
-void *machine_memory(machine *m, size_t bytes)
+void *machine_memory(struct machine *m, size_t bytes)
 {
     void *memory = NULL;
 
@@ -40,14 +40,14 @@ void *machine_memory(machine *m, size_t bytes)
     return memory;
 }
 
-bool machine_set(machine *m, const char *name, size_t bytes, int space, value v)
+bool machine_set(struct machine *m, const char *name, size_t bytes, int space, struct value v)
 {
     uint32_t from = space == 0 ? m->scope : 0;
 
     if (m->quiet > 0)
         return true;
     for (uint32_t i = from; i < m->variable_count; i++) {
-        variable *x = &m->variables[i];
+        struct variable *x = &m->variables[i];
 
         if (x->space == space && x->bytes == bytes && memcmp(x->name, name, bytes) == 0) {
             x->value = v;
@@ -56,7 +56,7 @@ bool machine_set(machine *m, const char *name, size_t bytes, int space, value v)
     }
     if (m->variable_count == CHAT_VARIABLES)
         return machine_fail(m, INLAY_UNSUPPORTED, "another name after 64,", name, bytes);
-    m->variables[m->variable_count++] = (variable){ name, bytes, space, v };
+    m->variables[m->variable_count++] = (struct variable){ name, bytes, space, v };
     return true;
 }
 
@@ -70,20 +70,20 @@ static bool is_letter(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
 
-void machine_spaces(machine *m)
+void machine_spaces(struct machine *m)
 {
     while (m->at < m->end && is_white(*m->at))
         m->at++;
 }
 
-static bool comes(const machine *m, const char *sign)
+static bool comes(const struct machine *m, const char *sign)
 {
     size_t bytes = strlen(sign);
 
     return (size_t)(m->end - m->at) >= bytes && memcmp(m->at, sign, bytes) == 0;
 }
 
-bool machine_sign(machine *m, const char *sign)
+bool machine_sign(struct machine *m, const char *sign)
 {
     machine_spaces(m);
     if (!comes(m, sign))
@@ -92,7 +92,7 @@ bool machine_sign(machine *m, const char *sign)
     return true;
 }
 
-bool machine_name(machine *m, const char **out, size_t *out_bytes)
+bool machine_name(struct machine *m, const char **out, size_t *out_bytes)
 {
     const char *from;
 
@@ -107,7 +107,7 @@ bool machine_name(machine *m, const char **out, size_t *out_bytes)
     return true;
 }
 
-bool machine_word(machine *m, const char *word)
+bool machine_word(struct machine *m, const char *word)
 {
     const char *from = m->at, *name;
     size_t bytes;
@@ -118,7 +118,7 @@ bool machine_word(machine *m, const char *word)
     return false;
 }
 
-bool machine_at_end(machine *m)
+bool machine_at_end(struct machine *m)
 {
     machine_spaces(m);
     return comes(m, "%}") || comes(m, "-%}") || comes(m, "}}") || comes(m, "-}}");
@@ -127,7 +127,7 @@ bool machine_at_end(machine *m)
 /* ------------------------------------------------------------------ text and tags */
 
 /* Text up to a tag: statements and comments take the spaces of their line before them, `-` takes all. */
-static void put_text(machine *m, const char *to, bool tag, bool block, bool minus, bool live)
+static void put_text(struct machine *m, const char *to, bool tag, bool block, bool minus, bool live)
 {
     const char *from = m->at, *line;
 
@@ -148,7 +148,7 @@ static void put_text(machine *m, const char *to, bool tag, bool block, bool minu
 }
 
 /* Goes on to the next tag, and behind its opening signs. '\0': there is none; otherwise '{', '%' or '#'. */
-static char next_tag(machine *m, bool live)
+static char next_tag(struct machine *m, bool live)
 {
     const char *at = m->at;
     bool minus;
@@ -169,7 +169,7 @@ static char next_tag(machine *m, bool live)
 }
 
 /* The closing signs of a tag: "%}" or "}}". */
-static bool close_tag(machine *m, const char *signs)
+static bool close_tag(struct machine *m, const char *signs)
 {
     m->strips = machine_sign(m, "-");
     if (!machine_sign(m, signs))
@@ -180,7 +180,7 @@ static bool close_tag(machine *m, const char *signs)
 }
 
 /* To the closing signs, past an expression that does not count. */
-static bool skip_expression(machine *m)
+static bool skip_expression(struct machine *m)
 {
     char quote = '\0';
 
@@ -197,7 +197,7 @@ static bool skip_expression(machine *m)
     return machine_fail(m, INLAY_UNSUPPORTED, "a tag without an end", "", 0);
 }
 
-static bool skip_comment(machine *m)
+static bool skip_comment(struct machine *m)
 {
     while (m->end - m->at >= 2 && !(m->at[0] == '#' && m->at[1] == '}'))
         m->at++;
@@ -214,11 +214,11 @@ static bool skip_comment(machine *m)
 /* What ends a part of a template, its word already read. */
 typedef enum ending { END_OF_TEXT, END_ELIF, END_ELSE, END_IF, END_FOR, END_FAILED } ending;
 
-static ending run(machine *m, bool live);
+static ending run(struct machine *m, bool live);
 
-static bool read_condition(machine *m, bool live, bool *out)
+static bool read_condition(struct machine *m, bool live, bool *out)
 {
-    value v;
+    struct value v;
 
     *out = false;
     if (!(live ? value_read(m, &v) : skip_expression(m)) || !close_tag(m, "%}"))
@@ -227,7 +227,7 @@ static bool read_condition(machine *m, bool live, bool *out)
     return true;
 }
 
-static bool run_if(machine *m, bool live)
+static bool run_if(struct machine *m, bool live)
 {
     bool now, taken = false;
 
@@ -254,16 +254,16 @@ static bool run_if(machine *m, bool live)
 }
 
 /* The body once for each element; with none, it is passed over. */
-static bool run_body(machine *m, const char *name, size_t bytes, const value *list)
+static bool run_body(struct machine *m, const char *name, size_t bytes, const struct value *list)
 {
     const char *body = m->at;
     const uint32_t variables = m->variable_count, scope = m->scope;
     const bool strips = m->strips, skips_line = m->skips_line;
-    loop *l = &m->loops[m->loop_count];
+    struct loop *l = &m->loops[m->loop_count];
 
-    *l = (loop){ 0, list->count };
+    *l = (struct loop){ 0, list->count };
     for (size_t i = 0; i < (list->count > 0 ? list->count : 1); i++) {
-        value self = { .kind = VALUE_LOOP, .number = m->loop_count };
+        struct value self = { .kind = VALUE_LOOP, .number = m->loop_count };
         ending how;
 
         l->index = i;
@@ -284,9 +284,9 @@ static bool run_body(machine *m, const char *name, size_t bytes, const value *li
     return close_tag(m, "%}");
 }
 
-static bool run_for(machine *m, bool live)
+static bool run_for(struct machine *m, bool live)
 {
-    value list = { .kind = VALUE_LIST };
+    struct value list = { .kind = VALUE_LIST };
     const char *name = "";
     size_t bytes = 0;
 
@@ -301,12 +301,12 @@ static bool run_for(machine *m, bool live)
     return run_body(m, name, bytes, &list);
 }
 
-static bool run_set(machine *m, bool live)
+static bool run_set(struct machine *m, bool live)
 {
     const char *name, *part = NULL;
     size_t bytes, part_bytes = 0;
     int space = 0;
-    value v;
+    struct value v;
 
     if (!live)
         return skip_expression(m) && close_tag(m, "%}");
@@ -326,7 +326,7 @@ static bool run_set(machine *m, bool live)
 }
 
 /* A statement that ends nothing; the others are told by *out. */
-static bool run_statement(machine *m, bool live, ending *out)
+static bool run_statement(struct machine *m, bool live, ending *out)
 {
     static const struct {
         const char *word;
@@ -358,11 +358,11 @@ static bool run_statement(machine *m, bool live, ending *out)
     return good;
 }
 
-static ending run(machine *m, bool live)
+static ending run(struct machine *m, bool live)
 {
     for (;;) {
         ending how = END_OF_TEXT;
-        value v;
+        struct value v;
 
         switch (next_tag(m, live)) {
         case '\0':
@@ -390,27 +390,28 @@ static ending run(machine *m, bool live)
 
 /* ------------------------------------------------------------------ from messages to text */
 
-static bool define(machine *m, const char *name, value v)
+static bool define(struct machine *m, const char *name, struct value v)
 {
     return machine_set(m, name, strlen(name), 0, v);
 }
 
-static bool define_all(machine *m)
+static bool define_all(struct machine *m)
 {
-    const chat *c = m->chat;
-    value *list = machine_memory(m, c->count * sizeof *list);
+    const struct chat *c = m->chat;
+    struct value *list = machine_memory(m, c->count * sizeof *list);
 
     for (uint32_t i = 0; list != NULL && i < c->count; i++)
-        list[i] = (value){ .kind = VALUE_MESSAGE, .message = &c->messages[i] };
-    return list != NULL && define(m, "messages", (value){ .kind = VALUE_LIST, .list = list, .count = c->count }) &&
-           define(m, "add_generation_prompt", (value){ .kind = VALUE_BOOL, .number = 1 }) &&
+        list[i] = (struct value){ .kind = VALUE_MESSAGE, .message = &c->messages[i] };
+    return list != NULL &&
+           define(m, "messages", (struct value){ .kind = VALUE_LIST, .list = list, .count = c->count }) &&
+           define(m, "add_generation_prompt", (struct value){ .kind = VALUE_BOOL, .number = 1 }) &&
            define(m, "bos_token", text_value(c->begin, strlen(c->begin))) &&
            define(m, "eos_token", text_value(c->end, strlen(c->end)));
 }
 
-inlay_status chat_render(const chat *c, char **out_text, inlay_diag *diag)
+inlay_status chat_render(const struct chat *c, char **out_text, inlay_diag *diag)
 {
-    machine *m = calloc(1, sizeof *m);
+    struct machine *m = calloc(1, sizeof *m);
     inlay_diag own = INLAY_DIAG_INIT;
 
     *out_text = NULL;

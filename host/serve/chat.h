@@ -15,14 +15,14 @@ typedef struct chat_message {
     const char *role, *content;
 } chat_message;
 
-typedef struct chat {
+struct chat {
     const char *form;        /* the template */
     const char *begin, *end; /* bos_token, eos_token */
     const chat_message *messages;
     uint32_t count;
-} chat;
+};
 
 /* *out_text is the caller's to free. INLAY_UNSUPPORTED: the template has what is not known. INLAY_INVALID_ARGUMENT: it
  * refuses the messages. */
-INLAY_NODISCARD inlay_status chat_render(const chat *c, char **out_text, inlay_diag *diag);
+INLAY_NODISCARD inlay_status chat_render(const struct chat *c, char **out_text, inlay_diag *diag);
 #endif

@@ -4,7 +4,7 @@
 
 /* ------------------------------------------------------------------ what stands alone */
 
-static bool read_string(machine *m, char quote, value *out)
+static bool read_string(struct machine *m, char quote, struct value *out)
 {
     const char *from = m->at, *to = from;
     bool escaped = false;
@@ -36,14 +36,14 @@ static bool read_string(machine *m, char quote, value *out)
     return true;
 }
 
-static bool read_list(machine *m, value *out)
+static bool read_list(struct machine *m, struct value *out)
 {
     enum { MOST = 32 };
-    value *list = machine_memory(m, MOST * sizeof *list);
+    struct value *list = machine_memory(m, MOST * sizeof *list);
 
     if (list == NULL)
         return false;
-    *out = (value){ .kind = VALUE_LIST, .list = list };
+    *out = (struct value){ .kind = VALUE_LIST, .list = list };
     while (!machine_sign(m, "]")) {
         if (out->count == MOST)
             return machine_fail(m, INLAY_UNSUPPORTED, "a list of more than 32", "", 0);
@@ -56,25 +56,25 @@ static bool read_list(machine *m, value *out)
 }
 
 /* namespace(name=value, ...) */
-static bool read_space(machine *m, value *out)
+static bool read_space(struct machine *m, struct value *out)
 {
     const char *name;
     size_t bytes;
     int space = ++m->spaces;
 
     while (!machine_sign(m, ")")) {
-        value v;
+        struct value v;
 
         if (!machine_name(m, &name, &bytes) || !machine_sign(m, "=") || !value_read(m, &v) ||
             !machine_set(m, name, bytes, space, v))
             return machine_fail(m, INLAY_UNSUPPORTED, "such a namespace", "", 0);
         (void)machine_sign(m, ",");
     }
-    *out = (value){ .kind = VALUE_SPACE, .number = space };
+    *out = (struct value){ .kind = VALUE_SPACE, .number = space };
     return true;
 }
 
-static bool read_call(machine *m, const char *name, size_t bytes, value *out)
+static bool read_call(struct machine *m, const char *name, size_t bytes, struct value *out)
 {
     if (machine_is(name, bytes, "namespace"))
         return read_space(m, out);
@@ -85,14 +85,14 @@ static bool read_call(machine *m, const char *name, size_t bytes, value *out)
     return m->quiet > 0 || machine_fail(m, INLAY_INVALID_ARGUMENT, NULL, out->text, out->count);
 }
 
-static bool read_name(machine *m, const char *name, size_t bytes, value *out)
+static bool read_name(struct machine *m, const char *name, size_t bytes, struct value *out)
 {
     static const char *const words[] = { "true", "True", "false", "False", "none", "None" };
 
     for (int i = 0; i < 6; i++) {
         if (!machine_is(name, bytes, words[i]))
             continue;
-        *out = i < 4 ? bool_value(i < 2) : (value){ .kind = VALUE_NONE };
+        *out = i < 4 ? bool_value(i < 2) : (struct value){ .kind = VALUE_NONE };
         return true;
     }
     if (machine_sign(m, "("))
@@ -101,7 +101,7 @@ static bool read_name(machine *m, const char *name, size_t bytes, value *out)
     return true;
 }
 
-static bool read_primary(machine *m, value *out)
+static bool read_primary(struct machine *m, struct value *out)
 {
     const char *name;
     size_t bytes;
@@ -133,9 +133,9 @@ static int64_t clamp(int64_t at, int64_t count)
 }
 
 /* [i], [i:], [:i], [i:k] */
-static bool read_index(machine *m, value *v)
+static bool read_index(struct machine *m, struct value *v)
 {
-    value from = number_value(0), to = number_value((int64_t)v->count);
+    struct value from = number_value(0), to = number_value((int64_t)v->count);
     bool has_from = !machine_sign(m, ":");
 
     if (has_from && !value_read(m, &from))
@@ -165,7 +165,7 @@ static bool read_index(machine *m, value *v)
     return true;
 }
 
-static bool read_postfix(machine *m, value *out)
+static bool read_postfix(struct machine *m, struct value *out)
 {
     const char *name;
     size_t bytes;
@@ -192,7 +192,7 @@ static bool read_postfix(machine *m, value *out)
 
 /* ------------------------------------------------------------------ operators */
 
-static bool read_unary(machine *m, value *out)
+static bool read_unary(struct machine *m, struct value *out)
 {
     if (!machine_sign(m, "-"))
         return read_postfix(m, out);
@@ -204,7 +204,7 @@ static bool read_unary(machine *m, value *out)
     return true;
 }
 
-static bool compute(machine *m, char sign, value *a, const value *b)
+static bool compute(struct machine *m, char sign, struct value *a, const struct value *b)
 {
     if (sign == '~' || (sign == '+' && a->kind == VALUE_TEXT && b->kind == VALUE_TEXT))
         return value_concatenate(m, a, b, a);
@@ -221,7 +221,7 @@ static bool compute(machine *m, char sign, value *a, const value *b)
 }
 
 /* One level of operators, each a sign: * and % before +, - and ~. */
-static bool read_terms(machine *m, value *out, bool products)
+static bool read_terms(struct machine *m, struct value *out, bool products)
 {
     static const char *const signs[2][3] = { { "+", "-", "~" }, { "*", "%", NULL } };
 
@@ -229,7 +229,7 @@ static bool read_terms(machine *m, value *out, bool products)
         return false;
     for (;;) {
         const char *sign = NULL;
-        value right;
+        struct value right;
 
         if (machine_at_end(m)) /* not the - or % of an operator */
             return true;
@@ -242,7 +242,7 @@ static bool read_terms(machine *m, value *out, bool products)
     }
 }
 
-static bool read_test(machine *m, value *out)
+static bool read_test(struct machine *m, struct value *out)
 {
     bool negated = machine_word(m, "not"), yes;
     const char *name = "";
@@ -263,11 +263,11 @@ static bool read_test(machine *m, value *out)
     return true;
 }
 
-static bool read_comparison(machine *m, value *out)
+static bool read_comparison(struct machine *m, struct value *out)
 {
     static const char *const signs[] = { "==", "!=", "<=", ">=", "<", ">" };
     bool negated;
-    value right;
+    struct value right;
     int sign = 0;
 
     if (!read_terms(m, out, false))
@@ -300,7 +300,7 @@ static bool read_comparison(machine *m, value *out)
     return true;
 }
 
-static bool read_not(machine *m, value *out)
+static bool read_not(struct machine *m, struct value *out)
 {
     bool negated = false;
 
@@ -314,13 +314,13 @@ static bool read_not(machine *m, value *out)
 }
 
 /* What decides already makes the rest quiet. */
-static bool read_logic(machine *m, value *out, bool either)
+static bool read_logic(struct machine *m, struct value *out, bool either)
 {
     if (!(either ? read_logic(m, out, false) : read_not(m, out)))
         return false;
     while (machine_word(m, either ? "or" : "and")) {
         bool decided = value_truth(out) == either, good;
-        value right;
+        struct value right;
 
         m->quiet += decided;
         good = either ? read_logic(m, &right, false) : read_not(m, &right);
@@ -332,13 +332,13 @@ static bool read_logic(machine *m, value *out, bool either)
     return true;
 }
 
-bool value_read(machine *m, value *out)
+bool value_read(struct machine *m, struct value *out)
 {
     const char *from = m->at;
-    value condition, other = { .kind = VALUE_UNDEFINED };
+    struct value condition, other = { .kind = VALUE_UNDEFINED };
     bool good;
 
-    *out = (value){ .kind = VALUE_UNDEFINED };
+    *out = (struct value){ .kind = VALUE_UNDEFINED };
     if (m->nested == CHAT_NESTED || m->steps++ > CHAT_STEPS)
         return machine_fail(m, INLAY_LIMIT_EXCEEDED, "the template is too deep or takes too long", "", 0);
     m->nested++;

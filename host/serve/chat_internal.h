@@ -19,36 +19,36 @@ typedef enum value_kind {
     VALUE_SPACE /* namespace() */
 } value_kind;
 
-typedef struct value value;
+struct value;
 struct value {
     value_kind kind;
-    int64_t number;    /* also of BOOL; of LOOP and SPACE, which */
-    const char *text;  /* [count] bytes */
-    const value *list; /* [count] */
+    int64_t number;           /* also of BOOL; of LOOP and SPACE, which */
+    const char *text;         /* [count] bytes */
+    const struct value *list; /* [count] */
     const chat_message *message;
     size_t count;
 };
 
-typedef struct variable {
+struct variable {
     const char *name; /* [bytes] in the template */
     size_t bytes;
     int space; /* that it is an attribute of; 0 = none */
-    value value;
-} variable;
+    struct value value;
+};
 
-typedef struct loop {
+struct loop {
     size_t index, count;
-} loop;
+};
 
 enum { CHAT_VARIABLES = 64, CHAT_LOOPS = 8, CHAT_NESTED = 64, CHAT_STEPS = 4000000, CHAT_BYTES = 1 << 24 };
 
-typedef struct machine {
-    const chat *chat;
+struct machine {
+    const struct chat *chat;
     const char *at, *end; /* the template, from here */
-    strbuf out;
-    variable variables[CHAT_VARIABLES]; /* the last of a name is it */
-    uint32_t variable_count, scope;     /* those from `scope` on are of the innermost loop */
-    loop loops[CHAT_LOOPS];
+    struct strbuf out;
+    struct variable variables[CHAT_VARIABLES]; /* the last of a name is it */
+    uint32_t variable_count, scope;            /* those from `scope` on are of the innermost loop */
+    struct loop loops[CHAT_LOOPS];
     uint32_t loop_count;
     int spaces;
     uint32_t quiet; /* > 0: this part of an expression does not count */
@@ -58,33 +58,33 @@ typedef struct machine {
     size_t memory_count, memory_bytes;
     bool failed;
     inlay_diag *diag;
-} machine;
+};
 
 /* Fails with a sentence that says where; false. */
-bool machine_fail(machine *m, inlay_status status, const char *what, const char *detail, size_t bytes);
-void *machine_memory(machine *m, size_t bytes); /* NULL: it has failed */
-bool machine_set(machine *m, const char *name, size_t bytes, int space, value v);
-void machine_spaces(machine *m); /* skips white space */
+bool machine_fail(struct machine *m, inlay_status status, const char *what, const char *detail, size_t bytes);
+void *machine_memory(struct machine *m, size_t bytes); /* NULL: it has failed */
+bool machine_set(struct machine *m, const char *name, size_t bytes, int space, struct value v);
+void machine_spaces(struct machine *m); /* skips white space */
 /* Whether these signs come next; takes them. A word has to end there. */
-bool machine_sign(machine *m, const char *sign);
-bool machine_word(machine *m, const char *word);
-bool machine_name(machine *m, const char **out, size_t *out_bytes);
+bool machine_sign(struct machine *m, const char *sign);
+bool machine_word(struct machine *m, const char *word);
+bool machine_name(struct machine *m, const char **out, size_t *out_bytes);
 /* Whether the end of the tag comes next. */
-bool machine_at_end(machine *m);
+bool machine_at_end(struct machine *m);
 
-static inline value text_value(const char *text, size_t bytes)
+static inline struct value text_value(const char *text, size_t bytes)
 {
-    return (value){ .kind = VALUE_TEXT, .text = text, .count = bytes };
+    return (struct value){ .kind = VALUE_TEXT, .text = text, .count = bytes };
 }
 
-static inline value bool_value(bool on)
+static inline struct value bool_value(bool on)
 {
-    return (value){ .kind = VALUE_BOOL, .number = on };
+    return (struct value){ .kind = VALUE_BOOL, .number = on };
 }
 
-static inline value number_value(int64_t number)
+static inline struct value number_value(int64_t number)
 {
-    return (value){ .kind = VALUE_NUMBER, .number = number };
+    return (struct value){ .kind = VALUE_NUMBER, .number = number };
 }
 
 static inline bool machine_is(const char *name, size_t bytes, const char *word)
@@ -93,18 +93,18 @@ static inline bool machine_is(const char *name, size_t bytes, const char *word)
 }
 
 /* chat_expression.c: reads and computes one. */
-bool value_read(machine *m, value *out);
+bool value_read(struct machine *m, struct value *out);
 
 /* chat_value.c */
-bool value_truth(const value *v);
-bool value_print(machine *m, const value *v);
-bool value_same(const value *a, const value *b);
-bool value_concatenate(machine *m, const value *a, const value *b, value *out);
-bool value_contains(const value *where, const value *what);
-value value_find(const machine *m, const char *name, size_t bytes, int space);
+bool value_truth(const struct value *v);
+bool value_print(struct machine *m, const struct value *v);
+bool value_same(const struct value *a, const struct value *b);
+bool value_concatenate(struct machine *m, const struct value *a, const struct value *b, struct value *out);
+bool value_contains(const struct value *where, const struct value *what);
+struct value value_find(const struct machine *m, const char *name, size_t bytes, int space);
 /* These change the value. The name and the arguments of a filter or a method come next in the template. */
-bool value_attribute(machine *m, value *v, const char *name, size_t bytes);
-bool value_element(machine *m, value *v, const value *index);
-bool value_filter(machine *m, value *v);
-bool value_method(machine *m, value *v, const char *name, size_t bytes);
+bool value_attribute(struct machine *m, struct value *v, const char *name, size_t bytes);
+bool value_element(struct machine *m, struct value *v, const struct value *index);
+bool value_filter(struct machine *m, struct value *v);
+bool value_method(struct machine *m, struct value *v, const char *name, size_t bytes);
 #endif

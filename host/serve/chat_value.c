@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool value_truth(const value *v)
+bool value_truth(const struct value *v)
 {
     switch (v->kind) {
     case VALUE_BOOL:
@@ -18,7 +18,7 @@ bool value_truth(const value *v)
 }
 
 /* As it is printed; numbers are written into `room`. */
-static value as_text(const value *v, char room[24])
+static struct value as_text(const struct value *v, char room[24])
 {
     switch (v->kind) {
     case VALUE_TEXT:
@@ -34,10 +34,10 @@ static value as_text(const value *v, char room[24])
     }
 }
 
-bool value_print(machine *m, const value *v)
+bool value_print(struct machine *m, const struct value *v)
 {
     char room[24];
-    value text = as_text(v, room);
+    struct value text = as_text(v, room);
 
     if (v->kind >= VALUE_LIST)
         return machine_fail(m, INLAY_UNSUPPORTED, "printing a list or a message", "", 0);
@@ -47,7 +47,7 @@ bool value_print(machine *m, const value *v)
     return true;
 }
 
-bool value_same(const value *a, const value *b)
+bool value_same(const struct value *a, const struct value *b)
 {
     if (a->kind != b->kind)
         return (a->kind == VALUE_BOOL || a->kind == VALUE_NUMBER) &&
@@ -59,10 +59,10 @@ bool value_same(const value *a, const value *b)
     return a->number == b->number && a->list == b->list;
 }
 
-bool value_concatenate(machine *m, const value *a, const value *b, value *out)
+bool value_concatenate(struct machine *m, const struct value *a, const struct value *b, struct value *out)
 {
     char room_a[24], room_b[24], *text;
-    value x = as_text(a, room_a), y = as_text(b, room_b);
+    struct value x = as_text(a, room_a), y = as_text(b, room_b);
 
     text = machine_memory(m, x.count + y.count + 1);
     if (text == NULL)
@@ -77,16 +77,16 @@ bool value_concatenate(machine *m, const value *a, const value *b, value *out)
 
 /* ------------------------------------------------------------------ names, attributes, indexes */
 
-value value_find(const machine *m, const char *name, size_t bytes, int space)
+struct value value_find(const struct machine *m, const char *name, size_t bytes, int space)
 {
     for (uint32_t i = m->variable_count; i-- > 0;)
         if (m->variables[i].space == space && m->variables[i].bytes == bytes &&
             memcmp(m->variables[i].name, name, bytes) == 0)
             return m->variables[i].value;
-    return (value){ .kind = VALUE_UNDEFINED };
+    return (struct value){ .kind = VALUE_UNDEFINED };
 }
 
-static value loop_attribute(const loop *l, const char *name, size_t bytes)
+static struct value loop_attribute(const struct loop *l, const char *name, size_t bytes)
 {
     if (machine_is(name, bytes, "index0"))
         return number_value((int64_t)l->index);
@@ -98,17 +98,17 @@ static value loop_attribute(const loop *l, const char *name, size_t bytes)
         return bool_value(l->index + 1 == l->count);
     if (machine_is(name, bytes, "length"))
         return number_value((int64_t)l->count);
-    return (value){ .kind = VALUE_UNDEFINED };
+    return (struct value){ .kind = VALUE_UNDEFINED };
 }
 
-bool value_attribute(machine *m, value *v, const char *name, size_t bytes)
+bool value_attribute(struct machine *m, struct value *v, const char *name, size_t bytes)
 {
     if (v->kind == VALUE_MESSAGE) {
         const char *text = machine_is(name, bytes, "role")      ? v->message->role
                            : machine_is(name, bytes, "content") ? v->message->content
                                                                 : NULL;
 
-        *v = text != NULL ? text_value(text, strlen(text)) : (value){ .kind = VALUE_UNDEFINED };
+        *v = text != NULL ? text_value(text, strlen(text)) : (struct value){ .kind = VALUE_UNDEFINED };
         return true;
     }
     if (v->kind == VALUE_LOOP) {
@@ -121,11 +121,11 @@ bool value_attribute(machine *m, value *v, const char *name, size_t bytes)
     }
     if (m->quiet == 0)
         return machine_fail(m, INLAY_UNSUPPORTED, "the attribute", name, bytes);
-    *v = (value){ .kind = VALUE_UNDEFINED };
+    *v = (struct value){ .kind = VALUE_UNDEFINED };
     return true;
 }
 
-bool value_element(machine *m, value *v, const value *index)
+bool value_element(struct machine *m, struct value *v, const struct value *index)
 {
     int64_t at = index->number;
 
@@ -135,16 +135,16 @@ bool value_element(machine *m, value *v, const value *index)
     if ((v->kind != VALUE_LIST && v->kind != VALUE_TEXT) || index->kind != VALUE_NUMBER) {
         if (m->quiet == 0)
             return machine_fail(m, INLAY_UNSUPPORTED, "such an index", "", 0);
-        *v = (value){ .kind = VALUE_UNDEFINED };
+        *v = (struct value){ .kind = VALUE_UNDEFINED };
     } else if (at < 0 || at >= (int64_t)v->count) {
-        *v = (value){ .kind = VALUE_UNDEFINED };
+        *v = (struct value){ .kind = VALUE_UNDEFINED };
     } else {
         *v = v->kind == VALUE_LIST ? v->list[at] : text_value(v->text + at, 1);
     }
     return true;
 }
 
-bool value_contains(const value *where, const value *what)
+bool value_contains(const struct value *where, const struct value *what)
 {
     if (where->kind == VALUE_TEXT && what->kind == VALUE_TEXT)
         return what->count == 0 || memmem(where->text, where->count, what->text, what->count) != NULL;
@@ -162,7 +162,7 @@ static bool is_white(char c)
     return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-static value strip(value v, bool left, bool right)
+static struct value strip(struct value v, bool left, bool right)
 {
     while (left && v.count > 0 && is_white(v.text[0])) {
         v.text++;
@@ -173,7 +173,7 @@ static value strip(value v, bool left, bool right)
     return v;
 }
 
-static bool in_case(machine *m, value *v, bool upper)
+static bool in_case(struct machine *m, struct value *v, bool upper)
 {
     char *text = machine_memory(m, v->count + 1);
 
@@ -190,7 +190,7 @@ static bool in_case(machine *m, value *v, bool upper)
 }
 
 /* What filters and methods without arguments have in common; false in *out_known: it is none of them. */
-static bool change_text(machine *m, value *v, const char *name, size_t bytes, bool *out_known)
+static bool change_text(struct machine *m, struct value *v, const char *name, size_t bytes, bool *out_known)
 {
     *out_known = v->kind == VALUE_TEXT;
     if (v->kind != VALUE_TEXT)
@@ -208,7 +208,7 @@ static bool change_text(machine *m, value *v, const char *name, size_t bytes, bo
     return true;
 }
 
-bool value_filter(machine *m, value *v)
+bool value_filter(struct machine *m, struct value *v)
 {
     const char *name;
     size_t bytes;
@@ -225,21 +225,21 @@ bool value_filter(machine *m, value *v)
         return true;
     }
     if ((machine_is(name, bytes, "first") || machine_is(name, bytes, "last")) && v->kind == VALUE_LIST) {
-        value index = number_value(name[0] == 'f' ? 0 : -1);
+        struct value index = number_value(name[0] == 'f' ? 0 : -1);
 
         return value_element(m, v, &index);
     }
     if (machine_is(name, bytes, "string") && v->kind < VALUE_LIST) {
-        value text = as_text(v, room), none = text_value("", 0);
+        struct value text = as_text(v, room), none = text_value("", 0);
 
         return value_concatenate(m, &text, &none, v);
     }
     return m->quiet > 0 || machine_fail(m, INLAY_UNSUPPORTED, "the filter", name, bytes);
 }
 
-bool value_method(machine *m, value *v, const char *name, size_t bytes)
+bool value_method(struct machine *m, struct value *v, const char *name, size_t bytes)
 {
-    value part = { .kind = VALUE_UNDEFINED };
+    struct value part = { .kind = VALUE_UNDEFINED };
     bool known, has_part = !machine_sign(m, ")");
 
     if (has_part && (!value_read(m, &part) || !machine_sign(m, ")")))

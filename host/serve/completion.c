@@ -9,7 +9,7 @@
 enum { CHAT_TOKENS = 1024 };
 
 struct completion {
-    exchange *x;
+    struct exchange *x;
     uint64_t id;
     completion_request asked;
     bool streams;
@@ -19,18 +19,18 @@ struct completion {
     size_t room, count, prompt_count, read;
     infer_tensor inputs[3];
     infer_wanted wanted;
-    strbuf text;  /* made, and not given out yet */
-    strbuf whole; /* of an answer that is no stream */
+    struct strbuf text;  /* made, and not given out yet */
+    struct strbuf whole; /* of an answer that is no stream */
     const char *reason;
 
     pthread_mutex_t lock; /* of what follows */
-    strbuf out;           /* events that the client has not got yet, from `taken` on */
+    struct strbuf out;    /* events that the client has not got yet, from `taken` on */
     size_t taken;
     bool waiting; /* the connection sleeps until there are some */
     bool done, left;
 };
 
-void completion_destroy(completion *c)
+void completion_destroy(struct completion *c)
 {
     if (c == NULL)
         return;
@@ -48,7 +48,7 @@ void completion_destroy(completion *c)
 /* ------------------------------------------------------------------ what is sent */
 
 /* What an answer, or an event of a stream, begins with. */
-static void write_head(const completion *c, strbuf *to)
+static void write_head(const struct completion *c, struct strbuf *to)
 {
     const char *kind = !c->asked.chat ? "text_completion" : c->streams ? "chat.completion.chunk" : "chat.completion";
 
@@ -58,7 +58,7 @@ static void write_head(const completion *c, strbuf *to)
                   c->x->job.model->name);
 }
 
-static void write_choice(completion *c, strbuf *to, const char *text, size_t bytes, const char *reason)
+static void write_choice(struct completion *c, struct strbuf *to, const char *text, size_t bytes, const char *reason)
 {
     write_head(c, to);
     if (!c->asked.chat)
@@ -74,7 +74,7 @@ static void write_choice(completion *c, strbuf *to, const char *text, size_t byt
 }
 
 /* Under the lock: there is something for the connection to send. */
-static void wake(completion *c)
+static void wake(struct completion *c)
 {
     if (!c->waiting)
         return;
@@ -84,7 +84,7 @@ static void wake(completion *c)
 }
 
 /* Gives out the first bytes of the text; reason NULL: it goes on. */
-static void emit(completion *c, size_t bytes, const char *reason)
+static void emit(struct completion *c, size_t bytes, const char *reason)
 {
     if (!c->streams) {
         strbuf_add(&c->whole, c->text.data, bytes);
@@ -102,7 +102,7 @@ static void emit(completion *c, size_t bytes, const char *reason)
 }
 
 /* Bytes at the end that may be the beginning of a stop word, or of a character. */
-static size_t held_back(const completion *c)
+static size_t held_back(const struct completion *c)
 {
     size_t held = 0;
 
@@ -122,7 +122,7 @@ static size_t held_back(const completion *c)
 }
 
 /* The text up to the first stop word, if there is one. */
-static bool find_stop(completion *c)
+static bool find_stop(struct completion *c)
 {
     size_t first = SIZE_MAX;
 
@@ -138,9 +138,9 @@ static bool find_stop(completion *c)
 }
 
 /* Ends the answer: with a failure, or with c->reason. Frees the exchange where its connection is gone. */
-static void finish(completion *c, const inlay_diag *failure)
+static void finish(struct completion *c, const inlay_diag *failure)
 {
-    exchange *x = c->x;
+    struct exchange *x = c->x;
     bool left;
 
     watch_remove(x->server->watch, x);
@@ -184,7 +184,7 @@ static void finish(completion *c, const inlay_diag *failure)
 
 static ssize_t read_events(void *user, uint64_t position, char *to, size_t room)
 {
-    completion *c = user;
+    struct completion *c = user;
     size_t bytes;
     bool done;
 
@@ -210,14 +210,14 @@ static ssize_t read_events(void *user, uint64_t position, char *to, size_t room)
     return bytes > 0 ? (ssize_t)bytes : done ? MHD_CONTENT_READER_END_OF_STREAM : 0;
 }
 
-struct MHD_Response *completion_response(completion *c)
+struct MHD_Response *completion_response(struct completion *c)
 {
     return MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 16384, read_events, c, NULL);
 }
 
-bool completion_leave(exchange *x)
+bool completion_leave(struct exchange *x)
 {
-    completion *c = x->completion;
+    struct completion *c = x->completion;
     inlay_diag diag = INLAY_DIAG_INIT;
     bool left;
 
@@ -239,7 +239,7 @@ bool completion_leave(exchange *x)
 
 /* ------------------------------------------------------------------ token by token */
 
-static bool make_room(completion *c, size_t count)
+static bool make_room(struct completion *c, size_t count)
 {
     size_t room = c->room;
 
@@ -281,9 +281,9 @@ static void stay(void *user)
 }
 
 /* Queues the run that reads the tokens so far; false: it could not be. */
-static bool submit(completion *c, inlay_diag *diag)
+static bool submit(struct completion *c, inlay_diag *diag)
 {
-    exchange *x = c->x;
+    struct exchange *x = c->x;
     const text_model *t = x->job.model->text;
     infer_request *q = &x->request;
     size_t count = c->count - c->read;
@@ -311,7 +311,7 @@ static bool submit(completion *c, inlay_diag *diag)
 }
 
 /* The next token from the logits behind the last one. false: the text is at its end, or diag says why there is none. */
-static bool take_token(completion *c, const infer_output *o, inlay_diag *diag)
+static bool take_token(struct completion *c, const infer_output *o, inlay_diag *diag)
 {
     const text_model *t = c->x->job.model->text;
     size_t vocabulary = o->rank == 3 ? (size_t)o->dims[2] : 0, bytes = 0;
@@ -343,10 +343,10 @@ static bool take_token(completion *c, const infer_output *o, inlay_diag *diag)
 }
 
 /* A run is over. Any thread. */
-static void step(job *j, const inlay_diag *failure, const infer_output *outputs, uint32_t output_count)
+static void step(struct job *j, const inlay_diag *failure, const infer_output *outputs, uint32_t output_count)
 {
-    exchange *x = j->user;
-    completion *c = x->completion;
+    struct exchange *x = j->user;
+    struct completion *c = x->completion;
     inlay_diag diag = INLAY_DIAG_INIT;
 
     x->compute_ns += failure == NULL ? j->compute_ns : 0;
@@ -364,10 +364,10 @@ static void step(job *j, const inlay_diag *failure, const infer_output *outputs,
 }
 
 /* The tokens of the prompt, or of the messages as the model's template has them; false: it is answered. */
-static bool read_prompt(exchange *x, completion *c)
+static bool read_prompt(struct exchange *x, struct completion *c)
 {
     const text_model *t = x->job.model->text;
-    const chat form = { t->chat_form, t->begin, t->end, c->asked.messages, c->asked.message_count };
+    const struct chat form = { t->chat_form, t->begin, t->end, c->asked.messages, c->asked.message_count };
     inlay_diag diag = INLAY_DIAG_INIT;
     char *made = NULL;
     bool good;
@@ -389,7 +389,7 @@ static bool read_prompt(exchange *x, completion *c)
     return good;
 }
 
-static bool begin(exchange *x, completion *c)
+static bool begin(struct exchange *x, struct completion *c)
 {
     static atomic_uint_fast64_t ids;
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -429,9 +429,9 @@ static bool begin(exchange *x, completion *c)
     return true;
 }
 
-void answer_completions(exchange *x)
+void answer_completions(struct exchange *x)
 {
-    completion *c = calloc(1, sizeof *c);
+    struct completion *c = calloc(1, sizeof *c);
     inlay_diag diag = INLAY_DIAG_INIT;
     char why[200];
 
@@ -439,7 +439,7 @@ void answer_completions(exchange *x)
         exchange_fail(x, MHD_HTTP_SERVICE_UNAVAILABLE, "no memory for the text");
         return;
     }
-    *c = (completion){ .x = x, .asked = { .chat = x->route.kind == ROUTE_CHAT, .sampler = SAMPLER_INIT } };
+    *c = (struct completion){ .x = x, .asked = { .chat = x->route.kind == ROUTE_CHAT, .sampler = SAMPLER_INIT } };
     c->asked.max_tokens = c->asked.chat ? CHAT_TOKENS : 16; /* OpenAI's; a chat has none there */
     c->asked.sampler.temperature = 1;
     (void)pthread_mutex_init(&c->lock, NULL);
@@ -471,7 +471,7 @@ void answer_completions(exchange *x)
 /* ------------------------------------------------------------------ GET /v1/models */
 
 typedef struct model_list {
-    strbuf *to;
+    struct strbuf *to;
     uint32_t count;
 } model_list;
 
@@ -484,7 +484,7 @@ static void add_model(void *user, const repository_entry *e)
                       list->count++ > 0 ? "," : "", e->name);
 }
 
-void answer_models(exchange *x)
+void answer_models(struct exchange *x)
 {
     model_list list = { &x->reply, 0 };
 

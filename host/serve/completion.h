@@ -7,8 +7,8 @@
 #include "serve/server.h"
 
 /* The answer of a stream, as libmicrohttpd asks for it; NULL: no memory. */
-struct MHD_Response *completion_response(completion *c);
+struct MHD_Response *completion_response(struct completion *c);
 /* The connection is gone. true: the request's last run ends later, and frees the exchange. */
-bool completion_leave(exchange *x);
-void completion_destroy(completion *c); /* NULL is a no-op */
+bool completion_leave(struct exchange *x);
+void completion_destroy(struct completion *c); /* NULL is a no-op */
 #endif

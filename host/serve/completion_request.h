@@ -19,7 +19,7 @@ typedef struct completion_request {
     uint32_t message_count;
     bool streams;
     uint64_t max_tokens;
-    sampler sampler;
+    struct sampler sampler;
 } completion_request;
 
 /* Reads the body, which is written to, over what q holds. false: why (of `bytes` bytes) is a sentence. */

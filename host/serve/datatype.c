@@ -3,12 +3,12 @@
 #include <math.h>
 #include <string.h>
 
-typedef struct datatype {
+struct datatype {
     const char *name;
     inlay_dtype dtype;
-} datatype;
+};
 
-static const datatype datatypes[] = {
+static const struct datatype datatypes[] = {
 #define DATATYPE_ROW(name, dtype) { name, INLAY_##dtype },
     DATATYPE_LIST(DATATYPE_ROW)
 #undef DATATYPE_ROW
@@ -175,7 +175,7 @@ inlay_status datatype_read_json(json_text value, inlay_dtype dtype, uint64_t cou
 /* ------------------------------------------------------------------ to JSON */
 
 /* JSON has no NaN and no infinity; what other servers of this protocol write is what Python reads. */
-static void write_real(strbuf *to, double value, int digits)
+static void write_real(struct strbuf *to, double value, int digits)
 {
     if (isfinite(value) && value == (double)(int32_t)value && !(value == 0 && signbit(value))) {
         strbuf_int(to, (int32_t)value);
@@ -187,7 +187,7 @@ static void write_real(strbuf *to, double value, int digits)
     }
 }
 
-static void write_element(strbuf *to, inlay_dtype dtype, const void *data, uint64_t i)
+static void write_element(struct strbuf *to, inlay_dtype dtype, const void *data, uint64_t i)
 {
     switch (dtype) {
     case INLAY_BOOL:
@@ -229,8 +229,8 @@ static void write_element(strbuf *to, inlay_dtype dtype, const void *data, uint6
     }
 }
 
-inlay_status datatype_write_json(strbuf *to, inlay_dtype dtype, uint64_t count, const void *data, const char *name,
-                                 inlay_diag *diag)
+inlay_status datatype_write_json(struct strbuf *to, inlay_dtype dtype, uint64_t count, const void *data,
+                                 const char *name, inlay_diag *diag)
 {
     if (dtype == INLAY_FLOAT16 || dtype == INLAY_BFLOAT16)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
@@ -286,7 +286,7 @@ uint64_t datatype_raw_bytes(inlay_dtype dtype, uint64_t count, const void *data)
     return bytes;
 }
 
-void datatype_write_raw(strbuf *to, inlay_dtype dtype, uint64_t count, const void *data)
+void datatype_write_raw(struct strbuf *to, inlay_dtype dtype, uint64_t count, const void *data)
 {
     if (dtype != INLAY_STRING) {
         strbuf_add(to, data, count * datatype_bytes(dtype));

@@ -34,7 +34,7 @@ uint32_t datatype_bytes(inlay_dtype dtype);
 INLAY_NODISCARD inlay_status datatype_read_json(json_text value, inlay_dtype dtype, uint64_t count, void *out,
                                                 const char *name, inlay_diag *diag);
 /* Writes the elements, separated by commas. */
-INLAY_NODISCARD inlay_status datatype_write_json(strbuf *to, inlay_dtype dtype, uint64_t count, const void *data,
+INLAY_NODISCARD inlay_status datatype_write_json(struct strbuf *to, inlay_dtype dtype, uint64_t count, const void *data,
                                                  const char *name, inlay_diag *diag);
 
 /* BYTES as raw bytes: each element with its length before it, 4 bytes, little endian. out points into data. */
@@ -42,5 +42,5 @@ INLAY_NODISCARD inlay_status datatype_split_bytes(const char *data, uint64_t byt
                                                   const char *name, inlay_diag *diag);
 /* How many raw bytes a tensor has, and those bytes. */
 uint64_t datatype_raw_bytes(inlay_dtype dtype, uint64_t count, const void *data);
-void datatype_write_raw(strbuf *to, inlay_dtype dtype, uint64_t count, const void *data);
+void datatype_write_raw(struct strbuf *to, inlay_dtype dtype, uint64_t count, const void *data);
 #endif

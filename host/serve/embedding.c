@@ -8,7 +8,7 @@
 enum { MAX_TEXTS = 256 };
 
 struct embedding {
-    exchange *x;
+    struct exchange *x;
     char model[FOLDER_MAX_NAME + 2];
     char *texts[MAX_TEXTS]; /* in the body */
     uint32_t count, done;
@@ -18,7 +18,7 @@ struct embedding {
     infer_wanted wanted;
 };
 
-void embedding_destroy(embedding *e)
+void embedding_destroy(struct embedding *e)
 {
     if (e == NULL)
         return;
@@ -29,7 +29,7 @@ void embedding_destroy(embedding *e)
 
 /* ------------------------------------------------------------------ the request */
 
-static bool read_inputs(json_reader *r, embedding *e)
+static bool read_inputs(json_reader *r, struct embedding *e)
 {
     bool list = reader_peek(r) == '[';
 
@@ -47,7 +47,7 @@ static bool read_inputs(json_reader *r, embedding *e)
     return r->error == NULL;
 }
 
-static bool read_request(exchange *x, embedding *e)
+static bool read_request(struct exchange *x, struct embedding *e)
 {
     json_reader r = reader_begin(x->body, x->body_bytes);
     json_text key, ignored;
@@ -85,7 +85,7 @@ static void stay(void *user)
     (void)user;
 }
 
-static void add_input(embedding *e, const char *name, uint32_t input, int64_t *data)
+static void add_input(struct embedding *e, const char *name, uint32_t input, int64_t *data)
 {
     if (input == INLAY_NONE)
         return;
@@ -99,7 +99,7 @@ static void add_input(embedding *e, const char *name, uint32_t input, int64_t *d
 }
 
 /* The tokens of the next text, and what goes with them: a mask of ones, positions, types of zero. */
-static bool make_inputs(embedding *e, inlay_diag *diag)
+static bool make_inputs(struct embedding *e, inlay_diag *diag)
 {
     const text_model *t = e->x->job.model->text;
 
@@ -127,9 +127,9 @@ static bool make_inputs(embedding *e, inlay_diag *diag)
     return true;
 }
 
-static bool submit(embedding *e, inlay_diag *diag)
+static bool submit(struct embedding *e, inlay_diag *diag)
 {
-    exchange *x = e->x;
+    struct exchange *x = e->x;
 
     x->job.bytes = 0;
     if (!make_inputs(e, diag) || model_check(&x->job, diag) != INLAY_OK)
@@ -142,9 +142,9 @@ static bool submit(embedding *e, inlay_diag *diag)
 }
 
 /* The mean over the tokens, of length 1. */
-static bool write_vector(embedding *e, const infer_output *o, inlay_diag *diag)
+static bool write_vector(struct embedding *e, const infer_output *o, inlay_diag *diag)
 {
-    strbuf *to = &e->x->reply;
+    struct strbuf *to = &e->x->reply;
     const float *data = o->data;
     size_t size = o->rank >= 2 ? (size_t)o->dims[o->rank - 1] : 0, rows = size > 0 ? (size_t)o->count / size : 0;
     double *sum, norm = 0;
@@ -172,10 +172,10 @@ static bool write_vector(embedding *e, const infer_output *o, inlay_diag *diag)
 }
 
 /* A text's run is over. Any thread. */
-static void step(job *j, const inlay_diag *failure, const infer_output *outputs, uint32_t output_count)
+static void step(struct job *j, const inlay_diag *failure, const infer_output *outputs, uint32_t output_count)
 {
-    exchange *x = j->user;
-    embedding *e = x->embedding;
+    struct exchange *x = j->user;
+    struct embedding *e = x->embedding;
     inlay_diag diag = INLAY_DIAG_INIT;
 
     x->compute_ns += failure == NULL ? j->compute_ns : 0;
@@ -199,9 +199,9 @@ static void step(job *j, const inlay_diag *failure, const infer_output *outputs,
     exchange_wake(x);
 }
 
-void answer_embeddings(exchange *x)
+void answer_embeddings(struct exchange *x)
 {
-    embedding *e = calloc(1, sizeof *e);
+    struct embedding *e = calloc(1, sizeof *e);
     inlay_diag diag = INLAY_DIAG_INIT;
 
     if (e == NULL) {

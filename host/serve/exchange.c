@@ -11,7 +11,7 @@
 
 /* ------------------------------------------------------------------ answers */
 
-static void set_error(exchange *x, int code, const char *text)
+static void set_error(struct exchange *x, int code, const char *text)
 {
     x->code = code;
     x->type = "application/json";
@@ -22,7 +22,7 @@ static void set_error(exchange *x, int code, const char *text)
     strbuf_text(&x->reply, "}");
 }
 
-void exchange_fail(exchange *x, int code, const char *text)
+void exchange_fail(struct exchange *x, int code, const char *text)
 {
     set_error(x, code, text);
 }
@@ -50,12 +50,12 @@ static int code_of(inlay_status status)
     }
 }
 
-void exchange_fail_diag(exchange *x, const inlay_diag *diag)
+void exchange_fail_diag(struct exchange *x, const inlay_diag *diag)
 {
     set_error(x, code_of(diag->code), diag->text[0] != '\0' ? diag->text : inlay_status_text(diag->code));
 }
 
-static enum MHD_Result add_headers(const exchange *x, struct MHD_Response *response)
+static enum MHD_Result add_headers(const struct exchange *x, struct MHD_Response *response)
 {
     char number[24], load[LOAD_BYTES];
     const char *wanted;
@@ -88,7 +88,7 @@ static enum MHD_Result add_headers(const exchange *x, struct MHD_Response *respo
 }
 
 /* Hands the answer to libmicrohttpd, which frees it. */
-static enum MHD_Result send_answer(exchange *x)
+static enum MHD_Result send_answer(struct exchange *x)
 {
     static char no_memory[] = "{\"error\":\"no memory for the answer\"}";
     struct MHD_Response *response;
@@ -119,7 +119,7 @@ static enum MHD_Result send_answer(exchange *x)
 
 /* ------------------------------------------------------------------ its header */
 
-static const char *header(const exchange *x, const char *name)
+static const char *header(const struct exchange *x, const char *name)
 {
     return MHD_lookup_connection_value(x->connection, MHD_HEADER_KIND, name);
 }
@@ -139,9 +139,9 @@ static bool read_size(const char *text, size_t *out)
     return true;
 }
 
-static void check_access(exchange *x)
+static void check_access(struct exchange *x)
 {
-    server *s = x->server;
+    struct server *s = x->server;
     int needed = route_access(x->route.kind, x->method);
     const char *authorization;
 
@@ -168,7 +168,7 @@ static void check_access(exchange *x)
         exchange_fail(x, MHD_HTTP_UNAUTHORIZED, "a bearer token is needed: Authorization: Bearer TOKEN");
 }
 
-static void check_header(exchange *x, size_t *out_length)
+static void check_header(struct exchange *x, size_t *out_length)
 {
     const union MHD_ConnectionInfo *size =
         MHD_get_connection_info(x->connection, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
@@ -200,7 +200,7 @@ static void check_header(exchange *x, size_t *out_length)
 }
 
 /* Time that the client or a proxy allows: in milliseconds, over what the server's settings say. */
-static void read_deadline(exchange *x)
+static void read_deadline(struct exchange *x)
 {
     static const char *const names[] = { "Inference-Timeout-Ms", "x-envoy-expected-rq-timeout-ms" };
     uint64_t allowed = x->server->timeout_ns;
@@ -222,7 +222,7 @@ static void read_deadline(exchange *x)
 }
 
 /* Room for a body of so many bytes, its JSON placed so that what follows it begins at a multiple of 64. */
-static bool make_room(exchange *x, size_t bytes)
+static bool make_room(struct exchange *x, size_t bytes)
 {
     size_t ahead = x->json_bytes != SIZE_MAX ? (64 - x->json_bytes % 64) % 64 : 0;
     char *memory = malloc(bytes + ahead + 64); /* aligned_alloc() takes longer than the rest of this */
@@ -241,10 +241,11 @@ static bool make_room(exchange *x, size_t bytes)
     return true;
 }
 
-static enum MHD_Result begin(server *s, struct MHD_Connection *mhd, const char *url, const char *method, void **memory)
+static enum MHD_Result begin(struct server *s, struct MHD_Connection *mhd, const char *url, const char *method,
+                             void **memory)
 {
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
-    exchange *x = calloc(1, sizeof *x);
+    struct exchange *x = calloc(1, sizeof *x);
     size_t bytes = strlen(url), length;
 
     if (x == NULL || info == NULL || info->socket_context == NULL) {
@@ -276,7 +277,7 @@ static enum MHD_Result begin(server *s, struct MHD_Connection *mhd, const char *
 /* ------------------------------------------------------------------ its body */
 
 /* A body whose request is refused is read all the same, so that the client hears why. */
-static enum MHD_Result take_body(exchange *x, const char *data, size_t bytes)
+static enum MHD_Result take_body(struct exchange *x, const char *data, size_t bytes)
 {
     size_t limit = x->server->max_body_bytes;
 
@@ -298,7 +299,7 @@ static enum MHD_Result take_body(exchange *x, const char *data, size_t bytes)
     return MHD_YES;
 }
 
-static void answer(exchange *x)
+static void answer(struct exchange *x)
 {
     switch (x->route.kind) {
     case ROUTE_INFER:
@@ -360,7 +361,7 @@ static void answer(exchange *x)
 enum MHD_Result exchange_handle(void *user, struct MHD_Connection *mhd, const char *url, const char *method,
                                 const char *version, const char *data, size_t *data_bytes, void **memory)
 {
-    exchange *x = *memory;
+    struct exchange *x = *memory;
 
     (void)version;
     if (x == NULL)
@@ -382,22 +383,22 @@ enum MHD_Result exchange_handle(void *user, struct MHD_Connection *mhd, const ch
     return send_answer(x);
 }
 
-void exchange_suspend(exchange *x)
+void exchange_suspend(struct exchange *x)
 {
     x->suspended = true;
     (void)atomic_fetch_add(&x->server->suspended, 1);
     MHD_suspend_connection(x->connection);
 }
 
-void exchange_wake(exchange *x)
+void exchange_wake(struct exchange *x)
 {
-    server *s = x->server;
+    struct server *s = x->server;
 
     MHD_resume_connection(x->connection); /* from here it may be gone */
     (void)atomic_fetch_sub(&s->suspended, 1);
 }
 
-void exchange_release(exchange *x)
+void exchange_release(struct exchange *x)
 {
     if (x->completion == NULL && x->embedding == NULL) /* whose requests lie in these */
         infer_request_deinit(&x->request);
@@ -414,7 +415,7 @@ void exchange_release(exchange *x)
 
 void exchange_completed(void *user, struct MHD_Connection *mhd, void **memory, enum MHD_RequestTerminationCode how)
 {
-    exchange *x = *memory;
+    struct exchange *x = *memory;
 
     (void)user;
     (void)mhd;

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-void folder_deinit(folder *f)
+void folder_deinit(struct folder *f)
 {
     for (uint32_t i = 0; i < f->count; i++) {
         free(f->models[i].name);
@@ -14,7 +14,7 @@ void folder_deinit(folder *f)
         free(f->models[i].versions);
     }
     free(f->models);
-    *f = (folder){ .models = NULL };
+    *f = (struct folder){ .models = NULL };
 }
 
 bool folder_is_name(const char *name, size_t bytes)
@@ -85,7 +85,7 @@ static bool read_versions(found_model *m)
 }
 
 /* Appends a model. name_bytes of name are its name; path is its file or folder. */
-static bool add(folder *f, const char *name, size_t name_bytes, const char *path, bool is_folder)
+static bool add(struct folder *f, const char *name, size_t name_bytes, const char *path, bool is_folder)
 {
     found_model *m;
 
@@ -112,7 +112,7 @@ static size_t stem(const char *name)
     return bytes > 5 && strcmp(name + bytes - 5, ".onnx") == 0 ? bytes - 5 : 0;
 }
 
-static bool add_entry(folder *f, const char *path, const char *name)
+static bool add_entry(struct folder *f, const char *path, const char *name)
 {
     size_t bytes = stem(name);
     char full[4096];
@@ -129,7 +129,7 @@ static bool add_entry(folder *f, const char *path, const char *name)
 }
 
 /* A name that a file and a folder both have means neither; the folder is taken. Folders without a version are none. */
-static void tidy(folder *f)
+static void tidy(struct folder *f)
 {
     uint32_t kept = 0;
 
@@ -157,7 +157,7 @@ static void tidy(folder *f)
     f->count = kept;
 }
 
-inlay_status folder_read(const char *path, folder *out_folder, inlay_diag *diag)
+inlay_status folder_read(const char *path, struct folder *out_folder, inlay_diag *diag)
 {
     const char *base = strrchr(path, '/') != NULL ? strrchr(path, '/') + 1 : path;
     const struct dirent *entry;
@@ -165,7 +165,7 @@ inlay_status folder_read(const char *path, folder *out_folder, inlay_diag *diag)
     bool good = true;
     DIR *dir;
 
-    *out_folder = (folder){ .models = NULL };
+    *out_folder = (struct folder){ .models = NULL };
     if (stat(path, &st) != 0)
         return inlay_fail(diag, INLAY_NOT_FOUND, "%s: %s", path, strerror(errno));
     if (!S_ISDIR(st.st_mode)) {

@@ -14,14 +14,14 @@ typedef struct found_model {
     uint32_t version_count;
 } found_model;
 
-typedef struct folder {
+struct folder {
     found_model *models; /* [count] by name */
     uint32_t count;
-} folder;
+};
 
 /* Reads the folder, or the one file. What is no model is left out. */
-INLAY_NODISCARD inlay_status folder_read(const char *path, folder *out_folder, inlay_diag *diag);
-void folder_deinit(folder *f);
+INLAY_NODISCARD inlay_status folder_read(const char *path, struct folder *out_folder, inlay_diag *diag);
+void folder_deinit(struct folder *f);
 /* Letters, digits, '.', '_', '-', not beginning with '.'; at most FOLDER_MAX_NAME. */
 bool folder_is_name(const char *name, size_t bytes);
 #endif

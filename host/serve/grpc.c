@@ -16,13 +16,13 @@
 enum { MAX_EVENTS = 64, READ_BYTES = 65536, TICK_MS = 100 };
 
 struct wire_link {
-    grpc *grpc;
+    struct grpc *grpc;
     int fd;
     gnutls_session_t tls; /* NULL: none */
     bool secured;         /* its handshake is done */
     nghttp2_session *session;
     grpc_streams streams;
-    strbuf out; /* what the socket has not taken yet, from `sent` on */
+    struct strbuf out; /* what the socket has not taken yet, from `sent` on */
     size_t sent;
     bool blocked;         /* waits for EPOLLOUT */
     uint64_t progress_ns; /* when it was made, or the socket last took something */
@@ -30,19 +30,19 @@ struct wire_link {
 };
 
 struct grpc {
-    server *server;
+    struct server *server;
     int listening, epoll, event;
     pthread_t thread;
     wire_link *links;
     uint32_t link_count, max_links;
-    pthread_mutex_t lock; /* of what follows */
-    call *finished;       /* by next_finished, latest first */
+    pthread_mutex_t lock;  /* of what follows */
+    struct call *finished; /* by next_finished, latest first */
     bool stop, drain, cancel;
 };
 
-void grpc_finished(call *x)
+void grpc_finished(struct call *x)
 {
-    grpc *g = x->grpc;
+    struct grpc *g = x->grpc;
     uint64_t one = 1;
 
     (void)pthread_mutex_lock(&g->lock);
@@ -56,7 +56,7 @@ void grpc_finished(call *x)
 }
 
 /* A call whose request runs is left to who runs it; g->finished brings it back. */
-void grpc_leave(call *x)
+void grpc_leave(struct call *x)
 {
     bool mine = true;
 
@@ -90,7 +90,7 @@ static void watch_link(wire_link *l, bool blocked)
 
 static void destroy_link(wire_link *l)
 {
-    grpc *g = l->grpc;
+    struct grpc *g = l->grpc;
 
     grpc_streams_close(&l->streams, l->session);
     CHAIN_REMOVE(g->links, l, next, previous);
@@ -163,7 +163,7 @@ static bool receive(wire_link *l)
     return true;
 }
 
-static void accept_one(grpc *g)
+static void accept_one(struct grpc *g)
 {
     int fd = accept4(g->listening, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC), on = 1;
     wire_link *l = fd >= 0 && g->link_count < g->max_links ? calloc(1, sizeof *l) : NULL;
@@ -199,7 +199,7 @@ static void accept_one(grpc *g)
 
 /* ------------------------------------------------------------------ the thread */
 
-static wire_link *link_of(grpc *g, const call *x)
+static wire_link *link_of(struct grpc *g, const struct call *x)
 {
     for (wire_link *l = g->links; l != NULL; l = l->next)
         if (l->session == x->session)
@@ -208,15 +208,15 @@ static wire_link *link_of(grpc *g, const call *x)
 }
 
 /* Requests that others have finished: their answers. */
-static void take_finished(grpc *g)
+static void take_finished(struct grpc *g)
 {
-    call *list, *next;
+    struct call *list, *next;
 
     (void)pthread_mutex_lock(&g->lock);
     list = g->finished;
     g->finished = NULL;
     (void)pthread_mutex_unlock(&g->lock);
-    for (call *x = list; x != NULL; x = next) {
+    for (struct call *x = list; x != NULL; x = next) {
         wire_link *l = x->session != NULL ? link_of(g, x) : NULL;
 
         next = x->next_finished;
@@ -235,7 +235,7 @@ static void take_finished(grpc *g)
 }
 
 /* Clients that are slow to send a message, or to take an answer. */
-static void close_slow(grpc *g)
+static void close_slow(struct grpc *g)
 {
     uint64_t now = clock_ns(), limit = g->server->receive_ns;
 
@@ -243,7 +243,7 @@ static void close_slow(grpc *g)
         bool slow = l->blocked && now - l->progress_ns > limit, any = l->streams.calls != NULL;
 
         next = l->next;
-        for (const call *x = l->streams.calls; x != NULL; x = x->next)
+        for (const struct call *x = l->streams.calls; x != NULL; x = x->next)
             slow |= !x->client_done && !x->working && (x->ended || x->messages == 0 || x->in.size > 0) &&
                     now - x->arrived_ns > limit;
         /* Who has never said anything is no client of this protocol. */
@@ -253,7 +253,7 @@ static void close_slow(grpc *g)
     }
 }
 
-static void end_calls(grpc *g)
+static void end_calls(struct grpc *g)
 {
     for (wire_link *l = g->links, *next; l != NULL; l = next) {
         next = l->next;
@@ -262,7 +262,7 @@ static void end_calls(grpc *g)
 }
 
 /* What other threads have asked for. */
-static bool obey(grpc *g)
+static bool obey(struct grpc *g)
 {
     bool stop, drain, cancel;
 
@@ -298,7 +298,7 @@ static bool wants_receive(const wire_link *l, uint32_t events)
 
 static void *serve(void *user)
 {
-    grpc *g = user;
+    struct grpc *g = user;
     struct epoll_event events[MAX_EVENTS];
     uint64_t ticked = 0;
 
@@ -335,7 +335,7 @@ bool grpc_is_built(void)
     return true;
 }
 
-static void ask(grpc *g, bool *what)
+static void ask(struct grpc *g, bool *what)
 {
     uint64_t one = 1;
 
@@ -347,19 +347,19 @@ static void ask(grpc *g, bool *what)
     }
 }
 
-void grpc_drain(grpc *g)
+void grpc_drain(struct grpc *g)
 {
     if (g != NULL)
         ask(g, &g->drain);
 }
 
-void grpc_cancel_all(grpc *g)
+void grpc_cancel_all(struct grpc *g)
 {
     if (g != NULL)
         ask(g, &g->cancel);
 }
 
-static void release(grpc *g)
+static void release(struct grpc *g)
 {
     if (g->listening >= 0)
         (void)close(g->listening);
@@ -371,7 +371,7 @@ static void release(grpc *g)
     free(g);
 }
 
-void grpc_stop(grpc *g)
+void grpc_stop(struct grpc *g)
 {
     if (g == NULL)
         return;
@@ -380,11 +380,11 @@ void grpc_stop(grpc *g)
     release(g);
 }
 
-inlay_status grpc_start(server *s, const char *address, int port, grpc **out_grpc, char *name, size_t name_bytes,
-                        inlay_diag *diag)
+inlay_status grpc_start(struct server *s, const char *address, int port, struct grpc **out_grpc, char *name,
+                        size_t name_bytes, inlay_diag *diag)
 {
     struct epoll_event e = { .events = EPOLLIN };
-    grpc *g = calloc(1, sizeof *g);
+    struct grpc *g = calloc(1, sizeof *g);
     inlay_status status;
     int family;
 

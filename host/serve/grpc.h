@@ -8,17 +8,17 @@
 #include <stdbool.h>
 
 struct server;
-typedef struct grpc grpc;
+struct grpc;
 
 /* Listens and starts the thread. name gets "127.0.0.1:8001". */
-INLAY_NODISCARD inlay_status grpc_start(struct server *s, const char *address, int port, grpc **out_grpc, char *name,
-                                        size_t name_bytes, inlay_diag *diag);
+INLAY_NODISCARD inlay_status grpc_start(struct server *s, const char *address, int port, struct grpc **out_grpc,
+                                        char *name, size_t name_bytes, inlay_diag *diag);
 /* Whether this program has gRPC at all. */
 bool grpc_is_built(void);
 /* No new connections, and calls are the last of theirs. */
-void grpc_drain(grpc *g);
+void grpc_drain(struct grpc *g);
 /* Ends the calls that are at work. */
-void grpc_cancel_all(grpc *g);
+void grpc_cancel_all(struct grpc *g);
 /* NULL is a no-op. */
-void grpc_stop(grpc *g);
+void grpc_stop(struct grpc *g);
 #endif

@@ -9,7 +9,7 @@
 
 static void loaded(void *user, const inlay_diag *diag)
 {
-    call *x = user;
+    struct call *x = user;
 
     if (diag->code == INLAY_NOT_FOUND)
         call_fail(x, GRPC_NOT_FOUND, diag->text);
@@ -19,7 +19,7 @@ static void loaded(void *user, const inlay_diag *diag)
 }
 
 /* The answer is Empty: no bytes. */
-static void change_model(call *x, const uint8_t *message, size_t bytes, bool load)
+static void change_model(struct call *x, const uint8_t *message, size_t bytes, bool load)
 {
     Inference__RepositoryRequest *request = call_unpack(x, &inference__repository_request__descriptor, message, bytes);
 
@@ -28,7 +28,7 @@ static void change_model(call *x, const uint8_t *message, size_t bytes, bool loa
     if (load && request->n_parameters > 0) {
         call_fail(x, GRPC_INVALID_ARGUMENT, "models are loaded as they lie in the repository: send no parameters");
     } else {
-        x->kept = (kept){ .what = load ? KEPT_LOAD : KEPT_UNLOAD, .done = loaded, .user = x };
+        x->kept = (struct kept){ .what = load ? KEPT_LOAD : KEPT_UNLOAD, .done = loaded, .user = x };
         (void)snprintf(x->kept.name, sizeof x->kept.name, "%s", request->model_name);
         x->queued = x->keeping = true;
         (void)atomic_fetch_add(&x->server->suspended, 1);
@@ -37,12 +37,12 @@ static void change_model(call *x, const uint8_t *message, size_t bytes, bool loa
     call_release(request);
 }
 
-void grpc_load(call *x, const uint8_t *message, size_t bytes)
+void grpc_load(struct call *x, const uint8_t *message, size_t bytes)
 {
     change_model(x, message, bytes, true);
 }
 
-void grpc_unload(call *x, const uint8_t *message, size_t bytes)
+void grpc_unload(struct call *x, const uint8_t *message, size_t bytes)
 {
     change_model(x, message, bytes, false);
 }
@@ -64,7 +64,7 @@ static Inference__Duration duration(uint64_t count, uint64_t ns)
 }
 
 /* Appends the message as field 1 of the reply: models need not be kept until all are known. */
-static void add_model_statistics(call *x, Inference__ModelStatistics *told)
+static void add_model_statistics(struct call *x, Inference__ModelStatistics *told)
 {
     Inference__StatisticsReply reply = INFERENCE__STATISTICS_REPLY__INIT;
 
@@ -76,11 +76,11 @@ static void add_model_statistics(call *x, Inference__ModelStatistics *told)
 /* Runs by their rows; false: no memory. One allocation, to be freed. */
 static bool add_batches(const model_stats *s, Inference__ModelStatistics *to)
 {
-    typedef struct batch {
+    struct batch {
         Inference__BatchStatistics message, *pointer;
         Inference__Duration input, infer, output;
-    } batch;
-    batch *all = calloc(s->batch_count + 1u, sizeof *all + sizeof(void *));
+    };
+    struct batch *all = calloc(s->batch_count + 1u, sizeof *all + sizeof(void *));
     size_t n = 0;
 
     if (all == NULL)
@@ -110,7 +110,7 @@ static bool add_batches(const model_stats *s, Inference__ModelStatistics *to)
     return true;
 }
 
-static void write_statistics(call *x, const char *name, const char *version, const model_stats *s)
+static void write_statistics(struct call *x, const char *name, const char *version, const model_stats *s)
 {
     Inference__ModelStatistics told = INFERENCE__MODEL_STATISTICS__INIT;
     Inference__InferStatistics infer = INFERENCE__INFER_STATISTICS__INIT;
@@ -147,7 +147,7 @@ static void write_statistics(call *x, const char *name, const char *version, con
 }
 
 typedef struct statistics_list {
-    call *x;
+    struct call *x;
     const char *name; /* "" = all */
     uint64_t version; /* 0 = all */
     uint32_t count;
@@ -163,7 +163,7 @@ static void add_statistics(void *user, const repository_entry *e)
     write_statistics(list->x, e->name, e->loaded->version, &e->loaded->stats);
 }
 
-void grpc_statistics(call *x, const uint8_t *message, size_t bytes)
+void grpc_statistics(struct call *x, const uint8_t *message, size_t bytes)
 {
     Inference__ModelName *name = call_unpack(x, &inference__model_name__descriptor, message, bytes);
     statistics_list list = { .x = x };
@@ -180,7 +180,7 @@ void grpc_statistics(call *x, const uint8_t *message, size_t bytes)
 
 /* ------------------------------------------------------------------ settings */
 
-static bool change_trace(call *x, const Inference__TraceSettings *request, const char *name)
+static bool change_trace(struct call *x, const Inference__TraceSettings *request, const char *name)
 {
     trace_change change = { .given = { false } };
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -200,7 +200,7 @@ static bool change_trace(call *x, const Inference__TraceSettings *request, const
     return status == INLAY_OK;
 }
 
-static void write_trace(call *x, const char *name)
+static void write_trace(struct call *x, const char *name)
 {
     trace_setting now[TRACE_SETTINGS];
     Inference__TraceSettings reply = INFERENCE__TRACE_SETTINGS__INIT;
@@ -224,11 +224,11 @@ static void write_trace(call *x, const char *name)
     call_pack(x, &reply.base);
 }
 
-void grpc_trace_setting(call *x, const uint8_t *message, size_t bytes)
+void grpc_trace_setting(struct call *x, const uint8_t *message, size_t bytes)
 {
     Inference__TraceSettings *request = call_unpack(x, &inference__trace_settings__descriptor, message, bytes);
     const char *name;
-    model *m = NULL;
+    struct model *m = NULL;
 
     if (request == NULL)
         return;
@@ -243,7 +243,7 @@ void grpc_trace_setting(call *x, const uint8_t *message, size_t bytes)
     call_release(request);
 }
 
-static bool change_log(call *x, const Inference__LogSettings *request)
+static bool change_log(struct call *x, const Inference__LogSettings *request)
 {
     log_setting changes[LOG_SETTINGS];
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -272,7 +272,7 @@ static bool change_log(call *x, const Inference__LogSettings *request)
     return false;
 }
 
-static void write_log(call *x)
+static void write_log(struct call *x)
 {
     log_setting now[LOG_SETTINGS];
     Inference__LogSettings reply = INFERENCE__LOG_SETTINGS__INIT;
@@ -302,7 +302,7 @@ static void write_log(call *x)
     call_pack(x, &reply.base);
 }
 
-void grpc_log_settings(call *x, const uint8_t *message, size_t bytes)
+void grpc_log_settings(struct call *x, const uint8_t *message, size_t bytes)
 {
     Inference__LogSettings *request = call_unpack(x, &inference__log_settings__descriptor, message, bytes);
 

@@ -8,9 +8,9 @@
 
 enum { PREFIX = 5 }; /* of a message: a byte that says whether it is compressed, four of its length */
 
-const method *method_find(const char *path)
+const struct method *method_find(const char *path)
 {
-    static const method methods[] = {
+    static const struct method methods[] = {
 #define SERVICE "/inference.GRPCInferenceService/"
         { SERVICE "ModelInfer", grpc_infer, 1, false },
         { SERVICE "ModelStreamInfer", grpc_infer, 1, true },
@@ -35,9 +35,9 @@ const method *method_find(const char *path)
     return NULL;
 }
 
-call *call_create(grpc *g, server *s, nghttp2_session *session, int32_t stream)
+struct call *call_create(struct grpc *g, struct server *s, nghttp2_session *session, int32_t stream)
 {
-    call *x = calloc(1, sizeof *x);
+    struct call *x = calloc(1, sizeof *x);
 
     if (x == NULL)
         return NULL;
@@ -51,7 +51,7 @@ call *call_create(grpc *g, server *s, nghttp2_session *session, int32_t stream)
     return x;
 }
 
-void call_destroy(call *x)
+void call_destroy(struct call *x)
 {
     grpc_infer_deinit(x);
     strbuf_deinit(&x->in);
@@ -90,7 +90,7 @@ static bool is_name(const char *name, size_t bytes, const char *wanted)
     return bytes == strlen(wanted) && memcmp(name, wanted, bytes) == 0;
 }
 
-void call_header(call *x, const char *name, size_t name_bytes, const char *value, size_t value_bytes)
+void call_header(struct call *x, const char *name, size_t name_bytes, const char *value, size_t value_bytes)
 {
     x->header_bytes += name_bytes + value_bytes + 32;
     if (is_name(name, name_bytes, ":path") && value_bytes < sizeof x->path)
@@ -106,9 +106,9 @@ void call_header(call *x, const char *name, size_t name_bytes, const char *value
 }
 
 /* Whether who has sent the header may call the method, or change the server; ends the call where not. */
-bool call_may(call *x, int access)
+bool call_may(struct call *x, int access)
 {
-    const server *s = x->server;
+    const struct server *s = x->server;
     bool user = tokens_match(&s->tokens, x->authorization), admin = tokens_match(&s->admin_tokens, x->authorization);
 
     if (access == 0 || (access == 1 && (user || admin || s->tokens.count == 0)) ||
@@ -126,9 +126,9 @@ bool call_may(call *x, int access)
 }
 
 /* Whether the call may go on, once its header is complete. */
-static bool check_header(call *x)
+static bool check_header(struct call *x)
 {
-    server *s = x->server;
+    struct server *s = x->server;
 
     x->method = method_find(x->path);
     if (x->header_bytes > s->max_header_bytes)
@@ -149,7 +149,7 @@ static bool check_header(call *x)
 static ssize_t read_out(nghttp2_session *session, int32_t stream, uint8_t *to, size_t room, uint32_t *flags,
                         nghttp2_data_source *source, void *user)
 {
-    call *x = source->ptr;
+    struct call *x = source->ptr;
     size_t bytes = x->out.size - x->sent;
 
     (void)user;
@@ -190,7 +190,7 @@ static ssize_t read_out(nghttp2_session *session, int32_t stream, uint8_t *to, s
             NGHTTP2_NV_FLAG_NO_COPY_NAME | NGHTTP2_NV_FLAG_NO_COPY_VALUE                                               \
     }
 
-static void begin_answer(call *x)
+static void begin_answer(struct call *x)
 {
     static const nghttp2_nv headers[] = { HEADER(":status", "200"), HEADER("content-type", "application/grpc") };
     nghttp2_data_provider provider = { .source.ptr = x, .read_callback = read_out };
@@ -204,7 +204,7 @@ static void begin_answer(call *x)
 }
 
 /* grpc-message: what is not printable ASCII, and '%', as %XX. */
-static void set_text(call *x, const char *text)
+static void set_text(struct call *x, const char *text)
 {
     size_t used = 0;
 
@@ -220,7 +220,7 @@ static void set_text(call *x, const char *text)
 }
 
 /* An answer that is only a status. */
-static void send_status(call *x)
+static void send_status(struct call *x)
 {
     char status[8];
     nghttp2_nv headers[] = { HEADER(":status", "200"),
@@ -234,7 +234,7 @@ static void send_status(call *x)
     (void)nghttp2_submit_response(x->session, x->stream, headers, x->text[0] != '\0' ? 4 : 3, NULL);
 }
 
-void call_end(call *x, int status, const char *text)
+void call_end(struct call *x, int status, const char *text)
 {
     if (x->ended)
         return;
@@ -251,7 +251,7 @@ void call_end(call *x, int status, const char *text)
 
 /* ------------------------------------------------------------------ messages */
 
-void call_pack(call *x, const ProtobufCMessage *message)
+void call_pack(struct call *x, const ProtobufCMessage *message)
 {
     size_t bytes = protobuf_c_message_get_packed_size(message);
     char *to = strbuf_reserve(&x->reply, bytes + 1);
@@ -261,13 +261,13 @@ void call_pack(call *x, const ProtobufCMessage *message)
 }
 
 /* What a message may take, so that many tiny parts do not take many times its size. */
-typedef struct budget {
+struct budget {
     size_t left;
-} budget;
+};
 
 static void *budget_alloc(void *user, size_t bytes)
 {
-    budget *b = user;
+    struct budget *b = user;
 
     if (bytes > SIZE_MAX / 2 || b->left < bytes + 16)
         return NULL;
@@ -281,9 +281,9 @@ static void budget_free(void *user, void *memory)
     free(memory);
 }
 
-void *call_unpack(call *x, const ProtobufCMessageDescriptor *type, const uint8_t *message, size_t bytes)
+void *call_unpack(struct call *x, const ProtobufCMessageDescriptor *type, const uint8_t *message, size_t bytes)
 {
-    budget b = { bytes > SIZE_MAX / 32 ? SIZE_MAX / 2 : 16 * bytes + 65536 };
+    struct budget b = { bytes > SIZE_MAX / 32 ? SIZE_MAX / 2 : 16 * bytes + 65536 };
     ProtobufCAllocator allocator = { budget_alloc, budget_free, &b };
     void *unpacked = protobuf_c_message_unpack(type, &allocator, bytes, message);
 
@@ -298,7 +298,7 @@ void call_release(void *unpacked)
         protobuf_c_message_free_unpacked(unpacked, NULL); /* the allocator's free() is malloc's */
 }
 
-void call_fail(call *x, int status, const char *text)
+void call_fail(struct call *x, int status, const char *text)
 {
     strbuf_deinit(&x->reply);
     x->reply_status = status;
@@ -330,13 +330,13 @@ static int status_of(inlay_status status)
     }
 }
 
-void call_fail_diag(call *x, const inlay_diag *diag)
+void call_fail_diag(struct call *x, const inlay_diag *diag)
 {
     call_fail(x, status_of(diag->code), diag->text[0] != '\0' ? diag->text : inlay_status_text(diag->code));
 }
 
 /* In a stream of requests a failure is a message, and the stream goes on. */
-static void wrap_stream_reply(call *x)
+static void wrap_stream_reply(struct call *x)
 {
     Inference__StreamInferReply reply = INFERENCE__STREAM_INFER_REPLY__INIT;
 
@@ -349,7 +349,7 @@ static void wrap_stream_reply(call *x)
     call_pack(x, &reply.base);
 }
 
-void call_finish_message(call *x)
+void call_finish_message(struct call *x)
 {
     uint8_t prefix[PREFIX];
 
@@ -377,14 +377,14 @@ void call_finish_message(call *x)
     strbuf_deinit(&x->reply);
 }
 
-static uint32_t message_bytes(const call *x)
+static uint32_t message_bytes(const struct call *x)
 {
     const uint8_t *p = (const uint8_t *)x->in.data;
 
     return (uint32_t)p[1] << 24 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 8 | p[4];
 }
 
-bool call_data(call *x, const uint8_t *data, size_t bytes)
+bool call_data(struct call *x, const uint8_t *data, size_t bytes)
 {
     if (x->ended)
         return true;
@@ -403,7 +403,7 @@ bool call_data(call *x, const uint8_t *data, size_t bytes)
 }
 
 /* The next message, if it is complete. */
-static bool take_message(call *x)
+static bool take_message(struct call *x)
 {
     size_t bytes;
 
@@ -428,7 +428,7 @@ static bool take_message(call *x)
     return true;
 }
 
-void call_advance(call *x)
+void call_advance(struct call *x)
 {
     if (x->method == NULL && !x->ended && !check_header(x))
         return;

@@ -7,12 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-void grpc_infer_deinit(call *x)
+void grpc_infer_deinit(struct call *x)
 {
     infer_request_deinit(&x->request);
     sequence_leave(&x->job);
     model_unref(x->job.model);
-    x->job = (job){ .model = NULL };
+    x->job = (struct job){ .model = NULL };
     call_release(x->decoded);
     x->decoded = NULL;
     x->queued = x->keeping = false;
@@ -27,8 +27,8 @@ typedef struct reply_parts {
     Inference__Tensor *tensors, **tensor_list;
     Inference__Contents *contents;
     ProtobufCBinaryData *raws;
-    void **owned;    /* [output_count] */
-    strbuf *strings; /* [output_count] */
+    void **owned;           /* [output_count] */
+    struct strbuf *strings; /* [output_count] */
 } reply_parts;
 
 static void parts_deinit(reply_parts *p, uint32_t count)
@@ -125,7 +125,7 @@ static bool give_contents(const infer_output *o, Inference__Contents *c, void **
 }
 
 /* Outputs come as the inputs did: raw, or in fields. FP16 and BF16 have no field, so with one of them all are raw. */
-static bool is_raw(const call *x, const infer_output *outputs, uint32_t count)
+static bool is_raw(const struct call *x, const infer_output *outputs, uint32_t count)
 {
     bool raw = x->decoded->n_raw_input_contents > 0;
 
@@ -158,7 +158,7 @@ static bool give_output(reply_parts *p, uint32_t i, const infer_output *o, bool 
     return true;
 }
 
-static inlay_status write_reply(call *x, const infer_output *outputs, uint32_t count, inlay_diag *diag)
+static inlay_status write_reply(struct call *x, const infer_output *outputs, uint32_t count, inlay_diag *diag)
 {
     bool raw = is_raw(x, outputs, count), good;
     Inference__StreamInferReply wrapped = INFERENCE__STREAM_INFER_REPLY__INIT;
@@ -188,16 +188,16 @@ static inlay_status write_reply(call *x, const infer_output *outputs, uint32_t c
 
 /* ------------------------------------------------------------------ the run */
 
-static void fail(call *x, const inlay_diag *diag)
+static void fail(struct call *x, const inlay_diag *diag)
 {
     call_fail_diag(x, diag);
     stats_add_error(&x->job.model->stats, stats_error_of(diag->code), clock_ns() - x->arrived_ns);
 }
 
 /* Any thread; see finish() of infer_route.c. */
-static void finish(job *j, const inlay_diag *failure, const infer_output *outputs, uint32_t output_count)
+static void finish(struct job *j, const inlay_diag *failure, const infer_output *outputs, uint32_t output_count)
 {
-    call *x = j->user;
+    struct call *x = j->user;
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_status status = INLAY_OK;
     uint64_t answered;
@@ -219,7 +219,7 @@ static void finish(job *j, const inlay_diag *failure, const infer_output *output
 
 static void note_queued(void *user)
 {
-    call *x = user;
+    struct call *x = user;
 
     if (x->queued) /* it has waited for its model already */
         return;
@@ -227,7 +227,7 @@ static void note_queued(void *user)
     (void)atomic_fetch_add(&x->server->suspended, 1);
 }
 
-static uint64_t deadline(const call *x)
+static uint64_t deadline(const struct call *x)
 {
     uint64_t allowed = x->timeout_ns > 0 ? x->timeout_ns : x->server->timeout_ns;
 
@@ -237,7 +237,7 @@ static uint64_t deadline(const call *x)
     return allowed > 0 ? x->arrived_ns + allowed : 0;
 }
 
-static model *find_model(const call *x, uint64_t *out_version, bool *out_asleep)
+static struct model *find_model(const struct call *x, uint64_t *out_version, bool *out_asleep)
 {
     *out_asleep = false;
     if (!grpc_version(x->decoded->model_version, out_version))
@@ -246,7 +246,7 @@ static model *find_model(const call *x, uint64_t *out_version, bool *out_asleep)
                           out_asleep);
 }
 
-static inlay_status read_request(call *x, inlay_diag *diag)
+static inlay_status read_request(struct call *x, inlay_diag *diag)
 {
     uint64_t version = 0;
     inlay_status status;
@@ -261,7 +261,7 @@ static inlay_status read_request(call *x, inlay_diag *diag)
 }
 
 /* false: the message is answered. true: finish() was called, or will be. */
-static bool submit(call *x)
+static bool submit(struct call *x)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
 
@@ -285,7 +285,7 @@ static bool submit(call *x)
 /* The model that the message waited for is loaded, or could not be. On the keeper's thread. */
 static void woken(void *user, const inlay_diag *failure)
 {
-    call *x = user;
+    struct call *x = user;
     uint64_t version;
     bool asleep;
 
@@ -300,7 +300,7 @@ static void woken(void *user, const inlay_diag *failure)
     grpc_finished(x);
 }
 
-void grpc_infer(call *x, const uint8_t *message, size_t bytes)
+void grpc_infer(struct call *x, const uint8_t *message, size_t bytes)
 {
     uint64_t version = 0;
     bool asleep;
@@ -317,7 +317,7 @@ void grpc_infer(call *x, const uint8_t *message, size_t bytes)
     if (x->job.model != NULL) {
         (void)submit(x);
     } else if (asleep) {
-        x->kept = (kept){ .what = KEPT_WAKE, .version = version, .done = woken, .user = x };
+        x->kept = (struct kept){ .what = KEPT_WAKE, .version = version, .done = woken, .user = x };
         (void)snprintf(x->kept.name, sizeof x->kept.name, "%s", x->decoded->model_name);
         note_queued(x);
         x->keeping = true;

@@ -7,7 +7,7 @@
 
 enum { SERVING = 1, NOT_SERVING = 2 };
 
-void grpc_live(call *x, const uint8_t *message, size_t bytes)
+void grpc_live(struct call *x, const uint8_t *message, size_t bytes)
 {
     Inference__LiveReply reply = INFERENCE__LIVE_REPLY__INIT;
 
@@ -17,7 +17,7 @@ void grpc_live(call *x, const uint8_t *message, size_t bytes)
     call_pack(x, &reply.base);
 }
 
-void grpc_ready(call *x, const uint8_t *message, size_t bytes)
+void grpc_ready(struct call *x, const uint8_t *message, size_t bytes)
 {
     Inference__ReadyReply reply = INFERENCE__READY_REPLY__INIT;
 
@@ -27,7 +27,7 @@ void grpc_ready(call *x, const uint8_t *message, size_t bytes)
     call_pack(x, &reply.base);
 }
 
-void grpc_health(call *x, const uint8_t *message, size_t bytes)
+void grpc_health(struct call *x, const uint8_t *message, size_t bytes)
 {
     Inference__HealthReply reply = INFERENCE__HEALTH_REPLY__INIT;
 
@@ -49,7 +49,7 @@ bool grpc_version(const char *text, uint64_t *out_number)
 }
 
 /* The model of that name and version, or NULL. */
-static model *find(call *x, const char *name, const char *version)
+static struct model *find(struct call *x, const char *name, const char *version)
 {
     uint64_t number;
 
@@ -58,11 +58,11 @@ static model *find(call *x, const char *name, const char *version)
     return repository_find(x->server->repository, name, strlen(name), number);
 }
 
-void grpc_model_ready(call *x, const uint8_t *message, size_t bytes)
+void grpc_model_ready(struct call *x, const uint8_t *message, size_t bytes)
 {
     Inference__ModelName *name = call_unpack(x, &inference__model_name__descriptor, message, bytes);
     Inference__ReadyReply reply = INFERENCE__READY_REPLY__INIT;
-    model *m;
+    struct model *m;
 
     if (name == NULL)
         return;
@@ -73,7 +73,7 @@ void grpc_model_ready(call *x, const uint8_t *message, size_t bytes)
     call_pack(x, &reply.base);
 }
 
-void grpc_server_metadata(call *x, const uint8_t *message, size_t bytes)
+void grpc_server_metadata(struct call *x, const uint8_t *message, size_t bytes)
 {
     Inference__ServerMetadataReply reply = INFERENCE__SERVER_METADATA_REPLY__INIT;
 
@@ -126,13 +126,13 @@ static void add_version(void *user, const repository_entry *e)
     list->count++;
 }
 
-void grpc_model_metadata(call *x, const uint8_t *message, size_t bytes)
+void grpc_model_metadata(struct call *x, const uint8_t *message, size_t bytes)
 {
     Inference__ModelName *name = call_unpack(x, &inference__model_name__descriptor, message, bytes);
     Inference__ModelMetadataReply reply = INFERENCE__MODEL_METADATA_REPLY__INIT;
     Inference__TensorMetadata *inputs = NULL, *outputs = NULL;
     version_list versions = { .count = 0 };
-    model *m;
+    struct model *m;
 
     if (name == NULL)
         return;
@@ -162,7 +162,7 @@ void grpc_model_metadata(call *x, const uint8_t *message, size_t bytes)
 }
 
 typedef struct index_list {
-    strbuf *to;
+    struct strbuf *to;
     bool ready_only;
 } index_list;
 
@@ -192,7 +192,7 @@ static void add_entry(void *user, const repository_entry *e)
         list->to->size += inference__index_reply__pack(&reply, (uint8_t *)to);
 }
 
-void grpc_index(call *x, const uint8_t *message, size_t bytes)
+void grpc_index(struct call *x, const uint8_t *message, size_t bytes)
 {
     Inference__IndexRequest *request = call_unpack(x, &inference__index_request__descriptor, message, bytes);
     index_list list = { &x->reply, false };

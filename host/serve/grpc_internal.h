@@ -22,110 +22,110 @@ enum {
     GRPC_UNAUTHENTICATED = 16
 };
 
-typedef struct call call;
+struct call;
 typedef struct wire_link wire_link;
 
 /* What a method does with a message: writes its reply into x->reply, or fails with call_fail(), or goes to work. */
-typedef void (*method_fn)(call *x, const uint8_t *message, size_t bytes);
-typedef struct method {
+typedef void (*method_fn)(struct call *x, const uint8_t *message, size_t bytes);
+struct method {
     const char *path;
     method_fn run;
     int access; /* as route_access() */
     bool streams;
-} method;
-const method *method_find(const char *path); /* NULL = there is none */
+};
+const struct method *method_find(const char *path); /* NULL = there is none */
 
 struct call {
-    grpc *grpc;
-    server *server;
+    struct grpc *grpc;
+    struct server *server;
     nghttp2_session *session; /* NULL once the stream is gone */
     int32_t stream;
-    call *next, *previous; /* of its connection */
+    struct call *next, *previous; /* of its connection */
     char path[96];
-    const method *method;
+    const struct method *method;
     char authorization[300];
     bool is_grpc, is_plain; /* content-type, no compression */
     size_t header_bytes;
     uint64_t timeout_ns; /* grpc-timeout; 0 = none */
     uint64_t arrived_ns; /* its header, later each message of a stream */
 
-    strbuf in; /* what has arrived and is not taken yet */
+    struct strbuf in; /* what has arrived and is not taken yet */
     bool client_done;
     uint32_t messages;
 
-    strbuf out; /* what is to be sent */
+    struct strbuf out; /* what is to be sent */
     size_t sent;
     bool answering, ended;
     int status;
     char text[512];
 
-    strbuf reply; /* of the message at work */
+    struct strbuf reply; /* of the message at work */
     int reply_status;
     char reply_text[512];
     bool working, queued;
     bool keeping; /* queued with the keeper, not the scheduler */
-    kept kept;
+    struct kept kept;
     bool finished; /* under the lock of grpc.c */
-    call *next_finished;
+    struct call *next_finished;
     Inference__InferRequest *decoded;
     size_t decoded_bytes; /* of its message */
     infer_request request;
     bool raw; /* outputs as raw bytes */
-    job job;
+    struct job job;
 };
 
 /* grpc_call.c */
-call *call_create(grpc *g, server *s, nghttp2_session *session, int32_t stream);
-void call_header(call *x, const char *name, size_t name_bytes, const char *value, size_t value_bytes);
+struct call *call_create(struct grpc *g, struct server *s, nghttp2_session *session, int32_t stream);
+void call_header(struct call *x, const char *name, size_t name_bytes, const char *value, size_t value_bytes);
 /* Both false: the stream is to be reset. */
-bool call_data(call *x, const uint8_t *data, size_t bytes);
-void call_advance(call *x); /* takes the messages that are complete */
+bool call_data(struct call *x, const uint8_t *data, size_t bytes);
+void call_advance(struct call *x); /* takes the messages that are complete */
 /* The message failed; the call goes on if it is a stream of requests, otherwise it ends. */
-void call_fail(call *x, int status, const char *text);
-void call_fail_diag(call *x, const inlay_diag *diag);
+void call_fail(struct call *x, int status, const char *text);
+void call_fail_diag(struct call *x, const inlay_diag *diag);
 /* The message at work is finished, with reply, or reply_status and text. */
-void call_finish_message(call *x);
+void call_finish_message(struct call *x);
 /* Whether the caller may: 0 to 2, as route_access(); ends the call where not. */
-bool call_may(call *x, int access);
+bool call_may(struct call *x, int access);
 /* Ends the call. */
-void call_end(call *x, int status, const char *text);
-void call_destroy(call *x);
+void call_end(struct call *x, int status, const char *text);
+void call_destroy(struct call *x);
 /* Appends the message to x->reply. */
-void call_pack(call *x, const ProtobufCMessage *message);
+void call_pack(struct call *x, const ProtobufCMessage *message);
 /* Unpacks with a limit of memory that depends on the size; NULL: the call has failed. */
-void *call_unpack(call *x, const ProtobufCMessageDescriptor *type, const uint8_t *message, size_t bytes);
+void *call_unpack(struct call *x, const ProtobufCMessageDescriptor *type, const uint8_t *message, size_t bytes);
 void call_release(void *unpacked);
 
 /* grpc_session.c: the calls of a connection. */
 typedef struct grpc_streams {
-    grpc *grpc;
-    server *server;
-    call *calls;
+    struct grpc *grpc;
+    struct server *server;
+    struct call *calls;
 } grpc_streams;
 nghttp2_session *grpc_streams_open(grpc_streams *l); /* NULL: no memory */
 void grpc_streams_close(grpc_streams *l, nghttp2_session *session);
 
 /* grpc.c: the client wants no answer to the call any more. */
-void grpc_leave(call *x);
+void grpc_leave(struct call *x);
 /* grpc.c: hands a call that was queued back to its thread; any thread. */
-void grpc_finished(call *x);
+void grpc_finished(struct call *x);
 
 /* grpc_info.c, grpc_infer.c: the methods */
-void grpc_live(call *x, const uint8_t *message, size_t bytes);
-void grpc_ready(call *x, const uint8_t *message, size_t bytes);
-void grpc_model_ready(call *x, const uint8_t *message, size_t bytes);
-void grpc_server_metadata(call *x, const uint8_t *message, size_t bytes);
-void grpc_model_metadata(call *x, const uint8_t *message, size_t bytes);
-void grpc_index(call *x, const uint8_t *message, size_t bytes);
-void grpc_health(call *x, const uint8_t *message, size_t bytes);
-void grpc_load(call *x, const uint8_t *message, size_t bytes); /* grpc_admin.c */
-void grpc_unload(call *x, const uint8_t *message, size_t bytes);
-void grpc_statistics(call *x, const uint8_t *message, size_t bytes);
-void grpc_trace_setting(call *x, const uint8_t *message, size_t bytes);
-void grpc_log_settings(call *x, const uint8_t *message, size_t bytes);
+void grpc_live(struct call *x, const uint8_t *message, size_t bytes);
+void grpc_ready(struct call *x, const uint8_t *message, size_t bytes);
+void grpc_model_ready(struct call *x, const uint8_t *message, size_t bytes);
+void grpc_server_metadata(struct call *x, const uint8_t *message, size_t bytes);
+void grpc_model_metadata(struct call *x, const uint8_t *message, size_t bytes);
+void grpc_index(struct call *x, const uint8_t *message, size_t bytes);
+void grpc_health(struct call *x, const uint8_t *message, size_t bytes);
+void grpc_load(struct call *x, const uint8_t *message, size_t bytes); /* grpc_admin.c */
+void grpc_unload(struct call *x, const uint8_t *message, size_t bytes);
+void grpc_statistics(struct call *x, const uint8_t *message, size_t bytes);
+void grpc_trace_setting(struct call *x, const uint8_t *message, size_t bytes);
+void grpc_log_settings(struct call *x, const uint8_t *message, size_t bytes);
 /* "" = the latest; false: no version. */
 bool grpc_version(const char *text, uint64_t *out_number);
-void grpc_infer(call *x, const uint8_t *message, size_t bytes);
+void grpc_infer(struct call *x, const uint8_t *message, size_t bytes);
 /* What infer keeps of a message. */
-void grpc_infer_deinit(call *x);
+void grpc_infer_deinit(struct call *x);
 #endif

@@ -1,8 +1,8 @@
 /* A server without gRPC, where nghttp2 is not installed. */
 #include "serve/grpc.h"
 
-inlay_status grpc_start(struct server *s, const char *address, int port, grpc **out_grpc, char *name, size_t name_bytes,
-                        inlay_diag *diag)
+inlay_status grpc_start(struct server *s, const char *address, int port, struct grpc **out_grpc, char *name,
+                        size_t name_bytes, inlay_diag *diag)
 {
     (void)s;
     (void)address;
@@ -19,17 +19,17 @@ bool grpc_is_built(void)
     return false;
 }
 
-void grpc_drain(grpc *g)
+void grpc_drain(struct grpc *g)
 {
     (void)g;
 }
 
-void grpc_cancel_all(grpc *g)
+void grpc_cancel_all(struct grpc *g)
 {
     (void)g;
 }
 
-void grpc_stop(grpc *g)
+void grpc_stop(struct grpc *g)
 {
     (void)g;
 }

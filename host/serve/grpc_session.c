@@ -8,7 +8,7 @@ enum { MAX_STREAMS = 256 };
 static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *user)
 {
     grpc_streams *l = user;
-    call *x;
+    struct call *x;
 
     if (frame->hd.type != NGHTTP2_HEADERS || frame->headers.cat != NGHTTP2_HCAT_REQUEST)
         return 0;
@@ -23,7 +23,7 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
 static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name, size_t name_bytes,
                      const uint8_t *value, size_t value_bytes, uint8_t flags, void *user)
 {
-    call *x = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
+    struct call *x = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
 
     (void)flags;
     (void)user;
@@ -35,7 +35,7 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
 static int on_data(nghttp2_session *session, uint8_t flags, int32_t stream, const uint8_t *data, size_t bytes,
                    void *user)
 {
-    call *x = nghttp2_session_get_stream_user_data(session, stream);
+    struct call *x = nghttp2_session_get_stream_user_data(session, stream);
 
     (void)flags;
     (void)user;
@@ -46,7 +46,7 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t stream, cons
 
 static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *user)
 {
-    call *x;
+    struct call *x;
 
     (void)user;
     if (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA)
@@ -63,7 +63,7 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
 /* Behind the end of an answer: what the client still sends is of no use. */
 static int on_sent(nghttp2_session *session, const nghttp2_frame *frame, void *user)
 {
-    const call *x = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
+    const struct call *x = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
 
     (void)user;
     if (x != NULL && frame->hd.type == NGHTTP2_HEADERS && (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0 &&
@@ -74,7 +74,7 @@ static int on_sent(nghttp2_session *session, const nghttp2_frame *frame, void *u
 
 static int on_close(nghttp2_session *session, int32_t stream, uint32_t code, void *user)
 {
-    call *x = nghttp2_session_get_stream_user_data(session, stream);
+    struct call *x = nghttp2_session_get_stream_user_data(session, stream);
 
     (void)code;
     if (x == NULL)
@@ -115,7 +115,7 @@ nghttp2_session *grpc_streams_open(grpc_streams *l)
 void grpc_streams_close(grpc_streams *l, nghttp2_session *session)
 {
     while (l->calls != NULL) {
-        call *x = l->calls;
+        struct call *x = l->calls;
 
         CHAIN_REMOVE(l->calls, x, next, previous);
         grpc_leave(x);

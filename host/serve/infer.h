@@ -68,6 +68,6 @@ typedef struct infer_output {
 /* Writes the answer of POST .../infer into out. *out_header_bytes is the length of its JSON, if tensors follow it as
  * binary data, otherwise 0. */
 INLAY_NODISCARD inlay_status infer_write_rest(const infer_request *request, const char *model, const char *version,
-                                              const infer_output *outputs, uint32_t output_count, strbuf *out,
+                                              const infer_output *outputs, uint32_t output_count, struct strbuf *out,
                                               size_t *out_header_bytes, inlay_diag *diag);
 #endif

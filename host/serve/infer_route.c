@@ -4,17 +4,17 @@
 #include "serve/trace.h"
 #include <string.h>
 
-static void fail(exchange *x, const inlay_diag *diag)
+static void fail(struct exchange *x, const inlay_diag *diag)
 {
     exchange_fail_diag(x, diag);
     stats_add_error(&x->job.model->stats, stats_error_of(diag->code), clock_ns() - x->arrived_ns);
 }
 
 /* The request ran, or will not: makes the answer and wakes the connection, if it sleeps. Any thread. */
-static void finish(job *j, const inlay_diag *failure, const infer_output *outputs, uint32_t output_count)
+static void finish(struct job *j, const inlay_diag *failure, const infer_output *outputs, uint32_t output_count)
 {
-    exchange *x = j->user;
-    model *m = j->model;
+    struct exchange *x = j->user;
+    struct model *m = j->model;
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_status status = INLAY_OK;
     uint64_t answered;
@@ -44,13 +44,13 @@ static void finish(job *j, const inlay_diag *failure, const infer_output *output
 
 static void suspend(void *user)
 {
-    exchange *x = user;
+    struct exchange *x = user;
 
     if (!x->suspended) /* it may have waited for its model already */
         exchange_suspend(x);
 }
 
-static inlay_status read_request(exchange *x, inlay_diag *diag)
+static inlay_status read_request(struct exchange *x, inlay_diag *diag)
 {
     size_t json_bytes = x->json_bytes == SIZE_MAX ? x->body_bytes : x->json_bytes;
     inlay_status status = infer_parse_rest(x->body, x->body_bytes, json_bytes, &x->request, diag);
@@ -70,9 +70,9 @@ static inlay_status read_request(exchange *x, inlay_diag *diag)
 }
 
 /* false: it is answered. true: finish() was called, or will be. */
-static bool submit(exchange *x)
+static bool submit(struct exchange *x)
 {
-    server *s = x->server;
+    struct server *s = x->server;
     inlay_diag diag = INLAY_DIAG_INIT;
 
     if (read_request(x, &diag) != INLAY_OK) {
@@ -95,7 +95,7 @@ static bool submit(exchange *x)
 /* The model that the request waited for is loaded, or could not be. */
 static void woken(void *user, const inlay_diag *failure)
 {
-    exchange *x = user;
+    struct exchange *x = user;
 
     if (failure->code == INLAY_OK)
         x->job.model = repository_find(x->server->repository, x->route.name, x->route.name_bytes, x->route.version);
@@ -110,17 +110,17 @@ static void woken(void *user, const inlay_diag *failure)
     exchange_wake(x);
 }
 
-static void wake_model(exchange *x)
+static void wake_model(struct exchange *x)
 {
-    x->kept = (kept){ .what = KEPT_WAKE, .version = x->route.version, .done = woken, .user = x };
+    x->kept = (struct kept){ .what = KEPT_WAKE, .version = x->route.version, .done = woken, .user = x };
     (void)snprintf(x->kept.name, sizeof x->kept.name, "%.*s", (int)x->route.name_bytes, x->route.name);
     exchange_suspend(x);
     keeper_submit(x->server->keeper, &x->kept);
 }
 
-void answer_infer(exchange *x)
+void answer_infer(struct exchange *x)
 {
-    server *s = x->server;
+    struct server *s = x->server;
     bool asleep;
 
     if (atomic_load_explicit(&s->refusing, memory_order_relaxed)) {

@@ -3,7 +3,7 @@
 #include "serve/server.h"
 #include <string.h>
 
-static void text_member(strbuf *to, const char *key, const char *text)
+static void text_member(struct strbuf *to, const char *key, const char *text)
 {
     strbuf_format(to, "\"%s\":", key);
     strbuf_json(to, text, strlen(text));
@@ -19,7 +19,7 @@ const char *const server_extensions[SERVER_EXTENSIONS] = { "binary_tensor_data",
                                                            "trace",
                                                            "logging" };
 
-void answer_server(exchange *x)
+void answer_server(struct exchange *x)
 {
     strbuf_text(&x->reply, "{\"name\":\"inlay\",");
     text_member(&x->reply, "version", inlay_version());
@@ -30,7 +30,7 @@ void answer_server(exchange *x)
     x->code = MHD_HTTP_OK;
 }
 
-static void write_ios(strbuf *to, const inlay_io_info *ios, uint32_t count)
+static void write_ios(struct strbuf *to, const inlay_io_info *ios, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
         const char *datatype = datatype_name(ios[i].dtype);
@@ -50,7 +50,7 @@ static void write_ios(strbuf *to, const inlay_io_info *ios, uint32_t count)
 }
 
 /* The model that the path names, as the exchange's own; NULL: answered. */
-static model *find_model(exchange *x)
+static struct model *find_model(struct exchange *x)
 {
     x->job.model = repository_find(x->server->repository, x->route.name, x->route.name_bytes, x->route.version);
     if (x->job.model == NULL)
@@ -60,7 +60,7 @@ static model *find_model(exchange *x)
 
 typedef struct version_list {
     const char *name;
-    strbuf *to;
+    struct strbuf *to;
     uint32_t count;
 } version_list;
 
@@ -73,9 +73,9 @@ static void add_version(void *user, const repository_entry *e)
     strbuf_format(list->to, "%s\"%llu\"", list->count++ > 0 ? "," : "", (unsigned long long)e->version);
 }
 
-void answer_model(exchange *x)
+void answer_model(struct exchange *x)
 {
-    const model *m = find_model(x);
+    const struct model *m = find_model(x);
     version_list list;
 
     if (m == NULL)
@@ -93,9 +93,9 @@ void answer_model(exchange *x)
     x->code = MHD_HTTP_OK;
 }
 
-void answer_model_ready(exchange *x)
+void answer_model_ready(struct exchange *x)
 {
-    const model *m = find_model(x);
+    const struct model *m = find_model(x);
 
     if (m == NULL)
         return;
@@ -106,7 +106,7 @@ void answer_model_ready(exchange *x)
 }
 
 typedef struct index_list {
-    strbuf *to;
+    struct strbuf *to;
     uint32_t count;
     bool ready_only;
 } index_list;
@@ -127,7 +127,7 @@ static void add_index(void *user, const repository_entry *e)
 }
 
 /* The body may be {"ready": true}. */
-static bool read_index_body(exchange *x, bool *ready_only)
+static bool read_index_body(struct exchange *x, bool *ready_only)
 {
     json_reader r;
     json_text key, ignored;
@@ -143,7 +143,7 @@ static bool read_index_body(exchange *x, bool *ready_only)
     return reader_end(&r);
 }
 
-void answer_index(exchange *x)
+void answer_index(struct exchange *x)
 {
     index_list list = { &x->reply, 0, false };
 

@@ -1,7 +1,7 @@
 #include "serve/join.h"
 
 /* Rows that are worth joining. */
-static uint64_t wanted_rows(const model *m)
+static uint64_t wanted_rows(const struct model *m)
 {
     uint32_t best = m->queue.cost.best;
 
@@ -10,7 +10,7 @@ static uint64_t wanted_rows(const model *m)
 
 /* When a run of the request should end: by its deadline, or by the target of joined requests, of which a part is for
  * the way there and back. UINT64_MAX = whenever. */
-static uint64_t due_at(const job *j)
+static uint64_t due_at(const struct job *j)
 {
     uint64_t target = j->model->settings.batch_target_us * 1000,
              due = target > 0 ? j->arrived_ns + target - target / 16 : UINT64_MAX;
@@ -20,7 +20,7 @@ static uint64_t due_at(const job *j)
 
 /* How long a request may wait for others before a run of so many ns; of the time that its client gives it, no more than
  * half. */
-static uint64_t waits_until(const job *j, uint64_t run)
+static uint64_t waits_until(const struct job *j, uint64_t run)
 {
     uint64_t until = j->arrived_ns + j->model->settings.batch_delay_us * 1000, due = due_at(j),
              latest = due > run ? due - run : 0;
@@ -30,7 +30,7 @@ static uint64_t waits_until(const job *j, uint64_t run)
     return latest < until ? latest : until;
 }
 
-uint64_t join_ready_at(const model *m)
+uint64_t join_ready_at(const struct model *m)
 {
     uint64_t at = UINT64_MAX, run;
 
@@ -38,7 +38,7 @@ uint64_t join_ready_at(const model *m)
         return 0;
     run = (uint64_t)batch_cost_latest(&m->queue.cost, wanted_rows(m));
     for (uint32_t level = 0; level < PRIORITY_LEVELS; level++) {
-        for (const job *j = m->queue.first[level]; j != NULL; j = j->next) {
+        for (const struct job *j = m->queue.first[level]; j != NULL; j = j->next) {
             uint64_t until = waits_until(j, run);
 
             at = until < at ? until : at;
@@ -55,7 +55,7 @@ static const infer_tensor *same_input(const infer_request *q, uint32_t input)
     return NULL;
 }
 
-bool join_fits(const job *a, const job *b)
+bool join_fits(const struct job *a, const struct job *b)
 {
     if (a->sequence != NULL || b->sequence != NULL || a->rows == 0 || b->rows == 0 || a->padded != b->padded ||
         a->request->input_count != b->request->input_count)
@@ -73,9 +73,9 @@ bool join_fits(const job *a, const job *b)
     return true;
 }
 
-uint64_t join_rows(const job *j, uint64_t now)
+uint64_t join_rows(const struct job *j, uint64_t now)
 {
-    const model *m = j->model;
+    const struct model *m = j->model;
     uint64_t rows = wanted_rows(m), due = due_at(j), left = due > now ? due - now : 0;
 
     /* One that is late already gains nothing by a short run, and those behind it would lose. */

@@ -7,18 +7,18 @@
 #include <string.h>
 
 struct keeper {
-    server *server;
+    struct server *server;
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t work;
-    kept *first, *last;
+    struct kept *first, *last;
     bool stop;
     bool working;     /* outside the lock */
     uint64_t poll_ns; /* between two looks at the folder; 0 = none */
-    changes changes;
+    struct changes changes;
 };
 
-static void perform(keeper *k, kept *task)
+static void perform(struct keeper *k, struct kept *task)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_status status;
@@ -34,7 +34,7 @@ static void perform(keeper *k, kept *task)
 }
 
 /* Waits for a request; false: it is time to look at the folder. */
-static bool wait_for_work(keeper *k, uint64_t look_at)
+static bool wait_for_work(struct keeper *k, uint64_t look_at)
 {
     struct timespec until = { (time_t)(look_at / 1000000000u), (long)(look_at % 1000000000u) };
 
@@ -44,7 +44,7 @@ static bool wait_for_work(keeper *k, uint64_t look_at)
 }
 
 /* Not before all models are loaded for the first time. */
-static void look(keeper *k)
+static void look(struct keeper *k)
 {
     if (atomic_load(&k->server->ready))
         changes_look(&k->changes, k->server->repository, k->server->settings->models);
@@ -52,12 +52,12 @@ static void look(keeper *k)
 
 static void *work(void *user)
 {
-    keeper *k = user;
+    struct keeper *k = user;
     uint64_t look_at = clock_ns() + k->poll_ns;
 
     (void)pthread_mutex_lock(&k->lock);
     for (;;) {
-        kept *task = k->first;
+        struct kept *task = k->first;
 
         if (task == NULL && k->stop)
             break;
@@ -85,7 +85,7 @@ static void *work(void *user)
     return NULL;
 }
 
-void keeper_submit(keeper *k, kept *task)
+void keeper_submit(struct keeper *k, struct kept *task)
 {
     task->next = NULL;
     (void)pthread_mutex_lock(&k->lock);
@@ -98,7 +98,7 @@ void keeper_submit(keeper *k, kept *task)
     (void)pthread_mutex_unlock(&k->lock);
 }
 
-bool keeper_is_idle(keeper *k)
+bool keeper_is_idle(struct keeper *k)
 {
     bool idle;
 
@@ -112,7 +112,7 @@ bool keeper_is_idle(keeper *k)
 
 static void answer(void *user, const inlay_diag *diag)
 {
-    exchange *x = user;
+    struct exchange *x = user;
 
     if (diag->code == INLAY_OK)
         x->code = MHD_HTTP_OK;
@@ -121,22 +121,22 @@ static void answer(void *user, const inlay_diag *diag)
     exchange_wake(x);
 }
 
-void answer_repository(exchange *x)
+void answer_repository(struct exchange *x)
 {
     if (x->route.kind == ROUTE_LOAD && x->body_bytes > 0 &&
         memmem(x->body, x->body_bytes, "\"parameters\"", 12) != NULL) {
         exchange_fail(x, MHD_HTTP_BAD_REQUEST, "models are loaded as they lie in the repository: send no parameters");
         return;
     }
-    x->kept = (kept){ .what = x->route.kind == ROUTE_LOAD ? KEPT_LOAD : KEPT_UNLOAD, .done = answer, .user = x };
+    x->kept = (struct kept){ .what = x->route.kind == ROUTE_LOAD ? KEPT_LOAD : KEPT_UNLOAD, .done = answer, .user = x };
     (void)snprintf(x->kept.name, sizeof x->kept.name, "%.*s", (int)x->route.name_bytes, x->route.name);
     exchange_suspend(x);
     keeper_submit(x->server->keeper, &x->kept);
 }
 
-inlay_status keeper_create(server *s, keeper **out_keeper, inlay_diag *diag)
+inlay_status keeper_create(struct server *s, struct keeper **out_keeper, inlay_diag *diag)
 {
-    keeper *k = calloc(1, sizeof *k);
+    struct keeper *k = calloc(1, sizeof *k);
 
     *out_keeper = NULL;
     if (k == NULL)
@@ -154,7 +154,7 @@ inlay_status keeper_create(server *s, keeper **out_keeper, inlay_diag *diag)
     return INLAY_OK;
 }
 
-void keeper_destroy(keeper *k)
+void keeper_destroy(struct keeper *k)
 {
     if (k == NULL)
         return;

@@ -3,7 +3,7 @@
 
 enum { WINDOW_NS = 500000000 };
 
-void load_follow(server *s)
+void load_follow(struct server *s)
 {
     load_figures *l = &s->load;
     double busy = (double)sched_running(s->sched) / s->runners;
@@ -20,7 +20,7 @@ void load_follow(server *s)
     l->since_ns = now;
 }
 
-void load_report(const server *s, bool json, char out[LOAD_BYTES])
+void load_report(const struct server *s, bool json, char out[LOAD_BYTES])
 {
     double utilization = atomic_load_explicit(&s->load.utilization, memory_order_relaxed) / 1e4;
     unsigned rate = atomic_load_explicit(&s->load.rate, memory_order_relaxed);

@@ -31,8 +31,8 @@ static void raise_file_limit(void)
 /* ------------------------------------------------------------------ the parts */
 
 typedef struct program_state {
-    server server;
-    settings settings;
+    struct server server;
+    struct settings settings;
     struct MHD_Daemon *daemon;
     char *certificate, *key, *client_ca; /* PEM; NULL = none */
     pthread_t loader;
@@ -80,7 +80,7 @@ static inlay_status read_tls(program_state *p, inlay_diag *diag)
     return status != INLAY_OK ? status : tls_create(p->certificate, p->key, p->client_ca, &p->server.tls, diag);
 }
 
-static inlay_status open_log(server *s, inlay_diag *diag)
+static inlay_status open_log(struct server *s, inlay_diag *diag)
 {
     const char *path = settings_text(s->settings, SET_access_log);
 
@@ -95,7 +95,7 @@ static inlay_status open_log(server *s, inlay_diag *diag)
 }
 
 /* Workers have a file each. */
-static inlay_status open_trace(server *s, inlay_diag *diag)
+static inlay_status open_trace(struct server *s, inlay_diag *diag)
 {
     const char *path = settings_text(s->settings, SET_trace_file);
     char own[4200];
@@ -110,7 +110,7 @@ static void log_mhd(void *user, const char *format, va_list args)
     (void)vfprintf(stderr, format, args);
 }
 
-static uint32_t thread_count(const settings *s)
+static uint32_t thread_count(const struct settings *s)
 {
     uint32_t count = (uint32_t)settings_int(s, SET_serve_threads), cpus = cpus_allowed();
 
@@ -120,14 +120,14 @@ static uint32_t thread_count(const settings *s)
 /* What libmicrohttpd has for a connection: a header, and as much again for pieces of the body and the answer's header.
  * It clears all of it for each request. Above 32 KiB the memory is mapped, and given back with the connection; below,
  * it would be the heap's, which grows by it. */
-static size_t connection_bytes(const server *s)
+static size_t connection_bytes(const struct server *s)
 {
     return (s->max_header_bytes > 16384 ? 2 * s->max_header_bytes : 32768) + 4096;
 }
 
 static inlay_status start_http(program_state *p, inlay_diag *diag)
 {
-    server *s = &p->server;
+    struct server *s = &p->server;
     unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC;
     char name[128], url[160];
     int fd, family;
@@ -185,7 +185,7 @@ static inlay_status start_listening(program_state *p, inlay_diag *diag)
 
 static inlay_status start(program_state *p, inlay_diag *diag)
 {
-    server *s = &p->server;
+    struct server *s = &p->server;
     uint32_t runners = (uint32_t)settings_int(&p->settings, SET_runners);
     inlay_status status = INLAY_OK;
 
@@ -251,7 +251,7 @@ static void *load(void *user)
 /* ------------------------------------------------------------------ the end */
 
 /* Waits until there are no requests, or the time is up. */
-static bool wait_idle(server *s, uint64_t ms)
+static bool wait_idle(struct server *s, uint64_t ms)
 {
     const struct timespec pause = { 0, 2000000 };
     uint64_t until = clock_ns() + ms * 1000000;
@@ -282,7 +282,7 @@ static void end_loads(program_state *p)
 /* Not ready, then no new connections, then what is at work is finished, or cancelled when the time is up. */
 static void drain(program_state *p, const sigset_t *signals)
 {
-    server *s = &p->server;
+    struct server *s = &p->server;
     uint64_t ms = (uint64_t)settings_int(&p->settings, SET_drain_ms),
              grace_ms = (uint64_t)settings_int(&p->settings, SET_grace_ms);
     struct timespec pause = { (time_t)(ms / 1000), (long)(ms % 1000) * 1000000 };
@@ -311,7 +311,7 @@ static void drain(program_state *p, const sigset_t *signals)
 }
 
 /* Connections that sleep must not be there when libmicrohttpd stops: a run that does not end would hold it for good. */
-static void end_if_stuck(server *s)
+static void end_if_stuck(struct server *s)
 {
     const struct timespec pause = { 0, 1000000 };
 
@@ -326,7 +326,7 @@ static void end_if_stuck(server *s)
 
 static void stop(program_state *p)
 {
-    server *s = &p->server;
+    struct server *s = &p->server;
 
     end_if_stuck(s);
     if (p->daemon != NULL)

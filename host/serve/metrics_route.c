@@ -7,14 +7,14 @@
 enum { MAX_MODELS = 1024 };
 
 /* Models, each held for the time of the answer: the format wants all of a metric together. */
-typedef struct held {
-    model *models[MAX_MODELS];
+struct held {
+    struct model *models[MAX_MODELS];
     uint32_t count;
-} held;
+};
 
 static void hold(void *user, const repository_entry *e)
 {
-    held *h = user;
+    struct held *h = user;
 
     if (e->loaded != NULL && h->count < MAX_MODELS)
         h->models[h->count++] = model_ref(e->loaded);
@@ -25,36 +25,36 @@ static uint64_t get(const atomic_uint_fast64_t *from)
     return atomic_load_explicit((atomic_uint_fast64_t *)(uintptr_t)from, memory_order_relaxed);
 }
 
-static void head(strbuf *to, const char *name, const char *type, const char *help)
+static void head(struct strbuf *to, const char *name, const char *type, const char *help)
 {
     strbuf_format(to, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
 
 /* name{model="...",version="..."<more>} - names of models need no escapes, see folder_is_name(). */
-static void series(strbuf *to, const char *name, const model *m, const char *more)
+static void series(struct strbuf *to, const char *name, const struct model *m, const char *more)
 {
     strbuf_format(to, "%s{model=\"%s\",version=\"%s\"%s} ", name, m->name, m->version, more);
 }
 
-static void number(strbuf *to, uint64_t value)
+static void number(struct strbuf *to, uint64_t value)
 {
     strbuf_uint(to, value);
     strbuf_text(to, "\n");
 }
 
-static void plain(strbuf *to, const char *name, const char *type, const char *help, double value)
+static void plain(struct strbuf *to, const char *name, const char *type, const char *help, double value)
 {
     head(to, name, type, help);
     strbuf_format(to, "%s %.15g\n", name, value);
 }
 
-static void histogram(strbuf *to, const held *h, const char *name, const char *help, size_t offset)
+static void histogram(struct strbuf *to, const struct held *h, const char *name, const char *help, size_t offset)
 {
     char full[80], label[40];
 
     head(to, name, "histogram", help);
     for (uint32_t k = 0; k < h->count; k++) {
-        const model *m = h->models[k];
+        const struct model *m = h->models[k];
         const stats_time *t = (const stats_time *)((const char *)&m->stats + offset);
         uint64_t sum = 0;
 
@@ -77,13 +77,13 @@ static void histogram(strbuf *to, const held *h, const char *name, const char *h
     }
 }
 
-static void batch_histogram(strbuf *to, const held *h)
+static void batch_histogram(struct strbuf *to, const struct held *h)
 {
     char label[40];
 
     head(to, "inlay_batch_rows", "histogram", "Rows of runs.");
     for (uint32_t k = 0; k < h->count; k++) {
-        const model *m = h->models[k];
+        const struct model *m = h->models[k];
         uint64_t sum = 0;
 
         for (uint32_t i = 0; i < STATS_BATCH_BUCKETS; i++) {
@@ -102,7 +102,7 @@ static void batch_histogram(strbuf *to, const held *h)
     }
 }
 
-static void counters(strbuf *to, const held *h, sched *s)
+static void counters(struct strbuf *to, const struct held *h, struct sched *s)
 {
     static const char *const labels[] = {
 #define STATS_LABEL(name, label, doc) ",reason=\"" label "\"",
@@ -143,7 +143,7 @@ static void counters(strbuf *to, const held *h, sched *s)
     }
 }
 
-static void shares(strbuf *to, const held *h)
+static void shares(struct strbuf *to, const struct held *h)
 {
     char label[96];
 
@@ -189,7 +189,7 @@ static double open_files(void)
     return count;
 }
 
-static void process(strbuf *to, server *s)
+static void process(struct strbuf *to, struct server *s)
 {
     static const char *const codes[] = { "other", "1xx", "2xx", "3xx", "4xx", "5xx" };
 
@@ -216,9 +216,9 @@ static void process(strbuf *to, server *s)
     plain(to, "process_open_fds", "gauge", "Open file descriptors.", open_files());
 }
 
-void answer_metrics(exchange *x)
+void answer_metrics(struct exchange *x)
 {
-    held h = { .count = 0 };
+    struct held h = { .count = 0 };
 
     repository_each(x->server->repository, hold, &h);
     counters(&x->reply, &h, x->server->sched);

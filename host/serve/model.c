@@ -9,7 +9,7 @@
 
 /* ------------------------------------------------------------------ its inputs and outputs */
 
-static inlay_status read_io(model *m, inlay_diag *diag)
+static inlay_status read_io(struct model *m, inlay_diag *diag)
 {
     m->input_count = inlay_session_input_count(m->session);
     m->output_count = inlay_session_output_count(m->session);
@@ -40,7 +40,7 @@ static const char *open_axis(const inlay_io_info *io)
     return io->dim_names[0];
 }
 
-static bool is_joinable(const model *m)
+static bool is_joinable(const struct model *m)
 {
     const char *axis = m->input_count > 0 ? open_axis(&m->inputs[0]) : NULL;
 
@@ -54,7 +54,7 @@ static bool is_joinable(const model *m)
 
 /* ------------------------------------------------------------------ instances */
 
-inlay_status instance_init(const model *m, instance *i, uint32_t jobs, inlay_diag *diag)
+inlay_status instance_init(const struct model *m, struct instance *i, uint32_t jobs, inlay_diag *diag)
 {
     i->job_capacity = jobs;
     i->joined = calloc(m->input_count + 1u, sizeof *i->joined);
@@ -63,14 +63,14 @@ inlay_status instance_init(const model *m, instance *i, uint32_t jobs, inlay_dia
     i->cut_bytes = calloc(m->output_count + 1u, sizeof *i->cut_bytes);
     i->given = calloc(m->input_count + 1u, sizeof *i->given);
     i->outputs = calloc(m->output_count + 1u, sizeof *i->outputs);
-    i->jobs = calloc(jobs, sizeof(job *));
+    i->jobs = calloc(jobs, sizeof(struct job *));
     if (i->joined == NULL || i->joined_bytes == NULL || i->cut == NULL || i->cut_bytes == NULL || i->given == NULL ||
         i->outputs == NULL || i->jobs == NULL)
         return no_memory(diag, "for an instance");
     return inlay_context_create(m->session, &i->context, diag);
 }
 
-void instance_deinit(const model *m, instance *i)
+void instance_deinit(const struct model *m, struct instance *i)
 {
     inlay_context_destroy(i->context);
     for (uint32_t k = 0; i->joined != NULL && k < m->input_count; k++)
@@ -84,10 +84,10 @@ void instance_deinit(const model *m, instance *i)
     free((void *)i->given);
     free(i->outputs);
     free((void *)i->jobs);
-    *i = (instance){ .context = NULL };
+    *i = (struct instance){ .context = NULL };
 }
 
-static inlay_status make_instances(model *m, inlay_diag *diag)
+static inlay_status make_instances(struct model *m, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
 
@@ -97,7 +97,7 @@ static inlay_status make_instances(model *m, inlay_diag *diag)
         return no_memory(diag, "for %u instances", m->settings.instances);
     m->stats.batch_count = m->settings.max_batch;
     for (uint32_t n = m->settings.instances; status == INLAY_OK && n-- > 0;) {
-        instance *i = &m->instances[n];
+        struct instance *i = &m->instances[n];
 
         i->next = m->idle;
         m->idle = i;
@@ -108,7 +108,7 @@ static inlay_status make_instances(model *m, inlay_diag *diag)
 
 /* ------------------------------------------------------------------ runs that nobody asked for */
 
-uint32_t model_made_dims(const model *m, uint32_t k, int64_t rows, int64_t length, int64_t *out_dims)
+uint32_t model_made_dims(const struct model *m, uint32_t k, int64_t rows, int64_t length, int64_t *out_dims)
 {
     const inlay_io_info *io = &m->inputs[k];
 
@@ -123,7 +123,8 @@ uint32_t model_made_dims(const model *m, uint32_t k, int64_t rows, int64_t lengt
     return io->rank;
 }
 
-inlay_status instance_try(const model *m, const instance *i, model_input_fn make, const void *user, inlay_diag *diag)
+inlay_status instance_try(const struct model *m, const struct instance *i, model_input_fn make, const void *user,
+                          inlay_diag *diag)
 {
     inlay_run_options run = INLAY_RUN_OPTIONS_INIT;
     inlay_status status = INLAY_OK;
@@ -150,7 +151,8 @@ typedef struct warm_size {
 } warm_size;
 
 /* Zeros of that size. */
-static inlay_status warm_input(const model *m, uint32_t k, const void *user, inlay_value **out_value, inlay_diag *diag)
+static inlay_status warm_input(const struct model *m, uint32_t k, const void *user, inlay_value **out_value,
+                               inlay_diag *diag)
 {
     const warm_size *size = user;
     const inlay_io_info *io = &m->inputs[k];
@@ -175,7 +177,7 @@ static inlay_status warm_input(const model *m, uint32_t k, const void *user, inl
     return status;
 }
 
-static inlay_status warm_up(const model *m, const instance *i, int64_t rows, int64_t length)
+static inlay_status warm_up(const struct model *m, const struct instance *i, int64_t rows, int64_t length)
 {
     const warm_size size = { rows, length };
 
@@ -183,7 +185,7 @@ static inlay_status warm_up(const model *m, const instance *i, int64_t rows, int
 }
 
 /* Times runs of 1, 2, 4 ... rows, until a row gets no cheaper any more. */
-static void measure_batches(model *m, const instance *i, int64_t length)
+static void measure_batches(struct model *m, const struct instance *i, int64_t length)
 {
     enum { TIMES = 3 };
     batch_cost *c = &m->queue.cost;
@@ -203,13 +205,13 @@ static void measure_batches(model *m, const instance *i, int64_t length)
 }
 
 /* The first run at a size plans it; here nobody waits for that. A model that zeros are wrong for runs all the same. */
-static void warm_all(model *m)
+static void warm_all(struct model *m)
 {
     const padding_config *p = &m->settings.padding;
     int64_t length = p->size_count > 0 ? (int64_t)p->sizes[0] : 1;
 
     for (uint32_t n = 0; n < m->settings.instances; n++) {
-        const instance *i = &m->instances[n];
+        const struct instance *i = &m->instances[n];
 
         if (warm_up(m, i, 1, length) != INLAY_OK)
             return;
@@ -246,7 +248,7 @@ uint64_t model_file_bytes(const char *path, bool whole_folder)
     return bytes;
 }
 
-static uint64_t run_bytes(const model *m)
+static uint64_t run_bytes(const struct model *m)
 {
     inlay_memory_info info = { .struct_size = sizeof info };
 
@@ -254,9 +256,9 @@ static uint64_t run_bytes(const model *m)
 }
 
 inlay_status model_load(const char *name, uint64_t version, const char *path, const model_settings *settings,
-                        const inlay_options *options, model **out_model, inlay_diag *diag)
+                        const inlay_options *options, struct model **out_model, inlay_diag *diag)
 {
-    model *m = calloc(1, sizeof *m);
+    struct model *m = calloc(1, sizeof *m);
     inlay_status status = INLAY_OK;
 
     *out_model = NULL;
@@ -294,13 +296,13 @@ done:
     return status;
 }
 
-model *model_ref(model *m)
+struct model *model_ref(struct model *m)
 {
     (void)atomic_fetch_add(&m->refs, 1);
     return m;
 }
 
-void model_unref(model *m)
+void model_unref(struct model *m)
 {
     if (m == NULL || atomic_fetch_sub(&m->refs, 1) != 1)
         return;
@@ -331,7 +333,7 @@ static void format_shape(char *text, size_t bytes, uint32_t rank, const int64_t 
         (void)snprintf(text + used, bytes - used, "]");
 }
 
-static inlay_status check_input(const model *m, infer_tensor *t, inlay_diag *diag)
+static inlay_status check_input(const struct model *m, infer_tensor *t, inlay_diag *diag)
 {
     const inlay_io_info *io;
     char wanted[200], given[200];
@@ -357,7 +359,7 @@ static inlay_status check_input(const model *m, infer_tensor *t, inlay_diag *dia
                       wanted, strstr(wanted, "-1") != NULL ? " (-1: any size)" : "");
 }
 
-static inlay_status check_outputs(const model *m, infer_request *q, inlay_diag *diag)
+static inlay_status check_outputs(const struct model *m, infer_request *q, inlay_diag *diag)
 {
     for (uint32_t i = 0; i < q->output_count; i++) {
         q->outputs[i].output = inlay_session_find_output(m->session, q->outputs[i].name);
@@ -369,16 +371,16 @@ static inlay_status check_outputs(const model *m, infer_request *q, inlay_diag *
 }
 
 /* Whether a request has to bring the input. */
-static bool is_needed(const job *j, uint32_t input)
+static bool is_needed(const struct job *j, uint32_t input)
 {
-    const model *m = j->model;
+    const struct model *m = j->model;
 
     return !m->inputs[input].optional && !(m->state_inputs[input] && j->request->sequence[0] != '\0');
 }
 
-inlay_status model_check(job *j, inlay_diag *diag)
+inlay_status model_check(struct job *j, inlay_diag *diag)
 {
-    const model *m = j->model;
+    const struct model *m = j->model;
     infer_request *q = j->request;
     uint64_t given = 0;
 

@@ -12,7 +12,7 @@
 #include "serve/stats.h"
 #include <pthread.h>
 
-typedef struct sequence sequence;
+struct sequence;
 
 enum { PRIORITY_LEVELS = 3 }; /* 1 = first, 2 = usual, 3 = when there is nothing else */
 
@@ -40,7 +40,7 @@ struct instance {
     uint64_t *cut_bytes;        /* [output_count] room in each */
     const infer_tensor **given; /* [input_count] scratch */
     infer_output *outputs;      /* [output_count] scratch */
-    job **jobs;                 /* [job_capacity] of the run */
+    struct job **jobs;          /* [job_capacity] of the run */
     uint32_t job_capacity;
     uint32_t cancel;       /* polled by the run */
     uint32_t threads;      /* of the run, at most; 0 = those of the session */
@@ -50,13 +50,13 @@ struct instance {
 
 /* Requests that wait, by level and arrival; under the scheduler's lock. */
 typedef struct job_queue {
-    job *first[PRIORITY_LEVELS], *last[PRIORITY_LEVELS];
+    struct job *first[PRIORITY_LEVELS], *last[PRIORITY_LEVELS];
     uint32_t count;
     uint32_t held; /* requests behind others of their sequence */
     uint64_t rows;
     uint64_t used_ns; /* time that the model's runs took, for fairness */
     bool listed;      /* among the scheduler's models that have requests */
-    model *next;
+    struct model *next;
     batch_cost cost;          /* of runs by their rows, where requests are joined */
     double run_ns, run_bytes; /* what a run takes, and the size of its inputs, smoothed; 0 = not known */
 } job_queue;
@@ -79,19 +79,19 @@ struct model {
     uint32_t state_count;
     pthread_mutex_t sequence_lock; /* of what requests know of sequences */
     struct text_model *text;       /* of a decoder with a tokenizer; NULL = none */
-    sequence *sequences;           /* [settings.max_sequences]; NULL = none */
+    struct sequence *sequences;    /* [settings.max_sequences]; NULL = none */
     bool joinable;                 /* all inputs and outputs have one symbolic first axis */
-    padding padding;
-    instance *instances, *idle;
+    struct padding padding;
+    struct instance *instances, *idle;
     job_queue queue;
     model_stats stats;
 };
 
 /* A request on its way. The owner sets the first part, keeps it until finish was called, and frees it after. */
 struct job {
-    model *model;
+    struct model *model;
     infer_request *request;
-    sequence *sequence; /* sequence_join() sets it; NULL = none */
+    struct sequence *sequence; /* sequence_join() sets it; NULL = none */
     uint64_t arrived_ns;
     uint64_t deadline_ns; /* by clock_ns(); 0 = none */
     uint64_t rows;        /* of the first axis; model_check() sets it, and the next two */
@@ -100,12 +100,12 @@ struct job {
     uint64_t padded;
     uint32_t level;
     /* Called once, by the thread that ran it: outputs, or a failure (then outputs is NULL). */
-    void (*finish)(job *j, const inlay_diag *failure, const infer_output *outputs, uint32_t output_count);
+    void (*finish)(struct job *j, const inlay_diag *failure, const infer_output *outputs, uint32_t output_count);
     void *user;
 
     /* The scheduler's. */
-    job *next, *next_held;
-    instance *running;
+    struct job *next, *next_held;
+    struct instance *running;
     bool queued;
     atomic_bool cancelled; /* also read by who finishes the job */
     bool held;             /* behind another of its sequence */
@@ -115,29 +115,29 @@ struct job {
 
 /* Loads the file, makes the contexts and warms them up. options are the library's. */
 INLAY_NODISCARD inlay_status model_load(const char *name, uint64_t version, const char *path,
-                                        const model_settings *settings, const inlay_options *options, model **out_model,
-                                        inlay_diag *diag);
+                                        const model_settings *settings, const inlay_options *options,
+                                        struct model **out_model, inlay_diag *diag);
 /* The files' part of `bytes`: of path, or of the folder that it lies in. */
 uint64_t model_file_bytes(const char *path, bool whole_folder);
-model *model_ref(model *m);
-void model_unref(model *m); /* NULL is a no-op */
+struct model *model_ref(struct model *m);
+void model_unref(struct model *m); /* NULL is a no-op */
 
 /* An instance for so many jobs at once, with a context of its own. */
-INLAY_NODISCARD inlay_status instance_init(const model *m, instance *i, uint32_t jobs, inlay_diag *diag);
-void instance_deinit(const model *m, instance *i);
+INLAY_NODISCARD inlay_status instance_init(const struct model *m, struct instance *i, uint32_t jobs, inlay_diag *diag);
+void instance_deinit(const struct model *m, struct instance *i);
 
 /* The shape of a made-up input k, into [INLAY_MAX_RANK]: `rows` along the first axis where requests are joined by it,
  * `length` along the axis that is padded; other open sizes are 1. Returns the rank. */
-uint32_t model_made_dims(const model *m, uint32_t k, int64_t rows, int64_t length, int64_t *out_dims);
+uint32_t model_made_dims(const struct model *m, uint32_t k, int64_t rows, int64_t length, int64_t *out_dims);
 /* Runs inputs that nobody sent: make() makes input k, or leaves *out_value NULL where the run goes without it. */
-typedef inlay_status (*model_input_fn)(const model *m, uint32_t k, const void *user, inlay_value **out_value,
+typedef inlay_status (*model_input_fn)(const struct model *m, uint32_t k, const void *user, inlay_value **out_value,
                                        inlay_diag *diag);
-INLAY_NODISCARD inlay_status instance_try(const model *m, const instance *i, model_input_fn make, const void *user,
-                                          inlay_diag *diag);
+INLAY_NODISCARD inlay_status instance_try(const struct model *m, const struct instance *i, model_input_fn make,
+                                          const void *user, inlay_diag *diag);
 
 /* Finds the request's inputs and outputs in the model and compares types and sizes; sets the job's rows and level. */
-INLAY_NODISCARD inlay_status model_check(job *j, inlay_diag *diag);
+INLAY_NODISCARD inlay_status model_check(struct job *j, inlay_diag *diag);
 
 /* Runs the instance's first `count` jobs as one, and finishes each. */
-void model_run(model *m, instance *i, uint32_t count);
+void model_run(struct model *m, struct instance *i, uint32_t count);
 #endif

@@ -50,7 +50,7 @@ static uint32_t find_axis(const inlay_io_info *io, const char *axis)
 }
 
 /* The one name that inputs have for open sizes besides the first. */
-static const char *open_name(const model *m, inlay_diag *diag)
+static const char *open_name(const struct model *m, inlay_diag *diag)
 {
     const char *found = NULL;
 
@@ -75,7 +75,7 @@ static const char *open_name(const model *m, inlay_diag *diag)
 }
 
 /* Each open size is that of the rows or of the axis, which occurs once. */
-static inlay_status check_axes(const model *m, const inlay_io_info *io, const char *what, inlay_diag *diag)
+static inlay_status check_axes(const struct model *m, const inlay_io_info *io, const char *what, inlay_diag *diag)
 {
     uint32_t times = 0;
 
@@ -98,7 +98,7 @@ static inlay_status check_axes(const model *m, const inlay_io_info *io, const ch
     return INLAY_OK;
 }
 
-static inlay_status take_values(model *m, inlay_diag *diag)
+static inlay_status take_values(struct model *m, inlay_diag *diag)
 {
     const padding_config *c = &m->settings.padding;
 
@@ -112,9 +112,9 @@ static inlay_status take_values(model *m, inlay_diag *diag)
     return INLAY_OK;
 }
 
-inlay_status padding_init(model *m, inlay_diag *diag)
+inlay_status padding_init(struct model *m, inlay_diag *diag)
 {
-    padding *p = &m->padding;
+    struct padding *p = &m->padding;
     const char *axis;
 
     if (m->settings.padding.size_count == 0)
@@ -141,19 +141,19 @@ inlay_status padding_init(model *m, inlay_diag *diag)
     return take_values(m, diag);
 }
 
-void padding_deinit(padding *p)
+void padding_deinit(struct padding *p)
 {
     free(p->input_axes);
     free(p->output_axes);
     free(p->values);
-    *p = (padding){ .axis = NULL };
+    *p = (struct padding){ .axis = NULL };
 }
 
 /* ------------------------------------------------------------------ requests */
 
-void padding_choose(job *j)
+void padding_choose(struct job *j)
 {
-    const model *m = j->model;
+    const struct model *m = j->model;
     const padding_config *c = &m->settings.padding;
     uint32_t given = 0, wanted = 0, n = 0;
 
@@ -201,7 +201,7 @@ static void around(uint32_t rank, const int64_t *dims, uint32_t axis, uint64_t *
         *(d < axis ? out_before : out_behind) *= d == axis ? 1 : (uint64_t)dims[d];
 }
 
-uint64_t padding_write(const padding *p, const infer_tensor *t, uint64_t length, char *out)
+uint64_t padding_write(const struct padding *p, const infer_tensor *t, uint64_t length, char *out)
 {
     uint32_t axis = p->axis != NULL ? p->input_axes[t->input] : 0;
     uint64_t before, behind, step = datatype_bytes(t->dtype), own = axis > 0 ? (uint64_t)t->dims[axis] : 0;

@@ -10,9 +10,9 @@
 #include "inlay/inlay.h"
 #include "serve/infer.h"
 
-typedef struct model model;
-typedef struct job job;
-typedef struct instance instance;
+struct model;
+struct job;
+struct instance;
 
 enum { PADDING_SIZES = 16, PADDING_VALUES = 16, PADDING_NAME = 128 };
 
@@ -27,26 +27,26 @@ typedef struct padding_config {
 } padding_config;
 
 /* The same for the inputs and outputs of a model. */
-typedef struct padding {
+struct padding {
     const char *axis;                   /* its name in the model; NULL = nothing is padded */
     uint32_t *input_axes, *output_axes; /* [input_count], [output_count] where it is; 0 = nowhere */
     int64_t *values;                    /* [input_count] */
-} padding;
+};
 
 /* "16,32,64", and "NAME=NUMBER". */
 INLAY_NODISCARD inlay_status padding_set_sizes(padding_config *c, const char *text, inlay_diag *diag);
 INLAY_NODISCARD inlay_status padding_set_value(padding_config *c, const char *text, inlay_diag *diag);
 
 /* Finds the axis. INLAY_UNSUPPORTED: the model has none that could be padded. */
-INLAY_NODISCARD inlay_status padding_init(model *m, inlay_diag *diag);
-void padding_deinit(padding *p);
+INLAY_NODISCARD inlay_status padding_init(struct model *m, inlay_diag *diag);
+void padding_deinit(struct padding *p);
 /* Runs the model as it is and padded: INLAY_UNSUPPORTED if its outputs differ. */
-INLAY_NODISCARD inlay_status padding_check(const model *m, const instance *i, inlay_diag *diag);
+INLAY_NODISCARD inlay_status padding_check(const struct model *m, const struct instance *i, inlay_diag *diag);
 
 /* Sets the job's length, and to what it is padded; its request fits the model. */
-void padding_choose(job *j);
+void padding_choose(struct job *j);
 /* Writes the tensor with its axis made so long, 0 = as long as it is; returns the bytes written. */
-uint64_t padding_write(const padding *p, const infer_tensor *t, uint64_t length, char *out);
+uint64_t padding_write(const struct padding *p, const infer_tensor *t, uint64_t length, char *out);
 /* Cuts the axis of the output back to so many, into *scratch (of *scratch_bytes, grown as needed). false: no memory. */
 bool padding_cut(infer_output *o, uint32_t axis, uint64_t length, void **scratch, uint64_t *scratch_bytes);
 #endif

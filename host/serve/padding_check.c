@@ -22,7 +22,7 @@ typedef struct padded_size {
     uint64_t own, length;
 } padded_size;
 
-static inlay_status make_input(const model *m, uint32_t k, const void *user, inlay_value **out, inlay_diag *diag)
+static inlay_status make_input(const struct model *m, uint32_t k, const void *user, inlay_value **out, inlay_diag *diag)
 {
     const padded_size *size = user;
     const inlay_io_info *io = &m->inputs[k];
@@ -55,8 +55,8 @@ static bool near_enough(double a, double b)
 }
 
 /* A copy of the output as its request would see it; data is the caller's, NULL after a failure. */
-static inlay_status copy_output(const model *m, const instance *i, uint32_t k, uint64_t own, infer_output *out,
-                                inlay_diag *diag)
+static inlay_status copy_output(const struct model *m, const struct instance *i, uint32_t k, uint64_t own,
+                                infer_output *out, inlay_diag *diag)
 {
     inlay_value *value = inlay_context_output(i->context, k);
     uint32_t axis = m->padding.output_axes[k];
@@ -104,8 +104,8 @@ static inlay_status compare(const infer_output *a, const infer_output *b, inlay_
 }
 
 /* The outputs of one run beside those of `plain`. */
-static inlay_status compare_run(const model *m, const instance *i, uint64_t own, const infer_output *plain,
-                                inlay_diag *diag)
+static inlay_status compare_run(const struct model *m, const struct instance *i, uint64_t own,
+                                const infer_output *plain, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
 
@@ -120,7 +120,7 @@ static inlay_status compare_run(const model *m, const instance *i, uint64_t own,
     return status;
 }
 
-inlay_status padding_check(const model *m, const instance *i, inlay_diag *diag)
+inlay_status padding_check(const struct model *m, const struct instance *i, inlay_diag *diag)
 {
     const padding_config *c = &m->settings.padding;
     infer_output *plain;

@@ -4,7 +4,7 @@
 
 extern const char serve_page[]; /* page/page.html, made by embed.cmake */
 
-void answer_page(exchange *x)
+void answer_page(struct exchange *x)
 {
     strbuf_text(&x->reply, serve_page);
     x->type = "text/html; charset=utf-8";

@@ -1,14 +1,14 @@
 #include "serve/queue.h"
 #include "serve/sequence.h"
 
-static void list_model(queues *all, model *m)
+static void list_model(struct queues *all, struct model *m)
 {
     uint64_t least = UINT64_MAX;
 
     if (m->queue.listed)
         return;
     /* Who had nothing to do has saved nothing up: it starts level with those that are waiting. */
-    for (const model *other = all->models; other != NULL; other = other->queue.next)
+    for (const struct model *other = all->models; other != NULL; other = other->queue.next)
         least = other->queue.used_ns < least ? other->queue.used_ns : least;
     if (least != UINT64_MAX && m->queue.used_ns < least)
         m->queue.used_ns = least;
@@ -17,9 +17,9 @@ static void list_model(queues *all, model *m)
     all->models = m;
 }
 
-static void unlist_model(queues *all, model *m)
+static void unlist_model(struct queues *all, struct model *m)
 {
-    model **at = &all->models;
+    struct model **at = &all->models;
 
     while (*at != m)
         at = &(*at)->queue.next;
@@ -27,7 +27,7 @@ static void unlist_model(queues *all, model *m)
     m->queue.listed = false;
 }
 
-void queues_push(queues *all, job *j)
+void queues_push(struct queues *all, struct job *j)
 {
     job_queue *q = &j->model->queue;
     uint32_t level = j->level - 1;
@@ -45,7 +45,7 @@ void queues_push(queues *all, job *j)
     list_model(all, j->model);
 }
 
-void queues_take(queues *all, job *j, job *before)
+void queues_take(struct queues *all, struct job *j, struct job *before)
 {
     job_queue *q = &j->model->queue;
     uint32_t level = j->level - 1;
@@ -65,7 +65,7 @@ void queues_take(queues *all, job *j, job *before)
         unlist_model(all, j->model);
 }
 
-job *queue_first(const model *m)
+struct job *queue_first(const struct model *m)
 {
     for (uint32_t level = 0; level < PRIORITY_LEVELS; level++)
         if (m->queue.first[level] != NULL)
@@ -73,9 +73,9 @@ job *queue_first(const model *m)
     return NULL;
 }
 
-void queues_hold(queues *all, job *j)
+void queues_hold(struct queues *all, struct job *j)
 {
-    sequence *q = j->sequence;
+    struct sequence *q = j->sequence;
 
     j->next = NULL;
     if (q->last != NULL)
@@ -89,12 +89,12 @@ void queues_hold(queues *all, job *j)
     j->model->queue.held++;
 }
 
-void queues_unhold(queues *all, job *j)
+void queues_unhold(struct queues *all, struct job *j)
 {
-    sequence *q = j->sequence;
-    job *before = NULL, **at = &all->held;
+    struct sequence *q = j->sequence;
+    struct job *before = NULL, **at = &all->held;
 
-    for (job *k = q->first; k != j; k = k->next)
+    for (struct job *k = q->first; k != j; k = k->next)
         before = k;
     if (before != NULL)
         before->next = j->next;
@@ -109,9 +109,9 @@ void queues_unhold(queues *all, job *j)
     j->model->queue.held--;
 }
 
-void queues_advance(queues *all, sequence *s)
+void queues_advance(struct queues *all, struct sequence *s)
 {
-    job *j = s != NULL ? s->first : NULL;
+    struct job *j = s != NULL ? s->first : NULL;
 
     if (s == NULL)
         return;

@@ -4,21 +4,21 @@
 #define SERVE_QUEUE_H
 #include "serve/model.h"
 
-typedef struct queues {
-    model *models;  /* that have requests, by queue.next */
-    uint32_t count; /* of these requests */
-    job *held;      /* behind others of their sequence, by next_held */
-} queues;
+struct queues {
+    struct model *models; /* that have requests, by queue.next */
+    uint32_t count;       /* of these requests */
+    struct job *held;     /* behind others of their sequence, by next_held */
+};
 
 /* Behind the others of its level. */
-void queues_push(queues *all, job *j);
+void queues_push(struct queues *all, struct job *j);
 /* Takes a request out; before is the one in front of it, NULL = it is the first of its level. */
-void queues_take(queues *all, job *j, job *before);
+void queues_take(struct queues *all, struct job *j, struct job *before);
 /* The model's next request, by level and arrival; NULL: it has none. */
-job *queue_first(const model *m);
+struct job *queue_first(const struct model *m);
 /* Puts a request behind the others of its sequence, and takes it from there. */
-void queues_hold(queues *all, job *j);
-void queues_unhold(queues *all, job *j);
+void queues_hold(struct queues *all, struct job *j);
+void queues_unhold(struct queues *all, struct job *j);
 /* A request of the sequence is over: the next may run. sequence may be NULL. */
-void queues_advance(queues *all, sequence *s);
+void queues_advance(struct queues *all, struct sequence *s);
 #endif

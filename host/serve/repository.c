@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static model_settings default_settings(const settings *s, uint32_t runners)
+static model_settings default_settings(const struct settings *s, uint32_t runners)
 {
     uint32_t instances = (uint32_t)settings_int(s, SET_instances);
 
@@ -24,10 +24,11 @@ static model_settings default_settings(const settings *s, uint32_t runners)
     };
 }
 
-inlay_status repository_open(const settings *s, uint32_t runners, repository **out_repository, inlay_diag *diag)
+inlay_status repository_open(const struct settings *s, uint32_t runners, struct repository **out_repository,
+                             inlay_diag *diag)
 {
-    repository *r = calloc(1, sizeof *r);
-    folder f;
+    struct repository *r = calloc(1, sizeof *r);
+    struct folder f;
     inlay_status status;
 
     *out_repository = NULL;
@@ -49,7 +50,7 @@ inlay_status repository_open(const settings *s, uint32_t runners, repository **o
     return INLAY_OK;
 }
 
-void repository_close(repository *r)
+void repository_close(struct repository *r)
 {
     if (r == NULL)
         return;
@@ -67,9 +68,9 @@ void repository_close(repository *r)
 
 /* ------------------------------------------------------------------ the list */
 
-entry *repository_entry_of(repository *r, const char *name, uint64_t version)
+struct entry *repository_entry_of(struct repository *r, const char *name, uint64_t version)
 {
-    entry *more;
+    struct entry *more;
     uint32_t at = 0;
 
     for (; at < r->count; at++) {
@@ -83,7 +84,7 @@ entry *repository_entry_of(repository *r, const char *name, uint64_t version)
         return NULL;
     more = r->entries;
     memmove(more + at + 1, more + at, (r->count - at) * sizeof *more);
-    more[at] = (entry){ .name = strdup(name), .version = version };
+    more[at] = (struct entry){ .name = strdup(name), .version = version };
     if (more[at].name == NULL) {
         memmove(more + at, more + at + 1, (r->count - at) * sizeof *more);
         return NULL;
@@ -93,11 +94,11 @@ entry *repository_entry_of(repository *r, const char *name, uint64_t version)
 }
 
 /* Gives a version its state. loaded (may be NULL) is taken over; a model that was there stays if `keep`. */
-static void set_entry(repository *r, const char *name, uint64_t version, entry_state state, model *loaded, bool keep,
-                      const char *reason)
+static void set_entry(struct repository *r, const char *name, uint64_t version, entry_state state, struct model *loaded,
+                      bool keep, const char *reason)
 {
-    model *old = loaded;
-    entry *e;
+    struct model *old = loaded;
+    struct entry *e;
 
     (void)pthread_mutex_lock(&r->lock);
     e = repository_entry_of(r, name, version);
@@ -119,14 +120,15 @@ static void set_entry(repository *r, const char *name, uint64_t version, entry_s
     retired_add(&r->retired, old);
 }
 
-model *repository_ask(repository *r, const char *name, size_t name_bytes, uint64_t version, bool *out_asleep)
+struct model *repository_ask(struct repository *r, const char *name, size_t name_bytes, uint64_t version,
+                             bool *out_asleep)
 {
-    const entry *latest = NULL;
-    model *found = NULL;
+    const struct entry *latest = NULL;
+    struct model *found = NULL;
 
     (void)pthread_mutex_lock(&r->lock);
     for (uint32_t i = 0; i < r->count; i++) {
-        const entry *e = &r->entries[i];
+        const struct entry *e = &r->entries[i];
 
         if ((e->loaded != NULL || e->asleep) && (version == 0 || e->version == version) &&
             strncmp(e->name, name, name_bytes) == 0 && e->name[name_bytes] == '\0')
@@ -142,16 +144,17 @@ model *repository_ask(repository *r, const char *name, size_t name_bytes, uint64
     return found;
 }
 
-model *repository_find(repository *r, const char *name, size_t name_bytes, uint64_t version)
+struct model *repository_find(struct repository *r, const char *name, size_t name_bytes, uint64_t version)
 {
     bool asleep;
 
     return repository_ask(r, name, name_bytes, version, &asleep);
 }
 
-model *repository_of_sequence(repository *r, model *m, uint64_t version, const infer_request *request)
+struct model *repository_of_sequence(struct repository *r, struct model *m, uint64_t version,
+                                     const infer_request *request)
 {
-    model *old = NULL;
+    struct model *old = NULL;
 
     if (request->sequence[0] != '\0' && !request->sequence_start && !sequence_is_known(m, request->sequence))
         old = retired_find(&r->retired, m->name, version, request->sequence);
@@ -161,12 +164,12 @@ model *repository_of_sequence(repository *r, model *m, uint64_t version, const i
     return old;
 }
 
-void repository_tidy(repository *r)
+void repository_tidy(struct repository *r)
 {
     retired_tidy(&r->retired);
 }
 
-uint32_t repository_retired(repository *r)
+uint32_t repository_retired(struct repository *r)
 {
     uint64_t bytes;
 
@@ -179,13 +182,13 @@ bool repository_matches(const repository_entry *e, const char *name, size_t name
            (name == NULL || (strlen(e->name) == name_bytes && memcmp(e->name, name, name_bytes) == 0));
 }
 
-void repository_each(repository *r, void (*each)(void *user, const repository_entry *entry), void *user)
+void repository_each(struct repository *r, void (*each)(void *user, const repository_entry *entry), void *user)
 {
     static const char *const states[] = { "UNAVAILABLE", "LOADING", "READY" };
 
     (void)pthread_mutex_lock(&r->lock);
     for (uint32_t i = 0; i < r->count; i++) {
-        const entry *e = &r->entries[i];
+        const struct entry *e = &r->entries[i];
         repository_entry told = { e->name, e->version, states[e->state], e->reason != NULL ? e->reason : "",
                                   e->loaded };
 
@@ -209,11 +212,11 @@ static bool is_wanted(const found_model *f, const model_config *config, uint32_t
 /* Why a model is loaded: all are at the start; a request says so; a request wants to run it. */
 typedef enum load_reason { LOAD_START, LOAD_ASKED, LOAD_WAKE } load_reason;
 
-static inlay_status load_version(repository *r, const found_model *f, const model_config *config, uint64_t version,
-                                 load_reason why, inlay_diag *diag)
+static inlay_status load_version(struct repository *r, const found_model *f, const model_config *config,
+                                 uint64_t version, load_reason why, inlay_diag *diag)
 {
     inlay_options *options = NULL;
-    model *loaded = NULL;
+    struct model *loaded = NULL;
     char path[4200];
     inlay_status status;
     uint64_t files;
@@ -259,7 +262,8 @@ done:
 
 /* Loads the versions that are wanted and drops the others; only 0: all of them. The first failure is told; the rest is
  * tried all the same. */
-static inlay_status load_model(repository *r, const found_model *f, load_reason why, uint64_t only, inlay_diag *diag)
+static inlay_status load_model(struct repository *r, const found_model *f, load_reason why, uint64_t only,
+                               inlay_diag *diag)
 {
     model_config config = { .settings = r->defaults };
     char path[4200];
@@ -301,11 +305,11 @@ static inlay_status load_model(repository *r, const found_model *f, load_reason 
     return status;
 }
 
-uint32_t repository_load_all(repository *r)
+uint32_t repository_load_all(struct repository *r)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     uint32_t ready = 0;
-    folder f;
+    struct folder f;
 
     if (folder_read(r->settings->models, &f, &diag) != INLAY_OK) {
         log_line(LOG_ERROR_LINE, "%s", diag.text);
@@ -325,7 +329,7 @@ uint32_t repository_load_all(repository *r)
 }
 
 /* Versions that are gone from the folder. */
-static void drop_missing(repository *r, const char *name, const found_model *f)
+static void drop_missing(struct repository *r, const char *name, const found_model *f)
 {
     uint64_t gone[CONFIG_MAX_VERSIONS];
     uint32_t gone_count = 0;
@@ -345,13 +349,13 @@ static void drop_missing(repository *r, const char *name, const found_model *f)
 }
 
 /* The version that a request for `version` (0 = the latest) has to wait for; 0: none is asleep any more. */
-static uint64_t asleep_version(repository *r, const char *name, uint64_t version)
+static uint64_t asleep_version(struct repository *r, const char *name, uint64_t version)
 {
     uint64_t found = 0;
 
     (void)pthread_mutex_lock(&r->lock);
     for (uint32_t i = 0; i < r->count; i++) {
-        const entry *e = &r->entries[i];
+        const struct entry *e = &r->entries[i];
 
         if ((version == 0 || e->version == version) && (e->asleep || e->loaded != NULL) && strcmp(e->name, name) == 0)
             found = e->asleep && e->loaded == NULL ? e->version : 0;
@@ -360,10 +364,11 @@ static uint64_t asleep_version(repository *r, const char *name, uint64_t version
     return found;
 }
 
-static inlay_status load_found(repository *r, const char *name, load_reason why, uint64_t version, inlay_diag *diag)
+static inlay_status load_found(struct repository *r, const char *name, load_reason why, uint64_t version,
+                               inlay_diag *diag)
 {
     const found_model *found = NULL;
-    folder f;
+    struct folder f;
     inlay_status status = folder_read(r->settings->models, &f, diag);
 
     if (status != INLAY_OK)
@@ -388,20 +393,20 @@ static inlay_status load_found(repository *r, const char *name, load_reason why,
     return status;
 }
 
-inlay_status repository_load(repository *r, const char *name, inlay_diag *diag)
+inlay_status repository_load(struct repository *r, const char *name, inlay_diag *diag)
 {
     return load_found(r, name, LOAD_ASKED, 0, diag);
 }
 
-inlay_status repository_wake(repository *r, const char *name, uint64_t version, inlay_diag *diag)
+inlay_status repository_wake(struct repository *r, const char *name, uint64_t version, inlay_diag *diag)
 {
     return load_found(r, name, LOAD_WAKE, version, diag);
 }
 
-inlay_status repository_unload(repository *r, const char *name, inlay_diag *diag)
+inlay_status repository_unload(struct repository *r, const char *name, inlay_diag *diag)
 {
     bool known = false;
-    model *old;
+    struct model *old;
 
     (void)pthread_mutex_lock(&r->lock);
     for (uint32_t i = 0; !known && i < r->count; i++)

@@ -11,49 +11,52 @@
 #include "serve/model.h"
 #include "serve/settings.h"
 
-typedef struct repository repository;
+struct repository;
 
 /* runners: how many instances a model has whose settings do not say. */
-INLAY_NODISCARD inlay_status repository_open(const settings *s, uint32_t runners, repository **out_repository,
-                                             inlay_diag *diag);
+INLAY_NODISCARD inlay_status repository_open(const struct settings *s, uint32_t runners,
+                                             struct repository **out_repository, inlay_diag *diag);
 /* Unloads everything; no request may be left. NULL is a no-op. */
-void repository_close(repository *r);
+void repository_close(struct repository *r);
 
 /* Loads all models; each that cannot be loaded is a line on stderr. Returns how many versions are ready. */
-uint32_t repository_load_all(repository *r);
+uint32_t repository_load_all(struct repository *r);
 /* Reads the folder again for this model and loads the versions that its config asks for, in place of those that are
  * loaded. Where one fails the old one stays. Takes a while, one call at a time. INLAY_NOT_FOUND: there is none. */
-INLAY_NODISCARD inlay_status repository_load(repository *r, const char *name, inlay_diag *diag);
-INLAY_NODISCARD inlay_status repository_unload(repository *r, const char *name, inlay_diag *diag);
+INLAY_NODISCARD inlay_status repository_load(struct repository *r, const char *name, inlay_diag *diag);
+INLAY_NODISCARD inlay_status repository_unload(struct repository *r, const char *name, inlay_diag *diag);
 
 /* A reference to the model, or NULL. version 0 = the latest that is loaded. Any thread. */
-model *repository_find(repository *r, const char *name, size_t name_bytes, uint64_t version);
+struct model *repository_find(struct repository *r, const char *name, size_t name_bytes, uint64_t version);
 
 /* The same for a request that wants to run it. *out_asleep: there is one, which was unloaded for memory, or not loaded
  * yet, and repository_wake() loads it. */
-model *repository_ask(repository *r, const char *name, size_t name_bytes, uint64_t version, bool *out_asleep);
+struct model *repository_ask(struct repository *r, const char *name, size_t name_bytes, uint64_t version,
+                             bool *out_asleep);
 /* Loads what is asleep, in place of others where memory asks for it. version 0 = the latest. As repository_load(). */
-INLAY_NODISCARD inlay_status repository_wake(repository *r, const char *name, uint64_t version, inlay_diag *diag);
+INLAY_NODISCARD inlay_status repository_wake(struct repository *r, const char *name, uint64_t version,
+                                             inlay_diag *diag);
 /* The model that has the sequence which the request goes on with: m, or one that m or a newer version has taken the
  * place of. Takes over the reference to m, and returns one. version 0 = the request named none. */
-model *repository_of_sequence(repository *r, model *m, uint64_t version, const infer_request *request);
+struct model *repository_of_sequence(struct repository *r, struct model *m, uint64_t version,
+                                     const infer_request *request);
 /* Lets go models that others have taken the place of, once their sequences are over; now and then. */
-void repository_tidy(repository *r);
+void repository_tidy(struct repository *r);
 /* How many of those there are. */
-uint32_t repository_retired(repository *r);
+uint32_t repository_retired(struct repository *r);
 /* Bytes of the models that are loaded. */
-uint64_t repository_bytes(repository *r);
+uint64_t repository_bytes(struct repository *r);
 
 /* What the index tells. */
 typedef struct repository_entry {
     const char *name;
-    uint64_t version;   /* 0: not known, the model could not be read */
-    const char *state;  /* "READY", "LOADING", "UNAVAILABLE" */
-    const char *reason; /* "" or why it is not ready */
-    model *loaded;      /* borrowed; NULL unless ready */
+    uint64_t version;     /* 0: not known, the model could not be read */
+    const char *state;    /* "READY", "LOADING", "UNAVAILABLE" */
+    const char *reason;   /* "" or why it is not ready */
+    struct model *loaded; /* borrowed; NULL unless ready */
 } repository_entry;
 /* Whether the entry is loaded and is of that model (NULL = any) and version (0 = any). */
 bool repository_matches(const repository_entry *e, const char *name, size_t name_bytes, uint64_t version);
 /* Calls each for every version known, in the order of names; the repository is locked meanwhile. */
-void repository_each(repository *r, void (*each)(void *user, const repository_entry *entry), void *user);
+void repository_each(struct repository *r, void (*each)(void *user, const repository_entry *entry), void *user);
 #endif

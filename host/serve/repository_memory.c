@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* Under the lock. */
-static uint64_t loaded_bytes(repository *r)
+static uint64_t loaded_bytes(struct repository *r)
 {
     uint64_t bytes;
 
@@ -16,7 +16,7 @@ static uint64_t loaded_bytes(repository *r)
     return bytes;
 }
 
-uint64_t repository_bytes(repository *r)
+uint64_t repository_bytes(struct repository *r)
 {
     uint64_t bytes;
 
@@ -28,13 +28,13 @@ uint64_t repository_bytes(repository *r)
 
 /* The model that has not been asked for the longest, but not that version; under the lock. One in the middle of
  * sequences comes last. */
-static entry *least_needed(repository *r, const char *name, uint64_t version, bool *out_live)
+static struct entry *least_needed(struct repository *r, const char *name, uint64_t version, bool *out_live)
 {
-    entry *oldest = NULL;
+    struct entry *oldest = NULL;
 
     *out_live = true;
     for (uint32_t i = 0; i < r->count; i++) {
-        entry *e = &r->entries[i];
+        struct entry *e = &r->entries[i];
         bool live;
 
         if (e->loaded == NULL || (e->version == version && strcmp(e->name, name) == 0))
@@ -51,11 +51,11 @@ static entry *least_needed(repository *r, const char *name, uint64_t version, bo
 
 /* Takes a model out of the list, or one that another has taken the place of; NULL: there is none to take, or no
  * need. */
-static model *put_to_sleep(repository *r, const char *name, uint64_t version, uint64_t needed)
+static struct model *put_to_sleep(struct repository *r, const char *name, uint64_t version, uint64_t needed)
 {
-    model *taken = NULL;
+    struct model *taken = NULL;
     bool live = false;
-    entry *e;
+    struct entry *e;
 
     (void)pthread_mutex_lock(&r->lock);
     e = loaded_bytes(r) + needed > r->budget ? least_needed(r, name, version, &live) : NULL;
@@ -73,9 +73,9 @@ static model *put_to_sleep(repository *r, const char *name, uint64_t version, ui
     return taken;
 }
 
-void repository_make_room(repository *r, const char *name, uint64_t version, uint64_t needed)
+void repository_make_room(struct repository *r, const char *name, uint64_t version, uint64_t needed)
 {
-    model *taken;
+    struct model *taken;
 
     while (r->budget > 0 && (taken = put_to_sleep(r, name, version, needed)) != NULL) {
         log_line(LOG_INFO_LINE, "model '%s', version %s: unloaded for memory", taken->name, taken->version);
@@ -83,10 +83,10 @@ void repository_make_room(repository *r, const char *name, uint64_t version, uin
     }
 }
 
-bool repository_leave_asleep(repository *r, const char *name, uint64_t version, uint64_t needed)
+bool repository_leave_asleep(struct repository *r, const char *name, uint64_t version, uint64_t needed)
 {
     bool left;
-    entry *e;
+    struct entry *e;
 
     (void)pthread_mutex_lock(&r->lock);
     left = r->budget > 0 && loaded_bytes(r) + needed > r->budget;

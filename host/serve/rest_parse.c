@@ -8,23 +8,23 @@
 enum { NO_SIZE = -1 };
 
 /* What an input says before its tensor is made. */
-typedef struct draft {
+struct draft {
     json_text data;       /* a JSON value, not yet read; NULL = none */
     int64_t binary_bytes; /* NO_SIZE = none */
     bool has_shape, has_dtype;
-} draft;
+};
 
-typedef struct parse {
+struct parse {
     json_reader r;
     infer_request *request;
-    draft *drafts; /* [input_count] */
+    struct draft *drafts; /* [input_count] */
     inlay_diag *diag;
     inlay_status status; /* what is wrong beyond the JSON itself */
-} parse;
+};
 
 #define REFUSE(p, ...) ((p)->status = inlay_fail((p)->diag, INLAY_INVALID_ARGUMENT, __VA_ARGS__), false)
 
-static bool read_name(parse *p, const char **out)
+static bool read_name(struct parse *p, const char **out)
 {
     char *name = NULL;
 
@@ -34,7 +34,7 @@ static bool read_name(parse *p, const char **out)
     return true;
 }
 
-static bool read_uint(parse *p, uint64_t *out)
+static bool read_uint(struct parse *p, uint64_t *out)
 {
     json_text number;
 
@@ -42,7 +42,7 @@ static bool read_uint(parse *p, uint64_t *out)
            (text_to_uint64(number, out) || reader_fail(&p->r, "expected a whole number"));
 }
 
-static bool read_shape(parse *p, infer_tensor *t)
+static bool read_shape(struct parse *p, infer_tensor *t)
 {
     json_text number;
 
@@ -61,7 +61,7 @@ static bool read_shape(parse *p, infer_tensor *t)
     return p->r.error == NULL;
 }
 
-static bool read_dtype(parse *p, infer_tensor *t)
+static bool read_dtype(struct parse *p, infer_tensor *t)
 {
     json_text name;
 
@@ -80,7 +80,7 @@ static bool refused_parameter(json_text key)
     return key.bytes >= 13 && memcmp(key.data, "shared_memory", 13) == 0;
 }
 
-static bool read_input_parameters(parse *p, draft *d)
+static bool read_input_parameters(struct parse *p, struct draft *d)
 {
     json_text key, ignored;
     uint64_t bytes;
@@ -101,7 +101,7 @@ static bool read_input_parameters(parse *p, draft *d)
     return p->r.error == NULL;
 }
 
-static bool read_input(parse *p, infer_tensor *t, draft *d)
+static bool read_input(struct parse *p, infer_tensor *t, struct draft *d)
 {
     json_text key, ignored;
 
@@ -128,7 +128,7 @@ static bool read_input(parse *p, infer_tensor *t, draft *d)
     return p->r.error == NULL;
 }
 
-static bool read_inputs(parse *p)
+static bool read_inputs(struct parse *p)
 {
     infer_request *q = p->request;
 
@@ -144,7 +144,7 @@ static bool read_inputs(parse *p)
             return false;
         }
         q->inputs[q->input_count] = (infer_tensor){ .name = NULL };
-        p->drafts[q->input_count] = (draft){ .binary_bytes = NO_SIZE };
+        p->drafts[q->input_count] = (struct draft){ .binary_bytes = NO_SIZE };
         q->input_count++;
         if (!read_input(p, &q->inputs[q->input_count - 1], &p->drafts[q->input_count - 1]))
             return false;
@@ -152,7 +152,7 @@ static bool read_inputs(parse *p)
     return p->r.error == NULL;
 }
 
-static bool read_output_parameters(parse *p, infer_wanted *w)
+static bool read_output_parameters(struct parse *p, infer_wanted *w)
 {
     json_text key, ignored;
     bool value;
@@ -175,7 +175,7 @@ static bool read_output_parameters(parse *p, infer_wanted *w)
     return p->r.error == NULL;
 }
 
-static bool read_outputs(parse *p)
+static bool read_outputs(struct parse *p)
 {
     infer_request *q = p->request;
     json_text key, ignored;
@@ -210,7 +210,7 @@ static bool read_outputs(parse *p)
 }
 
 /* A number or a text; 0 and "" are none. */
-static bool read_sequence(parse *p)
+static bool read_sequence(struct parse *p)
 {
     json_text id;
     bool text = reader_peek(&p->r) == '"';
@@ -222,7 +222,7 @@ static bool read_sequence(parse *p)
     return true;
 }
 
-static bool read_parameters(parse *p)
+static bool read_parameters(struct parse *p)
 {
     json_text key, ignored;
 
@@ -251,7 +251,7 @@ static bool read_parameters(parse *p)
     return p->r.error == NULL;
 }
 
-static bool read_request(parse *p)
+static bool read_request(struct parse *p)
 {
     json_text key, ignored;
 
@@ -270,7 +270,7 @@ static bool read_request(parse *p)
 
 /* ------------------------------------------------------------------ tensors */
 
-static inlay_status check_draft(const infer_request *q, uint32_t i, const draft *d, inlay_diag *diag)
+static inlay_status check_draft(const infer_request *q, uint32_t i, const struct draft *d, inlay_diag *diag)
 {
     const infer_tensor *t = &q->inputs[i];
 
@@ -308,7 +308,7 @@ static inlay_status set_json(infer_request *q, infer_tensor *t, json_text data, 
 }
 
 /* Gives each input its elements: from JSON, or the next bytes behind it. */
-static inlay_status make_tensors(infer_request *q, const draft *drafts, char *binary, uint64_t binary_bytes,
+static inlay_status make_tensors(infer_request *q, const struct draft *drafts, char *binary, uint64_t binary_bytes,
                                  inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
@@ -316,7 +316,7 @@ static inlay_status make_tensors(infer_request *q, const draft *drafts, char *bi
 
     for (uint32_t i = 0; status == INLAY_OK && i < q->input_count; i++) {
         infer_tensor *t = &q->inputs[i];
-        const draft *d = &drafts[i];
+        const struct draft *d = &drafts[i];
 
         status = check_draft(q, i, d, diag);
         if (status != INLAY_OK)
@@ -343,7 +343,7 @@ static inlay_status make_tensors(infer_request *q, const draft *drafts, char *bi
 inlay_status infer_parse_rest(char *body, size_t bytes, size_t header_bytes, infer_request *out_request,
                               inlay_diag *diag)
 {
-    parse p = { .request = out_request, .diag = diag, .status = INLAY_OK };
+    struct parse p = { .request = out_request, .diag = diag, .status = INLAY_OK };
 
     *out_request = (infer_request){ .id = "" };
     if (header_bytes > bytes)

@@ -10,7 +10,7 @@ static bool is_binary(const infer_request *request, uint32_t i)
     return binary < 0 ? request->binary_output : binary > 0;
 }
 
-static inlay_status write_output(const infer_output *o, bool binary, strbuf *out, inlay_diag *diag)
+static inlay_status write_output(const infer_output *o, bool binary, struct strbuf *out, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
 
@@ -41,8 +41,8 @@ static inlay_status write_output(const infer_output *o, bool binary, strbuf *out
 }
 
 inlay_status infer_write_rest(const infer_request *request, const char *model, const char *version,
-                              const infer_output *outputs, uint32_t output_count, strbuf *out, size_t *out_header_bytes,
-                              inlay_diag *diag)
+                              const infer_output *outputs, uint32_t output_count, struct strbuf *out,
+                              size_t *out_header_bytes, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
     bool any = false;

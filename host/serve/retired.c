@@ -4,22 +4,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-void retired_init(retired *r)
+void retired_init(struct retired *r)
 {
-    *r = (retired){ .models = NULL };
+    *r = (struct retired){ .models = NULL };
     (void)pthread_mutex_init(&r->lock, NULL);
 }
 
-void retired_deinit(retired *r)
+void retired_deinit(struct retired *r)
 {
     for (uint32_t i = 0; i < r->count; i++)
         model_unref(r->models[i]);
     free(r->models);
     (void)pthread_mutex_destroy(&r->lock);
-    *r = (retired){ .models = NULL };
+    *r = (struct retired){ .models = NULL };
 }
 
-void retired_add(retired *r, model *m)
+void retired_add(struct retired *r, struct model *m)
 {
     bool kept = false;
 
@@ -35,22 +35,22 @@ void retired_add(retired *r, model *m)
 }
 
 /* Under the lock. */
-static model *take(retired *r, uint32_t at)
+static struct model *take(struct retired *r, uint32_t at)
 {
-    model *m = r->models[at];
+    struct model *m = r->models[at];
 
     r->count--;
-    memmove(&r->models[at], &r->models[at + 1], (r->count - at) * sizeof(model *));
+    memmove(&r->models[at], &r->models[at + 1], (r->count - at) * sizeof(struct model *));
     return m;
 }
 
-model *retired_find(retired *r, const char *name, uint64_t version, const char *id)
+struct model *retired_find(struct retired *r, const char *name, uint64_t version, const char *id)
 {
-    model *found = NULL;
+    struct model *found = NULL;
 
     (void)pthread_mutex_lock(&r->lock);
     for (uint32_t i = r->count; found == NULL && i-- > 0;) {
-        model *m = r->models[i];
+        struct model *m = r->models[i];
 
         if (strcmp(m->name, name) == 0 && (version == 0 || m->number == version) && sequence_is_known(m, id))
             found = model_ref(m);
@@ -60,9 +60,9 @@ model *retired_find(retired *r, const char *name, uint64_t version, const char *
 }
 
 /* One whose sequences are over; a request that has a reference may begin or go on with one. */
-static model *take_done(retired *r)
+static struct model *take_done(struct retired *r)
 {
-    model *done = NULL;
+    struct model *done = NULL;
 
     (void)pthread_mutex_lock(&r->lock);
     for (uint32_t i = 0; done == NULL && i < r->count; i++)
@@ -72,9 +72,9 @@ static model *take_done(retired *r)
     return done;
 }
 
-void retired_tidy(retired *r)
+void retired_tidy(struct retired *r)
 {
-    model *m;
+    struct model *m;
 
     while ((m = take_done(r)) != NULL) {
         log_line(LOG_INFO_LINE, "model '%s', version %s: the last sequences of what it was before are over", m->name,
@@ -83,9 +83,9 @@ void retired_tidy(retired *r)
     }
 }
 
-model *retired_take(retired *r, const char *name)
+struct model *retired_take(struct retired *r, const char *name)
 {
-    model *taken = NULL;
+    struct model *taken = NULL;
 
     (void)pthread_mutex_lock(&r->lock);
     for (uint32_t i = 0; taken == NULL && i < r->count; i++)
@@ -95,7 +95,7 @@ model *retired_take(retired *r, const char *name)
     return taken;
 }
 
-uint32_t retired_count(retired *r, uint64_t *out_bytes)
+uint32_t retired_count(struct retired *r, uint64_t *out_bytes)
 {
     uint32_t count;
 

@@ -64,24 +64,24 @@ static const char *read_version(const char *text, uint64_t *out)
     return digits > 0 && number > 0 && (*text == '/' || *text == '\0') ? text : NULL;
 }
 
-static route model_route(const char *path)
+static struct route model_route(const char *path)
 {
-    route r = { .name = path, .name_bytes = strcspn(path, "/") };
+    struct route r = { .name = path, .name_bytes = strcspn(path, "/") };
     const char *rest = path + r.name_bytes, *versions = after(rest, "/versions/");
 
     if (strcmp(path, "stats") == 0)
-        return (route){ .kind = ROUTE_STATS };
+        return (struct route){ .kind = ROUTE_STATS };
     if (r.name_bytes == 0)
-        return (route){ .kind = ROUTE_NONE };
+        return (struct route){ .kind = ROUTE_NONE };
     if (versions != NULL)
         rest = read_version(versions, &r.version);
     r.kind = rest != NULL ? of_model(rest) : ROUTE_NONE;
     return r;
 }
 
-static route repository_route(const char *path)
+static struct route repository_route(const char *path)
 {
-    route r = { .kind = ROUTE_NONE };
+    struct route r = { .kind = ROUTE_NONE };
     const char *model = after(path, "models/");
 
     if (strcmp(path, "index") == 0)
@@ -97,7 +97,7 @@ static route repository_route(const char *path)
     return r;
 }
 
-route route_find(const char *path)
+struct route route_find(const char *path)
 {
     static const struct {
         const char *path;
@@ -123,6 +123,6 @@ route route_find(const char *path)
         return repository_route(rest);
     for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++)
         if (strcmp(path, plain[i].path) == 0)
-            return (route){ .kind = plain[i].kind };
-    return (route){ .kind = ROUTE_NONE };
+            return (struct route){ .kind = plain[i].kind };
+    return (struct route){ .kind = ROUTE_NONE };
 }

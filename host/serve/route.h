@@ -33,15 +33,15 @@ typedef enum route_kind {
         ROUTE_COUNT
 } route_kind;
 
-typedef struct route {
+struct route {
     route_kind kind;
     const char *name; /* [name_bytes] of the model, in the path; NULL = none */
     size_t name_bytes;
     uint64_t version; /* 0 = none given */
-} route;
+};
 
 /* What the path means; ROUTE_NONE: nothing. */
-route route_find(const char *path);
+struct route route_find(const char *path);
 /* "GET", "POST" or "GET, POST". */
 const char *route_methods(route_kind kind);
 bool route_takes(route_kind kind, const char *method);

@@ -6,8 +6,8 @@
 
 /* ------------------------------------------------------------------ inputs */
 
-static inlay_status bind(const instance *i, uint32_t input, const infer_tensor *t, const int64_t *dims, void *data,
-                         uint64_t bytes, inlay_diag *diag)
+static inlay_status bind(const struct instance *i, uint32_t input, const infer_tensor *t, const int64_t *dims,
+                         void *data, uint64_t bytes, inlay_diag *diag)
 {
     inlay_value *value = NULL;
     inlay_status status = inlay_value_borrow(t->dtype, t->rank, dims, data, bytes, &value, diag);
@@ -19,7 +19,7 @@ static inlay_status bind(const instance *i, uint32_t input, const infer_tensor *
 }
 
 /* The input of each job, one behind the other, padded where the run is. */
-static inlay_status bind_joined(const model *m, instance *i, uint32_t k, uint32_t count, uint64_t rows,
+static inlay_status bind_joined(const struct model *m, struct instance *i, uint32_t k, uint32_t count, uint64_t rows,
                                 inlay_diag *diag)
 {
     const infer_tensor *first = &i->jobs[0]->request->inputs[k];
@@ -52,9 +52,10 @@ static inlay_status bind_joined(const model *m, instance *i, uint32_t k, uint32_
     return bind(i, input, first, dims, i->joined[input], bytes, diag);
 }
 
-static inlay_status bind_inputs(const model *m, instance *i, uint32_t count, uint64_t rows, inlay_diag *diag)
+static inlay_status bind_inputs(const struct model *m, struct instance *i, uint32_t count, uint64_t rows,
+                                inlay_diag *diag)
 {
-    const job *j = i->jobs[0];
+    const struct job *j = i->jobs[0];
     bool written = count > 1 || j->padded > j->length; /* otherwise the inputs stay where they arrived */
     inlay_status status = INLAY_OK;
 
@@ -67,7 +68,7 @@ static inlay_status bind_inputs(const model *m, instance *i, uint32_t count, uin
     return status;
 }
 
-static void unbind_inputs(const model *m, const instance *i)
+static void unbind_inputs(const struct model *m, const struct instance *i)
 {
     for (uint32_t k = 0; k < m->input_count; k++)
         (void)inlay_context_set_input(i->context, k, NULL, NULL);
@@ -75,7 +76,8 @@ static void unbind_inputs(const model *m, const instance *i)
 
 /* ------------------------------------------------------------------ outputs */
 
-static inlay_status read_output(const model *m, const instance *i, uint32_t k, infer_output *o, inlay_diag *diag)
+static inlay_status read_output(const struct model *m, const struct instance *i, uint32_t k, infer_output *o,
+                                inlay_diag *diag)
 {
     inlay_value *value = inlay_context_output(i->context, k);
 
@@ -95,8 +97,8 @@ static inlay_status read_output(const model *m, const instance *i, uint32_t k, i
 }
 
 /* Rows [from, from + the job's own) of an output of the run, as long as the job's inputs. */
-static inlay_status slice_output(const model *m, const instance *i, const job *j, uint64_t from, uint64_t rows,
-                                 uint32_t k, infer_output *o, inlay_diag *diag)
+static inlay_status slice_output(const struct model *m, const struct instance *i, const struct job *j, uint64_t from,
+                                 uint64_t rows, uint32_t k, infer_output *o, inlay_diag *diag)
 {
     uint32_t axis = j->padded > j->length ? m->padding.output_axes[k] : 0;
     inlay_status status = read_output(m, i, k, o, diag);
@@ -124,8 +126,8 @@ static inlay_status slice_output(const model *m, const instance *i, const job *j
 }
 
 /* The job's outputs in the order in which it wants them. */
-static inlay_status slice_outputs(const model *m, const instance *i, const job *j, uint64_t from, uint64_t rows,
-                                  uint32_t *out_count, inlay_diag *diag)
+static inlay_status slice_outputs(const struct model *m, const struct instance *i, const struct job *j, uint64_t from,
+                                  uint64_t rows, uint32_t *out_count, inlay_diag *diag)
 {
     const infer_request *q = j->request;
     uint32_t count = q->output_count > 0 ? q->output_count : m->output_count;
@@ -144,7 +146,7 @@ static inlay_status slice_outputs(const model *m, const instance *i, const job *
 /* ------------------------------------------------------------------ the run */
 
 /* Time that the run has: until the last of its jobs has none left; 0 = one of them has no limit. */
-static uint64_t time_left(const instance *i, uint32_t count, uint64_t now)
+static uint64_t time_left(const struct instance *i, uint32_t count, uint64_t now)
 {
     uint64_t latest = 0;
 
@@ -157,10 +159,10 @@ static uint64_t time_left(const instance *i, uint32_t count, uint64_t now)
 }
 
 /* Each alone, after a run of all failed: what is wrong with one request is nothing to the others. */
-static void run_apart(model *m, instance *i, uint32_t count)
+static void run_apart(struct model *m, struct instance *i, uint32_t count)
 {
     for (uint32_t n = 0; n < count; n++) {
-        job *j = i->jobs[n];
+        struct job *j = i->jobs[n];
 
         i->jobs[0] = j;
         model_run(m, i, 1);
@@ -168,9 +170,9 @@ static void run_apart(model *m, instance *i, uint32_t count)
 }
 
 /* Forgets the states of before, where a sequence begins. */
-static void begin_sequence(const instance *i)
+static void begin_sequence(const struct instance *i)
 {
-    sequence *q = i->jobs[0]->sequence;
+    struct sequence *q = i->jobs[0]->sequence;
 
     if (q == NULL || !(q->fresh || i->jobs[0]->request->sequence_start))
         return;
@@ -178,7 +180,7 @@ static void begin_sequence(const instance *i)
     q->fresh = false;
 }
 
-void model_run(model *m, instance *i, uint32_t count)
+void model_run(struct model *m, struct instance *i, uint32_t count)
 {
     inlay_run_options run = INLAY_RUN_OPTIONS_INIT;
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -205,7 +207,7 @@ void model_run(model *m, instance *i, uint32_t count)
     if (status == INLAY_OK)
         stats_add_run(&m->stats, rows, bound - start, ended - bound);
     for (uint32_t n = 0; n < count; n++) {
-        job *j = i->jobs[n];
+        struct job *j = i->jobs[n];
         uint32_t outputs = 0;
         inlay_status own = status;
 

@@ -23,20 +23,20 @@ struct sched {
     uint32_t active;
     uint32_t waiting; /* threads that sleep */
     uint32_t cpus;    /* that the runs share */
-    queues queues;
+    struct queues queues;
     bool stop;
 };
 
 /* ------------------------------------------------------------------ who is next, under the lock */
 
 /* The model to run next; NULL: none, and none before *out_wake_at. */
-static model *pick(sched *s, uint64_t now, uint64_t *out_wake_at)
+static struct model *pick(struct sched *s, uint64_t now, uint64_t *out_wake_at)
 {
-    model *best = NULL;
+    struct model *best = NULL;
     uint32_t best_level = UINT32_MAX;
 
     *out_wake_at = UINT64_MAX;
-    for (model *m = s->queues.models; m != NULL; m = m->queue.next) {
+    for (struct model *m = s->queues.models; m != NULL; m = m->queue.next) {
         uint64_t at;
         uint32_t level;
 
@@ -57,15 +57,15 @@ static model *pick(sched *s, uint64_t now, uint64_t *out_wake_at)
 }
 
 /* Takes the first request of the model, and those that can be joined to it. */
-static uint32_t fill(sched *s, model *m, instance *i)
+static uint32_t fill(struct sched *s, struct model *m, struct instance *i)
 {
     uint32_t count = 0;
     uint64_t rows = 0, most = UINT64_MAX, now = clock_ns();
 
     for (uint32_t level = 0; level < PRIORITY_LEVELS; level++) {
-        job *before = NULL;
+        struct job *before = NULL;
 
-        for (job *j = m->queue.first[level], *after; j != NULL; j = after) {
+        for (struct job *j = m->queue.first[level], *after; j != NULL; j = after) {
             uint64_t in_time;
 
             after = j->next;
@@ -91,7 +91,7 @@ static uint32_t fill(sched *s, model *m, instance *i)
 
 /* Threads for a run that begins now, so that all that run, and those that will as soon as they can, have CPUs of their
  * own: threads of one run wait for each other, the longer the more others want the CPUs. */
-static uint32_t share_of(const sched *s)
+static uint32_t share_of(const struct sched *s)
 {
     uint32_t runs = s->queues.count < s->runners - s->active ? s->active + s->queues.count : s->runners;
 
@@ -99,10 +99,10 @@ static uint32_t share_of(const sched *s)
 }
 
 /* The one to run this job: a sequence has its own. */
-static instance *take_instance(sched *s, const job *j)
+static struct instance *take_instance(struct sched *s, const struct job *j)
 {
-    model *m = j->model;
-    instance *i = j->sequence != NULL ? &j->sequence->instance : m->idle;
+    struct model *m = j->model;
+    struct instance *i = j->sequence != NULL ? &j->sequence->instance : m->idle;
 
     if (j->sequence == NULL)
         m->idle = i->next;
@@ -116,7 +116,8 @@ static double smooth(double mean, double value)
 }
 
 /* After a run of so many rows and bytes of inputs. */
-static void give_instance(sched *s, model *m, instance *i, sequence *q, uint64_t ns, uint64_t rows, uint64_t bytes)
+static void give_instance(struct sched *s, struct model *m, struct instance *i, struct sequence *q, uint64_t ns,
+                          uint64_t rows, uint64_t bytes)
 {
     if (m->settings.max_batch > 1)
         batch_cost_add(&m->queue.cost, rows, (double)ns);
@@ -135,10 +136,10 @@ static void give_instance(sched *s, model *m, instance *i, sequence *q, uint64_t
 /* ------------------------------------------------------------------ threads */
 
 /* Runs what pick() chose; the lock is held before and after. */
-static void run_model(sched *s, model *m)
+static void run_model(struct sched *s, struct model *m)
 {
-    sequence *q = queue_first(m)->sequence;
-    instance *i = take_instance(s, queue_first(m));
+    struct sequence *q = queue_first(m)->sequence;
+    struct instance *i = take_instance(s, queue_first(m));
     uint32_t count = fill(s, m, i);
     uint64_t start, bytes = 0, rows = 0;
 
@@ -160,7 +161,7 @@ static void run_model(sched *s, model *m)
     (void)pthread_mutex_lock(&s->lock);
 }
 
-static void sleep_until(sched *s, uint64_t at)
+static void sleep_until(struct sched *s, uint64_t at)
 {
     struct timespec t = { .tv_sec = (time_t)(at / 1000000000u), .tv_nsec = (long)(at % 1000000000u) };
 
@@ -174,13 +175,13 @@ static void sleep_until(sched *s, uint64_t at)
 
 static void *runner(void *user)
 {
-    sched *s = user;
+    struct sched *s = user;
 
     (void)prctl(PR_SET_TIMERSLACK, 1000); /* delays are in microseconds */
     (void)pthread_mutex_lock(&s->lock);
     while (!s->stop) {
         uint64_t wake_at = UINT64_MAX;
-        model *m = s->active < s->runners ? pick(s, clock_ns(), &wake_at) : NULL;
+        struct model *m = s->active < s->runners ? pick(s, clock_ns(), &wake_at) : NULL;
 
         if (m != NULL)
             run_model(s, m);
@@ -191,9 +192,9 @@ static void *runner(void *user)
     return NULL;
 }
 
-inlay_status sched_create(uint32_t runners, sched **out_sched, inlay_diag *diag)
+inlay_status sched_create(uint32_t runners, struct sched **out_sched, inlay_diag *diag)
 {
-    sched *s = calloc(1, sizeof *s);
+    struct sched *s = calloc(1, sizeof *s);
 
     *out_sched = NULL;
     if (s == NULL || (s->threads = calloc(runners, sizeof *s->threads)) == NULL) {
@@ -213,7 +214,7 @@ inlay_status sched_create(uint32_t runners, sched **out_sched, inlay_diag *diag)
     return INLAY_OK;
 }
 
-void sched_destroy(sched *s)
+void sched_destroy(struct sched *s)
 {
     if (s == NULL)
         return;
@@ -232,9 +233,9 @@ void sched_destroy(sched *s)
 /* ------------------------------------------------------------------ requests */
 
 /* Nothing would be gained by waiting or joining, and the run is shorter than waking a thread for it. */
-static bool is_quick(const sched *s, const job *j)
+static bool is_quick(const struct sched *s, const struct job *j)
 {
-    const model *m = j->model;
+    const struct model *m = j->model;
     double larger = m->queue.run_bytes > 0 ? (double)j->bytes / m->queue.run_bytes : 1;
 
     return (j->sequence != NULL ? !j->sequence->busy : m->idle != NULL) && s->queues.models == NULL &&
@@ -243,17 +244,17 @@ static bool is_quick(const sched *s, const job *j)
             (m->settings.batch_delay_us == 0 && batch_cost_gain(&m->queue.cost) < CHANGE_NS));
 }
 
-sched_answer sched_submit(sched *s, job *j, void (*suspend)(void *user), void *user)
+sched_answer sched_submit(struct sched *s, struct job *j, void (*suspend)(void *user), void *user)
 {
-    model *m = j->model;
-    instance *i;
+    struct model *m = j->model;
+    struct instance *i;
 
     j->queued_ns = clock_ns();
     (void)pthread_mutex_lock(&s->lock);
     if (is_quick(s, j)) {
         uint64_t start = clock_ns(), bytes = j->bytes, rows = j->rows;
 
-        sequence *q = j->sequence;
+        struct sequence *q = j->sequence;
 
         if (q != NULL)
             q->busy = true;
@@ -292,17 +293,17 @@ sched_answer sched_submit(sched *s, job *j, void (*suspend)(void *user), void *u
     return SCHED_QUEUED;
 }
 
-bool sched_cancel(sched *s, job *j)
+bool sched_cancel(struct sched *s, struct job *j)
 {
     bool waited;
-    job *before = NULL;
+    struct job *before = NULL;
 
     (void)pthread_mutex_lock(&s->lock);
     waited = j->queued || j->held;
     if (j->held) {
         queues_unhold(&s->queues, j);
     } else if (waited) {
-        for (job *k = j->model->queue.first[j->level - 1]; k != j; k = k->next)
+        for (struct job *k = j->model->queue.first[j->level - 1]; k != j; k = k->next)
             before = k;
         queues_take(&s->queues, j, before);
         queues_advance(&s->queues, j->sequence);
@@ -314,7 +315,7 @@ bool sched_cancel(sched *s, job *j)
     return waited;
 }
 
-static void finish_late(job *j)
+static void finish_late(struct job *j)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
 
@@ -323,17 +324,17 @@ static void finish_late(job *j)
     j->finish(j, &diag, NULL, 0);
 }
 
-static bool is_late(const job *j, uint64_t now)
+static bool is_late(const struct job *j, uint64_t now)
 {
     return j->deadline_ns != 0 && j->deadline_ns <= now;
 }
 
 /* Takes the late requests of a model's level out, in front of `late`. */
-static job *take_late(sched *s, model *m, uint32_t level, uint64_t now, job *late)
+static struct job *take_late(struct sched *s, struct model *m, uint32_t level, uint64_t now, struct job *late)
 {
-    job *before = NULL;
+    struct job *before = NULL;
 
-    for (job *j = m->queue.first[level], *after; j != NULL; j = after) {
+    for (struct job *j = m->queue.first[level], *after; j != NULL; j = after) {
         after = j->next;
         if (!is_late(j, now)) {
             before = j;
@@ -347,13 +348,13 @@ static job *take_late(sched *s, model *m, uint32_t level, uint64_t now, job *lat
     return late;
 }
 
-void sched_expire(sched *s)
+void sched_expire(struct sched *s)
 {
     uint64_t now = clock_ns();
-    job *late = NULL;
+    struct job *late = NULL;
 
     (void)pthread_mutex_lock(&s->lock);
-    for (job *j = s->queues.held, *after; j != NULL;
+    for (struct job *j = s->queues.held, *after; j != NULL;
          j = after) { /* first: what is queued late must not be followed by these */
         after = j->next_held;
         if (is_late(j, now)) {
@@ -362,19 +363,19 @@ void sched_expire(sched *s)
             late = j;
         }
     }
-    for (model *m = s->queues.models, *next_model; m != NULL; m = next_model) {
+    for (struct model *m = s->queues.models, *next_model; m != NULL; m = next_model) {
         next_model = m->queue.next;
         for (uint32_t level = 0; level < PRIORITY_LEVELS; level++)
             late = take_late(s, m, level, now, late);
     }
     (void)pthread_mutex_unlock(&s->lock);
-    for (job *after; late != NULL; late = after) {
+    for (struct job *after; late != NULL; late = after) {
         after = late->next;
         finish_late(late);
     }
 }
 
-uint32_t sched_queued(sched *s, const model *m)
+uint32_t sched_queued(struct sched *s, const struct model *m)
 {
     uint32_t count;
 
@@ -384,7 +385,7 @@ uint32_t sched_queued(sched *s, const model *m)
     return count;
 }
 
-uint32_t sched_best_rows(sched *s, const model *m)
+uint32_t sched_best_rows(struct sched *s, const struct model *m)
 {
     uint32_t best;
 
@@ -394,7 +395,7 @@ uint32_t sched_best_rows(sched *s, const model *m)
     return best;
 }
 
-uint32_t sched_running(sched *s)
+uint32_t sched_running(struct sched *s)
 {
     uint32_t count;
 
@@ -404,7 +405,7 @@ uint32_t sched_running(sched *s)
     return count;
 }
 
-uint32_t sched_retry_after(sched *s, const model *m)
+uint32_t sched_retry_after(struct sched *s, const struct model *m)
 {
     double seconds;
 

@@ -4,7 +4,7 @@
 
 enum { FIRST_ROWS = 64 }; /* room in states that grow; it doubles */
 
-inlay_status sequences_create(model *m, inlay_diag *diag)
+inlay_status sequences_create(struct model *m, inlay_diag *diag)
 {
     inlay_state_info info = { .struct_size = sizeof info };
 
@@ -23,7 +23,7 @@ inlay_status sequences_create(model *m, inlay_diag *diag)
     return m->sequences != NULL ? INLAY_OK : no_memory(diag, "for sequences");
 }
 
-void sequences_destroy(model *m)
+void sequences_destroy(struct model *m)
 {
     for (uint32_t i = 0; m->sequences != NULL && i < m->settings.max_sequences; i++)
         instance_deinit(m, &m->sequences[i].instance);
@@ -34,7 +34,7 @@ void sequences_destroy(model *m)
 }
 
 /* Under the model's lock, as what follows. */
-static sequence *find(const model *m, const char *id)
+static struct sequence *find(const struct model *m, const char *id)
 {
     for (uint32_t i = 0; i < m->settings.max_sequences; i++)
         if (strcmp(m->sequences[i].id, id) == 0)
@@ -43,12 +43,12 @@ static sequence *find(const model *m, const char *id)
 }
 
 /* One that is free: ended, or else the one that nobody has asked for the longest, and for sequence_idle_ms. */
-static sequence *find_room(const model *m, uint64_t now)
+static struct sequence *find_room(const struct model *m, uint64_t now)
 {
-    sequence *found = NULL;
+    struct sequence *found = NULL;
 
     for (uint32_t i = 0; i < m->settings.max_sequences; i++) {
-        sequence *q = &m->sequences[i];
+        struct sequence *q = &m->sequences[i];
 
         if (q->users > 0)
             continue;
@@ -60,7 +60,7 @@ static sequence *find_room(const model *m, uint64_t now)
     return found;
 }
 
-static inlay_status make_context(const model *m, sequence *q, inlay_diag *diag)
+static inlay_status make_context(const struct model *m, struct sequence *q, inlay_diag *diag)
 {
     inlay_status status = instance_init(m, &q->instance, 1, diag);
 
@@ -71,11 +71,11 @@ static inlay_status make_context(const model *m, sequence *q, inlay_diag *diag)
     return status;
 }
 
-static inlay_status join(job *j, inlay_diag *diag)
+static inlay_status join(struct job *j, inlay_diag *diag)
 {
     const infer_request *r = j->request;
-    model *m = j->model;
-    sequence *q = find(m, r->sequence);
+    struct model *m = j->model;
+    struct sequence *q = find(m, r->sequence);
     uint64_t now = clock_ns();
     inlay_status status = INLAY_OK;
 
@@ -104,9 +104,9 @@ static inlay_status join(job *j, inlay_diag *diag)
     return INLAY_OK;
 }
 
-inlay_status sequence_join(job *j, inlay_diag *diag)
+inlay_status sequence_join(struct job *j, inlay_diag *diag)
 {
-    model *m = j->model;
+    struct model *m = j->model;
     inlay_status status;
 
     if (j->request->sequence[0] == '\0')
@@ -120,7 +120,7 @@ inlay_status sequence_join(job *j, inlay_diag *diag)
     return status;
 }
 
-bool sequence_is_known(model *m, const char *id)
+bool sequence_is_known(struct model *m, const char *id)
 {
     bool known;
 
@@ -132,14 +132,14 @@ bool sequence_is_known(model *m, const char *id)
     return known;
 }
 
-bool sequences_live(model *m)
+bool sequences_live(struct model *m)
 {
     uint64_t now = clock_ns();
     bool live = false;
 
     (void)pthread_mutex_lock(&m->sequence_lock);
     for (uint32_t i = 0; m->sequences != NULL && !live && i < m->settings.max_sequences; i++) {
-        const sequence *q = &m->sequences[i];
+        const struct sequence *q = &m->sequences[i];
 
         live = q->users > 0 || (q->id[0] != '\0' && now - q->used_ns <= m->settings.sequence_idle_ns);
     }
@@ -147,7 +147,7 @@ bool sequences_live(model *m)
     return live;
 }
 
-void sequence_leave(job *j)
+void sequence_leave(struct job *j)
 {
     if (j->sequence == NULL)
         return;

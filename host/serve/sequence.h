@@ -8,25 +8,25 @@
 #include "serve/model.h"
 
 struct sequence {
-    instance instance;          /* context NULL: never used so far */
+    struct instance instance;   /* context NULL: never used so far */
     char id[SEQUENCE_ID_BYTES]; /* "" = free to be given to another */
     bool fresh;                 /* its states are another's, or none; until the first run */
     uint32_t users;             /* requests on their way */
     uint64_t used_ns;           /* when the last of them began or ended */
 
     /* Under the scheduler's lock. */
-    bool busy;         /* one of its requests is queued with the model, or runs */
-    job *first, *last; /* requests behind it, by next */
+    bool busy;                /* one of its requests is queued with the model, or runs */
+    struct job *first, *last; /* requests behind it, by next */
 };
 
 /* Room for sequences, if the model has states. */
-INLAY_NODISCARD inlay_status sequences_create(model *m, inlay_diag *diag);
-void sequences_destroy(model *m);
+INLAY_NODISCARD inlay_status sequences_create(struct model *m, inlay_diag *diag);
+void sequences_destroy(struct model *m);
 /* Gives the job the sequence that its request names; nothing where it names none. INLAY_BUSY: all are in use. */
-INLAY_NODISCARD inlay_status sequence_join(job *j, inlay_diag *diag);
+INLAY_NODISCARD inlay_status sequence_join(struct job *j, inlay_diag *diag);
 /* Whether the model has that sequence; whether it has one that was used within sequence_idle_ms. */
-bool sequence_is_known(model *m, const char *id);
-bool sequences_live(model *m);
+bool sequence_is_known(struct model *m, const char *id);
+bool sequences_live(struct model *m);
 /* The job is over, or never ran. */
-void sequence_leave(job *j);
+void sequence_leave(struct job *j);
 #endif

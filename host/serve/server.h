@@ -10,13 +10,13 @@
 #include <microhttpd.h>
 #include <pthread.h>
 
-typedef struct exchange exchange;
-typedef struct peer peer;
-typedef struct watch watch;
-typedef struct keeper keeper;
-typedef struct grpc grpc;
-typedef struct completion completion;
-typedef struct embedding embedding;
+struct exchange;
+struct peer;
+struct watch;
+struct keeper;
+struct grpc;
+struct completion;
+struct embedding;
 
 /* See load.h; the first three are load_follow()'s own. */
 typedef struct load_figures {
@@ -26,17 +26,17 @@ typedef struct load_figures {
     atomic_uint rate;        /* requests a second */
 } load_figures;
 
-typedef struct server {
-    const settings *settings;
-    repository *repository;
-    sched *sched;
-    watch *watch;
-    keeper *keeper;
+struct server {
+    const struct settings *settings;
+    struct repository *repository;
+    struct sched *sched;
+    struct watch *watch;
+    struct keeper *keeper;
     struct trace *trace;
     struct tls *tls;          /* NULL: no TLS */
     bool client_certificates; /* are asked for */
-    grpc *grpc;               /* NULL: not served */
-    tokens tokens, admin_tokens;
+    struct grpc *grpc;        /* NULL: not served */
+    struct tokens tokens, admin_tokens;
     atomic_bool ready;    /* all models are loaded, and no SIGTERM yet */
     atomic_bool draining; /* answers end their connections */
     atomic_bool refusing; /* no inference is taken any more */
@@ -52,26 +52,26 @@ typedef struct server {
     bool load_header;              /* each answer says how busy the server is */
     atomic_uint_fast64_t requests; /* that are over */
     load_figures load;
-} server;
+};
 
 /* A model to load, unload, or to load because a request wants to run it, on the keeper's thread, which calls done(). */
 typedef enum kept_what { KEPT_LOAD, KEPT_UNLOAD, KEPT_WAKE } kept_what;
-typedef struct kept {
+struct kept {
     kept_what what;
     uint64_t version;               /* KEPT_WAKE: that one; 0 = the latest */
     char name[FOLDER_MAX_NAME + 2]; /* one that is cut off is no model's */
     void (*done)(void *user, const inlay_diag *diag);
     void *user;
     struct kept *next;
-} kept;
+};
 
 struct exchange {
-    server *server;
+    struct server *server;
     struct MHD_Connection *connection;
-    peer *peer;
+    struct peer *peer;
     const char *method;
     char path[384];
-    route route;
+    struct route route;
     uint64_t arrived_ns; /* its header */
 
     char *memory, *body; /* memory is owned, body lies in it so that the tensors behind the JSON are aligned */
@@ -80,16 +80,16 @@ struct exchange {
     size_t json_bytes;  /* Inference-Header-Content-Length; SIZE_MAX = none */
 
     infer_request request;
-    job job;
+    struct job job;
     bool suspended; /* waits for another thread */
-    exchange *next_watched, *previous_watched;
+    struct exchange *next_watched, *previous_watched;
     bool watched;
-    kept kept;
-    completion *completion; /* NULL: no text is made */
-    embedding *embedding;   /* NULL: no vectors are */
+    struct kept kept;
+    struct completion *completion; /* NULL: no text is made */
+    struct embedding *embedding;   /* NULL: no vectors are */
 
     int code; /* of the answer; 0 = none yet */
-    strbuf reply;
+    struct strbuf reply;
     const char *type; /* Content-Type */
     size_t reply_json_bytes;
     uint32_t retry_after;                    /* seconds; 0 = not said */
@@ -104,63 +104,63 @@ enum MHD_Result exchange_handle(void *user, struct MHD_Connection *mhd, const ch
 void exchange_completed(void *user, struct MHD_Connection *mhd, void **memory, enum MHD_RequestTerminationCode how);
 
 /* Frees it; its connection is gone, and none of its runs is at work. */
-void exchange_release(exchange *x);
+void exchange_release(struct exchange *x);
 /* Answers with {"error": text}. */
-void exchange_fail(exchange *x, int code, const char *text);
+void exchange_fail(struct exchange *x, int code, const char *text);
 /* The same for a failure of the library. */
-void exchange_fail_diag(exchange *x, const inlay_diag *diag);
+void exchange_fail_diag(struct exchange *x, const inlay_diag *diag);
 /* Sends the request's connection to sleep until exchange_wake(). */
-void exchange_suspend(exchange *x);
-void exchange_wake(exchange *x);
+void exchange_suspend(struct exchange *x);
+void exchange_wake(struct exchange *x);
 
 /* ------------------------------------------------------------------ what routes do: set code and reply, or suspend */
 
-void answer_infer(exchange *x);  /* infer_route.c */
-void answer_server(exchange *x); /* info_route.c */
+void answer_infer(struct exchange *x);  /* infer_route.c */
+void answer_server(struct exchange *x); /* info_route.c */
 /* What GET /v2 and ServerMetadata name, as Triton does. */
 enum { SERVER_EXTENSIONS = 9 };
 extern const char *const server_extensions[SERVER_EXTENSIONS];
-void answer_model(exchange *x);
-void answer_model_ready(exchange *x);
-void answer_index(exchange *x);
-void answer_stats(exchange *x);   /* stats_route.c */
-void answer_metrics(exchange *x); /* metrics_route.c */
-void answer_page(exchange *x);    /* page_route.c */
-void answer_trace(exchange *x);   /* tuning_route.c */
-void answer_logging(exchange *x);
-void answer_completions(exchange *x); /* completion.c */
-void answer_models(exchange *x);
-void answer_embeddings(exchange *x); /* embedding.c */
-void answer_repository(exchange *x); /* keeper.c */
+void answer_model(struct exchange *x);
+void answer_model_ready(struct exchange *x);
+void answer_index(struct exchange *x);
+void answer_stats(struct exchange *x);   /* stats_route.c */
+void answer_metrics(struct exchange *x); /* metrics_route.c */
+void answer_page(struct exchange *x);    /* page_route.c */
+void answer_trace(struct exchange *x);   /* tuning_route.c */
+void answer_logging(struct exchange *x);
+void answer_completions(struct exchange *x); /* completion.c */
+void answer_models(struct exchange *x);
+void answer_embeddings(struct exchange *x); /* embedding.c */
+void answer_repository(struct exchange *x); /* keeper.c */
 
 /* ------------------------------------------------------------------ watch.c */
 
 /* A thread that looks after slow and lost clients: it closes connections that take too long to send or to read, cancels
  * requests whose client is gone, and ends those whose time is up. */
-INLAY_NODISCARD inlay_status watch_create(server *s, watch **out_watch, inlay_diag *diag);
-void watch_destroy(watch *w);
+INLAY_NODISCARD inlay_status watch_create(struct server *s, struct watch **out_watch, inlay_diag *diag);
+void watch_destroy(struct watch *w);
 /* Connections: made and gone, and whose turn it is: ours (busy) or the client's, from now on. */
 void watch_connection(void *user, struct MHD_Connection *mhd, void **socket_context,
                       enum MHD_ConnectionNotificationCode what);
-void watch_busy(peer *c, bool busy);
+void watch_busy(struct peer *c, bool busy);
 /* Whether the connection's client has shown a certificate that tls_client_ca vouches for. */
-bool watch_is_trusted(peer *c, struct MHD_Connection *mhd);
+bool watch_is_trusted(struct peer *c, struct MHD_Connection *mhd);
 /* Requests that run or wait to run. */
-void watch_add(watch *w, exchange *x);
-void watch_remove(watch *w, exchange *x);
+void watch_add(struct watch *w, struct exchange *x);
+void watch_remove(struct watch *w, struct exchange *x);
 /* Cancels all requests that still run. */
-void watch_cancel_all(watch *w);
+void watch_cancel_all(struct watch *w);
 
 /* ------------------------------------------------------------------ keeper.c */
 
 /* The thread that loads and unloads models on request. */
-INLAY_NODISCARD inlay_status keeper_create(server *s, keeper **out_keeper, inlay_diag *diag);
-void keeper_destroy(keeper *k);
-void keeper_submit(keeper *k, kept *task);
+INLAY_NODISCARD inlay_status keeper_create(struct server *s, struct keeper **out_keeper, inlay_diag *diag);
+void keeper_destroy(struct keeper *k);
+void keeper_submit(struct keeper *k, struct kept *task);
 /* Whether it has nothing to do: keeper_destroy() returns at once, where nobody submits more. NULL is idle. */
-bool keeper_is_idle(keeper *k);
+bool keeper_is_idle(struct keeper *k);
 
 /* ------------------------------------------------------------------ access_log.c */
 
-void access_log_write(const exchange *x);
+void access_log_write(const struct exchange *x);
 #endif

@@ -51,12 +51,12 @@ enum {
 /* Where a value is from; the later wins. */
 enum { FROM_FILE = 1, FROM_ENVIRONMENT, FROM_FLAG };
 
-const char *settings_text(const settings *s, int setting)
+const char *settings_text(const struct settings *s, int setting)
 {
     return s->text[setting] != NULL ? s->text[setting] : rows[setting].default_value;
 }
 
-int64_t settings_int(const settings *s, int setting)
+int64_t settings_int(const struct settings *s, int setting)
 {
     return strtoll(settings_text(s, setting), NULL, 10);
 }
@@ -78,7 +78,7 @@ static inlay_status check_value(const setting_row *row, const char *value, const
     return INLAY_OK;
 }
 
-static inlay_status set(settings *s, int setting, const char *value, uint32_t source, const char *origin,
+static inlay_status set(struct settings *s, int setting, const char *value, uint32_t source, const char *origin,
                         inlay_diag *diag)
 {
     inlay_status status = check_value(&rows[setting], value, origin, diag);
@@ -95,7 +95,7 @@ static inlay_status set(settings *s, int setting, const char *value, uint32_t so
     return INLAY_OK;
 }
 
-static inlay_status read_environment(settings *s, inlay_diag *diag)
+static inlay_status read_environment(struct settings *s, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
 
@@ -115,7 +115,7 @@ static inlay_status read_environment(settings *s, inlay_diag *diag)
 }
 
 /* A file of settings is a mapping of their names to texts. */
-static inlay_status read_file(settings *s, const char *path, inlay_diag *diag)
+static inlay_status read_file(struct settings *s, const char *path, inlay_diag *diag)
 {
     static cyaml_schema_field_t fields[SETTING_COUNT + 1];
     static const cyaml_schema_value_t schema = { CYAML_VALUE_MAPPING(CYAML_FLAG_POINTER, char *[SETTING_COUNT],
@@ -192,8 +192,8 @@ static void describe_flags(void)
                                      .doc = "Set any option of the library by its name, for instance a provider's" };
 }
 
-static inlay_status keep_flag(settings *s, const char *name, size_t name_bytes, const char *value, const char *flag,
-                              inlay_diag *diag)
+static inlay_status keep_flag(struct settings *s, const char *name, size_t name_bytes, const char *value,
+                              const char *flag, inlay_diag *diag)
 {
     if (!LIST_GROW(s->flags, s->flag_count))
         return no_memory(diag, "for settings");
@@ -204,7 +204,7 @@ static inlay_status keep_flag(settings *s, const char *name, size_t name_bytes, 
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
-    settings *s = state->input;
+    struct settings *s = state->input;
     inlay_option_doc option = { .struct_size = sizeof option };
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_status status = INLAY_OK;
@@ -246,14 +246,14 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     return 0;
 }
 
-void settings_parse(settings *s, int argc, char **argv)
+void settings_parse(struct settings *s, int argc, char **argv)
 {
     static const struct argp argp = { flags, parse, "MODELS", doc, NULL, NULL, NULL };
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_options *options = NULL;
     inlay_status status = INLAY_OK;
 
-    *s = (settings){ .models = NULL };
+    *s = (struct settings){ .models = NULL };
     argp_err_exit_status = 2;
     describe_flags();
     (void)argp_parse(&argp, argc, argv, 0, NULL, s);
@@ -272,7 +272,7 @@ void settings_parse(settings *s, int argc, char **argv)
     }
 }
 
-void settings_deinit(settings *s)
+void settings_deinit(struct settings *s)
 {
     for (int i = 0; i < SETTING_COUNT; i++)
         free(s->text[i]);
@@ -292,7 +292,7 @@ static void print_log(void *user, uint32_t level, const char *text)
     log_line(level > warning ? LOG_VERBOSE_LINE : level == warning ? LOG_WARNING_LINE : LOG_ERROR_LINE, "%s", text);
 }
 
-bool settings_stopped(const settings *s)
+bool settings_stopped(const struct settings *s)
 {
     return __atomic_load_n(&s->stop, __ATOMIC_SEQ_CST) != 0;
 }
@@ -305,7 +305,7 @@ static int is_stopped(void *user, double fraction, const char *what)
     return settings_stopped(user);
 }
 
-inlay_status settings_options(const settings *s, inlay_options **out_options, inlay_diag *diag)
+inlay_status settings_options(const struct settings *s, inlay_options **out_options, inlay_diag *diag)
 {
     inlay_options *options = NULL;
     inlay_status status = inlay_options_create(&options, diag);

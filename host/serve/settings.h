@@ -17,7 +17,7 @@ typedef struct library_flag {
     char *name, *value, *flag;
 } library_flag;
 
-typedef struct settings {
+struct settings {
     char *text[SETTING_COUNT]; /* as set; NULL = the default */
     uint32_t source[SETTING_COUNT];
     const char *models; /* the argument */
@@ -26,15 +26,15 @@ typedef struct settings {
     uint32_t stop; /* atomic; 1: models that are being loaded need not be finished */
     library_flag *flags;
     uint32_t flag_count;
-} settings;
+};
 
 /* Reads all sources. What is wrong ends the process with a line and exit code 2; --help and --version end it with 0. */
-void settings_parse(settings *s, int argc, char **argv);
-void settings_deinit(settings *s);
+void settings_parse(struct settings *s, int argc, char **argv);
+void settings_deinit(struct settings *s);
 /* Whether the server is about to end. Any thread. */
-bool settings_stopped(const settings *s);
-const char *settings_text(const settings *s, int setting);
-int64_t settings_int(const settings *s, int setting);
+bool settings_stopped(const struct settings *s);
+const char *settings_text(const struct settings *s, int setting);
+int64_t settings_int(const struct settings *s, int setting);
 /* New options of the library as they are set, for one model. */
-INLAY_NODISCARD inlay_status settings_options(const settings *s, inlay_options **out_options, inlay_diag *diag);
+INLAY_NODISCARD inlay_status settings_options(const struct settings *s, inlay_options **out_options, inlay_diag *diag);
 #endif

@@ -9,7 +9,7 @@ static void collect(void *user, const char *text, size_t bytes)
 
 uint32_t shares_read(const inlay_session *session, provider_share *out_shares)
 {
-    strbuf text = { .data = NULL };
+    struct strbuf text = { .data = NULL };
     json_t *root = NULL, *list, *item;
     uint32_t count = 0;
     double whole = 0;

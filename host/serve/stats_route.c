@@ -7,12 +7,12 @@ static uint64_t get(const atomic_uint_fast64_t *from)
     return atomic_load_explicit((atomic_uint_fast64_t *)(uintptr_t)from, memory_order_relaxed);
 }
 
-static void duration(strbuf *to, const char *key, uint64_t count, uint64_t ns)
+static void duration(struct strbuf *to, const char *key, uint64_t count, uint64_t ns)
 {
     strbuf_format(to, "\"%s\":{\"count\":%llu,\"ns\":%llu}", key, (unsigned long long)count, (unsigned long long)ns);
 }
 
-static void write_batches(strbuf *to, const model_stats *s)
+static void write_batches(struct strbuf *to, const model_stats *s)
 {
     bool any = false;
 
@@ -33,7 +33,7 @@ static void write_batches(strbuf *to, const model_stats *s)
     }
 }
 
-static void write_stats(strbuf *to, const char *name, const char *version, const model_stats *s)
+static void write_stats(struct strbuf *to, const char *name, const char *version, const model_stats *s)
 {
     uint64_t failed = 0, runs = get(&s->compute.count);
 
@@ -62,15 +62,15 @@ static void write_stats(strbuf *to, const char *name, const char *version, const
 }
 
 typedef struct stats_list {
-    const exchange *x;
-    strbuf *to;
+    const struct exchange *x;
+    struct strbuf *to;
     uint32_t count;
 } stats_list;
 
 static void add_stats(void *user, const repository_entry *e)
 {
     stats_list *list = user;
-    const route *r = &list->x->route;
+    const struct route *r = &list->x->route;
 
     if (!repository_matches(e, r->name, r->name_bytes, r->version))
         return;
@@ -79,7 +79,7 @@ static void add_stats(void *user, const repository_entry *e)
     write_stats(list->to, e->name, e->loaded->version, &e->loaded->stats);
 }
 
-void answer_stats(exchange *x)
+void answer_stats(struct exchange *x)
 {
     stats_list list = { x, &x->reply, 0 };
 

@@ -17,26 +17,26 @@ static const char mark[] = "INLAY_SERVE_WORKER";
 enum { SOON_MS = 100, LATE_MS = 5000, YOUNG_MS = 1000 };
 enum { READY_FD = 5 }; /* of a worker: where it says that its models are loaded */
 
-typedef struct worker {
+struct worker {
     pid_t pid; /* 0 = does not run */
     uint64_t started_ns, start_at_ns;
     uint32_t pause_ms; /* before the next start */
-} worker;
+};
 
-typedef struct supervisor {
-    const settings *settings;
+struct supervisor {
+    const struct settings *settings;
     char **argv;
     int sockets[2]; /* of REST and gRPC, from 10 on; -1 = none */
-    worker *workers;
+    struct worker *workers;
     uint32_t count;
     pid_t pid;
     int ready[2];    /* a pipe; the second end, from 10 on, is for workers */
     bool served;     /* a worker has been ready */
     bool stop, told; /* and the workers know of it */
     int code;
-} supervisor;
+};
 
-bool supervise_wanted(const settings *s)
+bool supervise_wanted(const struct settings *s)
 {
     return settings_int(s, SET_workers) > 0 && !supervise_is_worker();
 }
@@ -59,7 +59,7 @@ void supervise_ready(void)
 }
 
 /* The socket under a number that is out of the way of those that a worker gets them under. */
-static inlay_status open_socket(const settings *s, const char *name, int port, int *out, inlay_diag *diag)
+static inlay_status open_socket(const struct settings *s, const char *name, int port, int *out, inlay_diag *diag)
 {
     char url[128];
     int fd, family;
@@ -73,7 +73,7 @@ static inlay_status open_socket(const settings *s, const char *name, int port, i
     return *out >= 0 ? INLAY_OK : inlay_fail(diag, INLAY_IO_ERROR, "no more files: %s", strerror(errno));
 }
 
-static inlay_status open_pipe(supervisor *v, inlay_diag *diag)
+static inlay_status open_pipe(struct supervisor *v, inlay_diag *diag)
 {
     int ends[2];
 
@@ -88,7 +88,7 @@ static inlay_status open_pipe(supervisor *v, inlay_diag *diag)
 /* In the child: the sockets as systemd passes them, and the program anew. SIGTERM stays blocked until the worker waits
  * for it: one told to end while it starts drains and ends well, too. SIGINT, which a terminal sends to all processes,
  * is the supervisor's, who tells each. */
-static void become_worker(const supervisor *v, uint32_t index)
+static void become_worker(const struct supervisor *v, uint32_t index)
 {
     char number[16], pid[16];
     sigset_t of_supervisor;
@@ -115,9 +115,9 @@ static void become_worker(const supervisor *v, uint32_t index)
     _exit(1);
 }
 
-static void start_worker(const supervisor *v, uint32_t index)
+static void start_worker(const struct supervisor *v, uint32_t index)
 {
-    worker *w = &v->workers[index];
+    struct worker *w = &v->workers[index];
 
     w->started_ns = clock_ns();
     w->pid = fork();
@@ -138,9 +138,9 @@ static void say_end(uint32_t index, int status, const char *then)
 
 /* One that crashed is started again, later each time if it does not last. If one ends by itself at once and none was
  * ever ready, the next would do the same: the settings are wrong. */
-static void note_end(supervisor *v, uint32_t index, int status)
+static void note_end(struct supervisor *v, uint32_t index, int status)
 {
-    worker *w = &v->workers[index];
+    struct worker *w = &v->workers[index];
     uint64_t now = clock_ns();
     bool young = now - w->started_ns < (uint64_t)YOUNG_MS * 1000000;
 
@@ -163,7 +163,7 @@ static void note_end(supervisor *v, uint32_t index, int status)
     say_end(index, status, "starting it again");
 }
 
-static void reap(supervisor *v)
+static void reap(struct supervisor *v)
 {
     int status;
     pid_t pid;
@@ -174,7 +174,7 @@ static void reap(supervisor *v)
                 note_end(v, i, status);
 }
 
-static uint32_t running(const supervisor *v)
+static uint32_t running(const struct supervisor *v)
 {
     uint32_t count = 0;
 
@@ -183,7 +183,7 @@ static uint32_t running(const supervisor *v)
     return count;
 }
 
-static void tell_all(supervisor *v)
+static void tell_all(struct supervisor *v)
 {
     v->told = true;
     for (uint32_t i = 0; i < v->count; i++)
@@ -192,7 +192,7 @@ static void tell_all(supervisor *v)
 }
 
 /* The first worker that is ready makes the whole of them ready. */
-static void hear_ready(supervisor *v)
+static void hear_ready(struct supervisor *v)
 {
     char bytes[64];
 
@@ -202,7 +202,7 @@ static void hear_ready(supervisor *v)
     listen_notify("READY=1");
 }
 
-static void look_after(supervisor *v, const sigset_t *signals)
+static void look_after(struct supervisor *v, const sigset_t *signals)
 {
     const struct timespec tick = { 0, 50000000 };
 
@@ -227,9 +227,9 @@ static void look_after(supervisor *v, const sigset_t *signals)
     }
 }
 
-int supervise(const settings *s, char **argv)
+int supervise(const struct settings *s, char **argv)
 {
-    supervisor v = { .settings = s, .argv = argv, .sockets = { -1, -1 }, .ready = { -1, -1 }, .pid = getpid() };
+    struct supervisor v = { .settings = s, .argv = argv, .sockets = { -1, -1 }, .ready = { -1, -1 }, .pid = getpid() };
     int grpc_port = (int)settings_int(s, SET_grpc_port);
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_status status;

@@ -84,7 +84,7 @@ static bool read_chat(text_model *t, const char *path)
 }
 
 /* Whether the inputs are tokens, and what follows from how many there are, besides states. */
-static bool takes_tokens(const model *m, const text_model *t)
+static bool takes_tokens(const struct model *m, const text_model *t)
 {
     for (uint32_t i = 0; i < m->input_count; i++) {
         bool known = i == t->ids || i == t->mask || i == t->positions || i == t->types;
@@ -96,7 +96,7 @@ static bool takes_tokens(const model *m, const text_model *t)
     return t->ids != INLAY_NONE;
 }
 
-static void find_outputs(const model *m, text_model *t)
+static void find_outputs(const struct model *m, text_model *t)
 {
     static const char *const names[] = { "sentence_embedding", "last_hidden_state", "token_embeddings" };
 
@@ -106,7 +106,7 @@ static void find_outputs(const model *m, text_model *t)
         t->vectors = inlay_session_find_output(m->session, names[i]);
 }
 
-inlay_status language_open(const model *m, text_model **out_text, inlay_diag *diag)
+inlay_status language_open(const struct model *m, text_model **out_text, inlay_diag *diag)
 {
     char path[PATH_MAX], error[512];
     text_model *t;

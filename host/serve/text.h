@@ -8,7 +8,7 @@
 enum { TEXT_MAX_ENDS = 8 };
 
 typedef struct text_model {
-    tokenizer *tokenizer;
+    struct tokenizer *tokenizer;
     uint32_t ids, mask, positions, types; /* inputs of the model; INLAY_NONE: it has no such */
     uint32_t logits, vectors;             /* outputs; logits: of a decoder with states only */
     int64_t ends[TEXT_MAX_ENDS];          /* tokens that end a text */
@@ -19,7 +19,7 @@ typedef struct text_model {
 
 /* NULL in *out_text where no tokenizer.json is beside the model's file or a folder above, or the model is of another
  * kind. A tokenizer.json that cannot be read is a failure. */
-INLAY_NODISCARD inlay_status language_open(const model *m, text_model **out_text, inlay_diag *diag);
+INLAY_NODISCARD inlay_status language_open(const struct model *m, text_model **out_text, inlay_diag *diag);
 void language_close(text_model *t); /* NULL is a no-op */
 bool text_is_end(const text_model *t, int64_t token);
 #endif

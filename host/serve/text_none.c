@@ -1,7 +1,7 @@
 /* Without tokenizers (libunistring is not installed) no model is one for texts. */
 #include "serve/text.h"
 
-inlay_status language_open(const model *m, text_model **out_text, inlay_diag *diag)
+inlay_status language_open(const struct model *m, text_model **out_text, inlay_diag *diag)
 {
     (void)m;
     (void)diag;
@@ -21,7 +21,7 @@ bool text_is_end(const text_model *t, int64_t token)
     return false;
 }
 
-bool tokenizer_encode(const tokenizer *t, const char *text, bool whole, int64_t **tokens, size_t *count)
+bool tokenizer_encode(const struct tokenizer *t, const char *text, bool whole, int64_t **tokens, size_t *count)
 {
     (void)t;
     (void)text;
@@ -31,7 +31,7 @@ bool tokenizer_encode(const tokenizer *t, const char *text, bool whole, int64_t 
     return false;
 }
 
-const char *tokenizer_bytes(const tokenizer *t, int64_t token, size_t *bytes, bool *special)
+const char *tokenizer_bytes(const struct tokenizer *t, int64_t token, size_t *bytes, bool *special)
 {
     (void)t;
     (void)token;

@@ -14,11 +14,11 @@ static gnutls_datum_t datum(const char *text)
     return (gnutls_datum_t){ (unsigned char *)(uintptr_t)text, (unsigned)strlen(text) };
 }
 
-inlay_status tls_create(const char *certificate, const char *key, const char *client_ca, tls **out_tls,
+inlay_status tls_create(const char *certificate, const char *key, const char *client_ca, struct tls **out_tls,
                         inlay_diag *diag)
 {
     gnutls_datum_t certificate_pem = datum(certificate), key_pem = datum(key);
-    tls *t = calloc(1, sizeof *t);
+    struct tls *t = calloc(1, sizeof *t);
     int code;
 
     *out_tls = NULL;
@@ -46,7 +46,7 @@ inlay_status tls_create(const char *certificate, const char *key, const char *cl
     return INLAY_OK;
 }
 
-void tls_destroy(tls *t)
+void tls_destroy(struct tls *t)
 {
     if (t == NULL)
         return;
@@ -61,7 +61,7 @@ bool tls_is_trusted(gnutls_session_t session)
     return gnutls_certificate_verify_peers2(session, &status) == GNUTLS_E_SUCCESS && status == 0;
 }
 
-gnutls_session_t tls_accept(const tls *t, int fd)
+gnutls_session_t tls_accept(const struct tls *t, int fd)
 {
     static const gnutls_datum_t protocol = { (unsigned char *)(uintptr_t) "h2", 2 };
     gnutls_session_t session = NULL;

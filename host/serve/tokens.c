@@ -6,13 +6,13 @@
 #include <strings.h>
 #include <sys/stat.h>
 
-void tokens_deinit(tokens *t)
+void tokens_deinit(struct tokens *t)
 {
     free(t->texts);
-    *t = (tokens){ .texts = NULL };
+    *t = (struct tokens){ .texts = NULL };
 }
 
-static inlay_status add_line(tokens *t, char *line, const char *path, uint32_t number, inlay_diag *diag)
+static inlay_status add_line(struct tokens *t, char *line, const char *path, uint32_t number, inlay_diag *diag)
 {
     size_t bytes = strcspn(line, "\r\n");
 
@@ -28,7 +28,7 @@ static inlay_status add_line(tokens *t, char *line, const char *path, uint32_t n
     return INLAY_OK;
 }
 
-inlay_status tokens_read(const char *path, tokens *out_tokens, inlay_diag *diag)
+inlay_status tokens_read(const char *path, struct tokens *out_tokens, inlay_diag *diag)
 {
     char line[2 * TOKEN_MAX_BYTES];
     inlay_status status = INLAY_OK;
@@ -36,7 +36,7 @@ inlay_status tokens_read(const char *path, tokens *out_tokens, inlay_diag *diag)
     struct stat st;
     FILE *f;
 
-    *out_tokens = (tokens){ .texts = NULL };
+    *out_tokens = (struct tokens){ .texts = NULL };
     if (path[0] == '\0')
         return INLAY_OK;
     f = fopen(path, "re");
@@ -60,7 +60,7 @@ inlay_status tokens_read(const char *path, tokens *out_tokens, inlay_diag *diag)
     return status;
 }
 
-bool tokens_match(const tokens *t, const char *authorization)
+bool tokens_match(const struct tokens *t, const char *authorization)
 {
     char given[TOKEN_MAX_BYTES] = "";
     bool any = false;

@@ -29,9 +29,9 @@ struct trace {
 
 static const int64_t defaults[TRACE_KEYS] = { 0, 1000, -1 }; /* Triton's */
 
-inlay_status trace_create(const char *path, trace **out_trace, inlay_diag *diag)
+inlay_status trace_create(const char *path, struct trace **out_trace, inlay_diag *diag)
 {
-    trace *t = calloc(1, sizeof *t);
+    struct trace *t = calloc(1, sizeof *t);
 
     *out_trace = NULL;
     if (t == NULL || (t->path = strdup(path)) == NULL) {
@@ -55,7 +55,7 @@ inlay_status trace_create(const char *path, trace **out_trace, inlay_diag *diag)
     return INLAY_OK;
 }
 
-void trace_destroy(trace *t)
+void trace_destroy(struct trace *t)
 {
     if (t == NULL)
         return;
@@ -70,7 +70,7 @@ void trace_destroy(trace *t)
 
 /* ------------------------------------------------------------------ settings */
 
-static inlay_status take_level(const trace *t, const char *text, int64_t *out, inlay_diag *diag)
+static inlay_status take_level(const struct trace *t, const char *text, int64_t *out, inlay_diag *diag)
 {
     if (strcmp(text, "TENSORS") == 0)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
@@ -97,7 +97,7 @@ static inlay_status take_number(const char *key, const char *text, int64_t least
 }
 
 /* What cannot be changed may be given as it is. */
-static inlay_status check_fixed(const trace *t, const char *key, const char *const *values, uint32_t count,
+static inlay_status check_fixed(const struct trace *t, const char *key, const char *const *values, uint32_t count,
                                 inlay_diag *diag)
 {
     const struct {
@@ -115,7 +115,7 @@ static inlay_status check_fixed(const trace *t, const char *key, const char *con
     return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "there is no trace setting '%.64s'", key);
 }
 
-inlay_status trace_change_add(const trace *t, trace_change *change, const char *key, const char *const *values,
+inlay_status trace_change_add(const struct trace *t, trace_change *change, const char *key, const char *const *values,
                               uint32_t count, inlay_diag *diag)
 {
     static const char *const keys[TRACE_KEYS] = { "trace_level", "trace_rate", "trace_count" };
@@ -138,7 +138,7 @@ inlay_status trace_change_add(const trace *t, trace_change *change, const char *
 }
 
 /* Under the lock; NULL: the model has none. */
-static own_settings *own_of(trace *t, const char *name)
+static own_settings *own_of(struct trace *t, const char *name)
 {
     if (name == NULL)
         return &t->all;
@@ -148,12 +148,12 @@ static own_settings *own_of(trace *t, const char *name)
     return NULL;
 }
 
-static int64_t value_of(const trace *t, const own_settings *own, trace_key key)
+static int64_t value_of(const struct trace *t, const own_settings *own, trace_key key)
 {
     return own != NULL && own->own[key] ? own->values[key] : t->all.values[key];
 }
 
-inlay_status trace_apply(trace *t, const char *name, const trace_change *change, inlay_diag *diag)
+inlay_status trace_apply(struct trace *t, const char *name, const trace_change *change, inlay_diag *diag)
 {
     own_settings *own;
     bool on;
@@ -180,7 +180,7 @@ inlay_status trace_apply(trace *t, const char *name, const trace_change *change,
                                     MAX_OWN);
 }
 
-void trace_read(trace *t, const char *name, trace_setting out[TRACE_SETTINGS])
+void trace_read(struct trace *t, const char *name, trace_setting out[TRACE_SETTINGS])
 {
     const own_settings *own;
 
@@ -203,7 +203,7 @@ void trace_read(trace *t, const char *name, trace_setting out[TRACE_SETTINGS])
 /* ------------------------------------------------------------------ requests */
 
 /* Whether the request is to be written; under the lock. */
-static bool is_due(trace *t, const model *m)
+static bool is_due(struct trace *t, const struct model *m)
 {
     own_settings *own = own_of(t, m->name), *counter;
     int64_t left = value_of(t, own, TRACE_COUNT);
@@ -220,13 +220,13 @@ static bool is_due(trace *t, const model *m)
     return true;
 }
 
-static void stamp(strbuf *to, const char *name, uint64_t ns, bool last)
+static void stamp(struct strbuf *to, const char *name, uint64_t ns, bool last)
 {
     strbuf_format(to, "{\"name\":\"%s\",\"ns\":%llu}%s", name, (unsigned long long)ns, last ? "" : ",");
 }
 
 /* In place of the array's end; the end comes behind it. */
-static void write_record(trace *t, const strbuf *record)
+static void write_record(struct trace *t, const struct strbuf *record)
 {
     static const char tail[] = "\n]\n";
     off_t at = t->end;
@@ -238,9 +238,9 @@ static void write_record(trace *t, const strbuf *record)
         return;
 }
 
-void trace_request(trace *t, const job *j, uint64_t answered_ns)
+void trace_request(struct trace *t, const struct job *j, uint64_t answered_ns)
 {
-    strbuf record = { .data = NULL };
+    struct strbuf record = { .data = NULL };
     uint64_t input_end;
 
     if (!atomic_load_explicit(&t->on, memory_order_relaxed))

@@ -26,7 +26,7 @@ static bool end_key(json_reader *r, json_text key)
     return true;
 }
 
-static void fail_json(exchange *x, const json_reader *r, const inlay_diag *diag)
+static void fail_json(struct exchange *x, const json_reader *r, const inlay_diag *diag)
 {
     char text[256];
 
@@ -71,7 +71,7 @@ static bool read_values(json_reader *r, const char *values[MAX_VALUES], char num
     return r->error == NULL;
 }
 
-static bool change_trace(exchange *x, const char *name)
+static bool change_trace(struct exchange *x, const char *name)
 {
     json_reader r = reader_begin(x->body, x->body_bytes);
     trace_change change = { .given = { false } };
@@ -95,7 +95,7 @@ static bool change_trace(exchange *x, const char *name)
     return false;
 }
 
-void answer_trace(exchange *x)
+void answer_trace(struct exchange *x)
 {
     trace_setting now[TRACE_SETTINGS];
     const char *name = NULL;
@@ -145,7 +145,7 @@ static bool read_log_value(json_reader *r, log_setting *out)
            (text_to_uint64(number, &out->number) || reader_fail(r, "expected a whole number"));
 }
 
-static bool change_log(exchange *x)
+static bool change_log(struct exchange *x)
 {
     json_reader r = reader_begin(x->body, x->body_bytes);
     log_setting changes[LOG_SETTINGS] = { { .key = "" } };
@@ -171,7 +171,7 @@ static bool change_log(exchange *x)
     return false;
 }
 
-void answer_logging(exchange *x)
+void answer_logging(struct exchange *x)
 {
     log_setting now[LOG_SETTINGS];
 

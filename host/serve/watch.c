@@ -20,17 +20,17 @@ struct peer {
     atomic_uint_fast64_t since; /* of the client's turn */
     bool closed;                /* shut down by us */
     bool asked, trusted;        /* the client's certificate; the connection's own thread's */
-    peer *next, *previous;
+    struct peer *next, *previous;
 };
 
 struct watch {
-    server *server;
+    struct server *server;
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t stopped;
     bool stop;
-    peer *connections;
-    exchange *requests;
+    struct peer *connections;
+    struct exchange *requests;
 };
 
 /* ------------------------------------------------------------------ lists */
@@ -38,9 +38,9 @@ struct watch {
 void watch_connection(void *user, struct MHD_Connection *mhd, void **socket_context,
                       enum MHD_ConnectionNotificationCode what)
 {
-    server *s = user;
-    watch *w = s->watch;
-    peer *c = *socket_context;
+    struct server *s = user;
+    struct watch *w = s->watch;
+    struct peer *c = *socket_context;
 
     if (what == MHD_CONNECTION_NOTIFY_STARTED) {
         const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
@@ -65,14 +65,14 @@ void watch_connection(void *user, struct MHD_Connection *mhd, void **socket_cont
     }
 }
 
-void watch_busy(peer *c, bool busy)
+void watch_busy(struct peer *c, bool busy)
 {
     if (!busy) /* before anybody sees that it is the client's turn */
         atomic_store_explicit(&c->since, clock_ns(), memory_order_relaxed);
     atomic_store_explicit(&c->busy, busy, memory_order_release);
 }
 
-bool watch_is_trusted(peer *c, struct MHD_Connection *mhd)
+bool watch_is_trusted(struct peer *c, struct MHD_Connection *mhd)
 {
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_GNUTLS_SESSION);
 
@@ -84,14 +84,14 @@ bool watch_is_trusted(peer *c, struct MHD_Connection *mhd)
 }
 
 /* Under the lock. */
-static void unlink_request(watch *w, exchange *x)
+static void unlink_request(struct watch *w, struct exchange *x)
 {
     CHAIN_REMOVE(w->requests, x, next_watched, previous_watched);
     x->next_watched = x->previous_watched = NULL;
     x->watched = false;
 }
 
-void watch_add(watch *w, exchange *x)
+void watch_add(struct watch *w, struct exchange *x)
 {
     (void)pthread_mutex_lock(&w->lock);
     x->watched = true;
@@ -99,7 +99,7 @@ void watch_add(watch *w, exchange *x)
     (void)pthread_mutex_unlock(&w->lock);
 }
 
-void watch_remove(watch *w, exchange *x)
+void watch_remove(struct watch *w, struct exchange *x)
 {
     (void)pthread_mutex_lock(&w->lock);
     if (x->watched)
@@ -110,10 +110,10 @@ void watch_remove(watch *w, exchange *x)
 /* ------------------------------------------------------------------ rounds */
 
 /* Clients that are slow to send, or to take an answer: the socket is shut down, and libmicrohttpd finds it so. */
-static void close_slow(watch *w, uint64_t now)
+static void close_slow(struct watch *w, uint64_t now)
 {
     (void)pthread_mutex_lock(&w->lock);
-    for (peer *c = w->connections; c != NULL; c = c->next) {
+    for (struct peer *c = w->connections; c != NULL; c = c->next) {
         bool busy = atomic_load_explicit(&c->busy, memory_order_acquire);
         uint64_t since = atomic_load_explicit(&c->since, memory_order_relaxed);
 
@@ -126,7 +126,7 @@ static void close_slow(watch *w, uint64_t now)
 }
 
 /* Cancels a request. Under the lock; those that nobody will finish are put before *waited. */
-static void cancel(watch *w, exchange *x, exchange **waited)
+static void cancel(struct watch *w, struct exchange *x, struct exchange **waited)
 {
     if (!sched_cancel(w->server->sched, &x->job))
         return;
@@ -135,9 +135,9 @@ static void cancel(watch *w, exchange *x, exchange **waited)
     *waited = x;
 }
 
-static void finish_cancelled(exchange *x, const char *why)
+static void finish_cancelled(struct exchange *x, const char *why)
 {
-    for (exchange *next; x != NULL; x = next) {
+    for (struct exchange *next; x != NULL; x = next) {
         inlay_diag diag = INLAY_DIAG_INIT;
 
         next = x->next_watched;
@@ -149,13 +149,13 @@ static void finish_cancelled(exchange *x, const char *why)
 }
 
 /* Requests whose client has hung up. */
-static void cancel_lost(watch *w, uint64_t now)
+static void cancel_lost(struct watch *w, uint64_t now)
 {
     struct pollfd polled[MAX_POLLED];
-    exchange *asked[MAX_POLLED], *waited = NULL;
+    struct exchange *asked[MAX_POLLED], *waited = NULL;
 
     (void)pthread_mutex_lock(&w->lock);
-    for (exchange *x = w->requests; x != NULL;) {
+    for (struct exchange *x = w->requests; x != NULL;) {
         nfds_t count = 0;
 
         for (; x != NULL && count < MAX_POLLED; x = x->next_watched) {
@@ -174,12 +174,12 @@ static void cancel_lost(watch *w, uint64_t now)
     finish_cancelled(waited, "the client went away");
 }
 
-void watch_cancel_all(watch *w)
+void watch_cancel_all(struct watch *w)
 {
-    exchange *waited = NULL;
+    struct exchange *waited = NULL;
 
     (void)pthread_mutex_lock(&w->lock);
-    for (exchange *x = w->requests, *next; x != NULL; x = next) {
+    for (struct exchange *x = w->requests, *next; x != NULL; x = next) {
         next = x->next_watched;
         cancel(w, x, &waited);
     }
@@ -189,7 +189,7 @@ void watch_cancel_all(watch *w)
 
 static void *rounds(void *user)
 {
-    watch *w = user;
+    struct watch *w = user;
     struct timespec until;
 
     for (;;) {
@@ -213,9 +213,9 @@ static void *rounds(void *user)
     }
 }
 
-inlay_status watch_create(server *s, watch **out_watch, inlay_diag *diag)
+inlay_status watch_create(struct server *s, struct watch **out_watch, inlay_diag *diag)
 {
-    watch *w = calloc(1, sizeof *w);
+    struct watch *w = calloc(1, sizeof *w);
 
     *out_watch = NULL;
     if (w == NULL)
@@ -230,7 +230,7 @@ inlay_status watch_create(server *s, watch **out_watch, inlay_diag *diag)
     return INLAY_OK;
 }
 
-void watch_destroy(watch *w)
+void watch_destroy(struct watch *w)
 {
     if (w == NULL)
         return;

@@ -5,13 +5,13 @@
 enum { MAX_BYTES = 1 << 20 };
 
 /* libcyaml's first complaint, which is about the value itself; those after it say where that lies. */
-typedef struct complaint {
+struct complaint {
     char what[256], where[128];
-} complaint;
+};
 
 static void listen(cyaml_log_t level, void *user, const char *format, va_list args)
 {
-    complaint *c = user;
+    struct complaint *c = user;
     char line[256];
     const char *text = line;
 
@@ -26,7 +26,7 @@ static void listen(cyaml_log_t level, void *user, const char *format, va_list ar
         (void)snprintf(c->where, sizeof c->where, "%s", text + strspn(text, " "));
 }
 
-static cyaml_config_t config_of(complaint *c)
+static cyaml_config_t config_of(struct complaint *c)
 {
     return (cyaml_config_t){ .log_fn = listen,
                              .log_ctx = c,
@@ -37,7 +37,7 @@ static cyaml_config_t config_of(complaint *c)
 
 inlay_status yaml_load(const char *path, const cyaml_schema_value_t *schema, void **out_data, inlay_diag *diag)
 {
-    complaint c = { .what = "" };
+    struct complaint c = { .what = "" };
     cyaml_config_t config = config_of(&c);
     struct stat st;
     cyaml_err_t error;
@@ -61,7 +61,7 @@ inlay_status yaml_load(const char *path, const cyaml_schema_value_t *schema, voi
 
 void yaml_free(const cyaml_schema_value_t *schema, void *data)
 {
-    complaint c = { .what = "" };
+    struct complaint c = { .what = "" };
     cyaml_config_t config = config_of(&c);
 
     if (data != NULL)

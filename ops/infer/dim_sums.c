@@ -4,7 +4,7 @@
 
 /* ------------------------------------------------------------------ normal form */
 
-static int compare_atoms(atom a, atom b)
+static int compare_atoms(struct atom a, struct atom b)
 {
     size_t n = a.bytes < b.bytes ? a.bytes : b.bytes;
     int order = memcmp(a.text, b.text, n);
@@ -13,7 +13,7 @@ static int compare_atoms(atom a, atom b)
 }
 
 /* The constant term comes last. */
-static int compare_terms(const term *a, const term *b)
+static int compare_terms(const struct term *a, const struct term *b)
 {
     if (a->count == 0 || b->count == 0)
         return (a->count == 0) - (b->count == 0);
@@ -26,7 +26,7 @@ static int compare_terms(const term *a, const term *b)
     return (a->count > b->count) - (a->count < b->count);
 }
 
-bool sum_add(sum *s, const term *t)
+bool sum_add(struct sum *s, const struct term *t)
 {
     uint32_t i = 0;
     int order = 1;
@@ -49,7 +49,7 @@ bool sum_add(sum *s, const term *t)
     return true;
 }
 
-bool term_multiply(const term *a, const term *b, term *out)
+bool term_multiply(const struct term *a, const struct term *b, struct term *out)
 {
     uint32_t i = 0, j = 0;
 
@@ -63,7 +63,7 @@ bool term_multiply(const term *a, const term *b, term *out)
     return true;
 }
 
-bool term_divide(const term *a, const term *b, term *out)
+bool term_divide(const struct term *a, const struct term *b, struct term *out)
 {
     uint32_t j = 0;
 
@@ -106,7 +106,7 @@ static void text_put_number(dim_text *t, uint64_t value)
     text_put(t, digits, (size_t)n);
 }
 
-static void text_put_term(dim_text *t, const term *product, bool first)
+static void text_put_term(dim_text *t, const struct term *product, bool first)
 {
     uint64_t size = product->factor < 0 ? 0 - (uint64_t)product->factor : (uint64_t)product->factor;
 
@@ -123,7 +123,7 @@ static void text_put_term(dim_text *t, const term *product, bool first)
     }
 }
 
-void text_put_sum(dim_text *t, const sum *s)
+void text_put_sum(dim_text *t, const struct sum *s)
 {
     for (uint32_t i = 0; i < s->count; i++)
         text_put_term(t, &s->terms[i], i == 0);
@@ -151,7 +151,7 @@ static size_t call_bytes(const char *at)
 }
 
 /* A name, floor(...) and its like, or [...]; NULL if there is none. */
-static const char *read_atom(const char *at, atom *out)
+static const char *read_atom(const char *at, struct atom *out)
 {
     size_t call = call_bytes(at);
     uint32_t open = 0;
@@ -177,12 +177,12 @@ static const char *read_atom(const char *at, atom *out)
     return at;
 }
 
-static const char *read_term(const char *at, term *out)
+static const char *read_term(const char *at, struct term *out)
 {
     bool number = *at >= '0' && *at <= '9';
-    term one = { .count = 1, .factor = 1 }, product;
+    struct term one = { .count = 1, .factor = 1 }, product;
 
-    *out = (term){ .factor = 1 };
+    *out = (struct term){ .factor = 1 };
     if (number) {
         for (out->factor = 0; *at >= '0' && *at <= '9'; at++)
             if (__builtin_mul_overflow(out->factor, 10, &out->factor) ||
@@ -203,7 +203,7 @@ static const char *read_term(const char *at, term *out)
     }
 }
 
-bool sum_read(const char *at, sum *out)
+bool sum_read(const char *at, struct sum *out)
 {
     int64_t sign = 1;
 
@@ -213,7 +213,7 @@ bool sum_read(const char *at, sum *out)
         at++;
     }
     for (;;) {
-        term t;
+        struct term t;
 
         at = read_term(at, &t);
         if (at == NULL)
@@ -230,18 +230,19 @@ bool sum_read(const char *at, sum *out)
     }
 }
 
-bool sum_read_with(const char *text, int64_t (*size)(void *ctx, const char *name, size_t bytes), void *ctx, sum *out)
+bool sum_read_with(const char *text, int64_t (*size)(void *ctx, const char *name, size_t bytes), void *ctx,
+                   struct sum *out)
 {
-    sum read;
+    struct sum read;
 
     out->count = 0;
     if (!sum_read(text, &read))
         return false;
     for (uint32_t i = 0; i < read.count; i++) {
-        term t = { .factor = read.terms[i].factor };
+        struct term t = { .factor = read.terms[i].factor };
 
         for (uint32_t k = 0; k < read.terms[i].count; k++) {
-            const atom *a = &read.terms[i].atoms[k];
+            const struct atom *a = &read.terms[i].atoms[k];
             const int64_t known = size(ctx, a->text, a->bytes);
 
             if (known < 0)
@@ -255,20 +256,20 @@ bool sum_read_with(const char *text, int64_t (*size)(void *ctx, const char *name
     return true;
 }
 
-int64_t sum_value(const sum *s)
+int64_t sum_value(const struct sum *s)
 {
     if (s->count > 1 || (s->count == 1 && s->terms[0].count > 0))
         return -1;
     return s->count == 0 ? 0 : s->terms[0].factor < 0 ? -1 : s->terms[0].factor;
 }
 
-bool sum_of(const op_infer *infer, inlay_dim d, dim_text *scratch, sum *out)
+bool sum_of(const op_infer *infer, inlay_dim d, dim_text *scratch, struct sum *out)
 {
     const char *name;
 
     out->count = 0;
     if (d.kind == INLAY_DIM_FIXED)
-        return sum_add(out, &(term){ .factor = d.value });
+        return sum_add(out, &(struct term){ .factor = d.value });
     if (d.kind != INLAY_DIM_SYMBOLIC)
         return false;
     name = infer->symbol_name(infer->ctx, d.symbol);
@@ -284,11 +285,11 @@ bool sum_of(const op_infer *infer, inlay_dim d, dim_text *scratch, sum *out)
     text_put_string(scratch, name);
     text_put_string(scratch, "]");
     out->count = 1;
-    out->terms[0] = (term){ .factor = 1, .count = 1, .atoms = { { scratch->data, scratch->bytes } } };
+    out->terms[0] = (struct term){ .factor = 1, .count = 1, .atoms = { { scratch->data, scratch->bytes } } };
     return !scratch->full;
 }
 
-inlay_dim dim_of(op_infer *infer, const sum *s)
+inlay_dim dim_of(op_infer *infer, const struct sum *s)
 {
     dim_text t = { .bytes = 0 };
     const char *name = t.data;

@@ -37,7 +37,7 @@ static bool is_fixed(inlay_dim a, int64_t value)
 static inlay_dim add_times(op_infer *infer, inlay_dim a, inlay_dim b, int64_t factor)
 {
     dim_text text_a, text_b;
-    sum s, other;
+    struct sum s, other;
 
     if (!sum_of(infer, a, &text_a, &s) || !sum_of(infer, b, &text_b, &other))
         return dim_unknown();
@@ -74,7 +74,7 @@ inlay_dim dim_sub(op_infer *infer, inlay_dim a, inlay_dim b)
 inlay_dim dim_mul(op_infer *infer, inlay_dim a, inlay_dim b)
 {
     dim_text text_a, text_b;
-    sum x, y, product = { .count = 0 };
+    struct sum x, y, product = { .count = 0 };
     int64_t value;
 
     if (both_fixed(a, b))
@@ -92,7 +92,7 @@ inlay_dim dim_mul(op_infer *infer, inlay_dim a, inlay_dim b)
         return dim_unknown();
     for (uint32_t i = 0; i < x.count; i++) {
         for (uint32_t j = 0; j < y.count; j++) {
-            term t;
+            struct term t;
 
             if (!term_multiply(&x.terms[i], &y.terms[j], &t) || !sum_add(&product, &t))
                 return dim_unknown();
@@ -107,9 +107,9 @@ static int64_t floor_div(int64_t a, int64_t b)
 }
 
 /* Appends the atom floor(rest/divisor) to quotient. */
-static bool add_floor(sum *quotient, const sum *rest, const sum *divisor, dim_text *t)
+static bool add_floor(struct sum *quotient, const struct sum *rest, const struct sum *divisor, dim_text *t)
 {
-    term one = { .factor = 1, .count = 1 };
+    struct term one = { .factor = 1, .count = 1 };
     bool simple;
 
     t->bytes = 0;
@@ -123,18 +123,18 @@ static bool add_floor(sum *quotient, const sum *rest, const sum *divisor, dim_te
     text_put_string(t, simple ? "" : "(");
     text_put_sum(t, divisor);
     text_put_string(t, simple ? ")" : "))");
-    one.atoms[0] = (atom){ t->data, t->bytes };
+    one.atoms[0] = (struct atom){ t->data, t->bytes };
     return !t->full && sum_add(quotient, &one);
 }
 
 /* floor((floor(X/m) + c)/k) is floor((X + c*m)/(m*k)): a chain of strides stays one division. Rewrites rest and divisor
  * where they have that form; the atoms of the new rest lie in t. */
-static void join_floors(sum *rest, sum *divisor, dim_text *t)
+static void join_floors(struct sum *rest, struct sum *divisor, dim_text *t)
 {
-    const term *first = &rest->terms[0];
+    const struct term *first = &rest->terms[0];
     int64_t c = rest->count == 2 ? rest->terms[1].factor : 0, m = 0, k = divisor->terms[0].factor;
     const char *end, *slash;
-    sum inner;
+    struct sum inner;
 
     if (rest->count > 2 || (rest->count == 2 && rest->terms[1].count != 0) || first->factor != 1 || first->count != 1 ||
         strncmp(first->atoms[0].text, "floor(", 6) != 0)
@@ -153,21 +153,21 @@ static void join_floors(sum *rest, sum *divisor, dim_text *t)
         text_put(t, first->atoms[0].text + 7, (size_t)(slash - first->atoms[0].text) - 8);
     else
         text_put(t, first->atoms[0].text + 6, (size_t)(slash - first->atoms[0].text) - 6);
-    if (t->full || !sum_read(t->data, &inner) || !sum_add(&inner, &(term){ .factor = c }))
+    if (t->full || !sum_read(t->data, &inner) || !sum_add(&inner, &(struct term){ .factor = c }))
         return;
     *rest = inner;
     divisor->terms[0].factor = m;
 }
 
 /* Moves the whole multiples of the divisor out of rest: floor((3*h + 5)/2) is h + 2 + floor((h + 1)/2). */
-static bool take_quotient(sum *rest, const sum *divisor, sum *quotient)
+static bool take_quotient(struct sum *rest, const struct sum *divisor, struct sum *quotient)
 {
-    sum x = *rest;
+    struct sum x = *rest;
 
     rest->count = 0;
     for (uint32_t i = 0; i < x.count; i++) {
-        const term *d = &divisor->terms[0];
-        term t = x.terms[i], q;
+        const struct term *d = &divisor->terms[0];
+        struct term t = x.terms[i], q;
 
         if (divisor->count == 1 && term_divide(&x.terms[i], d, &q)) {
             t.factor = 0;
@@ -187,7 +187,7 @@ static bool take_quotient(sum *rest, const sum *divisor, sum *quotient)
 inlay_dim dim_div(op_infer *infer, inlay_dim a, inlay_dim b)
 {
     dim_text text_a, text_b, text_floor, text_join;
-    sum rest, divisor, quotient = { .count = 0 };
+    struct sum rest, divisor, quotient = { .count = 0 };
 
     if (is_fixed(b, 0) || (is_fixed(a, INT64_MIN) && is_fixed(b, -1)))
         return dim_unknown();
@@ -225,7 +225,7 @@ inlay_dim dim_ceil_div(op_infer *infer, inlay_dim a, inlay_dim b)
 /* ------------------------------------------------------------------ the smaller, and broadcasting */
 
 /* Is the product of sizes, for sure? A name is one; what stands within floor() may be negative. */
-static bool is_size_term(const term *t)
+static bool is_size_term(const struct term *t)
 {
     for (uint32_t i = 0; i < t->count; i++)
         if (t->atoms[i].text[0] != '[' && memchr(t->atoms[i].text, '-', t->atoms[i].bytes) != NULL)
@@ -237,7 +237,7 @@ static bool is_size_term(const term *t)
 static bool is_at_least(const op_infer *infer, inlay_dim a, inlay_dim b)
 {
     dim_text text_a, text_b;
-    sum s, other;
+    struct sum s, other;
 
     if (!sum_of(infer, a, &text_a, &s) || !sum_of(infer, b, &text_b, &other))
         return false;
@@ -258,7 +258,7 @@ bool dim_is_size(const op_infer *infer, inlay_dim a)
 static bool write_dim(const op_infer *infer, inlay_dim a, dim_text *t)
 {
     dim_text brackets;
-    sum s;
+    struct sum s;
 
     t->bytes = 0;
     t->full = false;
@@ -272,8 +272,8 @@ static bool write_dim(const op_infer *infer, inlay_dim a, dim_text *t)
 static inlay_dim pair(op_infer *infer, const char *call, bool sorted, inlay_dim a, inlay_dim b)
 {
     dim_text text_a, text_b, t = { .bytes = 0 };
-    sum s = { .count = 0 };
-    term one = { .factor = 1, .count = 1 };
+    struct sum s = { .count = 0 };
+    struct term one = { .factor = 1, .count = 1 };
     bool turned;
 
     if (!write_dim(infer, a, &text_a) || !write_dim(infer, b, &text_b))
@@ -284,7 +284,7 @@ static inlay_dim pair(op_infer *infer, const char *call, bool sorted, inlay_dim 
     text_put_string(&t, ", ");
     text_put_string(&t, turned ? text_a.data : text_b.data);
     text_put_string(&t, ")");
-    one.atoms[0] = (atom){ t.data, t.bytes };
+    one.atoms[0] = (struct atom){ t.data, t.bytes };
     return t.full || !sum_add(&s, &one) ? dim_unknown() : dim_of(infer, &s);
 }
 

@@ -3,17 +3,17 @@
 
 /* Batch, heads, rows and head size of input i: [batch, heads, rows, size], or [batch, rows, heads * size] with the
  * number of heads in an attribute. */
-typedef struct heads {
+struct heads {
     inlay_dim batch, heads, rows, size;
     bool known;
-} heads;
+};
 
-static inlay_status read_heads(op_infer *infer, uint32_t i, const char *attribute, heads *out)
+static inlay_status read_heads(op_infer *infer, uint32_t i, const char *attribute, struct heads *out)
 {
     uint32_t rank = infer_rank(infer, i);
     int64_t count = infer_attr_int(infer, attribute, 0);
 
-    *out = (heads){ .known = rank != INLAY_RANK_UNKNOWN };
+    *out = (struct heads){ .known = rank != INLAY_RANK_UNKNOWN };
     if (!out->known)
         return INLAY_OK;
     out->batch = infer_dim(infer, i, 0);
@@ -33,7 +33,7 @@ static inlay_status read_heads(op_infer *infer, uint32_t i, const char *attribut
 }
 
 /* Of the first three inputs. */
-static inlay_status read_all(op_infer *infer, heads *q, heads *k, heads *v)
+static inlay_status read_all(op_infer *infer, struct heads *q, struct heads *k, struct heads *v)
 {
     inlay_status status;
 
@@ -45,7 +45,7 @@ done:
 }
 
 /* All of one batch; keys and values of equal length and heads, keys as wide as queries. */
-static inlay_status check_heads(op_infer *infer, const heads *q, const heads *k, const heads *v)
+static inlay_status check_heads(op_infer *infer, const struct heads *q, const struct heads *k, const struct heads *v)
 {
     inlay_status status;
     inlay_dim d;
@@ -67,7 +67,7 @@ done:
  * products of Q and K [batch, heads, queries, keys]. */
 static inlay_status infer_attention(op_infer *infer)
 {
-    heads q, k, v;
+    struct heads q, k, v;
     inlay_dim total;
     inlay_status status;
 
@@ -97,7 +97,7 @@ done:
  * size]. */
 static inlay_status infer_linear_attention(op_infer *infer)
 {
-    heads q, k, v;
+    struct heads q, k, v;
     inlay_status status;
 
     INLAY_TRY(read_all(infer, &q, &k, &v));

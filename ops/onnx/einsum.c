@@ -5,11 +5,11 @@
 enum { LETTERS = 52, LABELS = LETTERS + INLAY_MAX_RANK };
 
 /* Sizes by label: a-z, A-Z, then the dims of the ellipsis, right-aligned. */
-typedef struct labels {
+struct labels {
     inlay_dim size[LABELS];
     uint32_t seen[LABELS]; /* how often in the inputs */
     uint32_t ellipsis;     /* rank of the longest */
-} labels;
+};
 
 static uint32_t letter(char c)
 {
@@ -31,7 +31,8 @@ static uint32_t term_letters(const char *term, const char **out_end, bool *out_e
 }
 
 /* Collects the sizes that input i gives to the labels of its term. */
-static inlay_status read_term(op_infer *infer, uint32_t i, const char *term, const char *end, uint32_t named, labels *l)
+static inlay_status read_term(op_infer *infer, uint32_t i, const char *term, const char *end, uint32_t named,
+                              struct labels *l)
 {
     uint32_t rank = infer_rank(infer, i), d = 0, e = rank - named;
     inlay_status status = INLAY_OK;
@@ -54,7 +55,7 @@ done:
     return status;
 }
 
-static inlay_status set_output(op_infer *infer, const char *output, const labels *l)
+static inlay_status set_output(op_infer *infer, const char *output, const struct labels *l)
 {
     inlay_dim dims[INLAY_MAX_RANK];
     uint32_t rank = 0;
@@ -91,7 +92,7 @@ static inlay_status set_output(op_infer *infer, const char *output, const labels
 static inlay_status infer_einsum(op_infer *infer)
 {
     const char *equation = infer_attr_string(infer, "equation", ""), *term = equation, *end, *arrow;
-    labels l = { .ellipsis = 0 };
+    struct labels l = { .ellipsis = 0 };
     uint32_t named;
     bool ellipsis;
     inlay_status status = INLAY_OK;

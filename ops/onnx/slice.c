@@ -2,15 +2,15 @@
 #include "schema.h"
 
 /* What one axis is cut to. */
-typedef struct cut {
+struct cut {
     bool named, known; /* known: the three below hold */
     int64_t start, end, step;
     bool counted; /* forward by single steps: to is a size, from is one or its negative */
     inlay_dim from, to;
-} cut;
+};
 
 /* Where bounds are no numbers but sizes that inference knows by name. axes: [axis_count], NULL = the first ones. */
-static void read_sizes(op_infer *infer, const int64_t *axes, uint32_t axis_count, uint32_t rank, cut *cuts)
+static void read_sizes(op_infer *infer, const int64_t *axes, uint32_t axis_count, uint32_t rank, struct cut *cuts)
 {
     uint32_t count, end_count;
     const inlay_dim *starts = infer_elements(infer, 1, &count), *ends = infer_elements(infer, 2, &end_count);
@@ -30,7 +30,7 @@ static void read_sizes(op_infer *infer, const int64_t *axes, uint32_t axis_count
 }
 
 /* Reads starts, ends, axes and steps into cuts[rank]. False: the axes are not known, so any may be cut. */
-static inlay_status read_cuts(op_infer *infer, uint32_t rank, cut *cuts, bool *out_known)
+static inlay_status read_cuts(op_infer *infer, uint32_t rank, struct cut *cuts, bool *out_known)
 {
     const bool attributes = infer->node->since_version < 10;
     int64_t starts[INLAY_MAX_RANK], ends[INLAY_MAX_RANK], axes[INLAY_MAX_RANK], steps[INLAY_MAX_RANK];
@@ -86,9 +86,10 @@ static inlay_status read_cuts(op_infer *infer, uint32_t rank, cut *cuts, bool *o
             return infer_fail(infer, INLAY_INVALID_MODEL, "axes names axis %u twice", axis);
         if (has_values && steps[i] == 0)
             return infer_fail(infer, INLAY_INVALID_MODEL, "steps[%u] is 0", i);
-        cuts[axis] = (cut){ .named = true, .known = has_values };
+        cuts[axis] = (struct cut){ .named = true, .known = has_values };
         if (has_values)
-            cuts[axis] = (cut){ .named = true, .known = true, .start = starts[i], .end = ends[i], .step = steps[i] };
+            cuts[axis] =
+                (struct cut){ .named = true, .known = true, .start = starts[i], .end = ends[i], .step = steps[i] };
     }
     if (!attributes && !has_values) {
         bool single = true;
@@ -104,7 +105,7 @@ static inlay_status read_cuts(op_infer *infer, uint32_t rank, cut *cuts, bool *o
 
 /* Elements left of an axis of fixed size; *out_start is the first. Slice-10: negative values count from the end,
  * everything is clamped, and a negative step runs down to -1 exclusive. */
-static int64_t cut_fixed(int64_t dim, const cut *c, int64_t *out_start)
+static int64_t cut_fixed(int64_t dim, const struct cut *c, int64_t *out_start)
 {
     const int64_t low = c->step < 0 ? -1 : 0, high = c->step < 0 ? dim - 1 : dim;
     int64_t start = c->start < 0 ? c->start + dim : c->start, end = c->end < 0 ? c->end + dim : c->end;
@@ -120,7 +121,7 @@ static int64_t cut_fixed(int64_t dim, const cut *c, int64_t *out_start)
 }
 
 /* Of an axis of symbolic size only what no clamping can change. */
-static inlay_dim cut_symbolic(op_infer *infer, inlay_dim dim, const cut *c)
+static inlay_dim cut_symbolic(op_infer *infer, inlay_dim dim, const struct cut *c)
 {
     if (c->step == -1 && (c->start == -1 || c->start >= INT32_MAX) && c->end <= -INT32_MAX)
         return dim;
@@ -135,7 +136,7 @@ static inlay_dim cut_symbolic(op_infer *infer, inlay_dim dim, const cut *c)
 }
 
 /* min(to, dim) - min(from, dim), when that is certainly no less than 0; the last -from of dim. */
-static inlay_dim cut_counted(op_infer *infer, inlay_dim dim, const cut *c)
+static inlay_dim cut_counted(op_infer *infer, inlay_dim dim, const struct cut *c)
 {
     bool to_end = c->to.kind == INLAY_DIM_FIXED && c->to.value >= INT32_MAX;
     inlay_dim from, to;
@@ -150,7 +151,7 @@ static inlay_dim cut_counted(op_infer *infer, inlay_dim dim, const cut *c)
     return to_end || dim_is_size(infer, dim_sub(infer, c->to, c->from)) ? dim_sub(infer, to, from) : dim_unknown();
 }
 
-static inlay_status slice_elements(op_infer *infer, const cut *c)
+static inlay_status slice_elements(op_infer *infer, const struct cut *c)
 {
     inlay_dim kept[INFER_MAX_ELEMENTS];
     uint32_t count;
@@ -168,7 +169,7 @@ static inlay_status slice_elements(op_infer *infer, const cut *c)
 static inlay_status infer_slice(op_infer *infer)
 {
     const uint32_t rank = infer_rank(infer, 0);
-    cut cuts[INLAY_MAX_RANK] = { { .named = false } };
+    struct cut cuts[INLAY_MAX_RANK] = { { .named = false } };
     inlay_dim dims[INLAY_MAX_RANK];
     inlay_status status = INLAY_OK;
     bool known;

@@ -14,7 +14,7 @@
 
 /* ------------------------------------------------------------------ the equation */
 
-static inlay_status parse_term(const char **text, term *t, inlay_diag *diag)
+static inlay_status parse_term(const char **text, struct term *t, inlay_diag *diag)
 {
     const char *p = *text;
 
@@ -138,7 +138,7 @@ static bool size_labels(const einsum_state *s, const kit_plan *shapes, double si
     for (uint32_t l = 0; l <= LETTERS; l++)
         size[l] = 1;
     for (uint32_t t = 0; t < s->term_count; t++) {
-        const term *labels = &s->terms[t];
+        const struct term *labels = &s->terms[t];
         const kit_tensor *x = &shapes->in[t];
         uint32_t named = labels->count - labels->ellipsis, hidden, d = 0;
         double rest = 1;
@@ -159,7 +159,7 @@ static bool size_labels(const einsum_state *s, const kit_plan *shapes, double si
     return true;
 }
 
-static uint64_t label_set(const term *t)
+static uint64_t label_set(const struct term *t)
 {
     uint64_t set = 0;
 
@@ -178,7 +178,7 @@ static double count_labels(uint64_t set, const double *size)
 }
 
 /* Is the last label of a term one of the set? Then its matrix lies along what is summed. */
-static bool label_is_last(const term *t, uint64_t set)
+static bool label_is_last(const struct term *t, uint64_t set)
 {
     return t->count > 0 && t->labels[t->count - 1] != ELLIPSIS && (set >> t->labels[t->count - 1] & 1) != 0;
 }
@@ -219,7 +219,7 @@ void product_einsum_cost(const kit_node *node, const kit_plan *shapes, inlay_cos
 /* ------------------------------------------------------------------ run */
 
 typedef struct loop_task {
-    const loops *l;
+    const struct loops *l;
     const void *a, *b;
     void *c;
 } loop_task;
@@ -228,7 +228,7 @@ typedef struct loop_task {
     static inlay_status name(void *user, int64_t begin, int64_t end, uint32_t worker)                                  \
     {                                                                                                                  \
         const loop_task *t = user;                                                                                     \
-        const loops *l = t->l;                                                                                         \
+        const struct loops *l = t->l;                                                                                  \
         (void)worker;                                                                                                  \
         for (int64_t o = begin; o < end; o++) {                                                                        \
             int64_t rest = o, a_at = 0, b_at = 0;                                                                      \
@@ -257,14 +257,14 @@ LOOPS(uint32_t, loops_u32)
 LOOPS(uint64_t, loops_u64)
 
 /* Puts the elements of a tile where the result has them. */
-typedef struct scatter {
-    const contraction *st;
+struct scatter {
+    const struct contraction *st;
     char *c;
     uint32_t bytes;
-} scatter;
+};
 static void store_scattered(void *user, const gemm_tile *tile)
 {
-    const scatter *s = user;
+    const struct scatter *s = user;
 
     for (int64_t i = tile->i0; i < tile->i1; i++) {
         const char *from = (const char *)tile->c + (i - tile->i0) * tile->c_stride * s->bytes;
@@ -298,18 +298,18 @@ static void narrow(const einsum_plan *p, const kit_tensor *t, const void *from)
             ((uint16_t *)t->data)[i] = (uint16_t)((const uint32_t *)from)[i];
 }
 
-static const void *locate(const kit_call *call, const einsum_plan *p, const view *v)
+static const void *locate(const kit_call *call, const einsum_plan *p, const struct view *v)
 {
     if (v->in_workspace)
         return (char *)call->workspace + v->at;
     return p->widen ? (char *)call->workspace + p->widened_at[v->input] : call->in[v->input].data;
 }
 
-static inlay_status run_step(const kit_call *call, const einsum_plan *p, const contraction *st, void *to)
+static inlay_status run_step(const kit_call *call, const einsum_plan *p, const struct contraction *st, void *to)
 {
     static const inlay_parallel_fn by_type[] = { loops_f32, loops_f64, loops_u32, loops_u64 };
     const void *a = locate(call, p, &st->left), *b = st->single ? NULL : locate(call, p, &st->right);
-    scatter s = { st, to, inlay_dtype_bits(p->dtype) / 8 };
+    struct scatter s = { st, to, inlay_dtype_bits(p->dtype) / 8 };
     gemm_job job = st->job;
 
     if (!st->product) {
@@ -338,7 +338,7 @@ inlay_status product_einsum_run(const kit_call *call)
     for (uint32_t i = 0; i < call->in_count && p->widen; i++)
         widen(p, &call->in[i], workspace + p->widened_at[i]);
     for (uint32_t i = 0; i < p->step_count; i++) {
-        const contraction *st = &p->steps[i];
+        const struct contraction *st = &p->steps[i];
         void *to = st->result.in_workspace ? workspace + st->result.at
                    : p->widen              ? workspace + p->result_at
                                            : call->out[0].data;

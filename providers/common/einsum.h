@@ -7,46 +7,46 @@
 
 enum { LETTERS = 52, LABELS = LETTERS + INLAY_MAX_RANK, MAX_TERMS = 16, ELLIPSIS = 255 };
 
-typedef struct term {
+struct term {
     uint8_t labels[INLAY_MAX_RANK + 1]; /* 0..25 a-z, 26..51 A-Z, ELLIPSIS */
     uint32_t count;
     bool ellipsis;
-} term;
+};
 
 /* The equation; labels as written. */
 typedef struct einsum_state {
-    term terms[MAX_TERMS];
-    term output;
+    struct term terms[MAX_TERMS];
+    struct term output;
     uint32_t term_count;
     const gemm_engine *engine;
 } einsum_state;
 
 /* A tensor by labels. */
-typedef struct view {
+struct view {
     bool has[LABELS];
     int64_t stride[LABELS]; /* elements; 0 where it broadcasts */
     uint32_t input;         /* of the node, or */
     bool in_workspace;
     uint64_t at; /* bytes from the start of the workspace */
-} view;
+};
 
 /* c[outer, inner] = sum over k of a * b, by loops. */
-typedef struct loops {
+struct loops {
     uint32_t rank; /* of outer */
     int64_t dims[LABELS], a[LABELS], b[LABELS];
     int64_t outer, inner, a_inner, b_inner;
     int64_t sums;
     int64_t *a_sum; /* [sums] */
-} loops;
+};
 
 /* One step: two terms become one, or a single term is reduced. */
-typedef struct contraction {
-    view left, right, result;
+struct contraction {
+    struct view left, right, result;
     bool single, product; /* product: by gemm */
     gemm_job job;
-    loops l;
+    struct loops l;
     int64_t *row_at, *column_at, *batch_at; /* where results go when they are not in order */
-} contraction;
+};
 
 /* One allocation, tables included. */
 typedef struct einsum_plan {
@@ -57,7 +57,7 @@ typedef struct einsum_plan {
     int64_t size[LABELS];
     uint64_t gemm_at;
     uint32_t step_count;
-    contraction steps[MAX_TERMS];
+    struct contraction steps[MAX_TERMS];
     uint64_t widened_at[MAX_TERMS], result_at; /* copies of inputs, and of the output, when widening */
     int64_t *tables;
     int64_t table_used, table_size;

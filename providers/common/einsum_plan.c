@@ -6,7 +6,7 @@
 
 /* The labels of a term with its ellipsis spelt out; e is that ellipsis's rank, most that of the longest, which gives
  * the trailing labels to the shorter ones. Returns their number, at most INLAY_MAX_RANK. */
-static uint32_t expand_labels(const term *t, uint32_t e, uint32_t most, uint8_t *out)
+static uint32_t expand_labels(const struct term *t, uint32_t e, uint32_t most, uint8_t *out)
 {
     uint32_t n = 0;
 
@@ -23,7 +23,7 @@ static uint32_t expand_labels(const term *t, uint32_t e, uint32_t most, uint8_t 
 }
 
 static inlay_status view_input(const einsum_state *s, const kit_plan *plan, uint32_t i, uint32_t most, einsum_plan *p,
-                               view *v, inlay_diag *diag)
+                               struct view *v, inlay_diag *diag)
 {
     const kit_tensor *t = &plan->in[i];
     uint32_t named = s->terms[i].count - s->terms[i].ellipsis, n;
@@ -34,7 +34,7 @@ static inlay_status view_input(const einsum_state *s, const kit_plan *plan, uint
     if (n != t->rank)
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "input %u has rank %u, its term of the equation %u", i, t->rank,
                           n);
-    *v = (view){ .input = i };
+    *v = (struct view){ .input = i };
     for (uint32_t d = n; d-- > 0; step *= t->dims[d]) {
         uint8_t label = labels[d];
         if (t->dims[d] != 1 && p->size[label] != 1 && p->size[label] != t->dims[d])
@@ -95,14 +95,14 @@ static bool is_even(const einsum_plan *p, const uint8_t *labels, uint32_t count,
 }
 
 /* Packs a matrix that only tables describe; user: the tables of lines and of k. */
-typedef struct uneven {
+struct uneven {
     const int64_t *lines, *k;
-} uneven;
+};
 #define PACK_UNEVEN(T, name)                                                                                           \
     static void name(const gemm_operand *self, int64_t batch, int64_t line, int64_t line_end, int64_t k0, int64_t k1,  \
                      uint32_t width, void *out)                                                                        \
     {                                                                                                                  \
-        const uneven *u = self->user;                                                                                  \
+        const struct uneven *u = self->user;                                                                           \
         const T *from = (const T *)self->data + gemm_which(self, batch);                                               \
         T *to = out;                                                                                                   \
         for (int64_t l0 = line; l0 < line_end; l0 += width)                                                            \
@@ -119,8 +119,8 @@ typedef struct label_sets {
 } label_sets;
 
 /* An operand of a product: even strides where possible, tables otherwise. extra: room for an `uneven` in the plan. */
-static void set_operand(einsum_plan *p, gemm_operand *o, const view *v, const uint8_t *lines, uint32_t line_count,
-                        int64_t line_total, const label_sets *sets, int64_t k, bool is_b)
+static void set_operand(einsum_plan *p, gemm_operand *o, const struct view *v, const uint8_t *lines,
+                        uint32_t line_count, int64_t line_total, const label_sets *sets, int64_t k, bool is_b)
 {
     int64_t batch;
 
@@ -137,9 +137,9 @@ static void set_operand(einsum_plan *p, gemm_operand *o, const view *v, const ui
     int64_t *ln = tabulate(p, lines, line_count, v->stride, line_total);
     int64_t *ks = tabulate(p, sets->sum, sets->sums, v->stride, k);
     int64_t *room = p->tables == NULL ? NULL : p->tables + p->table_used;
-    p->table_used += (int64_t)(sizeof(uneven) / sizeof(int64_t));
+    p->table_used += (int64_t)(sizeof(struct uneven) / sizeof(int64_t));
     if (room != NULL) {
-        uneven u = { ln, ks };
+        struct uneven u = { ln, ks };
         memcpy(room, &u, sizeof u);
         o->user = room;
     }
@@ -157,7 +157,7 @@ static bool in_order(const einsum_plan *p, const label_sets *s, const int64_t *s
     return is_even(p, all, s->batches + s->rows + s->columns, stride, &step) && step <= 1;
 }
 
-static void plan_product(einsum_plan *p, contraction *st, label_sets *sets, uint32_t threads)
+static void plan_product(einsum_plan *p, struct contraction *st, label_sets *sets, uint32_t threads)
 {
     gemm_job *job = &st->job;
 
@@ -179,11 +179,11 @@ static void plan_product(einsum_plan *p, contraction *st, label_sets *sets, uint
     gemm_plan(job, threads);
 }
 
-static void plan_loops(einsum_plan *p, contraction *st, const label_sets *sets)
+static void plan_loops(einsum_plan *p, struct contraction *st, const label_sets *sets)
 {
-    loops *l = &st->l;
+    struct loops *l = &st->l;
 
-    *l = (loops){ .outer = 1, .inner = 1 };
+    *l = (struct loops){ .outer = 1, .inner = 1 };
     for (uint32_t i = 0; i < sets->ordered; i++) {
         uint8_t label = sets->order[i];
         if (i + 1 == sets->ordered) {
@@ -203,7 +203,7 @@ static void plan_loops(einsum_plan *p, contraction *st, const label_sets *sets)
 }
 
 /* Sorts the labels of a pair (or one term): what the result keeps in which operand, what is summed. */
-static void sort_labels(const einsum_plan *p, const contraction *st, const uint8_t *order, uint32_t ordered,
+static void sort_labels(const einsum_plan *p, const struct contraction *st, const uint8_t *order, uint32_t ordered,
                         label_sets *sets)
 {
     *sets = (label_sets){ .ordered = ordered };
@@ -224,7 +224,7 @@ static void sort_labels(const einsum_plan *p, const contraction *st, const uint8
             sets->sum[sets->sums++] = (uint8_t)l;
 }
 
-static bool set_result(einsum_plan *p, view *result, const uint8_t *order, uint32_t ordered, int64_t *count)
+static bool set_result(einsum_plan *p, struct view *result, const uint8_t *order, uint32_t ordered, int64_t *count)
 {
     int64_t stride = 1;
 
@@ -239,28 +239,28 @@ static bool set_result(einsum_plan *p, view *result, const uint8_t *order, uint3
 }
 
 /* What planning carries from step to step. */
-typedef struct planning {
+struct planning {
     const einsum_state *s;
     const kit_plan *plan;
     einsum_plan *p;
-    view views[MAX_TERMS];
+    struct view views[MAX_TERMS];
     uint8_t order[INLAY_MAX_RANK]; /* labels of the output */
     uint32_t ordered, bytes;       /* bytes of an element that is computed in */
     uint64_t workspace, gemm;      /* bytes: intermediates and copies so far, and the most that a product needs */
-} planning;
+};
 
 /* Bytes of count elements in the workspace, where each tensor starts a cache line. */
-static uint64_t room_for(const planning *w, int64_t count)
+static uint64_t room_for(const struct planning *w, int64_t count)
 {
     return ((uint64_t)count * w->bytes + 63) & ~UINT64_C(63);
 }
 
 /* The rank of the longest ellipsis. */
-static inlay_status longest_ellipsis(const planning *w, uint32_t *out_rank, inlay_diag *diag)
+static inlay_status longest_ellipsis(const struct planning *w, uint32_t *out_rank, inlay_diag *diag)
 {
     *out_rank = 0;
     for (uint32_t i = 0; i < w->s->term_count; i++) {
-        const term *t = &w->s->terms[i];
+        const struct term *t = &w->s->terms[i];
         uint32_t named = t->count - t->ellipsis, rank = w->plan->in[i].rank;
 
         if (rank < named || (rank > named && !t->ellipsis))
@@ -273,7 +273,7 @@ static inlay_status longest_ellipsis(const planning *w, uint32_t *out_rank, inla
 
 /* The labels that step i keeps: after the last one those of the output, in its order; before it those that the output
  * or a later term still names. */
-static uint32_t kept_labels(const planning *w, uint32_t i, const contraction *st, uint8_t *kept)
+static uint32_t kept_labels(const struct planning *w, uint32_t i, const struct contraction *st, uint8_t *kept)
 {
     uint32_t count = 0;
 
@@ -292,10 +292,10 @@ static uint32_t kept_labels(const planning *w, uint32_t i, const contraction *st
     return count;
 }
 
-static inlay_status plan_step(planning *w, uint32_t i, inlay_diag *diag)
+static inlay_status plan_step(struct planning *w, uint32_t i, inlay_diag *diag)
 {
     einsum_plan *p = w->p;
-    contraction *st = &p->steps[i];
+    struct contraction *st = &p->steps[i];
     const bool final = i + 1 == p->step_count;
     uint8_t kept[LABELS];
     uint32_t kept_count;
@@ -303,11 +303,12 @@ static inlay_status plan_step(planning *w, uint32_t i, inlay_diag *diag)
     int64_t count, total;
     uint64_t need;
 
-    *st = (contraction){ .left = i == 0 ? w->views[0] : p->steps[i - 1].result, .single = w->s->term_count == 1 };
+    *st =
+        (struct contraction){ .left = i == 0 ? w->views[0] : p->steps[i - 1].result, .single = w->s->term_count == 1 };
     if (!st->single)
         st->right = w->views[i + 1];
     kept_count = kept_labels(w, i, st, kept);
-    st->result = (view){ .in_workspace = !final, .at = w->workspace };
+    st->result = (struct view){ .in_workspace = !final, .at = w->workspace };
     sort_labels(p, st, kept, kept_count, &sets);
     if (!set_result(p, &st->result, kept, kept_count, &count) || !count_of(p, sets.sum, sets.sums, &total) ||
         total > INT32_MAX || p->table_used > INT32_MAX)
@@ -324,7 +325,7 @@ static inlay_status plan_step(planning *w, uint32_t i, inlay_diag *diag)
     }
     /* Rows and columns may change places: whichever lets the product write where the result belongs. */
     if (sets.rows > 0 && sets.columns > 0 && !in_order(p, &sets, st->result.stride)) {
-        view left = st->left;
+        struct view left = st->left;
         st->left = st->right;
         st->right = left;
         sort_labels(p, st, kept, kept_count, &sets);
@@ -341,7 +342,7 @@ static inlay_status plan_step(planning *w, uint32_t i, inlay_diag *diag)
 static inlay_status plan_steps(const einsum_state *s, const kit_plan *plan, einsum_plan *p, uint64_t *out_workspace,
                                inlay_diag *diag)
 {
-    planning w = { .s = s, .plan = plan, .p = p, .bytes = inlay_dtype_bits(p->dtype) / 8 };
+    struct planning w = { .s = s, .plan = plan, .p = p, .bytes = inlay_dtype_bits(p->dtype) / 8 };
     uint32_t most;
     inlay_status status;
 

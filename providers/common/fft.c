@@ -26,13 +26,13 @@ size_t fft_table_count(int64_t n)
     return (size_t)(m == n ? m : m + 2 * n + 2 * m) + 2;
 }
 
-size_t fft_scratch_count(const fft *f)
+size_t fft_scratch_count(const struct fft *f)
 {
     return f->m == f->n ? 1 : (size_t)(2 * f->m);
 }
 
 /* Transform of m = 2^k numbers in place: bit-reversed order, then butterflies. */
-static void radix2(const fft *f, double *x)
+static void radix2(const struct fft *f, double *x)
 {
     int64_t m = f->m;
 
@@ -65,9 +65,9 @@ static void radix2(const fft *f, double *x)
     }
 }
 
-void fft_init(fft *f, int64_t n, double *tables)
+void fft_init(struct fft *f, int64_t n, double *tables)
 {
-    *f = (fft){ .n = n, .m = inner_length(n), .turns = tables };
+    *f = (struct fft){ .n = n, .m = inner_length(n), .turns = tables };
     for (int64_t k = 0; k < f->m / 2 || k == 0; k++) {
         f->turns[2 * k] = cos(2 * PI * (double)k / (double)f->m);
         f->turns[2 * k + 1] = -sin(2 * PI * (double)k / (double)f->m);
@@ -101,7 +101,7 @@ static void conjugate(double *x, int64_t n, double scale)
     }
 }
 
-static void bluestein(const fft *f, double *x, double *w)
+static void bluestein(const struct fft *f, double *x, double *w)
 {
     int64_t n = f->n, m = f->m;
 
@@ -127,7 +127,7 @@ static void bluestein(const fft *f, double *x, double *w)
     }
 }
 
-void fft_run(const fft *f, bool inverse, double *data, double *scratch)
+void fft_run(const struct fft *f, bool inverse, double *data, double *scratch)
 {
     if (inverse)
         conjugate(data, f->n, 1);

@@ -8,19 +8,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef struct fft {
+struct fft {
     int64_t n;
     int64_t m;      /* length of the inner transforms, a power of two; n itself when that is one */
     double *turns;  /* [m] cos and -sin of 2 pi k / m, k < m / 2 */
     double *chirp;  /* [2 n] cos and -sin of pi k^2 / n; NULL when m == n */
     double *filter; /* [2 m] transform of the conjugate chirp */
-} fft;
+};
 
 /* Doubles that fft_init needs for tables; 0 when n is not in [1, 2^40]. */
 size_t fft_table_count(int64_t n);
-void fft_init(fft *f, int64_t n, double *tables);
+void fft_init(struct fft *f, int64_t n, double *tables);
 /* Doubles of scratch for a run. */
-size_t fft_scratch_count(const fft *f);
+size_t fft_scratch_count(const struct fft *f);
 /* Transforms n complex numbers in place; inverse divides by n. */
-void fft_run(const fft *f, bool inverse, double *data, double *scratch);
+void fft_run(const struct fft *f, bool inverse, double *data, double *scratch);
 #endif

@@ -4,12 +4,12 @@
 #include "simd/cpu.h"
 #include "panels/set.h"
 
-static int64_t lanes_of(const panels *p)
+static int64_t lanes_of(const struct panels *p)
 {
     return PANEL_BLOCK_BYTES / (p->wide ? (int64_t)sizeof(double) : (int64_t)sizeof(float));
 }
 
-bool panels_describe(panels *p)
+bool panels_describe(struct panels *p)
 {
     int64_t lanes = lanes_of(p), each = p->columns / lanes + (p->columns % lanes != 0);
     uint64_t bytes;
@@ -47,7 +47,8 @@ static void convert(bool wide, const panels_source *from, int64_t at, int64_t co
 }
 
 /* One block of `lines` columns from `first` on, into the panel: elements `step` apart from one k to the next. */
-static void pack_block(const panels *p, const panels_source *from, int64_t first, int64_t lines, int64_t step, char *to)
+static void pack_block(const struct panels *p, const panels_source *from, int64_t first, int64_t lines, int64_t step,
+                       char *to)
 {
     const int64_t lanes = lanes_of(p), bytes = PANEL_BLOCK_BYTES / lanes;
     double room[AT_ONCE]; /* some k of one line, in either type */
@@ -74,7 +75,7 @@ static void pack_block(const panels *p, const panels_source *from, int64_t first
     }
 }
 
-void panels_pack(const panels *p, const panels_source *from, int64_t first, int64_t end, void *packed)
+void panels_pack(const struct panels *p, const panels_source *from, int64_t first, int64_t end, void *packed)
 {
     const int64_t lanes = lanes_of(p);
 
@@ -89,7 +90,7 @@ void panels_pack(const panels *p, const panels_source *from, int64_t first, int6
     }
 }
 
-void panels_spread(const panels *p, const void *data, inlay_dtype dtype, int64_t first, void *to)
+void panels_spread(const struct panels *p, const void *data, inlay_dtype dtype, int64_t first, void *to)
 {
     const panels_source from = { .data = data, .dtype = dtype };
     const int64_t lanes = lanes_of(p);
@@ -129,7 +130,7 @@ panels_fn panels_product(bool wide)
 
 /* Measured on one core of a Zen 5 (1 MB of second-level cache, 32 MB of third): weights arrive at 190 bytes a
  * nanosecond from the second level and at 135 from the third; arithmetic does 200 operations. */
-double panels_ns(const panels *p, int64_t rows, uint64_t resident)
+double panels_ns(const struct panels *p, int64_t rows, uint64_t resident)
 {
     double work = 2.0 * (double)rows * (double)p->stored * (double)p->depth / (p->wide ? 100 : 200);
     double passes = (double)((rows + 5) / 6);

@@ -88,8 +88,8 @@ static inlay_status read_activations(const kit_node *node, recurrent_state *s, i
         if (status != INLAY_OK)
             return status;
         row = &activation_rows[kind];
-        s->f[i] = (activation){ kind, parameter(alphas, row->has_alpha, &next_alpha, row->alpha),
-                                parameter(betas, row->has_beta, &next_beta, row->beta) };
+        s->f[i] = (struct activation){ kind, parameter(alphas, row->has_alpha, &next_alpha, row->alpha),
+                                       parameter(betas, row->has_beta, &next_beta, row->beta) };
     }
     return INLAY_OK;
 }
@@ -172,7 +172,7 @@ void recurrent_pack_matrix(const recurrent_state *s, const recurrent_layout *l, 
                            int64_t d, void *to)
 {
     const int64_t hidden = l->r.depth, depth = input == IN_W ? l->w.depth : hidden;
-    const panels *p = input == IN_W ? &l->w : &l->r;
+    const struct panels *p = input == IN_W ? &l->w : &l->r;
     panels_source from = { .dtype = t->dtype, .line_stride = depth, .k_stride = 1 };
 
     from.data = (const char *)t->data + kit_bytes(t->dtype, d * s->gates * hidden * depth);

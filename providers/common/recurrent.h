@@ -27,10 +27,10 @@ enum {
 };
 enum { IN_X, IN_W, IN_R, IN_B, IN_LENGTHS, IN_H, IN_C, IN_P, OUT_Y = 0, OUT_H = 1, OUT_C = 2 };
 
-typedef struct activation {
+struct activation {
     uint32_t kind;
     double alpha, beta;
-} activation;
+};
 
 /* The weights of a direction, packed. All float, or all double. */
 typedef struct recurrent_weights {
@@ -43,15 +43,15 @@ typedef struct recurrent_weights {
 } recurrent_weights;
 
 typedef struct recurrent_layout {
-    panels w, r, candidate; /* candidate: blocks of one gate, also the room of a row of the hidden state */
+    struct panels w, r, candidate; /* candidate: blocks of one gate, also the room of a row of the hidden state */
     uint64_t w_at, r_at, candidate_at, bias_at, bias_r_at, peephole_at, bytes; /* of the weights of a direction */
 } recurrent_layout;
 
 typedef struct recurrent_state {
     uint32_t cell, functions;
     uint32_t gates;
-    uint32_t direction; /* 0 forward, 1 reverse, 2 bidirectional */
-    activation f[6];    /* functions of a direction, then of the other */
+    uint32_t direction;     /* 0 forward, 1 reverse, 2 bidirectional */
+    struct activation f[6]; /* functions of a direction, then of the other */
     bool clips, input_forget, linear_before_reset;
     bool plain; /* the functions are the defaults */
     bool wide;  /* computes in double */

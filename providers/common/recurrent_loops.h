@@ -18,7 +18,7 @@
         void (*plain_rnn)(T limit, int64_t n, int64_t first, int64_t end, const T *restrict x, const T *restrict g,    \
                           T *restrict h);                                                                              \
         /* any function of a block */                                                                                  \
-        void (*activate)(const activation *f, T *x);                                                                   \
+        void (*activate)(const struct activation *f, T *x);                                                            \
     } name##_recurrent_loops;                                                                                          \
     KERNEL_INSTANCES(name##_recurrent_loops, recurrent_##name)
 RECURRENT_LOOPS(f32, float)

@@ -39,10 +39,10 @@ typedef struct recurrent_call {
 
 /* A unit and where its room is. Arrays of pointers have an entry a sample that is still going on, `active` in all;
  * h_rows and c_rows one for every sample. */
-typedef struct unit {
+struct unit {
     const recurrent_call *r;
     const recurrent_weights *weights;
-    const activation *f;
+    const struct activation *f;
     int64_t d, first, rows; /* direction, samples */
     bool backward;
     int64_t active;
@@ -55,7 +55,7 @@ typedef struct unit {
     char *c, *h, *input, *zeros;
     int64_t state_bytes; /* of a row of c, of h */
     int64_t projected;   /* rows of this stretch that are used up */
-} unit;
+};
 
 static void load(const recurrent_call *r, const kit_tensor *t, int64_t first, int64_t count, void *to)
 {
@@ -100,7 +100,7 @@ static int64_t state_at(const recurrent_plan *p, bool batch_first, int64_t d, in
 
 /* ------------------------------------------------------------------ a unit */
 
-static void place(unit *u, char *room)
+static void place(struct unit *u, char *room)
 {
     const recurrent_plan *p = u->r->p;
     const recurrent_layout *l = &p->weights;
@@ -130,13 +130,13 @@ static void place(unit *u, char *room)
 }
 
 /* First states, and the rows of Y beyond the end of their sample. */
-static void open_unit(unit *u, const recurrent_call *r, int64_t index, char *room)
+static void open_unit(struct unit *u, const recurrent_call *r, int64_t index, char *room)
 {
     const recurrent_plan *p = r->p;
     const bool batch_first = r->s->layout != 0;
     const kit_tensor *h0 = &r->call->in[IN_H], *y = &r->call->out[OUT_Y];
 
-    *u = (unit){ .r = r, .d = index / p->units, .first = index % p->units * p->rows };
+    *u = (struct unit){ .r = r, .d = index / p->units, .first = index % p->units * p->rows };
     u->rows = p->batch - u->first < p->rows ? p->batch - u->first : p->rows;
     u->weights = &r->weights[u->d];
     u->f = r->s->f + u->d * r->s->functions;
@@ -165,7 +165,7 @@ static void open_unit(unit *u, const recurrent_call *r, int64_t index, char *roo
     }
 }
 
-static void close_unit(const unit *u)
+static void close_unit(const struct unit *u)
 {
     const recurrent_call *r = u->r;
 
@@ -179,14 +179,14 @@ static void close_unit(const unit *u)
 }
 
 /* The step of a sample in time. */
-static int64_t time_of(const unit *u, int64_t sample, int64_t step)
+static int64_t time_of(const struct unit *u, int64_t sample, int64_t step)
 {
     return u->backward ? length_of(u->r, sample) - 1 - step : step;
 }
 
 /* Lists the input rows of steps from `step` on, as many as make a stretch: returns the first step that is not among
  * them, and how many rows. */
-static int64_t gather(unit *u, int64_t step, int64_t *out_rows)
+static int64_t gather(struct unit *u, int64_t step, int64_t *out_rows)
 {
     const recurrent_call *r = u->r;
     const recurrent_plan *p = r->p;
@@ -213,13 +213,13 @@ static int64_t gather(unit *u, int64_t step, int64_t *out_rows)
 }
 
 /* Panels [first, end) of W for the rows that were gathered. */
-static void project(const unit *u, int64_t rows, int64_t first, int64_t end)
+static void project(const struct unit *u, int64_t rows, int64_t first, int64_t end)
 {
     u->r->of_w(&u->r->p->weights.w, u->weights->w, first, end, false, rows, u->x, u->weights->bias, u->projected_rows);
 }
 
 /* Who takes part in a step, and where their states are. */
-static void begin_step(unit *u, int64_t step)
+static void begin_step(struct unit *u, int64_t step)
 {
     const recurrent_call *r = u->r;
     const recurrent_plan *p = r->p;
@@ -242,11 +242,11 @@ static void begin_step(unit *u, int64_t step)
 }
 
 /* One half of a step for some panels: of R, or (in a GRU whose candidate has a product of its own) of the candidate. */
-static void do_step(const unit *u, int64_t step, bool second, int64_t first, int64_t end)
+static void do_step(const struct unit *u, int64_t step, bool second, int64_t first, int64_t end)
 {
     const recurrent_call *r = u->r;
     const recurrent_layout *l = &r->p->weights;
-    const panels *p = second ? &l->candidate : &l->r;
+    const struct panels *p = second ? &l->candidate : &l->r;
     const bool two = r->s->cell == CELL_GRU && !r->s->linear_before_reset;
     const int64_t each = p->width / p->gates, last = l->candidate.blocks;
     const int64_t b0 = first * each, b1 = end * each < last ? end * each : last;
@@ -267,7 +267,7 @@ static void do_step(const unit *u, int64_t step, bool second, int64_t first, int
     }
 }
 
-static void end_step(unit *u, int64_t step)
+static void end_step(struct unit *u, int64_t step)
 {
     const recurrent_call *r = u->r;
 
@@ -299,7 +299,7 @@ static inlay_status run_units(void *user, int64_t begin, int64_t end, uint32_t w
 
     (void)worker;
     for (int64_t i = begin; i < end; i++) {
-        unit u;
+        struct unit u;
         open_unit(&u, r, i, room_of(r, i));
         for (int64_t step = 0, next, rows; step < p->steps; step = next) {
             next = gather(&u, step, &rows);
@@ -322,20 +322,20 @@ done:
 /* ------------------------------------------------------------------ one step after the other, shared by panels */
 
 enum { SHARE_PROJECTION, SHARE_STEP, SHARE_CANDIDATE };
-typedef struct share {
-    unit units[2]; /* one a direction */
-    int64_t count; /* panels of one */
+struct share {
+    struct unit units[2]; /* one a direction */
+    int64_t count;        /* panels of one */
     int64_t rows, step;
     uint32_t what;
-} share;
+};
 
 static inlay_status run_share(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    const share *s = user;
+    const struct share *s = user;
 
     (void)worker;
     for (int64_t at = begin; at < end;) {
-        const unit *u = &s->units[at / s->count];
+        const struct unit *u = &s->units[at / s->count];
         const int64_t first = at % s->count, left = s->count - first, n = end - at < left ? end - at : left;
         if (s->what == SHARE_PROJECTION)
             project(u, s->rows, first, first + n);
@@ -346,7 +346,7 @@ static inlay_status run_share(void *user, int64_t begin, int64_t end, uint32_t w
     return INLAY_OK;
 }
 
-static inlay_status share_out(const recurrent_call *r, share *s, uint32_t what, int64_t count)
+static inlay_status share_out(const recurrent_call *r, struct share *s, uint32_t what, int64_t count)
 {
     const int64_t all = count * r->p->directions, threads = r->call->max_threads > 0 ? r->call->max_threads : 1;
 
@@ -359,7 +359,7 @@ static inlay_status run_shared(const recurrent_call *r)
 {
     const recurrent_plan *p = r->p;
     const bool two = r->s->cell == CELL_GRU && !r->s->linear_before_reset;
-    share s = { .step = 0 };
+    struct share s = { .step = 0 };
     inlay_status status = INLAY_OK;
 
     for (int64_t d = 0; d < p->directions; d++)

@@ -1,19 +1,19 @@
 #include "spans.h"
 #include <stdbool.h>
 
-static bool is_before(const span *x, const span *y)
+static bool is_before(const struct span *x, const struct span *y)
 {
     return x->bytes != y->bytes ? x->bytes > y->bytes : x->id < y->id;
 }
 
 /* The largest first. Not by qsort(), which allocates: instances for new shapes are made between runs of others. */
-static void sort(span *list, uint32_t count)
+static void sort(struct span *list, uint32_t count)
 {
     static const uint32_t gaps[] = { 701, 301, 132, 57, 23, 10, 4, 1 };
 
     for (uint32_t g = 0; g < sizeof gaps / sizeof gaps[0]; g++)
         for (uint32_t i = gaps[g]; i < count; i++) {
-            const span x = list[i];
+            const struct span x = list[i];
             uint32_t at = i;
 
             for (; at >= gaps[g] && is_before(&x, &list[at - gaps[g]]); at -= gaps[g])
@@ -23,7 +23,7 @@ static void sort(span *list, uint32_t count)
 }
 
 /* The lowest offset at which nothing placed before, sorted by offset, is in the way. */
-static uint64_t lowest_gap(const span *placed, uint32_t count, const span *x)
+static uint64_t lowest_gap(const struct span *placed, uint32_t count, const struct span *x)
 {
     uint64_t at = 0;
 
@@ -38,7 +38,7 @@ static uint64_t lowest_gap(const span *placed, uint32_t count, const span *x)
     return at;
 }
 
-uint64_t spans_place(span *list, uint32_t count, uint64_t alignment)
+uint64_t spans_place(struct span *list, uint32_t count, uint64_t alignment)
 {
     uint64_t all = 0;
 
@@ -46,7 +46,7 @@ uint64_t spans_place(span *list, uint32_t count, uint64_t alignment)
         list[i].bytes = (list[i].bytes + alignment - 1) & ~(alignment - 1);
     sort(list, count);
     for (uint32_t k = 0; k < count; k++) {
-        span x = list[k];
+        struct span x = list[k];
         uint32_t at = k;
 
         x.offset = lowest_gap(list, k, &x);

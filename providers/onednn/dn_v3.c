@@ -388,11 +388,11 @@ static dnnl_status_t make_attr(const dn_attr *a, dnnl_primitive_attr_t *out)
     return code;
 }
 
-typedef struct operands {
+struct operands {
     dnnl_memory_desc_t x, w, bias, y;
-} operands;
+};
 
-static dnnl_status_t describe(dnnl_engine_t engine, const dn_op *op, const operands *o,
+static dnnl_status_t describe(dnnl_engine_t engine, const dn_op *op, const struct operands *o,
                               const_dnnl_primitive_attr_t attr, dnnl_primitive_desc_t *out)
 {
     const dnnl_prop_kind_t forward = dnnl_forward_inference;

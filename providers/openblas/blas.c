@@ -103,7 +103,7 @@ static blas_matrix pack(const gemm_operand *o, int64_t batch, int64_t line, int6
 /* ------------------------------------------------------------------ how a job goes */
 
 /* What is known of a job before its data is; cheap, so it is worked out where it is needed. */
-typedef struct course {
+struct course {
     uint32_t way;          /* WAY_* */
     bool a_plain, b_plain; /* may be read where they lie */
     bool a_packs, b_packs; /* are packed, tile by tile */
@@ -111,14 +111,14 @@ typedef struct course {
     int64_t a_ld, b_ld;
     int64_t depth;            /* k of a block */
     int64_t a_width, b_width; /* of panels */
-} course;
+};
 
-static course course_of(const gemm_job *job)
+static struct course course_of(const gemm_job *job)
 {
     const gemm_kernel *kernel = job->kernel;
     const blas_library *lib = kernel->user;
     const int64_t floats = kernel->in_bytes / (int64_t)sizeof(float), panel = PANEL_BYTES / kernel->in_bytes;
-    course c = { .way = WAY_WHOLE };
+    struct course c = { .way = WAY_WHOLE };
     int64_t blocks;
 
     c.a_plain = is_plain(kernel, &job->a, job->m, job->k, &c.a_along, &c.a_ld);
@@ -201,12 +201,12 @@ static void call_vector(const gemm_kernel *kernel, int64_t lines, int64_t k, con
 }
 
 /* A block of C [m, n], rows ldc apart, that is to be computed from depth k. */
-typedef struct block {
+struct block {
     int64_t m, n, k;
     bool add;
     char *c;
     int64_t ldc;
-} block;
+};
 
 static bool fits(int64_t stride)
 {
@@ -214,7 +214,7 @@ static bool fits(int64_t stride)
 }
 
 /* In one call. Products with a vector are bound by memory, and have a call of their own. */
-static void multiply_whole(const gemm_kernel *kernel, const block *p, const blas_matrix *a, const blas_matrix *b)
+static void multiply_whole(const gemm_kernel *kernel, const struct block *p, const blas_matrix *a, const blas_matrix *b)
 {
     const bool vectors = kernel->chain == 0; /* some of the library's add all terms in a row */
 
@@ -234,7 +234,8 @@ static void multiply_whole(const gemm_kernel *kernel, const block *p, const blas
 
 /* Strips of few rows: of each as many columns and as much of k at a time as the library calls small, whole vectors of
  * columns. B is walked through once; the strips meet it while it is in the cache. */
-static void multiply_strips(const gemm_kernel *kernel, const block *p, const blas_matrix *a, const blas_matrix *b)
+static void multiply_strips(const gemm_kernel *kernel, const struct block *p, const blas_matrix *a,
+                            const blas_matrix *b)
 {
     const int64_t vectors = PANEL_BYTES / kernel->in_bytes, rows = gemm_ceil_div(p->m, gemm_ceil_div(p->m, THIN_ROWS));
     int64_t columns = (b->along ? SMALL_TURNED : SMALL / 384) / rows, depth; /* k in pieces of some hundreds */
@@ -253,10 +254,10 @@ static void multiply_strips(const gemm_kernel *kernel, const block *p, const bla
     }
 }
 
-static void multiply_thin(const gemm_kernel *kernel, const block *p, const blas_matrix *a, const blas_matrix *b)
+static void multiply_thin(const gemm_kernel *kernel, const struct block *p, const blas_matrix *a, const blas_matrix *b)
 {
     if (p->n == 1 && p->ldc == 1 && p->m > 1) { /* the same, transposed: a row times the lines of A */
-        const block turned = { .m = 1, .n = p->m, .k = p->k, .add = p->add, .c = p->c, .ldc = p->m };
+        const struct block turned = { .m = 1, .n = p->m, .k = p->k, .add = p->add, .c = p->c, .ldc = p->m };
         multiply_thin(kernel, &turned, b, a);
     } else if (!fits(p->ldc) || (p->m == 1 && !(a->along && b->along)) || (b->along && p->k < SMALL_TURNED_K)) {
         multiply_whole(kernel, p, a, b);
@@ -266,7 +267,7 @@ static void multiply_thin(const gemm_kernel *kernel, const block *p, const blas_
 }
 
 /* B in panels of `width` columns, one after the other; A as it lies, or of `tile` to be packed a chunk at a time. */
-static void multiply_panels(const gemm_job *job, const course *c, const gemm_tile *tile, const block *p,
+static void multiply_panels(const gemm_job *job, const struct course *c, const gemm_tile *tile, const struct block *p,
                             const blas_matrix *a, const blas_matrix *b, int64_t k0, void *a_room)
 {
     const gemm_kernel *kernel = job->kernel;
@@ -281,12 +282,12 @@ static void multiply_panels(const gemm_job *job, const course *c, const gemm_til
         else
             left = part_of(kernel, a, i, 0);
         for (int64_t j = 0; j < p->n; j += c->b_width) {
-            const block part = { .m = rows,
-                                 .n = gemm_min(c->b_width, p->n - j),
-                                 .k = p->k,
-                                 .add = p->add,
-                                 .c = p->c + (i * p->ldc + j) * kernel->acc_bytes,
-                                 .ldc = p->ldc };
+            const struct block part = { .m = rows,
+                                        .n = gemm_min(c->b_width, p->n - j),
+                                        .k = p->k,
+                                        .add = p->add,
+                                        .c = p->c + (i * p->ldc + j) * kernel->acc_bytes,
+                                        .ldc = p->ldc };
             blas_matrix right = *b;
             right.data += j / c->b_width * panel_bytes;
             multiply_whole(kernel, &part, &left, &right);
@@ -296,13 +297,13 @@ static void multiply_panels(const gemm_job *job, const course *c, const gemm_til
 
 /* ------------------------------------------------------------------ a tile */
 
-static uint64_t room_of_lines(const gemm_job *job, const course *c, int64_t lines)
+static uint64_t room_of_lines(const gemm_job *job, const struct course *c, int64_t lines)
 {
     return gemm_align((uint64_t)(lines * c->depth) * job->kernel->in_bytes + SLACK);
 }
 
 /* What packing A takes: a chunk of its lines, or all of the tile's. */
-static uint64_t room_of_a(const gemm_job *job, const course *c)
+static uint64_t room_of_a(const gemm_job *job, const struct course *c)
 {
     return !c->a_packs ? 0 : room_of_lines(job, c, c->way == WAY_PANELS ? PANEL_ROWS : c->a_width);
 }
@@ -321,7 +322,8 @@ static blas_matrix matrix_at(const gemm_job *job, const gemm_operand *o, int64_t
 }
 
 /* B as gemm_pack_constant left it: block after block of k, in each panel after panel. */
-static blas_matrix packed_ahead(const gemm_job *job, const course *c, const gemm_tile *tile, int64_t k0, int64_t k1)
+static blas_matrix packed_ahead(const gemm_job *job, const struct course *c, const gemm_tile *tile, int64_t k0,
+                                int64_t k1)
 {
     const int64_t at = k0 * gemm_round_up(job->n, c->b_width) + tile->j0 * (k1 - k0);
     const char *matrix = (const char *)job->b.packed + gemm_which(&job->b, tile->batch) * job->b.packed_stride;
@@ -349,7 +351,7 @@ static void multiply(const gemm_job *job, const gemm_tile *tile, void *workspace
 {
     const gemm_kernel *kernel = job->kernel;
     const blas_library *lib = kernel->user;
-    const course c = course_of(job);
+    const struct course c = course_of(job);
     char *a_room = workspace, *b_room = a_room + room_of_a(job, &c);
     int omp = lib->flavour == BLAS_OPENMP ? lib->omp_get_max_threads() : 0;
     blas_matrix whole_a = { 0 }, whole_b = { 0 };
@@ -362,12 +364,12 @@ static void multiply(const gemm_job *job, const gemm_tile *tile, void *workspace
         lib->omp_set_num_threads(1);
     for (int64_t k0 = 0; k0 < job->k; k0 += c.depth) {
         int64_t k1 = gemm_min(k0 + c.depth, job->k);
-        const block p = { .m = tile->i1 - tile->i0,
-                          .n = tile->j1 - tile->j0,
-                          .k = k1 - k0,
-                          .add = k0 > 0 || job->init != NULL,
-                          .c = tile->c,
-                          .ldc = tile->c_stride };
+        const struct block p = { .m = tile->i1 - tile->i0,
+                                 .n = tile->j1 - tile->j0,
+                                 .k = k1 - k0,
+                                 .add = k0 > 0 || job->init != NULL,
+                                 .c = tile->c,
+                                 .ldc = tile->c_stride };
         blas_matrix a = part_of(kernel, &whole_a, 0, k0), b = part_of(kernel, &whole_b, 0, k0);
 
         if (job->b.packed != NULL)
@@ -392,14 +394,14 @@ static void multiply(const gemm_job *job, const gemm_tile *tile, void *workspace
 
 static uint64_t pack_bytes(const gemm_job *job)
 {
-    const course c = course_of(job);
+    const struct course c = course_of(job);
     int64_t columns = c.way == WAY_PANELS ? gemm_round_up(job->tile_n, c.b_width) : job->tile_n;
 
     return room_of_a(job, &c) + (c.b_packs ? room_of_lines(job, &c, columns) : 0);
 }
 
 /* The tiles of a job on one thread: as few as what is packed allows. */
-static void largest_tile(const gemm_job *job, const course *c, int64_t *out_m, int64_t *out_n)
+static void largest_tile(const gemm_job *job, const struct course *c, int64_t *out_m, int64_t *out_n)
 {
     int64_t m = MOST_LINES, n = MOST_LINES;
 
@@ -419,7 +421,7 @@ static void largest_tile(const gemm_job *job, const course *c, int64_t *out_m, i
 
 static void plan(const gemm_job *job, uint32_t threads, int64_t *out_tile_m, int64_t *out_tile_n)
 {
-    const course c = course_of(job);
+    const struct course c = course_of(job);
     int64_t step = PANEL_BYTES / job->kernel->in_bytes, tile_m, tile_n;
 
     (void)threads;

@@ -53,15 +53,15 @@ bool blas_core_is_avx512(const char *core)
 
 /* An attempt to load a library, kept for good with its environment. One that failed is not repeated: a session that is
  * opened where the library is missing costs neither a search nor memory after the first. */
-typedef struct attempt {
+struct attempt {
     struct attempt *next;
     char core[64], threads[32];
     char **before, **array;
     char *missing; /* the library's name when there was none; owned */
     char why[320]; /* what the loader said */
-} attempt;
+};
 
-static attempt *attempts; /* the newest first; reachable, so that nobody takes them for leaks */
+static struct attempt *attempts; /* the newest first; reachable, so that nobody takes them for leaks */
 
 static bool starts(const char *entry, const char *name)
 {
@@ -71,9 +71,9 @@ static bool starts(const char *entry, const char *name)
 }
 
 /* core NULL: the variable stays as the user has it. NULL: out of memory. */
-static attempt *enter_environment(const char *core)
+static struct attempt *enter_environment(const char *core)
 {
-    attempt *e = calloc(1, sizeof *e);
+    struct attempt *e = calloc(1, sizeof *e);
     size_t n = 0, used = 0;
 
     while (environ != NULL && environ[n] != NULL)
@@ -99,7 +99,7 @@ static attempt *enter_environment(const char *core)
 }
 
 /* Puts the user's array back, unless somebody else has replaced it in the meantime: then theirs stays. */
-static void leave_environment(attempt *e)
+static void leave_environment(struct attempt *e)
 {
     char **ours = e->array;
 
@@ -214,7 +214,7 @@ static void hold_threads(const inlay_host *host, const blas_library *library, he
 
 static inlay_status load(const char *name, const char *core, void **out_handle, inlay_diag *diag)
 {
-    attempt *a = attempts;
+    struct attempt *a = attempts;
 
     while (a != NULL && (a->missing == NULL || strcmp(a->missing, name) != 0))
         a = a->next;

@@ -23,9 +23,9 @@ typedef struct attention_state {
 } attention_state;
 
 /* Elements from one batch, head, row to the next. */
-typedef struct strides {
+struct strides {
     int64_t batch, head, row;
-} strides;
+};
 
 typedef struct mask_plan {
     int64_t stride[3], keys; /* of batch, head, query; in a row */
@@ -33,7 +33,7 @@ typedef struct mask_plan {
 
 typedef struct attention_plan {
     int64_t batch, q_heads, kv_heads, queries, keys, past, size, v_size; /* keys: with the past */
-    strides q, k, v, y;
+    struct strides q, k, v, y;
     mask_plan mask, hidden;
     gemm_job qk, pv;
     int64_t block; /* query rows of a task */
@@ -86,18 +86,18 @@ static bool supports(const kit_node *node, kit_refusal *why)
 
 /* Heads and head size of Q, K or V, [batch, heads, rows, size] or [batch, rows, heads * size]. */
 static inlay_status split_heads(const kit_tensor *t, int64_t heads_attr, const char *name, int64_t *heads,
-                                int64_t *rows, int64_t *size, strides *out, inlay_diag *diag)
+                                int64_t *rows, int64_t *size, struct strides *out, inlay_diag *diag)
 {
     if (t->rank == 4) {
         *heads = t->dims[1];
         *rows = t->dims[2];
         *size = t->dims[3];
-        *out = (strides){ *heads * *rows * *size, *rows * *size, *size };
+        *out = (struct strides){ *heads * *rows * *size, *rows * *size, *size };
     } else if (t->rank == 3 && heads_attr > 0 && t->dims[2] % heads_attr == 0) {
         *heads = heads_attr;
         *rows = t->dims[1];
         *size = t->dims[2] / heads_attr;
-        *out = (strides){ *rows * t->dims[2], *size, t->dims[2] };
+        *out = (struct strides){ *rows * t->dims[2], *size, t->dims[2] };
     } else {
         return inlay_fail(
             diag, INLAY_SHAPE_MISMATCH,
@@ -181,8 +181,8 @@ static inlay_status read_shapes(const attention_state *s, const kit_plan *plan, 
     if (given(plan, 6) && plan->in[6].count != p->batch)
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "nonpad_kv_seqlen has %lld elements for a batch of %lld",
                           (long long)plan->in[6].count, (long long)p->batch);
-    p->y = packed ? (strides){ p->queries * p->q_heads * p->v_size, p->v_size, p->q_heads * p->v_size }
-                  : (strides){ p->q_heads * p->queries * p->v_size, p->queries * p->v_size, p->v_size };
+    p->y = packed ? (struct strides){ p->queries * p->q_heads * p->v_size, p->v_size, p->q_heads * p->v_size }
+                  : (struct strides){ p->q_heads * p->queries * p->v_size, p->queries * p->v_size, p->v_size };
     const int64_t counts[4] = { p->batch * p->q_heads * p->queries * p->v_size,
                                 p->batch * p->kv_heads * p->keys * p->size,
                                 p->batch * p->kv_heads * p->keys * p->v_size,
@@ -253,7 +253,7 @@ static inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)
             p->shared_bytes +=
                 align64((int64_t)kit_bytes(plan->in[1].dtype, p->batch * p->kv_heads * p->keys * p->size));
         }
-        p->k = (strides){ p->kv_heads * p->keys * p->size, p->keys * p->size, p->size };
+        p->k = (struct strides){ p->kv_heads * p->keys * p->size, p->keys * p->size, p->size };
     }
     if (p->v_copied) {
         if (plan->out_count <= 2 || plan->out[2].dtype == INLAY_UNDEFINED) {
@@ -261,7 +261,7 @@ static inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)
             p->shared_bytes +=
                 align64((int64_t)kit_bytes(plan->in[2].dtype, p->batch * p->kv_heads * p->keys * p->v_size));
         }
-        p->v = (strides){ p->kv_heads * p->keys * p->v_size, p->keys * p->v_size, p->v_size };
+        p->v = (struct strides){ p->kv_heads * p->keys * p->v_size, p->keys * p->v_size, p->v_size };
     }
     describe_products(s, plan, p);
     if (__builtin_mul_overflow(p->thread_bytes, (uint64_t)plan->max_threads, &plan->workspace_bytes) ||

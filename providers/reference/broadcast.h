@@ -16,7 +16,7 @@
 
 enum { BCAST_MAX = 4 };
 
-typedef struct bcast {
+struct bcast {
     int64_t count; /* elements of the output; 0 when a dimension is 0 */
     int64_t row;   /* elements of a row: dims[rank - 1] */
     uint32_t rank; /* merged dimensions, at least 1 */
@@ -24,7 +24,7 @@ typedef struct bcast {
     int64_t step[BCAST_MAX];                   /* along a row: 0 or 1 */
     int64_t dims[INLAY_MAX_RANK];              /* merged, outermost first */
     int64_t stride[BCAST_MAX][INLAY_MAX_RANK]; /* 0 where the input is repeated */
-} bcast;
+};
 
 /* Where a walk stands. */
 typedef struct bcast_cursor {
@@ -45,9 +45,9 @@ typedef struct bcast_shape {
 
 /* False when an input does not broadcast to the output, or there are more dimensions than INLAY_MAX_RANK or more inputs
  * than BCAST_MAX. */
-static inline bool bcast_init(bcast *b, uint32_t inputs, const bcast_shape *in, bcast_shape out)
+static inline bool bcast_init(struct bcast *b, uint32_t inputs, const bcast_shape *in, bcast_shape out)
 {
-    *b = (bcast){ .count = 1, .rank = 0, .inputs = inputs };
+    *b = (struct bcast){ .count = 1, .rank = 0, .inputs = inputs };
     if (inputs > BCAST_MAX || out.rank > INLAY_MAX_RANK)
         return false;
     for (uint32_t k = 0; k < inputs; k++)
@@ -102,7 +102,7 @@ static inline bool bcast_init(bcast *b, uint32_t inputs, const bcast_shape *in, 
 }
 
 /* bcast_init() from the tensors of a plan or a call: inputs 0 to inputs - 1 and output 0. */
-static inline bool bcast_init_tensors(bcast *b, uint32_t inputs, const kit_tensor *in, const kit_tensor *out)
+static inline bool bcast_init_tensors(struct bcast *b, uint32_t inputs, const kit_tensor *in, const kit_tensor *out)
 {
     bcast_shape shapes[BCAST_MAX];
 
@@ -112,7 +112,7 @@ static inline bool bcast_init_tensors(bcast *b, uint32_t inputs, const kit_tenso
 }
 
 /* Stands before output element begin. */
-static inline void bcast_start(const bcast *b, int64_t begin, bcast_cursor *c)
+static inline void bcast_start(const struct bcast *b, int64_t begin, bcast_cursor *c)
 {
     int64_t rest = begin;
 
@@ -131,7 +131,7 @@ static inline void bcast_start(const bcast *b, int64_t begin, bcast_cursor *c)
 
 /* Steps to the next piece of a row that lies before end; false when there is none.
  * A walk may go on with a later end. */
-static inline bool bcast_row(const bcast *b, bcast_cursor *c, int64_t end)
+static inline bool bcast_row(const struct bcast *b, bcast_cursor *c, int64_t end)
 {
     if (c->next >= end)
         return false;

@@ -10,16 +10,16 @@
 #include <stdlib.h>
 
 /* Where the inputs are; 0 = there is none. */
-typedef struct layout {
+struct layout {
     uint32_t x_zero, w, w_zero, x_scale, w_scale, y_scale, y_zero, bias;
-} layout;
-static const layout integer_inputs = { .w = 1, .x_zero = 2, .w_zero = 3 };
-static const layout linear_inputs = {
+};
+static const struct layout integer_inputs = { .w = 1, .x_zero = 2, .w_zero = 3 };
+static const struct layout linear_inputs = {
     .x_scale = 1, .x_zero = 2, .w = 3, .w_scale = 4, .w_zero = 5, .y_scale = 6, .y_zero = 7, .bias = 8
 };
 
 typedef struct quantized_state {
-    const layout *at;
+    const struct layout *at;
     conv_attrs attrs;
     const gemm_kernel *kernel;
     gemm_operand weights;
@@ -50,7 +50,7 @@ static inlay_status set_weight_zeros(gemm_operand *weights, const void *zeros, i
 
 static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *diag)
 {
-    const layout *at = strcmp(node->info->op_type.data, "QLinearConv") == 0 ? &linear_inputs : &integer_inputs;
+    const struct layout *at = strcmp(node->info->op_type.data, "QLinearConv") == 0 ? &linear_inputs : &integer_inputs;
     const inlay_value_info *zero = kit_input(node, at->w_zero), *w = kit_input(node, at->w);
     quantized_state *s = NULL;
     int64_t zeros = 1;
@@ -168,7 +168,7 @@ done:
 static inlay_status run(const kit_call *call)
 {
     const quantized_state *s = call->state;
-    const layout *at = s->at;
+    const struct layout *at = s->at;
     const conv_plan *p = call->plan;
     conv_run r = { .call = call,
                    .plan = p,

@@ -318,13 +318,13 @@ static void pack_tap(const deform_run *r, int64_t batch, int64_t tap, int64_t l0
         const int32_t *index =
             (const int32_t *)(const void *)(r->points +
                                             ((image * r->offset_group + own) * taps + tap) * point_bytes(g));
-        const points p = { r->turned + image * points_floats(g->channels, g->in_positions),
-                           g->channels,
-                           g->in_positions,
-                           index + l0,
-                           (const float *)(const void *)(index + CORNERS * g->positions) + l0,
-                           g->positions,
-                           CORNERS };
+        const struct points p = { r->turned + image * points_floats(g->channels, g->in_positions),
+                                  g->channels,
+                                  g->in_positions,
+                                  index + l0,
+                                  (const float *)(const void *)(index + CORNERS * g->positions) + l0,
+                                  g->positions,
+                                  CORNERS };
 
         points_mix(&p, first + c, count, n, room);
         KERNEL_BEST(moves)->turn(room, count, to + (c * taps + tap - k0) * width, taps * width, n, count);

@@ -29,7 +29,7 @@ static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *
 }
 
 typedef struct dft_plan {
-    fft f;
+    struct fft f;
     int64_t lines;               /* transforms */
     int64_t in_count;            /* elements of the input that a transform reads, the rest being zero */
     int64_t out_count;           /* elements of the output that it writes */

@@ -24,7 +24,7 @@ static inlay_status prepare_dropout(const kit_node *node, void **out_state, inla
 }
 
 /* Keeps an element with probability 1 - ratio and scales it by the inverse. */
-static void drop(const kit_call *call, twister *t, double ratio)
+static void drop(const kit_call *call, struct twister *t, double ratio)
 {
     const kit_tensor *x = &call->in[0], *y = &call->out[0];
     bool masked = kit_has_output(call, 1);
@@ -51,7 +51,7 @@ static inlay_status run_dropout(const kit_call *call)
     const kit_tensor *x = &call->in[0], *y = &call->out[0];
     double ratio = s->ratio;
     bool training = s->training;
-    twister t;
+    struct twister t;
 
     if (kit_has_input(call, 1) && call->in[1].count > 0)
         ratio = convert_get_f64(call->in[1].dtype, call->in[1].data, 0);

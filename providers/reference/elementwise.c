@@ -88,7 +88,7 @@ void ew_unary_row(const void *state, float *out, const float *const *in, const i
 /* ------------------------------------------------------------------ two inputs */
 
 typedef struct binary_plan {
-    bcast b;
+    struct bcast b;
     bool converts;    /* some tensor is not of the type that the loop works on */
     bool direct;      /* one row, nothing to convert: the loop does it all */
     bool gathers;     /* many short rows */
@@ -184,17 +184,17 @@ static void binary_block(const binary_job *j, int64_t out, const int64_t *at, co
 
 /* Where the rows of a block lie in an input: rows of `row` elements, `stride` apart, in planes of all rows of the last
  * but one dimension. */
-typedef struct plane {
+struct plane {
     int64_t base;    /* of the plane */
     int64_t row, at; /* the row in it, and where in that row to begin */
     int64_t left;    /* elements of the output to the end of the plane */
-} plane;
+};
 
-static plane find_plane(const bcast *b, int k, int64_t first)
+static struct plane find_plane(const struct bcast *b, int k, int64_t first)
 {
     uint32_t outer = b->rank - 2; /* dimensions outside */
     int64_t elements = b->row * b->dims[outer], rest = first / elements, in_plane = first % elements;
-    plane p = { .row = in_plane / b->row, .at = in_plane % b->row, .left = elements - in_plane };
+    struct plane p = { .row = in_plane / b->row, .at = in_plane % b->row, .left = elements - in_plane };
 
     for (uint32_t d = outer; d-- > 0; rest /= b->dims[d])
         p.base += rest % b->dims[d] * b->stride[k][d];
@@ -204,11 +204,11 @@ static plane find_plane(const bcast *b, int k, int64_t first)
 /* Lays elements [first, first + n) of a repeating input out, one for each element of the output. Only for several
  * rows. */
 #define SPREAD(T)                                                                                                      \
-    static void spread_##T(T *to, const T *from, const bcast *b, int k, int64_t first, int64_t n)                      \
+    static void spread_##T(T *to, const T *from, const struct bcast *b, int k, int64_t first, int64_t n)               \
     {                                                                                                                  \
         int64_t stride = b->stride[k][b->rank - 2], row = b->row;                                                      \
         while (n > 0) {                                                                                                \
-            plane p = find_plane(b, k, first);                                                                         \
+            struct plane p = find_plane(b, k, first);                                                                  \
             int64_t count = p.left < n ? p.left : n, done = 0;                                                         \
             const T *at = from + p.base + p.row * stride;                                                              \
             first += count;                                                                                            \
@@ -241,7 +241,7 @@ SPREAD(uint64_t)
 SPREAD(inlay_str)
 #undef SPREAD
 
-void ew_spread(void *to, const void *from, int64_t bytes, const bcast *b, int k, int64_t first, int64_t n)
+void ew_spread(void *to, const void *from, int64_t bytes, const struct bcast *b, int k, int64_t first, int64_t n)
 {
     if (bytes == 4)
         spread_uint32_t(to, from, b, k, first, n);
@@ -292,7 +292,7 @@ static inlay_status binary_range(void *user, int64_t begin, int64_t end, uint32_
 {
     const binary_job *j = user;
     const ew_binary *s = j->s;
-    const bcast *b = &j->p->b;
+    const struct bcast *b = &j->p->b;
     bcast_cursor c;
 
     (void)worker;

@@ -86,7 +86,7 @@ bool ew_binary_row_fits(const kit_node *node);
 
 /* Lays elements [first, first + n) of the output out as input k of the broadcast has them: for loops that want long
  * runs where rows are short. bytes: of an element; b has at least two dimensions. */
-void ew_spread(void *to, const void *from, int64_t bytes, const bcast *b, int k, int64_t first, int64_t n);
+void ew_spread(void *to, const void *from, int64_t bytes, const struct bcast *b, int k, int64_t first, int64_t n);
 
 /* ------------------------------------------------------------------ small tools */
 

@@ -107,9 +107,9 @@ typedef struct elements_job {
     int64_t in_steps[INLAY_MAX_RANK]; /* elements; 0 on the axis */
 } elements_job;
 
-typedef struct element16 {
+struct element16 {
     uint64_t low, high;
-} element16;
+};
 #define T uint8_t
 #define NAME(x) x##_1
 #include "gather_elements.inc"
@@ -122,7 +122,7 @@ typedef struct element16 {
 #define T uint64_t
 #define NAME(x) x##_8
 #include "gather_elements.inc"
-#define T element16
+#define T struct element16
 #define NAME(x) x##_16
 #include "gather_elements.inc"
 

@@ -365,7 +365,7 @@ static void sample_turned(const sample_job *job, int64_t begin, int64_t end, flo
     const int64_t most = ROOM / BLOCK;
     float room[ROOM];
     sample_block b;
-    const points p = {
+    const struct points p = {
         job->turned, job->channels, job->pixels, b.offset[0], b.weight[0], BLOCK, job->mode == MODE_LINEAR ? 4 : 16
     };
 

@@ -11,14 +11,14 @@
 #include <stdlib.h>
 
 /* Where the inputs are. */
-typedef struct layout {
+struct layout {
     uint32_t a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero;
-} layout;
-static const layout integer_inputs = { .a = 0, .b = 1, .a_zero = 2, .b_zero = 3 };
-static const layout linear_inputs = { 0, 1, 2, 3, 4, 5, 6, 7 };
+};
+static const struct layout integer_inputs = { .a = 0, .b = 1, .a_zero = 2, .b_zero = 3 };
+static const struct layout linear_inputs = { 0, 1, 2, 3, 4, 5, 6, 7 };
 
 typedef struct quantized_state {
-    const layout *at;
+    const struct layout *at;
     const gemm_kernel *kernel; /* NULL: floats by way of pack_float8 */
     bool linear;
     gemm_operand b; /* packed when B and its zero point are constant */
@@ -43,14 +43,14 @@ static bool is_float8(inlay_dtype dtype)
  *
  * A quantization parameter of A is one number, one a row, or one a row of every matrix; of B likewise with columns. */
 
-typedef struct parameter {
+struct parameter {
     int64_t line_stride, matrix_stride;
-} parameter;
+};
 
 static inlay_status place_parameter(const kit_tensor *t, int64_t lines, int64_t matrices, const char *what,
-                                    parameter *out, inlay_diag *diag)
+                                    struct parameter *out, inlay_diag *diag)
 {
-    *out = (parameter){ 0, 0 };
+    *out = (struct parameter){ 0, 0 };
     if (t->count == 1)
         return INLAY_OK;
     out->line_stride = 1;
@@ -66,7 +66,7 @@ static inlay_status place_parameter(const kit_tensor *t, int64_t lines, int64_t 
 static inlay_status set_zero(gemm_operand *operand, const kit_call *call, uint32_t input, int64_t lines,
                              int64_t matrices, const char *what)
 {
-    parameter p;
+    struct parameter p;
     inlay_status status;
 
     if (input == 0 || !kit_has_input(call, input) || operand->packed != NULL)
@@ -108,7 +108,7 @@ static inlay_status pack_b(const kit_node *node, quantized_state *s, inlay_diag 
 static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *diag)
 {
     bool linear = strcmp(node->info->op_type.data, "QLinearMatMul") == 0;
-    const layout *at = linear ? &linear_inputs : &integer_inputs;
+    const struct layout *at = linear ? &linear_inputs : &integer_inputs;
     quantized_state *s = NULL;
     inlay_status status;
 
@@ -187,13 +187,13 @@ done:
 
 /* ------------------------------------------------------------------ run */
 
-typedef struct output {
+struct output {
     const kit_call *call;
     const gemm_job *job;
-    parameter a_scale, b_scale, y_scale, y_zero;
-} output;
+    struct parameter a_scale, b_scale, y_scale, y_zero;
+};
 
-static float scale_at(const kit_call *call, uint32_t input, const parameter *p, int64_t matrix, int64_t line)
+static float scale_at(const kit_call *call, uint32_t input, const struct parameter *p, int64_t matrix, int64_t line)
 {
     float v = 1;
     convert_to_f32(&v, call->in[input].dtype, call->in[input].data, matrix * p->matrix_stride + line * p->line_stride,
@@ -202,7 +202,7 @@ static float scale_at(const kit_call *call, uint32_t input, const parameter *p, 
 }
 
 /* One row of a tile in blocks: the scales of columns are gathered first. */
-static void store_row(const output *o, const gemm_tile *tile, int64_t i)
+static void store_row(const struct output *o, const gemm_tile *tile, int64_t i)
 {
     const kit_call *call = o->call;
     const kit_tensor *y = &call->out[0];
@@ -250,7 +250,7 @@ static inlay_status run(const kit_call *call)
     const quantized_state *s = call->state;
     const matmul_plan *p = call->plan;
     gemm_job job = p->job;
-    output o = { .call = call, .job = &job };
+    struct output o = { .call = call, .job = &job };
     inlay_status status;
 
     INLAY_TRY(matmul_check_output(&job, &call->out[0], call->diag));

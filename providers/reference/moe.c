@@ -14,12 +14,12 @@ enum { ACT_RELU, ACT_GELU, ACT_SILU, ACT_IDENTITY, ACT_SWIGLU };
 enum { NONE = -1 };
 
 /* The inputs of a layer; NONE where there is none. */
-typedef struct layer {
+struct layer {
     int weights, scales, bias, zeros;
-} layer;
+};
 
 typedef struct moe_state {
-    layer first, second, gate; /* gate: a third layer beside the first, whose results multiply its */
+    struct layer first, second, gate; /* gate: a third layer beside the first, whose results multiply its */
     int64_t k, bits, block;
     uint32_t activation;
     int64_t fusion; /* of swiglu: 1 gates and values alternate in the first layer's rows, 2 follow each other */
@@ -56,13 +56,13 @@ static inlay_status prepare_moe(const kit_node *node, void **out_state, inlay_di
                       .limit = (float)kit_attr_float(node->info, "swiglu_limit", INFINITY),
                       .normalizes = kit_attr_int(node->info, "normalize_routing_weights", 0) != 0 };
     if (quantized) {
-        s->first = (layer){ 2, 3, 4, 11 };
-        s->second = (layer){ 5, 6, 7, 12 };
-        s->gate = (layer){ 8, 9, 10, 13 };
+        s->first = (struct layer){ 2, 3, 4, 11 };
+        s->second = (struct layer){ 5, 6, 7, 12 };
+        s->gate = (struct layer){ 8, 9, 10, 13 };
     } else {
-        s->first = (layer){ 2, NONE, 3, NONE };
-        s->second = (layer){ 4, NONE, 5, NONE };
-        s->gate = (layer){ 6, NONE, 7, NONE };
+        s->first = (struct layer){ 2, NONE, 3, NONE };
+        s->second = (struct layer){ 4, NONE, 5, NONE };
+        s->gate = (struct layer){ 6, NONE, 7, NONE };
     }
     while (s->activation < KIT_COUNT(names) && strcmp(names[s->activation], activation) != 0)
         s->activation++;
@@ -83,7 +83,7 @@ static bool has(const kit_tensor *in, uint32_t count, int i)
 }
 
 /* Weights [experts, rows, columns], of which QMoE packs some in a byte. */
-static bool layer_fits(const moe_state *s, const layer *l, const kit_tensor *in, uint32_t count, int64_t experts,
+static bool layer_fits(const moe_state *s, const struct layer *l, const kit_tensor *in, uint32_t count, int64_t experts,
                        int64_t rows, int64_t columns)
 {
     const kit_tensor *w = &in[l->weights];
@@ -202,7 +202,7 @@ static void choose(const moe_state *s, const kit_tensor *probabilities, int64_t 
 typedef struct layer_job {
     const kit_call *call;
     const moe_state *s;
-    const layer *l;
+    const struct layer *l;
     const moe_pair *pairs;
     const float *x;  /* [inputs, columns] */
     float *y;        /* [pairs, rows] */
@@ -296,7 +296,7 @@ static inlay_status layer_range(void *user, int64_t begin, int64_t end, uint32_t
     return INLAY_OK;
 }
 
-static inlay_status run_layer(layer_job *job, const layer *l, const float *x, bool by_row, int64_t rows,
+static inlay_status run_layer(layer_job *job, const struct layer *l, const float *x, bool by_row, int64_t rows,
                               int64_t columns, float *y)
 {
     job->l = l;

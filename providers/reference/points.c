@@ -46,7 +46,7 @@ static inline __attribute__((always_inline)) void mix_four(const float *const ro
     }
 }
 
-void points_mix(const points *p, int64_t first, int64_t count, int64_t n, float *restrict y)
+void points_mix(const struct points *p, int64_t first, int64_t count, int64_t n, float *restrict y)
 {
     for (int64_t i = 0; i < n; i++, y += count) {
         for (int64_t k = 0; k < p->corners; k += 4) {

@@ -14,14 +14,14 @@ int64_t points_floats(int64_t channels, int64_t pixels);
 /* x [channels, pixels] as [pixels + 1, channels], on the pool. */
 inlay_status points_turn(const kit_call *call, const float *x, int64_t channels, int64_t pixels, float *out);
 
-typedef struct points {
+struct points {
     const float *x; /* turned */
     int64_t channels, pixels;
     const int32_t *index;  /* [corners] of arrays that are `step` apart, an element a point; -1: a pixel that is 0 */
     const float *weight;   /* the same */
     int64_t step, corners; /* 4 or 16 corners */
-} points;
+};
 
 /* y[i][c] = the corners of point i times their weights, added, in channel first + c: [n, count]. */
-void points_mix(const points *p, int64_t first, int64_t count, int64_t n, float *y);
+void points_mix(const struct points *p, int64_t first, int64_t count, int64_t n, float *y);
 #endif

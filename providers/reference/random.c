@@ -21,7 +21,7 @@ void twister_source_init(twister_source *source, const kit_node *node)
     source->seed = (uint32_t)now * 2654435761u ^ (uint32_t)(now >> 32) ^ (uint32_t)(uintptr_t)source;
 }
 
-void twister_start(twister *t, twister_source *source)
+void twister_start(struct twister *t, twister_source *source)
 {
     uint32_t seed = source->seed;
 
@@ -61,7 +61,7 @@ static inlay_status run_random(const kit_call *call)
 {
     random_state *s = call->state;
     const kit_tensor *y = &call->out[0];
-    twister t;
+    struct twister t;
 
     twister_start(&t, &s->source);
     for (int64_t i = 0; i < y->count; i += EW_BLOCK) {
@@ -80,7 +80,7 @@ static inlay_status run_bernoulli(const kit_call *call)
 {
     random_state *s = call->state;
     const kit_tensor *x = &call->in[0], *y = &call->out[0];
-    twister t;
+    struct twister t;
 
     twister_start(&t, &s->source);
     for (int64_t i = 0; i < y->count; i += EW_BLOCK) {
@@ -128,7 +128,7 @@ static inlay_status run_multinomial(const kit_call *call)
     const kit_tensor *x = &call->in[0], *y = &call->out[0];
     int64_t rows = x->dims[0], classes = x->dims[1], samples = y->dims[1];
     double *upto = call->workspace;
-    twister t;
+    struct twister t;
 
     if (y->count == 0)
         return INLAY_OK;

@@ -73,12 +73,12 @@ static char *mend(const char *text, size_t bytes, size_t *out_bytes)
     return copy;
 }
 
-inlay_status regex_create(const char *pattern, size_t bytes, regex **out_regex, inlay_diag *diag)
+inlay_status regex_create(const char *pattern, size_t bytes, struct regex **out_regex, inlay_diag *diag)
 {
     /* Behind each \n is a line's beginning, with (?m), also at the end of the text. */
     const uint32_t options = PCRE2_UTF | PCRE2_ALT_CIRCUMFLEX;
     const pcre_library *pcre;
-    regex *re = NULL;
+    struct regex *re = NULL;
     char *mended = NULL, *text = NULL;
     size_t text_bytes = bytes;
     PCRE2_SIZE at = 0;
@@ -99,7 +99,7 @@ inlay_status regex_create(const char *pattern, size_t bytes, regex **out_regex, 
         status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a pattern");
         goto done;
     }
-    *re = (regex){ pcre, pcre->compile((PCRE2_SPTR)text, text_bytes, options, &code, &at, pcre->rules) };
+    *re = (struct regex){ pcre, pcre->compile((PCRE2_SPTR)text, text_bytes, options, &code, &at, pcre->rules) };
     if (re->code == NULL) {
         status = pcre_refused((inlay_str){ pattern, bytes }, code, SIZE_MAX, INLAY_INVALID_MODEL, diag);
         goto done;
@@ -113,7 +113,7 @@ done:
     return status;
 }
 
-void regex_destroy(regex *re)
+void regex_destroy(struct regex *re)
 {
     if (re != NULL)
         re->pcre->code_free(re->code);
@@ -126,13 +126,13 @@ size_t regex_scratch_bytes(void)
 }
 
 /* What PCRE2 allocates for one match, from the beginning of the scratch memory. */
-typedef struct objects {
+struct objects {
     char *at, *end;
-} objects;
+};
 
 static void *take_object(size_t bytes, void *user)
 {
-    objects *o = user;
+    struct objects *o = user;
     char *at = o->at;
 
     bytes = (bytes + 15) / 16 * 16;
@@ -149,11 +149,11 @@ static void leave_object(void *object, void *user)
 }
 
 /* The text is UTF-8. */
-static inlay_status run(const regex *re, const char *text, size_t bytes, size_t from, uint32_t options, void *scratch,
-                        bool *out_found, size_t *out_span, inlay_diag *diag)
+static inlay_status run(const struct regex *re, const char *text, size_t bytes, size_t from, uint32_t options,
+                        void *scratch, bool *out_found, size_t *out_span, inlay_diag *diag)
 {
     const uintptr_t skip = (16 - (uintptr_t)scratch % 16) % 16;
-    objects o = { (char *)scratch + skip, (char *)scratch + OBJECT_BYTES };
+    struct objects o = { (char *)scratch + skip, (char *)scratch + OBJECT_BYTES };
     pcre2_general_context *memory = re->pcre->general_context_create(take_object, leave_object, &o);
     pcre2_match_data *match = memory != NULL ? re->pcre->match_data_create(1, memory) : NULL;
     int n;
@@ -186,7 +186,7 @@ static size_t mended_place(const char *text, size_t bytes, size_t place, bool to
     return to_text ? here : there;
 }
 
-static inlay_status run_mended(const regex *re, const char *text, size_t bytes, size_t from, uint32_t options,
+static inlay_status run_mended(const struct regex *re, const char *text, size_t bytes, size_t from, uint32_t options,
                                void *scratch, bool *out_found, size_t *out_span, inlay_diag *diag)
 {
     size_t count = 0;
@@ -202,7 +202,7 @@ static inlay_status run_mended(const regex *re, const char *text, size_t bytes, 
     return status;
 }
 
-inlay_status regex_full_match(const regex *re, const char *text, size_t bytes, void *scratch, bool *out_matches,
+inlay_status regex_full_match(const struct regex *re, const char *text, size_t bytes, void *scratch, bool *out_matches,
                               inlay_diag *diag)
 {
     size_t span[2] = { 0 };
@@ -213,8 +213,8 @@ inlay_status regex_full_match(const regex *re, const char *text, size_t bytes, v
     return status;
 }
 
-inlay_status regex_search(const regex *re, const char *text, size_t bytes, bool is_utf8, size_t from, void *scratch,
-                          bool *out_found, size_t *out_begin, size_t *out_end, inlay_diag *diag)
+inlay_status regex_search(const struct regex *re, const char *text, size_t bytes, bool is_utf8, size_t from,
+                          void *scratch, bool *out_found, size_t *out_begin, size_t *out_end, inlay_diag *diag)
 {
     size_t span[2] = { 0 };
     const inlay_status status = (is_utf8 ? run : run_mended)(re, text, bytes, from, 0, scratch, out_found, span, diag);

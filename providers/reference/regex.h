@@ -17,13 +17,14 @@
 
 enum { REGEX_WAYS = 1000 };
 
-typedef struct regex regex;
+struct regex;
 
 /* Compiles the pattern. A mistake in it is INLAY_INVALID_MODEL with the place, what is not understood
  * INLAY_UNSUPPORTED, as is any pattern where PCRE2 is not installed. *out_regex is the caller's, to free with
  * regex_destroy; NULL after a failure. */
-INLAY_NODISCARD inlay_status regex_create(const char *pattern, size_t bytes, regex **out_regex, inlay_diag *diag);
-void regex_destroy(regex *re); /* NULL is a no-op */
+INLAY_NODISCARD inlay_status regex_create(const char *pattern, size_t bytes, struct regex **out_regex,
+                                          inlay_diag *diag);
+void regex_destroy(struct regex *re); /* NULL is a no-op */
 
 /* Is the text UTF-8? */
 bool regex_is_utf8(const char *text, size_t bytes);
@@ -31,11 +32,11 @@ bool regex_is_utf8(const char *text, size_t bytes);
 /* Bytes of scratch memory that a match needs, aligned to 8. */
 size_t regex_scratch_bytes(void);
 /* Does the whole text match? Any number of threads, each with its own scratch. */
-INLAY_NODISCARD inlay_status regex_full_match(const regex *re, const char *text, size_t bytes, void *scratch,
+INLAY_NODISCARD inlay_status regex_full_match(const struct regex *re, const char *text, size_t bytes, void *scratch,
                                               bool *out_matches, inlay_diag *diag);
 /* The leftmost match that begins at byte `from` or behind it, and of those the longest: [*out_begin, *out_end).
  * is_utf8: what regex_is_utf8 says of the text. */
-INLAY_NODISCARD inlay_status regex_search(const regex *re, const char *text, size_t bytes, bool is_utf8, size_t from,
-                                          void *scratch, bool *out_found, size_t *out_begin, size_t *out_end,
-                                          inlay_diag *diag);
+INLAY_NODISCARD inlay_status regex_search(const struct regex *re, const char *text, size_t bytes, bool is_utf8,
+                                          size_t from, void *scratch, bool *out_found, size_t *out_begin,
+                                          size_t *out_end, inlay_diag *diag);
 #endif

@@ -1,7 +1,7 @@
 /* regex_none.c - regex.h where this was built without PCRE2: every pattern is refused, so nothing is ever matched. */
 #include "regex.h"
 
-inlay_status regex_create(const char *pattern, size_t bytes, regex **out_regex, inlay_diag *diag)
+inlay_status regex_create(const char *pattern, size_t bytes, struct regex **out_regex, inlay_diag *diag)
 {
     (void)pattern, (void)bytes;
     *out_regex = NULL;
@@ -9,7 +9,7 @@ inlay_status regex_create(const char *pattern, size_t bytes, regex **out_regex, 
                       "inlay was built without PCRE2, which patterns need: build it with libpcre2-dev");
 }
 
-void regex_destroy(regex *re)
+void regex_destroy(struct regex *re)
 {
     (void)re;
 }
@@ -25,15 +25,15 @@ size_t regex_scratch_bytes(void)
     return 0;
 }
 
-inlay_status regex_full_match(const regex *re, const char *text, size_t bytes, void *scratch, bool *out_matches,
+inlay_status regex_full_match(const struct regex *re, const char *text, size_t bytes, void *scratch, bool *out_matches,
                               inlay_diag *diag)
 {
     (void)re, (void)text, (void)bytes, (void)scratch, (void)out_matches;
     return inlay_fail(diag, INLAY_INTERNAL, "a pattern that was never compiled");
 }
 
-inlay_status regex_search(const regex *re, const char *text, size_t bytes, bool is_utf8, size_t from, void *scratch,
-                          bool *out_found, size_t *out_begin, size_t *out_end, inlay_diag *diag)
+inlay_status regex_search(const struct regex *re, const char *text, size_t bytes, bool is_utf8, size_t from,
+                          void *scratch, bool *out_found, size_t *out_begin, size_t *out_end, inlay_diag *diag)
 {
     (void)re, (void)text, (void)bytes, (void)is_utf8, (void)from, (void)scratch, (void)out_found, (void)out_begin;
     (void)out_end;

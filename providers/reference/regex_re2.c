@@ -13,7 +13,7 @@ enum { MAX_DEPTH = 200, MAX_BYTES = 100000, MAX_REPEAT = 1000, BYTES_EACH = 32 }
 /* What stands before the place: can it be repeated? */
 enum { NOTHING, ITEM, REPETITION };
 
-typedef struct translation {
+struct translation {
     const char *at, *end, *start;
     char *out;
     size_t count, item; /* bytes, and where the last item begins */
@@ -21,9 +21,9 @@ typedef struct translation {
     bool lines[MAX_DEPTH + 1]; /* by depth: is flag m set? */
     inlay_diag *diag;
     inlay_status status; /* the first failure, which also ends the pattern */
-} translation;
+};
 
-static void fail(translation *t, inlay_status status, const char *what)
+static void fail(struct translation *t, inlay_status status, const char *what)
 {
     if (t->status == INLAY_OK)
         t->status = inlay_fail(t->diag, status, "pattern '%.*s', character %d: %s",
@@ -32,21 +32,21 @@ static void fail(translation *t, inlay_status status, const char *what)
     t->at = t->end;
 }
 
-static void put(translation *t, const char *text)
+static void put(struct translation *t, const char *text)
 {
     while (*text != '\0')
         t->out[t->count++] = *text++;
 }
 
 /* Copies up to `end`. */
-static void copy(translation *t, const char *end)
+static void copy(struct translation *t, const char *end)
 {
     while (t->at < end)
         t->out[t->count++] = *t->at++;
 }
 
 /* Copies to behind the next `close`. */
-static void copy_to(translation *t, const char *close, const char *otherwise)
+static void copy_to(struct translation *t, const char *close, const char *otherwise)
 {
     const size_t bytes = strlen(close);
     const char *at = t->at;
@@ -59,7 +59,7 @@ static void copy_to(translation *t, const char *close, const char *otherwise)
         copy(t, at + bytes);
 }
 
-static bool next_is(const translation *t, const char *text)
+static bool next_is(const struct translation *t, const char *text)
 {
     const size_t bytes = strlen(text);
 
@@ -72,7 +72,7 @@ static bool is_one_of(char c, const char *list)
 }
 
 /* Up to that many digits, at least one. */
-static void copy_digits(translation *t, const char *digits, uint32_t most)
+static void copy_digits(struct translation *t, const char *digits, uint32_t most)
 {
     uint32_t count = 0;
 
@@ -89,7 +89,7 @@ static bool is_word(char c)
 
 /* An escape that is a character or a class, within brackets and without; t->at is at the backslash. Returns whether it
  * is a class. RE2's \s has no \v, PCRE2's has. */
-static bool put_escape(translation *t, bool in_brackets)
+static bool put_escape(struct translation *t, bool in_brackets)
 {
     static const char octal[] = "01234567";
     const char c = t->end - t->at > 1 ? t->at[1] : '\0';
@@ -125,7 +125,7 @@ static bool put_escape(translation *t, bool in_brackets)
     return is_one_of(c, "sSpPdDwW");
 }
 
-static void put_brackets(translation *t)
+static void put_brackets(struct translation *t)
 {
     bool is_class = false, is_range = false;
     const char *begin;
@@ -158,7 +158,7 @@ static void put_brackets(translation *t)
 }
 
 /* A group's head with a name; t->at is behind the (?. */
-static void skip_name(translation *t)
+static void skip_name(struct translation *t)
 {
     const char *begin;
 
@@ -176,7 +176,7 @@ static void skip_name(translation *t)
 }
 
 /* Groups capture nothing: their names go. */
-static void put_group(translation *t)
+static void put_group(struct translation *t)
 {
     bool lines = t->lines[t->depth], on = true;
 
@@ -221,7 +221,7 @@ static int32_t take_number(const char **at, const char *end)
 
 /* *, +, ?, {n}, {n,}, {n,m}. False: text, as other braces are. PCRE2's automaton counts how often a character or class
  * with a + has been there, which makes ways of what is one, and does not with a group. */
-static bool put_repetition(translation *t)
+static bool put_repetition(struct translation *t)
 {
     const char *at = t->at + 1;
     bool is_plus = *t->at == '+';
@@ -256,7 +256,7 @@ static bool put_repetition(translation *t)
 }
 
 /* A character as it is, of one byte or more. */
-static void put_character(translation *t)
+static void put_character(struct translation *t)
 {
     t->item = t->count;
     t->before = ITEM;
@@ -268,14 +268,14 @@ static void put_character(translation *t)
 }
 
 /* \Q...\E */
-static void put_quoted(translation *t)
+static void put_quoted(struct translation *t)
 {
     for (t->at += 2; t->at < t->end && !next_is(t, "\\E");)
         put_character(t);
     t->at += next_is(t, "\\E") ? 2 : 0;
 }
 
-static void put_item(translation *t)
+static void put_item(struct translation *t)
 {
     const char c = *t->at;
 
@@ -311,7 +311,7 @@ static void put_item(translation *t)
 
 inlay_status regex_translate(const char *pattern, size_t bytes, char **out_text, size_t *out_bytes, inlay_diag *diag)
 {
-    translation t = { .at = pattern, .end = pattern + bytes, .start = pattern, .diag = diag };
+    struct translation t = { .at = pattern, .end = pattern + bytes, .start = pattern, .diag = diag };
 
     *out_text = NULL;
     if (bytes > MAX_BYTES)

@@ -28,7 +28,7 @@ static bool take(int64_t *at, int64_t rows, int64_t width)
            *at <= SEARCH_MAX_WORDS;
 }
 
-inlay_status search_lay(const search_head *head, int32_t *data, search *out, inlay_diag *diag)
+inlay_status search_lay(const search_head *head, int32_t *data, struct search *out, inlay_diag *diag)
 {
     const search_head *h = head;
     const int64_t rows = search_rows(h), each = search_mask_row(h);
@@ -50,7 +50,7 @@ inlay_status search_lay(const search_head *head, int32_t *data, search *out, inl
     if (!fits)
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "%d prompts of %d beams and %d words are too large a search",
                           (int)h->batch, (int)h->beams, (int)h->max_length);
-    *out = (search){ .head = *h, .data = data, .count = at[10] };
+    *out = (struct search){ .head = *h, .data = data, .count = at[10] };
     if (data == NULL)
         return INLAY_OK;
     out->sequence = data + at[0];
@@ -66,7 +66,7 @@ inlay_status search_lay(const search_head *head, int32_t *data, search *out, inl
     return INLAY_OK;
 }
 
-inlay_status search_open(const kit_tensor *state, search *out, inlay_diag *diag)
+inlay_status search_open(const kit_tensor *state, struct search *out, inlay_diag *diag)
 {
     search_head head;
     inlay_status status;
@@ -85,7 +85,7 @@ inlay_status search_open(const kit_tensor *state, search *out, inlay_diag *diag)
     return status;
 }
 
-void search_add_found(search *s, int32_t prompt, const int32_t *words, int32_t length, float sum)
+void search_add_found(struct search *s, int32_t prompt, const int32_t *words, int32_t length, float sum)
 {
     const int32_t beams = s->head.beams, max = s->head.max_length;
     const float score = sum / powf((float)length, s->head.length_penalty);
@@ -261,7 +261,7 @@ static inlay_status read_masks(const kit_call *call, search_head *h)
     return INLAY_OK;
 }
 
-static void write_bits(const kit_call *call, search *s)
+static void write_bits(const kit_call *call, struct search *s)
 {
     const uint32_t inputs[] = { IN_WORDS, IN_FIRST, IN_PRESENCE };
     const int64_t width = search_mask_row(&s->head), words = s->head.mask_words;
@@ -283,7 +283,7 @@ static void write_bits(const kit_call *call, search *s)
 
 /* Which ids of the prompts count: as the caller says, or those that are no padding; an encoder's only lacks the padding
  * in front, for its end may be the same id. */
-static void write_mask(const kit_call *call, search *s, int32_t *mask)
+static void write_mask(const kit_call *call, struct search *s, int32_t *mask)
 {
     const start_state *state = call->state;
     const kit_tensor *ids = &call->in[IN_IDS];
@@ -303,7 +303,7 @@ static void write_mask(const kit_call *call, search *s, int32_t *mask)
     }
 }
 
-static void write_rows(const kit_call *call, search *s)
+static void write_rows(const kit_call *call, struct search *s)
 {
     const start_state *state = call->state;
     const search_head *h = &s->head;
@@ -339,7 +339,7 @@ static inlay_status run_start(const kit_call *call)
     inlay_status status = INLAY_OK;
     int64_t rows, two[2], wide[2], *prompts;
     search_head head;
-    search s;
+    struct search s;
 
     INLAY_TRY(read_settings(call, &head));
     INLAY_TRY(read_masks(call, &head));
@@ -376,7 +376,7 @@ done:
 /* ------------------------------------------------------------------ SearchEnd */
 
 /* The best sequences of each prompt, those that are not finished among them unless the prompt is done. */
-static inlay_status end_beams(const kit_call *call, search *s)
+static inlay_status end_beams(const kit_call *call, struct search *s)
 {
     const search_head *h = &s->head;
     const int64_t dims[] = { h->batch, h->returned, h->max_length };
@@ -413,7 +413,7 @@ static inlay_status end_beams(const kit_call *call, search *s)
     return INLAY_OK;
 }
 
-static inlay_status end_words(const kit_call *call, const search *s)
+static inlay_status end_words(const kit_call *call, const struct search *s)
 {
     const search_head *h = &s->head;
     const int64_t dims[] = { h->batch, h->max_length };
@@ -430,7 +430,7 @@ static inlay_status end_words(const kit_call *call, const search *s)
 }
 
 /* The scores of all steps, 0 behind the last that was needed; of Sampling those of the last step. */
-static inlay_status end_scores(const kit_call *call, const search *s)
+static inlay_status end_scores(const kit_call *call, const struct search *s)
 {
     const kit_tensor *from = &call->in[1];
     const search_head *h = &s->head;
@@ -469,7 +469,7 @@ static inlay_status run_end(const kit_call *call)
 {
     kit_tensor own = call->in[0]; /* written to while it ends */
     inlay_status status;
-    search s;
+    struct search s;
 
     own.data = call->workspace;
     if (own.count > 0)

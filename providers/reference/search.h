@@ -30,7 +30,7 @@ typedef struct search_head {
 } search_head;
 
 /* The lists, in the order in which they lie behind the head; rows = batch * beams. */
-typedef struct search {
+struct search {
     search_head head;
     int32_t *data;         /* the whole tensor */
     int32_t *sequence;     /* [rows, max_length] */
@@ -44,12 +44,12 @@ typedef struct search {
     int32_t *mask;         /* [batch, mask_width] */
     uint32_t *bits;        /* [(masks & 1) + batch * ((masks & 2) / 2 + (masks & 4) / 4), (mask_words + 31) / 32] */
     int64_t count;         /* words of 32 bits of all this */
-} search;
+};
 
 /* Lays the lists out behind a head; data may be NULL, to learn the count. Nonsense in the head is an error. */
-INLAY_NODISCARD inlay_status search_lay(const search_head *head, int32_t *data, search *out, inlay_diag *diag);
+INLAY_NODISCARD inlay_status search_lay(const search_head *head, int32_t *data, struct search *out, inlay_diag *diag);
 /* The state in a tensor. */
-INLAY_NODISCARD inlay_status search_open(const kit_tensor *state, search *out, inlay_diag *diag);
+INLAY_NODISCARD inlay_status search_open(const kit_tensor *state, struct search *out, inlay_diag *diag);
 
 static inline int64_t search_rows(const search_head *h)
 {
@@ -61,7 +61,7 @@ static inline int64_t search_mask_row(const search_head *h)
 }
 
 /* Takes one more finished sequence of a prompt in, if it is among the best. */
-void search_add_found(search *s, int32_t prompt, const int32_t *words, int32_t length, float sum);
+void search_add_found(struct search *s, int32_t prompt, const int32_t *words, int32_t length, float sum);
 
 /* SearchStep, in search_step.c. */
 inlay_status search_shape_step(const void *state, kit_plan *plan, inlay_diag *diag);

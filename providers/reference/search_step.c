@@ -7,29 +7,29 @@
 #include <string.h>
 
 /* A word that may come next; best first, and of equal ones the one that is found first. */
-typedef struct candidate {
+struct candidate {
     float score;
     int32_t row, word;
-} candidate;
+};
 
-typedef struct step {
+struct step {
     const kit_call *call;
-    search old; /* as it came in */
-    search s;   /* as it goes on */
+    struct search old; /* as it came in */
+    struct search s;   /* as it goes on */
     int32_t words;
     float *scores;   /* [words] of one row */
     int32_t *sorted; /* [words] in the order in which Sampling takes them */
-} step;
+};
 
 /* ------------------------------------------------------------------ scores of one row */
 
-static const int32_t *row_words(const search *s, int64_t row)
+static const int32_t *row_words(const struct search *s, int64_t row)
 {
     return s->sequence + row * s->head.max_length;
 }
 
 /* Each word that is there already counts once, however often it is there; `sorted` marks those that did. */
-static inlay_status punish_repetition(const step *t, int64_t row)
+static inlay_status punish_repetition(const struct step *t, int64_t row)
 {
     const int32_t *words = row_words(&t->old, row);
     const float penalty = t->s.head.repetition_penalty;
@@ -52,7 +52,7 @@ static inlay_status punish_repetition(const step *t, int64_t row)
 }
 
 /* What would make the last words the same as some before cannot come. */
-static void forbid_repeats(const step *t, int64_t row)
+static void forbid_repeats(const struct step *t, int64_t row)
 {
     const int32_t *words = row_words(&t->old, row), size = t->s.head.ngram, length = t->s.head.length;
 
@@ -70,7 +70,7 @@ static bool has_bit(const uint32_t *bits, int32_t i)
     return (bits[i / 32] >> (i % 32) & 1) != 0;
 }
 
-static void apply_masks(const step *t, int64_t prompt)
+static void apply_masks(const struct step *t, int64_t prompt)
 {
     const search_head *h = &t->s.head;
     const int64_t width = search_mask_row(h);
@@ -111,7 +111,7 @@ static void log_softmax(float *x, int32_t count)
 }
 
 /* The last logits of a row, as scores. Logits are of each row, or of each prompt where the rows still agree. */
-static inlay_status score(const step *t, int64_t row)
+static inlay_status score(const struct step *t, int64_t row)
 {
     const kit_tensor *x = &t->call->in[0];
     const int32_t beams = t->s.head.beams;
@@ -129,14 +129,14 @@ static inlay_status score(const step *t, int64_t row)
     return INLAY_OK;
 }
 
-static float *scores_out(const step *t, int64_t row)
+static float *scores_out(const struct step *t, int64_t row)
 {
     return kit_has_output(t->call, 6) ? (float *)t->call->out[6].data + row * t->words : NULL;
 }
 
 /* ------------------------------------------------------------------ beams */
 
-static void offer(candidate *list, int32_t *count, int32_t most, candidate c)
+static void offer(struct candidate *list, int32_t *count, int32_t most, struct candidate c)
 {
     int32_t at;
 
@@ -149,7 +149,7 @@ static void offer(candidate *list, int32_t *count, int32_t most, candidate c)
 }
 
 /* The best words of all rows of a prompt, twice as many as there are rows: so many are left when each row ends. */
-static inlay_status find_candidates(const step *t, int32_t prompt, candidate *list)
+static inlay_status find_candidates(const struct step *t, int32_t prompt, struct candidate *list)
 {
     const int32_t beams = t->s.head.beams;
     int32_t count = 0;
@@ -168,7 +168,7 @@ static inlay_status find_candidates(const step *t, int32_t prompt, candidate *li
             memcpy(out, t->scores, (size_t)t->words * sizeof *out);
         for (int32_t i = 0; i < t->words; i++)
             if (t->scores[i] == t->scores[i])
-                offer(list, &count, 2 * beams, (candidate){ t->scores[i], row, i });
+                offer(list, &count, 2 * beams, (struct candidate){ t->scores[i], row, i });
     }
     return count == 2 * beams ? INLAY_OK
                               : inlay_fail(t->call->diag, INLAY_INVALID_ARGUMENT,
@@ -176,7 +176,7 @@ static inlay_status find_candidates(const step *t, int32_t prompt, candidate *li
                                            (int)prompt, (int)beams, (int)(2 * beams));
 }
 
-static void follow(step *t, int32_t row, candidate c)
+static void follow(struct step *t, int32_t row, struct candidate c)
 {
     const search_head *h = &t->s.head;
     int32_t *words = t->s.sequence + (int64_t)row * h->max_length;
@@ -187,11 +187,11 @@ static void follow(step *t, int32_t row, candidate c)
     ((int64_t *)t->call->out[3].data)[row] = c.row;
 }
 
-static inlay_status step_beams(step *t, int32_t prompt)
+static inlay_status step_beams(struct step *t, int32_t prompt)
 {
     const search_head *h = &t->s.head;
     const int32_t first = prompt * h->beams;
-    candidate list[2 * SEARCH_MAX_BEAMS];
+    struct candidate list[2 * SEARCH_MAX_BEAMS];
     inlay_status status;
     int32_t kept = 0;
 
@@ -199,7 +199,7 @@ static inlay_status step_beams(step *t, int32_t prompt)
         float *out = scores_out(t, first);
 
         for (int32_t k = 0; k < h->beams; k++)
-            follow(t, first + k, (candidate){ 0, first, h->pad });
+            follow(t, first + k, (struct candidate){ 0, first, h->pad });
         if (out != NULL)
             memset(out, 0, (size_t)h->beams * (size_t)t->words * sizeof *out);
         return INLAY_OK;
@@ -235,14 +235,14 @@ static double next_random(uint32_t *state)
 }
 
 /* Is word a to stand before word b? */
-static bool before(const step *t, int32_t a, int32_t b)
+static bool before(const struct step *t, int32_t a, int32_t b)
 {
     const float x = t->scores[a], y = t->scores[b];
 
     return x == y ? a < b : t->s.head.custom != 0 ? x > y : x < y;
 }
 
-static void sift(const step *t, int32_t at, int32_t count)
+static void sift(const struct step *t, int32_t at, int32_t count)
 {
     int32_t *heap = t->sorted;
 
@@ -257,7 +257,7 @@ static void sift(const step *t, int32_t at, int32_t count)
     }
 }
 
-static void sort_words(const step *t)
+static void sort_words(const struct step *t)
 {
     for (int32_t i = 0; i < t->words; i++)
         t->sorted[i] = i;
@@ -273,7 +273,7 @@ static void sort_words(const step *t)
 }
 
 /* Words that together have at most 1 - top_p go (custom: those behind the ones that have top_p). */
-static void filter(const step *t)
+static void filter(const struct step *t)
 {
     const search_head *h = &t->s.head;
     const float most = t->scores[h->custom != 0 ? t->sorted[0] : t->sorted[t->words - 1]];
@@ -297,7 +297,7 @@ static void filter(const step *t)
     }
 }
 
-static int32_t draw(const step *t, uint32_t *random)
+static int32_t draw(const struct step *t, uint32_t *random)
 {
     double most = -FLT_MAX, sum = 0, target;
 
@@ -317,7 +317,7 @@ static int32_t draw(const step *t, uint32_t *random)
 
 /* ------------------------------------------------------------------ one row a prompt */
 
-static int32_t best_word(const step *t)
+static int32_t best_word(const struct step *t)
 {
     int32_t best = 0;
 
@@ -326,7 +326,7 @@ static int32_t best_word(const step *t)
     return best;
 }
 
-static inlay_status step_word(step *t, int32_t prompt)
+static inlay_status step_word(struct step *t, int32_t prompt)
 {
     search_head *h = &t->s.head;
     inlay_status status = score(t, prompt);
@@ -343,7 +343,7 @@ static inlay_status step_word(step *t, int32_t prompt)
         memcpy(out, t->scores, (size_t)t->words * sizeof *out);
     word = h->search == SEARCH_SAMPLE ? draw(t, &h->random) : best_word(t);
     t->s.done[prompt] |= word == h->eos;
-    follow(t, prompt, (candidate){ 0, prompt, t->s.done[prompt] != 0 ? h->pad : word });
+    follow(t, prompt, (struct candidate){ 0, prompt, t->s.done[prompt] != 0 ? h->pad : word });
     return INLAY_OK;
 }
 
@@ -359,7 +359,7 @@ inlay_status search_shape_step(const void *state, kit_plan *plan, inlay_diag *di
     return INLAY_OK;
 }
 
-static inlay_status open_step(const kit_call *call, step *t)
+static inlay_status open_step(const kit_call *call, struct step *t)
 {
     const kit_tensor *x = &call->in[0];
     const search_head *h = &t->old.head;
@@ -382,7 +382,7 @@ static inlay_status open_step(const kit_call *call, step *t)
     return INLAY_OK;
 }
 
-static inlay_status allocate(const kit_call *call, const step *t)
+static inlay_status allocate(const kit_call *call, const struct step *t)
 {
     const search_head *h = &t->old.head;
     const int64_t rows = search_rows(h), next = h->length + 1;
@@ -403,7 +403,7 @@ done:
 }
 
 /* What the decoder reads next. */
-static void write_feeds(const kit_call *call, const step *t)
+static void write_feeds(const kit_call *call, const struct step *t)
 {
     const search_head *h = &t->s.head; /* with the new word */
     const int64_t width = (int64_t)h->mask_width + h->length - h->prompt;
@@ -424,7 +424,7 @@ static void write_feeds(const kit_call *call, const step *t)
 
 inlay_status search_run_step(const kit_call *call)
 {
-    step t = { .call = call };
+    struct step t = { .call = call };
     inlay_status status = open_step(call, &t);
     bool done = true;
 

@@ -295,7 +295,7 @@ static inlay_status run_normalizer(const kit_call *call)
 static inlay_status prepare_regex(const kit_node *node, void **out_state, inlay_diag *diag)
 {
     const inlay_attr_info *pattern = kit_attr(node->info, "pattern");
-    regex *re = NULL;
+    struct regex *re = NULL;
     inlay_status status =
         regex_create(pattern != NULL ? pattern->s.data : "", pattern != NULL ? pattern->s.bytes : 0, &re, diag);
 
@@ -317,7 +317,7 @@ static inlay_status shape_regex(const void *state, kit_plan *plan, inlay_diag *d
 }
 
 typedef struct regex_job {
-    const regex *re;
+    const struct regex *re;
     const inlay_str *texts;
     bool *out;
     char *scratch;

@@ -9,15 +9,15 @@
 enum { MODE_TF, MODE_IDF, MODE_TFIDF };
 
 /* An n-gram of the pool. */
-typedef struct gram {
+struct gram {
     const int64_t *words; /* numbers of its words */
     int64_t column;       /* of the output */
     float weight;
-} gram;
+};
 
 /* The grams of one length, sorted by their words. */
 typedef struct gram_list {
-    gram *grams;
+    struct gram *grams;
     int64_t count;
 } gram_list;
 
@@ -76,9 +76,9 @@ static int order_words(const int64_t *a, const int64_t *b, int64_t length)
 }
 
 /* Heap sort: qsort cannot be told the length of the grams. */
-static void sink_gram(gram *grams, int64_t count, int64_t at, int64_t length)
+static void sink_gram(struct gram *grams, int64_t count, int64_t at, int64_t length)
 {
-    const gram moving = grams[at];
+    const struct gram moving = grams[at];
 
     for (int64_t child; (child = 2 * at + 1) < count; at = child) {
         if (child + 1 < count && order_words(grams[child + 1].words, grams[child].words, length) > 0)
@@ -95,7 +95,7 @@ static void sort_grams(gram_list *list, int64_t length)
     for (int64_t i = list->count / 2; i-- > 0;)
         sink_gram(list->grams, list->count, i, length);
     for (int64_t n = list->count - 1; n > 0; n--) {
-        const gram top = list->grams[0];
+        const struct gram top = list->grams[0];
 
         list->grams[0] = list->grams[n];
         list->grams[n] = top;
@@ -165,7 +165,7 @@ static inlay_status list_grams(tfidf_state *state, const kit_node *node, int64_t
                                   "of range",
                                   (long long)number);
             list->grams[list->count++] =
-                (gram){ state->words + at, indexes[number], weights != NULL ? weights->floats[number] : 1 };
+                (struct gram){ state->words + at, indexes[number], weights != NULL ? weights->floats[number] : 1 };
         }
         sort_grams(list, length);
     }
@@ -246,7 +246,7 @@ typedef struct tfidf_job {
     float *out;
 } tfidf_job;
 
-static const gram *find_gram(const gram_list *list, const int64_t *words, int64_t length)
+static const struct gram *find_gram(const gram_list *list, const int64_t *words, int64_t length)
 {
     int64_t low = 0, high = list->count;
 
@@ -282,7 +282,7 @@ static inlay_status tfidf_range(void *user, int64_t begin, int64_t end, uint32_t
             /* Single words have nothing to skip between them. */
             for (int64_t step = 1; step <= (length == 1 ? 1 : s->skips + 1) && list->count > 0; step++) {
                 for (int64_t first = 0; first + (length - 1) * step < job->length; first++) {
-                    const gram *found;
+                    const struct gram *found;
 
                     for (int64_t k = 0; k < length; k++)
                         window[k] = words[first + k * step];

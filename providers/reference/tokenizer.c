@@ -12,7 +12,7 @@ typedef struct token_state {
     bool marks;
     int64_t least; /* characters of a token */
     uint32_t count;
-    regex **expressions; /* [count]: separators, or the token's */
+    struct regex **expressions; /* [count]: separators, or the token's */
     inlay_str pad;
     char text[]; /* of pad */
 } token_state;

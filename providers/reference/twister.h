@@ -9,14 +9,14 @@
 
 enum { TWISTER_WORDS = 624, TWISTER_SHIFT = 397 };
 
-typedef struct twister {
+struct twister {
     uint32_t word[TWISTER_WORDS];
     uint32_t next;   /* index of the next word; TWISTER_WORDS: make new ones */
     bool has_normal; /* normal numbers come in pairs */
     double normal;
-} twister;
+};
 
-static inline void twister_seed(twister *t, uint32_t seed)
+static inline void twister_seed(struct twister *t, uint32_t seed)
 {
     t->word[0] = seed;
     for (uint32_t i = 1; i < TWISTER_WORDS; i++)
@@ -25,7 +25,7 @@ static inline void twister_seed(twister *t, uint32_t seed)
     t->has_normal = false;
 }
 
-static inline void twister_refill(twister *t)
+static inline void twister_refill(struct twister *t)
 {
     for (uint32_t i = 0; i < TWISTER_WORDS; i++) {
         uint32_t after = t->word[i + 1 < TWISTER_WORDS ? i + 1 : 0];
@@ -38,7 +38,7 @@ static inline void twister_refill(twister *t)
     t->next = 0;
 }
 
-static inline uint32_t twister_u32(twister *t)
+static inline uint32_t twister_u32(struct twister *t)
 {
     if (t->next >= TWISTER_WORDS)
         twister_refill(t);
@@ -50,14 +50,14 @@ static inline uint32_t twister_u32(twister *t)
 }
 
 /* Uniform in [0, 1), 53 bits. */
-static inline double twister_uniform(twister *t)
+static inline double twister_uniform(struct twister *t)
 {
     uint32_t high = twister_u32(t) >> 5, low = twister_u32(t) >> 6;
     return ((double)high * 67108864.0 + (double)low) / 9007199254740992.0;
 }
 
 /* Standard normal, by Marsaglia's polar method. */
-static inline double twister_normal(twister *t)
+static inline double twister_normal(struct twister *t)
 {
     double a, b, r;
 
@@ -85,5 +85,5 @@ typedef struct twister_source {
 
 /* Reads the attribute `seed`, of whatever kind. */
 void twister_source_init(twister_source *source, const kit_node *node);
-void twister_start(twister *t, twister_source *source);
+void twister_start(struct twister *t, twister_source *source);
 #endif

@@ -86,13 +86,13 @@ static int order_elements(const kit_tensor *x, int64_t a, int64_t b)
     }
 }
 
-typedef struct slices {
+struct slices {
     const kit_tensor *x;
     int64_t count;        /* slices */
     int64_t outer, inner; /* a slice is outer runs of inner elements, count * inner apart */
-} slices;
+};
 
-static int order_slices(const slices *s, int64_t a, int64_t b)
+static int order_slices(const struct slices *s, int64_t a, int64_t b)
 {
     for (int64_t o = 0; o < s->outer; o++) {
         for (int64_t i = 0; i < s->inner; i++) {
@@ -107,7 +107,7 @@ static int order_slices(const slices *s, int64_t a, int64_t b)
 }
 
 /* Bottom-up merge sort of 0 ... count - 1; the result lies in *out_order, which is one of the two. */
-static void sort_slices(const slices *s, int64_t *order, int64_t *other, int64_t **out_order)
+static void sort_slices(const struct slices *s, int64_t *order, int64_t *other, int64_t **out_order)
 {
     for (int64_t i = 0; i < s->count; i++)
         order[i] = i;
@@ -133,7 +133,7 @@ static void sort_slices(const slices *s, int64_t *order, int64_t *other, int64_t
 /* ------------------------------------------------------------------ single numbers */
 
 /* Do keys order the slices? */
-static bool has_keys(const slices *s)
+static bool has_keys(const struct slices *s)
 {
     const inlay_dtype t = s->x->dtype;
 
@@ -164,7 +164,7 @@ static uint64_t key_of_element(const kit_tensor *x, int64_t i)
 }
 
 /* Sorts 0 ... count - 1 into order; entries: room for 2 * count, in which the keys are left, turned round. */
-static void sort_keys(const slices *s, rank_entry *entries, int64_t *order)
+static void sort_keys(const struct slices *s, rank_entry *entries, int64_t *order)
 {
     for (int64_t i = 0; i < s->count; i++)
         entries[i] = (rank_entry){ ~key_of_element(s->x, i), i };
@@ -199,7 +199,7 @@ static inlay_status shape_unique(const void *opaque, kit_plan *plan, inlay_diag 
 
 /* Numbers the groups: sorted[i] is the i-th slice in order; group[slice] receives its group, first[g] the group's first
  * slice. In the order of first occurrence when not `by_value`. Returns the number of groups. */
-static int64_t number_groups(const slices *s, const int64_t *sorted, const rank_entry *keys, bool by_value,
+static int64_t number_groups(const struct slices *s, const int64_t *sorted, const rank_entry *keys, bool by_value,
                              int64_t *group, int64_t *first)
 {
     int64_t groups = 0;
@@ -236,7 +236,7 @@ static int64_t number_groups(const slices *s, const int64_t *sorted, const rank_
     return groups;
 }
 
-static inlay_status write_values(const kit_call *call, const slices *s, const int64_t *first, int64_t groups,
+static inlay_status write_values(const kit_call *call, const struct slices *s, const int64_t *first, int64_t groups,
                                  uint32_t rank, const int64_t *dims)
 {
     const int64_t element = strided_element_bytes(call->in[0].dtype), run = s->inner * element;
@@ -256,7 +256,7 @@ static inlay_status run_unique(const kit_call *call)
     const unique_state *state = call->state;
     const kit_tensor *x = &call->in[0];
     int64_t dims[INLAY_MAX_RANK] = { 0 }, *sorted, *arrays = call->workspace, *group, *first, groups;
-    slices s = { x, x->count, 1, 1 };
+    struct slices s = { x, x->count, 1, 1 };
     rank_entry *keys = NULL;
     inlay_status status = INLAY_OK;
     uint32_t axis = 0;
@@ -264,8 +264,8 @@ static inlay_status run_unique(const kit_call *call)
     if (!state->flat) {
         INLAY_TRY(arg_axis(call->diag, state->axis, x->rank, "axis", &axis));
         memcpy(dims, x->dims, x->rank * sizeof *dims);
-        s = (slices){ x, x->dims[axis], strided_product(x->dims, 0, axis),
-                      strided_product(x->dims, axis + 1, x->rank) };
+        s = (struct slices){ x, x->dims[axis], strided_product(x->dims, 0, axis),
+                             strided_product(x->dims, axis + 1, x->rank) };
     }
     group = arrays + 2 * s.count;
     first = arrays + 3 * s.count;

@@ -116,7 +116,7 @@ static inlay_status shape_variadic(const void *state, kit_plan *plan, inlay_diag
                               (unsigned)k);
     if (is_pair(s))
         return ew_binary_shape(state, plan, diag);
-    bcast *each = calloc(plan->in_count > 0 ? plan->in_count : 1, sizeof *each);
+    struct bcast *each = calloc(plan->in_count > 0 ? plan->in_count : 1, sizeof *each);
     if (each == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a broadcast plan");
     plan->plan = each;
@@ -130,7 +130,7 @@ static inlay_status shape_variadic(const void *state, kit_plan *plan, inlay_diag
 }
 
 /* acc[i] = x[i] in the first round, fn(acc[i], x[i]) in the others, over elements [first, first + n) of the output. */
-static void accumulate(const variadic_state *s, const bcast *b, const kit_tensor *x, int64_t first, int64_t n,
+static void accumulate(const variadic_state *s, const struct bcast *b, const kit_tensor *x, int64_t first, int64_t n,
                        bool start, char *acc)
 {
     int64_t buffer[EW_BLOCK], bytes = ew_bytes(s->pair.compute);
@@ -153,7 +153,7 @@ static inlay_status variadic_range(void *user, int64_t begin, int64_t end, uint3
 {
     const kit_call *call = user;
     const variadic_state *s = call->state;
-    const bcast *each = call->plan;
+    const struct bcast *each = call->plan;
     const kit_tensor *y = &call->out[0];
 
     (void)worker;

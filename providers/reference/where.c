@@ -23,7 +23,7 @@ typedef void (*where_fn)(void *out, const uint8_t *c, int64_t step_c, const void
                          int64_t step1, int64_t n);
 
 typedef struct where_plan {
-    bcast b;
+    struct bcast b;
     where_fn fn;
     int64_t bytes;
 } where_plan;
@@ -78,7 +78,7 @@ static inlay_status where_range(void *user, int64_t begin, int64_t end, uint32_t
 {
     const kit_call *call = user;
     const where_plan *p = call->plan;
-    const bcast *b = &p->b;
+    const struct bcast *b = &p->b;
     bcast_cursor c;
 
     (void)worker;

@@ -6,12 +6,12 @@
 /* Whoever holds a lock for longer waits for the thread that forks, perhaps for a lock of somebody else. */
 enum { MOST_ROUNDS = 20000, ROUND_NS = 50000 };
 
-typedef struct guarded {
+struct guarded {
     pthread_mutex_t *mutex;
     pthread_rwlock_t *calls; /* one of the two */
-} guarded;
+};
 
-static guarded list[LOCKS_AT_FORK];
+static struct guarded list[LOCKS_AT_FORK];
 static uint32_t count;
 static bool taken; /* between the handlers of one fork, which the C library runs one at a time */
 
@@ -58,7 +58,7 @@ static void after_in_child(void)
                                      : pthread_rwlock_init(list[i].calls, NULL));
 }
 
-static void add(guarded g)
+static void add(struct guarded g)
 {
     if (count == 0)
         (void)pthread_atfork(before_fork, after_in_parent, after_in_child);
@@ -68,10 +68,10 @@ static void add(guarded g)
 
 void lock_at_fork(pthread_mutex_t *lock)
 {
-    add((guarded){ .mutex = lock });
+    add((struct guarded){ .mutex = lock });
 }
 
 void calls_at_fork(pthread_rwlock_t *lock)
 {
-    add((guarded){ .calls = lock });
+    add((struct guarded){ .calls = lock });
 }

@@ -131,14 +131,14 @@ static vr_recording *find_recording(const inlay_compiled *c, inlay_binding *b, c
 
 /* ------------------------------------------------------------------ running */
 
-typedef struct asker {
+struct asker {
     const inlay_host *host;
     inlay_run *run;
-} asker;
+};
 
 static inlay_status ask(void *user)
 {
-    const asker *a = user;
+    const struct asker *a = user;
 
     return a->run != NULL ? a->host->poll(a->host->ctx, a->run) : INLAY_OK;
 }
@@ -147,7 +147,7 @@ static inlay_status ask(void *user)
  * that is cancelled ends within two. */
 static inlay_status submit_all(inlay_compiled *c, inlay_instance *in, vr_recording *r, const inlay_exec_args *args)
 {
-    asker a = { .host = c->state->host, .run = args->run };
+    struct asker a = { .host = c->state->host, .run = args->run };
     uint64_t before = 0, last = 0;
     inlay_status status = INLAY_OK, ended;
 

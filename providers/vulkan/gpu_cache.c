@@ -4,10 +4,10 @@
 #include "inlay/kit_region.h"
 #include <stdio.h>
 
-typedef struct identity {
+struct identity {
     uint8_t uuid[VK_UUID_SIZE];
     uint32_t vendor, driver_version;
-} identity;
+};
 
 void gpu_kept_name(const gpu_device *g, const char *what, char name[64])
 {
@@ -18,9 +18,9 @@ void gpu_kept_name(const gpu_device *g, const char *what, char name[64])
     (void)snprintf(name + n, 64 - (size_t)n, ".%s", what);
 }
 
-static identity identity_of(const gpu_device *g, char name[64])
+static struct identity identity_of(const gpu_device *g, char name[64])
 {
-    identity me = { .vendor = g->facts.vendor, .driver_version = g->facts.driver_version };
+    struct identity me = { .vendor = g->facts.vendor, .driver_version = g->facts.driver_version };
 
     memcpy(me.uuid, g->facts.pipeline_uuid, sizeof me.uuid);
     gpu_kept_name(g, "pipelines", name);
@@ -31,7 +31,7 @@ inlay_status gpu_cache_open(gpu_device *g, inlay_diag *diag)
 {
     VkPipelineCacheCreateInfo info = { .sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO };
     char name[64];
-    const identity me = identity_of(g, name);
+    const struct identity me = identity_of(g, name);
     void *data = kit_kept_load(g->cache_dir, name, &me, sizeof me, &g->cache_bytes);
     VkResult result = VK_ERROR_UNKNOWN;
 
@@ -51,7 +51,7 @@ inlay_status gpu_cache_open(gpu_device *g, inlay_diag *diag)
 void gpu_cache_keep(gpu_device *g)
 {
     char name[64];
-    const identity me = identity_of(g, name);
+    const struct identity me = identity_of(g, name);
     size_t bytes = 0;
     uint8_t *data = NULL;
 

@@ -202,18 +202,18 @@ static inlay_status look_at_all(gpu_device *g, gpu_found_fn found, void *user, i
     return status;
 }
 
-typedef struct choice {
+struct choice {
     gpu_device *g;
     const char *word;
     uint32_t passed_over;
     int best;
     size_t used;
     char list[600];
-} choice;
+};
 
 static inlay_status consider(void *user, const gpu_facts *f)
 {
-    choice *c = user;
+    struct choice *c = user;
     char line[GPU_NAME + 96];
 
     gpu_describe(f, line, sizeof line);
@@ -231,7 +231,7 @@ static inlay_status consider(void *user, const gpu_facts *f)
 
 static inlay_status choose(gpu_device *g, const gpu_options *o, inlay_diag *diag)
 {
-    choice c = { .g = g, .word = o->device, .passed_over = o->passed_over, .best = -1, .list = "none" };
+    struct choice c = { .g = g, .word = o->device, .passed_over = o->passed_over, .best = -1, .list = "none" };
     const inlay_status status = look_at_all(g, consider, &c, diag);
 
     if (status != INLAY_OK || c.best >= 0)

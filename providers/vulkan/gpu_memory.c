@@ -111,7 +111,7 @@ void gpu_buffer_drop(gpu_device *g, gpu_buffer *b)
 
 /* Copies that are recorded, to be submitted together. Those to and from the host go through staging memory; what is
  * read is taken from there when the work is done. The staging lock is held. */
-typedef struct batch {
+struct batch {
     gpu_device *g;
     bool recording;
     uint64_t used; /* bytes of the staging memory */
@@ -120,9 +120,9 @@ typedef struct batch {
         uint8_t *to;
         uint64_t at, bytes;
     } reads[MOST_READS];
-} batch;
+};
 
-static inlay_status submit(batch *b, inlay_diag *diag)
+static inlay_status submit(struct batch *b, inlay_diag *diag)
 {
     gpu_device *g = b->g;
     uint64_t value;
@@ -142,7 +142,7 @@ done:
     return status;
 }
 
-static inlay_status record(batch *b, VkBuffer from, VkBuffer to, VkBufferCopy region, inlay_diag *diag)
+static inlay_status record(struct batch *b, VkBuffer from, VkBuffer to, VkBufferCopy region, inlay_diag *diag)
 {
     gpu_device *g = b->g;
 
@@ -159,7 +159,7 @@ static inlay_status record(batch *b, VkBuffer from, VkBuffer to, VkBufferCopy re
 }
 
 /* Through memory that both see, as much at a time as it has room for. */
-static inlay_status stage(batch *b, const gpu_copy *c, inlay_diag *diag)
+static inlay_status stage(struct batch *b, const gpu_copy *c, inlay_diag *diag)
 {
     gpu_device *g = b->g;
     inlay_status status = INLAY_OK;
@@ -187,7 +187,7 @@ static inlay_status stage(batch *b, const gpu_copy *c, inlay_diag *diag)
 
 inlay_status gpu_copies(gpu_device *g, const gpu_copy *list, uint32_t count, inlay_diag *diag)
 {
-    batch b = { .g = g };
+    struct batch b = { .g = g };
     inlay_status status = gpu_alive(g, diag), ended;
 
     (void)pthread_mutex_lock(&g->staging_lock);

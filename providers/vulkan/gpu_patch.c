@@ -49,25 +49,25 @@ static const char *const operations[] = {
 #define STORE(name, text) "store_" #text,
 static const char *const loads[] = { GPU_ELEMENTS(LOAD) }, *const stores[] = { GPU_ELEMENTS(STORE) };
 
-typedef struct module {
+struct module {
     uint32_t *words;      /* a copy, changed in place */
     uint32_t count, body; /* words; the first function */
     uint32_t *stands_for; /* [bound] by the id of a function: which is called in its place; 0: itself */
     uint32_t *literal_at; /* [bound] by the id of a constant of 32 bits: where it is; 0: none */
     uint32_t *known;      /* [bound] by the id of a literal: the word of that number as a constant; 0: none yet */
-} module;
+};
 
-static uint32_t opcode_at(const module *m, uint32_t at)
+static uint32_t opcode_at(const struct module *m, uint32_t at)
 {
     return m->words[at] & 0xffffu;
 }
-static uint32_t length_at(const module *m, uint32_t at)
+static uint32_t length_at(const struct module *m, uint32_t at)
 {
     return m->words[at] >> 16;
 }
 
 /* The id of the function of that name, written in small letters or not; 0: there is none. */
-static uint32_t find(const module *m, const char *name)
+static uint32_t find(const struct module *m, const char *name)
 {
     const size_t n = strlen(name);
 
@@ -82,7 +82,7 @@ static uint32_t find(const module *m, const char *name)
 }
 
 /* false: the shader calls one of the names and lacks the other. */
-static bool redirect(module *m, const char *from, const char *to)
+static bool redirect(struct module *m, const char *from, const char *to)
 {
     const uint32_t f = find(m, from), t = find(m, to);
 
@@ -90,7 +90,7 @@ static bool redirect(module *m, const char *from, const char *to)
     return f == 0 || t != 0;
 }
 
-static bool redirect_all(module *m, const uint32_t *constants)
+static bool redirect_all(struct module *m, const uint32_t *constants)
 {
     char from[MOST_NAME];
     bool ok = true;
@@ -113,7 +113,7 @@ static bool redirect_all(module *m, const uint32_t *constants)
 }
 
 /* Finds where functions begin, and the literals. */
-static void read_module(module *m)
+static void read_module(struct module *m)
 {
     uint32_t at = SPV_HEADER;
 
@@ -125,7 +125,7 @@ static void read_module(module *m)
 
 /* Calls go to what stands for a function, and those of word() with a literal become constants, which are written to
  * out; how many words that are is returned. */
-static uint32_t change_calls(module *m, const gpu_recipe *r, uint32_t *out)
+static uint32_t change_calls(struct module *m, const gpu_recipe *r, uint32_t *out)
 {
     const uint32_t word = r->words != NULL ? find(m, "word") : 0;
     uint32_t n = 0;
@@ -160,7 +160,7 @@ static uint32_t change_calls(module *m, const gpu_recipe *r, uint32_t *out)
 inlay_status gpu_patch(const gpu_recipe *r, uint32_t **out, uint32_t *out_words, inlay_diag *diag)
 {
     const uint32_t *from = shaders[r->shader].words, bound = from[3];
-    module m = { .count = (uint32_t)(shaders[r->shader].bytes / 4) };
+    struct module m = { .count = (uint32_t)(shaders[r->shader].bytes / 4) };
     const size_t most = m.count + 4 * (size_t)bound; /* a constant a literal */
     uint32_t *tables = calloc(3 * (size_t)bound, sizeof *tables), *constants = malloc(most * sizeof *constants);
     inlay_status status = INLAY_OK;

@@ -6,7 +6,7 @@
 static inlay_status place_buffers(vr_build *b)
 {
     inlay_instance *in = b->in;
-    span *list = malloc(((size_t)in->buffer_count + 1) * sizeof *list);
+    struct span *list = malloc(((size_t)in->buffer_count + 1) * sizeof *list);
     uint32_t count = 0;
 
     if (list == NULL)
@@ -15,7 +15,7 @@ static inlay_status place_buffers(vr_build *b)
         const vr_buffer *x = &in->buffers[k];
 
         if (x->kind == VR_WORK && x->first != INLAY_NONE)
-            list[count++] = (span){ x->bytes, x->first, x->last, k, 0 };
+            list[count++] = (struct span){ x->bytes, x->first, x->last, k, 0 };
     }
     in->workspace_bytes = spans_place(list, count, GPU_ALIGNMENT);
     for (uint32_t k = 0; k < count; k++)

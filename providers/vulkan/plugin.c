@@ -183,10 +183,10 @@ static void quiesce(void *state)
 
 /* ------------------------------------------------------------------ what devices are like */
 
-typedef struct lister {
+struct lister {
     inlay_status (*device)(void *user, const inlay_device_info *info);
     void *user;
-} lister;
+};
 
 /* facts: room for 128 characters. */
 static void write_info(const gpu_facts *f, char *facts, inlay_device_info *out)
@@ -204,7 +204,7 @@ static void write_info(const gpu_facts *f, char *facts, inlay_device_info *out)
 
 static inlay_status pass_device(void *user, const gpu_facts *f)
 {
-    const lister *l = user;
+    const struct lister *l = user;
     char value[16], facts[128], unusable[128];
     inlay_device_info info = { .struct_size = sizeof info, .option = "device", .value = value };
 
@@ -219,7 +219,7 @@ static inlay_status enumerate(void *ctx, const inlay_host *host,
                               inlay_status (*device)(void *user, const inlay_device_info *info), void *user,
                               inlay_diag *diag)
 {
-    lister l = { device, user };
+    struct lister l = { device, user };
 
     (void)ctx, (void)host;
     return gpu_list(pass_device, &l, diag);

@@ -6,21 +6,21 @@
 
 enum { MOST_IN = 3, LONG_ROW = VR_MOST_ROUNDS };
 
-typedef struct sample {
+struct sample {
     inlay_dtype dtype;
     uint32_t rows, count; /* [rows, count / rows], or [count] where rows is 0; count 0: there is none */
     bool known;           /* before the run */
     const void *data;     /* NULL: ones as an input, and 1, 2, 3, ... as a result */
-} sample;
+};
 
-typedef struct check {
+struct check {
     const char *what, *op;
     uint32_t version;
     bool goes_on; /* the first input is what the check before makes */
-    sample in[MOST_IN], want;
+    struct sample in[MOST_IN], want;
     const char *direction; /* attribute of BitShift */
     const void *also;      /* elements that are right, too */
-} check;
+};
 
 #define LIST(dtype, type, ...)                                                                                         \
     {                                                                                                                  \
@@ -48,7 +48,7 @@ typedef struct check {
 #define TINY 0x00000001, 0x807fffff, 0x00400000
 #define NAN_INF 0x7fc00000, 0x7f800000, 0xff800000, 0x3f800000 /* NaN, infinity, -infinity, 1 */
 
-static const check checks[] = {
+static const struct check checks[] = {
     { "negative indexes of 32 bits", "Gather", 13, .in = { I32(10, 11, 12, 13), I32(-1, 0, -4, 2) },
       .want = I32(13, 10, 10, 12) },
     { "negative indexes of 64 bits", "Gather", 13, .in = { I32(10, 11, 12, 13), I64(-1, 0, -4, 2) },
@@ -100,7 +100,7 @@ static const check checks[] = {
 enum { CHECKS = KIT_COUNT(checks), MOST_VALUES = CHECKS * (MOST_IN + 1) };
 
 /* The checks as one region, with its memory. */
-typedef struct trial {
+struct trial {
     gpu_device *g;
     inlay_graph graph;
     inlay_node_info nodes[CHECKS];
@@ -118,20 +118,20 @@ typedef struct trial {
     uint64_t in_bytes, out_bytes;
     uint8_t *in, *out;    /* the host's copies of ... */
     gpu_buffer memory[3]; /* ... inputs, results; workspace */
-} trial;
+};
 
 static inlay_str text_of(const char *text)
 {
     return (inlay_str){ text, (uint32_t)strlen(text) };
 }
 
-static uint64_t bytes_of(const sample *x)
+static uint64_t bytes_of(const struct sample *x)
 {
     return (uint64_t)x->count * vr_size_of(x->dtype);
 }
 
 /* A value of the graph; *at becomes what lies behind it, of those whose elements are on the device. */
-static uint32_t add_value(trial *t, const sample *x, uint32_t flags, uint64_t *at, inlay_tensor_arg *arg)
+static uint32_t add_value(struct trial *t, const struct sample *x, uint32_t flags, uint64_t *at, inlay_tensor_arg *arg)
 {
     const uint32_t v = t->value_count++, rank = x->rows > 0 ? 2 : 1;
 
@@ -161,13 +161,13 @@ static uint32_t add_value(trial *t, const sample *x, uint32_t flags, uint64_t *a
     return v;
 }
 
-static void add_check(trial *t, uint32_t n)
+static void add_check(struct trial *t, uint32_t n)
 {
-    const check *c = &checks[n];
+    const struct check *c = &checks[n];
     uint32_t count = 0;
 
     for (; count < MOST_IN && c->in[count].count > 0; count++) {
-        const sample *x = &c->in[count];
+        const struct sample *x = &c->in[count];
 
         if (count == 0 && c->goes_on) {
             t->lists[n][0] = t->outputs[n - 1];
@@ -197,7 +197,7 @@ static void add_check(trial *t, uint32_t n)
                                      .attr_stride = sizeof t->attrs[0] };
 }
 
-static void fill(uint8_t *to, const sample *x, bool counts)
+static void fill(uint8_t *to, const struct sample *x, bool counts)
 {
     for (uint32_t i = 0; x->data == NULL && i < x->count; i++) {
         const int32_t whole = counts ? (int32_t)i + 1 : 1;
@@ -209,7 +209,7 @@ static void fill(uint8_t *to, const sample *x, bool counts)
         memcpy(to, x->data, bytes_of(x));
 }
 
-static inlay_status give_memory(trial *t, inlay_diag *diag)
+static inlay_status give_memory(struct trial *t, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
     uint32_t at = 0;
@@ -233,7 +233,7 @@ done:
     return status;
 }
 
-static inlay_status run(vr_state *s, trial *t, inlay_diag *diag)
+static inlay_status run(vr_state *s, struct trial *t, inlay_diag *diag)
 {
     const inlay_compile_request compile = { .struct_size = sizeof compile,
                                             .graph = &t->graph,
@@ -280,7 +280,7 @@ done:
 }
 
 /* The first element that is wrong, or -1. */
-static int64_t find_wrong(const check *c, const uint8_t *got, uint8_t *want)
+static int64_t find_wrong(const struct check *c, const uint8_t *got, uint8_t *want)
 {
     const size_t size = vr_size_of(c->want.dtype);
 
@@ -296,7 +296,7 @@ static int64_t find_wrong(const check *c, const uint8_t *got, uint8_t *want)
  * run them. */
 static inlay_status try_device(vr_state *s, gpu_device *g, uint32_t *out_failed, inlay_diag *diag)
 {
-    trial *t = calloc(1, sizeof *t);
+    struct trial *t = calloc(1, sizeof *t);
     inlay_status status = INLAY_OK;
 
     if (t == NULL)
@@ -334,23 +334,23 @@ done:
 /* ------------------------------------------------------------------ the verdict */
 
 /* What a verdict holds for. */
-typedef struct subject {
+struct subject {
     uint64_t shaders;
     uint32_t vendor, driver_version;
     uint8_t uuid[VK_UUID_SIZE];
     char name[GPU_NAME];
-} subject;
+};
 
-typedef struct verdict {
-    subject of;
+struct verdict {
+    struct subject of;
     uint32_t failed;
     bool known;
-} verdict;
+};
 
-static verdict verdicts[GPU_MOST_DEVICES];
+static struct verdict verdicts[GPU_MOST_DEVICES];
 static pthread_mutex_t verdicts_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static verdict *find_verdict(const subject *of)
+static struct verdict *find_verdict(const struct subject *of)
 {
     uint32_t i = 0;
 
@@ -359,7 +359,7 @@ static verdict *find_verdict(const subject *of)
     return &verdicts[i];
 }
 
-static inlay_status judge(vr_state *s, gpu_device *g, verdict *v, inlay_diag *diag)
+static inlay_status judge(vr_state *s, gpu_device *g, struct verdict *v, inlay_diag *diag)
 {
     char name[64];
     size_t bytes;
@@ -383,7 +383,7 @@ static inlay_status judge(vr_state *s, gpu_device *g, verdict *v, inlay_diag *di
 inlay_status vr_try(vr_state *s, gpu_device *g, inlay_diag *diag)
 {
     const gpu_facts *f = &g->facts;
-    subject of = { .shaders = gpu_shaders_hash(), .vendor = f->vendor, .driver_version = f->driver_version };
+    struct subject of = { .shaders = gpu_shaders_hash(), .vendor = f->vendor, .driver_version = f->driver_version };
     uint32_t failed = CHECKS;
     inlay_status status = INLAY_OK;
 
@@ -392,12 +392,12 @@ inlay_status vr_try(vr_state *s, gpu_device *g, inlay_diag *diag)
     if (g->fault == GPU_WRONG) {
         failed = g->fault_left < CHECKS ? g->fault_left : CHECKS - 1;
     } else if (g->fault == GPU_SOUND) {
-        verdict *v;
+        struct verdict *v;
 
         (void)pthread_mutex_lock(&verdicts_lock);
         v = find_verdict(&of);
         if (!v->known || memcmp(&v->of, &of, sizeof of) != 0) {
-            *v = (verdict){ .of = of };
+            *v = (struct verdict){ .of = of };
             status = judge(s, g, v, diag);
         }
         failed = status == INLAY_OK ? v->failed : failed;

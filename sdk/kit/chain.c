@@ -139,28 +139,28 @@ enum { MAX_RANK = 8 };
 enum { AT_OUTSIDE, AT_TILE, AT_OUTPUT };
 
 /* Something that is read from outside. */
-typedef struct outside {
+struct outside {
     uint32_t kind;             /* KIT_REF_INPUT or FIXED */
     uint32_t index;            /* of the region's input */
     const float *address;      /* FIXED */
     int64_t strides[MAX_RANK]; /* elements, 0 = broadcast */
-} outside;
+};
 
-typedef struct link {
+struct link {
     void (*row)(const void *state, float *out, const float *const *in, const int64_t *step, int64_t n);
     const void *state;
     uint32_t from_kind[KIT_ROW_INPUTS], from[KIT_ROW_INPUTS];
     int64_t step[KIT_ROW_INPUTS];
     uint32_t in_count;
     uint32_t to_kind, to;
-} link;
+};
 
 struct kit_chain {
-    uint32_t rank;          /* at least 1 */
-    int64_t dims[MAX_RANK]; /* dimensions that can be walked as one are one */
-    int64_t count;          /* their product */
-    outside *outsides;      /* [outside_count] */
-    link *links;            /* [link_count] */
+    uint32_t rank;            /* at least 1 */
+    int64_t dims[MAX_RANK];   /* dimensions that can be walked as one are one */
+    int64_t count;            /* their product */
+    struct outside *outsides; /* [outside_count] */
+    struct link *links;       /* [link_count] */
     uint32_t outside_count, link_count;
     uint32_t tile_count; /* buffers of a tile */
     int64_t chunks;      /* tiles in the last dimension */
@@ -212,14 +212,14 @@ static void collapse(struct kit_chain *c)
 }
 
 /* What the building of a chain keeps in mind. */
-typedef struct builder {
+struct builder {
     const inlay_compiled *compiled;
     const inlay_specialize_request *request;
     struct kit_chain *c;
     uint32_t *tile_of;  /* [unit_count] the buffer that holds the unit's result, INLAY_NONE */
     uint32_t *last_use; /* [unit_count] the last unit that reads it */
     bool *busy;         /* [unit_count] buffers in use */
-} builder;
+};
 
 /* The unit that makes the value; INLAY_NONE: none of the region. */
 static uint32_t maker_of(const inlay_compiled *compiled, uint32_t before, uint32_t value)
@@ -230,11 +230,11 @@ static uint32_t maker_of(const inlay_compiled *compiled, uint32_t before, uint32
     return INLAY_NONE;
 }
 
-static bool add_outside(builder *b, const kit_ref *ref, uint32_t *out_index)
+static bool add_outside(struct builder *b, const kit_ref *ref, uint32_t *out_index)
 {
     struct kit_chain *c = b->c;
     kit_tensor t;
-    outside o = { .kind = ref->kind, .index = ref->index, .address = ref->address };
+    struct outside o = { .kind = ref->kind, .index = ref->index, .address = ref->address };
 
     if ((ref->kind != KIT_REF_INPUT && ref->kind != KIT_REF_FIXED) ||
         kit_describe(b->request->values, b->request->value_stride, b->request->value_count, ref->value, &t, NULL) !=
@@ -252,7 +252,7 @@ static bool same_shape(const kit_tensor *t, const struct kit_chain *c)
 }
 
 /* A free buffer for the result of unit u: that of an operand which nobody reads later, or another. */
-static uint32_t take_tile(builder *b, uint32_t u)
+static uint32_t take_tile(struct builder *b, uint32_t u)
 {
     uint32_t tile = 0;
 
@@ -267,14 +267,14 @@ static uint32_t take_tile(builder *b, uint32_t u)
     return tile;
 }
 
-static bool add_link(builder *b, uint32_t u)
+static bool add_link(struct builder *b, uint32_t u)
 {
     const kit_unit *unit = &b->compiled->units[u];
     const kit_ref *result = &unit->refs[unit->in_count];
-    link *l = &b->c->links[u];
+    struct link *l = &b->c->links[u];
     kit_tensor t;
 
-    *l = (link){ .row = unit->kernel->row, .state = unit->state, .in_count = unit->kernel->row_inputs };
+    *l = (struct link){ .row = unit->kernel->row, .state = unit->state, .in_count = unit->kernel->row_inputs };
     for (uint32_t i = 0; i < l->in_count; i++) {
         uint32_t m = maker_of(b->compiled, u, unit->refs[i].value);
 
@@ -298,7 +298,7 @@ static bool add_link(builder *b, uint32_t u)
     return true;
 }
 
-static bool build_links(builder *b)
+static bool build_links(struct builder *b)
 {
     const inlay_compiled *compiled = b->compiled;
 
@@ -356,9 +356,9 @@ inlay_status kit_chain_build(const inlay_compiled *compiled, inlay_specialize_re
     uint32_t units = compiled->unit_count, reads = units * KIT_ROW_INPUTS;
     const kit_unit *root = &compiled->units[units - 1];
     struct kit_chain *c, *had = *out_chain;
-    const size_t head = sizeof *c + reads * sizeof(outside) + units * sizeof(link);
+    const size_t head = sizeof *c + reads * sizeof(struct outside) + units * sizeof(struct link);
     const size_t bytes = head + ((size_t)units * 3 + 1) * sizeof(uint32_t); /* the same for all shapes */
-    builder b = { .compiled = compiled, .request = r };
+    struct builder b = { .compiled = compiled, .request = r };
     uint64_t threads = r->max_threads > 0 ? r->max_threads : 1;
     kit_tensor y;
     bool fits;
@@ -378,8 +378,8 @@ inlay_status kit_chain_build(const inlay_compiled *compiled, inlay_specialize_re
     b.tile_of = (void *)((char *)c + head);
     b.last_use = b.tile_of + units;
     b.busy = (bool *)(void *)(b.last_use + units);
-    c->outsides = (outside *)(void *)(c + 1);
-    c->links = (link *)(void *)(c->outsides + reads);
+    c->outsides = (struct outside *)(void *)(c + 1);
+    c->links = (struct link *)(void *)(c->outsides + reads);
     c->link_count = units;
     c->rank = y.rank;
     c->count = y.count;
@@ -417,7 +417,7 @@ static float *output_at(const chain_run *run, uint32_t index)
     return inlay_buffer_host(&INLAY_AT(inlay_tensor_arg, run->args->outputs, run->args->arg_stride, index)->buffer);
 }
 
-static const float *outside_at(const chain_run *run, const outside *o)
+static const float *outside_at(const chain_run *run, const struct outside *o)
 {
     return o->kind == KIT_REF_FIXED
                ? o->address
@@ -433,12 +433,12 @@ static void run_tile(const chain_run *run, const int64_t *where, int64_t first, 
     uint32_t inner = c->rank - 1;
 
     for (uint32_t l = 0; l < c->link_count; l++) {
-        const link *k = &c->links[l];
+        const struct link *k = &c->links[l];
         const float *in[KIT_ROW_INPUTS];
         float *out = k->to_kind == AT_TILE ? tiles + (size_t)k->to * TILE : output_at(run, k->to) + first + at;
 
         for (uint32_t i = 0; i < k->in_count; i++) {
-            const outside *o;
+            const struct outside *o;
             const float *p;
 
             if (k->from_kind[i] == AT_TILE) {

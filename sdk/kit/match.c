@@ -160,14 +160,14 @@ const kit_kernel *kit_match(const kit_state *state, const kit_node *node, kit_re
     return NULL;
 }
 
-typedef struct assessment {
+struct assessment {
     const kit_state *state;
     const kit_kernel **kernels; /* of each node; NULL: nobody asks */
-} assessment;
+};
 
 static bool has_kernel(void *ctx, const kit_node *node, uint32_t n, inlay_offer *offer, kit_refusal *why)
 {
-    const assessment *a = ctx;
+    const struct assessment *a = ctx;
     const kit_kernel *kernel = kit_match(a->state, node, why);
 
     (void)offer;
@@ -181,7 +181,7 @@ inlay_status kit_assess(void *state_, const inlay_graph *graph, const uint8_t *c
 {
     const kit_state *state = state_;
     const kit_node like = { .host = state->host, .provider = state->user };
-    assessment a = { .state = state };
+    struct assessment a = { .state = state };
     inlay_status status;
 
     (void)diag;

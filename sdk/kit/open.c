@@ -9,12 +9,12 @@
 
 /* ------------------------------------------------------------------ build id */
 
-typedef struct search {
+struct search {
     uintptr_t address; /* something inside the module looked for */
     const uint8_t *id; /* out: the linker's note, or NULL */
     uint32_t id_bytes;
     uint64_t code_hash; /* out: of the executable segments */
-} search;
+};
 
 static bool holds_address(const struct dl_phdr_info *info, uintptr_t address)
 {
@@ -27,7 +27,7 @@ static bool holds_address(const struct dl_phdr_info *info, uintptr_t address)
     return false;
 }
 
-static void find_note(const uint8_t *notes, size_t bytes, search *s)
+static void find_note(const uint8_t *notes, size_t bytes, struct search *s)
 {
     while (bytes >= sizeof(ElfW(Nhdr))) {
         const ElfW(Nhdr) *n = (const ElfW(Nhdr) *)(const void *)notes;
@@ -45,7 +45,7 @@ static void find_note(const uint8_t *notes, size_t bytes, search *s)
     }
 }
 
-static void hash_code(const uint8_t *code, size_t bytes, search *s)
+static void hash_code(const uint8_t *code, size_t bytes, struct search *s)
 {
     for (size_t i = 0; i < bytes; i++)
         s->code_hash = (s->code_hash ^ code[i]) * UINT64_C(1099511628211);
@@ -53,7 +53,7 @@ static void hash_code(const uint8_t *code, size_t bytes, search *s)
 
 static int look_at_module(struct dl_phdr_info *info, size_t size, void *arg)
 {
-    search *s = arg;
+    struct search *s = arg;
 
     (void)size;
     if (!holds_address(info, s->address))
@@ -69,7 +69,7 @@ static int look_at_module(struct dl_phdr_info *info, size_t size, void *arg)
 
 void kit_build_id(const void *address, const char *version, char *text, size_t bytes)
 {
-    search s = { .address = (uintptr_t)address, .code_hash = UINT64_C(14695981039346656037) };
+    struct search s = { .address = (uintptr_t)address, .code_hash = UINT64_C(14695981039346656037) };
 
     (void)dl_iterate_phdr(look_at_module, &s);
     if (s.id == NULL) {

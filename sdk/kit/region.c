@@ -2,14 +2,14 @@
 #include "inlay/kit_region.h"
 #include <stddef.h>
 
-typedef struct block {
+struct block {
     struct block *next;
     max_align_t bytes[];
-} block;
+};
 
 void *kit_region_take(kit_region *region, uint64_t bytes)
 {
-    block *b = bytes < SIZE_MAX / 2 ? calloc(1, sizeof *b + bytes + 1) : NULL;
+    struct block *b = bytes < SIZE_MAX / 2 ? calloc(1, sizeof *b + bytes + 1) : NULL;
 
     if (b == NULL)
         return NULL;
@@ -20,7 +20,7 @@ void *kit_region_take(kit_region *region, uint64_t bytes)
 
 void kit_region_free(kit_region *region)
 {
-    for (block *b = region->memory, *next; b != NULL; b = next) {
+    for (struct block *b = region->memory, *next; b != NULL; b = next) {
         next = b->next;
         free(b);
     }
@@ -63,15 +63,15 @@ static bool copy_attr(kit_region *region, const inlay_attr_info *from, uint64_t 
     return ok;
 }
 
-typedef struct keeper {
+struct keeper {
     const inlay_compile_request *r;
     kit_region *region;
     uint64_t small_bytes;
     uint32_t *number_of; /* [graph->value_count] */
-} keeper;
+};
 
 /* The region's number of a value of the graph. false: no memory. */
-static bool number_value(keeper *k, uint32_t snapshot, uint32_t *out)
+static bool number_value(struct keeper *k, uint32_t snapshot, uint32_t *out)
 {
     const inlay_value_info *info = inlay_graph_value(k->r->graph, snapshot);
     kit_region_value *v = &k->region->values[k->region->value_count];
@@ -92,7 +92,7 @@ static bool number_value(keeper *k, uint32_t snapshot, uint32_t *out)
     return true;
 }
 
-static bool keep_node(keeper *k, const inlay_node_info *from, inlay_node_info *to)
+static bool keep_node(struct keeper *k, const inlay_node_info *from, inlay_node_info *to)
 {
     const uint32_t count = from->input_count + from->output_count;
     inlay_attr_info *attrs = kit_region_take(k->region, from->attr_count * sizeof *attrs);
@@ -124,7 +124,7 @@ static bool keep_node(keeper *k, const inlay_node_info *from, inlay_node_info *t
     return true;
 }
 
-static bool keep_all(keeper *k, uint32_t own_values)
+static bool keep_all(struct keeper *k, uint32_t own_values)
 {
     const inlay_compile_request *r = k->r;
     kit_region *region = k->region;
@@ -161,7 +161,7 @@ static bool keep_all(keeper *k, uint32_t own_values)
 inlay_status kit_region_keep(const inlay_compile_request *r, uint64_t small_bytes, uint32_t own_values, kit_region *out,
                              inlay_diag *diag)
 {
-    keeper k = { .r = r, .region = out, .small_bytes = small_bytes };
+    struct keeper k = { .r = r, .region = out, .small_bytes = small_bytes };
     bool whole;
 
     *out = (kit_region){ 0 };

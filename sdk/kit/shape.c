@@ -16,11 +16,11 @@ static bool reserve(uint64_t *total, uint64_t bytes, uint64_t *out_offset)
 }
 
 /* One allocation for an instance and all its arrays. */
-typedef struct layout {
+struct layout {
     size_t tensors, patches, dims, inner, bytes;
-} layout;
+};
 
-static void lay_out(const inlay_compiled *c, const inlay_specialize_request *r, layout *at)
+static void lay_out(const inlay_compiled *c, const inlay_specialize_request *r, struct layout *at)
 {
     size_t tensors = 0, dims = 0;
 
@@ -44,16 +44,16 @@ static void lay_out(const inlay_compiled *c, const inlay_specialize_request *r, 
 }
 
 /* Where the next step's arrays go. */
-typedef struct cursor {
+struct cursor {
     kit_tensor *tensors;
     kit_patch *patches;
     int64_t *dims;
     uint64_t *inner;  /* [inner_count] workspace offsets of inner values */
     uint64_t scratch; /* the largest of the kernels' workspaces */
-} cursor;
+};
 
-static inlay_status describe_tensors(const kit_unit *unit, inlay_specialize_request *r, kit_step *step, cursor *at,
-                                     inlay_diag *diag)
+static inlay_status describe_tensors(const kit_unit *unit, inlay_specialize_request *r, kit_step *step,
+                                     struct cursor *at, inlay_diag *diag)
 {
     for (uint32_t i = 0; i < step->tensor_count; i++) {
         kit_tensor *t = &step->tensors[i];
@@ -74,8 +74,8 @@ static inlay_status describe_tensors(const kit_unit *unit, inlay_specialize_requ
 }
 
 /* Inner values get a place in the workspace where they are made. */
-static inlay_status place_inner(const kit_unit *unit, const kit_step *step, inlay_specialize_request *r, cursor *at,
-                                inlay_diag *diag)
+static inlay_status place_inner(const kit_unit *unit, const kit_step *step, inlay_specialize_request *r,
+                                struct cursor *at, inlay_diag *diag)
 {
     for (uint32_t i = unit->in_count; i < step->tensor_count; i++) {
         const kit_tensor *t = &step->tensors[i];
@@ -92,7 +92,7 @@ static inlay_status place_inner(const kit_unit *unit, const kit_step *step, inla
 }
 
 /* Fixed addresses go into the tensors, the others into the list of patches. */
-static void bind_tensors(const kit_unit *unit, kit_step *step, const cursor *at)
+static void bind_tensors(const kit_unit *unit, kit_step *step, const struct cursor *at)
 {
     for (uint32_t i = 0; i < step->tensor_count; i++) {
         const kit_ref *ref = &unit->refs[i];
@@ -137,7 +137,7 @@ static void plan_outputs(const kit_unit *unit, const kit_step *step, inlay_speci
 }
 
 /* Bit o is set for each output that the run allocates. */
-static inlay_status ask_kernel(const kit_unit *unit, inlay_specialize_request *r, kit_step *step, cursor *at,
+static inlay_status ask_kernel(const kit_unit *unit, inlay_specialize_request *r, kit_step *step, struct cursor *at,
                                inlay_diag *diag)
 {
     kit_plan plan = { .in = step->tensors,
@@ -173,7 +173,7 @@ static inlay_status ask_kernel(const kit_unit *unit, inlay_specialize_request *r
     return INLAY_OK;
 }
 
-static inlay_status build_step(const kit_unit *unit, inlay_specialize_request *r, kit_step *step, cursor *at,
+static inlay_status build_step(const kit_unit *unit, inlay_specialize_request *r, kit_step *step, struct cursor *at,
                                inlay_diag *diag)
 {
     inlay_status status;
@@ -195,7 +195,7 @@ done:
 }
 
 /* Cleared, but for what steps and chains of one that has gone had, which are found again. */
-static inlay_instance *take_instance(inlay_compiled *c, const layout *at)
+static inlay_instance *take_instance(inlay_compiled *c, const struct layout *at)
 {
     inlay_instance *i = __atomic_exchange_n(&c->spare, NULL, __ATOMIC_ACQUIRE);
 
@@ -218,18 +218,18 @@ inlay_status kit_specialize(void *state, inlay_compiled *c, inlay_specialize_req
     inlay_instance *instance = NULL;
     inlay_status status = INLAY_OK;
     uint64_t scratch;
-    layout at;
-    cursor next;
+    struct layout at;
+    struct cursor next;
 
     *out_instance = NULL;
     lay_out(c, r, &at);
     instance = take_instance(c, &at);
     if (instance == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "an instance of %zu bytes", at.bytes);
-    next = (cursor){ .tensors = (void *)((char *)instance + at.tensors),
-                     .patches = (void *)((char *)instance + at.patches),
-                     .inner = (void *)((char *)instance + at.inner),
-                     .dims = (void *)((char *)instance + at.dims) };
+    next = (struct cursor){ .tensors = (void *)((char *)instance + at.tensors),
+                            .patches = (void *)((char *)instance + at.patches),
+                            .inner = (void *)((char *)instance + at.inner),
+                            .dims = (void *)((char *)instance + at.dims) };
     instance->max_threads = r->max_threads > 0 ? r->max_threads : 1;
     r->workspace_bytes = 0;
     r->workspace_alignment = KIT_ALIGNMENT;

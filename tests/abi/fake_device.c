@@ -36,7 +36,7 @@ static inlay_status refuse(const inlay_assess_sink *sink, uint32_t node, uint32_
 }
 
 /* Alternatives, beside the usual: bfloat16 between two regions. */
-static uint32_t ask_narrow(const device *d, const inlay_node_info *node, inlay_placement out[3])
+static uint32_t ask_narrow(const struct device *d, const inlay_node_info *node, inlay_placement out[3])
 {
     uint32_t n = 0;
 
@@ -46,7 +46,7 @@ static uint32_t ask_narrow(const device *d, const inlay_node_info *node, inlay_p
     return n;
 }
 
-static inlay_status assess_node(device *d, const inlay_graph *graph, uint32_t n, const inlay_assess_sink *sink)
+static inlay_status assess_node(struct device *d, const inlay_graph *graph, uint32_t n, const inlay_assess_sink *sink)
 {
     const inlay_node_info *node = inlay_graph_node(graph, n);
     int op = op_of(node);
@@ -79,7 +79,8 @@ static inlay_status assess_node(device *d, const inlay_graph *graph, uint32_t n,
 }
 
 /* Mul whose result goes into one Add and nowhere else: one region, offered besides the single nodes. */
-static inlay_status offer_group(const device *d, const inlay_graph *graph, uint32_t n, const inlay_assess_sink *sink)
+static inlay_status offer_group(const struct device *d, const inlay_graph *graph, uint32_t n,
+                                const inlay_assess_sink *sink)
 {
     const inlay_node_info *mul = inlay_graph_node(graph, n);
     uint32_t readers = 0, nodes[2] = { n, 0 };
@@ -113,7 +114,7 @@ static inlay_status offer_group(const device *d, const inlay_graph *graph, uint3
 static inlay_status assess(void *state, const inlay_graph *graph, const uint8_t *candidates,
                            const inlay_assess_sink *sink, inlay_diag *diag)
 {
-    device *d = state;
+    struct device *d = state;
     inlay_status status = INLAY_OK;
 
     (void)diag;
@@ -143,7 +144,7 @@ static double elements_of(const inlay_cost_request *r, uint32_t node)
 /* What the option element_ps says, and the queue; without it, so cheap that it is worth any copy. */
 static inlay_status cost(void *state, const inlay_cost_request *request, inlay_cost *out)
 {
-    const device *d = state;
+    const struct device *d = state;
 
     if (d->element_ps > 0) {
         out->ns = 5000;
@@ -187,7 +188,7 @@ static inlay_status enumerate(void *ctx, const inlay_host *host,
 /* How much memory there is, and whose, is known now. */
 static inlay_status describe(void *state, inlay_device_info *out, inlay_domain_info *at, inlay_diag *diag)
 {
-    const device *d = state;
+    const struct device *d = state;
 
     (void)diag;
     out->name = "Fake 1000";
@@ -204,7 +205,7 @@ static inlay_status describe(void *state, inlay_device_info *out, inlay_domain_i
 static inlay_status create(void *ctx, const inlay_host *host, const inlay_create_args *args, void **out_state,
                            inlay_diag *diag)
 {
-    device *d = calloc(1, sizeof *d);
+    struct device *d = calloc(1, sizeof *d);
 
     (void)ctx;
     *out_state = NULL;
@@ -243,7 +244,7 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
 
 static void quiesce(void *state)
 {
-    device *d = state;
+    struct device *d = state;
 
     (void)pthread_mutex_lock(&d->mutex);
     d->stopping = true;
@@ -255,7 +256,7 @@ static void quiesce(void *state)
 
 static void destroy(void *state)
 {
-    device *d = state;
+    struct device *d = state;
     char line[128];
 
     quiesce(d);
@@ -301,7 +302,7 @@ static fake_stream *stream_of(uint64_t number, inlay_diag *diag)
 
 static inlay_status stream_signal(void *state, uint64_t stream, inlay_fence fence, inlay_diag *diag)
 {
-    const device *d = state;
+    const struct device *d = state;
     fake_stream *s = stream_of(stream, diag);
 
     if (s == NULL)
@@ -330,7 +331,7 @@ static const inlay_ext_streams streams = { .struct_size = sizeof streams,
 
 static const void *extension(void *state, const char *name)
 {
-    device *d = state;
+    struct device *d = state;
 
     if (strcmp(name, INLAY_EXT_STREAMS) == 0)
         return &streams;

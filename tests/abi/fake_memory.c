@@ -5,7 +5,7 @@
 
 inlay_status buffer_alloc(void *state, uint32_t domain, uint64_t bytes, inlay_buffer *out, inlay_diag *diag)
 {
-    device *d = state;
+    struct device *d = state;
     uint32_t i = 0;
 
     *out = (inlay_buffer){ 0 };
@@ -34,7 +34,7 @@ inlay_status buffer_alloc(void *state, uint32_t domain, uint64_t bytes, inlay_bu
 
 void buffer_free(void *state, const inlay_buffer *buffer)
 {
-    device *d = state;
+    struct device *d = state;
     uint64_t i = buffer->handle - HANDLE_BASE;
 
     (void)pthread_mutex_lock(&d->mutex);
@@ -52,7 +52,7 @@ void buffer_free(void *state, const inlay_buffer *buffer)
 }
 
 /* Where a buffer lies, if it is what the host may hand in and holds `bytes`; NULL otherwise. */
-char *address(device *d, const inlay_buffer *b, uint64_t bytes)
+char *address(struct device *d, const inlay_buffer *b, uint64_t bytes)
 {
     uint64_t i = b->handle - HANDLE_BASE;
     char *data = NULL;
@@ -73,7 +73,7 @@ char *address(device *d, const inlay_buffer *b, uint64_t bytes)
 
 inlay_status buffer_map(void *state, const inlay_buffer *buffer, void **out_address, inlay_diag *diag)
 {
-    device *d = state;
+    struct device *d = state;
 
     *out_address = d->unified ? address(d, buffer, 0) : NULL;
     count(&d->counters.mapped, *out_address != NULL);
@@ -83,7 +83,7 @@ inlay_status buffer_map(void *state, const inlay_buffer *buffer, void **out_addr
 void buffer_unmap(void *state, const inlay_buffer *buffer)
 {
     (void)buffer;
-    count(&((device *)state)->counters.mapped, -1);
+    count(&((struct device *)state)->counters.mapped, -1);
 }
 
 /* To others, the memory's name is the address that only this file knows. */
@@ -101,7 +101,7 @@ inlay_status export_native(void *state, const inlay_buffer *buffer, inlay_native
 }
 
 /* Memory of somebody else's as a buffer. */
-static inlay_status take_foreign(device *d, char *data, uint64_t bytes, uint32_t *out_index, inlay_diag *diag)
+static inlay_status take_foreign(struct device *d, char *data, uint64_t bytes, uint32_t *out_index, inlay_diag *diag)
 {
     uint32_t i = 0;
 
@@ -125,7 +125,7 @@ static inlay_status take_foreign(device *d, char *data, uint64_t bytes, uint32_t
 inlay_status import_host(void *state, uint32_t domain, void *address, uint64_t bytes, inlay_buffer *out,
                          inlay_diag *diag)
 {
-    device *d = state;
+    struct device *d = state;
     uint32_t i = 0;
     inlay_status status;
 
@@ -142,7 +142,7 @@ inlay_status import_host(void *state, uint32_t domain, void *address, uint64_t b
 inlay_status import_native(void *state, uint32_t domain, const inlay_native_memory *memory, inlay_buffer *out,
                            inlay_diag *diag)
 {
-    device *d = state;
+    struct device *d = state;
     uint32_t i = 0;
     inlay_status status;
 

@@ -40,7 +40,7 @@ static inline void add_if(onnx_bytes *g, const char *cond, const char *x, const 
 }
 
 /* Binds input `index` to one element that the caller changes from run to run. */
-static inline void set_one(rig *r, uint32_t index, inlay_dtype dtype, void *element, uint64_t bytes)
+static inline void set_one(struct rig *r, uint32_t index, inlay_dtype dtype, void *element, uint64_t bytes)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_value *v;

@@ -9,14 +9,14 @@
 
 enum { MAX_TENSORS = 64, MAX_WAITS = 64, MAX_COPIES = 64 };
 
-typedef struct waiting {
+struct waiting {
     inlay_fence_notice notice;
-    device *d;
-    job *j;
-} waiting;
+    struct device *d;
+    struct job *j;
+};
 
 struct job {
-    job *next;
+    struct job *next;
     const inlay_compiled *compiled; /* NULL: a copy */
     const inlay_instance *instance;
     inlay_buffer inputs[MAX_TENSORS], outputs[MAX_TENSORS], workspace;
@@ -24,14 +24,14 @@ struct job {
     bool narrow_in[MAX_TENSORS], narrow_out[MAX_TENSORS]; /* bfloat16 */
     inlay_fence own[MAX_WAITS], signal;
     uint32_t own_count; /* fences of this device, which jobs before this one signal */
-    waiting waits[MAX_WAITS];
+    struct waiting waits[MAX_WAITS];
     uint32_t pending;    /* fences that are not reached yet; the device's mutex guards it, and the next two */
     inlay_status failed; /* one of them never will be */
     inlay_diag why;
     inlay_run *run;
 };
 
-static float *operand_data(device *d, const job *j, const operand *o, int64_t count)
+static float *operand_data(struct device *d, const struct job *j, const struct operand *o, int64_t count)
 {
     uint64_t bytes = (uint64_t)count * sizeof(float);
     inlay_buffer inner = j->workspace;
@@ -74,13 +74,13 @@ static void apply(int op, const float *a, const float *b, float *y, int64_t n)
 }
 
 /* Whether an operand is one that came, or goes, as bfloat16. */
-static bool is_narrow(const job *j, const operand *o)
+static bool is_narrow(const struct job *j, const struct operand *o)
 {
     return (o->from == FROM_INPUT && j->narrow_in[o->index]) || (o->from == FROM_OUTPUT && j->narrow_out[o->index]);
 }
 
 /* As operand_data, of what may be bfloat16: then *out_wide is a copy with room for n floats, to be freed. */
-static float *widen(device *d, const job *j, const operand *o, int64_t n, float **out_wide)
+static float *widen(struct device *d, const struct job *j, const struct operand *o, int64_t n, float **out_wide)
 {
     const uint16_t *half;
 
@@ -97,7 +97,7 @@ static float *widen(device *d, const job *j, const operand *o, int64_t n, float 
     return half != NULL ? *out_wide : NULL;
 }
 
-static void narrow_into(device *d, const job *j, const operand *o, int64_t n, const float *from)
+static void narrow_into(struct device *d, const struct job *j, const struct operand *o, int64_t n, const float *from)
 {
     uint16_t *half = (uint16_t *)(void *)operand_data(d, j, o, (n + 1) / 2);
 
@@ -109,9 +109,9 @@ static void narrow_into(device *d, const job *j, const operand *o, int64_t n, co
     }
 }
 
-static inlay_status compute_step(device *d, const job *j, uint32_t s)
+static inlay_status compute_step(struct device *d, const struct job *j, uint32_t s)
 {
-    const step *st = &j->compiled->steps[s];
+    const struct step *st = &j->compiled->steps[s];
     int64_t n = j->instance->counts[s];
     float *wide[3] = { NULL };
     const float *a = widen(d, j, &st->in[0], n, &wide[0]);
@@ -130,7 +130,7 @@ static inlay_status compute_step(device *d, const job *j, uint32_t s)
 
 static int64_t now_ns(void);
 
-static inlay_status compute(device *d, const job *j)
+static inlay_status compute(struct device *d, const struct job *j)
 {
     const inlay_ext_steps *steps = d->host->extension(d->host->ctx, INLAY_EXT_STEPS);
     const bool told = steps != NULL && steps->wanted(d->host->ctx, j->run) != 0;
@@ -161,7 +161,7 @@ static int64_t now_ns(void)
 }
 
 /* A link that is slow by the clock, to the microsecond: sleeping would be slower than asked for. */
-static void wait_for_link(const device *d, int64_t begin, uint64_t bytes)
+static void wait_for_link(const struct device *d, int64_t begin, uint64_t bytes)
 {
     int64_t ns = d->link_us * 1000 + (d->link_mb_s > 0 ? (int64_t)(bytes * 1000 / (uint64_t)d->link_mb_s) : 0);
 
@@ -169,7 +169,7 @@ static void wait_for_link(const device *d, int64_t begin, uint64_t bytes)
         ;
 }
 
-static inlay_status copy(device *d, const inlay_buffer *from, const inlay_buffer *to)
+static inlay_status copy(struct device *d, const inlay_buffer *from, const inlay_buffer *to)
 {
     int64_t begin = now_ns();
     uint64_t bytes = from->bytes < to->bytes ? from->bytes : to->bytes;
@@ -187,7 +187,7 @@ static inlay_status copy(device *d, const inlay_buffer *from, const inlay_buffer
     return INLAY_OK;
 }
 
-static inlay_status copy_all(device *d, const job *j)
+static inlay_status copy_all(struct device *d, const struct job *j)
 {
     inlay_status status = INLAY_OK;
 
@@ -198,7 +198,7 @@ static inlay_status copy_all(device *d, const job *j)
 }
 
 /* Does the job have to wait? *out_status: it is to stop. */
-static bool is_held(device *d, inlay_run *run, inlay_status *out_status)
+static bool is_held(struct device *d, inlay_run *run, inlay_status *out_status)
 {
     const uint32_t hold = __atomic_load_n(&d->hold, __ATOMIC_ACQUIRE);
     const inlay_status status = run != NULL ? d->host->poll(d->host->ctx, run) : INLAY_OK;
@@ -208,7 +208,7 @@ static bool is_held(device *d, inlay_run *run, inlay_status *out_status)
 }
 
 /* Takes its time, but looks up now and then. */
-static inlay_status pretend_to_work(device *d, inlay_run *run)
+static inlay_status pretend_to_work(struct device *d, inlay_run *run)
 {
     const struct timespec pause = { 0, 100000 };
     inlay_status status;
@@ -221,7 +221,7 @@ static inlay_status pretend_to_work(device *d, inlay_run *run)
 }
 
 /* One job more, or a step that the caller's thread does: the device may be lost at it, and stays so. */
-static inlay_status be_there(device *d, inlay_diag *diag)
+static inlay_status be_there(struct device *d, inlay_diag *diag)
 {
     bool lost;
 
@@ -234,7 +234,7 @@ static inlay_status be_there(device *d, inlay_diag *diag)
 }
 
 /* The job at which the device hangs takes its thread with it. */
-static void hang(device *d)
+static void hang(struct device *d)
 {
     bool now;
 
@@ -245,7 +245,7 @@ static void hang(device *d)
         (void)pause();
 }
 
-static void do_job(device *d, job *j)
+static void do_job(struct device *d, struct job *j)
 {
     inlay_diag why = j->why;
     inlay_status status = j->failed;
@@ -271,9 +271,9 @@ static void do_job(device *d, job *j)
 }
 
 /* Is there a job of the same run before it? */
-static bool is_behind(const device *d, const job *j)
+static bool is_behind(const struct device *d, const struct job *j)
 {
-    const job *x = d->first;
+    const struct job *x = d->first;
 
     while (x != j && x->run != j->run)
         x = x->next;
@@ -282,11 +282,11 @@ static bool is_behind(const device *d, const job *j)
 
 /* Takes the next job out of the queue: the first that is ready, in the order of its run, or the last of those that are.
  * The mutex is held. */
-static job *next_job(device *d)
+static struct job *next_job(struct device *d)
 {
-    job *before = NULL, *at = NULL, *last = NULL;
+    struct job *before = NULL, *at = NULL, *last = NULL;
 
-    for (job *j = d->first, *prev = NULL; j != NULL; prev = j, j = j->next) {
+    for (struct job *j = d->first, *prev = NULL; j != NULL; prev = j, j = j->next) {
         if (j->pending == 0 && (d->unordered || (at == NULL && !is_behind(d, j)))) {
             at = j;
             before = prev;
@@ -306,11 +306,11 @@ static job *next_job(device *d)
 
 void *work(void *arg)
 {
-    device *d = arg;
+    struct device *d = arg;
 
     (void)pthread_mutex_lock(&d->mutex);
     while (!d->stopping || d->first != NULL) {
-        job *j = next_job(d);
+        struct job *j = next_job(d);
 
         if (j == NULL) {
             (void)pthread_cond_wait(&d->changed, &d->mutex);
@@ -330,8 +330,8 @@ void *work(void *arg)
 /* The host tells us, on whichever thread: no thread of ours waits for anybody. */
 static void reached(void *user, inlay_status status, const inlay_diag *why)
 {
-    waiting *w = user;
-    device *d = w->d;
+    struct waiting *w = user;
+    struct device *d = w->d;
 
     (void)pthread_mutex_lock(&d->mutex);
     if (status != INLAY_OK && w->j->failed == INLAY_OK) {
@@ -345,7 +345,7 @@ static void reached(void *user, inlay_status status, const inlay_diag *why)
 }
 
 /* The queue works in order, so our own fences need no waiting, unless it does not. */
-static void ask_for_waits(device *d, job *j, const inlay_fence *waits, uint32_t wait_count, uint32_t own)
+static void ask_for_waits(struct device *d, struct job *j, const inlay_fence *waits, uint32_t wait_count, uint32_t own)
 {
     uint32_t n = 0;
 
@@ -353,12 +353,12 @@ static void ask_for_waits(device *d, job *j, const inlay_fence *waits, uint32_t 
     for (uint32_t i = 0; i < own && !d->unordered; i++)
         j->own[j->own_count++] = waits[i];
     for (uint32_t i = j->own_count; i < wait_count; i++)
-        j->waits[n++] = (waiting){ { .struct_size = sizeof(inlay_fence_notice),
-                                     .fence = waits[i],
-                                     .reached = reached,
-                                     .user = &j->waits[i - j->own_count] },
-                                   d,
-                                   j };
+        j->waits[n++] = (struct waiting){ { .struct_size = sizeof(inlay_fence_notice),
+                                            .fence = waits[i],
+                                            .reached = reached,
+                                            .user = &j->waits[i - j->own_count] },
+                                          d,
+                                          j };
     count(&d->counters.notices, (int32_t)n);
     j->pending = n + 1; /* until it is in the queue */
     for (uint32_t i = 0; i < n; i++)
@@ -366,7 +366,7 @@ static void ask_for_waits(device *d, job *j, const inlay_fence *waits, uint32_t 
 }
 
 /* Takes back what was asked for a job that is not to be. */
-static void forget_waits(device *d, job *j, uint32_t n)
+static void forget_waits(struct device *d, struct job *j, uint32_t n)
 {
     uint32_t taken = 0;
 
@@ -379,7 +379,7 @@ static void forget_waits(device *d, job *j, uint32_t n)
 }
 
 /* Notes the job in counters.order. The mutex is held. */
-static void note(device *d, const job *j)
+static void note(struct device *d, const struct job *j)
 {
     char text[2 * MAX_COPIES];
     uint32_t n = 0;
@@ -398,8 +398,8 @@ static void note(device *d, const job *j)
         d->counters.order[d->counters.order_count++] = text[i];
 }
 
-static inlay_status enqueue(device *d, job *j, const inlay_fence *waits, uint32_t wait_count, uint32_t own,
-                            inlay_diag *diag)
+static inlay_status enqueue(struct device *d, struct job *j, const inlay_fence *waits, uint32_t wait_count,
+                            uint32_t own, inlay_diag *diag)
 {
     if (wait_count > MAX_WAITS || own > wait_count) {
         free(j);
@@ -429,7 +429,7 @@ static inlay_status enqueue(device *d, job *j, const inlay_fence *waits, uint32_
 inlay_status buffer_copy(void *state, inlay_run *run, const inlay_buffer *source, const inlay_buffer *target,
                          const inlay_fence *waits, uint32_t wait_count, inlay_fence signal, inlay_diag *diag)
 {
-    job *j = calloc(1, sizeof *j);
+    struct job *j = calloc(1, sizeof *j);
 
     if (j == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "fake: copy");
@@ -443,7 +443,7 @@ inlay_status buffer_copy(void *state, inlay_run *run, const inlay_buffer *source
 
 inlay_status buffer_copies(void *state, const inlay_copy_request *request, inlay_diag *diag)
 {
-    job *j;
+    struct job *j;
 
     if (request->struct_size < sizeof *request || request->copy_count > MAX_COPIES)
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "fake: too many copies");
@@ -462,7 +462,7 @@ inlay_status buffer_copies(void *state, const inlay_copy_request *request, inlay
 }
 
 /* The shape of the output depends on data, so this one waits for its input before it returns. */
-static inlay_status run_nonzero(device *d, const inlay_compiled *c, const inlay_instance *in,
+static inlay_status run_nonzero(struct device *d, const inlay_compiled *c, const inlay_instance *in,
                                 const inlay_exec_args *args)
 {
     const inlay_tensor_arg *x = &args->inputs[c->steps[0].in[0].index];
@@ -510,8 +510,8 @@ static inlay_status run_nonzero(device *d, const inlay_compiled *c, const inlay_
 
 inlay_status execute(void *state, inlay_compiled *c, inlay_instance *instance, const inlay_exec_args *args)
 {
-    device *d = state;
-    job *j;
+    struct device *d = state;
+    struct job *j;
 
     if (args->input_count > MAX_TENSORS || args->output_count > MAX_TENSORS)
         return inlay_fail(args->diag, INLAY_LIMIT_EXCEEDED, "fake: too many tensors");

@@ -11,14 +11,14 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-typedef struct rig {
+struct rig {
     inlay_session *session;
     inlay_context *context;
     plugin_set *set;
-    const provider *device; /* the one that the session has, shared */
+    const struct provider *device; /* the one that the session has, shared */
     const fake_counters *counters;
     onnx_bytes *file; /* the model, which has to stay for the session */
-} rig;
+};
 
 enum { LEFT_MOST = 256 };
 static char log_text[2048];
@@ -35,7 +35,7 @@ static inline void keep_log(void *user, uint32_t level, const char *text)
 }
 
 /* FAKE_HELD ...: from the next job on. */
-static inline void hold(const provider *p, uint32_t how)
+static inline void hold(const struct provider *p, uint32_t how)
 {
     uint32_t *at = (uint32_t *)(uintptr_t)p->table->extension(p->state, "fake.hold");
 
@@ -56,14 +56,14 @@ static inline void await(const uint32_t *counter, uint32_t least)
 }
 
 /* settings: pairs of name and value of the provider's options, ended by NULL. */
-static inline rig open_rig(onnx_bytes *model, const char *const *settings)
+static inline struct rig open_rig(onnx_bytes *model, const char *const *settings)
 {
     const char *dirs[] = { FAKE_DIR };
     provider_setting chosen[8];
     uint32_t chosen_count = 0;
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_options *options;
-    rig r = { 0 };
+    struct rig r = { 0 };
 
     r.file = calloc(1, sizeof *r.file);
     assert_non_null(r.file);
@@ -98,7 +98,7 @@ static inline rig open_rig(onnx_bytes *model, const char *const *settings)
     return r;
 }
 
-static inline void close_rig(rig *r)
+static inline void close_rig(struct rig *r)
 {
     inlay_context_destroy(r->context);
     inlay_session_destroy(r->session);
@@ -112,7 +112,7 @@ static inline void close_rig(rig *r)
 
 /* From now on work that takes longer hangs. Runs that are to succeed have the minute that is the default: a machine
  * that is busy with other things is no device that hangs. */
-static inline void soon(rig *r)
+static inline void soon(struct rig *r)
 {
     r->session->env.device_timeout_ms = 100;
 }
@@ -121,7 +121,7 @@ extern onnx_bytes *left_models[LEFT_MOST];
 onnx_bytes *left_models[LEFT_MOST];
 
 /* What a device that hangs may still use stays, the model among it. */
-static inline void leave_rig(rig *r)
+static inline void leave_rig(struct rig *r)
 {
     static uint32_t count;
 
@@ -145,7 +145,7 @@ static inline void set_floats(inlay_context *context, uint32_t index, uint32_t r
     inlay_value_unref(value);
 }
 
-static inline void run(rig *r)
+static inline void run(struct rig *r)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
 

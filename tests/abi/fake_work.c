@@ -25,7 +25,7 @@ uint32_t find(const uint32_t *list, uint32_t n, uint32_t value)
 
 void release_compiled(void *state, inlay_compiled *c)
 {
-    device *d = state;
+    struct device *d = state;
 
     if (c == NULL)
         return;
@@ -37,8 +37,8 @@ void release_compiled(void *state, inlay_compiled *c)
     count(&d->counters.live_regions, -1);
 }
 
-static inlay_status upload(device *d, const inlay_compile_request *r, inlay_compiled *c, uint32_t value, operand *out,
-                           inlay_diag *diag)
+static inlay_status upload(struct device *d, const inlay_compile_request *r, inlay_compiled *c, uint32_t value,
+                           struct operand *out, inlay_diag *diag)
 {
     const inlay_value_info *v = inlay_graph_value(r->graph, value);
     inlay_buffer *b = &c->constants[c->constant_count];
@@ -53,10 +53,10 @@ static inlay_status upload(device *d, const inlay_compile_request *r, inlay_comp
     return INLAY_OK;
 }
 
-static inlay_status read_operand(device *d, const inlay_compile_request *r, inlay_compiled *c, uint32_t value,
-                                 operand *out, inlay_diag *diag)
+static inlay_status read_operand(struct device *d, const inlay_compile_request *r, inlay_compiled *c, uint32_t value,
+                                 struct operand *out, inlay_diag *diag)
 {
-    *out = (operand){ .value = value };
+    *out = (struct operand){ .value = value };
     if ((inlay_graph_value(r->graph, value)->flags & INLAY_VALUE_CONSTANT) != 0)
         return upload(d, r, c, value, out, diag);
     for (uint32_t s = 0; s < c->step_count; s++) {
@@ -74,7 +74,7 @@ static inlay_status read_operand(device *d, const inlay_compile_request *r, inla
 
 inlay_status compile(void *state, const inlay_compile_request *r, inlay_compiled **out_compiled, inlay_diag *diag)
 {
-    device *d = state;
+    struct device *d = state;
     inlay_compiled *c = calloc(1, sizeof *c);
     inlay_status status = INLAY_OK;
 
@@ -90,17 +90,17 @@ inlay_status compile(void *state, const inlay_compile_request *r, inlay_compiled
     }
     for (uint32_t n = 0; n < r->node_count; n++) {
         const inlay_node_info *node = inlay_graph_node(r->graph, r->nodes[n]);
-        step *s = &c->steps[c->step_count];
+        struct step *s = &c->steps[c->step_count];
 
         s->op = op_of(node);
         s->node = r->nodes[n];
         s->in_count = node->input_count;
         for (uint32_t i = 0; i < s->in_count; i++)
             INLAY_TRY(read_operand(d, r, c, node->inputs[i], &s->in[i], diag));
-        s->out = (operand){ .from = FROM_OUTPUT, .value = node->outputs[0] };
+        s->out = (struct operand){ .from = FROM_OUTPUT, .value = node->outputs[0] };
         s->out.index = find(r->outputs, r->output_count, node->outputs[0]);
         if (s->out.index == INLAY_NONE)
-            s->out = (operand){ .from = FROM_INNER, .index = c->inner_count++, .value = node->outputs[0] };
+            s->out = (struct operand){ .from = FROM_INNER, .index = c->inner_count++, .value = node->outputs[0] };
         c->step_count++;
     }
     count(&d->counters.compiled, 1);
@@ -126,7 +126,7 @@ done:
 inlay_status specialize(void *state, inlay_compiled *c, inlay_specialize_request *r, inlay_instance **out_instance,
                         inlay_diag *diag)
 {
-    device *d = state;
+    struct device *d = state;
     inlay_instance *in = calloc(1, sizeof *in + c->step_count * sizeof in->counts[0]);
     const inlay_value_state *x = INLAY_AT(inlay_value_state, r->values, r->value_stride, c->steps[0].in[0].value);
     int64_t most = 0;
@@ -161,7 +161,7 @@ void release_instance(void *state, inlay_compiled *compiled, inlay_instance *ins
 {
     (void)compiled;
     free(instance);
-    count(&((device *)state)->counters.live_regions, -1);
+    count(&((struct device *)state)->counters.live_regions, -1);
 }
 
 /* ------------------------------------------------------------------ what is kept for one context */
@@ -186,14 +186,14 @@ inlay_status bind(void *state, inlay_compiled *compiled, inlay_instance *instanc
     if (b == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "fake: bind");
     if (args->struct_size < sizeof *args)
-        count(&((device *)state)->counters.misuse, 1);
+        count(&((struct device *)state)->counters.misuse, 1);
     b->workspace = args->workspace;
     for (uint32_t i = 0; i < count_all; i++)
         b->buffers[b->count++] =
             i < args->input_count
                 ? INLAY_AT(inlay_tensor_arg, args->inputs, args->arg_stride, i)->buffer
                 : INLAY_AT(inlay_tensor_arg, args->outputs, args->arg_stride, i - args->input_count)->buffer;
-    count(&((device *)state)->counters.live_bindings, 1);
+    count(&((struct device *)state)->counters.live_bindings, 1);
     *out_binding = b;
     return INLAY_OK;
 }
@@ -202,11 +202,11 @@ void release_binding(void *state, inlay_compiled *compiled, inlay_instance *inst
 {
     (void)compiled, (void)instance;
     free(binding);
-    count(&((device *)state)->counters.live_bindings, -1);
+    count(&((struct device *)state)->counters.live_bindings, -1);
 }
 
 /* Are these the addresses that were promised to stay? */
-void check_binding(device *d, const inlay_exec_args *args)
+void check_binding(struct device *d, const inlay_exec_args *args)
 {
     const inlay_binding *b = args->binding;
 

@@ -9,8 +9,8 @@
 
 enum { MAX_BUFFERS = 4096, ALIGNMENT = 256, HANDLE_BASE = 0x7000, DL_DEVICE = 12 };
 
-typedef struct job job;
-typedef struct device {
+struct job;
+struct device {
     const inlay_host *host;
     uint32_t domain; /* host-wide id of its memory */
     int64_t delay_us;
@@ -32,7 +32,7 @@ typedef struct device {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     pthread_t thread;
-    job *first, *last; /* queue */
+    struct job *first, *last; /* queue */
     bool busy, stopping, lost;
     struct {
         char *data;
@@ -40,7 +40,7 @@ typedef struct device {
         bool foreign;       /* somebody else's */
     } buffers[MAX_BUFFERS]; /* handle 0x7000 + i */
     fake_counters counters;
-} device;
+};
 
 static inline void count(uint32_t *counter, int32_t by)
 {
@@ -53,20 +53,20 @@ int op_of(const inlay_node_info *node); /* -1: none of them */
 uint32_t find(const uint32_t *list, uint32_t n, uint32_t value);
 
 enum { FROM_INPUT, FROM_OUTPUT, FROM_INNER, FROM_CONSTANT };
-typedef struct operand {
+struct operand {
     uint32_t from, index;
     uint32_t value; /* of the snapshot */
-} operand;
+};
 
-typedef struct step {
+struct step {
     int op;
     uint32_t node; /* of the snapshot */
-    operand in[2], out;
+    struct operand in[2], out;
     uint32_t in_count;
-} step;
+};
 
 struct inlay_compiled {
-    step *steps;
+    struct step *steps;
     inlay_buffer *constants; /* uploaded */
     uint32_t step_count, constant_count, inner_count;
 };
@@ -79,13 +79,13 @@ struct inlay_instance {
 };
 
 /* Are the addresses those that were promised to stay when the binding was made? Counts misuse. */
-void check_binding(device *d, const inlay_exec_args *args);
+void check_binding(struct device *d, const inlay_exec_args *args);
 
 /* The device's thread. */
 void *work(void *arg);
 
 /* Where a buffer lies, if it is what the host may hand in and holds `bytes`; NULL otherwise. */
-char *address(device *d, const inlay_buffer *b, uint64_t bytes);
+char *address(struct device *d, const inlay_buffer *b, uint64_t bytes);
 
 /* Entries of inlay_provider. */
 inlay_status buffer_map(void *state, const inlay_buffer *buffer, void **out_address, inlay_diag *diag);

@@ -18,7 +18,7 @@ static void fail(const char *who, const char *what, const inlay_diag *diag)
 /* A copy that ends where memory ends; kept until the process ends. */
 static void *at_edge(const void *data, size_t bytes)
 {
-    guard g = guard_alloc(bytes);
+    struct guard g = guard_alloc(bytes);
 
     return bytes > 0 ? memcpy(g.data, data, bytes) : g.data;
 }
@@ -156,14 +156,14 @@ static const inlay_value_state *make_states(void)
 
 /* ------------------------------------------------------------------ one provider */
 
-typedef struct answer {
+struct answer {
     int offered;
     uint64_t cookie;
-} answer;
+};
 
 static inlay_status take_offer(void *ctx, const inlay_offer *offer)
 {
-    answer *a = ctx;
+    struct answer *a = ctx;
 
     if (offer->node_count == 1 && offer->nodes[0] == 0) {
         a->offered = 1;
@@ -282,7 +282,7 @@ static void try_provider(const char *path, const inlay_host *host, const inlay_p
                                      .option_count = p->option_count < 64 ? p->option_count : 64,
                                      .first_domain = 1,
                                      .max_threads = 1 };
-    answer a = { 0 };
+    struct answer a = { 0 };
     const inlay_assess_sink sink = {
         .struct_size = sizeof sink, .ctx = &a, .offer = take_offer, .refuse = take_refusal
     };

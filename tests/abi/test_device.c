@@ -13,7 +13,7 @@
 static void neighbours_merge(void **state)
 {
     onnx_bytes g = { .count = 0 };
-    rig r;
+    struct rig r;
 
     (void)state;
     chain(&g);
@@ -38,7 +38,7 @@ static void two_providers_share_a_model(void **state)
     static const float expected[] = { -1, 0, -3, 0, -5, 0 };
     static const char *const slow[] = { "delay_us", "300", NULL };
     onnx_bytes g = { .count = 0 };
-    rig r;
+    struct rig r;
 
     (void)state;
     onnx_input(&g, "a", INLAY_FLOAT, 2, dims);
@@ -62,7 +62,7 @@ static void a_group_runs_as_one(void **state)
 {
     static const float expected[] = { 2, -1, 4, -6, 12, -10 };
     onnx_bytes g = { .count = 0 };
-    rig r;
+    struct rig r;
 
     (void)state;
     onnx_input(&g, "a", INLAY_FLOAT, 2, dims);
@@ -91,7 +91,7 @@ static void shapes_that_depend_on_data(void **state)
     for (int m = 0; m < 2; m++) {
         onnx_bytes g = { .count = 0 };
         const inlay_value *y;
-        rig r;
+        struct rig r;
 
         onnx_input(&g, "a", INLAY_FLOAT, 2, dims);
         onnx_node(&g, "Neg", "", "a", "n");
@@ -118,7 +118,7 @@ static void several_shapes(void **state)
     static const int64_t any[] = { -1, 3 };
     onnx_bytes g = { .count = 0 };
     float x[30], expected[30];
-    rig r;
+    struct rig r;
 
     (void)state;
     onnx_input(&g, "a", INLAY_FLOAT, 2, any);
@@ -143,15 +143,15 @@ static void several_shapes(void **state)
 
 /* ------------------------------------------------------------------ stopping and failing */
 
-typedef struct canceller {
+struct canceller {
     const fake_counters *counters;
     uint32_t cancel;
-} canceller;
+};
 
 /* Cancels once the device has begun. */
 static void *cancel_later(void *arg)
 {
-    canceller *c = arg;
+    struct canceller *c = arg;
 
     await(&c->counters->begun, 1);
     __atomic_store_n(&c->cancel, 1, __ATOMIC_RELAXED);
@@ -163,9 +163,9 @@ static void cancelling_a_run_in_flight(void **state)
     onnx_bytes g = { .count = 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
     pthread_t thread;
-    canceller c = { .cancel = 0 };
+    struct canceller c = { .cancel = 0 };
     inlay_run_options options = { .struct_size = sizeof options, .cancel = &c.cancel };
-    rig r;
+    struct rig r;
 
     (void)state;
     chain(&g);
@@ -200,7 +200,7 @@ static void losing_the_device(void **state)
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_status status = INLAY_OK;
     int runs = 0;
-    rig r, again;
+    struct rig r, again;
 
     (void)state;
     chain(&g);
@@ -243,7 +243,7 @@ static void losing_a_copy_back(void **state)
         inlay_diag diag = INLAY_DIAG_INIT;
         inlay_status status = INLAY_OK;
         uint32_t runs = 0;
-        rig r;
+        struct rig r;
 
         (void)snprintf(number, sizeof number, "%d", lose_after == 0 ? 0 : (lose_after + 1) / 2);
         onnx_input(&g, "a", INLAY_FLOAT, 2, dims);
@@ -282,7 +282,7 @@ static void losing_the_device_while_tuning(void **state)
         onnx_bytes g = { .count = 0 };
         inlay_diag diag = INLAY_DIAG_INIT;
         inlay_value *v = NULL;
-        rig r;
+        struct rig r;
 
         (void)snprintf(number, sizeof number, "%d", lose_after);
         onnx_input(&g, "a", INLAY_FLOAT, 2, dims);
@@ -313,10 +313,10 @@ static void closing_with_work_in_flight(void **state)
     inlay_buffer host_from = { .handle = (uintptr_t)from, .bytes = 64 },
                  host_to = { .handle = (uintptr_t)to, .bytes = 64 };
     inlay_buffer on_device;
-    const provider *p, *owner;
+    const struct provider *p, *owner;
     const inlay_domain_info *info = NULL;
     plugin_set *set;
-    rig keep;
+    struct rig keep;
     onnx_bytes g = { .count = 0 };
     inlay_fence fences[3];
 
@@ -404,7 +404,7 @@ static void many_threads_one_session(void **state)
     onnx_bytes g = { .count = 0 };
     pthread_t threads[4];
     void *bad;
-    rig r;
+    struct rig r;
 
     (void)state;
     chain(&g);
@@ -433,7 +433,7 @@ static void compiled_blobs_are_kept(void **state)
     for (int round = 0; round < 5; round++) {
         onnx_bytes g = { .count = 0 };
         float c[6] = { 1, 2, 3, 4, 5, 6 };
-        rig r;
+        struct rig r;
 
         c[5] += (float)(round == 4); /* another model */
         onnx_input(&g, "a", INLAY_FLOAT, 2, dims);
@@ -470,7 +470,7 @@ static void a_refusing_device_is_left_out(void **state)
 {
     static const char *const refusing[] = { "refuse", "true", NULL };
     onnx_bytes g = { .count = 0 };
-    rig r;
+    struct rig r;
 
     (void)state;
     chain(&g);

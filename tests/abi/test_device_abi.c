@@ -22,7 +22,7 @@ static void devices_are_listed_without_opening(void **state)
     inlay_diag diag = INLAY_DIAG_INIT;
     const plugin_provider *p;
     plugin_set *set;
-    const provider *open;
+    const struct provider *open;
     const provider_setting second = { "device", "1" }, small = { "memory_kib", "64" };
     char text[512] = "";
 
@@ -52,7 +52,7 @@ static void devices_are_listed_without_opening(void **state)
 static void copies_go_together(void **state)
 {
     onnx_bytes g = { .count = 0 };
-    rig r;
+    struct rig r;
 
     (void)state;
     chain(&g);
@@ -74,7 +74,7 @@ static void a_device_knows_its_own_fences(void **state)
 {
     static const char *const slow[] = { "delay_us", "200", NULL };
     onnx_bytes g = { .count = 0 };
-    rig r;
+    struct rig r;
 
     (void)state;
     chain(&g);
@@ -95,7 +95,7 @@ static void others_are_told_of(void **state)
     static const char *const slow[] = { "delay_us", "300", NULL };
     static const float relu[] = { 0, 2, 0, 4, 0, 6 };
     onnx_bytes g = { .count = 0 };
-    rig r;
+    struct rig r;
 
     (void)state;
     onnx_input(&g, "a", INLAY_FLOAT, 2, dims);
@@ -115,15 +115,15 @@ static void others_are_told_of(void **state)
     close_rig(&r);
 }
 
-typedef struct told {
+struct told {
     int calls;
     inlay_status status;
     char why[64];
-} told;
+};
 
 static void note_fence(void *user, inlay_status status, const inlay_diag *why)
 {
-    told *t = user;
+    struct told *t = user;
 
     t->calls++;
     t->status = status;
@@ -135,7 +135,7 @@ static void notices_come_once(void **state)
     const inlay_host *host = host_table();
     inlay_diag diag = INLAY_DIAG_INIT, why = INLAY_DIAG_INIT;
     inlay_status status;
-    told t[5] = { { 0 } };
+    struct told t[5] = { { 0 } };
     inlay_fence_notice n[5];
     uint64_t line;
 
@@ -185,7 +185,7 @@ static void work_that_ends_out_of_order(void **state)
     onnx_bytes g = { .count = 0 };
     inlay_value *x, *there[2], *home;
     float want[2][6];
-    rig r;
+    struct rig r;
 
     (void)state;
     onnx_input(&g, "a", INLAY_FLOAT, 2, dims);
@@ -241,7 +241,7 @@ static void a_context_keeps_a_binding(void **state)
     inlay_context *second;
     onnx_bytes g = { .count = 0 };
     float x[30] = { 0 };
-    rig r;
+    struct rig r;
 
     (void)state;
     onnx_input(&g, "a", INLAY_FLOAT, 2, any);
@@ -280,7 +280,7 @@ static void borders_in_other_elements(void **state)
     const float plain = 1.0f + 1.0f / 1024;
     float fine[6];
     onnx_bytes g = { .count = 0 };
-    rig r;
+    struct rig r;
 
     (void)state;
     onnx_input(&g, "a", INLAY_FLOAT, 2, dims);
@@ -319,7 +319,7 @@ static void borders_that_others_see_stay(void **state)
 {
     static const char *const narrow[] = { "narrow", "true", NULL };
     onnx_bytes g = { .count = 0 };
-    rig r;
+    struct rig r;
 
     (void)state;
     onnx_input(&g, "a", INLAY_FLOAT, 2, dims);
@@ -359,7 +359,7 @@ static void kernels_by_the_devices_clock(void **state)
     inlay_diag diag = INLAY_DIAG_INIT;
     onnx_bytes g = { .count = 0 };
     uint32_t found = 0;
-    rig r;
+    struct rig r;
 
     (void)state;
     assert_non_null(text);

@@ -69,7 +69,7 @@ static void unified_memory_copies_nothing(void **state)
     onnx_node(&g, "Relu", "", "t", "y");
     onnx_output(&g, "y", INLAY_FLOAT, 2, dims);
     for (int is_unified = 0; is_unified < 2; is_unified++) {
-        rig r = open_rig(&g, is_unified ? unified : NULL);
+        struct rig r = open_rig(&g, is_unified ? unified : NULL);
 
         assert_int_equal(inlay_session_value_create_on(r.session, "fake", INLAY_FLOAT, 2, dims, &x, &diag), INLAY_OK);
         assert_int_equal(inlay_session_value_create_on(r.session, "fake", INLAY_FLOAT, 2, dims, &y, &diag), INLAY_OK);
@@ -114,7 +114,7 @@ static void inputs_are_read_where_they_are(void **state)
     inlay_value *odd, *even, *small;
     inlay_context *second;
     float want[6], c[6];
-    rig r;
+    struct rig r;
 
     (void)state;
     onnx_input(&g, "a", INLAY_FLOAT, 2, dims);
@@ -177,7 +177,7 @@ static void unified_memory_at_many_sizes(void **state)
     onnx_bytes g = { .count = 0 };
     char from[16] = "a", mid[16], to[16];
     float x[90], want[90];
-    rig r;
+    struct rig r;
 
     (void)state;
     onnx_input(&g, "a", INLAY_FLOAT, 2, any);
@@ -225,7 +225,7 @@ static void results_are_made_at_home(void **state)
     onnx_node(&g, "Neg", "", "a", "y");
     onnx_output(&g, "y", INLAY_FLOAT, 2, any);
     for (int can_import = 0; can_import < 2; can_import++) {
-        rig r = open_rig(&g, can_import ? imports : unified);
+        struct rig r = open_rig(&g, can_import ? imports : unified);
 
         for (uint32_t i = 0; i < 3; i++) { /* each result stays with who holds it */
             for (int k = 0; k < 6; k++)
@@ -283,7 +283,7 @@ static void native_handles_are_wrapped(void **state)
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_native_memory memory = { .struct_size = sizeof memory };
     inlay_value *x, *same, *home;
-    rig r;
+    struct rig r;
 
     (void)state;
     onnx_input(&g, "a", INLAY_FLOAT, 2, dims);
@@ -337,7 +337,7 @@ static void dlpack_names_the_device(void **state)
     inlay_diag diag = INLAY_DIAG_INIT;
     struct DLManagedTensorVersioned *out = NULL, mine;
     inlay_value *x, *back, *home;
-    rig r;
+    struct rig r;
 
     (void)state;
     chain(&g);
@@ -409,7 +409,7 @@ static void runs_come_after_streams(void **state)
     struct DLManagedTensorVersioned *out;
     inlay_value *x, *in, *home;
     uint32_t done = 0;
-    rig r;
+    struct rig r;
 
     (void)state;
     chain(&g);
@@ -475,7 +475,7 @@ static void streams_come_after_runs(void **state)
     onnx_bytes g[2] = { { .count = 0 }, { .count = 0 } };
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_value *x, *y;
-    rig r[2];
+    struct rig r[2];
 
     (void)state;
     for (int i = 0; i < 2; i++) {
@@ -543,7 +543,7 @@ static void runs_return_before_they_are_done(void **state)
     uint32_t cancel = 0;
     const inlay_run_options options = { .struct_size = sizeof options, .cancel = &cancel };
     int done = 0;
-    rig r;
+    struct rig r;
 
     (void)state;
     chain(&g);

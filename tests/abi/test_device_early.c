@@ -5,7 +5,7 @@
 
 static const float first[6] = { 3, 0, 0, 2, 9, -9 };
 
-static void expect_order(const rig *r, const char *expected)
+static void expect_order(const struct rig *r, const char *expected)
 {
     assert_string_equal(r->counters->order, expected);
 }
@@ -15,7 +15,7 @@ static void inputs_go_first(void **state)
 {
     onnx_bytes g = { .count = 0 };
     float x[6], want[6];
-    rig r;
+    struct rig r;
 
     (void)state;
     onnx_input(&g, "a", INLAY_FLOAT, 2, dims);
@@ -49,7 +49,7 @@ static void values_go_when_they_are_made(void **state)
 {
     onnx_bytes g = { .count = 0 };
     float want[2][6];
-    rig r;
+    struct rig r;
 
     (void)state;
     onnx_input(&g, "a", INLAY_FLOAT, 2, dims);
@@ -96,7 +96,7 @@ static void limits_come_before(void **state)
     assert_non_null(x);
     for (int free = 0; free < 2; free++) {
         onnx_bytes g = { .count = 0 };
-        rig r;
+        struct rig r;
 
         onnx_input(&g, "a", INLAY_FLOAT, 2, shape);
         onnx_input(&g, "b", INLAY_FLOAT, 2, shape);
@@ -125,15 +125,15 @@ static void limits_come_before(void **state)
     free(x);
 }
 
-typedef struct flight {
+struct flight {
     inlay_context *context;
     inlay_status status;
     inlay_diag diag;
-} flight;
+};
 
 static void *fly(void *arg)
 {
-    flight *f = arg;
+    struct flight *f = arg;
 
     f->status = inlay_context_run(f->context, NULL, &f->diag);
     return NULL;
@@ -145,13 +145,13 @@ static void sized_values_go_when_they_are_made(void **state)
 {
     static uint8_t take[] = { 1, 0, 1, 1, 0, 1 };
     static const int64_t length[] = { 6 };
-    flight f = { .diag = INLAY_DIAG_INIT };
+    struct flight f = { .diag = INLAY_DIAG_INIT };
     onnx_bytes g = { .count = 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_value *v;
     pthread_t thread;
     float want[4];
-    rig r;
+    struct rig r;
 
     (void)state;
     onnx_input(&g, "a", INLAY_FLOAT, 1, length);
@@ -210,7 +210,7 @@ static void sized_values_of_runs_that_fail(void **state)
         inlay_value *v;
         char job[8];
         const char *const settings[] = { "lose_after", job, NULL };
-        rig r;
+        struct rig r;
 
         (void)snprintf(job, sizeof job, "%d", at);
         onnx_input(&g, "a", INLAY_FLOAT, 1, length);

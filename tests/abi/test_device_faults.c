@@ -37,7 +37,7 @@ static float faults_x[64], faults_b[64];
 static uint8_t faults_take[64], faults_which = 1;
 static int64_t faults_trips = 3;
 
-static void bind_faults(rig *r)
+static void bind_faults(struct rig *r)
 {
     static const int64_t shape[] = { 8, 8 }, flat[] = { 64 };
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -57,7 +57,7 @@ static void bind_faults(rig *r)
     inlay_value_unref(v);
 }
 
-static void expect_faults(const rig *r)
+static void expect_faults(const struct rig *r)
 {
     float want[64 * 3];
 
@@ -89,7 +89,7 @@ static void faults_while_values_stay(void **state)
             const char *const options[] = { "lose_after", number, NULL };
             onnx_bytes g = { .count = 0 };
             inlay_diag diag = INLAY_DIAG_INIT;
-            rig r;
+            struct rig r;
 
             (void)snprintf(number, sizeof number, "%u", job);
             all_kinds(&g);
@@ -117,7 +117,7 @@ static void faults_while_values_stay(void **state)
         char number[32];
         const char *const limit[] = { "memory_limit", number, "device_failure", "other", NULL };
         onnx_bytes g = { .count = 0 };
-        rig r;
+        struct rig r;
 
         (void)snprintf(number, sizeof number, "fake=%d", bytes * 256);
         all_kinds(&g);
@@ -147,7 +147,7 @@ static void hanging_while_values_stay(void **state)
             const char *const options[] = { "hang_at", number, NULL };
             onnx_bytes g = { .count = 0 };
             inlay_diag diag = INLAY_DIAG_INIT;
-            rig r;
+            struct rig r;
 
             (void)snprintf(number, sizeof number, "%u", job);
             all_kinds(&g);

@@ -45,7 +45,7 @@ static void bytes_are_shared_with_work_in_flight(void **state)
     assert_non_null(y);
     for (uint32_t in_place = 0; in_place < 2; in_place++) {
         onnx_bytes g = { .count = 0 };
-        rig r;
+        struct rig r;
 
         turns(&g, 8, shape);
         r = open_rig(&g, ways[in_place]);
@@ -72,7 +72,7 @@ static void read_by_many(const char *const *options)
     onnx_bytes g = { .count = 0 };
     float x[6], want[6];
     char from[16] = "a", name[48], made[16];
-    rig r;
+    struct rig r;
 
     onnx_input(&g, "a", INLAY_FLOAT, 2, dims);
     for (int i = 0; i < 6; i++) { /* t = floor(-x) + -x + x = -x */
@@ -123,7 +123,7 @@ static void a_loss_is_the_devices(void **state)
         float want[6] = { 1, -2, 3, -4, 5, -6 };
         onnx_bytes g = { .count = 0 }, again = { .count = 0 };
         inlay_diag diag = INLAY_DIAG_INIT;
-        rig r, next;
+        struct rig r, next;
 
         (void)snprintf(number, sizeof number, "%u", lose_after);
         turns(&g, 2, dims);
@@ -155,7 +155,7 @@ static void a_deadline_in_flight(void **state)
     inlay_run_options options = { .struct_size = sizeof options, .timeout_ns = 50000000 };
     onnx_bytes g = { .count = 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
-    rig r;
+    struct rig r;
 
     (void)state;
     chain(&g);
@@ -183,7 +183,7 @@ static void a_device_that_hangs(void **state)
         onnx_bytes g = { .count = 0 };
         inlay_diag diag = INLAY_DIAG_INIT;
         uint64_t begin;
-        rig r, next;
+        struct rig r, next;
 
         (void)snprintf(number, sizeof number, "%d", 6 + job); /* in the second run */
         turns(&g, 2, dims);
@@ -232,7 +232,7 @@ static void tuning_a_device_that_hangs(void **state)
         const inlay_tune_options how = { .struct_size = sizeof how, .runs = 1 };
         onnx_bytes g = { .count = 0 };
         inlay_diag diag = INLAY_DIAG_INIT;
-        rig r;
+        struct rig r;
 
         (void)snprintf(number, sizeof number, "%d", job);
         turns(&g, 2, dims);
@@ -261,8 +261,8 @@ static void two_of_one_kind(void **state)
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_session_provider_info info = { .struct_size = sizeof info };
     onnx_bytes g = { .count = 0 };
-    const provider *second;
-    rig r;
+    const struct provider *second;
+    struct rig r;
 
     (void)state;
     onnx_input(&g, "a", INLAY_FLOAT, 2, dims);
@@ -301,7 +301,7 @@ static void values_stay_on_the_device(void **state)
     float start[6] = { 1, 2, 3, 4, 5, 6 }, want[6];
     static const int64_t more[] = { 4, 3 };
     uint32_t copies;
-    rig r, other;
+    struct rig r, other;
 
     (void)state;
     onnx_input(&g, "a", INLAY_FLOAT, 2, dims);
@@ -403,7 +403,7 @@ static void others_take_over(void **state)
             char number[16];
             const char *const options[] = { faults[kind], number, NULL };
             onnx_bytes g = { .count = 0 };
-            rig r;
+            struct rig r;
 
             (void)snprintf(number, sizeof number, "%d", job);
             turns(&g, 2, shape);
@@ -438,7 +438,7 @@ static void limits_hold_at_every_size(void **state)
         want[i] = -2 * (x[i] = (float)(i % 77));
     for (int other = 0; other < 2; other++) {
         onnx_bytes g = { .count = 0 };
-        rig r;
+        struct rig r;
 
         onnx_input(&g, "a", INLAY_FLOAT, 2, any);
         onnx_node(&g, "Neg", "", "a", "n");
@@ -475,7 +475,7 @@ static void what_is_resident_is_told(void **state)
     static float x[12 * 128], w[12 * 128];
     onnx_bytes g = { .count = 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
-    rig r;
+    struct rig r;
 
     (void)state;
     onnx_input(&g, "a", INLAY_FLOAT, 2, shape);
@@ -501,7 +501,7 @@ static void placements_of_steps_that_are_sized_in_the_run(void **state)
     float x[] = { 7, 0, 7, 0, 7, 0 };
     onnx_bytes g = { .count = 0 };
     const inlay_value *y;
-    rig r;
+    struct rig r;
 
     (void)state;
     onnx_input(&g, "a", INLAY_FLOAT, 2, dims);
@@ -532,7 +532,7 @@ static void late_work_ends_before_the_session(void **state)
     inlay_diag diag = INLAY_DIAG_INIT;
     const fake_counters *counters;
     pthread_t thread;
-    rig r;
+    struct rig r;
 
     (void)state;
     chain(&g);

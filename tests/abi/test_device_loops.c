@@ -9,7 +9,7 @@ static void loops_upload_once(void **state)
     inlay_value *n;
     onnx_bytes g = { .count = 0 }, body = { .count = 0 }, node = { .count = 0 }, attr = { .count = 0 };
     float x[6] = { 0 }, want[6];
-    rig r;
+    struct rig r;
 
     (void)state;
     onnx_input(&body, "i", INLAY_INT64, 0, &scalar);
@@ -58,7 +58,7 @@ static void a_loop_moves_its_condition_only(void **state)
     static const int64_t one[] = { 1 };
     float x[6] = { 0 }, count = 0, step = 1, limit = 100, want[6];
     onnx_bytes g = { .count = 0 }, body = { .count = 0 }, node = { .count = 0 };
-    rig r;
+    struct rig r;
 
     (void)state;
     onnx_input(&body, "i", INLAY_INT64, 0, &scalar);
@@ -111,7 +111,7 @@ static void branches_read_on_the_device(void **state)
     inlay_diag diag = INLAY_DIAG_INIT;
     uint8_t choice = 0;
     inlay_value *cond;
-    rig r;
+    struct rig r;
 
     (void)state;
     onnx_node(&yes, "Relu", "", "c", "p");
@@ -155,7 +155,7 @@ static void loops_without_room_come_home(void **state)
     inlay_value *n;
     onnx_bytes g = { .count = 0 }, body = { .count = 0 }, node = { .count = 0 };
     float x[512], want[512];
-    rig r;
+    struct rig r;
 
     (void)state;
     onnx_input(&body, "i", INLAY_INT64, 0, &scalar);

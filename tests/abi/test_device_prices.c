@@ -8,12 +8,12 @@ enum { TRIPS = 7, INNER = 3 };
 
 /* ------------------------------------------------------------------ what was promised */
 
-typedef struct tally {
+struct tally {
     uint32_t in, out;
-} tally;
+};
 
 /* Copies of p, whose graph is run `runs` times and entered `entries` times; then = the branch that each If takes. */
-static void add_up(const program *p, uint32_t runs, uint32_t entries, bool then, tally *t)
+static void add_up(const struct program *p, uint32_t runs, uint32_t entries, bool then, struct tally *t)
 {
     for (uint32_t i = 0; i < p->parts.copy_count; i++) {
         const part_copy *c = &p->parts.copies[i];
@@ -41,12 +41,12 @@ static void add_up(const program *p, uint32_t runs, uint32_t entries, bool then,
 }
 
 /* Runs the model with both values of "which", its last input, and compares. */
-static void expect_as_priced(rig *r, uint32_t which, uint8_t *choice, const char *what)
+static void expect_as_priced(struct rig *r, uint32_t which, uint8_t *choice, const char *what)
 {
     set_one(r, which, INLAY_BOOL, choice, 1);
     for (uint32_t round = 0; round < 4; round++) {
         const uint32_t in = counted(&r->counters->copied_in), out = counted(&r->counters->copied_out);
-        tally t = { 0 };
+        struct tally t = { 0 };
 
         *choice = round % 2;
         run(r);
@@ -112,9 +112,9 @@ static void add_loop(onnx_bytes *g, const char *in, const char *out, const char 
     add_node(g, "Loop", in, out, "body", &body);
 }
 
-static rig begin(onnx_bytes *g, float *x, float *y, int64_t *trips, int64_t *inner, const char *const *settings)
+static struct rig begin(onnx_bytes *g, float *x, float *y, int64_t *trips, int64_t *inner, const char *const *settings)
 {
-    rig r = open_rig(g, settings);
+    struct rig r = open_rig(g, settings);
 
     set_floats(r.context, 0, 2, square, x);
     set_floats(r.context, 1, 2, square, y);
@@ -135,7 +135,7 @@ static void add_inputs(onnx_bytes *g)
 static const char *const unified[] = { "unified", "true", "imports", "true", NULL };
 
 /* Results of both rounds, which == 0 and 1, of the device on its own and of one that has the host's memory. */
-static void compare_results(rig *r, float *kept, bool first)
+static void compare_results(struct rig *r, float *kept, bool first)
 {
     for (uint32_t k = 0; k < inlay_session_output_count(r->session); k++) {
         const inlay_value *v = inlay_context_output(r->context, k);
@@ -161,7 +161,7 @@ static void try_model(onnx_bytes *g, const char *what)
     for (int is_unified = 0; is_unified < 2; is_unified++) {
         int64_t trips = TRIPS, inner = INNER;
         uint8_t choice = 0;
-        rig r = begin(g, x, y, &trips, &inner, is_unified ? unified : NULL);
+        struct rig r = begin(g, x, y, &trips, &inner, is_unified ? unified : NULL);
 
         expect_as_priced(&r, 4, &choice, what);
         for (int round = 0; round < 4; round++) {
@@ -264,7 +264,7 @@ static void scans(void **state)
         float *slices = calloc((size_t)TRIPS * 64, sizeof *slices), x[64] = { 0 };
         uint8_t choice = 0;
         char what[64];
-        rig r;
+        struct rig r;
 
         onnx_input(&body, "x", INLAY_FLOAT, 2, square);
         onnx_input(&body, "slice", INLAY_FLOAT, 2, square);
@@ -391,7 +391,7 @@ static void both_sides(void **state)
         onnx_bytes g = { .count = 0 };
         inlay_diag diag = INLAY_DIAG_INIT;
         inlay_value *v, *own[2];
-        rig r;
+        struct rig r;
 
         onnx_input(&g, "a", INLAY_FLOAT, 1, length);
         onnx_input(&g, "take", INLAY_BOOL, 1, length);

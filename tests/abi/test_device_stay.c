@@ -2,7 +2,7 @@
  * branches and loops, and whatever is sized in the run. Each test counts the copies. */
 #include "fake_models.h"
 
-static void expect_copies(const rig *r, uint32_t in, uint32_t out)
+static void expect_copies(const struct rig *r, uint32_t in, uint32_t out)
 {
     assert_int_equal(counted(&r->counters->copied_in), in);
     assert_int_equal(counted(&r->counters->copied_out), out);
@@ -17,7 +17,7 @@ static void results_of_branches(void **state)
     for (int as_it_is = 0; as_it_is < 2; as_it_is++) {
         onnx_bytes g = { .count = 0 };
         uint8_t choice = 0;
-        rig r;
+        struct rig r;
 
         onnx_input(&g, "a", INLAY_FLOAT, 2, dims);
         onnx_input(&g, "which", INLAY_BOOL, 0, &scalar);
@@ -51,7 +51,7 @@ static void results_go_where_they_are_wanted(void **state)
     inlay_value *there, *home;
     uint8_t choice = 0;
     uint32_t out;
-    rig r;
+    struct rig r;
 
     (void)state;
     onnx_input(&g, "a", INLAY_FLOAT, 2, dims);
@@ -100,7 +100,7 @@ static void branches_within_branches(void **state)
 {
     onnx_bytes g = { .count = 0 }, yes = { .count = 0 }, no = { .count = 0 }, node = { .count = 0 };
     uint8_t outer = 0, inner = 0;
-    rig r;
+    struct rig r;
 
     (void)state;
     add_if(&yes, "deep", "c", "Add", "c,c", "m");
@@ -150,7 +150,7 @@ static void read_and_handed_out(void **state)
     static const float relu[] = { 1, 0, 3, 0, 5, 0 };
     onnx_bytes g = { .count = 0 };
     uint8_t choice = 0;
-    rig r;
+    struct rig r;
 
     (void)state;
     onnx_input(&g, "a", INLAY_FLOAT, 2, dims);
@@ -194,7 +194,7 @@ static void results_of_loops(void **state)
     static float x[64], y[64], want[64 * 40];
     onnx_bytes g = { .count = 0 }, body = { .count = 0 }, node = { .count = 0 };
     int64_t trips = 0;
-    rig r;
+    struct rig r;
 
     (void)state;
     loop_body(&body, shape);
@@ -251,7 +251,7 @@ static void results_without_room(void **state)
         char number[16];
         const char *const settings[] = { "memory_kib", number, NULL };
         onnx_bytes g = { .count = 0 }, body = { .count = 0 }, node = { .count = 0 };
-        rig r;
+        struct rig r;
 
         (void)snprintf(number, sizeof number, "%d", kib);
         loop_body(&body, shape);
@@ -296,7 +296,7 @@ static void inputs_of_sized_steps(void **state)
     (void)state;
     for (int m = 0; m < 2; m++) {
         onnx_bytes g = { .count = 0 };
-        rig r;
+        struct rig r;
 
         onnx_input(&g, "a", INLAY_FLOAT, 2, shape);
         onnx_node(&g, "Neg", "", "a", "n");
@@ -327,7 +327,7 @@ static void values_of_unknown_size(void **state)
         onnx_bytes g = { .count = 0 };
         inlay_diag diag = INLAY_DIAG_INIT;
         inlay_value *v;
-        rig r;
+        struct rig r;
 
         onnx_input(&g, "a", INLAY_FLOAT, 1, shape);
         onnx_input(&g, "take", INLAY_BOOL, 1, shape);
@@ -381,7 +381,7 @@ static void results_of_unknown_size(void **state)
     onnx_bytes g = { .count = 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_value *v, *there, *home;
-    rig r;
+    struct rig r;
 
     (void)state;
     onnx_input(&g, "a", INLAY_FLOAT, 1, shape);

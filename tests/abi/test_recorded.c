@@ -54,7 +54,7 @@ static void run_with(const char *minor)
 {
     static const char *const names[] = { "recorded_provider", "recorded_operator", "recorded_kit", "reference" };
     static onnx_bytes file;
-    told explanation = { 0 };
+    struct told explanation = { 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_options *options = NULL;
     inlay_session *session = NULL;

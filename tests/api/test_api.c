@@ -124,7 +124,7 @@ static void test_describes_io(void **state)
 }
 
 /* A model by hand: producer "maker", metadata a=1, b=2; x -> Abs -> y. */
-static void write_model(wire *w)
+static void write_model(struct wire *w)
 {
     wire_mark g = mw_begin(w, 8, 17);
 
@@ -144,7 +144,7 @@ static void test_tells_of_model(void **state)
     const char *key, *value;
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_session *s = NULL;
-    wire w = { 0 };
+    struct wire w = { 0 };
 
     (void)state;
     write_model(&w);
@@ -297,7 +297,7 @@ static void test_declared_empty(void **state)
     inlay_value *v;
     inlay_context *c;
     wire_mark g;
-    wire w = { 0 };
+    struct wire w = { 0 };
 
     (void)state;
     g = mw_begin(&w, 8, 17);

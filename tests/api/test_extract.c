@@ -6,7 +6,7 @@
 
 static char whole[64], part[64];
 
-static void named(wire *w, const char *op, const char *domain, const char *inputs, const char *outputs,
+static void named(struct wire *w, const char *op, const char *domain, const char *inputs, const char *outputs,
                   const char *name)
 {
     wire_mark n = mw_node_begin(w, op, inputs, outputs);
@@ -20,7 +20,7 @@ static void named(wire *w, const char *op, const char *domain, const char *input
 /* y = twice(relu(up ? s + s : -s) * three), s = x + three; r is the result of Relu. No type inside is declared. */
 static void write_model(void)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17), branch, f;
     mw_body arm;
     FILE *file;
@@ -67,19 +67,19 @@ static void write_model(void)
 }
 
 /* Values by name, as stages hand them on. */
-typedef struct store {
+struct store {
     char names[16][16];
     inlay_value *values[16];
     uint32_t count;
-} store;
+};
 
-static void put(store *s, const char *name, inlay_value *v)
+static void put(struct store *s, const char *name, inlay_value *v)
 {
     (void)snprintf(s->names[s->count], sizeof s->names[0], "%s", name);
     s->values[s->count++] = v;
 }
 
-static inlay_value *get(const store *s, const char *name)
+static inlay_value *get(const struct store *s, const char *name)
 {
     for (uint32_t i = 0; i < s->count; i++)
         if (strcmp(s->names[i], name) == 0)
@@ -88,7 +88,7 @@ static inlay_value *get(const store *s, const char *name)
     return NULL;
 }
 
-static void run_file(const char *path, store *s)
+static void run_file(const char *path, struct store *s)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_session *session;
@@ -115,11 +115,11 @@ static void run_file(const char *path, store *s)
     inlay_session_destroy(session);
 }
 
-static store start(bool up)
+static struct store start(bool up)
 {
     static const float x[] = { 1, -5, 2, -3.5f };
     static const int64_t dims[] = { 2, 2 };
-    store s = { .count = 0 };
+    struct store s = { .count = 0 };
     inlay_value *v;
 
     assert_int_equal(inlay_value_create(INLAY_FLOAT, 2, dims, &v, NULL), INLAY_OK);
@@ -131,13 +131,13 @@ static store start(bool up)
     return s;
 }
 
-static void finish(store *s)
+static void finish(struct store *s)
 {
     for (uint32_t i = 0; i < s->count; i++)
         inlay_value_unref(s->values[i]);
 }
 
-static void expect(const store *s, const char *name, float a, float b, float c, float d)
+static void expect(const struct store *s, const char *name, float a, float b, float c, float d)
 {
     const float want[] = { a, b, c, d };
 
@@ -167,7 +167,7 @@ static void test_stages(void **state)
     (void)state;
     for (int up = 0; up < 2; up++)
         for (uint32_t parts = 1; parts <= 5; parts++) {
-            store s = start(up != 0);
+            struct store s = start(up != 0);
             uint32_t kept = 0;
 
             for (uint32_t k = 0; k < parts; k++) {
@@ -191,7 +191,7 @@ static void test_names(void **state)
 {
     const char *const from[] = { "b" }, *const to[] = { "d" };
     inlay_extract_args args = INLAY_EXTRACT_ARGS_INIT;
-    store s = { .count = 0 }, full = start(true);
+    struct store s = { .count = 0 }, full = start(true);
     inlay_session *session;
     inlay_io_info info = { .struct_size = sizeof info };
 
@@ -221,7 +221,7 @@ static void test_outputs(void **state)
     const char *const to[] = { "s" };
     inlay_extract_args args = INLAY_EXTRACT_ARGS_INIT;
     inlay_session *session;
-    store s = start(true);
+    struct store s = start(true);
 
     (void)state;
     args.out_path = part;

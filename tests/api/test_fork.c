@@ -12,10 +12,10 @@
 
 enum { CHANNELS = 16, SIDE = 64, ELEMENTS = CHANNELS * SIDE * SIDE, ALARM_S = 60 };
 
-static wire model;
+static struct wire model;
 static float input[ELEMENTS];
 
-static void weights(wire *w, const char *name, uint32_t rank, const int64_t *dims)
+static void weights(struct wire *w, const char *name, uint32_t rank, const int64_t *dims)
 {
     wire_mark t = wire_begin(w, MW_INITIALIZER);
     int64_t count = 1;
@@ -29,7 +29,7 @@ static void weights(wire *w, const char *name, uint32_t rank, const int64_t *dim
 }
 
 /* What the libraries of providers have loops of their own for, and what the pool of the host runs. */
-static void write_model(wire *w)
+static void write_model(struct wire *w)
 {
     wire_mark g = mw_begin(w, 8, 17), n, size;
 
@@ -165,19 +165,19 @@ static bool expect(const char *what, uint64_t digest, uint64_t wanted, inlay_sta
 
 /* ------------------------------------------------------------------ before and after */
 
-typedef struct family {
+struct family {
     const char *providers;
     int threads;
     uint64_t digest;
     inlay_session *session;
     inlay_context *context;
     int generations;
-} family;
+};
 
 /* The parent's context, a new context of its session, a session of the child's own, and all that in a grandchild. */
 static bool be_child(void *user)
 {
-    family *f = user;
+    struct family *f = user;
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_status status;
     uint64_t digest = run_once(f->session, f->context, &status, &diag);
@@ -206,7 +206,7 @@ static bool be_child(void *user)
 
 static void *be_parent(void *user)
 {
-    family *f = user;
+    struct family *f = user;
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_status status;
 
@@ -235,7 +235,7 @@ static void test_before_and_after(void **state)
     (void)state;
     for (size_t p = 0; p < SETS; p++) {
         for (size_t t = 0; t < sizeof threads / sizeof threads[0]; t++) {
-            family f = { .providers = sets[p], .threads = threads[t] };
+            struct family f = { .providers = sets[p], .threads = threads[t] };
             pthread_t thread;
 
             (void)be_parent(&f);
@@ -249,7 +249,7 @@ static void test_before_and_after(void **state)
 /* A device is the parent's: its session is refused, one of the child's own runs. */
 static bool be_without_device(void *user)
 {
-    const family *f = user;
+    const struct family *f = user;
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_status status;
     uint64_t digest = run_once(f->session, f->context, &status, &diag);
@@ -266,7 +266,7 @@ static bool be_without_device(void *user)
 
 static void test_device(void **state)
 {
-    family f = { .providers = "vulkan", .threads = 2 };
+    struct family f = { .providers = "vulkan", .threads = 2 };
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_status status;
 
@@ -300,18 +300,18 @@ static void test_first_in_child(void **state)
 
 /* ------------------------------------------------------------------ others at work */
 
-typedef struct worker {
+struct worker {
     const char *providers;
     inlay_session *session; /* NULL: makes one after the other */
     uint64_t digest, runs;
     bool failed;
-} worker;
+};
 
 static bool ends; /* atomic */
 
 static void *work(void *user)
 {
-    worker *w = user;
+    struct worker *w = user;
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_context *c = NULL;
     inlay_status status;
@@ -329,14 +329,14 @@ static void *work(void *user)
     return NULL;
 }
 
-typedef struct busy {
-    worker running, making;
+struct busy {
+    struct worker running, making;
     inlay_session *idle;
-} busy;
+};
 
 static bool be_beside(void *user)
 {
-    const busy *b = user;
+    const struct busy *b = user;
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_status status;
     uint64_t digest = run_once(b->running.session, NULL, &status, &diag);
@@ -358,7 +358,7 @@ static void test_others_at_work(void **state)
     (void)state;
     need_locks_after_fork();
     for (size_t p = 0; p < SETS; p++) {
-        busy b = { .running = { .providers = sets[p] }, .making = { .providers = sets[p] } };
+        struct busy b = { .running = { .providers = sets[p] }, .making = { .providers = sets[p] } };
         inlay_diag diag = INLAY_DIAG_INIT;
         pthread_t threads[2];
         inlay_status status;
@@ -401,7 +401,7 @@ static bool run_aside(inlay_context *c, uint64_t wanted)
 
 static bool be_aside(void *user)
 {
-    const family *f = user;
+    const struct family *f = user;
 
     if (inlay_context_wait(f->context, UINT64_MAX, NULL) != INLAY_OK || !run_aside(f->context, f->digest))
         return false;
@@ -412,7 +412,7 @@ static bool be_aside(void *user)
 
 static bool end_aside(void *user)
 {
-    const family *f = user;
+    const struct family *f = user;
 
     inlay_context_destroy(f->context);
     inlay_session_destroy(f->session);
@@ -421,7 +421,7 @@ static bool end_aside(void *user)
 
 static void test_runs_that_go_on(void **state)
 {
-    family f = { .threads = 2 };
+    struct family f = { .threads = 2 };
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_status status;
 

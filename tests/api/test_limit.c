@@ -6,7 +6,7 @@
 enum { WIDTH = 256, WEIGHT_BYTES = WIDTH * WIDTH * 4 };
 
 /* y = relu(x W), the sum of rows of it with itself: weights, a slab, an output. */
-static void write_model(wire *w, const char *shape)
+static void write_model(struct wire *w, const char *shape)
 {
     wire_mark g = mw_begin(w, 8, 17);
     float *weights = calloc(WIDTH * WIDTH, sizeof *weights);
@@ -43,7 +43,7 @@ static int look(void *user, double fraction, const char *what)
     return 0;
 }
 
-static inlay_status open_session(const wire *w, uint64_t limit, inlay_session **out, inlay_diag *diag)
+static inlay_status open_session(const struct wire *w, uint64_t limit, inlay_session **out, inlay_diag *diag)
 {
     inlay_options *o = NULL;
     inlay_status status;
@@ -99,7 +99,7 @@ static void a_model_is_refused(void **state)
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_session *s = NULL;
     inlay_context *c = NULL;
-    wire w = { 0 };
+    struct wire w = { 0 };
     uint64_t least;
 
     (void)state;
@@ -131,7 +131,7 @@ static void a_run_is_refused(void **state)
     inlay_session *s = NULL;
     inlay_context *c = NULL, *other = NULL;
     uint64_t least;
-    wire w = { 0 };
+    struct wire w = { 0 };
 
     (void)state;
     write_model(&w, "N,256");
@@ -171,7 +171,7 @@ static void weights_count(void **state)
     inlay_options *o = NULL;
     inlay_session *s = NULL;
     uint64_t least;
-    wire w = { 0 };
+    struct wire w = { 0 };
 
     (void)state;
     write_model(&w, "N,256");
@@ -192,7 +192,7 @@ static void weights_count(void **state)
 }
 
 /* y = x W0 W1 ...: weights that a provider packs, one after the other. */
-static void write_layers(wire *w, int layers)
+static void write_layers(struct wire *w, int layers)
 {
     wire_mark g = mw_begin(w, 8, 17);
     float *weights = calloc(WIDTH * WIDTH, sizeof *weights);
@@ -228,7 +228,7 @@ static void making_is_bounded(void **state)
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_session *s = NULL;
     uint64_t before, least;
-    wire w = { 0 };
+    struct wire w = { 0 };
 
     (void)state;
     if (heap_bytes() == 0)

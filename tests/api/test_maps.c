@@ -2,7 +2,7 @@
 #include "../exec/rig.h"
 
 /* A value named `name` of type map(key, value), or a sequence of such. */
-static void map_value(wire *w, uint32_t field, const char *name, int key, int value, bool sequence)
+static void map_value(struct wire *w, uint32_t field, const char *name, int key, int value, bool sequence)
 {
     wire_mark v = wire_begin(w, field), type, seq, elem, map, inner, tensor;
 
@@ -28,7 +28,7 @@ static void map_value(wire *w, uint32_t field, const char *name, int key, int va
     wire_end(w, v);
 }
 
-static void sparse_value(wire *w, uint32_t field, const char *name, int64_t rows, int64_t columns)
+static void sparse_value(struct wire *w, uint32_t field, const char *name, int64_t rows, int64_t columns)
 {
     const int64_t dims[2] = { rows, columns };
     wire_mark v = wire_begin(w, field), type, tensor, shape;
@@ -50,7 +50,7 @@ static void sparse_value(wire *w, uint32_t field, const char *name, int64_t rows
     wire_end(w, v);
 }
 
-static wire_mark ml_node(wire *w, const char *op, const char *in, const char *out)
+static wire_mark ml_node(struct wire *w, const char *op, const char *in, const char *out)
 {
     wire_mark n = mw_node_begin(w, op, in, out);
 
@@ -58,7 +58,7 @@ static wire_mark ml_node(wire *w, const char *op, const char *in, const char *ou
     return n;
 }
 
-static void texts_attr(wire *w, const char *name, const char *const *texts, uint32_t count)
+static void texts_attr(struct wire *w, const char *name, const char *const *texts, uint32_t count)
 {
     wire_mark a = rig_attr_begin(w, name, 8);
 
@@ -67,7 +67,7 @@ static void texts_attr(wire *w, const char *name, const char *const *texts, uint
     wire_end(w, a);
 }
 
-static void text_attr(wire *w, const char *name, const char *text)
+static void text_attr(struct wire *w, const char *name, const char *text)
 {
     wire_mark a = rig_attr_begin(w, name, 3);
 
@@ -106,9 +106,9 @@ static void a_map_is_vectorized(void **state)
     static const inlay_str keys[] = { { "two", 3 }, { "zero", 4 }, { "unknown", 7 } };
     static const float values[] = { 2, 0.5f, 9 };
     inlay_io_info info = { .struct_size = sizeof info };
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17), n;
-    rig r;
+    struct rig r;
 
     (void)state;
     map_value(&w, MW_INPUT, "m", INLAY_STRING, INLAY_FLOAT, false);
@@ -133,13 +133,13 @@ static void a_map_is_vectorized(void **state)
 
 /* form: DENSE, in the order of the keys; SPARSE, where the keys say. */
 static void cast_of(const char *to, const char *form, int64_t most, inlay_dtype from, const void *values, size_t bytes,
-                    rig *out)
+                    struct rig *out)
 {
     static const int64_t keys[] = { 5, -0, 3 };
     const inlay_dtype dtype = strcmp(to, "TO_FLOAT") == 0   ? INLAY_FLOAT
                               : strcmp(to, "TO_INT64") == 0 ? INLAY_INT64
                                                             : INLAY_STRING;
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17), n;
 
     map_value(&w, MW_INPUT, "m", INLAY_INT64, from, false);
@@ -155,7 +155,7 @@ static void cast_of(const char *to, const char *form, int64_t most, inlay_dtype 
     rig_bind(out, 0, map_of(tensor(INLAY_INT64, 3, keys, sizeof keys), tensor(from, 3, values, bytes)));
 }
 
-static void expect_texts(const rig *r, uint32_t count, const char *const *want)
+static void expect_texts(const struct rig *r, uint32_t count, const char *const *want)
 {
     const inlay_value *y = inlay_context_output(r->context, 0);
     const inlay_str *got = inlay_value_data(y);
@@ -173,7 +173,7 @@ static void maps_are_cast(void **state)
     static const float numbers[] = { 1.5f, -2, 7 };
     static const inlay_str words[] = { { "1.25", 4 }, { "-8", 2 }, { "x", 1 } };
     inlay_diag diag = INLAY_DIAG_INIT;
-    rig r;
+    struct rig r;
 
     (void)state;
     cast_of("TO_FLOAT", "DENSE", 1, INLAY_FLOAT, numbers, sizeof numbers, &r);
@@ -206,11 +206,11 @@ static void rows_become_maps(void **state)
 {
     static const float x[] = { 0.25f, 0.75f, 1, 0 };
     inlay_io_info info = { .struct_size = sizeof info };
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17), n;
     const inlay_value *z;
     inlay_value *kept;
-    rig r;
+    struct rig r;
 
     (void)state;
     mw_value(&w, MW_INPUT, "x", INLAY_FLOAT, "N,2");
@@ -283,9 +283,9 @@ static void sparse_there_and_back(void **state)
     static const int64_t dims[] = { 2, 3 }, flat[] = { 5, 0, 4 }, by_axis[] = { 1, 2, 0, 0, 1, 1 };
     static const float dense[] = { -1, 0, 0, 0, 2, 3 };
     inlay_io_info info = { .struct_size = sizeof info };
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17);
-    rig r;
+    struct rig r;
 
     (void)state;
     sparse_value(&w, MW_INPUT, "x", 2, 3);

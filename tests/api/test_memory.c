@@ -3,15 +3,15 @@
 #include <pthread.h>
 
 /* An allocator that counts, and fails on request. */
-typedef struct meter {
+struct meter {
     uint64_t used, peak, calls, blocks; /* atomic */
     uint64_t fail_at;                   /* the call that finds no memory; 0 = none */
     bool crooked;                       /* something was asked or given back that makes no sense */
-} meter;
+};
 
 static void *meter_alloc(void *user, uint64_t bytes, uint64_t alignment)
 {
-    meter *m = user;
+    struct meter *m = user;
     uint64_t call = __atomic_add_fetch(&m->calls, 1, __ATOMIC_RELAXED), used, *head;
     char *block;
 
@@ -34,7 +34,7 @@ static void *meter_alloc(void *user, uint64_t bytes, uint64_t alignment)
 
 static void meter_free(void *user, void *memory, uint64_t bytes)
 {
-    meter *m = user;
+    struct meter *m = user;
     const uint64_t *head = (const uint64_t *)memory - 2;
 
     if (head[0] != bytes)
@@ -46,7 +46,7 @@ static void meter_free(void *user, void *memory, uint64_t bytes)
 
 /* y = exp(relu(x) + x) summed by rows, z = the places of what is not zero: slabs, outputs, and sizes that depend on
  * data. */
-static void write_model(wire *w)
+static void write_model(struct wire *w)
 {
     wire_mark g = mw_begin(w, 8, 17);
 
@@ -61,7 +61,8 @@ static void write_model(wire *w)
     wire_end(w, g);
 }
 
-static inlay_status open_session(wire *w, meter *m, const char *budget, inlay_session **out, inlay_diag *diag)
+static inlay_status open_session(struct wire *w, struct meter *m, const char *budget, inlay_session **out,
+                                 inlay_diag *diag)
 {
     const inlay_allocator allocator = {
         .struct_size = sizeof allocator, .user = m, .alloc = meter_alloc, .free = meter_free
@@ -102,8 +103,8 @@ static void all_of_it_is_the_callers(void **state)
     inlay_session *s = NULL;
     inlay_context *c = NULL;
     inlay_value *kept, *own;
-    meter m = { 0 };
-    wire w = { 0 };
+    struct meter m = { 0 };
+    struct wire w = { 0 };
     uint64_t calls;
 
     (void)state;
@@ -149,8 +150,8 @@ static void a_budget_is_kept(void **state)
     for (int with_allocator = 0; with_allocator < 2; with_allocator++) {
         inlay_session *s = NULL;
         inlay_context *a = NULL, *b = NULL;
-        meter m = { 0 };
-        wire w = { 0 };
+        struct meter m = { 0 };
+        struct wire w = { 0 };
 
         write_model(&w);
         assert_int_equal(open_session(&w, with_allocator ? &m : NULL, "500000", &s, &diag), INLAY_OK);
@@ -189,8 +190,8 @@ static void every_call_may_fail(void **state)
     for (uint64_t n = 1; n <= calls; n++) {
         inlay_session *s = NULL;
         inlay_context *c = NULL;
-        meter m = { .fail_at = n };
-        wire w = { 0 };
+        struct meter m = { .fail_at = n };
+        struct wire w = { 0 };
         inlay_status status;
 
         write_model(&w);
@@ -228,8 +229,8 @@ static void threads(void **state)
     inlay_session *s = NULL;
     inlay_context *c[4];
     pthread_t ids[4];
-    meter m = { 0 };
-    wire w = { 0 };
+    struct meter m = { 0 };
+    struct wire w = { 0 };
 
     (void)state;
     write_model(&w);

@@ -8,12 +8,12 @@
 
 enum { THREADS = 4, RUNS = 20 };
 
-typedef struct worker {
+struct worker {
     inlay_session *session;
     uint32_t seed;
     const char *failure;
     uint64_t digest; /* of all outputs of the last run */
-} worker;
+};
 
 static uint64_t mix(uint64_t h, const void *data, uint64_t bytes)
 {
@@ -47,7 +47,7 @@ static inlay_value *make_input(const inlay_io_info *info)
 
 static void *work(void *arg)
 {
-    worker *w = arg;
+    struct worker *w = arg;
     inlay_context *c = NULL;
     inlay_diag diag = INLAY_DIAG_INIT;
 
@@ -84,13 +84,13 @@ static void run_all(const char *path)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     pthread_t threads[THREADS];
-    worker workers[THREADS];
+    struct worker workers[THREADS];
     inlay_session *s = NULL;
 
     if (inlay_session_create(path, NULL, &s, &diag) != INLAY_OK)
         fail_msg("%s: %s", path, diag.text);
     for (int i = 0; i < THREADS; i++) {
-        workers[i] = (worker){ .session = s, .seed = (uint32_t)i };
+        workers[i] = (struct worker){ .session = s, .seed = (uint32_t)i };
         assert_int_equal(pthread_create(&threads[i], NULL, work, &workers[i]), 0);
     }
     for (int i = 0; i < THREADS; i++)

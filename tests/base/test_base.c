@@ -18,7 +18,7 @@ enum { MANY = 1000 };
 static void lists_keep_what_they_have(void **state)
 {
     uint32_t *list = NULL, *in_arena = NULL;
-    arena a = { 0 };
+    struct arena a = { 0 };
 
     (void)state;
     for (uint32_t i = 0; i < MANY; i++) {
@@ -48,7 +48,7 @@ static void lists_refuse_what_overflows(void **state)
 {
     char *list = malloc(4);
     char *const before = list;
-    arena a = { 0 };
+    struct arena a = { 0 };
 
     (void)state;
     assert_false(list_reserve(&list, 2, SIZE_MAX, 1));
@@ -84,7 +84,7 @@ static void no_memory_says_for_what(void **state)
 static void texts_are_put_together(void **state)
 {
     static const char expected[] = "x=7 -12 18446744073709551615 \"a\\\"\\u0001\\ufffd\xc3\xa9\"";
-    strbuf b = { 0 };
+    struct strbuf b = { 0 };
 
     (void)state;
     strbuf_format(&b, "x=%d ", 7);

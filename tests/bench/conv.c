@@ -13,12 +13,12 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-typedef struct layer {
+struct layer {
     int count; /* of this layer in ResNet-50; 0 = of another network */
     int64_t channels, size, filters, kernel, stride, pad, group;
-} layer;
+};
 
-static double time_layer(const layer *l)
+static double time_layer(const struct layer *l)
 {
     int64_t out = (l->size + 2 * l->pad - l->kernel) / l->stride + 1;
     int64_t x_dims[] = { 1, l->channels, l->size, l->size },
@@ -27,8 +27,8 @@ static double time_layer(const layer *l)
             strides[] = { l->stride, l->stride };
     size_t x_count = (size_t)(l->channels * l->size * l->size), y_count = (size_t)(l->filters * out * out);
     size_t w_count = (size_t)(l->filters * l->channels / l->group * l->kernel * l->kernel);
-    guard x = guard_alloc(x_count * 4), w = guard_alloc((w_count * 4 + 63) & ~(size_t)63),
-          b = guard_alloc((size_t)l->filters * 4), y = guard_alloc(y_count * 4);
+    struct guard x = guard_alloc(x_count * 4), w = guard_alloc((w_count * 4 + 63) & ~(size_t)63),
+                 b = guard_alloc((size_t)l->filters * 4), y = guard_alloc(y_count * 4);
     static kernel_case c;
     double best = 1e9, spent = 0,
            flops = 2.0 * (double)y_count * (double)(l->channels / l->group * l->kernel * l->kernel);
@@ -64,7 +64,7 @@ static double time_layer(const layer *l)
 
 int main(void)
 {
-    static const layer layers[] = {
+    static const struct layer layers[] = {
         { 1, 3, 224, 64, 7, 2, 3, 1 },    { 1, 64, 56, 64, 1, 1, 0, 1 },     { 3, 64, 56, 64, 3, 1, 1, 1 },
         { 4, 64, 56, 256, 1, 1, 0, 1 },   { 2, 256, 56, 64, 1, 1, 0, 1 },    { 1, 256, 56, 128, 1, 1, 0, 1 },
         { 1, 128, 56, 128, 3, 2, 1, 1 },  { 4, 128, 28, 512, 1, 1, 0, 1 },   { 1, 256, 56, 512, 1, 2, 0, 1 },

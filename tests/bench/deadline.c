@@ -26,9 +26,9 @@ static inlay_value *make(uint32_t rank, const int64_t *dims)
     return v;
 }
 
-typedef struct took {
+struct took {
     double wall_ms, cpu_ms;
-} took;
+};
 
 static double cpu_ms(void)
 {
@@ -38,12 +38,12 @@ static double cpu_ms(void)
     return 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
 }
 
-static took run(inlay_context *c, uint64_t budget_ns, inlay_status *out_status)
+static struct took run(inlay_context *c, uint64_t budget_ns, inlay_status *out_status)
 {
     const uint64_t begin = clock_ns();
     const double cpu = cpu_ms();
     const inlay_run_options how = { .struct_size = sizeof how, .timeout_ns = budget_ns };
-    took t;
+    struct took t;
 
     *out_status = inlay_context_run(c, &how, NULL);
     t.wall_ms = (double)(clock_ns() - begin) * 1e-6;
@@ -66,7 +66,7 @@ static void report(const char *provider, const char *threads, inlay_context *c)
 
     for (int i = 0; i < runs; i++) {
         double ms = run(c, 0, &status).cpu_ms;
-        took t;
+        struct took t;
 
         plain = i == 0 || ms < plain ? ms : plain;
         ms = run(c, HOUR_NS, &status).cpu_ms;

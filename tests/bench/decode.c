@@ -15,12 +15,12 @@
 
 enum { MOST_EVERY = 4096 };
 
-typedef struct decoder {
+struct decoder {
     inlay_session *session;
     inlay_context *context;
     uint32_t ids, mask, positions;
     int64_t batch;
-} decoder;
+};
 
 static double seconds(clockid_t clock)
 {
@@ -50,7 +50,7 @@ static int stop(const char *what, const inlay_diag *diag)
 }
 
 /* [batch, count] integers for an input: `from` and what follows it, or all the same. */
-static bool set(decoder *d, uint32_t input, int64_t count, int64_t from, int64_t step, inlay_diag *diag)
+static bool set(struct decoder *d, uint32_t input, int64_t count, int64_t from, int64_t step, inlay_diag *diag)
 {
     inlay_value *v = NULL;
     bool ok;
@@ -66,7 +66,7 @@ static bool set(decoder *d, uint32_t input, int64_t count, int64_t from, int64_t
     return ok;
 }
 
-static bool read_tokens(decoder *d, int64_t count, inlay_diag *diag)
+static bool read_tokens(struct decoder *d, int64_t count, inlay_diag *diag)
 {
     const int64_t past = inlay_context_state_length(d->context);
     bool ok;
@@ -95,7 +95,7 @@ static long number(int argc, char **argv, const char *name, long otherwise)
     return otherwise;
 }
 
-static bool open_decoder(const char *path, const char *threads, uint64_t room, decoder *d, inlay_diag *diag)
+static bool open_decoder(const char *path, const char *threads, uint64_t room, struct decoder *d, inlay_diag *diag)
 {
     inlay_options *options = NULL;
     const bool ok = inlay_options_create(&options, diag) == INLAY_OK &&
@@ -119,7 +119,7 @@ int main(int argc, char **argv)
     const long every = number(argc, argv, "--every", 64), window = number(argc, argv, "--window", 0);
     const long threads = number(argc, argv, "--threads", 1);
     inlay_diag diag = INLAY_DIAG_INIT;
-    decoder d = { .batch = number(argc, argv, "--batch", 1) };
+    struct decoder d = { .batch = number(argc, argv, "--batch", 1) };
     static double took[MOST_EVERY];
     inlay_state_info info = { .struct_size = sizeof info };
     char count[16];

@@ -16,17 +16,17 @@ static double now(void)
     return 1e9 * (double)t.tv_sec + (double)t.tv_nsec;
 }
 
-typedef struct shape {
+struct shape {
     uint32_t rank;
     int64_t dims[4];
-} shape;
+};
 
 static const struct row {
     const char *op_type;
     const kit_table *table;
     inlay_dtype in, out;
     uint32_t inputs;
-    shape shapes[3]; /* the first is that of the output */
+    struct shape shapes[3]; /* the first is that of the output */
 } rows[] = {
 #define SAME                                                                                                           \
     {                                                                                                                  \
@@ -87,7 +87,7 @@ static const struct row {
     ACTIVATION("Gelu"),
 };
 
-static void *tensor(kernel_case *c, inlay_dtype dtype, const shape *s, bool is_input)
+static void *tensor(kernel_case *c, inlay_dtype dtype, const struct shape *s, bool is_input)
 {
     int64_t count = 1;
 

@@ -38,9 +38,9 @@ static void measure(const char *name, const world_mix *mix, double launch_ns)
 
     launch = launch_ns;
     for (uint32_t i = 0; i < ROUNDS; i++) {
-        partition again;
+        struct partition again;
         double start;
-        world w;
+        struct world w;
 
         world_random(&w, mix);
         start = now_ms();

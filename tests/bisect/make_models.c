@@ -32,7 +32,7 @@ static const char identity[] = "x : 5,8\n"
                                "a = Add(x, x)\n i = Identity(a)\n b = Abs(i)\n"
                                "-> b";
 
-static void write_model(const char *folder, const char *name, const wire *w)
+static void write_model(const char *folder, const char *name, const struct wire *w)
 {
     char path[512];
     FILE *file;
@@ -47,7 +47,7 @@ static void write_model(const char *folder, const char *name, const wire *w)
 
 static void write_script(const char *folder, const char *name, const char *script)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
 
     script_model(&w, script, 13);
     write_model(folder, name, &w);
@@ -57,7 +57,7 @@ static void write_script(const char *folder, const char *name, const char *scrip
 /* y = x after many turns of h = Add(Abs(v), v), too many to be unrolled, with Neg before and after it. */
 static void write_loop(const char *folder)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 13), t, n;
     mw_body body;
 

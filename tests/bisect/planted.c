@@ -8,14 +8,14 @@
 #include <math.h>
 #include <stdlib.h>
 
-typedef struct settings {
+struct settings {
     char fault[16], at[64];
-} settings;
+};
 
-typedef struct state {
+struct state {
     char op;    /* of "+*-r|" */
     char fault; /* 0 = none, otherwise the first letter of its kind */
-} state;
+};
 
 static float apply(char op, float a, float b)
 {
@@ -35,9 +35,9 @@ static float apply(char op, float a, float b)
 
 static inlay_status prepare(const kit_node *node, void **out, inlay_diag *diag)
 {
-    const settings *set = node->provider;
+    const struct settings *set = node->provider;
     const char *op = node->info->op_type.data;
-    state *s = calloc(1, sizeof *s);
+    struct state *s = calloc(1, sizeof *s);
 
     *out = s;
     if (s == NULL)
@@ -57,7 +57,7 @@ static void spoil(float *out, int64_t n, char fault)
 
 static inlay_status run(const kit_call *call)
 {
-    const state *s = call->state;
+    const struct state *s = call->state;
     const float *a = call->in[0].data, *b = call->in_count > 1 ? call->in[1].data : NULL;
     float *out = call->out[0].data;
 
@@ -70,7 +70,7 @@ static inlay_status run(const kit_call *call)
 /* In a chain; a tile of it is all there is here. */
 static void row(const void *of, float *out, const float *const *in, const int64_t *step, int64_t n)
 {
-    const state *s = of;
+    const struct state *s = of;
 
     for (int64_t i = 0; i < n; i++)
         out[i] = apply(s->op, in[0][i * step[0]], s->op == '+' || s->op == '*' ? in[1][i * step[1]] : 0);
@@ -104,7 +104,7 @@ static const kit_table table = { kernels, KIT_COUNT(kernels) }, *const tables[] 
 
 static inlay_status open_planted(const inlay_host *host, const inlay_create_args *args, void **out, inlay_diag *diag)
 {
-    settings *set = calloc(1, sizeof *set);
+    struct settings *set = calloc(1, sizeof *set);
 
     (void)host;
     *out = set;

@@ -5,7 +5,7 @@
 inlay_status __real_pass_merge_casts(pass_ctx *ctx, bool *out_changed);
 inlay_status __wrap_pass_merge_casts(pass_ctx *ctx, bool *out_changed);
 
-static inlay_status match(rewrite *w, graph_node *n)
+static inlay_status match(struct rewrite *w, graph_node *n)
 {
     graph_node *fresh;
 

@@ -3,7 +3,7 @@
 #include "planted.h"
 #include <stdio.h>
 
-static void write_model(const char *folder, const char *stem, wire *w)
+static void write_model(const char *folder, const char *stem, struct wire *w)
 {
     char path[600];
     FILE *file;
@@ -21,7 +21,7 @@ static void write_model(const char *folder, const char *stem, wire *w)
 /* Two layers, 64 to 48 to 10. */
 static void write_mlp(const char *folder)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
     const wire_mark g = plant_begin(&w, "1,64", 17);
 
     plant_floats(&w, "w1", "64,48", 0.02F);
@@ -37,7 +37,7 @@ static void write_mlp(const char *folder)
 /* Convolutions, a pool, and what the provider reference runs; the batch is open. */
 static void write_net(const char *folder)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
     const wire_mark g = plant_begin(&w, "N,3,16,16", 17);
 
     plant_floats(&w, "w1", "16,3,3,3", 0.05F);
@@ -55,7 +55,7 @@ static void write_net(const char *folder)
 /* y = s is positive ? tanh(x) + x : 2 x */
 static void write_if(const char *folder)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
     const wire_mark g = plant_begin(&w, "2,8", 17);
     wire_mark n;
     mw_body body;
@@ -81,7 +81,7 @@ static void write_if(const char *folder)
 /* How many elements are not zero depends on data. */
 static void write_dynamic(const char *folder)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
     const wire_mark g = plant_begin(&w, "8", 17);
 
     mw_node(&w, "NonZero", "x", "i");
@@ -93,7 +93,7 @@ static void write_dynamic(const char *folder)
 /* n turns of a, b = b, a + b from x = 0 and exp(x) = 1 on; y is a. */
 static void write_fibonacci(const char *folder)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
     const wire_mark g = plant_begin(&w, "1", 17);
     wire_mark n;
     mw_body b;
@@ -122,7 +122,7 @@ static void write_fibonacci(const char *folder)
 /* A loop that collects what its body makes. */
 static void write_scans(const char *folder)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
     const wire_mark g = plant_begin(&w, "2,8", 17);
     wire_mark n;
     mw_body b;
@@ -155,7 +155,7 @@ static void write_scans(const char *folder)
  * those that a program's source might have, too. */
 static void write_bytes(const char *folder)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
     const wire_mark g = mw_begin(&w, 8, 17);
     int8_t weights[32 * 16 * 9];
 
@@ -204,7 +204,7 @@ static void write_families(const char *folder)
     };
 
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        wire w = { 0 };
+        struct wire w = { 0 };
 
         script_model(&w, rows[i].script, 20);
         write_model(folder, rows[i].stem, &w);
@@ -214,7 +214,7 @@ static void write_families(const char *folder)
 /* A view whose place in the shape is an input. */
 static void write_open_view(const char *folder)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
     const wire_mark g = mw_begin(&w, 8, 17);
 
     mw_value(&w, MW_INPUT, "x", INLAY_FLOAT, "2,3");
@@ -227,7 +227,7 @@ static void write_open_view(const char *folder)
 
 int main(int argc, char **argv)
 {
-    wire loop = { 0 };
+    struct wire loop = { 0 };
 
     if (argc != 2)
         return 2;

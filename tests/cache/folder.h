@@ -11,20 +11,20 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-typedef struct folder {
+struct folder {
     char path[64];
-} folder;
+};
 
-static inline folder folder_make(void)
+static inline struct folder folder_make(void)
 {
-    folder f = { "/tmp/inlay-cache-XXXXXX" };
+    struct folder f = { "/tmp/inlay-cache-XXXXXX" };
 
     assert_non_null(mkdtemp(f.path));
     return f;
 }
 
 /* How many files of dir/below end in suffix, and the path of the last by name. path may be NULL. */
-static inline int folder_count(const folder *f, const char *below, const char *suffix, char path[512])
+static inline int folder_count(const struct folder *f, const char *below, const char *suffix, char path[512])
 {
     char dir[256], last[256] = "";
     const struct dirent *e;
@@ -50,7 +50,7 @@ static inline int folder_count(const folder *f, const char *below, const char *s
 }
 
 /* Removes the files that end in suffix; how many there were. */
-static inline int folder_clear(const folder *f, const char *suffix)
+static inline int folder_clear(const struct folder *f, const char *suffix)
 {
     char path[512];
     int count = 0;
@@ -60,7 +60,7 @@ static inline int folder_clear(const folder *f, const char *suffix)
     return count;
 }
 
-static inline void folder_remove(const folder *f)
+static inline void folder_remove(const struct folder *f)
 {
     char line[256];
 

@@ -6,7 +6,7 @@
 
 enum { MODEL_CHANNELS = 64, MODEL_SIDE = 12 };
 
-static inline void model_weights(wire *w, const char *name, uint32_t rank, const int64_t *dims, float from)
+static inline void model_weights(struct wire *w, const char *name, uint32_t rank, const int64_t *dims, float from)
 {
     int64_t count = 1;
     float *data;
@@ -25,11 +25,11 @@ static inline void model_weights(wire *w, const char *name, uint32_t rank, const
 }
 
 /* Two convolutions and a product: [1, 64, 12, 12] -> [1, 50]. */
-static inline wire model_make(float from)
+static inline struct wire model_make(float from)
 {
     static const int64_t w_dims[] = { MODEL_CHANNELS, MODEL_CHANNELS, 3, 3 };
     static const int64_t m_dims[] = { MODEL_CHANNELS * MODEL_SIDE * MODEL_SIDE, 50 }, b_dims[] = { MODEL_CHANNELS };
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17), n, a;
 
     mw_value(&w, MW_INPUT, "x", INLAY_FLOAT, "1,64,12,12");
@@ -55,7 +55,7 @@ static inline wire model_make(float from)
 }
 
 /* Where in the bytes the weights of w1 begin. */
-static inline long model_place(const wire *w, float from)
+static inline long model_place(const struct wire *w, float from)
 {
     const float first[] = { from, from + (float)(7919 % 1009) / 1009 };
 
@@ -66,7 +66,7 @@ static inline long model_place(const wire *w, float from)
     return -1;
 }
 
-static inline void model_write_to(const wire *w, const char *path)
+static inline void model_write_to(const struct wire *w, const char *path)
 {
     FILE *f = fopen(path, "wb");
 

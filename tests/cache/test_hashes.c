@@ -6,16 +6,16 @@
 
 enum { CONSTANTS = 3, AGE = 10 }; /* of at least 64 KiB */
 
-typedef struct hashes {
+struct hashes {
     uint64_t of[CONSTANTS];
     uint32_t read;
-} hashes;
+};
 
 /* What a session that opens the file `later` seconds after its last change gets, however long this test takes. */
-static hashes look(const char *path, const char *memos, int later)
+static struct hashes look(const char *path, const char *memos, int later)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    hashes h = { .read = 0 };
+    struct hashes h = { .read = 0 };
     graph_model *model;
     struct stat st;
     uint32_t n = 0;
@@ -42,11 +42,11 @@ static hashes look(const char *path, const char *memos, int later)
 
 static void remembered(void **state)
 {
-    folder f = folder_make();
+    struct folder f = folder_make();
     char path[512], memo[512];
-    wire w = model_make(0.25f);
+    struct wire w = model_make(0.25f);
     long place = model_place(&w, 0.25f);
-    hashes first, h;
+    struct hashes first, h;
 
     (void)state;
     (void)snprintf(path, sizeof path, "%s/m.onnx", f.path);
@@ -85,9 +85,9 @@ static void remembered(void **state)
 
 static void damaged(void **state)
 {
-    folder f = folder_make();
+    struct folder f = folder_make();
     char path[512], memo[512];
-    wire w = model_make(0.25f);
+    struct wire w = model_make(0.25f);
     struct stat st;
 
     (void)state;

@@ -8,19 +8,19 @@
 enum { OUTPUTS = 4 };
 static const uint32_t counts[OUTPUTS] = { 8 * 203, 5 * 29, 5 * 15 * 15, 8 * 7 * 7 };
 
-typedef struct result {
+struct result {
     float y[OUTPUTS][8 * 203];
     packs_count count;
-} result;
+};
 
 /* Two products (B along k, and across), a recurrent layer, and convolutions of both kinds, one of them in groups.
  * `lead` moves everything behind it in the file. */
-static wire make(const char *lead)
+static struct wire make(const char *lead)
 {
     static const int64_t t_dims[] = { 97, 61 }, m_dims[] = { 97, 203 }, w_dims[] = { 1, 4 * 29, 37 },
                          r_dims[] = { 1, 4 * 29, 29 }, b_dims[] = { 1, 8 * 29 }, ct_dims[] = { 6, 5, 3, 3 },
                          c_dims[] = { 8, 3, 3, 3 };
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17), n;
 
     mw_ones(&w, lead, 1);
@@ -57,9 +57,9 @@ static wire make(const char *lead)
 }
 
 /* Where large constants are copied to aligned memory, that is a pack, too: the model must lie alike in all sessions. */
-static wire made_at_page(const char *lead)
+static struct wire made_at_page(const char *lead)
 {
-    wire w = make(lead);
+    struct wire w = make(lead);
     const size_t room = (w.count + 4095) / 4096 * 4096;
     void *page = aligned_alloc(4096, room);
 
@@ -70,13 +70,13 @@ static wire made_at_page(const char *lead)
     return w;
 }
 
-static result run(const char *providers, const char *cache, const char *lead)
+static struct result run(const char *providers, const char *cache, const char *lead)
 {
     static float x[8 * 61];
-    wire w = made_at_page(lead);
-    rig r =
+    struct wire w = made_at_page(lead);
+    struct rig r =
         rig_open(&w, (const char *const[]){ "providers", providers, "policy", "priority", "cache_dir", cache, NULL });
-    result out;
+    struct result out;
 
     for (size_t i = 0; i < sizeof x / sizeof x[0]; i++)
         x[i] = (float)(i % 19) / 19 - 0.5f;
@@ -105,13 +105,13 @@ static void second_start(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        const result plain = run(rows[i].providers, "", leads[0]);
+        const struct result plain = run(rows[i].providers, "", leads[0]);
 
         assert_int_equal(plain.count.made + plain.count.found, 0);
         for (size_t l = 0; l < sizeof leads / sizeof leads[0]; l++) { /* at all addresses in turn */
-            folder f = folder_make();
-            const result first = run(rows[i].providers, f.path, leads[l]),
-                         second = run(rows[i].providers, f.path, leads[l]);
+            struct folder f = folder_make();
+            const struct result first = run(rows[i].providers, f.path, leads[l]),
+                                second = run(rows[i].providers, f.path, leads[l]);
 
             assert_true(first.count.made >= rows[i].least);
             assert_int_equal(first.count.found, 0);
@@ -134,12 +134,12 @@ static void many_pieces(void **state)
     for (size_t i = 0; i < sizeof x / sizeof x[0]; i++)
         x[i] = (float)(i % 23) / 23 - 0.5f;
     for (int transposed = 0; transposed < 2; transposed++) {
-        folder f = folder_make();
+        struct folder f = folder_make();
 
         for (int round = 0; round < 2; round++) {
-            wire w = { 0 };
+            struct wire w = { 0 };
             wire_mark g = mw_begin(&w, 8, 17), n;
-            rig r;
+            struct rig r;
 
             mw_value(&w, MW_INPUT, "x", INLAY_FLOAT, "4,1523");
             model_weights(&w, "w", 2, dims[1 - transposed], -0.5f);

@@ -24,17 +24,17 @@ static void keep_log(void *ctx, uint32_t level, const char *text)
     (void)snprintf(log_text, sizeof log_text, "%s", text);
 }
 
-static packs *open_packs(const folder *f, uint64_t model)
+static struct packs *open_packs(const struct folder *f, uint64_t model)
 {
     const packs_place place = { .dir = f->path, .max_bytes = 1 << 28, .log = keep_log };
-    packs *p = packs_open(&place, model, &maker, 1);
+    struct packs *p = packs_open(&place, model, &maker, 1);
 
     assert_non_null(p);
     return p;
 }
 
 /* Takes the pack of a key, fills it with a pattern of that key or checks it. */
-static bool use(packs *p, const part_provider *provider, uint32_t key, uint64_t bytes)
+static bool use(struct packs *p, const part_provider *provider, uint32_t key, uint64_t bytes)
 {
     uint32_t known = 7;
     void *data = NULL;
@@ -53,9 +53,9 @@ static bool use(packs *p, const part_provider *provider, uint32_t key, uint64_t 
 }
 
 /* How many of keys [0, count) are there; makes the others. */
-static int session(const folder *f, uint64_t model, uint32_t count, uint64_t bytes)
+static int session(const struct folder *f, uint64_t model, uint32_t count, uint64_t bytes)
 {
-    packs *p = open_packs(f, model);
+    struct packs *p = open_packs(f, model);
     int found = 0;
 
     for (uint32_t k = 0; k < count; k++)
@@ -69,7 +69,7 @@ static int session(const folder *f, uint64_t model, uint32_t count, uint64_t byt
 
 static void found_again(void **state)
 {
-    folder f = folder_make();
+    struct folder f = folder_make();
 
     (void)state;
     assert_int_equal(session(&f, 1, 5, SMALL), 0);
@@ -91,10 +91,10 @@ static void who_made_it_counts(void **state)
                                             { .name = "maker", .build_id = "2" },
                                             { .name = "maker", .build_id = "1", .settings_hash = 3 } };
     const part_provider unknown = { .name = "maker" };
-    folder f = folder_make();
+    struct folder f = folder_make();
     uint32_t key = 0, known;
     void *data;
-    packs *p;
+    struct packs *p;
 
     (void)state;
     assert_int_equal(session(&f, 1, 1, SMALL), 0);
@@ -110,10 +110,10 @@ static void who_made_it_counts(void **state)
 
 static void what_is_not_kept_is_lost(void **state)
 {
-    folder f = folder_make();
+    struct folder f = folder_make();
     uint32_t key = 0, known;
     void *data, *again;
-    packs *p = open_packs(&f, 1);
+    struct packs *p = open_packs(&f, 1);
 
     (void)state;
     assert_int_equal(packs_take(p, &maker, &key, sizeof key, SMALL, &data, &known), INLAY_OK);
@@ -148,7 +148,7 @@ static void none_is_fine(void **state)
 static void damaged(void **state)
 {
     static const long places[] = { 0, 7, 9, 12, 16, 24, 32, 40, 48, 56, 4096, 4096 + SMALL - 1, -1, -8, -20, -39 };
-    folder f = folder_make();
+    struct folder f = folder_make();
     char path[512];
     struct stat st;
 
@@ -179,7 +179,7 @@ static void damaged(void **state)
 /* A file of another model under this one's name; a folder, a link and a pipe there. */
 static void foreign(void **state)
 {
-    folder f = folder_make();
+    struct folder f = folder_make();
     char one[512], two[512];
 
     (void)state;
@@ -204,11 +204,11 @@ static void foreign(void **state)
 /* A folder that cannot be written to, and files that must not grow: all works, nothing is kept. */
 static void no_room(void **state)
 {
-    folder f = folder_make();
+    struct folder f = folder_make();
     const packs_place little = { .dir = f.path, .max_bytes = SMALL + 10, .log = keep_log };
     uint32_t key = 5, known;
     void *data;
-    packs *p;
+    struct packs *p;
     pid_t child;
     int status;
 
@@ -249,7 +249,7 @@ static void no_room(void **state)
 static void together(void **state)
 {
     enum { PROCESSES = 4, ROUNDS = 30 };
-    folder f = folder_make();
+    struct folder f = folder_make();
     pid_t children[PROCESSES];
     int status;
 
@@ -276,7 +276,7 @@ static void together(void **state)
 /* Killed at any moment, the writer leaves a file that is whole, or none. */
 static void killed(void **state)
 {
-    folder f = folder_make();
+    struct folder f = folder_make();
     int status;
 
     (void)state;
@@ -308,7 +308,7 @@ static void killed(void **state)
 /* A folder on a file system that fills up between the first look and the writing. */
 static void full(void **state)
 {
-    folder f = folder_make();
+    struct folder f = folder_make();
     pid_t child = fork();
     int status;
 
@@ -318,7 +318,7 @@ static void full(void **state)
         char path[512], block[4096] = { 0 };
         uint32_t known = 0, key = 1;
         void *data = NULL;
-        packs *p;
+        struct packs *p;
         int fd;
 
         (void)threads_hold(1);
@@ -357,7 +357,7 @@ static void full(void **state)
 /* The longest unused files go first. */
 static void bounded(void **state)
 {
-    folder f = folder_make();
+    struct folder f = folder_make();
     char path[512];
     time_t now = time(NULL);
 

@@ -7,15 +7,15 @@
 
 static const float start = 0.25f;
 
-typedef struct result {
+struct result {
     float y[50];
     packs_count count;
-} result;
+};
 
-typedef struct ask {
+struct ask {
     const char *path, *cache, *option, *value;
     bool cancel;
-} ask;
+};
 
 static int give_up(void *user, double fraction, const char *what)
 {
@@ -24,11 +24,11 @@ static int give_up(void *user, double fraction, const char *what)
     return fraction > 0.5;
 }
 
-static inlay_status try_run(const ask *a, result *out)
+static inlay_status try_run(const struct ask *a, struct result *out)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_options *o = NULL;
-    rig r = { .session = NULL };
+    struct rig r = { .session = NULL };
     float x[MODEL_CHANNELS * MODEL_SIDE * MODEL_SIDE];
     inlay_status status;
 
@@ -56,24 +56,24 @@ static inlay_status try_run(const ask *a, result *out)
     return INLAY_OK;
 }
 
-static result run(const char *path, const char *cache, const char *option, const char *value)
+static struct result run(const char *path, const char *cache, const char *option, const char *value)
 {
-    const ask a = { path, cache, option, value, false };
-    result r;
+    const struct ask a = { path, cache, option, value, false };
+    struct result r;
 
     assert_int_equal(try_run(&a, &r), INLAY_OK);
     return r;
 }
 
-typedef struct stage {
-    folder f;
+struct stage {
+    struct folder f;
     char path[128], cache[128];
-} stage;
+};
 
-static stage stage_make(void)
+static struct stage stage_make(void)
 {
-    stage s = { .f = folder_make() };
-    wire w = model_make(start);
+    struct stage s = { .f = folder_make() };
+    struct wire w = model_make(start);
 
     (void)snprintf(s.path, sizeof s.path, "%s/m.onnx", s.f.path);
     (void)snprintf(s.cache, sizeof s.cache, "%s/cache", s.f.path);
@@ -84,8 +84,8 @@ static stage stage_make(void)
 
 static void second_start(void **state)
 {
-    stage s = stage_make();
-    result plain = run(s.path, "", NULL, NULL), first = run(s.path, s.cache, NULL, NULL), second;
+    struct stage s = stage_make();
+    struct result plain = run(s.path, "", NULL, NULL), first = run(s.path, s.cache, NULL, NULL), second;
 
     (void)state;
     assert_int_equal(plain.count.made + plain.count.found, 0);
@@ -106,10 +106,10 @@ static void never_stale(void **state)
     static const char *const options[][2] = { { "cpu.winograd", "0" },   { "intra_threads", "1" },
                                               { "level", "0" },          { "precision", "reduced" },
                                               { "precision", "strict" }, { "cpu.kernel", "gemm" } };
-    stage s = stage_make();
-    wire w = model_make(start);
+    struct stage s = stage_make();
+    struct wire w = model_make(start);
     long place = model_place(&w, start);
-    result want, got, before = run(s.path, s.cache, NULL, NULL);
+    struct result want, got, before = run(s.path, s.cache, NULL, NULL);
 
     (void)state;
     for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
@@ -132,8 +132,8 @@ static void never_stale(void **state)
 
 static void damaged_files(void **state)
 {
-    stage s = stage_make();
-    result want = run(s.path, s.cache, NULL, NULL), got;
+    struct stage s = stage_make();
+    struct result want = run(s.path, s.cache, NULL, NULL), got;
     char file[512];
     struct stat st;
 
@@ -159,9 +159,9 @@ static void damaged_files(void **state)
 /* Who gives up while it compiles leaves nothing behind. */
 static void cancelled(void **state)
 {
-    stage s = stage_make();
-    const ask a = { s.path, s.cache, NULL, NULL, true };
-    result r;
+    struct stage s = stage_make();
+    const struct ask a = { s.path, s.cache, NULL, NULL, true };
+    struct result r;
 
     (void)state;
     assert_int_equal(try_run(&a, &r), INLAY_CANCELLED);
@@ -182,9 +182,9 @@ static void large_matrices(void **state)
         x[i] = (float)(i % 23) / 23 - 0.5f;
     for (int transposed = 0; transposed < 2; transposed++) {
         for (int on = 0; on < 2; on++) {
-            wire w = { 0 };
+            struct wire w = { 0 };
             wire_mark g = mw_begin(&w, 8, 17), n;
-            rig r;
+            struct rig r;
 
             mw_value(&w, MW_INPUT, "x", INLAY_FLOAT, "1,2989");
             model_weights(&w, "w", 2, dims[transposed], -0.5f);
@@ -214,14 +214,14 @@ static void large_matrices(void **state)
 static void guesses_that_conflict(void **state)
 {
     static const int64_t dims[] = { 96, 160 };
-    folder f = folder_make();
+    struct folder f = folder_make();
 
     (void)state;
     for (uint32_t round = 0; round < 2; round++) {
-        wire w = { 0 };
+        struct wire w = { 0 };
         wire_mark g = mw_begin(&w, 8, 17);
         packs_count count;
-        rig r;
+        struct rig r;
 
         mw_value(&w, MW_INPUT, "x", INLAY_FLOAT, "1,seq,96");
         mw_value(&w, MW_INPUT, "past", INLAY_FLOAT, "1,past,96");

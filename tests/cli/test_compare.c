@@ -165,21 +165,21 @@ static void quantiles(void **state)
 }
 
 /* What a subject of timing_rounds() notes of its turns. */
-typedef struct turns {
+struct turns {
     char order[32]; /* of all subjects, by letter */
     uint32_t count;
-} turns;
+};
 
-typedef struct racer {
-    turns *all;
+struct racer {
+    struct turns *all;
     char letter;
-} racer;
+};
 
 /* The runs of 'b' take 2 ms, but every second one does not count; the sixth run of all fails where there is one. */
 static inlay_status race(void *subject, double *out_ms, inlay_diag *diag)
 {
-    racer *r = subject;
-    turns *t = r->all;
+    struct racer *r = subject;
+    struct turns *t = r->all;
 
     (void)diag;
     t->order[t->count++] = r->letter;
@@ -189,13 +189,13 @@ static inlay_status race(void *subject, double *out_ms, inlay_diag *diag)
 
 static bool has_two(void *user)
 {
-    return ((turns *)user)->count >= 2;
+    return ((struct turns *)user)->count >= 2;
 }
 
 static void rounds(void **state)
 {
-    turns t = { .count = 0 };
-    racer a = { &t, 'a' }, b = { &t, 'b' };
+    struct turns t = { .count = 0 };
+    struct racer a = { &t, 'a' }, b = { &t, 'b' };
     void *both[] = { &a, &b };
     run_times times[2] = { { 0 } };
     timing_plan plan = { .least = 2, .most = 9 }; /* no seconds: the least */
@@ -209,12 +209,12 @@ static void rounds(void **state)
     plan = (timing_plan){ .seconds = 1e6, .most = 9 };
     assert_int_equal(timing_rounds(&plan, race, both, 2, times, NULL), INLAY_CANCELLED);
     assert_int_equal(times[0].count, 3); /* what was timed before the failure is kept */
-    t = (turns){ .count = 0 };
+    t = (struct turns){ .count = 0 };
     plan.stop = has_two;
     plan.stop_user = &t;
     assert_int_equal(timing_rounds(&plan, race, both, 2, times, NULL), INLAY_OK);
     assert_int_equal(t.count, 2);
-    t = (turns){ .count = 0 };
+    t = (struct turns){ .count = 0 };
     plan = (timing_plan){ .seconds = 1e6, .most = 2 };
     assert_int_equal(timing_rounds(&plan, race, both, 2, times, NULL), INLAY_OK);
     assert_int_equal(t.count, 4);

@@ -5,7 +5,7 @@
 #include "model_writer.h"
 #include <math.h>
 
-static void tensor(wire *w, const char *name, int dtype, uint32_t rank, const int64_t *dims, const void *data,
+static void tensor(struct wire *w, const char *name, int dtype, uint32_t rank, const int64_t *dims, const void *data,
                    size_t bytes)
 {
     wire_mark t = wire_begin(w, MW_INITIALIZER);
@@ -17,7 +17,7 @@ static void tensor(wire *w, const char *name, int dtype, uint32_t rank, const in
 
 static char reason[96]; /* of the first pair that nothing uses */
 
-static quant_report look(wire *w, wire_mark mark)
+static quant_report look(struct wire *w, wire_mark mark)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     graph_model *m = NULL;
@@ -47,7 +47,7 @@ static void expect(const quant_report *r, int kind, uint64_t count)
 
 static const int64_t square[] = { 2, 3 };
 
-static wire_mark begin(wire *w, float scale)
+static wire_mark begin(struct wire *w, float scale)
 {
     wire_mark g = mw_begin(w, 8, 17);
     const int8_t weights[] = { 1, 0, 3, 4, 0, 6 };
@@ -61,7 +61,7 @@ static wire_mark begin(wire *w, float scale)
 
 static void dynamic_and_dead(void **state)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = begin(&w, 0.5f);
     quant_report r;
 
@@ -98,7 +98,7 @@ static void pairs_that_nothing_uses(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        wire w = { 0 };
+        struct wire w = { 0 };
         wire_mark g = begin(&w, 0.5f);
         quant_report r;
 
@@ -119,7 +119,7 @@ static void pairs_that_nothing_uses(void **state)
 static void pairs_of_their_own(void **state)
 {
     const int16_t zero = 0;
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = begin(&w, 0.5f);
     quant_report r;
 
@@ -131,7 +131,7 @@ static void pairs_of_their_own(void **state)
     r = look(&w, g);
     assert_int_equal(r.found[QUANT_UNUSED].count, 1);
     assert_string_equal(reason, "integers of other than 8 bits have no kernels");
-    w = (wire){ 0 };
+    w = (struct wire){ 0 };
     g = begin(&w, 0.5f);
     mw_value(&w, MW_INPUT, "t", INLAY_FLOAT, "");
     mw_node(&w, "QuantizeLinear", "x,t", "q");
@@ -147,7 +147,7 @@ static void scales(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        wire w = { 0 };
+        struct wire w = { 0 };
         wire_mark g = begin(&w, rows[i]);
         quant_report r;
 
@@ -161,7 +161,7 @@ static void beyond_float16(void **state)
 {
     const uint16_t large = 0x7bff; /* 65504 */
     const uint8_t weights[] = { 1, 2, 3, 4, 5, 6 };
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = begin(&w, 1);
     quant_report r;
 
@@ -180,7 +180,7 @@ static void halves(void **state)
 
     (void)state;
     for (int exact = 0; exact < 2; exact++) {
-        wire w = { 0 };
+        struct wire w = { 0 };
         wire_mark g = begin(&w, 1);
         quant_report r;
 

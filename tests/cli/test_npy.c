@@ -49,7 +49,7 @@ static void versions_and_spellings(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        arena a = { 0 };
+        struct arena a = { 0 };
         inlay_tensor_view t;
         inlay_diag diag = INLAY_DIAG_INIT;
 
@@ -69,7 +69,7 @@ static void fortran_and_big_endian(void **state)
 {
     static const int16_t columns[] = { 1, 4, 2, 5, 3, 6 };
     static const unsigned char big[] = { 0, 1, 0, 2, 0, 3, 0, 4, 0, 5, 0, 6 };
-    arena a = { 0 };
+    struct arena a = { 0 };
     inlay_tensor_view t;
 
     (void)state;
@@ -87,7 +87,7 @@ static void strings(void **state)
     static const uint32_t utf32[] = { 'a', 0, 0xfc, 0x1f600, 0, 0, 'b', 'c' };
     static const inlay_str odd[] = { { "\xff\xfe", 2 }, { "plain", 5 } };
     const int64_t dims[] = { 2 };
-    arena a = { 0 };
+    struct arena a = { 0 };
     inlay_tensor_view t;
     const inlay_str *s;
 
@@ -130,7 +130,7 @@ static void round_trip(void **state)
             inlay_tensor_view out = { .data = data, .dims = dims, .rank = rank, .dtype = type };
             inlay_tensor_view in;
             inlay_diag diag = INLAY_DIAG_INIT;
-            arena a = { 0 };
+            struct arena a = { 0 };
             unsigned char bools[16];
 
             out.bytes = ((uint64_t)count * inlay_dtype_bits(type) + 7) / 8;
@@ -156,7 +156,7 @@ static void zero_sizes(void **state)
 {
     static const int64_t dims[] = { 0, 7 };
     inlay_tensor_view t = { .data = "", .dims = dims, .rank = 2, .dtype = INLAY_FLOAT };
-    arena a = { 0 };
+    struct arena a = { 0 };
 
     (void)state;
     assert_int_equal(npy_save(path, &t, NULL), INLAY_OK);
@@ -197,7 +197,7 @@ static void wrong_files(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        arena a = { 0 };
+        struct arena a = { 0 };
         inlay_tensor_view t;
         inlay_diag diag = INLAY_DIAG_INIT;
         inlay_status status;
@@ -222,7 +222,7 @@ static void truncated(void **state)
 
     (void)state;
     for (size_t n = 0; n < whole; n++) {
-        arena a = { 0 };
+        struct arena a = { 0 };
         inlay_tensor_view t;
 
         write_file(1, header, six, sizeof six);
@@ -234,7 +234,7 @@ static void truncated(void **state)
 
 static void no_file(void **state)
 {
-    arena a = { 0 };
+    struct arena a = { 0 };
     inlay_tensor_view t;
 
     (void)state;

@@ -17,7 +17,7 @@ static uint32_t roll(uint32_t sides)
     return (uint32_t)(dice >> 33) % sides;
 }
 
-static void write_graph(wire *w, uint64_t seed)
+static void write_graph(struct wire *w, uint64_t seed)
 {
     static const char *const ops[] = { "Relu", "Relu", "Add", "Add", "Neg", "Mul", "Abs" };
     wire_mark g = mw_begin(w, 8, 17);
@@ -45,14 +45,14 @@ static void write_graph(wire *w, uint64_t seed)
     wire_end(w, g);
 }
 
-static rig open_graph(uint64_t seed, const char *providers)
+static struct rig open_graph(uint64_t seed, const char *providers)
 {
     const char *options[] = {
         "providers", providers, "plugin_dirs", FAULTY_DIR, "probe", "never", "cache_dir", "", NULL
     };
     inlay_diag diag = INLAY_DIAG_INIT;
-    wire w = { 0 };
-    rig r;
+    struct wire w = { 0 };
+    struct rig r;
 
     write_graph(&w, seed);
     if (rig_try_open(&w, options, &r, &diag) != INLAY_OK)
@@ -79,7 +79,7 @@ static inlay_status try_at(inlay_context *context, uint32_t rows, inlay_diag *di
     return status;
 }
 
-static void run_at(rig *r, uint32_t rows)
+static void run_at(struct rig *r, uint32_t rows)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
 
@@ -87,7 +87,7 @@ static void run_at(rig *r, uint32_t rows)
         fail_msg("%u rows: %s", rows, diag.text);
 }
 
-static void compare(const rig *a, const rig *b, uint64_t seed, uint32_t rows)
+static void compare(const struct rig *a, const struct rig *b, uint64_t seed, uint32_t rows)
 {
     for (uint32_t k = 0; k < inlay_session_output_count(a->session); k++) {
         const inlay_value *x = inlay_context_output(a->context, k), *y = inlay_context_output(b->context, k);
@@ -105,7 +105,7 @@ static void random_graphs(void **state)
 
     assert_int_equal(setenv("FAULTY_DECLINES", declines, 1), 0);
     for (uint64_t seed = 1; seed <= GRAPHS; seed++) {
-        rig a = open_graph(seed, "faulty,reference"), b = open_graph(seed, "reference");
+        struct rig a = open_graph(seed, "faulty,reference"), b = open_graph(seed, "reference");
         /* Shapes come again: what was declined for them is remembered. */
         static const uint32_t rows[] = { 2, 3, 4, 3, 1, 6, 2, 5, 3 };
 
@@ -120,14 +120,14 @@ static void random_graphs(void **state)
     (void)unsetenv("FAULTY_DECLINES");
 }
 
-typedef struct page {
+struct page {
     char text[1 << 16];
     size_t count;
-} page;
+};
 
 static void keep(void *user, const char *text, size_t bytes)
 {
-    page *p = user;
+    struct page *p = user;
 
     assert_true(p->count + bytes < sizeof p->text);
     memcpy(p->text + p->count, text, bytes);
@@ -139,14 +139,14 @@ static void keep(void *user, const char *text, size_t bytes)
 static void explained(void **state)
 {
     static const char *const formats[] = { "text", "json" };
-    rig r;
+    struct rig r;
 
     (void)state;
     assert_int_equal(setenv("FAULTY_DECLINES", "specialize", 1), 0);
     r = open_graph(3, "faulty,reference");
     for (int after = 0; after < 2; after++) {
         for (int i = 0; i < 2; i++) {
-            page *p = calloc(1, sizeof *p);
+            struct page *p = calloc(1, sizeof *p);
 
             assert_non_null(p);
             assert_int_equal(inlay_session_explain(r.session, formats[i], keep, p, NULL), INLAY_OK);
@@ -161,17 +161,17 @@ static void explained(void **state)
 }
 
 /* Two threads meet the same shapes while they are being assigned again: one of them does it, the other one waits. */
-typedef struct meeting {
+struct meeting {
     inlay_context *context; /* of the second */
     inlay_status status;
     pthread_t other;
     bool started;
     uint32_t told; /* how often the log tells of an assignment */
-} meeting;
+};
 
 static void *run_too(void *user)
 {
-    meeting *m = user;
+    struct meeting *m = user;
     inlay_diag diag = INLAY_DIAG_INIT;
 
     m->status = try_at(m->context, 3, &diag);
@@ -182,7 +182,7 @@ static void *run_too(void *user)
 static void meet(void *user, uint32_t level, const char *text)
 {
     const struct timespec pause = { .tv_nsec = 1000000 };
-    meeting *m = user;
+    struct meeting *m = user;
 
     (void)level;
     if (strstr(text, "is assigned again for some shapes") == NULL)
@@ -198,10 +198,10 @@ static void assigned_once(void **unused)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_options *o = NULL;
-    meeting m = { 0 };
+    struct meeting m = { 0 };
     wire_mark g;
-    wire w = { 0 };
-    rig r = { 0 };
+    struct wire w = { 0 };
+    struct rig r = { 0 };
 
     (void)unused;
     assert_int_equal(setenv("FAULTY_DECLINES", "specialize", 1), 0);
@@ -241,9 +241,9 @@ static void nobody_else(void **unused)
     };
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_value *v = NULL;
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g;
-    rig r;
+    struct rig r;
 
     (void)unused;
     assert_int_equal(setenv("FAULTY_DECLINES", "specialize", 1), 0);

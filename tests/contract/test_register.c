@@ -3,12 +3,12 @@
 #include "faulty.c"
 #include "../exec/rig.h"
 
-static rig open_relu(inlay_diag *diag, inlay_status want)
+static struct rig open_relu(inlay_diag *diag, inlay_status want)
 {
     const char *options[] = { "providers", "faulty", "probe", "never", "cache_dir", "", NULL };
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17);
-    rig r;
+    struct rig r;
 
     mw_value(&w, MW_INPUT, "x", INLAY_FLOAT, "2,3");
     mw_node(&w, "Relu", "x", "y");
@@ -28,7 +28,7 @@ static inlay_status refuse(const inlay_host *host, const inlay_plugin **out_plug
 static void registered(void **unused)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    rig r;
+    struct rig r;
 
     (void)unused;
     r = open_relu(&diag, INLAY_INVALID_ARGUMENT); /* nobody has it yet */
@@ -55,7 +55,7 @@ static void bound_outputs(void **unused)
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_value *large = NULL, *small = NULL;
     float room[3] = { 0 };
-    rig r;
+    struct rig r;
 
     (void)unused;
     r = open_relu(&diag, INLAY_OK);

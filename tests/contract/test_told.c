@@ -213,11 +213,11 @@ static inlay_status open_told(const inlay_host *h, const inlay_plugin **out_plug
 /* ------------------------------------------------------------------ models */
 
 /* y = Twice(x) + Twice(x) + b + 1, where input b has a default; with words of its own about itself. */
-static void write_model(wire *w)
+static void write_model(struct wire *w)
 {
     wire_mark g, n;
 
-    *w = (wire){ 0 };
+    *w = (struct wire){ 0 };
     wire_int(w, 5, 42); /* model_version */
     wire_text(w, 6, "A model that is told.");
     mw_opset(w, 8, "com.told", 1);
@@ -239,11 +239,11 @@ static void write_model(wire *w)
     wire_end(w, g);
 }
 
-static rig open_model(void)
+static struct rig open_model(void)
 {
     const char *const options[] = { "providers",       "told,reference", "probe", "never", "cache_dir",
                                     "/tmp/inlay-told", "assume",         "N=5",   NULL };
-    wire w;
+    struct wire w;
 
     write_model(&w);
     return rig_open(&w, options);
@@ -263,7 +263,7 @@ static void a_plugin(void **state)
 {
     inlay_run_options timed = INLAY_RUN_OPTIONS_INIT;
     inlay_diag diag = INLAY_DIAG_INIT;
-    rig r = open_model();
+    struct rig r = open_model();
 
     (void)state;
     rig_floats(&r, 0, "3,2", (float[]){ 1, 2, 3, 4, 5, 6 });
@@ -293,7 +293,7 @@ static void a_session(void **state)
     inlay_model_info m = { .struct_size = sizeof m };
     inlay_io_info io = { .struct_size = sizeof io };
     inlay_session_provider_info p = { .struct_size = sizeof p };
-    rig r = open_model();
+    struct rig r = open_model();
 
     (void)state;
     assert_int_equal(inlay_session_model(r.session, &m), INLAY_OK);
@@ -355,15 +355,15 @@ static void options(void **state)
 
 /* ------------------------------------------------------------------ steps of the optimiser */
 
-typedef struct steps {
+struct steps {
     uint32_t summaries, rewrites, before, after;
     uint64_t last;
     bool gone; /* the Identity was named */
-} steps;
+};
 
 static void hear_step(void *user, const inlay_optimize_event *e)
 {
-    steps *s = user;
+    struct steps *s = user;
 
     assert_true(e->struct_size >= sizeof *e && e->pass[0] != '\0' && e->text != NULL);
     if (e->node == NULL) {
@@ -388,8 +388,8 @@ static void steps_of_the_optimiser(void **state)
     const char *const last[] = { "y" }, *const first[] = { "t" };
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_options *o = NULL;
-    steps s = { 0 };
-    wire w;
+    struct steps s = { 0 };
+    struct wire w;
     const int fd = mkstemp(path);
 
     (void)state;

@@ -18,10 +18,10 @@ static uint32_t roll(uint32_t sides)
 }
 
 /* What a node may read: [N,3] floats, conditions, stacks [T,N,3]; those of the graphs around, too. */
-typedef struct scope {
+struct scope {
     char floats[NAMES][12], bools[NAMES][12], stacks[NAMES][12];
     uint32_t float_count, bool_count, stack_count;
-} scope;
+};
 
 static void add_name(char (*list)[12], uint32_t *count, const char *name)
 {
@@ -34,13 +34,13 @@ static const char *some(char (*list)[12], uint32_t count)
     return roll(2) == 0 ? list[count - 1] : list[roll(count)];
 }
 
-static void write_nodes(wire *w, scope *s, uint32_t count, uint32_t depth);
+static void write_nodes(struct wire *w, struct scope *s, uint32_t count, uint32_t depth);
 
 /* A body that computes one or two floats from what is around it. */
-static void write_branch(wire *w, const scope *around, const char *attr, uint32_t outputs, uint32_t depth)
+static void write_branch(struct wire *w, const struct scope *around, const char *attr, uint32_t outputs, uint32_t depth)
 {
     mw_body b = mw_body_begin(w, attr, attr);
-    scope *s = malloc(sizeof *s);
+    struct scope *s = malloc(sizeof *s);
     char name[12];
 
     assert_non_null(s);
@@ -56,10 +56,11 @@ static void write_branch(wire *w, const scope *around, const char *attr, uint32_
 }
 
 /* The body of a Loop (with a head of iteration and condition) or Scan: carried floats, a slice, and what is stacked. */
-static void write_body(wire *w, const scope *around, bool scan, uint32_t carried, uint32_t stacked, uint32_t depth)
+static void write_body(struct wire *w, const struct scope *around, bool scan, uint32_t carried, uint32_t stacked,
+                       uint32_t depth)
 {
     mw_body b = mw_body_begin(w, "body", "body");
-    scope *s = malloc(sizeof *s);
+    struct scope *s = malloc(sizeof *s);
     char name[12], odd[12], go[12];
 
     assert_non_null(s);
@@ -95,7 +96,7 @@ static void write_body(wire *w, const scope *around, bool scan, uint32_t carried
     mw_body_end(w, b);
 }
 
-static void write_control(wire *w, scope *s, uint32_t depth)
+static void write_control(struct wire *w, struct scope *s, uint32_t depth)
 {
     static const char *const trips[] = { "n", "two", "three" };
     uint32_t kind = roll(3), outputs = 1 + roll(2), stacked = kind == 0 ? 0 : roll(2);
@@ -138,7 +139,7 @@ static void write_control(wire *w, scope *s, uint32_t depth)
     }
 }
 
-static void write_nodes(wire *w, scope *s, uint32_t count, uint32_t depth)
+static void write_nodes(struct wire *w, struct scope *s, uint32_t count, uint32_t depth)
 {
     static const char *const ops[] = { "Add", "Sub", "Mul", "Neg", "Abs", "Relu" };
 
@@ -164,10 +165,10 @@ static void write_nodes(wire *w, scope *s, uint32_t count, uint32_t depth)
     }
 }
 
-static void write_graph(wire *w, uint64_t seed)
+static void write_graph(struct wire *w, uint64_t seed)
 {
     wire_mark g = mw_begin(w, 8, 17);
-    scope *s = calloc(1, sizeof *s);
+    struct scope *s = calloc(1, sizeof *s);
 
     assert_non_null(s);
     dice = seed;
@@ -195,26 +196,27 @@ static void write_graph(wire *w, uint64_t seed)
 
 /* ------------------------------------------------------------------ sessions */
 
-static rig open_with(wire *w, const char *what, const char *providers, const char *name, const char *value)
+static struct rig open_with(struct wire *w, const char *what, const char *providers, const char *name,
+                            const char *value)
 {
     const char *options[] = { "providers", providers, "plugin_dirs", FAULTY_DIR, "probe", "never",
                               "cache_dir", "",        name,          value,      NULL };
     inlay_diag diag = INLAY_DIAG_INIT;
-    rig r;
+    struct rig r;
 
     if (rig_try_open(w, options, &r, &diag) != INLAY_OK)
         fail_msg("%s on %s: %s", what, providers, diag.text);
     return r;
 }
 
-typedef struct text {
+struct text {
     char *bytes;
     size_t count;
-} text;
+};
 
 static void append(void *user, const char *piece, size_t bytes)
 {
-    text *t = user;
+    struct text *t = user;
     char *more = realloc(t->bytes, t->count + bytes + 1);
 
     assert_non_null(more);
@@ -225,11 +227,11 @@ static void append(void *user, const char *piece, size_t bytes)
 }
 
 /* How many offers of the provider a session's plan has. */
-static uint32_t taken(const rig *r)
+static uint32_t taken(const struct rig *r)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     uint32_t count = 0;
-    text t = { 0 };
+    struct text t = { 0 };
 
     assert_int_equal(inlay_session_plan_save(r->session, append, &t, &diag), INLAY_OK);
     for (const char *at = strstr(t.bytes, "\"offers\""); at != NULL && (at = strstr(at, "\"whole\"")) != NULL; at++)
@@ -238,7 +240,7 @@ static uint32_t taken(const rig *r)
     return count;
 }
 
-static void feed(rig *r, int64_t rows, int64_t steps, int64_t n, uint8_t flag)
+static void feed(struct rig *r, int64_t rows, int64_t steps, int64_t n, uint8_t flag)
 {
     float x[64];
     const char *shapes[] = { "1,3", "2,3", "3,3", "4,3" };
@@ -253,7 +255,7 @@ static void feed(rig *r, int64_t rows, int64_t steps, int64_t n, uint8_t flag)
     rig_floats(r, 3, stack, x);
 }
 
-static void compare(const rig *a, const rig *b, const char *what)
+static void compare(const struct rig *a, const struct rig *b, const char *what)
 {
     for (uint32_t k = 0; k < inlay_session_output_count(b->session); k++) {
         const inlay_value *x = inlay_context_output(a->context, k), *y = inlay_context_output(b->context, k);
@@ -281,8 +283,8 @@ static void random_graphs(void **state)
     for (uint64_t seed = 1; seed <= GRAPHS; seed++) {
         const char *mode = modes[seed % 6];
         char what[96];
-        wire v = { 0 }, w = { 0 };
-        rig a, b;
+        struct wire v = { 0 }, w = { 0 };
+        struct rig a, b;
 
         (void)snprintf(what, sizeof what, "graph %llu, '%s'", (unsigned long long)seed, mode);
         assert_int_equal(setenv("WHOLE", mode, 1), 0);
@@ -309,7 +311,7 @@ static void random_graphs(void **state)
 /* ------------------------------------------------------------------ one node */
 
 /* y = flag ? x * sigmoid(x) : x + x, with x around the body. */
-static void write_swish(wire *w)
+static void write_swish(struct wire *w)
 {
     wire_mark g = mw_begin(w, 8, 17), n;
     mw_body b;
@@ -331,7 +333,7 @@ static void write_swish(wire *w)
     wire_end(w, g);
 }
 
-static void run_swish(rig *r)
+static void run_swish(struct rig *r)
 {
     const float x[3] = { 1, -2, 3 }, twice[3] = { 2, -4, 6 };
     const uint8_t no = 0, yes = 1;
@@ -355,8 +357,8 @@ static void alone(void **state)
         "providers", "whole", "plugin_dirs", FAULTY_DIR, "probe", "never", "cache_dir", "", NULL
     };
     inlay_diag diag = INLAY_DIAG_INIT;
-    wire w = { 0 };
-    rig r;
+    struct wire w = { 0 };
+    struct rig r;
 
     (void)state;
     assert_int_equal(setenv("WHOLE", "if", 1), 0);
@@ -386,8 +388,8 @@ static void alone(void **state)
 /* What a pass made of a body is undone where that makes the provider take the node. */
 static void made_in_bodies(void **state)
 {
-    wire w = { 0 };
-    rig r;
+    struct wire w = { 0 };
+    struct rig r;
 
     (void)state;
     for (int strict = 0; strict < 2; strict++) {
@@ -414,8 +416,8 @@ static void rules(void **state)
                               "probe",     "never",           "cache_dir",   "",
                               "pin",       "op:If=whole",     NULL };
     inlay_diag diag = INLAY_DIAG_INIT;
-    wire w = { 0 };
-    rig r;
+    struct wire w = { 0 };
+    struct rig r;
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -438,10 +440,10 @@ static void saved_plans(void **state)
 {
     char path[] = "/tmp/inlay-bodies-XXXXXX";
     inlay_diag diag = INLAY_DIAG_INIT;
-    wire w = { 0 };
-    text t = { 0 };
+    struct wire w = { 0 };
+    struct text t = { 0 };
     int fd = mkstemp(path);
-    rig r;
+    struct rig r;
 
     (void)state;
     assert_true(fd >= 0);

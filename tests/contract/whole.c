@@ -73,14 +73,14 @@ static inlay_status cost(void *state, const inlay_cost_request *request, inlay_c
 }
 
 /* A region: the nodes that it was offered, in order. */
-typedef struct region {
+struct region {
     whole_graph *around; /* a graph of these nodes alone: inputs and outputs are the region's */
-} region;
+};
 
 static inlay_status compile(void *state, const inlay_compile_request *request, inlay_compiled **out_compiled,
                             inlay_diag *diag)
 {
-    region *r = calloc(1, sizeof *r);
+    struct region *r = calloc(1, sizeof *r);
 
     (void)state;
     if (r == NULL)
@@ -98,14 +98,14 @@ static inlay_status compile(void *state, const inlay_compile_request *request, i
 static void release_compiled(void *state, inlay_compiled *compiled)
 {
     (void)state;
-    whole_free(((region *)compiled)->around);
+    whole_free(((struct region *)compiled)->around);
     free(compiled);
 }
 
 static inlay_status specialize(void *state, inlay_compiled *compiled, inlay_specialize_request *request,
                                inlay_instance **out_instance, inlay_diag *diag)
 {
-    const whole_graph *g = ((region *)compiled)->around;
+    const whole_graph *g = ((struct region *)compiled)->around;
 
     (void)state;
     for (uint32_t i = 0; has_word("odd") && i < g->input_count; i++) {
@@ -137,7 +137,7 @@ static inlay_status execute(void *state, inlay_compiled *compiled, inlay_instanc
                             const inlay_exec_args *args)
 {
     (void)state, (void)instance;
-    return whole_execute(((region *)compiled)->around, host, args);
+    return whole_execute(((struct region *)compiled)->around, host, args);
 }
 
 static const void *extension(void *state, const char *name)

@@ -170,16 +170,16 @@ static inlay_status elementwise(const whole_node *n, const whole_value *a, const
 
 /* ------------------------------------------------------------------ control flow */
 
-typedef struct scene {
+struct scene {
     const inlay_host *host;
     inlay_run *run;
     inlay_diag *diag;
-} scene;
+};
 
-static inlay_status run_graph(const scene *s, const whole_graph *g, const whole_node *node, int which,
+static inlay_status run_graph(const struct scene *s, const whole_graph *g, const whole_node *node, int which,
                               const whole_value *around, const whole_value *in, whole_value *out);
 
-static inlay_status run_if(const scene *s, const whole_node *n, const whole_value *values, whole_value *out)
+static inlay_status run_if(const struct scene *s, const whole_node *n, const whole_value *values, whole_value *out)
 {
     int which = values[n->inputs[0]].e[0] == 0;
 
@@ -205,7 +205,7 @@ static void push(whole_value *stack, whole_value *one)
 }
 
 /* Loop and Scan: what is carried is out[0 .. carried), what is stacked comes behind. */
-static inlay_status iterate(const scene *s, const whole_node *n, const whole_value *values, whole_value *out)
+static inlay_status iterate(const struct scene *s, const whole_node *n, const whole_value *values, whole_value *out)
 {
     const whole_graph *g = n->bodies[0];
     const bool scan = n->op == WHOLE_Scan;
@@ -263,7 +263,7 @@ static inlay_status iterate(const scene *s, const whole_node *n, const whole_val
 }
 
 /* A stack without elements keeps the shape that the host knows, if it does. */
-static inlay_status run_node(const scene *s, const whole_node *n, whole_value *values)
+static inlay_status run_node(const struct scene *s, const whole_node *n, whole_value *values)
 {
     const whole_value *a = n->input_count > 0 && n->inputs[0] != INLAY_NONE ? &values[n->inputs[0]] : NULL;
     whole_value out[WHOLE_OPERANDS] = { 0 };
@@ -284,7 +284,7 @@ static inlay_status run_node(const scene *s, const whole_node *n, whole_value *v
 }
 
 /* in: the graph's inputs, or NULL: they are in `around` already; node and which say whose body it is. */
-static inlay_status run_graph(const scene *s, const whole_graph *g, const whole_node *node, int which,
+static inlay_status run_graph(const struct scene *s, const whole_graph *g, const whole_node *node, int which,
                               const whole_value *around, const whole_value *in, whole_value *out)
 {
     whole_value *values = whole_alloc(g->value_count * sizeof *values);
@@ -313,7 +313,7 @@ static inlay_status run_graph(const scene *s, const whole_graph *g, const whole_
 
 /* ------------------------------------------------------------------ from the host and back */
 
-static inlay_status give(const scene *s, const whole_value *v, uint32_t output, const inlay_tensor_arg *arg)
+static inlay_status give(const struct scene *s, const whole_value *v, uint32_t output, const inlay_tensor_arg *arg)
 {
     inlay_buffer buffer = arg->buffer;
     inlay_status status = INLAY_OK;
@@ -331,7 +331,7 @@ static inlay_status give(const scene *s, const whole_value *v, uint32_t output, 
 
 inlay_status whole_execute(const whole_graph *g, const inlay_host *host, const inlay_exec_args *args)
 {
-    const scene s = { host, args->run, args->diag };
+    const struct scene s = { host, args->run, args->diag };
     whole_value in[WHOLE_OPERANDS * 4] = { 0 }, out[WHOLE_OPERANDS * 4] = { 0 };
     inlay_status status;
 

@@ -129,7 +129,7 @@ static void disturbed_runs_do_not_count(void **state)
     const measure_plan brief = { .min_runs = 2, .max_runs = 4, .budget_ns = 0 };
     runs_ahead r = { some, 6, 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
-    measurement got;
+    struct measurement got;
 
     (void)state;
     assert_int_equal(measure_runs(next_run, &r, &whole, 2, &got, &diag), INLAY_OK); /* 300 100 200 500 */
@@ -168,7 +168,7 @@ static void calls_cost_what_their_class_does(void **state)
     calibrate_point points[6];
     profile_provider out = { .name = "fake" };
     inlay_diag diag = INLAY_DIAG_INIT;
-    arena a = { 0 };
+    struct arena a = { 0 };
 
     (void)state;
     for (int i = 0; i < 6; i++) {

@@ -6,18 +6,18 @@
 #include "partition/cost/cost_key.h"
 
 /* A small graph, loaded, bound, inferred. */
-typedef struct rig {
+struct rig {
     graph_model *model;
     inlay_graph snapshot;
-    arena a;
+    struct arena a;
     inlay_value_state *values;
-} rig;
+};
 
-static void load(rig *r, wire *w)
+static void load(struct rig *r, struct wire *w)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
 
-    *r = (rig){ .model = NULL };
+    *r = (struct rig){ .model = NULL };
     assert_false(w->failed);
     if (model_load_bytes(w->bytes, w->count, NULL, &r->model, &diag) != INLAY_OK ||
         graph_bind(r->model, NULL, &diag) != INLAY_OK || graph_infer(r->model, &diag) != INLAY_OK ||
@@ -25,14 +25,14 @@ static void load(rig *r, wire *w)
         fail_msg("%s", diag.text);
 }
 
-static void drop(rig *r, wire *w)
+static void drop(struct rig *r, struct wire *w)
 {
     arena_deinit(&r->a);
     graph_model_destroy(r->model);
     wire_deinit(w);
 }
 
-static const inlay_value_state *value(const rig *r, const char *name)
+static const inlay_value_state *value(const struct rig *r, const char *name)
 {
     uint32_t v = graph_find_value(r->model->main, name);
 
@@ -41,7 +41,7 @@ static const inlay_value_state *value(const rig *r, const char *name)
 }
 
 /* "1,3,224,224" */
-static void expect_shape(const rig *r, const char *name, const char *shape)
+static void expect_shape(const struct rig *r, const char *name, const char *shape)
 {
     const inlay_value_state *v = value(r, name);
     char text[128] = "";
@@ -53,7 +53,7 @@ static void expect_shape(const rig *r, const char *name, const char *shape)
 }
 
 /* Inputs of several kinds, and what follows from them. */
-static void write_model(wire *w)
+static void write_model(struct wire *w)
 {
     wire_mark g = mw_begin(w, 8, 17), n;
 
@@ -88,8 +88,8 @@ static void write_model(wire *w)
 
 static void sizes_have_defaults(void **state)
 {
-    wire w = { 0 };
-    rig r;
+    struct wire w = { 0 };
+    struct rig r;
     int64_t dims[4];
 
     (void)state;
@@ -115,8 +115,8 @@ static void sizes_are_assumed(void **state)
     static const int64_t image[] = { 2, 1, 8, 8 };
     static const cost_input inputs[] = { { 4, image }, { INLAY_RANK_UNKNOWN, NULL } };
     cost_sizes sizes = { .assumed = assumed, .assumed_count = 4 };
-    wire w = { 0 };
-    rig r;
+    struct wire w = { 0 };
+    struct rig r;
 
     (void)state;
     write_model(&w);
@@ -139,7 +139,7 @@ static void sizes_are_assumed(void **state)
 }
 
 /* An int64 initializer of one element. */
-static void write_integer(wire *w, const char *name, int64_t value)
+static void write_integer(struct wire *w, const char *name, int64_t value)
 {
     static const int64_t one = 1;
     wire_mark t = wire_begin(w, MW_INITIALIZER);
@@ -155,9 +155,9 @@ static void what_depends_on_data_is_bounded(void **state)
     static const int64_t found[] = { 7, 3 };
     cost_input seen[32];
     cost_sizes sizes = { .seen = seen };
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17), n, attr;
-    rig r;
+    struct rig r;
 
     (void)state;
     mw_value(&w, MW_INPUT, "boxes", INLAY_FLOAT, "2,100,4");
@@ -207,9 +207,9 @@ static void odd_sizes_do_no_harm(void **state)
 {
     static const cost_assumption assumed[] = { { "N", 1, 3 }, { "M", 1, INT64_MAX } };
     cost_sizes sizes = { .assumed = assumed, .assumed_count = 2 };
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17);
-    rig r;
+    struct rig r;
 
     (void)state;
     mw_value(&w, MW_INPUT, "a", INLAY_FLOAT, "N,K");
@@ -231,16 +231,16 @@ static void odd_sizes_do_no_harm(void **state)
 /* ------------------------------------------------------------------ keys */
 
 /* One layer: y = op(x, w), with an attribute. */
-typedef struct layer {
+struct layer {
     const char *op, *names; /* of x, w, y */
     const char *shape;
     int64_t axis;
     float weight;
     uint32_t threads;
     uint64_t identity;
-} layer;
+};
 
-static void write_layer(wire *w, const layer *l)
+static void write_layer(struct wire *w, const struct layer *l)
 {
     wire_mark g = mw_begin(w, 8, 17), n, t, attr;
     char x[8], c[8], y[8], ins[24];
@@ -268,16 +268,16 @@ static void write_layer(wire *w, const layer *l)
     wire_end(w, g);
 }
 
-static cost_key key_of(const layer *l)
+static cost_key key_of(const struct layer *l)
 {
     static const uint32_t node = 0;
     static const inlay_provider table = { .struct_size = sizeof table };
     const part_provider provider = { .table = &table, .name = "p", .first_domain = 5, .identity = l->identity };
     const part_offer offer = { .nodes = &node, .node_count = 1 };
     cost_question q = { .provider = &provider, .offer = &offer, .max_threads = l->threads };
-    wire w = { 0 };
+    struct wire w = { 0 };
     cost_key key;
-    rig r;
+    struct rig r;
 
     write_layer(&w, l);
     load(&r, &w);
@@ -290,7 +290,7 @@ static cost_key key_of(const layer *l)
     return key;
 }
 
-static bool same_key(const layer *a, const layer *b)
+static bool same_key(const struct layer *a, const struct layer *b)
 {
     cost_key x = key_of(a), y = key_of(b);
 
@@ -299,8 +299,8 @@ static bool same_key(const layer *a, const layer *b)
 
 static void equal_layers_share_a_key(void **state)
 {
-    static const layer base = { "Softmax", "x w y", "2,3,4", 1, 0.5f, 2, 77 };
-    layer other = base;
+    static const struct layer base = { "Softmax", "x w y", "2,3,4", 1, 0.5f, 2, 77 };
+    struct layer other = base;
 
     (void)state;
     assert_true(same_key(&base, &base));
@@ -321,7 +321,7 @@ static void equal_layers_share_a_key(void **state)
     other = base;
     other.op = "Pow";
     {
-        layer cube = other;
+        struct layer cube = other;
         cube.weight = 3;
         assert_false(same_key(&other, &cube));
     }

@@ -11,12 +11,12 @@ typedef struct beside_row {
     const char *script;
 } beside_row;
 
-static inline rig beside_open(const char *script, int64_t opset, const char *providers, const char *threads,
-                              const char *op)
+static inline struct rig beside_open(const char *script, int64_t opset, const char *providers, const char *threads,
+                                     const char *op)
 {
     const char *loops = REGION_HAS_LIBRARY && strcmp(providers, "reference") != 0 ? REGION ".own_loops" : NULL;
     char pin[64];
-    wire w = { 0 };
+    struct wire w = { 0 };
 
     script_model(&w, script, opset);
     if (op == NULL)
@@ -34,7 +34,7 @@ static inline rig beside_open(const char *script, int64_t opset, const char *pro
 #endif
 
 /* NaN where the other has it. */
-static inline void beside_compare(const rig *a, const rig *b, const char *script)
+static inline void beside_compare(const struct rig *a, const struct rig *b, const char *script)
 {
     for (uint32_t i = 0; i < inlay_session_output_count(a->session); i++) {
         const inlay_value *got = inlay_context_output(a->context, i), *want = inlay_context_output(b->context, i);
@@ -51,9 +51,9 @@ static inline void beside_compare(const rig *a, const rig *b, const char *script
 }
 
 /* Convolutions and products by a library's kernels, which small models otherwise do without, where there is one. */
-static inline rig beside_open_library(const char *script, int64_t opset)
+static inline struct rig beside_open_library(const char *script, int64_t opset)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
 
     script_model(&w, script, opset);
     return rig_open(&w, (const char *const[]){ "providers", REGION ",reference", "policy", "priority", "intra_threads",
@@ -61,12 +61,13 @@ static inline rig beside_open_library(const char *script, int64_t opset)
 }
 
 /* feed fills the inputs; NULL: random ones. */
-static inline void beside_expect(const beside_row *row, int64_t opset, void (*feed)(rig *r))
+static inline void beside_expect(const beside_row *row, int64_t opset, void (*feed)(struct rig *r))
 {
     for (int threads = feed == NULL ? 0 : 1; threads <= 2; threads++) { /* oneDNN's have other NaNs */
-        rig a = threads == 0 ? beside_open_library(row->script, opset)
-                             : beside_open(row->script, opset, REGION ",reference", threads == 1 ? "1" : "2", row->op);
-        rig b = beside_open(row->script, opset, "reference", "1", NULL);
+        struct rig a = threads == 0
+                           ? beside_open_library(row->script, opset)
+                           : beside_open(row->script, opset, REGION ",reference", threads == 1 ? "1" : "2", row->op);
+        struct rig b = beside_open(row->script, opset, "reference", "1", NULL);
 
         for (int side = 0; side < 2; side++) {
             if (feed != NULL)

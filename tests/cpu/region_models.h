@@ -5,27 +5,27 @@
 #define CPU_REGION_MODELS_H
 #include "../exec/rig.h"
 
-typedef struct dice {
+struct dice {
     uint64_t state;
-} dice;
+};
 
-static inline int64_t roll(dice *d, int64_t low, int64_t high)
+static inline int64_t roll(struct dice *d, int64_t low, int64_t high)
 {
     d->state = d->state * 6364136223846793005u + 1442695040888963407u;
     return low + (int64_t)((d->state >> 33) % (uint64_t)(high - low + 1));
 }
-static inline float roll_float(dice *d)
+static inline float roll_float(struct dice *d)
 {
     return (float)roll(d, -1000, 1000) / 1000;
 }
 
 /* A session and context of the model, which stays the caller's, for several to compare; policy priority, and options in
  * pairs of name and value, ended by NULL. */
-static inline rig model_open(const wire *w, const char *const *options)
+static inline struct rig model_open(const struct wire *w, const char *const *options)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_options *o = rig_options(options, &diag);
-    rig r = { 0 };
+    struct rig r = { 0 };
 
     assert_int_equal(inlay_options_set(o, "policy", "priority", &diag), INLAY_OK);
     if (inlay_session_create_from_bytes(w->bytes, w->count, o, &r.session, &diag) != INLAY_OK ||
@@ -37,8 +37,8 @@ static inline rig model_open(const wire *w, const char *const *options)
 
 /* A model being written. Tensors are t0, t1, ...; constants c0, c1, ... */
 typedef struct region_model {
-    wire w;
-    dice d;
+    struct wire w;
+    struct dice d;
     uint32_t tensors, constants;
     char name[32];
 } region_model;

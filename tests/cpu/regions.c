@@ -7,7 +7,7 @@
 
 enum { MODELS = 60, SHAPES = 3 };
 
-static inlay_session *open_session(const wire *w, const char *providers, const char *threads, const char *level)
+static inlay_session *open_session(const struct wire *w, const char *providers, const char *threads, const char *level)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_options *o = rig_options((const char *const[]){ "providers", providers, "policy", "priority", "intra_threads",
@@ -23,7 +23,7 @@ static inlay_session *open_session(const wire *w, const char *providers, const c
 
 static inlay_value *random_input(uint32_t rank, const int64_t *dims, uint64_t seed)
 {
-    dice d = { seed };
+    struct dice d = { seed };
     inlay_value *v = NULL;
 
     assert_int_equal(inlay_value_create(INLAY_FLOAT, rank, dims, &v, NULL), INLAY_OK);
@@ -68,13 +68,13 @@ static double distance(const inlay_value *got, const inlay_value *want, double p
  * nearly the same (MaxPool(x) - x): what is left can be an eighth of x, and holds all of x's rounding. Winograd's
  * F(4x4) rounds at some fifty units of 6e-8 of its sum, 3e-6, which then is 2.4e-5 of the result, and right. So errors
  * are measured by the largest value that there was on the way. */
-typedef struct subject {
+struct subject {
     region_model m, whole; /* whole: empty, the model is m for both */
     inlay_session *ours, *theirs;
     inlay_context *a, *b;
-} subject;
+};
 
-static void open_subject(subject *s, const char *threads, const char *level)
+static void open_subject(struct subject *s, const char *threads, const char *level)
 {
     assert_false(s->m.w.failed);
     s->ours = open_session(&s->m.w, REGION ",reference", threads, level);
@@ -83,7 +83,7 @@ static void open_subject(subject *s, const char *threads, const char *level)
     assert_int_equal(inlay_context_create(s->theirs, &s->b, NULL), INLAY_OK);
 }
 
-static void close_subject(subject *s)
+static void close_subject(struct subject *s)
 {
     inlay_context_destroy(s->a);
     inlay_context_destroy(s->b);
@@ -93,7 +93,7 @@ static void close_subject(subject *s)
     wire_deinit(&s->whole.w);
 }
 
-static void compare(subject *s, const char *kind, uint64_t seed, uint32_t rank, const int64_t *dims)
+static void compare(struct subject *s, const char *kind, uint64_t seed, uint32_t rank, const int64_t *dims)
 {
     inlay_value *x = random_input(rank, dims, seed + (uint64_t)dims[0] * 31 + (uint64_t)dims[rank - 1]);
     double peak = 1e-3;
@@ -120,7 +120,7 @@ static void images(void **state)
 
     (void)state;
     for (uint64_t seed = 1; seed <= MODELS; seed++) {
-        subject s = { 0 };
+        struct subject s = { 0 };
         int64_t channels;
 
         write_image_model(&s.m, seed, 2 + seed % 9, &channels);
@@ -138,7 +138,7 @@ static void sequences(void **state)
 
     (void)state;
     for (uint64_t seed = 1; seed <= MODELS; seed++) {
-        subject s = { 0 };
+        struct subject s = { 0 };
 
         write_sequence_model(&s.m, seed, 1 + seed % 5);
         open_subject(&s, seed % 2 ? "1" : "2", seed % 3 ? "99" : "0");
@@ -150,17 +150,17 @@ static void sequences(void **state)
 
 /* ------------------------------------------------------------------ two at once */
 
-typedef struct runner {
+struct runner {
     inlay_session *session;
     inlay_value *x;
     const inlay_value *want;
     double worst;
     bool failed;
-} runner;
+};
 
 static void *run_often(void *arg)
 {
-    runner *r = arg;
+    struct runner *r = arg;
     inlay_context *c = NULL;
 
     if (inlay_context_create(r->session, &c, NULL) != INLAY_OK || inlay_context_set_input(c, 0, r->x, NULL) != INLAY_OK)
@@ -181,8 +181,8 @@ static void two_at_once(void **state)
 {
     (void)state;
     for (uint64_t seed = 100; seed < 106; seed++) {
-        subject s = { 0 };
-        runner r[3];
+        struct subject s = { 0 };
+        struct runner r[3];
         pthread_t threads[3];
         inlay_value *wants[3];
         int64_t channels;
@@ -194,7 +194,7 @@ static void two_at_once(void **state)
 
             run(s.b, x);
             wants[i] = inlay_value_ref(inlay_context_output(s.b, 0));
-            r[i] = (runner){ .session = s.ours, .x = x, .want = wants[i] };
+            r[i] = (struct runner){ .session = s.ours, .x = x, .want = wants[i] };
         }
         for (int i = 0; i < 3; i++)
             assert_int_equal(pthread_create(&threads[i], NULL, run_often, &r[i]), 0);

@@ -4,15 +4,15 @@
 #include "graph_script.h"
 #include <math.h>
 
-typedef struct attention {
+struct attention {
     int batch, heads, key_heads, queries, keys, size, value_size;
     const char *mask; /* its dims, from letters of B H T S, s for S less 3, and 1; NULL = none */
     bool causal;
     bool turned; /* [batch, length, heads, size] outside */
     const char *scale;
-} attention;
+};
 
-static void write_dims(const attention *a, const char *letters, char *out)
+static void write_dims(const struct attention *a, const char *letters, char *out)
 {
     out[0] = '\0';
     for (const char *c = letters; *c != '\0'; c++) {
@@ -27,7 +27,8 @@ static void write_dims(const attention *a, const char *letters, char *out)
     }
 }
 
-static void write_operand(const attention *a, const char *name, int heads, int length, int size, char *out, size_t room)
+static void write_operand(const struct attention *a, const char *name, int heads, int length, int size, char *out,
+                          size_t room)
 {
     if (a->turned)
         (void)snprintf(out, room, "%s0 : %d,%d,%d,%d\n%s = Transpose(%s0) perm=0,2,1,3\n", name, a->batch, length,
@@ -36,7 +37,7 @@ static void write_operand(const attention *a, const char *name, int heads, int l
         (void)snprintf(out, room, "%s : %d,%d,%d,%d\n", name, a->batch, heads, length, size);
 }
 
-static void write_script(const attention *a, char *script, size_t room)
+static void write_script(const struct attention *a, char *script, size_t room)
 {
     char q[128], k[128], v[128], m[64] = "", mask[96] = "";
 
@@ -53,7 +54,7 @@ static void write_script(const attention *a, char *script, size_t room)
 }
 
 /* A mask with -infinity for a third of it and all of its first row; NaN at its end where asked. */
-static void darken(rig *r, const attention *a, bool nan)
+static void darken(struct rig *r, const struct attention *a, bool nan)
 {
     inlay_io_info info = { .struct_size = sizeof info };
     int64_t dims[INLAY_MAX_RANK];
@@ -72,7 +73,7 @@ static void darken(rig *r, const attention *a, bool nan)
     rig_bind(r, 3, m);
 }
 
-static void expect_same(const attention *a, const char *threads, const char *loops, int dark)
+static void expect_same(const struct attention *a, const char *threads, const char *loops, int dark)
 {
     static const char *const theirs[] = { "providers", "reference", NULL };
     const char *const ours[] = { "providers",
@@ -85,11 +86,11 @@ static void expect_same(const attention *a, const char *threads, const char *loo
                                  loops,
                                  NULL };
     char script[768];
-    rig r[2];
+    struct rig r[2];
 
     write_script(a, script, sizeof script);
     for (int i = 0; i < 2; i++) {
-        wire w = { 0 };
+        struct wire w = { 0 };
 
         script_model(&w, script, 23);
         r[i] = rig_open(&w, i == 0 ? ours : theirs);
@@ -114,7 +115,7 @@ static void expect_same(const attention *a, const char *threads, const char *loo
 
 static void against_reference(void **state)
 {
-    static const attention cases[] = {
+    static const struct attention cases[] = {
         { 1, 1, 1, 1, 1, 1, 1, NULL, false, false, NULL },
         { 2, 3, 3, 5, 7, 16, 16, NULL, false, false, NULL },
         { 1, 2, 2, 128, 128, 64, 64, "B11S", false, true, NULL },
@@ -142,7 +143,7 @@ static void against_reference(void **state)
 
 static void shared_keys(void **state)
 {
-    static const attention cases[] = {
+    static const struct attention cases[] = {
         { 1, 8, 2, 1, 90, 64, 64, "11TS", false, true, NULL },
         { 2, 6, 3, 30, 40, 16, 16, "BHTS", false, false, NULL },
         { 1, 4, 1, 17, 17, 32, 32, NULL, true, true, NULL },

@@ -5,9 +5,9 @@
 #include "session/session.h"
 #include <math.h>
 
-static rig open_on(const char *script, const char *providers, const char *threads)
+static struct rig open_on(const char *script, const char *providers, const char *threads)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
 
     script_model(&w, script, 24);
     return rig_open(&w, (const char *const[]){ "providers", providers, "policy", "priority", "intra_threads", threads,
@@ -16,8 +16,8 @@ static rig open_on(const char *script, const char *providers, const char *thread
 
 static void expect_equal(const char *script)
 {
-    rig r[3] = { open_on(script, "reference", "1"), open_on(script, REGION ",reference", "1"),
-                 open_on(script, REGION ",reference", "2") };
+    struct rig r[3] = { open_on(script, "reference", "1"), open_on(script, REGION ",reference", "1"),
+                        open_on(script, REGION ",reference", "2") };
 
     for (int i = 0; i < 3; i++) {
         script_feed(&r[i], 1);
@@ -102,7 +102,7 @@ static void places_that_are_not_there(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        rig r = open_on(rows[i].script, REGION ",reference", "1");
+        struct rig r = open_on(rows[i].script, REGION ",reference", "1");
 
         script_feed(&r, 1);
         for (int turn = 0; turn < 4; turn++) {

@@ -4,11 +4,11 @@
 #include "region_provider.h"
 #include "beside.h"
 
-typedef struct dice {
+struct dice {
     uint32_t state;
-} dice;
+};
 
-static int roll(dice *d, int low, int high)
+static int roll(struct dice *d, int low, int high)
 {
     d->state = d->state * 1664525u + 1013904223u;
     return low + (int)((d->state >> 8) % (uint32_t)(high - low + 1));
@@ -16,13 +16,13 @@ static int roll(dice *d, int low, int high)
 
 static void expect_by(const char *script, const char *kernel)
 {
-    rig b = beside_open(script, 17, "reference", "1", NULL);
+    struct rig b = beside_open(script, 17, "reference", "1", NULL);
 
     script_feed(&b, 1);
     rig_run(&b);
     for (int threads = 1; threads <= 2; threads++) {
-        wire w = { 0 };
-        rig a;
+        struct wire w = { 0 };
+        struct rig a;
 
         script_model(&w, script, 17);
         a = rig_open(&w, (const char *const[]){ "providers", REGION ",reference", "policy", "priority", "intra_threads",
@@ -57,7 +57,7 @@ static const char *const endings[] = {
 static void windows(void **state)
 {
     static const int sides[] = { 3, 3, 5, 5, 1, 2, 4, 7, 11 };
-    dice d = { 3 };
+    struct dice d = { 3 };
 
     (void)state;
     for (int n = 0; n < 96; n++) {
@@ -117,7 +117,7 @@ static void made(void **state)
         "g = HardSigmoid(e) alpha=0.16666667 beta=0.5\nh = Mul(e, g)",
         "h = Tanh(e)",
     };
-    dice d = { 29 };
+    struct dice d = { 29 };
 
     (void)state;
     for (int n = 0; n < 72; n++) {
@@ -180,7 +180,7 @@ static void blocks(void **state)
 /* Weights by windows of images that lie row by row, with groups and without. */
 static void rows(void **state)
 {
-    dice d = { 11 };
+    struct dice d = { 11 };
 
     (void)state;
     for (int n = 0; n < 60; n++) {

@@ -4,7 +4,7 @@
 #include "region_provider.h"
 #include "beside.h"
 
-static void expect_all(const char *const *scripts, size_t count, int64_t opset, void (*feed)(rig *r))
+static void expect_all(const char *const *scripts, size_t count, int64_t opset, void (*feed)(struct rig *r))
 {
     for (size_t i = 0; i < count; i++)
         beside_expect(&(beside_row){ NULL, scripts[i] }, opset, feed);
@@ -91,7 +91,7 @@ static void shared_copy(void **state)
     EXPECT_ALL(scripts, 13, NULL);
 }
 
-static void feed_nothing(rig *r)
+static void feed_nothing(struct rig *r)
 {
     script_feed_sized(r, 0, 1, 0);
 }
@@ -145,7 +145,7 @@ static void misfits(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++) {
         for (int side = 0; side < 2; side++) {
-            rig r = beside_open(scripts[i], 17, side == 0 ? REGION ",reference" : "reference", "1", NULL);
+            struct rig r = beside_open(scripts[i], 17, side == 0 ? REGION ",reference" : "reference", "1", NULL);
             inlay_diag diag = INLAY_DIAG_INIT;
 
             script_feed(&r, 1);
@@ -167,13 +167,13 @@ static void guessed_sizes(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++) {
-        rig r = beside_open(scripts[i], 13, REGION ",reference", "2", NULL);
+        struct rig r = beside_open(scripts[i], 13, REGION ",reference", "2", NULL);
 
         rig_close(&r);
     }
 }
 
-static void feed_odd(rig *r)
+static void feed_odd(struct rig *r)
 {
     script_feed_odd(r, 11, 0.01f);
 }
@@ -199,13 +199,13 @@ static void odd_numbers(void **state)
     EXPECT_ALL(scripts, 17, feed_odd);
 }
 
-static void feed_many_odd(rig *r)
+static void feed_many_odd(struct rig *r)
 {
     script_feed_odd(r, 5, 0.05f);
 }
 
 /* -inf alone, and numbers behind it. */
-static void feed_lows(rig *r)
+static void feed_lows(struct rig *r)
 {
     for (uint32_t i = 0; i < inlay_session_input_count(r->session); i++) {
         inlay_io_info info = { .struct_size = sizeof info };
@@ -312,7 +312,7 @@ static void numbers_without_reason(void **state)
         inlay_options *o = NULL;
         inlay_session *s = NULL;
         inlay_diag diag = INLAY_DIAG_INIT;
-        wire w = { 0 };
+        struct wire w = { 0 };
 
         script_model(&w, scripts[i], 13);
         assert_int_equal(inlay_options_create(&o, &diag), INLAY_OK);

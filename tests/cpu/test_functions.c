@@ -5,7 +5,7 @@
 #include "beside.h"
 
 /* Logarithmic steps of both signs, then even ones around 0, then what is not finite. */
-static void feed_range(rig *r)
+static void feed_range(struct rig *r)
 {
     inlay_io_info info = { .struct_size = sizeof info };
     inlay_value *v = NULL;
@@ -28,10 +28,10 @@ static void feed_range(rig *r)
 static void exactly(const char *script, const char *const *options)
 {
     static const char *const reference[] = { "providers", "reference", NULL };
-    rig side[2];
+    struct rig side[2];
 
     for (int i = 0; i < 2; i++) {
-        wire w = { 0 };
+        struct wire w = { 0 };
 
         script_model(&w, script, 24);
         side[i] = rig_open(&w, i == 0 ? options : reference);

@@ -27,10 +27,10 @@ static uint16_t halves[MOST];
 static float x[MOST];
 
 /* odd: bytes that move where the weights lie in the file. */
-static wire model_of(const struct row *row, int dtype, uint32_t odd)
+static struct wire model_of(const struct row *row, int dtype, uint32_t odd)
 {
     static const float factor = 0.75f;
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17), t;
     char name[16] = "nnnnnnnn";
     int64_t count = 1;
@@ -60,9 +60,9 @@ static wire model_of(const struct row *row, int dtype, uint32_t odd)
     return w;
 }
 
-static uint32_t casts_left(const rig *r)
+static uint32_t casts_left(const struct rig *r)
 {
-    const graph *g = r->session->model->main;
+    const struct graph *g = r->session->model->main;
     uint32_t count = 0;
 
     for (uint32_t n = 0; n < g->node_count; n++)
@@ -74,8 +74,8 @@ static void check(const struct row *row, int dtype, uint32_t odd)
 {
     static const char *const ours[] = { "providers", REGION ",reference", "policy", "priority", NULL };
     static const char *const plain[] = { "providers", "reference", "level", "0", NULL };
-    wire a = model_of(row, dtype, odd), b = model_of(row, dtype, odd);
-    rig got = rig_open(&a, ours), want = rig_open(&b, plain);
+    struct wire a = model_of(row, dtype, odd), b = model_of(row, dtype, odd);
+    struct rig got = rig_open(&a, ours), want = rig_open(&b, plain);
 
     if (casts_left(&got) != (row->stays ? 1 : 0))
         fail_msg("%s of %s: %u casts are left", row->op, inlay_dtype_name((inlay_dtype)dtype), casts_left(&got));

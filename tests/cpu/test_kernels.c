@@ -6,11 +6,11 @@
 #include "told.h"
 #include "../cache/folder.h"
 
-typedef struct dice {
+struct dice {
     uint32_t state;
-} dice;
+};
 
-static int roll(dice *d, int low, int high)
+static int roll(struct dice *d, int low, int high)
 {
     d->state = d->state * 1664525u + 1013904223u;
     return low + (int)((d->state >> 8) % (uint32_t)(high - low + 1));
@@ -28,8 +28,8 @@ static void expect_as(const char *kernel, const char *script, const char *thread
 {
     const bool unbounded = strstr(kernel, "pairs") != NULL || strcmp(kernel, "library_winograd") == 0;
     const char *precision = unbounded ? "fast" : "f32";
-    wire w = { 0 };
-    rig a, b = beside_open(script, 17, "reference", "1", NULL);
+    struct wire w = { 0 };
+    struct rig a, b = beside_open(script, 17, "reference", "1", NULL);
 
     script_model(&w, script, 17);
     a = rig_open(&w, (const char *const[]){ "providers", REGION ",reference", REGION_LOOPS "policy", "priority",
@@ -48,7 +48,7 @@ static void every_kernel(void **state)
 {
     static const char *const endings[] = { "y = Relu(k)\n-> y", "a = Add(k, r)\ny = Relu(a)\n-> y",
                                            "s = Sigmoid(k)\ny = Mul(k, s)\n-> y", "y = Identity(k)\n-> y" };
-    dice d = { 5 };
+    struct dice d = { 5 };
 
     (void)state;
     for (int n = 0; n < 40; n++) {
@@ -79,7 +79,7 @@ static void every_kernel(void **state)
 static void wide_gaps(void **state)
 {
     static const char *const those[] = { "tiles", "gemm", "pairs", "auto" };
-    dice d = { 23 };
+    struct dice d = { 23 };
 
     (void)state;
     for (int n = 0; n < 30; n++) {
@@ -115,7 +115,7 @@ static void every_product(void **state)
     static const char *const endings[] = { "y = Relu(k)\n-> y", "a = Add(k, r)\ny = Relu(a)\n-> y",
                                            "s = Sigmoid(k)\ny = Mul(k, s)\n-> y", "y = Identity(k)\n-> y, k" };
     static const int sizes[] = { 1, 2, 5, 16, 17, 48, 65, 130 };
-    dice d = { 11 };
+    struct dice d = { 11 };
 
     (void)state;
     for (int n = 0; n < 60; n++) {
@@ -168,7 +168,7 @@ static void every_product(void **state)
 
 /* ------------------------------------------------------------------ what is told of them */
 
-static void explain(const rig *r, const char *format, told *out)
+static void explain(const struct rig *r, const char *format, struct told *out)
 {
     const inlay_explain_options how = { .struct_size = sizeof how, .format = format, .flags = INLAY_EXPLAIN_KERNELS };
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -178,7 +178,7 @@ static void explain(const rig *r, const char *format, told *out)
         fail_msg("%s", diag.text);
 }
 
-static int count_of(const told *t, const char *what)
+static int count_of(const struct told *t, const char *what)
 {
     int n = 0;
 
@@ -193,9 +193,9 @@ static const char layers[] =
     "f = Conv(e, w4)\n"
     "w5 = [32,128,5,5]\ng = Conv(f, w5) pads=2,2,2,2\nw6 = [200,32,1,1]\ny = Conv(g, w6)\n-> y";
 
-static rig open_layers(const folder *f, const char *option, const char *value)
+static struct rig open_layers(const struct folder *f, const char *option, const char *value)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
 
     script_model(&w, layers, 17);
     return rig_open(&w, (const char *const[]){ "providers", REGION ",reference", REGION_LOOPS "policy", "priority",
@@ -204,9 +204,9 @@ static rig open_layers(const folder *f, const char *option, const char *value)
 
 static void explained(void **state)
 {
-    told t = { 0 };
-    folder f = folder_make();
-    rig r = open_layers(&f, "precision", "strict");
+    struct told t = { 0 };
+    struct folder f = folder_make();
+    struct rig r = open_layers(&f, "precision", "strict");
 
     (void)state;
     explain(&r, "json", &t);
@@ -237,13 +237,13 @@ static void strict_kernels(void **state)
     };
     static const char *const wished[] = { "auto",         "pairs",        "packed_pairs",
                                           "winograd_4x4", "winograd_2x2", "library_winograd" };
-    told t = { 0 };
+    struct told t = { 0 };
 
     (void)state;
     for (size_t m = 0; m < sizeof models / sizeof *models; m++)
         for (size_t i = 0; i < sizeof wished / sizeof *wished; i++) {
-            wire w = { 0 };
-            rig r;
+            struct wire w = { 0 };
+            struct rig r;
 
             if (!region_has_kernel(wished[i]))
                 continue;
@@ -269,15 +269,15 @@ static void zeros_in_blocks(void **state)
     static const char *const rows[] = { "1", "5", "30" };
     static const char *const endings[] = { "y = Relu(k)\n-> y", "a = Add(k, r)\ny = Relu(a)\n-> y",
                                            "s = Sigmoid(k)\ny = Mul(k, s)\n-> y" };
-    told t = { 0 };
+    struct told t = { 0 };
 
     (void)state;
     for (int way = 0; way < 4; way++) { /* zeros, zeros with the columns turned, and none of both */
         for (size_t m = 0; m < 3; m++) {
             const bool turned = way % 2 != 0;
             char script[512];
-            wire w = { 0 };
-            rig r;
+            struct wire w = { 0 };
+            struct rig r;
 
             (void)snprintf(script, sizeof script,
                            "x : %s,512\nr = [%s,300]\nv = [%s]\nz = [%s]\nu = %s(z, z)\n"
@@ -306,7 +306,7 @@ static void zeros_in_blocks(void **state)
 static void two_of_four(void **state)
 {
     static const char *const rows[] = { "1", "5", "8", "30" };
-    told t = { 0 };
+    struct told t = { 0 };
 
     (void)state;
     for (int way = 0; way < 4; way++) { /* zeros, zeros with the columns turned, and one more of both */
@@ -315,8 +315,8 @@ static void two_of_four(void **state)
             const char *values = turned ? third ? "150,1,512,3" : "150,1,512,2" : third ? "512,3,150,1" : "512,2,150,1";
             const char *zeros = turned ? third ? "150,1,512,1" : "150,1,512,2" : third ? "512,1,150,1" : "512,2,150,1";
             char script[640];
-            wire w = { 0 };
-            rig r;
+            struct wire w = { 0 };
+            struct rig r;
 
             (void)snprintf(script, sizeof script,
                            "x : %s,2048\nu = [%s]\nv = [%s] @3\ny0 = [%s]\nz = Sub(y0, y0)\n"
@@ -359,9 +359,9 @@ static void shared_weights(void **state)
  * that are like the one that was tuned, is not. */
 static void tuned(void **state)
 {
-    told t = { 0 };
-    folder f = folder_make();
-    rig r = open_layers(&f, "precision", "f32"), plain;
+    struct told t = { 0 };
+    struct folder f = folder_make();
+    struct rig r = open_layers(&f, "precision", "f32"), plain;
     const inlay_tune_options how = { .struct_size = sizeof how, .runs = 3, .budget_s = 20 };
     inlay_tune_result result = { .struct_size = sizeof result };
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -399,18 +399,18 @@ static void tuned_products(void **state)
 {
     static const char script[] = "x : 3,20,64\nw = [64,80]\na = MatMul(x, w)\nb = Relu(a)\n"
                                  "t = Transpose(b) perm=0,2,1\nc = MatMul(b, t)\nv = [20,7]\ny = MatMul(c, v)\n-> y";
-    told t = { 0 };
-    folder f = folder_make();
+    struct told t = { 0 };
+    struct folder f = folder_make();
     const inlay_tune_options how = { .struct_size = sizeof how, .runs = 3, .budget_s = 20 };
     inlay_tune_result result = { .struct_size = sizeof result };
     inlay_diag diag = INLAY_DIAG_INIT;
     bool timed;
-    rig r, plain;
+    struct rig r, plain;
 
     (void)state;
     for (int round = 0; round < 6;
          round++) { /* figures that are against the model, and then do not help, are not kept */
-        wire w = { 0 };
+        struct wire w = { 0 };
 
         script_model(&w, script, 17);
         r = rig_open(&w, (const char *const[]){ "providers", REGION ",reference", REGION_LOOPS "policy", "priority",
@@ -450,7 +450,7 @@ static void cancelling_layers(char *script, size_t bytes)
 {
     enum { CHANNELS = 16 };
     size_t at = (size_t)snprintf(script, bytes, "x : 1,%d,24,24\nw = [%d,%d,3,3] ", CHANNELS, CHANNELS, CHANNELS);
-    dice d = { 9 };
+    struct dice d = { 9 };
     int first[CHANNELS / 2][9];
 
     for (int o = 0; o < CHANNELS; o++) {
@@ -469,9 +469,9 @@ static void cancelling_layers(char *script, size_t bytes)
     assert_true(at < bytes);
 }
 
-static rig open_cancelling(const folder *f, const char *script)
+static struct rig open_cancelling(const struct folder *f, const char *script)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
 
     script_model(&w, script, 17);
     return rig_open(&w, (const char *const[]){ "providers", REGION ",reference", REGION_LOOPS "policy", "priority",
@@ -482,9 +482,9 @@ static rig open_cancelling(const folder *f, const char *script)
 static void held_to_its_error(void **state)
 {
     static char script[1 << 15];
-    told t = { 0 }, again = { 0 };
-    folder f = folder_make();
-    rig r, plain;
+    struct told t = { 0 }, again = { 0 };
+    struct folder f = folder_make();
+    struct rig r, plain;
 
     (void)state;
     cancelling_layers(script, sizeof script);
@@ -528,9 +528,9 @@ static void bytes_explained(void **state)
         "c = Conv(d, wd) pads=1,1,1,1\ncq = QuantizeLinear(c, sx, z)\ncd = DequantizeLinear(cq, sx, z)\n"
         "e = Conv(cd, vd) group=32\neq = QuantizeLinear(e, sx, z)\ned = DequantizeLinear(eq, sx, z)\n"
         "y = Conv(ed, wd)\n-> y";
-    told t = { 0 };
-    wire w = { 0 };
-    rig r;
+    struct told t = { 0 };
+    struct wire w = { 0 };
+    struct rig r;
 
     (void)state;
     if (is_below_avx2())

@@ -43,16 +43,16 @@ static const char *const chains[] = {
 };
 
 /* `planted` stands where one element of weights and bias is put. */
-typedef struct layer {
+struct layer {
     const char *what;
     const char *x, *w, *b; /* of its inputs; "": no constant of that name */
     int64_t at;            /* an element of w that every window reads */
     const char *node;      /* of x, w and b */
     const char *y;         /* its shape, as that of a constant, and c's beside it */
     const char *c;
-} layer;
+};
 
-static const layer layers[] = {
+static const struct layer layers[] = {
     { "pixels", "1,24,9,10", "[40,24,1,1]", "[40]", 100, "Conv(q, w, b)", "1,40,9,10", "[40,1,1]" },
     { "windows", "1,20,9,10", "[36,20,3,3]", "[36]", 4 + 9 * 50, "Conv(q, w, b) pads=1,1,1,1", "1,36,9,10",
       "[36,1,1]" },
@@ -170,7 +170,7 @@ enum {
 
 /* A model with a layer for each ending, of inputs that differ a little lest they be taken for one; outputs are the
  * results, then what the layer makes by itself. */
-static void write(char *to, const layer *l, const char *value)
+static void write(char *to, const struct layer *l, const char *value)
 {
     size_t n =
         (size_t)snprintf(to, ROOM, "x : %s\nz : %s\nc = %s\nl = [] -0.3\nh = [] 0.6\ng = [16]\n", l->x, l->y, l->c);
@@ -205,7 +205,7 @@ static void write(char *to, const layer *l, const char *value)
     assert_true(n < ROOM);
 }
 
-static void feed(rig *r, float value)
+static void feed(struct rig *r, float value)
 {
     uint32_t state = 5;
 
@@ -224,9 +224,9 @@ static void feed(rig *r, float value)
     }
 }
 
-static rig open_as(const char *script, const char *kernel, const char *precision, const char *loops)
+static struct rig open_as(const char *script, const char *kernel, const char *precision, const char *loops)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
 
     script_model(&w, script, 24);
     if (kernel == NULL)
@@ -244,11 +244,11 @@ static bool may_lose(const char *op)
     return strncmp(op, "Hardmax", 7) == 0 || strstr(op, "largest=0") != NULL;
 }
 
-static rig run_alone(const char *op, bool reference, const char *precision, const char *loops, float value)
+static struct rig run_alone(const char *op, bool reference, const char *precision, const char *loops, float value)
 {
     char script[800];
-    wire w = { 0 };
-    rig r;
+    struct wire w = { 0 };
+    struct rig r;
 
     (void)snprintf(script, sizeof script,
                    "x : 2,8,13,12\nz : 2,8,13,12\nr = [12]\nv = [8]\na1 = i[1] 1\na3 = i[1] 3\na23 = i[2] 2,3\n"
@@ -267,7 +267,7 @@ static rig run_alone(const char *op, bool reference, const char *precision, cons
 
 static void expect_alone(const char *op, float value)
 {
-    rig want = run_alone(op, true, "f32", NULL, value);
+    struct rig want = run_alone(op, true, "f32", NULL, value);
     const inlay_value *b = inlay_context_output(want.context, 0);
     const float *y = inlay_value_data(b);
     bool found = false;
@@ -277,7 +277,7 @@ static void expect_alone(const char *op, float value)
     if (isnan(value) && !found && !may_lose(op))
         print_error("the reference loses NaN in %s\n", op), wrong++;
     for (int k = 0; k < 4; k++) {
-        rig got = run_alone(op, false, k % 2 == 0 ? "f32" : "strict", k / 2 == 0 ? "1" : "0", value);
+        struct rig got = run_alone(op, false, k % 2 == 0 ? "f32" : "strict", k / 2 == 0 ? "1" : "0", value);
         const float *x = inlay_value_data(inlay_context_output(got.context, 0));
 
         for (int64_t n = 0; n < inlay_value_count(b); n++)
@@ -311,7 +311,7 @@ static const char *ending_of(uint32_t i, uint32_t count)
 }
 
 /* NaN stays NaN, whatever the provider. */
-static void expect_kept(const rig *r, const layer *l)
+static void expect_kept(const struct rig *r, const struct layer *l)
 {
     const uint32_t last = inlay_session_output_count(r->session) - 1;
     const inlay_value *alone = inlay_context_output(r->context, last);
@@ -326,7 +326,8 @@ static void expect_kept(const rig *r, const layer *l)
     }
 }
 
-static void expect_same(const rig *got, const rig *want, const layer *l, const char *kernel, const char *value)
+static void expect_same(const struct rig *got, const struct rig *want, const struct layer *l, const char *kernel,
+                        const char *value)
 {
     const uint32_t count = inlay_session_output_count(got->session);
 
@@ -353,8 +354,8 @@ static void expect_planted(const char *text, float value)
     assert_non_null(script);
     wrong = 0;
     for (size_t n = 0; n < sizeof layers / sizeof *layers; n++) {
-        const layer *l = &layers[n];
-        rig want;
+        const struct layer *l = &layers[n];
+        struct rig want;
 
         write(script, l, text);
         want = open_as(script, NULL, NULL, NULL);
@@ -363,7 +364,7 @@ static void expect_planted(const char *text, float value)
         expect_kept(&want, l);
         for (size_t k = 0; k < OWN + 1; k++) {
             const char *kernel = kernels[k / 2 % (sizeof kernels / sizeof *kernels)];
-            rig got;
+            struct rig got;
 
             if (!region_has_kernel(kernel))
                 continue;

@@ -37,15 +37,15 @@ enum { TYPES = sizeof types / sizeof *types };
 
 /* ------------------------------------------------------------------ writing models */
 
-typedef struct weights {
+struct weights {
     int type;
     int axis;      /* of the scales; -1: one for all */
     int64_t block; /* 0: a scale for each index of the axis */
     bool zeros;
-} weights;
+};
 
-static void put_codes(wire *w, const char *name, const weights *of, uint32_t rank, const int64_t *dims, int64_t count,
-                      bool small)
+static void put_codes(struct wire *w, const char *name, const struct weights *of, uint32_t rank, const int64_t *dims,
+                      int64_t count, bool small)
 {
     static uint8_t bytes[2 * MOST];
     const int bits = types[of->type].bits;
@@ -65,7 +65,7 @@ static void put_codes(wire *w, const char *name, const weights *of, uint32_t ran
     wire_end(w, t);
 }
 
-static int64_t put_floats(wire *w, const char *name, uint32_t rank, const int64_t *dims, float low, float high)
+static int64_t put_floats(struct wire *w, const char *name, uint32_t rank, const int64_t *dims, float low, float high)
 {
     wire_mark t = wire_begin(w, MW_INITIALIZER);
     int64_t count = 1;
@@ -80,7 +80,8 @@ static int64_t put_floats(wire *w, const char *name, uint32_t rank, const int64_
 }
 
 /* DequantizeLinear of a constant of these dims as `name`; its constants are <name>q, s, z. Returns their bytes. */
-static int64_t put_weights(wire *w, const char *name, const weights *of, uint32_t rank, const int64_t *dims)
+static int64_t put_weights(struct wire *w, const char *name, const struct weights *of, uint32_t rank,
+                           const int64_t *dims)
 {
     char q[16], s[16], z[16], inputs[64];
     int64_t count = 1, scales = 1, scale_dims[6];
@@ -114,7 +115,7 @@ static int64_t put_weights(wire *w, const char *name, const weights *of, uint32_
 
 /* ------------------------------------------------------------------ layers */
 
-typedef struct layer {
+struct layer {
     const char *name, *op;
     int64_t w[4]; /* weights: Conv [O, I/g, h, w], ConvTranspose [I, O/g, h, w], MatMul [K, N] */
     uint32_t rank;
@@ -122,9 +123,9 @@ typedef struct layer {
     uint32_t x_rank;
     int64_t group, stride;
     bool views; /* weights come by Reshape and Transpose of another shape */
-} layer;
+};
 
-static const layer layers[] = {
+static const struct layer layers[] = {
     { "1x1", "Conv", { 96, 192, 1, 1 }, 4, { 1, 192, 9, 7 }, 4, 1, 1, false },
     { "3x3", "Conv", { 40, 48, 3, 3 }, 4, { 1, 48, 12, 12 }, 4, 1, 1, false },
     { "3x3 of many pixels", "Conv", { 64, 64, 3, 3 }, 4, { 1, 64, 40, 40 }, 4, 1, 1, false },
@@ -151,7 +152,7 @@ static void dims_text(const int64_t *dims, uint32_t rank, char *text, size_t byt
         at += snprintf(text + at, bytes - (size_t)at, d > 0 ? ",%lld" : "%lld", (long long)dims[d]);
 }
 
-static void put_node(wire *w, const layer *l)
+static void put_node(struct wire *w, const struct layer *l)
 {
     const bool recurrent = l->rank == 3 && l->x_rank == 3 && strcmp(l->op, "Conv") != 0;
     wire_mark n = mw_node_begin(w, l->op, recurrent ? "x,w,r" : "x,w", "y");
@@ -173,7 +174,7 @@ static void put_node(wire *w, const layer *l)
 }
 
 /* Returns the bytes of the weights. */
-static int64_t write_layer(wire *w, const layer *l, const weights *of)
+static int64_t write_layer(struct wire *w, const struct layer *l, const struct weights *of)
 {
     const bool recurrent = strcmp(l->op, "LSTM") == 0 || strcmp(l->op, "GRU") == 0 || strcmp(l->op, "RNN") == 0;
     const int64_t turned[4] = { l->w[2], l->w[3], l->w[1], l->w[0] };
@@ -217,13 +218,13 @@ static int64_t write_layer(wire *w, const layer *l, const weights *of)
 
 /* ------------------------------------------------------------------ running */
 
-static void run_layer(const layer *l, const weights *of, uint32_t seed, const char *const *options, const float *x,
-                      float *y, int64_t *count, int64_t *held, int64_t *bytes)
+static void run_layer(const struct layer *l, const struct weights *of, uint32_t seed, const char *const *options,
+                      const float *x, float *y, int64_t *count, int64_t *held, int64_t *bytes)
 {
     inlay_plan_info told = { .struct_size = sizeof told };
-    wire w = { 0 };
+    struct wire w = { 0 };
     char text[64];
-    rig r;
+    struct rig r;
 
     state_of_noise = seed;
     *bytes = write_layer(&w, l, of);
@@ -259,14 +260,14 @@ static void beside_the_reference(void **state)
     for (int i = 0; i < MOST; i++)
         x[i] = (float)(noise_bits() % 4096) / 2048 - 1;
     for (int c = 0; c < LAYERS * TYPES; c++) {
-        const layer *l = &layers[c % LAYERS];
+        const struct layer *l = &layers[c % LAYERS];
         const int kind = (c + c / LAYERS) % 4; /* one scale, one for an axis, blocks */
-        const weights of = { .type = c / LAYERS,
-                             .axis = kind == 0                   ? -1
-                                     : l->rank == 2 || kind == 1 ? kind % 2
-                                                                 : 1,
-                             .block = kind == 3 ? 8 : 0,
-                             .zeros = types[c / LAYERS].has_zeros && c % 3 != 0 };
+        const struct weights of = { .type = c / LAYERS,
+                                    .axis = kind == 0                   ? -1
+                                            : l->rank == 2 || kind == 1 ? kind % 2
+                                                                        : 1,
+                                    .block = kind == 3 ? 8 : 0,
+                                    .zeros = types[c / LAYERS].has_zeros && c % 3 != 0 };
         const uint32_t seed = noise_bits();
         /* Steps of a recurrence carry each other's roundings on. */
         const bool recurs = strcmp(l->op, "LSTM") == 0 || strcmp(l->op, "GRU") == 0 || strcmp(l->op, "RNN") == 0;
@@ -300,8 +301,8 @@ static void stay_packed(void **state)
     if (is_below_avx2())
         skip(); /* there they become floats */
     for (int c = 0; c < LAYERS * TYPES; c++) {
-        const layer *l = &layers[c % LAYERS];
-        const weights of = { .type = c / LAYERS, .axis = 1, .zeros = types[c / LAYERS].has_zeros && c % 2 != 0 };
+        const struct layer *l = &layers[c % LAYERS];
+        const struct weights of = { .type = c / LAYERS, .axis = 1, .zeros = types[c / LAYERS].has_zeros && c % 2 != 0 };
         int64_t count, held, bytes;
 
         if (types[of.type].bits < 4 || (l->group > 4 && types[of.type].bits < 8))
@@ -335,9 +336,9 @@ static void stay_by_default(void **state)
     if (is_below_avx2())
         skip(); /* there they become floats */
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        weights of = { .axis = 1, .zeros = true };
+        struct weights of = { .axis = 1, .zeros = true };
         int64_t count, held, bytes, floats = sizeof(float);
-        const layer *l = layers;
+        const struct layer *l = layers;
 
         while (strcmp(l->name, rows[i].layer) != 0)
             l++;
@@ -359,7 +360,7 @@ static void scaled_by_channels(void **state)
     static const char *const ways_of[2][7] = { { "providers", "reference", "level", "0", NULL },
                                                { "fold_max_bytes", "0", "providers", REGION ",reference", NULL } };
     static const int64_t dims[] = { 128, 160, 1, 1 }, channels[] = { 128 };
-    static const weights of[] = { { 0, 0, 0, true }, { 4, 1, 32, true }, { 5, -1, 0, false } };
+    static const struct weights of[] = { { 0, 0, 0, true }, { 4, 1, 32, true }, { 5, -1, 0, false } };
     static float x[160 * 36], y[2][128 * 36];
 
     (void)state;
@@ -368,10 +369,10 @@ static void scaled_by_channels(void **state)
     for (size_t k = 0; k < sizeof of / sizeof *of; k++) {
         for (int way = 0; way < 2; way++) {
             inlay_plan_info told = { .struct_size = sizeof told };
-            wire w = { 0 };
+            struct wire w = { 0 };
             int64_t bytes;
             wire_mark g;
-            rig r;
+            struct rig r;
 
             state_of_noise = 9;
             wire_int(&w, 1, 13);
@@ -420,9 +421,9 @@ static void not_finite(void **state)
     memset(codes, 0x38, sizeof codes);
     codes[3 * 256 + 7] = 0x7f; /* NaN */
     for (int way = 0; way < 2; way++) {
-        wire w = { 0 };
+        struct wire w = { 0 };
         wire_mark g, t;
-        rig r;
+        struct rig r;
 
         wire_int(&w, 1, 13);
         mw_opset(&w, 8, "", 25);

@@ -22,8 +22,8 @@ static float noise(void)
 /* ------------------------------------------------------------------ writing models */
 
 /* Elements of `bits` bits, packed from the low bits on; rows of `row` elements begin with a byte each. */
-static void put_integers(wire *w, const char *name, int dtype, uint32_t rank, const int64_t *dims, const int32_t *q,
-                         int64_t count, int bits, int64_t row)
+static void put_integers(struct wire *w, const char *name, int dtype, uint32_t rank, const int64_t *dims,
+                         const int32_t *q, int64_t count, int bits, int64_t row)
 {
     wire_mark t = wire_begin(w, MW_INITIALIZER);
 
@@ -39,7 +39,8 @@ static void put_integers(wire *w, const char *name, int dtype, uint32_t rank, co
     wire_end(w, t);
 }
 
-static void put_floats(wire *w, const char *name, uint32_t rank, const int64_t *dims, const float *x, int64_t count)
+static void put_floats(struct wire *w, const char *name, uint32_t rank, const int64_t *dims, const float *x,
+                       int64_t count)
 {
     wire_mark t = wire_begin(w, MW_INITIALIZER);
 
@@ -49,7 +50,7 @@ static void put_floats(wire *w, const char *name, uint32_t rank, const int64_t *
     wire_end(w, t);
 }
 
-static wire_mark begin_model(wire *w)
+static wire_mark begin_model(struct wire *w)
 {
     wire_int(w, 1, 13);
     mw_opset(w, 8, "", 25);
@@ -59,7 +60,7 @@ static wire_mark begin_model(wire *w)
     return g;
 }
 
-static wire_mark contributed(wire *w, const char *op, const char *inputs)
+static wire_mark contributed(struct wire *w, const char *op, const char *inputs)
 {
     wire_mark n = mw_node_begin(w, op, inputs, "y");
 
@@ -70,11 +71,11 @@ static wire_mark contributed(wire *w, const char *op, const char *inputs)
 
 /* ------------------------------------------------------------------ running */
 
-static void expect(wire *w, const char *const *options, const float *x, int64_t rows, const double *want,
+static void expect(struct wire *w, const char *const *options, const float *x, int64_t rows, const double *want,
                    const double *bound, int64_t columns, const char *what)
 {
     char dims[32];
-    rig r = rig_open(w, options);
+    struct rig r = rig_open(w, options);
     const float *y;
 
     (void)snprintf(dims, sizeof dims, "%lld,%d", (long long)rows, K);
@@ -142,15 +143,15 @@ static const struct {
 /* FORM_GEMM and FORM_TURNED have their weights as [N, K]. */
 enum { FORM_MATMUL, FORM_GEMM, FORM_TURNED, FORM_ADDED, FORMS };
 
-typedef struct linear {
+struct linear {
     int type, form;
     int64_t block; /* 0: one scale for each column, -1: one for all */
     bool zeros;
     double weights[K * N]; /* [K, N] */
     float bias[N];
-} linear;
+};
 
-static void write_linear(linear *l, wire *w)
+static void write_linear(struct linear *l, struct wire *w)
 {
     static int32_t q[K * N], zeros[K * N];
     static float scales[K * N];
@@ -213,7 +214,7 @@ static void write_linear(linear *l, wire *w)
 static void linears(void **state)
 {
     static const int64_t blocks[] = { -1, 0, 16, 32, 24, 8 };
-    static linear l;
+    static struct linear l;
     static float x[MOST_ROWS * K];
     static double want[MOST_ROWS * N], bound[MOST_ROWS * N];
 
@@ -230,7 +231,7 @@ static void linears(void **state)
         for (int i = 0; i < WAYS; i++) {
             const int64_t rows = (const int64_t[]){ 1, 5, MOST_ROWS }[(c + i) % 3];
             char what[96];
-            wire w = { 0 };
+            struct wire w = { 0 };
 
             (void)snprintf(what, sizeof what, "%s, form %d, block %lld, zeros %d, way %d", types[l.type].name, l.form,
                            (long long)l.block, l.zeros, i);
@@ -246,7 +247,7 @@ static void linears(void **state)
 /* As floats the weights would be eight times their size. */
 static void stay_packed(void **state)
 {
-    static linear l = { .type = 0, .block = 32 };
+    static struct linear l = { .type = 0, .block = 32 };
 
     (void)state;
     if (is_below_avx2())
@@ -254,8 +255,8 @@ static void stay_packed(void **state)
     for (l.form = 0; l.form < FORMS; l.form++) {
         inlay_plan_info plan = { .struct_size = sizeof plan };
         static const float x[K];
-        wire w = { 0 };
-        rig r;
+        struct wire w = { 0 };
+        struct rig r;
 
         write_linear(&l, &w);
         r = rig_open(&w, ways[2].options);
@@ -278,7 +279,7 @@ static void not_finite(void **state)
     } cases[] = {
         { 0, ROWS, 0 }, { 2, ROWS, 1e-2f }, { 3, 6, 1e-2f }, { 3, ROWS, 1e-2f }, { 6, 6, 2 }, { 6, ROWS, 2 }
     };
-    static linear l = { .type = 0, .block = 32 };
+    static struct linear l = { .type = 0, .block = 32 };
     static float x[ROWS * K], want[ROWS * N];
     static const int odd[] = { 2, 3, 4, ROWS - 1 };
     const uint32_t seed = state_of_noise;
@@ -295,9 +296,9 @@ static void not_finite(void **state)
     x[(ROWS - 1) * K] = -INFINITY;
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         char dims[32];
-        wire w = { 0 };
+        struct wire w = { 0 };
         const float *got;
-        rig r;
+        struct rig r;
 
         state_of_noise = seed;
         write_linear(&l, &w);
@@ -326,15 +327,15 @@ static void not_finite(void **state)
 
 /* ------------------------------------------------------------------ com.microsoft */
 
-typedef struct nbits {
+struct nbits {
     int bits;
     int64_t block;
     bool zeros, bias, groups;
     double weights[K * N];
     float added[N];
-} nbits;
+};
 
-static void write_nbits(nbits *b, wire *w)
+static void write_nbits(struct nbits *b, struct wire *w)
 {
     static int32_t q[2 * K * N], zeros[K * N], groups[K];
     static float scales[K * N];
@@ -382,7 +383,7 @@ static void write_nbits(nbits *b, wire *w)
 
 static void mat_mul_nbits(void **state)
 {
-    static nbits b;
+    static struct nbits b;
     static float x[MOST_ROWS * K];
     static double want[MOST_ROWS * N], bound[MOST_ROWS * N];
 
@@ -400,7 +401,7 @@ static void mat_mul_nbits(void **state)
         for (int i = 0; i < WAYS; i++) {
             const int64_t rows = (const int64_t[]){ 1, 5, MOST_ROWS }[(c + i) % 3];
             char what[96];
-            wire w = { 0 };
+            struct wire w = { 0 };
 
             (void)snprintf(what, sizeof what, "%d bits, block %lld, zeros %d, bias %d, groups %d, way %d", b.bits,
                            (long long)b.block, b.zeros, b.bias, b.groups, i);
@@ -439,7 +440,7 @@ static void bnb4(void **state)
 
     (void)state;
     for (int type = 0; type < 2; type++) {
-        wire w = { 0 };
+        struct wire w = { 0 };
         wire_mark g = begin_model(&w), node;
 
         for (int64_t i = 0; i < 3 * K; i++)
@@ -486,9 +487,9 @@ static void gathered(void **state)
             const int low = kind == 0 ? -8 : 0;
             int32_t q[ROWS * COLUMNS], z[ROWS * BLOCKS];
             float scales[ROWS * BLOCKS];
-            wire w = { 0 };
+            struct wire w = { 0 };
             wire_mark g = begin_model(&w), node;
-            rig r;
+            struct rig r;
 
             for (int i = 0; i < ROWS * COLUMNS; i++)
                 q[i] = low + (int32_t)(noise_bits() % (1u << bits));
@@ -551,9 +552,9 @@ static void contradictions(void **state)
         float scales[8] = { 1, 1, 1, 1, 1, 1, 1, 1 };
         inlay_diag diag = INLAY_DIAG_INIT;
         inlay_status status;
-        wire w = { 0 };
+        struct wire w = { 0 };
         wire_mark g = begin_model(&w), node;
-        rig r;
+        struct rig r;
 
         put_integers(&w, "q", INLAY_UINT8, 1, &rows[i].bytes, q, rows[i].bytes, 8, rows[i].bytes);
         put_floats(&w, "s", 1, &rows[i].scales, scales, rows[i].scales);

@@ -3,9 +3,9 @@
 #include "graph_script.h"
 #include "session/session.h"
 
-static const char *provider_of(const rig *r, const char *op_type)
+static const char *provider_of(const struct rig *r, const char *op_type)
 {
-    const partition *p = &r->session->main->parts;
+    const struct partition *p = &r->session->main->parts;
 
     for (uint32_t i = 0; i < p->region_count; i++)
         for (uint32_t k = 0; k < p->regions[i].node_count; k++)
@@ -16,10 +16,10 @@ static const char *provider_of(const rig *r, const char *op_type)
 
 static void expect_same(const char *script, const char *op_type, const char *threads)
 {
-    rig r[2];
+    struct rig r[2];
 
     for (int i = 0; i < 2; i++) {
-        wire w = { 0 };
+        struct wire w = { 0 };
 
         script_model(&w, script, 23);
         r[i] = rig_open(&w, i == 0 ? (const char *const[]){ "providers", REGION ",reference", "policy", "priority",
@@ -113,10 +113,10 @@ static void fused_bits(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++) {
-        rig r[4];
+        struct rig r[4];
 
         for (int k = 0; k < 4; k++) {
-            wire w = { 0 };
+            struct wire w = { 0 };
 
             script_model(&w, scripts[i], 13);
             r[k] = rig_open(&w, (const char *const[]){ "providers", k < 2 ? "reference" : REGION ",reference", "policy",

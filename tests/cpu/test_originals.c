@@ -6,7 +6,7 @@
 
 enum { PRODUCTS = 4, SIDE = 1024 };
 
-static void half_weights(wire *w, const char *name, const int64_t *dims)
+static void half_weights(struct wire *w, const char *name, const int64_t *dims)
 {
     static uint16_t halves[SIDE * SIDE];
     wire_mark t = wire_begin(w, MW_INITIALIZER);
@@ -19,10 +19,10 @@ static void half_weights(wire *w, const char *name, const int64_t *dims)
 }
 
 /* Products by constants, one after the other: [?, SIDE] -> [?, SIDE], with weights of 4 MB each, or half as much. */
-static wire products(bool half)
+static struct wire products(bool half)
 {
     static const int64_t dims[] = { SIDE, SIDE };
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17);
     char in[16] = "x", out[16], names[40];
 
@@ -68,11 +68,11 @@ static long resident_kib(const char *path)
 static void run_twice(bool half)
 {
     const long whole = (long)PRODUCTS * SIDE * SIDE * (half ? 2 : 4) / 1024;
-    folder f = folder_make();
+    struct folder f = folder_make();
     inlay_plan_info plan = { .struct_size = sizeof plan };
     inlay_diag diag = INLAY_DIAG_INIT;
     char path[128], cache[128];
-    wire w = products(half);
+    struct wire w = products(half);
     float x[SIDE];
 
     (void)snprintf(path, sizeof path, "%s/m.onnx", f.path);
@@ -83,7 +83,7 @@ static void run_twice(bool half)
         x[i] = (float)(i % 17) / 17;
     for (int time = 0; time < 2; time++) { /* packs made, and found */
         inlay_options *o = NULL;
-        rig r = { .session = NULL };
+        struct rig r = { .session = NULL };
 
         assert_int_equal(inlay_options_create(&o, &diag), INLAY_OK);
         assert_int_equal(inlay_options_set(o, "providers", REGION ",reference", &diag), INLAY_OK);

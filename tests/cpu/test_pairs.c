@@ -17,14 +17,14 @@ static inlay_status serial(void *ctx, inlay_run *run, int64_t count, int64_t gra
 static const inlay_host host = { .parallel_for = serial };
 static const rg_state provider = { .host = &host };
 
-typedef struct product {
+struct product {
     int64_t m, n, k, a_row, c_row;
     float *a, *w, *bias, *c, *other;
     void *pack;
-} product;
+};
 
 /* w: [n][k], or [k][n] if turned. */
-static void pack(product *p, bool turned)
+static void pack(struct product *p, bool turned)
 {
     const int64_t dims[] = { p->n, p->k }, strides[] = { turned ? 1 : p->k, turned ? p->n : 1 };
     float *lies = malloc((size_t)(p->n * p->k) * sizeof *lies);
@@ -43,7 +43,7 @@ static void pack(product *p, bool turned)
     free(lies);
 }
 
-static void setup(product *p)
+static void setup(struct product *p)
 {
     p->a_row = p->k + 3;
     p->c_row = p->n + 5;
@@ -56,7 +56,7 @@ static void setup(product *p)
     pack(p, (p->m + p->n + p->k) % 2 == 0);
 }
 
-static void teardown(product *p)
+static void teardown(struct product *p)
 {
     free(p->a);
     free(p->w);
@@ -69,7 +69,7 @@ static void teardown(product *p)
 enum { PLAIN, BIAS, ONTO, ONTO_AND_BIAS, RESIDUAL, CLAMPED, GATED, MODES };
 
 /* What is done behind the product; posts: [4]. */
-static void behind(const product *p, int mode, sg_job *job, sg_post *posts)
+static void behind(const struct product *p, int mode, sg_job *job, sg_post *posts)
 {
     job->posts = posts;
     job->bias = mode == BIAS || mode >= RESIDUAL ? p->bias : NULL;
@@ -86,7 +86,7 @@ static void behind(const product *p, int mode, sg_job *job, sg_post *posts)
         posts[job->post_count++] = (sg_post){ .fn = SG_MUL, .other = p->other, .row = p->n, .col = 1 };
 }
 
-static double expected(const product *p, int mode, int64_t i, int64_t j)
+static double expected(const struct product *p, int mode, int64_t i, int64_t j)
 {
     double sum = 0;
 
@@ -103,7 +103,7 @@ static double expected(const product *p, int mode, int64_t i, int64_t j)
 }
 
 /* The product, from the last unit to the first, by two workers in turns. The caller frees it. */
-static float *run(const product *p, int mode)
+static float *run(const struct product *p, int mode)
 {
     sg_post posts[4];
     sg_job job = { .kernel = sg_kernel_best(),
@@ -130,7 +130,7 @@ static float *run(const product *p, int mode)
     return job.c;
 }
 
-static void check(const product *p, int mode)
+static void check(const struct product *p, int mode)
 {
     float *c = run(p, mode);
 
@@ -162,7 +162,7 @@ static void sizes(void **state)
     for (size_t i = 0; i < sizeof ms / sizeof *ms; i++)
         for (size_t j = 0; j < sizeof ns / sizeof *ns; j++)
             for (size_t k = 0; k < sizeof ks / sizeof *ks; k++) {
-                product p = { .m = ms[i], .n = ns[j], .k = ks[k] };
+                struct product p = { .m = ms[i], .n = ns[j], .k = ks[k] };
 
                 setup(&p);
                 for (int mode = 0; mode < MODES; mode++)
@@ -177,7 +177,7 @@ static void windows(void **state)
 {
     enum { OUT = 70, IN = 37, PLACES = 6 };
     static const int64_t dims[] = { OUT, IN, 2, 3 }, strides[] = { IN * PLACES, PLACES, 3, 1 };
-    product p = { .m = 7, .n = OUT, .k = IN * PLACES };
+    struct product p = { .m = 7, .n = OUT, .k = IN * PLACES };
     float *lies;
     rg_md plain, md;
 
@@ -209,7 +209,7 @@ static float power(uint64_t *seed, int most)
 /* Numbers for which a sum of (a + b)(c + d) as it stands loses everything: rows of other sizes than columns, rows far
  * from zero, sizes that differ from row to row and from column to column, few elements that are larger than all others
  * together. */
-static void spoil(product *p, int kind)
+static void spoil(struct product *p, int kind)
 {
     uint64_t seed = (uint64_t)kind + 77;
 
@@ -242,7 +242,7 @@ static void exact(void **state)
     if (pairs_of_cpu() == NULL)
         skip();
     for (int kind = 0; kind < 6; kind++) {
-        product p = { .m = 23, .n = 70, .k = 1500 };
+        struct product p = { .m = 23, .n = 70, .k = 1500 };
         double worst = 0;
         float *c;
 
@@ -275,7 +275,7 @@ static void small_rows(void **state)
     if (pairs_of_cpu() == NULL)
         skip();
     for (size_t n = 0; n < sizeof sizes / sizeof *sizes; n++) {
-        product p = { .m = 12, .n = 70, .k = 300 };
+        struct product p = { .m = 12, .n = 70, .k = 300 };
         float *c;
 
         setup(&p);
@@ -307,7 +307,7 @@ static void not_finite(void **state)
         skip();
     for (size_t n = 0; n < sizeof odd / sizeof *odd; n++)
         for (int side = 0; side < 2; side++) {
-            product p = { .m = 12, .n = 130, .k = 40 };
+            struct product p = { .m = 12, .n = 130, .k = 40 };
             float *c;
 
             setup(&p);

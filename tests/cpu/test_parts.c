@@ -4,9 +4,9 @@
 #include "graph_script.h"
 #include <math.h>
 
-static rig open_on(const char *script, const char *providers, const char *threads)
+static struct rig open_on(const char *script, const char *providers, const char *threads)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
 
     script_model(&w, script, 23);
     return rig_open(&w, (const char *const[]){ "providers", providers, "policy", "priority", "intra_threads", threads,
@@ -15,8 +15,8 @@ static rig open_on(const char *script, const char *providers, const char *thread
 
 static void expect_equal(const char *script)
 {
-    rig r[3] = { open_on(script, "reference", "1"), open_on(script, REGION ",reference", "1"),
-                 open_on(script, REGION ",reference", "2") };
+    struct rig r[3] = { open_on(script, "reference", "1"), open_on(script, REGION ",reference", "1"),
+                        open_on(script, REGION ",reference", "2") };
 
     for (int i = 0; i < 3; i++) {
         script_feed(&r[i], 1);

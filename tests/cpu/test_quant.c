@@ -26,17 +26,17 @@ static const char *ints(region_model *m, int dtype, uint32_t rank, const int64_t
 }
 
 /* A list of inputs being put together. */
-typedef struct list {
+struct list {
     char text[256];
-} list;
+};
 
-static void put(list *l, const char *name)
+static void put(struct list *l, const char *name)
 {
     size_t used = strlen(l->text);
 
     (void)snprintf(l->text + used, sizeof l->text - used, "%s%s", used > 0 ? "," : "", name);
 }
-static void put_tensor(list *l, uint32_t t)
+static void put_tensor(struct list *l, uint32_t t)
 {
     char name[16];
 
@@ -50,14 +50,14 @@ static int64_t lowest(int dtype)
 }
 
 /* A zero point: mostly somewhere in the middle, now and then at the end. */
-static void put_zero(region_model *m, list *l, int dtype, uint32_t rank, int64_t count, bool plain)
+static void put_zero(region_model *m, struct list *l, int dtype, uint32_t rank, int64_t count, bool plain)
 {
     int64_t middle = lowest(dtype) + 128, at = plain ? lowest(dtype) : middle;
 
     put(l, ints(m, dtype, rank, &count, plain ? at : at - 30, plain ? at : at + 30));
 }
 
-static void put_scale(region_model *m, list *l, uint32_t rank, int64_t count, float middle)
+static void put_scale(region_model *m, struct list *l, uint32_t rank, int64_t count, float middle)
 {
     put(l, model_constant(m, rank, &count, middle / 3, middle));
 }
@@ -83,14 +83,15 @@ static void close_graph(region_model *m, wire_mark g, uint32_t y, int dtype)
 
 /* ------------------------------------------------------------------ comparing */
 
-static rig open_rig(const wire *w, const char *providers, const char *level, const char *threads, const char *loops)
+static struct rig open_rig(const struct wire *w, const char *providers, const char *level, const char *threads,
+                           const char *loops)
 {
     return model_open(w, (const char *const[]){ "providers", providers, "level", level, "intra_threads", threads,
                                                 loops != NULL && REGION_HAS_LIBRARY ? REGION ".own_loops" : NULL, loops,
                                                 NULL });
 }
 
-static void fill(inlay_value *v, dice *d)
+static void fill(inlay_value *v, struct dice *d)
 {
     void *data = inlay_value_data(v);
 
@@ -118,7 +119,7 @@ static double element(const inlay_value *v, int64_t i)
     }
 }
 
-static void run(rig *r, inlay_value *x)
+static void run(struct rig *r, inlay_value *x)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
 
@@ -128,11 +129,11 @@ static void run(rig *r, inlay_value *x)
 }
 
 /* Both sessions on one input: no element further away than `most`, not more than a `share` of them above `least`. */
-static void agree(rig *ours, rig *theirs, int dtype, uint32_t rank, const int64_t *dims, uint64_t seed, double most,
-                  double least, double share, const char *what)
+static void agree(struct rig *ours, struct rig *theirs, int dtype, uint32_t rank, const int64_t *dims, uint64_t seed,
+                  double most, double least, double share, const char *what)
 {
     const inlay_value *a, *b;
-    dice d = { seed };
+    struct dice d = { seed };
     inlay_value *x = NULL;
     int64_t off = 0;
 
@@ -161,7 +162,7 @@ static void agree(rig *ours, rig *theirs, int dtype, uint32_t rank, const int64_
 static void against_reference(region_model *m, uint64_t seed, int dtype, uint32_t rank, const int64_t *dims,
                               double most, double least, double share, const char *what)
 {
-    rig ours, theirs = open_rig(&m->w, "reference", "0", "1", NULL);
+    struct rig ours, theirs = open_rig(&m->w, "reference", "0", "1", NULL);
 
     assert_false(m->w.failed);
     ours = open_rig(&m->w, REGION ",reference", seed % 3 ? "99" : "0", seed % 2 ? "1" : "2", seed % 5 ? "1" : "0");
@@ -175,7 +176,7 @@ static void against_reference(region_model *m, uint64_t seed, int dtype, uint32_
 /* ------------------------------------------------------------------ convolutions */
 
 /* middle 0: 1/32. */
-static void put_scale_of_conv(region_model *m, list *l, uint32_t rank, int64_t count, float middle)
+static void put_scale_of_conv(region_model *m, struct list *l, uint32_t rank, int64_t count, float middle)
 {
     if (middle > 0)
         put_scale(m, l, rank, count, middle);
@@ -189,14 +190,14 @@ static void one_conv(uint64_t seed)
 {
     static const int64_t widths[] = { 1, 3, 8, 16, 20, 33, 72, 100 };
     region_model m;
-    dice d = { seed * 31 };
+    struct dice d = { seed * 31 };
     uint32_t spatial = 1 + (uint32_t)(seed % 3), y;
     int x_type = roll(&d, 0, 1) ? U8 : S8, w_type = roll(&d, 0, 2) ? S8 : U8, y_type = roll(&d, 0, 1) ? U8 : S8;
     int64_t in = widths[roll(&d, 0, 7)], out = widths[roll(&d, 0, 7)], group = 1, x[5], w[5], pads[6], strides[3];
     int64_t dilations[3], zero = w_type == U8 ? 128 : 0, one = 1;
     bool each = roll(&d, 0, 1), clip = roll(&d, 0, 2) == 0, powers = seed % 4 == 0;
     char dims[64];
-    list l = { "" };
+    struct list l = { "" };
     wire_mark n, g;
 
     if (roll(&d, 0, 2) == 0)
@@ -247,7 +248,7 @@ static void one_conv(uint64_t seed)
     }
     wire_end(&m.w, n);
     if (clip) {
-        list c = { "" };
+        struct list c = { "" };
 
         put_tensor(&c, y);
         put(&c, ints(&m, y_type, 0, NULL, lowest(y_type) + 20, lowest(y_type) + 90));
@@ -262,14 +263,14 @@ static void one_conv(uint64_t seed)
 static void one_integer_conv(uint64_t seed)
 {
     region_model m;
-    dice d = { seed * 53 };
+    struct dice d = { seed * 53 };
     bool dynamic = roll(&d, 0, 1), zero = roll(&d, 0, 2) > 0, depthwise = roll(&d, 0, 2) == 0;
     int x_type = dynamic || roll(&d, 0, 1) ? U8 : S8, w_type = roll(&d, 0, 1) ? U8 : S8;
     int64_t in = roll(&d, 1, 3) * 8, out = depthwise ? in : roll(&d, 1, 40), pads[] = { 1, 0, 1, 2 };
     int64_t w[] = { out, depthwise ? 1 : in, 3, 3 }, x[] = { 1, in, 9, 8 }, around = w_type == U8 ? 128 : 0;
     char dims[32];
     uint32_t y;
-    list l = { "" };
+    struct list l = { "" };
     wire_mark n, g;
 
     (void)snprintf(dims, sizeof dims, "N,%lld,H,W", (long long)in);
@@ -292,7 +293,7 @@ static void one_integer_conv(uint64_t seed)
     rig_attr_int(&m.w, "group", depthwise ? in : 1);
     wire_end(&m.w, n);
     if (dynamic) {
-        list s = { "xs" }, c = { "" };
+        struct list s = { "xs" }, c = { "" };
         uint32_t floats, scale;
 
         put(&s, model_constant(&m, 0, NULL, 0, 0.01f));
@@ -324,13 +325,13 @@ static void convolutions(void **state)
 static void one_product(uint64_t seed)
 {
     region_model m;
-    dice d = { seed * 77 };
+    struct dice d = { seed * 77 };
     bool dynamic = roll(&d, 0, 1), each = roll(&d, 0, 1), zeros = roll(&d, 0, 2) > 0;
     int x_type = dynamic || roll(&d, 0, 1) ? U8 : S8, w_type = roll(&d, 0, 1) ? U8 : S8;
     int64_t k = roll(&d, 1, 90), n = roll(&d, 1, 70), w[] = { k, n }, x[] = { roll(&d, 1, 3), roll(&d, 1, 40), k };
     uint32_t y;
     char dims[32];
-    list l = { "" };
+    struct list l = { "" };
     wire_mark g;
 
     (void)snprintf(dims, sizeof dims, "B,S,%lld", (long long)k);
@@ -352,7 +353,7 @@ static void one_product(uint64_t seed)
         put_zero(&m, &l, w_type, each, each ? n : 1, false);
     y = model_plain(&m, "MatMulInteger", l.text);
     if (dynamic) {
-        list s = { "xs" }, c = { "" }, scaled = { "" };
+        struct list s = { "xs" }, c = { "" }, scaled = { "" };
         wire_mark cast;
         uint32_t floats, scale;
 
@@ -378,12 +379,12 @@ static void one_product(uint64_t seed)
 static void one_linear_product(uint64_t seed)
 {
     region_model m;
-    dice d = { seed * 91 };
+    struct dice d = { seed * 91 };
     bool each = roll(&d, 0, 1);
     int x_type = roll(&d, 0, 1) ? U8 : S8, w_type = roll(&d, 0, 1) ? U8 : S8, y_type = roll(&d, 0, 1) ? U8 : S8;
     int64_t k = roll(&d, 1, 90), n = roll(&d, 1, 70), w[] = { k, n }, x[] = { roll(&d, 1, 3), roll(&d, 1, 40), k };
     char dims[32];
-    list l = { "" };
+    struct list l = { "" };
     uint32_t y;
     wire_mark g;
 
@@ -413,15 +414,15 @@ static void products(void **state)
 
 /* ------------------------------------------------------------------ between DequantizeLinear and QuantizeLinear */
 
-typedef struct network {
+struct network {
     region_model m;
     float scale; /* of the last tensor, which has bytes */
     int type;
-} network;
+};
 
-static uint32_t linear(network *n, const char *op, uint32_t x, float scale, int type, int64_t zero)
+static uint32_t linear(struct network *n, const char *op, uint32_t x, float scale, int type, int64_t zero)
 {
-    list l = { "" };
+    struct list l = { "" };
 
     put_tensor(&l, x);
     put(&l, model_constant(&n->m, 0, NULL, 0, scale));
@@ -430,7 +431,7 @@ static uint32_t linear(network *n, const char *op, uint32_t x, float scale, int 
 }
 
 /* Q and DQ of x. */
-static uint32_t through_bytes(network *n, uint32_t x, float scale)
+static uint32_t through_bytes(struct network *n, uint32_t x, float scale)
 {
     int64_t zero;
 
@@ -441,11 +442,11 @@ static uint32_t through_bytes(network *n, uint32_t x, float scale)
 }
 
 /* Constant weights behind DequantizeLinear, with a scale for each index of the axis. */
-static void put_weights(network *n, list *l, uint32_t rank, const int64_t *dims, int64_t axis, float size)
+static void put_weights(struct network *n, struct list *l, uint32_t rank, const int64_t *dims, int64_t axis, float size)
 {
     region_model *m = &n->m;
     bool each = roll(&m->d, 0, 1);
-    list w = { "" };
+    struct list w = { "" };
     wire_mark node;
     uint32_t y;
 
@@ -459,12 +460,12 @@ static void put_weights(network *n, list *l, uint32_t rank, const int64_t *dims,
     put_tensor(l, y);
 }
 
-static uint32_t network_step(network *n, uint32_t x, int64_t *channels)
+static uint32_t network_step(struct network *n, uint32_t x, int64_t *channels)
 {
     static const char *const functions[] = { "Relu", "HardSwish", "Sigmoid", "LeakyRelu", "Tanh" };
     region_model *m = &n->m;
     int64_t out = roll(&m->d, 0, 1) ? 16 : 24, w[] = { out, *channels, 3, 3 }, pads[] = { 1, 1, 1, 1 };
-    list l = { "" };
+    struct list l = { "" };
     uint32_t y;
     wire_mark c;
 
@@ -498,10 +499,10 @@ static uint32_t network_step(network *n, uint32_t x, int64_t *channels)
 
 static void one_network(uint64_t seed)
 {
-    network n;
+    struct network n;
     int64_t channels = 16, x[] = { 1 + (int64_t)seed % 2, 16, 9, 11 }, flat[2];
     uint32_t y, steps = 1 + seed % 4;
-    list l = { "" };
+    struct list l = { "" };
     wire_mark g;
 
     g = open_graph(&n.m, seed, INLAY_FLOAT, "N,16,H,W");
@@ -511,7 +512,7 @@ static void one_network(uint64_t seed)
     if (seed % 3 == 0) { /* a classifier */
         y = model_axis(&n.m, "Flatten", (put_tensor(&l, model_unary(&n.m, "GlobalAveragePool", y)), l.text), 1);
         y = through_bytes(&n, y, 0.03f);
-        l = (list){ "" };
+        l = (struct list){ "" };
         put_tensor(&l, y);
         flat[0] = channels;
         flat[1] = 10;
@@ -535,13 +536,13 @@ static void networks(void **state)
 /* ------------------------------------------------------------------ convolutions that end in floats */
 
 /* Weights around any zero point, one scale or one a filter. */
-static void put_any_weights(network *n, list *l, const int64_t *dims, bool centred)
+static void put_any_weights(struct network *n, struct list *l, const int64_t *dims, bool centred)
 {
     region_model *m = &n->m;
     const bool each = roll(&m->d, 0, 1);
     const int type = roll(&m->d, 0, 1) ? S8 : U8;
     const int64_t middle = lowest(type) + 128, off = centred ? 0 : 100;
-    list w = { "" };
+    struct list w = { "" };
     wire_mark node;
     uint32_t y;
 
@@ -556,12 +557,12 @@ static void put_any_weights(network *n, list *l, const int64_t *dims, bool centr
 }
 
 /* Behind the convolution: nothing, a function, scale and shift, the input, another one, bytes. */
-static uint32_t ending(network *n, uint32_t x, uint32_t y, int64_t channels, bool same, double *most)
+static uint32_t ending(struct network *n, uint32_t x, uint32_t y, int64_t channels, bool same, double *most)
 {
     static const char *const functions[] = { "Relu", "HardSwish", "Sigmoid", "Tanh" };
     region_model *m = &n->m;
     const int64_t wide[] = { channels, 1, 1 };
-    list scaled = { "" }, shifted = { "" };
+    struct list scaled = { "" }, shifted = { "" };
 
     if (roll(&m->d, 0, 2) == 0)
         return y;
@@ -583,16 +584,16 @@ static uint32_t ending(network *n, uint32_t x, uint32_t y, int64_t channels, boo
 static void one_float_conv(uint64_t seed)
 {
     static const int64_t widths[] = { 3, 8, 16, 20, 33, 64, 72, 100, 130 };
-    network n;
+    struct network n;
     region_model *m = &n.m;
-    dice d = { seed * 17 };
+    struct dice d = { seed * 17 };
     const bool depthwise = roll(&d, 0, 2) == 0, bytes = roll(&d, 0, 2) == 0, centred = roll(&d, 0, 2) > 0;
     const int64_t in = widths[roll(&d, 0, 8)], out = depthwise ? in : widths[roll(&d, 0, 8)], size = roll(&d, 1, 3);
     const int64_t w[] = { out, depthwise ? 1 : in, size, size }, pads[] = { size / 2, size / 2, size / 2, size / 2 };
     const int64_t stride = roll(&d, 1, 2), strides[] = { stride, stride }, x[] = { roll(&d, 1, 2), in, 9, 11 };
     double most = centred && (!depthwise || in >= 16) ? 0 : 1e-5; /* AVX2 has no loops for so few single channels */
     char dims[32];
-    list l = { "" };
+    struct list l = { "" };
     wire_mark g, c;
     uint32_t y;
 
@@ -615,8 +616,8 @@ static void one_float_conv(uint64_t seed)
     close_graph(m, g, y, INLAY_FLOAT);
     {
         const bool exact = most == 0;
-        rig ours = open_rig(&m->w, REGION ",reference", seed % 3 ? "99" : "0", seed % 2 ? "1" : "2", NULL);
-        rig theirs = model_open(
+        struct rig ours = open_rig(&m->w, REGION ",reference", seed % 3 ? "99" : "0", seed % 2 ? "1" : "2", NULL);
+        struct rig theirs = model_open(
             &m->w, (const char *const[]){ "providers", "reference", "level", "0", "pass", "quantized_ops", NULL });
 
         assert_false(m->w.failed);

@@ -78,7 +78,7 @@ static void within(void **state)
 }
 
 /* No steps: the last state is the first. No samples: nothing. */
-static void feed_nothing(rig *r)
+static void feed_nothing(struct rig *r)
 {
     script_feed_sized(r, 0, 5, 0);
 }

@@ -30,12 +30,12 @@ static void turned(void **state)
 }
 
 /* Every reduction over every set of axes: rows, columns, axes apart; what is not finite, and nothing. */
-static void feed_odd(rig *r)
+static void feed_odd(struct rig *r)
 {
     script_feed_odd(r, 11, 0.05f);
 }
 
-static void feed_nothing(rig *r)
+static void feed_nothing(struct rig *r)
 {
     script_feed_sized(r, 0, 11, 0);
 }

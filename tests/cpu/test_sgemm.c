@@ -7,13 +7,13 @@
 #include <math.h>
 #include <stdlib.h>
 
-typedef struct product {
+struct product {
     int64_t m, n, k, a_row, c_row, width, panel;
     float *a, *w, *b, *bias, *c, *other;
-} product;
+};
 
 /* b: w in panels; what is behind the last column is NaN, so that nobody uses it. */
-static void setup(product *p)
+static void setup(struct product *p)
 {
     int64_t panels = (p->n + 63) / 64;
 
@@ -34,7 +34,7 @@ static void setup(product *p)
             p->b[j / p->width * p->panel + k * p->width + j % p->width] = p->w[k * p->n + j];
 }
 
-static void teardown(product *p)
+static void teardown(struct product *p)
 {
     free(p->a);
     free(p->w);
@@ -81,7 +81,7 @@ static double expected(const sg_post *post, double x, double o)
 }
 
 /* Runs it from the last unit to the first and compares. mode: 0 = from zero, 1 = a bias, 2 = onto C. */
-static void check(const sg_kernel *kernel, product *p, int mode, const sg_post *post, int kind)
+static void check(const sg_kernel *kernel, struct product *p, int mode, const sg_post *post, int kind)
 {
     sg_job job = { .kernel = kernel,
                    .m = p->m,
@@ -146,7 +146,7 @@ static void sizes(void **state)
     for (size_t i = 0; i < sizeof ms / sizeof *ms; i++)
         for (size_t j = 0; j < sizeof ns / sizeof *ns; j++)
             for (size_t k = 0; k < sizeof ks / sizeof *ks; k++) {
-                product p = { .m = ms[i], .n = ns[j], .k = ks[k] };
+                struct product p = { .m = ms[i], .n = ns[j], .k = ks[k] };
 
                 setup(&p);
                 for (int mode = 0; mode < 3; mode++)
@@ -158,7 +158,7 @@ static void sizes(void **state)
 static void functions(void **state)
 {
     const sg_kernel *kernel = sg_kernel_best();
-    product p = { .m = 13, .n = 75, .k = 9 };
+    struct product p = { .m = 13, .n = 75, .k = 9 };
 
     (void)state;
     if (kernel == NULL)
@@ -291,7 +291,7 @@ static void long_sums(void **state)
         skip();
     for (size_t i = 0; i < sizeof ms / sizeof *ms; i++)
         for (size_t j = 0; j < sizeof ns / sizeof *ns; j++) {
-            product p = { .m = ms[i], .n = ns[j], .k = 12544 };
+            struct product p = { .m = ms[i], .n = ns[j], .k = 12544 };
             double squares = 0;
             sg_job job;
 

@@ -3,7 +3,7 @@
 #include "region_provider.h"
 #include "beside.h"
 
-static void feed_odd(rig *r)
+static void feed_odd(struct rig *r)
 {
     script_feed_odd(r, 3, 0.02f);
 }
@@ -54,7 +54,7 @@ static void shapes(void **state)
 }
 
 /* What is certain has the logarithm 0, and what nearly is one that is small, not off by a rounding of 1. */
-static void feed_certain(rig *r)
+static void feed_certain(struct rig *r)
 {
     inlay_value *v = NULL;
 
@@ -65,7 +65,7 @@ static void feed_certain(rig *r)
 
 static void certain(void **state)
 {
-    rig r =
+    struct rig r =
         beside_open("x : 2,3\ny = LogSoftmax(x) axis=1\nt = Transpose(x) perm=1,0\nz = LogSoftmax(t) axis=0\n-> y, z",
                     13, REGION ",reference", "1", NULL);
 

@@ -58,10 +58,10 @@ static bool is_one_of(const char *name, size_t n, const char *const *list, size_
     return false;
 }
 
-static rig open_as(const char *script, const char *providers, const char *precision, const char *option,
-                   const char *value)
+static struct rig open_as(const char *script, const char *providers, const char *precision, const char *option,
+                          const char *value)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
 
     script_model(&w, script, 22);
     return rig_open(&w, (const char *const[]){ "providers", providers, "policy", "priority", "intra_threads", "1",
@@ -74,8 +74,8 @@ static void expect_plain(const char *script, const char *kernel, bool ours, int 
     static const char mark[] = "\"kernel\": {\"name\": \"";
     const inlay_explain_options how = { .struct_size = sizeof how, .format = "json", .flags = INLAY_EXPLAIN_KERNELS };
     inlay_diag diag = INLAY_DIAG_INIT;
-    rig r = open_as(script, REGION ",reference", "strict", REGION ".kernel", kernel);
-    told t = { 0 };
+    struct rig r = open_as(script, REGION ",reference", "strict", REGION ".kernel", kernel);
+    struct told t = { 0 };
 
     if (inlay_session_explain_ex(r.session, &how, told_keep, &t, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
@@ -112,18 +112,18 @@ static void plain_sums_alone(void **state)
 /* ------------------------------------------------------------------ chains */
 
 /* A product [m, k] by [k, n], or a convolution by windows of `side` x `side` of `in` channels in each of `groups`. */
-typedef struct sums {
+struct sums {
     const char *script; /* its outputs are y, w and x */
     int64_t groups, in, out, side;
-} sums;
+};
 
-static const float *output(const rig *r, uint32_t i)
+static const float *output(const struct rig *r, uint32_t i)
 {
     return inlay_value_data(inlay_context_output(r->context, i));
 }
 
 /* The root of the mean square of errors beside sums in double, each beside the magnitudes of its terms. */
-static double error_of(const rig *r, const sums *s)
+static double error_of(const struct rig *r, const struct sums *s)
 {
     const inlay_value *x_value = inlay_context_output(r->context, 2), *y_value = inlay_context_output(r->context, 0);
     const int64_t *x_dims = inlay_value_dims(x_value), *y_dims = inlay_value_dims(y_value);
@@ -152,10 +152,10 @@ static double error_of(const rig *r, const sums *s)
     return sqrt(total / (double)count) / 0x1p-24;
 }
 
-static double error_by(const sums *s, const char *providers, const char *precision, const char *option,
+static double error_by(const struct sums *s, const char *providers, const char *precision, const char *option,
                        const char *value)
 {
-    rig r = open_as(s->script, providers, precision, option, value);
+    struct rig r = open_as(s->script, providers, precision, option, value);
     double error;
 
     script_feed(&r, 3);
@@ -172,7 +172,7 @@ static double error_by(const sums *s, const char *providers, const char *precisi
 static void short_chains(void **state)
 {
     static const struct {
-        sums s;
+        struct sums s;
         const char *kernel; /* NULL: of any provider */
     } rows[] = {
         { { "x : 40,768\nw = [768,150]\ny = MatMul(x, w)\n" ENDING, 1, 768, 150, 0 }, "packed" },
@@ -187,7 +187,7 @@ static void short_chains(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        const sums *s = &rows[i].s;
+        const struct sums *s = &rows[i].s;
         const double most = 1.2; /* eps; in chains of 384 it is 2 and more, for terms of one sign */
 
         for (int p = has_loops() ? 0 : 1; p < 3; p++) {

@@ -4,11 +4,11 @@
 #include "region_provider.h"
 #include "beside.h"
 
-typedef struct dice {
+struct dice {
     uint32_t state;
-} dice;
+};
 
-static int roll(dice *d, int low, int high)
+static int roll(struct dice *d, int low, int high)
 {
     d->state = d->state * 1664525u + 1013904223u;
     return low + (int)((d->state >> 8) % (uint32_t)(high - low + 1));
@@ -42,7 +42,7 @@ static void expect_conv(int images, int in, int height, int width, int out, int 
 
 static void by_chance(void **state)
 {
-    dice d = { 7 };
+    struct dice d = { 7 };
 
     (void)state;
     for (int n = 0; n < 90; n++) {
@@ -74,8 +74,8 @@ static void narrow(void **state)
     for (size_t o = 0; o < sizeof outs / sizeof *outs; o++) {
         for (size_t i = 0; i < sizeof ins / sizeof *ins; i++) {
             const int size = i < 2 ? 3 : 1, out = outs[o], in = ins[i];
-            rig a, b;
-            wire w = { 0 };
+            struct rig a, b;
+            struct wire w = { 0 };
 
             (void)snprintf(script, sizeof script,
                            "x : 1,%d,7,5\nw = [%d,%d,%d,%d]\nc = [%d]\nlo = [] -1\nhi = [] 100\nv = [%d,%d,1,1]\n"
@@ -103,7 +103,7 @@ static void narrow(void **state)
 static void windows(void **state)
 {
     static const int three[] = { 3, 3 }, one[] = { 1, 1 };
-    dice d = { 11 };
+    struct dice d = { 11 };
 
     (void)state;
     for (int n = 0; n < 24; n++) {

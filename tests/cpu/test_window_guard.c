@@ -171,16 +171,16 @@ static const struct {
 
 /* ------------------------------------------------------------------ runs */
 
-static rig open_with(const char *script, const char *kernel, const char *threads, const char *precision)
+static struct rig open_with(const char *script, const char *kernel, const char *threads, const char *precision)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
 
     script_model(&w, script, 17);
     return rig_open(&w, (const char *const[]){ "providers", REGION ",reference", "policy", "priority", "intra_threads",
                                                threads, REGION ".kernel", kernel, "precision", precision, NULL });
 }
 
-static void feed(rig *r)
+static void feed(struct rig *r)
 {
     char shape[64];
 
@@ -190,13 +190,13 @@ static void feed(rig *r)
     rig_floats(r, 1, shape, residual);
 }
 
-static const float *result(const rig *r, uint32_t output)
+static const float *result(const struct rig *r, uint32_t output)
 {
     return inlay_value_data(inlay_context_output(r->context, output));
 }
 
 /* By element: what a sum of so many terms of this size may lose, or what underflow takes from each of them. */
-static void expect_close(const rig *r, const char *kernel, const char *picture)
+static void expect_close(const struct rig *r, const char *kernel, const char *picture)
 {
     const double share = 8 * FLT_EPSILON * sqrt(IN * TAPS), least = IN * TAPS * (double)FLT_TRUE_MIN;
     const float *y = result(r, 0);
@@ -212,7 +212,7 @@ static void expect_close(const rig *r, const char *kernel, const char *picture)
     }
 }
 
-static void expect_same(const rig *a, const rig *b, const char *kernel, const char *picture)
+static void expect_same(const struct rig *a, const struct rig *b, const char *kernel, const char *picture)
 {
     for (uint32_t o = 0; o < 3; o++)
         if (memcmp(result(a, o), result(b, o), Y_COUNT * sizeof(float)) != 0)
@@ -220,7 +220,7 @@ static void expect_same(const rig *a, const rig *b, const char *kernel, const ch
 }
 
 /* z and u are y with an ending. */
-static void expect_ending(const rig *r, const float *bias, const char *kernel, const char *picture)
+static void expect_ending(const struct rig *r, const float *bias, const char *kernel, const char *picture)
 {
     for (int n = 0; n < Y_COUNT; n++) {
         const double k = (double)result(r, 0)[n] + (double)bias[n / PIXELS % OUT], a = k + (double)residual[n];
@@ -246,7 +246,7 @@ static void guarded(void **unused)
     for (int i = 0; i < Y_COUNT; i++)
         residual[i] = signed_noise(&seed);
     for (size_t k = 0; k < sizeof kernels / sizeof *kernels; k++) {
-        rig alone;
+        struct rig alone;
 
         if (!region_has_kernel(kernels[k]))
             continue;
@@ -259,7 +259,7 @@ static void guarded(void **unused)
             expect_close(&alone, kernels[k], pictures[p].name);
             expect_ending(&alone, bias, kernels[k], pictures[p].name);
             for (size_t t = 0; t < sizeof threads / sizeof *threads; t++) {
-                rig several = open_with(script, kernels[k], threads[t], "f32");
+                struct rig several = open_with(script, kernels[k], threads[t], "f32");
 
                 feed(&several);
                 rig_run(&several);
@@ -276,8 +276,8 @@ static void unguarded(void **unused)
 {
     const double share = 8 * FLT_EPSILON * sqrt(IN * TAPS);
     const char *script = make_script();
-    rig r = open_with(script, "winograd_4x4", "1", "fast");
-    told t = { 0 };
+    struct rig r = open_with(script, "winograd_4x4", "1", "fast");
+    struct told t = { 0 };
     const inlay_explain_options how = { .struct_size = sizeof how, .format = "json", .flags = INLAY_EXPLAIN_KERNELS };
     inlay_diag diag = INLAY_DIAG_INIT;
     int off = 0;

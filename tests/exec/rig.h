@@ -17,16 +17,16 @@
 
 enum { RIG_BOOL = INLAY_BOOL, RIG_FLOAT = INLAY_FLOAT, RIG_INT64 = INLAY_INT64, RIG_STRING = INLAY_STRING };
 
-typedef struct rig {
+struct rig {
     inlay_session *session;
     inlay_context *context;
-    wire model; /* the session reads from it */
-} rig;
+    struct wire model; /* the session reads from it */
+};
 
 /* ------------------------------------------------------------------ what model_writer.h has no words for */
 
 /* An open AttributeProto of a node; type is AttributeProto.type. */
-static inline wire_mark rig_attr_begin(wire *w, const char *name, int type)
+static inline wire_mark rig_attr_begin(struct wire *w, const char *name, int type)
 {
     wire_mark a = wire_begin(w, 5);
 
@@ -34,14 +34,14 @@ static inline wire_mark rig_attr_begin(wire *w, const char *name, int type)
     wire_int(w, 20, type);
     return a;
 }
-static inline void rig_attr_int(wire *w, const char *name, int64_t value)
+static inline void rig_attr_int(struct wire *w, const char *name, int64_t value)
 {
     wire_mark a = rig_attr_begin(w, name, 2);
 
     wire_int(w, 3, value);
     wire_end(w, a);
 }
-static inline void rig_attr_ints(wire *w, const char *name, uint32_t count, const int64_t *values)
+static inline void rig_attr_ints(struct wire *w, const char *name, uint32_t count, const int64_t *values)
 {
     wire_mark a = rig_attr_begin(w, name, 7);
 
@@ -50,8 +50,8 @@ static inline void rig_attr_ints(wire *w, const char *name, uint32_t count, cons
     wire_end(w, a);
 }
 /* A node with one integer attribute. */
-static inline void rig_node_int(wire *w, const char *op, const char *inputs, const char *outputs, const char *attr,
-                                int64_t value)
+static inline void rig_node_int(struct wire *w, const char *op, const char *inputs, const char *outputs,
+                                const char *attr, int64_t value)
 {
     wire_mark n = mw_node_begin(w, op, inputs, outputs);
 
@@ -59,7 +59,7 @@ static inline void rig_node_int(wire *w, const char *op, const char *inputs, con
     wire_end(w, n);
 }
 /* An int64 initializer; rank 0 or 1. */
-static inline void rig_ints(wire *w, const char *name, uint32_t rank, int64_t count, const int64_t *values)
+static inline void rig_ints(struct wire *w, const char *name, uint32_t rank, int64_t count, const int64_t *values)
 {
     wire_mark t = wire_begin(w, MW_INITIALIZER);
 
@@ -68,7 +68,7 @@ static inline void rig_ints(wire *w, const char *name, uint32_t rank, int64_t co
         wire_int(w, 7, values[i]);
     wire_end(w, t);
 }
-static inline void rig_scalar(wire *w, const char *name, int dtype, double value)
+static inline void rig_scalar(struct wire *w, const char *name, int dtype, double value)
 {
     wire_mark t = wire_begin(w, MW_INITIALIZER);
 
@@ -80,7 +80,7 @@ static inline void rig_scalar(wire *w, const char *name, int dtype, double value
     wire_end(w, t);
 }
 /* A ValueInfoProto of a sequence (field 4 of TypeProto) or an optional (9) of tensors. */
-static inline void rig_list_value(wire *w, uint32_t field, const char *name, uint32_t list_field, int dtype)
+static inline void rig_list_value(struct wire *w, uint32_t field, const char *name, uint32_t list_field, int dtype)
 {
     wire_mark value = wire_begin(w, field), type, list, element, tensor;
 
@@ -117,14 +117,14 @@ static inline inlay_options *rig_options(const char *const *options, inlay_diag 
     return made;
 }
 /* The status of creating a session, on the reference unless options say otherwise. */
-static inline inlay_status rig_try_open(wire *w, const char *const *options, rig *out, inlay_diag *diag)
+static inline inlay_status rig_try_open(struct wire *w, const char *const *options, struct rig *out, inlay_diag *diag)
 {
     bool names_providers = false;
     inlay_options *o;
     inlay_status status;
 
-    *out = (rig){ .model = *w };
-    *w = (wire){ 0 };
+    *out = (struct rig){ .model = *w };
+    *w = (struct wire){ 0 };
     assert_false(out->model.failed);
     assert_int_equal(out->model.splice_count, 0);
     for (size_t i = 0; options != NULL && options[i] != NULL; i += 2)
@@ -138,21 +138,21 @@ static inline inlay_status rig_try_open(wire *w, const char *const *options, rig
         status = inlay_context_create(out->session, &out->context, diag);
     return status;
 }
-static inline rig rig_open(wire *w, const char *const *options)
+static inline struct rig rig_open(struct wire *w, const char *const *options)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    rig r;
+    struct rig r;
 
     if (rig_try_open(w, options, &r, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
     return r;
 }
-static inline void rig_close(rig *r)
+static inline void rig_close(struct rig *r)
 {
     inlay_context_destroy(r->context);
     inlay_session_destroy(r->session);
     wire_deinit(&r->model);
-    *r = (rig){ 0 };
+    *r = (struct rig){ 0 };
 }
 
 /* "2,3" -> { 2, 3 }; "" is a scalar. */
@@ -175,7 +175,7 @@ static inline inlay_value *rig_tensor(inlay_dtype dtype, const char *shape, cons
         memcpy(inlay_value_data(v), data, (size_t)inlay_value_bytes(v));
     return v;
 }
-static inline void rig_bind(rig *r, uint32_t input, inlay_value *v)
+static inline void rig_bind(struct rig *r, uint32_t input, inlay_value *v)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
 
@@ -183,15 +183,15 @@ static inline void rig_bind(rig *r, uint32_t input, inlay_value *v)
         fail_msg("%s", diag.text);
     inlay_value_unref(v);
 }
-static inline void rig_set(rig *r, uint32_t input, inlay_dtype dtype, const char *shape, const void *data)
+static inline void rig_set(struct rig *r, uint32_t input, inlay_dtype dtype, const char *shape, const void *data)
 {
     rig_bind(r, input, rig_tensor(dtype, shape, data));
 }
-static inline void rig_floats(rig *r, uint32_t input, const char *shape, const float *data)
+static inline void rig_floats(struct rig *r, uint32_t input, const char *shape, const float *data)
 {
     rig_set(r, input, INLAY_FLOAT, shape, data);
 }
-static inline void rig_run(rig *r)
+static inline void rig_run(struct rig *r)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
 
@@ -213,11 +213,11 @@ static inline void rig_expect(const inlay_value *v, inlay_dtype dtype, const cha
     if (inlay_value_bytes(v) > 0)
         assert_memory_equal(inlay_value_data(v), data, (size_t)inlay_value_bytes(v));
 }
-static inline void rig_expect_floats(rig *r, uint32_t output, const char *shape, const float *data)
+static inline void rig_expect_floats(struct rig *r, uint32_t output, const char *shape, const float *data)
 {
     rig_expect(inlay_context_output(r->context, output), INLAY_FLOAT, shape, data);
 }
-static inline void rig_expect_ints(rig *r, uint32_t output, const char *shape, const int64_t *data)
+static inline void rig_expect_ints(struct rig *r, uint32_t output, const char *shape, const int64_t *data)
 {
     rig_expect(inlay_context_output(r->context, output), INLAY_INT64, shape, data);
 }

@@ -17,19 +17,19 @@ int sched_getaffinity(pid_t pid, size_t bytes, cpu_set_t *set)
 }
 
 /* Options in pairs of name and value, ended by NULL. */
-typedef struct variant {
+struct variant {
     const char *name;
     const char *const options[10];
-} variant;
+};
 
 /* more: options beyond the variant's, in the same form; NULL = none. */
-static inline rig same_bits_run(const char *script, int64_t opset, const variant *v, const char *threads,
-                                const char *const *more)
+static inline struct rig same_bits_run(const char *script, int64_t opset, const struct variant *v, const char *threads,
+                                       const char *const *more)
 {
     const char *options[20] = { "intra_threads", threads };
     uint32_t n = 2;
-    wire w = { 0 };
-    rig r;
+    struct wire w = { 0 };
+    struct rig r;
 
     for (int i = 0; v->options[i] != NULL; i++)
         options[n++] = v->options[i];
@@ -43,8 +43,8 @@ static inline rig same_bits_run(const char *script, int64_t opset, const variant
 }
 
 /* other: what of the second run is not as in the first. */
-static inline void same_bits_compare(const rig *one, const rig *many, const variant *v, const char *other,
-                                     const char *script)
+static inline void same_bits_compare(const struct rig *one, const struct rig *many, const struct variant *v,
+                                     const char *other, const char *script)
 {
     for (uint32_t o = 0; o < inlay_session_output_count(one->session); o++) {
         const inlay_value *a = inlay_context_output(one->context, o), *b = inlay_context_output(many->context, o);

@@ -9,7 +9,7 @@ enum { K = 32, N = 16 };
 static const char *const providers[] = { "reference", "cpu,reference" };
 enum { PROVIDERS = 2 };
 
-static void tensor(wire *w, const char *name, int dtype, const char *shape, const void *data, size_t bytes)
+static void tensor(struct wire *w, const char *name, int dtype, const char *shape, const void *data, size_t bytes)
 {
     int64_t dims[INLAY_MAX_RANK];
     const uint32_t rank = rig_dims(shape, dims);
@@ -20,7 +20,7 @@ static void tensor(wire *w, const char *name, int dtype, const char *shape, cons
     wire_end(w, t);
 }
 
-static void floats(wire *w, const char *name, const char *shape, size_t count)
+static void floats(struct wire *w, const char *name, const char *shape, size_t count)
 {
     float values[K * N];
 
@@ -30,11 +30,11 @@ static void floats(wire *w, const char *name, const char *shape, size_t count)
 }
 
 /* Creating a session, or the run, fails, and the sentence holds both texts. */
-static void expect_error(wire *w, const char *provider, const char *who, const char *what)
+static void expect_error(struct wire *w, const char *provider, const char *who, const char *what)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     const float x[2 * K] = { 0 };
-    rig r;
+    struct rig r;
     inlay_status status = rig_try_open(w, (const char *const[]){ "providers", provider, NULL }, &r, &diag);
 
     if (status == INLAY_OK) {
@@ -50,7 +50,7 @@ static void expect_error(wire *w, const char *provider, const char *who, const c
 
 /* ------------------------------------------------------------------ DequantizeLinear */
 
-typedef struct dequantized {
+struct dequantized {
     int dtype;
     size_t bytes;      /* of w [32, 16] */
     const char *scale; /* shape */
@@ -59,12 +59,12 @@ typedef struct dequantized {
     size_t zeros;
     int64_t axis, block;
     const char *who, *what;
-} dequantized;
+};
 
-static void one_dequantized(const dequantized *d, const char *provider)
+static void one_dequantized(const struct dequantized *d, const char *provider)
 {
     static const int8_t bytes[K * N];
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 10, 21), n;
     char shape[16];
 
@@ -88,7 +88,7 @@ static void one_dequantized(const dequantized *d, const char *provider)
 
 static void dequantize(void **state)
 {
-    static const dequantized rows[] = {
+    static const struct dequantized rows[] = {
         { INLAY_INT8, K * N, "15", 15, 0, 0, 1, 0, "weights", "15 elements" },
         { INLAY_INT8, K * N, "16", 16, 0, 0, 5, 0, "weights", "axis 5" },
         { INLAY_INT8, K * N, "6,16", 96, 0, 0, 0, 5, "weights", "7 instead of 32" },
@@ -130,7 +130,7 @@ static void packed(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         for (int p = 0; p < PROVIDERS; p++) {
-            wire w = { 0 };
+            struct wire w = { 0 };
             wire_mark g = mw_begin(&w, 10, 21), n;
             char shape[16];
 
@@ -175,9 +175,9 @@ static void sixteen_bits(void **state)
         const bool wide = way / PROVIDERS == 1;
         const int16_t zero = 100;
         float want[ROWS * OUT] = { 0 };
-        wire w = { 0 };
+        struct wire w = { 0 };
         wire_mark g = mw_begin(&w, 10, 21);
-        rig r;
+        struct rig r;
 
         mw_value(&w, MW_INPUT, "x", RIG_FLOAT, "2,8");
         mw_value(&w, MW_OUTPUT, "y", RIG_FLOAT, NULL);

@@ -25,7 +25,7 @@ enum { MAX_CALLERS = 4, MAX_SEEN = 64, SAMPLES = 600, BELIEVED = 4, SIZE = 192, 
 
 /* ------------------------------------------------------------------ the model: something for every provider */
 
-static void write_model(wire *w)
+static void write_model(struct wire *w)
 {
     static const int64_t dims[] = { SIZE, SIZE };
     wire_mark g, t, n, a;
@@ -69,7 +69,7 @@ static const char *const orders[] = {
 };
 enum { ORDERS = sizeof orders / sizeof orders[0] };
 
-static wire model;
+static struct wire model;
 static const char *intra_threads;
 
 static inlay_session *open_order(const char *names)
@@ -146,9 +146,9 @@ static void *call(void *user)
 
 /* ------------------------------------------------------------------ the count */
 
-typedef struct counts {
+struct counts {
     uint32_t threads, runnable;
-} counts;
+};
 
 /* The state of a thread as /proc has it, behind the name, which may hold anything. 0: gone. */
 static char state_of(const char *tid)
@@ -169,9 +169,9 @@ static char state_of(const char *tid)
 }
 
 /* Threads but for the main one and the caller of this function. */
-static counts count_threads(void)
+static struct counts count_threads(void)
 {
-    counts c = { 0, 0 };
+    struct counts c = { 0, 0 };
     long self = syscall(SYS_gettid), main_thread = getpid();
     DIR *dir = opendir("/proc/self/task");
 
@@ -227,7 +227,7 @@ static void *sample(void *user)
     while (__atomic_load_n(&running, __ATOMIC_ACQUIRE) < (uint32_t)c->callers)
         (void)sched_yield();
     for (int i = 0; i < SAMPLES; i++) {
-        counts now = count_threads();
+        struct counts now = count_threads();
 
         seen[now.runnable < MAX_SEEN ? now.runnable : MAX_SEEN - 1]++;
         if (now.threads - others > most_threads)

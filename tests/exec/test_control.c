@@ -3,7 +3,7 @@
 #include "rig.h"
 
 /* In an open node: a body of one output that is computed from captures only. */
-static void branch(wire *w, const char *attr, const char *op, const char *inputs, const char *out, int dtype)
+static void branch(struct wire *w, const char *attr, const char *op, const char *inputs, const char *out, int dtype)
 {
     mw_body b = mw_body_begin(w, attr, attr);
 
@@ -13,7 +13,7 @@ static void branch(wire *w, const char *attr, const char *op, const char *inputs
 }
 
 /* The head of a Loop's body: iteration "i", condition "c". */
-static mw_body loop_body(wire *w)
+static mw_body loop_body(struct wire *w)
 {
     mw_body b = mw_body_begin(w, "body", "loop_body");
 
@@ -25,10 +25,10 @@ static mw_body loop_body(wire *w)
 /* if (outer) for (i < n) acc = i % 2 ? acc + x : acc * two; else acc = x. x is two levels up, two at the top. */
 static void if_in_loop_in_if(void **state)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17), outer, loop, inner;
     mw_body then, body;
-    rig r;
+    struct rig r;
 
     (void)state;
     mw_value(&w, MW_INPUT, "outer", RIG_BOOL, "");
@@ -83,11 +83,11 @@ static void if_in_loop_in_if(void **state)
  * captured value as result; and their scan outputs. Zero iterations too. */
 static void what_loops_carry(void **state)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17), loop;
     mw_body body;
     inlay_value *kept = NULL;
-    rig r;
+    struct rig r;
 
     (void)state;
     mw_value(&w, MW_INPUT, "n", RIG_INT64, "");
@@ -169,10 +169,10 @@ static void how_loops_end(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        wire w = { 0 };
+        struct wire w = { 0 };
         wire_mark g = mw_begin(&w, 8, 17), loop;
         mw_body body;
-        rig r;
+        struct rig r;
 
         rig_ints(&w, "n", 0, 1, (int64_t[]){ 3 });
         rig_ints(&w, "many", 1, 1, (int64_t[]){ 1000 });
@@ -210,10 +210,10 @@ static void constants_handed_on(void **state)
 
     (void)state;
     for (uint32_t pad = 0; pad < 8; pad++) {
-        wire w = { 0 };
+        struct wire w = { 0 };
         wire_mark g, loop, t;
         mw_body body;
-        rig r;
+        struct rig r;
 
         wire_bytes(&w, 6, "01234567", pad); /* doc_string */
         g = mw_begin(&w, 8, 17);
@@ -245,11 +245,11 @@ static void constants_handed_on(void **state)
 
 static void loops_carry_sequences(void **state)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17), loop;
     mw_body body;
     inlay_value *lists[4] = { NULL };
-    rig r;
+    struct rig r;
 
     (void)state;
     mw_value(&w, MW_INPUT, "n", RIG_INT64, "");
@@ -303,10 +303,10 @@ static void loops_carry_sequences(void **state)
 /* Texts that were split off outlive the tensor they came from, and the run. */
 static void texts_in_sequences(void **state)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17);
     inlay_value *list;
-    rig r;
+    struct rig r;
 
     (void)state;
     mw_value(&w, MW_INPUT, "s", RIG_STRING, "3");
@@ -331,10 +331,10 @@ static void texts_in_sequences(void **state)
 /* Branches of different shapes, one of them empty, one a captured input; errors inside, named, and a run after them. */
 static void branches_differ(void **state)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17), node;
     inlay_diag diag = INLAY_DIAG_INIT;
-    rig r;
+    struct rig r;
 
     (void)state;
     mw_value(&w, MW_INPUT, "c", RIG_BOOL, "");
@@ -372,9 +372,9 @@ static void branches_differ(void **state)
 /* An optional input that is not bound is absent, at the top and in a body. */
 static void absent_optionals(void **state)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 18), node;
-    rig r;
+    struct rig r;
 
     (void)state;
     rig_list_value(&w, MW_INPUT, "o", 9, RIG_FLOAT);
@@ -405,11 +405,11 @@ static void absent_optionals(void **state)
 /* Lists of another element type than the model's are refused: kernels were chosen for that type. */
 static void lists_of_another_type(void **state)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17);
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_value *item = rig_tensor(INLAY_UINT8, "1", "x"), *list = NULL;
-    rig r;
+    struct rig r;
 
     (void)state;
     rig_list_value(&w, MW_INPUT, "l", 4, RIG_FLOAT);
@@ -429,10 +429,10 @@ static void lists_of_another_type(void **state)
 /* Scan-9 over two inputs: axes and directions of inputs and outputs. State: the sum so far. */
 static void scan_axes_and_directions(void **state)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17), node;
     mw_body body;
-    rig r;
+    struct rig r;
 
     (void)state;
     mw_value(&w, MW_INPUT, "s", RIG_FLOAT, "2");
@@ -481,11 +481,11 @@ static void scan_axes_and_directions(void **state)
 /* Scan-8: a batch, lengths of its entries, a reversed input; inputs that don't belong together. */
 static void scan_of_a_batch(void **state)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 3, 8), node;
     mw_body body;
     inlay_diag diag = INLAY_DIAG_INIT;
-    rig r;
+    struct rig r;
 
     (void)state;
     mw_value(&w, MW_INPUT, "lens", RIG_INT64, "B");

@@ -17,9 +17,9 @@ static void chain_behind_nonzero(void **state)
         { { 1, 2, 3, 4, 5, 6 }, "6", { 1, 2, 3, 4, 5, 6 }, 6 },
         { { 0, 0, 0, 0, 0, 9 }, "1", { 9 }, 1 },
     };
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17);
-    rig r;
+    struct rig r;
 
     (void)state;
     mw_value(&w, MW_INPUT, "x", RIG_FLOAT, "2,3");
@@ -63,9 +63,9 @@ static void chain_behind_nonzero(void **state)
  * of the graph. */
 static void known_again_and_a_view_of_it_leaves(void **state)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17);
-    rig r;
+    struct rig r;
 
     (void)state;
     mw_value(&w, MW_INPUT, "x", RIG_FLOAT, "6");
@@ -91,9 +91,9 @@ static void known_again_and_a_view_of_it_leaves(void **state)
  * planned. */
 static void allocated_although_known(void **state)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17);
-    rig r;
+    struct rig r;
 
     (void)state;
     mw_value(&w, MW_INPUT, "x", RIG_FLOAT, "6");
@@ -120,9 +120,9 @@ static void allocated_although_known(void **state)
 /* Shapes that are inputs: Reshape, Slice, Range, Expand, ConstantOfShape, each with other data and the same dims. */
 static void shapes_from_data(void **state)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17);
-    rig r;
+    struct rig r;
 
     (void)state;
     mw_value(&w, MW_INPUT, "x", RIG_FLOAT, "6");
@@ -167,10 +167,10 @@ static void shapes_from_data(void **state)
 /* A step that fails when it is reached, and works in the next run. */
 static void a_wrong_shape_is_named(void **state)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17), n;
     inlay_diag diag = INLAY_DIAG_INIT;
-    rig r;
+    struct rig r;
 
     (void)state;
     mw_value(&w, MW_INPUT, "x", RIG_FLOAT, "6");
@@ -214,10 +214,10 @@ static void ranks_that_a_run_decides(void **state)
         { "1,3,1", "1,1,2,3", { 1, 1, 1, 1, 1, 1 }, { 0 }, "att" },
         { "3", "1,3", { 1, 1, 1 }, { 0 }, "att" },
     };
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17), n;
     inlay_diag diag = INLAY_DIAG_INIT;
-    rig r;
+    struct rig r;
 
     (void)state;
     mw_value(&w, MW_INPUT, "q", RIG_FLOAT, NULL);

@@ -8,11 +8,11 @@
 
 enum { SIZES = 24, RUNS = 60, THREADS = 3 };
 
-typedef struct script {
+struct script {
     const char *what, *text;
-} script;
+};
 
-static const script scripts[] = {
+static const struct script scripts[] = {
     { "products, pointwise, rows",
       "x : N,64\nw = [64,64]\nv = [64,32]\nc = [64]\nk = i[] 1\na = MatMul(x, w)\nb = Add(a, c)\nd = Relu(b)\n"
       "e = Softmax(d)\ni = i[2] 1,0\nf = Gather(e, i) axis=1\ng = MatMul(e, v)\nh = Tanh(g)\nl = CumSum(h, k)\n"
@@ -38,16 +38,16 @@ static const script scripts[] = {
 
 static const char *const plugins[] = { "reference", "cpu,reference" };
 
-typedef struct answer {
+struct answer {
     uint32_t count;
     inlay_value *outputs[2];
-} answer;
+};
 
-static bool try_open(const script *s, const char *providers, rig *out)
+static bool try_open(const struct script *s, const char *providers, struct rig *out)
 {
     const char *options[] = { "providers", providers, "policy", "priority", "intra_threads", "1", NULL };
     inlay_diag diag = INLAY_DIAG_INIT;
-    wire w = { 0 };
+    struct wire w = { 0 };
 
     script_model(&w, s->text, 17);
     if (rig_try_open(&w, options, out, &diag) == INLAY_OK)
@@ -60,16 +60,16 @@ static bool try_open(const script *s, const char *providers, rig *out)
 }
 
 /* The inputs of a size are the same whoever asks. */
-static void run_at(rig *r, int64_t size)
+static void run_at(struct rig *r, int64_t size)
 {
     script_feed_sized(r, size, (uint32_t)size * 7919u + 1u, 0);
     rig_run(r);
 }
 
-static answer fresh_answer(const script *s, const char *providers, int64_t size)
+static struct answer fresh_answer(const struct script *s, const char *providers, int64_t size)
 {
-    answer a = { 0 };
-    rig r;
+    struct answer a = { 0 };
+    struct rig r;
 
     assert_true(try_open(s, providers, &r));
     run_at(&r, size);
@@ -82,7 +82,7 @@ static answer fresh_answer(const script *s, const char *providers, int64_t size)
 }
 
 /* NULL, or what differs. Kernels may be chosen by what was seen first, so sums may be rounded otherwise. */
-static const char *compare(inlay_context *context, const answer *want)
+static const char *compare(inlay_context *context, const struct answer *want)
 {
     for (uint32_t i = 0; i < want->count; i++) {
         const inlay_value *got = inlay_context_output(context, i), *w = want->outputs[i];
@@ -101,17 +101,17 @@ static const char *compare(inlay_context *context, const answer *want)
     return NULL;
 }
 
-typedef struct job {
-    rig r; /* of the shared session, with a context of its own */
-    const answer *answers;
+struct job {
+    struct rig r; /* of the shared session, with a context of its own */
+    const struct answer *answers;
     uint32_t seed;
     const char *wrong;
     int64_t at;
-} job;
+};
 
 static void *run_job(void *user)
 {
-    job *j = user;
+    struct job *j = user;
 
     for (int i = 0; i < RUNS && j->wrong == NULL; i++) {
         /* Growing at first, as decoders do, then any. */
@@ -122,19 +122,19 @@ static void *run_job(void *user)
     return NULL;
 }
 
-static void check(const script *s, const char *providers)
+static void check(const struct script *s, const char *providers)
 {
-    answer answers[SIZES + 1] = { { 0 } };
+    struct answer answers[SIZES + 1] = { { 0 } };
     pthread_t threads[THREADS];
-    job jobs[THREADS];
-    rig r;
+    struct job jobs[THREADS];
+    struct rig r;
 
     if (!try_open(s, providers, &r))
         return;
     for (int64_t size = 1; size <= SIZES; size++)
         answers[size] = fresh_answer(s, providers, size);
     for (uint32_t t = 0; t < THREADS; t++) {
-        jobs[t] = (job){ .r = r, .answers = answers, .seed = t + 1 };
+        jobs[t] = (struct job){ .r = r, .answers = answers, .seed = t + 1 };
         assert_int_equal(inlay_context_create(r.session, &jobs[t].r.context, NULL), INLAY_OK);
     }
     for (uint32_t t = 0; t < THREADS; t++)
@@ -166,7 +166,7 @@ static void equal_to_fresh_sessions(void **state)
  * sizes in turns, which then make no plan more; and when there are too many, the oldest go. */
 static void plans_are_kept(void **state)
 {
-    rig r;
+    struct rig r;
     uint64_t made;
 
     (void)state;
@@ -195,7 +195,7 @@ static void plans_are_kept(void **state)
     rig_close(&r);
 }
 
-static void run_rows(runner *run, int64_t rows)
+static void run_rows(struct runner *run, int64_t rows)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_value *v = NULL;
@@ -213,9 +213,9 @@ static void memory_is_given_back(void **state)
 {
     const uint64_t small = 1 << 20;
     run_shared shared;
-    runner *run = NULL;
+    struct runner *run = NULL;
     const void *slab;
-    rig r;
+    struct rig r;
 
     (void)state;
     assert_true(try_open(&scripts[0], "reference", &r));

@@ -26,7 +26,7 @@ static void put_integers(inlay_dtype dtype, void *to, size_t count, const int64_
         memcpy((char *)to + i * bytes, &values[i], bytes); /* little endian: the low bytes come first */
 }
 
-static void add_constant(wire *w, const char *name, inlay_dtype dtype, uint32_t rank, int64_t count,
+static void add_constant(struct wire *w, const char *name, inlay_dtype dtype, uint32_t rank, int64_t count,
                          const int64_t *values)
 {
     wire_mark t = wire_begin(w, MW_INITIALIZER);
@@ -38,7 +38,8 @@ static void add_constant(wire *w, const char *name, inlay_dtype dtype, uint32_t 
     wire_end(w, t);
 }
 
-static void add_node(wire *w, const char *op, const char *name, const char *inputs, const char *outputs, int64_t fmod)
+static void add_node(struct wire *w, const char *op, const char *name, const char *inputs, const char *outputs,
+                     int64_t fmod)
 {
     wire_mark n = mw_node_begin(w, op, inputs, outputs);
 
@@ -49,8 +50,8 @@ static void add_node(wire *w, const char *op, const char *name, const char *inpu
 }
 
 /* Opens and runs; the status, with its text in diag. */
-static inlay_status open_and_run(rig *r, wire *w, const char *providers, inlay_diag *diag,
-                                 void (*bind)(rig *r, const void *user), const void *user)
+static inlay_status open_and_run(struct rig *r, struct wire *w, const char *providers, inlay_diag *diag,
+                                 void (*bind)(struct rig *r, const void *user), const void *user)
 {
     const char *const options[] = { "providers", providers, NULL };
     inlay_status status = rig_try_open(w, options, r, diag);
@@ -63,17 +64,17 @@ static inlay_status open_and_run(rig *r, wire *w, const char *providers, inlay_d
 
 /* ------------------------------------------------------------------ division */
 
-typedef struct division {
+struct division {
     const char *op;
     int64_t fmod;
     inlay_dtype dtype;
     const char *a_shape, *b_shape;
     int64_t a[2], b[2];
-} division;
+};
 
-static void bind_division(rig *r, const void *user)
+static void bind_division(struct rig *r, const void *user)
 {
-    const division *d = user;
+    const struct division *d = user;
     char raw[16];
 
     put_integers(d->dtype, raw, 2, d->a);
@@ -82,7 +83,7 @@ static void bind_division(rig *r, const void *user)
     rig_set(r, 1, d->dtype, d->b_shape, raw);
 }
 
-static void bind_nothing(rig *r, const void *user)
+static void bind_nothing(struct rig *r, const void *user)
 {
     (void)r;
     (void)user;
@@ -98,13 +99,13 @@ static void expect_division_error(inlay_status status, const inlay_diag *diag, c
     assert_null(strchr(diag->text, '\n'));
 }
 
-static void divide(const division *d, const char *providers, bool constant)
+static void divide(const struct division *d, const char *providers, bool constant)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17);
     inlay_diag diag = INLAY_DIAG_INIT;
     bool vector = d->b_shape[0] != '\0';
-    rig r;
+    struct rig r;
 
     if (constant) {
         add_constant(&w, "a", d->dtype, 1, 2, d->a);
@@ -127,7 +128,9 @@ static void division_by_zero_names_the_node(void **state)
     for (size_t p = 0; p < COUNT(provider_lists); p++)
         for (size_t t = 0; t < COUNT(integer_types); t++)
             for (int op = 0; op < 3; op++) {
-                division d = { op == 0 ? "Div" : "Mod", op == 2, integer_types[t], "2", "2", { 7, 9 }, { 2, 0 } };
+                struct division d = {
+                    op == 0 ? "Div" : "Mod", op == 2, integer_types[t], "2", "2", { 7, 9 }, { 2, 0 }
+                };
 
                 divide(&d, provider_lists[p], false);
                 divide(&d, provider_lists[p], true);
@@ -146,10 +149,10 @@ static void sizes_divided_by_zero(void **state)
     (void)state;
     for (int op = 0; op < 2; op++) {
         const char *name = op == 0 ? "Div" : "Mod";
-        wire w = { 0 };
+        struct wire w = { 0 };
         wire_mark g = mw_begin(&w, 8, 17);
         inlay_diag diag = INLAY_DIAG_INIT;
-        rig r;
+        struct rig r;
 
         mw_value(&w, MW_INPUT, "x", RIG_FLOAT, "N");
         rig_ints(&w, "zero", 0, 1, &zero);
@@ -198,10 +201,10 @@ static void fold_into_zero(void *by_zero)
 /* A run that fails leaves nothing behind, nor does a session whose constants cannot be divided. */
 static void failures_leave_no_memory(void **state)
 {
-    division by_zero = { "Div", 0, INLAY_INT32, "2", "2", { 7, 9 }, { 2, 0 } };
-    wire w = { 0 };
+    struct division by_zero = { "Div", 0, INLAY_INT32, "2", "2", { 7, 9 }, { 2, 0 } };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17);
-    rig r;
+    struct rig r;
 
     (void)state;
     mw_value(&w, MW_INPUT, "a", INLAY_INT32, "2");
@@ -219,9 +222,9 @@ static void failures_leave_no_memory(void **state)
 /* Nothing is divided: no error. And floats have infinities. */
 static void zero_that_divides_nothing(void **state)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17);
-    rig r;
+    struct rig r;
 
     (void)state;
     mw_value(&w, MW_INPUT, "a", INLAY_INT32, "N");
@@ -256,9 +259,9 @@ static void lowest_by_minus_one(void **state)
                       minus = -1;
         int64_t many[LONG], zeros[LONG] = { 0 };
         char raw[LONG * 8], none[LONG * 8];
-        wire w = { 0 };
+        struct wire w = { 0 };
         wire_mark g = mw_begin(&w, 8, 17);
-        rig r;
+        struct rig r;
 
         mw_value(&w, MW_INPUT, "a", (int)dtype, "N");
         add_constant(&w, "b", dtype, 0, 1, &minus);
@@ -316,7 +319,7 @@ static const struct {
     { INLAY_BOOL, { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 } },
 };
 
-static void add_floats(wire *w, const char *name, inlay_dtype dtype)
+static void add_floats(struct wire *w, const char *name, inlay_dtype dtype)
 {
     wire_mark t = wire_begin(w, MW_INITIALIZER);
     const int64_t count = VALUES;
@@ -339,9 +342,9 @@ static void one_cast(inlay_dtype from, size_t row, const char *providers)
     const char *const options[] = { "providers", providers, NULL };
     char x[TIMES * VALUES * 8], y[TIMES * VALUES * 8];
     const int64_t zero = 0;
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17);
-    rig r;
+    struct rig r;
 
     mw_value(&w, MW_INPUT, "x", (int)from, "N");
     add_floats(&w, "known", from);
@@ -395,9 +398,9 @@ static void texts_and_detours(void **state)
         const inlay_dtype to = cast_rows[i].to;
         char y[VALUES * 8];
         float single[VALUES];
-        wire w = { 0 };
+        struct wire w = { 0 };
         wire_mark g = mw_begin(&w, 8, 17);
-        rig r;
+        struct rig r;
 
         mw_value(&w, MW_INPUT, "x", RIG_STRING, "N");
         mw_value(&w, MW_INPUT, "f", RIG_FLOAT, "N");
@@ -474,7 +477,7 @@ static size_t size_bytes(const size_row *row, char *raw)
     return (size_t)row->count * inlay_dtype_bits(row->dtype) / 8;
 }
 
-static void bind_sizes(rig *r, const void *user)
+static void bind_sizes(struct rig *r, const void *user)
 {
     const size_row *row = user;
     char raw[32], shape[4] = "";
@@ -490,12 +493,12 @@ static void bind_sizes(rig *r, const void *user)
 static void one_size(const size_row *row, bool constant)
 {
     const int64_t zero = 0, one = 1, low = INT64_MIN + 9, dims[1] = { row->count };
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17);
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_status status;
     char raw[32], shape[4] = "";
-    rig r;
+    struct rig r;
 
     if (row->rank > 0)
         (void)snprintf(shape, sizeof shape, "%u", row->count);

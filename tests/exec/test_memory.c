@@ -16,7 +16,7 @@ static uint64_t rounded(uint64_t bytes, uint64_t alignment)
 
 static void place_and_check(memory_item *items, uint32_t count, uint32_t steps, uint64_t alignment, double slack)
 {
-    arena scratch = { 0 };
+    struct arena scratch = { 0 };
     uint64_t slab = 1, bound = 1, end = 0, alive, most = 0;
 
     assert_true(memory_place(items, count, steps, alignment, &scratch, &slab, &bound));

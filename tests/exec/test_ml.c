@@ -6,12 +6,12 @@ enum { ROOM = 32, TENSORS = 3 };
 
 /* Tensors: letter, dims, values: "f[2,2]=1,2,3,4"; f float, i int64, S strings. Attributes: "name=kind:values" with
  * kinds i, f, s and I, F, S for lists, separated by ';'. An output without values may have any. */
-typedef struct row {
+struct row {
     const char *op;
     int64_t version; /* of the domain */
     const char *attrs, *in, *out;
     const char *message; /* words of it; NULL = it works */
-} row;
+};
 
 #define TWO_TREES                                                                                                      \
     "nodes_treeids=I:0,0,0,1,1,1;nodes_nodeids=I:0,1,2,0,1,2;nodes_featureids=I:0,0,0,1,0,0;"                          \
@@ -27,7 +27,7 @@ typedef struct row {
     "target_nodeids=I:1,2;target_ids=I:0,0;target_weights=F:1,-1;n_targets=i:1"
 #define MACHINE "support_vectors=F:1,0,0,1;coefficients=F:2,-1;rho=F:0.5;n_supports=i:2;"
 
-static const row rows[] = {
+static const struct row rows[] = {
     { "OneHotEncoder", 1, "cats_int64s=I:3,5,7", "i[4]=5,3,9,7", "f[4,3]=0,1,0,1,0,0,0,0,0,0,0,1", NULL },
     { "OneHotEncoder", 1, "cats_strings=S:a,b", "S[3]=b,c,a", "f[3,2]=0,1,0,0,1,0", NULL },
     { "OneHotEncoder", 1, "cats_int64s=I:3,5;zeros=i:0", "i[2]=5,4", "f[2,2]", "element 1 of X is in no category" },
@@ -118,7 +118,7 @@ static const row rows[] = {
 };
 
 /* Of com.microsoft, as ONNX Runtime has them. */
-static const row microsoft[] = {
+static const struct row microsoft[] = {
     { "Tokenizer", 1, "mark=i:0;mincharnum=i:1;pad_value=s:#;separators=S:_,-", "S[2]=a_b-c,d", "S[2,3]=a,b,c,d,#,#",
       NULL },
     { "Tokenizer", 1, "mark=i:0;mincharnum=i:2;pad_value=s:#;separators=S:[_.]+", "S[2]=ab__c,xy_.zz",
@@ -145,7 +145,7 @@ static uint32_t cut(char *text, char **out)
     return n;
 }
 
-static void add_attribute(wire *w, char *text)
+static void add_attribute(struct wire *w, char *text)
 {
     static const struct {
         char kind;
@@ -172,16 +172,16 @@ static void add_attribute(wire *w, char *text)
     wire_end(w, a);
 }
 
-typedef struct tensor {
+struct tensor {
     inlay_dtype dtype;
     char dims[16];
     char *texts[ROOM];
     uint32_t count;
     char room[256];
-} tensor;
+};
 
 /* The tensors of a text; how many. */
-static uint32_t parse(const char *text, tensor *out)
+static uint32_t parse(const char *text, struct tensor *out)
 {
     char copy[512], *save = NULL;
     uint32_t n = 0;
@@ -189,7 +189,7 @@ static uint32_t parse(const char *text, tensor *out)
     (void)snprintf(copy, sizeof copy, "%s", text);
     for (char *t = strtok_r(copy, " ", &save); t != NULL; t = strtok_r(NULL, " ", &save), n++) {
         char *end = strchr(t, ']'), *values = strchr(t, '=');
-        tensor *x = &out[n];
+        struct tensor *x = &out[n];
 
         assert_in_range(n, 0, TENSORS - 1);
         *end = '\0';
@@ -201,7 +201,7 @@ static uint32_t parse(const char *text, tensor *out)
     return n;
 }
 
-static void bind(rig *r, uint32_t input, const tensor *x)
+static void bind(struct rig *r, uint32_t input, const struct tensor *x)
 {
     float floats[ROOM];
     int64_t ints[ROOM];
@@ -216,7 +216,7 @@ static void bind(rig *r, uint32_t input, const tensor *x)
         rig_set(r, input, x->dtype, x->dims, x->dtype == INLAY_FLOAT ? (const void *)floats : (const void *)ints);
 }
 
-static void expect(const row *at, rig *r, uint32_t output, const tensor *want)
+static void expect(const struct row *at, struct rig *r, uint32_t output, const struct tensor *want)
 {
     const inlay_value *v = inlay_context_output(r->context, output);
     int64_t dims[INLAY_MAX_RANK];
@@ -239,16 +239,16 @@ static void expect(const row *at, rig *r, uint32_t output, const tensor *want)
     }
 }
 
-static void run_row(const row *at, const char *domain)
+static void run_row(const struct row *at, const char *domain)
 {
-    static tensor in[TENSORS], out[TENSORS];
+    static struct tensor in[TENSORS], out[TENSORS];
     const uint32_t ins = parse(at->in, in), outs = parse(at->out, out);
     char copy[1024], *save = NULL, name[2] = "a";
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17), n;
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_status status;
-    rig r;
+    struct rig r;
 
     for (uint32_t i = 0; i < ins; i++, name[0]++)
         mw_value(&w, MW_INPUT, name, (int)in[i].dtype, in[i].dims);
@@ -302,12 +302,12 @@ static const char *const grid_transforms[] = { "NONE", "SOFTMAX", "LOGISTIC", "S
 static void run_grid(const char *weights, const char *base, int id, const char *transform, const char *record)
 {
     char attributes[512], copy[256], *save = NULL;
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17), n;
     const bool is_probit = strcmp(transform, "PROBIT") == 0;
     const float x[] = { 0, 1 };
     inlay_diag diag = INLAY_DIAG_INIT;
-    rig r;
+    struct rig r;
 
     (void)snprintf(
         attributes, sizeof attributes,

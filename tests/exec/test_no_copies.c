@@ -9,7 +9,7 @@ enum { ROWS = 4, SIZE = 64 };
 
 /* MatMul by a constant, Add, Relu, MatMul, Sigmoid: some of it for a provider of few operators, the rest for one of
  * all. */
-static void write_model(wire *w)
+static void write_model(struct wire *w)
 {
     static const int64_t dims[] = { SIZE, SIZE };
     wire_mark g = mw_begin(w, 8, 17), t;
@@ -62,7 +62,7 @@ static uint32_t steps_of(const inlay_session *s, const char *name)
 
 static void check_plan(const inlay_session *s)
 {
-    const plan *p = s->main->kept.plans;
+    const struct plan *p = s->main->kept.plans;
     bool reads_input = false, writes_output = false;
 
     assert_non_null(p);
@@ -95,8 +95,8 @@ static void run_on(const char *first)
     char names[64];
     const char *options[] = { "providers", names, "plugin_dirs", SAMPLE_DIR, "policy", "priority", NULL };
     inlay_value *in, *out;
-    wire w = { 0 };
-    rig r;
+    struct wire w = { 0 };
+    struct rig r;
 
     (void)snprintf(names, sizeof names, "%s,reference", first);
     write_model(&w);

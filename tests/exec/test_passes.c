@@ -6,7 +6,7 @@
 #include "session/session.h"
 
 /* "Neg If{Abs|Relu} Add" */
-static void list_ops(const graph *g, char *text, size_t bytes)
+static void list_ops(const struct graph *g, char *text, size_t bytes)
 {
     for (uint32_t i = 0; i < g->node_count; i++) {
         const graph_node *n = g->nodes[i];
@@ -24,9 +24,9 @@ static void list_ops(const graph *g, char *text, size_t bytes)
 }
 
 /* Opens the model, at the level, and compares what is left; once more over the passes changes nothing. */
-static rig expect_ops(wire *w, const char *level, const char *ops)
+static struct rig expect_ops(struct wire *w, const char *level, const char *ops)
 {
-    rig r = rig_open(w, (const char *const[]){ "level", level, NULL });
+    struct rig r = rig_open(w, (const char *const[]){ "level", level, NULL });
     program_folder folder = { .env = &r.session->env };
     pass_ctx again = {
         .model = r.session->model, .fold = program_fold_node, .fold_ctx = &folder, .fold_max_bytes = 1 << 20
@@ -51,9 +51,9 @@ static void constants_fold(void **state)
 
     (void)state;
     for (int i = 0; i < 2; i++) {
-        wire w = { 0 };
+        struct wire w = { 0 };
         wire_mark g = mw_begin(&w, 8, 17), n, a;
-        rig r;
+        struct rig r;
 
         mw_value(&w, MW_INPUT, "x", RIG_FLOAT, "2");
         mw_ones(&w, "ones", 2);
@@ -87,9 +87,9 @@ static void sparse_constants(void **state)
 
     (void)state;
     for (int i = 0; i < 2; i++) {
-        wire w = { 0 };
+        struct wire w = { 0 };
         wire_mark g = mw_begin(&w, 8, 17), n, a, sparse, values, at;
-        rig r;
+        struct rig r;
 
         mw_value(&w, MW_INPUT, "x", RIG_FLOAT, "4");
         n = mw_node_begin(&w, "Constant", "", "c");
@@ -125,9 +125,9 @@ static void narrow_constants_are_sizes(void **state)
 {
     static const int32_t sizes[] = { 3, 2 };
     inlay_io_info info = { .struct_size = sizeof info };
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17), n, a, t;
-    rig r;
+    struct rig r;
 
     (void)state;
     mw_value(&w, MW_INPUT, "x", RIG_FLOAT, "6");
@@ -158,10 +158,10 @@ static void narrow_constants_are_sizes(void **state)
 /* What is random is drawn in each run, though it reads nothing that changes. */
 static void random_stays(void **state)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17), n;
     inlay_value *first;
-    rig r;
+    struct rig r;
 
     (void)state;
     mw_value(&w, MW_INPUT, "x", RIG_FLOAT, "64");
@@ -194,10 +194,10 @@ static void idle_nodes(void **state)
 
     (void)state;
     for (int i = 0; i < 4; i++) {
-        wire w = { 0 };
+        struct wire w = { 0 };
         wire_mark g = mw_begin(&w, 8, 17);
         bool mask = i % 2 != 0;
-        rig r;
+        struct rig r;
 
         mw_value(&w, MW_INPUT, "x", RIG_FLOAT, "2");
         mw_node(&w, "Identity", "x", "a");
@@ -227,10 +227,10 @@ static void idle_nodes(void **state)
 /* What only dead nodes read goes with them, in bodies too, and captures that nobody needs any more. */
 static void dead_code_and_captures(void **state)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17), n;
     mw_body b;
-    rig r;
+    struct rig r;
 
     (void)state;
     mw_value(&w, MW_INPUT, "c", RIG_BOOL, "");

@@ -7,9 +7,9 @@ static float six[] = { 1, -2, 3, -4, 5, -6 };
 /* Reshape's output stands in for its input: neither may be overwritten while the other is still read. */
 static void view_of_a_value_read_later(void **state)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17);
-    rig r;
+    struct rig r;
 
     (void)state;
     mw_value(&w, MW_INPUT, "x", RIG_FLOAT, "2,3");
@@ -37,9 +37,9 @@ static void view_of_a_value_read_later(void **state)
 /* ScatterND may work in its data's memory, but not when the updates are a view of just that. */
 static void in_place_beside_a_view_of_itself(void **state)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17);
-    rig r;
+    struct rig r;
 
     (void)state;
     mw_value(&w, MW_INPUT, "x", RIG_FLOAT, "4");
@@ -60,9 +60,9 @@ static void in_place_beside_a_view_of_itself(void **state)
 
 static void one_input_twice_in_place(void **state)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17);
-    rig r;
+    struct rig r;
 
     (void)state;
     mw_value(&w, MW_INPUT, "x", RIG_FLOAT, "6");
@@ -82,10 +82,10 @@ static void one_input_twice_in_place(void **state)
 /* An output that is an input, an initializer, another output under a second shape, and one that is read further on. */
 static void outputs_of_every_origin(void **state)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17);
     inlay_value *kept[5];
-    rig r;
+    struct rig r;
 
     (void)state;
     mw_value(&w, MW_INPUT, "x", RIG_FLOAT, "6");
@@ -124,9 +124,9 @@ static void outputs_of_every_origin(void **state)
 static void texts_survive_what_runs_after_them(void **state)
 {
     static const char *const texts[] = { "alpha", "b", "", "a longer one than the others" };
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17);
-    rig r;
+    struct rig r;
 
     (void)state;
     mw_value(&w, MW_INPUT, "s", RIG_STRING, "4");
@@ -154,9 +154,9 @@ static void texts_survive_what_runs_after_them(void **state)
 
 static void tensors_without_elements(void **state)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17);
-    rig r;
+    struct rig r;
 
     (void)state;
     mw_value(&w, MW_INPUT, "x", RIG_FLOAT, "N,3");
@@ -191,9 +191,9 @@ static void tensors_without_elements(void **state)
 /* More shapes than plans are kept, each in turn, twice, in one context. */
 static void shapes_in_turn(void **state)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17);
-    rig r;
+    struct rig r;
 
     (void)state;
     mw_value(&w, MW_INPUT, "x", RIG_FLOAT, "N");
@@ -229,10 +229,10 @@ static void shapes_in_turn(void **state)
 /* A failed run leaves no outputs and no traces; the message names the node. */
 static void fails_and_runs_again(void **state)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17), n;
     inlay_diag diag = INLAY_DIAG_INIT;
-    rig r;
+    struct rig r;
 
     (void)state;
     mw_value(&w, MW_INPUT, "x", RIG_FLOAT, "6");
@@ -268,11 +268,11 @@ static void fails_and_runs_again(void **state)
 /* Outputs bound to memory of the caller's: as it should be, too small, and the very memory of the input. */
 static void memory_of_the_callers(void **state)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17);
     float room[8] = { 0 }, small[2] = { 7, 7 }, shared[6];
     inlay_value *v = NULL, *x = NULL;
-    rig r;
+    struct rig r;
 
     (void)state;
     mw_value(&w, MW_INPUT, "x", RIG_FLOAT, "6");
@@ -342,10 +342,10 @@ static void misaligned_memory_is_refused(void **state)
 /* Reshape to another number of elements is an error and no view of memory that is not there. */
 static void a_view_cannot_grow(void **state)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17);
     inlay_diag diag = INLAY_DIAG_INIT;
-    rig r;
+    struct rig r;
 
     (void)state;
     mw_value(&w, MW_INPUT, "x", RIG_FLOAT, "N");

@@ -453,7 +453,7 @@ inlay_status __wrap_threads_parallel_for(const inlay_run *run, int64_t count, in
 
 /* ------------------------------------------------------------------ all of them */
 
-static const variant variants[] = {
+static const struct variant variants[] = {
     { "by cost", { NULL } },
     { "reproducible", { "reproducible", "1", NULL } },
     { "reference", { "providers", "reference", NULL } },
@@ -468,7 +468,7 @@ static const variant variants[] = {
 enum { VARIANTS = sizeof variants / sizeof *variants };
 #ifdef HAVE_VULKAN
 /* A driver takes longer to compile than all else does to run: for one case of each family, where there is a device. */
-static const variant on_device = {
+static const struct variant on_device = {
     "vulkan", { "providers", "vulkan,reference", "policy", "priority", "vulkan.device", "auto", NULL }
 };
 
@@ -477,8 +477,8 @@ static bool has_device(void)
     static int present = -1;
     inlay_diag diag = INLAY_DIAG_INIT;
     const char *options[12] = { "pin", "op:Abs=vulkan" };
-    wire w = { 0 };
-    rig r;
+    struct wire w = { 0 };
+    struct rig r;
 
     if (present < 0) {
         memcpy(options + 2, on_device.options, sizeof on_device.options);
@@ -505,7 +505,7 @@ static void drop_cache(void)
     (void)nftw(folder, drop_entry, 8, FTW_DEPTH | FTW_PHYS);
 }
 
-static void check(const variant *v, int opset)
+static void check(const struct variant *v, int opset)
 {
     static const struct {
         const char *threads, *what;
@@ -517,12 +517,12 @@ static void check(const variant *v, int opset)
         { "4", "4 threads", true, false },
         { "4", "4 threads as they come", false, false },
     };
-    rig one;
+    struct rig one;
 
     workers = 0;
     one = same_bits_run(script, opset, v, "1", NULL);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        rig other;
+        struct rig other;
 
         workers = rows[i].cut ? (uint32_t)strtoul(rows[i].threads, NULL, 10) : 0;
         other = same_bits_run(script, opset, v, rows[i].threads,

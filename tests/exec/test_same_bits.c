@@ -21,7 +21,8 @@ void __wrap_gomp_team(void (*fn)(void *data), void *data, uint32_t threads)
 }
 
 /* Runs of a session for four threads that are given fewer. */
-static void expect_same_of_fewer(const rig *one, const rig *many, const variant *v, const char *script)
+static void expect_same_of_fewer(const struct rig *one, const struct rig *many, const struct variant *v,
+                                 const char *script)
 {
     for (uint32_t threads = 1; threads < MOST; threads += 2) {
         inlay_run_options options = { .struct_size = sizeof options, .max_threads = threads };
@@ -35,13 +36,13 @@ static void expect_same_of_fewer(const rig *one, const rig *many, const variant 
     }
 }
 
-static void expect_same(const char *script, int64_t opset, const variant *v)
+static void expect_same(const char *script, int64_t opset, const struct variant *v)
 {
     static const char *const threads[] = { "2", "3", "4" };
-    rig one = same_bits_run(script, opset, v, "1", NULL);
+    struct rig one = same_bits_run(script, opset, v, "1", NULL);
 
     for (size_t t = 0; t < sizeof threads / sizeof *threads; t++) {
-        rig many = same_bits_run(script, opset, v, threads[t], NULL);
+        struct rig many = same_bits_run(script, opset, v, threads[t], NULL);
         char other[16];
 
         (void)snprintf(other, sizeof other, "%s threads", threads[t]);
@@ -56,9 +57,9 @@ static void expect_same(const char *script, int64_t opset, const variant *v)
 /* A loop that is worth it takes all threads of a session, unless its run is told to take fewer. */
 static void fewer_threads(void **state)
 {
-    static const variant v = { "reference", { "providers", "reference", NULL } };
+    static const struct variant v = { "reference", { "providers", "reference", NULL } };
     inlay_run_options options = { .struct_size = sizeof options, .max_threads = 2 };
-    rig many = same_bits_run("x : 200,300\nw = [300,400]\ny = MatMul(x, w)\n-> y", 13, &v, "4", NULL);
+    struct rig many = same_bits_run("x : 200,300\nw = [300,400]\ny = MatMul(x, w)\n-> y", 13, &v, "4", NULL);
 
     (void)state;
     if (threads_budget() != MOST) { /* a quota of this container */
@@ -85,7 +86,7 @@ static void fewer_threads(void **state)
     rig_close(&many);
 }
 
-static const variant providers[] = {
+static const struct variant providers[] = {
     { "by cost", { NULL } },
     { "reference", { "providers", "reference", NULL } },
 #ifdef HAVE_OPENBLAS
@@ -105,10 +106,11 @@ static void by_providers(const char *script, int64_t opset)
 static void by_kernels(const char *script, int64_t opset, const char *const *kernels, size_t count)
 {
     for (size_t k = 0; k < count; k++) {
-        const variant ours = { kernels[k],
-                               { "providers", "cpu,reference", "policy", "priority", "cpu.kernel", kernels[k], NULL } };
+        const struct variant ours = {
+            kernels[k], { "providers", "cpu,reference", "policy", "priority", "cpu.kernel", kernels[k], NULL }
+        };
 #ifdef HAVE_ONEDNN
-        const variant library = {
+        const struct variant library = {
             kernels[k], { "providers", "onednn,reference", "policy", "priority", "onednn.kernel", kernels[k], NULL }
         };
         expect_same(script, opset, region_has_kernel(kernels[k]) ? &ours : &library);
@@ -392,11 +394,11 @@ static void rows_alone(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const int64_t opset = strstr(rows[i], "Attention") != NULL ? 23 : 17;
-        rig one = { 0 };
+        struct rig one = { 0 };
 
         for (int64_t count = 1; count <= 17; count += count == 1 ? 1 : 5) {
-            wire w = { 0 };
-            rig r;
+            struct wire w = { 0 };
+            struct rig r;
 
             script_model(&w, rows[i], opset);
             r = rig_open(&w,
@@ -420,8 +422,8 @@ static void rows_alone(void **state)
 /* Nothing that was measured counts, and providers are taken in their order. */
 static void measures_nothing(void **state)
 {
-    wire w = { 0 };
-    rig r;
+    struct wire w = { 0 };
+    struct rig r;
 
     (void)state;
     script_model(&w, "x : 4\ny = Neg(x)\n-> y", 13);
@@ -434,8 +436,8 @@ static void measures_nothing(void **state)
 /* Otherwise all of the above would compare one thread with two. */
 static void four_threads(void **state)
 {
-    wire w = { 0 };
-    rig r;
+    struct wire w = { 0 };
+    struct rig r;
 
     (void)state;
     script_model(&w, "x : 4\ny = Neg(x)\n-> y", 13);

@@ -4,7 +4,7 @@
 
 enum { THREADS = 4, ROUNDS = 12 };
 
-static void write_model(wire *w, bool bad)
+static void write_model(struct wire *w, bool bad)
 {
     wire_mark g = mw_begin(w, 8, 17);
 
@@ -28,7 +28,7 @@ static int open_run_close(bool bad, float seed)
     float data[] = { seed, 0, 2 * seed };
     const float *y;
     int failed = 0;
-    wire w = { 0 };
+    struct wire w = { 0 };
 
     write_model(&w, bad);
     if (inlay_options_create(&options, &diag) != INLAY_OK ||
@@ -79,11 +79,11 @@ static void sessions_in_threads(void **state)
 /* What the caller imported stays his: it is handed on by reference, never written to. */
 static void lists_of_the_callers(void **state)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17);
     float data[] = { 1, 2 };
     inlay_value *item = NULL, *list = NULL;
-    rig r;
+    struct rig r;
 
     (void)state;
     rig_list_value(&w, MW_INPUT, "l", 4, RIG_FLOAT);
@@ -152,9 +152,9 @@ static void sums_of_dims(void **state)
         const char *options[5] = { NULL };
         inlay_io_info info = { .struct_size = sizeof info };
         uint32_t n = 0;
-        wire w = { 0 };
+        struct wire w = { 0 };
         wire_mark g = mw_begin(&w, 8, 17);
-        rig r;
+        struct rig r;
 
         mw_value(&w, MW_INPUT, "p", RIG_FLOAT, "past");
         mw_value(&w, MW_INPUT, "f", RIG_FLOAT, "new");

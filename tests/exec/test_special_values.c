@@ -21,13 +21,13 @@ static const struct {
     { "vulkan", device, true },
 };
 enum { SETTINGS = sizeof settings / sizeof *settings };
-static rig held[SETTINGS]; /* keeps the plugins loaded between the tests' own sessions */
+static struct rig held[SETTINGS]; /* keeps the plugins loaded between the tests' own sessions */
 static bool there[SETTINGS];
 
-static bool try_open(const char *script, const char *const *options, rig *out)
+static bool try_open(const char *script, const char *const *options, struct rig *out)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    wire w = { 0 };
+    struct wire w = { 0 };
 
     script_model(&w, script, 24);
     if (rig_try_open(&w, options, out, &diag) == INLAY_OK)
@@ -56,21 +56,21 @@ static int release_providers(void **state)
 }
 
 /* A number of which element of which input. */
-typedef struct plant {
+struct plant {
     const char *input;
     int64_t at;
     float value;
-} plant;
+};
 
-typedef struct planted {
+struct planted {
     const char *what;
-    plant plants[6];
+    struct plant plants[6];
     size_t count;
-} planted;
+};
 
-static void feed(rig *r, const void *fed)
+static void feed(struct rig *r, const void *fed)
 {
-    const planted *with = fed;
+    const struct planted *with = fed;
     uint32_t state = 5;
 
     for (uint32_t i = 0; i < inlay_session_input_count(r->session); i++) {
@@ -92,7 +92,8 @@ static void feed(rig *r, const void *fed)
 
 static int wrong;
 
-static void compare(const rig *got, const rig *want, const char *setting, const char *what, const char *script)
+static void compare(const struct rig *got, const struct rig *want, const char *setting, const char *what,
+                    const char *script)
 {
     for (uint32_t o = 0; o < inlay_session_output_count(want->session); o++) {
         const inlay_value *a = inlay_context_output(got->context, o), *b = inlay_context_output(want->context, o);
@@ -114,14 +115,15 @@ static void compare(const rig *got, const rig *want, const char *setting, const 
 
 /* The sessions of one script; each is opened when it is first asked for, and runs all that the script is fed. */
 enum { LEVEL_0 = SETTINGS, SESSIONS };
-typedef struct sessions {
+struct sessions {
     const char *script;
-    rig each[SESSIONS]; /* by settings, and at level 0 */
-} sessions;
+    struct rig each[SESSIONS]; /* by settings, and at level 0 */
+};
 
-static const rig *sessions_run(sessions *s, size_t setting, void (*feeder)(rig *, const void *), const void *fed)
+static const struct rig *sessions_run(struct sessions *s, size_t setting, void (*feeder)(struct rig *, const void *),
+                                      const void *fed)
 {
-    rig *r = &s->each[setting];
+    struct rig *r = &s->each[setting];
 
     if (r->session == NULL && !try_open(s->script, setting == LEVEL_0 ? plain : settings[setting].options, r))
         fail_msg("%s does not open\n%s", setting == LEVEL_0 ? "level 0" : settings[setting].name, s->script);
@@ -130,7 +132,7 @@ static const rig *sessions_run(sessions *s, size_t setting, void (*feeder)(rig *
     return r;
 }
 
-static void sessions_close(sessions *s)
+static void sessions_close(struct sessions *s)
 {
     for (size_t i = 0; i < SESSIONS; i++)
         rig_close(&s->each[i]);
@@ -161,7 +163,7 @@ static const char *const masks[] = {
 static const char *const lows[] = { "-1e9", "-inf", "-3.4028235e38", "-10", "5" };
 static const char *const guards[] = { "w = Identity(p)", "e = IsNaN(p)\nw = Where(e, zero, p)" };
 
-static const planted attended[] = {
+static const struct planted attended[] = {
     { "ordinary numbers", { { "q", 0, 0.5f } }, 1 },
     { "a query that is NaN", { { "q", 9, NAN } }, 1 },
     { "a key that is NaN", { { "k", 33, NAN } }, 1 },
@@ -207,14 +209,14 @@ static void attention(void **state)
             for (size_t g = 0; g < 2; g++) {
                 const char *low = lows[l];
                 char script[1600];
-                sessions s = { .script = script };
+                struct sessions s = { .script = script };
 
                 if (l > 0 && strstr(masks[i], "low") == NULL && (strstr(masks[i], "tri") == NULL || l > 2))
                     continue;
                 assert_true((size_t)snprintf(script, sizeof script, shape, low, low, low, low, low, low, low, low, low,
                                              low, low, masks[i], guards[g]) < sizeof script);
                 for (size_t k = 0; k < sizeof attended / sizeof *attended; k++) {
-                    const rig *want = sessions_run(&s, LEVEL_0, feed, &attended[k]);
+                    const struct rig *want = sessions_run(&s, LEVEL_0, feed, &attended[k]);
 
                     for (size_t p = 0; p < SETTINGS; p++)
                         if (there[p] && (settings[p].options != device || (i + l + g + k) % 8 == 0))
@@ -240,7 +242,7 @@ static void attention_by_each(void **state)
         const char *options[12] = { 0 };
         char pin[40];
         size_t n = 0;
-        rig r;
+        struct rig r;
 
         for (; settings[i].options[n] != NULL; n++)
             options[n] = settings[i].options[n];
@@ -295,11 +297,11 @@ static void texts(void **state)
         for (size_t k = 0; k < 2; k++) {
             char script[160];
             const inlay_str *y;
-            rig r;
+            struct rig r;
 
             (void)snprintf(script, sizeof script, "x : 1\n%s\n-> y", rows[i].script);
             assert_true(try_open(script, k == 0 ? plain : reference, &r));
-            feed(&r, &(planted){ .plants = { { "x", 0, rows[i].value } }, .count = 1 });
+            feed(&r, &(struct planted){ .plants = { { "x", 0, rows[i].value } }, .count = 1 });
             rig_run(&r);
             y = inlay_value_data(inlay_context_output(r.context, 0));
             if (y->bytes != strlen(rows[i].text) || memcmp(y->data, rows[i].text, (size_t)y->bytes) != 0)
@@ -342,7 +344,7 @@ static void no_elements(void **state)
     wrong = 0;
     for (size_t i = 0; i < sizeof nodes / sizeof *nodes; i++) {
         char script[400];
-        rig want;
+        struct rig want;
 
         (void)snprintf(script, sizeof script,
                        "x : 1,4,N\np = i[6] 0,0,1,0,0,1\nc = [] -inf\nw = [3,4,2]\nu = [4,3,2]\nv = [4,3,1]\nlast = "
@@ -352,7 +354,7 @@ static void no_elements(void **state)
         rig_floats(&want, 0, "1,4,0", (float[]){ 0 });
         rig_run(&want);
         for (size_t k = 0; k < SETTINGS; k++) {
-            rig got;
+            struct rig got;
 
             if (!there[k] || settings[k].options == device)
                 continue;
@@ -388,7 +390,7 @@ static const struct {
 
 static void expect_void(const char *script, const char *dims, const char *filler)
 {
-    rig want;
+    struct rig want;
 
     if (!try_open(script, plain, &want))
         fail_msg("does not open:\n%s", script);
@@ -398,7 +400,7 @@ static void expect_void(const char *script, const char *dims, const char *filler
         if (((const float *)inlay_value_data(inlay_context_output(want.context, 0)))[i] != strtof(filler, NULL))
             fail_msg("level 0 does not make %s of nothing:\n%s", filler, script);
     for (size_t k = 0; k < SETTINGS; k++) {
-        rig got;
+        struct rig got;
 
         if (!there[k])
             continue;
@@ -537,7 +539,7 @@ static void fill_range(float *x, int row, size_t set)
         x[i] = odd[set - ODD_SETS];
 }
 
-static void feed_range(rig *r, const void *fed)
+static void feed_range(struct rig *r, const void *fed)
 {
     const size_t set = *(const size_t *)fed;
     float *x;
@@ -561,7 +563,8 @@ static bool is_close(float x, float y, float least)
     return fabsf(x - y) <= 1e-3f * fabsf(y) || fabsf(x - y) <= least;
 }
 
-static void compare_range(const rig *got, const rig *want, const char *op, const char *setting, size_t set)
+static void compare_range(const struct rig *got, const struct rig *want, const char *op, const char *setting,
+                          size_t set)
 {
     const inlay_value *a = inlay_context_output(got->context, 0), *b = inlay_context_output(want->context, 0);
     const float *x = inlay_value_data(a), *y = inlay_value_data(b);
@@ -599,15 +602,15 @@ static void whole_range(void **state)
     for (size_t i = 0; i < sizeof ranged / sizeof *ranged; i++) {
         const char *op = ranged[i];
         char script[1024], wide[1400];
-        sessions s = { .script = script };
-        rig exact;
+        struct sessions s = { .script = script };
+        struct rig exact;
         bool has_exact;
 
         write_range(script, sizeof script, op, false);
         write_range(wide, sizeof wide, op, true);
         has_exact = try_open(wide, plain, &exact); /* Celu is of float alone */
         for (size_t set = 0; set < SETS; set++) {
-            const rig *level_0 = sessions_run(&s, LEVEL_0, feed_range, &set);
+            const struct rig *level_0 = sessions_run(&s, LEVEL_0, feed_range, &set);
 
             if (has_exact && set != OVERFLOWING && set < LARGEST) {
                 feed_range(&exact, &set);
@@ -627,13 +630,13 @@ static void whole_range(void **state)
 /* The cells of recurrent operators have functions of their own. */
 static void tiny_cell(void **state)
 {
-    rig r;
+    struct rig r;
 
     (void)state;
     assert_true(
         try_open("x : 1,1,1\nw = [1,1,1] 1\nr = [1,1,1] 0\ny = RNN(x, w, r) hidden_size=1 activations='Elu\n-> y",
                  reference, &r));
-    feed(&r, &(planted){ .plants = { { "x", 0, -1e-20f } }, .count = 1 });
+    feed(&r, &(struct planted){ .plants = { { "x", 0, -1e-20f } }, .count = 1 });
     rig_run(&r);
     assert_true(is_close(*(const float *)inlay_value_data(inlay_context_output(r.context, 0)), -1e-20f, 0));
     rig_close(&r);

@@ -18,13 +18,13 @@ static const char *const providers[] = { "cpu,reference", "reference" };
 enum { PROVIDERS = sizeof providers / sizeof providers[0] };
 
 /* false: the provider is not built. */
-static bool try_open(const char *text, const char *names, const char *state, rig *out)
+static bool try_open(const char *text, const char *names, const char *state, struct rig *out)
 {
     const char *options[] = {
         "providers", names, "policy", "priority", "intra_threads", "1", state != NULL ? "state" : NULL, state, NULL
     };
     inlay_diag diag = INLAY_DIAG_INIT;
-    wire w = { 0 };
+    struct wire w = { 0 };
 
     script_model(&w, text, 23);
     if (rig_try_open(&w, options, out, &diag) == INLAY_OK)
@@ -36,7 +36,7 @@ static bool try_open(const char *text, const char *names, const char *state, rig
 }
 
 /* Tokens [at, at + rows) of a sequence: what they are depends on their places alone. */
-static void bind_tokens(rig *r, int64_t batch, int64_t at, int64_t rows)
+static void bind_tokens(struct rig *r, int64_t batch, int64_t at, int64_t rows)
 {
     const int64_t dims[] = { batch, 0, rows, SIZE };
     inlay_value *mask = NULL;
@@ -65,7 +65,7 @@ static void bind_tokens(rig *r, int64_t batch, int64_t at, int64_t rows)
 }
 
 /* y of one run of the kept states. */
-static inlay_value *step(rig *r, int64_t batch, int64_t at, int64_t rows)
+static inlay_value *step(struct rig *r, int64_t batch, int64_t at, int64_t rows)
 {
     bind_tokens(r, batch, at, rows);
     assert_int_equal(inlay_context_state_length(r->context), at);
@@ -75,7 +75,7 @@ static inlay_value *step(rig *r, int64_t batch, int64_t at, int64_t rows)
 }
 
 /* y of the same run with a past that the caller hands on. */
-static inlay_value *handed_on(rig *r, int64_t batch, int64_t at, int64_t rows)
+static inlay_value *handed_on(struct rig *r, int64_t batch, int64_t at, int64_t rows)
 {
     bind_tokens(r, batch, at, rows);
     for (uint32_t i = 0; i < 2; i++) {
@@ -98,7 +98,7 @@ static void same_bits(inlay_value *a, inlay_value *b)
     inlay_value_unref(b);
 }
 
-static void keep(rig *r, uint64_t rows)
+static void keep(struct rig *r, uint64_t rows)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
 
@@ -115,7 +115,7 @@ static void equal_to_handing_on(void **state)
     for (uint32_t p = 0; p < 2 * PROVIDERS; p++) {
         const int64_t batch = 1 + p / PROVIDERS;
         int64_t at = 0;
-        rig kept, other;
+        struct rig kept, other;
 
         if (!try_open(attention, providers[p % PROVIDERS], NULL, &kept) ||
             !try_open(attention, providers[p % PROVIDERS], NULL, &other))
@@ -141,7 +141,7 @@ static void equal_to_handing_on(void **state)
 static void equal_to_the_reference(void **state)
 {
     static const int64_t rows[] = { 7, 1, 1, 4, 1, 90, 1 };
-    rig fast, plain;
+    struct rig fast, plain;
     int64_t at = 0;
 
     (void)state;
@@ -168,7 +168,7 @@ static void pairs_are_found(void **state)
 
     (void)state;
     for (uint32_t p = 0; p < PROVIDERS; p++) {
-        rig r;
+        struct rig r;
 
         if (!try_open(attention, providers[p], NULL, &r))
             continue;
@@ -193,7 +193,7 @@ static void rewound_and_forked(void **state)
     for (uint32_t p = 0; p < PROVIDERS; p++) {
         inlay_value *first[MOST] = { NULL };
         inlay_context *branch = NULL, *main_context;
-        rig r;
+        struct rig r;
 
         if (!try_open(attention, providers[p], NULL, &r))
             continue;
@@ -231,7 +231,7 @@ static void saved_and_restored(void **state)
     (void)state;
     for (uint32_t p = 0; p < PROVIDERS; p++) {
         inlay_value *saved[2] = { NULL }, *wrong = NULL;
-        rig r, other;
+        struct rig r, other;
 
         if (!try_open(attention, providers[p], NULL, &r) || !try_open(attention, providers[p], NULL, &other))
             continue;
@@ -268,7 +268,7 @@ static const char query_groups[] =
 enum { GQA_MOST = 3, GQA_MASK = 5 };
 
 /* One run over `rows` places behind `at` of them. Sequence b has lead[b] tokens where the prompt has most. */
-static inlay_value *run_groups(rig *r, bool kept, int64_t batch, const int64_t *lead, int64_t at, int64_t rows)
+static inlay_value *run_groups(struct rig *r, bool kept, int64_t batch, const int64_t *lead, int64_t at, int64_t rows)
 {
     inlay_value *mask = NULL;
 
@@ -312,7 +312,7 @@ static void group_query_attention(void **state)
         const int64_t batch = p / PROVIDERS < 2 ? 1 + 2 * (p / PROVIDERS) : 3, *lead = p < 2 * PROVIDERS ? none : some;
         inlay_state_info info = { .struct_size = sizeof info };
         inlay_value *middle = NULL;
-        rig kept, other;
+        struct rig kept, other;
         int64_t at = 0;
 
         if (!try_open(query_groups, providers[p % PROVIDERS], NULL, &kept) ||
@@ -345,7 +345,7 @@ static void group_query_attention(void **state)
 static void group_query_attention_is_right(void **state)
 {
     static const int64_t lead[GQA_MOST] = { 2, 0, 4 };
-    rig fast, plain;
+    struct rig fast, plain;
     int64_t at = 0;
 
     (void)state;
@@ -370,7 +370,7 @@ static void group_query_attention_is_right(void **state)
 static void memory_stays(void **state)
 {
     inlay_memory_info before = { .struct_size = sizeof before }, after = before;
-    rig r;
+    struct rig r;
 
     (void)state;
     if (level_is_low() || !try_open(attention, providers[0], NULL, &r))
@@ -389,7 +389,7 @@ static void memory_stays(void **state)
 static void replaced_states(void **state)
 {
     float x[16], want[16] = { 0 };
-    rig r;
+    struct rig r;
 
     (void)state;
     assert_true(try_open(layer, "reference", "old=new", &r));
@@ -417,7 +417,7 @@ static void outputs_that_are_kept(void **state)
 {
     inlay_value *held;
     float x[8] = { 1, 2, 3 }, copy[8];
-    rig r;
+    struct rig r;
 
     (void)state;
     assert_true(try_open(layer, "reference", "old=new", &r));
@@ -442,12 +442,12 @@ static void errors_say_what_is_wrong(void **state)
                   { "*=new=y", "not INPUT=OUTPUT" },
                   { "old=nothing", "names no input" } };
     inlay_diag diag = INLAY_DIAG_INIT;
-    rig r;
+    struct rig r;
 
     (void)state;
     for (uint32_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         const char *options[] = { "state", wrong[i].option, NULL };
-        wire w = { 0 };
+        struct wire w = { 0 };
 
         script_model(&w, layer, 17);
         assert_int_equal(rig_try_open(&w, options, &r, &diag), INLAY_INVALID_ARGUMENT);

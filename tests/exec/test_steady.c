@@ -9,7 +9,7 @@
 
 /* ------------------------------------------------------------------ models */
 
-static void run_at(rig *r, inlay_value *input)
+static void run_at(struct rig *r, inlay_value *input)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
 
@@ -18,7 +18,7 @@ static void run_at(rig *r, inlay_value *input)
     rig_run(r);
 }
 
-static void turns(rig *r, inlay_value *three, inlay_value *five, int count)
+static void turns(struct rig *r, inlay_value *three, inlay_value *five, int count)
 {
     for (int k = 0; k < count; k++) {
         run_at(r, three);
@@ -52,13 +52,13 @@ static bool lists_openblas(const char *const *options)
  * each product, but with some kernels: which it has is the CPU's affair, and OPENBLAS_CORETYPE's. */
 static void check(const char *what, const char *script, const char *const *options, uint32_t least_steps, int cpu)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_value *three = rows(3, 64), *five = rows(5, 64);
     const bool products = strstr(script, "MatMul") != NULL;
     const bool may_lock = cpu > 1 || (products && lists_openblas(options)) || (products && cpu > 0 && level_is_low());
     unsigned allocated, locked;
-    rig r;
+    struct rig r;
 
     script_model(&w, script, 17);
     if (rig_try_open(&w, options, &r, &diag) != INLAY_OK) {
@@ -126,7 +126,7 @@ static void bodies(void **state)
 
 enum { HEADS = 4, SHARED = 2, SIZE = 16, WARM = 40, TOKENS = 60, ROOM = 128 };
 
-static void bind_floats(rig *r, uint32_t input, uint32_t rank, const int64_t *dims, bool ones)
+static void bind_floats(struct rig *r, uint32_t input, uint32_t rank, const int64_t *dims, bool ones)
 {
     inlay_value *v = NULL;
 
@@ -155,7 +155,7 @@ static const char *const decoders[] = {
     "turned = Transpose(wide) perm=0,2,1\nseen = MatMul(wide, turned)\n" GROUPS("r") "-> y, present_0, present_1, seen",
 };
 
-static void read_token(rig *r, bool by_heads, int64_t t)
+static void read_token(struct rig *r, bool by_heads, int64_t t)
 {
     for (uint32_t i = 0; i < 3; i++) {
         const int64_t heads = i == 0 ? HEADS : SHARED;
@@ -181,8 +181,8 @@ static void tokens(void **state)
                                   "pin",       "op:MatMul=reference", NULL };
         inlay_state_info info = { .struct_size = sizeof info };
         inlay_diag diag = INLAY_DIAG_INIT;
-        wire w = { 0 };
-        rig r;
+        struct wire w = { 0 };
+        struct rig r;
 
         if (strstr(decoders[k], "MatMul(") == NULL)
             options[6] = NULL;

@@ -19,13 +19,13 @@ int sched_getaffinity(pid_t pid, size_t bytes, cpu_set_t *set)
     return 0;
 }
 
-static rig open_script(const char *script, const char *inter, const char *more, const char *value)
+static struct rig open_script(const char *script, const char *inter, const char *more, const char *value)
 {
     const char *const options[] = {
         "providers", "cpu,openblas?,reference", "intra_threads", "4", "inter_threads", inter, more, value, NULL
     };
-    wire w = { 0 };
-    rig r;
+    struct wire w = { 0 };
+    struct rig r;
 
     script_model(&w, script, 17);
     r = rig_open(&w, options);
@@ -34,9 +34,9 @@ static rig open_script(const char *script, const char *inter, const char *more, 
 
 /* ------------------------------------------------------------------ what the plan says */
 
-static uint32_t branches_of(const rig *r)
+static uint32_t branches_of(const struct rig *r)
 {
-    const plan *p = r->session->main->kept.plans;
+    const struct plan *p = r->session->main->kept.plans;
     uint32_t most = 0;
 
     for (uint32_t k = 0; k < p->wave_count; k++)
@@ -62,7 +62,7 @@ static bool overlap(const plan_place *x, const plan_place *y)
 }
 
 /* What one branch writes no other touches, by its bytes. */
-static void expect_apart(const plan *p, const plan_wave *w)
+static void expect_apart(const struct plan *p, const plan_wave *w)
 {
     for (uint32_t a = 0; a < w->branch_count; a++)
         for (uint32_t b = 0; b < w->branch_count; b++)
@@ -119,7 +119,7 @@ static const struct {
     { "x : 24,40\nk = i[] 1\na = CumSum(x, k)\nb = CumSum(a, k)\nc = CumSum(b, k)\n-> c", 0 },
 };
 
-static void expect_same(const rig *a, const rig *b, const char *script)
+static void expect_same(const struct rig *a, const struct rig *b, const char *script)
 {
     for (uint32_t o = 0; o < inlay_session_output_count(a->session); o++) {
         const inlay_value *x = inlay_context_output(a->context, o), *y = inlay_context_output(b->context, o);
@@ -140,14 +140,14 @@ static void same_bits(void **state)
     (void)state;
     for (size_t m = 0; m < sizeof models / sizeof *models; m++)
         for (size_t v = 0; v < 3; v++) {
-            rig one = open_script(models[m].script, "1", policies[v][0], policies[v][1]);
+            struct rig one = open_script(models[m].script, "1", policies[v][0], policies[v][1]);
 
             script_feed(&one, 3);
             rig_run(&one);
             assert_int_equal(branches_of(&one), 0);
             for (size_t t = 0; t < 4; t++) {
-                rig many = open_script(models[m].script, inter[t], policies[v][0], policies[v][1]);
-                const plan *p;
+                struct rig many = open_script(models[m].script, inter[t], policies[v][0], policies[v][1]);
+                const struct plan *p;
 
                 script_feed(&many, 3);
                 for (int run = 0; run < 20; run++) { /* by itself it tries both ways */
@@ -172,8 +172,8 @@ static void same_bits(void **state)
 static void new_sizes(void **state)
 {
     static const char script[] = "x : N,40\nk = i[] 1\n" CHAIN(0, 0) CHAIN(1, 1) "y = Sub(c0, c1)\n-> y";
-    rig one = open_script(script, "1", "providers", "reference"),
-        many = open_script(script, "2", "providers", "reference");
+    struct rig one = open_script(script, "1", "providers", "reference"),
+               many = open_script(script, "2", "providers", "reference");
 
     (void)state;
     for (int64_t n = 1; n < 40; n += 3) {
@@ -193,8 +193,8 @@ static void new_sizes(void **state)
 /* Nothing that takes less than the threads take to come. */
 static void little_work(void **state)
 {
-    rig r = open_script("x : 4,4\nk = i[] 1\na = CumSum(x, k)\nb = CumSum(x, k) reverse=1\n-> a, b", "0", "providers",
-                        "reference");
+    struct rig r = open_script("x : 4,4\nk = i[] 1\na = CumSum(x, k)\nb = CumSum(x, k) reverse=1\n-> a, b", "0",
+                               "providers", "reference");
 
     (void)state;
     script_feed(&r, 1);
@@ -206,8 +206,8 @@ static void little_work(void **state)
 /* Large branches of kernels that nobody has timed: the plan has them, and the runs find out. */
 static void much_work(void **state)
 {
-    rig r = open_script("x : 512,512\nk = i[] 0\na = CumSum(x, k)\nb = CumSum(x, k) reverse=1\n-> a, b", "0",
-                        "providers", "reference");
+    struct rig r = open_script("x : 512,512\nk = i[] 0\na = CumSum(x, k)\nb = CumSum(x, k) reverse=1\n-> a, b", "0",
+                               "providers", "reference");
 
     (void)state;
     script_feed(&r, 1);
@@ -216,7 +216,7 @@ static void much_work(void **state)
     rig_close(&r);
 }
 
-static void svm_floats(wire *w, const char *name, const float *values, uint32_t count)
+static void svm_floats(struct wire *w, const char *name, const float *values, uint32_t count)
 {
     const wire_mark a = rig_attr_begin(w, name, 6);
 
@@ -231,9 +231,9 @@ static void machines(void **state)
     static float numbers[SUPPORTS];
     const char *const options[] = { "providers", "reference", "intra_threads", "4", "inter_threads", "0", NULL };
     char output[2] = "a";
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17);
-    rig r;
+    struct rig r;
 
     (void)state;
     for (int i = 0; i < SUPPORTS; i++)
@@ -266,7 +266,7 @@ static void failures(void **state)
 {
     static const char script[] = "x : 40\ni : 3\nj : 3\np = Cast(i) to=7\nq = Cast(j) to=7\ns = Sin(x)\nt = Cos(x)\n"
                                  "first = Gather(s, p)\nsecond = Gather(t, q)\n-> first, second";
-    rig r = open_script(script, "2", "providers", "reference");
+    struct rig r = open_script(script, "2", "providers", "reference");
     const float x[40] = { 0 };
 
     (void)state;

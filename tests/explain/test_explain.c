@@ -8,10 +8,10 @@
 
 /* ------------------------------------------------------------------ helpers */
 
-static told explain(const inlay_session *s, inlay_explain_options options)
+static struct told explain(const inlay_session *s, inlay_explain_options options)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    told t = { 0 };
+    struct told t = { 0 };
 
     options.struct_size = sizeof options;
     if (inlay_session_explain_ex(s, &options, told_keep, &t, &diag) != INLAY_OK)
@@ -23,7 +23,7 @@ static json_t *explain_json(const inlay_session *s, inlay_explain_options option
 {
     json_error_t error;
     json_t *value;
-    told t;
+    struct told t;
 
     options.format = "json";
     t = explain(s, options);
@@ -81,7 +81,7 @@ static double sum_runs(const json_t *g, const char *name)
 
 static void check_agreement(const inlay_session *s)
 {
-    told t = explain(s, (inlay_explain_options){ .flags = INLAY_EXPLAIN_ALL });
+    struct told t = explain(s, (inlay_explain_options){ .flags = INLAY_EXPLAIN_ALL });
     json_t *j = explain_json(s, (inlay_explain_options){ .flags = INLAY_EXPLAIN_ALL });
     char a[NICE_BYTES], line[64];
 
@@ -97,7 +97,7 @@ static void check_agreement(const inlay_session *s)
     told_free(&t);
 }
 
-static void named_node(wire *w, const char *op, const char *inputs, const char *outputs, const char *name)
+static void named_node(struct wire *w, const char *op, const char *inputs, const char *outputs, const char *name)
 {
     wire_mark n = mw_node_begin(w, op, inputs, outputs);
 
@@ -106,9 +106,9 @@ static void named_node(wire *w, const char *op, const char *inputs, const char *
 }
 
 /* x -> Relu -> Neg -> ... -> y, count nodes. */
-static rig chain(uint32_t count, const char *const *options)
+static struct rig chain(uint32_t count, const char *const *options)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17);
 
     mw_value(&w, MW_INPUT, "x", INLAY_FLOAT, "2,3");
@@ -135,9 +135,9 @@ static void test_sizes(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
-        rig r = chain(counts[i], NULL);
+        struct rig r = chain(counts[i], NULL);
         json_t *j = explain_json(r.session, (inlay_explain_options){ 0 });
-        told t;
+        struct told t;
 
         assert_int_equal((int)number(j, "nodes"), counts[i]);
         json_decref(j);
@@ -152,7 +152,7 @@ static void test_sizes(void **state)
 static void test_measures(void **state)
 {
     static float x[] = { 1, -2, 3, -4, 5, -6 };
-    rig r = chain(2, NULL);
+    struct rig r = chain(2, NULL);
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_explain_options options = { .measured = r.context };
     const json_t *regions;
@@ -186,9 +186,9 @@ static void test_measures(void **state)
 }
 
 /* Loop over 5 trips whose body has an If. */
-static rig loop_of_if(void)
+static struct rig loop_of_if(void)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17), loop, branch;
     mw_body body, arm;
     static const int64_t five = 5;
@@ -234,11 +234,11 @@ static const json_t *body_of(const json_t *g, size_t region, const char *attr)
 
 static void test_bodies(void **state)
 {
-    rig r = loop_of_if();
+    struct rig r = loop_of_if();
     json_t *j = explain_json(r.session, (inlay_explain_options){ 0 });
     const json_t *main = json_object_get(j, "main"), *loop = body_of(main, 0, "body"), *then, *other;
     size_t at = 0;
-    told t;
+    struct told t;
 
     (void)state;
     check_agreement(r.session);
@@ -289,7 +289,7 @@ static void test_measured_bodies(void **state)
 {
     static float x[] = { 1, 2, 3 };
     static uint8_t up = 1;
-    rig r = loop_of_if();
+    struct rig r = loop_of_if();
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_value *value;
     const json_t *loop, *mine;
@@ -330,10 +330,10 @@ static void test_measured_bodies(void **state)
 static void test_hostile_names(void **state)
 {
     static const char name[] = "</script><img src=x onerror=alert(1)>\x1b[31m\"'&";
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17);
-    rig r;
-    told t;
+    struct rig r;
+    struct told t;
     json_t *j;
 
     (void)state;
@@ -361,11 +361,11 @@ static void test_hostile_names(void **state)
 static void test_refusals_are_folded(void **state)
 {
     static const char *const options[] = { "plugin_dirs", FAKE_DIR, "providers", "fake,reference", NULL };
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17);
     const json_t *refusal;
-    rig r;
-    told t;
+    struct rig r;
+    struct told t;
     json_t *j;
 
     (void)state;
@@ -400,7 +400,7 @@ static void test_runner_up(void **state)
 {
     static const char *const options[] = { "plugin_dirs", FAKE_DIR,   "providers", "reference,fake",
                                            "policy",      "priority", NULL };
-    rig r = chain(6, options);
+    struct rig r = chain(6, options);
     json_t *j = explain_json(r.session, (inlay_explain_options){ 0 });
     const json_t *stretch = json_array_get(json_object_get(json_object_get(j, "main"), "stretches"), 0);
     const json_t *rival = json_object_get(stretch, "runner_up");
@@ -417,7 +417,7 @@ static void test_runner_up(void **state)
 static void refuses(const inlay_session *s, inlay_explain_options options, const char *why)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    told t = { 0 };
+    struct told t = { 0 };
 
     options.struct_size = sizeof options;
     assert_int_equal(inlay_session_explain_ex(s, &options, told_keep, &t, &diag), INLAY_INVALID_ARGUMENT);
@@ -433,7 +433,7 @@ static void test_what_if(void **state)
                                                "policy",      "priority", NULL };
     static const char *const by_cost[] = { "plugin_dirs", FAKE_DIR, "providers", "fake,reference", NULL };
     const char *const rules[] = { "policy=cost" }, *const back[] = { "policy=priority" };
-    rig first = chain(7, by_priority), second = chain(7, by_cost);
+    struct rig first = chain(7, by_priority), second = chain(7, by_cost);
     json_t *a = explain_json(first.session, (inlay_explain_options){ .what_ifs = rules, .what_if_count = 1 });
     json_t *b = explain_json(second.session, (inlay_explain_options){ .what_ifs = back, .what_if_count = 1 });
     const json_t *to_cost = json_object_get(a, "what_if"), *to_priority = json_object_get(b, "what_if");
@@ -468,7 +468,7 @@ static void test_what_if_is_true(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const char *options[16] = { "plugin_dirs", FAKE_DIR, "providers", "fake,reference" };
         uint32_t count = rows[i].rules[1] != NULL ? 2 : 1;
-        rig base = chain(9, options), changed;
+        struct rig base = chain(9, options), changed;
         json_t *a =
             explain_json(base.session, (inlay_explain_options){ .what_ifs = rows[i].rules, .what_if_count = count });
         const json_t *told_of = json_object_get(a, "what_if");
@@ -493,9 +493,9 @@ static void test_what_if_is_true(void **state)
 static void test_impossible_what_if(void **state)
 {
     const char *const rules[] = { "-reference" };
-    rig r = chain(3, NULL);
+    struct rig r = chain(3, NULL);
     json_t *j = explain_json(r.session, (inlay_explain_options){ .what_ifs = rules, .what_if_count = 1 });
-    told t = explain(r.session, (inlay_explain_options){ .what_ifs = rules, .what_if_count = 1 });
+    struct told t = explain(r.session, (inlay_explain_options){ .what_ifs = rules, .what_if_count = 1 });
 
     (void)state;
     assert_true(json_is_false(json_object_get(json_object_get(j, "what_if"), "possible")));
@@ -510,7 +510,7 @@ static void test_impossible_what_if(void **state)
 static void test_rival_is_true(void **state)
 {
     static const char *const other[] = { "plugin_dirs", FAKE_DIR, "providers", "fake,reference", NULL };
-    rig r = chain(40, other), without;
+    struct rig r = chain(40, other), without;
     const char *const forbid[] = { "plugin_dirs", FAKE_DIR, "providers", "fake,reference", "forbid", "fake", NULL };
     json_t *a = explain_json(r.session, (inlay_explain_options){ 0 }), *b;
     const json_t *stretches = json_object_get(json_object_get(a, "main"), "stretches");
@@ -548,7 +548,7 @@ static void test_wrong_what_ifs(void **state)
         { "", "expected PATTERN" },
     };
     const char *const fine[] = { "node_0=reference" };
-    rig r = chain(3, NULL);
+    struct rig r = chain(3, NULL);
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
@@ -565,10 +565,10 @@ static void test_nodes(void **state)
 {
     static const char *const options[] = { "plugin_dirs", FAKE_DIR,   "providers", "reference,fake",
                                            "policy",      "priority", NULL };
-    rig r = chain(40, options);
+    struct rig r = chain(40, options);
     json_t *j = explain_json(r.session, (inlay_explain_options){ .node = "node_1*" });
     const json_t *nodes = json_object_get(j, "nodes"), *node = json_array_get(nodes, 0), *answers;
-    told t;
+    struct told t;
 
     (void)state;
     assert_int_equal(json_array_size(nodes), 11);
@@ -592,8 +592,8 @@ static void test_nodes(void **state)
 /* What a stretch of regions consists of: each operator once, with its number, and nothing behind the last. */
 static void test_content(void **state)
 {
-    rig r = chain(40, (const char *const[]){ "providers", "reference", NULL });
-    told t = explain(r.session, (inlay_explain_options){ .columns = 120 });
+    struct rig r = chain(40, (const char *const[]){ "providers", "reference", NULL });
+    struct told t = explain(r.session, (inlay_explain_options){ .columns = 120 });
 
     (void)state;
     assert_non_null(strstr(t.data, " 40 20 Relu, 20 Neg  "));
@@ -604,9 +604,9 @@ static void test_content(void **state)
 static void test_absent_providers(void **state)
 {
     static const char *const options[] = { "providers", "nosuch?,reference", NULL };
-    rig r = chain(1, options);
+    struct rig r = chain(1, options);
     json_t *j = explain_json(r.session, (inlay_explain_options){ 0 });
-    told t = explain(r.session, (inlay_explain_options){ 0 });
+    struct told t = explain(r.session, (inlay_explain_options){ 0 });
 
     (void)state;
     assert_int_equal(json_array_size(json_object_get(j, "not_used")), 1);
@@ -618,10 +618,10 @@ static void test_absent_providers(void **state)
 
 static void test_wrong_questions(void **state)
 {
-    rig r = chain(1, NULL), other = chain(1, NULL);
+    struct rig r = chain(1, NULL), other = chain(1, NULL);
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_explain_options options = { .struct_size = sizeof options, .format = "xml" };
-    told t = { 0 };
+    struct told t = { 0 };
 
     (void)state;
     assert_int_equal(inlay_session_explain_ex(r.session, &options, told_keep, &t, &diag), INLAY_INVALID_ARGUMENT);

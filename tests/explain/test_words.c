@@ -68,7 +68,7 @@ static void test_columns(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        told t = { 0 };
+        struct told t = { 0 };
         explain_sink sink = { told_keep, &t };
 
         say_column(&sink, rows[i].name, rows[i].columns);
@@ -96,7 +96,7 @@ static void test_json_of_any_bytes(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        told t = { 0 };
+        struct told t = { 0 };
         explain_sink sink = { told_keep, &t };
         json_out j = { .sink = &sink };
         json_t *value;
@@ -118,7 +118,7 @@ static void test_json_of_any_bytes(void **state)
 
 static void test_json_shapes(void **state)
 {
-    told t = { 0 };
+    struct told t = { 0 };
     explain_sink sink = { told_keep, &t };
     json_out j = { .sink = &sink };
 

@@ -23,7 +23,7 @@ struct herd {
 
 /* ------------------------------------------------------------------ chance */
 
-uint64_t chance_next(chance *c)
+uint64_t chance_next(struct chance *c)
 {
     uint64_t z = c->state += UINT64_C(0x9e3779b97f4a7c15);
 
@@ -32,12 +32,12 @@ uint64_t chance_next(chance *c)
     return z ^ (z >> 31);
 }
 
-uint64_t chance_below(chance *c, uint64_t limit)
+uint64_t chance_below(struct chance *c, uint64_t limit)
 {
     return limit == 0 ? 0 : chance_next(c) % limit;
 }
 
-int64_t chance_extreme(chance *c)
+int64_t chance_extreme(struct chance *c)
 {
     static const int64_t ends[] = {
         0,
@@ -84,7 +84,7 @@ int64_t chance_extreme(chance *c)
     return (int64_t)chance_next(c) >> chance_below(c, 64);
 }
 
-static double extreme_float(chance *c)
+static double extreme_float(struct chance *c)
 {
     static const double ends[] = { 0, -0.0, 1, -1, 0.5, 1e-38, 1e38, -1e38, 1e300, 3e9, -3e9, 1e19, -1e19, 1e-300 };
     uint64_t at = chance_below(c, sizeof ends / sizeof ends[0] + 3);
@@ -111,7 +111,7 @@ static tree_field *read_file(const char *path)
     return whole ? tree_read(bytes, count) : NULL;
 }
 
-static void gather(herd *h, tree_field *t)
+static void gather(struct herd *h, tree_field *t)
 {
     for (uint32_t i = 0; i < t->field_count; i++) {
         tree_field *f = t->fields[i];
@@ -127,9 +127,9 @@ static void gather(herd *h, tree_field *t)
     }
 }
 
-herd *herd_create(const char *const *paths, size_t count)
+struct herd *herd_create(const char *const *paths, size_t count)
 {
-    herd *h = calloc(1, sizeof *h);
+    struct herd *h = calloc(1, sizeof *h);
 
     if (h == NULL)
         abort();
@@ -147,7 +147,7 @@ herd *herd_create(const char *const *paths, size_t count)
     return h;
 }
 
-void herd_destroy(herd *h)
+void herd_destroy(struct herd *h)
 {
     for (size_t i = 0; i < h->count; i++) {
         tree_destroy(h->trees[i]);
@@ -158,7 +158,7 @@ void herd_destroy(herd *h)
     free(h);
 }
 
-size_t herd_count(const herd *h)
+size_t herd_count(const struct herd *h)
 {
     return h->count;
 }
@@ -176,7 +176,7 @@ static size_t encode(uint8_t to[10], uint64_t v)
 }
 
 /* One number of a packed list becomes an extreme one, or goes, or is followed by another. */
-static void change_ints(tree_field *f, chance *c)
+static void change_ints(tree_field *f, struct chance *c)
 {
     uint8_t *out = malloc(f->byte_count + 32);
     size_t at = 0, n = 0, numbers = 0, pick, index = 0;
@@ -208,7 +208,7 @@ static void change_ints(tree_field *f, chance *c)
 }
 
 /* Elements, texts: flips, extreme numbers, other lengths. */
-static void change_bytes(tree_field *f, chance *c)
+static void change_bytes(tree_field *f, struct chance *c)
 {
     uint64_t how = chance_below(c, 6);
     int64_t number = chance_extreme(c);
@@ -237,7 +237,7 @@ static bool is_name(const tree_field *f)
 }
 
 /* A name becomes another of the same kind, or empty. */
-static void change_name(tree_field *f, tree_field **fields, size_t count, chance *c)
+static void change_name(tree_field *f, tree_field **fields, size_t count, struct chance *c)
 {
     size_t start = (size_t)chance_below(c, count);
 
@@ -260,7 +260,7 @@ static bool is_element_type(const tree_field *f)
     return (f->message == MSG_TENSOR && f->number == 2) || (f->message == MSG_TENSOR_TYPE && f->number == 1);
 }
 
-static void change_value(tree_field *f, chance *c)
+static void change_value(tree_field *f, struct chance *c)
 {
     double wide = extreme_float(c);
     float narrow = (float)wide;
@@ -279,14 +279,14 @@ static void change_value(tree_field *f, chance *c)
     }
 }
 
-static void change_operator(const herd *h, tree_field *f, chance *c)
+static void change_operator(const struct herd *h, tree_field *f, struct chance *c)
 {
     const tree_field *other = h->operators[chance_below(c, h->operator_count)];
 
     tree_set_bytes(f, other->bytes, other->byte_count);
 }
 
-static void swap(tree_field *parent, tree_field *f, chance *c)
+static void swap(tree_field *parent, tree_field *f, struct chance *c)
 {
     uint32_t i = 0, k = (uint32_t)chance_below(c, parent->field_count);
 
@@ -298,7 +298,7 @@ static void swap(tree_field *parent, tree_field *f, chance *c)
     }
 }
 
-static void change(const herd *h, tree_field *tree, chance *c)
+static void change(const struct herd *h, tree_field *tree, struct chance *c)
 {
     static tree_field *fields[MOST_FIELDS], *parents[MOST_FIELDS]; /* one thread mutates */
     size_t count = tree_list(tree, fields, parents, MOST_FIELDS), pick;
@@ -344,7 +344,7 @@ static void change(const herd *h, tree_field *tree, chance *c)
     }
 }
 
-uint8_t *herd_mutant(const herd *h, chance *c, size_t *out_bytes, const char **out_name)
+uint8_t *herd_mutant(const struct herd *h, struct chance *c, size_t *out_bytes, const char **out_name)
 {
     size_t which = (size_t)chance_below(c, h->count);
     tree_field *tree = tree_copy(h->trees[which]);

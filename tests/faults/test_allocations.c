@@ -300,7 +300,7 @@ static void torture_script(const char *name, const char *script, attempt_fn atte
 {
     char path[] = "/tmp/inlay-script-XXXXXX";
     int file = mkstemp(path);
-    wire w = { 0 };
+    struct wire w = { 0 };
 
     script_model(&w, script, 17);
     assert_true(file >= 0 && !w.failed);

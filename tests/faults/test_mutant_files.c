@@ -44,14 +44,14 @@ static void check_words(inlay_status status, const inlay_diag *diag, const char 
 
 /* ------------------------------------------------------------------ the files */
 
-typedef struct kept {
+struct kept {
     char path[512]; /* below the folder */
     uint8_t *bytes;
     size_t count;
-} kept;
+};
 
 static char top[] = "/tmp/inlay-mutants-XXXXXX";
-static kept files[MOST_FILES];
+static struct kept files[MOST_FILES];
 static size_t file_count;
 
 static void in_top(char out[640], const char *path)
@@ -90,7 +90,7 @@ static void walk(const char *below, bool keep)
             if (stat(whole, &st) == 0 && S_ISDIR(st.st_mode)) {
                 walk(path, keep);
             } else if (keep && file_count < MOST_FILES) {
-                kept *k = &files[file_count++];
+                struct kept *k = &files[file_count++];
                 FILE *f = fopen(whole, "rb");
 
                 memcpy(k->path, path, sizeof path);
@@ -285,7 +285,7 @@ static void prepare(float *y)
     inlay_session *s;
     inlay_context *c;
     char path[640];
-    arena a = { 0 };
+    struct arena a = { 0 };
     inlay_tensor_view view;
     FILE *f;
 
@@ -315,7 +315,7 @@ static void prepare(float *y)
 
 /* ------------------------------------------------------------------ a mutant */
 
-static size_t change_word(uint8_t *to, size_t count, chance *c)
+static size_t change_word(uint8_t *to, size_t count, struct chance *c)
 {
     int64_t number = chance_extreme(c);
     size_t width = chance_below(c, 2) == 0 ? 4 : 8, at;
@@ -328,7 +328,7 @@ static size_t change_word(uint8_t *to, size_t count, chance *c)
 }
 
 /* A number in a text becomes an extreme one. */
-static size_t change_number(uint8_t *to, size_t count, size_t room, chance *c)
+static size_t change_number(uint8_t *to, size_t count, size_t room, struct chance *c)
 {
     size_t start = (size_t)chance_below(c, count + 1), end;
     char number[40];
@@ -347,9 +347,9 @@ static size_t change_number(uint8_t *to, size_t count, size_t room, chance *c)
 }
 
 /* Changes bytes[count] with room for `room`; the new count. */
-static size_t change(uint8_t *bytes, size_t count, size_t room, chance *c)
+static size_t change(uint8_t *bytes, size_t count, size_t room, struct chance *c)
 {
-    const kept *other = &files[chance_below(c, file_count)];
+    const struct kept *other = &files[chance_below(c, file_count)];
     size_t at = (size_t)chance_below(c, count + 1), n = (size_t)chance_below(c, 64), from;
 
     switch (chance_below(c, 9)) {
@@ -388,7 +388,7 @@ static size_t change(uint8_t *bytes, size_t count, size_t room, chance *c)
 
 static void read_tensors(void)
 {
-    arena a = { 0 };
+    struct arena a = { 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_tensor_view t;
     model_datum d;
@@ -408,9 +408,9 @@ static bool starts_with(const char *text, const char *with)
 }
 
 /* y: the result of what is right. Did it run? */
-static bool try_mutant(chance *c, const float *y, bool talk)
+static bool try_mutant(struct chance *c, const float *y, bool talk)
 {
-    const kept *k = &files[chance_below(c, file_count)];
+    const struct kept *k = &files[chance_below(c, file_count)];
     bool in_cache = starts_with(k->path, "cache/"), planned = strcmp(k->path, "m.plan") == 0;
     bool settings = strcmp(k->path, "inlay.yaml") == 0, ran = false;
     size_t room = k->count + 4096, count = k->count;
@@ -464,7 +464,7 @@ int main(int argc, char **argv)
     mutants_limit(HANG_SECONDS);
     prepare(y);
     for (uint64_t i = from; i < from + (count > 0 ? count : TEST_COUNT); i++) {
-        chance c = { seed * UINT64_C(0xd1342543de82ef95) + i * UINT64_C(0x2545f4914f6cdd1d) };
+        struct chance c = { seed * UINT64_C(0xd1342543de82ef95) + i * UINT64_C(0x2545f4914f6cdd1d) };
 
         if (count == 0 && time(NULL) - start > TEST_SECONDS)
             break;

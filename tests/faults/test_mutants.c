@@ -184,15 +184,15 @@ static const char *const cases[] = {
 
 /* ------------------------------------------------------------------ one mutant */
 
-static chance chance_of(uint64_t seed, uint64_t number)
+static struct chance chance_of(uint64_t seed, uint64_t number)
 {
-    chance c = { seed * UINT64_C(0xd1342543de82ef95) + number * UINT64_C(0x2545f4914f6cdd1d) };
+    struct chance c = { seed * UINT64_C(0xd1342543de82ef95) + number * UINT64_C(0x2545f4914f6cdd1d) };
 
     (void)chance_next(&c);
     return c;
 }
 
-static void fill(void *data, uint64_t bytes, inlay_dtype dtype, chance *c)
+static void fill(void *data, uint64_t bytes, inlay_dtype dtype, struct chance *c)
 {
     uint64_t how = chance_below(c, 4), width = inlay_dtype_bits(dtype) / 8;
     uint8_t *to = data;
@@ -218,7 +218,7 @@ static void fill(void *data, uint64_t bytes, inlay_dtype dtype, chance *c)
     }
 }
 
-static inlay_status make_tensor(const inlay_io_info *info, chance *c, inlay_value **out, inlay_diag *diag)
+static inlay_status make_tensor(const inlay_io_info *info, struct chance *c, inlay_value **out, inlay_diag *diag)
 {
     int64_t dims[MOST_DIMS], count = 1;
     uint32_t rank = info->rank == INLAY_RANK_UNKNOWN ? (uint32_t)chance_below(c, 4) : info->rank;
@@ -238,7 +238,7 @@ static inlay_status make_tensor(const inlay_io_info *info, chance *c, inlay_valu
     return status;
 }
 
-static inlay_status make_value(const inlay_io_info *info, chance *c, inlay_value **out, inlay_diag *diag)
+static inlay_status make_value(const inlay_io_info *info, struct chance *c, inlay_value **out, inlay_diag *diag)
 {
     inlay_io_info item = { .dtype = info->dtype, .rank = INLAY_RANK_UNKNOWN };
     inlay_value *items[3] = { NULL };
@@ -275,7 +275,7 @@ static int stop_late(void *user, double fraction, const char *what)
     return now.tv_sec - start->tv_sec > 2;
 }
 
-static bool try_model(const uint8_t *data, size_t bytes, chance *c, bool talk)
+static bool try_model(const uint8_t *data, size_t bytes, struct chance *c, bool talk)
 {
     inlay_run_options limits = { .struct_size = sizeof limits, .timeout_ns = RUN_TIMEOUT_NS };
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -357,14 +357,14 @@ static void take_cases(void)
     }
 }
 
-typedef struct arguments {
+struct arguments {
     uint64_t seed, from, count;
     const char *write, *trace;
     const char *dirs[8];
     uint32_t dir_count;
-} arguments;
+};
 
-static bool read_arguments(int argc, char **argv, arguments *a)
+static bool read_arguments(int argc, char **argv, struct arguments *a)
 {
     for (int i = 1; i < argc; i++) {
         bool more = i + 1 < argc;
@@ -403,9 +403,9 @@ static uint64_t *open_trace(const char *path)
     return map == MAP_FAILED ? &unseen : map;
 }
 
-static int write_mutant(const herd *h, const arguments *a)
+static int write_mutant(const struct herd *h, const struct arguments *a)
 {
-    chance c = chance_of(a->seed, a->from);
+    struct chance c = chance_of(a->seed, a->from);
     const char *name;
     size_t bytes;
     uint8_t *data = herd_mutant(h, &c, &bytes, &name);
@@ -421,10 +421,10 @@ static int write_mutant(const herd *h, const arguments *a)
 
 int main(int argc, char **argv)
 {
-    arguments a = { .seed = 1, .count = 0 };
+    struct arguments a = { .seed = 1, .count = 0 };
     time_t start = time(NULL);
     uint64_t done = 0, ran = 0, *trace;
-    herd *h;
+    struct herd *h;
     int rc = 0;
 
     if (!read_arguments(argc, argv, &a)) {
@@ -449,7 +449,7 @@ int main(int argc, char **argv)
         rc = write_mutant(h, &a);
     } else {
         for (uint64_t i = a.from; i < a.from + (a.count > 0 ? a.count : TEST_COUNT); i++) {
-            chance c = chance_of(a.seed, i);
+            struct chance c = chance_of(a.seed, i);
             const char *name;
             size_t bytes;
             uint8_t *data;

@@ -12,7 +12,7 @@ bool supervise_is_worker(void)
     return false;
 }
 
-bool tokens_match(const tokens *t, const char *authorization)
+bool tokens_match(const struct tokens *t, const char *authorization)
 {
     (void)t;
     return strcmp(authorization, "Bearer fuzz") == 0;
@@ -24,14 +24,14 @@ void load_report(const struct server *s, bool json, char out[LOAD_BYTES])
     (void)snprintf(out, LOAD_BYTES, json ? "JSON {}" : "TEXT ");
 }
 
-void grpc_leave(call *x)
+void grpc_leave(struct call *x)
 {
     call_destroy(x);
 }
 
 /* ------------------------------------------------------------------ methods */
 
-static void echo(call *x, const ProtobufCMessageDescriptor *type, const uint8_t *message, size_t bytes)
+static void echo(struct call *x, const ProtobufCMessageDescriptor *type, const uint8_t *message, size_t bytes)
 {
     ProtobufCMessage *m = call_unpack(x, type, message, bytes);
 
@@ -42,7 +42,7 @@ static void echo(call *x, const ProtobufCMessageDescriptor *type, const uint8_t 
 }
 
 #define ECHO(method, type)                                                                                             \
-    void method(call *x, const uint8_t *message, size_t bytes)                                                         \
+    void method(struct call *x, const uint8_t *message, size_t bytes)                                                  \
     {                                                                                                                  \
         echo(x, &inference__##type##__descriptor, message, bytes);                                                     \
     }
@@ -75,7 +75,7 @@ static void touch(const infer_request *q)
     }
 }
 
-void grpc_infer(call *x, const uint8_t *message, size_t bytes)
+void grpc_infer(struct call *x, const uint8_t *message, size_t bytes)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
 
@@ -92,7 +92,7 @@ void grpc_infer(call *x, const uint8_t *message, size_t bytes)
     call_pack(x, &x->decoded->base);
 }
 
-void grpc_infer_deinit(call *x)
+void grpc_infer_deinit(struct call *x)
 {
     infer_request_deinit(&x->request);
     call_release(x->decoded);

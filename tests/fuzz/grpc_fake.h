@@ -5,7 +5,7 @@
 #include "serve/grpc_internal.h"
 
 typedef struct fake_link {
-    server server;
+    struct server server;
     grpc_streams streams;
     nghttp2_session *session;
 } fake_link;

@@ -6,7 +6,7 @@
 
 #define TEXT(text) ((char *)(uintptr_t)(text))
 
-static void write_file(const char *corpus, const char *name, const strbuf *b)
+static void write_file(const char *corpus, const char *name, const struct strbuf *b)
 {
     char path[512];
     FILE *f;
@@ -17,14 +17,14 @@ static void write_file(const char *corpus, const char *name, const strbuf *b)
         exit(1);
 }
 
-static void begin(strbuf *b, uint8_t which, uint8_t step)
+static void begin(struct strbuf *b, uint8_t which, uint8_t step)
 {
     b->size = 0;
     strbuf_add(b, &which, 1);
     strbuf_add(b, &step, 1);
 }
 
-static void add(strbuf *b, const ProtobufCMessage *m)
+static void add(struct strbuf *b, const ProtobufCMessage *m)
 {
     size_t bytes = protobuf_c_message_get_packed_size(m);
     uint8_t prefix[5] = { 0, 0, 0, (uint8_t)(bytes >> 8), (uint8_t)bytes };
@@ -38,10 +38,10 @@ static void add(strbuf *b, const ProtobufCMessage *m)
 }
 
 /* The bytes of a client that makes the call, in pieces of `step`. */
-static void write_connection(const char *corpus, const char *name, const strbuf *b, uint8_t step)
+static void write_connection(const char *corpus, const char *name, const struct strbuf *b, uint8_t step)
 {
     fake_client c;
-    strbuf bytes = { .data = NULL };
+    struct strbuf bytes = { .data = NULL };
     const uint8_t *out;
     ssize_t n;
 
@@ -56,7 +56,7 @@ static void write_connection(const char *corpus, const char *name, const strbuf 
 }
 
 /* x [2], FP32 or BYTES, in a field or raw, with parameters of every kind. */
-static void make_request(strbuf *b, bool raw, bool texts)
+static void make_request(struct strbuf *b, bool raw, bool texts)
 {
     Inference__InferRequest q = INFERENCE__INFER_REQUEST__INIT;
     Inference__Tensor t = INFERENCE__TENSOR__INIT, *tensors = &t;
@@ -112,7 +112,7 @@ static void make_request(strbuf *b, bool raw, bool texts)
     add(b, &q.base);
 }
 
-static void write_requests(const char *calls, const char *connections, strbuf *b)
+static void write_requests(const char *calls, const char *connections, struct strbuf *b)
 {
     static const char *const names[] = { "infer_floats", "infer_raw", "infer_texts", "infer_raw_texts" };
 
@@ -131,7 +131,7 @@ static void write_requests(const char *calls, const char *connections, strbuf *b
     write_connection(connections, "stream", b, 0);
 }
 
-static void write_others(const char *calls, const char *connections, strbuf *b)
+static void write_others(const char *calls, const char *connections, struct strbuf *b)
 {
     Inference__ModelName n = INFERENCE__MODEL_NAME__INIT;
     Inference__RepositoryRequest r = INFERENCE__REPOSITORY_REQUEST__INIT;
@@ -170,7 +170,7 @@ static void write_others(const char *calls, const char *connections, strbuf *b)
 
 int main(int argc, char **argv)
 {
-    strbuf b = { .data = NULL };
+    struct strbuf b = { .data = NULL };
 
     if (argc != 3) {
         (void)fprintf(stderr, "usage: grpc_seeds GRPC_CORPUS HTTP2_CORPUS\n");

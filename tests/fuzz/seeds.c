@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-static void add(wire *w)
+static void add(struct wire *w)
 {
     wire_mark g = mw_begin(w, 8, 17);
 
@@ -17,7 +17,7 @@ static void add(wire *w)
     wire_end(w, g);
 }
 
-static void shapes(wire *w)
+static void shapes(struct wire *w)
 {
     wire_mark g = mw_begin(w, 8, 17), t;
 
@@ -34,7 +34,7 @@ static void shapes(wire *w)
     wire_end(w, g);
 }
 
-static void bodies(wire *w)
+static void bodies(struct wire *w)
 {
     wire_mark g = mw_begin(w, 8, 17), n;
 
@@ -53,7 +53,7 @@ static void bodies(wire *w)
     wire_end(w, g);
 }
 
-static void tensors(wire *w)
+static void tensors(struct wire *w)
 {
     wire_mark g = mw_begin(w, 13, 21), t, s;
 
@@ -86,7 +86,7 @@ static void tensors(wire *w)
     wire_end(w, g);
 }
 
-static void functions(wire *w)
+static void functions(struct wire *w)
 {
     wire_mark g, n, a, f;
 
@@ -123,7 +123,7 @@ static void functions(wire *w)
     wire_end(w, f);
 }
 
-static void convolution(wire *w)
+static void convolution(struct wire *w)
 {
     wire_mark g = mw_begin(w, 8, 17), n, a, t;
 
@@ -147,13 +147,13 @@ int main(int argc, char **argv)
 {
     static const struct {
         const char *name;
-        void (*write)(wire *);
+        void (*write)(struct wire *);
     } seeds[] = { { "add", add },         { "shapes", shapes },       { "bodies", bodies },
                   { "tensors", tensors }, { "functions", functions }, { "convolution", convolution } };
 
     for (size_t i = 0; argc == 2 && i < sizeof seeds / sizeof seeds[0]; i++) {
         char path[4096];
-        wire w = { 0 };
+        struct wire w = { 0 };
         int fd;
 
         seeds[i].write(&w);

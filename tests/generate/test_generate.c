@@ -81,11 +81,11 @@ static json_t *description(const char *pre, bool pairs)
 }
 
 /* The tokenizer of the file; NULL: what is wrong is in error. */
-static tokenizer *open_text(const char *text, char error[256])
+static struct tokenizer *open_text(const char *text, char error[256])
 {
     char path[] = "/tmp/tokenizer_XXXXXX";
     const int fd = mkstemp(path);
-    tokenizer *t;
+    struct tokenizer *t;
 
     assert_true(fd >= 0);
     assert_int_equal(write(fd, text, strlen(text)), strlen(text));
@@ -95,17 +95,17 @@ static tokenizer *open_text(const char *text, char error[256])
     return t;
 }
 
-static tokenizer *open_json(json_t *root, char error[256])
+static struct tokenizer *open_json(json_t *root, char error[256])
 {
     char *text = json_dumps(root, 0);
-    tokenizer *t = open_text(text, error);
+    struct tokenizer *t = open_text(text, error);
 
     free(text);
     json_decref(root);
     return t;
 }
 
-static void expect(const tokenizer *t, const char *text, size_t count, const int64_t *want)
+static void expect(const struct tokenizer *t, const char *text, size_t count, const int64_t *want)
 {
     int64_t *got = NULL;
     size_t n = 0;
@@ -126,7 +126,7 @@ static void words_and_merges(void **state)
 
     (void)state;
     for (int pairs = 0; pairs < 2; pairs++) {
-        tokenizer *t = open_json(description(gpt2, pairs != 0), error);
+        struct tokenizer *t = open_json(description(gpt2, pairs != 0), error);
 
         if (t == NULL)
             fail_msg("%s", error);
@@ -151,7 +151,7 @@ static void words_and_merges(void **state)
 static void words_of_llama(void **state)
 {
     char error[256];
-    tokenizer *t = open_json(description(cl100k, false), error);
+    struct tokenizer *t = open_json(description(cl100k, false), error);
 
     (void)state;
     if (t == NULL)
@@ -169,7 +169,7 @@ static void decodes_what_it_encoded(void **state)
 {
     static const char text[] = "hello world, it's 123 \xe4\xb8\xad\xe6\x96\x87 \xf0\x9f\x98\x80\n\t<|end|> \x01";
     char error[256], *back = calloc(1, sizeof text);
-    tokenizer *t = open_json(description(gpt2, false), error);
+    struct tokenizer *t = open_json(description(gpt2, false), error);
     int64_t *tokens = NULL;
     size_t count = 0, at = 0, bytes;
     bool special;
@@ -228,7 +228,7 @@ static void wrong_files_are_refused(void **state)
 
 enum { COUNT = 5 };
 
-static int64_t next(sampler *s, const float *logits, const int64_t *seen, size_t seen_count)
+static int64_t next(struct sampler *s, const float *logits, const int64_t *seen, size_t seen_count)
 {
     float copy[COUNT];
 
@@ -240,7 +240,7 @@ static void the_likeliest(void **state)
 {
     static const float logits[COUNT] = { 1, NAN, 3, 3, -2 }, none[COUNT] = { NAN, NAN, NAN, NAN, NAN };
     static const int64_t seen[] = { 2, 2, 4, -1, 99 };
-    sampler s = SAMPLER_INIT;
+    struct sampler s = SAMPLER_INIT;
 
     (void)state;
     assert_int_equal(next(&s, logits, NULL, 0), 2);
@@ -261,7 +261,7 @@ static void the_likeliest(void **state)
 static void drawn_by_probability(void **state)
 {
     static const float logits[COUNT] = { 0, 0.6931472f, -50, 0.6931472f, -50 }; /* 1 : 2 : 0 : 2 : 0 */
-    sampler s = SAMPLER_INIT, again = SAMPLER_INIT;
+    struct sampler s = SAMPLER_INIT, again = SAMPLER_INIT;
     int times[COUNT] = { 0 };
 
     (void)state;

@@ -8,11 +8,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-typedef struct folder {
+struct folder {
     char root[64], plugins[80], verdicts[80];
-} folder;
+};
 
-static inline void folder_make(folder *f)
+static inline void folder_make(struct folder *f)
 {
     (void)strcpy(f->root, "/tmp/inlay-hostile-XXXXXX");
     assert_non_null(mkdtemp(f->root));
@@ -22,7 +22,7 @@ static inline void folder_make(folder *f)
     assert_int_equal(mkdir(f->verdicts, 0700), 0);
 }
 
-static inline void folder_remove(const folder *f)
+static inline void folder_remove(const struct folder *f)
 {
     char command[128];
 
@@ -64,7 +64,7 @@ static inline void file_write(const char *path, const void *data, size_t bytes)
 }
 
 /* Copies variant `evil` of evil.c into the folder as NAME.so. */
-static inline void folder_add(const folder *f, const char *evil, const char *name)
+static inline void folder_add(const struct folder *f, const char *evil, const char *name)
 {
     char from[512], to[160];
     unsigned char *data;
@@ -77,7 +77,7 @@ static inline void folder_add(const folder *f, const char *evil, const char *nam
     free(data);
 }
 
-static inline plugin_set *folder_search_with(const folder *f, plugin_search search)
+static inline plugin_set *folder_search_with(const struct folder *f, plugin_search search)
 {
     const char *dirs[] = { f->plugins };
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -91,7 +91,7 @@ static inline plugin_set *folder_search_with(const folder *f, plugin_search sear
     return set;
 }
 
-static inline plugin_set *folder_search(const folder *f)
+static inline plugin_set *folder_search(const struct folder *f)
 {
     return folder_search_with(f, (plugin_search){ .probe_ms = 3000 });
 }

@@ -6,7 +6,7 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-static folder place;
+static struct folder place;
 static char out[65536], err[65536];
 
 static void take(const char *name, char *text, size_t room)

@@ -50,7 +50,7 @@ static void evil_plugins_are_told_apart(void **state)
     for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
         bool sick = rows[r].outcome == PLUGIN_CRASHED || rows[r].outcome == PLUGIN_HUNG;
         plugin_set *set;
-        folder f;
+        struct folder f;
 
         folder_make(&f);
         folder_add(&f, rows[r].evil, rows[r].evil);
@@ -85,7 +85,7 @@ static void rude_plugins_are_told_of(void **state)
                                          "the umask was",
                                          "handler of signal 10",
                                          "something was printed" };
-    folder f;
+    struct folder f;
 
     (void)state;
     folder_make(&f);
@@ -115,7 +115,7 @@ static void a_trial_has_no_input(void **state)
     char got[sizeof words] = "";
     int ends[2], was = dup(STDIN_FILENO);
     plugin_set *set;
-    folder f;
+    struct folder f;
 
     (void)state;
     assert_int_equal(pipe(ends), 0);
@@ -174,9 +174,9 @@ static void interrupts_are_no_crashes(void **state)
         "done </proc/self/status\necho ok >&3\necho done >&3\n";
     char helper[PATH_MAX], host[128], plugin[256], text[8192];
     inlay_diag diag = INLAY_DIAG_INIT;
-    probe p = { .pid = 0 };
-    verdict v;
-    folder f;
+    struct probe p = { .pid = 0 };
+    struct verdict v;
+    struct folder f;
 
     (void)state;
     assert_true(probe_find(helper, host));
@@ -201,7 +201,7 @@ static void interrupts_are_no_crashes(void **state)
 static void names_with_lines(void **state)
 {
     plugin_set *set;
-    folder f;
+    struct folder f;
 
     (void)state;
     folder_make(&f);
@@ -217,9 +217,9 @@ static void quarantine_ends_with_a_change_or_on_request(void **state)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     plugin_search search;
-    const provider *open;
+    const struct provider *open;
     plugin_set *set;
-    folder f;
+    struct folder f;
 
     (void)state;
     folder_make(&f);
@@ -258,7 +258,7 @@ static void quarantine_ends_with_a_change_or_on_request(void **state)
 static void without_probe_marks_still_count(void **state)
 {
     plugin_set *set;
-    folder f;
+    struct folder f;
 
     (void)state;
     folder_make(&f);
@@ -274,7 +274,7 @@ static void without_probe_marks_still_count(void **state)
 
 /* ------------------------------------------------------------------ broken files */
 
-static void check_bent(const folder *f, const void *data, size_t bytes, const char *words)
+static void check_bent(const struct folder *f, const void *data, size_t bytes, const char *words)
 {
     plugin_set *set;
     char path[160];
@@ -293,7 +293,7 @@ static void truncated_anywhere(void **state)
 {
     unsigned char *data;
     size_t bytes;
-    folder f;
+    struct folder f;
 
     (void)state;
     folder_make(&f);
@@ -322,7 +322,7 @@ static void other_machines(void **state)
     };
     unsigned char *data, *copy;
     size_t bytes;
-    folder f;
+    struct folder f;
 
     (void)state;
     folder_make(&f);
@@ -346,7 +346,7 @@ static void mutants(void **state)
 {
     unsigned char *data, *copy;
     size_t bytes, reach;
-    folder f;
+    struct folder f;
 
     (void)state;
     folder_make(&f);
@@ -417,7 +417,7 @@ static void things_that_are_no_files(void **state)
     struct sockaddr_un address = { .sun_family = AF_UNIX };
     char path[160];
     plugin_set *set;
-    folder f;
+    struct folder f;
     int fd;
 
     (void)state;
@@ -453,7 +453,7 @@ static void ten_thousand_files(void **state)
     char path[160];
     plugin_set *set;
     uint32_t loaded = 0;
-    folder f;
+    struct folder f;
 
     (void)state;
     folder_make(&f);

@@ -19,7 +19,7 @@ void *__wrap_dlopen(const char *path, int flags)
 
 /* ------------------------------------------------------------------ modes and owners */
 
-static void refuse_dir(const folder *f, const char *words)
+static void refuse_dir(const struct folder *f, const char *words)
 {
     const char *dirs[] = { f->plugins };
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -36,7 +36,7 @@ static void directories(void **state)
     const char *tmp[] = { "/tmp" };
     inlay_diag diag = INLAY_DIAG_INIT;
     plugin_set *set;
-    folder f;
+    struct folder f;
 
     (void)state;
     folder_make(&f);
@@ -73,7 +73,7 @@ static void directories(void **state)
     folder_remove(&f);
 }
 
-static void refuse_file(const folder *f, const char *words)
+static void refuse_file(const struct folder *f, const char *words)
 {
     plugin_set *set = folder_search(f);
 
@@ -86,7 +86,7 @@ static void files(void **state)
 {
     char path[160], link_path[160], away[160];
     plugin_set *set;
-    folder f;
+    struct folder f;
 
     (void)state;
     folder_make(&f);
@@ -125,7 +125,7 @@ static void files(void **state)
 
 /* ------------------------------------------------------------------ exchanged files */
 
-static folder arena_of_swaps;
+static struct folder arena_of_swaps;
 
 static void exchange(void)
 {
@@ -138,7 +138,7 @@ static void exchange(void)
 
 static void exchanged_between_check_and_open(void **state)
 {
-    folder *f = &arena_of_swaps;
+    struct folder *f = &arena_of_swaps;
     char good[256], evil[256];
     plugin_set *set;
 
@@ -164,7 +164,7 @@ static uint32_t stop_swapping;
 /* plugin.so is a link that leads to a good file and to one that anybody may write to, in turn. */
 static void *swap_links(void *arg)
 {
-    const folder *f = arg;
+    const struct folder *f = arg;
     char target[160], next[160], name[160];
 
     (void)snprintf(name, sizeof name, "%s/plugin.so", f->plugins);
@@ -182,7 +182,7 @@ static void links_that_change_all_the_time(void **state)
 {
     char from[160], to[160];
     pthread_t thread;
-    folder f;
+    struct folder f;
 
     (void)state;
     folder_make(&f);
@@ -215,7 +215,7 @@ static void only_what_is_listed(void **state)
     plugin_search search = { .allow = list };
     plugin_set *set;
     FILE *pipe;
-    folder f;
+    struct folder f;
 
     (void)state;
     folder_make(&f);

@@ -25,20 +25,20 @@ static void forget_all(void)
 
         (void)snprintf(path, sizeof path, "/other/%d", i);
         verdict_key_init(&key, NULL, path, &st, "", "host");
-        verdict_keep(&key, &(verdict){ .kind = VERDICT_OK });
+        verdict_keep(&key, &(struct verdict){ .kind = VERDICT_OK });
     }
 }
 
 static void kept_and_found(void **state)
 {
-    static const verdict rows[] = { { VERDICT_OK, "" },
-                                    { VERDICT_REFUSED, "not on a Friday" },
-                                    { VERDICT_CRASHED, "it crashed\nin two lines" },
-                                    { VERDICT_HUNG, "it hung" } };
+    static const struct verdict rows[] = { { VERDICT_OK, "" },
+                                           { VERDICT_REFUSED, "not on a Friday" },
+                                           { VERDICT_CRASHED, "it crashed\nin two lines" },
+                                           { VERDICT_HUNG, "it hung" } };
     struct stat st = some_file(), other;
     verdict_key key;
-    verdict v;
-    folder f;
+    struct verdict v;
+    struct folder f;
 
     (void)state;
     folder_make(&f);
@@ -83,13 +83,13 @@ static void bent_files_do_not_count(void **state)
     unsigned char *data;
     verdict_key key;
     size_t bytes;
-    verdict v;
-    folder f;
+    struct verdict v;
+    struct folder f;
 
     (void)state;
     folder_make(&f);
     verdict_key_init(&key, f.verdicts, "/a/b.so", &st, "abcd", "host 1");
-    verdict_keep(&key, &(verdict){ VERDICT_CRASHED, "it crashed" });
+    verdict_keep(&key, &(struct verdict){ VERDICT_CRASHED, "it crashed" });
     forget_all();
     data = file_bytes(key.file, &bytes);
     for (size_t at = 0; at < bytes; at++) {
@@ -123,19 +123,19 @@ static void orphans_are_swept(void **state)
     struct stat st = some_file();
     verdict_key key, kept;
     char path[64];
-    verdict v;
-    folder f;
+    struct verdict v;
+    struct folder f;
 
     (void)state;
     folder_make(&f);
     verdict_key_init(&kept, f.verdicts, "/proc/self/exe", &st, "", "host");
-    verdict_keep(&kept, &(verdict){ VERDICT_CRASHED, "it crashed" });
+    verdict_keep(&kept, &(struct verdict){ VERDICT_CRASHED, "it crashed" });
     verdict_key_init(&key, f.verdicts, "/gone/first", &st, "", "host");
-    verdict_keep(&key, &(verdict){ .kind = VERDICT_OK });
+    verdict_keep(&key, &(struct verdict){ .kind = VERDICT_OK });
     assert_int_equal(access(key.file, F_OK), 0);
     for (int i = 0; i < 300; i++) {
         verdict_key_init(&key, f.verdicts, (snprintf(path, sizeof path, "/gone/%d", i), path), &st, "", "host");
-        verdict_keep(&key, &(verdict){ .kind = VERDICT_OK });
+        verdict_keep(&key, &(struct verdict){ .kind = VERDICT_OK });
     }
     forget_all();
     verdict_find(&kept, &v);
@@ -150,7 +150,7 @@ static void a_plugin_with_a_bent_verdict(void **state)
 {
     char command[160];
     plugin_set *set;
-    folder f;
+    struct folder f;
 
     (void)state;
     folder_make(&f);
@@ -183,7 +183,7 @@ static void sha256_of_known_texts(void **state)
           "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1" },
     };
     char hex[65], whole[65];
-    sha256 s;
+    struct sha256 s;
 
     (void)state;
     for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {

@@ -41,8 +41,8 @@ static void run_beside(const char *providers, const char *option, const char *va
     const char *const setting = by_option ? "isa" : "policy", *const set = by_option ? cap : "priority";
     region_model m;
     inlay_value *x = NULL;
-    rig ours, theirs;
-    dice d = { 5 };
+    struct rig ours, theirs;
+    struct dice d = { 5 };
 
     write_sequence_model(&m, 3, 3);
     assert_false(m.w.failed);

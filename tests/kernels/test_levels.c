@@ -11,7 +11,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-typedef struct level {
+struct level {
     const char *name;
     cpu_level needs;
     const tile_set *tiles;
@@ -21,14 +21,14 @@ typedef struct level {
     const row_set *rows;
     void (*thin_row)(const thin_row *);
     quantize_fn *quantize;
-} level;
+};
 
 #define LEVEL(name, needs)                                                                                             \
     {                                                                                                                  \
 #name, needs, &tiles_##name, &products_##name, &moves_##name, &planes_##name, &rows_##name, thin_row_##name,   \
             quantize_##name                                                                                            \
     }
-static const level levels[] = {
+static const struct level levels[] = {
 #if defined(__x86_64__)
     LEVEL(avx512, CPU_AVX512),
     LEVEL(avx2, CPU_AVX2),
@@ -38,7 +38,7 @@ static const level levels[] = {
     LEVEL(c, CPU_BASELINE),
 };
 #define EACH_LEVEL(l)                                                                                                  \
-    for (const level *l = levels; l < levels + sizeof levels / sizeof levels[0]; l++)                                  \
+    for (const struct level *l = levels; l < levels + sizeof levels / sizeof levels[0]; l++)                           \
         if (cpu_has(l->needs))
 
 static uint32_t state_of_noise = 1;
@@ -60,7 +60,7 @@ static float *filled(int64_t count)
 enum { GUARD = 40 };
 static const float guard = 123456;
 
-static void expect(const level *l, const char *what, double got, double want, double size)
+static void expect(const struct level *l, const char *what, double got, double want, double size)
 {
     if (!(fabs(got - want) <= 2e-6 * (size + 1)))
         fail_msg("%s, %s: %.9g, not %.9g", l->name, what, got, want);
@@ -68,7 +68,7 @@ static void expect(const level *l, const char *what, double got, double want, do
 
 /* ------------------------------------------------------------------ tiles */
 
-static void one_tile(const level *l, int rows, int64_t columns, int64_t depth, bool all)
+static void one_tile(const struct level *l, int rows, int64_t columns, int64_t depth, bool all)
 {
     const int64_t taps[] = { 3, 0 }, terms = 2 * depth, a_row = depth + 5;
     float *a = filled(TILE_ROWS * a_row + depth + 8), *b = filled((terms + 32) * TILE_WIDTH), *bias = filled(columns),
@@ -127,7 +127,7 @@ static void tiles(void **state)
 }
 
 /* Transforms there and back are a convolution: of one window, by weights of 3x3. */
-static void one_window(const level *l, int64_t points, int64_t channels)
+static void one_window(const struct level *l, int64_t points, int64_t channels)
 {
     const int64_t lines = 48, squared = points * points, size = points - 2;
     float *x = filled(squared * channels), *w = filled(channels * 9 * channels), *v = filled(squared * lines),
@@ -227,7 +227,7 @@ static void functions(void **state)
 
 /* ------------------------------------------------------------------ products */
 
-static void product(const level *l, int64_t m, int64_t n, int64_t k)
+static void product(const struct level *l, int64_t m, int64_t n, int64_t k)
 {
     const int64_t panels = (n + SG_WIDTH - 1) / SG_WIDTH, c_row = n + 3;
     float *a = filled(m * (k + 2)), *b = filled(panels * k * SG_WIDTH + 4096), *bias = filled(n),
@@ -332,7 +332,7 @@ static void scores(void **state)
 /* ------------------------------------------------------------------ single channels */
 
 /* A row of a window of three columns, by a table of pixels and by steps. */
-static void one_depthwise(const level *l, int64_t channels, int32_t pixels, int64_t stride, bool reused)
+static void one_depthwise(const struct level *l, int64_t channels, int32_t pixels, int64_t stride, bool reused)
 {
     const int64_t blocks = (channels + 15) / 16, row = channels + 2, count = (pixels - 1) * stride + 3;
     const int64_t taps[] = { 0, row, 2 * row };
@@ -394,7 +394,7 @@ static float element(int64_t p, int64_t stride, int64_t r, int64_t dilation, con
     return x[(p * stride + r * dilation) * x_row + at];
 }
 
-static void one_plane(const level *l, int64_t side, int64_t stride, int64_t dilation, int32_t rows, int64_t n)
+static void one_plane(const struct level *l, int64_t side, int64_t stride, int64_t dilation, int32_t rows, int64_t n)
 {
     enum { ROW = 128, MOST = 60 };
     int64_t at[9];

@@ -7,13 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct level {
+struct level {
     const nb_kernel *kernel;
     cpu_level needs;
     bool vnni;
-} level;
+};
 
-static const level levels[] = {
+static const struct level levels[] = {
 #if defined(__x86_64__)
     { &nbits_avx512_vnni, CPU_AVX512, true },
     { &nbits_avx512, CPU_AVX512, false },
@@ -32,7 +32,7 @@ static float noise(void)
 }
 
 /* How the weights of a case lie, and what they are. */
-typedef struct weights {
+struct weights {
     nb_shape shape;
     nb_source source;
     uint8_t *file; /* guarded by its size: the sanitizers see reads beyond */
@@ -40,10 +40,10 @@ typedef struct weights {
     uint8_t *packed;
     float *scales, *zeros, *file_scales;
     float zero;
-} weights;
+};
 
-static void make_weights(weights *x, uint32_t bits, int64_t k, int64_t n, int64_t block, bool turned, bool is_signed,
-                         bool zeros)
+static void make_weights(struct weights *x, uint32_t bits, int64_t k, int64_t n, int64_t block, bool turned,
+                         bool is_signed, bool zeros)
 {
     const int64_t bytes = (k * n * bits + 7) / 8;
 
@@ -80,7 +80,7 @@ static void make_weights(weights *x, uint32_t bits, int64_t k, int64_t n, int64_
     free(file_zeros);
 }
 
-static void drop_weights(weights *x)
+static void drop_weights(struct weights *x)
 {
     free(x->file);
     free(x->w);
@@ -106,7 +106,7 @@ static float *spread_rows(const nb_shape *s, const float *a, int64_t rows)
 enum { GUARD = 8 };
 
 /* Panels side by side, a few parts after the other. */
-static void multiply_block(const level *l, const nb_tile *t, nb_mode mode, const int32_t *starts)
+static void multiply_block(const struct level *l, const nb_tile *t, nb_mode mode, const int32_t *starts)
 {
     const nb_shape *s = t->shape;
     void *w = malloc((size_t)nb_block_bytes(mode));
@@ -129,8 +129,8 @@ static void multiply_block(const level *l, const nb_tile *t, nb_mode mode, const
     free(w_starts);
 }
 
-static void multiply(const level *l, const weights *x, nb_mode mode, bool blocks, const float *a, int64_t rows,
-                     float *c)
+static void multiply(const struct level *l, const struct weights *x, nb_mode mode, bool blocks, const float *a,
+                     int64_t rows, float *c)
 {
     const nb_shape *s = &x->shape;
     const int64_t beside = blocks ? NB_BESIDE : 1, limbs_row = nb_depth(&x->shape) * (blocks ? (int64_t)mode : 2);
@@ -177,7 +177,7 @@ static void multiply(const level *l, const weights *x, nb_mode mode, bool blocks
 }
 
 /* Exact sums lose what sums of floats do; integers what their factors round off: half a step of each part's largest. */
-static void check(const level *l, const weights *x, nb_mode mode, bool blocks, int64_t rows)
+static void check(const struct level *l, const struct weights *x, nb_mode mode, bool blocks, int64_t rows)
 {
     const nb_shape *s = &x->shape;
     float *a = malloc((size_t)(rows * s->k) * sizeof *a), *c = malloc((size_t)(rows * (s->n + GUARD)) * sizeof *c);
@@ -221,7 +221,7 @@ static void check(const level *l, const weights *x, nb_mode mode, bool blocks, i
 }
 
 /* A row has the same bits whatever tile or block it is in. */
-static void check_rows(const level *l, const weights *x, nb_mode mode)
+static void check_rows(const struct level *l, const struct weights *x, nb_mode mode)
 {
     const int64_t row = x->shape.n + GUARD;
     float *a = malloc((size_t)(NB_ROWS * x->shape.k) * sizeof *a), *c = malloc((size_t)(3 * NB_ROWS * row) * sizeof *c);
@@ -240,7 +240,7 @@ static void check_rows(const level *l, const weights *x, nb_mode mode)
     free(c);
 }
 
-static void check_unfold(const level *l, const weights *x)
+static void check_unfold(const struct level *l, const struct weights *x)
 {
     const nb_shape *s = &x->shape;
     float *out = malloc((size_t)(s->k * NB_COLUMNS) * sizeof *out);
@@ -273,13 +273,13 @@ static void products(void **state)
         for (size_t z = 0; z < sizeof sizes / sizeof *sizes; z++)
             for (int kind = 0; kind < 8; kind++) {
                 const bool is_long = sizes[z].k > 4000;
-                weights x;
+                struct weights x;
 
                 if (is_long && kind != 0 && kind != 7)
                     continue;
                 make_weights(&x, bits, sizes[z].k, sizes[z].n, sizes[z].block, kind & 1, kind & 2, kind & 4);
                 for (size_t i = 0; i < sizeof levels / sizeof *levels; i++) {
-                    const level *l = &levels[i];
+                    const struct level *l = &levels[i];
 
                     if (!cpu_has(l->needs) || (l->vnni && !cpu_has_vnni()))
                         continue;
@@ -304,7 +304,7 @@ static void refusals(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof levels / sizeof *levels; i++) {
-        const level *l = &levels[i];
+        const struct level *l = &levels[i];
         nb_shape s;
         float a[64], factors[2];
         int8_t limbs[128];

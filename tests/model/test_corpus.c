@@ -58,7 +58,7 @@ static graph_model *load(const char *path)
 static void compare(const graph_model *a, const graph_model *b, const char *path)
 {
     char *x = graph_to_text(a->main), *y = graph_to_text(b->main);
-    arena scratch = { 0 };
+    struct arena scratch = { 0 };
     inlay_graph s, t;
 
     if (strcmp(x, y) != 0)
@@ -108,7 +108,7 @@ static void values_load(void **state)
         skip();
     for (size_t i = 0; i < model_count; i++) {
         graph_model *model = load(models[i]);
-        arena a = { 0 };
+        struct arena a = { 0 };
         char path[4096];
         inlay_diag diag = INLAY_DIAG_INIT;
         model_datum datum;

@@ -28,7 +28,7 @@ static void write_file(const char *name, const void *data, size_t bytes)
 }
 
 /* float w[4] at location; NULL leaves an entry out. */
-static void write_model(const char *location, const char *offset, const char *length, wire *w)
+static void write_model(const char *location, const char *offset, const char *length, struct wire *w)
 {
     wire_mark g = mw_begin(w, 8, 17), t = wire_begin(w, MW_INITIALIZER);
 
@@ -109,7 +109,7 @@ static void locations(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        wire w = { 0 };
+        struct wire w = { 0 };
         inlay_diag diag = INLAY_DIAG_INIT;
         graph_model *model;
 
@@ -128,7 +128,7 @@ static void locations(void **state)
 
 static void models_from_memory(void **state)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
     graph_model *model;
     model_load_options options = { .external_dir = in_top("model") };
@@ -145,7 +145,7 @@ static void models_from_memory(void **state)
 /* The mapping outlives the files and their descriptors. */
 static void saved_and_loaded_again(void **state)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
     model_save_options options = { .external_file = "data.bin", .external_bytes = 16 };
     graph_model *model, *again;
@@ -191,7 +191,7 @@ static void save_refuses_paths(void **state)
 static void tensors_above_2_gib(void **state)
 {
     const int64_t bytes = (INT64_C(2) << 30) + 4096;
-    wire head = { 0 }, w = { 0 };
+    struct wire head = { 0 }, w = { 0 };
     wire_mark g, t;
     inlay_diag diag = INLAY_DIAG_INIT;
     graph_model *model;
@@ -249,7 +249,7 @@ static void tensors_above_2_gib(void **state)
 /* What cannot be mapped is read. */
 static void models_from_pipes(void **state)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17);
     inlay_diag diag = INLAY_DIAG_INIT;
     graph_model *model;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 /* FunctionProto, open; nodes are written with fn_node. */
-static wire_mark fn_begin(wire *w, const char *name, const char *inputs, const char *outputs, const char *attrs)
+static wire_mark fn_begin(struct wire *w, const char *name, const char *inputs, const char *outputs, const char *attrs)
 {
     wire_mark f = wire_begin(w, 25);
 
@@ -20,7 +20,8 @@ static wire_mark fn_begin(wire *w, const char *name, const char *inputs, const c
     return f;
 }
 
-static wire_mark fn_node_begin(wire *w, const char *domain, const char *op, const char *inputs, const char *outputs)
+static wire_mark fn_node_begin(struct wire *w, const char *domain, const char *op, const char *inputs,
+                               const char *outputs)
 {
     wire_mark node = wire_begin(w, 7);
 
@@ -31,12 +32,12 @@ static wire_mark fn_node_begin(wire *w, const char *domain, const char *op, cons
     return node;
 }
 
-static void fn_node(wire *w, const char *domain, const char *op, const char *inputs, const char *outputs)
+static void fn_node(struct wire *w, const char *domain, const char *op, const char *inputs, const char *outputs)
 {
     wire_end(w, fn_node_begin(w, domain, op, inputs, outputs));
 }
 
-static void int_attr(wire *w, uint32_t field, const char *name, int64_t value)
+static void int_attr(struct wire *w, uint32_t field, const char *name, int64_t value)
 {
     wire_mark a = wire_begin(w, field);
 
@@ -46,7 +47,7 @@ static void int_attr(wire *w, uint32_t field, const char *name, int64_t value)
     wire_end(w, a);
 }
 
-static void ref_attr(wire *w, const char *name, const char *from, int kind)
+static void ref_attr(struct wire *w, const char *name, const char *from, int kind)
 {
     wire_mark a = wire_begin(w, 5);
 
@@ -56,7 +57,8 @@ static void ref_attr(wire *w, const char *name, const char *from, int kind)
     wire_end(w, a);
 }
 
-static wire_mark call_begin(wire *w, const char *function, const char *name, const char *inputs, const char *outputs)
+static wire_mark call_begin(struct wire *w, const char *function, const char *name, const char *inputs,
+                            const char *outputs)
 {
     wire_mark node = mw_node_begin(w, function, inputs, outputs);
 
@@ -65,7 +67,7 @@ static wire_mark call_begin(wire *w, const char *function, const char *name, con
     return node;
 }
 
-static wire_mark begin(wire *w)
+static wire_mark begin(struct wire *w)
 {
     wire_mark g;
 
@@ -78,7 +80,7 @@ static wire_mark begin(wire *w)
 }
 
 /* Loads, inlines, and compares: either the status and a piece of the message, or the nodes in the dump. */
-static void check(const wire *w, inlay_status status, const char *expected)
+static void check(const struct wire *w, inlay_status status, const char *expected)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     graph_model *model;
@@ -116,7 +118,7 @@ static void attributes_come_from_the_call(void **state)
 
     (void)state;
     for (size_t i = 0; i < 4; i++) {
-        wire w = { 0 };
+        struct wire w = { 0 };
         wire_mark g = begin(&w), m = call_begin(&w, "F", "c", "x", "y");
 
         if (rows[i].given)
@@ -138,7 +140,7 @@ static void attributes_come_from_the_call(void **state)
 /* G calls F twice, passing its own attribute on; names stay apart. */
 static void functions_call_functions(void **state)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = begin(&w), m = call_begin(&w, "G", "c", "x", "y"), n;
 
     (void)state;
@@ -168,7 +170,7 @@ static void functions_call_functions(void **state)
 
 static void omitted_inputs_and_outputs(void **state)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = begin(&w), m;
 
     (void)state;
@@ -184,7 +186,7 @@ static void omitted_inputs_and_outputs(void **state)
 
 static void outputs_that_are_inputs(void **state)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = begin(&w), m;
 
     (void)state;
@@ -199,7 +201,7 @@ static void outputs_that_are_inputs(void **state)
 /* A body inside the function captures a formal input, a value made in the function and an omitted input. */
 static void bodies_in_functions(void **state)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = begin(&w), m, n;
     mw_body b;
 
@@ -232,7 +234,7 @@ static void bodies_in_functions(void **state)
 
 static void calls_in_bodies(void **state)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = begin(&w), m, n = mw_node_begin(&w, "If", "b", "y");
     mw_body b = mw_body_begin(&w, "then_branch", "inner");
 
@@ -251,7 +253,7 @@ static void calls_in_bodies(void **state)
 
 static void overloads(void **state)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = begin(&w), m = call_begin(&w, "F", "c", "x", "y");
 
     (void)state;
@@ -270,7 +272,7 @@ static void overloads(void **state)
 
 static void recursion_is_refused(void **state)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = begin(&w), m;
 
     (void)state;
@@ -296,7 +298,7 @@ static void explosions_are_refused(void **state)
 
     (void)state;
     for (size_t i = 0; i < 2; i++) {
-        wire w = { 0 };
+        struct wire w = { 0 };
         wire_mark g = begin(&w), m;
         char name[16], callee[16];
 
@@ -321,7 +323,7 @@ static void explosions_are_refused(void **state)
 
 static void too_many_arguments(void **state)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = begin(&w), m;
 
     (void)state;
@@ -339,7 +341,7 @@ static void functions_are_saved(void **state)
 {
     char path[] = "/tmp/inlay-functions-XXXXXX", *texts[2];
     int fd = mkstemp(path);
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = begin(&w), m = call_begin(&w, "F", "c", "x", "y"), n;
     inlay_diag diag = INLAY_DIAG_INIT;
     graph_model *model, *again;

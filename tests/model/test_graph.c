@@ -4,12 +4,12 @@
 #include "graph_text.h"
 #include <stdlib.h>
 
-static uint32_t value(graph *g, const char *name)
+static uint32_t value(struct graph *g, const char *name)
 {
     return graph_add_value(g, name, strlen(name));
 }
 
-static graph_node *node(graph *g, const char *op, const char *name, uint32_t in, uint32_t out)
+static graph_node *node(struct graph *g, const char *op, const char *name, uint32_t in, uint32_t out)
 {
     graph_node *n = graph_add_node(g, op, "", name, 1, 1);
 
@@ -19,7 +19,7 @@ static graph_node *node(graph *g, const char *op, const char *name, uint32_t in,
     return n;
 }
 
-static void set_list(graph *g, uint32_t **list, uint32_t *count, uint32_t v)
+static void set_list(struct graph *g, uint32_t **list, uint32_t *count, uint32_t v)
 {
     *list = arena_copy(&g->model->arena, &v, sizeof v);
     *count = 1;
@@ -31,7 +31,7 @@ enum { CHAIN = 100000 };
 static void long_chains_backwards(void **state)
 {
     graph_model *model = graph_model_create();
-    graph *g = model->main;
+    struct graph *g = model->main;
     inlay_diag diag = INLAY_DIAG_INIT;
     uint32_t first = value(g, "v");
 
@@ -60,7 +60,7 @@ static void long_chains_backwards(void **state)
 static void file_order_is_kept(void **state)
 {
     graph_model *model = graph_model_create();
-    graph *g = model->main;
+    struct graph *g = model->main;
     inlay_diag diag = INLAY_DIAG_INIT;
     uint32_t x = value(g, "x"), a = value(g, "a"), b = value(g, "b"), c = value(g, "c"), d = value(g, "d");
 
@@ -82,7 +82,7 @@ static void node_names_become_unique(void **state)
 {
     static const char *const given[] = { "", "a", "a", "", "Relu#3", "a" };
     graph_model *model = graph_model_create();
-    graph *g = model->main;
+    struct graph *g = model->main;
     inlay_diag diag = INLAY_DIAG_INIT;
     uint32_t x = value(g, "x");
 
@@ -105,7 +105,7 @@ static void node_names_become_unique(void **state)
 static void made_up_names_are_new(void **state)
 {
     graph_model *model = graph_model_create();
-    graph *g = model->main;
+    struct graph *g = model->main;
     uint32_t v;
 
     (void)state;
@@ -120,7 +120,7 @@ static void made_up_names_are_new(void **state)
 static void producers_must_be_one(void **state)
 {
     graph_model *model = graph_model_create();
-    graph *g = model->main;
+    struct graph *g = model->main;
     inlay_diag diag = INLAY_DIAG_INIT;
     uint32_t x = value(g, "x"), y = value(g, "y"), w = value(g, "w");
 
@@ -149,7 +149,7 @@ static void producers_must_be_one(void **state)
 static void attributes_are_replaced(void **state)
 {
     graph_model *model = graph_model_create();
-    graph *g = model->main;
+    struct graph *g = model->main;
     graph_node *n = node(g, "Conv", "n", value(g, "x"), value(g, "y"));
     static const inlay_attr_info defaults[2] = { { .name = { "group", 5 }, .kind = INLAY_ATTR_INT, .i = 1 },
                                                  { .name = { "auto_pad", 8 }, .kind = INLAY_ATTR_STRING } };
@@ -192,10 +192,10 @@ static void symbols_are_interned(void **state)
 static uint64_t hash_of(const char *prefix, const char *op, inlay_dtype dtype, float constant, int64_t attr)
 {
     graph_model *model = graph_model_create();
-    graph *g = model->main;
+    struct graph *g = model->main;
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_graph snapshot;
-    arena a = { 0 };
+    struct arena a = { 0 };
     char name[32];
     uint32_t x, y, w;
     graph_node *n;
@@ -242,13 +242,13 @@ static void hashes_tell_graphs_apart(void **state)
 static uint64_t hash_of_dims(uint32_t a_symbol, uint32_t b_symbol)
 {
     graph_model *model = graph_model_create();
-    graph *g = model->main;
+    struct graph *g = model->main;
     inlay_diag diag = INLAY_DIAG_INIT;
     uint32_t x = value(g, "x"), y = value(g, "y"), names[2] = { graph_symbol(model, "n"), graph_symbol(model, "m") };
     const inlay_dim dims[] = { { .value = -1, .kind = INLAY_DIM_SYMBOLIC, .symbol = names[a_symbol] },
                                { .value = -1, .kind = INLAY_DIM_SYMBOLIC, .symbol = names[b_symbol] } };
     inlay_graph snapshot;
-    arena a = { 0 };
+    struct arena a = { 0 };
     uint64_t hash;
 
     g->values[x].info.dtype = INLAY_FLOAT;
@@ -277,7 +277,7 @@ static void hashes_tell_symbols_apart(void **state)
 static void dumps_stay_on_their_lines(void **state)
 {
     graph_model *model = graph_model_create();
-    graph *g = model->main;
+    struct graph *g = model->main;
     uint32_t x = value(g, "x"), y = value(g, "y");
     graph_node *n = node(g, "Relu", "n", x, y);
     inlay_diag diag = INLAY_DIAG_INIT;

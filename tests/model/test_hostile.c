@@ -4,7 +4,7 @@
 #include "model_writer.h"
 #include <stdlib.h>
 
-static void nested(wire *w, int depth)
+static void nested(struct wire *w, int depth)
 {
     wire_mark node;
     mw_body b;
@@ -21,7 +21,7 @@ static void nested(wire *w, int depth)
     wire_end(w, node);
 }
 
-static void subgraphs_3000(wire *w)
+static void subgraphs_3000(struct wire *w)
 {
     wire_mark g = mw_begin(w, 8, 17);
 
@@ -31,7 +31,7 @@ static void subgraphs_3000(wire *w)
     wire_end(w, g);
 }
 
-static void subgraphs_33(wire *w)
+static void subgraphs_33(struct wire *w)
 {
     wire_mark g = mw_begin(w, 8, 17);
 
@@ -42,7 +42,7 @@ static void subgraphs_33(wire *w)
 }
 
 /* seq(seq(...)) as deep as one likes: Type messages within each other. */
-static void types_500(wire *w)
+static void types_500(struct wire *w)
 {
     wire_mark g = mw_begin(w, 8, 17), v = wire_begin(w, MW_INPUT), marks[1000];
     int open = 0;
@@ -59,7 +59,7 @@ static void types_500(wire *w)
     wire_end(w, g);
 }
 
-static void types_3(wire *w)
+static void types_3(struct wire *w)
 {
     wire_mark g = mw_begin(w, 8, 17), v = wire_begin(w, MW_INPUT), marks[8];
     int open = 0;
@@ -78,7 +78,7 @@ static void types_3(wire *w)
     wire_end(w, g);
 }
 
-static void cycle(wire *w)
+static void cycle(struct wire *w)
 {
     wire_mark g = mw_begin(w, 8, 17);
 
@@ -90,7 +90,7 @@ static void cycle(wire *w)
     wire_end(w, g);
 }
 
-static void self_cycle(wire *w)
+static void self_cycle(struct wire *w)
 {
     wire_mark g = mw_begin(w, 8, 17);
 
@@ -98,7 +98,7 @@ static void self_cycle(wire *w)
     wire_end(w, g);
 }
 
-static void two_producers(wire *w)
+static void two_producers(struct wire *w)
 {
     wire_mark g = mw_begin(w, 8, 17);
 
@@ -108,7 +108,7 @@ static void two_producers(wire *w)
     wire_end(w, g);
 }
 
-static void two_inputs(wire *w)
+static void two_inputs(struct wire *w)
 {
     wire_mark g = mw_begin(w, 8, 17);
 
@@ -117,7 +117,7 @@ static void two_inputs(wire *w)
     wire_end(w, g);
 }
 
-static void two_initializers(wire *w)
+static void two_initializers(struct wire *w)
 {
     wire_mark g = mw_begin(w, 8, 17);
 
@@ -126,7 +126,7 @@ static void two_initializers(wire *w)
     wire_end(w, g);
 }
 
-static void output_is_input(wire *w)
+static void output_is_input(struct wire *w)
 {
     wire_mark g = mw_begin(w, 8, 17);
 
@@ -135,7 +135,7 @@ static void output_is_input(wire *w)
     wire_end(w, g);
 }
 
-static void missing_input(wire *w)
+static void missing_input(struct wire *w)
 {
     wire_mark g = mw_begin(w, 8, 17);
 
@@ -144,7 +144,7 @@ static void missing_input(wire *w)
     wire_end(w, g);
 }
 
-static void missing_input_of_body(wire *w)
+static void missing_input_of_body(struct wire *w)
 {
     wire_mark g = mw_begin(w, 8, 17), node;
     mw_body b;
@@ -159,7 +159,7 @@ static void missing_input_of_body(wire *w)
     wire_end(w, g);
 }
 
-static void missing_output(wire *w)
+static void missing_output(struct wire *w)
 {
     wire_mark g = mw_begin(w, 8, 17);
 
@@ -167,7 +167,7 @@ static void missing_output(wire *w)
     wire_end(w, g);
 }
 
-static void cycle_through_body(wire *w)
+static void cycle_through_body(struct wire *w)
 {
     wire_mark g = mw_begin(w, 8, 17), node;
     mw_body b;
@@ -183,34 +183,34 @@ static void cycle_through_body(wire *w)
     wire_end(w, g);
 }
 
-static void no_graph(wire *w)
+static void no_graph(struct wire *w)
 {
     wire_int(w, 1, 8);
 }
 
-static void ir_2(wire *w)
+static void ir_2(struct wire *w)
 {
     wire_end(w, mw_begin(w, 2, 1));
 }
 
-static void ir_15(wire *w)
+static void ir_15(struct wire *w)
 {
     wire_end(w, mw_begin(w, 15, 30));
 }
 
-static void two_opsets(wire *w)
+static void two_opsets(struct wire *w)
 {
     mw_opset(w, 8, "ai.onnx", 13);
     wire_end(w, mw_begin(w, 8, 17));
 }
 
-static void two_graphs(wire *w)
+static void two_graphs(struct wire *w)
 {
     wire_end(w, mw_begin(w, 8, 17));
     wire_end(w, wire_begin(w, 7));
 }
 
-static void nul_in_name(wire *w)
+static void nul_in_name(struct wire *w)
 {
     wire_mark g = mw_begin(w, 8, 17), node = wire_begin(w, MW_NODE);
 
@@ -219,13 +219,13 @@ static void nul_in_name(wire *w)
     wire_end(w, g);
 }
 
-static void lying_length(wire *w)
+static void lying_length(struct wire *w)
 {
     wire_end(w, mw_begin(w, 8, 17));
     wire_raw(w, "\x3a\xff\xff\xff\xff\x07", 6); /* graph of 2 GiB */
 }
 
-static void length_past_message(wire *w)
+static void length_past_message(struct wire *w)
 {
     wire_mark g = mw_begin(w, 8, 17);
 
@@ -234,27 +234,27 @@ static void length_past_message(wire *w)
     wire_end(w, g);
 }
 
-static void huge_varint(wire *w)
+static void huge_varint(struct wire *w)
 {
     wire_raw(w, "\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 12);
 }
 
-static void field_zero(wire *w)
+static void field_zero(struct wire *w)
 {
     wire_raw(w, "\x00\x01", 2);
 }
 
-static void wire_type_3(wire *w)
+static void wire_type_3(struct wire *w)
 {
     wire_raw(w, "\x0b\x0c", 2);
 }
 
-static void wrong_wire_type(wire *w)
+static void wrong_wire_type(struct wire *w)
 {
     wire_text(w, 1, "eight");
 }
 
-static void half_a_float(wire *w)
+static void half_a_float(struct wire *w)
 {
     wire_mark g = mw_begin(w, 8, 17), node = mw_node_begin(w, "A", "", "y"), attr = wire_begin(w, 5);
 
@@ -264,7 +264,7 @@ static void half_a_float(wire *w)
     wire_end(w, g);
 }
 
-static void rank_17(wire *w)
+static void rank_17(struct wire *w)
 {
     wire_mark g = mw_begin(w, 8, 17);
 
@@ -272,7 +272,7 @@ static void rank_17(wire *w)
     wire_end(w, g);
 }
 
-static void input_type_99(wire *w)
+static void input_type_99(struct wire *w)
 {
     wire_mark g = mw_begin(w, 8, 17);
 
@@ -280,7 +280,7 @@ static void input_type_99(wire *w)
     wire_end(w, g);
 }
 
-static void attribute_twice(wire *w)
+static void attribute_twice(struct wire *w)
 {
     wire_mark g = mw_begin(w, 8, 17), node = mw_node_begin(w, "A", "", "y");
 
@@ -296,7 +296,7 @@ static void attribute_twice(wire *w)
     wire_end(w, g);
 }
 
-static void attribute_without_tensor(wire *w)
+static void attribute_without_tensor(struct wire *w)
 {
     wire_mark g = mw_begin(w, 8, 17), node = mw_node_begin(w, "Constant", "", "y"), attr = wire_begin(w, 5);
 
@@ -307,7 +307,7 @@ static void attribute_without_tensor(wire *w)
     wire_end(w, g);
 }
 
-static void newline_in_name(wire *w)
+static void newline_in_name(struct wire *w)
 {
     wire_mark g = mw_begin(w, 8, 17);
 
@@ -315,19 +315,19 @@ static void newline_in_name(wire *w)
     wire_end(w, g);
 }
 
-static void lfs_pointer(wire *w)
+static void lfs_pointer(struct wire *w)
 {
     wire_raw(w, "version https://git-lfs.github.com/spec/v1\n", 43);
 }
 
-static void nothing(wire *w)
+static void nothing(struct wire *w)
 {
     wire_raw(w, "", 0);
 }
 
 static const struct {
     const char *what;
-    void (*write)(wire *);
+    void (*write)(struct wire *);
     inlay_status status;
     const char *text;
 } rows[] = {
@@ -375,7 +375,7 @@ static void broken_files(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const model_load_options strict = { .strict = true };
-        wire w = { 0 };
+        struct wire w = { 0 };
         inlay_diag diag = INLAY_DIAG_INIT;
         graph_model *model;
 
@@ -392,7 +392,7 @@ static void broken_files(void **state)
 /* Every beginning of a file is refused or, where it happens to end between two fields, is a whole model. */
 static void cut_off_everywhere(void **state)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17);
 
     (void)state;
@@ -431,7 +431,7 @@ static void limits_are_options(void **state)
         { { .limits = { .max_tensor_bytes = 8 } }, "max_tensor_bytes (8)" },
         { { .limits = { .max_parsed_bytes = 100 } }, "max_parsed_bytes (100)" },
     };
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17);
     graph_model *model;
     inlay_diag diag = INLAY_DIAG_INIT;

@@ -26,14 +26,14 @@ static const char *text_at(uint32_t i)
     return texts[i % 6];
 }
 
-static void put_varint(wire *w, uint64_t value)
+static void put_varint(struct wire *w, uint64_t value)
 {
     for (; value > 0x7f; value >>= 7)
         wire_raw(w, &(uint8_t){ (uint8_t)(value | 0x80) }, 1);
     wire_raw(w, &(uint8_t){ (uint8_t)value }, 1);
 }
 
-static void put_element(wire *w, uint32_t field, uint32_t i)
+static void put_element(struct wire *w, uint32_t field, uint32_t i)
 {
     if (field == FLOATS) {
         const float value = float_at(i);
@@ -47,7 +47,7 @@ static void put_element(wire *w, uint32_t field, uint32_t i)
 }
 
 /* Element i behind its tag, which a file may write longer than it has to be. */
-static void put_tagged(wire *w, uint32_t field, uint32_t i, bool longer)
+static void put_tagged(struct wire *w, uint32_t field, uint32_t i, bool longer)
 {
     const uint8_t tag = (uint8_t)(field << 3 | (field == FLOATS ? 5u : field == INTS ? 0u : 2u));
 
@@ -57,7 +57,7 @@ static void put_tagged(wire *w, uint32_t field, uint32_t i, bool longer)
     put_element(w, field, i);
 }
 
-static void put_list(wire *w, const char *name, uint32_t field, int form)
+static void put_list(struct wire *w, const char *name, uint32_t field, int form)
 {
     wire_mark attr = wire_begin(w, 5), packed;
 
@@ -95,7 +95,7 @@ static void every_form_of_every_list(void **state)
 {
     (void)state;
     for (int form = 0; form < FORM_COUNT; form++) {
-        wire w = { 0 };
+        struct wire w = { 0 };
         wire_mark g = mw_begin(&w, 8, 17), node;
         inlay_diag diag = INLAY_DIAG_INIT;
         const inlay_attr_info *a;
@@ -136,7 +136,7 @@ static void cut_lists_are_refused(void **state)
     (void)state;
     for (uint32_t field = FLOATS; field <= STRINGS; field++) {
         for (size_t cut = 1; cut < 3; cut++) {
-            wire w = { 0 };
+            struct wire w = { 0 };
             wire_mark g = mw_begin(&w, 8, 17), node, attr;
             inlay_diag diag = INLAY_DIAG_INIT;
             graph_model *m;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-static graph_model *load(const wire *w)
+static graph_model *load(const struct wire *w)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     graph_model *model;
@@ -17,7 +17,7 @@ static graph_model *load(const wire *w)
     return model;
 }
 
-static const graph_value *value(const graph *g, const char *name)
+static const graph_value *value(const struct graph *g, const char *name)
 {
     uint32_t v = graph_find_value(g, name);
 
@@ -30,7 +30,7 @@ static void initializers_that_are_inputs(void **state)
 {
     (void)state;
     for (int64_t ir = 3; ir <= 14; ir++) {
-        wire w = { 0 };
+        struct wire w = { 0 };
         wire_mark g = mw_begin(&w, ir, 9);
         graph_model *model;
         const graph_value *v;
@@ -62,7 +62,7 @@ static void initializers_that_are_inputs(void **state)
 
 static void dims_that_are_not_known(void **state)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17);
     graph_model *model;
     const inlay_dim *d;
@@ -101,7 +101,7 @@ static void dims_that_are_not_known(void **state)
 }
 
 /* Opens the messages for a type at field `field` of the message at hand. */
-static int open_types(wire *w, const char *levels, wire_mark *marks)
+static int open_types(struct wire *w, const char *levels, wire_mark *marks)
 {
     int open = 0;
 
@@ -133,7 +133,7 @@ static void types_beyond_tensors(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        wire w = { 0 };
+        struct wire w = { 0 };
         wire_mark g = mw_begin(&w, 8, 17), v = wire_begin(&w, MW_INPUT), type, marks[8];
         bool sparse = strcmp(rows[i].levels, "p") == 0;
         graph_model *model;
@@ -166,7 +166,7 @@ static void types_beyond_tensors(void **state)
 /* main: x, s; If { then { uses x; If { then { uses x, s and shadows t } } } } where t is made after the If. */
 static void scopes(void **state)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17), outer, inner;
     mw_body b, c;
     graph_model *model;
@@ -211,7 +211,7 @@ static void scopes(void **state)
 
 static void sparse_constants_become_dense(void **state)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 11, 17), n = mw_node_begin(&w, "Constant", "", "y"), a = wire_begin(&w, 5), s, t;
     graph_model *model;
     const inlay_attr_info *attr;
@@ -243,7 +243,7 @@ static void sparse_constants_become_dense(void **state)
 }
 
 /* Everything that a model can say, once; what comes back from a file that was saved must say the same. */
-static void write_rich(wire *w)
+static void write_rich(struct wire *w)
 {
     wire_mark g, n, a, v;
     mw_body b;
@@ -343,7 +343,7 @@ static void write_rich(wire *w)
 static void compare(const graph_model *a, const graph_model *b)
 {
     char *x = graph_to_text(a->main), *y = graph_to_text(b->main);
-    arena scratch = { 0 };
+    struct arena scratch = { 0 };
     inlay_graph s, t;
 
     assert_string_equal(x, y);
@@ -368,7 +368,7 @@ static void what_is_saved_comes_back(void **state)
     int fd = mkstemp(path);
     inlay_diag diag = INLAY_DIAG_INIT;
     graph_model *model, *again = NULL;
-    wire w = { 0 };
+    struct wire w = { 0 };
     const graph_node *n;
 
     (void)state;
@@ -420,7 +420,7 @@ static void single_values(void **state)
     inlay_tensor_view s = { .data = texts, .bytes = sizeof texts, .dims = dims, .rank = 1, .dtype = INLAY_STRING };
     inlay_diag diag = INLAY_DIAG_INIT;
     model_datum datum;
-    arena a = { 0 };
+    struct arena a = { 0 };
 
     (void)state;
     assert_true(fd >= 0);
@@ -443,11 +443,11 @@ static void nested_values(void **state)
 {
     char path[] = "/tmp/inlay-value-XXXXXX";
     int fd = mkstemp(path);
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark outer, t;
     inlay_diag diag = INLAY_DIAG_INIT;
     model_datum datum;
-    arena a = { 0 };
+    struct arena a = { 0 };
 
     (void)state;
     assert_true(fd >= 0);
@@ -505,8 +505,8 @@ static void sparse_value(void **state)
     const int64_t two = 2, places[2] = { 5, 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
     model_datum datum;
-    wire w = { 0 };
-    arena a = { 0 };
+    struct wire w = { 0 };
+    struct arena a = { 0 };
     wire_mark t;
 
     (void)state;
@@ -535,7 +535,7 @@ static void inferred_shapes_on_request(void **state)
 {
     char path[] = "/tmp/inlay-meaning-XXXXXX";
     int fd = mkstemp(path);
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17);
     model_save_options options = { .with_inferred_shapes = true };
     inlay_diag diag = INLAY_DIAG_INIT;

@@ -8,7 +8,7 @@
 
 /* A model with a bit of everything: a body with captures, functions, strings, external names, sparse data, unknown
  * fields, nodes in the wrong order. */
-static void write_model(wire *w)
+static void write_model(struct wire *w)
 {
     wire_mark g, n, t, f;
     mw_body b;
@@ -74,7 +74,7 @@ static inlay_status all_of_it(const char *path, const char *copy, inlay_diag *di
 {
     model_save_options options = { .external_file = "inlay-memory.data" };
     graph_model *model = NULL;
-    arena a = { 0 };
+    struct arena a = { 0 };
     inlay_graph snapshot;
     inlay_status status = INLAY_OK;
 
@@ -94,7 +94,7 @@ static void every_allocation_fails_once(void **state)
 {
     char path[] = "/tmp/inlay-memory-XXXXXX", copy[] = "/tmp/inlay-memory-copy";
     int fd = mkstemp(path);
-    wire w = { 0 };
+    struct wire w = { 0 };
     uint64_t n = 0;
 
     (void)state;

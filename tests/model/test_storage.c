@@ -36,7 +36,7 @@ static size_t pattern(uint8_t *bytes, inlay_dtype dtype)
     return count;
 }
 
-static void put_entry(wire *w, uint32_t row, const uint8_t *entry, bool sign_extend)
+static void put_entry(struct wire *w, uint32_t row, const uint8_t *entry, bool sign_extend)
 {
     uint64_t value = 0;
     uint32_t bits = rows[row].entry_bytes * 8;
@@ -54,7 +54,7 @@ static void put_entry(wire *w, uint32_t row, const uint8_t *entry, bool sign_ext
 }
 
 /* Entries [from, to) as one packed field. */
-static void put_packed(wire *w, uint32_t row, const uint8_t *bytes, size_t from, size_t to, bool sign_extend)
+static void put_packed(struct wire *w, uint32_t row, const uint8_t *bytes, size_t from, size_t to, bool sign_extend)
 {
     wire_mark mark = wire_begin(w, rows[row].field);
 
@@ -63,7 +63,7 @@ static void put_packed(wire *w, uint32_t row, const uint8_t *bytes, size_t from,
     wire_end(w, mark);
 }
 
-static void put_elements(wire *w, uint32_t row, int form, const uint8_t *bytes, size_t count)
+static void put_elements(struct wire *w, uint32_t row, int form, const uint8_t *bytes, size_t count)
 {
     size_t entries = count / rows[row].entry_bytes, half = entries / 3;
     uint32_t tag = rows[row].field << 3 | (rows[row].varint ? 0u : rows[row].entry_bytes == 8 ? 1u : 5u);
@@ -92,7 +92,7 @@ static void put_elements(wire *w, uint32_t row, int form, const uint8_t *bytes, 
 }
 
 /* All elements are listed, in reverse order when the indices are linear. */
-static void put_sparse(wire *w, uint32_t row, int form, const uint8_t *bytes, size_t count)
+static void put_sparse(struct wire *w, uint32_t row, int form, const uint8_t *bytes, size_t count)
 {
     wire_mark sparse = wire_begin(w, MW_SPARSE), part;
     int64_t indices[2 * COUNT], dims[2] = { COUNT, 2 };
@@ -122,7 +122,7 @@ static void every_form_of_every_type(void **state)
     (void)state;
     for (uint32_t row = 0; row < ROW_COUNT; row++) {
         for (int form = 0; form < FORM_COUNT; form++) {
-            wire w = { 0 };
+            struct wire w = { 0 };
             wire_mark g = mw_begin(&w, 13, 21), t;
             uint8_t bytes[COUNT * 16];
             size_t count = pattern(bytes, rows[row].dtype);
@@ -165,7 +165,7 @@ static void all_types_have_a_row(void **state)
     assert_int_equal(seen, (1u << INLAY_DTYPE_COUNT) - 2);
 }
 
-static graph_model *load_one(void (*fill)(wire *), wire *w)
+static graph_model *load_one(void (*fill)(struct wire *), struct wire *w)
 {
     wire_mark g = mw_begin(w, 8, 17), t = wire_begin(w, MW_INITIALIZER);
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -179,7 +179,7 @@ static graph_model *load_one(void (*fill)(wire *), wire *w)
     return model;
 }
 
-static void fill_strings(wire *w)
+static void fill_strings(struct wire *w)
 {
     mw_tensor_head(w, "s", INLAY_STRING, 1, (int64_t[]){ 3 });
     wire_text(w, 6, "one");
@@ -189,7 +189,7 @@ static void fill_strings(wire *w)
 
 static void strings(void **state)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
     graph_model *model = load_one(fill_strings, &w);
     const inlay_str *s = model->main->values[0].info.data;
 
@@ -205,20 +205,20 @@ static void strings(void **state)
     wire_deinit(&w);
 }
 
-static void fill_scalar(wire *w)
+static void fill_scalar(struct wire *w)
 {
     mw_tensor_head(w, "s", INLAY_FLOAT, 0, NULL);
     wire_bytes(w, 9, &(float){ 2.5f }, 4);
 }
 
-static void fill_empty(wire *w)
+static void fill_empty(struct wire *w)
 {
     mw_tensor_head(w, "s", INLAY_INT64, 2, (int64_t[]){ 3, 0 });
 }
 
 static void scalars_and_empty_tensors(void **state)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
     graph_model *model = load_one(fill_scalar, &w);
 
     (void)state;
@@ -235,7 +235,7 @@ static void scalars_and_empty_tensors(void **state)
     wire_deinit(&w);
 }
 
-static void fill_raw(wire *w)
+static void fill_raw(struct wire *w)
 {
     float values[300];
 
@@ -247,7 +247,7 @@ static void fill_raw(wire *w)
 
 static void raw_data_is_not_copied(void **state)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
     graph_model *model = load_one(fill_raw, &w);
     const uint8_t *data = model->main->values[0].info.data;
 
@@ -305,7 +305,7 @@ static void wrong_tensors(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
-        wire w = { 0 };
+        struct wire w = { 0 };
         wire_mark g = mw_begin(&w, 8, 17), t = wire_begin(&w, MW_INITIALIZER);
         inlay_diag diag = INLAY_DIAG_INIT;
         graph_model *model;
@@ -324,20 +324,20 @@ static void wrong_tensors(void **state)
     }
 }
 
-static void fill_wide_int(wire *w)
+static void fill_wide_int(struct wire *w)
 {
     mw_tensor_head(w, "t", INLAY_UINT8, 1, (int64_t[]){ 2 });
     wire_ints(w, 5, (int64_t[]){ 255, 256 }, 2);
 }
 
-static void fill_two_payloads(wire *w)
+static void fill_two_payloads(struct wire *w)
 {
     mw_tensor_head(w, "t", INLAY_INT32, 1, (int64_t[]){ 1 });
     wire_ints(w, 5, (int64_t[]){ 1 }, 1);
     wire_bytes(w, 9, "abcd", 4);
 }
 
-static void fill_forged_place(wire *w)
+static void fill_forged_place(struct wire *w)
 {
     uint64_t place[3] = { 9, 1u << 30, 4 };
 
@@ -348,7 +348,7 @@ static void fill_forged_place(wire *w)
 static void wrong_payloads(void **state)
 {
     static const struct {
-        void (*fill)(wire *);
+        void (*fill)(struct wire *);
         const char *text;
     } cases[] = {
         { fill_wide_int, "element 1 of int32_data is 256, which is no uint8" },
@@ -358,7 +358,7 @@ static void wrong_payloads(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        wire w = { 0 };
+        struct wire w = { 0 };
         wire_mark g = mw_begin(&w, 8, 17), t = wire_begin(&w, MW_INITIALIZER);
         inlay_diag diag = INLAY_DIAG_INIT;
         graph_model *model;
@@ -375,7 +375,7 @@ static void wrong_payloads(void **state)
 
 static void sparse_limits(void **state)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17), sparse = wire_begin(&w, MW_SPARSE), t = wire_begin(&w, 1);
     inlay_diag diag = INLAY_DIAG_INIT;
     graph_model *model;
@@ -404,7 +404,7 @@ static void sparse_indices_by_axis(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof rows_of / sizeof rows_of[0]; i++) {
-        wire w = { 0 };
+        struct wire w = { 0 };
         wire_mark g = mw_begin(&w, 13, 21), sparse = wire_begin(&w, MW_SPARSE), t = wire_begin(&w, 1);
         inlay_diag diag = INLAY_DIAG_INIT;
         graph_model *model = NULL;

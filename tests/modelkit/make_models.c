@@ -16,7 +16,7 @@ static void write_file(const char *folder, const char *name, const void *data, s
 }
 
 /* A model that outgrew the writer's buffer of payloads is none. */
-static void write_model(const char *folder, const char *stem, wire *w)
+static void write_model(const char *folder, const char *stem, struct wire *w)
 {
     char name[64];
 
@@ -29,7 +29,7 @@ static void write_model(const char *folder, const char *stem, wire *w)
 /* y = twice(x), a function of the model's own, and weights that nobody reads. */
 static void write_function(const char *folder)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = plant_begin(&w, "2,16", 17), n, f;
 
     plant_floats(&w, "old", "32,64", 0.05F);
@@ -56,7 +56,7 @@ static void write_function(const char *folder)
 int main(int argc, char **argv)
 {
     char stem[32];
-    wire other = { 0 }, split = { 0 }, noise = { 0 };
+    struct wire other = { 0 }, split = { 0 }, noise = { 0 };
 
     if (argc != 2)
         return 2;
@@ -70,13 +70,13 @@ int main(int argc, char **argv)
     script_model(&noise, "x : 2,8\n r = RandomNormalLike(x)\n a = Cast(x) to=1\n y = Add(a, r)\n -> y", 17);
     write_model(argv[1], "noise", &noise);
     for (int i = 0; i < PLANTED_COUNT; i++) {
-        wire w = { 0 };
+        struct wire w = { 0 };
 
         planted_models[i].write(&w);
         write_model(argv[1], planted_models[i].file, &w);
     }
     for (int i = 0; i < CLEAN_COUNT; i++) {
-        wire w = { 0 };
+        struct wire w = { 0 };
 
         (void)snprintf(stem, sizeof stem, "clean%d", i);
         script_model(&w, clean_models[i], 17);

@@ -5,8 +5,8 @@
 #include <math.h>
 
 /* An initializer with these bytes as raw_data. */
-static inline void plant_raw(wire *w, uint32_t field, const char *name, int dtype, const char *dims, const void *data,
-                             size_t bytes)
+static inline void plant_raw(struct wire *w, uint32_t field, const char *name, int dtype, const char *dims,
+                             const void *data, size_t bytes)
 {
     wire_mark t = wire_begin(w, field);
     int64_t sizes[INLAY_MAX_RANK];
@@ -18,7 +18,7 @@ static inline void plant_raw(wire *w, uint32_t field, const char *name, int dtyp
 }
 
 /* Floats that repeat no channel: i % 13 - 6.5, times `scale`. */
-static inline void plant_floats(wire *w, const char *name, const char *dims, float scale)
+static inline void plant_floats(struct wire *w, const char *name, const char *dims, float scale)
 {
     static float data[1 << 16];
     int64_t sizes[INLAY_MAX_RANK], count = 1;
@@ -31,7 +31,7 @@ static inline void plant_floats(wire *w, const char *name, const char *dims, flo
     plant_raw(w, MW_INITIALIZER, name, INLAY_FLOAT, dims, data, (size_t)count * sizeof *data);
 }
 
-static inline wire_mark plant_begin(wire *w, const char *in, int64_t opset)
+static inline wire_mark plant_begin(struct wire *w, const char *in, int64_t opset)
 {
     const wire_mark g = mw_begin(w, 8, opset);
 
@@ -39,7 +39,7 @@ static inline wire_mark plant_begin(wire *w, const char *in, int64_t opset)
     return g;
 }
 
-static inline void plant_end(wire *w, wire_mark g, const char *out)
+static inline void plant_end(struct wire *w, wire_mark g, const char *out)
 {
     mw_value(w, MW_OUTPUT, "y", INLAY_FLOAT, out);
     wire_end(w, g);
@@ -47,7 +47,7 @@ static inline void plant_end(wire *w, wire_mark g, const char *out)
 
 /* ------------------------------------------------------------------ nodes */
 
-static inline void plant_dropout(wire *w)
+static inline void plant_dropout(struct wire *w)
 {
     const wire_mark g = plant_begin(w, "2,8", 13);
 
@@ -57,7 +57,7 @@ static inline void plant_dropout(wire *w)
     plant_end(w, g, "2,8");
 }
 
-static inline void plant_batch_norm(wire *w)
+static inline void plant_batch_norm(struct wire *w)
 {
     const wire_mark g = plant_begin(w, "2,8,3", 15);
     wire_mark n;
@@ -70,7 +70,7 @@ static inline void plant_batch_norm(wire *w)
     plant_end(w, g, "2,8,3");
 }
 
-static inline void plant_casts(wire *w)
+static inline void plant_casts(struct wire *w)
 {
     const wire_mark g = plant_begin(w, "2,8", 13);
 
@@ -80,7 +80,7 @@ static inline void plant_casts(wire *w)
     plant_end(w, g, "2,8");
 }
 
-static inline void plant_needless(wire *w)
+static inline void plant_needless(struct wire *w)
 {
     const wire_mark g = plant_begin(w, "2,8", 13);
 
@@ -90,7 +90,7 @@ static inline void plant_needless(wire *w)
     plant_end(w, g, "2,8");
 }
 
-static inline void plant_float64(wire *w)
+static inline void plant_float64(struct wire *w)
 {
     const wire_mark g = plant_begin(w, "32,32", 13);
 
@@ -101,7 +101,7 @@ static inline void plant_float64(wire *w)
     plant_end(w, g, "32,32");
 }
 
-static inline void plant_constant_node(wire *w)
+static inline void plant_constant_node(struct wire *w)
 {
     static float data[160 * 160];
     const wire_mark g = plant_begin(w, "2,160", 13);
@@ -117,7 +117,7 @@ static inline void plant_constant_node(wire *w)
     plant_end(w, g, "2,160");
 }
 
-static inline void plant_loop(wire *w)
+static inline void plant_loop(struct wire *w)
 {
     const wire_mark g = plant_begin(w, "2,8", 13);
     wire_mark n;
@@ -141,7 +141,7 @@ static inline void plant_loop(wire *w)
 
 /* ------------------------------------------------------------------ axes */
 
-static inline void plant_open_axis(wire *w)
+static inline void plant_open_axis(struct wire *w)
 {
     const wire_mark g = plant_begin(w, "N,6", 13);
 
@@ -150,7 +150,7 @@ static inline void plant_open_axis(wire *w)
     plant_end(w, g, "2,2,3");
 }
 
-static inline void plant_open_output(wire *w)
+static inline void plant_open_output(struct wire *w)
 {
     const wire_mark g = plant_begin(w, "2,6", 13);
 
@@ -158,7 +158,7 @@ static inline void plant_open_output(wire *w)
     plant_end(w, g, "batch,6");
 }
 
-static inline void plant_traced(wire *w)
+static inline void plant_traced(struct wire *w)
 {
     const wire_mark g = plant_begin(w, "N,4,6", 13);
 
@@ -169,7 +169,7 @@ static inline void plant_traced(wire *w)
 
 /* ------------------------------------------------------------------ weights */
 
-static inline void plant_indexes(wire *w)
+static inline void plant_indexes(struct wire *w)
 {
     static int64_t data[16384];
     const wire_mark g = plant_begin(w, "32,4", 13);
@@ -181,7 +181,7 @@ static inline void plant_indexes(wire *w)
     plant_end(w, g, "16384,4");
 }
 
-static inline void plant_two(wire *w, float other)
+static inline void plant_two(struct wire *w, float other)
 {
     const wire_mark g = plant_begin(w, "2,32", 13);
 
@@ -193,12 +193,12 @@ static inline void plant_two(wire *w, float other)
     plant_end(w, g, "2,64");
 }
 
-static inline void plant_twice(wire *w)
+static inline void plant_twice(struct wire *w)
 {
     plant_two(w, 0.05F);
 }
 
-static inline void plant_unused(wire *w)
+static inline void plant_unused(struct wire *w)
 {
     const wire_mark g = plant_begin(w, "2,32", 13);
 
@@ -207,7 +207,7 @@ static inline void plant_unused(wire *w)
     plant_end(w, g, "2,32");
 }
 
-static inline void plant_inputs(wire *w)
+static inline void plant_inputs(struct wire *w)
 {
     const wire_mark g = plant_begin(w, "2,32", 13);
 
@@ -217,7 +217,7 @@ static inline void plant_inputs(wire *w)
     plant_end(w, g, "2,64");
 }
 
-static inline void plant_nan(wire *w)
+static inline void plant_nan(struct wire *w)
 {
     const wire_mark g = plant_begin(w, "2,4", 13);
     float data[16] = { 1, 2, 3, 4, 5, NAN, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16 };
@@ -227,7 +227,7 @@ static inline void plant_nan(wire *w)
     plant_end(w, g, "2,4");
 }
 
-static inline void plant_dead(wire *w)
+static inline void plant_dead(struct wire *w)
 {
     static float data[8 * 3 * 3 * 3];
     const wire_mark g = plant_begin(w, "1,3,9,9", 13);
@@ -242,7 +242,7 @@ static inline void plant_dead(wire *w)
 /* ------------------------------------------------------------------ quantized weights */
 
 /* y = x * dequantized q [16, 16]; code(i) gives its elements. */
-static inline void plant_quantized(wire *w, float scale, int (*code)(int i))
+static inline void plant_quantized(struct wire *w, float scale, int (*code)(int i))
 {
     const wire_mark g = plant_begin(w, "2,16", 13);
     int8_t data[256];
@@ -273,19 +273,19 @@ static inline int code_channels(int i)
     return i % 16 < 6 ? i % 5 - 2 : code_good(i);
 }
 
-static inline void plant_scale(wire *w)
+static inline void plant_scale(struct wire *w)
 {
     plant_quantized(w, 0, code_good);
 }
-static inline void plant_saturated(wire *w)
+static inline void plant_saturated(struct wire *w)
 {
     plant_quantized(w, 0.01F, code_ends);
 }
-static inline void plant_narrow(wire *w)
+static inline void plant_narrow(struct wire *w)
 {
     plant_quantized(w, 0.01F, code_narrow);
 }
-static inline void plant_channels(wire *w)
+static inline void plant_channels(struct wire *w)
 {
     plant_quantized(w, 0.01F, code_channels);
 }
@@ -293,7 +293,7 @@ static inline void plant_channels(wire *w)
 /* ------------------------------------------------------------------ what a session finds */
 
 /* LayerNormalization in parts, in an opset that lacks it. */
-static inline void plant_old_opset(wire *w)
+static inline void plant_old_opset(struct wire *w)
 {
     script_model(w,
                  "x : 4,32\n two = [] 2.0\n eps = [] 0.00001\n g = [32]\n b = [32]\n"
@@ -302,13 +302,13 @@ static inline void plant_old_opset(wire *w)
                  13);
 }
 
-typedef struct planted {
+struct planted {
     const char *file, *code;
     bool can_fix, in_session; /* found by a session alone */
-    void (*write)(wire *w);
-} planted;
+    void (*write)(struct wire *w);
+};
 
-static const planted planted_models[] = {
+static const struct planted planted_models[] = {
     { "dropout", "training-dropout", false, false, plant_dropout },
     { "batch_norm", "training-batch-norm", false, false, plant_batch_norm },
     { "casts", "cast-chain", true, false, plant_casts },

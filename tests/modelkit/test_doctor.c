@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 /* Bound and inferred, as the doctor wants a model. bytes must outlive it. */
-static graph_model *load(const wire *w)
+static graph_model *load(const struct wire *w)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     graph_model *m = NULL;
@@ -19,9 +19,9 @@ static graph_model *load(const wire *w)
     return m;
 }
 
-static doctor examine(graph_model *m)
+static struct doctor examine(graph_model *m)
 {
-    doctor d = { .model = m };
+    struct doctor d = { .model = m };
     inlay_diag diag = INLAY_DIAG_INIT;
 
     if (doctor_examine(&d, &diag) != INLAY_OK)
@@ -33,10 +33,10 @@ static void test_planted(void **state)
 {
     (void)state;
     for (int i = 0; i < PLANTED_COUNT; i++) {
-        const planted *p = &planted_models[i];
-        wire w = { 0 };
+        const struct planted *p = &planted_models[i];
+        struct wire w = { 0 };
         graph_model *m;
-        doctor d;
+        struct doctor d;
 
         p->write(&w);
         m = load(&w);
@@ -58,9 +58,9 @@ static void test_clean(void **state)
 {
     (void)state;
     for (int i = 0; i < CLEAN_COUNT; i++) {
-        wire w = { 0 };
+        struct wire w = { 0 };
         graph_model *m;
-        doctor d;
+        struct doctor d;
 
         script_model(&w, clean_models[i], 17);
         m = load(&w);
@@ -83,10 +83,10 @@ static void test_fixed(void **state)
     assert_true(fd >= 0);
     (void)close(fd);
     for (int i = 0; i < PLANTED_COUNT; i++) {
-        const planted *p = &planted_models[i];
+        const struct planted *p = &planted_models[i];
         graph_model *m, *again = NULL;
-        wire w = { 0 };
-        doctor d;
+        struct wire w = { 0 };
+        struct doctor d;
 
         if (!p->can_fix)
             continue;
@@ -112,10 +112,10 @@ static void test_fixed(void **state)
 /* A cast that loses digits on its way is told, and left alone. */
 static void test_lossy_cast(void **state)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
     const wire_mark g = plant_begin(&w, "2,8", 13);
     graph_model *m;
-    doctor d;
+    struct doctor d;
 
     (void)state;
     rig_node_int(&w, "Cast", "x", "half", "to", INLAY_FLOAT16);
@@ -141,12 +141,12 @@ static int stop(void *user, double fraction, const char *what)
 static void test_cancelled(void **state)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    wire w = { 0 };
-    doctor d;
+    struct wire w = { 0 };
+    struct doctor d;
 
     (void)state;
     plant_twice(&w);
-    d = (doctor){ .model = load(&w), .progress = stop };
+    d = (struct doctor){ .model = load(&w), .progress = stop };
     assert_int_equal(doctor_examine(&d, &diag), INLAY_CANCELLED);
     graph_model_destroy(d.model);
     wire_deinit(&w);

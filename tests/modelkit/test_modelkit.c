@@ -6,7 +6,7 @@
 #include "modelkit/reduce.h"
 #include "modelkit/sparsity.h"
 
-static graph_model *load(const wire *w)
+static graph_model *load(const struct wire *w)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     graph_model *m = NULL;
@@ -16,9 +16,9 @@ static graph_model *load(const wire *w)
     return m;
 }
 
-static graph_model *load_script(wire *w, const char *script)
+static graph_model *load_script(struct wire *w, const char *script)
 {
-    *w = (wire){ 0 };
+    *w = (struct wire){ 0 };
     script_model(w, script, 17);
     return load(w);
 }
@@ -40,7 +40,7 @@ static const char *metadata_of(const graph_model *m, const char *key)
 static void test_metadata(void **state)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    wire w;
+    struct wire w;
     graph_model *m = load_script(&w, mlp);
 
     (void)state;
@@ -60,7 +60,7 @@ static void test_metadata(void **state)
 static void test_names(void **state)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    wire w;
+    struct wire w;
     graph_model *m = load_script(&w, loops);
 
     (void)state;
@@ -81,7 +81,7 @@ static void test_names(void **state)
 static void test_dims(void **state)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    wire w;
+    struct wire w;
     graph_model *m = load_script(&w, mlp);
     const graph_value *x = &m->main->values[m->main->inputs[0]];
 
@@ -103,7 +103,7 @@ static void test_dims(void **state)
 
 /* ------------------------------------------------------------------ differences */
 
-static uint32_t count_side(const diff *d, diff_side side, const char *text)
+static uint32_t count_side(const struct diff *d, diff_side side, const char *text)
 {
     uint32_t count = 0;
 
@@ -113,12 +113,12 @@ static uint32_t count_side(const diff *d, diff_side side, const char *text)
     return count;
 }
 
-static diff compare(const char *left, const char *right)
+static struct diff compare(const char *left, const char *right)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    static wire wires[2];
+    static struct wire wires[2];
     static graph_model *models[2];
-    diff d;
+    struct diff d;
 
     for (int i = 0; i < 2; i++) { /* the differences borrow nothing, but live no longer than the next call */
         graph_model_destroy(models[i]);
@@ -126,14 +126,14 @@ static diff compare(const char *left, const char *right)
         models[i] = left == NULL ? NULL : load_script(&wires[i], i == 0 ? left : right);
     }
     if (left == NULL)
-        return (diff){ .part_count = 0 };
+        return (struct diff){ .part_count = 0 };
     assert_int_equal(diff_models(models[0], models[1], &d, &diag), INLAY_OK);
     return d;
 }
 
 static void test_diff(void **state)
 {
-    diff d = compare(mlp, mlp);
+    struct diff d = compare(mlp, mlp);
 
     (void)state;
     assert_int_equal(d.changed, 0);
@@ -173,7 +173,7 @@ static void test_diff(void **state)
 /* Lines of both sides, in order, are the two models: nothing is lost and nothing is made up. */
 static void test_diff_is_whole(void **state)
 {
-    diff d = compare(mlp, loops);
+    struct diff d = compare(mlp, loops);
 
     (void)state;
     for (uint32_t i = 0; i < d.part_count; i++) {
@@ -201,11 +201,11 @@ static void test_diff_is_whole(void **state)
 /* ------------------------------------------------------------------ reductions */
 
 /* Fails if all of `needed` are there; the numbers in `broken` make a part none at all unless they come together. */
-typedef struct oracle {
+struct oracle {
     uint32_t needed[4], need_count;
     uint32_t together[2];
     uint32_t calls, stop_after;
-} oracle;
+};
 
 static bool has(const uint32_t *list, uint32_t count, uint32_t v)
 {
@@ -217,7 +217,7 @@ static bool has(const uint32_t *list, uint32_t count, uint32_t v)
 
 static reduce_answer ask(void *ctx, const uint32_t *list, uint32_t count, inlay_status *status, inlay_diag *diag)
 {
-    oracle *o = ctx;
+    struct oracle *o = ctx;
 
     if (++o->calls == o->stop_after) {
         *status = inlay_fail(diag, INLAY_CANCELLED, "stopped");
@@ -233,20 +233,20 @@ static reduce_answer ask(void *ctx, const uint32_t *list, uint32_t count, inlay_
     return REDUCE_FAILS;
 }
 
-static reduction all_of(uint32_t *list, uint32_t count)
+static struct reduction all_of(uint32_t *list, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
         list[i] = i;
-    return (reduction){ .list = list, .count = count, .most = 10000 };
+    return (struct reduction){ .list = list, .count = count, .most = 10000 };
 }
 
 static void test_reduce(void **state)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     uint32_t list[1000];
-    reduction r = all_of(list, 1000);
-    oracle one = { .needed = { 617 }, .need_count = 1 }, three = { .needed = { 3, 500, 999 }, .need_count = 3 };
-    oracle pair = { .needed = { 40 }, .need_count = 1, .together = { 40, 700 } }, stopped = { .stop_after = 3 };
+    struct reduction r = all_of(list, 1000);
+    struct oracle one = { .needed = { 617 }, .need_count = 1 }, three = { .needed = { 3, 500, 999 }, .need_count = 3 };
+    struct oracle pair = { .needed = { 40 }, .need_count = 1, .together = { 40, 700 } }, stopped = { .stop_after = 3 };
 
     (void)state;
     assert_int_equal(reduce_nodes(&r, ask, &one, &diag), INLAY_OK);
@@ -280,8 +280,8 @@ static void test_sparsity(void **state)
 {
     static float data[8 * 16];
     inlay_diag diag = INLAY_DIAG_INIT;
-    sparsities s = { .least = 64 };
-    wire w = { 0 };
+    struct sparsities s = { .least = 64 };
+    struct wire w = { 0 };
     const wire_mark g = plant_begin(&w, "2,8", 13);
     graph_model *m;
 

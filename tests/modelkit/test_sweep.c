@@ -52,7 +52,7 @@ static int drop_root(void **state)
 
 static void test_nothing(void **state)
 {
-    energy e;
+    struct energy e;
 
     (void)state;
     assert_false(energy_open(&e, root, NULL));
@@ -63,7 +63,7 @@ static void test_nothing(void **state)
 /* Two packages, of which one begins again; parts of packages do not count twice. */
 static void test_powercap(void **state)
 {
-    energy e;
+    struct energy e;
 
     (void)state;
     put("powercap/intel-rapl:0/energy_uj", "1000000\n");
@@ -87,7 +87,7 @@ static void test_powercap(void **state)
 
 static void test_hwmon(void **state)
 {
-    energy e;
+    struct energy e;
 
     (void)state;
     put("hwmon/hwmon2/energy1_input", "70\n");
@@ -100,7 +100,7 @@ static void test_hwmon(void **state)
 static void test_command(void **state)
 {
     char command[600];
-    energy e;
+    struct energy e;
 
     (void)state;
     put("meter", "12.5\n");

@@ -32,13 +32,13 @@ static double whole(nm_place at)
 
 /* ------------------------------------------------------------------ sums */
 
-typedef struct sum {
+struct sum {
     double exact, size;
     float plain, chain;
     int64_t count;
-} sum;
+};
 
-static void add_term(sum *s, float a, float b)
+static void add_term(struct sum *s, float a, float b)
 {
     const double term = (double)a * (double)b;
 
@@ -51,7 +51,7 @@ static void add_term(sum *s, float a, float b)
     }
 }
 
-static void finish(nm_case *c, int64_t at, int64_t channel, sum *s)
+static void finish(nm_case *c, int64_t at, int64_t channel, struct sum *s)
 {
     float plain = s->plain + s->chain;
     double error;
@@ -84,7 +84,7 @@ static void sum_product(nm_case *c)
     for (int64_t r = 0; r < l->images * l->height; r++)
         for (int64_t j = 0; j < l->out; j++) {
             const float *w = c->w + (l->computed ? r / l->height * l->in * l->out : 0) + j;
-            sum s = { .exact = 0 };
+            struct sum s = { .exact = 0 };
 
             for (int64_t k = 0; k < l->in; k++)
                 add_term(&s, c->x[r * l->in + k], w[k * l->out]);
@@ -92,7 +92,7 @@ static void sum_product(nm_case *c)
         }
 }
 
-static void sum_window(const nm_case *c, int64_t image, int64_t o, int64_t row, int64_t column, sum *s)
+static void sum_window(const nm_case *c, int64_t image, int64_t o, int64_t row, int64_t column, struct sum *s)
 {
     const nm_layer *l = c->layer;
     const int64_t in = l->in / l->group, first = o / (l->out / l->group) * in;
@@ -114,7 +114,7 @@ static void sum_windows(nm_case *c)
 
     for (int64_t at = 0; at < c->y_count; at++) {
         const int64_t o = at / pixels % c->layer->out;
-        sum s = { .exact = 0 };
+        struct sum s = { .exact = 0 };
 
         sum_window(c, at / pixels / c->layer->out, o, at % pixels / c->y_width, at % c->y_width, &s);
         finish(c, at, o, &s);
@@ -187,7 +187,8 @@ double nm_case_error(const nm_case *c, const float *y, double factor)
 
 /* ------------------------------------------------------------------ the model */
 
-static void write_tensor(wire *w, const char *name, uint32_t rank, const int64_t *dims, const float *data, int64_t step)
+static void write_tensor(struct wire *w, const char *name, uint32_t rank, const int64_t *dims, const float *data,
+                         int64_t step)
 {
     wire_mark t = wire_begin(w, MW_INITIALIZER);
     int64_t count = 1;
@@ -223,7 +224,7 @@ static void y_shape(const nm_case *c, char *text, size_t bytes)
 }
 
 /* q: a copy of x. */
-static void write_copy(const nm_layer *l, wire *w)
+static void write_copy(const nm_layer *l, struct wire *w)
 {
     const int64_t in = l->in / l->copies, dims[] = { l->in, in, 3, 3 }, ones[] = { 1, 1, 1, 1 };
     float *weights = take(l->in * in * 9, sizeof *weights);
@@ -238,7 +239,7 @@ static void write_copy(const nm_layer *l, wire *w)
     free(weights);
 }
 
-static void write_conv(const nm_case *c, wire *w, const char *result)
+static void write_conv(const nm_case *c, struct wire *w, const char *result)
 {
     const nm_layer *l = c->layer;
     const int64_t dims[] = { l->out, l->in / l->group, l->kernel, l->kernel },
@@ -259,7 +260,7 @@ static void write_conv(const nm_case *c, wire *w, const char *result)
     write_tensor(w, "w", 4, dims, c->w, 1);
 }
 
-static void write_product(const nm_case *c, wire *w, const char *result)
+static void write_product(const nm_case *c, struct wire *w, const char *result)
 {
     const nm_layer *l = c->layer;
     const int64_t dims[] = { l->in, l->out }, turned[] = { l->out, l->in };
@@ -275,7 +276,7 @@ static void write_product(const nm_case *c, wire *w, const char *result)
         write_tensor(w, "w", 2, l->turned ? turned : dims, c->w, l->turned ? l->out : 1);
 }
 
-void nm_case_model(const nm_case *c, wire *w)
+void nm_case_model(const nm_case *c, struct wire *w)
 {
     const nm_layer *l = c->layer;
     wire_mark g = mw_begin(w, 8, 17);
@@ -301,7 +302,7 @@ void nm_case_model(const nm_case *c, wire *w)
     wire_end(w, g);
 }
 
-void nm_case_feed(const nm_case *c, rig *r)
+void nm_case_feed(const nm_case *c, struct rig *r)
 {
     const nm_layer *l = c->layer;
     uint32_t input = 0;

@@ -35,8 +35,8 @@ void nm_case_init(nm_case *c, const nm_layer *layer, const nm_kind *kind);
 void nm_case_deinit(nm_case *c);
 
 /* The model, with inputs x, w if computed, other if there is one. */
-void nm_case_model(const nm_case *c, wire *w);
-void nm_case_feed(const nm_case *c, rig *r);
+void nm_case_model(const nm_case *c, struct wire *w);
+void nm_case_feed(const nm_case *c, struct rig *r);
 
 /* The worst error of results y, beside what `factor` * eps * sqrt(terms) or four times a plain sum's allow: at most 1
  * where they are right. Integers that are not exact are infinitely wrong. */

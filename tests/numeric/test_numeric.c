@@ -56,7 +56,7 @@ static int drop_cases(void **state)
 }
 
 /* The kernel that a layer runs by; KN_COUNT: it has no choice. */
-static uint32_t kernel_of(const rig *r)
+static uint32_t kernel_of(const struct rig *r)
 {
     const inlay_explain_options how = { .struct_size = sizeof how, .format = "json", .flags = INLAY_EXPLAIN_KERNELS };
     static const char before[] = "\"kernel\": {\"name\": \"";
@@ -64,7 +64,7 @@ static uint32_t kernel_of(const rig *r)
     uint32_t kernel = KN_COUNT;
     char name[32] = "";
     const char *at;
-    told t = { 0 };
+    struct told t = { 0 };
 
     if (inlay_session_explain_ex(r->session, &how, told_keep, &t, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
@@ -80,10 +80,10 @@ static uint32_t kernel_of(const rig *r)
 static uint32_t expect(const nm_case *c, const char *kernel, const char *thread_count, const char *precision,
                        double bound)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
     uint32_t ran;
     double error;
-    rig r;
+    struct rig r;
 
     nm_case_model(c, &w);
     r = rig_open(&w, (const char *const[]){ "providers", REGION ",reference", "policy", "priority", "intra_threads",

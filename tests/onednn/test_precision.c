@@ -2,16 +2,16 @@
 #include "region_models.h"
 #include <math.h>
 
-static rig open_with(const wire *w, const char *providers, const char *precision)
+static struct rig open_with(const struct wire *w, const char *providers, const char *precision)
 {
     return model_open(w, (const char *const[]){ "providers", providers, "precision", precision, NULL });
 }
 
 /* The root of the mean square of the error, in units of that of the result. */
-static double distance(rig *ours, rig *theirs, uint32_t rank, const int64_t *dims, uint64_t seed)
+static double distance(struct rig *ours, struct rig *theirs, uint32_t rank, const int64_t *dims, uint64_t seed)
 {
     const inlay_value *a, *b;
-    dice d = { seed };
+    struct dice d = { seed };
     inlay_value *x = NULL;
     double error = 0, size = 0;
 
@@ -19,7 +19,7 @@ static double distance(rig *ours, rig *theirs, uint32_t rank, const int64_t *dim
     for (int64_t i = 0; i < inlay_value_count(x); i++)
         ((float *)inlay_value_data(x))[i] = roll_float(&d);
     for (int i = 0; i < 2; i++) {
-        rig *r = i == 0 ? ours : theirs;
+        struct rig *r = i == 0 ? ours : theirs;
         inlay_diag diag = INLAY_DIAG_INIT;
 
         assert_int_equal(inlay_context_set_input(r->context, 0, x, &diag), INLAY_OK);
@@ -42,7 +42,7 @@ static double distance(rig *ours, rig *theirs, uint32_t rank, const int64_t *dim
 static void check(region_model *m, uint64_t seed, const char *precision, uint32_t rank, const int64_t *dims,
                   double most)
 {
-    rig ours, theirs;
+    struct rig ours, theirs;
     double d;
 
     assert_false(m->w.failed);

@@ -1,11 +1,11 @@
 /* The providers cpu and onednn state prices of their own, so that a node goes to the one whose kernels are faster. */
 #include "region_models.h"
 
-typedef struct convolution {
+struct convolution {
     int64_t channels, kernel, side, group;
-} convolution;
+};
 
-static void write_convolution(region_model *m, const convolution *c)
+static void write_convolution(region_model *m, const struct convolution *c)
 {
     const int64_t weights[] = { c->channels, c->channels / c->group, c->kernel, c->kernel };
     const int64_t pads[] = { c->kernel / 2, c->kernel / 2, c->kernel / 2, c->kernel / 2 };
@@ -25,14 +25,14 @@ static void write_convolution(region_model *m, const convolution *c)
 }
 
 /* The time that the provider predicts for a run on one thread, by its own model: nothing has been measured. */
-static double price(const convolution *c, const char *providers)
+static double price(const struct convolution *c, const char *providers)
 {
     const int64_t dims[] = { 1, c->channels, c->side, c->side };
     inlay_plan_info plan = { .struct_size = sizeof plan };
     region_model m = { .d = { 1 } };
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_value *x = NULL;
-    rig r;
+    struct rig r;
 
     write_convolution(&m, c);
     r = model_open(&m.w, (const char *const[]){ "providers", providers, "intra_threads", "1", NULL });
@@ -51,7 +51,8 @@ static double price(const convolution *c, const char *providers)
  * channels are the faster. */
 static void each_has_its_price(void **state)
 {
-    static const convolution winograd = { 64, 3, 56, 1 }, depthwise = { 96, 3, 56, 96 }, thin = { 128, 3, 28, 32 };
+    static const struct convolution winograd = { 64, 3, 56, 1 }, depthwise = { 96, 3, 56, 96 },
+                                    thin = { 128, 3, 28, 32 };
 
     (void)state;
     assert_true(price(&winograd, "cpu,reference") < price(&winograd, "onednn,reference"));

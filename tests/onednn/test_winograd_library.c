@@ -7,12 +7,12 @@
 #include <stdarg.h>
 #include <cmocka.h>
 
-typedef struct row {
+struct row {
     int64_t out, in, side;
-} row;
+};
 
 /* The layout that oneDNN wants for such a convolution; false: no Winograd for it on this CPU. */
-static bool wanted(const rg_state *state, const row *r, rg_md *out)
+static bool wanted(const rg_state *state, const struct row *r, rg_md *out)
 {
     const int64_t x_dims[] = { 1, r->in, r->side, r->side }, y_dims[] = { 1, r->out, r->side, r->side };
     const int64_t w_dims[] = { r->out, r->in, 3, 3 };
@@ -34,7 +34,7 @@ static bool wanted(const rg_state *state, const row *r, rg_md *out)
     return there && out->kind == RG_OPAQUE;
 }
 
-static void compare(const rg_state *state, const row *r, const rg_md *md)
+static void compare(const rg_state *state, const struct row *r, const rg_md *md)
 {
     const int64_t dims[] = { r->out, r->in, 3, 3 };
     size_t bytes = rg_md_bytes(md), worst_at = 0;
@@ -72,9 +72,10 @@ static void compare(const rg_state *state, const row *r, const rg_md *md)
 
 static void layouts(void **unused)
 {
-    static const row rows[] = { { 64, 64, 56 },   { 128, 128, 28 }, { 256, 64, 28 },  { 64, 256, 14 }, { 96, 48, 40 },
-                                { 112, 80, 100 }, { 48, 16, 20 },   { 33, 17, 24 },   { 512, 512, 7 }, { 20, 100, 30 },
-                                { 64, 3, 224 },   { 256, 256, 13 }, { 128, 32, 112 }, { 40, 40, 14 } };
+    static const struct row rows[] = { { 64, 64, 56 },   { 128, 128, 28 }, { 256, 64, 28 }, { 64, 256, 14 },
+                                       { 96, 48, 40 },   { 112, 80, 100 }, { 48, 16, 20 },  { 33, 17, 24 },
+                                       { 512, 512, 7 },  { 20, 100, 30 },  { 64, 3, 224 },  { 256, 256, 13 },
+                                       { 128, 32, 112 }, { 40, 40, 14 } };
     rg_state state = { .winograd = true };
     dnnl_memory_desc_t desc;
     uint32_t seen = 0;

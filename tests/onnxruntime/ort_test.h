@@ -98,7 +98,7 @@ static inline OrtValue *tensor(int type, const int64_t *dims, size_t rank, void 
     return value;
 }
 
-static inline OrtSession *session_of(const wire *w, const OrtSessionOptions *options)
+static inline OrtSession *session_of(const struct wire *w, const OrtSessionOptions *options)
 {
     OrtSession *session = NULL;
 

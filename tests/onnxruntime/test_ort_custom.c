@@ -128,7 +128,8 @@ static OrtSessionOptions *options_with(test_op *o, const char *domain_name, OrtC
 }
 
 /* A node of a custom operator, open for attributes. */
-static wire_mark custom_begin(wire *w, const char *domain, const char *op, const char *inputs, const char *outputs)
+static wire_mark custom_begin(struct wire *w, const char *domain, const char *op, const char *inputs,
+                              const char *outputs)
 {
     wire_mark node = mw_node_begin(w, op, inputs, outputs);
 
@@ -251,13 +252,13 @@ static OrtStatus *look_sum(const OrtKernelInfo *info)
     return NULL;
 }
 
-static void attr_head(wire *w, const char *name, int kind)
+static void attr_head(struct wire *w, const char *name, int kind)
 {
     wire_text(w, 1, name);
     wire_int(w, 20, kind);
 }
 
-static void write_sum(wire *w)
+static void write_sum(struct wire *w)
 {
     wire_mark g = mw_begin(w, 8, 17), node, attr;
 
@@ -299,7 +300,7 @@ static void test_operator_of_the_program(void **state)
     OrtCustomOpDomain *domain;
     OrtSessionOptions *options = options_with(&sum, "test.sum", &domain);
     OrtSession *s, *without = NULL;
-    wire w = { 0 };
+    struct wire w = { 0 };
     size_t n;
 
     (void)state;
@@ -365,7 +366,7 @@ static void test_texts_and_new_shapes(void **state)
     OrtCustomOpDomain *domain;
     OrtSessionOptions *options = options_with(&repeat, "test.text", &domain);
     OrtValue *in = NULL, *out;
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17);
     OrtSession *s;
     char text[8];
@@ -431,7 +432,7 @@ static void test_failing_kernel_and_inferred_shape(void **state)
     const OrtValue *fed = in;
     OrtCustomOpDomain *domain;
     OrtSessionOptions *options = options_with(&fail, "test.fail", &domain);
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17);
     OrtTypeInfo *type;
     int64_t got[1];
@@ -525,7 +526,7 @@ static void test_operators_called_by_a_kernel(void **state)
     OrtValue *in = tensor(FLOAT, dims, 1, x, sizeof x), *out;
     OrtCustomOpDomain *domain;
     OrtSessionOptions *options = options_with(&caller, "test.calls", &domain);
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17);
     OrtSession *s;
     size_t n;
@@ -562,7 +563,7 @@ static void test_library(void **state)
     static const int64_t dims[] = { 2 };
     float x[2] = { 1, 2 }, *data;
     OrtValue *in = tensor(FLOAT, dims, 1, x, sizeof x), *out;
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17), node, attr;
     OrtSessionOptions *options;
     OrtSession *s;

@@ -7,7 +7,7 @@
 enum { FLOAT = 1, INT64 = 7, STRING = 8 };
 
 /* y = x + b, x [N,2], b a default that may be overridden; with texts about itself. */
-static void write_add(wire *w)
+static void write_add(struct wire *w)
 {
     wire_mark g = mw_begin(w, 8, 17);
 
@@ -29,7 +29,7 @@ static void write_add(wire *w)
 
 static OrtSession *open_add(const OrtSessionOptions *options)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
     OrtSession *s;
 
     write_add(&w);
@@ -253,7 +253,7 @@ static void test_one_element_for_a_scalar(void **state)
     float data[2] = { 5, 6 };
     OrtValue *x = tensor(FLOAT, one, 1, data, 4), *pair = tensor(FLOAT, two, 1, data, 8), *y;
     const OrtValue *fed = pair;
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17);
     OrtSession *s;
     void *p;
@@ -284,7 +284,7 @@ static void test_texts_through_a_model(void **state)
     OrtValue *in = NULL, *out, *given = NULL;
     const char *x_name = "x", *y_name = "y";
     const OrtValue *fed;
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17);
     OrtSession *s;
     char text[8];
@@ -317,7 +317,7 @@ static void test_sequence_made_by_a_model(void **state)
     static const int64_t dims[] = { 3 };
     float x[3] = { 1, 2, 3 };
     OrtValue *in = tensor(FLOAT, dims, 1, x, sizeof x), *list, *item;
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17), value, type, sequence, inner, t;
     OrtSession *s;
     size_t n;
@@ -361,7 +361,7 @@ static void test_sequence_made_by_a_model(void **state)
 
 static void test_models_that_cannot_be_opened(void **state)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17);
     OrtSession *s = NULL;
 
@@ -436,7 +436,7 @@ static void test_options_of_inlay(void **state)
 {
     OrtSession *s = NULL;
     OrtSessionOptions *o;
-    wire w = { 0 };
+    struct wire w = { 0 };
 
     (void)state;
     if (!ours())
@@ -465,7 +465,7 @@ static void test_creation_is_cancelled(void **state)
 {
     OrtSession *s = NULL;
     OrtSessionOptions *o;
-    wire w = { 0 };
+    struct wire w = { 0 };
 
     (void)state;
     write_add(&w);
@@ -546,7 +546,7 @@ static void test_run_options(void **state)
 }
 
 /* A loop of a billion rounds, which only termination ends. */
-static void write_endless(wire *w)
+static void write_endless(struct wire *w)
 {
     static const int64_t rounds = INT64_C(1) << 40;
     wire_mark g = mw_begin(w, 8, 17), t, node;
@@ -588,7 +588,7 @@ static void test_a_run_is_terminated(void **state)
     const OrtValue *in = x;
     OrtRunOptions *o;
     pthread_t thread;
-    wire w = { 0 };
+    struct wire w = { 0 };
     OrtSession *s;
 
     (void)state;
@@ -764,7 +764,7 @@ static void test_model_from_a_file_and_optimised(void **state)
     char path[] = "/tmp/ort_model_XXXXXX", optimised[64];
     OrtSessionOptions *o;
     OrtSession *s = NULL;
-    wire w = { 0 };
+    struct wire w = { 0 };
     int fd = mkstemp(path);
 
     (void)state;

@@ -155,15 +155,15 @@ static void test_awaited(void **state)
 /* ------------------------------------------------------------------ many callers */
 
 enum { CALLERS = 24, SIZE = 130 };
-typedef struct caller {
+struct caller {
     const blas_library *lib;
     float a[SIZE * SIZE], b[SIZE * SIZE], c[SIZE * SIZE];
     uint32_t wrong;
-} caller;
+};
 
 static void *multiply_often(void *arg)
 {
-    caller *me = arg;
+    struct caller *me = arg;
 
     for (int round = 0; round < 20; round++) {
         me->lib->sgemm(BLAS_ROW_MAJOR, BLAS_NO_TRANS, BLAS_NO_TRANS, SIZE, SIZE, SIZE, 1, me->a, SIZE, me->b, SIZE, 0,
@@ -180,7 +180,7 @@ static void *multiply_often(void *arg)
 
 static void test_many_callers(void **state)
 {
-    caller *callers = calloc(CALLERS, sizeof *callers);
+    struct caller *callers = calloc(CALLERS, sizeof *callers);
     pthread_t threads[CALLERS];
     int before = thread_count();
     blas_library lib;

@@ -27,21 +27,21 @@ static inlay_dtype pick_type(void)
 
 /* A node with its tensors; both engines read the same inputs. */
 enum { MOST = 12 };
-typedef struct trial {
+struct trial {
     const char *op;
     inlay_dtype dtype;
     char what[160];
     kernel_case by[2]; /* reference, openblas */
-    guard inputs[MOST], outputs[2][MOST];
+    struct guard inputs[MOST], outputs[2][MOST];
     int64_t out_count[MOST];
     uint32_t in, out;
-} trial;
+};
 
-static trial *start(const char *op, uint32_t version, inlay_dtype dtype)
+static struct trial *start(const char *op, uint32_t version, inlay_dtype dtype)
 {
-    static trial t;
+    static struct trial t;
 
-    t = (trial){ .op = op, .dtype = dtype };
+    t = (struct trial){ .op = op, .dtype = dtype };
     for (uint32_t e = 0; e < 2; e++)
         t.by[e] = (kernel_case){ .op_type = op, .since_version = version };
     t.by[0].provider = &blocked_engine;
@@ -49,9 +49,9 @@ static trial *start(const char *op, uint32_t version, inlay_dtype dtype)
     return &t;
 }
 
-static guard fill(inlay_dtype dtype, int64_t count)
+static struct guard fill(inlay_dtype dtype, int64_t count)
 {
-    guard g = guard_alloc(((size_t)kit_bytes(dtype, count) + 63) & ~(size_t)63);
+    struct guard g = guard_alloc(((size_t)kit_bytes(dtype, count) + 63) & ~(size_t)63);
 
     for (int64_t i = 0; i < count; i++) {
         double v = (double)pick(-999, 999) / 1000;
@@ -71,7 +71,7 @@ static int64_t product(uint32_t rank, const int64_t *dims)
     return n;
 }
 
-static void input(trial *t, uint32_t rank, const int64_t *dims, bool constant)
+static void input(struct trial *t, uint32_t rank, const int64_t *dims, bool constant)
 {
     t->inputs[t->in] = fill(t->dtype, product(rank, dims));
     for (uint32_t e = 0; e < 2; e++)
@@ -79,12 +79,12 @@ static void input(trial *t, uint32_t rank, const int64_t *dims, bool constant)
     t->in++;
 }
 
-static void output(trial *t, uint32_t rank, const int64_t *dims)
+static void output(struct trial *t, uint32_t rank, const int64_t *dims)
 {
     int64_t count = product(rank, dims);
 
     for (uint32_t e = 0; e < 2; e++) {
-        guard *g = &t->outputs[e][t->out];
+        struct guard *g = &t->outputs[e][t->out];
         *g = guard_alloc((size_t)kit_bytes(t->dtype, count));
         memset(g->data, 0xff, (size_t)kit_bytes(t->dtype, count)); /* NaN */
         kernel_case_output(&t->by[e], t->dtype, rank, dims, g->data);
@@ -97,7 +97,7 @@ static double element(inlay_dtype dtype, const void *data, int64_t i)
     return dtype == INLAY_DOUBLE ? ((const double *)data)[i] : (double)((const float *)data)[i];
 }
 
-static void compare(const trial *t, uint32_t o)
+static void compare(const struct trial *t, uint32_t o)
 {
     double tolerance = t->dtype == INLAY_DOUBLE ? 1e-11 : 2e-4;
 
@@ -109,7 +109,7 @@ static void compare(const trial *t, uint32_t o)
     }
 }
 
-static void finish(trial *t)
+static void finish(struct trial *t)
 {
     for (uint32_t e = 0; e < 2; e++)
         if (kernel_case_prepare(&t->by[e], &reference_products) != INLAY_OK || kernel_case_run(&t->by[e]) != INLAY_OK)
@@ -125,22 +125,22 @@ static void finish(trial *t)
         guard_free(&t->inputs[i]);
 }
 
-static void set_ints(trial *t, const char *name, uint32_t count, const int64_t *values)
+static void set_ints(struct trial *t, const char *name, uint32_t count, const int64_t *values)
 {
     for (uint32_t e = 0; e < 2; e++)
         kernel_case_ints(&t->by[e], name, count, values);
 }
-static void set_int(trial *t, const char *name, int64_t value)
+static void set_int(struct trial *t, const char *name, int64_t value)
 {
     for (uint32_t e = 0; e < 2; e++)
         kernel_case_int(&t->by[e], name, value);
 }
-static void set_float(trial *t, const char *name, double value)
+static void set_float(struct trial *t, const char *name, double value)
 {
     for (uint32_t e = 0; e < 2; e++)
         kernel_case_float(&t->by[e], name, value);
 }
-static void set_string(trial *t, const char *name, const char *value)
+static void set_string(struct trial *t, const char *name, const char *value)
 {
     for (uint32_t e = 0; e < 2; e++)
         kernel_case_string(&t->by[e], name, value);
@@ -159,7 +159,7 @@ static void test_mat_mul(void **state)
 {
     (void)state;
     for (int i = 0; i < 1500; i++) {
-        trial *t = start("MatMul", 13, pick_type());
+        struct trial *t = start("MatMul", 13, pick_type());
         int64_t m = pick_size(), n = pick_size(), k = pick_size(), batch[2] = { pick(1, 3), pick(1, 3) };
         uint32_t a_rank = (uint32_t)pick(1, 4), b_rank = (uint32_t)pick(1, 4), rank, y = 0;
         int64_t a[4] = { batch[0], batch[1], m, k }, b[4] = { batch[0], batch[1], k, n }, dims[4];
@@ -193,7 +193,7 @@ static void test_gemm(void **state)
 {
     (void)state;
     for (int i = 0; i < 1500; i++) {
-        trial *t = start("Gemm", 13, pick_type());
+        struct trial *t = start("Gemm", 13, pick_type());
         int64_t m = pick_size(), n = pick_size(), k = pick_size(), ta = pick(0, 1), tb = pick(0, 1), kind = pick(0, 5);
         int64_t a[2] = { ta ? k : m, ta ? m : k }, b[2] = { tb ? n : k, tb ? k : n }, y[2] = { m, n };
         int64_t c[2] = { kind == 2 || kind == 3 ? 1 : m, kind == 3 || kind == 4 ? 1 : n };
@@ -220,7 +220,7 @@ static void test_not_a_number(void **state)
 {
     (void)state;
     for (int i = 0; i < 200; i++) {
-        trial *t = start("Gemm", 13, pick_type());
+        struct trial *t = start("Gemm", 13, pick_type());
         int64_t m = pick(1, 40), n = pick(1, 80), k = pick(1, 80), a[2] = { m, k }, b[2] = { k, n }, y[2] = { m, n };
         double alpha = pick(0, 3) == 0 ? 0 : 1, beta = pick(0, 1);
 
@@ -252,7 +252,7 @@ static void test_conv(void **state)
 
     (void)state;
     for (int i = 0; i < 2000; i++) {
-        trial *t = start("Conv", 22, pick_type());
+        struct trial *t = start("Conv", 22, pick_type());
         uint32_t spatial = (uint32_t)pick(1, 3);
         int64_t group = pick(0, 2) == 0 ? pick(2, 3) : 1, per = pick(1, 6);
         int64_t auto_pad = pick(0, 3) == 0 ? pick(0, 2) : -1;
@@ -296,7 +296,7 @@ static void test_conv_transpose(void **state)
 {
     (void)state;
     for (int i = 0; i < 1000; i++) {
-        trial *t = start("ConvTranspose", 22, pick_type());
+        struct trial *t = start("ConvTranspose", 22, pick_type());
         uint32_t spatial = (uint32_t)pick(1, 3);
         int64_t group = pick(0, 2) == 0 ? pick(2, 3) : 1, per = pick(1, 8);
         int64_t out = pick(0, 5) == 0 ? pick(20, 70) : pick(1, 5);
@@ -339,7 +339,7 @@ static void test_einsum(void **state)
 
     (void)state;
     for (int i = 0; i < 1000; i++) {
-        trial *t = start("Einsum", 12, pick_type());
+        struct trial *t = start("Einsum", 12, pick_type());
         const char *equation = equations[pick(0, 13)], *p = equation;
         int64_t size[26], dims[8];
         uint32_t rank = 0;

@@ -20,7 +20,7 @@ static graph_model *new_model(void)
 }
 
 /* A value with up to three sizes; "" ends them, a name is a symbol, "?" unknown. */
-static uint32_t value(graph *g, const char *name, inlay_dtype dtype, int rank, const char *a, const char *b)
+static uint32_t value(struct graph *g, const char *name, inlay_dtype dtype, int rank, const char *a, const char *b)
 {
     const char *const sizes[] = { a, b };
     uint32_t v = graph_add_value(g, name, strlen(name));
@@ -42,12 +42,12 @@ static uint32_t value(graph *g, const char *name, inlay_dtype dtype, int rank, c
     return v;
 }
 
-static uint32_t plain(graph *g, const char *name)
+static uint32_t plain(struct graph *g, const char *name)
 {
     return value(g, name, INLAY_UNDEFINED, -1, "", "");
 }
 
-static uint32_t constant(graph *g, const char *name, int64_t number)
+static uint32_t constant(struct graph *g, const char *name, int64_t number)
 {
     uint32_t v = graph_add_value(g, name, strlen(name));
     int64_t *data = arena_copy(&g->model->arena, &number, sizeof number);
@@ -57,7 +57,7 @@ static uint32_t constant(graph *g, const char *name, int64_t number)
 }
 
 /* A node of ai.onnx; the lists end in INLAY_NONE. */
-static graph_node *node(graph *g, const char *op_type, const uint32_t *in, const uint32_t *out)
+static graph_node *node(struct graph *g, const char *op_type, const uint32_t *in, const uint32_t *out)
 {
     uint32_t ins = 0, outs = 0;
     graph_node *n;
@@ -83,7 +83,7 @@ static graph_node *node(graph *g, const char *op_type, const uint32_t *in, const
         INLAY_NONE                                                                                                     \
     }
 
-static void formals(graph *g, const uint32_t *in, const uint32_t *out)
+static void formals(struct graph *g, const uint32_t *in, const uint32_t *out)
 {
     for (g->input_count = 0; in[g->input_count] != INLAY_NONE; g->input_count++)
         ;
@@ -94,7 +94,7 @@ static void formals(graph *g, const uint32_t *in, const uint32_t *out)
 }
 
 /* Hangs a body under a node; outer[i] of the node's graph is inner[i] of the body. */
-static void attach(graph_node *n, const char *attr, graph *body, const uint32_t *outer, const uint32_t *inner)
+static void attach(graph_node *n, const char *attr, struct graph *body, const uint32_t *outer, const uint32_t *inner)
 {
     graph_body *bodies = arena_array(&body->model->arena, n->body_count + 1, sizeof *bodies);
     graph_body *b = &bodies[n->body_count];
@@ -130,7 +130,7 @@ static void check(graph_model *model, const char *fails)
         fail_msg("%d %s", (int)status, diag.text);
 }
 
-static void expect(const graph *g, uint32_t v, const char *wanted)
+static void expect(const struct graph *g, uint32_t v, const char *wanted)
 {
     const inlay_value_info *info = &g->values[v].info;
     char got[256];
@@ -151,9 +151,9 @@ static void expect(const graph *g, uint32_t v, const char *wanted)
 }
 
 /* A branch that captures `outer` and puts it through an operator. */
-static void branch(graph *g, graph_node *n, const char *attr, uint32_t outer, const char *op_type)
+static void branch(struct graph *g, graph_node *n, const char *attr, uint32_t outer, const char *op_type)
 {
-    graph *body = graph_create(g->model, g, attr);
+    struct graph *body = graph_create(g->model, g, attr);
     uint32_t x = plain(body, "captured"), y = plain(body, "result");
 
     node(body, op_type, LIST(x), LIST(y));
@@ -175,7 +175,7 @@ static void test_if(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         graph_model *model = new_model();
-        graph *g = model->main;
+        struct graph *g = model->main;
         uint32_t c = value(g, "c", INLAY_BOOL, 0, "", ""), x = value(g, "x", INLAY_FLOAT, 2, "N", "4"),
                  y = plain(g, "y");
         graph_node *n = node(g, "If", LIST(c), LIST(y));
@@ -193,9 +193,9 @@ static void test_if(void **state)
 }
 
 /* for _ in range(m): (a, b) = (a ++ b, b); also emits b */
-static graph *loop_body(graph *g)
+static struct graph *loop_body(struct graph *g)
 {
-    graph *body = graph_create(g->model, g, "body");
+    struct graph *body = graph_create(g->model, g, "body");
     uint32_t i = plain(body, "i"), go = plain(body, "go"), a = plain(body, "a"), b = plain(body, "b");
     uint32_t go_on = plain(body, "go_on"), longer = plain(body, "longer"), same = plain(body, "same"),
              row = plain(body, "row");
@@ -211,7 +211,7 @@ static graph *loop_body(graph *g)
 static void test_loop(void **state)
 {
     graph_model *model = new_model();
-    graph *g = model->main;
+    struct graph *g = model->main;
     uint32_t m = constant(g, "m", 3), c = value(g, "c", INLAY_BOOL, 0, "", "");
     uint32_t a = value(g, "a", INLAY_FLOAT, 2, "2", "N"), b = value(g, "b", INLAY_FLOAT, 2, "1", "N");
     uint32_t out[] = { plain(g, "grown"), plain(g, "kept"), plain(g, "rows"), INLAY_NONE };
@@ -231,7 +231,7 @@ static void test_loop(void **state)
 static void test_nested_loops(void **state)
 {
     graph_model *model = new_model();
-    graph *g = model->main;
+    struct graph *g = model->main;
     uint32_t m = constant(g, "m", 3), c = value(g, "c", INLAY_BOOL, 0, "", "");
     uint32_t a = value(g, "a", INLAY_FLOAT, 1, "N", ""), y = plain(g, "y");
     graph_node *n = node(g, "Loop", LIST(m, c, a), LIST(y));
@@ -239,7 +239,7 @@ static void test_nested_loops(void **state)
     (void)state;
     formals(g, LIST(c, a), LIST(y));
     for (int depth = 0; depth < 24; depth++) {
-        graph *body = graph_create(model, g, "body");
+        struct graph *body = graph_create(model, g, "body");
         uint32_t i = plain(body, "i"), go = plain(body, "go"), x = plain(body, "x"), z = plain(body, "z"),
                  w = plain(body, "w");
         uint32_t three = constant(body, "three", 3);
@@ -258,7 +258,7 @@ static void test_nested_loops(void **state)
 static void test_loop_counts(void **state)
 {
     graph_model *model = new_model();
-    graph *g = model->main;
+    struct graph *g = model->main;
     uint32_t m = constant(g, "m", 3), c = value(g, "c", INLAY_BOOL, 0, "", "");
     uint32_t a = value(g, "a", INLAY_FLOAT, 2, "2", "N"), y = plain(g, "y");
     graph_node *n = node(g, "Loop", LIST(m, c, a), LIST(y));
@@ -285,7 +285,7 @@ static void test_scan(void **state)
     (void)state;
     for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
         graph_model *model = new_model();
-        graph *g = model->main, *body;
+        struct graph *g = model->main, *body;
         bool batched = rows[r].opset == 8;
         uint32_t s, x, sum = plain(g, "sum"), steps = plain(g, "steps"), a, b, next, out;
         graph_node *n;
@@ -326,7 +326,7 @@ static void test_scan(void **state)
 static void test_sequence_map(void **state)
 {
     graph_model *model = new_model();
-    graph *g = model->main, *body = graph_create(model, g, "body");
+    struct graph *g = model->main, *body = graph_create(model, g, "body");
     uint32_t s = value(g, "s", INLAY_FLOAT, 2, "?", "3"), y = plain(g, "y"), e = plain(body, "e"), f = plain(body, "f");
     graph_node *n = node(g, "SequenceMap", LIST(s), LIST(y));
 
@@ -346,7 +346,7 @@ static void test_sequence_map(void **state)
 static void test_declared(void **state)
 {
     graph_model *model = new_model();
-    graph *g = model->main;
+    struct graph *g = model->main;
     uint32_t x = value(g, "x", INLAY_FLOAT, 2, "N", "3"), y = plain(g, "y"), s = plain(g, "s"), z = plain(g, "z");
     uint32_t last = plain(g, "last");
     inlay_dim wrong[] = { dim_fixed(1), dim_fixed(2), dim_fixed(3) };
@@ -373,18 +373,18 @@ static void test_declared(void **state)
 
 /* ------------------------------------------------------------------ operators of plugins */
 
-typedef struct wanted {
+struct wanted {
     uint32_t output;
     inlay_dtype dtype;
     uint32_t rank;
     inlay_dim dims[2];
     const char *symbol; /* makes the first dim this symbol */
     const char *says;   /* fails with this */
-} wanted;
+};
 
 static inlay_status custom_infer(void *ctx, inlay_infer *infer, inlay_diag *diag)
 {
-    const wanted *w = ctx;
+    const struct wanted *w = ctx;
     inlay_dim dims[2] = { w->dims[0], w->dims[1] };
 
     assert_int_equal(infer->input_count, 1);
@@ -408,8 +408,8 @@ static void missing(void *ctx, const char *domain, const char *op_type, int64_t 
     (void)snprintf(text, bytes, "there is no %s.%s-%lld", domain, op_type, (long long)opset);
 }
 
-static inlay_status run_custom(const char *op_type, const char *domain, const char *signature, wanted *w, char *got,
-                               inlay_diag *diag)
+static inlay_status run_custom(const char *op_type, const char *domain, const char *signature, struct wanted *w,
+                               char *got, inlay_diag *diag)
 {
     inlay_operator op = { .struct_size = sizeof op,
                           .domain = "com.example",
@@ -421,7 +421,7 @@ static inlay_status run_custom(const char *op_type, const char *domain, const ch
     graph_operators operators = { find_custom, missing, &op, "/opt/plugins" };
     graph_model *model = new_model();
     graph_opset both[] = { opset_17, { "com.example", 2 } };
-    graph *g = model->main;
+    struct graph *g = model->main;
     uint32_t x = value(g, "x", INLAY_FLOAT, 1, "N", ""), y = plain(g, "y");
     graph_node *n;
     inlay_status status;
@@ -457,7 +457,7 @@ static void test_custom(void **state)
 {
     static struct {
         const char *op_type, *domain, *signature;
-        wanted w;
+        struct wanted w;
         const char *gives, *fails;
     } rows[] = {
 #define SIGNATURE "X:T -> Y:T; T=float|double; radius:i=3"

@@ -19,9 +19,9 @@ static int64_t pick(int64_t low, int64_t high)
 }
 
 /* Fills with small integers, exact in every type. */
-static guard make(inlay_dtype dtype, int64_t count)
+static struct guard make(inlay_dtype dtype, int64_t count)
 {
-    guard g = guard_alloc(((size_t)kit_bytes(dtype, count) + 63) & ~(size_t)63);
+    struct guard g = guard_alloc(((size_t)kit_bytes(dtype, count) + 63) & ~(size_t)63);
     for (int64_t i = 0; i < count; i++) {
         double v = (double)pick(-3, 3);
         convert_from_f64(dtype, g.data, i, 1, &v, 0);
@@ -29,11 +29,11 @@ static guard make(inlay_dtype dtype, int64_t count)
     return g;
 }
 
-typedef struct window {
+struct window {
     int64_t in[3], kernel[3], stride[3], dilation[3], pads[6], out[3];
-} window;
+};
 
-static double expected(const window *w, inlay_dtype dtype, const void *x, const void *k, const void *bias,
+static double expected(const struct window *w, inlay_dtype dtype, const void *x, const void *k, const void *bias,
                        int64_t image, int64_t filter, int64_t channels, int64_t filters, int64_t group,
                        const int64_t *at)
 {
@@ -62,7 +62,7 @@ static double expected(const window *w, inlay_dtype dtype, const void *x, const 
 static void one(uint32_t spatial, inlay_dtype dtype, bool constant)
 {
     uint32_t skip = 3 - spatial;
-    window w = { { 1, 1, 1 }, { 1, 1, 1 }, { 1, 1, 1 }, { 1, 1, 1 }, { 0 }, { 1, 1, 1 } };
+    struct window w = { { 1, 1, 1 }, { 1, 1, 1 }, { 1, 1, 1 }, { 1, 1, 1 }, { 0 }, { 1, 1, 1 } };
     int64_t group = pick(0, 2) == 0 ? pick(2, 4) : 1, per = pick(1, 5), images = pick(1, 3);
     int64_t channels = group * per, filters = group * pick(1, pick(0, 3) == 0 ? 20 : 3), x_dims[5], w_dims[5],
             y_dims[5];
@@ -101,8 +101,9 @@ static void one(uint32_t spatial, inlay_dtype dtype, bool constant)
     }
     x_count = images * channels * w.in[0] * w.in[1] * w.in[2];
     y_count = images * filters * w.out[0] * w.out[1] * w.out[2];
-    guard x = make(dtype, x_count), k = make(dtype, w_count), b = make(dtype, filters);
-    guard y = guard_alloc((size_t)kit_bytes(dtype, y_count)), exact_x = guard_alloc((size_t)kit_bytes(dtype, x_count));
+    struct guard x = make(dtype, x_count), k = make(dtype, w_count), b = make(dtype, filters);
+    struct guard y = guard_alloc((size_t)kit_bytes(dtype, y_count)),
+                 exact_x = guard_alloc((size_t)kit_bytes(dtype, x_count));
     memcpy(exact_x.data, x.data, (size_t)kit_bytes(dtype, x_count));
 
     c = (kernel_case){ .op_type = "Conv", .since_version = 22, .provider = &blocked_engine };

@@ -32,7 +32,7 @@ static int64_t count_of(const int64_t *dims, int64_t rank)
     return n;
 }
 
-static void convolve(const deform_case *d, inlay_dtype dtype, const guard in[INPUTS], void *y)
+static void convolve(const deform_case *d, inlay_dtype dtype, const struct guard in[INPUTS], void *y)
 {
     const int64_t pads[] = { d->pad, d->pad, d->pad, d->pad }, strides[] = { d->stride, d->stride };
     const int64_t dilations[] = { d->dilation, d->dilation };
@@ -80,8 +80,8 @@ static void one(void)
 {
     const deform_case d = some_case();
     const int64_t outputs = count_of(d.y_dims, 4);
-    guard floats[INPUTS], doubles[INPUTS];
-    guard y = guard_alloc((size_t)outputs * sizeof(float)), want = guard_alloc((size_t)outputs * sizeof(double));
+    struct guard floats[INPUTS], doubles[INPUTS];
+    struct guard y = guard_alloc((size_t)outputs * sizeof(float)), want = guard_alloc((size_t)outputs * sizeof(double));
 
     for (int i = 0; i < INPUTS; i++) {
         const int64_t n = count_of(d.dims[i], d.ranks[i]);

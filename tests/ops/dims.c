@@ -215,25 +215,25 @@ static uint32_t roll(uint32_t sides)
     return (uint32_t)(seed >> 33) % sides;
 }
 
-typedef struct number {
+struct number {
     inlay_dim dim;
     int64_t value;
-} number;
+};
 
-static number any(void)
+static struct number any(void)
 {
     uint32_t i = roll(8);
 
     if (i < sizeof assignment / sizeof assignment[0])
-        return (number){ symbol(assignment[i].name), assignment[i].value };
+        return (struct number){ symbol(assignment[i].name), assignment[i].value };
     i = roll(9);
-    return (number){ dim_fixed(i), i };
+    return (struct number){ dim_fixed(i), i };
 }
 
 /* A random expression beside its value. */
-static number expression(uint32_t depth)
+static struct number expression(uint32_t depth)
 {
-    number a, b;
+    struct number a, b;
 
     if (depth == 0)
         return any();
@@ -241,17 +241,17 @@ static number expression(uint32_t depth)
     b = roll(3) == 0 ? expression(depth - 1) : any();
     switch (roll(6)) {
     case 5:
-        return (number){ dim_min(&tools, a.dim, b.dim), a.value < b.value ? a.value : b.value };
+        return (struct number){ dim_min(&tools, a.dim, b.dim), a.value < b.value ? a.value : b.value };
     case 0:
-        return (number){ dim_add(&tools, a.dim, b.dim), a.value + b.value };
+        return (struct number){ dim_add(&tools, a.dim, b.dim), a.value + b.value };
     case 1:
-        return (number){ dim_sub(&tools, a.dim, b.dim), a.value - b.value };
+        return (struct number){ dim_sub(&tools, a.dim, b.dim), a.value - b.value };
     case 2:
-        return (number){ dim_mul(&tools, a.dim, b.dim), a.value * b.value };
+        return (struct number){ dim_mul(&tools, a.dim, b.dim), a.value * b.value };
     case 3:
-        return b.value == 0 ? a : (number){ dim_div(&tools, a.dim, b.dim), floor_div(a.value, b.value) };
+        return b.value == 0 ? a : (struct number){ dim_div(&tools, a.dim, b.dim), floor_div(a.value, b.value) };
     default:
-        return b.value == 0 ? a : (number){ dim_ceil_div(&tools, a.dim, b.dim), -floor_div(-a.value, b.value) };
+        return b.value == 0 ? a : (struct number){ dim_ceil_div(&tools, a.dim, b.dim), -floor_div(-a.value, b.value) };
     }
 }
 
@@ -261,7 +261,7 @@ static void test_truth(void **state)
 
     (void)state;
     for (uint32_t i = 0; i < 20000; i++) {
-        number n = expression(1 + roll(5));
+        struct number n = expression(1 + roll(5));
         const char *text = text_of(n.dim), *end = text;
 
         if (n.dim.kind != INLAY_DIM_UNKNOWN) {
@@ -279,7 +279,7 @@ static void test_sizes(void **state)
 {
     (void)state;
     for (uint32_t i = 0; i < 20000; i++) {
-        number n = expression(1 + roll(4));
+        struct number n = expression(1 + roll(4));
 
         if (n.dim.kind == INLAY_DIM_SYMBOLIC && dim_is_size(&tools, n.dim))
             assert_true(n.value >= 0);

@@ -22,17 +22,17 @@ static int64_t product(uint32_t rank, const int64_t *dims)
 }
 
 /* A tensor whose memory ends at a forbidden page. */
-typedef struct tensor {
-    guard memory;
+struct tensor {
+    struct guard memory;
     inlay_dtype dtype;
     uint32_t rank;
     int64_t dims[8];
     int64_t count;
-} tensor;
+};
 
-static tensor make(inlay_dtype dtype, uint32_t rank, const int64_t *dims)
+static struct tensor make(inlay_dtype dtype, uint32_t rank, const int64_t *dims)
 {
-    tensor t = { .dtype = dtype, .rank = rank, .count = product(rank, dims) };
+    struct tensor t = { .dtype = dtype, .rank = rank, .count = product(rank, dims) };
 
     for (uint32_t d = 0; d < rank; d++)
         t.dims[d] = dims[d];
@@ -40,22 +40,22 @@ static tensor make(inlay_dtype dtype, uint32_t rank, const int64_t *dims)
     return t;
 }
 
-static void set(tensor *t, int64_t i, double value)
+static void set(struct tensor *t, int64_t i, double value)
 {
     convert_from_f64(t->dtype, t->memory.data, i, 1, &value, CONVERT_SATURATE);
 }
 
-static double get(const tensor *t, int64_t i)
+static double get(const struct tensor *t, int64_t i)
 {
     return convert_get_f64(t->dtype, t->memory.data, i);
 }
 
-static void add_input(kernel_case *c, const tensor *t)
+static void add_input(kernel_case *c, const struct tensor *t)
 {
     kernel_case_input(c, t->dtype, t->rank, t->dims, t->memory.data, false);
 }
 
-static void add_output(kernel_case *c, const tensor *t)
+static void add_output(kernel_case *c, const struct tensor *t)
 {
     kernel_case_output(c, t->dtype, t->rank, t->dims, t->memory.data);
 }
@@ -151,7 +151,7 @@ static void test_cast_all_pairs(void **unused)
             if (((INLAY_DTYPE_BIT(from) | INLAY_DTYPE_BIT(to)) & skip) != 0)
                 continue;
             kernel_case c = { .op_type = "Cast", .since_version = 25 };
-            tensor x = make(from, 2, dims), y = make(to, 2, dims);
+            struct tensor x = make(from, 2, dims), y = make(to, 2, dims);
             bool pow2 = from == INLAY_FLOAT8E8M0 || to == INLAY_FLOAT8E8M0;
 
             for (int64_t i = 0; i < x.count; i++)
@@ -191,7 +191,7 @@ static void test_cast_strings(void **unused)
     for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
         kernel_case c = { .op_type = "Cast", .since_version = 13 };
         inlay_str text = { rows[r].text, strlen(rows[r].text) };
-        tensor y = make(rows[r].to, 0, NULL);
+        struct tensor y = make(rows[r].to, 0, NULL);
 
         kernel_case_input(&c, INLAY_STRING, 0, NULL, &text, false);
         add_output(&c, &y);
@@ -313,8 +313,8 @@ static void check_operator(const struct operator_row *op, inlay_dtype dtype, con
     int64_t dims[8];
     uint32_t rank = joint_shape(s, dims);
     kernel_case c = { .op_type = op->op_type, .since_version = op->since };
-    tensor in[2] = { make(dtype, s->rank[0], s->dims[0]), make(dtype, s->rank[1], s->dims[1]) };
-    tensor want = make(INLAY_DOUBLE, rank, dims), out = make(op->to_bool ? INLAY_BOOL : dtype, rank, dims);
+    struct tensor in[2] = { make(dtype, s->rank[0], s->dims[0]), make(dtype, s->rank[1], s->dims[1]) };
+    struct tensor want = make(INLAY_DOUBLE, rank, dims), out = make(op->to_bool ? INLAY_BOOL : dtype, rank, dims);
     bool is_float = (KIT_FLOATS & INLAY_DTYPE_BIT(dtype)) != 0;
 
     for (int64_t i = 0; i < in[0].count; i++)
@@ -364,7 +364,7 @@ static void test_broadcast_walk(void **unused)
         int64_t out[6], in[3][6], at = 0, count = 1;
         bcast_shape from[3];
         bcast_cursor cursor;
-        bcast b;
+        struct bcast b;
         uint32_t rank = (seed = seed * 1664525u + 1013904223u) >> 24 & 3;
 
         for (uint32_t d = 0; d < rank; d++) {
@@ -397,7 +397,7 @@ static void test_shapes_that_do_not_broadcast(void **unused)
 {
     const int64_t a[] = { 2, 3 }, b[] = { 2 };
     kernel_case c = { .op_type = "Add", .since_version = 7 };
-    tensor x = make(INLAY_FLOAT, 2, a), y = make(INLAY_FLOAT, 1, b), z = make(INLAY_FLOAT, 2, a);
+    struct tensor x = make(INLAY_FLOAT, 2, a), y = make(INLAY_FLOAT, 1, b), z = make(INLAY_FLOAT, 2, a);
 
     (void)unused;
     add_input(&c, &x);
@@ -414,7 +414,7 @@ static void test_old_broadcast(void **unused)
 {
     const int64_t a[] = { 2, 3, 4 }, b[] = { 3 };
     kernel_case c = { .op_type = "Add", .since_version = 6 };
-    tensor x = make(INLAY_FLOAT, 3, a), y = make(INLAY_FLOAT, 1, b), z = make(INLAY_FLOAT, 3, a);
+    struct tensor x = make(INLAY_FLOAT, 3, a), y = make(INLAY_FLOAT, 1, b), z = make(INLAY_FLOAT, 3, a);
 
     (void)unused;
     for (int64_t i = 0; i < x.count; i++)
@@ -565,7 +565,7 @@ static const struct unary_row {
 static void check_unary(const struct unary_row *u, inlay_dtype dtype, const int64_t *dims, bool in_place)
 {
     kernel_case c = { .op_type = u->op_type, .since_version = 22 };
-    tensor x = make(dtype, 1, dims), y = make(dtype, 1, dims), want = make(INLAY_DOUBLE, 1, dims);
+    struct tensor x = make(dtype, 1, dims), y = make(dtype, 1, dims), want = make(INLAY_DOUBLE, 1, dims);
     double tolerance = dtype == INLAY_BFLOAT16 ? 8e-3 : dtype == INLAY_FLOAT16 ? 1e-3 : 4e-6;
 
     for (int64_t i = 0; i < x.count; i++) {
@@ -614,7 +614,7 @@ static void test_far_angles(void **unused)
         for (int64_t at = 0; at<counts[s]; at += counts[s]> 20 ? 128 : 1)
             for (int k = 0; k < 6; k++) {
                 kernel_case c = { .op_type = functions[k % 2].name, .since_version = 7 };
-                tensor x = make(INLAY_FLOAT, 1, &counts[s]), y = make(INLAY_FLOAT, 1, &counts[s]);
+                struct tensor x = make(INLAY_FLOAT, 1, &counts[s]), y = make(INLAY_FLOAT, 1, &counts[s]);
 
                 for (int64_t i = 0; i < x.count; i++)
                     set(&x, i, i == at ? angles[k / 2] : 0.25);
@@ -640,7 +640,7 @@ static void test_not_a_number(void **unused)
     for (size_t o = 0; o < sizeof names / sizeof names[0]; o++)
         for (int t = 0; t < 2; t++) {
             kernel_case c = { .op_type = names[o], .since_version = 22 };
-            tensor x = make(numbers[t], 1, dims), y = make(numbers[t], 1, dims);
+            struct tensor x = make(numbers[t], 1, dims), y = make(numbers[t], 1, dims);
 
             for (int64_t i = 0; i < x.count; i++)
                 set(&x, i, NAN);
@@ -669,8 +669,8 @@ static void test_clip_types(void **unused)
     (void)unused;
     for (size_t t = 0; t < sizeof numbers / sizeof numbers[0]; t++) {
         kernel_case c = { .op_type = "Clip", .since_version = 13 };
-        tensor x = make(numbers[t], 1, dims), low = make(numbers[t], 0, NULL), y = make(numbers[t], 1, dims);
-        tensor high = make(numbers[t], 0, NULL);
+        struct tensor x = make(numbers[t], 1, dims), low = make(numbers[t], 0, NULL), y = make(numbers[t], 1, dims);
+        struct tensor high = make(numbers[t], 0, NULL);
 
         for (int64_t i = 0; i < x.count; i++)
             set(&x, i, (double)(i % 100));
@@ -700,8 +700,9 @@ static void check_where(const int64_t out[3])
                 if (a != 0 && b != 0 && d != 0)
                     continue;
                 kernel_case c = { .op_type = "Where", .since_version = 16 };
-                tensor in[3] = { make(INLAY_BOOL, 3, of[a]), make(INLAY_INT16, 3, of[b]), make(INLAY_INT16, 3, of[d]) };
-                tensor y = make(INLAY_INT16, 3, out);
+                struct tensor in[3] = { make(INLAY_BOOL, 3, of[a]), make(INLAY_INT16, 3, of[b]),
+                                        make(INLAY_INT16, 3, of[d]) };
+                struct tensor y = make(INLAY_INT16, 3, out);
 
                 for (int k = 0; k < 3; k++) {
                     for (int64_t i = 0; i < in[k].count; i++)
@@ -754,9 +755,10 @@ static void test_quantize(void **unused)
         for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
             kernel_case q = { .op_type = "QuantizeLinear", .since_version = 21 };
             kernel_case d = { .op_type = "DequantizeLinear", .since_version = 21 };
-            tensor x = make(INLAY_FLOAT, 3, dims), y = make(types[t], 3, dims), back = make(INLAY_FLOAT, 3, dims);
-            tensor scale = make(INLAY_FLOAT, rows[r].rank, rows[r].dims),
-                   zero = make(types[t], rows[r].rank, rows[r].dims);
+            struct tensor x = make(INLAY_FLOAT, 3, dims), y = make(types[t], 3, dims),
+                          back = make(INLAY_FLOAT, 3, dims);
+            struct tensor scale = make(INLAY_FLOAT, rows[r].rank, rows[r].dims),
+                          zero = make(types[t], rows[r].rank, rows[r].dims);
 
             for (int64_t i = 0; i < scale.count; i++) {
                 set(&scale, i, 0.5 + (double)(i % 3));
@@ -788,7 +790,7 @@ static void test_quantize_wrong_scale(void **unused)
 {
     const int64_t dims[] = { 2, 5 }, wrong[] = { 3 };
     kernel_case c = { .op_type = "QuantizeLinear", .since_version = 13 };
-    tensor x = make(INLAY_FLOAT, 2, dims), scale = make(INLAY_FLOAT, 1, wrong), y = make(INLAY_UINT8, 2, dims);
+    struct tensor x = make(INLAY_FLOAT, 2, dims), scale = make(INLAY_FLOAT, 1, wrong), y = make(INLAY_UINT8, 2, dims);
 
     (void)unused;
     add_input(&c, &x);

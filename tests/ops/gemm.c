@@ -69,7 +69,7 @@ static const struct row {
     { GEMM_S16, INLAY_INT8, INLAY_INT32 },  { GEMM_S16, INLAY_UINT8, INLAY_INT32 },
 };
 
-static void *aligned_room(guard *g, uint64_t bytes)
+static void *aligned_room(struct guard *g, uint64_t bytes)
 {
     *g = guard_alloc((size_t)((bytes + 63) / 64 * 64));
     return g->data;
@@ -86,21 +86,21 @@ static void add_bias(void *user, const gemm_tile *tile)
 }
 
 /* A product and its result by the definition; all kernels and modes are held against the one result. */
-typedef struct problem {
+struct problem {
     const struct row *row;
     int64_t m, n, k;
     double *a, *b, *sums; /* [m, k], [n, k], [m, n] */
-} problem;
+};
 
-static problem problem_make(const struct row *row, int64_t m, int64_t n, int64_t k)
+static struct problem problem_make(const struct row *row, int64_t m, int64_t n, int64_t k)
 {
-    problem p = { row,
-                  m,
-                  n,
-                  k,
-                  malloc((size_t)(m * k) * sizeof(double)),
-                  malloc((size_t)(n * k) * sizeof(double)),
-                  calloc((size_t)(m * n), sizeof(double)) };
+    struct problem p = { row,
+                         m,
+                         n,
+                         k,
+                         malloc((size_t)(m * k) * sizeof(double)),
+                         malloc((size_t)(n * k) * sizeof(double)),
+                         calloc((size_t)(m * n), sizeof(double)) };
 
     assert_true(p.a != NULL && p.b != NULL && p.sums != NULL);
     for (int64_t i = 0; i < m * k; i++)
@@ -114,7 +114,7 @@ static problem problem_make(const struct row *row, int64_t m, int64_t n, int64_t
     return p;
 }
 
-static void problem_free(problem *p)
+static void problem_free(struct problem *p)
 {
     free(p->a);
     free(p->b);
@@ -137,10 +137,11 @@ static gemm_operand operand(const struct row *row, const void *data, int64_t lin
                            .k_stride = as_rows ? 1 : lines };
 }
 
-static guard pack_ahead(const gemm_kernel *kernel, uint32_t panel, gemm_operand *operand, int64_t lines, int64_t k)
+static struct guard pack_ahead(const gemm_kernel *kernel, uint32_t panel, gemm_operand *operand, int64_t lines,
+                               int64_t k)
 {
     uint64_t bytes;
-    guard room;
+    struct guard room;
 
     assert_true(gemm_packed_bytes(kernel, panel, lines, k, &bytes));
     operand->packed = aligned_room(&room, bytes);
@@ -148,7 +149,7 @@ static guard pack_ahead(const gemm_kernel *kernel, uint32_t panel, gemm_operand 
     return room;
 }
 
-static void check_sums(const problem *p, const gemm_kernel *kernel, const void *c, uint32_t mode)
+static void check_sums(const struct problem *p, const gemm_kernel *kernel, const void *c, uint32_t mode)
 {
     for (int64_t i = 0; i < p->m; i++) {
         for (int64_t j = 0; j < p->n; j++) {
@@ -162,13 +163,13 @@ static void check_sums(const problem *p, const gemm_kernel *kernel, const void *
 }
 
 /* mode bit 0: A transposed, 1: B transposed, 2: A packed ahead, 3: B packed ahead, 4: starts from a bias */
-static void check(const problem *p, const gemm_kernel *kernel, uint32_t mode, uint32_t threads)
+static void check(const struct problem *p, const gemm_kernel *kernel, uint32_t mode, uint32_t threads)
 {
     const struct row *row = p->row;
     int64_t m = p->m, n = p->n, k = p->k, in = inlay_dtype_bits(row->in) / 8, out = inlay_dtype_bits(row->out) / 8;
     bool ta = mode & 1, tb = mode & 2;
-    guard a = guard_alloc((size_t)(m * k * in)), b = guard_alloc((size_t)(k * n * in));
-    guard c = guard_alloc((size_t)(m * n * out)), work, pa = { 0 }, pb = { 0 };
+    struct guard a = guard_alloc((size_t)(m * k * in)), b = guard_alloc((size_t)(k * n * in));
+    struct guard c = guard_alloc((size_t)(m * n * out)), work, pa = { 0 }, pb = { 0 };
     gemm_job job = { .kernel = kernel, .batch = 1, .m = m, .n = n, .k = k, .c = c.data, .c_stride = n };
     uint64_t bytes;
 
@@ -208,7 +209,7 @@ static void small_sizes(void **state)
         for (int64_t m = 1; m <= 20; m++) {
             for (int64_t n = 1; n <= 20; n++) {
                 for (int64_t k = 1; k <= 20; k += rows[r].type == GEMM_F32 ? 1 : 3) {
-                    problem p = problem_make(&rows[r], m, n, k);
+                    struct problem p = problem_make(&rows[r], m, n, k);
                     const gemm_kernel *kernel;
                     for (uint32_t i = 0; (kernel = gemm_under_test(rows[r].type, i)) != NULL; i++)
                         check(&p, kernel, mode++ & 31, 1);
@@ -231,7 +232,7 @@ static void large_sizes(void **state)
     (void)state;
     for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
         for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
-            problem p = problem_make(&rows[r], sizes[s][0], sizes[s][1], sizes[s][2]);
+            struct problem p = problem_make(&rows[r], sizes[s][0], sizes[s][1], sizes[s][2]);
             const gemm_kernel *kernel;
             for (uint32_t i = 0; (kernel = gemm_under_test(rows[r].type, i)) != NULL; i++)
                 for (uint32_t mode = 0; mode < 32; mode += rows[r].type == GEMM_F32 ? 1 : 7)

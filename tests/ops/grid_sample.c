@@ -41,9 +41,10 @@ static void one(const char *mode, const char *padding, bool corners, int64_t few
     const int64_t x_dims[] = { n, channels, pick(1, 9), pick(1, 9) }, grid_dims[] = { n, rows, columns, 2 };
     const int64_t y_dims[] = { n, channels, rows, columns }, pixels = n * channels * x_dims[2] * x_dims[3];
     const int64_t points = n * rows * columns, outputs = points * channels;
-    guard x = guard_alloc((size_t)pixels * sizeof(float)), grid = guard_alloc((size_t)points * 2 * sizeof(float));
-    guard y = guard_alloc((size_t)outputs * sizeof(float)), wide = guard_alloc((size_t)pixels * sizeof(double));
-    guard want = guard_alloc((size_t)outputs * sizeof(double));
+    struct guard x = guard_alloc((size_t)pixels * sizeof(float)),
+                 grid = guard_alloc((size_t)points * 2 * sizeof(float));
+    struct guard y = guard_alloc((size_t)outputs * sizeof(float)), wide = guard_alloc((size_t)pixels * sizeof(double));
+    struct guard want = guard_alloc((size_t)outputs * sizeof(double));
 
     for (int64_t i = 0; i < pixels; i++) {
         ((float *)x.data)[i] = (float)pick(-500, 500) / 100;

@@ -87,7 +87,7 @@ static void store(void *data, inlay_dtype dtype, uint32_t i, int64_t value, cons
 }
 
 /* "=1,2,N" behind an input. */
-static void read_elements(graph *g, uint32_t v, const char **at)
+static void read_elements(struct graph *g, uint32_t v, const char **at)
 {
     inlay_dim *elements = arena_array(&g->model->arena, 64, sizeof *elements);
     void *data = arena_array(&g->model->arena, 64, 8);
@@ -125,7 +125,7 @@ static void read_elements(graph *g, uint32_t v, const char **at)
     }
 }
 
-static uint32_t read_input(graph *g, const char **at)
+static uint32_t read_input(struct graph *g, const char **at)
 {
     uint32_t v = graph_add_value(g, NULL, 0);
     inlay_dim *dims = arena_array(&g->model->arena, INLAY_MAX_RANK, sizeof *dims);
@@ -151,7 +151,7 @@ static uint32_t read_input(graph *g, const char **at)
     return v;
 }
 
-static uint32_t read_inputs(graph *g, const char *text, uint32_t *list)
+static uint32_t read_inputs(struct graph *g, const char *text, uint32_t *list)
 {
     uint32_t count = 0;
 
@@ -168,7 +168,7 @@ static uint32_t read_inputs(graph *g, const char *text, uint32_t *list)
     return count;
 }
 
-static void read_attrs(graph *g, graph_node *n, const char *text)
+static void read_attrs(struct graph *g, graph_node *n, const char *text)
 {
     while (*text != '\0') {
         char name[64], string[128];
@@ -260,7 +260,7 @@ static bool check_row(const infer_row *row)
     char got[1024] = "";
     inlay_status status;
     graph_node *n;
-    graph *g;
+    struct graph *g;
     bool passed;
 
     assert_non_null(model);

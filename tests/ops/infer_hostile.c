@@ -43,7 +43,7 @@ static inlay_dim any_dim(graph_model *model)
 }
 
 /* Small integer tensors become constants, of exactly their size, or get elements. */
-static void add_contents(graph *g, uint32_t v)
+static void add_contents(struct graph *g, uint32_t v)
 {
     graph_value *value = &g->values[v];
     int64_t dims[INLAY_MAX_RANK], count = 1;
@@ -82,7 +82,7 @@ static void add_contents(graph *g, uint32_t v)
         graph_set_constant(g, v, value->info.dtype, value->info.rank, dims, data, (uint64_t)count * element), INLAY_OK);
 }
 
-static uint32_t any_value(graph *g, const op_types *types, inlay_dtype *preferred)
+static uint32_t any_value(struct graph *g, const op_types *types, inlay_dtype *preferred)
 {
     uint32_t v = graph_add_value(g, NULL, 0), rank = roll(6);
     inlay_dim *dims = arena_array(&g->model->arena, INLAY_MAX_RANK, sizeof *dims);
@@ -113,7 +113,7 @@ static uint32_t any_value(graph *g, const op_types *types, inlay_dtype *preferre
     return v;
 }
 
-static inlay_status any_attr(graph *g, graph_node *n, const op_attr *attr)
+static inlay_status any_attr(struct graph *g, graph_node *n, const op_attr *attr)
 {
     static const char *const words[] = { "SAME_UPPER", "SAME_LOWER", "VALID",         "NOTSET",       "",
                                          "linear",     "ij,jk->ik",  "...i->...",     "a,->,",        "ii->i",
@@ -160,7 +160,7 @@ static void one_try(const char *domain, const op_row *row)
     inlay_status status;
     op_schema schema;
     graph_node *n;
-    graph *g;
+    struct graph *g;
 
     assert_non_null(model);
     g = model->main;

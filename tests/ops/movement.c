@@ -12,28 +12,28 @@
 
 /* Tensors: letter, dims, and after = the values (0 when there are none). f float, i int64, j int32, b uint8, n int4.
  * "-" is an omitted one. */
-typedef struct row {
+struct row {
     const char *op_type;
     uint32_t since_version;
     const char *inputs, *attrs, *output;
     const char *message; /* words of it, NULL = it works and the output has its values */
-} row;
+};
 
-static const row rows[] = {
+static const struct row rows[] = {
 #include "movement_rows.inc"
 };
 
 enum { MAX_VALUES = 64 };
 
-typedef struct tensor {
+struct tensor {
     inlay_dtype dtype;
     uint32_t rank;
     int64_t dims[8], count;
     double values[MAX_VALUES];
-} tensor;
+};
 
 /* Reads one tensor and moves *at behind it. */
-static void parse_tensor(const char **at, tensor *t)
+static void parse_tensor(const char **at, struct tensor *t)
 {
     static const struct {
         char letter;
@@ -42,7 +42,7 @@ static void parse_tensor(const char **at, tensor *t)
                   { 'b', INLAY_UINT8 }, { 'n', INLAY_INT4 },  { 'd', INLAY_DOUBLE } };
     char *end;
 
-    *t = (tensor){ .dtype = INLAY_UNDEFINED, .count = 1 };
+    *t = (struct tensor){ .dtype = INLAY_UNDEFINED, .count = 1 };
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
         t->dtype = types[i].letter == **at ? types[i].dtype : t->dtype;
     ++*at;
@@ -62,9 +62,9 @@ static void parse_tensor(const char **at, tensor *t)
     }
 }
 
-static guard store(const tensor *t)
+static struct guard store(const struct tensor *t)
 {
-    guard g = guard_alloc((size_t)kit_bytes(t->dtype, t->count));
+    struct guard g = guard_alloc((size_t)kit_bytes(t->dtype, t->count));
 
     convert_from_f64(t->dtype, g.data, 0, t->count, t->values, 0);
     if (t->dtype == INLAY_INT64)
@@ -114,11 +114,11 @@ static const kit_table *find_table(const char *op_type)
     return NULL;
 }
 
-static void run_row(const row *r)
+static void run_row(const struct row *r)
 {
     static kernel_case c;
-    guard data[KERNEL_CASE_VALUES] = { { 0 } }, out;
-    tensor t[KERNEL_CASE_VALUES], y;
+    struct guard data[KERNEL_CASE_VALUES] = { { 0 } }, out;
+    struct tensor t[KERNEL_CASE_VALUES], y;
     int64_t ints[4][8];
     char room[256];
     uint32_t n = 0;

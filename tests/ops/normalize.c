@@ -24,10 +24,10 @@ static double slack_of(inlay_dtype dtype)
 }
 
 /* Random eighths between low and high; 64-byte aligned too when they are a constant. */
-static guard make(inlay_dtype dtype, int64_t count, int64_t low, int64_t high, bool aligned)
+static struct guard make(inlay_dtype dtype, int64_t count, int64_t low, int64_t high, bool aligned)
 {
     size_t bytes = (size_t)kit_bytes(dtype, count);
-    guard g = guard_alloc(aligned ? (bytes + 63) / 64 * 64 : bytes);
+    struct guard g = guard_alloc(aligned ? (bytes + 63) / 64 * 64 : bytes);
 
     for (int64_t i = 0; i < count; i++) {
         double v = (double)pick(low * 8, high * 8) / 8;
@@ -65,7 +65,7 @@ static void one_layer(inlay_dtype dtype, bool rms)
 {
     uint32_t rank = (uint32_t)pick(1, 4), axis = (uint32_t)pick(0, rank - 1), small_rank = (uint32_t)pick(1, rank);
     int64_t dims[4], small[4], stats[4], count = 1, rows = 1, n, small_count = 1;
-    guard x, y, scale, bias;
+    struct guard x, y, scale, bias;
     float means[512], inverses[512];
     static kernel_case c;
 
@@ -134,7 +134,7 @@ static void one_batch(inlay_dtype dtype, bool training, bool constant)
 {
     uint32_t rank = (uint32_t)pick(2, 4);
     int64_t dims[4], count = 1, channels, inner = 1;
-    guard x, p[4], y, moments[2];
+    struct guard x, p[4], y, moments[2];
     static kernel_case c;
 
     for (uint32_t d = 0; d < rank; d++) {
@@ -209,8 +209,8 @@ static void groups(void **state)
         int64_t group_count = pick(1, 3), per = version == 6 ? 1 : pick(1, 3), inner = pick(1, 9);
         int64_t dims[] = { pick(1, 3), group_count * per, inner }, parameters = version == 18 ? group_count : dims[1];
         int64_t n = per * inner, count = dims[0] * dims[1] * inner;
-        guard x = make(dtype, count, -4, 4, false), y = make(dtype, count, 0, 0, false);
-        guard scale = make(dtype, parameters, -2, 2, false), bias = make(dtype, parameters, -2, 2, false);
+        struct guard x = make(dtype, count, -4, 4, false), y = make(dtype, count, 0, 0, false);
+        struct guard scale = make(dtype, parameters, -2, 2, false), bias = make(dtype, parameters, -2, 2, false);
         static kernel_case c;
 
         c = (kernel_case){ .op_type = version == 6 ? "InstanceNormalization" : "GroupNormalization",

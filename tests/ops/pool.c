@@ -20,18 +20,19 @@ static int64_t pick(int64_t low, int64_t high)
 enum { MAX, MEAN, LP };
 
 /* The window, as three spatial axes of which the first ones may be trivial. */
-typedef struct window {
+struct window {
     int64_t in[3], kernel[3], stride[3], dilation[3], begin[3], end[3], out[3];
     bool include_pad, column_major;
     double p;
-} window;
+};
 
-typedef struct answer {
+struct answer {
     double value;
     int64_t index;
-} answer;
+};
 
-static answer by_hand(const window *w, int kind, inlay_dtype dtype, const void *x, int64_t plane, const int64_t *at)
+static struct answer by_hand(const struct window *w, int kind, inlay_dtype dtype, const void *x, int64_t plane,
+                             const int64_t *at)
 {
     int64_t size = w->in[0] * w->in[1] * w->in[2], index = -1;
     double sum = 0, best = -INFINITY, count = 0;
@@ -58,8 +59,8 @@ static answer by_hand(const window *w, int kind, inlay_dtype dtype, const void *
         }
     }
     if (kind == MAX)
-        return (answer){ best, index };
-    return (answer){ kind == LP ? pow(sum, 1 / w->p) : sum / (count > 0 ? count : 1), 0 };
+        return (struct answer){ best, index };
+    return (struct answer){ kind == LP ? pow(sum, 1 / w->p) : sum / (count > 0 ? count : 1), 0 };
 }
 
 /* wide: windows far larger than the image. */
@@ -70,10 +71,10 @@ static void one(int kind, uint32_t spatial, inlay_dtype dtype, bool indices, boo
     bool ceil_mode = kind != LP && pick(0, 1);
     int64_t planes = 2 * pick(1, 2), dims[5] = { 2, planes / 2, 0, 0, 0 }, out_dims[5], pads[6], count = planes,
             outputs;
-    window w = { { 1, 1, 1 }, { 1, 1, 1 }, { 1, 1, 1 }, { 1, 1, 1 }, { 0 },
-                 { 0 },       { 1, 1, 1 }, pick(0, 1),  pick(0, 1),  (double)pick(1, 3) };
+    struct window w = { { 1, 1, 1 }, { 1, 1, 1 }, { 1, 1, 1 }, { 1, 1, 1 }, { 0 },
+                        { 0 },       { 1, 1, 1 }, pick(0, 1),  pick(0, 1),  (double)pick(1, 3) };
     double slack = dtype == INLAY_BFLOAT16 ? 8e-3 : dtype == INLAY_FLOAT16 ? 1e-3 : 2e-6;
-    guard x, y, where;
+    struct guard x, y, where;
     static kernel_case c;
 
     outputs = planes;
@@ -126,7 +127,7 @@ static void one(int kind, uint32_t spatial, inlay_dtype dtype, bool indices, boo
     for (int64_t i = 0; i < outputs; i++) {
         int64_t plane = i / (w.out[0] * w.out[1] * w.out[2]);
         int64_t at[3] = { i / (w.out[1] * w.out[2]) % w.out[0], i / w.out[2] % w.out[1], i % w.out[2] };
-        answer want = by_hand(&w, kind, dtype, x.data, plane, at);
+        struct answer want = by_hand(&w, kind, dtype, x.data, plane, at);
         double got = convert_get_f64(dtype, y.data, i);
         if (kind == MAX && want.index < 0) /* nothing but padding */
             continue;

@@ -39,9 +39,9 @@ static void fill(bool wide, void *data, int64_t count)
 }
 
 /* The same matrix at an odd address is packed alike. */
-static void expect_packed_anywhere(const panels *p, const panels_source *from, int64_t bytes, const void *packed)
+static void expect_packed_anywhere(const struct panels *p, const panels_source *from, int64_t bytes, const void *packed)
 {
-    guard odd = guard_alloc((size_t)bytes + 1), again = guard_alloc((size_t)p->bytes);
+    struct guard odd = guard_alloc((size_t)bytes + 1), again = guard_alloc((size_t)p->bytes);
     panels_source there = *from;
 
     memcpy(odd.data, from->data, (size_t)bytes); /* one byte more, so that it begins one byte before */
@@ -56,10 +56,10 @@ static void expect_packed_anywhere(const panels *p, const panels_source *from, i
 static void product(panels_fn fn, bool wide)
 {
     const inlay_dtype dtype = wide ? INLAY_DOUBLE : INLAY_FLOAT;
-    panels p = { .depth = pick(0, 40), .columns = pick(1, 150), .gates = (uint32_t)pick(1, 4), .wide = wide };
+    struct panels p = { .depth = pick(0, 40), .columns = pick(1, 150), .gates = (uint32_t)pick(1, 4), .wide = wide };
     const bool along = pick(0, 1) == 0 || p.gates > 1;
     const int64_t rows = pick(1, 14), lanes = wide ? 8 : 16, size = wide ? 8 : 4;
-    guard w = guard_alloc((size_t)(p.depth * p.columns * p.gates * size)), x[14], y[14], packed, start;
+    struct guard w = guard_alloc((size_t)(p.depth * p.columns * p.gates * size)), x[14], y[14], packed, start;
     const void *x_rows[14];
     void *y_rows[14];
     panels_source from = {
@@ -121,11 +121,11 @@ static void test_panels(void **state)
 
 static void test_panels_too_large(void **state)
 {
-    panels p = { .depth = INT64_MAX / 8, .columns = 1 << 20, .gates = 4 };
+    struct panels p = { .depth = INT64_MAX / 8, .columns = 1 << 20, .gates = 4 };
 
     (void)state;
     assert_false(panels_describe(&p));
-    p = (panels){ .depth = 1, .columns = INT64_MAX - 3, .gates = 3 };
+    p = (struct panels){ .depth = 1, .columns = INT64_MAX - 3, .gates = 3 };
     assert_false(panels_describe(&p));
 }
 
@@ -135,7 +135,7 @@ static const char *const activation_names[] = { "Tanh",      "Sigmoid",         
                                                 "LeakyRelu", "ThresholdedRelu", "ScaledTanh", "HardSigmoid",
                                                 "Elu",       "Softsign",        "Softplus" };
 
-typedef struct layer {
+struct layer {
     const char *op;
     inlay_dtype dtype;
     int64_t gates, steps, batch, in, hidden, directions, direction, layout;
@@ -146,7 +146,7 @@ typedef struct layer {
     double clip;        /* 0: none */
     bool input_forget, linear;
     double *y, *yh, *yc;
-} layer;
+};
 
 static double activate(const char *name, double x)
 {
@@ -173,13 +173,14 @@ static double activate(const char *name, double x)
     return fmax(x, 0) + log1p(exp(-fabs(x)));
 }
 
-static double clip(const layer *l, double x)
+static double clip(const struct layer *l, double x)
 {
     return l->clip == 0 ? x : fmax(-l->clip, fmin(l->clip, x));
 }
 
 /* Row `row` of gate g: the input's share with both biases, and the recurrent share (with recurrent: its bias). */
-static double input_share(const layer *l, int64_t d, int64_t g, int64_t j, const double *x, bool with_recurrent_bias)
+static double input_share(const struct layer *l, int64_t d, int64_t g, int64_t j, const double *x,
+                          bool with_recurrent_bias)
 {
     const int64_t row = g * l->hidden + j, rows = l->gates * l->hidden;
     double sum = l->b != NULL ? l->b[d * 2 * rows + row] : 0;
@@ -190,7 +191,7 @@ static double input_share(const layer *l, int64_t d, int64_t g, int64_t j, const
         sum += l->w[(d * rows + row) * l->in + k] * x[k];
     return sum;
 }
-static double recurrent_share(const layer *l, int64_t d, int64_t g, int64_t j, const double *h)
+static double recurrent_share(const struct layer *l, int64_t d, int64_t g, int64_t j, const double *h)
 {
     const int64_t row = g * l->hidden + j;
     double sum = 0;
@@ -201,7 +202,7 @@ static double recurrent_share(const layer *l, int64_t d, int64_t g, int64_t j, c
 }
 
 /* One step of a sample: h and c become the next. */
-static void step(const layer *l, int64_t d, const double *x, double *h, double *c)
+static void step(const struct layer *l, int64_t d, const double *x, double *h, double *c)
 {
     const char *const *f = l->names + d * l->functions;
     const int64_t n = l->hidden, rows = l->gates * n;
@@ -241,7 +242,7 @@ static void step(const layer *l, int64_t d, const double *x, double *h, double *
     memcpy(h, next, (size_t)n * sizeof *h);
 }
 
-static void run_plainly(layer *l)
+static void run_plainly(struct layer *l)
 {
     const int64_t n = l->hidden;
     double h[128], c[128];
@@ -272,14 +273,14 @@ static void run_plainly(layer *l)
 /* ------------------------------------------------------------------ the same by the kernel */
 
 enum { MOST = 16 };
-typedef struct trial {
+struct trial {
     kernel_case c;
-    guard tensors[MOST];
+    struct guard tensors[MOST];
     double *values[MOST]; /* what the tensors hold, as double */
     uint32_t count;
-} trial;
+};
 
-static double *keep(trial *t, int64_t count)
+static double *keep(struct trial *t, int64_t count)
 {
     double *v = calloc((size_t)count + 1, sizeof *v);
 
@@ -289,7 +290,7 @@ static double *keep(trial *t, int64_t count)
 }
 
 /* Elements of matrices are small, so that nothing runs away. */
-static double *input(trial *t, inlay_dtype dtype, uint32_t rank, const int64_t *dims, bool constant)
+static double *input(struct trial *t, inlay_dtype dtype, uint32_t rank, const int64_t *dims, bool constant)
 {
     const double scale = 1000.0 * (constant || t->count == 1 || t->count == 2 ? (double)(1 + dims[rank - 1]) : 1);
     int64_t count = 1;
@@ -307,7 +308,7 @@ static double *input(trial *t, inlay_dtype dtype, uint32_t rank, const int64_t *
     return v;
 }
 
-static double *maybe(trial *t, inlay_dtype dtype, uint32_t rank, const int64_t *dims, bool constant)
+static double *maybe(struct trial *t, inlay_dtype dtype, uint32_t rank, const int64_t *dims, bool constant)
 {
     if (pick(0, 1) == 0)
         return input(t, dtype, rank, dims, constant);
@@ -315,7 +316,7 @@ static double *maybe(trial *t, inlay_dtype dtype, uint32_t rank, const int64_t *
     return NULL;
 }
 
-static int64_t output(trial *t, inlay_dtype dtype, uint32_t rank, const int64_t *dims, bool wanted)
+static int64_t output(struct trial *t, inlay_dtype dtype, uint32_t rank, const int64_t *dims, bool wanted)
 {
     int64_t count = 1;
 
@@ -332,7 +333,7 @@ static int64_t output(trial *t, inlay_dtype dtype, uint32_t rank, const int64_t 
     return count;
 }
 
-static void compare(const layer *l, const kernel_case *c, uint32_t o, const double *want, int64_t count)
+static void compare(const struct layer *l, const kernel_case *c, uint32_t o, const double *want, int64_t count)
 {
     const double tolerance = l->dtype == INLAY_DOUBLE ? 1e-9 : l->dtype == INLAY_FLOAT ? 1e-4 : 2e-2;
 
@@ -346,7 +347,7 @@ static void compare(const layer *l, const kernel_case *c, uint32_t o, const doub
     }
 }
 
-static void choose_functions(trial *t, layer *l)
+static void choose_functions(struct trial *t, struct layer *l)
 {
     static inlay_str list[6];
     static const uint32_t defaults[3][3] = { { 0, 0, 0 }, { 1, 0, 0 }, { 1, 0, 0 } };
@@ -366,7 +367,7 @@ static void choose_functions(trial *t, layer *l)
     a->count = l->functions * (uint32_t)l->directions;
 }
 
-static void set_attributes(trial *t, layer *l)
+static void set_attributes(struct trial *t, struct layer *l)
 {
     static const char *const directions[] = { "forward", "reverse", "bidirectional" };
 
@@ -388,18 +389,18 @@ static void one(const char *op, int64_t gates, bool large)
     static const inlay_dtype types[] = { INLAY_FLOAT,  INLAY_FLOAT,   INLAY_FLOAT,
                                          INLAY_DOUBLE, INLAY_FLOAT16, INLAY_BFLOAT16 };
     const inlay_dtype dtype = types[pick(0, 5)];
-    trial t = { .c = { .op_type = op, .since_version = 22, .threads = (uint32_t)pick(1, 4) } };
-    layer l = { .op = op,
-                .dtype = dtype,
-                .gates = gates,
-                .steps = pick(0, 9) == 0 ? pick(90, 130) : pick(0, 6),
-                .batch = pick(0, 3) == 0 ? pick(5, 30) : pick(1, 4),
-                .in = pick(1, 40),
-                .direction = pick(0, 2),
-                .hidden = large             ? pick(100, 128)
-                          : pick(0, 3) == 0 ? pick(30, 70)
-                                            : pick(1, 20),
-                .layout = pick(0, 1) };
+    struct trial t = { .c = { .op_type = op, .since_version = 22, .threads = (uint32_t)pick(1, 4) } };
+    struct layer l = { .op = op,
+                       .dtype = dtype,
+                       .gates = gates,
+                       .steps = pick(0, 9) == 0 ? pick(90, 130) : pick(0, 6),
+                       .batch = pick(0, 3) == 0 ? pick(5, 30) : pick(1, 4),
+                       .in = pick(1, 40),
+                       .direction = pick(0, 2),
+                       .hidden = large             ? pick(100, 128)
+                                 : pick(0, 3) == 0 ? pick(30, 70)
+                                                   : pick(1, 20),
+                       .layout = pick(0, 1) };
     const int64_t d = l.directions = l.direction == 2 ? 2 : 1, n = l.hidden;
     const int64_t x[3] = { l.layout ? l.batch : l.steps, l.layout ? l.steps : l.batch, l.in };
     const int64_t w[3] = { d, gates * n, l.in }, r[3] = { d, gates * n, n }, b[2] = { d, 2 * gates * n };

@@ -40,12 +40,12 @@ static bool whole(inlay_dtype dtype)
     return ((KIT_FLOATS >> dtype) & 1) == 0;
 }
 
-typedef struct fold {
+struct fold {
     const char *op;
     double start;
     double (*step)(double sum, double v);
     double (*finish)(double sum, double count);
-} fold;
+};
 
 static double step_sum(double sum, double v)
 {
@@ -95,7 +95,7 @@ static double finish_log(double sum, double count)
     return log(sum);
 }
 
-static const fold folds[] = {
+static const struct fold folds[] = {
     { "ReduceSum", 0, step_sum, finish_none },         { "ReduceMean", 0, step_sum, finish_mean },
     { "ReduceProd", 1, step_product, finish_none },    { "ReduceL1", 0, step_abs, finish_none },
     { "ReduceL2", 0, step_square, finish_root },       { "ReduceLogSum", 0, step_sum, finish_log },
@@ -104,7 +104,7 @@ static const fold folds[] = {
 };
 
 /* Folds x by hand into sums [outputs], laid out as the kept axes. */
-static void by_hand(const fold *f, inlay_dtype dtype, const void *x, uint32_t rank, const int64_t *dims,
+static void by_hand(const struct fold *f, inlay_dtype dtype, const void *x, uint32_t rank, const int64_t *dims,
                     const bool *reduced, double *sums, int64_t outputs, int64_t count)
 {
     for (int64_t o = 0; o < outputs; o++)
@@ -121,13 +121,13 @@ static void by_hand(const fold *f, inlay_dtype dtype, const void *x, uint32_t ra
     }
 }
 
-static void one_reduction(const fold *f, inlay_dtype dtype)
+static void one_reduction(const struct fold *f, inlay_dtype dtype)
 {
     uint32_t rank = (uint32_t)pick(0, 5), out_rank = 0, axis_count = 0;
     int64_t dims[5], out_dims[5], axes[5], count = 1, outputs = 1;
     bool reduced[5], keep = pick(0, 1), by_input = pick(0, 1), none_is_all = pick(0, 2) > 0;
     double *sums;
-    guard x, y;
+    struct guard x, y;
     static kernel_case c;
 
     for (uint32_t d = 0; d < rank; d++) {
@@ -189,7 +189,7 @@ static void random_reductions(void **state)
 
     (void)state;
     for (uint32_t i = 0; i < 4000; i++) {
-        const fold *f = &folds[i % KIT_COUNT(folds)];
+        const struct fold *f = &folds[i % KIT_COUNT(folds)];
         bool ordered = f->step == step_max || f->step == step_min;
         one_reduction(f, types[i / KIT_COUNT(folds) % (ordered ? 10 : 8)]);
     }
@@ -250,7 +250,7 @@ static void random_softmax(void **state)
                        : dtype == INLAY_DOUBLE  ? 1e-12
                        : dtype == INLAY_FLOAT16 ? 2e-3
                                                 : 1e-2;
-        guard x;
+        struct guard x;
         double *before, *sums;
         static kernel_case c;
 

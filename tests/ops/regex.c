@@ -8,12 +8,12 @@
 #include <string.h>
 #include <cmocka.h>
 
-typedef struct row {
+struct row {
     const char *pattern, *text;
     bool matches;
-} row;
+};
 
-static const row rows[] = {
+static const struct row rows[] = {
     { "", "", true },
     { "", "a", false },
     { "www\\.[\\w.-]+\\.\\bcom\\b", "www.google.com", true },
@@ -158,7 +158,7 @@ static bool matches(const char *pattern, const char *text, size_t bytes, inlay_s
     char *scratch = malloc(regex_scratch_bytes());
     inlay_diag diag = INLAY_DIAG_INIT;
     bool found = false;
-    regex *re = NULL;
+    struct regex *re = NULL;
 
     assert_non_null(scratch);
     if (regex_create(pattern, strlen(pattern), &re, &diag) != INLAY_OK ||
@@ -182,7 +182,7 @@ void *__wrap_dlopen(const char *name, int flags)
 static void test_no_library(void **state)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    regex *re = NULL;
+    struct regex *re = NULL;
 
     (void)state;
     library_is_gone = true;
@@ -226,7 +226,7 @@ static void test_refused(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
         inlay_diag diag = INLAY_DIAG_INIT;
-        regex *re = NULL;
+        struct regex *re = NULL;
 
         if (regex_create(refused[i], strlen(refused[i]), &re, &diag) == INLAY_OK)
             fail_msg("'%s' was taken", refused[i]);
@@ -236,7 +236,7 @@ static void test_refused(void **state)
     for (size_t i = 0; i < sizeof deep; i++)
         deep[i] = '(';
     {
-        regex *re = NULL;
+        struct regex *re = NULL;
         assert_int_equal(regex_create(deep, sizeof deep, &re, NULL), INLAY_LIMIT_EXCEEDED);
     }
 }
@@ -278,7 +278,7 @@ static void test_search(void **state)
         const char *text = searches[i].text;
         char *scratch = malloc(regex_scratch_bytes());
         size_t begin = 1, end = 0;
-        regex *re = NULL;
+        struct regex *re = NULL;
         bool found;
 
         assert_non_null(scratch);

@@ -77,7 +77,7 @@ static void one(int mode, int coordinates, inlay_dtype dtype)
     int64_t in[4], out[4], count = 1, outputs = 1;
     double slack = dtype == INLAY_BFLOAT16 ? 1e-2 : dtype == INLAY_FLOAT16 ? 2e-3 : 1e-5;
     bool whole = ((KIT_FLOATS >> dtype) & 1) == 0;
-    guard x, y;
+    struct guard x, y;
     static kernel_case c;
 
     for (uint32_t d = 0; d < rank; d++) {

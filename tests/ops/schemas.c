@@ -79,14 +79,14 @@ static void add_type(op_types *types, const char *text)
     fail_msg("type %s", text);
 }
 
-typedef struct facts {
+struct facts {
     op_types sets[MAX_SETS];
     const op_row *row;
     op_schema schema;
     uint32_t inputs, outputs, attrs, rows;
     void **heap;
     char where[96];
-} facts;
+};
 
 static void check_number(const char *text, uint32_t got, const char *where)
 {
@@ -96,7 +96,7 @@ static void check_number(const char *text, uint32_t got, const char *where)
         fail_msg("%s: %u instead of %s", where, got, text);
 }
 
-static void end_op(facts *f)
+static void end_op(struct facts *f)
 {
     if (f->row == NULL)
         return;
@@ -107,7 +107,7 @@ static void end_op(facts *f)
     f->heap = NULL;
 }
 
-static void check_op(facts *f, char **field)
+static void check_op(struct facts *f, char **field)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     uint32_t since = (uint32_t)strtoul(field[3], NULL, 10);
@@ -128,7 +128,7 @@ static void check_op(facts *f, char **field)
     f->rows++;
 }
 
-static void check_formal(facts *f, char **field, const op_formal *formal, bool inside)
+static void check_formal(struct facts *f, char **field, const op_formal *formal, bool inside)
 {
     static const char *const options[] = { "single", "optional", "variadic", "mixed" };
 
@@ -147,7 +147,7 @@ static void check_formal(facts *f, char **field, const op_formal *formal, bool i
     }
 }
 
-static void check_type(facts *f, char **field)
+static void check_type(struct facts *f, char **field)
 {
     for (uint32_t i = 0; i < f->schema.type_count; i++) {
         if (strcmp(f->schema.types[i].name, field[1]) != 0)
@@ -173,7 +173,7 @@ static uint32_t kind_named(const char *name)
 }
 
 /* The default written as in the facts: numbers separated by commas, strings bare. */
-static void check_default(const facts *f, const op_attr *attr, char *text)
+static void check_default(const struct facts *f, const op_attr *attr, char *text)
 {
     char *rest = text, *one;
     uint32_t i = 0;
@@ -204,7 +204,7 @@ static void check_default(const facts *f, const op_attr *attr, char *text)
     assert_int_equal(i, attr->count);
 }
 
-static void check_attr(facts *f, char **field)
+static void check_attr(struct facts *f, char **field)
 {
     for (uint32_t i = 0; i < f->schema.attr_count; i++) {
         const op_attr *attr = &f->schema.attrs[i];
@@ -222,7 +222,7 @@ static void check_attr(facts *f, char **field)
     fail_msg("%s: no attribute %s", f->where, field[1]);
 }
 
-static void check_line(facts *f, char **field)
+static void check_line(struct facts *f, char **field)
 {
     if (strcmp(field[0], "set") == 0) {
         char *rest = field[2], *one;
@@ -251,7 +251,7 @@ static void test_rows_match_facts(void **state)
     FILE *file = fopen(INLAY_SOURCE_DIR "/tests/ops/schemas.tsv", "r");
     char *line = NULL;
     size_t room = 0;
-    facts f = { .rows = 0 };
+    struct facts f = { .rows = 0 };
     uint32_t rows = 0, table_count;
 
     (void)state;

@@ -9,15 +9,15 @@
 #include <cmocka.h>
 
 /* Blocks on the heap, so that a sanitizer sees every overrun; fails after `left` of them. */
-typedef struct heap {
+struct heap {
     void *blocks[2048];
     uint32_t count;
     uint32_t left;
-} heap;
+};
 
 static void *heap_alloc(void *ctx, size_t bytes)
 {
-    heap *h = ctx;
+    struct heap *h = ctx;
 
     if (h->left == 0 || h->count == 2048)
         return NULL;
@@ -26,14 +26,14 @@ static void *heap_alloc(void *ctx, size_t bytes)
     return h->blocks[h->count++];
 }
 
-static void heap_free(heap *h)
+static void heap_free(struct heap *h)
 {
     while (h->count > 0)
         free(h->blocks[--h->count]);
     h->left = UINT32_MAX;
 }
 
-static heap memory = { .left = UINT32_MAX };
+static struct heap memory = { .left = UINT32_MAX };
 
 static inlay_status parse(const char *text, op_schema *schema, inlay_diag *diag)
 {

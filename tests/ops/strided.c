@@ -52,7 +52,7 @@ static void one_copy(void)
     int64_t dims[6], from[6], to[6], count = 1, first;
     strided_plan plan;
     strided_walk walk;
-    guard in, out;
+    struct guard in, out;
     char *want;
 
     for (uint32_t i = 0; i < rank; i++) {
@@ -109,8 +109,8 @@ static void test_packing(void **state)
     (void)state;
     for (size_t t = 0; t < sizeof types / sizeof types[0]; t++) {
         for (int64_t count = 0; count < 19; count++) {
-            guard packed = guard_alloc((size_t)kit_bytes(types[t], count)), bytes = guard_alloc((size_t)count);
-            guard again = guard_alloc((size_t)count);
+            struct guard packed = guard_alloc((size_t)kit_bytes(types[t], count)), bytes = guard_alloc((size_t)count);
+            struct guard again = guard_alloc((size_t)count);
 
             for (int64_t i = 0; i < count; i++)
                 ((uint8_t *)bytes.data)[i] = (uint8_t)pick(0, (1 << inlay_dtype_bits(types[t])) - 1);

@@ -21,14 +21,14 @@ static double draw(uint32_t *seed)
     return (double)some[next(seed) % (sizeof some / sizeof some[0])];
 }
 
-typedef struct forest {
+struct forest {
     tree_state s;
     tree_node nodes[NODES];
     tree_weight weights[NODES];
     int64_t roots[TREES];
-} forest;
+};
 
-static uint32_t leaf(forest *f, uint32_t tree, uint32_t *seed, bool mixed)
+static uint32_t leaf(struct forest *f, uint32_t tree, uint32_t *seed, bool mixed)
 {
     const uint32_t at = (uint32_t)f->s.node_count++;
 
@@ -38,7 +38,7 @@ static uint32_t leaf(forest *f, uint32_t tree, uint32_t *seed, bool mixed)
     return at;
 }
 
-static uint32_t grow(forest *f, uint32_t tree, uint32_t depth, uint32_t *seed, bool mixed)
+static uint32_t grow(struct forest *f, uint32_t tree, uint32_t depth, uint32_t *seed, bool mixed)
 {
     uint32_t at;
 
@@ -54,7 +54,7 @@ static uint32_t grow(forest *f, uint32_t tree, uint32_t depth, uint32_t *seed, b
     return at;
 }
 
-static void plant(forest *f, uint32_t seed, bool mixed, uint32_t aggregate)
+static void plant(struct forest *f, uint32_t seed, bool mixed, uint32_t aggregate)
 {
     memset(f, 0, sizeof *f);
     f->s.nodes = f->nodes;
@@ -79,7 +79,7 @@ static bool goes(const tree_node *t, double v)
                                  : v > t->split;
 }
 
-static void walk(const forest *f, const double *x, double *scores)
+static void walk(const struct forest *f, const double *x, double *scores)
 {
     for (uint32_t r = 0; r < TREES; r++) {
         const tree_node *t = &f->nodes[f->roots[r]];
@@ -91,7 +91,7 @@ static void walk(const forest *f, const double *x, double *scores)
 }
 
 /* The flat form of f, for `rows` of random inputs of that type. */
-static void compare(const forest *f, inlay_dtype dtype, int64_t rows, uint32_t seed)
+static void compare(const struct forest *f, inlay_dtype dtype, int64_t rows, uint32_t seed)
 {
     enum { COLUMNS = FEATURES + 1 }; /* one more than the trees look at */
     tree_flat *flat = tree_flat_create(&f->s, dtype);
@@ -125,7 +125,7 @@ static void compare(const forest *f, inlay_dtype dtype, int64_t rows, uint32_t s
 static void test_flat(void **state)
 {
     static const inlay_dtype types[] = { INLAY_FLOAT, INLAY_DOUBLE, INLAY_FLOAT16, INLAY_INT64, INLAY_INT32 };
-    static forest f;
+    static struct forest f;
 
     (void)state;
     for (uint32_t seed = 1; seed <= 12; seed++) {
@@ -141,7 +141,7 @@ static void test_flat(void **state)
 /* What has no flat form. */
 static void test_refused(void **state)
 {
-    static forest f;
+    static struct forest f;
     tree_flat *flat;
 
     (void)state;
@@ -173,7 +173,7 @@ static void test_refused(void **state)
 /* So many features that nodes need more room. */
 static void test_wide(void **state)
 {
-    static forest f;
+    static struct forest f;
 
     (void)state;
     plant(&f, 5, false, TREE_SUM);

@@ -22,7 +22,7 @@ static void every_allocation(void **state)
         part_limit limit;
         part_job job;
         double best;
-        world w;
+        struct world w;
 
         world_random(&w, &mixes[round % 2]);
         world_partition(&w);
@@ -37,7 +37,7 @@ static void every_allocation(void **state)
         best = w.out.cost_ns;
         for (uint64_t n = 0;; n++) {
             inlay_diag diag = INLAY_DIAG_INIT;
-            arena a = { 0 };
+            struct arena a = { 0 };
             inlay_status status;
             int failed;
 
@@ -56,7 +56,7 @@ static void every_allocation(void **state)
             if (!failed)
                 break;
         }
-        w.out = (partition){ 0 };
+        w.out = (struct partition){ 0 };
         world_deinit(&w);
     }
 }

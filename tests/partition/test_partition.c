@@ -5,12 +5,12 @@
 #define READS_NOTHING INLAY_NONE, INLAY_NONE, INLAY_NONE, INLAY_NONE
 #define READS(node) (node), INLAY_NONE, INLAY_NONE, INLAY_NONE
 
-static void add_single(world *w, uint32_t provider, double ns, uint32_t flags, uint32_t node)
+static void add_single(struct world *w, uint32_t provider, double ns, uint32_t flags, uint32_t node)
 {
     (void)world_offer(w, provider, ns, flags, 1, &node);
 }
 
-static void partition_and_check(world *w)
+static void partition_and_check(struct world *w)
 {
     world_partition(w);
     world_check(w, &w->out);
@@ -21,7 +21,7 @@ static void groups_that_close_a_circle_together(void **state)
 {
     /* a1 -> b1, b2 -> a2; {a1, a2} = {0, 3}, {b1, b2} = {1, 2} */
     static const uint32_t reads[] = { READS_NOTHING, READS(0), READS_NOTHING, READS(2) };
-    world w;
+    struct world w;
 
     (void)state;
     world_init(&w, 4, reads, NULL, 1);
@@ -39,7 +39,7 @@ static void groups_that_close_a_circle_together(void **state)
 static void a_group_between_neighbours(void **state)
 {
     static const uint32_t reads[] = { READS_NOTHING, READS_NOTHING, READS(0), READS(1) };
-    world w;
+    struct world w;
 
     (void)state;
     world_init(&w, 4, reads, NULL, 1);
@@ -55,7 +55,7 @@ static void a_group_between_neighbours(void **state)
 static void a_group_that_is_needed(void **state)
 {
     static const uint32_t reads[] = { READS_NOTHING, READS(0), READS(1) };
-    world w;
+    struct world w;
 
     (void)state;
     world_init(&w, 3, reads, NULL, 1);
@@ -72,7 +72,7 @@ static void a_group_that_is_needed(void **state)
 static void groups_pay_for_copies(void **state)
 {
     static const uint32_t reads[] = { READS_NOTHING, READS(0) };
-    world w;
+    struct world w;
 
     (void)state;
     for (int dear = 0; dear < 2; dear++) {
@@ -90,7 +90,7 @@ static void groups_pay_for_copies(void **state)
 static void ties_and_priority(void **state)
 {
     static const uint32_t reads[] = { READS_NOTHING, READS(0), READS(1) };
-    world w;
+    struct world w;
 
     (void)state;
     for (int priority = 0; priority < 2; priority++) {
@@ -122,7 +122,7 @@ static void groups_by_priority(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        world w;
+        struct world w;
 
         world_init(&w, 2, reads, NULL, 2);
         w.rules.by_priority = true;
@@ -159,7 +159,7 @@ static void bad_offers_void_themselves(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        world w;
+        struct world w;
 
         world_init(&w, 3, reads, NULL, 1);
         world_offer(&w, 0, 0, rows[i].flags, rows[i].count, rows[i].nodes)->placement = rows[i].placement;
@@ -179,7 +179,7 @@ static void refusals_are_quoted(void **state)
 {
     static const uint32_t reads[] = { READS_NOTHING, READS(0) };
     inlay_diag diag = INLAY_DIAG_INIT;
-    world w;
+    struct world w;
 
     (void)state;
     world_init(&w, 2, reads, NULL, 2);
@@ -215,7 +215,7 @@ static void refusals_are_chosen(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         inlay_diag diag = INLAY_DIAG_INIT;
-        world w;
+        struct world w;
 
         world_init(&w, 1, reads, NULL, 2);
         for (uint32_t p = 0; p < 2; p++) {
@@ -239,7 +239,7 @@ static void connected_regions(void **state)
     (void)state;
     for (uint32_t connected = 0; connected < 2; connected++) {
         uint32_t flags = INLAY_OFFER_MERGE | (connected ? INLAY_OFFER_CONNECTED : 0u);
-        world w;
+        struct world w;
 
         world_init(&w, 4, reads, NULL, 1);
         for (uint32_t n = 0; n < 4; n++)
@@ -258,7 +258,7 @@ static void connected_regions(void **state)
 static void constants_wait_for_their_reader(void **state)
 {
     static const uint32_t reads[] = { READS_NOTHING, READS(0), READS_NOTHING, 1, 2, INLAY_NONE, INLAY_NONE };
-    world w;
+    struct world w;
 
     (void)state;
     for (int constant = 0; constant < 2; constant++) {

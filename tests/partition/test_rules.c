@@ -9,7 +9,7 @@ static const uint32_t CHAIN[] = {
 
 /* Nodes n0 (Even) .. n3 (Odd) in a row. p0 runs all, at 100 to 103 ns; p1, 1 ns a node, all but n3, which it refuses;
  * values of one float each. With cheap links p1 works in host memory; without, it runs nothing, for copies are dear. */
-static void chain(world *w, bool cheap_links)
+static void chain(struct world *w, bool cheap_links)
 {
     world_init(w, 4, CHAIN, (const int64_t[]){ 1, 1, 1, 1 }, 2);
     if (!cheap_links)
@@ -24,7 +24,7 @@ static void chain(world *w, bool cheap_links)
 }
 
 /* "0110": who runs each node. */
-static const char *assignment(const world *w)
+static const char *assignment(const struct world *w)
 {
     static char text[WORLD_PROVIDERS * 8];
 
@@ -35,7 +35,7 @@ static const char *assignment(const world *w)
     return text;
 }
 
-typedef struct row {
+struct row {
     part_wish pins[2], forbids[2];
     const char *requires;
     part_limit limit;
@@ -45,9 +45,9 @@ typedef struct row {
     const char *want;  /* assignment, or */
     inlay_status code; /* the failure ... */
     const char *says;  /* ... and what its line has */
-} row;
+};
 
-static const row rows[] = {
+static const struct row rows[] = {
     { .want = "0000" },
     { .linked = true, .want = "1110" },
     { .linked = true, .priority = true, .want = "0000" },
@@ -116,7 +116,7 @@ static const row rows[] = {
     { .limit = { "p7", 10 }, .code = INLAY_INVALID_ARGUMENT, .says = "option memory_limit: provider 'p7'" },
 };
 
-static void set_rules(world *w, const row *r)
+static void set_rules(struct world *w, const struct row *r)
 {
     w->rules = (part_rules){ .by_priority = r->priority,
                              .pins = r->pins,
@@ -133,7 +133,7 @@ static void set_rules(world *w, const row *r)
     w->rules.limit_count = r->limit.provider != NULL;
 }
 
-static inlay_status partition_whole(world *w, inlay_diag *diag)
+static inlay_status partition_whole(struct world *w, inlay_diag *diag)
 {
     part_job job = { .request = w->request, .path = "", .a = &w->a, .out = &w->out };
 
@@ -146,7 +146,7 @@ static void rules_one_by_one(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         inlay_diag diag = INLAY_DIAG_INIT;
         inlay_status status;
-        world w;
+        struct world w;
 
         chain(&w, rows[i].linked);
         set_rules(&w, &rows[i]);
@@ -172,7 +172,7 @@ static void rules_over_two_graphs(void **state)
     const char *required = "p1";
     part_limit limit = { "p1", 4500 };
     part_job jobs[2];
-    world w[2];
+    struct world w[2];
 
     (void)state;
     for (uint32_t i = 0; i < 2; i++) {
@@ -227,7 +227,7 @@ static void noise_changes_nothing(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         uint32_t node = 0;
-        world w;
+        struct world w;
 
         world_init(&w, 1, CHAIN, NULL, 2);
         w.fakes[0].confidence = cases[i].first;
@@ -260,8 +260,8 @@ static void the_unmeasured_lose_doubtful_cases(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         uint32_t node = 0;
-        partition again;
-        world w;
+        struct partition again;
+        struct world w;
 
         world_init(&w, 1, CHAIN, NULL, 2);
         (void)world_offer(&w, 0, cases[i].ns, 0, 1, &node);
@@ -295,7 +295,7 @@ static void trifles_change_nothing(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        world w;
+        struct world w;
 
         world_init(&w, 4, CHAIN, NULL, 2);
         w.fakes[0].confidence = w.fakes[1].confidence = cases[i].confidence;
@@ -316,7 +316,7 @@ static void smallest_go_first(void **state)
     static const double first[] = { 10000, 100, 10000, 1000, 10000, 100 };
     static const double second[] = { 10000, 70, 10000, 500, 10000, 70 };
     uint32_t reads[6 * 4];
-    world w;
+    struct world w;
 
     (void)state;
     for (uint32_t n = 0; n < 6; n++)
@@ -340,7 +340,7 @@ static void copies_are_counted_once(void **state)
     static const uint32_t fork[] = { INLAY_NONE, INLAY_NONE, INLAY_NONE, INLAY_NONE, 0,          INLAY_NONE,
                                      INLAY_NONE, INLAY_NONE, 0,          INLAY_NONE, INLAY_NONE, INLAY_NONE,
                                      1,          2,          INLAY_NONE, INLAY_NONE };
-    world w;
+    struct world w;
 
     (void)state;
     world_init(&w, 4, fork, NULL, 3);

@@ -16,7 +16,7 @@ static void write_file(const char *data)
     assert_int_equal(fclose(f), 0);
 }
 
-static uint32_t cost_calls(const world *w)
+static uint32_t cost_calls(const struct world *w)
 {
     uint32_t calls = 0;
 
@@ -25,7 +25,7 @@ static uint32_t cost_calls(const world *w)
     return calls;
 }
 
-static part_job job_of(world *w)
+static part_job job_of(struct world *w)
 {
     return (part_job){ .request = w->request, .path = "", .a = &w->a, .out = &w->out };
 }
@@ -42,11 +42,11 @@ static void there_and_back(void **state)
                           .groups = true,
                           .merge = true,
                           .odd = true };
-        partition chosen, again;
+        struct partition chosen, again;
         uint32_t calls;
         part_job job;
-        told t = { 0 };
-        world w;
+        struct told t = { 0 };
+        struct world w;
 
         world_random(&w, &mix);
         job = job_of(&w);
@@ -124,7 +124,7 @@ static void plans_that_do_not_fit(void **state)
         inlay_diag diag = INLAY_DIAG_INIT;
         part_job job;
         inlay_status status;
-        world w;
+        struct world w;
 
         world_init(&w, 2, reads, NULL, 2);
         for (uint32_t n = 0; n < 2; n++)

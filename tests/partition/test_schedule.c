@@ -15,7 +15,7 @@ static uint32_t dice(uint32_t sides)
 }
 
 /* y<n> is made of two earlier values by Add or Mul, or of one by Relu, all [4, 16]. */
-static void write_model(wire *w)
+static void write_model(struct wire *w)
 {
     wire_mark g = mw_begin(w, 8, 17);
     char inputs[64], output[16];
@@ -36,7 +36,7 @@ static void write_model(wire *w)
     wire_end(w, g);
 }
 
-static uint32_t count_moves(const plan *p, uint32_t from, uint32_t to, uint64_t *bytes)
+static uint32_t count_moves(const struct plan *p, uint32_t from, uint32_t to, uint64_t *bytes)
 {
     uint32_t count = 0;
 
@@ -64,10 +64,10 @@ static void copies_and_memory(void **state)
         uint64_t planned[2] = { 0 }, promised[2] = { 0 };
         inlay_diag diag = INLAY_DIAG_INIT;
         uint32_t at = 6, count[2] = { 0 }, fake;
-        const partition *parts;
-        plan *p = NULL;
-        wire w = { 0 };
-        rig r;
+        const struct partition *parts;
+        struct plan *p = NULL;
+        struct wire w = { 0 };
+        struct rig r;
 
         write_model(&w);
         r = rig_open(&w, options);

@@ -19,21 +19,21 @@ static void set_launches(bool on)
 
 /* ------------------------------------------------------------------ trying everything */
 
-typedef struct trial {
-    problem x;
-    arena a;
+struct trial {
+    struct problem x;
+    struct arena a;
     uint8_t *usable, *candidates;
     uint32_t *choice;
     double *least; /* [nodes] what each costs at least */
     double best;
-} trial;
+};
 
-static void trial_init(trial *t, const world *w)
+static void trial_init(struct trial *t, const struct world *w)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    partition *p = (partition *)(uintptr_t)&w->out;
+    struct partition *p = (struct partition *)(uintptr_t)&w->out;
 
-    *t = (trial){ .best = 1e300 };
+    *t = (struct trial){ .best = 1e300 };
     t->usable = arena_alloc(&t->a, p->offer_count + 1);
     t->candidates = arena_alloc(&t->a, w->node_count + 1);
     t->choice = arena_array(&t->a, w->node_count + 1, sizeof *t->choice);
@@ -53,9 +53,9 @@ static void trial_init(trial *t, const world *w)
 }
 
 /* Everything that may be cheaper than best: what is left costs at least its offers. */
-static void try_all(trial *t, uint32_t n, double spent)
+static void try_all(struct trial *t, uint32_t n, double spent)
 {
-    problem *x = &t->x;
+    struct problem *x = &t->x;
     double rest = 0;
 
     while (n < x->nodes && t->choice[n] != INLAY_NONE)
@@ -87,7 +87,7 @@ static void try_all(trial *t, uint32_t n, double spent)
 }
 
 /* The price of what was chosen, by the objective. */
-static double price_of(trial *t, const partition *p)
+static double price_of(struct trial *t, const struct partition *p)
 {
     part_verdict v;
 
@@ -100,12 +100,12 @@ static double price_of(trial *t, const partition *p)
     return v.price;
 }
 
-typedef struct tally {
+struct tally {
     uint32_t rounds, equal;
     double worst;
-} tally;
+};
 
-static void count_round(tally *t, double got, double best)
+static void count_round(struct tally *t, double got, double best)
 {
     assert_true(got >= best * (1 - 1e-9));
     t->rounds++;
@@ -114,7 +114,7 @@ static void count_round(tally *t, double got, double best)
         t->worst = got / best;
 }
 
-static double solve(trial *t)
+static double solve(struct trial *t)
 {
     uint32_t uncovered;
     part_verdict v;
@@ -129,11 +129,11 @@ static double solve(trial *t)
 
 /* One random world: the solver with and without its exhaustive end, and what is kept of its changes (steady.c), against
  * all there is. */
-static void compare(const world_mix *mix, tally *whole, tally *moves)
+static void compare(const world_mix *mix, struct tally *whole, struct tally *moves)
 {
     double got, kept;
-    trial t;
-    world w;
+    struct trial t;
+    struct world w;
 
     world_random(&w, mix);
     world_partition(&w);
@@ -150,7 +150,7 @@ static void compare(const world_mix *mix, tally *whole, tally *moves)
     world_deinit(&w);
 }
 
-static void report(const char *name, const tally *t)
+static void report(const char *name, const struct tally *t)
 {
     print_message("%-34s %5u rounds, %5u best, worst %.4f\n", name, t->rounds, t->equal, t->worst);
 }
@@ -158,7 +158,7 @@ static void report(const char *name, const tally *t)
 /* Two providers, copies, and neither groups nor launches: moves alone find the best. */
 static void two_providers_exactly(void **state)
 {
-    tally whole = { 0 }, moves = { 0 };
+    struct tally whole = { 0 }, moves = { 0 };
 
     (void)state;
     set_launches(false);
@@ -192,7 +192,7 @@ static void everything_within_a_hundredth(void **state)
 
     (void)state;
     for (size_t m = 0; m < sizeof mixes / sizeof mixes[0]; m++) {
-        tally whole = { 0 }, moves = { 0 };
+        struct tally whole = { 0 }, moves = { 0 };
 
         for (uint32_t round = 0; round < 400; round++) {
             world_mix mix = mixes[m];
@@ -217,7 +217,7 @@ static void borders_hold_regions_together(void **state)
     (void)state;
     set_launches(false);
     for (uint32_t dear = 0; dear < 2; dear++) {
-        world w;
+        struct world w;
 
         world_init(&w, 3, reads, lengths, 2);
         for (uint32_t n = 0; n < 3; n++) {
@@ -239,7 +239,7 @@ static void borders_hold_regions_together(void **state)
 /* ------------------------------------------------------------------ bounds */
 
 /* A bound that bites: some share of what the cheapest choice takes. */
-static void bound(world *w, uint32_t round, part_limit *limit)
+static void bound(struct world *w, uint32_t round, part_limit *limit)
 {
     uint32_t p = 1 + dice(w->request.provider_count - 1);
 
@@ -258,7 +258,7 @@ static void bound(world *w, uint32_t round, part_limit *limit)
 /* Within the bounds, whatever there is that keeps them is found; where nothing does, that is said. */
 static void bounds_are_kept(void **state)
 {
-    tally whole = { 0 };
+    struct tally whole = { 0 };
     uint32_t impossible = 0;
 
     (void)state;
@@ -274,9 +274,9 @@ static void bounds_are_kept(void **state)
         inlay_diag diag = INLAY_DIAG_INIT;
         inlay_status status;
         part_limit limit;
-        partition again;
-        trial t;
-        world w;
+        struct partition again;
+        struct trial t;
+        struct world w;
 
         set_launches(mix.merge);
         world_random(&w, &mix);
@@ -319,9 +319,9 @@ static void large_graphs_hold_together(void **state)
                           .borders = round % 5 > 2 };
         inlay_diag diag = INLAY_DIAG_INIT;
         part_limit limit;
-        partition again;
+        struct partition again;
         double cheapest;
-        world w;
+        struct world w;
 
         set_launches(mix.merge);
         world_random(&w, &mix);

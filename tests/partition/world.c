@@ -20,7 +20,7 @@ void dice_seed(uint64_t s)
 static inlay_status assess(void *state, const inlay_graph *snapshot, const uint8_t *candidates,
                            const inlay_assess_sink *sink, inlay_diag *diag)
 {
-    const fake *f = state;
+    const struct fake *f = state;
 
     (void)snapshot;
     (void)candidates;
@@ -58,7 +58,7 @@ static inlay_status assess(void *state, const inlay_graph *snapshot, const uint8
 
 static inlay_status cost(void *state, const inlay_cost_request *request, inlay_cost *out)
 {
-    fake *f = state;
+    struct fake *f = state;
 
     f->cost_calls++;
     out->ns = f->offers[request->offer->cookie].ns;
@@ -68,9 +68,9 @@ static inlay_status cost(void *state, const inlay_cost_request *request, inlay_c
     return INLAY_OK;
 }
 
-fake_offer *world_offer(world *w, uint32_t p, double ns, uint32_t flags, uint32_t count, const uint32_t *nodes)
+fake_offer *world_offer(struct world *w, uint32_t p, double ns, uint32_t flags, uint32_t count, const uint32_t *nodes)
 {
-    fake *f = &w->fakes[p];
+    struct fake *f = &w->fakes[p];
     fake_offer *x;
 
     if (f->offer_count == f->offer_capacity) {
@@ -89,14 +89,14 @@ fake_offer *world_offer(world *w, uint32_t p, double ns, uint32_t flags, uint32_
 
 static void keep_log(void *ctx, uint32_t level, const char *text)
 {
-    world *w = ctx;
+    struct world *w = ctx;
     size_t used = strlen(w->log);
 
     (void)level;
     (void)snprintf(w->log + used, sizeof w->log - used, "%s\n", text);
 }
 
-static uint32_t tensor(world *w, int64_t length)
+static uint32_t tensor(struct world *w, int64_t length)
 {
     uint32_t v = graph_add_value(w->g, NULL, 0);
     inlay_dim *dim = arena_alloc(&w->model->arena, sizeof *dim);
@@ -109,7 +109,7 @@ static uint32_t tensor(world *w, int64_t length)
     return v;
 }
 
-static void make_graph(world *w, const uint32_t *reads, const int64_t *lengths)
+static void make_graph(struct world *w, const uint32_t *reads, const int64_t *lengths)
 {
     uint32_t nodes = w->node_count, input = tensor(w, 16);
     uint8_t *read = arena_alloc(&w->model->arena, nodes + 1);
@@ -139,12 +139,12 @@ static void make_graph(world *w, const uint32_t *reads, const int64_t *lengths)
             w->g->outputs[w->g->output_count++] = w->made[n];
 }
 
-void world_init(world *w, uint32_t nodes, const uint32_t *reads, const int64_t *lengths, uint32_t providers)
+void world_init(struct world *w, uint32_t nodes, const uint32_t *reads, const int64_t *lengths, uint32_t providers)
 {
     static const char *const names[] = { "p0", "p1", "p2", "p3", "p4" };
     inlay_diag diag = INLAY_DIAG_INIT;
 
-    *w = (world){ .model = graph_model_create(), .node_count = nodes };
+    *w = (struct world){ .model = graph_model_create(), .node_count = nodes };
     assert_non_null(w->model);
     w->g = w->model->main;
     w->made = arena_array(&w->model->arena, nodes, sizeof *w->made);
@@ -153,7 +153,7 @@ void world_init(world *w, uint32_t nodes, const uint32_t *reads, const int64_t *
         fail_msg("%s", diag.text);
     assert_int_equal(graph_snapshot(w->g, &w->a, &w->snapshot, &diag), INLAY_OK);
     for (uint32_t p = 0; p < providers; p++) {
-        fake *f = &w->fakes[p];
+        struct fake *f = &w->fakes[p];
         f->refused = INLAY_NONE;
         f->confidence = INLAY_CONFIDENCE_MODEL;
         f->table = (inlay_provider){ .struct_size = sizeof f->table,
@@ -173,9 +173,9 @@ void world_init(world *w, uint32_t nodes, const uint32_t *reads, const int64_t *
                                  .log_ctx = w };
 }
 
-void world_device(world *w, uint32_t p)
+void world_device(struct world *w, uint32_t p)
 {
-    fake *f = &w->fakes[p];
+    struct fake *f = &w->fakes[p];
 
     f->domain = (inlay_domain_info){ .name = "device", .alignment = 64 };
     f->table.domains = &f->domain;
@@ -186,7 +186,7 @@ void world_device(world *w, uint32_t p)
     w->providers[p].first_domain = 1 + p;
 }
 
-void world_deinit(world *w)
+void world_deinit(struct world *w)
 {
     for (uint32_t p = 0; p < WORLD_PROVIDERS; p++)
         free(w->fakes[p].offers);
@@ -194,7 +194,7 @@ void world_deinit(world *w)
     graph_model_destroy(w->model);
 }
 
-void world_partition(world *w)
+void world_partition(struct world *w)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
 
@@ -212,7 +212,7 @@ static bool listed(const uint32_t *list, uint32_t count, uint32_t x)
     return false;
 }
 
-static void check_regions(const world *w, const partition *p, uint32_t *region_of)
+static void check_regions(const struct world *w, const struct partition *p, uint32_t *region_of)
 {
     memset(region_of, 0xff, w->node_count * sizeof *region_of);
     for (uint32_t i = 0; i < p->region_count; i++) {
@@ -236,7 +236,7 @@ static void check_regions(const world *w, const partition *p, uint32_t *region_o
     }
 }
 
-static void check_borders(const world *w, const partition *p, const uint32_t *region_of)
+static void check_borders(const struct world *w, const struct partition *p, const uint32_t *region_of)
 {
     for (uint32_t n = 0; n < w->node_count; n++) {
         const inlay_node_info *info = &w->g->nodes[n]->info;
@@ -262,7 +262,7 @@ static void check_borders(const world *w, const partition *p, const uint32_t *re
 }
 
 /* The domain in which a region has a value, as program.c negotiates it. */
-static uint32_t domain_in(const world *w, const partition *p, const part_region *r, uint32_t v)
+static uint32_t domain_in(const struct world *w, const struct partition *p, const part_region *r, uint32_t v)
 {
     for (uint32_t k = 0; k < r->offer_count; k++) {
         const part_offer *o = &p->offers[r->offers[k]];
@@ -273,7 +273,7 @@ static uint32_t domain_in(const world *w, const partition *p, const part_region 
     return part_default_domain(&w->providers[r->provider]);
 }
 
-static bool is_copied(const partition *p, uint32_t v, uint32_t domain)
+static bool is_copied(const struct partition *p, uint32_t v, uint32_t domain)
 {
     uint32_t found = 0;
 
@@ -284,7 +284,7 @@ static bool is_copied(const partition *p, uint32_t v, uint32_t domain)
 }
 
 /* Every value is where it is read, and no copy is for nobody. */
-static void check_copies(const world *w, const partition *p, const uint32_t *region_of)
+static void check_copies(const struct world *w, const struct partition *p, const uint32_t *region_of)
 {
     uint32_t needed = 0;
 
@@ -312,7 +312,7 @@ static void check_copies(const world *w, const partition *p, const uint32_t *reg
     assert_int_equal(p->copy_count, needed);
 }
 
-void world_check(const world *w, const partition *p)
+void world_check(const struct world *w, const struct partition *p)
 {
     uint32_t *region_of = calloc(w->node_count + 1, sizeof *region_of);
     double ns = 0;
@@ -337,7 +337,7 @@ void world_check(const world *w, const partition *p)
 
 /* ------------------------------------------------------------------ random worlds */
 
-static void random_groups(world *w, const world_mix *mix)
+static void random_groups(struct world *w, const world_mix *mix)
 {
     uint32_t count = dice(mix->nodes > 12 ? mix->nodes / 2 : 6);
 
@@ -357,7 +357,7 @@ static void random_groups(world *w, const world_mix *mix)
     }
 }
 
-void world_random(world *w, const world_mix *mix)
+void world_random(struct world *w, const world_mix *mix)
 {
     uint32_t *reads = malloc(mix->nodes * 4 * sizeof *reads);
     int64_t *lengths = malloc(mix->nodes * sizeof *lengths);

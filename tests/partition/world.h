@@ -14,7 +14,7 @@ typedef struct fake_offer {
     inlay_placement placement; /* value NONE: none */
 } fake_offer;
 
-typedef struct fake {
+struct fake {
     fake_offer *offers;
     uint32_t offer_count, offer_capacity;
     uint32_t refused;      /* node, NONE */
@@ -23,21 +23,21 @@ typedef struct fake {
     uint32_t confidence;
     inlay_provider table;
     inlay_domain_info domain;
-} fake;
+};
 
-typedef struct world {
+struct world {
     graph_model *model;
-    graph *g;
+    struct graph *g;
     inlay_graph snapshot;
-    arena a;
+    struct arena a;
     uint32_t node_count, *made; /* [node_count] the value that node n makes */
-    fake fakes[WORLD_PROVIDERS];
+    struct fake fakes[WORLD_PROVIDERS];
     part_provider providers[WORLD_PROVIDERS];
     part_rules rules;
     part_request request;
-    partition out;
+    struct partition out;
     char log[1024];
-} world;
+};
 
 /* Numbers in [0, sides). */
 uint32_t dice(uint32_t sides);
@@ -45,16 +45,16 @@ void dice_seed(uint64_t seed);
 
 /* Nodes of one output of lengths[n] floats; node n reads the makers reads[n * 4 ...] (NONE = no more), or the graph's
  * input. What nobody reads is an output of the graph. */
-void world_init(world *w, uint32_t nodes, const uint32_t *reads, const int64_t *lengths, uint32_t providers);
-void world_deinit(world *w);
+void world_init(struct world *w, uint32_t nodes, const uint32_t *reads, const int64_t *lengths, uint32_t providers);
+void world_deinit(struct world *w);
 /* From here on provider p is a device with a domain of its own. */
-void world_device(world *w, uint32_t p);
-fake_offer *world_offer(world *w, uint32_t p, double ns, uint32_t flags, uint32_t count, const uint32_t *nodes);
+void world_device(struct world *w, uint32_t p);
+fake_offer *world_offer(struct world *w, uint32_t p, double ns, uint32_t flags, uint32_t count, const uint32_t *nodes);
 /* Must succeed. */
-void world_partition(world *w);
+void world_partition(struct world *w);
 /* Whatever was chosen: every node once, regions in an order that can be executed, their borders complete, nothing
  * merged that did not ask for it, copies where they are needed and only there, the total the sum of its parts. */
-void world_check(const world *w, const partition *p);
+void world_check(const struct world *w, const struct partition *p);
 
 /* What a random world has. */
 typedef struct world_mix {
@@ -63,5 +63,5 @@ typedef struct world_mix {
                                                       placements; nodes that not everybody runs */
     bool borders;                                  /* what merges asks for values that enter and leave */
 } world_mix;
-void world_random(world *w, const world_mix *mix);
+void world_random(struct world *w, const world_mix *mix);
 #endif

@@ -62,7 +62,7 @@ static inline inlay_dtype script_dtype(const char *name, size_t bytes)
     return INLAY_UNDEFINED;
 }
 
-static inline void script_constant(wire *w, const char *name, char *text, uint32_t *state)
+static inline void script_constant(struct wire *w, const char *name, char *text, uint32_t *state)
 {
     const inlay_dtype dtype = script_dtype(text, strcspn(text, "["));
     const bool ints = dtype != INLAY_FLOAT;
@@ -103,7 +103,7 @@ static inline void script_constant(wire *w, const char *name, char *text, uint32
     wire_end(w, t);
 }
 
-static inline void script_attr(wire *w, char *text)
+static inline void script_attr(struct wire *w, char *text)
 {
     char *value = strchr(text, '=');
     int64_t list[16];
@@ -153,7 +153,7 @@ static inline void script_attr(wire *w, char *text)
 }
 
 /* "then:Op(inputs)" */
-static inline void script_branch(wire *w, char *text, const char *output)
+static inline void script_branch(struct wire *w, char *text, const char *output)
 {
     char *op = strchr(text, ':') + 1, *inputs = strchr(op, '('), name[24], inner[40];
     mw_body b;
@@ -169,7 +169,7 @@ static inline void script_branch(wire *w, char *text, const char *output)
     mw_body_end(w, b);
 }
 
-static inline void script_node(wire *w, char *outputs, char *text)
+static inline void script_node(struct wire *w, char *outputs, char *text)
 {
     char *inputs = strchr(text, '('), *attrs = strchr(text, ')'), *next = NULL;
     bool contributed, training;
@@ -194,7 +194,7 @@ static inline void script_node(wire *w, char *outputs, char *text)
 }
 
 /* Writes the model. */
-static inline void script_model(wire *w, const char *script, int64_t opset)
+static inline void script_model(struct wire *w, const char *script, int64_t opset)
 {
     char *copy = strdup(script), *next = NULL, *at;
     wire_mark g = mw_begin(w, 8, opset);
@@ -236,7 +236,7 @@ static inline void script_model(wire *w, const char *script, int64_t opset)
 
 /* Random floats for every input, sizes that are not known are `unknown`; so great a share of them (0 to 1) NaN,
  * infinities, zeros of both signs, ones. */
-static inline void script_feed_sized(rig *r, int64_t unknown, uint32_t seed, float share)
+static inline void script_feed_sized(struct rig *r, int64_t unknown, uint32_t seed, float share)
 {
     const float odd[] = { NAN, INFINITY, -INFINITY, 0, -0.0f, 1, -1 };
 
@@ -260,12 +260,12 @@ static inline void script_feed_sized(rig *r, int64_t unknown, uint32_t seed, flo
     }
 }
 
-static inline void script_feed_odd(rig *r, uint32_t seed, float share)
+static inline void script_feed_odd(struct rig *r, uint32_t seed, float share)
 {
     script_feed_sized(r, 3, seed, share);
 }
 
-static inline void script_feed(rig *r, uint32_t seed)
+static inline void script_feed(struct rig *r, uint32_t seed)
 {
     script_feed_odd(r, seed, 0);
 }

@@ -10,14 +10,14 @@
 #include "model/model.h"
 #endif
 
-typedef struct row {
+struct row {
     const char *name;
     const char *script;
     const char *ops; /* what is left, in order */
     int64_t opset;   /* 0 = 17 */
-} row;
+};
 
-static inline void list_ops(const graph *g, char *text, size_t bytes)
+static inline void list_ops(const struct graph *g, char *text, size_t bytes)
 {
     text[0] = '\0';
     for (uint32_t i = 0; i < g->node_count; i++) {
@@ -26,15 +26,15 @@ static inline void list_ops(const graph *g, char *text, size_t bytes)
     }
 }
 
-static inline rig open_row(const row *r, const char *const *options)
+static inline struct rig open_row(const struct row *r, const char *const *options)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
 
     script_model(&w, r->script, r->opset == 0 ? 17 : r->opset);
     return rig_open(&w, options);
 }
 
-static inline void expect_equal(const row *r, inlay_value *got, inlay_value *want)
+static inline void expect_equal(const struct row *r, inlay_value *got, inlay_value *want)
 {
     const float *a = inlay_value_data(got), *b = inlay_value_data(want);
 
@@ -54,7 +54,7 @@ static inline void expect_equal(const row *r, inlay_value *got, inlay_value *wan
 enum { ROWS_MOST_PASSES = 128 };
 static bool rows_seen[ROWS_MOST_PASSES]; /* [pass] it has rewritten something */
 
-static inline void rows_note(void *ctx, const char *pass, int64_t number, const graph *g, const graph_node *n,
+static inline void rows_note(void *ctx, const char *pass, int64_t number, const struct graph *g, const graph_node *n,
                              const char *text)
 {
     const char *name;
@@ -66,10 +66,10 @@ static inline void rows_note(void *ctx, const char *pass, int64_t number, const 
 }
 
 /* Optimises the row's graph once more, and remembers which passes did something. */
-static inline void rows_follow(const row *r, const char *const *options)
+static inline void rows_follow(const struct row *r, const char *const *options)
 {
     const session_watch watch = { .note = rows_note };
-    wire w = { 0 };
+    struct wire w = { 0 };
     session_source source = { .fd = -1 };
     inlay_options *o = NULL;
     inlay_session *s = NULL;
@@ -104,7 +104,7 @@ static inline void rows_expect_passes(uint32_t lowest, uint32_t highest, const c
 }
 
 /* Appends the operators of g and its bodies, a space behind each. */
-static inline void add_ops(const graph *g, char *text, size_t bytes)
+static inline void add_ops(const struct graph *g, char *text, size_t bytes)
 {
     for (uint32_t i = 0; i < g->node_count; i++) {
         size_t used = strlen(text);
@@ -116,7 +116,7 @@ static inline void add_ops(const graph *g, char *text, size_t bytes)
 }
 
 /* What passes made is in the list that the manual has, or the file has it, too. */
-static inline void check_made(const row *r, const graph *g, const char *listed)
+static inline void check_made(const struct row *r, const struct graph *g, const char *listed)
 {
     char word[96];
 
@@ -130,14 +130,15 @@ static inline void check_made(const row *r, const graph *g, const char *listed)
 }
 
 /* A provider that has the operators of the file and no others runs it at every level: whatever passes made of them. */
-static inline void check_narrow(const row *r, rig *plain, const rig *best, const char *const *options)
+static inline void check_narrow(const struct row *r, struct rig *plain, const struct rig *best,
+                                const char *const *options)
 {
 #if defined(NARROW_DIR)
     static char listed[8192];
     const char *all[24] = { "plugin_dirs", NARROW_DIR, "probe", "never", "cache_dir", "", "providers", "narrow" };
     inlay_diag diag = INLAY_DIAG_INIT;
-    wire w = { 0 };
-    rig narrow;
+    struct wire w = { 0 };
+    struct rig narrow;
 
     for (uint32_t i = 0; options != NULL && options[i] != NULL && i < 15; i++)
         all[8 + i] = options[i];
@@ -164,11 +165,11 @@ static inline void check_narrow(const row *r, rig *plain, const rig *best, const
 
 /* The passes alone, with the first allocation failing, then the second, and so on: each time a status. Of long scripts
  * that would take a minute. ROWS_STARVE: the step; more than 1 with sanitizers, which are slow. */
-static inline void check_starved(const row *r)
+static inline void check_starved(const struct row *r)
 {
 #if defined(ROWS_STARVE)
     bool failed = strlen(r->script) < 4096;
-    wire w = { 0 };
+    struct wire w = { 0 };
 
     script_model(&w, r->script, r->opset == 0 ? 17 : r->opset);
     for (uint64_t n = 0; failed; n += ROWS_STARVE) {
@@ -195,9 +196,9 @@ static inline void check_starved(const row *r)
 }
 
 /* options: of the optimised session. */
-static inline void check_row_with(const row *r, const char *const *options)
+static inline void check_row_with(const struct row *r, const char *const *options)
 {
-    rig plain = open_row(r, (const char *const[]){ "level", "0", NULL }), best = open_row(r, options);
+    struct rig plain = open_row(r, (const char *const[]){ "level", "0", NULL }), best = open_row(r, options);
     static char ops[8192];
 
     rows_follow(r, options);
@@ -219,12 +220,12 @@ static inline void check_row_with(const row *r, const char *const *options)
     rig_close(&best);
 }
 
-static inline void check_row(const row *r)
+static inline void check_row(const struct row *r)
 {
     check_row_with(r, (const char *const[]){ "level", "99", NULL });
 }
 
-static inline void check_rows(const row *rows, size_t count)
+static inline void check_rows(const struct row *rows, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         check_row(&rows[i]);

@@ -3,9 +3,9 @@
 #include "graph_script.h"
 #include "session/session.h"
 
-static rig open_with(const char *script, const char *tap)
+static struct rig open_with(const char *script, const char *tap)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
 
     script_model(&w, script, 17);
     return rig_open(&w,
@@ -13,9 +13,9 @@ static rig open_with(const char *script, const char *tap)
 }
 
 /* Regions of several nodes. */
-static uint32_t count_chains(const rig *r)
+static uint32_t count_chains(const struct rig *r)
 {
-    const partition *p = &r->session->main->parts;
+    const struct partition *p = &r->session->main->parts;
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < p->region_count; i++)
@@ -25,7 +25,7 @@ static uint32_t count_chains(const rig *r)
 
 static void expect_same(const char *script, uint32_t chains)
 {
-    rig one = open_with(script, NULL), each = open_with(script, "*");
+    struct rig one = open_with(script, NULL), each = open_with(script, "*");
 
     if (count_chains(&one) != chains)
         fail_msg("%u chains, expected %u, in\n%s", count_chains(&one), chains, script);

@@ -4,7 +4,7 @@
 
 static void activations(void **state)
 {
-    static const row rows[] = {
+    static const struct row rows[] = {
         { "gelu with erf",
           "x : 2,8\nr = [] 1.41421354\no = [] 1\nh = [] 0.5\na = Div(x, r)\nb = Erf(a)\n"
           "c = Add(b, o)\nd = Mul(x, c)\ny = Mul(d, h)\n-> y",
@@ -75,7 +75,7 @@ static void constants_nearly_right(void **state)
 {
     static const char erf[] = "Div Erf Add Mul Mul", by_tanh[] = "Pow Mul Add Mul Tanh Add Mul Mul",
                       shorter[] = "Mul Mul Add Mul Mul Tanh Add Mul Mul", hard[] = "Add Clip Mul Div";
-    static const row rows[] = {
+    static const struct row rows[] = {
         { "gelu", ERF_GELU("1.4142135", "1", "0.5"), "Gelu", 0 },
         { "gelu, x / 1.4120", ERF_GELU("1.4120", "1", "0.5"), erf, 0 },
         { "gelu, x / 1.4142", ERF_GELU("1.4142", "1", "0.5"), erf, 0 },
@@ -142,7 +142,7 @@ static void constants_with_axes(void **state)
         for (const char *name = all[i].constants; *name != '\0'; name++) {
             const char head[] = { '\n', *name, ' ', '=', ' ', '[', ']', '\0' }, *at = strstr(all[i].script, head);
             char fit[512], more[512];
-            const row rows[] = { { all[i].ops, fit, all[i].ops, 0 }, { all[i].ops, more, NULL, 0 } };
+            const struct row rows[] = { { all[i].ops, fit, all[i].ops, 0 }, { all[i].ops, more, NULL, 0 } };
 
             assert_non_null(at);
             at += 5;
@@ -156,16 +156,16 @@ static void constants_with_axes(void **state)
 
 /* A pass that does not look: Neg becomes another operator, whose result has another type, rank or size, or cannot be.
  */
-typedef struct careless {
+struct careless {
     const char *op;
     const char *attr; /* or NULL */
     int64_t value;
     bool forwards; /* by a new node in front */
-} careless;
+};
 
-static const careless *mistake;
+static const struct careless *mistake;
 
-static inlay_status replace_carelessly(rewrite *w, graph_node *n)
+static inlay_status replace_carelessly(struct rewrite *w, graph_node *n)
 {
     uint32_t x = rw_input(w, n, 0);
     graph_node *fresh = pass_is_op(n, "Neg") ? rw_make(w, mistake->op, 13, n, &x, 1, 1) : NULL;
@@ -183,16 +183,16 @@ static inlay_status replace_carelessly(rewrite *w, graph_node *n)
 
 static void careless_passes(void **state)
 {
-    static const careless all[] = {
+    static const struct careless all[] = {
         { "Flatten", "axis", 2, false },     { "Flatten", "axis", 2, true },  { "Cast", "to", INLAY_DOUBLE, false },
         { "Cast", "to", INLAY_INT64, true }, { "Transpose", NULL, 0, false }, { "Shape", NULL, 0, true },
         { "Flatten", "axis", 9, false },
     };
-    static const row rows[] = { { "careless", "x : 2,3,4\na = Neg(x)\ny = Relu(a)\n-> y", NULL, 0 } };
+    static const struct row rows[] = { { "careless", "x : 2,3,4\na = Neg(x)\ny = Relu(a)\n-> y", NULL, 0 } };
 
     (void)state;
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
-        rig r = open_row(&rows[0], (const char *const[]){ "level", "0", NULL });
+        struct rig r = open_row(&rows[0], (const char *const[]){ "level", "0", NULL });
         inlay_diag diag = INLAY_DIAG_INIT;
         pass_ctx ctx = { .model = r.session->model, .rewrite_limit = -1, .pass = "careless", .diag = &diag };
         bool changed = false;
@@ -210,7 +210,7 @@ static void careless_passes(void **state)
 
 static void norms(void **state)
 {
-    static const row rows[] = {
+    static const struct row rows[] = {
         { "layer norm",
           "x : 2,3,8\nt = [] 2\ne = [] 0.00001\ng = [8]\nb = [8]\nm = ReduceMean(x) axes=-1,\n"
           "d = Sub(x, m)\np = Pow(d, t)\nv = ReduceMean(p) axes=-1,\nw = Add(v, e)\ns = Sqrt(w)\n"
@@ -266,7 +266,7 @@ static void norms(void **state)
 
 static void attention(void **state)
 {
-    static const row rows[] = {
+    static const struct row rows[] = {
         { "with a mask",
           "q : 2,4,5,8\nk : 2,4,6,8\nv : 2,4,6,8\nm : 2,1,1,6\nr = [] 2.828427\n"
           "t = Transpose(k) perm=0,1,3,2\ns = MatMul(q, t)\nd = Div(s, r)\na = Add(d, m)\n"
@@ -442,7 +442,7 @@ static void attention(void **state)
 
 static void quantized_later(void **state)
 {
-    static const row rows[] = {
+    static const struct row rows[] = {
         { "gelu, quantized", "x : 2,8\n" NUMBERS GELU("x", "g", "t") ROUND("g", "y") "-> y",
           "Div Erf Add Mul Mul DynamicQuantizeLinear DequantizeLinear", 0 },
         { "gelu, and gelu of what was quantized",
@@ -473,7 +473,7 @@ static void quantized_later(void **state)
 /* All that there is before a step of a dynamic scale, at every level: the same bits. */
 static void levels_have_the_same_bits(void **state)
 {
-    static const row rows[] = {
+    static const struct row rows[] = {
         { "an encoder",
           "x : 1,N,8\nw = [8,8]\nu = [8,8]\ng = [8]\nt = [] 2\ne = [] 0.00001\n" NUMBERS
           "m = ReduceMean(x) axes=-1,\nd = Sub(x, m)\np = Pow(d, t)\nv = ReduceMean(p) axes=-1,\nl = Add(v, e)\n"
@@ -490,9 +490,10 @@ static void levels_have_the_same_bits(void **state)
 
     (void)state;
     for (uint32_t k = 0; k < 2 * 3; k++) {
-        const row *r = &rows[k / 3];
-        rig plain = open_row(r, (const char *const[]){ "level", "0", "providers", "reference", NULL });
-        rig best = open_row(r, (const char *const[]){ "level", levels[1 + k % 3], "providers", "reference", NULL });
+        const struct row *r = &rows[k / 3];
+        struct rig plain = open_row(r, (const char *const[]){ "level", "0", "providers", "reference", NULL });
+        struct rig best =
+            open_row(r, (const char *const[]){ "level", levels[1 + k % 3], "providers", "reference", NULL });
 
         for (uint32_t seed = 1; seed < 40; seed++) {
             script_feed_sized(&plain, 11, seed, 0);

@@ -4,14 +4,14 @@
 
 enum { MOST_INPUTS = 4, PICKED = 5 };
 
-typedef struct row {
+struct row {
     const char *name;
     const char *script; /* inputs, then what makes Y of them; da, db, ... are derived by a, b, ... */
     int64_t opset;      /* 0 = 17 */
-} row;
+};
 
 /* Inputs are floats from `low` to `low` + 1; rows that need other ones shift them. */
-static const row rows[] = {
+static const struct row rows[] = {
     { "Abs", "a : 2,N\nb : 2,N\nm = Sub(a, b)\nt = Abs(m)\nY = Mul(t, a)", 0 },
     { "Acos, Asin, Atan",
       "a : 4\nh = [] 0.25\nt = Mul(a, h)\nu = Acos(t)\nv = Asin(t)\nw = Atan(t)\nx = Mul(u, v)\n"
@@ -109,7 +109,7 @@ static const row rows[] = {
     { "nothing to do with b", "a : 3\nb : 2,2\nY = Exp(a)", 0 },
 };
 
-static uint32_t inputs_of(const row *r, char names[MOST_INPUTS * 2])
+static uint32_t inputs_of(const struct row *r, char names[MOST_INPUTS * 2])
 {
     uint32_t count = 0;
 
@@ -124,7 +124,7 @@ static uint32_t inputs_of(const row *r, char names[MOST_INPUTS * 2])
     return count;
 }
 
-static void feed(rig *r, uint32_t input, uint32_t seed, int64_t moved, float by)
+static void feed(struct rig *r, uint32_t input, uint32_t seed, int64_t moved, float by)
 {
     inlay_io_info info = { .struct_size = sizeof info };
     int64_t dims[INLAY_MAX_RANK];
@@ -139,7 +139,7 @@ static void feed(rig *r, uint32_t input, uint32_t seed, int64_t moved, float by)
     rig_bind(r, input, v);
 }
 
-static double total(rig *r)
+static double total(struct rig *r)
 {
     const inlay_value *y;
     double sum = 0;
@@ -151,14 +151,14 @@ static double total(rig *r)
     return sum;
 }
 
-static void check_row(const row *r, const char *level)
+static void check_row(const struct row *r, const char *level)
 {
     const char *options[] = { "providers", "reference", "level", level, NULL };
     const float step = 1.0f / 256;
     char names[MOST_INPUTS * 2 + 1], derived[4 * MOST_INPUTS + 1] = "", script[2000];
     const uint32_t count = inputs_of(r, names);
-    wire w = { 0 };
-    rig x;
+    struct wire w = { 0 };
+    struct rig x;
 
     for (uint32_t i = 0; i < count; i++)
         (void)snprintf(derived + strlen(derived), sizeof derived - strlen(derived), "%sd%c", i > 0 ? ", " : "",
@@ -211,8 +211,8 @@ static void expect_one(const char *script, float a, float b, float want)
 
     for (uint32_t i = 0; i < 2; i++) {
         const char *options[] = { "providers", "reference", "level", levels[i], NULL };
-        wire w = { 0 };
-        rig r;
+        struct wire w = { 0 };
+        struct rig r;
 
         script_model(&w, script, 17);
         r = rig_open(&w, options);
@@ -242,7 +242,7 @@ static void refused(const char *script, inlay_status want, const char *says)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_session *s = NULL;
-    wire w = { 0 };
+    struct wire w = { 0 };
 
     script_model(&w, script, 17);
     if (inlay_session_create_from_bytes(w.bytes, w.count, NULL, &s, &diag) != want || strstr(diag.text, says) == NULL)

@@ -15,8 +15,8 @@
 
 static void expect_ops_of(int64_t opset, const char *script, const char *const *options, const char *want)
 {
-    const row r = { want, script, want, opset };
-    rig g = open_row(&r, options);
+    const struct row r = { want, script, want, opset };
+    struct rig g = open_row(&r, options);
     char ops[512];
 
     list_ops(g.session->model->main, ops, sizeof ops);
@@ -156,7 +156,7 @@ static void no_overflow(void **state)
     static const char script[] = "x : 2,300\nk = [] 300\nb = Mul(x, k)\nh = Cast(b) to=10\nt = Transpose(h)\n"
                                  "s = [] 0.0001\nsh = Cast(s) to=10\nm = MatMul(h, t)\nu = Mul(m, sh)\n"
                                  "y = Cast(u) to=1\n-> y";
-    const row r = { "halves", script, NULL, 0 };
+    const struct row r = { "halves", script, NULL, 0 };
     bool finite[2];
 
     (void)state;
@@ -165,7 +165,7 @@ static void no_overflow(void **state)
             "plugin_dirs",  INTEGERS_DIR, "providers", "integers,reference", i == 0 ? "no_pass" : NULL,
             "widen_halves", NULL
         };
-        rig g = open_row(&r, options);
+        struct rig g = open_row(&r, options);
         const float *y;
 
         script_feed(&g, 3);
@@ -192,10 +192,10 @@ static void no_overflow(void **state)
 static void expect_same_outputs(const char *ours, const char *spelled, const char *providers, const char *level)
 {
     const char *const options[] = { "providers", providers, "level", level, NULL };
-    rig r[2];
+    struct rig r[2];
 
     for (int i = 0; i < 2; i++) {
-        const row one = { ours, i == 0 ? ours : spelled, NULL, 0 };
+        const struct row one = { ours, i == 0 ? ours : spelled, NULL, 0 };
 
         r[i] = open_row(&one, options);
         script_feed(&r[i], 11);

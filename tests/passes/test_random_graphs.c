@@ -9,25 +9,25 @@
 
 enum { MOST_VALUES = 48, MOST_AXES = 4 };
 
-typedef struct shaped {
+struct shaped {
     char name[12];
     int rank, dims[MOST_AXES + 1];
-} shaped;
+};
 
-typedef struct maker {
+struct maker {
     char script[16384];
-    shaped values[MOST_VALUES];
+    struct shaped values[MOST_VALUES];
     int count, constants;
     uint32_t seed;
     bool exact;
-} maker;
+};
 
-static int pick(maker *m, int n)
+static int pick(struct maker *m, int n)
 {
     return (int)(script_random(&m->seed) * (float)n) % n;
 }
 
-static void put(maker *m, const char *format, ...)
+static void put(struct maker *m, const char *format, ...)
 {
     size_t used = strlen(m->script);
     va_list args;
@@ -37,7 +37,7 @@ static void put(maker *m, const char *format, ...)
     va_end(args);
 }
 
-static const shaped *any(maker *m)
+static const struct shaped *any(struct maker *m)
 {
     /* Late ones more often, so that chains grow. */
     int back = pick(m, m->count) * pick(m, m->count + 1) / (m->count + 1);
@@ -45,7 +45,7 @@ static const shaped *any(maker *m)
     return &m->values[m->count - 1 - back];
 }
 
-static int64_t elements(const shaped *v)
+static int64_t elements(const struct shaped *v)
 {
     int64_t n = 1;
 
@@ -55,9 +55,9 @@ static int64_t elements(const shaped *v)
 }
 
 /* The value that the line being written makes. */
-static shaped *fresh(maker *m, int rank, const int *dims)
+static struct shaped *fresh(struct maker *m, int rank, const int *dims)
 {
-    shaped *v = &m->values[m->count];
+    struct shaped *v = &m->values[m->count];
 
     (void)snprintf(v->name, sizeof v->name, "v%d", m->count++);
     v->rank = rank;
@@ -65,7 +65,7 @@ static shaped *fresh(maker *m, int rank, const int *dims)
     return v;
 }
 
-static const char *ints(maker *m, int count, const int *list, char *name)
+static const char *ints(struct maker *m, int count, const int *list, char *name)
 {
     (void)sprintf(name, "k%d", m->constants++);
     put(m, "%s = i[%d] ", name, count);
@@ -76,7 +76,7 @@ static const char *ints(maker *m, int count, const int *list, char *name)
 }
 
 /* A constant that broadcasts to v: a number with a meaning, or random ones for some of its axes. */
-static const char *operand(maker *m, const shaped *v, char *name)
+static const char *operand(struct maker *m, const struct shaped *v, char *name)
 {
     static const char *const numbers[] = { "0", "-0", "1", "-1", "2", "0.5", "3", "1e-5" };
     int from = v->rank == 0 ? 0 : pick(m, v->rank + 1);
@@ -96,10 +96,10 @@ static const char *operand(maker *m, const shaped *v, char *name)
 }
 
 /* Another value of the same shape, or v. */
-static const shaped *alike(maker *m, const shaped *v)
+static const struct shaped *alike(struct maker *m, const struct shaped *v)
 {
     for (int tries = 0; tries < 12; tries++) {
-        const shaped *o = any(m);
+        const struct shaped *o = any(m);
 
         if (o->rank == v->rank && memcmp(o->dims, v->dims, (size_t)v->rank * sizeof *v->dims) == 0)
             return o;
@@ -109,7 +109,7 @@ static const shaped *alike(maker *m, const shaped *v)
 
 /* ------------------------------------------------------------------ operators */
 
-static void unary(maker *m, const shaped *x)
+static void unary(struct maker *m, const struct shaped *x)
 {
     static const char *const exact[] = { "Neg",   "Abs",  "Relu",       "Identity", "Floor", "Sign",
                                          "Round", "Ceil", "Reciprocal", "Dropout",  "Neg",   "Relu" };
@@ -119,7 +119,7 @@ static void unary(maker *m, const shaped *x)
     put(m, "%s = %s(%s)\n", fresh(m, x->rank, x->dims)->name, op, x->name);
 }
 
-static void binary(maker *m, const shaped *x)
+static void binary(struct maker *m, const struct shaped *x)
 {
     static const char *const exact[] = { "Add", "Sub", "Mul", "Div", "Max", "Min", "Pow" };
     char name[16];
@@ -134,14 +134,14 @@ static void binary(maker *m, const shaped *x)
         put(m, "%s = %s(%s, %s)\n", fresh(m, x->rank, x->dims)->name, op, x->name, other);
 }
 
-static void cast(maker *m, const shaped *x)
+static void cast(struct maker *m, const struct shaped *x)
 {
-    shaped *v = fresh(m, x->rank, x->dims);
+    struct shaped *v = fresh(m, x->rank, x->dims);
 
     put(m, "w%s = Cast(%s) to=11\n%s = Cast(w%s) to=1\n", v->name, x->name, v->name, v->name);
 }
 
-static void reshape(maker *m, const shaped *x)
+static void reshape(struct maker *m, const struct shaped *x)
 {
     int dims[MOST_AXES], rank = 1 + pick(m, MOST_AXES), left = (int)elements(x), asked[MOST_AXES];
     char name[16];
@@ -165,7 +165,7 @@ static void reshape(maker *m, const shaped *x)
 }
 
 /* Reshape to its own shape with the first axis computed, as exporters write it. */
-static void computed_reshape(maker *m, const shaped *x)
+static void computed_reshape(struct maker *m, const struct shaped *x)
 {
     int dims[2];
     char k[3][16];
@@ -182,7 +182,7 @@ static void computed_reshape(maker *m, const shaped *x)
     put(m, "%s = Reshape(%s, c%d)\n", fresh(m, 2, dims)->name, x->name, m->constants++);
 }
 
-static void squeeze(maker *m, const shaped *x)
+static void squeeze(struct maker *m, const struct shaped *x)
 {
     int dims[MOST_AXES + 1], at = pick(m, x->rank + 1), n = 0;
     char name[16];
@@ -206,7 +206,7 @@ static void squeeze(maker *m, const shaped *x)
     put(m, "%s = Squeeze(%s, %s)\n", fresh(m, x->rank - 1, dims)->name, x->name, name);
 }
 
-static void transpose(maker *m, const shaped *x)
+static void transpose(struct maker *m, const struct shaped *x)
 {
     int perm[MOST_AXES], dims[MOST_AXES];
 
@@ -228,7 +228,7 @@ static void transpose(maker *m, const shaped *x)
     put(m, "\n");
 }
 
-static void slice(maker *m, const shaped *x)
+static void slice(struct maker *m, const struct shaped *x)
 {
     int dims[MOST_AXES], axis = x->rank == 0 ? 0 : pick(m, x->rank), size, start, end, step, n = 0;
     char k[4][16];
@@ -257,9 +257,9 @@ static void slice(maker *m, const shaped *x)
     put(m, "%s = Slice(%s, %s, %s, %s, %s)\n", fresh(m, x->rank, dims)->name, x->name, k[0], k[1], k[2], k[3]);
 }
 
-static void concat_or_split(maker *m, const shaped *x)
+static void concat_or_split(struct maker *m, const struct shaped *x)
 {
-    const shaped *o = alike(m, x);
+    const struct shaped *o = alike(m, x);
     int dims[MOST_AXES], axis = x->rank == 0 ? 0 : pick(m, x->rank), sizes[2];
     char name[16], first[12], second[12];
 
@@ -288,7 +288,7 @@ static void concat_or_split(maker *m, const shaped *x)
     put(m, "%s, %s = Split(%s, %s) axis=%d\n", first, second, x->name, name, axis);
 }
 
-static void widen(maker *m, const shaped *x)
+static void widen(struct maker *m, const struct shaped *x)
 {
     int dims[MOST_AXES], pads[2 * MOST_AXES] = { 0 }, repeats[MOST_AXES], which = pick(m, 3);
     char name[16], value[16];
@@ -318,7 +318,7 @@ static void widen(maker *m, const shaped *x)
     }
 }
 
-static void reduce(maker *m, const shaped *x)
+static void reduce(struct maker *m, const struct shaped *x)
 {
     static const char *const names[] = { "ReduceMax", "ReduceMin", "ReduceSum", "ReduceMean", "ReduceL2" };
     int dims[MOST_AXES], axis = x->rank == 0 ? 0 : pick(m, x->rank), op = pick(m, m->exact ? 2 : 5), n = 0;
@@ -339,9 +339,9 @@ static void reduce(maker *m, const shaped *x)
 }
 
 /* Both branches read values from outside. */
-static void branch(maker *m, const shaped *x)
+static void branch(struct maker *m, const struct shaped *x)
 {
-    const shaped *o = alike(m, x);
+    const struct shaped *o = alike(m, x);
     int k = m->constants++;
 
     put(m, "a%d = [] %d\nb%d = [] 1\n%c%d = Less(a%d, b%d)\n", k, pick(m, 3), k, 'q', k, k, k);
@@ -349,9 +349,9 @@ static void branch(maker *m, const shaped *x)
         o->name);
 }
 
-static void choose(maker *m, const shaped *x)
+static void choose(struct maker *m, const struct shaped *x)
 {
-    const shaped *o = alike(m, x);
+    const struct shaped *o = alike(m, x);
     int k = m->constants++;
 
     if (m->exact && pick(m, 2) == 0)
@@ -362,7 +362,7 @@ static void choose(maker *m, const shaped *x)
             k, k);
 }
 
-static void softmax(maker *m, const shaped *x)
+static void softmax(struct maker *m, const struct shaped *x)
 {
     int axis = x->rank == 0 ? 0 : pick(m, x->rank);
 
@@ -372,7 +372,7 @@ static void softmax(maker *m, const shaped *x)
         x->name, axis - (pick(m, 2) == 0 ? x->rank : 0));
 }
 
-static void product(maker *m, const shaped *x)
+static void product(struct maker *m, const struct shaped *x)
 {
     int dims[MOST_AXES], k = m->constants++, columns = 1 + pick(m, 5);
 
@@ -389,7 +389,7 @@ static void product(maker *m, const shaped *x)
         x->name, k);
 }
 
-static void convolution(maker *m, const shaped *x)
+static void convolution(struct maker *m, const struct shaped *x)
 {
     int dims[MOST_AXES], k = m->constants++, filters = 2;
 
@@ -414,7 +414,7 @@ static void convolution(maker *m, const shaped *x)
 }
 
 /* What passes put together: a norm, an activation, an attention. */
-static void idiom(maker *m, const shaped *x)
+static void idiom(struct maker *m, const struct shaped *x)
 {
     int k = m->constants++, n = x->rank == 0 ? 0 : x->dims[x->rank - 1], which = pick(m, 4), turned[MOST_AXES];
 
@@ -445,30 +445,30 @@ static void idiom(maker *m, const shaped *x)
     }
 }
 
-static void make(maker *m, uint32_t seed, bool exact)
+static void make(struct maker *m, uint32_t seed, bool exact)
 {
     static const char *const sizes[] = { "3,4,5", "2,3,4,4", "N,6", "1,4", "2,0,3", "4,1,3", "1,2,6,6", "B,2,S", "" };
     static const int dims[][MOST_AXES] = { { 3, 4, 5 }, { 2, 3, 4, 4 }, { 3, 6 },    { 1, 4 }, { 2, 0, 3 },
                                            { 4, 1, 3 }, { 1, 2, 6, 6 }, { 3, 2, 3 }, { 0 } };
     static const int ranks[] = { 3, 4, 2, 2, 3, 3, 4, 3, 0 };
-    static void (*const any_op[])(maker *, const shaped *) = {
+    static void (*const any_op[])(struct maker *, const struct shaped *) = {
         unary,     binary, unary, binary,          cast,  reshape, computed_reshape, squeeze, transpose,
         transpose, slice,  slice, concat_or_split, widen, reduce,  branch,           choose
     };
-    static void (*const weighty_op[])(maker *, const shaped *) = { softmax, product, convolution,
-                                                                   idiom,   product, convolution };
+    static void (*const weighty_op[])(struct maker *, const struct shaped *) = { softmax, product, convolution,
+                                                                                 idiom,   product, convolution };
     int nodes, outputs;
 
-    *m = (maker){ .seed = seed * 2654435761u + 1, .exact = exact };
+    *m = (struct maker){ .seed = seed * 2654435761u + 1, .exact = exact };
     for (int i = 0; i < 3; i++) {
         int s = pick(m, 9);
-        shaped *v = fresh(m, ranks[s], dims[s]);
+        struct shaped *v = fresh(m, ranks[s], dims[s]);
 
         put(m, "%s : %s\n", v->name, ranks[s] == 0 ? "-" : sizes[s]);
     }
     nodes = 3 + pick(m, 18);
     for (int tries = 0; m->count < 3 + nodes && tries < 4 * nodes && m->count + 3 < MOST_VALUES; tries++) {
-        const shaped x = *any(m);
+        const struct shaped x = *any(m);
 
         if (!exact && pick(m, 3) == 0)
             weighty_op[pick(m, 6)](m, &x);
@@ -495,7 +495,7 @@ static bool same_element(float a, float b, bool exact)
     return fabsf(a - b) <= (exact ? 1e-6f * fabsf(b) : 1e-3f * (1 + fabsf(b))); /* Pow has loops of several kinds */
 }
 
-static void compare(const maker *m, const char *level, rig *best, rig *plain)
+static void compare(const struct maker *m, const char *level, struct rig *best, struct rig *plain)
 {
     for (uint32_t o = 0; o < inlay_session_output_count(plain->session); o++) {
         inlay_value *got = inlay_context_output(best->context, o), *want = inlay_context_output(plain->context, o);
@@ -516,9 +516,9 @@ static void compare(const maker *m, const char *level, rig *best, rig *plain)
 static void one_graph(uint32_t seed, bool exact)
 {
     static const char *const levels[] = { "1", "2", "3", "99" };
-    static maker m;
-    rig plain;
-    wire w = { 0 };
+    static struct maker m;
+    struct rig plain;
+    struct wire w = { 0 };
 
     make(&m, seed, exact);
     script_model(&w, m.script, 17);
@@ -526,8 +526,8 @@ static void one_graph(uint32_t seed, bool exact)
     script_feed_odd(&plain, seed, exact ? 0.3f : 0);
     rig_run(&plain);
     for (int l = 0; l < 4; l++) {
-        wire again = { 0 };
-        rig best;
+        struct wire again = { 0 };
+        struct rig best;
 
         script_model(&again, m.script, 17);
         best = rig_open(&again, (const char *const[]){ "level", levels[l], NULL });

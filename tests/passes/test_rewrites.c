@@ -4,7 +4,7 @@
 
 static void no_ops(void **state)
 {
-    static const row rows[] = {
+    static const struct row rows[] = {
         { "reshape to its own shape", "x : 2,3\ns = i[2] 2,3\na = Reshape(x, s)\ny = Neg(a)\n-> y", "Neg", 0 },
         { "transpose in order", "x : 2,3\na = Transpose(x) perm=0,1\ny = Neg(a)\n-> y", "Neg", 0 },
         { "pad by nothing", "x : 2,3\np = i[4] 0,0,0,0\na = Pad(x, p)\ny = Neg(a)\n-> y", "Neg", 0 },
@@ -36,7 +36,7 @@ static void no_ops(void **state)
 
 static void sequences(void **state)
 {
-    static const row rows[] = {
+    static const struct row rows[] = {
         { "an element of a list",
           "x : 2,3\nz : 2,3\nq = SequenceConstruct(x, z, x)\ni = i[] -2\n"
           "a = SequenceAt(q, i)\ny = Neg(a)\n-> y",
@@ -83,7 +83,7 @@ static void sequences(void **state)
 
 static void algebra(void **state)
 {
-    static const row rows[] = {
+    static const struct row rows[] = {
         { "x * 1", "x : 2,3\nc = [] 1\na = Mul(x, c)\ny = Neg(a)\n-> y", "Neg", 0 },
         { "1 * x that broadcasts",
           "x : 2,3\nc = [4,2,3] 1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1\n"
@@ -118,7 +118,7 @@ static void algebra(void **state)
 
 static void repeated_work(void **state)
 {
-    static const row rows[] = {
+    static const struct row rows[] = {
         { "the same twice", "x : 2,3\na = Exp(x)\nb = Exp(x)\ny = Add(a, b)\n-> y", "Exp Add", 0 },
         { "chains of the same", "x : 2,3\na = Exp(x)\nb = Exp(x)\nc = Neg(a)\nd = Neg(b)\ny = Mul(c, d)\n-> y",
           "Exp Neg Mul", 0 },
@@ -141,7 +141,7 @@ static void repeated_work(void **state)
     CHECK_ROWS(rows);
 }
 
-static void branch(wire *w, const char *attr, const char *op, const char *inputs, const char *output)
+static void branch(struct wire *w, const char *attr, const char *op, const char *inputs, const char *output)
 {
     mw_body b = mw_body_begin(w, attr, attr);
 
@@ -153,11 +153,11 @@ static void branch(wire *w, const char *attr, const char *op, const char *inputs
 /* Two nodes If on one condition, with these operators in their branches; what is left of them, and the sum of both. */
 static void expect_branches(const char *const ops[4], const char *reads, const char *left)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17), node;
     const float x[2] = { 1, -2 };
     char got[256];
-    rig r;
+    struct rig r;
 
     mw_value(&w, MW_INPUT, "c", RIG_BOOL, "");
     mw_value(&w, MW_INPUT, "x", RIG_FLOAT, "2");
@@ -194,7 +194,7 @@ static void repeated_bodies(void **state)
 
 static void merged(void **state)
 {
-    static const row rows[] = {
+    static const struct row rows[] = {
         { "views",
           "x : 2,3,4\ns = i[2] 6,4\na = Reshape(x, s)\nb = Flatten(a) axis=0\nax = i[1] 0\n"
           "c = Squeeze(b, ax)\ny = Neg(c)\n-> y",
@@ -320,7 +320,7 @@ static void merged(void **state)
 
 static void convolutions(void **state)
 {
-    static const row rows[] = {
+    static const struct row rows[] = {
         { "batch norm",
           "x : 1,2,5,5\nw = [3,2,3,3]\ns = [3]\nb = [3]\nm = [3]\nv = [3]\na = Conv(x, w)\n"
           "y = BatchNormalization(a, s, b, m, v) epsilon=0.01\n-> y",
@@ -374,7 +374,7 @@ static void convolutions(void **state)
 
 static void products(void **state)
 {
-    static const row rows[] = {
+    static const struct row rows[] = {
         { "matmul and bias", "x : 2,3\nw = [3,4]\nb = [4]\na = MatMul(x, w)\ny = Add(b, a)\n-> y", "Gemm", 0 },
         { "matmul of a batch stays", "x : 2,2,3\nw = [3,4]\nb = [4]\na = MatMul(x, w)\ny = Add(b, a)\n-> y",
           "MatMul Add", 0 },
@@ -431,7 +431,7 @@ static void slices(void **state)
     for (int round = 0; round < 400; round++) {
         char script[512];
         int64_t b[2][3];
-        row r = { "random slices", script, NULL, 0 };
+        struct row r = { "random slices", script, NULL, 0 };
 
         for (int i = 0; i < 2; i++) {
             for (int k = 0; k < 2; k++)
@@ -452,7 +452,7 @@ static void slices(void **state)
 
 static void einsums(void **state)
 {
-    static const row rows[] = {
+    static const struct row rows[] = {
         { "a product", "x : 2,3,4\nz : 2,4,5\ny = Einsum(x, z) equation=bij,bjk->bik\n-> y", "MatMul", 0 },
         { "turned", "x : 2,3,4\nz : 2,5,4\ny = Einsum(x, z) equation=bij,bkj->bik\n-> y", "Transpose MatMul", 0 },
         { "the other way round", "x : 2,3,4\nz : 2,4,5\ny = Einsum(x, z) equation=bij,bjk->bki\n-> y",
@@ -498,7 +498,7 @@ static void einsums(void **state)
 static void many(void **state)
 {
     static char script[65536], ops[8192], line[512];
-    row r = { "a hundred bundles of products", script, ops, 0 };
+    struct row r = { "a hundred bundles of products", script, ops, 0 };
 
     (void)state;
     (void)strcpy(script, "x0 : 2,4\n");
@@ -519,7 +519,7 @@ static void many(void **state)
 static void many_values(void **state)
 {
     static char script[4096], ops[512];
-    row r = { "divisors", script, ops, 0 };
+    struct row r = { "divisors", script, ops, 0 };
     size_t n = (size_t)snprintf(script, sizeof script, "x : 2\n"), used = 0;
 
     (void)state;
@@ -541,7 +541,7 @@ static void many_values(void **state)
     "d = DequantizeLinear(q, s, z)\nwq = QuantizeLinear(w, s, zs)\nwd = DequantizeLinear(wq, s, zs)\n"
 static void quantized(void **state)
 {
-    static const row rows[] = {
+    static const struct row rows[] = {
         { "convolution",
           "x : 1,2,5,5\nw = [3,2,3,3]\n" BYTES "c = Conv(d, wd) pads=1,1,1,1\n"
           "yq = QuantizeLinear(c, s, z)\ny = DequantizeLinear(yq, s, z)\n-> y",
@@ -573,12 +573,13 @@ static void quantized(void **state)
         { "a product of two tensors", "x : 2,4\nv : 4,3\nw = [4,3]\n" BYTES "y = MatMul(d, v)\n-> y",
           "QuantizeLinear DequantizeLinear MatMul", 0 },
     };
-    const row *first = &rows[0], left = { first->name, first->script,
-                                          "QuantizeLinear DequantizeLinear Conv QuantizeLinear DequantizeLinear", 0 };
+    const struct row *first = &rows[0],
+                     left = { first->name, first->script,
+                              "QuantizeLinear DequantizeLinear Conv QuantizeLinear DequantizeLinear", 0 };
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        row at_level_0 = rows[i];
+        struct row at_level_0 = rows[i];
 
         check_row_with(&rows[i], (const char *const[]){ "pass", "quantized_ops", "pass", "fold_constants", "pass",
                                                         "fold_weights", "pass", "dead_code", NULL });
@@ -594,7 +595,7 @@ static void quantized(void **state)
  * nobody reads packed are. */
 static void sizes_of_constants(void **state)
 {
-    static const row rows[] = {
+    static const struct row rows[] = {
         { "Expand that repeats", "x : 4,4,64\nc = [4,64]\ns = i[3] 4,4,64\na = Expand(c, s)\ny = Add(x, a)\n-> y",
           "Expand Add", 0 },
         { "Expand that adds an axis", "x : 4,64\nc = [4,64]\ns = i[3] 1,4,64\na = Expand(c, s)\ny = Add(x, a)\n-> y",
@@ -624,13 +625,13 @@ static void asked_for(void **state)
         { { "pass", "swish", NULL }, "Relu Relu Swish" },
         { { "rewrite_limit", "1", NULL }, "Relu Sigmoid Mul" },
     };
-    static const row asked = { "products with many rows, asked for",
-                               "x : 1,N,4\na = [4,5]\nb = [4,3]\ng = MatMul(x, a)\nh = MatMul(x, b)\n"
-                               "m = Neg(g)\nn = Abs(h)\n-> m, n",
-                               "MatMul Split Neg Abs", 0 };
+    static const struct row asked = { "products with many rows, asked for",
+                                      "x : 1,N,4\na = [4,5]\nb = [4,3]\ng = MatMul(x, a)\nh = MatMul(x, b)\n"
+                                      "m = Neg(g)\nn = Abs(h)\n-> m, n",
+                                      "MatMul Split Neg Abs", 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
-    wire w = { 0 };
-    rig r;
+    struct wire w = { 0 };
+    struct rig r;
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -666,7 +667,7 @@ static void every_pass_has_rows(void **state)
 /* Constants that are cut out of others, or change their shape, lie where those do. */
 static void pieces_of_constants(void **state)
 {
-    static const row rows[] = {
+    static const struct row rows[] = {
         { "a piece ahead", "x : 4,3\nc = [6,3]\nb = i[1] 0\ne = i[1] 4\na = Slice(c, b, e)\ny = Add(x, a)\n-> y", "Add",
           0 },
         { "a piece from behind",
@@ -725,11 +726,13 @@ static void round_row(const float *x, float *out)
 /* Options float_activations and dynamic_rows: one row of large numbers does not spoil the others. */
 static void float_activations(void **state)
 {
-    static const row with = { "dynamic",
-                              "x : 3,2\nw = [2,3] 5,-3,7,1,0,-2\nv = Cast(w) to=3\nws = [] 0.25\n"
-                              "q, s, z = DynamicQuantizeLinear(x)\ni = MatMulInteger(q, v, z)\nf = Cast(i) to=1\n"
-                              "u = Mul(s, ws)\ny = Mul(f, u)\n-> y",
-                              "", 0 };
+    static const struct row with = {
+        "dynamic",
+        "x : 3,2\nw = [2,3] 5,-3,7,1,0,-2\nv = Cast(w) to=3\nws = [] 0.25\n"
+        "q, s, z = DynamicQuantizeLinear(x)\ni = MatMulInteger(q, v, z)\nf = Cast(i) to=1\n"
+        "u = Mul(s, ws)\ny = Mul(f, u)\n-> y",
+        "", 0
+    };
     static const char *const on[] = { "float_activations", "1", NULL };
     static const char *const rows[] = { "dynamic_rows", "1", NULL };
     static const float x[] = { 0.1f, 0.2f, 1000, 2000, -0.3f, 0.4f }, w[] = { 5, -3, 7, 1, 0, -2 };
@@ -740,7 +743,7 @@ static void float_activations(void **state)
         round_row(x + 2 * i, rounded + 2 * i);
     for (int round = 0; round < 3; round++) {
         const float *a = round == 2 ? rounded : x;
-        rig r = open_row(&with, round == 0 ? NULL : round == 1 ? on : rows);
+        struct rig r = open_row(&with, round == 0 ? NULL : round == 1 ? on : rows);
         float worst = 0;
 
         rig_floats(&r, 0, "3,2", x);
@@ -774,10 +777,10 @@ static void check_table(const char *name, int dtype, int64_t scales, int64_t axi
     for (int i = 0; i < COLUMNS; i++)
         zero[i] = (uint8_t)(100 + i);
     for (int round = 0; round < 2; round++) {
-        wire w = { 0 };
+        struct wire w = { 0 };
         wire_mark g = mw_begin(&w, 8, 17), t = wire_begin(&w, MW_INITIALIZER), n;
         inlay_value *v = NULL;
-        rig r;
+        struct rig r;
 
         mw_tensor_head(&w, "w", dtype, 2, dims);
         wire_bytes(&w, 9, table, dtype == INLAY_FLOAT16 ? sizeof table : sizeof table / 2);

@@ -2,12 +2,12 @@
 #include "graph/history.h"
 #include "rewrite_rows.h"
 
-static rig open_on(const char *script, const char *providers, const char *ops, const char *ns, inlay_diag *diag)
+static struct rig open_on(const char *script, const char *providers, const char *ops, const char *ns, inlay_diag *diag)
 {
     const char *options[] = { "plugin_dirs", NARROW_DIR, "probe", "never", "cache_dir", "",
                               "providers",   providers,  "level", "99",    NULL };
-    wire w = { 0 };
-    rig r;
+    struct wire w = { 0 };
+    struct rig r;
 
     assert_int_equal(setenv("NARROW_OPS", ops, 1), 0);
     if (ns != NULL)
@@ -23,7 +23,7 @@ static void expect_ops(const char *script, const char *providers, const char *na
                        const char *want)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    rig r = open_on(script, providers, narrow_ops, ns, &diag);
+    struct rig r = open_on(script, providers, narrow_ops, ns, &diag);
     char ops[512];
 
     if (r.session == NULL)
@@ -76,7 +76,7 @@ static void by_cost(void **state)
 static void declined_late(void **state)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    rig r;
+    struct rig r;
 
     (void)state;
     assert_int_equal(setenv("NARROW_LATE", " Swish Gemm LayerNormalization ", 1), 0);
@@ -114,8 +114,8 @@ static void every_level(void **state)
         const char *script = rows[i / 10][0];
         inlay_diag diag = INLAY_DIAG_INIT;
         char ops[512];
-        wire w = { 0 };
-        rig r;
+        struct wire w = { 0 };
+        struct rig r;
 
         assert_int_equal(setenv("NARROW_OPS", rows[i / 10][1 + i / 5 % 2], 1), 0);
         script_model(&w, script, 17);
@@ -136,7 +136,7 @@ static void every_level(void **state)
 static void refusals(void **state)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    rig r = open_on(swish, "narrow", " Mul ", NULL, &diag);
+    struct rig r = open_on(swish, "narrow", " Mul ", NULL, &diag);
 
     (void)state;
     assert_null(r.session);
@@ -156,8 +156,8 @@ static void rules(void **state)
                                   "providers",   "reference,narrow", pins[i][0], pins[i][1], NULL };
         inlay_diag diag = INLAY_DIAG_INIT;
         char ops[256];
-        wire w = { 0 };
-        rig r;
+        struct wire w = { 0 };
+        struct rig r;
 
         assert_int_equal(setenv("NARROW_OPS", " Sigmoid Mul ", 1), 0);
         script_model(&w, swish, 17);
@@ -194,10 +194,10 @@ static void saved_plans(void **state)
     const char *options[] = { "plugin_dirs",      NARROW_DIR, "probe", "never", "cache_dir", "",  "providers",
                               "reference,narrow", "level",    "99",    "plan",  plan_path,   NULL };
     inlay_diag diag = INLAY_DIAG_INIT;
-    rig r = open_on(gemm, "reference,narrow", " MatMul Add ", "1", &diag);
+    struct rig r = open_on(gemm, "reference,narrow", " MatMul Add ", "1", &diag);
     FILE *f = fdopen(mkstemp(plan_path), "w");
     char ops[256];
-    wire w = { 0 };
+    struct wire w = { 0 };
 
     (void)state;
     assert_non_null(f);
@@ -279,11 +279,11 @@ static void guarded(void **state)
     for (int wrong = 0; wrong < 2; wrong++) {
         inlay_session *s = NULL;
         inlay_options *o = NULL;
-        program *p = NULL;
+        struct program *p = NULL;
         const graph_node *n;
         char ops[64];
-        wire w = { 0 };
-        graph *g;
+        struct wire w = { 0 };
+        struct graph *g;
 
         script_model(&w, script, 17);
         assert_int_equal(inlay_options_create(&o, &diag), INLAY_OK);

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 /* A model as passes find it. Its mistakes may be the file's, so checks do not end the process. */
-static graph_model *load(wire *w)
+static graph_model *load(struct wire *w)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     graph_model *model = NULL;
@@ -24,7 +24,7 @@ static graph_model *load(wire *w)
 static graph_model *load_script(const char *script)
 {
     graph_model *model;
-    wire w = { 0 };
+    struct wire w = { 0 };
 
     script_model(&w, script, 17);
     model = load(&w);
@@ -68,15 +68,15 @@ static void expect_ops(const char *name, const graph_model *model, const char *o
 /* ------------------------------------------------------------------ passes that are right about what they read */
 
 /* What a careless pass has done before, which the next one would carry on to the value that the graph reads. */
-typedef struct plant {
+struct plant {
     const char *name, *script;
     pass_fn pass;
-    void (*spoil)(graph *g);
+    void (*spoil)(struct graph *g);
     const char *ops;   /* with the mistake */
     const char *right; /* without it */
-} plant;
+};
 
-static uint32_t value(const graph *g, const char *name)
+static uint32_t value(const struct graph *g, const char *name)
 {
     uint32_t v = graph_find_value(g, name);
 
@@ -84,7 +84,7 @@ static uint32_t value(const graph *g, const char *name)
     return v;
 }
 
-static void spoil_attribute(graph *g)
+static void spoil_attribute(struct graph *g)
 {
     static const float three[3];
     const inlay_attr_info attr = {
@@ -94,14 +94,14 @@ static void spoil_attribute(graph *g)
     assert_int_equal(graph_set_attr(g, g->nodes[0], &attr), INLAY_OK);
 }
 
-static void spoil_shape(graph *g)
+static void spoil_shape(struct graph *g)
 {
     static const int64_t shape[] = { 3, 2 }, two = 2;
 
     assert_int_equal(graph_set_constant(g, value(g, "s"), INLAY_INT64, 1, &two, shape, sizeof shape), INLAY_OK);
 }
 
-static void spoil_captured(graph *g)
+static void spoil_captured(struct graph *g)
 {
     static const float data[3];
     static const int64_t three = 3;
@@ -109,7 +109,7 @@ static void spoil_captured(graph *g)
     assert_int_equal(graph_set_constant(g, value(g, "k"), INLAY_FLOAT, 1, &three, data, sizeof data), INLAY_OK);
 }
 
-static void spoil_branch(graph *g)
+static void spoil_branch(struct graph *g)
 {
     const graph_body *body = &g->nodes[0]->bodies[0];
 
@@ -118,7 +118,7 @@ static void spoil_branch(graph *g)
     body->graph->outputs[0] = body->capture_inner[body->graph->values[body->capture_inner[0]].info.rank == 1 ? 0 : 1];
 }
 
-static uint32_t captures(const graph *g)
+static uint32_t captures(const struct graph *g)
 {
     uint32_t count = 0;
 
@@ -128,8 +128,8 @@ static uint32_t captures(const graph *g)
 }
 
 /* Views are folded without a provider. */
-static inlay_status nobody(void *ctx, graph *g, graph_node *n, uint64_t max_bytes, inlay_tensor_view *results, arena *a,
-                           inlay_diag *diag)
+static inlay_status nobody(void *ctx, struct graph *g, graph_node *n, uint64_t max_bytes, inlay_tensor_view *results,
+                           struct arena *a, inlay_diag *diag)
 {
     (void)ctx, (void)g, (void)n, (void)max_bytes, (void)results, (void)a, (void)diag;
     return INLAY_UNSUPPORTED;
@@ -137,7 +137,7 @@ static inlay_status nobody(void *ctx, graph *g, graph_node *n, uint64_t max_byte
 
 static void carried_on(void **state)
 {
-    static const plant plants[] = {
+    static const struct plant plants[] = {
         { "Constant", "x : 2\nc = Constant() value_floats=1.5,2.5\nz = Add(x, c)\n-> z", pass_constant_nodes,
           spoil_attribute, "Constant Add", "Add" },
         { "a constant's view", "x : 6\nc = [2,3]\ns = i[1] 6\na = Reshape(c, s)\ny = Add(x, a)\n-> y",
@@ -148,7 +148,7 @@ static void carried_on(void **state)
 
     (void)state;
     for (size_t i = 0; i < 2 * (sizeof plants / sizeof plants[0]); i++) {
-        const plant *p = &plants[i / 2];
+        const struct plant *p = &plants[i / 2];
         graph_model *model = load_script(p->script);
         pass_ctx ctx = { .model = model, .fold = nobody, .fold_max_bytes = 1 << 20, .rewrite_limit = -1 };
         bool changed = false;
@@ -208,7 +208,7 @@ static void captured_constants(void **state)
 /* y carries [2] around the Loop, s stacks the same; the mistake gives the body's `other`, of [3], instead. */
 static graph_model *load_loop(bool y_is_output)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17), loop;
     graph_model *model;
     mw_body body;
@@ -244,7 +244,7 @@ static void unrolled_loops(void **state)
     (void)state;
     for (int wrong = 0; wrong < 4; wrong++) { /* nothing, the carried value, the stacked one, a carried output */
         graph_model *model = load_loop(wrong == 3);
-        graph *body = model->main->nodes[0]->bodies[0].graph;
+        struct graph *body = model->main->nodes[0]->bodies[0].graph;
         const uint32_t nodes = model->main->node_count;
         pass_ctx ctx = { .model = model, .rewrite_limit = -1 };
         bool changed = false;
@@ -268,8 +268,8 @@ static struct {
     int64_t dims[2];
 } folded;
 
-static inlay_status fold_wrongly(void *ctx, graph *g, graph_node *n, uint64_t max_bytes, inlay_tensor_view *results,
-                                 arena *a, inlay_diag *diag)
+static inlay_status fold_wrongly(void *ctx, struct graph *g, graph_node *n, uint64_t max_bytes,
+                                 inlay_tensor_view *results, struct arena *a, inlay_diag *diag)
 {
     static const double zeros[6];
 
@@ -316,7 +316,7 @@ static void folded_constants(void **state)
 typedef enum mistake { READS_OTHER, SETS_ATTRIBUTE, EDITS_IN_PLACE, FORWARDS_CONSTANT, MISTAKES } mistake;
 static mistake planted;
 
-static inlay_status edit(rewrite *w, graph_node *n)
+static inlay_status edit(struct rewrite *w, graph_node *n)
 {
     const uint32_t other = value(w->g, "k"), one = value(w->g, "c");
     graph_node *fresh;

@@ -12,7 +12,7 @@ typedef struct loop_row {
     int64_t opset;
 } loop_row;
 
-static mw_body body_begin(wire *w)
+static mw_body body_begin(struct wire *w)
 {
     mw_body b = mw_body_begin(w, "body", "body");
 
@@ -21,9 +21,9 @@ static mw_body body_begin(wire *w)
     return b;
 }
 
-static bool has_op(const rig *r, const char *op)
+static bool has_op(const struct rig *r, const char *op)
 {
-    const graph *g = r->session->model->main;
+    const struct graph *g = r->session->model->main;
 
     for (uint32_t i = 0; i < g->node_count; i++)
         if (strcmp(g->nodes[i]->info.op_type.data, op) == 0)
@@ -33,10 +33,10 @@ static bool has_op(const rig *r, const char *op)
 
 /* A tensor that grows, one that stays, two that change places, a captured constant; as scan outputs one that changes
  * and the number of the iteration. */
-static rig open_loop(const loop_row *l, const char *level)
+static struct rig open_loop(const loop_row *l, const char *level)
 {
     static const char *const carried[] = { "grown", "through", "first", "second", "same" };
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, l->opset == 0 ? 17 : l->opset), loop;
     char inputs[64];
     mw_body body;
@@ -83,7 +83,7 @@ static rig open_loop(const loop_row *l, const char *level)
     return rig_open(&w, (const char *const[]){ "level", level, NULL });
 }
 
-static void feed(rig *r)
+static void feed(struct rig *r)
 {
     const float x[2] = { 1, -2 }, z[2] = { 3, 0.5f };
 
@@ -107,8 +107,8 @@ static void what_loops_carry(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        rig plain = open_loop(&rows[i], "0"), best = open_loop(&rows[i], "99");
-        const row name = { rows[i].name, NULL, NULL, 0 };
+        struct rig plain = open_loop(&rows[i], "0"), best = open_loop(&rows[i], "99");
+        const struct row name = { rows[i].name, NULL, NULL, 0 };
 
         if (has_op(&best, "Loop") != rows[i].stays || !has_op(&plain, "Loop"))
             fail_msg("%s: a Loop %s", rows[i].name, rows[i].stays ? "is gone" : "is left");
@@ -125,11 +125,11 @@ static void what_loops_carry(void **state)
 static void parts_in_a_sequence(void **state)
 {
     const float x[6] = { 1, 2, 3, 4, 5, 6 };
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 15), loop;
     mw_body body;
     char left[128];
-    rig r;
+    struct rig r;
 
     (void)state;
     mw_value(&w, MW_INPUT, "x", RIG_FLOAT, "6");
@@ -172,10 +172,10 @@ static void loops_with_weights(void **state)
 {
     (void)state;
     for (int64_t trips = 1; trips < 3; trips++) {
-        wire w = { 0 };
+        struct wire w = { 0 };
         wire_mark g = mw_begin(&w, 8, 17), loop;
         mw_body body;
-        rig r;
+        struct rig r;
 
         mw_value(&w, MW_INPUT, "x", RIG_FLOAT, "2000");
         rig_ints(&w, "n", 0, 1, &trips);

@@ -8,20 +8,20 @@
 
 enum { MOST = 64 };
 
-typedef struct trial {
+struct trial {
     inlay_session *session;
     inlay_context *context;
     inlay_status status;
     inlay_diag diag;
-} trial;
+};
 
 /* A session of one node, and a run with x. */
-static trial try_node(const char *op, const char *inputs, const char *outputs, const char *attr, int64_t value,
-                      inlay_dtype dtype, int64_t count, const void *x, uint32_t rank)
+static struct trial try_node(const char *op, const char *inputs, const char *outputs, const char *attr, int64_t value,
+                             inlay_dtype dtype, int64_t count, const void *x, uint32_t rank)
 {
     static onnx_bytes file;
     onnx_bytes g = { .count = 0 };
-    trial t = { .diag = INLAY_DIAG_INIT };
+    struct trial t = { .diag = INLAY_DIAG_INIT };
     inlay_options *options;
     inlay_value *in = NULL;
     const int64_t dims[] = { count, 1 };
@@ -53,13 +53,13 @@ done:
     return t;
 }
 
-static void close_trial(trial *t)
+static void close_trial(struct trial *t)
 {
     inlay_context_destroy(t->context);
     inlay_session_destroy(t->session);
 }
 
-static void expect(trial *t, uint32_t output, inlay_dtype dtype, int64_t count, const void *want)
+static void expect(struct trial *t, uint32_t output, inlay_dtype dtype, int64_t count, const void *want)
 {
     const inlay_value *y;
 
@@ -76,7 +76,7 @@ static const float some[] = { 1, 2.5f, -3, 4 };
 static void test_attributes(void **state)
 {
     const float threefold[] = { 3, 7.5f, -9, 12 };
-    trial t = try_node("Affine", "x", "y", "times", 3, INLAY_FLOAT, 4, some, 1);
+    struct trial t = try_node("Affine", "x", "y", "times", 3, INLAY_FLOAT, 4, some, 1);
 
     (void)state;
     expect(&t, 0, INLAY_FLOAT, 4, threefold); /* scale is omitted, mode and shift have their defaults */
@@ -90,7 +90,7 @@ static void test_shapes(void **state)
 {
     const float twice[] = { 1, 2.5f, -3, 4, 1, 2.5f, -3, 4 };
     const int64_t ids[] = { 7, INT64_MIN }, thrice[] = { 7, INT64_MIN, 7, INT64_MIN, 7, INT64_MIN };
-    trial t = try_node("Repeat", "x", "y", "times", 2, INLAY_FLOAT, 4, some, 1);
+    struct trial t = try_node("Repeat", "x", "y", "times", 2, INLAY_FLOAT, 4, some, 1);
 
     (void)state;
     expect(&t, 0, INLAY_FLOAT, 8, twice);
@@ -115,7 +115,7 @@ static void test_two_outputs(void **state)
 {
     const float whole[] = { 1, 2, -3, 4 };
     const uint8_t isnot[] = { 0, 1, 0, 0 };
-    trial t = try_node("Split2", "x", "y,z", NULL, 0, INLAY_FLOAT, 4, some, 1);
+    struct trial t = try_node("Split2", "x", "y,z", NULL, 0, INLAY_FLOAT, 4, some, 1);
 
     (void)state;
     expect(&t, 0, INLAY_FLOAT, 4, whole);
@@ -136,7 +136,7 @@ static void test_exceptions(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        trial t = try_node("Fail", "x", "y", NULL, 0, INLAY_FLOAT, 1, &cases[i].x, 1);
+        struct trial t = try_node("Fail", "x", "y", NULL, 0, INLAY_FLOAT, 1, &cases[i].x, 1);
 
         assert_int_equal(t.status, cases[i].status);
         assert_non_null(strstr(t.diag.text, cases[i].text));

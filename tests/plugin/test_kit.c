@@ -139,7 +139,7 @@ static const kit_plugin plugin_def = { .name = "mine", .version = "1.2", .provid
 /* ------------------------------------------------------------------ graphs made by hand */
 
 enum { MOST = 48 };
-typedef struct made {
+struct made {
     inlay_graph graph;
     inlay_node_info nodes[MOST];
     inlay_value_info values[MOST];
@@ -148,16 +148,16 @@ typedef struct made {
     int64_t sizes[MOST];
     uint32_t lists[MOST * 4];
     uint32_t listed;
-} made;
+};
 
 static inlay_str text(const char *s)
 {
     return (inlay_str){ s, strlen(s) };
 }
 
-static made *new_graph(void)
+static struct made *new_graph(void)
 {
-    made *m = calloc(1, sizeof *m);
+    struct made *m = calloc(1, sizeof *m);
 
     m->graph = (inlay_graph){ .struct_size = sizeof m->graph,
                               .name = text("g"),
@@ -169,7 +169,7 @@ static made *new_graph(void)
 }
 
 /* A vector of size elements; size -1: not known before the run. */
-static uint32_t add_value(made *m, const char *name, inlay_dtype dtype, int64_t size)
+static uint32_t add_value(struct made *m, const char *name, inlay_dtype dtype, int64_t size)
 {
     uint32_t v = m->graph.value_count++;
 
@@ -185,14 +185,14 @@ static uint32_t add_value(made *m, const char *name, inlay_dtype dtype, int64_t 
     return v;
 }
 
-static void set_constant(made *m, uint32_t v, const void *data, uint64_t bytes)
+static void set_constant(struct made *m, uint32_t v, const void *data, uint64_t bytes)
 {
     m->values[v].flags |= INLAY_VALUE_CONSTANT;
     m->values[v].data = data;
     m->values[v].data_bytes = bytes;
 }
 
-static uint32_t add_node(made *m, const char *op_type, uint32_t since, const uint32_t *in, uint32_t in_count,
+static uint32_t add_node(struct made *m, const char *op_type, uint32_t since, const uint32_t *in, uint32_t in_count,
                          uint32_t out)
 {
     uint32_t n = m->graph.node_count++, *list = m->lists + m->listed;
@@ -258,18 +258,18 @@ static void hosts_of_other_ages(void **unused)
 
 /* ------------------------------------------------------------------ assess and cost */
 
-typedef struct heard {
+struct heard {
     uint32_t offers, refusals, code;
     char text[192], accepted_if[128];
-} heard;
+};
 static inlay_status hear_offer(void *ctx, const inlay_offer *offer)
 {
-    ((heard *)ctx)->offers += offer->node_count;
+    ((struct heard *)ctx)->offers += offer->node_count;
     return INLAY_OK;
 }
 static inlay_status hear_refusal(void *ctx, const inlay_refusal *refusal)
 {
-    heard *h = ctx;
+    struct heard *h = ctx;
 
     h->refusals++;
     h->code = refusal->code;
@@ -308,8 +308,8 @@ static void refusals_say_how_far_they_came(void **unused)
 
     (void)unused;
     for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
-        made *m = new_graph();
-        heard h = { 0 };
+        struct made *m = new_graph();
+        struct heard h = { 0 };
         const inlay_assess_sink sink = { sizeof sink, &h, hear_offer, hear_refusal };
         uint8_t candidates[1] = { 1 };
         uint32_t x = add_value(m, "x", rows[r].dtype, 3), n;
@@ -325,7 +325,7 @@ static void refusals_say_how_far_they_came(void **unused)
         if (strstr(h.text, rows[r].words) == NULL || strstr(h.accepted_if, rows[r].accepted_if) == NULL)
             fail_msg("row %zu: '%s', '%s'", r, h.text, h.accepted_if);
         candidates[0] = 0;
-        h = (heard){ 0 };
+        h = (struct heard){ 0 };
         assert_int_equal(api->assess(state, &m->graph, candidates, &sink, NULL), INLAY_OK);
         assert_int_equal(h.offers + h.refusals, 0);
         free(m);
@@ -334,7 +334,7 @@ static void refusals_say_how_far_they_came(void **unused)
 
 static void costs(void **unused)
 {
-    made *m = new_graph();
+    struct made *m = new_graph();
     uint32_t x = add_value(m, "x", INLAY_FLOAT, 1000), n;
     inlay_cost cost = { .struct_size = sizeof cost };
     inlay_offer offer = { .struct_size = sizeof offer, .nodes = &n, .node_count = 1 };
@@ -371,7 +371,7 @@ static void costs(void **unused)
 /* What nodes of a chain hand to each other does not go through memory; all that comes from outside does. */
 static void costs_of_a_chain(void **unused)
 {
-    made *m = new_graph();
+    struct made *m = new_graph();
     const uint32_t x = add_value(m, "x", INLAY_FLOAT, 1000), y = add_value(m, "y", INLAY_FLOAT, 1000);
     const uint32_t z = add_value(m, "z", INLAY_FLOAT, 500), sum = add_value(m, "sum", INLAY_FLOAT, 1000);
     const uint32_t nodes[] = { add_node(m, "Double", 6, &x, 1, y),
@@ -399,8 +399,8 @@ static void costs_of_a_chain(void **unused)
 /* ------------------------------------------------------------------ compile, specialize, execute */
 
 /* What exec would do for one region, in small. */
-typedef struct region {
-    made *m;
+struct region {
+    struct made *m;
     inlay_compiled *compiled;
     inlay_instance *instance;
     inlay_output_plan plans[4];
@@ -413,11 +413,11 @@ typedef struct region {
     inlay_run run;
     void *allocated; /* by output_alloc */
     int64_t allocated_dims[4];
-} region;
+};
 
 static const void *align_constant(void *ctx, uint32_t value, uint32_t alignment)
 {
-    const made *m = ctx;
+    const struct made *m = ctx;
     const void *data = m->values[value].data;
 
     return (uintptr_t)data % alignment == 0 ? data : NULL; /* the tests align theirs */
@@ -425,7 +425,7 @@ static const void *align_constant(void *ctx, uint32_t value, uint32_t alignment)
 
 static inlay_status output_alloc(void *ctx, uint32_t output, uint32_t rank, const int64_t *dims, inlay_buffer *out)
 {
-    region *r = ctx;
+    struct region *r = ctx;
     int64_t count = 1;
 
     for (uint32_t d = 0; d < rank; d++)
@@ -436,7 +436,7 @@ static inlay_status output_alloc(void *ctx, uint32_t output, uint32_t rank, cons
     return output == 0 ? INLAY_OK : INLAY_INTERNAL;
 }
 
-static inlay_status build(region *r)
+static inlay_status build(struct region *r)
 {
     run_compile_hooks hooks = { .ctx = r->m, .align_constant = align_constant };
     uint32_t nodes[MOST];
@@ -477,7 +477,7 @@ static inlay_status build(region *r)
     return status;
 }
 
-static inlay_status run_region(region *r, void *const *in, void *const *out)
+static inlay_status run_region(struct region *r, void *const *in, void *const *out)
 {
     inlay_tensor_arg inputs[MOST] = { { { 0 }, NULL, 0, 0 } }, outputs[4] = { { { 0 }, NULL, 0, 0 } };
     inlay_exec_args args = { .struct_size = sizeof args,
@@ -499,7 +499,7 @@ static inlay_status run_region(region *r, void *const *in, void *const *out)
     return api->execute(state, r->compiled, r->instance, &args);
 }
 
-static void tear_down(region *r)
+static void tear_down(struct region *r)
 {
     if (r->instance != NULL)
         api->release_instance(state, r->compiled, r->instance);
@@ -516,7 +516,7 @@ static _Alignas(64) float offsets[3] = { 1, 2, 3 };
 /* Double -> Scale: an inner value, a packed constant, a borrowed one, kernel workspace. */
 static void a_region_of_two_nodes(void **unused)
 {
-    region r = { .m = new_graph(), .input_count = 1, .output_count = 1 };
+    struct region r = { .m = new_graph(), .input_count = 1, .output_count = 1 };
     uint32_t in[3], n;
     float x[3] = { 1, 2, 3 }, y[3];
 
@@ -545,7 +545,7 @@ static void a_region_of_two_nodes(void **unused)
 
 static void failures_name_the_node(void **unused)
 {
-    region r = { .m = new_graph(), .input_count = 1, .output_count = 1 };
+    struct region r = { .m = new_graph(), .input_count = 1, .output_count = 1 };
     float x[4] = { 0 };
 
     (void)unused;
@@ -558,7 +558,7 @@ static void failures_name_the_node(void **unused)
     assert_string_equal(r.diag.text, "node 'node': wrong shape");
     tear_down(&r);
 
-    r = (region){ .m = new_graph(), .input_count = 1, .output_count = 1 };
+    r = (struct region){ .m = new_graph(), .input_count = 1, .output_count = 1 };
     r.inputs[0] = add_value(r.m, "x", INLAY_FLOAT, 4);
     r.outputs[0] = add_value(r.m, "y", INLAY_FLOAT, -1); /* not known, and Double does not allocate */
     add_node(r.m, "Double", 13, r.inputs, 1, r.outputs[0]);
@@ -569,7 +569,7 @@ static void failures_name_the_node(void **unused)
 
 static void outputs_that_the_run_allocates(void **unused)
 {
-    region r = { .m = new_graph(), .input_count = 1, .output_count = 1 };
+    struct region r = { .m = new_graph(), .input_count = 1, .output_count = 1 };
     float x[5] = { 1, -2, 3, -4, 5 };
 
     (void)unused;
@@ -587,7 +587,7 @@ static void outputs_that_the_run_allocates(void **unused)
 /* More tensors than fit on the stack, some of them omitted. */
 static void many_inputs(void **unused)
 {
-    region r = { .m = new_graph(), .output_count = 1 };
+    struct region r = { .m = new_graph(), .output_count = 1 };
     uint32_t in[40];
     float x[3] = { 1, 2, 3 }, y[3];
     void *all[40];
@@ -612,7 +612,7 @@ static void many_inputs(void **unused)
 static void in_place(void **unused)
 {
     for (int later = 0; later < 3; later++) { /* 0: nobody reads a or b later, 1: a is read, 2: b has other dims */
-        region r = { .m = new_graph(), .input_count = 2, .output_count = 2 };
+        struct region r = { .m = new_graph(), .input_count = 2, .output_count = 2 };
         uint32_t a = add_value(r.m, "a", INLAY_FLOAT, 3), b = add_value(r.m, "b", INLAY_FLOAT, later == 2 ? 1 : 3);
         const uint32_t in[2] = { b, a };
 
@@ -634,7 +634,7 @@ static void in_place(void **unused)
 
 static void regions_are_kept(void **unused)
 {
-    made *m = new_graph();
+    struct made *m = new_graph();
     const uint32_t nodes[] = { 0, 1 };
     uint32_t in[3], x = add_value(m, "x", INLAY_FLOAT, 3), y;
     const kit_region_value *v;

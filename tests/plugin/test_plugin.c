@@ -54,7 +54,7 @@ static void a_good_plugin(void **state)
 /* A plugin with shorter structs reads as zero where it ends; one with longer structs and strides is walked rightly. */
 static void sizes_of_other_versions(void **state)
 {
-    const provider *open = NULL;
+    const struct provider *open = NULL;
     inlay_diag diag = INLAY_DIAG_INIT;
     plugin_set *set = load("older");
     const plugin_provider *p = plugin_set_find(set, "older");
@@ -227,7 +227,7 @@ static void opening_and_sharing(void **state)
     static const provider_setting device1[] = { { "device", "1" } }, also1[] = { { "device", "0x1" } },
                                   device13[] = { { "device", "13" } };
     plugin_set *set = load("good"), *second = load("good");
-    const provider *a, *b, *c, *d;
+    const struct provider *a, *b, *c, *d;
     inlay_diag diag = INLAY_DIAG_INIT;
 
     (void)state;
@@ -271,7 +271,7 @@ static void wrong_names_and_values(void **state)
     };
     plugin_set *set = load("good");
     inlay_diag diag = INLAY_DIAG_INIT;
-    const provider *p;
+    const struct provider *p;
 
     (void)state;
     for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {

@@ -18,15 +18,15 @@ static inlay_run run_with(uint32_t threads)
     return (inlay_run){ .cancel = &no_cancel, .max_threads = threads };
 }
 
-typedef struct marks {
+struct marks {
     int32_t *seen;
     int32_t busy[64]; /* per worker */
     int64_t shortest;
-} marks;
+};
 
 static inlay_status mark(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    marks *m = user;
+    struct marks *m = user;
     int64_t shortest = __atomic_load_n(&m->shortest, __ATOMIC_RELAXED);
 
     if (worker >= 64 || __atomic_exchange_n(&m->busy[worker], 1, __ATOMIC_RELAXED) != 0)
@@ -52,7 +52,7 @@ static void every_index_once(void **state)
     (void)state;
     for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
         inlay_run run = run_with(rows[r].threads);
-        marks m = { .seen = calloc((size_t)rows[r].count + 1, sizeof(int32_t)), .shortest = INT64_MAX };
+        struct marks m = { .seen = calloc((size_t)rows[r].count + 1, sizeof(int32_t)), .shortest = INT64_MAX };
 
         assert_int_equal(threads_parallel_for(&run, rows[r].count, rows[r].grain, mark, &m), INLAY_OK);
         for (int64_t i = 0; i < rows[r].count; i++)
@@ -64,20 +64,20 @@ static void every_index_once(void **state)
 }
 
 /* What one loop wrote is seen by the next, whoever runs it. */
-typedef struct sums {
+struct sums {
     double *values;
     double total[64];
-} sums;
+};
 static inlay_status fill(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     (void)worker;
     for (int64_t i = begin; i < end; i++)
-        ((sums *)user)->values[i] = (double)i;
+        ((struct sums *)user)->values[i] = (double)i;
     return INLAY_OK;
 }
 static inlay_status add(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    sums *s = user;
+    struct sums *s = user;
 
     for (int64_t i = begin; i < end; i++)
         s->total[worker] += s->values[i];
@@ -87,7 +87,7 @@ static void loops_follow_each_other(void **state)
 {
     enum { N = 4096 };
     inlay_run run = run_with(4);
-    sums s = { .values = malloc(N * sizeof(double)) };
+    struct sums s = { .values = malloc(N * sizeof(double)) };
     double total;
 
     (void)state;
@@ -140,14 +140,14 @@ static void a_cancelled_run_stops(void **state)
     assert_int_equal(cancel, 0);
 }
 
-typedef struct nest {
+struct nest {
     inlay_run run;
     int32_t *seen;
     uint32_t outer[64];
-} nest;
+};
 static inlay_status inner(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    nest *n = user;
+    struct nest *n = user;
 
     for (int64_t i = begin; i < end; i++)
         __atomic_fetch_add(&n->seen[i], 1, __ATOMIC_RELAXED);
@@ -155,7 +155,7 @@ static inlay_status inner(void *user, int64_t begin, int64_t end, uint32_t worke
 }
 static inlay_status outer(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    nest *n = user;
+    struct nest *n = user;
 
     n->outer[worker] = worker + 1;
     for (int64_t i = begin; i < end; i++) {
@@ -167,7 +167,7 @@ static inlay_status outer(void *user, int64_t begin, int64_t end, uint32_t worke
 }
 static void nested_loops_stay_on_their_worker(void **state)
 {
-    nest n = { .run = run_with(4), .seen = calloc(100, sizeof(int32_t)) };
+    struct nest n = { .run = run_with(4), .seen = calloc(100, sizeof(int32_t)) };
 
     (void)state;
     assert_int_equal(threads_parallel_for(&n.run, 50, 1, outer, &n), INLAY_OK);
@@ -181,7 +181,7 @@ static void *run_many(void *arg)
     (void)arg;
     for (int i = 0; i < 100; i++) {
         inlay_run run = run_with(1 + (uint32_t)i % 4);
-        marks m = { .seen = calloc(500, sizeof(int32_t)), .shortest = INT64_MAX };
+        struct marks m = { .seen = calloc(500, sizeof(int32_t)), .shortest = INT64_MAX };
         bool good = threads_parallel_for(&run, 500, 8, mark, &m) == INLAY_OK;
 
         for (int k = 0; k < 500; k++)

@@ -133,7 +133,7 @@ static void sounds_come_back(void **state)
         inlay_diag diag = INLAY_DIAG_INIT;
         size_t count;
         uint8_t *made = mutate((const uint8_t *)wav, sizeof wav - 1, &seed, &count), *own = exact(made, count);
-        sound s;
+        struct sound s;
 
         if (sound_decode(own, count, &s, &diag) == INLAY_OK) {
             sound_mix(&s);

@@ -4,17 +4,17 @@
 #include "told.h"
 #include <jansson.h>
 
-static told write_format(const rig *r, const char *format)
+static struct told write_format(const struct rig *r, const char *format)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    told t = { 0 };
+    struct told t = { 0 };
 
     if (inlay_context_profile_write(r->context, format, 1e11, 1e10, told_keep, &t, &diag) != INLAY_OK)
         fail_msg("%s: %s", format, diag.text);
     return t;
 }
 
-static json_t *parse(const told *t)
+static json_t *parse(const struct told *t)
 {
     json_error_t error;
     json_t *j = json_loads(t->data, 0, &error);
@@ -24,9 +24,9 @@ static json_t *parse(const told *t)
     return j;
 }
 
-static rig open_script(const char *script)
+static struct rig open_script(const char *script)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
 
     script_model(&w, script, 17);
     return rig_open(&w, (const char *const[]){ "level", "0", "intra_threads", "2", NULL });
@@ -34,10 +34,10 @@ static rig open_script(const char *script)
 
 static void figures_agree(void **state)
 {
-    rig r = open_script("x : 64,64\nw = [64,64]\na = MatMul(x, w)\nb = Softmax(a)\ny = Add(b, x)\n-> y");
+    struct rig r = open_script("x : 64,64\nw = [64,64]\na = MatMul(x, w)\nb = Softmax(a)\ny = Add(b, x)\n-> y");
     json_t *report, *trace, *step;
     size_t i, steps = 0, counters = 0;
-    told json, events, stacks;
+    struct told json, events, stacks;
 
     (void)state;
     assert_int_equal(inlay_context_profile(r.context, 1, 0, NULL), INLAY_OK);
@@ -81,11 +81,11 @@ static void figures_agree(void **state)
 /* What a model calls its nodes stays text, in every format. */
 static void names_are_text(void **state)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17), n;
     json_t *report;
-    told json, lines;
-    rig r;
+    struct told json, lines;
+    struct rig r;
 
     (void)state;
     mw_value(&w, MW_INPUT, "x", RIG_FLOAT, "4");
@@ -117,7 +117,7 @@ static void names_are_text(void **state)
 /* Rows have the columns of the header, with and without a roof to compare with. */
 static void columns_line_up(void **state)
 {
-    rig r = open_script("x : 64,64\na = Neg(x)\nb = Softmax(a)\n-> b");
+    struct rig r = open_script("x : 64,64\na = Neg(x)\nb = Softmax(a)\n-> b");
 
     (void)state;
     assert_int_equal(inlay_context_profile(r.context, 1, 0, NULL), INLAY_OK);
@@ -125,7 +125,7 @@ static void columns_line_up(void **state)
     rig_run(&r);
     for (int roof = 0; roof < 2; roof++) {
         inlay_diag diag = INLAY_DIAG_INIT;
-        told t = { 0 };
+        struct told t = { 0 };
         const char *header, *row;
 
         assert_int_equal(inlay_context_profile_write(r.context, "text", roof * 1e11, roof * 1e10, told_keep, &t, &diag),
@@ -140,10 +140,10 @@ static void columns_line_up(void **state)
     rig_close(&r);
 }
 
-static double roofline_of(const rig *r, const char *op)
+static double roofline_of(const struct rig *r, const char *op)
 {
     double found = -2;
-    told t = write_format(r, "json");
+    struct told t = write_format(r, "json");
     json_t *report = parse(&t), *step;
     size_t i;
 
@@ -161,10 +161,10 @@ static void integers_have_a_roof_of_their_own(void **state)
     inlay_peaks peaks = { .struct_size = sizeof peaks };
     static const inlay_dtype types[] = { INLAY_UINT8, INLAY_UINT8, INLAY_FLOAT, INLAY_FLOAT16 };
     const int64_t dims[2] = { 64, 64 };
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17);
     double low, high;
-    rig r;
+    struct rig r;
 
     (void)state;
     mw_value(&w, MW_INPUT, "a", INLAY_UINT8, "64,64");
@@ -207,12 +207,12 @@ static void integers_have_a_roof_of_their_own(void **state)
 /* A provider that runs a region by several kernels tells of each; regions, and what is within, are told apart. */
 static void kernels_of_a_region(void **state)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
     size_t i, kernels = 0, regions = 0;
     json_t *report, *trace, *step;
-    told json, events, stacks;
-    rig r;
+    struct told json, events, stacks;
+    struct rig r;
 
     (void)state;
     script_model(&w,
@@ -261,13 +261,13 @@ static void kernels_of_a_region(void **state)
 
 static void bodies_and_limits(void **state)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17), n;
     inlay_diag diag = INLAY_DIAG_INIT;
     json_t *report;
     mw_body body;
-    told json = { 0 };
-    rig r;
+    struct told json = { 0 };
+    struct rig r;
 
     (void)state;
     mw_value(&w, MW_INPUT, "c", RIG_BOOL, "");

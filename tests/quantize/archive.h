@@ -8,12 +8,12 @@
 #include <string.h>
 #include <zlib.h>
 
-typedef struct buffer {
+struct buffer {
     unsigned char *data;
     size_t bytes;
-} buffer;
+};
 
-static inline void buffer_add(buffer *b, const void *data, size_t bytes)
+static inline void buffer_add(struct buffer *b, const void *data, size_t bytes)
 {
     b->data = realloc(b->data, b->bytes + bytes + 1);
     if (b->data == NULL)
@@ -22,16 +22,16 @@ static inline void buffer_add(buffer *b, const void *data, size_t bytes)
     b->bytes += bytes;
 }
 
-static inline void buffer_number(buffer *b, uint64_t value, int bytes)
+static inline void buffer_number(struct buffer *b, uint64_t value, int bytes)
 {
     for (int i = 0; i < bytes; i++, value >>= 8)
         buffer_add(b, &(unsigned char){ (unsigned char)value }, 1);
 }
 
 /* shape is "2, 3" or "2,". */
-static inline buffer npy_of(const char *shape, const float *data, size_t count)
+static inline struct buffer npy_of(const char *shape, const float *data, size_t count)
 {
-    buffer b = { 0 };
+    struct buffer b = { 0 };
     char header[118];
 
     (void)snprintf(header, sizeof header, "{'descr': '<f4', 'fortran_order': False, 'shape': (%s), }", shape);
@@ -43,9 +43,9 @@ static inline buffer npy_of(const char *shape, const float *data, size_t count)
     return b;
 }
 
-static inline buffer deflated(const buffer *from)
+static inline struct buffer deflated(const struct buffer *from)
 {
-    buffer b = { malloc(from->bytes + 1000), 0 };
+    struct buffer b = { malloc(from->bytes + 1000), 0 };
     z_stream z = { .next_in = from->data, .avail_in = (uInt)from->bytes };
 
     if (b.data == NULL || deflateInit2(&z, 9, Z_DEFLATED, -MAX_WBITS, 8, Z_DEFAULT_STRATEGY) != Z_OK)
@@ -60,7 +60,8 @@ static inline buffer deflated(const buffer *from)
 }
 
 /* The fields that the local header and the directory share. */
-static inline void zip_fields(buffer *b, const buffer *plain, const buffer *packed, const char *name, bool deflate_it)
+static inline void zip_fields(struct buffer *b, const struct buffer *plain, const struct buffer *packed,
+                              const char *name, bool deflate_it)
 {
     buffer_number(b, 20, 2);
     buffer_number(b, 0, 2);
@@ -74,10 +75,10 @@ static inline void zip_fields(buffer *b, const buffer *plain, const buffer *pack
 }
 
 /* An archive with one entry. */
-static inline buffer zip_of(const char *name, const buffer *plain, bool deflate_it)
+static inline struct buffer zip_of(const char *name, const struct buffer *plain, bool deflate_it)
 {
-    buffer packed = deflate_it ? deflated(plain) : (buffer){ 0 }, b = { 0 };
-    const buffer *stored = deflate_it ? &packed : plain;
+    struct buffer packed = deflate_it ? deflated(plain) : (struct buffer){ 0 }, b = { 0 };
+    const struct buffer *stored = deflate_it ? &packed : plain;
     size_t directory, end;
 
     buffer_number(&b, 0x04034b50, 4);

@@ -90,7 +90,7 @@ int main(int argc, char **argv)
     if (argc != 2)
         return 2;
     for (size_t i = 0; i < sizeof models / sizeof models[0]; i++) {
-        wire w = { 0 };
+        struct wire w = { 0 };
         char path[512];
         FILE *file;
 

@@ -99,7 +99,7 @@ static void write_file(const char *folder, const char *name, const void *data, s
 
 static void write_script(const char *folder, const char *name, const char *script, int64_t opset)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
 
     script_model(&w, script, opset);
     write_file(folder, name, w.bytes, w.count);
@@ -122,7 +122,7 @@ static const struct sparse_kind {
     { "fours_gemm_", "Gemm", "3,1002", "3,900", { 900, 1002 }, 2, true, true },
 };
 
-static void put_sparse(wire *m, const struct sparse_kind *kind, const float *w, int64_t total)
+static void put_sparse(struct wire *m, const struct sparse_kind *kind, const float *w, int64_t total)
 {
     const int64_t columns = kind->turned ? 2 : 1;
     float *values = calloc((size_t)total, sizeof *values);
@@ -159,7 +159,7 @@ static void write_sparse(const char *folder, const struct sparse_kind *kind, boo
     uint32_t state = 9;
     bool is_zero = false;
     char name[40];
-    wire m = { 0 };
+    struct wire m = { 0 };
     wire_mark g, t;
 
     if (w == NULL)
@@ -200,7 +200,7 @@ static void write_sparse(const char *folder, const struct sparse_kind *kind, boo
 
 static void write_array(const char *folder, const char *name, const char *shape, const float *data, size_t count)
 {
-    buffer b = npy_of(shape, data, count);
+    struct buffer b = npy_of(shape, data, count);
 
     write_file(folder, name, b.data, b.bytes);
     free(b.data);
@@ -209,7 +209,7 @@ static void write_array(const char *folder, const char *name, const char *shape,
 static void write_archive(const char *folder, const char *name, const char *entry, const char *shape, const float *data,
                           size_t count, bool deflate_it)
 {
-    buffer b = npy_of(shape, data, count), zip = zip_of(entry, &b, deflate_it);
+    struct buffer b = npy_of(shape, data, count), zip = zip_of(entry, &b, deflate_it);
 
     write_file(folder, name, zip.data, zip.bytes);
     free(zip.data);

@@ -15,9 +15,10 @@ static inlay_tensor_view floats(const float *data, const int64_t *dims, uint32_t
     };
 }
 
-static agree compared(agree_metric metric, const float *want, const float *got, const int64_t *dims, uint32_t rank)
+static struct agree compared(agree_metric metric, const float *want, const float *got, const int64_t *dims,
+                             uint32_t rank)
 {
-    agree a = { .metric = metric };
+    struct agree a = { .metric = metric };
     const inlay_tensor_view x = floats(want, dims, rank), y = floats(got, dims, rank);
     inlay_diag diag = INLAY_DIAG_INIT;
 
@@ -32,7 +33,7 @@ static void equal_outputs(void **state)
 {
     (void)state;
     for (agree_metric m = AGREE_top1; m < AGREE_METRIC_COUNT; m++) {
-        const agree a = compared(m, want, want, rows, 2);
+        const struct agree a = compared(m, want, want, rows, 2);
         const double best = m == AGREE_kl ? 0 : m == AGREE_psnr ? 200 : 1;
 
         assert_true(fabs(agree_result(&a).value - best) < 1e-12);
@@ -60,7 +61,7 @@ static void nearly_equal_rows(void **state)
             y[k] = nextafterf(x[k], (k & 1) != 0 ? 9.0F : -9.0F);
         }
         for (agree_metric m = AGREE_top1; m < AGREE_METRIC_COUNT; m++) {
-            const agree a = compared(m, x, y, one, 2);
+            const struct agree a = compared(m, x, y, one, 2);
 
             assert_true(agree_off(&a) >= 0 && agree_off(&a) < 1e-3);
         }
@@ -70,7 +71,7 @@ static void nearly_equal_rows(void **state)
 static void other_outputs(void **state)
 {
     float got[12];
-    agree a;
+    struct agree a;
 
     (void)state;
     memcpy(got, want, sizeof got);
@@ -109,7 +110,7 @@ static void distance_of_texts(void **state)
     (void)state;
     spell(spelled[0], sure[0], x);
     for (int i = 0; i < 6; i++) {
-        agree a;
+        struct agree a;
 
         spell(spelled[i], sure[i], y);
         a = compared(AGREE_text, x, y, dims, 3);
@@ -123,7 +124,7 @@ static void distance_of_texts(void **state)
     memcpy(broken, x, sizeof x);
     broken[4] = NAN;
     {
-        const agree a = compared(AGREE_text, x, broken, dims, 3);
+        const struct agree a = compared(AGREE_text, x, broken, dims, 3);
 
         assert_true(agree_off(&a) > 0.9 && agree_off(&a) <= 1 && agree_result(&a).value == 0);
     }
@@ -133,7 +134,7 @@ static void distance_of_texts(void **state)
  * none; and texts that nearly differ count. */
 static void few_texts_tell_little(void **state)
 {
-    verdict v = { .metric = AGREE_text, .samples = 96, .score = { .value = 94 / 96.0 } };
+    struct verdict v = { .metric = AGREE_text, .samples = 96, .score = { .value = 94 / 96.0 } };
 
     (void)state;
     assert_true(verdict_holds(&v, 0.95, true));
@@ -149,7 +150,7 @@ static void few_texts_tell_little(void **state)
     assert_true(!verdict_holds(&v, 0.8, true));
     v.score.value = 1;
     assert_true(verdict_holds(&v, 0.95, true));
-    v = (verdict){ .metric = AGREE_cosine, .samples = 10, .score = { .value = 0.96 }, .error = 0.5 };
+    v = (struct verdict){ .metric = AGREE_cosine, .samples = 10, .score = { .value = 0.96 }, .error = 0.5 };
     assert_true(verdict_holds(&v, 0.95, true));
 }
 
@@ -157,7 +158,7 @@ static void divergence_of_probabilities(void **state)
 {
     static const float p[] = { 0.5F, 0.5F }, q[] = { 0.25F, 0.75F };
     static const int64_t dims[] = { 1, 2 };
-    const agree a = compared(AGREE_kl, p, q, dims, 2);
+    const struct agree a = compared(AGREE_kl, p, q, dims, 2);
 
     (void)state;
     assert_true(fabs(agree_result(&a).value - (0.5 * log(2) + 0.5 * log(0.5 / 0.75))) < 1e-6);
@@ -168,7 +169,7 @@ static void overlap(void **state)
 {
     static const float p[] = { 0.9F, 0.9F, 0.1F, 0.1F }, q[] = { 0.9F, 0.1F, 0.9F, 0.1F };
     static const int64_t dims[] = { 2, 2 };
-    const agree a = compared(AGREE_iou, p, q, dims, 2);
+    const struct agree a = compared(AGREE_iou, p, q, dims, 2);
 
     (void)state;
     assert_true(fabs(agree_result(&a).value - 1.0 / 3) < 1e-12);
@@ -178,7 +179,7 @@ static void overlap(void **state)
 static void not_numbers(void **state)
 {
     float got[12], nan_both[12];
-    agree a;
+    struct agree a;
 
     (void)state;
     memcpy(got, want, sizeof got);
@@ -195,7 +196,7 @@ static void not_numbers(void **state)
 static void refusals_and_edges(void **state)
 {
     static const int64_t other[] = { 3, 4 }, none[] = { 0, 3 };
-    agree a = { .metric = AGREE_cosine };
+    struct agree a = { .metric = AGREE_cosine };
     inlay_diag diag = INLAY_DIAG_INIT;
     const inlay_tensor_view x = floats(want, rows, 2), y = floats(want, other, 2), empty = floats(want, none, 2);
     const inlay_tensor_view scalar = floats(want, NULL, 0);

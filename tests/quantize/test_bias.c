@@ -6,20 +6,20 @@
 enum { OUTPUTS = 4, INPUTS = 3, KERNEL = 4 };
 
 /* A layer of which no more is known than its weights and its group. */
-typedef struct bare {
-    graph g;
+struct bare {
+    struct graph g;
     graph_node node;
     graph_value value;
     inlay_dim dims[3];
     inlay_attr_info group;
-    layer l;
-} bare;
+    struct layer l;
+};
 
-static void make_bare(bare *b, const char *op, int64_t a, int64_t c, int64_t k, int64_t groups, uint32_t channel)
+static void make_bare(struct bare *b, const char *op, int64_t a, int64_t c, int64_t k, int64_t groups, uint32_t channel)
 {
     const int64_t sizes[] = { a, c, k };
 
-    *b = (bare){ .group = { .name = { "group", 5 }, .kind = INLAY_ATTR_INT, .i = groups } };
+    *b = (struct bare){ .group = { .name = { "group", 5 }, .kind = INLAY_ATTR_INT, .i = groups } };
     for (int d = 0; d < 3; d++)
         b->dims[d] = (inlay_dim){ .kind = INLAY_DIM_FIXED, .value = sizes[d] };
     b->value.info.dims = b->dims;
@@ -30,11 +30,11 @@ static void make_bare(bare *b, const char *op, int64_t a, int64_t c, int64_t k, 
     b->node.info.attrs = &b->group;
     b->node.info.attr_stride = sizeof b->group;
     b->node.info.attr_count = b->node.own_attr_count = 1;
-    b->l = (layer){ .g = &b->g, .node = &b->node, .weight = 0, .channel = channel, .count = a * c * k };
+    b->l = (struct layer){ .g = &b->g, .node = &b->node, .weight = 0, .channel = channel, .count = a * c * k };
 }
 
 /* Every weight is off by 0.25 of its code: the loss is 0.25 times the means that a channel reads. */
-static void check(bare *b, int64_t inputs, const double *means, const double *want)
+static void check(struct bare *b, int64_t inputs, const double *means, const double *want)
 {
     enum { MOST = OUTPUTS * INPUTS * KERNEL };
     float w[MOST], scales[OUTPUTS];
@@ -59,7 +59,7 @@ static void convolutions_and_products(void **state)
     const double means[] = { 1, -2, 4 }, all = 0.25 * (1 - 2 + 4);
     const double dense[] = { KERNEL * all, KERNEL * all, KERNEL * all, KERNEL * all };
     const double row[] = { all, all, all, all };
-    bare b;
+    struct bare b;
 
     (void)state;
     make_bare(&b, "Conv", OUTPUTS, INPUTS, KERNEL, 1, 0);
@@ -74,7 +74,7 @@ static void groups_read_their_own(void **state)
 {
     const double means[] = { 1, -2, 4, 8 };
     const double own[] = { 0.25 * KERNEL, -0.5 * KERNEL, KERNEL, 2 * KERNEL };
-    bare b;
+    struct bare b;
 
     (void)state;
     make_bare(&b, "Conv", OUTPUTS, 1, KERNEL, OUTPUTS, 0);

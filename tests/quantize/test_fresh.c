@@ -24,7 +24,7 @@ static void each_work_has_its_own(void **state)
 {
     double base = 2, got = 0;
     char longest[PATH_MAX + 1];
-    fresh f;
+    struct fresh f;
 
     (void)state;
     assert_true(fresh_begin(&f, count, &base));
@@ -48,7 +48,7 @@ static void each_work_has_its_own(void **state)
 static void a_process_that_is_gone_is_told(void **state)
 {
     double base = 0, got;
-    fresh f;
+    struct fresh f;
 
     (void)state;
     assert_true(fresh_begin(&f, count, &base));

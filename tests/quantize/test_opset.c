@@ -61,13 +61,13 @@ static const struct {
     { "Resize", "coordinate_transformation_mode=tf_half_pixel_for_nn" },
 };
 
-typedef struct tally {
+struct tally {
     char dir[64];
     inlay_options *options;
     uint32_t models, conversions, refusals, different, not_run, attributes;
     bool all, few;
     const char *keep; /* a folder for what is converted, or NULL */
-} tally;
+};
 
 /* ------------------------------------------------------------------ models */
 
@@ -88,7 +88,7 @@ static void fill_in(const char *script, const char *op, const char *attrs, char 
 }
 
 /* Frees the wire. */
-static void write_model(const tally *t, wire *w, char *path)
+static void write_model(const struct tally *t, struct wire *w, char *path)
 {
     FILE *file;
 
@@ -101,7 +101,7 @@ static void write_model(const tally *t, wire *w, char *path)
 }
 
 /* The body of a Loop, a Scan or a SequenceMap, which runs over the rows of x: s grows by them. */
-static void body_model(wire *w, const char *op, const char *attrs, int64_t opset)
+static void body_model(struct wire *w, const char *op, const char *attrs, int64_t opset)
 {
     const bool loop = strcmp(op, "Loop") == 0, map = strcmp(op, "SequenceMap") == 0;
     wire_mark g = mw_begin(w, 8, opset), n;
@@ -167,14 +167,14 @@ static bool lists(const char *names, const char *name)
 
 /* ------------------------------------------------------------------ runs */
 
-typedef struct outcome {
+struct outcome {
     inlay_session *session;
     inlay_context *context;
     inlay_diag diag;
     inlay_status status;
-} outcome;
+};
 
-static void close_outcome(outcome *o)
+static void close_outcome(struct outcome *o)
 {
     inlay_context_destroy(o->context);
     inlay_session_destroy(o->session);
@@ -217,9 +217,9 @@ static inlay_value *make_input(const inlay_io_info *info, uint32_t seed)
     return v;
 }
 
-static outcome run(const char *path, const inlay_options *options)
+static struct outcome run(const char *path, const inlay_options *options)
 {
-    outcome o = { .diag = INLAY_DIAG_INIT };
+    struct outcome o = { .diag = INLAY_DIAG_INIT };
 
     o.status = inlay_session_create(path, options, &o.session, &o.diag);
     if (o.status == INLAY_OK)
@@ -271,7 +271,7 @@ static bool same_value(const inlay_value *a, const inlay_value *b)
     return true;
 }
 
-static bool same_outputs(const outcome *a, const outcome *b)
+static bool same_outputs(const struct outcome *a, const struct outcome *b)
 {
     const uint32_t count = inlay_session_output_count(a->session);
 
@@ -335,15 +335,15 @@ static bool is_gone(const char *op, const char *attrs)
 }
 
 /* plain: opsets to which the model converts without the attributes. Returns whether this one converts. */
-static bool convert(tally *t, const char *what, const char *path, const outcome *before, const char *op,
+static bool convert(struct tally *t, const char *what, const char *path, const struct outcome *before, const char *op,
                     const char *attrs, int64_t own, int64_t opset, bool plain)
 {
-    scratch s = { .dir = "" };
+    struct scratch s = { .dir = "" };
     inlay_diag diag = INLAY_DIAG_INIT;
     char converted[PATH_MAX];
     const inlay_status status = ((void)snprintf(s.dir, sizeof s.dir, "%s", t->dir),
                                  convert_file(path, t->options, opset, &s, converted, &diag));
-    outcome after;
+    struct outcome after;
 
     t->conversions++;
     if (status == INLAY_UNSUPPORTED) {
@@ -383,7 +383,7 @@ static bool convert(tally *t, const char *what, const char *path, const outcome 
 }
 
 /* The first opset of each version of the operator, and some in which it does not exist; of other types, the ends. */
-static bool is_tried(const tally *t, const op_row *row, int64_t opset, int64_t own)
+static bool is_tried(const struct tally *t, const op_row *row, int64_t opset, int64_t own)
 {
     static const int64_t often[] = { 9, 12, 17, 20 };
     const op_row *there = op_find("ai.onnx", row->op_type, opset, NULL);
@@ -400,12 +400,12 @@ static bool is_tried(const tally *t, const op_row *row, int64_t opset, int64_t o
 
 /* One model to each opset; script NULL: body_model(). plain is [NEWEST + 1], of the model without attributes: set for
  * that, read for others. False: it does not run as it is. */
-static bool try_model(tally *t, const op_row *row, const char *script, const char *attrs, bool *plain)
+static bool try_model(struct tally *t, const op_row *row, const char *script, const char *attrs, bool *plain)
 {
     const int64_t own = row->since_version < OPSET_LOWEST ? OPSET_LOWEST : row->since_version;
     char path[PATH_MAX], text[MOST_TEXT], what[160];
-    wire w = { 0 };
-    outcome before;
+    struct wire w = { 0 };
+    struct outcome before;
     bool runs;
 
     (void)snprintf(what, sizeof what, "%s-%u %s", row->op_type, row->since_version, attrs);
@@ -485,7 +485,7 @@ static uint32_t newest_from(const op_row *row)
 }
 
 /* The same models with x of another type, where they run so. */
-static void try_types(tally *t, const op_row *row, const char *script)
+static void try_types(struct tally *t, const op_row *row, const char *script)
 {
     static const char *const types[] = { "float16", "bfloat16", "double", "int64", "int8", "uint8", "bool", "string" };
     char text[MOST_TEXT];
@@ -502,9 +502,9 @@ static void try_types(tally *t, const op_row *row, const char *script)
     t->few = false;
 }
 
-static void try_row(tally *t, const op_row *row)
+static void try_row(struct tally *t, const op_row *row)
 {
-    arena a = { 0 };
+    struct arena a = { 0 };
     op_schema schema;
     uint64_t covered = 0;
     uint32_t models = 0;
@@ -582,7 +582,7 @@ static bool is_visible(const op_row *row)
 static bool every_opset;
 static const char *kept_folder;
 
-static void try_bodies(tally *t, const op_row *row)
+static void try_bodies(struct tally *t, const op_row *row)
 {
     static const char *const scan[] = { "scan_input_directions=1,", "scan_output_directions=1,", "scan_input_axes=1,",
                                         "scan_output_axes=1,", "scan_input_axes=-1," };
@@ -602,8 +602,8 @@ static void every_attribute_of_every_row(void **state)
     uint32_t count, rows = 0;
     const op_table *const *tables = op_tables(&count);
     /* thousands of small files, none of which needs a disk */
-    tally t = { .dir = "/dev/shm/inlay-opset-XXXXXX", .all = every_opset, .keep = kept_folder };
-    scratch s = { .dir = "" };
+    struct tally t = { .dir = "/dev/shm/inlay-opset-XXXXXX", .all = every_opset, .keep = kept_folder };
+    struct scratch s = { .dir = "" };
 
     (void)state;
     assert_int_equal(op_domain_newest("ai.onnx"), NEWEST);

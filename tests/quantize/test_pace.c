@@ -9,9 +9,9 @@
 
 /* ------------------------------------------------------------------ the rule */
 
-static pace paced(const double *ratios, uint32_t count)
+static struct pace paced(const double *ratios, uint32_t count)
 {
-    pace p = { 0 };
+    struct pace p = { 0 };
 
     for (uint32_t i = 0; i < count; i++)
         pace_add(&p, 2, 2 * ratios[i]);
@@ -21,7 +21,7 @@ static pace paced(const double *ratios, uint32_t count)
 static void few_rounds_settle_what_is_clear(void **state)
 {
     const double faster[] = { 0.8, 0.9, 0.7 }, slower[] = { 0.98, 1.2, 1.0 }, unclear[] = { 0.9, 0.98, 0.9, 0.9, 0.9 };
-    pace p = paced(faster, 2);
+    struct pace p = paced(faster, 2);
 
     (void)state;
     assert_false(pace_is_settled(&p, 0.97));
@@ -40,7 +40,7 @@ static void a_gain_within_the_spread_is_none(void **state)
 {
     const double one_off[] = { 0.9, 0.9, 1.3, 0.9, 0.9 }, two_off[] = { 0.9, 1.3, 0.9, 1.01, 0.9 };
     const double little[] = { 0.98, 0.98, 0.96, 0.96, 0.98 };
-    pace p = paced(one_off, 5);
+    struct pace p = paced(one_off, 5);
     double before, after;
 
     (void)state;
@@ -52,7 +52,7 @@ static void a_gain_within_the_spread_is_none(void **state)
     assert_true(pace_holds(&p, 1.01));
     p = paced(little, 5);
     assert_false(pace_holds(&p, 0.97));
-    p = (pace){ 0 };
+    p = (struct pace){ 0 };
     assert_false(pace_holds(&p, INFINITY));
     pace_times(&p, &before, &after);
     assert_true(before == 0 && after == 0);
@@ -74,34 +74,34 @@ static inlay_status load(void *user, uint32_t i, inlay_value **values, inlay_dia
 }
 
 /* Times of the result, round by round, where the model's are 1; and how many rounds there were. */
-typedef struct planted {
+struct planted {
     const char *model;
     const double *ratios;
     uint32_t rounds;
-} planted;
+};
 
 static bool timer(void *user, const char *path, double *out_ms)
 {
-    planted *p = user;
+    struct planted *p = user;
 
     *out_ms = strcmp(path, p->model) == 0 ? 1 : p->ratios[p->rounds++];
     return true;
 }
 
-typedef struct fixture {
+struct fixture {
     char dir[64], model[96], output[96];
     inlay_options *options;
     inlay_session *session;
-    samples set;
-} fixture;
+    struct samples set;
+};
 
-static void begin(fixture *f)
+static void begin(struct fixture *f)
 {
     inlay_diag diag[1] = { INLAY_DIAG_INIT };
-    wire w = { 0 };
+    struct wire w = { 0 };
     FILE *file;
 
-    *f = (fixture){ .dir = "/tmp/inlay-pace-XXXXXX" };
+    *f = (struct fixture){ .dir = "/tmp/inlay-pace-XXXXXX" };
     assert_non_null(mkdtemp(f->dir));
     (void)snprintf(f->model, sizeof f->model, "%s/m.onnx", f->dir);
     (void)snprintf(f->output, sizeof f->output, "%s/q.onnx", f->dir);
@@ -114,10 +114,10 @@ static void begin(fixture *f)
     assert_int_equal(inlay_options_create(&f->options, diag), INLAY_OK);
     assert_int_equal(inlay_options_set(f->options, "cache_dir", "", diag), INLAY_OK);
     assert_int_equal(inlay_session_create(f->model, f->options, &f->session, diag), INLAY_OK);
-    f->set = (samples){ .count = 3, .of = f->session, .load = load };
+    f->set = (struct samples){ .count = 3, .of = f->session, .load = load };
 }
 
-static void end(fixture *f)
+static void end(struct fixture *f)
 {
     inlay_session_destroy(f->session);
     inlay_options_destroy(f->options);
@@ -127,9 +127,9 @@ static void end(fixture *f)
 }
 
 /* Is the model handed back, where the result takes these times? */
-static bool hands_back(const fixture *f, quantize_args how, const double *ratios, uint32_t rounds)
+static bool hands_back(const struct fixture *f, quantize_args how, const double *ratios, uint32_t rounds)
 {
-    planted p = { f->model, ratios, 0 };
+    struct planted p = { f->model, ratios, 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
     quantize_report report = { 0 };
     bool handed;
@@ -165,7 +165,7 @@ static void the_model_is_handed_back_where_that_is_faster(void **state)
                  spread[] = { 0.9, 1.02, 0.95, 1.03, 0.92 };
     const quantize_args fast = { .mode = QUANTIZE_WEIGHTS }, small = { .mode = QUANTIZE_WEIGHTS, .small = true },
                         must = { .mode = QUANTIZE_WEIGHTS, .must = true }, dynamic = { .mode = QUANTIZE_DYNAMIC };
-    fixture f;
+    struct fixture f;
 
     (void)state;
     begin(&f);

@@ -236,17 +236,17 @@ static void products_of_blocks(void **state)
             for (int j = 0; j < COLUMNS; j++)
                 for (int k = 0; k < LONG; k++)
                     want[i * LINE + j] -= 0.5F * (turned ? a[k * LINE + i] : a[i * LINE + k]) * b[k * LINE + j];
-        blockmul_add(&(blockmul){ .c = c,
-                                  .a = a,
-                                  .b = b,
-                                  .rows = ROWS_C,
-                                  .columns = COLUMNS,
-                                  .depth = LONG,
-                                  .c_row = LINE,
-                                  .a_row = turned ? 1 : LINE,
-                                  .a_step = turned ? LINE : 1,
-                                  .b_row = LINE,
-                                  .factor = -0.5F });
+        blockmul_add(&(struct blockmul){ .c = c,
+                                         .a = a,
+                                         .b = b,
+                                         .rows = ROWS_C,
+                                         .columns = COLUMNS,
+                                         .depth = LONG,
+                                         .c_row = LINE,
+                                         .a_row = turned ? 1 : LINE,
+                                         .a_step = turned ? LINE : 1,
+                                         .b_row = LINE,
+                                         .factor = -0.5F });
     }
     for (int i = 0; i < LINE * LINE; i++)
         assert_true(fabsf(c[i] - want[i]) < 1e-4F); /* and nothing beside the block */

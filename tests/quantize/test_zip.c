@@ -3,7 +3,7 @@
 #include "data/zip.h"
 #include "cmocka_all.h"
 
-static FILE *file_of(const buffer *b)
+static FILE *file_of(const struct buffer *b)
 {
     FILE *f = tmpfile();
 
@@ -13,7 +13,7 @@ static FILE *file_of(const buffer *b)
     return f;
 }
 
-static buffer some_array(void)
+static struct buffer some_array(void)
 {
     float data[600];
 
@@ -23,15 +23,15 @@ static buffer some_array(void)
 }
 
 /* Reads the archive and its entry; the status of whichever fails. */
-static inlay_status unpack(const buffer *b, buffer *out)
+static inlay_status unpack(const struct buffer *b, struct buffer *out)
 {
     FILE *f = file_of(b), *entry = NULL;
-    arena a = { 0 };
+    struct arena a = { 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
     zip_list list;
     inlay_status status = zip_read(f, "x.npz", &a, &list, &diag);
 
-    *out = (buffer){ 0 };
+    *out = (struct buffer){ 0 };
     if (status == INLAY_OK && list.count == 1)
         status = zip_extract(f, "x.npz", &list.entries[0], &entry, &diag);
     if (status != INLAY_OK)
@@ -47,11 +47,11 @@ static inlay_status unpack(const buffer *b, buffer *out)
 
 static void reads_both(void **state)
 {
-    buffer plain = some_array();
+    struct buffer plain = some_array();
 
     (void)state;
     for (int deflate_it = 0; deflate_it < 2; deflate_it++) {
-        buffer zip = zip_of("x.npy", &plain, deflate_it), out;
+        struct buffer zip = zip_of("x.npy", &plain, deflate_it), out;
 
         assert_int_equal(unpack(&zip, &out), INLAY_OK);
         assert_int_equal(out.bytes, plain.bytes);
@@ -65,11 +65,11 @@ static void reads_both(void **state)
 /* Every prefix is refused, and every changed byte is either harmless or noticed. */
 static void refuses_damage(void **state)
 {
-    buffer plain = some_array();
+    struct buffer plain = some_array();
 
     (void)state;
     for (int deflate_it = 0; deflate_it < 2; deflate_it++) {
-        buffer zip = zip_of("x.npy", &plain, deflate_it), out;
+        struct buffer zip = zip_of("x.npy", &plain, deflate_it), out;
         const size_t bytes = zip.bytes;
 
         for (zip.bytes = 0; zip.bytes < bytes; zip.bytes += 13) {

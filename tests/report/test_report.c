@@ -8,12 +8,12 @@
 #include <jansson.h>
 #include <unistd.h>
 
-static graph_model *load_script(wire *w, const char *script)
+static graph_model *load_script(struct wire *w, const char *script)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     graph_model *m = NULL;
 
-    *w = (wire){ 0 };
+    *w = (struct wire){ 0 };
     script_model(w, script, 17);
     if (model_load_bytes(w->bytes, w->count, NULL, &m, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
@@ -25,12 +25,12 @@ static graph_model *load_script(wire *w, const char *script)
 /* Rows grow along every edge, boxes of a row do not overlap. */
 static void test_layout(void **state)
 {
-    wire w;
+    struct wire w;
     graph_model *m =
         load_script(&w, "x : 2,8\n a = Relu(x)\n b = Tanh(x)\n c = Neg(x)\n d = Add(a, b)\n e = Add(d, c)\n"
                         "-> e, b");
-    arena a = { 0 };
-    layout l;
+    struct arena a = { 0 };
+    struct layout l;
 
     (void)state;
     assert_true(layout_graph(m->main, &a, &l));
@@ -59,7 +59,7 @@ static uint32_t count_text(const char *in, const char *text)
 static void test_drawings(void **state)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    wire w;
+    struct wire w;
     graph_model *m = load_script(&w, "x : 2,8\n zero = [] 0.0\n s = ReduceSum(x) keepdims=0\n t = Greater(s, zero)\n"
                                      "y = If(t) then:Neg(x) else:Relu(x)\n -> y");
     char *text = NULL;
@@ -130,12 +130,12 @@ static void test_page_of_session(void **state)
 {
     const inlay_explain_options options = { .struct_size = sizeof options, .format = "json" };
     inlay_diag diag = INLAY_DIAG_INIT;
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17), n;
     char *page = NULL, *json = NULL;
     size_t bytes;
     FILE *to;
-    rig r;
+    struct rig r;
 
     (void)state;
     mw_value(&w, MW_INPUT, hostile, INLAY_FLOAT, "2,3");

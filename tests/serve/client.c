@@ -26,27 +26,27 @@ static void nap(void)
 
 /* ------------------------------------------------------------------ the server */
 
-void serving_prepare(serving *s)
+void serving_prepare(struct serving *s)
 {
     char path[128];
 
-    *s = (serving){ .folder = "/tmp/inlay-serve-XXXXXX" };
+    *s = (struct serving){ .folder = "/tmp/inlay-serve-XXXXXX" };
     assert_non_null(mkdtemp(s->folder));
     (void)snprintf(path, sizeof path, "%s/models", s->folder);
     write_models(path);
 }
 
-void serving_prepare_empty(serving *s)
+void serving_prepare_empty(struct serving *s)
 {
     char path[128];
 
-    *s = (serving){ .folder = "/tmp/inlay-serve-XXXXXX" };
+    *s = (struct serving){ .folder = "/tmp/inlay-serve-XXXXXX" };
     assert_non_null(mkdtemp(s->folder));
     (void)snprintf(path, sizeof path, "%s/models", s->folder);
     assert_int_equal(mkdir(path, 0755), 0);
 }
 
-void serving_file(const serving *s, const char *name, const char *text, int mode)
+void serving_file(const struct serving *s, const char *name, const char *text, int mode)
 {
     char path[256];
     int fd;
@@ -58,7 +58,7 @@ void serving_file(const serving *s, const char *name, const char *text, int mode
 }
 
 /* The first bytes of the log, or the last. */
-static void read_log(const serving *s, bool end, char *text, size_t bytes)
+static void read_log(const struct serving *s, bool end, char *text, size_t bytes)
 {
     char path[128];
     int fd;
@@ -76,13 +76,13 @@ static void read_log(const serving *s, bool end, char *text, size_t bytes)
         (void)close(fd);
 }
 
-const char *serving_path(const serving *s, const char *name, char *path, size_t bytes)
+const char *serving_path(const struct serving *s, const char *name, char *path, size_t bytes)
 {
     (void)snprintf(path, bytes, "%s/%s", s->folder, name);
     return path;
 }
 
-void serving_copy(const serving *s, const char *from, const char *name)
+void serving_copy(const struct serving *s, const char *from, const char *name)
 {
     char path[256], bytes[65536];
     int in = open(from, O_RDONLY), out;
@@ -96,7 +96,7 @@ void serving_copy(const serving *s, const char *from, const char *name)
     (void)close(out);
 }
 
-void serving_folder(const serving *s, const char *name)
+void serving_folder(const struct serving *s, const char *name)
 {
     char path[256];
 
@@ -114,13 +114,13 @@ void serving_folder(const serving *s, const char *name)
     }
 }
 
-void serving_tokens(const serving *s)
+void serving_tokens(const struct serving *s)
 {
     serving_file(s, "tokens", "# users\n" USER_TOKEN "\n", 0600);
     serving_file(s, "admins", ADMIN_TOKEN "\n", 0600);
 }
 
-void serving_model(const serving *s, const char *name, const char *config, void (*write)(const char *path))
+void serving_model(const struct serving *s, const char *name, const char *config, void (*write)(const char *path))
 {
     char below[128], path[256];
 
@@ -133,7 +133,7 @@ void serving_model(const serving *s, const char *name, const char *config, void 
         serving_file(s, below, config, 0644);
 }
 
-void serving_plugin(const serving *s, const char *from, const char *name)
+void serving_plugin(const struct serving *s, const char *from, const char *name)
 {
     char below[128];
 
@@ -142,7 +142,7 @@ void serving_plugin(const serving *s, const char *from, const char *name)
     serving_copy(s, from, below);
 }
 
-void serving_spawn(serving *s, const char *const *flags)
+void serving_spawn(struct serving *s, const char *const *flags)
 {
     char models[128], log[128], full[MAX_FLAGS][256];
     char *argv[MAX_FLAGS + 10] = { (char *)(uintptr_t)INLAY_SERVE,    models,
@@ -167,7 +167,7 @@ void serving_spawn(serving *s, const char *const *flags)
     (void)posix_spawn_file_actions_destroy(&actions);
 }
 
-void serving_await(const serving *s, const char *part, char *text, size_t bytes)
+void serving_await(const struct serving *s, const char *part, char *text, size_t bytes)
 {
     for (uint32_t waited = 0;; waited += 5) {
         read_log(s, false, text, bytes);
@@ -179,7 +179,7 @@ void serving_await(const serving *s, const char *part, char *text, size_t bytes)
     }
 }
 
-void serving_start(serving *s, const char *const *flags)
+void serving_start(struct serving *s, const char *const *flags)
 {
     char text[8192];
     const char *at;
@@ -191,13 +191,13 @@ void serving_start(serving *s, const char *const *flags)
     s->port = (int)strtol(at + strlen("://127.0.0.1:"), NULL, 10);
 }
 
-void serving_open(serving *s, const char *const *flags)
+void serving_open(struct serving *s, const char *const *flags)
 {
     serving_prepare(s);
     serving_start(s, flags);
 }
 
-int serving_end(serving *s, int signal_number)
+int serving_end(struct serving *s, int signal_number)
 {
     int status = 0;
 
@@ -238,7 +238,7 @@ static void remove_tree(const char *path)
     (void)rmdir(path);
 }
 
-void serving_remove(serving *s)
+void serving_remove(struct serving *s)
 {
     if (s->pid > 0) {
         (void)kill(s->pid, SIGKILL);
@@ -247,7 +247,7 @@ void serving_remove(serving *s)
     remove_tree(s->folder);
 }
 
-int serving_close(serving *s)
+int serving_close(struct serving *s)
 {
     const int code = serving_end(s, SIGTERM);
 
@@ -255,7 +255,7 @@ int serving_close(serving *s)
     return code;
 }
 
-uint32_t serving_children(const serving *s, long *pids, uint32_t room)
+uint32_t serving_children(const struct serving *s, long *pids, uint32_t room)
 {
     char path[96];
     uint32_t count = 0;
@@ -270,7 +270,7 @@ uint32_t serving_children(const serving *s, long *pids, uint32_t room)
     return count;
 }
 
-uint32_t serving_files(const serving *s)
+uint32_t serving_files(const struct serving *s)
 {
     char path[64];
     uint32_t count = 0;
@@ -285,7 +285,7 @@ uint32_t serving_files(const serving *s)
     return count;
 }
 
-uint64_t serving_memory(const serving *s)
+uint64_t serving_memory(const struct serving *s)
 {
     char path[64];
     unsigned long long pages = 0;
@@ -301,7 +301,7 @@ uint64_t serving_memory(const serving *s)
 
 /* ------------------------------------------------------------------ the client */
 
-int client_connect(const serving *s)
+int client_connect(const struct serving *s)
 {
     struct sockaddr_in to = { .sin_family = AF_INET,
                               .sin_port = htons((uint16_t)s->port),
@@ -339,7 +339,7 @@ void client_text(int fd, const char *text)
     client_send(fd, text, strlen(text));
 }
 
-const char *answer_header(const answer *a, const char *name, char *value, size_t bytes)
+const char *answer_header(const struct answer *a, const char *name, char *value, size_t bytes)
 {
     const char *at = a->head;
     size_t length = strlen(name);
@@ -355,14 +355,14 @@ const char *answer_header(const answer *a, const char *name, char *value, size_t
     return NULL;
 }
 
-void client_receive(int fd, answer *out)
+void client_receive(int fd, struct answer *out)
 {
     static _Thread_local char text[sizeof out->head + sizeof out->body];
     char length[32];
     size_t have = 0, head, body;
     char *end;
 
-    *out = (answer){ .code = 0 };
+    *out = (struct answer){ .code = 0 };
     text[0] = '\0';
     while ((end = strstr(text, "\r\n\r\n")) == NULL) {
         ssize_t n = have < sizeof out->head - 1 ? recv(fd, text + have, sizeof out->head - 1 - have, 0) : 0;
@@ -390,7 +390,7 @@ void client_receive(int fd, answer *out)
 }
 
 void client_call(int fd, const char *method, const char *path, const char *headers, const void *body, size_t bytes,
-                 answer *out)
+                 struct answer *out)
 {
     char head[2048];
     int n = snprintf(head, sizeof head, "%s %s HTTP/1.1\r\nHost: test\r\nContent-Length: %zu\r\n%s\r\n", method, path,
@@ -403,8 +403,8 @@ void client_call(int fd, const char *method, const char *path, const char *heade
     client_receive(fd, out);
 }
 
-void client_once(const serving *s, const char *method, const char *path, const char *headers, const char *body,
-                 answer *out)
+void client_once(const struct serving *s, const char *method, const char *path, const char *headers, const char *body,
+                 struct answer *out)
 {
     int fd = client_connect(s);
 
@@ -413,10 +413,10 @@ void client_once(const serving *s, const char *method, const char *path, const c
     (void)close(fd);
 }
 
-void client_expect(const serving *s, const char *method, const char *path, const char *headers, const char *body,
+void client_expect(const struct serving *s, const char *method, const char *path, const char *headers, const char *body,
                    int code, const char *part)
 {
-    answer a;
+    struct answer a;
 
     client_once(s, method, path, headers, body, &a);
     if (a.code != code || strstr(a.body, part) == NULL)
@@ -424,9 +424,9 @@ void client_expect(const serving *s, const char *method, const char *path, const
                  a.code, a.body);
 }
 
-double client_metric(const serving *s, const char *name)
+double client_metric(const struct serving *s, const char *name)
 {
-    answer a;
+    struct answer a;
     const char *at;
 
     client_once(s, "GET", "/metrics", "", NULL, &a);

@@ -90,7 +90,7 @@ void grpc_close(grpc_client *k)
     (void)close(k->fd);
 }
 
-int grpc_port_of(const serving *s)
+int grpc_port_of(const struct serving *s)
 {
     char path[128], text[4096];
     const char *at;
@@ -110,7 +110,7 @@ int grpc_port_of(const serving *s)
 
 int grpc_connect(int port)
 {
-    serving at = { .port = port };
+    struct serving at = { .port = port };
     int fd = client_connect(&at);
 
     assert_true(fd >= 0);

@@ -27,7 +27,7 @@ typedef struct grpc_client {
 } grpc_client;
 
 /* The port in the server's log behind "grpc://127.0.0.1:" or "grpcs://127.0.0.1:". */
-int grpc_port_of(const serving *s);
+int grpc_port_of(const struct serving *s);
 int grpc_connect(int port);
 void grpc_open(grpc_client *k, int port);
 /* false: the server refuses it. With TLS 1.3 that may come after the client's handshake: then calls get no answer. */

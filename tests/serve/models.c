@@ -6,7 +6,7 @@
 #include <unistd.h>
 #include "cmocka_all.h"
 
-static void save(const char *path, wire *w)
+static void save(const char *path, struct wire *w)
 {
     char draft[256];
     int fd;
@@ -21,7 +21,7 @@ static void save(const char *path, wire *w)
 
 void write_doubling(const char *path, uint32_t times)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17);
     char from[16] = "x", to[16];
 
@@ -41,7 +41,7 @@ void write_doubling(const char *path, uint32_t times)
 
 static void write_identity(const char *folder, const char *name, int dtype)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17);
     char path[256];
 
@@ -55,7 +55,7 @@ static void write_identity(const char *folder, const char *name, int dtype)
 
 static void write_pair(const char *folder)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17);
     char path[256];
 
@@ -69,7 +69,7 @@ static void write_pair(const char *folder)
 }
 
 /* n turns of a loop from x to y, as long as a test wants it to be. */
-static void write_loop(wire *w, const char *dims)
+static void write_loop(struct wire *w, const char *dims)
 {
     wire_mark n = mw_node_begin(w, "Loop", "n,_,x", "y");
     mw_body body = mw_body_begin(w, "body", "turn");
@@ -87,7 +87,7 @@ static void write_loop(wire *w, const char *dims)
 
 static void write_spin(const char *folder)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17);
     char path[256];
 
@@ -102,7 +102,7 @@ static void write_spin(const char *folder)
 
 void write_relu(const char *path, const char *name)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17), n;
 
     mw_value(&w, MW_INPUT, "x", INLAY_FLOAT, "2");
@@ -116,7 +116,7 @@ void write_relu(const char *path, const char *name)
 
 void write_one(const char *path, const char *op)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17);
 
     mw_value(&w, MW_INPUT, "x", INLAY_FLOAT, "7");
@@ -128,7 +128,7 @@ void write_one(const char *path, const char *op)
 
 void write_sum_by(const char *path, const char *op)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17);
 
     mw_value(&w, MW_INPUT, "old", INLAY_FLOAT, "1");
@@ -148,7 +148,7 @@ void write_sum(const char *path)
 
 void write_slow_sum(const char *path)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17);
 
     mw_value(&w, MW_INPUT, "n", INLAY_INT64, "");
@@ -164,7 +164,7 @@ void write_slow_sum(const char *path)
 }
 
 /* Of rank 0 with one number, or of rank 1. */
-static void write_numbers(wire *w, const char *name, int dtype, uint32_t rank, int64_t count, int64_t first)
+static void write_numbers(struct wire *w, const char *name, int dtype, uint32_t rank, int64_t count, int64_t first)
 {
     wire_mark t = wire_begin(w, MW_INITIALIZER);
 
@@ -180,7 +180,7 @@ static void write_numbers(wire *w, const char *name, int dtype, uint32_t rank, i
 
 void write_counting(const char *path)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17), n, a;
 
     write_numbers(&w, "one", INLAY_INT64, 1, 1, 1);
@@ -210,7 +210,7 @@ void write_counting(const char *path)
 
 void write_masked(const char *path, bool masked)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17);
 
     write_numbers(&w, "one", INLAY_INT64, 1, 1, 1);
@@ -228,7 +228,7 @@ void write_masked(const char *path, bool masked)
 
 void write_vectors(const char *path)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17);
 
     write_numbers(&w, "two", INLAY_INT64, 1, 1, 2);
@@ -245,7 +245,7 @@ void write_vectors(const char *path)
     save(path, &w);
 }
 
-static void write_cast(wire *w, const char *from, const char *to, int dtype)
+static void write_cast(struct wire *w, const char *from, const char *to, int dtype)
 {
     wire_mark n = mw_node_begin(w, "Cast", from, to), a = wire_begin(w, 5);
 
@@ -258,7 +258,7 @@ static void write_cast(wire *w, const char *from, const char *to, int dtype)
 
 void write_documented(const char *path)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17);
 
     write_numbers(&w, "zero", INLAY_INT64, 1, 1, 0);

@@ -12,7 +12,7 @@ static const chat_message talk[] = {
 
 static void expect_of(const char *form, const chat_message *messages, uint32_t count, const char *want)
 {
-    const chat c = { form, "<s>", "</s>", messages, count };
+    const struct chat c = { form, "<s>", "</s>", messages, count };
     inlay_diag diag = INLAY_DIAG_INIT;
     char *text = NULL;
 
@@ -61,7 +61,7 @@ static void test_turns_that_alternate(void **state)
                                "    {%- endif %}\n"
                                "{%- endfor %}\n";
     static const chat_message wrong[] = { { "assistant", "x" } };
-    const chat c = { form, "", "", wrong, 1 };
+    const struct chat c = { form, "", "", wrong, 1 };
     inlay_diag diag = INLAY_DIAG_INIT;
     char *text;
 
@@ -143,7 +143,7 @@ static void test_what_is_refused(void **state)
     };
     static char deep[4096];
     inlay_diag diag = INLAY_DIAG_INIT;
-    chat c = { deep, "", "", talk, 4 };
+    struct chat c = { deep, "", "", talk, 4 };
     char *text;
 
     (void)state;
@@ -179,7 +179,7 @@ static void test_bent_templates(void **state)
         for (size_t k = 0; k < sizeof signs - 1; k++) {
             inlay_diag diag = INLAY_DIAG_INIT;
             char *bent = strdup(form), *text = NULL; /* cut to size, so that a sanitizer sees over-reads */
-            chat c = { bent, "<s>", "</s>", talk, 4 };
+            struct chat c = { bent, "<s>", "</s>", talk, 4 };
 
             assert_non_null(bent);
             bent[i] = signs[k];

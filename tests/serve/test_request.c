@@ -68,7 +68,7 @@ static void test_strings(void **state)
     char text[] = "\"a\\u00e9\\ud83d\\ude00\\n\\/\" ";
     json_reader r = reader_begin(text, sizeof text - 1);
     json_text out;
-    strbuf b = { .data = NULL };
+    struct strbuf b = { .data = NULL };
 
     (void)state;
     assert_true(reader_string(&r, &out) && reader_end(&r));

@@ -6,7 +6,7 @@
 #include <unistd.h>
 #include "cmocka_all.h"
 
-static serving server;
+static struct serving server;
 
 static int start(void **state)
 {
@@ -25,7 +25,7 @@ static int end(void **state)
 
 static void expect(const char *method, const char *path, const char *body, int code, const char *part)
 {
-    answer a;
+    struct answer a;
 
     client_once(&server, method, path, "", body, &a);
     if (a.code != code || strstr(a.body, part) == NULL)
@@ -128,7 +128,7 @@ static void test_types_in_bytes(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         char body[512], path[64], headers[96], value[32];
-        answer a;
+        struct answer a;
         int json = snprintf(body, sizeof body,
                             "{\"inputs\":[{\"name\":\"x\",\"shape\":[2],\"datatype\":\"%s\",\"parameters\":"
                             "{\"binary_data_size\":%zu}}],\"outputs\":[{\"name\":\"y\",\"parameters\":"
@@ -155,7 +155,7 @@ static size_t send_pair(int fd, int id_bytes, int pad_bytes, bool in_parts)
 {
     static const float data[4] = { 1, 2, 30, 40 };
     char text[1024], json[512];
-    answer a;
+    struct answer a;
     int head, n = snprintf(
                   json, sizeof json,
                   "{\"id\":\"%0*d\",\"inputs\":[{\"name\":\"a\",\"shape\":[1,2],\"datatype\":\"FP32\",\"parameters\":"
@@ -279,7 +279,7 @@ static void test_what_is_no_http(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         int fd = client_connect(&server);
-        answer a;
+        struct answer a;
 
         client_text(fd, texts[i]);
         (void)shutdown(fd, SHUT_WR);
@@ -294,7 +294,7 @@ static void test_what_is_no_http(void **state)
 static void test_sizes(void **state)
 {
     static char big[70000];
-    answer a;
+    struct answer a;
     int fd = client_connect(&server);
 
     (void)state;

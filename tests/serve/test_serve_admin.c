@@ -10,7 +10,7 @@
 #include <unistd.h>
 #include "cmocka_all.h"
 
-static serving server;
+static struct serving server;
 static int grpc_port;
 
 #define ADMIN "Bearer " ADMIN_TOKEN
@@ -322,12 +322,12 @@ static void test_settings_over_grpc(void **state)
 /* ------------------------------------------------------------------ TLS */
 
 /* A certificate with its key as files of the folder; issuer NULL: signed by itself. */
-typedef struct identity {
+struct identity {
     gnutls_x509_privkey_t key;
     gnutls_x509_crt_t certificate;
-} identity;
+};
 
-static void save(const serving *s, const char *name, gnutls_datum_t *pem)
+static void save(const struct serving *s, const char *name, gnutls_datum_t *pem)
 {
     char *text = strndup((const char *)pem->data, pem->size);
 
@@ -337,11 +337,11 @@ static void save(const serving *s, const char *name, gnutls_datum_t *pem)
     gnutls_free(pem->data);
 }
 
-static identity make_identity(const serving *s, const char *name, const identity *issuer)
+static struct identity make_identity(const struct serving *s, const char *name, const struct identity *issuer)
 {
     const unsigned char serial[] = { 1, (unsigned char)name[0] };
     char file[64];
-    identity i;
+    struct identity i;
     gnutls_datum_t pem;
 
     assert_int_equal(gnutls_x509_privkey_init(&i.key), 0);
@@ -367,13 +367,13 @@ static identity make_identity(const serving *s, const char *name, const identity
     return i;
 }
 
-static void drop_identity(identity *i)
+static void drop_identity(struct identity *i)
 {
     gnutls_x509_crt_deinit(i->certificate);
     gnutls_x509_privkey_deinit(i->key);
 }
 
-static gnutls_certificate_credentials_t credentials_of(identity *i)
+static gnutls_certificate_credentials_t credentials_of(struct identity *i)
 {
     gnutls_certificate_credentials_t c;
 
@@ -384,7 +384,7 @@ static gnutls_certificate_credentials_t credentials_of(identity *i)
 }
 
 /* Whether a call over a connection with the credentials is answered. */
-static bool is_answered(int port, identity *who)
+static bool is_answered(int port, struct identity *who)
 {
     static grpc_call c;
     gnutls_certificate_credentials_t credentials = credentials_of(who);
@@ -405,7 +405,7 @@ static bool is_answered(int port, identity *who)
 }
 
 /* The answer's code over HTTPS; 0: none. */
-static int https_code(int port, identity *who, const char *path)
+static int https_code(int port, struct identity *who, const char *path)
 {
     gnutls_certificate_credentials_t credentials = credentials_of(who);
     gnutls_session_t session;
@@ -429,7 +429,7 @@ static int https_code(int port, identity *who, const char *path)
     return n > 9 ? (int)strtol(text + 9, NULL, 10) : 0;
 }
 
-static serving over_tls;
+static struct serving over_tls;
 static bool secured;
 
 /* Whatever became of the test. */
@@ -442,7 +442,7 @@ static int end_tls(void **state)
 }
 
 /* Waits until two workers listen on that port. */
-static void wait_for_two(const serving *s, int port)
+static void wait_for_two(const struct serving *s, int port)
 {
     const struct timespec pause = { 0, 5000000 };
     char part[64], text[8192];
@@ -475,7 +475,7 @@ static void test_tls(void **state)
                                           "--tls-client-ca",
                                           "FOLDER/issuer.pem",
                                           NULL };
-    identity issuer, of_server, client, stranger;
+    struct identity issuer, of_server, client, stranger;
     int port, fd;
     char byte;
 

@@ -9,10 +9,10 @@
 #include <unistd.h>
 #include "cmocka_all.h"
 
-static serving server;
+static struct serving server;
 
 /* Every printable character is a token of its code; <|end|> is the one behind 'y'. */
-static void write_tokenizer(const serving *s)
+static void write_tokenizer(const struct serving *s)
 {
     static char text[8192];
     size_t used =
@@ -50,7 +50,7 @@ static const char *piece_of(int id, bool unigram, char *out, size_t bytes)
     return out;
 }
 
-static void write_pieces(const serving *s)
+static void write_pieces(const struct serving *s)
 {
     static char text[16384];
     char piece[32];
@@ -137,7 +137,7 @@ static void expect(const char *body, int code, const char *part)
 
 static void test_whole_texts(void **state)
 {
-    answer a;
+    struct answer a;
 
     (void)state;
     expect(ASK(",\"max_tokens\":5"), 200, "\"text\":\"CDEFG\",\"logprobs\":null,\"finish_reason\":\"length\"");

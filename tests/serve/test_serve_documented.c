@@ -15,15 +15,15 @@
 #include <unistd.h>
 #include "cmocka_all.h"
 
-static serving server;
+static struct serving server;
 
-typedef struct example {
+struct example {
     char method[8], path[256], headers[1024], body[4096], data[256], wanted_data[256];
     size_t body_bytes, data_bytes, wanted_bytes;
     char parts[16][256];
     size_t part_count;
     int code; /* 0: not read yet */
-} example;
+};
 
 static int start(void **state)
 {
@@ -60,7 +60,7 @@ static size_t read_hex(const char *text, char *out, size_t room)
 }
 
 /* One line of a file, with its end. */
-static void read_line(example *e, char *line)
+static void read_line(struct example *e, char *line)
 {
     size_t bytes = strlen(line);
 
@@ -89,9 +89,9 @@ static void read_line(example *e, char *line)
     }
 }
 
-static void send_example(example *e, const char *file)
+static void send_example(struct example *e, const char *file)
 {
-    static answer a;
+    static struct answer a;
     char length[32] = "";
     size_t json;
     int fd = client_connect(&server);
@@ -119,7 +119,7 @@ static void test_file(void **state)
     const char *file = *state;
     char path[512], line[1024];
     uint32_t sent = 0;
-    example e = { .code = 0 };
+    struct example e = { .code = 0 };
     FILE *f;
 
     (void)snprintf(path, sizeof path, "%s/%s", EXAMPLES_DIR, file);
@@ -133,7 +133,7 @@ static void test_file(void **state)
         }
         assert_true(e.code != 0 && e.method[0] != '\0');
         send_example(&e, file);
-        e = (example){ .code = 0 };
+        e = (struct example){ .code = 0 };
         sent++;
     }
     (void)fclose(f);

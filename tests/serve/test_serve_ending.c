@@ -13,7 +13,7 @@
 #include <unistd.h>
 #include "cmocka_all.h"
 
-static serving server;
+static struct serving server;
 static unsigned seed = 1;
 
 static const char twice[] = "{\"inputs\":[{\"name\":\"x\",\"shape\":[1,3],\"datatype\":\"FP32\",\"data\":[1,2,3]}]}";
@@ -187,7 +187,7 @@ static void test_one_that_dies_at_the_end(void **state)
     const struct timespec pause = { 0, 5000000 };
     char text[8192];
     long pid;
-    answer a;
+    struct answer a;
 
     (void)state;
     serving_start(&server, flags);
@@ -214,7 +214,7 @@ static void test_with_requests(void **state)
         enum { REQUESTS = 8 };
         int fd[REQUESTS];
         char head[512];
-        answer a;
+        struct answer a;
 
         serving_start(&server, i % 2 == 0 ? workers : NULL);
         for (uint32_t k = 0; k < REQUESTS; k++) {
@@ -322,7 +322,7 @@ static void start_with(int rest, int grpc, const char *flags)
 static void test_a_socket_that_is_passed(void **state)
 {
     int fd = listen_here(&server.port);
-    answer a;
+    struct answer a;
 
     (void)state;
     for (int i = 0; i < 2; i++) {

@@ -5,7 +5,7 @@
 #include <unistd.h>
 #include "cmocka_all.h"
 
-static serving server;
+static struct serving server;
 
 static int start(void **state)
 {
@@ -45,7 +45,7 @@ static void test_requests(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof requests / sizeof requests[0]; i++) {
         char path[512], body[4096];
-        answer a;
+        struct answer a;
         FILE *f;
 
         (void)snprintf(path, sizeof path, "%s/requests/%s", DEPLOY_DIR, requests[i].file);
@@ -63,7 +63,7 @@ static void test_requests(void **state)
 static void test_load_reports(void **state)
 {
     char value[256];
-    answer a;
+    struct answer a;
 
     (void)state;
     client_once(&server, "GET", "/v2", "", NULL, &a);
@@ -93,7 +93,7 @@ static void test_trace_context(void **state)
                      { "rubbish", false } };
     char path[128], line[1024];
     size_t seen = 0;
-    answer a;
+    struct answer a;
     FILE *f;
 
     (void)state;

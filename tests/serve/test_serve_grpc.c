@@ -9,7 +9,7 @@
 #include <unistd.h>
 #include "cmocka_all.h"
 
-static serving server;
+static struct serving server;
 static int grpc_port;
 
 /* A request for `twice`: one row; raw or in its field. */

@@ -8,7 +8,7 @@
 #include <unistd.h>
 #include "cmocka_all.h"
 
-static serving server;
+static struct serving server;
 
 static void write_with_mask(const char *path)
 {
@@ -78,7 +78,7 @@ static int ask_padded(uint32_t rows, uint32_t length)
 
 static void expect_padded(int fd, const char *hidden, const char *total)
 {
-    answer a;
+    struct answer a;
 
     client_receive(fd, &a);
     if (a.code != 200 || strstr(a.body, hidden) == NULL || strstr(a.body, total) == NULL)
@@ -93,7 +93,7 @@ static long runs_of(const char *model, long *requests)
 {
     char path[128];
     const char *at;
-    answer a;
+    struct answer a;
 
     (void)snprintf(path, sizeof path, "/v2/models/%s/stats", model);
     client_once(&server, "GET", path, "", NULL, &a);
@@ -193,7 +193,7 @@ static void wait_for(const char *metric, double value)
 static void test_late_behind_its_sequence(void **state)
 {
     struct pollfd first = { .events = POLLIN };
-    answer a;
+    struct answer a;
     int second;
 
     (void)state;

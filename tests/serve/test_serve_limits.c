@@ -8,7 +8,7 @@
 #include <unistd.h>
 #include "cmocka_all.h"
 
-static serving server, first_server; /* the first, while a test has one of its own */
+static struct serving server, first_server; /* the first, while a test has one of its own */
 
 /* x spins for n turns; a million million of them take hours. */
 static const char spin[] = "{\"inputs\":[{\"name\":\"n\",\"shape\":[],\"datatype\":\"INT64\",\"data\":[1000000000000]},"
@@ -63,7 +63,7 @@ static int ask_spin(const char *headers)
 static void test_time_is_up(void **state)
 {
     int fd[3];
-    answer a;
+    struct answer a;
 
     (void)state;
     for (uint32_t i = 0; i < 3; i++) { /* one that runs, two that wait */
@@ -103,7 +103,7 @@ static void test_a_full_queue(void **state)
 {
     int fd[3];
     char value[32];
-    answer a;
+    struct answer a;
 
     (void)state;
     for (uint32_t i = 0; i < 3; i++) {
@@ -145,7 +145,7 @@ static void test_priority(void **state)
         "{\"parameters\":{\"priority\":%u},\"inputs\":[{\"name\":\"n\",\"shape\":[],\"datatype\":\"INT64\",\"data\":["
         "%s]},{\"name\":\"x\",\"shape\":[4,4],\"datatype\":\"FP32\",\"data\":[1,2,3,4,1,2,3,4,1,2,3,4,1,2,3,4]}]}";
     int first = ask_spin(""), fd[2];
-    answer a;
+    struct answer a;
 
     (void)state;
     wait_for("inlay_runs", 1);
@@ -170,7 +170,7 @@ static void test_fairness(void **state)
 {
     static const char *const flags[] = { "--runners", "1", "--warmup", "0", NULL };
     int spins[4], quick;
-    answer a;
+    struct answer a;
 
     (void)state;
     first_server = server;
@@ -237,7 +237,7 @@ static void wait_for_files(uint32_t count)
 static void mixed_round(uint32_t i)
 {
     static const char *const bodies[] = { twice, "{\"inputs\":", spin };
-    answer a;
+    struct answer a;
     int fd = client_connect(&server);
 
     assert_true(fd >= 0);
@@ -287,7 +287,7 @@ static void test_nothing_is_left(void **state)
 static void test_sigterm(void **state)
 {
     int fd = ask_spin(""), idle = client_connect(&server);
-    answer a;
+    struct answer a;
 
     (void)state;
     wait_for("inlay_runs", 1);

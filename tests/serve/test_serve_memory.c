@@ -9,7 +9,7 @@
 #include <unistd.h>
 #include "cmocka_all.h"
 
-static serving server;
+static struct serving server;
 static double all_bytes; /* of the three models together */
 
 #define INFER "{\"inputs\":[{\"name\":\"x\",\"shape\":[1,3],\"datatype\":\"FP32\",\"data\":[4,0,1]}]}"
@@ -50,7 +50,7 @@ static void begin(double models)
 static int infer(char model)
 {
     char path[64];
-    answer a;
+    struct answer a;
 
     (void)snprintf(path, sizeof path, "/v2/models/%c/infer", model);
     client_once(&server, "POST", path, "", INFER, &a);
@@ -61,7 +61,7 @@ static int infer(char model)
 
 static void expect_ready(const char *ready)
 {
-    answer a;
+    struct answer a;
 
     client_once(&server, "POST", "/v2/repository/index", "", "", &a);
     for (const char *name = "abc"; *name != '\0'; name++) {
@@ -93,7 +93,7 @@ static void test_the_least_recently_used_goes(void **state)
 
 static void test_one_too_large(void **state)
 {
-    answer a;
+    struct answer a;
 
     (void)state;
     begin(0.5);
@@ -141,15 +141,15 @@ static void test_over_grpc(void **state)
     assert_int_equal(serving_end(&server, SIGTERM), 0);
 }
 
-typedef struct caller {
+struct caller {
     pthread_t thread;
     unsigned seed;
     uint32_t good, later;
-} caller;
+};
 
 static void *call(void *user)
 {
-    caller *c = user;
+    struct caller *c = user;
 
     for (uint32_t i = 0; i < 25; i++) {
         int code = infer((char)('a' + rand_r(&c->seed) % 3));
@@ -163,7 +163,7 @@ static void *call(void *user)
 /* Models come and go under requests: each is answered. */
 static void test_many_at_once(void **state)
 {
-    caller callers[6] = { { .seed = 0 } };
+    struct caller callers[6] = { { .seed = 0 } };
     uint32_t good = 0, later = 0;
 
     (void)state;

@@ -10,7 +10,7 @@
 
 enum { CHARTS = 3 };
 
-static serving server;
+static struct serving server;
 static char document[1 << 18];
 
 static const char twice[] = "{\"inputs\":[{\"name\":\"x\",\"shape\":[1,3],\"datatype\":\"FP32\",\"data\":[1,2,3]}]}";
@@ -32,7 +32,7 @@ static int end(void **state)
 static pid_t send_requests(void)
 {
     pid_t pid = fork();
-    answer a;
+    struct answer a;
 
     if (pid != 0)
         return pid;

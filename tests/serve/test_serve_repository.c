@@ -9,7 +9,7 @@
 #include <unistd.h>
 #include "cmocka_all.h"
 
-static serving server;
+static struct serving server;
 
 static int start(void **state)
 {
@@ -111,22 +111,22 @@ static void test_load_and_unload(void **state)
 
 /* ------------------------------------------------------------------ many at once */
 
-typedef struct asker {
+struct asker {
     const char *path;
     uint32_t rounds, number;
     atomic_bool *stop; /* NULL: as many rounds as it says */
     atomic_uint *wrong;
-} asker;
+};
 
 static void *ask(void *user)
 {
-    const asker *k = user;
+    const struct asker *k = user;
     int fd = client_connect(&server);
 
     for (uint32_t i = 0; k->stop != NULL ? !atomic_load(k->stop) : i < k->rounds; i++) {
         char body[256], want[64];
         uint32_t value = k->number * 1000 + i % 1000 + 1;
-        answer a;
+        struct answer a;
 
         (void)snprintf(body, sizeof body, DOUBLE("%u"), value);
         (void)snprintf(want, sizeof want, "\"data\":[%u.0,", 2 * value);
@@ -144,14 +144,14 @@ static void *ask(void *user)
 static void test_requests_are_joined(void **state)
 {
     pthread_t threads[8];
-    asker askers[8];
+    struct asker askers[8];
     atomic_uint wrong = 0;
-    answer a;
+    struct answer a;
     const char *runs;
 
     (void)state;
     for (uint32_t i = 0; i < 8; i++) {
-        askers[i] = (asker){ "/v2/models/joined/infer", 5, i, NULL, &wrong };
+        askers[i] = (struct asker){ "/v2/models/joined/infer", 5, i, NULL, &wrong };
         assert_int_equal(pthread_create(&threads[i], NULL, ask, &askers[i]), 0);
     }
     for (uint32_t i = 0; i < 8; i++)
@@ -170,13 +170,13 @@ static void test_requests_are_joined(void **state)
 static void test_no_request_is_dropped(void **state)
 {
     pthread_t threads[3];
-    asker askers[3];
+    struct asker askers[3];
     atomic_uint wrong = 0;
     atomic_bool stop = false;
 
     (void)state;
     for (uint32_t i = 0; i < 3; i++) {
-        askers[i] = (asker){ "/v2/models/twice/infer", 0, i, &stop, &wrong };
+        askers[i] = (struct asker){ "/v2/models/twice/infer", 0, i, &stop, &wrong };
         assert_int_equal(pthread_create(&threads[i], NULL, ask, &askers[i]), 0);
     }
     for (uint32_t i = 0; i < 10; i++)
@@ -214,7 +214,7 @@ static void test_draining(void **state)
     int fd = client_connect(&server);
     const struct timespec pause = { 0, 2000000 };
     char value[32];
-    answer a;
+    struct answer a;
 
     (void)state;
     client_call(fd, "GET", "/v2/health/ready", "", NULL, 0, &a);

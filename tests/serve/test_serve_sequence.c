@@ -8,7 +8,7 @@
 #include <unistd.h>
 #include "cmocka_all.h"
 
-static serving server;
+static struct serving server;
 static int grpc_port;
 
 static int start(void **state)
@@ -36,7 +36,7 @@ static int add(const char *id, const char *how, int x, double *sum)
 {
     char body[512];
     const char *at;
-    answer a;
+    struct answer a;
 
     (void)snprintf(
         body, sizeof body,
@@ -126,14 +126,14 @@ static void test_what_is_refused(void **state)
     expect("0", "start", 1, 400, 0); /* 0 is none: a state is missing */
 }
 
-typedef struct adder {
+struct adder {
     pthread_t thread;
     double sums[20];
-} adder;
+};
 
 static void *add_many(void *user)
 {
-    adder *a = user;
+    struct adder *a = user;
 
     for (uint32_t i = 0; i < 20; i++)
         if (add("\"shared\"", "", 1, &a->sums[i]) != 200)
@@ -144,7 +144,7 @@ static void *add_many(void *user)
 /* Requests of one sequence run one after another, whoever sends them: each sees all before it. */
 static void test_one_after_another(void **state)
 {
-    static adder adders[5];
+    static struct adder adders[5];
     bool seen[102] = { false };
 
     (void)state;

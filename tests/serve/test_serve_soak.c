@@ -16,15 +16,15 @@ enum { CLIENTS = 4, KINDS = 11, RAW_FLOATS = 16384 };
 static const char *const kinds[KINDS] = { "good", "binary",  "wrong JSON", "wrong model", "too large", "cut off",
                                           "left", "rubbish", "HTTP/2",     "one byte",    "silent" };
 
-static serving server;
+static struct serving server;
 static int grpc_port;
 static atomic_long left, answered[KINDS], ended[KINDS], wrong;
 
-typedef struct soaker {
+struct soaker {
     pthread_t thread;
     unsigned seed;
     int kept; /* a connection that stays; -1 = none */
-} soaker;
+};
 
 #define GOOD "{\"inputs\":[{\"name\":\"x\",\"shape\":[1,3],\"datatype\":\"FP32\",\"data\":[4,0,1]}]}"
 #define SPIN                                                                                                           \
@@ -32,7 +32,8 @@ typedef struct soaker {
     "\"shape\":[4,4],\"datatype\":\"FP32\",\"data\":[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]}]}"
 
 /* On the connection that stays; on a new one where the server has ended that, because nothing was sent for a while. */
-static int ask(soaker *s, const char *path, const char *headers, const void *body, size_t bytes, answer *a)
+static int ask(struct soaker *s, const char *path, const char *headers, const void *body, size_t bytes,
+               struct answer *a)
 {
     a->code = 0;
     for (int tries = 0; tries < 2 && a->code == 0; tries++) {
@@ -52,7 +53,7 @@ static int ask(soaker *s, const char *path, const char *headers, const void *bod
 /* Sends bytes on a connection of its own, and reads what comes until it ends, or not at all. Whether anything came. */
 static bool throw(int port, const void *data, size_t bytes, bool read_on)
 {
-    serving at = { .port = port };
+    struct serving at = { .port = port };
     int fd = client_connect(&at);
     char text[4096];
     bool any = false;
@@ -69,7 +70,7 @@ static bool throw(int port, const void *data, size_t bytes, bool read_on)
     return any;
 }
 
-static int send_binary(soaker *s, answer *a)
+static int send_binary(struct soaker *s, struct answer *a)
 {
     static _Thread_local char body[256 + RAW_FLOATS * 4];
     char headers[80];
@@ -84,7 +85,7 @@ static int send_binary(soaker *s, answer *a)
 }
 
 /* Random frames behind the preface, or none. */
-static bool send_frames(soaker *s)
+static bool send_frames(struct soaker *s)
 {
     uint8_t bytes[600] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
     size_t used = 24;
@@ -103,10 +104,10 @@ static bool send_frames(soaker *s)
     return throw(grpc_port, bytes, used, true);
 }
 
-static void send_one(soaker *s)
+static void send_one(struct soaker *s)
 {
     static const int weights[KINDS] = { 70, 8, 6, 4, 1, 3, 1, 3, 3, 4, 1 };
-    static _Thread_local answer a;
+    static _Thread_local struct answer a;
     char text[512];
     int kind = 0, code = -1, at = rand_r(&s->seed) % 104;
     size_t bytes = (size_t)snprintf(
@@ -167,7 +168,7 @@ static void send_one(soaker *s)
 
 static void *soak(void *user)
 {
-    soaker *s = user;
+    struct soaker *s = user;
 
     while (atomic_fetch_sub(&left, 1) > 0)
         send_one(s);
@@ -178,11 +179,11 @@ static void *soak(void *user)
 
 static void run(long count)
 {
-    soaker soakers[CLIENTS];
+    struct soaker soakers[CLIENTS];
 
     atomic_store(&left, count);
     for (unsigned i = 0; i < CLIENTS; i++) {
-        soakers[i] = (soaker){ .seed = i + 1 + (unsigned)count, .kept = -1 };
+        soakers[i] = (struct soaker){ .seed = i + 1 + (unsigned)count, .kept = -1 };
         assert_int_equal(pthread_create(&soakers[i].thread, NULL, soak, &soakers[i]), 0);
     }
     for (unsigned i = 0; i < CLIENTS; i++)

@@ -7,7 +7,7 @@
 #include <unistd.h>
 #include "cmocka_all.h"
 
-static serving server;
+static struct serving server;
 static uint32_t cpus;
 
 #define COUNT "{\"inputs\":[{\"name\":\"x\",\"shape\":[2],\"datatype\":\"FP32\",\"data\":[1,2]}]}"

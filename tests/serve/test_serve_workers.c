@@ -6,7 +6,7 @@
 #include <unistd.h>
 #include "cmocka_all.h"
 
-static serving server, alone;
+static struct serving server, alone;
 
 static const char twice[] = "{\"inputs\":[{\"name\":\"x\",\"shape\":[1,3],\"datatype\":\"FP32\",\"data\":[1,2,3]}]}";
 
@@ -18,7 +18,7 @@ static void write_boom(const char *path)
 }
 
 /* So many workers, with a plugin that crashes in model `boom`. */
-static void begin(serving *s, const char *workers)
+static void begin(struct serving *s, const char *workers)
 {
     const char *const flags[] = { "--workers",      workers,       "--poll-ms",    "20", "--plugin-dirs",
                                   "FOLDER/plugins", "--cache-dir", "FOLDER/cache", NULL };
@@ -72,7 +72,7 @@ static void wait_for_ready(uint32_t lines)
 static void test_a_worker_that_crashes(void **state)
 {
     long before[8], after[8];
-    answer a;
+    struct answer a;
 
     (void)state;
     wait_for_ready(2);
@@ -102,7 +102,7 @@ static void test_a_plugin_that_crashes(void **state)
 
     (void)state;
     for (uint32_t i = 0; good < 30; i++) {
-        answer a;
+        struct answer a;
 
         client_once(&server, "POST", "/v2/models/boom/infer", "", BOOM, &a);
         lost += a.code == 0;
@@ -137,7 +137,7 @@ static void test_the_only_worker_is_back(void **state)
     struct timespec before, after;
     char text[16384];
     double seconds;
-    answer a;
+    struct answer a;
 
     (void)state;
     begin(&alone, "1");
@@ -160,7 +160,7 @@ static void wait_for_model(const char *path, int code, const char *part)
 {
     const struct timespec pause = { 0, 5000000 };
     uint32_t good = 0;
-    answer a = { .code = 0 };
+    struct answer a = { .code = 0 };
 
     for (uint32_t i = 0; good < 20; i++) {
         client_once(&server, "POST", path, "", twice, &a);

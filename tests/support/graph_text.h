@@ -5,9 +5,9 @@
 #include "told.h"
 
 /* free() it. */
-static inline char *graph_to_text(const graph *g)
+static inline char *graph_to_text(const struct graph *g)
 {
-    told t = { 0 };
+    struct told t = { 0 };
 
     graph_dump(g, told_keep, &t);
     return t.data;

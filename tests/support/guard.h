@@ -8,11 +8,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-typedef struct guard {
+struct guard {
     char *map; /* whole mapping */
     size_t map_bytes;
     void *data; /* ends at the forbidden page */
-} guard;
+};
 
 /* Small mappings are kept for the next one who asks: tests ask for hundreds of thousands. Spare [i]: i pages of
  * data. */
@@ -28,10 +28,10 @@ static inline guard_spares *guard_kept(void)
     return &spares;
 }
 
-static inline guard guard_alloc(size_t bytes)
+static inline struct guard guard_alloc(size_t bytes)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), pages = (bytes + page - 1) / page;
-    guard g = { .map_bytes = (pages + 2) * page };
+    struct guard g = { .map_bytes = (pages + 2) * page };
     guard_spares *spares = guard_kept();
 
     if (pages <= GUARD_KEPT_PAGES && spares->counts[pages] > 0) {
@@ -48,7 +48,7 @@ static inline guard guard_alloc(size_t bytes)
     return g;
 }
 
-static inline void guard_free(guard *g)
+static inline void guard_free(struct guard *g)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), pages = g->map_bytes / page - 2;
     guard_spares *spares = guard_kept();

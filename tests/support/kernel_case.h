@@ -35,7 +35,7 @@ typedef struct kernel_case {
     const kit_kernel *kernel;
     void *state;
     kit_plan plan;
-    guard workspace; /* ends at a forbidden page */
+    struct guard workspace; /* ends at a forbidden page */
     inlay_diag diag;
 } kernel_case;
 

@@ -17,7 +17,7 @@
 /* Fields of GraphProto. */
 enum { MW_NODE = 1, MW_INITIALIZER = 5, MW_INPUT = 11, MW_OUTPUT = 12, MW_VALUE_INFO = 13, MW_SPARSE = 15 };
 
-static inline void mw_opset(wire *w, uint32_t field, const char *domain, int64_t version)
+static inline void mw_opset(struct wire *w, uint32_t field, const char *domain, int64_t version)
 {
     wire_mark mark = wire_begin(w, field);
 
@@ -26,7 +26,7 @@ static inline void mw_opset(wire *w, uint32_t field, const char *domain, int64_t
     wire_end(w, mark);
 }
 
-static inline wire_mark mw_begin(wire *w, int64_t ir_version, int64_t opset)
+static inline wire_mark mw_begin(struct wire *w, int64_t ir_version, int64_t opset)
 {
     wire_mark mark;
 
@@ -38,7 +38,7 @@ static inline wire_mark mw_begin(wire *w, int64_t ir_version, int64_t opset)
 }
 
 /* TypeProto.Tensor's fields. dims: "2,N,?" with ? for a Dimension without value; NULL: no shape. */
-static inline void mw_tensor_type(wire *w, int dtype, const char *dims)
+static inline void mw_tensor_type(struct wire *w, int dtype, const char *dims)
 {
     char part[64];
     wire_mark shape;
@@ -63,7 +63,7 @@ static inline void mw_tensor_type(wire *w, int dtype, const char *dims)
 }
 
 /* A ValueInfoProto of tensor type; dtype 0 leaves the type out. */
-static inline void mw_value(wire *w, uint32_t field, const char *name, int dtype, const char *dims)
+static inline void mw_value(struct wire *w, uint32_t field, const char *name, int dtype, const char *dims)
 {
     wire_mark value = wire_begin(w, field), type, tensor;
 
@@ -78,7 +78,7 @@ static inline void mw_value(wire *w, uint32_t field, const char *name, int dtype
     wire_end(w, value);
 }
 
-static inline void mw_list(wire *w, uint32_t field, const char *list)
+static inline void mw_list(struct wire *w, uint32_t field, const char *list)
 {
     for (; *list != '\0'; list += strcspn(list, ",") + (list[strcspn(list, ",")] == ',')) {
         size_t n = strcspn(list, ",");
@@ -88,7 +88,7 @@ static inline void mw_list(wire *w, uint32_t field, const char *list)
 }
 
 /* An open NodeProto, for attributes; inputs and outputs are "a,b,_". */
-static inline wire_mark mw_node_begin(wire *w, const char *op, const char *inputs, const char *outputs)
+static inline wire_mark mw_node_begin(struct wire *w, const char *op, const char *inputs, const char *outputs)
 {
     wire_mark node = wire_begin(w, MW_NODE);
 
@@ -98,7 +98,7 @@ static inline wire_mark mw_node_begin(wire *w, const char *op, const char *input
     return node;
 }
 
-static inline void mw_node(wire *w, const char *op, const char *inputs, const char *outputs)
+static inline void mw_node(struct wire *w, const char *op, const char *inputs, const char *outputs)
 {
     wire_end(w, mw_node_begin(w, op, inputs, outputs));
 }
@@ -107,7 +107,7 @@ static inline void mw_node(wire *w, const char *op, const char *inputs, const ch
 typedef struct mw_body {
     wire_mark attr, graph;
 } mw_body;
-static inline mw_body mw_body_begin(wire *w, const char *attr, const char *graph_name)
+static inline mw_body mw_body_begin(struct wire *w, const char *attr, const char *graph_name)
 {
     mw_body b = { .attr = wire_begin(w, 5) };
 
@@ -117,14 +117,14 @@ static inline mw_body mw_body_begin(wire *w, const char *attr, const char *graph
     wire_text(w, 2, graph_name);
     return b;
 }
-static inline void mw_body_end(wire *w, mw_body b)
+static inline void mw_body_end(struct wire *w, mw_body b)
 {
     wire_end(w, b.graph);
     wire_end(w, b.attr);
 }
 
 /* Name, type and dims of a TensorProto; the elements are the caller's. */
-static inline void mw_tensor_head(wire *w, const char *name, int dtype, uint32_t rank, const int64_t *dims)
+static inline void mw_tensor_head(struct wire *w, const char *name, int dtype, uint32_t rank, const int64_t *dims)
 {
     for (uint32_t i = 0; i < rank; i++)
         wire_int(w, 1, dims[i]);
@@ -134,7 +134,7 @@ static inline void mw_tensor_head(wire *w, const char *name, int dtype, uint32_t
 }
 
 /* A float initializer [count] of ones. */
-static inline void mw_ones(wire *w, const char *name, int64_t count)
+static inline void mw_ones(struct wire *w, const char *name, int64_t count)
 {
     wire_mark t = wire_begin(w, MW_INITIALIZER);
 
@@ -144,7 +144,7 @@ static inline void mw_ones(wire *w, const char *name, int64_t count)
     wire_end(w, t);
 }
 
-static inline void mw_entry(wire *w, uint32_t field, const char *key, const char *value)
+static inline void mw_entry(struct wire *w, uint32_t field, const char *key, const char *value)
 {
     wire_mark e = wire_begin(w, field);
 

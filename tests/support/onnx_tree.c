@@ -116,11 +116,11 @@ size_t tree_list(tree_field *t, tree_field **fields, tree_field **parents, size_
 
 /* ------------------------------------------------------------------ reading */
 
-typedef struct reader {
+struct reader {
     const uint8_t *at, *end;
-} reader;
+};
 
-static bool take_varint(reader *r, uint64_t *out)
+static bool take_varint(struct reader *r, uint64_t *out)
 {
     *out = 0;
     for (unsigned shift = 0; r->at < r->end && shift < 64; shift += 7) {
@@ -133,7 +133,7 @@ static bool take_varint(reader *r, uint64_t *out)
     return false;
 }
 
-static bool take_fixed(reader *r, size_t bytes, uint64_t *out)
+static bool take_fixed(struct reader *r, size_t bytes, uint64_t *out)
 {
     *out = 0;
     if ((size_t)(r->end - r->at) < bytes)
@@ -143,7 +143,7 @@ static bool take_fixed(reader *r, size_t bytes, uint64_t *out)
     return true;
 }
 
-static bool read_message(tree_field *into, reader r, int depth)
+static bool read_message(tree_field *into, struct reader r, int depth)
 {
     while (r.at < r.end) {
         tree_field *f = must(calloc(1, sizeof *f));
@@ -162,7 +162,7 @@ static bool read_message(tree_field *into, reader r, int depth)
             ok = f->wire == 2 && take_varint(&r, &length) && length <= (uint64_t)(r.end - r.at);
             f->holds = held(f->message, f->number);
             if (ok && f->holds != MSG_NONE)
-                ok = depth < MAX_DEPTH && read_message(f, (reader){ r.at, r.at + length }, depth + 1);
+                ok = depth < MAX_DEPTH && read_message(f, (struct reader){ r.at, r.at + length }, depth + 1);
             else if (ok)
                 tree_set_bytes(f, r.at, (size_t)length);
             r.at += ok ? length : 0;
@@ -179,7 +179,7 @@ tree_field *tree_read(const uint8_t *data, size_t bytes)
 
     t->wire = 2;
     t->holds = MSG_MODEL;
-    if (read_message(t, (reader){ data, data + bytes }, 0))
+    if (read_message(t, (struct reader){ data, data + bytes }, 0))
         return t;
     tree_destroy(t);
     return NULL;

@@ -4,15 +4,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct told {
+struct told {
     char *data; /* owned, see told_free(); ends with a zero; NULL while nothing was told */
     size_t bytes, capacity;
-} told;
+};
 
 /* An inlay_write_fn; user is the told. */
 static inline void told_keep(void *user, const char *piece, size_t bytes)
 {
-    told *t = user;
+    struct told *t = user;
 
     if (t->bytes + bytes + 1 > t->capacity) {
         t->capacity = (t->bytes + bytes + 1) * 2;
@@ -26,9 +26,9 @@ static inline void told_keep(void *user, const char *piece, size_t bytes)
 }
 
 /* Frees the text; t is empty then and may be told again. */
-static inline void told_free(told *t)
+static inline void told_free(struct told *t)
 {
     free(t->data);
-    *t = (told){ 0 };
+    *t = (struct told){ 0 };
 }
 #endif

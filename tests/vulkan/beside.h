@@ -9,11 +9,11 @@
 #define BESIDE_MOST 2e-5f
 
 /* Opens a session of the script; op (may be NULL) has to run on Vulkan. */
-static inline inlay_status beside_try(const char *script, int64_t opset, const char *op, bool vulkan, rig *out,
+static inline inlay_status beside_try(const char *script, int64_t opset, const char *op, bool vulkan, struct rig *out,
                                       inlay_diag *diag)
 {
     char pin[96] = "op:Relu=vulkan";
-    wire w = { 0 };
+    struct wire w = { 0 };
 
     if (op != NULL)
         (void)snprintf(pin, sizeof pin, "op:%s=vulkan", op);
@@ -27,7 +27,7 @@ static inline inlay_status beside_try(const char *script, int64_t opset, const c
 }
 
 /* A session that stays open: the drivers' libraries stay loaded with it, and the next session need not load them. */
-static rig beside_first;
+static struct rig beside_first;
 static int beside_present = -1; /* is there a device? -1: not tried yet */
 
 /* For a test that is about the first session of a process, and at its end. */
@@ -56,10 +56,10 @@ static inline void beside_need_device(void)
         skip();
 }
 
-static inline rig beside_open(const char *script, int64_t opset, const char *op, bool vulkan)
+static inline struct rig beside_open(const char *script, int64_t opset, const char *op, bool vulkan)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    rig r;
+    struct rig r;
 
     if (beside_try(script, opset, op, vulkan, &r, &diag) != INLAY_OK)
         fail_msg("%s\n%s", diag.text, script);
@@ -67,7 +67,7 @@ static inline rig beside_open(const char *script, int64_t opset, const char *op,
 }
 
 /* NaN where the other has it; integers and booleans to the bit. */
-static inline void beside_compare(const rig *a, const rig *b, const char *script)
+static inline void beside_compare(const struct rig *a, const struct rig *b, const char *script)
 {
     for (uint32_t i = 0; i < inlay_session_output_count(a->session); i++) {
         const inlay_value *got = inlay_context_output(a->context, i), *want = inlay_context_output(b->context, i);
@@ -93,7 +93,7 @@ static inline void beside_compare(const rig *a, const rig *b, const char *script
  */
 static inline void beside_expect(const char *script, int64_t opset, const char *op, float share)
 {
-    rig a, b;
+    struct rig a, b;
     void *first;
     size_t bytes;
 

@@ -8,14 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct report {
+struct report {
     char *text;
     size_t bytes;
-} report;
+};
 
 static void keep(void *user, const char *text, size_t bytes)
 {
-    report *all = user;
+    struct report *all = user;
     char *longer = realloc(all->text, all->bytes + bytes + 1);
 
     if (longer == NULL)
@@ -29,7 +29,7 @@ static void keep(void *user, const char *text, size_t bytes)
 /* Does the table of providers count nodes of Vulkan? */
 static bool counts_nodes(const inlay_session *session)
 {
-    report all = { 0 };
+    struct report all = { 0 };
     unsigned nodes = 0;
 
     if (inlay_session_explain(session, "text", keep, &all, NULL) == INLAY_OK && all.text != NULL)

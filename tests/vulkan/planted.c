@@ -8,13 +8,13 @@
 
 enum { FLOATS = 64, BYTES = FLOATS * sizeof(float) };
 
-typedef struct plot {
+struct plot {
     gpu_device *g;
     VkCommandBuffer commands;
     gpu_buffer buffers[3];
-} plot;
+};
 
-static inlay_status begin(plot *p, uint64_t bytes, inlay_diag *diag)
+static inlay_status begin(struct plot *p, uint64_t bytes, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
 
@@ -26,7 +26,7 @@ done:
     return status;
 }
 
-static inlay_status end(plot *p, inlay_diag *diag)
+static inlay_status end(struct plot *p, inlay_diag *diag)
 {
     uint64_t value;
     inlay_status status = gpu_record_end(p->g, p->commands, diag);
@@ -36,7 +36,7 @@ static inlay_status end(plot *p, inlay_diag *diag)
     return status == INLAY_OK ? gpu_wait(p->g, value, NULL, NULL, diag) : status;
 }
 
-static inlay_status write_beyond(plot *p, uint32_t beyond, inlay_diag *diag)
+static inlay_status write_beyond(struct plot *p, uint32_t beyond, inlay_diag *diag)
 {
     gpu_recipe r = { .shader = SHADER_pointwise };
     uint32_t words[WORD_OWN + 16] = { [WORD_OWN] = FLOATS + beyond };
@@ -61,7 +61,7 @@ done:
     return status;
 }
 
-static inlay_status copy_twice(plot *p, bool with_barrier, inlay_diag *diag)
+static inlay_status copy_twice(struct plot *p, bool with_barrier, inlay_diag *diag)
 {
     const VkBufferCopy all = { .size = BYTES };
     inlay_status status = INLAY_OK;
@@ -81,7 +81,7 @@ int main(int argc, char **argv)
     const gpu_options options = { .device = "auto" };
     const uint32_t n = argc > 2 ? (uint32_t)atoi(argv[2]) : 0;
     inlay_diag diag = INLAY_DIAG_INIT;
-    plot p = { .commands = VK_NULL_HANDLE };
+    struct plot p = { .commands = VK_NULL_HANDLE };
     inlay_status status = gpu_open(&options, &p.g, &diag);
 
     if (status != INLAY_OK) {

@@ -6,8 +6,8 @@
 
 static inlay_status open_with(const char *option, const char *value, inlay_diag *diag)
 {
-    wire w = { 0 };
-    rig r;
+    struct wire w = { 0 };
+    struct rig r;
     inlay_status status;
 
     script_model(&w, "x : 4\ny = Relu(x)\n-> y", 13);
@@ -36,7 +36,7 @@ static void device_by_name(void **state)
 static void sizes_change(void **state)
 {
     const char *script = "x : N,6\nw = [6,5]\nm = MatMul(x, w)\ny = Softmax(m)\nz = ReduceSum(y)\n-> y, z";
-    rig a, b;
+    struct rig a, b;
 
     (void)state;
     beside_need_device();
@@ -62,16 +62,16 @@ static void sizes_from_data(void **state)
                   0);
 }
 
-typedef struct worker {
+struct worker {
     inlay_session *session;
     inlay_value *input;
     bool same;
     float want[64];
-} worker;
+};
 
 static void *work(void *user)
 {
-    worker *w = user;
+    struct worker *w = user;
     inlay_context *context = NULL;
     inlay_diag diag = INLAY_DIAG_INIT;
 
@@ -89,9 +89,9 @@ static void many_threads(void **state)
 {
     enum { THREADS = 6 };
     pthread_t threads[THREADS];
-    worker workers[THREADS];
+    struct worker workers[THREADS];
     inlay_value *input = NULL;
-    rig r;
+    struct rig r;
 
     (void)state;
     beside_need_device();
@@ -102,7 +102,7 @@ static void many_threads(void **state)
     assert_int_equal(inlay_context_set_input(r.context, 0, input, NULL), INLAY_OK);
     rig_run(&r);
     for (int t = 0; t < THREADS; t++) {
-        workers[t] = (worker){ .session = r.session, .input = input };
+        workers[t] = (struct worker){ .session = r.session, .input = input };
         memcpy(workers[t].want, inlay_value_data(inlay_context_output(r.context, 0)), sizeof workers[t].want);
         assert_int_equal(pthread_create(&threads[t], NULL, work, &workers[t]), 0);
     }
@@ -128,7 +128,7 @@ static void keep_text(void *user, const char *data, size_t bytes)
     text[used + n] = '\0';
 }
 
-static inlay_value *rows_on(const rig *r, bool device, int64_t rows)
+static inlay_value *rows_on(const struct rig *r, bool device, int64_t rows)
 {
     const int64_t dims[] = { rows, 8 };
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -141,7 +141,7 @@ static inlay_value *rows_on(const rig *r, bool device, int64_t rows)
 }
 
 /* Runs a step: caches[i] is replaced by one of a row more, which lies where it lay. */
-static void decode(rig *r, bool device, int64_t rows, inlay_value *caches[2])
+static void decode(struct rig *r, bool device, int64_t rows, inlay_value *caches[2])
 {
     inlay_value *x = rows_on(r, false, 1), *longer[2];
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -168,7 +168,7 @@ static void caches_stay_on_the_device(void **state)
     static char text[1 << 16];
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_value *caches[2], *plain[2];
-    rig a, b;
+    struct rig a, b;
 
     (void)state;
     beside_need_device();
@@ -219,7 +219,7 @@ static void handles_are_wrapped(void **state)
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_value *home, *there, *twin = NULL;
     const float *got;
-    rig r;
+    struct rig r;
 
     (void)state;
     beside_need_device();
@@ -256,8 +256,8 @@ static void memory_is_apart(void **state)
 {
     const char *script = "x : 9,6\nw = [6,5]\nm = MatMul(x, w)\ny = Softmax(m)\nz = ReduceSum(y)\n-> y, z, m";
     inlay_diag diag = INLAY_DIAG_INIT;
-    wire w = { 0 };
-    rig a, b;
+    struct wire w = { 0 };
+    struct rig a, b;
 
     (void)state;
     beside_need_device();
@@ -291,7 +291,7 @@ static void memory_ends(void **state)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_value *v = NULL;
-    rig r;
+    struct rig r;
 
     (void)state;
     beside_need_device();
@@ -316,8 +316,8 @@ static void weights_are_told(void **state)
 {
     const char *script = "x : N,64\nw = [64,512]\nm = MatMul(x, w)\ny = Softmax(m)\nz = ReduceMax(y) keepdims=0\n-> z";
     inlay_diag diag = INLAY_DIAG_INIT;
-    wire w = { 0 };
-    rig r;
+    struct wire w = { 0 };
+    struct rig r;
 
     (void)state;
     beside_need_device();
@@ -348,9 +348,9 @@ static void pipelines_are_kept(void **state)
     assert_non_null(mkdtemp(dir));
     for (int round = 0; round < 3; round++) {
         inlay_diag diag = INLAY_DIAG_INIT;
-        wire w = { 0 };
+        struct wire w = { 0 };
         FILE *f;
-        rig r;
+        struct rig r;
 
         script_model(&w, "x : 6,7\na = Exp(x)\ny = Softmax(a)\n-> y", 13);
         assert_int_equal(rig_try_open(&w,
@@ -389,8 +389,8 @@ static void pipelines_are_kept(void **state)
 static void work_hangs(void **state)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    wire w = { 0 };
-    rig r;
+    struct wire w = { 0 };
+    struct rig r;
 
     (void)state;
     beside_need_device();
@@ -423,9 +423,9 @@ static int nodes_on_vulkan(const inlay_session *session)
     return at != NULL ? atoi(at + strlen("\"nodes\": ")) : -1;
 }
 
-static inlay_status open_two(const char *const *options, rig *out, inlay_diag *diag)
+static inlay_status open_two(const char *const *options, struct rig *out, inlay_diag *diag)
 {
-    wire w = { 0 };
+    struct wire w = { 0 };
 
     script_model(&w, "x : 4\na = Relu(x)\ny = Exp(a)\n-> y", 13);
     return rig_try_open(&w, options, out, diag);
@@ -455,7 +455,7 @@ static void a_driver_of_the_cpu_is_named(void **state)
         skip(); /* there is a better device */
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         inlay_diag diag = INLAY_DIAG_INIT;
-        rig r;
+        struct rig r;
 
         if (open_two(rows[i].options, &r, &diag) != INLAY_OK)
             fail_msg("row %zu: %s", i, diag.text);
@@ -475,7 +475,7 @@ static void a_failing_device_is_refused(void **state)
     beside_need_device();
     for (int n = 0; n < 100; n += 7) {
         inlay_diag diag = INLAY_DIAG_INIT;
-        rig r;
+        struct rig r;
 
         (void)snprintf(fault, sizeof fault, "wrong:%d", n);
         assert_int_equal(open_two((const char *const[]){ "providers", "vulkan,reference", "policy", "priority",
@@ -489,7 +489,7 @@ static void a_failing_device_is_refused(void **state)
     }
     {
         inlay_diag diag = INLAY_DIAG_INIT;
-        rig r;
+        struct rig r;
 
         if (open_two((const char *const[]){ "providers", "vulkan?,reference", "policy", "priority", "vulkan.fault",
                                             "wrong:0", NULL },

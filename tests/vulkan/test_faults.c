@@ -16,11 +16,11 @@ static const char script[] = "x : 6,6\nw = [6,6]\n"
 enum { LEAST = 20, MOST = 60 };
 
 /* failure: what becomes of a run whose device fails. */
-static inlay_status open_faulty(const char *kind, int at, const char *timeout, const char *failure, rig *out,
+static inlay_status open_faulty(const char *kind, int at, const char *timeout, const char *failure, struct rig *out,
                                 inlay_diag *diag)
 {
     char fault[32] = "";
-    wire w = { 0 };
+    struct wire w = { 0 };
 
     if (kind != NULL)
         (void)snprintf(fault, sizeof fault, "%s:%d", kind, at);
@@ -33,10 +33,10 @@ static inlay_status open_faulty(const char *kind, int at, const char *timeout, c
 }
 
 /* The same model without a fault, in a session of its own. */
-static void still_works(const rig *want)
+static void still_works(const struct rig *want)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    rig r;
+    struct rig r;
 
     assert_int_equal(open_faulty(NULL, 0, "0", "fail", &r, &diag), INLAY_OK);
     script_feed(&r, 1);
@@ -49,7 +49,7 @@ static void still_works(const rig *want)
 static int plant(const char *kind, inlay_status expected, const char *timeout)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    rig want = beside_open(script, 13, NULL, false), r;
+    struct rig want = beside_open(script, 13, NULL, false), r;
     inlay_status status = expected;
     int at = 1;
 
@@ -101,7 +101,7 @@ static void others_take_over(void **state)
 {
     static const char *const kinds[] = { "lost", "memory" };
     inlay_diag diag = INLAY_DIAG_INIT;
-    rig want = beside_open(script, 13, NULL, false), r;
+    struct rig want = beside_open(script, 13, NULL, false), r;
 
     (void)state;
     beside_need_device();
@@ -136,8 +136,8 @@ static void tuning_ends(void **state)
     const inlay_tune_options how = { .struct_size = sizeof how, .runs = 1 };
     char dir[] = "/tmp/inlay-tune-XXXXXX", line[64];
     inlay_diag diag = INLAY_DIAG_INIT;
-    wire w = { 0 };
-    rig r;
+    struct wire w = { 0 };
+    struct rig r;
 
     (void)state;
     beside_need_device();
@@ -161,7 +161,7 @@ static void tuning_ends(void **state)
 static void faults_are_named(void **state)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    rig r;
+    struct rig r;
 
     (void)state;
     beside_need_device();

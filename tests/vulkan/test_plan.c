@@ -7,14 +7,14 @@
 
 enum { MOST = 40, BUFFERS = MOST + 2, SPACE = MOST * 2048 };
 
-typedef struct region {
+struct region {
     inlay_compiled compiled;
     inlay_instance in;
     gpu_device device;
     inlay_diag diag;
     vr_dispatch dispatches[MOST];
     vr_buffer buffers[BUFFERS];
-} region;
+};
 
 static uint32_t seed = 1;
 
@@ -24,7 +24,7 @@ static uint32_t below(uint32_t n)
     return (seed >> 8) % n;
 }
 
-static void touch(region *r, uint32_t i, uint32_t buffer, uint64_t from, uint64_t bytes, bool write)
+static void touch(struct region *r, uint32_t i, uint32_t buffer, uint64_t from, uint64_t bytes, bool write)
 {
     vr_dispatch *d = &r->dispatches[i];
     vr_buffer *b = &r->buffers[buffer];
@@ -36,9 +36,9 @@ static void touch(region *r, uint32_t i, uint32_t buffer, uint64_t from, uint64_
 
 /* Each dispatch makes a buffer, of whole or of a part, and reads some of those before; buffers 0 and 1 are an input and
  * an output of the region. */
-static void make_region(region *r, uint32_t count)
+static void make_region(struct region *r, uint32_t count)
 {
-    *r = (region){ .in = { .dispatch_count = count, .buffer_count = count + 2 } };
+    *r = (struct region){ .in = { .dispatch_count = count, .buffer_count = count + 2 } };
     r->in.dispatches = r->dispatches;
     r->in.buffers = r->buffers;
     for (uint32_t k = 0; k < count + 2; k++)
@@ -62,7 +62,7 @@ static void make_region(region *r, uint32_t count)
     }
 }
 
-static uint64_t place_of(const region *r, const vr_operand *o)
+static uint64_t place_of(const struct region *r, const vr_operand *o)
 {
     const vr_buffer *b = &r->buffers[o->buffer];
 
@@ -73,7 +73,7 @@ static uint64_t place_of(const region *r, const vr_operand *o)
 static uint32_t written[SPACE + 4096], touched[SPACE + 4096], maker[SPACE + 4096];
 
 /* May dispatch i do what it does, when all from `since` on may still be at work? */
-static bool may_run(const region *r, uint32_t i, uint32_t since)
+static bool may_run(const struct region *r, uint32_t i, uint32_t since)
 {
     for (uint32_t x = 0; x < r->dispatches[i].operand_count; x++) {
         const vr_operand *o = &r->dispatches[i].operands[x];
@@ -89,7 +89,7 @@ static bool may_run(const region *r, uint32_t i, uint32_t since)
     return true;
 }
 
-static void run(const region *r, uint32_t i)
+static void run(const struct region *r, uint32_t i)
 {
     for (uint32_t x = 0; x < r->dispatches[i].operand_count; x++) {
         const vr_operand *o = &r->dispatches[i].operands[x];
@@ -103,7 +103,7 @@ static void run(const region *r, uint32_t i)
 }
 
 /* Is everything done in an order that barriers promise? */
-static bool is_ordered(const region *r)
+static bool is_ordered(const struct region *r)
 {
     uint32_t since = 1;
     bool ok = true;
@@ -119,7 +119,7 @@ static bool is_ordered(const region *r)
     return ok;
 }
 
-static void plan(region *r)
+static void plan(struct region *r)
 {
     vr_build b = { .c = &r->compiled, .in = &r->in, .g = &r->device, .diag = &r->diag };
 
@@ -129,7 +129,7 @@ static void plan(region *r)
 
 static void regions_are_ordered(void **state)
 {
-    static region r;
+    static struct region r;
     uint32_t barriers = 0, all = 0;
 
     (void)state;
@@ -154,7 +154,7 @@ static void regions_are_ordered(void **state)
 /* No submission is expected to take more than 0.2 s, unless it is of one dispatch; with a fault each is. */
 static void submissions_are_short(void **state)
 {
-    static region r;
+    static struct region r;
 
     (void)state;
     for (uint32_t n = 0; n < 100; n++) {

@@ -11,7 +11,7 @@ struct inlay_context {
     inlay_session *session;
     session_use use;
     run_shared shared;
-    runner *runner;
+    struct runner *runner;
     inlay_value **inputs;       /* [input_count] bound, a reference each */
     rt_value *in;               /* room for a run's inputs */
     inlay_value **wanted;       /* [output_count] bound, a reference each */
@@ -21,11 +21,11 @@ struct inlay_context {
     struct profile *profile;    /* while runs are profiled, otherwise NULL */
     struct inlay_context *next; /* among those that are left to a device that hangs */
     struct async_runs *async;   /* NULL: there was no such run */
-    timings *timings;           /* while runs are timed step by step, otherwise NULL */
+    struct timings *timings;    /* while runs are timed step by step, otherwise NULL */
 };
 
 /* The open provider of that name. */
-INLAY_NODISCARD inlay_status session_device(const inlay_session *session, const char *name, const provider **out,
+INLAY_NODISCARD inlay_status session_device(const inlay_session *session, const char *name, const struct provider **out,
                                             inlay_diag *diag);
 /* Before a run, on the caller's thread: what comes before the use of the values that are bound. */
 void context_find_ready(inlay_context *context);

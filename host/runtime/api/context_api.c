@@ -25,7 +25,7 @@ inlay_status inlay_context_create(inlay_session *session, inlay_context **out_co
 {
     inlay_status status = INLAY_OK;
     inlay_context *c = calloc(1, sizeof *c);
-    const graph *g = session->model->main;
+    const struct graph *g = session->model->main;
 
     *out_context = NULL;
     if (c == NULL)

@@ -64,7 +64,8 @@ inlay_status inlay_device_list(const inlay_options *options, inlay_device_fn dev
 
 /* ------------------------------------------------------------------ values */
 
-inlay_status session_device(const inlay_session *session, const char *name, const provider **out, inlay_diag *diag)
+inlay_status session_device(const inlay_session *session, const char *name, const struct provider **out,
+                            inlay_diag *diag)
 {
     for (uint32_t i = 0; name != NULL && i < session->env.provider_count; i++)
         if (strcmp(session->providers[i].name, name) == 0) {
@@ -79,7 +80,7 @@ inlay_status inlay_session_value_create_on(inlay_session *session, const char *p
                                            uint32_t rank, const int64_t *dims, inlay_value **out_value,
                                            inlay_diag *diag)
 {
-    const provider *p;
+    const struct provider *p;
     inlay_status status = session_device(session, provider_name, &p, diag);
 
     *out_value = NULL;
@@ -90,7 +91,7 @@ inlay_status inlay_session_value_wrap(inlay_session *session, const char *provid
                                       const inlay_native_memory *memory, inlay_dtype dtype, uint32_t rank,
                                       const int64_t *dims, inlay_value **out_value, inlay_diag *diag)
 {
-    const provider *p;
+    const struct provider *p;
     inlay_status status = session_device(session, provider_name, &p, diag);
 
     *out_value = NULL;

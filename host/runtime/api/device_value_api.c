@@ -14,14 +14,14 @@ static const uint64_t COPY_NS = UINT64_C(60000000000);
 
 const char *inlay_value_device(const inlay_value *value)
 {
-    const provider *p = value_device(value);
+    const struct provider *p = value_device(value);
 
     return p != NULL ? p->name : NULL;
 }
 
 inlay_status inlay_value_map(inlay_value *value, void **out_data, inlay_diag *diag)
 {
-    const provider *p = value_device(value);
+    const struct provider *p = value_device(value);
 
     *out_data = p == NULL ? value_data(value) : NULL;
     if (p == NULL)
@@ -34,7 +34,7 @@ inlay_status inlay_value_map(inlay_value *value, void **out_data, inlay_diag *di
 
 void inlay_value_unmap(inlay_value *value)
 {
-    const provider *p = value_device(value);
+    const struct provider *p = value_device(value);
 
     if (p != NULL)
         p->table->buffer_unmap(p->state, &value->buffer);
@@ -42,7 +42,7 @@ void inlay_value_unmap(inlay_value *value)
 
 inlay_status inlay_value_native(const inlay_value *value, inlay_native_memory *out_memory, inlay_diag *diag)
 {
-    const provider *p = value_device(value);
+    const struct provider *p = value_device(value);
     inlay_native_memory found = { .struct_size = sizeof found };
     inlay_status status;
 
@@ -59,7 +59,7 @@ inlay_status inlay_value_native(const inlay_value *value, inlay_native_memory *o
 
 static inlay_status find_streams(const inlay_value *v, const inlay_ext_streams **out, inlay_diag *diag)
 {
-    const provider *p = value_device(v);
+    const struct provider *p = value_device(v);
 
     *out = p != NULL && p->table->extension != NULL ? p->table->extension(p->state, INLAY_EXT_STREAMS) : NULL;
     if (*out != NULL)
@@ -72,7 +72,7 @@ static inlay_status ask(const inlay_value *v,
                         inlay_status (*order)(void *state, uint64_t stream, inlay_fence fence, inlay_diag *diag),
                         uint64_t stream, inlay_fence fence, inlay_diag *diag)
 {
-    const provider *p = value_device(v);
+    const struct provider *p = value_device(v);
     const boundary_call call = { .provider = p->name };
     inlay_diag own = INLAY_DIAG_INIT;
     void *state = p->state;
@@ -116,7 +116,7 @@ inlay_status inlay_value_before(inlay_value *value, uint64_t stream, inlay_diag 
 }
 
 /* By the device, which may answer before it is done. */
-static inlay_status wait_a_minute(const provider *p, inlay_fence fence, inlay_diag *diag)
+static inlay_status wait_a_minute(const struct provider *p, inlay_fence fence, inlay_diag *diag)
 {
     const inlay_status status = fence_wait_until(fence, NULL, clock_ns() + COPY_NS, diag);
 
@@ -125,7 +125,7 @@ static inlay_status wait_a_minute(const provider *p, inlay_fence fence, inlay_di
     return inlay_fail(diag, INLAY_DEVICE_LOST, "provider %s did not end a copy in a minute", p->name);
 }
 
-static inlay_status copy_by(const provider *p, const inlay_value *from, inlay_value *to, inlay_diag *diag)
+static inlay_status copy_by(const struct provider *p, const inlay_value *from, inlay_value *to, inlay_diag *diag)
 {
     static const uint32_t never;
     inlay_run run = { .cancel = &never, .max_threads = 1 };
@@ -152,7 +152,7 @@ static inlay_status copy_by(const provider *p, const inlay_value *from, inlay_va
 
 inlay_status inlay_value_copy(const inlay_value *from, inlay_value *to, inlay_diag *diag)
 {
-    const provider *source = value_device(from), *target = value_device(to);
+    const struct provider *source = value_device(from), *target = value_device(to);
 
     if (from->kind != INLAY_KIND_TENSOR || to->kind != INLAY_KIND_TENSOR || from->dtype != to->dtype ||
         from->dtype == INLAY_STRING || from->buffer.bytes != to->buffer.bytes)

@@ -180,7 +180,7 @@ inlay_status inlay_session_value_from_dlpack(inlay_session *session, const char 
                                    .offset = t->offset,
                                    .device_type = t->device.type,
                                    .device_id = t->device.id };
-    const provider *p = NULL;
+    const struct provider *p = NULL;
     inlay_dtype dtype;
     inlay_value *shape;
     inlay_status status = session_device(session, provider_name, &p, diag);

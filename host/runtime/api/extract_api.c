@@ -7,18 +7,18 @@
 #include "session/session.h"
 #include <string.h>
 
-typedef struct extraction {
+struct extraction {
     const char *path;
     const inlay_options *options;
     inlay_extract_args *args;
     bool done; /* whatever came of it */
     inlay_status status;
     inlay_diag *diag;
-} extraction;
+};
 
 static const char *nth_value(const void *ctx, uint32_t i)
 {
-    return ((const graph *)ctx)->values[i].info.name.data;
+    return ((const struct graph *)ctx)->values[i].info.name.data;
 }
 
 /* Names to values of the main graph, each once: *count becomes smaller where names repeat. NULL: one is not there, or
@@ -48,9 +48,9 @@ static const uint32_t *find_values(graph_model *model, const char *const *names,
     return list;
 }
 
-static inlay_status part_by_patterns(const extraction *x, graph_model *model, model_part *out)
+static inlay_status part_by_patterns(const struct extraction *x, graph_model *model, model_part *out)
 {
-    const graph *g = model->main;
+    const struct graph *g = model->main;
     bool *nodes = arena_array(&model->arena, (size_t)g->node_count + 1, sizeof *nodes);
 
     if (nodes == NULL)
@@ -71,9 +71,9 @@ static inlay_status part_by_patterns(const extraction *x, graph_model *model, mo
 }
 
 /* Stages of as many nodes each, in the order in which they run. */
-static inlay_status part_by_number(const extraction *x, graph_model *model, model_part *out)
+static inlay_status part_by_number(const struct extraction *x, graph_model *model, model_part *out)
 {
-    const graph *g = model->main;
+    const struct graph *g = model->main;
     bool *nodes = arena_array(&model->arena, (size_t)g->node_count + 1, sizeof *nodes);
     const uint64_t count = g->node_count, parts = x->args->part_count;
 
@@ -87,7 +87,7 @@ static inlay_status part_by_number(const extraction *x, graph_model *model, mode
     return model_part_of(model, nodes, 0, out, x->diag);
 }
 
-static inlay_status part_by_names(const extraction *x, graph_model *model, model_part *out)
+static inlay_status part_by_names(const struct extraction *x, graph_model *model, model_part *out)
 {
     const inlay_extract_args *a = x->args;
     uint32_t input_count = a->input_count, output_count = a->output_count;
@@ -102,7 +102,7 @@ static inlay_status part_by_names(const extraction *x, graph_model *model, model
 }
 
 /* Cuts the file's model, of which typed (may be NULL) knows the types. */
-static inlay_status extract(const extraction *x, const graph *typed, const char *why)
+static inlay_status extract(const struct extraction *x, const struct graph *typed, const char *why)
 {
     const session_source source = { .path = x->path, .fd = -1 };
     const model_save_options save = { .external_file = x->args->external_file };
@@ -127,7 +127,7 @@ done:
  */
 static inlay_status at_start(void *ctx, const inlay_session *s, const char *pass)
 {
-    extraction *x = ctx;
+    struct extraction *x = ctx;
 
     (void)pass;
     x->status = extract(x, s->model->main, NULL);
@@ -137,7 +137,7 @@ static inlay_status at_start(void *ctx, const inlay_session *s, const char *pass
 
 inlay_status inlay_extract(const char *path, const inlay_options *options, inlay_extract_args *args, inlay_diag *diag)
 {
-    extraction x = { .path = path, .options = options, .args = args, .diag = diag };
+    struct extraction x = { .path = path, .options = options, .args = args, .diag = diag };
     const session_watch watch = { .after = at_start, .ctx = &x };
     const session_source source = { .path = path, .fd = -1 };
     inlay_session *s = NULL;

@@ -4,17 +4,18 @@
 #include "session/session.h"
 
 /* What is known between two passes. */
-typedef struct follower {
+struct follower {
     inlay_optimize_args *args;
     const inlay_options *options;
     uint32_t nodes;
     double cost_ns;
     inlay_diag *diag;
-} follower;
+};
 
-static void on_note(void *ctx, const char *pass, int64_t rewrite, const graph *g, const graph_node *n, const char *text)
+static void on_note(void *ctx, const char *pass, int64_t rewrite, const struct graph *g, const graph_node *n,
+                    const char *text)
 {
-    const follower *f = ctx;
+    const struct follower *f = ctx;
     inlay_optimize_event event = { .struct_size = sizeof event,
                                    .pass = pass,
                                    .graph = g->name,
@@ -28,11 +29,11 @@ static void on_note(void *ctx, const char *pass, int64_t rewrite, const graph *g
 
 /* What a run of the graph and its bodies is expected to take now. Nothing that fails here is the model's fault alone (a
  * provider may lack an operator until a later pass): then the cost stays 0. */
-static double price(follower *f, const graph *g, const program_env *env)
+static double price(struct follower *f, const struct graph *g, const program_env *env)
 {
-    arena a = { 0 };
+    struct arena a = { 0 };
     inlay_graph snapshot;
-    partition parts;
+    struct partition parts;
     double ns = 0;
     part_request request = { .graph = g,
                              .snapshot = &snapshot,
@@ -54,7 +55,7 @@ static double price(follower *f, const graph *g, const program_env *env)
 
 static inlay_status after_pass(void *ctx, const inlay_session *s, const char *pass)
 {
-    follower *f = ctx;
+    struct follower *f = ctx;
     inlay_optimize_event event = { .struct_size = sizeof event,
                                    .pass = pass,
                                    .graph = s->model->main->name,
@@ -66,7 +67,7 @@ static inlay_status after_pass(void *ctx, const inlay_session *s, const char *pa
     f->nodes = session_count_nodes(s->model->main);
     if (f->args->with_costs != 0) {
         priced = *s; /* costs of sizes that are assumed hang on the graph as it is now */
-        priced.a = (arena){ 0 };
+        priced.a = (struct arena){ 0 };
         if (session_costs_open(&priced, f->options, NULL) == INLAY_OK)
             f->cost_ns = price(f, s->model->main, &priced.env);
         session_costs_close(&priced);
@@ -83,7 +84,7 @@ static inlay_status after_pass(void *ctx, const inlay_session *s, const char *pa
 
 inlay_status inlay_optimize(const char *path, const inlay_options *options, inlay_optimize_args *args, inlay_diag *diag)
 {
-    follower f = { .args = args, .options = options, .diag = diag };
+    struct follower f = { .args = args, .options = options, .diag = diag };
     session_watch watch = { .note = args->event != NULL ? on_note : NULL, .after = after_pass, .ctx = &f };
     session_source source = { .path = path, .fd = -1 };
     model_save_options save = { .external_file = args->external_file };

@@ -26,7 +26,7 @@ static bool is_output(const inlay_context *c, const inlay_value *value)
 
 void context_import_input(const inlay_context *c, uint32_t v, inlay_value *value, rt_value *in)
 {
-    const program *p = c->session->main;
+    const struct program *p = c->session->main;
     const uint32_t domain = p->uses.read_in[v],
                    i = domain == INLAY_DOMAIN_HOST ? INLAY_NONE : plan_owner_of(p->env, domain);
     inlay_buffer there;
@@ -65,7 +65,7 @@ void context_find_ready(inlay_context *context)
 
 static inlay_status gather_inputs(inlay_context *c, inlay_diag *diag)
 {
-    const graph *g = c->session->model->main;
+    const struct graph *g = c->session->model->main;
 
     for (uint32_t i = 0; i < g->input_count; i++) {
         const graph_value *v = &g->values[g->inputs[i]];
@@ -306,9 +306,9 @@ inlay_value *inlay_context_output(inlay_context *context, uint32_t index)
 
 inlay_status inlay_context_plan(const inlay_context *context, inlay_plan_info *out_info)
 {
-    const bound *b = context->runner->plans.now;
+    const struct bound *b = context->runner->plans.now;
     inlay_plan_info info = { .struct_size = sizeof info };
-    const graph *g = context->session->model->main;
+    const struct graph *g = context->session->model->main;
 
     if (b == NULL)
         return INLAY_NOT_FOUND;

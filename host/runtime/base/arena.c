@@ -35,17 +35,17 @@ static size_t header_bytes(void)
     return (sizeof(arena_block) + ARENA_ALIGN - 1) & ~(size_t)(ARENA_ALIGN - 1);
 }
 
-void arena_deinit(arena *a)
+void arena_deinit(struct arena *a)
 {
     while (a->blocks != NULL) {
         arena_block *older = a->blocks->older;
         free(a->blocks);
         a->blocks = older;
     }
-    *a = (arena){ 0 };
+    *a = (struct arena){ 0 };
 }
 
-void arena_reset(arena *a)
+void arena_reset(struct arena *a)
 {
     arena_block *newest = a->blocks;
     char *start;
@@ -73,7 +73,7 @@ void arena_reset(arena *a)
 }
 
 /* Blocks double up to a megabyte: a small model costs a page, a large one few calls. */
-static bool grow(arena *a, size_t bytes)
+static bool grow(struct arena *a, size_t bytes)
 {
     size_t block_bytes = a->blocks == NULL ? ARENA_FIRST_BLOCK : a->blocks->bytes * 2;
     arena_block *b;
@@ -98,7 +98,7 @@ static bool grow(arena *a, size_t bytes)
     return true;
 }
 
-void *arena_alloc(arena *a, size_t bytes)
+void *arena_alloc(struct arena *a, size_t bytes)
 {
     const size_t wanted = bytes;
     void *p;
@@ -123,14 +123,14 @@ void *arena_alloc_callback(void *ctx, size_t bytes)
     return arena_alloc(ctx, bytes);
 }
 
-void *arena_array(arena *a, size_t count, size_t element_bytes)
+void *arena_array(struct arena *a, size_t count, size_t element_bytes)
 {
     if (element_bytes != 0 && count > SIZE_MAX / element_bytes)
         return NULL;
     return arena_alloc(a, count * element_bytes);
 }
 
-void *arena_grown(arena *a, const void *list, size_t count, size_t room, size_t item_bytes)
+void *arena_grown(struct arena *a, const void *list, size_t count, size_t room, size_t item_bytes)
 {
     void *larger = arena_array(a, room, item_bytes);
 
@@ -139,7 +139,7 @@ void *arena_grown(arena *a, const void *list, size_t count, size_t room, size_t 
     return larger;
 }
 
-bool arena_reserve(arena *a, void *list_address, size_t count, size_t more, size_t item_bytes)
+bool arena_reserve(struct arena *a, void *list_address, size_t count, size_t more, size_t item_bytes)
 {
     size_t wanted = count, room;
     void *list;
@@ -157,7 +157,7 @@ bool arena_reserve(arena *a, void *list_address, size_t count, size_t more, size
     return true;
 }
 
-void *arena_copy(arena *a, const void *data, size_t bytes)
+void *arena_copy(struct arena *a, const void *data, size_t bytes)
 {
     void *p = arena_alloc(a, bytes);
 
@@ -166,7 +166,7 @@ void *arena_copy(arena *a, const void *data, size_t bytes)
     return p;
 }
 
-char *arena_string_n(arena *a, const char *text, size_t bytes)
+char *arena_string_n(struct arena *a, const char *text, size_t bytes)
 {
     char *p = bytes < SIZE_MAX ? arena_alloc(a, bytes + 1) : NULL;
 
@@ -175,12 +175,12 @@ char *arena_string_n(arena *a, const char *text, size_t bytes)
     return p;
 }
 
-char *arena_string(arena *a, const char *text)
+char *arena_string(struct arena *a, const char *text)
 {
     return arena_string_n(a, text, strlen(text));
 }
 
-char *arena_format(arena *a, const char *format, ...)
+char *arena_format(struct arena *a, const char *format, ...)
 {
     va_list args;
     char *p;

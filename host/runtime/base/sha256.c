@@ -43,7 +43,7 @@ static void take_block(uint32_t state[8], const uint8_t block[64])
         state[i] += v[i];
 }
 
-void sha256_init(sha256 *s)
+void sha256_init(struct sha256 *s)
 {
     static const uint32_t start[8] = { 0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
                                        0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19 };
@@ -52,7 +52,7 @@ void sha256_init(sha256 *s)
     memcpy(s->state, start, sizeof start);
 }
 
-void sha256_update(sha256 *s, const void *data, size_t bytes)
+void sha256_update(struct sha256 *s, const void *data, size_t bytes)
 {
     const uint8_t *in = data;
 
@@ -68,7 +68,7 @@ void sha256_update(sha256 *s, const void *data, size_t bytes)
     }
 }
 
-void sha256_hex(sha256 *s, char text[65])
+void sha256_hex(struct sha256 *s, char text[65])
 {
     static const char digits[] = "0123456789abcdef";
     uint64_t bits = s->bytes * 8;

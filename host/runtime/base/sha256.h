@@ -4,14 +4,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef struct sha256 {
+struct sha256 {
     uint32_t state[8];
     uint64_t bytes; /* taken in so far */
     uint8_t block[64];
-} sha256;
+};
 
-void sha256_init(sha256 *s);
-void sha256_update(sha256 *s, const void *data, size_t bytes);
+void sha256_init(struct sha256 *s);
+void sha256_update(struct sha256 *s, const void *data, size_t bytes);
 /* The digest as 64 lower-case hex digits and a NUL. s is spent afterwards. */
-void sha256_hex(sha256 *s, char text[65]);
+void sha256_hex(struct sha256 *s, char text[65]);
 #endif

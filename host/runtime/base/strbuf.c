@@ -3,13 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-void strbuf_deinit(strbuf *b)
+void strbuf_deinit(struct strbuf *b)
 {
     free(b->data);
-    *b = (strbuf){ .data = NULL };
+    *b = (struct strbuf){ .data = NULL };
 }
 
-char *strbuf_reserve(strbuf *b, size_t bytes)
+char *strbuf_reserve(struct strbuf *b, size_t bytes)
 {
     size_t wanted;
     char *more;
@@ -35,7 +35,7 @@ char *strbuf_reserve(strbuf *b, size_t bytes)
     return b->data + b->size;
 }
 
-void strbuf_add(strbuf *b, const void *data, size_t bytes)
+void strbuf_add(struct strbuf *b, const void *data, size_t bytes)
 {
     char *to = strbuf_reserve(b, bytes);
 
@@ -50,12 +50,12 @@ void strbuf_write(void *buffer, const char *text, size_t bytes)
     strbuf_add(buffer, text, bytes);
 }
 
-void strbuf_text(strbuf *b, const char *text)
+void strbuf_text(struct strbuf *b, const char *text)
 {
     strbuf_add(b, text, strlen(text));
 }
 
-void strbuf_format(strbuf *b, const char *format, ...)
+void strbuf_format(struct strbuf *b, const char *format, ...)
 {
     va_list args;
     int bytes;
@@ -73,7 +73,7 @@ void strbuf_format(strbuf *b, const char *format, ...)
     b->size += (size_t)bytes;
 }
 
-void strbuf_uint(strbuf *b, uint64_t number)
+void strbuf_uint(struct strbuf *b, uint64_t number)
 {
     char digits[20];
     size_t n = sizeof digits;
@@ -85,14 +85,14 @@ void strbuf_uint(strbuf *b, uint64_t number)
     strbuf_add(b, digits + n, sizeof digits - n);
 }
 
-void strbuf_int(strbuf *b, int64_t number)
+void strbuf_int(struct strbuf *b, int64_t number)
 {
     if (number < 0)
         strbuf_add(b, "-", 1);
     strbuf_uint(b, number < 0 ? 0 - (uint64_t)number : (uint64_t)number);
 }
 
-void strbuf_json(strbuf *b, const char *text, size_t bytes)
+void strbuf_json(struct strbuf *b, const char *text, size_t bytes)
 {
     json_string_write(text, bytes, "", strbuf_write, b);
 }

@@ -8,22 +8,22 @@
 #include "inlay/status.h"
 #include <stdbool.h>
 
-typedef struct strbuf {
+struct strbuf {
     char *data; /* owned; not terminated */
     size_t size, capacity;
     bool failed;
-} strbuf;
+};
 
-void strbuf_deinit(strbuf *b);
+void strbuf_deinit(struct strbuf *b);
 /* Room for so many more bytes at data + size, or NULL; the caller adds to size what it wrote. */
-char *strbuf_reserve(strbuf *b, size_t bytes);
-void strbuf_add(strbuf *b, const void *data, size_t bytes);
+char *strbuf_reserve(struct strbuf *b, size_t bytes);
+void strbuf_add(struct strbuf *b, const void *data, size_t bytes);
 /* The same as a callback that takes pieces of a text; the first argument is the strbuf. */
 void strbuf_write(void *buffer, const char *text, size_t bytes);
-void strbuf_text(strbuf *b, const char *text);
-INLAY_PRINTF(2, 3) void strbuf_format(strbuf *b, const char *format, ...);
-void strbuf_uint(strbuf *b, uint64_t number);
-void strbuf_int(strbuf *b, int64_t number);
+void strbuf_text(struct strbuf *b, const char *text);
+INLAY_PRINTF(2, 3) void strbuf_format(struct strbuf *b, const char *format, ...);
+void strbuf_uint(struct strbuf *b, uint64_t number);
+void strbuf_int(struct strbuf *b, int64_t number);
 /* Text as a string of JSON, quotes included; bytes that are not UTF-8 become U+FFFD. */
-void strbuf_json(strbuf *b, const char *text, size_t bytes);
+void strbuf_json(struct strbuf *b, const char *text, size_t bytes);
 #endif

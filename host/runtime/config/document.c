@@ -96,18 +96,18 @@ static const struct {
 
 /* ------------------------------------------------------------------ what libcyaml complains about */
 
-typedef struct complaint {
+struct complaint {
     char text[256];
     uint32_t line;   /* of the text that it was given; 0 = unknown */
     char field[160]; /* the innermost key concerned, or "" */
     bool item;       /* an item of the list under that key */
-} complaint;
+};
 
 /* libcyaml says what is wrong in one line, then where in several, the innermost first. */
 static void listen(cyaml_log_t level, void *ctx, const char *format, va_list args)
 {
     static const char what[] = "Load: ", trace[] = "Load: Backtrace", where[] = "(line: ";
-    complaint *c = ctx;
+    struct complaint *c = ctx;
     char text[256];
     const char *place;
 
@@ -158,7 +158,7 @@ static const tree_node *find_key(const tree_node *node, const char *key)
     return found;
 }
 
-static void unknown_key(mistakes *m, const tree_node *entry, const char *key)
+static void unknown_key(struct mistakes *m, const tree_node *entry, const char *key)
 {
     const tree_node *node = find_key(entry, key);
     const char *near = node != entry ? nearest_name(key, provider_key, NULL, CYAML_ARRAY_LEN(provider_fields) - 1)
@@ -189,8 +189,8 @@ static const char *option_on(const tree_node *node, uint32_t line)
 }
 
 /* A value of the wrong shape. */
-static void wrong_shape(mistakes *m, const tree_node *entry, const complaint *c, uint32_t line, const char *wanted,
-                        const char *got)
+static void wrong_shape(struct mistakes *m, const tree_node *entry, const struct complaint *c, uint32_t line,
+                        const char *wanted, const char *got)
 {
     const char *key = c->field, *what = in_words(wanted);
 
@@ -204,7 +204,7 @@ static void wrong_shape(mistakes *m, const tree_node *entry, const complaint *c,
                   in_words(got));
 }
 
-static void explain(mistakes *m, const tree_node *entry, cyaml_err_t error, const complaint *c)
+static void explain(struct mistakes *m, const tree_node *entry, cyaml_err_t error, const struct complaint *c)
 {
     uint32_t line = c->line > 0 ? entry->key_line + c->line - 1 : entry->key_line;
     const char *key = c->field[0] != '\0' ? c->field : entry->key, *rest = NULL, *got = strstr(c->text, "got event: ");
@@ -228,16 +228,16 @@ static void explain(mistakes *m, const tree_node *entry, cyaml_err_t error, cons
 
 /* ------------------------------------------------------------------ from rows to settings */
 
-typedef struct reader {
-    arena *arena;
-    mistakes *m;
-    document *doc;
-} reader;
+struct reader {
+    struct arena *arena;
+    struct mistakes *m;
+    struct document *doc;
+};
 
 /* name and value are copied. */
-static inlay_status add(reader *r, const char *name, const char *value, uint32_t line)
+static inlay_status add(struct reader *r, const char *name, const char *value, uint32_t line)
 {
-    document *d = r->doc;
+    struct document *d = r->doc;
     document_setting s = { arena_string(r->arena, name), arena_string(r->arena, value), line };
 
     if (s.name == NULL || s.value == NULL || !ARENA_GROW(r->arena, d->settings, d->count))
@@ -252,7 +252,7 @@ static const tree_node *next_item(const tree_node *entry, const tree_node *item)
 }
 
 /* Whether the text can be an item of a joined list. */
-static bool can_join(reader *r, const tree_node *entry, const char *text, const char *separators, uint32_t line)
+static bool can_join(struct reader *r, const tree_node *entry, const char *text, const char *separators, uint32_t line)
 {
     const char *bad = strpbrk(text, separators);
 
@@ -264,7 +264,8 @@ static bool can_join(reader *r, const tree_node *entry, const char *text, const 
     return text[0] != '\0' && bad == NULL;
 }
 
-static inlay_status add_items(reader *r, const tree_node *entry, uint32_t option, char *const *items, uint32_t count)
+static inlay_status add_items(struct reader *r, const tree_node *entry, uint32_t option, char *const *items,
+                              uint32_t count)
 {
     inlay_status status = INLAY_OK;
     const tree_node *item = NULL;
@@ -279,7 +280,7 @@ static inlay_status add_items(reader *r, const tree_node *entry, uint32_t option
     return status;
 }
 
-static inlay_status add_paths(reader *r, const tree_node *entry, char *const *items, uint32_t count)
+static inlay_status add_paths(struct reader *r, const tree_node *entry, char *const *items, uint32_t count)
 {
     const tree_node *item = NULL;
     char *text = arena_string(r->arena, "");
@@ -293,7 +294,7 @@ static inlay_status add_paths(reader *r, const tree_node *entry, char *const *it
     return text != NULL ? add(r, entry->key, text, entry->key_line) : mistake_no_memory(r->m);
 }
 
-static inlay_status add_provider_options(reader *r, const tree_node *node, const provider_row *row)
+static inlay_status add_provider_options(struct reader *r, const tree_node *node, const provider_row *row)
 {
     size_t bytes = strlen(row->name) - (row->name[strlen(row->name) - 1] == '?' ? 1 : 0);
     const tree_node *options = node->first;
@@ -313,7 +314,7 @@ static inlay_status add_provider_options(reader *r, const tree_node *node, const
     return status;
 }
 
-static inlay_status add_providers(reader *r, const tree_node *entry, const provider_row *rows, uint32_t count)
+static inlay_status add_providers(struct reader *r, const tree_node *entry, const provider_row *rows, uint32_t count)
 {
     const tree_node *item = NULL;
     char *text = arena_string(r->arena, "");
@@ -335,7 +336,7 @@ static inlay_status add_providers(reader *r, const tree_node *entry, const provi
     return add(r, entry->key, text, entry->key_line);
 }
 
-static inlay_status add_rows(reader *r, const tree_node *entry, uint32_t option, const file_rows *rows)
+static inlay_status add_rows(struct reader *r, const tree_node *entry, uint32_t option, const file_rows *rows)
 {
     const char *base = (const char *)rows;
     uint32_t count = places[option].count > 0 ? *(const uint32_t *)(const void *)(base + places[option].count) : 0;
@@ -357,7 +358,7 @@ static inlay_status add_rows(reader *r, const tree_node *entry, uint32_t option,
 /* ------------------------------------------------------------------ entries */
 
 /* A key without a value, anywhere in the entry, is more likely a slip than a wish. */
-static bool is_complete(mistakes *m, const tree_node *node, const char *key)
+static bool is_complete(struct mistakes *m, const tree_node *node, const char *key)
 {
     bool complete = true;
 
@@ -371,9 +372,9 @@ static bool is_complete(mistakes *m, const tree_node *node, const char *key)
     return complete;
 }
 
-static inlay_status load_rows(reader *r, const tree_node *entry, uint32_t option, const char *text, size_t bytes)
+static inlay_status load_rows(struct reader *r, const tree_node *entry, uint32_t option, const char *text, size_t bytes)
 {
-    complaint c = { .line = 0 };
+    struct complaint c = { .line = 0 };
     cyaml_config_t config = {
         .log_fn = listen, .log_ctx = &c, .mem_fn = cyaml_mem, .log_level = CYAML_LOG_ERROR, .flags = CYAML_CFG_NO_ALIAS
     };
@@ -390,7 +391,7 @@ static inlay_status load_rows(reader *r, const tree_node *entry, uint32_t option
     return error == CYAML_ERR_OOM ? INLAY_OUT_OF_MEMORY : status;
 }
 
-static inlay_status read_entry(reader *r, const tree_node *entry)
+static inlay_status read_entry(struct reader *r, const tree_node *entry)
 {
     uint32_t option = options_find(entry->key);
     inlay_status status;
@@ -415,12 +416,12 @@ static inlay_status read_entry(reader *r, const tree_node *entry)
     return status;
 }
 
-inlay_status document_read(const tree_node *root, arena *a, mistakes *m, document *out_document)
+inlay_status document_read(const tree_node *root, struct arena *a, struct mistakes *m, struct document *out_document)
 {
-    reader r = { a, m, out_document };
+    struct reader r = { a, m, out_document };
     inlay_status status = INLAY_OK;
 
-    *out_document = (document){ 0 };
+    *out_document = (struct document){ 0 };
     if (root == NULL || (root->kind == TREE_SCALAR && root->missing))
         return INLAY_OK;
     if (root->kind != TREE_MAP) {

@@ -10,12 +10,12 @@ typedef struct document_setting {
     uint32_t line;
 } document_setting;
 
-typedef struct document {
+struct document {
     document_setting *settings; /* [count] */
     uint32_t count;
-} document;
+};
 
 /* Reads every key under root (NULL = none) into *out_document, in the arena. Mistakes go to m: unknown keys, and values
  * of a wrong shape; whether a value is right for its option is not looked at yet. The status is of memory alone. */
-inlay_status document_read(const tree_node *root, arena *a, mistakes *m, document *out_document);
+inlay_status document_read(const tree_node *root, struct arena *a, struct mistakes *m, struct document *out_document);
 #endif

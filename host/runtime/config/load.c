@@ -14,7 +14,7 @@ enum { MAX_FILE_BYTES = 1 << 20, READ_BYTES = 4096 };
 /* ------------------------------------------------------------------ reading a file */
 
 /* Settings name plugins, hence code: nobody but root and the user may write them. */
-static inlay_status check_file(int fd, mistakes *m)
+static inlay_status check_file(int fd, struct mistakes *m)
 {
     struct stat st;
 
@@ -37,7 +37,7 @@ static inlay_status check_file(int fd, mistakes *m)
 }
 
 /* The whole file into the arena; it may change while it is read. */
-static inlay_status read_all(int fd, arena *a, mistakes *m, char **out_text, size_t *out_bytes)
+static inlay_status read_all(int fd, struct arena *a, struct mistakes *m, char **out_text, size_t *out_bytes)
 {
     size_t bytes = 0;
     char *text = NULL;
@@ -64,7 +64,7 @@ static inlay_status read_all(int fd, arena *a, mistakes *m, char **out_text, siz
 }
 
 /* *out_found is false, with INLAY_OK, for a file that is not there. */
-static inlay_status read_file(arena *a, mistakes *m, char **out_text, size_t *out_bytes, bool *out_found)
+static inlay_status read_file(struct arena *a, struct mistakes *m, char **out_text, size_t *out_bytes, bool *out_found)
 {
     int fd = open(m->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); /* a FIFO must not hang us */
     inlay_status status;
@@ -85,7 +85,7 @@ static inlay_status read_file(arena *a, mistakes *m, char **out_text, size_t *ou
 
 /* One path as a file has it: "~/" is the user's home, relative is relative to the folder of the file. NULL without
  * memory. */
-static char *resolve_path(arena *a, const char *file, const char *home, const char *path)
+static char *resolve_path(struct arena *a, const char *file, const char *home, const char *path)
 {
     const char *slash = strrchr(file, '/');
     char cwd[4096];
@@ -103,7 +103,7 @@ static char *resolve_path(arena *a, const char *file, const char *home, const ch
 }
 
 /* The value of a setting with its paths resolved, NULL without memory. */
-static const char *resolve(arena *a, const document_setting *s, const char *file, const config_user *user)
+static const char *resolve(struct arena *a, const document_setting *s, const char *file, const config_user *user)
 {
     uint32_t option = options_find(s->name), kind = option < OPTION_COUNT ? options_kind(option) : (uint32_t)KIND_TEXT;
     char *text = NULL, *copy, *next = NULL;
@@ -128,13 +128,13 @@ static const char *resolve(arena *a, const document_setting *s, const char *file
 
 /* ------------------------------------------------------------------ files */
 
-static mistakes mistakes_in(const inlay_options *options, const char *path, inlay_diag *diag)
+static struct mistakes mistakes_in(const inlay_options *options, const char *path, inlay_diag *diag)
 {
-    return (mistakes){ .path = path, .log = options->log, .log_user = options->log_user, .diag = diag };
+    return (struct mistakes){ .path = path, .log = options->log, .log_user = options->log_user, .diag = diag };
 }
 
 /* Values of the right shape may still be wrong for their option, or too many. */
-static inlay_status check_all(const document *d, mistakes *m)
+static inlay_status check_all(const struct document *d, struct mistakes *m)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     uint32_t items = 0; /* of the list that this setting belongs to */
@@ -153,8 +153,8 @@ static inlay_status check_all(const document *d, mistakes *m)
     return m->count > 0 ? INLAY_INVALID_ARGUMENT : INLAY_OK;
 }
 
-static inlay_status apply_all(inlay_options *options, const document *d, uint32_t source, const config_user *user,
-                              arena *a, mistakes *m)
+static inlay_status apply_all(inlay_options *options, const struct document *d, uint32_t source,
+                              const config_user *user, struct arena *a, struct mistakes *m)
 {
     inlay_status status = INLAY_OK;
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -176,10 +176,10 @@ static inlay_status apply_all(inlay_options *options, const document *d, uint32_
 inlay_status config_load_text(inlay_options *options, const char *text, size_t bytes, const char *path, uint32_t source,
                               const config_user *user, inlay_diag *diag)
 {
-    mistakes m = mistakes_in(options, path, diag);
-    arena a = { 0 };
+    struct mistakes m = mistakes_in(options, path, diag);
+    struct arena a = { 0 };
     tree_node *root = NULL;
-    document d;
+    struct document d;
     inlay_status status;
 
     INLAY_TRY(tree_parse(text, bytes, &a, &m, &root));
@@ -194,8 +194,8 @@ done:
 static inlay_status load(inlay_options *options, const char *path, uint32_t source, const config_user *user,
                          bool *out_found, inlay_diag *diag)
 {
-    mistakes m = mistakes_in(options, path, diag);
-    arena a = { 0 };
+    struct mistakes m = mistakes_in(options, path, diag);
+    struct arena a = { 0 };
     char *text = NULL;
     size_t bytes = 0;
     inlay_status status = read_file(&a, &m, &text, &bytes, out_found);
@@ -209,7 +209,7 @@ static inlay_status load(inlay_options *options, const char *path, uint32_t sour
 inlay_status config_load_file(inlay_options *options, const char *path, uint32_t source, const config_user *user,
                               inlay_diag *diag)
 {
-    mistakes m = mistakes_in(options, path, diag);
+    struct mistakes m = mistakes_in(options, path, diag);
     bool found = false;
     inlay_status status = load(options, path, source, user, &found, diag);
 
@@ -243,7 +243,7 @@ inlay_status config_load_standard(inlay_options *options, const char *system_fil
 /* ------------------------------------------------------------------ environment */
 
 /* "A=1,B=2" as items of option INLAY_OPTION, each of which is NAME=VALUE of a provider. */
-static inlay_status set_provider_options(inlay_options *options, char *list, mistakes *m)
+static inlay_status set_provider_options(inlay_options *options, char *list, struct mistakes *m)
 {
     char *next = NULL;
     inlay_status status = INLAY_OK;
@@ -264,7 +264,7 @@ static inlay_status set_provider_options(inlay_options *options, char *list, mis
 }
 
 /* A list is replaced as a whole, pairs add up. */
-static inlay_status set_items(inlay_options *options, uint32_t option, const char *name, char *list, mistakes *m)
+static inlay_status set_items(inlay_options *options, uint32_t option, const char *name, char *list, struct mistakes *m)
 {
     inlay_status status = INLAY_OK;
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -283,7 +283,7 @@ static inlay_status set_items(inlay_options *options, uint32_t option, const cha
 }
 
 static inlay_status set_variable(inlay_options *options, uint32_t option, const char *name, const char *value,
-                                 mistakes *m)
+                                 struct mistakes *m)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_status status;
@@ -304,7 +304,7 @@ static inlay_status set_variable(inlay_options *options, uint32_t option, const 
 inlay_status config_load_environment(inlay_options *options, config_variable_fn variable, const config_user *user,
                                      inlay_diag *diag)
 {
-    mistakes m = mistakes_in(options, "", diag);
+    struct mistakes m = mistakes_in(options, "", diag);
     inlay_option_doc doc = { .struct_size = sizeof doc };
     bool last = user->privileged;
     const char *value;

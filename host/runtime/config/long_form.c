@@ -4,12 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct writer {
+struct writer {
     FILE *to;
     uint32_t line; /* of the file that is rewritten */
-} writer;
+};
 
-static void at_line(writer *w, uint32_t line)
+static void at_line(struct writer *w, uint32_t line)
 {
     for (; w->line < line; w->line++)
         (void)fputc('\n', w->to);
@@ -28,7 +28,7 @@ static uint32_t next_point(const unsigned char **text)
     return point;
 }
 
-static void put_text(writer *w, const char *text)
+static void put_text(struct writer *w, const char *text)
 {
     const unsigned char *c = (const unsigned char *)text;
 
@@ -47,7 +47,7 @@ static void put_text(writer *w, const char *text)
 }
 
 /* A scalar; in place of anything else something that the schema will refuse there. */
-static void put_scalar(writer *w, const tree_node *node)
+static void put_scalar(struct writer *w, const tree_node *node)
 {
     at_line(w, node->line);
     if (node->kind == TREE_SCALAR)
@@ -56,7 +56,7 @@ static void put_scalar(writer *w, const tree_node *node)
         (void)fputs(node->kind == TREE_LIST ? "[]" : "{}", w->to);
 }
 
-static void put_key(writer *w, const tree_node *node)
+static void put_key(struct writer *w, const tree_node *node)
 {
     at_line(w, node->key_line);
     put_text(w, node->key);
@@ -64,7 +64,7 @@ static void put_key(writer *w, const tree_node *node)
 }
 
 /* "KEY=VALUE" of an entry of a mapping. */
-static void put_pair(writer *w, const tree_node *node, arena *a)
+static void put_pair(struct writer *w, const tree_node *node, struct arena *a)
 {
     const char *text = node->kind == TREE_SCALAR ? arena_format(a, "%s=%s", node->key, node->text) : NULL;
     tree_node joined = { .kind = TREE_SCALAR, .line = node->line, .text = text };
@@ -73,7 +73,7 @@ static void put_pair(writer *w, const tree_node *node, arena *a)
 }
 
 /* Items of a list; a single text is a list of one, a mapping is one of pairs. */
-static void put_items(writer *w, const tree_node *node, arena *a)
+static void put_items(struct writer *w, const tree_node *node, struct arena *a)
 {
     at_line(w, node->line);
     (void)fputc('[', w->to);
@@ -89,7 +89,7 @@ static void put_items(writer *w, const tree_node *node, arena *a)
     (void)fputc(']', w->to);
 }
 
-static void put_provider_options(writer *w, const tree_node *node)
+static void put_provider_options(struct writer *w, const tree_node *node)
 {
     if (node->kind != TREE_MAP) {
         put_scalar(w, node);
@@ -108,7 +108,7 @@ static void put_provider_options(writer *w, const tree_node *node)
     (void)fputc(']', w->to);
 }
 
-static void put_provider(writer *w, const tree_node *node)
+static void put_provider(struct writer *w, const tree_node *node)
 {
     at_line(w, node->line);
     if (node->kind == TREE_LIST) {
@@ -131,7 +131,7 @@ static void put_provider(writer *w, const tree_node *node)
     (void)fputc('}', w->to);
 }
 
-static void put_entry(writer *w, const tree_node *node, uint32_t option, arena *a)
+static void put_entry(struct writer *w, const tree_node *node, uint32_t option, struct arena *a)
 {
     uint32_t kind = option < OPTION_COUNT ? options_kind(option) : (uint32_t)KIND_TEXT;
 
@@ -154,9 +154,9 @@ static void put_entry(writer *w, const tree_node *node, uint32_t option, arena *
     (void)fputc('}', w->to);
 }
 
-bool long_form(const tree_node *entry, uint32_t option, arena *a, char **out_text, size_t *out_bytes)
+bool long_form(const tree_node *entry, uint32_t option, struct arena *a, char **out_text, size_t *out_bytes)
 {
-    writer w = { 0 };
+    struct writer w = { 0 };
     bool good;
 
     *out_text = NULL;

@@ -7,7 +7,7 @@ enum { MAX_DEPTH = 8, MAX_NODES = 65536, MAX_LOGGED = 100 };
 
 /* ------------------------------------------------------------------ mistakes */
 
-inlay_status mistake(mistakes *m, uint32_t line, inlay_status status, const char *format, ...)
+inlay_status mistake(struct mistakes *m, uint32_t line, inlay_status status, const char *format, ...)
 {
     inlay_diag text = INLAY_DIAG_INIT, whole = INLAY_DIAG_INIT;
     va_list args;
@@ -29,7 +29,7 @@ inlay_status mistake(mistakes *m, uint32_t line, inlay_status status, const char
     return status;
 }
 
-inlay_status mistake_no_memory(mistakes *m)
+inlay_status mistake_no_memory(struct mistakes *m)
 {
     return mistake(m, 0, INLAY_OUT_OF_MEMORY, "no memory to read it");
 }
@@ -37,35 +37,35 @@ inlay_status mistake_no_memory(mistakes *m)
 /* ------------------------------------------------------------------ building the tree */
 
 /* A list or mapping that is not closed yet. */
-typedef struct level {
+struct level {
     tree_node *node;
     tree_node *last; /* of its items */
     const char *key; /* read, its value comes next */
     uint32_t key_line;
     bool drop;        /* that key is there already */
     names_table keys; /* of a mapping, with their lines */
-} level;
+};
 
-typedef struct builder {
-    arena *arena;
-    mistakes *m;
-    level levels[MAX_DEPTH];
+struct builder {
+    struct arena *arena;
+    struct mistakes *m;
+    struct level levels[MAX_DEPTH];
     uint32_t depth;
     uint32_t nodes;
     tree_node *root;
-} builder;
+};
 
 /* The next scalar of a mapping is a key. */
-static bool wants_key(const builder *b)
+static bool wants_key(const struct builder *b)
 {
-    const level *l = &b->levels[b->depth > 0 ? b->depth - 1 : 0];
+    const struct level *l = &b->levels[b->depth > 0 ? b->depth - 1 : 0];
 
     return b->depth > 0 && l->node->kind == TREE_MAP && l->key == NULL;
 }
 
-static inlay_status take_key(builder *b, const char *text, uint32_t line)
+static inlay_status take_key(struct builder *b, const char *text, uint32_t line)
 {
-    level *l = &b->levels[b->depth - 1];
+    struct level *l = &b->levels[b->depth - 1];
     uint32_t before = NAMES_NONE;
 
     if (!names_add(&l->keys, text, strlen(text), line, &before))
@@ -79,9 +79,9 @@ static inlay_status take_key(builder *b, const char *text, uint32_t line)
 }
 
 /* A node goes where it belongs: the end of the list, the key that waits for it, or the root. */
-static inlay_status place(builder *b, tree_node *node)
+static inlay_status place(struct builder *b, tree_node *node)
 {
-    level *l = b->depth > 0 ? &b->levels[b->depth - 1] : NULL;
+    struct level *l = b->depth > 0 ? &b->levels[b->depth - 1] : NULL;
 
     if (++b->nodes > MAX_NODES)
         return mistake(b->m, node->line, INLAY_LIMIT_EXCEEDED, "more than %d values", MAX_NODES);
@@ -109,7 +109,7 @@ static bool is_missing(const yaml_event_t *e, const char *text)
             strcmp(text, "NULL") == 0);
 }
 
-static inlay_status add_scalar(builder *b, const yaml_event_t *e, uint32_t line)
+static inlay_status add_scalar(struct builder *b, const yaml_event_t *e, uint32_t line)
 {
     const char *value = (const char *)e->data.scalar.value;
     tree_node *node;
@@ -129,7 +129,7 @@ static inlay_status add_scalar(builder *b, const yaml_event_t *e, uint32_t line)
     return place(b, node);
 }
 
-static inlay_status open_level(builder *b, tree_kind kind, uint32_t line)
+static inlay_status open_level(struct builder *b, tree_kind kind, uint32_t line)
 {
     tree_node *node;
     inlay_status status;
@@ -144,11 +144,11 @@ static inlay_status open_level(builder *b, tree_kind kind, uint32_t line)
     *node = (tree_node){ .kind = kind, .line = line };
     status = place(b, node);
     if (status == INLAY_OK)
-        b->levels[b->depth++] = (level){ .node = node };
+        b->levels[b->depth++] = (struct level){ .node = node };
     return status;
 }
 
-static void close_level(builder *b)
+static void close_level(struct builder *b)
 {
     names_deinit(&b->levels[--b->depth].keys);
 }
@@ -176,7 +176,7 @@ static void marks_of(const yaml_event_t *e, const char **out_anchor, const char 
     *out_tag = (const char *)tag;
 }
 
-static inlay_status take_event(builder *b, const yaml_event_t *e, uint32_t *documents)
+static inlay_status take_event(struct builder *b, const yaml_event_t *e, uint32_t *documents)
 {
     uint32_t line = (uint32_t)e->start_mark.line + 1;
     const char *anchor, *tag;
@@ -221,7 +221,7 @@ static bool has_tab(const char *text, size_t bytes, size_t line)
     return c < end && *c == '\t';
 }
 
-static inlay_status not_yaml(const yaml_parser_t *p, mistakes *m, const char *text, size_t bytes)
+static inlay_status not_yaml(const yaml_parser_t *p, struct mistakes *m, const char *text, size_t bytes)
 {
     uint32_t line = (uint32_t)p->problem_mark.line + 1;
     const char *problem = p->problem != NULL ? p->problem : "it cannot be read";
@@ -236,9 +236,9 @@ static inlay_status not_yaml(const yaml_parser_t *p, mistakes *m, const char *te
                    p->context != NULL ? ", " : "", problem);
 }
 
-inlay_status tree_parse(const char *text, size_t bytes, arena *a, mistakes *m, tree_node **out_root)
+inlay_status tree_parse(const char *text, size_t bytes, struct arena *a, struct mistakes *m, tree_node **out_root)
 {
-    builder b = { .arena = a, .m = m };
+    struct builder b = { .arena = a, .m = m };
     inlay_status status = INLAY_OK;
     uint32_t documents = 0;
     yaml_parser_t parser;

@@ -9,20 +9,21 @@
 #include <stdbool.h>
 
 /* Where mistakes go, each as a line "PATH:LINE: text". */
-typedef struct mistakes {
+struct mistakes {
     const char *path;
     inlay_log_fn log; /* may be NULL */
     void *log_user;
     inlay_diag *diag; /* gets the first; may be NULL */
     uint32_t count;
     inlay_status status; /* of the first */
-} mistakes;
+};
 
 /* Notes a mistake; line 0 = it is about the file as a whole. All after the hundredth are only counted. Returns
  * status. */
-inlay_status mistake(mistakes *m, uint32_t line, inlay_status status, const char *format, ...) INLAY_PRINTF(4, 5);
+inlay_status mistake(struct mistakes *m, uint32_t line, inlay_status status, const char *format, ...)
+    INLAY_PRINTF(4, 5);
 /* INLAY_OUT_OF_MEMORY: "no memory to read it". */
-inlay_status mistake_no_memory(mistakes *m);
+inlay_status mistake_no_memory(struct mistakes *m);
 
 typedef enum tree_kind { TREE_SCALAR, TREE_LIST, TREE_MAP } tree_kind;
 
@@ -40,5 +41,5 @@ struct tree_node {
 
 /* Parses the text (any bytes) into *out_root, NULL for a file without content, all of it in the arena. Keys that come
  * twice in a mapping are mistakes too, and left out the second time. */
-inlay_status tree_parse(const char *text, size_t bytes, arena *a, mistakes *m, tree_node **out_root);
+inlay_status tree_parse(const char *text, size_t bytes, struct arena *a, struct mistakes *m, tree_node **out_root);
 #endif

@@ -33,15 +33,15 @@ static const part_refusal *refusal_of(const facts_graph *g, uint32_t node, uint3
 }
 
 /* Chooses again with all others barred from the node. */
-static inlay_status ask_for(facts *f, const facts_graph *g, uint32_t node, uint8_t *barred, arena *scratch,
-                            facts_answer *answer)
+static inlay_status ask_for(struct facts *f, const facts_graph *g, uint32_t node, uint8_t *barred,
+                            struct arena *scratch, facts_answer *answer)
 {
-    const partition *parts = g->parts;
+    const struct partition *parts = g->parts;
     part_request request = facts_request(g);
     part_rules rules = request.rules != NULL ? *request.rules : (part_rules){ 0 };
     uint32_t chosen = g->nodes[node].offer;
     inlay_diag why = INLAY_DIAG_INIT;
-    partition other = { 0 };
+    struct partition other = { 0 };
     inlay_status status;
 
     for (uint32_t i = 0; i < g->nodes[node].offer_count; i++) {
@@ -68,14 +68,14 @@ static inlay_status ask_for(facts *f, const facts_graph *g, uint32_t node, uint8
     return status;
 }
 
-inlay_status facts_ask_node(facts *f, const facts_graph *g, uint32_t node, bool ask, facts_answer **out,
+inlay_status facts_ask_node(struct facts *f, const facts_graph *g, uint32_t node, bool ask, facts_answer **out,
                             inlay_diag *diag)
 {
     facts_answer *answers = arena_array(&f->a, (size_t)f->provider_count + 1, sizeof *answers);
     uint8_t *barred = arena_alloc(&f->a, (size_t)g->parts->offer_count + 1);
     uint32_t winner = g->regions[g->nodes[node].region].region->provider;
     inlay_status status = INLAY_OK;
-    arena scratch = { 0 };
+    struct arena scratch = { 0 };
 
     *out = answers;
     if (answers == NULL || barred == NULL)

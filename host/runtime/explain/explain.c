@@ -18,8 +18,8 @@ static inlay_status check_options(const inlay_explain_options *o, const char *fo
     return INLAY_OK;
 }
 
-inlay_status explain_session(const inlay_session *s, const inlay_explain_options *options, const timings *m,
-                             const runner *r, inlay_write_fn write, void *user, inlay_diag *diag)
+inlay_status explain_session(const inlay_session *s, const inlay_explain_options *options, const struct timings *m,
+                             const struct runner *r, inlay_write_fn write, void *user, inlay_diag *diag)
 {
     const char *format = options->format != NULL ? options->format : "text";
     bool json = strcmp(format, "json") == 0, kernels = (options->flags & INLAY_EXPLAIN_KERNELS) != 0;
@@ -31,7 +31,7 @@ inlay_status explain_session(const inlay_session *s, const inlay_explain_options
                           .all = (options->flags & INLAY_EXPLAIN_ALL) != 0 };
     facts_outcome *outcome = NULL;
     inlay_status status = INLAY_OK;
-    facts *f = NULL;
+    struct facts *f = NULL;
 
     INLAY_TRY(check_options(options, format, diag));
     INLAY_TRY(facts_create(s, m, r, &f, diag));

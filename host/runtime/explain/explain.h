@@ -7,6 +7,6 @@
 /* options: complete (the caller's shorter struct filled up with zeros). m: figures of measured runs,
  * and r their runner, or both NULL. */
 INLAY_NODISCARD inlay_status explain_session(const inlay_session *s, const inlay_explain_options *options,
-                                             const timings *m, const runner *r, inlay_write_fn write, void *user,
-                                             inlay_diag *diag);
+                                             const struct timings *m, const struct runner *r, inlay_write_fn write,
+                                             void *user, inlay_diag *diag);
 #endif

@@ -6,12 +6,12 @@
 
 /* ------------------------------------------------------------------ small questions */
 
-const char *facts_provider_name(const facts *f, uint32_t index)
+const char *facts_provider_name(const struct facts *f, uint32_t index)
 {
     return index < f->provider_count ? f->session->providers[index].name : "host";
 }
 
-const char *facts_domain_name(const facts *f, uint32_t domain)
+const char *facts_domain_name(const struct facts *f, uint32_t domain)
 {
     for (uint32_t i = 0; domain != INLAY_DOMAIN_HOST && i < f->provider_count; i++) {
         const part_provider *p = &f->session->providers[i];
@@ -22,7 +22,7 @@ const char *facts_domain_name(const facts *f, uint32_t domain)
     return "host";
 }
 
-bool facts_assumed(const facts *f, uint32_t *at, const char **out_name, int64_t *out_size)
+bool facts_assumed(const struct facts *f, uint32_t *at, const char **out_name, int64_t *out_size)
 {
     const cost_sizes *sizes = &f->session->sizes;
     const graph_model *model = f->session->model;
@@ -41,7 +41,7 @@ bool facts_assumed(const facts *f, uint32_t *at, const char **out_name, int64_t 
 
 part_request facts_request(const facts_graph *g)
 {
-    const program *p = g->program;
+    const struct program *p = g->program;
 
     return (part_request){ .graph = p->graph,
                            .snapshot = &p->snapshot,
@@ -123,9 +123,9 @@ static size_t lay_out(facts_node *nodes, uint32_t node_count)
     return offers;
 }
 
-static bool list_answers(facts *f, facts_graph *g)
+static bool list_answers(struct facts *f, facts_graph *g)
 {
-    const partition *parts = g->parts;
+    const struct partition *parts = g->parts;
     uint32_t nodes = g->program->graph->node_count;
 
     g->nodes = arena_array(&f->a, (size_t)nodes + 1, sizeof *g->nodes);
@@ -193,10 +193,11 @@ static void reckon_times(const facts_graph *g, facts_region *r)
     }
 }
 
-static bool gather_graph(facts *f, const program *p, facts_graph *parent, const char *path, facts_graph **out);
+static bool gather_graph(struct facts *f, const struct program *p, facts_graph *parent, const char *path,
+                         facts_graph **out);
 
 /* The bodies of a node of the host's, and with them its price. */
-static bool gather_bodies(facts *f, facts_graph *g, facts_region *r)
+static bool gather_bodies(struct facts *f, facts_graph *g, facts_region *r)
 {
     const graph_node *n = r->step->node;
 
@@ -217,13 +218,13 @@ static bool gather_bodies(facts *f, facts_graph *g, facts_region *r)
     return true;
 }
 
-double facts_told(const facts *f, const part_offer *offer, double ns)
+double facts_told(const struct facts *f, const part_offer *offer, double ns)
 {
     return ns * cost_told(&f->session->providers[offer->provider], offer->cost_source);
 }
 
 /* What the region takes without its launch. Values change their layout at the pace of what reads or makes them. */
-static double told_region(const facts *f, const partition *p, const part_region *r)
+static double told_region(const struct facts *f, const struct partition *p, const part_region *r)
 {
     double ns = 0, told = 0;
 
@@ -236,7 +237,7 @@ static double told_region(const facts *f, const partition *p, const part_region 
     return ns > 0 ? (r->cost_ns + r->border_ns) * (told / ns) : r->cost_ns + r->border_ns;
 }
 
-double facts_told_sum(const facts *f, const partition *p)
+double facts_told_sum(const struct facts *f, const struct partition *p)
 {
     double ns = p->cost_ns;
 
@@ -245,7 +246,7 @@ double facts_told_sum(const facts *f, const partition *p)
     return ns;
 }
 
-double facts_sum_of_copies(const partition *p)
+double facts_sum_of_copies(const struct partition *p)
 {
     double ns = 0;
 
@@ -255,10 +256,10 @@ double facts_sum_of_copies(const partition *p)
 }
 
 /* What the regions were expected to take at the sizes of the last run, when there was one. */
-static bool price_run(facts *f, facts_graph *g)
+static bool price_run(struct facts *f, facts_graph *g)
 {
-    const program *p = g->program;
-    const runner *r = runner_of(f->runner, p);
+    const struct program *p = g->program;
+    const struct runner *r = runner_of(f->runner, p);
     const inlay_value_state *sizes;
 
     if (r == NULL || r->plans.now == NULL)
@@ -276,9 +277,9 @@ static bool price_run(facts *f, facts_graph *g)
     return sizes != NULL;
 }
 
-static bool gather_regions(facts *f, facts_graph *g)
+static bool gather_regions(struct facts *f, facts_graph *g)
 {
-    const program *p = g->program;
+    const struct program *p = g->program;
 
     g->region_count = p->step_count;
     g->regions = arena_array(&f->a, (size_t)p->step_count + 1, sizeof *g->regions);
@@ -321,7 +322,7 @@ static bool gather_regions(facts *f, facts_graph *g)
  * stretch that last counted it. */
 static void find_border(facts_graph *g, facts_stretch *s, uint32_t number, uint32_t *mark)
 {
-    const program *p = g->program;
+    const struct program *p = g->program;
 
     for (uint32_t i = s->first; i < s->first + s->count; i++) {
         const part_region *r = g->regions[i].region;
@@ -340,7 +341,7 @@ static void find_border(facts_graph *g, facts_stretch *s, uint32_t number, uint3
     }
 }
 
-static bool gather_stretches(facts *f, facts_graph *g)
+static bool gather_stretches(struct facts *f, facts_graph *g)
 {
     uint32_t *mark = arena_array(&f->a, (size_t)g->program->graph->value_count + 1, sizeof *mark);
 
@@ -376,10 +377,10 @@ static bool gather_stretches(facts *f, facts_graph *g)
 /* ------------------------------------------------------------------ graphs */
 
 /* A session that follows a saved plan has asked for no price but the plan's. */
-static const partition *price_rest(facts *f, const facts_graph *g)
+static const struct partition *price_rest(struct facts *f, const facts_graph *g)
 {
     part_request r = facts_request(g);
-    partition *priced = arena_copy(&f->a, &g->program->parts, sizeof *priced);
+    struct partition *priced = arena_copy(&f->a, &g->program->parts, sizeof *priced);
 
     if (priced == NULL)
         return NULL;
@@ -402,7 +403,8 @@ static const partition *price_rest(facts *f, const facts_graph *g)
     return priced->offers == NULL ? NULL : priced;
 }
 
-static bool gather_graph(facts *f, const program *p, facts_graph *parent, const char *path, facts_graph **out)
+static bool gather_graph(struct facts *f, const struct program *p, facts_graph *parent, const char *path,
+                         facts_graph **out)
 {
     facts_graph *g = arena_alloc(&f->a, sizeof *g);
 
@@ -444,10 +446,10 @@ double facts_times_per_run(const facts_graph *g)
     return times;
 }
 
-static void add_graph(facts *f, const facts_graph *g)
+static void add_graph(struct facts *f, const facts_graph *g)
 {
     double times = facts_times_per_run(g);
-    const partition *parts = g->parts;
+    const struct partition *parts = g->parts;
 
     f->node_count += g->program->graph->node_count;
     f->region_count += g->region_count;
@@ -476,10 +478,10 @@ static void add_graph(facts *f, const facts_graph *g)
     }
 }
 
-inlay_status facts_create(const inlay_session *s, const timings *m, const runner *r, facts **out_facts,
-                          inlay_diag *diag)
+inlay_status facts_create(const inlay_session *s, const struct timings *m, const struct runner *r,
+                          struct facts **out_facts, inlay_diag *diag)
 {
-    facts *f = calloc(1, sizeof *f);
+    struct facts *f = calloc(1, sizeof *f);
     facts_graph *main = NULL;
 
     *out_facts = NULL;
@@ -507,7 +509,7 @@ no_memory:
     return no_memory(diag, "to explain the session");
 }
 
-void facts_destroy(facts *f)
+void facts_destroy(struct facts *f)
 {
     if (f == NULL)
         return;

@@ -76,11 +76,12 @@ typedef struct facts_node {
 } facts_node;
 
 struct facts_graph {
-    const program *program;
-    const partition *parts; /* of the program; where a saved plan was followed, a copy with prices of all offers */
-    uint32_t index;         /* in facts.graphs */
-    const char *path;       /* "main", "main/loop_3.body" */
-    facts_graph *parent;    /* NULL: the main graph */
+    const struct program *program;
+    const struct partition
+        *parts;            /* of the program; where a saved plan was followed, a copy with prices of all offers */
+    uint32_t index;        /* in facts.graphs */
+    const char *path;      /* "main", "main/loop_3.body" */
+    facts_graph *parent;   /* NULL: the main graph */
     double times;          /* executions per execution of the node that has it; 0: the branch of If not reckoned with */
     bool times_known;      /* from the model or a measured run; or a guess */
     uint32_t executions;   /* in the last measured run */
@@ -116,11 +117,12 @@ typedef struct facts_provider {
     uint64_t resident_bytes, peak_bytes, limit_bytes; /* the partitioner's estimates; limit 0 = none */
 } facts_provider;
 
-typedef struct facts {
+struct facts {
     const inlay_session *session;
-    const timings *timings; /* NULL = nothing was measured */
-    const runner *runner;   /* of the runs that were: predictions are for the sizes of the last; NULL = there is none */
-    arena a;
+    const struct timings *timings; /* NULL = nothing was measured */
+    const struct runner
+        *runner; /* of the runs that were: predictions are for the sizes of the last; NULL = there is none */
+    struct arena a;
     facts_graph **graphs; /* [graph_count] the main one first, bodies behind the graph that holds them */
     uint32_t graph_count;
     facts_provider *providers; /* [provider_count + 1] the last is the host */
@@ -133,25 +135,25 @@ typedef struct facts {
     double copies_ns;
     double flops, bytes_moved; /* of one run, bodies as often as they run */
     double measured_ns;        /* median of a run; negative = not measured */
-} facts;
+};
 
 /* A price of the offer as a time, and all of an assignment: see cost_told(). */
-double facts_told(const facts *f, const part_offer *offer, double ns);
-double facts_told_sum(const facts *f, const partition *p);
+double facts_told(const struct facts *f, const part_offer *offer, double ns);
+double facts_told_sum(const struct facts *f, const struct partition *p);
 
 /* Gathers all but the runner-ups. INLAY_OK: release with facts_destroy(). */
-INLAY_NODISCARD inlay_status facts_create(const inlay_session *s, const timings *m, const runner *r, facts **out_facts,
-                                          inlay_diag *diag);
-void facts_destroy(facts *f); /* NULL is a no-op */
+INLAY_NODISCARD inlay_status facts_create(const inlay_session *s, const struct timings *m, const struct runner *r,
+                                          struct facts **out_facts, inlay_diag *diag);
+void facts_destroy(struct facts *f); /* NULL is a no-op */
 
 /* Finds the runner-up of every stretch; see rivals.c for how much is exact. */
-INLAY_NODISCARD inlay_status facts_find_rivals(facts *f, inlay_diag *diag);
+INLAY_NODISCARD inlay_status facts_find_rivals(struct facts *f, inlay_diag *diag);
 
 /* ------------------------------------------------------------------ kernels (kernels.c) */
 
 /* Asks providers which kernels their regions run by, at the shapes of the prices. A region that can't be prepared at
  * these is left out. */
-INLAY_NODISCARD inlay_status facts_find_kernels(facts *f, inlay_diag *diag);
+INLAY_NODISCARD inlay_status facts_find_kernels(struct facts *f, inlay_diag *diag);
 /* "model", "timed", "only one", "option". */
 const char *facts_kernel_reason(uint32_t reason);
 
@@ -174,8 +176,8 @@ typedef struct facts_outcome {
 
 /* Chooses again under the session's rules changed by these, see inlay_explain_options.what_ifs. *out is of f's arena.
  * INLAY_INVALID_ARGUMENT: a rule that says nothing, an unknown provider, a pattern that no node matches. */
-INLAY_NODISCARD inlay_status facts_what_if(facts *f, const char *const *rules, uint32_t count, facts_outcome **out,
-                                           inlay_diag *diag);
+INLAY_NODISCARD inlay_status facts_what_if(struct facts *f, const char *const *rules, uint32_t count,
+                                           facts_outcome **out, inlay_diag *diag);
 
 /* ------------------------------------------------------------------ one node (answers.c) */
 
@@ -194,29 +196,29 @@ typedef struct facts_answer {
 
 /* The answers of all providers, [provider_count] of the arena of f; ask: what would be, too, at one solution of the
  * graph a provider. */
-INLAY_NODISCARD inlay_status facts_ask_node(facts *f, const facts_graph *g, uint32_t node, bool ask, facts_answer **out,
-                                            inlay_diag *diag);
+INLAY_NODISCARD inlay_status facts_ask_node(struct facts *f, const facts_graph *g, uint32_t node, bool ask,
+                                            facts_answer **out, inlay_diag *diag);
 
 /* ------------------------------------------------------------------ questions */
 
 /* Is the node meant by a glob on its name, or by "op:GLOB" on its operator? */
 bool facts_matches(const char *pattern, const inlay_node_info *node);
 /* Fails with INLAY_INVALID_ARGUMENT and the nearest names when no node of the session matches. what: "node". */
-INLAY_NODISCARD inlay_status facts_check_pattern(const facts *f, const char *what, const char *pattern,
+INLAY_NODISCARD inlay_status facts_check_pattern(const struct facts *f, const char *what, const char *pattern,
                                                  inlay_diag *diag);
 /* Finds the next named symbol, from number *at on, for which costs have assumed a size. False: there is none. */
-bool facts_assumed(const facts *f, uint32_t *at, const char **out_name, int64_t *out_size);
+bool facts_assumed(const struct facts *f, uint32_t *at, const char **out_name, int64_t *out_size);
 /* Executions of g in one run of the model; NULL: 1. */
 double facts_times_per_run(const facts_graph *g);
 /* What a body takes each time that its node runs: ns in each iteration, once_ns of it in the first alone. */
 double facts_rounds(const facts_graph *g, double ns, double once_ns);
 /* What of that copies take in a run of the model. */
 double facts_copies_per_run(const facts_graph *g, double ns, double once_ns);
-double facts_sum_of_copies(const partition *p);
+double facts_sum_of_copies(const struct partition *p);
 /* "host", or the provider's name. */
-const char *facts_provider_name(const facts *f, uint32_t index);
+const char *facts_provider_name(const struct facts *f, uint32_t index);
 /* "host", or the domain's name. */
-const char *facts_domain_name(const facts *f, uint32_t domain);
+const char *facts_domain_name(const struct facts *f, uint32_t domain);
 /* What the region's provider would be asked again with: the same graph, providers and rules; fill in the rest. */
 part_request facts_request(const facts_graph *g);
 /* Bytes of value v at the shapes that costs were asked for. */

@@ -6,7 +6,7 @@
 #include "base/words.h"
 
 /* Fills refusals and refused of f, whose graphs are there. False: no memory. */
-bool facts_fold_refusals(facts *f);
+bool facts_fold_refusals(struct facts *f);
 
 /* How the answer is to look. */
 typedef struct explain_view {
@@ -19,17 +19,19 @@ typedef struct explain_view {
 } explain_view;
 
 /* The session as text, or as JSON. */
-void text_session(const facts *f, const explain_view *view);
-void json_session(const facts *f, const explain_view *view);
+void text_session(const struct facts *f, const explain_view *view);
+void json_session(const struct facts *f, const explain_view *view);
 /* A value as a JSON object: name, dtype, shape, bytes. more: left open for the caller. */
 void json_value(json_out *j, const char *key, const facts_graph *g, uint32_t v, bool more);
 
 /* The kernels of nodes, where they were asked for. */
-void text_kernels(const facts *f, const explain_view *view);
+void text_kernels(const struct facts *f, const explain_view *view);
 void json_kernel(json_out *j, const facts_kernel *k);
 
 enum { NODES_SHOWN = 12, NODES_ASKED = 48 }; /* of those that a pattern matches: shown without `all`, fully answered */
 /* All about the nodes that match. */
-INLAY_NODISCARD inlay_status text_nodes(facts *f, const char *pattern, const explain_view *view, inlay_diag *diag);
-INLAY_NODISCARD inlay_status json_nodes(facts *f, const char *pattern, const explain_view *view, inlay_diag *diag);
+INLAY_NODISCARD inlay_status text_nodes(struct facts *f, const char *pattern, const explain_view *view,
+                                        inlay_diag *diag);
+INLAY_NODISCARD inlay_status json_nodes(struct facts *f, const char *pattern, const explain_view *view,
+                                        inlay_diag *diag);
 #endif

@@ -4,11 +4,11 @@
 
 enum { SHOWN_NODES = 8 };
 
-typedef struct teller {
-    const facts *f;
+struct teller {
+    const struct facts *f;
     json_out *j;
     bool all;
-} teller;
+};
 
 static void tell_ns(json_out *j, const char *key, double ns)
 {
@@ -61,11 +61,11 @@ static void tell_indexes(json_out *j, const char *key, const uint32_t *list, uin
     json_close(j);
 }
 
-static void tell_node(teller *t, const facts_graph *g, uint32_t index)
+static void tell_node(struct teller *t, const facts_graph *g, uint32_t index)
 {
     const graph_node *n = g->program->graph->nodes[index];
     const facts_node *node = &g->nodes[index];
-    const partition *parts = g->parts;
+    const struct partition *parts = g->parts;
     json_out *j = t->j;
 
     json_open(j, NULL, '{', true);
@@ -117,9 +117,9 @@ static void tell_node(teller *t, const facts_graph *g, uint32_t index)
 
 /* ------------------------------------------------------------------ regions, stretches, copies */
 
-static void tell_graph(teller *t, const char *key, const facts_graph *g);
+static void tell_graph(struct teller *t, const char *key, const facts_graph *g);
 
-static void tell_region(teller *t, const facts_region *r)
+static void tell_region(struct teller *t, const facts_region *r)
 {
     json_out *j = t->j;
 
@@ -150,7 +150,7 @@ static void tell_region(teller *t, const facts_region *r)
     json_close(j);
 }
 
-static void tell_stretch(teller *t, const facts_stretch *s)
+static void tell_stretch(struct teller *t, const facts_stretch *s)
 {
     static const char *const kinds[] = { "none", "about", "exact" };
     json_out *j = t->j;
@@ -178,7 +178,7 @@ static void tell_stretch(teller *t, const facts_stretch *s)
     json_close(j);
 }
 
-static void tell_copy(teller *t, const facts_graph *g, const part_copy *c)
+static void tell_copy(struct teller *t, const facts_graph *g, const part_copy *c)
 {
     json_out *j = t->j;
 
@@ -204,9 +204,9 @@ static void tell_copy(teller *t, const facts_graph *g, const part_copy *c)
     json_close(j);
 }
 
-static void tell_graph(teller *t, const char *key, const facts_graph *g)
+static void tell_graph(struct teller *t, const char *key, const facts_graph *g)
 {
-    const graph *of = g->program->graph;
+    const struct graph *of = g->program->graph;
     json_out *j = t->j;
 
     json_open(j, key, '{', false);
@@ -244,7 +244,7 @@ static void tell_graph(teller *t, const char *key, const facts_graph *g)
 
 /* ------------------------------------------------------------------ the whole */
 
-static void tell_providers(teller *t)
+static void tell_providers(struct teller *t)
 {
     const inlay_session *s = t->f->session;
     json_out *j = t->j;
@@ -290,9 +290,9 @@ static void tell_providers(teller *t)
     json_close(j);
 }
 
-static void tell_refusals(teller *t)
+static void tell_refusals(struct teller *t)
 {
-    const facts *f = t->f;
+    const struct facts *f = t->f;
     json_out *j = t->j;
 
     json_open(j, "refusals", '[', false);
@@ -326,15 +326,15 @@ static void tell_late(void *ctx, const char *shapes, const char *text)
 }
 
 /* What providers declined in runs, for some shapes. */
-static void tell_declined(teller *t)
+static void tell_declined(struct teller *t)
 {
     json_open(t->j, "declined", '[', false);
     for (uint32_t i = 0; i < t->f->graph_count; i++)
-        (void)declined_list((program *)(uintptr_t)t->f->graphs[i]->program, UINT32_MAX, tell_late, t->j);
+        (void)declined_list((struct program *)(uintptr_t)t->f->graphs[i]->program, UINT32_MAX, tell_late, t->j);
     json_close(t->j);
 }
 
-static void tell_outcome(teller *t, const explain_view *view)
+static void tell_outcome(struct teller *t, const explain_view *view)
 {
     const facts_outcome *o = view->outcome;
     json_out *j = t->j;
@@ -370,10 +370,10 @@ static void tell_outcome(teller *t, const explain_view *view)
     json_close(j);
 }
 
-void json_session(const facts *f, const explain_view *view)
+void json_session(const struct facts *f, const explain_view *view)
 {
     json_out j = { .sink = view->sink };
-    teller t = { .f = f, .j = &j, .all = view->all };
+    struct teller t = { .f = f, .j = &j, .all = view->all };
     const char *name;
     int64_t size;
 

@@ -14,11 +14,11 @@ const char *facts_kernel_reason(uint32_t reason)
     return reason < sizeof names / sizeof names[0] ? names[reason] : "";
 }
 
-typedef struct listing {
-    facts *f;
+struct listing {
+    struct facts *f;
     facts_graph *g;
     const facts_region *region;
-} listing;
+};
 
 static bool in_region(const part_region *r, uint32_t node)
 {
@@ -28,7 +28,7 @@ static bool in_region(const part_region *r, uint32_t node)
     return false;
 }
 
-static const char *copied(arena *a, const char *text)
+static const char *copied(struct arena *a, const char *text)
 {
     return text != NULL ? arena_string(a, text) : NULL;
 }
@@ -36,7 +36,7 @@ static const char *copied(arena *a, const char *text)
 /* Plugins may be older or newer than this host, and may err. */
 static inlay_status note_kernel(void *ctx, const inlay_kernel *k)
 {
-    listing *l = ctx;
+    struct listing *l = ctx;
     facts_kernel *kept;
     double told;
 
@@ -60,12 +60,12 @@ static inlay_status note_kernel(void *ctx, const inlay_kernel *k)
     return INLAY_OK;
 }
 
-static inlay_status ask_region(facts *f, facts_graph *g, const facts_region *r)
+static inlay_status ask_region(struct facts *f, facts_graph *g, const facts_region *r)
 {
     const program_step *step = r->step;
     const inlay_provider *table = step != NULL && step->provider != NULL ? step->provider->table : NULL;
     const inlay_ext_kernels *kernels = NULL;
-    listing l = { f, g, r };
+    struct listing l = { f, g, r };
     inlay_specialize_request request = { .struct_size = sizeof request,
                                          .values = g->parts->profile,
                                          .value_count = g->program->snapshot.value_count,
@@ -96,7 +96,7 @@ static inlay_status ask_region(facts *f, facts_graph *g, const facts_region *r)
     return status == INLAY_OUT_OF_MEMORY ? status : INLAY_OK;
 }
 
-inlay_status facts_find_kernels(facts *f, inlay_diag *diag)
+inlay_status facts_find_kernels(struct facts *f, inlay_diag *diag)
 {
     for (uint32_t i = 0; i < f->graph_count; i++)
         for (uint32_t r = 0; r < f->graphs[i]->region_count; r++)
@@ -107,7 +107,7 @@ inlay_status facts_find_kernels(facts *f, inlay_diag *diag)
 
 /* ------------------------------------------------------------------ text */
 
-static void text_graph(const facts *f, const facts_graph *g, const explain_view *view, uint32_t *io_count)
+static void text_graph(const struct facts *f, const facts_graph *g, const explain_view *view, uint32_t *io_count)
 {
     char a[NICE_BYTES], b[NICE_BYTES];
 
@@ -144,7 +144,7 @@ static void text_graph(const facts *f, const facts_graph *g, const explain_view 
     }
 }
 
-void text_kernels(const facts *f, const explain_view *view)
+void text_kernels(const struct facts *f, const explain_view *view)
 {
     uint32_t count = 0;
 

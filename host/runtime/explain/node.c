@@ -5,7 +5,7 @@
 
 enum { SHOWN_READERS = 4 };
 
-static const char *provider_of_node(const facts *f, const facts_graph *g, uint32_t node)
+static const char *provider_of_node(const struct facts *f, const facts_graph *g, uint32_t node)
 {
     return facts_provider_name(f, g->regions[g->nodes[node].region].region->provider);
 }
@@ -20,14 +20,14 @@ static bool at_edge(const facts_graph *g, const part_copy *c, uint32_t node)
 
 /* ------------------------------------------------------------------ text */
 
-static void say_neighbour(const explain_sink *sink, const facts *f, const facts_graph *g, uint32_t node)
+static void say_neighbour(const explain_sink *sink, const struct facts *f, const facts_graph *g, uint32_t node)
 {
     say(sink, "%s ", facts_node_info(g, node)->op_type.data);
     say_text(sink, facts_node_info(g, node)->name.data);
     say(sink, " (%s)", provider_of_node(f, g, node));
 }
 
-static void say_readers(const explain_sink *sink, const facts *f, const facts_graph *g, uint32_t v)
+static void say_readers(const explain_sink *sink, const struct facts *f, const facts_graph *g, uint32_t v)
 {
     uint32_t count = 0;
 
@@ -46,8 +46,8 @@ static void say_readers(const explain_sink *sink, const facts *f, const facts_gr
         say(sink, "%s an output of the graph", count > 0 ? "," : " ");
 }
 
-static void say_value(const explain_sink *sink, const facts *f, const facts_graph *g, uint32_t v, const char *label,
-                      bool output)
+static void say_value(const explain_sink *sink, const struct facts *f, const facts_graph *g, uint32_t v,
+                      const char *label, bool output)
 {
     const inlay_value_info *info = &g->program->graph->values[v].info;
     char a[NICE_BYTES];
@@ -77,7 +77,7 @@ static void say_value(const explain_sink *sink, const facts *f, const facts_grap
 }
 
 /* Why the provider does not run the node although it offers to. */
-static void say_why_not(const explain_sink *sink, const facts *f, const facts_answer *x)
+static void say_why_not(const explain_sink *sink, const struct facts *f, const facts_answer *x)
 {
     char a[NICE_BYTES], b[NICE_BYTES], c[NICE_BYTES];
 
@@ -102,9 +102,10 @@ static void say_why_not(const explain_sink *sink, const facts *f, const facts_an
         say(sink, " (%s here, %s of copies)", nice_change(x->here_ns, b), nice_change(x->copies_ns, c));
 }
 
-static void say_answers(const explain_sink *sink, const facts *f, const facts_graph *g, const facts_answer *answers)
+static void say_answers(const explain_sink *sink, const struct facts *f, const facts_graph *g,
+                        const facts_answer *answers)
 {
-    const partition *parts = g->parts;
+    const struct partition *parts = g->parts;
     char a[NICE_BYTES];
 
     for (uint32_t i = 0; i < f->provider_count; i++) {
@@ -133,7 +134,7 @@ static void say_answers(const explain_sink *sink, const facts *f, const facts_gr
     }
 }
 
-static void say_node(const explain_sink *sink, const facts *f, const facts_graph *g, uint32_t node,
+static void say_node(const explain_sink *sink, const struct facts *f, const facts_graph *g, uint32_t node,
                      const facts_answer *answers)
 {
     const graph_node *n = g->program->graph->nodes[node];
@@ -177,7 +178,7 @@ static void say_node(const explain_sink *sink, const facts *f, const facts_graph
     say_answers(sink, f, g, answers);
 }
 
-inlay_status text_nodes(facts *f, const char *pattern, const explain_view *view, inlay_diag *diag)
+inlay_status text_nodes(struct facts *f, const char *pattern, const explain_view *view, inlay_diag *diag)
 {
     uint32_t found = 0, most = view->all ? UINT32_MAX : NODES_SHOWN;
 
@@ -203,7 +204,7 @@ inlay_status text_nodes(facts *f, const char *pattern, const explain_view *view,
 
 /* ------------------------------------------------------------------ JSON */
 
-static void tell_value(json_out *j, const facts *f, const facts_graph *g, uint32_t v, bool output)
+static void tell_value(json_out *j, const struct facts *f, const facts_graph *g, uint32_t v, bool output)
 {
     uint32_t maker = g->program->graph->values[v].info.producer;
 
@@ -227,7 +228,7 @@ static void tell_value(json_out *j, const facts *f, const facts_graph *g, uint32
     json_close(j);
 }
 
-static void tell_answer(json_out *j, const facts *f, const facts_graph *g, const facts_answer *x)
+static void tell_answer(json_out *j, const struct facts *f, const facts_graph *g, const facts_answer *x)
 {
     json_open(j, NULL, '{', true);
     json_text(j, "provider", facts_provider_name(f, x->provider));
@@ -252,7 +253,8 @@ static void tell_answer(json_out *j, const facts *f, const facts_graph *g, const
     json_close(j);
 }
 
-static void tell_node(json_out *j, const facts *f, const facts_graph *g, uint32_t node, const facts_answer *answers)
+static void tell_node(json_out *j, const struct facts *f, const facts_graph *g, uint32_t node,
+                      const facts_answer *answers)
 {
     const graph_node *n = g->program->graph->nodes[node];
     const facts_region *r = &g->regions[g->nodes[node].region];
@@ -301,7 +303,7 @@ static void tell_node(json_out *j, const facts *f, const facts_graph *g, uint32_
     json_close(j);
 }
 
-inlay_status json_nodes(facts *f, const char *pattern, const explain_view *view, inlay_diag *diag)
+inlay_status json_nodes(struct facts *f, const char *pattern, const explain_view *view, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
     json_out j = { .sink = view->sink };

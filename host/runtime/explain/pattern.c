@@ -12,7 +12,7 @@ bool facts_matches(const char *pattern, const inlay_node_info *node)
     return fnmatch(pattern, node->name.data, 0) == 0 || strcmp(pattern, node->name.data) == 0;
 }
 
-static const inlay_node_info *nth_node(const facts *f, uint32_t i)
+static const inlay_node_info *nth_node(const struct facts *f, uint32_t i)
 {
     uint32_t g = 0;
 
@@ -31,7 +31,7 @@ static const char *nth_op(const void *ctx, uint32_t i)
     return nth_node(ctx, i)->op_type.data;
 }
 
-inlay_status facts_check_pattern(const facts *f, const char *what, const char *pattern, inlay_diag *diag)
+inlay_status facts_check_pattern(const struct facts *f, const char *what, const char *pattern, inlay_diag *diag)
 {
     bool by_op = strncmp(pattern, "op:", 3) == 0;
     const char *near = NULL;

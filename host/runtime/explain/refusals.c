@@ -44,7 +44,7 @@ static int by_count(const void *a, const void *b)
     return (x->first > y->first) - (x->first < y->first);
 }
 
-bool facts_fold_refusals(facts *f)
+bool facts_fold_refusals(struct facts *f)
 {
     size_t total = 0, at = 0;
 

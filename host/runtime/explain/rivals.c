@@ -13,16 +13,16 @@
 /* Nodes times solutions of one graph, and solutions at the least and at the most. */
 enum { WORK_NODES = 60000, LEAST_ASKED = 8, MOST_ASKED = 96 };
 
-typedef struct asker {
-    facts *f;
+struct asker {
+    struct facts *f;
     facts_graph *g;
     uint8_t *barred; /* [offer_count] */
     uint32_t *votes; /* [provider_count] nodes that would go there */
-    arena scratch;
-} asker;
+    struct arena scratch;
+};
 
 /* The provider with most votes; clears them. */
-static uint32_t elect(asker *k)
+static uint32_t elect(struct asker *k)
 {
     uint32_t best = INLAY_NONE;
 
@@ -33,7 +33,7 @@ static uint32_t elect(asker *k)
     return best;
 }
 
-static double told_ns(const asker *k, uint32_t offer)
+static double told_ns(const struct asker *k, uint32_t offer)
 {
     const part_offer *o = &k->g->parts->offers[offer];
 
@@ -41,9 +41,9 @@ static double told_ns(const asker *k, uint32_t offer)
 }
 
 /* From the offers alone: each node goes where it is cheapest. A group's nodes are compared together. */
-static facts_rival guess(asker *k, const facts_stretch *s)
+static facts_rival guess(struct asker *k, const facts_stretch *s)
 {
-    const partition *parts = k->g->parts;
+    const struct partition *parts = k->g->parts;
     facts_rival rival = { .kind = RIVAL_NONE, .provider = INLAY_NONE };
 
     for (uint32_t i = s->first; s->provider != INLAY_NONE && i < s->first + s->count; i++) {
@@ -64,7 +64,7 @@ static facts_rival guess(asker *k, const facts_stretch *s)
 }
 
 /* Bars the winner from the nodes of the stretch that somebody else offers, alone or in a group. */
-static void bar(asker *k, const facts_stretch *s, uint8_t how)
+static void bar(struct asker *k, const facts_stretch *s, uint8_t how)
 {
     const part_offer *offers = k->g->parts->offers;
 
@@ -84,11 +84,11 @@ static void bar(asker *k, const facts_stretch *s, uint8_t how)
 }
 
 /* Improves a guess by solving the graph again. A failure other than of memory leaves the guess. */
-static inlay_status ask(asker *k, facts_stretch *s)
+static inlay_status ask(struct asker *k, facts_stretch *s)
 {
     part_request request = facts_request(k->g);
     part_rules rules = request.rules != NULL ? *request.rules : (part_rules){ 0 };
-    partition other = { 0 };
+    struct partition other = { 0 };
     inlay_status status;
 
     rules.saved_plan = NULL; /* it would insist on what is barred */
@@ -123,7 +123,7 @@ static int dearest_first(const void *a, const void *b)
     return (x->first > y->first) - (x->first < y->first);
 }
 
-static inlay_status find_in_graph(asker *k, facts_graph *g, inlay_diag *diag)
+static inlay_status find_in_graph(struct asker *k, facts_graph *g, inlay_diag *diag)
 {
     facts_stretch **order = arena_array(&k->f->a, (size_t)g->stretch_count + 1, sizeof *order);
     uint32_t nodes = g->program->graph->node_count, most = WORK_NODES / (nodes > 0 ? nodes : 1);
@@ -147,9 +147,9 @@ static inlay_status find_in_graph(asker *k, facts_graph *g, inlay_diag *diag)
     return status == INLAY_OK ? INLAY_OK : inlay_fail(diag, status, "no memory to explain the session");
 }
 
-inlay_status facts_find_rivals(facts *f, inlay_diag *diag)
+inlay_status facts_find_rivals(struct facts *f, inlay_diag *diag)
 {
-    asker k = { .f = f };
+    struct asker k = { .f = f };
     inlay_status status = INLAY_OK;
 
     k.votes = arena_array(&f->a, (size_t)f->provider_count + 1, sizeof *k.votes);

@@ -8,7 +8,7 @@ enum { SHOWN_REFUSALS = 12, SHOWN_COPIES = 20, SHOWN_NAMES = 3, SHOWN_SIZES = 6,
 /* ------------------------------------------------------------------ the head */
 
 /* What the prices take symbolic dimensions to be. */
-static void say_assumed(const page *p)
+static void say_assumed(const struct page *p)
 {
     uint32_t shown = 0;
     const char *name;
@@ -25,9 +25,9 @@ static void say_assumed(const page *p)
         say(p->sink, "%s (--assume NAME=N)\n", shown > SHOWN_SIZES && !p->all ? ", ..." : "");
 }
 
-static void say_summary(const page *p)
+static void say_summary(const struct page *p)
 {
-    const facts *f = p->f;
+    const struct facts *f = p->f;
     const program_env *env = &f->session->env;
     const uint32_t threads = env->max_threads;
     char a[NICE_BYTES], b[NICE_BYTES];
@@ -58,9 +58,9 @@ static void say_summary(const page *p)
     say(p->sink, "\n\n");
 }
 
-static void say_providers(const page *p)
+static void say_providers(const struct page *p)
 {
-    const facts *f = p->f;
+    const struct facts *f = p->f;
     char a[NICE_BYTES], b[NICE_BYTES], c[NICE_BYTES], d[NICE_BYTES], e[NICE_BYTES];
 
     say(p->sink, "%-14s %6s %8s %11s %6s", "provider", "nodes", "regions", "predicted", "share");
@@ -89,7 +89,7 @@ static void say_providers(const page *p)
 }
 
 /* What would be under other rules. */
-static void say_outcome(const page *p, const explain_view *view)
+static void say_outcome(const struct page *p, const explain_view *view)
 {
     const facts_outcome *o = view->outcome;
     char a[NICE_BYTES], b[NICE_BYTES], c[NICE_BYTES];
@@ -129,7 +129,7 @@ static void say_outcome(const page *p, const explain_view *view)
 
 /* ------------------------------------------------------------------ copies, refusals, files */
 
-static void say_end(const page *p, const facts_graph *g, uint32_t node, const char *outside)
+static void say_end(const struct page *p, const facts_graph *g, uint32_t node, const char *outside)
 {
     if (node == INLAY_NONE) {
         say(p->sink, "%s", outside);
@@ -140,7 +140,7 @@ static void say_end(const page *p, const facts_graph *g, uint32_t node, const ch
     say(p->sink, " (%s)", facts_provider_name(p->f, g->regions[g->nodes[node].region].region->provider));
 }
 
-static void say_copies(const page *p)
+static void say_copies(const struct page *p)
 {
     uint32_t most = p->all ? UINT32_MAX : SHOWN_COPIES, shown = 0;
     char a[NICE_BYTES], b[NICE_BYTES];
@@ -169,9 +169,9 @@ static void say_copies(const page *p)
         say(p->sink, "  and %" PRIu32 " more (--all shows them)\n", p->f->copy_count - shown);
 }
 
-static void say_refusals(const page *p)
+static void say_refusals(const struct page *p)
 {
-    const facts *f = p->f;
+    const struct facts *f = p->f;
     uint32_t most = p->all ? UINT32_MAX : SHOWN_REFUSALS, names = p->all ? NAMES_ALL : SHOWN_NAMES;
 
     if (f->refusals_count > 0)
@@ -202,7 +202,7 @@ static void say_refusals(const page *p)
 
 static void say_late(void *ctx, const char *shapes, const char *text)
 {
-    const page *p = ctx;
+    const struct page *p = ctx;
 
     say(p->sink, "  inputs %s: ", shapes);
     say_text(p->sink, text);
@@ -210,10 +210,10 @@ static void say_late(void *ctx, const char *shapes, const char *text)
 }
 
 /* What providers declined in runs; others run these shapes. */
-static void say_declined(const page *p)
+static void say_declined(const struct page *p)
 {
     for (uint32_t i = 0; i < p->f->graph_count; i++) {
-        program *g = (program *)(uintptr_t)p->f->graphs[i]->program;
+        struct program *g = (struct program *)(uintptr_t)p->f->graphs[i]->program;
         uint32_t most = p->all ? UINT32_MAX : SHOWN_REFUSALS, count;
 
         if (declined_list(g, 0, NULL, NULL) == 0)
@@ -227,7 +227,7 @@ static void say_declined(const page *p)
     }
 }
 
-static void say_absent(const page *p)
+static void say_absent(const struct page *p)
 {
     const inlay_session *s = p->f->session;
 
@@ -249,7 +249,7 @@ static void say_absent(const page *p)
 }
 
 /* Room for the names of all providers, within reason: a name that is cut may be any of two. */
-static int name_width(const facts *f)
+static int name_width(const struct facts *f)
 {
     size_t width = 10;
 
@@ -261,7 +261,7 @@ static int name_width(const facts *f)
 }
 
 /* The source of the prices of all stretches, if it is one. */
-static uint32_t common_source(const facts *f)
+static uint32_t common_source(const struct facts *f)
 {
     uint32_t source = COST_NONE;
 
@@ -277,9 +277,9 @@ static uint32_t common_source(const facts *f)
     return source == COST_NONE ? INLAY_NONE : source;
 }
 
-void text_session(const facts *f, const explain_view *view)
+void text_session(const struct facts *f, const explain_view *view)
 {
-    page p = {
+    struct page p = {
         .f = f, .sink = view->sink, .all = view->all, .measured = f->measured_ns >= 0, .source = common_source(f)
     };
 

@@ -4,18 +4,18 @@
 #include "explain/internal.h"
 
 /* The page that is being written. */
-typedef struct page {
-    const facts *f;
+struct page {
+    const struct facts *f;
     const explain_sink *sink;
     int columns;
     int names; /* width of providers' names */
     bool all;
     bool measured;
     uint32_t source; /* where all prices come from; INLAY_NONE: from here and there */
-} page;
+};
 
 /* The table of stretches, of bodies too. */
-void text_stretches(const page *p);
+void text_stretches(const struct page *p);
 
 /* "1.07x", "-" when one of the two is nothing. */
 static inline const char *text_ratio(double measured, double predicted, char text[NICE_BYTES])

@@ -7,7 +7,7 @@
 enum { SHOWN_STRETCHES = 24 };
 
 /* What a stretch does: the node's operator and name, or "12 Conv, 11 Relu, Add". */
-static void say_content(const page *p, const facts_graph *g, uint32_t first, uint32_t count, int width)
+static void say_content(const struct page *p, const facts_graph *g, uint32_t first, uint32_t count, int width)
 {
     enum { KINDS = 8 };
     struct {
@@ -72,7 +72,7 @@ static void say_content(const page *p, const facts_graph *g, uint32_t first, uin
     say_column(p->sink, text, width);
 }
 
-static void say_rival(const page *p, const facts_stretch *s)
+static void say_rival(const struct page *p, const facts_stretch *s)
 {
     const facts_rival *r = &s->rival;
     char a[NICE_BYTES];
@@ -93,15 +93,15 @@ static void say_rival(const page *p, const facts_stretch *s)
 }
 
 /* Columns that are left out where the page is narrow, the most important last. */
-static bool has_traffic(const page *p)
+static bool has_traffic(const struct page *p)
 {
     return p->columns >= (p->measured ? 128 : 110);
 }
-static bool has_source(const page *p)
+static bool has_source(const struct page *p)
 {
     return p->source == INLAY_NONE && p->columns >= (p->measured ? 100 : 84);
 }
-static int content_width(const page *p)
+static int content_width(const struct page *p)
 {
     int rest = p->columns - 6 - p->names - 1 - 6 - 10 - 22;
 
@@ -111,7 +111,7 @@ static int content_width(const page *p)
     return rest < 14 ? 14 : rest > 40 ? 40 : rest;
 }
 
-static void say_row(const page *p, const facts_graph *g, const facts_stretch *s, int indent)
+static void say_row(const struct page *p, const facts_graph *g, const facts_stretch *s, int indent)
 {
     char a[NICE_BYTES], b[NICE_BYTES];
     int width = content_width(p) - indent;
@@ -132,7 +132,7 @@ static void say_row(const page *p, const facts_graph *g, const facts_stretch *s,
     say(p->sink, "\n");
 }
 
-static void say_regions(const page *p, const facts_graph *g, const facts_stretch *s, int indent)
+static void say_regions(const struct page *p, const facts_graph *g, const facts_stretch *s, int indent)
 {
     char a[NICE_BYTES], b[NICE_BYTES];
 
@@ -156,19 +156,19 @@ static void say_regions(const page *p, const facts_graph *g, const facts_stretch
 }
 
 /* Which stretches are worth a line: all from `least` on, and of those from `nearly` on the first `extra`. */
-typedef struct selection {
+struct selection {
     double least, nearly;
     uint32_t extra;
-} selection;
+};
 
 /* The SHOWN_STRETCHES dearest, by bisection of their prices: no memory is needed for it. */
-static selection select_stretches(const page *p, const facts_graph *g)
+static struct selection select_stretches(const struct page *p, const facts_graph *g)
 {
     double low = 0, high = g->ns > 0 ? g->ns * 2 : 1;
     uint32_t above_high = 0;
 
     if (p->all || g->stretch_count <= SHOWN_STRETCHES)
-        return (selection){ 0 };
+        return (struct selection){ 0 };
     for (int step = 0; step < 60; step++) {
         double middle = (low + high) / 2;
         uint32_t above = 0;
@@ -181,10 +181,10 @@ static selection select_stretches(const page *p, const facts_graph *g)
             above_high = above;
         }
     }
-    return (selection){ high, low, SHOWN_STRETCHES - above_high };
+    return (struct selection){ high, low, SHOWN_STRETCHES - above_high };
 }
 
-static bool is_selected(selection *x, const facts_stretch *s)
+static bool is_selected(struct selection *x, const facts_stretch *s)
 {
     if (s->ns >= x->least)
         return true;
@@ -200,7 +200,7 @@ static double weight_of(const facts_region *r)
 }
 
 /* The regions that take most of a long stretch, on one line. */
-static void say_dearest(const page *p, const facts_graph *g, const facts_stretch *s, int indent)
+static void say_dearest(const struct page *p, const facts_graph *g, const facts_stretch *s, int indent)
 {
     enum { NAMED = 3 };
     uint32_t top[NAMED], count = 0;
@@ -226,9 +226,9 @@ static void say_dearest(const page *p, const facts_graph *g, const facts_stretch
     say(p->sink, "\n");
 }
 
-static void say_graph(const page *p, const facts_graph *g, int indent)
+static void say_graph(const struct page *p, const facts_graph *g, int indent)
 {
-    selection shown = select_stretches(p, g);
+    struct selection shown = select_stretches(p, g);
     double hidden_ns = 0;
     uint32_t hidden = 0;
     char a[NICE_BYTES], b[NICE_BYTES];
@@ -266,7 +266,7 @@ static void say_graph(const page *p, const facts_graph *g, int indent)
             plural(hidden, "partition", "partitions"), nice_ns(shown.least, a), nice_ns(hidden_ns, b));
 }
 
-void text_stretches(const page *p)
+void text_stretches(const struct page *p)
 {
     int width = content_width(p);
 

@@ -6,14 +6,14 @@
 #include <string.h>
 
 /* The rules after the change; what else a rule can change. */
-typedef struct scenario {
-    facts *f;
+struct scenario {
+    struct facts *f;
     part_rules rules;
     part_wish *pins, *forbids; /* rules.pins and rules.forbids */
     uint32_t max_threads;      /* 0 = as it is */
-    partition *choices;        /* [graph_count] */
-    arena scratch;             /* of the choices */
-} scenario;
+    struct partition *choices; /* [graph_count] */
+    struct arena scratch;      /* of the choices */
+};
 
 /* ------------------------------------------------------------------ rules */
 
@@ -22,7 +22,7 @@ static const char *nth_provider(const void *ctx, uint32_t i)
     return facts_provider_name(ctx, i);
 }
 
-static inlay_status check_provider(const facts *f, const char *rule, const char *name, inlay_diag *diag)
+static inlay_status check_provider(const struct facts *f, const char *rule, const char *name, inlay_diag *diag)
 {
     const char *near;
 
@@ -34,7 +34,7 @@ static inlay_status check_provider(const facts *f, const char *rule, const char 
                       near != NULL ? "; did you mean '" : "", near != NULL ? near : "", near != NULL ? "'?" : "");
 }
 
-static inlay_status set_policy(scenario *x, const char *rule, const char *value, inlay_diag *diag)
+static inlay_status set_policy(struct scenario *x, const char *rule, const char *value, inlay_diag *diag)
 {
     x->rules.by_priority = strcmp(value, "priority") == 0;
     if (x->rules.by_priority || strcmp(value, "cost") == 0)
@@ -42,7 +42,7 @@ static inlay_status set_policy(scenario *x, const char *rule, const char *value,
     return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "what-if %s: a policy is cost or priority", rule);
 }
 
-static inlay_status set_threads(scenario *x, const char *rule, const char *value, inlay_diag *diag)
+static inlay_status set_threads(struct scenario *x, const char *rule, const char *value, inlay_diag *diag)
 {
     char *end = NULL;
     long threads = strtol(value, &end, 10);
@@ -54,7 +54,7 @@ static inlay_status set_threads(scenario *x, const char *rule, const char *value
 }
 
 /* "PATTERN=PROVIDER", "PATTERN!=PROVIDER": names of nodes may hold '=', names of providers don't. */
-static inlay_status add_wish(scenario *x, const char *rule, inlay_diag *diag)
+static inlay_status add_wish(struct scenario *x, const char *rule, inlay_diag *diag)
 {
     const char *equals = strrchr(rule, '=');
     bool forbid = equals != NULL && equals > rule && equals[-1] == '!';
@@ -81,7 +81,7 @@ static inlay_status add_wish(scenario *x, const char *rule, inlay_diag *diag)
     return INLAY_OK;
 }
 
-static inlay_status add_rule(scenario *x, const char *rule, inlay_diag *diag)
+static inlay_status add_rule(struct scenario *x, const char *rule, inlay_diag *diag)
 {
     inlay_status status;
 
@@ -98,7 +98,7 @@ static inlay_status add_rule(scenario *x, const char *rule, inlay_diag *diag)
 }
 
 /* The session's rules, with the changes before them: the first pin that matches counts. */
-static inlay_status make_rules(scenario *x, const char *const *rules, uint32_t count, inlay_diag *diag)
+static inlay_status make_rules(struct scenario *x, const char *const *rules, uint32_t count, inlay_diag *diag)
 {
     const part_rules *old = x->f->session->env.rules;
     part_rules none = { 0 };
@@ -126,9 +126,9 @@ static inlay_status make_rules(scenario *x, const char *const *rules, uint32_t c
 /* ------------------------------------------------------------------ choosing */
 
 /* The offers of g at prices for another number of threads. */
-static const partition *at_threads(scenario *x, const facts_graph *g, const part_request *r)
+static const struct partition *at_threads(struct scenario *x, const facts_graph *g, const part_request *r)
 {
-    partition *base = arena_copy(&x->scratch, g->parts, sizeof *base);
+    struct partition *base = arena_copy(&x->scratch, g->parts, sizeof *base);
 
     if (base == NULL || x->max_threads == 0)
         return base;
@@ -147,11 +147,11 @@ static const partition *at_threads(scenario *x, const facts_graph *g, const part
 }
 
 /* *out_possible: false when the rules can't be kept, and diag says why. */
-static inlay_status choose(scenario *x, uint32_t index, bool *out_possible, inlay_diag *diag)
+static inlay_status choose(struct scenario *x, uint32_t index, bool *out_possible, inlay_diag *diag)
 {
     const facts_graph *g = x->f->graphs[index];
     part_request request = facts_request(g);
-    const partition *base;
+    const struct partition *base;
     inlay_status status;
 
     request.rules = &x->rules;
@@ -167,13 +167,13 @@ static inlay_status choose(scenario *x, uint32_t index, bool *out_possible, inla
 /* ------------------------------------------------------------------ what comes of it */
 
 /* Totals of the graphs, bodies before the graph that has them. */
-static void add_up(scenario *x, double *totals, facts_outcome *out)
+static void add_up(struct scenario *x, double *totals, facts_outcome *out)
 {
-    const facts *f = x->f;
+    const struct facts *f = x->f;
 
     for (uint32_t i = f->graph_count; i-- > 0;) {
         const facts_graph *g = f->graphs[i];
-        const partition *choice = &x->choices[i];
+        const struct partition *choice = &x->choices[i];
 
         totals[i] = facts_told_sum(f, choice);
         for (uint32_t r = 0; r < g->region_count; r++)
@@ -210,7 +210,7 @@ static int most_first(const void *a, const void *b)
     return x->from != y->from ? (x->from < y->from ? -1 : 1) : (x->to > y->to) - (x->to < y->to);
 }
 
-static void find_moves(scenario *x, facts_outcome *out)
+static void find_moves(struct scenario *x, facts_outcome *out)
 {
     for (uint32_t i = 0; i < x->f->graph_count; i++) {
         const facts_graph *g = x->f->graphs[i];
@@ -226,9 +226,10 @@ static void find_moves(scenario *x, facts_outcome *out)
     qsort(out->moves, out->move_count, sizeof *out->moves, most_first);
 }
 
-inlay_status facts_what_if(facts *f, const char *const *rules, uint32_t count, facts_outcome **out, inlay_diag *diag)
+inlay_status facts_what_if(struct facts *f, const char *const *rules, uint32_t count, facts_outcome **out,
+                           inlay_diag *diag)
 {
-    scenario x = { .f = f };
+    struct scenario x = { .f = f };
     inlay_diag why = INLAY_DIAG_INIT;
     inlay_status status = INLAY_OK;
     facts_outcome *o = arena_alloc(&f->a, sizeof *o);

@@ -15,17 +15,17 @@ typedef struct graph_schema {
     uint32_t default_count;
 } graph_schema;
 
-typedef struct binder {
+struct binder {
     graph_model *model;
     const graph_operators *operators; /* or NULL */
     inlay_diag *diag;
     const graph_opset *opsets; /* that hold where we are */
     uint32_t opset_count;
-} binder;
+};
 
-static inlay_status bind_graph(binder *b, graph *g);
+static inlay_status bind_graph(struct binder *b, struct graph *g);
 
-static inlay_status no_memory(const binder *b, const graph *g)
+static inlay_status no_memory(const struct binder *b, const struct graph *g)
 {
     return graph_fail(g, NULL, NULL, INLAY_OUT_OF_MEMORY, b->diag, "out of memory while binding operators");
 }
@@ -37,7 +37,7 @@ static inlay_str str_of(const char *text)
     return (inlay_str){ text, strlen(text) };
 }
 
-static bool default_attr(arena *a, const op_attr *from, inlay_attr_info *to)
+static bool default_attr(struct arena *a, const op_attr *from, inlay_attr_info *to)
 {
     *to = (inlay_attr_info){ .name = str_of(from->name), .kind = from->kind, .count = from->count };
     to->i = from->i;
@@ -58,9 +58,10 @@ static bool default_attr(arena *a, const op_attr *from, inlay_attr_info *to)
     return true;
 }
 
-static inlay_status parse(binder *b, const graph *g, const graph_node *n, const char *signature, graph_schema **out)
+static inlay_status parse(struct binder *b, const struct graph *g, const graph_node *n, const char *signature,
+                          graph_schema **out)
 {
-    arena *a = &b->model->arena;
+    struct arena *a = &b->model->arena;
     inlay_diag why = INLAY_DIAG_INIT;
     graph_schema *p = arena_alloc(a, sizeof *p);
     inlay_status status;
@@ -82,7 +83,7 @@ static inlay_status parse(binder *b, const graph *g, const graph_node *n, const 
     return INLAY_OK;
 }
 
-static inlay_status schema_for(binder *b, const graph *g, const graph_node *n, const char *signature,
+static inlay_status schema_for(struct binder *b, const struct graph *g, const graph_node *n, const char *signature,
                                graph_schema **out)
 {
     graph_model *m = b->model;
@@ -106,7 +107,7 @@ static inlay_status schema_for(binder *b, const graph *g, const graph_node *n, c
 /* ------------------------------------------------------------------ which operator */
 
 /* The imported version of a domain, 0 if there is none. Files older than opset imports mean version 1. */
-static int64_t imported(const binder *b, const char *domain)
+static int64_t imported(const struct binder *b, const char *domain)
 {
     for (uint32_t i = 0; i < b->opset_count; i++)
         if (strcmp(b->opsets[i].domain, domain) == 0)
@@ -115,7 +116,7 @@ static int64_t imported(const binder *b, const char *domain)
 }
 
 /* For a domain that the model does not import: the newest version, as ONNX Runtime takes it. */
-static inlay_status import_newest(const binder *b, const graph *g, graph_node *n)
+static inlay_status import_newest(const struct binder *b, const struct graph *g, graph_node *n)
 {
     const char *domain = n->info.domain.data;
     const int64_t newest = op_domain_newest(domain);
@@ -134,7 +135,7 @@ static bool is_early(const graph_node *n)
            is_among(n->info.op_type.data, "LayerNormalization SimplifiedLayerNormalization ImageScaler");
 }
 
-static inlay_status take_early(const binder *b, const graph *g, graph_node *n, uint32_t lowest)
+static inlay_status take_early(const struct binder *b, const struct graph *g, graph_node *n, uint32_t lowest)
 {
     if (!is_early(n))
         return INLAY_OK;
@@ -144,7 +145,7 @@ static inlay_status take_early(const binder *b, const graph *g, graph_node *n, u
                           n->info.op_type.data, lowest, (long long)n->opset);
 }
 
-static inlay_status find_row(const binder *b, const graph *g, graph_node *n)
+static inlay_status find_row(const struct binder *b, const struct graph *g, graph_node *n)
 {
     const char *domain = n->info.domain.data, *op_type = n->info.op_type.data, *nearest;
     uint32_t lowest;
@@ -178,7 +179,7 @@ static inlay_status find_row(const binder *b, const graph *g, graph_node *n)
                             nearest != NULL ? nearest : "", nearest != NULL ? "?" : "");
 }
 
-static const inlay_operator *find_custom(const binder *b, const graph_node *n)
+static const inlay_operator *find_custom(const struct binder *b, const graph_node *n)
 {
     const graph_operators *ops = b->operators;
     const inlay_operator *found = NULL;
@@ -188,7 +189,7 @@ static const inlay_operator *find_custom(const binder *b, const graph_node *n)
     return found != NULL && found->signature != NULL ? found : NULL;
 }
 
-static inlay_status no_custom(const binder *b, const graph *g, const graph_node *n)
+static inlay_status no_custom(const struct binder *b, const struct graph *g, const graph_node *n)
 {
     const graph_operators *ops = b->operators;
     const char *domain = n->info.domain.data, *op_type = n->info.op_type.data;
@@ -201,7 +202,7 @@ static inlay_status no_custom(const binder *b, const graph *g, const graph_node 
     return graph_fault_fail(g, n, NULL, GRAPH_NO_PLUGIN, INLAY_UNSUPPORTED, b->diag, "%s", why);
 }
 
-static bool is_function(const binder *b, const graph_node *n)
+static bool is_function(const struct binder *b, const graph_node *n)
 {
     for (uint32_t i = 0; i < b->model->function_count; i++) {
         const graph_function *fn = &b->model->functions[i];
@@ -215,7 +216,7 @@ static bool is_function(const binder *b, const graph_node *n)
 
 /* ------------------------------------------------------------------ inputs, outputs, attributes */
 
-static inlay_status check_inputs(const binder *b, const graph *g, const graph_node *n)
+static inlay_status check_inputs(const struct binder *b, const struct graph *g, const graph_node *n)
 {
     const op_schema *schema = n->schema;
     const inlay_node_info *info = &n->info;
@@ -248,7 +249,7 @@ static inlay_status check_inputs(const binder *b, const graph *g, const graph_no
 }
 
 /* An output that the operator always gives may be left unnamed, but kernels count on its being there. */
-static inlay_status name_required_outputs(const binder *b, graph *g, uint32_t index)
+static inlay_status name_required_outputs(const struct binder *b, struct graph *g, uint32_t index)
 {
     const graph_node *n = g->nodes[index];
     const op_schema *schema = n->schema;
@@ -310,7 +311,8 @@ static bool is_internal(const char *name)
     return name[0] == '_' && name[1] == '_';
 }
 
-static inlay_status check_attr(const binder *b, const graph *g, const graph_node *n, const char *name, uint32_t kind)
+static inlay_status check_attr(const struct binder *b, const struct graph *g, const graph_node *n, const char *name,
+                               uint32_t kind)
 {
     const op_attr *attr = attr_schema(n->schema, name);
 
@@ -343,7 +345,7 @@ static bool has_attr(const graph_node *n, const char *name)
 
 /* Takes attributes away that the operator does not have, each with a finding, where a node may have such: operators of
  * ONNX Runtime gain and lose attributes with its versions, and of those in ai.onnx it reads the ones that it knows. */
-static inlay_status drop_unknown_attrs(const binder *b, const graph *g, graph_node *n)
+static inlay_status drop_unknown_attrs(const struct binder *b, const struct graph *g, graph_node *n)
 {
     inlay_attr_info *kept = NULL;
     uint32_t count = 0;
@@ -377,7 +379,7 @@ done:
     return status;
 }
 
-static inlay_status check_attrs(const binder *b, const graph *g, graph_node *n)
+static inlay_status check_attrs(const struct binder *b, const struct graph *g, graph_node *n)
 {
     const op_schema *schema = n->schema;
     inlay_status status = INLAY_OK;
@@ -403,7 +405,7 @@ done:
 
 /* Appends the defaults of what the node does not state, or only by reference: a reference may lead to nothing. A node
  * that states nothing shares the list. */
-static inlay_status fill_defaults(const binder *b, const graph *g, graph_node *n, const graph_schema *p)
+static inlay_status fill_defaults(const struct binder *b, const struct graph *g, graph_node *n, const graph_schema *p)
 {
     inlay_attr_info *list;
     uint32_t count = n->info.attr_count;
@@ -433,7 +435,7 @@ static inlay_status fill_defaults(const binder *b, const graph *g, graph_node *n
 
 /* ------------------------------------------------------------------ nodes, graphs, the model */
 
-static inlay_status bind_node(binder *b, graph *g, graph_node *n)
+static inlay_status bind_node(struct binder *b, struct graph *g, graph_node *n)
 {
     const char *domain = n->info.domain.data;
     inlay_status status = INLAY_OK;
@@ -468,7 +470,7 @@ done:
     return status;
 }
 
-static inlay_status bind_graph(binder *b, graph *g)
+static inlay_status bind_graph(struct binder *b, struct graph *g)
 {
     inlay_status status = INLAY_OK;
 
@@ -486,7 +488,7 @@ done:
 
 inlay_status graph_bind(graph_model *model, const graph_operators *operators, inlay_diag *diag)
 {
-    binder b = { .model = model, .operators = operators, .diag = diag };
+    struct binder b = { .model = model, .operators = operators, .diag = diag };
     inlay_status status;
 
     b.opsets = model->opsets;
@@ -503,10 +505,10 @@ done:
     return status;
 }
 
-inlay_status graph_bind_node(graph *g, graph_node *n, inlay_diag *diag)
+inlay_status graph_bind_node(struct graph *g, graph_node *n, inlay_diag *diag)
 {
     graph_model *model = g->model;
-    binder b = { .model = model, .diag = diag, .opsets = model->opsets, .opset_count = model->opset_count };
+    struct binder b = { .model = model, .diag = diag, .opsets = model->opsets, .opset_count = model->opset_count };
 
     return bind_node(&b, g, n);
 }

@@ -7,13 +7,13 @@
 
 enum { SHOWN_ELEMENTS = 8 }; /* longer lists end in "..." */
 
-typedef struct dumper {
-    const graph *g;
+struct dumper {
+    const struct graph *g;
     explain_sink out;
-} dumper;
+};
 
 /* Text of a file between quotes, on one line whatever it holds. */
-static void put_quoted(const dumper *d, inlay_str text)
+static void put_quoted(const struct dumper *d, inlay_str text)
 {
     say(&d->out, "'");
     for (uint64_t i = 0; i < text.bytes; i++) {
@@ -31,7 +31,7 @@ static void put_quoted(const dumper *d, inlay_str text)
     say(&d->out, "'");
 }
 
-static void put_name(const dumper *d, uint32_t v)
+static void put_name(const struct dumper *d, uint32_t v)
 {
     if (v == INLAY_NONE)
         say(&d->out, "_");
@@ -39,7 +39,7 @@ static void put_name(const dumper *d, uint32_t v)
         say(&d->out, "%.200s", d->g->values[v].info.name.data);
 }
 
-static void put_dims(const dumper *d, uint32_t rank, const inlay_dim *dims)
+static void put_dims(const struct dumper *d, uint32_t rank, const inlay_dim *dims)
 {
     if (rank == INLAY_RANK_UNKNOWN) {
         say(&d->out, "[...]");
@@ -65,7 +65,7 @@ static const char *kind_name(uint32_t kind)
     return kind < sizeof names / sizeof names[0] ? names[kind] : names[0];
 }
 
-static void put_type(const dumper *d, const graph_value *v)
+static void put_type(const struct dumper *d, const graph_value *v)
 {
     const inlay_value_info *info = &v->info;
     bool nested = info->kind != INLAY_VALUE_TENSOR, deeper = nested && v->inner_kind > INLAY_VALUE_TENSOR;
@@ -81,7 +81,7 @@ static void put_type(const dumper *d, const graph_value *v)
     say(&d->out, "%s%s", nested ? ")" : "", deeper ? ")" : "");
 }
 
-static void put_tensor(const dumper *d, const inlay_tensor_view *t)
+static void put_tensor(const struct dumper *d, const inlay_tensor_view *t)
 {
     say(&d->out, "%s[", inlay_dtype_name(t->dtype));
     for (uint32_t i = 0; i < t->rank; i++)
@@ -89,7 +89,7 @@ static void put_tensor(const dumper *d, const inlay_tensor_view *t)
     say(&d->out, "]");
 }
 
-static void put_list_item(const dumper *d, const inlay_attr_info *a, uint32_t i)
+static void put_list_item(const struct dumper *d, const inlay_attr_info *a, uint32_t i)
 {
     if (a->kind == INLAY_ATTR_INTS)
         say(&d->out, "%" PRId64, a->ints[i]);
@@ -99,7 +99,7 @@ static void put_list_item(const dumper *d, const inlay_attr_info *a, uint32_t i)
         put_quoted(d, a->strings[i]);
 }
 
-static void put_attr(const dumper *d, const inlay_attr_info *a)
+static void put_attr(const struct dumper *d, const inlay_attr_info *a)
 {
     say(&d->out, " %.200s=", a->name.data);
     switch (a->kind) {
@@ -131,9 +131,9 @@ static void put_attr(const dumper *d, const inlay_attr_info *a)
     }
 }
 
-static void put_graph(const dumper *outer, const graph *g, unsigned indent);
+static void put_graph(const struct dumper *outer, const struct graph *g, unsigned indent);
 
-static void put_node(const dumper *d, const graph_node *n, unsigned indent)
+static void put_node(const struct dumper *d, const graph_node *n, unsigned indent)
 {
     say(&d->out, "%*s", (int)indent, "");
     for (uint32_t i = 0; i < n->info.output_count; i++) {
@@ -177,9 +177,9 @@ static void put_node(const dumper *d, const graph_node *n, unsigned indent)
     }
 }
 
-static void put_graph(const dumper *outer, const graph *g, unsigned indent)
+static void put_graph(const struct dumper *outer, const struct graph *g, unsigned indent)
 {
-    dumper d = *outer;
+    struct dumper d = *outer;
 
     d.g = g;
     say(&d.out, "%*sgraph '%.200s'\n", (int)indent, "", g->name);
@@ -210,9 +210,9 @@ static void put_graph(const dumper *outer, const graph *g, unsigned indent)
     }
 }
 
-void graph_dump(const graph *g, graph_write_fn write, void *ctx)
+void graph_dump(const struct graph *g, graph_write_fn write, void *ctx)
 {
-    dumper d = { .g = g, .out = { write, ctx } };
+    struct dumper d = { .g = g, .out = { write, ctx } };
 
     put_graph(&d, g, 0);
 }

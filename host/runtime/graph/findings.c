@@ -18,9 +18,9 @@ static const struct {
 /* ------------------------------------------------------------------ places */
 
 /* The node of the graph around whose body this is, and which of its bodies. */
-static const graph_node *owner_of(const graph *body, uint32_t *out_index)
+static const graph_node *owner_of(const struct graph *body, uint32_t *out_index)
 {
-    const graph *g = body->parent;
+    const struct graph *g = body->parent;
 
     for (uint32_t i = 0; g != NULL && i < g->node_count; i++) {
         for (uint32_t b = 0; b < g->nodes[i]->body_count; b++) {
@@ -50,7 +50,7 @@ static void add_node(char *text, size_t bytes, const graph_node *n)
     add_text(text, bytes, part);
 }
 
-static void add_graph(char *text, size_t bytes, const graph *g)
+static void add_graph(char *text, size_t bytes, const struct graph *g)
 {
     uint32_t index = 0, first;
     const graph_node *n = owner_of(g, &index);
@@ -103,8 +103,8 @@ bool graph_place_findings(graph_model *model)
     return true;
 }
 
-static inlay_status remember(graph_model *model, inlay_status error, const char *code, const char *fix, const graph *g,
-                             const graph_node *n, const char *text)
+static inlay_status remember(graph_model *model, inlay_status error, const char *code, const char *fix,
+                             const struct graph *g, const graph_node *n, const char *text)
 {
     graph_finding *f;
 
@@ -134,7 +134,7 @@ static inlay_status remember(graph_model *model, inlay_status error, const char 
     return INLAY_OK;
 }
 
-inlay_status graph_tolerate(graph_model *model, const graph *g, const graph_node *n, const char *tensor,
+inlay_status graph_tolerate(graph_model *model, const struct graph *g, const graph_node *n, const char *tensor,
                             graph_fault fault, inlay_diag *diag, const char *format, ...)
 {
     inlay_diag said = INLAY_DIAG_INIT;
@@ -154,7 +154,7 @@ inlay_status graph_tolerate(graph_model *model, const graph *g, const graph_node
     return INLAY_OK;
 }
 
-inlay_status graph_fault_fail(const graph *g, const graph_node *n, const char *tensor, graph_fault fault,
+inlay_status graph_fault_fail(const struct graph *g, const graph_node *n, const char *tensor, graph_fault fault,
                               inlay_status code, inlay_diag *diag, const char *format, ...)
 {
     char text[448];
@@ -182,7 +182,8 @@ void graph_fault_text(uint32_t fault, inlay_status status, const char **out_code
     *out_fix = fault > 0 ? faults[fault - 1].fix : "";
 }
 
-bool graph_goes_on(graph_model *model, const graph *g, const graph_node *n, inlay_status *status, inlay_diag *diag)
+bool graph_goes_on(graph_model *model, const struct graph *g, const graph_node *n, inlay_status *status,
+                   inlay_diag *diag)
 {
     const char *code, *fix;
 
@@ -224,7 +225,7 @@ static void shape_text(uint32_t rank, const inlay_dim *dims, char *text, size_t 
 
 inlay_status graph_check_declared(graph_model *model, inlay_diag *diag)
 {
-    graph *g = model->main;
+    struct graph *g = model->main;
     inlay_status status = INLAY_OK;
 
     for (uint32_t i = 0; i < g->value_count; i++) {

@@ -6,14 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct finisher {
-    graph *g;
+struct finisher {
+    struct graph *g;
     inlay_diag *diag;
     uint8_t *captured; /* [value_count] stands for an outer value */
     uint32_t *marks;   /* [value_count] or [node_count], see the users */
-} finisher;
+};
 
-static inlay_status no_memory(const finisher *f)
+static inlay_status no_memory(const struct finisher *f)
 {
     return graph_fail(f->g, NULL, NULL, INLAY_OUT_OF_MEMORY, f->diag, "out of memory while ordering %u nodes",
                       f->g->node_count);
@@ -21,7 +21,7 @@ static inlay_status no_memory(const finisher *f)
 
 /* ------------------------------------------------------------------ names */
 
-static bool set_name(graph *g, graph_node *n, const char *name)
+static bool set_name(struct graph *g, graph_node *n, const char *name)
 {
     n->info.name.data = name;
     n->info.name.bytes = name == NULL ? 0 : strlen(name);
@@ -30,9 +30,9 @@ static bool set_name(graph *g, graph_node *n, const char *name)
 }
 
 /* ONNX lets node names be empty or repeated; here each node has one of its own. Nodes whose name is free keep it. */
-static inlay_status name_nodes(finisher *f)
+static inlay_status name_nodes(struct finisher *f)
 {
-    graph *g = f->g;
+    struct graph *g = f->g;
     names_table table = { 0 };
     bool ok = true;
 
@@ -62,7 +62,7 @@ static inlay_status name_nodes(finisher *f)
 
 /* ------------------------------------------------------------------ who makes what */
 
-static inlay_status mark_list(finisher *f, const uint32_t *list, uint32_t count, uint32_t flag, const char *what)
+static inlay_status mark_list(struct finisher *f, const uint32_t *list, uint32_t count, uint32_t flag, const char *what)
 {
     for (uint32_t i = 0; i < count; i++) {
         if (list[i] >= f->g->value_count)
@@ -72,9 +72,9 @@ static inlay_status mark_list(finisher *f, const uint32_t *list, uint32_t count,
     return INLAY_OK;
 }
 
-static inlay_status mark_boundary(finisher *f)
+static inlay_status mark_boundary(struct finisher *f)
 {
-    graph *g = f->g;
+    struct graph *g = f->g;
     inlay_status status = INLAY_OK;
 
     for (uint32_t v = 0; v < g->value_count; v++) {
@@ -89,9 +89,9 @@ done:
     return status;
 }
 
-static inlay_status set_producers(finisher *f)
+static inlay_status set_producers(struct finisher *f)
 {
-    graph *g = f->g;
+    struct graph *g = f->g;
 
     for (uint32_t i = 0; i < g->node_count; i++) {
         const graph_node *n = g->nodes[i];
@@ -121,7 +121,7 @@ static inlay_status set_producers(finisher *f)
     return INLAY_OK;
 }
 
-static bool is_made(const finisher *f, uint32_t v)
+static bool is_made(const struct finisher *f, uint32_t v)
 {
     const inlay_value_info *info = &f->g->values[v].info;
 
@@ -130,9 +130,9 @@ static bool is_made(const finisher *f, uint32_t v)
 }
 
 /* Are the values there that node n reads? */
-static inlay_status check_node_uses(finisher *f, const graph_node *n)
+static inlay_status check_node_uses(struct finisher *f, const graph_node *n)
 {
-    graph *g = f->g;
+    struct graph *g = f->g;
 
     for (uint32_t k = 0; k < n->info.input_count; k++) {
         uint32_t v = n->info.inputs[k];
@@ -155,9 +155,9 @@ static inlay_status check_node_uses(finisher *f, const graph_node *n)
     return INLAY_OK;
 }
 
-static inlay_status check_uses(finisher *f)
+static inlay_status check_uses(struct finisher *f)
 {
-    graph *g = f->g;
+    struct graph *g = f->g;
 
     for (uint32_t i = 0; i < g->node_count; i++) {
         inlay_status status = check_node_uses(f, g->nodes[i]);
@@ -182,7 +182,7 @@ static inlay_status check_uses(finisher *f)
 /* ------------------------------------------------------------------ captures */
 
 /* Lists the outer values that the bodies of a node use, each once. f->marks[v] == stamp marks those seen. */
-static inlay_status list_captures(finisher *f, graph_node *n, uint32_t stamp)
+static inlay_status list_captures(struct finisher *f, graph_node *n, uint32_t stamp)
 {
     uint32_t total = 0, count = 0, *list;
 
@@ -217,7 +217,7 @@ static inlay_status list_captures(finisher *f, graph_node *n, uint32_t stamp)
     return INLAY_OK;
 }
 
-static inlay_status finish_bodies(finisher *f)
+static inlay_status finish_bodies(struct finisher *f)
 {
     inlay_status status = INLAY_OK;
 
@@ -239,14 +239,14 @@ done:
 /* ------------------------------------------------------------------ order */
 
 /* The producer of the k-th thing that a node needs (inputs, then captures), INLAY_NONE if it is no node. */
-static uint32_t need(const graph *g, const graph_node *n, uint32_t k)
+static uint32_t need(const struct graph *g, const graph_node *n, uint32_t k)
 {
     uint32_t v = k < n->info.input_count ? n->info.inputs[k] : n->captures[k - n->info.input_count];
 
     return v == INLAY_NONE ? INLAY_NONE : g->values[v].info.producer;
 }
 
-static bool is_sorted(const graph *g)
+static bool is_sorted(const struct graph *g)
 {
     for (uint32_t i = 0; i < g->node_count; i++) {
         const graph_node *n = g->nodes[i];
@@ -261,14 +261,14 @@ static bool is_sorted(const graph *g)
     return true;
 }
 
-typedef struct visit {
+struct visit {
     uint32_t node;
     uint32_t next; /* need to look at next */
-} visit;
+};
 
-static inlay_status fail_cycle(const finisher *f, const visit *stack, uint32_t depth, uint32_t again)
+static inlay_status fail_cycle(const struct finisher *f, const struct visit *stack, uint32_t depth, uint32_t again)
 {
-    const graph *g = f->g;
+    const struct graph *g = f->g;
     char path[300];
     size_t used = 0;
     uint32_t from = depth;
@@ -287,12 +287,12 @@ static inlay_status fail_cycle(const finisher *f, const visit *stack, uint32_t d
 }
 
 /* Depth first from each node in file order, so that a node moves only behind what it needs. */
-static inlay_status sort_nodes(finisher *f)
+static inlay_status sort_nodes(struct finisher *f)
 {
     enum { NEW = 0, OPEN = 1, PLACED = 2 };
-    graph *g = f->g;
+    struct graph *g = f->g;
     inlay_status status = INLAY_OK;
-    visit *stack = calloc(g->node_count, sizeof *stack);
+    struct visit *stack = calloc(g->node_count, sizeof *stack);
     uint8_t *state = calloc(g->node_count, 1);
     graph_node **order = calloc(g->node_count, sizeof *order);
     uint32_t placed = 0;
@@ -305,11 +305,11 @@ static inlay_status sort_nodes(finisher *f)
         uint32_t depth = 0;
 
         if (state[root] == NEW) {
-            stack[depth++] = (visit){ .node = root };
+            stack[depth++] = (struct visit){ .node = root };
             state[root] = OPEN;
         }
         while (depth > 0) {
-            visit *top = &stack[depth - 1];
+            struct visit *top = &stack[depth - 1];
             const graph_node *n = g->nodes[top->node];
             uint32_t p;
 
@@ -327,7 +327,7 @@ static inlay_status sort_nodes(finisher *f)
                 goto done;
             }
             state[p] = OPEN;
-            stack[depth++] = (visit){ .node = p };
+            stack[depth++] = (struct visit){ .node = p };
         }
     }
     memcpy(g->nodes, order, g->node_count * sizeof *order);
@@ -342,9 +342,9 @@ done:
     return status;
 }
 
-inlay_status graph_finish(graph *g, inlay_diag *diag)
+inlay_status graph_finish(struct graph *g, inlay_diag *diag)
 {
-    finisher f = { .g = g, .diag = diag };
+    struct finisher f = { .g = g, .diag = diag };
     inlay_status status = INLAY_OK;
 
     f.captured = calloc((size_t)g->value_count + 1, sizeof *f.captured);

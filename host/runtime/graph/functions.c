@@ -15,40 +15,41 @@ enum {
 static const size_t MAX_INLINED_BYTES = (size_t)1 << 30;
 static const uint32_t UNSET = INLAY_NONE - 1; /* no value of the calling graph yet */
 
-typedef struct inliner {
+struct inliner {
     graph_model *model;
     inlay_diag *diag;
     names_table by_name; /* function names: most nodes call none, and need no key */
     names_table by_key;  /* key_of() -> function */
-    arena keys;
+    struct arena keys;
     char *key; /* room for the key that is looked up */
     size_t key_bytes;
     uint32_t node_count;
     size_t arena_limit; /* total_bytes that the model's arena may reach */
     const graph_function *active[MAX_CALL_DEPTH];
     uint32_t depth;
-} inliner;
+};
 
 /* One call being expanded into g. */
-typedef struct expansion {
-    inliner *in;
-    graph *g;
+struct expansion {
+    struct inliner *in;
+    struct graph *g;
     names_table *taken; /* names of g's values */
     const graph_node *call;
     const graph_function *fn;
     uint32_t *map; /* [values of fn's body] value of g, INLAY_NONE = omitted input, UNSET */
-} expansion;
+};
 
-static inlay_status inline_graph(inliner *in, graph *g);
-static inlay_status expand(inliner *in, graph *g, names_table *taken, const graph_node *call, const graph_function *fn);
+static inlay_status inline_graph(struct inliner *in, struct graph *g);
+static inlay_status expand(struct inliner *in, struct graph *g, names_table *taken, const graph_node *call,
+                           const graph_function *fn);
 
-static inlay_status no_memory(const inliner *in, const graph *g)
+static inlay_status no_memory(const struct inliner *in, const struct graph *g)
 {
     return graph_fail(g, NULL, NULL, INLAY_OUT_OF_MEMORY, in->diag, "out of memory while inlining functions");
 }
 
 /* What a call names, as one text: domain, name and overload. */
-static const char *write_key(inliner *in, const char *domain, const char *name, const char *overload)
+static const char *write_key(struct inliner *in, const char *domain, const char *name, const char *overload)
 {
     size_t bytes = strlen(domain) + strlen(name) + strlen(overload) + 3;
 
@@ -61,7 +62,7 @@ static const char *write_key(inliner *in, const char *domain, const char *name, 
     return in->key;
 }
 
-static inlay_status index_functions(inliner *in)
+static inlay_status index_functions(struct inliner *in)
 {
     const graph_model *model = in->model;
 
@@ -78,7 +79,7 @@ static inlay_status index_functions(inliner *in)
 }
 
 /* The function that the node calls, in *out; NULL if it calls none. */
-static inlay_status called(inliner *in, const graph_node *n, const graph_function **out)
+static inlay_status called(struct inliner *in, const graph_node *n, const graph_function **out)
 {
     const char *key;
     uint32_t i;
@@ -95,7 +96,7 @@ static inlay_status called(inliner *in, const graph_node *n, const graph_functio
 }
 
 /* Long names in a small file can grow as well as nodes can. */
-static inlay_status check_budget(const inliner *in, const graph *g, const graph_function *fn)
+static inlay_status check_budget(const struct inliner *in, const struct graph *g, const graph_function *fn)
 {
     if (in->model->arena.total_bytes <= in->arena_limit)
         return INLAY_OK;
@@ -106,10 +107,10 @@ static inlay_status check_budget(const inliner *in, const graph *g, const graph_
 /* ------------------------------------------------------------------ copies */
 
 /* A value of g for value v of the function's body. */
-static inlay_status map_value(expansion *e, uint32_t v, uint32_t *out)
+static inlay_status map_value(struct expansion *e, uint32_t v, uint32_t *out)
 {
     const graph_value *from;
-    arena *a = &e->g->model->arena;
+    struct arena *a = &e->g->model->arena;
     const char *call = e->call->info.name.data, *name;
     uint32_t present = INLAY_NONE, made;
 
@@ -140,7 +141,7 @@ static inlay_status map_value(expansion *e, uint32_t v, uint32_t *out)
     return INLAY_OK;
 }
 
-static inlay_status map_list(expansion *e, const uint32_t *list, uint32_t count, const uint32_t **out)
+static inlay_status map_list(struct expansion *e, const uint32_t *list, uint32_t count, const uint32_t **out)
 {
     uint32_t *mapped = arena_array(&e->g->model->arena, count, sizeof *mapped);
 
@@ -165,7 +166,7 @@ static const inlay_attr_info *find_default(const graph_function *fn, const char 
 }
 
 /* Fills in the attributes that refer to the function's. */
-static inlay_status resolve_refs(const expansion *e, graph *g, graph_node *n)
+static inlay_status resolve_refs(const struct expansion *e, struct graph *g, graph_node *n)
 {
     uint32_t count = n->ref_count;
 
@@ -196,7 +197,7 @@ static inlay_status resolve_refs(const expansion *e, graph *g, graph_node *n)
 }
 
 /* Takes value v, an optional input that the call omits, out of a body. */
-static inlay_status omit_value(const expansion *e, graph *g, uint32_t v)
+static inlay_status omit_value(const struct expansion *e, struct graph *g, uint32_t v)
 {
     for (uint32_t i = 0; i < g->node_count; i++) {
         graph_node *n = g->nodes[i];
@@ -229,12 +230,13 @@ static inlay_status omit_value(const expansion *e, graph *g, uint32_t v)
     return INLAY_OK;
 }
 
-static graph *copy_graph(const expansion *e, const graph *from, graph *parent, inlay_status *status);
+static struct graph *copy_graph(const struct expansion *e, const struct graph *from, struct graph *parent,
+                                inlay_status *status);
 
 /* Copies the bodies of a node; their captures still speak of the original's values. */
-static inlay_status copy_bodies(const expansion *e, graph *parent, graph_node *n)
+static inlay_status copy_bodies(const struct expansion *e, struct graph *parent, graph_node *n)
 {
-    arena *a = &parent->model->arena;
+    struct arena *a = &parent->model->arena;
     graph_body *bodies = arena_copy(a, n->bodies, n->body_count * sizeof *bodies);
     inlay_status status = INLAY_OK;
 
@@ -256,9 +258,10 @@ static inlay_status copy_bodies(const expansion *e, graph *parent, graph_node *n
 }
 
 /* A node of its own with the same inputs, outputs and attributes; counts toward the limit. */
-static graph_node *copy_node(const expansion *e, const graph_node *from, graph *parent, inlay_status *status)
+static graph_node *copy_node(const struct expansion *e, const graph_node *from, struct graph *parent,
+                             inlay_status *status)
 {
-    arena *a = &parent->model->arena;
+    struct arena *a = &parent->model->arena;
     graph_node *n = arena_copy(a, from, sizeof *from);
 
     *status = INLAY_OK;
@@ -282,10 +285,11 @@ static graph_node *copy_node(const expansion *e, const graph_node *from, graph *
     return *status == INLAY_OK ? n : NULL;
 }
 
-static graph *copy_graph(const expansion *e, const graph *from, graph *parent, inlay_status *status)
+static struct graph *copy_graph(const struct expansion *e, const struct graph *from, struct graph *parent,
+                                inlay_status *status)
 {
-    arena *a = &parent->model->arena;
-    graph *g = arena_copy(a, from, sizeof *from);
+    struct arena *a = &parent->model->arena;
+    struct graph *g = arena_copy(a, from, sizeof *from);
 
     *status = g == NULL ? no_memory(e->in, parent) : check_budget(e->in, parent, e->fn);
     if (*status != INLAY_OK)
@@ -311,13 +315,13 @@ static graph *copy_graph(const expansion *e, const graph *from, graph *parent, i
 
 /* ------------------------------------------------------------------ expansion */
 
-static inlay_status append(const inliner *in, graph *g, graph_node *n)
+static inlay_status append(const struct inliner *in, struct graph *g, graph_node *n)
 {
     return graph_append_node(g, n) == INLAY_OK ? INLAY_OK : no_memory(in, g);
 }
 
 /* Moves the copied node into g: its values become g's. */
-static inlay_status adopt_node(expansion *e, graph_node *n)
+static inlay_status adopt_node(struct expansion *e, graph_node *n)
 {
     inlay_status status = INLAY_OK;
 
@@ -354,7 +358,7 @@ done:
 }
 
 /* A formal output that is a formal input, a constant or another output as well cannot simply be renamed. */
-static inlay_status add_identity(expansion *e, uint32_t from, uint32_t to)
+static inlay_status add_identity(struct expansion *e, uint32_t from, uint32_t to)
 {
     graph_node *n = graph_add_node(e->g, "Identity", "ai.onnx", "", 1, 1);
     uint32_t *inputs = n == NULL ? NULL : arena_copy(&e->g->model->arena, &from, sizeof from);
@@ -371,9 +375,9 @@ static inlay_status add_identity(expansion *e, uint32_t from, uint32_t to)
     return INLAY_OK;
 }
 
-static inlay_status bind_formals(expansion *e)
+static inlay_status bind_formals(struct expansion *e)
 {
-    const graph *body = e->fn->body;
+    const struct graph *body = e->fn->body;
     const inlay_node_info *call = &e->call->info;
 
     if (call->input_count > body->input_count || call->output_count > body->output_count)
@@ -394,9 +398,9 @@ static inlay_status bind_formals(expansion *e)
     return INLAY_OK;
 }
 
-static inlay_status expand_body(expansion *e)
+static inlay_status expand_body(struct expansion *e)
 {
-    const graph *body = e->fn->body;
+    const struct graph *body = e->fn->body;
     inlay_status status = bind_formals(e);
 
     for (uint32_t i = 0; status == INLAY_OK && i < body->node_count; i++) {
@@ -424,9 +428,10 @@ static inlay_status expand_body(expansion *e)
     return status;
 }
 
-static inlay_status expand(inliner *in, graph *g, names_table *taken, const graph_node *call, const graph_function *fn)
+static inlay_status expand(struct inliner *in, struct graph *g, names_table *taken, const graph_node *call,
+                           const graph_function *fn)
 {
-    expansion e = { .in = in, .g = g, .taken = taken, .call = call, .fn = fn };
+    struct expansion e = { .in = in, .g = g, .taken = taken, .call = call, .fn = fn };
     inlay_status status;
 
     for (uint32_t i = 0; i < in->depth; i++)
@@ -446,7 +451,7 @@ static inlay_status expand(inliner *in, graph *g, names_table *taken, const grap
     return status;
 }
 
-static inlay_status has_calls(inliner *in, const graph *g, bool *out)
+static inlay_status has_calls(struct inliner *in, const struct graph *g, bool *out)
 {
     const graph_function *fn = NULL;
     inlay_status status = INLAY_OK;
@@ -457,7 +462,7 @@ static inlay_status has_calls(inliner *in, const graph *g, bool *out)
     return status;
 }
 
-static inlay_status inline_graph(inliner *in, graph *g)
+static inlay_status inline_graph(struct inliner *in, struct graph *g)
 {
     inlay_status status = INLAY_OK;
     graph_node **old = g->nodes;
@@ -492,7 +497,7 @@ done:
 
 inlay_status graph_inline_functions(graph_model *model, inlay_diag *diag)
 {
-    inliner in = { .model = model, .diag = diag, .arena_limit = model->arena.total_bytes + MAX_INLINED_BYTES };
+    struct inliner in = { .model = model, .diag = diag, .arena_limit = model->arena.total_bytes + MAX_INLINED_BYTES };
     inlay_status status = INLAY_OK;
 
     if (model->function_count == 0)

@@ -16,7 +16,7 @@ struct graph_blob {
 };
 
 /* What tells a node without a name from others, or NULL. */
-static const char *first_output(const graph *g, const graph_node *n)
+static const char *first_output(const struct graph *g, const graph_node *n)
 {
     for (uint32_t i = 0; i < n->info.output_count; i++)
         if (n->info.outputs[i] < g->value_count)
@@ -24,8 +24,8 @@ static const char *first_output(const graph *g, const graph_node *n)
     return NULL;
 }
 
-inlay_status graph_fail(const graph *g, const graph_node *n, const char *tensor, inlay_status code, inlay_diag *diag,
-                        const char *format, ...)
+inlay_status graph_fail(const struct graph *g, const graph_node *n, const char *tensor, inlay_status code,
+                        inlay_diag *diag, const char *format, ...)
 {
     char place[320] = "", text[448];
     const char *makes = n == NULL ? NULL : first_output(g, n);
@@ -218,9 +218,9 @@ uint32_t graph_symbol(graph_model *model, const char *name)
 
 /* ------------------------------------------------------------------ graphs, values, nodes */
 
-graph *graph_create(graph_model *model, graph *parent, const char *name)
+struct graph *graph_create(graph_model *model, struct graph *parent, const char *name)
 {
-    graph *g = arena_alloc(&model->arena, sizeof *g);
+    struct graph *g = arena_alloc(&model->arena, sizeof *g);
 
     if (g == NULL)
         return NULL;
@@ -256,7 +256,7 @@ static void note_name(graph_model *model, const char *name)
     }
 }
 
-uint32_t graph_add_value(graph *g, const char *name, size_t name_bytes)
+uint32_t graph_add_value(struct graph *g, const char *name, size_t name_bytes)
 {
     graph_model *model = g->model;
     graph_value *v;
@@ -288,7 +288,7 @@ uint32_t graph_add_value(graph *g, const char *name, size_t name_bytes)
     return g->value_count++;
 }
 
-uint32_t graph_find_value(const graph *g, const char *name)
+uint32_t graph_find_value(const struct graph *g, const char *name)
 {
     for (uint32_t i = 0; i < g->value_count; i++)
         if (strcmp(g->values[i].info.name.data, name) == 0)
@@ -296,7 +296,7 @@ uint32_t graph_find_value(const graph *g, const char *name)
     return INLAY_NONE;
 }
 
-static uint32_t *none_list(arena *a, uint32_t count)
+static uint32_t *none_list(struct arena *a, uint32_t count)
 {
     uint32_t *list = arena_array(a, count, sizeof *list);
 
@@ -305,7 +305,7 @@ static uint32_t *none_list(arena *a, uint32_t count)
     return list;
 }
 
-inlay_status graph_append_node(graph *g, graph_node *n)
+inlay_status graph_append_node(struct graph *g, graph_node *n)
 {
     if (g->node_count == g->node_capacity) {
         graph_node **bigger = grown(g->model, g->nodes, g->node_count, &g->node_capacity, sizeof *g->nodes);
@@ -318,10 +318,10 @@ inlay_status graph_append_node(graph *g, graph_node *n)
     return INLAY_OK;
 }
 
-graph_node *graph_add_node(graph *g, const char *op_type, const char *domain, const char *name, uint32_t input_count,
-                           uint32_t output_count)
+graph_node *graph_add_node(struct graph *g, const char *op_type, const char *domain, const char *name,
+                           uint32_t input_count, uint32_t output_count)
 {
-    arena *a = &g->model->arena;
+    struct arena *a = &g->model->arena;
     graph_node *n = arena_alloc(a, sizeof *n);
     const char *known_domain = domain == NULL || domain[0] == '\0' ? "ai.onnx" : domain;
 
@@ -348,7 +348,7 @@ graph_node *graph_add_node(graph *g, const char *op_type, const char *domain, co
     return graph_append_node(g, n) == INLAY_OK ? n : NULL;
 }
 
-inlay_status graph_set_constant(graph *g, uint32_t v, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
+inlay_status graph_set_constant(struct graph *g, uint32_t v, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
                                 const void *data, uint64_t bytes)
 {
     inlay_value_info *info = &g->values[v].info;
@@ -393,7 +393,7 @@ const graph_body *graph_body_named(const graph_node *n, const char *name)
     return NULL;
 }
 
-inlay_status graph_set_attr(graph *g, graph_node *n, const inlay_attr_info *attr)
+inlay_status graph_set_attr(struct graph *g, graph_node *n, const inlay_attr_info *attr)
 {
     const inlay_attr_info *old = graph_attr(n, attr->name.data);
     uint32_t count = n->info.attr_count, at = old == NULL ? count : (uint32_t)(old - n->info.attrs);
@@ -412,19 +412,20 @@ inlay_status graph_set_attr(graph *g, graph_node *n, const inlay_attr_info *attr
     return INLAY_OK;
 }
 
-static inlay_status set_named(graph *g, graph_node *n, const char *name, inlay_attr_info attr)
+static inlay_status set_named(struct graph *g, graph_node *n, const char *name, inlay_attr_info attr)
 {
     attr.name.data = arena_string(&g->model->arena, name);
     attr.name.bytes = strlen(name);
     return attr.name.data == NULL ? INLAY_OUT_OF_MEMORY : graph_set_attr(g, n, &attr);
 }
 
-inlay_status graph_set_attr_int(graph *g, graph_node *n, const char *name, int64_t value)
+inlay_status graph_set_attr_int(struct graph *g, graph_node *n, const char *name, int64_t value)
 {
     return set_named(g, n, name, (inlay_attr_info){ .kind = INLAY_ATTR_INT, .i = value });
 }
 
-inlay_status graph_set_attr_ints(graph *g, graph_node *n, const char *name, const int64_t *values, uint32_t count)
+inlay_status graph_set_attr_ints(struct graph *g, graph_node *n, const char *name, const int64_t *values,
+                                 uint32_t count)
 {
     const int64_t *copy = arena_copy(&g->model->arena, values, count * sizeof *values);
 
@@ -433,12 +434,12 @@ inlay_status graph_set_attr_ints(graph *g, graph_node *n, const char *name, cons
     return set_named(g, n, name, (inlay_attr_info){ .kind = INLAY_ATTR_INTS, .ints = copy, .count = count });
 }
 
-inlay_status graph_set_attr_float(graph *g, graph_node *n, const char *name, double value)
+inlay_status graph_set_attr_float(struct graph *g, graph_node *n, const char *name, double value)
 {
     return set_named(g, n, name, (inlay_attr_info){ .kind = INLAY_ATTR_FLOAT, .f = value });
 }
 
-inlay_status graph_set_attr_string(graph *g, graph_node *n, const char *name, const char *value)
+inlay_status graph_set_attr_string(struct graph *g, graph_node *n, const char *name, const char *value)
 {
     const char *copy = arena_string(&g->model->arena, value);
 
@@ -449,7 +450,7 @@ inlay_status graph_set_attr_string(graph *g, graph_node *n, const char *name, co
 
 /* ------------------------------------------------------------------ constants in the place of inputs */
 
-inlay_status graph_freeze_defaults(graph *g)
+inlay_status graph_freeze_defaults(struct graph *g)
 {
     uint32_t kept = 0;
 
@@ -472,7 +473,7 @@ inlay_status graph_freeze_defaults(graph *g)
 
 /* ------------------------------------------------------------------ what a node is */
 
-bool graph_node_is_host(const graph *g, const graph_node *n)
+bool graph_node_is_host(const struct graph *g, const graph_node *n)
 {
     if (n->body_count > 0 || (n->row != NULL && (n->row->flags & OP_HOST) != 0))
         return true;

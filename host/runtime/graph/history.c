@@ -36,9 +36,9 @@ uint32_t graph_made_since(const graph_node *n)
 /* ------------------------------------------------------------------ remembering */
 
 /* The graph's history, with room for its values; NULL: no pass runs, or no memory. */
-static graph_history *history_of(graph *g)
+static graph_history *history_of(struct graph *g)
 {
-    arena *a = &g->model->arena;
+    struct arena *a = &g->model->arena;
     graph_history *h = g->history;
     uint32_t capacity;
 
@@ -60,7 +60,7 @@ static graph_history *history_of(graph *g)
     return h;
 }
 
-void history_removed(graph *g, graph_node *n)
+void history_removed(struct graph *g, graph_node *n)
 {
     graph_history *h = history_of(g);
     uint32_t *earlier;
@@ -79,7 +79,7 @@ void history_removed(graph *g, graph_node *n)
     }
 }
 
-void history_same(graph *g, uint32_t v, uint32_t instead)
+void history_same(struct graph *g, uint32_t v, uint32_t instead)
 {
     graph_history *h = v == instead ? NULL : history_of(g);
 
@@ -87,7 +87,7 @@ void history_same(graph *g, uint32_t v, uint32_t instead)
         h->same[v] = instead;
 }
 
-const graph_node *history_replaced(const graph *g, int64_t rewrite, uint32_t i)
+const graph_node *history_replaced(const struct graph *g, int64_t rewrite, uint32_t i)
 {
     const graph_history *h = g->history;
     uint32_t low = 0, high = h != NULL ? h->removed_count : 0;
@@ -104,7 +104,7 @@ const graph_node *history_replaced(const graph *g, int64_t rewrite, uint32_t i)
                                                                                              : NULL;
 }
 
-bool history_save(const graph *g, arena *a, graph_saved *out)
+bool history_save(const struct graph *g, struct arena *a, graph_saved *out)
 {
     *out =
         (graph_saved){ .node_count = g->node_count, .node_capacity = g->node_capacity, .value_count = g->value_count };
@@ -119,7 +119,7 @@ bool history_save(const graph *g, arena *a, graph_saved *out)
     return true;
 }
 
-void history_restore(graph *g, const graph_saved *saved)
+void history_restore(struct graph *g, const graph_saved *saved)
 {
     /* Undoing adds neither room nor values of its own; inference may have added to neither. */
     memcpy(g->nodes, saved->nodes, saved->node_count * sizeof(graph_node *));
@@ -130,11 +130,11 @@ void history_restore(graph *g, const graph_saved *saved)
 
 /* ------------------------------------------------------------------ undoing */
 
-typedef struct undoing {
-    graph *g;
+struct undoing {
+    struct graph *g;
     const graph_history *h;
     int64_t rewrite;
-    arena a;            /* until it is done */
+    struct arena a;     /* until it is done */
     graph_node **maker; /* [value_count] among those that stay or come back */
     bool *given;        /* [value_count] inputs, constants, captures */
     bool *asked;        /* [value_count] */
@@ -144,15 +144,15 @@ typedef struct undoing {
     graph_node **nodes; /* those that stay, then those that come back */
     uint32_t node_count;
     uint32_t kept_count;
-} undoing;
+};
 
-static bool is_there(const undoing *u, uint32_t v)
+static bool is_there(const struct undoing *u, uint32_t v)
 {
     return u->given[v] || u->maker[v] != NULL;
 }
 
 /* What to read for v: itself, or what has its elements. INLAY_NONE: nothing has. */
-static uint32_t resolve(const undoing *u, uint32_t v)
+static uint32_t resolve(const struct undoing *u, uint32_t v)
 {
     for (uint32_t steps = 0; v != INLAY_NONE && steps < u->g->value_count; steps++) {
         if (is_there(u, v))
@@ -165,7 +165,7 @@ static uint32_t resolve(const undoing *u, uint32_t v)
     return INLAY_NONE;
 }
 
-static void ask(undoing *u, uint32_t v)
+static void ask(struct undoing *u, uint32_t v)
 {
     if (v == INLAY_NONE || u->asked[v])
         return;
@@ -174,7 +174,7 @@ static void ask(undoing *u, uint32_t v)
 }
 
 /* The node that made v before the rewrite; NULL: none that can come back. */
-static const removed_node *maker_before(const undoing *u, uint32_t v)
+static const removed_node *maker_before(const struct undoing *u, uint32_t v)
 {
     uint32_t at = v < u->h->value_capacity ? u->h->last[v] : 0;
 
@@ -195,7 +195,7 @@ static const removed_node *maker_before(const undoing *u, uint32_t v)
     return NULL;
 }
 
-static graph_node *copy_of(arena *a, const graph_node *n)
+static graph_node *copy_of(struct arena *a, const graph_node *n)
 {
     graph_node *copy = arena_copy(a, n, sizeof *n);
 
@@ -209,7 +209,7 @@ static graph_node *copy_of(arena *a, const graph_node *n)
                : copy;
 }
 
-static bool add_node(undoing *u, graph_node *n)
+static bool add_node(struct undoing *u, graph_node *n)
 {
     if (!ARENA_GROW(&u->a, u->nodes, u->node_count))
         return false;
@@ -220,7 +220,7 @@ static bool add_node(undoing *u, graph_node *n)
     return true;
 }
 
-static bool bring_back(undoing *u, const removed_node *r)
+static bool bring_back(struct undoing *u, const removed_node *r)
 {
     graph_node *n = copy_of(&u->g->model->arena, r->node);
 
@@ -232,7 +232,7 @@ static bool bring_back(undoing *u, const removed_node *r)
 }
 
 /* Sees to it that v can be read. */
-static bool provide(undoing *u, uint32_t v)
+static bool provide(struct undoing *u, uint32_t v)
 {
     const removed_node *r;
 
@@ -256,9 +256,9 @@ static bool provide(undoing *u, uint32_t v)
     return false;
 }
 
-static bool open_undoing(undoing *u)
+static bool open_undoing(struct undoing *u)
 {
-    const graph *g = u->g;
+    const struct graph *g = u->g;
     size_t values = (size_t)g->value_count + 1;
 
     u->maker = arena_array(&u->a, values, sizeof(graph_node *));
@@ -283,7 +283,7 @@ static bool open_undoing(undoing *u)
 }
 
 /* What is read in the graph without the nodes of the rewrite. */
-static void ask_for_all(undoing *u)
+static void ask_for_all(struct undoing *u)
 {
     for (uint32_t i = 0; i < u->kept_count; i++) {
         const graph_node *n = u->nodes[i];
@@ -298,7 +298,7 @@ static void ask_for_all(undoing *u)
 }
 
 /* Lets a node read what there is; one that stays is copied when that changes it. False: it can't. */
-static bool rewire(undoing *u, uint32_t at)
+static bool rewire(struct undoing *u, uint32_t at)
 {
     graph_node *n = u->nodes[at];
 
@@ -324,7 +324,7 @@ static bool rewire(undoing *u, uint32_t at)
 }
 
 /* What passes made for the sake of what has gone, and nobody reads any more, goes too. */
-static bool drop_unread(undoing *u)
+static bool drop_unread(struct undoing *u)
 {
     uint32_t *uses = arena_array(&u->a, (size_t)u->g->value_count + 1, sizeof *uses), kept = 0;
     bool again = true;
@@ -366,9 +366,9 @@ static bool drop_unread(undoing *u)
 }
 
 /* Puts the nodes in; the graph's own array stays where there is room, for who has saved it. */
-static bool install(undoing *u)
+static bool install(struct undoing *u)
 {
-    graph *g = u->g;
+    struct graph *g = u->g;
 
     if (u->node_count > g->node_capacity) {
         graph_node **bigger = arena_array(&g->model->arena, (size_t)u->node_count + 16, sizeof *bigger);
@@ -384,9 +384,9 @@ static bool install(undoing *u)
     return true;
 }
 
-bool history_undo(graph *g, int64_t rewrite)
+bool history_undo(struct graph *g, int64_t rewrite)
 {
-    undoing u = { .g = g, .h = g->history, .rewrite = rewrite };
+    struct undoing u = { .g = g, .h = g->history, .rewrite = rewrite };
     bool done = rewrite > 0 && g->history != NULL && open_undoing(&u);
 
     if (done)

@@ -8,27 +8,27 @@
 #include <string.h>
 
 /* The context of op_infer's callbacks. */
-typedef struct scope {
+struct scope {
     graph_model *model;
-    arena *scratch;
-} scope;
+    struct arena *scratch;
+};
 
 static void *scope_alloc(void *ctx, size_t bytes)
 {
-    return arena_alloc(((scope *)ctx)->scratch, bytes);
+    return arena_alloc(((struct scope *)ctx)->scratch, bytes);
 }
 
 /* Planning may run on several threads, so then no symbol is made: the result becomes unknown instead. */
 static uint32_t scope_symbol(void *ctx, const char *name)
 {
-    scope *s = ctx;
+    struct scope *s = ctx;
 
     return s->scratch == &s->model->arena ? graph_symbol(s->model, name) : 0;
 }
 
 static const char *scope_symbol_name(void *ctx, uint32_t symbol)
 {
-    const scope *s = ctx;
+    const struct scope *s = ctx;
 
     return symbol < s->model->symbol_count ? s->model->symbols[symbol].name.data : NULL;
 }
@@ -46,9 +46,9 @@ static inlay_status one_line(inlay_status status, inlay_diag *diag)
 /* ------------------------------------------------------------------ one node */
 
 inlay_status graph_infer_node(graph_model *model, const graph_node *n, const inlay_value_info *const *in,
-                              inlay_value_info *const *out, arena *scratch, inlay_diag *diag)
+                              inlay_value_info *const *out, struct arena *scratch, inlay_diag *diag)
 {
-    scope s = { model, scratch };
+    struct scope s = { model, scratch };
     op_infer infer = { .node = &n->info,
                        .in = in,
                        .out = out,
@@ -90,7 +90,7 @@ static void set_type(graph_value *v, const op_value_type *type)
 
 /* Shapes of a model's outputs are what exporters get wrong most. Nothing here needs them, and what is computed counts:
  * there, only the type is taken. */
-static void use_declared(const graph *g, graph_value *v)
+static void use_declared(const struct graph *g, graph_value *v)
 {
     const uint32_t rank = v->declared_rank;
 
@@ -102,7 +102,7 @@ static void use_declared(const graph *g, graph_value *v)
 
 /* A node of types that came with a later version of its operator becomes one of that version, in a model that is to be
  * converted (graph_model.later_opset): exporters write Conv of bfloat16 for opsets that have none. */
-static bool take_later(graph *g, graph_node *n, const op_value_type *in, op_value_type *out)
+static bool take_later(struct graph *g, graph_node *n, const op_value_type *in, op_value_type *out)
 {
     const op_row *last = n->row, *row;
     const char *why;
@@ -122,7 +122,8 @@ static bool take_later(graph *g, graph_node *n, const op_value_type *in, op_valu
 }
 
 /* The types of out[o], NULL = omitted. */
-static inlay_status infer_types(graph *g, graph_node *n, graph_value *const *values, arena *scratch, inlay_diag *diag)
+static inlay_status infer_types(struct graph *g, graph_node *n, graph_value *const *values, struct arena *scratch,
+                                inlay_diag *diag)
 {
     const inlay_node_info *info = &n->info;
     op_value_type small[16], *in = small, *out;
@@ -152,7 +153,7 @@ static inlay_status infer_types(graph *g, graph_node *n, graph_value *const *val
 
 /* Types that an infer function or a body has set must be among those that the schema allows. Constant is exempt: its
  * first version had floats only, and exporters never cared. */
-static inlay_status check_outputs(inference *inf, graph *g, const graph_node *n)
+static inlay_status check_outputs(struct inference *inf, struct graph *g, const graph_node *n)
 {
     if (n->row != NULL && strcmp(n->info.op_type.data, "Constant") == 0)
         return INLAY_OK;
@@ -180,7 +181,8 @@ static inlay_status check_outputs(inference *inf, graph *g, const graph_node *n)
 /* ------------------------------------------------------------------ graphs */
 
 /* graph_infer_apart(), of nodes with bodies, too: their outputs get their types here, and shapes from the bodies. */
-static inlay_status infer_outputs(inference *inf, graph *g, graph_node *n, graph_value *const *out, arena *scratch)
+static inlay_status infer_outputs(struct inference *inf, struct graph *g, graph_node *n, graph_value *const *out,
+                                  struct arena *scratch)
 {
     const inlay_node_info *info = &n->info;
     const inlay_value_info **in = arena_array(scratch, (size_t)info->input_count + 1, sizeof *in);
@@ -203,7 +205,7 @@ done:
     return status;
 }
 
-static inlay_status infer_one(inference *inf, graph *g, graph_node *n)
+static inlay_status infer_one(struct inference *inf, struct graph *g, graph_node *n)
 {
     const inlay_node_info *info = &n->info;
     graph_value **out = arena_array(&inf->model->arena, (size_t)info->output_count + 1, sizeof(graph_value *));
@@ -222,16 +224,16 @@ done:
     return status;
 }
 
-inlay_status graph_infer_apart(const graph *g, const graph_node *n, graph_value *const *out, arena *scratch,
-                               inlay_diag *diag)
+inlay_status graph_infer_apart(const struct graph *g, const graph_node *n, graph_value *const *out,
+                               struct arena *scratch, inlay_diag *diag)
 {
-    inference inf = { .model = g->model, .diag = diag };
+    struct inference inf = { .model = g->model, .diag = diag };
 
-    return infer_outputs(&inf, (graph *)(uintptr_t)g, (graph_node *)(uintptr_t)n, out, scratch);
+    return infer_outputs(&inf, (struct graph *)(uintptr_t)g, (graph_node *)(uintptr_t)n, out, scratch);
 }
 
 /* false: *status is an error that ends the inference. */
-static bool infer_or_note(inference *inf, graph *g, graph_node *n, inlay_status *status)
+static bool infer_or_note(struct inference *inf, struct graph *g, graph_node *n, inlay_status *status)
 {
     *status = infer_one(inf, g, n);
     if (*status == INLAY_OK)
@@ -245,7 +247,7 @@ static bool infer_or_note(inference *inf, graph *g, graph_node *n, inlay_status 
     return graph_goes_on(inf->model, g, n, status, inf->diag);
 }
 
-inlay_status infer_graph(inference *inf, graph *g)
+inlay_status infer_graph(struct inference *inf, struct graph *g)
 {
     inlay_status status = INLAY_OK;
 
@@ -255,9 +257,9 @@ inlay_status infer_graph(inference *inf, graph *g)
     return status;
 }
 
-inlay_status graph_infer_from(graph *g, uint32_t first, inlay_diag *diag)
+inlay_status graph_infer_from(struct graph *g, uint32_t first, inlay_diag *diag)
 {
-    inference inf = { .model = g->model, .diag = diag };
+    struct inference inf = { .model = g->model, .diag = diag };
     inlay_status status = INLAY_OK;
 
     for (uint32_t i = first; i < g->node_count && status == INLAY_OK; i++)
@@ -267,7 +269,7 @@ inlay_status graph_infer_from(graph *g, uint32_t first, inlay_diag *diag)
 
 inlay_status graph_infer(graph_model *model, inlay_diag *diag)
 {
-    inference inf = { .model = model, .diag = diag };
+    struct inference inf = { .model = model, .diag = diag };
 
     return infer_graph(&inf, model->main);
 }

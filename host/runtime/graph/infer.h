@@ -4,25 +4,26 @@
 #include "graph/graph.h"
 
 /* State of one graph_infer(). */
-typedef struct inference {
+struct inference {
     graph_model *model;
     inlay_diag *diag;
     uint32_t depth; /* of bodies that iterate, around where we are */
-} inference;
+};
 
 /* Infers all nodes of g in order. */
-INLAY_NODISCARD inlay_status infer_graph(inference *inf, graph *g);
+INLAY_NODISCARD inlay_status infer_graph(struct inference *inf, struct graph *g);
 
 /* A node with bodies: gives the bodies' inputs and captures their types, infers them, and states the node's outputs. */
-INLAY_NODISCARD inlay_status infer_bodies(inference *inf, graph *g, const graph_node *n);
+INLAY_NODISCARD inlay_status infer_bodies(struct inference *inf, struct graph *g, const graph_node *n);
 
 /* The shapes of the outputs of a node with bodies as far as they follow from the bodies' outputs and are fixed; for use
  * when planning. out as in graph_infer_node(). */
-INLAY_NODISCARD inlay_status infer_body_outputs(const graph_node *n, inlay_value_info *const *out, arena *scratch);
+INLAY_NODISCARD inlay_status infer_body_outputs(const graph_node *n, inlay_value_info *const *out,
+                                                struct arena *scratch);
 
 /* How often a Loop of g runs, where that is fixed: the number is a constant, and its condition stays true. -1: it is
  * not. */
-int64_t infer_loop_turns(const graph *g, const graph_node *n);
+int64_t infer_loop_turns(const struct graph *g, const graph_node *n);
 
 /* A node whose operator a plugin brings. In infer_custom.c. */
 INLAY_NODISCARD inlay_status infer_custom(op_infer *infer, const inlay_operator *op);
@@ -30,12 +31,12 @@ INLAY_NODISCARD inlay_status infer_custom(op_infer *infer, const inlay_operator 
 op_value_type infer_type_of(const graph_value *v);
 /* The outputs whose type the schema leaves open and the node's inputs and attributes settle: the operators on
  * sequences, optionals and maps. */
-void infer_derive_type(const graph *g, const graph_node *n, op_value_type *out);
+void infer_derive_type(const struct graph *g, const graph_node *n, op_value_type *out);
 
 /* Copies type, rank and dims (not elements, data, name or flags). In infer_types.c, as are the others here. */
 void infer_copy_type(graph_value *to, const graph_value *from);
 /* Forgets type and shape: a tensor of unknown type and rank. */
 void infer_forget(graph_value *v);
 /* Takes what the file declares about value v of g where nothing better is known. */
-void infer_use_declared(const graph *g, graph_value *v);
+void infer_use_declared(const struct graph *g, graph_value *v);
 #endif

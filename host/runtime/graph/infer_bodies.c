@@ -9,12 +9,12 @@
 
 enum { MAX_DEPTH = 3, MAX_ROUNDS = 4 };
 
-static inlay_status no_memory(const inference *inf, const graph *g, const graph_node *n)
+static inlay_status no_memory(const struct inference *inf, const struct graph *g, const graph_node *n)
 {
     return graph_fail(g, n, NULL, INLAY_OUT_OF_MEMORY, inf->diag, "out of memory while inferring shapes");
 }
 
-static void set_captures(const graph *g, const graph_body *body)
+static void set_captures(const struct graph *g, const graph_body *body)
 {
     for (uint32_t c = 0; c < body->capture_count; c++) {
         const graph_value *outer = &g->values[body->capture_outer[c]];
@@ -29,7 +29,7 @@ static void set_captures(const graph *g, const graph_body *body)
 }
 
 /* Gives a body's input the type of an outer value; what that lacks may be declared in the body. */
-static void set_input(const graph *body, uint32_t i, const graph_value *from)
+static void set_input(const struct graph *body, uint32_t i, const graph_value *from)
 {
     graph_value *v = &body->values[body->inputs[i]];
 
@@ -39,7 +39,7 @@ static void set_input(const graph *body, uint32_t i, const graph_value *from)
     infer_use_declared(body, v);
 }
 
-static void set_scalar(const graph *body, uint32_t i, inlay_dtype dtype)
+static void set_scalar(const struct graph *body, uint32_t i, inlay_dtype dtype)
 {
     graph_value *v = &body->values[body->inputs[i]];
 
@@ -50,17 +50,17 @@ static void set_scalar(const graph *body, uint32_t i, inlay_dtype dtype)
         v->info.rank = 0;
 }
 
-static const graph_value *node_input(const graph *g, const graph_node *n, uint32_t i)
+static const graph_value *node_input(const struct graph *g, const graph_node *n, uint32_t i)
 {
     return i < n->info.input_count && n->info.inputs[i] != INLAY_NONE ? &g->values[n->info.inputs[i]] : NULL;
 }
 
-static graph_value *node_output(const graph *g, const graph_node *n, uint32_t o)
+static graph_value *node_output(const struct graph *g, const graph_node *n, uint32_t o)
 {
     return o < n->info.output_count && n->info.outputs[o] != INLAY_NONE ? &g->values[n->info.outputs[o]] : NULL;
 }
 
-static const graph_value *body_output(const graph *body, uint32_t o)
+static const graph_value *body_output(const struct graph *body, uint32_t o)
 {
     return &body->values[body->outputs[o]];
 }
@@ -79,7 +79,7 @@ static bool same_shape(const inlay_value_info *a, const inlay_value_info *b)
 }
 
 /* Widens shape a until b fits it too. False: out of memory. */
-static bool widen(inlay_value_info *a, const inlay_value_info *b, arena *scratch)
+static bool widen(inlay_value_info *a, const inlay_value_info *b, struct arena *scratch)
 {
     inlay_dim *dims;
 
@@ -100,7 +100,7 @@ static bool widen(inlay_value_info *a, const inlay_value_info *b, arena *scratch
 }
 
 /* The shape with a dimension put in at axis, or taken out; an axis that does not fit makes the rank unknown. */
-static bool insert_dim(inlay_value_info *v, int64_t axis, inlay_dim dim, arena *scratch)
+static bool insert_dim(inlay_value_info *v, int64_t axis, inlay_dim dim, struct arena *scratch)
 {
     inlay_dim *dims;
 
@@ -121,7 +121,7 @@ static bool insert_dim(inlay_value_info *v, int64_t axis, inlay_dim dim, arena *
     return true;
 }
 
-static bool remove_dim(inlay_value_info *v, int64_t axis, inlay_dim *out_dim, arena *scratch)
+static bool remove_dim(inlay_value_info *v, int64_t axis, inlay_dim *out_dim, struct arena *scratch)
 {
     inlay_dim *dims;
 
@@ -152,7 +152,7 @@ static void all_unknown(graph_value *v)
 
 /* ------------------------------------------------------------------ If */
 
-static inlay_status infer_if(inference *inf, graph *g, const graph_node *n)
+static inlay_status infer_if(struct inference *inf, struct graph *g, const graph_node *n)
 {
     inlay_status status = INLAY_OK;
 
@@ -195,10 +195,10 @@ done:
 
 /* Infers a body whose inputs first .. first + count - 1 are carried around to its outputs from .. from + count - 1. The
  * inputs hold the initial types when called, and types that hold for all iterations afterwards. */
-static inlay_status infer_carried(inference *inf, graph *g, const graph_node *n, const graph_body *body, uint32_t first,
-                                  uint32_t from, uint32_t count)
+static inlay_status infer_carried(struct inference *inf, struct graph *g, const graph_node *n, const graph_body *body,
+                                  uint32_t first, uint32_t from, uint32_t count)
 {
-    graph *inner = body->graph;
+    struct graph *inner = body->graph;
     inlay_status status = INLAY_OK;
     uint32_t rounds = inf->depth >= MAX_DEPTH ? 1 : MAX_ROUNDS;
 
@@ -243,8 +243,8 @@ done:
 
 /* A carried value after the last iteration: what came in if there was none, so the widened input. An optional that the
  * body turns into what it holds (ONNX's own cases do that) leaves as what the body makes of it. */
-static void set_carried_output(const graph *g, const graph_node *n, uint32_t o, const graph *body, uint32_t input,
-                               uint32_t output)
+static void set_carried_output(const struct graph *g, const graph_node *n, uint32_t o, const struct graph *body,
+                               uint32_t input, uint32_t output)
 {
     graph_value *v = node_output(g, n, o);
     const graph_value *in = &body->values[body->inputs[input]], *out = body_output(body, output);
@@ -253,8 +253,8 @@ static void set_carried_output(const graph *g, const graph_node *n, uint32_t o, 
         infer_copy_type(v, in->info.kind == INLAY_VALUE_OPTIONAL && out->info.kind != in->info.kind ? out : in);
 }
 
-static inlay_status check_counts(const inference *inf, const graph *g, const graph_node *n, const graph *body,
-                                 uint32_t inputs, uint32_t outputs)
+static inlay_status check_counts(const struct inference *inf, const struct graph *g, const graph_node *n,
+                                 const struct graph *body, uint32_t inputs, uint32_t outputs)
 {
     if (body->input_count == inputs && body->output_count == outputs)
         return INLAY_OK;
@@ -271,7 +271,7 @@ static bool is_true(const inlay_value_info *v)
 }
 
 /* Does the body's condition stay what it was, or true? */
-static bool goes_on(const graph *inner)
+static bool goes_on(const struct graph *inner)
 {
     uint32_t v = inner->outputs[0];
 
@@ -284,7 +284,7 @@ static bool goes_on(const graph *inner)
     return v == inner->inputs[1] || is_true(&inner->values[v].info);
 }
 
-int64_t infer_loop_turns(const graph *g, const graph_node *n)
+int64_t infer_loop_turns(const struct graph *g, const graph_node *n)
 {
     const graph_value *most = node_input(g, n, 0), *cond = node_input(g, n, 1);
     int64_t turns;
@@ -296,10 +296,10 @@ int64_t infer_loop_turns(const graph *g, const graph_node *n)
     return turns > 0 ? turns : 0;
 }
 
-static inlay_status infer_loop(inference *inf, graph *g, const graph_node *n)
+static inlay_status infer_loop(struct inference *inf, struct graph *g, const graph_node *n)
 {
     const graph_body *body = &n->bodies[0];
-    graph *inner = body->graph;
+    struct graph *inner = body->graph;
     uint32_t carried = n->info.input_count > 2 ? n->info.input_count - 2 : 0;
     int64_t turns;
     inlay_status status;
@@ -340,11 +340,11 @@ static int64_t axis_of(const graph_node *n, const char *attr, uint32_t i)
 }
 
 /* Scan-8 has a leading batch axis everywhere, and lengths as its first input; Scan-9 has neither, but chooses axes. */
-static inlay_status infer_scan(inference *inf, graph *g, const graph_node *n)
+static inlay_status infer_scan(struct inference *inf, struct graph *g, const graph_node *n)
 {
-    arena *a = &inf->model->arena;
+    struct arena *a = &inf->model->arena;
     const graph_body *body = &n->bodies[0];
-    graph *inner = body->graph;
+    struct graph *inner = body->graph;
     const inlay_attr_info *scans = graph_attr(n, "num_scan_inputs");
     bool batched = n->info.since_version < 9;
     uint32_t skip = batched ? 1 : 0, inputs = n->info.input_count - skip, scanned, carried;
@@ -406,7 +406,7 @@ done:
 
 /* ------------------------------------------------------------------ SequenceMap */
 
-static void set_element_input(const graph *body, uint32_t i, const graph_value *from)
+static void set_element_input(const struct graph *body, uint32_t i, const graph_value *from)
 {
     graph_value *v = &body->values[body->inputs[i]];
 
@@ -419,10 +419,10 @@ static void set_element_input(const graph *body, uint32_t i, const graph_value *
     infer_use_declared(body, v);
 }
 
-static inlay_status infer_sequence_map(inference *inf, graph *g, const graph_node *n)
+static inlay_status infer_sequence_map(struct inference *inf, struct graph *g, const graph_node *n)
 {
     const graph_body *body = &n->bodies[0];
-    graph *inner = body->graph;
+    struct graph *inner = body->graph;
     inlay_status status;
 
     INLAY_TRY(check_counts(inf, g, n, inner, n->info.input_count, n->info.output_count));
@@ -445,11 +445,11 @@ done:
 
 /* ------------------------------------------------------------------ all of them */
 
-inlay_status infer_bodies(inference *inf, graph *g, const graph_node *n)
+inlay_status infer_bodies(struct inference *inf, struct graph *g, const graph_node *n)
 {
     static const struct {
         const char *op_type;
-        inlay_status (*infer)(inference *inf, graph *g, const graph_node *n);
+        inlay_status (*infer)(struct inference *inf, struct graph *g, const graph_node *n);
     } operators[] = {
         { "If", infer_if },
         { "Loop", infer_loop },
@@ -463,7 +463,7 @@ inlay_status infer_bodies(inference *inf, graph *g, const graph_node *n)
     return INLAY_OK; /* other operators with graphs are compiled by a provider, or refused */
 }
 
-inlay_status infer_body_outputs(const graph_node *n, inlay_value_info *const *out, arena *scratch)
+inlay_status infer_body_outputs(const graph_node *n, inlay_value_info *const *out, struct arena *scratch)
 {
     if (strcmp(n->info.op_type.data, "If") != 0 || graph_body_named(n, "then_branch") == NULL)
         return INLAY_OK;

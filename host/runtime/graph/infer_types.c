@@ -29,7 +29,7 @@ void infer_forget(graph_value *v)
     v->map_key = INLAY_UNDEFINED;
 }
 
-void infer_use_declared(const graph *g, graph_value *v)
+void infer_use_declared(const struct graph *g, graph_value *v)
 {
     if (!v->declared || (v->info.flags & INLAY_VALUE_CONSTANT) != 0)
         return;
@@ -60,7 +60,7 @@ static inlay_dtype cast_map_type(const graph_node *n)
     return strcmp(to->s.data, "TO_STRING") == 0 ? INLAY_STRING : INLAY_INT64;
 }
 
-void infer_derive_type(const graph *g, const graph_node *n, op_value_type *out)
+void infer_derive_type(const struct graph *g, const graph_node *n, op_value_type *out)
 {
     const char *op = n->info.op_type.data;
     op_value_type type;

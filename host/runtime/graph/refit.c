@@ -2,8 +2,8 @@
 #include <string.h>
 
 /* One refit on its way. */
-typedef struct refit {
-    graph *g;
+struct refit {
+    struct graph *g;
     graph_node *n;
     const op_row *row;
     op_schema to;
@@ -11,7 +11,7 @@ typedef struct refit {
     uint32_t kept_count;
     inlay_dtype *dtypes; /* [to.type_count] of the values seen so far, by type parameter */
     const char *why;
-} refit;
+};
 
 /* Attributes whose absence does not mean their default, or that have none. */
 static const struct {
@@ -130,7 +130,7 @@ static bool default_is_implied(const op_attr *schema)
     return true;
 }
 
-static bool lacks_attr(refit *r, const char *name)
+static bool lacks_attr(struct refit *r, const char *name)
 {
     r->why =
         arena_format(&r->g->model->arena, "%.48s-%u has no attribute '%.60s', and the value here is not its default",
@@ -138,7 +138,7 @@ static bool lacks_attr(refit *r, const char *name)
     return false;
 }
 
-static bool value_is_there(refit *r, const inlay_attr_info *a)
+static bool value_is_there(struct refit *r, const inlay_attr_info *a)
 {
     for (size_t i = 0; a->kind == INLAY_ATTR_STRING && i < sizeof value_versions / sizeof value_versions[0]; i++) {
         const uint32_t first = value_versions[i].first, last = value_versions[i].last;
@@ -154,7 +154,7 @@ static bool value_is_there(refit *r, const inlay_attr_info *a)
     return true;
 }
 
-static bool keep_stated(refit *r)
+static bool keep_stated(struct refit *r)
 {
     const graph_node *n = r->n;
 
@@ -180,7 +180,7 @@ static bool keep_stated(refit *r)
 }
 
 /* What the node leaves to the default of its version. */
-static bool keep_defaults(refit *r)
+static bool keep_defaults(struct refit *r)
 {
     const graph_node *n = r->n;
 
@@ -214,7 +214,7 @@ static bool keep_defaults(refit *r)
     return true;
 }
 
-static bool is_kept(const refit *r, const char *name)
+static bool is_kept(const struct refit *r, const char *name)
 {
     for (uint32_t i = 0; i < r->kept_count; i++)
         if (strcmp(r->kept[i].name.data, name) == 0)
@@ -222,7 +222,7 @@ static bool is_kept(const refit *r, const char *name)
     return false;
 }
 
-static bool has_required(refit *r)
+static bool has_required(struct refit *r)
 {
     for (uint32_t i = 0; i < r->to.attr_count; i++) {
         const op_attr *a = &r->to.attrs[i];
@@ -239,7 +239,7 @@ static bool has_required(refit *r)
 
 /* ------------------------------------------------------------------ inputs and outputs */
 
-static bool value_fits(refit *r, const op_formal *formal, uint32_t v, const char *what, uint32_t i)
+static bool value_fits(struct refit *r, const op_formal *formal, uint32_t v, const char *what, uint32_t i)
 {
     const graph_value *value = &r->g->values[v];
     const op_value_type type = { value->info.kind, value->inner_kind, value->info.dtype, value->map_key };
@@ -261,7 +261,7 @@ static bool value_fits(refit *r, const op_formal *formal, uint32_t v, const char
     return false;
 }
 
-static bool values_fit(refit *r)
+static bool values_fit(struct refit *r)
 {
     const inlay_node_info *info = &r->n->info;
     uint32_t inputs = info->input_count;
@@ -294,7 +294,7 @@ static bool values_fit(refit *r)
 
 /* ------------------------------------------------------------------ all of it */
 
-static bool means_the_same(refit *r)
+static bool means_the_same(struct refit *r)
 {
     const graph_node *n = r->n;
     const uint32_t a = n->info.since_version, b = r->row->since_version;
@@ -307,10 +307,10 @@ static bool means_the_same(refit *r)
     return true;
 }
 
-bool graph_refit(graph *g, graph_node *n, const op_row *row, bool adapted, const char **out_why)
+bool graph_refit(struct graph *g, graph_node *n, const op_row *row, bool adapted, const char **out_why)
 {
-    refit r = { .g = g, .n = n, .row = row };
-    arena *a = &g->model->arena;
+    struct refit r = { .g = g, .n = n, .row = row };
+    struct arena *a = &g->model->arena;
 
     *out_why = NULL;
     if (row == n->row)

@@ -42,7 +42,7 @@ uint64_t graph_constant_seed(const inlay_value_info *info)
     return hash_dims(info->rank, info->dims, hash_u64(0, (uint64_t)info->dtype));
 }
 
-uint64_t graph_constant_hash(const graph *g, uint32_t v)
+uint64_t graph_constant_hash(const struct graph *g, uint32_t v)
 {
     inlay_value_info *info = &g->values[v].info;
     uint64_t h;
@@ -76,7 +76,7 @@ static uint64_t hash_attr(const inlay_attr_info *a, uint64_t h)
 
 /* Names do not count: the same computation under other names is the same to a cache. Bodies are graphs of their own,
  * but what the node does depends on them. */
-static uint64_t hash_graph(const graph *g)
+static uint64_t hash_graph(const struct graph *g)
 {
     uint64_t h = hash_u64(g->node_count, g->value_count);
 
@@ -101,7 +101,7 @@ static uint64_t hash_graph(const graph *g)
     return hash_bytes(g->outputs, g->output_count * sizeof *g->outputs, h);
 }
 
-inlay_status graph_snapshot(const graph *g, arena *a, inlay_graph *out, inlay_diag *diag)
+inlay_status graph_snapshot(const struct graph *g, struct arena *a, inlay_graph *out, inlay_diag *diag)
 {
     inlay_node_info *nodes = arena_array(a, g->node_count, sizeof *nodes);
     uint64_t constant_bytes = 0;

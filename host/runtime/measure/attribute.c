@@ -8,7 +8,7 @@
 static const double SHARE_ERROR = 0.15; /* a region's time is measured; what a node has of it is told by a model */
 
 /* What the values cost that enter or leave the region by this offer, priced as it is. */
-static double borders_ns(const program *p, const part_region *region, const part_offer *o,
+static double borders_ns(const struct program *p, const part_region *region, const part_offer *o,
                          const inlay_value_state *values)
 {
     double ns = 0;
@@ -26,7 +26,7 @@ static double borders_ns(const program *p, const part_region *region, const part
     return ns;
 }
 
-static cost_question question_of(const program *p, const part_region *region, const part_offer *offer,
+static cost_question question_of(const struct program *p, const part_region *region, const part_offer *offer,
                                  const inlay_value_state *values)
 {
     return (cost_question){ .graph = &p->snapshot,
@@ -39,7 +39,7 @@ static cost_question question_of(const program *p, const part_region *region, co
 }
 
 /* The k-th offer of the region; *out_ns without borders. Its price with them is returned. */
-static double price_at(const program *p, const part_region *region, uint32_t k, const inlay_value_state *values,
+static double price_at(const struct program *p, const part_region *region, uint32_t k, const inlay_value_state *values,
                        double *out_ns)
 {
     part_offer offer = p->parts.offers[region->offers[k]];
@@ -56,7 +56,7 @@ static double price_at(const program *p, const part_region *region, uint32_t k, 
     return told * (offer.cost.ns + borders_ns(p, region, &offer, values));
 }
 
-double attribute_price(const program *p, const part_region *region, const inlay_value_state *values)
+double attribute_price(const struct program *p, const part_region *region, const inlay_value_state *values)
 {
     double sum = 0, own;
 
@@ -65,7 +65,7 @@ double attribute_price(const program *p, const part_region *region, const inlay_
     return sum;
 }
 
-bool attribute_add(cost_list *list, const program *p, const part_region *region, const inlay_value_state *values,
+bool attribute_add(cost_list *list, const struct program *p, const part_region *region, const inlay_value_state *values,
                    double ns, const cost_record *like)
 {
     double expected = 0, *own = malloc((region->offer_count + 1) * sizeof *own);

@@ -19,7 +19,7 @@ static const double BUDGET_NS = 8e6, QUICK_BUDGET_NS = 1.5e6; /* of one kernel, 
 static const double SHARE_S = 60;                             /* for a provider at one number of threads */
 static const double CASES_SHARE = 0.95;                       /* of the bar; links take the rest */
 
-typedef struct calibration {
+struct calibration {
     inlay_session *s; /* providers, log, progress */
     uint32_t threads[MAX_THREAD_COUNTS];
     uint32_t thread_count;
@@ -35,9 +35,9 @@ typedef struct calibration {
     bool calm; /* was the round at hand? */
     bool late; /* is less left than all would take? Then nothing is repeated for its sake */
     inlay_diag *diag;
-} calibration;
+};
 
-static bool tell(calibration *c, const char *what)
+static bool tell(struct calibration *c, const char *what)
 {
     if (!c->cancelled && c->s->progress != NULL)
         c->cancelled = c->s->progress(c->s->progress_user, c->fraction, what) != 0;
@@ -52,7 +52,7 @@ static bool stop(void *ctx)
 /* ------------------------------------------------------------------ kernels */
 
 /* The point of the same kernel, which was timed a pass ago; NULL: none. */
-static calibrate_point *find_point(const calibration *c, uint32_t which, const calibrate_point *point)
+static calibrate_point *find_point(const struct calibration *c, uint32_t which, const calibrate_point *point)
 {
     for (uint32_t i = 0; i < c->point_count[which]; i++) {
         calibrate_point *old = &c->points[which][i];
@@ -65,7 +65,7 @@ static calibrate_point *find_point(const calibration *c, uint32_t which, const c
 
 /* Of all passes the shortest time counts: what else the machine does only makes kernels slower, and seldom in all of
  * them, for they are far apart. */
-static inlay_status add_point(calibration *c, uint32_t which, const calibrate_point *point)
+static inlay_status add_point(struct calibration *c, uint32_t which, const calibrate_point *point)
 {
     calibrate_point *old = find_point(c, which, point);
 
@@ -88,7 +88,7 @@ typedef struct case_models {
     graph_model *model[CALIBRATE_FORMS]; /* NULL: it has not this form */
     inlay_graph view[CALIBRATE_FORMS];
     uint64_t weight_bytes; /* of the first form */
-    arena a;
+    struct arena a;
 } case_models;
 
 enum { MOST_NODES = 8 }; /* of such a model */
@@ -99,14 +99,14 @@ typedef struct case_offer {
     part_offer offer; /* of all nodes, at the price of the last */
     double leave_ns;  /* of all that leaves */
     part_request request;
-    partition parts;
+    struct partition parts;
     uint32_t nodes[MOST_NODES];
     uint64_t cookies[MOST_NODES];
     measure_job job;
 } case_offer;
 
 /* Not there: the provider does not run it, or does not merge what is more than one node. */
-static inlay_status ask_offer(calibration *c, case_models *m, uint32_t form, uint32_t which, uint32_t threads,
+static inlay_status ask_offer(struct calibration *c, case_models *m, uint32_t form, uint32_t which, uint32_t threads,
                               case_offer *out)
 {
     const part_provider *p = &c->s->providers[which];
@@ -154,10 +154,10 @@ static inlay_status ask_offer(calibration *c, case_models *m, uint32_t form, uin
 }
 
 /* *out_ns stays 0 for a kernel that fails. */
-static inlay_status time_offer(calibration *c, const case_models *m, case_offer *o, double *out_ns)
+static inlay_status time_offer(struct calibration *c, const case_models *m, case_offer *o, double *out_ns)
 {
     inlay_diag why = INLAY_DIAG_INIT;
-    measurement got = { .ns = 0 };
+    struct measurement got = { .ns = 0 };
     inlay_status status;
 
     /* Without weights everything is as it is behind large kernels. */
@@ -181,7 +181,7 @@ static inlay_status time_offer(calibration *c, const case_models *m, case_offer 
 }
 
 /* Room for the sizes of outputs that the run decides: what it made of the contents is what was timed. */
-static inlay_status find_sizes(calibration *c, case_models *m, case_offer *o)
+static inlay_status find_sizes(struct calibration *c, case_models *m, case_offer *o)
 {
     const inlay_graph *view = o->job.snapshot;
     inlay_value_state *found = arena_copy(&m->a, o->parts.profile, view->value_count * sizeof *found);
@@ -217,7 +217,7 @@ static void price_found(case_offer *o)
 
 /* Times a kernel, alone and in regions where there are such, and adds a point for it; a kernel that fails has none.
  * offers: [CALIBRATE_FORMS]. */
-static inlay_status time_point(calibration *c, case_models *m, uint32_t which, case_offer *offers)
+static inlay_status time_point(struct calibration *c, case_models *m, uint32_t which, case_offer *offers)
 {
     case_offer *alone = &offers[CALIBRATE_ALONE], *row = &offers[CALIBRATE_ROW], *behind = &offers[CALIBRATE_BEHIND];
     case_offer *before = &offers[CALIBRATE_BEFORE], *typical = row->there ? row : behind->there ? behind : alone;
@@ -259,7 +259,7 @@ done:
 }
 
 /* The kernel of one provider at one number of threads. What a provider does not run, or fails at, is left out. */
-static inlay_status time_kernel(calibration *c, case_models *m, uint32_t which, uint32_t threads)
+static inlay_status time_kernel(struct calibration *c, case_models *m, uint32_t which, uint32_t threads)
 {
     case_offer offers[CALIBRATE_FORMS];
     inlay_status status = INLAY_OK;
@@ -295,7 +295,7 @@ static void drop_models(case_models *m)
 }
 
 /* One round: each provider at each number of threads. */
-static inlay_status time_round(calibration *c, case_models *m, inlay_dtype dtype)
+static inlay_status time_round(struct calibration *c, case_models *m, inlay_dtype dtype)
 {
     inlay_status status = INLAY_OK;
     char what[96];
@@ -319,14 +319,14 @@ static double seconds(void)
 }
 
 /* Is more of the budget gone than that share? */
-static bool behind(const calibration *c, double share)
+static bool behind(const struct calibration *c, double share)
 {
     return seconds() - c->begin > share * CASES_SHARE * c->budget;
 }
 
 /* A case with weights is timed as it goes in a small model, whose weights are in some cache, and in a large one. A
  * round that others disturbed is repeated: what was timed in it is no less than it should be. */
-static inlay_status time_case(calibration *c, const calibrate_case *row, inlay_dtype dtype)
+static inlay_status time_case(struct calibration *c, const calibrate_case *row, inlay_dtype dtype)
 {
     case_models small = { .row = row }, large = { .row = row };
     inlay_status status = INLAY_OK;
@@ -350,7 +350,7 @@ done:
 /* All of them several times over, so that a machine that is slower for some seconds is not so for all times of any.
  * What the budget has no room for is left out: later passes altogether, and of the first one the cases whose turn has
  * passed, which are spread over all families. */
-static inlay_status time_kernels(calibration *c)
+static inlay_status time_kernels(struct calibration *c)
 {
     const uint32_t count = calibrate_case_count();
     inlay_status status = INLAY_OK;
@@ -378,7 +378,7 @@ done:
 
 /* ------------------------------------------------------------------ links */
 
-static inlay_status time_link(calibration *c, const part_provider *p, uint32_t domain, bool to_device,
+static inlay_status time_link(struct calibration *c, const part_provider *p, uint32_t domain, bool to_device,
                               profile_copy *out)
 {
     static const uint64_t sizes[LINK_SIZES] = { 64, 1 << 16, 1 << 20, 1 << 23 };
@@ -387,7 +387,7 @@ static inlay_status time_link(calibration *c, const part_provider *p, uint32_t d
     inlay_status status = INLAY_OK;
 
     for (int i = 0; i < LINK_SIZES; i++) {
-        measurement got;
+        struct measurement got;
 
         status = measure_copy(p, domain, to_device, sizes[i], c->s->env.device_timeout_ms, &c->plan, &got, c->diag);
         c->s->abandoned |= status == INLAY_DEVICE_LOST && provider_is_lost(p->state);
@@ -400,7 +400,7 @@ static inlay_status time_link(calibration *c, const part_provider *p, uint32_t d
     return status;
 }
 
-static inlay_status time_links(calibration *c, const part_provider *p, profile_provider *out)
+static inlay_status time_links(struct calibration *c, const part_provider *p, profile_provider *out)
 {
     const inlay_provider *t = p->table;
     inlay_status status = INLAY_OK;
@@ -426,7 +426,7 @@ done:
 
 /* ------------------------------------------------------------------ the profile */
 
-static bool is_timed_now(const calibration *c, uint32_t threads)
+static bool is_timed_now(const struct calibration *c, uint32_t threads)
 {
     for (uint32_t t = 0; t < c->thread_count; t++)
         if (threads == c->threads[t])
@@ -435,7 +435,7 @@ static bool is_timed_now(const calibration *c, uint32_t threads)
 }
 
 /* Lines of the old file at other numbers of threads stay; so do providers that were not measured now. */
-static inlay_status keep_old_lines(calibration *c, const cost_profile *old, profile_provider *fresh)
+static inlay_status keep_old_lines(struct calibration *c, const cost_profile *old, profile_provider *fresh)
 {
     const profile_provider *was = profile_find(old, fresh->identity);
     profile_line *lines;
@@ -461,7 +461,7 @@ static inlay_status keep_old_lines(calibration *c, const cost_profile *old, prof
     return INLAY_OK;
 }
 
-static bool is_measured_now(const calibration *c, const profile_provider *old)
+static bool is_measured_now(const struct calibration *c, const profile_provider *old)
 {
     for (uint32_t p = 0; p < c->s->env.provider_count; p++)
         if (strcmp(c->s->providers[p].name, old->name) == 0)
@@ -469,7 +469,7 @@ static bool is_measured_now(const calibration *c, const profile_provider *old)
     return false;
 }
 
-static inlay_status make_profile(calibration *c, const cost_profile *old)
+static inlay_status make_profile(struct calibration *c, const cost_profile *old)
 {
     uint32_t providers = c->s->env.provider_count;
     profile_provider *list = arena_array(&c->profile.a, (size_t)providers + old->provider_count + 1, sizeof *list);
@@ -510,7 +510,7 @@ done:
 
 /* ------------------------------------------------------------------ the whole */
 
-static inlay_status read_threads(calibration *c, const inlay_calibrate_options *what)
+static inlay_status read_threads(struct calibration *c, const inlay_calibrate_options *what)
 {
     uint32_t all = threads_budget();
 
@@ -532,7 +532,7 @@ static inlay_status read_threads(calibration *c, const inlay_calibrate_options *
     return INLAY_OK;
 }
 
-static inlay_status calibrate(calibration *c, const inlay_options *options)
+static inlay_status calibrate(struct calibration *c, const inlay_options *options)
 {
     cost_log log = { c->s->log, c->s->log_user };
     cost_profile old = { .provider_count = 0 };
@@ -574,7 +574,7 @@ done:
 inlay_status calibrate_machine(const inlay_options *options, const inlay_calibrate_options *what,
                                inlay_calibrate_result *out_result, inlay_diag *diag)
 {
-    calibration c = { .diag = diag, .plan = { .min_runs = 3, .max_runs = 30, .budget_ns = BUDGET_NS } };
+    struct calibration c = { .diag = diag, .plan = { .min_runs = 3, .max_runs = 30, .budget_ns = BUDGET_NS } };
     inlay_calibrate_options how = { .quick = 0 };
     inlay_status status = INLAY_OK;
 

@@ -48,6 +48,6 @@ typedef struct calibrate_point {
 
 /* Fits lines and factors to the points of one provider; memory is the arena's. Leaves the points' ns the price of a
  * node in a region, where that is known. */
-INLAY_NODISCARD inlay_status calibrate_fit(calibrate_point *points, uint32_t count, arena *a, profile_provider *out,
-                                           inlay_diag *diag);
+INLAY_NODISCARD inlay_status calibrate_fit(calibrate_point *points, uint32_t count, struct arena *a,
+                                           profile_provider *out, inlay_diag *diag);
 #endif

@@ -14,14 +14,14 @@ static const double LEAST_NS = 10;          /* of a node in a region: the clock 
 static const double LEAST_BORDER_NS = 2000; /* expected: of less there is mostly noise */
 static const double LEAST_SHARE = 0.2; /* of a node that can't be timed in a chain is its own, whatever borders take */
 
-typedef struct fitting {
+struct fitting {
     calibrate_point *points;
     uint32_t count;
     profile_provider *out;
     fit_point *some; /* [count] room for those of one line */
     bool *done;      /* [count] */
-    arena *a;
-} fitting;
+    struct arena *a;
+};
 
 /* The class of point i seen from farther away: 0 itself, 1 the operator with its type, 2 the operator, 3 the kind of
  * work with its type, 4 the kind. */
@@ -41,7 +41,7 @@ static bool same(const calibrate_point *a, const calibrate_point *b, int distanc
     return a->threads == b->threads && x.variant == y.variant && x.dtype == y.dtype && strcmp(x.op, y.op) == 0;
 }
 
-static bool add_line(fitting *f, const calibrate_point *p, int distance, const fit_line *line)
+static bool add_line(struct fitting *f, const calibrate_point *p, int distance, const fit_line *line)
 {
     if (!ARENA_GROW(f->a, f->out->lines, f->out->line_count))
         return false;
@@ -63,7 +63,7 @@ static void raise_launch(const fit_point *points, uint32_t count, fit_line *line
 }
 
 /* Are there enough nodes of the class of point i that were timed in regions? Those timed alone are left out then. */
-static bool is_of_regions(const fitting *f, uint32_t i, int distance)
+static bool is_of_regions(const struct fitting *f, uint32_t i, int distance)
 {
     uint32_t n = 0;
 
@@ -72,7 +72,7 @@ static bool is_of_regions(const fitting *f, uint32_t i, int distance)
     return n >= LEAST_POINTS;
 }
 
-static bool fit_at_distance(fitting *f, int distance)
+static bool fit_at_distance(struct fitting *f, int distance)
 {
     memset(f->done, 0, f->count * sizeof *f->done);
     for (uint32_t i = 0; i < f->count; i++) {
@@ -104,7 +104,7 @@ static double share_of_region(const calibrate_point *p, double border)
 
 /* What a node alone takes beyond its share of several in a row, over what the provider expected of borders: the median
  * at this number of threads; 1 where nothing is known. */
-static double find_border(const fitting *f, uint32_t threads, double *ratios)
+static double find_border(const struct fitting *f, uint32_t threads, double *ratios)
 {
     uint32_t n = 0;
 
@@ -120,7 +120,7 @@ static double find_border(const fitting *f, uint32_t threads, double *ratios)
 }
 
 /* From times of nodes alone and of regions to those of nodes in regions. */
-static void split_borders(fitting *f, uint32_t threads, double border)
+static void split_borders(struct fitting *f, uint32_t threads, double border)
 {
     for (uint32_t i = 0; i < f->count; i++) {
         calibrate_point *p = &f->points[i];
@@ -134,7 +134,7 @@ static void split_borders(fitting *f, uint32_t threads, double border)
 }
 
 /* The medians of measured over expected, for each number of threads; the points are split on the way. */
-static bool find_factors(fitting *f)
+static bool find_factors(struct fitting *f)
 {
     double *ratios = malloc((f->count + 1) * sizeof *ratios);
 
@@ -164,9 +164,10 @@ static bool find_factors(fitting *f)
     return ratios != NULL && f->out->factors != NULL;
 }
 
-inlay_status calibrate_fit(calibrate_point *points, uint32_t count, arena *a, profile_provider *out, inlay_diag *diag)
+inlay_status calibrate_fit(calibrate_point *points, uint32_t count, struct arena *a, profile_provider *out,
+                           inlay_diag *diag)
 {
-    fitting f = { .points = points, .count = count, .out = out, .a = a };
+    struct fitting f = { .points = points, .count = count, .out = out, .a = a };
     bool good;
 
     f.some = calloc((size_t)count + 1, sizeof *f.some);

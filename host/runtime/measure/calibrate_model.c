@@ -24,11 +24,11 @@ const calibrate_case *calibrate_case_at(uint32_t i)
 
 /* ------------------------------------------------------------------ inputs */
 
-typedef struct maker {
-    graph *g;
+struct maker {
+    struct graph *g;
     inlay_dtype dtype;
     uint64_t seed;
-} maker;
+};
 
 static uint32_t read_dims(const char *text, int64_t dims[INLAY_MAX_RANK])
 {
@@ -44,7 +44,7 @@ static uint32_t read_dims(const char *text, int64_t dims[INLAY_MAX_RANK])
 }
 
 /* Weights: small numbers that neither overflow nor vanish, of whatever type. */
-static void fill_constant(maker *m, inlay_dtype dtype, void *data, uint64_t bytes, double scalar)
+static void fill_constant(struct maker *m, inlay_dtype dtype, void *data, uint64_t bytes, double scalar)
 {
     uint32_t size = inlay_dtype_bits(dtype) / 8;
 
@@ -69,7 +69,7 @@ static void fill_constant(maker *m, inlay_dtype dtype, void *data, uint64_t byte
 }
 
 /* A constant of the type; scalar < 0: contents do not matter. */
-static inlay_status make_constant(maker *m, uint32_t v, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
+static inlay_status make_constant(struct maker *m, uint32_t v, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
                                   double scalar)
 {
     uint64_t bytes = inlay_dtype_bits(dtype) / 8;
@@ -85,7 +85,7 @@ static inlay_status make_constant(maker *m, uint32_t v, inlay_dtype dtype, uint3
 }
 
 /* "=0,2": an int64 vector. */
-static inlay_status make_vector(maker *m, uint32_t v, const char *text)
+static inlay_status make_vector(struct maker *m, uint32_t v, const char *text)
 {
     int64_t list[INLAY_MAX_RANK], count = read_dims(text, list);
     int64_t *data = graph_blob_alloc(m->g->model, (size_t)count * 8);
@@ -96,7 +96,7 @@ static inlay_status make_vector(maker *m, uint32_t v, const char *text)
     return graph_set_constant(m->g, v, INLAY_INT64, 1, &count, data, (uint64_t)count * 8);
 }
 
-static inlay_status make_tensor(maker *m, uint32_t v, const char *text, inlay_dtype dtype)
+static inlay_status make_tensor(struct maker *m, uint32_t v, const char *text, inlay_dtype dtype)
 {
     inlay_value_info *info = &m->g->values[v].info;
     int64_t list[INLAY_MAX_RANK];
@@ -142,7 +142,7 @@ static inlay_dtype prefix_type(char letter)
 }
 
 /* One word of a row; *out_v is INLAY_NONE for "-". */
-static inlay_status make_input(maker *m, const char *word, uint32_t *out_v)
+static inlay_status make_input(struct maker *m, const char *word, uint32_t *out_v)
 {
     uint32_t v = INLAY_NONE;
 
@@ -167,7 +167,7 @@ static inlay_status make_input(maker *m, const char *word, uint32_t *out_v)
 
 /* ------------------------------------------------------------------ attributes */
 
-static inlay_status set_attr(graph *g, graph_node *n, char *word)
+static inlay_status set_attr(struct graph *g, graph_node *n, char *word)
 {
     char *mark = word + strcspn(word, ":=@'"), kind = *mark;
     int64_t list[INLAY_MAX_RANK];
@@ -215,7 +215,7 @@ static uint32_t output_count(const char *op)
     return 1;
 }
 
-static inlay_status add_outputs(graph *g, graph_node *n)
+static inlay_status add_outputs(struct graph *g, graph_node *n)
 {
     for (uint32_t o = 0; o < n->info.output_count; o++) {
         uint32_t v = graph_add_value(g, NULL, 0);
@@ -229,7 +229,7 @@ static inlay_status add_outputs(graph *g, graph_node *n)
 }
 
 /* A convolution of each channel by itself: the cheapest that there is. *v becomes what it makes. */
-static inlay_status add_convolution(maker *m, uint32_t *v)
+static inlay_status add_convolution(struct maker *m, uint32_t *v)
 {
     static const int64_t window[] = { 3, 3 }, pads[] = { 1, 1, 1, 1 };
     const inlay_value_info *x = &m->g->values[*v].info;
@@ -253,8 +253,8 @@ done:
 }
 
 /* The inputs of a node, *out_count values; first: what it reads instead of its first one, INLAY_NONE = nothing. */
-static inlay_status make_inputs(maker *m, const calibrate_case *c, uint32_t form, uint32_t first, uint32_t *out_list,
-                                uint32_t *out_count)
+static inlay_status make_inputs(struct maker *m, const calibrate_case *c, uint32_t form, uint32_t first,
+                                uint32_t *out_list, uint32_t *out_count)
 {
     char *words = arena_string(&m->g->model->arena, c->inputs), *next = NULL;
     inlay_status status = INLAY_OK;
@@ -280,7 +280,8 @@ done:
 }
 
 /* The node of a case. first: see make_inputs. */
-static inlay_status add_node(maker *m, const calibrate_case *c, uint32_t form, uint32_t first, graph_node **out_node)
+static inlay_status add_node(struct maker *m, const calibrate_case *c, uint32_t form, uint32_t first,
+                             graph_node **out_node)
 {
     uint32_t ins[INLAY_MAX_RANK], count = 0;
     char *attrs = arena_string(&m->g->model->arena, c->attrs), *next = NULL;
@@ -303,7 +304,7 @@ done:
 }
 
 /* What the nodes from `from` on make are the outputs of the graph. */
-static inlay_status set_outputs(graph *g, uint32_t from)
+static inlay_status set_outputs(struct graph *g, uint32_t from)
 {
     uint32_t count = 0;
 
@@ -319,7 +320,7 @@ static inlay_status set_outputs(graph *g, uint32_t from)
 }
 
 /* Weights of other nodes, so many that none stay in a cache. Nobody reads them, so that they take no memory. */
-static inlay_status add_others(maker *m)
+static inlay_status add_others(struct maker *m)
 {
     const int64_t bytes = (int64_t)cost_shared_bytes();
     uint32_t v = graph_add_value(m->g, NULL, 0);
@@ -333,7 +334,7 @@ static inlay_status add_others(maker *m)
     return status;
 }
 
-static inlay_status fill_graph(maker *m, const calibrate_case *c, uint32_t form)
+static inlay_status fill_graph(struct maker *m, const calibrate_case *c, uint32_t form)
 {
     uint32_t ins[INLAY_MAX_RANK], count, length = form == CALIBRATE_ROW ? CALIBRATE_CHAIN : 1;
     graph_node *n = NULL;
@@ -379,7 +380,7 @@ inlay_status calibrate_model(const calibrate_case *c, inlay_dtype dtype, uint32_
                              graph_model **out_model, inlay_diag *diag)
 {
     graph_model *model = graph_model_create();
-    maker m = { .dtype = dtype, .seed = 1 };
+    struct maker m = { .dtype = dtype, .seed = 1 };
     inlay_status status = INLAY_OUT_OF_MEMORY;
 
     *out_model = NULL;

@@ -19,11 +19,11 @@ enum { ALIGN = 64, MAX_ALIGN = 1 << 21, LARGE_WEIGHTS = 1 << 20 };
 
 static const double LONG_NS = 20e3; /* above this, the clock of a thread is exact enough */
 
-typedef struct bench {
+struct bench {
     const measure_job *job;
     const part_provider *provider;
     measure_sweep *sweep;
-    arena a;
+    struct arena a;
     uint32_t *inputs, *outputs; /* boundary values */
     uint32_t input_count, output_count;
     uint64_t constant_bytes; /* weights that it reads */
@@ -37,7 +37,7 @@ typedef struct bench {
     uint32_t workspace_domain;
     measure_line line;
     inlay_diag *diag;
-} bench;
+};
 
 /* ------------------------------------------------------------------ caches */
 
@@ -50,7 +50,7 @@ static void touch(const inlay_buffer *x)
 /* The caches as the kernel would find them in a model: weights were last read a run ago, and all other weights since
  * then; activations lie where the kernels before have just been at work, and these have called all threads. Returns
  * measure_switches() as of then. */
-static uint64_t prepare_caches(bench *b)
+static uint64_t prepare_caches(struct bench *b)
 {
     const uint64_t small = b->sweep->near_bytes / 16;
     uint64_t switches;
@@ -99,7 +99,7 @@ static void fill(inlay_dtype dtype, void *data, uint64_t bytes, uint64_t seed)
     }
 }
 
-static inlay_status bytes_of(const bench *b, uint32_t v, uint64_t *out_bytes)
+static inlay_status bytes_of(const struct bench *b, uint32_t v, uint64_t *out_bytes)
 {
     const inlay_value_state *s = &b->job->values[v];
     int64_t count;
@@ -127,7 +127,7 @@ static bool in_offer(const part_offer *o, uint32_t node)
 }
 
 /* Does somebody outside the offer, or the caller, read the value? */
-static bool leaves(const bench *b, uint32_t v)
+static bool leaves(const struct bench *b, uint32_t v)
 {
     const inlay_graph *s = b->job->snapshot;
     const part_offer *o = b->job->offer;
@@ -145,7 +145,7 @@ static bool leaves(const bench *b, uint32_t v)
     return false;
 }
 
-static bool find_boundary(bench *b)
+static bool find_boundary(struct bench *b)
 {
     const inlay_graph *s = b->job->snapshot;
     const part_offer *o = b->job->offer;
@@ -178,7 +178,7 @@ static bool find_boundary(bench *b)
 }
 
 /* As the session negotiates it: row-major, where the offer wants it or else in the provider's default domain. */
-static bool negotiate(bench *b)
+static bool negotiate(struct bench *b)
 {
     const part_offer *o = b->job->offer;
 
@@ -196,7 +196,7 @@ static bool negotiate(bench *b)
 
 static const void *align_constant(void *ctx, uint32_t value, uint32_t alignment)
 {
-    bench *b = ctx;
+    struct bench *b = ctx;
     const inlay_value_info *v;
     char *copy;
 
@@ -216,12 +216,12 @@ static const void *align_constant(void *ctx, uint32_t value, uint32_t alignment)
 
 static inlay_status poll_bench(void *ctx)
 {
-    const measure_job *job = ((const bench *)ctx)->job;
+    const measure_job *job = ((const struct bench *)ctx)->job;
 
     return job->stop != NULL && job->stop(job->stop_ctx) ? INLAY_CANCELLED : INLAY_OK;
 }
 
-static inlay_status compile(bench *b)
+static inlay_status compile(struct bench *b)
 {
     const part_offer *o = b->job->offer;
     const bool merged = b->job->cookies != NULL;
@@ -255,7 +255,7 @@ static inlay_status compile(bench *b)
     return status;
 }
 
-static inlay_status specialize(bench *b, inlay_specialize_request *r)
+static inlay_status specialize(struct bench *b, inlay_specialize_request *r)
 {
     inlay_status status;
 
@@ -280,7 +280,7 @@ static inlay_status specialize(bench *b, inlay_specialize_request *r)
 
 /* ------------------------------------------------------------------ arguments */
 
-static inlay_status make_input(bench *b, uint32_t i)
+static inlay_status make_input(struct bench *b, uint32_t i)
 {
     const inlay_value_state *s = &b->job->values[b->inputs[i]];
     uint32_t domain = b->placements[i].domain;
@@ -306,7 +306,7 @@ done:
     return status;
 }
 
-static inlay_status make_output(bench *b, uint32_t i)
+static inlay_status make_output(struct bench *b, uint32_t i)
 {
     inlay_tensor_arg *arg = &b->args[b->input_count + i];
     uint64_t bytes = b->plans[i].max_bytes;
@@ -323,7 +323,7 @@ static inlay_status make_output(bench *b, uint32_t i)
     return status;
 }
 
-static inlay_status make_args(bench *b, const inlay_specialize_request *r)
+static inlay_status make_args(struct bench *b, const inlay_specialize_request *r)
 {
     inlay_status status = INLAY_OK;
     uint64_t bytes = r->workspace_bytes;
@@ -365,7 +365,7 @@ done:
 
 static inlay_status hook_output(void *ctx, uint32_t output, uint32_t rank, const int64_t *dims, inlay_buffer *out)
 {
-    bench *b = ctx;
+    struct bench *b = ctx;
     int64_t count;
     size_t bytes;
     inlay_status status;
@@ -394,7 +394,7 @@ static char *hook_string(void *ctx, uint64_t bytes)
     return bytes <= sizeof room ? room : NULL;
 }
 
-static inlay_exec_args exec_args(bench *b, inlay_diag *diag)
+static inlay_exec_args exec_args(struct bench *b, inlay_diag *diag)
 {
     static const uint32_t never;
 
@@ -411,7 +411,7 @@ static inlay_exec_args exec_args(bench *b, inlay_diag *diag)
 
 static inlay_status time_offer(void *ctx, double *out_ns, bool *out_calm)
 {
-    bench *b = ctx;
+    struct bench *b = ctx;
     inlay_exec_args exec = exec_args(b, b->diag);
     inlay_status status;
     uint64_t start, own_start, switches;
@@ -439,7 +439,7 @@ static inlay_status time_offer(void *ctx, double *out_ns, bool *out_calm)
 }
 
 /* Nothing is freed that a device which hangs may still use. */
-static void release(bench *b)
+static void release(struct bench *b)
 {
     const inlay_provider *t;
 
@@ -462,21 +462,21 @@ static void release(bench *b)
 }
 
 /* Everything up to the run. Release *out in any case. */
-static inlay_status prepare(bench **out, const measure_job *job, measure_sweep *sweep,
+static inlay_status prepare(struct bench **out, const measure_job *job, measure_sweep *sweep,
                             inlay_specialize_request *request, inlay_diag *diag)
 {
     static const uint32_t never;
-    bench *b = calloc(1, sizeof *b);
+    struct bench *b = calloc(1, sizeof *b);
     inlay_status status = INLAY_OK;
 
     *out = b;
     if (b == NULL)
         return no_memory(diag, "to measure");
-    *b = (bench){ .job = job,
-                  .provider = job->provider,
-                  .sweep = sweep,
-                  .diag = diag,
-                  .workspace_domain = part_default_domain(job->provider) };
+    *b = (struct bench){ .job = job,
+                         .provider = job->provider,
+                         .sweep = sweep,
+                         .diag = diag,
+                         .workspace_domain = part_default_domain(job->provider) };
     b->line = (measure_line){ .run = { .cancel = &never,
                                        .deadline_ns = job->deadline_ns,
                                        .max_threads = job->max_threads,
@@ -495,12 +495,12 @@ done:
     return status;
 }
 
-inlay_status measure_offer(const measure_job *job, const measure_plan *plan, measure_sweep *sweep, measurement *out,
-                           inlay_diag *diag)
+inlay_status measure_offer(const measure_job *job, const measure_plan *plan, measure_sweep *sweep,
+                           struct measurement *out, inlay_diag *diag)
 {
     inlay_specialize_request request;
     inlay_status status;
-    bench *b = NULL;
+    struct bench *b = NULL;
 
     INLAY_TRY(prepare(&b, job, sweep, &request, diag));
     INLAY_TRY(measure_runs(time_offer, b, plan, job->max_threads > 1 ? 4 : 2, out, diag));
@@ -541,7 +541,7 @@ inlay_status measure_within(const measure_job *job, double budget_ns, bool (*sto
     kernel_call call = { stop, keep, ctx };
     inlay_specialize_request request;
     inlay_status status;
-    bench *b = NULL;
+    struct bench *b = NULL;
 
     if (kernels == NULL || !INLAY_HAS(kernels, time) || kernels->time == NULL || measure_is_async(job->provider))
         return inlay_fail(diag, INLAY_UNSUPPORTED, "provider %s does not time kernels", job->provider->name);

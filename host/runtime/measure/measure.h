@@ -13,7 +13,7 @@ struct run_timings;
 
 /* What is measured. Everything is borrowed. */
 typedef struct measure_job {
-    const graph *g;
+    const struct graph *g;
     const inlay_graph *snapshot; /* of g */
     const part_provider *provider;
     const part_offer *offer;
@@ -40,12 +40,12 @@ typedef struct measure_plan {
     void *stop_ctx;
 } measure_plan;
 
-typedef struct measurement {
+struct measurement {
     double ns;     /* the median of the runs; of several threads the lower quartile */
     double spread; /* from the lower quartile to the median, relative */
     uint32_t samples;
     bool calm; /* nobody else was given the CPU of a thread meanwhile; such runs alone count where there are any */
-} measurement;
+};
 
 /* Memory that sweeps the caches; one for many measurements, used by one thread at a time. */
 typedef struct measure_sweep {
@@ -59,7 +59,7 @@ void measure_sweep_deinit(measure_sweep *sweep);
 /* INLAY_UNSUPPORTED: an offer that cannot be run on made-up contents. INLAY_CANCELLED or
  * INLAY_DEADLINE_EXCEEDED: stop said so, or the time is over. Other failures are those of the provider. */
 INLAY_NODISCARD inlay_status measure_offer(const measure_job *job, const measure_plan *plan, measure_sweep *sweep,
-                                           measurement *out, inlay_diag *diag);
+                                           struct measurement *out, inlay_diag *diag);
 
 /* Has the provider times its kernels in the offer (inlay.kernels/1); keep gets the figures. INLAY_UNSUPPORTED: it has
  * but one of each. */
@@ -70,6 +70,6 @@ INLAY_NODISCARD inlay_status measure_within(const measure_job *job, double budge
 /* Copies of `bytes` between the host and domain number `domain` (0 = the first) of the provider, to it or from it;
  * limit_ms as measure_job.device_timeout_ms. */
 INLAY_NODISCARD inlay_status measure_copy(const part_provider *provider, uint32_t domain, bool to_device,
-                                          uint64_t bytes, uint64_t limit_ms, const measure_plan *plan, measurement *out,
-                                          inlay_diag *diag);
+                                          uint64_t bytes, uint64_t limit_ms, const measure_plan *plan,
+                                          struct measurement *out, inlay_diag *diag);
 #endif

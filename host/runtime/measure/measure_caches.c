@@ -37,14 +37,14 @@ void measure_read_through(const char *memory, size_t bytes)
 }
 
 /* What a sweep reads, shared by its threads. */
-typedef struct sweeping {
+struct sweeping {
     const char *memory;
     size_t bytes;
-} sweeping;
+};
 
 static inlay_status sweep_part(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    const sweeping *s = user;
+    const struct sweeping *s = user;
 
     (void)worker;
     for (int64_t i = begin; i < end; i++)
@@ -56,11 +56,11 @@ static inlay_status sweep_part(void *user, int64_t begin, int64_t end, uint32_t 
  * caches that some of them share. */
 void measure_sweep_run(const measure_sweep *sweep, const inlay_run *run, size_t bytes)
 {
-    sweeping parts[MAX_SWEEPERS];
+    struct sweeping parts[MAX_SWEEPERS];
     uint32_t count = run->max_threads < MAX_SWEEPERS ? run->max_threads : MAX_SWEEPERS;
 
     count = count > 0 ? count : 1;
     for (uint32_t i = 0; i < count; i++)
-        parts[i] = (sweeping){ sweep->memory, bytes };
+        parts[i] = (struct sweeping){ sweep->memory, bytes };
     (void)threads_parallel_for(run, count, 1, sweep_part, parts);
 }

@@ -89,7 +89,7 @@ static inlay_status time_copy(void *ctx, double *out_ns, bool *out_calm)
 }
 
 inlay_status measure_copy(const part_provider *p, uint32_t domain, bool to_device, uint64_t bytes, uint64_t limit_ms,
-                          const measure_plan *plan, measurement *out, inlay_diag *diag)
+                          const measure_plan *plan, struct measurement *out, inlay_diag *diag)
 {
     static const uint32_t never;
     copy_bench c = { .provider = p, .line = calloc(1, sizeof *c.line), .diag = diag };

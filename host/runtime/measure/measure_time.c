@@ -7,10 +7,10 @@
 
 enum { MAX_RUNS = 200, LEAST = 0 /* the quantile */ };
 
-typedef struct times {
+struct times {
     double ns[MAX_RUNS];
     uint32_t count;
-} times;
+};
 
 uint64_t measure_switches(void)
 {
@@ -20,7 +20,7 @@ uint64_t measure_switches(void)
 }
 
 /* at_quantile: see measure_runs; LEAST: the shortest. */
-static void sum_up(times *t, uint32_t at_quantile, measurement *out)
+static void sum_up(struct times *t, uint32_t at_quantile, struct measurement *out)
 {
     double median;
 
@@ -32,7 +32,7 @@ static void sum_up(times *t, uint32_t at_quantile, measurement *out)
 }
 
 /* Is there enough, or no patience left? */
-static bool is_done(const measure_plan *plan, const times *calm, const times *all, double took_ns)
+static bool is_done(const measure_plan *plan, const struct times *calm, const struct times *all, double took_ns)
 {
     const uint32_t most = plan->max_runs < MAX_RUNS ? plan->max_runs : MAX_RUNS;
     const uint32_t least = plan->min_runs < most ? plan->min_runs : most;
@@ -45,10 +45,10 @@ static bool is_done(const measure_plan *plan, const times *calm, const times *al
            (took_ns >= MEASURE_PATIENCE * plan->budget_ns || all->count >= MEASURE_PATIENCE * most);
 }
 
-inlay_status measure_runs(measure_fn once, void *ctx, const measure_plan *plan, uint32_t at_quantile, measurement *out,
-                          inlay_diag *diag)
+inlay_status measure_runs(measure_fn once, void *ctx, const measure_plan *plan, uint32_t at_quantile,
+                          struct measurement *out, inlay_diag *diag)
 {
-    times calm = { .count = 0 }, all = { .count = 0 };
+    struct times calm = { .count = 0 }, all = { .count = 0 };
     bool was_calm;
     double ns;
     inlay_status status = once(ctx, &ns, &was_calm);

@@ -21,5 +21,5 @@ enum { MEASURE_PATIENCE = 4 };
  * whether enough were.
  * Statuses of the run, and INLAY_CANCELLED when the plan's stop says so. */
 INLAY_NODISCARD inlay_status measure_runs(measure_fn once, void *ctx, const measure_plan *plan, uint32_t at_quantile,
-                                          measurement *out, inlay_diag *diag);
+                                          struct measurement *out, inlay_diag *diag);
 #endif

@@ -7,12 +7,12 @@
 static const double DYNAMIC_NS = 200, HOST_NODE_NS = 200, BODY_NS = 500;
 
 /* The region of one step. */
-static double step_ns(const runner *r, const plan_step *s, const inlay_value_state *values)
+static double step_ns(const struct runner *r, const plan_step *s, const inlay_value_state *values)
 {
     return cost_launch_ns(r->prog->env->costs, s->step->provider) + attribute_price(r->prog, s->step->region, values);
 }
 
-static double copy_ns(const runner *r, const bound *b, const plan_step *s)
+static double copy_ns(const struct runner *r, const struct bound *b, const plan_step *s)
 {
     const program_env *env = r->prog->env;
 
@@ -21,17 +21,17 @@ static double copy_ns(const runner *r, const bound *b, const plan_step *s)
 }
 
 /* A body as it last ran, as often as it runs for each run of what it is in. */
-static double body_ns(const runner *outer, const runner *body)
+static double body_ns(const struct runner *outer, const struct runner *body)
 {
     if (body == NULL || outer->plans.clock == 0)
         return 0;
     return (BODY_NS + predict_run(body)) * ((double)body->plans.clock / (double)outer->plans.clock);
 }
 
-double predict_run(const runner *r)
+double predict_run(const struct runner *r)
 {
-    const bound *b = r->plans.now;
-    arena a = { 0 };
+    const struct bound *b = r->plans.now;
+    struct arena a = { 0 };
     inlay_value_state *values = b != NULL ? seen_states(r, &a) : NULL;
     double ns = 0;
 

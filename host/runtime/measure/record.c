@@ -9,14 +9,15 @@
 #include <stdlib.h>
 #include <time.h>
 
-typedef struct recording {
+struct recording {
     const inlay_session *s;
-    const timings *t;
+    const struct timings *t;
     cost_list list;
-} recording;
+};
 
 /* A step at the sizes of the last run. */
-static bool add_step(recording *r, const program *p, const inlay_value_state *sizes, const plan_step *step)
+static bool add_step(struct recording *r, const struct program *p, const inlay_value_state *sizes,
+                     const plan_step *step)
 {
     const part_region *region = step->step->region;
     uint32_t calls = 0;
@@ -28,10 +29,10 @@ static bool add_step(recording *r, const program *p, const inlay_value_state *si
     return attribute_add(&r->list, p, region, sizes, ns / calls, &like);
 }
 
-static bool add_program(recording *r, const runner *run)
+static bool add_program(struct recording *r, const struct runner *run)
 {
-    const bound *b = run->plans.now;
-    arena a = { 0 };
+    const struct bound *b = run->plans.now;
+    struct arena a = { 0 };
     const inlay_value_state *sizes = b != NULL ? seen_states(run, &a) : NULL;
     bool good = b == NULL || sizes != NULL;
 
@@ -52,10 +53,10 @@ static bool add_program(recording *r, const runner *run)
     return good;
 }
 
-inlay_status record_runs(const inlay_session *s, const runner *run, const timings *t, uint32_t *out_count,
+inlay_status record_runs(const inlay_session *s, const struct runner *run, const struct timings *t, uint32_t *out_count,
                          inlay_diag *diag)
 {
-    recording r = { .s = s, .t = t };
+    struct recording r = { .s = s, .t = t };
     cost_log log = { s->env.log, s->env.log_ctx };
     inlay_status status = INLAY_OK;
     char folder[PATH_MAX];

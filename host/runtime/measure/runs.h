@@ -5,10 +5,10 @@
 
 /* Nanoseconds that the last run of r should have taken, at its sizes; 0 before the first. Bodies count as often as they
  * ran. Used by the thread that runs. */
-double predict_run(const runner *r);
+double predict_run(const struct runner *r);
 
 /* Files the times of a context's runs (exec/loop/watch.h) as measurements of the kernels that ran, see
  * inlay_context_record(). Used by the thread that runs. */
-INLAY_NODISCARD inlay_status record_runs(const inlay_session *s, const runner *r, const timings *t, uint32_t *out_count,
-                                         inlay_diag *diag);
+INLAY_NODISCARD inlay_status record_runs(const inlay_session *s, const struct runner *r, const struct timings *t,
+                                         uint32_t *out_count, inlay_diag *diag);
 #endif

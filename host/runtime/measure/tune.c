@@ -25,7 +25,7 @@ static double seconds(void)
 /* Is it time to stop? */
 static bool stop(void *ctx)
 {
-    tuning *t = ctx;
+    struct tuning *t = ctx;
     double fraction = t->kernel_count > 0 ? (double)t->at / t->kernel_count : 0;
 
     if (!t->stopped && t->how.progress != NULL)
@@ -35,10 +35,10 @@ static bool stop(void *ctx)
 
 /* ------------------------------------------------------------------ sizes */
 
-static inlay_status price_graph(tuning *t, tuned *g)
+static inlay_status price_graph(struct tuning *t, struct tuned *g)
 {
-    const program *p = g->program;
-    const runner *r = runner_of(t->runner, p);
+    const struct program *p = g->program;
+    const struct runner *r = runner_of(t->runner, p);
 
     t->sizes.seen = r != NULL ? seen_sizes(r, &t->a) : NULL;
     g->values = cost_shapes(p->graph, &p->snapshot, &t->sizes, &t->a);
@@ -60,7 +60,7 @@ static inlay_status price_graph(tuning *t, tuned *g)
     return INLAY_OK;
 }
 
-static inlay_status add_graphs(tuning *t, const program *p)
+static inlay_status add_graphs(struct tuning *t, const struct program *p)
 {
     inlay_status status = INLAY_OK;
 
@@ -74,7 +74,7 @@ done:
 }
 
 /* The dims of the inputs that the caller has. */
-static inlay_status read_inputs(tuning *t)
+static inlay_status read_inputs(struct tuning *t)
 {
     uint32_t count = t->s->main->graph->input_count;
     cost_input *inputs = arena_array(&t->a, (size_t)count + 1, sizeof *inputs);
@@ -95,9 +95,9 @@ static inlay_status read_inputs(tuning *t)
 }
 
 /* Where sizes depend on data, one run on the caller's inputs says what they are; a run that fails says nothing. */
-static inlay_status try_model(tuning *t)
+static inlay_status try_model(struct tuning *t)
 {
-    const program *p = t->s->main;
+    const struct program *p = t->s->main;
     uint32_t count = p->graph->input_count;
     rt_value *values = arena_array(&t->a, (size_t)count + 1, sizeof *values);
     inlay_diag why = INLAY_DIAG_INIT;
@@ -128,7 +128,7 @@ static inlay_status try_model(tuning *t)
 }
 
 /* Does a node of the graph or of its bodies make what only data sizes? */
-static bool depends_on_data(const program *p)
+static bool depends_on_data(const struct program *p)
 {
     for (uint32_t v = 0; v < p->graph->value_count; v++) {
         const inlay_value_info *info = &p->graph->values[v].info;
@@ -148,14 +148,14 @@ static bool depends_on_data(const program *p)
 /* ------------------------------------------------------------------ measuring */
 
 /* The kernels within a region (inlay.kernels/1): figures for the provider itself, which later sessions give it. */
-typedef struct within {
-    tuning *t;
+struct within {
+    struct tuning *t;
     const part_provider *provider;
-} within;
+};
 
 static double find_timing(const void *ctx, const void *key, uint64_t key_bytes)
 {
-    const within *w = ctx;
+    const struct within *w = ctx;
     const cost_key k = cost_key_of_timing(w->provider, key, key_bytes);
     const cost_record *r = cost_list_find(&w->t->list, k);
 
@@ -166,7 +166,7 @@ static double find_timing(const void *ctx, const void *key, uint64_t key_bytes)
 
 static inlay_status keep_timing(void *ctx, const void *key, uint64_t key_bytes, double ns, const char *what)
 {
-    within *w = ctx;
+    struct within *w = ctx;
     cost_record r = {
         .key = cost_key_of_timing(w->provider, key, key_bytes), .ns = ns, .samples = 1, .when = (int64_t)time(NULL)
     };
@@ -178,10 +178,10 @@ static inlay_status keep_timing(void *ctx, const void *key, uint64_t key_bytes, 
 
 static bool stop_within(void *ctx)
 {
-    return stop(((within *)ctx)->t);
+    return stop(((struct within *)ctx)->t);
 }
 
-static inlay_status time_within(const measure_job *job, within *w)
+static inlay_status time_within(const measure_job *job, struct within *w)
 {
     inlay_diag why = INLAY_DIAG_INIT;
     inlay_status status = measure_within(job, REGION_NS, stop_within, keep_timing, w, &why);
@@ -191,9 +191,9 @@ static inlay_status time_within(const measure_job *job, within *w)
     return INLAY_OK; /* one that has none, or can't, runs by its model */
 }
 
-static inlay_status measure_kernel(tuning *t, const kernel *k)
+static inlay_status measure_kernel(struct tuning *t, const struct kernel *k)
 {
-    const program *p = k->in->program;
+    const struct program *p = k->in->program;
     const part_offer *offer = &p->parts.offers[k->offer];
     part_region alone = { .provider = offer->provider, .offers = &k->offer, .offer_count = 1 };
     const part_region *region = k->region != NULL ? k->region : &alone;
@@ -213,7 +213,7 @@ static inlay_status measure_kernel(tuning *t, const kernel *k)
                         .deadline_ns = (uint64_t)(t->end * 1e9),
                         .device_timeout_ms = p->env->device_timeout_ms,
                         .weights_in = cost_weights_in(p->parts.weight_bytes) };
-    within inside = { t, job.provider };
+    struct within inside = { t, job.provider };
     const run_timings figures = { &inside, find_timing };
     measure_plan runs = { .min_runs = LEAST_RUNS,
                           .max_runs = t->how.runs > 0 ? t->how.runs : MOST_RUNS,
@@ -221,7 +221,7 @@ static inlay_status measure_kernel(tuning *t, const kernel *k)
                           .stop = stop,
                           .stop_ctx = t };
     inlay_diag why = INLAY_DIAG_INIT;
-    measurement got;
+    struct measurement got;
     inlay_status status;
 
     job.timings = &figures;
@@ -267,7 +267,7 @@ static inlay_status measure_kernel(tuning *t, const kernel *k)
     return INLAY_OK;
 }
 
-static inlay_status measure_kernels(tuning *t)
+static inlay_status measure_kernels(struct tuning *t)
 {
     inlay_status status = INLAY_OK;
 
@@ -281,7 +281,7 @@ done:
 
 /* ------------------------------------------------------------------ the whole */
 
-static inlay_status tune(tuning *t)
+static inlay_status tune(struct tuning *t)
 {
     cost_log log = { t->s->env.log, t->s->env.log_ctx };
     inlay_status status = INLAY_OK;
@@ -310,12 +310,12 @@ done:
 inlay_status tune_session(inlay_session *session, const inlay_tune_options *how, inlay_tune_result *out_result,
                           inlay_diag *diag)
 {
-    tuning *t = calloc(1, sizeof *t);
+    struct tuning *t = calloc(1, sizeof *t);
     inlay_status status;
 
     if (t == NULL)
         return no_memory(diag, "to tune");
-    *t = (tuning){ .s = session, .diag = diag, .what = "tuning", .begin = seconds() };
+    *t = (struct tuning){ .s = session, .diag = diag, .what = "tuning", .begin = seconds() };
     if (how != NULL)
         known_take(&t->how, sizeof t->how, how, how->struct_size);
     t->end = t->begin + (t->how.budget_s > 0 ? t->how.budget_s : DEFAULT_BUDGET_S);

@@ -9,32 +9,32 @@
 #include "session/session.h"
 
 /* A graph of the model and the sizes at which it is tuned. */
-typedef struct tuned {
-    const program *program;
+struct tuned {
+    const struct program *program;
     inlay_value_state *values;
     inlay_cost *prices; /* [offer_count] by what was known before */
     uint32_t *sources;  /* [offer_count] COST_* of these */
-} tuned;
+};
 
 /* Something to measure: the first offer, or region, with its key. */
-typedef struct kernel {
+struct kernel {
     cost_key key;
-    const tuned *in;
+    const struct tuned *in;
     uint32_t offer;            /* of a region its first */
     const part_region *region; /* NULL: the offer alone */
     double weight;             /* what all of its kind are expected to take */
     bool known;                /* has a figure already */
-} kernel;
+};
 
-typedef struct tuning {
+struct tuning {
     inlay_session *s;
     inlay_tune_options how;
     inlay_tune_result result;
-    arena a;
+    struct arena a;
     cost_sizes sizes;
-    tuned *graphs; /* [graph_count] the main one first */
+    struct tuned *graphs; /* [graph_count] the main one first */
     uint32_t graph_count;
-    kernel *kernels; /* [kernel_count] owned */
+    struct kernel *kernels; /* [kernel_count] owned */
     uint32_t kernel_count;
     cost_list list;   /* what came out; owned */
     cost_store store; /* what was measured before */
@@ -42,22 +42,22 @@ typedef struct tuning {
     double begin, end; /* seconds */
     uint32_t at;       /* kernel in hand */
     run_shared shared;
-    runner *runner; /* after a run of the model; NULL: none */
+    struct runner *runner; /* after a run of the model; NULL: none */
     bool has_shared;
     bool stopped;
     bool kernels_timed; /* those within regions, too: they may be chosen anew */
     char what[96];
     inlay_diag *diag;
-} tuning;
+};
 
 /* What inlay_tune() does. */
 INLAY_NODISCARD inlay_status tune_session(inlay_session *session, const inlay_tune_options *how,
                                           inlay_tune_result *out_result, inlay_diag *diag);
 /* What is worth measuring, the most expensive first; graphs are priced. */
-INLAY_NODISCARD inlay_status tune_find_kernels(tuning *t);
+INLAY_NODISCARD inlay_status tune_find_kernels(struct tuning *t);
 /* Times the assignment that the figures lead to beside the session's, and corrects or drops them where that is no
  * better. The list is sorted, before and after. */
-INLAY_NODISCARD inlay_status tune_whole(tuning *t, const char *folder);
+INLAY_NODISCARD inlay_status tune_whole(struct tuning *t, const char *folder);
 /* Prices the model again with what was measured, and tells which nodes would change their provider. */
-INLAY_NODISCARD inlay_status tune_compare(tuning *t, const char *folder);
+INLAY_NODISCARD inlay_status tune_compare(struct tuning *t, const char *folder);
 #endif

@@ -3,10 +3,10 @@
 #include "measure/tune.h"
 
 /* The main graph's offers at the prices of a book; memory is the tuning's. */
-static bool price_again(tuning *t, const cost_book *book, partition *out)
+static bool price_again(struct tuning *t, const cost_book *book, struct partition *out)
 {
-    const tuned *g = &t->graphs[0];
-    const program *p = g->program;
+    const struct tuned *g = &t->graphs[0];
+    const struct program *p = g->program;
 
     *out = p->parts;
     out->profile = g->values;
@@ -26,9 +26,9 @@ static bool price_again(tuning *t, const cost_book *book, partition *out)
 }
 
 /* What the session's own assignment costs at these prices. */
-static double assignment_ns(const tuning *t, const cost_book *book, const partition *priced)
+static double assignment_ns(const struct tuning *t, const cost_book *book, const struct partition *priced)
 {
-    const program *p = t->graphs[0].program;
+    const struct program *p = t->graphs[0].program;
     double ns = 0;
 
     for (uint32_t i = 0; i < p->parts.region_count; i++) {
@@ -47,7 +47,7 @@ static double assignment_ns(const tuning *t, const cost_book *book, const partit
 }
 
 /* [node_count] the offer that runs each node, INLAY_NONE for the host's. NULL: no memory. */
-static uint32_t *offer_of_nodes(tuning *t, const partition *parts)
+static uint32_t *offer_of_nodes(struct tuning *t, const struct partition *parts)
 {
     uint32_t nodes = t->graphs[0].program->graph->node_count;
     uint32_t *offer = arena_array(&t->a, (size_t)nodes + 1, sizeof *offer);
@@ -63,9 +63,9 @@ static uint32_t *offer_of_nodes(tuning *t, const partition *parts)
     return offer;
 }
 
-static inlay_status tell_changes(tuning *t, const partition *priced, const partition *after)
+static inlay_status tell_changes(struct tuning *t, const struct partition *priced, const struct partition *after)
 {
-    const program *p = t->graphs[0].program;
+    const struct program *p = t->graphs[0].program;
     uint32_t *was = offer_of_nodes(t, &p->parts), *is = offer_of_nodes(t, after);
 
     if (was == NULL || is == NULL)
@@ -90,9 +90,9 @@ static inlay_status tell_changes(tuning *t, const partition *priced, const parti
     return INLAY_OK;
 }
 
-inlay_status tune_compare(tuning *t, const char *folder)
+inlay_status tune_compare(struct tuning *t, const char *folder)
 {
-    const program *p = t->graphs[0].program;
+    const struct program *p = t->graphs[0].program;
     const program_env *env = p->env;
     cost_book_request open = { .folder = folder,
                                .providers = env->providers,
@@ -104,7 +104,7 @@ inlay_status tune_compare(tuning *t, const char *folder)
                            .provider_count = env->provider_count,
                            .max_threads = env->max_threads,
                            .rules = env->rules };
-    partition before, now, after;
+    struct partition before, now, after;
     cost_book *book = NULL;
     inlay_status status = INLAY_OK;
 

@@ -8,9 +8,9 @@ static const double PRUNE = 10; /* offers above so many times the best for their
 
 /* The best price of each node, among single offers whose price is more than what the provider says of itself: a model
  * that praises its own keeps nobody else from being measured. [node_count], -1 = none. */
-static double *find_best(tuning *t, const tuned *g)
+static double *find_best(struct tuning *t, const struct tuned *g)
 {
-    const partition *parts = &g->program->parts;
+    const struct partition *parts = &g->program->parts;
     double *best = arena_array(&t->a, (size_t)g->program->graph->node_count + 1, sizeof *best);
 
     for (uint32_t n = 0; best != NULL && n < g->program->graph->node_count; n++)
@@ -24,7 +24,7 @@ static double *find_best(tuning *t, const tuned *g)
     return best;
 }
 
-static bool is_plausible(const tuned *g, const double *best, uint32_t o)
+static bool is_plausible(const struct tuned *g, const double *best, uint32_t o)
 {
     const part_offer *offer = &g->program->parts.offers[o];
     double sum = 0;
@@ -38,7 +38,7 @@ static bool is_plausible(const tuned *g, const double *best, uint32_t o)
 }
 
 /* How long a loop takes is up to what it reads, and contents are made up here. */
-static bool holds_bodies(const program *p, const uint32_t *nodes, uint32_t count)
+static bool holds_bodies(const struct program *p, const uint32_t *nodes, uint32_t count)
 {
     for (uint32_t k = 0; k < count; k++)
         if (p->graph->nodes[nodes[k]]->body_count > 0)
@@ -46,9 +46,9 @@ static bool holds_bodies(const program *p, const uint32_t *nodes, uint32_t count
     return false;
 }
 
-static cost_key key_of(const tuned *g, uint32_t o)
+static cost_key key_of(const struct tuned *g, uint32_t o)
 {
-    const program *p = g->program;
+    const struct program *p = g->program;
     const part_offer *offer = &p->parts.offers[o];
     cost_question q = { .graph = &p->snapshot,
                         .provider = &p->env->providers[offer->provider],
@@ -59,7 +59,7 @@ static cost_key key_of(const tuned *g, uint32_t o)
     return cost_key_of(&q);
 }
 
-static bool add_kernel(tuning *t, const kernel *k)
+static bool add_kernel(struct tuning *t, const struct kernel *k)
 {
     if (!LIST_GROW(t->kernels, t->kernel_count))
         return false;
@@ -68,9 +68,9 @@ static bool add_kernel(tuning *t, const kernel *k)
 }
 
 /* Regions of equal kernels in the same order are equal. */
-static kernel region_kernel(const tuning *t, const tuned *g, const part_region *r)
+static struct kernel region_kernel(const struct tuning *t, const struct tuned *g, const part_region *r)
 {
-    kernel k = { .in = g, .offer = r->offers[0], .region = r, .known = true };
+    struct kernel k = { .in = g, .offer = r->offers[0], .region = r, .known = true };
 
     for (uint32_t i = 0; i < r->offer_count; i++) {
         cost_key one = key_of(g, r->offers[i]);
@@ -84,9 +84,9 @@ static kernel region_kernel(const tuning *t, const tuned *g, const part_region *
 }
 
 /* The regions of one provider, when it runs all that it offers. */
-static inlay_status add_regions(tuning *t, const tuned *g, uint32_t owner)
+static inlay_status add_regions(struct tuning *t, const struct tuned *g, uint32_t owner)
 {
-    const program *p = g->program;
+    const struct program *p = g->program;
     uint8_t *barred = arena_alloc(&t->a, (size_t)p->parts.offer_count + 1);
     uint8_t *own = arena_alloc(&t->a, (size_t)p->graph->node_count + 1);
     part_rules rules = p->env->rules != NULL ? *p->env->rules : (part_rules){ 0 };
@@ -99,7 +99,7 @@ static inlay_status add_regions(tuning *t, const tuned *g, uint32_t owner)
                            .costs = p->env->costs,
                            .barred = barred };
     inlay_diag why = INLAY_DIAG_INIT;
-    partition base = p->parts, other = { 0 };
+    struct partition base = p->parts, other = { 0 };
     inlay_status status;
 
     if (barred == NULL || own == NULL)
@@ -117,7 +117,7 @@ static inlay_status add_regions(tuning *t, const tuned *g, uint32_t owner)
         return no_memory(t->diag, "to tune");
     for (uint32_t i = 0; status == INLAY_OK && i < other.region_count; i++) {
         const part_region *r = &other.regions[i];
-        kernel k;
+        struct kernel k;
 
         if (r->provider != owner || (p->parts.offers[r->offers[0]].flags & INLAY_OFFER_MERGE) == 0 ||
             holds_bodies(p, r->nodes, r->node_count))
@@ -136,13 +136,13 @@ static bool merges(const part_offer *o)
 
 static int by_weight(const void *a_, const void *b_)
 {
-    const kernel *a = a_, *b = b_;
+    const struct kernel *a = a_, *b = b_;
 
     return a->weight != b->weight ? (a->weight > b->weight ? -1 : 1) : cost_key_order(a_, b_);
 }
 
 /* Kernels of one key become one. */
-static void merge_kernels(tuning *t)
+static void merge_kernels(struct tuning *t)
 {
     uint32_t n = 0;
 
@@ -162,19 +162,19 @@ static void merge_kernels(tuning *t)
         t->result.known_count += t->kernels[i].known;
 }
 
-inlay_status tune_find_kernels(tuning *t)
+inlay_status tune_find_kernels(struct tuning *t)
 {
     inlay_status status = INLAY_OK;
 
     for (uint32_t i = 0; i < t->graph_count; i++) {
-        const tuned *g = &t->graphs[i];
+        const struct tuned *g = &t->graphs[i];
         double *best = find_best(t, g);
         uint8_t *merging = arena_alloc(&t->a, (size_t)t->s->env.provider_count + 1); /* has offers here that merge */
 
         if (best == NULL || merging == NULL)
             return no_memory(t->diag, "to tune");
         for (uint32_t o = 0; o < g->program->parts.offer_count; o++) {
-            kernel k = { .in = g, .offer = o, .weight = g->prices[o].ns };
+            struct kernel k = { .in = g, .offer = o, .weight = g->prices[o].ns };
 
             if (g->prices[o].ns == 0)
                 continue; /* computed while planning, or a view */

@@ -20,23 +20,23 @@ static const double NOISE = 1.02;    /* what the same regions, by the same kerne
 enum { ATTEMPTS = 3, BLOCKS = 15, LEAST_RUNS = 3, MOST_RUNS = 40 };
 
 /* A way to run the model. */
-typedef struct way {
-    tuning *t;
-    program *p;
-    runner *r;
+struct way {
+    struct tuning *t;
+    struct program *p;
+    struct runner *r;
     run_shared shared;
     bool has_shared;
     inlay_value **inputs; /* [input_count] */
     rt_value *values;     /* [input_count] */
     double ns;            /* of a run: the best of the blocks; negative: not yet */
     inlay_diag why;       /* of a run that failed */
-} way;
+};
 
 /* ------------------------------------------------------------------ running */
 
 static inlay_status run_once(void *ctx, double *out_ns, bool *out_calm)
 {
-    way *w = ctx;
+    struct way *w = ctx;
     uint64_t switches = measure_switches(), begin;
     inlay_status status;
 
@@ -49,10 +49,10 @@ static inlay_status run_once(void *ctx, double *out_ns, bool *out_calm)
     return status;
 }
 
-static inlay_status time_block(way *w)
+static inlay_status time_block(struct way *w)
 {
     measure_plan runs = { .min_runs = LEAST_RUNS, .max_runs = MOST_RUNS, .budget_ns = BLOCK_NS };
-    measurement got;
+    struct measurement got;
     inlay_status status;
 
     if (w->ns > LONG_NS)
@@ -63,11 +63,11 @@ static inlay_status time_block(way *w)
     return status;
 }
 
-static inlay_status open_way(way *w, tuning *t, program *p, inlay_value **inputs)
+static inlay_status open_way(struct way *w, struct tuning *t, struct program *p, inlay_value **inputs)
 {
     inlay_status status;
 
-    *w = (way){ .t = t, .p = p, .inputs = inputs, .ns = -1, .why = INLAY_DIAG_INIT };
+    *w = (struct way){ .t = t, .p = p, .inputs = inputs, .ns = -1, .why = INLAY_DIAG_INIT };
     w->values = arena_array(&t->a, (size_t)p->graph->input_count + 1, sizeof *w->values);
     if (w->values == NULL)
         return INLAY_OUT_OF_MEMORY;
@@ -77,7 +77,7 @@ static inlay_status open_way(way *w, tuning *t, program *p, inlay_value **inputs
 }
 
 /* What a device that hangs may still use stays. */
-static void close_way(tuning *t, way *w)
+static void close_way(struct tuning *t, struct way *w)
 {
     if (w->why.code == INLAY_DEVICE_LOST)
         (void)inlay_fail(t->diag, INLAY_DEVICE_LOST, "%s", w->why.text);
@@ -92,10 +92,10 @@ static void close_way(tuning *t, way *w)
 }
 
 /* Times both in turns. INLAY_UNSUPPORTED: one of them does not run. */
-static inlay_status time_both(tuning *t, program *before, program *after, inlay_value **inputs, double *out_before,
-                              double *out_after)
+static inlay_status time_both(struct tuning *t, struct program *before, struct program *after, inlay_value **inputs,
+                              double *out_before, double *out_after)
 {
-    way *a = calloc(1, sizeof *a), *b = calloc(1, sizeof *b);
+    struct way *a = calloc(1, sizeof *a), *b = calloc(1, sizeof *b);
     inlay_status status;
 
     if (a == NULL || b == NULL) {
@@ -122,9 +122,9 @@ static inlay_status time_both(tuning *t, program *before, program *after, inlay_
 
 /* The caller's, and zeros for those that are missing, at the sizes that prices are asked for. False: they can't be
  * made. */
-static bool make_inputs(tuning *t, inlay_value **inputs)
+static bool make_inputs(struct tuning *t, inlay_value **inputs)
 {
-    const graph *g = t->s->main->graph;
+    const struct graph *g = t->s->main->graph;
 
     for (uint32_t i = 0; i < g->input_count; i++) {
         const inlay_value_state *v = &t->graphs[0].values[g->inputs[i]];
@@ -144,9 +144,9 @@ static bool make_inputs(tuning *t, inlay_value **inputs)
 
 /* ------------------------------------------------------------------ what has changed */
 
-static bool same_regions(const program *a, const program *b)
+static bool same_regions(const struct program *a, const struct program *b)
 {
-    const partition *x = &a->parts, *y = &b->parts;
+    const struct partition *x = &a->parts, *y = &b->parts;
 
     if (x->region_count != y->region_count || a->body_count != b->body_count)
         return false;
@@ -163,7 +163,7 @@ static bool same_regions(const program *a, const program *b)
     return true;
 }
 
-static uint32_t provider_of(const program *p, uint32_t node)
+static uint32_t provider_of(const struct program *p, uint32_t node)
 {
     for (uint32_t i = 0; i < p->parts.region_count; i++)
         for (uint32_t k = 0; k < p->parts.regions[i].node_count; k++)
@@ -173,7 +173,7 @@ static uint32_t provider_of(const program *p, uint32_t node)
 }
 
 /* What the regions of p take at the prices of its own graph, bodies left out. */
-static double priced_ns(const program *p, const partition *prices)
+static double priced_ns(const struct program *p, const struct partition *prices)
 {
     double ns = 0;
 
@@ -184,7 +184,7 @@ static double priced_ns(const program *p, const partition *prices)
 }
 
 /* Raises the figure of one kernel; a figure of before becomes a fresh one. False: no memory. */
-static bool raise_price(tuning *t, cost_key key, double known_ns, double by_ns)
+static bool raise_price(struct tuning *t, cost_key key, double known_ns, double by_ns)
 {
     cost_record *fresh = cost_list_find(&t->list, key), raised = { .key = key, .ns = known_ns, .samples = 1 };
     const cost_record *old = cost_store_find(&t->store, key);
@@ -203,7 +203,8 @@ static bool raise_price(tuning *t, cost_key key, double known_ns, double by_ns)
 }
 
 /* The offers that run nodes elsewhere than before take missing_ns more, as much of it as each has of their time. */
-static bool raise_changed(tuning *t, const program *before, const program *after, double missing_ns)
+static bool raise_changed(struct tuning *t, const struct program *before, const struct program *after,
+                          double missing_ns)
 {
     double all = 0;
 
@@ -233,9 +234,9 @@ static bool raise_changed(tuning *t, const program *before, const program *after
 
 /* Assigns the model by the fresh figures; *out_program is NULL where that changes nothing, or can't be done. Regions
  * that stay may still run by other kernels. */
-static inlay_status assign_anew(tuning *t, const program_env *env, program **out_program)
+static inlay_status assign_anew(struct tuning *t, const program_env *env, struct program **out_program)
 {
-    assignment a = { .g = t->s->main->graph, .env = env, .shares_graph = true };
+    struct assignment a = { .g = t->s->main->graph, .env = env, .shares_graph = true };
     inlay_status status = program_assign(a.g, env, true, &a.program, NULL);
 
     if (status == INLAY_OK && (t->kernels_timed || !same_regions(t->s->main, a.program)))
@@ -250,7 +251,7 @@ static inlay_status assign_anew(tuning *t, const program_env *env, program **out
 }
 
 /* One attempt. *out_done: what the list holds is to be kept. */
-static inlay_status attempt(tuning *t, const char *folder, inlay_value **inputs, bool *out_done)
+static inlay_status attempt(struct tuning *t, const char *folder, inlay_value **inputs, bool *out_done)
 {
     program_env env = t->s->env;
     cost_book_request open = { .folder = folder,
@@ -264,7 +265,7 @@ static inlay_status attempt(tuning *t, const char *folder, inlay_value **inputs,
                          .inputs = t->sizes.inputs,
                          .input_count = t->sizes.input_count };
     double before_ns, after_ns;
-    program *after = NULL;
+    struct program *after = NULL;
     cost_book *book = NULL;
     inlay_status status = INLAY_OK;
 
@@ -300,7 +301,7 @@ done:
     return status == INLAY_OUT_OF_MEMORY ? no_memory(t->diag, "to tune") : status;
 }
 
-inlay_status tune_whole(tuning *t, const char *folder)
+inlay_status tune_whole(struct tuning *t, const char *folder)
 {
     uint32_t count = t->s->main->graph->input_count;
     inlay_value **inputs = arena_array(&t->a, (size_t)count + 1, sizeof(inlay_value *));

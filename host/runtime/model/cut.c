@@ -4,7 +4,7 @@
 #include "base/order.h"
 #include <string.h>
 
-static bool is_constant(const graph *g, uint32_t v)
+static bool is_constant(const struct graph *g, uint32_t v)
 {
     return (g->values[v].info.flags & INLAY_VALUE_CONSTANT) != 0;
 }
@@ -24,7 +24,7 @@ static uint32_t nth_read(const graph_node *n, uint32_t k)
 
 static inlay_status start_part(graph_model *model, model_part *out, inlay_diag *diag)
 {
-    const graph *g = model->main;
+    const struct graph *g = model->main;
 
     *out = (model_part){ 0 };
     out->nodes = arena_array(&model->arena, (size_t)g->node_count + 1, sizeof *out->nodes);
@@ -36,7 +36,7 @@ static inlay_status start_part(graph_model *model, model_part *out, inlay_diag *
 
 /* Marks in wanted [value_count] what the outputs need, from the last node to the first: they are in topological
  * order. */
-static void mark_needed(const graph *g, const bool *ends, bool *wanted, model_part *out)
+static void mark_needed(const struct graph *g, const bool *ends, bool *wanted, model_part *out)
 {
     for (uint32_t i = g->node_count; i-- > 0;) {
         const graph_node *n = g->nodes[i];
@@ -57,7 +57,7 @@ static void mark_needed(const graph *g, const bool *ends, bool *wanted, model_pa
 inlay_status model_part_between(graph_model *model, const uint32_t *inputs, uint32_t input_count,
                                 const uint32_t *outputs, uint32_t output_count, model_part *out, inlay_diag *diag)
 {
-    const graph *g = model->main;
+    const struct graph *g = model->main;
     bool *wanted = arena_array(&model->arena, (size_t)g->value_count + 1, sizeof *wanted);
     bool *ends = arena_array(&model->arena, (size_t)g->value_count + 1, sizeof *ends);
     inlay_status status = start_part(model, out, diag);
@@ -96,7 +96,7 @@ inlay_status model_part_between(graph_model *model, const uint32_t *inputs, uint
 }
 
 /* One more ring of neighbours: who makes what a node reads, and who reads what it makes. */
-static bool grow(const graph *g, bool *nodes, bool *touched)
+static bool grow(const struct graph *g, bool *nodes, bool *touched)
 {
     bool grew = false;
 
@@ -126,7 +126,7 @@ static bool grow(const graph *g, bool *nodes, bool *touched)
 }
 
 /* Constant nodes that the part reads come along: what they make is nothing to be handed in. */
-static void take_constants(const graph *g, bool *nodes)
+static void take_constants(const struct graph *g, bool *nodes)
 {
     for (uint32_t i = 0; i < g->node_count; i++)
         for (uint32_t k = 0; nodes[i] && k < read_count(g->nodes[i]); k++) {
@@ -139,7 +139,7 @@ static void take_constants(const graph *g, bool *nodes)
 }
 
 /* Values that cross the border, in the order of the nodes. */
-static void find_border(const graph *g, const bool *used_outside, model_part *out)
+static void find_border(const struct graph *g, const bool *used_outside, model_part *out)
 {
     for (uint32_t i = 0; i < g->node_count; i++) {
         const graph_node *n = g->nodes[i];
@@ -161,7 +161,7 @@ static void find_border(const graph *g, const bool *used_outside, model_part *ou
 
 inlay_status model_part_of(graph_model *model, bool *nodes, uint32_t depth, model_part *out, inlay_diag *diag)
 {
-    const graph *g = model->main;
+    const struct graph *g = model->main;
     bool *seen = arena_array(&model->arena, (size_t)g->value_count + 1, sizeof *seen);
     inlay_status status = start_part(model, out, diag);
 
@@ -205,7 +205,8 @@ static const inlay_dim *copy_dims(graph_model *model, const graph_model *from, c
 }
 
 /* Declares a value at the cut with the type that is known of it. */
-static inlay_status declare(graph_model *model, uint32_t v, const graph *typed, const char *why, inlay_diag *diag)
+static inlay_status declare(graph_model *model, uint32_t v, const struct graph *typed, const char *why,
+                            inlay_diag *diag)
 {
     graph_value *value = &model->main->values[v];
     const uint32_t other = typed != NULL ? graph_find_value(typed, value->info.name.data) : INLAY_NONE;
@@ -236,7 +237,7 @@ static inlay_status declare(graph_model *model, uint32_t v, const graph *typed, 
 /* What no node of the part has to do with is not written: neither as an initializer nor as a type. */
 static inlay_status drop_values(graph_model *model, const model_part *part, inlay_diag *diag)
 {
-    graph *g = model->main;
+    struct graph *g = model->main;
     bool *used = arena_array(&model->arena, (size_t)g->value_count + 1, sizeof *used);
 
     if (used == NULL)
@@ -273,7 +274,7 @@ static inlay_status drop_values(graph_model *model, const model_part *part, inla
  */
 static inlay_status rename_made(graph_model *model, const model_part *part, inlay_diag *diag)
 {
-    graph *g = model->main;
+    struct graph *g = model->main;
 
     for (uint32_t i = 0; i < part->input_count; i++) {
         const uint32_t v = part->inputs[i], maker = g->values[v].info.producer;
@@ -290,10 +291,10 @@ static inlay_status rename_made(graph_model *model, const model_part *part, inla
     return INLAY_OK;
 }
 
-inlay_status model_cut(graph_model *model, const model_part *part, const graph *typed, const char *why,
+inlay_status model_cut(graph_model *model, const model_part *part, const struct graph *typed, const char *why,
                        inlay_diag *diag)
 {
-    graph *g = model->main;
+    struct graph *g = model->main;
     inlay_status status = INLAY_OK;
     uint32_t kept = 0;
 

@@ -24,6 +24,6 @@ INLAY_NODISCARD inlay_status model_part_of(graph_model *model, bool *nodes, uint
 /* Makes the model that part: other nodes, values and constants are dropped. Types of the values at the cut are taken
  * from `typed`, a graph that was inferred, by name; NULL: only what the file declares is known, and `why` says why. A
  * value at the cut without a type is an error. */
-INLAY_NODISCARD inlay_status model_cut(graph_model *model, const model_part *part, const graph *typed, const char *why,
-                                       inlay_diag *diag);
+INLAY_NODISCARD inlay_status model_cut(graph_model *model, const model_part *part, const struct graph *typed,
+                                       const char *why, inlay_diag *diag);
 #endif

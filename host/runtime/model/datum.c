@@ -4,17 +4,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct reader {
+struct reader {
     tensor_source source;
-    arena *a;
+    struct arena *a;
     inlay_diag *diag;
-} reader;
+};
 
-static inlay_status read_sequence(const reader *r, const Onnx__Sequence *proto, model_datum *out);
-static inlay_status read_map(const reader *r, const Onnx__Map *proto, model_datum *out);
-static inlay_status read_optional(const reader *r, const Onnx__Optional *proto, model_datum *out);
+static inlay_status read_sequence(const struct reader *r, const Onnx__Sequence *proto, model_datum *out);
+static inlay_status read_map(const struct reader *r, const Onnx__Map *proto, model_datum *out);
+static inlay_status read_optional(const struct reader *r, const Onnx__Optional *proto, model_datum *out);
 
-static inlay_status set_name(const reader *r, const char *name, model_datum *out)
+static inlay_status set_name(const struct reader *r, const char *name, model_datum *out)
 {
     out->name = arena_string(r->a, text_of(name));
     return out->name == NULL ? no_memory(r->diag, "for a value") : INLAY_OK;
@@ -27,7 +27,7 @@ static inlay_status finish_tensor(model_datum *out, inlay_status status)
     return status;
 }
 
-static inlay_status read_dense(const reader *r, const Onnx__Tensor *proto, model_datum *out)
+static inlay_status read_dense(const struct reader *r, const Onnx__Tensor *proto, model_datum *out)
 {
     inlay_status status = set_name(r, proto->name, out);
 
@@ -36,7 +36,7 @@ static inlay_status read_dense(const reader *r, const Onnx__Tensor *proto, model
     return finish_tensor(out, status);
 }
 
-static inlay_status read_sparse(const reader *r, const Onnx__SparseTensor *proto, model_datum *out)
+static inlay_status read_sparse(const struct reader *r, const Onnx__SparseTensor *proto, model_datum *out)
 {
     inlay_status status = set_name(r, proto->values == NULL ? NULL : proto->values->name, out);
 
@@ -45,7 +45,7 @@ static inlay_status read_sparse(const reader *r, const Onnx__SparseTensor *proto
     return finish_tensor(out, status);
 }
 
-static inlay_status make_items(const reader *r, size_t count, model_datum *out)
+static inlay_status make_items(const struct reader *r, size_t count, model_datum *out)
 {
     out->items = arena_array(r->a, count, sizeof *out->items);
     out->item_count = (uint32_t)count;
@@ -53,7 +53,7 @@ static inlay_status make_items(const reader *r, size_t count, model_datum *out)
 }
 
 /* elem_type is not looked at: only one of the lists holds anything. */
-static inlay_status read_sequence(const reader *r, const Onnx__Sequence *p, model_datum *out)
+static inlay_status read_sequence(const struct reader *r, const Onnx__Sequence *p, model_datum *out)
 {
     model_datum *item;
     inlay_status status = INLAY_OK;
@@ -79,7 +79,7 @@ done:
     return status;
 }
 
-static inlay_status read_optional(const reader *r, const Onnx__Optional *p, model_datum *out)
+static inlay_status read_optional(const struct reader *r, const Onnx__Optional *p, model_datum *out)
 {
     bool there = p->tensor_value != NULL || p->sparse_tensor_value != NULL || p->sequence_value != NULL ||
                  p->map_value != NULL || p->optional_value != NULL;
@@ -102,7 +102,7 @@ done:
     return status;
 }
 
-static inlay_status read_keys(const reader *r, const Onnx__Map *p, model_datum *out)
+static inlay_status read_keys(const struct reader *r, const Onnx__Map *p, model_datum *out)
 {
     bool texts = p->n_string_keys > 0 || p->key_type == INLAY_STRING;
     size_t count = texts ? p->n_string_keys : p->n_keys, bytes = count * (texts ? sizeof(inlay_str) : sizeof(int64_t));
@@ -130,7 +130,7 @@ static inlay_status read_keys(const reader *r, const Onnx__Map *p, model_datum *
 }
 
 /* The values of a map, one tensor after the other, as one of rank 1. */
-static inlay_status join_values(const reader *r, int64_t count, model_datum *out)
+static inlay_status join_values(const struct reader *r, int64_t count, model_datum *out)
 {
     const inlay_dtype dtype = out->item_count > 0 ? out->items[0].tensor.dtype : INLAY_FLOAT;
     uint64_t bytes = 0, at = 0;
@@ -159,7 +159,7 @@ static inlay_status join_values(const reader *r, int64_t count, model_datum *out
     return finish_tensor(out, INLAY_OK);
 }
 
-static inlay_status read_map(const reader *r, const Onnx__Map *p, model_datum *out)
+static inlay_status read_map(const struct reader *r, const Onnx__Map *p, model_datum *out)
 {
     inlay_status status = INLAY_OK;
 
@@ -186,12 +186,12 @@ static const struct {
               [INLAY_VALUE_MAP] = { PRESCAN_MAP, &onnx__map__descriptor },
               [MODEL_DATUM_SPARSE] = { PRESCAN_SPARSE, &onnx__sparse_tensor__descriptor } };
 
-static inlay_status read_bytes(const void *bytes, size_t count, uint32_t kind, arena *a, model_datum *out,
+static inlay_status read_bytes(const void *bytes, size_t count, uint32_t kind, struct arena *a, model_datum *out,
                                inlay_diag *diag)
 {
-    arena parsed = { 0 };
+    struct arena parsed = { 0 };
     model_limits limits = model_limits_default();
-    reader r = { .a = a, .diag = diag };
+    struct reader r = { .a = a, .diag = diag };
     prescan_result scanned = { 0 };
     uint64_t densified = 0;
     ProtobufCMessage *message;
@@ -225,7 +225,7 @@ done:
     return status;
 }
 
-inlay_status model_datum_load(const char *path, uint32_t kind, arena *a, model_datum *out, inlay_diag *diag)
+inlay_status model_datum_load(const char *path, uint32_t kind, struct arena *a, model_datum *out, inlay_diag *diag)
 {
     file_map map;
     inlay_status status;

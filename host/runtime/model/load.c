@@ -39,7 +39,7 @@ static void *blob_alloc(void *ctx, size_t bytes)
 
 /* ------------------------------------------------------------------ the model */
 
-static inlay_status load_opsets(const loader *l, size_t count, Onnx__Opset *const *protos, graph_opset **out,
+static inlay_status load_opsets(const struct loader *l, size_t count, Onnx__Opset *const *protos, graph_opset **out,
                                 uint32_t *out_count)
 {
     graph_opset *list = arena_array(&l->model->arena, count, sizeof *list);
@@ -77,7 +77,7 @@ static inlay_status load_opsets(const loader *l, size_t count, Onnx__Opset *cons
     return INLAY_OK;
 }
 
-static inlay_status load_properties(const loader *l, const Onnx__Model *proto)
+static inlay_status load_properties(const struct loader *l, const Onnx__Model *proto)
 {
     graph_model *m = l->model;
 
@@ -94,7 +94,7 @@ static inlay_status load_properties(const loader *l, const Onnx__Model *proto)
     return INLAY_OK;
 }
 
-static inlay_status check_version(const loader *l, const Onnx__Model *proto)
+static inlay_status check_version(const struct loader *l, const Onnx__Model *proto)
 {
     if (proto->graph == NULL)
         return inlay_fail(l->diag, INLAY_INVALID_MODEL, "has no graph; it is no ONNX model, or an empty one");
@@ -110,7 +110,7 @@ static inlay_status check_version(const loader *l, const Onnx__Model *proto)
 }
 
 /* Domain, name and overload together are what a call names. */
-static inlay_status check_function_name(loader *l, names_table *seen, const graph_function *f)
+static inlay_status check_function_name(struct loader *l, names_table *seen, const graph_function *f)
 {
     const char *key = arena_format(&l->external.scratch, "%s\1%s\1%s", f->domain, f->name, f->overload);
     uint32_t present;
@@ -123,7 +123,7 @@ static inlay_status check_function_name(loader *l, names_table *seen, const grap
     return INLAY_OK;
 }
 
-static inlay_status load_functions(loader *l, const Onnx__Model *proto)
+static inlay_status load_functions(struct loader *l, const Onnx__Model *proto)
 {
     graph_model *m = l->model;
     names_table seen = { 0 };
@@ -146,10 +146,10 @@ done:
     return status;
 }
 
-static inlay_status load_model(loader *l, const Onnx__Model *proto)
+static inlay_status load_model(struct loader *l, const Onnx__Model *proto)
 {
     graph_model *m = l->model;
-    scope s = { .g = m->main };
+    struct scope s = { .g = m->main };
     inlay_status status = check_version(l, proto);
 
     if (status != INLAY_OK)
@@ -205,10 +205,10 @@ static inlay_status check_kind(const uint8_t *bytes, size_t count, inlay_diag *d
 static inlay_status load(graph_model *model, const void *bytes, size_t count, const model_load_options *options,
                          const char *dir, inlay_diag *diag)
 {
-    arena parsed = { 0 };
+    struct arena parsed = { 0 };
     prescan_result scanned = { 0 };
     const Onnx__Model *proto;
-    loader l = { .model = model, .limits = with_defaults(options), .diag = diag };
+    struct loader l = { .model = model, .limits = with_defaults(options), .diag = diag };
     inlay_status status;
 
     l.external =

@@ -24,7 +24,7 @@ INLAY_NODISCARD inlay_status file_give(file_map *map, graph_model *model, inlay_
 /* Files that tensors name as external data. Each is mapped once; the model owns the mappings. */
 typedef struct external_files {
     graph_model *model;
-    arena scratch;
+    struct arena scratch;
     const char *dir; /* where they may lie; NULL = nowhere: the model came from memory */
     names_table index;
     file_map *maps; /* [count], borrowed from the model */
@@ -45,7 +45,7 @@ typedef struct tensor_source {
     size_t file_bytes;
     const model_limits *limits;
     external_files *external;                /* NULL: external data is an error */
-    arena *a;                                /* for dims and views */
+    struct arena *a;                         /* for dims and views */
     void *(*alloc)(void *ctx, size_t bytes); /* for elements, aligned to 16 bytes or more */
     void *alloc_ctx;
     bool copy;           /* elements must not point into file */
@@ -67,7 +67,7 @@ INLAY_NODISCARD inlay_status tensor_read_entries(const tensor_source *source, co
 
 /* ------------------------------------------------------------------ graphs (load*.c) */
 
-typedef struct loader {
+struct loader {
     graph_model *model;
     model_limits limits;
     tensor_source source;
@@ -80,16 +80,16 @@ typedef struct loader {
     struct kept_sparse *kept; /* [kept_count] of the main graph, until their nodes are made (load_sparse.c) */
     uint32_t kept_count;
     inlay_diag *diag;
-} loader;
+};
 
 /* The names of a graph while it is loaded, inside those of the graphs around it. */
-typedef struct scope {
+struct scope {
     struct scope *outer; /* NULL for the main graph and functions */
-    graph *g;
+    struct graph *g;
     names_table table;                       /* name -> value of g */
     uint32_t *capture_outer, *capture_inner; /* [capture_count], in the arena */
     uint32_t capture_count;
-} scope;
+};
 
 /* Unset strings of protobuf-c are NULL. */
 static inline const char *text_of(const char *text)
@@ -103,52 +103,55 @@ static inline const char *domain_of(const char *domain)
 }
 
 /* Fails for want of memory. In load_text.c, as are the next five. */
-inlay_status load_no_memory(const loader *l, const graph *g);
+inlay_status load_no_memory(const struct loader *l, const struct graph *g);
 /* The message that prescan() has prepared, in the arena; NULL: out of memory. */
-ProtobufCMessage *load_unpack(const ProtobufCMessageDescriptor *kind, const prescan_result *scanned, arena *a);
+ProtobufCMessage *load_unpack(const ProtobufCMessageDescriptor *kind, const prescan_result *scanned, struct arena *a);
 /* Puts "<place>: " before the message in diag. */
 void load_prefix(inlay_diag *diag, const char *place);
 /* A copy in the model's arena; NULL: out of memory. */
-const char *load_text(const loader *l, const char *text);
+const char *load_text(const struct loader *l, const char *text);
 /* Keeps the fields of a message that onnx.proto does not list. */
-INLAY_NODISCARD inlay_status load_extra(const loader *l, const ProtobufCMessage *message, inlay_str *out);
+INLAY_NODISCARD inlay_status load_extra(const struct loader *l, const ProtobufCMessage *message, inlay_str *out);
 /* Says where a tensor's error is. */
-inlay_status load_fail_tensor(loader *l, const graph *g, const char *name, inlay_status status);
+inlay_status load_fail_tensor(struct loader *l, const struct graph *g, const char *name, inlay_status status);
 
 /* Sparse initializer i of the main graph, where it may stay so: defines its value. */
-INLAY_NODISCARD inlay_status load_keep_sparse(loader *l, scope *s, const Onnx__Graph *proto, size_t i, bool *out_kept);
+INLAY_NODISCARD inlay_status load_keep_sparse(struct loader *l, struct scope *s, const Onnx__Graph *proto, size_t i,
+                                              bool *out_kept);
 /* Makes the nodes of those that stay, behind the graph's own. */
-INLAY_NODISCARD inlay_status load_kept_sparse(loader *l, scope *s);
+INLAY_NODISCARD inlay_status load_kept_sparse(struct loader *l, struct scope *s);
 
 /* Fills the scope's graph. */
-INLAY_NODISCARD inlay_status load_graph(loader *l, scope *s, const Onnx__Graph *proto);
-INLAY_NODISCARD inlay_status load_function(loader *l, const Onnx__Function *proto, graph_function *out);
+INLAY_NODISCARD inlay_status load_graph(struct loader *l, struct scope *s, const Onnx__Graph *proto);
+INLAY_NODISCARD inlay_status load_function(struct loader *l, const Onnx__Function *proto, graph_function *out);
 /* Fills kind, types and declared_* of a value. `as_fact`: also info's dtype, rank and dims, with symbols for what the
  * file leaves open (inputs of the main graph). In load_type.c. */
-INLAY_NODISCARD inlay_status load_type(loader *l, const graph *g, const Onnx__Type *proto, graph_value *v,
+INLAY_NODISCARD inlay_status load_type(struct loader *l, const struct graph *g, const Onnx__Type *proto, graph_value *v,
                                        bool as_fact);
 
 /* Adds a value of that name. In load_names.c, as are the next four. */
-INLAY_NODISCARD inlay_status scope_add(loader *l, scope *s, const char *name, uint32_t *out_value);
+INLAY_NODISCARD inlay_status scope_add(struct loader *l, struct scope *s, const char *name, uint32_t *out_value);
 /* A subgraph may not have names of the graphs around it again. Where it does, its own value is meant. */
-INLAY_NODISCARD inlay_status scope_check_hidden(loader *l, const scope *s, const graph_node *n, const char *what,
-                                                const char *name);
+INLAY_NODISCARD inlay_status scope_check_hidden(struct loader *l, const struct scope *s, const graph_node *n,
+                                                const char *what, const char *name);
 /* Adds a value of that name; a name that is there already is an error. */
-INLAY_NODISCARD inlay_status scope_define(loader *l, scope *s, const char *name, const char *what, uint32_t *out_value);
+INLAY_NODISCARD inlay_status scope_define(struct loader *l, struct scope *s, const char *name, const char *what,
+                                          uint32_t *out_value);
 /* The value of that name here or in a graph around, in which case it is captured at each level between; INLAY_NONE if
  * there is none. */
-INLAY_NODISCARD inlay_status scope_resolve(loader *l, scope *s, const char *name, uint32_t *out_value);
-void scope_deinit(scope *s);
+INLAY_NODISCARD inlay_status scope_resolve(struct loader *l, struct scope *s, const char *name, uint32_t *out_value);
+void scope_deinit(struct scope *s);
 
 /* Inputs, attributes and bodies of a node whose outputs are there. */
-INLAY_NODISCARD inlay_status load_node(loader *l, scope *s, const Onnx__Node *proto, graph_node *n);
+INLAY_NODISCARD inlay_status load_node(struct loader *l, struct scope *s, const Onnx__Node *proto, graph_node *n);
 /* Lists of an attribute (load_list.c), by the field of AttributeProto that they stand in. */
 enum { LIST_FLOATS = 7, LIST_INTS = 8, LIST_STRINGS = 9 };
 /* Is there an element? */
 bool load_has_list(const Onnx__Attribute *p, uint64_t field);
 /* Fills out's list and count. Messages begin with what is wrong. */
-INLAY_NODISCARD inlay_status load_list(loader *l, const Onnx__Attribute *p, uint64_t field, inlay_attr_info *out);
-/* An attribute with a value; not a graph, a type or a reference. */
-INLAY_NODISCARD inlay_status load_attr(loader *l, const graph *g, const graph_node *n, const Onnx__Attribute *proto,
+INLAY_NODISCARD inlay_status load_list(struct loader *l, const Onnx__Attribute *p, uint64_t field,
                                        inlay_attr_info *out);
+/* An attribute with a value; not a graph, a type or a reference. */
+INLAY_NODISCARD inlay_status load_attr(struct loader *l, const struct graph *g, const graph_node *n,
+                                       const Onnx__Attribute *proto, inlay_attr_info *out);
 #endif

@@ -6,7 +6,8 @@
 /* ------------------------------------------------------------------ inputs, initializers, outputs */
 
 /* Fills what the declaration says about value index v. */
-static inlay_status declare(loader *l, const graph *g, const Onnx__ValueInfo *proto, uint32_t v, bool as_fact)
+static inlay_status declare(struct loader *l, const struct graph *g, const Onnx__ValueInfo *proto, uint32_t v,
+                            bool as_fact)
 {
     graph_value *value = &g->values[v];
     inlay_status status = INLAY_OK;
@@ -22,9 +23,9 @@ done:
     return status;
 }
 
-static inlay_status load_inputs(loader *l, scope *s, const Onnx__Graph *proto)
+static inlay_status load_inputs(struct loader *l, struct scope *s, const Onnx__Graph *proto)
 {
-    graph *g = s->g;
+    struct graph *g = s->g;
     inlay_status status = INLAY_OK;
 
     g->inputs = arena_array(&l->model->arena, proto->n_input, sizeof *g->inputs);
@@ -47,7 +48,7 @@ done:
 }
 
 /* What IR 3 lists among the inputs although it is a constant is none to anybody. */
-static void drop_constant_inputs(graph *g)
+static void drop_constant_inputs(struct graph *g)
 {
     uint32_t kept = 0;
 
@@ -83,7 +84,7 @@ static bool reads_name(const Onnx__Graph *g, const char *name)
 enum { MOST_DEEP = 64 }; /* for each of which the whole graph is searched */
 
 /* A tensor of a rank that nothing can compute with is left out where nothing does. */
-static inlay_status skip_deep(loader *l, const scope *s, const Onnx__Graph *proto, const Onnx__Tensor *t,
+static inlay_status skip_deep(struct loader *l, const struct scope *s, const Onnx__Graph *proto, const Onnx__Tensor *t,
                               const char *name, bool *out_skip)
 {
     *out_skip = t->n_dims > INLAY_MAX_RANK && l->deep_count < MOST_DEEP && !reads_name(proto, name);
@@ -95,9 +96,9 @@ static inlay_status skip_deep(loader *l, const scope *s, const Onnx__Graph *prot
 }
 
 /* An initializer's tensor becomes a constant, or the default of an input of the same name. */
-static inlay_status place_initializer(loader *l, scope *s, const char *name, const inlay_tensor_view *t)
+static inlay_status place_initializer(struct loader *l, struct scope *s, const char *name, const inlay_tensor_view *t)
 {
-    graph *g = s->g;
+    struct graph *g = s->g;
     uint32_t v = names_find(&s->table, name, strlen(name));
     graph_value *value;
     inlay_status status;
@@ -129,9 +130,9 @@ place:
     return INLAY_OK;
 }
 
-static inlay_status load_initializers(loader *l, scope *s, const Onnx__Graph *proto)
+static inlay_status load_initializers(struct loader *l, struct scope *s, const Onnx__Graph *proto)
 {
-    graph *g = s->g;
+    struct graph *g = s->g;
     inlay_tensor_view t;
     inlay_status status = INLAY_OK;
 
@@ -159,9 +160,9 @@ static inlay_status load_initializers(loader *l, scope *s, const Onnx__Graph *pr
     return status;
 }
 
-static inlay_status load_outputs(loader *l, scope *s, const Onnx__Graph *proto)
+static inlay_status load_outputs(struct loader *l, struct scope *s, const Onnx__Graph *proto)
 {
-    graph *g = s->g;
+    struct graph *g = s->g;
     inlay_status status = INLAY_OK;
 
     g->outputs = arena_array(&l->model->arena, proto->n_output, sizeof *g->outputs);
@@ -193,7 +194,7 @@ done:
 }
 
 /* Declarations of values that are not there are left-overs of an exporter's optimiser. */
-static inlay_status load_value_infos(loader *l, scope *s, size_t count, Onnx__ValueInfo *const *protos)
+static inlay_status load_value_infos(struct loader *l, struct scope *s, size_t count, Onnx__ValueInfo *const *protos)
 {
     inlay_status status = INLAY_OK;
 
@@ -209,7 +210,7 @@ static inlay_status load_value_infos(loader *l, scope *s, size_t count, Onnx__Va
 
 /* ------------------------------------------------------------------ nodes */
 
-static int64_t opset_of(const loader *l, const char *domain)
+static int64_t opset_of(const struct loader *l, const char *domain)
 {
     for (uint32_t i = 0; i < l->opset_count; i++)
         if (strcmp(l->opsets[i].domain, domain) == 0)
@@ -218,9 +219,9 @@ static int64_t opset_of(const loader *l, const char *domain)
 }
 
 /* Adds the node and defines its outputs, so that nodes may stand in any order. */
-static inlay_status define_node(loader *l, scope *s, const Onnx__Node *proto, graph_node **out)
+static inlay_status define_node(struct loader *l, struct scope *s, const Onnx__Node *proto, graph_node **out)
 {
-    graph *g = s->g;
+    struct graph *g = s->g;
     graph_node *n;
     uint32_t *outputs;
     inlay_status status = INLAY_OK;
@@ -263,7 +264,7 @@ done:
     return status;
 }
 
-static inlay_status load_nodes(loader *l, scope *s, size_t count, Onnx__Node *const *protos)
+static inlay_status load_nodes(struct loader *l, struct scope *s, size_t count, Onnx__Node *const *protos)
 {
     inlay_status status = INLAY_OK;
     graph_node *n;
@@ -274,7 +275,7 @@ static inlay_status load_nodes(loader *l, scope *s, size_t count, Onnx__Node *co
 }
 
 /* Inputs and bodies, once all names of the graph are known. The nodes are the first `count` of the graph. */
-static inlay_status connect_nodes(loader *l, scope *s, size_t count, Onnx__Node *const *protos)
+static inlay_status connect_nodes(struct loader *l, struct scope *s, size_t count, Onnx__Node *const *protos)
 {
     inlay_status status = INLAY_OK;
 
@@ -286,9 +287,9 @@ static inlay_status connect_nodes(loader *l, scope *s, size_t count, Onnx__Node 
     return status;
 }
 
-inlay_status load_graph(loader *l, scope *s, const Onnx__Graph *proto)
+inlay_status load_graph(struct loader *l, struct scope *s, const Onnx__Graph *proto)
 {
-    graph *g = s->g;
+    struct graph *g = s->g;
     inlay_status status = INLAY_OK;
 
     if (proto->name != NULL && proto->name[0] != '\0')
@@ -311,9 +312,9 @@ done:
 
 /* ------------------------------------------------------------------ functions */
 
-static inlay_status load_formals(loader *l, scope *s, const Onnx__Function *proto)
+static inlay_status load_formals(struct loader *l, struct scope *s, const Onnx__Function *proto)
 {
-    graph *g = s->g;
+    struct graph *g = s->g;
     inlay_status status = INLAY_OK;
 
     g->inputs = arena_array(&l->model->arena, proto->n_input, sizeof *g->inputs);
@@ -339,9 +340,9 @@ done:
     return status;
 }
 
-static inlay_status load_defaults(loader *l, const Onnx__Function *proto, graph_function *out)
+static inlay_status load_defaults(struct loader *l, const Onnx__Function *proto, graph_function *out)
 {
-    arena *a = &l->model->arena;
+    struct arena *a = &l->model->arena;
     inlay_attr_info *defaults = arena_array(a, proto->n_attribute_proto, sizeof *defaults);
     inlay_status status = INLAY_OK;
 
@@ -360,9 +361,9 @@ static inlay_status load_defaults(loader *l, const Onnx__Function *proto, graph_
     return status;
 }
 
-inlay_status load_function(loader *l, const Onnx__Function *proto, graph_function *out)
+inlay_status load_function(struct loader *l, const Onnx__Function *proto, graph_function *out)
 {
-    scope s = { 0 };
+    struct scope s = { 0 };
     inlay_status status = INLAY_OK;
 
     out->name = load_text(l, proto->name);

@@ -12,7 +12,7 @@ typedef struct list_cursor {
     bool tagged;
 } list_cursor;
 
-static list_cursor begin(const loader *l, const Onnx__Attribute *p, uint64_t field)
+static list_cursor begin(const struct loader *l, const Onnx__Attribute *p, uint64_t field)
 {
     return (list_cursor){
         .file = l->source.file, .place = p->place, .last = p->place + p->n_place / 3 * 3, .field = field
@@ -196,7 +196,7 @@ bool load_has_list(const Onnx__Attribute *p, uint64_t field)
 }
 
 /* A text, in the model's memory: the one before where that is the same. */
-static bool keep(arena *a, inlay_str text, const inlay_str *before, inlay_str *out)
+static bool keep(struct arena *a, inlay_str text, const inlay_str *before, inlay_str *out)
 {
     if (before != NULL && before->bytes == text.bytes && memcmp(before->data, text.data, text.bytes) == 0) {
         *out = *before;
@@ -206,9 +206,9 @@ static bool keep(arena *a, inlay_str text, const inlay_str *before, inlay_str *o
     return out->data != NULL;
 }
 
-inlay_status load_list(loader *l, const Onnx__Attribute *p, uint64_t field, inlay_attr_info *out)
+inlay_status load_list(struct loader *l, const Onnx__Attribute *p, uint64_t field, inlay_attr_info *out)
 {
-    arena *a = &l->model->arena;
+    struct arena *a = &l->model->arena;
     list_cursor c = begin(l, p, field);
     const uint64_t count = count_elements(c);
     uint64_t bits;

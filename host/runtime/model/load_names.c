@@ -2,7 +2,7 @@
 #include "model/load.h"
 #include <string.h>
 
-inlay_status scope_add(loader *l, scope *s, const char *name, uint32_t *out_value)
+inlay_status scope_add(struct loader *l, struct scope *s, const char *name, uint32_t *out_value)
 {
     size_t bytes = strlen(name);
     uint32_t v = graph_add_value(s->g, name, bytes);
@@ -13,9 +13,10 @@ inlay_status scope_add(loader *l, scope *s, const char *name, uint32_t *out_valu
     return INLAY_OK;
 }
 
-inlay_status scope_check_hidden(loader *l, const scope *s, const graph_node *n, const char *what, const char *name)
+inlay_status scope_check_hidden(struct loader *l, const struct scope *s, const graph_node *n, const char *what,
+                                const char *name)
 {
-    for (const scope *o = s->outer; o != NULL; o = o->outer)
+    for (const struct scope *o = s->outer; o != NULL; o = o->outer)
         if (names_find(&o->table, name, strlen(name)) != NAMES_NONE)
             return graph_tolerate(l->model, s->g, n, name, GRAPH_NAME_HIDDEN, l->diag,
                                   "%s '%.96s' has the name of a value of graph '%.64s' around it", what, name,
@@ -23,7 +24,7 @@ inlay_status scope_check_hidden(loader *l, const scope *s, const graph_node *n, 
     return INLAY_OK;
 }
 
-inlay_status scope_define(loader *l, scope *s, const char *name, const char *what, uint32_t *out_value)
+inlay_status scope_define(struct loader *l, struct scope *s, const char *name, const char *what, uint32_t *out_value)
 {
     inlay_status status = scope_check_hidden(l, s, NULL, what, name);
 
@@ -39,9 +40,9 @@ inlay_status scope_define(loader *l, scope *s, const char *name, const char *wha
 }
 
 /* Notes that `inner` stands for `outer` of the graph around. */
-static inlay_status add_capture(loader *l, scope *s, uint32_t outer, uint32_t inner)
+static inlay_status add_capture(struct loader *l, struct scope *s, uint32_t outer, uint32_t inner)
 {
-    arena *a = &l->model->arena;
+    struct arena *a = &l->model->arena;
 
     if (!ARENA_GROW(a, s->capture_outer, s->capture_count) || !ARENA_GROW(a, s->capture_inner, s->capture_count))
         return load_no_memory(l, s->g);
@@ -50,7 +51,7 @@ static inlay_status add_capture(loader *l, scope *s, uint32_t outer, uint32_t in
     return INLAY_OK;
 }
 
-inlay_status scope_resolve(loader *l, scope *s, const char *name, uint32_t *out_value)
+inlay_status scope_resolve(struct loader *l, struct scope *s, const char *name, uint32_t *out_value)
 {
     uint32_t outer, v;
     inlay_status status;
@@ -71,7 +72,7 @@ inlay_status scope_resolve(loader *l, scope *s, const char *name, uint32_t *out_
     return add_capture(l, s, outer, v);
 }
 
-void scope_deinit(scope *s)
+void scope_deinit(struct scope *s)
 {
     names_deinit(&s->table);
 }

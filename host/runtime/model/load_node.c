@@ -29,7 +29,8 @@ static int32_t kind_of(const Onnx__Attribute *p)
     return load_has_list(p, LIST_STRINGS) ? INLAY_ATTR_STRINGS : 0;
 }
 
-static inlay_status fail_attr(loader *l, const graph *g, const graph_node *n, const char *name, inlay_status status)
+static inlay_status fail_attr(struct loader *l, const struct graph *g, const graph_node *n, const char *name,
+                              inlay_status status)
 {
     char place[360];
     const char *node = n == NULL ? "" : n->info.name.data;
@@ -47,7 +48,7 @@ static inlay_status fail_attr(loader *l, const graph *g, const graph_node *n, co
     return status;
 }
 
-static inlay_status read_tensors(loader *l, const Onnx__Attribute *p, int32_t kind, inlay_attr_info *out)
+static inlay_status read_tensors(struct loader *l, const Onnx__Attribute *p, int32_t kind, inlay_attr_info *out)
 {
     size_t count = kind == KIND_TENSORS ? p->n_tensors : 1;
     inlay_tensor_view *views = arena_array(&l->model->arena, count, sizeof *views);
@@ -69,9 +70,9 @@ static inlay_status read_tensors(loader *l, const Onnx__Attribute *p, int32_t ki
 }
 
 /* The members of out that kind calls for. */
-static inlay_status read_value(loader *l, const Onnx__Attribute *p, int32_t kind, inlay_attr_info *out)
+static inlay_status read_value(struct loader *l, const Onnx__Attribute *p, int32_t kind, inlay_attr_info *out)
 {
-    arena *a = &l->model->arena;
+    struct arena *a = &l->model->arena;
     bool there = true;
 
     switch (kind) {
@@ -101,7 +102,7 @@ static inlay_status read_value(loader *l, const Onnx__Attribute *p, int32_t kind
     return there ? INLAY_OK : inlay_fail(l->diag, INLAY_OUT_OF_MEMORY, "out of memory");
 }
 
-inlay_status load_attr(loader *l, const graph *g, const graph_node *n, const Onnx__Attribute *proto,
+inlay_status load_attr(struct loader *l, const struct graph *g, const graph_node *n, const Onnx__Attribute *proto,
                        inlay_attr_info *out)
 {
     const char *name = text_of(proto->name);
@@ -125,10 +126,10 @@ inlay_status load_attr(loader *l, const graph *g, const graph_node *n, const Onn
 
 /* ------------------------------------------------------------------ bodies */
 
-static inlay_status load_body(loader *l, scope *s, const graph_node *n, const char *attr, const Onnx__Graph *proto,
-                              bool in_list, graph_body *out)
+static inlay_status load_body(struct loader *l, struct scope *s, const graph_node *n, const char *attr,
+                              const Onnx__Graph *proto, bool in_list, graph_body *out)
 {
-    scope inner = { .outer = s };
+    struct scope inner = { .outer = s };
     inlay_status status = INLAY_OK;
 
     out->attr = load_text(l, attr);
@@ -165,7 +166,7 @@ static size_t body_count(const Onnx__Node *proto)
     return count;
 }
 
-static inlay_status add_ref(loader *l, scope *s, graph_node *n, const Onnx__Attribute *p)
+static inlay_status add_ref(struct loader *l, struct scope *s, graph_node *n, const Onnx__Attribute *p)
 {
     const graph_attr_ref ref = { .name = load_text(l, p->name),
                                  .from = load_text(l, p->ref_attr_name),
@@ -177,7 +178,7 @@ static inlay_status add_ref(loader *l, scope *s, graph_node *n, const Onnx__Attr
     return INLAY_OK;
 }
 
-static inlay_status load_type_attr(loader *l, scope *s, graph_node *n, const Onnx__Attribute *p)
+static inlay_status load_type_attr(struct loader *l, struct scope *s, graph_node *n, const Onnx__Attribute *p)
 {
     graph_value *type = arena_alloc(&l->model->arena, sizeof *type);
 
@@ -200,7 +201,7 @@ static inlay_status load_type_attr(loader *l, scope *s, graph_node *n, const Onn
 
 /* ------------------------------------------------------------------ nodes */
 
-static inlay_status check_names(loader *l, const scope *s, const graph_node *n, const Onnx__Node *proto)
+static inlay_status check_names(struct loader *l, const struct scope *s, const graph_node *n, const Onnx__Node *proto)
 {
     if (proto->n_attribute > MAX_ATTRS)
         return graph_fail(s->g, n, NULL, INLAY_LIMIT_EXCEEDED, l->diag,
@@ -218,7 +219,7 @@ static inlay_status check_names(loader *l, const scope *s, const graph_node *n, 
     return INLAY_OK;
 }
 
-static inlay_status load_attributes(loader *l, scope *s, const Onnx__Node *proto, graph_node *n)
+static inlay_status load_attributes(struct loader *l, struct scope *s, const Onnx__Node *proto, graph_node *n)
 {
     inlay_attr_info *attrs = arena_array(&l->model->arena, proto->n_attribute, sizeof *attrs);
     inlay_status status = INLAY_OK;
@@ -254,7 +255,7 @@ done:
     return status;
 }
 
-inlay_status load_node(loader *l, scope *s, const Onnx__Node *proto, graph_node *n)
+inlay_status load_node(struct loader *l, struct scope *s, const Onnx__Node *proto, graph_node *n)
 {
     uint32_t *inputs = (uint32_t *)(uintptr_t)n->info.inputs; /* ours until the graph is handed on */
 

@@ -27,7 +27,7 @@ static bool may_stay(const Onnx__SparseTensor *t)
     return bytes >= LEAST_BYTES;
 }
 
-inlay_status load_keep_sparse(loader *l, scope *s, const Onnx__Graph *proto, size_t i, bool *out_kept)
+inlay_status load_keep_sparse(struct loader *l, struct scope *s, const Onnx__Graph *proto, size_t i, bool *out_kept)
 {
     const Onnx__SparseTensor *t = proto->sparse_initializer[i];
     const char *name = name_of(t);
@@ -50,14 +50,14 @@ inlay_status load_keep_sparse(loader *l, scope *s, const Onnx__Graph *proto, siz
     return status;
 }
 
-static bool add_constant(graph *g, const inlay_tensor_view *t, uint32_t *out_value)
+static bool add_constant(struct graph *g, const inlay_tensor_view *t, uint32_t *out_value)
 {
     *out_value = graph_add_value(g, NULL, 0);
     return *out_value != INLAY_NONE &&
            graph_set_constant(g, *out_value, t->dtype, t->rank, t->dims, t->data, t->bytes) == INLAY_OK;
 }
 
-static inlay_status make_node(loader *l, graph *g, uint32_t value, const inlay_tensor_view *values,
+static inlay_status make_node(struct loader *l, struct graph *g, uint32_t value, const inlay_tensor_view *values,
                               const inlay_tensor_view *indices, const inlay_tensor_view *dense)
 {
     graph_node *n = graph_add_node(g, "SparseToDense", "ai.inlay", g->values[value].info.name.data, 2, 1);
@@ -73,7 +73,7 @@ static inlay_status make_node(loader *l, graph *g, uint32_t value, const inlay_t
     return INLAY_OK;
 }
 
-inlay_status load_kept_sparse(loader *l, scope *s)
+inlay_status load_kept_sparse(struct loader *l, struct scope *s)
 {
     inlay_status status = INLAY_OK;
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-inlay_status load_no_memory(const loader *l, const graph *g)
+inlay_status load_no_memory(const struct loader *l, const struct graph *g)
 {
     return graph_fail(g, NULL, NULL, INLAY_OUT_OF_MEMORY, l->diag, "out of memory while loading");
 }
@@ -15,7 +15,7 @@ static void keep(void *ctx, void *pointer)
     (void)pointer;
 }
 
-ProtobufCMessage *load_unpack(const ProtobufCMessageDescriptor *kind, const prescan_result *scanned, arena *a)
+ProtobufCMessage *load_unpack(const ProtobufCMessageDescriptor *kind, const prescan_result *scanned, struct arena *a)
 {
     ProtobufCAllocator allocator = { .alloc = arena_alloc_callback, .free = keep, .allocator_data = a };
 
@@ -39,12 +39,12 @@ void load_prefix(inlay_diag *diag, const char *place)
             *c = '?';
 }
 
-const char *load_text(const loader *l, const char *text)
+const char *load_text(const struct loader *l, const char *text)
 {
     return text == NULL || text[0] == '\0' ? "" : arena_string(&l->model->arena, text);
 }
 
-inlay_status load_extra(const loader *l, const ProtobufCMessage *message, inlay_str *out)
+inlay_status load_extra(const struct loader *l, const ProtobufCMessage *message, inlay_str *out)
 {
     size_t bytes = 0;
     uint8_t *at;
@@ -69,7 +69,7 @@ inlay_status load_extra(const loader *l, const ProtobufCMessage *message, inlay_
     return INLAY_OK;
 }
 
-inlay_status load_fail_tensor(loader *l, const graph *g, const char *name, inlay_status status)
+inlay_status load_fail_tensor(struct loader *l, const struct graph *g, const char *name, inlay_status status)
 {
     char place[240];
 

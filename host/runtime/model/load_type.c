@@ -2,7 +2,7 @@
 #include "model/load.h"
 #include <inttypes.h>
 
-static inlay_status load_dim(loader *l, const Onnx__Dim *proto, inlay_dim *out)
+static inlay_status load_dim(struct loader *l, const Onnx__Dim *proto, inlay_dim *out)
 {
     *out = (inlay_dim){ .value = -1, .kind = INLAY_DIM_UNKNOWN };
     if (proto->has_dim_value && proto->dim_value >= 0) {
@@ -17,7 +17,7 @@ static inlay_status load_dim(loader *l, const Onnx__Dim *proto, inlay_dim *out)
 }
 
 /* An input's dim that the file leaves open still is one number in each run: a symbol of its own. */
-static inlay_status name_dim(loader *l, const char *input, uint32_t axis, inlay_dim *dim)
+static inlay_status name_dim(struct loader *l, const char *input, uint32_t axis, inlay_dim *dim)
 {
     const char *name;
 
@@ -29,8 +29,8 @@ static inlay_status name_dim(loader *l, const char *input, uint32_t axis, inlay_
     return dim->symbol == 0 ? load_no_memory(l, NULL) : INLAY_OK;
 }
 
-static inlay_status load_tensor_type(loader *l, const graph *g, const Onnx__TensorType *proto, graph_value *v,
-                                     bool as_fact)
+static inlay_status load_tensor_type(struct loader *l, const struct graph *g, const Onnx__TensorType *proto,
+                                     graph_value *v, bool as_fact)
 {
     bool ranked = proto->shape != NULL && proto->shape->n_dim <= INLAY_MAX_RANK;
     size_t rank = ranked ? proto->shape->n_dim : 0;
@@ -91,7 +91,7 @@ static const Onnx__Type *inside(const Onnx__Type *t)
     return t->map_type->value_type;
 }
 
-inlay_status load_type(loader *l, const graph *g, const Onnx__Type *proto, graph_value *v, bool as_fact)
+inlay_status load_type(struct loader *l, const struct graph *g, const Onnx__Type *proto, graph_value *v, bool as_fact)
 {
     uint32_t kind = kind_of(proto);
     const Onnx__Type *t = proto;

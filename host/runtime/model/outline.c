@@ -23,7 +23,7 @@ static bool is_foreign(const graph_model *m, const graph_node *n)
 }
 
 /* Is the node, as it stands, one of that row, and means the same there? Then it has the row's attributes. */
-static bool becomes_row(graph *g, graph_node *n, const op_row *row, const char **out_why)
+static bool becomes_row(struct graph *g, graph_node *n, const op_row *row, const char **out_why)
 {
     *out_why = NULL;
     return row != NULL && n->schema != NULL && graph_refit(g, n, row, false, out_why);
@@ -39,9 +39,9 @@ static const graph_function *find_function(const graph_model *m, const char *nam
     return NULL;
 }
 
-static bool add_formals(graph *g, const char *prefix, uint32_t count, uint32_t **out_list)
+static bool add_formals(struct graph *g, const char *prefix, uint32_t count, uint32_t **out_list)
 {
-    arena *a = &g->model->arena;
+    struct arena *a = &g->model->arena;
 
     *out_list = arena_array(a, (size_t)count + 1, sizeof **out_list);
     for (uint32_t i = 0; *out_list != NULL && i < count; i++) {
@@ -55,7 +55,7 @@ static bool add_formals(graph *g, const char *prefix, uint32_t count, uint32_t *
 }
 
 /* The node of the body passes every attribute of its operator on: those that a call does not state are left out. */
-static bool refer_to_attrs(graph_function *f, graph_node *inner, const graph_node *n, arena *a)
+static bool refer_to_attrs(graph_function *f, graph_node *inner, const graph_node *n, struct arena *a)
 {
     uint32_t count = n->schema->attr_count;
 
@@ -75,7 +75,7 @@ static bool refer_to_attrs(graph_function *f, graph_node *inner, const graph_nod
 
 static bool add_function(graph_model *m, const char *name, const graph_node *n)
 {
-    arena *a = &m->arena;
+    struct arena *a = &m->arena;
     graph_function *list = arena_grown(a, m->functions, m->function_count, (size_t)m->function_count + 1, sizeof *list);
     graph_function *f;
     graph_node *inner;
@@ -125,7 +125,7 @@ static bool outline_node(graph_model *m, graph_node *n)
     return true;
 }
 
-static bool outline_graph(graph_model *m, graph *g)
+static bool outline_graph(graph_model *m, struct graph *g)
 {
     for (uint32_t i = 0; i < g->node_count; i++) {
         graph_node *n = g->nodes[i];
@@ -148,7 +148,7 @@ static bool outline_graph(graph_model *m, graph *g)
 }
 
 /* Raises the import of ai.onnx where every node means the same there. */
-static inlay_status raise_opset(graph_model *m, graph *g, int64_t opset, inlay_diag *diag)
+static inlay_status raise_opset(graph_model *m, struct graph *g, int64_t opset, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
 

@@ -11,7 +11,7 @@
 
 enum { HUGE = 2 << 20 };
 
-typedef struct unpacking {
+struct unpacking {
     const uint8_t *file;
     uint8_t *raw, *planes; /* planes: chunk_bytes for each worker */
     void **decompressors;  /* of each worker, made when it first needs one: making one takes as long as a small plane */
@@ -19,7 +19,7 @@ typedef struct unpacking {
     uint64_t raw_bytes;
     uint32_t chunk_bytes, count;
     inlay_diag *diag;
-} unpacking;
+};
 
 static packed_zstd library;
 static bool found;
@@ -122,8 +122,8 @@ static void join(const uint8_t *const *from, size_t bytes, size_t planes, uint8_
 /* ------------------------------------------------------------------ chunks */
 
 /* A frame of zstd; the worker's decompressor is kept. */
-static bool unpack_frame(const unpacking *u, uint32_t worker, const uint8_t *stored, size_t stored_bytes, uint8_t *to,
-                         size_t bytes)
+static bool unpack_frame(const struct unpacking *u, uint32_t worker, const uint8_t *stored, size_t stored_bytes,
+                         uint8_t *to, size_t bytes)
 {
     void **d = &u->decompressors[worker];
 
@@ -133,8 +133,8 @@ static bool unpack_frame(const unpacking *u, uint32_t worker, const uint8_t *sto
 }
 
 /* A chunk of so many planes. What is stored as it is is read where it stands. */
-static bool unpack_planes(const unpacking *u, uint32_t worker, const uint8_t *stored, size_t stored_bytes, size_t bytes,
-                          size_t planes, uint8_t *raw)
+static bool unpack_planes(const struct unpacking *u, uint32_t worker, const uint8_t *stored, size_t stored_bytes,
+                          size_t bytes, size_t planes, uint8_t *raw)
 {
     const uint8_t *from[PACKED_MOST_PLANES];
     const bool halves = planes == 0;
@@ -165,8 +165,8 @@ static bool unpack_planes(const unpacking *u, uint32_t worker, const uint8_t *st
 }
 
 /* A chunk of elements of so many bytes, of few kinds. */
-static bool unpack_table(const unpacking *u, uint32_t worker, const uint8_t *stored, size_t stored_bytes, size_t bytes,
-                         size_t size, uint8_t *restrict raw)
+static bool unpack_table(const struct unpacking *u, uint32_t worker, const uint8_t *stored, size_t stored_bytes,
+                         size_t bytes, size_t size, uint8_t *restrict raw)
 {
     const size_t n = size == 4 ? bytes / 4 : bytes / 2;
     uint8_t *room = u->planes + (size_t)worker * u->chunk_bytes;
@@ -187,7 +187,7 @@ static bool unpack_table(const unpacking *u, uint32_t worker, const uint8_t *sto
     return true;
 }
 
-static inlay_status unpack_one(const unpacking *u, uint32_t i, uint32_t worker)
+static inlay_status unpack_one(const struct unpacking *u, uint32_t i, uint32_t worker)
 {
     const uint8_t *entry = u->file + PACKED_HEADER + (size_t)i * PACKED_ENTRY, *stored = u->file + u->begins[i];
     const uint64_t from = (uint64_t)i * u->chunk_bytes;
@@ -204,7 +204,7 @@ static inlay_status unpack_one(const unpacking *u, uint32_t i, uint32_t worker)
 
 static inlay_status unpack_some(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    const unpacking *u = user;
+    const struct unpacking *u = user;
     inlay_status status = INLAY_OK;
 
     for (int64_t i = begin; i < end && status == INLAY_OK; i++)
@@ -213,7 +213,7 @@ static inlay_status unpack_some(void *user, int64_t begin, int64_t end, uint32_t
 }
 
 /* What the index says of each chunk, before anything is believed. */
-static inlay_status read_index(unpacking *u, size_t file_bytes, uint64_t *begins)
+static inlay_status read_index(struct unpacking *u, size_t file_bytes, uint64_t *begins)
 {
     uint64_t at = PACKED_HEADER + (uint64_t)u->count * PACKED_ENTRY;
 
@@ -238,7 +238,7 @@ static inlay_status read_index(unpacking *u, size_t file_bytes, uint64_t *begins
     return INLAY_OK;
 }
 
-static inlay_status read_header(unpacking *u, const uint8_t *file, size_t bytes)
+static inlay_status read_header(struct unpacking *u, const uint8_t *file, size_t bytes)
 {
     const size_t after = bytes - PACKED_HEADER;
 
@@ -261,7 +261,7 @@ static inlay_status read_header(unpacking *u, const uint8_t *file, size_t bytes)
 
 inlay_status packed_open(const uint8_t *file, size_t bytes, void **out_raw, size_t *out_bytes, inlay_diag *diag)
 {
-    unpacking u = { .diag = diag };
+    struct unpacking u = { .diag = diag };
     uint64_t *begins = NULL;
     inlay_status status;
 

@@ -26,33 +26,33 @@ typedef enum action {
     DROP     /* leave out */
 } action;
 
-typedef struct field {
+struct field {
     uint16_t number;
     uint8_t action;
     uint8_t child; /* message, or wire type of elements of PLACE and LIST */
     const char *name;
-} field;
+};
 
 #define ENDS { 0, 0, 0, NULL }
-static const field model_fields[] = {
+static const struct field model_fields[] = {
     { 1, VARINT, 0, "ir_version" }, { 2, TEXT, 0, "producer_name" }, { 3, TEXT, 0, "producer_version" },
     { 4, TEXT, 0, "domain" }, { 5, VARINT, 0, "model_version" }, { 6, TEXT, 0, "doc_string" },
     { 7, ONE, GRAPH, "graph" }, { 8, MANY, OPSET, "opset_import" }, { 14, MANY, ENTRY, "metadata_props" },
     { 20, DROP, 0, "training_info" }, { 25, MANY, FUNCTION, "functions" }, ENDS
 };
-static const field opset_fields[] = { { 1, TEXT, 0, "domain" }, { 2, VARINT, 0, "version" }, ENDS };
-static const field entry_fields[] = { { 1, TEXT, 0, "key" }, { 2, TEXT, 0, "value" }, ENDS };
-static const field graph_fields[] = {
+static const struct field opset_fields[] = { { 1, TEXT, 0, "domain" }, { 2, VARINT, 0, "version" }, ENDS };
+static const struct field entry_fields[] = { { 1, TEXT, 0, "key" }, { 2, TEXT, 0, "value" }, ENDS };
+static const struct field graph_fields[] = {
     { 1, MANY, NODE, "node" }, { 2, TEXT, 0, "name" }, { 5, MANY, TENSOR, "initializer" },
     { 10, TEXT, 0, "doc_string" }, { 11, MANY, VALUE_INFO, "input" }, { 12, MANY, VALUE_INFO, "output" },
     { 13, MANY, VALUE_INFO, "value_info" }, { 15, MANY, SPARSE_TENSOR, "sparse_initializer" }, ENDS
 };
-static const field node_fields[] = {
+static const struct field node_fields[] = {
     { 1, TEXT, 0, "input" }, { 2, TEXT, 0, "output" }, { 3, TEXT, 0, "name" }, { 4, TEXT, 0, "op_type" },
     { 5, MANY, ATTRIBUTE, "attribute" }, { 6, TEXT, 0, "doc_string" }, { 7, TEXT, 0, "domain" },
     { 8, TEXT, 0, "overload" }, ENDS
 };
-static const field attribute_fields[] = {
+static const struct field attribute_fields[] = {
     { 1, TEXT, 0, "name" }, { 2, FLOAT, 0, "f" }, { 3, VARINT, 0, "i" }, { 4, BYTES, 0, "s" },
     { 5, ONE, TENSOR, "t" }, { 6, ONE, GRAPH, "g" }, { 7, LIST, WIRE_32, "floats" },
     { 8, LIST, WIRE_VARINT, "ints" }, { 9, LIST, WIRE_BYTES, "strings" }, { 10, MANY, TENSOR, "tensors" }, { 11, MANY, GRAPH, "graphs" },
@@ -60,13 +60,13 @@ static const field attribute_fields[] = {
     { 21, TEXT, 0, "ref_attr_name" }, { 22, ONE, SPARSE_TENSOR, "sparse_tensor" },
     { 23, MANY, SPARSE_TENSOR, "sparse_tensors" }, { 1000, DROP, 0, "place" }, ENDS
 };
-static const field function_fields[] = {
+static const struct field function_fields[] = {
     { 1, TEXT, 0, "name" }, { 4, TEXT, 0, "input" }, { 5, TEXT, 0, "output" }, { 6, TEXT, 0, "attribute" },
     { 7, MANY, NODE, "node" }, { 8, TEXT, 0, "doc_string" }, { 9, MANY, OPSET, "opset_import" },
     { 10, TEXT, 0, "domain" }, { 11, MANY, ATTRIBUTE, "attribute_proto" }, { 12, MANY, VALUE_INFO, "value_info" },
     { 13, TEXT, 0, "overload" }, ENDS
 };
-static const field tensor_fields[] = {
+static const struct field tensor_fields[] = {
     { 1, VARINTS, 0, "dims" }, { 2, VARINT, 0, "data_type" }, { 4, PLACE, WIRE_32, "float_data" },
     { 5, PLACE, WIRE_VARINT, "int32_data" }, { 6, PLACE, WIRE_BYTES, "string_data" },
     { 7, PLACE, WIRE_VARINT, "int64_data" }, { 8, TEXT, 0, "name" }, { 9, PLACE, WIRE_BYTES, "raw_data" },
@@ -75,34 +75,34 @@ static const field tensor_fields[] = {
     { 1000, DROP, 0, "place" }, /* ours alone: a file must not point anywhere by itself */
     ENDS
 };
-static const field sparse_tensor_fields[] = {
+static const struct field sparse_tensor_fields[] = {
     { 1, ONE, TENSOR, "values" }, { 2, ONE, TENSOR, "indices" }, { 3, VARINTS, 0, "dims" }, ENDS
 };
-static const field value_info_fields[] = {
+static const struct field value_info_fields[] = {
     { 1, TEXT, 0, "name" }, { 2, ONE, TYPE, "type" }, { 3, TEXT, 0, "doc_string" }, ENDS
 };
-static const field type_fields[] = {
+static const struct field type_fields[] = {
     { 1, ONE, TENSOR_TYPE, "tensor_type" }, { 4, ONE, LIST_TYPE, "sequence_type" }, { 5, ONE, MAP_TYPE, "map_type" },
     { 6, TEXT, 0, "denotation" }, { 8, ONE, TENSOR_TYPE, "sparse_tensor_type" },
     { 9, ONE, LIST_TYPE, "optional_type" }, ENDS
 };
-static const field tensor_type_fields[] = { { 1, VARINT, 0, "elem_type" }, { 2, ONE, SHAPE, "shape" }, ENDS };
-static const field list_type_fields[] = { { 1, ONE, TYPE, "elem_type" }, ENDS };
-static const field map_type_fields[] = { { 1, VARINT, 0, "key_type" }, { 2, ONE, TYPE, "value_type" }, ENDS };
-static const field shape_fields[] = { { 1, MANY, DIM, "dim" }, ENDS };
-static const field dim_fields[] = {
+static const struct field tensor_type_fields[] = { { 1, VARINT, 0, "elem_type" }, { 2, ONE, SHAPE, "shape" }, ENDS };
+static const struct field list_type_fields[] = { { 1, ONE, TYPE, "elem_type" }, ENDS };
+static const struct field map_type_fields[] = { { 1, VARINT, 0, "key_type" }, { 2, ONE, TYPE, "value_type" }, ENDS };
+static const struct field shape_fields[] = { { 1, MANY, DIM, "dim" }, ENDS };
+static const struct field dim_fields[] = {
     { 1, VARINT, 0, "dim_value" }, { 2, TEXT, 0, "dim_param" }, { 3, TEXT, 0, "denotation" }, ENDS
 };
-static const field sequence_fields[] = {
+static const struct field sequence_fields[] = {
     { 1, TEXT, 0, "name" }, { 2, VARINT, 0, "elem_type" }, { 3, MANY, TENSOR, "tensor_values" },
     { 4, MANY, SPARSE_TENSOR, "sparse_tensor_values" }, { 5, MANY, SEQUENCE, "sequence_values" },
     { 6, MANY, MAP, "map_values" }, { 7, MANY, OPTIONAL, "optional_values" }, ENDS
 };
-static const field map_fields[] = {
+static const struct field map_fields[] = {
     { 1, TEXT, 0, "name" }, { 2, VARINT, 0, "key_type" }, { 3, VARINTS, 0, "keys" }, { 4, BYTES, 0, "string_keys" },
     { 5, ONE, SEQUENCE, "values" }, ENDS
 };
-static const field optional_fields[] = {
+static const struct field optional_fields[] = {
     { 1, TEXT, 0, "name" }, { 2, VARINT, 0, "elem_type" }, { 3, ONE, TENSOR, "tensor_value" },
     { 4, ONE, SPARSE_TENSOR, "sparse_tensor_value" }, { 5, ONE, SEQUENCE, "sequence_value" },
     { 6, ONE, MAP, "map_value" }, { 7, ONE, OPTIONAL, "optional_value" }, ENDS
@@ -112,7 +112,7 @@ static const field optional_fields[] = {
 
 static const struct {
     const char *name;
-    const field *fields;
+    const struct field *fields;
 } messages[MESSAGE_COUNT] = {
     [MODEL] = { "ModelProto", model_fields },
     [OPSET] = { "OperatorSetIdProto", opset_fields },
@@ -135,9 +135,9 @@ static const struct {
     [OPTIONAL] = { "OptionalProto", optional_fields },
 };
 
-static const field *find_field(message m, uint64_t number)
+static const struct field *find_field(message m, uint64_t number)
 {
-    const field *f = messages[m].fields;
+    const struct field *f = messages[m].fields;
 
     while (f->number != 0 && f->number != number)
         f++;
@@ -148,7 +148,7 @@ static const field *find_field(message m, uint64_t number)
 
 enum { DEPTH_CAP = 1000, LENGTH_BYTES = 5 };
 
-typedef struct frame {
+struct frame {
     const uint8_t *end;        /* of the message in the file */
     size_t length_at;          /* where its length goes in the output */
     uint64_t seen;             /* bit per field of action ONE */
@@ -156,9 +156,9 @@ typedef struct frame {
     size_t tagged_at;          /* its place in the output */
     uint16_t tagged_field;
     uint8_t kind; /* message */
-} frame;
+};
 
-typedef struct scan {
+struct scan {
     const uint8_t *file;
     const uint8_t *at;
     const model_limits *limits;
@@ -167,10 +167,10 @@ typedef struct scan {
     size_t out_count;
     uint64_t nodes, tensors, values, items, listed; /* listed: bytes of lists */
     uint32_t depth, graph_depth;
-    frame *stack; /* [max_depth] */
-} scan;
+    struct frame *stack; /* [max_depth] */
+};
 
-static inlay_status fail_at(const scan *s, const uint8_t *at, const char *name, const char *text)
+static inlay_status fail_at(const struct scan *s, const uint8_t *at, const char *name, const char *text)
 {
     const char *kind = s->depth > 0 ? messages[s->stack[s->depth - 1].kind].name : "";
 
@@ -178,7 +178,7 @@ static inlay_status fail_at(const scan *s, const uint8_t *at, const char *name, 
                       name[0] == '\0' ? "" : ".", name, text);
 }
 
-static inlay_status fail_limit(const scan *s, const char *limit, uint64_t value)
+static inlay_status fail_limit(const struct scan *s, const char *limit, uint64_t value)
 {
     return inlay_fail(s->diag, INLAY_LIMIT_EXCEEDED,
                       "byte %zu: the model exceeds %s (%llu); raise it if you trust the file",
@@ -203,7 +203,7 @@ bool prescan_varint(const uint8_t **at, const uint8_t *end, uint64_t *out_value)
     return false;
 }
 
-static inlay_status reserve(scan *s, size_t more)
+static inlay_status reserve(struct scan *s, size_t more)
 {
     size_t wanted = s->out_count;
 
@@ -214,7 +214,7 @@ static inlay_status reserve(scan *s, size_t more)
                : no_memory(s->diag, "for the parsed form (%zu bytes)", list_room(wanted));
 }
 
-static inlay_status put(scan *s, const void *bytes, size_t count)
+static inlay_status put(struct scan *s, const void *bytes, size_t count)
 {
     inlay_status status = reserve(s, count);
 
@@ -231,7 +231,7 @@ static void store_length(uint8_t *to, size_t length)
         to[i] = (uint8_t)((length & 0x7f) | (i < LENGTH_BYTES - 1 ? 0x80u : 0));
 }
 
-static inlay_status put_place(scan *s, uint64_t number, const uint8_t *from, size_t bytes)
+static inlay_status put_place(struct scan *s, uint64_t number, const uint8_t *from, size_t bytes)
 {
     uint64_t place[3] = { number, (uint64_t)(from - s->file), bytes };
     static const unsigned tag = 1000u << 3 | WIRE_BYTES;
@@ -242,9 +242,9 @@ static inlay_status put_place(scan *s, uint64_t number, const uint8_t *from, siz
 }
 
 /* A single element behind its own tag: prolongs the run that it follows, or begins one. */
-static inlay_status put_tagged(scan *s, const field *f, const uint8_t *tag, const uint8_t *end)
+static inlay_status put_tagged(struct scan *s, const struct field *f, const uint8_t *tag, const uint8_t *end)
 {
-    frame *top = &s->stack[s->depth - 1];
+    struct frame *top = &s->stack[s->depth - 1];
 
     if (top->tagged_field == f->number && top->tagged_end == tag) {
         uint64_t bytes;
@@ -264,7 +264,7 @@ static inlay_status put_tagged(scan *s, const field *f, const uint8_t *tag, cons
     return INLAY_OK;
 }
 
-static inlay_status count_message(scan *s, message kind)
+static inlay_status count_message(struct scan *s, message kind)
 {
     if (kind == NODE && ++s->nodes > s->limits->max_nodes)
         return fail_limit(s, "max_nodes", s->limits->max_nodes);
@@ -276,19 +276,19 @@ static inlay_status count_message(scan *s, message kind)
     return INLAY_OK;
 }
 
-static inlay_status push(scan *s, message kind, const uint8_t *end, size_t length_at)
+static inlay_status push(struct scan *s, message kind, const uint8_t *end, size_t length_at)
 {
     if (s->depth == s->limits->max_depth || s->depth == DEPTH_CAP)
         return fail_limit(s, "max_depth", s->depth);
-    s->stack[s->depth++] = (frame){ .end = end, .length_at = length_at, .kind = (uint8_t)kind };
+    s->stack[s->depth++] = (struct frame){ .end = end, .length_at = length_at, .kind = (uint8_t)kind };
     return count_message(s, kind);
 }
 
 /* The tag and five bytes for the length come now, the length itself when the message is through. */
-static inlay_status enter(scan *s, const field *f, const uint8_t *tag, const uint8_t *end)
+static inlay_status enter(struct scan *s, const struct field *f, const uint8_t *tag, const uint8_t *end)
 {
     static const uint8_t room[LENGTH_BYTES];
-    frame *top = &s->stack[s->depth - 1];
+    struct frame *top = &s->stack[s->depth - 1];
     const uint8_t *tag_end = tag;
     uint64_t ignored;
     inlay_status status;
@@ -305,9 +305,9 @@ static inlay_status enter(scan *s, const field *f, const uint8_t *tag, const uin
     return status == INLAY_OK ? push(s, (message)f->child, end, s->out_count - LENGTH_BYTES) : status;
 }
 
-static void leave(scan *s)
+static void leave(struct scan *s)
 {
-    frame *top = &s->stack[--s->depth];
+    struct frame *top = &s->stack[--s->depth];
 
     if (top->kind == GRAPH)
         s->graph_depth--;
@@ -316,7 +316,7 @@ static void leave(scan *s)
 }
 
 /* Does the wire type suit the field? Packed lists come as bytes. */
-static bool suits(const field *f, unsigned wire)
+static bool suits(const struct field *f, unsigned wire)
 {
     switch ((action)f->action) {
     case VARINT:
@@ -342,7 +342,7 @@ static bool suits(const field *f, unsigned wire)
 }
 
 /* Packed varints must end where the field ends; packed floats must be whole. */
-static bool packed_is_whole(const field *f, const uint8_t *from, const uint8_t *end)
+static bool packed_is_whole(const struct field *f, const uint8_t *from, const uint8_t *end)
 {
     uint64_t ignored;
 
@@ -355,7 +355,8 @@ static bool packed_is_whole(const field *f, const uint8_t *from, const uint8_t *
 }
 
 /* Elements of a list. */
-static inlay_status take_list(scan *s, const field *f, unsigned wire, const uint8_t *tag, const uint8_t *payload)
+static inlay_status take_list(struct scan *s, const struct field *f, unsigned wire, const uint8_t *tag,
+                              const uint8_t *payload)
 {
     const bool packed = wire == WIRE_BYTES && f->child != WIRE_BYTES;
 
@@ -370,7 +371,8 @@ static inlay_status take_list(scan *s, const field *f, unsigned wire, const uint
 }
 
 /* Handles the field whose tag and value (payload after the length, if it has one) were found. */
-static inlay_status take(scan *s, const field *f, unsigned wire, const uint8_t *tag, const uint8_t *payload)
+static inlay_status take(struct scan *s, const struct field *f, unsigned wire, const uint8_t *tag,
+                         const uint8_t *payload)
 {
     const uint8_t *end = s->at;
 
@@ -408,11 +410,11 @@ static inlay_status take(scan *s, const field *f, unsigned wire, const uint8_t *
 }
 
 /* Reads the next field of the innermost message and moves behind it. */
-static inlay_status step(scan *s)
+static inlay_status step(struct scan *s)
 {
-    const frame *top = &s->stack[s->depth - 1];
+    const struct frame *top = &s->stack[s->depth - 1];
     const uint8_t *tag = s->at, *payload;
-    const field *f;
+    const struct field *f;
     uint64_t key, length = 0;
 
     if (!prescan_varint(&s->at, top->end, &key) || key >> 3 == 0 || key >> 3 > 0x1fffffff)
@@ -460,7 +462,7 @@ inlay_status prescan(const void *file, size_t bytes, prescan_root root, const mo
     };
     uint32_t depth = limits->max_depth < DEPTH_CAP ? limits->max_depth : DEPTH_CAP;
     const uint8_t *first = file == NULL ? (const uint8_t *)"" : file; /* an empty file has no mapping */
-    scan s = { .file = first, .at = first, .limits = limits, .diag = diag };
+    struct scan s = { .file = first, .at = first, .limits = limits, .diag = diag };
     inlay_status status;
 
     *out = (prescan_result){ 0 };

@@ -12,7 +12,7 @@ enum { EXTERNAL_PIECE = 4 << 20 };
 
 /* ------------------------------------------------------------------ files */
 
-static bool write_external(const saver *s, int fd)
+static bool write_external(const struct saver *s, int fd)
 {
     static uint8_t zeros[EXTERNAL_ALIGN]; /* only read; not const, so that the library's file has none of them */
     uint64_t at = 0;
@@ -49,7 +49,7 @@ static char *beside(const char *path, const char *name)
 }
 
 /* Both files are complete before either name changes. */
-static inlay_status write_files(saver *s, const char *path)
+static inlay_status write_files(struct saver *s, const char *path)
 {
     output_file model = { .fd = -1 }, data = { .fd = -1 };
     const bool outside = s->external_count > 0;
@@ -85,7 +85,7 @@ done:
 
 /* ------------------------------------------------------------------ the model */
 
-static void put_opset(wire *w, uint32_t field, const graph_opset *opset)
+static void put_opset(struct wire *w, uint32_t field, const graph_opset *opset)
 {
     wire_mark mark = wire_begin(w, field);
 
@@ -94,10 +94,10 @@ static void put_opset(wire *w, uint32_t field, const graph_opset *opset)
     wire_end(w, mark);
 }
 
-static inlay_status put_model(saver *s)
+static inlay_status put_model(struct saver *s)
 {
     const graph_model *m = s->model;
-    wire *w = &s->w;
+    struct wire *w = &s->w;
     wire_mark mark;
     inlay_status status = INLAY_OK;
 
@@ -137,7 +137,7 @@ done:
 
 inlay_status model_save(const graph_model *model, const char *path, const model_save_options *options, inlay_diag *diag)
 {
-    saver s = { .model = model, .options = options, .diag = diag };
+    struct saver s = { .model = model, .options = options, .diag = diag };
     const char *name = options == NULL ? NULL : options->external_file;
     inlay_status status = INLAY_OK;
 

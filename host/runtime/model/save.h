@@ -13,25 +13,25 @@ typedef struct save_external {
     uint64_t offset; /* in the external file */
 } save_external;
 
-typedef struct saver {
+struct saver {
     const graph_model *model;
     const model_save_options *options;
-    wire w;
+    struct wire w;
     save_external *external; /* [external_count] in the order of their offsets */
     size_t external_count;
     uint64_t external_end; /* bytes of the external file so far */
-    arena scratch;
+    struct arena scratch;
     inlay_diag *diag;
-} saver;
+};
 
 /* A StringStringEntryProto. In save_tensor.c, as is the next. */
-void save_entry(wire *w, uint32_t field, const char *key, const char *value);
+void save_entry(struct wire *w, uint32_t field, const char *key, const char *value);
 /* The fields of a TensorProto. may_leave: it may go into the external file (initializers; what else reads external
  * attributes is anybody's guess). */
-void save_tensor(saver *s, const char *name, const inlay_tensor_view *t, bool may_leave);
+void save_tensor(struct saver *s, const char *name, const inlay_tensor_view *t, bool may_leave);
 /* The fields of a GraphProto. outer_names are the names of the enclosing graph's values, NULL for the main graph. */
-INLAY_NODISCARD inlay_status save_graph(saver *s, const graph *g, const graph_body *as_body,
+INLAY_NODISCARD inlay_status save_graph(struct saver *s, const struct graph *g, const graph_body *as_body,
                                         const char *const *outer_names);
 /* The fields of a FunctionProto. */
-INLAY_NODISCARD inlay_status save_function(saver *s, const graph_function *f);
+INLAY_NODISCARD inlay_status save_function(struct saver *s, const graph_function *f);
 #endif

@@ -6,18 +6,18 @@
 enum { KIND_GRAPH = 5, KIND_TENSORS = 9, KIND_GRAPHS = 10, KIND_SPARSE_TENSOR = 11, KIND_TYPE_PROTO = 13 };
 
 /* What is being written: a graph, and the names that its values get. */
-typedef struct writer {
-    saver *s;
-    const graph *g;
+struct writer {
+    struct saver *s;
+    const struct graph *g;
     const char **value_names; /* [value_count] */
-} writer;
+};
 
 /* ------------------------------------------------------------------ names
  *
  * In the file a body sees an outer value by its name, so a value that stands for an outer one is written under the
  * outer one's name; and where inlining has made an inner value's name equal to such a name, the inner one gives way. */
 
-static const char *free_name(saver *s, names_table *taken, const char *name)
+static const char *free_name(struct saver *s, names_table *taken, const char *name)
 {
     for (unsigned number = 1;; number++) {
         const char *other = arena_format(&s->scratch, "%s#%u", name, number);
@@ -30,9 +30,9 @@ static const char *free_name(saver *s, names_table *taken, const char *name)
     }
 }
 
-static bool name_values(writer *out, const graph_body *as_body, const char *const *outer_names)
+static bool name_values(struct writer *out, const graph_body *as_body, const char *const *outer_names)
 {
-    const graph *g = out->g;
+    const struct graph *g = out->g;
     uint32_t captures = as_body == NULL ? 0 : as_body->capture_count;
     names_table taken = { 0 };
     bool ok = true;
@@ -61,7 +61,7 @@ static bool name_values(writer *out, const graph_body *as_body, const char *cons
     return ok;
 }
 
-static const char *name_of(const writer *out, uint32_t v)
+static const char *name_of(const struct writer *out, uint32_t v)
 {
     return v == INLAY_NONE ? "" : out->value_names[v];
 }
@@ -73,9 +73,10 @@ static const char *domain_text(const char *domain)
 
 /* ------------------------------------------------------------------ types */
 
-static void put_tensor_type(const writer *out, bool sparse, inlay_dtype dtype, uint32_t rank, const inlay_dim *dims)
+static void put_tensor_type(const struct writer *out, bool sparse, inlay_dtype dtype, uint32_t rank,
+                            const inlay_dim *dims)
 {
-    wire *w = &out->s->w;
+    struct wire *w = &out->s->w;
     wire_mark type = wire_begin(w, sparse ? 8 : 1), shape;
 
     wire_int(w, 1, dtype);
@@ -96,7 +97,7 @@ static void put_tensor_type(const writer *out, bool sparse, inlay_dtype dtype, u
 }
 
 /* Opens the messages of one level of nesting; returns how many wire_end are due. */
-static uint32_t open_level(wire *w, uint32_t kind, inlay_dtype map_key, wire_mark marks[2])
+static uint32_t open_level(struct wire *w, uint32_t kind, inlay_dtype map_key, wire_mark marks[2])
 {
     switch (kind) {
     case INLAY_VALUE_SEQUENCE:
@@ -118,9 +119,9 @@ static uint32_t open_level(wire *w, uint32_t kind, inlay_dtype map_key, wire_mar
 }
 
 /* The fields of a TypeProto. */
-static void put_type(const writer *out, const graph_value *v, bool inferred)
+static void put_type(const struct writer *out, const graph_value *v, bool inferred)
 {
-    wire *w = &out->s->w;
+    struct wire *w = &out->s->w;
     wire_mark marks[4];
     uint32_t open = open_level(w, v->info.kind, v->map_key, marks);
 
@@ -134,10 +135,10 @@ static void put_type(const writer *out, const graph_value *v, bool inferred)
         wire_end(w, marks[--open]);
 }
 
-static void put_value_info(const writer *out, uint32_t field, uint32_t index, bool inferred)
+static void put_value_info(const struct writer *out, uint32_t field, uint32_t index, bool inferred)
 {
     const graph_value *v = &out->g->values[index];
-    wire *w = &out->s->w;
+    struct wire *w = &out->s->w;
     wire_mark mark = wire_begin(w, field), type;
 
     wire_text(w, 1, name_of(out, index));
@@ -172,7 +173,7 @@ static bool is_zero(const inlay_tensor_view *t, uint64_t i)
 
 /* A tensor that was sparse in the file: one entry for each element that is not zero. Sub-byte types and strings, of
  * which no sparse file is known, list every element, which says the same. */
-static void put_sparse(saver *s, const inlay_tensor_view *t)
+static void put_sparse(struct saver *s, const inlay_tensor_view *t)
 {
     uint32_t bits = inlay_dtype_bits(t->dtype);
     bool all = bits < 8 || t->dtype == INLAY_STRING;
@@ -211,7 +212,7 @@ static void put_sparse(saver *s, const inlay_tensor_view *t)
     wire_ints(&s->w, 3, t->dims, t->rank);
 }
 
-static void put_tensor_attr(saver *s, const inlay_attr_info *a)
+static void put_tensor_attr(struct saver *s, const inlay_attr_info *a)
 {
     uint32_t field = a->kind == INLAY_ATTR_TENSOR ? 5 : a->kind == KIND_TENSORS ? 10 : 22;
 
@@ -227,9 +228,9 @@ static void put_tensor_attr(saver *s, const inlay_attr_info *a)
 }
 
 /* The fields of an AttributeProto. */
-static void put_attr(saver *s, const inlay_attr_info *a)
+static void put_attr(struct saver *s, const inlay_attr_info *a)
 {
-    wire *w = &s->w;
+    struct wire *w = &s->w;
 
     wire_text(w, 1, a->name.data);
     wire_int(w, 20, a->kind);
@@ -261,9 +262,9 @@ static void put_attr(saver *s, const inlay_attr_info *a)
 }
 
 /* Writes body b of the node and, if it begins a list, those that belong to it; returns the index after them. */
-static uint32_t put_body(const writer *out, const graph_node *n, uint32_t b, inlay_status *status)
+static uint32_t put_body(const struct writer *out, const graph_node *n, uint32_t b, inlay_status *status)
 {
-    wire *w = &out->s->w;
+    struct wire *w = &out->s->w;
     const graph_body *first = &n->bodies[b];
     wire_mark attr = wire_begin(w, 5);
 
@@ -281,9 +282,9 @@ static uint32_t put_body(const writer *out, const graph_node *n, uint32_t b, inl
     return b;
 }
 
-static inlay_status put_attributes(const writer *out, const graph_node *n)
+static inlay_status put_attributes(const struct writer *out, const graph_node *n)
 {
-    wire *w = &out->s->w;
+    struct wire *w = &out->s->w;
     inlay_status status = INLAY_OK;
     wire_mark mark;
 
@@ -317,9 +318,9 @@ static inlay_status put_attributes(const writer *out, const graph_node *n)
 
 /* ------------------------------------------------------------------ nodes, graphs */
 
-static inlay_status put_nodes(const writer *out, uint32_t field)
+static inlay_status put_nodes(const struct writer *out, uint32_t field)
 {
-    wire *w = &out->s->w;
+    struct wire *w = &out->s->w;
     inlay_status status = INLAY_OK;
 
     for (uint32_t i = 0; status == INLAY_OK && i < out->g->node_count; i++) {
@@ -343,9 +344,9 @@ static inlay_status put_nodes(const writer *out, uint32_t field)
 }
 
 /* A model whose functions were inlined may hold nodes of two versions of a domain, which no file can say. */
-static inlay_status check_opsets(const writer *out)
+static inlay_status check_opsets(const struct writer *out)
 {
-    const graph *g = out->g, *root = g;
+    const struct graph *g = out->g, *root = g;
 
     while (root->parent != NULL)
         root = root->parent;
@@ -362,7 +363,7 @@ static inlay_status check_opsets(const writer *out)
     return INLAY_OK;
 }
 
-static void put_initializer(const writer *out, uint32_t v, const inlay_tensor_view *t)
+static void put_initializer(const struct writer *out, uint32_t v, const inlay_tensor_view *t)
 {
     wire_mark mark = wire_begin(&out->s->w, 5);
 
@@ -370,9 +371,9 @@ static void put_initializer(const writer *out, uint32_t v, const inlay_tensor_vi
     wire_end(&out->s->w, mark);
 }
 
-static bool put_initializers(const writer *out)
+static bool put_initializers(const struct writer *out)
 {
-    const graph *g = out->g;
+    const struct graph *g = out->g;
     int64_t dims[INLAY_MAX_RANK];
 
     for (uint32_t v = 0; v < g->value_count; v++) {
@@ -394,9 +395,9 @@ static bool put_initializers(const writer *out)
     return true;
 }
 
-static void put_interface(const writer *out, bool is_body)
+static void put_interface(const struct writer *out, bool is_body)
 {
-    const graph *g = out->g;
+    const struct graph *g = out->g;
     const bool inferred = out->s->options != NULL && out->s->options->with_inferred_shapes;
     uint32_t listed = g->model->ir_version < 4 && !is_body ? 0 : g->value_count;
 
@@ -421,9 +422,10 @@ static void put_interface(const writer *out, bool is_body)
     }
 }
 
-inlay_status save_graph(saver *s, const graph *g, const graph_body *as_body, const char *const *outer_names)
+inlay_status save_graph(struct saver *s, const struct graph *g, const graph_body *as_body,
+                        const char *const *outer_names)
 {
-    writer out = { .s = s, .g = g };
+    struct writer out = { .s = s, .g = g };
     inlay_status status = INLAY_OK;
 
     if (!name_values(&out, as_body, outer_names))
@@ -439,10 +441,10 @@ done:
     return status;
 }
 
-inlay_status save_function(saver *s, const graph_function *f)
+inlay_status save_function(struct saver *s, const graph_function *f)
 {
-    writer out = { .s = s, .g = f->body };
-    wire *w = &s->w;
+    struct writer out = { .s = s, .g = f->body };
+    struct wire *w = &s->w;
     inlay_status status = INLAY_OK;
 
     if (!name_values(&out, NULL, NULL))

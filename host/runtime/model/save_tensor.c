@@ -6,7 +6,7 @@
 
 enum { DEFAULT_EXTERNAL_BYTES = 1024 };
 
-void save_entry(wire *w, uint32_t field, const char *key, const char *value)
+void save_entry(struct wire *w, uint32_t field, const char *key, const char *value)
 {
     wire_mark mark = wire_begin(w, field);
 
@@ -15,7 +15,7 @@ void save_entry(wire *w, uint32_t field, const char *key, const char *value)
     wire_end(w, mark);
 }
 
-static bool goes_outside(const saver *s, const inlay_tensor_view *t)
+static bool goes_outside(const struct saver *s, const inlay_tensor_view *t)
 {
     uint64_t from =
         s->options == NULL || s->options->external_bytes == 0 ? DEFAULT_EXTERNAL_BYTES : s->options->external_bytes;
@@ -24,7 +24,7 @@ static bool goes_outside(const saver *s, const inlay_tensor_view *t)
 }
 
 /* Gives the tensor a place in the external file, at a page's beginning so that it can be mapped. */
-static void put_external(saver *s, const inlay_tensor_view *t)
+static void put_external(struct saver *s, const inlay_tensor_view *t)
 {
     char number[24];
     uint64_t offset = (s->external_end + EXTERNAL_ALIGN - 1) / EXTERNAL_ALIGN * EXTERNAL_ALIGN;
@@ -43,7 +43,7 @@ static void put_external(saver *s, const inlay_tensor_view *t)
     wire_int(&s->w, 14, 1);
 }
 
-void save_tensor(saver *s, const char *name, const inlay_tensor_view *t, bool may_leave)
+void save_tensor(struct saver *s, const char *name, const inlay_tensor_view *t, bool may_leave)
 {
     wire_ints(&s->w, 1, t->dims, t->rank);
     wire_int(&s->w, 2, t->dtype);

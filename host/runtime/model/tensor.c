@@ -54,22 +54,23 @@ static const struct {
 /* ------------------------------------------------------------------ entries, one after the other */
 
 /* Walks the places of one field. */
-typedef struct cursor {
+struct cursor {
     const uint8_t *file;
     const uint64_t *place, *last; /* triples */
     const uint8_t *at, *end;      /* of the current one */
     uint64_t field;
     bool tagged;
-} cursor;
+};
 
-static cursor cursor_begin(const uint8_t *file, const Onnx__Tensor *proto, uint64_t field)
+static struct cursor cursor_begin(const uint8_t *file, const Onnx__Tensor *proto, uint64_t field)
 {
-    return (cursor){ .file = file, .place = proto->place, .last = proto->place + proto->n_place, .field = field };
+    return (
+        struct cursor){ .file = file, .place = proto->place, .last = proto->place + proto->n_place, .field = field };
 }
 
 /* Moves on to the next place of the field that is not empty; false at the end. String places are elements, so empty
  * ones count. */
-static bool cursor_open(cursor *c)
+static bool cursor_open(struct cursor *c)
 {
     while (c->at == c->end) {
         const uint64_t *p = c->place;
@@ -89,7 +90,7 @@ static bool cursor_open(cursor *c)
 }
 
 /* The next entry as bits; false at the end, or where a varint is cut off. */
-static bool cursor_next(cursor *c, size_t width, uint64_t *out)
+static bool cursor_next(struct cursor *c, size_t width, uint64_t *out)
 {
     uint64_t ignored;
 
@@ -107,17 +108,18 @@ static bool cursor_next(cursor *c, size_t width, uint64_t *out)
 
 /* ------------------------------------------------------------------ what there is */
 
-typedef struct payload {
+struct payload {
     uint64_t field; /* the one field that holds something, 0 = none */
     uint64_t bytes; /* of its places together */
     uint64_t place_count;
     const uint8_t *first; /* the first place's bytes */
     bool tagged;
-} payload;
+};
 
-static inlay_status find_payload(const tensor_source *source, const Onnx__Tensor *proto, payload *out, inlay_diag *diag)
+static inlay_status find_payload(const tensor_source *source, const Onnx__Tensor *proto, struct payload *out,
+                                 inlay_diag *diag)
 {
-    *out = (payload){ 0 };
+    *out = (struct payload){ 0 };
     for (size_t i = 0; i + 2 < proto->n_place; i += 3) {
         const uint64_t *p = &proto->place[i];
         uint64_t field = p[0] & ~PRESCAN_TAGGED;
@@ -205,7 +207,7 @@ static inlay_status use(const tensor_source *source, const uint8_t *data, inlay_
 static inlay_status read_strings(const tensor_source *source, const Onnx__Tensor *proto, int64_t count,
                                  inlay_tensor_view *out, inlay_diag *diag)
 {
-    cursor c = cursor_begin(source->file, proto, STRING_DATA);
+    struct cursor c = cursor_begin(source->file, proto, STRING_DATA);
     inlay_str *texts;
     int64_t there = 0;
 
@@ -248,7 +250,7 @@ static inlay_status read_entries(const tensor_source *source, const Onnx__Tensor
     unsigned field = storage[out->dtype].field, entry_bytes = storage[out->dtype].entry_bytes;
     size_t width = field == FLOAT_DATA ? 4 : field == DOUBLE_DATA ? 8 : 0; /* 0: varint */
     uint64_t wanted = out->bytes / entry_bytes, there = 0, value;
-    cursor c = cursor_begin(source->file, proto, field);
+    struct cursor c = cursor_begin(source->file, proto, field);
     uint8_t *data;
 
     /* Counted first: nothing is allocated on the word of dims alone. */
@@ -329,7 +331,7 @@ static inlay_status read_inline(const tensor_source *source, const Onnx__Tensor 
                                 inlay_tensor_view *out, inlay_diag *diag)
 {
     unsigned field = storage[out->dtype].field;
-    payload p;
+    struct payload p;
     inlay_status status = find_payload(source, proto, &p, diag);
 
     if (status != INLAY_OK)

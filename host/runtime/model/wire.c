@@ -6,20 +6,20 @@
 
 enum { VARINT = 0, LENGTH = 2, FIXED32 = 5, LENGTH_ROOM = 10, SPLICE_FROM = 256 };
 
-void wire_deinit(wire *w)
+void wire_deinit(struct wire *w)
 {
     free(w->bytes);
     free(w->splices);
-    *w = (wire){ 0 };
+    *w = (struct wire){ 0 };
 }
 
-static bool reserve(wire *w, size_t more)
+static bool reserve(struct wire *w, size_t more)
 {
     w->failed = w->failed || !list_reserve(&w->bytes, w->count, more, 1);
     return !w->failed;
 }
 
-void wire_raw(wire *w, const void *fields, size_t bytes)
+void wire_raw(struct wire *w, const void *fields, size_t bytes)
 {
     if (bytes > 0 && reserve(w, bytes)) {
         memcpy(w->bytes + w->count, fields, bytes);
@@ -37,49 +37,49 @@ size_t wire_encode(uint8_t to[10], uint64_t value)
     return n;
 }
 
-static void put_varint(wire *w, uint64_t value)
+static void put_varint(struct wire *w, uint64_t value)
 {
     uint8_t bytes[10];
 
     wire_raw(w, bytes, wire_encode(bytes, value));
 }
 
-static void put_tag(wire *w, uint32_t field, unsigned type)
+static void put_tag(struct wire *w, uint32_t field, unsigned type)
 {
     put_varint(w, (uint64_t)field << 3 | type);
 }
 
-void wire_int(wire *w, uint32_t field, int64_t value)
+void wire_int(struct wire *w, uint32_t field, int64_t value)
 {
     put_tag(w, field, VARINT);
     put_varint(w, (uint64_t)value);
 }
 
-void wire_float(wire *w, uint32_t field, float value)
+void wire_float(struct wire *w, uint32_t field, float value)
 {
     put_tag(w, field, FIXED32);
     wire_raw(w, &value, sizeof value);
 }
 
-void wire_bytes(wire *w, uint32_t field, const void *data, size_t bytes)
+void wire_bytes(struct wire *w, uint32_t field, const void *data, size_t bytes)
 {
     put_tag(w, field, LENGTH);
     put_varint(w, bytes);
     wire_raw(w, data, bytes);
 }
 
-void wire_text(wire *w, uint32_t field, const char *text)
+void wire_text(struct wire *w, uint32_t field, const char *text)
 {
     wire_bytes(w, field, text, strlen(text));
 }
 
-void wire_text_if(wire *w, uint32_t field, const char *text)
+void wire_text_if(struct wire *w, uint32_t field, const char *text)
 {
     if (text != NULL && text[0] != '\0')
         wire_text(w, field, text);
 }
 
-void wire_ints(wire *w, uint32_t field, const int64_t *values, size_t count)
+void wire_ints(struct wire *w, uint32_t field, const int64_t *values, size_t count)
 {
     wire_mark mark;
 
@@ -91,13 +91,13 @@ void wire_ints(wire *w, uint32_t field, const int64_t *values, size_t count)
     wire_end(w, mark);
 }
 
-void wire_floats(wire *w, uint32_t field, const float *values, size_t count)
+void wire_floats(struct wire *w, uint32_t field, const float *values, size_t count)
 {
     if (count > 0)
         wire_bytes(w, field, values, count * sizeof *values);
 }
 
-void wire_splice_bytes(wire *w, uint32_t field, const void *data, size_t bytes)
+void wire_splice_bytes(struct wire *w, uint32_t field, const void *data, size_t bytes)
 {
     if (bytes < SPLICE_FROM) {
         wire_bytes(w, field, data, bytes);
@@ -113,7 +113,7 @@ void wire_splice_bytes(wire *w, uint32_t field, const void *data, size_t bytes)
     w->spliced_bytes += bytes;
 }
 
-wire_mark wire_begin(wire *w, uint32_t field)
+wire_mark wire_begin(struct wire *w, uint32_t field)
 {
     wire_mark mark;
 
@@ -124,7 +124,7 @@ wire_mark wire_begin(wire *w, uint32_t field)
     return mark;
 }
 
-void wire_end(wire *w, wire_mark mark)
+void wire_end(struct wire *w, wire_mark mark)
 {
     uint8_t length[10], *from;
     size_t bytes, n;
@@ -141,12 +141,12 @@ void wire_end(wire *w, wire_mark mark)
         w->splices[i].at -= LENGTH_ROOM - n;
 }
 
-uint64_t wire_size(const wire *w)
+uint64_t wire_size(const struct wire *w)
 {
     return w->count + w->spliced_bytes;
 }
 
-bool wire_write(const wire *w, int fd)
+bool wire_write(const struct wire *w, int fd)
 {
     size_t at = 0;
 

@@ -112,7 +112,7 @@ typedef struct part_memory {
     uint64_t limit_bytes;    /* 0 = none */
 } part_memory;
 
-typedef struct partition {
+struct partition {
     part_offer *offers;
     uint32_t offer_count;
     part_refusal *refusals;
@@ -133,7 +133,7 @@ typedef struct partition {
     uint32_t stretch_count; /* regions in a row that one provider runs count as one */
     bool idle;              /* a body of a node that a provider runs whole: nobody was asked, and nothing is assigned */
     bool unpriced;          /* a saved plan was followed: only offers that it names have a price, the saved one */
-} partition;
+};
 
 /* A wish of the user's about some nodes: pattern is a glob on the node's name, or "op:GLOB" on its operator type. */
 typedef struct part_wish {
@@ -161,7 +161,7 @@ typedef struct part_rules {
 } part_rules;
 
 typedef struct part_request {
-    const graph *graph;
+    const struct graph *graph;
     const inlay_graph *snapshot;
     const part_provider *providers; /* in the user's order: the first wins a tie */
     uint32_t provider_count;
@@ -183,29 +183,30 @@ typedef struct part_request {
 } part_request;
 
 /* Fills *out; memory is the arena's. A node that nobody offers is INLAY_UNSUPPORTED, with every provider's reason. */
-INLAY_NODISCARD inlay_status partition_graph(const part_request *request, arena *a, partition *out, inlay_diag *diag);
+INLAY_NODISCARD inlay_status partition_graph(const part_request *request, struct arena *a, struct partition *out,
+                                             inlay_diag *diag);
 
 /* May the provider run the node, for all that the rules say? */
 bool part_may_run(const part_request *r, uint32_t node, uint32_t provider);
 /* [node_count] 1 = no offer that p has heard covers the node, and the rules allow. NULL: no memory. */
-uint8_t *part_uncovered(const part_request *r, const partition *p, arena *a);
+uint8_t *part_uncovered(const part_request *r, const struct partition *p, struct arena *a);
 
 /* Does a node of the host's hand v on to its bodies as it is, wherever that lies? So it does with what they capture,
  * and with what a Loop or a Scan begins with. All else the host reads itself. */
 bool part_hands_on(const graph_node *n, uint32_t v);
 /* How often the body of a Loop or a Scan runs when the node does, at the shapes of p; 1, and *out_known false, where
  * that depends on data. */
-double part_iterations(const partition *p, const graph_node *n, bool *out_known);
+double part_iterations(const struct partition *p, const graph_node *n, bool *out_known);
 
 /* Is the node, which the host would run itself with its bodies, a candidate of that provider (INLAY_EXT_BODIES)? */
-bool part_takes_bodies(const part_provider *p, const graph *g, const graph_node *n);
+bool part_takes_bodies(const part_provider *p, const struct graph *g, const graph_node *n);
 
 /* One graph of a session: the main one, then the bodies, each behind the graph that holds it. */
 typedef struct part_job {
     part_request request; /* of all jobs the same but for graph and snapshot */
     const char *path;     /* "" = the main graph; otherwise ".../NODE.ATTRIBUTE" of the bodies down to this one */
-    arena *a;             /* of the result */
-    partition *out;
+    struct arena *a;      /* of the result */
+    struct partition *out;
 } part_job;
 
 /* Partitions all graphs of a session, and sees to it that the rules hold over them together: names in rules mean
@@ -215,8 +216,8 @@ INLAY_NODISCARD inlay_status partition_all(part_job *jobs, uint32_t count, inlay
 
 /* Chooses again, from the offers and prices that base has heard, under the rules of request: what a what-if and the
  * runner-up of a region are asked with. *out shares base's offers' memory but not their `chosen`. */
-INLAY_NODISCARD inlay_status partition_again(const part_request *request, const partition *base, arena *a,
-                                             partition *out, inlay_diag *diag);
+INLAY_NODISCARD inlay_status partition_again(const part_request *request, const struct partition *base, struct arena *a,
+                                             struct partition *out, inlay_diag *diag);
 
 /* ------------------------------------------------------------------ saved plans (saved.c)
  *

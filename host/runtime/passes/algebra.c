@@ -14,7 +14,7 @@
 #include <math.h>
 
 /* Do all elements of constant v equal value, the sign of zeros of floats included? */
-static bool all_equal(const rewrite *w, uint32_t v, double value, bool minus_zero)
+static bool all_equal(const struct rewrite *w, uint32_t v, double value, bool minus_zero)
 {
     const inlay_value_info *c = rw_info(w, v);
     uint64_t count;
@@ -31,7 +31,7 @@ static bool all_equal(const rewrite *w, uint32_t v, double value, bool minus_zer
 }
 
 /* The input that the node's result always equals; INLAY_NONE if there is none. */
-static uint32_t find_equal(const rewrite *w, const graph_node *n)
+static uint32_t find_equal(const struct rewrite *w, const graph_node *n)
 {
     uint32_t a = rw_input(w, n, 0), b = rw_input(w, n, 1), y = n->info.outputs[0];
     bool keeps_a, keeps_b;
@@ -54,7 +54,7 @@ static uint32_t find_equal(const rewrite *w, const graph_node *n)
 }
 
 /* f(f(x)) = f(x), or = x. */
-static uint32_t find_repeated(const rewrite *w, const graph_node *n)
+static uint32_t find_repeated(const struct rewrite *w, const graph_node *n)
 {
     static const char *const idempotent[] = { "Relu", "Abs", "Ceil", "Floor", "Round", "Sign" };
     static const char *const involutions[] = { "Neg", "Not" };
@@ -71,7 +71,7 @@ static uint32_t find_repeated(const rewrite *w, const graph_node *n)
     return INLAY_NONE;
 }
 
-static inlay_status become(rewrite *w, graph_node *n, const char *op, uint32_t a, uint32_t b)
+static inlay_status become(struct rewrite *w, graph_node *n, const char *op, uint32_t a, uint32_t b)
 {
     graph_node *fresh = rw_make(w, op, n->opset, n, (const uint32_t[]){ a, b }, 2, 1);
 
@@ -79,7 +79,7 @@ static inlay_status become(rewrite *w, graph_node *n, const char *op, uint32_t a
 }
 
 /* Negation into the sum: IEEE 754 defines x - y as x + (-y). */
-static inlay_status join_negation(rewrite *w, graph_node *n, bool *out_done)
+static inlay_status join_negation(struct rewrite *w, graph_node *n, bool *out_done)
 {
     bool add = pass_is_op(n, "Add");
     graph_node *a = add ? rw_maker_op(w, rw_input(w, n, 0), "Neg") : NULL;
@@ -95,7 +95,7 @@ static inlay_status join_negation(rewrite *w, graph_node *n, bool *out_done)
 }
 
 /* Dividing by a power of two is multiplying by its inverse, exactly, unless that is no normal number. */
-static inlay_status invert_divisor(rewrite *w, graph_node *n)
+static inlay_status invert_divisor(struct rewrite *w, graph_node *n)
 {
     uint32_t b = rw_input(w, n, 1), inverse;
     const inlay_value_info *c = rw_info(w, b);
@@ -113,7 +113,7 @@ static inlay_status invert_divisor(rewrite *w, graph_node *n)
     return become(w, n, "Mul", rw_input(w, n, 0), inverse);
 }
 
-static inlay_status turn_choice(rewrite *w, graph_node *n)
+static inlay_status turn_choice(struct rewrite *w, graph_node *n)
 {
     graph_node *negation = rw_maker_op(w, rw_input(w, n, 0), "Not"), *fresh;
 
@@ -124,7 +124,7 @@ static inlay_status turn_choice(rewrite *w, graph_node *n)
     return fresh == NULL ? rw_no_memory(w) : rw_replace(w, n, fresh);
 }
 
-static inlay_status match(rewrite *w, graph_node *n)
+static inlay_status match(struct rewrite *w, graph_node *n)
 {
     uint32_t same;
     bool done = false;

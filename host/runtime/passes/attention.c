@@ -22,7 +22,7 @@ static const char OWN[] = "ai.inlay";
 
 /* k as [.., length, size] from the value that MatMul reads as [.., size, length]. When the Transpose also moved other
  * axes ([batch, length, heads, size] with perm 0 2 3 1), one that only does this is put in. */
-static inlay_status find_keys(rewrite *w, uint32_t kt, double *scale, uint32_t *out_k)
+static inlay_status find_keys(struct rewrite *w, uint32_t kt, double *scale, uint32_t *out_k)
 {
     const graph_node *t;
     const int64_t *perm;
@@ -60,7 +60,7 @@ static inlay_status find_keys(rewrite *w, uint32_t kt, double *scale, uint32_t *
 
 /* What [batch, heads, length, size] is a repetition of along the heads, times of them for each: Reshape of Expand of
  * Unsqueeze, [batch, groups, 1, length, size] in between. INLAY_NONE: it is none. */
-static uint32_t unrepeated(const rewrite *w, uint32_t v, int64_t *out_times)
+static uint32_t unrepeated(const struct rewrite *w, uint32_t v, int64_t *out_times)
 {
     const graph_node *merge = rw_maker_op(w, v, "Reshape");
     const graph_node *expand = merge == NULL ? NULL : rw_maker_op(w, rw_input(w, merge, 0), "Expand");
@@ -93,7 +93,7 @@ static uint32_t unrepeated(const rewrite *w, uint32_t v, int64_t *out_times)
 /* ------------------------------------------------------------------ the pattern */
 
 /* The Softmax that makes p, with Where(IsNaN(p), 0, p) behind it (*guarded) or not; NULL if others read it, too. */
-static graph_node *find_softmax(const rewrite *w, uint32_t p, bool *guarded)
+static graph_node *find_softmax(const struct rewrite *w, uint32_t p, bool *guarded)
 {
     const graph_node *where = rw_maker_op(w, p, "Where"), *test;
 
@@ -112,7 +112,7 @@ static graph_node *find_softmax(const rewrite *w, uint32_t p, bool *guarded)
 
 /* Do queries, keys (as the product reads them, [.., size, length]) and values have the same batch, and as many heads,
  * or keys and values one for all? MatMul would broadcast them, too. */
-static bool heads_agree(const rewrite *w, uint32_t q, uint32_t kt, uint32_t v)
+static bool heads_agree(const struct rewrite *w, uint32_t q, uint32_t kt, uint32_t v)
 {
     const inlay_value_info *a = rw_info(w, q), *b = rw_info(w, kt), *c = rw_info(w, v);
     uint32_t rank = a->rank;
@@ -130,7 +130,7 @@ static bool heads_agree(const rewrite *w, uint32_t q, uint32_t kt, uint32_t v)
 }
 
 /* The value with an axis of 1 in front; INLAY_NONE: no memory. */
-static uint32_t with_batch(rewrite *w, uint32_t v)
+static uint32_t with_batch(struct rewrite *w, uint32_t v)
 {
     const int64_t first = 0;
     inlay_dtype dtype = rw_info(w, v)->dtype;
@@ -141,11 +141,11 @@ static uint32_t with_batch(rewrite *w, uint32_t v)
     return view == NULL || rw_insert(w, view, dtype) != INLAY_OK ? INLAY_NONE : view->info.outputs[0];
 }
 
-typedef struct operands {
+struct operands {
     uint32_t q, k, v, bias, hidden;
     double scale;
     bool causal, guarded;
-} operands;
+};
 
 /* Is n what this pass makes? */
 static bool is_own(const graph_node *n)
@@ -153,7 +153,7 @@ static bool is_own(const graph_node *n)
     return n != NULL && strcmp(n->info.op_type.data, "Attention") == 0 && strcmp(n->info.domain.data, OWN) == 0;
 }
 
-static inlay_status become(rewrite *w, graph_node *n, const operands *o, uint32_t rank)
+static inlay_status become(struct rewrite *w, graph_node *n, const struct operands *o, uint32_t rank)
 {
     const int64_t first = 0;
     uint32_t inputs[5] = { o->q, o->k, o->v, o->bias, o->hidden }, squeezed[2];
@@ -181,7 +181,7 @@ static inlay_status become(rewrite *w, graph_node *n, const operands *o, uint32_
 
 /* Is the product n read by a Transpose and `reshape` alone, from which it is sure to have as many rows as q? Masks that
  * might have more do not say so. */
-static bool rows_are_sure(const rewrite *w, const graph_node *n, const graph_node *reshape, uint32_t q)
+static bool rows_are_sure(const struct rewrite *w, const graph_node *n, const graph_node *reshape, uint32_t q)
 {
     const inlay_value_info *out = reshape == NULL ? NULL : rw_info(w, reshape->info.outputs[0]);
     const inlay_value_info *y = rw_info(w, n->info.outputs[0]), *from = rw_info(w, q);
@@ -192,9 +192,9 @@ static bool rows_are_sure(const rewrite *w, const graph_node *n, const graph_nod
 }
 
 /* reshape: what reads the product, when that is where the visit is; otherwise NULL. */
-static inlay_status match_product(rewrite *w, graph_node *n, const graph_node *reshape)
+static inlay_status match_product(struct rewrite *w, graph_node *n, const graph_node *reshape)
 {
-    operands o = { .v = rw_input(w, n, 1), .bias = INLAY_NONE, .hidden = INLAY_NONE, .scale = 1 };
+    struct operands o = { .v = rw_input(w, n, 1), .bias = INLAY_NONE, .hidden = INLAY_NONE, .scale = 1 };
     graph_node *softmax = find_softmax(w, rw_input(w, n, 0), &o.guarded), *scores;
     uint32_t v, rank, shared_k, shared_v;
     int64_t times_k, times_v, axis;
@@ -238,7 +238,7 @@ done:
 }
 
 /* Transpose of the Squeeze behind an Attention of ours: the Transpose first, which the kernel then writes through. */
-static inlay_status match_transpose(rewrite *w, graph_node *n)
+static inlay_status match_transpose(struct rewrite *w, graph_node *n)
 {
     const graph_node *view = rw_maker_op(w, rw_input(w, n, 0), "Squeeze");
     uint32_t x = view == NULL ? INLAY_NONE : rw_input(w, view, 0), count = 0;
@@ -262,7 +262,7 @@ static inlay_status match_transpose(rewrite *w, graph_node *n)
 }
 
 /* The product behind a Reshape of its Transpose, whose rows are known from there. */
-static inlay_status match_reshape(rewrite *w, graph_node *n)
+static inlay_status match_reshape(struct rewrite *w, graph_node *n)
 {
     graph_node *turn = rw_maker_op(w, rw_input(w, n, 0), "Transpose");
     graph_node *product = turn == NULL ? NULL : rw_maker_op(w, rw_input(w, turn, 0), "MatMul");
@@ -272,7 +272,7 @@ static inlay_status match_reshape(rewrite *w, graph_node *n)
                : match_product(w, product, n);
 }
 
-static inlay_status match(rewrite *w, graph_node *n)
+static inlay_status match(struct rewrite *w, graph_node *n)
 {
     if (pass_is_op(n, "Transpose"))
         return match_transpose(w, n);

@@ -14,7 +14,7 @@ bool attention_same_dim(const inlay_dim *a, const inlay_dim *b)
     return a->kind == INLAY_DIM_FIXED ? a->value == b->value : a->kind == INLAY_DIM_SYMBOLIC && a->symbol == b->symbol;
 }
 
-uint32_t attention_unscaled(const rewrite *w, uint32_t v, double *scale)
+uint32_t attention_unscaled(const struct rewrite *w, uint32_t v, double *scale)
 {
     for (uint32_t steps = 0; steps < 4; steps++) {
         const graph_node *mul = rw_maker_op(w, v, "Mul"), *n = mul != NULL ? mul : rw_maker_op(w, v, "Div");
@@ -38,7 +38,7 @@ uint32_t attention_unscaled(const rewrite *w, uint32_t v, double *scale)
 
 /* Can v be what a mask made of those scores? Both have the same type and sizes, but for the last axis, which is that of
  * the keys in the end. *rows_open: nor is it sure for the rows. */
-static bool follows(const rewrite *w, uint32_t scores, uint32_t v, bool *rows_open)
+static bool follows(const struct rewrite *w, uint32_t scores, uint32_t v, bool *rows_open)
 {
     const inlay_value_info *x = rw_info(w, scores), *y = rw_info(w, v);
 
@@ -56,7 +56,7 @@ static bool follows(const rewrite *w, uint32_t scores, uint32_t v, bool *rows_op
 
 /* May it be a mask for these scores? It broadcasts to them; its last size is that of the keys, or named otherwise: then
  * it is that or 1, for the product behind Softmax has no other. */
-static bool is_mask(const rewrite *w, uint32_t mask, uint32_t scores, inlay_dtype dtype, bool *out_whole)
+static bool is_mask(const struct rewrite *w, uint32_t mask, uint32_t scores, inlay_dtype dtype, bool *out_whole)
 {
     const inlay_value_info *m = rw_info(w, mask), *s = rw_info(w, scores);
     const inlay_dim *last;
@@ -69,7 +69,7 @@ static bool is_mask(const rewrite *w, uint32_t mask, uint32_t scores, inlay_dtyp
 }
 
 /* Is it 0 where a query may look, up to its own place, and too low to count elsewhere? A constant [.., n, n]. */
-static bool is_triangle(rewrite *w, uint32_t mask)
+static bool is_triangle(struct rewrite *w, uint32_t mask)
 {
     const inlay_value_info *m = rw_info(w, mask);
     const float *f = rw_floats(w, mask);
@@ -87,12 +87,12 @@ static bool is_triangle(rewrite *w, uint32_t mask)
     return true;
 }
 
-bool attention_is_causal(rewrite *w, const attention_masks *m)
+bool attention_is_causal(struct rewrite *w, const attention_masks *m)
 {
     return m->count == 1 && m->list[0].choice == NULL && !m->list[0].windows && is_triangle(w, m->list[0].value);
 }
 
-static uint32_t find_scores(rewrite *w, uint32_t v, bool windows, attention_masks *m);
+static uint32_t find_scores(struct rewrite *w, uint32_t v, bool windows, attention_masks *m);
 
 /* Of windows all sizes but that of the batch must be known: the mask is repeated for each group of them. */
 static bool is_window_mask(const inlay_value_info *m, const inlay_value_info *s)
@@ -107,7 +107,7 @@ static bool is_window_mask(const inlay_value_info *m, const inlay_value_info *s)
 }
 
 /* Goes on with the scores that the mask is for; INLAY_NONE and without the mask if that leads nowhere. */
-static uint32_t go_on(rewrite *w, uint32_t scores, attention_mask mask, bool rows_open, bool windows,
+static uint32_t go_on(struct rewrite *w, uint32_t scores, attention_mask mask, bool rows_open, bool windows,
                       attention_masks *m)
 {
     const inlay_value_info *s = rw_info(w, scores);
@@ -130,7 +130,7 @@ static uint32_t go_on(rewrite *w, uint32_t scores, attention_mask mask, bool row
 }
 
 /* Where(seen, scores, c) or Where(hidden, c, scores). */
-static uint32_t through_choice(rewrite *w, uint32_t v, const graph_node *where, bool windows, attention_masks *m)
+static uint32_t through_choice(struct rewrite *w, uint32_t v, const graph_node *where, bool windows, attention_masks *m)
 {
     attention_mask mask = { .value = INLAY_NONE, .choice = where };
     double c;
@@ -150,7 +150,7 @@ static uint32_t through_choice(rewrite *w, uint32_t v, const graph_node *where, 
     return INLAY_NONE;
 }
 
-static uint32_t through_sum(rewrite *w, uint32_t v, const graph_node *sum, bool windows, attention_masks *m)
+static uint32_t through_sum(struct rewrite *w, uint32_t v, const graph_node *sum, bool windows, attention_masks *m)
 {
     attention_mask mask = { .choice = NULL };
 
@@ -169,7 +169,7 @@ static uint32_t through_sum(rewrite *w, uint32_t v, const graph_node *sum, bool 
 }
 
 /* Reshape that puts batch and windows together again, or takes them apart: the last three axes stay. */
-static bool keeps_scores(const rewrite *w, uint32_t a, uint32_t b)
+static bool keeps_scores(const struct rewrite *w, uint32_t a, uint32_t b)
 {
     const inlay_value_info *x = rw_info(w, a), *y = rw_info(w, b);
 
@@ -184,7 +184,7 @@ static bool keeps_scores(const rewrite *w, uint32_t a, uint32_t b)
     return true;
 }
 
-static uint32_t find_scores(rewrite *w, uint32_t v, bool windows, attention_masks *m)
+static uint32_t find_scores(struct rewrite *w, uint32_t v, bool windows, attention_masks *m)
 {
     const graph_node *n = rw_maker(w, v);
     uint32_t inner = n == NULL ? INLAY_NONE : rw_input(w, n, 0);
@@ -203,7 +203,7 @@ static uint32_t find_scores(rewrite *w, uint32_t v, bool windows, attention_mask
     return pass_is_op(n, "Add") && n->info.since_version >= 7 ? through_sum(w, v, n, windows, m) : INLAY_NONE;
 }
 
-uint32_t attention_scores(rewrite *w, uint32_t v, attention_masks *m)
+uint32_t attention_scores(struct rewrite *w, uint32_t v, attention_masks *m)
 {
     *m = (attention_masks){ .count = 0 };
     return find_scores(w, v, false, m);
@@ -212,7 +212,7 @@ uint32_t attention_scores(rewrite *w, uint32_t v, attention_masks *m)
 /* ------------------------------------------------------------------ joining */
 
 /* Inserts a node; INLAY_NONE: no memory. */
-static uint32_t insert(rewrite *w, const char *op, int64_t opset, const uint32_t *inputs, uint32_t count,
+static uint32_t insert(struct rewrite *w, const char *op, int64_t opset, const uint32_t *inputs, uint32_t count,
                        inlay_dtype dtype)
 {
     graph_node *n = rw_make(w, op, opset, NULL, inputs, count, 1);
@@ -221,7 +221,7 @@ static uint32_t insert(rewrite *w, const char *op, int64_t opset, const uint32_t
 }
 
 /* The size of one axis of v, as int64 [1]. */
-static uint32_t size_of(rewrite *w, uint32_t v, int64_t axis)
+static uint32_t size_of(struct rewrite *w, uint32_t v, int64_t axis)
 {
     graph_node *shape = rw_make(w, "Shape", 15, NULL, &v, 1, 1);
 
@@ -232,19 +232,19 @@ static uint32_t size_of(rewrite *w, uint32_t v, int64_t axis)
 }
 
 /* Zeros, one for each key; all attentions over as many keys in one graph share them. */
-typedef struct zeros {
+struct zeros {
     struct zeros *next;
     inlay_dim keys;
     inlay_dtype dtype;
     uint32_t value;
-} zeros;
+};
 
-static uint32_t zeros_for(rewrite *w, uint32_t k, inlay_dtype dtype)
+static uint32_t zeros_for(struct rewrite *w, uint32_t k, inlay_dtype dtype)
 {
     const inlay_value_info *info = rw_info(w, k);
     const inlay_dim keys = info->dims[info->rank - 2];
     uint64_t bytes = (uint64_t)inlay_dtype_bits(dtype) / 8, nothing = 0;
-    zeros *z;
+    struct zeros *z;
 
     for (z = w->memory; z != NULL; z = z->next)
         if (z->dtype == dtype && attention_same_dim(&z->keys, &keys))
@@ -253,7 +253,7 @@ static uint32_t zeros_for(rewrite *w, uint32_t k, inlay_dtype dtype)
     if (z != NULL) {
         const uint32_t inputs[] = { rw_constant(w, dtype, 0, NULL, &nothing, bytes), size_of(w, k, info->rank - 2) };
 
-        *z = (zeros){ w->memory, keys, dtype, INLAY_NONE };
+        *z = (struct zeros){ w->memory, keys, dtype, INLAY_NONE };
         if (inputs[0] != INLAY_NONE && inputs[1] != INLAY_NONE)
             z->value = insert(w, "Expand", 13, inputs, 2, dtype);
         w->memory = z;
@@ -262,7 +262,7 @@ static uint32_t zeros_for(rewrite *w, uint32_t k, inlay_dtype dtype)
 }
 
 /* The shape that a mask of windows has for the whole batch, and what one group of it is repeated to. */
-static uint32_t shape_of_groups(rewrite *w, const attention_mask *m, uint32_t q)
+static uint32_t shape_of_groups(struct rewrite *w, const attention_mask *m, uint32_t q)
 {
     const int64_t sizes[4] = { m->window_count, 1, 1, 1 };
     uint32_t parts[2] = { size_of(w, q, 0), rw_constant_ints(w, sizes, 1) };
@@ -281,7 +281,7 @@ static uint32_t shape_of_groups(rewrite *w, const attention_mask *m, uint32_t q)
 
 /* A mask of windows, [.., windows, heads, queries, keys], once for each group of the batch: [batch * windows, heads,
  * queries, keys]. from has its sizes. */
-static uint32_t repeat_windows(rewrite *w, const attention_mask *m, uint32_t mask, uint32_t from, uint32_t q,
+static uint32_t repeat_windows(struct rewrite *w, const attention_mask *m, uint32_t mask, uint32_t from, uint32_t q,
                                inlay_dtype dtype)
 {
     const inlay_value_info *info = rw_info(w, from);
@@ -301,7 +301,7 @@ static uint32_t repeat_windows(rewrite *w, const attention_mask *m, uint32_t mas
 }
 
 /* Where it hides, as it broadcasts to the scores outside windows. */
-static uint32_t where_hidden(rewrite *w, const attention_mask *m, uint32_t q)
+static uint32_t where_hidden(struct rewrite *w, const attention_mask *m, uint32_t q)
 {
     uint32_t condition = rw_input(w, m->choice, 0), hidden = condition;
 
@@ -311,7 +311,7 @@ static uint32_t where_hidden(rewrite *w, const attention_mask *m, uint32_t q)
 }
 
 /* A mask that is added, on top of the bias so far. */
-static uint32_t add_mask(rewrite *w, const attention_mask *m, uint32_t bias, uint32_t q, inlay_dtype dtype)
+static uint32_t add_mask(struct rewrite *w, const attention_mask *m, uint32_t bias, uint32_t q, inlay_dtype dtype)
 {
     uint32_t value = m->windows ? repeat_windows(w, m, m->value, m->value, q, dtype) : m->value;
 
@@ -321,8 +321,8 @@ static uint32_t add_mask(rewrite *w, const attention_mask *m, uint32_t bias, uin
 }
 
 /* From the scores outwards: a choice makes both them and what was added to them its c. */
-inlay_status attention_join_masks(rewrite *w, const attention_masks *m, uint32_t q, uint32_t v, uint32_t *out_bias,
-                                  uint32_t *out_hidden)
+inlay_status attention_join_masks(struct rewrite *w, const attention_masks *m, uint32_t q, uint32_t v,
+                                  uint32_t *out_bias, uint32_t *out_hidden)
 {
     inlay_dtype dtype = rw_info(w, q)->dtype;
     uint32_t bias = INLAY_NONE, hidden = INLAY_NONE;

@@ -1,7 +1,7 @@
 #include "passes/body_nodes.h"
 #include <string.h>
 
-bool body_nodes_begin(body_nodes *b, pass_ctx *ctx, graph *to, const graph_node *node, const graph_body *body)
+bool body_nodes_begin(body_nodes *b, pass_ctx *ctx, struct graph *to, const graph_node *node, const graph_body *body)
 {
     *b = (body_nodes){ .ctx = ctx, .to = to, .from = body->graph, .node = node, .copy = -1 };
     b->map = arena_array(&ctx->model->arena, (size_t)b->from->value_count + 1, sizeof *b->map);
@@ -58,7 +58,7 @@ static uint32_t *mapped(body_nodes *b, const uint32_t *list, uint32_t count)
 
 static bool put_node(body_nodes *b, const graph_node *from)
 {
-    arena *a = &b->ctx->model->arena;
+    struct arena *a = &b->ctx->model->arena;
     graph_node *n = arena_alloc(a, sizeof *n);
     const char *outer = b->node->info.name.data, *inner = from->info.name.data;
     const char *name = b->copy < 0 ? arena_format(a, "%s/%s", outer, inner)
@@ -106,7 +106,7 @@ bool body_nodes_copy_value(body_nodes *b, uint32_t v, uint32_t y)
     return true;
 }
 
-void body_nodes_drop(graph *g, const bool *drop, uint32_t count)
+void body_nodes_drop(struct graph *g, const bool *drop, uint32_t count)
 {
     uint32_t kept = 0;
 
@@ -118,7 +118,7 @@ void body_nodes_drop(graph *g, const bool *drop, uint32_t count)
 
 /* ------------------------------------------------------------------ nodes and bodies by hand */
 
-graph_node *make_node(node_maker *m, graph *g, const char *domain, const char *op, int64_t opset,
+graph_node *make_node(node_maker *m, struct graph *g, const char *domain, const char *op, int64_t opset,
                       const uint32_t *inputs, uint32_t input_count, uint32_t output_count)
 {
     const char *name = arena_format(&m->ctx->model->arena, "%s/%s", m->like->info.name.data, op);
@@ -138,8 +138,8 @@ graph_node *make_node(node_maker *m, graph *g, const char *domain, const char *o
     return n;
 }
 
-uint32_t make_value(node_maker *m, graph *g, const char *op, int64_t opset, const uint32_t *inputs, uint32_t count,
-                    const char *attr, int64_t value)
+uint32_t make_value(node_maker *m, struct graph *g, const char *op, int64_t opset, const uint32_t *inputs,
+                    uint32_t count, const char *attr, int64_t value)
 {
     graph_node *n = make_node(m, g, NULL, op, opset, inputs, count, 1);
 
@@ -149,8 +149,8 @@ uint32_t make_value(node_maker *m, graph *g, const char *op, int64_t opset, cons
     return INLAY_NONE;
 }
 
-uint32_t make_constant(node_maker *m, graph *g, inlay_dtype dtype, uint32_t rank, int64_t count, const void *data,
-                       size_t bytes)
+uint32_t make_constant(node_maker *m, struct graph *g, inlay_dtype dtype, uint32_t rank, int64_t count,
+                       const void *data, size_t bytes)
 {
     uint32_t v = graph_add_value(g, NULL, 0);
     void *copy = arena_alloc(&m->ctx->model->arena, bytes);
@@ -165,9 +165,9 @@ uint32_t make_constant(node_maker *m, graph *g, inlay_dtype dtype, uint32_t rank
     return INLAY_NONE;
 }
 
-void make_body(node_maker *m, graph *g, const graph_body *body, const uint32_t *inputs, uint32_t *outputs)
+void make_body(node_maker *m, struct graph *g, const graph_body *body, const uint32_t *inputs, uint32_t *outputs)
 {
-    const graph *from = body->graph;
+    const struct graph *from = body->graph;
     body_nodes b;
 
     if (!m->failed && body_nodes_begin(&b, m->ctx, g, m->like, body)) {

@@ -5,15 +5,15 @@
 
 typedef struct body_nodes {
     pass_ctx *ctx;
-    graph *to;
-    const graph *from;
+    struct graph *to;
+    const struct graph *from;
     const graph_node *node; /* whose body it is */
     uint32_t *map;          /* [from->value_count] the value of `to`, INLAY_NONE = none yet */
     int64_t copy;           /* the number of this copy of the nodes; -1: there is one only, as after body_nodes_begin */
 } body_nodes;
 
 /* Room for the map, with nothing in it but what the body captures. false: no memory. */
-bool body_nodes_begin(body_nodes *b, pass_ctx *ctx, graph *to, const graph_node *node, const graph_body *body);
+bool body_nodes_begin(body_nodes *b, pass_ctx *ctx, struct graph *to, const graph_node *node, const graph_body *body);
 /* Forgets what is mapped, for one more copy. */
 void body_nodes_again(body_nodes *b, const graph_body *body);
 /* Puts the nodes at the end of `to`, named "<node>/<name>" or "<node>/<copy>/<name>"; what is not mapped yet becomes a
@@ -24,7 +24,7 @@ bool body_nodes_put(body_nodes *b);
 bool body_nodes_copy_value(body_nodes *b, uint32_t v, uint32_t y);
 /* Removes those of the first `count` nodes of g, whose bodies were put, for which drop is set. They do not come back.
  */
-void body_nodes_drop(graph *g, const bool *drop, uint32_t count);
+void body_nodes_drop(struct graph *g, const bool *drop, uint32_t count);
 
 /* ------------------------------------------------------------------ nodes and bodies by hand
  *
@@ -37,14 +37,14 @@ typedef struct node_maker {
 } node_maker;
 
 /* A node at the end of g, at that opset, whose outputs are new; domain NULL: ai.onnx. NULL: no memory. */
-graph_node *make_node(node_maker *m, graph *g, const char *domain, const char *op, int64_t opset,
+graph_node *make_node(node_maker *m, struct graph *g, const char *domain, const char *op, int64_t opset,
                       const uint32_t *inputs, uint32_t input_count, uint32_t output_count);
 /* The output of such a node of ai.onnx, with attribute `attr` unless that is NULL. */
-uint32_t make_value(node_maker *m, graph *g, const char *op, int64_t opset, const uint32_t *inputs, uint32_t count,
-                    const char *attr, int64_t value);
+uint32_t make_value(node_maker *m, struct graph *g, const char *op, int64_t opset, const uint32_t *inputs,
+                    uint32_t count, const char *attr, int64_t value);
 /* rank 0 or 1; data is copied. */
-uint32_t make_constant(node_maker *m, graph *g, inlay_dtype dtype, uint32_t rank, int64_t count, const void *data,
-                       size_t bytes);
+uint32_t make_constant(node_maker *m, struct graph *g, inlay_dtype dtype, uint32_t rank, int64_t count,
+                       const void *data, size_t bytes);
 /* The nodes of a body that runs once; outputs: [outputs of the body] its results. */
-void make_body(node_maker *m, graph *g, const graph_body *body, const uint32_t *inputs, uint32_t *outputs);
+void make_body(node_maker *m, struct graph *g, const graph_body *body, const uint32_t *inputs, uint32_t *outputs);
 #endif

@@ -36,7 +36,7 @@ static int64_t varying_axis(const inlay_value_info *c, uint32_t rank)
 }
 
 /* The input of an element-wise node that the chain comes through; UINT32_MAX: it is no such node. */
-static uint32_t chain_input(const rewrite *w, const graph_node *n, uint32_t rank)
+static uint32_t chain_input(const struct rewrite *w, const graph_node *n, uint32_t rank)
 {
     if (n == NULL || n->info.output_count != 1)
         return UINT32_MAX;
@@ -51,7 +51,7 @@ static uint32_t chain_input(const rewrite *w, const graph_node *n, uint32_t rank
 }
 
 /* The constant for axes that perm has reordered: what lay along axis perm[d] lies along d now. */
-static uint32_t turn_constant(rewrite *w, uint32_t v, uint32_t rank, const int64_t *perm)
+static uint32_t turn_constant(struct rewrite *w, uint32_t v, uint32_t rank, const int64_t *perm)
 {
     const inlay_value_info *c = rw_info(w, v);
     int64_t axis = varying_axis(c, rank), *dims = arena_array(&w->scratch, (size_t)rank + 1, sizeof *dims);
@@ -63,7 +63,7 @@ static uint32_t turn_constant(rewrite *w, uint32_t v, uint32_t rank, const int64
     return dims == NULL ? INLAY_NONE : rw_constant(w, c->dtype, rank, dims, c->data, c->data_bytes);
 }
 
-static inlay_status match(rewrite *w, graph_node *n)
+static inlay_status match(struct rewrite *w, graph_node *n)
 {
     graph_node *chain[MOST], *first, *merged, *copy;
     uint32_t count = 0, v = rw_input(w, n, 0), at, rank;

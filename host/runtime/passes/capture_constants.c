@@ -2,7 +2,7 @@
 #include "passes/type_guard.h"
 #include <string.h>
 
-static inlay_status push_down(pass_ctx *ctx, graph *g, graph_body *b, bool *changed)
+static inlay_status push_down(pass_ctx *ctx, struct graph *g, graph_body *b, bool *changed)
 {
     uint32_t kept = 0;
 
@@ -30,7 +30,7 @@ static inlay_status push_down(pass_ctx *ctx, graph *g, graph_body *b, bool *chan
     return INLAY_OK;
 }
 
-static inlay_status visit(pass_ctx *ctx, graph *g, bool *changed)
+static inlay_status visit(pass_ctx *ctx, struct graph *g, bool *changed)
 {
     for (uint32_t i = 0; i < g->node_count; i++) {
         graph_node *n = g->nodes[i];

@@ -10,7 +10,7 @@ enum {
       this would cost more than it gains */
 
 /* What the visit remembers: a chained table of nodes by hash. Nodes carry their number in `at`. */
-typedef struct seen {
+struct seen {
     uint32_t *heads; /* [bucket_count] index into entries, INLAY_NONE */
     struct entry {
         uint64_t hash;
@@ -19,9 +19,9 @@ typedef struct seen {
         uint32_t constant;
     } * entries;
     uint32_t bucket_count, count;
-} seen;
+};
 
-static bool open_seen(rewrite *w, seen *s)
+static bool open_seen(struct rewrite *w, struct seen *s)
 {
     uint32_t most = w->g->node_count + w->g->value_count + 1;
 
@@ -35,7 +35,7 @@ static bool open_seen(rewrite *w, seen *s)
     return true;
 }
 
-static void remember(seen *s, uint64_t hash, graph_node *n, uint32_t constant)
+static void remember(struct seen *s, uint64_t hash, graph_node *n, uint32_t constant)
 {
     uint32_t bucket = (uint32_t)hash & (s->bucket_count - 1);
 
@@ -45,7 +45,7 @@ static void remember(seen *s, uint64_t hash, graph_node *n, uint32_t constant)
 
 /* ------------------------------------------------------------------ equality */
 
-static bool same_node(rewrite *w, const graph_node *a, const graph_node *b)
+static bool same_node(struct rewrite *w, const graph_node *a, const graph_node *b)
 {
     if (a->row != b->row || a->custom != b->custom || a->info.input_count != b->info.input_count ||
         a->info.output_count != b->info.output_count || !same_attrs(a, b))
@@ -62,7 +62,7 @@ static bool same_node(rewrite *w, const graph_node *a, const graph_node *b)
     return same_bodies(w, a, b);
 }
 
-static bool same_constant(const rewrite *w, uint32_t a, uint32_t b)
+static bool same_constant(const struct rewrite *w, uint32_t a, uint32_t b)
 {
     const inlay_value_info *x = rw_info(w, a), *y = rw_info(w, b);
 
@@ -73,7 +73,7 @@ static bool same_constant(const rewrite *w, uint32_t a, uint32_t b)
 
 /* ------------------------------------------------------------------ the visit */
 
-static uint64_t hash_node(const rewrite *w, const graph_node *n)
+static uint64_t hash_node(const struct rewrite *w, const graph_node *n)
 {
     uint64_t h = hash_u64((uint64_t)(uintptr_t)n->row, (uint64_t)(uintptr_t)n->custom);
 
@@ -85,7 +85,7 @@ static uint64_t hash_node(const rewrite *w, const graph_node *n)
     return h;
 }
 
-static inlay_status merge_constants(rewrite *w, seen *s)
+static inlay_status merge_constants(struct rewrite *w, struct seen *s)
 {
     inlay_status status = INLAY_OK;
     bool done;
@@ -111,7 +111,7 @@ static inlay_status merge_constants(rewrite *w, seen *s)
     return status;
 }
 
-static bool can_merge(const graph *g, const graph_node *n)
+static bool can_merge(const struct graph *g, const graph_node *n)
 {
     if (n->info.output_count == 0 || (n->row == NULL && n->custom == NULL) || n->type_attr != NULL ||
         graph_node_is_random(n))
@@ -123,9 +123,9 @@ static bool can_merge(const graph *g, const graph_node *n)
                              : !graph_node_is_host(g, n);
 }
 
-static inlay_status match(rewrite *w, graph_node *n)
+static inlay_status match(struct rewrite *w, graph_node *n)
 {
-    seen *s = w->memory;
+    struct seen *s = w->memory;
     inlay_status status;
     uint64_t h;
 

@@ -3,9 +3,9 @@
 #include <string.h>
 
 /* The one attribute that holds the value, as a tensor. */
-static inlay_status set_from_attr(pass_ctx *ctx, graph *g, uint32_t v, const inlay_attr_info *a, bool *out_done)
+static inlay_status set_from_attr(pass_ctx *ctx, struct graph *g, uint32_t v, const inlay_attr_info *a, bool *out_done)
 {
-    arena *mem = &ctx->model->arena;
+    struct arena *mem = &ctx->model->arena;
     int64_t count = a->count;
     float narrow = (float)a->f;
     inlay_str *texts;
@@ -41,7 +41,7 @@ static inlay_status set_from_attr(pass_ctx *ctx, graph *g, uint32_t v, const inl
     }
 }
 
-static inlay_status visit(pass_ctx *ctx, graph *g, bool *changed)
+static inlay_status visit(pass_ctx *ctx, struct graph *g, bool *changed)
 {
     bool *drop = arena_array(&ctx->model->arena, (size_t)g->node_count + 1, sizeof *drop);
     bool any = false;

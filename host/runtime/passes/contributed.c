@@ -10,7 +10,7 @@
 
 static const struct {
     const char *name;
-    void (*spell)(spell *b);
+    void (*spell)(struct spell *b);
 } table[] = {
 #define CONTRIBUTED(name, function) { #name, function },
 #include "passes/contributed.def"
@@ -27,9 +27,9 @@ static bool is_contributed(const graph_node *n)
                                                strcmp(op, "ImageScaler") == 0 || strcmp(op, "SwiGLU") == 0));
 }
 
-static inlay_status match(rewrite *w, graph_node *n)
+static inlay_status match(struct rewrite *w, graph_node *n)
 {
-    spell b = { .w = w, .n = n };
+    struct spell b = { .w = w, .n = n };
 
     if (n->schema == NULL || !is_contributed(n))
         return INLAY_OK;
@@ -49,7 +49,7 @@ inlay_status pass_contributed(pass_ctx *ctx, bool *out_changed)
 
 /* ------------------------------------------------------------------ activations */
 
-static uint32_t gelu(spell *b, uint32_t x, bool tanh)
+static uint32_t gelu(struct spell *b, uint32_t x, bool tanh)
 {
     uint32_t y = spell_op(b, "Gelu", 20, x);
 
@@ -57,12 +57,12 @@ static uint32_t gelu(spell *b, uint32_t x, bool tanh)
     return y;
 }
 
-void spell_gelu(spell *b)
+void spell_gelu(struct spell *b)
 {
     spell_output(b, 0, gelu(b, spell_in(b, 0), false));
 }
 
-void spell_bias_gelu(spell *b)
+void spell_bias_gelu(struct spell *b)
 {
     uint32_t x = spell_in(b, 0);
 
@@ -71,7 +71,7 @@ void spell_bias_gelu(spell *b)
     spell_output(b, 0, gelu(b, x, strcmp(b->n->info.op_type.data, "FastGelu") == 0));
 }
 
-void spell_quick_gelu(spell *b)
+void spell_quick_gelu(struct spell *b)
 {
     const uint32_t x = spell_in(b, 0);
     uint32_t scaled =
@@ -81,7 +81,7 @@ void spell_quick_gelu(spell *b)
 }
 
 /* SwiGLU-28: Swish(A) B. */
-void spell_swiglu(spell *b)
+void spell_swiglu(struct spell *b)
 {
     uint32_t gate = spell_op(b, "Swish", 24, spell_in(b, 0));
 
@@ -89,7 +89,7 @@ void spell_swiglu(spell *b)
     spell_output(b, 0, spell_op(b, "Mul", 14, gate, spell_in(b, 1)));
 }
 
-uint32_t contributed_activation(spell *b, const char *name, uint32_t x, const double *params, uint32_t count)
+uint32_t contributed_activation(struct spell *b, const char *name, uint32_t x, const double *params, uint32_t count)
 {
     uint32_t y;
 
@@ -109,7 +109,7 @@ uint32_t contributed_activation(spell *b, const char *name, uint32_t x, const do
 
 /* ------------------------------------------------------------------ the same under another name, or nearly */
 
-void spell_same(spell *b)
+void spell_same(struct spell *b)
 {
     static const char *const attributes[] = { "mode", "padding_mode", "align_corners", "upper", NULL };
     const char *op = b->n->info.op_type.data;
@@ -120,7 +120,7 @@ void spell_same(spell *b)
     spell_output(b, 0, y);
 }
 
-void spell_range(spell *b)
+void spell_range(struct spell *b)
 {
     const uint32_t start = spell_in(b, 0), step = spell_in(b, 2);
     uint32_t y = spell_op(
@@ -130,7 +130,7 @@ void spell_range(spell *b)
     spell_output(b, 0, y);
 }
 
-void spell_unique(spell *b)
+void spell_unique(struct spell *b)
 {
     uint32_t y = spell_make(b, "Unique", 11, INLAY_UNDEFINED, 4, (const uint32_t[]){ spell_in(b, 0), SPELL_END });
 
@@ -143,7 +143,7 @@ void spell_unique(spell *b)
     }
 }
 
-void spell_expand_dims(spell *b)
+void spell_expand_dims(struct spell *b)
 {
     uint32_t axis = spell_cast(b, spell_in(b, 1), INLAY_INT64);
 
@@ -151,7 +151,7 @@ void spell_expand_dims(spell *b)
     spell_output(b, 0, spell_op(b, "Unsqueeze", 13, spell_in(b, 0), axis));
 }
 
-void spell_pad(spell *b)
+void spell_pad(struct spell *b)
 {
     static const char *const attributes[] = { "mode", NULL };
     const uint32_t pads = spell_op(b, "Reshape", 13, spell_in(b, 1), spell_list(b, -1)); /* may be [1, 2 * rank] */
@@ -164,7 +164,7 @@ void spell_pad(spell *b)
     spell_output(b, 0, y);
 }
 
-void spell_image_scaler(spell *b)
+void spell_image_scaler(struct spell *b)
 {
     const uint32_t x = spell_in(b, 0);
     uint32_t count = 0, bias;
@@ -186,7 +186,7 @@ void spell_image_scaler(spell *b)
 
 /* ------------------------------------------------------------------ normalisations */
 
-void spell_simplified(spell *b)
+void spell_simplified(struct spell *b)
 {
     static const char *const attributes[] = { "axis", "epsilon", "stash_type", NULL };
     const uint32_t x = spell_in(b, 0), scale = spell_in(b, 1);
@@ -206,7 +206,7 @@ void spell_simplified(spell *b)
 }
 
 /* Rows of a table, of bytes with a scale and a zero point in the quantized form. */
-static uint32_t rows_of(spell *b, uint32_t from, uint32_t ids, uint32_t scale, uint32_t zero)
+static uint32_t rows_of(struct spell *b, uint32_t from, uint32_t ids, uint32_t scale, uint32_t zero)
 {
     uint32_t rows = spell_op(b, "Gather", 13, from, ids);
 
@@ -215,7 +215,7 @@ static uint32_t rows_of(spell *b, uint32_t from, uint32_t ids, uint32_t scale, u
 
 /* Inputs: word ids, segment ids?, tables of words, positions and segments?, gamma, beta, then mask?, position ids?; the
  * quantized form has the scales of the five, then their zero points, between mask and position ids' place. */
-void spell_embed(spell *b)
+void spell_embed(struct spell *b)
 {
     const bool quantized = b->n->info.op_type.data[0] == 'Q';
     const uint32_t ids = spell_in(b, 0), segments = spell_in(b, 1), mask = spell_in(b, 7);

@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* What all of them come to: [batch, heads, rows, size] each, keys and values with the past in front. */
-typedef struct heads {
+struct heads {
     uint32_t q, k, v;
     uint32_t bias; /* added to the scores, or INLAY_NONE; broadcasts */
     uint32_t mask; /* bool: true where a key counts, or INLAY_NONE; broadcasts */
@@ -13,9 +13,9 @@ typedef struct heads {
     double scale;  /* 0: one over the root of the size */
     double softcap;
     double hidden; /* the score of a key that does not count */
-} heads;
+};
 
-static uint32_t scalar(spell *b, int64_t value)
+static uint32_t scalar(struct spell *b, int64_t value)
 {
     uint32_t v = b->status != INLAY_OK ? INLAY_NONE : rw_constant(b->w, INLAY_INT64, 0, NULL, &value, sizeof value);
 
@@ -26,10 +26,10 @@ static uint32_t scalar(spell *b, int64_t value)
 
 /* The first input of the model with an axis of the same name as axis *d of v, and that axis; v itself: there is none.
  * All layers then ask the same for the same sizes, and share what is made of them. */
-static uint32_t named_alike(const spell *b, uint32_t v, int64_t *d)
+static uint32_t named_alike(const struct spell *b, uint32_t v, int64_t *d)
 {
     const inlay_value_info *info = rw_info(b->w, v), *in;
-    const graph *g = b->w->g;
+    const struct graph *g = b->w->g;
 
     if (g->parent != NULL || info->rank == INLAY_RANK_UNKNOWN || *d >= info->rank ||
         info->dims[*d].kind != INLAY_DIM_SYMBOLIC)
@@ -46,18 +46,18 @@ static uint32_t named_alike(const spell *b, uint32_t v, int64_t *d)
 }
 
 /* Size d of v, as int64 of rank 0. */
-static uint32_t size_of(spell *b, uint32_t v, int64_t d)
+static uint32_t size_of(struct spell *b, uint32_t v, int64_t d)
 {
     v = named_alike(b, v, &d);
     return spell_op(b, "Gather", 13, spell_typed(b, "Shape", 13, INLAY_INT64, v), scalar(b, d));
 }
 
-static uint32_t count_to(spell *b, uint32_t end)
+static uint32_t count_to(struct spell *b, uint32_t end)
 {
     return spell_op(b, "Range", 11, scalar(b, 0), end, scalar(b, 1));
 }
 
-static uint32_t shaped(spell *b, uint32_t v, const int64_t *dims, uint32_t count)
+static uint32_t shaped(struct spell *b, uint32_t v, const int64_t *dims, uint32_t count)
 {
     return spell_op(b, "Reshape", 13, v, spell_integers(b, dims, count));
 }
@@ -65,7 +65,7 @@ static uint32_t shaped(spell *b, uint32_t v, const int64_t *dims, uint32_t count
     shaped(b, v, (const int64_t[]){ __VA_ARGS__ },                                                                     \
            (uint32_t)(sizeof((const int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)))
 
-static uint32_t joined(spell *b, uint32_t x, uint32_t y, int64_t axis)
+static uint32_t joined(struct spell *b, uint32_t x, uint32_t y, int64_t axis)
 {
     uint32_t v = spell_op(b, "Concat", 13, x, y);
 
@@ -76,7 +76,7 @@ static uint32_t joined(spell *b, uint32_t x, uint32_t y, int64_t axis)
 static const int64_t by_head[] = { 0, 2, 1, 3 };
 
 /* [batch, rows, heads * size] to [batch, heads, rows, size]; other ranks are there already. */
-static uint32_t split_heads(spell *b, uint32_t v, int64_t count)
+static uint32_t split_heads(struct spell *b, uint32_t v, int64_t count)
 {
     const int64_t wide = rw_dim(rw_info(b->w, v), -1);
 
@@ -85,12 +85,12 @@ static uint32_t split_heads(spell *b, uint32_t v, int64_t count)
     return spell_transpose(b, SHAPED(b, v, 0, 0, count, wide > 0 ? wide / count : -1), by_head, 4);
 }
 
-static uint32_t join_heads(spell *b, uint32_t v)
+static uint32_t join_heads(struct spell *b, uint32_t v)
 {
     return SHAPED(b, spell_transpose(b, v, by_head, 4), 0, 0, -1);
 }
 
-static uint32_t attend(spell *b, const heads *h)
+static uint32_t attend(struct spell *b, const struct heads *h)
 {
     const inlay_dtype dtype = spell_dtype(b, h->q);
     const uint32_t turned = spell_transpose(b, h->k, (const int64_t[]){ 0, 1, 3, 2 }, 4);
@@ -139,7 +139,7 @@ static double lowest(inlay_dtype dtype)
 }
 
 /* true at [rows, keys] where the key is not after the row; the last row meets the last key. */
-static uint32_t causal(spell *b, uint32_t q, uint32_t k)
+static uint32_t causal(struct spell *b, uint32_t q, uint32_t k)
 {
     const uint32_t rows = size_of(b, q, 2), keys = size_of(b, k, 2);
     const uint32_t place = spell_op(b, "Add", 14, count_to(b, rows), spell_op(b, "Sub", 14, keys, rows));
@@ -148,7 +148,7 @@ static uint32_t causal(spell *b, uint32_t q, uint32_t k)
 }
 
 /* Why a mask of the caller's cannot be read; NULL: it can, or there is none. x is [batch, ..]. */
-static const char *why_not_mask(const spell *b, uint32_t mask, uint32_t x)
+static const char *why_not_mask(const struct spell *b, uint32_t mask, uint32_t x)
 {
     const int64_t count = mask == INLAY_NONE ? -1 : rw_dim(rw_info(b->w, mask), 0);
     const int64_t batch = rw_dim(rw_info(b->w, x), 0);
@@ -163,7 +163,7 @@ static const char *why_not_mask(const spell *b, uint32_t mask, uint32_t x)
 }
 
 /* Is dimension 0 of both the same for sure? */
-static bool same_first(const spell *b, uint32_t v, uint32_t x)
+static bool same_first(const struct spell *b, uint32_t v, uint32_t x)
 {
     const inlay_value_info *p = rw_info(b->w, v), *q = rw_info(b->w, x);
 
@@ -177,7 +177,7 @@ static bool same_first(const spell *b, uint32_t v, uint32_t x)
 /* Which keys a mask of rank 1 lets count, [batch, 1, 1, keys]. It has where the keys of each row of the batch end, as
  * [batch]; or that, then where they begin, as [2 * batch]; or that, then what is of use to kernels of packed rows
  * only, as [3 * batch + 2]. Which of them may be known by a run alone. */
-static uint32_t keys_between(spell *b, uint32_t mask, uint32_t x, uint32_t keys)
+static uint32_t keys_between(struct spell *b, uint32_t mask, uint32_t x, uint32_t keys)
 {
     uint32_t batch, ends = mask, begins = INLAY_NONE, counts, doubled;
 
@@ -201,7 +201,7 @@ static uint32_t keys_between(spell *b, uint32_t mask, uint32_t x, uint32_t keys)
 
 /* A mask of the caller's that why_not_mask() takes, as what is added to the scores: which keys of each row of x,
  * [batch, ..], count, of rank 1 or as [batch, keys] or [batch, rows, keys]. */
-static void add_mask(spell *b, heads *h, uint32_t mask, uint32_t x, double hidden)
+static void add_mask(struct spell *b, struct heads *h, uint32_t mask, uint32_t x, double hidden)
 {
     const uint32_t rank = spell_rank(b, mask);
     const inlay_dtype dtype = spell_dtype(b, h->q);
@@ -221,7 +221,7 @@ static void add_mask(spell *b, heads *h, uint32_t mask, uint32_t x, double hidde
 /* ------------------------------------------------------------------ MultiHeadAttention */
 
 /* Part `at` of `count` along the given axis, which goes away. */
-static uint32_t part(spell *b, uint32_t v, int64_t at, int64_t axis)
+static uint32_t part(struct spell *b, uint32_t v, int64_t at, int64_t axis)
 {
     uint32_t made = spell_op(b, "Gather", 13, v, scalar(b, at));
 
@@ -230,14 +230,14 @@ static uint32_t part(spell *b, uint32_t v, int64_t at, int64_t axis)
 }
 
 /* Columns [from, to) of the last axis. */
-static uint32_t columns(spell *b, uint32_t v, int64_t from, int64_t to)
+static uint32_t columns(struct spell *b, uint32_t v, int64_t from, int64_t to)
 {
     return spell_op(b, "Slice", 13, v, spell_list(b, from), spell_list(b, to), spell_list(b, -1));
 }
 
 /* Adds to *v, of rank 3, its part of a bias for queries, keys and values: queries are `wide` columns, or as many as x
  * where that is not known (-1). */
-static void add_columns(spell *b, uint32_t *v, uint32_t bias, uint32_t x, int64_t wide, int64_t at)
+static void add_columns(struct spell *b, uint32_t *v, uint32_t bias, uint32_t x, int64_t wide, int64_t at)
 {
     uint32_t from, to;
 
@@ -256,7 +256,7 @@ static void add_columns(spell *b, uint32_t *v, uint32_t bias, uint32_t x, int64_
 }
 
 /* Queries, keys and values that came packed, of rank 5, which are by head then. */
-static void unpack(spell *b, heads *h)
+static void unpack(struct spell *b, struct heads *h)
 {
     const uint32_t packed = h->k == INLAY_NONE ? h->q : h->k;
 
@@ -269,18 +269,18 @@ static void unpack(spell *b, heads *h)
 }
 
 /* The rank of v, `otherwise` where it is not known. */
-static uint32_t rank_or(const spell *b, uint32_t v, uint32_t otherwise)
+static uint32_t rank_or(const struct spell *b, uint32_t v, uint32_t otherwise)
 {
     const uint32_t rank = spell_rank(b, v);
 
     return rank == INLAY_RANK_UNKNOWN ? otherwise : rank;
 }
 
-void spell_multi_head(spell *b)
+void spell_multi_head(struct spell *b)
 {
     const int64_t count = rw_attr_int(b->n, "num_heads", 0);
     const uint32_t bias = spell_in(b, 3), past_k = spell_in(b, 6), past_v = spell_in(b, 7), x = spell_in(b, 0);
-    heads h = { x, spell_in(b, 1), spell_in(b, 2), spell_in(b, 5), INLAY_NONE, INLAY_NONE, 0, 0, 0 };
+    struct heads h = { x, spell_in(b, 1), spell_in(b, 2), spell_in(b, 5), INLAY_NONE, INLAY_NONE, 0, 0, 0 };
     const int64_t wide = rw_dim(rw_info(b->w, x), -1);
     const bool packed = h.v == INLAY_NONE;
     const uint32_t rank = h.k == INLAY_NONE ? 5 : 3; /* of queries */
@@ -334,7 +334,7 @@ void spell_multi_head(spell *b)
 
 /* Keys or values [batch, heads, 1, size] written into those of the past behind the `used` ones, as both stand in one
  * buffer; *all are those that count. */
-static uint32_t in_buffer(spell *b, uint32_t past, uint32_t fresh, uint32_t used, uint32_t *all)
+static uint32_t in_buffer(struct spell *b, uint32_t past, uint32_t fresh, uint32_t used, uint32_t *all)
 {
     const uint32_t batch =
         spell_op(b, "Slice", 13, spell_typed(b, "Shape", 13, INLAY_INT64, past), spell_list(b, 0), spell_list(b, 1));
@@ -348,12 +348,12 @@ static uint32_t in_buffer(spell *b, uint32_t past, uint32_t fresh, uint32_t used
 }
 
 /* One row of queries for each sequence; keys and values of one row and a past, or those of an encoder, by head. */
-void spell_decoder_masked(spell *b)
+void spell_decoder_masked(struct spell *b)
 {
     const int64_t count = rw_attr_int(b->n, "num_heads", 0);
     const uint32_t bias = spell_in(b, 10), past_k = spell_in(b, 5), past_v = spell_in(b, 6), x = spell_in(b, 0);
     const bool shares = rw_attr_int(b->n, "past_present_share_buffer", 0) != 0 && past_k != INLAY_NONE;
-    heads h = { x, spell_in(b, 1), spell_in(b, 2), spell_in(b, 4), INLAY_NONE, INLAY_NONE, 0, 0, 0 };
+    struct heads h = { x, spell_in(b, 1), spell_in(b, 2), spell_in(b, 4), INLAY_NONE, INLAY_NONE, 0, 0, 0 };
     const int64_t wide = rw_dim(rw_info(b->w, x), -1);
     const uint32_t rank = rank_or(b, h.k, past_k != INLAY_NONE ? 3 : spell_rank(b, h.v));
     const bool open = rank == INLAY_RANK_UNKNOWN;
@@ -401,7 +401,8 @@ void spell_decoder_masked(spell *b)
 
 /* Queries, keys and values of one product, [batch, rows, columns], by head. given: how many columns each of them has,
  * NULL: equally many. wide: columns; -1: not known. */
-static void split_product(spell *b, heads *h, uint32_t all, const int64_t *given, int64_t wide, int64_t count)
+static void split_product(struct spell *b, struct heads *h, uint32_t all, const int64_t *given, int64_t wide,
+                          int64_t count)
 {
     uint32_t *const parts[] = { &h->q, &h->k, &h->v };
     int64_t from = 0;
@@ -421,14 +422,14 @@ static void split_product(spell *b, heads *h, uint32_t all, const int64_t *given
         *parts[i] = spell_transpose(b, *parts[i], by_head, 4);
 }
 
-void spell_attention(spell *b)
+void spell_attention(struct spell *b)
 {
     const bool quantized = b->n->info.op_type.data[0] == 'Q';
     const int64_t count = rw_attr_int(b->n, "num_heads", 0);
     const uint32_t x = spell_in(b, 0), weights = spell_in(b, 1), bias = spell_in(b, 2);
     const uint32_t mask = spell_in(b, quantized ? 5 : 3), past = spell_in(b, quantized ? 8 : 4);
     const int64_t wide = rw_dim(rw_info(b->w, weights), 1);
-    heads h = { .bias = quantized ? INLAY_NONE : spell_in(b, 5), .mask = INLAY_NONE, .sink = INLAY_NONE };
+    struct heads h = { .bias = quantized ? INLAY_NONE : spell_in(b, 5), .mask = INLAY_NONE, .sink = INLAY_NONE };
     uint32_t sizes = 0, all;
     const int64_t *given = rw_attr_ints(b->n, "qkv_hidden_sizes", &sizes);
     const char *why = count <= 0                                   ? "num_heads is not positive"
@@ -466,8 +467,8 @@ void spell_attention(spell *b)
 
 /* ------------------------------------------------------------------ RotaryEmbedding */
 
-static uint32_t rotated(spell *b, uint32_t x, uint32_t cosines, uint32_t sines, uint32_t places, bool interleaved,
-                        int64_t size, int64_t count)
+static uint32_t rotated(struct spell *b, uint32_t x, uint32_t cosines, uint32_t sines, uint32_t places,
+                        bool interleaved, int64_t size, int64_t count)
 {
     uint32_t y = spell_op(b, "RotaryEmbedding", 23, x, cosines, sines, places);
 
@@ -480,7 +481,7 @@ static uint32_t rotated(spell *b, uint32_t x, uint32_t cosines, uint32_t sines, 
 }
 
 /* [batch, rows, heads * size] as [batch, heads, rows, size], where size is twice what cosines has in a row. */
-static uint32_t split_by_angles(spell *b, uint32_t x, uint32_t cosines)
+static uint32_t split_by_angles(struct spell *b, uint32_t x, uint32_t cosines)
 {
     const uint32_t half = SHAPED(b, size_of(b, cosines, 1), 1);
     const uint32_t dims = joined(b, spell_list(b, 0, 0, -1), spell_op(b, "Add", 14, half, half), 0);
@@ -488,7 +489,7 @@ static uint32_t split_by_angles(spell *b, uint32_t x, uint32_t cosines)
     return spell_transpose(b, spell_op(b, "Reshape", 13, x, dims), by_head, 4);
 }
 
-void spell_rotary(spell *b)
+void spell_rotary(struct spell *b)
 {
     const uint32_t x = spell_in(b, 0), rank = spell_rank(b, x), cosines = spell_in(b, 2), sines = spell_in(b, 3);
     const int64_t half = rw_dim(rw_info(b->w, cosines), -1), wide = rw_dim(rw_info(b->w, x), -1);
@@ -524,7 +525,7 @@ void spell_rotary(spell *b)
 /* ------------------------------------------------------------------ GroupQueryAttention */
 
 /* Keys or values of fewer heads, each for `times` heads of queries. */
-static uint32_t repeated(spell *b, uint32_t v, int64_t times, int64_t count)
+static uint32_t repeated(struct spell *b, uint32_t v, int64_t times, int64_t count)
 {
     uint32_t shape, axes;
 
@@ -542,7 +543,7 @@ static uint32_t repeated(spell *b, uint32_t v, int64_t times, int64_t count)
 
 /* The present: the past with room for all keys, the new ones written behind what counts of it. What makes the room are
  * the new ones, too, for that is where they go but in sequences that are shorter than others. */
-static uint32_t present(spell *b, uint32_t past, uint32_t fresh, uint32_t used, uint32_t length)
+static uint32_t present(struct spell *b, uint32_t past, uint32_t fresh, uint32_t used, uint32_t length)
 {
     uint32_t room;
 
@@ -556,7 +557,7 @@ static uint32_t present(spell *b, uint32_t past, uint32_t fresh, uint32_t used, 
 }
 
 /* Attention-23, whose keys may have fewer heads than queries; all layers share the mask. */
-static uint32_t attend_shared(spell *b, const heads *h)
+static uint32_t attend_shared(struct spell *b, const struct heads *h)
 {
     const inlay_dtype dtype = spell_dtype(b, h->q);
     const uint32_t seen = h->bias != INLAY_NONE ? h->bias : spell_number(b, dtype, 0);
@@ -569,7 +570,7 @@ static uint32_t attend_shared(spell *b, const heads *h)
 }
 
 /* Which keys count: none behind the row's own place, and of a window none too far before it. */
-static uint32_t seen_keys(spell *b, uint32_t places, uint32_t length, int64_t window)
+static uint32_t seen_keys(struct spell *b, uint32_t places, uint32_t length, int64_t window)
 {
     const uint32_t keys = count_to(b, length);
     uint32_t seen, begin;
@@ -583,7 +584,7 @@ static uint32_t seen_keys(spell *b, uint32_t places, uint32_t length, int64_t wi
 }
 
 /* Queries, keys and values by head: they come so, or packed side by side. */
-static void split_groups(spell *b, heads *h, int64_t count, int64_t shared)
+static void split_groups(struct spell *b, struct heads *h, int64_t count, int64_t shared)
 {
     uint32_t *const parts[] = { &h->q, &h->k, &h->v };
     const int64_t each[] = { count, shared, shared };
@@ -609,7 +610,8 @@ static void split_groups(spell *b, heads *h, int64_t count, int64_t shared)
 }
 
 /* rotated() where the angles, of which nobody knows how many there are, may be of a head's first elements alone. */
-static uint32_t rotated_first(spell *b, uint32_t x, uint32_t cosines, uint32_t sines, uint32_t places, bool interleaved)
+static uint32_t rotated_first(struct spell *b, uint32_t x, uint32_t cosines, uint32_t sines, uint32_t places,
+                              bool interleaved)
 {
     const uint32_t half = SHAPED(b, size_of(b, cosines, 1), 1), size = spell_op(b, "Add", 14, half, half);
     const uint32_t turns = spell_op(b, "Slice", 13, x, spell_list(b, 0), size, spell_list(b, 3));
@@ -619,27 +621,27 @@ static uint32_t rotated_first(spell *b, uint32_t x, uint32_t cosines, uint32_t s
 }
 
 /* What is added to the scores of the keys that count, for as many as the buffer has; the others are hidden anyway. */
-static uint32_t for_all_keys(spell *b, uint32_t bias, uint32_t length)
+static uint32_t for_all_keys(struct spell *b, uint32_t bias, uint32_t length)
 {
     const uint32_t more = SHAPED(b, spell_op(b, "Sub", 14, length, size_of(b, bias, 3)), 1);
 
     return spell_op(b, "Pad", 13, bias, joined(b, spell_list(b, 0, 0, 0, 0, 0, 0, 0), more, 0));
 }
 
-void spell_group_query(spell *b)
+void spell_group_query(struct spell *b)
 {
     const graph_node *n = b->n;
     const int64_t count = rw_attr_int(n, "num_heads", 0), shared = rw_attr_int(n, "kv_num_heads", 0);
     const int64_t window = rw_attr_int(n, "local_window_size", -1);
     const bool turns = rw_attr_int(n, "do_rotary", 0) != 0, smooth = rw_attr_int(n, "smooth_softmax", 0) > 0;
-    heads h = { .q = spell_in(b, 0),
-                .k = spell_in(b, 1),
-                .v = spell_in(b, 2),
-                .bias = spell_in(b, 10),
-                .mask = INLAY_NONE,
-                .sink = spell_in(b, 11),
-                .scale = rw_attr_float(n, "scale", 0),
-                .softcap = rw_attr_float(n, "softcap", 0) };
+    struct heads h = { .q = spell_in(b, 0),
+                       .k = spell_in(b, 1),
+                       .v = spell_in(b, 2),
+                       .bias = spell_in(b, 10),
+                       .mask = INLAY_NONE,
+                       .sink = spell_in(b, 11),
+                       .scale = rw_attr_float(n, "scale", 0),
+                       .softcap = rw_attr_float(n, "softcap", 0) };
     const inlay_dtype dtype = spell_dtype(b, h.q);
     const char *why = count <= 0 || shared <= 0 || count % shared != 0 ? "num_heads is not a multiple of kv_num_heads"
                       : rank_or(b, h.q, 3) != 3                        ? "query is not of rank 3"

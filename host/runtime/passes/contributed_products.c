@@ -6,7 +6,7 @@
 
 /* An operand of FusedMatMul. trans swaps the last two axes; batch says that the first axis is the row, which goes
  * behind the batch ones before that. */
-static uint32_t operand(spell *b, uint32_t x, bool trans, bool batch)
+static uint32_t operand(struct spell *b, uint32_t x, bool trans, bool batch)
 {
     const uint32_t rank = spell_rank(b, x);
     int64_t perm[INLAY_MAX_RANK];
@@ -31,7 +31,7 @@ static uint32_t operand(spell *b, uint32_t x, bool trans, bool batch)
     return spell_transpose(b, x, perm, rank);
 }
 
-void spell_fused_mat_mul(spell *b)
+void spell_fused_mat_mul(struct spell *b)
 {
     const graph_node *n = b->n;
     const bool ta = rw_attr_int(n, "transA", 0) != 0, tb = rw_attr_int(n, "transB", 0) != 0;
@@ -50,7 +50,7 @@ void spell_fused_mat_mul(spell *b)
     spell_output(b, 0, y);
 }
 
-void spell_fused_gemm(spell *b)
+void spell_fused_gemm(struct spell *b)
 {
     static const char *const attributes[] = { "alpha", "beta", "transA", "transB", NULL };
     const inlay_attr_info *name = graph_attr(b->n, "activation");
@@ -67,8 +67,8 @@ void spell_fused_gemm(spell *b)
     spell_output(b, 0, y);
 }
 
-uint32_t contributed_in_units(spell *b, uint32_t a, uint32_t w, uint32_t a_zero, uint32_t w_zero, uint32_t a_scale,
-                              uint32_t w_scale, uint32_t bias)
+uint32_t contributed_in_units(struct spell *b, uint32_t a, uint32_t w, uint32_t a_zero, uint32_t w_zero,
+                              uint32_t a_scale, uint32_t w_scale, uint32_t bias)
 {
     uint32_t y = spell_typed(b, "MatMulInteger", 10, INLAY_INT32, a, w, a_zero, w_zero);
 
@@ -76,14 +76,14 @@ uint32_t contributed_in_units(spell *b, uint32_t a, uint32_t w, uint32_t a_zero,
     return bias == INLAY_NONE ? y : spell_op(b, "Add", 14, y, bias);
 }
 
-void spell_integer_to_float(spell *b)
+void spell_integer_to_float(struct spell *b)
 {
     spell_output(b, 0,
                  contributed_in_units(b, spell_in(b, 0), spell_in(b, 1), spell_in(b, 4), spell_in(b, 5), spell_in(b, 2),
                                       spell_in(b, 3), spell_in(b, 6)));
 }
 
-void spell_dynamic_quantize_mat_mul(spell *b)
+void spell_dynamic_quantize_mat_mul(struct spell *b)
 {
     const uint32_t x =
         spell_make(b, "DynamicQuantizeLinear", 11, INLAY_UINT8, 3, (const uint32_t[]){ spell_in(b, 0), SPELL_END });
@@ -97,7 +97,7 @@ void spell_dynamic_quantize_mat_mul(spell *b)
 }
 
 /* |a - b| by |a|^2 + |b|^2 - 2 a b, in one product, as ONNX Runtime has it. */
-void spell_c_dist(spell *b)
+void spell_c_dist(struct spell *b)
 {
     const uint32_t x = spell_in(b, 0), z = spell_in(b, 1);
     const inlay_dtype dtype = spell_dtype(b, x);
@@ -120,7 +120,7 @@ static const char *const conv_attributes[] = { "auto_pad",      "dilations",    
                                                "storage_order", "count_include_pad", NULL };
 
 /* Images with channels last or, again, first. */
-static uint32_t turned(spell *b, uint32_t x, uint32_t rank, bool to_last)
+static uint32_t turned(struct spell *b, uint32_t x, uint32_t rank, bool to_last)
 {
     int64_t perm[INLAY_MAX_RANK] = { 0 };
 
@@ -132,7 +132,7 @@ static uint32_t turned(spell *b, uint32_t x, uint32_t rank, bool to_last)
 }
 
 /* Why the node's input 0 is no image; NULL: it may be one. */
-static const char *why_not_image(const spell *b)
+static const char *why_not_image(const struct spell *b)
 {
     const uint32_t rank = spell_rank(b, spell_in(b, 0));
 
@@ -141,7 +141,7 @@ static const char *why_not_image(const spell *b)
                : NULL;
 }
 
-static uint32_t with_activation(spell *b, uint32_t y)
+static uint32_t with_activation(struct spell *b, uint32_t y)
 {
     const inlay_attr_info *name = graph_attr(b->n, "activation"), *list = graph_attr(b->n, "activation_params");
     double params[2] = { 0, 0 };
@@ -152,7 +152,7 @@ static uint32_t with_activation(spell *b, uint32_t y)
     return name == NULL || name->s.bytes == 0 ? y : contributed_activation(b, name->s.data, y, params, count);
 }
 
-void spell_fused_conv(spell *b)
+void spell_fused_conv(struct spell *b)
 {
     const uint32_t more = spell_in(b, 3);
     uint32_t y = spell_op(b, "Conv", 11, spell_in(b, 0), spell_in(b, 1), spell_in(b, 2));
@@ -164,7 +164,7 @@ void spell_fused_conv(spell *b)
 }
 
 /* The weights have their channels second in these. */
-void spell_nhwc_conv(spell *b)
+void spell_nhwc_conv(struct spell *b)
 {
     const uint32_t rank = spell_rank(b, spell_in(b, 0)), more = spell_in(b, 3);
     uint32_t y;
@@ -179,7 +179,7 @@ void spell_nhwc_conv(spell *b)
     spell_output(b, 0, with_activation(b, y));
 }
 
-void spell_nhwc_max_pool(spell *b)
+void spell_nhwc_max_pool(struct spell *b)
 {
     const uint32_t rank = spell_rank(b, spell_in(b, 0));
     uint32_t y;
@@ -191,7 +191,7 @@ void spell_nhwc_max_pool(spell *b)
     spell_output(b, 0, turned(b, y, rank, true));
 }
 
-void spell_q_linear_conv(spell *b)
+void spell_q_linear_conv(struct spell *b)
 {
     const uint32_t rank = spell_rank(b, spell_in(b, 0));
     const bool last = rw_attr_int(b->n, "channels_last", 0) != 0;
@@ -210,7 +210,7 @@ void spell_q_linear_conv(spell *b)
 }
 
 /* Input i of the node, a zero point; one of that type where it is omitted. */
-static uint32_t zero_point(spell *b, uint32_t i, inlay_dtype dtype)
+static uint32_t zero_point(struct spell *b, uint32_t i, inlay_dtype dtype)
 {
     static const uint8_t none = 0;
     uint32_t v = spell_in(b, i);
@@ -223,7 +223,7 @@ static uint32_t zero_point(spell *b, uint32_t i, inlay_dtype dtype)
 }
 
 /* Those of images with channels last; pass quantized_functions has the others. */
-void spell_q_pool(spell *b)
+void spell_q_pool(struct spell *b)
 {
     const bool whole = strcmp(b->n->info.op_type.data, "QLinearGlobalAveragePool") == 0;
     const uint32_t rank = spell_rank(b, spell_in(b, 0));
@@ -241,7 +241,7 @@ void spell_q_pool(spell *b)
 }
 
 /* The axes of the image y behind those of batch and channels. */
-static uint32_t image_axes(spell *b, uint32_t y, uint32_t rank)
+static uint32_t image_axes(struct spell *b, uint32_t y, uint32_t rank)
 {
     int64_t axes[INLAY_MAX_RANK];
 
@@ -255,7 +255,7 @@ static uint32_t image_axes(spell *b, uint32_t y, uint32_t rank)
 }
 
 /* Without padding, and what the padding says is cut off. */
-void spell_conv_transpose(spell *b)
+void spell_conv_transpose(struct spell *b)
 {
     static const char *const attributes[] = { "dilations", "group", "kernel_shape", "output_padding", "strides", NULL };
     const uint32_t pads = spell_in(b, 2), of_image = spell_rank(b, spell_in(b, 0));
@@ -280,7 +280,7 @@ void spell_conv_transpose(spell *b)
 /* ------------------------------------------------------------------ scales and zero points */
 
 /* One number may be a vector of one. */
-static uint32_t one_or_more(spell *b, uint32_t v)
+static uint32_t one_or_more(struct spell *b, uint32_t v)
 {
     const inlay_value_info *info = rw_info(b->w, v);
 
@@ -290,7 +290,7 @@ static uint32_t one_or_more(spell *b, uint32_t v)
 }
 
 /* v, of which a run alone knows whether it is one number or one for each index of the axis, as the latter. */
-static uint32_t for_each_index(spell *b, uint32_t v, uint32_t x, int64_t axis)
+static uint32_t for_each_index(struct spell *b, uint32_t v, uint32_t x, int64_t axis)
 {
     if (v == INLAY_NONE)
         return v;
@@ -298,7 +298,7 @@ static uint32_t for_each_index(spell *b, uint32_t v, uint32_t x, int64_t axis)
                     spell_op(b, "Gather", 13, spell_typed(b, "Shape", 13, INLAY_INT64, x), spell_list(b, axis)));
 }
 
-void spell_linear(spell *b)
+void spell_linear(struct spell *b)
 {
     const bool back = b->n->info.op_type.data[0] == 'D';
     const int64_t axis = rw_attr_int(b->n, "axis", 1);
@@ -323,13 +323,13 @@ void spell_linear(spell *b)
 
 /* A scale or zero point of each matrix, [directions], or of each of its columns, [directions, columns], beside
  * [directions, rows, columns]. */
-static uint32_t beside_matrices(spell *b, uint32_t v)
+static uint32_t beside_matrices(struct spell *b, uint32_t v)
 {
     return spell_op(b, "Reshape", 13, v, spell_list(b, 0, 1, -1));
 }
 
 /* Weights [directions, rows, columns] of bytes as floats [directions, columns, rows]. */
-static uint32_t float_weights(spell *b, uint32_t w, uint32_t scale, uint32_t zero)
+static uint32_t float_weights(struct spell *b, uint32_t w, uint32_t scale, uint32_t zero)
 {
     const int64_t perm[3] = { 0, 2, 1 };
     uint32_t x = spell_cast(b, w, INLAY_FLOAT);
@@ -341,7 +341,7 @@ static uint32_t float_weights(spell *b, uint32_t w, uint32_t scale, uint32_t zer
 
 /* LSTM with weights of bytes. ONNX Runtime rounds what comes in to bytes, too, because its products are then faster;
  * the result here is that of floats. */
-void spell_dynamic_quantize_lstm(spell *b)
+void spell_dynamic_quantize_lstm(struct spell *b)
 {
     static const char *const attributes[] = { "activations", "activation_alpha", "activation_beta", "clip",
                                               "direction",   "hidden_size",      "input_forget",    NULL };

@@ -4,7 +4,7 @@
 #include <math.h>
 
 /* Normalises by given statistics, every output but the first unused? */
-static bool is_inference(const rewrite *w, const graph_node *n)
+static bool is_inference(const struct rewrite *w, const graph_node *n)
 {
     for (uint32_t i = 1; i < n->info.output_count; i++)
         if (!rw_is_unused(w, n, i))
@@ -14,7 +14,7 @@ static bool is_inference(const rewrite *w, const graph_node *n)
     return rw_attr_int(n, "training_mode", 0) == 0 && rw_attr_int(n, "spatial", 1) == 1;
 }
 
-static inlay_status match(rewrite *w, graph_node *n)
+static inlay_status match(struct rewrite *w, graph_node *n)
 {
     const float *params[4]; /* scale, bias, mean, variance */
     double *scale, *shift, epsilon;

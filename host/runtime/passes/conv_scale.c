@@ -8,7 +8,7 @@ enum { FORGOTTEN_BYTES = 1 << 18 }; /* of which the original is not kept in memo
 
 /* The DequantizeLinear of constants, by scales of floats, that Conv n alone has as weights, if each output channel can
  * have scales of its own: NULL otherwise. */
-static graph_node *narrow_weights(const rewrite *w, const graph_node *n)
+static graph_node *narrow_weights(const struct rewrite *w, const graph_node *n)
 {
     const uint32_t v = rw_input(w, n, 1);
     graph_node *back = rw_maker_op(w, v, "DequantizeLinear");
@@ -27,7 +27,7 @@ static graph_node *narrow_weights(const rewrite *w, const graph_node *n)
                                                                                                              : NULL;
 }
 
-graph_node *conv_to_scale(const rewrite *w, uint32_t v, int64_t *out_channels)
+graph_node *conv_to_scale(const struct rewrite *w, uint32_t v, int64_t *out_channels)
 {
     graph_node *n = rw_maker_op(w, v, "Conv");
     bool transposed = n == NULL;
@@ -66,7 +66,7 @@ static void scale_floats(const char *from, int64_t count, double s, float *to)
 }
 
 /* Channels' factors become part of the scales: one more rounding of each scale, none of the elements. */
-static uint32_t scaled_scales(rewrite *w, graph_node *back, const double *factor)
+static uint32_t scaled_scales(struct rewrite *w, graph_node *back, const double *factor)
 {
     const uint32_t old = rw_input(w, back, 1);
     const inlay_value_info *info = rw_info(w, old);
@@ -100,7 +100,7 @@ static uint32_t scaled_scales(rewrite *w, graph_node *back, const double *factor
 
 /* weight[M, C/g, ...] of Conv: a channel's weights stand together. weight[C, M/g, ...] of ConvTranspose: output channel
  * g * M/g + j is column j of the rows of group g. */
-static uint32_t scaled_weight(rewrite *w, const graph_node *conv, const double *scale)
+static uint32_t scaled_weight(struct rewrite *w, const graph_node *conv, const double *scale)
 {
     uint32_t v = rw_input(w, conv, 1);
     const inlay_value_info *info = rw_info(w, v);
@@ -130,7 +130,7 @@ static uint32_t scaled_weight(rewrite *w, const graph_node *conv, const double *
     return rw_constant_blob(w, INLAY_FLOAT, rank, dims, to, bytes);
 }
 
-inlay_status conv_scale(rewrite *w, graph_node *conv, graph_node *last, int64_t channels, const double *scale,
+inlay_status conv_scale(struct rewrite *w, graph_node *conv, graph_node *last, int64_t channels, const double *scale,
                         const double *shift)
 {
     uint32_t old = rw_input(w, conv, 2), weight, bias;
@@ -156,7 +156,7 @@ inlay_status conv_scale(rewrite *w, graph_node *conv, graph_node *last, int64_t 
 }
 
 /* The constant as one number a channel of values[N, C, ...]: a scalar, or all dims 1 but that of the channel. */
-static bool read_channels(rewrite *w, uint32_t v, uint32_t rank, int64_t channels, double *out)
+static bool read_channels(struct rewrite *w, uint32_t v, uint32_t rank, int64_t channels, double *out)
 {
     const inlay_value_info *c = rw_info(w, v);
     const float *f = rw_floats(w, v);
@@ -175,7 +175,7 @@ static bool read_channels(rewrite *w, uint32_t v, uint32_t rank, int64_t channel
     return count > 0;
 }
 
-static inlay_status match(rewrite *w, graph_node *n)
+static inlay_status match(struct rewrite *w, graph_node *n)
 {
     bool mul = pass_is_op(n, "Mul"), div = pass_is_op(n, "Div"), add = pass_is_op(n, "Add"), sub = pass_is_op(n, "Sub");
     double *scale, *shift, *values;

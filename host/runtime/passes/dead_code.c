@@ -9,7 +9,7 @@ static bool prune_captures(graph_node *n)
 
     for (uint32_t b = 0; b < n->body_count; b++) {
         graph_body *body = &n->bodies[b];
-        graph *g = body->graph;
+        struct graph *g = body->graph;
         uint32_t kept = 0;
 
         for (uint32_t k = 0; k < body->capture_count; k++) {
@@ -38,7 +38,7 @@ static bool prune_captures(graph_node *n)
     return any;
 }
 
-static inlay_status clean(pass_ctx *ctx, graph *g, bool *changed)
+static inlay_status clean(pass_ctx *ctx, struct graph *g, bool *changed)
 {
     bool *live = arena_array(&ctx->model->arena, (size_t)g->value_count + 1, sizeof *live);
     bool *drop = arena_array(&ctx->model->arena, (size_t)g->node_count + 1, sizeof *drop);

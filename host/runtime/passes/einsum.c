@@ -16,56 +16,56 @@
 
 enum { MOST = 8, MOST_TERMS = 4, LETTERS = 2 * MOST };
 
-typedef struct term {
+struct term {
     char letters[LETTERS + 1];
     uint32_t count;
-} term;
+};
 
-typedef struct equation {
-    term in[MOST_TERMS], out;
+struct equation {
+    struct term in[MOST_TERMS], out;
     uint32_t count;
-} equation;
+};
 
 /* An Einsum of two operands, in the order in which MatMul has them. */
-typedef struct product {
-    rewrite *w;
+struct product {
+    struct rewrite *w;
     const graph_node *n;
     inlay_dtype dtype;
     uint32_t v[2];
-    term in[2], out;
-    term batch, rows, columns, sum;
-} product;
+    struct term in[2], out;
+    struct term batch, rows, columns, sum;
+};
 
 /* ------------------------------------------------------------------ equations */
 
-static bool has(const term *t, char letter)
+static bool has(const struct term *t, char letter)
 {
     return strchr(t->letters, letter) != NULL;
 }
 
-static void add(term *t, char letter)
+static void add(struct term *t, char letter)
 {
     if (t->count < LETTERS)
         t->letters[t->count++] = letter;
 }
 
-static void add_all(term *t, const term *more)
+static void add_all(struct term *t, const struct term *more)
 {
     for (uint32_t i = 0; i < more->count; i++)
         add(t, more->letters[i]);
 }
 
-static bool same_letters(const term *a, const term *b)
+static bool same_letters(const struct term *a, const struct term *b)
 {
     return strcmp(a->letters, b->letters) == 0;
 }
 
 /* "bij,bjk->bik" without spaces; false: something else, an ellipsis, no result, or a letter twice in a term. */
-static bool parse_equation(const char *text, equation *e)
+static bool parse_equation(const char *text, struct equation *e)
 {
-    term *t = &e->in[0];
+    struct term *t = &e->in[0];
 
-    *e = (equation){ .count = 1 };
+    *e = (struct equation){ .count = 1 };
     for (; *text != '\0'; text++) {
         if (*text == ' ')
             continue;
@@ -84,7 +84,7 @@ static bool parse_equation(const char *text, equation *e)
     return t == &e->out;
 }
 
-static inlay_dim size_of(const product *p, char letter)
+static inlay_dim size_of(const struct product *p, char letter)
 {
     uint32_t k = has(&p->in[0], letter) ? 0 : 1;
 
@@ -92,7 +92,7 @@ static inlay_dim size_of(const product *p, char letter)
 }
 
 /* A size of 1 would broadcast in Einsum, and reads as any other; so sizes of letters in both must be provably equal. */
-static bool sizes_agree(const product *p)
+static bool sizes_agree(const struct product *p)
 {
     for (uint32_t i = 0; i < p->in[0].count; i++) {
         const char *at = strchr(p->in[1].letters, p->in[0].letters[i]);
@@ -110,7 +110,7 @@ static bool sizes_agree(const product *p)
 
 /* The operand that makes the columns: the one with the last letter of the result that is not in both. A matrix by a
  * vector stands where it need not be transposed. */
-static uint32_t right_operand(const product *p)
+static uint32_t right_operand(const struct product *p)
 {
     bool own[2] = { false, false };
     uint32_t right = 1;
@@ -129,12 +129,12 @@ static uint32_t right_operand(const product *p)
 }
 
 /* Sorts the letters into batch, rows, columns and sum; false: there are others. */
-static bool sort_letters(product *p)
+static bool sort_letters(struct product *p)
 {
     uint32_t order = rw_is_constant(p->w, p->v[0]) ? 1 : 0; /* the other operand may lie as it lies */
 
     if (right_operand(p) == 0) {
-        term t = p->in[0];
+        struct term t = p->in[0];
         uint32_t v = p->v[0];
 
         p->in[0] = p->in[1];
@@ -161,7 +161,7 @@ static bool sort_letters(product *p)
 /* ------------------------------------------------------------------ nodes */
 
 /* A new node of one output, which is a new value; ints, if any, are its attribute. INLAY_NONE: no memory. */
-static uint32_t put(const product *p, const char *op, const uint32_t *inputs, uint32_t count, const char *attr,
+static uint32_t put(const struct product *p, const char *op, const uint32_t *inputs, uint32_t count, const char *attr,
                     const int64_t *ints, uint32_t int_count)
 {
     graph_node *n = rw_make(p->w, op, p->n->opset, NULL, inputs, count, 1);
@@ -173,7 +173,7 @@ static uint32_t put(const product *p, const char *op, const uint32_t *inputs, ui
 }
 
 /* Squeeze, Unsqueeze, ReduceSum: axes are an input from version 13 on. */
-static uint32_t put_axes(const product *p, const char *op, uint32_t v, const int64_t *axes, uint32_t count)
+static uint32_t put_axes(const struct product *p, const char *op, uint32_t v, const int64_t *axes, uint32_t count)
 {
     uint32_t inputs[2] = { v, INLAY_NONE };
     bool is_sum = strcmp(op, "ReduceSum") == 0;
@@ -194,7 +194,7 @@ static uint32_t put_axes(const product *p, const char *op, uint32_t v, const int
     return n->info.outputs[0];
 }
 
-static uint32_t put_transpose(const product *p, uint32_t v, const term *have, const term *want)
+static uint32_t put_transpose(const struct product *p, uint32_t v, const struct term *have, const struct term *want)
 {
     int64_t perm[LETTERS];
 
@@ -207,13 +207,13 @@ static uint32_t put_transpose(const product *p, uint32_t v, const term *have, co
 
 /* Sizes for Reshape: those that are known, 0 for axes that stay where they are. One -1 is allowed where all others are
  * known: beside an axis that is empty it would mean anything. false: they can't be told. */
-typedef struct sizes {
+struct sizes {
     int64_t dims[LETTERS];
     uint32_t count;
     uint32_t copied, guessed;
-} sizes;
+};
 
-static bool add_size(sizes *s, int64_t known, bool stays)
+static bool add_size(struct sizes *s, int64_t known, bool stays)
 {
     if (known == 0 || s->count == LETTERS)
         return false;
@@ -223,7 +223,7 @@ static bool add_size(sizes *s, int64_t known, bool stays)
     return s->guessed == 0 || (s->guessed == 1 && s->copied == 0);
 }
 
-static int64_t known_size(const product *p, char letter)
+static int64_t known_size(const struct product *p, char letter)
 {
     inlay_dim d = size_of(p, letter);
 
@@ -231,7 +231,7 @@ static int64_t known_size(const product *p, char letter)
 }
 
 /* Appends the group's letters as one axis. */
-static bool add_group(const product *p, const term *group, sizes *s)
+static bool add_group(const struct product *p, const struct term *group, struct sizes *s)
 {
     int64_t all = 1;
 
@@ -246,7 +246,7 @@ static bool add_group(const product *p, const term *group, sizes *s)
     return add_size(s, all, false);
 }
 
-static bool add_each(const product *p, const term *group, sizes *s, bool stay)
+static bool add_each(const struct product *p, const struct term *group, struct sizes *s, bool stay)
 {
     for (uint32_t i = 0; i < group->count; i++)
         if (!add_size(s, known_size(p, group->letters[i]), stay))
@@ -254,7 +254,7 @@ static bool add_each(const product *p, const term *group, sizes *s, bool stay)
     return true;
 }
 
-static uint32_t put_reshape(const product *p, uint32_t v, const sizes *s)
+static uint32_t put_reshape(const struct product *p, uint32_t v, const struct sizes *s)
 {
     uint32_t inputs[2] = { v, INLAY_NONE };
 
@@ -267,9 +267,9 @@ static uint32_t put_reshape(const product *p, uint32_t v, const sizes *s)
 /* ------------------------------------------------------------------ the three forms */
 
 /* The operand with its letters in the order of `want`, and axes of 1 where it lacks one. */
-static uint32_t put_spread(const product *p, uint32_t k, const term *want)
+static uint32_t put_spread(const struct product *p, uint32_t k, const struct term *want)
 {
-    term mine = { 0 };
+    struct term mine = { 0 };
     int64_t axes[LETTERS];
     uint32_t count = 0;
 
@@ -283,9 +283,9 @@ static uint32_t put_spread(const product *p, uint32_t k, const term *want)
 }
 
 /* Elements side by side, then what is to be summed. */
-static uint32_t put_elements(const product *p)
+static uint32_t put_elements(const struct product *p)
 {
-    term all = p->out;
+    struct term all = p->out;
     uint32_t ab[2], y;
     int64_t axes[LETTERS];
 
@@ -302,16 +302,16 @@ static uint32_t put_elements(const product *p)
 }
 
 /* How the operands of MatMul lie. */
-typedef struct form {
-    term left, right, result;       /* letters in order */
-    sizes to_left, to_right, back;  /* none: no Reshape */
-    bool vector_left, vector_right; /* no rows, no columns: an axis of 1 is put in */
-} form;
+struct form {
+    struct term left, right, result;      /* letters in order */
+    struct sizes to_left, to_right, back; /* none: no Reshape */
+    bool vector_left, vector_right;       /* no rows, no columns: an axis of 1 is put in */
+};
 
 /* Columns of which only the last is one of the matrix: the others stand before the rows, in the result, too. */
-static bool is_stack(const product *p, form *f)
+static bool is_stack(const struct product *p, struct form *f)
 {
-    term order = { 0 }, last = { 0 };
+    struct term order = { 0 }, last = { 0 };
 
     if (p->batch.count > 0 || p->rows.count != 1 || p->columns.count < 2 || p->sum.count != 1)
         return false;
@@ -330,17 +330,17 @@ static bool is_stack(const product *p, form *f)
 }
 
 /* Can the axes be put together as MatMul wants them? */
-static bool find_form(const product *p, form *f)
+static bool find_form(const struct product *p, struct form *f)
 {
     bool joins_rows = p->batch.count > 0 && p->rows.count > 1; /* without a batch rows are any number of axes */
 
-    *f = (form){ .vector_left = p->rows.count == 0, .vector_right = p->columns.count == 0 };
+    *f = (struct form){ .vector_left = p->rows.count == 0, .vector_right = p->columns.count == 0 };
     add_all(&f->left, &p->batch);
     add_all(&f->left, &p->rows);
     add_all(&f->left, &p->sum);
     if (is_stack(p, f))
         return true;
-    *f = (form){ .left = f->left, .vector_left = f->vector_left, .vector_right = f->vector_right };
+    *f = (struct form){ .left = f->left, .vector_left = f->vector_left, .vector_right = f->vector_right };
     add_all(&f->right, &p->batch);
     add_all(&f->right, &p->sum);
     add_all(&f->right, &p->columns);
@@ -361,7 +361,7 @@ static bool find_form(const product *p, form *f)
             add_each(p, &p->columns, &f->back, false));
 }
 
-static uint32_t put_product(const product *p, const form *f)
+static uint32_t put_product(const struct product *p, const struct form *f)
 {
     int64_t row = p->batch.count, axes[2];
     uint32_t ab[2], y, count = 0;
@@ -383,12 +383,12 @@ static uint32_t put_product(const product *p, const form *f)
     return put_transpose(p, y, &f->result, &p->out);
 }
 
-static inlay_status take_pair(rewrite *w, graph_node *n, const equation *e)
+static inlay_status take_pair(struct rewrite *w, graph_node *n, const struct equation *e)
 {
-    product p = { .w = w, .n = n, .dtype = rw_info(w, rw_input(w, n, 0))->dtype, .out = e->out };
+    struct product p = { .w = w, .n = n, .dtype = rw_info(w, rw_input(w, n, 0))->dtype, .out = e->out };
     uint32_t y;
     bool done;
-    form f;
+    struct form f;
 
     for (uint32_t k = 0; k < 2; k++) {
         p.in[k] = e->in[k];
@@ -408,12 +408,12 @@ static inlay_status take_pair(rewrite *w, graph_node *n, const equation *e)
 }
 
 /* One operand: sums, and axes in another order. */
-static inlay_status take_one(rewrite *w, graph_node *n, const equation *e)
+static inlay_status take_one(struct rewrite *w, graph_node *n, const struct equation *e)
 {
-    product p = { .w = w, .n = n, .dtype = rw_info(w, rw_input(w, n, 0))->dtype };
+    struct product p = { .w = w, .n = n, .dtype = rw_info(w, rw_input(w, n, 0))->dtype };
     int64_t axes[LETTERS];
     uint32_t count = 0, y;
-    term kept = { 0 };
+    struct term kept = { 0 };
     bool done;
 
     for (uint32_t i = 0; i < e->in[0].count; i++) {
@@ -429,12 +429,12 @@ static inlay_status take_one(rewrite *w, graph_node *n, const equation *e)
 }
 
 /* The first two operands become one, with the letters that are still wanted. */
-static inlay_status take_first(rewrite *w, graph_node *n, const equation *e)
+static inlay_status take_first(struct rewrite *w, graph_node *n, const struct equation *e)
 {
     char text[2 * MOST_TERMS * LETTERS];
     uint32_t inputs[MOST_TERMS], used = 0;
     graph_node *pair, *rest;
-    term kept = { 0 };
+    struct term kept = { 0 };
 
     for (uint32_t k = 0; k < 2; k++)
         for (uint32_t i = 0; i < e->in[k].count; i++) {
@@ -466,11 +466,11 @@ static inlay_status take_first(rewrite *w, graph_node *n, const equation *e)
     return rw_replace(w, n, rest);
 }
 
-static inlay_status match(rewrite *w, graph_node *n)
+static inlay_status match(struct rewrite *w, graph_node *n)
 {
     const inlay_attr_info *text = graph_attr(n, "equation");
     inlay_dtype dtype;
-    equation e;
+    struct equation e;
 
     if (!pass_is_op(n, "Einsum") || text == NULL || !parse_equation(text->s.data, &e) || e.count != n->info.input_count)
         return INLAY_OK;

@@ -10,20 +10,20 @@
 #include <math.h>
 #include <string.h>
 
-typedef struct flex {
+struct flex {
     node_maker m;
-    graph *g;
+    struct graph *g;
     graph_node *n;
     inlay_dtype dtype; /* of Q */
     int64_t groups;    /* heads of Q that share one of K and V */
-} flex;
+};
 
-static const inlay_value_info *input(const flex *f, uint32_t i)
+static const inlay_value_info *input(const struct flex *f, uint32_t i)
 {
     return &f->g->values[f->n->info.inputs[i]].info;
 }
 
-static int64_t size_of(const flex *f, uint32_t i, uint32_t d)
+static int64_t size_of(const struct flex *f, uint32_t i, uint32_t d)
 {
     const inlay_value_info *v = input(f, i);
 
@@ -36,7 +36,7 @@ static bool is_fine(const graph_body *b)
     return b == NULL || (b->graph->input_count == 1 && b->graph->output_count == 1);
 }
 
-static inlay_status check(flex *f, inlay_diag *diag)
+static inlay_status check(struct flex *f, inlay_diag *diag)
 {
     const int64_t heads = size_of(f, 0, 1), shared = size_of(f, 1, 1);
 
@@ -56,12 +56,13 @@ static inlay_status check(flex *f, inlay_diag *diag)
     return INLAY_OK;
 }
 
-static uint32_t one(flex *f, const char *op, int64_t opset, uint32_t a, uint32_t b, const char *attr, int64_t value)
+static uint32_t one(struct flex *f, const char *op, int64_t opset, uint32_t a, uint32_t b, const char *attr,
+                    int64_t value)
 {
     return make_value(&f->m, f->g, op, opset, (const uint32_t[]){ a, b }, b == INLAY_NONE ? 1 : 2, attr, value);
 }
 
-static uint32_t cast(flex *f, uint32_t v, inlay_dtype *from, inlay_dtype to)
+static uint32_t cast(struct flex *f, uint32_t v, inlay_dtype *from, inlay_dtype to)
 {
     if (*from == to || to == INLAY_UNDEFINED)
         return v;
@@ -70,7 +71,7 @@ static uint32_t cast(flex *f, uint32_t v, inlay_dtype *from, inlay_dtype to)
 }
 
 /* K or V with each head as often as Q has it. */
-static uint32_t repeated(flex *f, uint32_t v)
+static uint32_t repeated(struct flex *f, uint32_t v)
 {
     const int64_t heads = size_of(f, 0, 1);
     int64_t *list = f->groups == 1 ? NULL : arena_array(&f->m.ctx->model->arena, (size_t)heads + 1, sizeof *list);
@@ -86,7 +87,7 @@ static uint32_t repeated(flex *f, uint32_t v)
 }
 
 /* The scale as a number of Q's type: what the node says, or one over the root of the size of a head. */
-static uint32_t scale_of(flex *f)
+static uint32_t scale_of(struct flex *f)
 {
     const inlay_attr_info *scale = graph_attr(f->n, "scale");
     const int64_t last = 3;
@@ -104,7 +105,7 @@ static uint32_t scale_of(flex *f)
     return one(f, "Reciprocal", 13, one(f, "Sqrt", 13, v, INLAY_NONE, NULL, 0), INLAY_NONE, NULL, 0);
 }
 
-static uint32_t through(flex *f, const char *attr, uint32_t v, inlay_dtype *dtype)
+static uint32_t through(struct flex *f, const char *attr, uint32_t v, inlay_dtype *dtype)
 {
     const graph_body *body = graph_body_named(f->n, attr);
     const graph_value *in, *out;
@@ -119,7 +120,7 @@ static uint32_t through(flex *f, const char *attr, uint32_t v, inlay_dtype *dtyp
     return v;
 }
 
-static bool spell(flex *f)
+static bool spell(struct flex *f)
 {
     static const int64_t turned[] = { 0, 1, 3, 2 };
     const uint32_t *in = f->n->info.inputs;
@@ -143,7 +144,7 @@ static bool spell(flex *f)
     return !f->m.failed;
 }
 
-static inlay_status visit(pass_ctx *ctx, graph *g, bool *changed)
+static inlay_status visit(pass_ctx *ctx, struct graph *g, bool *changed)
 {
     const uint32_t nodes = g->node_count;
     inlay_status status = INLAY_OK;
@@ -151,7 +152,7 @@ static inlay_status visit(pass_ctx *ctx, graph *g, bool *changed)
 
     for (uint32_t i = 0; i < nodes; i++) {
         graph_node *n = g->nodes[i];
-        flex f = { .m = { .ctx = ctx, .like = n }, .g = g, .n = n };
+        struct flex f = { .m = { .ctx = ctx, .like = n }, .g = g, .n = n };
 
         if (n->schema == NULL || strcmp(n->info.op_type.data, "FlexAttention") != 0 ||
             strcmp(n->info.domain.data, "ai.onnx.preview") != 0) {

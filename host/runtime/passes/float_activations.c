@@ -11,7 +11,7 @@
 #include <float.h>
 
 /* The factor besides `scale` in the product that v is; INLAY_NONE: it is none. */
-static uint32_t other_factor(const rewrite *w, uint32_t v, uint32_t scale)
+static uint32_t other_factor(const struct rewrite *w, uint32_t v, uint32_t scale)
 {
     const graph_node *mul = rw_maker_op(w, v, "Mul");
 
@@ -22,7 +22,7 @@ static uint32_t other_factor(const rewrite *w, uint32_t v, uint32_t scale)
 }
 
 /* Is it one number, or one for each of n columns? */
-static bool is_factor(const rewrite *w, uint32_t v, int64_t n, bool *out_one)
+static bool is_factor(const struct rewrite *w, uint32_t v, int64_t n, bool *out_one)
 {
     const inlay_value_info *info = rw_info(w, v);
 
@@ -33,7 +33,7 @@ static bool is_factor(const rewrite *w, uint32_t v, int64_t n, bool *out_one)
 }
 
 /* w as DequantizeLinear makes it; INLAY_NONE in *out: its scale and zero point do not go together. */
-static inlay_status dequantized(rewrite *w, uint32_t weights, uint32_t scale, uint32_t zero, uint32_t *out)
+static inlay_status dequantized(struct rewrite *w, uint32_t weights, uint32_t scale, uint32_t zero, uint32_t *out)
 {
     const inlay_value_info *info = rw_info(w, weights);
     bool one_scale, one_zero = true;
@@ -54,7 +54,7 @@ static inlay_status dequantized(rewrite *w, uint32_t weights, uint32_t scale, ui
 }
 
 /* op(a, b), b may be INLAY_NONE; INLAY_NONE: no memory. */
-static uint32_t computed(rewrite *w, const char *op, uint32_t a, uint32_t b)
+static uint32_t computed(struct rewrite *w, const char *op, uint32_t a, uint32_t b)
 {
     const uint32_t inputs[] = { a, b };
     graph_node *n = rw_make(w, op, 13, NULL, inputs, b == INLAY_NONE ? 1 : 2, 1);
@@ -63,7 +63,7 @@ static uint32_t computed(rewrite *w, const char *op, uint32_t a, uint32_t b)
 }
 
 /* The least or largest element of each row, or 0. */
-static uint32_t bound_of_rows(rewrite *w, const char *reduce, const char *with_zero, uint32_t x, uint32_t zero)
+static uint32_t bound_of_rows(struct rewrite *w, const char *reduce, const char *with_zero, uint32_t x, uint32_t zero)
 {
     static const int64_t last = -1;
     graph_node *n = rw_make(w, reduce, 13, NULL, &x, 1, 1);
@@ -76,7 +76,7 @@ static uint32_t bound_of_rows(rewrite *w, const char *reduce, const char *with_z
 
 /* x as DynamicQuantizeLinear-11 and DequantizeLinear leave it, each row by itself; a row of zeros has the least scale.
  * INLAY_NONE: no memory. */
-static uint32_t rounded_by_rows(rewrite *w, uint32_t x)
+static uint32_t rounded_by_rows(struct rewrite *w, uint32_t x)
 {
     const float zero = 0, steps = 255, least = FLT_MIN;
     const uint32_t none = rw_constant(w, INLAY_FLOAT, 0, NULL, &zero, sizeof zero);
@@ -97,7 +97,7 @@ static uint32_t rounded_by_rows(rewrite *w, uint32_t x)
     return computed(w, "Mul", computed(w, "Sub", within, middle), scale);
 }
 
-static inlay_status match(rewrite *w, graph_node *n)
+static inlay_status match(struct rewrite *w, graph_node *n)
 {
     const graph_node *cast = NULL, *product, *dynamic;
     uint32_t scale = INLAY_NONE, weights, x;

@@ -7,12 +7,12 @@
 #include "passes/same_body.h"
 #include <string.h>
 
-static bool is_constant(const graph *g, uint32_t v)
+static bool is_constant(const struct graph *g, uint32_t v)
 {
     return v == INLAY_NONE || (g->values[v].info.flags & INLAY_VALUE_CONSTANT) != 0;
 }
 
-static bool can_fold(const graph *g, const graph_node *n)
+static bool can_fold(const struct graph *g, const graph_node *n)
 {
     if (graph_node_is_random(n) || graph_node_is_host(g, n) || n->info.output_count == 0 ||
         strcmp(n->info.op_type.data, "SparseToDense") == 0) /* sparse_constants has it */
@@ -28,7 +28,7 @@ static bool can_fold(const graph *g, const graph_node *n)
 }
 
 /* Weights of 8 bits that become floats. */
-static bool is_weights(const graph *g, const graph_node *n)
+static bool is_weights(const struct graph *g, const graph_node *n)
 {
     const inlay_value_info *x =
         n->info.input_count == 0 || n->info.inputs[0] == INLAY_NONE ? NULL : &g->values[n->info.inputs[0]].info;
@@ -40,7 +40,7 @@ static bool is_weights(const graph *g, const graph_node *n)
 /* No result is larger than what it is made from by more than fold_max_bytes: Expand and its kin make much out of
  * little, and take no longer to do so than memory takes to bring it. But floats of narrow constants that nobody reads
  * packed are made once, since making them in each run takes longer than reading them (README). */
-static uint64_t size_limit(const pass_ctx *ctx, const graph *g, const graph_node *n)
+static uint64_t size_limit(const pass_ctx *ctx, const struct graph *g, const graph_node *n)
 {
     const uint64_t times = pass_is_op(n, "DequantizeLinear") || pass_is_op(n, "Cast") ? 16 : 1;
     uint64_t bytes = ctx->fold_max_bytes;
@@ -53,7 +53,8 @@ static uint64_t size_limit(const pass_ctx *ctx, const graph *g, const graph_node
 
 /* Inference again, now that what the node reads is constant. *out_same is false, and all as it was, where an output is
  * of another shape than before: it waits for the inference of the whole model. */
-static inlay_status infer_now(pass_ctx *ctx, graph *g, const graph_node *n, arena *scratch, bool *out_same)
+static inlay_status infer_now(pass_ctx *ctx, struct graph *g, const graph_node *n, struct arena *scratch,
+                              bool *out_same)
 {
     const inlay_value_info **in = arena_array(scratch, (size_t)n->info.input_count + 1, sizeof *in);
     inlay_value_info **out = arena_array(scratch, (size_t)n->info.output_count + 1, sizeof *out);
@@ -93,7 +94,7 @@ typedef struct pass_folded {
     inlay_tensor_view result;
 } pass_folded;
 
-static const inlay_value_info *copy_inputs(const graph *g, const graph_node *n, arena *a)
+static const inlay_value_info *copy_inputs(const struct graph *g, const graph_node *n, struct arena *a)
 {
     inlay_value_info *list = arena_array(a, (size_t)n->info.input_count + 1, sizeof *list);
 
@@ -116,7 +117,7 @@ static bool same_input(const inlay_value_info *a, const inlay_value_info *b)
 enum { REMEMBERED_BYTES = 256 << 10 };
 
 /* A large result of the same operator and attributes on constants that lie in the same place; NULL: none. */
-static const inlay_tensor_view *find_folded(const pass_ctx *ctx, const graph *g, const graph_node *n)
+static const inlay_tensor_view *find_folded(const pass_ctx *ctx, const struct graph *g, const graph_node *n)
 {
     for (const pass_folded *f = ctx->folded; f != NULL; f = f->next) {
         const graph_node *m = f->node;
@@ -134,9 +135,9 @@ static const inlay_tensor_view *find_folded(const pass_ctx *ctx, const graph *g,
 }
 
 /* No memory: the next one is computed, too. */
-static void remember_folded(pass_ctx *ctx, const graph *g, const graph_node *n, const inlay_tensor_view *result)
+static void remember_folded(pass_ctx *ctx, const struct graph *g, const graph_node *n, const inlay_tensor_view *result)
 {
-    arena *a = &ctx->model->arena;
+    struct arena *a = &ctx->model->arena;
     pass_folded *f;
 
     if (result->bytes < REMEMBERED_BYTES || n->info.output_count != 1 || (f = arena_alloc(a, sizeof *f)) == NULL)
@@ -152,7 +153,7 @@ static void remember_folded(pass_ctx *ctx, const graph *g, const graph_node *n, 
 /* ------------------------------------------------------------------ folding */
 
 /* What was read of the file need not stay in memory; whoever wants it still brings it back. */
-static void forget_inputs(const graph *g, const graph_node *n)
+static void forget_inputs(const struct graph *g, const graph_node *n)
 {
     enum { LARGE = 1 << 18 };
 
@@ -178,7 +179,7 @@ static bool fits(const graph_value *v, const inlay_tensor_view *t)
 }
 
 /* The result as a constant of the graph. */
-static bool set_result(pass_ctx *ctx, graph *g, uint32_t v, inlay_tensor_view *t)
+static bool set_result(pass_ctx *ctx, struct graph *g, uint32_t v, inlay_tensor_view *t)
 {
     bool done;
 
@@ -194,7 +195,7 @@ static bool set_result(pass_ctx *ctx, graph *g, uint32_t v, inlay_tensor_view *t
 }
 
 /* Integer i of input k of the node, a constant. */
-static bool integer_of(const graph *g, const graph_node *n, uint32_t k, uint32_t i, int64_t *out)
+static bool integer_of(const struct graph *g, const graph_node *n, uint32_t k, uint32_t i, int64_t *out)
 {
     const inlay_value_info *v = &g->values[n->info.inputs[k]].info;
 
@@ -208,7 +209,7 @@ static bool has_input(const graph_node *n, uint32_t k)
 
 /* Is what a Slice (ONNX 10 and later) takes of x one piece of memory? Then all axes but one are whole, and those ahead
  * of it have one element. */
-static bool is_piece(const graph *g, const graph_node *n, const inlay_value_info *x, const inlay_value_info *y,
+static bool is_piece(const struct graph *g, const graph_node *n, const inlay_value_info *x, const inlay_value_info *y,
                      uint64_t *out_offset)
 {
     int64_t axis, start, step, before = 1, inner = 1;
@@ -249,7 +250,7 @@ static bool is_piece(const graph *g, const graph_node *n, const inlay_value_info
 
 /* The same elements under another shape, or some of them that lie together, stay where they are. *out_done: the node
  * was one of those. */
-static inlay_status fold_view(graph *g, const graph_node *n, arena *scratch, bool *out_done)
+static inlay_status fold_view(struct graph *g, const graph_node *n, struct arena *scratch, bool *out_done)
 {
     const bool view = pass_is_among(n, "Reshape Flatten Squeeze Unsqueeze Identity");
     const inlay_value_info *x, *y;
@@ -281,7 +282,7 @@ static inlay_status fold_view(graph *g, const graph_node *n, arena *scratch, boo
                                out_done);
 }
 
-static inlay_status fold(pass_ctx *ctx, graph *g, graph_node *n, arena *scratch, bool *out_folded)
+static inlay_status fold(pass_ctx *ctx, struct graph *g, graph_node *n, struct arena *scratch, bool *out_folded)
 {
     inlay_tensor_view *results = arena_array(scratch, (size_t)n->info.output_count + 1, sizeof *results);
     inlay_diag quiet = INLAY_DIAG_INIT;
@@ -325,9 +326,9 @@ static inlay_status fold(pass_ctx *ctx, graph *g, graph_node *n, arena *scratch,
     return INLAY_OK;
 }
 
-static inlay_status visit(pass_ctx *ctx, graph *g, bool weights, bool *changed)
+static inlay_status visit(pass_ctx *ctx, struct graph *g, bool weights, bool *changed)
 {
-    arena scratch = { 0 };
+    struct arena scratch = { 0 };
     bool *drop = arena_array(&ctx->model->arena, (size_t)g->node_count + 1, sizeof *drop);
     inlay_status status = INLAY_OK;
     const bool *packed = pass_packed_weights(ctx, g, &ctx->model->arena);
@@ -353,12 +354,12 @@ done:
     return status;
 }
 
-static inlay_status visit_others(pass_ctx *ctx, graph *g, bool *changed)
+static inlay_status visit_others(pass_ctx *ctx, struct graph *g, bool *changed)
 {
     return visit(ctx, g, false, changed);
 }
 
-static inlay_status visit_weights(pass_ctx *ctx, graph *g, bool *changed)
+static inlay_status visit_weights(pass_ctx *ctx, struct graph *g, bool *changed)
 {
     return visit(ctx, g, true, changed);
 }

@@ -9,7 +9,7 @@
 enum { SMALL_BYTES = 4096 }; /* of a table that may as well be floats */
 
 /* A constant [n] as [n, 1]; INLAY_NONE: no memory. */
-static uint32_t as_column(rewrite *w, uint32_t v)
+static uint32_t as_column(struct rewrite *w, uint32_t v)
 {
     const inlay_value_info *info = rw_info(w, v);
 
@@ -17,7 +17,7 @@ static uint32_t as_column(rewrite *w, uint32_t v)
 }
 
 /* Gather(v, i); INLAY_NONE: no memory. */
-static uint32_t looked_up(rewrite *w, const graph_node *gather, uint32_t v)
+static uint32_t looked_up(struct rewrite *w, const graph_node *gather, uint32_t v)
 {
     graph_node *n = rw_make(w, "Gather", gather->opset, NULL, (const uint32_t[]){ v, rw_input(w, gather, 1) }, 2, 1);
 
@@ -28,7 +28,7 @@ static uint32_t looked_up(rewrite *w, const graph_node *gather, uint32_t v)
 }
 
 /* Can Gather have the type, and are they worth it? */
-static bool is_table(const rewrite *w, uint32_t v)
+static bool is_table(const struct rewrite *w, uint32_t v)
 {
     const inlay_value_info *info = rw_info(w, v);
 
@@ -37,7 +37,7 @@ static bool is_table(const rewrite *w, uint32_t v)
             info->dtype == INLAY_UINT16 || info->dtype == INLAY_FLOAT16 || info->dtype == INLAY_BFLOAT16);
 }
 
-static inlay_status match_cast(rewrite *w, graph_node *n, const graph_node *cast)
+static inlay_status match_cast(struct rewrite *w, graph_node *n, const graph_node *cast)
 {
     const uint32_t table = rw_input(w, cast, 0);
     graph_node *fresh;
@@ -51,7 +51,7 @@ static inlay_status match_cast(rewrite *w, graph_node *n, const graph_node *cast
                                                                                            : rw_replace(w, n, fresh);
 }
 
-static inlay_status match_dequantize(rewrite *w, graph_node *n, const graph_node *dq)
+static inlay_status match_dequantize(struct rewrite *w, graph_node *n, const graph_node *dq)
 {
     uint32_t inputs[3] = { rw_input(w, dq, 0), rw_input(w, dq, 1), rw_input(w, dq, 2) };
     const inlay_value_info *scale = rw_info(w, inputs[1]);
@@ -88,7 +88,7 @@ static inlay_status match_dequantize(rewrite *w, graph_node *n, const graph_node
     return rw_replace(w, n, fresh);
 }
 
-static inlay_status match(rewrite *w, graph_node *n)
+static inlay_status match(struct rewrite *w, graph_node *n)
 {
     const graph_node *maker =
         pass_is_op(n, "Gather") && rw_attr_int(n, "axis", 0) == 0 ? rw_maker(w, rw_input(w, n, 0)) : NULL;

@@ -10,15 +10,15 @@
 enum { MOST = 6, MOST_VISITS = 24 };
 
 /* The factors of a product: what the Mul nodes that lead to v multiply, the constant ones as one number. */
-typedef struct product {
+struct product {
     uint32_t factors[MOST];
     uint32_t count;
     uint32_t visits;
     double constant;
     bool is_whole; /* nothing was left out */
-} product;
+};
 
-static void collect(const rewrite *w, uint32_t v, bool inner, product *p)
+static void collect(const struct rewrite *w, uint32_t v, bool inner, struct product *p)
 {
     const graph_node *mul = rw_maker_op(w, v, "Mul"), *div = rw_maker_op(w, v, "Div");
     double c;
@@ -42,24 +42,24 @@ static void collect(const rewrite *w, uint32_t v, bool inner, product *p)
     }
 }
 
-static product factors_of(const rewrite *w, uint32_t v)
+static struct product factors_of(const struct rewrite *w, uint32_t v)
 {
-    product p = { .constant = 1, .is_whole = true };
+    struct product p = { .constant = 1, .is_whole = true };
 
     collect(w, v, false, &p);
     return p;
 }
 
 /* Is v = c * x? */
-static bool is_scaled(const rewrite *w, uint32_t v, uint32_t x, double c)
+static bool is_scaled(const struct rewrite *w, uint32_t v, uint32_t x, double c)
 {
-    product p = factors_of(w, v);
+    struct product p = factors_of(w, v);
 
     return p.is_whole && p.count == 1 && p.factors[0] == x && rw_is_near(w, x, p.constant, c);
 }
 
 /* Is v = x^3, as a product or a power? */
-static bool is_cube(const rewrite *w, const product *p, uint32_t x)
+static bool is_cube(const struct rewrite *w, const struct product *p, uint32_t x)
 {
     const graph_node *pow = p->count == 1 ? rw_maker_op(w, p->factors[0], "Pow") : NULL;
 
@@ -69,10 +69,10 @@ static bool is_cube(const rewrite *w, const product *p, uint32_t x)
 }
 
 /* Is v = x + 0.044715 * x^3, or x * (1 + 0.044715 * x^2)? */
-static bool is_cubic(const rewrite *w, uint32_t v, uint32_t x)
+static bool is_cubic(const struct rewrite *w, uint32_t v, uint32_t x)
 {
     const graph_node *sum = rw_maker_op(w, v, "Add");
-    product p;
+    struct product p;
 
     if (sum != NULL) {
         for (uint32_t i = 0; i < 2; i++) {
@@ -87,9 +87,9 @@ static bool is_cubic(const rewrite *w, uint32_t v, uint32_t x)
     return false;
 }
 
-static bool is_tanh_argument(const rewrite *w, uint32_t v, uint32_t x)
+static bool is_tanh_argument(const struct rewrite *w, uint32_t v, uint32_t x)
 {
-    product p = factors_of(w, v);
+    struct product p = factors_of(w, v);
 
     if (!p.is_whole || !rw_is_near(w, x, p.constant, ROOT_2_BY_PI))
         return false;
@@ -99,7 +99,7 @@ static bool is_tanh_argument(const rewrite *w, uint32_t v, uint32_t x)
     for (uint32_t i = 0; p.count == 2 && i < 2; i++) {
         const graph_node *sum = rw_maker_op(w, p.factors[1 - i], "Add");
         for (uint32_t k = 0; p.factors[i] == x && sum != NULL && k < 2; k++) {
-            product q = factors_of(w, rw_input(w, sum, 1 - k));
+            struct product q = factors_of(w, rw_input(w, sum, 1 - k));
             if (rw_is_scalar(w, rw_input(w, sum, k), 1) && q.is_whole && rw_is_near(w, x, q.constant, 0.044715) &&
                 q.count == 2 && q.factors[0] == x && q.factors[1] == x)
                 return true;
@@ -109,7 +109,7 @@ static bool is_tanh_argument(const rewrite *w, uint32_t v, uint32_t x)
 }
 
 /* Is v = 1 + Erf(x / sqrt(2)), or with Tanh? Gives the value of Gelu's attribute, NULL if not. */
-static const char *kind_of(const rewrite *w, uint32_t v, uint32_t x)
+static const char *kind_of(const struct rewrite *w, uint32_t v, uint32_t x)
 {
     const graph_node *sum = rw_maker_op(w, v, "Add");
 
@@ -127,9 +127,9 @@ static const char *kind_of(const rewrite *w, uint32_t v, uint32_t x)
     return NULL;
 }
 
-static inlay_status match(rewrite *w, graph_node *n)
+static inlay_status match(struct rewrite *w, graph_node *n)
 {
-    product p;
+    struct product p;
 
     if ((!pass_is_op(n, "Mul") && !pass_is_op(n, "Div")) || rw_is_quantized_later(w, n->info.outputs[0]))
         return INLAY_OK;

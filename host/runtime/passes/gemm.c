@@ -4,7 +4,7 @@
 #include "passes/rewrite.h"
 
 /* May c be Gemm's C: broadcast to [M, N] and not the other way round? */
-static bool fits_as_c(const rewrite *w, uint32_t c, uint32_t product)
+static bool fits_as_c(const struct rewrite *w, uint32_t c, uint32_t product)
 {
     const inlay_value_info *x = rw_info(w, c), *y = rw_info(w, product);
 
@@ -19,7 +19,7 @@ static bool fits_as_c(const rewrite *w, uint32_t c, uint32_t product)
 }
 
 /* The value before Transpose(1, 0), or INLAY_NONE. */
-static uint32_t untransposed(const rewrite *w, uint32_t v)
+static uint32_t untransposed(const struct rewrite *w, uint32_t v)
 {
     const graph_node *t = rw_maker_op(w, v, "Transpose");
     const inlay_value_info *x = rw_info(w, v);
@@ -34,7 +34,8 @@ static uint32_t untransposed(const rewrite *w, uint32_t v)
 
 /* Gemm in the place of n, with whatever transposes can go into its flags. like: a Gemm whose alpha and flags hold, or
  * NULL. */
-static inlay_status make_gemm(rewrite *w, graph_node *n, const graph_node *like, uint32_t a, uint32_t b, uint32_t c)
+static inlay_status make_gemm(struct rewrite *w, graph_node *n, const graph_node *like, uint32_t a, uint32_t b,
+                              uint32_t c)
 {
     uint32_t ta = untransposed(w, a), tb = untransposed(w, b);
     int64_t trans_a = like == NULL ? 0 : rw_attr_int(like, "transA", 0);
@@ -55,7 +56,7 @@ static inlay_status make_gemm(rewrite *w, graph_node *n, const graph_node *like,
     return rw_replace(w, n, fresh);
 }
 
-static bool is_matrix_product(const rewrite *w, const graph_node *n)
+static bool is_matrix_product(const struct rewrite *w, const graph_node *n)
 {
     const inlay_value_info *a = rw_info(w, rw_input(w, n, 0)), *b = rw_info(w, rw_input(w, n, 1));
 
@@ -63,7 +64,7 @@ static bool is_matrix_product(const rewrite *w, const graph_node *n)
            element_is_float(a->dtype);
 }
 
-static inlay_status match_sum(rewrite *w, graph_node *n)
+static inlay_status match_sum(struct rewrite *w, graph_node *n)
 {
     for (uint32_t side = 0; side < 2; side++) {
         uint32_t v = rw_input(w, n, side), c = rw_input(w, n, 1 - side);
@@ -79,7 +80,7 @@ static inlay_status match_sum(rewrite *w, graph_node *n)
     return INLAY_OK;
 }
 
-static inlay_status match(rewrite *w, graph_node *n)
+static inlay_status match(struct rewrite *w, graph_node *n)
 {
     uint32_t a = rw_input(w, n, 0), b = rw_input(w, n, 1);
 

@@ -15,7 +15,7 @@ bool pass_is_gradient(const graph_node *n)
            strcmp(n->info.domain.data, "ai.onnx.preview.training") == 0;
 }
 
-static inlay_status refuse(pass_ctx *ctx, graph *g, bool *changed)
+static inlay_status refuse(pass_ctx *ctx, struct graph *g, bool *changed)
 {
     (void)changed;
     for (uint32_t i = 0; i < g->node_count; i++)

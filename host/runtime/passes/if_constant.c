@@ -4,7 +4,7 @@
 #include <string.h>
 
 /* The branch, when the condition is known and If reads no other input; NULL if not. */
-static const graph_body *taken_branch(const graph *g, const graph_node *n)
+static const graph_body *taken_branch(const struct graph *g, const graph_node *n)
 {
     const inlay_value_info *c;
 
@@ -39,7 +39,7 @@ static bool move_branch(body_nodes *b)
     return true;
 }
 
-static inlay_status visit(pass_ctx *ctx, graph *g, bool *changed)
+static inlay_status visit(pass_ctx *ctx, struct graph *g, bool *changed)
 {
     uint32_t nodes = g->node_count;
     bool *drop = arena_array(&ctx->model->arena, (size_t)nodes + 1, sizeof *drop);

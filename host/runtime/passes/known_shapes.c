@@ -20,7 +20,7 @@ static bool all_differ(const inlay_value_info *shape, const int64_t *with, uint3
 }
 
 /* What Where(Equal(a, b), x, y) is when a and b have nothing in common: y; INLAY_NONE: not so. */
-static uint32_t never_chosen(rewrite *w, const graph_node *n)
+static uint32_t never_chosen(struct rewrite *w, const graph_node *n)
 {
     const graph_node *equal = pass_is_op(n, "Where") ? rw_maker_op(w, rw_input(w, n, 0), "Equal") : NULL;
     const uint32_t other = equal == NULL ? INLAY_NONE : rw_input(w, n, 2);
@@ -38,7 +38,7 @@ static uint32_t never_chosen(rewrite *w, const graph_node *n)
 }
 
 /* Finds the input of the graph that has the size, and where. */
-static bool find_input(const rewrite *w, const inlay_dim *size, uint32_t *out_input, int64_t *out_axis)
+static bool find_input(const struct rewrite *w, const inlay_dim *size, uint32_t *out_input, int64_t *out_axis)
 {
     for (uint32_t i = 0; i < w->g->input_count; i++) {
         const inlay_value_info *x = rw_info(w, w->g->inputs[i]);
@@ -54,7 +54,7 @@ static bool find_input(const rewrite *w, const inlay_dim *size, uint32_t *out_in
 }
 
 /* Gather of one size of a value that the graph makes. */
-static inlay_status read_input(rewrite *w, graph_node *n)
+static inlay_status read_input(struct rewrite *w, graph_node *n)
 {
     const inlay_value_info *info = rw_info(w, n->info.outputs[0]);
     graph_node *shape = pass_is_op(n, "Gather") ? rw_maker_op(w, rw_input(w, n, 0), "Shape") : NULL, *fresh;
@@ -73,7 +73,7 @@ static inlay_status read_input(rewrite *w, graph_node *n)
     return fresh == NULL ? rw_no_memory(w) : rw_replace(w, n, fresh);
 }
 
-static inlay_status match(rewrite *w, graph_node *n)
+static inlay_status match(struct rewrite *w, graph_node *n)
 {
     uint32_t v = n->info.output_count == 1 ? n->info.outputs[0] : INLAY_NONE, fresh;
     const inlay_value_info *info = rw_info(w, v);

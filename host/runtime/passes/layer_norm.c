@@ -8,7 +8,7 @@
 #include "passes/rewrite.h"
 
 /* Is v ReduceMean(x) over the last axes, keeping them? Gives x and the first axis. */
-static uint32_t mean_of(rewrite *w, uint32_t v, int64_t *out_axis)
+static uint32_t mean_of(struct rewrite *w, uint32_t v, int64_t *out_axis)
 {
     const graph_node *n = rw_maker_op(w, v, "ReduceMean");
     uint32_t x = n == NULL ? INLAY_NONE : rw_input(w, n, 0), count = 0, rank;
@@ -32,7 +32,7 @@ static uint32_t mean_of(rewrite *w, uint32_t v, int64_t *out_axis)
 }
 
 /* Is v x^2? Gives x. */
-static uint32_t square_of(const rewrite *w, uint32_t v)
+static uint32_t square_of(const struct rewrite *w, uint32_t v)
 {
     const graph_node *n = rw_maker_op(w, v, "Mul");
 
@@ -43,7 +43,7 @@ static uint32_t square_of(const rewrite *w, uint32_t v)
 }
 
 /* Is v Sqrt(ReduceMean(x^2) + epsilon)? Gives x. */
-static uint32_t deviation_of(rewrite *w, uint32_t v, int64_t *out_axis, double *out_epsilon)
+static uint32_t deviation_of(struct rewrite *w, uint32_t v, int64_t *out_axis, double *out_epsilon)
 {
     const graph_node *root = rw_maker_op(w, v, "Sqrt");
     const graph_node *sum = root == NULL ? NULL : rw_maker_op(w, rw_input(w, root, 0), "Add");
@@ -60,7 +60,7 @@ static uint32_t deviation_of(rewrite *w, uint32_t v, int64_t *out_axis, double *
 }
 
 /* Is n a / Sqrt(..), a * Reciprocal(Sqrt(..)) or a * (1 / Sqrt(..)), with what is under the root made of a? Gives a. */
-static uint32_t normalised(rewrite *w, const graph_node *n, int64_t *out_axis, double *out_epsilon)
+static uint32_t normalised(struct rewrite *w, const graph_node *n, int64_t *out_axis, double *out_epsilon)
 {
     if (n == NULL || n->info.since_version < 7)
         return INLAY_NONE;
@@ -83,7 +83,7 @@ static uint32_t normalised(rewrite *w, const graph_node *n, int64_t *out_axis, d
 }
 
 /* The value that d subtracts its own mean from, INLAY_NONE if it is no such difference. */
-static uint32_t centred(rewrite *w, uint32_t d, int64_t axis)
+static uint32_t centred(struct rewrite *w, uint32_t d, int64_t axis)
 {
     const graph_node *sub = rw_maker_op(w, d, "Sub");
     int64_t mean_axis;
@@ -95,7 +95,7 @@ static uint32_t centred(rewrite *w, uint32_t d, int64_t axis)
 }
 
 /* Has v just the shape of x from axis on? Then it can be scale or bias. */
-static bool is_of_last_axes(const rewrite *w, uint32_t v, uint32_t x, int64_t axis)
+static bool is_of_last_axes(const struct rewrite *w, uint32_t v, uint32_t x, int64_t axis)
 {
     const inlay_value_info *s = rw_info(w, v), *info = rw_info(w, x);
 
@@ -109,15 +109,15 @@ static bool is_of_last_axes(const rewrite *w, uint32_t v, uint32_t x, int64_t ax
 }
 
 /* What is known of a product: the normalised value and its factor. */
-typedef struct pattern {
+struct pattern {
     uint32_t x, scale;
     int64_t axis;
     double epsilon;
     bool is_centred;
-} pattern;
+};
 
 /* Is n scale * normalised? Also with the factor taken in before: x * (scale * 1/deviation). */
-static bool find_scaled(rewrite *w, const graph_node *n, pattern *p)
+static bool find_scaled(struct rewrite *w, const graph_node *n, struct pattern *p)
 {
     for (uint32_t i = 0; n != NULL && pass_is_op(n, "Mul") && n->info.since_version >= 7 && i < 2; i++) {
         uint32_t v = rw_input(w, n, i), a = normalised(w, rw_maker(w, v), &p->axis, &p->epsilon), x;
@@ -134,7 +134,7 @@ static bool find_scaled(rewrite *w, const graph_node *n, pattern *p)
     return false;
 }
 
-static inlay_status become(rewrite *w, graph_node *n, const pattern *p, uint32_t bias)
+static inlay_status become(struct rewrite *w, graph_node *n, const struct pattern *p, uint32_t bias)
 {
     const char *op = p->is_centred ? "LayerNormalization" : "RMSNormalization";
     int64_t opset = p->is_centred ? 17 : 23;
@@ -151,9 +151,9 @@ static inlay_status become(rewrite *w, graph_node *n, const pattern *p, uint32_t
     return rw_replace(w, n, fresh);
 }
 
-static inlay_status match(rewrite *w, graph_node *n)
+static inlay_status match(struct rewrite *w, graph_node *n)
 {
-    pattern p;
+    struct pattern p;
 
     if (pass_is_op(n, "Add") && n->info.since_version >= 7) {
         for (uint32_t i = 0; i < 2; i++) {
@@ -163,7 +163,7 @@ static inlay_status match(rewrite *w, graph_node *n)
             if (v == INLAY_NONE || !rw_is_only_use(w, v))
                 continue;
             if (norm != NULL && norm->info.output_count == 1 && rw_input(w, norm, 2) == INLAY_NONE) {
-                p = (pattern){ .x = rw_input(w, norm, 0), .scale = rw_input(w, norm, 1), .is_centred = true };
+                p = (struct pattern){ .x = rw_input(w, norm, 0), .scale = rw_input(w, norm, 1), .is_centred = true };
                 p.axis = rw_attr_int(norm, "axis", -1);
                 p.epsilon = rw_attr_float(norm, "epsilon", 1e-5);
                 if (rw_info(w, p.x)->rank == INLAY_RANK_UNKNOWN)

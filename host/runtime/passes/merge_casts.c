@@ -42,7 +42,7 @@ static bool holds(inlay_dtype a, inlay_dtype b)
     return a_bits <= b_bits && (b_signed || !a_signed) && !(b == INLAY_FLOAT16 && a_bits > 11);
 }
 
-static inlay_status match(rewrite *w, graph_node *n)
+static inlay_status match(struct rewrite *w, graph_node *n)
 {
     graph_node *fresh, *inner = pass_is_op(n, "Cast") ? rw_maker_op(w, rw_input(w, n, 0), "Cast") : NULL;
 

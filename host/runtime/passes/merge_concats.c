@@ -1,7 +1,7 @@
 /* Concat of a Concat along the same axis is one. */
 #include "passes/rewrite.h"
 
-static int64_t axis_of(const rewrite *w, const graph_node *n)
+static int64_t axis_of(const struct rewrite *w, const graph_node *n)
 {
     int64_t axis = rw_attr_int(n, "axis", 1), rank = rw_info(w, n->info.outputs[0])->rank;
 
@@ -9,7 +9,7 @@ static int64_t axis_of(const rewrite *w, const graph_node *n)
 }
 
 /* The Concat that makes input i, if it may be dissolved. */
-static graph_node *inner_at(const rewrite *w, const graph_node *n, uint32_t i)
+static graph_node *inner_at(const struct rewrite *w, const graph_node *n, uint32_t i)
 {
     uint32_t v = rw_input(w, n, i);
     graph_node *inner = rw_maker_op(w, v, "Concat");
@@ -17,7 +17,7 @@ static graph_node *inner_at(const rewrite *w, const graph_node *n, uint32_t i)
     return inner != NULL && rw_is_only_use(w, v) && axis_of(w, inner) == axis_of(w, n) ? inner : NULL;
 }
 
-static inlay_status match(rewrite *w, graph_node *n)
+static inlay_status match(struct rewrite *w, graph_node *n)
 {
     uint32_t total = 0, *inputs, count = 0;
     graph_node *fresh;

@@ -13,34 +13,34 @@
 enum { MOST = 8, MOST_ROWS = 16 };
 
 /* One of the products. */
-typedef struct branch {
+struct branch {
     graph_node *product, *sum; /* sum: NULL = without bias */
     uint32_t weight, bias;
     int64_t columns;
-} branch;
+};
 
-typedef struct bundle {
-    branch list[MOST];
+struct bundle {
+    struct branch list[MOST];
     uint32_t count;
     int64_t rows, columns; /* of the weight that is made */
     bool biased;
-} bundle;
+};
 
 /* What the visit of a graph remembers: who reads what, as it was at first. */
-typedef struct readers {
+struct readers {
     uint32_t nodes, values;
     uint32_t *first; /* [values] index of the first product that reads it as its left side, INLAY_NONE */
     uint32_t *next;  /* [nodes] the next such product of the same value */
     uint32_t *only;  /* [values] index of a reader: the only one, where there is one */
-} readers;
+};
 
-static readers *index_readers(rewrite *w)
+static struct readers *index_readers(struct rewrite *w)
 {
-    readers *r = arena_alloc(&w->own, sizeof *r);
+    struct readers *r = arena_alloc(&w->own, sizeof *r);
 
     if (r == NULL)
         return NULL;
-    *r = (readers){ .nodes = w->g->node_count, .values = w->g->value_count };
+    *r = (struct readers){ .nodes = w->g->node_count, .values = w->g->value_count };
     r->first = arena_array(&w->own, (size_t)r->values + 1, sizeof *r->first);
     r->next = arena_array(&w->own, (size_t)r->nodes + 1, sizeof *r->next);
     r->only = arena_array(&w->own, (size_t)r->values + 1, sizeof *r->only);
@@ -63,13 +63,13 @@ static readers *index_readers(rewrite *w)
 }
 
 /* Is n a product of x with a constant FLOAT matrix? */
-static bool read_branch(rewrite *w, graph_node *n, uint32_t x, branch *out)
+static bool read_branch(struct rewrite *w, graph_node *n, uint32_t x, struct branch *out)
 {
     const inlay_value_info *info;
 
     if (n == NULL || !pass_is_op(n, "MatMul") || rw_input(w, n, 0) != x || !rw_is_constant(w, rw_input(w, n, 1)))
         return false;
-    *out = (branch){ .product = n, .weight = rw_input(w, n, 1), .bias = INLAY_NONE };
+    *out = (struct branch){ .product = n, .weight = rw_input(w, n, 1), .bias = INLAY_NONE };
     info = rw_info(w, out->weight);
     if (info->rank != 2 || info->dtype != INLAY_FLOAT || info->dims[0].value <= 0 || info->dims[1].value <= 0)
         return false;
@@ -78,7 +78,7 @@ static bool read_branch(rewrite *w, graph_node *n, uint32_t x, branch *out)
 }
 
 /* The Add of a constant [columns] that is the only reader of the product, if there is one. */
-static void find_bias(rewrite *w, const readers *r, branch *b)
+static void find_bias(struct rewrite *w, const struct readers *r, struct branch *b)
 {
     uint32_t y = b->product->info.outputs[0], at = y < r->values && rw_is_only_use(w, y) ? r->only[y] : INLAY_NONE;
     graph_node *n = at == INLAY_NONE ? NULL : w->g->nodes[at];
@@ -113,9 +113,9 @@ static int64_t count_rows(const inlay_value_info *x)
 }
 
 /* All products of x, if n is the first; none that makes an output of the graph, for those keep their names. */
-static void gather(rewrite *w, const readers *r, graph_node *n, uint32_t x, bundle *all)
+static void gather(struct rewrite *w, const struct readers *r, graph_node *n, uint32_t x, struct bundle *all)
 {
-    branch b;
+    struct branch b;
 
     for (uint32_t i = x < r->values ? r->first[x] : INLAY_NONE; i != INLAY_NONE && all->count < MOST; i = r->next[i]) {
         if (!read_branch(w, w->g->nodes[i], x, &b) || w->is_output[b.product->info.outputs[0]])
@@ -129,7 +129,7 @@ static void gather(rewrite *w, const readers *r, graph_node *n, uint32_t x, bund
 }
 
 /* The weights beside one another, [rows, columns]; the biases likewise. */
-static uint32_t join_weights(rewrite *w, const bundle *all)
+static uint32_t join_weights(struct rewrite *w, const struct bundle *all)
 {
     float *joined = graph_blob_alloc(w->g->model, (size_t)(all->rows * all->columns) * sizeof *joined);
     int64_t at = 0;
@@ -137,7 +137,7 @@ static uint32_t join_weights(rewrite *w, const bundle *all)
     if (joined == NULL)
         return INLAY_NONE;
     for (uint32_t k = 0; k < all->count; k++) {
-        const branch *b = &all->list[k];
+        const struct branch *b = &all->list[k];
         const unsigned char *from = rw_info(w, b->weight)->data;
 
         for (int64_t r = 0; r < all->rows; r++)
@@ -149,7 +149,7 @@ static uint32_t join_weights(rewrite *w, const bundle *all)
                             (uint64_t)(all->rows * all->columns) * sizeof *joined);
 }
 
-static uint32_t join_biases(rewrite *w, const bundle *all)
+static uint32_t join_biases(struct rewrite *w, const struct bundle *all)
 {
     float *joined = arena_array(&w->scratch, (size_t)all->columns, sizeof *joined);
     int64_t at = 0;
@@ -173,7 +173,7 @@ static bool is_asked_for(const pass_ctx *ctx)
 }
 
 /* The product of all, with the biases: *out_y is [.., columns]. */
-static inlay_status make_product(rewrite *w, const bundle *all, uint32_t x, uint32_t *out_y)
+static inlay_status make_product(struct rewrite *w, const struct bundle *all, uint32_t x, uint32_t *out_y)
 {
     const graph_node *like = all->list[0].product;
     uint32_t weight = join_weights(w, all), bias;
@@ -193,15 +193,15 @@ static inlay_status make_product(rewrite *w, const bundle *all, uint32_t x, uint
     return INLAY_OK;
 }
 
-static inlay_status match(rewrite *w, graph_node *n)
+static inlay_status match(struct rewrite *w, graph_node *n)
 {
-    readers *r = w->memory = w->memory == NULL ? index_readers(w) : w->memory;
+    struct readers *r = w->memory = w->memory == NULL ? index_readers(w) : w->memory;
     uint32_t x = rw_input(w, n, 0), y = INLAY_NONE, lengths;
     int64_t sizes[MOST], rows;
-    bundle all = { .count = 0 };
+    struct bundle all = { .count = 0 };
     graph_node *split;
     inlay_status status;
-    branch b;
+    struct branch b;
 
     if (r == NULL)
         return rw_no_memory(w);

@@ -7,7 +7,7 @@ enum { MOST = 16 };
 
 /* The axes of a node, counted from the front of a tensor of that rank, sorted; false: they are not known, or it is one
  * of all. Axes are an input from ReduceSum-13, Squeeze-13 and the other reductions' -18 on. */
-static bool read_axes_of(rewrite *w, const graph_node *n, uint32_t rank, int64_t *axes, uint32_t *out_count)
+static bool read_axes_of(struct rewrite *w, const graph_node *n, uint32_t rank, int64_t *axes, uint32_t *out_count)
 {
     uint32_t count = 0;
     const int64_t *list = rw_attr_ints(n, "axes", &count);
@@ -27,7 +27,7 @@ static bool read_axes_of(rewrite *w, const graph_node *n, uint32_t rank, int64_t
     return true;
 }
 
-static bool read_axes(rewrite *w, const graph_node *n, int64_t *axes, uint32_t *out_count)
+static bool read_axes(struct rewrite *w, const graph_node *n, int64_t *axes, uint32_t *out_count)
 {
     return read_axes_of(w, n, rw_info(w, rw_input(w, n, 0))->rank, axes, out_count);
 }
@@ -39,8 +39,8 @@ static bool is_reduction(const graph_node *n)
 }
 
 /* The node as `like`, over these axes. */
-static graph_node *make_reduce(rewrite *w, const graph_node *like, const graph_node *n, uint32_t x, const int64_t *axes,
-                               uint32_t count, int64_t keep)
+static graph_node *make_reduce(struct rewrite *w, const graph_node *like, const graph_node *n, uint32_t x,
+                               const int64_t *axes, uint32_t count, int64_t keep)
 {
     bool by_attr = graph_attr(like, "axes") != NULL;
     uint32_t list = by_attr ? INLAY_NONE : rw_constant_ints(w, axes, count);
@@ -54,7 +54,7 @@ static graph_node *make_reduce(rewrite *w, const graph_node *like, const graph_n
     return fresh;
 }
 
-static inlay_status merge_two(rewrite *w, graph_node *n)
+static inlay_status merge_two(struct rewrite *w, graph_node *n)
 {
     graph_node *inner = rw_maker_op(w, rw_input(w, n, 0), n->info.op_type.data), *fresh;
     int64_t axes[2 * MOST], more[MOST];
@@ -77,7 +77,7 @@ static inlay_status merge_two(rewrite *w, graph_node *n)
 }
 
 /* view: Squeeze, where the reduction keeps its axes, or Unsqueeze, where it does not. */
-static inlay_status join_view(rewrite *w, graph_node *view, bool keeps)
+static inlay_status join_view(struct rewrite *w, graph_node *view, bool keeps)
 {
     graph_node *inner = rw_maker(w, rw_input(w, view, 0)), *fresh;
     int64_t axes[MOST], viewed[MOST];
@@ -94,7 +94,7 @@ static inlay_status join_view(rewrite *w, graph_node *view, bool keeps)
     return fresh == NULL ? rw_no_memory(w) : rw_replace(w, view, fresh);
 }
 
-static inlay_status match(rewrite *w, graph_node *n)
+static inlay_status match(struct rewrite *w, graph_node *n)
 {
     if (pass_is_op(n, "Squeeze"))
         return join_view(w, n, true);

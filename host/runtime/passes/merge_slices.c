@@ -4,13 +4,13 @@
 
 enum { MOST = 16 }; /* axes of both together */
 
-typedef struct bounds {
+struct bounds {
     int64_t starts[MOST], ends[MOST], axes[MOST], steps[MOST];
     uint32_t count;
-} bounds;
+};
 
 /* Appends the bounds of the node; axes are counted from the front. */
-static bool read_bounds(rewrite *w, const graph_node *n, bounds *b)
+static bool read_bounds(struct rewrite *w, const graph_node *n, struct bounds *b)
 {
     const int64_t *list[4];
     uint32_t counts[4], rank = rw_info(w, rw_input(w, n, 0))->rank;
@@ -34,13 +34,13 @@ static bool read_bounds(rewrite *w, const graph_node *n, bounds *b)
 }
 
 /* The elements that bounds take from an axis: the first, how far to the next, and how many. */
-typedef struct range {
+struct range {
     int64_t first, step, count;
-} range;
+};
 
 /* ONNX Slice-10: bounds below 0 count from the end, then they are brought into [0, size] forwards, [-1, size - 1] (for
  * the start [0, size - 1]) backwards. false: a step of 0, or one too long to reckon with. */
-static bool resolve(int64_t start, int64_t end, int64_t step, int64_t size, range *out)
+static bool resolve(int64_t start, int64_t end, int64_t step, int64_t size, struct range *out)
 {
     const int64_t low = step > 0 ? 0 : -1, high = step > 0 ? size : size - 1;
 
@@ -59,9 +59,9 @@ static bool resolve(int64_t start, int64_t end, int64_t step, int64_t size, rang
 }
 
 /* Joins bounds k, of the second Slice, with i, of the first, over one axis of that size; i has the result. */
-static bool join(bounds *b, uint32_t i, uint32_t k, int64_t size)
+static bool join(struct bounds *b, uint32_t i, uint32_t k, int64_t size)
 {
-    range outer, inner;
+    struct range outer, inner;
     int64_t step, last, first;
 
     if (!resolve(b->starts[i], b->ends[i], b->steps[i], size, &inner) ||
@@ -83,7 +83,7 @@ static bool join(bounds *b, uint32_t i, uint32_t k, int64_t size)
 }
 
 /* The same forwards, with bounds that count from the front: then the size does not matter. */
-static bool join_forwards(bounds *b, uint32_t i, uint32_t k)
+static bool join_forwards(struct bounds *b, uint32_t i, uint32_t k)
 {
     int64_t ahead, end;
 
@@ -101,7 +101,7 @@ static bool join_forwards(bounds *b, uint32_t i, uint32_t k)
 }
 
 /* Joins what is over the same axis; those of the second Slice begin at first_count. */
-static bool join_axes(bounds *b, uint32_t first_count, const inlay_value_info *x)
+static bool join_axes(struct bounds *b, uint32_t first_count, const inlay_value_info *x)
 {
     uint32_t kept = first_count;
 
@@ -127,7 +127,7 @@ static bool join_axes(bounds *b, uint32_t first_count, const inlay_value_info *x
 }
 
 /* Does one Slice name an axis twice? Then it is not for here. */
-static bool names_twice(const bounds *b, uint32_t begin, uint32_t end)
+static bool names_twice(const struct bounds *b, uint32_t begin, uint32_t end)
 {
     for (uint32_t i = begin; i < end; i++)
         for (uint32_t k = begin; k < i; k++)
@@ -136,10 +136,10 @@ static bool names_twice(const bounds *b, uint32_t begin, uint32_t end)
     return false;
 }
 
-static inlay_status match(rewrite *w, graph_node *n)
+static inlay_status match(struct rewrite *w, graph_node *n)
 {
     graph_node *inner = pass_is_op(n, "Slice") ? rw_maker_op(w, rw_input(w, n, 0), "Slice") : NULL, *fresh;
-    bounds b = { .count = 0 };
+    struct bounds b = { .count = 0 };
     uint32_t inputs[5], first_count;
 
     if (inner == NULL || n->info.since_version < 10 || inner->info.since_version < 10 ||

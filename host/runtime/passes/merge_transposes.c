@@ -14,7 +14,7 @@ bool transpose_perm(const graph_node *n, uint32_t rank, int64_t *out)
     return true;
 }
 
-static inlay_status match(rewrite *w, graph_node *n)
+static inlay_status match(struct rewrite *w, graph_node *n)
 {
     graph_node *inner = pass_is_op(n, "Transpose") ? rw_maker_op(w, rw_input(w, n, 0), "Transpose") : NULL, *fresh;
     const inlay_value_info *x = inner == NULL ? NULL : rw_info(w, rw_input(w, inner, 0));

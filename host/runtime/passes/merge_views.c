@@ -12,7 +12,7 @@ static bool is_view(const graph_node *n)
 /* The shape as Reshape of x wants it: sizes, 0 where x has that size at the same place, and -1 for one that only the
  * run knows. With a size of 0 nothing is done, and -1 does not stand beside a size that might be: it can't be computed
  * then. */
-static int64_t *target_shape(rewrite *w, const inlay_value_info *x, const inlay_value_info *y)
+static int64_t *target_shape(struct rewrite *w, const inlay_value_info *x, const inlay_value_info *y)
 {
     int64_t *shape;
     uint32_t unknown = 0, copied = 0;
@@ -37,7 +37,7 @@ static int64_t *target_shape(rewrite *w, const inlay_value_info *x, const inlay_
 }
 
 /* Is `long_v` v with axes of 1 in front? Gives their number. */
-static bool has_leading_ones(const rewrite *w, uint32_t long_v, uint32_t v, uint32_t *out_ones)
+static bool has_leading_ones(const struct rewrite *w, uint32_t long_v, uint32_t v, uint32_t *out_ones)
 {
     const inlay_value_info *y = rw_info(w, long_v), *x = rw_info(w, v);
     uint32_t ones;
@@ -59,7 +59,7 @@ static bool has_leading_ones(const rewrite *w, uint32_t long_v, uint32_t v, uint
 
 /* c without as many axes of 1 in front as it has more than `rank`; INLAY_NONE: it has others there, or (status) no
  * memory. */
-static inlay_status without_ones(rewrite *w, uint32_t c, uint32_t rank, uint32_t *out)
+static inlay_status without_ones(struct rewrite *w, uint32_t c, uint32_t rank, uint32_t *out)
 {
     const inlay_value_info *info = rw_info(w, c);
     int64_t *axes, most = 16;
@@ -91,7 +91,7 @@ static inlay_status without_ones(rewrite *w, uint32_t c, uint32_t rank, uint32_t
 }
 
 /* view(op(view(x), c)), where the first view puts axes of 1 in front of x and the second takes them away: op(x, c). */
-static inlay_status join_across(rewrite *w, graph_node *n, bool *out_done)
+static inlay_status join_across(struct rewrite *w, graph_node *n, bool *out_done)
 {
     static const char *const names[] = { "Add", "Sub", "Mul", "Div" };
     graph_node *op = rw_maker(w, rw_input(w, n, 0)), *fresh;
@@ -123,7 +123,7 @@ static inlay_status join_across(rewrite *w, graph_node *n, bool *out_done)
     return INLAY_OK;
 }
 
-static inlay_status match(rewrite *w, graph_node *n)
+static inlay_status match(struct rewrite *w, graph_node *n)
 {
     graph_node *inner = is_view(n) ? rw_maker(w, rw_input(w, n, 0)) : NULL, *fresh;
     bool computed = pass_is_op(n, "Reshape") && n->info.since_version >= 5 && !rw_is_constant(w, rw_input(w, n, 1));

@@ -5,7 +5,7 @@
 
 /* Dropout drops nothing at inference: always before version 12 (before 7 with is_test), later unless training_mode; and
  * then, too, with a ratio of 0. */
-static bool idle_dropout(const rewrite *w, const graph_node *n)
+static bool idle_dropout(const struct rewrite *w, const graph_node *n)
 {
     uint32_t mode = rw_input(w, n, 2);
 
@@ -32,7 +32,7 @@ static bool idle_transpose(const graph_node *n)
 }
 
 /* Pads of opset 11 on are an input, before that an attribute. */
-static bool idle_pad(rewrite *w, const graph_node *n)
+static bool idle_pad(struct rewrite *w, const graph_node *n)
 {
     uint32_t count = 0;
     const int64_t *pads = rw_attr_ints(n, "pads", &count);
@@ -48,7 +48,7 @@ static bool idle_pad(rewrite *w, const graph_node *n)
 }
 
 /* The same shape with steps forward is everything. */
-static bool idle_slice(rewrite *w, const graph_node *n)
+static bool idle_slice(struct rewrite *w, const graph_node *n)
 {
     const int64_t *steps;
     uint32_t count, v = rw_input(w, n, 4);
@@ -64,7 +64,7 @@ static bool idle_slice(rewrite *w, const graph_node *n)
 }
 
 /* Resize-11 takes scales as input 2, Resize-10 and Upsample-9 as input 1, Upsample-7 as an attribute. */
-static bool idle_resize(rewrite *w, const graph_node *n)
+static bool idle_resize(struct rewrite *w, const graph_node *n)
 {
     uint32_t v = rw_input(w, n, n->info.since_version >= 11 ? 2 : 1), count = 0;
     const inlay_attr_info *scales = graph_attr(n, "scales");
@@ -79,7 +79,7 @@ static bool idle_resize(rewrite *w, const graph_node *n)
     return count > 0;
 }
 
-static bool changes_nothing(rewrite *w, const graph_node *n)
+static bool changes_nothing(struct rewrite *w, const graph_node *n)
 {
     uint32_t x = rw_input(w, n, 0), y = n->info.outputs[0];
     const inlay_value_info *in = rw_info(w, x), *out = rw_info(w, y);
@@ -111,7 +111,7 @@ static bool changes_nothing(rewrite *w, const graph_node *n)
     return pass_is_among(n, "Reshape Flatten Squeeze Unsqueeze Expand Tile");
 }
 
-static inlay_status match(rewrite *w, graph_node *n)
+static inlay_status match(struct rewrite *w, graph_node *n)
 {
     bool done;
 

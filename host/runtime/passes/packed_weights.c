@@ -21,13 +21,13 @@ static bool is_narrow(inlay_dtype t)
 }
 
 /* The nodes that read each value, as lists. */
-typedef struct readers {
+struct readers {
     uint32_t *first; /* [values] into next, INLAY_NONE */
     uint32_t *next;  /* by number of the read */
     uint32_t *node, *input;
-} readers;
+};
 
-static bool find_readers(const graph *g, readers *r, arena *a)
+static bool find_readers(const struct graph *g, struct readers *r, struct arena *a)
 {
     uint32_t count = 0, at = 0;
 
@@ -68,8 +68,8 @@ static bool turns(const graph_node *n)
     return a == NULL || (a->kind == INLAY_ATTR_INTS && a->count == 2 && a->ints[0] == 1 && a->ints[1] == 0);
 }
 
-static bool reads_packed(const graph *g, const readers *r, uint32_t v, uint32_t axis, bool blocked, bool turned,
-                         int depth)
+static bool reads_packed(const struct graph *g, const struct readers *r, uint32_t v, uint32_t axis, bool blocked,
+                         bool turned, int depth)
 {
     bool any = false;
 
@@ -125,7 +125,7 @@ static bool all_ones(const graph_node *n, const char *name)
 
 /* Is each weight used for many pixels, as far as is known? In front of few, spreading codes costs more than the sums.
  */
-static bool serves_many(const graph *g, const graph_node *n)
+static bool serves_many(const struct graph *g, const graph_node *n)
 {
     const inlay_value_info *y = &g->values[n->info.outputs[0]].info;
     int64_t pixels = 1;
@@ -138,8 +138,8 @@ static bool serves_many(const graph *g, const graph_node *n)
 /* Most bytes of floats that serve n better than these codes do, as measured (README): windows of 3x3 are transformed
  * once as floats and in each run as codes, and floats of a recurrence that fit into the second-level cache are there
  * at each step. Of other types all floats of windows and recurrences are made in each run. */
-static uint64_t small_bytes(const pass_ctx *ctx, const graph *g, const graph_node *n, const inlay_value_info *weights,
-                            bool code)
+static uint64_t small_bytes(const pass_ctx *ctx, const struct graph *g, const graph_node *n,
+                            const inlay_value_info *weights, bool code)
 {
     const uint64_t some = ctx->fold_max_bytes * SMALL_TIMES;
     bool window = false, square = weights->rank == 4;
@@ -161,8 +161,8 @@ static uint64_t small_bytes(const pass_ctx *ctx, const graph *g, const graph_nod
 }
 
 /* Is the value read as weights alone, past views, by nobody who is better off with floats? */
-static bool reads_any(const pass_ctx *ctx, const graph *g, const readers *r, uint32_t v, uint64_t bytes, bool code,
-                      int depth)
+static bool reads_any(const pass_ctx *ctx, const struct graph *g, const struct readers *r, uint32_t v, uint64_t bytes,
+                      bool code, int depth)
 {
     bool any = false;
 
@@ -180,7 +180,7 @@ static bool reads_any(const pass_ctx *ctx, const graph *g, const readers *r, uin
     return any;
 }
 
-static bool stays(const pass_ctx *ctx, const graph *g, const readers *r, const graph_node *n)
+static bool stays(const pass_ctx *ctx, const struct graph *g, const struct readers *r, const graph_node *n)
 {
     const inlay_value_info *x, *scale;
     int64_t axis = attr_int(n, "axis", 1), count = 1, elements = 1;
@@ -211,7 +211,7 @@ static bool stays(const pass_ctx *ctx, const graph *g, const readers *r, const g
 }
 
 /* Does what follows a convolution go into its weights (conv_batch_norm, conv_scale)? */
-static bool is_scaled(const graph *g, const readers *r, const graph_node *conv)
+static bool is_scaled(const struct graph *g, const struct readers *r, const graph_node *conv)
 {
     for (uint32_t at = r->first[conv->info.outputs[0]]; at != INLAY_NONE; at = r->next[at]) {
         const graph_node *n = g->nodes[r->node[at]];
@@ -226,7 +226,7 @@ static bool is_scaled(const graph *g, const readers *r, const graph_node *conv)
 
 /* Halves that products and convolutions alone read become floats when they are packed, so that nobody ever has all of
  * these floats. */
-static bool halves_stay(const pass_ctx *ctx, const graph *g, const readers *r, const graph_node *n)
+static bool halves_stay(const pass_ctx *ctx, const struct graph *g, const struct readers *r, const graph_node *n)
 {
     const inlay_value_info *x, *y;
 
@@ -249,10 +249,10 @@ static bool halves_stay(const pass_ctx *ctx, const graph *g, const readers *r, c
     return true;
 }
 
-bool *pass_packed_weights(const pass_ctx *ctx, const graph *g, arena *a)
+bool *pass_packed_weights(const pass_ctx *ctx, const struct graph *g, struct arena *a)
 {
     bool *found = NULL, any = false;
-    readers r;
+    struct readers r;
 
     for (uint32_t n = 0; ctx->keeps_weights != 0 && !any && n < g->node_count; n++)
         any = pass_is_op(g->nodes[n], "DequantizeLinear") ||

@@ -9,7 +9,7 @@
 enum { MOST = 16 };
 
 /* pads[2 * rank] and the value of a Pad that writes a constant (attributes before opset 11, inputs later). */
-static bool read_pad(rewrite *w, const graph_node *n, uint32_t rank, int64_t *pads, double *out_value)
+static bool read_pad(struct rewrite *w, const graph_node *n, uint32_t rank, int64_t *pads, double *out_value)
 {
     const inlay_attr_info *value = graph_attr(n, "value");
     uint32_t count = 0, v = rw_input(w, n, 2);
@@ -63,7 +63,8 @@ static bool without_pads(const graph_node *n, uint32_t axes, const int64_t *befo
 }
 
 /* The node with these pads, and without the Pad before it. */
-static inlay_status take_pads(rewrite *w, graph_node *n, const graph_node *pad, const int64_t *pads, uint32_t count)
+static inlay_status take_pads(struct rewrite *w, graph_node *n, const graph_node *pad, const int64_t *pads,
+                              uint32_t count)
 {
     graph_node *fresh = rw_copy(w, n);
 
@@ -74,7 +75,7 @@ static inlay_status take_pads(rewrite *w, graph_node *n, const graph_node *pad, 
     return rw_replace(w, n, fresh);
 }
 
-static inlay_status match(rewrite *w, graph_node *n)
+static inlay_status match(struct rewrite *w, graph_node *n)
 {
     bool average = pass_is_op(n, "AveragePool");
     double value, wanted = average ? 0 : own_value(n);

@@ -91,7 +91,7 @@ static bool is_lowering(const pass_ctx *ctx, uint32_t pass, uint32_t level)
            passes[pass].run == pass_widen_halves /* of scales */ || is_among(passes[pass].name, "fold_constants no_op");
 }
 
-static bool has_op(const graph *g, const char *op_type)
+static bool has_op(const struct graph *g, const char *op_type)
 {
     for (uint32_t i = 0; i < g->node_count; i++) {
         const graph_node *n = g->nodes[i];
@@ -179,7 +179,7 @@ done:
     return status;
 }
 
-void pass_count(pass_ctx *ctx, const graph *g, const graph_node *n, const char *text)
+void pass_count(pass_ctx *ctx, const struct graph *g, const graph_node *n, const char *text)
 {
     ctx->rewrites++;
     ctx->model->rewrite = ctx->rewrites + 1;
@@ -187,7 +187,7 @@ void pass_count(pass_ctx *ctx, const graph *g, const graph_node *n, const char *
         ctx->note(ctx->note_ctx, ctx->pass, ctx->rewrites, g, n, text);
 }
 
-inlay_status pass_each_graph(pass_ctx *ctx, graph *g, pass_graph_fn fn, bool *changed)
+inlay_status pass_each_graph(pass_ctx *ctx, struct graph *g, pass_graph_fn fn, bool *changed)
 {
     inlay_status status = fn(ctx, g, changed);
 
@@ -204,7 +204,7 @@ static void replace_in(const uint32_t *replacement, uint32_t *values, uint32_t c
             values[i] = replacement[values[i]];
 }
 
-void pass_replace_uses(graph *g, const uint32_t *replacement)
+void pass_replace_uses(struct graph *g, const uint32_t *replacement)
 {
     for (uint32_t v = 0; v < g->value_count; v++)
         if (replacement[v] != INLAY_NONE)
@@ -233,7 +233,7 @@ void pass_refresh_captures(graph_node *n)
     n->capture_count = kept;
 }
 
-void pass_drop_nodes(graph *g, const bool *drop)
+void pass_drop_nodes(struct graph *g, const bool *drop)
 {
     uint32_t kept = 0;
 
@@ -255,7 +255,7 @@ bool pass_is_among(const graph_node *n, const char *names)
     return is_among(n->info.op_type.data, names) && strcmp(n->info.domain.data, "ai.onnx") == 0;
 }
 
-bool pass_is_output(const graph *g, uint32_t v)
+bool pass_is_output(const struct graph *g, uint32_t v)
 {
     for (uint32_t i = 0; i < g->output_count; i++)
         if (g->outputs[i] == v)

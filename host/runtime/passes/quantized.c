@@ -18,7 +18,7 @@ int64_t quant_count(const inlay_value_info *v)
     return count;
 }
 
-bool quant_read_scales(const rewrite *w, const graph_node *n, inlay_dtype dtype, quant *q)
+bool quant_read_scales(const struct rewrite *w, const graph_node *n, inlay_dtype dtype, struct quant *q)
 {
     const inlay_value_info *scale, *zero;
     int64_t rank = (int64_t)rw_info(w, rw_input(w, n, 0))->rank;
@@ -47,7 +47,7 @@ bool quant_read_scales(const rewrite *w, const graph_node *n, inlay_dtype dtype,
     return q->count == 1 || (q->count > 1 && q->axis >= 0 && q->axis < rank);
 }
 
-bool quant_read(const rewrite *w, uint32_t v, quant *q)
+bool quant_read(const struct rewrite *w, uint32_t v, struct quant *q)
 {
     const graph_node *n = rw_maker_op(w, v, "DequantizeLinear");
 
@@ -59,7 +59,7 @@ bool quant_read(const rewrite *w, uint32_t v, quant *q)
            quant_read_scales(w, n, rw_info(w, q->value)->dtype, q);
 }
 
-double quant_scale(const rewrite *w, const quant *q, int64_t i)
+double quant_scale(const struct rewrite *w, const struct quant *q, int64_t i)
 {
     double s = 1;
 
@@ -67,7 +67,7 @@ double quant_scale(const rewrite *w, const quant *q, int64_t i)
     return s;
 }
 
-int64_t quant_zero(const rewrite *w, const quant *q, int64_t i)
+int64_t quant_zero(const struct rewrite *w, const struct quant *q, int64_t i)
 {
     int64_t z = 0;
 
@@ -76,19 +76,19 @@ int64_t quant_zero(const rewrite *w, const quant *q, int64_t i)
     return z;
 }
 
-uint32_t quant_byte(rewrite *w, inlay_dtype dtype, int64_t value)
+uint32_t quant_byte(struct rewrite *w, inlay_dtype dtype, int64_t value)
 {
     int8_t byte = (int8_t)value;
 
     return rw_constant(w, dtype, 0, NULL, &byte, 1);
 }
 
-uint32_t quant_zero_value(rewrite *w, const quant *q)
+uint32_t quant_zero_value(struct rewrite *w, const struct quant *q)
 {
     return q->zero != INLAY_NONE ? q->zero : quant_byte(w, q->dtype, 0);
 }
 
-inlay_status quant_scale_product(rewrite *w, graph_node *n, const graph_node *product, uint32_t scale, bool last,
+inlay_status quant_scale_product(struct rewrite *w, graph_node *n, const graph_node *product, uint32_t scale, bool last,
                                  uint32_t *out)
 {
     graph_node *cast = rw_make(w, "Cast", 13, n, product->info.outputs, 1, 1), *mul;
@@ -108,7 +108,7 @@ done:
     return status;
 }
 
-bool quant_is_offered(const rewrite *w, graph_node *fresh, uint32_t like, inlay_dtype dtype)
+bool quant_is_offered(const struct rewrite *w, graph_node *fresh, uint32_t like, inlay_dtype dtype)
 {
     inlay_value_info made = *rw_info(w, like);
 
@@ -124,7 +124,7 @@ bool quant_is_offered(const rewrite *w, graph_node *fresh, uint32_t like, inlay_
 }
 
 /* Is v a constant of zeros, or omitted? */
-static bool is_zero(const rewrite *w, uint32_t v)
+static bool is_zero(const struct rewrite *w, uint32_t v)
 {
     const inlay_value_info *zero = rw_info(w, v);
     int64_t z;
@@ -135,7 +135,7 @@ static bool is_zero(const rewrite *w, uint32_t v)
     return true;
 }
 
-bool quant_bias(const rewrite *w, uint32_t v, int64_t filters, double *out, double *out_factor)
+bool quant_bias(const struct rewrite *w, uint32_t v, int64_t filters, double *out, double *out_factor)
 {
     const graph_node *back = rw_maker_op(w, v, "DequantizeLinear");
     const uint32_t whole = back == NULL ? v : rw_input(w, back, 0);

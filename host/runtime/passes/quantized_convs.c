@@ -12,18 +12,19 @@
 enum { PLANES = 2 };
 
 /* Weights as integers of which the zero point is known to all: int8 around 0, or uint8 around 128. */
-typedef struct planes {
+struct planes {
     uint32_t value[PLANES], zero; /* zero: INLAY_NONE for int8 */
     uint32_t count;
-} planes;
+};
 
-static int64_t filters_of(const rewrite *w, const quant *weights)
+static int64_t filters_of(const struct rewrite *w, const struct quant *weights)
 {
     return rw_dim(rw_info(w, weights->value), 0);
 }
 
 /* Weight i less its zero point. */
-static int64_t weight_at(const rewrite *w, const quant *weights, const inlay_value_info *info, int64_t i, int64_t each)
+static int64_t weight_at(const struct rewrite *w, const struct quant *weights, const inlay_value_info *info, int64_t i,
+                         int64_t each)
 {
     int64_t value = 0;
 
@@ -32,13 +33,13 @@ static int64_t weight_at(const rewrite *w, const quant *weights, const inlay_val
 }
 
 /* Less their zero points, cut into as few tensors as hold them. false: no memory. */
-static bool cut_weights(rewrite *w, const quant *weights, planes *out)
+static bool cut_weights(struct rewrite *w, const struct quant *weights, struct planes *out)
 {
     const inlay_value_info *info = rw_info(w, weights->value);
     const int64_t count = quant_count(info), each = count / filters_of(w, weights);
     int64_t dims[INLAY_MAX_RANK];
 
-    *out = (planes){ .zero = INLAY_NONE, .count = 1 };
+    *out = (struct planes){ .zero = INLAY_NONE, .count = 1 };
     for (uint32_t d = 0; d < info->rank; d++)
         dims[d] = info->dims[d].value;
     for (int64_t i = 0; out->count < PLANES && i < count; i++) {
@@ -64,19 +65,19 @@ static bool cut_weights(rewrite *w, const quant *weights, planes *out)
     return true;
 }
 
-static bool find_planes(rewrite *w, const quant *weights, planes *out)
+static bool find_planes(struct rewrite *w, const struct quant *weights, struct planes *out)
 {
     for (int64_t i = 0; i < weights->count; i++)
         if (quant_zero(w, weights, i) != (weights->dtype == INLAY_INT8 ? 0 : 128))
             return cut_weights(w, weights, out);
-    *out = (planes){ .value = { weights->value }, .zero = INLAY_NONE, .count = 1 };
+    *out = (struct planes){ .value = { weights->value }, .zero = INLAY_NONE, .count = 1 };
     if (weights->dtype == INLAY_UINT8 && (out->zero = quant_byte(w, INLAY_UINT8, 128)) == INLAY_NONE)
         return false;
     return true;
 }
 
 /* Numbers of the filters as a constant [filters, 1, ..] that goes with [N, filters, ..]; INLAY_NONE: no memory. */
-static uint32_t along_filters(rewrite *w, uint32_t rank, int64_t filters, const float *values)
+static uint32_t along_filters(struct rewrite *w, uint32_t rank, int64_t filters, const float *values)
 {
     int64_t dims[INLAY_MAX_RANK] = { filters };
 
@@ -87,8 +88,8 @@ static uint32_t along_filters(rewrite *w, uint32_t rank, int64_t filters, const 
 
 /* ConvInteger, Cast, Mul, which replaces conv if it is the last node: *out is its value otherwise; INLAY_NONE: nobody
  * would run them. */
-static inlay_status insert_conv(rewrite *w, graph_node *conv, const quant *x, const planes *weights, uint32_t plane,
-                                uint32_t scale, bool last, uint32_t *out)
+static inlay_status insert_conv(struct rewrite *w, graph_node *conv, const struct quant *x,
+                                const struct planes *weights, uint32_t plane, uint32_t scale, bool last, uint32_t *out)
 {
     const uint32_t inputs[] = { x->value, weights->value[plane], quant_byte(w, x->dtype, quant_zero(w, x, 0)),
                                 weights->zero };
@@ -110,8 +111,8 @@ done:
 }
 
 /* All planes and the bias, which may be none, summed up in the place of conv. */
-static inlay_status replace(rewrite *w, graph_node *conv, const quant *x, const planes *weights, uint32_t scale,
-                            uint32_t bias)
+static inlay_status replace(struct rewrite *w, graph_node *conv, const struct quant *x, const struct planes *weights,
+                            uint32_t scale, uint32_t bias)
 {
     const bool alone = weights->count == 1 && bias == INLAY_NONE;
     uint32_t parts[PLANES + 1], count = 0, sum;
@@ -141,21 +142,21 @@ done:
 }
 
 /* Sums of so many products of bytes by -255 to 255 fit into int32. */
-static bool sums_fit(const rewrite *w, const quant *weights)
+static bool sums_fit(const struct rewrite *w, const struct quant *weights)
 {
     const int64_t filters = filters_of(w, weights);
 
     return filters > 0 && quant_count(rw_info(w, weights->value)) / filters <= INT32_MAX / (255 * 255);
 }
 
-inlay_status quantized_conv(rewrite *w, graph_node *n)
+inlay_status quantized_conv(struct rewrite *w, graph_node *n)
 {
     const uint32_t bias = rw_input(w, n, 2);
     uint32_t scale, added = INLAY_NONE;
     double *numbers;
-    quant x, weights;
+    struct quant x, weights;
     int64_t filters;
-    planes p;
+    struct planes p;
     float *floats;
 
     if (!quant_read(w, rw_input(w, n, 0), &x) || !quant_read(w, rw_input(w, n, 1), &weights) || x.count != 1 ||

@@ -13,14 +13,14 @@
 /* A function of `count` dequantized inputs (0: all the rest), three inputs of the node each, from `first` on; before
  * them one input is passed on as it is where `condition`. The scale of the result is input `result`, its zero point the
  * next. */
-typedef struct contributed {
+struct contributed {
     const char *name, *op;
     uint32_t first, count, result;
     bool condition;
     int64_t opset; /* of ai.onnx; 0: the model's */
-} contributed;
+};
 
-static const contributed table[] = {
+static const struct contributed table[] = {
     { "QLinearAdd", "Add", 0, 2, 6, false, 0 },
     { "QLinearMul", "Mul", 0, 2, 6, false, 0 },
     { "QLinearSigmoid", "Sigmoid", 0, 1, 3, false, 0 },
@@ -34,7 +34,7 @@ static const contributed table[] = {
     { "QGemm", "Gemm", 0, 2, 7, false, 0 },
 };
 
-static const contributed *row_of(const graph_node *n)
+static const struct contributed *row_of(const graph_node *n)
 {
     if (strcmp(n->info.domain.data, "com.microsoft") != 0)
         return NULL;
@@ -46,7 +46,7 @@ static const contributed *row_of(const graph_node *n)
 
 /* DequantizeLinear or QuantizeLinear, by input `scale` of the node and the zero point behind it. axis < 0: by one
  * number. */
-static graph_node *make_linear(rewrite *w, const graph_node *n, const char *op, uint32_t x, uint32_t scale,
+static graph_node *make_linear(struct rewrite *w, const graph_node *n, const char *op, uint32_t x, uint32_t scale,
                                inlay_dtype dtype, int64_t axis)
 {
     static const uint8_t none = 0;
@@ -64,7 +64,7 @@ static graph_node *make_linear(rewrite *w, const graph_node *n, const char *op, 
 }
 
 /* Input `at` of the node as floats; *out: their value. */
-static inlay_status dequantize(rewrite *w, const graph_node *n, uint32_t at, int64_t axis, uint32_t *out)
+static inlay_status dequantize(struct rewrite *w, const graph_node *n, uint32_t at, int64_t axis, uint32_t *out)
 {
     const uint32_t x = rw_input(w, n, at);
     const inlay_value_info *scale = rw_info(w, rw_input(w, n, at + 1));
@@ -85,7 +85,7 @@ static inlay_status dequantize(rewrite *w, const graph_node *n, uint32_t at, int
 
 static const char *const others[] = { "channels_last", "opset" }; /* attributes that ONNX's operators have not */
 
-static bool copy_attributes(rewrite *w, const graph_node *n, graph_node *fresh)
+static bool copy_attributes(struct rewrite *w, const graph_node *n, graph_node *fresh)
 {
     for (uint32_t i = 0; i < n->own_attr_count; i++) { /* the rest are defaults */
         const inlay_attr_info *a = INLAY_AT(inlay_attr_info, n->info.attrs, n->info.attr_stride, i);
@@ -99,7 +99,7 @@ static bool copy_attributes(rewrite *w, const graph_node *n, graph_node *fresh)
 
 /* The product of both scales of QGemm and alpha, which are the units of its bias, as one constant. INLAY_NONE: the
  * scales are no constants, or of other shapes than the bias goes with. */
-static inlay_status constant_units(rewrite *w, const graph_node *n, uint32_t *out)
+static inlay_status constant_units(struct rewrite *w, const graph_node *n, uint32_t *out)
 {
     const uint32_t bias = rw_input(w, n, 6), a = rw_input(w, n, 1), b = rw_input(w, n, 4);
     const float *one = rw_floats(w, a), *each = rw_floats(w, b);
@@ -123,9 +123,9 @@ static inlay_status constant_units(rewrite *w, const graph_node *n, uint32_t *ou
 
 /* The bias of QGemm, int32 in units of alpha times both scales, as floats: DequantizeLinear, as passes read it, of a
  * constant scale, and otherwise a product. */
-static inlay_status bias_of(rewrite *w, graph_node *n, uint32_t *out)
+static inlay_status bias_of(struct rewrite *w, graph_node *n, uint32_t *out)
 {
-    spell b = { .w = w, .n = n };
+    struct spell b = { .w = w, .n = n };
     uint32_t units;
     inlay_status status = INLAY_OK;
 
@@ -144,7 +144,8 @@ done:
 }
 
 /* The function itself, of inputs that are floats by now. */
-static inlay_status replace(rewrite *w, graph_node *n, const contributed *c, const uint32_t *inputs, uint32_t count)
+static inlay_status replace(struct rewrite *w, graph_node *n, const struct contributed *c, const uint32_t *inputs,
+                            uint32_t count)
 {
     const bool of_softmax = strcmp(c->op, "Softmax") == 0;
     graph_node *fresh = rw_make(w, c->op, of_softmax ? rw_attr_int(n, "opset", 13) : c->opset, n, inputs, count, 1);
@@ -164,7 +165,7 @@ static inlay_status replace(rewrite *w, graph_node *n, const contributed *c, con
 }
 
 /* Why the node is left as it is; NULL: it is not. */
-static const char *why_not(const rewrite *w, const graph_node *n, const contributed *c, uint32_t operands)
+static const char *why_not(const struct rewrite *w, const graph_node *n, const struct contributed *c, uint32_t operands)
 {
     if (operands == 0 || n->info.input_count < c->first + 3 * operands - 1 ||
         (c->count == 0 && n->info.input_count != c->first + 3 * operands))
@@ -175,9 +176,9 @@ static const char *why_not(const rewrite *w, const graph_node *n, const contribu
     return NULL;
 }
 
-static inlay_status match(rewrite *w, graph_node *n)
+static inlay_status match(struct rewrite *w, graph_node *n)
 {
-    const contributed *c = row_of(n);
+    const struct contributed *c = row_of(n);
     const bool gemm = c != NULL && strcmp(c->op, "Gemm") == 0;
     uint32_t *inputs, count = 0, operands;
     inlay_status status = INLAY_OK;

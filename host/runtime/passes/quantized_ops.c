@@ -16,7 +16,7 @@
 
 /* Are the weights of a convolution around 0: int8, or uint8 less 128? Others have no faster kernel: their zero points
  * would have to be taken out of every sum. */
-static bool are_around_zero(const rewrite *w, const quant *weights)
+static bool are_around_zero(const struct rewrite *w, const struct quant *weights)
 {
     for (int64_t i = 0; i < weights->count; i++)
         if (quant_zero(w, weights, i) != (weights->dtype == INLAY_INT8 ? 0 : 128))
@@ -27,11 +27,11 @@ static bool are_around_zero(const rewrite *w, const quant *weights)
 /* ------------------------------------------------------------------ convolutions */
 
 /* Functions between the convolution and Q, as bounds of the integers. */
-typedef struct bounds {
+struct bounds {
     int64_t low, high;
-} bounds;
+};
 
-static int64_t quantized(double x, double scale, int64_t zero, bounds type)
+static int64_t quantized(double x, double scale, int64_t zero, struct bounds type)
 {
     double q = nearbyint(x / scale) + (double)zero;
 
@@ -39,9 +39,9 @@ static int64_t quantized(double x, double scale, int64_t zero, bounds type)
 }
 
 /* Follows Relu and Clip back to what they bound. */
-static bool read_bounds(const rewrite *w, uint32_t *io_v, const quant *y, bounds *b)
+static bool read_bounds(const struct rewrite *w, uint32_t *io_v, const struct quant *y, struct bounds *b)
 {
-    const bounds type = y->dtype == INLAY_INT8 ? (bounds){ -128, 127 } : (bounds){ 0, 255 };
+    const struct bounds type = y->dtype == INLAY_INT8 ? (struct bounds){ -128, 127 } : (struct bounds){ 0, 255 };
     double scale = quant_scale(w, y, 0);
     int64_t zero = quant_zero(w, y, 0);
 
@@ -75,8 +75,8 @@ static bool read_bounds(const rewrite *w, uint32_t *io_v, const quant *y, bounds
 
 /* The bias in units of scale(x) * scale(w), for each filter; false: it can't be told, or would be off by more than
  * 1/64 of a step of y. */
-static bool read_bias(rewrite *w, uint32_t v, const quant *x, const quant *weights, const quant *y, int64_t filters,
-                      int32_t *out)
+static bool read_bias(struct rewrite *w, uint32_t v, const struct quant *x, const struct quant *weights,
+                      const struct quant *y, int64_t filters, int32_t *out)
 {
     double *values = arena_array(&w->scratch, 2 * (size_t)filters, sizeof *values);
 
@@ -95,10 +95,11 @@ static bool read_bias(rewrite *w, uint32_t v, const quant *x, const quant *weigh
     return true;
 }
 
-static inlay_status replace_conv(rewrite *w, graph_node *q, const graph_node *conv, const quant *x,
-                                 const quant *weights, const quant *y, uint32_t bias, const bounds *b)
+static inlay_status replace_conv(struct rewrite *w, graph_node *q, const graph_node *conv, const struct quant *x,
+                                 const struct quant *weights, const struct quant *y, uint32_t bias,
+                                 const struct bounds *b)
 {
-    const bounds type = y->dtype == INLAY_INT8 ? (bounds){ -128, 127 } : (bounds){ 0, 255 };
+    const struct bounds type = y->dtype == INLAY_INT8 ? (struct bounds){ -128, 127 } : (struct bounds){ 0, 255 };
     const uint32_t inputs[] = { x->value,
                                 x->scale,
                                 quant_zero_value(w, x),
@@ -136,13 +137,13 @@ static inlay_status replace_conv(rewrite *w, graph_node *q, const graph_node *co
 }
 
 /* A convolution whose result is only quantized. */
-static inlay_status match_conv(rewrite *w, graph_node *n)
+static inlay_status match_conv(struct rewrite *w, graph_node *n)
 {
     uint32_t v = rw_input(w, n, 0), bias = INLAY_NONE;
     const graph_node *conv;
-    quant x, weights, y = { 0 };
+    struct quant x, weights, y = { 0 };
     int64_t filters;
-    bounds b;
+    struct bounds b;
 
     if (v == INLAY_NONE || rw_info(w, v)->dtype != INLAY_FLOAT || rw_attr_int(n, "precision", 0) > 1 ||
         !quant_read_scales(w, n, rw_info(w, n->info.outputs[0])->dtype, &y) || y.count != 1 ||
@@ -171,7 +172,7 @@ static inlay_status match_conv(rewrite *w, graph_node *n)
 }
 
 /* Copies what the node says itself; NULL stays: no memory. */
-static graph_node *like_attrs(rewrite *w, const graph_node *from, graph_node *fresh)
+static graph_node *like_attrs(struct rewrite *w, const graph_node *from, graph_node *fresh)
 {
     for (uint32_t i = 0; fresh != NULL && i < from->own_attr_count; i++)
         if (graph_set_attr(w->g, fresh, INLAY_AT(inlay_attr_info, from->info.attrs, from->info.attr_stride, i)) !=
@@ -182,10 +183,10 @@ static graph_node *like_attrs(rewrite *w, const graph_node *from, graph_node *fr
 
 /* Is v what a convolution of bytes makes, past Relu and Clip, for one reader, or bytes dequantized by one scale? Such
  * values are no NaN. */
-static bool comes_of_bytes(const rewrite *w, uint32_t v)
+static bool comes_of_bytes(const struct rewrite *w, uint32_t v)
 {
     const graph_node *n;
-    quant x, weights;
+    struct quant x, weights;
 
     if (quant_read(w, v, &x))
         return x.count == 1;
@@ -200,13 +201,13 @@ static bool comes_of_bytes(const rewrite *w, uint32_t v)
 
 /* What only moves numbers, or takes the largest, then Q by one scale: Q, which keeps their order, comes first, so that
  * bytes are moved, and what made them ends in bytes. */
-static inlay_status match_moved(rewrite *w, graph_node *n)
+static inlay_status match_moved(struct rewrite *w, graph_node *n)
 {
     const uint32_t v = rw_input(w, n, 0);
     graph_node *old = pass_is_op(n, "QuantizeLinear") ? rw_maker(w, v) : NULL, *q, *fresh;
     uint32_t inputs[3];
     bool moved;
-    quant y = { 0 };
+    struct quant y = { 0 };
     inlay_status status;
 
     moved = old != NULL && (pass_is_among(old, "Reshape Flatten Squeeze Unsqueeze Transpose") ||
@@ -241,7 +242,7 @@ static inlay_status match_moved(rewrite *w, graph_node *n)
 /* ------------------------------------------------------------------ products */
 
 /* The weights as [K, N], turned round if need be. */
-static uint32_t upright(rewrite *w, const quant *weights, bool trans, int64_t k, int64_t n)
+static uint32_t upright(struct rewrite *w, const struct quant *weights, bool trans, int64_t k, int64_t n)
 {
     enum { TILE = 64 }; /* by tiles, of which both sides fit into the nearest cache */
     const int8_t *from = rw_info(w, weights->value)->data;
@@ -263,7 +264,7 @@ static uint32_t upright(rewrite *w, const quant *weights, bool trans, int64_t k,
 
 /* MatMulInteger -> Cast -> Mul; *out is what Mul makes, when `last` is not to be replaced by it. INLAY_NONE: nobody
  * would run it. */
-static inlay_status insert_product(rewrite *w, graph_node *n, const uint32_t *inputs, uint32_t scale, bool last,
+static inlay_status insert_product(struct rewrite *w, graph_node *n, const uint32_t *inputs, uint32_t scale, bool last,
                                    uint32_t *out)
 {
     graph_node *product = rw_make(w, "MatMulInteger", 10, n, inputs, 4, 1);
@@ -281,7 +282,7 @@ done:
 }
 
 /* MatMul, or Gemm whose C is a constant row, by constant weights. */
-static inlay_status match_product(rewrite *w, graph_node *n)
+static inlay_status match_product(struct rewrite *w, graph_node *n)
 {
     bool gemm = pass_is_op(n, "Gemm"), trans = gemm && rw_attr_int(n, "transB", 0) != 0;
     double alpha = gemm ? rw_attr_float(n, "alpha", 1) : 1;
@@ -289,7 +290,7 @@ static inlay_status match_product(rewrite *w, graph_node *n)
     int64_t k, columns;
     graph_node *add;
     float *scales;
-    quant x, weights;
+    struct quant x, weights;
     inlay_status status;
 
     if (!quant_read(w, rw_input(w, n, 0), &x) || !quant_read(w, rw_input(w, n, 1), &weights) || x.count != 1 ||
@@ -327,14 +328,14 @@ done:
     return status;
 }
 
-static inlay_status match(rewrite *w, graph_node *n)
+static inlay_status match(struct rewrite *w, graph_node *n)
 {
     if (pass_is_op(n, "QuantizeLinear"))
         return match_conv(w, n);
     return pass_is_op(n, "MatMul") || pass_is_op(n, "Gemm") ? match_product(w, n) : INLAY_OK;
 }
 
-static inlay_status match_rest(rewrite *w, graph_node *n)
+static inlay_status match_rest(struct rewrite *w, graph_node *n)
 {
     return pass_is_op(n, "Conv") ? quantized_conv(w, n) : INLAY_OK;
 }

@@ -8,7 +8,7 @@ static bool is_narrow(inlay_dtype t)
     return t == INLAY_UINT8 || t == INLAY_INT8 || t == INLAY_UINT16 || t == INLAY_INT16;
 }
 
-static bool same_value(const rewrite *w, uint32_t a, uint32_t b)
+static bool same_value(const struct rewrite *w, uint32_t a, uint32_t b)
 {
     const inlay_value_info *x = rw_info(w, a), *y = rw_info(w, b);
 
@@ -18,7 +18,7 @@ static bool same_value(const rewrite *w, uint32_t a, uint32_t b)
            x->data_bytes == y->data_bytes && memcmp(x->data, y->data, (size_t)x->data_bytes) == 0;
 }
 
-static inlay_status match(rewrite *w, graph_node *n)
+static inlay_status match(struct rewrite *w, graph_node *n)
 {
     graph_node *back = pass_is_op(n, "QuantizeLinear") ? rw_maker_op(w, rw_input(w, n, 0), "DequantizeLinear") : NULL;
     uint32_t x = back == NULL ? INLAY_NONE : rw_input(w, back, 0);

@@ -7,7 +7,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-inlay_status rw_no_memory(const rewrite *w)
+inlay_status rw_no_memory(const struct rewrite *w)
 {
     return no_memory(w->ctx->diag, "to optimise graph '%s' (pass %s)", w->g->name, w->ctx->pass);
 }
@@ -15,7 +15,7 @@ inlay_status rw_no_memory(const rewrite *w)
 /* ------------------------------------------------------------------ the books of a visit */
 
 /* Room for all values of the graph; where there is none the books stay as they are. */
-static bool reserve(rewrite *w)
+static bool reserve(struct rewrite *w)
 {
     uint32_t had = w->capacity, capacity = had, *uses, *maker, *forward;
     bool *is_output;
@@ -40,9 +40,9 @@ static bool reserve(rewrite *w)
     return true;
 }
 
-static bool open_books(rewrite *w)
+static bool open_books(struct rewrite *w)
 {
-    const graph *g = w->g;
+    const struct graph *g = w->g;
 
     if (!reserve(w))
         return false;
@@ -66,7 +66,7 @@ static bool open_books(rewrite *w)
     return true;
 }
 
-uint32_t rw_resolve(const rewrite *w, uint32_t v)
+uint32_t rw_resolve(const struct rewrite *w, uint32_t v)
 {
     while (v != INLAY_NONE && w->forward[v] != INLAY_NONE)
         v = w->forward[v];
@@ -74,7 +74,7 @@ uint32_t rw_resolve(const rewrite *w, uint32_t v)
 }
 
 /* The node's place in g->nodes; INLAY_NONE: it is not in the graph, or no longer. */
-static uint32_t place_of(const rewrite *w, const graph_node *n)
+static uint32_t place_of(const struct rewrite *w, const graph_node *n)
 {
     for (uint32_t i = 0; i < n->info.output_count; i++)
         if (n->info.outputs[i] != INLAY_NONE && w->maker[n->info.outputs[i]] != INLAY_NONE &&
@@ -83,7 +83,7 @@ static uint32_t place_of(const rewrite *w, const graph_node *n)
     return INLAY_NONE;
 }
 
-static bool all_unused(const rewrite *w, const graph_node *n)
+static bool all_unused(const struct rewrite *w, const graph_node *n)
 {
     for (uint32_t i = 0; i < n->info.output_count; i++)
         if (!rw_is_unused(w, n, i))
@@ -92,7 +92,7 @@ static bool all_unused(const rewrite *w, const graph_node *n)
 }
 
 INLAY_PRINTF(3, 4)
-static void note(const rewrite *w, const graph_node *n, const char *format, ...)
+static void note(const struct rewrite *w, const graph_node *n, const char *format, ...)
 {
     char text[256];
     va_list args;
@@ -107,7 +107,7 @@ static void note(const rewrite *w, const graph_node *n, const char *format, ...)
 
 /* One reader of v less. Its maker goes when nobody reads anything of it; so do, in turn, the makers of what it read: a
  * chain as long as the model, hence no recursion. */
-static void release(rewrite *w, uint32_t v)
+static void release(struct rewrite *w, uint32_t v)
 {
     uint32_t at, *stack = NULL, depth = 0, room = 0;
 
@@ -137,16 +137,16 @@ static void release(rewrite *w, uint32_t v)
     }
 }
 
-static void use(rewrite *w, uint32_t v)
+static void use(struct rewrite *w, uint32_t v)
 {
     v = rw_resolve(w, v);
     if (v != INLAY_NONE)
         w->uses[v]++;
 }
 
-static void close_books(rewrite *w)
+static void close_books(struct rewrite *w)
 {
-    graph *g = w->g;
+    struct graph *g = w->g;
     uint32_t kept = 0;
 
     for (uint32_t i = 0; i < g->node_count; i++)
@@ -159,7 +159,7 @@ static void close_books(rewrite *w)
 }
 
 /* Takes out what was inserted at this node and nobody reads, as if it had never been there. */
-static void drop_inserted(rewrite *w)
+static void drop_inserted(struct rewrite *w)
 {
     bool dropped = true;
 
@@ -181,9 +181,9 @@ static void drop_inserted(rewrite *w)
     }
 }
 
-static inlay_status rewrite_graph(pass_ctx *ctx, graph *g, rewrite_fn fn, bool *out_changed)
+static inlay_status rewrite_graph(pass_ctx *ctx, struct graph *g, rewrite_fn fn, bool *out_changed)
 {
-    rewrite w = { .ctx = ctx, .g = g };
+    struct rewrite w = { .ctx = ctx, .g = g };
     uint32_t nodes = g->node_count;
     inlay_status status = INLAY_OK;
     bool any = false;
@@ -224,18 +224,18 @@ inlay_status rewrite_each_graph(pass_ctx *ctx, rewrite_fn fn, bool *out_changed)
 
 /* ------------------------------------------------------------------ looking */
 
-uint32_t rw_input(const rewrite *w, const graph_node *n, uint32_t i)
+uint32_t rw_input(const struct rewrite *w, const graph_node *n, uint32_t i)
 {
     return i < n->info.input_count ? rw_resolve(w, n->info.inputs[i]) : INLAY_NONE;
 }
 
-graph_node *rw_maker(const rewrite *w, uint32_t v)
+graph_node *rw_maker(const struct rewrite *w, uint32_t v)
 {
     v = rw_resolve(w, v);
     return v == INLAY_NONE || w->maker[v] == INLAY_NONE ? NULL : w->g->nodes[w->maker[v]];
 }
 
-graph_node *rw_maker_op(const rewrite *w, uint32_t v, const char *op_type)
+graph_node *rw_maker_op(const struct rewrite *w, uint32_t v, const char *op_type)
 {
     graph_node *n = rw_maker(w, v);
 
@@ -244,9 +244,9 @@ graph_node *rw_maker_op(const rewrite *w, uint32_t v, const char *op_type)
 
 /* Marks the values of which a reader quantizes, or makes such values. What leaves a body may be quantized outside of
  * it, and what enters one inside. */
-static bool find_quantized(rewrite *w)
+static bool find_quantized(struct rewrite *w)
 {
-    const graph *g = w->g;
+    const struct graph *g = w->g;
     bool *marks = arena_array(&w->own, (size_t)g->value_count + 1, sizeof *marks);
 
     if (marks == NULL)
@@ -273,20 +273,20 @@ static bool find_quantized(rewrite *w)
     return true;
 }
 
-bool rw_is_quantized_later(rewrite *w, uint32_t v)
+bool rw_is_quantized_later(struct rewrite *w, uint32_t v)
 {
     if (!w->ctx->quantizes || (w->quantized == NULL && !find_quantized(w)))
         return false;
     return v >= w->quantized_count || w->quantized[v];
 }
 
-bool rw_is_only_use(const rewrite *w, uint32_t v)
+bool rw_is_only_use(const struct rewrite *w, uint32_t v)
 {
     v = rw_resolve(w, v);
     return v != INLAY_NONE && w->uses[v] == 1 && !w->is_output[v];
 }
 
-bool rw_is_unused(const rewrite *w, const graph_node *n, uint32_t i)
+bool rw_is_unused(const struct rewrite *w, const graph_node *n, uint32_t i)
 {
     uint32_t v = i < n->info.output_count ? n->info.outputs[i] : INLAY_NONE;
 
@@ -300,7 +300,7 @@ static bool same_dim(const inlay_dim *a, const inlay_dim *b)
     return a->kind == INLAY_DIM_FIXED ? a->value == b->value : a->kind == INLAY_DIM_SYMBOLIC && a->symbol == b->symbol;
 }
 
-bool rw_same_type(const rewrite *w, uint32_t a, uint32_t b)
+bool rw_same_type(const struct rewrite *w, uint32_t a, uint32_t b)
 {
     const inlay_value_info *x = rw_info(w, a), *y = rw_info(w, b);
 
@@ -314,7 +314,7 @@ bool rw_same_type(const rewrite *w, uint32_t a, uint32_t b)
 }
 
 /* Is v made of x and of constants of rank 0 alone, as far as visits go? */
-static bool made_of_scalars(const rewrite *w, uint32_t v, uint32_t x, uint32_t *visits)
+static bool made_of_scalars(const struct rewrite *w, uint32_t v, uint32_t x, uint32_t *visits)
 {
     const graph_node *n = rw_maker(w, v);
 
@@ -331,7 +331,7 @@ static bool made_of_scalars(const rewrite *w, uint32_t v, uint32_t x, uint32_t *
     return true;
 }
 
-bool rw_keeps_rank(const rewrite *w, uint32_t y, uint32_t x)
+bool rw_keeps_rank(const struct rewrite *w, uint32_t y, uint32_t x)
 {
     const uint32_t rank = rw_info(w, x)->rank;
     uint32_t visits = 64;
@@ -349,7 +349,7 @@ int64_t rw_dim(const inlay_value_info *v, int64_t d)
     return d < 0 || d >= (int64_t)v->rank || v->dims[d].kind != INLAY_DIM_FIXED ? -1 : v->dims[d].value;
 }
 
-bool rw_is_constant(const rewrite *w, uint32_t v)
+bool rw_is_constant(const struct rewrite *w, uint32_t v)
 {
     return v != INLAY_NONE && (w->g->values[v].info.flags & INLAY_VALUE_CONSTANT) != 0;
 }
@@ -363,7 +363,7 @@ static int64_t elements_of(const inlay_value_info *v)
     return n;
 }
 
-bool rw_scalar(const rewrite *w, uint32_t v, double *out)
+bool rw_scalar(const struct rewrite *w, uint32_t v, double *out)
 {
     const inlay_value_info *info = rw_info(w, v);
 
@@ -371,7 +371,7 @@ bool rw_scalar(const rewrite *w, uint32_t v, double *out)
            element_number(info->dtype, info->data, 0, out, NULL);
 }
 
-bool rw_is_near(const rewrite *w, uint32_t v, double is, double value)
+bool rw_is_near(const struct rewrite *w, uint32_t v, double is, double value)
 {
     /* the spacing of the type's numbers, where it is widest beside them */
     const inlay_dtype dtype = rw_info(w, v)->dtype;
@@ -383,7 +383,7 @@ bool rw_is_near(const rewrite *w, uint32_t v, double is, double value)
     return fabs(is - value) <= 2 * spacing * fabs(value);
 }
 
-bool rw_is_scalar(const rewrite *w, uint32_t v, double value)
+bool rw_is_scalar(const struct rewrite *w, uint32_t v, double value)
 {
     double is;
 
@@ -392,7 +392,7 @@ bool rw_is_scalar(const rewrite *w, uint32_t v, double value)
     return value == floor(value) || is == value ? is == value : rw_is_near(w, v, is, value);
 }
 
-bool rw_ints(rewrite *w, uint32_t v, const int64_t **out, uint32_t *out_count)
+bool rw_ints(struct rewrite *w, uint32_t v, const int64_t **out, uint32_t *out_count)
 {
     const inlay_value_info *info = rw_info(w, v);
     int64_t count, *list;
@@ -413,7 +413,7 @@ bool rw_ints(rewrite *w, uint32_t v, const int64_t **out, uint32_t *out_count)
     return true;
 }
 
-const float *rw_floats(rewrite *w, uint32_t v)
+const float *rw_floats(struct rewrite *w, uint32_t v)
 {
     const inlay_value_info *info = rw_info(w, v);
     float *copy;
@@ -460,8 +460,8 @@ const int64_t *rw_attr_ints(const graph_node *n, const char *name, uint32_t *out
 
 /* ------------------------------------------------------------------ changing */
 
-graph_node *rw_make(rewrite *w, const char *op_type, int64_t opset, const graph_node *like, const uint32_t *inputs,
-                    uint32_t input_count, uint32_t output_count)
+graph_node *rw_make(struct rewrite *w, const char *op_type, int64_t opset, const graph_node *like,
+                    const uint32_t *inputs, uint32_t input_count, uint32_t output_count)
 {
     graph_node *n =
         graph_add_node(w->g, op_type, NULL, like != NULL ? like->info.name.data : NULL, input_count, output_count);
@@ -476,7 +476,7 @@ graph_node *rw_make(rewrite *w, const char *op_type, int64_t opset, const graph_
     return n;
 }
 
-graph_node *rw_copy(rewrite *w, const graph_node *n)
+graph_node *rw_copy(struct rewrite *w, const graph_node *n)
 {
     graph_node *copy =
         rw_make(w, n->info.op_type.data, n->opset, n, n->info.inputs, n->info.input_count, n->info.output_count);
@@ -493,7 +493,7 @@ graph_node *rw_copy(rewrite *w, const graph_node *n)
     return copy;
 }
 
-void rw_set_input(const rewrite *w, graph_node *fresh, uint32_t i, uint32_t v)
+void rw_set_input(const struct rewrite *w, graph_node *fresh, uint32_t i, uint32_t v)
 {
     const bool is_in_graph = place_of(w, fresh) != INLAY_NONE;
 
@@ -504,7 +504,7 @@ void rw_set_input(const rewrite *w, graph_node *fresh, uint32_t i, uint32_t v)
 
 /* Infers what was inserted at this node so far. Nodes with bodies stay unknown, and so does what cannot be inferred:
  * when the pass has ended, that is an error which says why. */
-static bool infer_inserted(rewrite *w)
+static bool infer_inserted(struct rewrite *w)
 {
     for (uint32_t i = w->first_fresh; i < w->g->node_count; i++) {
         graph_node *n = w->g->nodes[i];
@@ -539,7 +539,7 @@ static bool infer_inserted(rewrite *w)
 
 /* Does an output of `fresh` differ from that of `old`, or is its inference an error? An error is the model's mistake,
  * which the old nodes may have hidden until the run: elements of a sequence that do not fit together. */
-static inlay_status check_fresh(rewrite *w, const graph_node *old, graph_node *fresh, uint32_t outputs,
+static inlay_status check_fresh(struct rewrite *w, const graph_node *old, graph_node *fresh, uint32_t outputs,
                                 bool *out_refused)
 {
     graph_value *made = arena_array(&w->scratch, (size_t)fresh->info.output_count + 1, sizeof *made);
@@ -566,7 +566,7 @@ static inlay_status check_fresh(rewrite *w, const graph_node *old, graph_node *f
     return INLAY_OK;
 }
 
-inlay_status rw_replace(rewrite *w, graph_node *old, graph_node *fresh)
+inlay_status rw_replace(struct rewrite *w, graph_node *old, graph_node *fresh)
 {
     uint32_t at = place_of(w, old), reads = old->info.input_count + old->capture_count;
     uint32_t both =
@@ -589,7 +589,7 @@ inlay_status rw_replace(rewrite *w, graph_node *old, graph_node *fresh)
     return INLAY_OK;
 }
 
-inlay_status rw_take_over(rewrite *w, graph_node *old, const uint32_t *values, uint32_t count)
+inlay_status rw_take_over(struct rewrite *w, graph_node *old, const uint32_t *values, uint32_t count)
 {
     uint32_t at = place_of(w, old), reads = old->info.input_count + old->capture_count;
     bool differs = false;
@@ -624,9 +624,9 @@ inlay_status rw_take_over(rewrite *w, graph_node *old, const uint32_t *values, u
     return INLAY_OK;
 }
 
-inlay_status rw_insert(rewrite *w, graph_node *fresh, inlay_dtype dtype)
+inlay_status rw_insert(struct rewrite *w, graph_node *fresh, inlay_dtype dtype)
 {
-    graph *g = w->g;
+    struct graph *g = w->g;
     uint32_t at = g->node_count;
 
     while (g->nodes[--at] != NULL)
@@ -652,7 +652,7 @@ inlay_status rw_insert(rewrite *w, graph_node *fresh, inlay_dtype dtype)
     return INLAY_OK;
 }
 
-inlay_status rw_forward(rewrite *w, uint32_t from, uint32_t to, bool *out_done)
+inlay_status rw_forward(struct rewrite *w, uint32_t from, uint32_t to, bool *out_done)
 {
     graph_node *maker = rw_maker(w, from), *source;
     uint32_t at;
@@ -703,7 +703,7 @@ inlay_status rw_forward(rewrite *w, uint32_t from, uint32_t to, bool *out_done)
     return INLAY_OK;
 }
 
-uint32_t rw_constant(rewrite *w, inlay_dtype dtype, uint32_t rank, const int64_t *dims, const void *data,
+uint32_t rw_constant(struct rewrite *w, inlay_dtype dtype, uint32_t rank, const int64_t *dims, const void *data,
                      uint64_t bytes)
 {
     void *copy = graph_blob_alloc(w->g->model, bytes > 0 ? (size_t)bytes : 1);
@@ -715,7 +715,7 @@ uint32_t rw_constant(rewrite *w, inlay_dtype dtype, uint32_t rank, const int64_t
     return rw_constant_blob(w, dtype, rank, dims, copy, bytes);
 }
 
-uint32_t rw_constant_blob(rewrite *w, inlay_dtype dtype, uint32_t rank, const int64_t *dims, const void *data,
+uint32_t rw_constant_blob(struct rewrite *w, inlay_dtype dtype, uint32_t rank, const int64_t *dims, const void *data,
                           uint64_t bytes)
 {
     uint32_t v = graph_add_value(w->g, NULL, 0);
@@ -725,7 +725,7 @@ uint32_t rw_constant_blob(rewrite *w, inlay_dtype dtype, uint32_t rank, const in
     return v;
 }
 
-uint32_t rw_constant_ints(rewrite *w, const int64_t *values, uint32_t count)
+uint32_t rw_constant_ints(struct rewrite *w, const int64_t *values, uint32_t count)
 {
     int64_t dims[1] = { count };
 

@@ -45,13 +45,13 @@ static bool same_attr(const inlay_attr_info *a, const inlay_attr_info *b)
 }
 
 /* A pair of graphs under comparison: which value of b stands for which of a. */
-typedef struct pairing {
-    rewrite *w;
-    const graph *a, *b;
+struct pairing {
+    struct rewrite *w;
+    const struct graph *a, *b;
     uint32_t *map; /* [a->value_count] INLAY_NONE = not met yet */
-} pairing;
+};
 
-static bool pair_values(pairing *p, const uint32_t *a, const uint32_t *b, uint32_t count)
+static bool pair_values(struct pairing *p, const uint32_t *a, const uint32_t *b, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
         if ((a[i] == INLAY_NONE) != (b[i] == INLAY_NONE))
@@ -79,7 +79,7 @@ static bool same_constants(const inlay_value_info *a, const inlay_value_info *b)
 }
 
 /* Are the values that a's node reads those that b's node reads? */
-static bool same_inputs(const pairing *p, const uint32_t *a, const uint32_t *b, uint32_t count)
+static bool same_inputs(const struct pairing *p, const uint32_t *a, const uint32_t *b, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
         if ((a[i] == INLAY_NONE) != (b[i] == INLAY_NONE))
@@ -91,8 +91,8 @@ static bool same_inputs(const pairing *p, const uint32_t *a, const uint32_t *b, 
     return true;
 }
 
-static bool same_graphs(rewrite *w, const graph *a, const graph *b, const graph_body *of_a, const graph_body *of_b,
-                        uint32_t depth);
+static bool same_graphs(struct rewrite *w, const struct graph *a, const struct graph *b, const graph_body *of_a,
+                        const graph_body *of_b, uint32_t depth);
 
 bool same_attrs(const graph_node *a, const graph_node *b)
 {
@@ -107,7 +107,7 @@ bool same_attrs(const graph_node *a, const graph_node *b)
     return true;
 }
 
-static bool same_inner_node(pairing *p, const graph_node *a, const graph_node *b, uint32_t depth)
+static bool same_inner_node(struct pairing *p, const graph_node *a, const graph_node *b, uint32_t depth)
 {
     if (a->row != b->row || a->custom != b->custom || (a->row == NULL && a->custom == NULL) ||
         graph_node_is_random(a) || a->type_attr != NULL || b->type_attr != NULL ||
@@ -128,10 +128,10 @@ static bool same_inner_node(pairing *p, const graph_node *a, const graph_node *b
 }
 
 /* The captures' inner values are paired in order. */
-static bool same_graphs(rewrite *w, const graph *a, const graph *b, const graph_body *of_a, const graph_body *of_b,
-                        uint32_t depth)
+static bool same_graphs(struct rewrite *w, const struct graph *a, const struct graph *b, const graph_body *of_a,
+                        const graph_body *of_b, uint32_t depth)
 {
-    pairing p = { .w = w, .a = a, .b = b };
+    struct pairing p = { .w = w, .a = a, .b = b };
 
     if (depth > DEEPEST || a->node_count != b->node_count || a->input_count != b->input_count ||
         a->output_count != b->output_count)
@@ -149,7 +149,7 @@ static bool same_graphs(rewrite *w, const graph *a, const graph *b, const graph_
     return same_inputs(&p, a->outputs, b->outputs, a->output_count);
 }
 
-bool same_bodies(rewrite *w, const graph_node *a, const graph_node *b)
+bool same_bodies(struct rewrite *w, const graph_node *a, const graph_node *b)
 {
     if (a->body_count != b->body_count)
         return false;

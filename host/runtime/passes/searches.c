@@ -18,9 +18,9 @@
 static const char ours[] = "ai.inlay";
 enum { MAX_PASTS = 1024 };
 
-typedef struct searches {
+struct searches {
     node_maker m;
-    graph *g;
+    struct graph *g;
     graph_node *n;
     const graph_body *decoder, *encoder, *first;
     bool sampling, beams, scored;
@@ -29,21 +29,21 @@ typedef struct searches {
     uint32_t pasts; /* that the decoder makes anew; behind them others may stay as they are */
     uint32_t feeds; /* all inputs of the decoder */
     uint32_t start[6], step[7];
-} searches;
+};
 
-static uint32_t gather(searches *s, graph *g, uint32_t from, uint32_t rows, int64_t axis)
+static uint32_t gather(struct searches *s, struct graph *g, uint32_t from, uint32_t rows, int64_t axis)
 {
     return make_value(&s->m, g, "Gather", 13, (const uint32_t[]){ from, rows }, 2, "axis", axis);
 }
 
-static uint32_t integers(searches *s, const int64_t *values, int64_t count)
+static uint32_t integers(struct searches *s, const int64_t *values, int64_t count)
 {
     return make_constant(&s->m, s->g, INLAY_INT64, 1, count, values, (size_t)count * sizeof *values);
 }
 
 /* ------------------------------------------------------------------ is it one that is understood? */
 
-static int64_t declared(const graph *g, uint32_t input, uint32_t d)
+static int64_t declared(const struct graph *g, uint32_t input, uint32_t d)
 {
     const graph_value *v = &g->values[g->inputs[input]];
 
@@ -54,7 +54,7 @@ static int64_t declared(const graph *g, uint32_t input, uint32_t d)
 }
 
 /* Sizes of the heads of the pasts: [2, rows, heads, length, size], or [rows, heads, length, size] behind an encoder. */
-static bool has_past_sizes(const searches *s)
+static bool has_past_sizes(const struct searches *s)
 {
     const uint32_t heads = s->encoder != NULL ? 1 : 2;
 
@@ -62,9 +62,9 @@ static bool has_past_sizes(const searches *s)
 }
 
 /* A decoder alone: input_ids, position_ids, attention_mask, pasts -> logits, presents. */
-static bool fits_decoder(searches *s)
+static bool fits_decoder(struct searches *s)
 {
-    const graph *d = s->decoder->graph;
+    const struct graph *d = s->decoder->graph;
 
     s->fixed = 3;
     s->feeds = d->input_count;
@@ -76,9 +76,9 @@ static bool fits_decoder(searches *s)
 
 /* Behind an encoder: input_ids, encoder_attention_mask, encoder_hidden_states?, pasts of its own, what it reads of the
  * encoder -> logits, presents of its own. The encoder ran the decoder for the first word, or did not. */
-static bool fits_encoder(searches *s)
+static bool fits_encoder(struct searches *s)
 {
-    const graph *d = s->decoder->graph, *e = s->encoder->graph;
+    const struct graph *d = s->decoder->graph, *e = s->encoder->graph;
     const bool runs = e->input_count == 3;
 
     if (d->input_count < 3 || s->first != NULL || (e->input_count != 2 && !runs))
@@ -94,9 +94,9 @@ static bool fits_encoder(searches *s)
 
 /* Whisper: input_ids, encoder_hidden_states?, pasts of its own, what it reads of the encoder. The encoder runs the
  * decoder for the words of decoder_input_ids. */
-static bool fits_heard(searches *s)
+static bool fits_heard(struct searches *s)
 {
-    const graph *d = s->decoder->graph, *e = s->encoder->graph;
+    const struct graph *d = s->decoder->graph, *e = s->encoder->graph;
     const uint32_t processor = s->n->info.input_count > 11 ? s->n->info.inputs[11] : INLAY_NONE;
     const void *rules = processor != INLAY_NONE ? s->g->values[processor].info.data : NULL;
 
@@ -111,7 +111,7 @@ static bool fits_heard(searches *s)
     return s->feeds >= s->fixed + s->pasts && e->output_count == s->feeds - s->fixed + 2;
 }
 
-static bool is_search(searches *s)
+static bool is_search(struct searches *s)
 {
     const inlay_node_info *n = &s->n->info;
 
@@ -122,7 +122,7 @@ static bool is_search(searches *s)
     return s->beams || s->sampling || strcmp(n->op_type.data, "GreedySearch") == 0;
 }
 
-static bool fits(searches *s)
+static bool fits(struct searches *s)
 {
     const graph_node *n = s->n;
     const inlay_attr_info *type = graph_attr(n, "model_type");
@@ -154,11 +154,11 @@ static bool is_setting(const char *name)
 }
 
 /* The settings in the order in which SearchStart reads them. */
-static bool put_start(searches *s)
+static bool put_start(struct searches *s)
 {
     static const uint32_t of_beams[12] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, INLAY_NONE, INLAY_NONE };
     static const uint32_t of_words[12] = { 0, 1, 2, INLAY_NONE, INLAY_NONE, INLAY_NONE, 3, 4, 5, 6, 7, 8 };
-    const graph *d = s->decoder->graph;
+    const struct graph *d = s->decoder->graph;
     uint32_t inputs[12];
     graph_node *start;
 
@@ -192,9 +192,9 @@ static bool put_start(searches *s)
 }
 
 /* Nothing that came before: of length 0. */
-static uint32_t put_no_past(searches *s)
+static uint32_t put_no_past(struct searches *s)
 {
-    const graph *d = s->decoder->graph;
+    const struct graph *d = s->decoder->graph;
     const uint32_t heads = s->encoder != NULL ? 1 : 2;
     const inlay_dtype dtype = d->values[d->inputs[s->fixed]].declared_dtype;
     const int64_t two = 2, sizes[] = { declared(d, s->fixed, heads), 0, declared(d, s->fixed, heads + 2) };
@@ -208,7 +208,7 @@ static uint32_t put_no_past(searches *s)
                : make_value(&s->m, s->g, "Cast", 13, &past, 1, "to", dtype);
 }
 
-static bool put_step(searches *s, graph *g, uint32_t logits, uint32_t state)
+static bool put_step(struct searches *s, struct graph *g, uint32_t logits, uint32_t state)
 {
     graph_node *step =
         make_node(&s->m, g, ours, "SearchStep", 1, (const uint32_t[]){ logits, state }, 2, s->scored ? 7 : 6);
@@ -222,7 +222,7 @@ static bool put_step(searches *s, graph *g, uint32_t logits, uint32_t state)
 }
 
 /* What the Loop starts with: whether to, what the decoder reads, the state. */
-static bool put_front(searches *s, uint32_t *go, uint32_t *feeds, uint32_t *state, uint32_t *scores)
+static bool put_front(struct searches *s, uint32_t *go, uint32_t *feeds, uint32_t *state, uint32_t *scores)
 {
     const uint8_t yes = 1;
     uint32_t *made = arena_array(&s->m.ctx->model->arena, 2 * MAX_PASTS + 2, sizeof *made), past;
@@ -272,10 +272,10 @@ static bool put_front(searches *s, uint32_t *go, uint32_t *feeds, uint32_t *stat
 /* ------------------------------------------------------------------ the Loop */
 
 /* The decoder becomes the body: behind iteration and condition come its inputs, then the state. */
-static bool turn_decoder(searches *s)
+static bool turn_decoder(struct searches *s)
 {
-    graph *d = s->decoder->graph;
-    arena *a = &s->m.ctx->model->arena;
+    struct graph *d = s->decoder->graph;
+    struct arena *a = &s->m.ctx->model->arena;
     uint32_t *in = arena_array(a, s->feeds + 3, sizeof *in), *out = arena_array(a, s->feeds + 3, sizeof *out);
     const uint32_t iteration = graph_add_value(d, NULL, 0), condition = graph_add_value(d, NULL, 0);
     const uint32_t state = graph_add_value(d, NULL, 0);
@@ -308,9 +308,9 @@ static bool turn_decoder(searches *s)
 }
 
 /* What the decoder alone captures. */
-static bool take_body(searches *s, graph_node *loop)
+static bool take_body(struct searches *s, graph_node *loop)
 {
-    arena *a = &s->m.ctx->model->arena;
+    struct arena *a = &s->m.ctx->model->arena;
     graph_body *body = arena_alloc(a, sizeof *body);
     uint32_t *captures = arena_array(a, s->decoder->capture_count + 1, sizeof *captures);
 
@@ -332,7 +332,7 @@ static bool take_body(searches *s, graph_node *loop)
     return true;
 }
 
-static graph_node *put_loop(searches *s, uint32_t go, const uint32_t *feeds, uint32_t state)
+static graph_node *put_loop(struct searches *s, uint32_t go, const uint32_t *feeds, uint32_t state)
 {
     const uint32_t ins = s->feeds + 3, outs = s->feeds + 1 + s->scored;
     uint32_t *inputs = arena_array(&s->m.ctx->model->arena, ins, sizeof *inputs);
@@ -354,7 +354,7 @@ static graph_node *put_loop(searches *s, uint32_t go, const uint32_t *feeds, uin
 
 /* ------------------------------------------------------------------ behind the Loop */
 
-static bool put_end(searches *s, const graph_node *loop, uint32_t first_scores)
+static bool put_end(struct searches *s, const graph_node *loop, uint32_t first_scores)
 {
     const inlay_node_info *n = &s->n->info;
     uint32_t scores = s->scored ? loop->info.outputs[s->feeds + 1] : INLAY_NONE, *made;
@@ -387,7 +387,7 @@ static bool put_end(searches *s, const graph_node *loop, uint32_t first_scores)
     return !s->m.failed;
 }
 
-static bool spell(searches *s)
+static bool spell(struct searches *s)
 {
     uint32_t *feeds = arena_array(&s->m.ctx->model->arena, s->feeds + 1, sizeof *feeds), go, state, scores = INLAY_NONE;
     const graph_node *loop;
@@ -398,13 +398,13 @@ static bool spell(searches *s)
     return loop != NULL && put_end(s, loop, scores);
 }
 
-static inlay_status visit(pass_ctx *ctx, graph *g, bool *changed)
+static inlay_status visit(pass_ctx *ctx, struct graph *g, bool *changed)
 {
     const uint32_t nodes = g->node_count;
     uint32_t kept = 0;
 
     for (uint32_t i = 0; i < nodes; i++) {
-        searches s = { .m = { .ctx = ctx, .like = g->nodes[i] }, .g = g, .n = g->nodes[i] };
+        struct searches s = { .m = { .ctx = ctx, .like = g->nodes[i] }, .g = g, .n = g->nodes[i] };
         inlay_status status;
 
         if (!is_search(&s)) {

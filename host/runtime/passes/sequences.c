@@ -6,14 +6,14 @@
 
 enum { MOST = 4096 }; /* elements, and nodes that make a sequence */
 
-typedef struct list {
+struct list {
     uint32_t *values; /* [MOST] */
     uint32_t count;
-} list;
+};
 
 /* The constant position in [0, places) that input i names, places - 1 where it is omitted; false: it is not known, or
  * outside. */
-static bool read_position(rewrite *w, const graph_node *n, uint32_t i, int64_t places, int64_t *out)
+static bool read_position(struct rewrite *w, const graph_node *n, uint32_t i, int64_t places, int64_t *out)
 {
     const int64_t *ints;
     uint32_t count;
@@ -29,7 +29,8 @@ static bool read_position(rewrite *w, const graph_node *n, uint32_t i, int64_t p
 
 /* Positions count from the end when they are negative: of n elements, -1 is the last one for SequenceErase and
  * SequenceAt, and the place before it for SequenceInsert. */
-static bool find_position(rewrite *w, const graph_node *n, uint32_t i, int64_t elements, bool insert, int64_t *out)
+static bool find_position(struct rewrite *w, const graph_node *n, uint32_t i, int64_t elements, bool insert,
+                          int64_t *out)
 {
     const int64_t *ints;
     uint32_t count;
@@ -47,7 +48,7 @@ static bool is_root(const graph_node *n)
 }
 
 /* One node's change of the list; false: not known. */
-static bool apply(rewrite *w, const graph_node *n, list *l)
+static bool apply(struct rewrite *w, const graph_node *n, struct list *l)
 {
     int64_t at;
 
@@ -73,12 +74,12 @@ static bool apply(rewrite *w, const graph_node *n, list *l)
 }
 
 /* The elements of sequence v; false: they are not known. */
-static inlay_status read_list(rewrite *w, uint32_t v, list *out, bool *out_known)
+static inlay_status read_list(struct rewrite *w, uint32_t v, struct list *out, bool *out_known)
 {
     const graph_node **nodes = arena_array(&w->scratch, MOST, sizeof(const graph_node *)), *n;
     uint32_t count = 0;
 
-    *out = (list){ arena_array(&w->scratch, MOST, sizeof *out->values), 0 };
+    *out = (struct list){ arena_array(&w->scratch, MOST, sizeof *out->values), 0 };
     *out_known = false;
     if (nodes == NULL || out->values == NULL)
         return rw_no_memory(w);
@@ -99,12 +100,12 @@ static inlay_status read_list(rewrite *w, uint32_t v, list *out, bool *out_known
     return INLAY_OK;
 }
 
-static inlay_status take_element(rewrite *w, graph_node *n)
+static inlay_status take_element(struct rewrite *w, graph_node *n)
 {
     inlay_status status;
     bool known, done;
     int64_t at;
-    list l;
+    struct list l;
 
     status = read_list(w, rw_input(w, n, 0), &l, &known);
     if (status != INLAY_OK || !known || !find_position(w, n, 1, l.count, false, &at))
@@ -112,13 +113,13 @@ static inlay_status take_element(rewrite *w, graph_node *n)
     return rw_forward(w, n->info.outputs[0], l.values[at], &done);
 }
 
-static inlay_status take_length(rewrite *w, graph_node *n)
+static inlay_status take_length(struct rewrite *w, graph_node *n)
 {
     inlay_status status;
     int64_t length;
     bool known, done;
     uint32_t v;
-    list l;
+    struct list l;
 
     status = read_list(w, rw_input(w, n, 0), &l, &known);
     if (status != INLAY_OK || !known)
@@ -129,12 +130,12 @@ static inlay_status take_length(rewrite *w, graph_node *n)
 }
 
 /* Along an axis that there is; new axes are left to the runtime. */
-static inlay_status take_concat(rewrite *w, graph_node *n)
+static inlay_status take_concat(struct rewrite *w, graph_node *n)
 {
     graph_node *fresh;
     inlay_status status;
     bool known;
-    list l;
+    struct list l;
 
     if (rw_attr_int(n, "new_axis", 0) != 0)
         return INLAY_OK;
@@ -148,7 +149,7 @@ static inlay_status take_concat(rewrite *w, graph_node *n)
 }
 
 /* Sizes of the parts; 0: they are not known. */
-static uint32_t read_parts(rewrite *w, const graph_node *n, int64_t size, int64_t **out)
+static uint32_t read_parts(struct rewrite *w, const graph_node *n, int64_t size, int64_t **out)
 {
     uint32_t split = rw_input(w, n, 1), count = 0;
     const int64_t *ints;
@@ -177,7 +178,7 @@ static uint32_t read_parts(rewrite *w, const graph_node *n, int64_t size, int64_
     return count;
 }
 
-static inlay_status take_split(rewrite *w, graph_node *n)
+static inlay_status take_split(struct rewrite *w, graph_node *n)
 {
     const inlay_value_info *x = rw_info(w, rw_input(w, n, 0));
     int64_t axis = rw_attr_int(n, "axis", 0), *sizes;
@@ -201,7 +202,7 @@ static inlay_status take_split(rewrite *w, graph_node *n)
     return construct == NULL ? rw_no_memory(w) : rw_replace(w, n, construct);
 }
 
-static inlay_status match(rewrite *w, graph_node *n)
+static inlay_status match(struct rewrite *w, graph_node *n)
 {
     if (pass_is_op(n, "SequenceAt"))
         return take_element(w, n);

@@ -10,7 +10,7 @@ static bool is_pointwise(const graph_node *n)
 }
 
 /* Is every input a Transpose by one perm of a value of that rank, read by this node alone? */
-static bool all_transposed(const rewrite *w, const graph_node *n, uint32_t rank, int64_t *out_perm)
+static bool all_transposed(const struct rewrite *w, const graph_node *n, uint32_t rank, int64_t *out_perm)
 {
     int64_t perm[MOST];
 
@@ -28,7 +28,7 @@ static bool all_transposed(const rewrite *w, const graph_node *n, uint32_t rank,
     return true;
 }
 
-static inlay_status match(rewrite *w, graph_node *n)
+static inlay_status match(struct rewrite *w, graph_node *n)
 {
     bool concat = pass_is_op(n, "Concat");
     uint32_t rank = n->info.output_count == 1 ? rw_info(w, n->info.outputs[0])->rank : INLAY_RANK_UNKNOWN, *inputs;

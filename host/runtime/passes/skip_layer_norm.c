@@ -12,7 +12,7 @@
 static const char CONTRIBUTED[] = "com.microsoft";
 
 /* Is v a constant vector of so many elements, of that type? */
-static bool is_vector(const rewrite *w, uint32_t v, int64_t n, inlay_dtype dtype)
+static bool is_vector(const struct rewrite *w, uint32_t v, int64_t n, inlay_dtype dtype)
 {
     const inlay_value_info *info = rw_info(w, v);
 
@@ -20,7 +20,7 @@ static bool is_vector(const rewrite *w, uint32_t v, int64_t n, inlay_dtype dtype
 }
 
 /* x without a bias that is added to it, which is INLAY_NONE if there is none. */
-static uint32_t without_bias(const rewrite *w, uint32_t x, int64_t n, uint32_t *out_bias)
+static uint32_t without_bias(const struct rewrite *w, uint32_t x, int64_t n, uint32_t *out_bias)
 {
     const graph_node *add = rw_maker_op(w, x, "Add");
 
@@ -33,13 +33,13 @@ static uint32_t without_bias(const rewrite *w, uint32_t x, int64_t n, uint32_t *
     return x;
 }
 
-typedef struct pattern {
+struct pattern {
     uint32_t x, skip, gamma, beta, bias, sum;
     bool centred;
     double epsilon;
-} pattern;
+};
 
-static bool find(const rewrite *w, const graph_node *n, pattern *p)
+static bool find(const struct rewrite *w, const graph_node *n, struct pattern *p)
 {
     uint32_t s = rw_input(w, n, 0), rank = s == INLAY_NONE ? INLAY_RANK_UNKNOWN : rw_info(w, s)->rank;
     const graph_node *add = rw_maker_op(w, s, "Add");
@@ -53,11 +53,11 @@ static bool find(const rewrite *w, const graph_node *n, pattern *p)
         return false;
     dtype = rw_info(w, s)->dtype;
     size = rw_dim(rw_info(w, s), -1);
-    *p = (pattern){ .centred = p->centred,
-                    .sum = s,
-                    .gamma = rw_input(w, n, 1),
-                    .beta = rw_input(w, n, 2),
-                    .epsilon = rw_attr_float(n, "epsilon", 1e-5) };
+    *p = (struct pattern){ .centred = p->centred,
+                           .sum = s,
+                           .gamma = rw_input(w, n, 1),
+                           .beta = rw_input(w, n, 2),
+                           .epsilon = rw_attr_float(n, "epsilon", 1e-5) };
     if (size < 1 || !element_is_float(dtype) || !is_vector(w, p->gamma, size, dtype) ||
         (p->beta != INLAY_NONE && !is_vector(w, p->beta, size, dtype)))
         return false;
@@ -74,7 +74,7 @@ static bool find(const rewrite *w, const graph_node *n, pattern *p)
     return p->x != p->skip || p->bias != INLAY_NONE;
 }
 
-static graph_node *make(rewrite *w, const graph_node *n, const pattern *p, uint32_t outputs)
+static graph_node *make(struct rewrite *w, const graph_node *n, const struct pattern *p, uint32_t outputs)
 {
     const uint32_t centred[] = { p->x, p->skip, p->gamma, p->beta, p->bias };
     const uint32_t simple[] = { p->x, p->skip, p->gamma, p->bias };
@@ -88,13 +88,13 @@ static graph_node *make(rewrite *w, const graph_node *n, const pattern *p, uint3
     return fresh;
 }
 
-static inlay_status match(rewrite *w, graph_node *n)
+static inlay_status match(struct rewrite *w, graph_node *n)
 {
     graph_node *fresh;
     inlay_status status;
     uint32_t *outputs;
     bool done;
-    pattern p;
+    struct pattern p;
 
     if (!find(w, n, &p))
         return INLAY_OK;

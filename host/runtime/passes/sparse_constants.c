@@ -11,7 +11,7 @@ static bool is_sparse(const graph_node *n)
     return strcmp(n->info.op_type.data, "SparseToDense") == 0 && strcmp(n->info.domain.data, "ai.inlay") == 0;
 }
 
-static const inlay_value_info *constant_of(const graph *g, uint32_t v, inlay_dtype dtype)
+static const inlay_value_info *constant_of(const struct graph *g, uint32_t v, inlay_dtype dtype)
 {
     const inlay_value_info *info = v == INLAY_NONE ? NULL : &g->values[v].info;
 
@@ -19,7 +19,7 @@ static const inlay_value_info *constant_of(const graph *g, uint32_t v, inlay_dty
 }
 
 /* Is it read, and as the matrix of products alone? */
-static bool feeds_products(const graph *g, uint32_t v)
+static bool feeds_products(const struct graph *g, uint32_t v)
 {
     bool any = false;
 
@@ -39,12 +39,12 @@ static bool feeds_products(const graph *g, uint32_t v)
     return any && !pass_is_output(g, v);
 }
 
-static inlay_status fail(pass_ctx *ctx, const graph *g, const graph_node *n, inlay_status code, const char *text)
+static inlay_status fail(pass_ctx *ctx, const struct graph *g, const graph_node *n, inlay_status code, const char *text)
 {
     return graph_fail(g, n, NULL, code, ctx->diag, "%s", text);
 }
 
-static inlay_status make_dense(pass_ctx *ctx, graph *g, const graph_node *n, const inlay_value_info *values,
+static inlay_status make_dense(pass_ctx *ctx, struct graph *g, const graph_node *n, const inlay_value_info *values,
                                const inlay_value_info *indices, const inlay_attr_info *shape, bool *out_done)
 {
     const uint64_t entries = values->data_bytes / sizeof(float);
@@ -77,7 +77,7 @@ static inlay_status make_dense(pass_ctx *ctx, graph *g, const graph_node *n, con
     return INLAY_OK;
 }
 
-static inlay_status visit(pass_ctx *ctx, graph *g, bool *changed)
+static inlay_status visit(pass_ctx *ctx, struct graph *g, bool *changed)
 {
     bool *drop = NULL, any = false;
 

@@ -3,14 +3,14 @@
 #include "base/element.h"
 #include <string.h>
 
-static uint32_t fail(spell *b, inlay_status status)
+static uint32_t fail(struct spell *b, inlay_status status)
 {
     if (b->status == INLAY_OK)
         b->status = status == INLAY_OK ? rw_no_memory(b->w) : status;
     return INLAY_NONE;
 }
 
-uint32_t spell_make(spell *b, const char *op_type, int64_t opset, inlay_dtype dtype, uint32_t outputs,
+uint32_t spell_make(struct spell *b, const char *op_type, int64_t opset, inlay_dtype dtype, uint32_t outputs,
                     const uint32_t *inputs)
 {
     uint32_t count = 0;
@@ -35,38 +35,38 @@ uint32_t spell_make(spell *b, const char *op_type, int64_t opset, inlay_dtype dt
     return fresh->info.outputs[0];
 }
 
-uint32_t spell_out(const spell *b, uint32_t i)
+uint32_t spell_out(const struct spell *b, uint32_t i)
 {
     return b->status != INLAY_OK ? INLAY_NONE : b->last->info.outputs[i];
 }
 
 /* ------------------------------------------------------------------ attributes */
 
-void spell_int(spell *b, const char *name, int64_t value)
+void spell_int(struct spell *b, const char *name, int64_t value)
 {
     if (b->status == INLAY_OK && graph_set_attr_int(b->w->g, b->last, name, value) != INLAY_OK)
         (void)fail(b, INLAY_OK);
 }
 
-void spell_ints(spell *b, const char *name, const int64_t *values, uint32_t count)
+void spell_ints(struct spell *b, const char *name, const int64_t *values, uint32_t count)
 {
     if (b->status == INLAY_OK && graph_set_attr_ints(b->w->g, b->last, name, values, count) != INLAY_OK)
         (void)fail(b, INLAY_OK);
 }
 
-void spell_float(spell *b, const char *name, double value)
+void spell_float(struct spell *b, const char *name, double value)
 {
     if (b->status == INLAY_OK && graph_set_attr_float(b->w->g, b->last, name, value) != INLAY_OK)
         (void)fail(b, INLAY_OK);
 }
 
-void spell_string(spell *b, const char *name, const char *value)
+void spell_string(struct spell *b, const char *name, const char *value)
 {
     if (b->status == INLAY_OK && graph_set_attr_string(b->w->g, b->last, name, value) != INLAY_OK)
         (void)fail(b, INLAY_OK);
 }
 
-void spell_copy(spell *b, const char *const *names)
+void spell_copy(struct spell *b, const char *const *names)
 {
     for (; *names != NULL && b->status == INLAY_OK; names++) {
         const inlay_attr_info *a = NULL;
@@ -84,17 +84,17 @@ void spell_copy(spell *b, const char *const *names)
 
 /* ------------------------------------------------------------------ values */
 
-inlay_dtype spell_dtype(const spell *b, uint32_t v)
+inlay_dtype spell_dtype(const struct spell *b, uint32_t v)
 {
     return v == INLAY_NONE ? INLAY_UNDEFINED : rw_info(b->w, v)->dtype;
 }
 
-uint32_t spell_rank(const spell *b, uint32_t v)
+uint32_t spell_rank(const struct spell *b, uint32_t v)
 {
     return v == INLAY_NONE ? INLAY_RANK_UNKNOWN : rw_info(b->w, v)->rank;
 }
 
-uint32_t spell_number(spell *b, inlay_dtype dtype, double value)
+uint32_t spell_number(struct spell *b, inlay_dtype dtype, double value)
 {
     const float narrow = (float)value;
     const uint16_t half = element_half(narrow);
@@ -112,14 +112,14 @@ uint32_t spell_number(spell *b, inlay_dtype dtype, double value)
     return v == INLAY_NONE ? fail(b, INLAY_OK) : v;
 }
 
-uint32_t spell_integers(spell *b, const int64_t *values, uint32_t count)
+uint32_t spell_integers(struct spell *b, const int64_t *values, uint32_t count)
 {
     uint32_t v = b->status != INLAY_OK ? INLAY_NONE : rw_constant_ints(b->w, values, count);
 
     return v == INLAY_NONE ? fail(b, INLAY_OK) : v;
 }
 
-uint32_t spell_cast(spell *b, uint32_t v, inlay_dtype to)
+uint32_t spell_cast(struct spell *b, uint32_t v, inlay_dtype to)
 {
     uint32_t made;
 
@@ -130,7 +130,7 @@ uint32_t spell_cast(spell *b, uint32_t v, inlay_dtype to)
     return made;
 }
 
-uint32_t spell_transpose(spell *b, uint32_t v, const int64_t *perm, uint32_t rank)
+uint32_t spell_transpose(struct spell *b, uint32_t v, const int64_t *perm, uint32_t rank)
 {
     uint32_t made = spell_op(b, "Transpose", 13, v);
 
@@ -138,7 +138,7 @@ uint32_t spell_transpose(spell *b, uint32_t v, const int64_t *perm, uint32_t ran
     return made;
 }
 
-uint32_t spell_axes(spell *b, uint32_t v, const char *equation)
+uint32_t spell_axes(struct spell *b, uint32_t v, const char *equation)
 {
     uint32_t made = spell_op(b, "Einsum", 12, v);
 
@@ -146,7 +146,7 @@ uint32_t spell_axes(spell *b, uint32_t v, const char *equation)
     return made;
 }
 
-uint32_t spell_ranked(spell *b, uint32_t v, uint32_t rank)
+uint32_t spell_ranked(struct spell *b, uint32_t v, uint32_t rank)
 {
     int64_t kept[INLAY_MAX_RANK] = { 0 }; /* Reshape: the size as it is */
     inlay_dim *dims;
@@ -167,14 +167,14 @@ uint32_t spell_ranked(spell *b, uint32_t v, uint32_t rank)
     return made;
 }
 
-bool spell_refuse(spell *b, const char *why)
+bool spell_refuse(struct spell *b, const char *why)
 {
     INLAY_CHECK(why == NULL || b->last == NULL);
     b->n->not_lowered = why;
     return why != NULL;
 }
 
-void spell_output(spell *b, uint32_t o, uint32_t v)
+void spell_output(struct spell *b, uint32_t o, uint32_t v)
 {
     const graph_node *n = b->n;
 
@@ -188,7 +188,7 @@ void spell_output(spell *b, uint32_t o, uint32_t v)
     b->outputs[o] = v + 1;
 }
 
-inlay_status spell_end(spell *b)
+inlay_status spell_end(struct spell *b)
 {
     return b->status != INLAY_OK ? b->status : rw_take_over(b->w, b->n, b->outputs, SPELL_OUTPUTS);
 }

@@ -15,13 +15,15 @@ typedef struct by_rank {
     uint32_t wanted; /* outputs that are asked for */
 } by_rank;
 
-static bool put_bodies(by_rank *r, graph *g, graph_node *choice, const uint32_t *inputs, uint32_t low, uint32_t high);
+static bool put_bodies(by_rank *r, struct graph *g, graph_node *choice, const uint32_t *inputs, uint32_t low,
+                       uint32_t high);
 
 /* Gives body a value for each value of `outer` that the node reads; inputs: [inputs of the node] those values. */
-static bool capture(const by_rank *r, const graph *outer, graph_body *body, const uint32_t *read, uint32_t *inputs)
+static bool capture(const by_rank *r, const struct graph *outer, graph_body *body, const uint32_t *read,
+                    uint32_t *inputs)
 {
     const uint32_t reads = r->n->info.input_count;
-    graph *g = body->graph;
+    struct graph *g = body->graph;
 
     body->capture_outer = arena_array(&g->model->arena, reads, sizeof *body->capture_outer);
     body->capture_inner = arena_array(&g->model->arena, reads, sizeof *body->capture_inner);
@@ -51,7 +53,7 @@ static bool capture(const by_rank *r, const graph *outer, graph_body *body, cons
 }
 
 /* The node itself in g, which reads its input as a value of that rank. */
-static graph_node *put_node(by_rank *r, graph *g, uint32_t *inputs, uint32_t rank)
+static graph_node *put_node(by_rank *r, struct graph *g, uint32_t *inputs, uint32_t rank)
 {
     const graph_node *n = r->n;
     const int64_t kept[INLAY_MAX_RANK] = { 0 }; /* Reshape: the size as it is */
@@ -73,7 +75,7 @@ static graph_node *put_node(by_rank *r, graph *g, uint32_t *inputs, uint32_t ran
 }
 
 /* In g: If of the rank of an input, whose branches are still missing. */
-static graph_node *put_choice(by_rank *r, graph *g, const uint32_t *inputs, int64_t rank)
+static graph_node *put_choice(by_rank *r, struct graph *g, const uint32_t *inputs, int64_t rank)
 {
     const uint32_t limit = make_constant(&r->m, g, INLAY_INT64, 0, 1, &rank, sizeof rank);
     uint32_t is = make_value(&r->m, g, "Shape", 13, &inputs[r->input], 1, NULL, 0);
@@ -84,11 +86,12 @@ static graph_node *put_choice(by_rank *r, graph *g, const uint32_t *inputs, int6
 }
 
 /* A branch for the ranks from low to high. */
-static bool put_branch(by_rank *r, graph *outer, graph_body *body, const uint32_t *read, uint32_t low, uint32_t high)
+static bool put_branch(by_rank *r, struct graph *outer, graph_body *body, const uint32_t *read, uint32_t low,
+                       uint32_t high)
 {
-    arena *a = &outer->model->arena;
+    struct arena *a = &outer->model->arena;
     uint32_t *inputs = arena_array(a, r->n->info.input_count, sizeof *inputs);
-    graph *g = body->graph = graph_create(outer->model, outer, r->n->info.name.data);
+    struct graph *g = body->graph = graph_create(outer->model, outer, r->n->info.name.data);
     graph_node *last;
 
     if (inputs == NULL || g == NULL || !capture(r, outer, body, read, inputs))
@@ -104,7 +107,8 @@ static bool put_branch(by_rank *r, graph *outer, graph_body *body, const uint32_
 }
 
 /* The branches of an If in g that asks whether the rank is the lowest. */
-static bool put_bodies(by_rank *r, graph *g, graph_node *choice, const uint32_t *inputs, uint32_t low, uint32_t high)
+static bool put_bodies(by_rank *r, struct graph *g, graph_node *choice, const uint32_t *inputs, uint32_t low,
+                       uint32_t high)
 {
     graph_body *bodies = arena_array(&g->model->arena, 2, sizeof *bodies);
 
@@ -122,7 +126,7 @@ static bool put_bodies(by_rank *r, graph *g, graph_node *choice, const uint32_t 
     return choice->captures != NULL;
 }
 
-bool spell_by_rank(spell *b, uint32_t i, uint32_t low, uint32_t high)
+bool spell_by_rank(struct spell *b, uint32_t i, uint32_t low, uint32_t high)
 {
     const graph_node *n = b->n;
     by_rank r = { .m = { .ctx = b->w->ctx, .like = n }, .n = n, .input = i };

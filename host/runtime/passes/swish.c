@@ -8,7 +8,7 @@
 #include <math.h>
 
 /* Is v Clip(x + 3, 0, 6)? Gives x. */
-static uint32_t find_relu6(const rewrite *w, uint32_t v)
+static uint32_t find_relu6(const struct rewrite *w, uint32_t v)
 {
     const graph_node *clip = rw_maker_op(w, v, "Clip"), *sum;
     double low, high;
@@ -33,7 +33,7 @@ static uint32_t find_relu6(const rewrite *w, uint32_t v)
 }
 
 /* Is n a / 6 or a * (1/6)? Gives a. */
-static uint32_t find_sixth(const rewrite *w, const graph_node *n)
+static uint32_t find_sixth(const struct rewrite *w, const graph_node *n)
 {
     if (n == NULL || n->info.since_version < 7)
         return INLAY_NONE;
@@ -46,7 +46,7 @@ static uint32_t find_sixth(const rewrite *w, const graph_node *n)
 }
 
 /* The c of v = c * x, 0 if it is no such product. */
-static double factor_of(const rewrite *w, uint32_t v, uint32_t x)
+static double factor_of(const struct rewrite *w, uint32_t v, uint32_t x)
 {
     const graph_node *mul = rw_maker_op(w, v, "Mul");
     double c;
@@ -58,7 +58,7 @@ static double factor_of(const rewrite *w, uint32_t v, uint32_t x)
 }
 
 /* The operator that is x times what makes `gate`, NULL if there is none. */
-static const char *gated(const rewrite *w, uint32_t x, uint32_t gate, int64_t *out_opset, double *out_alpha)
+static const char *gated(const struct rewrite *w, uint32_t x, uint32_t gate, int64_t *out_opset, double *out_alpha)
 {
     const graph_node *m = rw_maker(w, gate);
 
@@ -84,7 +84,7 @@ static const char *gated(const rewrite *w, uint32_t x, uint32_t gate, int64_t *o
     return NULL;
 }
 
-static inlay_status become(rewrite *w, graph_node *n, const char *op, int64_t opset, uint32_t x, double alpha)
+static inlay_status become(struct rewrite *w, graph_node *n, const char *op, int64_t opset, uint32_t x, double alpha)
 {
     graph_node *fresh;
 
@@ -102,7 +102,7 @@ static inlay_status become(rewrite *w, graph_node *n, const char *op, int64_t op
 }
 
 /* x * Clip(x + 3, 0, 6), whose sixth is taken afterwards: gives x. */
-static uint32_t find_gated_relu6(const rewrite *w, uint32_t v)
+static uint32_t find_gated_relu6(const struct rewrite *w, uint32_t v)
 {
     const graph_node *mul = rw_maker_op(w, v, "Mul");
 
@@ -112,7 +112,7 @@ static uint32_t find_gated_relu6(const rewrite *w, uint32_t v)
     return INLAY_NONE;
 }
 
-static inlay_status match(rewrite *w, graph_node *n)
+static inlay_status match(struct rewrite *w, graph_node *n)
 {
     uint32_t inner, x;
     int64_t opset;

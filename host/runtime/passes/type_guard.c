@@ -23,7 +23,7 @@ bool type_guard_refuses(const graph_model *model, bool differs)
     return differs;
 }
 
-bool type_guard_keeps(const graph *g, const graph_value *before, uint32_t count)
+bool type_guard_keeps(const struct graph *g, const graph_value *before, uint32_t count)
 {
     bool differs = false;
 
@@ -33,7 +33,7 @@ bool type_guard_keeps(const graph *g, const graph_value *before, uint32_t count)
     return !type_guard_refuses(g->model, differs);
 }
 
-inlay_status type_guard_constant(graph *g, uint32_t v, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
+inlay_status type_guard_constant(struct graph *g, uint32_t v, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
                                  const void *data, uint64_t bytes, bool *out_done)
 {
     const graph_value was = g->values[v];
@@ -52,7 +52,7 @@ typedef struct kept_value {
     graph_value was;
 } kept_value;
 
-static kept_value *copy_outputs(const graph *g, const graph_node *n, arena *a)
+static kept_value *copy_outputs(const struct graph *g, const graph_node *n, struct arena *a)
 {
     kept_value *list = arena_array(a, (size_t)n->info.output_count + 1, sizeof *list);
 
@@ -65,7 +65,7 @@ static kept_value *copy_outputs(const graph *g, const graph_node *n, arena *a)
 }
 
 /* Infers the node's outputs without what the file declares of them, which may be wrong. */
-static inlay_status infer_alone(graph *g, const graph_node *n, arena *a)
+static inlay_status infer_alone(struct graph *g, const graph_node *n, struct arena *a)
 {
     graph_value **out = arena_array(a, (size_t)n->info.output_count + 1, sizeof(graph_value *));
     inlay_status status = INLAY_OUT_OF_MEMORY;
@@ -77,7 +77,7 @@ static inlay_status infer_alone(graph *g, const graph_node *n, arena *a)
     return status == INLAY_OUT_OF_MEMORY ? status : INLAY_OK;
 }
 
-static inlay_status infer_from(graph *g, uint32_t first)
+static inlay_status infer_from(struct graph *g, uint32_t first)
 {
     inlay_status status = INLAY_OK;
 
@@ -96,10 +96,11 @@ static uint32_t read_for(uint32_t v, const type_guard_forward *forwards, uint32_
     return v;
 }
 
-inlay_status type_guard_nodes(graph *g, uint32_t first, const graph_node *old, const type_guard_forward *forwards,
-                              uint32_t forward_count, inlay_diag *diag, bool *out_done)
+inlay_status type_guard_nodes(struct graph *g, uint32_t first, const graph_node *old,
+                              const type_guard_forward *forwards, uint32_t forward_count, inlay_diag *diag,
+                              bool *out_done)
 {
-    arena a = { 0 };
+    struct arena a = { 0 };
     kept_value *before = copy_outputs(g, old, &a), *known = NULL;
     inlay_status status = before == NULL ? INLAY_OUT_OF_MEMORY : INLAY_OK;
     bool differs = false;
@@ -134,13 +135,13 @@ inlay_status type_guard_nodes(graph *g, uint32_t first, const graph_node *old, c
 
 typedef struct type_guard_expected {
     struct type_guard_expected *next;
-    const graph *g;
+    const struct graph *g;
     const char *pass;
     uint32_t count;
     kept_value list[]; /* [count] */
 } type_guard_expected;
 
-static type_guard_expected *expect(pass_ctx *ctx, const graph *g, uint32_t most)
+static type_guard_expected *expect(pass_ctx *ctx, const struct graph *g, uint32_t most)
 {
     type_guard_expected *e = arena_alloc(&ctx->model->arena, sizeof *e + most * sizeof e->list[0]);
 
@@ -151,7 +152,7 @@ static type_guard_expected *expect(pass_ctx *ctx, const graph *g, uint32_t most)
     return e;
 }
 
-inlay_status type_guard_expect(pass_ctx *ctx, const graph *g, const graph_node *n)
+inlay_status type_guard_expect(pass_ctx *ctx, const struct graph *g, const graph_node *n)
 {
     type_guard_expected *e = expect(ctx, g, n->info.output_count);
 
@@ -163,7 +164,7 @@ inlay_status type_guard_expect(pass_ctx *ctx, const graph *g, const graph_node *
     return INLAY_OK;
 }
 
-static void expect_graph(pass_ctx *ctx, const graph *g)
+static void expect_graph(pass_ctx *ctx, const struct graph *g)
 {
     type_guard_expected *e = expect(ctx, g, g->value_count);
 

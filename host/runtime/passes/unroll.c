@@ -13,20 +13,20 @@ enum {
     MOST_IN_GRAPH = 65536  /* nodes of the graph, whatever its loops would add */
 };
 
-typedef struct unroller {
+struct unroller {
     body_nodes b;
     const graph_body *body;
     uint32_t carried, scans;
     int64_t trips;
     uint32_t *current; /* [carried] the values that go into the next iteration */
     uint32_t *stacked; /* [scans * trips] what the iterations gave to the scan outputs */
-} unroller;
+};
 
 /* A list of outputs of Loops and what is read in their place. */
-typedef struct forwards {
+struct forwards {
     type_guard_forward *list;
     uint32_t count;
-} forwards;
+};
 
 static bool is_true(const inlay_value_info *v)
 {
@@ -34,7 +34,7 @@ static bool is_true(const inlay_value_info *v)
 }
 
 /* The constant behind v of g, through copies; NULL: it is none. */
-static const inlay_value_info *constant_behind(const graph *g, uint32_t *v)
+static const inlay_value_info *constant_behind(const struct graph *g, uint32_t *v)
 {
     for (uint32_t steps = 0; steps <= g->node_count; steps++) {
         const inlay_value_info *info = &g->values[*v].info;
@@ -50,7 +50,7 @@ static const inlay_value_info *constant_behind(const graph *g, uint32_t *v)
 }
 
 /* How often the Loop runs; false: that is not known. */
-static bool find_trips(const graph *g, const graph_node *n, const graph *body, int64_t *out)
+static bool find_trips(const struct graph *g, const graph_node *n, const struct graph *body, int64_t *out)
 {
     uint32_t limit = n->info.inputs[0], cond = n->info.input_count > 1 ? n->info.inputs[1] : INLAY_NONE;
     uint32_t again = body->outputs[0];
@@ -80,7 +80,7 @@ static bool find_trips(const graph *g, const graph_node *n, const graph *body, i
 }
 
 /* Is the body one that may be copied so often? */
-static bool is_small(const graph *body, int64_t trips)
+static bool is_small(const struct graph *body, int64_t trips)
 {
     uint64_t constants = 0;
 
@@ -98,9 +98,9 @@ static bool is_small(const graph *body, int64_t trips)
 }
 
 /* Does the Loop run a known number of times, and is it of the form that the standard asks for? */
-static bool fits(const graph *g, const graph_node *n, unroller *u)
+static bool fits(const struct graph *g, const graph_node *n, struct unroller *u)
 {
-    const graph *body;
+    const struct graph *body;
 
     if (!pass_is_op(n, "Loop") || n->body_count != 1 || n->info.input_count < 1)
         return false;
@@ -129,7 +129,7 @@ static bool fits(const graph *g, const graph_node *n, unroller *u)
 }
 
 /* A constant of one element for input i of the body: iteration number, condition. INLAY_NONE: no memory. */
-static uint32_t one_element(unroller *u, uint32_t i, inlay_dtype dtype, const void *element, size_t bytes)
+static uint32_t one_element(struct unroller *u, uint32_t i, inlay_dtype dtype, const void *element, size_t bytes)
 {
     static const int64_t one = 1;
     const graph_value *like = &u->b.from->values[u->b.from->inputs[i]];
@@ -143,9 +143,9 @@ static uint32_t one_element(unroller *u, uint32_t i, inlay_dtype dtype, const vo
     return graph_set_constant(u->b.to, v, dtype, vector, &one, data, bytes) == INLAY_OK ? v : INLAY_NONE;
 }
 
-static bool put_iteration(unroller *u, int64_t t)
+static bool put_iteration(struct unroller *u, int64_t t)
 {
-    const graph *body = u->b.from;
+    const struct graph *body = u->b.from;
     uint8_t go = 1;
 
     body_nodes_again(&u->b, u->body);
@@ -166,11 +166,11 @@ static bool put_iteration(unroller *u, int64_t t)
 }
 
 /* A node of the graph; its output is y, or a new value for INLAY_NONE. INLAY_NONE: no memory. */
-static uint32_t put_node(unroller *u, const char *op, const uint32_t *inputs, uint32_t count, const char *attr,
+static uint32_t put_node(struct unroller *u, const char *op, const uint32_t *inputs, uint32_t count, const char *attr,
                          uint32_t y)
 {
     static const int64_t zero = 0;
-    graph *g = u->b.to;
+    struct graph *g = u->b.to;
     graph_node *n = graph_add_node(g, op, NULL, NULL, count, 1);
     inlay_status status;
 
@@ -187,7 +187,7 @@ static uint32_t put_node(unroller *u, const char *op, const uint32_t *inputs, ui
 }
 
 /* A scan output: what the iterations gave, each with a new first axis, one after the other. */
-static bool stack(unroller *u, const uint32_t *parts, uint32_t y)
+static bool stack(struct unroller *u, const uint32_t *parts, uint32_t y)
 {
     uint32_t *rows = arena_array(&u->b.ctx->model->arena, (size_t)u->trips, sizeof *rows), axes = INLAY_NONE;
     bool input = u->b.node->opset >= 13; /* Unsqueeze-13 has its axes as an input */
@@ -214,10 +214,10 @@ static bool stack(unroller *u, const uint32_t *parts, uint32_t y)
     return u->trips == 1 || put_node(u, "Concat", rows, (uint32_t)u->trips, "axis", y) != INLAY_NONE;
 }
 
-static bool unroll(unroller *u, forwards *f)
+static bool unroll(struct unroller *u, struct forwards *f)
 {
     const inlay_node_info *n = &u->b.node->info;
-    arena *a = &u->b.ctx->model->arena;
+    struct arena *a = &u->b.ctx->model->arena;
 
     u->current = arena_array(a, (size_t)u->carried + 1, sizeof *u->current);
     u->stacked = arena_array(a, u->scans * (size_t)u->trips + 1, sizeof *u->stacked);
@@ -247,7 +247,7 @@ static bool unroll(unroller *u, forwards *f)
     return true;
 }
 
-static bool forward_uses(pass_ctx *ctx, graph *g, const forwards *f)
+static bool forward_uses(pass_ctx *ctx, struct graph *g, const struct forwards *f)
 {
     uint32_t *replacement = arena_array(&ctx->model->arena, (size_t)g->value_count + 1, sizeof *replacement);
 
@@ -260,17 +260,17 @@ static bool forward_uses(pass_ctx *ctx, graph *g, const forwards *f)
     return true;
 }
 
-static inlay_status visit(pass_ctx *ctx, graph *g, bool *changed)
+static inlay_status visit(pass_ctx *ctx, struct graph *g, bool *changed)
 {
     uint32_t nodes = g->node_count;
     bool *drop = NULL;
-    forwards f = { 0 };
+    struct forwards f = { 0 };
 
     for (uint32_t i = 0; i < nodes; i++) {
         const graph_node *n = g->nodes[i];
         const uint32_t nodes_before = g->node_count;
         const uint32_t first = f.count;
-        unroller u = { 0 };
+        struct unroller u = { 0 };
         inlay_status status;
         char text[64];
 

@@ -25,13 +25,13 @@ static const char followers[] =
     "Min Mish Mul Neg PRelu Pad Pow ReduceMax ReduceMean ReduceSum Relu Reshape Resize Sigmoid Slice "
     "Softmax Softplus Sqrt Squeeze Sub Tanh Transpose Unsqueeze Where";
 
-static bool is_narrow(const rewrite *w, uint32_t v)
+static bool is_narrow(const struct rewrite *w, uint32_t v)
 {
     return v != INLAY_NONE && (rw_info(w, v)->dtype == INLAY_FLOAT16 || rw_info(w, v)->dtype == INLAY_BFLOAT16);
 }
 
 /* Is v made by DequantizeLinear of a constant? */
-static bool is_weights(const rewrite *w, uint32_t v)
+static bool is_weights(const struct rewrite *w, uint32_t v)
 {
     const graph_node *back = rw_maker_op(w, v, "DequantizeLinear");
 
@@ -39,7 +39,7 @@ static bool is_weights(const rewrite *w, uint32_t v)
 }
 
 /* The float that was rounded to v by this pass, or behind weights of few bits; INLAY_NONE: it is none. */
-static uint32_t unrounded(const rewrite *w, uint32_t v)
+static uint32_t unrounded(const struct rewrite *w, uint32_t v)
 {
     const graph_node *cast = rw_maker_op(w, v, "Cast");
     const uint32_t from = cast == NULL || !is_narrow(w, v) ? INLAY_NONE : rw_input(w, cast, 0);
@@ -50,7 +50,7 @@ static uint32_t unrounded(const rewrite *w, uint32_t v)
                : INLAY_NONE;
 }
 
-static bool is_wanted(const rewrite *w, const graph_node *n)
+static bool is_wanted(const struct rewrite *w, const graph_node *n)
 {
     const uint32_t y = n->info.output_count > 0 ? n->info.outputs[0] : INLAY_NONE;
 
@@ -70,7 +70,7 @@ static bool is_wanted(const rewrite *w, const graph_node *n)
 }
 
 /* Cast(v) to a type; NULL: no memory. */
-static graph_node *make_cast(rewrite *w, const graph_node *like, uint32_t v, inlay_dtype to)
+static graph_node *make_cast(struct rewrite *w, const graph_node *like, uint32_t v, inlay_dtype to)
 {
     graph_node *cast = rw_make(w, "Cast", 13, like, &v, 1, 1);
 
@@ -78,7 +78,7 @@ static graph_node *make_cast(rewrite *w, const graph_node *like, uint32_t v, inl
 }
 
 /* Copies what the node says itself; the rest are defaults. NULL stays. */
-static graph_node *with_attrs(rewrite *w, const graph_node *n, graph_node *fresh)
+static graph_node *with_attrs(struct rewrite *w, const graph_node *n, graph_node *fresh)
 {
     for (uint32_t i = 0; fresh != NULL && i < n->own_attr_count; i++)
         if (graph_set_attr(w->g, fresh, INLAY_AT(inlay_attr_info, n->info.attrs, n->info.attr_stride, i)) != INLAY_OK)
@@ -87,7 +87,7 @@ static graph_node *with_attrs(rewrite *w, const graph_node *n, graph_node *fresh
 }
 
 /* A constant of floats that are what v is; INLAY_NONE: no memory. */
-static uint32_t as_floats(rewrite *w, uint32_t v)
+static uint32_t as_floats(struct rewrite *w, uint32_t v)
 {
     const inlay_value_info *info = rw_info(w, v);
     const uint64_t count = info->data_bytes / sizeof(uint16_t);
@@ -107,7 +107,7 @@ static uint32_t as_floats(rewrite *w, uint32_t v)
 }
 
 /* Products of elements of up to 8 bits by such scales are exact as floats, and rounded once either way. */
-static inlay_status match_scales(rewrite *w, graph_node *n)
+static inlay_status match_scales(struct rewrite *w, graph_node *n)
 {
     const uint32_t x = rw_input(w, n, 0), scale = rw_input(w, n, 1);
     uint32_t inputs[3];
@@ -133,7 +133,7 @@ static inlay_status match_scales(rewrite *w, graph_node *n)
     return cast == NULL ? rw_no_memory(w) : rw_replace(w, n, cast);
 }
 
-static inlay_status match(rewrite *w, graph_node *n)
+static inlay_status match(struct rewrite *w, graph_node *n)
 {
     uint32_t inputs[MOST_INPUTS];
     graph_node *fresh, *cast;

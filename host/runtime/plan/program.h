@@ -45,7 +45,7 @@ typedef struct program_env {
     void *progress_ctx;
 } program_env;
 
-typedef struct program program;
+struct program;
 typedef struct declined_shapes declined_shapes;
 
 typedef struct program_step {
@@ -53,7 +53,7 @@ typedef struct program_step {
     const part_provider *provider; /* NULL: the host runs `node` */
     inlay_compiled *compiled;
     graph_node *node;                  /* the region's first node */
-    program **bodies;                  /* [node->body_count] */
+    struct program **bodies;           /* [node->body_count] */
     const inlay_placement *placements; /* [inputs, then outputs] as negotiated; NULL for host nodes */
     bool foldable;                     /* may run while planning: deterministic, one node, on the host, synchronous */
     bool view;                         /* the output is the input's memory under another shape */
@@ -103,7 +103,7 @@ typedef struct program_planning {
     uint32_t *copies;        /* [value_count * domain_count] likewise */
     uint32_t domain_count;
     uint32_t place_hint, step_hint; /* how many the last plan had */
-    arena scratch;                  /* of the plan that is being made */
+    struct arena scratch;           /* of the plan that is being made */
     uint32_t *waves;  /* [step_count] number of the row that goes side by side, 0 = none; with the first plan */
     double *alone_ns; /* [step_count] on one thread; negative: not in a row */
     bool no_waves;
@@ -111,20 +111,20 @@ typedef struct program_planning {
 
 /* What was declined in runs, see create/fallback.h. */
 typedef struct program_fallback {
-    program *base;           /* this one stands in for it at some shapes; NULL: it is its own */
-    program *programs;       /* those that stand in for this one ... */
-    program *next;           /* ... as a list */
-    const uint8_t *without;  /* [base's offer_count] the offers that this one does not use */
-    declined_shapes *shapes; /* atomic: that were declined, newest first; kept.lock guards the list */
+    struct program *base;     /* this one stands in for it at some shapes; NULL: it is its own */
+    struct program *programs; /* those that stand in for this one ... */
+    struct program *next;     /* ... as a list */
+    const uint8_t *without;   /* [base's offer_count] the offers that this one does not use */
+    declined_shapes *shapes;  /* atomic: that were declined, newest first; kept.lock guards the list */
 } program_fallback;
 
 struct program {
     graph_model *model;
-    graph *graph;
+    struct graph *graph;
     const program_env *env;
-    arena a;
+    struct arena a;
     inlay_graph snapshot;
-    partition parts;
+    struct partition parts;
     const char *path;            /* see part_job */
     struct program ***bodies_of; /* [node_count] [body_count] the programs of a node's bodies, or NULL */
     struct program **bodies;     /* [body_count] all of them, also when the graph has got other nodes (create/undo.h) */
@@ -134,7 +134,7 @@ struct program {
     program_uses uses;
     uint32_t *output_of; /* [value_count] first graph output that the value is, INLAY_NONE */
     program_constants constants;
-    packs *packs; /* of the session: the main graph's program owns it; may be NULL */
+    struct packs *packs; /* of the session: the main graph's program owns it; may be NULL */
     uint32_t
         *state_steps; /* [state_count] of the main graph: the step that appends to the state in place, INLAY_NONE */
     program_kept kept;
@@ -144,48 +144,49 @@ struct program {
 };
 
 /* Partitions and compiles g and its bodies. env and the model outlive the program. */
-INLAY_NODISCARD inlay_status program_create(graph *g, const program_env *env, program **out_program, inlay_diag *diag);
+INLAY_NODISCARD inlay_status program_create(struct graph *g, const program_env *env, struct program **out_program,
+                                            inlay_diag *diag);
 /* Is the step a node of the host's that hands v on to its bodies as it is (part_hands_on)? They are planned for that.
  */
 bool program_hands_on(const program_step *s, uint32_t v);
 /* Which states the program's regions append to in place (states.c). false: no memory. */
-bool program_find_states(program *p);
+bool program_find_states(struct program *p);
 /* How many programs: this one and its bodies'. */
-uint32_t program_count(const program *p);
+uint32_t program_count(const struct program *p);
 /* What the partitioner is asked for this one. */
-part_request program_request(const program *p);
+part_request program_request(const struct program *p);
 /* Lists them as they were partitioned, into next [program_count]; returns the end of the list. */
-part_job *program_jobs(program *p, part_job *next);
+part_job *program_jobs(struct program *p, part_job *next);
 /* declined.c: what specialize has declined so far, for which shapes of the inputs, the newest first: calls say for at
  * most `most` of them, and returns how many there are. */
-uint32_t declined_list(program *p, uint32_t most, void (*say)(void *ctx, const char *shapes, const char *text),
+uint32_t declined_list(struct program *p, uint32_t most, void (*say)(void *ctx, const char *shapes, const char *text),
                        void *ctx);
 /* Releases compiled regions, plans, bodies. NULL is a no-op. */
-void program_destroy(program *p);
+void program_destroy(struct program *p);
 
 /* Releases what a step has compiled, unless that is another's. */
 void program_release_step(const program_env *env, program_step *s);
 
 /* Puts the node that a step failed at in front of what diag says, and into diag->node. Returns status; diag may be
  * NULL. */
-inlay_status program_step_failed(const graph *g, const program_step *s, inlay_status status, inlay_diag *diag);
+inlay_status program_step_failed(const struct graph *g, const program_step *s, inlay_status status, inlay_diag *diag);
 
 /* The elements of a constant, aligned to 16 bytes, as long as the program: in the file, or copied once. NULL: no
  * memory. Thread-safe. */
-const void *program_constant(program *p, uint32_t value);
+const void *program_constant(struct program *p, uint32_t value);
 /* The same at a multiple of `alignment`, a power of two up to 4096. NULL also where it is none, or no constant. */
-const void *program_align_constant(program *p, uint32_t value, uint32_t alignment);
+const void *program_align_constant(struct program *p, uint32_t value, uint32_t alignment);
 /* The constant's pages of the file may go, for there is a copy; what is held is less by them. */
-void program_forget(const program *p, const inlay_value_info *v);
+void program_forget(const struct program *p, const inlay_value_info *v);
 /* A provider with a device that runs some of the program, or of one below it; NULL: none. */
-const part_provider *program_device(const program *p);
+const part_provider *program_device(const struct program *p);
 /* In a child of fork(): false where another thread was at the program, or at one below it, when the process forked. */
-bool program_inherit(program *p);
+bool program_inherit(struct program *p);
 /* What was measured of a provider's kernels, in the program's memory; NULL: nothing, or no memory. */
-const struct run_timings *program_timings(program *p, const part_provider *provider);
+const struct run_timings *program_timings(struct program *p, const part_provider *provider);
 /* What is known of what the program will have of the host's memory once regions from `first` on are compiled: what they
  * keep, and what values need in a run. An estimate. */
-uint64_t program_coming(const program *p, uint32_t first);
+uint64_t program_coming(const struct program *p, uint32_t first);
 
 /* ------------------------------------------------------------------ one region, once
  *
@@ -212,7 +213,7 @@ typedef struct once_run {
     uint32_t max_threads;
     uint64_t max_bytes; /* that outputs may take together */
     graph_model *owner; /* may be NULL */
-    arena *a;
+    struct arena *a;
 } once_run;
 INLAY_NODISCARD inlay_status program_run_once(const once_run *r, inlay_diag *diag);
 /* What folding needs: set env, the rest is {0}. Constants that lie at an odd address in the file are copied to be shown
@@ -226,10 +227,10 @@ typedef struct program_folder {
 void program_folder_deinit(program_folder *f); /* frees the copies */
 /* The optimiser's pass_fold_fn: runs the node through the first provider that offers it. fold_ctx is a
  * program_folder. */
-INLAY_NODISCARD inlay_status program_fold_node(void *fold_ctx, graph *g, graph_node *n, uint64_t max_bytes,
-                                               inlay_tensor_view *results, arena *a, inlay_diag *diag);
+INLAY_NODISCARD inlay_status program_fold_node(void *fold_ctx, struct graph *g, graph_node *n, uint64_t max_bytes,
+                                               inlay_tensor_view *results, struct arena *a, inlay_diag *diag);
 /* Does the provider offer n alone, a node that need not be in g? */
-bool program_offers(const part_provider *p, const graph *g, const graph_node *n);
+bool program_offers(const part_provider *p, const struct graph *g, const graph_node *n);
 /* Does the operator move elements and compute nothing? */
 bool program_only_moves(const inlay_node_info *n);
 /* Are weights of a few bits read packed there (extension inlay.weights/1)? */
@@ -238,7 +239,7 @@ uint32_t program_has_weights(const part_provider *p);
 bool program_has_integers(const part_provider *p);
 /* The optimiser's pass_offers_fn: would such a provider run n, a node that is not in the graph yet? `made` describes
  * its output. fold_ctx is a program_folder. */
-bool program_offers_integers(void *fold_ctx, const graph *g, const graph_node *n, const inlay_value_info *made);
+bool program_offers_integers(void *fold_ctx, const struct graph *g, const graph_node *n, const inlay_value_info *made);
 /* The same of a matrix whose zeros are left out, by a provider that reads packed weights. */
-bool program_offers_sparse(void *fold_ctx, const graph *g, const graph_node *n, const inlay_value_info *made);
+bool program_offers_sparse(void *fold_ctx, const struct graph *g, const graph_node *n, const inlay_value_info *made);
 #endif

@@ -16,7 +16,8 @@ const char *plugin_outcome_text(plugin_outcome outcome)
     }
 }
 
-inlay_status admit_open(const plugin_search *search, const char *path, const char *dir, admission *a, inlay_diag *diag)
+inlay_status admit_open(const plugin_search *search, const char *path, const char *dir, struct admission *a,
+                        inlay_diag *diag)
 {
     inlay_status status;
 
@@ -25,8 +26,8 @@ inlay_status admit_open(const plugin_search *search, const char *path, const cha
     a->fix[0] = '\0';
     a->facts.name = a->facts.providers = "";
     a->key.text[0] = a->key.file[0] = '\0';
-    a->known = (verdict){ .kind = VERDICT_NONE };
-    a->trial = (probe){ .pid = 0 };
+    a->known = (struct verdict){ .kind = VERDICT_NONE };
+    a->trial = (struct probe){ .pid = 0 };
     status = trust_open(path, dir, a->path, &a->fd, &a->st, diag);
     if (status == INLAY_OK && search->allow != NULL && search->allow[0] != '\0')
         status = trust_allowed(search->allow, a->fd, a->path, diag);
@@ -34,7 +35,7 @@ inlay_status admit_open(const plugin_search *search, const char *path, const cha
 }
 
 /* What a verdict means for the file; fresh: it was given just now. */
-static inlay_status obey(const verdict *v, bool fresh, admission *a, inlay_diag *diag)
+static inlay_status obey(const struct verdict *v, bool fresh, struct admission *a, inlay_diag *diag)
 {
     if (v->kind == VERDICT_OK)
         return INLAY_OK;
@@ -51,11 +52,11 @@ static inlay_status obey(const verdict *v, bool fresh, admission *a, inlay_diag 
 }
 
 /* Has the file tried in a process of its own, unless somebody has done so before. */
-static inlay_status try_out(const plugin_search *search, admission *a, inlay_diag *diag)
+static inlay_status try_out(const plugin_search *search, struct admission *a, inlay_diag *diag)
 {
     char helper[PATH_MAX], host[128];
     bool can = probe_find(helper, host);
-    verdict *v = &a->known;
+    struct verdict *v = &a->known;
 
     verdict_key_init(&a->key, search->verdict_dir, a->path, &a->st, a->facts.build_id, host);
     verdict_find(&a->key, v);
@@ -78,7 +79,7 @@ static inlay_status try_out(const plugin_search *search, admission *a, inlay_dia
     return probe_start(helper, a->path, search->probe_ms != 0 ? search->probe_ms : PROBE_DEFAULT_MS, &a->trial, diag);
 }
 
-inlay_status admit_begin(const plugin_search *search, admission *a, inlay_diag *diag)
+inlay_status admit_begin(const plugin_search *search, struct admission *a, inlay_diag *diag)
 {
     inlay_status status = note_read(a->fd, (uint64_t)a->st.st_size, &a->facts, diag);
 
@@ -91,7 +92,7 @@ inlay_status admit_begin(const plugin_search *search, admission *a, inlay_diag *
     return status;
 }
 
-inlay_status admit_finish(admission *a, inlay_diag *diag)
+inlay_status admit_finish(struct admission *a, inlay_diag *diag)
 {
     bool fresh = a->trial.pid != 0;
 
@@ -102,7 +103,7 @@ inlay_status admit_finish(admission *a, inlay_diag *diag)
     return obey(&a->known, fresh, a, diag);
 }
 
-void admission_close(admission *a)
+void admission_close(struct admission *a)
 {
     probe_abandon(&a->trial);
     if (a->fd >= 0)

@@ -13,25 +13,25 @@
 #include "plugin/trust.h"
 #include "plugin/verdict.h"
 
-typedef struct admission {
+struct admission {
     char path[PATH_MAX]; /* without links: what is handed to dlopen */
     int fd;              /* of the file, -1 = not open */
     struct stat st;
     note_facts facts;
     verdict_key key;          /* empty until admit_begin */
-    verdict known;            /* of an earlier time */
-    probe trial;              /* the one under way, if any */
+    struct verdict known;     /* of an earlier time */
+    struct probe trial;       /* the one under way, if any */
     plugin_outcome outcome;   /* of a file that is not to be loaded */
     char fix[PATH_MAX + 128]; /* see plugin_file.fix; "" = none */
-} admission;
+};
 
 /* The rules that concern who may have written the file, in directory dir. INLAY_OUT_OF_MEMORY, or another failure:
  * refused. Always to be followed by admission_close(). */
-INLAY_NODISCARD inlay_status admit_open(const plugin_search *search, const char *path, const char *dir, admission *a,
-                                        inlay_diag *diag);
+INLAY_NODISCARD inlay_status admit_open(const plugin_search *search, const char *path, const char *dir,
+                                        struct admission *a, inlay_diag *diag);
 /* What the file says, for one that this process has not loaded yet; if nobody has tried it, that is begun. */
-INLAY_NODISCARD inlay_status admit_begin(const plugin_search *search, admission *a, inlay_diag *diag);
+INLAY_NODISCARD inlay_status admit_begin(const plugin_search *search, struct admission *a, inlay_diag *diag);
 /* The verdict, which admit_finish waits for. */
-INLAY_NODISCARD inlay_status admit_finish(admission *a, inlay_diag *diag);
-void admission_close(admission *a);
+INLAY_NODISCARD inlay_status admit_finish(struct admission *a, inlay_diag *diag);
+void admission_close(struct admission *a);
 #endif

@@ -22,13 +22,13 @@ static struct range {
     const plugin_module *module; /* written last when added, first when removed; NULL = free */
 } ranges[RANGES];
 
-typedef struct extent {
+struct extent {
     uintptr_t within, begin, end;
-} extent;
+};
 
 static int find_extent(struct dl_phdr_info *info, size_t size, void *arg)
 {
-    extent *e = arg;
+    struct extent *e = arg;
     uintptr_t begin = UINTPTR_MAX, end = 0;
 
     (void)size;
@@ -51,7 +51,7 @@ static int find_extent(struct dl_phdr_info *info, size_t size, void *arg)
 
 void crash_add_module(const plugin_module *module, const void *within)
 {
-    extent e = { .within = (uintptr_t)within };
+    struct extent e = { .within = (uintptr_t)within };
 
     if (dl_iterate_phdr(find_extent, &e) == 0)
         return;

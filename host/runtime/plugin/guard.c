@@ -6,7 +6,7 @@
 #include "plugin/module.h"
 
 /* Sets the state of floats back, and counts it where that was due. */
-static void note_floats(guard *g, float_state before)
+static void note_floats(struct guard *g, float_state before)
 {
     if (float_state_restore(before))
         (void)__atomic_add_fetch(&g->float_changes, 1, __ATOMIC_RELAXED);
@@ -23,7 +23,7 @@ static void note_floats(guard *g, float_state before)
     } while (0)
 
 /* A plugin always gets a diag, and never the host's own: what it wrote becomes the host's when it failed. */
-static inlay_status told(const guard *g, inlay_status status, inlay_diag *own, inlay_diag *diag)
+static inlay_status told(const struct guard *g, inlay_status status, inlay_diag *own, inlay_diag *diag)
 {
     const boundary_call call = { g->name, g->module != NULL ? g->module->file.name : NULL };
 
@@ -39,20 +39,20 @@ static const char *first_node(const inlay_graph *g, const uint32_t *nodes, uint3
 
 static void guard_destroy(void *state)
 {
-    guard *g = state;
+    struct guard *g = state;
     GUARDED(g, "destroy", NULL, g->real->destroy(g->state));
 }
 
 static void guard_quiesce(void *state)
 {
-    guard *g = state;
+    struct guard *g = state;
     GUARDED(g, "quiesce", NULL, g->real->quiesce(g->state));
 }
 
 static inlay_status guard_assess(void *state, const inlay_graph *snapshot, const uint8_t *candidates,
                                  const inlay_assess_sink *sink, inlay_diag *diag)
 {
-    guard *g = state;
+    struct guard *g = state;
     inlay_diag own = INLAY_DIAG_INIT;
     inlay_status status;
     const char *node = snapshot->node_count == 1 ? first_node(snapshot, NULL, 0) : NULL;
@@ -63,7 +63,7 @@ static inlay_status guard_assess(void *state, const inlay_graph *snapshot, const
 
 static inlay_status guard_cost(void *state, const inlay_cost_request *request, inlay_cost *cost)
 {
-    guard *g = state;
+    struct guard *g = state;
     inlay_status status;
 
     GUARDED(g, "cost", first_node(request->graph, request->offer->nodes, request->offer->node_count),
@@ -74,7 +74,7 @@ static inlay_status guard_cost(void *state, const inlay_cost_request *request, i
 static inlay_status guard_compile(void *state, const inlay_compile_request *request, inlay_compiled **out_compiled,
                                   inlay_diag *diag)
 {
-    guard *g = state;
+    struct guard *g = state;
     inlay_diag own = INLAY_DIAG_INIT;
     inlay_status status;
 
@@ -85,14 +85,14 @@ static inlay_status guard_compile(void *state, const inlay_compile_request *requ
 
 static void guard_release_compiled(void *state, inlay_compiled *compiled)
 {
-    guard *g = state;
+    struct guard *g = state;
     GUARDED(g, "release_compiled", NULL, g->real->release_compiled(g->state, compiled));
 }
 
 static inlay_status guard_specialize(void *state, inlay_compiled *compiled, inlay_specialize_request *request,
                                      inlay_instance **out_instance, inlay_diag *diag)
 {
-    guard *g = state;
+    struct guard *g = state;
     inlay_diag own = INLAY_DIAG_INIT;
     inlay_status status;
 
@@ -102,14 +102,14 @@ static inlay_status guard_specialize(void *state, inlay_compiled *compiled, inla
 
 static void guard_release_instance(void *state, inlay_compiled *compiled, inlay_instance *instance)
 {
-    guard *g = state;
+    struct guard *g = state;
     GUARDED(g, "release_instance", NULL, g->real->release_instance(g->state, compiled, instance));
 }
 
 static inlay_status guard_execute(void *state, inlay_compiled *compiled, inlay_instance *instance,
                                   const inlay_exec_args *args)
 {
-    guard *g = state;
+    struct guard *g = state;
     inlay_diag own = INLAY_DIAG_INIT;
     inlay_exec_args mine = *args;
     inlay_status status;
@@ -136,7 +136,7 @@ static inlay_status guard_execute(void *state, inlay_compiled *compiled, inlay_i
 
 static inlay_status guard_fingerprint(void *state, char out[64], uint32_t *out_bytes)
 {
-    guard *g = state;
+    struct guard *g = state;
     inlay_status status;
 
     GUARDED(g, "fingerprint", NULL, status = g->real->fingerprint(g->state, out, out_bytes));
@@ -145,7 +145,7 @@ static inlay_status guard_fingerprint(void *state, char out[64], uint32_t *out_b
 
 static uint32_t guard_cache_verdict(void *state, const void *blob, uint64_t bytes, inlay_diag *why)
 {
-    guard *g = state;
+    struct guard *g = state;
     inlay_diag own = INLAY_DIAG_INIT;
     uint32_t answer;
 
@@ -158,7 +158,7 @@ static uint32_t guard_cache_verdict(void *state, const void *blob, uint64_t byte
 static inlay_status guard_buffer_alloc(void *state, uint32_t domain, uint64_t bytes, inlay_buffer *out,
                                        inlay_diag *diag)
 {
-    guard *g = state;
+    struct guard *g = state;
     inlay_diag own = INLAY_DIAG_INIT;
     inlay_status status;
 
@@ -168,7 +168,7 @@ static inlay_status guard_buffer_alloc(void *state, uint32_t domain, uint64_t by
 
 static void guard_buffer_free(void *state, const inlay_buffer *buffer)
 {
-    guard *g = state;
+    struct guard *g = state;
     GUARDED(g, "buffer_free", NULL, g->real->buffer_free(g->state, buffer));
 }
 
@@ -176,7 +176,7 @@ static inlay_status guard_buffer_copy(void *state, inlay_run *run, const inlay_b
                                       const inlay_buffer *target, const inlay_fence *waits, uint32_t wait_count,
                                       inlay_fence signal, inlay_diag *diag)
 {
-    guard *g = state;
+    struct guard *g = state;
     inlay_diag own = INLAY_DIAG_INIT;
     inlay_status status;
 
@@ -187,7 +187,7 @@ static inlay_status guard_buffer_copy(void *state, inlay_run *run, const inlay_b
 
 static inlay_status guard_buffer_copies(void *state, const inlay_copy_request *request, inlay_diag *diag)
 {
-    guard *g = state;
+    struct guard *g = state;
     inlay_diag own = INLAY_DIAG_INIT;
     inlay_status status;
 
@@ -198,7 +198,7 @@ static inlay_status guard_buffer_copies(void *state, const inlay_copy_request *r
 static inlay_status guard_bind(void *state, inlay_compiled *compiled, inlay_instance *instance,
                                const inlay_bind_args *args, inlay_binding **out_binding, inlay_diag *diag)
 {
-    guard *g = state;
+    struct guard *g = state;
     inlay_diag own = INLAY_DIAG_INIT;
     inlay_status status;
 
@@ -209,14 +209,14 @@ static inlay_status guard_bind(void *state, inlay_compiled *compiled, inlay_inst
 static void guard_release_binding(void *state, inlay_compiled *compiled, inlay_instance *instance,
                                   inlay_binding *binding)
 {
-    guard *g = state;
+    struct guard *g = state;
     GUARDED(g, "release_binding", NULL, g->real->release_binding(g->state, compiled, instance, binding));
 }
 
 static inlay_status guard_import_native(void *state, uint32_t domain, const inlay_native_memory *memory,
                                         inlay_buffer *out, inlay_diag *diag)
 {
-    guard *g = state;
+    struct guard *g = state;
     inlay_diag own = INLAY_DIAG_INIT;
     inlay_status status;
 
@@ -227,7 +227,7 @@ static inlay_status guard_import_native(void *state, uint32_t domain, const inla
 static inlay_status guard_export_native(void *state, const inlay_buffer *buffer, inlay_native_memory *out,
                                         inlay_diag *diag)
 {
-    guard *g = state;
+    struct guard *g = state;
     inlay_diag own = INLAY_DIAG_INIT;
     inlay_status status;
 
@@ -237,7 +237,7 @@ static inlay_status guard_export_native(void *state, const inlay_buffer *buffer,
 
 static inlay_status guard_buffer_map(void *state, const inlay_buffer *buffer, void **out_address, inlay_diag *diag)
 {
-    guard *g = state;
+    struct guard *g = state;
     inlay_diag own = INLAY_DIAG_INIT;
     inlay_status status;
 
@@ -247,14 +247,14 @@ static inlay_status guard_buffer_map(void *state, const inlay_buffer *buffer, vo
 
 static void guard_buffer_unmap(void *state, const inlay_buffer *buffer)
 {
-    guard *g = state;
+    struct guard *g = state;
     GUARDED(g, "buffer_unmap", NULL, g->real->buffer_unmap(g->state, buffer));
 }
 
 static inlay_status guard_import_host(void *state, uint32_t domain, void *address, uint64_t bytes, inlay_buffer *out,
                                       inlay_diag *diag)
 {
-    guard *g = state;
+    struct guard *g = state;
     inlay_diag own = INLAY_DIAG_INIT;
     inlay_status status;
 
@@ -265,7 +265,7 @@ static inlay_status guard_import_host(void *state, uint32_t domain, void *addres
 static inlay_status guard_list_kernels(void *state, inlay_compiled *compiled, inlay_instance *instance,
                                        inlay_status (*kernel)(void *ctx, const inlay_kernel *k), void *ctx)
 {
-    guard *g = state;
+    struct guard *g = state;
     inlay_status status;
 
     GUARDED(g, "list kernels", NULL, status = g->real_kernels->list(g->state, compiled, instance, kernel, ctx));
@@ -275,7 +275,7 @@ static inlay_status guard_list_kernels(void *state, inlay_compiled *compiled, in
 static inlay_status guard_time_kernels(void *state, inlay_compiled *compiled, const inlay_kernel_trial *trial,
                                        inlay_diag *diag)
 {
-    guard *g = state;
+    struct guard *g = state;
     inlay_diag own = INLAY_DIAG_INIT;
     inlay_status status;
 
@@ -286,7 +286,7 @@ static inlay_status guard_time_kernels(void *state, inlay_compiled *compiled, co
 static uint32_t guard_appends(void *state, inlay_compiled *compiled, uint32_t input, uint32_t output,
                               uint32_t *out_axis)
 {
-    guard *g = state;
+    struct guard *g = state;
     uint32_t can;
 
     GUARDED(g, "appends", NULL, can = g->real_states->appends(g->state, compiled, input, output, out_axis));
@@ -295,7 +295,7 @@ static uint32_t guard_appends(void *state, inlay_compiled *compiled, uint32_t in
 
 static uint32_t guard_reads(void *state, inlay_compiled *compiled, uint32_t input, uint32_t axis)
 {
-    guard *g = state;
+    struct guard *g = state;
     uint32_t can;
 
     GUARDED(g, "reads", NULL, can = g->real_states->reads(g->state, compiled, input, axis));
@@ -304,14 +304,14 @@ static uint32_t guard_reads(void *state, inlay_compiled *compiled, uint32_t inpu
 
 static uint32_t guard_may_branch(void *state, inlay_compiled *compiled, inlay_instance *instance)
 {
-    guard *g = state;
+    struct guard *g = state;
     uint32_t may;
 
     GUARDED(g, "may branch", NULL, may = g->real_branches->may(g->state, compiled, instance));
     return may;
 }
 
-static const void *find_extension(guard *g, const char *name)
+static const void *find_extension(struct guard *g, const char *name)
 {
     const void *found;
 
@@ -319,7 +319,7 @@ static const void *find_extension(guard *g, const char *name)
     return found;
 }
 
-static void wrap_extensions(guard *g)
+static void wrap_extensions(struct guard *g)
 {
     const inlay_ext_kernels *kernels = find_extension(g, INLAY_EXT_KERNELS);
     const inlay_ext_states *states = find_extension(g, INLAY_EXT_STATES);
@@ -346,7 +346,7 @@ static void wrap_extensions(guard *g)
 
 static const void *guard_extension(void *state, const char *name)
 {
-    guard *g = state;
+    struct guard *g = state;
 
     if (strcmp(name, INLAY_EXT_KERNELS) == 0)
         return g->real_kernels != NULL ? &g->kernels : NULL;
@@ -357,11 +357,12 @@ static const void *guard_extension(void *state, const char *name)
     return find_extension(g, name);
 }
 
-void guard_init(guard *g, const inlay_provider *real, const char *name, void *state, const struct plugin_module *module)
+void guard_init(struct guard *g, const inlay_provider *real, const char *name, void *state,
+                const struct plugin_module *module)
 {
     inlay_provider *t = &g->table;
 
-    *g = (guard){ .table = *real, .real = real, .name = name, .state = state, .module = module };
+    *g = (struct guard){ .table = *real, .real = real, .name = name, .state = state, .module = module };
     t->destroy = guard_destroy;
     t->assess = guard_assess;
     t->cost = guard_cost;
@@ -392,7 +393,7 @@ void guard_init(guard *g, const inlay_provider *real, const char *name, void *st
 
 provider_execute_fn provider_direct(const inlay_provider *table, void **state)
 {
-    const guard *g = *state;
+    const struct guard *g = *state;
 
     if (table->execute != guard_execute)
         return table->execute;
@@ -402,7 +403,7 @@ provider_execute_fn provider_direct(const inlay_provider *table, void **state)
 
 const struct plugin_module *provider_module(const inlay_provider *table, const void *state)
 {
-    return table->execute == guard_execute ? ((const guard *)state)->module : NULL;
+    return table->execute == guard_execute ? ((const struct guard *)state)->module : NULL;
 }
 
 /* ------------------------------------------------------------------ operators */

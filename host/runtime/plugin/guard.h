@@ -8,7 +8,7 @@
 #include "inlay/extensions.h"
 #include "plugin/plugin.h"
 
-typedef struct guard {
+struct guard {
     inlay_provider table; /* what the host calls; its state argument is the guard */
     const inlay_provider *real;
     const char *name; /* what messages call it; outlives the guard */
@@ -24,11 +24,11 @@ typedef struct guard {
     const inlay_ext_branches *real_branches;
     uint32_t float_changes; /* atomic: calls after which rounding and the like had to be set back */
     uint32_t reserved;
-} guard;
+};
 
 /* Wraps a provider whose create has given state. real is as this host knows it and outlives the guard, and so does
  * name, by which the user knows it. */
-void guard_init(guard *g, const inlay_provider *real, const char *name, void *state,
+void guard_init(struct guard *g, const inlay_provider *real, const char *name, void *state,
                 const struct plugin_module *module);
 
 /* An operator's inference, wrapped likewise: ctx of the wrapped operator. */

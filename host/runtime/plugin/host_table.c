@@ -13,13 +13,13 @@
 
 /* ------------------------------------------------------------------ log */
 
-typedef struct listener {
+struct listener {
     plugin_log_fn log;
     void *user;
     uint32_t count;
-} listener;
+};
 
-static listener *listeners;
+static struct listener *listeners;
 static uint32_t listener_count;
 static pthread_mutex_t log_mutex = PTHREAD_MUTEX_INITIALIZER;
 
@@ -43,7 +43,7 @@ inlay_status host_log_add(plugin_log_fn log, void *user)
             status = INLAY_OUT_OF_MEMORY;
             goto done;
         }
-        listeners[listener_count++] = (listener){ .log = log, .user = user };
+        listeners[listener_count++] = (struct listener){ .log = log, .user = user };
     }
     listeners[i].count++;
 done:

@@ -10,13 +10,13 @@
 #include <string.h>
 
 /* Text that grows until it is full. */
-typedef struct sentence {
+struct sentence {
     char *text;
     size_t bytes, used;
-} sentence;
+};
 
 INLAY_PRINTF(2, 3)
-static void say(sentence *s, const char *format, ...)
+static void say(struct sentence *s, const char *format, ...)
 {
     va_list args;
     int n;
@@ -62,7 +62,7 @@ static const char *operator_at(const void *ctx, uint32_t i)
 /* "2, 5": the versions of an operator that there are; returns the lowest, 0 if there are none. */
 static uint32_t list_versions(const of_domain *d, const char *op_type, char *text, size_t bytes)
 {
-    sentence s = { text, bytes, 0 };
+    struct sentence s = { text, bytes, 0 };
     uint32_t lowest = 0;
 
     for (uint32_t i = 0; i < plugin_set_operator_count(d->set); i++) {
@@ -77,7 +77,7 @@ static uint32_t list_versions(const of_domain *d, const char *op_type, char *tex
     return lowest;
 }
 
-static void say_operators(sentence *s, const of_domain *d)
+static void say_operators(struct sentence *s, const of_domain *d)
 {
     const char *before = "";
     uint32_t listed = 0;
@@ -96,7 +96,7 @@ static void say_operators(sentence *s, const of_domain *d)
     }
 }
 
-static void say_not_loaded(sentence *s, const plugin_set *set)
+static void say_not_loaded(struct sentence *s, const plugin_set *set)
 {
     const char *first = NULL, *name;
     uint32_t count = 0;
@@ -116,7 +116,7 @@ static void say_not_loaded(sentence *s, const plugin_set *set)
     say(s, ", `inlay providers` says why.");
 }
 
-static void say_domain(sentence *s, const plugin_set *set, const char *domain, const char *op_type)
+static void say_domain(struct sentence *s, const plugin_set *set, const char *domain, const char *op_type)
 {
     uint32_t tables;
     const char *nearest;
@@ -142,7 +142,7 @@ void plugin_set_missing(void *set, const char *domain, const char *op_type, int6
 {
     const of_domain d = { set, domain };
     uint32_t count = plugin_set_operator_count(set), here = 0, lowest;
-    sentence s = { text, bytes, 0 };
+    struct sentence s = { text, bytes, 0 };
     char versions[96];
     const char *nearest;
 

@@ -156,7 +156,7 @@ done:
 
 static inlay_status adopt_operator(inlay_operator *op, const inlay_operator *raw, inlay_diag *diag)
 {
-    arena scratch = { 0 };
+    struct arena scratch = { 0 };
     op_schema schema;
     inlay_status status;
 
@@ -296,7 +296,7 @@ inlay_status module_register(inlay_plugin_open_fn open_plugin, plugin_module **o
     return INLAY_OK;
 }
 
-inlay_status module_load(const char *path, const admission *a, plugin_module **out_module, inlay_diag *diag)
+inlay_status module_load(const char *path, const struct admission *a, plugin_module **out_module, inlay_diag *diag)
 {
     plugin_module *m = calloc(1, sizeof *m);
     inlay_plugin_open_fn open_plugin;

@@ -14,7 +14,7 @@ typedef struct plugin_module {
     ino_t inode;
     struct timespec changed;
     uint32_t references; /* sets and open providers */
-    arena arena;
+    struct arena arena;
     const char *mark_key, *mark_file; /* for a quarantine mark, see plugin/crash.h; NULL = cannot be kept */
     struct plugin_module *next;       /* in the registry */
 } plugin_module;
@@ -22,7 +22,7 @@ typedef struct plugin_module {
 /* Maps the file that was admitted, shakes hands and checks what the plugin says, also against its note. path is the
  * name it goes by. The module has no reference yet. A failure's sentence is in diag; nothing is left behind but,
  * perhaps, the mapping. */
-inlay_status module_load(const char *path, const admission *a, plugin_module **out_module, inlay_diag *diag);
+inlay_status module_load(const char *path, const struct admission *a, plugin_module **out_module, inlay_diag *diag);
 /* The same for a plugin that is part of the program. */
 INLAY_NODISCARD inlay_status module_register(inlay_plugin_open_fn open_plugin, plugin_module **out_module,
                                              inlay_diag *diag);

@@ -60,7 +60,7 @@ void registry_put(plugin_module *m)
 /* ------------------------------------------------------------------ sets */
 
 struct plugin_set {
-    arena arena;
+    struct arena arena;
     plugin_log_fn log;
     void *log_user;
     const plugin_file **files;
@@ -81,7 +81,7 @@ static inlay_status add_file(plugin_set *set, const plugin_file *file, inlay_dia
     return INLAY_OK;
 }
 
-static inlay_status add_refused(plugin_set *set, const char *path, const admission *a, const char *reason,
+static inlay_status add_refused(plugin_set *set, const char *path, const struct admission *a, const char *reason,
                                 inlay_diag *diag)
 {
     plugin_file *file = arena_alloc(&set->arena, sizeof *file);
@@ -188,15 +188,15 @@ inlay_status plugin_register(inlay_plugin_open_fn open_plugin, inlay_diag *diag)
 /* ------------------------------------------------------------------ files */
 
 /* A file that is on its way into the set. */
-typedef struct candidate {
+struct candidate {
     char path[PATH_MAX + NAME_MAX + 2];
-    admission a;
+    struct admission a;
     inlay_status status; /* so far */
     inlay_diag why;
-} candidate;
+};
 
 /* Everything up to a trial, which is begun. */
-static void begin_file(const plugin_search *search, const char *dir, const char *name, candidate *out)
+static void begin_file(const plugin_search *search, const char *dir, const char *name, struct candidate *out)
 {
     (void)snprintf(out->path, sizeof out->path, "%s/%s", dir, name);
     out->why = (inlay_diag)INLAY_DIAG_INIT;
@@ -216,7 +216,7 @@ static const plugin_provider *first_of(const plugin_set *set, const char *names)
 
 /* The first file that brings a provider keeps it: an older copy that an upgrade left behind, or one of the system's
  * below the user's own, is passed over and named. Where its note says what it brings it is not even mapped. */
-static inlay_status check_first(const plugin_set *set, candidate *c, const plugin_module *m)
+static inlay_status check_first(const plugin_set *set, struct candidate *c, const plugin_module *m)
 {
     const plugin_provider *first = m == NULL ? first_of(set, c->a.facts.providers) : NULL;
 
@@ -233,7 +233,7 @@ static inlay_status check_first(const plugin_set *set, candidate *c, const plugi
 }
 
 /* It runs, but leaves traces in the process. */
-static void warn_of_process_state(const plugin_set *set, const candidate *c)
+static void warn_of_process_state(const plugin_set *set, const struct candidate *c)
 {
     char line[VERDICT_TEXT + 600];
 
@@ -247,7 +247,7 @@ static void warn_of_process_state(const plugin_set *set, const candidate *c)
 }
 
 /* Loads the file into the set. Fails only when the set as a whole is in trouble. */
-static inlay_status load_file(plugin_set *set, candidate *c, inlay_diag *diag)
+static inlay_status load_file(plugin_set *set, struct candidate *c, inlay_diag *diag)
 {
     inlay_status status = c->status;
     plugin_module *m = NULL;
@@ -309,7 +309,7 @@ static inlay_status load_dir(plugin_set *set, const plugin_search *search, const
     int ahead = threads_budget() < MOST_TRIALS ? (int)threads_budget() + 1 : MOST_TRIALS, begun = 0, count;
     char real[PATH_MAX];
     struct dirent **entries = NULL;
-    candidate *list = NULL;
+    struct candidate *list = NULL;
     inlay_status status;
 
     status = dir_check(dir, real, diag);

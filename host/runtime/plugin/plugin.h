@@ -128,7 +128,7 @@ void plugin_set_missing(void *set, const char *domain, const char *op_type, int6
 
 /* An open provider. Read-only. The functions in table are the host's, which note whose code runs and call the plugin's:
  * they go with state, and with no other. */
-typedef struct provider {
+struct provider {
     const inlay_provider *table; /* first argument of its functions: state */
     void *state;
     const char *name;
@@ -138,12 +138,13 @@ typedef struct provider {
     uint32_t first_domain;           /* host-wide id of its domains[0] */
     uint32_t abi_minor;              /* that the plugin was built for */
     const inlay_device_info *device; /* what the provider says of it; fields are 0 and NULL where it does not */
-} provider;
+};
 
 /* Opens the provider of that name with settings, or shares one that is open with the same. An unknown name or setting
  * is INLAY_INVALID_ARGUMENT with the nearest known one; INLAY_UNSUPPORTED is a device that is not there. */
 INLAY_NODISCARD inlay_status provider_open(plugin_set *set, const char *name, const provider_setting *settings,
-                                           uint32_t setting_count, const provider **out_provider, inlay_diag *diag);
+                                           uint32_t setting_count, const struct provider **out_provider,
+                                           inlay_diag *diag);
 /* The plugin's own execute behind the table of an open provider, for the run loop, which counts each call; *state, the
  * provider's, becomes the plugin's own. Who calls it notes whose code runs himself (plugin/crash.h). */
 typedef inlay_status (*provider_execute_fn)(void *state, inlay_compiled *compiled, inlay_instance *instance,
@@ -153,12 +154,12 @@ provider_execute_fn provider_direct(const inlay_provider *table, void **state);
  * handlers. */
 const struct plugin_module *provider_module(const inlay_provider *table, const void *state);
 /* All that was compiled with it must be released. NULL is a no-op. */
-void provider_close(const provider *shown);
+void provider_close(const struct provider *shown);
 /* The same of a device that hangs, and is never given back: it gets so many milliseconds to end its work, for at the
  * end of the process exit handlers take from a driver what it works with. */
-void provider_leave(const provider *shown, uint64_t limit_ms);
+void provider_leave(const struct provider *shown, uint64_t limit_ms);
 /* One more reference, for provider_close() to end. Returns shown. */
-const provider *provider_hold(const provider *shown);
+const struct provider *provider_hold(const struct provider *shown);
 /* Where providers that are opened from now on keep files (inlay_create_args.cache_dir); copied. NULL: nowhere. */
 void plugin_set_cache(plugin_set *set, const char *dir);
 const char *plugin_set_cache_dir(const plugin_set *set);
@@ -168,7 +169,7 @@ void provider_lost(const void *state);
 /* Was it? */
 bool provider_is_lost(const void *state);
 /* The open provider whose domain that is; NULL for the host's and for unknown ones. */
-const provider *provider_of_domain(uint32_t domain, const inlay_domain_info **out_info);
+const struct provider *provider_of_domain(uint32_t domain, const inlay_domain_info **out_info);
 
 /* Is text one of the option's choices? */
 bool provider_option_is_choice(const inlay_option *o, const char *text);

@@ -90,16 +90,16 @@ static int64_t now_ms(void)
 
 /* ------------------------------------------------------------------ listening */
 
-typedef struct report {
+struct report {
     char line[VERDICT_TEXT]; /* the one that is being received */
     size_t line_bytes;
     char stage[VERDICT_TEXT];
     char refused[VERDICT_TEXT];
     char note[VERDICT_TEXT];
     bool is_refused, is_ok, is_done;
-} report;
+};
 
-static void take_line(report *r)
+static void take_line(struct report *r)
 {
     r->line[r->line_bytes] = '\0';
     for (char *c = r->line; *c != '\0'; c++) /* a plugin may write to the pipe too */
@@ -119,7 +119,7 @@ static void take_line(report *r)
 }
 
 /* Takes what is there; returns what read() did. */
-static ssize_t take_bytes(report *r, int fd)
+static ssize_t take_bytes(struct report *r, int fd)
 {
     char bytes[1024];
     ssize_t n = read(fd, bytes, sizeof bytes);
@@ -134,7 +134,7 @@ static ssize_t take_bytes(report *r, int fd)
 }
 
 /* Listens until the process has ended or the time is up; returns whether it has ended. It is left to be reaped. */
-static bool listen_to(pid_t pid, int fd, int64_t deadline, report *r)
+static bool listen_to(pid_t pid, int fd, int64_t deadline, struct report *r)
 {
     bool open = true;
 
@@ -170,7 +170,7 @@ static const char *signal_text(int number)
     return name != NULL ? name : "?";
 }
 
-static void judge(const report *r, bool gone, int status, uint32_t limit_ms, verdict *out)
+static void judge(const struct report *r, bool gone, int status, uint32_t limit_ms, struct verdict *out)
 {
     const char *stage = r->stage[0] != '\0' ? r->stage : "the start of the helper";
 
@@ -198,12 +198,12 @@ static void judge(const report *r, bool gone, int status, uint32_t limit_ms, ver
     }
 }
 
-inlay_status probe_start(const char *helper, const char *path, uint32_t limit_ms, probe *out, inlay_diag *diag)
+inlay_status probe_start(const char *helper, const char *path, uint32_t limit_ms, struct probe *out, inlay_diag *diag)
 {
     int ends[2], error;
     pid_t pid = 0;
 
-    *out = (probe){ .limit_ms = limit_ms, .deadline = now_ms() + limit_ms };
+    *out = (struct probe){ .limit_ms = limit_ms, .deadline = now_ms() + limit_ms };
     if (pipe2(ends, O_CLOEXEC) != 0)
         return inlay_fail(diag, INLAY_IO_ERROR, "no pipe to the helper: %s", strerror(errno));
     (void)fcntl(ends[0], F_SETFL, O_NONBLOCK);
@@ -221,7 +221,7 @@ inlay_status probe_start(const char *helper, const char *path, uint32_t limit_ms
 
 /* What waitpid says of the process, which is no more; -1: an application that reaps all children of its process was
  * faster. */
-static int end(probe *p)
+static int end(struct probe *p)
 {
     int status = 0;
     pid_t reaped;
@@ -234,15 +234,15 @@ static int end(probe *p)
     return reaped < 0 ? -1 : status;
 }
 
-void probe_finish(probe *p, verdict *out)
+void probe_finish(struct probe *p, struct verdict *out)
 {
-    report r = { .line_bytes = 0 };
+    struct report r = { .line_bytes = 0 };
     bool gone = listen_to(p->pid, p->fd, p->deadline, &r);
 
     judge(&r, gone, end(p), p->limit_ms, out);
 }
 
-void probe_abandon(probe *p)
+void probe_abandon(struct probe *p)
 {
     if (p->pid != 0)
         (void)end(p);

@@ -20,12 +20,12 @@
 enum { PROBE_FD = 3, PROBE_DEFAULT_MS = 5000 };
 
 /* A trial that is under way; zero it first. */
-typedef struct probe {
+struct probe {
     pid_t pid; /* 0 = none */
     int fd;    /* what it says */
     uint32_t limit_ms;
     int64_t deadline; /* by the monotonic clock, in milliseconds */
-} probe;
+};
 
 /* The helper of this library or executable, if it is there and belongs to somebody whom plugins may be loaded from;
  * *out_host names this build of the host, helper included, for verdict_key_init. */
@@ -33,10 +33,10 @@ bool probe_find(char helper[PATH_MAX], char host[128]);
 
 /* Starts to try the file: several may be under way at a time. INLAY_OK: *out is for probe_finish or probe_abandon.
  * Otherwise the trial can't be held, and diag says why. */
-INLAY_NODISCARD inlay_status probe_start(const char *helper, const char *path, uint32_t limit_ms, probe *out,
+INLAY_NODISCARD inlay_status probe_start(const char *helper, const char *path, uint32_t limit_ms, struct probe *out,
                                          inlay_diag *diag);
 /* Waits for the process, until limit_ms after its start at most; what has ended by now is judged by how it ended. */
-void probe_finish(probe *p, verdict *out);
+void probe_finish(struct probe *p, struct verdict *out);
 /* Ends the process without a verdict; one that is not under way is a no-op. */
-void probe_abandon(probe *p);
+void probe_abandon(struct probe *p);
 #endif

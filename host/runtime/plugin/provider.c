@@ -17,11 +17,11 @@
 #include <string.h>
 
 typedef struct open_provider {
-    provider shown; /* first, so that a provider * is an open_provider * */
+    struct provider shown; /* first, so that a provider * is an open_provider * */
     const plugin_provider *info;
-    char *name;  /* what the user calls it: that of the plugin's table, or "NAME#WORD" for one of several */
-    char *key;   /* the settings, all of them, as text */
-    guard guard; /* what shown.table and shown.state are */
+    char *name;         /* what the user calls it: that of the plugin's table, or "NAME#WORD" for one of several */
+    char *key;          /* the settings, all of them, as text */
+    struct guard guard; /* what shown.table and shown.state are */
     inlay_device_info device;   /* what describe said; {0} without it */
     inlay_domain_info *domains; /* [domain_count] likewise; NULL: as the plugin says before */
     uint32_t references;
@@ -186,7 +186,7 @@ static inlay_status open_anew(const plugin_provider *info, const char *name, con
 }
 
 inlay_status provider_open(plugin_set *set, const char *name, const provider_setting *settings, uint32_t setting_count,
-                           const provider **out_provider, inlay_diag *diag)
+                           const struct provider **out_provider, inlay_diag *diag)
 {
     const plugin_provider *info = plugin_set_find(set, name);
     inlay_option_value *values = NULL;
@@ -228,12 +228,12 @@ done:
 }
 
 /* A device that is asked to end its work, and may not. */
-typedef struct leaving {
-    const provider *shown;
+struct leaving {
+    const struct provider *shown;
     inlay_fence done;
-} leaving;
+};
 
-void provider_close(const provider *shown)
+void provider_close(const struct provider *shown)
 {
     open_provider *p = (open_provider *)(uintptr_t)shown, **link = &opened;
 
@@ -258,7 +258,7 @@ void provider_close(const provider *shown)
 
 static void *end_work(void *arg)
 {
-    const leaving *l = arg;
+    const struct leaving *l = arg;
 
     l->shown->table->quiesce(l->shown->state);
     fence_signal(l->done, INLAY_OK, NULL);
@@ -266,14 +266,14 @@ static void *end_work(void *arg)
 }
 
 /* What it hands to the thread stays with it where that does not end. */
-void provider_leave(const provider *shown, uint64_t limit_ms)
+void provider_leave(const struct provider *shown, uint64_t limit_ms)
 {
-    leaving *l = shown->table->quiesce != NULL ? malloc(sizeof *l) : NULL;
+    struct leaving *l = shown->table->quiesce != NULL ? malloc(sizeof *l) : NULL;
     pthread_t thread;
 
     if (l == NULL)
         return;
-    *l = (leaving){ .shown = shown, .done.value = 1 };
+    *l = (struct leaving){ .shown = shown, .done.value = 1 };
     if (timeline_create(&l->done.timeline, NULL) != INLAY_OK || pthread_create(&thread, NULL, end_work, l) != 0) {
         timeline_destroy(l->done.timeline);
         free(l);
@@ -288,7 +288,7 @@ void provider_leave(const provider *shown, uint64_t limit_ms)
     free(l);
 }
 
-const provider *provider_hold(const provider *shown)
+const struct provider *provider_hold(const struct provider *shown)
 {
     registry_lock();
     ((open_provider *)(uintptr_t)shown)->references++;
@@ -316,9 +316,9 @@ bool provider_is_lost(const void *state)
     return lost;
 }
 
-const provider *provider_of_domain(uint32_t domain, const inlay_domain_info **out_info)
+const struct provider *provider_of_domain(uint32_t domain, const inlay_domain_info **out_info)
 {
-    const provider *found = NULL;
+    const struct provider *found = NULL;
 
     registry_lock();
     for (const open_provider *p = opened; p != NULL && found == NULL; p = p->next) {

@@ -124,22 +124,22 @@ done:
 
 /* ------------------------------------------------------------------ what was mapped in the end */
 
-typedef struct mapping {
+struct mapping {
     unsigned major, minor;
     unsigned long inode;
     bool found;
-} mapping;
+};
 
 /* The files of the mappings that hold the two addresses, as the kernel shows them. It names each line's file anew,
  * which takes longer than all else here, so nothing is read behind the second. */
-static bool look_up(uintptr_t a, mapping *of_a, uintptr_t b, mapping *of_b)
+static bool look_up(uintptr_t a, struct mapping *of_a, uintptr_t b, struct mapping *of_b)
 {
     FILE *maps = fopen("/proc/self/maps", "re");
     char line[PATH_MAX + 128];
 
     while (maps != NULL && !(of_a->found && of_b->found) && fgets(line, sizeof line, maps) != NULL) {
         unsigned long begin, end;
-        mapping m = { .found = true };
+        struct mapping m = { .found = true };
 
         if (sscanf(line, "%lx-%lx %*s %*x %x:%x %lu", &begin, &end, &m.major, &m.minor, &m.inode) != 5)
             continue;
@@ -158,7 +158,7 @@ static bool look_up(uintptr_t a, mapping *of_a, uintptr_t b, mapping *of_b)
 inlay_status trust_mapped(int fd, const void *address, const void *lowest, inlay_diag *diag)
 {
     enum { PAGE = 65536 };
-    mapping checked = { 0 }, loaded = { 0 };
+    struct mapping checked = { 0 }, loaded = { 0 };
     /* Near the other if there is room, so that both stand together in the list. */
     uintptr_t near = (uintptr_t)lowest / PAGE * PAGE - 2 * PAGE;
     void *page = mmap((void *)near, 1, PROT_READ, MAP_PRIVATE, fd, 0);
@@ -186,7 +186,7 @@ static inlay_status sum_of(int fd, char hex[65], inlay_diag *diag)
     uint8_t block[16384];
     off_t at = 0;
     ssize_t n;
-    sha256 s;
+    struct sha256 s;
 
     sha256_init(&s);
     while ((n = pread(fd, block, sizeof block, at)) > 0) {

@@ -16,7 +16,7 @@ static const char *const words[] = { "none", "ok", "refused", "crashed", "hung" 
 enum { REMEMBERED = 64, SWEPT_FROM = 256 };
 static struct remembered {
     uint64_t key, path; /* hashes; 0 = unused */
-    verdict v;
+    struct verdict v;
 } memory[REMEMBERED];
 static uint32_t memory_next;
 
@@ -43,7 +43,7 @@ static uint64_t hash_path(const char *path)
     return hash_text(path);
 }
 
-static void remember(const verdict_key *key, const verdict *v)
+static void remember(const verdict_key *key, const struct verdict *v)
 {
     struct remembered *m = recall(key);
     const char *path = strchr(key->text, '\n') + 6; /* behind "\npath " */
@@ -163,7 +163,7 @@ static bool read_small(const char *file, char text[VERDICT_FILE])
     return n > 0 && strlen(text) == (size_t)n;
 }
 
-static bool parse(const verdict_key *key, const char *text, verdict *out)
+static bool parse(const verdict_key *key, const char *text, struct verdict *out)
 {
     char again[VERDICT_FILE];
     size_t key_bytes = strlen(key->text), bytes;
@@ -191,7 +191,7 @@ static bool parse(const verdict_key *key, const char *text, verdict *out)
     return false;
 }
 
-void verdict_find(const verdict_key *key, verdict *out)
+void verdict_find(const verdict_key *key, struct verdict *out)
 {
     const struct remembered *m = recall(key);
     char text[VERDICT_FILE];
@@ -201,7 +201,7 @@ void verdict_find(const verdict_key *key, verdict *out)
         return;
     }
     if (key->file[0] == '\0' || !read_small(key->file, text) || !parse(key, text, out))
-        *out = (verdict){ .kind = VERDICT_NONE };
+        *out = (struct verdict){ .kind = VERDICT_NONE };
 }
 
 /* Does the verdict speak of a file that is there no more? */
@@ -243,10 +243,10 @@ static void sweep(const char *file)
         (void)closedir(dir);
 }
 
-void verdict_keep(const verdict_key *key, const verdict *v)
+void verdict_keep(const verdict_key *key, const struct verdict *v)
 {
     char text[VERDICT_FILE];
-    verdict clean = *v;
+    struct verdict clean = *v;
 
     one_line(clean.text);
     remember(key, &clean);

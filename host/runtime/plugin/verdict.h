@@ -18,10 +18,10 @@ typedef enum verdict_kind { VERDICT_NONE, VERDICT_OK, VERDICT_REFUSED, VERDICT_C
 
 enum { VERDICT_TEXT = 400, VERDICT_KEY = PATH_MAX + 512, VERDICT_FILE = VERDICT_KEY + VERDICT_TEXT + 64 };
 
-typedef struct verdict {
+struct verdict {
     verdict_kind kind;
     char text[VERDICT_TEXT]; /* what happened, one line; for OK what it did not leave alone, or "" */
-} verdict;
+};
 
 /* The text that stands for a file and a host: the head of the verdict's file. */
 typedef struct verdict_key {
@@ -34,9 +34,9 @@ void verdict_key_init(verdict_key *key, const char *dir, const char *path, const
                       const char *host);
 
 /* The verdict for that key; kind VERDICT_NONE when there is none. */
-void verdict_find(const verdict_key *key, verdict *out);
+void verdict_find(const verdict_key *key, struct verdict *out);
 /* Keeps it. Where a file cannot be written, this process remembers it all the same. */
-void verdict_keep(const verdict_key *key, const verdict *v);
+void verdict_keep(const verdict_key *key, const struct verdict *v);
 /* Forgets every verdict on the file at path (without links). True if there was one. */
 bool verdict_forget(const char *dir, const char *path);
 

@@ -94,7 +94,7 @@ static void name_track(json_out *j, uint32_t track, const char *name)
     json_close(j);
 }
 
-static uint32_t track_of(const profile *p, const profile_event *e)
+static uint32_t track_of(const struct profile *p, const profile_event *e)
 {
     if (e->step->kind == PLAN_COPY)
         return TRACK_COPIES;
@@ -139,7 +139,7 @@ static void put_step(json_out *j, const profile_report *r, const profile_event *
 
 void profile_trace(const profile_report *r, const explain_sink *sink)
 {
-    const profile *p = r->p;
+    const struct profile *p = r->p;
     uint64_t zero = p->runs[0].begin_ns;
     uint32_t spans = p->spans.count < p->spans.capacity ? p->spans.count : p->spans.capacity;
     json_out j = { .sink = sink };

@@ -6,8 +6,8 @@
 
 /* One step of one run. */
 typedef struct profile_event {
-    const program *program;
-    plan *plan;
+    const struct program *program;
+    struct plan *plan;
     const plan_step *step;
     uint64_t begin_ns, end_ns;
     uint32_t run;
@@ -26,14 +26,14 @@ enum { PROFILE_RUNS = 4096, PROFILE_PLANS = 256 };
 struct profile {
     watch_hook hook;
     const inlay_session *session;
-    arena a;
+    struct arena a;
     profile_event *events; /* [event_capacity] */
     uint32_t event_count, event_capacity;
     uint64_t lost;     /* events that found no room */
     profile_run *runs; /* [PROFILE_RUNS] */
     uint32_t run_count;
     run_spans spans;
-    plan *plans[PROFILE_PLANS]; /* referenced, so that events can be read after the cache has let go of a plan */
+    struct plan *plans[PROFILE_PLANS]; /* referenced, so that events can be read after the cache has let go of a plan */
     uint32_t plan_count;
     double peak_integers, peak_halves; /* of the machine, per second; 0 = unknown */
 };
@@ -55,8 +55,8 @@ typedef struct profile_row {
 } profile_row;
 
 typedef struct profile_report {
-    const profile *p;
-    arena a;
+    const struct profile *p;
+    struct arena a;
     profile_row *rows; /* [row_count] in the order of their first event */
     uint32_t *row_of;  /* [event_count] the row of each event */
     uint32_t row_count;
@@ -66,7 +66,7 @@ typedef struct profile_report {
     uint64_t slab_bytes, lower_bound_bytes;
 } profile_report;
 
-INLAY_NODISCARD inlay_status profile_report_make(const profile *p, profile_report *out, inlay_diag *diag);
+INLAY_NODISCARD inlay_status profile_report_make(const struct profile *p, profile_report *out, inlay_diag *diag);
 void profile_report_deinit(profile_report *r);
 
 /* The node's name, or for several "first .. last (N nodes)"; the operator likewise. Returns text. */

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool keep_plan(profile *p, plan *used)
+static bool keep_plan(struct profile *p, struct plan *used)
 {
     for (uint32_t i = p->plan_count; i-- > 0;)
         if (p->plans[i] == used)
@@ -15,18 +15,18 @@ static bool keep_plan(profile *p, plan *used)
     return true;
 }
 
-static uint32_t depth_of(const program *of)
+static uint32_t depth_of(const struct program *of)
 {
     uint32_t depth = 0;
 
-    for (const graph *g = of->graph; g->parent != NULL; g = g->parent)
+    for (const struct graph *g = of->graph; g->parent != NULL; g = g->parent)
         depth++;
     return depth;
 }
 
 static void hear(void *ctx, const watch_event *event)
 {
-    profile *p = ctx;
+    struct profile *p = ctx;
     profile_event *last =
         p->event_count > p->runs[p->run_count % PROFILE_RUNS].first_event ? &p->events[p->event_count - 1] : NULL;
 
@@ -50,9 +50,10 @@ static void hear(void *ctx, const watch_event *event)
                                                    .depth = depth_of(event->program) + (event->node != INLAY_NONE) };
 }
 
-inlay_status profile_create(const inlay_session *session, uint32_t max_events, profile **out_profile, inlay_diag *diag)
+inlay_status profile_create(const inlay_session *session, uint32_t max_events, struct profile **out_profile,
+                            inlay_diag *diag)
 {
-    profile *p = calloc(1, sizeof *p);
+    struct profile *p = calloc(1, sizeof *p);
 
     *out_profile = NULL;
     if (p != NULL) {
@@ -72,7 +73,7 @@ inlay_status profile_create(const inlay_session *session, uint32_t max_events, p
     return INLAY_OK;
 }
 
-void profile_destroy(profile *p)
+void profile_destroy(struct profile *p)
 {
     if (p == NULL)
         return;
@@ -82,17 +83,17 @@ void profile_destroy(profile *p)
     free(p);
 }
 
-const watch_hook *profile_hook(const profile *p)
+const watch_hook *profile_hook(const struct profile *p)
 {
     return &p->hook;
 }
 
-run_spans *profile_spans(profile *p)
+run_spans *profile_spans(struct profile *p)
 {
     return &p->spans;
 }
 
-void profile_begin(profile *p)
+void profile_begin(struct profile *p)
 {
     if (p->run_count == PROFILE_RUNS)
         return;
@@ -100,7 +101,7 @@ void profile_begin(profile *p)
         (profile_run){ .begin_ns = clock_ns(), .first_event = p->event_count, .first_span = p->spans.count };
 }
 
-void profile_end(profile *p, uint64_t ns, bool ok)
+void profile_end(struct profile *p, uint64_t ns, bool ok)
 {
     profile_run *run;
 
@@ -116,14 +117,14 @@ void profile_end(profile *p, uint64_t ns, bool ok)
     p->run_count++;
 }
 
-void profile_peaks(profile *p, double integers, double halves)
+void profile_peaks(struct profile *p, double integers, double halves)
 {
     p->peak_integers = integers;
     p->peak_halves = halves;
 }
 
-inlay_status profile_write(const profile *p, const char *format, double peak_flops_per_s, double peak_bytes_per_s,
-                           const explain_sink *sink, inlay_diag *diag)
+inlay_status profile_write(const struct profile *p, const char *format, double peak_flops_per_s,
+                           double peak_bytes_per_s, const explain_sink *sink, inlay_diag *diag)
 {
     static const struct {
         const char *name;

@@ -11,24 +11,24 @@
 #include "base/words.h"
 #include "session/session.h"
 
-typedef struct profile profile;
+struct profile;
 
 /* max_events: steps that are kept, of all runs together; what comes later is only counted. main outlives the
  * profile. */
-INLAY_NODISCARD inlay_status profile_create(const inlay_session *session, uint32_t max_events, profile **out_profile,
-                                            inlay_diag *diag);
-void profile_destroy(profile *p); /* NULL is a no-op */
-const watch_hook *profile_hook(const profile *p);
+INLAY_NODISCARD inlay_status profile_create(const inlay_session *session, uint32_t max_events,
+                                            struct profile **out_profile, inlay_diag *diag);
+void profile_destroy(struct profile *p); /* NULL is a no-op */
+const watch_hook *profile_hook(const struct profile *p);
 /* What the run is to report workers to. */
-run_spans *profile_spans(profile *p);
+run_spans *profile_spans(struct profile *p);
 /* A run begins, and is over after ns. ok: it counts; otherwise what it left is forgotten. */
-void profile_begin(profile *p);
-void profile_end(profile *p, uint64_t ns, bool ok);
+void profile_begin(struct profile *p);
+void profile_end(struct profile *p, uint64_t ns, bool ok);
 
 /* What the machine does at most a second with integers of 8 bits and floats of 16; 0 = unknown. */
-void profile_peaks(profile *p, double integers, double halves);
+void profile_peaks(struct profile *p, double integers, double halves);
 /* format: "text", "json", "trace" (Chrome's trace events), "stacks" (folded, a line each). Peaks of the machine are for
  * the roofline, 0 = unknown. INLAY_UNSUPPORTED: "html"; INLAY_INVALID_ARGUMENT: another format. */
-INLAY_NODISCARD inlay_status profile_write(const profile *p, const char *format, double peak_flops_per_s,
+INLAY_NODISCARD inlay_status profile_write(const struct profile *p, const char *format, double peak_flops_per_s,
                                            double peak_bytes_per_s, const explain_sink *sink, inlay_diag *diag);
 #endif

@@ -11,7 +11,7 @@ void profile_report_deinit(profile_report *r)
 
 const char *profile_name(const profile_event *e, char text[PROFILE_NAME])
 {
-    const program *p = e->program;
+    const struct program *p = e->program;
     const part_region *region;
     const char *first, *last;
 
@@ -86,7 +86,7 @@ static bool has_node(const part_offer *offer, uint32_t node)
 }
 
 /* Does a node of the offer multiply integers of 8 bits, or read floats of 16? */
-static bool reads_type(const graph *g, const part_offer *offer, bool integers)
+static bool reads_type(const struct graph *g, const part_offer *offer, bool integers)
 {
     for (uint32_t i = 0; i < offer->node_count; i++) {
         const inlay_node_info *n = &g->nodes[offer->nodes[i]]->info;
@@ -104,7 +104,7 @@ static bool reads_type(const graph *g, const part_offer *offer, bool integers)
 }
 
 /* Operations, bytes and expected time of a call, summed over the offers of its region at the sizes of the plan. */
-static void ask_cost(const profile *p, const profile_event *e, profile_row *row)
+static void ask_cost(const struct profile *p, const profile_event *e, profile_row *row)
 {
     const program_env *env = e->program->env;
     const part_region *region;
@@ -214,7 +214,7 @@ static double median(double *list, uint32_t count)
 static bool take_medians(profile_report *r)
 {
     const uint32_t *row_of = r->row_of;
-    const profile *p = r->p;
+    const struct profile *p = r->p;
     uint32_t *start = arena_array(&r->a, (size_t)r->row_count + 2, sizeof *start);
     uint32_t *order = arena_array(&r->a, (size_t)p->event_count + 1, sizeof *order);
     double *sums = arena_array(&r->a, (size_t)p->run_count + 1, sizeof *sums);
@@ -271,7 +271,7 @@ static const char *provider_of(const profile_event *e)
                                              : e->step->step->provider->name;
 }
 
-inlay_status profile_report_make(const profile *p, profile_report *out, inlay_diag *diag)
+inlay_status profile_report_make(const struct profile *p, profile_report *out, inlay_diag *diag)
 {
     double *runs;
 

@@ -5,11 +5,11 @@
 
 enum { SHOWN_STEPS = 30, SHOWN_SUMS = 20 };
 
-typedef struct sum {
+struct sum {
     const profile_row *row; /* one of them */
     char op[PROFILE_NAME];
     double ns, flops, calls;
-} sum;
+};
 
 static int slower_row(const void *a, const void *b)
 {
@@ -20,7 +20,7 @@ static int slower_row(const void *a, const void *b)
 
 static int slower_sum(const void *a, const void *b)
 {
-    double x = ((const sum *)a)->ns, y = ((const sum *)b)->ns;
+    double x = ((const struct sum *)a)->ns, y = ((const struct sum *)b)->ns;
 
     return (x < y) - (x > y);
 }
@@ -29,7 +29,7 @@ static int slower_sum(const void *a, const void *b)
  * not counted: what is within them is. */
 static void say_sums(const profile_report *r, const explain_sink *sink)
 {
-    sum *sums = calloc((size_t)r->row_count + 1, sizeof *sums);
+    struct sum *sums = calloc((size_t)r->row_count + 1, sizeof *sums);
     uint32_t count = 0;
     char a[NICE_BYTES];
 

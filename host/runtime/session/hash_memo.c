@@ -33,28 +33,28 @@ typedef struct memo_head {
 } memo_head;
 
 /* What is known of one file. */
-typedef struct memo {
+struct memo {
     graph_file_id id;
     memo_entry *entries; /* [count]; the first known_count by offset */
     size_t count, known_count;
-} memo;
+};
 
-typedef struct pending {
+struct pending {
     inlay_value_info *info;
-    memo *memo; /* NULL: not of a file */
+    struct memo *memo; /* NULL: not of a file */
     uint64_t offset;
     uint64_t seed;
-} pending;
+};
 
-typedef struct work {
+struct work {
     const graph_model *model;
     const char *folder;
     int64_t now;
-    memo memos[MAX_MEMOS];
+    struct memo memos[MAX_MEMOS];
     uint32_t memo_count;
-    pending *list;
+    struct pending *list;
     uint32_t count;
-} work;
+};
 
 /* ------------------------------------------------------------------ files of memos */
 
@@ -69,7 +69,7 @@ static int by_place(const void *a, const void *b)
     return x->seed != y->seed ? (x->seed < y->seed ? -1 : 1) : 0;
 }
 
-static bool path_of(const work *w, const graph_file_id *id, char *path)
+static bool path_of(const struct work *w, const graph_file_id *id, char *path)
 {
     int n =
         snprintf(path, PATH_MAX, "%s/%016llx%s", w->folder, (unsigned long long)hash_bytes(id, sizeof *id, 0), suffix);
@@ -82,7 +82,7 @@ static uint64_t checksum(const memo_head *head, const memo_entry *entries)
     return hash_bytes(entries, head->entry_count * sizeof *entries, hash_bytes(head, offsetof(memo_head, checksum), 0));
 }
 
-static bool read_entries(FILE *f, memo *m)
+static bool read_entries(FILE *f, struct memo *m)
 {
     memo_head head;
 
@@ -97,7 +97,7 @@ static bool read_entries(FILE *f, memo *m)
     return true;
 }
 
-static void load(const work *w, memo *m)
+static void load(const struct work *w, struct memo *m)
 {
     char path[PATH_MAX];
     int fd = path_of(w, &m->id, path) ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK) : -1;
@@ -118,14 +118,14 @@ static void load(const work *w, memo *m)
 }
 
 /* Could the file have changed since it was looked at without looking so? */
-static bool is_recent(const work *w, const graph_file_id *id)
+static bool is_recent(const struct work *w, const graph_file_id *id)
 {
     int64_t last = id->modified[0] > id->changed[0] ? id->modified[0] : id->changed[0];
 
     return w->now - last < RECENT_SECONDS;
 }
 
-static void save(const work *w, memo *m)
+static void save(const struct work *w, struct memo *m)
 {
     memo_head head = { .format = FORMAT, .id = m->id, .entry_count = m->count };
     char path[PATH_MAX];
@@ -143,9 +143,9 @@ static void save(const work *w, memo *m)
 /* ------------------------------------------------------------------ what is to be hashed */
 
 /* The memo of a file; NULL: there are too many. */
-static memo *memo_of(work *w, const graph_file_id *id)
+static struct memo *memo_of(struct work *w, const graph_file_id *id)
 {
-    memo *m;
+    struct memo *m;
 
     for (uint32_t i = 0; i < w->memo_count; i++)
         if (memcmp(&w->memos[i].id, id, sizeof *id) == 0)
@@ -158,16 +158,16 @@ static memo *memo_of(work *w, const graph_file_id *id)
     return m;
 }
 
-static void remember(memo *m, const memo_entry *entry)
+static void remember(struct memo *m, const memo_entry *entry)
 {
     if (!LIST_GROW(m->entries, m->count))
         return;
     m->entries[m->count++] = *entry;
 }
 
-static bool add(work *w, inlay_value_info *info)
+static bool add(struct work *w, inlay_value_info *info)
 {
-    pending p = { .info = info, .seed = graph_constant_seed(info) };
+    struct pending p = { .info = info, .seed = graph_constant_seed(info) };
     const graph_file_id *id =
         w->folder != NULL ? graph_blob_file(w->model, info->data, (size_t)info->data_bytes, &p.offset) : NULL;
 
@@ -187,7 +187,7 @@ static bool add(work *w, inlay_value_info *info)
     return true;
 }
 
-static bool collect(work *w, graph *g)
+static bool collect(struct work *w, struct graph *g)
 {
     for (uint32_t v = 0; v < g->value_count; v++) {
         inlay_value_info *info = &g->values[v].info;
@@ -205,7 +205,7 @@ static bool collect(work *w, graph *g)
 
 /* ------------------------------------------------------------------ hashing */
 
-static bool hash_batch(const work *w, uint32_t begin, uint32_t end, hash_job *jobs)
+static bool hash_batch(const struct work *w, uint32_t begin, uint32_t end, hash_job *jobs)
 {
     for (uint32_t i = begin; i < end; i++)
         jobs[i - begin] =
@@ -213,7 +213,7 @@ static bool hash_batch(const work *w, uint32_t begin, uint32_t end, hash_job *jo
     if (!hash_many(jobs, end - begin))
         return false;
     for (uint32_t i = begin; i < end; i++) {
-        const pending *p = &w->list[i];
+        const struct pending *p = &w->list[i];
 
         p->info->content_hash = jobs[i - begin].hash == 0 ? 1 : jobs[i - begin].hash;
         if (p->memo != NULL)
@@ -223,7 +223,7 @@ static bool hash_batch(const work *w, uint32_t begin, uint32_t end, hash_job *jo
     return true;
 }
 
-static void hash_pending(const work *w)
+static void hash_pending(const struct work *w)
 {
     hash_job *jobs = malloc((w->count + 1u) * sizeof *jobs);
     uint32_t begin = 0;
@@ -241,9 +241,9 @@ static void hash_pending(const work *w)
     free(jobs);
 }
 
-uint32_t hash_constants(graph *g, const char *folder, int64_t now)
+uint32_t hash_constants(struct graph *g, const char *folder, int64_t now)
 {
-    work w = { .model = g->model, .folder = folder != NULL && folder[0] != '\0' ? folder : NULL, .now = now };
+    struct work w = { .model = g->model, .folder = folder != NULL && folder[0] != '\0' ? folder : NULL, .now = now };
 
     if (collect(&w, g))
         hash_pending(&w);

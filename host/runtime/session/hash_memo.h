@@ -12,5 +12,5 @@
  * on several threads. Pages that were read go back to the system. folder NULL or "": nothing is remembered. now:
  * seconds, as time() has them. Returns how many constants had to be read. Never fails: what is not done here is hashed
  * when it is asked for. */
-uint32_t hash_constants(graph *g, const char *folder, int64_t now);
+uint32_t hash_constants(struct graph *g, const char *folder, int64_t now);
 #endif

@@ -21,7 +21,7 @@ uint64_t session_host_limit(const inlay_options *options)
 }
 
 /* Weights that lie in the file. What providers copy is forgotten, and counted no more (program_forget). */
-static uint64_t mapped_bytes(const graph *g)
+static uint64_t mapped_bytes(const struct graph *g)
 {
     uint64_t sum = 0, at;
 
@@ -57,12 +57,12 @@ uint64_t session_limit_room(void *ctx, uint64_t more, uint64_t coming, inlay_dia
 }
 
 /* The plan of a model whose inputs have fixed sizes; NULL: they have not, or there is none, which a run will say. */
-static plan *only_plan(const inlay_session *s)
+static struct plan *only_plan(const inlay_session *s)
 {
-    const graph *g = s->model->main;
+    const struct graph *g = s->model->main;
     plan_input *key = calloc((size_t)g->input_count + 1, sizeof *key);
-    arena a = { 0 };
-    plan *p = NULL;
+    struct arena a = { 0 };
+    struct plan *p = NULL;
     bool fixed = key != NULL;
 
     for (uint32_t i = 0; fixed && i < g->input_count; i++) {
@@ -85,7 +85,7 @@ static plan *only_plan(const inlay_session *s)
 
 /* What a context keeps of a plan: calls and addresses, about as much as the plan. More than that is asked for, so that
  * what is named does. */
-static uint64_t context_bytes(const plan *p)
+static uint64_t context_bytes(const struct plan *p)
 {
     return 2 * p->a.total_bytes + (1 << 16);
 }
@@ -94,7 +94,7 @@ inlay_status session_limit_check(inlay_session *s, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
     uint64_t least;
-    plan *p;
+    struct plan *p;
 
     if (s->env.held_bytes == NULL)
         return INLAY_OK;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-uint32_t session_count_nodes(const graph *g)
+uint32_t session_count_nodes(const struct graph *g)
 {
     uint32_t n = g->node_count;
 
@@ -78,7 +78,7 @@ static uint32_t find_symbol(const graph_model *m, const char *name, size_t bytes
 /* The symbol becomes a size, or another symbol, wherever the main graph has it. */
 static inlay_status fix_symbol(graph_model *model, uint32_t symbol, inlay_dim to, bool *out_found, inlay_diag *diag)
 {
-    graph *g = model->main;
+    struct graph *g = model->main;
 
     for (uint32_t v = 0; symbol != 0 && v < g->value_count; v++) {
         graph_value *value = &g->values[v];
@@ -107,7 +107,7 @@ static inlay_status fix_sum(graph_model *model, uint32_t symbol, const inlay_opt
 {
     inlay_dim to = { .kind = INLAY_DIM_FIXED };
     dim_text name = { .bytes = 0 };
-    sum s;
+    struct sum s;
 
     if (!sum_read_with(model->symbols[symbol].name.data, fixed_size, (void *)(uintptr_t)options, &s))
         return INLAY_OK;
@@ -151,7 +151,7 @@ static inlay_status fix_dims(inlay_session *s, const inlay_options *options, inl
 }
 
 /* Option free_shapes: what the main graph declares of shapes is forgotten; each run brings those of its inputs. */
-static void free_shapes(graph *g)
+static void free_shapes(struct graph *g)
 {
     for (uint32_t v = 0; v < g->value_count; v++) {
         graph_value *value = &g->values[v];
@@ -181,7 +181,7 @@ static const char **list_option(inlay_session *s, const inlay_options *options, 
 }
 
 /* Is the value one that the run makes as a tensor, and no output yet? */
-static bool can_tap(const graph *g, uint32_t v)
+static bool can_tap(const struct graph *g, uint32_t v)
 {
     const inlay_value_info *info = &g->values[v].info;
 
@@ -193,7 +193,7 @@ static bool can_tap(const graph *g, uint32_t v)
  * they are made. */
 static inlay_status add_taps(inlay_session *s, const inlay_options *options, inlay_diag *diag)
 {
-    graph *g = s->model->main;
+    struct graph *g = s->model->main;
     const char *name;
     uint32_t *outputs;
 
@@ -227,7 +227,8 @@ static inlay_status add_taps(inlay_session *s, const inlay_options *options, inl
     return INLAY_OK;
 }
 
-static void note(void *ctx, const char *pass, int64_t rewrite, const graph *g, const graph_node *n, const char *text)
+static void note(void *ctx, const char *pass, int64_t rewrite, const struct graph *g, const graph_node *n,
+                 const char *text)
 {
     const inlay_session *s = ctx;
 

@@ -116,7 +116,7 @@ static uint64_t hash_settings(const provider_setting *settings, uint32_t count)
 }
 
 /* A driver that stands in for a device on the CPU is slower than any provider of the CPU's own. */
-static bool is_stand_in(const provider *p)
+static bool is_stand_in(const struct provider *p)
 {
     return p->device->kind == INLAY_DEVICE_CPU && p->table->device_kind != INLAY_DEVICE_CPU;
 }
@@ -127,7 +127,7 @@ static inlay_status open_provider(inlay_session *s, const inlay_options *options
 {
     uint32_t count, own;
     provider_setting *settings = settings_of(s, options, name, &count, &own);
-    const provider *p = NULL;
+    const struct provider *p = NULL;
     const plugin_provider *info;
     inlay_diag why = INLAY_DIAG_INIT;
     inlay_status status;
@@ -280,7 +280,7 @@ static inlay_status open_providers(inlay_session *s, const inlay_options *option
 
 static inlay_status describe(inlay_session *s, const uint32_t *values, uint32_t count, inlay_io_info **out_list)
 {
-    const graph *g = s->model->main;
+    const struct graph *g = s->model->main;
     inlay_io_info *list = arena_array(&s->a, (size_t)count + 1, sizeof *list);
 
     *out_list = list;
@@ -317,7 +317,7 @@ static inlay_status describe(inlay_session *s, const uint32_t *values, uint32_t 
 
 inlay_status session_describe(inlay_session *s, inlay_diag *diag)
 {
-    const graph *g = s->model->main;
+    const struct graph *g = s->model->main;
 
     if (describe(s, g->inputs, g->input_count, &s->inputs) != INLAY_OK ||
         describe(s, g->outputs, g->output_count, &s->outputs) != INLAY_OK)

@@ -17,7 +17,8 @@ typedef struct session_skipped {
 
 /* Who follows the optimiser; see pass_ctx. */
 typedef struct session_watch {
-    void (*note)(void *ctx, const char *pass, int64_t rewrite, const graph *g, const graph_node *n, const char *text);
+    void (*note)(void *ctx, const char *pass, int64_t rewrite, const struct graph *g, const graph_node *n,
+                 const char *text);
     inlay_status (*after)(void *ctx, const inlay_session *s, const char *pass); /* "" = before the first */
     void *ctx;
     int64_t newest_opset; /* of pass_ctx; -1: the one that the model imports */
@@ -33,7 +34,7 @@ typedef struct session_use {
 struct inlay_session {
     graph_model *model;
     plugin_set *plugins;
-    const provider **open; /* [env.provider_count] */
+    const struct provider **open; /* [env.provider_count] */
     part_provider *providers;
     const session_skipped *skipped; /* the latest first */
     program_env env;
@@ -44,8 +45,8 @@ struct inlay_session {
     uint64_t host_limit;   /* session_host_limit() */
     uint64_t heap_before;  /* bytes that the process had from malloc when it began; counted where there is a limit */
     const char *cache_dir; /* option cache_dir, for what is measured later */
-    program *main;
-    arena a;
+    struct program *main;
+    struct arena a;
     inlay_io_info *inputs; /* [main->graph->input_count] */
     inlay_io_info *outputs;
     const session_watch *watch; /* while optimising only */
@@ -120,7 +121,7 @@ INLAY_NODISCARD inlay_status session_optimise(inlay_session *s, const inlay_opti
 /* env.states, by the names of inputs and outputs. In states.c. */
 INLAY_NODISCARD inlay_status session_find_states(inlay_session *s, const inlay_options *options, inlay_diag *diag);
 /* Nodes of the graph and all bodies. */
-uint32_t session_count_nodes(const graph *g);
+uint32_t session_count_nodes(const struct graph *g);
 /* Tells the progress; INLAY_CANCELLED when the caller gave up. */
 inlay_status session_report(inlay_session *s, double fraction, const char *what, inlay_diag *diag);
 

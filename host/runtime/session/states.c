@@ -27,7 +27,7 @@ static const char *star_of(const char *pattern, size_t bytes, const char *name, 
 }
 
 /* The output that the pair has for input `name`, INLAY_NONE if there is none. */
-static uint32_t find_output(const graph *g, const char *pair, const char *name)
+static uint32_t find_output(const struct graph *g, const char *pair, const char *name)
 {
     const char *eq = strchr(pair, '=');
     size_t in_bytes, out_bytes;
@@ -51,7 +51,7 @@ static bool same_size(const inlay_dim *a, const inlay_dim *b)
 }
 
 /* Can the output be the input of the next run? *out_axis: along which it is longer. */
-static bool fit(const graph *g, uint32_t input, uint32_t output, uint32_t *out_axis)
+static bool fit(const struct graph *g, uint32_t input, uint32_t output, uint32_t *out_axis)
 {
     const graph_value *out = &g->values[g->outputs[output]];
     const inlay_value_info *a = &g->values[g->inputs[input]].info, *b = &out->info;
@@ -98,7 +98,7 @@ static bool add_state(inlay_session *s, program_state *list, uint32_t input, uin
 static inlay_status find_pair(inlay_session *s, const inlay_options *options, program_state *list, uint32_t input,
                               uint8_t *used, inlay_diag *diag)
 {
-    const graph *g = s->model->main;
+    const struct graph *g = s->model->main;
     const char *name = g->values[g->inputs[input]].info.name.data, *pair;
     uint32_t output;
 
@@ -119,7 +119,7 @@ static inlay_status find_pair(inlay_session *s, const inlay_options *options, pr
 
 inlay_status session_find_states(inlay_session *s, const inlay_options *options, inlay_diag *diag)
 {
-    const graph *g = s->model->main;
+    const struct graph *g = s->model->main;
     program_state *list = arena_array(&s->a, (size_t)g->input_count + 1, sizeof *list);
     uint8_t *used = arena_array(&s->a, OPTIONS_MAX_ITEMS, 1);
     inlay_status status = INLAY_OK;

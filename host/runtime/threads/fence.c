@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-typedef struct timeline {
+struct timeline {
     pthread_mutex_t mutex;
     pthread_cond_t moved;
     uint32_t generation; /* even: free, odd: in use */
@@ -19,11 +19,11 @@ typedef struct timeline {
     uint64_t reached;
     inlay_diag why;
     inlay_fence_notice *notices; /* who wants to be told, through host_use[0] */
-} timeline;
+};
 
 enum { BLOCK_SLOTS = 64, MAX_BLOCKS = 4096 };
-static timeline *blocks[MAX_BLOCKS]; /* atomic pointers, set once */
-static uint32_t *free_slots;         /* stack of slot indexes */
+static struct timeline *blocks[MAX_BLOCKS]; /* atomic pointers, set once */
+static uint32_t *free_slots;                /* stack of slot indexes */
 static uint32_t free_count, slot_count;
 static pthread_mutex_t table_mutex = PTHREAD_MUTEX_INITIALIZER;
 
@@ -32,17 +32,17 @@ static __attribute__((constructor)) void guard_table(void)
     fork_guard(&table_mutex);
 }
 
-static timeline *slot_at(uint32_t slot)
+static struct timeline *slot_at(uint32_t slot)
 {
-    timeline *block =
+    struct timeline *block =
         slot / BLOCK_SLOTS < MAX_BLOCKS ? __atomic_load_n(&blocks[slot / BLOCK_SLOTS], __ATOMIC_ACQUIRE) : NULL;
     return block != NULL ? &block[slot % BLOCK_SLOTS] : NULL;
 }
 
 /* Locks the slot of a timeline; NULL: it is gone, or never was. */
-static timeline *lock_timeline(uint64_t id)
+static struct timeline *lock_timeline(uint64_t id)
 {
-    timeline *t = id != 0 ? slot_at((uint32_t)id - 1) : NULL;
+    struct timeline *t = id != 0 ? slot_at((uint32_t)id - 1) : NULL;
 
     if (t == NULL)
         return NULL;
@@ -58,7 +58,7 @@ static bool add_block(void)
 {
     uint32_t b = slot_count / BLOCK_SLOTS;
     pthread_condattr_t attr;
-    timeline *block;
+    struct timeline *block;
 
     if (b >= MAX_BLOCKS)
         return false;
@@ -83,7 +83,7 @@ static bool add_block(void)
 inlay_status timeline_create(uint64_t *out_timeline, inlay_diag *diag)
 {
     uint32_t slot = INLAY_NONE;
-    timeline *t;
+    struct timeline *t;
 
     *out_timeline = 0;
     (void)pthread_mutex_lock(&table_mutex);
@@ -108,7 +108,7 @@ static inlay_fence_notice *next_notice(const inlay_fence_notice *n)
 }
 
 /* Takes the notices that are due out of the timeline's list, which is locked: all of them where it ends. */
-static inlay_fence_notice *take_due(timeline *t, bool ends)
+static inlay_fence_notice *take_due(struct timeline *t, bool ends)
 {
     inlay_fence_notice *due = NULL, *kept = NULL;
 
@@ -138,7 +138,7 @@ static void tell_due(inlay_fence_notice *due, inlay_status status, const inlay_d
 
 void fence_notify(inlay_fence_notice *notice)
 {
-    timeline *t = lock_timeline(notice->fence.timeline);
+    struct timeline *t = lock_timeline(notice->fence.timeline);
     inlay_status status = INLAY_OK;
     inlay_diag why = INLAY_DIAG_INIT;
 
@@ -159,7 +159,7 @@ void fence_notify(inlay_fence_notice *notice)
 
 bool fence_forget(inlay_fence_notice *notice)
 {
-    timeline *t = lock_timeline(notice->fence.timeline);
+    struct timeline *t = lock_timeline(notice->fence.timeline);
     inlay_fence_notice *before = NULL, *n = t != NULL ? t->notices : NULL;
 
     while (n != NULL && n != notice) {
@@ -177,7 +177,7 @@ bool fence_forget(inlay_fence_notice *notice)
 
 void timeline_destroy(uint64_t id)
 {
-    timeline *t = lock_timeline(id);
+    struct timeline *t = lock_timeline(id);
 
     inlay_fence_notice *due;
     inlay_diag why = INLAY_DIAG_INIT;
@@ -196,7 +196,7 @@ void timeline_destroy(uint64_t id)
 
 void timeline_renew(uint64_t *id)
 {
-    timeline *t = lock_timeline(*id);
+    struct timeline *t = lock_timeline(*id);
 
     inlay_fence_notice *due;
     inlay_diag why = INLAY_DIAG_INIT;
@@ -215,7 +215,7 @@ void timeline_renew(uint64_t *id)
 
 void fence_signal(inlay_fence fence, inlay_status status, const inlay_diag *why)
 {
-    timeline *t = lock_timeline(fence.timeline);
+    struct timeline *t = lock_timeline(fence.timeline);
     inlay_fence_notice *due;
     inlay_diag told;
 
@@ -256,7 +256,7 @@ enum { POLL_NS = 1000000 };
 
 inlay_status fence_wait_until(inlay_fence fence, const inlay_run *run, uint64_t until_ns, inlay_diag *diag)
 {
-    timeline *t = lock_timeline(fence.timeline);
+    struct timeline *t = lock_timeline(fence.timeline);
     inlay_status status = INLAY_OK;
 
     if (t == NULL)
@@ -299,7 +299,7 @@ inlay_status fence_settle(inlay_fence fence, inlay_diag *diag)
 
 bool fence_reached(inlay_fence fence, inlay_status *out_status)
 {
-    timeline *t = lock_timeline(fence.timeline);
+    struct timeline *t = lock_timeline(fence.timeline);
     bool reached = true;
     inlay_status status = INLAY_OK;
 

@@ -6,16 +6,16 @@
 enum { LEAST_SHARED = 4 << 20 }; /* bytes: half a millisecond, which waking others may take, too */
 
 /* One block of one job. */
-typedef struct block {
+struct block {
     const char *data;
     size_t bytes;
     uint64_t seed;
     uint64_t hash;
-} block;
+};
 
 static inlay_status hash_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    block *blocks = user;
+    struct block *blocks = user;
 
     (void)worker;
     for (int64_t i = begin; i < end; i++)
@@ -32,7 +32,7 @@ bool hash_many(hash_job *jobs, uint32_t count)
 {
     size_t total = 0, at = 0;
     uint64_t bytes = 0;
-    block *blocks;
+    struct block *blocks;
 
     for (uint32_t i = 0; i < count; i++) {
         total += blocks_of(&jobs[i]);
@@ -47,9 +47,9 @@ bool hash_many(hash_job *jobs, uint32_t count)
         for (size_t k = 0; k < parts; k++) {
             uint64_t left = jobs[i].bytes - k * HASH_BLOCK;
 
-            blocks[at++] = (block){ .data = (const char *)jobs[i].data + k * HASH_BLOCK,
-                                    .bytes = left < HASH_BLOCK ? (size_t)left : HASH_BLOCK,
-                                    .seed = parts == 1 ? jobs[i].seed : 0 };
+            blocks[at++] = (struct block){ .data = (const char *)jobs[i].data + k * HASH_BLOCK,
+                                           .bytes = left < HASH_BLOCK ? (size_t)left : HASH_BLOCK,
+                                           .seed = parts == 1 ? jobs[i].seed : 0 };
         }
     }
     if (bytes < LEAST_SHARED)

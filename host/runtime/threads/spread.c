@@ -16,19 +16,19 @@ enum {
     MOST_NS = 1000000,
 };
 
-typedef struct meeting {
+struct meeting {
     uint32_t team;
     uint32_t there;          /* atomic: workers that came */
     bool taken[CPU_SETSIZE]; /* atomic: there is one on that CPU */
-} meeting;
+};
 
-static bool take(meeting *m, int cpu)
+static bool take(struct meeting *m, int cpu)
 {
     return cpu >= 0 && cpu < CPU_SETSIZE && !__atomic_exchange_n(&m->taken[cpu], true, __ATOMIC_RELAXED);
 }
 
 /* To the next CPU that none has taken, if there is one: near in the caches, and not the same for every process. */
-static void step_aside(meeting *m, int here)
+static void step_aside(struct meeting *m, int here)
 {
     cpu_set_t may, one;
 
@@ -48,7 +48,7 @@ static void step_aside(meeting *m, int here)
 }
 
 /* Waits for the workers, and lets one run that is behind it on this CPU. A barrier would send it to sleep. */
-static void wait_for_all(meeting *m)
+static void wait_for_all(struct meeting *m)
 {
     const uint64_t begin = clock_ns();
     uint64_t waited = 0;
@@ -62,7 +62,7 @@ static void wait_for_all(meeting *m)
 
 static void meet(void *user)
 {
-    meeting *m = user;
+    struct meeting *m = user;
     int here;
 
     if (gomp_worker() == 0) {
@@ -78,7 +78,7 @@ static void meet(void *user)
 void spread_team(uint32_t team)
 {
     for (int round = 0; round < ROUNDS; round++) {
-        meeting m = { .team = team };
+        struct meeting m = { .team = team };
         int cpu = sched_getcpu();
 
         (void)take(&m, cpu);

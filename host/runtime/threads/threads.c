@@ -71,13 +71,13 @@ static void give_back(uint32_t count)
 /* Ranges of a loop that one worker begins with. The same worker has the same part of every loop of that count: what a
  * loop left in the cache of a core is read there by the next one. Who is done early takes from the others. */
 enum { MAX_LANES = 32, LINE_BYTES = 64 };
-typedef struct lane {
+struct lane {
     int64_t next; /* atomic: the first range that nobody has taken */
     int64_t end;
     char apart[LINE_BYTES - 2 * sizeof(int64_t)];
-} lane;
+};
 
-typedef struct loop {
+struct loop {
     inlay_parallel_fn fn;
     void *user;
     const inlay_run *run;
@@ -90,15 +90,15 @@ typedef struct loop {
     float_state floats;       /* likewise: all workers compute alike */
     int cpu;                  /* the caller's, when the team began */
     bool crowded;             /* atomic: a worker came on the caller's CPU */
-    lane lanes[MAX_LANES];
-} loop;
+    struct lane lanes[MAX_LANES];
+};
 
 /* The worker that this thread is, and whether it is in a loop at all. A nested loop stays on its caller and keeps its
  * number, so that two workers of the outer loop never share one. */
 static _Thread_local uint32_t this_worker;
 static _Thread_local bool in_loop;
 
-static void share_ranges(loop *l, uint32_t team)
+static void share_ranges(struct loop *l, uint32_t team)
 {
     l->lane_count = team < MAX_LANES ? team : MAX_LANES;
     for (uint32_t i = 0; i < l->lane_count; i++) {
@@ -108,10 +108,10 @@ static void share_ranges(loop *l, uint32_t team)
 }
 
 /* The next range for a worker; -1: all are taken. */
-static int64_t take_range(loop *l, uint32_t worker)
+static int64_t take_range(struct loop *l, uint32_t worker)
 {
     for (uint32_t i = 0; i < l->lane_count; i++) {
-        lane *from = &l->lanes[(worker + i) % l->lane_count];
+        struct lane *from = &l->lanes[(worker + i) % l->lane_count];
 
         if (__atomic_load_n(&from->next, __ATOMIC_RELAXED) < from->end) {
             int64_t r = __atomic_fetch_add(&from->next, 1, __ATOMIC_RELAXED);
@@ -123,7 +123,7 @@ static int64_t take_range(loop *l, uint32_t worker)
     return -1;
 }
 
-static int64_t ranges_taken(const loop *l)
+static int64_t ranges_taken(const struct loop *l)
 {
     int64_t taken = 0;
 
@@ -168,22 +168,22 @@ enum { LONG_LOOPS = 1024, FIRST_SLICES = 64 };
 static uint64_t long_loops[LONG_LOOPS];
 
 /* What is run. */
-typedef struct sliced {
+struct sliced {
     const inlay_run *run;
     inlay_parallel_fn fn;
     void *user;
     int64_t count; /* of the whole loop */
     int64_t grain;
-} sliced;
+};
 
-static inlay_status run_slice(const sliced *s, int64_t begin, int64_t end, uint32_t worker)
+static inlay_status run_slice(const struct sliced *s, int64_t begin, int64_t end, uint32_t worker)
 {
     inlay_status status = run_poll(s->run);
 
     return status == INLAY_OK ? s->fn(s->user, begin, end, worker) : status;
 }
 
-static inlay_status run_range(const sliced *s, int64_t begin, int64_t end, uint32_t worker)
+static inlay_status run_range(const struct sliced *s, int64_t begin, int64_t end, uint32_t worker)
 {
     inlay_status status = INLAY_OK;
     uint64_t key, known;
@@ -218,9 +218,9 @@ static inlay_status run_range(const sliced *s, int64_t begin, int64_t end, uint3
     return status;
 }
 
-static void take_ranges(loop *l)
+static void take_ranges(struct loop *l)
 {
-    const sliced all = { l->run, l->fn, l->user, l->count, l->grain };
+    const struct sliced all = { l->run, l->fn, l->user, l->count, l->grain };
     int64_t size = l->count / l->ranges, longer = l->count % l->ranges;
 
     while (__atomic_load_n(&l->status, __ATOMIC_RELAXED) == INLAY_OK && (l->until == 0 || clock_ns() < l->until)) {
@@ -246,7 +246,7 @@ static void keep_span(run_spans *spans, uint64_t begin, uint32_t worker)
         spans->list[at] = (run_span){ .begin_ns = begin, .end_ns = clock_ns(), .worker = worker };
 }
 
-static void be_worker(loop *l, uint32_t worker)
+static void be_worker(struct loop *l, uint32_t worker)
 {
     bool was_in_loop = in_loop;
     const crash_scene *was_borrowed = crash_here.borrowed;
@@ -270,7 +270,7 @@ static void be_worker(loop *l, uint32_t worker)
 
 static void join_team(void *user)
 {
-    loop *l = user;
+    struct loop *l = user;
     uint32_t worker = gomp_worker();
 
     if (worker > 0 && sched_getcpu() == l->cpu)
@@ -310,7 +310,7 @@ static void spread(uint32_t team)
     warmth.crowded = false;
 }
 
-static void run_team(loop *l, uint32_t team)
+static void run_team(struct loop *l, uint32_t team)
 {
     spread(team);
     l->cpu = sched_getcpu();
@@ -321,7 +321,7 @@ static void run_team(loop *l, uint32_t team)
 }
 
 /* Runs what the caller does alone, and says whether that was all. */
-static bool run_cold(loop *l)
+static bool run_cold(struct loop *l)
 {
     const uint64_t begin = clock_ns();
     const uint64_t key = loop_key(l->fn, l->count);
@@ -348,14 +348,14 @@ static bool run_cold(loop *l)
 inlay_status threads_parallel_for(const inlay_run *run, int64_t count, int64_t grain, inlay_parallel_fn fn, void *user)
 {
     uint32_t limit, team;
-    loop l;
+    struct loop l;
 
     if (count <= 0)
         return INLAY_OK;
     limit = threads_limit(run);
     /* An application's own OpenMP region counts as a loop: teams within teams would be more threads than CPUs. */
     if (count <= grain || limit <= 1 || in_loop || gomp_in_team())
-        return run_range(&(sliced){ run, fn, user, count, grain }, 0, count, this_worker);
+        return run_range(&(struct sliced){ run, fn, user, count, grain }, 0, count, this_worker);
     /* The team is as large for a short loop as for a long one: libgomp ends threads that the next team does not need
      * and would have to start them again, which costs far more than waking them for nothing. */
     team = lease(limit, limit);

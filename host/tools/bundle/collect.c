@@ -7,13 +7,13 @@
 
 /* ------------------------------------------------------------------ control flow */
 
-static inlay_status walk(collector *k, uint32_t part);
+static inlay_status walk(struct collector *k, uint32_t part);
 
 /* A branch: its captures are items of the graph around it, and what it makes goes where the node's outputs are. */
-static inlay_status add_branch(collector *k, uint32_t part, const program_step *s, uint32_t body)
+static inlay_status add_branch(struct collector *k, uint32_t part, const program_step *s, uint32_t body)
 {
     const graph_body *b = &s->node->bodies[body];
-    const program *inner = s->bodies[body];
+    const struct program *inner = s->bodies[body];
     inlay_status status;
     uint32_t number, from;
 
@@ -45,9 +45,9 @@ done:
 }
 
 /* The sizes of an If's outputs, where inference left them to the branches. */
-static inlay_status settle_outputs(collector *k, uint32_t part, const program_step *s)
+static inlay_status settle_outputs(struct collector *k, uint32_t part, const program_step *s)
 {
-    const graph *g = k->c->parts[part].p->graph, *then = s->bodies[0]->graph;
+    const struct graph *g = k->c->parts[part].p->graph, *then = s->bodies[0]->graph;
 
     for (uint32_t o = 0; o < s->node->info.output_count; o++) {
         const uint32_t v = s->node->info.outputs[o];
@@ -66,7 +66,7 @@ static inlay_status settle_outputs(collector *k, uint32_t part, const program_st
     return INLAY_OK;
 }
 
-static inlay_status add_if(collector *k, uint32_t part, const program_step *s)
+static inlay_status add_if(struct collector *k, uint32_t part, const program_step *s)
 {
     const bool then_first = strcmp(s->node->bodies[0].attr, "then_branch") == 0;
     bundle_do *unless, *jump;
@@ -94,7 +94,7 @@ done:
     return status;
 }
 
-static inlay_status add_loop(collector *k, uint32_t part, const program_step *s)
+static inlay_status add_loop(struct collector *k, uint32_t part, const program_step *s)
 {
     loop_items l;
     uint32_t body;
@@ -109,7 +109,7 @@ done:
 
 /* ------------------------------------------------------------------ regions */
 
-static inlay_status add_run(collector *k, uint32_t part, const program_step *s)
+static inlay_status add_run(struct collector *k, uint32_t part, const program_step *s)
 {
     const part_region *r = s->region;
     bundle_do *step = collect_step(k, DO_RUN, r->input_count, r->output_count);
@@ -130,7 +130,7 @@ done:
     return status;
 }
 
-static bool all_known(const graph *g, const part_region *r)
+static bool all_known(const struct graph *g, const part_region *r)
 {
     for (uint32_t i = 0; i < r->output_count; i++)
         if (g->values[r->outputs[i]].info.data == NULL)
@@ -138,9 +138,9 @@ static bool all_known(const graph *g, const part_region *r)
     return r->output_count > 0;
 }
 
-static inlay_status walk(collector *k, uint32_t part)
+static inlay_status walk(struct collector *k, uint32_t part)
 {
-    const program *p = k->c->parts[part].p;
+    const struct program *p = k->c->parts[part].p;
     inlay_status status = INLAY_OK;
     uint32_t from;
 
@@ -171,9 +171,9 @@ done:
 
 /* ------------------------------------------------------------------ the whole */
 
-static inlay_status add_inputs(collector *k)
+static inlay_status add_inputs(struct collector *k)
 {
-    const graph *g = k->c->parts[0].p->graph;
+    const struct graph *g = k->c->parts[0].p->graph;
 
     for (uint32_t i = 0; i < g->input_count; i++) {
         bundle_item item = { .kind = ITEM_INPUT, .index = i };
@@ -189,9 +189,9 @@ static inlay_status add_inputs(collector *k)
 }
 
 /* Outputs are made where the caller wants them; those that are an input, a constant, or another output are copied. */
-static inlay_status place_outputs(collector *k)
+static inlay_status place_outputs(struct collector *k)
 {
-    const graph *g = k->c->parts[0].p->graph;
+    const struct graph *g = k->c->parts[0].p->graph;
     inlay_status status = INLAY_OK;
 
     for (uint32_t o = 0; o < g->output_count; o++) {
@@ -216,7 +216,7 @@ done:
     return status;
 }
 
-static inlay_status lay_out(collector *k)
+static inlay_status lay_out(struct collector *k)
 {
     bundle_collection *c = k->c;
     memory_item *list = arena_array(&c->a, (size_t)c->item_count + 1, sizeof *list);
@@ -239,7 +239,7 @@ static inlay_status lay_out(collector *k)
 
 inlay_status bundle_collect(const inlay_session *s, bundle_collection *out, inlay_diag *diag)
 {
-    collector k = { out, diag };
+    struct collector k = { out, diag };
     inlay_status status;
     uint32_t main;
 

@@ -17,7 +17,7 @@ typedef struct bundle_item {
 
 /* A graph of the session: the main one or a body. */
 typedef struct bundle_part {
-    const program *p;
+    const struct program *p;
     uint32_t *item_of; /* [value_count] INLAY_NONE: not known at run time */
 } bundle_part;
 
@@ -34,7 +34,7 @@ typedef struct bundle_do {
 } bundle_do;
 
 typedef struct bundle_collection {
-    arena a;
+    struct arena a;
     bundle_part *parts;
     bundle_item *items;
     bundle_do *steps;

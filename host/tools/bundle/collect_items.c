@@ -4,7 +4,7 @@
 #include "plan/layout/planner.h"
 #include <string.h>
 
-uint32_t collect_item(collector *k, bundle_item item)
+uint32_t collect_item(struct collector *k, bundle_item item)
 {
     bundle_collection *c = k->c;
 
@@ -14,7 +14,7 @@ uint32_t collect_item(collector *k, bundle_item item)
     return c->item_count++;
 }
 
-bundle_do *collect_step(collector *k, bundle_what what, uint32_t in_count, uint32_t out_count)
+bundle_do *collect_step(struct collector *k, bundle_what what, uint32_t in_count, uint32_t out_count)
 {
     bundle_collection *c = k->c;
     bundle_do *s;
@@ -28,7 +28,7 @@ bundle_do *collect_step(collector *k, bundle_what what, uint32_t in_count, uint3
     return s->in != NULL ? s : NULL;
 }
 
-void collect_finish(collector *k)
+void collect_finish(struct collector *k)
 {
     bundle_collection *c = k->c;
     const bundle_do *s = &c->steps[c->step_count];
@@ -42,7 +42,7 @@ void collect_finish(collector *k)
     c->step_count++;
 }
 
-inlay_status collect_copy(collector *k, uint32_t from, uint32_t to)
+inlay_status collect_copy(struct collector *k, uint32_t from, uint32_t to)
 {
     bundle_do *s = collect_step(k, DO_COPY, 1, 1);
 
@@ -56,7 +56,7 @@ inlay_status collect_copy(collector *k, uint32_t from, uint32_t to)
 
 /* ------------------------------------------------------------------ values */
 
-inlay_status collect_bytes(const collector *k, const inlay_value_info *info, uint64_t *out_bytes)
+inlay_status collect_bytes(const struct collector *k, const inlay_value_info *info, uint64_t *out_bytes)
 {
     size_t bytes;
 
@@ -72,7 +72,7 @@ inlay_status collect_bytes(const collector *k, const inlay_value_info *info, uin
     return INLAY_OK;
 }
 
-inlay_status collect_value(collector *k, uint32_t part, uint32_t v)
+inlay_status collect_value(struct collector *k, uint32_t part, uint32_t v)
 {
     const inlay_value_info *info = &k->c->parts[part].p->graph->values[v].info;
     bundle_item item = { .kind = ITEM_SLAB, .first = UINT32_MAX };
@@ -86,7 +86,7 @@ inlay_status collect_value(collector *k, uint32_t part, uint32_t v)
     return number != INLAY_NONE ? INLAY_OK : no_memory(k->diag, "to bundle the model");
 }
 
-inlay_status collect_find(collector *k, uint32_t part, uint32_t v, uint32_t *out)
+inlay_status collect_find(struct collector *k, uint32_t part, uint32_t v, uint32_t *out)
 {
     const inlay_value_info *info = &k->c->parts[part].p->graph->values[v].info;
 
@@ -99,7 +99,7 @@ inlay_status collect_find(collector *k, uint32_t part, uint32_t v, uint32_t *out
     return INLAY_OK;
 }
 
-inlay_status collect_part(collector *k, const program *p, uint32_t *out)
+inlay_status collect_part(struct collector *k, const struct program *p, uint32_t *out)
 {
     bundle_collection *c = k->c;
     uint32_t *item_of = arena_array(&c->a, (size_t)p->graph->value_count + 1, sizeof *item_of);

@@ -7,9 +7,9 @@
 /* ------------------------------------------------------------------ scan outputs */
 
 /* Outputs of the node for what the body makes each turn: [turns, ...]. */
-static inlay_status scan_places(collector *k, const program_step *s, uint32_t part, loop_items *out)
+static inlay_status scan_places(struct collector *k, const program_step *s, uint32_t part, loop_items *out)
 {
-    const graph *g = k->c->parts[part].p->graph, *inner = s->bodies[0]->graph;
+    const struct graph *g = k->c->parts[part].p->graph, *inner = s->bodies[0]->graph;
     const int64_t turns = infer_loop_turns(g, s->node);
     inlay_status status = INLAY_OK;
 
@@ -47,9 +47,9 @@ done:
 }
 
 /* What the body has made goes behind what it made before. */
-static inlay_status put_scans(collector *k, const loop_items *l, uint32_t part)
+static inlay_status put_scans(struct collector *k, const loop_items *l, uint32_t part)
 {
-    const graph *inner = k->c->parts[part].p->graph;
+    const struct graph *inner = k->c->parts[part].p->graph;
     inlay_status status = INLAY_OK;
 
     for (uint32_t i = 0; i < l->scans; i++) {
@@ -73,10 +73,10 @@ done:
 
 /* ------------------------------------------------------------------ the state */
 
-static inlay_status loop_places(collector *k, uint32_t part, loop_items *out)
+static inlay_status loop_places(struct collector *k, uint32_t part, loop_items *out)
 {
     bundle_collection *c = k->c;
-    const graph *inner = c->parts[part].p->graph;
+    const struct graph *inner = c->parts[part].p->graph;
     inlay_status status = INLAY_OK;
 
     out->state = arena_array(&c->a, (size_t)out->carried + 1, sizeof *out->state);
@@ -104,10 +104,10 @@ static bool is_state(const loop_items *l, uint32_t item)
 }
 
 /* What the body made becomes the state. States that change places go through a copy. */
-static inlay_status carry(collector *k, const loop_items *l, uint32_t part)
+static inlay_status carry(struct collector *k, const loop_items *l, uint32_t part)
 {
     bundle_collection *c = k->c;
-    const graph *inner = c->parts[part].p->graph;
+    const struct graph *inner = c->parts[part].p->graph;
     uint32_t *from = arena_array(&c->a, (size_t)l->carried + 1, sizeof *from);
     inlay_status status = INLAY_OK;
 
@@ -139,7 +139,7 @@ done:
 }
 
 /* What was there before the loop and is read in it has to stay until its end. */
-static void keep_through(collector *k, uint32_t begin, uint32_t end)
+static void keep_through(struct collector *k, uint32_t begin, uint32_t end)
 {
     for (uint32_t i = 0; i < k->c->item_count; i++) {
         bundle_item *item = &k->c->items[i];
@@ -150,9 +150,9 @@ static void keep_through(collector *k, uint32_t begin, uint32_t end)
 }
 
 /* The values of the node's outputs, with the sizes of the state, and copies of it. */
-static inlay_status give_state(collector *k, uint32_t part, const program_step *s, const loop_items *l)
+static inlay_status give_state(struct collector *k, uint32_t part, const program_step *s, const loop_items *l)
 {
-    const graph *g = k->c->parts[part].p->graph, *inner = s->bodies[0]->graph;
+    const struct graph *g = k->c->parts[part].p->graph, *inner = s->bodies[0]->graph;
     inlay_status status = INLAY_OK;
 
     for (uint32_t o = 0; o < s->node->info.output_count && o < l->carried; o++) {
@@ -173,11 +173,12 @@ done:
     return status;
 }
 
-inlay_status collect_loop_begin(collector *k, uint32_t part, const program_step *s, loop_items *l, uint32_t *out_body)
+inlay_status collect_loop_begin(struct collector *k, uint32_t part, const program_step *s, loop_items *l,
+                                uint32_t *out_body)
 {
     const graph_body *b = &s->node->bodies[0];
     const inlay_node_info *n = &s->node->info;
-    const program *inner = s->bodies[0];
+    const struct program *inner = s->bodies[0];
     const bool counted = n->input_count > 0 && n->inputs[0] != INLAY_NONE;
     uint32_t number, from, most = INLAY_NONE, kept = 0;
     inlay_status status;
@@ -231,7 +232,8 @@ done:
     return status;
 }
 
-inlay_status collect_loop_end(collector *k, uint32_t part, const program_step *s, const loop_items *l, uint32_t body)
+inlay_status collect_loop_end(struct collector *k, uint32_t part, const program_step *s, const loop_items *l,
+                              uint32_t body)
 {
     inlay_status status;
     bundle_do *d;

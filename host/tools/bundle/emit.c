@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-typedef struct emitter {
+struct emitter {
     FILE *to, *data;
     bundle_collection *c;
     const bundle_names *n;
@@ -14,25 +14,25 @@ typedef struct emitter {
     uint64_t at;      /* bytes of data so far */
     uint32_t **value; /* [part_count][value_count] the number that a value gets, INLAY_NONE: nobody asks for it */
     uint32_t *values; /* [part_count] how many do */
-} emitter;
+};
 
 /* ------------------------------------------------------------------ values that are asked for */
 
-static void want(emitter *e, uint32_t part, uint32_t v)
+static void want(struct emitter *e, uint32_t part, uint32_t v)
 {
     if (v != INLAY_NONE)
         e->value[part][v] = 0;
 }
 
 /* What regions read and make, inputs and outputs; the others are left of what the optimiser took out. */
-static bool number_values(emitter *e)
+static bool number_values(struct emitter *e)
 {
     bundle_collection *c = e->c;
 
     e->value = arena_array(&c->a, (size_t)c->part_count + 1, sizeof *e->value);
     e->values = arena_array(&c->a, (size_t)c->part_count + 1, sizeof *e->values);
     for (uint32_t i = 0; e->value != NULL && e->values != NULL && i < c->part_count; i++) {
-        const graph *g = c->parts[i].p->graph;
+        const struct graph *g = c->parts[i].p->graph;
 
         e->value[i] = arena_array(&c->a, (size_t)g->value_count + 1, sizeof **e->value);
         if (e->value[i] == NULL)
@@ -57,7 +57,7 @@ static bool number_values(emitter *e)
 
 /* ------------------------------------------------------------------ constants */
 
-static uint64_t put_data(emitter *e, const void *data, uint64_t bytes)
+static uint64_t put_data(struct emitter *e, const void *data, uint64_t bytes)
 {
     static const char zeros[64];
     const uint64_t at = e->at;
@@ -69,7 +69,7 @@ static uint64_t put_data(emitter *e, const void *data, uint64_t bytes)
     return at;
 }
 
-static void put_text(emitter *e, const char *text, uint64_t bytes)
+static void put_text(struct emitter *e, const char *text, uint64_t bytes)
 {
     (void)fputc('"', e->to);
     for (uint64_t i = 0; i < bytes; i++) {
@@ -83,14 +83,14 @@ static void put_text(emitter *e, const char *text, uint64_t bytes)
     (void)fputc('"', e->to);
 }
 
-static void put_str(emitter *e, inlay_str s)
+static void put_str(struct emitter *e, inlay_str s)
 {
     (void)fputs("{ ", e->to);
     put_text(e, s.data != NULL ? s.data : "", s.data != NULL ? s.bytes : 0);
     (void)fprintf(e->to, ", %" PRIu64 " }", s.data != NULL ? s.bytes : 0);
 }
 
-static void put_double(emitter *e, double v)
+static void put_double(struct emitter *e, double v)
 {
     if (isnan(v))
         (void)fputs("__builtin_nan(\"\")", e->to);
@@ -100,7 +100,8 @@ static void put_double(emitter *e, double v)
         (void)fprintf(e->to, "%a", v);
 }
 
-static void put_numbers(emitter *e, const char *name, uint32_t a, uint32_t b, const uint32_t *list, uint32_t count)
+static void put_numbers(struct emitter *e, const char *name, uint32_t a, uint32_t b, const uint32_t *list,
+                        uint32_t count)
 {
     (void)fprintf(e->to, "static const uint32_t %s%u_%u[] = { ", name, a, b);
     for (uint32_t i = 0; i < count; i++)
@@ -109,8 +110,8 @@ static void put_numbers(emitter *e, const char *name, uint32_t a, uint32_t b, co
 }
 
 /* The same of values. */
-static void put_values_of(emitter *e, const char *name, uint32_t a, uint32_t b, uint32_t part, const uint32_t *list,
-                          uint32_t count)
+static void put_values_of(struct emitter *e, const char *name, uint32_t a, uint32_t b, uint32_t part,
+                          const uint32_t *list, uint32_t count)
 {
     (void)fprintf(e->to, "static const uint32_t %s%u_%u[] = { ", name, a, b);
     for (uint32_t i = 0; i < count; i++)
@@ -128,7 +129,7 @@ static bool is_plain(const inlay_attr_info *a)
 }
 
 /* The arrays that an attribute points to: aP_N_A. */
-static void put_attr_arrays(emitter *e, const inlay_attr_info *a, const char *name)
+static void put_attr_arrays(struct emitter *e, const inlay_attr_info *a, const char *name)
 {
     if (a->kind == INLAY_ATTR_INTS) {
         (void)fprintf(e->to, "static const int64_t %s[] = { ", name);
@@ -162,7 +163,7 @@ static void put_attr_arrays(emitter *e, const inlay_attr_info *a, const char *na
     }
 }
 
-static void put_attrs(emitter *e, const inlay_node_info *n, uint32_t part, uint32_t node)
+static void put_attrs(struct emitter *e, const inlay_node_info *n, uint32_t part, uint32_t node)
 {
     char name[64];
     uint32_t count = 0;
@@ -199,9 +200,9 @@ static void put_attrs(emitter *e, const inlay_node_info *n, uint32_t part, uint3
     (void)fprintf(e->to, "    { .kind = 0 } };\nenum { attrs%u_%u_count = %u };\n", part, node, count);
 }
 
-static void put_nodes(emitter *e, uint32_t part)
+static void put_nodes(struct emitter *e, uint32_t part)
 {
-    const graph *g = e->c->parts[part].p->graph;
+    const struct graph *g = e->c->parts[part].p->graph;
 
     for (uint32_t i = 0; i < g->node_count; i++) {
         const inlay_node_info *n = &g->nodes[i]->info;
@@ -233,7 +234,7 @@ static void put_nodes(emitter *e, uint32_t part)
 
 /* Where the elements of a value are, if they are known; -1: nowhere. Constants that no region reads itself are left
  * out: who packed them has the pack. */
-static int64_t place_data(emitter *e, uint32_t part, uint32_t v)
+static int64_t place_data(struct emitter *e, uint32_t part, uint32_t v)
 {
     const inlay_value_info *info = &e->c->parts[part].p->graph->values[v].info;
 
@@ -244,9 +245,9 @@ static int64_t place_data(emitter *e, uint32_t part, uint32_t v)
     return (int64_t)put_data(e, info->data, info->data_bytes);
 }
 
-static void put_values(emitter *e, uint32_t part)
+static void put_values(struct emitter *e, uint32_t part)
 {
-    const graph *g = e->c->parts[part].p->graph;
+    const struct graph *g = e->c->parts[part].p->graph;
     int64_t *data = arena_array(&e->c->a, (size_t)g->value_count + 1, sizeof *data);
 
     for (uint32_t v = 0; v < g->value_count; v++) {
@@ -302,10 +303,10 @@ static void put_values(emitter *e, uint32_t part)
                     e->c->items[i].offset = (uint64_t)data[v];
 }
 
-static void put_graph(emitter *e, uint32_t part)
+static void put_graph(struct emitter *e, uint32_t part)
 {
-    const program *p = e->c->parts[part].p;
-    const graph *g = p->graph;
+    const struct program *p = e->c->parts[part].p;
+    const struct graph *g = p->graph;
 
     put_nodes(e, part);
     put_values(e, part);
@@ -324,7 +325,7 @@ static void put_graph(emitter *e, uint32_t part)
 
 /* ------------------------------------------------------------------ regions and steps */
 
-static void put_place(emitter *e, uint32_t item)
+static void put_place(struct emitter *e, uint32_t item)
 {
     static const char *const kinds[] = { "BUNDLE_SLAB", "BUNDLE_INPUT", "BUNDLE_OUTPUT", "BUNDLE_DATA" };
     const bundle_item *i = &e->c->items[item];
@@ -337,11 +338,11 @@ static void put_place(emitter *e, uint32_t item)
         (void)fputs("0 }, ", e->to);
 }
 
-static void put_region(emitter *e, uint32_t step)
+static void put_region(struct emitter *e, uint32_t step)
 {
     const bundle_do *d = &e->c->steps[step];
     const part_region *r = d->step->region;
-    const program *p = e->c->parts[d->part].p;
+    const struct program *p = e->c->parts[d->part].p;
 
     put_numbers(e, "rn", step, 0, r->nodes, r->node_count);
     put_values_of(e, "ri", step, 0, d->part, r->inputs, r->input_count);
@@ -352,7 +353,7 @@ static void put_region(emitter *e, uint32_t step)
     (void)fprintf(e->to, "0 };\n");
 }
 
-static void put_regions(emitter *e)
+static void put_regions(struct emitter *e)
 {
     for (uint32_t i = 0; i < e->c->step_count; i++)
         if (e->c->steps[i].what == DO_RUN)
@@ -370,7 +371,7 @@ static void put_regions(emitter *e)
     (void)fprintf(e->to, "    { .node_count = 0 } };\n\n");
 }
 
-static void put_steps(emitter *e)
+static void put_steps(struct emitter *e)
 {
     static const char *const whats[] = { "BUNDLE_RUN",   "BUNDLE_COPY", "BUNDLE_UNLESS", "BUNDLE_JUMP",
                                          "BUNDLE_BEGIN", "BUNDLE_TEST", "BUNDLE_NEXT",   "BUNDLE_SCAN" };
@@ -423,9 +424,9 @@ static uint32_t npy_header(const inlay_value_info *v, char *out, size_t bytes)
     return whole;
 }
 
-static void put_tensors(emitter *e, const char *what, const uint32_t *list, uint32_t count)
+static void put_tensors(struct emitter *e, const char *what, const uint32_t *list, uint32_t count)
 {
-    const graph *g = e->c->parts[0].p->graph;
+    const struct graph *g = e->c->parts[0].p->graph;
 
     (void)fprintf(e->to, "static const bundle_tensor %s[] = {\n", what);
     for (uint32_t i = 0; i < count; i++) {
@@ -443,7 +444,7 @@ static void put_tensors(emitter *e, const char *what, const uint32_t *list, uint
     (void)fprintf(e->to, "    { .name = 0 } };\n");
 }
 
-static void put_packs(emitter *e)
+static void put_packs(struct emitter *e)
 {
     (void)fprintf(e->to, "static const bundle_pack packs[] = {\n");
     for (uint32_t i = 0; i < e->f->pack_count; i++)
@@ -455,7 +456,7 @@ static void put_packs(emitter *e)
 
 /* The parts that are needed are named, and so the linker takes them; the others are functions that do nothing, and in
  * the first run say that they were missed. */
-static void put_parts(emitter *e)
+static void put_parts(struct emitter *e)
 {
     static const char *const kinds[] = { "extern const kit_table", "extern const char", "void *", "int",
                                          "extern const char" };
@@ -500,7 +501,7 @@ static const char *table_list(const char *name)
     return strcmp(end, "avx512") == 0 || strcmp(end, "avx2") == 0 || strcmp(end, "neon") == 0 ? end : "plain";
 }
 
-static void put_providers(emitter *e)
+static void put_providers(struct emitter *e)
 {
     static const char *const lists[] = { "avx512", "avx2", "neon", "plain" };
 
@@ -521,7 +522,7 @@ static void put_providers(emitter *e)
 }
 
 /* What a provider's create gets: every option, with its default where nothing was set. */
-static uint32_t put_options(emitter *e, const char *name, inlay_diag *diag, inlay_status *status)
+static uint32_t put_options(struct emitter *e, const char *name, inlay_diag *diag, inlay_status *status)
 {
     uint32_t count = 0;
 
@@ -553,9 +554,9 @@ static uint32_t put_options(emitter *e, const char *name, inlay_diag *diag, inla
     return count;
 }
 
-static void put_model(emitter *e, const uint32_t *option_counts)
+static void put_model(struct emitter *e, const uint32_t *option_counts)
 {
-    const graph *g = e->c->parts[0].p->graph;
+    const struct graph *g = e->c->parts[0].p->graph;
     uint32_t regions = 0;
 
     for (uint32_t i = 0; i < e->c->step_count; i++)
@@ -577,9 +578,9 @@ static void put_model(emitter *e, const uint32_t *option_counts)
         e->c->slab_bytes, e->f->arena_bytes);
 }
 
-static void put_functions(emitter *e)
+static void put_functions(struct emitter *e)
 {
-    const graph *g = e->c->parts[0].p->graph;
+    const struct graph *g = e->c->parts[0].p->graph;
     const char *name = e->n->name;
 
     (void)fprintf(e->to,
@@ -612,7 +613,7 @@ static void put_functions(emitter *e)
 inlay_status bundle_emit_source(FILE *to, FILE *data, bundle_collection *c, const bundle_names *n, bundle_facts *f,
                                 inlay_diag *diag)
 {
-    emitter e = { .to = to, .data = data, .c = c, .n = n, .f = f };
+    struct emitter e = { .to = to, .data = data, .c = c, .n = n, .f = f };
     uint32_t option_counts[2] = { 0 };
     inlay_status status = INLAY_OK;
 

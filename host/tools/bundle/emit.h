@@ -59,7 +59,7 @@ bool bundle_name(bundle_collection *c, const char *api, bundle_names *out);
 /* The C type of the elements; NULL: C has none. */
 const char *bundle_c_type(inlay_dtype dtype);
 /* "const float x[1][3], float y[1][2]": the parameters of the function that runs the model. */
-void bundle_write_parameters(FILE *to, const graph *g, const bundle_names *n);
+void bundle_write_parameters(FILE *to, const struct graph *g, const bundle_names *n);
 
 /* The three files; the header's functions begin with `name`, `source` includes bundle.h, `data` is what its symbol
  * NAME_data points to. INLAY_IO_ERROR is left to ferror() of the caller's. */

@@ -27,7 +27,7 @@ static bool is_keyword(const char *name)
     return is_taken(words, sizeof words / sizeof words[0], name);
 }
 
-static char *identifier(arena *a, const char *text, const char *const *taken, uint32_t count)
+static char *identifier(struct arena *a, const char *text, const char *const *taken, uint32_t count)
 {
     char *name = arena_format(a, "%s%s", isalpha((unsigned char)text[0]) || text[0] == '_' ? "" : "x", text);
 
@@ -41,7 +41,7 @@ static char *identifier(arena *a, const char *text, const char *const *taken, ui
 
 bool bundle_name(bundle_collection *c, const char *api, bundle_names *out)
 {
-    const graph *g = c->parts[0].p->graph;
+    const struct graph *g = c->parts[0].p->graph;
     const char **list = arena_array(&c->a, (size_t)g->input_count + g->output_count + 1, sizeof *list);
 
     out->name = "app";
@@ -81,7 +81,7 @@ const char *bundle_c_type(inlay_dtype dtype)
 
 /* ------------------------------------------------------------------ the header */
 
-void bundle_write_parameters(FILE *to, const graph *g, const bundle_names *n)
+void bundle_write_parameters(FILE *to, const struct graph *g, const bundle_names *n)
 {
     for (uint32_t i = 0; i < g->input_count + g->output_count; i++) {
         const bool in = i < g->input_count;
@@ -94,7 +94,7 @@ void bundle_write_parameters(FILE *to, const graph *g, const bundle_names *n)
     }
 }
 
-static inlay_status check_types(const graph *g, inlay_diag *diag)
+static inlay_status check_types(const struct graph *g, inlay_diag *diag)
 {
     for (uint32_t i = 0; i < g->input_count + g->output_count; i++) {
         const inlay_value_info *v = &g->values[i < g->input_count ? g->inputs[i] : g->outputs[i - g->input_count]].info;
@@ -112,7 +112,7 @@ static inlay_status check_types(const graph *g, inlay_diag *diag)
 inlay_status bundle_emit_header(FILE *to, const bundle_collection *c, const bundle_names *n, const char *name,
                                 const bundle_facts *f, inlay_diag *diag)
 {
-    const graph *g = c->parts[0].p->graph;
+    const struct graph *g = c->parts[0].p->graph;
     const inlay_status status = check_types(g, diag);
 
     if (status != INLAY_OK)

@@ -13,7 +13,7 @@ enum { MOST_ARGS = 128 };
 /* ------------------------------------------------------------------ sources */
 
 /* The constants as bytes in an object, by the assembler's .incbin. */
-static inlay_status write_assembly(maker *m)
+static inlay_status write_assembly(struct maker *m)
 {
     inlay_status status;
     FILE *f;
@@ -33,7 +33,7 @@ done:
 }
 
 /* prepares: the main program is that of first runs. */
-static inlay_status write_sources(maker *m, bool first, bool prepares)
+static inlay_status write_sources(struct maker *m, bool first, bool prepares)
 {
     FILE *f = NULL, *data = NULL;
     inlay_status status;
@@ -86,7 +86,7 @@ done:
 
 /* ------------------------------------------------------------------ compiling and linking */
 
-static inlay_status compile(maker *m, const char *source, const char *object)
+static inlay_status compile(struct maker *m, const char *source, const char *object)
 {
     char *include = arena_format(&m->c->a, "-I%s/include", m->parts),
          *own = arena_format(&m->c->a, "-I%s", m->job->dir);
@@ -115,7 +115,7 @@ static inlay_status compile(maker *m, const char *source, const char *object)
 static const char *const wraps[] = { "malloc", "calloc", "realloc", "free", "aligned_alloc", "posix_memalign" };
 
 /* Names that a program for AVX2 is without become 0, so that the linker does not look for them. */
-static uint32_t leave_out(maker *m, char **argv, uint32_t n)
+static uint32_t leave_out(struct maker *m, char **argv, uint32_t n)
 {
     for (uint32_t i = 0; m->n.isa != NULL && i < m->n.part_count && n < MOST_ARGS / 2; i++)
         if (m->n.parts[i].kind == PART_LEVEL)
@@ -123,7 +123,7 @@ static uint32_t leave_out(maker *m, char **argv, uint32_t n)
     return n;
 }
 
-static inlay_status link_program(maker *m, bool first, const char *output)
+static inlay_status link_program(struct maker *m, bool first, const char *output)
 {
     char *argv[MOST_ARGS];
     uint32_t n = 0;
@@ -160,7 +160,7 @@ enum { FUNCTIONS = sizeof functions / sizeof functions[0] };
 
 /* Everything in one object, with the bundle's functions alone to be seen, by the names that the user chose: only now,
  * for until here a function of the run-time part may be called so. */
-static inlay_status link_object(maker *m, const char *output)
+static inlay_status link_object(struct maker *m, const char *output)
 {
     char *argv[MOST_ARGS], *hide[FUNCTIONS + 4], *rename[FUNCTIONS + 4];
     uint32_t n = 0, h = 0, r = 0;
@@ -200,7 +200,7 @@ static inlay_status link_object(maker *m, const char *output)
     return code == 0 ? INLAY_OK : maker_failed(m, "hiding the object's symbols", hide[0], code);
 }
 
-static inlay_status link_library(maker *m, const char *output)
+static inlay_status link_library(struct maker *m, const char *output)
 {
     char *object = arena_format(&m->c->a, "%s/whole_%s.o", m->job->dir, m->n.api); /* no name of the sources */
     char *argv[] = { maker_tool(m, "ar"), (char *)"rcs", (char *)(uintptr_t)output, object, NULL };
@@ -218,7 +218,7 @@ done:
 }
 
 /* The header goes beside the output: what stands before its last dot, and ".h". */
-static char *header_path(arena *a, const bundle_job *job)
+static char *header_path(struct arena *a, const bundle_job *job)
 {
     const char *slash = strrchr(job->output, '/'), *dot = strrchr(job->output, '.');
     const int stem =
@@ -227,7 +227,7 @@ static char *header_path(arena *a, const bundle_job *job)
     return arena_format(a, "%.*s.h", stem, job->output);
 }
 
-static inlay_status write_header(maker *m)
+static inlay_status write_header(struct maker *m)
 {
     inlay_status status;
     FILE *f;
@@ -246,7 +246,7 @@ inlay_status bundle_publish(const bundle_job *job, inlay_diag *diag)
 {
     output_file made = { .fd = -1 }, header = { .fd = -1 };
     char from[PATH_MAX], target[PATH_MAX];
-    arena a = { 0 };
+    struct arena a = { 0 };
     char *path = header_path(&a, job);
     inlay_status status = INLAY_OK;
 
@@ -269,14 +269,14 @@ done:
 
 /* ------------------------------------------------------------------ the whole */
 
-static inlay_status tell(const maker *m, double fraction, const char *what)
+static inlay_status tell(const struct maker *m, double fraction, const char *what)
 {
     if (m->job->progress != NULL && m->job->progress(m->job->user, fraction, what) != 0)
         return inlay_fail(m->diag, INLAY_CANCELLED, "stopped");
     return INLAY_OK;
 }
 
-static inlay_status build(maker *m, bool first, bool prepares, const char *output)
+static inlay_status build(struct maker *m, bool first, bool prepares, const char *output)
 {
     inlay_status status;
 
@@ -294,7 +294,7 @@ done:
 }
 
 /* The first program again, with other parts. */
-static inlay_status build_again(maker *m, const char *output)
+static inlay_status build_again(struct maker *m, const char *output)
 {
     inlay_status status;
 
@@ -308,7 +308,7 @@ done:
 }
 
 /* libmodel.a -> model; "model" where there is no memory. */
-static const char *default_name(maker *m)
+static const char *default_name(struct maker *m)
 {
     const char *slash = strrchr(m->job->output, '/'), *base = slash != NULL ? slash + 1 : m->job->output;
     const char *name, *dot = strrchr(base, '.');
@@ -320,7 +320,7 @@ static const char *default_name(maker *m)
 }
 
 /* With packs in the program a start takes less of the arena than the first runs did: how much, runs of it tell. */
-static inlay_status measure_arena(maker *m)
+static inlay_status measure_arena(struct maker *m)
 {
     const uint32_t count = maker_level_count(m);
     inlay_status status;
@@ -338,7 +338,7 @@ done:
 inlay_status bundle_make(bundle_job *job, bundle_collection *c, inlay_diag *diag)
 {
     const bool native = job->isa != NULL && strcmp(job->isa, "native") == 0;
-    maker m = { .job = job, .c = c, .diag = diag, .native = native, .n = { .isa = native ? NULL : job->isa } };
+    struct maker m = { .job = job, .c = c, .diag = diag, .native = native, .n = { .isa = native ? NULL : job->isa } };
     struct stat st;
     inlay_status status;
 
@@ -398,7 +398,7 @@ done:
 
 inlay_status bundle_try(const bundle_job *job, char *const *inputs, uint32_t count, const char *dir, inlay_diag *diag)
 {
-    maker m = { .job = (bundle_job *)(uintptr_t)job, .diag = diag };
+    struct maker m = { .job = (bundle_job *)(uintptr_t)job, .diag = diag };
     char *argv[MOST_ARGS + 8], path[PATH_MAX + 8];
     uint32_t n = 0;
     int code;

@@ -5,13 +5,13 @@
 
 enum { MISSED = 5 }; /* what prepare.c ends with */
 
-const char *maker_emulator(const maker *m)
+const char *maker_emulator(const struct maker *m)
 {
     return maker_is_native(m) ? NULL : strncmp(m->job->target, "aarch64", 7) == 0 ? "qemu-aarch64" : "false";
 }
 
 /* The node that was refused, which may stand in the sentence alone, and its operator. */
-static void name_node(maker *m, const char *why)
+static void name_node(struct maker *m, const char *why)
 {
     const char *begin = strstr(why, "node '"), *end = begin != NULL ? strchr(begin + 6, '\'') : NULL;
 
@@ -19,7 +19,7 @@ static void name_node(maker *m, const char *why)
         (void)snprintf(m->job->node, sizeof m->job->node, "%.*s", (int)(end - begin - 6), begin + 6);
     m->job->op[0] = '\0';
     for (uint32_t p = 0; p < m->c->part_count; p++) {
-        const graph *g = m->c->parts[p].p->graph;
+        const struct graph *g = m->c->parts[p].p->graph;
 
         for (uint32_t n = 0; n < g->node_count; n++)
             if (strcmp(g->nodes[n]->info.name.data, m->job->node) == 0)
@@ -30,7 +30,7 @@ static void name_node(maker *m, const char *why)
 }
 
 /* What the program printed when a provider could not compile a region: the node, then why. */
-static inlay_status read_refusal(maker *m)
+static inlay_status read_refusal(struct maker *m)
 {
     FILE *f = fopen(m->log, "r");
     char why[400] = "";
@@ -46,7 +46,7 @@ static inlay_status read_refusal(maker *m)
 }
 
 /* What was left out and is needed. */
-static inlay_status read_missed(maker *m, bool *out_again)
+static inlay_status read_missed(struct maker *m, bool *out_again)
 {
     inlay_status status = INLAY_OK;
     FILE *f = fopen(m->log, "r");
@@ -74,7 +74,7 @@ typedef struct first_level {
     bool plain; /* without AVX-VNNI */
 } first_level;
 
-uint32_t maker_level_count(const maker *m)
+uint32_t maker_level_count(const struct maker *m)
 {
     const bundle_part_of *bytes = maker_part(m, "byte_set_of_cpu");
 
@@ -83,7 +83,7 @@ uint32_t maker_level_count(const maker *m)
     return 1 + (m->n.isa == NULL) + (bytes != NULL && bytes->needed);
 }
 
-inlay_status maker_first_run(maker *m, const char *file, uint32_t level, bool *out_again)
+inlay_status maker_first_run(struct maker *m, const char *file, uint32_t level, bool *out_again)
 {
     static const first_level levels[] = { { "auto", false }, { "avx2", false }, { "avx2", true } };
     const first_level *l = &levels[level > 0 && m->n.isa != NULL ? level + 1 : level];

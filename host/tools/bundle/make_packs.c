@@ -26,7 +26,7 @@ typedef struct pack_account {
     const unsigned char *fates, *packs, *end;
 } pack_account;
 
-static bool read_account(maker *m, uint32_t level, pack_account *out)
+static bool read_account(struct maker *m, uint32_t level, pack_account *out)
 {
     char *path = arena_format(&m->c->a, "%s/account.%u", m->job->dir, level);
     FILE *f = path != NULL ? fopen(path, "rb") : NULL;
@@ -53,7 +53,7 @@ static bool read_account(maker *m, uint32_t level, pack_account *out)
 }
 
 /* Regions come in the order of their steps: a constant is left out where all who read it packed it. */
-static bool find_unread(maker *m, const unsigned char *fates)
+static bool find_unread(struct maker *m, const unsigned char *fates)
 {
     const bool first = m->f.unread == NULL;
 
@@ -66,7 +66,7 @@ static bool find_unread(maker *m, const unsigned char *fates)
     }
     for (uint32_t i = 0; m->f.unread != NULL && i < m->c->step_count; i++) {
         const bundle_do *d = &m->c->steps[i];
-        const graph *g = d->what == DO_RUN ? m->c->parts[d->part].p->graph : NULL;
+        const struct graph *g = d->what == DO_RUN ? m->c->parts[d->part].p->graph : NULL;
 
         for (uint32_t k = 0; g != NULL && k < d->step->region->node_count; k++) {
             const inlay_node_info *n = &g->nodes[d->step->region->nodes[k]]->info;
@@ -87,29 +87,29 @@ static bool find_unread(maker *m, const unsigned char *fates)
  * program beside what they were made of save a start some time, and nothing else. */
 
 /* A pack of an account. */
-typedef struct pack {
+struct pack {
     bundle_pack_entry entry;
     const unsigned char *data;
     uint64_t source; /* content_hash of the constant that it was made of; 0: not known */
     uint64_t hash;   /* of its bytes */
     uint32_t twin;   /* the first of the same bytes: itself, or an earlier one */
-} pack;
+};
 
 /* What was made of one constant, or of constants that are not known. */
-typedef struct source {
+struct source {
     uint64_t hash;
     uint64_t packs, freed; /* bytes that its packs take, and those that go with it */
     bool kept;
-} source;
+};
 
-typedef struct choice {
-    pack *packs;
-    source *sources;
+struct choice {
+    struct pack *packs;
+    struct source *sources;
     uint32_t pack_count, source_count;
-} choice;
+};
 
 /* Lists the packs of an account. NULL out: counts them. */
-static bool list_packs(const maker *m, const pack_account *a, pack *out, uint32_t *count)
+static bool list_packs(const struct maker *m, const pack_account *a, struct pack *out, uint32_t *count)
 {
     uint64_t head[4];
 
@@ -121,16 +121,16 @@ static bool list_packs(const maker *m, const pack_account *a, pack *out, uint32_
         if ((uint64_t)(a->end - p) < head[3])
             return false;
         if (out != NULL)
-            out[*count] = (pack){ { { head[0] ^ (a->level & m->f.packs_levels), head[1] }, head[3], 0, false },
-                                  p,
-                                  head[2],
-                                  hash_blocks(p, (size_t)head[3], 0),
-                                  *count };
+            out[*count] = (struct pack){ { { head[0] ^ (a->level & m->f.packs_levels), head[1] }, head[3], 0, false },
+                                         p,
+                                         head[2],
+                                         hash_blocks(p, (size_t)head[3], 0),
+                                         *count };
     }
     return true;
 }
 
-static source *find_source(const choice *c, uint64_t hash)
+static struct source *find_source(const struct choice *c, uint64_t hash)
 {
     for (uint32_t i = 0; i < c->source_count; i++)
         if (c->sources[i].hash == hash)
@@ -139,12 +139,12 @@ static source *find_source(const choice *c, uint64_t hash)
 }
 
 /* How many bytes a program is smaller by without the constant: 0 where somebody reads it itself. */
-static uint64_t freed_by(const maker *m, uint64_t hash)
+static uint64_t freed_by(const struct maker *m, uint64_t hash)
 {
     uint64_t bytes = 0;
 
     for (uint32_t p = 0; m->f.unread != NULL && p < m->c->part_count; p++) {
-        const graph *g = m->c->parts[p].p->graph;
+        const struct graph *g = m->c->parts[p].p->graph;
 
         for (uint32_t v = 0; v < g->value_count; v++) {
             if (g->values[v].info.content_hash != hash || g->values[v].info.data == NULL)
@@ -157,21 +157,21 @@ static uint64_t freed_by(const maker *m, uint64_t hash)
     return bytes;
 }
 
-static bool list_sources(maker *m, choice *c)
+static bool list_sources(struct maker *m, struct choice *c)
 {
     c->sources = arena_array(&m->c->a, (size_t)c->pack_count + 1, sizeof *c->sources);
     if (c->sources == NULL)
         return false;
     for (uint32_t i = 0; i < c->pack_count; i++) {
-        pack *p = &c->packs[i];
-        source *s = find_source(c, p->source);
+        struct pack *p = &c->packs[i];
+        struct source *s = find_source(c, p->source);
 
         for (uint32_t k = 0; k < i && p->twin == i; k++)
             if (c->packs[k].entry.bytes == p->entry.bytes && c->packs[k].hash == p->hash)
                 p->twin = k;
         if (s == NULL) {
             s = &c->sources[c->source_count++];
-            *s = (source){ p->source, 0, p->source != 0 ? freed_by(m, p->source) : 0, false };
+            *s = (struct source){ p->source, 0, p->source != 0 ? freed_by(m, p->source) : 0, false };
         }
         s->packs += p->twin == i ? p->entry.bytes : 0;
     }
@@ -182,7 +182,7 @@ static bool list_sources(maker *m, choice *c)
  * all: nothing can be left out while they are not in. */
 static int by_growth(const void *a, const void *b)
 {
-    const source *x = a, *y = b;
+    const struct source *x = a, *y = b;
     const double more_x = ((double)x->packs - (double)x->freed) / (double)(x->packs + 1);
     const double more_y = ((double)y->packs - (double)y->freed) / (double)(y->packs + 1);
 
@@ -191,7 +191,7 @@ static int by_growth(const void *a, const void *b)
     return more_x != more_y ? (more_x < more_y ? -1 : 1) : x->hash < y->hash ? -1 : x->hash > y->hash;
 }
 
-static void choose_sources(const maker *m, choice *c)
+static void choose_sources(const struct maker *m, struct choice *c)
 {
     const double most = m->job->size * (double)m->job->constant_bytes;
     double total = (double)m->job->constant_bytes;
@@ -199,7 +199,7 @@ static void choose_sources(const maker *m, choice *c)
 
     qsort(c->sources, c->source_count, sizeof *c->sources, by_growth);
     for (uint32_t i = 0; i < c->source_count; i++) {
-        source *s = &c->sources[i];
+        struct source *s = &c->sources[i];
 
         if (!all_known)
             s->freed = 0;
@@ -210,14 +210,14 @@ static void choose_sources(const maker *m, choice *c)
 }
 
 /* Constants stay whose packs do not. */
-static void keep_read(maker *m, const choice *c)
+static void keep_read(struct maker *m, const struct choice *c)
 {
     m->f.drops = false;
     for (uint32_t p = 0; m->f.unread != NULL && p < m->c->part_count; p++) {
-        const graph *g = m->c->parts[p].p->graph;
+        const struct graph *g = m->c->parts[p].p->graph;
 
         for (uint32_t v = 0; v < g->value_count; v++) {
-            const source *s = find_source(c, g->values[v].info.content_hash);
+            const struct source *s = find_source(c, g->values[v].info.content_hash);
 
             if (m->f.unread[p][v] == 1 && (s == NULL || s->hash == 0 || !s->kept || s->freed == 0))
                 m->f.unread[p][v] = 2;
@@ -227,14 +227,14 @@ static void keep_read(maker *m, const choice *c)
 }
 
 /* Writes what is kept to packs.bin, and the table. */
-static bool write_packs(maker *m, choice *c, FILE *to)
+static bool write_packs(struct maker *m, struct choice *c, FILE *to)
 {
     static const char zeros[64];
     uint64_t at = 0;
 
     m->f.packs = arena_array(&m->c->a, (size_t)c->pack_count + 1, sizeof *m->f.packs);
     for (uint32_t i = 0; m->f.packs != NULL && i < c->pack_count; i++) {
-        pack *p = &c->packs[i], *twin = &c->packs[p->twin];
+        struct pack *p = &c->packs[i], *twin = &c->packs[p->twin];
         const uint64_t pad = (64 - p->entry.bytes % 64) % 64;
 
         p->entry.kept = find_source(c, p->source)->kept;
@@ -255,9 +255,9 @@ static bool write_packs(maker *m, choice *c, FILE *to)
 }
 
 /* Takes over the packs of `count` accounts. */
-static inlay_status take_packs(maker *m, const pack_account *list, uint32_t count)
+static inlay_status take_packs(struct maker *m, const pack_account *list, uint32_t count)
 {
-    choice c = { 0 };
+    struct choice c = { 0 };
     uint32_t total = 0;
     FILE *to = NULL;
     inlay_status status;
@@ -287,7 +287,7 @@ done:
  *
  * Of one account: its packs, and the constants that are not packed alone. */
 
-static bool count_memory(maker *m, const pack_account *a)
+static bool count_memory(struct maker *m, const pack_account *a)
 {
     uint64_t bytes = m->job->constant_bytes, head[4];
     const unsigned char *p = a->packs;
@@ -313,7 +313,7 @@ static bool count_memory(maker *m, const pack_account *a)
 /* ------------------------------------------------------------------ accounts */
 
 /* Reads the accounts of `count` runs, those of a level once; how many there are, 0: one could not be read. */
-static uint32_t read_accounts(maker *m, uint32_t count, pack_account *list, uint64_t *levels)
+static uint32_t read_accounts(struct maker *m, uint32_t count, pack_account *list, uint64_t *levels)
 {
     uint32_t n = 0;
 
@@ -349,7 +349,7 @@ static bool differ(const pack_account *list, uint32_t count)
 }
 
 /* Was every kind of CPU tried that multiplies bytes in a way of its own? See bundle_cap_bytes(). */
-static bool is_whole(const maker *m, const uint64_t *levels, uint32_t count)
+static bool is_whole(const struct maker *m, const uint64_t *levels, uint32_t count)
 {
     static const uint64_t kinds[] = { 2, 2 + 32, 3 + 16 };
     uint32_t found = m->n.isa != NULL; /* for AVX2 the last is not needed */
@@ -360,7 +360,7 @@ static bool is_whole(const maker *m, const uint64_t *levels, uint32_t count)
     return found == 3;
 }
 
-inlay_status maker_read_accounts(maker *m, uint32_t count)
+inlay_status maker_read_accounts(struct maker *m, uint32_t count)
 {
     pack_account list[MOST_LEVELS] = { { 0 } };
     uint64_t levels[MOST_LEVELS] = { 0 };
@@ -390,7 +390,7 @@ inlay_status maker_read_accounts(maker *m, uint32_t count)
     return status;
 }
 
-inlay_status maker_read_arena(maker *m, uint32_t count)
+inlay_status maker_read_arena(struct maker *m, uint32_t count)
 {
     uint64_t most = 0;
 

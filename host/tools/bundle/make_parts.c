@@ -6,7 +6,7 @@
 enum { MOST_PARTS = 4096 };
 
 /* Does a step run the operator, in a region of cpu or by a table? */
-static bool has_operator(const maker *m, bool in_region, const char *op)
+static bool has_operator(const struct maker *m, bool in_region, const char *op)
 {
     for (uint32_t i = 0; i < m->c->step_count; i++) {
         const bundle_do *d = &m->c->steps[i];
@@ -21,7 +21,7 @@ static bool has_operator(const maker *m, bool in_region, const char *op)
     return false;
 }
 
-bundle_part_of *maker_part(const maker *m, const char *name)
+bundle_part_of *maker_part(const struct maker *m, const char *name)
 {
     for (uint32_t i = 0; i < m->n.part_count; i++)
         if (strcmp(m->n.parts[i].name, name) == 0)
@@ -30,7 +30,7 @@ bundle_part_of *maker_part(const maker *m, const char *name)
 }
 
 /* Are all families of "a+b" needed? */
-static bool has_families(const maker *m, char *word)
+static bool has_families(const struct maker *m, char *word)
 {
     char *rest = NULL;
 
@@ -44,7 +44,7 @@ static bool has_families(const maker *m, char *word)
 }
 
 /* One line of parts.txt: the part, and what it depends on. */
-static bool read_part(maker *m, char *line)
+static bool read_part(struct maker *m, char *line)
 {
     char *rest = NULL;
     const char *kind = strtok_r(line, " \n", &rest), *name = strtok_r(NULL, " \n", &rest);
@@ -82,7 +82,7 @@ static bool ends_in(const char *name, const char *end)
 }
 
 /* Is there the same table for a level of instructions that every CPU has which the program runs on? */
-static bool has_better(const maker *m, const char *table)
+static bool has_better(const struct maker *m, const char *table)
 {
     char name[sizeof m->n.parts->name + sizeof "_avx2"];
 
@@ -94,7 +94,7 @@ static bool has_better(const maker *m, const char *table)
 }
 
 /* Tables that no CPU takes which the program runs on. */
-static void drop_tables(maker *m)
+static void drop_tables(struct maker *m)
 {
     for (uint32_t i = 0; i < m->n.part_count; i++) {
         bundle_part_of *p = &m->n.parts[i];
@@ -104,7 +104,7 @@ static void drop_tables(maker *m)
     }
 }
 
-inlay_status maker_find_needs(maker *m)
+inlay_status maker_find_needs(struct maker *m)
 {
     char path[PATH_MAX + 32], line[512];
     bool good = true;
@@ -130,7 +130,7 @@ inlay_status maker_find_needs(maker *m)
 }
 
 /* Parts of kernels for instructions that no first run used are all kept. */
-void maker_keep_untried(maker *m, const uint64_t *levels, uint32_t count)
+void maker_keep_untried(struct maker *m, const uint64_t *levels, uint32_t count)
 {
     static const struct {
         const char *end;
@@ -160,7 +160,7 @@ void maker_keep_untried(maker *m, const uint64_t *levels, uint32_t count)
 }
 
 /* Assembly, because a compiler takes a second for a thousand functions, and the first program is made several times. */
-inlay_status maker_write_stubs(maker *m)
+inlay_status maker_write_stubs(struct maker *m)
 {
     const bool arm = strncmp(m->job->target, "aarch64", 7) == 0;
     inlay_status status;

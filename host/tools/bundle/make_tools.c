@@ -76,12 +76,12 @@ static void read_log(const char *log, char *out, size_t bytes)
         (void)fclose(f);
 }
 
-bool maker_is_native(const maker *m)
+bool maker_is_native(const struct maker *m)
 {
     return strcmp(m->job->target, bundle_native_target()) == 0;
 }
 
-const char *maker_compiler(const maker *m)
+const char *maker_compiler(const struct maker *m)
 {
     static char text[128];
 
@@ -93,7 +93,7 @@ const char *maker_compiler(const maker *m)
     return text;
 }
 
-inlay_status maker_failed(maker *m, const char *what, const char *tool, int code)
+inlay_status maker_failed(struct maker *m, const char *what, const char *tool, int code)
 {
     char line[400];
 
@@ -104,12 +104,12 @@ inlay_status maker_failed(maker *m, const char *what, const char *tool, int code
     return inlay_fail(m->diag, INLAY_INTERNAL, "%s: %s ended with %d: %s", what, tool, code, line);
 }
 
-char *maker_path(maker *m, const char *folder, const char *file)
+char *maker_path(struct maker *m, const char *folder, const char *file)
 {
     return arena_format(&m->c->a, "%s/%s", folder, file);
 }
 
-inlay_status maker_write_file(maker *m, const char *file, FILE **out)
+inlay_status maker_write_file(struct maker *m, const char *file, FILE **out)
 {
     char *path = maker_path(m, m->job->dir, file);
 
@@ -119,7 +119,7 @@ inlay_status maker_write_file(maker *m, const char *file, FILE **out)
                : inlay_fail(m->diag, INLAY_IO_ERROR, "cannot write %s/%s: %s", m->job->dir, file, strerror(errno));
 }
 
-inlay_status maker_close_file(maker *m, FILE *f, const char *file)
+inlay_status maker_close_file(struct maker *m, FILE *f, const char *file)
 {
     const bool bad = ferror(f) != 0;
 
@@ -128,7 +128,7 @@ inlay_status maker_close_file(maker *m, FILE *f, const char *file)
     return INLAY_OK;
 }
 
-char *maker_tool(maker *m, const char *tool)
+char *maker_tool(struct maker *m, const char *tool)
 {
     return maker_is_native(m) ? arena_string(&m->c->a, tool) : arena_format(&m->c->a, "%s-%s", m->job->target, tool);
 }

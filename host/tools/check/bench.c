@@ -77,14 +77,14 @@ inlay_status bench_cost(const loaded_provider *p, const case_one *one, const ben
 
 /* ------------------------------------------------------------------ compile */
 
-typedef struct constants {
+struct constants {
     const inlay_graph *graph;
-    arena *a;
-} constants;
+    struct arena *a;
+};
 
 static const void *align_constant(void *ctx, uint32_t value, uint32_t alignment)
 {
-    const constants *k = ctx;
+    const struct constants *k = ctx;
     const inlay_value_info *v = value < k->graph->value_count ? inlay_graph_value(k->graph, value) : NULL;
     char *copy;
 
@@ -104,7 +104,7 @@ static uint32_t default_domain(const loaded_provider *p)
 
 /* A case stands alone, so each value lies where the offer likes it best, row-major. False: the offer names places for
  * the value, and none that is row-major in host memory or in a domain of the provider's. */
-static bool negotiate(const bench *b, uint32_t value, inlay_placement *out)
+static bool negotiate(const struct bench *b, uint32_t value, inlay_placement *out)
 {
     const loaded_provider *own = b->p;
     bool named = false;
@@ -126,13 +126,13 @@ static bool negotiate(const bench *b, uint32_t value, inlay_placement *out)
     return !named;
 }
 
-static inlay_status compile(bench *b, inlay_diag *diag)
+static inlay_status compile(struct bench *b, inlay_diag *diag)
 {
     static const uint32_t node;
     const case_one *one = b->one;
     const uint32_t total = one->input_count + one->output_count;
     inlay_placement *placements = arena_array(&b->a, total + (size_t)1, sizeof *placements);
-    constants *k = arena_alloc(&b->a, sizeof *k);
+    struct constants *k = arena_alloc(&b->a, sizeof *k);
     run_compile_hooks *hooks = arena_alloc(&b->a, sizeof *hooks);
     inlay_compile_request request = { .struct_size = sizeof request,
                                       .handle = hooks,
@@ -155,7 +155,7 @@ static inlay_status compile(bench *b, inlay_diag *diag)
     b->fates = arena_alloc(&b->a, one->snapshot.value_count + (size_t)1);
     if (placements == NULL || k == NULL || hooks == NULL || b->fates == NULL)
         return no_memory(diag, "to compile a case");
-    *k = (constants){ &one->snapshot, &b->a };
+    *k = (struct constants){ &one->snapshot, &b->a };
     *hooks = (run_compile_hooks){ .ctx = k, .align_constant = align_constant };
     for (uint32_t i = 0; i < total; i++) {
         const bool is_input = i < one->input_count;
@@ -182,7 +182,7 @@ static inlay_status compile(bench *b, inlay_diag *diag)
 /* ------------------------------------------------------------------ specialize */
 
 /* Is what specialize said about the outputs within the rules? */
-static inlay_status check_plans(const bench *b, inlay_diag *diag)
+static inlay_status check_plans(const struct bench *b, inlay_diag *diag)
 {
     for (uint32_t o = 0; o < b->one->output_count; o++) {
         const inlay_value_state *s = &b->one->states[b->one->outputs[o]];
@@ -209,7 +209,7 @@ static inlay_status check_plans(const bench *b, inlay_diag *diag)
     return INLAY_OK;
 }
 
-static inlay_status specialize(bench *b, inlay_diag *diag)
+static inlay_status specialize(struct bench *b, inlay_diag *diag)
 {
     inlay_specialize_request request = { .struct_size = sizeof request,
                                          .values = b->one->states,
@@ -231,7 +231,7 @@ static inlay_status specialize(bench *b, inlay_diag *diag)
 }
 
 /* compile and specialize, once the answers of assess are there. */
-static inlay_status prepare(bench *b, inlay_diag *diag)
+static inlay_status prepare(struct bench *b, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
 
@@ -248,10 +248,10 @@ done:
     return status;
 }
 
-inlay_status bench_open(check *c, const loaded_provider *p, const case_one *one, const op_case *k, uint32_t threads,
-                        bench *b, inlay_diag *diag)
+inlay_status bench_open(struct check *c, const loaded_provider *p, const case_one *one, const op_case *k,
+                        uint32_t threads, struct bench *b, inlay_diag *diag)
 {
-    *b = (bench){ .c = c, .p = p, .one = one, .k = k, .threads = threads, .phase = "assess" };
+    *b = (struct bench){ .c = c, .p = p, .one = one, .k = k, .threads = threads, .phase = "assess" };
     check_phase(c, "assess");
     bench_assess(p, one, &b->answer);
     if (b->answer.kind == BENCH_OFFERED)
@@ -260,11 +260,11 @@ inlay_status bench_open(check *c, const loaded_provider *p, const case_one *one,
     return inlay_fail(diag, b->answer.kind == BENCH_FAILED ? INLAY_INTERNAL : INLAY_UNSUPPORTED, "%s", b->answer.why);
 }
 
-inlay_status bench_open_region(check *c, const loaded_provider *p, const case_one *one, const op_case *k,
+inlay_status bench_open_region(struct check *c, const loaded_provider *p, const case_one *one, const op_case *k,
                                const bench_region *region, const inlay_placement *placements, uint32_t placement_count,
-                               bench *b, inlay_diag *diag)
+                               struct bench *b, inlay_diag *diag)
 {
-    *b = (bench){ .c = c, .p = p, .one = one, .k = k, .threads = 1, .region = region };
+    *b = (struct bench){ .c = c, .p = p, .one = one, .k = k, .threads = 1, .region = region };
     b->answer.kind = BENCH_OFFERED;
     if (placement_count > 0)
         memcpy(b->answer.placements, placements, placement_count * sizeof *placements);
@@ -273,7 +273,7 @@ inlay_status bench_open_region(check *c, const loaded_provider *p, const case_on
     return prepare(b, diag);
 }
 
-void bench_close(bench *b)
+void bench_close(struct bench *b)
 {
     if (b->instance != NULL) {
         check_phase(b->c, "release_instance");

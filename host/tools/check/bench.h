@@ -41,10 +41,10 @@ INLAY_NODISCARD inlay_status device_tensor_alloc(const loaded_provider *p, uint3
                                                  device_tensor *out, inlay_diag *diag);
 /* Writes the margins and the tensor: data, or where it is NULL fill. */
 INLAY_NODISCARD inlay_status device_tensor_fill(device_link *l, const device_tensor *t, const void *data, uint8_t fill,
-                                                arena *a, inlay_diag *diag);
+                                                struct arena *a, inlay_diag *diag);
 /* Reads the tensor into memory of a; hurt: somebody wrote into the margins. */
-INLAY_NODISCARD inlay_status device_tensor_read(device_link *l, const device_tensor *t, arena *a, void **out_data,
-                                                bool *out_hurt, inlay_diag *diag);
+INLAY_NODISCARD inlay_status device_tensor_read(device_link *l, const device_tensor *t, struct arena *a,
+                                                void **out_data, bool *out_hurt, inlay_diag *diag);
 
 /* ------------------------------------------------------------------ what a provider says of a case */
 
@@ -71,35 +71,35 @@ typedef struct bench_region {
     uint32_t node_count, offer_count;
 } bench_region;
 
-typedef struct bench {
-    check *c;
+struct bench {
+    struct check *c;
     const loaded_provider *p;
     const case_one *one;
     const op_case *k;
     bench_answer answer;
     const bench_region *region; /* NULL: the one node of the case */
-    frozen seen;                /* the graph that compile was shown: it is gone when the call returns */
+    struct frozen seen;         /* the graph that compile was shown: it is gone when the call returns */
     inlay_compiled *compiled;
     inlay_instance *instance;
     inlay_output_plan plans[CASE_OUTPUTS];
     uint32_t in_domains[CASE_INPUTS], out_domains[CASE_OUTPUTS]; /* where the tensors lie */
     uint8_t *fates;                                              /* [value_count] of constants */
-    arena a;
+    struct arena a;
     uint64_t workspace_bytes, workspace_alignment;
     uint32_t threads;
     const char *phase; /* that failed */
-} bench;
+};
 
 /* Assess, compile, specialize. A failure leaves nothing to close; b->phase names it. An offer that was refused is
  * INLAY_UNSUPPORTED with phase "assess". */
-INLAY_NODISCARD inlay_status bench_open(check *c, const loaded_provider *p, const case_one *one, const op_case *k,
-                                        uint32_t threads, bench *b, inlay_diag *diag);
+INLAY_NODISCARD inlay_status bench_open(struct check *c, const loaded_provider *p, const case_one *one,
+                                        const op_case *k, uint32_t threads, struct bench *b, inlay_diag *diag);
 /* The same of a region: `one` says what enters and leaves, k's inputs are what enters. placements: of its offers. */
-INLAY_NODISCARD inlay_status bench_open_region(check *c, const loaded_provider *p, const case_one *one,
+INLAY_NODISCARD inlay_status bench_open_region(struct check *c, const loaded_provider *p, const case_one *one,
                                                const op_case *k, const bench_region *region,
-                                               const inlay_placement *placements, uint32_t placement_count, bench *b,
-                                               inlay_diag *diag);
-void bench_close(bench *b);
+                                               const inlay_placement *placements, uint32_t placement_count,
+                                               struct bench *b, inlay_diag *diag);
+void bench_close(struct bench *b);
 
 /* How to run. {0} is a run as the host does it. */
 typedef struct bench_how {
@@ -129,10 +129,11 @@ typedef struct bench_result {
     uint64_t heap_calls; /* that the plugin made meanwhile, if it is watched */
     char fault[256];     /* a breach of the contract that was seen, or empty */
     const char *fault_fix;
-    arena a;
+    struct arena a;
 } bench_result;
 
 /* Runs once. INLAY_OK with a fault: outputs may be there, but a rule was broken. Any thread, b is read-only. */
-INLAY_NODISCARD inlay_status bench_run(const bench *b, const bench_how *how, bench_result *out, inlay_diag *diag);
+INLAY_NODISCARD inlay_status bench_run(const struct bench *b, const bench_how *how, bench_result *out,
+                                       inlay_diag *diag);
 void bench_result_deinit(bench_result *r);
 #endif

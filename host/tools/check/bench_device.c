@@ -60,7 +60,7 @@ inlay_status device_tensor_alloc(const loaded_provider *p, uint32_t domain, uint
     return INLAY_OK;
 }
 
-inlay_status device_tensor_fill(device_link *l, const device_tensor *t, const void *data, uint8_t fill, arena *a,
+inlay_status device_tensor_fill(device_link *l, const device_tensor *t, const void *data, uint8_t fill, struct arena *a,
                                 inlay_diag *diag)
 {
     char *whole = arena_alloc(a, t->whole.bytes);
@@ -74,8 +74,8 @@ inlay_status device_tensor_fill(device_link *l, const device_tensor *t, const vo
     return device_copy(l, whole, &t->whole, t->whole.bytes, true, diag);
 }
 
-inlay_status device_tensor_read(device_link *l, const device_tensor *t, arena *a, void **out_data, bool *out_hurt,
-                                inlay_diag *diag)
+inlay_status device_tensor_read(device_link *l, const device_tensor *t, struct arena *a, void **out_data,
+                                bool *out_hurt, inlay_diag *diag)
 {
     char *whole = arena_alloc(a, t->whole.bytes);
     inlay_status status;

@@ -12,11 +12,11 @@
 enum { ALIGN = 64, MAX_OUTPUT = 1 << 30, GARBAGE = 0x7f };
 
 /* Everything that a run holds. */
-typedef struct running {
-    const bench *b;
+struct running {
+    const struct bench *b;
     const bench_how *how;
     bench_result *result;
-    fenced in[CASE_INPUTS], out[CASE_OUTPUTS], workspace;
+    struct fenced in[CASE_INPUTS], out[CASE_OUTPUTS], workspace;
     device_tensor device[CASE_INPUTS + CASE_OUTPUTS + 1]; /* whole.handle 0: on the host; the last is the workspace */
     int64_t in_dims[CASE_INPUTS][CASE_RANK], out_dims[CASE_OUTPUTS][INLAY_MAX_RANK];
     inlay_tensor_arg ins[CASE_INPUTS], outs[CASE_OUTPUTS];
@@ -25,7 +25,7 @@ typedef struct running {
     device_link link;
     inlay_fence waits[CASE_INPUTS];
     uint32_t wait_count;
-} running;
+};
 
 static void fault(bench_result *r, const char *fix, const char *format, ...)
 {
@@ -39,7 +39,7 @@ static void fault(bench_result *r, const char *fix, const char *format, ...)
     r->fault_fix = fix;
 }
 
-static void phase(const running *r, const char *what)
+static void phase(const struct running *r, const char *what)
 {
     if (!r->how->silent)
         check_phase(r->b->c, what);
@@ -47,7 +47,7 @@ static void phase(const running *r, const char *what)
 
 /* ------------------------------------------------------------------ devices */
 
-static uint32_t work_domain(const running *r)
+static uint32_t work_domain(const struct running *r)
 {
     const loaded_provider *p = r->b->p;
 
@@ -55,8 +55,8 @@ static uint32_t work_domain(const running *r)
 }
 
 /* The buffer of a tensor: the host's memory itself, or one on the device that begins as the host's does. */
-static inlay_status place(running *r, uint32_t index, uint32_t domain, const fenced *host, inlay_buffer *out,
-                          inlay_diag *diag)
+static inlay_status place(struct running *r, uint32_t index, uint32_t domain, const struct fenced *host,
+                          inlay_buffer *out, inlay_diag *diag)
 {
     device_tensor *t = &r->device[index];
     inlay_status status;
@@ -77,7 +77,7 @@ static inlay_status place(running *r, uint32_t index, uint32_t domain, const fen
 
 static inlay_status give_output(void *ctx, uint32_t output, uint32_t rank, const int64_t *dims, inlay_buffer *out)
 {
-    running *r = ctx;
+    struct running *r = ctx;
     size_t bytes;
     int64_t count;
 
@@ -103,7 +103,7 @@ static inlay_status give_output(void *ctx, uint32_t output, uint32_t rank, const
 
 static char *give_string(void *ctx, uint64_t bytes)
 {
-    running *r = ctx;
+    struct running *r = ctx;
     char *text;
 
     (void)pthread_mutex_lock(&r->lock);
@@ -123,12 +123,12 @@ static size_t element_alignment(inlay_dtype dtype)
     return bytes == 0 ? 1 : bytes;
 }
 
-static size_t alignment_of(const running *r, inlay_dtype dtype)
+static size_t alignment_of(const struct running *r, inlay_dtype dtype)
 {
     return r->how->tight ? element_alignment(dtype) : ALIGN;
 }
 
-static inlay_status prepare_inputs(running *r, inlay_diag *diag)
+static inlay_status prepare_inputs(struct running *r, inlay_diag *diag)
 {
     for (uint32_t i = 0; i < r->b->one->input_count; i++) {
         const case_tensor *t = &r->b->k->in[r->b->one->input_of[i]];
@@ -149,7 +149,7 @@ static inlay_status prepare_inputs(running *r, inlay_diag *diag)
 }
 
 /* The input whose buffer output o uses, INLAY_NONE if it has its own. */
-static uint32_t alias_of(const running *r, uint32_t o)
+static uint32_t alias_of(const struct running *r, uint32_t o)
 {
     const inlay_output_plan *plan = &r->b->plans[o];
 
@@ -161,7 +161,7 @@ static uint32_t alias_of(const running *r, uint32_t o)
     return plan->alias;
 }
 
-static inlay_status prepare_output(running *r, uint32_t o, inlay_diag *diag)
+static inlay_status prepare_output(struct running *r, uint32_t o, inlay_diag *diag)
 {
     const inlay_value_state *s = &r->b->one->states[r->b->one->outputs[o]];
     const inlay_output_plan *plan = &r->b->plans[o];
@@ -197,12 +197,12 @@ static inlay_status prepare_output(running *r, uint32_t o, inlay_diag *diag)
 
 /* ------------------------------------------------------------------ after */
 
-static inlay_status collect_output(running *r, uint32_t o, inlay_diag *diag)
+static inlay_status collect_output(struct running *r, uint32_t o, inlay_diag *diag)
 {
     bench_output *out = &r->result->out[o];
     const inlay_output_plan *plan = &r->b->plans[o];
     uint32_t alias = alias_of(r, o);
-    const fenced *memory = alias != INLAY_NONE ? &r->in[alias] : &r->out[o];
+    const struct fenced *memory = alias != INLAY_NONE ? &r->in[alias] : &r->out[o];
     const device_tensor *device = &r->device[alias != INLAY_NONE ? alias : CASE_INPUTS + o];
     size_t bytes;
 
@@ -230,7 +230,7 @@ static inlay_status collect_output(running *r, uint32_t o, inlay_diag *diag)
 }
 
 /* Margins on the device, and inputs there. */
-static inlay_status look_at_device(running *r, inlay_diag *diag)
+static inlay_status look_at_device(struct running *r, inlay_diag *diag)
 {
     for (uint32_t i = 0; i < sizeof r->device / sizeof r->device[0]; i++) {
         const case_tensor *t = i < r->b->one->input_count ? &r->b->k->in[r->b->one->input_of[i]] : NULL;
@@ -258,7 +258,7 @@ static inlay_status look_at_device(running *r, inlay_diag *diag)
     return INLAY_OK;
 }
 
-static void look_for_damage(running *r)
+static void look_for_damage(struct running *r)
 {
     const char *more = "the kernel writes further than it should: look at the tail of its loop";
 
@@ -282,7 +282,7 @@ static void look_for_damage(running *r)
             fault(r->result, more, "it wrote outside output %u", o);
 }
 
-static void release(running *r)
+static void release(struct running *r)
 {
     const loaded_provider *p = r->b->p;
 
@@ -303,20 +303,20 @@ static void release(running *r)
  * What a host does with several devices: copies and execute are queued behind a gate that opens later. The source of a
  * copy holds garbage until then, so who does not wait computes with garbage. */
 
-typedef struct gate {
-    running *r;
+struct gate {
+    struct running *r;
     pthread_t thread;
     inlay_fence open;
     uint64_t timelines[CASE_INPUTS]; /* of the copies; 0: none */
     char *sources[CASE_INPUTS];
     bool is_running;
-} gate;
+};
 
 static void *open_gate(void *user)
 {
     static const struct timespec pause = { 0, 2000000 };
-    gate *g = user;
-    running *r = g->r;
+    struct gate *g = user;
+    struct running *r = g->r;
     const inlay_status status = r->how->poison;
     inlay_diag why = INLAY_DIAG_INIT;
 
@@ -331,7 +331,7 @@ static void *open_gate(void *user)
 }
 
 /* A copy into an input, which holds garbage until it is done. */
-static inlay_status queue_input(running *r, gate *g, uint32_t i, inlay_diag *diag)
+static inlay_status queue_input(struct running *r, struct gate *g, uint32_t i, inlay_diag *diag)
 {
     const loaded_provider *p = r->b->p;
     inlay_buffer here = { .bytes = r->in[i].bytes };
@@ -356,16 +356,16 @@ static inlay_status queue_input(running *r, gate *g, uint32_t i, inlay_diag *dia
     return status;
 }
 
-static bool is_queued(const running *r, uint32_t input)
+static bool is_queued(const struct running *r, uint32_t input)
 {
     return r->device[input].whole.handle != 0 && r->in[input].bytes > 0;
 }
 
-static inlay_status queue_inputs(running *r, gate *g, inlay_diag *diag)
+static inlay_status queue_inputs(struct running *r, struct gate *g, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
 
-    *g = (gate){ .r = r, .open.value = 1 };
+    *g = (struct gate){ .r = r, .open.value = 1 };
     /* All of it before the first copy is queued: those that wait here would stand behind it. */
     for (uint32_t i = 0; i < r->b->one->input_count; i++)
         if (is_queued(r, i))
@@ -382,7 +382,7 @@ done:
     return status;
 }
 
-static void close_gate(running *r, gate *g)
+static void close_gate(struct running *r, struct gate *g)
 {
     inlay_diag ignored = INLAY_DIAG_INIT;
     inlay_status settled = INLAY_OK;
@@ -401,9 +401,9 @@ static void close_gate(running *r, gate *g)
 /* ------------------------------------------------------------------ the call */
 
 /* What the provider keeps for the addresses of this run. */
-static inlay_status bind_run(const running *r, inlay_exec_args *args, inlay_diag *diag)
+static inlay_status bind_run(const struct running *r, inlay_exec_args *args, inlay_diag *diag)
 {
-    const bench *b = r->b;
+    const struct bench *b = r->b;
     const inlay_bind_args with = { .struct_size = sizeof with,
                                    .inputs = args->inputs,
                                    .outputs = args->outputs,
@@ -420,10 +420,10 @@ static inlay_status bind_run(const running *r, inlay_exec_args *args, inlay_diag
     return status == INLAY_UNSUPPORTED ? INLAY_OK : status;
 }
 
-static inlay_status call(running *r, inlay_diag *diag)
+static inlay_status call(struct running *r, inlay_diag *diag)
 {
     static const uint32_t never;
-    const bench *b = r->b;
+    const struct bench *b = r->b;
     const uint32_t *cancel = r->how->cancel != NULL ? r->how->cancel : &never;
     inlay_run run = {
         .cancel = cancel, .max_threads = b->threads, .ctx = r, .output_alloc = give_output, .string_alloc = give_string
@@ -441,7 +441,7 @@ static inlay_status call(running *r, inlay_diag *diag)
     inlay_status status = INLAY_OK;
     heap_counts before;
     double begin;
-    gate g = { .r = r };
+    struct gate g = { .r = r };
 
     if (b->workspace_bytes > 0)
         INLAY_TRY(place(r, CASE_INPUTS + CASE_OUTPUTS, work_domain(r), &r->workspace, &args.workspace, diag));
@@ -470,9 +470,9 @@ done:
     return status;
 }
 
-inlay_status bench_run(const bench *b, const bench_how *how, bench_result *out, inlay_diag *diag)
+inlay_status bench_run(const struct bench *b, const bench_how *how, bench_result *out, inlay_diag *diag)
 {
-    running r = { .b = b, .how = how, .result = out, .link.p = b->p };
+    struct running r = { .b = b, .how = how, .result = out, .link.p = b->p };
     inlay_status status;
 
     memset(out, 0, sizeof *out);

@@ -110,7 +110,7 @@ static bool is_integer(inlay_dtype dtype)
     return dtype != INLAY_BOOL && element_integer(dtype, &zero, 0, &value);
 }
 
-static void random_words(inlay_str *words, int64_t count, uint64_t *state, arena *a)
+static void random_words(inlay_str *words, int64_t count, uint64_t *state, struct arena *a)
 {
     static const char *const list[] = { "one", "Two", "three four", "", "FIVE", "a,b", "sieben" };
 
@@ -124,7 +124,7 @@ static void random_words(inlay_str *words, int64_t count, uint64_t *state, arena
 }
 
 void case_random_elements(inlay_dtype dtype, void *data, int64_t count, int64_t low, int64_t high, uint64_t *state,
-                          arena *a)
+                          struct arena *a)
 {
     if (is_unsigned(dtype) && low < 0)
         low = 0;
@@ -257,7 +257,7 @@ inlay_status case_import(const op_case *k, graph_model *model)
     return INLAY_OK;
 }
 
-static bool append(arena *a, uint32_t **list, uint32_t *count, uint32_t value)
+static bool append(struct arena *a, uint32_t **list, uint32_t *count, uint32_t value)
 {
     uint32_t *more = arena_array(a, *count + (size_t)1, sizeof *more);
 
@@ -271,9 +271,9 @@ static bool append(arena *a, uint32_t **list, uint32_t *count, uint32_t value)
 }
 
 /* An input of the graph, or a constant, for the case's input. INLAY_NONE: no memory. */
-static uint32_t add_input(const case_tensor *t, graph *g, uint32_t known)
+static uint32_t add_input(const case_tensor *t, struct graph *g, uint32_t known)
 {
-    arena *a = &g->model->arena;
+    struct arena *a = &g->model->arena;
     uint32_t v = graph_add_value(g, NULL, 0);
     inlay_dim *dims = arena_array(a, t->rank, sizeof *dims);
     char symbol[32];
@@ -295,7 +295,7 @@ static uint32_t add_input(const case_tensor *t, graph *g, uint32_t known)
     return append(a, &g->inputs, &g->input_count, v) ? v : INLAY_NONE;
 }
 
-graph_node *case_add(const op_case *k, graph *g, uint32_t known)
+graph_node *case_add(const op_case *k, struct graph *g, uint32_t known)
 {
     graph_node *n = graph_add_node(g, k->op_type, k->domain, NULL, k->in_count, k->out_count);
 
@@ -325,7 +325,7 @@ graph_node *case_add(const op_case *k, graph *g, uint32_t known)
 /* Shapes of outputs that follow from the elements of inputs, as the host finds them when it reaches the node. */
 static inlay_status infer_with_data(const op_case *k, case_one *one, inlay_diag *diag)
 {
-    const graph *g = one->model->main;
+    const struct graph *g = one->model->main;
     const graph_node *n = g->nodes[0];
     inlay_value_info in[CASE_INPUTS], out[CASE_OUTPUTS];
     const inlay_value_info *ins[CASE_INPUTS];
@@ -372,7 +372,7 @@ static inlay_status infer_with_data(const op_case *k, case_one *one, inlay_diag 
  * them to specialize. */
 static void show_data(const op_case *k, case_one *one)
 {
-    const graph *g = one->model->main;
+    const struct graph *g = one->model->main;
     const graph_node *n = g->nodes[0];
     bool depends = false;
 
@@ -395,7 +395,7 @@ static void show_data(const op_case *k, case_one *one)
 
 static inlay_status make_states(const op_case *k, case_one *one, inlay_diag *diag)
 {
-    const graph *g = one->model->main;
+    const struct graph *g = one->model->main;
     const graph_node *n = g->nodes[0];
 
     one->states = arena_array(&one->a, g->value_count + (size_t)1, sizeof *one->states);

@@ -31,8 +31,8 @@ typedef struct op_case {
     uint32_t in_count, out_count;
     inlay_attr_info attrs[CASE_ATTRS];
     uint32_t attr_count;
-    bool random; /* two runs may differ */
-    arena a;     /* of elements and attributes */
+    bool random;    /* two runs may differ */
+    struct arena a; /* of elements and attributes */
 } op_case;
 
 void case_init(op_case *k, const char *domain, const char *op_type, int64_t opset);
@@ -50,7 +50,7 @@ char *case_text(const op_case *k, char *text, size_t bytes);
 uint64_t case_random(uint64_t *state);
 /* Random elements: floats in (-2, 2), integers in [low, high], words. */
 void case_random_elements(inlay_dtype dtype, void *data, int64_t count, int64_t low, int64_t high, uint64_t *state,
-                          arena *a);
+                          struct arena *a);
 
 /* ------------------------------------------------------------------ the graph */
 
@@ -62,7 +62,7 @@ typedef struct case_one {
     uint32_t input_of[CASE_INPUTS]; /* ... and which of the case's they are */
     uint32_t outputs[CASE_OUTPUTS];
     uint32_t input_count, output_count;
-    arena a;
+    struct arena a;
 } case_one;
 
 /* How much a graph says of the shapes of inputs that are no constants. */
@@ -74,7 +74,7 @@ INLAY_NODISCARD inlay_status case_graph(const op_case *k, const graph_operators 
 void case_one_deinit(case_one *one);
 /* Adds the case's node, with inputs of its own, to a graph that is being built. NULL: no memory. The values of
  * its outputs are the last of the graph. */
-graph_node *case_add(const op_case *k, graph *g, uint32_t known);
+graph_node *case_add(const op_case *k, struct graph *g, uint32_t known);
 /* Has the model import the case's domain; one model imports one version of each. */
 inlay_status case_import(const op_case *k, graph_model *model);
 #endif

@@ -22,7 +22,7 @@ static int by_name(const void *a, const void *b)
 }
 
 /* The folders in dir, sorted, as paths. */
-static inlay_status list_folders(const char *dir, arena *a, const char ***out_paths, uint32_t *out_count,
+static inlay_status list_folders(const char *dir, struct arena *a, const char ***out_paths, uint32_t *out_count,
                                  inlay_diag *diag)
 {
     DIR *handle = opendir(dir);
@@ -64,7 +64,7 @@ static bool is_data_set(const char *path)
     return strncmp(base != NULL ? base + 1 : path, "test_data_set_", 14) == 0;
 }
 
-static inlay_status add_case(const test_case *found, arena *a, case_list *list, inlay_diag *diag)
+static inlay_status add_case(const test_case *found, struct arena *a, case_list *list, inlay_diag *diag)
 {
     if (!ARENA_GROW(a, list->cases, list->count))
         return no_memory(diag, "for the list of cases");
@@ -72,7 +72,8 @@ static inlay_status add_case(const test_case *found, arena *a, case_list *list, 
     return INLAY_OK;
 }
 
-static inlay_status visit(const char *root, const char *dir, int depth, arena *a, case_list *list, inlay_diag *diag)
+static inlay_status visit(const char *root, const char *dir, int depth, struct arena *a, case_list *list,
+                          inlay_diag *diag)
 {
     const char **folders = NULL;
     uint32_t count, sets = 0;
@@ -104,7 +105,7 @@ done:
     return status;
 }
 
-inlay_status cases_find(const char *dir, arena *a, case_list *list, inlay_diag *diag)
+inlay_status cases_find(const char *dir, struct arena *a, case_list *list, inlay_diag *diag)
 {
     uint32_t before = list->count;
     char *root = arena_string(a, dir);

@@ -81,37 +81,37 @@ INLAY_NODISCARD inlay_status check_plugin(const check_args *args, const uint32_t
 /* ------------------------------------------------------------------ child.c */
 
 /* One run of a group. */
-typedef struct check {
+struct check {
     const check_args *args;
     check_beacon *beacon;
     FILE *report;
     uint32_t unit; /* number of the next unit */
     bool told_fork;
-} check;
+};
 
 /* The child's main(); returns its exit code. */
 int check_child(const check_args *args);
 
 /* Names what the plugin does next, for the report of a crash. phase is a literal. */
-void check_phase(check *c, const char *phase);
+void check_phase(struct check *c, const char *phase);
 INLAY_PRINTF(2, 3)
-void check_subject(check *c, const char *format, ...);
+void check_subject(struct check *c, const char *format, ...);
 /* A sign of life. */
-void check_tick(check *c);
+void check_tick(struct check *c);
 /* Begins the next unit of the group, called subject. False: it was looked at before, leave it out. */
 INLAY_PRINTF(2, 3)
-bool check_unit(check *c, const char *format, ...);
+bool check_unit(struct check *c, const char *format, ...);
 
 /* Lines of the report. The texts are cut at a few hundred bytes. */
 INLAY_PRINTF(4, 5)
-void check_pass(check *c, const char *name, const char *subject, const char *format, ...);
+void check_pass(struct check *c, const char *name, const char *subject, const char *format, ...);
 INLAY_PRINTF(4, 5)
-void check_skip(check *c, const char *name, const char *subject, const char *format, ...);
+void check_skip(struct check *c, const char *name, const char *subject, const char *format, ...);
 INLAY_PRINTF(6, 7)
-void check_fail(check *c, const char *name, const char *subject, const char *expected, const char *fix,
+void check_fail(struct check *c, const char *name, const char *subject, const char *expected, const char *fix,
                 const char *format, ...);
 INLAY_PRINTF(6, 7)
-void check_warn(check *c, const char *name, const char *subject, const char *expected, const char *fix,
+void check_warn(struct check *c, const char *name, const char *subject, const char *expected, const char *fix,
                 const char *format, ...);
 
 /* ------------------------------------------------------------------ crash.c */
@@ -125,7 +125,7 @@ void crash_forget_range(const void *from);
 
 /* ------------------------------------------------------------------ the groups */
 
-#define GROUP(name, doc) void check_group_##name(check *c);
+#define GROUP(name, doc) void check_group_##name(struct check *c);
 #include "check/groups.def"
 #undef GROUP
 #endif

@@ -23,7 +23,7 @@ static void end_fork(void)
 }
 
 /* What would leave the report without an end. */
-static void look_after(check *c)
+static void look_after(struct check *c)
 {
     if (fcntl(CHECK_REPORT_FD, F_GETFD) < 0) {
         c->beacon->closed = 1;
@@ -37,19 +37,19 @@ static void look_after(check *c)
     }
 }
 
-void check_phase(check *c, const char *phase)
+void check_phase(struct check *c, const char *phase)
 {
     look_after(c);
     (void)snprintf(c->beacon->phase, sizeof c->beacon->phase, "%s", phase);
     check_tick(c);
 }
 
-void check_tick(check *c)
+void check_tick(struct check *c)
 {
     (void)__atomic_add_fetch(&c->beacon->ticks, 1, __ATOMIC_RELAXED);
 }
 
-void check_subject(check *c, const char *format, ...)
+void check_subject(struct check *c, const char *format, ...)
 {
     va_list args;
 
@@ -59,7 +59,7 @@ void check_subject(check *c, const char *format, ...)
     check_tick(c);
 }
 
-bool check_unit(check *c, const char *format, ...)
+bool check_unit(struct check *c, const char *format, ...)
 {
     va_list args;
 
@@ -83,8 +83,8 @@ static void plain(char *text)
             *p = '?';
 }
 
-static void put(check *c, uint32_t result, const char *name, const char *subject, const char *expected, const char *fix,
-                const char *format, va_list args)
+static void put(struct check *c, uint32_t result, const char *name, const char *subject, const char *expected,
+                const char *fix, const char *format, va_list args)
 {
     char got[700], about[300], want[400];
     json_t *object;
@@ -105,7 +105,7 @@ static void put(check *c, uint32_t result, const char *name, const char *subject
     check_tick(c);
 }
 
-void check_pass(check *c, const char *name, const char *subject, const char *format, ...)
+void check_pass(struct check *c, const char *name, const char *subject, const char *format, ...)
 {
     va_list args;
 
@@ -114,7 +114,7 @@ void check_pass(check *c, const char *name, const char *subject, const char *for
     va_end(args);
 }
 
-void check_skip(check *c, const char *name, const char *subject, const char *format, ...)
+void check_skip(struct check *c, const char *name, const char *subject, const char *format, ...)
 {
     va_list args;
 
@@ -123,7 +123,7 @@ void check_skip(check *c, const char *name, const char *subject, const char *for
     va_end(args);
 }
 
-void check_fail(check *c, const char *name, const char *subject, const char *expected, const char *fix,
+void check_fail(struct check *c, const char *name, const char *subject, const char *expected, const char *fix,
                 const char *format, ...)
 {
     va_list args;
@@ -133,7 +133,7 @@ void check_fail(check *c, const char *name, const char *subject, const char *exp
     va_end(args);
 }
 
-void check_warn(check *c, const char *name, const char *subject, const char *expected, const char *fix,
+void check_warn(struct check *c, const char *name, const char *subject, const char *expected, const char *fix,
                 const char *format, ...)
 {
     va_list args;
@@ -149,13 +149,13 @@ int check_child(const check_args *args)
 {
     static const struct {
         const char *name;
-        void (*run)(check *c);
+        void (*run)(struct check *c);
     } groups[] = {
 #define GROUP(name, doc) { #name, check_group_##name },
 #include "check/groups.def"
 #undef GROUP
     };
-    check c = { .args = args };
+    struct check c = { .args = args };
 
     c.beacon = mmap(NULL, sizeof *c.beacon, PROT_READ | PROT_WRITE, MAP_SHARED, CHECK_BEACON_FD, 0);
     c.report = fdopen(CHECK_REPORT_FD, "w");

@@ -8,13 +8,13 @@
 enum { RANGES = 256, STACK_BYTES = 64 * 1024 };
 
 /* Memory that must not be touched, and what it lies behind. */
-typedef struct range {
+struct range {
     uintptr_t from, to;
     const char *what;
-} range;
+};
 
 static check_beacon *watched;
-static range ranges[RANGES]; /* the handler reads them without the lock: whoever held it is not coming back */
+static struct range ranges[RANGES]; /* the handler reads them without the lock: whoever held it is not coming back */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static char handler_stack[STACK_BYTES];
 
@@ -97,7 +97,7 @@ void crash_name_range(const void *from, size_t bytes, const char *what)
     while (i < RANGES && ranges[i].what != NULL)
         i++;
     if (i < RANGES)
-        ranges[i] = (range){ (uintptr_t)from, (uintptr_t)from + bytes, what };
+        ranges[i] = (struct range){ (uintptr_t)from, (uintptr_t)from + bytes, what };
     (void)pthread_mutex_unlock(&lock);
 }
 

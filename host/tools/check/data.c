@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* The number of the file that holds a graph's input: files stand for the inputs in their order. INLAY_NONE: none. */
-static uint32_t file_of(const graph *g, uint32_t value)
+static uint32_t file_of(const struct graph *g, uint32_t value)
 {
     uint32_t file = 0;
 
@@ -47,7 +47,7 @@ static bool add_file(op_case *k, const char *set, uint32_t file)
     return true;
 }
 
-static bool add_input(op_case *k, const graph *g, uint32_t value, const char *set)
+static bool add_input(op_case *k, const struct graph *g, uint32_t value, const char *set)
 {
     const inlay_value_info *v = value == INLAY_NONE ? NULL : &g->values[value].info;
     uint32_t file = value == INLAY_NONE ? 0 : file_of(g, value);
@@ -68,7 +68,7 @@ static bool add_input(op_case *k, const graph *g, uint32_t value, const char *se
 
 static bool read_case(const graph_model *m, const char *set, const char *match, op_case *k)
 {
-    const graph *g = m->main;
+    const struct graph *g = m->main;
     const graph_node *n = g->node_count == 1 ? g->nodes[0] : NULL;
     bool ok = n != NULL && n->body_count == 0 && n->info.output_count > 0 && n->info.output_count <= CASE_OUTPUTS &&
               m->function_count == 0 && (match == NULL || fnmatch(match, n->info.op_type.data, 0) == 0);
@@ -90,7 +90,7 @@ inlay_status data_cases(const char *dir, const char *match, case_fn fn, void *us
                         inlay_diag *diag)
 {
     case_list list = { 0 };
-    arena a = { 0 };
+    struct arena a = { 0 };
     inlay_status status = cases_find(dir, &a, &list, diag);
     bool go_on = status == INLAY_OK;
 

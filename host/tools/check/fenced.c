@@ -5,11 +5,11 @@
 
 enum { PATTERN = 0xca };
 
-bool fenced_alloc(size_t bytes, size_t alignment, uint8_t fill, const char *what, fenced *out)
+bool fenced_alloc(size_t bytes, size_t alignment, uint8_t fill, const char *what, struct fenced *out)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), room, pages;
 
-    *out = (fenced){ .bytes = bytes };
+    *out = (struct fenced){ .bytes = bytes };
     if (alignment == 0 || bytes > SIZE_MAX / 4)
         return false;
     if (alignment > page)
@@ -35,7 +35,7 @@ bool fenced_alloc(size_t bytes, size_t alignment, uint8_t fill, const char *what
     return true;
 }
 
-bool fenced_is_hurt(const fenced *f)
+bool fenced_is_hurt(const struct fenced *f)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), before = f->map == NULL ? 0 : (uintptr_t)f->data % page;
 
@@ -48,7 +48,7 @@ bool fenced_is_hurt(const fenced *f)
     return false;
 }
 
-void fenced_protect(fenced *f, bool read_only)
+void fenced_protect(struct fenced *f, bool read_only)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     char *start = f->data - (uintptr_t)f->data % page;
@@ -58,7 +58,7 @@ void fenced_protect(fenced *f, bool read_only)
                        read_only ? PROT_READ : PROT_READ | PROT_WRITE);
 }
 
-void fenced_free(fenced *f)
+void fenced_free(struct fenced *f)
 {
     if (f->map == NULL)
         return;

@@ -5,19 +5,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef struct fenced {
+struct fenced {
     char *map; /* NULL: none */
     size_t map_bytes;
     char *data;
     size_t bytes;
     size_t slack; /* bytes of the pattern behind data */
-} fenced;
+};
 
 /* bytes at a multiple of alignment, as near to the forbidden page as that allows; filled with fill. what is said when
  * the page is touched. False: no memory. */
-bool fenced_alloc(size_t bytes, size_t alignment, uint8_t fill, const char *what, fenced *out);
+bool fenced_alloc(size_t bytes, size_t alignment, uint8_t fill, const char *what, struct fenced *out);
 /* Were the bytes before or behind written to? */
-bool fenced_is_hurt(const fenced *f);
-void fenced_protect(fenced *f, bool read_only);
-void fenced_free(fenced *f);
+bool fenced_is_hurt(const struct fenced *f);
+void fenced_protect(struct fenced *f, bool read_only);
+void fenced_free(struct fenced *f);
 #endif

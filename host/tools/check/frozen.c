@@ -5,14 +5,14 @@
 #include <unistd.h>
 
 /* Room is taken from the front. In a first pass without memory it is only counted. */
-typedef struct room {
+struct room {
     char *base; /* NULL: counting */
     size_t used;
     uint32_t extra;
     bool borrowed;
-} room;
+};
 
-static void *take(room *r, size_t bytes)
+static void *take(struct room *r, size_t bytes)
 {
     char *p = r->base == NULL ? NULL : r->base + r->used;
 
@@ -20,7 +20,7 @@ static void *take(room *r, size_t bytes)
     return p;
 }
 
-static void *copy(room *r, const void *data, size_t bytes)
+static void *copy(struct room *r, const void *data, size_t bytes)
 {
     void *p = take(r, bytes);
 
@@ -29,7 +29,7 @@ static void *copy(room *r, const void *data, size_t bytes)
     return data == NULL ? NULL : p;
 }
 
-static inlay_str copy_text(room *r, inlay_str text)
+static inlay_str copy_text(struct room *r, inlay_str text)
 {
     char *p = take(r, (size_t)text.bytes + 1);
 
@@ -38,7 +38,7 @@ static inlay_str copy_text(room *r, inlay_str text)
     return (inlay_str){ p, text.bytes };
 }
 
-static const inlay_str *copy_texts(room *r, const inlay_str *texts, uint64_t count)
+static const inlay_str *copy_texts(struct room *r, const inlay_str *texts, uint64_t count)
 {
     inlay_str *p = take(r, (size_t)count * sizeof *p);
 
@@ -52,7 +52,7 @@ static const inlay_str *copy_texts(room *r, const inlay_str *texts, uint64_t cou
 }
 
 /* Elements of a tensor; those of strings bring their texts. */
-static const void *copy_elements(room *r, inlay_dtype dtype, const void *data, uint64_t bytes)
+static const void *copy_elements(struct room *r, inlay_dtype dtype, const void *data, uint64_t bytes)
 {
     if (data == NULL)
         return NULL;
@@ -60,7 +60,7 @@ static const void *copy_elements(room *r, inlay_dtype dtype, const void *data, u
                                  : copy(r, data, (size_t)bytes);
 }
 
-static const inlay_tensor_view *copy_tensor(room *r, const inlay_tensor_view *t)
+static const inlay_tensor_view *copy_tensor(struct room *r, const inlay_tensor_view *t)
 {
     inlay_tensor_view *p;
 
@@ -82,7 +82,7 @@ static void *element(char *list, size_t stride, uint32_t i)
     return list == NULL ? NULL : list + stride * i;
 }
 
-static const inlay_attr_info *copy_attrs(room *r, const inlay_node_info *n)
+static const inlay_attr_info *copy_attrs(struct room *r, const inlay_node_info *n)
 {
     size_t stride = sizeof(inlay_attr_info) + r->extra;
     char *list = take(r, n->attr_count * stride);
@@ -107,7 +107,7 @@ static const inlay_attr_info *copy_attrs(room *r, const inlay_node_info *n)
     return (const inlay_attr_info *)(const void *)list;
 }
 
-static const inlay_node_info *copy_nodes(room *r, const inlay_graph *g)
+static const inlay_node_info *copy_nodes(struct room *r, const inlay_graph *g)
 {
     size_t stride = sizeof(inlay_node_info) + r->extra;
     char *list = take(r, g->node_count * stride);
@@ -128,7 +128,7 @@ static const inlay_node_info *copy_nodes(room *r, const inlay_graph *g)
     return (const inlay_node_info *)(const void *)list;
 }
 
-static const inlay_value_info *copy_values(room *r, const inlay_graph *g)
+static const inlay_value_info *copy_values(struct room *r, const inlay_graph *g)
 {
     size_t stride = sizeof(inlay_value_info) + r->extra;
     char *list = take(r, g->value_count * stride);
@@ -148,7 +148,7 @@ static const inlay_value_info *copy_values(room *r, const inlay_graph *g)
     return (const inlay_value_info *)(const void *)list;
 }
 
-static const inlay_symbol_info *copy_symbols(room *r, const inlay_graph *g)
+static const inlay_symbol_info *copy_symbols(struct room *r, const inlay_graph *g)
 {
     size_t stride = sizeof(inlay_symbol_info) + r->extra;
     char *list = take(r, g->symbol_count * stride);
@@ -163,7 +163,7 @@ static const inlay_symbol_info *copy_symbols(room *r, const inlay_graph *g)
     return (const inlay_symbol_info *)(const void *)list;
 }
 
-static inlay_graph *copy_graph(room *r, const inlay_graph *g)
+static inlay_graph *copy_graph(struct room *r, const inlay_graph *g)
 {
     inlay_graph *to = take(r, sizeof *to + r->extra), all = *g;
 
@@ -182,21 +182,21 @@ static inlay_graph *copy_graph(room *r, const inlay_graph *g)
     return to;
 }
 
-bool frozen_create(const inlay_graph *from, uint32_t extra, bool borrowed, frozen *out)
+bool frozen_create(const inlay_graph *from, uint32_t extra, bool borrowed, struct frozen *out)
 {
-    room r = { .extra = extra, .borrowed = borrowed };
+    struct room r = { .extra = extra, .borrowed = borrowed };
 
     (void)copy_graph(&r, from);
     if (!fenced_alloc(r.used, 64, 0, "behind the snapshot", &out->memory))
         return false;
-    r = (room){ .base = out->memory.data, .extra = extra, .borrowed = borrowed };
+    r = (struct room){ .base = out->memory.data, .extra = extra, .borrowed = borrowed };
     out->graph = copy_graph(&r, from);
     fenced_protect(&out->memory, true);
     crash_name_range(out->memory.data, out->memory.bytes, "of the snapshot, which is read-only");
     return true;
 }
 
-void frozen_hide(frozen *f)
+void frozen_hide(struct frozen *f)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     char *start = f->memory.data - (uintptr_t)f->memory.data % page;
@@ -206,7 +206,7 @@ void frozen_hide(frozen *f)
     crash_name_range(f->memory.data, f->memory.bytes, "of the graph that compile was shown, after compile returned");
 }
 
-void frozen_destroy(frozen *f)
+void frozen_destroy(struct frozen *f)
 {
     if (f->memory.map == NULL)
         return;

@@ -4,16 +4,16 @@
 #include "check/fenced.h"
 #include "inlay/plugin.h"
 
-typedef struct frozen {
+struct frozen {
     const inlay_graph *graph;
-    fenced memory;
-} frozen;
+    struct fenced memory;
+};
 
 /* Copies the whole graph, texts and constants too; with borrowed, constants stay where they are, as compile's do.
  * extra: bytes, multiple of 8, that each struct and each element of an array has beyond what this host knows; they are
  * zero. False: no memory. */
-bool frozen_create(const inlay_graph *from, uint32_t extra, bool borrowed, frozen *out);
+bool frozen_create(const inlay_graph *from, uint32_t extra, bool borrowed, struct frozen *out);
 /* Forbids reading it, too: the call that it was for has returned. */
-void frozen_hide(frozen *f);
-void frozen_destroy(frozen *f); /* one that is zero is a no-op */
+void frozen_hide(struct frozen *f);
+void frozen_destroy(struct frozen *f); /* one that is zero is a no-op */
 #endif

@@ -7,14 +7,14 @@
 
 enum { PARAMS = 3 * OP_MAX_FORMALS, MAX_NUMBERS = 64 };
 
-typedef struct recipe {
+struct recipe {
     const char *op_type;
     uint32_t outputs;
     const char *inputs;
     const char *attrs;
-} recipe;
+};
 
-static const recipe recipes[] = {
+static const struct recipe recipes[] = {
 #define RECIPE(op, outputs, inputs, attrs) { op, outputs, inputs, attrs },
 #include "check/recipes.def"
 #undef RECIPE
@@ -31,7 +31,7 @@ enum { SECOND_COUNT = sizeof second / sizeof second[0] };
 
 /* ------------------------------------------------------------------ reading recipes */
 
-typedef struct maker {
+struct maker {
     const case_source *source;
     const case_range *range;
     case_fn fn;
@@ -39,7 +39,7 @@ typedef struct maker {
     inlay_dtype types[PARAMS]; /* of each type parameter */
     bool stopped;
     uint64_t state;
-} maker;
+};
 
 static const char *skip(const char *at)
 {
@@ -67,13 +67,13 @@ static const char *read_numbers(op_case *k, const char *at, const double **out, 
     return *at == ']' ? at + 1 : at;
 }
 
-static inlay_dtype type_of(const maker *m, const op_formal *formal)
+static inlay_dtype type_of(const struct maker *m, const op_formal *formal)
 {
     return formal != NULL && formal->type_param >= 0 ? m->types[formal->type_param] : INLAY_UNDEFINED;
 }
 
 /* Reads one input of a recipe and adds it. NULL: it cannot be. */
-static const char *read_input(const maker *m, op_case *k, const char *at, bool constants)
+static const char *read_input(const struct maker *m, op_case *k, const char *at, bool constants)
 {
     const op_formal *formal = op_input_formal(m->source->schema, k->in_count);
     int64_t dims[CASE_RANK];
@@ -160,7 +160,7 @@ static const char *read_attr(op_case *k, const char *at)
 
 /* ------------------------------------------------------------------ one case */
 
-static void hand_over(maker *m, op_case *k)
+static void hand_over(struct maker *m, op_case *k)
 {
     k->random = m->source->random;
     if (!m->stopped && case_fill(k, case_random(&m->state)) == INLAY_OK)
@@ -176,7 +176,7 @@ static bool has_attr(const op_case *k, const char *name)
 }
 
 /* Something for the attributes without which there is no node. */
-static bool add_required(const maker *m, op_case *k)
+static bool add_required(const struct maker *m, op_case *k)
 {
     static const int64_t one = 1;
     static const float half = 0.5F;
@@ -200,7 +200,7 @@ static bool add_required(const maker *m, op_case *k)
     return true;
 }
 
-static void make_from(maker *m, const recipe *r, bool constants)
+static void make_from(struct maker *m, const struct recipe *r, bool constants)
 {
     const char *at = r->inputs;
     bool ok = true;
@@ -225,7 +225,7 @@ static void make_from(maker *m, const recipe *r, bool constants)
 }
 
 /* A list of the same shape for as many inputs as the operator takes; all: the optional ones too. */
-static void make_generic(maker *m, const char *first, const char *other, bool all)
+static void make_generic(struct maker *m, const char *first, const char *other, bool all)
 {
     const op_schema *s = m->source->schema;
     uint32_t count = s->min_inputs, outputs = s->min_outputs > 0 ? s->min_outputs : 1;
@@ -238,7 +238,7 @@ static void make_generic(maker *m, const char *first, const char *other, bool al
         return;
     for (uint32_t i = 0; i < count && used < sizeof text; i++)
         used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", i > 0 ? ";" : "", i == 0 ? first : other);
-    make_from(m, &(recipe){ .outputs = outputs, .inputs = text, .attrs = "" }, false);
+    make_from(m, &(struct recipe){ .outputs = outputs, .inputs = text, .attrs = "" }, false);
 }
 
 /* ------------------------------------------------------------------ shapes */
@@ -249,14 +249,14 @@ static bool grows(const char *inputs)
 }
 
 /* All shapes at the types at hand; few: the first ones only. */
-static void make_shapes(maker *m, bool few)
+static void make_shapes(struct maker *m, bool few)
 {
     const op_schema *s = m->source->schema;
     bool found = false;
     uint32_t made = 0;
 
     for (uint32_t i = 0; i < RECIPE_COUNT && !m->stopped; i++) {
-        const recipe *r = &recipes[i];
+        const struct recipe *r = &recipes[i];
 
         if (strcmp(r->op_type, m->source->op_type) != 0)
             continue;
@@ -285,13 +285,15 @@ static void make_shapes(maker *m, bool few)
  * Equal sizes of an example stay equal: what has to fit together does. All sizes change, or all that are the same
  * number. */
 
-typedef struct resize {
+struct resize {
     int64_t times, plus;
-} resize;
-static const resize resizes[] = { { 1, 1 }, { 3, 1 }, { 0, 1 }, { 1, 0 }, { 2, 0 }, { 1, -1 }, { 0, 0 }, { 9, 5 } };
+};
+static const struct resize resizes[] = {
+    { 1, 1 }, { 3, 1 }, { 0, 1 }, { 1, 0 }, { 2, 0 }, { 1, -1 }, { 0, 0 }, { 9, 5 }
+};
 enum { RESIZES = sizeof resizes / sizeof resizes[0], QUICK_RESIZES = 4, MOST_EXAMPLES = 8 };
 
-static int64_t resized(int64_t dim, int64_t only, resize r)
+static int64_t resized(int64_t dim, int64_t only, struct resize r)
 {
     int64_t to = dim * r.times + r.plus;
 
@@ -312,7 +314,7 @@ static void take_range(const inlay_tensor_view *from, case_tensor *t)
 }
 
 /* only: the size that changes; -1: all do. */
-static void make_resized(maker *m, const inlay_op_example *e, int64_t only, resize r)
+static void make_resized(struct maker *m, const inlay_op_example *e, int64_t only, struct resize r)
 {
     bool ok = e->output_count <= CASE_OUTPUTS;
     op_case k;
@@ -348,7 +350,7 @@ static bool is_first(const inlay_op_example *e, uint32_t input, uint32_t dim)
     return true;
 }
 
-static void make_from_examples(maker *m)
+static void make_from_examples(struct maker *m)
 {
     const inlay_operator *op = m->source->own;
     const uint32_t sizes = m->range->quick ? QUICK_RESIZES : RESIZES;
@@ -357,7 +359,7 @@ static void make_from_examples(maker *m)
         const inlay_op_example *e = INLAY_AT(inlay_op_example, op->examples, op->example_stride, x);
 
         if (m->range->scaled) {
-            make_resized(m, e, -1, (resize){ 2 * m->range->scale, 1 });
+            make_resized(m, e, -1, (struct resize){ 2 * m->range->scale, 1 });
             continue;
         }
         for (uint32_t r = 0; r < sizes && !m->stopped; r++)
@@ -398,7 +400,7 @@ static int32_t main_param(const op_schema *s)
     return s->input_count > 0 ? s->inputs[0].type_param : -1;
 }
 
-static void set_types(maker *m, int32_t param, inlay_dtype t)
+static void set_types(struct maker *m, int32_t param, inlay_dtype t)
 {
     const op_schema *s = m->source->schema;
 
@@ -409,7 +411,7 @@ static void set_types(maker *m, int32_t param, inlay_dtype t)
 void generate_cases(const case_source *source, const case_range *range, case_fn fn, void *user)
 {
     const op_schema *s = source->schema;
-    maker m = { .source = source, .range = range, .fn = fn, .user = user, .state = range->seed };
+    struct maker m = { .source = source, .range = range, .fn = fn, .user = user, .state = range->seed };
     int32_t first = main_param(s);
     inlay_dtype usual = INLAY_FLOAT;
 
@@ -453,7 +455,7 @@ static void *schema_alloc(void *ctx, size_t bytes)
 static bool give_source(case_source source, const char *signature, source_fn fn, void *user)
 {
     op_schema schema;
-    arena a = { 0 };
+    struct arena a = { 0 };
     bool go_on = true;
 
     if (op_schema_parse(signature, schema_alloc, &a, &schema, NULL) == INLAY_OK) {

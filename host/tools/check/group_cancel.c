@@ -9,17 +9,17 @@
 enum { SLACK_MS = 100, ENOUGH_MS = 2000, SCALE = 16, QUICK_SCALE = 8 };
 
 /* The case that runs longest. */
-typedef struct search {
-    check *c;
-    const world *w;
+struct search {
+    struct check *c;
+    const struct world *w;
     const loaded_provider *p;
     op_case best;
     double best_ms;
     bool found;
     bool offers; /* the operator at hand, in some small case */
-} search;
+};
 
-static double run_ms(const bench *b, const uint32_t *cancel, inlay_status *out_status)
+static double run_ms(const struct bench *b, const uint32_t *cancel, inlay_status *out_status)
 {
     const bench_how how = { .cancel = cancel };
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -34,12 +34,12 @@ static double run_ms(const bench *b, const uint32_t *cancel, inlay_status *out_s
 
 static bool try_case(void *user, op_case *k)
 {
-    search *s = user;
+    struct search *s = user;
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_status status;
     case_one one;
     double ms = 0;
-    bench b;
+    struct bench b;
 
     if (case_graph(k, &s->w->operators, CASE_SIZES, &one, &diag) != INLAY_OK)
         return true;
@@ -49,7 +49,7 @@ static bool try_case(void *user, op_case *k)
             if (s->found)
                 case_deinit(&s->best);
             s->best = *k;
-            k->a = (arena){ 0 }; /* ours now */
+            k->a = (struct arena){ 0 }; /* ours now */
             s->best_ms = ms;
             s->found = true;
         }
@@ -61,7 +61,7 @@ static bool try_case(void *user, op_case *k)
 
 static bool see_offer(void *user, op_case *k)
 {
-    search *s = user;
+    struct search *s = user;
     inlay_diag diag = INLAY_DIAG_INIT;
     bench_answer answer = { .kind = BENCH_REFUSED };
     case_one one;
@@ -76,7 +76,7 @@ static bool see_offer(void *user, op_case *k)
 
 static bool try_source(void *user, const case_source *source)
 {
-    search *s = user;
+    struct search *s = user;
     const case_range small = { .seed = 1, .scale = 1, .quick = true, .scaled = true };
     const case_range range = {
         .seed = 1, .scale = s->c->args->quick ? QUICK_SCALE : SCALE, .quick = true, .scaled = true
@@ -94,15 +94,15 @@ static bool try_source(void *user, const case_source *source)
 
 /* ------------------------------------------------------------------ cancelling */
 
-typedef struct canceller {
+struct canceller {
     uint32_t word;
     double after_ms;
     double at_ms; /* when it was done */
-} canceller;
+};
 
 static void *cancel_later(void *user)
 {
-    canceller *k = user;
+    struct canceller *k = user;
     const struct timespec pause = { .tv_sec = (time_t)(k->after_ms / 1e3),
                                     .tv_nsec = (long)(1e6 * k->after_ms) % 1000000000L };
 
@@ -112,8 +112,8 @@ static void *cancel_later(void *user)
     return NULL;
 }
 
-static void judge(check *c, const search *s, const char *text, const canceller *k, double took_ms, double late_ms,
-                  inlay_status status)
+static void judge(struct check *c, const struct search *s, const char *text, const struct canceller *k, double took_ms,
+                  double late_ms, inlay_status status)
 {
     const uint32_t poll = s->p->table->poll_ms;
 
@@ -134,14 +134,14 @@ static void judge(check *c, const search *s, const char *text, const canceller *
                    late_ms > 0 ? late_ms : 0, s->best_ms);
 }
 
-static void cancel_best(check *c, search *s, const char *text)
+static void cancel_best(struct check *c, struct search *s, const char *text)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    canceller k = { .after_ms = s->best_ms / 4 };
+    struct canceller k = { .after_ms = s->best_ms / 4 };
     inlay_status status;
     pthread_t thread;
     case_one one;
-    bench b;
+    struct bench b;
 
     if (case_graph(&s->best, &s->w->operators, CASE_SIZES, &one, &diag) != INLAY_OK)
         return;
@@ -157,10 +157,10 @@ static void cancel_best(check *c, search *s, const char *text)
     case_one_deinit(&one);
 }
 
-static void try_provider(check *c, const world *w, const loaded_provider *p)
+static void try_provider(struct check *c, const struct world *w, const loaded_provider *p)
 {
     const inlay_operator *custom[64];
-    search s = { .c = c, .w = w, .p = p };
+    struct search s = { .c = c, .w = w, .p = p };
     const uint32_t poll = p->table->poll_ms;
     char text[256];
 
@@ -180,9 +180,9 @@ static void try_provider(check *c, const world *w, const loaded_provider *p)
         case_deinit(&s.best);
 }
 
-void check_group_cancel(check *c)
+void check_group_cancel(struct check *c)
 {
-    world w;
+    struct world w;
 
     if (c->args->no_timing) {
         check_skip(c, "cancel", NULL, "--no-timing");

@@ -11,21 +11,21 @@ enum { SIZES = 3, RUNS = 5, RELIABLE_NS = 20000 };
 static const double far = 100, off = 3; /* times too much or too little: a failure, a warning */
 
 /* The last case of a scale that was offered, measured. */
-typedef struct sample {
+struct sample {
     double predicted, measured; /* nanoseconds, the median; measured 0 = there is none */
     double least;               /* of the runs: what a busy machine leaves alone */
     double flops;
     bool guessed; /* by the provider's own word */
     char text[200];
-} sample;
+};
 
-typedef struct costing {
-    check *c;
-    const world *w;
+struct costing {
+    struct check *c;
+    const struct world *w;
     const loaded_provider *p;
-    sample samples[SIZES];
-    sample *now;
-} costing;
+    struct sample samples[SIZES];
+    struct sample *now;
+};
 
 /* A run that fails is not timed; other groups report it. */
 static inlay_status run_once(void *subject, double *out_ms, inlay_diag *diag)
@@ -41,7 +41,7 @@ static inlay_status run_once(void *subject, double *out_ms, inlay_diag *diag)
 }
 
 /* Times a few runs. */
-static void measure(bench *b, sample *out)
+static void measure(struct bench *b, struct sample *out)
 {
     const timing_plan plan = { .least = RUNS, .most = RUNS };
     void *subject = b;
@@ -57,11 +57,11 @@ static void measure(bench *b, sample *out)
 
 static bool try_case(void *user, op_case *k)
 {
-    costing *t = user;
+    struct costing *t = user;
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_cost cost;
     case_one one;
-    bench b;
+    struct bench b;
 
     if (case_graph(k, &t->w->operators, CASE_SIZES, &one, &diag) != INLAY_OK)
         return true;
@@ -95,9 +95,9 @@ static const char *time_text(double ns, char text[32])
     return text;
 }
 
-static void judge(const costing *t)
+static void judge(const struct costing *t)
 {
-    const sample *big = NULL, *small = NULL;
+    const struct sample *big = NULL, *small = NULL;
     char a[32], b[32];
     double ratio;
 
@@ -145,7 +145,7 @@ static void judge(const costing *t)
 static bool try_source(void *user, const case_source *source)
 {
     static const uint32_t scales[SIZES] = { 1, 4, 16 };
-    costing *t = user;
+    struct costing *t = user;
 
     if (!check_unit(t->c, "%s-%lld", source->op_type, (long long)source->opset))
         return true;
@@ -162,11 +162,11 @@ static bool try_source(void *user, const case_source *source)
     return true;
 }
 
-void check_group_cost(check *c)
+void check_group_cost(struct check *c)
 {
     const inlay_operator *custom[64];
     uint32_t count;
-    world w;
+    struct world w;
     bool timed;
 
     if (!world_open(c, "cost", false, &w))
@@ -179,7 +179,7 @@ void check_group_cost(check *c)
         check_skip(c, "cost", NULL, "the plugin is built with a sanitizer, so times say nothing");
     }
     for (uint32_t i = 0; i < w.own_count && timed; i++) {
-        costing t = { .c = c, .w = &w, .p = &w.own[i] };
+        struct costing t = { .c = c, .w = &w, .p = &w.own[i] };
 
         generate_sources(custom, count, c->args->op, true, try_source, &t);
     }

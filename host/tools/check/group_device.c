@@ -11,7 +11,7 @@ enum { BYTES = 4096 + 64, BUFFERS = 3, GATE_MS = 20, PATIENCE_MS = 10000 };
 /* ------------------------------------------------------------------ what there is */
 
 typedef struct device_count {
-    check *c;
+    struct check *c;
     const inlay_provider *p;
     uint32_t count, usable;
     bool faulty;
@@ -55,7 +55,7 @@ static inlay_status stop_at_first(void *user, const inlay_device_info *d)
     return INLAY_CANCELLED;
 }
 
-static void check_list(check *c, const inlay_provider *p)
+static void check_list(struct check *c, const inlay_provider *p)
 {
     device_count n = { .c = c, .p = p };
     inlay_diag diag = INLAY_DIAG_INIT, ignored = INLAY_DIAG_INIT;
@@ -87,7 +87,7 @@ static void check_list(check *c, const inlay_provider *p)
 }
 
 /* The flags of the first domain, as they are now that the device is open. */
-static uint32_t check_description(check *c, const loaded_provider *p)
+static uint32_t check_description(struct check *c, const loaded_provider *p)
 {
     const inlay_provider *t = p->table;
     inlay_device_info info = { .struct_size = sizeof info };
@@ -128,20 +128,21 @@ static uint32_t check_description(check *c, const loaded_provider *p)
 
 /* ------------------------------------------------------------------ copies, and fences of others */
 
-typedef struct scene {
-    check *c;
+struct scene {
+    struct check *c;
     device_link link;
     inlay_buffer buffers[BUFFERS];
     uint8_t sent[BUFFERS][BYTES], got[BUFFERS][BYTES];
-} scene;
+};
 
-static bool is_async(const scene *s)
+static bool is_async(const struct scene *s)
 {
     return (s->link.p->table->flags & INLAY_PROVIDER_ASYNC) != 0;
 }
 
 /* All buffers at once, or one after the other where the provider has no buffer_copies. */
-static inlay_status copy_all(scene *s, bool to_device, const inlay_fence *wait, inlay_fence signal, inlay_diag *diag)
+static inlay_status copy_all(struct scene *s, bool to_device, const inlay_fence *wait, inlay_fence signal,
+                             inlay_diag *diag)
 {
     const inlay_provider *t = s->link.p->table;
     inlay_copy list[BUFFERS];
@@ -186,7 +187,7 @@ static bool comes(inlay_fence f, inlay_status *out_status)
 }
 
 /* Up behind a fence that nobody has signalled yet, and down again. */
-static void check_copies(scene *s)
+static void check_copies(struct scene *s)
 {
     const char *name = s->link.p->name;
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -226,7 +227,7 @@ static void check_copies(scene *s)
 }
 
 /* What waits for work that failed fails, too. */
-static void check_poison(scene *s)
+static void check_poison(struct scene *s)
 {
     inlay_diag diag = INLAY_DIAG_INIT, why = INLAY_DIAG_INIT;
     inlay_fence gate = { 0, 1 }, done = { 0, 1 };
@@ -254,7 +255,7 @@ static void check_poison(scene *s)
 
 /* ------------------------------------------------------------------ memory that others see */
 
-static void check_map(scene *s)
+static void check_map(struct scene *s)
 {
     const inlay_provider *t = s->link.p->table;
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -276,7 +277,7 @@ static void check_map(scene *s)
 
 /* Host memory as a buffer: what the host writes there is what the device reads, before and after it was told of the
  * memory, and it is the host's again when the buffer has gone. */
-static void check_import(scene *s)
+static void check_import(struct scene *s)
 {
     const inlay_provider *t = s->link.p->table;
     unsigned char *own = aligned_alloc(4096, 2 * 4096);
@@ -307,7 +308,7 @@ static void check_import(scene *s)
 }
 
 /* Exported, imported again: the same memory by two handles, of which one goes first. */
-static void check_native(scene *s)
+static void check_native(struct scene *s)
 {
     const inlay_provider *t = s->link.p->table;
     inlay_native_memory m = { .struct_size = sizeof m };
@@ -336,15 +337,15 @@ static void check_native(scene *s)
                    twin.handle != 0 ? ", taken back" : "");
 }
 
-static void check_memory(check *c, const loaded_provider *p, uint32_t flags)
+static void check_memory(struct check *c, const loaded_provider *p, uint32_t flags)
 {
     const inlay_provider *t = p->table;
-    scene *s = calloc(1, sizeof *s);
+    struct scene *s = calloc(1, sizeof *s);
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_status status = s != NULL ? INLAY_OK : INLAY_OUT_OF_MEMORY;
 
     if (s != NULL) {
-        *s = (scene){ .c = c, .link.p = p };
+        *s = (struct scene){ .c = c, .link.p = p };
         status = timeline_create(&s->link.timeline, &diag);
     }
     for (uint32_t i = 0; i < BUFFERS && status == INLAY_OK; i++) {
@@ -373,10 +374,10 @@ static void check_memory(check *c, const loaded_provider *p, uint32_t flags)
     free(s);
 }
 
-void check_group_device(check *c)
+void check_group_device(struct check *c)
 {
     bool any = false;
-    world w;
+    struct world w;
 
     if (!world_open(c, "device", false, &w))
         return;

@@ -15,7 +15,8 @@ static bool view_fits(const inlay_tensor_view *t)
 }
 
 /* The case that an example describes. False: it does not make sense, and a line said so. */
-static bool case_of(check *c, const char *subject, const inlay_operator *op, const inlay_op_example *e, op_case *k)
+static bool case_of(struct check *c, const char *subject, const inlay_operator *op, const inlay_op_example *e,
+                    op_case *k)
 {
     case_init(k, op->domain, op->op_type, op->since_version);
     k->random = (op->flags & INLAY_OPERATOR_RANDOM) != 0;
@@ -46,7 +47,8 @@ static bool case_of(check *c, const char *subject, const inlay_operator *op, con
     return true;
 }
 
-static void compare(check *c, const char *subject, const inlay_op_example *e, const bench_result *r, const char *by)
+static void compare(struct check *c, const char *subject, const inlay_op_example *e, const bench_result *r,
+                    const char *by)
 {
     char text[400];
 
@@ -62,14 +64,14 @@ static void compare(check *c, const char *subject, const inlay_op_example *e, co
 }
 
 /* Tries one provider. False: it does not offer the example. */
-static bool run_by(check *c, const char *subject, const loaded_provider *p, const case_one *one, const op_case *k,
-                   const inlay_op_example *e)
+static bool run_by(struct check *c, const char *subject, const loaded_provider *p, const case_one *one,
+                   const op_case *k, const inlay_op_example *e)
 {
     const bench_how how = { 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
     bench_result r;
     inlay_status status;
-    bench b;
+    struct bench b;
 
     if (bench_open(c, p, one, k, 1, &b, &diag) != INLAY_OK) {
         if (strcmp(b.phase, "assess") == 0)
@@ -88,7 +90,7 @@ static bool run_by(check *c, const char *subject, const loaded_provider *p, cons
     return true;
 }
 
-static void try_example(check *c, const world *w, const inlay_operator *op, const inlay_op_example *e)
+static void try_example(struct check *c, const struct world *w, const inlay_operator *op, const inlay_op_example *e)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     bool taken = false;
@@ -118,9 +120,9 @@ static void try_example(check *c, const world *w, const inlay_operator *op, cons
     case_deinit(&k);
 }
 
-void check_group_examples(check *c)
+void check_group_examples(struct check *c)
 {
-    world w;
+    struct world w;
 
     if (!world_open(c, "examples", true, &w))
         return;

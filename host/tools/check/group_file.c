@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 typedef struct elf_file {
-    check *c;
+    struct check *c;
     Elf *elf;
     GElf_Ehdr header;
 } elf_file;
@@ -191,7 +191,7 @@ static void check_segments(const elf_file *f)
 }
 
 /* What hosts read of the file before they load it. */
-static void check_note(check *c, int fd, uint64_t bytes)
+static void check_note(struct check *c, int fd, uint64_t bytes)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     note_facts facts;
@@ -220,7 +220,7 @@ static void check_note(check *c, int fd, uint64_t bytes)
                    "link with -Wl,--build-id", "there is none");
 }
 
-void check_group_file(check *c)
+void check_group_file(struct check *c)
 {
     elf_file f = { .c = c };
     int fd = open(c->args->file, O_RDONLY | O_CLOEXEC);

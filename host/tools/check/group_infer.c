@@ -3,13 +3,13 @@
 #include "check/loaded.h"
 #include <string.h>
 
-typedef struct trial {
-    check *c;
-    const world *w;
+struct trial {
+    struct check *c;
+    const struct world *w;
     const char *subject;
     uint32_t accepted, refused;
     char silent[256]; /* a case that was refused without a word */
-} trial;
+};
 
 /* The host puts the status's own words where infer says nothing. */
 static bool says_nothing(inlay_status status, const inlay_diag *diag)
@@ -22,7 +22,7 @@ static bool says_nothing(inlay_status status, const inlay_diag *diag)
 
 static bool try_case(void *user, op_case *k)
 {
-    trial *t = user;
+    struct trial *t = user;
     char text[200];
 
     for (uint32_t known = CASE_SIZES; known <= CASE_RANK_UNKNOWN; known++) {
@@ -51,7 +51,7 @@ static bool try_case(void *user, op_case *k)
 static bool try_attributes(void *user, op_case *k)
 {
     static const int64_t numbers[] = { 0, -1, 1 << 20, INT64_MIN, INT64_MAX };
-    trial *t = user;
+    struct trial *t = user;
     inlay_diag diag = INLAY_DIAG_INIT;
     case_one one;
 
@@ -73,11 +73,11 @@ static bool try_attributes(void *user, op_case *k)
     return false;
 }
 
-static void try_operator(check *c, const world *w, const inlay_operator *op)
+static void try_operator(struct check *c, const struct world *w, const inlay_operator *op)
 {
     const case_range range = { .seed = c->args->seed, .scale = 1, .quick = c->args->quick };
     char subject[160];
-    trial t = { .c = c, .w = w, .subject = subject };
+    struct trial t = { .c = c, .w = w, .subject = subject };
 
     (void)snprintf(subject, sizeof subject, "%.140s-%u", op->op_type, op->since_version);
     if (!check_unit(c, "%s", subject))
@@ -94,9 +94,9 @@ static void try_operator(check *c, const world *w, const inlay_operator *op)
         check_pass(c, "infer", subject, "%u shapes accepted, %u refused", t.accepted, t.refused);
 }
 
-void check_group_infer(check *c)
+void check_group_infer(struct check *c)
 {
-    world w;
+    struct world w;
 
     if (!world_open(c, "infer", false, &w))
         return;

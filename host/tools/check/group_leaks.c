@@ -9,19 +9,19 @@
 enum { CASES = 24, WARM_UP = 3, CYCLES = 20, QUICK_CYCLES = 6, MOST_FAILURES = 400, LIBRARY_BYTES = 4096, RELOADS = 3 };
 
 /* A case of each of a few operators. */
-typedef struct picks {
-    check *c;
-    const world *w;
+struct picks {
+    struct check *c;
+    const struct world *w;
     const loaded_provider *p;
     op_case cases[CASES];
     case_one ones[CASES];
     uint32_t count;
     bool taken; /* from the operator at hand */
-} picks;
+};
 
 static bool pick_case(void *user, op_case *k)
 {
-    picks *p = user;
+    struct picks *p = user;
     inlay_diag diag = INLAY_DIAG_INIT;
     bench_answer answer;
     case_one one;
@@ -34,7 +34,7 @@ static bool pick_case(void *user, op_case *k)
     if (answer.kind != BENCH_OFFERED)
         return true;
     p->cases[p->count] = *k;
-    k->a = (arena){ 0 }; /* ours now */
+    k->a = (struct arena){ 0 }; /* ours now */
     if (case_graph(&p->cases[p->count], &p->w->operators, CASE_SIZES, &p->ones[p->count], &diag) == INLAY_OK)
         p->count++;
     else
@@ -45,7 +45,7 @@ static bool pick_case(void *user, op_case *k)
 
 static bool pick_source(void *user, const case_source *source)
 {
-    picks *p = user;
+    struct picks *p = user;
     const case_range range = { .seed = p->c->args->seed, .scale = 1, .quick = true };
     uint64_t dice = p->c->args->seed + (uint64_t)source->op_type[0] * 31 + strlen(source->op_type);
 
@@ -57,7 +57,7 @@ static bool pick_source(void *user, const case_source *source)
     return p->count < CASES;
 }
 
-static void drop_picks(picks *p)
+static void drop_picks(struct picks *p)
 {
     for (uint32_t i = 0; i < p->count; i++) {
         case_one_deinit(&p->ones[i]);
@@ -68,12 +68,12 @@ static void drop_picks(picks *p)
 /* ------------------------------------------------------------------ cycles */
 
 /* Compile, specialize, run, and all the way back. Statuses don't matter here. */
-static void run_case(const picks *p, const loaded_provider *provider, uint32_t i)
+static void run_case(const struct picks *p, const loaded_provider *provider, uint32_t i)
 {
     const bench_how how = { 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
     bench_result r;
-    bench b;
+    struct bench b;
 
     if (bench_open(p->c, provider, &p->ones[i], &p->cases[i], 1, &b, &diag) != INLAY_OK)
         return;
@@ -84,7 +84,7 @@ static void run_case(const picks *p, const loaded_provider *provider, uint32_t i
 
 /* One life of a provider: create, all cases, destroy. Where an allocation is to fail, one case behind it shows that
  * the provider goes on; the others have nothing to do with it. */
-static void live(const picks *p, uint32_t index, bool until_failed)
+static void live(const struct picks *p, uint32_t index, bool until_failed)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     loaded_provider provider;
@@ -102,7 +102,7 @@ static void live(const picks *p, uint32_t index, bool until_failed)
     check_phase(p->c, "the checker");
 }
 
-static void report_heap(check *c, const char *subject, const heap_counts *left, uint32_t cycles)
+static void report_heap(struct check *c, const char *subject, const heap_counts *left, uint32_t cycles)
 {
     char at[64], words[220] = "";
 
@@ -120,7 +120,7 @@ static void report_heap(check *c, const char *subject, const heap_counts *left, 
 }
 
 /* Blocks of libraries, which heap_watch does not see, show in the allocator's own sums. */
-static void report_libraries(check *c, const char *subject, size_t before, size_t after, uint32_t cycles)
+static void report_libraries(struct check *c, const char *subject, size_t before, size_t after, uint32_t cycles)
 {
     size_t each = after > before ? (after - before) / cycles : 0;
 
@@ -130,8 +130,8 @@ static void report_libraries(check *c, const char *subject, size_t before, size_
                    "%zu bytes more each time, not by the plugin's own calls", each);
 }
 
-static void report_process(check *c, const char *subject, const process_state *before, const process_state *after,
-                           uint32_t cycles)
+static void report_process(struct check *c, const char *subject, const process_state *before,
+                           const process_state *after, uint32_t cycles)
 {
     if (after->files > before->files)
         check_fail(c, "leaks", subject, "no file descriptor after destroy", "close what create opened",
@@ -151,7 +151,7 @@ static size_t heap_in_use(void)
     return mallinfo2().uordblks;
 }
 
-static void check_cycles(const picks *p, uint32_t index, const char *name)
+static void check_cycles(const struct picks *p, uint32_t index, const char *name)
 {
     const uint32_t cycles = p->c->args->quick ? QUICK_CYCLES : CYCLES;
     process_state before, after;
@@ -177,7 +177,7 @@ static void check_cycles(const picks *p, uint32_t index, const char *name)
 
 /* ------------------------------------------------------------------ failing allocations */
 
-static void check_failures(const picks *p, uint32_t index, const char *name)
+static void check_failures(const struct picks *p, uint32_t index, const char *name)
 {
     heap_counts left;
     uint64_t n = 1;
@@ -199,7 +199,7 @@ static void check_failures(const picks *p, uint32_t index, const char *name)
 
 /* ------------------------------------------------------------------ unloading */
 
-static void check_unload(check *c, world *w)
+static void check_unload(struct check *c, struct world *w)
 {
     char path[4096];
     bool closes = (w->plugins[0].table.flags & INLAY_PLUGIN_DLCLOSE) != 0;
@@ -236,20 +236,20 @@ static void check_unload(check *c, world *w)
                    after.threads - before.threads);
 }
 
-void check_group_leaks(check *c)
+void check_group_leaks(struct check *c)
 {
     const inlay_operator *custom[64];
-    world w;
+    struct world w;
 
     if (!world_open(c, "leaks", false, &w))
         return;
     for (uint32_t i = 0; i < w.plugins[0].table.provider_count; i++) {
         const char *name = w.plugins[0].providers[i].name;
-        picks *p = NULL;
+        struct picks *p = NULL;
 
         for (uint32_t k = 0; k < w.own_count && p == NULL; k++)
             if (w.own[k].table == &w.plugins[0].providers[i] && (p = calloc(1, sizeof *p)) != NULL)
-                *p = (picks){ .c = c, .w = &w, .p = &w.own[k] };
+                *p = (struct picks){ .c = c, .w = &w, .p = &w.own[k] };
         if (p == NULL)
             continue;
         generate_sources(custom, world_operators(&w, custom, 64), c->args->op, true, pick_source, p);

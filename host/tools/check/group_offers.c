@@ -9,19 +9,19 @@
 enum { POOL = 2048, CASES_EACH = 3, MANY_NODES = 3000, FEW_NODES = 24, QUICK_GRAPHS = 40, GRAPHS = 400 };
 
 /* Cases to make graphs of: a few of each operator, those that the provider offers first. */
-typedef struct pool {
-    check *c;
-    const world *w;
+struct pool {
+    struct check *c;
+    const struct world *w;
     const loaded_provider *p;
     op_case *cases; /* [count] */
     uint32_t count, offered;
     uint32_t of_source; /* taken from the operator at hand */
     uint64_t state;
-} pool;
+};
 
 static bool take_case(void *user, op_case *k)
 {
-    pool *p = user;
+    struct pool *p = user;
     inlay_diag diag = INLAY_DIAG_INIT;
     bench_answer answer = { .kind = BENCH_REFUSED };
     case_one one;
@@ -35,7 +35,7 @@ static bool take_case(void *user, op_case *k)
     case_one_deinit(&one);
     p->of_source++;
     p->cases[p->count] = *k;
-    k->a = (arena){ 0 }; /* it is the pool's now */
+    k->a = (struct arena){ 0 }; /* it is the pool's now */
     if (answer.kind == BENCH_OFFERED) {
         op_case swap = p->cases[p->offered];
 
@@ -48,7 +48,7 @@ static bool take_case(void *user, op_case *k)
 
 static bool take_source(void *user, const case_source *source)
 {
-    pool *p = user;
+    struct pool *p = user;
     const case_range range = { .seed = p->c->args->seed, .scale = 1, .quick = true };
 
     p->of_source = 0;
@@ -79,7 +79,7 @@ static uint32_t bend(op_case *k, uint64_t *state)
     return dice == 3 ? CASE_RANK_UNKNOWN : dice == 4 || dice == 5 ? CASE_SYMBOLS : CASE_SIZES;
 }
 
-static bool is_legal(const pool *p, const op_case *k, uint32_t known)
+static bool is_legal(const struct pool *p, const op_case *k, uint32_t known)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     graph_model *model = graph_model_create();
@@ -92,7 +92,7 @@ static bool is_legal(const pool *p, const op_case *k, uint32_t known)
 }
 
 /* Lets nodes read what earlier ones make, where type and shape fit. */
-static void chain(graph *g, uint64_t *state)
+static void chain(struct graph *g, uint64_t *state)
 {
     for (uint32_t n = 1; n < g->node_count && n < 200; n++) {
         uint32_t maker = (uint32_t)(case_random(state) % n), input = 0;
@@ -109,7 +109,7 @@ static void chain(graph *g, uint64_t *state)
 }
 
 /* A graph of count nodes. NULL: memory is out. */
-static graph_model *make_graph(const pool *p, uint32_t count, uint64_t *state, inlay_diag *diag)
+static graph_model *make_graph(const struct pool *p, uint32_t count, uint64_t *state, inlay_diag *diag)
 {
     graph_model *model = graph_model_create();
 
@@ -139,7 +139,7 @@ static graph_model *make_graph(const pool *p, uint32_t count, uint64_t *state, i
 
 /* ------------------------------------------------------------------ answers */
 
-typedef struct hearing {
+struct hearing {
     const inlay_graph *graph;
     const uint8_t *candidates;
     uint8_t *answered; /* [node_count] 1 = offered, 2 = refused, 4 = offered alone */
@@ -149,10 +149,10 @@ typedef struct hearing {
     uint32_t node;   /* ... and that node; INLAY_NONE: none yet */
     char fault[300];
     const char *fix;
-} hearing;
+};
 
 INLAY_PRINTF(3, 4)
-static void fault(hearing *h, const char *fix, const char *format, ...)
+static void fault(struct hearing *h, const char *fix, const char *format, ...)
 {
     va_list args;
 
@@ -164,14 +164,14 @@ static void fault(hearing *h, const char *fix, const char *format, ...)
     h->fix = fix;
 }
 
-static const char *op_of(const hearing *h, uint32_t node)
+static const char *op_of(const struct hearing *h, uint32_t node)
 {
     return inlay_graph_node(h->graph, node)->op_type.data;
 }
 
 static inlay_status hear_offer(void *ctx, const inlay_offer *offer)
 {
-    hearing *h = ctx;
+    struct hearing *h = ctx;
 
     h->offers++;
     if (offer->struct_size < offsetof(inlay_offer, resident_bytes) + sizeof offer->resident_bytes) {
@@ -214,7 +214,7 @@ static inlay_status hear_offer(void *ctx, const inlay_offer *offer)
 
 static inlay_status hear_refusal(void *ctx, const inlay_refusal *r)
 {
-    hearing *h = ctx;
+    struct hearing *h = ctx;
 
     if (r->struct_size < offsetof(inlay_refusal, accepted_if) + sizeof r->accepted_if) {
         fault(h, "set .struct_size = sizeof(inlay_refusal)", "a refusal has struct_size %llu",
@@ -235,24 +235,24 @@ static inlay_status hear_refusal(void *ctx, const inlay_refusal *r)
 
 /* ------------------------------------------------------------------ one graph */
 
-typedef struct inquiry {
-    check *c;
+struct inquiry {
+    struct check *c;
     const loaded_provider *p;
     const uint8_t *candidates;
     uint32_t node_count, offers;
     uint32_t both;        /* nodes that were offered alone and refused ... */
     char one_of_both[80]; /* ... one of them */
     bool failed;
-} inquiry;
+};
 
-static void complain(inquiry *r, const char *expected, const char *fix, const char *got)
+static void complain(struct inquiry *r, const char *expected, const char *fix, const char *got)
 {
     r->failed = true;
     check_fail(r->c, "offers", r->p->name, expected, fix, "%s", got);
 }
 
 /* Hears what the provider says of the graph; false: something was wrong and was told. */
-static bool hear(inquiry *r, const inlay_graph *g, hearing *h, const char *when)
+static bool hear(struct inquiry *r, const inlay_graph *g, struct hearing *h, const char *when)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     const inlay_assess_sink sink = {
@@ -261,11 +261,11 @@ static bool hear(inquiry *r, const inlay_graph *g, hearing *h, const char *when)
     inlay_status status;
     char got[700];
 
-    *h = (hearing){ .graph = g,
-                    .candidates = r->candidates,
-                    .node = INLAY_NONE,
-                    .hash = 1,
-                    .answered = calloc(g->node_count + (size_t)1, 1) };
+    *h = (struct hearing){ .graph = g,
+                           .candidates = r->candidates,
+                           .node = INLAY_NONE,
+                           .hash = 1,
+                           .answered = calloc(g->node_count + (size_t)1, 1) };
     if (h->answered == NULL)
         return false;
     check_phase(r->c, when);
@@ -294,7 +294,7 @@ static bool is_number(double x)
 }
 
 /* cost with all sizes unknown must answer, or say that it cannot, and never crash. */
-static void ask_cost(inquiry *r, const inlay_graph *g, const hearing *h)
+static void ask_cost(struct inquiry *r, const inlay_graph *g, const struct hearing *h)
 {
     inlay_value_state *states = calloc(g->value_count + (size_t)1, sizeof *states);
     const inlay_offer offer = { .struct_size = sizeof offer, .cookie = h->cookie, .nodes = &h->node, .node_count = 1 };
@@ -335,10 +335,10 @@ static void ask_cost(inquiry *r, const inlay_graph *g, const hearing *h)
     free(states);
 }
 
-static void try_snapshot(inquiry *r, const inlay_graph *g)
+static void try_snapshot(struct inquiry *r, const inlay_graph *g)
 {
-    hearing first = { 0 }, second = { 0 }, wide = { 0 };
-    frozen plain, wider;
+    struct hearing first = { 0 }, second = { 0 }, wide = { 0 };
+    struct frozen plain, wider;
 
     if (!frozen_create(g, 0, false, &plain))
         return;
@@ -364,14 +364,14 @@ static void try_snapshot(inquiry *r, const inlay_graph *g)
     frozen_destroy(&plain);
 }
 
-static void try_graph(const pool *p, uint32_t count, uint64_t seed, inquiry *r)
+static void try_graph(const struct pool *p, uint32_t count, uint64_t seed, struct inquiry *r)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     uint64_t state = seed;
     graph_model *model = make_graph(p, count, &state, &diag);
     uint8_t *candidates;
-    fenced memory = { .map = NULL };
-    arena a = { 0 };
+    struct fenced memory = { .map = NULL };
+    struct arena a = { 0 };
     inlay_graph snapshot;
 
     if (model == NULL)
@@ -391,12 +391,12 @@ static void try_graph(const pool *p, uint32_t count, uint64_t seed, inquiry *r)
     graph_model_destroy(model);
 }
 
-static void try_provider(check *c, const world *w, const loaded_provider *p, const inlay_operator *const *custom,
-                         uint32_t custom_count)
+static void try_provider(struct check *c, const struct world *w, const loaded_provider *p,
+                         const inlay_operator *const *custom, uint32_t custom_count)
 {
-    pool all = { .c = c, .w = w, .p = p, .state = c->args->seed, .cases = calloc(POOL, sizeof *all.cases) };
+    struct pool all = { .c = c, .w = w, .p = p, .state = c->args->seed, .cases = calloc(POOL, sizeof *all.cases) };
     const uint32_t graphs = c->args->quick ? QUICK_GRAPHS : GRAPHS;
-    inquiry r = { .c = c, .p = p };
+    struct inquiry r = { .c = c, .p = p };
     uint32_t tried = 0;
 
     if (all.cases == NULL)
@@ -427,7 +427,7 @@ static void try_provider(check *c, const world *w, const loaded_provider *p, con
     free(all.cases);
 }
 
-void check_group_offers(check *c)
+void check_group_offers(struct check *c)
 {
     world_each(c, "offers", try_provider);
 }

@@ -27,7 +27,7 @@ static bool is_empty(const char *text)
     return text == NULL || *text == '\0';
 }
 
-static void check_flags(check *c, const char *subject, uint32_t flags, uint32_t known)
+static void check_flags(struct check *c, const char *subject, uint32_t flags, uint32_t known)
 {
     uint32_t low = flags & KNOWN_HALF & ~known, high = flags & ~KNOWN_HALF & ~known;
 
@@ -39,7 +39,7 @@ static void check_flags(check *c, const char *subject, uint32_t flags, uint32_t 
                    "flags has 0x%x, which hosts ignore", high);
 }
 
-static void check_size(check *c, const char *subject, uint64_t size, size_t least, uint64_t stride)
+static void check_size(struct check *c, const char *subject, uint64_t size, size_t least, uint64_t stride)
 {
     if (size < least || size % 8 != 0 || size > 65536)
         check_fail(c, "description", subject, "struct_size as sizeof gives it", "set .struct_size = sizeof(the struct)",
@@ -51,7 +51,7 @@ static void check_size(check *c, const char *subject, uint64_t size, size_t leas
 
 /* ------------------------------------------------------------------ providers */
 
-static void check_option(check *c, const char *subject, const inlay_provider *p, uint32_t index)
+static void check_option(struct check *c, const char *subject, const inlay_provider *p, uint32_t index)
 {
     const inlay_option *o = INLAY_AT(inlay_option, p->options, p->option_stride, index);
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -86,7 +86,7 @@ static void check_option(check *c, const char *subject, const inlay_provider *p,
     }
 }
 
-static void check_options(check *c, const inlay_provider *p)
+static void check_options(struct check *c, const inlay_provider *p)
 {
     if (p->option_count == 0)
         return;
@@ -101,7 +101,7 @@ static void check_options(check *c, const inlay_provider *p)
     check_pass(c, "options", p->name, "%u looked at", p->option_count);
 }
 
-static void check_domains(check *c, const inlay_provider *p)
+static void check_domains(struct check *c, const inlay_provider *p)
 {
     if (p->default_domain > p->domain_count)
         check_fail(c, "domains", p->name, "a default_domain of at most domain_count", "0 = host, k = domains[k - 1]",
@@ -132,7 +132,7 @@ static void check_domains(check *c, const inlay_provider *p)
     }
 }
 
-static void check_entries(check *c, const inlay_provider *p)
+static void check_entries(struct check *c, const inlay_provider *p)
 {
     const struct {
         const char *name;
@@ -154,7 +154,7 @@ static void check_entries(check *c, const inlay_provider *p)
                    "write the other one", "%s is NULL", p->fingerprint == NULL ? "fingerprint" : "cache_verdict");
 }
 
-static void check_provider(check *c, const loaded_plugin *l, uint32_t index)
+static void check_provider(struct check *c, const loaded_plugin *l, uint32_t index)
 {
     const inlay_provider *p = &l->providers[index];
 
@@ -188,11 +188,11 @@ static void *parse_alloc(void *ctx, size_t bytes)
     return arena_alloc(ctx, bytes);
 }
 
-static void check_operator(check *c, const loaded_plugin *l, uint32_t index)
+static void check_operator(struct check *c, const loaded_plugin *l, uint32_t index)
 {
     const inlay_operator *op = &l->operators[index];
     inlay_diag diag = INLAY_DIAG_INIT;
-    arena scratch = { 0 };
+    struct arena scratch = { 0 };
     op_schema schema;
     char subject[200];
 
@@ -231,7 +231,7 @@ static void check_operator(check *c, const loaded_plugin *l, uint32_t index)
 
 /* ------------------------------------------------------------------ the plugin */
 
-static void check_plugin_table(check *c, const loaded_plugin *l)
+static void check_plugin_table(struct check *c, const loaded_plugin *l)
 {
     const inlay_plugin *t = &l->table;
     bool found = false;
@@ -264,7 +264,7 @@ static void check_plugin_table(check *c, const loaded_plugin *l)
 }
 
 /* Opening again must say the same, and opening after shutdown must work: a file stays mapped between sessions. */
-static void check_twice(check *c, const loaded_plugin *l)
+static void check_twice(struct check *c, const loaded_plugin *l)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     const inlay_plugin *again = NULL;
@@ -292,7 +292,7 @@ static void check_twice(check *c, const loaded_plugin *l)
 }
 
 /* A device that is not there is no defect; anything else that keeps a provider from being created is. */
-static void check_create(check *c, const loaded_plugin *l, uint32_t index)
+static void check_create(struct check *c, const loaded_plugin *l, uint32_t index)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     const char *name = l->providers[index].name;
@@ -318,7 +318,7 @@ static void check_create(check *c, const loaded_plugin *l, uint32_t index)
 }
 
 /* Hosts of other ages: newer ones of the same major bring a longer table; those of another major are refused. */
-static void check_hosts(check *c, const loaded_plugin *l)
+static void check_hosts(struct check *c, const loaded_plugin *l)
 {
     struct {
         inlay_host now;
@@ -357,7 +357,7 @@ static const char *provider_name(const void *ctx, uint32_t i)
 }
 
 /* Hosts refuse a file whose note says something else than its code. */
-static void check_note(check *c, const loaded_plugin *l)
+static void check_note(struct check *c, const loaded_plugin *l)
 {
     int fd = open(l->path, O_RDONLY | O_CLOEXEC);
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -377,7 +377,7 @@ static void check_note(check *c, const loaded_plugin *l)
 }
 
 /* Symbols that only the host happens to have loaded would be missing elsewhere. */
-static void check_borrowed_symbols(check *c, const loaded_plugin *l)
+static void check_borrowed_symbols(struct check *c, const loaded_plugin *l)
 {
     char missing[400];
     uint32_t count = process_undefined(l->path, l->handle, missing, sizeof missing);
@@ -390,7 +390,7 @@ static void check_borrowed_symbols(check *c, const loaded_plugin *l)
         check_pass(c, "file", "undefined", "every symbol comes from a library that it names");
 }
 
-void check_group_open(check *c)
+void check_group_open(struct check *c)
 {
     const process_state before = process_look();
     const process_snapshot own = process_snapshot_take();

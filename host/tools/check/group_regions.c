@@ -12,13 +12,13 @@ enum { REGIONS = 400, QUICK_REGIONS = 60 };
 
 static inlay_status hear_offer(void *ctx, const inlay_offer *offer)
 {
-    regions *r = ctx;
-    offered *o = &r->offers[r->offer_count];
+    struct regions *r = ctx;
+    struct offered *o = &r->offers[r->offer_count];
 
     if (r->offer_count == OFFERS || offer->node_count == 0 || offer->node_count > PARTS ||
         (offer->flags & INLAY_OFFER_MERGE) == 0)
         return INLAY_OK;
-    *o = (offered){ .cookie = offer->cookie, .node_count = offer->node_count, .flags = offer->flags };
+    *o = (struct offered){ .cookie = offer->cookie, .node_count = offer->node_count, .flags = offer->flags };
     memcpy(o->nodes, offer->nodes, offer->node_count * sizeof *offer->nodes);
     for (uint32_t i = 0; INLAY_HAS(offer, placement_stride) && i < offer->placement_count; i++)
         if (o->placement_count < CASE_INPUTS + CASE_OUTPUTS)
@@ -34,7 +34,7 @@ static inlay_status hear_refusal(void *ctx, const inlay_refusal *refusal)
     return INLAY_OK;
 }
 
-static part *part_at(regions *r, uint32_t index)
+static struct part *part_at(struct regions *r, uint32_t index)
 {
     for (uint32_t j = 0; j < r->part_count; j++)
         if (r->parts[j].index == index)
@@ -42,7 +42,7 @@ static part *part_at(regions *r, uint32_t index)
     return NULL;
 }
 
-static offered *single_of(regions *r, const part *p)
+static struct offered *single_of(struct regions *r, const struct part *p)
 {
     for (uint32_t o = 0; o < r->offer_count; o++)
         if (r->offers[o].node_count == 1 && r->offers[o].nodes[0] == p->index)
@@ -51,12 +51,12 @@ static offered *single_of(regions *r, const part *p)
 }
 
 /* Takes out of the region what a value would come back to from outside. Parts stand in an order that can be run. */
-static void make_convex(regions *r)
+static void make_convex(struct regions *r)
 {
     bool behind[PARTS] = { false }; /* it depends on the region, and is not of it */
 
     for (uint32_t j = 0; j < r->part_count; j++) {
-        part *p = &r->parts[j];
+        struct part *p = &r->parts[j];
         bool reads_behind = false, reads_inside = false;
 
         for (uint32_t i = 0; i < p->k.in_count; i++) {
@@ -71,7 +71,7 @@ static void make_convex(regions *r)
     }
 }
 
-static bool linked(const regions *r, uint32_t a, uint32_t b)
+static bool linked(const struct regions *r, uint32_t a, uint32_t b)
 {
     for (uint32_t i = 0; i < r->parts[b].k.in_count; i++)
         if (r->parts[b].from[i] == a)
@@ -80,7 +80,7 @@ static bool linked(const regions *r, uint32_t a, uint32_t b)
 }
 
 /* The parts that hang together with part `first`; returns whether that is all of the region. */
-static bool find_connected(const regions *r, uint32_t first, bool *in)
+static bool find_connected(const struct regions *r, uint32_t first, bool *in)
 {
     bool more = true, all = true;
 
@@ -98,7 +98,7 @@ static bool find_connected(const regions *r, uint32_t first, bool *in)
     return all;
 }
 
-static void keep_connected(regions *r)
+static void keep_connected(struct regions *r)
 {
     uint32_t first = 0;
     bool in[PARTS], asked = false;
@@ -114,7 +114,7 @@ static void keep_connected(regions *r)
         r->parts[j].inside &= in[j];
 }
 
-static bool has_known_sizes(const inlay_graph *s, const part *p)
+static bool has_known_sizes(const inlay_graph *s, const struct part *p)
 {
     for (uint32_t o = 0; o < p->n->info.output_count; o++)
         if (!region_sizes_known(inlay_graph_value(s, p->n->info.outputs[o])))
@@ -123,7 +123,7 @@ static bool has_known_sizes(const inlay_graph *s, const part *p)
 }
 
 /* Which parts make the region, and by which offers. False: fewer than two. */
-static bool choose_region(regions *r, const inlay_graph *s)
+static bool choose_region(struct regions *r, const inlay_graph *s)
 {
     bool taken[PARTS] = { false };
     uint32_t inside = 0;
@@ -134,11 +134,11 @@ static bool choose_region(regions *r, const inlay_graph *s)
     make_convex(r);
     keep_connected(r);
     for (uint32_t o = 0; o < r->offer_count; o++) {
-        offered *f = &r->offers[o];
+        struct offered *f = &r->offers[o];
         bool fits = f->node_count > 1 && region_roll(r, 2) == 0;
 
         for (uint32_t k = 0; fits && k < f->node_count; k++) {
-            const part *p = part_at(r, f->nodes[k]);
+            const struct part *p = part_at(r, f->nodes[k]);
 
             fits = p != NULL && p->inside && !taken[p - r->parts];
         }
@@ -165,10 +165,10 @@ static bool is_listed(const uint32_t *list, uint32_t count, uint32_t value)
 }
 
 /* What enters, as inputs of a case; in the order of the host: by node, each value once. */
-static bool find_inputs(regions *r, case_one *one, op_case *whole)
+static bool find_inputs(struct regions *r, case_one *one, op_case *whole)
 {
     for (uint32_t n = 0; n < one->snapshot.node_count; n++) {
-        const part *p = part_at(r, n);
+        const struct part *p = part_at(r, n);
 
         for (uint32_t i = 0; p != NULL && p->inside && i < p->k.in_count; i++) {
             uint32_t v = p->n->info.inputs[i];
@@ -187,12 +187,12 @@ static bool find_inputs(regions *r, case_one *one, op_case *whole)
 }
 
 /* What leaves, and what it has to be. */
-static bool find_outputs(regions *r, case_one *one, bench_result *want)
+static bool find_outputs(struct regions *r, case_one *one, bench_result *want)
 {
     const inlay_graph *s = &one->snapshot;
 
     for (uint32_t n = 0; n < s->node_count; n++) {
-        const part *p = part_at(r, n);
+        const struct part *p = part_at(r, n);
 
         for (uint32_t o = 0; p != NULL && p->inside && o < p->n->info.output_count; o++) {
             uint32_t v = p->n->info.outputs[o];
@@ -213,7 +213,7 @@ static bool find_outputs(regions *r, case_one *one, bench_result *want)
 }
 
 /* The region as the bench takes it. */
-static bool describe(regions *r, case_one *one, bench_region *out, inlay_placement *placements, uint32_t *count)
+static bool describe(struct regions *r, case_one *one, bench_region *out, inlay_placement *placements, uint32_t *count)
 {
     uint32_t *nodes = arena_array(&one->a, PARTS, sizeof *nodes);
     uint64_t *cookies = arena_array(&one->a, OFFERS, sizeof *cookies);
@@ -226,7 +226,7 @@ static bool describe(regions *r, case_one *one, bench_region *out, inlay_placeme
         if (part_at(r, n) != NULL && part_at(r, n)->inside)
             nodes[out->node_count++] = n;
     for (uint32_t o = 0; o < r->offer_count; o++) {
-        const offered *f = &r->offers[o];
+        const struct offered *f = &r->offers[o];
 
         if (!f->used)
             continue;
@@ -240,13 +240,13 @@ static bool describe(regions *r, case_one *one, bench_region *out, inlay_placeme
     return true;
 }
 
-static void name_nodes(const regions *r, char *text, size_t bytes)
+static void name_nodes(const struct regions *r, char *text, size_t bytes)
 {
     size_t used = 0;
 
     text[0] = '\0';
     for (uint32_t j = 0; j < r->part_count && used < bytes; j++) {
-        const part *p = &r->parts[j];
+        const struct part *p = &r->parts[j];
 
         used +=
             (size_t)snprintf(text + used, bytes - used, "%s%s%s", j > 0 ? " " : "", p->inside ? "" : "(", p->k.op_type);
@@ -259,7 +259,7 @@ static void name_nodes(const regions *r, char *text, size_t bytes)
     }
 }
 
-static void complain(regions *r, const char *expected, const char *fix, const char *got)
+static void complain(struct regions *r, const char *expected, const char *fix, const char *got)
 {
     char nodes[200];
 
@@ -273,13 +273,13 @@ static void complain(regions *r, const char *expected, const char *fix, const ch
                nodes, got);
 }
 
-static void run_region(regions *r, const case_one *one, const op_case *whole, const bench_region *region,
+static void run_region(struct regions *r, const case_one *one, const op_case *whole, const bench_region *region,
                        const inlay_placement *placements, uint32_t placement_count, const bench_result *want)
 {
     const bench_how hows[2] = { { 0 }, { .tight = true, .fill = 0xff } };
     inlay_diag diag = INLAY_DIAG_INIT;
     char text[400];
-    bench b;
+    struct bench b;
     inlay_status status = bench_open_region(r->c, r->p, one, whole, region, placements, placement_count, &b, &diag);
 
     r->tried++;
@@ -309,7 +309,7 @@ static void run_region(regions *r, const case_one *one, const op_case *whole, co
     bench_close(&b);
 }
 
-static void try_region(regions *r)
+static void try_region(struct regions *r)
 {
     const inlay_assess_sink sink = {
         .struct_size = sizeof sink, .ctx = r, .offer = hear_offer, .refuse = hear_refusal
@@ -344,15 +344,15 @@ static void try_region(regions *r)
     free(whole);
 }
 
-static void try_provider(check *c, const world *w, const loaded_provider *p, const inlay_operator *const *custom,
-                         uint32_t custom_count)
+static void try_provider(struct check *c, const struct world *w, const loaded_provider *p,
+                         const inlay_operator *const *custom, uint32_t custom_count)
 {
-    regions *r = calloc(1, sizeof *r);
+    struct regions *r = calloc(1, sizeof *r);
     const uint32_t count = c->args->quick ? QUICK_REGIONS : REGIONS;
 
     if (r == NULL)
         return;
-    *r = (regions){ .c = c, .w = w, .p = p, .pool = calloc(POOL, sizeof *r->pool) };
+    *r = (struct regions){ .c = c, .w = w, .p = p, .pool = calloc(POOL, sizeof *r->pool) };
     if (r->pool != NULL)
         generate_sources(custom, custom_count, c->args->op, true, region_take_source, r);
     for (uint32_t i = 0; r->count > 0 && i < count && r->failed < 4; i++) {
@@ -377,7 +377,7 @@ static void try_provider(check *c, const world *w, const loaded_provider *p, con
     free(r);
 }
 
-void check_group_regions(check *c)
+void check_group_regions(struct check *c)
 {
     world_each(c, "regions", try_provider);
 }

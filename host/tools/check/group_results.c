@@ -12,9 +12,9 @@
 enum { MAX_COMPLAINTS = 2, FILL = 0xff }; /* 0xff...: NaN in every float type */
 
 /* What is known of one operator so far. */
-typedef struct tally {
-    check *c;
-    const world *w;
+struct tally {
+    struct check *c;
+    const struct world *w;
     const loaded_provider *p;
     const case_source *source;
     char subject[160];
@@ -30,12 +30,12 @@ typedef struct tally {
     uint32_t large_cases;
     bool lost;         /* the device went, and that was looked at */
     bool threads_told; /* of threads that a run starts */
-} tally;
+};
 
 /* What n stands for in large cases: tensors of a hundred thousand elements, and one or two of a kind. */
 enum { LARGE_SCALE = 24, QUICK_SCALE = 6, LARGE_CASES = 2, LARGE_CASES_QUICK = 1 };
 
-static void complain(tally *t, const op_case *k, const char *expected, const char *fix, const char *got)
+static void complain(struct tally *t, const op_case *k, const char *expected, const char *fix, const char *got)
 {
     char text[256];
 
@@ -44,14 +44,14 @@ static void complain(tally *t, const op_case *k, const char *expected, const cha
 }
 
 /* The device is lost: what is called on it still comes back, and once it is closed it can be opened again. */
-static void check_loss(tally *t, const bench *b)
+static void check_loss(struct tally *t, const struct bench *b)
 {
     const uint32_t index = (uint32_t)(t->p->table - t->p->plugin->providers);
     const bench_how how = { 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
     loaded_provider again = { .state = NULL };
     bench_result r;
-    bench other;
+    struct bench other;
     inlay_status status;
 
     t->lost = true;
@@ -80,7 +80,7 @@ static void check_loss(tally *t, const bench *b)
 }
 
 /* A run, its fault told. False: there is nothing to compare. */
-static bool run(tally *t, const bench *b, const bench_how *how, bench_result *r, const char *what)
+static bool run(struct tally *t, const struct bench *b, const bench_how *how, bench_result *r, const char *what)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     char got[700];
@@ -107,8 +107,8 @@ static bool run(tally *t, const bench *b, const bench_how *how, bench_result *r,
 
 /* ------------------------------------------------------------------ against itself */
 
-static void compare_variant(tally *t, const bench *b, const bench_how *how, const bench_result *want, const char *what,
-                            const char *fix)
+static void compare_variant(struct tally *t, const struct bench *b, const bench_how *how, const bench_result *want,
+                            const char *what, const char *fix)
 {
     bench_result r;
     char text[400], got[500];
@@ -126,7 +126,7 @@ static void compare_variant(tally *t, const bench *b, const bench_how *how, cons
 }
 
 typedef struct other_run {
-    const bench *b;
+    const struct bench *b;
     bench_result result;
     inlay_diag diag;
     inlay_status status;
@@ -142,7 +142,7 @@ static void *run_beside(void *user)
 }
 
 /* Two contexts share what was compiled and specialised; each brings its own workspace. */
-static void run_concurrently(tally *t, const bench *b, const bench_result *want)
+static void run_concurrently(struct tally *t, const struct bench *b, const bench_result *want)
 {
     other_run o[2] = { { .b = b, .diag = INLAY_DIAG_INIT }, { .b = b, .diag = INLAY_DIAG_INIT } };
     pthread_t threads[2];
@@ -174,7 +174,7 @@ static void run_concurrently(tally *t, const bench *b, const bench_result *want)
 }
 
 /* Behind copies that are not done, and behind one that fails; then once more, as if nothing had been. */
-static void compare_queued(tally *t, const bench *b, const bench_result *want)
+static void compare_queued(struct tally *t, const struct bench *b, const bench_result *want)
 {
     static const inlay_status poisons[] = { INLAY_CANCELLED, INLAY_DEVICE_LOST };
     const bench_how queued = { .queued = true }, again = { 0 };
@@ -214,7 +214,7 @@ static void compare_queued(tally *t, const bench *b, const bench_result *want)
     compare_variant(t, b, &again, want, "after a run that failed", "leave no trace of a run in the state");
 }
 
-static void compare_with_itself(tally *t, const bench *b, const bench_result *want)
+static void compare_with_itself(struct tally *t, const struct bench *b, const bench_result *want)
 {
     const bench_how tight = { .tight = true, .fill = FILL }, again = { 0 }, in_place = { .in_place = true };
     bool aliased = false;
@@ -235,11 +235,12 @@ static void compare_with_itself(tally *t, const bench *b, const bench_result *wa
     t->concurrent = true;
 }
 
-static void compare_workers(tally *t, const op_case *k, const case_one *one, const bench_result *want, uint32_t workers)
+static void compare_workers(struct tally *t, const op_case *k, const case_one *one, const bench_result *want,
+                            uint32_t workers)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     const bench_how how = { 0 };
-    bench b;
+    struct bench b;
 
     if (t->lost)
         return;
@@ -257,7 +258,7 @@ static void compare_workers(tally *t, const op_case *k, const case_one *one, con
 }
 
 /* More threads than CPUs, too: which range is done when is up to the scheduler then. */
-static void compare_threads(tally *t, const op_case *k, const case_one *one, const bench_result *want)
+static void compare_threads(struct tally *t, const op_case *k, const case_one *one, const bench_result *want)
 {
     compare_workers(t, k, one, want, 2);
     if (t->large || !t->c->args->quick)
@@ -269,14 +270,14 @@ static void compare_threads(tally *t, const op_case *k, const case_one *one, con
 /* ------------------------------------------------------------------ against others */
 
 /* The first peer that runs the case. */
-static bool run_peer(tally *t, const op_case *k, const case_one *one, bench_result *r)
+static bool run_peer(struct tally *t, const op_case *k, const case_one *one, bench_result *r)
 {
     const bench_how how = { 0 };
 
     for (uint32_t i = 0; i < t->w->peer_count; i++) {
         inlay_diag diag = INLAY_DIAG_INIT;
         inlay_status status;
-        bench b;
+        struct bench b;
 
         check_phase(t->c, "the provider that is compared with");
         if (bench_open(t->c, &t->w->peers[i], one, k, 1, &b, &diag) != INLAY_OK)
@@ -290,7 +291,7 @@ static bool run_peer(tally *t, const op_case *k, const case_one *one, bench_resu
     return false;
 }
 
-static void note_heap(tally *t, const op_case *k, const bench_result *r)
+static void note_heap(struct tally *t, const op_case *k, const bench_result *r)
 {
     char text[200], at[64];
 
@@ -304,7 +305,7 @@ static void note_heap(tally *t, const op_case *k, const bench_result *r)
 }
 
 /* One run on one thread, that of the caller: whoever is there afterwards was started by the plugin. */
-static bool run_first(tally *t, const bench *b, bench_result *first)
+static bool run_first(struct tally *t, const struct bench *b, bench_result *first)
 {
     const bench_how how = { 0 };
     int threads = t->threads_told ? -1 : process_snapshot_threads(), more;
@@ -328,12 +329,12 @@ static bool run_first(tally *t, const bench *b, bench_result *first)
     return ran;
 }
 
-static void try_offered(tally *t, const op_case *k, const case_one *one, bool legal, const bench_result *want)
+static void try_offered(struct tally *t, const op_case *k, const case_one *one, bool legal, const bench_result *want)
 {
     const bench_how how = { 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
     bench_result first;
-    bench b;
+    struct bench b;
     char text[400];
     inlay_status status = bench_open(t->c, t->p, one, k, 1, &b, &diag);
 
@@ -370,7 +371,7 @@ static void try_offered(tally *t, const op_case *k, const case_one *one, bool le
 
 static bool try_case(void *user, op_case *k)
 {
-    tally *t = user;
+    struct tally *t = user;
     inlay_diag diag = INLAY_DIAG_INIT;
     bench_result want = { .out_count = 0 };
     bench_answer answer;
@@ -399,7 +400,7 @@ static bool try_case(void *user, op_case *k)
 
 static bool try_source(void *user, const case_source *source)
 {
-    tally *t = user;
+    struct tally *t = user;
     const case_range range = { .seed = t->c->args->seed, .scale = 1, .quick = t->c->args->quick };
 
     const case_range large = {
@@ -447,7 +448,7 @@ static bool try_source(void *user, const case_source *source)
 /* ONNX's own cases, from the folder that the user named. */
 static bool try_data(void *user, op_case *k)
 {
-    tally *t = user;
+    struct tally *t = user;
     char text[256];
 
     if (check_unit(t->c, "%s", case_text(k, text, sizeof text))) {
@@ -457,7 +458,7 @@ static bool try_data(void *user, op_case *k)
     return true;
 }
 
-static void try_folder(tally *t, const char *dir)
+static void try_folder(struct tally *t, const char *dir)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     uint32_t count;
@@ -473,11 +474,11 @@ static void try_folder(tally *t, const char *dir)
                    t->cases, count, t->compared);
 }
 
-void check_group_results(check *c)
+void check_group_results(struct check *c)
 {
     const inlay_operator *custom[64];
     uint32_t custom_count;
-    world w;
+    struct world w;
 
     if (!world_open(c, "results", true, &w))
         return;
@@ -488,7 +489,7 @@ void check_group_results(check *c)
     (void)heap_watch(w.plugins[0].handle);
     custom_count = world_operators(&w, custom, 64);
     for (uint32_t i = 0; i < w.own_count; i++) {
-        tally t = { .c = c, .w = &w, .p = &w.own[i] };
+        struct tally t = { .c = c, .w = &w, .p = &w.own[i] };
 
         generate_sources(custom, custom_count, c->args->op, c->args->quick, try_source, &t);
         if (t.sources == 0)

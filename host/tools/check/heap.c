@@ -14,16 +14,16 @@
 
 enum { BLOCKS = 1 << 18, BUCKETS = 1 << 16 }; /* blocks beyond so many are counted as calls only */
 
-typedef struct block {
+struct block {
     void *address;
     size_t bytes;
     void *caller;
     uint64_t number; /* of the call */
     uint32_t next;   /* in the bucket, or in the list of free ones; 0 = the end */
-} block;
+};
 
-static block *blocks;     /* [BLOCKS]; 0 is none */
-static uint32_t *buckets; /* [BUCKETS] */
+static struct block *blocks; /* [BLOCKS]; 0 is none */
+static uint32_t *buckets;    /* [BUCKETS] */
 static uint32_t free_list, fresh = 1;
 static heap_counts counts;
 static uint64_t mark, fail_at;
@@ -56,7 +56,7 @@ static void remember(void *p, size_t bytes, void *caller)
     last_caller = caller;
     b = p != NULL ? take_block() : 0;
     if (b != 0) {
-        blocks[b] = (block){ p, bytes, caller, counts.calls, *bucket };
+        blocks[b] = (struct block){ p, bytes, caller, counts.calls, *bucket };
         *bucket = b;
         counts.live_blocks++;
         counts.live_bytes += bytes;
@@ -150,17 +150,17 @@ static void see_free(void *p)
 
 /* ------------------------------------------------------------------ the table of imports */
 
-typedef struct hook {
+struct hook {
     const char *name;
     void (*function)(void);
-} hook;
+};
 
 #define HOOK(name)                                                                                                     \
     {                                                                                                                  \
 #name, (void (*)(void))see_##name                                                                              \
     }
-static const hook hooks[] = { HOOK(malloc),         HOOK(calloc), HOOK(realloc),        HOOK(aligned_alloc),
-                              HOOK(posix_memalign), HOOK(strdup), HOOK(pthread_create), HOOK(free) };
+static const struct hook hooks[] = { HOOK(malloc),         HOOK(calloc), HOOK(realloc),        HOOK(aligned_alloc),
+                                     HOOK(posix_memalign), HOOK(strdup), HOOK(pthread_create), HOOK(free) };
 #undef HOOK
 
 static bool write_slot(uintptr_t slot, void (*function)(void))

@@ -103,7 +103,7 @@ void loaded_close(loaded_plugin *p)
 }
 
 /* The settings of --option, in memory of the arena. NULL: there is no memory. */
-static provider_setting *settings_of(const check_args *args, arena *a)
+static provider_setting *settings_of(const check_args *args, struct arena *a)
 {
     uint32_t count = args != NULL ? args->option_count : 0;
     provider_setting *list = arena_array(a, count + (size_t)1, sizeof *list);
@@ -124,7 +124,7 @@ inlay_status loaded_create(const loaded_plugin *p, uint32_t index, const check_a
 {
     static uint32_t next_domain = 1;
     const inlay_provider *t = &p->providers[index];
-    arena a = { 0 };
+    struct arena a = { 0 };
     inlay_option *options = arena_array(&a, t->option_count + (size_t)1, sizeof *options);
     inlay_option_value *values = arena_array(&a, t->option_count + (size_t)1, sizeof *values);
     provider_setting *settings = settings_of(asked, &a);
@@ -169,7 +169,7 @@ void loaded_destroy(loaded_provider *p)
 
 static const inlay_operator *find_operator(void *ctx, const char *domain, const char *op_type, int64_t opset)
 {
-    const world *w = ctx;
+    const struct world *w = ctx;
     const inlay_operator *best = NULL;
 
     for (uint32_t p = 0; p < w->plugin_count; p++) {
@@ -192,7 +192,7 @@ static bool same_file(const char *a, const char *b)
 }
 
 /* Adds a plugin that the first is compared with; one that cannot be opened is left out, with a line. */
-static void add_peer(check *c, const char *name, world *w, const char *path)
+static void add_peer(struct check *c, const char *name, struct world *w, const char *path)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     loaded_plugin *p = &w->plugins[w->plugin_count];
@@ -207,14 +207,14 @@ static void add_peer(check *c, const char *name, world *w, const char *path)
             w->peer_count++;
 }
 
-bool world_open(check *c, const char *name, bool with_reference, world *w)
+bool world_open(struct check *c, const char *name, bool with_reference, struct world *w)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     loaded_plugin *p = &w->plugins[0];
     char dir[PATH_MAX], path[PATH_MAX + 32];
     inlay_status status;
 
-    *w = (world){ 0 };
+    *w = (struct world){ 0 };
     check_phase(c, "inlay_plugin_open");
     c->beacon->open = 1;
     status = loaded_open(c->args->file, p, &diag);
@@ -247,7 +247,7 @@ bool world_open(check *c, const char *name, bool with_reference, world *w)
     return true;
 }
 
-uint32_t world_operators(const world *w, const inlay_operator **list, uint32_t room)
+uint32_t world_operators(const struct world *w, const inlay_operator **list, uint32_t room)
 {
     uint32_t count = 0;
 
@@ -257,7 +257,7 @@ uint32_t world_operators(const world *w, const inlay_operator **list, uint32_t r
     return count;
 }
 
-void world_close(world *w)
+void world_close(struct world *w)
 {
     for (uint32_t i = 0; i < w->own_count; i++)
         loaded_destroy(&w->own[i]);
@@ -267,11 +267,11 @@ void world_close(world *w)
         loaded_close(&w->plugins[i]);
 }
 
-void world_each(check *c, const char *name, world_fn fn)
+void world_each(struct check *c, const char *name, world_fn fn)
 {
     const inlay_operator *custom[64];
     uint32_t custom_count;
-    world w;
+    struct world w;
 
     if (!world_open(c, name, false, &w))
         return;

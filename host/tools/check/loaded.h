@@ -14,7 +14,7 @@ typedef struct loaded_plugin {
     inlay_provider *providers; /* [table.provider_count]; their options and domains keep the plugin's strides */
     inlay_operator *operators; /* [table.operator_count] */
     uint32_t sanitizers;       /* INLAY_SANITIZER_*, by its file */
-    arena a;
+    struct arena a;
 } loaded_plugin;
 
 /* dlopen, inlay_plugin_open, and copies of what it says. Lists that make no sense are INLAY_INVALID_ARGUMENT. */
@@ -40,7 +40,7 @@ void loaded_destroy(loaded_provider *p);
 /* ------------------------------------------------------------------ all that a group needs */
 
 enum { WORLD_PLUGINS = 3, WORLD_PROVIDERS = 16 };
-typedef struct world {
+struct world {
     loaded_plugin plugins[WORLD_PLUGINS]; /* the one that is checked first */
     uint32_t plugin_count;
     loaded_provider own[WORLD_PROVIDERS]; /* that are checked */
@@ -49,16 +49,16 @@ typedef struct world {
     uint32_t peer_count;
     bool is_reference; /* the plugin is the reference provider: there is nobody to compare with */
     graph_operators operators;
-} world;
+};
 
 /* Opens the plugin and the one of --with, and creates their providers; with_reference: the reference provider too, if
  * it is installed. False: the plugin cannot be opened; the report then has a SKIP line for check `name`. */
-bool world_open(check *c, const char *name, bool with_reference, world *w);
-void world_close(world *w);
+bool world_open(struct check *c, const char *name, bool with_reference, struct world *w);
+void world_close(struct world *w);
 /* The operators that its plugins bring, at most room of them; returns how many. */
-uint32_t world_operators(const world *w, const inlay_operator **list, uint32_t room);
+uint32_t world_operators(const struct world *w, const inlay_operator **list, uint32_t room);
 /* Opens a world as world_open() does, without the reference provider, for fn with each provider that is checked. */
-typedef void (*world_fn)(check *c, const world *w, const loaded_provider *p, const inlay_operator *const *custom,
-                         uint32_t custom_count);
-void world_each(check *c, const char *name, world_fn fn);
+typedef void (*world_fn)(struct check *c, const struct world *w, const loaded_provider *p,
+                         const inlay_operator *const *custom, uint32_t custom_count);
+void world_each(struct check *c, const char *name, world_fn fn);
 #endif

@@ -26,7 +26,7 @@ static const char *const groups[] = {
 enum { GROUP_COUNT = sizeof groups / sizeof groups[0] };
 
 /* A running child. */
-typedef struct child {
+struct child {
     pid_t pid;
     int report; /* the end of the pipe that is read */
     int output; /* what it and the plugin print */
@@ -35,17 +35,17 @@ typedef struct child {
     char line[LINE_BYTES]; /* the report's last, unfinished line */
     size_t line_bytes;
     bool done; /* it said that it got to the end */
-} child;
+};
 
-typedef struct watch {
+struct watch {
     const check_args *args;
     const uint32_t *cancel;
     check_line_fn say;
     void *user;
     check_summary *summary;
-} watch;
+};
 
-static void say(const watch *w, const check_line *line)
+static void say(const struct watch *w, const check_line *line)
 {
     w->summary->counts[line->result]++;
     w->say(w->user, line);
@@ -63,7 +63,7 @@ static int high_fd(int fd)
     return high;
 }
 
-static inlay_status start_actions(child *k, int report_end, const char *const argv[], inlay_diag *diag)
+static inlay_status start_actions(struct child *k, int report_end, const char *const argv[], inlay_diag *diag)
 {
     const spawn_fd fds[] = { { k->beacon_fd, CHECK_BEACON_FD },
                              { report_end, CHECK_REPORT_FD },
@@ -76,7 +76,7 @@ static inlay_status start_actions(child *k, int report_end, const char *const ar
                : inlay_fail(diag, INLAY_IO_ERROR, "cannot start a process to check the plugin in: %s", strerror(error));
 }
 
-static inlay_status start(const watch *w, const char *group, uint32_t from, child *k, inlay_diag *diag)
+static inlay_status start(const struct watch *w, const char *group, uint32_t from, struct child *k, inlay_diag *diag)
 {
     const check_args *a = w->args;
     char seed[32], first[32], limit[32];
@@ -85,7 +85,7 @@ static inlay_status start(const watch *w, const char *group, uint32_t from, chil
     int ends[2] = { -1, -1 };
     inlay_status status;
 
-    *k = (child){ .pid = -1, .report = -1, .output = -1, .beacon_fd = -1, .beacon = MAP_FAILED };
+    *k = (struct child){ .pid = -1, .report = -1, .output = -1, .beacon_fd = -1, .beacon = MAP_FAILED };
     k->beacon_fd = high_fd(memfd_create("inlay-check", MFD_CLOEXEC));
     k->output = high_fd(memfd_create("inlay-check-output", MFD_CLOEXEC));
     if (k->beacon_fd < 0 || k->output < 0 || ftruncate(k->beacon_fd, sizeof *k->beacon) != 0 ||
@@ -132,7 +132,7 @@ static inlay_status start(const watch *w, const char *group, uint32_t from, chil
     return status;
 }
 
-static void finish(child *k)
+static void finish(struct child *k)
 {
     if (k->pid > 0) {
         (void)kill(-k->pid, SIGKILL); /* its group: what the plugin started goes with it */
@@ -160,7 +160,7 @@ static const char *text_of(const json_t *object, const char *key)
 }
 
 /* A line of the report: a JSON object, or "done". */
-static void take_line(const watch *w, child *k, const char *text, size_t bytes)
+static void take_line(const struct watch *w, struct child *k, const char *text, size_t bytes)
 {
     json_t *object;
     check_line line;
@@ -182,7 +182,7 @@ static void take_line(const watch *w, child *k, const char *text, size_t bytes)
 }
 
 /* Reads what there is. False: the other end is closed. */
-static bool listen_once(const watch *w, child *k)
+static bool listen_once(const struct watch *w, struct child *k)
 {
     ssize_t n = read(k->report, k->line + k->line_bytes, sizeof k->line - k->line_bytes);
     char *begin = k->line, *end;
@@ -203,7 +203,7 @@ static bool listen_once(const watch *w, child *k)
 
 /* Listens until the child is gone or has been silent for too long: then *out_hung. A turn counts for a second at most:
  * who stops this process, or the machine, stops the child too. */
-static inlay_status follow(const watch *w, child *k, bool *out_hung, inlay_diag *diag)
+static inlay_status follow(const struct watch *w, struct child *k, bool *out_hung, inlay_diag *diag)
 {
     uint32_t ticks = 0;
     double silent = 0, before = clock_ms();
@@ -237,7 +237,7 @@ static inlay_status follow(const watch *w, child *k, bool *out_hung, inlay_diag 
 /* ------------------------------------------------------------------ the end of a child */
 
 /* The last line that the child printed, for sanitizers and failed assertions say there what happened. */
-static void last_words(const child *k, char *text, size_t bytes)
+static void last_words(const struct child *k, char *text, size_t bytes)
 {
     char tail[2048];
     const off_t most = sizeof tail - 1, size = lseek(k->output, 0, SEEK_END), from = size > most ? size - most : 0;
@@ -254,7 +254,7 @@ static void last_words(const child *k, char *text, size_t bytes)
     (void)snprintf(text, bytes, "; it printed: %.300s", line != NULL ? line + 1 : tail);
 }
 
-static void say_crash(const watch *w, const child *k, const char *group, int wait_status, bool hung)
+static void say_crash(const struct watch *w, const struct child *k, const char *group, int wait_status, bool hung)
 {
     const check_beacon *b = k->beacon;
     int sig = b->signal != 0 ? b->signal : WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : 0;
@@ -284,7 +284,7 @@ static void say_crash(const watch *w, const child *k, const char *group, int wai
 }
 
 /* Waits for a child that closed its report to end; false: it does not, within the limit. */
-static bool await_end(const watch *w, child *k, int *out_wait_status)
+static bool await_end(const struct watch *w, struct child *k, int *out_wait_status)
 {
     const struct timespec pause = { .tv_nsec = 2000000 };
     const double until = clock_ms() + 1e3 * w->args->time_limit;
@@ -306,9 +306,10 @@ static bool await_end(const watch *w, child *k, int *out_wait_status)
 enum { ENDED, CRASHED, CRASHED_OUTSIDE, CANNOT_OPEN, CANNOT_ASSESS };
 
 /* One process. *io_from: the unit to begin with, and after a crash the one behind it. */
-static inlay_status run_once(const watch *w, const char *group, uint32_t *io_from, uint32_t *out_end, inlay_diag *diag)
+static inlay_status run_once(const struct watch *w, const char *group, uint32_t *io_from, uint32_t *out_end,
+                             inlay_diag *diag)
 {
-    child k;
+    struct child k;
     bool hung = false;
     int wait_status = 0;
     inlay_status status = start(w, group, *io_from, &k, diag);
@@ -335,7 +336,7 @@ static inlay_status run_once(const watch *w, const char *group, uint32_t *io_fro
 }
 
 /* All processes of a group. *out_end: how the last one ended. */
-static inlay_status run_group(const watch *w, const char *group, uint32_t *out_end, inlay_diag *diag)
+static inlay_status run_group(const struct watch *w, const char *group, uint32_t *out_end, inlay_diag *diag)
 {
     uint32_t from = 0, crashes = 0;
     inlay_status status;
@@ -356,7 +357,7 @@ static inlay_status run_group(const watch *w, const char *group, uint32_t *out_e
 inlay_status check_plugin(const check_args *args, const uint32_t *cancel, check_line_fn say_line, void *user,
                           check_summary *out_summary, inlay_diag *diag)
 {
-    const watch w = { args, cancel, say_line, user, out_summary };
+    const struct watch w = { args, cancel, say_line, user, out_summary };
     inlay_status status = INLAY_OK;
     uint32_t end = ENDED;
 

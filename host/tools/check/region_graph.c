@@ -4,20 +4,20 @@
 
 enum { CASES_EACH = 2, PICKS = 24 };
 
-uint32_t region_roll(regions *r, uint32_t sides)
+uint32_t region_roll(struct regions *r, uint32_t sides)
 {
     return (uint32_t)(case_random(&r->state) % sides);
 }
 
 /* ------------------------------------------------------------------ nodes that run alone */
 
-static bool run_alone(regions *r, const op_case *k, bench_result *out, uint32_t *out_flags)
+static bool run_alone(struct regions *r, const op_case *k, bench_result *out, uint32_t *out_flags)
 {
     const bench_how how = { 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
     case_one one;
     inlay_status status;
-    bench b;
+    struct bench b;
 
     memset(out, 0, sizeof *out);
     if (case_graph(k, &r->w->operators, CASE_SIZES, &one, &diag) != INLAY_OK)
@@ -38,7 +38,7 @@ static bool run_alone(regions *r, const op_case *k, bench_result *out, uint32_t 
 
 static bool take_case(void *user, op_case *k)
 {
-    regions *r = user;
+    struct regions *r = user;
     bench_result made;
     uint32_t flags = 0;
 
@@ -51,13 +51,13 @@ static bool take_case(void *user, op_case *k)
         return true;
     r->of_source++;
     r->pool[r->count++] = *k;
-    k->a = (arena){ 0 }; /* it is the pool's now */
+    k->a = (struct arena){ 0 }; /* it is the pool's now */
     return true;
 }
 
 bool region_take_source(void *user, const case_source *source)
 {
-    regions *r = user;
+    struct regions *r = user;
     const case_range range = { .seed = r->c->args->seed, .scale = 1, .quick = true };
 
     r->of_source = 0;
@@ -81,7 +81,7 @@ static bool same_type(const case_tensor *t, inlay_dtype dtype, uint32_t rank, co
 }
 
 /* Has input i of the part at hand read what an earlier one makes. */
-static bool link_to_output(regions *r, part *p, uint32_t i)
+static bool link_to_output(struct regions *r, struct part *p, uint32_t i)
 {
     uint32_t tries = 3 * r->part_count;
 
@@ -103,10 +103,10 @@ static bool link_to_output(regions *r, part *p, uint32_t i)
 }
 
 /* Has it read what another input, perhaps of the same node, reads. */
-static void link_to_input(regions *r, part *p, uint32_t i)
+static void link_to_input(struct regions *r, struct part *p, uint32_t i)
 {
     uint32_t m = region_roll(r, r->part_count + 1), k;
-    const part *other = m == r->part_count ? p : &r->parts[m];
+    const struct part *other = m == r->part_count ? p : &r->parts[m];
     const case_tensor *t;
 
     if (other->k.in_count == 0 || (other == p && i == 0))
@@ -122,7 +122,7 @@ static void link_to_input(regions *r, part *p, uint32_t i)
 }
 
 /* A case of the pool; most often one that can read what an earlier part makes. */
-static const op_case *pick_case(regions *r)
+static const op_case *pick_case(struct regions *r)
 {
     const uint32_t start = region_roll(r, r->count);
     const bench_result *made = r->part_count > 0 ? &r->parts[region_roll(r, r->part_count)].made : NULL;
@@ -141,9 +141,9 @@ static const op_case *pick_case(regions *r)
     return &r->pool[start];
 }
 
-bool region_add_part(regions *r)
+bool region_add_part(struct regions *r)
 {
-    part *p = &r->parts[r->part_count];
+    struct part *p = &r->parts[r->part_count];
     uint32_t flags;
 
     for (uint32_t tries = 0; tries < PICKS; tries++) {
@@ -166,7 +166,7 @@ bool region_add_part(regions *r)
     return false;
 }
 
-void region_drop_parts(regions *r)
+void region_drop_parts(struct regions *r)
 {
     for (uint32_t j = 0; j < r->part_count; j++)
         bench_result_deinit(&r->parts[j].made);
@@ -181,7 +181,7 @@ static void set_input(graph_node *n, uint32_t input, uint32_t value)
 }
 
 /* What is an output of the graph: what nobody reads, and some of the rest. */
-static bool choose_outputs(regions *r, graph *g)
+static bool choose_outputs(struct regions *r, struct graph *g)
 {
     g->outputs = arena_array(&g->model->arena, (size_t)PARTS * CASE_OUTPUTS, sizeof *g->outputs);
     g->output_count = 0;
@@ -198,7 +198,7 @@ static bool choose_outputs(regions *r, graph *g)
     return g->outputs != NULL;
 }
 
-bool region_make_model(regions *r, case_one *one)
+bool region_make_model(struct regions *r, case_one *one)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     graph_model *model = graph_model_create();
@@ -206,7 +206,7 @@ bool region_make_model(regions *r, case_one *one)
     memset(one, 0, sizeof *one);
     one->model = model;
     for (uint32_t j = 0; model != NULL && j < r->part_count; j++) {
-        part *p = &r->parts[j];
+        struct part *p = &r->parts[j];
 
         if (case_import(&p->k, model) != INLAY_OK || (p->n = case_add(&p->k, model->main, CASE_SIZES)) == NULL)
             return false;

@@ -9,7 +9,7 @@
 enum { PARTS = 7, OFFERS = 64, POOL = 256 };
 
 /* A node that runs alone; what it makes. */
-typedef struct part {
+struct part {
     op_case k; /* shares the arena of one in the pool */
     bench_result made;
     graph_node *n;
@@ -17,44 +17,44 @@ typedef struct part {
     uint32_t twin[CASE_INPUTS], twin_of[CASE_INPUTS]; /* ... or the same value as input twin_of[i] of part twin[i] */
     uint32_t index;                                   /* of the node in the snapshot */
     bool inside;
-} part;
+};
 
-typedef struct offered {
+struct offered {
     uint64_t cookie;
     uint32_t nodes[PARTS], node_count, flags;
     inlay_placement placements[CASE_INPUTS + CASE_OUTPUTS];
     uint32_t placement_count;
     bool used;
-} offered;
+};
 
-typedef struct regions {
-    check *c;
-    const world *w;
+struct regions {
+    struct check *c;
+    const struct world *w;
     const loaded_provider *p;
     op_case *pool; /* [count] */
     uint32_t count, of_source;
     uint64_t state;
-    part parts[PARTS];
+    struct part parts[PARTS];
     uint32_t part_count;
-    offered offers[OFFERS];
+    struct offered offers[OFFERS];
     uint32_t offer_count;
     uint32_t tried, declined, unconnected, failed;
-} regions;
+};
 
 /* A number below `sides`, the next one of r->state. */
-uint32_t region_roll(regions *r, uint32_t sides);
+uint32_t region_roll(struct regions *r, uint32_t sides);
 
 /* Takes cases of a source into the pool (user is a regions): those that run alone, by offers that may be merged. False
  * once it is full; for generate_sources. */
 bool region_take_source(void *user, const case_source *source);
 
 /* Draws one more part, and runs it for what it makes. False: none of those tried runs. */
-bool region_add_part(regions *r);
-void region_drop_parts(regions *r);
+bool region_add_part(struct regions *r);
+void region_drop_parts(struct regions *r);
 
 /* Makes a model of the parts, checked and with its snapshot; false: it is none, or no memory. case_one_deinit frees
  * what it holds, in both cases. */
-bool region_make_model(regions *r, case_one *one);
+bool region_make_model(struct regions *r, case_one *one);
 /* Adds the shapes of all values, as a plan knows them. False: no memory. */
 bool region_make_states(case_one *one);
 bool region_sizes_known(const inlay_value_info *v);

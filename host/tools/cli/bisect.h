@@ -7,70 +7,71 @@
 #include "session/session.h"
 
 typedef struct bisect_args {
-    feed feed;
+    struct feed feed;
     const char *model;
     const char *against;
     double rtol, atol;
 } bisect_args;
 
 /* What all steps of a search share. */
-typedef struct search {
+struct search {
     const cli_common *common;
     const bisect_args *args;
     uint32_t runs; /* so far */
-} search;
+};
 
 /* A setting on top of the common options. Of a list it is one more item. */
-typedef struct setting {
+struct setting {
     const char *name;
     const char *value;
-} setting;
+};
 
 /* A session with the settings, and its context after one run. */
-typedef struct trial {
+struct trial {
     inlay_session *session;
     inlay_context *context;
-} trial;
+};
 
 /* Makes the session and runs it once, on the inputs of the command line. End *out with trial_end(), also after a
  * failure. */
-INLAY_NODISCARD inlay_status trial_run(search *s, const setting *list, uint32_t count, trial *out, inlay_diag *diag);
-void trial_end(trial *t);
+INLAY_NODISCARD inlay_status trial_run(struct search *s, const struct setting *list, uint32_t count, struct trial *out,
+                                       inlay_diag *diag);
+void trial_end(struct trial *t);
 /* The options of the command line with the settings on top; the caller destroys them. Where the settings name the
  * providers, options of others and those about who runs what are left out. */
-INLAY_NODISCARD inlay_status trial_options(const search *s, const setting *list, uint32_t count,
+INLAY_NODISCARD inlay_status trial_options(const struct search *s, const struct setting *list, uint32_t count,
                                            inlay_options **out_options, inlay_diag *diag);
 
 /* What differs between two runs. */
-typedef struct difference {
+struct difference {
     bool found;
     char output[200];
     char text[300];
-} difference;
+};
 
 /* The first output of a, from index `first` round to it again, that b has by the same name with another value. */
-INLAY_NODISCARD inlay_status trial_compare(const search *s, const trial *a, const trial *b, uint32_t first,
-                                           difference *out, inlay_diag *diag);
+INLAY_NODISCARD inlay_status trial_compare(const struct search *s, const struct trial *a, const struct trial *b,
+                                           uint32_t first, struct difference *out, inlay_diag *diag);
 /* Runs with the settings and compares with `good`. */
-INLAY_NODISCARD inlay_status trial_differs(search *s, const setting *list, uint32_t count, const trial *good,
-                                           difference *out, inlay_diag *diag);
+INLAY_NODISCARD inlay_status trial_differs(struct search *s, const struct setting *list, uint32_t count,
+                                           const struct trial *good, struct difference *out, inlay_diag *diag);
 
 /* Nodes of one provider that make a difference: one, or several that do only together. */
-typedef struct place {
+struct place {
     bool found;
     bool one_region; /* all in one region of the provider */
     char provider[64];
     char graph[200]; /* "" = the main graph, otherwise as part_job.path says */
     json_t *nodes;   /* [{"op", "name"}] in the order of the run; owned */
-    difference what;
-} place;
+    struct difference what;
+};
 
 /* Looks for the first node, or region, that makes a run differ from `good` when the optimiser stops after `limit`
  * rewrites (negative: never). `base` are providers to hold the others against, comma-separated: nodes run there, all,
  * or from some node on, and what then differs lies before. io->found is false, with INLAY_OK, when that tells nothing:
  * the model on `base` alone differs from `good`, too, or a run with every node where it was does not. *out_base_differs
  * says which. Release with place_deinit(). */
-INLAY_NODISCARD inlay_status place_find(search *s, const char *base, int64_t limit, const trial *good, place *out,
-                                        bool *out_base_differs, inlay_diag *diag);
-void place_deinit(place *p);
+INLAY_NODISCARD inlay_status place_find(struct search *s, const char *base, int64_t limit, const struct trial *good,
+                                        struct place *out, bool *out_base_differs, inlay_diag *diag);
+void place_deinit(struct place *p);
 #endif

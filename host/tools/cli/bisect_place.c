@@ -14,31 +14,31 @@
 #include <unistd.h>
 
 /* An offer of the session's plan. */
-typedef struct unit {
+struct unit {
     const json_t *offer; /* borrowed from assignment.mine or .split */
     uint32_t graph;      /* index in the plan's graphs */
     uint32_t region;     /* number in the order of the run, over all graphs */
     bool kept;           /* runs where the session has it; otherwise on the others */
-} unit;
+};
 
-typedef struct assignment {
-    search *s;
-    const trial *good;
-    json_t *mine;  /* plan; owned */
-    json_t *split; /* offers of one node each that stand for one of the plan's; owned; may be NULL */
-    json_t *base;  /* for each of its graphs, who else runs a node: {node: provider}; owned */
-    unit *units;   /* [count] in the order in which they run */
+struct assignment {
+    struct search *s;
+    const struct trial *good;
+    json_t *mine;       /* plan; owned */
+    json_t *split;      /* offers of one node each that stand for one of the plan's; owned; may be NULL */
+    json_t *base;       /* for each of its graphs, who else runs a node: {node: provider}; owned */
+    struct unit *units; /* [count] in the order in which they run */
     uint32_t count, regions;
     char providers[600]; /* of both, those to hold against first */
     char limit[32];      /* of rewrites */
     char path[300];      /* of the file with a plan */
-} assignment;
+};
 
 /* ------------------------------------------------------------------ plans of sessions */
 
 static inlay_status read_plan(const inlay_session *session, json_t **out, inlay_diag *diag)
 {
-    strbuf t = { 0 };
+    struct strbuf t = { 0 };
     inlay_status status = inlay_session_plan_save(session, strbuf_write, &t, diag);
 
     if (status == INLAY_OK) {
@@ -63,7 +63,7 @@ static uint32_t find_graph_index(const json_t *saved, const char *path)
 
 /* The offers of a graph in the order in which they run, those of bodies where their node does. In a plan they are in
  * the order of its regions. */
-static bool order_units(assignment *a, program *p)
+static bool order_units(struct assignment *a, struct program *p)
 {
     uint32_t index = find_graph_index(a->mine, p->path);
     const json_t *offers = json_object_get(json_array_get(json_object_get(a->mine, "graphs"), index), "offers"), *o;
@@ -86,7 +86,7 @@ static bool order_units(assignment *a, program *p)
         for (i = first[region]; (o = json_array_get(offers, i)) != NULL; i++) {
             if (json_integer_value(json_object_get(o, "region")) != region)
                 break;
-            a->units[a->count++] = (unit){ o, index, a->regions, true };
+            a->units[a->count++] = (struct unit){ o, index, a->regions, true };
         }
         a->regions++;
     }
@@ -132,10 +132,10 @@ static void add_names(char *list, size_t bytes, const inlay_session *session)
 }
 
 /* Both plans, and the units. */
-static inlay_status read_plans(assignment *a, const char *base, inlay_diag *diag)
+static inlay_status read_plans(struct assignment *a, const char *base, inlay_diag *diag)
 {
-    const setting limit = { "rewrite_limit", a->limit };
-    trial t = { 0 };
+    const struct setting limit = { "rewrite_limit", a->limit };
+    struct trial t = { 0 };
     json_t *saved = NULL, *g;
     size_t offers = 0, i;
     inlay_status status = INLAY_OK;
@@ -152,8 +152,8 @@ static inlay_status read_plans(assignment *a, const char *base, inlay_diag *diag
     (void)snprintf(a->providers, sizeof a->providers, "%s", base);
     add_names(a->providers, sizeof a->providers, t.session);
     trial_end(&t);
-    INLAY_TRY(trial_run(a->s, (const setting[]){ limit, { "providers", a->providers }, { "policy", "priority" } }, 3,
-                        &t, diag));
+    INLAY_TRY(trial_run(
+        a->s, (const struct setting[]){ limit, { "providers", a->providers }, { "policy", "priority" } }, 3, &t, diag));
     INLAY_TRY(read_plan(t.session, &saved, diag));
     a->base = who_runs(saved);
     if (a->base == NULL)
@@ -167,7 +167,7 @@ done:
 /* ------------------------------------------------------------------ mixed runs */
 
 /* Each node of the unit by itself, where the other plan has it. */
-static bool add_base(const assignment *a, const unit *u, json_t *offers)
+static bool add_base(const struct assignment *a, const struct unit *u, json_t *offers)
 {
     const json_t *where = json_array_get(a->base, u->graph), *name;
     size_t i;
@@ -181,7 +181,7 @@ static bool add_base(const assignment *a, const unit *u, json_t *offers)
 }
 
 /* The plan in which the units that are kept run where they did. NULL: no memory. */
-static json_t *mix(const assignment *a)
+static json_t *mix(const struct assignment *a)
 {
     json_t *saved = json_deep_copy(a->mine), *graphs = json_object_get(saved, "graphs"), *g;
     size_t i;
@@ -200,7 +200,7 @@ static json_t *mix(const assignment *a)
     return ok ? saved : NULL;
 }
 
-static inlay_status write_mix(assignment *a, inlay_diag *diag)
+static inlay_status write_mix(struct assignment *a, inlay_diag *diag)
 {
     const char *folder = getenv("TMPDIR");
     json_t *saved = mix(a);
@@ -223,14 +223,14 @@ static inlay_status write_mix(assignment *a, inlay_diag *diag)
 }
 
 /* Runs the mix, with `tap` as one more output (NULL: none), and compares with `good`. end(t) is the caller's. */
-static inlay_status run_mix(assignment *a, const char *tap, trial *out, inlay_diag *diag)
+static inlay_status run_mix(struct assignment *a, const char *tap, struct trial *out, inlay_diag *diag)
 {
-    const setting list[] = {
+    const struct setting list[] = {
         { "rewrite_limit", a->limit }, { "providers", a->providers }, { "plan", a->path }, { "tap", tap }
     };
     inlay_status status = write_mix(a, diag);
 
-    *out = (trial){ 0 };
+    *out = (struct trial){ 0 };
     if (status == INLAY_OK) {
         status = trial_run(a->s, list, tap != NULL ? 4 : 3, out, diag);
         (void)unlink(a->path);
@@ -238,9 +238,9 @@ static inlay_status run_mix(assignment *a, const char *tap, trial *out, inlay_di
     return status;
 }
 
-static inlay_status mix_differs(assignment *a, difference *what, inlay_diag *diag)
+static inlay_status mix_differs(struct assignment *a, struct difference *what, inlay_diag *diag)
 {
-    trial t;
+    struct trial t;
     inlay_status status = run_mix(a, NULL, &t, diag);
 
     if (status == INLAY_OK)
@@ -250,7 +250,7 @@ static inlay_status mix_differs(assignment *a, difference *what, inlay_diag *dia
 }
 
 /* Keeps units [from, to) and no other. */
-static void keep(assignment *a, uint32_t from, uint32_t to)
+static void keep(struct assignment *a, uint32_t from, uint32_t to)
 {
     for (uint32_t u = 0; u < a->count; u++)
         a->units[u].kept = u >= from && u < to;
@@ -259,11 +259,11 @@ static void keep(assignment *a, uint32_t from, uint32_t to)
 /* ------------------------------------------------------------------ the search */
 
 /* Of the units [low, high), which differ: the one with which the first of them begin to. */
-static inlay_status find_last(assignment *a, uint32_t low, uint32_t high, uint32_t *out_unit, difference *what,
-                              inlay_diag *diag)
+static inlay_status find_last(struct assignment *a, uint32_t low, uint32_t high, uint32_t *out_unit,
+                              struct difference *what, inlay_diag *diag)
 {
     const uint32_t first = low;
-    difference d;
+    struct difference d;
     inlay_status status = INLAY_OK;
 
     while (high - low > 1) {
@@ -284,11 +284,12 @@ done:
 }
 
 /* Units from `low` to `last` differ together: the fewest of them. Those that are left are kept. */
-static inlay_status find_company(assignment *a, uint32_t low, uint32_t last, difference *what, inlay_diag *diag)
+static inlay_status find_company(struct assignment *a, uint32_t low, uint32_t last, struct difference *what,
+                                 inlay_diag *diag)
 {
     enum { MOST_SINGLE = 64 }; /* that are tried one by one */
     uint32_t high = last;
-    difference d;
+    struct difference d;
     inlay_status status = INLAY_OK;
 
     keep(a, last, last + 1);
@@ -318,12 +319,12 @@ done:
 }
 
 /* Puts units of one node each, of the same provider, in the place of unit u. */
-static inlay_status split_unit(assignment *a, uint32_t u, inlay_diag *diag)
+static inlay_status split_unit(struct assignment *a, uint32_t u, inlay_diag *diag)
 {
-    const unit old = a->units[u];
+    const struct unit old = a->units[u];
     const json_t *names = json_object_get(old.offer, "nodes"), *name;
     uint32_t more = (uint32_t)json_array_size(names) - 1;
-    unit *units = calloc((size_t)a->count + more + 1, sizeof *units);
+    struct unit *units = calloc((size_t)a->count + more + 1, sizeof *units);
     bool ok = units != NULL;
     size_t i;
 
@@ -338,7 +339,7 @@ static inlay_status split_unit(assignment *a, uint32_t u, inlay_diag *diag)
              json_array_append_new(a->split, json_pack("{s:O, s:[O]}", "provider",
                                                        json_object_get(old.offer, "provider"), "nodes", name)) == 0;
         if (ok)
-            units[u + i] = (unit){ json_array_get(a->split, i), old.graph, old.region, true };
+            units[u + i] = (struct unit){ json_array_get(a->split, i), old.graph, old.region, true };
     }
     if (!ok) {
         free(units);
@@ -352,12 +353,12 @@ static inlay_status split_unit(assignment *a, uint32_t u, inlay_diag *diag)
 
 /* Unit u, alone, differs. When it is an offer of several nodes, and these differ also one after the other, it is one of
  * them; otherwise all of them stay, as one unit. */
-static inlay_status look_inside(assignment *a, uint32_t u, difference *what, inlay_diag *diag)
+static inlay_status look_inside(struct assignment *a, uint32_t u, struct difference *what, inlay_diag *diag)
 {
     uint32_t count = (uint32_t)json_array_size(json_object_get(a->units[u].offer, "nodes")), last = 0;
     inlay_diag unheard = INLAY_DIAG_INIT;
-    difference d = { 0 };
-    unit *whole;
+    struct difference d = { 0 };
+    struct unit *whole;
     inlay_status status = INLAY_OK;
 
     if (count < 2)
@@ -373,7 +374,7 @@ static inlay_status look_inside(assignment *a, uint32_t u, difference *what, inl
         goto done;
     }
     if (status != INLAY_OK || !d.found) { /* it does not offer them one by one, or they are right then */
-        unit *parts = a->units;
+        struct unit *parts = a->units;
 
         a->units = whole;
         a->count -= count - 1;
@@ -391,9 +392,9 @@ done:
 
 /* ------------------------------------------------------------------ what is found */
 
-static const graph *find_graph(const program *p, const char *path)
+static const struct graph *find_graph(const struct program *p, const char *path)
 {
-    const graph *found = strcmp(p->path, path) == 0 ? p->graph : NULL;
+    const struct graph *found = strcmp(p->path, path) == 0 ? p->graph : NULL;
 
     for (uint32_t b = 0; b < p->body_count && found == NULL; b++)
         found = find_graph(p->bodies[b], path);
@@ -401,7 +402,8 @@ static const graph *find_graph(const program *p, const char *path)
 }
 
 /* Names of what is kept; *out_value is the first output of the last of them, if that is one of the main graph's. */
-static inlay_status describe(assignment *a, const program *main, place *out, const char **out_value, inlay_diag *diag)
+static inlay_status describe(struct assignment *a, const struct program *main, struct place *out,
+                             const char **out_value, inlay_diag *diag)
 {
     uint32_t region = INLAY_NONE;
 
@@ -410,7 +412,7 @@ static inlay_status describe(assignment *a, const program *main, place *out, con
     for (uint32_t u = 0; u < a->count; u++) {
         const json_t *g = json_array_get(json_object_get(a->mine, "graphs"), a->units[u].graph), *name;
         const char *path = json_string_value(json_object_get(g, "graph"));
-        const graph *in = a->units[u].kept ? find_graph(main, path) : NULL;
+        const struct graph *in = a->units[u].kept ? find_graph(main, path) : NULL;
         size_t i;
 
         if (in == NULL)
@@ -439,10 +441,10 @@ static inlay_status describe(assignment *a, const program *main, place *out, con
 
 /* The difference where it begins: at an output of the nodes that are kept, rather than of the model. Values that the
  * optimiser has made can't be tapped, and keep the difference found so far. */
-static inlay_status look_closer(assignment *a, const char *value, difference *what, inlay_diag *diag)
+static inlay_status look_closer(struct assignment *a, const char *value, struct difference *what, inlay_diag *diag)
 {
-    trial bad = { 0 }, right = { 0 };
-    difference d = { 0 };
+    struct trial bad = { 0 }, right = { 0 };
+    struct difference d = { 0 };
     inlay_diag unheard = INLAY_DIAG_INIT;
     inlay_status status = run_mix(a, value, &bad, &unheard);
 
@@ -461,17 +463,17 @@ static inlay_status look_closer(assignment *a, const char *value, difference *wh
     return status == INLAY_CANCELLED ? status : INLAY_OK;
 }
 
-inlay_status place_find(search *s, const char *base, int64_t limit, const trial *good, place *out,
+inlay_status place_find(struct search *s, const char *base, int64_t limit, const struct trial *good, struct place *out,
                         bool *out_base_differs, inlay_diag *diag)
 {
-    assignment a = { .s = s, .good = good };
-    trial t = { 0 };
-    difference d;
+    struct assignment a = { .s = s, .good = good };
+    struct trial t = { 0 };
+    struct difference d;
     uint32_t last = 0, kept = 0;
     const char *value = NULL;
     inlay_status status = INLAY_OK;
 
-    *out = (place){ 0 };
+    *out = (struct place){ 0 };
     *out_base_differs = false;
     (void)snprintf(a.limit, sizeof a.limit, "%lld", (long long)limit);
     INLAY_TRY(read_plans(&a, base, diag));
@@ -504,8 +506,8 @@ done:
     return status;
 }
 
-void place_deinit(place *p)
+void place_deinit(struct place *p)
 {
     json_decref(p->nodes);
-    *p = (place){ 0 };
+    *p = (struct place){ 0 };
 }

@@ -8,11 +8,11 @@
 
 /* ------------------------------------------------------------------ runs */
 
-void trial_end(trial *t)
+void trial_end(struct trial *t)
 {
     inlay_context_destroy(t->context);
     inlay_session_destroy(t->session);
-    *t = (trial){ 0 };
+    *t = (struct trial){ 0 };
 }
 
 /* Is `name` one of the names in the list, which are separated by commas and may end in "?"? */
@@ -45,8 +45,8 @@ static bool holds_for(const inlay_setting *item, const char *providers)
     return dot == NULL || is_listed(providers, item->name, (size_t)(dot - item->name));
 }
 
-inlay_status trial_options(const search *s, const setting *list, uint32_t count, inlay_options **out_options,
-                           inlay_diag *diag)
+inlay_status trial_options(const struct search *s, const struct setting *list, uint32_t count,
+                           inlay_options **out_options, inlay_diag *diag)
 {
     inlay_options *copy = NULL;
     inlay_setting item = { .struct_size = sizeof item };
@@ -68,16 +68,17 @@ done:
     return status;
 }
 
-inlay_status trial_run(search *s, const setting *list, uint32_t count, trial *out, inlay_diag *diag)
+inlay_status trial_run(struct search *s, const struct setting *list, uint32_t count, struct trial *out,
+                       inlay_diag *diag)
 {
     cli_common common = *s->common;
-    feed given = s->args->feed; /* flags are shared, what is found out is not */
+    struct feed given = s->args->feed; /* flags are shared, what is found out is not */
     inlay_value **inputs = NULL;
     inlay_run_options run = { .struct_size = sizeof run, .cancel = cli_cancel() };
     inlay_status status = INLAY_OK;
     char what[48];
 
-    *out = (trial){ 0 };
+    *out = (struct trial){ 0 };
     common.options = NULL;
     common.quiet |= s->runs > 0; /* each note once */
     (void)snprintf(what, sizeof what, "run %u", ++s->runs);
@@ -103,12 +104,12 @@ done:
 
 /* ------------------------------------------------------------------ differences */
 
-inlay_status trial_compare(const search *s, const trial *a, const trial *b, uint32_t first, difference *out,
-                           inlay_diag *diag)
+inlay_status trial_compare(const struct search *s, const struct trial *a, const struct trial *b, uint32_t first,
+                           struct difference *out, inlay_diag *diag)
 {
     uint32_t count = inlay_session_output_count(a->session);
 
-    *out = (difference){ 0 };
+    *out = (struct difference){ 0 };
     for (uint32_t k = 0; k < count && !out->found; k++) {
         uint32_t i = (first + k) % count;
         inlay_io_info info = { .struct_size = sizeof info };
@@ -133,10 +134,10 @@ inlay_status trial_compare(const search *s, const trial *a, const trial *b, uint
     return INLAY_OK;
 }
 
-inlay_status trial_differs(search *s, const setting *list, uint32_t count, const trial *good, difference *out,
-                           inlay_diag *diag)
+inlay_status trial_differs(struct search *s, const struct setting *list, uint32_t count, const struct trial *good,
+                           struct difference *out, inlay_diag *diag)
 {
-    trial t;
+    struct trial t;
     inlay_status status = trial_run(s, list, count, &t, diag);
 
     if (status == INLAY_OK)

@@ -8,17 +8,17 @@
 #include <string.h>
 #include <sys/stat.h>
 
-typedef struct check {
+struct check {
     const bundle_job *job;
     inlay_session *session;
     inlay_context *context;
     inlay_value **inputs;
-    arena a;
+    struct arena a;
     char *in, *out; /* folders */
     inlay_diag *diag;
-} check;
+};
 
-static inlay_status make_folders(check *k)
+static inlay_status make_folders(struct check *k)
 {
     k->in = arena_format(&k->a, "%s/in", k->job->dir);
     k->out = arena_format(&k->a, "%s/out", k->job->dir);
@@ -29,7 +29,7 @@ static inlay_status make_folders(check *k)
     return INLAY_OK;
 }
 
-static inlay_status run_program(check *k)
+static inlay_status run_program(struct check *k)
 {
     const uint32_t count = inlay_session_input_count(k->session);
     char **files = arena_array(&k->a, (size_t)count + 1, sizeof *files);
@@ -52,14 +52,14 @@ done:
 }
 
 /* Adds what differs in output o. */
-static inlay_status compare(check *k, uint32_t o, bundle_check *out)
+static inlay_status compare(struct check *k, uint32_t o, bundle_check *out)
 {
     inlay_io_info info = { .struct_size = sizeof info };
     inlay_tensor_view want, got;
     inlay_value *made = NULL;
     inlay_status status;
     double largest;
-    comparison found;
+    struct comparison found;
 
     INLAY_TRY(inlay_session_output(k->session, o, &info));
     INLAY_TRY(value_load(arena_format(&k->a, "%s/%u.npy", k->out, o), &info, &made, k->diag));
@@ -82,8 +82,8 @@ done:
 inlay_status bundle_check_run(const cli_common *common, const bundle_job *job, inlay_session *session,
                               bundle_check *out, inlay_diag *diag)
 {
-    check k = { .job = job, .session = session, .diag = diag };
-    feed f = { .seed = 1 };
+    struct check k = { .job = job, .session = session, .diag = diag };
+    struct feed f = { .seed = 1 };
     inlay_status status;
 
     *out = (bundle_check){ .same = true };

@@ -36,12 +36,12 @@ static bool folder_of(const inlay_options *options, const char *kind, char *text
 /* ------------------------------------------------------------------ export */
 
 /* A file on its way out: what is hashed is what is written. */
-typedef struct sink {
+struct sink {
     FILE *to;
-    sha256 sum;
-} sink;
+    struct sha256 sum;
+};
 
-static void put(sink *s, const void *data, size_t bytes)
+static void put(struct sink *s, const void *data, size_t bytes)
 {
     sha256_update(&s->sum, data, bytes);
     if (s->to != NULL)
@@ -83,7 +83,7 @@ static bool is_cost_file(const char *name)
     return strcmp(name, measured) == 0 || strcmp(name, profile) == 0;
 }
 
-static inlay_status put_file(sink *s, const inlay_options *options, const json_t *file, inlay_diag *diag)
+static inlay_status put_file(struct sink *s, const inlay_options *options, const json_t *file, inlay_diag *diag)
 {
     const char *name = json_string_value(json_object_get(file, "name")), *slash = strchr(name, '/');
     uint64_t left = (uint64_t)json_integer_value(json_object_get(file, "bytes"));
@@ -131,7 +131,7 @@ static inlay_status write_all(FILE *to, const inlay_options *options, const json
     inlay_status status = INLAY_OK;
 
     for (int pass = 0; pass < 2; pass++) {
-        sink s = { .to = pass == 0 ? NULL : to };
+        struct sink s = { .to = pass == 0 ? NULL : to };
         const json_t *file;
         size_t i;
 
@@ -215,7 +215,7 @@ static inlay_status read_head(FILE *from, const char *path, json_t **out_head, i
     int version = 0;
     size_t got;
     char *text;
-    sha256 s;
+    struct sha256 s;
 
     if (fread(line, 1, FIRST_LINE, from) != FIRST_LINE || sscanf(line, MAGIC " %d", &version) != 1)
         return inlay_fail(diag, INLAY_INVALID_MODEL, "%.300s: no file of inlay cache export", path);

@@ -32,8 +32,8 @@ static const char doc[] =
 enum { MAX_RUNS = 1000000, GROWN_RUNS = 64, MAX_CALLERS = 1024 };
 
 typedef struct bench_args {
-    feed feed;
-    grow grow;
+    struct feed feed;
+    struct grow grow;
     const char *model;
     double seconds; /* negative: the default */
     size_t warmup;
@@ -44,14 +44,14 @@ typedef struct bench_args {
     sweep_args sweep; /* axis_count 0 = one measurement */
     bool energy;
     const char *energy_command;
-    energy meter;
+    struct energy meter;
 } bench_args;
 
 typedef struct bench_result {
     double create_ms, first_ms;
-    calls calls;       /* its times are owned */
-    uint32_t recorded; /* kernels */
-    double joules;     /* a run; negative = not known */
+    struct calls calls; /* its times are owned */
+    uint32_t recorded;  /* kernels */
+    double joules;      /* a run; negative = not known */
     inlay_plan_info plan;
 } bench_result;
 
@@ -120,18 +120,18 @@ static bool finish(void *user, struct argp_state *state)
 }
 
 /* Runs that all have other sizes. Making the inputs is not timed. */
-typedef struct growing {
+struct growing {
     const bench_args *args;
     const inlay_session *session;
     const first_run *first;
     const inlay_run_options *options;
-    calls *out;
+    struct calls *out;
     uint64_t step;
-} growing;
+};
 
 static inlay_status run_grown(void *subject, double *out_ms, inlay_diag *diag)
 {
-    growing *g = subject;
+    struct growing *g = subject;
     inlay_status status;
     double cpu;
 
@@ -144,7 +144,7 @@ done:
     return status;
 }
 
-static inlay_status time_grown(growing *g, inlay_diag *diag)
+static inlay_status time_grown(struct growing *g, inlay_diag *diag)
 {
     const size_t runs = g->args->max_runs > 0 ? g->args->max_runs : GROWN_RUNS;
     const timing_plan plan = { .least = runs, .most = runs, .progress = cli_progress, .what = "timing" };
@@ -175,16 +175,16 @@ done:
 static inlay_status bench(bench_args *args, cli_common *common, bench_result *result, inlay_diag *diag)
 {
     const inlay_run_options options = { .struct_size = sizeof options, .cancel = cli_cancel() };
-    const callers how = { .count = args->callers,
-                          .seconds = args->seconds,
-                          .interval_ms = args->interval_ms,
-                          .warmup = args->warmup,
-                          .most = args->max_runs > 0 ? args->max_runs : MAX_RUNS,
-                          .options = &options,
-                          .progress = cli_progress };
+    const struct callers how = { .count = args->callers,
+                                 .seconds = args->seconds,
+                                 .interval_ms = args->interval_ms,
+                                 .warmup = args->warmup,
+                                 .most = args->max_runs > 0 ? args->max_runs : MAX_RUNS,
+                                 .options = &options,
+                                 .progress = cli_progress };
     inlay_session *session = NULL;
     first_run first = { 0 };
-    growing growth = { .args = args, .first = &first, .options = &options, .out = &result->calls };
+    struct growing growth = { .args = args, .first = &first, .options = &options, .out = &result->calls };
     double start = clock_ms();
     inlay_status status;
 
@@ -221,7 +221,7 @@ static json_t *with_energy(const bench_args *args, const bench_result *r, json_t
 
 static int print_result(const bench_args *args, const cli_common *common, const bench_result *r)
 {
-    const calls *c = &r->calls;
+    const struct calls *c = &r->calls;
     double median = timing_quantile(&c->times, 0.5), p95 = timing_quantile(&c->times, 0.95);
     double p99 = timing_quantile(&c->times, 0.99), rate = (double)c->times.count / c->elapsed_ms * 1e3;
 
@@ -262,7 +262,7 @@ static int print_result(const bench_args *args, const cli_common *common, const 
 
 static int sweep_all(bench_args *args, cli_common *common, inlay_diag *diag)
 {
-    static sweep s;
+    static struct sweep s;
     int code = CLI_OK;
     inlay_status status;
 

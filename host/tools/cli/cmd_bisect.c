@@ -52,7 +52,7 @@ static void on_event(void *user, const inlay_optimize_event *e)
 }
 
 /* Follows the optimiser and hears of rewrite `number` (0 = of none); f->last is how many there are. */
-static inlay_status follow(const search *s, uint64_t number, found_rewrite *f, inlay_diag *diag)
+static inlay_status follow(const struct search *s, uint64_t number, found_rewrite *f, inlay_diag *diag)
 {
     inlay_optimize_args work = { .struct_size = sizeof work, .event = on_event, .user = f };
     inlay_options *options = NULL;
@@ -66,8 +66,8 @@ static inlay_status follow(const search *s, uint64_t number, found_rewrite *f, i
 }
 
 /* The first rewrite after which the result is bad; between `low` rewrites (good) and all (bad) there is such a step. */
-static inlay_status find_rewrite(search *s, const trial *good, uint64_t low, found_rewrite *out, difference *what,
-                                 inlay_diag *diag)
+static inlay_status find_rewrite(struct search *s, const struct trial *good, uint64_t low, found_rewrite *out,
+                                 struct difference *what, inlay_diag *diag)
 {
     uint64_t high;
     inlay_status status = INLAY_OK;
@@ -77,10 +77,10 @@ static inlay_status find_rewrite(search *s, const trial *good, uint64_t low, fou
     while (high - low > 1) {
         uint64_t middle = low + (high - low) / 2;
         char number[32];
-        difference d;
+        struct difference d;
 
         (void)snprintf(number, sizeof number, "%llu", (unsigned long long)middle);
-        INLAY_TRY(trial_differs(s, &(setting){ "rewrite_limit", number }, 1, good, &d, diag));
+        INLAY_TRY(trial_differs(s, &(struct setting){ "rewrite_limit", number }, 1, good, &d, diag));
         if (d.found) {
             high = middle;
             *what = d;
@@ -95,19 +95,19 @@ done:
 
 /* ------------------------------------------------------------------ the verdict */
 
-typedef struct verdict {
+struct verdict {
     const char *stage; /* "none", "pass", "region", "node", "nodes", "rounding" */
-    difference what;
+    struct difference what;
     found_rewrite rewrite; /* number 0: none */
-    place place;
+    struct place place;
     char maker[400];
     uint32_t runs;
-} verdict;
+};
 
 /* "Softmax '/att/Softmax' on openblas", the node that makes the value. */
 static void find_maker(const inlay_session *s, const char *value, char *text, size_t bytes)
 {
-    const program *p = s->main;
+    const struct program *p = s->main;
 
     for (uint32_t i = 0; i < p->step_count; i++) {
         const part_region *r = p->steps[i].region;
@@ -125,14 +125,14 @@ static void find_maker(const inlay_session *s, const char *value, char *text, si
 }
 
 /* What nodes are held against: the providers of --against, if it is about them. */
-static const char *base_of(const setting *against)
+static const char *base_of(const struct setting *against)
 {
     return strcmp(against->name, "providers") == 0 ? against->value : "reference";
 }
 
 /* Looks for nodes of providers, with the optimiser stopped after `limit` rewrites (negative: not). */
-static inlay_status judge_place(search *s, const setting *against, int64_t limit, const trial *good, verdict *out,
-                                bool *out_base_differs, inlay_diag *diag)
+static inlay_status judge_place(struct search *s, const struct setting *against, int64_t limit,
+                                const struct trial *good, struct verdict *out, bool *out_base_differs, inlay_diag *diag)
 {
     inlay_status status = place_find(s, base_of(against), limit, good, &out->place, out_base_differs, diag);
 
@@ -144,11 +144,11 @@ static inlay_status judge_place(search *s, const setting *against, int64_t limit
 }
 
 /* Without the optimiser, and with nobody to hold nodes against: compares every value of the main graph. */
-static inlay_status judge_values(search *s, const setting *against, verdict *out, inlay_diag *diag)
+static inlay_status judge_values(struct search *s, const struct setting *against, struct verdict *out, inlay_diag *diag)
 {
-    const setting both[] = { *against, { "level", "0" }, { "tap", "*" } };
-    trial good = { 0 }, mine = { 0 };
-    difference d;
+    const struct setting both[] = { *against, { "level", "0" }, { "tap", "*" } };
+    struct trial good = { 0 }, mine = { 0 };
+    struct difference d;
     uint32_t own_outputs;
     inlay_status status = INLAY_OK;
 
@@ -169,10 +169,10 @@ done:
     return status;
 }
 
-static inlay_status judge(search *s, const setting *against, verdict *out, inlay_diag *diag)
+static inlay_status judge(struct search *s, const struct setting *against, struct verdict *out, inlay_diag *diag)
 {
-    trial good = { 0 }, mine = { 0 };
-    difference plain = { 0 };
+    struct trial good = { 0 }, mine = { 0 };
+    struct difference plain = { 0 };
     int64_t shared;
     char number[32];
     bool base_differs = true;
@@ -188,7 +188,7 @@ static inlay_status judge(search *s, const setting *against, verdict *out, inlay
     shared = mine.session->lowerings == good.session->lowerings ? mine.session->lowerings : 0;
     trial_end(&mine);
     (void)snprintf(number, sizeof number, "%lld", (long long)shared);
-    INLAY_TRY(trial_differs(s, &(setting){ "rewrite_limit", number }, 1, &good, &plain, diag));
+    INLAY_TRY(trial_differs(s, &(struct setting){ "rewrite_limit", number }, 1, &good, &plain, diag));
     if (!plain.found) {
         INLAY_TRY(find_rewrite(s, &good, (uint64_t)shared, &out->rewrite, &out->what, diag));
         shared = (int64_t)out->rewrite.number;
@@ -209,7 +209,7 @@ done:
     return status;
 }
 
-static void print_nodes(const verdict *v)
+static void print_nodes(const struct verdict *v)
 {
     const json_t *node;
     size_t i, count = json_array_size(v->place.nodes);
@@ -235,7 +235,7 @@ static void print_nodes(const verdict *v)
                      v->rewrite.pass, v->rewrite.text);
 }
 
-static void print_verdict(const verdict *v)
+static void print_verdict(const struct verdict *v)
 {
     if (strcmp(v->stage, "none") == 0) {
         (void)printf("no difference\n");
@@ -251,7 +251,7 @@ static void print_verdict(const verdict *v)
     }
 }
 
-static json_t *verdict_json(const verdict *v)
+static json_t *verdict_json(const struct verdict *v)
 {
     bool placed = v->place.found, rewritten = v->rewrite.number > 0;
     const char *text = v->rewrite.text[0] != '\0' ? v->rewrite.text : v->maker[0] != '\0' ? v->maker : NULL;
@@ -264,19 +264,19 @@ static json_t *verdict_json(const verdict *v)
 }
 
 /* "reference", "level=0", "level 0": what to run against. False: neither. */
-static bool read_against(const char *text, char *name, size_t bytes, setting *out)
+static bool read_against(const char *text, char *name, size_t bytes, struct setting *out)
 {
     size_t length = strcspn(text, "= ");
 
     if (strcmp(text, "reference") == 0) {
-        *out = (setting){ "providers", "reference" };
+        *out = (struct setting){ "providers", "reference" };
         return true;
     }
     if (text[length] == '\0' || length == 0 || length >= bytes)
         return false;
     memcpy(name, text, length);
     name[length] = '\0';
-    *out = (setting){ name, text + length + 1 };
+    *out = (struct setting){ name, text + length + 1 };
     return true;
 }
 
@@ -301,11 +301,11 @@ int cmd_bisect(int argc, char **argv)
     static const cli_verb verb = { "MODEL", doc, own_options, NULL };
     bisect_args args = { .rtol = 1e-3, .atol = 1e-4 };
     cli_common common;
-    search s = { &common, &args, 0 };
+    struct search s = { &common, &args, 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
     char name[64], old[256], text[sizeof diag.text];
-    setting against;
-    verdict v = { 0 };
+    struct setting against;
+    struct verdict v = { 0 };
     inlay_status status;
     int code = CLI_OK;
 

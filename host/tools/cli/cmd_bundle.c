@@ -34,15 +34,15 @@ enum { LEAST_PRICE = 8, MOST_PRICE = 8 << 14 };
 static const double DEFAULT_MEMORY = 3, DEFAULT_MEMORY_BYTES = 16 << 20;
 
 /* NAME=VALUE of an option that may be repeated. */
-typedef struct pairs {
+struct pairs {
     char *items[MOST_DIMS];
     uint32_t count;
-} pairs;
+};
 
 typedef struct bundle_args {
     const char *model;
     bundle_job job;
-    pairs dims, sets;
+    struct pairs dims, sets;
     char moved[MOST_MOVED][128]; /* nodes that cpu cannot run */
     char moved_op[MOST_MOVED][80];
     char forbidden[MOST_MOVED * 144];
@@ -79,7 +79,7 @@ static error_t take_isa(const cli_option *option, void *field, char *arg, struct
 
 static error_t take_pair(const cli_option *option, void *field, char *arg, struct argp_state *state)
 {
-    pairs *list = field;
+    struct pairs *list = field;
 
     if (strchr(arg, '=') == NULL || list->count == MOST_DIMS)
         argp_error(state, "--%s is %s, not '%s'", option->name, option->arg, arg);
@@ -128,7 +128,7 @@ static void cap_programs(const cli_common *common)
 }
 
 /* The model with its sizes fixed, in the folder of the bundle. */
-static inlay_status fix_sizes(const bundle_args *args, const scratch *s, char *path, inlay_diag *diag)
+static inlay_status fix_sizes(const bundle_args *args, const struct scratch *s, char *path, inlay_diag *diag)
 {
     graph_model *model = NULL;
     inlay_status status;
@@ -271,7 +271,7 @@ static inlay_status move_node(bundle_args *args, cli_common *common, const inlay
 static inlay_status bundle(bundle_args *args, cli_common *common, inlay_diag *diag)
 {
     inlay_diag why = INLAY_DIAG_INIT;
-    scratch s = { .dir = "" };
+    struct scratch s = { .dir = "" };
     char path[PATH_MAX];
     inlay_status status;
 

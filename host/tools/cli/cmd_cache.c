@@ -60,9 +60,9 @@ static const struct {
 };
 enum { KIND_COUNT = sizeof kinds / sizeof kinds[0] };
 
-typedef struct tally {
+struct tally {
     uint64_t files, bytes, removed;
-} tally;
+};
 
 static error_t take_argument(const cli_option *option, void *field, char *arg, struct argp_state *state)
 {
@@ -115,7 +115,7 @@ static bool is_recent(const struct stat *file, double days)
 
 /* Counts the regular files of a folder, and removes them but for those used within `days`. Links are left alone,
  * whatever they lead to. */
-static inlay_status walk(const char *folder, bool remove, double days, tally *t, inlay_diag *diag)
+static inlay_status walk(const char *folder, bool remove, double days, struct tally *t, inlay_diag *diag)
 {
     DIR *dir = opendir(folder);
     const struct dirent *entry;
@@ -141,14 +141,14 @@ static inlay_status walk(const char *folder, bool remove, double days, tally *t,
     return status;
 }
 
-static json_t *kind_json(uint32_t i, const tally *t)
+static json_t *kind_json(uint32_t i, const struct tally *t)
 {
     return json_pack("{s:s, s:s, s:I, s:I, s:I}", "name", kinds[i].name, "holds", kinds[i].holds, "files",
                      (json_int_t)t->files, "bytes", (json_int_t)t->bytes, "removed", (json_int_t)t->removed);
 }
 
-static inlay_status look(const cache_args *args, const cli_common *common, tally *tallies, char *root, size_t bytes,
-                         inlay_diag *diag)
+static inlay_status look(const cache_args *args, const cli_common *common, struct tally *tallies, char *root,
+                         size_t bytes, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
 
@@ -165,9 +165,9 @@ done:
     return status;
 }
 
-static int print_cache(const cli_common *common, const char *root, const tally *tallies)
+static int print_cache(const cli_common *common, const char *root, const struct tally *tallies)
 {
-    tally all = { 0 };
+    struct tally all = { 0 };
     json_t *list = json_array();
 
     for (uint32_t i = 0; i < KIND_COUNT; i++) {
@@ -217,7 +217,7 @@ int cmd_cache(int argc, char **argv)
     cache_args args = { .days = 30 };
     cache_file_result moved;
     inlay_status status;
-    tally tallies[KIND_COUNT] = { 0 };
+    struct tally tallies[KIND_COUNT] = { 0 };
     cli_common common;
     inlay_diag diag = INLAY_DIAG_INIT;
     char root[PATH_MAX];

@@ -23,14 +23,14 @@ static const cli_option own_options[] = {
 };
 
 /* What inference found out. */
-typedef struct counts {
+struct counts {
     uint64_t nodes, values;
     uint64_t typed;  /* values with a type */
     uint64_t ranked; /* with a rank as well */
     uint64_t shaped; /* with every dimension fixed or named */
-} counts;
+};
 
-static void count_graph(const graph *g, counts *c)
+static void count_graph(const struct graph *g, struct counts *c)
 {
     for (uint32_t v = 0; v < g->value_count; v++) {
         const inlay_value_info *info = &g->values[v].info;
@@ -125,7 +125,7 @@ static int print_wrong(const cli_common *common, const char *path, const graph_m
 
 static int print_ok(const cli_common *common, const char *path, const graph_model *model)
 {
-    counts c = { 0 };
+    struct counts c = { 0 };
 
     count_graph(model->main, &c);
     if (common->json)

@@ -45,25 +45,25 @@ typedef struct compare_args {
 } compare_args;
 
 /* An output of the first model and its like in the second. */
-typedef struct pair {
+struct pair {
     const char *name;
     uint32_t at[2];
-    agree sum;
+    struct agree sum;
     bool is_layer;
     char unlike[160]; /* why a layer could not be compared */
-} pair;
+};
 
-typedef struct comparison {
+struct comparison {
     const compare_args *args;
     cli_common *common;
     inlay_session *session[2];
     inlay_context *context[2];
-    pair *pairs;
+    struct pair *pairs;
     uint32_t pair_count;
-    agree custom;
-    custom command;
+    struct agree custom;
+    struct custom command;
     uint32_t samples;
-} comparison;
+};
 
 static error_t take_metric(const cli_option *option, void *field, char *arg, struct argp_state *state)
 {
@@ -100,17 +100,17 @@ static bool is_comparable(const inlay_io_info *a, const inlay_io_info *b)
            b->dtype != INLAY_STRING;
 }
 
-static inlay_status add_pair(comparison *c, uint32_t i, uint32_t own)
+static inlay_status add_pair(struct comparison *c, uint32_t i, uint32_t own)
 {
     inlay_io_info info = { .struct_size = sizeof info }, other = { .struct_size = sizeof other };
-    const graph *g = c->session[0]->model->main;
-    pair *p = &c->pairs[c->pair_count];
+    const struct graph *g = c->session[0]->model->main;
+    struct pair *p = &c->pairs[c->pair_count];
     inlay_status status;
 
     INLAY_TRY(inlay_session_output(c->session[0], i, &info));
-    *p = (pair){ .name = info.name,
-                 .at = { i, inlay_session_find_output(c->session[1], info.name) },
-                 .is_layer = i >= own };
+    *p = (struct pair){ .name = info.name,
+                        .at = { i, inlay_session_find_output(c->session[1], info.name) },
+                        .is_layer = i >= own };
     if (p->at[1] == INLAY_NONE)
         return INLAY_OK;
     INLAY_TRY(inlay_session_output(c->session[1], p->at[1], &other));
@@ -124,7 +124,7 @@ done:
     return status;
 }
 
-static inlay_status find_pairs(comparison *c, uint32_t own, inlay_diag *diag)
+static inlay_status find_pairs(struct comparison *c, uint32_t own, inlay_diag *diag)
 {
     const uint32_t count = inlay_session_output_count(c->session[0]);
     inlay_status status = INLAY_OK;
@@ -145,11 +145,11 @@ static inlay_status find_pairs(comparison *c, uint32_t own, inlay_diag *diag)
 
         INLAY_TRY(inlay_session_output(c->session[0], i, &info));
         c->pairs[c->pair_count++] =
-            (pair){ .name = info.name,
-                    .at = { i, i },
-                    .sum.metric = c->args->metric == AGREE_auto || c->args->metric >= AGREE_METRIC_COUNT
-                                      ? agree_metric_of(c->session[0]->model->main, i)
-                                      : c->args->metric };
+            (struct pair){ .name = info.name,
+                           .at = { i, i },
+                           .sum.metric = c->args->metric == AGREE_auto || c->args->metric >= AGREE_METRIC_COUNT
+                                             ? agree_metric_of(c->session[0]->model->main, i)
+                                             : c->args->metric };
     }
     if (c->pair_count == 0)
         status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the models have no value of the same name");
@@ -159,10 +159,10 @@ done:
 
 /* ------------------------------------------------------------------ runs */
 
-static inlay_status compare_outputs(comparison *c, inlay_diag *diag)
+static inlay_status compare_outputs(struct comparison *c, inlay_diag *diag)
 {
     for (uint32_t i = 0; i < c->pair_count; i++) {
-        pair *p = &c->pairs[i];
+        struct pair *p = &c->pairs[i];
         const inlay_value *a = inlay_context_output(c->context[0], p->at[0]);
         const inlay_value *b = inlay_context_output(c->context[1], p->at[1]);
         inlay_diag why = INLAY_DIAG_INIT;
@@ -185,7 +185,7 @@ static inlay_status compare_outputs(comparison *c, inlay_diag *diag)
     return INLAY_OK;
 }
 
-static inlay_status run_samples(comparison *c, const samples *set, inlay_diag *diag)
+static inlay_status run_samples(struct comparison *c, const struct samples *set, inlay_diag *diag)
 {
     inlay_value **values = NULL;
     inlay_status status = INLAY_OK;
@@ -215,7 +215,7 @@ done:
     return status;
 }
 
-static inlay_status open_both(comparison *c, uint32_t *out_own, inlay_diag *diag)
+static inlay_status open_both(struct comparison *c, uint32_t *out_own, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
 
@@ -240,7 +240,7 @@ done:
 
 /* ------------------------------------------------------------------ what came of it */
 
-static json_t *pair_json(const char *name, const agree *a, const char *unlike)
+static json_t *pair_json(const char *name, const struct agree *a, const char *unlike)
 {
     const agree_score s = agree_result(a);
     json_t *j =
@@ -262,7 +262,7 @@ static json_t *pair_json(const char *name, const agree *a, const char *unlike)
     return j;
 }
 
-static int widest(const comparison *c)
+static int widest(const struct comparison *c)
 {
     size_t width = 6;
 
@@ -271,7 +271,7 @@ static int widest(const comparison *c)
     return width > 48 ? 48 : (int)width;
 }
 
-static void print_pair(const char *name, int width, const agree *a, const char *unlike)
+static void print_pair(const char *name, int width, const struct agree *a, const char *unlike)
 {
     const agree_score s = agree_result(a);
 
@@ -299,7 +299,7 @@ static void print_head(const char *what, int width)
 }
 
 /* Does every output, or the command's score, hold the bound? */
-static bool holds(const comparison *c)
+static bool holds(const struct comparison *c)
 {
     bool all = true;
 
@@ -313,7 +313,7 @@ static bool holds(const comparison *c)
     return all;
 }
 
-static int tell_json(const comparison *c, bool all_hold)
+static int tell_json(const struct comparison *c, bool all_hold)
 {
     json_t *outputs = json_array(), *layers = json_array();
     json_t *all = json_pack("{s:s, s:s, s:i, s:o}", "a", c->args->models[0], "b", c->args->models[1], "samples",
@@ -334,7 +334,7 @@ static int tell_json(const comparison *c, bool all_hold)
     return cli_print_json(c->common, all, all_hold ? CLI_OK : CLI_FAILED);
 }
 
-static int tell(const comparison *c)
+static int tell(const struct comparison *c)
 {
     const bool all_hold = holds(c);
     const int width = widest(c);
@@ -361,7 +361,7 @@ static int tell(const comparison *c)
 
 /* ------------------------------------------------------------------ where they part */
 
-static void end_runs(comparison *c)
+static void end_runs(struct comparison *c)
 {
     for (int k = 0; k < 2; k++) {
         inlay_context_destroy(c->context[k]);
@@ -372,7 +372,7 @@ static void end_runs(comparison *c)
 
 /* The first value, in the order of a run, that is off by half of what the outputs are; NULL: no value is that both
  * have. *out_before: what is off most before it. */
-static const pair *find_parting(const comparison *c, const comparison *layers, double *out_before)
+static const struct pair *find_parting(const struct comparison *c, const struct comparison *layers, double *out_before)
 {
     double most = 0;
 
@@ -381,7 +381,7 @@ static const pair *find_parting(const comparison *c, const comparison *layers, d
             most = fmax(most, agree_relative(&c->pairs[i].sum));
     *out_before = 0;
     for (uint32_t i = 0; i < layers->pair_count; i++) {
-        const pair *p = &layers->pairs[i];
+        const struct pair *p = &layers->pairs[i];
         const double off = p->sum.samples > 0 ? agree_relative(&p->sum) : 0;
 
         if (p->is_layer && p->sum.samples > 0 && !(off < most / 2))
@@ -392,13 +392,13 @@ static const pair *find_parting(const comparison *c, const comparison *layers, d
 }
 
 /* Runs a few samples with all values watched. What cannot be watched is no failure: the scores are told already. */
-static void tell_where(const comparison *c, const samples *set)
+static void tell_where(const struct comparison *c, const struct samples *set)
 {
     compare_args args = *c->args;
-    comparison layers = { .args = &args, .common = c->common };
-    samples few = *set;
+    struct comparison layers = { .args = &args, .common = c->common };
+    struct samples few = *set;
     uint32_t own = 0;
-    const pair *p;
+    const struct pair *p;
     double before;
 
     args.layers = true;
@@ -419,10 +419,10 @@ int cmd_compare(int argc, char **argv)
     static const cli_verb verb = { "A B", doc, own_options, NULL };
     static compare_args args = { .at_least = NAN };
     cli_common common;
-    comparison c = { .args = &args, .common = &common, .custom.metric = AGREE_custom };
+    struct comparison c = { .args = &args, .common = &common, .custom.metric = AGREE_custom };
     inlay_diag diag = INLAY_DIAG_INIT;
-    dataset *set = NULL;
-    samples list;
+    struct dataset *set = NULL;
+    struct samples list;
     uint32_t own = 0;
     int code = CLI_OK;
     inlay_status status;

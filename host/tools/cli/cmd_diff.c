@@ -78,7 +78,7 @@ static void print_part(const diff_args *args, const diff_part *p)
     }
 }
 
-static void print_text(const diff_args *args, const diff *d)
+static void print_text(const diff_args *args, const struct diff *d)
 {
     if (d->changed > 0)
         (void)printf("--- %s\n+++ %s\n", args->models[0], args->models[1]);
@@ -95,7 +95,7 @@ static void print_text(const diff_args *args, const diff *d)
     }
 }
 
-static json_t *make_json(const diff_args *args, const diff *d)
+static json_t *make_json(const diff_args *args, const struct diff *d)
 {
     json_t *changes = json_array(), *weights = json_array();
 
@@ -124,7 +124,7 @@ int cmd_diff(int argc, char **argv)
     graph_model *models[2] = { NULL, NULL };
     cli_common common;
     inlay_diag diag = INLAY_DIAG_INIT;
-    diff d = { .part_count = 0 };
+    struct diff d = { .part_count = 0 };
     inlay_status status = INLAY_OK;
     int code;
 

@@ -30,7 +30,7 @@ enum { FIX_SAMPLES = 3 };
 #define FIX_TOLERANCE 1e-5
 
 typedef struct doctor_args {
-    feed feed;
+    struct feed feed;
     cli_files files;
     bool fix, list;
     double seconds;
@@ -60,16 +60,16 @@ static bool finish(void *user, struct argp_state *state)
 
 /* ------------------------------------------------------------------ putting right */
 
-typedef struct fixing {
+struct fixing {
     uint32_t count; /* findings that were put right */
     uint64_t bytes; /* of the file */
     same_times times;
-} fixing;
+};
 
 /* There is nothing to put right: the model as it stands in its file. */
-static inlay_status write_as_it_is(const doctor_args *args, fixing *out, inlay_diag *diag)
+static inlay_status write_as_it_is(const doctor_args *args, struct fixing *out, inlay_diag *diag)
 {
-    scratch s = { .dir = "" };
+    struct scratch s = { .dir = "" };
     graph_model *model = NULL;
     char path[PATH_MAX];
     inlay_status status;
@@ -84,9 +84,10 @@ done:
     return status;
 }
 
-static inlay_status fix(doctor *d, const doctor_args *args, const cli_common *common, fixing *out, inlay_diag *diag)
+static inlay_status fix(struct doctor *d, const doctor_args *args, const cli_common *common, struct fixing *out,
+                        inlay_diag *diag)
 {
-    scratch s = { .dir = "" };
+    struct scratch s = { .dir = "" };
     inlay_diag why = INLAY_DIAG_INIT;
     char path[PATH_MAX];
     inlay_status status;
@@ -144,7 +145,8 @@ static json_t *finding_json(const doctor_finding *f)
     return j;
 }
 
-static json_t *make_json(const doctor_args *args, const doctor *d, const doctor_costs *costs, const fixing *done)
+static json_t *make_json(const doctor_args *args, const struct doctor *d, const doctor_costs *costs,
+                         const struct fixing *done)
 {
     json_t *list = json_array(), *j;
 
@@ -175,7 +177,8 @@ static void print_finding(const doctor_finding *f, const doctor_costs *costs)
     (void)printf("%s\n", f->fixed ? " [put right]" : f->can_fix ? " [--fix]" : "");
 }
 
-static void print_text(const doctor_args *args, const doctor *d, const doctor_costs *costs, const fixing *done)
+static void print_text(const doctor_args *args, const struct doctor *d, const doctor_costs *costs,
+                       const struct fixing *done)
 {
     uint32_t counts[3] = { 0 }, can = 0;
 
@@ -206,7 +209,7 @@ static void print_text(const doctor_args *args, const doctor *d, const doctor_co
     (void)putchar('\n');
 }
 
-static int verdict_of(const doctor *d)
+static int verdict_of(const struct doctor *d)
 {
     for (const doctor_finding *f = d->first; f != NULL; f = f->next)
         if (doctor_severity_of(f->kind) != DOCTOR_NOTE)
@@ -256,8 +259,8 @@ static int progress(void *user, double fraction, const char *what)
     return cli_progress(user, fraction, what);
 }
 
-static inlay_status examine(doctor *d, const doctor_args *args, cli_common *common, doctor_costs *costs, fixing *done,
-                            inlay_diag *diag)
+static inlay_status examine(struct doctor *d, const doctor_args *args, cli_common *common, doctor_costs *costs,
+                            struct fixing *done, inlay_diag *diag)
 {
     inlay_diag why = INLAY_DIAG_INIT;
     inlay_status status;
@@ -285,9 +288,9 @@ int cmd_doctor(int argc, char **argv)
     static const cli_verb verb = { "MODEL", doc, own_options, finish };
     const model_load_options load = { .out_fault = NULL };
     doctor_args args = { .seconds = 0.5, .feed.as_priced = true };
-    doctor d = { .progress = progress };
+    struct doctor d = { .progress = progress };
     doctor_costs costs = { .run_ms = -1 };
-    fixing done = { 0 };
+    struct fixing done = { 0 };
     cli_common common;
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_status status;

@@ -20,17 +20,17 @@ static const char doc[] =
 
 enum { KEY_SET = 0x100, KEY_REMOVE, KEY_INPUT, KEY_OUTPUT, KEY_DIM };
 
-typedef struct change {
+struct change {
     const cli_option *option;
     const char *name;
     const char *value; /* NULL: there is none */
     int64_t size;
-} change;
+};
 
 enum { MOST_CHANGES = 1024 };
 typedef struct edit_args {
     cli_files files;
-    change list[MOST_CHANGES];
+    struct change list[MOST_CHANGES];
     uint32_t count;
 } edit_args;
 
@@ -39,12 +39,12 @@ static error_t add_change(const cli_option *option, void *field, char *arg, stru
     edit_args *args = field;
     const int key = option->key;
     char *equals = key == KEY_DIM ? strrchr(arg, '=') : strchr(arg, '='), *end = NULL;
-    change *c;
+    struct change *c;
 
     if (args->count == MOST_CHANGES)
         argp_error(state, "more than %d changes", MOST_CHANGES);
     c = &args->list[args->count++];
-    *c = (change){ .option = option, .name = arg };
+    *c = (struct change){ .option = option, .name = arg };
     if (key == KEY_REMOVE)
         return 0;
     if (equals == NULL || equals == arg)
@@ -84,7 +84,7 @@ static bool finish(void *user, struct argp_state *state)
     return true;
 }
 
-static inlay_status apply(graph_model *model, const change *c, inlay_diag *diag)
+static inlay_status apply(graph_model *model, const struct change *c, inlay_diag *diag)
 {
     switch (c->option->key) {
     case KEY_SET:
@@ -113,7 +113,7 @@ static inlay_status look(const cli_common *common, const char *path, inlay_diag 
 static inlay_status edit(const edit_args *args, const cli_common *common, uint64_t *out_bytes, inlay_diag *diag)
 {
     graph_model *model = NULL;
-    scratch s = { .dir = "" };
+    struct scratch s = { .dir = "" };
     inlay_diag before = INLAY_DIAG_INIT, after = INLAY_DIAG_INIT;
     char path[PATH_MAX];
     inlay_status status;

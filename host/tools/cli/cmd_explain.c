@@ -28,7 +28,7 @@ static const char doc[] =
     "operators.";
 
 typedef struct explain_args {
-    feed feed;
+    struct feed feed;
     const char *model;
     bool all, measure, kernels;
     double seconds;

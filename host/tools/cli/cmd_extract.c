@@ -35,12 +35,12 @@ typedef struct extract_args {
     names inputs, outputs, nodes;
     uint32_t depth, split;
     bool partition;
-    stages parts; /* of --partition */
+    struct stages parts; /* of --partition */
 } extract_args;
 
 static error_t add_names(const cli_option *option, void *field, char *arg, struct argp_state *state)
 {
-    names *n = field;
+    struct names *n = field;
     char *rest = NULL;
 
     (void)option;
@@ -144,7 +144,7 @@ static void remove_stages(const cli_files *files, uint32_t count)
 static inlay_status write_part(const extract_args *args, const cli_common *common, inlay_extract_args *work,
                                uint32_t number, json_t *files, inlay_diag *diag)
 {
-    const stage *s = args->partition ? &args->parts.list[number] : NULL;
+    const struct stage *s = args->partition ? &args->parts.list[number] : NULL;
     char path[4096], external[4096];
     inlay_status status;
 
@@ -168,15 +168,15 @@ static inlay_status write_part(const extract_args *args, const cli_common *commo
 }
 
 /* --inputs and --outputs with their globs. */
-typedef struct edges {
+struct edges {
     char **names[2];
     uint32_t count[2];
-} edges;
+};
 
 static inlay_status extract(extract_args *args, cli_common *common, json_t *files, inlay_diag *diag)
 {
     inlay_extract_args work = INLAY_EXTRACT_ARGS_INIT;
-    edges e = { .count = { 0 } };
+    struct edges e = { .count = { 0 } };
     uint32_t parts;
     inlay_status status = INLAY_OK;
 

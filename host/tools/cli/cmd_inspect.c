@@ -31,7 +31,7 @@ typedef struct op_count {
     uint32_t count;
 } op_count;
 
-typedef struct summary {
+struct summary {
     op_count *ops; /* [op_kinds] most frequent first, then by name; owned */
     uint32_t op_kinds;
     uint64_t nodes, subgraphs, initializers;
@@ -40,7 +40,7 @@ typedef struct summary {
     uint64_t bytes;            /* that they take */
     quant_report quantization; /* where it was asked for */
     bool out_of_memory;
-} summary;
+};
 
 /* What follows the last dot of the file's name. */
 static const char *kind_of_file(const char *path)
@@ -74,7 +74,7 @@ static const cli_option own_options[] = {
 
 /* ------------------------------------------------------------------ counting */
 
-static void count_op(summary *s, const graph_node *n)
+static void count_op(struct summary *s, const graph_node *n)
 {
     for (uint32_t i = 0; i < s->op_kinds; i++) {
         if (strcmp(s->ops[i].op_type, n->info.op_type.data) == 0 &&
@@ -90,7 +90,7 @@ static void count_op(summary *s, const graph_node *n)
     s->ops[s->op_kinds++] = (op_count){ n->info.domain.data, n->info.op_type.data, 1 };
 }
 
-static void count_tensor(summary *s, const inlay_tensor_view *t)
+static void count_tensor(struct summary *s, const inlay_tensor_view *t)
 {
     int64_t elements = 0;
 
@@ -99,7 +99,7 @@ static void count_tensor(summary *s, const inlay_tensor_view *t)
     s->bytes += t->bytes;
 }
 
-static void count_constant(summary *s, const inlay_value_info *info)
+static void count_constant(struct summary *s, const inlay_value_info *info)
 {
     uint64_t elements = 1;
 
@@ -110,7 +110,7 @@ static void count_constant(summary *s, const inlay_value_info *info)
     s->bytes += info->data_bytes;
 }
 
-static void count_graph(summary *s, const graph *g, uint32_t depth)
+static void count_graph(struct summary *s, const struct graph *g, uint32_t depth)
 {
     s->depth = depth > s->depth ? depth : s->depth;
     for (uint32_t v = 0; v < g->value_count; v++) {
@@ -146,9 +146,9 @@ static int by_count(const void *a, const void *b)
     return order != 0 ? order : strcmp(x->domain, y->domain);
 }
 
-static summary summarize(const graph_model *m)
+static struct summary summarize(const graph_model *m)
 {
-    summary s = { 0 };
+    struct summary s = { 0 };
 
     count_graph(&s, m->main, 0);
     for (uint32_t i = 0; i < m->function_count; i++)
@@ -252,7 +252,7 @@ static void print_header(const graph_model *m, const char *path)
     (void)printf("\ngraph '%s'\n", m->main->name);
 }
 
-static void print_text(const inspect_args *args, const graph_model *m, const summary *s)
+static void print_text(const inspect_args *args, const graph_model *m, const struct summary *s)
 {
     print_header(m, args->model);
     (void)printf("inputs:\n");
@@ -282,7 +282,7 @@ static void print_text(const inspect_args *args, const graph_model *m, const sum
         graph_dump(m->main, write_out, stdout);
 }
 
-static json_t *names_to_json(const graph *g, const uint32_t *values, uint32_t count)
+static json_t *names_to_json(const struct graph *g, const uint32_t *values, uint32_t count)
 {
     json_t *names = json_array();
 
@@ -292,7 +292,7 @@ static json_t *names_to_json(const graph *g, const uint32_t *values, uint32_t co
     return names;
 }
 
-static json_t *nodes_to_json(const graph *g)
+static json_t *nodes_to_json(const struct graph *g)
 {
     json_t *nodes = json_array();
 
@@ -308,7 +308,7 @@ static json_t *nodes_to_json(const graph *g)
     return nodes;
 }
 
-static json_t *make_json(const inspect_args *args, const graph_model *m, const summary *s)
+static json_t *make_json(const inspect_args *args, const graph_model *m, const struct summary *s)
 {
     json_t *inputs = json_array(), *outputs = json_array(), *ops = json_array(), *opsets = json_object();
     json_t *metadata = json_object(), *functions = json_array(), *json;
@@ -392,7 +392,7 @@ int cmd_inspect(int argc, char **argv)
     cli_common common;
     inlay_diag diag = INLAY_DIAG_INIT;
     graph_model *model = NULL;
-    summary s = { 0 };
+    struct summary s = { 0 };
     inlay_status status;
     int code = CLI_OK;
 

@@ -104,7 +104,7 @@ static inlay_status optimize(const optimize_args *args, const cli_common *common
 {
     const char *folder = getenv("TMPDIR");
     char converted[PATH_MAX], beside[PATH_MAX];
-    scratch s = { .dir = "" };
+    struct scratch s = { .dir = "" };
     inlay_options *rest = NULL;
     inlay_status status = INLAY_OK;
 

@@ -27,7 +27,7 @@ static const cli_option own_options[] = {
     { 0 },
 };
 
-static inlay_status save(const char *path, const strbuf *plan, inlay_diag *diag)
+static inlay_status save(const char *path, const struct strbuf *plan, inlay_diag *diag)
 {
     output_file file = { .fd = -1 };
     inlay_status status;
@@ -115,7 +115,7 @@ static void print_graph(const json_t *graph)
     }
 }
 
-static int print_plan(const cli_common *common, const strbuf *plan)
+static int print_plan(const cli_common *common, const struct strbuf *plan)
 {
     json_t *root = json_loadb(plan->data, plan->size, 0, NULL);
     const json_t *graph;
@@ -137,7 +137,7 @@ int cmd_partition(int argc, char **argv)
     inlay_session *session = NULL;
     cli_common common;
     inlay_status status;
-    strbuf plan = { 0 };
+    struct strbuf plan = { 0 };
     int code;
 
     cli_parse(&verb, true, argc, argv, &common, &args);

@@ -74,7 +74,7 @@ static bool finish(void *user, struct argp_state *state)
     return true;
 }
 
-static json_t *name_list(const graph *g, const uint32_t *values, uint32_t count)
+static json_t *name_list(const struct graph *g, const uint32_t *values, uint32_t count)
 {
     json_t *list = json_array();
 
@@ -88,7 +88,7 @@ static inlay_status join(const pipe_args *args, const cli_common *common, json_t
 {
     const model_load_options load = { .out_fault = NULL };
     graph_model *model = NULL, *whole = NULL;
-    scratch s = { .dir = "" };
+    struct scratch s = { .dir = "" };
     inlay_diag why = INLAY_DIAG_INIT;
     char path[PATH_MAX];
     uint64_t bytes = 0;

@@ -76,14 +76,14 @@ static const cli_option own_options[] = {
 
 static const char *const words[CHECK_RESULTS] = { "PASS", "FAIL", "WARN", "SKIP" };
 
-typedef struct output {
+struct output {
     bool json;
     json_t *lines;
-} output;
+};
 
 static void say(void *user, const check_line *line)
 {
-    output *o = user;
+    struct output *o = user;
 
     if (o->json) {
         (void)json_array_append_new(o->lines, json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "result", words[line->result],
@@ -120,7 +120,7 @@ int cmd_plugin_check(int argc, char **argv)
     plugin_check_args args = { .check = { .time_limit = 60 } };
     inlay_diag diag = INLAY_DIAG_INIT;
     check_summary summary = { { 0 } };
-    output o = { 0 };
+    struct output o = { 0 };
     cli_common common;
     inlay_status status = INLAY_OK;
     int code = CLI_OK;

@@ -21,7 +21,7 @@ static const char doc[] =
     "  inlay profile model.onnx --seconds 3 --html profile.html --trace trace.json\n";
 
 typedef struct profile_args {
-    feed feed;
+    struct feed feed;
     const char *model;
     const char *trace, *stacks, *html, *from;
     double seconds;
@@ -85,7 +85,8 @@ done:
  * A product of matrices that fit the caches, for operations, and a sum of tensors that do not, for bytes: through the
  * same providers on the same threads. */
 
-static void put_input(wire *w, uint32_t field, const char *name, inlay_dtype dtype, const int64_t *dims, uint32_t rank)
+static void put_input(struct wire *w, uint32_t field, const char *name, inlay_dtype dtype, const int64_t *dims,
+                      uint32_t rank)
 {
     wire_mark value = wire_begin(w, field), type, tensor, shape;
 
@@ -107,7 +108,7 @@ static void put_input(wire *w, uint32_t field, const char *name, inlay_dtype dty
 
 /* y = op(a, b) of two tensors of the same dims and type; b is a constant where it has `weights`, of int8 beside uint8.
  */
-static void write_model(wire *w, const char *op, inlay_dtype dtype, const int64_t *dims, uint32_t rank,
+static void write_model(struct wire *w, const char *op, inlay_dtype dtype, const int64_t *dims, uint32_t rank,
                         const void *weights, size_t bytes)
 {
     const bool integers = dtype == INLAY_UINT8;
@@ -167,7 +168,7 @@ static double best_seconds(const inlay_options *options, const char *op, inlay_d
     inlay_session *session = NULL;
     inlay_context *context = NULL;
     double best_ms = 0;
-    wire w = { 0 };
+    struct wire w = { 0 };
     inlay_status status;
 
     if (weights != NULL)

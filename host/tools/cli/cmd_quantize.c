@@ -44,18 +44,18 @@ static const char doc[] =
 
 enum { MOST_PATTERNS = 256, MADE_UP_SAMPLES = 8, MOST_NAME = 256 };
 
-typedef struct command {
+struct command {
     quantize_args q;
     const char *data, *front;
     const char *patterns[MOST_PATTERNS];
     char data_name[MOST_NAME];
     uint32_t samples;
     bool has_mode;
-} command;
+};
 
 static error_t take_weights(const cli_option *option, void *field, char *arg, struct argp_state *state)
 {
-    command *c = field;
+    struct command *c = field;
 
     (void)option;
     if (strcmp(arg, "4") == 0)
@@ -76,7 +76,7 @@ static error_t take_weights(const cli_option *option, void *field, char *arg, st
 
 static error_t take_method(const cli_option *option, void *field, char *arg, struct argp_state *state)
 {
-    command *c = field;
+    struct command *c = field;
     static const char *const names[] = { "auto", "minmax", "percentile", "entropy", "mse" };
 
     (void)option;
@@ -91,7 +91,7 @@ static error_t take_method(const cli_option *option, void *field, char *arg, str
 
 static bool finish(void *user, struct argp_state *state)
 {
-    command *c = user;
+    struct command *c = user;
 
     c->q.front = c->front != NULL;
     if (c->q.output == NULL)
@@ -135,7 +135,7 @@ static bool finish(void *user, struct argp_state *state)
 
 static error_t take_mode(const cli_option *option, void *field, char *arg, struct argp_state *state)
 {
-    command *c = field;
+    struct command *c = field;
 
     (void)option;
     c->q.mode = strcmp(arg, "static") == 0    ? QUANTIZE_STATIC
@@ -149,7 +149,7 @@ static error_t take_mode(const cli_option *option, void *field, char *arg, struc
 
 static error_t take_format(const cli_option *option, void *field, char *arg, struct argp_state *state)
 {
-    command *c = field;
+    struct command *c = field;
 
     (void)option;
     c->q.nbits = strcmp(arg, "nbits") == 0;
@@ -161,7 +161,7 @@ static error_t take_format(const cli_option *option, void *field, char *arg, str
 
 static error_t take_pattern(const cli_option *option, void *field, char *arg, struct argp_state *state)
 {
-    command *c = field;
+    struct command *c = field;
 
     (void)option;
     if (c->q.skip_count == MOST_PATTERNS)
@@ -172,7 +172,7 @@ static error_t take_pattern(const cli_option *option, void *field, char *arg, st
 
 static error_t take_metric(const cli_option *option, void *field, char *arg, struct argp_state *state)
 {
-    command *c = field;
+    struct command *c = field;
 
     (void)option;
     c->q.metric = agree_metric_find(arg);
@@ -182,7 +182,7 @@ static error_t take_metric(const cli_option *option, void *field, char *arg, str
 }
 
 static const cli_option own_options[] = {
-    { "output", "FILE", "The file to write; - is standard output", CLI_WRITE(command, q.output), .key = 'o' },
+    { "output", "FILE", "The file to write; - is standard output", CLI_WRITE(struct command, q.output), .key = 'o' },
     { "mode", "static|dynamic|weights",
       "Compute with integers, by ranges found now or in each run, or narrow "
       "the weights alone (default: static with --data, weights without)",
@@ -193,17 +193,18 @@ static const cli_option own_options[] = {
       CLI_CALL_ALL(take_method) },
     { "weights", "4|8|auto|f16|exact", "What weights become (default: 8)", CLI_CALL_ALL(take_weights) },
     { "block", "N", "With --weights 4 and auto: 16, 32, 64, 128 or 256 weights share a scale (default: 32)",
-      CLI_NUMBER(command, q.block, 16, 256) },
+      CLI_NUMBER(struct command, q.block, 16, 256) },
     { "bits", "X", "With --weights auto: bits a weight on average, scales included (default: 6)",
-      CLI_NUMBER(command, q.most_bits, 4, 9) },
+      CLI_NUMBER(struct command, q.most_bits, 4, 9) },
     { "format", "qdq|qoperator|nbits",
       "How integers are said: DequantizeLinear and QuantizeLinear; with --mode static QLinearConv and QLinearMatMul; "
       "with --weights 4 and auto MatMulNBits of com.microsoft (default: qdq)",
       CLI_CALL_ALL(take_format) },
     { "skip", "GLOB", "Keep the nodes of that name, or op:GLOB of that operator; may be repeated",
       CLI_CALL_ALL(take_pattern) },
-    { "data", "DIR|FILE", "Samples to compare on: a folder, or a .npz file", CLI_TEXT(command, data) },
-    { "samples", "N", "Use at most N samples (default: all; made-up ones: 8)", CLI_NUMBER(command, samples, 1, 1e7) },
+    { "data", "DIR|FILE", "Samples to compare on: a folder, or a .npz file", CLI_TEXT(struct command, data) },
+    { "samples", "N", "Use at most N samples (default: all; made-up ones: 8)",
+      CLI_NUMBER(struct command, samples, 1, 1e7) },
     { "metric", "METRIC",
       "How outputs agree, as of inlay compare (default: auto, "
       "and text where samples are lines of text; without --data cosine)",
@@ -211,28 +212,29 @@ static const cli_option own_options[] = {
     { "at-least", "X",
       "The agreement to keep (default: 0.99; of kl: at most 0.01; of text: 0.95 of "
       "lines that are no samples, with 95 % confidence)",
-      CLI_NUMBER(command, q.goal, -1e300, 1e300) },
+      CLI_NUMBER(struct command, q.goal, -1e300, 1e300) },
     { "front", "FILE",
       "Write a page to FILE (- is standard output) with what was tried, by time and agreement; of --mode static",
-      CLI_WRITE(command, front) },
+      CLI_WRITE(struct command, front) },
     { "stats", "FILE",
       "Keep what runs have told in FILE, so that a search that was stopped goes on from "
       "there",
-      CLI_TEXT(command, q.stats) },
-    { "external", "NAME", "Put large tensors into the file NAME beside the output", CLI_TEXT(command, q.external) },
+      CLI_TEXT(struct command, q.stats) },
+    { "external", "NAME", "Put large tensors into the file NAME beside the output",
+      CLI_TEXT(struct command, q.external) },
     { "prune", "SHARE",
       "Instead of fewer bits: that share of the blocks of 16 weights of each product (0 to 0.99) becomes zeros, which "
       "are then neither stored in memory nor multiplied; channels that are zero, or that nothing reads, go",
-      CLI_NUMBER(command, q.prune, 0, 0.99) },
+      CLI_NUMBER(struct command, q.prune, 0, 0.99) },
     { "pack", NULL, "Compress that file with zstd (without --external: OUTPUT.data); inlay alone loads such models",
-      CLI_SET(command, q.pack) },
-    CLI_MODEL(command, q.model),
+      CLI_SET(struct command, q.pack) },
+    CLI_MODEL(struct command, q.model),
     { 0 },
 };
 
 /* ------------------------------------------------------------------ what came of it */
 
-static json_t *report_json(const command *c, const quantize_report *r)
+static json_t *report_json(const struct command *c, const quantize_report *r)
 {
     json_t *layers = json_array();
 
@@ -275,7 +277,7 @@ static void print_layers(const quantize_report *r)
     }
 }
 
-static void print_report(const command *c, const quantize_report *r)
+static void print_report(const struct command *c, const quantize_report *r)
 {
     if (r->layer_count > 0)
         print_layers(r);
@@ -332,8 +334,8 @@ done:
 }
 
 /* A session that tells the model's inputs, and the samples; the caller ends both, whatever comes of it. */
-static inlay_status open_samples(const command *c, cli_common *common, inlay_session **out_session, dataset **out_set,
-                                 inlay_diag *diag)
+static inlay_status open_samples(const struct command *c, cli_common *common, inlay_session **out_session,
+                                 struct dataset **out_set, inlay_diag *diag)
 {
     inlay_status status;
 
@@ -351,19 +353,19 @@ done:
     return status;
 }
 
-typedef struct timing {
-    const command *c;
+struct timing {
+    const struct command *c;
     cli_common common;
-} timing;
+};
 
 /* In a process of its own: the time of the model at path on the first sample. */
 static double time_fresh(void *user, const char *path)
 {
-    timing *t = user;
+    struct timing *t = user;
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_session *session = NULL;
-    dataset *set = NULL;
-    samples list;
+    struct dataset *set = NULL;
+    struct samples list;
     double ms = NAN;
     inlay_status status;
 
@@ -388,15 +390,15 @@ static bool ask_time(void *user, const char *path, double *out_ms)
 int cmd_quantize(int argc, char **argv)
 {
     static const cli_verb verb = { "MODEL", doc, own_options, finish };
-    static command c = { .q = { .bits = 8, .most_bits = 6, .block = 32, .prune = NAN } };
+    static struct command c = { .q = { .bits = 8, .most_bits = 6, .block = 32, .prune = NAN } };
     cli_common common;
     inlay_diag diag = INLAY_DIAG_INIT;
     quantize_report report = { 0 };
-    timing t = { .c = &c };
-    fresh apart;
+    struct timing t = { .c = &c };
+    struct fresh apart;
     inlay_session *session = NULL;
-    dataset *set = NULL;
-    samples list;
+    struct dataset *set = NULL;
+    struct samples list;
     int code = CLI_OK;
     inlay_status status;
 

@@ -43,16 +43,16 @@ static const cli_option own_options[] = {
 
 /* ------------------------------------------------------------------ tries */
 
-typedef struct trying {
+struct trying {
     const reduce_args *args;
-    const scratch *s;
-    const graph *typed; /* the model inferred, or NULL: `why` says why */
+    const struct scratch *s;
+    const struct graph *typed; /* the model inferred, or NULL: `why` says why */
     inlay_diag why;
     char smallest[PATH_MAX]; /* the part that failed last; "" = none */
     int code;                /* of the whole model */
     uint32_t all, left;      /* nodes */
     uint32_t tries;
-} trying;
+};
 
 /* Is the text in what the command printed? */
 static bool has_text(const char *path, const char *text)
@@ -70,10 +70,11 @@ static bool has_text(const char *path, const char *text)
     return found;
 }
 
-static inlay_status run_check(const trying *t, const char *model, int *out_code, bool *out_text, inlay_diag *diag)
+static inlay_status run_check(const struct trying *t, const char *model, int *out_code, bool *out_text,
+                              inlay_diag *diag)
 {
     char printed[PATH_MAX];
-    command c = { .line = t->args->check, .flag = "--check", .args = { model }, .seconds = t->args->timeout };
+    struct command c = { .line = t->args->check, .flag = "--check", .args = { model }, .seconds = t->args->timeout };
     inlay_status status;
 
     (void)snprintf(printed, sizeof printed, "%s/printed", t->s->dir);
@@ -84,7 +85,8 @@ static inlay_status run_check(const trying *t, const char *model, int *out_code,
 }
 
 /* The part of these nodes as a file; INLAY_INVALID_ARGUMENT or INLAY_UNSUPPORTED: there is no such model. */
-static inlay_status write_part(const trying *t, const uint32_t *list, uint32_t count, char *path, inlay_diag *diag)
+static inlay_status write_part(const struct trying *t, const uint32_t *list, uint32_t count, char *path,
+                               inlay_diag *diag)
 {
     char name[32];
     graph_model *m = NULL;
@@ -112,7 +114,7 @@ done:
 
 static reduce_answer try_part(void *ctx, const uint32_t *list, uint32_t count, inlay_status *status, inlay_diag *diag)
 {
-    trying *t = ctx;
+    struct trying *t = ctx;
     char path[PATH_MAX], what[64];
     inlay_diag unheard = INLAY_DIAG_INIT;
     bool text;
@@ -145,7 +147,7 @@ static reduce_answer try_part(void *ctx, const uint32_t *list, uint32_t count, i
 /* ------------------------------------------------------------------ the search */
 
 /* All nodes that may be left out: Constant nodes come along with those that read them. */
-static inlay_status list_nodes(trying *t, reduction *r, inlay_diag *diag)
+static inlay_status list_nodes(struct trying *t, struct reduction *r, inlay_diag *diag)
 {
     graph_model *m = NULL;
     inlay_status status;
@@ -165,11 +167,11 @@ done:
     return status;
 }
 
-static inlay_status search_all(trying *t, cli_common *common, inlay_diag *diag)
+static inlay_status search_all(struct trying *t, cli_common *common, inlay_diag *diag)
 {
     const model_load_options load = { .out_fault = NULL };
     graph_model *typed = NULL;
-    reduction r = { .most = t->args->tries };
+    struct reduction r = { .most = t->args->tries };
     bool text;
     inlay_status status;
 
@@ -191,7 +193,7 @@ done:
 }
 
 /* The smallest part to the output; the whole model, if no part of it fails. */
-static inlay_status publish(trying *t, uint64_t *out_bytes, inlay_diag *diag)
+static inlay_status publish(struct trying *t, uint64_t *out_bytes, inlay_diag *diag)
 {
     graph_model *m = NULL;
     inlay_status status = INLAY_OK;
@@ -206,7 +208,7 @@ done:
     return status;
 }
 
-static int print_result(const trying *t, const cli_common *common, uint64_t bytes, double seconds, bool stopped)
+static int print_result(const struct trying *t, const cli_common *common, uint64_t bytes, double seconds, bool stopped)
 {
     const int code = stopped ? CLI_CANCELLED : CLI_OK;
 
@@ -226,8 +228,8 @@ int cmd_reduce(int argc, char **argv)
 {
     static const cli_verb verb = { "MODEL", doc, own_options, NULL };
     reduce_args args = { .tries = 10000 };
-    scratch s = { .dir = "" };
-    trying t = { .args = &args, .s = &s, .why = INLAY_DIAG_INIT };
+    struct scratch s = { .dir = "" };
+    struct trying t = { .args = &args, .s = &s, .why = INLAY_DIAG_INIT };
     const double begin = clock_ms();
     cli_common common;
     inlay_diag diag = INLAY_DIAG_INIT;

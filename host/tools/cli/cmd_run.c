@@ -24,13 +24,13 @@ static const char doc[] =
     "  inlay run model.onnx --watch /encoder/Softmax    # or --watch op:Softmax\n";
 
 typedef struct run_args {
-    feed feed;
+    struct feed feed;
     const char *model;
     const char *outputs, *expect;
     double rtol, atol;
     uint32_t values;
     uint64_t timeout_ms;
-    watched watched;
+    struct watched watched;
 } run_args;
 
 static const cli_option own_options[] = {
@@ -63,7 +63,7 @@ static inlay_status save_outputs(const run_args *args, const inlay_session *sess
                                  inlay_diag *diag)
 {
     uint32_t count = inlay_session_output_count(session);
-    arena a = { 0 };
+    struct arena a = { 0 };
     char **paths = arena_array(&a, (size_t)count + 1, sizeof *paths);
     inlay_status status = INLAY_OK;
 

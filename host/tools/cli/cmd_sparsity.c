@@ -31,14 +31,14 @@ static const cli_option own_options[] = {
 
 static int by_bytes(const void *a, const void *b)
 {
-    const sparsity *x = a, *y = b;
+    const struct sparsity *x = a, *y = b;
 
     if (x->bytes != y->bytes)
         return x->bytes < y->bytes ? 1 : -1;
     return x->g != y->g ? (x->g < y->g ? -1 : 1) : x->v < y->v ? -1 : x->v > y->v;
 }
 
-static const char *name_of(const sparsity *s)
+static const char *name_of(const struct sparsity *s)
 {
     return s->g->values[s->v].info.name.data;
 }
@@ -48,7 +48,7 @@ static double share(uint64_t part, uint64_t whole)
     return whole > 0 ? (double)part / (double)whole : 0;
 }
 
-static json_t *one_json(const sparsity *s)
+static json_t *one_json(const struct sparsity *s)
 {
     const inlay_value_info *info = &s->g->values[s->v].info;
     json_t *shape = json_array();
@@ -63,7 +63,8 @@ static json_t *one_json(const sparsity *s)
                      share(s->zero_blocks, s->blocks));
 }
 
-static json_t *make_json(const sparsity_args *args, const sparsities *all, uint32_t shown, const sparsity *sum)
+static json_t *make_json(const sparsity_args *args, const struct sparsities *all, uint32_t shown,
+                         const struct sparsity *sum)
 {
     json_t *list = json_array();
 
@@ -74,12 +75,12 @@ static json_t *make_json(const sparsity_args *args, const sparsities *all, uint3
                      share(sum->zeros, sum->elements), "bytes", (json_int_t)sum->bytes, "list", list);
 }
 
-static void print_text(const sparsities *all, uint32_t shown, const sparsity *sum)
+static void print_text(const struct sparsities *all, uint32_t shown, const struct sparsity *sum)
 {
     (void)printf("%-40s %12s %8s %8s %8s %12s %12s %8s\n", "tensor", "elements", "zeros", "small", "2:4", "rows of 0",
                  "columns of 0", "4x4");
     for (uint32_t i = 0; i < shown; i++) {
-        const sparsity *s = &all->list[i];
+        const struct sparsity *s = &all->list[i];
         char rows[32], columns[32];
 
         (void)snprintf(rows, sizeof rows, "%llu/%llu", (unsigned long long)s->zero_rows, (unsigned long long)s->rows);
@@ -99,8 +100,8 @@ int cmd_sparsity(int argc, char **argv)
 {
     static const cli_verb verb = { "MODEL", doc, own_options, NULL };
     sparsity_args args = { .least = 64, .top = UINT32_MAX };
-    sparsities all = { .progress = cli_progress };
-    sparsity sum = { .elements = 0 };
+    struct sparsities all = { .progress = cli_progress };
+    struct sparsity sum = { .elements = 0 };
     graph_model *model = NULL;
     cli_common common;
     inlay_diag diag = INLAY_DIAG_INIT;

@@ -86,7 +86,7 @@ static void note_mismatch(const test_run *t, case_state *s, const char *text)
 }
 
 /* Does the graph draw random numbers? Dropout does so when training only, and is compared like all others. */
-static bool draws(const graph *g)
+static bool draws(const struct graph *g)
 {
     bool found = false;
 
@@ -167,7 +167,7 @@ static inlay_status check_outputs(const test_run *t, case_state *s, const char *
     uint32_t files = count_files(set, "output"), count = inlay_session_output_count(session);
     const char *set_name = strrchr(set, '/') + 1;
     inlay_status status = INLAY_OK;
-    arena a = { 0 };
+    struct arena a = { 0 };
     char line[1200];
 
     for (uint32_t i = 0; i < count && i < files; i++) {
@@ -298,7 +298,7 @@ int cmd_test(int argc, char **argv)
     test_args args = { .rtol = 1e-3, .atol = 1e-7 };
     cli_common common;
     inlay_diag diag = INLAY_DIAG_INIT;
-    arena a = { 0 };
+    struct arena a = { 0 };
     case_list list = { 0 };
     test_run t = { .args = &args, .common = &common };
     inlay_status status = INLAY_OK;

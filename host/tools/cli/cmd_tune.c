@@ -17,17 +17,17 @@ static const char doc[] =
 enum { SHOWN_CHANGES = 20 };
 
 typedef struct tune_args {
-    feed feed;
+    struct feed feed;
     const char *model;
     inlay_tune_options how;
 } tune_args;
 
 /* What is printed of the changes. */
-typedef struct changes {
+struct changes {
     json_t *list; /* with --json */
     char lines[SHOWN_CHANGES][256];
     uint32_t count;
-} changes;
+};
 
 static const cli_option own_options[] = {
     FEED_OPTIONS(tune_args, feed),
@@ -41,7 +41,7 @@ static const cli_option own_options[] = {
 
 static void note_change(void *user, const inlay_tune_change *c)
 {
-    changes *x = user;
+    struct changes *x = user;
 
     if (x->list != NULL)
         (void)json_array_append_new(x->list,
@@ -54,7 +54,7 @@ static void note_change(void *user, const inlay_tune_change *c)
     x->count++;
 }
 
-static int print_result(const tune_args *args, const cli_common *common, const inlay_tune_result *r, changes *x)
+static int print_result(const tune_args *args, const cli_common *common, const inlay_tune_result *r, struct changes *x)
 {
     const int code = cli_cancelled() ? CLI_CANCELLED : CLI_OK; /* what was measured until then is kept, and told */
 
@@ -95,7 +95,8 @@ static int print_result(const tune_args *args, const cli_common *common, const i
     return code;
 }
 
-static inlay_status tune(tune_args *args, cli_common *common, inlay_tune_result *result, changes *x, inlay_diag *diag)
+static inlay_status tune(tune_args *args, cli_common *common, inlay_tune_result *result, struct changes *x,
+                         inlay_diag *diag)
 {
     inlay_session *session = NULL;
     inlay_value **inputs = NULL;
@@ -122,7 +123,7 @@ int cmd_tune(int argc, char **argv)
     static const cli_verb verb = { "MODEL", doc, own_options, NULL };
     tune_args args = { .how = { .struct_size = sizeof args.how } };
     inlay_tune_result result = { .struct_size = sizeof result };
-    static changes x;
+    static struct changes x;
     cli_common common;
     inlay_diag diag = INLAY_DIAG_INIT;
     int code;

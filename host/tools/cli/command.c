@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 /* In a process group of its own, so that it goes with all that it starts. */
-static int start(const command *c, const char *line, pid_t *out_child)
+static int start(const struct command *c, const char *line, pid_t *out_child)
 {
     const char *const argv[] = { "/bin/sh", "-c", line, "sh", c->args[0], c->args[1], NULL };
     const int output = c->output != NULL ? open(c->output, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600) : SPAWN_NULL;
@@ -23,7 +23,7 @@ static int start(const command *c, const char *line, pid_t *out_child)
     return code;
 }
 
-inlay_status command_run(const command *c, int *out_code, inlay_diag *diag)
+inlay_status command_run(const struct command *c, int *out_code, inlay_diag *diag)
 {
     char line[4096];
     pid_t child = -1;

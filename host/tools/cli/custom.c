@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static inlay_status make_folders(custom *c, inlay_diag *diag)
+static inlay_status make_folders(struct custom *c, inlay_diag *diag)
 {
     const char *tmp = getenv("TMPDIR");
     char inner[sizeof c->dir + 2];
@@ -25,7 +25,7 @@ static inlay_status make_folders(custom *c, inlay_diag *diag)
     return INLAY_OK;
 }
 
-static inlay_status save_outputs(const custom *c, char which, const inlay_session *s, inlay_context *run,
+static inlay_status save_outputs(const struct custom *c, char which, const inlay_session *s, inlay_context *run,
                                  inlay_diag *diag)
 {
     char dir[sizeof c->dir + 2];
@@ -56,11 +56,11 @@ static void read_answer(const char *path, char *line, int bytes)
     line[strcspn(line, "\r\n")] = '\0';
 }
 
-inlay_status custom_score(custom *c, const inlay_session *a, inlay_context *run_a, const inlay_session *b,
+inlay_status custom_score(struct custom *c, const inlay_session *a, inlay_context *run_a, const inlay_session *b,
                           inlay_context *run_b, double *out_score, inlay_diag *diag)
 {
     char answer[256] = "", *end = NULL, left[sizeof c->dir + 2], right[sizeof c->dir + 2], printed[sizeof c->dir + 8];
-    const command run = {
+    const struct command run = {
         .line = c->command, .flag = "--metric custom", .args = { left, right }, .output = printed, .only_stdout = true
     };
     int code;
@@ -85,7 +85,7 @@ done:
     return status;
 }
 
-void custom_end(custom *c)
+void custom_end(struct custom *c)
 {
     if (c->dir[0] != '\0')
         scratch_remove_folder(c->dir);

@@ -6,14 +6,14 @@
 #define CLI_CUSTOM_H
 #include "cli/cli.h"
 
-typedef struct custom {
+struct custom {
     const char *command;
     char dir[4096]; /* temporary, with folders a and b; "" = not made yet */
-} custom;
+};
 
 /* The score of one sample; the outputs are those of the last run of each context. */
-INLAY_NODISCARD inlay_status custom_score(custom *c, const inlay_session *a, inlay_context *run_a,
+INLAY_NODISCARD inlay_status custom_score(struct custom *c, const inlay_session *a, inlay_context *run_a,
                                           const inlay_session *b, inlay_context *run_b, double *out_score,
                                           inlay_diag *diag);
-void custom_end(custom *c); /* removes the folder */
+void custom_end(struct custom *c); /* removes the folder */
 #endif

@@ -63,7 +63,7 @@ static void take_times(const json_t *of, json_t *times)
     }
 }
 
-static void give_times(doctor *d, const json_t *times, bool measured)
+static void give_times(struct doctor *d, const json_t *times, bool measured)
 {
     for (doctor_finding *f = d->first; f != NULL; f = f->next) {
         for (uint32_t i = 0; i < f->node_count; i++) {
@@ -80,7 +80,7 @@ static void give_times(doctor *d, const json_t *times, bool measured)
 /* ------------------------------------------------------------------ the opset */
 
 /* Operators of later versions than the model's that the optimiser has put together from older ones. */
-static void look_opset(doctor *d, const json_t *nodes)
+static void look_opset(struct doctor *d, const json_t *nodes)
 {
     const int64_t opset = graph_model_opset(d->model, "ai.onnx");
     json_t *seen = json_object(), *entry;
@@ -113,7 +113,7 @@ static void look_opset(doctor *d, const json_t *nodes)
 
 /* ------------------------------------------------------------------ regions */
 
-static graph_node *find_node(const graph *g, const char *name)
+static graph_node *find_node(const struct graph *g, const char *name)
 {
     for (uint32_t i = 0; i < g->node_count; i++)
         if (strcmp(g->nodes[i]->info.name.data, name) == 0)
@@ -183,7 +183,7 @@ static bool is_by_price(const json_t *of, size_t at, const char *own, const char
 
 /* A region of one provider between two of another, which refuses it. by_price: prices choose between providers, and not
  * their order. */
-static void look_split(doctor *d, const json_t *of, size_t at, double least_ns, bool by_price, bool measured)
+static void look_split(struct doctor *d, const json_t *of, size_t at, double least_ns, bool by_price, bool measured)
 {
     const json_t *regions = json_object_get(of, "regions"), *region = json_array_get(regions, at);
     const char *before = text_of(json_array_get(regions, at - 1), "provider");
@@ -212,8 +212,8 @@ static void look_split(doctor *d, const json_t *of, size_t at, double least_ns, 
 
 /* ------------------------------------------------------------------ the whole */
 
-inlay_status doctor_costs_find(doctor *d, const char *path, const feed *given, double seconds, cli_common *common,
-                               doctor_costs *out, inlay_diag *diag)
+inlay_status doctor_costs_find(struct doctor *d, const char *path, const struct feed *given, double seconds,
+                               cli_common *common, doctor_costs *out, inlay_diag *diag)
 {
     inlay_session *session = NULL;
     inlay_context *context = NULL;

@@ -48,12 +48,12 @@ static void work_once(int fd, fresh_work work, void *user, const char *text)
         (void)transmit(fd, &answer, sizeof answer);
 }
 
-bool fresh_begin(fresh *f, fresh_work work, void *user)
+bool fresh_begin(struct fresh *f, fresh_work work, void *user)
 {
     char text[PATH_MAX];
     int ends[2];
 
-    *f = (fresh){ .pid = -1, .in = -1 };
+    *f = (struct fresh){ .pid = -1, .in = -1 };
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
         return false;
     f->pid = fork();
@@ -71,7 +71,7 @@ bool fresh_begin(fresh *f, fresh_work work, void *user)
     return f->in >= 0;
 }
 
-bool fresh_ask(const fresh *f, const char *text, double *out)
+bool fresh_ask(const struct fresh *f, const char *text, double *out)
 {
     char message[PATH_MAX] = { 0 };
 
@@ -81,12 +81,12 @@ bool fresh_ask(const fresh *f, const char *text, double *out)
     return transmit(f->in, message, sizeof message) && receive(f->in, out, sizeof *out) && !isnan(*out);
 }
 
-void fresh_end(fresh *f)
+void fresh_end(struct fresh *f)
 {
     if (f->in < 0)
         return;
     (void)close(f->in);
     while (f->pid > 0 && waitpid(f->pid, NULL, 0) < 0 && errno == EINTR)
         ;
-    *f = (fresh){ .pid = -1, .in = -1 };
+    *f = (struct fresh){ .pid = -1, .in = -1 };
 }

@@ -6,17 +6,17 @@
 #include <sys/types.h>
 
 /* A process that waits, as the caller was when it was made, and forks for each piece of work. {.in = -1} is none. */
-typedef struct fresh {
+struct fresh {
     pid_t pid;
     int in; /* a socket */
-} fresh;
+};
 
 /* What such a process does with a text: a number, or NAN where that failed. It must be silent. */
 typedef double (*fresh_work)(void *user, const char *text);
 
 /* To be called while the process has one thread; user stays as it is now. false: there is none, errno says why. */
-bool fresh_begin(fresh *f, fresh_work work, void *user);
+bool fresh_begin(struct fresh *f, fresh_work work, void *user);
 /* The number that the work makes of the text (shorter than PATH_MAX); false: it failed, or its process ended. */
-bool fresh_ask(const fresh *f, const char *text, double *out);
-void fresh_end(fresh *f); /* one that is none is a no-op */
+bool fresh_ask(const struct fresh *f, const char *text, double *out);
+void fresh_end(struct fresh *f); /* one that is none is a no-op */
 #endif

@@ -28,7 +28,7 @@ static bool read_spec(const char *spec, size_t *name_bytes, int64_t *start, int6
 
 error_t grow_add(const cli_option *option, void *field, char *arg, struct argp_state *state)
 {
-    grow *g = field;
+    struct grow *g = field;
     int64_t start, step;
     size_t n;
 
@@ -42,14 +42,14 @@ error_t grow_add(const cli_option *option, void *field, char *arg, struct argp_s
     return 0;
 }
 
-void grow_deinit(grow *g)
+void grow_deinit(struct grow *g)
 {
     free(g->specs);
-    *g = (grow){ 0 };
+    *g = (struct grow){ 0 };
 }
 
 /* The size in run k of an axis of that name, which has `size` now; used notes who was asked for. false: too large. */
-static bool size_of(const grow *g, const char *name, uint64_t k, int64_t size, uint32_t *used, int64_t *out)
+static bool size_of(const struct grow *g, const char *name, uint64_t k, int64_t size, uint32_t *used, int64_t *out)
 {
     int64_t start, step, more;
     size_t n;
@@ -66,17 +66,17 @@ static bool size_of(const grow *g, const char *name, uint64_t k, int64_t size, u
 }
 
 /* What the sizes of a run are found by. */
-typedef struct sizes {
-    const grow *g;
+struct sizes {
+    const struct grow *g;
     const inlay_session *session;
     inlay_value *const *values;
     uint64_t k;
     uint32_t *used;
     bool grows; /* an axis that was asked for does */
-} sizes;
+};
 
 /* The size that an axis of that name has in the values; -1: none has it. */
-static int64_t size_now(const sizes *s, const char *name, size_t bytes)
+static int64_t size_now(const struct sizes *s, const char *name, size_t bytes)
 {
     inlay_io_info info = { .struct_size = sizeof info };
 
@@ -92,7 +92,7 @@ static int64_t size_now(const sizes *s, const char *name, size_t bytes)
 /* The size that a part of a sum of names has in the run. */
 static int64_t part_size(void *ctx, const char *name, size_t bytes)
 {
-    sizes *s = ctx;
+    struct sizes *s = ctx;
     int64_t now = size_now(s, name, bytes), size;
     char text[MAX_TEXT + 1];
 
@@ -107,9 +107,9 @@ static int64_t part_size(void *ctx, const char *name, size_t bytes)
 }
 
 /* size_of() of a name that may be a sum: "past + new" follows from the sizes of past and new. */
-static bool whole_size(sizes *s, const char *name, int64_t now, int64_t *out)
+static bool whole_size(struct sizes *s, const char *name, int64_t now, int64_t *out)
 {
-    sum total;
+    struct sum total;
 
     if (!size_of(s->g, name, s->k, now, s->used, out))
         return false;
@@ -139,7 +139,8 @@ static void repeat(char *out, const int64_t *dims, const char *in, const int64_t
 }
 
 /* The value at this step: another reference to it when nothing in it grows. */
-static inlay_status grown(sizes *s, inlay_value *value, const inlay_io_info *info, inlay_value **out, inlay_diag *diag)
+static inlay_status grown(struct sizes *s, inlay_value *value, const inlay_io_info *info, inlay_value **out,
+                          inlay_diag *diag)
 {
     uint32_t rank = inlay_value_rank(value), bits = inlay_dtype_bits(inlay_value_dtype(value));
     const int64_t *from = inlay_value_dims(value);
@@ -171,12 +172,12 @@ static inlay_status grown(sizes *s, inlay_value *value, const inlay_io_info *inf
     return status;
 }
 
-inlay_status grow_bind(const grow *g, uint64_t step, inlay_value *const *values, const inlay_session *session,
+inlay_status grow_bind(const struct grow *g, uint64_t step, inlay_value *const *values, const inlay_session *session,
                        inlay_context *context, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
     uint32_t *used = calloc((size_t)g->count + 1, sizeof *used);
-    sizes s = { .g = g, .session = session, .values = values, .k = step, .used = used };
+    struct sizes s = { .g = g, .session = session, .values = values, .k = step, .used = used };
     inlay_value *value = NULL;
 
     if (used == NULL)

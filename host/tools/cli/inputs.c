@@ -6,7 +6,7 @@
 
 error_t feed_take_input(const cli_option *option, void *field, char *arg, struct argp_state *state)
 {
-    feed *f = field;
+    struct feed *f = field;
 
     (void)option;
     if (strchr(arg, '=') == NULL)
@@ -29,7 +29,7 @@ error_t feed_take_seed(const cli_option *option, void *field, char *arg, struct 
     return 0;
 }
 
-inlay_status first_run_make(feed *f, const grow *g, const cli_common *common, inlay_session *session,
+inlay_status first_run_make(struct feed *f, const struct grow *g, const cli_common *common, inlay_session *session,
                             const inlay_run_options *options, first_run *out, inlay_diag *diag)
 {
     const bool grows = g != NULL && g->count > 0;

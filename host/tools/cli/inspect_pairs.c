@@ -6,12 +6,12 @@
 
 enum { FAR = 8 }; /* operators between DequantizeLinear and QuantizeLinear that become one kernel, at most */
 
-typedef struct pairs {
-    const graph *g;
+struct pairs {
+    const struct graph *g;
     uint32_t *maker;        /* [value_count + 1] the node that makes a value, INLAY_NONE */
     uint32_t *first, *next; /* nodes that read a value, as lists; next is by number of the read */
     uint32_t *reader;
-} pairs;
+};
 
 static bool is_op(const graph_node *n, const char *op_type)
 {
@@ -31,7 +31,7 @@ static uint32_t input_of(const graph_node *n, uint32_t i)
     return i < n->info.input_count ? n->info.inputs[i] : INLAY_NONE;
 }
 
-static const inlay_value_info *info_of(const pairs *p, uint32_t v)
+static const inlay_value_info *info_of(const struct pairs *p, uint32_t v)
 {
     return v == INLAY_NONE ? NULL : &p->g->values[v].info;
 }
@@ -53,9 +53,9 @@ static int64_t block_of(const graph_node *n)
     return a == NULL || a->kind != INLAY_ATTR_INT ? 0 : a->i;
 }
 
-static bool find_links(pairs *p)
+static bool find_links(struct pairs *p)
 {
-    const graph *g = p->g;
+    const struct graph *g = p->g;
     uint32_t reads = 0, at = 0;
 
     for (uint32_t i = 0; i < g->node_count; i++)
@@ -85,13 +85,13 @@ static bool find_links(pairs *p)
     return true;
 }
 
-static const graph_node *maker_of(const pairs *p, uint32_t v)
+static const graph_node *maker_of(const struct pairs *p, uint32_t v)
 {
     return v == INLAY_NONE || p->maker[v] == INLAY_NONE ? NULL : p->g->nodes[p->maker[v]];
 }
 
 /* Why the other operand of a convolution or product keeps it on floats; NULL: it does not. */
-static const char *weights_fault(const pairs *p, const graph_node *n, uint32_t at)
+static const char *weights_fault(const struct pairs *p, const graph_node *n, uint32_t at)
 {
     const graph_node *back = maker_of(p, input_of(n, at));
     const inlay_value_info *w = back == NULL ? NULL : info_of(p, input_of(back, 0));
@@ -107,7 +107,7 @@ static const char *weights_fault(const pairs *p, const graph_node *n, uint32_t a
     return !is_op(n, "Conv") && w->rank != 2 ? "its weights are no matrix" : NULL;
 }
 
-static bool is_quantized_again(const pairs *p, uint32_t v, int depth)
+static bool is_quantized_again(const struct pairs *p, uint32_t v, int depth)
 {
     static const char *const between[] = {
         "Add",     "Sub",        "Mul",       "Div",     "Max",        "Min",         "Relu",
@@ -128,7 +128,7 @@ static bool is_quantized_again(const pairs *p, uint32_t v, int depth)
 }
 
 /* Does somebody quantize v, which was only moved? Q comes first then, and bytes are moved. */
-static bool quantizes(const pairs *p, uint32_t v)
+static bool quantizes(const struct pairs *p, uint32_t v)
 {
     for (uint32_t at = v == INLAY_NONE ? v : p->first[v]; at != INLAY_NONE; at = p->next[at])
         if (is_op(p->g->nodes[p->reader[at]], "QuantizeLinear"))
@@ -137,7 +137,7 @@ static bool quantizes(const pairs *p, uint32_t v)
 }
 
 /* Why reader n of what is dequantized computes with floats; NULL: it does not. */
-static const char *reader_fault(const pairs *p, const graph_node *n, uint32_t v)
+static const char *reader_fault(const struct pairs *p, const graph_node *n, uint32_t v)
 {
     static const char *const moves[] = { "MaxPool", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten" };
     static const char *const functions[] = { "Add",  "Sub",  "Mul",       "Div",       "Max",     "Min",
@@ -164,7 +164,7 @@ static const char *reader_fault(const pairs *p, const graph_node *n, uint32_t v)
 
 /* The QuantizeLinear whose result DequantizeLinear n reads, past a Cast to bytes, which is how torch writes that they
  * are; NULL: there is none. */
-static const graph_node *rounding_of(const pairs *p, const graph_node *n)
+static const graph_node *rounding_of(const struct pairs *p, const graph_node *n)
 {
     const graph_node *q = maker_of(p, input_of(n, 0));
     const inlay_attr_info *to = is_op(q, "Cast") ? graph_attr(q, "to") : NULL;
@@ -175,7 +175,7 @@ static const graph_node *rounding_of(const pairs *p, const graph_node *n)
 }
 
 /* Of what QuantizeLinear q makes and DequantizeLinear n reads; types of values in between are not inferred yet. */
-static inlay_dtype integers_of(const pairs *p, const graph_node *q, const graph_node *n)
+static inlay_dtype integers_of(const struct pairs *p, const graph_node *q, const graph_node *n)
 {
     const inlay_value_info *zero = info_of(p, input_of(n, 2)), *first = info_of(p, input_of(q, 2));
     const inlay_attr_info *stated = graph_attr(q, "output_dtype");
@@ -186,7 +186,7 @@ static inlay_dtype integers_of(const pairs *p, const graph_node *q, const graph_
 }
 
 /* Why no kernel on integers reads what DequantizeLinear n makes; NULL: one does, or nobody reads it. *out_by: who. */
-static const char *fault_of(const pairs *p, const graph_node *n, const char **out_by)
+static const char *fault_of(const struct pairs *p, const graph_node *n, const char **out_by)
 {
     const inlay_value_info *scale = info_of(p, input_of(n, 1));
     const inlay_dtype type = integers_of(p, rounding_of(p, n), n);
@@ -221,9 +221,9 @@ static bool add(quant_report *r, const char *node, const char *by, const char *r
     return true;
 }
 
-bool quant_look_at_pairs(const graph *g, quant_report *r)
+bool quant_look_at_pairs(const struct graph *g, quant_report *r)
 {
-    pairs p = { .g = g };
+    struct pairs p = { .g = g };
     bool ok = find_links(&p);
 
     for (uint32_t i = 0; ok && i < g->node_count; i++) {

@@ -45,7 +45,7 @@ static bool is_op(const graph_node *n, const char *op_type)
     return strcmp(n->info.op_type.data, op_type) == 0;
 }
 
-static const inlay_value_info *input_of(const graph *g, const graph_node *n, uint32_t i)
+static const inlay_value_info *input_of(const struct graph *g, const graph_node *n, uint32_t i)
 {
     return i < n->info.input_count && n->info.inputs[i] != INLAY_NONE ? &g->values[n->info.inputs[i]].info : NULL;
 }
@@ -96,7 +96,7 @@ static void look_for_halves(const inlay_value_info *v, quant_report *r)
 }
 
 /* Which input of a node is quantized weights, which their zero point, and along which axis their channels lie. */
-static bool find_weights(const graph *g, const graph_node *n, const inlay_value_info **weights,
+static bool find_weights(const struct graph *g, const graph_node *n, const inlay_value_info **weights,
                          const inlay_value_info **zero, uint32_t *axis)
 {
     static const struct {
@@ -124,7 +124,7 @@ static bool find_weights(const graph *g, const graph_node *n, const inlay_value_
     return false;
 }
 
-static void look_for_dead(const graph *g, const graph_node *n, quant_report *r)
+static void look_for_dead(const struct graph *g, const graph_node *n, quant_report *r)
 {
     const inlay_value_info *w, *z;
     int64_t inner = 1, channels, count, dead = 0, zeros;
@@ -155,7 +155,7 @@ static void look_for_dead(const graph *g, const graph_node *n, quant_report *r)
 enum { DYNAMIC = 1, USED = 2 };
 
 /* DynamicQuantizeLinear in front of products. */
-static bool look_at_roundings(const graph *g, quant_report *r)
+static bool look_at_roundings(const struct graph *g, quant_report *r)
 {
     uint8_t *known = calloc((size_t)g->value_count + 1, 1);
 
@@ -179,7 +179,7 @@ static bool look_at_roundings(const graph *g, quant_report *r)
     return true;
 }
 
-static void look_at_scales(const graph *g, const graph_node *n, quant_report *r)
+static void look_at_scales(const struct graph *g, const graph_node *n, quant_report *r)
 {
     const bool is_pair = is_op(n, "DequantizeLinear") || is_op(n, "QuantizeLinear");
     const inlay_value_info *s = is_pair ? input_of(g, n, 1) : NULL, *w = input_of(g, n, 0);
@@ -199,7 +199,7 @@ static void look_at_scales(const graph *g, const graph_node *n, quant_report *r)
     note(r, QUANT_OVERFLOW, s->name.data, large, 0);
 }
 
-static bool look_at(const graph *g, quant_report *r)
+static bool look_at(const struct graph *g, quant_report *r)
 {
     bool ok = look_at_roundings(g, r) && quant_look_at_pairs(g, r);
 

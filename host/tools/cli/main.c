@@ -6,13 +6,13 @@
 #include <stdio.h>
 #include <string.h>
 
-typedef struct verb {
+struct verb {
     const char *name;
     const char *summary;
     int (*run)(int argc, char **argv);
-} verb;
+};
 
-static const verb verbs[] = {
+static const struct verb verbs[] = {
 #define VERB(name, summary) { #name, summary, cmd_##name },
 #include "cli/verbs.def"
 #undef VERB
@@ -49,7 +49,7 @@ static int print_exit_codes(void)
     return CLI_OK;
 }
 
-static const verb *find_verb(const char *name)
+static const struct verb *find_verb(const char *name)
 {
     for (uint32_t i = 0; i < VERB_COUNT; i++)
         if (strcmp(verb_name(NULL, i), name) == 0)
@@ -58,7 +58,7 @@ static const verb *find_verb(const char *name)
 }
 
 /* argv[0] is the verb. argp names the program after it in help and errors. */
-static int run_verb(const verb *v, int argc, char **argv)
+static int run_verb(const struct verb *v, int argc, char **argv)
 {
     char name[32];
 
@@ -79,7 +79,7 @@ static int unknown_verb(const char *name)
 static int help(int argc, char **argv)
 {
     char *help_args[] = { NULL, (char[]){ "--help" }, NULL };
-    const verb *v;
+    const struct verb *v;
 
     if (argc < 2) {
         print_usage(stdout);
@@ -93,7 +93,7 @@ static int help(int argc, char **argv)
 
 static int run(int argc, char **argv)
 {
-    const verb *v;
+    const struct verb *v;
 
     if (argc < 2) {
         print_usage(stderr);

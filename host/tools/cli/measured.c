@@ -4,14 +4,14 @@
 #include "timing/timing.h"
 #include <stdlib.h>
 
-inlay_status measured_runs(const feed *given, double seconds, const cli_common *common, inlay_session *session,
+inlay_status measured_runs(const struct feed *given, double seconds, const cli_common *common, inlay_session *session,
                            inlay_context *context, inlay_diag *diag)
 {
     const inlay_run_options options = { .struct_size = sizeof options, .cancel = cli_cancel() };
     const timing_plan plan = {
         .seconds = seconds, .least = 3, .most = SIZE_MAX, .progress = cli_progress, .what = "measuring"
     };
-    feed own = *given; /* flags are shared, what is found out is not */
+    struct feed own = *given; /* flags are shared, what is found out is not */
     inlay_value **inputs = NULL;
     run_times times = { 0 };
     inlay_status status;
@@ -42,7 +42,7 @@ inlay_status measured_explain(const inlay_session *session, const inlay_context 
     const inlay_explain_options options = {
         .struct_size = sizeof options, .format = "json", .measured = context, .flags = INLAY_EXPLAIN_ALL
     };
-    strbuf text = { 0 };
+    struct strbuf text = { 0 };
     inlay_status status = inlay_session_explain_ex(session, &options, strbuf_write, &text, diag);
 
     *out_json = status == INLAY_OK && !text.failed ? json_loadb(text.data, text.size, 0, NULL) : NULL;

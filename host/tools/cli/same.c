@@ -4,7 +4,8 @@
 #include "data/dataset.h"
 #include "quantize/judge.h"
 
-static inlay_status compare_runs(const subject *a, const subject *b, double rtol, double atol, inlay_diag *diag)
+static inlay_status compare_runs(const struct subject *a, const struct subject *b, double rtol, double atol,
+                                 inlay_diag *diag)
 {
     for (uint32_t i = 0; i < inlay_session_output_count(a->session); i++) {
         inlay_io_info info = { .struct_size = sizeof info };
@@ -33,11 +34,11 @@ inlay_status same_outputs(const cli_common *common, const char *a, const char *b
 {
     const char *const paths[] = { a, b };
     feed_caller quiet = cli_caller(common); /* what sizes are taken to be was said when the model was run */
-    subject both[2] = { { .session = NULL }, { .session = NULL } };
+    struct subject both[2] = { { .session = NULL }, { .session = NULL } };
     inlay_options *options = NULL;
     inlay_value **values = NULL;
-    dataset *set = NULL;
-    samples list;
+    struct dataset *set = NULL;
+    struct samples list;
     inlay_status status;
 
     *out = (same_times){ 0 };

@@ -6,7 +6,7 @@
 
 /* Opens provider i as a session with these options would, as far as it matters here: *list, what it says of its
  * sources, is NULL where it says nothing, and lasts until provider_close(). */
-static inlay_status open_sources(plugin_set *set, uint32_t i, const inlay_options *options, const provider **out,
+static inlay_status open_sources(plugin_set *set, uint32_t i, const inlay_options *options, const struct provider **out,
                                  const inlay_ext_sources **list, inlay_diag *diag)
 {
     const plugin_provider *info = plugin_set_provider(set, i);
@@ -61,7 +61,7 @@ void cli_sources_text(plugin_set *set, const inlay_options *options)
     for (uint32_t i = 0; i < plugin_set_provider_count(set); i++) {
         inlay_diag diag = INLAY_DIAG_INIT;
         const inlay_ext_sources *list;
-        const provider *p;
+        const struct provider *p;
 
         if (open_sources(set, i, options, &p, &list, &diag) != INLAY_OK) {
             (void)printf("%s: %s\n", plugin_set_provider(set, i)->table.name, diag.text);
@@ -95,7 +95,7 @@ json_t *cli_sources_json(plugin_set *set, const inlay_options *options)
         inlay_diag diag = INLAY_DIAG_INIT;
         json_t *kernels = json_array();
         const inlay_ext_sources *list;
-        const provider *p;
+        const struct provider *p;
         const inlay_status status = open_sources(set, i, options, &p, &list, &diag);
 
         for (uint32_t k = 0; list != NULL && k < list->source_count; k++) {

@@ -9,16 +9,16 @@
 /* ------------------------------------------------------------------ stages */
 
 /* While they are found. */
-typedef struct finder {
+struct finder {
     const json_t *main; /* of the explanation */
     graph_model *raw;   /* the file's, whose nodes are to be cut */
     names_table at;     /* name of a node -> stage, as assigned */
     uint32_t *stage_of; /* [node_count] of raw */
     inlay_diag *diag;
-} finder;
+};
 
 /* Names of nodes to numbers of stretches; the texts are the JSON's. */
-static inlay_status read_stretches(finder *f, stages *out)
+static inlay_status read_stretches(struct finder *f, struct stages *out)
 {
     const json_t *regions = json_object_get(f->main, "regions"), *nodes = json_object_get(f->main, "nodes");
     const json_t *list = json_object_get(f->main, "stretches"), *s, *index;
@@ -48,9 +48,9 @@ static inlay_status read_stretches(finder *f, stages *out)
 
 /* A node that nobody runs, such as Constant, belongs to the first stage that reads from it. Nodes are in topological
  * order, so readers come first from the end. */
-static inlay_status place_nodes(finder *f, const stages *all)
+static inlay_status place_nodes(struct finder *f, const struct stages *all)
 {
-    const graph *g = f->raw->main;
+    const struct graph *g = f->raw->main;
     uint32_t *first = malloc(((size_t)g->value_count + 1) * sizeof *first);
 
     f->stage_of = malloc(((size_t)g->node_count + 1) * sizeof *f->stage_of);
@@ -77,9 +77,9 @@ static inlay_status place_nodes(finder *f, const stages *all)
     return INLAY_OK;
 }
 
-static inlay_status fill(finder *f, stages *out)
+static inlay_status fill(struct finder *f, struct stages *out)
 {
-    const graph *g = f->raw->main;
+    const struct graph *g = f->raw->main;
 
     for (uint32_t s = 0; s < out->count; s++) {
         out->list[s].nodes = calloc((size_t)g->node_count + 1, sizeof(char *));
@@ -87,7 +87,7 @@ static inlay_status fill(finder *f, stages *out)
             return no_memory(f->diag, "for the stages");
     }
     for (uint32_t i = 0; i < g->node_count; i++) {
-        stage *s = &out->list[f->stage_of[i]];
+        struct stage *s = &out->list[f->stage_of[i]];
 
         s->nodes[s->count] = strdup(g->nodes[i]->info.name.data);
         if (s->nodes[s->count++] == NULL)
@@ -96,14 +96,14 @@ static inlay_status fill(finder *f, stages *out)
     return INLAY_OK;
 }
 
-inlay_status stages_find(cli_common *common, const char *path, stages *out, inlay_diag *diag)
+inlay_status stages_find(cli_common *common, const char *path, struct stages *out, inlay_diag *diag)
 {
-    finder f = { .diag = diag };
+    struct finder f = { .diag = diag };
     inlay_session *session = NULL;
     json_t *told = NULL;
     inlay_status status;
 
-    *out = (stages){ 0 };
+    *out = (struct stages){ 0 };
     INLAY_TRY(inlay_options_set(common->options, "level", "0", diag)); /* nodes as they are in the file */
     INLAY_TRY(cli_open(common, path, &session, diag));
     INLAY_TRY(measured_explain(session, NULL, &told, diag));
@@ -127,14 +127,14 @@ done:
     return status;
 }
 
-void stages_deinit(stages *s)
+void stages_deinit(struct stages *s)
 {
     for (uint32_t i = 0; i < s->count; i++) {
         stages_free_names((char **)(uintptr_t)s->list[i].nodes, s->list[i].count);
         free(s->list[i].provider);
     }
     free(s->list);
-    *s = (stages){ 0 };
+    *s = (struct stages){ 0 };
 }
 
 /* ------------------------------------------------------------------ globs */
@@ -147,12 +147,12 @@ void stages_free_names(char **names, uint32_t count)
 }
 
 /* Values that somebody computes, or that come in; constants are nothing that a part begins or ends at. */
-static bool is_edge(const graph *g, uint32_t v)
+static bool is_edge(const struct graph *g, uint32_t v)
 {
     return (g->values[v].info.flags & INLAY_VALUE_CONSTANT) == 0 && g->values[v].default_value == NULL;
 }
 
-static inlay_status expand_one(const graph *g, const char *name, const char *what, char **list, uint32_t *count,
+static inlay_status expand_one(const struct graph *g, const char *name, const char *what, char **list, uint32_t *count,
                                inlay_diag *diag)
 {
     const bool is_glob = strpbrk(name, "*?") != NULL && graph_find_value(g, name) == INLAY_NONE;

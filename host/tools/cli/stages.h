@@ -4,20 +4,20 @@
 #define CLI_STAGES_H
 #include "cli/cli.h"
 
-typedef struct stage {
+struct stage {
     char *provider;
     const char **nodes; /* [count] names */
     uint32_t count;
-} stage;
+};
 
-typedef struct stages {
-    stage *list; /* [count] in the order in which they run; owned */
+struct stages {
+    struct stage *list; /* [count] in the order in which they run; owned */
     uint32_t count;
-} stages;
+};
 
 /* Assigns the model as it stands in its file, not optimised, and gives each stretch of one provider a stage. */
-INLAY_NODISCARD inlay_status stages_find(cli_common *common, const char *path, stages *out, inlay_diag *diag);
-void stages_deinit(stages *s);
+INLAY_NODISCARD inlay_status stages_find(cli_common *common, const char *path, struct stages *out, inlay_diag *diag);
+void stages_deinit(struct stages *s);
 
 /* Names of values of the main graph for a list in which some may be globs; what is a name stands for itself. The result
  * and its texts are released with stages_free_names(). INLAY_INVALID_ARGUMENT: a glob fits nothing. */

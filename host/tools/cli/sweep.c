@@ -32,7 +32,7 @@ static double items_of(const sweep_args *args, const sweep_point *p)
 }
 
 /* All combinations, the last axis fastest. */
-static void make_points(sweep *s)
+static void make_points(struct sweep *s)
 {
     const sweep_args *args = s->args;
     uint32_t index[SWEEP_AXES] = { 0 };
@@ -53,7 +53,7 @@ static void make_points(sweep *s)
 }
 
 /* Does another point, with a smaller batch and otherwise the same, take too long already? */
-static bool is_hopeless(const sweep *s, const sweep_point *p)
+static bool is_hopeless(const struct sweep *s, const sweep_point *p)
 {
     const uint32_t axis = axis_of(s->args, SWEEP_DIM);
 
@@ -95,7 +95,7 @@ done:
     return status;
 }
 
-static inlay_status time_slices(const sweep_args *args, sweep_point *p, uint32_t slices, callers *how,
+static inlay_status time_slices(const sweep_args *args, sweep_point *p, uint32_t slices, struct callers *how,
                                 inlay_session *session, inlay_value *const *inputs, inlay_context *context,
                                 inlay_diag *diag)
 {
@@ -104,7 +104,7 @@ static inlay_status time_slices(const sweep_args *args, sweep_point *p, uint32_t
     for (uint32_t i = 0; i < slices; i++) {
         const double before = args->energy != NULL ? energy_read(args->energy) : -1;
         double after;
-        calls c = { 0 };
+        struct calls c = { 0 };
 
         status = callers_run(how, session, inputs, context, &c, diag);
         after = args->energy != NULL ? energy_read(args->energy) : -1;
@@ -131,13 +131,13 @@ static inlay_status measure(const sweep_args *args, sweep_point *p, uint32_t sli
 {
     const inlay_run_options run = { .struct_size = sizeof run, .cancel = cli_cancel() };
     const uint32_t crowd = axis_of(args, SWEEP_CALLERS);
-    callers how = { .count = crowd == INLAY_NONE ? 1 : (uint32_t)p->at[crowd],
-                    .seconds = args->seconds / SWEEP_SLICES,
-                    .warmup = args->warmup,
-                    .most = MOST_RUNS,
-                    .options = &run };
+    struct callers how = { .count = crowd == INLAY_NONE ? 1 : (uint32_t)p->at[crowd],
+                           .seconds = args->seconds / SWEEP_SLICES,
+                           .warmup = args->warmup,
+                           .most = MOST_RUNS,
+                           .options = &run };
     cli_common own = *common;
-    feed given = *args->feed; /* flags are shared, what is found out is not */
+    struct feed given = *args->feed; /* flags are shared, what is found out is not */
     inlay_session *session = NULL;
     inlay_context *context = NULL;
     inlay_value **inputs = NULL;
@@ -203,8 +203,8 @@ static inlay_status find_symbols(sweep_args *args, inlay_diag *diag)
     return status;
 }
 
-static inlay_status measure_all(sweep *s, uint32_t from, double progress_from, double progress_to, cli_common *common,
-                                inlay_diag *diag)
+static inlay_status measure_all(struct sweep *s, uint32_t from, double progress_from, double progress_to,
+                                cli_common *common, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
 
@@ -228,7 +228,7 @@ done:
 }
 
 /* again: of those alone that were measured anew. */
-static void choose(sweep *s, bool again)
+static void choose(struct sweep *s, bool again)
 {
     s->best = INLAY_NONE;
     s->noisy = 0;
@@ -244,7 +244,7 @@ static void choose(sweep *s, bool again)
 }
 
 /* Points halfway from the best to its neighbours along the first dimension. */
-static void add_between(sweep *s)
+static void add_between(struct sweep *s)
 {
     const uint32_t axis = axis_of(s->args, SWEEP_DIM);
     int64_t best, below = 0, above = INT64_MAX;
@@ -275,7 +275,7 @@ static void add_between(sweep *s)
  * than its interval to take the place of the first choice, or noise would choose, and the rate be that of a lucky
  * moment.
  */
-static inlay_status measure_again(sweep *s, cli_common *common, inlay_diag *diag)
+static inlay_status measure_again(struct sweep *s, cli_common *common, inlay_diag *diag)
 {
     uint32_t list[MOST_CANDIDATES], count = 0;
     const uint32_t first = s->best;
@@ -324,7 +324,7 @@ static int by_place(const void *a, const void *b)
     return 0;
 }
 
-static void sort(sweep *s)
+static void sort(struct sweep *s)
 {
     const sweep_point best = s->best != INLAY_NONE ? s->points[s->best] : (sweep_point){ 0 };
 
@@ -336,7 +336,7 @@ static void sort(sweep *s)
         }
 }
 
-inlay_status sweep_run(sweep *s, cli_common *common, inlay_diag *diag)
+inlay_status sweep_run(struct sweep *s, cli_common *common, inlay_diag *diag)
 {
     inlay_status status;
     uint32_t first;

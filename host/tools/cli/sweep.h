@@ -46,28 +46,29 @@ typedef struct sweep_point {
 
 typedef struct sweep_args {
     const char *model, *csv, *html;
-    const feed *feed;
+    const struct feed *feed;
     double seconds, latency_ms; /* of a point; 0 = any */
     size_t warmup;
-    energy *energy; /* or NULL */
+    struct energy *energy; /* or NULL */
     sweep_axis axes[SWEEP_AXES];
     uint32_t axis_count;
 } sweep_args;
 
-typedef struct sweep {
+struct sweep {
     sweep_args *args;
     sweep_point points[SWEEP_POINTS];
     uint32_t count, best; /* best: INLAY_NONE = none keeps the latency */
     uint32_t noisy;       /* points */
-} sweep;
+};
 
 /* Reads the argument of --sweep; a mistake ends the process as argp's do. */
 error_t sweep_parse(const cli_option *option, void *field, char *arg, struct argp_state *state);
 /* Measures. */
-INLAY_NODISCARD inlay_status sweep_run(sweep *s, cli_common *common, inlay_diag *diag);
+INLAY_NODISCARD inlay_status sweep_run(struct sweep *s, cli_common *common, inlay_diag *diag);
 /* Rate, interval and noise of a point out of its slices. */
 void sweep_settle(sweep_point *p);
 
 /* The table or JSON on stdout, and the files that were asked for. Returns the exit code, or fails. */
-INLAY_NODISCARD inlay_status sweep_tell(const sweep *s, const cli_common *common, int *out_code, inlay_diag *diag);
+INLAY_NODISCARD inlay_status sweep_tell(const struct sweep *s, const cli_common *common, int *out_code,
+                                        inlay_diag *diag);
 #endif

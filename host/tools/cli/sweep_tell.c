@@ -5,14 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool has_energy(const sweep *s)
+static bool has_energy(const struct sweep *s)
 {
     return s->args->energy != NULL;
 }
 
 /* ------------------------------------------------------------------ the table */
 
-static void print_table(const sweep *s)
+static void print_table(const struct sweep *s)
 {
     const sweep_args *args = s->args;
 
@@ -37,7 +37,7 @@ static void print_table(const sweep *s)
     }
 }
 
-static void print_best(const sweep *s)
+static void print_best(const struct sweep *s)
 {
     const sweep_point *p = s->best != INLAY_NONE ? &s->points[s->best] : NULL;
 
@@ -53,7 +53,7 @@ static void print_best(const sweep *s)
 
 /* ------------------------------------------------------------------ JSON, CSV */
 
-static json_t *point_json(const sweep *s, const sweep_point *p)
+static json_t *point_json(const struct sweep *s, const sweep_point *p)
 {
     json_t *j = json_object();
 
@@ -71,7 +71,7 @@ static json_t *point_json(const sweep *s, const sweep_point *p)
     return j;
 }
 
-static json_t *make_json(const sweep *s)
+static json_t *make_json(const struct sweep *s)
 {
     json_t *list = json_array(), *j;
 
@@ -89,7 +89,7 @@ static json_t *make_json(const sweep *s)
     return j;
 }
 
-static inlay_status write_csv(const sweep *s, inlay_diag *diag)
+static inlay_status write_csv(const struct sweep *s, inlay_diag *diag)
 {
     output_file f;
     inlay_status status = output_open_stream(&f, s->args->csv, diag);
@@ -118,7 +118,7 @@ static inlay_status write_csv(const sweep *s, inlay_diag *diag)
 /* ------------------------------------------------------------------ the page */
 
 /* The curve that a point is on: what its axes but the first say. */
-static void curve_name(const sweep *s, const sweep_point *p, char *text, size_t bytes)
+static void curve_name(const struct sweep *s, const sweep_point *p, char *text, size_t bytes)
 {
     size_t used = 0;
 
@@ -131,7 +131,7 @@ static void curve_name(const sweep *s, const sweep_point *p, char *text, size_t 
 }
 
 /* value: 0 = rate, 1 = p95. */
-static void put_curves(FILE *to, const sweep *s, int value)
+static void put_curves(FILE *to, const struct sweep *s, int value)
 {
     static page_curve curves[SWEEP_POINTS];
     static page_point points[SWEEP_POINTS];
@@ -164,7 +164,7 @@ static void put_curves(FILE *to, const sweep *s, int value)
                 count, s->args->axes[0].role == SWEEP_DIM);
 }
 
-static void put_table(FILE *to, const sweep *s)
+static void put_table(FILE *to, const struct sweep *s)
 {
     (void)fputs("<table><tr>", to);
     for (uint32_t i = 0; i < s->args->axis_count; i++) {
@@ -193,7 +193,7 @@ static void put_table(FILE *to, const sweep *s)
     (void)fputs("</table>\n", to);
 }
 
-static inlay_status write_html(const sweep *s, inlay_diag *diag)
+static inlay_status write_html(const struct sweep *s, inlay_diag *diag)
 {
     char title[300];
     output_file f;
@@ -213,7 +213,7 @@ static inlay_status write_html(const sweep *s, inlay_diag *diag)
     return output_commit(&f, NULL, diag);
 }
 
-inlay_status sweep_tell(const sweep *s, const cli_common *common, int *out_code, inlay_diag *diag)
+inlay_status sweep_tell(const struct sweep *s, const cli_common *common, int *out_code, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
 

@@ -211,7 +211,7 @@ static void print_host_rows(const types_table *t)
             const op_row *row = &tables[k]->rows[r];
             const bool own = strcmp(tables[k]->domain, "ai.onnx") == 0;
             op_schema schema;
-            arena a = { 0 };
+            struct arena a = { 0 };
             char types[2048] = "";
             int32_t set = -1;
 

@@ -9,7 +9,7 @@
 
 error_t watched_add(const cli_option *option, void *field, char *pattern, struct argp_state *state)
 {
-    watched *w = field;
+    struct watched *w = field;
 
     (void)option;
     if (!LIST_GROW(w->patterns, w->count))
@@ -20,12 +20,12 @@ error_t watched_add(const cli_option *option, void *field, char *pattern, struct
     return 0;
 }
 
-void watched_deinit(watched *w)
+void watched_deinit(struct watched *w)
 {
     free(w->patterns);
     free((void *)w->nodes);
     graph_model_destroy(w->model);
-    *w = (watched){ 0 };
+    *w = (struct watched){ 0 };
 }
 
 /* As in `inlay explain --node`. */
@@ -38,11 +38,11 @@ static bool fits(const char *pattern, const inlay_node_info *n)
 
 static const char *nth_name(const void *ctx, uint32_t i)
 {
-    return ((const graph *)ctx)->nodes[i]->info.name.data;
+    return ((const struct graph *)ctx)->nodes[i]->info.name.data;
 }
 
 /* A value of the graph that a node makes; names with a comma would be two to the option. */
-static inlay_status tap(const graph *g, uint32_t v, cli_common *common, inlay_diag *diag)
+static inlay_status tap(const struct graph *g, uint32_t v, cli_common *common, inlay_diag *diag)
 {
     const char *name = v != INLAY_NONE ? g->values[v].info.name.data : "";
 
@@ -51,10 +51,10 @@ static inlay_status tap(const graph *g, uint32_t v, cli_common *common, inlay_di
     return inlay_options_set(common->options, "tap", name, diag);
 }
 
-inlay_status watched_tap(watched *w, cli_common *common, const char *path, inlay_diag *diag)
+inlay_status watched_tap(struct watched *w, cli_common *common, const char *path, inlay_diag *diag)
 {
     const model_load_options load = { .out_fault = NULL };
-    const graph *g;
+    const struct graph *g;
     inlay_status status;
 
     INLAY_TRY(cli_look(common, path, &load, &w->model, diag));
@@ -101,7 +101,7 @@ static const inlay_value *value_of(const inlay_session *session, inlay_context *
     return at != INLAY_NONE ? inlay_context_output(context, at) : NULL;
 }
 
-static void print_values(const watched *w, const char *what, const uint32_t *values, uint32_t count,
+static void print_values(const struct watched *w, const char *what, const uint32_t *values, uint32_t count,
                          const inlay_session *session, inlay_context *context, uint32_t max)
 {
     for (uint32_t i = 0; i < count; i++) {
@@ -115,7 +115,7 @@ static void print_values(const watched *w, const char *what, const uint32_t *val
     }
 }
 
-void watched_print(const watched *w, const inlay_session *session, inlay_context *context, uint32_t max)
+void watched_print(const struct watched *w, const inlay_session *session, inlay_context *context, uint32_t max)
 {
     for (uint32_t i = 0; i < w->node_count; i++) {
         const inlay_node_info *n = &w->nodes[i]->info;
@@ -126,8 +126,8 @@ void watched_print(const watched *w, const inlay_session *session, inlay_context
     }
 }
 
-static json_t *values_json(const watched *w, const uint32_t *values, uint32_t count, const inlay_session *session,
-                           inlay_context *context, uint32_t max)
+static json_t *values_json(const struct watched *w, const uint32_t *values, uint32_t count,
+                           const inlay_session *session, inlay_context *context, uint32_t max)
 {
     json_t *list = json_array();
 
@@ -141,7 +141,7 @@ static json_t *values_json(const watched *w, const uint32_t *values, uint32_t co
     return list;
 }
 
-json_t *watched_json(const watched *w, const inlay_session *session, inlay_context *context, uint32_t max)
+json_t *watched_json(const struct watched *w, const inlay_session *session, inlay_context *context, uint32_t max)
 {
     json_t *list = json_array();
 

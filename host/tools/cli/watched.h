@@ -5,23 +5,23 @@
 #include "cli/cli.h"
 #include "model/model.h"
 
-typedef struct watched {
+struct watched {
     const char **patterns; /* [count] arguments of --watch */
     uint32_t count;
     uint32_t own_outputs;     /* of the model */
     graph_model *model;       /* that the nodes are of */
     const graph_node **nodes; /* [node_count] that fit a pattern, in the order of the run */
     uint32_t node_count;
-} watched;
+};
 
 /* Keeps an argument of --watch. ENOMEM: no memory. */
 error_t watched_add(const cli_option *option, void *field, char *arg, struct argp_state *state);
-void watched_deinit(watched *w);
+void watched_deinit(struct watched *w);
 /* Finds the nodes of the main graph, its functions inlined, and has a session of these options show their values.
  * INLAY_INVALID_ARGUMENT: no node fits. */
-INLAY_NODISCARD inlay_status watched_tap(watched *w, cli_common *common, const char *path, inlay_diag *diag);
+INLAY_NODISCARD inlay_status watched_tap(struct watched *w, cli_common *common, const char *path, inlay_diag *diag);
 /* After a run: the values of each node, a line each. max: elements shown of each. */
-void watched_print(const watched *w, const inlay_session *session, inlay_context *context, uint32_t max);
+void watched_print(const struct watched *w, const inlay_session *session, inlay_context *context, uint32_t max);
 /* [{"node", "op", "inputs", "outputs"}]; NULL: no memory. */
-json_t *watched_json(const watched *w, const inlay_session *session, inlay_context *context, uint32_t max);
+json_t *watched_json(const struct watched *w, const inlay_session *session, inlay_context *context, uint32_t max);
 #endif

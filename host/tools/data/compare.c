@@ -54,9 +54,10 @@ static const char *index_text(const inlay_tensor_view *t, int64_t flat, char *te
     return t->rank > 0 ? dims_text(index, t->rank, ",", text, bytes) : "the scalar";
 }
 
-comparison compare_elements(const void *got, const inlay_tensor_view *want, int64_t count, double rtol, double atol)
+struct comparison compare_elements(const void *got, const inlay_tensor_view *want, int64_t count, double rtol,
+                                   double atol)
 {
-    comparison found = { .worst = -1 };
+    struct comparison found = { .worst = -1 };
 
     for (int64_t i = 0; i < count; i++) {
         bool ok;
@@ -88,7 +89,7 @@ bool compare_tensor(const inlay_tensor_view *got, const inlay_tensor_view *want,
 {
     char at[128], worst_text[128], got_text[160], want_text[160];
     int64_t count = 1;
-    comparison found;
+    struct comparison found;
 
     if ((got->dtype != want->dtype && !value_same_bits(want->dtype, got->dtype)) || got->rank != want->rank ||
         (got->rank > 0 && memcmp(got->dims, want->dims, got->rank * sizeof *got->dims) != 0)) {

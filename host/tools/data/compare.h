@@ -5,14 +5,15 @@
 #include "model/model.h"
 
 /* The elements of one tensor beside those of another. */
-typedef struct comparison {
+struct comparison {
     int64_t wrong, first; /* how many are, and the place of the first */
     double worst;         /* error, INFINITY where it is beyond numbers, -1 where none is wrong */
     int64_t worst_at;
-} comparison;
+};
 
 /* By the rule of compare_value(), for `count` elements of want's type. */
-comparison compare_elements(const void *got, const inlay_tensor_view *want, int64_t count, double rtol, double atol);
+struct comparison compare_elements(const void *got, const inlay_tensor_view *want, int64_t count, double rtol,
+                                   double atol);
 /* The largest absolute value of the finite elements; 0 if no element is finite. */
 double compare_largest(const inlay_tensor_view *t, int64_t count);
 

@@ -15,33 +15,33 @@
 enum { MOST_SAMPLES = 1 << 24 };
 
 /* A file or folder of the data set: one sample, or as many as its arrays have rows. */
-typedef struct source {
+struct source {
     char *path;
     enum { IS_FOLDER, IS_NPZ, IS_FILE } kind;
     uint32_t first, count; /* samples */
-} source;
+};
 
 /* Where the values of one input come from, while its source is open. */
-typedef struct column {
+struct column {
     FILE *npy;       /* or NULL */
     char *pb;        /* path of a .pb file, or NULL */
     char *label;     /* for messages */
     int64_t samples; /* 1: the same for all samples of the source */
     int64_t rows;    /* of the array in one sample; 0: the whole array */
     bool keeps_axis; /* the rows stay the first axis */
-} column;
+};
 
 struct dataset {
     feed_caller caller;
     const inlay_session *session;
-    arena a;
-    feed feed;       /* of made-up samples */
-    source *sources; /* NULL: made-up */
+    struct arena a;
+    struct feed feed;       /* of made-up samples */
+    struct source *sources; /* NULL: made-up */
     uint32_t source_count, count;
     uint32_t input_count;
-    column *columns; /* [input_count] of the source that is open */
-    arena open;      /* labels and paths of the open one */
-    uint32_t at;     /* which; INLAY_NONE = none */
+    struct column *columns; /* [input_count] of the source that is open */
+    struct arena open;      /* labels and paths of the open one */
+    uint32_t at;            /* which; INLAY_NONE = none */
 };
 
 static bool ends_with(const char *text, const char *suffix)
@@ -51,7 +51,7 @@ static bool ends_with(const char *text, const char *suffix)
     return n >= m && strcmp(text + n - m, suffix) == 0;
 }
 
-static void close_source(dataset *d)
+static void close_source(struct dataset *d)
 {
     for (uint32_t i = 0; i < d->input_count; i++)
         if (d->columns[i].npy != NULL)
@@ -61,7 +61,7 @@ static void close_source(dataset *d)
     d->at = INLAY_NONE;
 }
 
-void dataset_close(dataset *d)
+void dataset_close(struct dataset *d)
 {
     if (d == NULL)
         return;
@@ -83,7 +83,7 @@ static bool dims_fit(const int64_t *dims, const int64_t *declared, uint32_t rank
 }
 
 /* How many samples an array has, from its shape and that of the input. */
-static inlay_status count_rows(column *c, const inlay_io_info *info, const npy_header *h, inlay_diag *diag)
+static inlay_status count_rows(struct column *c, const inlay_io_info *info, const npy_header *h, inlay_diag *diag)
 {
     char got[128], want[128];
 
@@ -112,10 +112,10 @@ static inlay_status count_rows(column *c, const inlay_io_info *info, const npy_h
                       dims_text(info->dims, info->rank, ", ", want, sizeof want));
 }
 
-static inlay_status measure_column(dataset *d, uint32_t i, inlay_diag *diag)
+static inlay_status measure_column(struct dataset *d, uint32_t i, inlay_diag *diag)
 {
     inlay_io_info info = { .struct_size = sizeof info };
-    column *c = &d->columns[i];
+    struct column *c = &d->columns[i];
     npy_header h = { 0 };
     uint64_t left;
     inlay_status status = INLAY_OK;
@@ -132,7 +132,7 @@ done:
 }
 
 /* The entry of the archive for an input: by name, or the only one there is. */
-static const zip_entry *find_entry(const dataset *d, const zip_list *list, const char *name)
+static const zip_entry *find_entry(const struct dataset *d, const zip_list *list, const char *name)
 {
     const zip_entry *named = zip_array(list, name);
 
@@ -141,7 +141,7 @@ static const zip_entry *find_entry(const dataset *d, const zip_list *list, const
     return ends_with(list->entries[0].name, ".npy") ? &list->entries[0] : NULL;
 }
 
-static inlay_status missing(const dataset *d, const char *path, const inlay_io_info *info, const zip_list *list,
+static inlay_status missing(const struct dataset *d, const char *path, const inlay_io_info *info, const zip_list *list,
                             inlay_diag *diag)
 {
     char keys[200] = "";
@@ -157,7 +157,7 @@ static inlay_status missing(const dataset *d, const char *path, const inlay_io_i
                       keys[0] != '\0' ? keys : "none");
 }
 
-static inlay_status open_archive(dataset *d, const char *path, inlay_diag *diag)
+static inlay_status open_archive(struct dataset *d, const char *path, inlay_diag *diag)
 {
     FILE *f = fopen(path, "rbe");
     zip_list list = { 0 };
@@ -191,9 +191,9 @@ done:
 }
 
 /* One file for input i. */
-static inlay_status open_file(dataset *d, uint32_t i, char *path, inlay_diag *diag)
+static inlay_status open_file(struct dataset *d, uint32_t i, char *path, inlay_diag *diag)
 {
-    column *c = &d->columns[i];
+    struct column *c = &d->columns[i];
 
     c->label = path;
     if (ends_with(path, ".pb")) {
@@ -204,7 +204,7 @@ static inlay_status open_file(dataset *d, uint32_t i, char *path, inlay_diag *di
     return c->npy != NULL ? INLAY_OK : inlay_fail(diag, INLAY_IO_ERROR, "%s: %s", path, strerror(errno));
 }
 
-static inlay_status open_folder(dataset *d, const char *path, inlay_diag *diag)
+static inlay_status open_folder(struct dataset *d, const char *path, inlay_diag *diag)
 {
     static const char *const suffixes[] = { ".npy", ".pb" };
     inlay_status status = INLAY_OK;
@@ -231,9 +231,9 @@ done:
 }
 
 /* Opens the arrays of a source and finds how many samples they are. */
-static inlay_status open_source(dataset *d, uint32_t index, inlay_diag *diag)
+static inlay_status open_source(struct dataset *d, uint32_t index, inlay_diag *diag)
 {
-    source *s = &d->sources[index];
+    struct source *s = &d->sources[index];
     int64_t count = 1;
     inlay_status status = INLAY_OK;
 
@@ -265,9 +265,9 @@ done:
 
 /* ------------------------------------------------------------------ what a path has */
 
-static bool holds_inputs(const dataset *d, const char *dir)
+static bool holds_inputs(const struct dataset *d, const char *dir)
 {
-    arena a = { 0 };
+    struct arena a = { 0 };
     bool holds = false;
 
     for (uint32_t i = 0; i < d->input_count && !holds; i++) {
@@ -287,10 +287,10 @@ static bool holds_inputs(const dataset *d, const char *dir)
 }
 
 /* Adds what lies at path, if it is a kind of source. */
-static inlay_status add_source(dataset *d, const char *path, bool *out_added, inlay_diag *diag)
+static inlay_status add_source(struct dataset *d, const char *path, bool *out_added, inlay_diag *diag)
 {
     struct stat info;
-    source s = { .kind = IS_FILE };
+    struct source s = { .kind = IS_FILE };
 
     *out_added = false;
     if (stat(path, &info) != 0)
@@ -316,7 +316,7 @@ static int visible(const struct dirent *e)
     return e->d_name[0] != '.';
 }
 
-static inlay_status list_folder(dataset *d, const char *path, inlay_diag *diag)
+static inlay_status list_folder(struct dataset *d, const char *path, inlay_diag *diag)
 {
     struct dirent **names = NULL;
     const int count = scandir(path, &names, visible, versionsort);
@@ -339,7 +339,7 @@ static inlay_status list_folder(dataset *d, const char *path, inlay_diag *diag)
     return status;
 }
 
-static inlay_status list_sources(dataset *d, const char *path, inlay_diag *diag)
+static inlay_status list_sources(struct dataset *d, const char *path, inlay_diag *diag)
 {
     struct stat info;
     inlay_status status = INLAY_OK;
@@ -365,15 +365,15 @@ done:
 }
 
 inlay_status dataset_open(const char *path, uint32_t most, feed_caller caller, const inlay_session *session,
-                          dataset **out_set, inlay_diag *diag)
+                          struct dataset **out_set, inlay_diag *diag)
 {
-    dataset *d = calloc(1, sizeof *d);
+    struct dataset *d = calloc(1, sizeof *d);
     inlay_status status = INLAY_OK;
 
     *out_set = NULL;
     if (d == NULL)
         return no_memory(diag, "for the samples");
-    *d = (dataset){
+    *d = (struct dataset){
         .caller = caller, .session = session, .input_count = inlay_session_input_count(session), .at = INLAY_NONE
     };
     d->columns = arena_array(&d->a, (size_t)d->input_count + 1, sizeof *d->columns);
@@ -404,7 +404,7 @@ done:
 
 /* ------------------------------------------------------------------ loading */
 
-static inlay_status load_made_up(dataset *d, uint32_t i, inlay_value **values, inlay_diag *diag)
+static inlay_status load_made_up(struct dataset *d, uint32_t i, inlay_value **values, inlay_diag *diag)
 {
     feed_caller caller = d->caller;
     inlay_value **made = NULL;
@@ -422,7 +422,7 @@ static inlay_status load_made_up(dataset *d, uint32_t i, inlay_value **values, i
 }
 
 /* The shape without the first axis, where it counts samples. */
-static void drop_axis(const column *c, inlay_tensor_view *view)
+static void drop_axis(const struct column *c, inlay_tensor_view *view)
 {
     if (c->rows > 0 && !c->keeps_axis) {
         view->dims++;
@@ -430,11 +430,11 @@ static void drop_axis(const column *c, inlay_tensor_view *view)
     }
 }
 
-static inlay_status load_column(dataset *d, uint32_t i, uint32_t row, inlay_value **out_value, inlay_diag *diag)
+static inlay_status load_column(struct dataset *d, uint32_t i, uint32_t row, inlay_value **out_value, inlay_diag *diag)
 {
     inlay_io_info info = { .struct_size = sizeof info };
-    const column *c = &d->columns[i];
-    arena a = { 0 };
+    const struct column *c = &d->columns[i];
+    struct arena a = { 0 };
     inlay_tensor_view view;
     inlay_status status;
 
@@ -464,7 +464,7 @@ done:
 
 static inlay_status load_sample(void *ctx, uint32_t i, inlay_value **values, inlay_diag *diag)
 {
-    dataset *d = ctx;
+    struct dataset *d = ctx;
     uint32_t at = 0;
     inlay_status status = INLAY_OK;
 
@@ -479,7 +479,9 @@ done:
     return status;
 }
 
-samples dataset_samples(dataset *d)
+struct samples dataset_samples(struct dataset *d)
 {
-    return (samples){ .count = d->count, .of = d->session, .load = load_sample, .ctx = d, .cancel = d->caller.cancel };
+    return (struct samples){
+        .count = d->count, .of = d->session, .load = load_sample, .ctx = d, .cancel = d->caller.cancel
+    };
 }

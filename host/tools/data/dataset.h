@@ -11,14 +11,14 @@
 #include "data/feed.h"
 #include "data/samples.h"
 
-typedef struct dataset dataset;
+struct dataset;
 
 /* path NULL: `most` samples with made-up contents, as inlay run has them for --seed 0, 1 ... Otherwise the samples of
  * path, at most `most` of them (0 = all). The caller's options and session must outlive the data set. Every input
  * that has no default must be there, with the right rank; nothing but headers is read yet. */
 INLAY_NODISCARD inlay_status dataset_open(const char *path, uint32_t most, feed_caller caller,
-                                          const inlay_session *session, dataset **out_set, inlay_diag *diag);
-void dataset_close(dataset *set); /* NULL is a no-op */
+                                          const inlay_session *session, struct dataset **out_set, inlay_diag *diag);
+void dataset_close(struct dataset *set); /* NULL is a no-op */
 /* The samples; they borrow from the set and are to be loaded by one thread. */
-samples dataset_samples(dataset *set);
+struct samples dataset_samples(struct dataset *set);
 #endif

@@ -12,11 +12,11 @@
 #include <string.h>
 #include <unistd.h>
 
-void feed_deinit(feed *f)
+void feed_deinit(struct feed *f)
 {
     free(f->specs);
     free(f->made);
-    *f = (feed){ 0 };
+    *f = (struct feed){ 0 };
 }
 
 /* ------------------------------------------------------------------ random contents */
@@ -89,18 +89,18 @@ void feed_random(inlay_dtype dtype, void *data, int64_t count, uint64_t seed)
 /* ------------------------------------------------------------------ making inputs */
 
 /* Where the value of an input comes from. */
-typedef struct request {
-    feed *feed;
+struct request {
+    struct feed *feed;
     const feed_caller *caller;
     const inlay_session *session;
     const inlay_io_info *info;
     uint32_t index;
     inlay_diag *diag;
     const int64_t *usual; /* [info->rank] sizes that the session takes for usual; NULL = not known */
-} request;
+};
 
 /* The shape after "random:", as in 2,3,224,224 or 2x3x224x224; "" is rank 0. */
-static inlay_status parse_shape(const request *r, const char *text, int64_t *dims, uint32_t *out_rank)
+static inlay_status parse_shape(const struct request *r, const char *text, int64_t *dims, uint32_t *out_rank)
 {
     *out_rank = 0;
     while (*text != '\0') {
@@ -119,7 +119,7 @@ static inlay_status parse_shape(const request *r, const char *text, int64_t *dim
 }
 
 /* The size that option dim, or the start of one that grows, gives a name; -1: none does. The texts were checked. */
-static int64_t named_dim(const feed *f, const feed_caller *caller, const char *name)
+static int64_t named_dim(const struct feed *f, const feed_caller *caller, const char *name)
 {
     size_t n = strlen(name);
     option_pair dim;
@@ -158,7 +158,7 @@ static const int64_t *usual_dims(const inlay_session *s, uint32_t input, uint32_
 static const int64_t lengths[] = { 0 /* the usual one */, 64, 256, 512, 576, 1536, 4096, 16000, 8, 1 };
 enum { LENGTHS = sizeof lengths / sizeof lengths[0] };
 
-bool feed_again(feed *f, inlay_status status)
+bool feed_again(struct feed *f, inlay_status status)
 {
     if (!f->guessed || f->attempt + 1 >= LENGTHS || status == INLAY_CANCELLED || status == INLAY_DEADLINE_EXCEEDED ||
         status == INLAY_OUT_OF_MEMORY || status == INLAY_UNSUPPORTED || status == INLAY_OK)
@@ -182,12 +182,12 @@ static bool is_length(const inlay_session *s, const char *name)
     return false;
 }
 
-static int64_t guessed_size(const request *r, uint32_t axis);
+static int64_t guessed_size(const struct request *r, uint32_t axis);
 
 /* The size that an axis of that name has, or will be guessed to have; -1: no input has such an axis. */
 static int64_t part_size(void *ctx, const char *name, size_t bytes)
 {
-    const request *r = ctx;
+    const struct request *r = ctx;
     char text[MAX_TEXT + 1];
     int64_t size;
 
@@ -196,7 +196,7 @@ static int64_t part_size(void *ctx, const char *name, size_t bytes)
     for (uint32_t i = 0; size < 0 && strchr(text, ' ') == NULL && i < inlay_session_input_count(r->session); i++) {
         inlay_io_info info = { .struct_size = sizeof info };
         const bool known = inlay_session_input(r->session, i, &info) == INLAY_OK && info.rank <= INLAY_MAX_RANK;
-        const request part = { r->feed, r->caller, r->session, &info, i, r->diag, NULL };
+        const struct request part = { r->feed, r->caller, r->session, &info, i, r->diag, NULL };
 
         for (uint32_t d = 0; known && size < 0 && d < info.rank; d++)
             if (info.dims[d] < 0 && strcmp(info.dim_names[d], text) == 0)
@@ -206,15 +206,15 @@ static int64_t part_size(void *ctx, const char *name, size_t bytes)
 }
 
 /* What the sizes of its parts make of a name that is a sum of names ("past + new"); -1: it is none. */
-static int64_t sum_size(const request *r, const char *name)
+static int64_t sum_size(const struct request *r, const char *name)
 {
-    sum total;
+    struct sum total;
 
     return strchr(name, ' ') != NULL && sum_read_with(name, part_size, (void *)(uintptr_t)r, &total) ? sum_value(&total)
                                                                                                      : -1;
 }
 
-static int64_t guessed_size(const request *r, uint32_t axis)
+static int64_t guessed_size(const struct request *r, uint32_t axis)
 {
     const inlay_io_info *info = r->info;
     const char *name = info->dim_names[axis];
@@ -233,7 +233,7 @@ static int64_t guessed_size(const request *r, uint32_t axis)
     return lengths[r->feed->attempt];
 }
 
-static inlay_status assume_shape(const request *r, int64_t *dims, uint32_t *out_rank)
+static inlay_status assume_shape(const struct request *r, int64_t *dims, uint32_t *out_rank)
 {
     const inlay_io_info *info = r->info;
 
@@ -254,9 +254,9 @@ static inlay_status assume_shape(const request *r, int64_t *dims, uint32_t *out_
     return INLAY_OK;
 }
 
-void feed_tell(const feed *f, feed_caller caller, const inlay_session *session, inlay_value *const *values)
+void feed_tell(const struct feed *f, feed_caller caller, const inlay_session *session, inlay_value *const *values)
 {
-    feed quiet = *f;
+    struct feed quiet = *f;
 
     for (uint32_t i = 0; i < inlay_session_input_count(session) && !caller.quiet; i++) {
         inlay_io_info info = { .struct_size = sizeof info };
@@ -267,7 +267,7 @@ void feed_tell(const feed *f, feed_caller caller, const inlay_session *session, 
             const int64_t size = inlay_value_dims(values[i])[d];
 
             if (info.dims[d] >= 0 || named_dim(f, &caller, info.dim_names[d]) >= 0 ||
-                sum_size(&(request){ &quiet, &caller, session, &info, i, NULL, NULL }, info.dim_names[d]) >= 0)
+                sum_size(&(struct request){ &quiet, &caller, session, &info, i, NULL, NULL }, info.dim_names[d]) >= 0)
                 continue; /* said, or it follows from others */
             if (info.dim_names[d][0] != '\0')
                 (void)fprintf(stderr, "%s: input '%s': %s taken as %" PRId64 " (--dim %s=N)\n", caller.name, info.name,
@@ -314,7 +314,7 @@ static void keep_small(inlay_value *tensor)
 }
 
 /* Keys 0 to 3, or words, whatever the model knows of. */
-static inlay_status random_map(const request *r, uint64_t seed, inlay_value **out_value)
+static inlay_status random_map(const struct request *r, uint64_t seed, inlay_value **out_value)
 {
     static const inlay_str words[] = { { "a", 1 }, { "b", 1 }, { "word", 4 }, { "42", 2 } };
     const int64_t count = sizeof words / sizeof words[0];
@@ -342,7 +342,7 @@ static inlay_status random_map(const request *r, uint64_t seed, inlay_value **ou
 }
 
 /* shape is what stood after "random:", NULL if nothing did. */
-static inlay_status make_random(const request *r, const char *shape, inlay_value **out_value)
+static inlay_status make_random(const struct request *r, const char *shape, inlay_value **out_value)
 {
     const inlay_io_info *info = r->info;
     uint64_t seed = r->feed->seed ^ hash_name(info->name);
@@ -374,7 +374,7 @@ done:
     return status;
 }
 
-static inlay_status make_one(const request *r, inlay_value **out_value)
+static inlay_status make_one(const struct request *r, inlay_value **out_value)
 {
     const char *source = NULL;
     size_t n = strlen(r->info->name);
@@ -401,7 +401,7 @@ static inlay_status make_one(const request *r, inlay_value **out_value)
 }
 
 /* Every --input must name an input. */
-static inlay_status check_names(const feed *f, const inlay_session *session, inlay_diag *diag)
+static inlay_status check_names(const struct feed *f, const inlay_session *session, inlay_diag *diag)
 {
     for (uint32_t i = 0; i < f->spec_count; i++) {
         const char *equals = strchr(f->specs[i], '=');
@@ -428,7 +428,7 @@ static inlay_status check_names(const feed *f, const inlay_session *session, inl
     return INLAY_OK;
 }
 
-static inlay_status make_all(feed *f, const feed_caller *caller, const inlay_session *session,
+static inlay_status make_all(struct feed *f, const feed_caller *caller, const inlay_session *session,
                              inlay_value ***out_values, inlay_diag *diag)
 {
     uint32_t count = inlay_session_input_count(session);
@@ -445,7 +445,7 @@ static inlay_status make_all(feed *f, const feed_caller *caller, const inlay_ses
     }
     for (uint32_t i = 0; i < count; i++) {
         inlay_io_info info = { .struct_size = sizeof info };
-        request r = { f, caller, session, &info, i, diag, NULL };
+        struct request r = { f, caller, session, &info, i, diag, NULL };
 
         INLAY_TRY(inlay_session_input(session, i, &info));
         r.usual = f->as_priced ? priced_dims(session, i, info.rank) : usual_dims(session, i, info.rank);
@@ -474,7 +474,7 @@ done:
     return status;
 }
 
-inlay_status feed_make(feed *f, feed_caller caller, const inlay_session *session, inlay_value ***out_values,
+inlay_status feed_make(struct feed *f, feed_caller caller, const inlay_session *session, inlay_value ***out_values,
                        inlay_diag *diag)
 {
     inlay_status status;

@@ -22,7 +22,7 @@ typedef struct feed_caller {
     const uint32_t *cancel;       /* see inlay_run_options.cancel; may be NULL */
 } feed_caller;
 
-typedef struct feed {
+struct feed {
     const char **specs; /* [spec_count] arguments of --input */
     uint32_t spec_count;
     const char *dir; /* of --inputs, or NULL */
@@ -36,20 +36,20 @@ typedef struct feed {
     uint8_t *made;    /* [input_count] out: 1 where the shape was made up */
     const char *const *starts; /* [start_count] NAME=START+...: sizes as --grow has them, beside those of --dim */
     uint32_t start_count;
-} feed;
+};
 
-void feed_deinit(feed *f);
+void feed_deinit(struct feed *f);
 
 /* Makes every input of the session: *out_values is an array of inlay_session_input_count() values, NULL where an input
  * with a default is left to it. Release with feed_release(). Dimensions that had to
  * be assumed are noted on stderr, unless tells_later. */
-INLAY_NODISCARD inlay_status feed_make(feed *f, feed_caller caller, const inlay_session *session,
+INLAY_NODISCARD inlay_status feed_make(struct feed *f, feed_caller caller, const inlay_session *session,
                                        inlay_value ***out_values, inlay_diag *diag);
 /* The model refused the inputs with that status: are there other sizes to guess? Then the next feed_make() takes them.
  * The order is fixed, so all callers come to the same. */
-bool feed_again(feed *f, inlay_status status);
+bool feed_again(struct feed *f, inlay_status status);
 /* Says which sizes had to be assumed, a line each on stderr. */
-void feed_tell(const feed *f, feed_caller caller, const inlay_session *session, inlay_value *const *values);
+void feed_tell(const struct feed *f, feed_caller caller, const inlay_session *session, inlay_value *const *values);
 /* Do the inputs have the sizes that the session's costs assume? */
 bool feed_is_as_priced(inlay_value *const *values, const inlay_session *session);
 /* Binds them. */

@@ -8,19 +8,19 @@
 enum { MAX_HEADER_BYTES = 1 << 20 };
 
 /* The header is a Python dict of three known keys, in any order. This reads that much of Python. */
-typedef struct scanner {
+struct scanner {
     const char *at;
     const char *path;
     inlay_diag *diag;
-} scanner;
+};
 
-static void skip_space(scanner *s)
+static void skip_space(struct scanner *s)
 {
     while (*s->at == ' ' || *s->at == '\t' || *s->at == '\n')
         s->at++;
 }
 
-static bool accept(scanner *s, const char *token)
+static bool accept(struct scanner *s, const char *token)
 {
     size_t n = strlen(token);
 
@@ -31,13 +31,13 @@ static bool accept(scanner *s, const char *token)
     return true;
 }
 
-static inlay_status malformed(const scanner *s, const char *expected)
+static inlay_status malformed(const struct scanner *s, const char *expected)
 {
     return inlay_fail(s->diag, INLAY_IO_ERROR, "%s: the .npy header is malformed: expected %s", s->path, expected);
 }
 
 /* A quoted string without escapes, at most bytes - 1 characters. */
-static inlay_status scan_text(scanner *s, char *text, size_t bytes)
+static inlay_status scan_text(struct scanner *s, char *text, size_t bytes)
 {
     size_t n = 0;
     char mark;
@@ -55,7 +55,7 @@ static inlay_status scan_text(scanner *s, char *text, size_t bytes)
     return INLAY_OK;
 }
 
-static inlay_status scan_shape(scanner *s, npy_header *h)
+static inlay_status scan_shape(struct scanner *s, npy_header *h)
 {
     if (!accept(s, "("))
         return malformed(s, "a tuple as 'shape'");
@@ -81,7 +81,7 @@ static inlay_status scan_shape(scanner *s, npy_header *h)
 }
 
 /* "<f4", "|b1", ">U12". */
-static inlay_status scan_descr(scanner *s, npy_header *h)
+static inlay_status scan_descr(struct scanner *s, npy_header *h)
 {
     char text[32] = "";
     char *end = NULL;
@@ -110,7 +110,7 @@ done:
 
 static inlay_status scan_header(const char *path, const char *text, npy_header *h, inlay_diag *diag)
 {
-    scanner s = { text, path, diag };
+    struct scanner s = { text, path, diag };
     unsigned seen = 0;
     char key[32];
     inlay_status status = INLAY_OK;
@@ -153,7 +153,8 @@ inlay_status npy_read_exactly(FILE *f, const char *path, void *data, size_t byte
     return inlay_fail(diag, INLAY_IO_ERROR, "%s: %s", path, ferror(f) ? strerror(errno) : "the file is cut short");
 }
 
-inlay_status npy_read_header(FILE *f, const char *path, arena *a, npy_header *h, uint64_t *out_left, inlay_diag *diag)
+inlay_status npy_read_header(FILE *f, const char *path, struct arena *a, npy_header *h, uint64_t *out_left,
+                             inlay_diag *diag)
 {
     unsigned char start[12];
     size_t header_bytes, start_bytes = 10;

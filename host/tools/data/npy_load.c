@@ -36,7 +36,7 @@ static void swap_bytes(unsigned char *data, size_t count, size_t bytes)
 }
 
 /* Column-major to row-major. */
-static void *reorder(const npy_header *h, const unsigned char *data, int64_t count, arena *a)
+static void *reorder(const npy_header *h, const unsigned char *data, int64_t count, struct arena *a)
 {
     size_t bytes = (size_t)h->item_bytes;
     unsigned char *out = arena_array(a, count > 0 ? (size_t)count : 1, bytes > 0 ? bytes : 1);
@@ -61,7 +61,7 @@ static void *reorder(const npy_header *h, const unsigned char *data, int64_t cou
 
 /* numpy pads strings with NULs to one width. */
 static inlay_status read_strings(const npy_header *h, const char *path, const unsigned char *data, int64_t count,
-                                 arena *a, inlay_str **out, inlay_diag *diag)
+                                 struct arena *a, inlay_str **out, inlay_diag *diag)
 {
     size_t width = h->kind == 'U' ? 4 : 1, length = (size_t)h->item_bytes / width;
     inlay_str *texts = arena_array(a, (size_t)count + 1, sizeof *texts);
@@ -112,7 +112,7 @@ static void pack(unsigned char *data, int64_t count, uint32_t bits)
 }
 
 /* Little-endian and row-major, whatever the file has. NULL: no memory. */
-static unsigned char *native_order(const npy_header *h, unsigned char *data, int64_t count, arena *a)
+static unsigned char *native_order(const npy_header *h, unsigned char *data, int64_t count, struct arena *a)
 {
     const size_t n = (size_t)count, bytes = (size_t)h->item_bytes;
 
@@ -127,7 +127,7 @@ static unsigned char *native_order(const npy_header *h, unsigned char *data, int
 
 /* The elements that the header announces, from where the file stands; left bytes are there. */
 static inlay_status load_elements(FILE *f, const npy_header *h, const char *path, inlay_dtype want, uint64_t left,
-                                  arena *a, inlay_tensor_view *out, inlay_diag *diag)
+                                  struct arena *a, inlay_tensor_view *out, inlay_diag *diag)
 {
     size_t bytes = (size_t)h->item_bytes;
     const inlay_dtype dtype = dtype_of(h, want);
@@ -169,7 +169,7 @@ done:
     return status;
 }
 
-inlay_status npy_load_file(FILE *f, const char *path, inlay_dtype want, arena *a, inlay_tensor_view *out,
+inlay_status npy_load_file(FILE *f, const char *path, inlay_dtype want, struct arena *a, inlay_tensor_view *out,
                            inlay_diag *diag)
 {
     uint64_t left = 0;
@@ -183,7 +183,7 @@ done:
     return status;
 }
 
-inlay_status npy_load(const char *path, inlay_dtype want, arena *a, inlay_tensor_view *out, inlay_diag *diag)
+inlay_status npy_load(const char *path, inlay_dtype want, struct arena *a, inlay_tensor_view *out, inlay_diag *diag)
 {
     FILE *f = fopen(path, "rbe");
     inlay_status status;
@@ -195,7 +195,7 @@ inlay_status npy_load(const char *path, inlay_dtype want, arena *a, inlay_tensor
     return status;
 }
 
-inlay_status npy_load_rows(FILE *f, const char *path, inlay_dtype want, int64_t first, int64_t count, arena *a,
+inlay_status npy_load_rows(FILE *f, const char *path, inlay_dtype want, int64_t first, int64_t count, struct arena *a,
                            inlay_tensor_view *out, inlay_diag *diag)
 {
     npy_header h = { 0 };

@@ -6,16 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct archive {
+struct archive {
     const char *path;
     FILE *file;
     zip_list list;
-    arena *a;
+    struct arena *a;
     inlay_diag *diag;
-} archive;
+};
 
 /* The array "name.npy" as a value; INLAY_UNDEFINED takes any type. *out stays NULL where the archive has none. */
-static inlay_status take(archive *z, const char *name, inlay_dtype dtype, inlay_value **out)
+static inlay_status take(struct archive *z, const char *name, inlay_dtype dtype, inlay_value **out)
 {
     const zip_entry *e = zip_array(&z->list, name);
     inlay_tensor_view view;
@@ -34,7 +34,7 @@ static inlay_status take(archive *z, const char *name, inlay_dtype dtype, inlay_
 }
 
 /* Integers of 32 bits, as SciPy has them where they do, become int64. */
-static inlay_status widen(const archive *z, inlay_value **v)
+static inlay_status widen(const struct archive *z, inlay_value **v)
 {
     inlay_value *wide = NULL;
     inlay_status status;
@@ -60,7 +60,7 @@ static bool is_list(const inlay_value *v, int64_t count)
 
 /* Places [n, 2] of the elements of a matrix: row and column stand in two lists, or one of them is given by where the
  * other's pieces begin. */
-static inlay_status places(const archive *z, const inlay_value *major, const inlay_value *minor, bool pieces,
+static inlay_status places(const struct archive *z, const inlay_value *major, const inlay_value *minor, bool pieces,
                            bool turned, inlay_value **out)
 {
     const int64_t count = inlay_value_count(minor), dims[2] = { count, 2 };
@@ -80,7 +80,7 @@ static inlay_status places(const archive *z, const inlay_value *major, const inl
     return INLAY_OK;
 }
 
-static inlay_status read_sparse(archive *z, inlay_dtype dtype, inlay_value **out)
+static inlay_status read_sparse(struct archive *z, inlay_dtype dtype, inlay_value **out)
 {
     inlay_value *data = NULL, *shape = NULL, *indices = NULL, *major = NULL, *made = NULL, *format = NULL;
     inlay_status status;
@@ -134,7 +134,7 @@ done:
     return status;
 }
 
-static inlay_status read_map(archive *z, const inlay_io_info *info, inlay_value **out)
+static inlay_status read_map(struct archive *z, const inlay_io_info *info, inlay_value **out)
 {
     inlay_value *items[2] = { NULL, NULL }, *map = NULL;
     inlay_status status = take(z, "keys", info->key_dtype, &items[0]);
@@ -151,9 +151,10 @@ static inlay_status read_map(archive *z, const inlay_io_info *info, inlay_value 
     return status;
 }
 
-inlay_status npz_named(const char *path, const inlay_io_info *info, arena *a, inlay_value **out_value, inlay_diag *diag)
+inlay_status npz_named(const char *path, const inlay_io_info *info, struct arena *a, inlay_value **out_value,
+                       inlay_diag *diag)
 {
-    archive z = { .path = path, .file = fopen(path, "rb"), .a = a, .diag = diag };
+    struct archive z = { .path = path, .file = fopen(path, "rb"), .a = a, .diag = diag };
     inlay_status status;
 
     *out_value = NULL;
@@ -166,9 +167,10 @@ inlay_status npz_named(const char *path, const inlay_io_info *info, arena *a, in
     return status;
 }
 
-inlay_status npz_value(const char *path, const inlay_io_info *info, arena *a, inlay_value **out_value, inlay_diag *diag)
+inlay_status npz_value(const char *path, const inlay_io_info *info, struct arena *a, inlay_value **out_value,
+                       inlay_diag *diag)
 {
-    archive z = { .path = path, .file = fopen(path, "rb"), .a = a, .diag = diag };
+    struct archive z = { .path = path, .file = fopen(path, "rb"), .a = a, .diag = diag };
     inlay_status status;
     size_t bytes;
 

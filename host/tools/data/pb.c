@@ -3,7 +3,7 @@
 #include "model/wire.h"
 #include <string.h>
 
-static inlay_status finish(wire *w, const char *path, inlay_diag *diag)
+static inlay_status finish(struct wire *w, const char *path, inlay_diag *diag)
 {
     output_file file = { .fd = -1 };
     inlay_status status = INLAY_OK;
@@ -23,7 +23,8 @@ done:
 }
 
 /* The fields of a TensorProto: elements first to first + count - 1 of v, of that shape. */
-static void put_tensor(wire *w, const inlay_value *v, int64_t first, int64_t count, uint32_t rank, const int64_t *dims)
+static void put_tensor(struct wire *w, const inlay_value *v, int64_t first, int64_t count, uint32_t rank,
+                       const int64_t *dims)
 {
     const size_t bytes = inlay_dtype_bits(inlay_value_dtype(v)) / 8;
     const char *data = inlay_value_data(v);
@@ -46,7 +47,7 @@ inlay_status pb_save_map(const char *path, const inlay_value *map, inlay_diag *d
 {
     const inlay_value *keys = inlay_value_item(map, 0), *values = inlay_value_item(map, 1);
     const int64_t one = 1;
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark sequence;
 
     if (keys == NULL || values == NULL)
@@ -77,7 +78,7 @@ inlay_status pb_save_sparse(const char *path, const inlay_value *tensor, inlay_d
 {
     inlay_value *values = NULL, *indices = NULL;
     inlay_status status = inlay_value_to_sparse(tensor, &values, &indices, diag);
-    wire w = { 0 };
+    struct wire w = { 0 };
     wire_mark part;
 
     if (status != INLAY_OK)

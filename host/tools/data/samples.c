@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-inlay_status samples_load(const samples *s, uint32_t i, inlay_value ***out_values, inlay_diag *diag)
+inlay_status samples_load(const struct samples *s, uint32_t i, inlay_value ***out_values, inlay_diag *diag)
 {
     const uint32_t count = inlay_session_input_count(s->of);
     inlay_value **values = calloc((size_t)count + 1, sizeof(inlay_value *));
@@ -20,7 +20,7 @@ inlay_status samples_load(const samples *s, uint32_t i, inlay_value ***out_value
     return status;
 }
 
-void samples_release(const samples *s, inlay_value **values)
+void samples_release(const struct samples *s, inlay_value **values)
 {
     for (uint32_t i = 0; values != NULL && i < inlay_session_input_count(s->of); i++)
         inlay_value_unref(values[i]);
@@ -28,7 +28,8 @@ void samples_release(const samples *s, inlay_value **values)
 }
 
 /* The input of the samples that is input `index` of the session; INLAY_NONE: none is. */
-static uint32_t source_of(const samples *s, const inlay_session *session, uint32_t index, const inlay_io_info *info)
+static uint32_t source_of(const struct samples *s, const inlay_session *session, uint32_t index,
+                          const inlay_io_info *info)
 {
     const uint32_t named = inlay_session_find_input(s->of, info->name);
 
@@ -45,7 +46,7 @@ static uint32_t source_of(const samples *s, const inlay_session *session, uint32
     return index < inlay_session_input_count(s->of) ? index : INLAY_NONE;
 }
 
-inlay_status samples_fit(const samples *s, const inlay_session *session, inlay_diag *diag)
+inlay_status samples_fit(const struct samples *s, const inlay_session *session, inlay_diag *diag)
 {
     for (uint32_t i = 0; i < inlay_session_input_count(session); i++) {
         inlay_io_info info = { .struct_size = sizeof info };
@@ -62,7 +63,7 @@ inlay_status samples_fit(const samples *s, const inlay_session *session, inlay_d
     return INLAY_OK;
 }
 
-inlay_status samples_run(const samples *s, inlay_value *const *values, const inlay_session *session,
+inlay_status samples_run(const struct samples *s, inlay_value *const *values, const inlay_session *session,
                          inlay_context *context, inlay_diag *diag)
 {
     const inlay_run_options run = { .struct_size = sizeof run, .cancel = s->cancel };

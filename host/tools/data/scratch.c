@@ -22,7 +22,7 @@ static bool make_folder(char dir[SCRATCH_BYTES], const char *folder, const char 
 
 /* What cannot be written is known before the work begins. Elsewhere than beside the output only where that is no
  * regular file, or one that its folder does not allow to be replaced. */
-static bool make_beside(scratch *s)
+static bool make_beside(struct scratch *s)
 {
     const char *temporary = getenv("TMPDIR");
     char target[PATH_MAX];
@@ -36,11 +36,11 @@ static bool make_beside(scratch *s)
     return (exists || !regular) && make_folder(s->dir, temporary != NULL ? temporary : "/tmp", "/inlay");
 }
 
-inlay_status scratch_make(const char *output, const char *external, scratch *out, inlay_diag *diag)
+inlay_status scratch_make(const char *output, const char *external, struct scratch *out, inlay_diag *diag)
 {
     struct stat st;
 
-    *out = (scratch){ .output = output, .external = external };
+    *out = (struct scratch){ .output = output, .external = external };
     if (external != NULL && (external[0] == '\0' || strchr(external, '/') != NULL))
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                           "external file '%.200s' must be a plain name; it goes beside "
@@ -66,14 +66,14 @@ void scratch_remove_folder(const char *path)
     (void)nftw(path, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 }
 
-void scratch_remove(scratch *s)
+void scratch_remove(struct scratch *s)
 {
     if (s->dir[0] != '\0')
         scratch_remove_folder(s->dir);
     s->dir[0] = '\0';
 }
 
-inlay_status scratch_save(const scratch *s, const char *name, const graph_model *model, bool inside, char *path,
+inlay_status scratch_save(const struct scratch *s, const char *name, const graph_model *model, bool inside, char *path,
                           inlay_diag *diag)
 {
     const model_save_options save = { .external_file = s->external != NULL ? s->external
@@ -88,7 +88,7 @@ inlay_status scratch_save(const scratch *s, const char *name, const graph_model 
     return model_save(model, path, &save, diag);
 }
 
-inlay_status scratch_publish(const scratch *s, const char *path, uint64_t *out_bytes, inlay_diag *diag)
+inlay_status scratch_publish(const struct scratch *s, const char *path, uint64_t *out_bytes, inlay_diag *diag)
 {
     const char *slash = strrchr(s->output, '/');
     const int folder = (int)(strrchr(path, '/') - path);

@@ -55,7 +55,8 @@ static bool has_suffix(const char *path, const char *suffix)
     return n >= m && strcmp(path + n - m, suffix) == 0;
 }
 
-inlay_status value_datum(const char *path, const inlay_io_info *info, arena *a, model_datum *out, inlay_diag *diag)
+inlay_status value_datum(const char *path, const inlay_io_info *info, struct arena *a, model_datum *out,
+                         inlay_diag *diag)
 {
     if (info->sparse != 0 && info->kind == INLAY_KIND_TENSOR &&
         model_datum_load(path, MODEL_DATUM_SPARSE, a, out, NULL) == INLAY_OK)
@@ -79,7 +80,7 @@ static inlay_status check_declared(const char *path, const inlay_io_info *info, 
 
 inlay_status value_load(const char *path, const inlay_io_info *info, inlay_value **out_value, inlay_diag *diag)
 {
-    arena a = { 0 };
+    struct arena a = { 0 };
     inlay_tensor_view view;
     model_datum datum;
     inlay_value *value = NULL;
@@ -127,7 +128,7 @@ inlay_status value_source(const char *flag, const char *from, inlay_diag *diag)
 }
 
 /* The array of the declared name in an archive; *out_value stays NULL where it has none. */
-static inlay_status load_array(const char *path, const inlay_io_info *info, arena *a, inlay_value **out_value,
+static inlay_status load_array(const char *path, const inlay_io_info *info, struct arena *a, inlay_value **out_value,
                                inlay_diag *diag)
 {
     inlay_value *value = NULL;
@@ -148,7 +149,7 @@ done:
 inlay_status value_load_named(const char *from, const inlay_io_info *info, inlay_value **out_value, inlay_diag *diag)
 {
     static const char *const suffixes[] = { ".npy", ".pb", ".npz" };
-    arena a = { 0 };
+    struct arena a = { 0 };
     inlay_status status = INLAY_OK;
 
     *out_value = NULL;
@@ -174,7 +175,7 @@ inlay_status value_missing(const char *what, const char *from, const inlay_io_in
                             info->name, from);
 }
 
-char *value_path(arena *a, const char *dir, const char *name, const char *suffix)
+char *value_path(struct arena *a, const char *dir, const char *name, const char *suffix)
 {
     char *path = arena_format(a, "%s/%s%s", dir, name, suffix);
 
@@ -184,7 +185,8 @@ char *value_path(arena *a, const char *dir, const char *name, const char *suffix
     return path;
 }
 
-static inlay_status save_item(arena *a, const char *dir, const char *name, const inlay_value *value, inlay_diag *diag)
+static inlay_status save_item(struct arena *a, const char *dir, const char *name, const inlay_value *value,
+                              inlay_diag *diag)
 {
     char *path = value_path(a, dir, name, ".npy");
     uint32_t kind = inlay_value_kind(value);
@@ -212,7 +214,7 @@ static inlay_status save_item(arena *a, const char *dir, const char *name, const
 
 inlay_status value_save(const char *dir, const inlay_io_info *info, const inlay_value *value, inlay_diag *diag)
 {
-    arena a = { 0 };
+    struct arena a = { 0 };
     char *path = info->sparse != 0 && info->kind == INLAY_KIND_TENSOR ? value_path(&a, dir, info->name, ".pb") : NULL;
     inlay_status status =
         path != NULL ? pb_save_sparse(path, value, diag) : save_item(&a, dir, info->name, value, diag);
@@ -245,15 +247,15 @@ char *value_type_text(const inlay_value *value, char *text, size_t bytes)
 
 /* ------------------------------------------------------------------ contents */
 
-typedef struct statistics {
+struct statistics {
     double min, max, mean;
     int64_t nan_count;
     int64_t number_count; /* elements that are no NaN; min, max and mean are over them */
-} statistics;
+};
 
-static statistics measure(const inlay_tensor_view *t, int64_t count)
+static struct statistics measure(const inlay_tensor_view *t, int64_t count)
 {
-    statistics s = { .min = INFINITY, .max = -INFINITY };
+    struct statistics s = { .min = INFINITY, .max = -INFINITY };
     double sum = 0, v;
 
     if (t->dtype == INLAY_COMPLEX64 || t->dtype == INLAY_COMPLEX128)
@@ -279,7 +281,7 @@ void value_print(FILE *to, const char *name, const inlay_value *value, uint32_t 
     char text[512], item_name[300];
     inlay_tensor_view view;
     int64_t count = inlay_value_count(value);
-    statistics s;
+    struct statistics s;
 
     (void)fprintf(to, "%s: %s", name, value_type_text(value, text, sizeof text));
     if (!value_view(value, &view)) {
@@ -354,7 +356,7 @@ json_t *value_json(const char *name, const inlay_value *value, uint32_t max)
     inlay_tensor_view view;
     int64_t count = inlay_value_count(value);
     json_t *json = json_object(), *shape = json_array(), *values = json_array();
-    statistics s;
+    struct statistics s;
 
     if (name != NULL)
         (void)json_object_set_new(json, "name", json_string(name));

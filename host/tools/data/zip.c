@@ -35,11 +35,11 @@ static inlay_status broken(const char *path, const char *what, inlay_diag *diag)
 }
 
 /* Where the directory begins and how many entries it has. */
-typedef struct directory {
+struct directory {
     uint64_t offset, bytes, count;
-} directory;
+};
 
-static inlay_status read_end64(FILE *f, const char *path, uint64_t locator_at, directory *d, inlay_diag *diag)
+static inlay_status read_end64(FILE *f, const char *path, uint64_t locator_at, struct directory *d, inlay_diag *diag)
 {
     unsigned char locator[LOCATOR_BYTES], end[END64_BYTES];
 
@@ -52,7 +52,8 @@ static inlay_status read_end64(FILE *f, const char *path, uint64_t locator_at, d
     return INLAY_OK;
 }
 
-static inlay_status find_directory(FILE *f, const char *path, uint64_t size, arena *a, directory *d, inlay_diag *diag)
+static inlay_status find_directory(FILE *f, const char *path, uint64_t size, struct arena *a, struct directory *d,
+                                   inlay_diag *diag)
 {
     const size_t room = size < END_BYTES + MOST_COMMENT ? (size_t)size : END_BYTES + MOST_COMMENT;
     unsigned char *tail = arena_alloc(a, room + 1);
@@ -103,9 +104,9 @@ static void read_extra(const unsigned char *extra, size_t bytes, zip_entry *e)
     }
 }
 
-inlay_status zip_read(FILE *f, const char *path, arena *a, zip_list *out, inlay_diag *diag)
+inlay_status zip_read(FILE *f, const char *path, struct arena *a, zip_list *out, inlay_diag *diag)
 {
-    directory d = { 0 };
+    struct directory d = { 0 };
     unsigned char *all;
     size_t at = 0;
     off_t size;
@@ -156,15 +157,15 @@ done:
 }
 
 /* What an entry is unpacked with. */
-typedef struct unpacking {
+struct unpacking {
     FILE *from, *to;
     const char *path;
     const zip_entry *entry;
     uint64_t written;
     uLong crc;
-} unpacking;
+};
 
-static inlay_status put(unpacking *u, const unsigned char *data, size_t bytes, inlay_diag *diag)
+static inlay_status put(struct unpacking *u, const unsigned char *data, size_t bytes, inlay_diag *diag)
 {
     if (bytes > u->entry->bytes - u->written)
         return broken(u->path, "an entry is longer than it says", diag);
@@ -176,7 +177,7 @@ static inlay_status put(unpacking *u, const unsigned char *data, size_t bytes, i
     return INLAY_OK;
 }
 
-static inlay_status copy_stored(unpacking *u, inlay_diag *diag)
+static inlay_status copy_stored(struct unpacking *u, inlay_diag *diag)
 {
     unsigned char chunk[CHUNK];
     inlay_status status = INLAY_OK;
@@ -192,7 +193,7 @@ static inlay_status copy_stored(unpacking *u, inlay_diag *diag)
     return status;
 }
 
-static inlay_status inflate_entry(unpacking *u, inlay_diag *diag)
+static inlay_status inflate_entry(struct unpacking *u, inlay_diag *diag)
 {
     unsigned char in[CHUNK], out[CHUNK];
     uint64_t left = u->entry->packed;
@@ -245,7 +246,7 @@ const zip_entry *zip_array(const zip_list *list, const char *name)
 
 inlay_status zip_extract(FILE *f, const char *path, const zip_entry *e, FILE **out_file, inlay_diag *diag)
 {
-    unpacking u = { .from = f, .path = path, .entry = e, .crc = crc32(0, NULL, 0) };
+    struct unpacking u = { .from = f, .path = path, .entry = e, .crc = crc32(0, NULL, 0) };
     unsigned char local[LOCAL_BYTES];
     inlay_status status = INLAY_OK;
 

@@ -22,7 +22,7 @@ typedef struct zip_list {
 
 /* Reads the directory of the archive; all memory is the arena's. INLAY_IO_ERROR: no archive, cut short, encrypted, or
  * in several parts. path is for messages. */
-INLAY_NODISCARD inlay_status zip_read(FILE *f, const char *path, arena *a, zip_list *out, inlay_diag *diag);
+INLAY_NODISCARD inlay_status zip_read(FILE *f, const char *path, struct arena *a, zip_list *out, inlay_diag *diag);
 
 /* The entry "name.npy", where '_' may stand for each '/' and ':' of the name; NULL: the archive has none. */
 const zip_entry *zip_array(const zip_list *list, const char *name);

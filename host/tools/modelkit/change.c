@@ -44,7 +44,7 @@ inlay_status change_metadata(graph_model *model, const char *key, const char *va
 
 /* ------------------------------------------------------------------ names */
 
-bool change_has_name(const graph *g, const char *name)
+bool change_has_name(const struct graph *g, const char *name)
 {
     if (graph_find_value(g, name) != INLAY_NONE)
         return true;
@@ -55,14 +55,14 @@ bool change_has_name(const graph *g, const char *name)
     return false;
 }
 
-typedef struct listed {
-    const graph *g;
+struct listed {
+    const struct graph *g;
     const uint32_t *values;
-} listed;
+};
 
 static const char *nth_name(const void *ctx, uint32_t i)
 {
-    const listed *l = ctx;
+    const struct listed *l = ctx;
 
     return l->g->values[l->values[i]].info.name.data;
 }
@@ -70,7 +70,7 @@ static const char *nth_name(const void *ctx, uint32_t i)
 static inlay_status rename_value(graph_model *model, const uint32_t *values, uint32_t count, const char *what,
                                  const char *from, const char *to, inlay_diag *diag)
 {
-    const listed names = { model->main, values };
+    const struct listed names = { model->main, values };
     const char *near = nearest_name(from, nth_name, &names, count);
     char *copy;
 
@@ -107,14 +107,14 @@ inlay_status change_output_name(graph_model *model, const char *from, const char
 /* ------------------------------------------------------------------ sizes */
 
 /* Which dimensions: those of a symbol, or one axis of one value. */
-typedef struct which {
+struct which {
     uint32_t symbol; /* 0 = none */
     uint32_t value, axis;
     int64_t size;
     uint32_t found;
-} which;
+};
 
-static bool fix_value(graph *g, uint32_t v, which *w)
+static bool fix_value(struct graph *g, uint32_t v, struct which *w)
 {
     graph_value *value = &g->values[v];
     inlay_dim *dims = NULL;
@@ -140,7 +140,7 @@ static bool fix_value(graph *g, uint32_t v, which *w)
     return true;
 }
 
-static bool fix_graph(graph *g, which *w)
+static bool fix_graph(struct graph *g, struct which *w)
 {
     for (uint32_t v = 0; v < g->value_count; v++)
         if (!fix_value(g, v, w))
@@ -153,10 +153,10 @@ static bool fix_graph(graph *g, which *w)
 }
 
 /* "input:axis"; false: it is no such thing. */
-static bool find_axis(const graph_model *model, const char *name, which *w)
+static bool find_axis(const graph_model *model, const char *name, struct which *w)
 {
     const char *colon = strrchr(name, ':');
-    const graph *g = model->main;
+    const struct graph *g = model->main;
     char *end = NULL;
     long axis;
 
@@ -186,7 +186,7 @@ static const char *nth_symbol(const void *ctx, uint32_t i)
 
 inlay_status change_dim(graph_model *model, const char *name, int64_t size, inlay_diag *diag)
 {
-    which w = { .value = INLAY_NONE, .size = size };
+    struct which w = { .value = INLAY_NONE, .size = size };
     const char *near;
 
     if (!find_axis(model, name, &w))
@@ -240,8 +240,8 @@ static bool read_number(const char *text, inlay_dtype dtype, void *out, uint64_t
 inlay_status change_constant(graph_model *model, const char *input, const char *value, inlay_diag *diag)
 {
     static const int64_t one = 1;
-    graph *g = model->main;
-    const listed names = { g, g->inputs };
+    struct graph *g = model->main;
+    const struct listed names = { g, g->inputs };
     const char *near = nearest_name(input, nth_name, &names, g->input_count);
     uint32_t i = 0, rank;
     uint64_t number = 0, bytes;

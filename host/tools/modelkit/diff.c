@@ -9,41 +9,41 @@
 
 /* ------------------------------------------------------------------ lines */
 
-typedef struct range {
+struct range {
     uint32_t a, a_end, b, b_end;
-} range;
+};
 
-typedef struct worker {
-    arena *a;
+struct worker {
+    struct arena *a;
     char **left, **right;
     diff_part *out;
     uint32_t depth;
     bool failed;
-} worker;
+};
 
 enum { MOST_DEPTH = 64 }; /* of ranges in ranges: below, lines are told as they are */
 
-static void emit(worker *w, diff_side side, const char *text)
+static void emit(struct worker *w, diff_side side, const char *text)
 {
     w->out->lines[w->out->count++] = (diff_line){ side, text };
     w->out->changed += side != DIFF_BOTH;
 }
 
 /* A line that stands once in the range of either side: where. */
-typedef struct fixed {
+struct fixed {
     uint32_t a, b;
-} fixed;
+};
 
 /* Numbers the lines of one side: how often each stands there, and where. */
-typedef struct tally {
+struct tally {
     uint32_t count[2], at[2];
-} tally;
+};
 
 /* Lines that both ranges have exactly once, in a's order. false: no memory. */
-static bool find_unique(worker *w, const range *r, fixed *out, uint32_t *out_count)
+static bool find_unique(struct worker *w, const struct range *r, struct fixed *out, uint32_t *out_count)
 {
     const uint32_t total = (r->a_end - r->a) + (r->b_end - r->b);
-    tally *seen = arena_array(w->a, (size_t)total + 1, sizeof *seen);
+    struct tally *seen = arena_array(w->a, (size_t)total + 1, sizeof *seen);
     names_table table = { 0 };
     uint32_t count = 0, number = 0, present;
     bool ok = seen != NULL;
@@ -62,10 +62,10 @@ static bool find_unique(worker *w, const range *r, fixed *out, uint32_t *out_cou
         }
     }
     for (uint32_t i = r->a; ok && i < r->a_end; i++) {
-        const tally *t = &seen[names_find(&table, w->left[i], strlen(w->left[i]))];
+        const struct tally *t = &seen[names_find(&table, w->left[i], strlen(w->left[i]))];
 
         if (t->count[0] == 1 && t->count[1] == 1)
-            out[count++] = (fixed){ i, t->at[1] };
+            out[count++] = (struct fixed){ i, t->at[1] };
     }
     names_deinit(&table);
     *out_count = count;
@@ -73,7 +73,7 @@ static bool find_unique(worker *w, const range *r, fixed *out, uint32_t *out_cou
 }
 
 /* Keeps the longest run of them that is in order on side b too. false: no memory. */
-static bool keep_ordered(worker *w, fixed *list, uint32_t *count)
+static bool keep_ordered(struct worker *w, struct fixed *list, uint32_t *count)
 {
     uint32_t *tops = arena_array(w->a, (size_t)*count + 1, sizeof *tops); /* of piles: index into list */
     uint32_t *before = arena_array(w->a, (size_t)*count + 1, sizeof *before);
@@ -106,11 +106,11 @@ static bool keep_ordered(worker *w, fixed *list, uint32_t *count)
 }
 
 /* Between two fixed points: what is equal at the ends first. */
-static void compare_range(worker *w, range r)
+static void compare_range(struct worker *w, struct range r)
 {
     uint32_t tail = 0, count = 0;
-    range between;
-    fixed *list;
+    struct range between;
+    struct fixed *list;
 
     while (r.a < r.a_end && r.b < r.b_end && strcmp(w->left[r.a], w->right[r.b]) == 0) {
         emit(w, DIFF_BOTH, w->left[r.a++]);
@@ -128,13 +128,13 @@ static void compare_range(worker *w, range r)
         return;
     }
     w->depth++;
-    between = (range){ .a = r.a, .b = r.b };
+    between = (struct range){ .a = r.a, .b = r.b };
     for (uint32_t i = 0; i < count && !w->failed; i++) {
         between.a_end = list[i].a;
         between.b_end = list[i].b;
         compare_range(w, between);
         emit(w, DIFF_BOTH, w->left[list[i].a]);
-        between = (range){ .a = list[i].a + 1, .b = list[i].b + 1 };
+        between = (struct range){ .a = list[i].a + 1, .b = list[i].b + 1 };
     }
     between.a_end = r.a_end;
     between.b_end = r.b_end;
@@ -151,7 +151,7 @@ static void compare_range(worker *w, range r)
         emit(w, DIFF_BOTH, w->left[r.a_end + i]);
 }
 
-static const lines_part *find_part(const lines *l, const char *title)
+static const lines_part *find_part(const struct lines *l, const char *title)
 {
     for (uint32_t i = 0; i < l->count; i++)
         if (strcmp(l->parts[i].title, title) == 0)
@@ -159,10 +159,10 @@ static const lines_part *find_part(const lines *l, const char *title)
     return NULL;
 }
 
-static bool compare_parts(diff *d, const lines_part *left, const lines_part *right)
+static bool compare_parts(struct diff *d, const lines_part *left, const lines_part *right)
 {
     static const lines_part none = { .title = "" };
-    worker w = { .a = &d->a, .out = &d->parts[d->part_count++] };
+    struct worker w = { .a = &d->a, .out = &d->parts[d->part_count++] };
 
     left = left != NULL ? left : &none;
     right = right != NULL ? right : &none;
@@ -172,7 +172,7 @@ static bool compare_parts(diff *d, const lines_part *left, const lines_part *rig
     w.out->lines = arena_array(&d->a, (size_t)left->count + right->count + 1, sizeof *w.out->lines);
     if (w.out->lines == NULL)
         return false;
-    compare_range(&w, (range){ 0, left->count, 0, right->count });
+    compare_range(&w, (struct range){ 0, left->count, 0, right->count });
     d->changed += w.out->changed;
     return !w.failed;
 }
@@ -212,7 +212,7 @@ static diff_weight compare_weight(const inlay_value_info *x, const inlay_value_i
     return w;
 }
 
-static bool compare_weights(diff *d, const graph *left, const graph *right)
+static bool compare_weights(struct diff *d, const struct graph *left, const struct graph *right)
 {
     names_table names = { 0 };
     bool ok = true;
@@ -238,11 +238,11 @@ static bool compare_weights(diff *d, const graph *left, const graph *right)
 
 /* ------------------------------------------------------------------ the whole */
 
-inlay_status diff_models(graph_model *a, graph_model *b, diff *out, inlay_diag *diag)
+inlay_status diff_models(graph_model *a, graph_model *b, struct diff *out, inlay_diag *diag)
 {
     bool ok;
 
-    *out = (diff){ 0 };
+    *out = (struct diff){ 0 };
     lines_of(a, &out->text[0]);
     lines_of(b, &out->text[1]);
     out->parts = arena_array(&out->a, (size_t)out->text[0].count + out->text[1].count + 1, sizeof *out->parts);
@@ -256,10 +256,10 @@ inlay_status diff_models(graph_model *a, graph_model *b, diff *out, inlay_diag *
     return ok ? INLAY_OK : no_memory(diag, "to compare the models");
 }
 
-void diff_deinit(diff *d)
+void diff_deinit(struct diff *d)
 {
     lines_deinit(&d->text[0]);
     lines_deinit(&d->text[1]);
     arena_deinit(&d->a);
-    *d = (diff){ 0 };
+    *d = (struct diff){ 0 };
 }

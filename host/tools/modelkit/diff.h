@@ -26,17 +26,17 @@ typedef struct diff_weight {
     double relative; /* root of sum of squares of the differences, over that of a's elements */
 } diff_weight;
 
-typedef struct diff {
-    arena a;
-    lines text[2];
+struct diff {
+    struct arena a;
+    struct lines text[2];
     diff_part *parts;     /* [part_count] */
     diff_weight *weights; /* [weight_count] */
     uint32_t part_count, weight_count;
     uint64_t changed; /* lines of all parts */
-} diff;
+};
 
 /* Compares two models as they stand in their files; they must outlive *out, which diff_deinit() releases whatever comes
  * of it. */
-INLAY_NODISCARD inlay_status diff_models(graph_model *a, graph_model *b, diff *out, inlay_diag *diag);
-void diff_deinit(diff *d);
+INLAY_NODISCARD inlay_status diff_models(graph_model *a, graph_model *b, struct diff *out, inlay_diag *diag);
+void diff_deinit(struct diff *d);
 #endif

@@ -42,7 +42,8 @@ static void make_line(char *text)
             *text = '?';
 }
 
-doctor_finding *doctor_add(doctor *d, doctor_kind kind, graph *g, graph_node *n, uint32_t v, const char *format, ...)
+doctor_finding *doctor_add(struct doctor *d, doctor_kind kind, struct graph *g, graph_node *n, uint32_t v,
+                           const char *format, ...)
 {
     doctor_finding *f = arena_alloc(&d->model->arena, sizeof *f);
     char text[512];
@@ -78,7 +79,7 @@ doctor_finding *doctor_add(doctor *d, doctor_kind kind, graph *g, graph_node *n,
 
 /* ------------------------------------------------------------------ helpers of the parts */
 
-static void count_read(readers *r, uint32_t v, graph_node *n)
+static void count_read(struct readers *r, uint32_t v, graph_node *n)
 {
     if (v == INLAY_NONE)
         return;
@@ -86,7 +87,7 @@ static void count_read(readers *r, uint32_t v, graph_node *n)
     r->one[v] = n;
 }
 
-bool readers_find(graph *g, readers *out)
+bool readers_find(struct graph *g, struct readers *out)
 {
     out->count = arena_array(&g->model->arena, (size_t)g->value_count + 1, sizeof *out->count);
     out->one = arena_array(&g->model->arena, (size_t)g->value_count + 1, sizeof(graph_node *));
@@ -105,7 +106,7 @@ bool readers_find(graph *g, readers *out)
     return true;
 }
 
-bool doctor_constant(const graph *g, uint32_t v, inlay_tensor_view *out)
+bool doctor_constant(const struct graph *g, uint32_t v, inlay_tensor_view *out)
 {
     const inlay_value_info *info = v != INLAY_NONE ? &g->values[v].info : NULL;
     const inlay_attr_info *a;

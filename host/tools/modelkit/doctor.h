@@ -18,7 +18,7 @@ typedef enum doctor_severity { DOCTOR_NOTE, DOCTOR_WARNING, DOCTOR_ERROR } docto
 typedef struct doctor_finding {
     struct doctor_finding *next;
     doctor_kind kind;
-    graph *g;           /* where, or NULL */
+    struct graph *g;    /* where, or NULL */
     graph_node **nodes; /* [node_count] that it is about; the first one is named */
     uint32_t node_count;
     const char *value; /* the tensor's name, or "" */
@@ -33,14 +33,14 @@ typedef struct doctor_finding {
     int64_t size;
 } doctor_finding;
 
-typedef struct doctor {
+struct doctor {
     graph_model *model;
     doctor_finding *first, *last; /* the model's memory */
     uint32_t count;
     bool failed;                                                    /* memory ran out */
     int (*progress)(void *user, double fraction, const char *what); /* or NULL; non-zero stops */
     void *user;
-} doctor;
+};
 
 const char *doctor_code(doctor_kind kind);
 const char *doctor_fix_text(doctor_kind kind);
@@ -48,10 +48,11 @@ doctor_severity doctor_severity_of(doctor_kind kind);
 const char *doctor_severity_text(doctor_severity s);
 
 /* Finds what is to be found in d->model, {.model = ...} to begin with. INLAY_CANCELLED: progress said so. */
-INLAY_NODISCARD inlay_status doctor_examine(doctor *d, inlay_diag *diag);
+INLAY_NODISCARD inlay_status doctor_examine(struct doctor *d, inlay_diag *diag);
 /* Adds a finding; n may be NULL. NULL: no memory, which doctor_examine() tells in the end. */
 INLAY_PRINTF(6, 7)
-doctor_finding *doctor_add(doctor *d, doctor_kind kind, graph *g, graph_node *n, uint32_t v, const char *format, ...);
+doctor_finding *doctor_add(struct doctor *d, doctor_kind kind, struct graph *g, graph_node *n, uint32_t v,
+                           const char *format, ...);
 /* Puts right what can be; marks it `fixed`. The model can be saved afterwards. */
-INLAY_NODISCARD inlay_status doctor_fix(doctor *d, inlay_diag *diag);
+INLAY_NODISCARD inlay_status doctor_fix(struct doctor *d, inlay_diag *diag);
 #endif

@@ -3,7 +3,7 @@
 #include <string.h>
 
 /* The input whose axis the symbol is, and which axis; false: it is none's, but computed. */
-static bool find_axis(const graph *g, uint32_t symbol, uint32_t *out_input, uint32_t *out_axis)
+static bool find_axis(const struct graph *g, uint32_t symbol, uint32_t *out_input, uint32_t *out_axis)
 {
     for (uint32_t i = 0; i < g->input_count; i++) {
         const inlay_value_info *info = &g->values[g->inputs[i]].info;
@@ -19,7 +19,7 @@ static bool find_axis(const graph *g, uint32_t symbol, uint32_t *out_input, uint
 }
 
 /* Says once of a symbol that it can only be `size`. */
-static void say_constant(doctor *d, graph *g, graph_node *n, uint32_t symbol, int64_t size)
+static void say_constant(struct doctor *d, struct graph *g, graph_node *n, uint32_t symbol, int64_t size)
 {
     uint32_t input, axis;
     doctor_finding *f;
@@ -42,7 +42,7 @@ static void say_constant(doctor *d, graph *g, graph_node *n, uint32_t symbol, in
 }
 
 /* Does the model say what size an axis of an operand has, by weights? */
-static void look_product(doctor *d, graph *g, graph_node *n)
+static void look_product(struct doctor *d, struct graph *g, graph_node *n)
 {
     const inlay_value_info *x = doctor_input(n, 0) != INLAY_NONE ? &g->values[n->info.inputs[0]].info : NULL;
     inlay_tensor_view w;
@@ -67,7 +67,7 @@ static void look_product(doctor *d, graph *g, graph_node *n)
 }
 
 /* What a constant shape says of data with one open axis. */
-static void look_reshape(doctor *d, graph *g, graph_node *n)
+static void look_reshape(struct doctor *d, struct graph *g, graph_node *n)
 {
     const inlay_value_info *x = doctor_input(n, 0) != INLAY_NONE ? &g->values[n->info.inputs[0]].info : NULL;
     uint32_t open = INLAY_NONE, opens = 0, input, axis;
@@ -108,7 +108,7 @@ static void look_reshape(doctor *d, graph *g, graph_node *n)
 }
 
 /* Axes of outputs that are declared open and always have one size. */
-static void look_outputs(doctor *d, graph *g)
+static void look_outputs(struct doctor *d, struct graph *g)
 {
     for (uint32_t i = 0; i < g->output_count; i++) {
         const graph_value *v = &g->values[g->outputs[i]];
@@ -135,7 +135,7 @@ static void look_outputs(doctor *d, graph *g)
     }
 }
 
-void doctor_look_axes(doctor *d, graph *g)
+void doctor_look_axes(struct doctor *d, struct graph *g)
 {
     for (uint32_t i = 0; i < g->node_count; i++) {
         graph_node *n = g->nodes[i];

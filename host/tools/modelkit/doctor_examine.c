@@ -1,10 +1,10 @@
 /* The look at a model: every part at every graph. */
 #include "modelkit/doctor_parts.h"
 
-static inlay_status examine_graph(doctor *d, graph *g, inlay_diag *diag)
+static inlay_status examine_graph(struct doctor *d, struct graph *g, inlay_diag *diag)
 {
     static const char what[] = "looking at nodes and weights";
-    readers r;
+    struct readers r;
     inlay_status status = INLAY_OK;
 
     if (d->progress != NULL && d->progress(d->user, 0.1, what) != 0)
@@ -21,7 +21,7 @@ static inlay_status examine_graph(doctor *d, graph *g, inlay_diag *diag)
     return status;
 }
 
-inlay_status doctor_examine(doctor *d, inlay_diag *diag)
+inlay_status doctor_examine(struct doctor *d, inlay_diag *diag)
 {
     inlay_status status = examine_graph(d, d->model->main, diag);
 

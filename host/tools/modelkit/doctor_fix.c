@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* Readers of v read `instead`. */
-static inlay_status lead(graph *g, uint32_t v, uint32_t instead)
+static inlay_status lead(struct graph *g, uint32_t v, uint32_t instead)
 {
     uint32_t *replacement = arena_array(&g->model->arena, (size_t)g->value_count + 1, sizeof *replacement);
 
@@ -84,7 +84,7 @@ static inlay_status fix_integers(doctor_finding *f)
 /* Every declared axis of that symbol, or the axes of an output, get their sizes. */
 static inlay_status fix_axis(doctor_finding *f)
 {
-    graph *g = f->g;
+    struct graph *g = f->g;
 
     for (uint32_t v = 0; v < g->value_count; v++) {
         graph_value *value = &g->values[v];
@@ -135,13 +135,13 @@ static inlay_status fix_one(doctor_finding *f)
 }
 
 /* Casts that nobody reads any longer, from the last to the first. */
-static bool drop_casts(graph *g)
+static bool drop_casts(struct graph *g)
 {
     bool *drop = arena_array(&g->model->arena, (size_t)g->node_count + 1, sizeof *drop);
     bool more = drop != NULL;
 
     while (more) {
-        readers r;
+        struct readers r;
 
         more = false;
         if (!readers_find(g, &r))
@@ -158,7 +158,7 @@ static bool drop_casts(graph *g)
     return drop != NULL;
 }
 
-inlay_status doctor_fix(doctor *d, inlay_diag *diag)
+inlay_status doctor_fix(struct doctor *d, inlay_diag *diag)
 {
     bool casts = false;
 

@@ -11,7 +11,7 @@ enum {
 
 /* ------------------------------------------------------------------ training mode */
 
-static bool is_true(const graph *g, uint32_t v)
+static bool is_true(const struct graph *g, uint32_t v)
 {
     inlay_tensor_view t;
 
@@ -19,7 +19,7 @@ static bool is_true(const graph *g, uint32_t v)
 }
 
 /* Of Dropout: input ratio (12) or the attribute of that name. 0 drops nothing. */
-static bool drops_nothing(const graph *g, const graph_node *n)
+static bool drops_nothing(const struct graph *g, const graph_node *n)
 {
     const inlay_attr_info *a = graph_attr(n, "ratio");
     inlay_tensor_view t;
@@ -32,7 +32,7 @@ static bool drops_nothing(const graph *g, const graph_node *n)
     return a != NULL && a->f == 0;
 }
 
-static void look_dropout(doctor *d, graph *g, graph_node *n)
+static void look_dropout(struct doctor *d, struct graph *g, graph_node *n)
 {
     const uint32_t version = n->info.since_version;
     const bool trains =
@@ -43,7 +43,7 @@ static void look_dropout(doctor *d, graph *g, graph_node *n)
                          "Dropout drops elements at random: the model was exported in training mode");
 }
 
-static void look_batch_norm(doctor *d, graph *g, graph_node *n)
+static void look_batch_norm(struct doctor *d, struct graph *g, graph_node *n)
 {
     const uint32_t version = n->info.since_version;
     bool trains =
@@ -114,12 +114,12 @@ static bool is_float(inlay_dtype t)
     return type_of(t).exponent > 0;
 }
 
-static inlay_dtype dtype_of(const graph *g, uint32_t v)
+static inlay_dtype dtype_of(const struct graph *g, uint32_t v)
 {
     return v != INLAY_NONE ? g->values[v].info.dtype : INLAY_UNDEFINED;
 }
 
-static void look_cast(doctor *d, graph *g, graph_node *n)
+static void look_cast(struct doctor *d, struct graph *g, graph_node *n)
 {
     const uint32_t in = doctor_input(n, 0), out = n->info.outputs[0];
     const uint32_t maker = in != INLAY_NONE ? g->values[in].info.producer : INLAY_NONE;
@@ -150,7 +150,7 @@ static void look_cast(doctor *d, graph *g, graph_node *n)
 /* ------------------------------------------------------------------ loops and constants */
 
 /* Is the value true as long as the Loop goes on? */
-static bool stays_true(const graph *body, uint32_t v)
+static bool stays_true(const struct graph *body, uint32_t v)
 {
     for (uint32_t steps = 0; steps <= body->node_count && v != INLAY_NONE; steps++) {
         const uint32_t maker = body->values[v].info.producer;
@@ -164,10 +164,10 @@ static bool stays_true(const graph *body, uint32_t v)
     return false;
 }
 
-static void look_loop(doctor *d, graph *g, graph_node *n)
+static void look_loop(struct doctor *d, struct graph *g, graph_node *n)
 {
     const uint32_t condition = doctor_input(n, 1);
-    const graph *body = n->body_count == 1 ? n->bodies[0].graph : NULL;
+    const struct graph *body = n->body_count == 1 ? n->bodies[0].graph : NULL;
     inlay_tensor_view trips;
     int64_t count;
 
@@ -183,14 +183,14 @@ static void look_loop(doctor *d, graph *g, graph_node *n)
 }
 
 /* Is what the node makes read in the graph alone? An output keeps its maker. */
-static bool stays_inside(const graph *g, const graph_node *n)
+static bool stays_inside(const struct graph *g, const graph_node *n)
 {
     return n->info.output_count == 1 && n->info.outputs[0] != INLAY_NONE &&
            (g->values[n->info.outputs[0]].info.flags & INLAY_VALUE_GRAPH_OUTPUT) == 0;
 }
 
 /* A large Constant node? */
-static bool is_huge(const graph *g, const graph_node *n)
+static bool is_huge(const struct graph *g, const graph_node *n)
 {
     const inlay_attr_info *a = doctor_is_op(n, "Constant") ? graph_attr(n, "value") : NULL;
 
@@ -199,15 +199,15 @@ static bool is_huge(const graph *g, const graph_node *n)
 }
 
 /* A Cast to the type that is there already? */
-static bool is_needless(const graph *g, const graph_node *n)
+static bool is_needless(const struct graph *g, const graph_node *n)
 {
     return doctor_is_op(n, "Cast") && stays_inside(g, n) && dtype_of(g, doctor_input(n, 0)) != INLAY_UNDEFINED &&
            dtype_of(g, doctor_input(n, 0)) == dtype_of(g, n->info.outputs[0]);
 }
 
 /* All nodes of a kind as one finding: exporters make them by the dozen. */
-static doctor_finding *look_many(doctor *d, graph *g, doctor_kind kind,
-                                 bool (*is_one)(const graph *, const graph_node *), const char *what)
+static doctor_finding *look_many(struct doctor *d, struct graph *g, doctor_kind kind,
+                                 bool (*is_one)(const struct graph *, const graph_node *), const char *what)
 {
     graph_node **nodes = arena_array(&g->model->arena, (size_t)g->node_count + 1, sizeof(graph_node *));
     doctor_finding *f;
@@ -231,7 +231,7 @@ static doctor_finding *look_many(doctor *d, graph *g, doctor_kind kind,
 
 /* ------------------------------------------------------------------ wide types */
 
-static bool is_wide(const graph *g, uint32_t v, inlay_dtype dtype, int64_t least, bool open)
+static bool is_wide(const struct graph *g, uint32_t v, inlay_dtype dtype, int64_t least, bool open)
 {
     const inlay_value_info *info = v != INLAY_NONE ? &g->values[v].info : NULL;
     int64_t count;
@@ -243,7 +243,7 @@ static bool is_wide(const graph *g, uint32_t v, inlay_dtype dtype, int64_t least
 }
 
 /* Nodes that compute in a type, as one finding. */
-static void look_wide(doctor *d, graph *g, doctor_kind kind, inlay_dtype dtype, int64_t least, bool open)
+static void look_wide(struct doctor *d, struct graph *g, doctor_kind kind, inlay_dtype dtype, int64_t least, bool open)
 {
     graph_node **nodes = arena_array(&g->model->arena, (size_t)g->node_count + 1, sizeof(graph_node *));
     doctor_finding *f;
@@ -276,11 +276,11 @@ static void look_wide(doctor *d, graph *g, doctor_kind kind, inlay_dtype dtype, 
     }
 }
 
-void doctor_look_nodes(doctor *d, graph *g, const readers *r)
+void doctor_look_nodes(struct doctor *d, struct graph *g, const struct readers *r)
 {
     static const struct {
         const char *op;
-        void (*look)(doctor *d, graph *g, graph_node *n);
+        void (*look)(struct doctor *d, struct graph *g, graph_node *n);
     } looks[] = {
         { "Dropout", look_dropout },
         { "BatchNormalization", look_batch_norm },

@@ -5,16 +5,16 @@
 #include "modelkit/doctor.h"
 
 /* Who reads the values of a graph. */
-typedef struct readers {
+struct readers {
     uint32_t *count;  /* [value_count] how often a value is read, by bodies and as an output of the graph too */
     graph_node **one; /* [value_count] one of the nodes that do */
-} readers;
+};
 /* false: no memory. Arrays are the model's. */
-bool readers_find(graph *g, readers *out);
+bool readers_find(struct graph *g, struct readers *out);
 
 /* The elements of value v if they are known before the run: a constant, or what a Constant node makes. Dims are the
  * model's. false: they are not, or are strings. */
-bool doctor_constant(const graph *g, uint32_t v, inlay_tensor_view *out);
+bool doctor_constant(const struct graph *g, uint32_t v, inlay_tensor_view *out);
 /* Input i of the node, INLAY_NONE where it has none. */
 static inline uint32_t doctor_input(const graph_node *n, uint32_t i)
 {
@@ -26,10 +26,10 @@ int64_t doctor_int(const graph_node *n, const char *attr, int64_t otherwise);
 int64_t doctor_elements(const inlay_value_info *info);
 
 /* The parts of the look, each at one graph. */
-void doctor_look_nodes(doctor *d, graph *g, const readers *r);   /* doctor_nodes.c */
-void doctor_look_weights(doctor *d, graph *g, const readers *r); /* doctor_weights.c */
-void doctor_look_quant(doctor *d, graph *g, const readers *r);   /* doctor_quant.c */
-void doctor_look_axes(doctor *d, graph *g);                      /* doctor_axes.c: the main graph alone */
+void doctor_look_nodes(struct doctor *d, struct graph *g, const struct readers *r);   /* doctor_nodes.c */
+void doctor_look_weights(struct doctor *d, struct graph *g, const struct readers *r); /* doctor_weights.c */
+void doctor_look_quant(struct doctor *d, struct graph *g, const struct readers *r);   /* doctor_quant.c */
+void doctor_look_axes(struct doctor *d, struct graph *g); /* doctor_axes.c: the main graph alone */
 /* Over all graphs: equal weights. */
-void doctor_look_twice(doctor *d, graph *g, const readers *r);
+void doctor_look_twice(struct doctor *d, struct graph *g, const struct readers *r);
 #endif

@@ -10,7 +10,7 @@ enum {
 };
 
 /* Every element of a scale is a positive number that is not denormal. */
-static void look_scale(doctor *d, graph *g, graph_node *n, uint32_t v)
+static void look_scale(struct doctor *d, struct graph *g, graph_node *n, uint32_t v)
 {
     inlay_tensor_view t;
 
@@ -30,7 +30,7 @@ static void look_scale(doctor *d, graph *g, graph_node *n, uint32_t v)
 
 /* The zero point of the weights if it is one number; 0 where there is none. false: it is an axis of them, or unknown.
  */
-static bool zero_point(const graph *g, const graph_node *n, int *out)
+static bool zero_point(const struct graph *g, const graph_node *n, int *out)
 {
     inlay_tensor_view z;
 
@@ -79,7 +79,7 @@ static int64_t count_poor(const inlay_tensor_view *q, uint32_t axis, int zero)
     return poor;
 }
 
-static void look_weights(doctor *d, graph *g, graph_node *n, const readers *r)
+static void look_weights(struct doctor *d, struct graph *g, graph_node *n, const struct readers *r)
 {
     const uint32_t v = doctor_input(n, 0);
     inlay_tensor_view q, scale;
@@ -118,7 +118,7 @@ static void look_weights(doctor *d, graph *g, graph_node *n, const readers *r)
     }
 }
 
-void doctor_look_quant(doctor *d, graph *g, const readers *r)
+void doctor_look_quant(struct doctor *d, struct graph *g, const struct readers *r)
 {
     for (uint32_t i = 0; i < g->node_count; i++) {
         graph_node *n = g->nodes[i];

@@ -7,14 +7,14 @@ enum {
     LEAST_INTEGERS = 64 << 10 /* likewise int64 that fits int32 */
 };
 
-static bool is_constant(const graph *g, uint32_t v)
+static bool is_constant(const struct graph *g, uint32_t v)
 {
     return (g->values[v].info.flags & INLAY_VALUE_CONSTANT) != 0;
 }
 
 /* ------------------------------------------------------------------ unused, listed as inputs */
 
-static void look_unused(doctor *d, graph *g, const readers *r)
+static void look_unused(struct doctor *d, struct graph *g, const struct readers *r)
 {
     for (uint32_t v = 0; v < g->value_count; v++) {
         const inlay_value_info *info = &g->values[v].info;
@@ -31,7 +31,7 @@ static void look_unused(doctor *d, graph *g, const readers *r)
     }
 }
 
-static void look_inputs(doctor *d, graph *g)
+static void look_inputs(struct doctor *d, struct graph *g)
 {
     uint32_t large = 0, all = 0, first = INLAY_NONE;
     doctor_finding *f;
@@ -56,7 +56,7 @@ static void look_inputs(doctor *d, graph *g)
 
 /* ------------------------------------------------------------------ equal ones */
 
-void doctor_look_twice(doctor *d, graph *g, const readers *r)
+void doctor_look_twice(struct doctor *d, struct graph *g, const struct readers *r)
 {
     uint32_t *list = arena_array(&g->model->arena, (size_t)g->value_count + 1, sizeof *list), count = 0;
 
@@ -131,7 +131,7 @@ static bool is_weight(const graph_node *n, uint32_t v)
     return false;
 }
 
-static void look_finite(doctor *d, graph *g, uint32_t v, graph_node *reader)
+static void look_finite(struct doctor *d, struct graph *g, uint32_t v, graph_node *reader)
 {
     const inlay_dtype t = g->values[v].info.dtype;
     inlay_tensor_view view;
@@ -152,7 +152,7 @@ static void look_finite(doctor *d, graph *g, uint32_t v, graph_node *reader)
 /* ------------------------------------------------------------------ 64 bits */
 
 /* Do all readers of v take int32 in its place? */
-static bool reads_as_index(const graph *g, uint32_t v)
+static bool reads_as_index(const struct graph *g, uint32_t v)
 {
     static const struct {
         const char *op;
@@ -177,7 +177,7 @@ static bool reads_as_index(const graph *g, uint32_t v)
     return (g->values[v].info.flags & INLAY_VALUE_GRAPH_OUTPUT) == 0;
 }
 
-static void look_integers(doctor *d, graph *g, uint32_t v, graph_node *reader)
+static void look_integers(struct doctor *d, struct graph *g, uint32_t v, graph_node *reader)
 {
     const inlay_value_info *info = &g->values[v].info;
     doctor_finding *f;
@@ -229,7 +229,7 @@ static int64_t count_dead(const inlay_tensor_view *w, bool rows)
     return dead;
 }
 
-static void look_dead(doctor *d, graph *g, graph_node *n)
+static void look_dead(struct doctor *d, struct graph *g, graph_node *n)
 {
     const bool conv = doctor_is_op(n, "Conv"), gemm = doctor_is_op(n, "Gemm");
     const bool rows = conv || (gemm && doctor_int(n, "transB", 0) != 0);
@@ -247,7 +247,7 @@ static void look_dead(doctor *d, graph *g, graph_node *n)
                          (long long)dead, (long long)w.dims[rows ? 0 : w.rank - 1]);
 }
 
-void doctor_look_weights(doctor *d, graph *g, const readers *r)
+void doctor_look_weights(struct doctor *d, struct graph *g, const struct readers *r)
 {
     look_unused(d, g, r);
     if (g->parent == NULL)

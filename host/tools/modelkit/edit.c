@@ -2,24 +2,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-void edit_begin(editor *e, graph *g)
+void edit_begin(struct editor *e, struct graph *g)
 {
-    *e = (editor){ .g = g, .old_count = g->node_count };
+    *e = (struct editor){ .g = g, .old_count = g->node_count };
     for (uint32_t v = 0; v < g->value_count && !e->failed; v++)
         e->failed = !names_add(&e->names, g->values[v].info.name.data, g->values[v].info.name.bytes, v, NULL);
 }
 
 /* Nodes in their new order. */
-typedef struct ordering {
-    const graph *g;
+struct ordering {
+    const struct graph *g;
     uint32_t *maker; /* [value_count] the new node that makes the value, INLAY_NONE */
     bool *placed;    /* [node_count] */
     graph_node **out;
     uint32_t count;
-} ordering;
+};
 
 /* Places node i and, before it, the new nodes that it reads from: chains of a few. */
-static void place(ordering *o, uint32_t i)
+static void place(struct ordering *o, uint32_t i)
 {
     const graph_node *n = o->g->nodes[i];
 
@@ -35,9 +35,9 @@ static void place(ordering *o, uint32_t i)
     o->out[o->count++] = o->g->nodes[i];
 }
 
-static bool order_nodes(const graph *g, uint32_t old_count)
+static bool order_nodes(const struct graph *g, uint32_t old_count)
 {
-    ordering o = { .g = g };
+    struct ordering o = { .g = g };
 
     o.maker = malloc(((size_t)g->value_count + 1) * sizeof *o.maker);
     o.placed = calloc((size_t)g->node_count + 1, sizeof *o.placed);
@@ -57,7 +57,7 @@ static bool order_nodes(const graph *g, uint32_t old_count)
     return o.count == g->node_count;
 }
 
-inlay_status edit_finish(editor *e, inlay_diag *diag)
+inlay_status edit_finish(struct editor *e, inlay_diag *diag)
 {
     names_deinit(&e->names);
     e->failed = e->failed || !order_nodes(e->g, e->old_count);
@@ -66,7 +66,7 @@ inlay_status edit_finish(editor *e, inlay_diag *diag)
     return graph_finish(e->g, diag);
 }
 
-void *edit_memory(editor *e, uint64_t bytes)
+void *edit_memory(struct editor *e, uint64_t bytes)
 {
     void *block = e->failed ? NULL : graph_blob_alloc(e->g->model, bytes > 0 ? (size_t)bytes : 1);
 
@@ -74,9 +74,9 @@ void *edit_memory(editor *e, uint64_t bytes)
     return block;
 }
 
-uint32_t edit_value(editor *e, const char *stem, const char *suffix)
+uint32_t edit_value(struct editor *e, const char *stem, const char *suffix)
 {
-    arena *a = &e->g->model->arena;
+    struct arena *a = &e->g->model->arena;
 
     for (unsigned number = 1; !e->failed; number++) {
         const char *name =
@@ -92,7 +92,7 @@ uint32_t edit_value(editor *e, const char *stem, const char *suffix)
     return INLAY_NONE;
 }
 
-uint32_t edit_constant(editor *e, const char *stem, const char *suffix, inlay_dtype dtype, uint32_t rank,
+uint32_t edit_constant(struct editor *e, const char *stem, const char *suffix, inlay_dtype dtype, uint32_t rank,
                        const int64_t *dims, const void *data, uint64_t bytes)
 {
     const uint32_t v = data == NULL ? INLAY_NONE : edit_value(e, stem, suffix);
@@ -104,7 +104,7 @@ uint32_t edit_constant(editor *e, const char *stem, const char *suffix, inlay_dt
     return v;
 }
 
-uint32_t edit_float(editor *e, const char *stem, const char *suffix, float value)
+uint32_t edit_float(struct editor *e, const char *stem, const char *suffix, float value)
 {
     float *data = edit_memory(e, sizeof value);
 
@@ -113,7 +113,7 @@ uint32_t edit_float(editor *e, const char *stem, const char *suffix, float value
     return edit_constant(e, stem, suffix, INLAY_FLOAT, 0, NULL, data, sizeof value);
 }
 
-uint32_t edit_byte(editor *e, const char *stem, const char *suffix, inlay_dtype dtype, int value)
+uint32_t edit_byte(struct editor *e, const char *stem, const char *suffix, inlay_dtype dtype, int value)
 {
     uint8_t *data = edit_memory(e, 1);
 
@@ -122,7 +122,7 @@ uint32_t edit_byte(editor *e, const char *stem, const char *suffix, inlay_dtype 
     return edit_constant(e, stem, suffix, dtype, 0, NULL, data, 1);
 }
 
-uint32_t edit_node(editor *e, const char *stem, const char *suffix, const char *op, const char *domain,
+uint32_t edit_node(struct editor *e, const char *stem, const char *suffix, const char *op, const char *domain,
                    const uint32_t *inputs, uint32_t input_count, graph_node **out_node)
 {
     const uint32_t out = edit_value(e, stem, suffix);
@@ -144,7 +144,7 @@ uint32_t edit_node(editor *e, const char *stem, const char *suffix, const char *
     return out;
 }
 
-void edit_int(editor *e, graph_node *n, const char *name, int64_t value)
+void edit_int(struct editor *e, graph_node *n, const char *name, int64_t value)
 {
     if (n != NULL && graph_set_attr_int(e->g, n, name, value) != INLAY_OK)
         e->failed = true;
@@ -155,7 +155,7 @@ void edit_input(graph_node *n, uint32_t i, uint32_t v)
     ((uint32_t *)(uintptr_t)n->info.inputs)[i] = v;
 }
 
-void edit_set_input(editor *e, graph_node *n, uint32_t i, uint32_t v)
+void edit_set_input(struct editor *e, graph_node *n, uint32_t i, uint32_t v)
 {
     if (i >= n->info.input_count) {
         uint32_t *longer = arena_array(&e->g->model->arena, (size_t)i + 1, sizeof *longer);
@@ -172,7 +172,7 @@ void edit_set_input(editor *e, graph_node *n, uint32_t i, uint32_t v)
     edit_input(n, i, v);
 }
 
-static void drop_constant(graph *g, uint32_t v)
+static void drop_constant(struct graph *g, uint32_t v)
 {
     inlay_value_info *info = &g->values[v].info;
 
@@ -183,7 +183,7 @@ static void drop_constant(graph *g, uint32_t v)
     g->values[v].declared = false;
 }
 
-bool edit_drop_unused(graph *g)
+bool edit_drop_unused(struct graph *g)
 {
     bool *is_read = calloc((size_t)g->value_count + 1, sizeof *is_read), ok = is_read != NULL;
 
@@ -207,7 +207,7 @@ bool edit_drop_unused(graph *g)
     return ok;
 }
 
-void edit_count_uses(const graph *g, uint32_t *uses)
+void edit_count_uses(const struct graph *g, uint32_t *uses)
 {
     for (uint32_t i = 0; i < g->node_count; i++) {
         const graph_node *n = g->nodes[i];

@@ -17,7 +17,7 @@ enum { MOST_NODES = 1 << 18 };
 /* ------------------------------------------------------------------ one Gradient */
 
 /* The values that attribute `name` lists, which read the Gradient's inputs from `first` on. */
-static inlay_status take_names(gradient *f, const char *name, uint32_t first, bool by, uint32_t *out_count,
+static inlay_status take_names(struct gradient *f, const char *name, uint32_t first, bool by, uint32_t *out_count,
                                inlay_diag *diag)
 {
     const inlay_attr_info *a = graph_attr(f->n, name);
@@ -44,7 +44,7 @@ static inlay_status take_names(gradient *f, const char *name, uint32_t first, bo
 
 /* What y depends on, back to what is given. *out_ready is false where another Gradient is on the way, to be spelled out
  * first. */
-static void find_needed(gradient *f, uint32_t y, bool *on_way, bool *out_ready)
+static void find_needed(struct gradient *f, uint32_t y, bool *on_way, bool *out_ready)
 {
     *out_ready = true;
     f->needed[y] = true;
@@ -68,7 +68,7 @@ static void find_needed(gradient *f, uint32_t y, bool *on_way, bool *out_ready)
 }
 
 /* The node once more, where it reads something else than before. */
-static inlay_status repeat(gradient *f, const graph_node *n, inlay_diag *diag)
+static inlay_status repeat(struct gradient *f, const graph_node *n, inlay_diag *diag)
 {
     graph_node *copy;
 
@@ -94,7 +94,7 @@ static inlay_status repeat(gradient *f, const graph_node *n, inlay_diag *diag)
     return INLAY_OK;
 }
 
-static inlay_status forward(gradient *f, const bool *on_way, inlay_diag *diag)
+static inlay_status forward(struct gradient *f, const bool *on_way, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
 
@@ -124,7 +124,7 @@ done:
 }
 
 /* The derivatives become the node's outputs. */
-static void write_outputs(gradient *f, uint32_t count)
+static void write_outputs(struct gradient *f, uint32_t count)
 {
     const inlay_attr_info *xs = graph_attr(f->n, "xs");
 
@@ -143,7 +143,7 @@ static void write_outputs(gradient *f, uint32_t count)
     }
 }
 
-static inlay_status spell(gradient *f, bool *out_done, inlay_diag *diag)
+static inlay_status spell(struct gradient *f, bool *out_done, inlay_diag *diag)
 {
     const inlay_attr_info *y = graph_attr(f->n, "y");
     const uint32_t target = y == NULL ? INLAY_NONE : names_find(&f->names, y->s.data, (size_t)y->s.bytes);
@@ -178,7 +178,7 @@ done:
     return status;
 }
 
-static bool begin(gradient *f)
+static bool begin(struct gradient *f)
 {
     f->nodes = f->g->node_count;
     f->values = f->g->value_count;
@@ -201,13 +201,13 @@ static bool begin(gradient *f)
 }
 
 /* One Gradient of the graph that reads no other's results; then all is sorted and inferred anew. */
-static inlay_status visit(pass_ctx *ctx, graph *g, bool *changed)
+static inlay_status visit(pass_ctx *ctx, struct graph *g, bool *changed)
 {
     inlay_status status = INLAY_OK;
     uint64_t seen = 0;
 
     for (uint32_t i = 0; i < g->node_count && status == INLAY_OK; i++) {
-        gradient f = { .m = { .ctx = ctx, .like = g->nodes[i] }, .g = g, .n = g->nodes[i] };
+        struct gradient f = { .m = { .ctx = ctx, .like = g->nodes[i] }, .g = g, .n = g->nodes[i] };
         bool ready = false;
 
         if (!pass_is_gradient(f.n))

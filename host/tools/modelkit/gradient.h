@@ -11,11 +11,11 @@ INLAY_NODISCARD inlay_status gradient_spell_out(pass_ctx *ctx, bool *out_changed
 
 enum { GRADIENT_TERMS = 3 };
 
-typedef struct gradient {
+struct gradient {
     node_maker m;
-    graph *g;
+    struct graph *g;
     const graph_node *n; /* the Gradient */
-    arena a;
+    struct arena a;
     names_table names;                   /* of the graph's values */
     uint32_t nodes, values;              /* of the graph, before */
     uint32_t *now;                       /* [values] what is read in the place of the value */
@@ -27,7 +27,7 @@ typedef struct gradient {
     uint32_t in[GRADIENT_TERMS], y, g_y; /* ... its inputs, its output and the derivative by that */
     uint32_t by;                         /* the input that it is by, a value of the graph */
     inlay_dtype dtype;                   /* of the derivative */
-} gradient;
+};
 
 static inline bool gradient_is_float(inlay_dtype dtype)
 {
@@ -35,13 +35,13 @@ static inline bool gradient_is_float(inlay_dtype dtype)
 }
 
 /* Does the value depend on what is differentiated by? v may be INLAY_NONE. */
-static inline bool gradient_reaches(const gradient *f, uint32_t v)
+static inline bool gradient_reaches(const struct gradient *f, uint32_t v)
 {
     return v != INLAY_NONE && f->active[v];
 }
 
 /* Adds the derivatives by what the node reads, from that by its output. INLAY_UNSUPPORTED: there is no rule for it. */
-INLAY_NODISCARD inlay_status gradient_back(gradient *f, const graph_node *n, inlay_diag *diag);
+INLAY_NODISCARD inlay_status gradient_back(struct gradient *f, const graph_node *n, inlay_diag *diag);
 /* A number of type f->dtype in the shape of a value. */
-uint32_t gradient_filled(gradient *f, double x, uint32_t like);
+uint32_t gradient_filled(struct gradient *f, double x, uint32_t like);
 #endif

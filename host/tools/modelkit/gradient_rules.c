@@ -39,22 +39,22 @@ static const struct letter {
 
 /* ------------------------------------------------------------------ writing */
 
-static uint32_t op(gradient *f, const char *name, int64_t opset, uint32_t a, uint32_t b)
+static uint32_t op(struct gradient *f, const char *name, int64_t opset, uint32_t a, uint32_t b)
 {
     return make_value(&f->m, f->g, name, opset, (const uint32_t[]){ a, b }, b == INLAY_NONE ? 1 : 2, NULL, 0);
 }
 
-static uint32_t ints(gradient *f, const int64_t *list, uint32_t count)
+static uint32_t ints(struct gradient *f, const int64_t *list, uint32_t count)
 {
     return make_constant(&f->m, f->g, INLAY_INT64, 1, count, list, count * sizeof *list);
 }
 
-static uint32_t cast(gradient *f, uint32_t v, inlay_dtype to)
+static uint32_t cast(struct gradient *f, uint32_t v, inlay_dtype to)
 {
     return make_value(&f->m, f->g, "Cast", 13, &v, 1, "to", to);
 }
 
-static uint32_t number(gradient *f, double x)
+static uint32_t number(struct gradient *f, double x)
 {
     const float narrow = (float)x;
 
@@ -66,29 +66,29 @@ static uint32_t number(gradient *f, double x)
                : cast(f, make_constant(&f->m, f->g, INLAY_FLOAT, 0, 0, &narrow, sizeof narrow), f->dtype);
 }
 
-static uint32_t shape_of(gradient *f, uint32_t v)
+static uint32_t shape_of(struct gradient *f, uint32_t v)
 {
     return op(f, "Shape", 13, v, INLAY_NONE);
 }
 
-uint32_t gradient_filled(gradient *f, double x, uint32_t like)
+uint32_t gradient_filled(struct gradient *f, double x, uint32_t like)
 {
     return op(f, "Expand", 13, number(f, x), shape_of(f, like));
 }
 
-static uint32_t reshaped(gradient *f, uint32_t v, uint32_t like)
+static uint32_t reshaped(struct gradient *f, uint32_t v, uint32_t like)
 {
     return make_value(&f->m, f->g, "Reshape", 14, (const uint32_t[]){ v, shape_of(f, like) }, 2, "allowzero", 1);
 }
 
-static uint32_t sum(gradient *f, uint32_t v, uint32_t axes)
+static uint32_t sum(struct gradient *f, uint32_t v, uint32_t axes)
 {
     return make_value(&f->m, f->g, "ReduceSum", 13, (const uint32_t[]){ v, axes }, 2, "noop_with_empty_axes", 1);
 }
 
 /* Sums v over the axes along which `to` was repeated: those where their shapes differ once that of `to` has leading
  * ones. */
-static uint32_t unbroadcast(gradient *f, uint32_t v, uint32_t to)
+static uint32_t unbroadcast(struct gradient *f, uint32_t v, uint32_t to)
 {
     const int64_t one = 1, minus = -1;
     const uint32_t sv = shape_of(f, v), st = shape_of(f, to);
@@ -101,7 +101,7 @@ static uint32_t unbroadcast(gradient *f, uint32_t v, uint32_t to)
     return reshaped(f, sum(f, v, axes), to);
 }
 
-static uint32_t turned(gradient *f, uint32_t v)
+static uint32_t turned(struct gradient *f, uint32_t v)
 {
     graph_node *n = make_node(&f->m, f->g, NULL, "Einsum", 12, &v, 1, 1);
 
@@ -109,7 +109,7 @@ static uint32_t turned(gradient *f, uint32_t v)
     return n == NULL ? INLAY_NONE : n->info.outputs[0];
 }
 
-static int64_t attr_int(const gradient *f, const char *name, int64_t otherwise)
+static int64_t attr_int(const struct gradient *f, const char *name, int64_t otherwise)
 {
     const inlay_attr_info *a = graph_attr(f->at, name);
 
@@ -117,7 +117,7 @@ static int64_t attr_int(const gradient *f, const char *name, int64_t otherwise)
 }
 
 /* The opposite of the node's permutation; without one, axes were reversed. */
-static uint32_t turned_back(gradient *f, uint32_t v)
+static uint32_t turned_back(struct gradient *f, uint32_t v)
 {
     const inlay_attr_info *perm = graph_attr(f->at, "perm");
     graph_node *n = make_node(&f->m, f->g, NULL, "Transpose", 13, &v, 1, 1);
@@ -132,7 +132,7 @@ static uint32_t turned_back(gradient *f, uint32_t v)
 }
 
 /* A value with the reduced axes back, as long as they were in the input. */
-static uint32_t spread(gradient *f, uint32_t v)
+static uint32_t spread(struct gradient *f, uint32_t v)
 {
     const inlay_attr_info *axes = graph_attr(f->at, "axes");
     const uint32_t given = axes != NULL && axes->kind == INLAY_ATTR_INTS ? ints(f, axes->ints, axes->count) : f->in[1];
@@ -143,7 +143,7 @@ static uint32_t spread(gradient *f, uint32_t v)
 }
 
 /* The sum over what Softmax normalises: one axis, or below opset 13 all from it on. */
-static uint32_t axis_sum(gradient *f, uint32_t v)
+static uint32_t axis_sum(struct gradient *f, uint32_t v)
 {
     const bool old = f->at->info.since_version < 13;
     const inlay_value_info *y = &f->g->values[f->at->info.outputs[0]].info;
@@ -158,7 +158,7 @@ static uint32_t axis_sum(gradient *f, uint32_t v)
 }
 
 /* How many inputs the output equals. */
-static uint32_t equals(gradient *f)
+static uint32_t equals(struct gradient *f)
 {
     uint32_t sum = INLAY_NONE;
 
@@ -169,7 +169,7 @@ static uint32_t equals(gradient *f)
     return sum;
 }
 
-static uint32_t operand(gradient *f, char letter)
+static uint32_t operand(struct gradient *f, char letter)
 {
     const inlay_attr_info *x = letter == 'p' ? graph_attr(f->at, "alpha") : graph_attr(f->at, "beta");
 
@@ -200,7 +200,7 @@ static uint32_t operand(gradient *f, char letter)
 }
 
 /* What changes one value that is no letter of the table. */
-static uint32_t changed(gradient *f, char letter, uint32_t v)
+static uint32_t changed(struct gradient *f, char letter, uint32_t v)
 {
     switch (letter) {
     case 'T':
@@ -218,7 +218,7 @@ static uint32_t changed(gradient *f, char letter, uint32_t v)
     }
 }
 
-static uint32_t compute(gradient *f, const char *term)
+static uint32_t compute(struct gradient *f, const char *term)
 {
     uint32_t stack[MOST_STACK], depth = 0;
 
@@ -242,13 +242,13 @@ static uint32_t compute(gradient *f, const char *term)
 
 /* ------------------------------------------------------------------ one node */
 
-static void add_slope(gradient *f, uint32_t v, uint32_t by)
+static void add_slope(struct gradient *f, uint32_t v, uint32_t by)
 {
     f->slope[v] = f->slope[v] == INLAY_NONE ? by : op(f, "Add", 14, f->slope[v], by);
 }
 
 /* A product of vectors is one of matrices with an axis more. */
-static inlay_status as_matrices(gradient *f, inlay_diag *diag)
+static inlay_status as_matrices(struct gradient *f, inlay_diag *diag)
 {
     const int64_t first = 0, last = -1, before = -2;
 
@@ -268,7 +268,7 @@ static inlay_status as_matrices(gradient *f, inlay_diag *diag)
 }
 
 /* Concat: each input has its part of the derivative. */
-static void concat(gradient *f)
+static void concat(struct gradient *f)
 {
     const graph_node *n = f->at;
     const int64_t axis = attr_int(f, "axis", 0);
@@ -292,7 +292,7 @@ static void concat(gradient *f)
 }
 
 /* A node as the one at hand is, over other inputs; its attributes but for `without`. */
-static graph_node *again(gradient *f, int64_t opset, const uint32_t *inputs, uint32_t count, uint32_t outputs,
+static graph_node *again(struct gradient *f, int64_t opset, const uint32_t *inputs, uint32_t count, uint32_t outputs,
                          const char *without)
 {
     graph_node *n = make_node(&f->m, f->g, NULL, f->at->info.op_type.data, opset, inputs, count, outputs);
@@ -304,7 +304,7 @@ static graph_node *again(gradient *f, int64_t opset, const uint32_t *inputs, uin
     return n;
 }
 
-static uint32_t flat(gradient *f, uint32_t v)
+static uint32_t flat(struct gradient *f, uint32_t v)
 {
     const int64_t all = -1;
     return op(f, "Reshape", 14, v, ints(f, &all, 1));
@@ -312,7 +312,7 @@ static uint32_t flat(gradient *f, uint32_t v)
 
 /* Operators that only move elements of their first input: each element's place goes the same way, and what comes is
  * added there. MaxPool tells places itself. */
-static void moved(gradient *f)
+static void moved(struct gradient *f)
 {
     const inlay_node_info *n = &f->at->info;
     const uint32_t x = f->now[n->inputs[0]], zeros = flat(f, gradient_filled(f, 0, x));
@@ -345,7 +345,7 @@ static void moved(gradient *f)
 }
 
 /* The numbers of the axes [from, from + count). */
-static uint32_t axes_from(gradient *f, int64_t from, uint32_t count)
+static uint32_t axes_from(struct gradient *f, int64_t from, uint32_t count)
 {
     int64_t axes[INLAY_MAX_RANK];
 
@@ -355,7 +355,7 @@ static uint32_t axes_from(gradient *f, int64_t from, uint32_t count)
 }
 
 /* The sizes of a value from the third axis on, behind others as Reshape has them. */
-static uint32_t sizes_behind(gradient *f, const int64_t *first, uint32_t count, uint32_t v, uint32_t spatial)
+static uint32_t sizes_behind(struct gradient *f, const int64_t *first, uint32_t count, uint32_t v, uint32_t spatial)
 {
     const uint32_t in[] = { ints(f, first, count), op(f, "Gather", 13, shape_of(f, v), axes_from(f, 2, spatial)) };
 
@@ -363,7 +363,7 @@ static uint32_t sizes_behind(gradient *f, const int64_t *first, uint32_t count, 
 }
 
 /* The first two or three axes in another order. */
-static uint32_t swapped(gradient *f, uint32_t v, uint32_t axes, uint32_t spatial)
+static uint32_t swapped(struct gradient *f, uint32_t v, uint32_t axes, uint32_t spatial)
 {
     graph_node *n = make_node(&f->m, f->g, NULL, "Transpose", 13, &v, 1, 1);
     int64_t perm[INLAY_MAX_RANK];
@@ -375,7 +375,7 @@ static uint32_t swapped(gradient *f, uint32_t v, uint32_t axes, uint32_t spatial
 }
 
 /* Attribute `from` of the node at hand, where it is there, as attribute `to`. */
-static void hand_on(gradient *f, graph_node *n, const char *from, const char *to)
+static void hand_on(struct gradient *f, graph_node *n, const char *from, const char *to)
 {
     const inlay_attr_info *a = graph_attr(f->at, from);
 
@@ -384,7 +384,7 @@ static void hand_on(gradient *f, graph_node *n, const char *from, const char *to
 }
 
 /* Adds what each window holds to where it was taken: columns are [N, C * elements of a window, windows]. */
-static void put_windows(gradient *f, uint32_t columns, const int64_t *kernel, uint32_t spatial)
+static void put_windows(struct gradient *f, uint32_t columns, const int64_t *kernel, uint32_t spatial)
 {
     const uint32_t x = f->at->info.inputs[0];
     const uint32_t in[] = { columns, sizes_behind(f, NULL, 0, f->now[x], spatial), ints(f, kernel, spatial) };
@@ -398,7 +398,7 @@ static void put_windows(gradient *f, uint32_t columns, const int64_t *kernel, ui
 }
 
 /* Each element of a window has its share in the mean; without count_include_pad fewer share it at the border. */
-static void average_pool(gradient *f, const int64_t *kernel, uint32_t spatial, int64_t elements)
+static void average_pool(struct gradient *f, const int64_t *kernel, uint32_t spatial, int64_t elements)
 {
     const int64_t apart[] = { 0, 0, 1, -1 }, joined[] = { 0, -1 }, last = 3;
     const int64_t repeat[] = { 1, 1, elements, 1 };
@@ -420,7 +420,7 @@ static void average_pool(gradient *f, const int64_t *kernel, uint32_t spatial, i
 
 /* By the weights [M, C / groups, ...]: a convolution of what it read by what comes, in which images and channels have
  * changed places and strides and dilations, too. It may have a few elements beyond the window's. */
-static uint32_t conv_weights(gradient *f, const int64_t *w, int64_t groups, uint32_t spatial)
+static uint32_t conv_weights(struct gradient *f, const int64_t *w, int64_t groups, uint32_t spatial)
 {
     static const int64_t from[INLAY_MAX_RANK];
     const int64_t parted[] = { 0, groups, w[1] }, joined[] = { w[1], -1 };
@@ -443,7 +443,7 @@ static uint32_t conv_weights(gradient *f, const int64_t *w, int64_t groups, uint
     return swapped(f, make_value(&f->m, f->g, "Slice", 13, in, 4, NULL, 0), 2, spatial);
 }
 
-static void conv(gradient *f, const int64_t *w, uint32_t spatial, int64_t elements)
+static void conv(struct gradient *f, const int64_t *w, uint32_t spatial, int64_t elements)
 {
     const inlay_node_info *n = &f->at->info;
     const int64_t groups = attr_int(f, "group", 1), column = w[1] * elements;
@@ -465,7 +465,7 @@ static void conv(gradient *f, const int64_t *w, uint32_t spatial, int64_t elemen
 }
 
 /* Conv and AveragePool, whose windows have to be known. */
-static inlay_status windows(gradient *f, inlay_diag *diag)
+static inlay_status windows(struct gradient *f, inlay_diag *diag)
 {
     const inlay_attr_info *k = graph_attr(f->at, "kernel_shape"), *automatic = graph_attr(f->at, "auto_pad");
     const bool pool = pass_is_op(f->at, "AveragePool");
@@ -518,7 +518,7 @@ static const char *term_of(const char *rule, uint32_t i, char text[MOST_TEXT])
     return text;
 }
 
-inlay_status gradient_back(gradient *f, const graph_node *n, inlay_diag *diag)
+inlay_status gradient_back(struct gradient *f, const graph_node *n, inlay_diag *diag)
 {
     const char *rule = rule_of(n);
     const uint32_t out = n->info.outputs[0];

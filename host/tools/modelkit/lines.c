@@ -12,21 +12,21 @@ enum { SHOWN = 8 }; /* a tensor of more elements is told by its hash */
 /* ------------------------------------------------------------------ text that grows */
 
 /* A line while it is written. Released by finish(). */
-typedef struct text {
+struct text {
     FILE *to;
     char *data;
     size_t bytes;
-} text;
+};
 
-static bool begin(text *t)
+static bool begin(struct text *t)
 {
-    *t = (text){ 0 };
+    *t = (struct text){ 0 };
     t->to = open_memstream(&t->data, &t->bytes);
     return t->to != NULL;
 }
 
 /* A copy in the arena, with what would break the line as '?'. NULL: no memory. */
-static char *finish(text *t, arena *a)
+static char *finish(struct text *t, struct arena *a)
 {
     char *copy = NULL;
 
@@ -76,9 +76,9 @@ static void put_type(FILE *to, const graph_model *m, const graph_value *v)
         put_dims(to, m, v->info.rank, v->info.dims);
 }
 
-char *lines_type(arena *a, const graph_model *m, const graph_value *v)
+char *lines_type(struct arena *a, const graph_model *m, const graph_value *v)
 {
-    text t;
+    struct text t;
 
     if (!begin(&t))
         return NULL;
@@ -171,9 +171,9 @@ static void put_attrs(FILE *to, const graph_node *n)
     }
 }
 
-char *lines_attributes(arena *a, const graph_node *n)
+char *lines_attributes(struct arena *a, const graph_node *n)
 {
-    text t;
+    struct text t;
 
     if (!begin(&t))
         return NULL;
@@ -183,7 +183,7 @@ char *lines_attributes(arena *a, const graph_node *n)
 
 /* ------------------------------------------------------------------ the model */
 
-static lines_part *add_part(lines *l, const char *title)
+static lines_part *add_part(struct lines *l, const char *title)
 {
     if (!ARENA_GROW(&l->a, l->parts, l->count)) {
         l->failed = true;
@@ -194,7 +194,7 @@ static lines_part *add_part(lines *l, const char *title)
     return &l->parts[l->count++];
 }
 
-static void add_line(lines *l, lines_part *p, char *line)
+static void add_line(struct lines *l, lines_part *p, char *line)
 {
     if (p == NULL || line == NULL || !ARENA_GROW(&l->a, p->lines, p->count))
         l->failed = true;
@@ -202,10 +202,10 @@ static void add_line(lines *l, lines_part *p, char *line)
         p->lines[p->count++] = line;
 }
 
-static void add_value(lines *l, lines_part *p, const graph *g, uint32_t v)
+static void add_value(struct lines *l, lines_part *p, const struct graph *g, uint32_t v)
 {
     const graph_value *value = &g->values[v];
-    text t;
+    struct text t;
 
     if (!begin(&t)) {
         l->failed = true;
@@ -220,11 +220,11 @@ static void add_value(lines *l, lines_part *p, const graph *g, uint32_t v)
     add_line(l, p, finish(&t, &l->a));
 }
 
-static void add_constant(lines *l, lines_part *p, const graph *g, uint32_t v)
+static void add_constant(struct lines *l, lines_part *p, const struct graph *g, uint32_t v)
 {
     const inlay_value_info *info = &g->values[v].info;
     int64_t count = 1;
-    text t;
+    struct text t;
 
     if (!begin(&t)) {
         l->failed = true;
@@ -238,16 +238,16 @@ static void add_constant(lines *l, lines_part *p, const graph *g, uint32_t v)
     add_line(l, p, finish(&t, &l->a));
 }
 
-static void put_names(FILE *to, const graph *g, const uint32_t *values, uint32_t count)
+static void put_names(FILE *to, const struct graph *g, const uint32_t *values, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
         (void)fprintf(to, "%s%s", i > 0 ? ", " : "",
                       values[i] == INLAY_NONE ? "_" : g->values[values[i]].info.name.data);
 }
 
-static void add_node(lines *l, lines_part *p, const graph *g, const graph_node *n)
+static void add_node(struct lines *l, lines_part *p, const struct graph *g, const graph_node *n)
 {
-    text t;
+    struct text t;
 
     if (!begin(&t)) {
         l->failed = true;
@@ -267,7 +267,7 @@ static void add_node(lines *l, lines_part *p, const graph *g, const graph_node *
     add_line(l, p, finish(&t, &l->a));
 }
 
-static void add_graph(lines *l, const graph *g, const char *place)
+static void add_graph(struct lines *l, const struct graph *g, const char *place)
 {
     lines_part *p;
 
@@ -292,11 +292,11 @@ static void add_graph(lines *l, const graph *g, const char *place)
     }
 }
 
-void lines_of(graph_model *model, lines *out)
+void lines_of(graph_model *model, struct lines *out)
 {
     lines_part *p;
 
-    *out = (lines){ 0 };
+    *out = (struct lines){ 0 };
     p = add_part(out, "model");
     add_line(out, p, arena_format(&out->a, "ir_version %" PRId64, model->ir_version));
     for (uint32_t i = 0; i < model->opset_count; i++)
@@ -316,8 +316,8 @@ void lines_of(graph_model *model, lines *out)
     }
 }
 
-void lines_deinit(lines *l)
+void lines_deinit(struct lines *l)
 {
     arena_deinit(&l->a);
-    *l = (lines){ 0 };
+    *l = (struct lines){ 0 };
 }

@@ -10,19 +10,19 @@ typedef struct lines_part {
     uint32_t count;
 } lines_part;
 
-typedef struct lines {
-    arena a;
+struct lines {
+    struct arena a;
     lines_part *parts; /* [count] */
     uint32_t count;
     bool failed;
-} lines;
+};
 
 /* The model's lines. Check `failed`; release with lines_deinit(). */
-void lines_of(graph_model *model, lines *out);
-void lines_deinit(lines *l);
+void lines_of(graph_model *model, struct lines *out);
+void lines_deinit(struct lines *l);
 
 /* The attributes of a node as text: " axis=1 pads=[0, 1]"; NULL: no memory. */
-char *lines_attributes(arena *a, const graph_node *n);
+char *lines_attributes(struct arena *a, const graph_node *n);
 /* "float[N, 3]" of what is declared, or known where nothing is. NULL: no memory. */
-char *lines_type(arena *a, const graph_model *m, const graph_value *v);
+char *lines_type(struct arena *a, const graph_model *m, const graph_value *v);
 #endif

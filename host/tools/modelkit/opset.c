@@ -4,7 +4,7 @@
 #include <string.h>
 
 /* A list of integers becomes an input. */
-static void ints_to_input(conversion *c, const char *attr, uint32_t i)
+static void ints_to_input(struct conversion *c, const char *attr, uint32_t i)
 {
     const inlay_attr_info *a = conversion_stated(c->n, attr);
 
@@ -18,7 +18,7 @@ static void ints_to_input(conversion *c, const char *attr, uint32_t i)
 }
 
 /* A number becomes an input of the type that input 0 has. */
-static bool number_to_input(conversion *c, const char *attr, uint32_t i)
+static bool number_to_input(struct conversion *c, const char *attr, uint32_t i)
 {
     const inlay_attr_info *a = conversion_stated(c->n, attr);
     uint32_t v;
@@ -35,7 +35,7 @@ static bool number_to_input(conversion *c, const char *attr, uint32_t i)
 
 /* ------------------------------------------------------------------ operators */
 
-static bool raise_axes(conversion *r)
+static bool raise_axes(struct conversion *r)
 {
     const bool early = strcmp(conversion_op(r), "Squeeze") == 0 || strcmp(conversion_op(r), "Unsqueeze") == 0 ||
                        strcmp(conversion_op(r), "ReduceSum") == 0;
@@ -46,7 +46,7 @@ static bool raise_axes(conversion *r)
 }
 
 /* Before opset 13 all axes from `axis` on are one. */
-static bool raise_softmax(conversion *r)
+static bool raise_softmax(struct conversion *r)
 {
     const uint32_t in = r->n->info.inputs[0], out = r->n->info.outputs[0];
     const uint32_t rank = r->e->g->values[in].info.rank;
@@ -76,7 +76,7 @@ static bool raise_softmax(conversion *r)
     return true;
 }
 
-static bool raise_split(conversion *r)
+static bool raise_split(struct conversion *r)
 {
     const bool has_sizes = conversion_stated(r->n, "split") != NULL || r->n->info.input_count > 1;
 
@@ -88,7 +88,7 @@ static bool raise_split(conversion *r)
 }
 
 /* What Resize-11 has where nothing is given. */
-static uint32_t no_floats(conversion *r)
+static uint32_t no_floats(struct conversion *r)
 {
     const int64_t none = 0;
 
@@ -96,7 +96,7 @@ static uint32_t no_floats(conversion *r)
 }
 
 /* The first Resize and Upsample leave out what lies between pixels as "asymmetric" does. */
-static bool raise_upsample(conversion *r)
+static bool raise_upsample(struct conversion *r)
 {
     uint32_t scales = conversion_input(r, 1);
     const inlay_attr_info *list = conversion_stated(r->n, "scales"), *mode = conversion_stated(r->n, "mode");
@@ -129,7 +129,7 @@ static bool raise_upsample(conversion *r)
 }
 
 /* tf_half_pixel_for_nn rounded down is half_pixel rounded up from the middle. */
-static bool raise_resize(conversion *r)
+static bool raise_resize(struct conversion *r)
 {
     if (r->n->info.since_version < 11)
         return raise_upsample(r);
@@ -142,7 +142,7 @@ static bool raise_resize(conversion *r)
     return true;
 }
 
-static bool raise_slice(conversion *r)
+static bool raise_slice(struct conversion *r)
 {
     if (r->opset < 10)
         return true;
@@ -153,7 +153,7 @@ static bool raise_slice(conversion *r)
 }
 
 /* What scale and bias have for each group, each channel of the group gets: they are constants. */
-static uint32_t repeated(conversion *r, uint32_t v, int64_t times, const char *suffix)
+static uint32_t repeated(struct conversion *r, uint32_t v, int64_t times, const char *suffix)
 {
     const inlay_value_info *info = v == INLAY_NONE ? NULL : &r->e->g->values[v].info;
     const int64_t groups = info == NULL || info->rank != 1 ? 0 : info->dims[0].value;
@@ -171,7 +171,7 @@ static uint32_t repeated(conversion *r, uint32_t v, int64_t times, const char *s
                          (uint64_t)channels * sizeof *data);
 }
 
-static bool raise_group_norm(conversion *r)
+static bool raise_group_norm(struct conversion *r)
 {
     const inlay_value_info *x = &r->e->g->values[conversion_input(r, 0)].info;
     const int64_t groups = conversion_int(r->n, "num_groups", 0);
@@ -191,7 +191,7 @@ static bool raise_group_norm(conversion *r)
     return true;
 }
 
-static bool raise_dft(conversion *r)
+static bool raise_dft(struct conversion *r)
 {
     const int64_t axis = conversion_int(r->n, "axis", 1);
     int64_t *data;
@@ -207,7 +207,7 @@ static bool raise_dft(conversion *r)
     return true;
 }
 
-static bool raise_grid_sample(conversion *r)
+static bool raise_grid_sample(struct conversion *r)
 {
     const inlay_attr_info *mode = graph_attr(r->n, "mode");
 
@@ -216,12 +216,12 @@ static bool raise_grid_sample(conversion *r)
     return true;
 }
 
-static bool raise_clip(conversion *r)
+static bool raise_clip(struct conversion *r)
 {
     return r->opset < 11 || (number_to_input(r, "min", 1) && number_to_input(r, "max", 2));
 }
 
-static bool raise_pad(conversion *r)
+static bool raise_pad(struct conversion *r)
 {
     if (r->n->info.since_version >= 11 || r->opset < 11)
         return true;
@@ -229,21 +229,21 @@ static bool raise_pad(conversion *r)
     return number_to_input(r, "value", 2);
 }
 
-static bool raise_top_k(conversion *r)
+static bool raise_top_k(struct conversion *r)
 {
     if (r->opset >= 10)
         ints_to_input(r, "k", 1);
     return true;
 }
 
-static bool raise_scatter(conversion *r)
+static bool raise_scatter(struct conversion *r)
 {
     if (r->opset >= 11)
         r->n->info.op_type = (inlay_str){ "ScatterElements", 15 };
     return true;
 }
 
-static bool raise_roi_align(conversion *r)
+static bool raise_roi_align(struct conversion *r)
 {
     if (r->n->info.since_version < 16 && r->opset >= 16)
         r->e->failed |=
@@ -252,7 +252,7 @@ static bool raise_roi_align(conversion *r)
 }
 
 /* What earlier versions train with are more outputs; without them is_test changes nothing. */
-static bool raise_batch_norm(conversion *r)
+static bool raise_batch_norm(struct conversion *r)
 {
     if (r->n->info.output_count > 1 && r->n->info.since_version < 14) {
         r->why = "its statistics mean something else since opset 14";
@@ -263,14 +263,14 @@ static bool raise_batch_norm(conversion *r)
     return true;
 }
 
-static bool raise_scan(conversion *r)
+static bool raise_scan(struct conversion *r)
 {
     r->why = "it means another thing before opset 9";
     return r->n->info.since_version >= 9;
 }
 
 /* Nothing is trained. */
-static bool raise_dropout(conversion *r)
+static bool raise_dropout(struct conversion *r)
 {
     if (r->n->info.since_version < 12 && r->opset >= 12)
         conversion_drop_attr(r, "ratio");
@@ -278,11 +278,11 @@ static bool raise_dropout(conversion *r)
 }
 
 /* True: the node has the form of the later opset now. */
-static bool raise_node(conversion *r)
+static bool raise_node(struct conversion *r)
 {
     static const struct {
         const char *op;
-        bool (*raise)(conversion *r);
+        bool (*raise)(struct conversion *r);
     } forms[] = {
         { "Squeeze", raise_axes },
         { "Unsqueeze", raise_axes },
@@ -335,7 +335,7 @@ static void settle(graph_node *n, int64_t opset)
     n->opset = opset;
 }
 
-static inlay_status no_form(const conversion *c, inlay_diag *diag)
+static inlay_status no_form(const struct conversion *c, inlay_diag *diag)
 {
     return graph_fail(c->e->g, c->n, NULL, INLAY_UNSUPPORTED, diag, "%.48s-%u has no form in opset %lld%s%s",
                       conversion_op(c), c->n->info.since_version, (long long)c->opset, c->why != NULL ? ": " : "",
@@ -344,9 +344,9 @@ static inlay_status no_form(const conversion *c, inlay_diag *diag)
 
 /* A node that the opset would have in another form: of an earlier version, or of a later one. Nodes of functions that
  * were inlined may be of any. */
-static inlay_status convert_node(editor *e, graph_node *n, int64_t opset, inlay_diag *diag)
+static inlay_status convert_node(struct editor *e, graph_node *n, int64_t opset, inlay_diag *diag)
 {
-    conversion c = { e, n, opset, NULL };
+    struct conversion c = { e, n, opset, NULL };
     const op_row *row = conversion_row(&c);
 
     if (n->row == NULL || strcmp(n->info.domain.data, "ai.onnx") != 0 ||
@@ -359,10 +359,10 @@ static inlay_status convert_node(editor *e, graph_node *n, int64_t opset, inlay_
     return INLAY_OK;
 }
 
-static inlay_status convert_graph(graph *g, int64_t opset, inlay_diag *diag)
+static inlay_status convert_graph(struct graph *g, int64_t opset, inlay_diag *diag)
 {
     const uint32_t count = g->node_count; /* the new ones are new already */
-    editor e;
+    struct editor e;
     inlay_status status = INLAY_OK;
 
     edit_begin(&e, g);
@@ -378,7 +378,7 @@ static inlay_status convert_graph(graph *g, int64_t opset, inlay_diag *diag)
     return status;
 }
 
-static void mark_new(graph *g, int64_t opset)
+static void mark_new(struct graph *g, int64_t opset)
 {
     for (uint32_t i = 0; i < g->node_count; i++) {
         if (strcmp(g->nodes[i]->info.domain.data, "ai.onnx") == 0)
@@ -389,7 +389,7 @@ static void mark_new(graph *g, int64_t opset)
 }
 
 /* The first call of a function that model_outline() had to make; NULL: there is none. */
-static const graph_node *find_outlined(const graph *g, const graph **out_graph)
+static const graph_node *find_outlined(const struct graph *g, const struct graph **out_graph)
 {
     const graph_node *found = NULL;
 
@@ -408,7 +408,7 @@ static const graph_node *find_outlined(const graph *g, const graph **out_graph)
  * and before 4 every constant had to be an input. */
 static inlay_status finish(graph_model *model, int64_t import, uint32_t functions, inlay_diag *diag)
 {
-    const graph *g = model->main;
+    const struct graph *g = model->main;
     const graph_node *n;
     inlay_status status = model_outline(model, import, diag);
     const int64_t opset = graph_model_opset(model, "ai.onnx");

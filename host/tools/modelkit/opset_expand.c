@@ -4,7 +4,7 @@
 #include <string.h>
 
 /* A node of two inputs, or of one where b is INLAY_NONE. */
-static uint32_t make(conversion *c, const char *suffix, const char *op, uint32_t a, uint32_t b)
+static uint32_t make(struct conversion *c, const char *suffix, const char *op, uint32_t a, uint32_t b)
 {
     const uint32_t inputs[] = { a, b };
 
@@ -12,7 +12,7 @@ static uint32_t make(conversion *c, const char *suffix, const char *op, uint32_t
 }
 
 /* The node itself becomes the last of its replacement, so that its output keeps its name. */
-static bool become(conversion *c, const char *op, uint32_t a, uint32_t b)
+static bool become(struct conversion *c, const char *op, uint32_t a, uint32_t b)
 {
     uint32_t *inputs = arena_array(&c->e->g->model->arena, 2, sizeof *inputs);
 
@@ -29,7 +29,7 @@ static bool become(conversion *c, const char *op, uint32_t a, uint32_t b)
     return true;
 }
 
-static bool is_float(conversion *c)
+static bool is_float(struct conversion *c)
 {
     if (c->e->g->values[conversion_input(c, 0)].info.dtype == INLAY_FLOAT)
         return true;
@@ -44,14 +44,14 @@ static double float_of(const graph_node *n, const char *name, double otherwise)
     return a != NULL && a->kind == INLAY_ATTR_FLOAT ? a->f : otherwise;
 }
 
-static uint32_t number(conversion *c, const char *suffix, double value)
+static uint32_t number(struct conversion *c, const char *suffix, double value)
 {
     return edit_float(c->e, conversion_name(c), suffix, (float)value);
 }
 
 /* ------------------------------------------------------------------ activations */
 
-static bool expand_hard_swish(conversion *c)
+static bool expand_hard_swish(struct conversion *c)
 {
     const uint32_t x = conversion_input(c, 0);
     graph_node *gate;
@@ -63,7 +63,7 @@ static bool expand_hard_swish(conversion *c)
     return become(c, "Mul", x, y);
 }
 
-static bool expand_swish(conversion *c)
+static bool expand_swish(struct conversion *c)
 {
     const double alpha = float_of(c->n, "alpha", 1);
     const uint32_t x = conversion_input(c, 0);
@@ -77,14 +77,14 @@ static bool expand_swish(conversion *c)
     return become(c, "Mul", x, make(c, "_gate", "Sigmoid", y, INLAY_NONE));
 }
 
-static bool expand_mish(conversion *c)
+static bool expand_mish(struct conversion *c)
 {
     const uint32_t x = conversion_input(c, 0), soft = make(c, "_soft", "Softplus", x, INLAY_NONE);
 
     return become(c, "Mul", x, make(c, "_gate", "Tanh", soft, INLAY_NONE));
 }
 
-static bool expand_celu(conversion *c)
+static bool expand_celu(struct conversion *c)
 {
     const double alpha = float_of(c->n, "alpha", 1);
     uint32_t x = conversion_input(c, 0), a;
@@ -98,7 +98,7 @@ static bool expand_celu(conversion *c)
     return become(c, "Mul", x, a);
 }
 
-static bool expand_gelu(conversion *c)
+static bool expand_gelu(struct conversion *c)
 {
     const inlay_attr_info *how = graph_attr(c->n, "approximate");
     const bool tanh_form = how != NULL && how->kind == INLAY_ATTR_STRING && strcmp(how->s.data, "tanh") == 0;
@@ -123,7 +123,7 @@ static bool expand_gelu(conversion *c)
 
 /* ------------------------------------------------------------------ comparisons, types, shapes */
 
-static bool expand_or_equal(conversion *c, const char *strict)
+static bool expand_or_equal(struct conversion *c, const char *strict)
 {
     const uint32_t a = conversion_input(c, 0), b = conversion_input(c, 1);
     const inlay_dtype dtype = c->e->g->values[a].info.dtype;
@@ -135,17 +135,17 @@ static bool expand_or_equal(conversion *c, const char *strict)
     return become(c, "Or", make(c, "_strict", strict, a, b), make(c, "_equal", "Equal", a, b));
 }
 
-static bool expand_greater(conversion *c)
+static bool expand_greater(struct conversion *c)
 {
     return expand_or_equal(c, "Greater");
 }
 
-static bool expand_less(conversion *c)
+static bool expand_less(struct conversion *c)
 {
     return expand_or_equal(c, "Less");
 }
 
-static bool expand_cast_like(conversion *c)
+static bool expand_cast_like(struct conversion *c)
 {
     const inlay_dtype to = c->e->g->values[conversion_input(c, 1)].info.dtype;
 
@@ -160,7 +160,7 @@ static bool expand_cast_like(conversion *c)
 }
 
 /* Part of a shape: all of it, and a Slice. */
-static bool expand_shape(conversion *c)
+static bool expand_shape(struct conversion *c)
 {
     const int64_t from = conversion_int(c->n, "start", 0), to = conversion_int(c->n, "end", INT64_MAX), axis = 0;
     const uint32_t x = conversion_input(c, 0), all = make(c, "_all", "Shape", x, INLAY_NONE);
@@ -181,7 +181,7 @@ static bool expand_shape(conversion *c)
 /* ------------------------------------------------------------------ normalizations */
 
 /* The mean over the axes from `axis` on, which stay as ones. */
-static uint32_t mean_from(conversion *c, const char *suffix, uint32_t x, int64_t axis, uint32_t rank)
+static uint32_t mean_from(struct conversion *c, const char *suffix, uint32_t x, int64_t axis, uint32_t rank)
 {
     int64_t axes[INLAY_MAX_RANK];
     uint32_t inputs[2] = { x, INLAY_NONE }, out;
@@ -199,7 +199,7 @@ static uint32_t mean_from(conversion *c, const char *suffix, uint32_t x, int64_t
 }
 
 /* LayerNormalization, and RMSNormalization without the mean. */
-static bool expand_layer_norm(conversion *c, bool centered)
+static bool expand_layer_norm(struct conversion *c, bool centered)
 {
     const uint32_t rank = conversion_rank(c), scale = conversion_input(c, 1), bias = conversion_input(c, 2);
     const double epsilon = float_of(c->n, "epsilon", 1e-5);
@@ -231,18 +231,18 @@ static bool expand_layer_norm(conversion *c, bool centered)
     return become(c, "Add", make(c, "_scaled", "Mul", y, scale), bias);
 }
 
-static bool expand_layer(conversion *c)
+static bool expand_layer(struct conversion *c)
 {
     return expand_layer_norm(c, true);
 }
 
-static bool expand_rms(conversion *c)
+static bool expand_rms(struct conversion *c)
 {
     return expand_layer_norm(c, false);
 }
 
 /* A constant of the same number n times. */
-static uint32_t row_of(conversion *c, const char *suffix, int64_t n, float value)
+static uint32_t row_of(struct conversion *c, const char *suffix, int64_t n, float value)
 {
     float *data = edit_memory(c->e, (uint64_t)n * sizeof *data);
 
@@ -252,7 +252,7 @@ static uint32_t row_of(conversion *c, const char *suffix, int64_t n, float value
 }
 
 /* [C] as [C, 1, 1 ...], for x [N, C, ...]. */
-static uint32_t upright(conversion *c, const char *suffix, uint32_t v, uint32_t rank)
+static uint32_t upright(struct conversion *c, const char *suffix, uint32_t v, uint32_t rank)
 {
     int64_t dims[INLAY_MAX_RANK] = { -1 };
 
@@ -263,7 +263,7 @@ static uint32_t upright(conversion *c, const char *suffix, uint32_t v, uint32_t 
 
 /* Groups are channels of InstanceNormalization; scale and bias, of channels since opset 21, come after it. Before, they
  * are of groups. */
-static bool expand_group_norm(conversion *c)
+static bool expand_group_norm(struct conversion *c)
 {
     const uint32_t rank = conversion_rank(c), x = conversion_input(c, 0);
     const int64_t groups = conversion_int(c->n, "num_groups", 0), grouped[] = { 0, groups, -1 };
@@ -291,11 +291,11 @@ static bool expand_group_norm(conversion *c)
     return become(c, "Add", y, upright(c, "_bias", conversion_input(c, 2), rank));
 }
 
-bool conversion_expand(conversion *c)
+bool conversion_expand(struct conversion *c)
 {
     static const struct {
         const char *op;
-        bool (*expand)(conversion *c);
+        bool (*expand)(struct conversion *c);
     } forms[] = { { "HardSwish", expand_hard_swish },
                   { "Swish", expand_swish },
                   { "Mish", expand_mish },

@@ -3,7 +3,7 @@
 #include <string.h>
 
 /* Axes that count from the end came with opset 11. */
-bool conversion_lower_axes(conversion *c)
+bool conversion_lower_axes(struct conversion *c)
 {
     static const char *const names[] = { "axis", "axes" };
     const uint32_t rank = conversion_rank(c);
@@ -37,9 +37,9 @@ bool conversion_lower_axes(conversion *c)
 }
 
 /* Sum, Max, Min and Mean take other shapes since opset 8. */
-bool conversion_has_one_shape(conversion *c)
+bool conversion_has_one_shape(struct conversion *c)
 {
-    const graph *g = c->e->g;
+    const struct graph *g = c->e->g;
     const uint32_t first = conversion_input(c, 0);
 
     for (uint32_t i = 1; i < c->n->info.input_count; i++) {

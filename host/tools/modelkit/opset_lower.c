@@ -21,7 +21,8 @@ static int64_t int_at(const inlay_value_info *info, int64_t i)
     return narrow;
 }
 
-bool conversion_constant_ints(conversion *c, uint32_t i, const char *what, int64_t **out_list, uint32_t *out_count)
+bool conversion_constant_ints(struct conversion *c, uint32_t i, const char *what, int64_t **out_list,
+                              uint32_t *out_count)
 {
     const uint32_t v = conversion_input(c, i);
     const inlay_value_info *info = v == INLAY_NONE ? NULL : &c->e->g->values[v].info;
@@ -45,7 +46,7 @@ bool conversion_constant_ints(conversion *c, uint32_t i, const char *what, int64
 }
 
 /* Input i, a list of integers, becomes an attribute; inputs from i on are gone. */
-static bool ints_to_attr(conversion *c, uint32_t i, const char *attr)
+static bool ints_to_attr(struct conversion *c, uint32_t i, const char *attr)
 {
     int64_t *list;
     uint32_t count;
@@ -58,7 +59,7 @@ static bool ints_to_attr(conversion *c, uint32_t i, const char *attr)
     return true;
 }
 
-static bool float_to_attr(conversion *c, uint32_t i, const char *attr)
+static bool float_to_attr(struct conversion *c, uint32_t i, const char *attr)
 {
     const uint32_t v = conversion_input(c, i);
     const inlay_value_info *info = v == INLAY_NONE ? NULL : &c->e->g->values[v].info;
@@ -78,7 +79,7 @@ static bool float_to_attr(conversion *c, uint32_t i, const char *attr)
 
 /* ------------------------------------------------------------------ operators */
 
-static bool lower_axes(conversion *c)
+static bool lower_axes(struct conversion *c)
 {
     int64_t *axes;
     uint32_t count = 0;
@@ -97,7 +98,7 @@ static bool lower_axes(conversion *c)
 }
 
 /* Before opset 13 all axes from `axis` on are one: the same for the last axis, which others are moved to. */
-static bool lower_softmax(conversion *c)
+static bool lower_softmax(struct conversion *c)
 {
     const uint32_t rank = conversion_rank(c), made = c->n->info.outputs[0];
     int64_t axis = conversion_int(c->n, "axis", -1), order[INLAY_MAX_RANK];
@@ -131,7 +132,7 @@ static bool lower_softmax(conversion *c)
 }
 
 /* Without sizes, num_outputs parts are of one size but for the last, which older opsets want to be equal. */
-static bool lower_split(conversion *c)
+static bool lower_split(struct conversion *c)
 {
     const inlay_attr_info *parts = conversion_stated(c->n, "num_outputs");
     const uint32_t rank = conversion_rank(c), outputs = c->n->info.output_count;
@@ -169,7 +170,7 @@ static bool lower_split(conversion *c)
     return true;
 }
 
-static bool lower_clip(conversion *c)
+static bool lower_clip(struct conversion *c)
 {
     if (!float_to_attr(c, 1, "min") || !float_to_attr(c, 2, "max"))
         return false;
@@ -178,7 +179,7 @@ static bool lower_clip(conversion *c)
 }
 
 /* pads of some axes are pads of all, the others' 0. */
-static bool spread_pads(conversion *c)
+static bool spread_pads(struct conversion *c)
 {
     const uint32_t rank = conversion_rank(c);
     int64_t *pads, *axes, *all;
@@ -209,7 +210,7 @@ static bool spread_pads(conversion *c)
     return all != NULL;
 }
 
-static bool lower_pad(conversion *c)
+static bool lower_pad(struct conversion *c)
 {
     if (c->opset < 18 && !spread_pads(c))
         return false;
@@ -221,7 +222,7 @@ static bool lower_pad(conversion *c)
     return true;
 }
 
-static bool lower_slice(conversion *c)
+static bool lower_slice(struct conversion *c)
 {
     int64_t *steps;
     uint32_t count = 0;
@@ -241,7 +242,7 @@ static bool lower_slice(conversion *c)
     return true;
 }
 
-static bool lower_top_k(conversion *c)
+static bool lower_top_k(struct conversion *c)
 {
     int64_t *list;
     uint32_t count;
@@ -256,7 +257,7 @@ static bool lower_top_k(conversion *c)
 }
 
 /* What is not trained drops nothing. */
-static bool lower_dropout(conversion *c)
+static bool lower_dropout(struct conversion *c)
 {
     const uint32_t v = conversion_input(c, 2);
     const inlay_value_info *info = v == INLAY_NONE ? NULL : &c->e->g->values[v].info;
@@ -281,7 +282,7 @@ bool conversion_is_text(const graph_node *n, const char *attr, const char *text,
 }
 
 /* The scales of Upsample-9 become the attribute that Upsample-7 has. */
-static bool lower_upsample(conversion *c)
+static bool lower_upsample(struct conversion *c)
 {
     const uint32_t scales = conversion_input(c, 1);
     const inlay_value_info *info = scales == INLAY_NONE ? NULL : &c->e->g->values[scales].info;
@@ -303,7 +304,7 @@ static bool lower_upsample(conversion *c)
 }
 
 /* To Resize-10 and Upsample: their grids begin at 0 and leave out what lies between. */
-static bool lower_to_scales(conversion *c)
+static bool lower_to_scales(struct conversion *c)
 {
     const bool nearest = conversion_is_text(c->n, "mode", "nearest", true);
     const uint32_t scales = conversion_input(c, 2);
@@ -331,7 +332,7 @@ static bool lower_to_scales(conversion *c)
 }
 
 /* Pixels of RoiAlign-10 are counted from their corners. */
-static bool lower_roi_align(conversion *c)
+static bool lower_roi_align(struct conversion *c)
 {
     if (c->opset >= 16)
         return true;
@@ -343,7 +344,7 @@ static bool lower_roi_align(conversion *c)
     return true;
 }
 
-static bool lower_resize(conversion *c)
+static bool lower_resize(struct conversion *c)
 {
     if (c->n->info.since_version >= 11 && c->opset < 11)
         return lower_to_scales(c);
@@ -367,7 +368,7 @@ static bool lower_resize(conversion *c)
 }
 
 /* Floats of 8 bits alone are saturated and rounded in more than one way. */
-static void drop_unless_narrow(conversion *c)
+static void drop_unless_narrow(struct conversion *c)
 {
     const inlay_dtype to = c->e->g->values[c->n->info.outputs[0]].info.dtype;
 
@@ -378,7 +379,7 @@ static void drop_unless_narrow(conversion *c)
 }
 
 /* The type that QuantizeLinear's output_dtype names is that of its zero points, which may be left out. */
-static bool zero_points_of_type(conversion *c, inlay_dtype dtype, const inlay_value_info *scale)
+static bool zero_points_of_type(struct conversion *c, inlay_dtype dtype, const inlay_value_info *scale)
 {
     int64_t dims[INLAY_MAX_RANK], count = 1;
     uint64_t bytes;
@@ -403,7 +404,7 @@ static bool zero_points_of_type(conversion *c, inlay_dtype dtype, const inlay_va
 }
 
 /* What the type of its scales or zero points says already. */
-static bool lower_types(conversion *c, const inlay_value_info *scale)
+static bool lower_types(struct conversion *c, const inlay_value_info *scale)
 {
     const bool quantize = strcmp(conversion_op(c), "QuantizeLinear") == 0;
     const uint32_t zero = conversion_input(c, 2);
@@ -427,7 +428,7 @@ static bool lower_types(conversion *c, const inlay_value_info *scale)
 }
 
 /* One scale for all, as before opset 13. */
-static bool lower_linear(conversion *c)
+static bool lower_linear(struct conversion *c)
 {
     const uint32_t v = conversion_input(c, 1);
     const inlay_value_info *info = v == INLAY_NONE ? NULL : &c->e->g->values[v].info;
@@ -446,14 +447,14 @@ static bool lower_linear(conversion *c)
     return true;
 }
 
-static bool lower_cast(conversion *c)
+static bool lower_cast(struct conversion *c)
 {
     drop_unless_narrow(c);
     return true;
 }
 
 /* Without zeros in the shape, what they would mean changes nothing. */
-static bool lower_reshape(conversion *c)
+static bool lower_reshape(struct conversion *c)
 {
     int64_t *shape;
     uint32_t count;
@@ -470,14 +471,14 @@ static bool lower_reshape(conversion *c)
 }
 
 /* Training has other outputs before opset 14. */
-static bool lower_batch_norm(conversion *c)
+static bool lower_batch_norm(struct conversion *c)
 {
     c->why = "its statistics mean something else before opset 14: attribute 'training_mode' came with it";
     return c->opset >= 14 || c->n->info.output_count == 1;
 }
 
 /* C may be left out since opset 11. */
-static bool lower_gemm(conversion *c)
+static bool lower_gemm(struct conversion *c)
 {
     if (c->opset >= 11 || conversion_input(c, 2) != INLAY_NONE)
         return true;
@@ -485,7 +486,7 @@ static bool lower_gemm(conversion *c)
     return conversion_input(c, 2) != INLAY_NONE;
 }
 
-static bool lower_grid_sample(conversion *c)
+static bool lower_grid_sample(struct conversion *c)
 {
     const bool linear = conversion_is_text(c->n, "mode", "linear", true),
                cubic = conversion_is_text(c->n, "mode", "cubic", false);
@@ -497,7 +498,7 @@ static bool lower_grid_sample(conversion *c)
     return true;
 }
 
-static bool lower_dft(conversion *c)
+static bool lower_dft(struct conversion *c)
 {
     const uint32_t rank = conversion_rank(c);
     int64_t *list = NULL, axis = -2;
@@ -517,7 +518,7 @@ static bool lower_dft(conversion *c)
     return true;
 }
 
-static bool lower_scatter(conversion *c)
+static bool lower_scatter(struct conversion *c)
 {
     if (c->opset < 11)
         c->n->info.op_type = (inlay_str){ "Scatter", 7 };
@@ -535,11 +536,11 @@ static bool takes_axes(const char *op)
 }
 
 /* What the operator itself needs. since: its version in the model. */
-static bool lower_operator(conversion *c, const char *op, uint32_t since)
+static bool lower_operator(struct conversion *c, const char *op, uint32_t since)
 {
     static const struct {
         const char *op;
-        bool (*lower)(conversion *c);
+        bool (*lower)(struct conversion *c);
         uint32_t since;
     } forms[] = { { "Split", lower_split, 13 },
                   { "Clip", lower_clip, 11 },
@@ -577,7 +578,7 @@ static bool lower_operator(conversion *c, const char *op, uint32_t since)
     return true;
 }
 
-bool conversion_lower(conversion *c)
+bool conversion_lower(struct conversion *c)
 {
     const char *op = conversion_op(c);
     const uint32_t since = c->n->info.since_version;

@@ -4,17 +4,17 @@
 #include <math.h>
 #include <string.h>
 
-const char *conversion_op(const conversion *c)
+const char *conversion_op(const struct conversion *c)
 {
     return c->n->info.op_type.data;
 }
 
-const char *conversion_name(const conversion *c)
+const char *conversion_name(const struct conversion *c)
 {
     return c->n->info.name.data;
 }
 
-const op_row *conversion_row(const conversion *c)
+const op_row *conversion_row(const struct conversion *c)
 {
     return op_find("ai.onnx", conversion_op(c), c->opset, NULL);
 }
@@ -44,7 +44,7 @@ int64_t conversion_int(const graph_node *n, const char *name, int64_t otherwise)
     return a != NULL && a->kind == INLAY_ATTR_INT ? a->i : otherwise;
 }
 
-void conversion_drop_attr(conversion *c, const char *name)
+void conversion_drop_attr(struct conversion *c, const char *name)
 {
     graph_node *n = c->n;
     inlay_attr_info *list = arena_array(&c->e->g->model->arena, (size_t)n->own_attr_count + 1, sizeof *list);
@@ -63,25 +63,25 @@ void conversion_drop_attr(conversion *c, const char *name)
 
 /* ------------------------------------------------------------------ inputs and outputs */
 
-uint32_t conversion_input(const conversion *c, uint32_t i)
+uint32_t conversion_input(const struct conversion *c, uint32_t i)
 {
     return i < c->n->info.input_count ? c->n->info.inputs[i] : INLAY_NONE;
 }
 
-void conversion_cut_inputs(conversion *c, uint32_t count)
+void conversion_cut_inputs(struct conversion *c, uint32_t count)
 {
     if (count < c->n->info.input_count)
         c->n->info.input_count = count;
 }
 
-uint32_t conversion_rank(const conversion *c)
+uint32_t conversion_rank(const struct conversion *c)
 {
     const uint32_t v = conversion_input(c, 0);
 
     return v == INLAY_NONE ? INLAY_RANK_UNKNOWN : c->e->g->values[v].info.rank;
 }
 
-uint32_t conversion_ints(conversion *c, const char *suffix, const int64_t *values, uint32_t count)
+uint32_t conversion_ints(struct conversion *c, const char *suffix, const int64_t *values, uint32_t count)
 {
     const int64_t dims[] = { count };
     int64_t *data = edit_memory(c->e, (uint64_t)count * sizeof *data);
@@ -91,7 +91,7 @@ uint32_t conversion_ints(conversion *c, const char *suffix, const int64_t *value
     return edit_constant(c->e, conversion_name(c), suffix, INLAY_INT64, 1, dims, data, (uint64_t)count * sizeof *data);
 }
 
-uint32_t conversion_number(conversion *c, const char *suffix, double value)
+uint32_t conversion_number(struct conversion *c, const char *suffix, double value)
 {
     const uint32_t in = conversion_input(c, 0);
     const inlay_dtype dtype = in == INLAY_NONE ? INLAY_UNDEFINED : c->e->g->values[in].info.dtype;
@@ -115,7 +115,7 @@ uint32_t conversion_number(conversion *c, const char *suffix, double value)
     return edit_constant(c->e, conversion_name(c), suffix, dtype, 0, NULL, data, bytes);
 }
 
-uint32_t conversion_take_output(conversion *c, const char *suffix)
+uint32_t conversion_take_output(struct conversion *c, const char *suffix)
 {
     const uint32_t v = edit_value(c->e, conversion_name(c), suffix);
 

@@ -5,37 +5,38 @@
 #include "modelkit/opset.h"
 
 /* A node on its way to another opset. */
-typedef struct conversion {
-    editor *e;
+struct conversion {
+    struct editor *e;
     graph_node *n;
     int64_t opset;
     const char *why; /* why it has no form there, or NULL */
-} conversion;
+};
 
-const char *conversion_op(const conversion *c);
-const char *conversion_name(const conversion *c);
+const char *conversion_op(const struct conversion *c);
+const char *conversion_name(const struct conversion *c);
 /* The operator's row at the opset; NULL: there is none. */
-const op_row *conversion_row(const conversion *c);
+const op_row *conversion_row(const struct conversion *c);
 /* An attribute that the file states. */
 const inlay_attr_info *conversion_stated(const graph_node *n, const char *name);
 int64_t conversion_int(const graph_node *n, const char *name, int64_t otherwise);
 /* Takes an attribute away; those that follow move up. */
-void conversion_drop_attr(conversion *c, const char *name);
+void conversion_drop_attr(struct conversion *c, const char *name);
 /* Takes inputs from i on away. */
-void conversion_cut_inputs(conversion *c, uint32_t count);
+void conversion_cut_inputs(struct conversion *c, uint32_t count);
 /* A constant of integers; its name is the node's and the suffix. */
-uint32_t conversion_ints(conversion *c, const char *suffix, const int64_t *values, uint32_t count);
+uint32_t conversion_ints(struct conversion *c, const char *suffix, const int64_t *values, uint32_t count);
 /* A constant of rank 0 and of the type of input 0. INLAY_NONE: the type cannot hold it (c->why), or no memory. */
-uint32_t conversion_number(conversion *c, const char *suffix, double value);
+uint32_t conversion_number(struct conversion *c, const char *suffix, double value);
 /* Value i of the node's inputs, INLAY_NONE where it has none. */
-uint32_t conversion_input(const conversion *c, uint32_t i);
+uint32_t conversion_input(const struct conversion *c, uint32_t i);
 /* Is input i there, and a constant? *out_list (the arena's) gets it as integers. false: c->why says what is wrong. */
-bool conversion_constant_ints(conversion *c, uint32_t i, const char *what, int64_t **out_list, uint32_t *out_count);
+bool conversion_constant_ints(struct conversion *c, uint32_t i, const char *what, int64_t **out_list,
+                              uint32_t *out_count);
 /* The rank of input 0; INLAY_RANK_UNKNOWN. */
-uint32_t conversion_rank(const conversion *c);
+uint32_t conversion_rank(const struct conversion *c);
 bool conversion_is_one_of(const char *op, const char *const *names, size_t count);
 /* Gives the node another output, which is returned, so that a node behind it can make what it made. */
-uint32_t conversion_take_output(conversion *c, const char *suffix);
+uint32_t conversion_take_output(struct conversion *c, const char *suffix);
 
 /* Is the attribute that text? otherwise: what it counts as where it is not stated. */
 bool conversion_is_text(const graph_node *n, const char *attr, const char *text, bool otherwise);
@@ -43,17 +44,17 @@ bool conversion_is_text(const graph_node *n, const char *attr, const char *text,
 /* ------------------------------------------------------------------ opset_fit.c */
 
 /* Axes that count from the end, as they may since opset 11, count from the front. */
-bool conversion_lower_axes(conversion *c);
+bool conversion_lower_axes(struct conversion *c);
 /* Do all inputs have the shape of the first? */
-bool conversion_has_one_shape(conversion *c);
+bool conversion_has_one_shape(struct conversion *c);
 
 /* ------------------------------------------------------------------ opset_lower.c */
 
 /* True: the node has the form of the earlier opset. False: c->why says why it has none. */
-bool conversion_lower(conversion *c);
+bool conversion_lower(struct conversion *c);
 
 /* ------------------------------------------------------------------ opset_expand.c */
 
 /* The node as others of the earlier opset, which has no such operator. False: there are none (c->why may say why). */
-bool conversion_expand(conversion *c);
+bool conversion_expand(struct conversion *c);
 #endif

@@ -3,20 +3,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct searcher {
-    reduction *r;
+struct searcher {
+    struct reduction *r;
     reduce_try_fn try;
     void *ctx;
     uint32_t *part; /* what is tried */
     bool stopped;
     inlay_status status;
     inlay_diag *diag;
-} searcher;
+};
 
 /* Tries chunk i of n alone, or all but it; takes it over when it fails. */
-static bool try_chunk(searcher *s, uint32_t i, uint32_t n, bool alone)
+static bool try_chunk(struct searcher *s, uint32_t i, uint32_t n, bool alone)
 {
-    reduction *r = s->r;
+    struct reduction *r = s->r;
     const uint32_t from = (uint32_t)((uint64_t)r->count * i / n), to = (uint32_t)((uint64_t)r->count * (i + 1) / n);
     uint32_t count = 0;
     reduce_answer answer;
@@ -40,9 +40,9 @@ static bool try_chunk(searcher *s, uint32_t i, uint32_t n, bool alone)
     return true;
 }
 
-inlay_status reduce_nodes(reduction *r, reduce_try_fn try, void *ctx, inlay_diag *diag)
+inlay_status reduce_nodes(struct reduction *r, reduce_try_fn try, void *ctx, inlay_diag *diag)
 {
-    searcher s = { .r = r, .try = try, .ctx = ctx, .status = INLAY_OK, .diag = diag };
+    struct searcher s = { .r = r, .try = try, .ctx = ctx, .status = INLAY_OK, .diag = diag };
     uint32_t n = 2;
 
     s.part = malloc(((size_t)r->count + 1) * sizeof *s.part);

@@ -11,14 +11,14 @@ typedef enum reduce_answer { REDUCE_FAILS, REDUCE_PASSES, REDUCE_STOP } reduce_a
 typedef reduce_answer (*reduce_try_fn)(void *ctx, const uint32_t *list, uint32_t count, inlay_status *status,
                                        inlay_diag *diag);
 
-typedef struct reduction {
+struct reduction {
     uint32_t *list; /* [count] the nodes that are left; the caller's, with room for all */
     uint32_t count;
     uint32_t tries; /* so far */
     uint32_t most;  /* tries */
-} reduction;
+};
 
 /* r->list holds all nodes, which fail; on return, those of the smallest part found, also when it was stopped. It is
  * minimal (no node of it can be left out) unless tries ran out. */
-INLAY_NODISCARD inlay_status reduce_nodes(reduction *r, reduce_try_fn try, void *ctx, inlay_diag *diag);
+INLAY_NODISCARD inlay_status reduce_nodes(struct reduction *r, reduce_try_fn try, void *ctx, inlay_diag *diag);
 #endif

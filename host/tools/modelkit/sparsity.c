@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-static uint32_t count_constants(const graph *g)
+static uint32_t count_constants(const struct graph *g)
 {
     uint32_t count = 0;
 
@@ -17,7 +17,7 @@ static uint32_t count_constants(const graph *g)
 }
 
 /* Which elements are 0: a byte each. Counts small ones on the way. */
-static bool mark_zeros(sparsity *s, uint8_t *zero)
+static bool mark_zeros(struct sparsity *s, uint8_t *zero)
 {
     const inlay_value_info *info = &s->g->values[s->v].info;
     const bool is_float = element_is_float(info->dtype);
@@ -43,7 +43,7 @@ static bool mark_zeros(sparsity *s, uint8_t *zero)
 }
 
 /* Rows, columns, blocks and groups of a matrix [rows, inner], whose last axis has `last` elements. */
-static void count_patterns(sparsity *s, const uint8_t *zero, uint64_t rows, uint64_t inner, uint64_t last)
+static void count_patterns(struct sparsity *s, const uint8_t *zero, uint64_t rows, uint64_t inner, uint64_t last)
 {
     s->rows = rows;
     s->columns = last;
@@ -71,11 +71,11 @@ static void count_patterns(sparsity *s, const uint8_t *zero, uint64_t rows, uint
         }
 }
 
-static inlay_status look_one(const graph *g, uint32_t v, sparsities *out, inlay_diag *diag)
+static inlay_status look_one(const struct graph *g, uint32_t v, struct sparsities *out, inlay_diag *diag)
 {
     const inlay_value_info *info = &g->values[v].info;
-    sparsity s = { .g = g, .v = v, .elements = 1, .bytes = info->data_bytes };
-    arena scratch = { 0 };
+    struct sparsity s = { .g = g, .v = v, .elements = 1, .bytes = info->data_bytes };
+    struct arena scratch = { 0 };
     uint8_t *zero;
 
     if ((info->flags & INLAY_VALUE_CONSTANT) == 0 || info->dtype == INLAY_STRING)
@@ -98,7 +98,7 @@ static inlay_status look_one(const graph *g, uint32_t v, sparsities *out, inlay_
     return zero != NULL ? INLAY_OK : no_memory(diag, "to look at '%.200s'", info->name.data);
 }
 
-static inlay_status look(const graph *g, sparsities *out, inlay_diag *diag)
+static inlay_status look(const struct graph *g, struct sparsities *out, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
 
@@ -111,7 +111,7 @@ done:
     return status;
 }
 
-inlay_status sparsity_find(const graph_model *model, sparsities *out, inlay_diag *diag)
+inlay_status sparsity_find(const graph_model *model, struct sparsities *out, inlay_diag *diag)
 {
     out->list = arena_array(&out->a, (size_t)count_constants(model->main) + 1, sizeof *out->list);
     if (out->list == NULL)

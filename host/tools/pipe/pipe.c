@@ -298,7 +298,7 @@ static inlay_status cast_to(pipe_chain *c, uint32_t *value, inlay_dtype from, in
 }
 
 /* Makes the node that made `from` make `to`. */
-static void give(graph *g, uint32_t from, uint32_t to)
+static void give(struct graph *g, uint32_t from, uint32_t to)
 {
     for (uint32_t i = 0; i < g->node_count; i++) {
         uint32_t *in = (uint32_t *)(uintptr_t)g->nodes[i]->info.inputs;
@@ -410,7 +410,7 @@ static inlay_status add_steps(pipe_chain *c, const char *steps)
     return status;
 }
 
-static uint32_t find_named(const graph *g, const uint32_t *list, uint32_t count, const char *name)
+static uint32_t find_named(const struct graph *g, const uint32_t *list, uint32_t count, const char *name)
 {
     for (uint32_t i = 0; i < count; i++)
         if (strcmp(g->values[list[i]].info.name.data, name) == 0)

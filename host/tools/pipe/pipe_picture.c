@@ -179,13 +179,13 @@ done:
 
 /* ------------------------------------------------------------------ numbers */
 
-typedef struct preset {
+struct preset {
     const char *name;
     float mean[3], deviation[3];
     uint32_t count;
     float scale;
-} preset;
-static const preset presets[] = {
+};
+static const struct preset presets[] = {
     { "half", { 0.5f }, { 0.5f }, 1, 1.0f / 255 },
     { "unit", { 0 }, { 1 }, 1, 1.0f / 255 },
     { "imagenet", { 0.485f, 0.456f, 0.406f }, { 0.229f, 0.224f, 0.225f }, 3, 1.0f / 255 },
@@ -221,7 +221,7 @@ static inlay_status set_floats(pipe_chain *c, graph_node *n, const char *name, c
 static inlay_status set_preset(pipe_chain *c, graph_node *n)
 {
     const char *word = pipe_word(c), *mean = pipe_option(c, "mean"), *deviation = pipe_option(c, "std");
-    preset p = presets[0];
+    struct preset p = presets[0];
     uint32_t counts[2];
     double scale;
     inlay_status status;

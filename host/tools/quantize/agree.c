@@ -29,7 +29,7 @@ agree_metric agree_metric_find(const char *name)
 
 /* ------------------------------------------------------------------ which metric */
 
-static const graph_node *maker(const graph *g, uint32_t v)
+static const graph_node *maker(const struct graph *g, uint32_t v)
 {
     const uint32_t n = g->values[v].info.producer;
 
@@ -48,7 +48,7 @@ static bool looks_through(const char *op)
     return false;
 }
 
-agree_metric agree_metric_of(const graph *g, uint32_t output)
+agree_metric agree_metric_of(const struct graph *g, uint32_t output)
 {
     const inlay_value_info *info = &g->values[g->outputs[output]].info;
     const graph_node *n = maker(g, g->outputs[output]);
@@ -90,13 +90,13 @@ static void fetch(const inlay_tensor_view *t, int64_t from, int64_t count, doubl
 }
 
 /* Sums of one sample. */
-typedef struct sums {
+struct sums {
     double error, want, got, dot; /* squares, product */
     double low, high;             /* of want */
     uint64_t both, either;        /* above 0.5 */
-} sums;
+};
 
-static void add_element(agree *a, sums *s, double want, double got)
+static void add_element(struct agree *a, struct sums *s, double want, double got)
 {
     double error;
 
@@ -187,13 +187,13 @@ static void read_symbol(text_reader *t, int64_t symbol)
 /* ------------------------------------------------------------------ texts */
 
 /* How probable a text is, as CTC counts it: over all ways to spread its symbols over the rows, blanks between them. */
-typedef struct ctc {
+struct ctc {
     double *alpha; /* [2 * length + 1] of the states blank, first symbol, blank, second symbol ..., of sum 1 */
     double log;    /* of what the sums were before */
-} ctc;
+};
 
 /* One row of probabilities more; first: it is the first one. */
-static void ctc_step(ctc *c, const int64_t *text, int64_t length, const double *row, bool first)
+static void ctc_step(struct ctc *c, const int64_t *text, int64_t length, const double *row, bool first)
 {
     double sum = 0;
 
@@ -213,7 +213,7 @@ static void ctc_step(ctc *c, const int64_t *text, int64_t length, const double *
         c->alpha[s] = sum > 0 ? c->alpha[s] / sum : 1 / (2 * (double)length + 1);
 }
 
-static double ctc_log(const ctc *c, int64_t length)
+static double ctc_log(const struct ctc *c, int64_t length)
 {
     const double end = c->alpha[2 * length] + (length > 0 ? c->alpha[2 * length - 1] : 0);
 
@@ -226,8 +226,8 @@ static double text_off(const inlay_tensor_view *want, const inlay_tensor_view *g
 {
     double *row = malloc((size_t)width * sizeof *row), off;
     int64_t *text = malloc(((size_t)rows + 1) * sizeof *text), length = 0, last = 0;
-    ctc c[2] = { { malloc((2 * (size_t)rows + 1) * sizeof(double)), 0 },
-                 { malloc((2 * (size_t)rows + 1) * sizeof(double)), 0 } };
+    struct ctc c[2] = { { malloc((2 * (size_t)rows + 1) * sizeof(double)), 0 },
+                        { malloc((2 * (size_t)rows + 1) * sizeof(double)), 0 } };
     const bool good = row != NULL && text != NULL && c[0].alpha != NULL && c[1].alpha != NULL;
 
     for (int64_t r = 0; good && r < rows; r++) {
@@ -260,7 +260,7 @@ static bool diverges(agree_metric m)
     return m == AGREE_kl || m == AGREE_top1 || m == AGREE_text;
 }
 
-static bool add_rows(const agree *a, const inlay_tensor_view *want, const inlay_tensor_view *got, int64_t count,
+static bool add_rows(const struct agree *a, const inlay_tensor_view *want, const inlay_tensor_view *got, int64_t count,
                      by_row *out)
 {
     const int64_t width = want->rank == 0 ? 1 : want->dims[want->rank - 1];
@@ -305,7 +305,7 @@ static double cosine_of(double dot, double want, double got)
     return dot / sqrt(want) / sqrt(got);
 }
 
-static void add_score(agree *a, const sums *s, const by_row *r, int64_t count)
+static void add_score(struct agree *a, const struct sums *s, const by_row *r, int64_t count)
 {
     double score = 0;
 
@@ -345,9 +345,9 @@ static bool same_shape(const inlay_tensor_view *a, const inlay_tensor_view *b)
     return a->rank == b->rank && (a->rank == 0 || memcmp(a->dims, b->dims, a->rank * sizeof *a->dims) == 0);
 }
 
-inlay_status agree_add(agree *a, const inlay_tensor_view *want, const inlay_tensor_view *got, inlay_diag *diag)
+inlay_status agree_add(struct agree *a, const inlay_tensor_view *want, const inlay_tensor_view *got, inlay_diag *diag)
 {
-    sums s = { .low = INFINITY, .high = -INFINITY };
+    struct sums s = { .low = INFINITY, .high = -INFINITY };
     double x[BATCH], y[BATCH];
     uint64_t broken = a->broken;
     int64_t count;
@@ -377,12 +377,12 @@ inlay_status agree_add(agree *a, const inlay_tensor_view *want, const inlay_tens
     a->rows_same += rows.same;
     a->divergence += rows.kl;
     if (a->broken > broken) /* a number where there is none is no agreement, whatever else holds */
-        s = (sums){ .error = 1, .want = 1, .got = 1, .either = 1 };
+        s = (struct sums){ .error = 1, .want = 1, .got = 1, .either = 1 };
     add_score(a, &s, &rows, count > 0 ? count : 1);
     return INLAY_OK;
 }
 
-void agree_add_score(agree *a, double score)
+void agree_add_score(struct agree *a, double score)
 {
     a->samples++;
     a->score += score;
@@ -411,7 +411,7 @@ double agree_share_bound(double share, uint64_t samples)
     return wilson(share, (double)samples, 1.281552).low;
 }
 
-agree_score agree_result(const agree *a)
+agree_score agree_result(const struct agree *a)
 {
     const double n = (double)a->scored;
     double mean, spread;
@@ -435,24 +435,24 @@ bool agree_holds(agree_metric m, double value, double bound)
     return m == AGREE_kl ? value <= bound : value >= bound;
 }
 
-double agree_cosine(const agree *a)
+double agree_cosine(const struct agree *a)
 {
     return cosine_of(a->dot, a->want_squares, a->got_squares);
 }
 
-double agree_rms(const agree *a)
+double agree_rms(const struct agree *a)
 {
     return a->elements == 0 ? 0 : sqrt(a->error_squares / (double)a->elements);
 }
 
-double agree_off(const agree *a)
+double agree_off(const struct agree *a)
 {
     if (!diverges(a->metric) || a->rows == 0)
         return agree_relative(a);
     return sqrt(a->divergence > 0 ? a->divergence / (double)(a->metric == AGREE_text ? a->samples : a->rows) : 0);
 }
 
-double agree_relative(const agree *a)
+double agree_relative(const struct agree *a)
 {
     if (a->error_squares == 0)
         return 0;

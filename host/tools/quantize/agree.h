@@ -27,10 +27,10 @@ const char *agree_metric_name(agree_metric m);
 agree_metric agree_metric_find(const char *name);
 /* What suits an output of a graph: top1 for what Softmax or a product with weights makes, iou for what Sigmoid makes,
  * otherwise cosine. output is an index into g->outputs. */
-agree_metric agree_metric_of(const graph *g, uint32_t output);
+agree_metric agree_metric_of(const struct graph *g, uint32_t output);
 
 /* What was seen of one output. {.metric = ...} is a beginning; metric must not be auto. */
-typedef struct agree {
+struct agree {
     agree_metric metric;
     uint64_t samples;
     uint64_t elements;
@@ -42,22 +42,22 @@ typedef struct agree {
     double divergence;           /* of kl and top1: sum over rows; of text: over samples, see agree_off() */
     double score, score_squares; /* sums over samples */
     uint64_t scored;             /* samples, of top1 rows */
-} agree;
+};
 
 /* Adds a sample. want and got are tensors of numbers; different shapes or strings are INLAY_SHAPE_MISMATCH with a
  * sentence that does not name the output. */
-INLAY_NODISCARD inlay_status agree_add(agree *a, const inlay_tensor_view *want, const inlay_tensor_view *got,
+INLAY_NODISCARD inlay_status agree_add(struct agree *a, const inlay_tensor_view *want, const inlay_tensor_view *got,
                                        inlay_diag *diag);
 
 /* Adds a sample of which somebody else says the score; metric is AGREE_custom. */
-void agree_add_score(agree *a, double score);
+void agree_add_score(struct agree *a, double score);
 
 /* The score so far and an interval that holds that of all such samples with 95 % (Wilson's for shares, the normal one
  * for means). */
 typedef struct agree_score {
     double value, low, high;
 } agree_score;
-agree_score agree_result(const agree *a);
+agree_score agree_result(const struct agree *a);
 /* What a text that differs adds to the square of agree_off(), at least: the other text is then as probable as the one
  * that was wanted, to which the logarithm of 2 belongs. Texts that nearly differ add to it, too, so that few samples
  * tell more by it than by the number of texts. */
@@ -66,11 +66,11 @@ agree_score agree_result(const agree *a);
 double agree_share_bound(double share, uint64_t samples);
 /* Is the score at least (of kl: at most) bound? */
 bool agree_holds(agree_metric m, double value, double bound);
-double agree_cosine(const agree *a); /* over all samples together */
-double agree_rms(const agree *a);    /* of the error */
+double agree_cosine(const struct agree *a); /* over all samples together */
+double agree_rms(const struct agree *a);    /* of the error */
 /* How far the two are from each other, whatever the score says: a number that grows with the square root of what is
  * added. Of rows of probabilities the root of their mean divergence; of text of the mean square of the
  * difference that the text's probability has (its logarithm, bounded by 1); otherwise agree_relative(). */
-double agree_off(const agree *a);
-double agree_relative(const agree *a); /* root of error_squares / want_squares; 0 when both are 0 */
+double agree_off(const struct agree *a);
+double agree_relative(const struct agree *a); /* root of error_squares / want_squares; 0 when both are 0 */
 #endif

@@ -8,18 +8,18 @@ enum { MOST_ROWS = 64, POWERS = 3 };
 static const double powers[POWERS] = { 0.25, 0.5, 0.75 }, GAIN = 0.98;
 
 /* One value on its way. */
-typedef struct trial {
-    const balancing *x;
-    const balanced *b;
+struct trial {
+    const struct balancing *x;
+    const struct balanced *b;
     const awq_how *how;
-    const moments *known;
+    const struct moments *known;
     float *factors; /* [channels]; NULL: all are 1 */
-} trial;
+};
 
 /* ------------------------------------------------------------------ factors */
 
 /* Powers of the mean size, around 1. */
-static void find_factors(const trial *t, const float *squares, double power)
+static void find_factors(const struct trial *t, const float *squares, double power)
 {
     const int64_t n = t->b->channels;
     double mean = 0, logs = 0;
@@ -39,7 +39,7 @@ static void find_factors(const trial *t, const float *squares, double power)
 /* What is known of the value when its channels are divided by the factors: the inverse of the moments is multiplied by
  * them from both sides, and so is its factor from one; the moments below it are divided. What is written may be what is
  * read. */
-static void scale_known(const trial *t, const weight_inputs *from, float *importance, float *factor)
+static void scale_known(const struct trial *t, const weight_inputs *from, float *importance, float *factor)
 {
     const int64_t n = t->b->channels;
 
@@ -57,7 +57,7 @@ static void scale_known(const trial *t, const weight_inputs *from, float *import
 /* ------------------------------------------------------------------ trials */
 
 /* Rows of the layer, spread over all, times the factors: [rows, channels]. */
-static int64_t pick_rows(const trial *t, const layer *l, float *out)
+static int64_t pick_rows(const struct trial *t, const struct layer *l, float *out)
 {
     const inlay_value_info *info = &l->g->values[l->weight].info;
     const int64_t n = t->b->channels, all = info->dims[1 - l->depth].value;
@@ -75,10 +75,10 @@ static int64_t pick_rows(const trial *t, const layer *l, float *out)
 }
 
 /* What the layer's outputs are off; negative: no memory. */
-static double loss_of(const trial *t, const layer *l, const weight_inputs *in)
+static double loss_of(const struct trial *t, const struct layer *l, const weight_inputs *in)
 {
     const int64_t n = t->b->channels;
-    arena a = { 0 };
+    struct arena a = { 0 };
     float *w = arena_array(&a, (size_t)(MOST_ROWS * n), sizeof *w);
     float *scratch = arena_array(&a, (size_t)(WEIGHTS_TOGETHER * (n + WEIGHTS_MOST_BLOCK)), sizeof *scratch);
     float *scales = arena_array(&a, (size_t)(MOST_ROWS * n), sizeof *scales);
@@ -100,7 +100,7 @@ static double loss_of(const trial *t, const layer *l, const weight_inputs *in)
 }
 
 /* The same of all layers that read the value. */
-static double losses(const trial *t, const weight_inputs *in)
+static double losses(const struct trial *t, const weight_inputs *in)
 {
     double sum = 0;
 
@@ -114,7 +114,7 @@ static double losses(const trial *t, const weight_inputs *in)
 }
 
 /* What all layers that read the value are off with these factors; negative: no memory. */
-static double losses_scaled(const trial *t, const weight_inputs *in)
+static double losses_scaled(const struct trial *t, const weight_inputs *in)
 {
     const int64_t n = t->b->channels;
     float *importance = malloc((size_t)n * sizeof *importance), *factor = malloc((size_t)(n * n) * sizeof *factor);
@@ -132,12 +132,12 @@ static double losses_scaled(const trial *t, const weight_inputs *in)
 }
 
 /* What is known of the value, if all that read it are products of 4 bits. */
-static const weight_inputs *known_of(const trial *t)
+static const weight_inputs *known_of(const struct trial *t)
 {
     const weight_inputs *in = NULL;
 
     for (uint32_t i = 0; i < t->x->list->count; i++) {
-        const layer *l = &t->x->list->items[i];
+        const struct layer *l = &t->x->list->items[i];
 
         if (balancing_axis(t->x, l, t->b) == INLAY_NONE)
             continue;
@@ -149,7 +149,7 @@ static const weight_inputs *known_of(const trial *t)
 }
 
 /* The best power; 0: none is. False: no memory. */
-static bool find_power(trial *t, const weight_inputs *in, double *out_power)
+static bool find_power(struct trial *t, const weight_inputs *in, double *out_power)
 {
     float *const factors = t->factors;
     double least;
@@ -174,7 +174,7 @@ static bool find_power(trial *t, const weight_inputs *in, double *out_power)
 }
 
 /* Tries the value and scales it where that is better; false: no memory. */
-static bool scale_value(balancing *x, trial *t, bool *out_scaled)
+static bool scale_value(struct balancing *x, struct trial *t, bool *out_scaled)
 {
     const weight_inputs *in = known_of(t);
     double power;
@@ -196,16 +196,16 @@ static bool scale_value(balancing *x, trial *t, bool *out_scaled)
     return good;
 }
 
-inlay_status awq_model(graph_model *model, const layer_list *list, const awq_how *how, moments *known,
+inlay_status awq_model(graph_model *model, const layer_list *list, const awq_how *how, struct moments *known,
                        uint32_t *out_count, inlay_diag *diag)
 {
-    balancing x;
+    struct balancing x;
     inlay_status status;
 
     *out_count = 0;
     balancing_begin(&x, model, list);
     for (uint32_t k = 0; k < x.count && !x.e.failed; k++) {
-        trial t = { .x = &x, .b = &x.items[k], .how = how, .known = known };
+        struct trial t = { .x = &x, .b = &x.items[k], .how = how, .known = known };
         bool scaled;
 
         x.e.failed = !scale_value(&x, &t, &scaled);

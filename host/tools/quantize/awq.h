@@ -15,6 +15,6 @@ typedef struct awq_how {
 
 /* Scales the model, of which list has the layers and known what they read; known follows. *out_count: values that were
  * scaled. What the model computes stays the same up to rounding. */
-INLAY_NODISCARD inlay_status awq_model(graph_model *model, const layer_list *list, const awq_how *how, moments *known,
-                                       uint32_t *out_count, inlay_diag *diag);
+INLAY_NODISCARD inlay_status awq_model(graph_model *model, const layer_list *list, const awq_how *how,
+                                       struct moments *known, uint32_t *out_count, inlay_diag *diag);
 #endif

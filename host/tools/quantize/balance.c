@@ -23,14 +23,14 @@ static bool is_op(const graph_node *n, const char *op)
     return n != NULL && strcmp(n->info.op_type.data, op) == 0 && strcmp(n->info.domain.data, "ai.onnx") == 0;
 }
 
-static graph_node *maker(const balancing *x, uint32_t value)
+static graph_node *maker(const struct balancing *x, uint32_t value)
 {
     const uint32_t n = x->e.g->values[value].info.producer;
 
     return n != INLAY_NONE && n < x->e.g->node_count ? x->e.g->nodes[n] : NULL;
 }
 
-static bool is_constant(const balancing *x, uint32_t v, int64_t channels)
+static bool is_constant(const struct balancing *x, uint32_t v, int64_t channels)
 {
     const inlay_value_info *info = v != INLAY_NONE ? &x->e.g->values[v].info : NULL;
 
@@ -38,12 +38,12 @@ static bool is_constant(const balancing *x, uint32_t v, int64_t channels)
            info->rank == 1 && info->dims[0].value == channels;
 }
 
-static void add_part(balanced *b, uint32_t constant, uint32_t axis)
+static void add_part(struct balanced *b, uint32_t constant, uint32_t axis)
 {
     b->parts[b->part_count++] = (balance_part){ constant, axis };
 }
 
-static const layer *layer_of(const balancing *x, const graph_node *n)
+static const struct layer *layer_of(const struct balancing *x, const graph_node *n)
 {
     for (uint32_t i = 0; i < x->list->count; i++)
         if (x->list->items[i].node == n && x->list->items[i].weight_input == 1)
@@ -51,20 +51,20 @@ static const layer *layer_of(const balancing *x, const graph_node *n)
     return NULL;
 }
 
-static bool is_whole(const layer *l)
+static bool is_whole(const struct layer *l)
 {
     const inlay_attr_info *group = graph_attr(l->node, "group");
 
     return l->multiplies && (group == NULL || group->i == 1);
 }
 
-static uint32_t reading_axis(const layer *l)
+static uint32_t reading_axis(const struct layer *l)
 {
     return l->depth != INLAY_NONE ? l->depth : 1;
 }
 
 /* The weights and bias of the layer, which makes the value and nothing else. */
-static bool add_layer_parts(const balancing *x, const layer *l, balanced *b)
+static bool add_layer_parts(const struct balancing *x, const struct layer *l, struct balanced *b)
 {
     bool other;
     const uint32_t bias = layer_bias(l, &other);
@@ -79,7 +79,7 @@ static bool add_layer_parts(const balancing *x, const layer *l, balanced *b)
 }
 
 /* A product: by a constant, or of two activations of which a layer makes one (SwiGLU). */
-static bool add_factor_parts(const balancing *x, const graph_node *n, balanced *b)
+static bool add_factor_parts(const struct balancing *x, const graph_node *n, struct balanced *b)
 {
     for (uint32_t i = 0; i < 2; i++)
         if (is_constant(x, n->info.inputs[i], b->channels)) {
@@ -88,7 +88,7 @@ static bool add_factor_parts(const balancing *x, const graph_node *n, balanced *
         }
     for (uint32_t i = 0; i < 2; i++) {
         const uint32_t v = n->info.inputs[i];
-        const layer *l = x->uses[v] == 1 ? layer_of(x, maker(x, v)) : NULL;
+        const struct layer *l = x->uses[v] == 1 ? layer_of(x, maker(x, v)) : NULL;
 
         if (l != NULL && add_layer_parts(x, l, b))
             return true;
@@ -97,10 +97,10 @@ static bool add_factor_parts(const balancing *x, const graph_node *n, balanced *
 }
 
 /* The constants by which the channels of v are made; false: there are none, or others depend on what they make. */
-static bool find_parts(const balancing *x, uint32_t v, balanced *b)
+static bool find_parts(const struct balancing *x, uint32_t v, struct balanced *b)
 {
     graph_node *n = maker(x, v);
-    const layer *l;
+    const struct layer *l;
 
     if (b->axis == INLAY_NONE && is_op(n, "Add")) {
         const uint32_t c = is_constant(x, n->info.inputs[1], b->channels);
@@ -142,12 +142,12 @@ static bool find_parts(const balancing *x, uint32_t v, balanced *b)
 }
 
 /* Is v read by layers alone, along their depth? */
-static bool find_readers(const balancing *x, uint32_t v, balanced *b)
+static bool find_readers(const struct balancing *x, uint32_t v, struct balanced *b)
 {
     uint32_t readers = 0;
 
     for (uint32_t i = 0; i < x->list->count; i++) {
-        const layer *l = &x->list->items[i];
+        const struct layer *l = &x->list->items[i];
         const inlay_value_info *info = &x->e.g->values[l->weight].info;
 
         if (l->g != x->e.g || l->weight_input != 1 || l->node->info.inputs[0] != v)
@@ -163,10 +163,10 @@ static bool find_readers(const balancing *x, uint32_t v, balanced *b)
     return readers > 0 && readers == x->uses[v] && b->channels >= LEAST_CHANNELS;
 }
 
-static void find_values(balancing *x)
+static void find_values(struct balancing *x)
 {
     for (uint32_t v = 0; v < x->e.g->value_count; v++) {
-        balanced b = { .value = v };
+        struct balanced b = { .value = v };
 
         if (x->uses[v] > 0 && find_readers(x, v, &b) && find_parts(x, v, &b))
             x->items[x->count++] = b;
@@ -175,7 +175,7 @@ static void find_values(balancing *x)
 
 /* ------------------------------------------------------------------ what the samples say */
 
-static void note_largest(balanced *b, const inlay_tensor_view *view, int64_t count)
+static void note_largest(struct balanced *b, const inlay_tensor_view *view, int64_t count)
 {
     const uint32_t axis = b->axis != INLAY_NONE ? b->axis : view->rank - 1;
     int64_t inner = 1;
@@ -192,12 +192,12 @@ static void note_largest(balanced *b, const inlay_tensor_view *view, int64_t cou
     }
 }
 
-static inlay_status run_samples(balancing *x, const char *path, const inlay_options *options, const samples *set,
-                                inlay_diag *diag)
+static inlay_status run_samples(struct balancing *x, const char *path, const inlay_options *options,
+                                const struct samples *set, inlay_diag *diag)
 {
     inlay_options *tapped = NULL;
     inlay_value **values = NULL;
-    subject s = { 0 };
+    struct subject s = { 0 };
     inlay_status status;
 
     INLAY_TRY(judge_options(options, NULL, NULL, &tapped, diag));
@@ -229,7 +229,7 @@ done:
 /* ------------------------------------------------------------------ what becomes of it */
 
 /* The constant divided, or multiplied, by the factors of its channels along that axis. */
-static void scale(balancing *x, uint32_t constant, uint32_t axis, const float *factors, bool divide)
+static void scale(struct balancing *x, uint32_t constant, uint32_t axis, const float *factors, bool divide)
 {
     inlay_value_info *info = &x->e.g->values[constant].info;
     float *to = edit_memory(&x->e, info->data_bytes);
@@ -248,10 +248,10 @@ static void scale(balancing *x, uint32_t constant, uint32_t axis, const float *f
     info->data = to;
 }
 
-static void largest_weights(const balancing *x, const balanced *b, float *out)
+static void largest_weights(const struct balancing *x, const struct balanced *b, float *out)
 {
     for (uint32_t i = 0; i < x->list->count; i++) {
-        const layer *l = &x->list->items[i];
+        const struct layer *l = &x->list->items[i];
         const inlay_value_info *info = &x->e.g->values[l->weight].info;
         int64_t inner = 1;
 
@@ -268,12 +268,12 @@ static void largest_weights(const balancing *x, const balanced *b, float *out)
     }
 }
 
-uint32_t balancing_axis(const balancing *x, const layer *l, const balanced *b)
+uint32_t balancing_axis(const struct balancing *x, const struct layer *l, const struct balanced *b)
 {
     return l->g == x->e.g && l->weight_input == 1 && l->node->info.inputs[0] == b->value ? reading_axis(l) : INLAY_NONE;
 }
 
-void balancing_scale(balancing *x, const balanced *b, const float *factors)
+void balancing_scale(struct balancing *x, const struct balanced *b, const float *factors)
 {
     for (uint32_t p = 0; p < b->part_count; p++)
         scale(x, b->parts[p].constant, b->parts[p].axis, factors, true);
@@ -285,7 +285,7 @@ void balancing_scale(balancing *x, const balanced *b, const float *factors)
     }
 }
 
-static void balance(balancing *x, const balanced *b)
+static void balance(struct balancing *x, const struct balanced *b)
 {
     float *factors = calloc((size_t)b->channels, sizeof *factors);
 
@@ -301,9 +301,9 @@ static void balance(balancing *x, const balanced *b)
 
 /* ------------------------------------------------------------------ the whole */
 
-void balancing_begin(balancing *x, graph_model *model, const layer_list *list)
+void balancing_begin(struct balancing *x, graph_model *model, const layer_list *list)
 {
-    *x = (balancing){ .list = list };
+    *x = (struct balancing){ .list = list };
     edit_begin(&x->e, model->main);
     x->uses = calloc((size_t)model->main->value_count + 1, sizeof *x->uses);
     x->items = calloc((size_t)model->main->value_count + 1, sizeof *x->items);
@@ -314,12 +314,12 @@ void balancing_begin(balancing *x, graph_model *model, const layer_list *list)
     }
 }
 
-inlay_status balancing_finish(balancing *x, inlay_diag *diag)
+inlay_status balancing_finish(struct balancing *x, inlay_diag *diag)
 {
     return edit_finish(&x->e, diag);
 }
 
-void balancing_end(balancing *x)
+void balancing_end(struct balancing *x)
 {
     names_deinit(&x->e.names);
     for (uint32_t k = 0; x->items != NULL && k < x->count; k++)
@@ -329,9 +329,9 @@ void balancing_end(balancing *x)
 }
 
 inlay_status balance_model(graph_model *model, const layer_list *list, const char *path, const inlay_options *options,
-                           const samples *set, uint32_t *out_count, inlay_diag *diag)
+                           const struct samples *set, uint32_t *out_count, inlay_diag *diag)
 {
-    balancing x;
+    struct balancing x;
     inlay_status status;
 
     *out_count = 0;

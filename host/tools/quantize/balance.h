@@ -11,7 +11,7 @@
 
 /* Balances the model at path, of which list has the layers, by the first samples; *out_count: values that were. */
 INLAY_NODISCARD inlay_status balance_model(graph_model *model, const layer_list *list, const char *path,
-                                           const inlay_options *options, const samples *set, uint32_t *out_count,
+                                           const inlay_options *options, const struct samples *set, uint32_t *out_count,
                                            inlay_diag *diag);
 
 /* What channel c is divided by, for activations and weights of these sizes: within 1/64 and 64, 1 where either is 0. */

@@ -13,29 +13,29 @@ typedef struct balance_part {
 } balance_part;
 
 /* A value whose channels can be balanced. */
-typedef struct balanced {
+struct balanced {
     uint32_t value;
     int64_t channels;
     uint32_t axis; /* of the value, 1 for images; INLAY_NONE: the last */
     balance_part parts[BALANCE_MOST_PARTS];
     uint32_t part_count;
     float *largest; /* [channels] of the activations; NULL before they are known */
-} balanced;
+};
 
-typedef struct balancing {
-    editor e;
+struct balancing {
+    struct editor e;
     const layer_list *list;
-    uint32_t *uses;  /* [value_count] */
-    balanced *items; /* [count] */
+    uint32_t *uses;         /* [value_count] */
+    struct balanced *items; /* [count] */
     uint32_t count;
-} balancing;
+};
 
 /* Finds all of the main graph; e.failed: no memory. To be ended with balancing_end() whatever comes of it. */
-void balancing_begin(balancing *x, graph_model *model, const layer_list *list);
-INLAY_NODISCARD inlay_status balancing_finish(balancing *x, inlay_diag *diag); /* the graph is in order again */
-void balancing_end(balancing *x);
+void balancing_begin(struct balancing *x, graph_model *model, const layer_list *list);
+INLAY_NODISCARD inlay_status balancing_finish(struct balancing *x, inlay_diag *diag); /* the graph is in order again */
+void balancing_end(struct balancing *x);
 /* Divides the channels of the value by factors, [channels], and multiplies the weights that read them. */
-void balancing_scale(balancing *x, const balanced *b, const float *factors);
+void balancing_scale(struct balancing *x, const struct balanced *b, const float *factors);
 /* Does the layer read the value, along which of its weights' axes? INLAY_NONE: it does not. */
-uint32_t balancing_axis(const balancing *x, const layer *l, const balanced *b);
+uint32_t balancing_axis(const struct balancing *x, const struct layer *l, const struct balanced *b);
 #endif

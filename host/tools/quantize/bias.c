@@ -3,12 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool is_conv(const layer *l)
+static bool is_conv(const struct layer *l)
 {
     return strcmp(l->node->info.op_type.data, "Conv") == 0;
 }
 
-static int64_t group_of(const layer *l)
+static int64_t group_of(const struct layer *l)
 {
     const inlay_attr_info *a = graph_attr(l->node, "group");
 
@@ -16,8 +16,8 @@ static int64_t group_of(const layer *l)
 }
 
 /* Weights are [outputs, inputs, rest], or [inputs, outputs] of an upright matrix. */
-bool bias_lost(const layer *l, const float *weights, const narrowed_bytes *bytes, const double *means, int64_t channels,
-               double *out)
+bool bias_lost(const struct layer *l, const float *weights, const narrowed_bytes *bytes, const double *means,
+               int64_t channels, double *out)
 {
     const inlay_value_info *info = &l->g->values[l->weight].info;
     const int64_t outputs = layer_channels(l), groups = group_of(l);
@@ -51,9 +51,9 @@ static double factor_of(const graph_node *n, const char *name)
 }
 
 /* The Add that alone reads a product, with a constant for each column; *out_input is which input that is. */
-static graph_node *add_behind(const editor *e, const layer *l, uint32_t *out_input)
+static graph_node *add_behind(const struct editor *e, const struct layer *l, uint32_t *out_input)
 {
-    const graph *g = l->g;
+    const struct graph *g = l->g;
     const uint32_t made = l->node->info.outputs[0];
     graph_node *found = NULL;
     uint32_t readers = 0;
@@ -73,7 +73,7 @@ static graph_node *add_behind(const editor *e, const layer *l, uint32_t *out_inp
 }
 
 /* A float constant with as many elements as the layer has channels, all along the last axis. */
-static bool is_row(const layer *l, uint32_t v)
+static bool is_row(const struct layer *l, uint32_t v)
 {
     const inlay_value_info *info = &l->g->values[v].info;
 
@@ -83,7 +83,7 @@ static bool is_row(const layer *l, uint32_t v)
 }
 
 /* Where the layer adds something to each channel. *out_value: what it adds now, INLAY_NONE for nothing. */
-static bool has_place(const editor *e, const layer *l, uint32_t *out_value)
+static bool has_place(const struct editor *e, const struct layer *l, uint32_t *out_value)
 {
     const char *op = l->node->info.op_type.data;
     uint32_t input = 0;
@@ -99,7 +99,7 @@ static bool has_place(const editor *e, const layer *l, uint32_t *out_value)
     return !other && factor_of(l->node, "alpha") == 1 && factor_of(l->node, "beta") == 1;
 }
 
-const float *bias_made_good(editor *e, const layer *l, const float *weights, const narrowed_bytes *bytes,
+const float *bias_made_good(struct editor *e, const struct layer *l, const float *weights, const narrowed_bytes *bytes,
                             const double *means, int64_t channels)
 {
     const int64_t outputs = layer_channels(l);
@@ -128,7 +128,7 @@ const float *bias_made_good(editor *e, const layer *l, const float *weights, con
     return bias;
 }
 
-void bias_store(editor *e, const layer *l, const float *bias)
+void bias_store(struct editor *e, const struct layer *l, const float *bias)
 {
     const int64_t channels = layer_channels(l);
     const uint32_t v = edit_constant(e, l->node->info.name.data, "_bias", INLAY_FLOAT, 1, &channels, bias,

@@ -6,15 +6,15 @@
 enum { TRIM_EVERY = 8 };
 
 /* One pass over the samples. */
-typedef struct pass {
-    const samples *set;
-    subject subject;
+struct pass {
+    const struct samples *set;
+    struct subject subject;
     uint32_t *outputs; /* [count] of the session; INLAY_NONE: the value is an input */
     uint32_t *inputs;  /* [count] of the samples */
-    calibration *c;
+    struct calibration *c;
     bool histogram;
     inlay_diag *diag;
-} pass;
+};
 
 /* ------------------------------------------------------------------ passes */
 
@@ -50,7 +50,7 @@ static void add_bins(tensor_range *r, const float *x, int64_t count)
 
 /* Memory for the sums of channels, when the first sample shows how many there are. Others have another number: then
  * there is no mean. */
-static void count_channels(calibration *c, tensor_range *r, int64_t channels)
+static void count_channels(struct calibration *c, tensor_range *r, int64_t channels)
 {
     if (r->per_channel == 0 && r->means == NULL && channels > 0) {
         r->means = arena_array(&c->a, (size_t)channels, sizeof *r->means);
@@ -63,7 +63,7 @@ static void count_channels(calibration *c, tensor_range *r, int64_t channels)
     }
 }
 
-static void add_channels(calibration *c, tensor_range *r, const inlay_tensor_view *view)
+static void add_channels(struct calibration *c, tensor_range *r, const inlay_tensor_view *view)
 {
     const uint32_t axis = r->axis < 0 ? view->rank - 1 : (uint32_t)r->axis;
     const float *x = view->data;
@@ -90,7 +90,7 @@ static void add_channels(calibration *c, tensor_range *r, const inlay_tensor_vie
     r->per_channel += (uint64_t)(outer * inner);
 }
 
-static inlay_status add_sample(pass *p, inlay_value *const *values)
+static inlay_status add_sample(struct pass *p, inlay_value *const *values)
 {
     for (uint32_t k = 0; k < p->c->count; k++) {
         tensor_range *r = &p->c->ranges[k];
@@ -112,7 +112,8 @@ static inlay_status add_sample(pass *p, inlay_value *const *values)
     return INLAY_OK;
 }
 
-static inlay_status run_pass(pass *p, double from, double to, int (*progress)(void *, double, const char *), void *user)
+static inlay_status run_pass(struct pass *p, double from, double to, int (*progress)(void *, double, const char *),
+                             void *user)
 {
     inlay_value **values = NULL;
     inlay_status status = INLAY_OK;
@@ -136,9 +137,9 @@ done:
     return status;
 }
 
-static inlay_status find_values(pass *p, const calibrate_value *values, uint32_t count)
+static inlay_status find_values(struct pass *p, const calibrate_value *values, uint32_t count)
 {
-    arena *a = &p->c->a;
+    struct arena *a = &p->c->a;
 
     p->outputs = arena_array(a, (size_t)count + 1, sizeof *p->outputs);
     p->inputs = arena_array(a, (size_t)count + 1, sizeof *p->inputs);
@@ -159,7 +160,7 @@ static inlay_status find_values(pass *p, const calibrate_value *values, uint32_t
 }
 
 /* Options with each name as a tap, but those of inputs and outputs, which are there anyway. */
-static inlay_status tap_options(const inlay_options *options, const samples *set, const calibrate_value *values,
+static inlay_status tap_options(const inlay_options *options, const struct samples *set, const calibrate_value *values,
                                 uint32_t count, inlay_options **out, inlay_diag *diag)
 {
     inlay_status status = judge_options(options, NULL, NULL, out, diag);
@@ -171,16 +172,16 @@ static inlay_status tap_options(const inlay_options *options, const samples *set
     return status;
 }
 
-inlay_status calibrate(const char *path, const inlay_options *options, const samples *set,
+inlay_status calibrate(const char *path, const inlay_options *options, const struct samples *set,
                        const calibrate_value *values, uint32_t count,
-                       int (*progress)(void *user, double fraction, const char *what), void *user, calibration *out,
-                       inlay_diag *diag)
+                       int (*progress)(void *user, double fraction, const char *what), void *user,
+                       struct calibration *out, inlay_diag *diag)
 {
-    pass p = { .set = set, .c = out, .diag = diag };
+    struct pass p = { .set = set, .c = out, .diag = diag };
     inlay_options *tapped = NULL;
     inlay_status status;
 
-    *out = (calibration){ 0 };
+    *out = (struct calibration){ 0 };
     INLAY_TRY(tap_options(options, set, values, count, &tapped, diag));
     INLAY_TRY(subject_open(path, tapped, &p.subject, diag));
     INLAY_TRY(find_values(&p, values, count));
@@ -203,10 +204,10 @@ done:
     return status;
 }
 
-void calibration_end(calibration *c)
+void calibration_end(struct calibration *c)
 {
     arena_deinit(&c->a);
-    *c = (calibration){ 0 };
+    *c = (struct calibration){ 0 };
 }
 
 /* ------------------------------------------------------------------ methods */

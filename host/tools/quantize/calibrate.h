@@ -26,19 +26,19 @@ typedef struct tensor_range {
     uint64_t per_channel; /* elements of each */
 } tensor_range;
 
-typedef struct calibration {
-    arena a;
+struct calibration {
+    struct arena a;
     tensor_range *ranges; /* [count] */
     uint32_t count;
-} calibration;
+};
 
 /* Runs the model at path on all samples. Values are those of its main graph, or inputs. progress as of quantize_args.
  * INLAY_INVALID_ARGUMENT: a value is no float tensor. End *out with calibration_end(), also after a failure. */
-INLAY_NODISCARD inlay_status calibrate(const char *path, const inlay_options *options, const samples *set,
+INLAY_NODISCARD inlay_status calibrate(const char *path, const inlay_options *options, const struct samples *set,
                                        const calibrate_value *values, uint32_t count,
                                        int (*progress)(void *user, double fraction, const char *what), void *user,
-                                       calibration *out, inlay_diag *diag);
-void calibration_end(calibration *c);
+                                       struct calibration *out, inlay_diag *diag);
+void calibration_end(struct calibration *c);
 
 /* The range that a method gives; low <= 0 <= high. percentile is the share of elements inside, 0.99999 for instance. */
 void calibrate_minmax(const tensor_range *r, float *low, float *high);

@@ -28,8 +28,8 @@ inlay_status convert_options(const inlay_options *given, inlay_options **out_opt
     return judge_options_without(given, of_the_file, out_options, diag);
 }
 
-inlay_status convert_file(const char *path, const inlay_options *options, int64_t opset, const scratch *s, char *out,
-                          inlay_diag *diag)
+inlay_status convert_file(const char *path, const inlay_options *options, int64_t opset, const struct scratch *s,
+                          char *out, inlay_diag *diag)
 {
     const session_watch watch = { .newest_opset = -1, .later_opset = opset };
     const session_source source = { .path = path, .fd = -1 };

@@ -9,11 +9,11 @@ typedef struct bytes_of {
     uint32_t value, bytes, scale, zero;
 } bytes_of;
 
-typedef struct dynamic {
-    editor *e;
+struct dynamic {
+    struct editor *e;
     bytes_of *known; /* [known_count] */
     uint32_t known_count;
-} dynamic;
+};
 
 static double float_of(const graph_node *n, const char *name)
 {
@@ -22,13 +22,13 @@ static double float_of(const graph_node *n, const char *name)
     return a != NULL && a->kind == INLAY_ATTR_FLOAT ? a->f : 1;
 }
 
-static bool fits(const layer *l)
+static bool fits(const struct layer *l)
 {
     return l->multiplies && l->depth != INLAY_NONE && l->g->values[l->weight].info.rank == 2 &&
            float_of(l->node, "alpha") == 1 && float_of(l->node, "beta") == 1;
 }
 
-static const bytes_of *bytes_for(dynamic *d, uint32_t v)
+static const bytes_of *bytes_for(struct dynamic *d, uint32_t v)
 {
     const char *stem = d->e->g->values[v].info.name.data;
     bytes_of *b = &d->known[d->known_count];
@@ -56,7 +56,8 @@ static const bytes_of *bytes_for(dynamic *d, uint32_t v)
 }
 
 /* The weights upright, as [depth, columns]. */
-static uint32_t weight_bytes(dynamic *d, const layer *l, const float *w, uint32_t *out_scales, layer_form *form)
+static uint32_t weight_bytes(struct dynamic *d, const struct layer *l, const float *w, uint32_t *out_scales,
+                             layer_form *form)
 {
     const inlay_value_info *info = &l->g->values[l->weight].info;
     const char *stem = info->name.data;
@@ -82,7 +83,7 @@ static uint32_t weight_bytes(dynamic *d, const layer *l, const float *w, uint32_
 }
 
 /* The layer's node becomes the last one of its replacement, so that what it makes keeps its name. */
-static void replace(dynamic *d, const layer *l, layer_form *form)
+static void replace(struct dynamic *d, const struct layer *l, layer_form *form)
 {
     graph_node *n = l->node, *cast;
     const char *stem = n->info.name.data;
@@ -119,15 +120,15 @@ static void replace(dynamic *d, const layer *l, layer_form *form)
 
 inlay_status dynamic_model(graph_model *model, const layer_list *list, layer_form *forms, inlay_diag *diag)
 {
-    editor e;
-    dynamic d = { .e = &e };
+    struct editor e;
+    struct dynamic d = { .e = &e };
     inlay_status status;
 
     edit_begin(&e, model->main);
     d.known = arena_array(&model->arena, (size_t)list->count + 1, sizeof *d.known);
     e.failed = e.failed || d.known == NULL;
     for (uint32_t i = 0; i < list->count && !e.failed; i++) {
-        const layer *l = &list->items[i];
+        const struct layer *l = &list->items[i];
 
         forms[i] = (layer_form){ .bits = 32, .bytes = (uint64_t)l->count * sizeof(float), .kept = l->kept };
         if (l->kept == NULL && !fits(l))

@@ -72,11 +72,11 @@ inlay_status judge_options(const inlay_options *given, const char *name, const c
     return status;
 }
 
-inlay_status subject_open(const char *path, const inlay_options *options, subject *out, inlay_diag *diag)
+inlay_status subject_open(const char *path, const inlay_options *options, struct subject *out, inlay_diag *diag)
 {
     inlay_status status;
 
-    *out = (subject){ 0 };
+    *out = (struct subject){ 0 };
     INLAY_TRY(inlay_session_create(path, options, &out->session, diag));
     INLAY_TRY(inlay_context_create(out->session, &out->context, diag));
 done:
@@ -99,7 +99,7 @@ static int open_unnamed(const char *dir)
     return fd;
 }
 
-inlay_status subject_keep(subject *s, const samples *set, const char *dir, inlay_diag *diag)
+inlay_status subject_keep(struct subject *s, const struct samples *set, const char *dir, inlay_diag *diag)
 {
     const uint32_t outputs = inlay_session_output_count(s->session);
     kept_outputs *k;
@@ -137,16 +137,16 @@ static void kept_free(kept_outputs *k)
     free(k);
 }
 
-void subject_close(subject *s)
+void subject_close(struct subject *s)
 {
     subject_rest(s);
     kept_free(s->kept);
-    *s = (subject){ 0 };
+    *s = (struct subject){ 0 };
 }
 
-void subject_trim(const subject *s)
+void subject_trim(const struct subject *s)
 {
-    const graph *g = s->session->model->main;
+    const struct graph *g = s->session->model->main;
 
     for (uint32_t v = 0; v < g->value_count; v++) {
         const inlay_value_info *info = &g->values[v].info;
@@ -156,7 +156,7 @@ void subject_trim(const subject *s)
     }
 }
 
-void subject_rest(subject *s)
+void subject_rest(struct subject *s)
 {
     inlay_context_destroy(s->context);
     inlay_session_destroy(s->session);
@@ -167,7 +167,7 @@ void subject_rest(subject *s)
     s->session = NULL;
 }
 
-inlay_status subject_wake(subject *s, const char *path, const inlay_options *options, inlay_diag *diag)
+inlay_status subject_wake(struct subject *s, const char *path, const inlay_options *options, inlay_diag *diag)
 {
     kept_outputs *kept = s->kept;
     inlay_status status = INLAY_OK;
@@ -195,14 +195,14 @@ bool judge_view(const inlay_value *value, inlay_tensor_view *out)
 }
 
 /* The outputs that both have, with what is known of each. */
-typedef struct outputs {
-    agree *sums;  /* [count] of the first model */
-    uint32_t *at; /* of the second; INLAY_NONE: it has none of the name */
+struct outputs {
+    struct agree *sums; /* [count] of the first model */
+    uint32_t *at;       /* of the second; INLAY_NONE: it has none of the name */
     uint32_t count;
-} outputs;
+};
 
-static inlay_status find_outputs(const subject *want, const subject *got, agree_metric metric, outputs *o,
-                                 inlay_diag *diag)
+static inlay_status find_outputs(const struct subject *want, const struct subject *got, agree_metric metric,
+                                 struct outputs *o, inlay_diag *diag)
 {
     o->count = inlay_session_output_count(want->session);
     o->sums = calloc((size_t)o->count + 1, sizeof *o->sums);
@@ -256,7 +256,7 @@ static bool read_all(int fd, void *data, uint64_t bytes, uint64_t offset)
 }
 
 /* Copies what the subject has just made of the sample. Without room it is run again the next time. */
-static void keep_sample(const subject *s, uint32_t sample)
+static void keep_sample(const struct subject *s, uint32_t sample)
 {
     kept_outputs *k = s->kept;
 
@@ -284,7 +284,7 @@ static void keep_sample(const subject *s, uint32_t sample)
 }
 
 /* Output i of the sample that the subject has made, now or before; false: it is no tensor of numbers. */
-static bool output_of(const subject *s, uint32_t sample, uint32_t i, inlay_tensor_view *out)
+static bool output_of(const struct subject *s, uint32_t sample, uint32_t i, inlay_tensor_view *out)
 {
     kept_outputs *k = s->kept;
     const kept_output *item;
@@ -305,21 +305,21 @@ static bool output_of(const subject *s, uint32_t sample, uint32_t i, inlay_tenso
 }
 
 /* How far the outputs of the sample are off that made now of was. */
-static double off_by(const agree *was, const agree *now)
+static double off_by(const struct agree *was, const struct agree *now)
 {
-    const agree one = { .metric = now->metric,
-                        .samples = 1,
-                        .rows = now->rows - was->rows,
-                        .divergence = now->divergence - was->divergence,
-                        .error_squares = now->error_squares - was->error_squares,
-                        .want_squares = now->want_squares - was->want_squares };
+    const struct agree one = { .metric = now->metric,
+                               .samples = 1,
+                               .rows = now->rows - was->rows,
+                               .divergence = now->divergence - was->divergence,
+                               .error_squares = now->error_squares - was->error_squares,
+                               .want_squares = now->want_squares - was->want_squares };
 
     return agree_off(&one);
 }
 
 /* *off grows to how far the sample's outputs are off. */
-static inlay_status add_sample(const samples *set, uint32_t index, const subject *want, const subject *got, outputs *o,
-                               double *off, inlay_diag *diag)
+static inlay_status add_sample(const struct samples *set, uint32_t index, const struct subject *want,
+                               const struct subject *got, struct outputs *o, double *off, inlay_diag *diag)
 {
     inlay_value **values = NULL;
     inlay_status status;
@@ -332,7 +332,7 @@ static inlay_status add_sample(const samples *set, uint32_t index, const subject
     }
     INLAY_TRY(samples_run(set, values, got->session, got->context, diag));
     for (uint32_t i = 0; i < o->count; i++) {
-        const agree was = o->sums[i];
+        const struct agree was = o->sums[i];
         inlay_tensor_view a, b;
         double own;
 
@@ -348,20 +348,21 @@ done:
     return status;
 }
 
-inlay_status judge_agreement(const samples *set, uint32_t most, agree_metric metric, const subject *want,
-                             const subject *got, verdict *out, inlay_diag *diag)
+inlay_status judge_agreement(const struct samples *set, uint32_t most, agree_metric metric, const struct subject *want,
+                             const struct subject *got, struct verdict *out, inlay_diag *diag)
 {
     return judge_some(set, NULL, most > 0 && most < set->count ? most : set->count, metric, want, got, out, NULL, diag);
 }
 
-inlay_status judge_some(const samples *set, const uint32_t *which, uint32_t count, agree_metric metric,
-                        const subject *want, const subject *got, verdict *out, double *off, inlay_diag *diag)
+inlay_status judge_some(const struct samples *set, const uint32_t *which, uint32_t count, agree_metric metric,
+                        const struct subject *want, const struct subject *got, struct verdict *out, double *off,
+                        inlay_diag *diag)
 {
-    outputs o = { 0 };
+    struct outputs o = { 0 };
     bool any = false;
     inlay_status status;
 
-    *out = (verdict){ .samples = count };
+    *out = (struct verdict){ .samples = count };
     INLAY_TRY(find_outputs(want, got, metric, &o, diag));
     for (uint32_t i = 0; i < count; i++) {
         double own = 0;
@@ -392,7 +393,7 @@ done:
     return status;
 }
 
-bool verdict_holds(const verdict *v, double goal, bool sure)
+bool verdict_holds(const struct verdict *v, double goal, bool sure)
 {
     const bool counts = sure && v->metric == AGREE_text;
 
@@ -402,7 +403,7 @@ bool verdict_holds(const verdict *v, double goal, bool sure)
         v->metric, counts && v->score.value < 1 ? agree_share_bound(v->score.value, v->samples) : v->score.value, goal);
 }
 
-const char *verdict_only(const verdict *v, const char *what, arena *a)
+const char *verdict_only(const struct verdict *v, const char *what, struct arena *a)
 {
     return arena_format(a, "with %s, output '%s' agrees to %.4g (%s, 95 %%: %.4g to %.4g) only", what, v->output,
                         v->score.value, agree_metric_name(v->metric), v->score.low, v->score.high);
@@ -433,7 +434,7 @@ static bool count_blanks(const inlay_value *value, uint64_t *rows, uint64_t *bla
     return true;
 }
 
-inlay_status judge_metric(const samples *set, const subject *s, agree_metric *out, inlay_diag *diag)
+inlay_status judge_metric(const struct samples *set, const struct subject *s, agree_metric *out, inlay_diag *diag)
 {
     enum { LOOKED_AT = 8 };
     uint64_t rows = 0, blanks = 0;
@@ -460,8 +461,8 @@ done:
 
 /* ------------------------------------------------------------------ time */
 
-inlay_status judge_time(const samples *set, const subject *a, const subject *b, double budget_s, double *out_a_ms,
-                        double *out_b_ms, inlay_diag *diag)
+inlay_status judge_time(const struct samples *set, const struct subject *a, const struct subject *b, double budget_s,
+                        double *out_a_ms, double *out_b_ms, inlay_diag *diag)
 {
     const timed_model both[] = { { a->session, a->context }, { b->session, b->context } };
     double times[2];
@@ -474,10 +475,10 @@ inlay_status judge_time(const samples *set, const subject *a, const subject *b, 
     return status;
 }
 
-inlay_status judge_alone(const samples *set, const char *path, const inlay_options *options, double budget_s,
+inlay_status judge_alone(const struct samples *set, const char *path, const inlay_options *options, double budget_s,
                          double *out_ms, inlay_diag *diag)
 {
-    subject s = { 0 };
+    struct subject s = { 0 };
     inlay_status status = subject_open(path, options, &s, diag);
 
     if (status == INLAY_OK)

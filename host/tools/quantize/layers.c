@@ -7,16 +7,16 @@
 #include <string.h>
 
 /* Which input of an operator holds weights, and which axes. */
-typedef struct kind {
+struct kind {
     const char *op;
     uint32_t input;
     uint32_t least_rank;
     int channel, depth; /* from the end where negative; NO_DEPTH */
     bool multiplies;
-} kind;
+};
 
 enum { NO_DEPTH = 99 };
-static const kind kinds[] = {
+static const struct kind kinds[] = {
     { "MatMul", 1, 2, -1, -2, true },    { "Gemm", 1, 2, 1, 0, true },
     { "Conv", 1, 3, 0, NO_DEPTH, true }, { "ConvTranspose", 1, 3, 1, NO_DEPTH, false },
     { "Gather", 0, 2, 0, 1, false },     { "LSTM", 1, 3, 1, 2, false },
@@ -25,14 +25,14 @@ static const kind kinds[] = {
     { "RNN", 2, 3, 1, 2, false },
 };
 
-typedef struct finder {
+struct finder {
     layer_list *out;
     const char *const *skip;
     uint32_t skip_count;
     bool *used; /* [skip_count] */
-    arena *a;
+    struct arena *a;
     inlay_diag *diag;
-} finder;
+};
 
 static int64_t attr_int(const graph_node *n, const char *name, int64_t otherwise)
 {
@@ -46,7 +46,7 @@ static uint32_t axis_of(int axis, uint32_t rank)
     return axis == NO_DEPTH ? INLAY_NONE : (uint32_t)(axis < 0 ? axis + (int)rank : axis);
 }
 
-static bool is_skipped(finder *f, const graph_node *n)
+static bool is_skipped(struct finder *f, const graph_node *n)
 {
     bool any = false;
 
@@ -84,7 +84,7 @@ static bool all_finite(const graph_model *model, const inlay_value_info *info, i
     return finite;
 }
 
-static inlay_status add_layer(finder *f, const layer *l)
+static inlay_status add_layer(struct finder *f, const struct layer *l)
 {
     if (!ARENA_GROW(f->a, f->out->items, f->out->count))
         return no_memory(f->diag, "for the list of layers");
@@ -92,11 +92,11 @@ static inlay_status add_layer(finder *f, const layer *l)
     return INLAY_OK;
 }
 
-static inlay_status match(finder *f, graph *g, graph_node *n, const char *path, const kind *k)
+static inlay_status match(struct finder *f, struct graph *g, graph_node *n, const char *path, const struct kind *k)
 {
     const uint32_t v = k->input < n->info.input_count ? n->info.inputs[k->input] : INLAY_NONE;
     const inlay_value_info *info = v == INLAY_NONE ? NULL : &g->values[v].info;
-    layer l = { .g = g, .node = n, .path = path, .weight = v, .weight_input = k->input, .count = 1 };
+    struct layer l = { .g = g, .node = n, .path = path, .weight = v, .weight_input = k->input, .count = 1 };
 
     if (info == NULL || (info->flags & INLAY_VALUE_CONSTANT) == 0 || info->dtype != INLAY_FLOAT ||
         info->rank < k->least_rank || info->rank == INLAY_RANK_UNKNOWN)
@@ -122,7 +122,7 @@ static inlay_status match(finder *f, graph *g, graph_node *n, const char *path, 
     return add_layer(f, &l);
 }
 
-static inlay_status find_in(finder *f, graph *g, const char *path)
+static inlay_status find_in(struct finder *f, struct graph *g, const char *path)
 {
     inlay_status status = INLAY_OK;
 
@@ -144,10 +144,10 @@ done:
     return status;
 }
 
-inlay_status layers_find(graph_model *model, const char *const *skip, uint32_t skip_count, arena *a, layer_list *out,
-                         inlay_diag *diag)
+inlay_status layers_find(graph_model *model, const char *const *skip, uint32_t skip_count, struct arena *a,
+                         layer_list *out, inlay_diag *diag)
 {
-    finder f = { .out = out, .skip = skip, .skip_count = skip_count, .a = a, .diag = diag };
+    struct finder f = { .out = out, .skip = skip, .skip_count = skip_count, .a = a, .diag = diag };
     inlay_status status;
 
     *out = (layer_list){ 0 };
@@ -165,12 +165,12 @@ done:
     return status;
 }
 
-int64_t layer_channels(const layer *l)
+int64_t layer_channels(const struct layer *l)
 {
     return l->g->values[l->weight].info.dims[l->channel].value;
 }
 
-uint32_t layer_bias(const layer *l, bool *out_other)
+uint32_t layer_bias(const struct layer *l, bool *out_other)
 {
     const graph_node *n = l->node;
     const uint32_t v =
@@ -187,7 +187,7 @@ uint32_t layer_bias(const layer *l, bool *out_other)
     return INLAY_NONE;
 }
 
-float *layer_weights(const layer *l)
+float *layer_weights(const struct layer *l)
 {
     float *w = malloc((size_t)l->count * sizeof *w + 1);
 

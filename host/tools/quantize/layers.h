@@ -4,8 +4,8 @@
 #include "graph/graph.h"
 
 /* One constant of one node. A node with several (LSTM has two) is several layers. */
-typedef struct layer {
-    graph *g;
+struct layer {
+    struct graph *g;
     graph_node *node;
     const char *path;      /* of the body that g is, or "" for the main graph */
     uint32_t weight;       /* value of g */
@@ -15,22 +15,22 @@ typedef struct layer {
     bool multiplies;       /* Conv, MatMul, Gemm in the main graph with an activation as input 0: fit for integers */
     int64_t count;         /* elements */
     const char *kept;      /* why it stays as it is, or NULL */
-} layer;
+};
 
 typedef struct layer_list {
-    layer *items;
+    struct layer *items;
     uint32_t count;
 } layer_list;
 
 /* All of a model, bodies included, in the order in which they run. skip: [skip_count] globs on node names, or op:GLOB
  * on operators, of layers to keep. Memory is a's. INLAY_INVALID_ARGUMENT: a pattern fits no node. */
-INLAY_NODISCARD inlay_status layers_find(graph_model *model, const char *const *skip, uint32_t skip_count, arena *a,
-                                         layer_list *out, inlay_diag *diag);
+INLAY_NODISCARD inlay_status layers_find(graph_model *model, const char *const *skip, uint32_t skip_count,
+                                         struct arena *a, layer_list *out, inlay_diag *diag);
 /* The bias of a convolution or product: a constant of one dimension, as many as channels. INLAY_NONE: it has none, or
  * another one (*out_other). */
-uint32_t layer_bias(const layer *l, bool *out_other);
-int64_t layer_channels(const layer *l);
+uint32_t layer_bias(const struct layer *l, bool *out_other);
+int64_t layer_channels(const struct layer *l);
 /* The weights as aligned floats, from malloc; NULL: no memory. The file's pages leave memory until they are read again.
  */
-float *layer_weights(const layer *l);
+float *layer_weights(const struct layer *l);
 #endif

@@ -11,7 +11,7 @@ enum { WIDE = 16, TALL = 8 }; /* of the tile that stays in registers */
 typedef float lanes __attribute__((vector_size(WIDE * sizeof(float))));
 
 /* A whole tile; what it reads of a and b goes on by whole rows. */
-static inline __attribute__((always_inline)) void add_tile(const blockmul *m, int64_t i, int64_t j)
+static inline __attribute__((always_inline)) void add_tile(const struct blockmul *m, int64_t i, int64_t j)
 {
     const float *a = m->a + i * m->a_row, *b = m->b + j;
     lanes sums[TALL] = { { 0 } };
@@ -36,7 +36,8 @@ static inline __attribute__((always_inline)) void add_tile(const blockmul *m, in
 }
 
 /* What no tile covers. */
-static inline __attribute__((always_inline)) void add_rest(const blockmul *m, int64_t i, int64_t from, int64_t to)
+static inline __attribute__((always_inline)) void add_rest(const struct blockmul *m, int64_t i, int64_t from,
+                                                           int64_t to)
 {
     float *c = m->c + i * m->c_row;
 
@@ -48,7 +49,7 @@ static inline __attribute__((always_inline)) void add_rest(const blockmul *m, in
     }
 }
 
-static void add(const blockmul *m)
+static void add(const struct blockmul *m)
 {
     const int64_t whole = m->columns / WIDE * WIDE, tall = m->rows / TALL * TALL;
 
@@ -181,7 +182,7 @@ static void find_grid(const weight_block *b, weight_grid *out)
 }
 
 /* The weights of the block change along q by as much: slopes follow. */
-static inline __attribute__((always_inline)) void move_one(settling *s, int k, float by)
+static inline __attribute__((always_inline)) void move_one(struct settling *s, int k, float by)
 {
     const float *row = s->moments + k * s->row;
 
@@ -190,7 +191,7 @@ static inline __attribute__((always_inline)) void move_one(settling *s, int k, f
         s->slope[j] += by * row[j];
 }
 
-static void settle(settling *s)
+static void settle(struct settling *s)
 {
     float down = 0, curve = 0, step;
 

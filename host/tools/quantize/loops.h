@@ -8,13 +8,13 @@ enum { WEIGHTS_MOST_CODE = 15, WEIGHTS_LANES = 16 };
 
 /* c[i][j] += factor * sum over k of a[i * a_row + k * a_step] * b[k * b_row + j], for i < rows, j < columns and k <
  * depth. c, [rows] rows of c_row floats, overlaps neither. */
-typedef struct blockmul {
+struct blockmul {
     float *c;
     const float *a, *b;
     int64_t rows, columns, depth;
     int64_t c_row, a_row, a_step, b_row;
     float factor;
-} blockmul;
+};
 
 /* One block, gathered: n weights and how much each error counts; zeros up to whole lanes. */
 typedef struct weight_block {
@@ -30,7 +30,7 @@ typedef struct weight_grid {
 
 /* One block of one row: codes and zero point, the step, and the slope of half the squared error at each of its weights.
  * change is what became of the weights. */
-typedef struct settling {
+struct settling {
     int n;
     const float *moments; /* of its first weight with itself; rows of `row` floats */
     int64_t row;
@@ -38,23 +38,23 @@ typedef struct settling {
     float low, high, step;
     float *change; /* [n] */
     bool halves;
-} settling;
+};
 
 typedef struct quantize_loops {
     /* A product of small blocks of floats, for matrices of moments and what is made of them. */
-    void (*add)(const blockmul *m);
+    void (*add)(const struct blockmul *m);
     /* weights_bytes() */
     void (*bytes)(const float *w, int64_t outer, int64_t channels, int64_t inner, int limit, int8_t *out,
                   float *scales);
     /* The scale and zero point of a block with the least squares of errors that a search finds. */
     void (*find_grid)(const weight_block *b, weight_grid *out);
     /* Codes and step of a block for the least of what its outputs are off. */
-    void (*settle)(settling *s);
+    void (*settle)(struct settling *s);
 } quantize_loops;
 
 KERNEL_INSTANCES(quantize_loops, quantize_loops)
 
-static inline void blockmul_add(const blockmul *m)
+static inline void blockmul_add(const struct blockmul *m)
 {
     KERNEL_BEST(quantize_loops)->add(m);
 }

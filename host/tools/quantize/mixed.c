@@ -10,50 +10,50 @@ enum { SAMPLES = 4, MOST_SETS = 64, ENOUGH_SETS = 48, FLOAT_BITS = 32 };
 static const double LARGE = 0.005; /* the share of all weights that a product has to be measured by itself */
 
 /* Products of one size, the part-th of those that are measured together. */
-typedef struct set {
+struct set {
     int64_t depth, rows;
     uint32_t part;
     double harm;     /* of the outputs, all of the set in 4 bits */
     double relative; /* sum over its layers of loss / energy */
-} set;
+};
 
-typedef struct choice {
+struct choice {
     const mixed_how *how;
     const layer_list *list;
-    set sets[MOST_SETS];
+    struct set sets[MOST_SETS];
     uint32_t set_count;
     uint32_t *set_of; /* [list->count]; NO_SET: the layer is no product */
     inlay_diag *diag;
-} choice;
+};
 
-double mixed_bits(const layer *l, uint32_t bits, uint32_t block, bool halves)
+double mixed_bits(const struct layer *l, uint32_t bits, uint32_t block, bool halves)
 {
     const double depth = (double)l->g->values[l->weight].info.dims[l->depth != INLAY_NONE ? l->depth : 0].value;
 
     return bits == 4 ? 4 + ((halves ? 16.0 : 32.0) + 4) / block : bits == 8 ? 8 + 32 / (depth > 1 ? depth : 1) : bits;
 }
 
-static bool is_product(const layer *l)
+static bool is_product(const struct layer *l)
 {
     return l->kept == NULL && l->count >= NARROW_LEAST_WEIGHTS && narrow_is_matrix(l);
 }
 
 /* The part of that size's set; what is beyond the most sets shares the last. */
-static uint32_t find_set(choice *c, int64_t depth, int64_t rows, uint32_t part)
+static uint32_t find_set(struct choice *c, int64_t depth, int64_t rows, uint32_t part)
 {
     for (uint32_t i = 0; i < c->set_count; i++)
         if (c->sets[i].depth == depth && c->sets[i].rows == rows && c->sets[i].part == part)
             return i;
     if (c->set_count == MOST_SETS)
         return MOST_SETS - 1;
-    c->sets[c->set_count] = (set){ .depth = depth, .rows = rows, .part = part };
+    c->sets[c->set_count] = (struct set){ .depth = depth, .rows = rows, .part = part };
     return c->set_count++;
 }
 
 /* How many products of that size stand before layer i. */
-static uint32_t find_ordinal(const choice *c, uint32_t i)
+static uint32_t find_ordinal(const struct choice *c, uint32_t i)
 {
-    const layer *items = c->list->items, *l = &items[i];
+    const struct layer *items = c->list->items, *l = &items[i];
     uint32_t before = 0;
 
     for (uint32_t k = 0; k < i; k++)
@@ -65,7 +65,7 @@ static uint32_t find_ordinal(const choice *c, uint32_t i)
 
 /* Large products are sets of their own, or of as few neighbours of one size as there is time for: what 4 bits do hangs
  * on where in the model a product stands. */
-static void find_sets(choice *c)
+static void find_sets(struct choice *c)
 {
     double weights = 0;
     uint32_t large = 0, together;
@@ -76,7 +76,7 @@ static void find_sets(choice *c)
         large += is_product(&c->list->items[i]) && (double)c->list->items[i].count > LARGE * weights;
     together = 1 + large / ENOUGH_SETS;
     for (uint32_t i = 0; i < c->list->count; i++) {
-        const layer *l = &c->list->items[i];
+        const struct layer *l = &c->list->items[i];
         const inlay_value_info *info = &l->g->values[l->weight].info;
         const bool alone = (double)l->count > LARGE * weights;
 
@@ -90,13 +90,13 @@ static void find_sets(choice *c)
 /* ------------------------------------------------------------------ what a set does */
 
 /* The model with the layers that have 4 of bits_of in 4 bits, and no other. */
-static inlay_status build(const choice *c, const uint8_t *bits_of, char *path)
+static inlay_status build(const struct choice *c, const uint8_t *bits_of, char *path)
 {
     const mixed_how *how = c->how;
     const session_source source = { .path = how->base, .fd = -1 };
     inlay_session raw = { .model = NULL };
     narrow_how narrow = *how->narrow;
-    arena a = { 0 };
+    struct arena a = { 0 };
     layer_form *forms;
     layer_list list;
     inlay_status status;
@@ -118,9 +118,9 @@ done:
     return status;
 }
 
-static void note_set(const choice *c, uint32_t k)
+static void note_set(const struct choice *c, uint32_t k)
 {
-    const set *s = &c->sets[k];
+    const struct set *s = &c->sets[k];
     char line[160];
 
     (void)snprintf(line, sizeof line, "4 bits for %lld x %lld, part %u: error %.3g", (long long)s->depth,
@@ -129,11 +129,11 @@ static void note_set(const choice *c, uint32_t k)
         c->how->args->note(c->how->args->progress_user, line);
 }
 
-static inlay_status measure(choice *c, uint32_t k, uint8_t *bits_of)
+static inlay_status measure(struct choice *c, uint32_t k, uint8_t *bits_of)
 {
-    subject after = { 0 };
+    struct subject after = { 0 };
     char path[PATH_MAX];
-    verdict v;
+    struct verdict v;
     inlay_status status;
 
     for (uint32_t i = 0; i < c->list->count; i++)
@@ -154,22 +154,22 @@ done:
 /* ------------------------------------------------------------------ the choice */
 
 /* What 4 bits of the layer cost, for each bit that 8 would take. */
-static double price_of(const choice *c, uint32_t i)
+static double price_of(const struct choice *c, uint32_t i)
 {
-    const nibbles *q = &c->how->narrow->known[i];
-    const set *s = &c->sets[c->set_of[i]];
+    const struct nibbles *q = &c->how->narrow->known[i];
+    const struct set *s = &c->sets[c->set_of[i]];
     const double share = s->relative > 0 && q->energy > 0 ? q->loss / q->energy / s->relative : 0;
 
     return s->harm * share / (double)c->list->items[i].count;
 }
 
-static void spend(const choice *c, uint8_t *bits_of)
+static void spend(const struct choice *c, uint8_t *bits_of)
 {
     const uint32_t block = c->how->narrow->block;
     double bits = 0, weights = 0;
 
     for (uint32_t i = 0; i < c->list->count; i++) {
-        const layer *l = &c->list->items[i];
+        const struct layer *l = &c->list->items[i];
 
         bits_of[i] = c->set_of[i] == NO_SET ? 8 : 4;
         if (l->kept != NULL || l->count < NARROW_LEAST_WEIGHTS)
@@ -182,7 +182,7 @@ static void spend(const choice *c, uint8_t *bits_of)
         double more = 0;
 
         for (uint32_t i = 0; i < c->list->count; i++) {
-            const layer *l = &c->list->items[i];
+            const struct layer *l = &c->list->items[i];
             const bool halves = c->how->narrow->known[i].m.halves;
             const double extra = (mixed_bits(l, 8, block, halves) - mixed_bits(l, 4, block, halves)) * (double)l->count;
 
@@ -201,7 +201,7 @@ static void spend(const choice *c, uint8_t *bits_of)
 
 inlay_status mixed_choose(const mixed_how *how, const layer_list *list, uint8_t *bits_of, inlay_diag *diag)
 {
-    choice c = { .how = how, .list = list, .diag = diag };
+    struct choice c = { .how = how, .list = list, .diag = diag };
     inlay_status status = INLAY_OK;
 
     c.set_of = malloc(((size_t)list->count + 1) * sizeof *c.set_of);

@@ -13,16 +13,16 @@
 
 typedef struct mixed_how {
     const quantize_args *args;
-    const scratch *scratch;
-    const subject *before;      /* the model as it is */
-    const inlay_options *plain; /* of sessions */
-    const char *base;           /* the model to be narrowed, in the scratch folder */
-    const narrow_how *narrow;   /* known must be there */
+    const struct scratch *scratch;
+    const struct subject *before; /* the model as it is */
+    const inlay_options *plain;   /* of sessions */
+    const char *base;             /* the model to be narrowed, in the scratch folder */
+    const narrow_how *narrow;     /* known must be there */
 } mixed_how;
 
 /* bits_of is [list->count]: 4 or 8. */
 INLAY_NODISCARD inlay_status mixed_choose(const mixed_how *how, const layer_list *list, uint8_t *bits_of,
                                           inlay_diag *diag);
 /* Bits of a weight, its share of scales and zero points included. */
-double mixed_bits(const layer *l, uint32_t bits, uint32_t block, bool halves);
+double mixed_bits(const struct layer *l, uint32_t bits, uint32_t block, bool halves);
 #endif

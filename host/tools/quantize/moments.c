@@ -10,38 +10,38 @@ enum { ROWS = 128, STRIP = 32, ENOUGH_ROWS = 16384 };
 static const uint64_t MOST_BYTES = UINT64_C(1) << 29;
 
 /* One value that products read. */
-typedef struct read {
+struct read {
     const char *name;
     int64_t depth;
     float *sums; /* [depth, depth], the upper triangle; NULL: not in this round */
     uint64_t rows;
     float *importance, *factor; /* what comes of it */
     int32_t *order;
-} read;
+};
 
-typedef struct gathering {
+struct gathering {
     const char *path;
     const inlay_options *options;
-    const samples *set;
-    moments *out;
-    read *reads; /* [count] */
+    const struct samples *set;
+    struct moments *out;
+    struct read *reads; /* [count] */
     uint32_t count, block;
     inlay_diag *diag;
-} gathering;
+};
 
 /* ------------------------------------------------------------------ sums */
 
 /* Rows whose products are to be added to one matrix. */
-typedef struct summing {
-    read *r;
+struct summing {
+    struct read *r;
     const float *x;
     int64_t rows;
-} summing;
+};
 
 /* Columns from strip `begin` on; each with the rows of the matrix that stand above their diagonal. */
 static inlay_status add_strips(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    const summing *s = user;
+    const struct summing *s = user;
     const int64_t n = s->r->depth;
 
     (void)worker;
@@ -49,33 +49,33 @@ static inlay_status add_strips(void *user, int64_t begin, int64_t end, uint32_t 
         const int64_t from = strip * STRIP, to = from + STRIP < n ? from + STRIP : n;
 
         for (int64_t k = 0; k < s->rows; k += ROWS)
-            blockmul_add(&(blockmul){ .c = s->r->sums + from,
-                                      .a = s->x + k * n,
-                                      .b = s->x + k * n + from,
-                                      .rows = to,
-                                      .columns = to - from,
-                                      .depth = s->rows - k < ROWS ? s->rows - k : ROWS,
-                                      .c_row = n,
-                                      .a_row = 1,
-                                      .a_step = n,
-                                      .b_row = n,
-                                      .factor = 1 });
+            blockmul_add(&(struct blockmul){ .c = s->r->sums + from,
+                                             .a = s->x + k * n,
+                                             .b = s->x + k * n + from,
+                                             .rows = to,
+                                             .columns = to - from,
+                                             .depth = s->rows - k < ROWS ? s->rows - k : ROWS,
+                                             .c_row = n,
+                                             .a_row = 1,
+                                             .a_step = n,
+                                             .b_row = n,
+                                             .factor = 1 });
     }
     return INLAY_OK;
 }
 
-static void add_rows(read *r, const float *x, int64_t rows)
+static void add_rows(struct read *r, const float *x, int64_t rows)
 {
-    summing s = { r, x, rows };
+    struct summing s = { r, x, rows };
 
     (void)threads_parallel_for(NULL, (r->depth + STRIP - 1) / STRIP, 1, add_strips, &s); /* a fixed cut */
     r->rows += (uint64_t)rows;
 }
 
-static inlay_status add_sample(gathering *x, const subject *s, inlay_value *const *values)
+static inlay_status add_sample(struct gathering *x, const struct subject *s, inlay_value *const *values)
 {
     for (uint32_t k = 0; k < x->count; k++) {
-        read *r = &x->reads[k];
+        struct read *r = &x->reads[k];
         const uint32_t out = inlay_session_find_output(s->session, r->name);
         const uint32_t in = inlay_session_find_input(x->set->of, r->name);
         const inlay_value *v = out != INLAY_NONE  ? inlay_context_output(s->context, out)
@@ -103,17 +103,17 @@ static void invert_rows(const float *r, int64_t n, int64_t from, int64_t to, flo
 {
     memset(u + from * n, 0, (size_t)((to - from) * n) * sizeof *u);
     if (to < n)
-        blockmul_add(&(blockmul){ .c = u + from * n + to,
-                                  .a = r + from * n + to,
-                                  .b = u + to * n + to,
-                                  .rows = to - from,
-                                  .columns = n - to,
-                                  .depth = n - to,
-                                  .c_row = n,
-                                  .a_row = n,
-                                  .a_step = 1,
-                                  .b_row = n,
-                                  .factor = -1 });
+        blockmul_add(&(struct blockmul){ .c = u + from * n + to,
+                                         .a = r + from * n + to,
+                                         .b = u + to * n + to,
+                                         .rows = to - from,
+                                         .columns = n - to,
+                                         .depth = n - to,
+                                         .c_row = n,
+                                         .a_row = n,
+                                         .a_step = 1,
+                                         .b_row = n,
+                                         .factor = -1 });
     for (int64_t i = to - 1; i >= from; i--) {
         float *out = u + i * n;
         const float pivot = 1 / r[i * n + i];
@@ -169,17 +169,17 @@ bool moments_factor(float *h, int64_t n, float *u)
 
         good = factor_columns(h, n, from, to, turned);
         for (int64_t j = 0; good && j < from; j += STRIP) /* what is above the diagonal, strip by strip */
-            blockmul_add(&(blockmul){ .c = h + j,
-                                      .a = turned,
-                                      .b = turned + j,
-                                      .rows = j + STRIP,
-                                      .columns = STRIP,
-                                      .depth = to - from,
-                                      .c_row = n,
-                                      .a_row = 1,
-                                      .a_step = n,
-                                      .b_row = n,
-                                      .factor = -1 });
+            blockmul_add(&(struct blockmul){ .c = h + j,
+                                             .a = turned,
+                                             .b = turned + j,
+                                             .rows = j + STRIP,
+                                             .columns = STRIP,
+                                             .depth = to - from,
+                                             .c_row = n,
+                                             .a_row = 1,
+                                             .a_step = n,
+                                             .b_row = n,
+                                             .factor = -1 });
     }
     free(turned);
     for (int64_t s = strips - 1; good && s >= 0; s--)
@@ -188,14 +188,14 @@ bool moments_factor(float *h, int64_t n, float *u)
 }
 
 /* A block or an element, and how much it matters. */
-typedef struct matter {
+struct matter {
     int32_t at;
     double weight;
-} matter;
+};
 
 static int most_first(const void *a, const void *b)
 {
-    const matter *x = a, *y = b;
+    const struct matter *x = a, *y = b;
 
     return x->weight != y->weight ? (x->weight < y->weight) - (x->weight > y->weight)
                                   : (x->at > y->at) - (x->at < y->at);
@@ -203,10 +203,10 @@ static int most_first(const void *a, const void *b)
 
 /* Blocks that matter most come first, and in each the elements that do: what is off in them is made good by the others.
  * Parts of blocks would break them up: then the order stays. False: no memory. */
-static bool find_order(gathering *x, read *r)
+static bool find_order(struct gathering *x, struct read *r)
 {
     const int64_t n = r->depth, blocks = n / x->block;
-    matter *list;
+    struct matter *list;
 
     if (n % x->block != 0)
         return true;
@@ -223,7 +223,7 @@ static bool find_order(gathering *x, read *r)
     }
     qsort(list, (size_t)blocks, sizeof *list, most_first);
     for (int64_t b = 0; b < blocks; b++) {
-        matter *in = list + blocks;
+        struct matter *in = list + blocks;
 
         for (int64_t i = 0; i < x->block; i++) {
             in[i].at = (int32_t)(list[b].at * (int64_t)x->block + i);
@@ -238,7 +238,7 @@ static bool find_order(gathering *x, read *r)
 }
 
 /* Element i, k of the second moments in the order of rounding. */
-static float moment(const read *r, int64_t i, int64_t k)
+static float moment(const struct read *r, int64_t i, int64_t k)
 {
     const int64_t a = r->order != NULL ? r->order[i] : i, b = r->order != NULL ? r->order[k] : k;
 
@@ -246,7 +246,7 @@ static float moment(const read *r, int64_t i, int64_t k)
 }
 
 /* Mean squares, the order, and room for the factor. False: no memory. */
-static bool begin_factor(gathering *x, read *r)
+static bool begin_factor(struct gathering *x, struct read *r)
 {
     const int64_t n = r->depth;
 
@@ -260,7 +260,7 @@ static bool begin_factor(gathering *x, read *r)
 }
 
 /* The factor, with a hundredth of the mean added to the diagonal, more where that is not enough. False: no memory. */
-static bool find_factor(read *r)
+static bool find_factor(struct read *r)
 {
     const int64_t n = r->depth;
     float *copy = malloc((size_t)(n * n) * sizeof *copy);
@@ -291,7 +291,7 @@ static bool find_factor(read *r)
 
 static inlay_status find_factors(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    gathering *x = user;
+    struct gathering *x = user;
 
     (void)worker;
     for (int64_t k = begin; k < end; k++)
@@ -302,10 +302,10 @@ static inlay_status find_factors(void *user, int64_t begin, int64_t end, uint32_
 
 /* ------------------------------------------------------------------ rounds */
 
-static inlay_status run_round(gathering *x, int (*progress)(void *, double, const char *), void *user)
+static inlay_status run_round(struct gathering *x, int (*progress)(void *, double, const char *), void *user)
 {
     inlay_options *tapped = NULL;
-    subject s = { 0 };
+    struct subject s = { 0 };
     inlay_value **values = NULL;
     inlay_status status;
 
@@ -344,7 +344,7 @@ done:
 }
 
 /* What a layer reads, if its weights may be of 4 bits; NULL: they may not. */
-static const char *read_by(const layer *l, int64_t *out_depth)
+static const char *read_by(const struct layer *l, int64_t *out_depth)
 {
     const inlay_value_info *info = &l->g->values[l->weight].info;
 
@@ -354,7 +354,7 @@ static const char *read_by(const layer *l, int64_t *out_depth)
     return *out_depth <= MOMENTS_MOST_DEPTH ? l->g->values[l->node->info.inputs[0]].info.name.data : NULL;
 }
 
-static read *find_read(const gathering *x, const char *name)
+static struct read *find_read(const struct gathering *x, const char *name)
 {
     for (uint32_t k = 0; k < x->count; k++)
         if (strcmp(x->reads[k].name, name) == 0)
@@ -362,25 +362,26 @@ static read *find_read(const gathering *x, const char *name)
     return NULL;
 }
 
-static void list_reads(gathering *x, const layer_list *list)
+static void list_reads(struct gathering *x, const layer_list *list)
 {
     for (uint32_t i = 0; i < list->count; i++) {
         int64_t depth;
         const char *name = read_by(&list->items[i], &depth);
 
         if (name != NULL && find_read(x, name) == NULL)
-            x->reads[x->count++] = (read){ .name = name, .depth = depth };
+            x->reads[x->count++] = (struct read){ .name = name, .depth = depth };
     }
 }
 
-inlay_status moments_gather(const char *path, const inlay_options *options, const samples *set, const layer_list *list,
-                            uint32_t block, int (*progress)(void *user, double fraction, const char *what), void *user,
-                            moments *out, inlay_diag *diag)
+inlay_status moments_gather(const char *path, const inlay_options *options, const struct samples *set,
+                            const layer_list *list, uint32_t block,
+                            int (*progress)(void *user, double fraction, const char *what), void *user,
+                            struct moments *out, inlay_diag *diag)
 {
-    gathering x = { .path = path, .options = options, .set = set, .out = out, .block = block, .diag = diag };
+    struct gathering x = { .path = path, .options = options, .set = set, .out = out, .block = block, .diag = diag };
     inlay_status status = INLAY_OK;
 
-    *out = (moments){ 0 };
+    *out = (struct moments){ 0 };
     out->layers = arena_array(&out->a, (size_t)list->count + 1, sizeof *out->layers);
     x.reads = arena_array(&out->a, (size_t)list->count + 1, sizeof *x.reads);
     if (out->layers == NULL || x.reads == NULL)
@@ -402,7 +403,7 @@ inlay_status moments_gather(const char *path, const inlay_options *options, cons
     for (uint32_t i = 0; i < list->count; i++) {
         int64_t depth;
         const char *name = read_by(&list->items[i], &depth);
-        const read *r = name == NULL ? NULL : find_read(&x, name);
+        const struct read *r = name == NULL ? NULL : find_read(&x, name);
 
         if (r != NULL)
             out->layers[i] = (weight_inputs){ r->importance, r->factor, r->order };
@@ -413,8 +414,8 @@ done:
     return status;
 }
 
-void moments_end(moments *m)
+void moments_end(struct moments *m)
 {
     arena_deinit(&m->a);
-    *m = (moments){ 0 };
+    *m = (struct moments){ 0 };
 }

@@ -9,24 +9,24 @@
 #include <string.h>
 
 /* One constant on its way, with all layers that read it. */
-typedef struct narrowing {
-    editor *e;
-    const layer *l;
+struct narrowing {
+    struct editor *e;
+    const struct layer *l;
     const narrow_how *how;
     const weight_inputs *inputs; /* of l, or NULL */
-    nibbles *known;              /* of l, or NULL */
+    struct nibbles *known;       /* of l, or NULL */
     uint32_t bits;
     const char *stem;
     float *w;
     layer_form form;
-} narrowing;
+};
 
 int64_t narrow_opset(const narrow_how *how)
 {
     return how->bits == 4 && !how->nbits ? 21 : how->bits == 4 || how->bits == 8 ? 13 : 9;
 }
 
-static const int64_t *dims_of(const layer *l, int64_t *dims)
+static const int64_t *dims_of(const struct layer *l, int64_t *dims)
 {
     const inlay_value_info *info = &l->g->values[l->weight].info;
 
@@ -35,7 +35,7 @@ static const int64_t *dims_of(const layer *l, int64_t *dims)
     return dims;
 }
 
-static uint32_t rank_of(const layer *l)
+static uint32_t rank_of(const struct layer *l)
 {
     return l->g->values[l->weight].info.rank;
 }
@@ -43,7 +43,7 @@ static uint32_t rank_of(const layer *l)
 /* ------------------------------------------------------------------ float16 */
 
 /* Halves of all weights; false: one does not fit (or, of NARROW_EXACT, is not exactly that). */
-static bool to_halves(const narrowing *n, uint16_t *out)
+static bool to_halves(const struct narrowing *n, uint16_t *out)
 {
     for (int64_t i = 0; i < n->l->count; i++) {
         double back;
@@ -56,7 +56,7 @@ static bool to_halves(const narrowing *n, uint16_t *out)
     return true;
 }
 
-static uint32_t make_halves(narrowing *n)
+static uint32_t make_halves(struct narrowing *n)
 {
     int64_t dims[INLAY_MAX_RANK];
     uint16_t *halves = edit_memory(n->e, (uint64_t)n->l->count * sizeof *halves);
@@ -80,7 +80,8 @@ static uint32_t make_halves(narrowing *n)
 
 /* ------------------------------------------------------------------ 8 bits */
 
-uint32_t narrow_bytes(editor *e, const layer *l, const float *weights, narrowed_bytes *out_bytes, layer_form *form)
+uint32_t narrow_bytes(struct editor *e, const struct layer *l, const float *weights, narrowed_bytes *out_bytes,
+                      layer_form *form)
 {
     const char *stem = l->g->values[l->weight].info.name.data;
     const int64_t channels = layer_channels(l);
@@ -111,12 +112,12 @@ uint32_t narrow_bytes(editor *e, const layer *l, const float *weights, narrowed_
 
 /* ------------------------------------------------------------------ 4 bits */
 
-void nibbles_free(nibbles *q)
+void nibbles_free(struct nibbles *q)
 {
     free(q->codes);
     free(q->zeros);
     free(q->scales);
-    *q = (nibbles){ 0 };
+    *q = (struct nibbles){ 0 };
 }
 
 /* The square of what the layer makes, were its inputs independent of each other. */
@@ -134,7 +135,7 @@ static double energy_of(const weight_rows *m, const float *importance)
 }
 
 /* The same of what it is off. */
-static double loss_of(const nibbles *q, const float *importance)
+static double loss_of(const struct nibbles *q, const float *importance)
 {
     const weight_rows *m = &q->m;
     const int64_t blocks = weight_blocks(m);
@@ -152,19 +153,19 @@ static double loss_of(const nibbles *q, const float *importance)
 }
 
 /* Rows that are rounded side by side. */
-typedef struct rounding {
+struct rounding {
     const weight_inputs *inputs;
-    nibbles *q;
+    struct nibbles *q;
     float *moments; /* of inputs, see refine_moments() */
     float *scratch; /* of each worker */
     double *losses; /* of each group of rows: their sum must not depend on who was first */
     int64_t scratch_floats;
-} rounding;
+};
 
 static inlay_status round_rows(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    const rounding *r = user;
-    nibbles *q = r->q;
+    const struct rounding *r = user;
+    struct nibbles *q = r->q;
 
     for (int64_t group = begin; group < end; group++) {
         const int64_t first = group * WEIGHTS_TOGETHER, left = q->m.rows - first;
@@ -179,13 +180,13 @@ static inlay_status round_rows(void *user, int64_t begin, int64_t end, uint32_t 
 }
 
 /* False: no memory. */
-static bool make_compensated(const weight_inputs *inputs, nibbles *q)
+static bool make_compensated(const weight_inputs *inputs, struct nibbles *q)
 {
     const int64_t groups = (q->m.rows + WEIGHTS_TOGETHER - 1) / WEIGHTS_TOGETHER;
     const uint32_t workers = threads_limit(NULL);
-    rounding r = { .inputs = inputs,
-                   .q = q,
-                   .scratch_floats = WEIGHTS_TOGETHER * (2 * q->m.depth + WEIGHTS_MOST_BLOCK) };
+    struct rounding r = { .inputs = inputs,
+                          .q = q,
+                          .scratch_floats = WEIGHTS_TOGETHER * (2 * q->m.depth + WEIGHTS_MOST_BLOCK) };
     bool good;
 
     r.moments = malloc((size_t)(q->m.depth * q->m.depth) * sizeof *r.moments);
@@ -218,7 +219,7 @@ static bool fit_for_halves(const float *w, int64_t count)
 }
 
 /* False: no memory. */
-static bool make_nibbles(const narrowing *n, nibbles *q)
+static bool make_nibbles(const struct narrowing *n, struct nibbles *q)
 {
     int64_t dims[INLAY_MAX_RANK];
     const bool upright = n->l->depth == 0; /* [depth, rows] */
@@ -253,9 +254,9 @@ static bool make_nibbles(const narrowing *n, nibbles *q)
 }
 
 /* The codes of the layer, found or known; false: no memory. nibbles_done() lets go of them. */
-static bool find_nibbles(const narrowing *n, nibbles *q)
+static bool find_nibbles(const struct narrowing *n, struct nibbles *q)
 {
-    *q = (nibbles){ 0 };
+    *q = (struct nibbles){ 0 };
     if (n->known == NULL)
         return make_nibbles(n, q);
     if (n->known->codes == NULL && !make_nibbles(n, n->known))
@@ -264,7 +265,7 @@ static bool find_nibbles(const narrowing *n, nibbles *q)
     return true;
 }
 
-static void nibbles_done(const narrowing *n, nibbles *q)
+static void nibbles_done(const struct narrowing *n, struct nibbles *q)
 {
     if (n->known == NULL)
         nibbles_free(q);
@@ -277,7 +278,7 @@ static void pack(uint8_t *out, int64_t at, uint8_t code)
 }
 
 /* The scales as the DequantizeLinear reads them: floats, or halves and a Cast, which is folded when a session loads. */
-static uint32_t put_scales(narrowing *n, const int64_t *dims, int64_t count, const float *steps, bool halves)
+static uint32_t put_scales(struct narrowing *n, const int64_t *dims, int64_t count, const float *steps, bool halves)
 {
     uint16_t *half;
     graph_node *cast;
@@ -295,7 +296,7 @@ static uint32_t put_scales(narrowing *n, const int64_t *dims, int64_t count, con
     return v;
 }
 
-static uint32_t make_blocks(narrowing *n)
+static uint32_t make_blocks(struct narrowing *n)
 {
     int64_t dims[INLAY_MAX_RANK], less[INLAY_MAX_RANK], blocks, scales;
     uint8_t *codes, *zeros;
@@ -303,7 +304,7 @@ static uint32_t make_blocks(narrowing *n)
     graph_node *node;
     uint32_t inputs[3], out;
     bool halves;
-    nibbles q;
+    struct nibbles q;
 
     if (!find_nibbles(n, &q)) {
         n->e->failed = true;
@@ -341,9 +342,9 @@ static uint32_t make_blocks(narrowing *n)
 }
 
 /* The inputs of MatMulNBits: rows of blocks, each padded to whole ones. */
-static void make_nbits(narrowing *n, uint32_t *inputs, int64_t *out_k, int64_t *out_n)
+static void make_nbits(struct narrowing *n, uint32_t *inputs, int64_t *out_k, int64_t *out_n)
 {
-    nibbles q;
+    struct nibbles q;
     int64_t blocks, half, dims[3], zero_bytes;
     uint8_t *codes, *zeros;
     float *steps;
@@ -391,7 +392,7 @@ static double attr_float(const graph_node *n, const char *name)
 }
 
 /* MatMul and Gemm become MatMulNBits, the bias an Add behind it. */
-static void replace_product(narrowing *n)
+static void replace_product(struct narrowing *n)
 {
     graph_node *node = n->l->node, *add;
     graph_model *model = n->e->g->model;
@@ -432,19 +433,19 @@ static void replace_product(narrowing *n)
 
 /* ------------------------------------------------------------------ all layers */
 
-bool narrow_is_matrix(const layer *l)
+bool narrow_is_matrix(const struct layer *l)
 {
     return rank_of(l) == 2 && l->weight_input == 1 && l->depth != INLAY_NONE;
 }
 
-static bool fits_nbits(const layer *l)
+static bool fits_nbits(const struct layer *l)
 {
     return narrow_is_matrix(l) && attr_float(l->node, "alpha") == 1 && attr_float(l->node, "beta") == 1 &&
            (graph_attr(l->node, "transA") == NULL || graph_attr(l->node, "transA")->i == 0);
 }
 
 /* Readers of v read `with`; nodes of layers that are kept do not. */
-static void replace_reads(const layer_list *list, graph *g, uint32_t v, uint32_t with)
+static void replace_reads(const layer_list *list, struct graph *g, uint32_t v, uint32_t with)
 {
     for (uint32_t i = 0; i < g->node_count; i++) {
         graph_node *n = g->nodes[i];
@@ -465,7 +466,7 @@ static void replace_reads(const layer_list *list, graph *g, uint32_t v, uint32_t
     }
 }
 
-static void narrow_one(narrowing *n, const layer_list *list)
+static void narrow_one(struct narrowing *n, const layer_list *list)
 {
     const bool wants_blocks = n->bits == 4, is_product = n->l->weight_input == 1;
     uint32_t with = INLAY_NONE;
@@ -499,24 +500,24 @@ static int64_t shared_with(const layer_list *list, uint32_t i)
     return -1;
 }
 
-static inlay_status narrow_graph(const layer_list *list, graph *g, const narrow_how *how, layer_form *forms,
+static inlay_status narrow_graph(const layer_list *list, struct graph *g, const narrow_how *how, layer_form *forms,
                                  inlay_diag *diag)
 {
-    editor e;
+    struct editor e;
     inlay_status status = INLAY_OK;
 
     edit_begin(&e, g);
     for (uint32_t i = 0; i < list->count && !e.failed && status == INLAY_OK; i++) {
-        const layer *l = &list->items[i];
+        const struct layer *l = &list->items[i];
         const int64_t shared = l->g == g ? shared_with(list, i) : -1;
-        narrowing n = { .e = &e,
-                        .l = l,
-                        .how = how,
-                        .inputs = how->inputs != NULL ? &how->inputs[i] : NULL,
-                        .known = how->known != NULL ? &how->known[i] : NULL,
-                        .bits = how->bits_of != NULL ? how->bits_of[i] : how->bits,
-                        .stem = g->values[l->weight].info.name.data,
-                        .form = { .bits = 32 } };
+        struct narrowing n = { .e = &e,
+                               .l = l,
+                               .how = how,
+                               .inputs = how->inputs != NULL ? &how->inputs[i] : NULL,
+                               .known = how->known != NULL ? &how->known[i] : NULL,
+                               .bits = how->bits_of != NULL ? how->bits_of[i] : how->bits,
+                               .stem = g->values[l->weight].info.name.data,
+                               .form = { .bits = 32 } };
 
         if (l->g != g)
             continue;

@@ -12,18 +12,18 @@ enum {
 }; /* 4 bits or 8, layer by layer (mixed.h); narrow_how.bits is 4 then */
 
 /* The codes of a layer's weights in 4 bits, [rows, depth], with a scale and a zero point for each block. */
-typedef struct nibbles {
+struct nibbles {
     weight_rows m; /* m.w is gone */
     uint8_t *codes, *zeros;
     float *scales;
     double loss, energy; /* squares by which the layer's outputs are off, and of the outputs; 0 = not known */
-} nibbles;
-void nibbles_free(nibbles *q);
+};
+void nibbles_free(struct nibbles *q);
 
 typedef struct narrow_how {
     uint32_t bits;               /* 4, 8, 16 (float16) or NARROW_EXACT */
     const uint8_t *bits_of;      /* [list.count] instead, 32 for a layer that stays; or NULL */
-    nibbles *known;              /* [list.count] codes that were found before, kept for the next time; or NULL */
+    struct nibbles *known;       /* [list.count] codes that were found before, kept for the next time; or NULL */
     uint32_t block;              /* weights that share a scale, of 4 bits: 16, 32, 64, 128 or 256 */
     bool nbits;                  /* com.microsoft's MatMulNBits instead of DequantizeLinear, of 4 bits */
     const weight_inputs *inputs; /* [list.count] what is known of what layers read, for 4 bits; or NULL */
@@ -45,9 +45,10 @@ typedef struct narrowed_bytes {
 } narrowed_bytes;
 
 /* The weights as signed bytes with a DequantizeLinear: what that makes, or INLAY_NONE without memory. */
-uint32_t narrow_bytes(editor *e, const layer *l, const float *weights, narrowed_bytes *out_bytes, layer_form *form);
+uint32_t narrow_bytes(struct editor *e, const struct layer *l, const float *weights, narrowed_bytes *out_bytes,
+                      layer_form *form);
 /* Is it a matrix that MatMul or Gemm multiplies by, as 4 bits need it? */
-bool narrow_is_matrix(const layer *l);
+bool narrow_is_matrix(const struct layer *l);
 /* The opset that the model must import for that. */
 int64_t narrow_opset(const narrow_how *how);
 /* Rewrites the layers of the list that are not kept; forms is [list->count]. The model is finished again. */

@@ -20,20 +20,20 @@ enum { ZSTD_LEVEL = 100, ZSTD_LEAST_MATCH = 105, LEVEL = 1, LEAST_MATCH = 7 }; /
 enum { CHUNK = 1 << 18, TRIED = 1 << 16, GAIN = 64 /* less than a 64th is not worth the time */ };
 
 /* One chunk as it is stored. */
-typedef struct chunk {
+struct chunk {
     uint8_t *bytes; /* from malloc; NULL: as it is */
     uint32_t stored;
     uint8_t method, planes;
     uint64_t hash;
-} chunk;
+};
 
-typedef struct packing {
+struct packing {
     const uint8_t *raw;
     size_t bytes;
     uint32_t chunk_bytes, count;
-    chunk *chunks; /* [count] */
+    struct chunk *chunks; /* [count] */
     const packed_zstd *zstd;
-} packing;
+};
 
 static uint8_t *put(uint8_t *at, uint64_t value, int bytes)
 {
@@ -69,7 +69,7 @@ static void part(const uint8_t *from, size_t bytes, size_t planes, uint8_t *to)
 }
 
 /* Room for a chunk cut into planes, and for what becomes of it. */
-static size_t room_bytes(const packing *x)
+static size_t room_bytes(const struct packing *x)
 {
     return x->chunk_bytes +
            PACKED_MOST_PLANES * (4 + x->zstd->bound(x->chunk_bytes / PACKED_MOST_PLANES + PACKED_MOST_PLANES)) + 2;
@@ -77,8 +77,8 @@ static size_t room_bytes(const packing *x)
 
 /* Each plane is a frame of its own, for bytes of one plane are alike and those of another have another code; planes of
  * noise stay as they are. SIZE_MAX: zstd failed. */
-static size_t compress_planes(const packing *x, void *compressor, const uint8_t *raw, size_t bytes, size_t planes,
-                              uint8_t *room)
+static size_t compress_planes(const struct packing *x, void *compressor, const uint8_t *raw, size_t bytes,
+                              size_t planes, uint8_t *room)
 {
     const size_t count = planes == 0 ? 2 : planes, n = planes == 0 ? (bytes + 1) / 2 : bytes / planes;
     const size_t capacity = room_bytes(x) - x->chunk_bytes;
@@ -104,7 +104,7 @@ static size_t compress_planes(const packing *x, void *compressor, const uint8_t 
 
 /* The planes that make the beginning of a chunk smallest. Digits of a byte are spread over its high half alone, and
  * half as many symbols are decoded twice as fast: halves win where they are nearly as small as bytes. */
-static uint8_t best_planes(const packing *x, void *compressor, const uint8_t *raw, size_t bytes, uint8_t *room)
+static uint8_t best_planes(const struct packing *x, void *compressor, const uint8_t *raw, size_t bytes, uint8_t *room)
 {
     static const uint8_t choices[] = { 1, 0, 2, 4, 8 };
     const size_t tried = bytes < TRIED ? bytes : TRIED;
@@ -154,7 +154,7 @@ static bool find_kinds(const uint8_t *raw, size_t n, size_t size, uint8_t *table
 
 /* The chunk as a table and codes, where its elements are of few kinds: weights that were bytes before they were floats.
  * SIZE_MAX: they are not. */
-static size_t pack_table(const packing *x, void *compressor, const uint8_t *raw, size_t bytes, uint8_t *room,
+static size_t pack_table(const struct packing *x, void *compressor, const uint8_t *raw, size_t bytes, uint8_t *room,
                          uint8_t *out_size)
 {
     uint8_t *out = room + x->chunk_bytes;
@@ -176,7 +176,8 @@ static size_t pack_table(const packing *x, void *compressor, const uint8_t *raw,
     return SIZE_MAX;
 }
 
-static bool keep_chunk(const packing *x, chunk *c, const uint8_t *room, size_t bytes, int method, uint8_t planes)
+static bool keep_chunk(const struct packing *x, struct chunk *c, const uint8_t *room, size_t bytes, int method,
+                       uint8_t planes)
 {
     uint8_t *own = malloc(bytes);
 
@@ -191,15 +192,17 @@ static bool keep_chunk(const packing *x, chunk *c, const uint8_t *room, size_t b
     return true;
 }
 
-static bool pack_chunk(const packing *x, void *compressor, uint32_t i, uint8_t *room)
+static bool pack_chunk(const struct packing *x, void *compressor, uint32_t i, uint8_t *room)
 {
     const uint8_t *raw = x->raw + (size_t)i * x->chunk_bytes;
     const size_t left = x->bytes - (size_t)i * x->chunk_bytes, bytes = left < x->chunk_bytes ? left : x->chunk_bytes;
-    chunk *c = &x->chunks[i];
+    struct chunk *c = &x->chunks[i];
     uint8_t planes;
     size_t got;
 
-    *c = (chunk){ .stored = (uint32_t)bytes, .method = PACKED_AS_IS, .planes = 1, .hash = hash_bytes(raw, bytes, 0) };
+    *c = (struct chunk){
+        .stored = (uint32_t)bytes, .method = PACKED_AS_IS, .planes = 1, .hash = hash_bytes(raw, bytes, 0)
+    };
     got = pack_table(x, compressor, raw, bytes, room, &planes);
     if (got < bytes && !keep_chunk(x, c, room, got, PACKED_TABLE, planes))
         return false;
@@ -211,7 +214,7 @@ static bool pack_chunk(const packing *x, void *compressor, uint32_t i, uint8_t *
 
 static inlay_status pack_some(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    const packing *x = user;
+    const struct packing *x = user;
     uint8_t *room = malloc(room_bytes(x));
     void *compressor = x->zstd->create();
     bool good = room != NULL && compressor != NULL && !x->zstd->is_error(x->zstd->set(compressor, ZSTD_LEVEL, LEVEL)) &&
@@ -227,7 +230,7 @@ static inlay_status pack_some(void *user, int64_t begin, int64_t end, uint32_t w
 
 /* ------------------------------------------------------------------ the file */
 
-static size_t packed_bytes(const packing *x)
+static size_t packed_bytes(const struct packing *x)
 {
     size_t bytes = PACKED_HEADER + (size_t)x->count * PACKED_ENTRY;
 
@@ -237,7 +240,7 @@ static size_t packed_bytes(const packing *x)
 }
 
 /* Chunks are stored as they are again until the whole is within what a reader believes. */
-static size_t settle_size(const packing *x)
+static size_t settle_size(const struct packing *x)
 {
     size_t bytes = packed_bytes(x);
 
@@ -255,7 +258,7 @@ static size_t settle_size(const packing *x)
     return bytes;
 }
 
-static void write_packed(const packing *x, uint8_t *out)
+static void write_packed(const struct packing *x, uint8_t *out)
 {
     uint8_t *at = out + PACKED_HEADER;
 
@@ -264,7 +267,7 @@ static void write_packed(const packing *x, uint8_t *out)
     (void)put(out + 16, x->chunk_bytes, 4);
     (void)put(out + 20, x->count, 4);
     for (uint32_t i = 0; i < x->count; i++) {
-        const chunk *c = &x->chunks[i];
+        const struct chunk *c = &x->chunks[i];
 
         at = put(at, c->stored, 4);
         at = put(at, c->method, 1);
@@ -276,7 +279,7 @@ static void write_packed(const packing *x, uint8_t *out)
               hash_bytes(out + PACKED_HEADER, (size_t)x->count * PACKED_ENTRY, hash_bytes(out, PACKED_HEADER - 8, 0)),
               8);
     for (uint32_t i = 0; i < x->count; i++) {
-        const chunk *c = &x->chunks[i];
+        const struct chunk *c = &x->chunks[i];
 
         memcpy(at, c->bytes != NULL ? c->bytes : x->raw + (size_t)i * x->chunk_bytes, c->stored);
         at += c->stored;
@@ -286,7 +289,7 @@ static void write_packed(const packing *x, uint8_t *out)
 inlay_status pack_bytes(const uint8_t *raw, size_t bytes, uint32_t chunk_bytes, uint8_t **out, size_t *out_bytes,
                         bool *out_smaller, inlay_diag *diag)
 {
-    packing x = { .raw = raw, .bytes = bytes, .chunk_bytes = chunk_bytes, .zstd = packed_library() };
+    struct packing x = { .raw = raw, .bytes = bytes, .chunk_bytes = chunk_bytes, .zstd = packed_library() };
     inlay_status status = INLAY_OK;
 
     *out = NULL;

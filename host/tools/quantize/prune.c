@@ -6,44 +6,44 @@
 
 /* ------------------------------------------------------------------ blocks */
 
-typedef struct block {
+struct block {
     double worth;
     int64_t at; /* row by panels + panel: of equals the first goes */
-} block;
+};
 
 static int least_first(const void *a, const void *b)
 {
-    const block *x = a, *y = b;
+    const struct block *x = a, *y = b;
 
     return x->worth != y->worth ? (x->worth > y->worth) - (x->worth < y->worth) : (x->at > y->at) - (x->at < y->at);
 }
 
 /* A matrix [depth, columns] as it lies. */
-typedef struct matrix {
+struct matrix {
     float *w;
     int64_t depth, columns, step, column_step;
-} matrix;
+};
 
-static matrix matrix_of(const layer *l, float *w)
+static struct matrix matrix_of(const struct layer *l, float *w)
 {
     const inlay_value_info *info = &l->g->values[l->weight].info;
     const bool upright = l->depth == 0;
 
-    return (matrix){ w, info->dims[l->depth].value, info->dims[1 - l->depth].value, upright ? info->dims[1].value : 1,
-                     upright ? 1 : info->dims[1].value };
+    return (struct matrix){ w, info->dims[l->depth].value, info->dims[1 - l->depth].value,
+                            upright ? info->dims[1].value : 1, upright ? 1 : info->dims[1].value };
 }
 
-static int64_t end_of(const matrix *m, int64_t panel)
+static int64_t end_of(const struct matrix *m, int64_t panel)
 {
     return (panel + 1) * PRUNE_WIDTH < m->columns ? (panel + 1) * PRUNE_WIDTH : m->columns;
 }
 
 /* False: no memory. */
-static bool drop_blocks(const matrix *m, double share, const float *importance)
+static bool drop_blocks(const struct matrix *m, double share, const float *importance)
 {
     const int64_t panels = (m->columns + PRUNE_WIDTH - 1) / PRUNE_WIDTH, count = m->depth * panels;
     const int64_t gone = (int64_t)(share * (double)count + 0.5);
-    block *blocks = calloc((size_t)count + 1, sizeof *blocks);
+    struct block *blocks = calloc((size_t)count + 1, sizeof *blocks);
 
     if (blocks == NULL)
         return false;
@@ -64,7 +64,7 @@ static bool drop_blocks(const matrix *m, double share, const float *importance)
 }
 
 /* Weights in a file may lie at any address. */
-static float element(const matrix *m, int64_t row, int64_t column)
+static float element(const struct matrix *m, int64_t row, int64_t column)
 {
     float w;
 
@@ -73,7 +73,7 @@ static float element(const matrix *m, int64_t row, int64_t column)
 }
 
 /* What is left when a block of zeros takes nothing, and one that is not its place. */
-static uint64_t bytes_left(const matrix *m)
+static uint64_t bytes_left(const struct matrix *m)
 {
     const int64_t panels = (m->columns + PRUNE_WIDTH - 1) / PRUNE_WIDTH;
     uint64_t bytes = 0;
@@ -90,12 +90,12 @@ static uint64_t bytes_left(const matrix *m)
 
 /* ------------------------------------------------------------------ channels */
 
-typedef struct pruning {
-    editor e;
+struct pruning {
+    struct editor e;
     const layer_list *list;
     uint32_t *uses; /* [value_count] readers */
     uint64_t channels;
-} pruning;
+};
 
 static bool keeps_zero(const char *op)
 {
@@ -108,9 +108,9 @@ static bool keeps_zero(const char *op)
     return false;
 }
 
-static graph_node *only_reader(const pruning *x, uint32_t value)
+static graph_node *only_reader(const struct pruning *x, uint32_t value)
 {
-    const graph *g = x->e.g;
+    const struct graph *g = x->e.g;
 
     if (x->uses[value] != 1)
         return NULL;
@@ -122,13 +122,13 @@ static graph_node *only_reader(const pruning *x, uint32_t value)
 }
 
 /* Elements of one channel lie `inner` together, again and again. */
-typedef struct slices {
+struct slices {
     int64_t outer, channels, inner;
-} slices;
+};
 
-static slices slices_of(const inlay_value_info *info, uint32_t axis)
+static struct slices slices_of(const inlay_value_info *info, uint32_t axis)
 {
-    slices s = { 1, info->dims[axis].value, 1 };
+    struct slices s = { 1, info->dims[axis].value, 1 };
 
     for (uint32_t d = 0; d < info->rank; d++) {
         s.outer *= d < axis ? info->dims[d].value : 1;
@@ -139,7 +139,7 @@ static slices slices_of(const inlay_value_info *info, uint32_t axis)
 
 static void note_zeros(const inlay_value_info *info, uint32_t axis, bool *zero)
 {
-    const slices s = slices_of(info, axis);
+    const struct slices s = slices_of(info, axis);
 
     for (int64_t i = 0; i < s.outer * s.channels * s.inner; i++) {
         float w;
@@ -150,10 +150,10 @@ static void note_zeros(const inlay_value_info *info, uint32_t axis, bool *zero)
 }
 
 /* The constant without channels that are dead. */
-static void cut(pruning *x, uint32_t value, uint32_t axis, const bool *dead, int64_t left)
+static void cut(struct pruning *x, uint32_t value, uint32_t axis, const bool *dead, int64_t left)
 {
     inlay_value_info *info = &x->e.g->values[value].info;
-    const slices s = slices_of(info, axis);
+    const struct slices s = slices_of(info, axis);
     const uint64_t bytes = (uint64_t)(s.outer * left * s.inner) * sizeof(float);
     inlay_dim *dims = arena_array(&x->e.g->model->arena, info->rank, sizeof *dims);
     char *to = edit_memory(&x->e, bytes);
@@ -178,14 +178,14 @@ static void cut(pruning *x, uint32_t value, uint32_t axis, const bool *dead, int
     x->e.g->values[value].declared = false;
 }
 
-static bool is_plain(const layer *l)
+static bool is_plain(const struct layer *l)
 {
     const inlay_attr_info *group = graph_attr(l->node, "group");
 
     return l->kept == NULL && l->multiplies && (group == NULL || group->i == 1);
 }
 
-static const layer *layer_of(const pruning *x, const graph_node *n)
+static const struct layer *layer_of(const struct pruning *x, const graph_node *n)
 {
     for (uint32_t i = 0; i < x->list->count; i++)
         if (x->list->items[i].node == n && x->list->items[i].weight_input == 1)
@@ -194,30 +194,30 @@ static const layer *layer_of(const pruning *x, const graph_node *n)
 }
 
 /* The axis of l's weights along which it reads channels. */
-static uint32_t reading_axis(const layer *l)
+static uint32_t reading_axis(const struct layer *l)
 {
     return l->depth != INLAY_NONE ? l->depth : 1;
 }
 
 /* Are channels along the axis that the next layer sums over? Rows of a product are not channels of an image. */
-static bool same_axis(const layer *a, const layer *b)
+static bool same_axis(const struct layer *a, const struct layer *b)
 {
     return (a->depth == INLAY_NONE) == (b->depth == INLAY_NONE);
 }
 
 /* What stands between a layer and the next, which alone reads it through functions that keep zeros. */
-typedef struct between {
+struct between {
     uint32_t values[16], value_count;
     uint32_t added; /* a constant for each channel, or INLAY_NONE */
-    const layer *next;
-} between;
+    const struct layer *next;
+};
 
-static bool follow(const pruning *x, const layer *l, between *out)
+static bool follow(const struct pruning *x, const struct layer *l, struct between *out)
 {
-    const graph *g = x->e.g;
+    const struct graph *g = x->e.g;
     uint32_t v = l->node->info.outputs[0];
 
-    *out = (between){ .added = INLAY_NONE };
+    *out = (struct between){ .added = INLAY_NONE };
     for (graph_node *n; out->value_count < 16 && (n = only_reader(x, v)) != NULL; v = n->info.outputs[0]) {
         const uint32_t other = n->info.input_count == 2 ? n->info.inputs[1] : INLAY_NONE;
         const inlay_value_info *info = other != INLAY_NONE ? &g->values[other].info : NULL;
@@ -239,14 +239,14 @@ static bool follow(const pruning *x, const layer *l, between *out)
     return false;
 }
 
-static void drop_channels(pruning *x, const layer *l)
+static void drop_channels(struct pruning *x, const struct layer *l)
 {
     const inlay_value_info *w = &x->e.g->values[l->weight].info;
     const int64_t channels = layer_channels(l);
     bool other, *dead, *unread;
     uint32_t bias;
     int64_t left = 0;
-    between b;
+    struct between b;
 
     if (!is_plain(l) || x->uses[l->weight] != 1 || !follow(x, l, &b) ||
         x->e.g->values[b.next->weight].info.dims[reading_axis(b.next)].value != channels)
@@ -292,12 +292,12 @@ static void drop_channels(pruning *x, const layer *l)
 
 /* ------------------------------------------------------------------ the model */
 
-static void prune_blocks(editor *e, const layer *l, const prune_how *how, uint32_t i)
+static void prune_blocks(struct editor *e, const struct layer *l, const prune_how *how, uint32_t i)
 {
     inlay_value_info *info = &e->g->values[l->weight].info;
     const uint64_t bytes = (uint64_t)l->count * sizeof(float);
     float *w = edit_memory(e, bytes);
-    matrix m;
+    struct matrix m;
 
     if (w == NULL)
         return;
@@ -310,7 +310,7 @@ static void prune_blocks(editor *e, const layer *l, const prune_how *how, uint32
 static void note_forms(const layer_list *list, layer_form *forms)
 {
     for (uint32_t i = 0; i < list->count; i++) {
-        const layer *l = &list->items[i];
+        const struct layer *l = &list->items[i];
         const inlay_value_info *info = &l->g->values[l->weight].info;
 
         forms[i] = (layer_form){ .bits = 32, .bytes = info->data_bytes, .kept = l->kept };
@@ -319,7 +319,7 @@ static void note_forms(const layer_list *list, layer_form *forms)
         else if (l->kept == NULL && !narrow_is_matrix(l))
             forms[i].kept = "no matrix of a product: zeros in it would save nothing";
         if (narrow_is_matrix(l)) {
-            const matrix m = matrix_of(l, (float *)(uintptr_t)info->data);
+            const struct matrix m = matrix_of(l, (float *)(uintptr_t)info->data);
             const uint64_t left = bytes_left(&m);
 
             forms[i].bytes = left < info->data_bytes ? left : info->data_bytes;
@@ -330,7 +330,7 @@ static void note_forms(const layer_list *list, layer_form *forms)
 inlay_status prune_model(graph_model *model, const layer_list *list, const prune_how *how, layer_form *forms,
                          uint64_t *out_channels, inlay_diag *diag)
 {
-    pruning x = { .list = list };
+    struct pruning x = { .list = list };
     inlay_status status;
 
     *out_channels = 0;

@@ -33,7 +33,7 @@ static bool is_bound(const graph_node *n)
     return is_op(n, names, sizeof names / sizeof names[0]);
 }
 
-static bool is_activation(const graph *g, uint32_t v)
+static bool is_activation(const struct graph *g, uint32_t v)
 {
     const graph_value *value = &g->values[v];
     const inlay_dtype dtype = value->info.dtype != INLAY_UNDEFINED ? value->info.dtype : value->declared_dtype;
@@ -43,11 +43,11 @@ static bool is_activation(const graph *g, uint32_t v)
 }
 
 /* The nodes that read each value: how many, and the last. */
-typedef struct reading {
+struct reading {
     uint32_t *count, *reader; /* [values] */
-} reading;
+};
 
-static bool find_readers(const graph *g, arena *a, reading *r)
+static bool find_readers(const struct graph *g, struct arena *a, struct reading *r)
 {
     r->count = arena_array(a, (size_t)g->value_count + 1, sizeof *r->count);
     r->reader = arena_array(a, (size_t)g->value_count + 1, sizeof *r->reader);
@@ -70,7 +70,7 @@ static bool find_readers(const graph *g, arena *a, reading *r)
 }
 
 /* The value behind Relu and Clip. */
-static uint32_t bounded(const graph *g, const reading *r, uint32_t v)
+static uint32_t bounded(const struct graph *g, const struct reading *r, uint32_t v)
 {
     while (r->count[v] == 1 && is_bound(g->nodes[r->reader[v]]) && g->nodes[r->reader[v]]->info.inputs[0] == v)
         v = g->nodes[r->reader[v]]->info.outputs[0];
@@ -84,11 +84,11 @@ static bool stays(const layer_list *list, const qdq_how *how, uint32_t i)
 }
 
 /* Marks what becomes bytes, [value_count]; how NULL: what may in any way. False: no memory. */
-static bool mark_values(const graph *g, const layer_list *list, const qdq_how *how, arena *a, bool *marks)
+static bool mark_values(const struct graph *g, const layer_list *list, const qdq_how *how, struct arena *a, bool *marks)
 {
     const bool all = how == NULL || how->placement == QDQ_ALL;
     const bool makes = how == NULL || how->placement != QDQ_INPUTS;
-    reading r;
+    struct reading r;
 
     if (!find_readers(g, a, &r))
         return false;
@@ -130,7 +130,7 @@ static int channel_axis(const layer_list *list, uint32_t v)
     return 0;
 }
 
-inlay_status qdq_values(const graph *g, const layer_list *list, arena *a, calibrate_value **out_values,
+inlay_status qdq_values(const struct graph *g, const layer_list *list, struct arena *a, calibrate_value **out_values,
                         uint32_t *out_count, inlay_diag *diag)
 {
     bool *marks = arena_array(a, (size_t)g->value_count + 1, sizeof *marks);
@@ -147,15 +147,15 @@ inlay_status qdq_values(const graph *g, const layer_list *list, arena *a, calibr
 
 /* ------------------------------------------------------------------ values */
 
-typedef struct rewriting {
-    editor *e;
-    graph *g;
+struct rewriting {
+    struct editor *e;
+    struct graph *g;
     const qdq_how *how;
     const layer_list *list;
     uint32_t *bytes_of; /* [values before] what DequantizeLinear makes of the value; INLAY_NONE: it stays */
     float *scale_of;
     uint32_t value_count;
-} rewriting;
+};
 
 static const qdq_range *range_of(const qdq_how *how, const char *name)
 {
@@ -165,7 +165,7 @@ static const qdq_range *range_of(const qdq_how *how, const char *name)
     return NULL;
 }
 
-static void quantize_value(rewriting *w, uint32_t v)
+static void quantize_value(struct rewriting *w, uint32_t v)
 {
     const char *stem = w->g->values[v].info.name.data;
     const qdq_range *range = range_of(w->how, stem);
@@ -189,7 +189,7 @@ static void quantize_value(rewriting *w, uint32_t v)
 }
 
 /* Readers of the value read what it is as bytes. */
-static void replace_readers(const rewriting *w, uint32_t v, uint32_t old_nodes)
+static void replace_readers(const struct rewriting *w, uint32_t v, uint32_t old_nodes)
 {
     for (uint32_t i = 0; i < old_nodes; i++) {
         graph_node *n = w->g->nodes[i];
@@ -206,7 +206,8 @@ static void replace_readers(const rewriting *w, uint32_t v, uint32_t old_nodes)
 /* ------------------------------------------------------------------ layers */
 
 /* A bias in steps of the product of scales; INLAY_NONE: it does not fit 32 bits and stays float. */
-static uint32_t integer_bias(rewriting *w, const layer *l, const float *bias, float x_scale, const float *w_scales)
+static uint32_t integer_bias(struct rewriting *w, const struct layer *l, const float *bias, float x_scale,
+                             const float *w_scales)
 {
     const int64_t channels = layer_channels(l);
     const char *stem = l->node->info.name.data;
@@ -235,7 +236,7 @@ static uint32_t integer_bias(rewriting *w, const layer *l, const float *bias, fl
 }
 
 /* The bias of a convolution becomes integers; that of Gemm stays, for kernels add it in floats. */
-static void quantize_bias(rewriting *w, const layer *l, const float *better, const float *w_scales)
+static void quantize_bias(struct rewriting *w, const struct layer *l, const float *better, const float *w_scales)
 {
     bool other;
     const uint32_t v = layer_bias(l, &other);
@@ -250,7 +251,7 @@ static void quantize_bias(rewriting *w, const layer *l, const float *better, con
         bias_store(w->e, l, better);
 }
 
-static void quantize_layer_weights(rewriting *w, const layer *l, layer_form *form)
+static void quantize_layer_weights(struct rewriting *w, const struct layer *l, layer_form *form)
 {
     const qdq_range *range = range_of(w->how, w->g->values[l->node->info.inputs[0]].info.name.data);
     float *weights = layer_weights(l);
@@ -269,7 +270,7 @@ static void quantize_layer_weights(rewriting *w, const layer *l, layer_form *for
     edit_input(l->node, 1, wide);
 }
 
-static const char *why_not(const rewriting *w, const layer *l)
+static const char *why_not(const struct rewriting *w, const struct layer *l)
 {
     const qdq_range *range;
 
@@ -281,10 +282,10 @@ static const char *why_not(const rewriting *w, const layer *l)
     return range != NULL && range->kept != NULL ? range->kept : "its input is an output of the model";
 }
 
-static void quantize_layers(rewriting *w, layer_form *forms)
+static void quantize_layers(struct rewriting *w, layer_form *forms)
 {
     for (uint32_t i = 0; i < w->list->count && !w->e->failed; i++) {
-        const layer *l = &w->list->items[i];
+        const struct layer *l = &w->list->items[i];
         const bool chosen = !stays(w->list, w->how, i);
 
         forms[i] = (layer_form){ .bits = 32, .bytes = (uint64_t)l->count * sizeof(float) };
@@ -298,7 +299,7 @@ static void quantize_layers(rewriting *w, layer_form *forms)
 }
 
 /* A pool of the largest has the steps of what it reads. */
-static void share_ranges(const graph *g, qdq_range *ranges, uint32_t count)
+static void share_ranges(const struct graph *g, qdq_range *ranges, uint32_t count)
 {
     for (uint32_t i = 0; i < g->node_count; i++) {
         const graph_node *n = g->nodes[i];
@@ -318,7 +319,7 @@ static void share_ranges(const graph *g, qdq_range *ranges, uint32_t count)
 }
 
 /* Types of values that nobody outside asks for are the reader's to infer. */
-static void forget_types(graph *g)
+static void forget_types(struct graph *g)
 {
     const uint32_t outside = INLAY_VALUE_GRAPH_INPUT | INLAY_VALUE_GRAPH_OUTPUT | INLAY_VALUE_CONSTANT;
 
@@ -333,14 +334,14 @@ static void forget_types(graph *g)
 inlay_status qdq_model(graph_model *model, const layer_list *list, const qdq_how *how, layer_form *forms,
                        inlay_diag *diag)
 {
-    graph *g = model->main;
+    struct graph *g = model->main;
     const uint32_t old_nodes = g->node_count, old_values = g->value_count;
-    arena a = { 0 };
+    struct arena a = { 0 };
     bool *marks = arena_array(&a, (size_t)old_values + 1, sizeof *marks);
     qdq_range *ranges = arena_array(&a, (size_t)how->range_count + 1, sizeof *ranges);
     qdq_how shared = *how;
-    editor e;
-    rewriting w = { .e = &e, .g = g, .how = &shared, .list = list, .value_count = old_values };
+    struct editor e;
+    struct rewriting w = { .e = &e, .g = g, .how = &shared, .list = list, .value_count = old_values };
     inlay_status status = INLAY_OK;
 
     edit_begin(&e, g);

@@ -5,22 +5,22 @@
 #include <string.h>
 
 /* Who makes and reads each value; nodes that are gone make and read nothing. */
-typedef struct rewriting {
-    editor e;
-    graph *g;
+struct rewriting {
+    struct editor e;
+    struct graph *g;
     uint32_t *maker, *readers, *reader; /* [values]: a node or INLAY_NONE, how many, one of them */
     bool *gone;                         /* [nodes] */
     uint32_t value_count;
-} rewriting;
+};
 
 static bool is_op(const graph_node *n, const char *op)
 {
     return n != NULL && strcmp(n->info.domain.data, "ai.onnx") == 0 && strcmp(n->info.op_type.data, op) == 0;
 }
 
-static bool find_uses(rewriting *w)
+static bool find_uses(struct rewriting *w)
 {
-    graph *g = w->g;
+    struct graph *g = w->g;
 
     w->value_count = g->value_count;
     w->maker = malloc(((size_t)g->value_count + 1) * sizeof *w->maker);
@@ -49,18 +49,18 @@ static bool find_uses(rewriting *w)
     return true;
 }
 
-static graph_node *maker_of(const rewriting *w, uint32_t v)
+static graph_node *maker_of(const struct rewriting *w, uint32_t v)
 {
     return v == INLAY_NONE || v >= w->value_count || w->maker[v] == INLAY_NONE ? NULL : w->g->nodes[w->maker[v]];
 }
 
-static graph_node *only_reader(const rewriting *w, uint32_t v)
+static graph_node *only_reader(const struct rewriting *w, uint32_t v)
 {
     return w->readers[v] == 1 ? w->g->nodes[w->reader[v]] : NULL;
 }
 
 /* The QuantizeLinear that alone reads what n makes; a Relu between them is in its range, where that begins at 0. */
-static graph_node *quantize_behind(const rewriting *w, const graph_node *n, graph_node **out_relu)
+static graph_node *quantize_behind(const struct rewriting *w, const graph_node *n, graph_node **out_relu)
 {
     graph_node *next = only_reader(w, n->info.outputs[0]);
     const inlay_value_info *zero;
@@ -79,7 +79,7 @@ static graph_node *quantize_behind(const rewriting *w, const graph_node *n, grap
 }
 
 /* Zeros of bytes, as many as there are scales. */
-static uint32_t zeros_like(rewriting *w, const char *stem, uint32_t scales)
+static uint32_t zeros_like(struct rewriting *w, const char *stem, uint32_t scales)
 {
     const inlay_value_info *info = &w->g->values[scales].info;
     const uint64_t count = info->data_bytes / sizeof(float);
@@ -91,14 +91,14 @@ static uint32_t zeros_like(rewriting *w, const char *stem, uint32_t scales)
     return edit_constant(&w->e, stem, "_zero", INLAY_INT8, info->rank == 0 ? 0 : 1, dims, zeros, count);
 }
 
-static void forget(rewriting *w, const graph_node *n)
+static void forget(struct rewriting *w, const graph_node *n)
 {
     w->gone[w->maker[n->info.outputs[0]]] = true;
 }
 
 /* What a product of integers reads: bytes, scale and zero point of x and of the weights, scale and zero point of what
  * it makes, and for a convolution the bias. */
-static bool rewrite(rewriting *w, graph_node *n)
+static bool rewrite(struct rewriting *w, graph_node *n)
 {
     const bool conv = is_op(n, "Conv");
     graph_node *x = maker_of(w, n->info.inputs[0]), *weights = maker_of(w, n->info.inputs[1]), *relu, *q, *bias = NULL;
@@ -135,9 +135,9 @@ static bool rewrite(rewriting *w, graph_node *n)
 }
 
 /* Nodes that nobody reads any more go, too. */
-static void drop_unread(rewriting *w, uint32_t old_nodes)
+static void drop_unread(struct rewriting *w, uint32_t old_nodes)
 {
-    graph *g = w->g;
+    struct graph *g = w->g;
     bool changed = true;
 
     while (changed) {
@@ -160,7 +160,7 @@ static void drop_unread(rewriting *w, uint32_t old_nodes)
     }
 }
 
-static void compact(rewriting *w, uint32_t old_nodes)
+static void compact(struct rewriting *w, uint32_t old_nodes)
 {
     uint32_t kept = 0;
 
@@ -172,7 +172,7 @@ static void compact(rewriting *w, uint32_t old_nodes)
 
 inlay_status qoperator_model(graph_model *model, uint32_t *out_count, inlay_diag *diag)
 {
-    rewriting w = { .g = model->main };
+    struct rewriting w = { .g = model->main };
     const uint32_t old_nodes = model->main->node_count;
     inlay_status status;
 

@@ -22,31 +22,31 @@ static const double FASTER = 0.97, NO_SLOWER = 1.01;
 enum { MOST_COMPARED = 256, MOST_LOOKED_AT = 24 }; /* the latter where nothing hangs on it */
 
 /* One call on its way. */
-typedef struct work {
+struct work {
     const quantize_args *args;
     quantize_report *report;
-    scratch scratch;
-    subject before;       /* the model as it is; open only while it is run, for its weights lie in memory */
-    inlay_options *plain; /* options of subjects */
-    char path[PATH_MAX];  /* of the model that is to be published; "" = the model as it is */
+    struct scratch scratch;
+    struct subject before; /* the model as it is; open only while it is run, for its weights lie in memory */
+    inlay_options *plain;  /* options of subjects */
+    char path[PATH_MAX];   /* of the model that is to be published; "" = the model as it is */
     inlay_diag *diag;
-} work;
+};
 
-static inlay_status tell(const work *w, double fraction, const char *what)
+static inlay_status tell(const struct work *w, double fraction, const char *what)
 {
     if (w->args->progress != NULL && w->args->progress(w->args->progress_user, fraction, what) != 0)
         return inlay_fail(w->diag, INLAY_CANCELLED, "stopped; nothing was written");
     return INLAY_OK;
 }
 
-static inlay_status wake(work *w)
+static inlay_status wake(struct work *w)
 {
     return subject_wake(&w->before, w->args->model, w->plain, w->diag);
 }
 
 /* ------------------------------------------------------------------ the report */
 
-static const char *describe(const quantize_args *args, arena *a)
+static const char *describe(const quantize_args *args, struct arena *a)
 {
     if (args->mode == QUANTIZE_DYNAMIC)
         return "products of integers, ranges found in each run";
@@ -66,7 +66,7 @@ static const char *describe(const quantize_args *args, arena *a)
 }
 
 /* What was done, where that is not what was asked for: 4 bits are for products alone. */
-static const char *describe_done(const quantize_args *args, const layer_form *forms, uint32_t count, arena *a)
+static const char *describe_done(const quantize_args *args, const layer_form *forms, uint32_t count, struct arena *a)
 {
     uint32_t fours = 0, eights = 0;
 
@@ -84,15 +84,15 @@ static const char *describe_done(const quantize_args *args, const layer_form *fo
                         fours == 1 ? "" : "s", args->block, args->nbits ? " (MatMulNBits)" : "", eights);
 }
 
-static inlay_status note_layers(const work *w, const layer_list *list, const layer_form *forms,
+static inlay_status note_layers(const struct work *w, const layer_list *list, const layer_form *forms,
                                 const char *const *names, const char *const *ops)
 {
     quantize_report *r = w->report;
-    arena *a = &r->a;
+    struct arena *a = &r->a;
 
     r->layers = arena_array(a, (size_t)list->count + 1, sizeof *r->layers);
     for (uint32_t i = 0; r->layers != NULL && i < list->count; i++) {
-        const layer *l = &list->items[i];
+        const struct layer *l = &list->items[i];
         quantize_layer *out = &r->layers[i];
 
         *out = (quantize_layer){ .name = names != NULL ? names[i]
@@ -111,7 +111,7 @@ static inlay_status note_layers(const work *w, const layer_list *list, const lay
 }
 
 /* The model is handed back: why says so, and no layer is changed. */
-static void hand_back(work *w, const char *why)
+static void hand_back(struct work *w, const char *why)
 {
     w->report->handed = why;
     w->path[0] = '\0';
@@ -126,9 +126,9 @@ static void hand_back(work *w, const char *why)
 
 /* What narrowing weights needs besides the model. */
 typedef struct narrowing_aids {
-    moments known;    /* of what products read */
-    nibbles *codes;   /* [layer_count] that were found while bits were chosen, or NULL */
-    uint8_t *bits_of; /* [layer_count], or NULL */
+    struct moments known;  /* of what products read */
+    struct nibbles *codes; /* [layer_count] that were found while bits were chosen, or NULL */
+    uint8_t *bits_of;      /* [layer_count], or NULL */
     uint32_t layer_count;
 } narrowing_aids;
 
@@ -142,7 +142,7 @@ static void aids_end(narrowing_aids *aids)
 }
 
 /* Which products get 8 bits instead of 4. */
-static inlay_status choose_bits(work *w, const char *base, const layer_list *list, narrow_how *how,
+static inlay_status choose_bits(struct work *w, const char *base, const layer_list *list, narrow_how *how,
                                 narrowing_aids *aids)
 {
     const mixed_how mixed = { w->args, &w->scratch, &w->before, w->plain, base, how };
@@ -163,7 +163,7 @@ done:
 }
 
 /* Channels that matter get finer steps, where that is better. */
-static inlay_status scale_channels(work *w, graph_model *model, const layer_list *list, const narrow_how *how,
+static inlay_status scale_channels(struct work *w, graph_model *model, const layer_list *list, const narrow_how *how,
                                    narrowing_aids *aids, char *path)
 {
     const awq_how scaling = { how->block, how->nbits };
@@ -185,7 +185,7 @@ done:
 }
 
 /* Of real samples it is worth to know what products read, where weights are to have 4 bits. */
-static inlay_status gather_aids(work *w, graph_model *model, const layer_list *list, narrow_how *how,
+static inlay_status gather_aids(struct work *w, graph_model *model, const layer_list *list, narrow_how *how,
                                 narrowing_aids *aids)
 {
     const quantize_args *args = w->args;
@@ -205,7 +205,7 @@ done:
     return status;
 }
 
-static inlay_status narrow_weights(work *w)
+static inlay_status narrow_weights(struct work *w)
 {
     const quantize_args *args = w->args;
     const bool is_dynamic = args->mode == QUANTIZE_DYNAMIC;
@@ -249,11 +249,11 @@ done:
 
 /* ------------------------------------------------------------------ zeros */
 
-static inlay_status prune_weights(work *w)
+static inlay_status prune_weights(struct work *w)
 {
     const quantize_args *args = w->args;
     prune_how how = { .share = args->prune };
-    moments known = { 0 };
+    struct moments known = { 0 };
     inlay_session *base = NULL;
     uint64_t channels = 0;
     layer_form *forms;
@@ -287,7 +287,7 @@ done:
 
 /* ------------------------------------------------------------------ integers */
 
-static inlay_status find_integers(work *w)
+static inlay_status find_integers(struct work *w)
 {
     search_result found;
     quantize_report *r = w->report;
@@ -313,13 +313,13 @@ static inlay_status find_integers(work *w)
 /* Times the result beside the model, in sessions that are made for it: in turns that begin with the one and with the
  * other, so that what the machine does meanwhile meets both. Hands the model back where the result is not fast enough.
  */
-static inlay_status judge_pace(work *w)
+static inlay_status judge_pace(struct work *w)
 {
     const quantize_args *args = w->args;
     const double most = args->must ? INFINITY : args->small ? NO_SLOWER : FASTER;
     const char *const paths[] = { args->model, w->path };
     quantize_report *r = w->report;
-    pace p = { 0 };
+    struct pace p = { 0 };
     inlay_status status;
 
     subject_rest(&w->before);
@@ -343,11 +343,11 @@ done:
 }
 
 /* Runs what was made, holds it beside the model, and decides whether it is good. */
-static inlay_status judge(work *w)
+static inlay_status judge(struct work *w)
 {
     const quantize_args *args = w->args;
     quantize_report *r = w->report;
-    subject after = { 0 };
+    struct subject after = { 0 };
     inlay_status status;
 
     INLAY_TRY(tell(w, 0.6, "comparing"));
@@ -357,7 +357,7 @@ static inlay_status judge(work *w)
                              &r->agreement, w->diag);
     if (status != INLAY_OK && args->made_up && status != INLAY_CANCELLED && status != INLAY_OUT_OF_MEMORY) {
         r->unmeasured = arena_string(&r->a, w->diag->text); /* contents that nobody meant are refused by many models */
-        r->agreement = (verdict){ 0 };
+        r->agreement = (struct verdict){ 0 };
         status = INLAY_OK;
         goto done;
     }
@@ -376,7 +376,7 @@ done:
 /* ------------------------------------------------------------------ the whole */
 
 /* The model as it is, as a file beside which tensors may lie. */
-static inlay_status save_as_is(work *w)
+static inlay_status save_as_is(struct work *w)
 {
     const session_source source = { .path = w->args->model, .fd = -1 };
     inlay_session raw = { .model = NULL };
@@ -390,7 +390,7 @@ done:
 }
 
 /* The file of tensors beside the model that is to be published. */
-static inlay_status pack_tensors(const work *w)
+static inlay_status pack_tensors(const struct work *w)
 {
     char path[PATH_MAX];
 
@@ -401,7 +401,7 @@ static inlay_status pack_tensors(const work *w)
 }
 
 /* Bytes of the model's file and of those beside it that it names; sparse tensors as they stand there. */
-static inlay_status measure_before(work *w)
+static inlay_status measure_before(struct work *w)
 {
     const session_source source = { .path = w->args->model, .fd = -1 };
     inlay_session raw = { .keeps_sparse = true };
@@ -414,7 +414,7 @@ static inlay_status measure_before(work *w)
 }
 
 /* What the caller leaves open: the metric by what the samples make of the model, and the agreement by the metric. */
-static inlay_status settle_goal(work *w, quantize_args *args)
+static inlay_status settle_goal(struct work *w, quantize_args *args)
 {
     inlay_status status = INLAY_OK;
 
@@ -434,7 +434,7 @@ done:
 inlay_status quantize_model(const quantize_args *given, quantize_report *report, inlay_diag *diag)
 {
     quantize_args settled = *given, *args = &settled;
-    work w = { .args = args, .report = report, .diag = diag };
+    struct work w = { .args = args, .report = report, .diag = diag };
     const double begin_ms = clock_ms();
     inlay_status status;
 

@@ -23,7 +23,7 @@ typedef struct quantize_args {
     const char *external;         /* file beside the output for large tensors, or NULL */
     bool pack;                    /* that file is compressed (pack.h) */
     const inlay_options *options; /* of all sessions; with cache and progress as the caller has them */
-    const samples *data;          /* to compare with, and for QUANTIZE_STATIC to calibrate with */
+    const struct samples *data;   /* to compare with, and for QUANTIZE_STATIC to calibrate with */
     bool made_up;                 /* the samples' contents are: they are no ground for anything but a look */
     quantize_mode mode;
     uint32_t bits;    /* of weights: 4, 8, 16, NARROW_EXACT or NARROW_MIXED */
@@ -68,12 +68,12 @@ typedef struct quantize_point {
 
 /* What came of it. Texts are the arena's. */
 typedef struct quantize_report {
-    arena a;
+    struct arena a;
     quantize_layer *layers;
     uint32_t layer_count;
     uint64_t bytes_before, bytes_after; /* of the files, external data included */
     double ms_before, ms_after;
-    verdict agreement;
+    struct verdict agreement;
     const char *what;       /* "weights in 8 bits" */
     const char *handed;     /* NULL, or why the model was handed back as it is */
     const char *unmeasured; /* NULL, or why made-up samples could not be run: then nothing was compared or timed */

@@ -53,31 +53,31 @@ static void find_slopes(const side_by_side *s, const float *moments)
 
     find_off(s);
     memset(s->slopes, 0, (size_t)(s->count * n) * sizeof *s->slopes);
-    blockmul_add(&(blockmul){ .c = s->slopes,
-                              .a = s->off,
-                              .b = moments,
-                              .rows = s->count,
-                              .columns = n,
-                              .depth = n,
-                              .c_row = n,
-                              .a_row = n,
-                              .a_step = 1,
-                              .b_row = n,
-                              .factor = 1 });
+    blockmul_add(&(struct blockmul){ .c = s->slopes,
+                                     .a = s->off,
+                                     .b = moments,
+                                     .rows = s->count,
+                                     .columns = n,
+                                     .depth = n,
+                                     .c_row = n,
+                                     .a_row = n,
+                                     .a_step = 1,
+                                     .b_row = n,
+                                     .factor = 1 });
 }
 
 static void settle_row(const side_by_side *s, const float *moments, int64_t i, int64_t from, int64_t to)
 {
     const weight_rows *m = s->m;
     const int64_t r = s->first + i, b = r * weight_blocks(m) + place(s->in, from) / m->block;
-    settling one = { .n = (int)(to - from),
-                     .moments = moments + from * m->depth + from,
-                     .row = m->depth,
-                     .low = (float)-s->zeros[b],
-                     .high = (float)(WEIGHTS_MOST_CODE - s->zeros[b]),
-                     .step = s->scales[b],
-                     .change = s->changes + i * m->block,
-                     .halves = m->halves };
+    struct settling one = { .n = (int)(to - from),
+                            .moments = moments + from * m->depth + from,
+                            .row = m->depth,
+                            .low = (float)-s->zeros[b],
+                            .high = (float)(WEIGHTS_MOST_CODE - s->zeros[b]),
+                            .step = s->scales[b],
+                            .change = s->changes + i * m->block,
+                            .halves = m->halves };
 
     for (int k = 0; k < one.n; k++) {
         one.codes[k] = (float)(s->codes[r * m->depth + place(s->in, from + k)] - s->zeros[b]);
@@ -113,17 +113,17 @@ double refine_nibbles(const weight_rows *m, const weight_inputs *in, const float
 
             for (int64_t i = 0; i < count; i++)
                 settle_row(&s, moments, i, from, to);
-            blockmul_add(&(blockmul){ .c = s.slopes,
-                                      .a = s.changes,
-                                      .b = moments + from * n,
-                                      .rows = count,
-                                      .columns = n,
-                                      .depth = to - from,
-                                      .c_row = n,
-                                      .a_row = m->block,
-                                      .a_step = 1,
-                                      .b_row = n,
-                                      .factor = 1 });
+            blockmul_add(&(struct blockmul){ .c = s.slopes,
+                                             .a = s.changes,
+                                             .b = moments + from * n,
+                                             .rows = count,
+                                             .columns = n,
+                                             .depth = to - from,
+                                             .c_row = n,
+                                             .a_row = m->block,
+                                             .a_step = 1,
+                                             .b_row = n,
+                                             .factor = 1 });
         }
     find_off(&s);
     for (int64_t i = 0; i < count * n; i++)

@@ -9,14 +9,14 @@ static const double TIME_BUDGET_S = 1, COMPARE_MS = 5000, FASTER = 0.97, MUCH_LE
 
 /* The share of the model's time that a candidate may take: any, where the caller wants integers whatever comes of it.
  */
-static double most_time(const search *x)
+static double most_time(const struct search *x)
 {
     return x->args->must ? INFINITY : FASTER;
 }
 
 /* ------------------------------------------------------------------ the base */
 
-static inlay_status make_base(search *x)
+static inlay_status make_base(struct search *x)
 {
     inlay_session *s = NULL;
     inlay_status status;
@@ -29,7 +29,7 @@ done:
 }
 
 /* Which range each layer's input has. */
-static bool find_reads(search *x, const graph *g, const layer_list *list)
+static bool find_reads(struct search *x, const struct graph *g, const layer_list *list)
 {
     x->reads = arena_array(x->a, (size_t)list->count + 1, sizeof *x->reads);
     for (uint32_t i = 0; x->reads != NULL && i < list->count; i++) {
@@ -43,11 +43,11 @@ static bool find_reads(search *x, const graph *g, const layer_list *list)
     return x->reads != NULL;
 }
 
-static inlay_status calibrate_base(search *x)
+static inlay_status calibrate_base(struct search *x)
 {
     const session_source source = { .path = x->base, .fd = -1 };
     inlay_session raw = { .model = NULL };
-    arena a = { 0 };
+    struct arena a = { 0 };
     calibrate_value *values = NULL;
     uint32_t count = 0;
     layer_list list;
@@ -74,10 +74,10 @@ done:
 /* ------------------------------------------------------------------ the search */
 
 /* Runs the candidate on all samples: is it faster than floats, and does it agree? */
-static inlay_status settle(search *x, const candidate *c, bool *out_agrees, bool *out_good)
+static inlay_status settle(struct search *x, const struct candidate *c, bool *out_agrees, bool *out_good)
 {
     search_result *r = x->out;
-    subject after = { 0 };
+    struct subject after = { 0 };
     inlay_status status;
 
     r->what = search_describe(x, c);
@@ -111,29 +111,29 @@ done:
 }
 
 /* A placement and the time that it takes in units of the model's own. */
-typedef struct placed {
+struct placed {
     qdq_placement placement;
     double ratio;
-} placed;
+};
 
 static int fastest_first(const void *a, const void *b)
 {
-    const placed *x = a, *y = b;
+    const struct placed *x = a, *y = b;
 
     return (x->ratio > y->ratio) - (x->ratio < y->ratio);
 }
 
-static inlay_status rank_placements(search *x, placed order[QDQ_PLACEMENTS])
+static inlay_status rank_placements(struct search *x, struct placed order[QDQ_PLACEMENTS])
 {
     double fastest = INFINITY;
     inlay_status status = INLAY_OK;
 
     for (uint32_t p = 0; p < QDQ_PLACEMENTS; p++) {
-        const candidate c = { (qdq_placement)p, NULL, NULL, false };
+        const struct candidate c = { (qdq_placement)p, NULL, NULL, false };
         double ms[2];
 
         INLAY_TRY(search_attempt(x, &c, 0, NULL, ms));
-        order[p] = (placed){ c.placement, ms[1] / ms[0] };
+        order[p] = (struct placed){ c.placement, ms[1] / ms[0] };
         if (order[p].ratio < fastest) {
             fastest = order[p].ratio;
             x->out->ms_before = ms[0];
@@ -150,7 +150,7 @@ done:
 }
 
 /* Floats for some layers, in the placement of the candidate: more of them until all samples agree. */
-static inlay_status settle_mix(search *x, const ranking *r, candidate *c, bool *out_good)
+static inlay_status settle_mix(struct search *x, const struct ranking *r, struct candidate *c, bool *out_good)
 {
     bool agrees = false;
     inlay_status status;
@@ -167,9 +167,10 @@ done:
 }
 
 /* Each placement has its own set of layers, and the fastest of the results is the one. */
-static inlay_status search_sets(search *x, const placed *order, uint32_t count, candidate *c, ranking *r)
+static inlay_status search_sets(struct search *x, const struct placed *order, uint32_t count, struct candidate *c,
+                                struct ranking *r)
 {
-    candidate best = *c;
+    struct candidate best = *c;
     double least = INFINITY;
     bool good = false, agrees;
     inlay_status status;
@@ -178,7 +179,7 @@ static inlay_status search_sets(search *x, const placed *order, uint32_t count, 
     INLAY_TRY(search_rank(x, c, r));
     INLAY_TRY(search_refine(x, r, c));
     for (uint32_t k = 0; k < count && order[k].ratio < least; k++) { /* floats make none faster */
-        candidate mixed = { order[k].placement, c->method, NULL, c->corrects };
+        struct candidate mixed = { order[k].placement, c->method, NULL, c->corrects };
 
         INLAY_TRY(settle_mix(x, r, &mixed, &good));
         if (good && x->out->ms_after / x->out->ms_before < least) {
@@ -193,10 +194,10 @@ done:
 }
 
 /* What else there is between floats and integers, for whoever wants to see it. The result is marked first. */
-static inlay_status search_points(search *x, candidate *c, ranking *r)
+static inlay_status search_points(struct search *x, struct candidate *c, struct ranking *r)
 {
     const double same = x->out->agreement.metric == AGREE_kl ? 0 : 1;
-    const verdict as_is = { .metric = x->out->agreement.metric, .score = { same, same, same } };
+    const struct verdict as_is = { .metric = x->out->agreement.metric, .score = { same, same, same } };
     inlay_status status = INLAY_OK;
 
     for (uint32_t i = x->out->point_count; i-- > 0 && x->out->failed == NULL;)
@@ -207,7 +208,7 @@ static inlay_status search_points(search *x, candidate *c, ranking *r)
     if (!search_note_point(x, "floats", &as_is, x->out->ms_before))
         return no_memory(x->diag, "to search");
     if (c->method == NULL) {
-        verdict v;
+        struct verdict v;
 
         INLAY_TRY(search_ranges(x, c, &v));
     }
@@ -220,16 +221,16 @@ done:
 
 /* A base whose channels are balanced, where that makes the outputs less wrong with the ranges that suit it. Verdicts
  * that are kept are of the base as it was: what follows is not kept. */
-static inlay_status try_balanced(search *x, candidate *c, verdict *v)
+static inlay_status try_balanced(struct search *x, struct candidate *c, struct verdict *v)
 {
     const session_source source = { .path = x->base, .fd = -1 };
     inlay_session raw = { .model = NULL };
-    search other = *x;
-    candidate balanced = { c->placement, NULL, NULL, false };
-    arena a = { 0 };
+    struct search other = *x;
+    struct candidate balanced = { c->placement, NULL, NULL, false };
+    struct arena a = { 0 };
     layer_list list;
     uint32_t count = 0;
-    verdict w;
+    struct verdict w;
     inlay_status status;
 
     INLAY_TRY(session_load_model(&raw, &source, x->args->options, x->diag));
@@ -239,7 +240,7 @@ static inlay_status try_balanced(search *x, candidate *c, verdict *v)
     if (count == 0)
         goto done;
     INLAY_TRY(scratch_save(x->scratch, "balanced", raw.model, true, other.base, x->diag));
-    other.c = (calibration){ 0 };
+    other.c = (struct calibration){ 0 };
     other.known = NULL;
     status = calibrate_base(&other);
     if (status == INLAY_OK)
@@ -247,7 +248,7 @@ static inlay_status try_balanced(search *x, candidate *c, verdict *v)
     if (status == INLAY_OK && other.c.count == x->c.count)
         status = search_ranges(&other, &balanced, &w);
     if (status == INLAY_OK && other.c.count == x->c.count && w.error < MUCH_LESS * v->error) {
-        const calibration was = x->c;
+        const struct calibration was = x->c;
 
         *v = w;
         *c = balanced;
@@ -270,14 +271,14 @@ done:
     return status;
 }
 
-static inlay_status run_search(search *x)
+static inlay_status run_search(struct search *x)
 {
-    placed order[QDQ_PLACEMENTS];
-    candidate c = { QDQ_INPUTS, NULL, NULL, false };
+    struct placed order[QDQ_PLACEMENTS];
+    struct candidate c = { QDQ_INPUTS, NULL, NULL, false };
     uint32_t count = 0;
     bool good = false, agrees;
-    ranking r = { NULL, 0 };
-    verdict v;
+    struct ranking r = { NULL, 0 };
+    struct verdict v;
     inlay_status status;
 
     INLAY_TRY(rank_placements(x, order));
@@ -306,11 +307,11 @@ done:
     return status;
 }
 
-inlay_status search_integers(const quantize_args *args, const scratch *s, subject *before, arena *a, search_result *out,
-                             inlay_diag *diag)
+inlay_status search_integers(const quantize_args *args, const struct scratch *s, struct subject *before,
+                             struct arena *a, search_result *out, inlay_diag *diag)
 {
-    search x = { .args = args, .scratch = s, .before = before, .a = a, .out = out, .diag = diag, .done = 0.4 };
-    stats *known = NULL;
+    struct search x = { .args = args, .scratch = s, .before = before, .a = a, .out = out, .diag = diag, .done = 0.4 };
+    struct stats *known = NULL;
     inlay_status status;
 
     *out = (search_result){ .what = "integers" };

@@ -14,17 +14,17 @@
 typedef struct search_point {
     const char *what;
     double ms;
-    verdict agreement;
+    struct verdict agreement;
     bool chosen;
 } search_point;
 enum { SEARCH_MOST_POINTS = 64 };
 
 typedef struct search_result {
-    layer_list list;    /* of a model that is gone: names and counts stay, memory is the arena's */
-    layer_form *forms;  /* [list.count] */
-    const char *what;   /* "integers (mse ranges, all values), 3 layers put back" */
-    const char *failed; /* why no candidate is good, or NULL */
-    verdict agreement;  /* of the best */
+    layer_list list;          /* of a model that is gone: names and counts stay, memory is the arena's */
+    layer_form *forms;        /* [list.count] */
+    const char *what;         /* "integers (mse ranges, all values), 3 layers put back" */
+    const char *failed;       /* why no candidate is good, or NULL */
+    struct verdict agreement; /* of the best */
     double ms_before, ms_after;
     char path[PATH_MAX];       /* of the best */
     const char **names, **ops; /* [list.count] */
@@ -34,6 +34,6 @@ typedef struct search_result {
 
 /* Candidates lie in the scratch folder; before is the model as it is, which is open only while it is run. Memory of the
  * result is a's. */
-INLAY_NODISCARD inlay_status search_integers(const quantize_args *args, const scratch *s, subject *before, arena *a,
-                                             search_result *out, inlay_diag *diag);
+INLAY_NODISCARD inlay_status search_integers(const quantize_args *args, const struct scratch *s, struct subject *before,
+                                             struct arena *a, search_result *out, inlay_diag *diag);
 #endif

@@ -13,12 +13,12 @@ static const double LEAST_GAIN = 0.02;
 
 /* What the layers take as floats less what they take with integers. Where no kernel has the name of a layer, its share
  * of what the whole gains; and never less than a little, for its neighbours exchange bytes through it. */
-static inlay_status find_gains(search *x, const candidate *c, ranking *r)
+static inlay_status find_gains(struct search *x, const struct candidate *c, struct ranking *r)
 {
     const search_result *out = x->out;
     double *floats = arena_array(x->a, (size_t)x->layer_count + 1, sizeof *floats);
     double *bytes = arena_array(x->a, (size_t)x->layer_count + 1, sizeof *bytes), runs[2], share;
-    subject s = { 0 };
+    struct subject s = { 0 };
     char path[PATH_MAX];
     inlay_status status;
 
@@ -46,7 +46,7 @@ done:
     return status;
 }
 
-static bool known_gains(search *x, ranking *r)
+static bool known_gains(struct search *x, struct ranking *r)
 {
     const char **names = arena_array(x->a, (size_t)r->count + 1, sizeof *names);
     double *gains = arena_array(x->a, (size_t)r->count + 1, sizeof *gains);
@@ -76,19 +76,19 @@ static int dearest_first(const void *a, const void *b)
 
 /* ------------------------------------------------------------------ the ranking */
 
-inlay_status search_rank(search *x, const candidate *c, ranking *out)
+inlay_status search_rank(struct search *x, const struct candidate *c, struct ranking *out)
 {
     bool *only = arena_array(x->a, (size_t)x->layer_count + 1, sizeof *only);
-    candidate alone = { c->placement, c->method, only, c->corrects };
+    struct candidate alone = { c->placement, c->method, only, c->corrects };
     char path[PATH_MAX];
     inlay_status status;
 
-    *out = (ranking){ arena_array(x->a, (size_t)x->layer_count + 1, sizeof *out->items), 0 };
+    *out = (struct ranking){ arena_array(x->a, (size_t)x->layer_count + 1, sizeof *out->items), 0 };
     if (only == NULL || out->items == NULL)
         return no_memory(x->diag, "to search");
     INLAY_TRY(search_build(x, c, true, path)); /* tells which they are */
     for (uint32_t i = 0; i < x->layer_count; i++) {
-        verdict v;
+        struct verdict v;
 
         if (x->out->forms[i].bits == 32)
             continue;
@@ -109,7 +109,7 @@ done:
 
 /* ------------------------------------------------------------------ sets */
 
-static void put_back(const search *x, const ranking *r, uint32_t count, bool *stays)
+static void put_back(const struct search *x, const struct ranking *r, uint32_t count, bool *stays)
 {
     memset(stays, false, x->layer_count * sizeof *stays);
     for (uint32_t i = 0; i < count; i++)
@@ -117,7 +117,7 @@ static void put_back(const search *x, const ranking *r, uint32_t count, bool *st
 }
 
 /* Of those that are floats, the one with the largest gain below the last; NULL: none. */
-static const layer_worth *next_largest(const ranking *r, const bool *stays, const layer_worth *last)
+static const layer_worth *next_largest(const struct ranking *r, const bool *stays, const layer_worth *last)
 {
     const layer_worth *best = NULL;
 
@@ -131,12 +131,12 @@ static const layer_worth *next_largest(const ranking *r, const bool *stays, cons
     return best;
 }
 
-inlay_status search_mix(search *x, const ranking *r, candidate *c)
+inlay_status search_mix(struct search *x, const struct ranking *r, struct candidate *c)
 {
     bool *stays = arena_array(x->a, (size_t)x->layer_count + 1, sizeof *stays);
     const layer_worth *w = NULL;
     uint32_t low = 0, high = r->count;
-    verdict v;
+    struct verdict v;
     inlay_status status = INLAY_OK;
 
     if (stays == NULL)
@@ -163,7 +163,7 @@ done:
     return status;
 }
 
-bool search_mix_more(const search *x, const ranking *r, candidate *c)
+bool search_mix_more(const struct search *x, const struct ranking *r, struct candidate *c)
 {
     bool *stays = (bool *)(uintptr_t)c->stays;
     uint32_t more = 1 + r->count / 20;
@@ -178,18 +178,18 @@ bool search_mix_more(const search *x, const ranking *r, candidate *c)
     return true;
 }
 
-inlay_status search_front(search *x, const ranking *r, const candidate *c)
+inlay_status search_front(struct search *x, const struct ranking *r, const struct candidate *c)
 {
     enum { STEPS = 6 };
     bool *stays = arena_array(x->a, (size_t)x->layer_count + 1, sizeof *stays);
-    candidate other = { c->placement, c->method, stays, c->corrects };
+    struct candidate other = { c->placement, c->method, stays, c->corrects };
     inlay_status status = INLAY_OK;
 
     if (stays == NULL)
         return no_memory(x->diag, "to search");
     for (uint32_t k = 0; k < STEPS; k++) {
         double ms[2];
-        verdict v;
+        struct verdict v;
 
         put_back(x, r, r->count * k / STEPS, stays);
         INLAY_TRY(search_attempt(x, &other, x->compared, &v, ms));

@@ -11,12 +11,12 @@ static bool is_wanted(const quantize_args *args, uint32_t m)
     return args->method == QUANTIZE_AUTO || args->method == search_methods[m].kind;
 }
 
-inlay_status search_ranges(search *x, candidate *c, verdict *out)
+inlay_status search_ranges(struct search *x, struct candidate *c, struct verdict *out)
 {
     uint8_t *best = arena_array(x->a, (size_t)x->c.count + 1, 1), *tried = arena_array(x->a, (size_t)x->c.count + 1, 1);
-    candidate other = { c->placement, tried, c->stays, false };
+    struct candidate other = { c->placement, tried, c->stays, false };
     bool any = false;
-    verdict v;
+    struct verdict v;
     inlay_status status = INLAY_OK;
 
     if (best == NULL || tried == NULL)
@@ -32,7 +32,7 @@ inlay_status search_ranges(search *x, candidate *c, verdict *out)
         }
         any = true;
     }
-    *c = (candidate){ c->placement, best, c->stays, true };
+    *c = (struct candidate){ c->placement, best, c->stays, true };
     INLAY_TRY(search_attempt(x, c, x->compared, &v, NULL));
     if (v.error < out->error)
         *out = v;
@@ -52,7 +52,7 @@ static bool is_unlike(const qdq_range *a, const qdq_range *b)
 }
 
 /* The methods whose range of the value is unlike that of its method and of each other; how many. */
-static uint32_t choices(const search *x, uint32_t value, uint8_t method, uint8_t out[SEARCH_METHODS])
+static uint32_t choices(const struct search *x, uint32_t value, uint8_t method, uint8_t out[SEARCH_METHODS])
 {
     qdq_range seen[SEARCH_METHODS];
     uint32_t count = 1;
@@ -73,14 +73,15 @@ static uint32_t choices(const search *x, uint32_t value, uint8_t method, uint8_t
 }
 
 /* Tries the other ranges for the value; the rest of *c stays as it is. *error is that of the best so far. */
-static inlay_status refine_value(search *x, const candidate *c, uint8_t *method, uint32_t value, double *error)
+static inlay_status refine_value(struct search *x, const struct candidate *c, uint8_t *method, uint32_t value,
+                                 double *error)
 {
     uint8_t others[SEARCH_METHODS], best = method[value];
     const uint32_t count = choices(x, value, best, others);
     inlay_status status = INLAY_OK;
 
     for (uint32_t k = 0; k < count; k++) {
-        verdict v;
+        struct verdict v;
 
         method[value] = others[k];
         INLAY_TRY(search_attempt(x, c, SEARCH_TELLING, &v, NULL));
@@ -94,13 +95,13 @@ done:
     return status;
 }
 
-inlay_status search_refine(search *x, const ranking *r, candidate *c)
+inlay_status search_refine(struct search *x, const struct ranking *r, struct candidate *c)
 {
     uint8_t *method = arena_copy(x->a, c->method, (size_t)x->c.count + 1);
     bool *done_with = arena_array(x->a, (size_t)x->c.count + 1, sizeof *done_with);
-    candidate other = { c->placement, method, c->stays, c->corrects };
+    struct candidate other = { c->placement, method, c->stays, c->corrects };
     uint32_t tried = 0;
-    verdict v, w;
+    struct verdict v, w;
     inlay_status status;
 
     if (x->args->method != QUANTIZE_AUTO)

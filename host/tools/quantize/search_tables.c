@@ -14,7 +14,7 @@ static bool is_table(const char *op)
  * none. Tables stand in the same order in both; nodes without names have others in each. */
 static uint32_t table_of(const search_result *r, const layer_list *list, uint32_t i)
 {
-    const layer *l = &list->items[i];
+    const struct layer *l = &list->items[i];
     uint32_t before = 0, k = 0;
 
     if (!is_table(l->node->info.op_type.data) || l->path[0] != '\0' || l->count < NARROW_LEAST_WEIGHTS)
@@ -30,13 +30,13 @@ static uint32_t table_of(const search_result *r, const layer_list *list, uint32_
 }
 
 /* The result with its tables in bytes; forms are of the report's layers. *out_any: there are tables. */
-static inlay_status build(search *x, layer_form *forms, char *path, bool *out_any)
+static inlay_status build(struct search *x, layer_form *forms, char *path, bool *out_any)
 {
     const session_source source = { .path = x->out->path, .fd = -1 };
     inlay_session raw = { .model = NULL };
     narrow_how how = { .bits = 8 };
     layer_form *made = NULL;
-    arena a = { 0 };
+    struct arena a = { 0 };
     layer_list list;
     uint8_t *bits;
     inlay_status status;
@@ -68,14 +68,14 @@ done:
     return status;
 }
 
-inlay_status search_tables(search *x)
+inlay_status search_tables(struct search *x)
 {
     search_result *r = x->out;
     layer_form *forms = arena_copy(x->a, r->forms, ((size_t)r->list.count + 1) * sizeof *forms);
-    subject after = { 0 };
+    struct subject after = { 0 };
     char path[PATH_MAX];
     double ms[2];
-    verdict v;
+    struct verdict v;
     bool any;
     inlay_status status;
 

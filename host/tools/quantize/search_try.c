@@ -24,14 +24,14 @@ static const char *const places[QDQ_PLACEMENTS] = {
     [QDQ_ALL] = "layers and all between them",
 };
 
-inlay_status search_wake(search *x)
+inlay_status search_wake(struct search *x)
 {
     inlay_status status = subject_wake(x->before, x->args->model, x->plain, x->diag);
 
     return status == INLAY_OK ? subject_keep(x->before, x->args->data, x->scratch->dir, x->diag) : status;
 }
 
-static inlay_status tell(search *x, const char *what)
+static inlay_status tell(struct search *x, const char *what)
 {
     x->done += (1 - x->done) * 0.01;
     if (x->args->progress != NULL && x->args->progress(x->args->progress_user, x->done, what) != 0)
@@ -41,7 +41,7 @@ static inlay_status tell(search *x, const char *what)
 
 /* ------------------------------------------------------------------ words */
 
-uint32_t search_floats(const search *x, const candidate *c)
+uint32_t search_floats(const struct search *x, const struct candidate *c)
 {
     uint32_t count = 0;
 
@@ -50,7 +50,7 @@ uint32_t search_floats(const search *x, const candidate *c)
     return count;
 }
 
-static const char *methods_of(const search *x, const candidate *c)
+static const char *methods_of(const struct search *x, const struct candidate *c)
 {
     for (uint32_t i = 1; c->method != NULL && i < x->c.count; i++)
         if (c->method[i] != c->method[0])
@@ -58,7 +58,7 @@ static const char *methods_of(const search *x, const candidate *c)
     return search_methods[c->method != NULL && x->c.count > 0 ? c->method[0] : 0].name;
 }
 
-const char *search_describe(const search *x, const candidate *c)
+const char *search_describe(const struct search *x, const struct candidate *c)
 {
     const uint32_t floats = search_floats(x, c);
     const char *what = arena_format(x->a, "integers in %s, ranges by %s%s", places[c->placement], methods_of(x, c),
@@ -69,7 +69,7 @@ const char *search_describe(const search *x, const candidate *c)
                : arena_format(x->a, "%s, %u layer%s in floats for the agreement", what, floats, floats == 1 ? "" : "s");
 }
 
-static void note(const search *x, const candidate *c, const verdict *v, const double ms[2])
+static void note(const struct search *x, const struct candidate *c, const struct verdict *v, const double ms[2])
 {
     char line[320];
 
@@ -84,7 +84,7 @@ static void note(const search *x, const candidate *c, const verdict *v, const do
     x->args->note(x->args->progress_user, line);
 }
 
-bool search_note_point(search *x, const char *what, const verdict *v, double ms)
+bool search_note_point(struct search *x, const char *what, const struct verdict *v, double ms)
 {
     search_result *r = x->out;
 
@@ -99,12 +99,12 @@ bool search_note_point(search *x, const char *what, const verdict *v, double ms)
 
 /* ------------------------------------------------------------------ agreement */
 
-bool search_holds(const search *x, const verdict *v)
+bool search_holds(const struct search *x, const struct verdict *v)
 {
     return verdict_holds(v, x->args->goal, x->args->sure);
 }
 
-bool search_is_good(const search *x, const verdict *v)
+bool search_is_good(const struct search *x, const struct verdict *v)
 {
     double least = x->args->goal;
 
@@ -119,7 +119,7 @@ bool search_is_good(const search *x, const verdict *v)
 
 /* ------------------------------------------------------------------ building */
 
-qdq_range search_range(const search *x, uint32_t i, uint32_t method)
+qdq_range search_range(const struct search *x, uint32_t i, uint32_t method)
 {
     const search_method *m = &search_methods[method];
     const tensor_range *r = &x->c.ranges[i];
@@ -149,7 +149,7 @@ qdq_range search_range(const search *x, uint32_t i, uint32_t method)
 }
 
 /* Names and forms of the layers, once the model that they are of goes. */
-static bool keep_layers(search *x, const layer_list *list, const layer_form *forms)
+static bool keep_layers(struct search *x, const layer_list *list, const layer_form *forms)
 {
     search_result *r = x->out;
 
@@ -172,11 +172,11 @@ static bool keep_layers(search *x, const layer_list *list, const layer_form *for
     return true;
 }
 
-inlay_status search_build(search *x, const candidate *c, bool keep, char *path)
+inlay_status search_build(struct search *x, const struct candidate *c, bool keep, char *path)
 {
     const session_source source = { .path = x->base, .fd = -1 };
     inlay_session raw = { .model = NULL };
-    arena a = { 0 };
+    struct arena a = { 0 };
     qdq_range *ranges = arena_array(&a, (size_t)x->c.count + 1, sizeof *ranges);
     const qdq_how how = { c->placement, ranges, x->c.count, c->corrects, c->stays };
     layer_form *forms = NULL;
@@ -209,7 +209,7 @@ done:
 }
 
 /* What makes one candidate another than the next. */
-static uint64_t digest_of(const search *x, const candidate *c, uint32_t most)
+static uint64_t digest_of(const struct search *x, const struct candidate *c, uint32_t most)
 {
     uint64_t hash = hash_u64(hash_u64((uint64_t)c->placement * 2 + x->args->qoperator, c->corrects), most);
 
@@ -224,7 +224,7 @@ static uint64_t digest_of(const search *x, const candidate *c, uint32_t most)
     return hash;
 }
 
-static inlay_status judge_candidate(search *x, const subject *after, uint32_t most, verdict *out)
+static inlay_status judge_candidate(struct search *x, const struct subject *after, uint32_t most, struct verdict *out)
 {
     if (most == SEARCH_TELLING && x->telling != NULL)
         return judge_some(x->args->data, x->telling, x->telling_count, x->args->metric, x->before, after, out, NULL,
@@ -234,9 +234,10 @@ static inlay_status judge_candidate(search *x, const subject *after, uint32_t mo
 }
 
 /* Runs the candidate beside the model. */
-static inlay_status run_candidate(search *x, const candidate *c, uint32_t most_samples, verdict *out, double ms[2])
+static inlay_status run_candidate(struct search *x, const struct candidate *c, uint32_t most_samples,
+                                  struct verdict *out, double ms[2])
 {
-    subject after = { 0 };
+    struct subject after = { 0 };
     char path[PATH_MAX];
     inlay_status status;
 
@@ -251,7 +252,8 @@ done:
     return status;
 }
 
-inlay_status search_attempt(search *x, const candidate *c, uint32_t most_samples, verdict *out, double ms[2])
+inlay_status search_attempt(struct search *x, const struct candidate *c, uint32_t most_samples, struct verdict *out,
+                            double ms[2])
 {
     const uint64_t digest = digest_of(x, c, most_samples);
     inlay_status status;
@@ -287,7 +289,7 @@ static int farthest_first(const void *a, const void *b)
     return (x->sample > y->sample) - (x->sample < y->sample);
 }
 
-inlay_status search_find_telling(search *x, const candidate *c)
+inlay_status search_find_telling(struct search *x, const struct candidate *c)
 {
     const uint32_t all = x->compared < x->args->data->count ? x->compared : x->args->data->count;
     const double room = TELLING_MS / ((x->out->ms_after + 1e-3) * (x->layer_count + 1) * SEARCH_METHODS);
@@ -296,9 +298,9 @@ inlay_status search_find_telling(search *x, const candidate *c)
     sample_off *items = arena_array(x->a, (size_t)all + 1, sizeof *items);
     double *off = arena_array(x->a, (size_t)all + 1, sizeof *off);
     uint32_t *telling = arena_array(x->a, (size_t)count + 1, sizeof *telling);
-    subject after = { 0 };
+    struct subject after = { 0 };
     char path[PATH_MAX];
-    verdict v;
+    struct verdict v;
     inlay_status status;
 
     if (items == NULL || off == NULL || telling == NULL)

@@ -35,7 +35,7 @@ static inlay_status hash_file(const char *path, uint64_t *io_hash, inlay_diag *d
     return INLAY_OK;
 }
 
-static inlay_status hash_sample(const samples *set, uint32_t i, uint64_t *io_hash, inlay_diag *diag)
+static inlay_status hash_sample(const struct samples *set, uint32_t i, uint64_t *io_hash, inlay_diag *diag)
 {
     inlay_value **values = NULL;
     inlay_status status = samples_load(set, i, &values, diag);
@@ -50,7 +50,8 @@ static inlay_status hash_sample(const samples *set, uint32_t i, uint64_t *io_has
     return status;
 }
 
-static inlay_status make_key(const char *model, const samples *set, agree_metric metric, char key[80], inlay_diag *diag)
+static inlay_status make_key(const char *model, const struct samples *set, agree_metric metric, char key[80],
+                             inlay_diag *diag)
 {
     uint64_t hash = VERSION;
     inlay_status status;
@@ -72,10 +73,10 @@ static json_t *new_root(const char *key)
     return json_pack("{s:i, s:s, s:{}, s:{}, s:{}}", "version", VERSION, "of", key, "verdicts", "ranges", "gains");
 }
 
-inlay_status stats_open(const char *path, const char *model, const samples *set, agree_metric metric, stats **out,
-                        inlay_diag *diag)
+inlay_status stats_open(const char *path, const char *model, const struct samples *set, agree_metric metric,
+                        struct stats **out, inlay_diag *diag)
 {
-    stats *s;
+    struct stats *s;
     json_error_t error;
     char key[80];
     const char *of;
@@ -117,14 +118,14 @@ inlay_status stats_open(const char *path, const char *model, const samples *set,
     return status;
 }
 
-void stats_close(stats *s)
+void stats_close(struct stats *s)
 {
     if (s != NULL)
         json_decref(s->root);
     free(s);
 }
 
-inlay_status stats_save(stats *s, bool now, inlay_diag *diag)
+inlay_status stats_save(struct stats *s, bool now, inlay_diag *diag)
 {
     output_file file = { .fd = -1 };
     char *text;
@@ -152,7 +153,7 @@ done:
 /* ------------------------------------------------------------------ verdicts */
 
 /* JSON has no infinities and no NaN: such a verdict is not kept. */
-void stats_add_verdict(stats *s, uint64_t digest, const verdict *v)
+void stats_add_verdict(struct stats *s, uint64_t digest, const struct verdict *v)
 {
     char name[20];
     json_t *item;
@@ -167,7 +168,7 @@ void stats_add_verdict(stats *s, uint64_t digest, const verdict *v)
         s->changed = true;
 }
 
-bool stats_verdict(const stats *s, uint64_t digest, verdict *out)
+bool stats_verdict(const struct stats *s, uint64_t digest, struct verdict *out)
 {
     char name[20];
     const char *metric, *output;
@@ -178,7 +179,7 @@ bool stats_verdict(const stats *s, uint64_t digest, verdict *out)
         return false;
     (void)snprintf(name, sizeof name, "%016" PRIx64, digest);
     item = json_object_get(json_object_get(s->root, "verdicts"), name);
-    *out = (verdict){ 0 };
+    *out = (struct verdict){ 0 };
     if (item == NULL || json_unpack(item, "{s:s, s:F, s:F, s:F, s:F, s:s, s:i}", "metric", &metric, "score",
                                     &out->score.value, "low", &out->score.low, "high", &out->score.high, "error",
                                     &out->error, "output", &output, "samples", &count) != 0)
@@ -191,7 +192,7 @@ bool stats_verdict(const stats *s, uint64_t digest, verdict *out)
 
 /* ------------------------------------------------------------------ gains */
 
-bool stats_gains(const stats *s, const char *const *names, uint32_t count, double *out)
+bool stats_gains(const struct stats *s, const char *const *names, uint32_t count, double *out)
 {
     for (uint32_t i = 0; s != NULL && i < count; i++) {
         const json_t *ns = json_object_get(json_object_get(s->root, "gains"), names[i]);
@@ -203,7 +204,7 @@ bool stats_gains(const stats *s, const char *const *names, uint32_t count, doubl
     return s != NULL;
 }
 
-void stats_add_gain(stats *s, const char *name, double ns)
+void stats_add_gain(struct stats *s, const char *name, double ns)
 {
     if (s != NULL && json_object_set_new(json_object_get(s->root, "gains"), name, json_real(ns)) == 0)
         s->changed = true;
@@ -211,7 +212,7 @@ void stats_add_gain(stats *s, const char *name, double ns)
 
 /* ------------------------------------------------------------------ ranges */
 
-void stats_add_ranges(stats *s, const calibration *c)
+void stats_add_ranges(struct stats *s, const struct calibration *c)
 {
     json_t *all = s == NULL ? NULL : json_object_get(s->root, "ranges");
 
@@ -233,7 +234,7 @@ void stats_add_ranges(stats *s, const calibration *c)
     }
 }
 
-static bool read_range(const json_t *item, calibration *c, tensor_range *r)
+static bool read_range(const json_t *item, struct calibration *c, tensor_range *r)
 {
     const json_t *bins = json_object_get(item, "bins"), *means = json_object_get(item, "means");
 
@@ -257,12 +258,12 @@ static bool read_range(const json_t *item, calibration *c, tensor_range *r)
     return true;
 }
 
-bool stats_ranges(const stats *s, const calibrate_value *values, uint32_t count, calibration *out)
+bool stats_ranges(const struct stats *s, const calibrate_value *values, uint32_t count, struct calibration *out)
 {
     const json_t *all = s == NULL ? NULL : json_object_get(s->root, "ranges");
     bool ok;
 
-    *out = (calibration){ 0 };
+    *out = (struct calibration){ 0 };
     if (s == NULL || count == 0)
         return false;
     out->ranges = arena_array(&out->a, count, sizeof *out->ranges);

@@ -5,26 +5,26 @@
 #define QUANTIZE_STATS_H
 #include "quantize/calibrate.h"
 
-typedef struct stats stats;
+struct stats;
 
 /* What there is at path, or nothing yet. path NULL: *out is NULL, and all below are no-ops of it.
  * INLAY_INVALID_ARGUMENT: the file is none of these, or of another model, other samples or another metric. */
-INLAY_NODISCARD inlay_status stats_open(const char *path, const char *model, const samples *set, agree_metric metric,
-                                        stats **out, inlay_diag *diag);
-void stats_close(stats *s); /* NULL is a no-op */
+INLAY_NODISCARD inlay_status stats_open(const char *path, const char *model, const struct samples *set,
+                                        agree_metric metric, struct stats **out, inlay_diag *diag);
+void stats_close(struct stats *s); /* NULL is a no-op */
 
 /* Writes what is new: atomically, and with `now` also when it did so less than a second ago. */
-INLAY_NODISCARD inlay_status stats_save(stats *s, bool now, inlay_diag *diag);
+INLAY_NODISCARD inlay_status stats_save(struct stats *s, bool now, inlay_diag *diag);
 
 /* What was found for a candidate of that digest. False: nothing. */
-bool stats_verdict(const stats *s, uint64_t digest, verdict *out);
-void stats_add_verdict(stats *s, uint64_t digest, const verdict *v);
+bool stats_verdict(const struct stats *s, uint64_t digest, struct verdict *out);
+void stats_add_verdict(struct stats *s, uint64_t digest, const struct verdict *v);
 
 /* What layers gain with integers, [count] in the order of names. False: it is not known of all. */
-bool stats_gains(const stats *s, const char *const *names, uint32_t count, double *out);
-void stats_add_gain(stats *s, const char *name, double ns);
+bool stats_gains(const struct stats *s, const char *const *names, uint32_t count, double *out);
+void stats_add_gain(struct stats *s, const char *name, double ns);
 
 /* The ranges of exactly these values; memory is out's. False: they are not known. */
-bool stats_ranges(const stats *s, const calibrate_value *values, uint32_t count, calibration *out);
-void stats_add_ranges(stats *s, const calibration *c);
+bool stats_ranges(const struct stats *s, const calibrate_value *values, uint32_t count, struct calibration *out);
+void stats_add_ranges(struct stats *s, const struct calibration *c);
 #endif

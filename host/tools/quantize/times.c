@@ -7,7 +7,7 @@
 
 enum { RUNS = 12, MOST_EVENTS = 1 << 18 };
 
-static inlay_status run_profiled(const subject *s, const samples *set, inlay_diag *diag)
+static inlay_status run_profiled(const struct subject *s, const struct samples *set, inlay_diag *diag)
 {
     inlay_value **values = NULL;
     inlay_status status;
@@ -41,10 +41,10 @@ static void add_steps(const json_t *profile, const char *const *names, uint32_t 
     }
 }
 
-inlay_status times_of_layers(const subject *s, const samples *set, const char *const *names, uint32_t count,
-                             double *out, double *out_run_ns, inlay_diag *diag)
+inlay_status times_of_layers(const struct subject *s, const struct samples *set, const char *const *names,
+                             uint32_t count, double *out, double *out_run_ns, inlay_diag *diag)
 {
-    strbuf t = { 0 };
+    struct strbuf t = { 0 };
     json_t *profile = NULL;
     inlay_status status;
 

@@ -110,17 +110,17 @@ double weights_nibbles_compensated(const weight_rows *m, const weight_inputs *in
         for (int64_t i = 0; i < count; i++)
             loss += settle_block(m, in, scratch + i * n, first + i, from, errors + i * m->block, codes, scales, zeros);
         if (to < n)
-            blockmul_add(&(blockmul){ .c = scratch + to,
-                                      .a = errors,
-                                      .b = in->factor + from * n + to,
-                                      .rows = count,
-                                      .columns = n - to,
-                                      .depth = to - from,
-                                      .c_row = n,
-                                      .a_row = m->block,
-                                      .a_step = 1,
-                                      .b_row = n,
-                                      .factor = -1 });
+            blockmul_add(&(struct blockmul){ .c = scratch + to,
+                                             .a = errors,
+                                             .b = in->factor + from * n + to,
+                                             .rows = count,
+                                             .columns = n - to,
+                                             .depth = to - from,
+                                             .c_row = n,
+                                             .a_row = m->block,
+                                             .a_step = 1,
+                                             .b_row = n,
+                                             .factor = -1 });
     }
     return loss;
 }

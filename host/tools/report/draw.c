@@ -8,24 +8,24 @@
 #include <string.h>
 
 /* What all graphs of one picture share. */
-typedef struct picture {
+struct picture {
     FILE *to;
-    arena a;
+    struct arena a;
     const graph_model *model, *typed;
     names_table types; /* of the main graph of `typed`: name -> value */
     uint32_t graphs;   /* so far */
     bool failed;
-} picture;
+};
 
-static void begin(picture *p, FILE *to, const graph_model *model, const graph_model *typed)
+static void begin(struct picture *p, FILE *to, const graph_model *model, const graph_model *typed)
 {
-    *p = (picture){ .to = to, .model = model, .typed = typed };
+    *p = (struct picture){ .to = to, .model = model, .typed = typed };
     for (uint32_t v = 0; typed != NULL && v < typed->main->value_count && !p->failed; v++)
         p->failed = !names_add(&p->types, typed->main->values[v].info.name.data, typed->main->values[v].info.name.bytes,
                                v, NULL);
 }
 
-static inlay_status end(picture *p, inlay_diag *diag)
+static inlay_status end(struct picture *p, inlay_diag *diag)
 {
     const bool failed = p->failed;
 
@@ -35,7 +35,7 @@ static inlay_status end(picture *p, inlay_diag *diag)
 }
 
 /* "float[N, 3]" of a value; "" where it is not known. */
-static const char *type_of(picture *p, const graph *g, uint32_t v)
+static const char *type_of(struct picture *p, const struct graph *g, uint32_t v)
 {
     const graph_value *value = &g->values[v];
     const uint32_t at =
@@ -55,7 +55,7 @@ static const char *type_of(picture *p, const graph *g, uint32_t v)
 }
 
 /* The first constant of a node with more than one element: its weights. */
-static const char *weights_of(picture *p, const graph *g, const graph_node *n)
+static const char *weights_of(struct picture *p, const struct graph *g, const graph_node *n)
 {
     for (uint32_t i = 0; i < n->info.input_count; i++) {
         const uint32_t v = n->info.inputs[i];
@@ -66,7 +66,7 @@ static const char *weights_of(picture *p, const graph *g, const graph_node *n)
     return "";
 }
 
-static const char *attributes_of(picture *p, const graph_node *n)
+static const char *attributes_of(struct picture *p, const graph_node *n)
 {
     const char *text = lines_attributes(&p->a, n);
 
@@ -74,7 +74,7 @@ static const char *attributes_of(picture *p, const graph_node *n)
     return text != NULL ? text : "";
 }
 
-static const char *name_of_box(const graph *g, const layout_box *b)
+static const char *name_of_box(const struct graph *g, const layout_box *b)
 {
     return b->n != NULL ? b->n->info.name.data : g->values[b->v].info.name.data;
 }
@@ -113,10 +113,10 @@ static void put_quoted(FILE *to, const char *text)
     (void)fputc('"', to);
 }
 
-static void dot_graph(picture *p, const graph *g, const char *title)
+static void dot_graph(struct picture *p, const struct graph *g, const char *title)
 {
     const uint32_t number = p->graphs++;
-    layout l;
+    struct layout l;
 
     if (p->failed || !layout_graph(g, &p->a, &l)) {
         p->failed = true;
@@ -154,7 +154,7 @@ static void dot_graph(picture *p, const graph *g, const char *title)
 
 inlay_status draw_dot(FILE *to, graph_model *model, const graph_model *typed, inlay_diag *diag)
 {
-    picture p;
+    struct picture p;
 
     begin(&p, to, model, typed);
     (void)fputs("digraph model {\n  node [shape=box, style=rounded, fontname=\"sans-serif\"];\n"
@@ -179,7 +179,7 @@ static double top_of(const layout_box *b, double y)
     return y + TITLE + (double)b->row * STEP_Y;
 }
 
-static void svg_edge(picture *p, const graph *g, const layout *l, const layout_edge *e, double y)
+static void svg_edge(struct picture *p, const struct graph *g, const struct layout *l, const layout_edge *e, double y)
 {
     const double x1 = left_of(&l->boxes[e->from]) + BOX_WIDTH / 2.0, x2 = left_of(&l->boxes[e->to]) + BOX_WIDTH / 2.0;
     const double y1 = top_of(&l->boxes[e->from], y) + BOX_HEIGHT, y2 = top_of(&l->boxes[e->to], y);
@@ -202,7 +202,7 @@ static void svg_edge(picture *p, const graph *g, const layout *l, const layout_e
     (void)fputs("</text>\n", p->to);
 }
 
-static void svg_box(picture *p, const graph *g, const layout_box *b, double y)
+static void svg_box(struct picture *p, const struct graph *g, const layout_box *b, double y)
 {
     const double x = left_of(b), top = top_of(b, y);
     const char *second = b->n != NULL ? weights_of(p, g, b->n) : type_of(p, g, b->v);
@@ -227,9 +227,9 @@ static void svg_box(picture *p, const graph *g, const layout_box *b, double y)
 }
 
 /* Where the next graph begins. */
-static void svg_graph(picture *p, const graph *g, const char *title, double *y, double *width)
+static void svg_graph(struct picture *p, const struct graph *g, const char *title, double *y, double *width)
 {
-    layout l;
+    struct layout l;
 
     if (p->failed || !layout_graph(g, &p->a, &l)) {
         p->failed = true;
@@ -261,7 +261,7 @@ inlay_status draw_svg(FILE *to, graph_model *model, const graph_model *typed, in
     FILE *inner = open_memstream(&body, &bytes); /* the size of the whole stands in front */
     double height = MARGIN, width = 0;
     inlay_status status;
-    picture p;
+    struct picture p;
 
     if (inner == NULL)
         return no_memory(diag, "to draw the model");

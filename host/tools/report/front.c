@@ -43,13 +43,13 @@ static int by_time(const void *a, const void *b)
 
 /* ------------------------------------------------------------------ the drawing */
 
-typedef struct frame {
+struct frame {
     double low_ms, high_ms, low, high; /* of the axes */
-} frame;
+};
 
-static frame frame_of(const quantize_report *r)
+static struct frame frame_of(const quantize_report *r)
 {
-    frame f = { INFINITY, 0, INFINITY, -INFINITY };
+    struct frame f = { INFINITY, 0, INFINITY, -INFINITY };
 
     for (uint32_t i = 0; i < r->point_count; i++) {
         const quantize_point *p = &r->points[i];
@@ -60,9 +60,9 @@ static frame frame_of(const quantize_report *r)
         f.high = isfinite(p->score) ? fmax(f.high, p->score) : f.high;
     }
     if (!(f.high_ms > f.low_ms))
-        f = (frame){ 0, f.high_ms > 0 ? 2 * f.high_ms : 1, f.low, f.high };
+        f = (struct frame){ 0, f.high_ms > 0 ? 2 * f.high_ms : 1, f.low, f.high };
     if (!(f.high > f.low))
-        f = (frame){ f.low_ms, f.high_ms, isfinite(f.low) ? f.low - 0.5 : 0, isfinite(f.low) ? f.low + 0.5 : 1 };
+        f = (struct frame){ f.low_ms, f.high_ms, isfinite(f.low) ? f.low - 0.5 : 0, isfinite(f.low) ? f.low + 0.5 : 1 };
     f.low_ms -= (f.high_ms - f.low_ms) * 0.05;
     f.high_ms += (f.high_ms - f.low_ms) * 0.05;
     f.low -= (f.high - f.low) * 0.05;
@@ -70,19 +70,19 @@ static frame frame_of(const quantize_report *r)
     return f;
 }
 
-static double x_of(const frame *f, double ms)
+static double x_of(const struct frame *f, double ms)
 {
     return LEFT + (ms - f->low_ms) / (f->high_ms - f->low_ms) * (WIDTH - LEFT - RIGHT);
 }
 
-static double y_of(const frame *f, double score)
+static double y_of(const struct frame *f, double score)
 {
     const double s = isfinite(score) ? score : f->low;
 
     return HEIGHT - BOTTOM - (s - f->low) / (f->high - f->low) * (HEIGHT - TOP - BOTTOM);
 }
 
-static void draw_axes(FILE *out, const frame *f, const char *metric)
+static void draw_axes(FILE *out, const struct frame *f, const char *metric)
 {
     enum { TICKS = 5 };
 
@@ -104,7 +104,7 @@ static void draw_axes(FILE *out, const frame *f, const char *metric)
 
 static void draw(FILE *out, const quantize_report *r)
 {
-    const frame f = frame_of(r);
+    const struct frame f = frame_of(r);
     char pen = 'M';
 
     (void)fprintf(out, "<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"time and agreement of what was tried\">\n",

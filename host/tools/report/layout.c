@@ -5,11 +5,11 @@
 enum { SWEEPS = 6 };
 
 /* The boxes row by row, and who is joined to whom. */
-typedef struct order {
+struct order {
     uint32_t *first;                   /* [row_count + 1] into boxes */
     uint32_t *boxes;                   /* [box_count] */
     uint32_t *near[2], *near_first[2]; /* neighbours above (0) and below (1): near_first[side][box] into near[side] */
-} order;
+};
 
 static uint32_t read_count(const graph_node *n)
 {
@@ -22,7 +22,7 @@ static uint32_t nth_read(const graph_node *n, uint32_t k)
 }
 
 /* Nodes that no input leads to stand above their first reader, not at the top. Edges are in the order of their ends. */
-static void sink_free(layout *l)
+static void sink_free(struct layout *l)
 {
     for (uint32_t i = 0; i < l->box_count; i++)
         l->boxes[i].is_free = l->boxes[i].n != NULL;
@@ -45,7 +45,7 @@ static void sink_free(layout *l)
 }
 
 /* Boxes and edges; maker[v] is the box that has the value, or INLAY_NONE. */
-static bool make_boxes(const graph *g, arena *a, layout *l)
+static bool make_boxes(const struct graph *g, struct arena *a, struct layout *l)
 {
     uint32_t *maker = arena_array(a, (size_t)g->value_count + 1, sizeof *maker), edges = g->output_count;
 
@@ -100,7 +100,7 @@ static bool make_boxes(const graph *g, arena *a, layout *l)
 }
 
 /* Neighbours of each box on one side, as a list of lists. */
-static bool join(const layout *l, arena *a, order *o, int side)
+static bool join(const struct layout *l, struct arena *a, struct order *o, int side)
 {
     uint32_t *first = arena_array(a, (size_t)l->box_count + 2, sizeof *first);
     uint32_t *list = arena_array(a, (size_t)l->edge_count + 1, sizeof *list);
@@ -119,12 +119,12 @@ static bool join(const layout *l, arena *a, order *o, int side)
     return true;
 }
 
-static bool make_order(const layout *l, arena *a, order *o)
+static bool make_order(const struct layout *l, struct arena *a, struct order *o)
 {
     uint32_t *at = arena_array(a, (size_t)l->row_count + 2, sizeof *at);
 
-    *o = (order){ .first = arena_array(a, (size_t)l->row_count + 2, sizeof *o->first),
-                  .boxes = arena_array(a, (size_t)l->box_count + 1, sizeof *o->boxes) };
+    *o = (struct order){ .first = arena_array(a, (size_t)l->row_count + 2, sizeof *o->first),
+                         .boxes = arena_array(a, (size_t)l->box_count + 1, sizeof *o->boxes) };
     if (at == NULL || o->first == NULL || o->boxes == NULL)
         return false;
     for (uint32_t i = 0; i < l->box_count; i++)
@@ -153,7 +153,7 @@ static int by_x(const void *a, const void *b)
 }
 
 /* Boxes of a row go to the mean of their neighbours on one side, in order and at least one width apart. */
-static void settle_row(layout *l, const order *o, uint32_t row, int side)
+static void settle_row(struct layout *l, const struct order *o, uint32_t row, int side)
 {
     uint32_t *list = o->boxes + o->first[row];
     const uint32_t count = o->first[row + 1] - o->first[row];
@@ -182,12 +182,12 @@ static void settle_row(layout *l, const order *o, uint32_t row, int side)
         l->boxes[list[i]].x -= pushed / count;
 }
 
-bool layout_graph(const graph *g, arena *a, layout *out)
+bool layout_graph(const struct graph *g, struct arena *a, struct layout *out)
 {
     double least = 0, most = 0;
-    order o;
+    struct order o;
 
-    *out = (layout){ 0 };
+    *out = (struct layout){ 0 };
     if (!make_boxes(g, a, out) || !make_order(out, a, &o))
         return false;
     for (int sweep = 0; sweep < SWEEPS; sweep++)

@@ -18,13 +18,13 @@ typedef struct layout_edge {
     uint32_t from, to, v;
 } layout_edge;
 
-typedef struct layout {
+struct layout {
     layout_box *boxes; /* inputs, nodes in their order, outputs */
     layout_edge *edges;
     uint32_t box_count, edge_count, row_count;
     double width; /* boxes side by side */
-} layout;
+};
 
 /* Memory is the arena's. false: there is none. */
-bool layout_graph(const graph *g, arena *a, layout *out);
+bool layout_graph(const struct graph *g, struct arena *a, struct layout *out);
 #endif

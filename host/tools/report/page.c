@@ -119,12 +119,12 @@ enum { WIDTH = 900, HEIGHT = 340, LEFT = 70, RIGHT = 20, TOP = 30, BOTTOM = 45 }
 static const char *const colors[] = { "#2a6fdb", "#c2410c", "#1a7f37", "#8250df",
                                       "#b42318", "#0e7490", "#9a6700", "#57606a" };
 
-typedef struct frame {
+struct frame {
     double x_low, x_high, y_high;
     bool log_x;
-} frame;
+};
 
-static double place_x(const frame *f, double x)
+static double place_x(const struct frame *f, double x)
 {
     const double low = f->log_x ? log2(f->x_low) : f->x_low, high = f->log_x ? log2(f->x_high) : f->x_high;
     const double at = f->log_x ? log2(x) : x;
@@ -132,7 +132,7 @@ static double place_x(const frame *f, double x)
     return LEFT + (high > low ? (at - low) / (high - low) : 0.5) * (WIDTH - LEFT - RIGHT);
 }
 
-static double place_y(const frame *f, double y)
+static double place_y(const struct frame *f, double y)
 {
     return TOP + (1 - (f->y_high > 0 ? y / f->y_high : 0)) * (HEIGHT - TOP - BOTTOM);
 }
@@ -148,7 +148,7 @@ static double round_up(double v)
     return 10 * power;
 }
 
-static void put_axes(FILE *to, const frame *f, const char *title, const char *x_name, const char *y_name)
+static void put_axes(FILE *to, const struct frame *f, const char *title, const char *x_name, const char *y_name)
 {
     (void)fprintf(to, "<text x=\"%d\" y=\"18\">", LEFT);
     page_text(to, title, 0);
@@ -167,7 +167,7 @@ static void put_axes(FILE *to, const frame *f, const char *title, const char *x_
     }
 }
 
-static void put_curve(FILE *to, const frame *f, const page_curve *c, const char *color)
+static void put_curve(FILE *to, const struct frame *f, const page_curve *c, const char *color)
 {
     (void)fprintf(to, "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"2\" points=\"", color);
     for (uint32_t i = 0; i < c->count; i++)
@@ -190,7 +190,7 @@ static void put_curve(FILE *to, const frame *f, const page_curve *c, const char 
 void page_curves(FILE *to, const char *title, const char *x_name, const char *y_name, const page_curve *curves,
                  uint32_t count, bool log_x)
 {
-    frame f = { .x_low = INFINITY, .x_high = -INFINITY, .log_x = log_x };
+    struct frame f = { .x_low = INFINITY, .x_high = -INFINITY, .log_x = log_x };
     double last = -1;
 
     for (uint32_t c = 0; c < count; c++)

@@ -8,15 +8,15 @@
 #include <string.h>
 #include <time.h>
 
-typedef struct crowd {
-    const callers *how;
+struct crowd {
+    const struct callers *how;
     double end;
     size_t begun; /* atomic: timed runs */
     bool failed;  /* atomic */
-} crowd;
+};
 
-typedef struct caller {
-    crowd *all;
+struct caller {
+    struct crowd *all;
     inlay_context *context;
     pthread_t thread;
     bool started; /* thread is there, to be joined */
@@ -24,7 +24,7 @@ typedef struct caller {
     run_times times;
     inlay_status status;
     inlay_diag diag;
-} caller;
+};
 
 /* In slices, so that Ctrl-C is heard. */
 static void pause_ms(double ms, const inlay_run_options *options)
@@ -43,7 +43,7 @@ static void pause_ms(double ms, const inlay_run_options *options)
 /* Has another caller failed, or have all of them together begun as many runs as there may be? */
 static bool is_over(void *user)
 {
-    crowd *all = user;
+    struct crowd *all = user;
 
     return __atomic_load_n(&all->failed, __ATOMIC_RELAXED) ||
            __atomic_fetch_add(&all->begun, 1, __ATOMIC_RELAXED) >= all->how->most;
@@ -51,8 +51,8 @@ static bool is_over(void *user)
 
 static inlay_status run_once(void *subject, double *out_ms, inlay_diag *diag)
 {
-    const caller *c = subject;
-    const callers *how = c->all->how;
+    const struct caller *c = subject;
+    const struct callers *how = c->all->how;
 
     if (how->interval_ms > 0)
         pause_ms(how->interval_ms, how->options);
@@ -61,8 +61,8 @@ static inlay_status run_once(void *subject, double *out_ms, inlay_diag *diag)
 
 static void *call(void *user)
 {
-    caller *c = user;
-    const callers *how = c->all->how;
+    struct caller *c = user;
+    const struct callers *how = c->all->how;
     const timing_plan plan = { .seconds = (c->all->end - clock_ms()) * 1e-3,
                                .least = 1,
                                .most = how->most,
@@ -78,7 +78,7 @@ static void *call(void *user)
 }
 
 /* All times in one list. */
-static inlay_status gather(const caller *list, uint32_t count, run_times *out, inlay_diag *diag)
+static inlay_status gather(const struct caller *list, uint32_t count, run_times *out, inlay_diag *diag)
 {
     size_t all = 0;
 
@@ -97,7 +97,7 @@ static inlay_status gather(const caller *list, uint32_t count, run_times *out, i
 }
 
 /* Everybody runs; the first failure is told. */
-static inlay_status run_all(caller *list, uint32_t count, inlay_diag *diag)
+static inlay_status run_all(struct caller *list, uint32_t count, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
 
@@ -122,21 +122,23 @@ static inlay_status run_all(caller *list, uint32_t count, inlay_diag *diag)
     return status;
 }
 
-inlay_status callers_run(const callers *how, inlay_session *session, inlay_value *const *inputs, inlay_context *context,
-                         calls *out, inlay_diag *diag)
+inlay_status callers_run(const struct callers *how, inlay_session *session, inlay_value *const *inputs,
+                         inlay_context *context, struct calls *out, inlay_diag *diag)
 {
-    crowd all = { .how = how };
-    caller *list = calloc(how->count, sizeof *list);
+    struct crowd all = { .how = how };
+    struct caller *list = calloc(how->count, sizeof *list);
     inlay_status status = INLAY_OK, gathered;
     double cpu, begin;
 
-    *out = (calls){ 0 };
+    *out = (struct calls){ 0 };
     if (list == NULL)
         return no_memory(diag, "for %u callers", how->count);
     for (uint32_t i = 0; i < how->count; i++) {
-        caller *c = &list[i];
+        struct caller *c = &list[i];
 
-        *c = (caller){ .all = &all, .context = i == 0 ? context : NULL, .shows = i == 0, .diag = INLAY_DIAG_INIT };
+        *c = (struct caller){
+            .all = &all, .context = i == 0 ? context : NULL, .shows = i == 0, .diag = INLAY_DIAG_INIT
+        };
         if (i > 0) {
             INLAY_TRY(inlay_context_create(session, &c->context, diag));
             INLAY_TRY(feed_bind(inputs, session, c->context, diag));

@@ -24,7 +24,7 @@ static bool read_number(const char *path, uint64_t *out)
 }
 
 /* What the command prints. */
-static bool run_command(energy *e, double *out)
+static bool run_command(struct energy *e, double *out)
 {
     char line[128] = "", *end = NULL;
     FILE *f = popen(e->command, "re");
@@ -43,7 +43,7 @@ static bool run_command(energy *e, double *out)
 }
 
 /* Counters that fit the pattern below the folder. Says why when one is there and can't be read. */
-static void find_counters(energy *e, const char *sys_class, const char *pattern, const char *source)
+static void find_counters(struct energy *e, const char *sys_class, const char *pattern, const char *source)
 {
     char path[512];
     glob_t found;
@@ -71,9 +71,9 @@ static void find_counters(energy *e, const char *sys_class, const char *pattern,
     globfree(&found);
 }
 
-bool energy_open(energy *e, const char *sys_class, const char *command)
+bool energy_open(struct energy *e, const char *sys_class, const char *command)
 {
-    *e = (energy){ .command = command };
+    *e = (struct energy){ .command = command };
     if (command != NULL) {
         (void)strcpy(e->source, "command");
         return run_command(e, &e->first);
@@ -90,7 +90,7 @@ bool energy_open(energy *e, const char *sys_class, const char *command)
     return e->count > 0;
 }
 
-double energy_read(energy *e)
+double energy_read(struct energy *e)
 {
     double now;
 

@@ -7,7 +7,7 @@
 enum { ENERGY_MOST = 16 }; /* counters */
 
 /* Counters in microjoules that only grow, or begin again behind `range`. */
-typedef struct energy {
+struct energy {
     const char *command; /* prints joules so far; NULL: the counters below */
     char paths[ENERGY_MOST][256];
     uint64_t range[ENERGY_MOST]; /* 0 = does not begin again */
@@ -17,11 +17,11 @@ typedef struct energy {
     double first;    /* of the command */
     char source[64]; /* "powercap", "hwmon", "command" */
     char why[400];   /* why there is none */
-} energy;
+};
 
 /* Looks below sys_class ("/sys/class") for powercap's packages, then for hwmon's energy sensors; or takes the command.
  * false: e->why says why energy cannot be told here. */
-bool energy_open(energy *e, const char *sys_class, const char *command);
+bool energy_open(struct energy *e, const char *sys_class, const char *command);
 /* Joules since energy_open(); negative when they can't be read any longer, and e->why says why. */
-double energy_read(energy *e);
+double energy_read(struct energy *e);
 #endif

@@ -9,15 +9,15 @@ static const double TOGETHER_MS = 0.5, WARM_MS = 50;
 enum { MOST_TOGETHER = 64, MOST_RUNS = 100, LEAST_RUNS = 5 };
 
 /* A model and its sample. */
-typedef struct subject {
-    const samples *set;
+struct subject {
+    const struct samples *set;
     inlay_value *const *values;
     const timed_model *model;
     uint32_t together; /* runs that are timed as one */
     bool warm;         /* a run before them is not timed: the other model has replaced the contents of the caches */
-} subject;
+};
 
-static inlay_status run_once(const subject *s, inlay_diag *diag)
+static inlay_status run_once(const struct subject *s, inlay_diag *diag)
 {
     return samples_run(s->set, s->values, s->model->session, s->model->context, diag);
 }
@@ -26,7 +26,7 @@ static inlay_status run_once(const subject *s, inlay_diag *diag)
  * work. */
 static inlay_status time_runs(void *user, double *out_ms, inlay_diag *diag)
 {
-    const subject *s = user;
+    const struct subject *s = user;
     double wall, work, took, worked;
     inlay_status status = INLAY_OK;
 
@@ -57,12 +57,12 @@ static uint32_t runs_together(double one_ms)
                                                   : (uint32_t)(TOGETHER_MS / one_ms);
 }
 
-inlay_status timing_models(const samples *set, const timed_model *models, uint32_t count, double budget_s,
+inlay_status timing_models(const struct samples *set, const timed_model *models, uint32_t count, double budget_s,
                            double *out_ms, inlay_diag *diag)
 {
     const timing_plan plan = { .seconds = budget_s, .least = LEAST_RUNS, .most = MOST_RUNS };
     run_times times[TIMING_MODELS] = { { 0 } };
-    subject subjects[TIMING_MODELS];
+    struct subject subjects[TIMING_MODELS];
     void *list[TIMING_MODELS];
     double ratios[MOST_RUNS], one;
     inlay_value **values = NULL;
@@ -70,7 +70,8 @@ inlay_status timing_models(const samples *set, const timed_model *models, uint32
 
     INLAY_TRY(samples_load(set, 0, &values, diag));
     for (uint32_t k = 0; k < count; k++) { /* plans, and what is done once */
-        subjects[k] = (subject){ .set = set, .values = values, .model = &models[k], .together = 1, .warm = true };
+        subjects[k] =
+            (struct subject){ .set = set, .values = values, .model = &models[k], .together = 1, .warm = true };
         list[k] = &subjects[k];
         INLAY_TRY(run_once(&subjects[k], diag));
     }
@@ -92,7 +93,7 @@ done:
     return status;
 }
 
-void pace_add(pace *p, double before_ms, double after_ms)
+void pace_add(struct pace *p, double before_ms, double after_ms)
 {
     if (p->rounds == PACE_MOST)
         return;
@@ -101,20 +102,20 @@ void pace_add(pace *p, double before_ms, double after_ms)
     qsort(p->ratios, p->rounds, sizeof *p->ratios, order_doubles);
 }
 
-bool pace_is_settled(const pace *p, double most)
+bool pace_is_settled(const struct pace *p, double most)
 {
     return p->rounds == PACE_MOST ||
            (p->rounds >= PACE_LEAST && (p->ratios[p->rounds - 1] <= most || p->ratios[0] > most));
 }
 
-bool pace_holds(const pace *p, double most)
+bool pace_holds(const struct pace *p, double most)
 {
     const uint32_t outlier = p->rounds == PACE_MOST; /* one of many rounds may have met what others do */
 
     return p->rounds > 0 && p->ratios[p->rounds / 2] <= most && (most >= 1 || p->ratios[p->rounds - 1 - outlier] < 1);
 }
 
-void pace_times(const pace *p, double *out_before_ms, double *out_after_ms)
+void pace_times(const struct pace *p, double *out_before_ms, double *out_after_ms)
 {
     double times[PACE_MOST];
 

@@ -6,7 +6,7 @@
 
 enum { PIECE_BYTES = 256 << 10, RELEASE_BYTES = 16 << 20, SLACK = 64 /* see gemm_pack_fn */, KEY_FORMAT = 1 };
 
-typedef struct packing {
+struct packing {
     const kit_node *node;
     uint32_t input, width;
     const gemm_kernel *kernel;
@@ -15,10 +15,10 @@ typedef struct packing {
     size_t element;  /* bytes of one of the constant's */
     char *room;      /* of a piece */
     uint64_t unread; /* bytes read since pages were given back */
-} packing;
+};
 
 /* Copies lines [l0, l1) and k [k0, k1) of a matrix to the room: as it lies, without what is between. */
-static gemm_operand gather(const packing *p, int64_t matrix, int64_t l0, int64_t l1, int64_t k0, int64_t k1)
+static gemm_operand gather(const struct packing *p, int64_t matrix, int64_t l0, int64_t l1, int64_t k0, int64_t k1)
 {
     const gemm_operand *s = p->source;
     const bool along = s->k_stride == 1;
@@ -43,7 +43,7 @@ static gemm_operand gather(const packing *p, int64_t matrix, int64_t l0, int64_t
 }
 
 /* Packs a piece to its place in the matrix at out. */
-static void pack_piece(packing *p, int64_t matrix, int64_t l0, int64_t l1, int64_t k0, int64_t k1, char *out)
+static void pack_piece(struct packing *p, int64_t matrix, int64_t l0, int64_t l1, int64_t k0, int64_t k1, char *out)
 {
     const gemm_operand piece = gather(p, matrix, l0, l1, k0, k1);
     const int64_t rows = gemm_round_up(k1 - k0, p->kernel->k_step), bytes = p->kernel->in_bytes;
@@ -60,7 +60,7 @@ static void pack_piece(packing *p, int64_t matrix, int64_t l0, int64_t l1, int64
     }
 }
 
-static inlay_status pack_matrices(packing *p, int64_t matrices, uint64_t each, char *out, inlay_diag *diag)
+static inlay_status pack_matrices(struct packing *p, int64_t matrices, uint64_t each, char *out, inlay_diag *diag)
 {
     const int64_t depth = gemm_min(gemm_depth(p->kernel, p->k), p->k);
     const int64_t most = PIECE_BYTES / (depth * (int64_t)p->element) / p->width * p->width;
@@ -116,14 +116,14 @@ inlay_status gemm_pack_constant(const kit_node *node, uint32_t input, const gemm
                              (uint64_t)matrices,
                              (uint64_t)lines,
                              (uint64_t)k };
-    packing p = { .node = node,
-                  .input = input,
-                  .width = width,
-                  .kernel = kernel,
-                  .source = operand,
-                  .lines = lines,
-                  .k = k,
-                  .element = element };
+    struct packing p = { .node = node,
+                         .input = input,
+                         .width = width,
+                         .kernel = kernel,
+                         .source = operand,
+                         .lines = lines,
+                         .k = k,
+                         .element = element };
     inlay_status status = INLAY_OK;
     uint64_t each, all;
 

@@ -17,15 +17,15 @@ enum {
 };
 
 /* Elements from one batch, head and row to the next; those of a row are neighbours. */
-typedef struct strides {
+struct strides {
     int64_t batch, head, row;
-} strides;
+};
 
-typedef struct attend {
+struct attend {
     rg_native native;
     const sg_kernel *kernel;
     int64_t batch, heads, shared, queries, keys, size, value_size; /* shared: query heads to a head of keys */
-    strides q, k, v, y;
+    struct strides q, k, v, y;
     rg_mask mask, hidden;
     float scale;
     sg_blank blank;
@@ -40,28 +40,28 @@ typedef struct attend {
     bool strict;           /* sums in short chains */
     int64_t worker_floats; /* scratch of one worker: scores, a panel of keys, factors */
     uint32_t workers;
-} attend;
+};
 
-typedef struct call {
-    const attend *a;
+struct call {
+    const struct attend *a;
     const float *q, *k, *v, *mask;
     const uint8_t *hidden;
     float *scratch, *y;
-} call;
+};
 
 static int64_t round_up(int64_t n)
 {
     return (n + SG_LANES - 1) / SG_LANES * SG_LANES;
 }
 
-static int64_t at(const strides *s, int64_t batch, int64_t head, int64_t row)
+static int64_t at(const struct strides *s, int64_t batch, int64_t head, int64_t row)
 {
     return batch * s->batch + head * s->head + row * s->row;
 }
 
 /* Scores of `rows` queries against `seen` keys. */
-static void make_scores(const attend *a, const float *q, int64_t rows, const float *k, int64_t seen, float *scores,
-                        float *panel)
+static void make_scores(const struct attend *a, const float *q, int64_t rows, const float *k, int64_t seen,
+                        float *scores, float *panel)
 {
     sg_job job = { .kernel = a->kernel,
                    .m = rows,
@@ -103,9 +103,9 @@ static bool is_within(const float *x, int64_t row, int64_t rows, int64_t size, f
 
 /* May the block leave out the keys behind its last query? Their scores are then finite and of no weight beside the
  * mask, and 0 times their values is 0. */
-static bool may_stop(const call *c, int64_t batch, int64_t head, int64_t r0, int64_t r1)
+static bool may_stop(const struct call *c, int64_t batch, int64_t head, int64_t r0, int64_t r1)
 {
-    const attend *a = c->a;
+    const struct attend *a = c->a;
     int64_t kv = head / a->shared;
 
     return a->causal &&
@@ -114,9 +114,9 @@ static bool may_stop(const call *c, int64_t batch, int64_t head, int64_t r0, int
                            is_within(c->v + at(&a->v, batch, kv, 0), a->v.row, a->keys, a->value_size, FLT_MAX)));
 }
 
-static void one_block(const call *c, int64_t batch, int64_t head, int64_t r0, int64_t r1, float *scratch)
+static void one_block(const struct call *c, int64_t batch, int64_t head, int64_t r0, int64_t r1, float *scratch)
 {
-    const attend *a = c->a;
+    const struct attend *a = c->a;
     const bool causal = may_stop(c, batch, head, r0, r1), masked = a->mask.there && !(causal && a->hinted);
     int64_t rows = r1 - r0, seen = causal && r1 < a->reach ? r1 : a->reach, kv = head / a->shared;
     float *scores = scratch, *panel = scores + a->rows * a->score_row, *factors = panel + a->size * SG_WIDTH;
@@ -163,8 +163,8 @@ static void one_block(const call *c, int64_t batch, int64_t head, int64_t r0, in
 
 static inlay_status run_some(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    const call *c = user;
-    const attend *a = c->a;
+    const struct call *c = user;
+    const struct attend *a = c->a;
     float *scratch = c->scratch + worker % a->workers * a->worker_floats;
 
     for (int64_t i = begin; i < end; i++) {
@@ -179,15 +179,15 @@ static inlay_status run_some(void *user, int64_t begin, int64_t end, uint32_t wo
 static inlay_status run_attend(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
                                uint32_t threads)
 {
-    const attend *a = (const attend *)(const void *)native;
-    call c = { .a = a,
-               .q = args[0],
-               .k = args[1],
-               .v = args[2],
-               .mask = a->mask.there ? args[5] : NULL,
-               .hidden = a->hidden.there ? args[5 + a->mask.there] : NULL,
-               .scratch = args[3],
-               .y = args[4] };
+    const struct attend *a = (const struct attend *)(const void *)native;
+    struct call c = { .a = a,
+                      .q = args[0],
+                      .k = args[1],
+                      .v = args[2],
+                      .mask = a->mask.there ? args[5] : NULL,
+                      .hidden = a->hidden.there ? args[5 + a->mask.there] : NULL,
+                      .scratch = args[3],
+                      .y = args[4] };
     int64_t count = a->batch * a->heads * a->blocks, grain = 1;
     double ns = 2.0 * (double)(a->batch * a->heads) * (double)a->queries * (double)a->keys *
                 (double)(a->size + a->value_size) / FLOPS_PER_NS;
@@ -202,7 +202,7 @@ static inlay_status run_attend(const rg_native *native, const rg_state *state, i
 /* ------------------------------------------------------------------ lowering */
 
 /* An operand where it lies if elements of a row are neighbours there, otherwise row-major. */
-static inlay_status read_rows(rg_build *b, uint32_t value, rg_place *out, strides *s)
+static inlay_status read_rows(rg_build *b, uint32_t value, rg_place *out, struct strides *s)
 {
     const int64_t *by;
     inlay_status status = rg_read_strided(b, value, out);
@@ -210,7 +210,7 @@ static inlay_status read_rows(rg_build *b, uint32_t value, rg_place *out, stride
     if (status == INLAY_OK && (rg_md_is_blocked(&out->md) || out->md.strides[3] != 1))
         status = rg_read_plain(b, value, out);
     by = out->md.strides;
-    *s = (strides){ by[0], by[1], by[2] };
+    *s = (struct strides){ by[0], by[1], by[2] };
     return status;
 }
 
@@ -231,7 +231,7 @@ static bool goes_to_rows(const rg_build *b, uint32_t value)
 
 enum { CAUSAL_SHARERS = 4 };
 
-static void plan(const rg_build *b, attend *a)
+static void plan(const rg_build *b, struct attend *a)
 {
     /* How far a block sees decides how its sums are cut. */
     const int64_t sharers = !a->causal ? b->instance->threads : b->state->reproducible ? 1 : CAUSAL_SHARERS;
@@ -255,7 +255,7 @@ static void plan(const rg_build *b, attend *a)
 
 /* One query of each head, several heads to one of keys and values: these are queries of that head, which is then read
  * once for all of them. */
-static bool shares_keys(const rg_build *b, const attend *a)
+static bool shares_keys(const rg_build *b, const struct attend *a)
 {
     return a->queries == 1 && a->shared > 1 && !a->causal && !b->state->reproducible &&
            a->batch * a->heads >= a->shared * (int64_t)b->instance->threads;
@@ -272,21 +272,21 @@ inlay_status rg_lower_attend(rg_build *b, const rg_group *group, const sg_kernel
     const rg_op *op = b->op;
     const int64_t *q = b->dims[op->in[0]], *k = b->dims[op->in[1]], *v = b->dims[op->in[2]];
     const int64_t transposed[] = { q[2] * q[1] * v[3], v[3], q[1] * v[3], 1 };
-    attend a = { .native.run = run_attend,
-                 .kernel = kernel,
-                 .strict = b->state->strict,
-                 .batch = q[0],
-                 .heads = q[1],
-                 .shared = q[1] / k[1],
-                 .queries = q[2],
-                 .keys = k[2],
-                 .size = q[3],
-                 .value_size = v[3],
-                 .blank = rg_blank(op),
-                 .scale = op->alpha != 0 ? op->alpha : 1 / sqrtf((float)q[3]),
-                 .causal = op->attention.causal,
-                 .hinted = op->attention.own,
-                 .reach = rg_mask_reach(b) };
+    struct attend a = { .native.run = run_attend,
+                        .kernel = kernel,
+                        .strict = b->state->strict,
+                        .batch = q[0],
+                        .heads = q[1],
+                        .shared = q[1] / k[1],
+                        .queries = q[2],
+                        .keys = k[2],
+                        .size = q[3],
+                        .value_size = v[3],
+                        .blank = rg_blank(op),
+                        .scale = op->alpha != 0 ? op->alpha : 1 / sqrtf((float)q[3]),
+                        .causal = op->attention.causal,
+                        .hinted = op->attention.own,
+                        .reach = rg_mask_reach(b) };
     rg_place queries, keys, values, mask, hidden, scratch, y;
     const rg_place *places[] = { &queries, &keys, &values, &scratch, &y, NULL, NULL };
     uint32_t count = 5;
@@ -323,7 +323,7 @@ inlay_status rg_lower_attend(rg_build *b, const rg_group *group, const sg_kernel
         rg_md_plain(&md, 4, b->dims[group->out]);
         INLAY_TRY(rg_result_place(b, group->out, &md, &y));
     }
-    a.y = (strides){ md.strides[0], md.strides[1], md.strides[2] };
+    a.y = (struct strides){ md.strides[0], md.strides[1], md.strides[2] };
     if (shared > 1)
         by_keys(&a.y.head, &a.y.row, shared);
     INLAY_TRY(rg_emit_step(b, &a.native, sizeof a, places, count));

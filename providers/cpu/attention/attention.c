@@ -73,7 +73,7 @@ static bool parse(const kit_node *node, rg_op *op, kit_refusal *why)
 
 /* ------------------------------------------------------------------ softmax */
 
-typedef struct rows {
+struct rows {
     rg_native native;
     int64_t heads, queries, keys, count; /* count: of rows */
     rg_mask mask, hidden;
@@ -81,19 +81,19 @@ typedef struct rows {
     float scale;
     sg_blank blank;
     bool causal;
-} rows;
+};
 
-typedef struct call {
-    const rows *r;
+struct call {
+    const struct rows *r;
     float *scores;
     const float *mask;
     const uint8_t *hidden;
-} call;
+};
 
 static inlay_status run_some(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    const call *c = user;
-    const rows *r = c->r;
+    const struct call *c = user;
+    const struct rows *r = c->r;
 
     (void)worker;
     for (int64_t i = begin; i < end; i++) {
@@ -116,8 +116,8 @@ static inlay_status run_some(void *user, int64_t begin, int64_t end, uint32_t wo
 static inlay_status run_rows(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
                              uint32_t threads)
 {
-    const rows *r = (const rows *)(const void *)native;
-    call c = { r, args[0], r->mask.there ? args[1] : NULL, r->hidden.there ? args[1 + r->mask.there] : NULL };
+    const struct rows *r = (const struct rows *)(const void *)native;
+    struct call c = { r, args[0], r->mask.there ? args[1] : NULL, r->hidden.there ? args[1 + r->mask.there] : NULL };
     int64_t grain = 16384 / (r->keys > 0 ? r->keys : 1) + 1;
 
     if (threads <= 1 || r->count <= grain)
@@ -133,17 +133,17 @@ static inlay_status emit_softmax(rg_build *b, const rg_place *scores)
     inlay_status status = INLAY_OK;
     uint32_t count = 1;
     rg_place mask, hidden;
-    rows r;
+    struct rows r;
 
-    r = (rows){ .native.run = run_rows,
-                .heads = q[1],
-                .queries = q[2],
-                .keys = k[2],
-                .count = q[0] * q[1] * q[2],
-                .scale = op->alpha != 0 ? op->alpha : 1 / sqrtf((float)q[3]),
-                .blank = rg_blank(op),
-                .causal = op->attention.causal && !op->attention.own, /* otherwise it stands in the bias, too */
-                .reach = rg_mask_reach(b) };
+    r = (struct rows){ .native.run = run_rows,
+                       .heads = q[1],
+                       .queries = q[2],
+                       .keys = k[2],
+                       .count = q[0] * q[1] * q[2],
+                       .scale = op->alpha != 0 ? op->alpha : 1 / sqrtf((float)q[3]),
+                       .blank = rg_blank(op),
+                       .causal = op->attention.causal && !op->attention.own, /* otherwise it stands in the bias, too */
+                       .reach = rg_mask_reach(b) };
     INLAY_TRY(rg_read_mask(b, 3, &r.mask, &mask));
     INLAY_TRY(rg_read_mask(b, 4, &r.hidden, &hidden));
     if (r.mask.there)

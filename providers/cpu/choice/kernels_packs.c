@@ -6,11 +6,11 @@
 
 enum { BUCKETS = 64, LEAST_BYTES = 1 << 16 };
 
-typedef struct noted {
+struct noted {
     struct noted *next;
     uint64_t content;
     uint8_t kernel;
-} noted;
+};
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all lists: a provider's outlives a session */
 
@@ -20,7 +20,7 @@ static __attribute__((constructor)) void guard_lock(void)
 }
 
 struct kn_packs {
-    noted *buckets[BUCKETS];
+    struct noted *buckets[BUCKETS];
 };
 
 kn_packs *kn_packs_create(void)
@@ -34,7 +34,7 @@ void kn_packs_destroy(kn_packs *p)
         return;
     for (uint32_t i = 0; i < BUCKETS; i++)
         while (p->buckets[i] != NULL) {
-            noted *next = p->buckets[i]->next;
+            struct noted *next = p->buckets[i]->next;
 
             free(p->buckets[i]);
             p->buckets[i] = next;
@@ -51,9 +51,9 @@ static const rg_constant *weights_of(const rg_build *b)
     return k != NULL && k->content_hash != 0 && k->bytes >= LEAST_BYTES ? k : NULL;
 }
 
-static noted *find(const kn_packs *p, uint64_t content)
+static struct noted *find(const kn_packs *p, uint64_t content)
 {
-    noted *n = p->buckets[content % BUCKETS];
+    struct noted *n = p->buckets[content % BUCKETS];
 
     while (n != NULL && n->content != content)
         n = n->next;
@@ -64,7 +64,7 @@ uint32_t kn_packs_find(const rg_build *b)
 {
     kn_packs *p = b->state->packed_for;
     const rg_constant *k = weights_of(b);
-    const noted *n;
+    const struct noted *n;
     uint32_t kernel;
 
     if (k == NULL)
@@ -80,14 +80,16 @@ void kn_packs_note(const rg_build *b, uint8_t kernel)
 {
     kn_packs *p = b->state->packed_for;
     const rg_constant *k = weights_of(b);
-    noted *n;
+    struct noted *n;
 
     if (k == NULL)
         return;
     (void)pthread_mutex_lock(&lock);
     n = find(p, k->content_hash) == NULL ? malloc(sizeof *n) : NULL;
     if (n != NULL) { /* without memory for it, the next one chooses for itself */
-        *n = (noted){ .next = p->buckets[k->content_hash % BUCKETS], .content = k->content_hash, .kernel = kernel };
+        *n = (struct noted){ .next = p->buckets[k->content_hash % BUCKETS],
+                             .content = k->content_hash,
+                             .kernel = kernel };
         p->buckets[k->content_hash % BUCKETS] = n;
     }
     (void)pthread_mutex_unlock(&lock);

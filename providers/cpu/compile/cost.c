@@ -94,10 +94,10 @@ static double function_rate(const rg_op *op)
     return ns > 0 ? 1 / ns : SIMPLE_PER_NS;
 }
 
-typedef struct sizes {
+struct sizes {
     double in, out, weights; /* bytes */
     const inlay_value_state *x, *w, *y;
-} sizes;
+};
 
 static double count_of(const inlay_value_state *s)
 {
@@ -138,7 +138,7 @@ static double speed_of(const rg_state *state, double library_speed)
 }
 
 /* Of Winograd's algorithm, which runs on kernels of this folder. */
-static double winograd_gain(const rg_state *state, const rg_op *op, const sizes *s)
+static double winograd_gain(const rg_state *state, const rg_op *op, const struct sizes *s)
 {
     if (state->library_alone || op->window.spatial != 2 || s->y == NULL || s->y->rank != 4)
         return 1;
@@ -148,7 +148,7 @@ static double winograd_gain(const rg_state *state, const rg_op *op, const sizes 
 
 /* How many taps of a window lie in the image, on average along one axis: those in the padding are not computed, which
  * is most of them when a dilated window is larger than the image. */
-static double taps(const rg_op *op, const sizes *s, uint32_t axis)
+static double taps(const rg_op *op, const struct sizes *s, uint32_t axis)
 {
     const int64_t k = op->window.kernel[axis], in = (int64_t)size_of(s->x, axis + 2),
                   out = (int64_t)size_of(s->y, axis + 2);
@@ -173,7 +173,7 @@ static double product_rate(const rg_state *state, double rows, double depth, dou
 }
 
 /* Multiplications and additions, and how fast they go. */
-static double flops_of(const rg_state *state, const rg_op *op, const sizes *s, double *out_rate)
+static double flops_of(const rg_state *state, const rg_op *op, const struct sizes *s, double *out_rate)
 {
     const rg_family *f = op->row->family;
     double outputs = count_of(s->y), window = 1;
@@ -322,7 +322,7 @@ static bool is_gathered(const rg_op *op)
 }
 
 /* Do threads share the work? Of little each family says so in its own way: dense.c, attend.c, tiles.c, build.c. */
-static bool is_shared(const rg_op *op, const sizes *s, double flops)
+static bool is_shared(const rg_op *op, const struct sizes *s, double flops)
 {
     const rg_family *f = op->row->family;
 
@@ -344,7 +344,7 @@ static bool reads_layout(const rg_state *state, const inlay_graph *graph, const 
 
 /* A convolution of single channels among row-major images reads and makes planes as they lie (planes.c). */
 static bool is_planar(const rg_state *state, const inlay_graph *graph, const rg_op *op, const inlay_node_info *info,
-                      const sizes *s)
+                      const struct sizes *s)
 {
     return !state->library_alone && op->row->family == &rg_conv && op->window.group > 1 && s->x != NULL &&
            s->x->rank != INLAY_RANK_UNKNOWN && s->x->rank <= 4 && s->x->rank > 2 &&
@@ -367,7 +367,7 @@ static double layout_ns(const inlay_cost_request *r, const inlay_node_info *info
 }
 
 /* Of tables and caches only the rows that are named are read, or written. */
-static void count_rows(const rg_op *op, sizes *s)
+static void count_rows(const rg_op *op, struct sizes *s)
 {
     if (op->row->family == &rg_rotary) {
         s->weights = 0;
@@ -385,7 +385,7 @@ static inlay_status cost_of(const rg_state *state, const inlay_cost_request *r, 
     kit_refusal why = { 0, "", "" };
     double flops, rate, work, streams, share = 1, threads = r->max_threads > 0 ? r->max_threads : 1;
     bool fused = false, laid_out, planar;
-    sizes s = { 0 };
+    struct sizes s = { 0 };
     rg_op op, maker;
 
     if (rg_parse(&node, &op, &why) == NULL)

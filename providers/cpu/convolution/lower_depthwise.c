@@ -15,16 +15,16 @@ OPTIONAL_IF_CALLED(kn_waiting_ns);
 
 /* The convolution that makes the input, row by row, in a ring that each worker has for itself. Places in rings count
  * pixels of `block` floats. */
-typedef struct maker {
+struct maker {
     int64_t depth, chain; /* channels that it reads, 0: there is none; terms in a row */
     tile_image in;        /* of its input */
     uint32_t w, ring;     /* arguments */
     int64_t places;       /* of a ring */
     uint32_t workers;
     tile_ending ending;
-} maker;
+};
 
-typedef struct depthwise {
+struct depthwise {
     rg_native native;
     const tile_set *set;
     const sg_kernel *kernel;
@@ -38,11 +38,11 @@ typedef struct depthwise {
     int64_t slots, columns; /* tables of rows: how many, their pixels */
     bool reused;
     tile_ending ending;
-    maker maker;
-} depthwise;
+    struct maker maker;
+};
 
 typedef struct depthwise_call {
-    const depthwise *d;
+    const struct depthwise *d;
     void *const *args;
 } depthwise_call;
 
@@ -53,7 +53,7 @@ enum { NEAR_BYTES = 32 * 1024, LEAST_CHANNELS = 64, ALONE_FLOPS = 200000, FETCHI
 
 /* A strip of an image: columns [first, last) of channels [channel, channel + count). Tables of the rows of the input
  * that the last windows saw: row i is at i % slots. */
-typedef struct strip {
+struct strip {
     int64_t image, first, last, channel, count;
     float *ring;
     int64_t start, made, past; /* pixels of the image: the first in the ring, after the last, of all to be made */
@@ -61,7 +61,7 @@ typedef struct strip {
     int64_t places;
     const float *pixels[TABLE_PIXELS];
     int64_t row[TABLE_ROWS]; /* which one it is, -1: none */
-} strip;
+};
 
 static const float zeros[DW_CHANNELS];
 
@@ -75,10 +75,10 @@ static void inside(int64_t at, int64_t taps, int64_t dilation, int64_t size, int
 }
 
 /* Makes pixels of the input up to number `until`, all channels of the strip. */
-static void make_pixels(const depthwise_call *call, int64_t until, strip *s)
+static void make_pixels(const depthwise_call *call, int64_t until, struct strip *s)
 {
-    const depthwise *d = call->d;
-    const maker *m = &d->maker;
+    const struct depthwise *d = call->d;
+    const struct maker *m = &d->maker;
     const tile_ending *e = &m->ending;
     const int64_t tap = 0, panel_floats = m->depth * TILE_WIDTH;
     const float *x = (const float *)call->args[ARG_X] + s->image * m->in.image;
@@ -117,7 +117,8 @@ static void make_pixels(const depthwise_call *call, int64_t until, strip *s)
 }
 
 /* Fills the part of a table whose pixels are in the image, from number `pixel` on. */
-static void find_made(const depthwise *d, const strip *s, int64_t pixel, int64_t count, const float **table)
+static void find_made(const struct depthwise *d, const struct strip *s, int64_t pixel, int64_t count,
+                      const float **table)
 {
     int64_t at = (pixel - s->start) % s->places;
 
@@ -132,9 +133,9 @@ static void find_made(const depthwise *d, const strip *s, int64_t pixel, int64_t
 }
 
 /* The table of row `at` of the input. */
-static const float *const *find_row(const depthwise_call *call, int64_t at, strip *s)
+static const float *const *find_row(const depthwise_call *call, int64_t at, struct strip *s)
 {
-    const depthwise *d = call->d;
+    const struct depthwise *d = call->d;
     const kn_window *w = &d->w;
     const int64_t slot = at % d->slots, step = d->in.pixel, first = s->first * w->stride[1] - w->begin[1];
     const float **table = &s->pixels[slot * d->columns];
@@ -167,9 +168,9 @@ static int64_t fitting(int64_t pixels, int64_t most)
     return pixels >= most ? most : pixels >= 4 ? 4 : pixels >= 2 ? 2 : 1;
 }
 
-static void one_row(const depthwise_call *call, int64_t y, strip *s)
+static void one_row(const depthwise_call *call, int64_t y, struct strip *s)
 {
-    const depthwise *d = call->d;
+    const struct depthwise *d = call->d;
     const kn_window *w = &d->w;
     const tile_ending *e = &d->ending;
     const int64_t at = y * w->stride[0] - w->begin[0];
@@ -215,7 +216,7 @@ static void one_row(const depthwise_call *call, int64_t y, strip *s)
 }
 
 /* What is to be made for rows [top, bottom) of the output, and how. */
-static void begin_ring(const depthwise *d, int64_t top, int64_t bottom, float *ring, strip *s)
+static void begin_ring(const struct depthwise *d, int64_t top, int64_t bottom, float *ring, struct strip *s)
 {
     const kn_window *w = &d->w;
     const int64_t first = top * w->stride[0] - w->begin[0];
@@ -234,13 +235,13 @@ static void begin_ring(const depthwise *d, int64_t top, int64_t bottom, float *r
 static inlay_status depthwise_units(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const depthwise_call *call = user;
-    const depthwise *d = call->d;
+    const struct depthwise *d = call->d;
     const int64_t blocks = (d->w.in + d->block - 1) / d->block;
 
     for (int64_t u = begin; u < end; u++) {
         const int64_t part = u / blocks, image = part / d->parts, top = part % d->parts * d->part;
         const int64_t bottom = top + d->part < d->w.out_height ? top + d->part : d->w.out_height;
-        strip s;
+        struct strip s;
 
         s.image = image;
         s.channel = u % blocks * d->block;
@@ -262,7 +263,7 @@ static inlay_status depthwise_units(void *user, int64_t begin, int64_t end, uint
 static inlay_status run_depthwise(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
                                   uint32_t threads)
 {
-    const depthwise *d = (const depthwise *)(const void *)native;
+    const struct depthwise *d = (const struct depthwise *)(const void *)native;
     depthwise_call call = { d, args };
     const int64_t units = d->w.images * d->parts * ((d->w.in + d->block - 1) / d->block);
 
@@ -279,7 +280,7 @@ static int64_t share(int64_t count, int64_t size, int64_t multiple)
 }
 
 /* Blocks of channels and strips of columns whose rows stay near, parts of the rows for threads. */
-static void cut(depthwise *d, uint32_t threads)
+static void cut(struct depthwise *d, uint32_t threads)
 {
     const kn_window *w = &d->w;
     const int64_t rows = w->kernel[0] + w->stride[0];
@@ -371,10 +372,10 @@ bool depthwise_runs(const rg_build *b, const kn_case *c)
 }
 
 /* Its weights, bias and ring become arguments; places has room for them. */
-static inlay_status read_maker(rg_build *b, depthwise *d, const kn_ahead *a, rg_place *own, const rg_place **places,
-                               uint32_t *io_count)
+static inlay_status read_maker(rg_build *b, struct depthwise *d, const kn_ahead *a, rg_place *own,
+                               const rg_place **places, uint32_t *io_count)
 {
-    maker *m = &d->maker;
+    struct maker *m = &d->maker;
     const int64_t block_floats = m->places * d->block * (int64_t)m->workers;
     inlay_status status;
     rg_md md;
@@ -397,10 +398,10 @@ done:
 }
 
 /* The cut and distances of one whose input is made on the way. */
-static void begin_maker(const rg_build *b, depthwise *d, const kn_ahead *a)
+static void begin_maker(const rg_build *b, struct depthwise *d, const kn_ahead *a)
 {
     const double taps = (double)(d->w.kernel[0] * d->w.kernel[1]) * d->w.share;
-    maker *m = &d->maker;
+    struct maker *m = &d->maker;
 
     d->w.flops += a->c.w.flops;
     m->depth = a->c.w.in;
@@ -421,7 +422,7 @@ inlay_status depthwise_emit(rg_build *b, const kn_case *c, const tile_ending *en
 {
     const rg_md *x = &places[ARG_X]->md, *y = &places[ARG_Y]->md;
     const kn_ahead *ahead = b->ahead[b->op->in[0]];
-    depthwise *d;
+    struct depthwise *d;
     rg_place w, own[3];
     inlay_status status;
     rg_md md;
@@ -434,13 +435,13 @@ inlay_status depthwise_emit(rg_build *b, const kn_case *c, const tile_ending *en
     d = calloc(1, sizeof *d);
     if (d == NULL)
         return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", b->op->name);
-    *d = (depthwise){ .native.run = run_depthwise,
-                      .set = b->state->tiles,
-                      .kernel = b->state->sgemm,
-                      .w = c->w,
-                      .y_pixel = tiles_pixel_step(y),
-                      .ending = *ending,
-                      .reused = dw_reuses(c->w.kernel[1], c->w.stride[1], c->w.dilation[1]) };
+    *d = (struct depthwise){ .native.run = run_depthwise,
+                             .set = b->state->tiles,
+                             .kernel = b->state->sgemm,
+                             .w = c->w,
+                             .y_pixel = tiles_pixel_step(y),
+                             .ending = *ending,
+                             .reused = dw_reuses(c->w.kernel[1], c->w.stride[1], c->w.dilation[1]) };
     d->in.pixel = tiles_pixel_step(x);
     d->in.row = c->w.width * d->in.pixel;
     d->in.image = c->w.height * d->in.row;

@@ -16,7 +16,7 @@ static void (*thin_row_of_cpu(void))(const thin_row *row)
     return KERNEL_BEST(thin_row);
 }
 
-typedef struct grouped {
+struct grouped {
     rg_native native;
     const tile_set *set;
     void (*thin_row)(const thin_row *row);
@@ -29,10 +29,10 @@ typedef struct grouped {
     int64_t panels, depth;             /* of a group: panels of weights, their lines */
     int64_t tap_count, chain;          /* chain: of sums */
     int64_t taps[];
-} grouped;
+};
 
 typedef struct grouped_call {
-    const grouped *g;
+    const struct grouped *g;
     void *const *args; /* x, w, y, bias */
 } grouped_call;
 
@@ -41,7 +41,7 @@ enum { ARG_X, ARG_W, ARG_Y, ARG_BIAS };
 /* Where the window of the first pixel of a row lies. */
 static const float *row_of(const grouped_call *call, int64_t row)
 {
-    const grouped *g = call->g;
+    const struct grouped *g = call->g;
     int64_t at = row % g->sizes[1] * g->steps[1];
 
     row /= g->sizes[1];
@@ -52,7 +52,7 @@ static const float *row_of(const grouped_call *call, int64_t row)
 /* Channels [first, first + count), each by itself. */
 static void thin_unit(const grouped_call *call, int64_t row, int64_t first, int64_t count)
 {
-    const grouped *g = call->g;
+    const struct grouped *g = call->g;
     const thin_row r = {
         .x = row_of(call, row) + first,
         .x_step = g->steps[MAX_SPATIAL - 1],
@@ -72,7 +72,7 @@ static void thin_unit(const grouped_call *call, int64_t row, int64_t first, int6
 
 static void wide_unit(const grouped_call *call, int64_t row, int64_t group)
 {
-    const grouped *g = call->g;
+    const struct grouped *g = call->g;
     const int64_t pixels = g->sizes[MAX_SPATIAL - 1], channels = g->groups * g->out;
     const float *x = row_of(call, row) + group * g->in;
     float *y = (float *)call->args[ARG_Y] + row * pixels * channels + group * g->out;
@@ -103,7 +103,7 @@ static void wide_unit(const grouped_call *call, int64_t row, int64_t group)
 static inlay_status grouped_units(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const grouped_call *call = user;
-    const grouped *g = call->g;
+    const struct grouped *g = call->g;
 
     (void)worker;
     for (int64_t u = begin; u < end; u++) {
@@ -120,7 +120,7 @@ static inlay_status grouped_units(void *user, int64_t begin, int64_t end, uint32
 static inlay_status run_grouped(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
                                 uint32_t threads)
 {
-    const grouped *g = (const grouped *)(const void *)native;
+    const struct grouped *g = (const struct grouped *)(const void *)native;
     grouped_call call = { g, args };
     int64_t parts = g->thin ? (g->groups + CHANNEL_BLOCK - 1) / CHANNEL_BLOCK : g->groups, units = parts * g->rows;
     int64_t grain;
@@ -177,32 +177,32 @@ done:
 }
 
 /* The step: shapes and distances. x: bordered. */
-static grouped *new_step(const rg_build *b, const rg_op *op, const rg_place *x, const rg_md *weights, bool thin)
+static struct grouped *new_step(const rg_build *b, const rg_op *op, const rg_place *x, const rg_md *weights, bool thin)
 {
     const int64_t *w = weights->dims, *y = b->dims[op->out[0]], *by = x->md.strides;
     const uint32_t n = op->window.spatial, skip = MAX_SPATIAL - n;
     int64_t taps = 1;
-    grouped *g;
+    struct grouped *g;
 
     for (uint32_t i = 0; i < n; i++)
         taps *= op->window.kernel[i];
     g = calloc(1, sizeof *g + (size_t)taps * sizeof g->taps[0]);
     if (g == NULL)
         return NULL;
-    *g = (grouped){ .native.run = run_grouped,
-                    .set = b->state->tiles,
-                    .thin_row = thin_row_of_cpu(),
-                    .thin = thin,
-                    .rows = y[0],
-                    .sizes = { 1, 1, 1 },
-                    .image = by[0],
-                    .groups = w[0],
-                    .out = w[1],
-                    .in = w[2],
-                    .panels = (w[1] + TILE_WIDTH - 1) / TILE_WIDTH,
-                    .depth = taps * w[2],
-                    .tap_count = taps,
-                    .chain = sg_chain(taps * w[2], b->state->strict) };
+    *g = (struct grouped){ .native.run = run_grouped,
+                           .set = b->state->tiles,
+                           .thin_row = thin_row_of_cpu(),
+                           .thin = thin,
+                           .rows = y[0],
+                           .sizes = { 1, 1, 1 },
+                           .image = by[0],
+                           .groups = w[0],
+                           .out = w[1],
+                           .in = w[2],
+                           .panels = (w[1] + TILE_WIDTH - 1) / TILE_WIDTH,
+                           .depth = taps * w[2],
+                           .tap_count = taps,
+                           .chain = sg_chain(taps * w[2], b->state->strict) };
     for (uint32_t i = 0; i < n; i++) {
         g->sizes[skip + i] = y[2 + i];
         g->steps[skip + i] = by[2 + i] * op->window.strides[i];
@@ -223,7 +223,7 @@ inlay_status rg_lower_groups(rg_build *b, const rg_group *group, const rg_md *we
     const bool thin = op->window.group > 1 && weights->dims[1] == 1 && weights->dims[2] == 1;
     rg_place x, w, y, bias_place;
     inlay_status status;
-    grouped *g = NULL;
+    struct grouped *g = NULL;
     rg_md md;
 
     *out_done = false;

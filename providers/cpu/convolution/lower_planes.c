@@ -10,7 +10,7 @@ OPTIONAL_IF_CALLED(planes_lower);
 
 enum { COPY_FLOATS = 6144, MOST_TAPS = 128, UNIT_FLOPS = 20000, ARG_X = 0, ARG_W, ARG_Y, ARG_BIAS };
 
-typedef struct planes {
+struct planes {
     rg_native native;
     plane_copy copy;
     kn_window w;
@@ -20,16 +20,16 @@ typedef struct planes {
     bool biased, clamp;
     float low, high;
     int64_t at[MOST_TAPS];
-} planes;
+};
 
 typedef struct planes_call {
-    const planes *p;
+    const struct planes *p;
     void *const *args;
 } planes_call;
 
 static void one_unit(const planes_call *call, int64_t plane, int64_t first, int64_t rows, float *copy)
 {
-    const planes *p = call->p;
+    const struct planes *p = call->p;
     const kn_window *w = &p->w;
     const int64_t channel = plane % w->in, seen = plane_rows_seen(w, rows), top = first * w->stride[0] - w->begin[0];
     const float *x = (const float *)call->args[ARG_X] + plane * w->height * w->width;
@@ -61,7 +61,7 @@ static void one_unit(const planes_call *call, int64_t plane, int64_t first, int6
 static inlay_status planes_units(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const planes_call *call = user;
-    const planes *p = call->p;
+    const struct planes *p = call->p;
     const int64_t height = p->w.out_height;
     _Alignas(64) float copy[COPY_FLOATS];
 
@@ -78,7 +78,7 @@ static inlay_status planes_units(void *user, int64_t begin, int64_t end, uint32_
 static inlay_status run_planes(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
                                uint32_t threads)
 {
-    const planes *p = (const planes *)(const void *)native;
+    const struct planes *p = (const struct planes *)(const void *)native;
     planes_call call = { p, args };
     const int64_t units = p->count * p->blocks;
     const double unit = p->w.flops / (double)units;
@@ -104,7 +104,7 @@ bool planes_run(const rg_build *b, const kn_case *c)
 }
 
 /* As many rows as the copy has room for, alike in all units. */
-static void cut(planes *p)
+static void cut(struct planes *p)
 {
     const kn_window *w = &p->w;
 
@@ -120,7 +120,7 @@ inlay_status planes_lower(rg_build *b, const rg_group *group, const kn_case *c)
 {
     const rg_op *op = b->op;
     tile_ending ending = { 0 };
-    planes p = {
+    struct planes p = {
         .native.run = run_planes, .w = c->w, .count = c->w.images * c->w.in, .biased = c->bias_value != INLAY_NONE
     };
     rg_place x, w, y, bias;

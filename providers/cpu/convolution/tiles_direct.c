@@ -10,22 +10,22 @@
 /* ------------------------------------------------------------------ the border */
 
 /* Copies an image, however it lies, into one with channels last and a border. */
-typedef struct border {
+struct border {
     rg_native native;
     const move_set *moves;
     int64_t images, channels, height, width;
     int64_t top, left, out_height, out_width;
     int64_t s_image, s_channel, s_row, s_pixel; /* of the source */
-} border;
+};
 
 typedef struct border_call {
-    const border *b;
+    const struct border *b;
     const float *x;
     float *y;
 } border_call;
 
 /* A row of pixels whose channels are apart: a row of each channel at a time, since that is how they lie. */
-static void copy_row(const border *b, const float *x, float *y)
+static void copy_row(const struct border *b, const float *x, float *y)
 {
     if (b->s_channel == 1) {
         for (int64_t w = 0; w < b->width; w++)
@@ -44,7 +44,7 @@ static void copy_row(const border *b, const float *x, float *y)
 static inlay_status border_rows(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const border_call *call = user;
-    const border *b = call->b;
+    const struct border *b = call->b;
     const size_t left = (size_t)(b->left * b->channels),
                  right = (size_t)((b->out_width - b->left - b->width) * b->channels),
                  row = (size_t)(b->out_width * b->channels);
@@ -70,7 +70,7 @@ enum { GRAIN_FLOATS = 1 << 15 };
 static inlay_status run_border(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
                                uint32_t threads)
 {
-    const border *b = (const border *)(const void *)native;
+    const struct border *b = (const struct border *)(const void *)native;
     border_call call = { b, args[0], args[1] };
     int64_t rows = b->images * b->out_height, grain = GRAIN_FLOATS / (b->out_width * b->channels) + 1;
 
@@ -81,7 +81,7 @@ static inlay_status run_border(const rg_native *native, const rg_state *state, i
 
 /* ------------------------------------------------------------------ the product */
 
-typedef struct direct {
+struct direct {
     rg_native native;
     const tile_set *set;
     const sg_kernel *kernel;
@@ -97,10 +97,10 @@ typedef struct direct {
     uint32_t workers;
     tile_ending ending;
     int64_t taps[];
-} direct;
+};
 
 typedef struct direct_call {
-    const direct *d;
+    const struct direct *d;
     void *const *args;
 } direct_call;
 
@@ -108,7 +108,7 @@ typedef struct direct_call {
 static void one_panel(const direct_call *call, int64_t panel, const float *w, int64_t first, int64_t last,
                       const float *next)
 {
-    const direct *d = call->d;
+    const struct direct *d = call->d;
     const tile_ending *e = &d->ending;
     const float *add = e->add != INLAY_NONE ? call->args[e->add] : NULL;
     const float *bias = e->bias != INLAY_NONE ? call->args[e->bias] : NULL;
@@ -158,7 +158,7 @@ enum { ALONE_FLOPS = 400000, FETCHING_TILES = 8 };
 static inlay_status direct_units(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const direct_call *call = user;
-    const direct *d = call->d;
+    const struct direct *d = call->d;
     int64_t chunks = (d->panels + d->chunk - 1) / d->chunk, tiles = d->images * d->rows * d->row_tiles;
     int64_t panel_floats = d->tap_count * d->depth * TILE_WIDTH;
     float *room = d->room_arg != INLAY_NONE
@@ -186,7 +186,7 @@ static inlay_status direct_units(void *user, int64_t begin, int64_t end, uint32_
 static inlay_status run_direct(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
                                uint32_t threads)
 {
-    const direct *d = (const direct *)(const void *)native;
+    const struct direct *d = (const struct direct *)(const void *)native;
     direct_call call = { d, args };
     int64_t tiles = d->images * d->rows * d->row_tiles;
     int64_t units = (tiles + d->block - 1) / d->block * ((d->panels + d->chunk - 1) / d->chunk);
@@ -198,7 +198,7 @@ static inlay_status run_direct(const rg_native *native, const rg_state *state, i
 
 /* How the work is cut: pixels in blocks that stay in the second-level cache while all panels pass, and both so that
  * threads end together, without reading much twice. */
-static void cut(direct *d, uint32_t threads)
+static void cut(struct direct *d, uint32_t threads)
 {
     int64_t tiles = d->images * d->rows * d->row_tiles, pixels = d->images * d->rows * d->row_pixels;
     int64_t tile_bytes = (d->row_pixels + d->row_tiles - 1) / d->row_tiles * d->in.pixel * (int64_t)sizeof(float);
@@ -219,20 +219,20 @@ static inlay_status add_border(rg_build *b, kn_window *g, rg_place *x)
     const int64_t *s = x->md.strides;
     const int64_t dims[] = { g->images, g->in, g->height + g->begin[0] + g->end[0],
                              g->width + g->begin[1] + g->end[1] };
-    const border step = { .native.run = run_border,
-                          .moves = moves_of_cpu(),
-                          .images = g->images,
-                          .channels = g->in,
-                          .height = g->height,
-                          .width = g->width,
-                          .top = g->begin[0],
-                          .left = g->begin[1],
-                          .out_height = dims[2],
-                          .out_width = dims[3],
-                          .s_image = s[0],
-                          .s_channel = s[1],
-                          .s_row = x->md.ndims == 4 ? s[2] : 0,
-                          .s_pixel = s[x->md.ndims - 1] };
+    const struct border step = { .native.run = run_border,
+                                 .moves = moves_of_cpu(),
+                                 .images = g->images,
+                                 .channels = g->in,
+                                 .height = g->height,
+                                 .width = g->width,
+                                 .top = g->begin[0],
+                                 .left = g->begin[1],
+                                 .out_height = dims[2],
+                                 .out_width = dims[3],
+                                 .s_image = s[0],
+                                 .s_channel = s[1],
+                                 .s_row = x->md.ndims == 4 ? s[2] : 0,
+                                 .s_pixel = s[x->md.ndims - 1] };
     inlay_status status;
     rg_place y;
     rg_md md;
@@ -257,7 +257,7 @@ inlay_status tiles_lower_direct(rg_build *b, const rg_op *op, const kn_case *c, 
     bool merged;
     int64_t tap_count, pixel, at = 0;
     inlay_status status;
-    direct *d;
+    struct direct *d;
     rg_md md;
 
     if (g.padded || !tiles_lie_well(&x.md) || (tiles_pixel_step(&x.md) != g.in && g.kernel[1] > 1))
@@ -273,22 +273,22 @@ inlay_status tiles_lower_direct(rg_build *b, const rg_op *op, const kn_case *c, 
     d = calloc(1, sizeof *d + (size_t)tap_count * sizeof d->taps[0]);
     if (d == NULL)
         return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", op->name);
-    *d = (direct){ .native.run = run_direct,
-                   .set = b->state->tiles,
-                   .kernel = b->state->sgemm,
-                   .images = g.images,
-                   .rows = g.out_height,
-                   .row_pixels = g.out_width,
-                   .in = { g.height * g.width * pixel, g.stride[0] * g.width * pixel, g.stride[1] * pixel },
-                   .tap_count = tap_count,
-                   .depth = g.in * (merged ? g.kernel[1] : 1),
-                   .channels = g.out,
-                   .chain = sg_chain(g.in * g.kernel[0] * g.kernel[1], b->state->strict),
-                   .y_pixel = tiles_pixel_step(&places[TILES_Y]->md),
-                   .panels = (g.out + TILE_WIDTH - 1) / TILE_WIDTH,
-                   .room_arg = INLAY_NONE,
-                   .workers = b->instance->threads > 0 ? b->instance->threads : 1,
-                   .ending = *ending };
+    *d = (struct direct){ .native.run = run_direct,
+                          .set = b->state->tiles,
+                          .kernel = b->state->sgemm,
+                          .images = g.images,
+                          .rows = g.out_height,
+                          .row_pixels = g.out_width,
+                          .in = { g.height * g.width * pixel, g.stride[0] * g.width * pixel, g.stride[1] * pixel },
+                          .tap_count = tap_count,
+                          .depth = g.in * (merged ? g.kernel[1] : 1),
+                          .channels = g.out,
+                          .chain = sg_chain(g.in * g.kernel[0] * g.kernel[1], b->state->strict),
+                          .y_pixel = tiles_pixel_step(&places[TILES_Y]->md),
+                          .panels = (g.out + TILE_WIDTH - 1) / TILE_WIDTH,
+                          .room_arg = INLAY_NONE,
+                          .workers = b->instance->threads > 0 ? b->instance->threads : 1,
+                          .ending = *ending };
     for (int64_t i = 0; i < g.kernel[0]; i++)
         for (int64_t j = 0; j < (merged ? 1 : g.kernel[1]); j++)
             d->taps[at++] = (i * g.dilation[0] * g.width + j * g.dilation[1]) * pixel;

@@ -35,7 +35,7 @@ static const double LEAST_MARGIN = 2, MOST_UNEVEN = 1e3;
 /* Beyond these, transforms might overflow, or lose small terms. */
 static const float LEAST_WEIGHT = 1e-18F, MOST_WEIGHT = 1e18F;
 
-typedef struct sample {
+struct sample {
     const tile_set *set;
     const char *source; /* [out][in][3][3], at any address */
     int64_t in, out, points;
@@ -47,13 +47,13 @@ typedef struct sample {
     float *x;               /* [KINDS][points^2][in] */
     float *u, *v, *m;       /* of a chunk of input channels */
     float y[KINDS][(TILE_ALPHA - 2) * (TILE_ALPHA - 2)][SAMPLE];
-} sample;
+};
 
 /* ------------------------------------------------------------------ which channels */
 
 static inlay_status some_outputs(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    const sample *s = user;
+    const struct sample *s = user;
     int64_t count = s->in * TAPS;
 
     (void)worker;
@@ -64,7 +64,7 @@ static inlay_status some_outputs(void *user, int64_t begin, int64_t end, uint32_
 
 static inlay_status some_inputs(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    const sample *s = user;
+    const struct sample *s = user;
 
     (void)worker;
     memset(s->loudest + begin * TAPS, 0, (size_t)((end - begin) * TAPS) * sizeof *s->loudest);
@@ -74,7 +74,7 @@ static inlay_status some_inputs(void *user, int64_t begin, int64_t end, uint32_t
     return INLAY_OK;
 }
 
-static void share(const sample *s, const rg_state *state, int64_t total, int64_t grain, inlay_parallel_fn body)
+static void share(const struct sample *s, const rg_state *state, int64_t total, int64_t grain, inlay_parallel_fn body)
 {
     const bool many = s->in * s->out * TAPS * (int64_t)sizeof(float) > THREADS_BYTES && rg_threads_many();
 
@@ -83,7 +83,7 @@ static void share(const sample *s, const rg_state *state, int64_t total, int64_t
         (void)body((void *)(uintptr_t)s, 0, total, 0);
 }
 
-static uint32_t look_at_all(const sample *s)
+static uint32_t look_at_all(const struct sample *s)
 {
     enum { INFINITE = 0x7f800000 };
     bool whole = true;
@@ -98,7 +98,7 @@ static uint32_t look_at_all(const sample *s)
 
 /* What each channel of the input weighs in the guard: its largest weight, beside the largest of all. A channel without
  * weights is not left out, since its pixels must not overflow either. */
-static uint32_t weigh_inputs(const sample *s, tile_trust *trust)
+static uint32_t weigh_inputs(const struct sample *s, tile_trust *trust)
 {
     float top = 0;
 
@@ -118,7 +118,7 @@ static uint32_t weigh_inputs(const sample *s, tile_trust *trust)
 
 /* A third each: those of the largest weights, those whose weights are fewest, evenly spread ones. Channels that are all
  * zeros are not worth a look. */
-static void pick(sample *s)
+static void pick(struct sample *s)
 {
     for (int64_t i = 0; i < SAMPLE; i++) {
         int64_t at = i * s->out / SAMPLE;
@@ -137,7 +137,7 @@ static void pick(sample *s)
 
 /* ------------------------------------------------------------------ operands */
 
-static void gather(const sample *s)
+static void gather(const struct sample *s)
 {
     for (int64_t o = 0; o < SAMPLE; o++) {
         const char *from = s->source + s->picked[o] * s->in * TAPS * (int64_t)sizeof(float);
@@ -153,7 +153,7 @@ static void gather(const sample *s)
 }
 
 /* The input channel of the largest weight of a filter that has few. */
-static int64_t lone_channel(const sample *s)
+static int64_t lone_channel(const struct sample *s)
 {
     const int64_t o = SAMPLE / 3;
     int64_t at = 0;
@@ -168,7 +168,7 @@ static int64_t lone_channel(const sample *s)
     return at;
 }
 
-static void make_inputs(const sample *s)
+static void make_inputs(const struct sample *s)
 {
     const int64_t pixels = s->points * s->points, count = pixels * s->in, lone = lone_channel(s);
 
@@ -190,7 +190,7 @@ static void make_inputs(const sample *s)
 
 /* ------------------------------------------------------------------ the kernels */
 
-static void add_chunk(const sample *s, int64_t first, int64_t count)
+static void add_chunk(const struct sample *s, int64_t first, int64_t count)
 {
     static const int64_t tap = 0;
     const int64_t squared = s->points * s->points;
@@ -223,7 +223,7 @@ static void add_chunk(const sample *s, int64_t first, int64_t count)
     }
 }
 
-static void run_kernels(sample *s)
+static void run_kernels(struct sample *s)
 {
     const int64_t size = s->points - 2;
 
@@ -247,14 +247,14 @@ static void run_kernels(sample *s)
 /* ------------------------------------------------------------------ beside double */
 
 /* What one picture shows. */
-typedef struct picture {
+struct picture {
     double error, plain_error, largest;       /* of its results */
     double beside_terms;                      /* the largest error in units of what its own terms justify */
     double uneven;                            /* its largest pixel beside the smallest sum around a result */
     bool few[TILE_ALPHA - 2][TILE_ALPHA - 2]; /* results that have too few terms for the guard */
-} picture;
+};
 
-static void compare(const sample *s, int64_t kind, int64_t r, int64_t q, picture *out)
+static void compare(const struct sample *s, int64_t kind, int64_t r, int64_t q, struct picture *out)
 {
     const double justified = OWN_ROUNDING * sqrt((double)(TAPS * s->in));
     const float *x = s->x + (kind * s->points * s->points + r * s->points + q) * s->in;
@@ -276,7 +276,7 @@ static void compare(const sample *s, int64_t kind, int64_t r, int64_t q, picture
 }
 
 /* The guard of a run, on one picture. */
-static void guard(const sample *s, int64_t kind, const tile_trust *trust, picture *out)
+static void guard(const struct sample *s, int64_t kind, const tile_trust *trust, struct picture *out)
 {
     const float *x = s->x + kind * s->points * s->points * s->in;
     double pixels[TILE_ALPHA * TILE_ALPHA], squares[TILE_ALPHA * TILE_ALPHA], largest = 0, smallest = INFINITY;
@@ -306,11 +306,11 @@ static void guard(const sample *s, int64_t kind, const tile_trust *trust, pictur
     out->uneven = largest / smallest;
 }
 
-static picture show(const sample *s, int64_t kind, const tile_trust *trust)
+static struct picture show(const struct sample *s, int64_t kind, const tile_trust *trust)
 {
     static const uint8_t large[CHECKED][2] = { { 0, 0 }, { 1, 2 }, { 2, 1 }, { 3, 3 } };
     static const uint8_t small[CHECKED][2] = { { 0, 0 }, { 0, 1 }, { 1, 0 }, { 1, 1 } };
-    picture p = { .error = 0 };
+    struct picture p = { .error = 0 };
 
     guard(s, kind, trust, &p);
     for (int i = 0; i < CHECKED; i++)
@@ -318,14 +318,14 @@ static picture show(const sample *s, int64_t kind, const tile_trust *trust)
     return p;
 }
 
-static void judge(const sample *s, tile_trust *trust)
+static void judge(const struct sample *s, tile_trust *trust)
 {
     double ordinary = 0;
 
     trust->error = trust->times_plain = 0;
     trust->uneven = MOST_UNEVEN;
     for (int64_t k = 0; k < KINDS; k++) {
-        const picture p = show(s, k, trust);
+        const struct picture p = show(s, k, trust);
         const double error = p.error > 0 ? p.error / p.largest : p.error;
 
         if (!(error <= DBL_MAX)) {
@@ -343,7 +343,7 @@ static void judge(const sample *s, tile_trust *trust)
         trust->uneven = 0;
 }
 
-static bool reserve(sample *s)
+static bool reserve(struct sample *s)
 {
     const size_t squared = (size_t)(s->points * s->points), in = (size_t)s->in;
     const size_t chunk = in < CHUNK ? in : CHUNK;
@@ -360,7 +360,7 @@ static bool reserve(sample *s)
            s->v != NULL && s->m != NULL;
 }
 
-static void drop(sample *s)
+static void drop(struct sample *s)
 {
     free(s->channels);
     free(s->loudest);
@@ -378,7 +378,7 @@ uint64_t tiles_trust_bytes(int64_t in)
 
 bool tiles_measure_trust(const rg_state *state, const rg_md *plain, const void *source, int64_t points, tile_trust *out)
 {
-    sample s = { .set = tiles_of_cpu(), .source = source, .points = points };
+    struct sample s = { .set = tiles_of_cpu(), .source = source, .points = points };
     bool reserved;
 
     memset(out, 0, tiles_trust_bytes(plain->ndims > 1 ? plain->dims[1] : 0));

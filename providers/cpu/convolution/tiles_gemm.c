@@ -8,7 +8,7 @@
 
 enum { ARG_X, ARG_W, ARG_Y, BLOCK_PIXELS = 160, SHARED_PIXELS = 48, WAKE_NS = 10000 };
 
-typedef struct gemm {
+struct gemm {
     rg_native native;
     sg_job job; /* without addresses; m: all pixels */
     kn_window w;
@@ -24,10 +24,10 @@ typedef struct gemm {
     int64_t block_floats;
     uint32_t workers;
     tile_ending ending;
-} gemm;
+};
 
 typedef struct gemm_call {
-    const gemm *g;
+    const struct gemm *g;
     void *const *args;
     sg_job job;
     float *prepared;
@@ -47,7 +47,7 @@ static sg_post *one_more(gemm_call *call, sg_fn fn)
 /* What is done behind the product, in its order: other operands are those of pixel 0. */
 static void set_posts(gemm_call *call)
 {
-    const gemm *g = call->g;
+    const struct gemm *g = call->g;
     const tile_ending *e = &g->ending;
     const float *bias = e->bias != INLAY_NONE ? call->args[e->bias] : NULL;
 
@@ -108,7 +108,7 @@ double tiles_gemm_share(const kn_window *w)
 /* The windows of pixels [first, first + count) as rows of elements: zeros outside the image. */
 static void unfold(const gemm_call *call, int64_t first, int64_t count, tap_rows taps, float *rows)
 {
-    const gemm *g = call->g;
+    const struct gemm *g = call->g;
     const kn_window *w = &g->w;
     const size_t bytes = (size_t)w->in * sizeof(float);
     const float *x = call->args[ARG_X];
@@ -164,7 +164,7 @@ static void block_in_pairs(const gemm_call *call, const float *rows, int64_t fir
 static inlay_status unfolded_pairs(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const gemm_call *call = user;
-    const gemm *g = call->g;
+    const struct gemm *g = call->g;
     float *rows = (float *)call->args[ARG_Y + 1] + worker % g->workers * g->block_floats;
     float *scratch = call->prepared + worker % g->workers * pairs_scratch_floats(&g->job);
     int64_t there = -1;
@@ -192,7 +192,7 @@ static inlay_status whole_pairs(void *user, int64_t begin, int64_t end, uint32_t
 static inlay_status unfolded_units(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const gemm_call *call = user;
-    const gemm *g = call->g;
+    const struct gemm *g = call->g;
     float *rows = (float *)call->args[ARG_Y + 1] + worker % g->workers * g->block_floats;
     int64_t there = -1;
 
@@ -228,7 +228,7 @@ static inlay_status unfolded_units(void *user, int64_t begin, int64_t end, uint3
 static inlay_status narrow_units(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const gemm_call *call = user;
-    const gemm *g = call->g;
+    const struct gemm *g = call->g;
     float *room = (float *)call->args[g->room] + worker % g->workers * (uint64_t)g->job.b_panel;
 
     for (int64_t u = begin; u < end; u++) {
@@ -264,7 +264,7 @@ static inlay_status whole_units(void *user, int64_t begin, int64_t end, uint32_t
 static inlay_status run_gemm(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
                              uint32_t threads)
 {
-    const gemm *g = (const gemm *)(const void *)native;
+    const struct gemm *g = (const struct gemm *)(const void *)native;
     gemm_call call = { .g = g, .args = args, .job = g->job };
     int64_t units = g->unfolded ? g->blocks * g->chunks : g->paired ? pairs_units(&g->job) : sg_units(&g->job);
     inlay_parallel_fn body = g->paired     ? g->unfolded ? unfolded_pairs : whole_pairs
@@ -302,7 +302,7 @@ static bool panel_layout(const kn_case *c, rg_md *md, sg_job *job)
     return rg_md_blocks(md, (uint32_t)c->weights.ndims, c->weights.dims, tags[flat][at]);
 }
 
-static void divide(gemm *g, uint32_t threads)
+static void divide(struct gemm *g, uint32_t threads)
 {
     const int64_t width = g->paired ? PR_WIDTH : g->job.width;
     const int64_t most = g->paired ? pairs_block_rows(g->job.k) : BLOCK_PIXELS; /* one block to it */
@@ -336,15 +336,15 @@ inlay_status tiles_lower_gemm(rg_build *b, const kn_case *c, bool paired, const 
     int64_t first = 0;
     const kn_window inner = paired ? c->w : kn_trimmed(&c->w, &first), *w = &inner;
     const rg_place *places[ARG_Y + 2 + RG_MAX_POSTS + 3];
-    gemm g = { .native.run = run_gemm,
-               .w = inner,
-               .ending = *ending,
-               .paired = paired,
-               .job = { .kernel = b->state->sgemm,
-                        .m = w->images * w->out_height * w->out_width,
-                        .n = w->out,
-                        .k = w->in * w->kernel[0] * w->kernel[1],
-                        .chain = sg_chain(w->in * w->kernel[0] * w->kernel[1], b->state->strict) } };
+    struct gemm g = { .native.run = run_gemm,
+                      .w = inner,
+                      .ending = *ending,
+                      .paired = paired,
+                      .job = { .kernel = b->state->sgemm,
+                               .m = w->images * w->out_height * w->out_width,
+                               .n = w->out,
+                               .k = w->in * w->kernel[0] * w->kernel[1],
+                               .chain = sg_chain(w->in * w->kernel[0] * w->kernel[1], b->state->strict) } };
     rg_place weights, scratch, prepared;
     uint32_t count = ARG_Y + 1;
     inlay_status status;

@@ -2,16 +2,16 @@
  * over the weights takes the place of one over the image. */
 #include "convolution/tiles.h"
 
-typedef struct scale {
+struct scale {
     rg_native native;
     int64_t panels, in;
-} scale;
+};
 
 /* args: weights [panels][in][TILE_WIDTH], factors [in], weights. */
 static inlay_status run_scale(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
                               uint32_t threads)
 {
-    const scale *n = (const scale *)(const void *)native;
+    const struct scale *n = (const struct scale *)(const void *)native;
     const float *restrict w = args[0], *restrict s = args[1];
     float *restrict y = args[2];
 
@@ -25,7 +25,7 @@ static inlay_status run_scale(const rg_native *native, const rg_state *state, in
 
 inlay_status tiles_scale_weights(rg_build *b, uint32_t factors, int64_t in, rg_place *w)
 {
-    const scale step = { .native.run = run_scale, .in = in, .panels = w->md.padded_dims[0] / TILE_WIDTH };
+    const struct scale step = { .native.run = run_scale, .in = in, .panels = w->md.padded_dims[0] / TILE_WIDTH };
     inlay_status status;
     rg_place s, y;
 

@@ -20,7 +20,7 @@
 OPTIONAL_WITH(tiles_window_weights, "rg_conv");
 OPTIONAL_IF_CALLED(tiles_lower_window);
 
-typedef struct window {
+struct window {
     rg_native native;
     const tile_set *set;
     const sg_kernel *kernel;
@@ -36,14 +36,14 @@ typedef struct window {
     bool apart; /* blocks are shared among threads; otherwise the work within a block is */
     tile_ending ending;
     const tile_trust *trust; /* NULL: no guard */
-} window;
+};
 
 enum { ARG_X, ARG_W, ARG_PLAIN, ARG_Y, ARG_SCRATCH };
 /* The caller knows of x, weights and y; what an ending refers to moves on by as many as there are more. */
 enum { OPERANDS = 3, MORE = ARG_SCRATCH + 1 - OPERANDS };
 
 typedef struct window_call {
-    const window *w;
+    const struct window *w;
     void *const *args;
     float *scratch;       /* of worker 0; the others' follow */
     int64_t first, count; /* windows in hand */
@@ -54,7 +54,7 @@ typedef struct window_at {
     int64_t image, h, q, rows, columns;
 } window_at;
 
-static window_at locate(const window *w, int64_t n)
+static window_at locate(const struct window *w, int64_t n)
 {
     const int64_t size = w->points - 2, at = n % (w->down * w->across);
     const int64_t h = at / w->across * size, q = at % w->across * size;
@@ -69,12 +69,12 @@ static int64_t padded_line(int64_t floats)
 }
 
 /* V, M, and a float for each window: 1 where it failed the guard. */
-static int64_t scratch_floats(const window *w)
+static int64_t scratch_floats(const struct window *w)
 {
     return (w->v_step + w->m_step) * w->points * w->points + padded_line(w->block);
 }
 
-static float *failed_windows(const window *w, const float *v)
+static float *failed_windows(const struct window *w, const float *v)
 {
     return (float *)(uintptr_t)v + (w->v_step + w->m_step) * w->points * w->points;
 }
@@ -85,7 +85,7 @@ static float *failed_windows(const window *w, const float *v)
 static const float LEAST_SUM = 1e-16F, MOST_SUM = 1e16F; /* squares of what is between are normal numbers */
 
 /* May the window of these pixels, [column][row], be transformed? NaN fails every comparison. */
-static bool passes(const window *w, sum_weighed (*at)[TILE_ALPHA], int64_t rows, int64_t columns)
+static bool passes(const struct window *w, sum_weighed (*at)[TILE_ALPHA], int64_t rows, int64_t columns)
 {
     const float limit = w->trust->top > 1 ? MOST_SUM / w->trust->top : MOST_SUM;
     const float least = w->trust->top < 1 ? LEAST_SUM / w->trust->top : LEAST_SUM;
@@ -118,7 +118,7 @@ static bool passes(const window *w, sum_weighed (*at)[TILE_ALPHA], int64_t rows,
 }
 
 /* x: the pixels of a window, row by row. The columns that it shares with the window to its left are there already. */
-static bool window_passes(const window *w, const float *const *x, sum_weighed (*at)[TILE_ALPHA], bool shares,
+static bool window_passes(const struct window *w, const float *const *x, sum_weighed (*at)[TILE_ALPHA], bool shares,
                           int64_t rows, int64_t columns)
 {
     const int64_t size = w->points - 2;
@@ -140,7 +140,7 @@ static bool window_passes(const window *w, const float *const *x, sum_weighed (*
 static void transform_in(const window_call *call, float *v, int64_t begin, int64_t end)
 {
     static const float zeros[TILE_CHANNELS];
-    const window *w = call->w;
+    const struct window *w = call->w;
     const float *x = call->args[ARG_X], *pixels[TILE_ALPHA * TILE_ALPHA];
     sum_weighed of_window[TILE_ALPHA][TILE_ALPHA];
     float *failed = failed_windows(w, v);
@@ -172,7 +172,7 @@ enum { GROUP = 4, PART = SUM_TERMS / 9, TAPS = 9 }; /* results side by side; cha
 static void gather_windows(const window_call *call, int64_t image, int64_t h, int64_t q, int64_t there, int64_t first,
                            int64_t count, float (*out)[PART * TAPS])
 {
-    const window *w = call->w;
+    const struct window *w = call->w;
     const float *x = call->args[ARG_X];
 
     memset(out, 0, GROUP * sizeof *out);
@@ -212,7 +212,7 @@ static void end_sums(const tile_window *to, int64_t row)
 /* One window by the original weights. m: to->m, whose first GROUP lines hold sums meanwhile. */
 static void plain_window(const window_call *call, const window_at *at, float *m, const tile_window *to)
 {
-    const window *w = call->w;
+    const struct window *w = call->w;
     const sum_loops *const loops = KERNEL_BEST(sum_loops);
     const float *weights = call->args[ARG_PLAIN];
     float x[GROUP][PART * TAPS];
@@ -248,7 +248,7 @@ static bool all_failed(const window_call *call, const float *v)
 static void multiply(const window_call *call, const float *v, float *m, int64_t begin, int64_t end)
 {
     static const int64_t tap = 0;
-    const window *w = call->w;
+    const struct window *w = call->w;
     int64_t tiles = (call->count + TILE_ROWS - 1) / TILE_ROWS, panel_floats = w->in * TILE_WIDTH;
 
     if (all_failed(call, v))
@@ -280,7 +280,7 @@ static void multiply(const window_call *call, const float *v, float *m, int64_t 
 
 static void transform_out(const window_call *call, const float *v, float *m, int64_t begin, int64_t end)
 {
-    const window *w = call->w;
+    const struct window *w = call->w;
     const tile_ending *e = &w->ending;
     const float *bias = e->bias != INLAY_NONE ? call->args[e->bias] : NULL;
     const float *add = e->add != INLAY_NONE ? call->args[e->add] : NULL;
@@ -325,7 +325,7 @@ static void transform_out(const window_call *call, const float *v, float *m, int
 
 static void take_block(window_call *call, int64_t block)
 {
-    const window *w = call->w;
+    const struct window *w = call->w;
 
     call->first = block * w->block;
     call->count = w->total - call->first < w->block ? w->total - call->first : w->block;
@@ -334,7 +334,7 @@ static void take_block(window_call *call, int64_t block)
 static inlay_status whole_blocks(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     window_call call = *(const window_call *)user;
-    const window *w = call.w;
+    const struct window *w = call.w;
     float *v = call.scratch + worker * scratch_floats(w), *m = v + w->v_step * w->points * w->points;
 
     for (int64_t b = begin; b < end; b++) {
@@ -376,7 +376,7 @@ static inlay_status part_out(void *user, int64_t begin, int64_t end, uint32_t wo
 static inlay_status run_window(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
                                uint32_t threads)
 {
-    const window *w = (const window *)(const void *)native;
+    const struct window *w = (const struct window *)(const void *)native;
     int64_t blocks = (w->total + w->block - 1) / w->block, units = w->points * w->points * w->panels;
     window_call call = { .w = w, .args = args, .scratch = args[ARG_SCRATCH] };
     inlay_status status = INLAY_OK;
@@ -406,7 +406,7 @@ enum {
 };
 
 /* How many windows at a time. */
-static void cut(window *w, uint32_t threads)
+static void cut(struct window *w, uint32_t threads)
 {
     int64_t squared = w->points * w->points, weights = squared * w->in * w->panels * TILE_WIDTH * 4;
     int64_t each = squared * (w->v_line + w->m_line) * 4, blocks;
@@ -435,7 +435,7 @@ inlay_status tiles_lower_window(rg_build *b, const rg_op *op, int64_t points, co
     dn_dims begins, ends;
     inlay_status status;
     int64_t floats;
-    window *w;
+    struct window *w;
     rg_md md;
 
     if (!tiles_window_layout(points, xd[1], yd[1], &md))
@@ -455,26 +455,26 @@ inlay_status tiles_lower_window(rg_build *b, const rg_op *op, int64_t points, co
     if (w == NULL)
         return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", op->name);
     rg_window_pads(op, xd + 2, yd + 2, op->window.kernel, begins, ends);
-    *w = (window){ .native.run = run_window,
-                   .set = b->state->tiles,
-                   .kernel = b->state->sgemm,
-                   .points = points,
-                   .images = xd[0],
-                   .height = xd[2],
-                   .width = xd[3],
-                   .in = xd[1],
-                   .out_height = yd[2],
-                   .out_width = yd[3],
-                   .out = yd[1],
-                   .top = begins[0],
-                   .left = begins[1],
-                   .x_pixel = x->md.strides[3],
-                   .y_pixel = y->md.strides[3],
-                   .v_line = padded_line(xd[1]),
-                   .m_line = padded_line(yd[1]),
-                   .panels = (yd[1] + TILE_WIDTH - 1) / TILE_WIDTH,
-                   .ending = *ending,
-                   .trust = trust };
+    *w = (struct window){ .native.run = run_window,
+                          .set = b->state->tiles,
+                          .kernel = b->state->sgemm,
+                          .points = points,
+                          .images = xd[0],
+                          .height = xd[2],
+                          .width = xd[3],
+                          .in = xd[1],
+                          .out_height = yd[2],
+                          .out_width = yd[3],
+                          .out = yd[1],
+                          .top = begins[0],
+                          .left = begins[1],
+                          .x_pixel = x->md.strides[3],
+                          .y_pixel = y->md.strides[3],
+                          .v_line = padded_line(xd[1]),
+                          .m_line = padded_line(yd[1]),
+                          .panels = (yd[1] + TILE_WIDTH - 1) / TILE_WIDTH,
+                          .ending = *ending,
+                          .trust = trust };
     w->down = (yd[2] + points - 3) / (points - 2);
     w->across = (yd[3] + points - 3) / (points - 2);
     w->total = xd[0] * w->down * w->across;

@@ -31,29 +31,29 @@ static bool parse(const kit_node *node, rg_op *op, kit_refusal *why)
 
 /* Along one axis: the places of the input, and their taps, that reach place o of the output: pairs [first[o],
  * first[o + 1]). */
-typedef struct reach {
+struct reach {
     int64_t *first; /* [out + 1] */
     int32_t *in, *tap;
     int64_t size, out, kernel, most; /* of the input, of the output; most pairs of one place */
-} reach;
+};
 
-typedef struct sums {
+struct sums {
     rg_native native;
-    reach axes[SPATIAL];                   /* ones in front */
+    struct reach axes[SPATIAL];            /* ones in front */
     int64_t batch, channels, taps, places; /* places of an input image */
     int64_t strides[SPATIAL], dilations[SPATIAL], begins[SPATIAL];
     bool thin, biased, weighted;
     transposed_ending ending;
     const struct sg_kernel *kernel;
-} sums;
+};
 
 /* Bytes of the pairs of an axis: at most one for each tap of each place. */
-static uint64_t reach_bytes(const reach *r)
+static uint64_t reach_bytes(const struct reach *r)
 {
     return ((uint64_t)r->out + 1) * sizeof(int64_t) + 2 * (uint64_t)r->most * sizeof(int32_t) * (uint64_t)r->out;
 }
 
-static char *reach_fill(reach *r, int64_t stride, int64_t dilation, int64_t begin, char *memory)
+static char *reach_fill(struct reach *r, int64_t stride, int64_t dilation, int64_t begin, char *memory)
 {
     int64_t count = 0, most = 0;
 
@@ -80,11 +80,11 @@ static char *reach_fill(reach *r, int64_t stride, int64_t dilation, int64_t begi
 
 /* ------------------------------------------------------------------ sums of vectors */
 
-typedef struct call {
-    const sums *s;
+struct call {
+    const struct sums *s;
     const float *from, *weights, *bias; /* weights: [taps][channels], of single channels */
     float *y;
-} call;
+};
 
 uint32_t transposed_take(const rg_group *group, transposed_ending *out)
 {
@@ -115,9 +115,9 @@ void transposed_end(const transposed_ending *e, const struct sg_kernel *kernel, 
 /* Rows [begin, end) of places of the output, channels last. */
 static inlay_status run_wide(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    const call *c = user;
-    const sums *s = c->s;
-    const reach *d = &s->axes[0], *h = &s->axes[1], *w = &s->axes[2];
+    const struct call *c = user;
+    const struct sums *s = c->s;
+    const struct reach *d = &s->axes[0], *h = &s->axes[1], *w = &s->axes[2];
     const sum_loops *const loops = KERNEL_BEST(sum_loops);
     int64_t n = s->channels;
 
@@ -159,9 +159,9 @@ static void add_strided(float *y, int64_t stride, const float *x, int64_t step, 
 }
 
 /* A row of one channel of the output, row-major: what falls into it of one row of the input and tap row. */
-static void add_taps(const sums *s, float *y, const float *x, int64_t step)
+static void add_taps(const struct sums *s, float *y, const float *x, int64_t step)
 {
-    const reach *w = &s->axes[2];
+    const struct reach *w = &s->axes[2];
 
     for (int64_t k = 0; k < w->kernel; k++) {
         int64_t shift = k * s->dilations[2] - s->begins[2]; /* place i goes to i * stride + shift */
@@ -179,9 +179,9 @@ static void add_taps(const sums *s, float *y, const float *x, int64_t step)
 /* Rows [begin, end) of the output [batch, channels, ..]. */
 static inlay_status run_thin(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    const call *c = user;
-    const sums *s = c->s;
-    const reach *d = &s->axes[0], *h = &s->axes[1], *w = &s->axes[2];
+    const struct call *c = user;
+    const struct sums *s = c->s;
+    const struct reach *d = &s->axes[0], *h = &s->axes[1], *w = &s->axes[2];
     int64_t step = s->channels * s->taps;
 
     (void)worker;
@@ -206,10 +206,10 @@ static inlay_status run_thin(void *user, int64_t begin, int64_t end, uint32_t wo
 static inlay_status run_sums(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
                              uint32_t threads)
 {
-    const sums *s = (const sums *)(const void *)native;
+    const struct sums *s = (const struct sums *)(const void *)native;
     const bool thin = s->thin;
     uint32_t next = 2;
-    call c = { .s = s, .from = args[0], .y = args[1] };
+    struct call c = { .s = s, .from = args[0], .y = args[1] };
     int64_t rows = s->batch * s->axes[0].out * s->axes[1].out * (thin ? s->channels : 1);
     int64_t row = s->axes[2].out * (thin ? 1 : s->channels) * (s->axes[2].most > 0 ? s->axes[2].most : 1);
     int64_t grain = 16384 / (row + 1) + 1;
@@ -226,26 +226,26 @@ static inlay_status run_sums(const rg_native *native, const rg_state *state, inl
 /* ------------------------------------------------------------------ lowering */
 
 /* The sums for the op being lowered, without flags; NULL and INLAY_UNSUPPORTED: too many terms for a place. */
-static inlay_status make_sums(const rg_build *b, sums **out)
+static inlay_status make_sums(const rg_build *b, struct sums **out)
 {
     const rg_op *op = b->op;
     const int64_t *x = b->dims[op->in[0]], *y = b->dims[op->out[0]];
     int64_t begins[SPATIAL], ends[SPATIAL], terms = 1;
     uint32_t front = SPATIAL - op->window.spatial;
-    sums s = { .native.run = run_sums, .batch = y[0], .channels = y[1], .taps = 1, .places = 1 };
+    struct sums s = { .native.run = run_sums, .batch = y[0], .channels = y[1], .taps = 1, .places = 1 };
     uint64_t bytes = 0;
     char *memory;
 
     *out = NULL;
     rg_deconvolution_pads(op, x + 2, y + 2, begins, ends);
     for (uint32_t i = 0; i < SPATIAL; i++) {
-        reach *r = &s.axes[i];
+        struct reach *r = &s.axes[i];
         bool real = i >= front;
         uint32_t d = real ? i - front : 0;
 
-        *r = (reach){ .size = real ? x[2 + d] : 1,
-                      .out = real ? y[2 + d] : 1,
-                      .kernel = real ? op->window.kernel[d] : 1 };
+        *r = (struct reach){ .size = real ? x[2 + d] : 1,
+                             .out = real ? y[2 + d] : 1,
+                             .kernel = real ? op->window.kernel[d] : 1 };
         s.strides[i] = real ? op->window.strides[d] : 1;
         s.dilations[i] = real ? op->window.dilations[d] : 1;
         s.begins[i] = real ? begins[d] : 0;
@@ -287,7 +287,7 @@ done:
 }
 
 /* [taps, places, channels] or, thin, [places, channels * taps]. */
-static inlay_status multiply(rg_build *b, const sums *s, const rg_place *x, rg_place *out)
+static inlay_status multiply(rg_build *b, const struct sums *s, const rg_place *x, rg_place *out)
 {
     const int64_t groups = b->op->window.group, in = b->dims[b->op->in[0]][1] / groups, m = s->batch * s->places;
     const int64_t o = s->channels / groups, t = s->taps, thin[] = { 1, 1, in, o * t }, wide[] = { t, groups, in, o };
@@ -318,13 +318,13 @@ static inlay_status add_bias(rg_build *b, const rg_group *group, const rg_place 
     return status;
 }
 
-static inlay_status lower_sums(rg_build *b, const rg_group *group, sums **io)
+static inlay_status lower_sums(rg_build *b, const rg_group *group, struct sums **io)
 {
     const rg_op *op = b->op;
     uint32_t y_value = op->out[0], rank = b->ranks[y_value], count = 2, taken;
     const rg_place *places[4];
     rg_place x, from, y, bias, weights;
-    sums *s = *io;
+    struct sums *s = *io;
     inlay_status status;
     rg_md md;
 
@@ -364,7 +364,7 @@ done:
 static inlay_status lower(rg_build *b, const rg_group *group)
 {
     bool done = false;
-    sums *s = NULL;
+    struct sums *s = NULL;
     inlay_status status = transposed_lower_planes(b, group, &done);
 
     if (status != INLAY_OK || done)

@@ -19,7 +19,7 @@ typedef struct spread_tap {
     int64_t from, to, n;
 } spread_tap;
 
-typedef struct spread {
+struct spread {
     rg_native native;
     const plane_set *set;
     const sg_kernel *kernel;
@@ -33,10 +33,10 @@ typedef struct spread {
     transposed_ending ending;
     int64_t part; /* columns of the output that are a stride apart */
     spread_tap taps[MOST_TAPS];
-} spread;
+};
 
 typedef struct spread_call {
-    const spread *s;
+    const struct spread *s;
     void *const *args;
 } spread_call;
 
@@ -60,7 +60,7 @@ static void pack(const plane_set *set, const float *x, int64_t step, int64_t row
 }
 
 /* Row oh of one channel; made: of its first tap, for rows of the input from `from` on. */
-static void one_row(const spread *s, const float *made, int64_t plane, int64_t from, int64_t end, int64_t oh,
+static void one_row(const struct spread *s, const float *made, int64_t plane, int64_t from, int64_t end, int64_t oh,
                     float bias, float *line, float *y)
 {
     const kn_window *w = &s->w;
@@ -87,7 +87,7 @@ static void one_row(const spread *s, const float *made, int64_t plane, int64_t f
 static inlay_status spread_units(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const spread_call *call = user;
-    const spread *s = call->s;
+    const struct spread *s = call->s;
     const kn_window *w = &s->w;
     const int64_t taps = w->kernel[0] * w->kernel[1], pixels = w->height * w->width,
                   places = w->out_height * w->out_width;
@@ -142,7 +142,7 @@ static inlay_status spread_units(void *user, int64_t begin, int64_t end, uint32_
 static inlay_status run_spread(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
                                uint32_t threads)
 {
-    const spread *s = (const spread *)(const void *)native;
+    const struct spread *s = (const struct spread *)(const void *)native;
     spread_call call = { s, args };
     const int64_t units = s->w.images * s->w.group * s->blocks * s->chunks;
 
@@ -154,7 +154,7 @@ static inlay_status run_spread(const rg_native *native, const rg_state *state, i
 /* ------------------------------------------------------------------ lowering */
 
 /* Rows and channels of a unit, so that what it makes stays in the second-level cache; false: one row has no room. */
-static bool cut(spread *s)
+static bool cut(struct spread *s)
 {
     const kn_window *w = &s->w;
     const int64_t taps = w->kernel[0] * w->kernel[1], all = w->out_height;
@@ -187,7 +187,7 @@ static bool cut(spread *s)
 }
 
 /* Where taps along a row go. */
-static void find_taps(spread *s)
+static void find_taps(struct spread *s)
 {
     const kn_window *w = &s->w;
 
@@ -203,7 +203,7 @@ static void find_taps(spread *s)
     }
 }
 
-static bool measure(const rg_build *b, spread *s)
+static bool measure(const rg_build *b, struct spread *s)
 {
     const rg_op *op = b->op;
     const int64_t *x = b->dims[op->in[0]], *y = b->dims[op->out[0]];
@@ -256,7 +256,7 @@ static bool fits(const rg_build *b, const rg_group *group, const rg_place *x)
 inlay_status transposed_lower_planes(rg_build *b, const rg_group *group, bool *out_done)
 {
     const rg_op *op = b->op;
-    spread s = { .native.run = run_spread, .set = KERNEL_BEST(planes), .kernel = b->state->sgemm };
+    struct spread s = { .native.run = run_spread, .set = KERNEL_BEST(planes), .kernel = b->state->sgemm };
     uint32_t count = ARG_BIAS, taken,
              bias_value = op->in_count > 2 && op->in[2] != INLAY_NONE ? op->in[2] : group->bias;
     const rg_place *places[ARG_BIAS + 2];

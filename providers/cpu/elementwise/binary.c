@@ -34,20 +34,20 @@ static bool parse_binary(const kit_node *node, rg_op *op, kit_refusal *why)
 enum { LOOP_AXES = 2 * RG_MAX_RANK };
 
 /* y[i] = f(x0[..], x1[..]) over axes that are stored one after the other in y; strides count elements. */
-typedef struct loop {
+struct loop {
     rg_native native;
     dn_alg alg;
     uint32_t rank; /* without the innermost */
     int64_t rows;  /* product of dims */
     int64_t dims[LOOP_AXES], y[LOOP_AXES], x0[LOOP_AXES], x1[LOOP_AXES];
     int64_t count, s0, s1; /* the innermost axis: y is dense there */
-} loop;
+};
 
-typedef struct call {
-    const loop *l;
+struct call {
+    const struct loop *l;
     const float *x0, *x1;
     float *y;
-} call;
+};
 
 static pair_fn *rows_of(dn_alg alg)
 {
@@ -78,8 +78,8 @@ void rg_binary_row(dn_alg alg, const float *p, const float *q, float *y, int64_t
 
 static inlay_status run_rows(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    const call *c = user;
-    const loop *l = c->l;
+    const struct call *c = user;
+    const struct loop *l = c->l;
     pair_fn *const rows = rows_of(l->alg);
     uint32_t outer = l->rank > 0 ? l->rank - 1 : 0; /* the last of the axes is the function's own loop */
     int64_t at[LOOP_AXES] = { 0 }, size = l->rank > 0 ? l->dims[outer] : 1, rest = begin, y = 0, x0 = 0, x1 = 0;
@@ -120,8 +120,8 @@ static inlay_status run_rows(void *user, int64_t begin, int64_t end, uint32_t wo
 static inlay_status run_loop(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
                              uint32_t threads)
 {
-    const loop *l = (const loop *)(const void *)native;
-    call c = { l, args[0], args[1], args[2] };
+    const struct loop *l = (const struct loop *)(const void *)native;
+    struct call c = { l, args[0], args[1], args[2] };
     int64_t grain = 32768 / (l->count > 0 ? l->count : 1) + 1;
 
     if (threads <= 1 || l->rows <= grain)
@@ -132,9 +132,9 @@ static inlay_status run_loop(const rg_native *native, const rg_state *state, inl
 /* ------------------------------------------------------------------ how operands lie along the result */
 
 /* An axis of the result as it is stored, outer or within a block, and the strides that all three have along it. */
-typedef struct axis {
+struct axis {
     int64_t size, y, x0, x1;
-} axis;
+};
 
 /* The strides of an operand along axis d of the result: outer steps and steps within the block. Operands are plain, or
  * blocked as the result is; of size 1 they stand still. */
@@ -156,24 +156,24 @@ static void strides_along(const rg_md *x, int d, int64_t block, int64_t *out_out
 
 static int by_stride(const void *a, const void *b)
 {
-    const axis *x = a, *y = b;
+    const struct axis *x = a, *y = b;
 
     return x->y < y->y ? 1 : x->y > y->y ? -1 : 0;
 }
 
 /* Neighbours that all three step through as one become one. */
-static uint32_t merge_axes(axis *list, uint32_t count)
+static uint32_t merge_axes(struct axis *list, uint32_t count)
 {
     uint32_t kept = 0;
 
     for (uint32_t i = 0; i < count; i++) {
-        axis *last = kept > 0 ? &list[kept - 1] : NULL;
+        struct axis *last = kept > 0 ? &list[kept - 1] : NULL;
 
         if (list[i].size == 1)
             continue;
         if (last != NULL && last->y == list[i].size * list[i].y && last->x0 == list[i].size * list[i].x0 &&
             last->x1 == list[i].size * list[i].x1) {
-            *last = (axis){ last->size * list[i].size, list[i].y, list[i].x0, list[i].x1 };
+            *last = (struct axis){ last->size * list[i].size, list[i].y, list[i].x0, list[i].x1 };
             continue;
         }
         list[kept++] = list[i];
@@ -181,11 +181,11 @@ static uint32_t merge_axes(axis *list, uint32_t count)
     return kept;
 }
 
-static loop make_loop(dn_alg alg, const rg_md *x0, const rg_md *x1, const rg_md *y)
+static struct loop make_loop(dn_alg alg, const rg_md *x0, const rg_md *x1, const rg_md *y)
 {
     const rg_md *b = y;
-    loop l = { .native.run = run_loop, .alg = alg, .rows = 1, .count = 1 };
-    axis list[LOOP_AXES];
+    struct loop l = { .native.run = run_loop, .alg = alg, .rows = 1, .count = 1 };
+    struct axis list[LOOP_AXES];
     uint32_t count = 0;
 
     for (int d = 0; d < y->ndims; d++) {
@@ -193,9 +193,9 @@ static loop make_loop(dn_alg alg, const rg_md *x0, const rg_md *x1, const rg_md 
 
         strides_along(x0, d, block, &o0, &i0);
         strides_along(x1, d, block, &o1, &i1);
-        list[count++] = (axis){ y->padded_dims[d] / block, b->strides[d], o0, o1 };
+        list[count++] = (struct axis){ y->padded_dims[d] / block, b->strides[d], o0, o1 };
         if (block > 1)
-            list[count++] = (axis){ block, 1, i0, i1 };
+            list[count++] = (struct axis){ block, 1, i0, i1 };
     }
     qsort(list, count, sizeof *list, by_stride);
     count = merge_axes(list, count);
@@ -341,7 +341,7 @@ static inlay_status emit_loop(rg_build *b, dn_alg alg, rg_place x0, rg_place x1,
     const int64_t *dims = b->dims[like];
     inlay_status status;
     rg_md plain, wanted;
-    loop l;
+    struct loop l;
 
     if (has_dims(&x0.md, rank, dims) && is_simple(&x0.md) && rg_md_bytes(&x0.md) > 0) {
         rg_md_plain(&plain, (uint32_t)x1.md.ndims, x1.md.dims);

@@ -159,16 +159,16 @@ void rg_apply(const sg_kernel *kernel, const rg_eltwise *f, float *y, int64_t n)
 
 /* ------------------------------------------------------------------ the step */
 
-typedef struct functions {
+struct functions {
     rg_native native;
     rg_eltwise f;
     rg_row_fn row; /* NULL: what products have behind them */
     const sg_kernel *kernel;
     int64_t count;
-} functions;
+};
 
 typedef struct functions_call {
-    const functions *l;
+    const struct functions *l;
     const float *x;
     float *y; /* may be x */
 } functions_call;
@@ -204,7 +204,7 @@ static inlay_status functions_some(void *user, int64_t begin, int64_t end, uint3
 static inlay_status run_functions(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
                                   uint32_t threads)
 {
-    const functions *l = (const functions *)(const void *)native;
+    const struct functions *l = (const struct functions *)(const void *)native;
     functions_call c = { l, args[0], args[1] };
     enum { GRAIN = 16384 };
 
@@ -215,11 +215,11 @@ static inlay_status run_functions(const rg_native *native, const rg_state *state
 
 inlay_status rg_emit_function(rg_build *b, const rg_eltwise *f, const rg_place *x, const rg_place *y)
 {
-    functions l = { .native.run = run_functions,
-                    .f = *f,
-                    .row = rg_row_of(f),
-                    .kernel = b->state->sgemm,
-                    .count = (int64_t)(rg_md_bytes(&x->md) / sizeof(float)) };
+    struct functions l = { .native.run = run_functions,
+                           .f = *f,
+                           .row = rg_row_of(f),
+                           .kernel = b->state->sgemm,
+                           .count = (int64_t)(rg_md_bytes(&x->md) / sizeof(float)) };
 
     if (rg_is_gelu(f) && l.kernel != NULL)
         l.row = NULL;

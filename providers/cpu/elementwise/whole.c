@@ -5,30 +5,30 @@
 enum { PIECE = 2048, GRAIN = 16384 }; /* elements that stay in the first-level cache; that are worth another thread */
 
 /* One function behind it. */
-typedef struct behind {
+struct behind {
     rg_row_fn row; /* NULL: a function of two */
     rg_eltwise f;
     dn_alg alg;
     int64_t step; /* of the other operand: 1, or 0 for one number */
-} behind;
+};
 
-typedef struct whole {
+struct whole {
     rg_native native;
     dn_alg alg;
     int64_t count;
     uint32_t behind_count;
-    behind behinds[RG_MAX_POSTS];
-} whole;
+    struct behind behinds[RG_MAX_POSTS];
+};
 
 typedef struct whole_call {
-    const whole *w;
+    const struct whole *w;
     void *const *args; /* both operands, the result, then the other operands of those behind it */
 } whole_call;
 
 static inlay_status whole_some(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const whole_call *c = user;
-    const whole *w = c->w;
+    const struct whole *w = c->w;
     const float *p = c->args[0], *q = c->args[1];
     float *y = c->args[2];
 
@@ -39,7 +39,7 @@ static inlay_status whole_some(void *user, int64_t begin, int64_t end, uint32_t 
 
         rg_binary_row(w->alg, p + i, q + i, y + i, n, 1);
         for (uint32_t k = 0; k < w->behind_count; k++) {
-            const behind *f = &w->behinds[k];
+            const struct behind *f = &w->behinds[k];
 
             if (f->row != NULL)
                 f->row(y + i, y + i, n, f->f.alpha, f->f.beta);
@@ -53,7 +53,7 @@ static inlay_status whole_some(void *user, int64_t begin, int64_t end, uint32_t 
 static inlay_status run_whole(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
                               uint32_t threads)
 {
-    const whole *w = (const whole *)(const void *)native;
+    const struct whole *w = (const struct whole *)(const void *)native;
     whole_call c = { w, args };
 
     if (threads <= 1 || w->count <= GRAIN)
@@ -62,11 +62,11 @@ static inlay_status run_whole(const rg_native *native, const rg_state *state, in
 }
 
 /* Adds post p if the loop knows it, and its operand to others; *out_taken says so. */
-static inlay_status take_post(rg_build *b, const rg_group *group, uint32_t p, const rg_md *md, whole *w,
+static inlay_status take_post(rg_build *b, const rg_group *group, uint32_t p, const rg_md *md, struct whole *w,
                               rg_place *others, uint32_t *count, bool *out_taken)
 {
     const rg_post *post = &group->posts[p];
-    behind *f = &w->behinds[w->behind_count];
+    struct behind *f = &w->behinds[w->behind_count];
     inlay_status status = INLAY_OK;
     rg_md plain;
 
@@ -74,7 +74,7 @@ static inlay_status take_post(rg_build *b, const rg_group *group, uint32_t p, co
     if (post->kind == RG_POST_ELTWISE) {
         if (!rg_row_is_best(b->state, &post->eltwise, w->count) || rg_row_of(&post->eltwise) == NULL)
             return INLAY_OK;
-        *f = (behind){ .row = rg_row_of(&post->eltwise), .f = post->eltwise };
+        *f = (struct behind){ .row = rg_row_of(&post->eltwise), .f = post->eltwise };
     } else {
         const bool one = rg_count(b, post->other) == 1;
 
@@ -90,7 +90,7 @@ static inlay_status take_post(rg_build *b, const rg_group *group, uint32_t p, co
             return INLAY_OK;
         }
         (*count)++;
-        *f = (behind){ .alg = post->alg, .step = !one };
+        *f = (struct behind){ .alg = post->alg, .step = !one };
     }
     w->behind_count++;
     *out_taken = true;
@@ -102,7 +102,7 @@ inlay_status rg_lower_whole(rg_build *b, const rg_group *group, const rg_place *
 {
     rg_place others[RG_MAX_POSTS], out;
     const rg_place *places[3 + RG_MAX_POSTS];
-    whole w = { .native.run = run_whole, .alg = b->op->alg, .count = rg_md_count(&x0->md) };
+    struct whole w = { .native.run = run_whole, .alg = b->op->alg, .count = rg_md_count(&x0->md) };
     uint32_t count = 0, taken = 0;
     inlay_status status = INLAY_OK;
 

@@ -79,18 +79,18 @@ typedef struct resize_loop {
     resize_plan plan; /* tables behind the struct */
 } resize_loop;
 
-typedef struct call {
+struct call {
     const resize_loop *l;
     const float *x;
     float *y;
     char *scratch;
-} call;
+};
 
 enum { GRAIN = 1 << 14 };
 
 static inlay_status run_some(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    const call *c = user;
+    const struct call *c = user;
     const resize_plan *p = &c->l->plan;
 
     if (c->l->copies)
@@ -105,7 +105,7 @@ static inlay_status run_loop(const rg_native *native, const rg_state *state, inl
 {
     const resize_loop *l = (const resize_loop *)(const void *)native;
     const resize_axis *last = &l->plan.axes[l->plan.rank - 1];
-    call c = { l, args[0], args[1], l->copies ? NULL : args[2] };
+    struct call c = { l, args[0], args[1], l->copies ? NULL : args[2] };
     int64_t grain = GRAIN / (last->out * l->plan.inner + 1) + 1;
 
     if (threads <= 1 || l->plan.rows <= grain)

@@ -10,23 +10,23 @@
 #include <string.h>
 
 /* A layer with a kernel. */
-typedef struct timed {
+struct timed {
     kn_key_words key;
     double ns; /* sum over all layers of that key */
     uint32_t count;
     bool kept;
     const char *name;
-} timed;
+};
 
-typedef struct trial {
+struct trial {
     const rg_state *state;
     inlay_compiled *c;
     const inlay_kernel_trial *how;
-    timed *list; /* owned */
+    struct timed *list; /* owned */
     uint32_t count, capacity;
     double begin_ns;
     inlay_diag *diag;
-} trial;
+};
 
 enum { LEAST_RUNS = 3, MOST_RUNS = 25 };
 static const double WORTH = 0.995; /* of the model's choice: what is not faster is not kept */
@@ -50,16 +50,16 @@ try {
 }
 try;
 
-static void try_end(try *t)
+static void try_end(struct try *t)
 {
     rg_instance_destroy(t->i);
     free(t->workspace);
     free(t->ns);
-    *t = (try){ 0 };
+    *t = (struct try){ 0 };
 }
 
 /* Weights that only kernels on trial read. */
-static void drop_packs(const trial *t)
+static void drop_packs(const struct trial *t)
 {
     (void)pthread_mutex_lock(&t->c->lock);
     for (uint32_t i = 0; i < t->c->constant_count; i++)
@@ -67,12 +67,12 @@ static void drop_packs(const trial *t)
     (void)pthread_mutex_unlock(&t->c->lock);
 }
 
-static inlay_status try_begin(trial *t, const kn_attempt *attempt, try *out)
+static inlay_status try_begin(struct trial *t, const kn_attempt *attempt, struct try *out)
 {
     const inlay_specialize_request *r = t->how->shapes;
     inlay_status status;
 
-    *out = (try){ 0 };
+    *out = (struct try){ 0 };
     (void)pthread_mutex_lock(&t->c->lock);
     t->c->trying = true;
     status = rg_instance_build(t->c, r->values, r->value_stride, r->value_count, INLAY_HAS(r, rooms) ? r->rooms : NULL,
@@ -93,7 +93,7 @@ static inlay_status try_begin(trial *t, const kn_attempt *attempt, try *out)
 }
 
 /* One more run; the first of an instance does not count. */
-static inlay_status try_run(trial *t, try *x)
+static inlay_status try_run(struct trial *t, struct try *x)
 {
     inlay_exec_args args = *t->how->args;
     inlay_status status = INLAY_OK;
@@ -111,7 +111,7 @@ static inlay_status try_run(trial *t, try *x)
 }
 
 /* What the steps of an op take in a run, INLAY_NONE: all steps; the lower quartile. */
-static double try_ns(const try *x, uint32_t op)
+static double try_ns(const struct try *x, uint32_t op)
 {
     double sums[MOST_RUNS];
 
@@ -126,7 +126,7 @@ static double try_ns(const try *x, uint32_t op)
 
 /* ------------------------------------------------------------------ figures */
 
-static timed *find(trial *t, const uint64_t key[2])
+static struct timed *find(struct trial *t, const uint64_t key[2])
 {
     for (uint32_t i = 0; i < t->count; i++)
         if (memcmp(t->list[i].key.word, key, sizeof t->list[i].key.word) == 0)
@@ -136,18 +136,18 @@ static timed *find(trial *t, const uint64_t key[2])
 
 static double known_ns(void *ctx, const uint64_t key[2])
 {
-    const timed *there = find(ctx, key);
+    const struct timed *there = find(ctx, key);
 
     return there != NULL ? there->ns / there->count : -1;
 }
 
 /* Adds what the layers of the instance took by the kernels that they had. */
-static inlay_status note(trial *t, const try *x)
+static inlay_status note(struct trial *t, const struct try *x)
 {
     for (uint32_t i = 0; i < x->i->choice_count; i++) {
         const kn_choice *choice = &x->i->choices[i];
         kn_key_words key;
-        timed *there;
+        struct timed *there;
 
         if (choice->count < 2)
             continue;
@@ -157,7 +157,7 @@ static inlay_status note(trial *t, const try *x)
             if (!rg_grow(&t->list, t->count, &t->capacity, sizeof *t->list))
                 return inlay_fail(t->diag, INLAY_OUT_OF_MEMORY, "no memory to time kernels");
             there = &t->list[t->count++];
-            *there = (timed){ .key = key, .name = kn_kernels[choice->kernel[0]].name };
+            *there = (struct timed){ .key = key, .name = kn_kernels[choice->kernel[0]].name };
         }
         there->ns += try_ns(x, choice->op);
         there->count++;
@@ -165,17 +165,17 @@ static inlay_status note(trial *t, const try *x)
     return INLAY_OK;
 }
 
-static bool has_time(const trial *t, double share)
+static bool has_time(const struct trial *t, double share)
 {
     return (double)clock_ns() - t->begin_ns < share * t->how->budget_ns;
 }
 
 /* All layers by the kernels at that place of their order. *out_any: some layer has one there. */
-static inlay_status time_order(trial *t, uint32_t order, bool *out_any)
+static inlay_status time_order(struct trial *t, uint32_t order, bool *out_any)
 {
     const kn_attempt attempt = { .order = order };
     inlay_status status;
-    try x;
+    struct try x;
 
     *out_any = false;
     INLAY_TRY(try_begin(t, &attempt, &x));
@@ -193,9 +193,9 @@ done:
 }
 
 /* Marks the figures of a layer to be kept. model: those alone whose best is what the model takes. */
-static void mark(trial *t, const kn_choice *choice, bool model)
+static void mark(struct trial *t, const kn_choice *choice, bool model)
 {
-    timed *of[KN_COUNT] = { NULL };
+    struct timed *of[KN_COUNT] = { NULL };
     uint32_t best = 0;
 
     for (uint32_t i = 0; i < choice->count; i++) {
@@ -213,11 +213,11 @@ static void mark(trial *t, const kn_choice *choice, bool model)
 
 /* Is the choice by these figures faster than that of the model, as a whole? Otherwise those are kept that agree with
  * the model. */
-static inlay_status compare(trial *t)
+static inlay_status compare(struct trial *t)
 {
     const kn_attempt model = { .order = 0 }, figures = { .order = 0, .find = known_ns, .ctx = t };
     inlay_status status;
-    try a = { 0 }, b = { 0 };
+    struct try a = { 0 }, b = { 0 };
     bool better;
 
     INLAY_TRY(try_begin(t, &model, &a));
@@ -236,7 +236,7 @@ done:
     return status;
 }
 
-static inlay_status keep_all(trial *t)
+static inlay_status keep_all(struct trial *t)
 {
     inlay_status status = INLAY_OK;
 
@@ -249,7 +249,7 @@ static inlay_status keep_all(trial *t)
 
 inlay_status kn_time(void *state, inlay_compiled *c, const inlay_kernel_trial *how, inlay_diag *diag)
 {
-    trial t = { .state = state, .c = c, .how = how, .begin_ns = (double)clock_ns(), .diag = diag };
+    struct trial t = { .state = state, .c = c, .how = how, .begin_ns = (double)clock_ns(), .diag = diag };
     inlay_status status = INLAY_OK;
     bool any = true;
     uint32_t orders = 0;

@@ -25,9 +25,9 @@ static bool is_simple(const rg_md *md)
 }
 
 /* Offsets of the elements along each axis, in elements: [dims[d]] each. */
-typedef struct offsets {
+struct offsets {
     const int64_t *in[DN_MAX_NDIMS], *out[DN_MAX_NDIMS];
-} offsets;
+};
 
 /* The axis of more than one element whose neighbours are nearest; -1: there is none. */
 static int nearest_axis(int rank, const int64_t *dims, const int64_t *const *table)
@@ -45,7 +45,7 @@ typedef struct even_run {
     int64_t length, in, out;
 } even_run;
 
-static even_run run_along(const offsets *o, int axis, int64_t count)
+static even_run run_along(const struct offsets *o, int axis, int64_t count)
 {
     const int64_t *in = axis < 0 ? NULL : o->in[axis], *out = axis < 0 ? NULL : o->out[axis];
     even_run r = { count, 1, 1 };
@@ -64,12 +64,12 @@ static even_run run_along(const offsets *o, int axis, int64_t count)
 }
 
 /* The two axes that are innermost in the source and in the target; inner < 0: there is but one, or none. */
-typedef struct plane {
+struct plane {
     int outer, inner;
     int64_t outer_count, inner_count;
     even_run outer_run, inner_run;
     const move_set *moves;
-} plane;
+};
 
 enum { WORD = sizeof(uint32_t), LEAST_RUN = 4 };
 
@@ -79,7 +79,7 @@ static int64_t least(int64_t a, int64_t b)
 }
 
 /* Rows that lie alike in both. */
-static void copy_rows(const offsets *o, const plane *p, const char *source, char *target)
+static void copy_rows(const struct offsets *o, const struct plane *p, const char *source, char *target)
 {
     for (int64_t y = 0; y < p->outer_count; y++) {
         const char *read = source + (p->outer < 0 ? 0 : o->in[p->outer][y]) * WORD;
@@ -92,7 +92,7 @@ static void copy_rows(const offsets *o, const plane *p, const char *source, char
 }
 
 /* Rows of the source that are columns of the target. */
-static void turn_rows(const offsets *o, const plane *p, const char *source, char *target)
+static void turn_rows(const struct offsets *o, const struct plane *p, const char *source, char *target)
 {
     for (int64_t y = 0; y < p->outer_count; y += p->outer_run.length)
         for (int64_t x = 0; x < p->inner_count; x += p->inner_run.length)
@@ -103,7 +103,7 @@ static void turn_rows(const offsets *o, const plane *p, const char *source, char
 }
 
 /* Any others, by tiles, so that what is read of a line is used while it is in the nearest cache. */
-static void copy_elements(const offsets *o, const plane *p, const char *source, char *target)
+static void copy_elements(const struct offsets *o, const struct plane *p, const char *source, char *target)
 {
     enum { TILE = 16 };
 
@@ -119,7 +119,7 @@ static void copy_elements(const offsets *o, const plane *p, const char *source, 
             }
 }
 
-static void copy_plane(const offsets *o, const plane *p, const char *source, char *target)
+static void copy_plane(const struct offsets *o, const struct plane *p, const char *source, char *target)
 {
     const bool several = p->inner >= 0 && p->inner_run.length >= LEAST_RUN && p->inner_run.out == 1;
 
@@ -138,8 +138,8 @@ bool rg_md_copy_part(const rg_md *from, const void *source, const rg_md *to, voi
     int64_t at[DN_MAX_NDIMS] = { 0 }, total = 0, *tables, *next;
     int outer, inner;
     bool done = false;
-    offsets o;
-    plane p;
+    struct offsets o;
+    struct plane p;
 
     if (!is_simple(from) || !is_simple(to) || from->data_type != to->data_type || rank != to->ndims ||
         memcmp(from->dims, to->dims, (size_t)rank * sizeof *from->dims) != 0)
@@ -166,7 +166,8 @@ bool rg_md_copy_part(const rg_md *from, const void *source, const rg_md *to, voi
     if (outer == inner) /* the same in both: any other will do */
         for (outer = rank - 1; outer >= 0 && (outer == inner || dims[outer] == 1);)
             outer--;
-    p = (plane){ outer, inner, outer < 0 ? 1 : dims[outer], inner < 0 ? 1 : dims[inner], { 0 }, { 0 }, moves_of_cpu() };
+    p = (struct plane){ outer, inner,         outer < 0 ? 1 : dims[outer], inner < 0 ? 1 : dims[inner], { 0 },
+                        { 0 }, moves_of_cpu() };
     p.outer_run = run_along(&o, outer, p.outer_count);
     p.inner_run = run_along(&o, inner, p.inner_count);
     while (!done) {

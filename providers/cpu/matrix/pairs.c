@@ -196,20 +196,20 @@ void pairs_start(const sg_job *job, float *scratch, uint32_t workers)
 }
 
 /* What is done with a product while its block is in registers, and what is left of the job's posts. */
-typedef struct ending {
+struct ending {
     const float *bias, *add;
     int64_t add_row;
     bool clamp;
     float low, high;
     uint32_t posts; /* the first that is left */
-} ending;
+};
 
-static void find_ending(const sg_job *job, ending *e)
+static void find_ending(const sg_job *job, struct ending *e)
 {
     const sg_post *p = job->posts;
     uint32_t n = 0;
 
-    *e = (ending){ .bias = job->bias, .add = job->add ? job->c : NULL, .add_row = job->c_row };
+    *e = (struct ending){ .bias = job->bias, .add = job->add ? job->c : NULL, .add_row = job->c_row };
     if (n < job->post_count && p[n].fn == SG_ADD && p[n].col == 1 && p[n].row == 0 && e->bias == NULL)
         e->bias = p[n++].other;
     if (n < job->post_count && p[n].fn == SG_ADD && p[n].col == 1 && p[n].row > 0 && e->add == NULL) {
@@ -225,18 +225,19 @@ static void find_ending(const sg_job *job, ending *e)
     e->posts = n;
 }
 
-typedef struct block {
+struct block {
     const sg_job *job;
     const pr_set *set;
-    const ending *end;
+    const struct ending *end;
     const float *a; /* prepared */
     const pr_row *facts;
     int64_t first, count; /* rows */
     int64_t k0, k1;
-} block;
+};
 
 /* A tile some of which the kernel can't do. */
-static void write_out(const block *d, int64_t row, int64_t rows, const pr_tile *t, int64_t width, int64_t columns)
+static void write_out(const struct block *d, int64_t row, int64_t rows, const pr_tile *t, int64_t width,
+                      int64_t columns)
 {
     float sum[PR_WIDTH];
 
@@ -265,10 +266,10 @@ static bool all_fine(const pr_row *rows, int64_t count)
 }
 
 /* The rows of a block by panel j. next: what is read after it. */
-static void run_panel(const block *d, int64_t j, const float *panel, const float *next)
+static void run_panel(const struct block *d, int64_t j, const float *panel, const float *next)
 {
     const sg_job *job = d->job;
-    const ending *e = d->end;
+    const struct ending *e = d->end;
     const int64_t at = j * PR_WIDTH, width = panel_width(job->n, j);
     const int64_t columns = job->n - at < width ? job->n - at : width;
     const int64_t vectors = width / SG_LANES, tiles = (d->count + d->set->rows[vectors] - 1) / d->set->rows[vectors];
@@ -331,21 +332,21 @@ static const float *panel_after(const sg_job *job, int64_t part, int64_t j, int6
 }
 
 /* Part number `part` of k, for block number `at` of the rows and panels [j0, j1). */
-static void run_part(const sg_job *job, const ending *e, float *scratch, int64_t at, int64_t part, int64_t j0,
+static void run_part(const sg_job *job, const struct ending *e, float *scratch, int64_t at, int64_t part, int64_t j0,
                      int64_t j1)
 {
     const int64_t k0 = part_begin(job->k, part), k1 = part_begin(job->k, part + 1), blocks = row_blocks(job);
     float *piece = scratch + part * rounded(piece_floats(job), SG_LANES);
     float *a = piece + SG_LANES + block_rows(job) * (int64_t)(sizeof(pr_row) / sizeof(float));
     pr_row *facts = (pr_row *)(void *)(piece + SG_LANES);
-    block d = { .job = job,
-                .set = pairs_of_cpu(),
-                .end = e,
-                .a = a,
-                .facts = facts,
-                .first = job->m * at / blocks,
-                .k0 = k0,
-                .k1 = k1 };
+    struct block d = { .job = job,
+                       .set = pairs_of_cpu(),
+                       .end = e,
+                       .a = a,
+                       .facts = facts,
+                       .first = job->m * at / blocks,
+                       .k0 = k0,
+                       .k1 = k1 };
 
     d.count = job->m * (at + 1) / blocks - d.first;
     if (!is_marked(piece, at)) {
@@ -360,7 +361,7 @@ static void run_part(const sg_job *job, const ending *e, float *scratch, int64_t
 void pairs_run(const sg_job *job, float *scratch, int64_t begin, int64_t end)
 {
     const int64_t panels = panels_of(job);
-    ending e;
+    struct ending e;
 
     find_ending(job, &e);
     while (begin < end) {
@@ -374,12 +375,12 @@ void pairs_run(const sg_job *job, float *scratch, int64_t begin, int64_t end)
 
 /* ------------------------------------------------------------------ whether it pays */
 
-typedef struct trial {
+struct trial {
     sg_job written, paired;
     float *scratch;
-} trial;
+};
 
-static double seconds_of(const trial *t, bool paired)
+static double seconds_of(const struct trial *t, bool paired)
 {
     const uint64_t begin = clock_ns();
 
@@ -414,7 +415,7 @@ static bool measure_gain(void)
         const pr_weights weights = {
             .data = b, .n = PR_WIDTH, .k = K, .column = 1, .in = K, .step = PR_WIDTH, .window = { 1, 1, 1 }
         };
-        trial t = { .written = job, .paired = job, .scratch = packed + pack };
+        struct trial t = { .written = job, .paired = job, .scratch = packed + pack };
 
         for (int64_t i = 0; i < FLOATS; i++)
             all[i] = (float)(i % 17 - 8) / 16;

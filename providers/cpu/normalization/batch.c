@@ -6,15 +6,15 @@
 
 enum { CHUNK = 1024, UNIT_ELEMENTS = 16384 }; /* channels whose factors are at hand; elements worth a thread's while */
 
-typedef struct batch {
+struct batch {
     rg_native native;
     int64_t rows, channels, pixels; /* pixels > 0: rows of so many, each of one channel; 0: rows of all channels */
     float epsilon;
     bool relu;
-} batch;
+};
 
 typedef struct batch_call {
-    const batch *n;
+    const struct batch *n;
     const float *x, *scale, *shift, *mean, *variance;
     float *y;
     int64_t unit; /* rows */
@@ -28,7 +28,7 @@ static float factor_of(const batch_call *c, int64_t channel)
 static inlay_status run_rows(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const batch_call *c = user;
-    const batch *n = c->n;
+    const struct batch *n = c->n;
     int64_t first = begin * c->unit, last = end * c->unit < n->rows ? end * c->unit : n->rows;
     float factors[CHUNK];
 
@@ -56,7 +56,7 @@ static inlay_status run_rows(void *user, int64_t begin, int64_t end, uint32_t wo
 static inlay_status run_batch(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
                               uint32_t threads)
 {
-    const batch *n = (const batch *)(const void *)native;
+    const struct batch *n = (const struct batch *)(const void *)native;
     int64_t length = n->pixels > 0 ? n->pixels : n->channels, units;
     batch_call call = { n, args[0], args[1], args[2], args[3], args[4], args[5], 1 };
 
@@ -77,7 +77,7 @@ inlay_status rg_lower_batch_rows(rg_build *b, const rg_group *group, bool relu, 
     bool overwrite = rg_is_last_use(b, op->in[0]), last;
     inlay_status status;
     rg_md vector, image;
-    batch n = { 0 };
+    struct batch n = { 0 };
 
     *out_done = false;
     if (rg_type(b, op->in[0]) != DN_F32 || rg_count(b, op->in[0]) == 0)

@@ -73,15 +73,15 @@ const rg_family rg_normalize = { "batch normalisation", parse_batch, lower_batch
 /* Rows of n elements, normalised by a loop of our own: it rounds where the operators do that exporters spell
  * LayerNormalization and RMSNormalization out by (ReduceMean, Sub, Mul, ReduceMean, Add, Sqrt, Div; for the latter Mul
  * by the reciprocal), so that a model that is fused gives the same bits. */
-typedef struct rows {
+struct rows {
     rg_native native;
     int64_t count, n;
     float epsilon;
     bool centred, shifted;
-} rows;
+};
 
 typedef struct rows_call {
-    const rows *r;
+    const struct rows *r;
     const float *x, *scale, *bias; /* bias: NULL if there is none */
     float *y;                      /* may be x */
 } rows_call;
@@ -104,7 +104,7 @@ static inlay_status rows_some(void *user, int64_t begin, int64_t end, uint32_t w
 static inlay_status run_rows(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
                              uint32_t threads)
 {
-    const rows *r = (const rows *)(const void *)native;
+    const struct rows *r = (const struct rows *)(const void *)native;
     rows_call c = { r, args[0], args[1], r->shifted ? args[2] : NULL, args[r->shifted ? 3 : 2] };
     int64_t grain = 32768 / (r->n > 0 ? r->n : 1) + 1;
 
@@ -134,7 +134,7 @@ static inlay_status lower_rows(rg_build *b, const rg_group *group)
     bool shifted = centred && op->in_count > 2 && op->in[2] != INLAY_NONE;
     rg_place x, y, scale, bias;
     const rg_place *places[] = { &x, &scale, shifted ? &bias : &y, &y };
-    rows r = {
+    struct rows r = {
         .native.run = run_rows, .epsilon = op->normalization.epsilon, .n = 1, .centred = centred, .shifted = shifted
     };
     inlay_status status;

@@ -102,20 +102,20 @@ float rg_reduced_nothing(const rg_op *op)
 /* ------------------------------------------------------------------ the step */
 
 /* `count` times n elements with `inner` columns each; inner 1: rows. */
-typedef struct reduction {
+struct reduction {
     rg_native native;
     int64_t count, n, inner;
     int64_t blocks; /* of columns */
     const struct kind *kind;
-} reduction;
+};
 
 typedef struct reduction_call {
-    const reduction *s;
+    const struct reduction *s;
     const float *x;
     float *y;
 } reduction_call;
 
-static void finish(const reduction *s, float *y, int64_t count)
+static void finish(const struct reduction *s, float *y, int64_t count)
 {
     const float n = (float)s->n;
 
@@ -130,7 +130,7 @@ static void finish(const reduction *s, float *y, int64_t count)
 static inlay_status reduce_some(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const reduction_call *c = user;
-    const reduction *s = c->s;
+    const struct reduction *s = c->s;
 
     (void)worker;
     if (s->inner == 1) {
@@ -153,7 +153,7 @@ static inlay_status reduce_some(void *user, int64_t begin, int64_t end, uint32_t
 static inlay_status run_reduction(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
                                   uint32_t threads)
 {
-    const reduction *s = (const reduction *)(const void *)native;
+    const struct reduction *s = (const struct reduction *)(const void *)native;
     reduction_call c = { s, args[0], args[1] };
     const int64_t items = s->count * s->blocks, grain = 32768 / (s->n * (s->inner > 1 ? ROW_COLUMNS : 1)) + 1;
 
@@ -218,7 +218,7 @@ static inlay_status lower_reduce(rg_build *b, const rg_group *group)
 {
     const rg_op *op = b->op;
     const uint32_t x = op->in[0], rank = b->ranks[x];
-    reduction r = { .native.run = run_reduction, .kind = kind_of(op->row->op_type) };
+    struct reduction r = { .native.run = run_reduction, .kind = kind_of(op->row->op_type) };
     rg_place in, out;
     inlay_status status;
     bool lies;

@@ -20,16 +20,16 @@ static bool parse_softmax(const kit_node *node, rg_op *op, kit_refusal *why)
     return true;
 }
 
-typedef struct softmax {
+struct softmax {
     rg_native native;
     int64_t n, inner; /* elements along the axis, and from one of them to the next */
     int64_t items;    /* rows, or blocks of columns */
     int64_t blocks;   /* of columns, in `inner` */
     bool log;
-} softmax;
+};
 
 typedef struct softmax_call {
-    const softmax *s;
+    const struct softmax *s;
     const float *x;
     float *y; /* may be x */
 } softmax_call;
@@ -37,7 +37,7 @@ typedef struct softmax_call {
 static inlay_status softmax_some(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const softmax_call *c = user;
-    const softmax *s = c->s;
+    const struct softmax *s = c->s;
     const row_loops *const loops = KERNEL_BEST(row_loops);
 
     (void)worker;
@@ -58,7 +58,7 @@ static inlay_status softmax_some(void *user, int64_t begin, int64_t end, uint32_
 static inlay_status run_softmax(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
                                 uint32_t threads)
 {
-    const softmax *s = (const softmax *)(const void *)native;
+    const struct softmax *s = (const struct softmax *)(const void *)native;
     softmax_call c = { s, args[0], args[1] };
     const int64_t grain = 8192 / (s->n * (s->inner > 1 ? ROW_COLUMNS : 1)) + 1;
 
@@ -93,7 +93,7 @@ static inlay_status lower_softmax(rg_build *b, const rg_group *group)
     const rg_op *op = b->op;
     const uint32_t rank = b->ranks[op->in[0]];
     bool overwrite = rg_is_last_use(b, op->in[0]);
-    softmax s;
+    struct softmax s;
     rg_place x, y;
     inlay_status status;
 
@@ -103,7 +103,7 @@ static inlay_status lower_softmax(rg_build *b, const rg_group *group)
         y = x;
     else
         INLAY_TRY(rg_result_place(b, group->out, &x.md, &y));
-    s = (softmax){
+    s = (struct softmax){
         .native.run = run_softmax, .n = b->dims[op->in[0]][op->axis], .inner = 1, .log = op->alg == DN_SOFTMAX_LOG
     };
     for (uint32_t d = (uint32_t)op->axis + 1; op->softmax.flattened && d < rank; d++)

@@ -67,14 +67,14 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
 /* ------------------------------------------------------------------ offers */
 
 /* Where a part's answers go before they reach the host's sink. */
-typedef struct relay {
+struct relay {
     const inlay_assess_sink *to;
     uint8_t *open; /* [node_count] candidates that have no offer yet */
-} relay;
+};
 
 static inlay_status pass_region(void *ctx, const inlay_offer *offer)
 {
-    const relay *r = ctx;
+    const struct relay *r = ctx;
 
     for (uint32_t n = 0; n < offer->node_count; n++)
         r->open[offer->nodes[n]] = 0;
@@ -83,7 +83,7 @@ static inlay_status pass_region(void *ctx, const inlay_offer *offer)
 
 static inlay_status pass_operator(void *ctx, const inlay_offer *offer)
 {
-    const relay *r = ctx;
+    const struct relay *r = ctx;
     inlay_offer marked = *offer;
 
     for (uint32_t n = 0; n < offer->node_count; n++)
@@ -94,7 +94,7 @@ static inlay_status pass_operator(void *ctx, const inlay_offer *offer)
 
 static inlay_status pass_refusal(void *ctx, const inlay_refusal *refusal)
 {
-    const relay *r = ctx;
+    const struct relay *r = ctx;
 
     return r->to->refuse(r->to->ctx, refusal);
 }
@@ -116,7 +116,7 @@ static inlay_status assess(void *state_, const inlay_graph *graph, const uint8_t
                            const inlay_assess_sink *sink, inlay_diag *diag)
 {
     combined_state *state = state_;
-    relay r = { .to = sink, .open = malloc((size_t)graph->node_count + 1) };
+    struct relay r = { .to = sink, .open = malloc((size_t)graph->node_count + 1) };
     const struct {
         uint32_t part;
         inlay_assess_sink sink;

@@ -7,19 +7,19 @@
 #include <math.h>
 
 /* Images as planes (of one channel, of a block of them, or of all), rows, pixels, and `lanes` numbers side by side. */
-typedef struct image {
+struct image {
     int64_t batch, plane, row, pixel; /* steps, in elements */
-} image;
+};
 
-typedef struct maxima {
+struct maxima {
     rg_native native;
     int64_t batches, planes, lanes;
     int64_t in[2], out[2], kernel[2], stride[2], dilation[2], begin[2];
-    image x, y;
-} maxima;
+    struct image x, y;
+};
 
 typedef struct maxima_call {
-    const maxima *m;
+    const struct maxima *m;
     const float *x;
     float *y;
 } maxima_call;
@@ -53,7 +53,7 @@ static void take_row(const float *x, float *y, int64_t n)
 }
 
 /* Taps [*low, *high) of a window that begins at that row (axis 0) or column (1) lie in the image. */
-static void taps_along(const maxima *m, int axis, int64_t first, int64_t *low, int64_t *high)
+static void taps_along(const struct maxima *m, int axis, int64_t first, int64_t *low, int64_t *high)
 {
     const int64_t step = m->dilation[axis];
 
@@ -62,12 +62,12 @@ static void taps_along(const maxima *m, int axis, int64_t first, int64_t *low, i
     *high = *high < m->kernel[axis] ? *high : m->kernel[axis];
 }
 
-static void taps_inside(const maxima *m, int64_t first, int64_t *low, int64_t *high)
+static void taps_inside(const struct maxima *m, int64_t first, int64_t *low, int64_t *high)
 {
     taps_along(m, 1, first, low, high);
 }
 
-static bool has_taps(const maxima *m, int64_t first, int64_t low, int64_t high)
+static bool has_taps(const struct maxima *m, int64_t first, int64_t low, int64_t high)
 {
     int64_t l, h;
 
@@ -76,7 +76,7 @@ static bool has_taps(const maxima *m, int64_t first, int64_t low, int64_t high)
 }
 
 /* A row of the image into the only pixel of the output's. */
-static void one_pixel(const maxima *m, const float *row, float *y)
+static void one_pixel(const struct maxima *m, const float *row, float *y)
 {
     int64_t low, high;
 
@@ -89,7 +89,7 @@ static void one_pixel(const maxima *m, const float *row, float *y)
 }
 
 /* One row of the output; x and y are where its plane begins. */
-static void make_row(const maxima *m, const float *x, float *y, int64_t oh)
+static void make_row(const struct maxima *m, const float *x, float *y, int64_t oh)
 {
     const int64_t top = oh * m->stride[0] - m->begin[0];
     int64_t first_row, last_row;
@@ -127,7 +127,7 @@ static void make_row(const maxima *m, const float *x, float *y, int64_t oh)
 static inlay_status rows_some(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const maxima_call *c = user;
-    const maxima *m = c->m;
+    const struct maxima *m = c->m;
 
     (void)worker;
     for (int64_t r = begin; r < end; r++) {
@@ -141,7 +141,7 @@ static inlay_status rows_some(void *user, int64_t begin, int64_t end, uint32_t w
 static inlay_status run_maxima(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
                                uint32_t threads)
 {
-    const maxima *m = (const maxima *)(const void *)native;
+    const struct maxima *m = (const struct maxima *)(const void *)native;
     maxima_call c = { m, args[0], args[1] };
     const int64_t rows = m->batches * m->planes * m->out[0];
     const double row = (double)m->out[1] * (double)m->lanes * (double)m->kernel[0] * (double)m->kernel[1];
@@ -153,7 +153,7 @@ static inlay_status run_maxima(const rg_native *native, const rg_state *state, i
 }
 
 /* How the image lies; false: in a way that the loop does not know. */
-static bool read_image(const rg_md *md, image *out, int64_t *planes, int64_t *lanes)
+static bool read_image(const rg_md *md, struct image *out, int64_t *planes, int64_t *lanes)
 {
     const rg_md *b = md;
     const uint32_t rank = (uint32_t)md->ndims;
@@ -161,10 +161,10 @@ static bool read_image(const rg_md *md, image *out, int64_t *planes, int64_t *la
     if (md->kind != RG_BLOCKED || md->data_type != DN_F32 || rank < 3 || rank > 4 || b->inner_nblks > 1 ||
         (b->inner_nblks == 1 && b->inner_idxs[0] != 1))
         return false;
-    *out = (image){ .batch = b->strides[0],
-                    .plane = b->strides[1],
-                    .row = rank == 4 ? b->strides[2] : 0,
-                    .pixel = b->strides[rank - 1] };
+    *out = (struct image){ .batch = b->strides[0],
+                           .plane = b->strides[1],
+                           .row = rank == 4 ? b->strides[2] : 0,
+                           .pixel = b->strides[rank - 1] };
     *lanes = 1;
     *planes = md->dims[1];
     if (b->inner_nblks == 1) {
@@ -182,13 +182,13 @@ inlay_status rg_lower_max(rg_build *b, const rg_place *x, const int64_t *out_dim
                           rg_place *out, bool *out_done)
 {
     const uint32_t rank = (uint32_t)x->md.ndims, first = rank == 3 ? 1 : 0;
-    maxima m = { .native.run = run_maxima,
-                 .batches = x->md.dims[0],
-                 .in = { 1, 1 },
-                 .out = { 1, 1 },
-                 .kernel = { 1, 1 },
-                 .stride = { 1, 1 },
-                 .dilation = { 1, 1 } };
+    struct maxima m = { .native.run = run_maxima,
+                        .batches = x->md.dims[0],
+                        .in = { 1, 1 },
+                        .out = { 1, 1 },
+                        .kernel = { 1, 1 },
+                        .stride = { 1, 1 },
+                        .dilation = { 1, 1 } };
     int64_t planes = 0, lanes = 0;
     inlay_status status = INLAY_OK;
     rg_md y;
@@ -206,7 +206,7 @@ inlay_status rg_lower_max(rg_build *b, const rg_place *x, const int64_t *out_dim
     }
     (void)read_image(&y, &m.y, &planes, &lanes);
     if (planes != m.planes || lanes != m.lanes) { /* an image of one pixel, which lies either way */
-        m.y = (image){ .batch = m.planes * m.lanes, .plane = m.lanes, .row = 0, .pixel = m.lanes };
+        m.y = (struct image){ .batch = m.planes * m.lanes, .plane = m.lanes, .row = 0, .pixel = m.lanes };
         if (out_dims[rank - 1] != 1 || out_dims[2] != 1)
             goto done;
     }

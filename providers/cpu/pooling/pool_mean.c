@@ -10,15 +10,15 @@
 OPTIONAL_IF_CALLED(rg_lower_mean);
 
 /* Images as planes (of one channel, of a block of them, or of all) of pixels with `lanes` numbers side by side. */
-typedef struct means {
+struct means {
     rg_native native;
     int64_t images, planes, chunks, pixels, lanes, chunk; /* chunks of lanes are a task each */
     int64_t batch, plane;                                 /* steps of x, in elements; pixels are `lanes` apart */
     int64_t y_batch;
-} means;
+};
 
 typedef struct means_call {
-    const means *m;
+    const struct means *m;
     const float *x;
     float *y;
 } means_call;
@@ -26,7 +26,7 @@ typedef struct means_call {
 static inlay_status means_some(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const means_call *c = user;
-    const means *m = c->m;
+    const struct means *m = c->m;
     const pool_loops *const loops = KERNEL_BEST(pool_loops);
 
     (void)worker;
@@ -50,7 +50,7 @@ static inlay_status means_some(void *user, int64_t begin, int64_t end, uint32_t 
 static inlay_status run_means(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
                               uint32_t threads)
 {
-    const means *m = (const means *)(const void *)native;
+    const struct means *m = (const struct means *)(const void *)native;
     means_call c = { m, args[0], args[1] };
     const int64_t tasks = m->images * m->planes * m->chunks, grain = 32768 / (m->pixels * m->chunk + 1) + 1;
 
@@ -60,7 +60,7 @@ static inlay_status run_means(const rg_native *native, const rg_state *state, in
 }
 
 /* How the image lies; false: in a way that the loop does not know. */
-static bool read_image(const rg_md *md, means *m)
+static bool read_image(const rg_md *md, struct means *m)
 {
     const rg_md *b = md;
     int64_t step;
@@ -97,7 +97,7 @@ inlay_status rg_lower_mean(rg_build *b, const rg_place *x, uint32_t result, rg_p
     const uint32_t rank = (uint32_t)x->md.ndims;
     int64_t dims[RG_MAX_RANK];
     inlay_status status = INLAY_OK;
-    means m = { .native.run = run_means };
+    struct means m = { .native.run = run_means };
     rg_md y;
 
     *out_done = false;

@@ -10,7 +10,7 @@
 #define PANEL_BYTES_PER_NS 20.0
 
 typedef struct dense_call {
-    const dense *d;
+    const struct dense *d;
     const float *lines; /* B as it lies, and */
     float *panels;      /* where it is put */
     float *scratch;     /* of the first worker */
@@ -19,7 +19,7 @@ typedef struct dense_call {
 } dense_call;
 
 /* Where product number i starts in an operand. */
-static int64_t offset(const dense *d, int64_t i, const int64_t *steps)
+static int64_t offset(const struct dense *d, int64_t i, const int64_t *steps)
 {
     int64_t at = 0;
 
@@ -55,7 +55,7 @@ static inlay_status one_sparse(void *user, int64_t begin, int64_t end, uint32_t 
 static inlay_status narrow_panels(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const dense_call *call = user;
-    const dense *d = call->d;
+    const struct dense *d = call->d;
     float *room = call->scratch + worker % d->workers * (uint64_t)d->job.b_panel;
 
     for (int64_t u = begin; u < end; u++) {
@@ -83,7 +83,7 @@ static inlay_status narrow_panels(void *user, int64_t begin, int64_t end, uint32
 static inlay_status many_products(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const dense_call *call = user;
-    const dense *d = call->d;
+    const struct dense *d = call->d;
     int64_t units = sg_units(&call->job), matrix = d->job.k * ((d->job.n + SG_WIDTH - 1) / SG_WIDTH * SG_WIDTH);
 
     (void)worker;
@@ -112,7 +112,7 @@ static inlay_status many_products(void *user, int64_t begin, int64_t end, uint32
 static inlay_status few_rows(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const dense_call *call = user;
-    const dense *d = call->d;
+    const struct dense *d = call->d;
     const sg_job *job = &call->job;
 
     (void)worker;
@@ -135,7 +135,7 @@ static inlay_status few_rows(void *user, int64_t begin, int64_t end, uint32_t wo
 static inlay_status make_panels(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const dense_call *call = user;
-    const dense *d = call->d;
+    const struct dense *d = call->d;
     int64_t panels = (d->job.n + SG_WIDTH - 1) / SG_WIDTH;
 
     (void)worker;
@@ -162,7 +162,7 @@ static inlay_status run_loop(const rg_state *state, inlay_run *run, int64_t unit
 static inlay_status run_dense(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
                               uint32_t threads)
 {
-    const dense *d = (const dense *)(const void *)native;
+    const struct dense *d = (const struct dense *)(const void *)native;
     dense_call call = { .d = d, .lines = args[1], .job = d->job };
     int64_t units = d->paired   ? pairs_units(&call.job)
                     : d->sparse ? sparse_units(&call.job)
@@ -281,14 +281,14 @@ static bool binary_of(const rg_build *b, const rg_post *post, uint32_t out, sg_p
 }
 
 /* Takes over as many of the group's posts as there are functions for; operands get their places in `others`. */
-static inlay_status take_posts(rg_build *b, const rg_group *group, dense *d, dense_args *args, rg_place *others,
+static inlay_status take_posts(rg_build *b, const rg_group *group, struct dense *d, dense_args *args, rg_place *others,
                                uint32_t *out_taken)
 {
     uint32_t n = 0;
 
     for (; n < group->post_count && d->job.post_count < KIT_COUNT(d->posts); n++) {
         const rg_post *post = &group->posts[n];
-        behind *next = &d->posts[d->job.post_count];
+        struct behind *next = &d->posts[d->job.post_count];
         bool binary = post->kind == RG_POST_BINARY;
         inlay_status status;
 
@@ -329,7 +329,7 @@ static void panels(int64_t n, int64_t k, rg_md *out, sg_job *job)
     job->b_panel = out->padded_dims[1] * job->b_step;
 }
 
-inlay_status dense_emit(rg_build *b, const rg_group *group, dense *d, dense_args *args, uint32_t bias_value)
+inlay_status dense_emit(rg_build *b, const rg_group *group, struct dense *d, dense_args *args, uint32_t bias_value)
 {
     rg_place others[RG_MAX_POSTS], bias, y, scratch;
     uint32_t taken = 0;
@@ -345,7 +345,7 @@ inlay_status dense_emit(rg_build *b, const rg_group *group, dense *d, dense_args
     }
     if (add) { /* the bias comes behind it */
         if (bias_value != INLAY_NONE)
-            d->posts[d->job.post_count++] = (behind){ .post = { .fn = SG_ADD, .col = 1 }, .arg = d->bias_arg };
+            d->posts[d->job.post_count++] = (struct behind){ .post = { .fn = SG_ADD, .col = 1 }, .arg = d->bias_arg };
         y = b->places[group->posts[0].other];
         d->job.add = true;
     }
@@ -386,14 +386,14 @@ inlay_status rg_lower_dense(rg_build *b, const rg_group *group, uint32_t bias_va
     int64_t k = b->dims[w][op->product.trans_b ? 1 : 0], n = b->dims[w][op->product.trans_b ? 0 : 1],
             m = rg_count(b, op->in[0]) / k;
     int64_t w_dims[] = { n, k }, w_strides[] = { op->product.trans_b ? k : 1, op->product.trans_b ? 1 : n };
-    dense d = { .native.run = run_dense,
-                .job = { .kernel = b->state->sgemm,
-                         .m = m,
-                         .n = n,
-                         .k = k,
-                         .chain = sg_chain(k, b->state->strict),
-                         .a_row = k,
-                         .c_row = n } };
+    struct dense d = { .native.run = run_dense,
+                       .job = { .kernel = b->state->sgemm,
+                                .m = m,
+                                .n = n,
+                                .k = k,
+                                .chain = sg_chain(k, b->state->strict),
+                                .a_row = k,
+                                .c_row = n } };
     dense_args args = { .count = 2 };
     rg_place x, packed;
     rg_md w_plain, w_md;
@@ -443,15 +443,15 @@ inlay_status rg_lower_batched(rg_build *b, const rg_group *group)
     const rg_op *op = b->op;
     const uint32_t y = op->out[0], rank = b->ranks[y], axes = rank - 2;
     const int64_t *dims = b->dims[y];
-    dense d = { .native.run = run_dense,
-                .batch = rg_count(b, y) / (dims[axes] * dims[axes + 1]),
-                .axes = axes,
-                .job = { .kernel = b->state->sgemm,
-                         .m = dims[axes],
-                         .n = dims[axes + 1],
-                         .width = SG_WIDTH,
-                         .b_panel = SG_WIDTH,
-                         .c_row = dims[axes + 1] } };
+    struct dense d = { .native.run = run_dense,
+                       .batch = rg_count(b, y) / (dims[axes] * dims[axes + 1]),
+                       .axes = axes,
+                       .job = { .kernel = b->state->sgemm,
+                                .m = dims[axes],
+                                .n = dims[axes + 1],
+                                .width = SG_WIDTH,
+                                .b_panel = SG_WIDTH,
+                                .c_row = dims[axes + 1] } };
     dense_args args = { .count = 2 };
     int64_t row, column, floats;
     rg_place a, w, scratch;

@@ -23,12 +23,12 @@ typedef struct nbits_plan {
 } nbits_plan;
 
 /* One function or operand behind the product. */
-typedef struct behind {
+struct behind {
     sg_post post;
     uint32_t arg; /* of the step: the operand's; INLAY_NONE */
-} behind;
+};
 
-typedef struct dense {
+struct dense {
     rg_native native;
     sg_job job;    /* of one product, without addresses */
     int64_t batch; /* products */
@@ -45,8 +45,8 @@ typedef struct dense {
     uint32_t arg_count;
     uint32_t bias_arg;
     nbits_plan bits;
-    behind posts[RG_MAX_POSTS + 1];
-} dense;
+    struct behind posts[RG_MAX_POSTS + 1];
+};
 
 /* Operands of the step that becomes of it. */
 typedef struct dense_args {
@@ -56,5 +56,5 @@ typedef struct dense_args {
 
 /* Adds bias, operands of functions behind it and the output to the operands, and emits a copy of d with what it takes
  * of the group; the rest of the group runs behind it. bias_value: INLAY_NONE for none. */
-inlay_status dense_emit(rg_build *b, const rg_group *group, dense *d, dense_args *args, uint32_t bias_value);
+inlay_status dense_emit(rg_build *b, const rg_group *group, struct dense *d, dense_args *args, uint32_t bias_value);
 #endif

@@ -20,7 +20,7 @@ enum {
 #define FLOATS_PER_NS 30.0
 
 typedef struct nbits_call {
-    const dense *d;
+    const struct dense *d;
     const float *x, *scales, *zeros;
     const uint8_t *w;
     char *scratch;
@@ -267,7 +267,7 @@ static inlay_status unfolded_units(void *user, int64_t begin, int64_t end, uint3
     return INLAY_OK;
 }
 
-static double estimate_ns(const dense *d)
+static double estimate_ns(const struct dense *d)
 {
     const double count = (double)d->job.n * (double)d->job.k, bytes = count * d->bits.shape.bits / 8;
     const double work = (double)d->job.m * count / (d->bits.mode != NB_EXACT ? INTEGERS_PER_NS : FLOATS_PER_NS);
@@ -291,7 +291,7 @@ static inlay_status share(const rg_state *state, inlay_run *run, int64_t units, 
 static inlay_status run_nbits(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
                               uint32_t threads)
 {
-    const dense *d = (const dense *)(const void *)native;
+    const struct dense *d = (const struct dense *)(const void *)native;
     const nbits_plan *p = &d->bits;
     nbits_call call = { .d = d,
                         .x = args[0],
@@ -344,7 +344,7 @@ static nb_mode mode_of(const rg_build *b, const rg_op *op)
     return level == 4 && b->state->by_model ? NB_FINE : (nb_mode)b->state->limbs;
 }
 
-static inlay_status read_rows(rg_build *b, dense *d, rg_place *x)
+static inlay_status read_rows(rg_build *b, struct dense *d, rg_place *x)
 {
     inlay_status status = rg_read_strided(b, b->op->in[0], x);
 
@@ -356,7 +356,7 @@ static inlay_status read_rows(rg_build *b, dense *d, rg_place *x)
     return status;
 }
 
-static inlay_status take_scratch(rg_build *b, dense *d, dense_args *args, rg_place *scratch)
+static inlay_status take_scratch(rg_build *b, struct dense *d, dense_args *args, rg_place *scratch)
 {
     nbits_plan *p = &d->bits;
     const uint64_t m = (uint64_t)d->job.m, depth = (uint64_t)nb_depth(&p->shape), parts = (uint64_t)nb_parts(&p->shape);
@@ -412,7 +412,7 @@ static uint32_t take_bias(const rg_build *b, const rg_op *op, rg_group *group, i
 
 inlay_status nbits_lower(rg_build *b, const rg_group *group)
 {
-    dense d = { .native.run = run_nbits, .batch = 1, .b_count = 1 };
+    struct dense d = { .native.run = run_nbits, .batch = 1, .b_count = 1 };
     nbits_plan *p = &d.bits;
     dense_args args = { .count = 3 };
     const rg_op *op = b->op;

@@ -6,7 +6,7 @@ enum { MOST_UNITS = 64, LEAST_WORK = 1 << 20, FEW_ROWS = 48, FEW_COLUMNS = 64 };
 #define NS_OF_WORK 0.02 /* a multiplication */
 enum { WAKE_NS = 10000 };
 
-typedef struct cut {
+struct cut {
     rg_native native;
     int64_t batch, m, n, k;
     int64_t rows, columns; /* of a block */
@@ -14,10 +14,10 @@ typedef struct cut {
     int64_t dims[RG_MAX_RANK], a_steps[RG_MAX_RANK], b_steps[RG_MAX_RANK], y_steps[RG_MAX_RANK];
     int64_t a_line, b_line, y_line; /* elements from one row to the next, of one column where it is turned */
     bool a_turned, b_turned, biased;
-} cut;
+};
 
 typedef struct cut_call {
-    const cut *d;
+    const struct cut *d;
     void *const *args;
 } cut_call;
 
@@ -33,7 +33,7 @@ static int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-static int64_t offset(const cut *d, int64_t i, const int64_t *steps)
+static int64_t offset(const struct cut *d, int64_t i, const int64_t *steps)
 {
     int64_t at = 0;
 
@@ -44,7 +44,7 @@ static int64_t offset(const cut *d, int64_t i, const int64_t *steps)
 
 static inlay_status one_block(const cut_call *call, int64_t unit)
 {
-    const cut *d = call->d;
+    const struct cut *d = call->d;
     const int64_t down = parts_of(d->m, d->rows), across = parts_of(d->n, d->columns), i = unit / (down * across);
     const int64_t row = unit / across % down * d->rows, column = unit % across * d->columns;
     const int64_t rows = least(d->rows, d->m - row), columns = least(d->columns, d->n - column);
@@ -77,7 +77,7 @@ static inlay_status blocks(void *user, int64_t begin, int64_t end, uint32_t work
 static inlay_status run_cut(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
                             uint32_t threads)
 {
-    const cut *d = (const cut *)(const void *)native;
+    const struct cut *d = (const struct cut *)(const void *)native;
     const int64_t units = d->batch * parts_of(d->m, d->rows) * parts_of(d->n, d->columns);
     const double ns = NS_OF_WORK * (double)d->batch * (double)d->m * (double)d->n * (double)d->k;
     cut_call call = { d, args };
@@ -89,7 +89,7 @@ static inlay_status run_cut(const rg_native *native, const rg_state *state, inla
 }
 
 /* By sizes alone, not by threads: the library sums in another order in other blocks. */
-static void divide(cut *d)
+static void divide(struct cut *d)
 {
     d->rows = d->m;
     d->columns = d->n;
@@ -115,16 +115,16 @@ static void describe(const rg_md *md, uint32_t axes, int64_t *steps, int64_t *li
     *line = s[axes + (*turned ? 1 : 0)];
 }
 
-static inlay_status emit(rg_build *b, const cut *d, const rg_place *const *places, uint32_t count)
+static inlay_status emit(rg_build *b, const struct cut *d, const rg_place *const *places, uint32_t count)
 {
-    cut whole = *d;
+    struct cut whole = *d;
 
     divide(&whole);
     return rg_emit_step(b, &whole.native, sizeof whole, places, count);
 }
 
 /* Results that lie one after the other. */
-static void describe_rows(cut *d)
+static void describe_rows(struct cut *d)
 {
     int64_t step = d->m * d->n;
 
@@ -136,19 +136,19 @@ static void describe_rows(cut *d)
 inlay_status rg_emit_cut(rg_build *b, const rg_place *a, const rg_place *w, int64_t batch, int64_t groups, int64_t m,
                          int64_t k, int64_t n, const rg_place *y)
 {
-    const cut d = { .native.run = run_cut,
-                    .batch = batch * groups,
-                    .m = m,
-                    .n = n,
-                    .k = k,
-                    .axes = 2,
-                    .dims = { batch, groups },
-                    .a_steps = { 0, k },
-                    .b_steps = { groups * k * n, k * n },
-                    .y_steps = { m * groups * n, n },
-                    .a_line = groups * k,
-                    .b_line = n,
-                    .y_line = groups * n };
+    const struct cut d = { .native.run = run_cut,
+                           .batch = batch * groups,
+                           .m = m,
+                           .n = n,
+                           .k = k,
+                           .axes = 2,
+                           .dims = { batch, groups },
+                           .a_steps = { 0, k },
+                           .b_steps = { groups * k * n, k * n },
+                           .y_steps = { m * groups * n, n },
+                           .a_line = groups * k,
+                           .b_line = n,
+                           .y_line = groups * n };
 
     return emit(b, &d, (const rg_place *const[]){ a, w, y }, 3);
 }
@@ -156,12 +156,12 @@ inlay_status rg_emit_cut(rg_build *b, const rg_place *a, const rg_place *w, int6
 inlay_status rg_emit_cut_matrices(rg_build *b, const rg_place *a, const rg_place *w, const rg_place *y)
 {
     const uint32_t axes = (uint32_t)y->md.ndims - 2;
-    cut d = { .native.run = run_cut,
-              .batch = 1,
-              .axes = axes,
-              .m = a->md.dims[axes],
-              .k = a->md.dims[axes + 1],
-              .n = w->md.dims[axes + 1] };
+    struct cut d = { .native.run = run_cut,
+                     .batch = 1,
+                     .axes = axes,
+                     .m = a->md.dims[axes],
+                     .k = a->md.dims[axes + 1],
+                     .n = w->md.dims[axes + 1] };
 
     for (uint32_t x = 0; x < axes; x++)
         d.batch *= d.dims[x] = y->md.dims[x];
@@ -176,7 +176,7 @@ inlay_status rg_lower_cut(rg_build *b, const rg_group *group, uint32_t bias_valu
     const rg_op *op = b->op;
     const uint32_t y_value = op->out[0], rank = b->ranks[y_value] < 2 ? 2 : b->ranks[y_value];
     const bool packed = rg_is_packed(b, op);
-    cut d = { .native.run = run_cut, .batch = 1, .biased = bias_value != INLAY_NONE };
+    struct cut d = { .native.run = run_cut, .batch = 1, .biased = bias_value != INLAY_NONE };
     rg_place a, w, y, bias;
     inlay_status status;
     rg_md md;

@@ -32,32 +32,32 @@ static bool parse_dynamic(const kit_node *node, rg_op *op, kit_refusal *why)
 
 /* ------------------------------------------------------------------ lowering */
 
-typedef struct linear {
+struct linear {
     rg_native native;
     int64_t count;
     float scale, zero;
     int32_t low, high; /* clip */
     bool is_signed;
     void (*run)(const struct linear *l, void *y, const void *x, int64_t begin, int64_t count);
-} linear;
+};
 
 typedef struct linear_call {
-    const linear *l;
+    const struct linear *l;
     const void *x;
     void *y;
 } linear_call;
 
-static void forth(const linear *l, void *y, const void *x, int64_t begin, int64_t count)
+static void forth(const struct linear *l, void *y, const void *x, int64_t begin, int64_t count)
 {
     q_quantize((char *)y + begin, (const float *)x + begin, l->is_signed, count, l->scale, l->zero);
 }
 
-static void back(const linear *l, void *y, const void *x, int64_t begin, int64_t count)
+static void back(const struct linear *l, void *y, const void *x, int64_t begin, int64_t count)
 {
     q_dequantize((float *)y + begin, (const char *)x + begin, l->is_signed, count, l->scale, l->zero);
 }
 
-static void clip(const linear *l, void *y, const void *x, int64_t begin, int64_t count)
+static void clip(const struct linear *l, void *y, const void *x, int64_t begin, int64_t count)
 {
     KERNEL_BEST(byte_loops)->clip((char *)y + begin, (const char *)x + begin, l->is_signed, count, l->low, l->high);
 }
@@ -76,7 +76,7 @@ enum { GRAIN = 16384 };
 static inlay_status run_linear(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
                                uint32_t threads)
 {
-    const linear *l = (const linear *)(const void *)native;
+    const struct linear *l = (const struct linear *)(const void *)native;
     linear_call c = { l, args[0], args[1] };
 
     if (threads <= 1 || l->count <= GRAIN)
@@ -89,18 +89,18 @@ static inlay_status lower_linear(rg_build *b, const rg_group *group)
     const rg_op *op = b->op;
     rg_place x, y;
     inlay_status status;
-    linear l;
+    struct linear l;
     rg_md md;
 
     INLAY_TRY(q_read_dense(b, op->in[0], NULL, &x));
     md = q_typed(&x.md, rg_type(b, group->out));
     INLAY_TRY(rg_result_place(b, group->out, &md, &y));
-    l = (linear){ .native.run = run_linear,
-                  .count = rg_md_count(&md),
-                  .scale = op->quantized.scale,
-                  .zero = (float)op->quantized.zero,
-                  .low = (int32_t)op->alpha,
-                  .high = (int32_t)op->beta };
+    l = (struct linear){ .native.run = run_linear,
+                         .count = rg_md_count(&md),
+                         .scale = op->quantized.scale,
+                         .zero = (float)op->quantized.zero,
+                         .low = (int32_t)op->alpha,
+                         .high = (int32_t)op->beta };
     if (op->row->family == &rg_quantize) {
         l.is_signed = md.data_type == DN_S8;
         l.run = forth;
@@ -156,10 +156,10 @@ const rg_family rg_byte_clip = { "bounds", parse_clip, lower_linear };
 
 /* ------------------------------------------------------------------ DynamicQuantizeLinear */
 
-typedef struct dynamic {
+struct dynamic {
     rg_native native;
     int64_t count;
-} dynamic;
+};
 
 enum { MOST_RANGES = 64, LINE = 16 };
 
@@ -201,7 +201,7 @@ static inlay_status quantize_parts(void *user, int64_t begin, int64_t end, uint3
 static inlay_status run_dynamic(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
                                 uint32_t threads)
 {
-    const dynamic *d = (const dynamic *)(const void *)native;
+    const struct dynamic *d = (const struct dynamic *)(const void *)native;
     int64_t parts = threads <= 1 ? 1 : d->count / GRAIN < 1 ? 1 : d->count / GRAIN;
     dynamic_call c = { .x = args[0], .y = args[1], .count = d->count };
     float low = 0, high = 0, zero;
@@ -236,7 +236,7 @@ static inlay_status lower_dynamic(rg_build *b, const rg_group *group)
     const rg_place *places[4];
     rg_place x, y[3];
     inlay_status status;
-    dynamic d;
+    struct dynamic d;
     rg_md md;
 
     (void)group;
@@ -256,7 +256,7 @@ static inlay_status lower_dynamic(rg_build *b, const rg_group *group)
             INLAY_TRY(rg_result_place(b, value, &md, &y[i]));
         places[i + 1] = &y[i];
     }
-    d = (dynamic){ .native.run = run_dynamic, .count = rg_md_count(&x.md) };
+    d = (struct dynamic){ .native.run = run_dynamic, .count = rg_md_count(&x.md) };
     INLAY_TRY(rg_emit_step(b, &d.native, sizeof d, places, 4));
     for (uint32_t i = 0; i < op->out_count && i < 3; i++)
         if (op->out[i] != INLAY_NONE)

@@ -3,22 +3,22 @@
 #include "quantized/bytes.h"
 
 /* Copies an image, however it lies, into one with channels last in fours, and a border. */
-typedef struct border {
+struct border {
     rg_native native;
     const byte_set *set;
     int64_t images, channels, pixel; /* pixel: bytes of one of the copy */
     int64_t height, width, top, left, out_height, out_width;
     int64_t s_image, s_channel, s_row, s_pixel; /* of the source */
     uint8_t value;
-} border;
+};
 
 typedef struct border_call {
-    const border *b;
+    const struct border *b;
     const uint8_t *x;
     uint8_t *y;
 } border_call;
 
-static void copy_row(const border *b, const uint8_t *x, uint8_t *y)
+static void copy_row(const struct border *b, const uint8_t *x, uint8_t *y)
 {
     if (b->s_channel == 1 && b->s_pixel == b->pixel && b->channels == b->pixel) {
         memcpy(y, x, (size_t)(b->width * b->pixel));
@@ -37,7 +37,7 @@ static void copy_row(const border *b, const uint8_t *x, uint8_t *y)
 static inlay_status border_rows(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const border_call *call = user;
-    const border *b = call->b;
+    const struct border *b = call->b;
     const size_t row = (size_t)(b->out_width * b->pixel), left = (size_t)(b->left * b->pixel);
     const size_t inner = (size_t)(b->width * b->pixel);
 
@@ -62,7 +62,7 @@ enum { GRAIN_BYTES = 1 << 16 };
 static inlay_status run_border(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
                                uint32_t threads)
 {
-    const border *b = (const border *)(const void *)native;
+    const struct border *b = (const struct border *)(const void *)native;
     border_call call = { b, args[0], args[1] };
     const int64_t rows = b->images * b->out_height, grain = GRAIN_BYTES / (b->out_width * b->pixel) + 1;
 
@@ -77,22 +77,22 @@ inlay_status bytes_add_border(rg_build *b, bytes_case *c)
     const int64_t *s = c->x.md.strides;
     const int64_t dims[] = { g->images, bytes_in_fours(g->in), g->height + g->begin[0] + g->end[0],
                              g->width + g->begin[1] + g->end[1] };
-    const border step = { .native.run = run_border,
-                          .set = b->state->bytes,
-                          .images = g->images,
-                          .channels = g->in,
-                          .pixel = dims[1],
-                          .height = g->height,
-                          .width = g->width,
-                          .top = g->begin[0],
-                          .left = g->begin[1],
-                          .out_height = dims[2],
-                          .out_width = dims[3],
-                          .s_image = s[0],
-                          .s_channel = s[1],
-                          .s_row = c->x.md.ndims == 4 ? s[2] : 0,
-                          .s_pixel = s[c->x.md.ndims - 1],
-                          .value = c->border };
+    const struct border step = { .native.run = run_border,
+                                 .set = b->state->bytes,
+                                 .images = g->images,
+                                 .channels = g->in,
+                                 .pixel = dims[1],
+                                 .height = g->height,
+                                 .width = g->width,
+                                 .top = g->begin[0],
+                                 .left = g->begin[1],
+                                 .out_height = dims[2],
+                                 .out_width = dims[3],
+                                 .s_image = s[0],
+                                 .s_channel = s[1],
+                                 .s_row = c->x.md.ndims == 4 ? s[2] : 0,
+                                 .s_pixel = s[c->x.md.ndims - 1],
+                                 .value = c->border };
     inlay_status status;
     rg_place y;
     rg_md md;

@@ -11,11 +11,11 @@ OPTIONAL_IF_CALLED(q_lower_chain);
 
 enum { MOST_LEAVES = 4, MOST_STEPS = 8, TILE = 512, CHAIN_GRAIN = 16384, PAIR_GRAIN = 32768 };
 
-typedef struct leaf {
+struct leaf {
     uint32_t value; /* of the region: bytes, or floats */
     bool bytes, is_signed, scalar;
     float scale, zero;
-} leaf;
+};
 
 /* y = f(slot a, slot b); slots are leaves, then the steps before. */
 typedef struct chain_step {
@@ -24,9 +24,9 @@ typedef struct chain_step {
     float alpha, beta;
 } chain_step;
 
-typedef struct chain {
+struct chain {
     rg_native native;
-    leaf leaves[MOST_LEAVES];
+    struct leaf leaves[MOST_LEAVES];
     chain_step steps[MOST_STEPS];
     uint32_t leaf_count, step_count;
     int64_t count;
@@ -35,7 +35,7 @@ typedef struct chain {
     uint32_t root;       /* slot */
     const byte_set *set; /* NULL: it is no pair */
     byte_pair pair;      /* all of it, where it is a function of two tensors of bytes */
-} chain;
+};
 
 enum { STEP = 16 }; /* slots from here on are steps */
 
@@ -70,19 +70,19 @@ static bool same_dims(const rg_build *b, uint32_t x, uint32_t y)
 }
 
 /* A leaf that is read as it is, or through DequantizeLinear. */
-static bool add_leaf(const rg_build *b, uint32_t value, uint32_t like, chain *c, uint32_t *out_slot)
+static bool add_leaf(const rg_build *b, uint32_t value, uint32_t like, struct chain *c, uint32_t *out_slot)
 {
     uint32_t maker = maker_of(b, value);
-    leaf l = { .value = value, .scalar = rg_count(b, value) == 1 && b->c->values[value].constant != INLAY_NONE };
+    struct leaf l = { .value = value, .scalar = rg_count(b, value) == 1 && b->c->values[value].constant != INLAY_NONE };
 
     if (maker != INLAY_NONE && b->c->ops[maker].row->family == &rg_dequantize) {
         const rg_op *back = &b->c->ops[maker];
 
-        l = (leaf){ .value = back->in[0],
-                    .bytes = true,
-                    .is_signed = rg_type(b, back->in[0]) == DN_S8,
-                    .scale = back->quantized.scale,
-                    .zero = (float)back->quantized.zero };
+        l = (struct leaf){ .value = back->in[0],
+                           .bytes = true,
+                           .is_signed = rg_type(b, back->in[0]) == DN_S8,
+                           .scale = back->quantized.scale,
+                           .zero = (float)back->quantized.zero };
     } else if (rg_type(b, value) != DN_F32) {
         return false;
     }
@@ -102,7 +102,7 @@ static bool add_leaf(const rg_build *b, uint32_t value, uint32_t like, chain *c,
     return true;
 }
 
-static bool add_step(chain *c, chain_step s, uint32_t *out_slot)
+static bool add_step(struct chain *c, chain_step s, uint32_t *out_slot)
 {
     if (c->step_count == MOST_STEPS)
         return false;
@@ -113,8 +113,8 @@ static bool add_step(chain *c, chain_step s, uint32_t *out_slot)
 
 /* The value as a slot: what makes it if that is a function that only the chain reads, otherwise a leaf.
  * inner: [MOST_STEPS] ops that become part of the chain. */
-static bool collect(const rg_build *b, uint32_t value, uint32_t like, chain *c, uint32_t *inner, uint32_t *inner_count,
-                    uint32_t *out_slot)
+static bool collect(const rg_build *b, uint32_t value, uint32_t like, struct chain *c, uint32_t *inner,
+                    uint32_t *inner_count, uint32_t *out_slot)
 {
     uint32_t maker = maker_of(b, value), x, y;
     const rg_op *op = maker == INLAY_NONE ? NULL : &b->c->ops[maker];
@@ -139,7 +139,7 @@ static bool collect(const rg_build *b, uint32_t value, uint32_t like, chain *c, 
 }
 
 /* The chain that ends in QuantizeLinear `op`; false: there is nothing to join. */
-static bool find_chain(const rg_build *b, const rg_op *op, chain *c, uint32_t *inner, uint32_t *inner_count)
+static bool find_chain(const rg_build *b, const rg_op *op, struct chain *c, uint32_t *inner, uint32_t *inner_count)
 {
     bool bytes = false;
 
@@ -156,7 +156,7 @@ inlay_status rg_quant_chains(rg_build *b, uint8_t *taken, rg_group *at)
 {
     uint32_t n = b->c->op_count, inner[MOST_STEPS], count;
     uint8_t *reads = NULL; /* [value_count] by chains */
-    chain c;
+    struct chain c;
 
     for (uint32_t o = 0; o < n; o++) {
         const rg_op *op = &b->c->ops[o];
@@ -191,7 +191,7 @@ inlay_status rg_quant_chains(rg_build *b, uint8_t *taken, rg_group *at)
 /* ------------------------------------------------------------------ running */
 
 /* Is it a sum or product of two tensors of bytes, perhaps with bounds, and do numbers stay in the range of floats? */
-static bool find_pair(chain *c)
+static bool find_pair(struct chain *c)
 {
     const chain_step *f = &c->steps[0], *g = c->step_count == 2 ? &c->steps[1] : NULL;
     byte_pair *p = &c->pair;
@@ -215,7 +215,7 @@ static bool find_pair(chain *c)
         return false;
     }
     for (uint32_t i = 0; i < 2; i++) {
-        const leaf *l = &c->leaves[i == 0 ? f->a : f->b];
+        const struct leaf *l = &c->leaves[i == 0 ? f->a : f->b];
 
         if (!l->bytes || l->scalar || !(l->scale < 1e15f)) /* a product of two */
             return false;
@@ -227,7 +227,7 @@ static bool find_pair(chain *c)
 }
 
 typedef struct chain_call {
-    const chain *c;
+    const struct chain *c;
     void *const *args; /* the leaves, then the result */
 } chain_call;
 
@@ -235,7 +235,7 @@ static inlay_status run_tiles(void *user, int64_t begin, int64_t end, uint32_t w
 {
     const chain_call *call = user;
     const byte_loops *const loops = KERNEL_BEST(byte_loops);
-    const chain *c = call->c;
+    const struct chain *c = call->c;
     float leaves[MOST_LEAVES][TILE], steps[MOST_STEPS][TILE];
 
     (void)worker;
@@ -253,7 +253,7 @@ static inlay_status run_tiles(void *user, int64_t begin, int64_t end, uint32_t w
         const float *slots[STEP + MOST_STEPS] = { NULL };
 
         for (uint32_t l = 0; l < c->leaf_count; l++) {
-            const leaf *f = &c->leaves[l];
+            const struct leaf *f = &c->leaves[l];
 
             slots[l] = leaves[l];
             if (f->bytes)
@@ -280,7 +280,7 @@ static inlay_status run_tiles(void *user, int64_t begin, int64_t end, uint32_t w
 static inlay_status run_chain(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
                               uint32_t threads)
 {
-    const chain *c = (const chain *)(const void *)native;
+    const struct chain *c = (const struct chain *)(const void *)native;
     const int64_t grain = c->set != NULL ? PAIR_GRAIN : CHAIN_GRAIN;
     chain_call call = { c, args };
 
@@ -299,7 +299,7 @@ inlay_status q_lower_chain(rg_build *b, const rg_group *group, bool *out_done)
     const rg_place *places[MOST_LEAVES + 1];
     rg_place at[MOST_LEAVES], y;
     inlay_status status = INLAY_OK;
-    chain c;
+    struct chain c;
     rg_md md;
 
     *out_done = false;

@@ -188,17 +188,17 @@ done:
 }
 
 /* A step's own numbers: freed with it, and written where its kernel reads them. */
-typedef struct numbers {
+struct numbers {
     rg_native native;
     size_t bytes;
     int32_t zero;
     float *scales; /* NULL: zero */
-} numbers;
+};
 
 static inlay_status write_numbers(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
                                   uint32_t threads)
 {
-    const numbers *n = (const numbers *)native;
+    const struct numbers *n = (const struct numbers *)native;
 
     (void)state;
     (void)run;
@@ -209,13 +209,13 @@ static inlay_status write_numbers(const rg_native *native, const rg_state *state
 
 static void release_numbers(rg_native *native)
 {
-    free(((numbers *)native)->scales);
+    free(((struct numbers *)native)->scales);
 }
 
 /* scales: become the step's. */
 static inlay_status emit_numbers(rg_build *b, const rg_md *md, int32_t zero, float *scales, rg_place *out)
 {
-    numbers *n = calloc(1, sizeof *n);
+    struct numbers *n = calloc(1, sizeof *n);
     inlay_status status = n == NULL ? q_no_memory(b) : rg_new_place(b, md, out);
 
     if (status != INLAY_OK) {
@@ -223,10 +223,10 @@ static inlay_status emit_numbers(rg_build *b, const rg_md *md, int32_t zero, flo
         free(n);
         return status;
     }
-    *n = (numbers){ .native = { .run = write_numbers, .release = release_numbers },
-                    .bytes = rg_md_bytes(md),
-                    .zero = zero,
-                    .scales = scales };
+    *n = (struct numbers){ .native = { .run = write_numbers, .release = release_numbers },
+                           .bytes = rg_md_bytes(md),
+                           .zero = zero,
+                           .scales = scales };
     return rg_emit_native(b, &n->native, (const rg_place *const[]){ out }, 1);
 }
 

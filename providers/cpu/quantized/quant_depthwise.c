@@ -13,7 +13,7 @@ OPTIONAL_WITH(bytes_pack_depthwise, "rg_int8_conv");
 
 enum { TABLE_PIXELS = 2048 };
 
-typedef struct depthwise {
+struct depthwise {
     rg_native native;
     const byte_set *set;
     kn_window w;
@@ -28,10 +28,10 @@ typedef struct depthwise {
     bytes_floats floats;
     const uint8_t *border; /* a pixel of zero points */
     int32_t room[];        /* first, scale, shift, border */
-} depthwise;
+};
 
 typedef struct depthwise_call {
-    const depthwise *d;
+    const struct depthwise *d;
     void *const *args;
 } depthwise_call;
 
@@ -39,12 +39,12 @@ typedef struct depthwise_call {
 enum { ALONE_FLOPS = 200000, RUN_CHANNELS = 1024 };
 
 /* The windows of columns [first, last) of an image, and the rows that they saw: row i is at i % slots. */
-typedef struct strip {
+struct strip {
     const uint8_t *x; /* of the image */
     int64_t first, last;
     const uint8_t *pixels[TABLE_PIXELS];
     int64_t row[BYTE_WINDOW]; /* which one it is */
-} strip;
+};
 
 bool bytes_depthwise_runs(const byte_set *set, const kn_window *w)
 {
@@ -55,7 +55,7 @@ bool bytes_depthwise_runs(const byte_set *set, const kn_window *w)
 }
 
 /* The table of row `at` of the input, which may be around the image. */
-static const uint8_t *const *find_row(const depthwise *d, int64_t at, strip *s)
+static const uint8_t *const *find_row(const struct depthwise *d, int64_t at, struct strip *s)
 {
     const kn_window *w = &d->w;
     const int64_t slot = (at % d->slots + d->slots) % d->slots, first = s->first * w->stride[1] - w->begin[1];
@@ -101,7 +101,7 @@ static int64_t block_channel(const byte_set *set, int64_t channels, int64_t bloc
 static void one_run(const depthwise_call *call, const uint8_t *const *const *rows, int64_t pixel, int64_t pixels,
                     int64_t block, byte_window *b)
 {
-    const depthwise *d = call->d;
+    const struct depthwise *d = call->d;
     const int64_t most = b->kind == BYTE_HALF ? 2 * BYTE_PIXELS : BYTE_PIXELS;
     const bool is_more = bytes_has_more(&d->floats);
     float floats[BYTE_PIXELS * RUN_CHANNELS];
@@ -130,9 +130,9 @@ static void one_run(const depthwise_call *call, const uint8_t *const *const *row
 }
 
 /* Blocks [block, past) of channels; pixel: the number of the image's first one. */
-static void one_row(const depthwise_call *call, int64_t y, int64_t block, int64_t past, int64_t pixel, strip *s)
+static void one_row(const depthwise_call *call, int64_t y, int64_t block, int64_t past, int64_t pixel, struct strip *s)
 {
-    const depthwise *d = call->d;
+    const struct depthwise *d = call->d;
     const kn_window *w = &d->w;
     const int64_t run = bytes_has_more(&d->floats) ? RUN_CHANNELS / d->set->block : past;
     const int64_t at = y * w->stride[0] - w->begin[0], pixels = s->last - s->first, width = d->set->block,
@@ -170,7 +170,7 @@ static void one_row(const depthwise_call *call, int64_t y, int64_t block, int64_
 static inlay_status depthwise_units(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const depthwise_call *call = user;
-    const depthwise *d = call->d;
+    const struct depthwise *d = call->d;
     const kn_window *w = &d->w;
     const int64_t lines = block_count(d->set, w->out);
 
@@ -179,7 +179,7 @@ static inlay_status depthwise_units(void *user, int64_t begin, int64_t end, uint
         const int64_t part = u / d->blocks, image = part / d->parts, top = part % d->parts * d->part;
         const int64_t bottom = top + d->part < w->out_height ? top + d->part : w->out_height;
         const int64_t block = u % d->blocks * d->block, past = block + d->block < lines ? block + d->block : lines;
-        strip s;
+        struct strip s;
 
         s.x = (const uint8_t *)call->args[BYTES_X] + image * d->x_image;
         for (s.first = 0; s.first < w->out_width; s.first = s.last) {
@@ -196,7 +196,7 @@ static inlay_status depthwise_units(void *user, int64_t begin, int64_t end, uint
 static inlay_status run_depthwise(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
                                   uint32_t threads)
 {
-    const depthwise *d = (const depthwise *)(const void *)native;
+    const struct depthwise *d = (const struct depthwise *)(const void *)native;
     depthwise_call call = { d, args };
     const int64_t units = d->w.images * d->parts * d->blocks;
 
@@ -292,7 +292,7 @@ bool bytes_pack_depthwise(const rg_md *plain, const void *source, const rg_md *m
 /* ------------------------------------------------------------------ lowering */
 
 /* Strips whose tables fit; parts and blocks so that threads end together, and few rows of tables are made twice. */
-static void cut(depthwise *d, uint32_t threads)
+static void cut(struct depthwise *d, uint32_t threads)
 {
     const kn_window *w = &d->w;
     const int64_t span = (w->kernel[1] - 1) * w->dilation[1] + 1, lines = block_count(d->set, w->out);
@@ -355,7 +355,7 @@ inlay_status bytes_lower_depthwise(rg_build *b, const bytes_case *c)
     const int64_t room = block_count(set, c->w.out) * set->block;
     const int32_t *sums;
     inlay_status status;
-    depthwise *d = NULL;
+    struct depthwise *d = NULL;
     rg_place w, y;
     rg_md md;
 
@@ -368,15 +368,15 @@ inlay_status bytes_lower_depthwise(rg_build *b, const bytes_case *c)
     d = calloc(1, sizeof *d + 3 * (size_t)room * sizeof d->room[0] + (size_t)room);
     if (d == NULL)
         return q_no_memory(b);
-    *d = (depthwise){ .native.run = run_depthwise,
-                      .set = set,
-                      .w = c->w,
-                      .x_pixel = tiles_pixel_step(&c->x.md),
-                      .quads = (c->w.kernel[0] + 3) / 4,
-                      .slots = (c->w.kernel[0] - 1) * c->w.dilation[0] + 1,
-                      .flip = c->x.md.data_type == DN_S8,
-                      .y_bytes = (int64_t)rg_type_bytes(y.md.data_type),
-                      .floats = c->floats };
+    *d = (struct depthwise){ .native.run = run_depthwise,
+                             .set = set,
+                             .w = c->w,
+                             .x_pixel = tiles_pixel_step(&c->x.md),
+                             .quads = (c->w.kernel[0] + 3) / 4,
+                             .slots = (c->w.kernel[0] - 1) * c->w.dilation[0] + 1,
+                             .flip = c->x.md.data_type == DN_S8,
+                             .y_bytes = (int64_t)rg_type_bytes(y.md.data_type),
+                             .floats = c->floats };
     d->x_image = c->w.height * c->w.width * d->x_pixel;
     memset(d->room + 3 * room, c->border, (size_t)room);
     d->border = (const uint8_t *)(d->room + 3 * room);

@@ -14,18 +14,18 @@ OPTIONAL_WITH(rg_quant_take, RG_BYTE_FAMILIES);
 OPTIONAL_WITH(rg_quant_end, RG_BYTE_FAMILIES);
 
 /* Where the inputs are; that of the left operand is 0. */
-typedef struct inputs {
+struct inputs {
     uint32_t w, a_zero, w_zero;
-} inputs;
+};
 
 static bool is_linear(const rg_op *op)
 {
     return strcmp(op->row->op_type, "QLinearMatMul") == 0;
 }
 
-static const inputs *inputs_of(const rg_op *op)
+static const struct inputs *inputs_of(const rg_op *op)
 {
-    static const inputs integer = { 1, 2, 3 }, linear = { 3, 2, 5 };
+    static const struct inputs integer = { 1, 2, 3 }, linear = { 3, 2, 5 };
 
     return is_linear(op) ? &linear : &integer;
 }
@@ -51,7 +51,7 @@ static bool parse_scales(const kit_node *node, rg_op *op, int64_t columns, kit_r
 
 static bool parse(const kit_node *node, rg_op *op, kit_refusal *why)
 {
-    const inputs *at = inputs_of(op);
+    const struct inputs *at = inputs_of(op);
     const inlay_value_info *a = kit_input(node, 0), *w = kit_input(node, at->w), *a_zero = kit_input(node, at->a_zero);
     const inlay_value_info *w_zero = kit_input(node, at->w_zero);
     int64_t zeros = w_zero == NULL ? 1 : rg_known_count(w_zero);
@@ -77,7 +77,7 @@ static bool parse(const kit_node *node, rg_op *op, kit_refusal *why)
 
 enum { ZERO_ARG = 1u << 0, ROWS_ARG = 1u << 1, SCALE_ARG = 1u << 2, BIAS_ARG = 1u << 3, ADDED_ARG = 1u << 4 };
 
-typedef struct tail {
+struct tail {
     rg_native native;
     int64_t m, n, k;
     const int32_t *sums; /* [n] of the columns of the weights; the region's constant holds it */
@@ -90,10 +90,10 @@ typedef struct tail {
     float y_zero;
     int64_t scale_step;
     rg_eltwise f; /* alg 0: none */
-} tail;
+};
 
 typedef struct tail_call {
-    const tail *t;
+    const struct tail *t;
     const int32_t *acc;
     const void *rows;
     const float *scale, *bias, *added;
@@ -121,7 +121,7 @@ enum { TILE = 1024 };
 static void one_tile(const tail_call *c, int64_t row, int64_t from, int64_t n, int32_t rest)
 {
     const byte_loops *const loops = KERNEL_BEST(byte_loops);
-    const tail *t = c->t;
+    const struct tail *t = c->t;
     int64_t at = row * t->n + from;
     int32_t sums[TILE];
     float *y;
@@ -157,7 +157,7 @@ static inlay_status run_rows(void *user, int64_t begin, int64_t end, uint32_t wo
 {
     const byte_loops *const loops = KERNEL_BEST(byte_loops);
     const tail_call *c = user;
-    const tail *t = c->t;
+    const struct tail *t = c->t;
 
     (void)worker;
     for (int64_t row = begin; row < end; row++) {
@@ -175,7 +175,7 @@ static inlay_status run_rows(void *user, int64_t begin, int64_t end, uint32_t wo
 static inlay_status run_tail(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
                              uint32_t threads)
 {
-    const tail *t = (const tail *)(const void *)native;
+    const struct tail *t = (const struct tail *)(const void *)native;
     tail_call c = { .t = t, .acc = args[0] };
     int64_t grain = 16384 / t->n + 1;
     uint32_t next = 1;
@@ -224,7 +224,7 @@ static inlay_status column_sums(rg_build *b, const int32_t **out)
 }
 
 /* Scales of QLinearMatMul into t->scales. */
-static inlay_status fill_scales(rg_build *b, tail *t, int64_t n)
+static inlay_status fill_scales(rg_build *b, struct tail *t, int64_t n)
 {
     const rg_op *op = b->op;
     const char *scales = q_constant(b, op->in[W_SCALE]);
@@ -245,14 +245,14 @@ static inlay_status fill_scales(rg_build *b, tail *t, int64_t n)
 }
 
 /* The zero points of the weights behind *t, if any is not 0 once the weights are int8, and scales. */
-static inlay_status make_tail(rg_build *b, int64_t n, tail **out)
+static inlay_status make_tail(rg_build *b, int64_t n, struct tail **out)
 {
     const rg_op *op = b->op;
     uint32_t at = inputs_of(op)->w_zero, zero = op->in_count > at ? op->in[at] : INLAY_NONE;
     const uint8_t *bytes = q_constant(b, zero);
     int64_t count = zero == INLAY_NONE ? 0 : rg_count(b, zero);
     int32_t around = op->reduction.axes != 0 ? 128 : 0;
-    tail *t = rg_new_native(b, sizeof *t + (size_t)n * (sizeof(int32_t) + sizeof(float)));
+    struct tail *t = rg_new_native(b, sizeof *t + (size_t)n * (sizeof(int32_t) + sizeof(float)));
 
     *out = t;
     if (t == NULL)
@@ -280,13 +280,13 @@ static bool along_columns(const rg_build *b, uint32_t value, int64_t n, int64_t 
     return rg_type(b, value) == DN_F32 && (count == 1 || (count == n && b->dims[value][rank - 1] == n));
 }
 
-typedef struct operands {
+struct operands {
     rg_place at[6];
     const rg_place *places[8];
     uint32_t count;
-} operands;
+};
 
-static inlay_status read_operand(rg_build *b, uint32_t value, operands *o)
+static inlay_status read_operand(rg_build *b, uint32_t value, struct operands *o)
 {
     inlay_status status = rg_read_plain(b, value, &o->at[o->count]);
 
@@ -298,7 +298,8 @@ static inlay_status read_operand(rg_build *b, uint32_t value, operands *o)
 }
 
 /* Scale, bias, function and what is added, as far as they follow in this order; returns how many posts that are. */
-static inlay_status take_posts(rg_build *b, const rg_group *group, tail *t, operands *o, uint32_t *out_taken)
+static inlay_status take_posts(rg_build *b, const rg_group *group, struct tail *t, struct operands *o,
+                               uint32_t *out_taken)
 {
     uint32_t p = 0;
     const rg_post *post = group->posts;
@@ -375,13 +376,13 @@ done:
 static inlay_status lower(rg_build *b, const rg_group *group)
 {
     const rg_op *op = b->op;
-    const inputs *at = inputs_of(op);
+    const struct inputs *at = inputs_of(op);
     int64_t k = b->dims[op->in[at->w]][0], n = b->dims[op->in[at->w]][1], m = rg_count(b, op->in[0]) / k;
     rg_place a, sums, y;
-    operands o = { .count = 0 };
+    struct operands o = { .count = 0 };
     uint32_t taken = 0;
     const int32_t *columns = NULL;
-    tail *t = NULL;
+    struct tail *t = NULL;
     inlay_status status;
     rg_md md;
 

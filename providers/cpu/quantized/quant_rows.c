@@ -6,17 +6,17 @@
 /* Bytes of a row that can be widened, or copied to end in a four; those of the rows of a tile. */
 enum { DEEP = 8192, STRIP_ROWS = 6, STRIP_END = 16 };
 
-typedef struct rows {
+struct rows {
     rg_native native;
     const byte_set *set;
     int64_t m, k, n, quads;
     int64_t tiles, block, panels, chunk; /* tiles of rows; of a unit; panels of channels; of a unit */
     bool flip;
     int32_t first[]; /* that sums begin with */
-} rows;
+};
 
 typedef struct rows_call {
-    const rows *r;
+    const struct rows *r;
     void *const *args;
 } rows_call;
 
@@ -41,7 +41,7 @@ bool bytes_offer_product(const kit_node *node, uint32_t matrix, kit_refusal *why
 }
 
 /* Rows [first, last), at most STRIP_ROWS, as the loops read them: each of `step` bytes. */
-static const uint8_t *lay_out(const rows *r, const uint8_t *x, int64_t first, int64_t last, int16_t *strip,
+static const uint8_t *lay_out(const struct rows *r, const uint8_t *x, int64_t first, int64_t last, int16_t *strip,
                               int64_t *out_step)
 {
     const int64_t whole = r->k / 4 * 4, depth = r->quads * 4;
@@ -72,7 +72,7 @@ static const uint8_t *lay_out(const rows *r, const uint8_t *x, int64_t first, in
 static void one_tile(const rows_call *call, int64_t tile, int64_t panel, int64_t past)
 {
     static const int64_t start = 0;
-    const rows *r = call->r;
+    const struct rows *r = call->r;
     const byte_set *set = r->set;
     const int64_t first = tile * r->m / r->tiles, last = (tile + 1) * r->m / r->tiles;
     int16_t strip[STRIP_ROWS * DEEP + STRIP_END];
@@ -99,7 +99,7 @@ static void one_tile(const rows_call *call, int64_t tile, int64_t panel, int64_t
 static inlay_status rows_units(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const rows_call *call = user;
-    const rows *r = call->r;
+    const struct rows *r = call->r;
     const int64_t chunks = (r->panels + r->chunk - 1) / r->chunk;
 
     (void)worker;
@@ -116,7 +116,7 @@ static inlay_status rows_units(void *user, int64_t begin, int64_t end, uint32_t 
 static inlay_status run_product(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
                                 uint32_t threads)
 {
-    const rows *r = (const rows *)(const void *)native;
+    const struct rows *r = (const struct rows *)(const void *)native;
     rows_call call = { r, args };
     const int64_t units = (r->tiles + r->block - 1) / r->block * ((r->panels + r->chunk - 1) / r->chunk);
 
@@ -133,7 +133,7 @@ inlay_status bytes_emit_product(rg_build *b, const rg_place *a, uint32_t weights
     const int64_t w_dims[] = { n, k }, w_strides[] = { 1, n }, y_dims[] = { m, n };
     const uint32_t threads = 2.0 * (double)m * (double)k * (double)n > ALONE_FLOPS ? b->instance->threads : 1;
     const int64_t room = (n + set->lanes - 1) / set->lanes * set->lanes;
-    rows *r = NULL;
+    struct rows *r = NULL;
     const int32_t *sums;
     inlay_status status;
     rg_md plain, md;
@@ -152,15 +152,15 @@ inlay_status bytes_emit_product(rg_build *b, const rg_place *a, uint32_t weights
     r = rg_new_native(b, sizeof *r + (size_t)room * sizeof r->first[0]);
     if (r == NULL)
         return q_no_memory(b);
-    *r = (rows){ .native = { .run = run_product, .pooled = true },
-                 .set = set,
-                 .m = m,
-                 .k = k,
-                 .n = n,
-                 .quads = (k + 3) / 4,
-                 .tiles = (m + STRIP_ROWS - 1) / STRIP_ROWS,
-                 .panels = (n + set->width - 1) / set->width,
-                 .flip = a->md.data_type == DN_S8 };
+    *r = (struct rows){ .native = { .run = run_product, .pooled = true },
+                        .set = set,
+                        .m = m,
+                        .k = k,
+                        .n = n,
+                        .quads = (k + 3) / 4,
+                        .tiles = (m + STRIP_ROWS - 1) / STRIP_ROWS,
+                        .panels = (n + set->width - 1) / set->width,
+                        .flip = a->md.data_type == DN_S8 };
     for (int64_t o = 0; r->flip && o < n; o++)
         r->first[o] = (int32_t)(0u - 128u * (uint32_t)sums[o]);
     tiles_find_cut(r->tiles, STRIP_ROWS * k, r->panels, r->quads, threads, &cut);

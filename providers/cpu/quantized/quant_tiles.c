@@ -14,7 +14,7 @@ OPTIONAL_WITH(bytes_pack_tiles, "rg_int8_conv rg_int8_product");
 
 /* ------------------------------------------------------------------ the product */
 
-typedef struct direct {
+struct direct {
     rg_native native;
     const byte_set *set;
     int64_t rows, row_pixels;        /* of the output; rows that run on into each other are one */
@@ -30,10 +30,10 @@ typedef struct direct {
     byte_ending ending;
     bytes_floats floats;
     int64_t taps[]; /* in the image, in what is widened; then first, scale and shift of all channels */
-} direct;
+};
 
 typedef struct direct_call {
-    const direct *d;
+    const struct direct *d;
     void *const *args;
 } direct_call;
 
@@ -63,21 +63,21 @@ typedef struct pixel_run {
 } pixel_run;
 
 /* Weights that the next `left` tiles fetch, evenly, for memory gives no more at a time. */
-typedef struct fetching {
+struct fetching {
     const int8_t *next;
     int64_t step, left;
-} fetching;
+};
 
 static const int8_t *panel_at(const direct_call *call, int64_t panel)
 {
-    const direct *d = call->d;
+    const struct direct *d = call->d;
 
     return (const int8_t *)call->args[BYTES_W] + panel * d->tap_count * d->quads * d->set->width * 4;
 }
 
-static void one_panel(const direct_call *call, int64_t panel, const pixel_run *run, fetching *ahead)
+static void one_panel(const direct_call *call, int64_t panel, const pixel_run *run, struct fetching *ahead)
 {
-    const direct *d = call->d;
+    const struct direct *d = call->d;
     const byte_set *set = d->set;
     const int64_t column = panel * set->width, left = d->channels - column;
     const int64_t lines = lines_of(set, left < set->width ? left : set->width), most = set->rows[lines - 1];
@@ -125,7 +125,7 @@ static void one_panel(const direct_call *call, int64_t panel, const pixel_run *r
 static void by_windows(const direct_call *call, int64_t panel, int64_t past, const pixel_run *all)
 {
     static const int64_t start = 0;
-    const direct *d = call->d;
+    const struct direct *d = call->d;
     const int64_t depth = d->tap_count * d->quads * 4;
     int16_t strip[STRIP_MOST + STRIP_END];
     pixel_run run = { .row = all->row,
@@ -147,14 +147,14 @@ static void by_windows(const direct_call *call, int64_t panel, int64_t past, con
                 for (int64_t t = 0; t < d->tap_count; t++, wide += d->quads * 4)
                     d->set->widen(x + d->taps[t], d->quads * 4, d->flip, wide);
         for (int64_t k = panel; k < past; k++)
-            one_panel(call, k, &run, &(fetching){ panel_at(call, k), 0, 0 });
+            one_panel(call, k, &run, &(struct fetching){ panel_at(call, k), 0, 0 });
     }
 }
 
 /* Pixels of which all that their windows see is widened at once. */
 static void by_rows(const direct_call *call, int64_t panel, int64_t past, const pixel_run *all)
 {
-    const direct *d = call->d;
+    const struct direct *d = call->d;
     const int64_t span = (all->last - all->first - 1) * d->s_pixel + d->window_span;
     int16_t strip[STRIP_MOST + STRIP_END];
     pixel_run run = { .row = all->row,
@@ -169,13 +169,13 @@ static void by_rows(const direct_call *call, int64_t panel, int64_t past, const 
     for (int64_t i = 0; i < d->window_rows; i++)
         d->set->widen(all->x + i * d->window_row, span, d->flip, strip + i * d->wide_row);
     for (; panel < past; panel++)
-        one_panel(call, panel, &run, &(fetching){ panel_at(call, panel), 0, 0 });
+        one_panel(call, panel, &run, &(struct fetching){ panel_at(call, panel), 0, 0 });
 }
 
 /* Tiles [*io_first, last) of a unit as far as they are in one row. */
 static pixel_run next_run(const direct_call *call, int64_t *io_first, int64_t last)
 {
-    const direct *d = call->d;
+    const struct direct *d = call->d;
     const int64_t row = *io_first / d->row_tiles, at = *io_first % d->row_tiles;
     const int64_t past = (row + 1) * d->row_tiles < last ? d->row_tiles : last - row * d->row_tiles;
     const uint8_t *x = (const uint8_t *)call->args[BYTES_X] + row / d->height * d->s_image + row % d->height * d->s_row;
@@ -199,7 +199,7 @@ static pixel_run next_run(const direct_call *call, int64_t *io_first, int64_t la
 static inlay_status direct_units(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const direct_call *call = user;
-    const direct *d = call->d;
+    const struct direct *d = call->d;
     const int64_t chunks = (d->panels + d->chunk - 1) / d->chunk, tiles = d->rows * d->row_tiles;
     const int64_t line = d->set->width * 4;
 
@@ -216,7 +216,7 @@ static inlay_status direct_units(void *user, int64_t begin, int64_t end, uint32_
         }
         for (int64_t k = chunk; k < past && d->wide_row == 0 && d->strip == 0; k++) {
             const bool more = u - begin < chunks && k + 1 < past;
-            fetching ahead = { panel_at(call, more ? k + 1 : k), (line + share - 1) / share, more ? share : 0 };
+            struct fetching ahead = { panel_at(call, more ? k + 1 : k), (line + share - 1) / share, more ? share : 0 };
 
             for (int64_t t = first; t < last;) {
                 const pixel_run run = next_run(call, &t, last);
@@ -231,7 +231,7 @@ static inlay_status direct_units(void *user, int64_t begin, int64_t end, uint32_
 static inlay_status run_direct(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
                                uint32_t threads)
 {
-    const direct *d = (const direct *)(const void *)native;
+    const struct direct *d = (const struct direct *)(const void *)native;
     direct_call call = { d, args };
     const int64_t blocks = (d->rows * d->row_tiles + d->block - 1) / d->block;
     const int64_t units = blocks * ((d->panels + d->chunk - 1) / d->chunk);
@@ -379,7 +379,7 @@ bool bytes_offers_conv(const kit_node *node, const rg_op *op, kit_refusal *why)
 /* ------------------------------------------------------------------ lowering */
 
 /* Taps of the window, and how what they see is widened. */
-static void find_taps(direct *d, const kn_window *g, int64_t pixel, bool merged)
+static void find_taps(struct direct *d, const kn_window *g, int64_t pixel, bool merged)
 {
     const int64_t depth = d->tap_count * d->quads * 4;
     int64_t at = 0;
@@ -402,7 +402,7 @@ static void find_taps(direct *d, const kn_window *g, int64_t pixel, bool merged)
     }
 }
 
-static void cut(direct *d, uint32_t threads)
+static void cut(struct direct *d, uint32_t threads)
 {
     const int64_t depth = d->tap_count * d->quads;
     const double flops = 2.0 * (double)(d->rows * d->row_pixels * d->channels) * (double)depth * 4;
@@ -430,7 +430,7 @@ static inlay_status lower_tiles(rg_build *b, bytes_case *c)
     bytes_ends ends;
     inlay_status status;
     rg_place w, y;
-    direct *d = NULL;
+    struct direct *d = NULL;
     rg_md md;
 
     if (g->padded || g->in % 4 != 0 || !tiles_lie_well(&c->x.md) ||
@@ -447,20 +447,20 @@ static inlay_status lower_tiles(rg_build *b, bytes_case *c)
     d = calloc(1, sizeof *d + 2 * (size_t)tap_count * sizeof d->taps[0] + 3 * (size_t)room * sizeof(float));
     if (d == NULL)
         return q_no_memory(b);
-    *d = (direct){ .native.run = run_direct,
-                   .set = set,
-                   .rows = g->images * g->out_height,
-                   .row_pixels = g->out_width,
-                   .height = g->out_height,
-                   .s_image = g->height * g->width * pixel,
-                   .s_row = g->stride[0] * g->width * pixel,
-                   .s_pixel = g->stride[1] * pixel,
-                   .tap_count = tap_count,
-                   .quads = bytes_in_fours(g->in) / 4 * (merged ? g->kernel[1] : 1),
-                   .channels = g->out,
-                   .flip = c->x.md.data_type == DN_S8,
-                   .y_bytes = (int64_t)rg_type_bytes(y.md.data_type),
-                   .floats = c->floats };
+    *d = (struct direct){ .native.run = run_direct,
+                          .set = set,
+                          .rows = g->images * g->out_height,
+                          .row_pixels = g->out_width,
+                          .height = g->out_height,
+                          .s_image = g->height * g->width * pixel,
+                          .s_row = g->stride[0] * g->width * pixel,
+                          .s_pixel = g->stride[1] * pixel,
+                          .tap_count = tap_count,
+                          .quads = bytes_in_fours(g->in) / 4 * (merged ? g->kernel[1] : 1),
+                          .channels = g->out,
+                          .flip = c->x.md.data_type == DN_S8,
+                          .y_bytes = (int64_t)rg_type_bytes(y.md.data_type),
+                          .floats = c->floats };
     find_taps(d, g, pixel, merged);
     bytes_end(b, c, &d->ending);
     d->ending.first = first = (int32_t *)(void *)(d->taps + 2 * tap_count);

@@ -76,7 +76,7 @@ void rg_recurrent_release(rg_op *op)
 
 /* ------------------------------------------------------------------ the run */
 
-typedef struct layer {
+struct layer {
     rg_native native;
     const kit_kernel *kernel;
     void *state;                                   /* the op's */
@@ -88,11 +88,11 @@ typedef struct layer {
     uint32_t workspace_arg;
     bool panelled; /* W and R come in panels, */
     bool coded;    /* which are of codes (unfold.h), not of floats */
-} layer;
+};
 
 static void release_layer(rg_native *native)
 {
-    free(((layer *)(void *)native)->plan);
+    free(((struct layer *)(void *)native)->plan);
 }
 
 /* Panels of codes: those of a matrix begin with group `first`. */
@@ -104,8 +104,8 @@ typedef struct coded_panels {
 enum { CODED_ROWS = 4 /* that are done together where columns are missing */ };
 
 /* As panels_fn has it. */
-static void coded_product(const panels *p, const void *packed, int64_t first, int64_t end, bool backwards, int64_t rows,
-                          const void *const *x, const void *start, void *const *y)
+static void coded_product(const struct panels *p, const void *packed, int64_t first, int64_t end, bool backwards,
+                          int64_t rows, const void *const *x, const void *start, void *const *y)
 {
     const coded_panels *from = packed;
     const int64_t limit = p->gates == 1 ? p->columns : p->stored;
@@ -164,7 +164,7 @@ static bool open_codes(const void *pack, const recurrent_layout *l, uint32_t inp
 static inlay_status run_layer(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
                               uint32_t threads)
 {
-    const layer *l = (const layer *)(const void *)native;
+    const struct layer *l = (const struct layer *)(const void *)native;
     kit_tensor in[MOST_INPUTS], out[MOST_OUTPUTS];
     coded_matrix matrices[2];
     const kit_call call = { .in = in,
@@ -271,7 +271,7 @@ static bool is_narrow(const rg_build *b, uint32_t value)
 }
 
 /* Do the rows of a matrix have the scales of its first one? */
-static bool vectors_repeat(const coded_panels *c, const panels *p)
+static bool vectors_repeat(const coded_panels *c, const struct panels *p)
 {
     for (int64_t b0 = 0; c->codes.id_step != 0 && b0 < p->blocks; b0 += p->width) {
         const int64_t blocks = p->blocks - b0 < p->width ? p->blocks - b0 : p->width;
@@ -285,7 +285,7 @@ static bool vectors_repeat(const coded_panels *c, const panels *p)
 }
 
 /* Are panels of input i multiplied as the codes that they are packed in? Rows beyond a few would rather have floats. */
-static inlay_status find_codes(rg_build *b, const layer *l, uint32_t i, bool *out)
+static inlay_status find_codes(rg_build *b, const struct layer *l, uint32_t i, bool *out)
 {
     const rg_op *op = b->op;
     const recurrent_state *own = op->recurrent.prepared;
@@ -315,7 +315,7 @@ static inlay_status find_codes(rg_build *b, const layer *l, uint32_t i, bool *ou
 }
 
 /* Reads input i of the layer. */
-static inlay_status read_input(rg_build *b, const layer *l, uint32_t i, rg_place *out)
+static inlay_status read_input(rg_build *b, const struct layer *l, uint32_t i, rg_place *out)
 {
     const uint32_t value = b->op->in[i];
     rg_md plain, md;
@@ -327,7 +327,7 @@ static inlay_status read_input(rg_build *b, const layer *l, uint32_t i, rg_place
     return (l->coded ? narrow_read_pack : rg_read_constant)(b, value, &plain, &md, out);
 }
 
-static inlay_status plan_layer(const rg_build *b, layer *l, uint64_t *out_workspace)
+static inlay_status plan_layer(const rg_build *b, struct layer *l, uint64_t *out_workspace)
 {
     kit_plan plan = { .in = l->in,
                       .out = l->out,
@@ -348,7 +348,7 @@ static inlay_status lower_recurrent(rg_build *b, const rg_group *group)
     const rg_op *op = b->op;
     rg_place places[MOST_INPUTS + MOST_OUTPUTS + 1], made[MOST_OUTPUTS];
     const rg_place *list[MOST_INPUTS + MOST_OUTPUTS + 1];
-    layer *l = calloc(1, sizeof *l);
+    struct layer *l = calloc(1, sizeof *l);
     uint64_t workspace;
     uint32_t n = 0;
     inlay_status status;
@@ -357,12 +357,12 @@ static inlay_status lower_recurrent(rg_build *b, const rg_group *group)
     (void)group;
     if (l == NULL)
         return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", op->name);
-    *l = (layer){ .native = { .run = run_layer, .release = release_layer },
-                  .kernel = op->recurrent.layer,
-                  .state = op->recurrent.prepared,
-                  .in_count = op->in_count,
-                  .out_count = op->out_count,
-                  .workspace_arg = INLAY_NONE };
+    *l = (struct layer){ .native = { .run = run_layer, .release = release_layer },
+                         .kernel = op->recurrent.layer,
+                         .state = op->recurrent.prepared,
+                         .in_count = op->in_count,
+                         .out_count = op->out_count,
+                         .workspace_arg = INLAY_NONE };
     l->panelled = is_narrow(b, op->in[IN_W]) && is_narrow(b, op->in[IN_R]) && describe_panels(b, op, IN_W, &md);
     INLAY_TRY(find_codes(b, l, IN_W, &l->coded));
     if (l->coded)
@@ -396,7 +396,7 @@ static inlay_status lower_recurrent(rg_build *b, const rg_group *group)
     for (uint32_t i = 0; i < n; i++)
         list[i] = &places[i];
     {
-        const layer kept = *l; /* the step may free it, should it fail */
+        const struct layer kept = *l; /* the step may free it, should it fail */
         rg_native *native = &l->native;
 
         l = NULL;

@@ -4,18 +4,18 @@
 #include <math.h>
 
 /* y[i] = value + bias[channel of i], row-major; or bytes, all alike. */
-typedef struct fill {
+struct fill {
     rg_native native;
     int64_t count, channels, inner; /* inner: elements behind the channels */
     float value;
     bool biased, bytes;
     uint8_t byte;
-} fill;
+};
 
 static inlay_status run_fill(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
                              uint32_t threads)
 {
-    const fill *f = (const fill *)(const void *)native;
+    const struct fill *f = (const struct fill *)(const void *)native;
     const float *bias = f->biased ? args[1] : NULL;
     float *y = args[0];
 
@@ -63,7 +63,7 @@ inlay_status rg_lower_nothing(rg_build *b, const rg_group *group)
     bool reduce = is_family(op, &rg_reduce), pool = is_family(op, &rg_pool);
     uint32_t y_value = op->out[0], third = op->in_count > 2 ? op->in[2] : INLAY_NONE;
     uint32_t bias_value = conv && third != INLAY_NONE ? third : group->bias;
-    fill f;
+    struct fill f;
     rg_place y, bias;
     const rg_place *places[2] = { &y, &bias };
     inlay_status status;
@@ -78,7 +78,9 @@ inlay_status rg_lower_nothing(rg_build *b, const rg_group *group)
     INLAY_TRY(rg_new_place(b, &md, &y));
     if (bias_value != INLAY_NONE)
         INLAY_TRY(rg_read_plain(b, bias_value, &bias));
-    f = (fill){ .native.run = run_fill, .count = rg_count(b, y_value), .inner = 1, .biased = bias_value != INLAY_NONE };
+    f = (struct fill){
+        .native.run = run_fill, .count = rg_count(b, y_value), .inner = 1, .biased = bias_value != INLAY_NONE
+    };
     f.channels = f.biased ? rg_count(b, bias_value) : 1;
     for (uint32_t d = 2; conv && d < b->ranks[y_value]; d++)
         f.inner *= b->dims[y_value][d];

@@ -5,23 +5,23 @@
 #include "region/build.h"
 #include <math.h>
 
-typedef struct readers {
+struct readers {
     uint32_t op[2];
     uint32_t count; /* may be above 2 */
-} readers;
+};
 
 static bool is_family(const rg_build *b, uint32_t op, const rg_family *family)
 {
     return op != INLAY_NONE && b->c->ops[op].row->family == family;
 }
 
-static void find_readers(const rg_build *b, readers *of)
+static void find_readers(const rg_build *b, struct readers *of)
 {
     for (uint32_t o = 0; o < b->c->op_count; o++) {
         const rg_op *op = &b->c->ops[o];
 
         for (uint32_t i = 0; i < op->in_count; i++) {
-            readers *r = op->in[i] == INLAY_NONE ? NULL : &of[op->in[i]];
+            struct readers *r = op->in[i] == INLAY_NONE ? NULL : &of[op->in[i]];
 
             if (r == NULL)
                 continue;
@@ -46,9 +46,9 @@ static bool add_post(rg_group *g, rg_post post)
 }
 
 /* x * sigmoid(x), x * hardsigmoid(x): two readers of cur, of which the second multiplies it by what the first makes. */
-static uint32_t match_swish(const rg_build *b, const readers *of, uint32_t cur, rg_eltwise *out)
+static uint32_t match_swish(const rg_build *b, const struct readers *of, uint32_t cur, rg_eltwise *out)
 {
-    const readers *r = &of[cur];
+    const struct readers *r = &of[cur];
     const rg_op *gate, *product;
     uint32_t s;
 
@@ -131,7 +131,7 @@ static bool takes_posts(const rg_op *op)
 }
 
 /* Follows the only reader of what the group makes, as long as it is a function. taken: [op_count]. */
-static void extend(const rg_build *b, const readers *of, uint8_t *taken, rg_group *g)
+static void extend(const rg_build *b, const struct readers *of, uint8_t *taken, rg_group *g)
 {
     const rg_op *op = &b->c->ops[g->op];
     bool may_bias = op->row->family == &rg_conv || op->row->family == &rg_conv_transpose ||
@@ -177,7 +177,7 @@ static void extend(const rg_build *b, const readers *of, uint8_t *taken, rg_grou
 inlay_status rg_fuse(rg_build *b)
 {
     uint32_t n = b->c->op_count;
-    readers *of = rg_scratch_take_zeroed(b->scratch, b->c->value_count + 1u, sizeof *of);
+    struct readers *of = rg_scratch_take_zeroed(b->scratch, b->c->value_count + 1u, sizeof *of);
     uint8_t *taken = rg_scratch_take_zeroed(b->scratch, n + 1u, 1);
     rg_group *at = rg_scratch_take(b->scratch, n + 1u, sizeof *at); /* by last op */
     inlay_status status = INLAY_OK;

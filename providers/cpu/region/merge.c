@@ -4,19 +4,19 @@
 
 /* Axes of the input and of the output that have the same elements, ones left out; those of the input are
  * [old, old_end). */
-typedef struct run {
+struct run {
     uint32_t old, old_end;
     int64_t key; /* the smallest distance between neighbours */
-} run;
+};
 
-typedef struct axes {
+struct axes {
     uint32_t at[RG_MAX_RANK]; /* those of more than one element */
     uint32_t count;
-} axes;
+};
 
-static axes real_axes(uint32_t rank, const int64_t *dims)
+static struct axes real_axes(uint32_t rank, const int64_t *dims)
 {
-    axes a = { .count = 0 };
+    struct axes a = { .count = 0 };
 
     for (uint32_t d = 0; d < rank; d++)
         if (dims[d] != 1)
@@ -25,13 +25,13 @@ static axes real_axes(uint32_t rank, const int64_t *dims)
 }
 
 /* How many; 0: the dims do not have the same elements. */
-static uint32_t find_runs(const axes *old, const int64_t *old_dims, const axes *fresh, const int64_t *fresh_dims,
-                          run *runs)
+static uint32_t find_runs(const struct axes *old, const int64_t *old_dims, const struct axes *fresh,
+                          const int64_t *fresh_dims, struct run *runs)
 {
     uint32_t i = 0, j = 0, count = 0;
 
     while (i < old->count && j < fresh->count) {
-        run *r = &runs[count++];
+        struct run *r = &runs[count++];
         int64_t a = old_dims[old->at[i]], b = fresh_dims[fresh->at[j]];
 
         r->old = i++;
@@ -50,7 +50,7 @@ static uint32_t find_runs(const axes *old, const int64_t *old_dims, const axes *
 }
 
 /* Do the elements of the run lie together, in whatever order? Sets its key. */
-static bool lies_together(const rg_md *x, const axes *old, run *r)
+static bool lies_together(const rg_md *x, const struct axes *old, struct run *r)
 {
     const int64_t *by = x->strides;
     int64_t elements = 1, span = 0;
@@ -68,8 +68,8 @@ static bool lies_together(const rg_md *x, const axes *old, run *r)
 
 bool rg_md_merged(const rg_md *x, uint32_t rank, const int64_t *dims, rg_md *out)
 {
-    axes old, fresh = real_axes(rank, dims);
-    run runs[RG_MAX_RANK];
+    struct axes old, fresh = real_axes(rank, dims);
+    struct run runs[RG_MAX_RANK];
     bool done[RG_MAX_RANK] = { false };
     dn_dims strides = { 0 };
     int64_t stride = 1;

@@ -7,7 +7,7 @@ enum { ALIGN = 64 };
 inlay_status rg_plan(rg_build *b)
 {
     inlay_instance *i = b->instance;
-    span *list = rg_scratch_take(b->scratch, (size_t)i->buffer_count + 1, sizeof *list);
+    struct span *list = rg_scratch_take(b->scratch, (size_t)i->buffer_count + 1, sizeof *list);
     uint32_t count = 0;
 
     if (list == NULL)
@@ -16,7 +16,7 @@ inlay_status rg_plan(rg_build *b)
         const rg_buffer *x = &i->buffers[k];
 
         if (x->kind == RG_WORK && x->first != INLAY_NONE && x->parent == INLAY_NONE)
-            list[count++] = (span){ x->bytes, x->first, x->last, k, 0 };
+            list[count++] = (struct span){ x->bytes, x->first, x->last, k, 0 };
     }
     i->workspace_bytes = spans_place(list, count, ALIGN);
     for (uint32_t k = 0; k < count; k++)

@@ -90,16 +90,16 @@ double sparse_entries_share(const sp_entries *e)
 
 /* ------------------------------------------------------------------ one walk, to count and to fill */
 
-typedef struct walk {
+struct walk {
     const sp_entries *e;
     uint32_t *begins; /* [panels + 1] */
     uint32_t *slot;   /* [k] of one panel, or [panels]: the next block */
     uint32_t *index;  /* NULL: blocks are counted */
     float *blocks;
-} walk;
+};
 
 /* Entries of a row follow each other, and with them those of a block. */
-static void walk_upright(const walk *w)
+static void walk_upright(const struct walk *w)
 {
     const sp_entries *e = w->e;
     int64_t last = -1;
@@ -120,7 +120,7 @@ static void walk_upright(const walk *w)
 }
 
 /* Those of a panel are 16 rows of the file, whose blocks are found first. */
-static void walk_turned(const walk *w)
+static void walk_turned(const struct walk *w)
 {
     const sp_entries *e = w->e;
     int64_t i = 0;
@@ -152,7 +152,7 @@ static void walk_turned(const walk *w)
 static bool count_blocks(const sp_entries *e, uint32_t *begins, uint32_t **out_slot)
 {
     const int64_t panels = panels_of(e), room = e->upright ? panels : e->k;
-    walk w = { .e = e, .begins = begins, .slot = malloc((size_t)room * sizeof *w.slot) };
+    struct walk w = { .e = e, .begins = begins, .slot = malloc((size_t)room * sizeof *w.slot) };
 
     *out_slot = w.slot;
     memset(begins, 0, (size_t)(panels + 1) * sizeof *begins);
@@ -188,7 +188,7 @@ bool sparse_entries_pack(const sp_entries *e, int64_t count, float *target)
     memset(target, 0, (size_t)sparse_pack_floats(&like, count) * sizeof *target);
     fits = count_blocks(e, begins, &slot) && begins[panels] == count;
     if (fits) {
-        const walk w = { e, begins, slot, begins + panels + 1, target + sparse_blocks_at(e->n, count) };
+        const struct walk w = { e, begins, slot, begins + panels + 1, target + sparse_blocks_at(e->n, count) };
 
         if (e->upright)
             memcpy(slot, begins, (size_t)panels * sizeof *slot);

@@ -34,7 +34,7 @@ static bool is_narrow_type(inlay_dtype t)
 }
 
 /* The axis of the scales. false: there is something about the node that ONNX does not know. */
-static bool read_axis(const kit_node *node, narrow *n)
+static bool read_axis(const kit_node *node, struct narrow *n)
 {
     const inlay_value_info *x = kit_input(node, 0), *scale = kit_input(node, 1);
     const int64_t block = kit_attr_int(node->info, "block_size", 0);
@@ -62,7 +62,7 @@ static bool read_axis(const kit_node *node, narrow *n)
     return true;
 }
 
-static bool read_dequantize(const kit_node *node, narrow *n)
+static bool read_dequantize(const kit_node *node, struct narrow *n)
 {
     const inlay_value_info *x = kit_input(node, 0), *scale = kit_input(node, 1), *zero = kit_input(node, 2);
 
@@ -75,7 +75,7 @@ static bool read_dequantize(const kit_node *node, narrow *n)
 
 bool rg_takes_narrow(const kit_node *node)
 {
-    narrow n;
+    struct narrow n;
 
     return read_dequantize(node, &n);
 }
@@ -113,7 +113,7 @@ bool narrow_is_constant(const inlay_graph *graph, uint32_t value, double *out_by
     for (int depth = 0; depth <= LOOK_THROUGH && v != NULL && v->producer < graph->node_count; depth++) {
         const kit_node maker = { .graph = graph, .info = inlay_graph_node(graph, v->producer) };
         double bytes = 0;
-        narrow n;
+        struct narrow n;
 
         if (is_op(maker.info, "DequantizeLinear")) {
             if (!read_dequantize(&maker, &n) || !read_dims(inlay_graph_value(graph, value), n.count, dims))
@@ -140,10 +140,10 @@ static bool parse_narrow(const kit_node *node, rg_op *op, kit_refusal *why)
 /* ------------------------------------------------------------------ in a region */
 
 /* The value is a constant from here on. */
-static bool become_constant(inlay_compiled *c, const inlay_graph *graph, uint32_t value, const narrow *n)
+static bool become_constant(inlay_compiled *c, const inlay_graph *graph, uint32_t value, const struct narrow *n)
 {
     rg_value *v = &c->values[value];
-    narrow *own;
+    struct narrow *own;
 
     if (!read_dims(inlay_graph_value(graph, v->snapshot), n->count, v->dims))
         return true; /* it is computed */
@@ -174,7 +174,7 @@ inlay_status narrow_find(inlay_compiled *c, const inlay_graph *graph, inlay_diag
     for (uint32_t o = 0; o < c->op_count; o++) {
         rg_op *op = &c->ops[o];
         const rg_constant *from = NULL;
-        narrow n = { .maker = o };
+        struct narrow n = { .maker = o };
         bool ok = true;
 
         if (op->row->family == &rg_narrow) {
@@ -217,7 +217,7 @@ void narrow_settle(inlay_compiled *c)
         if (op->row->family != &rg_narrow)
             continue;
         for (uint32_t i = 0; i < c->constant_count; i++) {
-            const narrow *n = c->constants[i].narrow;
+            const struct narrow *n = c->constants[i].narrow;
 
             packed |= n != NULL && n->maker == o && c->constants[i].packs != NULL;
         }

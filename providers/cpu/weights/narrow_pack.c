@@ -30,14 +30,14 @@ typedef struct pack_head {
 } pack_head;
 
 /* Where elements, scales and zero points come from: the file, or another pack when the file's have gone. */
-typedef struct source {
-    const narrow *n;
+struct source {
+    const struct narrow *n;
     const void *q;
     float *scales, *zeros; /* owned; NULL: of the pack, none */
     const pack_head *head;
     int32_t *at; /* of the pack: [count] where an element is; owned */
     uint32_t bits;
-} source;
+};
 
 static uint32_t get_bits(const void *data, int64_t i, uint32_t bits)
 {
@@ -91,7 +91,7 @@ static void set_bits(void *data, int64_t i, uint32_t bits, uint32_t value)
         memcpy((char *)data + 2 * i, &word, sizeof word);
 }
 
-static int64_t scale_of(const narrow *n, int64_t i)
+static int64_t scale_of(const struct narrow *n, int64_t i)
 {
     const int64_t blocks = (n->size + n->block - 1) / n->block, at = i / n->inner % n->size;
 
@@ -112,7 +112,7 @@ static int64_t id_of(const pack_head *h, int64_t vector)
 }
 
 /* Element i as the DequantizeLinear counts. */
-static uint32_t element(const source *s, int64_t i, float *scale, float *zero)
+static uint32_t element(const struct source *s, int64_t i, float *scale, float *zero)
 {
     if (s->head != NULL) {
         const int64_t at = s->at[i], lane = id_of(s->head, at / LANES) * LANES + at % LANES;
@@ -129,7 +129,7 @@ static uint32_t element(const source *s, int64_t i, float *scale, float *zero)
     return get_bits(s->q, i, s->bits);
 }
 
-static void close_source(source *s)
+static void close_source(struct source *s)
 {
     free(s->scales);
     free(s->zeros);
@@ -144,7 +144,7 @@ static inlay_status no_memory(inlay_diag *diag, int64_t count)
 /* Numbers of the DequantizeLinear's elements, from 1, in the order in which the constant has them. NULL: no memory. */
 static int32_t *number_elements(const inlay_compiled *c, const rg_constant *k)
 {
-    const narrow *n = k->narrow;
+    const struct narrow *n = k->narrow;
     int32_t *numbers = malloc((size_t)n->count * sizeof *numbers), *other = NULL;
 
     if (numbers == NULL || (n->turn_count > 0 && (other = malloc((size_t)n->count * sizeof *other)) == NULL)) {
@@ -234,14 +234,14 @@ static inlay_status to_floats(const rg_constant *from, inlay_dtype dtype, int64_
     return INLAY_OK;
 }
 
-static inlay_status open_source(const inlay_compiled *c, const rg_constant *k, source *s, inlay_diag *diag)
+static inlay_status open_source(const inlay_compiled *c, const rg_constant *k, struct source *s, inlay_diag *diag)
 {
-    const narrow *n = k->narrow;
+    const struct narrow *n = k->narrow;
     const rg_pack *pack = k->packs;
     inlay_status status = INLAY_OK;
     int32_t *laid = NULL;
 
-    *s = (source){ .n = n, .q = c->constants[n->q].data, .bits = inlay_dtype_bits(n->dtype) };
+    *s = (struct source){ .n = n, .q = c->constants[n->q].data, .bits = inlay_dtype_bits(n->dtype) };
     if (s->q != NULL && c->constants[n->scale].data != NULL) {
         INLAY_TRY(to_floats(&c->constants[n->scale], INLAY_FLOAT, n->scales, &s->scales, diag));
         if (n->zero != INLAY_NONE)
@@ -284,15 +284,15 @@ static uint32_t hash_of(const float *lanes)
 }
 
 /* Vectors of scales and zero points, each once. */
-typedef struct vectors {
+struct vectors {
     float *lanes; /* [capacity][2 * LANES] */
     uint32_t count, capacity;
     uint32_t *table; /* [slots] numbers from 1, 0 = free */
     uint32_t slots;
     bool zeros;
-} vectors;
+};
 
-static bool make_room(vectors *v)
+static bool make_room(struct vectors *v)
 {
     uint32_t slots = v->slots * 2 < 64 ? 64 : v->slots * 2, *table;
 
@@ -318,7 +318,7 @@ static bool make_room(vectors *v)
 }
 
 /* The number of a vector; UINT32_MAX: no memory. */
-static uint32_t find_vector(vectors *v, const float *lanes)
+static uint32_t find_vector(struct vectors *v, const float *lanes)
 {
     uint32_t at;
 
@@ -334,15 +334,15 @@ static uint32_t find_vector(vectors *v, const float *lanes)
     return v->count - 1;
 }
 
-typedef struct packing {
-    vectors v;
+struct packing {
+    struct vectors v;
     uint32_t *ids; /* [count / LANES] */
     int32_t *laid;
-    source from;
+    struct source from;
     int64_t count;
-} packing;
+};
 
-static void end_packing(packing *p)
+static void end_packing(struct packing *p)
 {
     close_source(&p->from);
     free(p->v.lanes);
@@ -352,7 +352,7 @@ static void end_packing(packing *p)
 }
 
 /* Which vector each LANES elements have. */
-static inlay_status find_vectors(packing *p, inlay_diag *diag)
+static inlay_status find_vectors(struct packing *p, inlay_diag *diag)
 {
     const int64_t groups = (p->count + LANES - 1) / LANES;
 
@@ -382,7 +382,7 @@ static uint64_t reserve(uint64_t *bytes, uint64_t more)
     return at;
 }
 
-static void fill_pack(const packing *p, pack_head *h)
+static void fill_pack(const struct packing *p, pack_head *h)
 {
     const int64_t groups = (h->count + LANES - 1) / LANES;
     char *at = (char *)h;
@@ -411,7 +411,7 @@ static void fill_pack(const packing *p, pack_head *h)
 inlay_status narrow_pack(const inlay_compiled *c, const rg_constant *k, const rg_md *plain, const rg_md *md, void **out,
                          inlay_diag *diag)
 {
-    packing p = { .count = (int64_t)(rg_md_bytes(md) / sizeof(float)) };
+    struct packing p = { .count = (int64_t)(rg_md_bytes(md) / sizeof(float)) };
     const uint64_t groups = (uint64_t)(p.count + LANES - 1) / LANES;
     pack_head h = { .count = p.count, .dtype = k->narrow->dtype, .bytes = sizeof h };
     inlay_status status = INLAY_OK;
@@ -446,7 +446,7 @@ inlay_status narrow_floats(const inlay_compiled *c, const rg_constant *k, void *
     const int64_t count = k->narrow->count;
     inlay_status status = INLAY_OK;
     int32_t *numbers = NULL;
-    source s = { 0 };
+    struct source s = { 0 };
 
     *out = NULL;
     INLAY_TRY(open_source(c, k, &s, diag));
@@ -524,14 +524,14 @@ void narrow_unfold(const void *pack, int64_t first, int64_t last, float *out)
     }
 }
 
-typedef struct unfolding {
+struct unfolding {
     const pack_head *pack;
     float *out;
-} unfolding;
+};
 
 static inlay_status some_chunks(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    const unfolding *u = user;
+    const struct unfolding *u = user;
 
     (void)worker;
     narrow_unfold(u->pack, begin * CHUNK, end * CHUNK < u->pack->count ? end * CHUNK : u->pack->count,
@@ -542,7 +542,7 @@ static inlay_status some_chunks(void *user, int64_t begin, int64_t end, uint32_t
 inlay_status narrow_run_unfold(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
                                uint32_t threads)
 {
-    unfolding u = { .pack = args[0], .out = args[1] };
+    struct unfolding u = { .pack = args[0], .out = args[1] };
     const int64_t chunks = (u.pack->count + CHUNK - 1) / CHUNK;
 
     (void)native;
@@ -556,7 +556,7 @@ uint64_t narrow_pack_bytes(const void *pack)
     return ((const pack_head *)pack)->bytes;
 }
 
-void narrow_destroy(narrow *n)
+void narrow_destroy(struct narrow *n)
 {
     free(n);
 }

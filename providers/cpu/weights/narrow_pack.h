@@ -7,7 +7,7 @@
 enum { NARROW_TURNS = 3 }; /* views that are looked through */
 
 /* What a constant is made of. Elements of `q` count as the DequantizeLinear has them; views move them. */
-typedef struct narrow {
+struct narrow {
     inlay_dtype dtype;
     uint32_t q, scale, zero; /* constants of the region; INLAY_NONE: there are no zero points */
     uint32_t maker;          /* the op */
@@ -16,7 +16,7 @@ typedef struct narrow {
     bool single;                /* one scale for all */
     uint32_t turn_count;
     uint32_t turns[NARROW_TURNS]; /* transposes, as ops */
-} narrow;
+};
 
 /* Matrices of recurrent layers in panels (recurrent.c): is that the layout; words from their order in the file into it.
  */

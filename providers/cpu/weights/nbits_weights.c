@@ -41,12 +41,12 @@ static bool turns(const inlay_node_info *n)
 }
 
 /* The scales of a DequantizeLinear: along which axis (AXES: one for all), how many elements share one. */
-typedef struct layout {
+struct layout {
     uint32_t axis;
     int64_t block;
-} layout;
+};
 
-static bool read_layout(const kit_node *node, layout *out)
+static bool read_layout(const kit_node *node, struct layout *out)
 {
     const inlay_value_info *x = kit_input(node, 0), *scale = kit_input(node, 1), *zero = kit_input(node, 2);
     const int64_t block = kit_attr_int(node->info, "block_size", 0);
@@ -60,12 +60,12 @@ static bool read_layout(const kit_node *node, layout *out)
         rg_known_count(x) < 1)
         return false;
     count = rg_known_count(scale);
-    *out = (layout){ AXES, 0 };
+    *out = (struct layout){ AXES, 0 };
     if (count == 1)
         return true;
     if (!rg_axis(kit_attr_int(node->info, "axis", 1), AXES, &axis))
         return false;
-    *out = (layout){ (uint32_t)axis, block };
+    *out = (struct layout){ (uint32_t)axis, block };
     if (block == 0)
         return scale->rank == 1 && count == x->dims[axis].value;
     return block > 0 && scale->rank == AXES && scale->dims[1 - axis].value == x->dims[1 - axis].value &&
@@ -73,7 +73,7 @@ static bool read_layout(const kit_node *node, layout *out)
 }
 
 /* Weights are [k, n], or [n, k] if turned: one scale for a column, or for each block of k. */
-static bool suits(const layout *l, bool turned)
+static bool suits(const struct layout *l, bool turned)
 {
     const uint32_t k = turned ? 1 : 0;
 
@@ -81,7 +81,7 @@ static bool suits(const layout *l, bool turned)
 }
 
 /* Do products alone read the value, each as the layout has it? */
-static bool feeds_products(const inlay_graph *graph, uint32_t value, const layout *l, bool turned, int depth)
+static bool feeds_products(const inlay_graph *graph, uint32_t value, const struct layout *l, bool turned, int depth)
 {
     uint32_t count = 0;
 
@@ -111,7 +111,7 @@ static bool feeds_products(const inlay_graph *graph, uint32_t value, const layou
 
 bool rg_takes_weights(const kit_node *node)
 {
-    layout l;
+    struct layout l;
 
     return read_layout(node, &l) && feeds_products(node->graph, node->info->outputs[0], &l, false, 0);
 }
@@ -141,7 +141,7 @@ bool nbits_is_weights(const inlay_graph *graph, uint32_t value, double *out_byte
 static bool parse_weights(const kit_node *node, rg_op *op, kit_refusal *why)
 {
     const inlay_value_info *x = kit_input(node, 0);
-    layout l;
+    struct layout l;
 
     if (!read_layout(node, &l))
         return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "the scales are not those of a matrix");
@@ -262,7 +262,7 @@ static void look_back(inlay_compiled *c, const uint32_t *makers, const rg_op *pr
         maker = maker_of(c, makers, v);
     }
     if (maker == NULL || maker->row->family != &rg_weights || product->product.trans_a ||
-        !suits(&(layout){ (uint32_t)maker->axis, maker->size }, turned) || c->values[v].output != INLAY_NONE)
+        !suits(&(struct layout){ (uint32_t)maker->axis, maker->size }, turned) || c->values[v].output != INLAY_NONE)
         return;
     c->values[product->in[1]].weights = makers[v];
     c->values[product->in[1]].turned = turned;
@@ -375,17 +375,17 @@ done:
 
 /* ------------------------------------------------------------------ weights that are unfolded after all */
 
-typedef struct unfolded {
+struct unfolded {
     rg_native native;
     nb_shape shape;
     rg_nbits w;
-} unfolded;
+};
 
 /* args: weights, scales, zero points or what stands for them, y. */
 static inlay_status unfold(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
                            uint32_t threads)
 {
-    const unfolded *u = (const unfolded *)(const void *)native;
+    const struct unfolded *u = (const struct unfolded *)(const void *)native;
     const nb_shape *s = &u->shape;
     float *y = args[3];
 
@@ -409,10 +409,10 @@ static inlay_status lower_weights(rg_build *b, const rg_group *group)
 {
     rg_place q, scales, zeros, y;
     inlay_status status;
-    unfolded u;
+    struct unfolded u;
     rg_nbits w;
     rg_md md;
-    const bool turned = !suits(&(layout){ (uint32_t)b->op->axis, b->op->size }, false);
+    const bool turned = !suits(&(struct layout){ (uint32_t)b->op->axis, b->op->size }, false);
 
     orient(b->c, b->op, turned, &w);
     INLAY_TRY(nbits_read(b, &w, &q, &scales, &zeros));
@@ -420,7 +420,7 @@ static inlay_status lower_weights(rg_build *b, const rg_group *group)
     if (turned)
         rg_md_strides(&md, AXES, b->dims[group->out], (const int64_t[]){ 1, w.n });
     INLAY_TRY(rg_new_place(b, &md, &y));
-    u = (unfolded){ .native.run = unfold, .w = w };
+    u = (struct unfolded){ .native.run = unfold, .w = w };
     (void)nb_shape_init(&u.shape, w.bits, w.k, w.n, w.block);
     INLAY_TRY(rg_emit_step(b, &u.native, sizeof u,
                            (const rg_place *const[]){ &q, &scales, zeros.buffer != INLAY_NONE ? &zeros : &scales, &y },

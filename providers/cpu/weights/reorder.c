@@ -4,18 +4,18 @@
 enum { ALONE_BYTES = 1 << 20 };
 
 /* A part of a constant for each thread, along the axis with most elements: without a library. */
-typedef struct parts {
+struct parts {
     const rg_md *from, *to;
     const void *source;
     void *target;
     const int64_t *dims, *first;
     int axis;
     int64_t step;
-} parts;
+};
 
 static inlay_status copy_parts(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    const parts *p = user;
+    const struct parts *p = user;
     dn_dims dims, first;
 
     (void)worker;
@@ -31,7 +31,9 @@ dn_status weights_reorder_part(const rg_state *state, const rg_md *from, const v
 {
     enum { STEP = 64 }; /* blocks are whole */
     static const dn_dims zero;
-    parts p = { from, to, source, target, dims != NULL ? dims : from->dims, first != NULL ? first : zero, 0, STEP };
+    struct parts p = {
+        from, to, source, target, dims != NULL ? dims : from->dims, first != NULL ? first : zero, 0, STEP
+    };
 
     if (!state->alone || rg_md_bytes(to) < ALONE_BYTES || from->ndims < 1)
         return dn_reorder(state->engine, from, source, to, target, dims, first);

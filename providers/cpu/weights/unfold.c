@@ -125,10 +125,10 @@ static void unfold(const uf_codes *c, int64_t first, int64_t last, float *out)
 /* ------------------------------------------------------------------ products */
 
 /* Groups [block, + vectors / EACH) of the slice, rows from `row` on. */
-typedef struct slice {
+struct slice {
     const uf_product *p;
     int64_t block, row;
-} slice;
+};
 
 /* One k of some rows, from group `at` on. */
 VEC_INLINE void add_step(const uint8_t *data, int64_t at, const float *const *x, int64_t k, int bits, int vectors,
@@ -149,7 +149,7 @@ VEC_INLINE void add_step(const uint8_t *data, int64_t at, const float *const *x,
 }
 
 /* `rows` of them; those that are not there are done as the last one is. */
-VEC_INLINE void some_rows(const slice *s, int bits, int vectors, int rows, bool lone)
+VEC_INLINE void some_rows(const struct slice *s, int bits, int vectors, int rows, bool lone)
 {
     const uf_product *p = s->p;
     const int64_t column = s->block * UF_LANES, step = p->step, depth = p->depth;
@@ -195,7 +195,7 @@ VEC_INLINE void some_rows(const slice *s, int bits, int vectors, int rows, bool 
     }
 }
 
-VEC_INLINE void all_rows(slice *s, int bits, int vectors)
+VEC_INLINE void all_rows(struct slice *s, int bits, int vectors)
 {
     if (s->p->rows == 1 && s->p->lone)
         some_rows(s, bits, vectors, 1, true);
@@ -209,7 +209,7 @@ VEC_INLINE void all_rows(slice *s, int bits, int vectors)
 static void product(const uf_product *p)
 {
     const int side = p->codes->bits == 8 || (p->first % 2 == 0 && p->step % 2 == 0) ? SIDE : 1;
-    slice s = { .p = p };
+    struct slice s = { .p = p };
 
     while (s.block < p->blocks) {
         const bool full = p->blocks - s.block >= side && side == SIDE;

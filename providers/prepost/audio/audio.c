@@ -49,7 +49,7 @@ static inlay_status run(const kit_call *call)
 {
     const audio_state *s = call->state;
     const kit_tensor *x = &call->in[0];
-    sound made;
+    struct sound made;
     int64_t dims[2] = { 1, 0 };
     inlay_status status;
 

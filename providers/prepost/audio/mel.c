@@ -14,21 +14,21 @@ enum { MAX_FFT = 1 << 20, MAX_MELS = 4096 };
 #define MAX_SAMPLES ((int64_t)1 << 40)
 
 /* A filter: bins [first, first + count) with weights. */
-typedef struct filter {
+struct filter {
     int64_t first, count;
     const double *weights;
-} filter;
+};
 
 typedef struct mel_state {
     int64_t n_fft, hop, mels, samples, bins;
     bool centre, reflect, drop_last;
     int log;
     double power;
-    double *window;  /* [n_fft] Hann's, periodic */
-    double *weights; /* of all filters */
-    filter *filters; /* [mels] */
+    double *window;         /* [n_fft] Hann's, periodic */
+    double *weights;        /* of all filters */
+    struct filter *filters; /* [mels] */
     double *tables;
-    fft f;
+    struct fft f;
 } mel_state;
 
 static void release(void *state)
@@ -79,7 +79,7 @@ static bool make_filters(mel_state *s, double rate, double low, double high, boo
     for (int64_t m = 0; m < s->mels; m++) {
         const double left = hz_of(from + step * (double)m, htk), middle = hz_of(from + step * (double)(m + 1), htk);
         const double right = hz_of(from + step * (double)(m + 2), htk), height = slaney ? 2 / (right - left) : 1;
-        filter *f = &s->filters[m];
+        struct filter *f = &s->filters[m];
 
         f->weights = at;
         for (int64_t k = 0; k < s->bins; k++) {
@@ -103,18 +103,18 @@ static bool make_filters(mel_state *s, double rate, double low, double high, boo
 /* ------------------------------------------------------------------ frames */
 
 /* What a loop over frames needs. */
-typedef struct job {
+struct job {
     const mel_state *s;
     const float *x;
     int64_t count, whole, frames; /* samples there are; with zeros behind them; columns */
     float *to;                    /* [mels, frames] */
     double *scratch;              /* of all workers */
     size_t scratch_count;         /* of one */
-} job;
+};
 
 static inlay_status do_frames(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    const job *j = user;
+    const struct job *j = user;
     const mel_state *s = j->s;
     double *data = j->scratch + worker * j->scratch_count, *powers = data + 2 * s->n_fft, *inner = powers + s->bins;
 
@@ -140,7 +140,7 @@ static inlay_status do_frames(void *user, int64_t begin, int64_t end, uint32_t w
             powers[k] = s->power == 2 ? square : s->power == 1 ? sqrt(square) : pow(square, s->power / 2);
         }
         for (int64_t m = 0; m < s->mels; m++) {
-            const filter *f = &s->filters[m];
+            const struct filter *f = &s->filters[m];
             double sum = 0;
 
             for (int64_t k = 0; k < f->count; k++)
@@ -303,11 +303,11 @@ static inlay_status run_mel(const kit_call *call)
     const kit_tensor *x = &call->in[0];
     const int64_t rows = x->rank == 2 ? x->dims[0] : 1, width = x->dims[x->rank - 1];
     const int64_t whole = s->samples > 0 ? s->samples : width;
-    job j = { .s = s,
-              .count = width < whole ? width : whole,
-              .whole = whole,
-              .scratch = call->workspace,
-              .scratch_count = scratch_of(s) };
+    struct job j = { .s = s,
+                     .count = width < whole ? width : whole,
+                     .whole = whole,
+                     .scratch = call->workspace,
+                     .scratch_count = scratch_of(s) };
     int64_t dims[3] = { rows, s->mels, 0 };
     inlay_status status = INLAY_OK;
 

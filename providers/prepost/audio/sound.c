@@ -11,11 +11,11 @@
 
 enum { PCM = 1, FLOATS = 3, A_LAW = 6, MU_LAW = 7, EXTENSIBLE = 0xfffe };
 
-typedef struct wav {
+struct wav {
     uint32_t format, channels, rate, bits;
     const uint8_t *data;
     size_t bytes;
-} wav;
+};
 
 static uint32_t word(const uint8_t *b)
 {
@@ -33,7 +33,7 @@ static bool starts(const uint8_t *b, size_t n, const char *magic)
 }
 
 /* Chunks up to the data, which may end where the file does, as in streams. */
-static bool read_chunks(const uint8_t *b, size_t n, wav *w)
+static bool read_chunks(const uint8_t *b, size_t n, struct wav *w)
 {
     for (size_t at = 12; at + 8 <= n;) {
         const size_t left = n - at - 8, bytes = dword(b + at + 4) < left ? dword(b + at + 4) : left;
@@ -70,7 +70,7 @@ static float mu_law(uint8_t v)
     return (float)((x & 0x80) != 0 ? 0x84 - size : size - 0x84) / 32768;
 }
 
-static float sample_at(const wav *w, const uint8_t *b)
+static float sample_at(const struct wav *w, const uint8_t *b)
 {
     uint64_t bits = 0;
     double d;
@@ -98,7 +98,7 @@ static float sample_at(const wav *w, const uint8_t *b)
     return (float)((double)(int64_t)bits / 9223372036854775808.0);
 }
 
-static bool is_known(const wav *w)
+static bool is_known(const struct wav *w)
 {
     if (w->format == PCM)
         return w->bits == 8 || w->bits == 16 || w->bits == 24 || w->bits == 32;
@@ -106,9 +106,9 @@ static bool is_known(const wav *w)
                                : (w->format == A_LAW || w->format == MU_LAW) && w->bits == 8;
 }
 
-static inlay_status decode_wav(const uint8_t *bytes, size_t count, sound *out, inlay_diag *diag)
+static inlay_status decode_wav(const uint8_t *bytes, size_t count, struct sound *out, inlay_diag *diag)
 {
-    wav w = { 0 };
+    struct wav w = { 0 };
     size_t samples;
 
     if (!read_chunks(bytes, count, &w))
@@ -120,10 +120,10 @@ static inlay_status decode_wav(const uint8_t *bytes, size_t count, sound *out, i
     if (samples > SOUND_MOST)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "WAV: %llu samples; at most %d are allowed",
                           (unsigned long long)samples, SOUND_MOST);
-    *out = (sound){ .samples = malloc((samples + 1) * sizeof(float)),
-                    .frames = (int64_t)(samples / w.channels),
-                    .channels = w.channels,
-                    .rate = w.rate };
+    *out = (struct sound){ .samples = malloc((samples + 1) * sizeof(float)),
+                           .frames = (int64_t)(samples / w.channels),
+                           .channels = w.channels,
+                           .rate = w.rate };
     if (out->samples == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "WAV: no memory for %llu samples", (unsigned long long)samples);
     for (size_t i = 0; i < samples; i++)
@@ -134,19 +134,19 @@ static inlay_status decode_wav(const uint8_t *bytes, size_t count, sound *out, i
 /* ------------------------------------------------------------------ the others */
 
 #ifdef PREPOST_SNDFILE
-typedef struct reader {
+struct reader {
     const uint8_t *bytes;
     sf_count_t count, at;
-} reader;
+};
 
 static sf_count_t on_size(void *user)
 {
-    return ((reader *)user)->count;
+    return ((struct reader *)user)->count;
 }
 
 static sf_count_t on_seek(sf_count_t offset, int whence, void *user)
 {
-    reader *r = user;
+    struct reader *r = user;
     const sf_count_t to = whence == SEEK_SET ? offset : whence == SEEK_CUR ? r->at + offset : r->count + offset;
 
     if (to < 0 || to > r->count)
@@ -156,7 +156,7 @@ static sf_count_t on_seek(sf_count_t offset, int whence, void *user)
 
 static sf_count_t on_read(void *to, sf_count_t count, void *user)
 {
-    reader *r = user;
+    struct reader *r = user;
     const sf_count_t n = count < r->count - r->at ? count : r->count - r->at;
 
     if (n <= 0)
@@ -176,11 +176,11 @@ static sf_count_t on_write(const void *from, sf_count_t count, void *user)
 
 static sf_count_t on_tell(void *user)
 {
-    return ((reader *)user)->at;
+    return ((struct reader *)user)->at;
 }
 
 /* Piece by piece: what a header says of the length is not believed. */
-static inlay_status read_all(SNDFILE *f, sound *out, inlay_diag *diag)
+static inlay_status read_all(SNDFILE *f, struct sound *out, inlay_diag *diag)
 {
     enum { PIECE = 1 << 16 };
     int64_t room = 0;
@@ -206,10 +206,10 @@ static inlay_status read_all(SNDFILE *f, sound *out, inlay_diag *diag)
     }
 }
 
-static inlay_status decode_other(const uint8_t *bytes, size_t count, sound *out, inlay_diag *diag)
+static inlay_status decode_other(const uint8_t *bytes, size_t count, struct sound *out, inlay_diag *diag)
 {
     SF_VIRTUAL_IO io = { on_size, on_seek, on_read, on_write, on_tell };
-    reader r = { bytes, (sf_count_t)count, 0 };
+    struct reader r = { bytes, (sf_count_t)count, 0 };
     SF_INFO info = { 0 };
     SNDFILE *f = sf_open_virtual(&io, SFM_READ, &info, &r);
     inlay_status status;
@@ -220,14 +220,14 @@ static inlay_status decode_other(const uint8_t *bytes, size_t count, sound *out,
         status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the sound has %d channels, of %d samples a second",
                             info.channels, info.samplerate);
     } else {
-        *out = (sound){ .channels = info.channels, .rate = info.samplerate };
+        *out = (struct sound){ .channels = info.channels, .rate = info.samplerate };
         status = read_all(f, out, diag);
     }
     (void)sf_close(f);
     return status;
 }
 #else
-static inlay_status decode_other(const uint8_t *bytes, size_t count, sound *out, inlay_diag *diag)
+static inlay_status decode_other(const uint8_t *bytes, size_t count, struct sound *out, inlay_diag *diag)
 {
     (void)bytes;
     (void)out;
@@ -238,11 +238,11 @@ static inlay_status decode_other(const uint8_t *bytes, size_t count, sound *out,
 }
 #endif
 
-inlay_status sound_decode(const uint8_t *bytes, size_t count, sound *out, inlay_diag *diag)
+inlay_status sound_decode(const uint8_t *bytes, size_t count, struct sound *out, inlay_diag *diag)
 {
     inlay_status status;
 
-    *out = (sound){ 0 };
+    *out = (struct sound){ 0 };
     if (count >= 12 && starts(bytes, count, "RIFF") && starts(bytes + 8, count - 8, "WAVE"))
         status = decode_wav(bytes, count, out, diag);
     else
@@ -250,13 +250,13 @@ inlay_status sound_decode(const uint8_t *bytes, size_t count, sound *out, inlay_
     if (status == INLAY_OK)
         return status;
     free(out->samples);
-    *out = (sound){ 0 };
+    *out = (struct sound){ 0 };
     return status;
 }
 
 /* ------------------------------------------------------------------ channels and rates */
 
-void sound_mix(sound *s)
+void sound_mix(struct sound *s)
 {
     for (int64_t i = 0; i < s->frames && s->channels > 1; i++) {
         double sum = 0;
@@ -291,7 +291,7 @@ static int64_t divisor(int64_t a, int64_t b)
     return a;
 }
 
-inlay_status sound_resample(sound *s, int64_t rate, inlay_diag *diag)
+inlay_status sound_resample(struct sound *s, int64_t rate, inlay_diag *diag)
 {
     enum { ZEROS = 32, PHASES = 512 };
     const int64_t common = divisor(s->rate, rate), up = rate / common, down = s->rate / common;

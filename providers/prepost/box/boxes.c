@@ -13,38 +13,39 @@ typedef struct boxes_state {
     bool agnostic;
     float score, iou;
     int64_t most;
-    lines labels; /* last, see lines.h */
+    struct lines labels; /* last, see lines.h */
 } boxes_state;
 
-typedef struct box {
+struct box {
     float x0, y0, x1, y1, score;
     int32_t class, place; /* place among the predictions: of equal scores the first wins */
-} box;
+};
 
 /* ------------------------------------------------------------------ candidates */
 
 /* Predictions as rows of a matrix: at(i, k) is number k of prediction i. */
-typedef struct predictions {
+struct predictions {
     const float *data;
     int64_t count, width, row, column; /* steps from one prediction, and one number of it, to the next */
-} predictions;
+};
 
-static predictions view_of(const kit_tensor *x, int layout)
+static struct predictions view_of(const kit_tensor *x, int layout)
 {
     const int64_t *d = x->dims + (x->rank - 2);
 
-    return layout == V8 ? (predictions){ x->data, d[1], d[0], 1, d[1] } : (predictions){ x->data, d[0], d[1], d[1], 1 };
+    return layout == V8 ? (struct predictions){ x->data, d[1], d[0], 1, d[1] }
+                        : (struct predictions){ x->data, d[0], d[1], d[1], 1 };
 }
 
-static bool is_worse(const box *a, const box *b)
+static bool is_worse(const struct box *a, const struct box *b)
 {
     return a->score != b->score ? a->score < b->score : a->place > b->place;
 }
 
 /* A heap whose first is the worst, so that the best stay when there are too many. */
-static void sift(box *heap, int64_t count, int64_t at)
+static void sift(struct box *heap, int64_t count, int64_t at)
 {
-    const box moved = heap[at];
+    const struct box moved = heap[at];
 
     for (int64_t child; (child = 2 * at + 1) < count; at = child) {
         if (child + 1 < count && is_worse(&heap[child + 1], &heap[child]))
@@ -56,16 +57,16 @@ static void sift(box *heap, int64_t count, int64_t at)
     heap[at] = moved;
 }
 
-static void raise(box *heap, int64_t at)
+static void raise(struct box *heap, int64_t at)
 {
-    const box moved = heap[at];
+    const struct box moved = heap[at];
 
     for (int64_t parent; at > 0 && is_worse(&moved, &heap[parent = (at - 1) / 2]); at = parent)
         heap[at] = heap[parent];
     heap[at] = moved;
 }
 
-static void add(box *heap, int64_t *count, int64_t room, const box *b)
+static void add(struct box *heap, int64_t *count, int64_t room, const struct box *b)
 {
     if (*count < room) {
         heap[(*count)++] = *b;
@@ -77,7 +78,7 @@ static void add(box *heap, int64_t *count, int64_t room, const box *b)
 }
 
 /* The predictions above the score, best first; their number. */
-static int64_t collect(const boxes_state *s, const predictions *p, box *list)
+static int64_t collect(const boxes_state *s, const struct predictions *p, struct box *list)
 {
     const int64_t first = s->layout == V8 ? 4 : 5;
     int64_t count = 0;
@@ -86,7 +87,7 @@ static int64_t collect(const boxes_state *s, const predictions *p, box *list)
         const float *at = p->data + i * p->row;
         const float sure = s->layout == V8 ? 1 : at[4 * p->column];
         const float x = at[0], y = at[p->column], w = at[2 * p->column] / 2, h = at[3 * p->column] / 2;
-        box b = { x - w, y - h, x + w, y + h, -1, 0, (int32_t)i };
+        struct box b = { x - w, y - h, x + w, y + h, -1, 0, (int32_t)i };
 
         if (!(sure > s->score) && s->layout == V5)
             continue;
@@ -102,7 +103,7 @@ static int64_t collect(const boxes_state *s, const predictions *p, box *list)
             add(list, &count, MAX_CANDIDATES, &b);
     }
     for (int64_t left = count; left > 1;) { /* the worst goes to the end, again and again */
-        const box worst = list[0];
+        const struct box worst = list[0];
 
         list[0] = list[--left];
         sift(list, left, 0);
@@ -113,29 +114,29 @@ static int64_t collect(const boxes_state *s, const predictions *p, box *list)
 
 /* ------------------------------------------------------------------ suppression */
 
-static float area(const box *b)
+static float area(const struct box *b)
 {
     const float w = b->x1 - b->x0, h = b->y1 - b->y0;
 
     return w > 0 && h > 0 ? w * h : 0;
 }
 
-static float overlap(const box *a, const box *b)
+static float overlap(const struct box *a, const struct box *b)
 {
-    const box both = { a->x0 > b->x0 ? a->x0 : b->x0,
-                       a->y0 > b->y0 ? a->y0 : b->y0,
-                       a->x1 < b->x1 ? a->x1 : b->x1,
-                       a->y1 < b->y1 ? a->y1 : b->y1,
-                       0,
-                       0,
-                       0 };
+    const struct box both = { a->x0 > b->x0 ? a->x0 : b->x0,
+                              a->y0 > b->y0 ? a->y0 : b->y0,
+                              a->x1 < b->x1 ? a->x1 : b->x1,
+                              a->y1 < b->y1 ? a->y1 : b->y1,
+                              0,
+                              0,
+                              0 };
     const float shared = area(&both), all = area(a) + area(b) - shared;
 
     return all > 0 ? shared / all : 0;
 }
 
 /* Keeps what does not overlap a better one of its class, at the beginning of the list; how many. */
-static int64_t suppress(const boxes_state *s, box *list, int64_t count)
+static int64_t suppress(const boxes_state *s, struct box *list, int64_t count)
 {
     int64_t kept = 0;
 
@@ -156,7 +157,7 @@ static float within(float v, float most)
 }
 
 /* Back from the frame of a letterbox: scale, left, top, width, height. */
-static void unframe(box *b, const float *place)
+static void unframe(struct box *b, const float *place)
 {
     b->x0 = within((b->x0 - place[1]) / place[0], place[3]);
     b->x1 = within((b->x1 - place[1]) / place[0], place[3]);
@@ -191,7 +192,7 @@ static bool supports(const kit_node *node, kit_refusal *why)
 
 static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *diag)
 {
-    lines *l = lines_create(node->info, "labels", offsetof(boxes_state, labels));
+    struct lines *l = lines_create(node->info, "labels", offsetof(boxes_state, labels));
     boxes_state *s;
 
     if (l == NULL)
@@ -218,7 +219,7 @@ static inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)
 {
     const boxes_state *s = state;
     const kit_tensor *x = &plan->in[0];
-    predictions p;
+    struct predictions p;
 
     if (x->count < 0 || (x->rank != 2 && x->rank != 3) || (x->rank == 3 && x->dims[0] != 1))
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
@@ -231,7 +232,7 @@ static inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)
                           (long long)p.width, layouts[s->layout], s->layout == V8 ? "" : ", how sure it is,");
     if (plan->in_count > 1 && plan->in[1].dtype != INLAY_UNDEFINED && plan->in[1].count != 5)
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "YoloBoxes: place has 5 numbers, as Letterbox gives them");
-    plan->workspace_bytes = (uint64_t)(p.count < MAX_CANDIDATES ? p.count : MAX_CANDIDATES) * sizeof(box);
+    plan->workspace_bytes = (uint64_t)(p.count < MAX_CANDIDATES ? p.count : MAX_CANDIDATES) * sizeof(struct box);
     return INLAY_OK;
 }
 
@@ -247,8 +248,8 @@ static inlay_status put_class(const kit_call *call, const boxes_state *s, int32_
 static inlay_status run(const kit_call *call)
 {
     const boxes_state *s = call->state;
-    const predictions p = view_of(&call->in[0], s->layout);
-    box *list = call->workspace;
+    const struct predictions p = view_of(&call->in[0], s->layout);
+    struct box *list = call->workspace;
     const int64_t count = suppress(s, list, collect(s, &p, list)), dims[2] = { count, 6 };
     inlay_status status = INLAY_OK;
 
@@ -257,7 +258,7 @@ static inlay_status run(const kit_call *call)
     INLAY_TRY(kit_alloc_output(call, 0, 2, dims));
     INLAY_TRY(kit_alloc_output(call, 1, 1, dims));
     for (int64_t i = 0; i < count; i++) {
-        const box *b = &list[i];
+        const struct box *b = &list[i];
         const float row[6] = { b->x0, b->y0, b->x1, b->y1, b->score, (float)b->class };
 
         if (kit_has_output(call, 0))

@@ -5,7 +5,7 @@
 
 enum { PLAIN = 0, RLE8 = 1, RLE4 = 2, MASKS = 3, ALPHA_MASKS = 6 };
 
-typedef struct bmp {
+struct bmp {
     const uint8_t *bytes;
     size_t count, pixels; /* where they begin */
     int64_t width, height;
@@ -14,7 +14,7 @@ typedef struct bmp {
     uint32_t mask[3]; /* of red, green and blue */
     uint8_t palette[256][3];
     uint32_t colours;
-} bmp;
+};
 
 static bool is(const uint8_t *bytes, size_t count)
 {
@@ -37,7 +37,7 @@ static inlay_status damaged(const picture_sink *sink, const char *what)
 }
 
 /* The palette behind the headers: entries of 3 bytes in the oldest version, of 4 since. */
-static void read_palette(bmp *b, size_t at, uint32_t entry, uint32_t wanted)
+static void read_palette(struct bmp *b, size_t at, uint32_t entry, uint32_t wanted)
 {
     const uint32_t most = b->bits <= 8 ? 1u << b->bits : 0;
 
@@ -49,7 +49,7 @@ static void read_palette(bmp *b, size_t at, uint32_t entry, uint32_t wanted)
     }
 }
 
-static inlay_status read_header(bmp *b, const picture_sink *sink)
+static inlay_status read_header(struct bmp *b, const picture_sink *sink)
 {
     const uint32_t header = dword(b->bytes + 14), mask_at = 14 + 40;
     size_t palette = 14 + (size_t)header;
@@ -97,7 +97,7 @@ static uint8_t masked(uint32_t v, uint32_t mask)
     return (uint8_t)((uint64_t)((v & mask) >> shift) * 255 / top);
 }
 
-static void pixel_row(const bmp *b, const uint8_t *from, uint8_t *rgb)
+static void pixel_row(const struct bmp *b, const uint8_t *from, uint8_t *rgb)
 {
     static const uint32_t mask16[3] = { 0x7c00, 0x3e0, 0x1f }, mask32[3] = { 0xff0000, 0xff00, 0xff };
     const uint32_t *mask = b->compression == PLAIN ? (b->bits == 16 ? mask16 : mask32) : b->mask;
@@ -121,7 +121,7 @@ static void pixel_row(const bmp *b, const uint8_t *from, uint8_t *rgb)
     }
 }
 
-static inlay_status read_plain(const bmp *b, picture_sink *sink, uint8_t *row)
+static inlay_status read_plain(const struct bmp *b, picture_sink *sink, uint8_t *row)
 {
     const uint64_t stride = ((uint64_t)b->width * b->bits + 31) / 32 * 4, need = stride * (uint64_t)b->height;
 
@@ -135,7 +135,7 @@ static inlay_status read_plain(const bmp *b, picture_sink *sink, uint8_t *row)
 }
 
 /* Runs of equal pixels, literal ones, and moves; index takes a byte per pixel. What no run reaches is colour 0. */
-static inlay_status read_runs(const bmp *b, picture_sink *sink, uint8_t *index, uint8_t *row)
+static inlay_status read_runs(const struct bmp *b, picture_sink *sink, uint8_t *index, uint8_t *row)
 {
     const bool four = b->compression == RLE4;
     size_t at = b->pixels;
@@ -178,7 +178,7 @@ static inlay_status read_runs(const bmp *b, picture_sink *sink, uint8_t *index, 
     return INLAY_OK;
 }
 
-static bool is_known(const bmp *b)
+static bool is_known(const struct bmp *b)
 {
     switch (b->compression) {
     case PLAIN:
@@ -197,7 +197,7 @@ static bool is_known(const bmp *b)
 
 static inlay_status decode(const uint8_t *bytes, size_t count, picture_sink *sink)
 {
-    bmp b = { .bytes = bytes, .count = count };
+    struct bmp b = { .bytes = bytes, .count = count };
     uint8_t *row = NULL, *index = NULL;
     bool runs;
     uint64_t most;
@@ -264,4 +264,4 @@ done:
     return status;
 }
 
-const codec codec_bmp = { .name = "BMP", .is = is, .decode = decode, .ending = "bmp", .encode = encode };
+const struct codec codec_bmp = { .name = "BMP", .is = is, .decode = decode, .ending = "bmp", .encode = encode };

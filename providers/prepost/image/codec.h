@@ -4,7 +4,7 @@
 #include "picture.h"
 
 /* A format: does a file begin like one, and how is it read and written. */
-typedef struct codec {
+struct codec {
     const char *name;    /* of the format, for messages */
     const char *library; /* the package that reads it; NULL: none is needed */
     bool (*is)(const uint8_t *bytes, size_t count);
@@ -12,9 +12,9 @@ typedef struct codec {
     const char *ending; /* of files that are written; NULL: they are only read */
     inlay_status (*encode)(const uint8_t *rgb, int64_t height, int64_t width, int quality, picture_file *out,
                            inlay_diag *diag);
-} codec;
+};
 
-extern const codec codec_bmp, codec_pnm, codec_png, codec_jpeg, codec_webp, codec_tiff, codec_jp2;
+extern const struct codec codec_bmp, codec_pnm, codec_png, codec_jpeg, codec_webp, codec_tiff, codec_jp2;
 
 /* Checks the size and takes memory for the picture. most: pixels that the bytes of the file can hold at most, or 0 when
  * the format sets no bound. */

@@ -11,15 +11,15 @@ static const uint8_t bgr[COLOURS][3] = {
 static const char *const modes[] = { "XYXY", "XYWH", "CENTER_XYWH" };
 
 /* The score of a box and its place in the input. */
-typedef struct ranked {
+struct ranked {
     float score, class;
     int64_t at;
     int colour;
-} ranked;
+};
 
 static int by_score(const void *pa, const void *pb)
 {
-    const ranked *a = pa, *b = pb;
+    const struct ranked *a = pa, *b = pb;
 
     if (a->score != b->score)
         return a->score > b->score ? -1 : 1;
@@ -28,7 +28,7 @@ static int by_score(const void *pa, const void *pb)
 
 static int by_colour(const void *pa, const void *pb)
 {
-    const ranked *a = pa, *b = pb;
+    const struct ranked *a = pa, *b = pb;
 
     return a->colour != b->colour ? (a->colour < b->colour ? -1 : 1) : by_score(pa, pb);
 }
@@ -66,7 +66,7 @@ static void draw(uint8_t *picture, int64_t height, int64_t width, const float *b
 }
 
 /* Colours go to the classes, or to the boxes, in the order of scores; who has none is not drawn. */
-static int64_t give_colours(ranked *list, int64_t count, bool by_class)
+static int64_t give_colours(struct ranked *list, int64_t count, bool by_class)
 {
     float classes[COLOURS];
     int used = 0;
@@ -112,7 +112,7 @@ static inlay_status run_draw(const kit_call *call)
     const draw_state *s = call->state;
     const kit_tensor *x = &call->in[0], *boxes = &call->in[1];
     const int64_t count = boxes->rank == 2 ? boxes->dims[0] : 0;
-    ranked *list = NULL;
+    struct ranked *list = NULL;
     int64_t kept;
     inlay_status status;
 
@@ -130,7 +130,7 @@ static inlay_status run_draw(const kit_call *call)
     for (int64_t i = 0; i < count; i++) {
         const float *box = (const float *)boxes->data + i * BOX;
 
-        list[i] = (ranked){ isnan(box[SCORE]) ? -INFINITY : box[SCORE], box[CLASS], i, 0 };
+        list[i] = (struct ranked){ isnan(box[SCORE]) ? -INFINITY : box[SCORE], box[CLASS], i, 0 };
     }
     qsort(list, (size_t)count, sizeof *list, by_score);
     kept = give_colours(list, count, s->by_class);

@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct reader {
+struct reader {
     const uint8_t *bytes;
     uint64_t count, at;
     char why[200];
-} reader;
+};
 
 static bool is_boxed(const uint8_t *b, size_t n)
 {
@@ -22,7 +22,7 @@ static bool is(const uint8_t *b, size_t n)
 
 static void on_error(const char *text, void *user)
 {
-    reader *r = user;
+    struct reader *r = user;
 
     strncpy(r->why, text, sizeof r->why - 1);
     r->why[strcspn(r->why, "\n")] = '\0';
@@ -36,7 +36,7 @@ static void on_message(const char *text, void *user)
 
 static OPJ_SIZE_T on_read(void *to, OPJ_SIZE_T count, void *user)
 {
-    reader *r = user;
+    struct reader *r = user;
     const uint64_t left = r->count - r->at, n = count < left ? count : left;
 
     if (n == 0)
@@ -48,7 +48,7 @@ static OPJ_SIZE_T on_read(void *to, OPJ_SIZE_T count, void *user)
 
 static OPJ_OFF_T on_skip(OPJ_OFF_T count, void *user)
 {
-    reader *r = user;
+    struct reader *r = user;
     const uint64_t left = r->count - r->at;
 
     if (count < 0 || left == 0)
@@ -59,7 +59,7 @@ static OPJ_OFF_T on_skip(OPJ_OFF_T count, void *user)
 
 static OPJ_BOOL on_seek(OPJ_OFF_T to, void *user)
 {
-    reader *r = user;
+    struct reader *r = user;
 
     if (to < 0 || (uint64_t)to > r->count)
         return OPJ_FALSE;
@@ -128,7 +128,7 @@ static bool is_sound(const opj_image_t *image, bool read)
     return true;
 }
 
-static inlay_status read_all(opj_codec_t *decoder, opj_stream_t *stream, opj_image_t **image, const reader *r,
+static inlay_status read_all(opj_codec_t *decoder, opj_stream_t *stream, opj_image_t **image, const struct reader *r,
                              picture_sink *sink)
 {
     opj_dparameters_t parameters;
@@ -151,7 +151,7 @@ static inlay_status read_all(opj_codec_t *decoder, opj_stream_t *stream, opj_ima
 
 static inlay_status decode(const uint8_t *bytes, size_t count, picture_sink *sink)
 {
-    reader r = { .bytes = bytes, .count = count };
+    struct reader r = { .bytes = bytes, .count = count };
     opj_codec_t *decoder = opj_create_decompress(is_boxed(bytes, count) ? OPJ_CODEC_JP2 : OPJ_CODEC_J2K);
     opj_stream_t *stream = opj_stream_default_create(OPJ_TRUE);
     opj_image_t *image = NULL;
@@ -179,4 +179,4 @@ done:
     return status;
 }
 
-const codec codec_jp2 = { .name = "JPEG 2000", .library = "openjpeg", .is = is, .decode = decode };
+const struct codec codec_jp2 = { .name = "JPEG 2000", .library = "openjpeg", .is = is, .decode = decode };

@@ -12,11 +12,11 @@
 /* A progressive file may have any number of passes over the whole picture; real ones have a dozen. */
 enum { MAX_SCANS = 200 };
 
-typedef struct errors {
+struct errors {
     struct jpeg_error_mgr base; /* first: what libjpeg passes around */
     jmp_buf out;
     char why[JMSG_LENGTH_MAX];
-} errors;
+};
 
 static bool is(const uint8_t *bytes, size_t count)
 {
@@ -25,7 +25,7 @@ static bool is(const uint8_t *bytes, size_t count)
 
 static void on_error(j_common_ptr c)
 {
-    errors *e = (errors *)(void *)c->err;
+    struct errors *e = (struct errors *)(void *)c->err;
 
     e->base.format_message(c, e->why);
     longjmp(e->out, 1);
@@ -48,14 +48,14 @@ static void on_progress(j_common_ptr c)
     const struct jpeg_decompress_struct *d = (const struct jpeg_decompress_struct *)(const void *)c;
 
     if (c->is_decompressor && d->input_scan_number > MAX_SCANS) {
-        errors *e = (errors *)(void *)c->err;
+        struct errors *e = (struct errors *)(void *)c->err;
 
         (void)snprintf(e->why, sizeof e->why, "more than %d scans", MAX_SCANS);
         longjmp(e->out, 1);
     }
 }
 
-static void set_errors(errors *e)
+static void set_errors(struct errors *e)
 {
     (void)jpeg_std_error(&e->base);
     e->base.error_exit = on_error;
@@ -93,7 +93,7 @@ static void read_rows(struct jpeg_decompress_struct *d, picture_sink *sink, uint
     }
 }
 
-static inlay_status read_all(struct jpeg_decompress_struct *d, errors *e, const uint8_t *bytes, size_t count,
+static inlay_status read_all(struct jpeg_decompress_struct *d, struct errors *e, const uint8_t *bytes, size_t count,
                              uint8_t **row, picture_sink *sink)
 {
     struct jpeg_progress_mgr progress = { .progress_monitor = on_progress };
@@ -125,7 +125,7 @@ static inlay_status decode(const uint8_t *bytes, size_t count, picture_sink *sin
 {
     struct jpeg_decompress_struct d = { .err = NULL };
     uint8_t *row = NULL;
-    errors e = { .why = "" };
+    struct errors e = { .why = "" };
     inlay_status status;
 
     set_errors(&e);
@@ -140,7 +140,7 @@ static inlay_status encode(const uint8_t *rgb, int64_t height, int64_t width, in
                            inlay_diag *diag)
 {
     struct jpeg_compress_struct c = { .err = NULL };
-    errors e = { .why = "" };
+    struct errors e = { .why = "" };
     unsigned char *file = NULL;
     unsigned long bytes = 0;
     inlay_status status;
@@ -173,6 +173,6 @@ done:
     return status;
 }
 
-const codec codec_jpeg = {
+const struct codec codec_jpeg = {
     .name = "JPEG", .library = "libjpeg-turbo", .is = is, .decode = decode, .ending = "jpg", .encode = encode
 };

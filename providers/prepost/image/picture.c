@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const codec *const codecs[] = { &codec_png, &codec_jpeg, &codec_webp, &codec_tiff,
-                                       &codec_jp2, &codec_bmp,  &codec_pnm };
+static const struct codec *const codecs[] = { &codec_png, &codec_jpeg, &codec_webp, &codec_tiff,
+                                              &codec_jp2, &codec_bmp,  &codec_pnm };
 enum { CODECS = sizeof codecs / sizeof codecs[0] };
 
 inlay_status picture_begin(picture_sink *sink, const char *format, uint64_t height, uint64_t width, uint64_t most)
@@ -83,7 +83,7 @@ inlay_status picture_append(picture_file *file, const void *bytes, size_t count,
     return INLAY_OK;
 }
 
-static const codec *encoder(const char *format)
+static const struct codec *encoder(const char *format)
 {
     if (strcmp(format, "jpeg") == 0)
         format = "jpg";
@@ -101,7 +101,7 @@ bool picture_encodes(const char *format)
 inlay_status picture_encode(const char *format, const uint8_t *pixels, int64_t height, int64_t width,
                             picture_order order, int quality, picture_file *out, inlay_diag *diag)
 {
-    const codec *c = encoder(format);
+    const struct codec *c = encoder(format);
     uint8_t *turned = NULL;
     inlay_status status;
 

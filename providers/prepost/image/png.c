@@ -6,12 +6,12 @@
 #include <string.h>
 
 /* What errors and the reader need: libpng reports errors by longjmp. */
-typedef struct reader {
+struct reader {
     const uint8_t *bytes;
     size_t count, at;
     char why[160];
     uint8_t *rows; /* one row, or all of them when interlaced */
-} reader;
+};
 
 static bool is(const uint8_t *bytes, size_t count)
 {
@@ -20,7 +20,7 @@ static bool is(const uint8_t *bytes, size_t count)
 
 static void on_error(png_structp png, png_const_charp text)
 {
-    reader *r = png_get_error_ptr(png);
+    struct reader *r = png_get_error_ptr(png);
 
     strncpy(r->why, text, sizeof r->why - 1);
     longjmp(png_jmpbuf(png), 1);
@@ -34,7 +34,7 @@ static void on_warning(png_structp png, png_const_charp text)
 
 static void on_read(png_structp png, png_bytep to, size_t count)
 {
-    reader *r = png_get_io_ptr(png);
+    struct reader *r = png_get_io_ptr(png);
 
     if (count > r->count - r->at)
         png_error(png, "the file ends too early");
@@ -67,7 +67,7 @@ static uint64_t most_pixels(png_structp png, png_infop info, size_t count)
     return (uint64_t)count * 1032 * 8 / (bits > 0 ? bits : 1) + 8;
 }
 
-static void read_rows(png_structp png, reader *r, picture_sink *sink, int passes)
+static void read_rows(png_structp png, struct reader *r, picture_sink *sink, int passes)
 {
     const size_t row = (size_t)sink->width * 3;
 
@@ -85,7 +85,7 @@ static void read_rows(png_structp png, reader *r, picture_sink *sink, int passes
         picture_row(sink, y, r->rows + (size_t)y * row);
 }
 
-static inlay_status read_all(png_structp png, png_infop info, reader *r, picture_sink *sink)
+static inlay_status read_all(png_structp png, png_infop info, struct reader *r, picture_sink *sink)
 {
     inlay_status status;
     uint64_t most;
@@ -115,7 +115,7 @@ static inlay_status read_all(png_structp png, png_infop info, reader *r, picture
 
 static inlay_status decode(const uint8_t *bytes, size_t count, picture_sink *sink)
 {
-    reader r = { .bytes = bytes, .count = count };
+    struct reader r = { .bytes = bytes, .count = count };
     png_structp png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &r, on_error, on_warning);
     png_infop info = png != NULL ? png_create_info_struct(png) : NULL;
     inlay_status status = INLAY_OUT_OF_MEMORY;
@@ -131,14 +131,14 @@ static inlay_status decode(const uint8_t *bytes, size_t count, picture_sink *sin
 
 /* ------------------------------------------------------------------ writing */
 
-typedef struct writer {
+struct writer {
     picture_file *out;
     inlay_diag *diag;
-} writer;
+};
 
 static void on_write(png_structp png, png_bytep bytes, size_t count)
 {
-    const writer *w = png_get_io_ptr(png);
+    const struct writer *w = png_get_io_ptr(png);
 
     if (picture_append(w->out, bytes, count, w->diag) != INLAY_OK)
         png_error(png, "no memory");
@@ -152,8 +152,8 @@ static void on_flush(png_structp png)
 static inlay_status encode(const uint8_t *rgb, int64_t height, int64_t width, int quality, picture_file *out,
                            inlay_diag *diag)
 {
-    reader errors = { .bytes = NULL };
-    writer w = { out, diag };
+    struct reader errors = { .bytes = NULL };
+    struct writer w = { out, diag };
     png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, &errors, on_error, on_warning);
     png_infop info = png != NULL ? png_create_info_struct(png) : NULL;
 
@@ -177,6 +177,6 @@ static inlay_status encode(const uint8_t *rgb, int64_t height, int64_t width, in
     return INLAY_OK;
 }
 
-const codec codec_png = {
+const struct codec codec_png = {
     .name = "PNG", .library = "libpng", .is = is, .decode = decode, .ending = "png", .encode = encode
 };

@@ -3,10 +3,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-typedef struct reader {
+struct reader {
     const uint8_t *bytes;
     size_t count, at;
-} reader;
+};
 
 static bool is(const uint8_t *b, size_t n)
 {
@@ -19,7 +19,7 @@ static bool is_space(uint8_t c)
     return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-static void skip(reader *r)
+static void skip(struct reader *r)
 {
     while (r->at < r->count && (is_space(r->bytes[r->at]) || r->bytes[r->at] == '#')) {
         if (r->bytes[r->at] == '#')
@@ -31,7 +31,7 @@ static void skip(reader *r)
 }
 
 /* The next number, or one digit of a bitmap; false: there is none. */
-static bool number(reader *r, bool digit, uint32_t *out)
+static bool number(struct reader *r, bool digit, uint32_t *out)
 {
     uint32_t v = 0;
     size_t from;
@@ -55,7 +55,7 @@ static uint8_t scaled(uint32_t v, uint32_t most)
 }
 
 /* One row of samples as bytes. */
-static bool read_row(reader *r, uint8_t kind, int64_t width, uint32_t most, uint8_t *rgb)
+static bool read_row(struct reader *r, uint8_t kind, int64_t width, uint32_t most, uint8_t *rgb)
 {
     const bool text = kind <= '3', bits = kind == '1' || kind == '4', colour = kind == '3' || kind == '6';
     const int channels = colour ? 3 : 1;
@@ -86,7 +86,7 @@ static bool read_row(reader *r, uint8_t kind, int64_t width, uint32_t most, uint
 
 static inlay_status decode(const uint8_t *bytes, size_t count, picture_sink *sink)
 {
-    reader r = { bytes, count, 2 };
+    struct reader r = { bytes, count, 2 };
     const uint8_t kind = bytes[1];
     uint32_t width = 0, height = 0, most = 1;
     uint64_t row_bytes, left;
@@ -137,4 +137,4 @@ static inlay_status encode(const uint8_t *rgb, int64_t height, int64_t width, in
     return status == INLAY_OK ? picture_append(out, rgb, (size_t)(height * width * 3), diag) : status;
 }
 
-const codec codec_pnm = { .name = "PNM", .is = is, .decode = decode, .ending = "ppm", .encode = encode };
+const struct codec codec_pnm = { .name = "PNM", .is = is, .decode = decode, .ending = "ppm", .encode = encode };

@@ -109,14 +109,14 @@ static char *place(resample_axis *a, char *at)
     return at + (uintptr_t)at % 8;
 }
 
-resample *resample_create(int filter, int64_t in_height, int64_t in_width, int64_t out_height, int64_t out_width,
-                          int64_t channels)
+struct resample *resample_create(int filter, int64_t in_height, int64_t in_width, int64_t out_height, int64_t out_width,
+                                 int64_t channels)
 {
-    resample r = { .y = { .in = in_height, .out = out_height, .taps = taps_of(filter, in_height, out_height) },
-                   .x = { .in = in_width, .out = out_width, .taps = taps_of(filter, in_width, out_width) },
-                   .channels = channels,
-                   .filter = filter };
-    resample *made = calloc(1, sizeof r + axis_bytes(&r.y) + axis_bytes(&r.x) + 32);
+    struct resample r = { .y = { .in = in_height, .out = out_height, .taps = taps_of(filter, in_height, out_height) },
+                          .x = { .in = in_width, .out = out_width, .taps = taps_of(filter, in_width, out_width) },
+                          .channels = channels,
+                          .filter = filter };
+    struct resample *made = calloc(1, sizeof r + axis_bytes(&r.y) + axis_bytes(&r.x) + 32);
     char *at;
 
     if (made == NULL)
@@ -138,7 +138,7 @@ resample *resample_create(int filter, int64_t in_height, int64_t in_width, int64
     return made;
 }
 
-uint64_t resample_scratch(const resample *r, inlay_dtype dtype)
+uint64_t resample_scratch(const struct resample *r, inlay_dtype dtype)
 {
     const bool both = r->x.taps > 0 && r->y.taps > 0;
 
@@ -147,13 +147,13 @@ uint64_t resample_scratch(const resample *r, inlay_dtype dtype)
 
 /* ------------------------------------------------------------------ loops */
 
-typedef struct job {
-    const resample *r;
+struct job {
+    const struct resample *r;
     const void *from;
     void *to;
     int64_t stride;
     bool floats;
-} job;
+};
 
 static uint8_t byte_of(int32_t sum)
 {
@@ -161,7 +161,7 @@ static uint8_t byte_of(int32_t sum)
     return sum < 0 ? 0 : sum > 255 ? 255 : (uint8_t)sum;
 }
 
-static void row_of_bytes(const resample *r, const uint8_t *from, uint8_t *to)
+static void row_of_bytes(const struct resample *r, const uint8_t *from, uint8_t *to)
 {
     const resample_axis *a = &r->x;
     const int64_t channels = r->channels;
@@ -180,7 +180,7 @@ static void row_of_bytes(const resample *r, const uint8_t *from, uint8_t *to)
     }
 }
 
-static void row_of_floats(const resample *r, const float *from, float *to)
+static void row_of_floats(const struct resample *r, const float *from, float *to)
 {
     const resample_axis *a = &r->x;
     const int64_t channels = r->channels;
@@ -201,7 +201,7 @@ static void row_of_floats(const resample *r, const float *from, float *to)
 
 static inlay_status across(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    const job *j = user;
+    const struct job *j = user;
     const int64_t in = j->r->x.in * j->r->channels, out = j->stride;
 
     (void)worker;
@@ -252,7 +252,7 @@ static void column_of_floats(const resample_axis *a, int64_t i, const float *fro
 
 static inlay_status down(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    const job *j = user;
+    const struct job *j = user;
     const int64_t width = j->r->x.out * j->r->channels;
 
     (void)worker;
@@ -265,12 +265,12 @@ static inlay_status down(void *user, int64_t begin, int64_t end, uint32_t worker
     return INLAY_OK;
 }
 
-inlay_status resample_run(const resample *r, const kit_call *call, inlay_dtype dtype, const void *from, void *to,
+inlay_status resample_run(const struct resample *r, const kit_call *call, inlay_dtype dtype, const void *from, void *to,
                           int64_t stride, void *scratch)
 {
     const size_t size = dtype == INLAY_FLOAT ? sizeof(float) : 1;
     const int64_t width = r->x.out * r->channels;
-    job j = { .r = r, .from = from, .to = to, .stride = stride * r->channels, .floats = dtype == INLAY_FLOAT };
+    struct job j = { .r = r, .from = from, .to = to, .stride = stride * r->channels, .floats = dtype == INLAY_FLOAT };
     inlay_status status = INLAY_OK;
 
     if (r->x.taps > 0) {

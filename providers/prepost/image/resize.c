@@ -182,7 +182,7 @@ static inlay_status shape_resize(const void *state, kit_plan *plan, inlay_diag *
     const kit_tensor *x = &plan->in[0];
     const int64_t *dims;
     int64_t out[2], count;
-    resample *r;
+    struct resample *r;
 
     if (!picture_dims(x, &dims, &count))
         return bad_picture(diag, "ResizeImage");
@@ -198,7 +198,7 @@ static inlay_status shape_resize(const void *state, kit_plan *plan, inlay_diag *
 
 static inlay_status run_resize(const kit_call *call)
 {
-    const resample *r = call->plan;
+    const struct resample *r = call->plan;
     const kit_tensor *x = &call->in[0];
     const int64_t count = x->rank == 4 ? x->dims[0] : 1;
     int64_t dims[4] = { count, r->y.out, r->x.out, r->channels };
@@ -250,15 +250,15 @@ const pp_operator pp_resize_image = {
 /* ------------------------------------------------------------------ Letterbox */
 
 /* Where the picture lies within the frame: its size there, and what is left and above. */
-typedef struct frame {
+struct frame {
     int64_t height, width, top, left;
     double scale;
-} frame;
+};
 
-static frame frame_of(const int64_t *dims, int64_t height, int64_t width)
+static struct frame frame_of(const int64_t *dims, int64_t height, int64_t width)
 {
     const double by_height = (double)height / (double)dims[0], by_width = (double)width / (double)dims[1];
-    frame f = { .scale = by_height < by_width ? by_height : by_width };
+    struct frame f = { .scale = by_height < by_width ? by_height : by_width };
 
     f.height = (int64_t)((double)dims[0] * f.scale + 0.5);
     f.width = (int64_t)((double)dims[1] * f.scale + 0.5);
@@ -299,8 +299,8 @@ static inlay_status shape_letterbox(const void *state, kit_plan *plan, inlay_dia
     const resize_state *s = state;
     const int64_t *dims;
     int64_t count;
-    resample *r;
-    frame f;
+    struct resample *r;
+    struct frame f;
 
     if (!picture_dims(&plan->in[0], &dims, &count))
         return bad_picture(diag, "Letterbox");
@@ -317,10 +317,10 @@ static inlay_status shape_letterbox(const void *state, kit_plan *plan, inlay_dia
 static inlay_status run_letterbox(const kit_call *call)
 {
     const resize_state *s = call->state;
-    const resample *r = call->plan;
+    const struct resample *r = call->plan;
     const kit_tensor *x = &call->in[0];
     const int64_t dims[3] = { s->height, s->width, r->channels };
-    const frame f = frame_of(x->dims, s->height, s->width);
+    const struct frame f = frame_of(x->dims, s->height, s->width);
     uint8_t *to;
 
     if (call->out[0].data == NULL) {

@@ -40,11 +40,11 @@ static void open_library(void)
 #undef FIND
 }
 
-typedef struct reader {
+struct reader {
     const uint8_t *bytes;
     uint64_t count, at;
     char why[200];
-} reader;
+};
 
 static bool is(const uint8_t *b, size_t n)
 {
@@ -54,7 +54,7 @@ static bool is(const uint8_t *b, size_t n)
 
 static tmsize_t on_read(thandle_t handle, void *to, tmsize_t count)
 {
-    reader *r = (reader *)handle;
+    struct reader *r = (struct reader *)handle;
     const uint64_t left = r->at < r->count ? r->count - r->at : 0, n = (uint64_t)count < left ? (uint64_t)count : left;
 
     if (n > 0)
@@ -73,7 +73,7 @@ static tmsize_t on_write(thandle_t handle, void *from, tmsize_t count)
 
 static toff_t on_seek(thandle_t handle, toff_t offset, int whence)
 {
-    reader *r = (reader *)handle;
+    struct reader *r = (struct reader *)handle;
 
     r->at = whence == SEEK_SET ? offset : whence == SEEK_CUR ? r->at + offset : r->count + offset;
     return r->at;
@@ -87,12 +87,12 @@ static int on_close(thandle_t handle)
 
 static toff_t on_size(thandle_t handle)
 {
-    return ((reader *)handle)->count;
+    return ((struct reader *)handle)->count;
 }
 
 static int on_error(TIFF *t, void *user, const char *module, const char *format, va_list args)
 {
-    reader *r = user;
+    struct reader *r = user;
 
     (void)t;
     (void)module;
@@ -110,7 +110,7 @@ static int on_warning(TIFF *t, void *user, const char *module, const char *forma
     return 1;
 }
 
-static TIFF *open_tiff(reader *r, int64_t max_pixels)
+static TIFF *open_tiff(struct reader *r, int64_t max_pixels)
 {
     TIFFOpenOptions *options = lib.OpenOptionsAlloc();
     TIFF *t;
@@ -144,7 +144,7 @@ static void put_rows(picture_sink *sink, uint32_t *pixels)
     }
 }
 
-static inlay_status read_all(TIFF *t, reader *r, picture_sink *sink)
+static inlay_status read_all(TIFF *t, struct reader *r, picture_sink *sink)
 {
     uint32_t width = 0, height = 0, *pixels;
     char why[1024] = "";
@@ -171,7 +171,7 @@ static inlay_status read_all(TIFF *t, reader *r, picture_sink *sink)
 
 static inlay_status decode(const uint8_t *bytes, size_t count, picture_sink *sink)
 {
-    reader r = { .bytes = bytes, .count = count };
+    struct reader r = { .bytes = bytes, .count = count };
     inlay_status status;
     TIFF *t;
 
@@ -187,4 +187,4 @@ static inlay_status decode(const uint8_t *bytes, size_t count, picture_sink *sin
     return status;
 }
 
-const codec codec_tiff = { .name = "TIFF", .library = "libtiff", .is = is, .decode = decode };
+const struct codec codec_tiff = { .name = "TIFF", .library = "libtiff", .is = is, .decode = decode };

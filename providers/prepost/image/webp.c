@@ -57,6 +57,6 @@ static inlay_status encode(const uint8_t *rgb, int64_t height, int64_t width, in
     return status;
 }
 
-const codec codec_webp = {
+const struct codec codec_webp = {
     .name = "WebP", .library = "libwebp", .is = is, .decode = decode, .ending = "webp", .encode = encode
 };

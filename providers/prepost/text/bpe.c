@@ -8,7 +8,7 @@ static size_t mix(uint32_t left, uint32_t right)
     return (size_t)(h >> 20);
 }
 
-static merge *find_merge(const model *m, uint32_t left, uint32_t right)
+static struct merge *find_merge(const struct model *m, uint32_t left, uint32_t right)
 {
     size_t at = mix(left, right) & m->merge_mask;
 
@@ -17,7 +17,7 @@ static merge *find_merge(const model *m, uint32_t left, uint32_t right)
     return &m->merges[at];
 }
 
-bool model_room(model *m, size_t merges)
+bool model_room(struct model *m, size_t merges)
 {
     size_t room = 16;
 
@@ -31,14 +31,14 @@ bool model_room(model *m, size_t merges)
     return true;
 }
 
-bool model_add_merge(model *m, size_t room, const char *left, size_t left_bytes, const char *right, size_t right_bytes,
-                     uint32_t rank, bool *out_known)
+bool model_add_merge(struct model *m, size_t room, const char *left, size_t left_bytes, const char *right,
+                     size_t right_bytes, uint32_t rank, bool *out_known)
 {
     const size_t skip = strlen(m->prefix);
     const int64_t a = vocabulary_find(&m->words, left, left_bytes), b = vocabulary_find(&m->words, right, right_bytes);
     text_buf whole = { 0 };
     int64_t made;
-    merge *at;
+    struct merge *at;
 
     (void)room;
     buf_put(&whole, left, left_bytes);
@@ -55,40 +55,40 @@ bool model_add_merge(model *m, size_t room, const char *left, size_t left_bytes,
         return true;
     at = find_merge(m, (uint32_t)a, (uint32_t)b);
     if (at->rank == UINT32_MAX)
-        *at = (merge){ (uint32_t)a, (uint32_t)b, (uint32_t)made, rank };
+        *at = (struct merge){ (uint32_t)a, (uint32_t)b, (uint32_t)made, rank };
     return true;
 }
 
 /* ------------------------------------------------------------------ joining */
 
 /* A piece of the word, in a list. id -1: characters that no token is. */
-typedef struct symbol {
+struct symbol {
     int64_t id;
     size_t at, bytes;
     int32_t before, after; /* -1: none */
-} symbol;
+};
 
 /* Two neighbours that may become one: made of pieces as they were then. */
-typedef struct pair {
+struct pair {
     double rank; /* the least is joined first; of equals the leftmost */
     int32_t left, right;
     int64_t left_id, right_id, made;
-} pair;
+};
 
-typedef struct joiner {
-    const model *m;
+struct joiner {
+    const struct model *m;
     const char *text;
-    symbol *list;
-    pair *heap;
+    struct symbol *list;
+    struct pair *heap;
     size_t count, heap_count;
-} joiner;
+};
 
-static bool is_first(const pair *a, const pair *b)
+static bool is_first(const struct pair *a, const struct pair *b)
 {
     return a->rank != b->rank ? a->rank < b->rank : a->left < b->left;
 }
 
-static void heap_push(joiner *j, const pair *p)
+static void heap_push(struct joiner *j, const struct pair *p)
 {
     size_t at = j->heap_count++;
 
@@ -97,9 +97,9 @@ static void heap_push(joiner *j, const pair *p)
     j->heap[at] = *p;
 }
 
-static pair heap_pop(joiner *j)
+static struct pair heap_pop(struct joiner *j)
 {
-    const pair top = j->heap[0], last = j->heap[--j->heap_count];
+    const struct pair top = j->heap[0], last = j->heap[--j->heap_count];
     size_t at = 0, child;
 
     while ((child = 2 * at + 1) < j->heap_count) {
@@ -115,10 +115,11 @@ static pair heap_pop(joiner *j)
 }
 
 /* Puts the pair of a piece and the one behind it on the heap, where they may be joined. */
-static void offer(joiner *j, int32_t left)
+static void offer(struct joiner *j, int32_t left)
 {
-    const symbol *a = left >= 0 ? &j->list[left] : NULL, *b = a != NULL && a->after >= 0 ? &j->list[a->after] : NULL;
-    pair p = { .made = -1 };
+    const struct symbol *a = left >= 0 ? &j->list[left] : NULL,
+                        *b = a != NULL && a->after >= 0 ? &j->list[a->after] : NULL;
+    struct pair p = { .made = -1 };
 
     if (b == NULL)
         return;
@@ -128,7 +129,7 @@ static void offer(joiner *j, int32_t left)
             p.made = -1;
         p.rank = p.made >= 0 ? -j->m->words.words[p.made].exact : 0;
     } else if (a->id >= 0 && b->id >= 0) {
-        const merge *m = find_merge(j->m, (uint32_t)a->id, (uint32_t)b->id);
+        const struct merge *m = find_merge(j->m, (uint32_t)a->id, (uint32_t)b->id);
 
         p.made = m->rank != UINT32_MAX ? (int64_t)m->made : -1;
         p.rank = m->rank;
@@ -142,13 +143,13 @@ static void offer(joiner *j, int32_t left)
     heap_push(j, &p);
 }
 
-static void join_all(joiner *j)
+static void join_all(struct joiner *j)
 {
     for (size_t i = 0; i + 1 < j->count; i++)
         offer(j, (int32_t)i);
     while (j->heap_count > 0) {
-        const pair p = heap_pop(j);
-        symbol *a = &j->list[p.left], *b = &j->list[p.right];
+        const struct pair p = heap_pop(j);
+        struct symbol *a = &j->list[p.left], *b = &j->list[p.right];
 
         if (a->bytes == 0 || b->bytes == 0 || a->after != p.right || a->id != p.left_id || b->id != p.right_id)
             continue; /* one of them has become another since */
@@ -164,7 +165,7 @@ static void join_all(joiner *j)
 }
 
 /* The token of one character, with what its place in the word puts before or behind it; -1: none. */
-static int64_t first_id(const model *m, const char *text, size_t size, bool first, bool last, text_buf *scratch)
+static int64_t first_id(const struct model *m, const char *text, size_t size, bool first, bool last, text_buf *scratch)
 {
     if ((first || m->prefix[0] == '\0') && (!last || m->suffix[0] == '\0'))
         return vocabulary_find(&m->words, text, size);
@@ -178,17 +179,17 @@ static int64_t first_id(const model *m, const char *text, size_t size, bool firs
 }
 
 /* Byte tokens stand for themselves from the start, so that they may be joined as in the files' own merges. */
-static bool split(joiner *j, const char *text, size_t bytes)
+static bool split(struct joiner *j, const char *text, size_t bytes)
 {
     text_buf scratch = { 0 };
     size_t size;
 
     for (size_t at = 0; at < bytes; at += size) {
-        symbol *s = &j->list[j->count];
+        struct symbol *s = &j->list[j->count];
 
         (void)char_at(text + at, &size);
-        *s = (symbol){ first_id(j->m, text + at, size, at == 0, at + size >= bytes, &scratch), at, size,
-                       (int32_t)j->count - 1, (int32_t)j->count + 1 };
+        *s = (struct symbol){ first_id(j->m, text + at, size, at == 0, at + size >= bytes, &scratch), at, size,
+                              (int32_t)j->count - 1, (int32_t)j->count + 1 };
         j->count++;
     }
     if (j->count > 0)
@@ -197,12 +198,12 @@ static bool split(joiner *j, const char *text, size_t bytes)
     return !scratch.failed;
 }
 
-static bool put_all(const joiner *j, text_ids *out)
+static bool put_all(const struct joiner *j, text_ids *out)
 {
     bool ok = true, unknown = false;
 
     for (int32_t i = j->count > 0 ? 0 : -1; ok && i >= 0; i = j->list[i].after) {
-        const symbol *s = &j->list[i];
+        const struct symbol *s = &j->list[i];
 
         if (s->id >= 0) {
             unknown = false;
@@ -214,10 +215,10 @@ static bool put_all(const joiner *j, text_ids *out)
     return ok;
 }
 
-bool bpe_encode(const model *m, const char *text, size_t bytes, text_ids *out)
+bool bpe_encode(const struct model *m, const char *text, size_t bytes, text_ids *out)
 {
     const int64_t whole = m->whole_words ? vocabulary_find(&m->words, text, bytes) : -1;
-    joiner j = { .m = m, .text = text };
+    struct joiner j = { .m = m, .text = text };
     bool ok;
 
     if (whole >= 0)

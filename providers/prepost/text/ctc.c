@@ -11,20 +11,20 @@ enum { MAX_BEAM = 100, MAX_LETTERS = 40 }; /* letters of a step that prefixes ar
 typedef struct ctc_state {
     int64_t blank, beam;
     int kind;
-    lines letters; /* last, see lines.h */
+    struct lines letters; /* last, see lines.h */
 } ctc_state;
 
 /* A prefix that some beam had: a letter behind another prefix; 0 is the empty one. */
-typedef struct prefix {
+struct prefix {
     int32_t parent, letter;
-} prefix;
+};
 
 /* A prefix at a step: the logarithms of the probabilities that a blank, or its letter, came last. */
-typedef struct place {
+struct place {
     double blank, letter;
     int32_t at;    /* its prefix; of a candidate that is new: its parent ... */
     int32_t extra; /* ... and its letter; -1: it is a prefix already */
-} place;
+};
 
 /* ------------------------------------------------------------------ scores */
 
@@ -113,27 +113,27 @@ static inlay_status greedy(const kit_call *call, int64_t row, const float *x, in
 
 /* ------------------------------------------------------------------ a beam */
 
-typedef struct search {
-    prefix *prefixes;
+struct search {
+    struct prefix *prefixes;
     int32_t prefix_count;
-    place *places, *next; /* [beam], [beam * (letters + 1)] */
+    struct place *places, *next; /* [beam], [beam * (letters + 1)] */
     int64_t place_count, next_count;
     int64_t *letters; /* [MAX_LETTERS] the best of a step */
     int64_t letter_count;
-} search;
+};
 
 static uint64_t search_bytes(int64_t steps, int64_t beam)
 {
-    return (uint64_t)(steps * beam + 1) * sizeof(prefix) + (uint64_t)beam * (MAX_LETTERS + 2) * sizeof(place) +
-           MAX_LETTERS * sizeof(int64_t);
+    return (uint64_t)(steps * beam + 1) * sizeof(struct prefix) +
+           (uint64_t)beam * (MAX_LETTERS + 2) * sizeof(struct place) + MAX_LETTERS * sizeof(int64_t);
 }
 
-static double total(const place *p)
+static double total(const struct place *p)
 {
     return log_add(p->blank, p->letter);
 }
 
-static void best_letters(search *h, const float *x, int64_t classes, int64_t blank)
+static void best_letters(struct search *h, const float *x, int64_t classes, int64_t blank)
 {
     h->letter_count = 0;
     for (int64_t i = 0; i < classes; i++) {
@@ -152,10 +152,10 @@ static void best_letters(search *h, const float *x, int64_t classes, int64_t bla
 }
 
 /* The place of the prefix that is p and a letter; NULL: it is not in the beam. */
-static place *child_of(const search *h, int32_t p, int64_t letter)
+static struct place *child_of(const struct search *h, int32_t p, int64_t letter)
 {
     for (int64_t i = 0; i < h->place_count; i++) {
-        const prefix *own = &h->prefixes[h->places[i].at];
+        const struct prefix *own = &h->prefixes[h->places[i].at];
 
         if (h->places[i].at != 0 && own->parent == p && own->letter == letter)
             return &h->next[i]; /* the first of next are the places themselves, a step later */
@@ -163,25 +163,25 @@ static place *child_of(const search *h, int32_t p, int64_t letter)
     return NULL;
 }
 
-static void extend(search *h, const place *p, int64_t letter, double score)
+static void extend(struct search *h, const struct place *p, int64_t letter, double score)
 {
-    const prefix *own = &h->prefixes[p->at];
+    const struct prefix *own = &h->prefixes[p->at];
     const double sum = (p->at != 0 && own->letter == letter ? p->blank : total(p)) + score;
-    place *child = child_of(h, p->at, letter);
+    struct place *child = child_of(h, p->at, letter);
 
     if (child != NULL)
         child->letter = log_add(child->letter, sum);
     else if (sum > -HUGE_VAL)
-        h->next[h->next_count++] = (place){ -HUGE_VAL, sum, p->at, (int32_t)letter };
+        h->next[h->next_count++] = (struct place){ -HUGE_VAL, sum, p->at, (int32_t)letter };
 }
 
 /* The best places become the beam, and those that are new prefixes of their own. */
-static void keep_best(search *h, int64_t beam)
+static void keep_best(struct search *h, int64_t beam)
 {
     h->place_count = 0;
     while (h->place_count < beam && h->place_count < h->next_count) {
         int64_t best = h->place_count;
-        place p;
+        struct place p;
 
         for (int64_t i = h->place_count + 1; i < h->next_count; i++)
             if (total(&h->next[i]) > total(&h->next[best]))
@@ -190,7 +190,7 @@ static void keep_best(search *h, int64_t beam)
         memmove(h->next + h->place_count + 1, h->next + h->place_count,
                 (size_t)(best - h->place_count) * sizeof *h->next);
         if (p.extra >= 0) {
-            h->prefixes[h->prefix_count] = (prefix){ p.at, p.extra };
+            h->prefixes[h->prefix_count] = (struct prefix){ p.at, p.extra };
             p.at = h->prefix_count++;
             p.extra = -1;
         }
@@ -199,13 +199,13 @@ static void keep_best(search *h, int64_t beam)
     }
 }
 
-static void step(search *h, const ctc_state *s, const float *x, int64_t classes, int64_t blank)
+static void step(struct search *h, const ctc_state *s, const float *x, int64_t classes, int64_t blank)
 {
     const double less = log_sum(x, classes, s->kind);
 
     best_letters(h, x, classes, blank);
     for (int64_t i = 0; i < h->place_count; i++) {
-        const place *p = &h->places[i];
+        const struct place *p = &h->places[i];
         const int32_t letter = h->prefixes[p->at].letter;
 
         h->next[i] = *p;
@@ -223,15 +223,15 @@ static inlay_status beamed(const kit_call *call, int64_t row, const float *x, in
                            int64_t blank, int64_t *text, void *scratch)
 {
     const ctc_state *s = call->state;
-    search h = { .letters = scratch };
+    struct search h = { .letters = scratch };
     int64_t count = 0;
 
-    h.places = (place *)(void *)(h.letters + MAX_LETTERS);
+    h.places = (struct place *)(void *)(h.letters + MAX_LETTERS);
     h.next = h.places + s->beam;
-    h.prefixes = (prefix *)(void *)(h.next + s->beam * (MAX_LETTERS + 1));
-    h.prefixes[0] = (prefix){ -1, -1 };
+    h.prefixes = (struct prefix *)(void *)(h.next + s->beam * (MAX_LETTERS + 1));
+    h.prefixes[0] = (struct prefix){ -1, -1 };
     h.prefix_count = 1;
-    h.places[0] = (place){ 0, -HUGE_VAL, 0, -1 };
+    h.places[0] = (struct place){ 0, -HUGE_VAL, 0, -1 };
     h.place_count = 1;
     for (int64_t t = 0; t < steps; t++) {
         const inlay_status status = t % 16 == 0 ? kit_poll(call) : INLAY_OK;
@@ -283,7 +283,7 @@ static bool supports(const kit_node *node, kit_refusal *why)
 
 static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *diag)
 {
-    lines *l = lines_create(node->info, "alphabet", offsetof(ctc_state, letters));
+    struct lines *l = lines_create(node->info, "alphabet", offsetof(ctc_state, letters));
     ctc_state *s;
 
     if (l == NULL)

@@ -2,14 +2,14 @@
 #include "parts.h"
 
 /* A text that is read from the left. */
-typedef struct reader {
+struct reader {
     const char *text;
     size_t bytes;
-} reader;
+};
 
 enum { END, LETTER, NUMBER, SPACE, LINE, OTHER }; /* LINE: \r and \n, which are spaces, too */
 
-static int kind_at(const reader *r, size_t at, size_t *size)
+static int kind_at(const struct reader *r, size_t at, size_t *size)
 {
     uint32_t c;
 
@@ -23,7 +23,7 @@ static int kind_at(const reader *r, size_t at, size_t *size)
 }
 
 /* Past characters of that kind, at most so many. */
-static size_t skip(const reader *r, size_t at, int kind, size_t most)
+static size_t skip(const struct reader *r, size_t at, int kind, size_t most)
 {
     size_t size;
 
@@ -33,7 +33,7 @@ static size_t skip(const reader *r, size_t at, int kind, size_t most)
 }
 
 /* 's 't 're 've 'm 'll 'd, the second form in capitals too. Bytes, 0: none is here. */
-static size_t contraction(const reader *r, bool capitals)
+static size_t contraction(const struct reader *r, bool capitals)
 {
     static const char *const ends[] = { "s", "t", "re", "ve", "m", "ll", "d" };
 
@@ -54,7 +54,7 @@ static size_t contraction(const reader *r, bool capitals)
 }
 
 /* White space: all of it at the end, otherwise all but the last, which belongs to the word behind it. */
-static size_t spaces(const reader *r)
+static size_t spaces(const struct reader *r)
 {
     size_t at = 0, last = 0, size;
     int kind;
@@ -67,7 +67,7 @@ static size_t spaces(const reader *r)
 }
 
 /* '\s*[\r\n]+': up to the last end of line of the white space; 0: there is none. */
-static size_t line_ends(const reader *r)
+static size_t line_ends(const struct reader *r)
 {
     size_t at = 0, found = 0, size;
     int kind;
@@ -80,7 +80,7 @@ static size_t line_ends(const reader *r)
 }
 
 /* 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+ */
-static size_t word_gpt2(const reader *r)
+static size_t word_gpt2(const struct reader *r)
 {
     size_t size, at = contraction(r, false);
     int kind;
@@ -96,7 +96,7 @@ static size_t word_gpt2(const reader *r)
 
 /* (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
  */
-static size_t word_cl100k(const reader *r, uint32_t digits)
+static size_t word_cl100k(const struct reader *r, uint32_t digits)
 {
     size_t size, second, at = contraction(r, true);
     int kind;
@@ -118,7 +118,7 @@ static size_t word_cl100k(const reader *r, uint32_t digits)
 }
 
 /* 's|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+; white space is dropped. */
-static size_t word_clip(const reader *r, bool *keep)
+static size_t word_clip(const struct reader *r, bool *keep)
 {
     size_t size, at = contraction(r, false);
     const int kind = kind_at(r, 0, &size);
@@ -134,7 +134,7 @@ static size_t word_clip(const reader *r, bool *keep)
 /* ------------------------------------------------------------------ by characters */
 
 /* What a character is to a cut: 0 = dropped, 1 = alone, others: with its neighbours of the same class. */
-static int class_of(const cut *c, uint32_t ch)
+static int class_of(const struct cut *c, uint32_t ch)
 {
     switch (c->kind) {
     case CUT_WORDS:
@@ -150,7 +150,7 @@ static int class_of(const cut *c, uint32_t ch)
     }
 }
 
-static void by_class(const cut *c, const char *text, size_t from, size_t bytes, text_spans *out)
+static void by_class(const struct cut *c, const char *text, size_t from, size_t bytes, text_spans *out)
 {
     size_t start = from, size;
     int before = 0;
@@ -169,9 +169,9 @@ static void by_class(const cut *c, const char *text, size_t from, size_t bytes, 
         spans_add(out, start, from + bytes - start);
 }
 
-static void by_pattern(const cut *c, const char *text, size_t from, size_t bytes, text_spans *out)
+static void by_pattern(const struct cut *c, const char *text, size_t from, size_t bytes, text_spans *out)
 {
-    reader r = { text + from, bytes };
+    struct reader r = { text + from, bytes };
 
     while (r.bytes > 0) {
         bool keep = true;
@@ -218,7 +218,7 @@ static void by_text(int behaviour, const char *mark, const char *text, size_t fr
 
 /* ------------------------------------------------------------------ steps that change the text */
 
-static void spell_bytes(const cut *c, const text_spans *in, text_spans *out)
+static void spell_bytes(const struct cut *c, const text_spans *in, text_spans *out)
 {
     for (size_t i = 0; i < in->count; i++) {
         const char *text = in->text.data + in->list[i].at;
@@ -232,7 +232,7 @@ static void spell_bytes(const cut *c, const text_spans *in, text_spans *out)
     }
 }
 
-static void mark_spaces(const cut *c, const text_spans *in, text_spans *out, bool first)
+static void mark_spaces(const struct cut *c, const text_spans *in, text_spans *out, bool first)
 {
     const size_t n = strlen(c->text);
 
@@ -268,7 +268,7 @@ static void prefixed(const text_spans *in, text_spans *out)
     }
 }
 
-void cut_apply(const cut *c, const text_spans *in, text_spans *out, bool first)
+void cut_apply(const struct cut *c, const text_spans *in, text_spans *out, bool first)
 {
     if (c->kind == CUT_BYTES) {
         spell_bytes(c, in, out);
@@ -280,7 +280,7 @@ void cut_apply(const cut *c, const text_spans *in, text_spans *out, bool first)
     }
     if (c->kind == CUT_GPT2 && c->prefix_space) {
         text_spans with = { 0 };
-        const cut plain = { .kind = CUT_GPT2 };
+        const struct cut plain = { .kind = CUT_GPT2 };
 
         prefixed(in, &with);
         if (with.text.failed)

@@ -4,12 +4,12 @@
 #include <stdlib.h>
 
 /* A text that grows. */
-typedef struct text {
+struct text {
     char *data;
     size_t bytes, room;
-} text;
+};
 
-static bool put(text *t, const char *data, size_t bytes)
+static bool put(struct text *t, const char *data, size_t bytes)
 {
     if (t->room - t->bytes < bytes + 1) {
         char *more = realloc(t->data, (t->bytes + bytes) * 2 + 64);
@@ -72,7 +72,7 @@ static char *copy_of(const kit_node *node, const char *attr, const char *otherwi
 
 enum { SPELLINGS = 1024 };
 typedef struct bpe_state {
-    lines *words, *spellings, *added, *special;
+    struct lines *words, *spellings, *added, *special;
     char *unknown;
     int16_t byte_of[SPELLINGS]; /* of a character; -1: it spells none */
     bool skip, spaces;
@@ -93,7 +93,7 @@ static void release_bpe(void *state)
 }
 
 /* The line of a list "number TAB text" that has that number; NULL: none. */
-static const inlay_str *find(const lines *l, int64_t number, inlay_str *rest)
+static const inlay_str *find(const struct lines *l, int64_t number, inlay_str *rest)
 {
     for (uint32_t i = 0; i < l->count; i++) {
         int64_t n;
@@ -142,7 +142,7 @@ static inlay_status prepare_bpe(const kit_node *node, void **out_state, inlay_di
 }
 
 /* Characters that spell no byte are themselves. */
-static bool put_spelled(const bpe_state *s, inlay_str word, text *to)
+static bool put_spelled(const bpe_state *s, inlay_str word, struct text *to)
 {
     bool good = true;
 
@@ -155,7 +155,7 @@ static bool put_spelled(const bpe_state *s, inlay_str word, text *to)
     return good;
 }
 
-static bool decode_row(const bpe_state *s, const int64_t *ids, int64_t count, text *to)
+static bool decode_row(const bpe_state *s, const int64_t *ids, int64_t count, struct text *to)
 {
     bool good = true, after_special = false;
 
@@ -188,7 +188,7 @@ static inlay_status run_bpe(const kit_call *call)
     const kit_tensor *x = &call->in[0];
     const int64_t width = x->rank > 0 ? x->dims[x->rank - 1] : 1;
     const int64_t rows = x->rank > 1 ? (width > 0 ? x->count / width : 0) : 1;
-    text t = { .data = NULL };
+    struct text t = { .data = NULL };
     inlay_status status;
 
     INLAY_TRY(kit_alloc_output(call, 0, 1, &rows));
@@ -209,7 +209,7 @@ done:
 
 enum { SPECIAL = 4, UNKNOWN = SPECIAL, SUFFIX, TEXTS };
 typedef struct bert_state {
-    lines *words;
+    struct lines *words;
     char *texts[TEXTS]; /* special tokens, the unknown one, what pieces inside a word begin with */
     bool skip, tidy, ranges;
 } bert_state;
@@ -282,7 +282,7 @@ static bool stick(inlay_str before, inlay_str word)
            (last > 128 && text_is_punctuation(last)) || (first > 128 && text_is_punctuation(first));
 }
 
-static bool join_words(const bert_state *s, const int64_t *ids, int64_t count, text *to)
+static bool join_words(const bert_state *s, const int64_t *ids, int64_t count, struct text *to)
 {
     const char *unknown = s->texts[UNKNOWN], *suffix = s->texts[SUFFIX];
     const size_t lead = strlen(suffix);
@@ -312,7 +312,7 @@ static inlay_status run_bert(const kit_call *call)
     const kit_tensor *x = &call->in[0];
     const int64_t *range = s->ranges && kit_has_input(call, 1) ? call->in[1].data : NULL;
     const int64_t rows = s->ranges ? (range != NULL ? call->in[1].count / 2 : 0) : 1;
-    text t = { .data = NULL };
+    struct text t = { .data = NULL };
     inlay_status status;
 
     if (x->rank == 0 || x->rank > 2 || (x->rank == 2 && x->dims[0] != 1))

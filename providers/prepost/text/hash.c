@@ -5,9 +5,9 @@
 static const uint64_t k0 = UINT64_C(0xc3a5c85c97cb3127), k1 = UINT64_C(0xb492b66fbe98f273),
                       k2 = UINT64_C(0x9ae16a3b2f90404f);
 
-typedef struct pair {
+struct pair {
     uint64_t a, b;
-} pair;
+};
 
 /* Little-endian numbers of any address; the hash is of bytes, so the same on every CPU. */
 static uint64_t read64(const unsigned char *p)
@@ -74,7 +74,7 @@ static uint64_t hash_64(const unsigned char *s, uint64_t n)
     return join(turn(e + f, 43) + turn(g, 30) + (z + read64(s + n - 24)) * by, e + turn(f + a, 18) + g, by);
 }
 
-static pair weak(const unsigned char *s, uint64_t a, uint64_t b)
+static struct pair weak(const unsigned char *s, uint64_t a, uint64_t b)
 {
     uint64_t c;
 
@@ -83,14 +83,14 @@ static pair weak(const unsigned char *s, uint64_t a, uint64_t b)
     c = a;
     a += read64(s + 8) + read64(s + 16);
     b += turn(a, 44);
-    return (pair){ a + read64(s + 24), b + c };
+    return (struct pair){ a + read64(s + 24), b + c };
 }
 
 static uint64_t fingerprint(const unsigned char *s, uint64_t n)
 {
     uint64_t x = 81, y = 81 * k1 + 113, z = fold(y * k2 + 113) * k2, by = k1, left = (n - 1) / 64;
     const unsigned char *last = s + n - 64;
-    pair v = { 0, 0 }, w = { 0, 0 };
+    struct pair v = { 0, 0 }, w = { 0, 0 };
 
     if (n <= 16)
         return hash_16(s, n);

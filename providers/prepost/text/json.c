@@ -16,7 +16,7 @@ static int behaviour_of(const json_t *step)
     return WITH_ISOLATED;
 }
 
-static inlay_status add_cut(const source *s, const cut *c)
+static inlay_status add_cut(const struct source *s, const struct cut *c)
 {
     if (s->t->cut_count == MOST_STEPS)
         return not_supported(s, "pre_tokenizer", "more than 16 steps");
@@ -25,12 +25,12 @@ static inlay_status add_cut(const source *s, const cut *c)
 }
 
 /* Split: by a text, or by one of the patterns that published files have. */
-static inlay_status read_split(const source *s, const json_t *step)
+static inlay_status read_split(const struct source *s, const json_t *step)
 {
     const json_t *pattern = json_object_get(step, "pattern");
     const char *text = json_string_value(json_object_get(pattern, "String"));
     const char *regex = text_of(pattern, "Regex");
-    cut c = { .kind = CUT_TEXT, .behaviour = behaviour_of(step) };
+    struct cut c = { .kind = CUT_TEXT, .behaviour = behaviour_of(step) };
 
     if (text != NULL) {
         c.text = copy_text(text, strlen(text));
@@ -51,10 +51,10 @@ static inlay_status read_split(const source *s, const json_t *step)
     return add_cut(s, &c);
 }
 
-static inlay_status read_metaspace(const source *s, const json_t *step)
+static inlay_status read_metaspace(const struct source *s, const json_t *step)
 {
     const char *scheme = text_of(step, "prepend_scheme"), *mark = text_of(step, "replacement");
-    cut c = { .kind = CUT_METASPACE, .split = flag_of(step, "split", true) };
+    struct cut c = { .kind = CUT_METASPACE, .split = flag_of(step, "split", true) };
 
     c.prepend = scheme[0] == '\0' ? (flag_of(step, "add_prefix_space", true) ? PREPEND_ALWAYS : PREPEND_NEVER)
                 : strcmp(scheme, "always") == 0 ? PREPEND_ALWAYS
@@ -64,7 +64,7 @@ static inlay_status read_metaspace(const source *s, const json_t *step)
     return c.text != NULL ? add_cut(s, &c) : no_memory(s);
 }
 
-static inlay_status read_cut(const source *s, const json_t *step)
+static inlay_status read_cut(const struct source *s, const json_t *step)
 {
     const char *type = text_of(step, "type");
     size_t i;
@@ -83,29 +83,30 @@ static inlay_status read_cut(const source *s, const json_t *step)
         const bool prefix = flag_of(step, "add_prefix_space", false), regex = flag_of(step, "use_regex", true);
 
         if (regex)
-            status = add_cut(s, &(cut){ .kind = CUT_GPT2, .prefix_space = prefix });
-        return status != INLAY_OK ? status : add_cut(s, &(cut){ .kind = CUT_BYTES, .prefix_space = prefix && !regex });
+            status = add_cut(s, &(struct cut){ .kind = CUT_GPT2, .prefix_space = prefix });
+        return status != INLAY_OK ? status
+                                  : add_cut(s, &(struct cut){ .kind = CUT_BYTES, .prefix_space = prefix && !regex });
     }
     if (strcmp(type, "Split") == 0)
         return read_split(s, step);
     if (strcmp(type, "Metaspace") == 0)
         return read_metaspace(s, step);
     if (strcmp(type, "Whitespace") == 0)
-        return add_cut(s, &(cut){ .kind = CUT_WHITESPACE });
+        return add_cut(s, &(struct cut){ .kind = CUT_WHITESPACE });
     if (strcmp(type, "WhitespaceSplit") == 0)
-        return add_cut(s, &(cut){ .kind = CUT_WORDS });
+        return add_cut(s, &(struct cut){ .kind = CUT_WORDS });
     if (strcmp(type, "BertPreTokenizer") == 0)
-        return add_cut(s, &(cut){ .kind = CUT_BERT });
+        return add_cut(s, &(struct cut){ .kind = CUT_BERT });
     if (strcmp(type, "Punctuation") == 0)
-        return add_cut(s, &(cut){ .kind = CUT_PUNCTUATION, .behaviour = behaviour_of(step) });
+        return add_cut(s, &(struct cut){ .kind = CUT_PUNCTUATION, .behaviour = behaviour_of(step) });
     if (strcmp(type, "Digits") == 0)
-        return add_cut(s, &(cut){ .kind = CUT_DIGITS, .digits = flag_of(step, "individual_digits", false) });
+        return add_cut(s, &(struct cut){ .kind = CUT_DIGITS, .digits = flag_of(step, "individual_digits", false) });
     return not_supported(s, "pre_tokenizer", type);
 }
 
 /* ------------------------------------------------------------------ models */
 
-static inlay_status read_words(const source *s, const json_t *words)
+static inlay_status read_words(const struct source *s, const json_t *words)
 {
     const char *text;
     json_t *item;
@@ -132,9 +133,9 @@ static inlay_status read_words(const source *s, const json_t *words)
     return INLAY_OK;
 }
 
-static inlay_status read_merges(const source *s, const json_t *merges)
+static inlay_status read_merges(const struct source *s, const json_t *merges)
 {
-    model *m = &s->t->model;
+    struct model *m = &s->t->model;
     json_t *item;
     size_t i;
 
@@ -168,7 +169,7 @@ static bool set_text(char **to, const char *text)
     return *to != NULL;
 }
 
-static double least_score(const vocabulary *v)
+static double least_score(const struct vocabulary *v)
 {
     double least = 0;
 
@@ -177,9 +178,9 @@ static double least_score(const vocabulary *v)
     return least - 10;
 }
 
-static inlay_status read_model(const source *s, const json_t *at)
+static inlay_status read_model(const struct source *s, const json_t *at)
 {
-    model *m = &s->t->model;
+    struct model *m = &s->t->model;
     const char *type = text_of(at, "type"), *unknown = text_of(at, "unk_token");
     inlay_status status;
 
@@ -213,7 +214,7 @@ done:
     return status;
 }
 
-static inlay_status read_added(const source *s, const json_t *list)
+static inlay_status read_added(const struct source *s, const json_t *list)
 {
     text_tokenizer *t = s->t;
     json_t *item;
@@ -223,12 +224,12 @@ static inlay_status read_added(const source *s, const json_t *list)
         const char *text = text_of(item, "content");
         const int64_t id = json_integer_value(json_object_get(item, "id"));
         const bool special = flag_of(item, "special", false);
-        added a = { .id = id,
-                    .special = special,
-                    .left = flag_of(item, "lstrip", false),
-                    .right = flag_of(item, "rstrip", false),
-                    .single = flag_of(item, "single_word", false),
-                    .normalized = flag_of(item, "normalized", !special) };
+        struct added a = { .id = id,
+                           .special = special,
+                           .left = flag_of(item, "lstrip", false),
+                           .right = flag_of(item, "rstrip", false),
+                           .single = flag_of(item, "single_word", false),
+                           .normalized = flag_of(item, "normalized", !special) };
 
         if (text[0] == '\0')
             continue;
@@ -248,7 +249,7 @@ static inlay_status read_added(const source *s, const json_t *list)
 
 /* ------------------------------------------------------------------ around a text */
 
-static inlay_status put_around(const source *s, bool behind, int64_t id)
+static inlay_status put_around(const struct source *s, bool behind, int64_t id)
 {
     text_tokenizer *t = s->t;
     size_t *count = behind ? &t->after_count : &t->before_count;
@@ -259,7 +260,7 @@ static inlay_status put_around(const source *s, bool behind, int64_t id)
     return INLAY_OK;
 }
 
-static inlay_status read_template(const source *s, const json_t *step)
+static inlay_status read_template(const struct source *s, const json_t *step)
 {
     const json_t *special = json_object_get(step, "special_tokens");
     bool behind = false;
@@ -284,7 +285,7 @@ static inlay_status read_template(const source *s, const json_t *step)
     return INLAY_OK;
 }
 
-static inlay_status read_post(const source *s, const json_t *step)
+static inlay_status read_post(const struct source *s, const json_t *step)
 {
     const char *type = text_of(step, "type");
     inlay_status status = INLAY_OK;
@@ -336,7 +337,7 @@ static void read_decoder(text_tokenizer *t, const json_t *step)
 
 inlay_status read_json(text_tokenizer *t, const char *file, size_t bytes, inlay_diag *diag)
 {
-    const source s = { t, diag };
+    const struct source s = { t, diag };
     json_error_t why;
     json_t *root = json_loadb(file, bytes, JSON_ALLOW_NUL, &why), *step;
     inlay_status status = INLAY_OK;
@@ -370,7 +371,7 @@ done:
 inlay_status read_bpe(text_tokenizer *t, const char *vocab, size_t vocab_bytes, const char *merges, size_t merges_bytes,
                       inlay_diag *diag)
 {
-    const source s = { t, diag };
+    const struct source s = { t, diag };
     json_error_t why;
     json_t *root = json_loadb(vocab, vocab_bytes, JSON_ALLOW_NUL, &why);
     uint32_t rank = 0;
@@ -408,8 +409,8 @@ inlay_status read_bpe(text_tokenizer *t, const char *vocab, size_t vocab_bytes, 
         }
     }
     t->model.unknown = text_id(t, "<|endoftext|>");
-    t->cuts[t->cut_count++] = (cut){ .kind = CUT_GPT2 };
-    t->cuts[t->cut_count++] = (cut){ .kind = CUT_BYTES };
+    t->cuts[t->cut_count++] = (struct cut){ .kind = CUT_GPT2 };
+    t->cuts[t->cut_count++] = (struct cut){ .kind = CUT_BYTES };
     t->decoder = DECODE_BYTES;
 done:
     json_decref(root);

@@ -11,7 +11,7 @@ static int base64_of(char c)
                                   : -1;
 }
 
-static inlay_status read_charsmap(const source *s, norm *n, const char *text)
+static inlay_status read_charsmap(const struct source *s, struct norm *n, const char *text)
 {
     uint8_t *bytes = malloc(strlen(text) + 1);
     uint32_t bits = 0, have = 0;
@@ -39,7 +39,7 @@ static inlay_status read_charsmap(const source *s, norm *n, const char *text)
 }
 
 /* Replace: a text, or one of the patterns that published files have. */
-static inlay_status read_replace(const source *s, norm *n, const json_t *step)
+static inlay_status read_replace(const struct source *s, struct norm *n, const json_t *step)
 {
     const json_t *pattern = json_object_get(step, "pattern");
     const char *text = json_string_value(json_object_get(pattern, "String"));
@@ -67,12 +67,12 @@ static inlay_status read_replace(const source *s, norm *n, const json_t *step)
     return n->from != NULL && n->to != NULL ? INLAY_OK : no_memory(s);
 }
 
-inlay_status read_norm(const source *s, const json_t *step)
+inlay_status read_norm(const struct source *s, const json_t *step)
 {
     static const char *const forms[] = { "NFC", "NFD", "NFKC", "NFKD" };
     const char *type = text_of(step, "type");
     text_tokenizer *t = s->t;
-    norm *n = &t->norms[t->norm_count];
+    struct norm *n = &t->norms[t->norm_count];
     size_t i;
     json_t *item;
 
@@ -90,7 +90,7 @@ inlay_status read_norm(const source *s, const json_t *step)
     t->norm_count++;
     for (i = 0; i < 4; i++) {
         if (strcmp(type, forms[i]) == 0) {
-            *n = (norm){ .kind = NORM_FORM, .form = (int)i };
+            *n = (struct norm){ .kind = NORM_FORM, .form = (int)i };
             return INLAY_OK;
         }
     }
@@ -101,11 +101,11 @@ inlay_status read_norm(const source *s, const json_t *step)
     } else if (strcmp(type, "BertNormalizer") == 0) {
         const bool lower = flag_of(step, "lowercase", true);
 
-        *n = (norm){ .kind = NORM_BERT,
-                     .lower = lower,
-                     .accents = flag_of(step, "strip_accents", lower),
-                     .chinese = flag_of(step, "handle_chinese_chars", true),
-                     .clean = flag_of(step, "clean_text", true) };
+        *n = (struct norm){ .kind = NORM_BERT,
+                            .lower = lower,
+                            .accents = flag_of(step, "strip_accents", lower),
+                            .chinese = flag_of(step, "handle_chinese_chars", true),
+                            .clean = flag_of(step, "clean_text", true) };
     } else if (strcmp(type, "Replace") == 0) {
         return read_replace(s, n, step);
     } else if (strcmp(type, "Prepend") == 0) {
@@ -113,9 +113,9 @@ inlay_status read_norm(const source *s, const json_t *step)
         n->to = copy_text(text_of(step, "prepend"), strlen(text_of(step, "prepend")));
         return n->to != NULL ? INLAY_OK : no_memory(s);
     } else if (strcmp(type, "Strip") == 0) {
-        *n = (norm){ .kind = NORM_STRIP,
-                     .lower = flag_of(step, "strip_left", true),
-                     .clean = flag_of(step, "strip_right", true) };
+        *n = (struct norm){ .kind = NORM_STRIP,
+                            .lower = flag_of(step, "strip_left", true),
+                            .clean = flag_of(step, "strip_right", true) };
     } else if (strcmp(type, "Precompiled") == 0) {
         n->kind = NORM_CHARSMAP;
         return read_charsmap(s, n, text_of(step, "precompiled_charsmap"));

@@ -5,10 +5,10 @@
 #include <jansson.h>
 
 /* What the readers of parts share. */
-typedef struct source {
+struct source {
     text_tokenizer *t;
     inlay_diag *diag;
-} source;
+};
 
 static inline const char *text_of(const json_t *at, const char *key)
 {
@@ -24,16 +24,16 @@ static inline bool flag_of(const json_t *at, const char *key, bool otherwise)
     return json_is_boolean(v) ? json_is_true(v) : otherwise;
 }
 
-static inline inlay_status not_supported(const source *s, const char *what, const char *which)
+static inline inlay_status not_supported(const struct source *s, const char *what, const char *which)
 {
     return inlay_fail(s->diag, INLAY_UNSUPPORTED, "tokenizer.json: %s '%.100s' is not supported", what, which);
 }
 
-static inline inlay_status no_memory(const source *s)
+static inline inlay_status no_memory(const struct source *s)
 {
     return inlay_fail(s->diag, INLAY_OUT_OF_MEMORY, "tokenizer.json: no memory");
 }
 
 /* json_norm.c: the steps of a normalizer. */
-inlay_status read_norm(const source *s, const json_t *step);
+inlay_status read_norm(const struct source *s, const json_t *step);
 #endif

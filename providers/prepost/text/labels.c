@@ -13,20 +13,20 @@ static const char *text_of(const inlay_node_info *node, const char *attr, uint64
     return has ? a->s.data : "";
 }
 
-lines *lines_create(const inlay_node_info *node, const char *attr, size_t head)
+struct lines *lines_create(const inlay_node_info *node, const char *attr, size_t head)
 {
     uint64_t bytes;
     const char *text = text_of(node, attr, &bytes);
     uint32_t count = bytes > 0 && text[bytes - 1] != '\n' ? 1 : 0;
     char *copy, *base;
-    lines *l;
+    struct lines *l;
 
     for (uint64_t i = 0; i < bytes; i++)
         count += text[i] == '\n';
     base = calloc(1, head + sizeof *l + count * sizeof *l->list + bytes + 1);
     if (base == NULL)
         return NULL;
-    l = (lines *)(void *)(base + head);
+    l = (struct lines *)(void *)(base + head);
     l->list = (inlay_str *)(void *)(l + 1);
     copy = (char *)(l->list + count);
     memcpy(copy, text, bytes);
@@ -44,7 +44,7 @@ lines *lines_create(const inlay_node_info *node, const char *attr, size_t head)
 
 typedef struct top_state {
     int64_t k;
-    lines labels; /* last, see lines.h */
+    struct lines labels; /* last, see lines.h */
 } top_state;
 
 static inlay_status infer(void *ctx, inlay_infer *in, inlay_diag *diag)
@@ -73,7 +73,7 @@ static inlay_status infer(void *ctx, inlay_infer *in, inlay_diag *diag)
 
 static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *diag)
 {
-    lines *l = lines_create(node->info, "labels", offsetof(top_state, labels));
+    struct lines *l = lines_create(node->info, "labels", offsetof(top_state, labels));
     top_state *s;
 
     if (l == NULL)
@@ -95,7 +95,7 @@ static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
                 800.0 * (double)(rows * kit_attr_int(node->info, "k", 5)));
 }
 
-static inlay_status put_label(const kit_call *call, const lines *labels, int64_t class, inlay_str *to)
+static inlay_status put_label(const kit_call *call, const struct lines *labels, int64_t class, inlay_str *to)
 {
     char number[24];
 

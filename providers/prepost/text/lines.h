@@ -3,12 +3,12 @@
 #define LINES_H
 #include "inlay/kit.h"
 
-typedef struct lines {
+struct lines {
     inlay_str *list; /* [count] */
     uint32_t count;
-} lines;
+};
 /* The lines of an attribute, as the last member of a state, `head` bytes from its start: all is one block of malloc,
  * and its start is zero. A missing or empty attribute has no lines, and an end of line at the end begins none. NULL: no
  * memory. */
-lines *lines_create(const inlay_node_info *node, const char *attr, size_t head);
+struct lines *lines_create(const inlay_node_info *node, const char *attr, size_t head);
 #endif

@@ -17,7 +17,7 @@ bool ids_push(text_ids *ids, int64_t id)
     return true;
 }
 
-bool put_unknown(const model *m, const char *text, size_t bytes, text_ids *out, bool *after_unknown)
+bool put_unknown(const struct model *m, const char *text, size_t bytes, text_ids *out, bool *after_unknown)
 {
     bool all = m->byte_fallback;
 
@@ -36,7 +36,7 @@ bool put_unknown(const model *m, const char *text, size_t bytes, text_ids *out, 
     return ids_push(out, m->unknown);
 }
 
-void model_free(model *m)
+void model_free(struct model *m)
 {
     vocabulary_free(&m->words);
     free(m->prefix);
@@ -56,7 +56,7 @@ static size_t characters_of(const char *text, size_t bytes)
 }
 
 /* The longest word that the rest of the text begins with; *id -1: there is none. */
-static size_t longest(const model *m, const char *text, size_t bytes, const char *prefix, text_buf *scratch,
+static size_t longest(const struct model *m, const char *text, size_t bytes, const char *prefix, text_buf *scratch,
                       int64_t *id)
 {
     const size_t before = strlen(prefix);
@@ -80,7 +80,7 @@ static size_t longest(const model *m, const char *text, size_t bytes, const char
     return 0;
 }
 
-bool wordpiece_encode(const model *m, const char *text, size_t bytes, text_ids *out)
+bool wordpiece_encode(const struct model *m, const char *text, size_t bytes, text_ids *out)
 {
     const size_t start = out->count;
     text_buf scratch = { 0 };

@@ -45,7 +45,7 @@ static bool is_chinese(uint32_t c)
 }
 
 /* What BERT drops, and how it takes spaces and Chinese characters. */
-static void put_clean(const norm *n, const char *text, size_t bytes, text_buf *out)
+static void put_clean(const struct norm *n, const char *text, size_t bytes, text_buf *out)
 {
     size_t size;
 
@@ -68,7 +68,7 @@ static void put_clean(const norm *n, const char *text, size_t bytes, text_buf *o
     }
 }
 
-static const char *put_bert(const norm *n, const char *text, size_t bytes, text_buf *out)
+static const char *put_bert(const struct norm *n, const char *text, size_t bytes, text_buf *out)
 {
     text_buf clean = { 0 }, lower = { 0 }, open = { 0 };
     const text_buf *last = &clean;
@@ -97,7 +97,7 @@ static const char *put_bert(const norm *n, const char *text, size_t bytes, text_
     return why;
 }
 
-static void put_replaced(const norm *n, const char *text, size_t bytes, text_buf *out)
+static void put_replaced(const struct norm *n, const char *text, size_t bytes, text_buf *out)
 {
     const size_t from = strlen(n->from);
     size_t at = 0;
@@ -118,7 +118,7 @@ static void put_replaced(const norm *n, const char *text, size_t bytes, text_buf
     }
 }
 
-static void put_spaced(const norm *n, const char *text, size_t bytes, text_buf *out)
+static void put_spaced(const struct norm *n, const char *text, size_t bytes, text_buf *out)
 {
     bool inside = false;
     size_t size;
@@ -168,7 +168,7 @@ static void put_squeezed(const char *text, size_t bytes, text_buf *out)
  *
  * A double-array trie of 32-bit units, whose values are places of texts behind it. The longest match counts. */
 
-static uint32_t unit_at(const norm *n, size_t at)
+static uint32_t unit_at(const struct norm *n, size_t at)
 {
     uint32_t u;
 
@@ -177,7 +177,7 @@ static uint32_t unit_at(const norm *n, size_t at)
 }
 
 /* Bytes of the longest match at the beginning of text, 0: none; *value: its place. */
-static size_t match(const norm *n, const char *text, size_t bytes, uint32_t *value)
+static size_t match(const struct norm *n, const char *text, size_t bytes, uint32_t *value)
 {
     size_t found = 0;
     uint64_t at = 0;
@@ -203,7 +203,7 @@ static size_t match(const norm *n, const char *text, size_t bytes, uint32_t *val
     return found;
 }
 
-static const char *put_mapped(const norm *n, const char *text, size_t bytes, text_buf *out)
+static const char *put_mapped(const struct norm *n, const char *text, size_t bytes, text_buf *out)
 {
     const char *texts = (const char *)n->map + n->units * 4;
     const size_t room = n->map_bytes - n->units * 4;
@@ -224,7 +224,7 @@ static const char *put_mapped(const norm *n, const char *text, size_t bytes, tex
 
 /* ------------------------------------------------------------------ one step */
 
-bool norm_set_map(norm *n, const uint8_t *bytes, size_t count)
+bool norm_set_map(struct norm *n, const uint8_t *bytes, size_t count)
 {
     uint32_t trie;
 
@@ -242,7 +242,7 @@ bool norm_set_map(norm *n, const uint8_t *bytes, size_t count)
     return true;
 }
 
-const char *norm_apply(const norm *n, const char *text, size_t bytes, text_buf *out)
+const char *norm_apply(const struct norm *n, const char *text, size_t bytes, text_buf *out)
 {
     const char *why = NULL;
     size_t size;
@@ -286,7 +286,7 @@ const char *norm_apply(const norm *n, const char *text, size_t bytes, text_buf *
     return why != NULL ? why : out->failed ? no_memory : NULL;
 }
 
-void norm_free(norm *n)
+void norm_free(struct norm *n)
 {
     free(n->from);
     free(n->to);

@@ -136,8 +136,8 @@ static int64_t number(const kit_call *call, uint32_t i)
 
 /* Half a window of zeros goes in front of the samples and behind them. Columns are frames: [bins, frames] of squares,
  * or with the two parts of complex numbers. */
-static inlay_status transform(const kit_call *call, const fft *f, bool squares, const int64_t dims[4], int64_t hop,
-                              double *data)
+static inlay_status transform(const kit_call *call, const struct fft *f, bool squares, const int64_t dims[4],
+                              int64_t hop, double *data)
 {
     const float *x = call->in[0].data, *window = call->in[3].data;
     const int64_t samples = call->in[0].dims[1];
@@ -185,7 +185,7 @@ static inlay_status run_any_stft(const kit_call *call, bool squares)
     int64_t dims[4] = { 1, 0, 0, 2 };
     double *tables = NULL, *data = NULL;
     inlay_status status;
-    fft f;
+    struct fft f;
 
     if (call->in[0].rank != 2 || call->in[0].dims[0] != 1)
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "sound is [1, samples]");

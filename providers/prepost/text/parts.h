@@ -44,31 +44,31 @@ bool is_other(uint32_t c); /* \p{C}, but for what is not assigned */
 
 /* ------------------------------------------------------------------ vocabulary */
 
-typedef struct word {
+struct word {
     const char *text; /* owned by the vocabulary */
     uint32_t bytes;
     float score;
     double exact; /* the score as the file has it */
     uint8_t special, present;
-} word;
-typedef struct vocabulary {
-    word *words; /* [count] by id; present 0: a gap */
+};
+struct vocabulary {
+    struct word *words; /* [count] by id; present 0: a gap */
     size_t count, room;
     uint32_t *table; /* [mask + 1] id + 1, hashed by text */
     size_t mask, used;
     size_t longest; /* bytes */
-} vocabulary;
+};
 /* Sets a word; false: no memory, or id beyond 2^24. The first id of a text is found. */
-bool vocabulary_set(vocabulary *v, int64_t id, const char *text, size_t bytes, double score);
-int64_t vocabulary_find(const vocabulary *v, const char *text, size_t bytes); /* -1: none */
+bool vocabulary_set(struct vocabulary *v, int64_t id, const char *text, size_t bytes, double score);
+int64_t vocabulary_find(const struct vocabulary *v, const char *text, size_t bytes); /* -1: none */
 /* The same with the hash at hand: FNV-1a over the bytes, from HASH_START. */
 #define HASH_START UINT32_C(2166136261)
 static inline uint32_t hash_more(uint32_t h, unsigned char byte)
 {
     return (h ^ byte) * UINT32_C(16777619);
 }
-int64_t vocabulary_find_hashed(const vocabulary *v, uint32_t hash, const char *text, size_t bytes);
-void vocabulary_free(vocabulary *v);
+int64_t vocabulary_find_hashed(const struct vocabulary *v, uint32_t hash, const char *text, size_t bytes);
+void vocabulary_free(struct vocabulary *v);
 
 /* ------------------------------------------------------------------ normalizers */
 
@@ -86,19 +86,19 @@ enum {
     NORM_SPACES /* each run of \s becomes `to` */
 };
 enum { FORM_NFC, FORM_NFD, FORM_NFKC, FORM_NFKD };
-typedef struct norm {
+struct norm {
     int kind, form;
     bool lower, accents, chinese, clean; /* of BERT; of STRIP: lower = left, clean = right */
     char *from, *to;                     /* REPLACE, PREPEND (to), RUNS: so many or more of `from` become `to` */
     uint32_t least;
     uint8_t *map; /* CHARSMAP: units of the trie, then texts */
     size_t map_bytes, units;
-} norm;
+};
 /* A map of characters as SentencePiece has it; an empty one changes nothing. False: damaged, or no memory. */
-bool norm_set_map(norm *n, const uint8_t *bytes, size_t count);
+bool norm_set_map(struct norm *n, const uint8_t *bytes, size_t count);
 /* Applies one step; NULL: fine, otherwise what is wrong. */
-const char *norm_apply(const norm *n, const char *text, size_t bytes, text_buf *out);
-void norm_free(norm *n);
+const char *norm_apply(const struct norm *n, const char *text, size_t bytes, text_buf *out);
+void norm_free(struct norm *n);
 
 /* ------------------------------------------------------------------ cutting into words */
 
@@ -117,68 +117,68 @@ enum {
 };
 enum { WITH_NONE, WITH_REMOVED, WITH_ISOLATED, WITH_PREVIOUS, WITH_NEXT, WITH_CONTIGUOUS };
 enum { PREPEND_NEVER, PREPEND_FIRST, PREPEND_ALWAYS };
-typedef struct cut {
+struct cut {
     int kind, behaviour;
     uint32_t digits;   /* CL100K: in one word; DIGITS: 1 = each alone */
     bool prefix_space; /* BYTES */
     bool split;        /* METASPACE */
     int prepend;       /* METASPACE */
     char *text;        /* TEXT: the pattern; METASPACE: the replacement */
-} cut;
+};
 /* first: the spans begin where the whole text does. */
-void cut_apply(const cut *c, const text_spans *in, text_spans *out, bool first);
+void cut_apply(const struct cut *c, const text_spans *in, text_spans *out, bool first);
 
 /* ------------------------------------------------------------------ models */
 
-typedef struct merge {
+struct merge {
     uint32_t left, right, made, rank; /* rank UINT32_MAX: an empty place */
-} merge;
+};
 
 enum { MODEL_BPE, MODEL_WORDPIECE, MODEL_UNIGRAM };
-typedef struct model {
+struct model {
     int kind;
-    vocabulary words;
+    struct vocabulary words;
     int64_t unknown; /* -1: there is none */
     bool byte_fallback, fuse_unknown, whole_words;
     bool single;           /* UNIGRAM: sums in single precision */
     bool by_score;         /* BPE of SentencePiece: neighbours whose whole has the best score are joined first */
     char *prefix, *suffix; /* of pieces that continue, of those that end a word; "" */
     uint32_t most_chars;   /* WORDPIECE */
-    merge *merges;         /* [merge_mask + 1] */
+    struct merge *merges;  /* [merge_mask + 1] */
     size_t merge_mask;
     double least_score; /* UNIGRAM: that of unknown characters */
     int64_t bytes[256]; /* the tokens "<0x00>" ..., -1 */
-} model;
+};
 /* Finds the tokens of bytes among the words. */
-void model_find_bytes(model *m);
+void model_find_bytes(struct model *m);
 bool ids_push(text_ids *ids, int64_t id);
-bool model_add_merge(model *m, size_t room, const char *left, size_t left_bytes, const char *right, size_t right_bytes,
-                     uint32_t rank, bool *out_known);
-bool model_room(model *m, size_t merges);
+bool model_add_merge(struct model *m, size_t room, const char *left, size_t left_bytes, const char *right,
+                     size_t right_bytes, uint32_t rank, bool *out_known);
+bool model_room(struct model *m, size_t merges);
 /* Appends the tokens of a word; false: no memory. */
-bool bpe_encode(const model *m, const char *text, size_t bytes, text_ids *out);
-bool wordpiece_encode(const model *m, const char *text, size_t bytes, text_ids *out);
-bool unigram_encode(const model *m, const char *text, size_t bytes, text_ids *out);
+bool bpe_encode(const struct model *m, const char *text, size_t bytes, text_ids *out);
+bool wordpiece_encode(const struct model *m, const char *text, size_t bytes, text_ids *out);
+bool unigram_encode(const struct model *m, const char *text, size_t bytes, text_ids *out);
 /* What byte fallback, or else the unknown token, makes of characters. after_unknown: the one before was unknown. */
-bool put_unknown(const model *m, const char *text, size_t bytes, text_ids *out, bool *after_unknown);
-void model_free(model *m);
+bool put_unknown(const struct model *m, const char *text, size_t bytes, text_ids *out, bool *after_unknown);
+void model_free(struct model *m);
 
 /* ------------------------------------------------------------------ the whole */
 
 enum { MOST_STEPS = 16, MOST_AROUND = 8 };
 enum { DECODE_PLAIN, DECODE_BYTES, DECODE_WORDPIECE, DECODE_METASPACE };
-typedef struct added {
+struct added {
     const char *text; /* the vocabulary's */
     size_t bytes;
     int64_t id;
     bool special, left, right, single, normalized;
-} added;
+};
 struct text_tokenizer {
-    model model;
-    norm norms[MOST_STEPS];
-    cut cuts[MOST_STEPS];
+    struct model model;
+    struct norm norms[MOST_STEPS];
+    struct cut cuts[MOST_STEPS];
     size_t norm_count, cut_count;
-    added *added; /* [added_count], the longest first */
+    struct added *added; /* [added_count], the longest first */
     size_t added_count;
     int64_t before[MOST_AROUND], after[MOST_AROUND]; /* put around a text */
     size_t before_count, after_count;
@@ -191,7 +191,7 @@ inlay_status read_json(text_tokenizer *t, const char *file, size_t bytes, inlay_
 inlay_status read_bpe(text_tokenizer *t, const char *vocab, size_t vocab_bytes, const char *merges, size_t merges_bytes,
                       inlay_diag *diag);
 inlay_status read_spm(text_tokenizer *t, const char *file, size_t bytes, inlay_diag *diag);
-bool add_token(text_tokenizer *t, const added *a);
+bool add_token(text_tokenizer *t, const struct added *a);
 void sort_added(text_tokenizer *t);
 char *copy_text(const char *text, size_t bytes);
 

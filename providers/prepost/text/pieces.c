@@ -46,7 +46,7 @@ static inlay_status run_bert(const kit_call *call)
 {
     const token_state *s = call->state;
     const int64_t texts = call->in[0].count;
-    lists l = { .starts = NULL };
+    struct lists l = { .starts = NULL };
     int64_t dims[1], *to[3] = { NULL, NULL, NULL }, at = 0;
     inlay_status status;
 
@@ -144,7 +144,7 @@ static inlay_status run_spm(const kit_call *call)
 {
     const token_state *s = call->state;
     const bool begin = truth(call, 3) && s->begin >= 0, end = truth(call, 4) && s->end >= 0, reverse = truth(call, 5);
-    lists l = { .starts = NULL };
+    struct lists l = { .starts = NULL };
     int64_t dims[1], *starts;
     int32_t *to, at = 0;
     inlay_status status;

@@ -15,15 +15,15 @@ typedef struct regex_state {
     bool ecma, all, caseless;
 } regex_state;
 
-typedef struct finder {
+struct finder {
     const kit_call *call;
     const pcre_library *pcre;
     pcre2_code *code;
     pcre2_match_data *match;
     bool ecma;
-} finder;
+};
 
-static void finder_close(finder *f)
+static void finder_close(struct finder *f)
 {
     if (f->pcre == NULL)
         return;
@@ -31,7 +31,7 @@ static void finder_close(finder *f)
     f->pcre->code_free(f->code);
 }
 
-static inlay_status finder_open(const kit_call *call, inlay_str pattern, bool whole, finder *f)
+static inlay_status finder_open(const kit_call *call, inlay_str pattern, bool whole, struct finder *f)
 {
     const regex_state *s = call->state;
     const uint32_t caseless = s->caseless ? PCRE2_CASELESS : 0;
@@ -43,7 +43,7 @@ static inlay_status finder_open(const kit_call *call, inlay_str pattern, bool wh
 
     if (pcre == NULL)
         return INLAY_UNSUPPORTED;
-    *f = (finder){ .call = call, .pcre = pcre, .ecma = s->ecma };
+    *f = (struct finder){ .call = call, .pcre = pcre, .ecma = s->ecma };
     f->code = pcre->compile((PCRE2_SPTR)pattern.data, pattern.bytes, options, &code, &at, pcre->rules);
     if (f->code == NULL)
         return pcre_refused(pattern, code, at, INLAY_INVALID_ARGUMENT, call->diag);
@@ -52,7 +52,7 @@ static inlay_status finder_open(const kit_call *call, inlay_str pattern, bool wh
 }
 
 /* The next match from byte `from` on. */
-static inlay_status next_match(finder *f, inlay_str text, uint64_t from, uint32_t how, bool *out_found)
+static inlay_status next_match(struct finder *f, inlay_str text, uint64_t from, uint32_t how, bool *out_found)
 {
     const int n = f->pcre->match(f->code, (PCRE2_SPTR)(text.data != NULL ? text.data : ""), text.bytes, from, how,
                                  f->match, f->pcre->limits);
@@ -62,7 +62,7 @@ static inlay_status next_match(finder *f, inlay_str text, uint64_t from, uint32_
 }
 
 /* Bytes of the character at `at`. */
-static uint64_t step(const finder *f, inlay_str text, uint64_t at)
+static uint64_t step(const struct finder *f, inlay_str text, uint64_t at)
 {
     uint64_t n = 1;
 
@@ -74,12 +74,12 @@ static uint64_t step(const finder *f, inlay_str text, uint64_t at)
 /* ------------------------------------------------------------------ replacing */
 
 /* Grows as it is appended to. */
-typedef struct buffer {
+struct buffer {
     char *data;
     uint64_t count, room;
-} buffer;
+};
 
-static bool put(buffer *b, const char *data, uint64_t bytes)
+static bool put(struct buffer *b, const char *data, uint64_t bytes)
 {
     if (b->room - b->count < bytes) {
         const uint64_t room = (b->count + bytes) * 2 + 64;
@@ -96,7 +96,7 @@ static bool put(buffer *b, const char *data, uint64_t bytes)
     return true;
 }
 
-static bool put_group(buffer *b, const finder *f, inlay_str text, uint32_t group)
+static bool put_group(struct buffer *b, const struct finder *f, inlay_str text, uint32_t group)
 {
     const PCRE2_SIZE *at = f->pcre->get_ovector_pointer(f->match);
 
@@ -111,7 +111,7 @@ static bool is_digit(char c)
 }
 
 /* \0 to \9 and \\; the rest is itself. */
-static bool put_re2(buffer *b, const finder *f, inlay_str text, inlay_str rewrite)
+static bool put_re2(struct buffer *b, const struct finder *f, inlay_str text, inlay_str rewrite)
 {
     bool good = true;
 
@@ -128,7 +128,7 @@ static bool put_re2(buffer *b, const finder *f, inlay_str text, inlay_str rewrit
 }
 
 /* $n and $nn, $&, $`, $', $$; the rest is itself. */
-static bool put_ecma(buffer *b, const finder *f, inlay_str text, inlay_str rewrite)
+static bool put_ecma(struct buffer *b, const struct finder *f, inlay_str text, inlay_str rewrite)
 {
     const PCRE2_SIZE *at = f->pcre->get_ovector_pointer(f->match);
     const uint32_t groups = f->pcre->get_ovector_count(f->match);
@@ -159,7 +159,7 @@ static bool put_ecma(buffer *b, const finder *f, inlay_str text, inlay_str rewri
 
 /* RE2 takes no empty match where the last one ended; std::regex does, and behind an empty one looks for another there
  * that is not empty. */
-static inlay_status replace(finder *f, inlay_str text, inlay_str rewrite, bool all, buffer *b)
+static inlay_status replace(struct finder *f, inlay_str text, inlay_str rewrite, bool all, struct buffer *b)
 {
     const PCRE2_SIZE *found = f->pcre->get_ovector_pointer(f->match);
     uint64_t from = 0, written = 0, ended = UINT64_MAX;
@@ -202,8 +202,8 @@ static inlay_status run_replace(const kit_call *call)
 {
     const inlay_str *x = call->in[0].data, *pattern = call->in[1].data, *rewrite = call->in[2].data;
     const regex_state *s = call->state;
-    finder f = { .pcre = NULL };
-    buffer b = { .data = NULL };
+    struct finder f = { .pcre = NULL };
+    struct buffer b = { .data = NULL };
     inlay_status status;
 
     if (call->in[1].count != 1 || call->in[2].count != 1 || pattern->bytes == 0)
@@ -224,32 +224,32 @@ done:
 
 /* ------------------------------------------------------------------ splitting */
 
-typedef struct piece {
+struct piece {
     uint64_t begin, end;
-} piece;
-typedef struct pieces {
-    piece *list;
+};
+struct pieces {
+    struct piece *list;
     int64_t *starts; /* [texts + 1] */
     int64_t count, room;
-} pieces;
+};
 
-static bool add_piece(pieces *p, uint64_t begin, uint64_t end)
+static bool add_piece(struct pieces *p, uint64_t begin, uint64_t end)
 {
     if (p->count == p->room) {
-        piece *more = realloc(p->list, (size_t)(p->room * 2 + 32) * sizeof *more);
+        struct piece *more = realloc(p->list, (size_t)(p->room * 2 + 32) * sizeof *more);
 
         if (more == NULL)
             return false;
         p->list = more;
         p->room = p->room * 2 + 32;
     }
-    p->list[p->count++] = (piece){ begin, end };
+    p->list[p->count++] = (struct piece){ begin, end };
     return true;
 }
 
 /* The delimiter is the match, with RE2 the pattern's first group if it has one; it is a piece where `keep` matches all
  * of it. */
-static inlay_status split(finder *f, finder *keep, inlay_str text, pieces *p)
+static inlay_status split(struct finder *f, struct finder *keep, inlay_str text, struct pieces *p)
 {
     const PCRE2_SIZE *found = f->pcre->get_ovector_pointer(f->match);
     const uint32_t group = !f->ecma && f->pcre->get_ovector_count(f->match) > 1 ? 2 : 0;
@@ -277,7 +277,7 @@ done:
     return status;
 }
 
-static inlay_status put_pieces(const kit_call *call, const pieces *p)
+static inlay_status put_pieces(const kit_call *call, const struct pieces *p)
 {
     const inlay_str *texts = call->in[0].data;
     const int64_t rows = call->in[0].count + 1;
@@ -292,7 +292,7 @@ static inlay_status put_pieces(const kit_call *call, const pieces *p)
     }
     for (int64_t t = 0, i = 0; t + 1 < rows; t++) {
         for (; i < p->starts[t + 1]; i++) {
-            const piece at = p->list[i];
+            const struct piece at = p->list[i];
 
             if (kit_has_output(call, 0))
                 INLAY_TRY(pp_put_string(call, (inlay_str *)call->out[0].data + i, texts[t].data + at.begin,
@@ -310,8 +310,8 @@ done:
 static inlay_status run_split(const kit_call *call)
 {
     const inlay_str *pattern = call->in[1].data, *keeps = kit_has_input(call, 2) ? call->in[2].data : NULL;
-    finder f = { .pcre = NULL }, keep = { .pcre = NULL };
-    pieces p = { .list = NULL };
+    struct finder f = { .pcre = NULL }, keep = { .pcre = NULL };
+    struct pieces p = { .list = NULL };
     inlay_status status;
 
     if (call->in[1].count != 1 || pattern->bytes == 0 || (keeps != NULL && call->in[2].count > 1))

@@ -4,18 +4,18 @@
 enum { TYPE_NORMAL = 1, TYPE_UNKNOWN = 2, TYPE_CONTROL = 3, TYPE_USER = 4, TYPE_UNUSED = 5, TYPE_BYTE = 6 };
 
 /* One field of a message. */
-typedef struct field {
+struct field {
     uint32_t number, wire;
     uint64_t value;
     const uint8_t *data; /* wire 2: [count] */
     size_t count;
-} field;
+};
 
-typedef struct message {
+struct message {
     const uint8_t *at, *end;
-} message;
+};
 
-static bool varint(message *m, uint64_t *out)
+static bool varint(struct message *m, uint64_t *out)
 {
     *out = 0;
     for (uint32_t shift = 0; m->at < m->end && shift < 64; shift += 7) {
@@ -29,14 +29,14 @@ static bool varint(message *m, uint64_t *out)
 }
 
 /* The next field; false: the end, or (*bad) damage. */
-static bool next(message *m, field *f, bool *bad)
+static bool next(struct message *m, struct field *f, bool *bad)
 {
     uint64_t key, bytes;
 
     if (m->at == m->end)
         return false;
     *bad = true;
-    *f = (field){ 0 };
+    *f = (struct field){ 0 };
     if (!varint(m, &key))
         return false;
     f->number = (uint32_t)(key >> 3);
@@ -63,16 +63,16 @@ static inlay_status damaged(inlay_diag *diag)
     return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the SentencePiece model is damaged");
 }
 
-static inlay_status read_piece(text_tokenizer *t, const field *piece, int64_t id, inlay_diag *diag)
+static inlay_status read_piece(text_tokenizer *t, const struct field *piece, int64_t id, inlay_diag *diag)
 {
-    message m = { piece->data, piece->data + piece->count };
+    struct message m = { piece->data, piece->data + piece->count };
     uint32_t type = TYPE_NORMAL, bits;
     const char *text = "";
     size_t bytes = 0;
     float score = 0;
     bool bad = false;
-    field f;
-    word *w;
+    struct field f;
+    struct word *w;
 
     while (next(&m, &f, &bad)) {
         if (f.number == 1 && f.wire == 2) {
@@ -92,18 +92,18 @@ static inlay_status read_piece(text_tokenizer *t, const field *piece, int64_t id
     if (type == TYPE_UNKNOWN)
         t->model.unknown = id;
     if (type == TYPE_USER &&
-        !add_token(t, &(added){ .text = w->text, .bytes = w->bytes, .id = id, .normalized = true }))
+        !add_token(t, &(struct added){ .text = w->text, .bytes = w->bytes, .id = id, .normalized = true }))
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the vocabulary");
     if (type == TYPE_NORMAL && (double)(score - 10) < t->model.least_score)
         t->model.least_score = (double)(score - 10);
     return INLAY_OK;
 }
 
-static bool read_trainer(text_tokenizer *t, const field *spec, uint32_t *kind)
+static bool read_trainer(text_tokenizer *t, const struct field *spec, uint32_t *kind)
 {
-    message m = { spec->data, spec->data + spec->count };
+    struct message m = { spec->data, spec->data + spec->count };
     bool bad = false;
-    field f;
+    struct field f;
 
     while (next(&m, &f, &bad)) {
         if (f.number == 3 && f.wire == 0)
@@ -117,15 +117,15 @@ static bool read_trainer(text_tokenizer *t, const field *spec, uint32_t *kind)
 }
 
 /* Spaces become U+2581, and one stands before the text. */
-static bool read_normalizer(text_tokenizer *t, const field *spec)
+static bool read_normalizer(text_tokenizer *t, const struct field *spec)
 {
-    message m = { spec != NULL ? spec->data : NULL, spec != NULL ? spec->data + spec->count : NULL };
+    struct message m = { spec != NULL ? spec->data : NULL, spec != NULL ? spec->data + spec->count : NULL };
     bool bad = false, prefix = true, squeeze = true, escape = true;
-    field f;
+    struct field f;
 
     while (spec != NULL && next(&m, &f, &bad)) {
         if (f.number == 2 && f.wire == 2 && t->norm_count == 0) {
-            t->norms[t->norm_count] = (norm){ .kind = NORM_CHARSMAP };
+            t->norms[t->norm_count] = (struct norm){ .kind = NORM_CHARSMAP };
             if (!norm_set_map(&t->norms[t->norm_count++], f.data, f.count))
                 return false;
         } else if (f.wire == 0) {
@@ -135,12 +135,13 @@ static bool read_normalizer(text_tokenizer *t, const field *spec)
         }
     }
     if (squeeze)
-        t->norms[t->norm_count++] = (norm){ .kind = NORM_SQUEEZE };
+        t->norms[t->norm_count++] = (struct norm){ .kind = NORM_SQUEEZE };
     if (prefix)
-        t->norms[t->norm_count++] = (norm){ .kind = NORM_PREPEND, .to = copy_text(" ", 1) };
+        t->norms[t->norm_count++] = (struct norm){ .kind = NORM_PREPEND, .to = copy_text(" ", 1) };
     if (escape)
-        t->norms[t->norm_count++] =
-            (norm){ .kind = NORM_REPLACE, .least = 1, .from = copy_text(" ", 1), .to = copy_text("\xe2\x96\x81", 3) };
+        t->norms[t->norm_count++] = (struct norm){
+            .kind = NORM_REPLACE, .least = 1, .from = copy_text(" ", 1), .to = copy_text("\xe2\x96\x81", 3)
+        };
     for (size_t i = 0; i < t->norm_count; i++)
         if (t->norms[i].kind == NORM_REPLACE && (t->norms[i].from == NULL || t->norms[i].to == NULL))
             return false;
@@ -149,8 +150,8 @@ static bool read_normalizer(text_tokenizer *t, const field *spec)
 
 inlay_status read_spm(text_tokenizer *t, const char *file, size_t bytes, inlay_diag *diag)
 {
-    message m = { (const uint8_t *)file, (const uint8_t *)file + bytes };
-    field f, normalizer = { 0 };
+    struct message m = { (const uint8_t *)file, (const uint8_t *)file + bytes };
+    struct field f, normalizer = { 0 };
     bool bad = false, has_normalizer = false;
     uint32_t kind = 1;
     int64_t id = 0;

@@ -7,24 +7,24 @@
 
 /* A line "left TAB right" of the attribute `map`. Numbers are `width` each, for StringToVector of right, for
  * VectorToString of left. */
-typedef struct row {
+struct row {
     inlay_str text, other;
     const int64_t *numbers;
     uint32_t line; /* of equal keys the last counts */
-} row;
+};
 
-typedef struct table {
-    row *rows; /* [count], sorted by key */
+struct table {
+    struct row *rows; /* [count], sorted by key */
     uint32_t count, width;
     int64_t *numbers;
     int64_t *unknown; /* [width]: StringToVector */
     inlay_str unknown_text;
     char *copy; /* of the attributes */
-} table;
+};
 
 static void release(void *state)
 {
-    table *t = state;
+    struct table *t = state;
 
     if (t == NULL)
         return;
@@ -89,14 +89,14 @@ static int order(const char *a, uint64_t a_bytes, const char *b, uint64_t b_byte
 
 static int by_text(const void *a, const void *b)
 {
-    const row *x = a, *y = b;
+    const struct row *x = a, *y = b;
     const int c = order(x->text.data, x->text.bytes, y->text.data, y->text.bytes);
 
     return c != 0 ? c : (x->line > y->line) - (x->line < y->line);
 }
 
 /* The last of the rows with that text, NULL: there is none. */
-static const row *find(const table *t, const char *key, uint64_t bytes)
+static const struct row *find(const struct table *t, const char *key, uint64_t bytes)
 {
     uint32_t low = 0, high = t->count;
 
@@ -121,7 +121,8 @@ static inlay_status bad_line(const char *op, uint32_t line, const char *what, in
 }
 
 /* The numbers of a row; those of all rows are as many. */
-static inlay_status take_numbers(table *t, const char *op, inlay_str text, row *r, uint32_t line, inlay_diag *diag)
+static inlay_status take_numbers(struct table *t, const char *op, inlay_str text, struct row *r, uint32_t line,
+                                 inlay_diag *diag)
 {
     const int64_t count = read_numbers(text, NULL);
 
@@ -139,7 +140,7 @@ static inlay_status take_numbers(table *t, const char *op, inlay_str text, row *
     return INLAY_OK;
 }
 
-static inlay_status read_rows(table *t, const char *op, map_kind kind, inlay_str text, inlay_diag *diag)
+static inlay_status read_rows(struct table *t, const char *op, map_kind kind, inlay_str text, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
     uint32_t count = 0, line = 0;
@@ -152,7 +153,7 @@ static inlay_status read_rows(table *t, const char *op, map_kind kind, inlay_str
     t->count = count;
     while (text.bytes > 0) {
         inlay_str right = cut_off(&text, '\n'), left;
-        row *r = &t->rows[line];
+        struct row *r = &t->rows[line];
 
         if (right.bytes == 0)
             continue;
@@ -178,7 +179,7 @@ static inlay_status make_table(const kit_node *node, map_kind kind, void **out, 
 {
     const char *op = node->info->op_type.data;
     const inlay_str map = attribute(node->info, "map"), unknown = attribute(node->info, "unk");
-    table *t = calloc(1, sizeof *t);
+    struct table *t = calloc(1, sizeof *t);
     inlay_status status = INLAY_OK;
 
     if (t == NULL || (t->copy = calloc(1, map.bytes + unknown.bytes + 2)) == NULL) {
@@ -241,7 +242,7 @@ static inlay_status run_mapping(const kit_call *call)
     inlay_status status = kit_alloc_output(call, 0, call->in[0].rank, call->in[0].dims);
 
     for (int64_t i = 0; i < call->in[0].count && status == INLAY_OK; i++) {
-        const row *r = find(call->state, x[i].data, x[i].bytes);
+        const struct row *r = find(call->state, x[i].data, x[i].bytes);
         const inlay_str to = r != NULL ? r->other : x[i];
 
         status = pp_put_string(call, (inlay_str *)call->out[0].data + i, to.data, to.bytes);
@@ -272,7 +273,7 @@ static inlay_status prepare_to_vector(const kit_node *node, void **out_state, in
 
 static inlay_status run_to_vector(const kit_call *call)
 {
-    const table *t = call->state;
+    const struct table *t = call->state;
     const inlay_str *x = call->in[0].data;
     int64_t dims[9];
     inlay_status status;
@@ -284,7 +285,7 @@ static inlay_status run_to_vector(const kit_call *call)
     dims[call->in[0].rank] = t->width;
     INLAY_TRY(kit_alloc_output(call, 0, call->in[0].rank + 1, dims));
     for (int64_t i = 0; i < call->in[0].count && t->width > 0; i++) {
-        const row *r = find(t, x[i].data, x[i].bytes);
+        const struct row *r = find(t, x[i].data, x[i].bytes);
 
         memcpy((int64_t *)call->out[0].data + i * t->width, r != NULL ? r->numbers : t->unknown,
                t->width * sizeof(int64_t));
@@ -300,7 +301,7 @@ static inlay_status prepare_to_string(const kit_node *node, void **out_state, in
 
 static inlay_status run_to_string(const kit_call *call)
 {
-    const table *t = call->state;
+    const struct table *t = call->state;
     const kit_tensor *x = &call->in[0];
     const bool flat = t->width == 1 && x->rank <= 1; /* a list of numbers that are a key each */
     const uint32_t rank = flat ? x->rank : x->rank > 0 ? x->rank - 1 : 0;
@@ -313,7 +314,8 @@ static inlay_status run_to_string(const kit_call *call)
                           x->rank > 0 ? (long long)x->dims[x->rank - 1] : 0, t->width);
     INLAY_TRY(kit_alloc_output(call, 0, rank, x->dims));
     for (int64_t i = 0; i < x->count / t->width; i++) {
-        const row *r = find(t, (const char *)((const int64_t *)x->data + i * t->width), t->width * sizeof(int64_t));
+        const struct row *r =
+            find(t, (const char *)((const int64_t *)x->data + i * t->width), t->width * sizeof(int64_t));
         const inlay_str to = r != NULL ? r->other : t->unknown_text;
 
         INLAY_TRY(pp_put_string(call, (inlay_str *)call->out[0].data + i, to.data, to.bytes));

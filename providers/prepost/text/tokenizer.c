@@ -4,9 +4,9 @@
 
 /* ------------------------------------------------------------------ added tokens */
 
-bool add_token(text_tokenizer *t, const added *a)
+bool add_token(text_tokenizer *t, const struct added *a)
 {
-    added *more = realloc(t->added, (t->added_count + 1) * sizeof *more);
+    struct added *more = realloc(t->added, (t->added_count + 1) * sizeof *more);
 
     if (more == NULL)
         return false;
@@ -17,7 +17,7 @@ bool add_token(text_tokenizer *t, const added *a)
 
 static int by_length(const void *pa, const void *pb)
 {
-    const added *a = pa, *b = pb;
+    const struct added *a = pa, *b = pb;
 
     return a->bytes != b->bytes ? (a->bytes < b->bytes ? 1 : -1) : a->id < b->id ? -1 : a->id > b->id;
 }
@@ -40,10 +40,10 @@ static bool within_word(const char *text, size_t bytes, size_t at, size_t n)
     return at > 0 && is_word(char_at(text + before, &size));
 }
 
-static const added *added_at(const text_tokenizer *t, bool normalized, const char *text, size_t bytes, size_t at)
+static const struct added *added_at(const text_tokenizer *t, bool normalized, const char *text, size_t bytes, size_t at)
 {
     for (size_t i = 0; i < t->added_count; i++) {
-        const added *a = &t->added[i];
+        const struct added *a = &t->added[i];
 
         if (a->normalized == normalized && a->bytes > 0 && a->bytes <= bytes - at &&
             memcmp(text + at, a->text, a->bytes) == 0 && !(a->single && within_word(text, bytes, at, a->bytes)))
@@ -54,15 +54,15 @@ static const added *added_at(const text_tokenizer *t, bool normalized, const cha
 
 /* ------------------------------------------------------------------ encoding */
 
-typedef struct encoder {
+struct encoder {
     const text_tokenizer *t;
     text_ids *out;
     const char *why; /* what failed */
-} encoder;
+};
 
-static bool encode_word(encoder *e, const char *text, size_t bytes)
+static bool encode_word(struct encoder *e, const char *text, size_t bytes)
 {
-    const model *m = &e->t->model;
+    const struct model *m = &e->t->model;
     const bool ok = m->kind == MODEL_BPE         ? bpe_encode(m, text, bytes, e->out)
                     : m->kind == MODEL_WORDPIECE ? wordpiece_encode(m, text, bytes, e->out)
                                                  : unigram_encode(m, text, bytes, e->out);
@@ -73,7 +73,7 @@ static bool encode_word(encoder *e, const char *text, size_t bytes)
 }
 
 /* A text without added tokens: words, then tokens. */
-static bool encode_plain(encoder *e, const char *text, size_t bytes, bool first)
+static bool encode_plain(struct encoder *e, const char *text, size_t bytes, bool first)
 {
     text_spans now = { 0 };
     bool ok = true;
@@ -97,16 +97,16 @@ static bool encode_plain(encoder *e, const char *text, size_t bytes, bool first)
     return ok;
 }
 
-typedef bool (*piece_fn)(encoder *e, const char *text, size_t bytes, bool first);
+typedef bool (*piece_fn)(struct encoder *e, const char *text, size_t bytes, bool first);
 
 /* Added tokens as they are, and what lies between them through fn. */
-static bool at_added(encoder *e, bool normalized, const char *text, size_t bytes, bool first, piece_fn fn)
+static bool at_added(struct encoder *e, bool normalized, const char *text, size_t bytes, bool first, piece_fn fn)
 {
     size_t from = 0, at = 0, size;
     bool ok = true;
 
     while (ok && at < bytes) {
-        const added *a = added_at(e->t, normalized, text, bytes, at);
+        const struct added *a = added_at(e->t, normalized, text, bytes, at);
         size_t end = at;
 
         if (a == NULL) {
@@ -125,7 +125,7 @@ static bool at_added(encoder *e, bool normalized, const char *text, size_t bytes
     return ok && (from == bytes || fn(e, text + from, bytes - from, first && from == 0));
 }
 
-static bool encode_normalized(encoder *e, const char *text, size_t bytes, bool first)
+static bool encode_normalized(struct encoder *e, const char *text, size_t bytes, bool first)
 {
     text_buf now = { 0 };
     bool ok;
@@ -148,7 +148,7 @@ static bool encode_normalized(encoder *e, const char *text, size_t bytes, bool f
 inlay_status text_encode(const text_tokenizer *t, const char *text, size_t bytes, bool special, text_ids *out,
                          inlay_diag *diag)
 {
-    encoder e = { .t = t, .out = out };
+    struct encoder e = { .t = t, .out = out };
     text_buf clean = { 0 };
     bool ok = true;
 
@@ -166,7 +166,7 @@ inlay_status text_encode(const text_tokenizer *t, const char *text, size_t bytes
 /* ------------------------------------------------------------------ decoding */
 
 /* "<0x0A>" of a vocabulary that falls back to bytes; -1: it is none. */
-static int byte_token(const model *m, int64_t id)
+static int byte_token(const struct model *m, int64_t id)
 {
     for (int b = 0; m->byte_fallback && b < 256; b++)
         if (m->bytes[b] == id)
@@ -174,7 +174,7 @@ static int byte_token(const model *m, int64_t id)
     return -1;
 }
 
-static void put_spelled(const word *w, text_buf *out)
+static void put_spelled(const struct word *w, text_buf *out)
 {
     size_t size;
 
@@ -190,7 +190,7 @@ static void put_spelled(const word *w, text_buf *out)
     }
 }
 
-static void put_marked(const word *w, text_buf *out)
+static void put_marked(const struct word *w, text_buf *out)
 {
     static const char mark[] = "\xe2\x96\x81";
 
@@ -204,7 +204,7 @@ static void put_marked(const word *w, text_buf *out)
 
 static void put_token(const text_tokenizer *t, int64_t id, bool first, text_buf *out)
 {
-    const word *w = &t->model.words.words[id];
+    const struct word *w = &t->model.words.words[id];
     const size_t prefix = strlen(t->model.prefix);
     const int byte = byte_token(&t->model, id);
     const char raw = (char)byte;
@@ -319,7 +319,7 @@ int64_t text_pad(const text_tokenizer *t)
 }
 
 /* The words of vocab.txt, a line each. */
-static bool read_lines(vocabulary *v, const char *text, size_t bytes)
+static bool read_lines(struct vocabulary *v, const char *text, size_t bytes)
 {
     int64_t id = 0;
 
@@ -354,10 +354,10 @@ inlay_status text_open_bert(const char *vocab, size_t bytes, const text_bert *ho
 
         if (id >= 0) {
             t->model.words.words[id].special = 1;
-            if (!add_token(t, &(added){ .text = t->model.words.words[id].text,
-                                        .bytes = t->model.words.words[id].bytes,
-                                        .id = id,
-                                        .special = true })) {
+            if (!add_token(t, &(struct added){ .text = t->model.words.words[id].text,
+                                               .bytes = t->model.words.words[id].bytes,
+                                               .id = id,
+                                               .special = true })) {
                 status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the vocabulary");
                 goto done;
             }
@@ -372,12 +372,13 @@ inlay_status text_open_bert(const char *vocab, size_t bytes, const text_bert *ho
     t->before[t->before_count++] = text_id(t, how->begin);
     t->after[t->after_count++] = text_id(t, how->end);
     t->pad = text_id(t, how->pad);
-    t->norms[t->norm_count++] = (norm){ .kind = NORM_BERT,
-                                        .clean = how->clean,
-                                        .chinese = how->chinese,
-                                        .lower = how->lower,
-                                        .accents = how->strip_accents < 0 ? how->lower : how->strip_accents != 0 };
-    t->cuts[t->cut_count++] = (cut){ .kind = CUT_BERT };
+    t->norms[t->norm_count++] =
+        (struct norm){ .kind = NORM_BERT,
+                       .clean = how->clean,
+                       .chinese = how->chinese,
+                       .lower = how->lower,
+                       .accents = how->strip_accents < 0 ? how->lower : how->strip_accents != 0 };
+    t->cuts[t->cut_count++] = (struct cut){ .kind = CUT_BERT };
     t->decoder = DECODE_WORDPIECE;
 done:
     if (status != INLAY_OK) {

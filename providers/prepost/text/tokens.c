@@ -32,7 +32,7 @@ void tokens_cost(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
     pp_cost(cost, count >= 0, 20000.0 * (count >= 0 ? (double)count : 1) + 1000); /* a sentence each */
 }
 
-void lists_free(lists *l)
+void lists_free(struct lists *l)
 {
     free(l->ids.list);
     free(l->starts);
@@ -63,7 +63,7 @@ static bool is_blank(inlay_str text)
     return i == text.bytes;
 }
 
-inlay_status lists_encode(const kit_call *call, const token_state *s, lists *l)
+inlay_status lists_encode(const kit_call *call, const token_state *s, struct lists *l)
 {
     const inlay_str *texts = call->in[0].data;
     inlay_status status = INLAY_OK;
@@ -149,7 +149,7 @@ static inlay_status prepare_tokenize(const kit_node *node, void **out_state, inl
 }
 
 /* Rows of `width`; what is none of a text is pad, 0 in the mask, 0 in the types. */
-inlay_status lists_rows(const kit_call *call, const token_state *s, const lists *l, size_t width, int ids_at,
+inlay_status lists_rows(const kit_call *call, const token_state *s, const struct lists *l, size_t width, int ids_at,
                         int mask_at, int types_at)
 {
     const int64_t dims[2] = { (int64_t)l->count, (int64_t)width };
@@ -177,7 +177,7 @@ done:
 static inlay_status run_tokenize(const kit_call *call)
 {
     const token_state *s = call->state;
-    lists l = { .starts = NULL };
+    struct lists l = { .starts = NULL };
     inlay_status status = lists_encode(call, s, &l);
 
     if (status == INLAY_OK)
@@ -240,7 +240,7 @@ inlay_status tokens_infer_rows(void *ctx, inlay_infer *in, inlay_diag *diag)
 inlay_status tokens_run_rows(const kit_call *call)
 {
     const token_state *s = call->state;
-    lists l = { .starts = NULL };
+    struct lists l = { .starts = NULL };
     inlay_status status = lists_encode(call, s, &l);
 
     if (status == INLAY_OK)

@@ -22,16 +22,16 @@ inlay_str tokens_attr(const inlay_node_info *node, const char *name);
 void tokens_cost(const kit_node *node, const kit_plan *shapes, inlay_cost *cost);
 
 /* The tokens of each text, in one list, and where those of each begin; release with lists_free(). */
-typedef struct lists {
+struct lists {
     text_ids ids;
     size_t *starts; /* [count + 1] */
     size_t count, longest;
-} lists;
-void lists_free(lists *l);
+};
+void lists_free(struct lists *l);
 /* Those of input 0. */
-inlay_status lists_encode(const kit_call *call, const token_state *s, lists *l);
+inlay_status lists_encode(const kit_call *call, const token_state *s, struct lists *l);
 /* Rows of `width`; what is none of a text is pad, 0 in the mask, 0 in the types. Outputs of number -1 are not there. */
-inlay_status lists_rows(const kit_call *call, const token_state *s, const lists *l, size_t width, int ids_at,
+inlay_status lists_rows(const kit_call *call, const token_state *s, const struct lists *l, size_t width, int ids_at,
                         int mask_at, int types_at);
 
 /* [texts, longest], or padding_length wide: ids and a mask. */

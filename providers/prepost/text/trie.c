@@ -3,21 +3,21 @@
 #include "tokens.h"
 #include <stdlib.h>
 
-typedef struct entry {
+struct entry {
     const char *text;
     size_t bytes;
     int64_t id;
-} entry;
-typedef struct trie {
-    entry *list;     /* [count] sorted by text */
-    uint32_t *of_id; /* [ids] 1 + the place in the list, 0: none */
+};
+struct trie {
+    struct entry *list; /* [count] sorted by text */
+    uint32_t *of_id;    /* [ids] 1 + the place in the list, 0: none */
     size_t count, ids;
     char *texts;
-} trie;
+};
 
 static void release(void *state)
 {
-    trie *t = state;
+    struct trie *t = state;
 
     if (t != NULL) {
         free(t->list);
@@ -109,7 +109,7 @@ static bool unquote(const char *from, size_t bytes, char *to, size_t *out_bytes)
 }
 
 /* One line; false: it is not understood. */
-static bool read_line(const char *line, size_t bytes, char *to, entry *out)
+static bool read_line(const char *line, size_t bytes, char *to, struct entry *out)
 {
     const char *first = memchr(line, ' ', bytes), *last = line + bytes;
     size_t length = 0;
@@ -136,13 +136,13 @@ static bool read_line(const char *line, size_t bytes, char *to, entry *out)
 
 static int by_text(const void *pa, const void *pb)
 {
-    const entry *a = pa, *b = pb;
+    const struct entry *a = pa, *b = pb;
     const int order = memcmp(a->text, b->text, a->bytes < b->bytes ? a->bytes : b->bytes);
 
     return order != 0 ? order : a->bytes < b->bytes ? -1 : a->bytes > b->bytes;
 }
 
-static inlay_status read_words(trie *t, inlay_str vocab, inlay_diag *diag)
+static inlay_status read_words(struct trie *t, inlay_str vocab, inlay_diag *diag)
 {
     size_t used = 0;
 
@@ -170,7 +170,7 @@ static inlay_status read_words(trie *t, inlay_str vocab, inlay_diag *diag)
 static inlay_status prepare_trie(const kit_node *node, void **out_state, inlay_diag *diag)
 {
     const inlay_str vocab = tokens_attr(node->info, "vocab");
-    trie *t = calloc(1, sizeof *t);
+    struct trie *t = calloc(1, sizeof *t);
     uint64_t lines = 1;
     inlay_status status = INLAY_OK;
 
@@ -203,11 +203,11 @@ static inlay_status prepare_trie(const kit_node *node, void **out_state, inlay_d
 /* ------------------------------------------------------------------ TrieTokenizer */
 
 /* The first of [low, high), which agree in `depth` bytes, whose next byte is `byte` or more. */
-static size_t bound(const trie *t, size_t low, size_t high, size_t depth, int byte)
+static size_t bound(const struct trie *t, size_t low, size_t high, size_t depth, int byte)
 {
     while (low < high) {
         const size_t middle = low + (high - low) / 2;
-        const entry *e = &t->list[middle];
+        const struct entry *e = &t->list[middle];
 
         if (e->bytes > depth && (unsigned char)e->text[depth] >= byte)
             high = middle;
@@ -218,9 +218,9 @@ static size_t bound(const trie *t, size_t low, size_t high, size_t depth, int by
 }
 
 /* The longest token that the text begins with; NULL: none. */
-static const entry *longest(const trie *t, const char *text, uint64_t bytes)
+static const struct entry *longest(const struct trie *t, const char *text, uint64_t bytes)
 {
-    const entry *best = NULL;
+    const struct entry *best = NULL;
     size_t low = 0, high = t->count;
 
     for (size_t depth = 0; depth < bytes && low < high; depth++) {
@@ -250,9 +250,9 @@ static inlay_status push(const kit_call *call, text_ids *ids, int64_t id)
 
 static inlay_status run_trie(const kit_call *call)
 {
-    const trie *t = call->state;
+    const struct trie *t = call->state;
     const kit_tensor *x = &call->in[0];
-    lists l = { .count = (size_t)x->count, .starts = calloc((size_t)x->count + 1, sizeof *l.starts) };
+    struct lists l = { .count = (size_t)x->count, .starts = calloc((size_t)x->count + 1, sizeof *l.starts) };
     int64_t dims[9];
     inlay_status status = INLAY_OK;
 
@@ -263,7 +263,7 @@ static inlay_status run_trie(const kit_call *call)
 
         INLAY_TRY(kit_poll(call));
         for (uint64_t at = 0; at < text.bytes;) {
-            const entry *e = longest(t, text.data + at, text.bytes - at);
+            const struct entry *e = longest(t, text.data + at, text.bytes - at);
 
             if (e == NULL) {
                 status = inlay_fail(call->diag, INLAY_INVALID_ARGUMENT,
@@ -331,7 +331,7 @@ static bool is_utf8(const char *text, size_t bytes)
 
 static inlay_status run_untrie(const kit_call *call)
 {
-    const trie *t = call->state;
+    const struct trie *t = call->state;
     const kit_tensor *x = &call->in[0];
     const int64_t width = x->rank > 0 ? x->dims[x->rank - 1] : 1, rows = width > 0 ? x->count / width : 0, one = 1;
     char *text = NULL;
@@ -344,7 +344,7 @@ static inlay_status run_untrie(const kit_call *call)
         for (int pass = 0; pass < 2; pass++) { /* how long, then the text */
             for (int64_t i = 0; r < rows && i < width; i++) {
                 const int64_t id = ((const int64_t *)x->data)[r * width + i];
-                const entry *e =
+                const struct entry *e =
                     id >= 0 && (uint64_t)id < t->ids && t->of_id[id] > 0 ? &t->list[t->of_id[id] - 1] : NULL;
 
                 if (e != NULL && pass == 1) {

@@ -2,22 +2,22 @@
 #include "parts.h"
 
 /* The best way to a place of the text: the last token on it, and where that begins. */
-typedef struct node {
+struct node {
     double score;
     size_t from;
     int64_t id;
     bool reached;
-} node;
+};
 
 /* Which of two equal ways wins depends on rounding: SentencePiece keeps sums in single precision, the others in double.
  */
-static void visit(const model *m, node *to, double score, size_t from, int64_t id)
+static void visit(const struct model *m, struct node *to, double score, size_t from, int64_t id)
 {
     if (!to->reached || score > to->score)
-        *to = (node){ m->single ? (double)(float)score : score, from, id, true };
+        *to = (struct node){ m->single ? (double)(float)score : score, from, id, true };
 }
 
-static void forward(const model *m, const char *text, size_t bytes, node *nodes)
+static void forward(const struct model *m, const char *text, size_t bytes, struct node *nodes)
 {
     size_t size;
 
@@ -48,9 +48,9 @@ static void forward(const model *m, const char *text, size_t bytes, node *nodes)
     }
 }
 
-bool unigram_encode(const model *m, const char *text, size_t bytes, text_ids *out)
+bool unigram_encode(const struct model *m, const char *text, size_t bytes, text_ids *out)
 {
-    node *nodes = calloc(bytes + 1, sizeof *nodes);
+    struct node *nodes = calloc(bytes + 1, sizeof *nodes);
     size_t at = bytes, next = SIZE_MAX;
     bool ok = true, unknown = false;
 

@@ -3,12 +3,12 @@
 
 enum { MOST_WORDS = 1 << 24 };
 
-static size_t place_of(const vocabulary *v, uint32_t hash, const char *text, size_t bytes)
+static size_t place_of(const struct vocabulary *v, uint32_t hash, const char *text, size_t bytes)
 {
     size_t at = hash & v->mask;
 
     for (; v->table[at] != 0; at = (at + 1) & v->mask) {
-        const word *w = &v->words[v->table[at] - 1];
+        const struct word *w = &v->words[v->table[at] - 1];
 
         if (w->bytes == bytes && memcmp(w->text, text, bytes) == 0)
             break;
@@ -25,17 +25,17 @@ static uint32_t hash_of(const char *text, size_t bytes)
     return h;
 }
 
-int64_t vocabulary_find_hashed(const vocabulary *v, uint32_t hash, const char *text, size_t bytes)
+int64_t vocabulary_find_hashed(const struct vocabulary *v, uint32_t hash, const char *text, size_t bytes)
 {
     return v->table == NULL ? -1 : (int64_t)v->table[place_of(v, hash, text, bytes)] - 1;
 }
 
-int64_t vocabulary_find(const vocabulary *v, const char *text, size_t bytes)
+int64_t vocabulary_find(const struct vocabulary *v, const char *text, size_t bytes)
 {
     return vocabulary_find_hashed(v, hash_of(text, bytes), text, bytes);
 }
 
-static bool rehash(vocabulary *v)
+static bool rehash(struct vocabulary *v)
 {
     const size_t size = v->mask == 0 ? 1024 : 2 * (v->mask + 1);
     uint32_t *old = v->table, *table = calloc(size, sizeof *table);
@@ -47,7 +47,7 @@ static bool rehash(vocabulary *v)
     v->mask = size - 1;
     for (size_t i = 0; i < old_size; i++) {
         if (old[i] != 0) {
-            const word *w = &v->words[old[i] - 1];
+            const struct word *w = &v->words[old[i] - 1];
 
             table[place_of(v, hash_of(w->text, w->bytes), w->text, w->bytes)] = old[i];
         }
@@ -56,7 +56,7 @@ static bool rehash(vocabulary *v)
     return true;
 }
 
-bool vocabulary_set(vocabulary *v, int64_t id, const char *text, size_t bytes, double score)
+bool vocabulary_set(struct vocabulary *v, int64_t id, const char *text, size_t bytes, double score)
 {
     char *copy;
     size_t at;
@@ -65,7 +65,7 @@ bool vocabulary_set(vocabulary *v, int64_t id, const char *text, size_t bytes, d
         return false;
     if ((size_t)id >= v->room) {
         const size_t room = (size_t)id * 2 + 1024;
-        word *more = realloc(v->words, room * sizeof *more);
+        struct word *more = realloc(v->words, room * sizeof *more);
 
         if (more == NULL)
             return false;
@@ -81,7 +81,7 @@ bool vocabulary_set(vocabulary *v, int64_t id, const char *text, size_t bytes, d
     if (copy == NULL)
         return false;
     v->words[id] =
-        (word){ .text = copy, .bytes = (uint32_t)bytes, .score = (float)score, .exact = score, .present = 1 };
+        (struct word){ .text = copy, .bytes = (uint32_t)bytes, .score = (float)score, .exact = score, .present = 1 };
     v->count = (size_t)id >= v->count ? (size_t)id + 1 : v->count;
     v->longest = bytes > v->longest ? bytes : v->longest;
     at = place_of(v, hash_of(text, bytes), text, bytes);
@@ -92,7 +92,7 @@ bool vocabulary_set(vocabulary *v, int64_t id, const char *text, size_t bytes, d
     return true;
 }
 
-void vocabulary_free(vocabulary *v)
+void vocabulary_free(struct vocabulary *v)
 {
     for (size_t i = 0; i < v->count; i++)
         free((char *)(uintptr_t)v->words[i].text);
@@ -111,7 +111,7 @@ char *copy_text(const char *text, size_t bytes)
     return copy;
 }
 
-void model_find_bytes(model *m)
+void model_find_bytes(struct model *m)
 {
     static const char digits[] = "0123456789ABCDEF";
 

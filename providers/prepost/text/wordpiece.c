@@ -76,14 +76,14 @@ static inlay_status prepare_words(const kit_node *node, void **out_state, inlay_
 }
 
 /* Pieces with the texts of all. */
-typedef struct found {
+struct found {
     int64_t *at; /* where each ends in text */
     char *text;
     int64_t count, room;
     size_t bytes, text_room;
-} found;
+};
 
-static bool add(found *f, const char *text, size_t bytes)
+static bool add(struct found *f, const char *text, size_t bytes)
 {
     if (f->count == f->room) {
         int64_t *more = realloc(f->at, (size_t)(f->room * 2 + 64) * sizeof *more);
@@ -114,7 +114,7 @@ static bool starts_character(char c)
 
 /* The longest piece first, as BERT has it; behind a piece that is none the unknown token ends the word. `room` holds
  * the suffix indicator and the word. */
-static bool add_word(const piece_state *s, const char *word, size_t bytes, char *room, found *out)
+static bool add_word(const piece_state *s, const char *word, size_t bytes, char *room, struct found *out)
 {
     const size_t lead = strlen(s->suffix);
     int64_t chars = 0;
@@ -145,7 +145,7 @@ static bool add_word(const piece_state *s, const char *word, size_t bytes, char 
     return true;
 }
 
-static bool add_text(const piece_state *s, inlay_str text, found *out)
+static bool add_text(const piece_state *s, inlay_str text, struct found *out)
 {
     char *room = malloc(strlen(s->suffix) + text.bytes + 1);
     bool good = room != NULL;
@@ -163,7 +163,7 @@ static bool add_text(const piece_state *s, inlay_str text, found *out)
     return good;
 }
 
-static inlay_status put_words(const kit_call *call, const found *f, const int64_t *rows, int64_t count)
+static inlay_status put_words(const kit_call *call, const struct found *f, const int64_t *rows, int64_t count)
 {
     const int64_t ends = count - 1;
     inlay_status status = INLAY_OK;
@@ -191,7 +191,7 @@ static inlay_status run_words(const kit_call *call)
     const int64_t texts = call->in[0].count, *given = kit_has_input(call, 1) ? call->in[1].data : NULL;
     const int64_t sentences = given != NULL ? call->in[1].count : 0;
     int64_t *rows = calloc((size_t)texts + 2, sizeof *rows), count = 0;
-    found f = { .count = 0 };
+    struct found f = { .count = 0 };
     inlay_status status = INLAY_OK;
 
     for (int64_t i = 0; rows != NULL && i < texts; i++) {

@@ -27,7 +27,7 @@ napi_value js_number(napi_env env, double number);
 /* session.c */
 enum { MOST_IDLE = 64 };
 
-typedef struct session {
+struct session {
     uint32_t references; /* of JavaScript, and of runs under way; atomic */
     uint32_t released;   /* atomic */
     inlay_session *session;
@@ -35,26 +35,26 @@ typedef struct session {
     pthread_mutex_t lock;
     inlay_context *idle[MOST_IDLE];
     uint32_t idle_count;
-} session;
+};
 
 napi_value session_create(napi_env env, napi_callback_info info);
 napi_value session_describe(napi_env env, napi_callback_info info);
 napi_value session_release(napi_env env, napi_callback_info info);
-session *session_of(napi_env env, napi_value value); /* borrowed; NULL: no session */
-void session_unref(session *s);
+struct session *session_of(napi_env env, napi_value value); /* borrowed; NULL: no session */
+void session_unref(struct session *s);
 /* A context for one run, on any thread; NULL where it fails. */
-inlay_status session_take_context(session *s, inlay_context **out, inlay_diag *diag);
-void session_give_context(session *s, inlay_context *c);
+inlay_status session_take_context(struct session *s, inlay_context **out, inlay_diag *diag);
+void session_give_context(struct session *s, inlay_context *c);
 
 /* feed.c */
-typedef struct feed {
+struct feed {
     uint32_t index;
     inlay_value *value;
     napi_ref memory; /* of a typed array, until the run is over */
-} feed;
+};
 
 /* From [index, kind, data, dims]. value and memory are the caller's to free, after a failure, too. */
-inlay_status feed_read(napi_env env, napi_value from, feed *f, inlay_diag *diag);
+inlay_status feed_read(napi_env env, napi_value from, struct feed *f, inlay_diag *diag);
 
 /* result.c: [kind, data, dims] of a tensor. */
 napi_value result_make(napi_env env, inlay_value *v);

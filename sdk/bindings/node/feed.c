@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static inlay_status read_texts(napi_env env, napi_value data, uint32_t rank, const int64_t *dims, feed *f,
+static inlay_status read_texts(napi_env env, napi_value data, uint32_t rank, const int64_t *dims, struct feed *f,
                                inlay_diag *diag)
 {
     uint32_t count = js_length(env, data);
@@ -34,7 +34,7 @@ static inlay_status read_texts(napi_env env, napi_value data, uint32_t rank, con
 }
 
 /* [index, kind, data, dims] */
-inlay_status feed_read(napi_env env, napi_value from, feed *f, inlay_diag *diag)
+inlay_status feed_read(napi_env env, napi_value from, struct feed *f, inlay_diag *diag)
 {
     napi_value data = js_element(env, from, 2), list = js_element(env, from, 3), memory;
     uint32_t rank = js_length(env, list);

@@ -5,8 +5,8 @@
 typedef struct run_job {
     napi_async_work work;
     napi_deferred deferred;
-    session *session;
-    feed *feeds;
+    struct session *session;
+    struct feed *feeds;
     uint32_t *wanted;
     inlay_value **made; /* [wanted_count] a reference each */
     const uint32_t *cancel;
@@ -112,7 +112,7 @@ napi_value run_start(napi_env env, napi_callback_info info)
     napi_value args[5], promise = NULL;
     size_t count = 5;
     run_job *j;
-    session *s;
+    struct session *s;
 
     if (napi_get_cb_info(env, info, &count, args, NULL, NULL) != napi_ok || count < 5 ||
         (s = session_of(env, args[0])) == NULL)

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-void session_unref(session *s)
+void session_unref(struct session *s)
 {
     if (__atomic_sub_fetch(&s->references, 1, __ATOMIC_ACQ_REL) > 0)
         return;
@@ -15,7 +15,7 @@ void session_unref(session *s)
     free(s);
 }
 
-inlay_status session_take_context(session *s, inlay_context **out, inlay_diag *diag)
+inlay_status session_take_context(struct session *s, inlay_context **out, inlay_diag *diag)
 {
     *out = NULL;
     (void)pthread_mutex_lock(&s->lock);
@@ -25,7 +25,7 @@ inlay_status session_take_context(session *s, inlay_context **out, inlay_diag *d
     return *out != NULL ? INLAY_OK : inlay_context_create(s->session, out, diag);
 }
 
-void session_give_context(session *s, inlay_context *c)
+void session_give_context(struct session *s, inlay_context *c)
 {
     (void)pthread_mutex_lock(&s->lock);
     if (s->idle_count < MOST_IDLE && __atomic_load_n(&s->released, __ATOMIC_ACQUIRE) == 0) {
@@ -44,7 +44,7 @@ typedef struct create_job {
     char *path; /* or the bytes of made */
     size_t bytes;
     inlay_options *options;
-    session *made;
+    struct session *made;
     inlay_status status;
     inlay_diag diag;
 } create_job;
@@ -52,7 +52,7 @@ typedef struct create_job {
 static void create_execute(napi_env env, void *data)
 {
     create_job *j = data;
-    session *s = j->made;
+    struct session *s = j->made;
 
     (void)env;
     if (j->path != NULL)
@@ -128,7 +128,7 @@ napi_value session_create(napi_env env, napi_callback_info info)
 {
     napi_value args[2], promise = NULL;
     create_job *j = calloc(1, sizeof *j);
-    session *s = calloc(1, sizeof *s);
+    struct session *s = calloc(1, sizeof *s);
     size_t count = 2;
 
     if (j == NULL || s == NULL || napi_get_cb_info(env, info, &count, args, NULL, NULL) != napi_ok || count < 2) {
@@ -155,7 +155,7 @@ napi_value session_create(napi_env env, napi_callback_info info)
 
 /* ------------------------------------------------------------------ what a session tells */
 
-session *session_of(napi_env env, napi_value value)
+struct session *session_of(napi_env env, napi_value value)
 {
     napi_valuetype type;
     void *s = NULL;
@@ -198,7 +198,7 @@ napi_value session_describe(napi_env env, napi_callback_info info)
 {
     napi_value args[1], out;
     size_t count = 1;
-    session *s;
+    struct session *s;
 
     if (napi_get_cb_info(env, info, &count, args, NULL, NULL) != napi_ok || (s = session_of(env, args[0])) == NULL)
         return js_throw(env, "describe(session)");
@@ -213,7 +213,7 @@ napi_value session_release(napi_env env, napi_callback_info info)
 {
     napi_value args[1];
     size_t count = 1;
-    session *s;
+    struct session *s;
 
     if (napi_get_cb_info(env, info, &count, args, NULL, NULL) != napi_ok || (s = session_of(env, args[0])) == NULL)
         return js_throw(env, "release(session)");

@@ -144,11 +144,11 @@ static known_op *known;
 static ort_custom *sessions;
 static uint64_t next_id = 1;
 
-typedef struct batch {
+struct batch {
     inlay_plugin plugin;
     inlay_operator ops[MOST_OF_BATCH];
-} batch;
-static batch *batches[MOST_BATCHES];
+};
+static struct batch *batches[MOST_BATCHES];
 static uint32_t batch_count;
 
 static inlay_status open_batch(uint32_t i, const inlay_plugin **out_plugin)
@@ -198,7 +198,8 @@ static OrtStatus *find_known(const char *domain, const char *name, uint32_t sinc
     return NULL;
 }
 
-static OrtStatus *add_known(batch *b, const char *domain, const char *name, uint32_t since, const char *signature)
+static OrtStatus *add_known(struct batch *b, const char *domain, const char *name, uint32_t since,
+                            const char *signature)
 {
     known_op *k;
 
@@ -233,7 +234,7 @@ static OrtStatus *add_known(batch *b, const char *domain, const char *name, uint
 }
 
 /* Forgets the operators of a batch that was not registered. */
-static void forget(batch *b)
+static void forget(struct batch *b)
 {
     for (uint32_t i = 0; i < b->plugin.operator_count; i++) {
         known_op *k = known;
@@ -251,7 +252,7 @@ static void forget(batch *b)
 static OrtStatus *register_new(const ort_custom *custom)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    batch *b = calloc(1, sizeof *b);
+    struct batch *b = calloc(1, sizeof *b);
     OrtStatus *failed = NULL;
 
     if (b == NULL)

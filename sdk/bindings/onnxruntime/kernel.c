@@ -480,14 +480,14 @@ OrtStatus *ort_KernelContext_GetScratchBuffer(const OrtKernelContext *context, c
     return NULL;
 }
 
-typedef struct loop {
+struct loop {
     void (*fn)(void *, size_t);
     void *user;
-} loop;
+};
 
 static inlay_status run_loop(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    const loop *l = user;
+    const struct loop *l = user;
 
     (void)worker;
     for (int64_t i = begin; i < end; i++)
@@ -498,7 +498,7 @@ static inlay_status run_loop(void *user, int64_t begin, int64_t end, uint32_t wo
 OrtStatus *ort_KernelContext_ParallelFor(const OrtKernelContext *context, void (*fn)(void *, size_t), size_t total,
                                          size_t num_batch, void *usr_data)
 {
-    loop l = { fn, usr_data };
+    struct loop l = { fn, usr_data };
     int64_t grain = num_batch > 0 ? (int64_t)((total + num_batch - 1) / num_batch) : 1;
     inlay_status status;
 

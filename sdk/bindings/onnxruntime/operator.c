@@ -8,11 +8,11 @@
 enum { MOST_PORTS = 64 };
 
 /* The session for one combination of types. */
-typedef struct variant {
+struct variant {
     struct variant *next;
     OrtSession *session;
     inlay_dtype types[]; /* inputs, then outputs; INLAY_UNDEFINED: omitted */
-} variant;
+};
 
 struct OrtOp {
     char *name, *domain;
@@ -20,18 +20,18 @@ struct OrtOp {
     OrtOpAttr **attrs; /* [attr_count] */
     size_t attr_count, input_count, output_count;
     pthread_mutex_t lock;
-    variant *variants;
+    struct variant *variants;
 };
 
 /* ------------------------------------------------------------------ ONNX's wire format */
 
-typedef struct writer {
+struct writer {
     unsigned char *data;
     size_t count, room;
     bool failed; /* no memory */
-} writer;
+};
 
-static void put(writer *w, const void *data, size_t bytes)
+static void put(struct writer *w, const void *data, size_t bytes)
 {
     if (bytes > w->room - w->count) {
         size_t room = (w->count + bytes) * 2 + 256;
@@ -49,7 +49,7 @@ static void put(writer *w, const void *data, size_t bytes)
     w->count += bytes;
 }
 
-static void put_varint(writer *w, uint64_t value)
+static void put_varint(struct writer *w, uint64_t value)
 {
     do {
         unsigned char c = (unsigned char)((value & 0x7f) | (value > 0x7f ? 0x80 : 0));
@@ -59,44 +59,44 @@ static void put_varint(writer *w, uint64_t value)
     } while (value > 0);
 }
 
-static void put_number(writer *w, uint32_t field, int64_t value)
+static void put_number(struct writer *w, uint32_t field, int64_t value)
 {
     put_varint(w, field << 3);
     put_varint(w, (uint64_t)value);
 }
 
-static void put_float(writer *w, uint32_t field, float value)
+static void put_float(struct writer *w, uint32_t field, float value)
 {
     put_varint(w, field << 3 | 5);
     put(w, &value, sizeof value);
 }
 
-static void put_blob(writer *w, uint32_t field, const void *data, size_t bytes)
+static void put_blob(struct writer *w, uint32_t field, const void *data, size_t bytes)
 {
     put_varint(w, field << 3 | 2);
     put_varint(w, bytes);
     put(w, data, bytes);
 }
 
-static void put_text(writer *w, uint32_t field, const char *text)
+static void put_text(struct writer *w, uint32_t field, const char *text)
 {
     put_blob(w, field, text, strlen(text));
 }
 
 /* Appends part as a message and empties it. */
-static void put_message(writer *w, uint32_t field, writer *part)
+static void put_message(struct writer *w, uint32_t field, struct writer *part)
 {
     put_blob(w, field, part->data, part->count);
     w->failed |= part->failed;
     free(part->data);
-    *part = (writer){ 0 };
+    *part = (struct writer){ 0 };
 }
 
-static void put_attr(writer *node, const OrtOpAttr *a)
+static void put_attr(struct writer *node, const OrtOpAttr *a)
 {
     static const int kinds[] = { [ORT_OP_ATTR_INT] = 2,    [ORT_OP_ATTR_INTS] = 7,   [ORT_OP_ATTR_FLOAT] = 1,
                                  [ORT_OP_ATTR_FLOATS] = 6, [ORT_OP_ATTR_STRING] = 3, [ORT_OP_ATTR_STRINGS] = 8 };
-    writer attr = { 0 };
+    struct writer attr = { 0 };
 
     put_text(&attr, 1, a->name);
     put_number(&attr, 20, kinds[a->type]);
@@ -110,9 +110,9 @@ static void put_attr(writer *node, const OrtOpAttr *a)
 }
 
 /* A graph's input or output: a tensor of that type and of any shape. */
-static void put_port(writer *graph, uint32_t field, const char *name, inlay_dtype type)
+static void put_port(struct writer *graph, uint32_t field, const char *name, inlay_dtype type)
 {
-    writer tensor = { 0 }, kind = { 0 }, port = { 0 };
+    struct writer tensor = { 0 }, kind = { 0 }, port = { 0 };
 
     put_number(&tensor, 1, type);
     put_message(&kind, 1, &tensor);
@@ -130,9 +130,9 @@ static const char *port_name(char text[24], char kind, size_t i, inlay_dtype typ
     return text;
 }
 
-static void put_model(writer *file, const OrtOp *op, const inlay_dtype *types)
+static void put_model(struct writer *file, const OrtOp *op, const inlay_dtype *types)
 {
-    writer node = { 0 }, graph = { 0 }, import = { 0 };
+    struct writer node = { 0 }, graph = { 0 }, import = { 0 };
     char name[24];
 
     for (size_t i = 0; i < op->input_count; i++)
@@ -166,7 +166,7 @@ void ort_ReleaseOp(OrtOp *input)
     if (input == NULL)
         return;
     while (input->variants != NULL) {
-        variant *v = input->variants;
+        struct variant *v = input->variants;
 
         input->variants = v->next;
         ort_ReleaseSession(v->session);
@@ -277,8 +277,8 @@ static OrtStatus *find_variant(OrtOp *op, const inlay_dtype *types, OrtSession *
 {
     size_t bytes = (op->input_count + op->output_count) * sizeof *types;
     OrtStatus *failed;
-    writer file = { 0 };
-    variant *v;
+    struct writer file = { 0 };
+    struct variant *v;
 
     for (v = op->variants; v != NULL; v = v->next) {
         if (memcmp(v->types, types, bytes) == 0) {

@@ -10,11 +10,11 @@
 /* ------------------------------------------------------------------ options of inlay */
 
 /* What creating a session shares with its callbacks. */
-typedef struct creation {
+struct creation {
     const OrtSessionOptions *options;
     OrtSession *session;
     inlay_options *to;
-} creation;
+};
 
 static void hear_log(void *user, uint32_t level, const char *text)
 {
@@ -26,20 +26,20 @@ static void hear_log(void *user, uint32_t level, const char *text)
 
 static int hear_progress(void *user, double fraction, const char *what)
 {
-    creation *c = user;
+    struct creation *c = user;
 
     (void)what, (void)fraction;
     return c->options != NULL && __atomic_load_n(&c->options->cancel_load, __ATOMIC_ACQUIRE) != 0;
 }
 
-static OrtStatus *set_text(creation *c, const char *name, const char *value)
+static OrtStatus *set_text(struct creation *c, const char *name, const char *value)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
 
     return ort_from(inlay_options_set(c->to, name, value, &diag), &diag);
 }
 
-static OrtStatus *set_number(creation *c, const char *name, int64_t value)
+static OrtStatus *set_number(struct creation *c, const char *name, int64_t value)
 {
     char text[32];
 
@@ -58,7 +58,7 @@ static bool is_option(const char *name)
 }
 
 /* Entries named like an option of inlay, with or without "inlay." before it, are that option. */
-static OrtStatus *set_entry(creation *c, const char *key, const char *value)
+static OrtStatus *set_entry(struct creation *c, const char *key, const char *value)
 {
     const char *name = strncmp(key, "inlay.", 6) == 0 ? key + 6 : key;
     char line[256];
@@ -74,7 +74,7 @@ static OrtStatus *set_entry(creation *c, const char *key, const char *value)
 }
 
 /* Those named first, then the reference, which runs what they leave. */
-static OrtStatus *set_providers(creation *c)
+static OrtStatus *set_providers(struct creation *c)
 {
     const OrtKeyValuePairs *named = &c->options->providers;
     char list[1024] = "";
@@ -94,7 +94,7 @@ static OrtStatus *set_providers(creation *c)
     return NULL;
 }
 
-static OrtStatus *apply_options(creation *c)
+static OrtStatus *apply_options(struct creation *c)
 {
     const OrtSessionOptions *o = c->options;
     int threads = o != NULL && o->intra_threads > 0 ? o->intra_threads : ort_env_threads();
@@ -119,7 +119,7 @@ static OrtStatus *apply_options(creation *c)
 }
 
 /* Files and environment first: what the program asks for is stronger. */
-static OrtStatus *make_options(creation *c)
+static OrtStatus *make_options(struct creation *c)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_status status = inlay_options_create(&c->to, &diag);
@@ -228,7 +228,7 @@ static bool wants_own_format(const OrtSessionOptions *options)
     return bytes >= 4 && strcmp(options->optimized_path + bytes - 4, ".ort") == 0;
 }
 
-static OrtStatus *save_optimized(const creation *c, const char *path)
+static OrtStatus *save_optimized(const struct creation *c, const char *path)
 {
     inlay_optimize_args args = INLAY_OPTIMIZE_ARGS_INIT;
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -249,7 +249,7 @@ static OrtStatus *save_optimized(const creation *c, const char *path)
 }
 
 /* path or data; the bytes of data are copied, since programs free them once the session is there. */
-static OrtStatus *make_session(creation *c, const char *path, const void *data, size_t bytes)
+static OrtStatus *make_session(struct creation *c, const char *path, const void *data, size_t bytes)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     OrtSession *s = c->session;
@@ -281,7 +281,7 @@ static OrtStatus *make_session(creation *c, const char *path, const void *data, 
 static OrtStatus *create(const OrtSessionOptions *options, const char *path, const void *data, size_t bytes,
                          OrtSession **out)
 {
-    creation c = { .options = options };
+    struct creation c = { .options = options };
     OrtStatus *failed;
 
     ORT_NEED(out);

@@ -4,21 +4,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct indices {
+struct indices {
     void *data;
     size_t rank, count;
     int64_t dims[2];
     bool owned;
-} indices;
+};
 
 struct ort_sparse {
     inlay_dtype dtype;
     OrtSparseFormat format;
     size_t rank, values_rank, values_count;
     int64_t dims[INLAY_MAX_RANK], values_dims[INLAY_MAX_RANK];
-    void *values;          /* inlay_str of texts */
-    bool owned;            /* values */
-    indices first, second; /* second: the outer ones of CSR */
+    void *values;                 /* inlay_str of texts */
+    bool owned;                   /* values */
+    struct indices first, second; /* second: the outer ones of CSR */
 };
 
 void ort_sparse_free(ort_sparse *s)
@@ -153,10 +153,10 @@ static OrtStatus *copy_values(ort_sparse *s, const int64_t *shape, size_t rank, 
 }
 
 /* Indices of elements of 4 or 8 bytes; count is their number. */
-static OrtStatus *set_indices(indices *x, const void *data, size_t element, size_t rank, int64_t first, int64_t second,
-                              size_t count, bool copy)
+static OrtStatus *set_indices(struct indices *x, const void *data, size_t element, size_t rank, int64_t first,
+                              int64_t second, size_t count, bool copy)
 {
-    *x = (indices){ .rank = rank, .count = count, .dims = { first, second }, .owned = copy };
+    *x = (struct indices){ .rank = rank, .count = count, .dims = { first, second }, .owned = copy };
     if (count > 0)
         ORT_NEED(data);
     if (!copy) {
@@ -317,7 +317,7 @@ OrtStatus *ort_GetSparseTensorValues(const OrtValue *ort_value, const void **out
     return NULL;
 }
 
-static OrtStatus *find_indices(const OrtValue *value, OrtSparseIndicesFormat format, const indices **out,
+static OrtStatus *find_indices(const OrtValue *value, OrtSparseIndicesFormat format, const struct indices **out,
                                ONNXTensorElementDataType *out_type)
 {
     static const OrtSparseFormat of[] = { ORT_SPARSE_COO, ORT_SPARSE_CSRC, ORT_SPARSE_CSRC, ORT_SPARSE_BLOCK_SPARSE };
@@ -335,7 +335,7 @@ OrtStatus *ort_GetSparseTensorIndicesTypeShape(const OrtValue *ort_value, OrtSpa
                                                OrtTensorTypeAndShapeInfo **out)
 {
     ONNXTensorElementDataType type;
-    const indices *x;
+    const struct indices *x;
 
     ORT_NEED(out);
     ORT_TRY(find_indices(ort_value, indices_format, &x, &type));
@@ -347,7 +347,7 @@ OrtStatus *ort_GetSparseTensorIndices(const OrtValue *ort_value, OrtSparseIndice
                                       size_t *num_indices, const void **indices_)
 {
     ONNXTensorElementDataType type;
-    const indices *x;
+    const struct indices *x;
 
     ORT_NEED(num_indices);
     ORT_NEED(indices_);

@@ -2,7 +2,7 @@
 #include "passes/rewrite.h"
 #include <string.h>
 
-static inlay_status match(rewrite *w, graph_node *n)
+static inlay_status match(struct rewrite *w, graph_node *n)
 {
     const graph_node *clamped = pass_is_op(n, "Relu") ? rw_maker(w, rw_input(w, n, 0)) : NULL;
     bool done;

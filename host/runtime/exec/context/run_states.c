@@ -5,18 +5,18 @@
 
 enum { LEAST_ROOM = 64, MOST_ATTEMPTS = 16 };
 
-typedef struct slot {
+struct slot {
     inlay_value *now;  /* dims: what there is; the memory may have room for more. NULL: nothing yet */
     inlay_value *next; /* of states that are replaced: memory for what the run makes, or NULL */
     int64_t room;      /* in place: rows of the memory; 0: what there is lies row-major */
     bool bound;        /* the run in hand reads it */
-} slot;
+};
 
 struct run_states {
-    const program *prog;
+    const struct program *prog;
     run_memory *memory;
     uint64_t rows;
-    slot *slots;          /* [env->state_count] */
+    struct slot *slots;   /* [env->state_count] */
     inlay_buffer *placed; /* [output_count] for the runner */
     int64_t wanted;       /* rows that the next run seems to need ... */
     int64_t least;        /* ... and at least so many, for it said that there were too few */
@@ -34,7 +34,7 @@ static const inlay_value_info *info_of(const run_states *s, uint32_t k)
     return &s->prog->graph->values[s->prog->graph->inputs[state_of(s, k)->input]].info;
 }
 
-inlay_status run_states_create(const program *prog, run_memory *memory, uint64_t rows, run_states **out_states,
+inlay_status run_states_create(const struct program *prog, run_memory *memory, uint64_t rows, run_states **out_states,
                                inlay_diag *diag)
 {
     run_states *s = calloc(1, sizeof *s);
@@ -54,11 +54,11 @@ inlay_status run_states_create(const program *prog, run_memory *memory, uint64_t
     return no_memory(diag, "for the states of a context");
 }
 
-static void drop(slot *x)
+static void drop(struct slot *x)
 {
     value_unref(x->now);
     value_unref(x->next);
-    *x = (slot){ .now = NULL };
+    *x = (struct slot){ .now = NULL };
 }
 
 void run_states_destroy(run_states *s)
@@ -110,8 +110,8 @@ static inlay_status make_like(const run_states *s, uint32_t axis, const inlay_va
 }
 
 /* What the slot has, in memory with that room; 0: row-major, without any. */
-static inlay_status move_to(const run_states *s, const slot *x, uint32_t axis, int64_t room, inlay_value **out_value,
-                            inlay_diag *diag)
+static inlay_status move_to(const run_states *s, const struct slot *x, uint32_t axis, int64_t room,
+                            inlay_value **out_value, inlay_diag *diag)
 {
     const inlay_value *now = x->now;
     const int64_t rows = axis == INLAY_NONE ? 0 : now->dims[axis], had = x->room != 0 ? x->room : rows;
@@ -129,7 +129,7 @@ static inlay_status move_to(const run_states *s, const slot *x, uint32_t axis, i
     return INLAY_OK;
 }
 
-static inlay_status set_room(const run_states *s, slot *x, uint32_t axis, int64_t room, inlay_diag *diag)
+static inlay_status set_room(const run_states *s, struct slot *x, uint32_t axis, int64_t room, inlay_diag *diag)
 {
     inlay_value *moved;
     inlay_status status;
@@ -150,7 +150,7 @@ static inlay_status set_room(const run_states *s, slot *x, uint32_t axis, int64_
 /* The size that a symbol has in this run, by the inputs that are bound; -1: none says. */
 static int64_t size_of(const run_states *s, const rt_value *in, uint32_t symbol)
 {
-    const graph *g = s->prog->graph;
+    const struct graph *g = s->prog->graph;
 
     for (uint32_t i = 0; i < g->input_count; i++) {
         const inlay_value_info *info = &g->values[g->inputs[i]].info;
@@ -186,7 +186,7 @@ static inlay_status begin(const run_states *s, uint32_t k, const rt_value *in, i
 {
     const uint32_t axis = state_of(s, k)->axis;
     const inlay_value_info *info = info_of(s, k);
-    slot *x = &s->slots[k];
+    struct slot *x = &s->slots[k];
     int64_t dims[INLAY_MAX_RANK];
     inlay_status status;
 
@@ -200,7 +200,7 @@ static inlay_status begin(const run_states *s, uint32_t k, const rt_value *in, i
 }
 
 /* Memory for what a run makes of a state that is replaced. That of the run before last, unless the caller kept it. */
-static inlay_status make_next(const run_states *s, slot *x, uint32_t axis, int64_t rows, inlay_diag *diag)
+static inlay_status make_next(const run_states *s, struct slot *x, uint32_t axis, int64_t rows, inlay_diag *diag)
 {
     const uint64_t row =
         axis == INLAY_NONE || x->now->dims[axis] == 0 ? 0 : x->now->buffer.bytes / (uint64_t)x->now->dims[axis];
@@ -212,12 +212,12 @@ static inlay_status make_next(const run_states *s, slot *x, uint32_t axis, int64
     return make_like(s, axis, x->now, rows + rows / 2, &x->next, diag);
 }
 
-static inlay_status bind_slot(run_states *s, uint32_t k, runner *r, rt_value *in, inlay_diag *diag)
+static inlay_status bind_slot(run_states *s, uint32_t k, struct runner *r, rt_value *in, inlay_diag *diag)
 {
     const program_state *state = state_of(s, k);
     const uint32_t axis = state->axis;
     const bool in_place = !s->dense && s->prog->state_steps[k] != INLAY_NONE;
-    slot *x = &s->slots[k];
+    struct slot *x = &s->slots[k];
     inlay_status status = begin(s, k, in, diag);
     int64_t rows;
 
@@ -251,9 +251,9 @@ static inlay_status bind_slot(run_states *s, uint32_t k, runner *r, rt_value *in
     return INLAY_OK;
 }
 
-inlay_status run_states_bind(run_states *s, runner *r, rt_value *in, inlay_diag *diag)
+inlay_status run_states_bind(run_states *s, struct runner *r, rt_value *in, inlay_diag *diag)
 {
-    const graph *g = s->prog->graph;
+    const struct graph *g = s->prog->graph;
     inlay_status status = INLAY_OK;
 
     s->wanted = 0; /* a mask is as long as past and new together */
@@ -272,11 +272,11 @@ inlay_status run_states_bind(run_states *s, runner *r, rt_value *in, inlay_diag 
 /* ------------------------------------------------------------------ after a run */
 
 /* What the run made is what there is now. */
-static inlay_status take(run_states *s, uint32_t k, const runner *r, inlay_diag *diag)
+static inlay_status take(run_states *s, uint32_t k, const struct runner *r, inlay_diag *diag)
 {
     const program_state *state = state_of(s, k);
     inlay_value *made = r->out.values[state->output], *before;
-    slot *x = &s->slots[k];
+    struct slot *x = &s->slots[k];
 
     if (x->room != 0) {
         x->now->dims[state->axis] =
@@ -290,7 +290,7 @@ static inlay_status take(run_states *s, uint32_t k, const runner *r, inlay_diag 
         x->now = made;
         x->next = before;
     } else if (r->out.wanted[state->output] != NULL && made == r->out.wanted[state->output]) { /* the caller's */
-        inlay_status status = move_to(s, &(slot){ .now = made }, state->axis, 0, &x->now, diag);
+        inlay_status status = move_to(s, &(struct slot){ .now = made }, state->axis, 0, &x->now, diag);
 
         if (status != INLAY_OK) {
             x->now = before;
@@ -304,14 +304,14 @@ static inlay_status take(run_states *s, uint32_t k, const runner *r, inlay_diag 
     return INLAY_OK;
 }
 
-inlay_status run_states_take(run_states *s, runner *r, inlay_status status, bool *out_again, inlay_diag *diag)
+inlay_status run_states_take(run_states *s, struct runner *r, inlay_status status, bool *out_again, inlay_diag *diag)
 {
     const inlay_status run = status;
 
     *out_again = false;
     for (uint32_t k = 0; k < s->prog->env->state_count; k++) {
         const uint32_t output = state_of(s, k)->output;
-        slot *x = &s->slots[k];
+        struct slot *x = &s->slots[k];
 
         if (!x->bound)
             continue;
@@ -363,7 +363,7 @@ inlay_status run_states_rewind(run_states *s, int64_t length, inlay_diag *diag)
                               info_of(s, k)->name.data);
     for (uint32_t k = 0; k < s->prog->env->state_count; k++) {
         const uint32_t axis = state_of(s, k)->axis;
-        slot *x = &s->slots[k];
+        struct slot *x = &s->slots[k];
 
         if (x->now == NULL)
             continue;
@@ -395,7 +395,7 @@ inlay_status run_states_rewind(run_states *s, int64_t length, inlay_diag *diag)
 inlay_status run_states_fork(run_states *s, const run_states *from, inlay_diag *diag)
 {
     for (uint32_t k = 0; k < s->prog->env->state_count && s != from; k++) {
-        slot fresh = { .room = from->slots[k].room };
+        struct slot fresh = { .room = from->slots[k].room };
 
         if (from->slots[k].now != NULL) {
             inlay_status status = move_to(s, &from->slots[k], state_of(s, k)->axis, fresh.room, &fresh.now, diag);
@@ -418,8 +418,8 @@ inlay_status run_states_get(const run_states *s, uint32_t state, inlay_value **o
 
 inlay_status run_states_set(run_states *s, uint32_t state, const inlay_value *value, inlay_diag *diag)
 {
-    const slot given = { .now = (inlay_value *)(uintptr_t)value };
-    slot fresh = { .now = NULL };
+    const struct slot given = { .now = (inlay_value *)(uintptr_t)value };
+    struct slot fresh = { .now = NULL };
     inlay_status status = move_to(s, &given, state_of(s, state)->axis, 0, &fresh.now, diag);
 
     if (status != INLAY_OK)

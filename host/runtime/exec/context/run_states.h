@@ -10,16 +10,16 @@
 typedef struct run_states run_states;
 
 /* For runs of prog, whose env has states; memory may be NULL, rows is the room to begin with. */
-INLAY_NODISCARD inlay_status run_states_create(const program *prog, run_memory *memory, uint64_t rows,
+INLAY_NODISCARD inlay_status run_states_create(const struct program *prog, run_memory *memory, uint64_t rows,
                                                run_states **out_states, inlay_diag *diag);
 void run_states_destroy(run_states *s); /* NULL is a no-op */
 
 /* The state that input i of the graph is, INLAY_NONE: none. */
 uint32_t run_states_of_input(const program_env *env, uint32_t i);
 /* Before a run: inputs that are states, and that the caller has not bound (kind 0), get what there is. */
-INLAY_NODISCARD inlay_status run_states_bind(run_states *s, runner *r, rt_value *in, inlay_diag *diag);
+INLAY_NODISCARD inlay_status run_states_bind(run_states *s, struct runner *r, rt_value *in, inlay_diag *diag);
 /* After it. status is the run's; *out_again: it is to be run once more, with other memory. */
-INLAY_NODISCARD inlay_status run_states_take(run_states *s, runner *r, inlay_status status, bool *out_again,
+INLAY_NODISCARD inlay_status run_states_take(run_states *s, struct runner *r, inlay_status status, bool *out_again,
                                              inlay_diag *diag);
 
 /* Rows of the states that grow: of the longest. */

@@ -7,13 +7,13 @@
 
 /* ------------------------------------------------------------------ bodies */
 
-inlay_status body_runner(host_call *c, uint32_t body, runner **out_runner)
+inlay_status body_runner(host_call *c, uint32_t body, struct runner **out_runner)
 {
     uint32_t index = (uint32_t)(c->s->plan->step - c->r->prog->steps);
     const program_step *ps = c->s->plan->step;
 
     if (c->r->children[index] == NULL)
-        c->r->children[index] = calloc((size_t)ps->node->body_count + 1, sizeof(runner *));
+        c->r->children[index] = calloc((size_t)ps->node->body_count + 1, sizeof(struct runner *));
     if (c->r->children[index] == NULL)
         return no_memory(c->diag, "for the body of node '%s'", c->node->info.name.data);
     *out_runner = c->r->children[index][body];
@@ -35,7 +35,7 @@ uint32_t find_body(const host_call *c, const char *attr)
 rt_value *body_inputs(host_call *c, uint32_t body)
 {
     const graph_body *b = &c->node->bodies[body];
-    const graph *g = b->graph;
+    const struct graph *g = b->graph;
     rt_value *in = arena_array(&c->b->made.scratch, (size_t)g->input_count + g->captured_count + 1, sizeof *in);
 
     for (uint32_t i = 0; in != NULL && i < g->captured_count; i++) {
@@ -49,7 +49,7 @@ rt_value *body_inputs(host_call *c, uint32_t body)
     return in;
 }
 
-void pass_output(host_call *c, uint32_t o, const runner *body, uint32_t body_output)
+void pass_output(host_call *c, uint32_t o, const struct runner *body, uint32_t body_output)
 {
     uint32_t v = o < c->node->info.output_count ? c->node->info.outputs[o] : INLAY_NONE;
 
@@ -57,7 +57,7 @@ void pass_output(host_call *c, uint32_t o, const runner *body, uint32_t body_out
         runner_set(c->r, c->b, v, value_ref(body->out.values[body_output]));
 }
 
-inlay_status body_arity(const host_call *c, const graph *g, uint32_t inputs, uint32_t outputs)
+inlay_status body_arity(const host_call *c, const struct graph *g, uint32_t inputs, uint32_t outputs)
 {
     if (g->input_count == inputs && g->output_count == outputs)
         return INLAY_OK;
@@ -69,12 +69,12 @@ inlay_status body_arity(const host_call *c, const graph *g, uint32_t inputs, uin
 
 /* ------------------------------------------------------------------ stacking results */
 
-static char *stack_bytes(const stack *s)
+static char *stack_bytes(const struct stack *s)
 {
     return s->room == NULL ? NULL : value_data(s->room);
 }
 
-static uint32_t stack_domain(const stack *s)
+static uint32_t stack_domain(const struct stack *s)
 {
     return s->room == NULL ? (uint32_t)INLAY_DOMAIN_HOST : s->room->buffer.domain;
 }
@@ -118,7 +118,7 @@ static inlay_status stack_take(host_call *c, uint32_t domain, const int64_t *byt
     return pool_take(c->r->shared, INLAY_UINT8, 1, bytes, out, c->diag);
 }
 
-static inlay_status stack_grow(host_call *c, stack *s, uint32_t domain, size_t more)
+static inlay_status stack_grow(host_call *c, struct stack *s, uint32_t domain, size_t more)
 {
     int64_t capacity = (int64_t)((s->used + more) * 2 + 64);
     inlay_value *bigger = NULL;
@@ -138,7 +138,7 @@ static inlay_status stack_grow(host_call *c, stack *s, uint32_t domain, size_t m
     return INLAY_OK;
 }
 
-static inlay_status stack_push(host_call *c, stack *s, const inlay_value *v)
+static inlay_status stack_push(host_call *c, struct stack *s, const inlay_value *v)
 {
     size_t more = v == NULL ? 0 : (size_t)v->buffer.bytes;
     inlay_status status;
@@ -177,7 +177,7 @@ static inlay_status stack_push(host_call *c, stack *s, const inlay_value *v)
     return INLAY_OK;
 }
 
-void stack_shape_unseen(stack *s, const graph *body, uint32_t output)
+void stack_shape_unseen(struct stack *s, const struct graph *body, uint32_t output)
 {
     const inlay_value_info *info = &body->values[body->outputs[output]].info;
 
@@ -195,7 +195,7 @@ void move_slice(char *whole, char *slice, int64_t outer, int64_t length, int64_t
     }
 }
 
-inlay_status stack_pop(host_call *c, stack *s, uint32_t axis, bool reverse, uint32_t v, inlay_value **out_value)
+inlay_status stack_pop(host_call *c, struct stack *s, uint32_t axis, bool reverse, uint32_t v, inlay_value **out_value)
 {
     int64_t dims[INLAY_MAX_RANK], outer = 1;
     size_t inner;
@@ -223,7 +223,7 @@ inlay_status stack_pop(host_call *c, stack *s, uint32_t axis, bool reverse, uint
 
 /* ------------------------------------------------------------------ loops */
 
-inlay_status loop_run(loop *l)
+inlay_status loop_run(struct loop *l)
 {
     inlay_status status = l->lifts ? loop_lift(l) : INLAY_OK;
 
@@ -240,7 +240,7 @@ inlay_status loop_run(loop *l)
     return status;
 }
 
-void loop_deinit(loop *l)
+void loop_deinit(struct loop *l)
 {
     if (l->body != NULL) {
         l->body->in.same_captures = false;
@@ -252,7 +252,7 @@ void loop_deinit(loop *l)
         pool_give(l->c->r->shared, l->stacks[i].room);
 }
 
-inlay_status loop_advance(loop *l, uint32_t first_input, uint32_t first_output)
+inlay_status loop_advance(struct loop *l, uint32_t first_input, uint32_t first_output)
 {
     for (uint32_t i = 0; i < l->carried; i++) {
         inlay_value *v = l->body->out.values[first_output + i];
@@ -275,7 +275,7 @@ inlay_status loop_advance(loop *l, uint32_t first_input, uint32_t first_output)
     return INLAY_OK;
 }
 
-inlay_status loop_finish_carried(loop *l, uint32_t first_input)
+inlay_status loop_finish_carried(struct loop *l, uint32_t first_input)
 {
     for (uint32_t i = 0; i < l->carried; i++) {
         uint32_t v = i < l->c->node->info.output_count ? l->c->node->info.outputs[i] : INLAY_NONE;
@@ -296,12 +296,12 @@ inlay_status loop_finish_carried(loop *l, uint32_t first_input)
     return INLAY_OK;
 }
 
-inlay_status loop_enter(loop *l, uint32_t body, uint32_t carried, uint32_t scans)
+inlay_status loop_enter(struct loop *l, uint32_t body, uint32_t carried, uint32_t scans)
 {
     host_call *c = l->c;
     inlay_status status;
 
-    *l = (loop){ .c = c, .carried = carried, .scans = scans };
+    *l = (struct loop){ .c = c, .carried = carried, .scans = scans };
     status = body_runner(c, body, &l->body);
     if (status != INLAY_OK)
         return status;
@@ -314,11 +314,11 @@ inlay_status loop_enter(loop *l, uint32_t body, uint32_t carried, uint32_t scans
     return INLAY_OK;
 }
 
-inlay_status loop_init(loop *l, host_call *c, uint32_t carried, uint32_t scans)
+inlay_status loop_init(struct loop *l, host_call *c, uint32_t carried, uint32_t scans)
 {
     uint32_t body = find_body(c, "body");
 
-    *l = (loop){ .c = c };
+    *l = (struct loop){ .c = c };
     if (body == INLAY_NONE)
         return inlay_fail(c->diag, INLAY_INVALID_MODEL, "%s node '%s' has no body", c->node->info.op_type.data,
                           c->node->info.name.data);

@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* A one-element tensor for a body: iteration number, condition. Exporters declare them as [] or as [1]. */
-static rt_value one_element(const graph *g, uint32_t input, inlay_dtype dtype, const void *element)
+static rt_value one_element(const struct graph *g, uint32_t input, inlay_dtype dtype, const void *element)
 {
     static const int64_t one = 1;
     const graph_value *v = &g->values[g->inputs[input]];
@@ -36,7 +36,7 @@ static inlay_status run_if(host_call *c)
 {
     inlay_status status;
     rt_value cond = host_value(c, c->node->info.inputs[0]);
-    loop l = { .c = c };
+    struct loop l = { .c = c };
     uint32_t index;
     bool yes = false;
 
@@ -70,7 +70,7 @@ static inlay_status run_loop(host_call *c)
     int64_t most = INT64_MAX, iteration;
     uint8_t go_byte = 1;
     bool go = true;
-    loop l = { .c = c };
+    struct loop l = { .c = c };
 
     INLAY_TRY(loop_init(&l, c, carried, scans));
     /* Trailing scan outputs that the node does not name are computed and dropped. */
@@ -119,7 +119,7 @@ done:
 
 /* ------------------------------------------------------------------ SequenceMap */
 
-static inlay_status map_collect(host_call *c, const loop *l, inlay_value **items, int64_t at, int64_t length)
+static inlay_status map_collect(host_call *c, const struct loop *l, inlay_value **items, int64_t at, int64_t length)
 {
     for (uint32_t o = 0; o < l->g->output_count; o++) {
         inlay_value *v = l->body->out.values[o];
@@ -138,7 +138,7 @@ static inlay_status run_sequence_map(host_call *c)
     inlay_status status = INLAY_OK;
     inlay_value **items = NULL;
     int64_t length = 0;
-    loop l = { .c = c };
+    struct loop l = { .c = c };
 
     if (first.kind != INLAY_KIND_SEQUENCE)
         return inlay_fail(c->diag, INLAY_INVALID_MODEL, "the first input of node '%s' must be a sequence",

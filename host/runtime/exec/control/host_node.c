@@ -21,7 +21,7 @@ static inlay_status bring_inputs(const host_call *c)
     return INLAY_OK;
 }
 
-inlay_status host_node_run(runner *r, bound *b, bound_step *s, inlay_diag *diag)
+inlay_status host_node_run(struct runner *r, struct bound *b, bound_step *s, inlay_diag *diag)
 {
     host_call c = { .r = r, .b = b, .s = s, .node = s->plan->step->node, .diag = diag };
     bool handled = false;

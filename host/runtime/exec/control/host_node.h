@@ -4,15 +4,15 @@
 #include "exec/loop/ports.h"
 
 typedef struct host_call {
-    runner *r;
-    bound *b;
+    struct runner *r;
+    struct bound *b;
     bound_step *s;
     const graph_node *node;
     inlay_diag *diag;
 } host_call;
 
 /* Runs a HOST step. */
-INLAY_NODISCARD inlay_status host_node_run(runner *r, bound *b, bound_step *s, inlay_diag *diag);
+INLAY_NODISCARD inlay_status host_node_run(struct runner *r, struct bound *b, bound_step *s, inlay_diag *diag);
 
 /* Value v in host memory, or where plan_stays() leaves it; kind 0 when v is INLAY_NONE or absent. */
 rt_value host_value(const host_call *c, uint32_t v);

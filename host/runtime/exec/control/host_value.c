@@ -5,7 +5,7 @@ rt_value host_value(const host_call *c, uint32_t v)
 {
     rt_value x = runner_value(c->b, v);
     const part_region *r = c->s->plan->step->region;
-    const plan *p = c->b->plan;
+    const struct plan *p = c->b->plan;
     const plan_place *pl = x.kind == INLAY_KIND_TENSOR ? &p->places[p->values[v].place] : NULL;
 
     if (pl == NULL || (x.buffer.domain == INLAY_DOMAIN_HOST && plan_is_ready(pl)))

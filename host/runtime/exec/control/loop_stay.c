@@ -5,7 +5,7 @@
 
 /* Is what the loop begins with, its carried value i, where it is to lie: there, or at home in memory that is of there,
  * too, if it is read there? */
-static bool lies_at(const loop *l, uint32_t i, uint32_t domain)
+static bool lies_at(const struct loop *l, uint32_t i, uint32_t domain)
 {
     const rt_value *x = &l->in[l->first_input + i];
     const bool shared = stay_is_shared(l->body->prog->env, domain);
@@ -28,7 +28,7 @@ static void see_from_home(rt_value *x)
 
 /* The domain that reads carried value i in the next iteration, or behind the loop, where it has its memory in common
  * with the host, who makes it. */
-static uint32_t read_after(const loop *l, uint32_t i)
+static uint32_t read_after(const struct loop *l, uint32_t i)
 {
     const inlay_node_info *n = &l->c->node->info;
     const uint32_t within = l->body->prog->uses.read_in[l->g->inputs[l->first_input + i]];
@@ -41,7 +41,7 @@ static uint32_t read_after(const loop *l, uint32_t i)
                                                         : (uint32_t)INLAY_DOMAIN_HOST;
 }
 
-void loop_stay(loop *l, uint32_t first_input, uint32_t first_output, bool stacks)
+void loop_stay(struct loop *l, uint32_t first_input, uint32_t first_output, bool stacks)
 {
     const inlay_node_info *n = &l->c->node->info;
     uint32_t *homes = arena_array(&l->c->b->made.scratch, (size_t)l->g->output_count + 1, sizeof *homes);
@@ -71,7 +71,7 @@ void loop_stay(loop *l, uint32_t first_input, uint32_t first_output, bool stacks
     l->homes = homes + first_output;
 }
 
-void branch_stay(loop *l)
+void branch_stay(struct loop *l)
 {
     const inlay_node_info *n = &l->c->node->info;
     uint32_t *homes = arena_array(&l->c->b->made.scratch, (size_t)l->g->output_count + 1, sizeof *homes);
@@ -85,7 +85,7 @@ void branch_stay(loop *l)
     }
 }
 
-static inlay_status lift(const loop *l, const rt_value *x, uint32_t domain, inlay_value **out)
+static inlay_status lift(const struct loop *l, const rt_value *x, uint32_t domain, inlay_value **out)
 {
     inlay_status status;
 
@@ -99,7 +99,7 @@ static inlay_status lift(const loop *l, const rt_value *x, uint32_t domain, inla
     return status;
 }
 
-inlay_status loop_lift(loop *l)
+inlay_status loop_lift(struct loop *l)
 {
     rt_value *before = arena_copy(&l->c->b->made.scratch, &l->in[l->first_input], (l->carried + 1) * sizeof *before);
     inlay_status status = before != NULL ? INLAY_OK : INLAY_OUT_OF_MEMORY;
@@ -126,7 +126,7 @@ inlay_status loop_lift(loop *l)
     return stay_lacks_room(status) || l->body->prog->env->without_failed ? INLAY_OK : status;
 }
 
-inlay_status loop_ground(loop *l)
+inlay_status loop_ground(struct loop *l)
 {
     l->lifts = false;
     l->body->out.homes = NULL;

@@ -85,19 +85,19 @@ done:
 /* ------------------------------------------------------------------ elements */
 
 /* A result of [1, count]: numbers of a type in place, or texts that are copied once all are there. */
-typedef struct row {
+struct row {
     inlay_value *numbers;
     inlay_str *texts; /* or these, [count] */
     char *room;       /* [count * TEXT] for texts of numbers */
     int64_t count;
     inlay_dtype dtype;
-} row;
+};
 
-static inlay_status row_begin(const host_call *c, inlay_dtype dtype, int64_t count, row *out)
+static inlay_status row_begin(const host_call *c, inlay_dtype dtype, int64_t count, struct row *out)
 {
     const int64_t dims[2] = { 1, count };
 
-    *out = (row){ .count = count, .dtype = dtype };
+    *out = (struct row){ .count = count, .dtype = dtype };
     if (count > MOST_DENSE)
         return fail(c, INLAY_LIMIT_EXCEEDED, "its result has more than 2^28 elements");
     if (dtype != INLAY_STRING)
@@ -110,7 +110,7 @@ static inlay_status row_begin(const host_call *c, inlay_dtype dtype, int64_t cou
                                                    : INLAY_OK;
 }
 
-static inlay_status row_end(host_call *c, inlay_status status, row *r)
+static inlay_status row_end(host_call *c, inlay_status status, struct row *r)
 {
     const int64_t dims[2] = { 1, r->count };
 
@@ -122,7 +122,7 @@ static inlay_status row_end(host_call *c, inlay_status status, row *r)
 }
 
 /* Element `at` of the row is element `from` of the values, in the row's type. */
-static void row_put(row *r, int64_t at, const inlay_value *values, int64_t from)
+static void row_put(struct row *r, int64_t at, const inlay_value *values, int64_t from)
 {
     const void *data = value_data(values);
     const inlay_str *text = values->dtype == INLAY_STRING ? (const inlay_str *)data + from : NULL;
@@ -184,7 +184,7 @@ static inlay_status run_cast(host_call *c)
     const int64_t *key;
     int64_t *order;
     inlay_status status = read_map(c, &keys, &values);
-    row r;
+    struct row r;
 
     if (status != INLAY_OK)
         return status;
@@ -231,7 +231,7 @@ static inlay_status run_vectorize(host_call *c)
     const inlay_value *keys, *values;
     const inlay_attr_info *words;
     inlay_status status = read_map(c, &keys, &values);
-    row r;
+    struct row r;
 
     if (status != INLAY_OK)
         return status;

@@ -73,7 +73,7 @@ static void scan_slice(scan_input *s, int64_t step)
 }
 
 /* One pass over the sequence. l->in holds the states; scans the inputs; length what every scan input must have. */
-static inlay_status scan_pass(loop *l, scan_input *scans, uint32_t scan_count, int64_t length)
+static inlay_status scan_pass(struct loop *l, scan_input *scans, uint32_t scan_count, int64_t length)
 {
     inlay_status status = INLAY_OK;
 
@@ -93,7 +93,7 @@ static inlay_status scan_pass(loop *l, scan_input *scans, uint32_t scan_count, i
     return status;
 }
 
-static inlay_status scan_outputs(loop *l)
+static inlay_status scan_outputs(struct loop *l)
 {
     host_call *c = l->c;
 
@@ -136,7 +136,7 @@ inlay_status run_scan(host_call *c)
     uint32_t states = n->input_count - count, outs = n->output_count > states ? n->output_count - states : 0;
     scan_input *scans = arena_array(&c->b->made.scratch, (size_t)count + 1, sizeof *scans);
     inlay_status status = INLAY_OK;
-    loop l = { .c = c };
+    struct loop l = { .c = c };
 
     if (count == 0 || scans == NULL) {
         status = count == 0 ? inlay_fail(c->diag, INLAY_INVALID_MODEL, "num_scan_inputs of node '%s' is out of range",
@@ -229,7 +229,7 @@ static inlay_status scan8_entry(host_call *c, int64_t b, int64_t batch, uint32_t
     scan_input *scans = arena_array(&c->b->made.scratch, (size_t)count + 1, sizeof *scans);
     rt_value *wholes = arena_array(&c->b->made.scratch, (size_t)count + 1, sizeof *wholes);
     inlay_status status = INLAY_OK;
-    loop l = { .c = c };
+    struct loop l = { .c = c };
 
     if (scans == NULL || wholes == NULL) {
         status = no_memory(c->diag, "to enter node '%s'", n->name.data);

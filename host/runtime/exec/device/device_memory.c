@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* What the user allows for values and workspace; 0 = no limit. */
-static uint64_t limit_of(const runner *r, uint32_t p)
+static uint64_t limit_of(const struct runner *r, uint32_t p)
 {
     const program_env *env = r->prog->env;
     const uint64_t resident =
@@ -27,7 +27,8 @@ static bool reserve(const program_env *env, uint32_t p, uint64_t bytes, uint64_t
     return false;
 }
 
-inlay_status device_try(runner *r, uint32_t p, uint32_t domain, uint64_t bytes, inlay_buffer *out, inlay_diag *diag)
+inlay_status device_try(struct runner *r, uint32_t p, uint32_t domain, uint64_t bytes, inlay_buffer *out,
+                        inlay_diag *diag)
 {
     const program_env *env = r->prog->env;
     const part_provider *pr = &env->providers[p];
@@ -54,7 +55,8 @@ inlay_status device_try(runner *r, uint32_t p, uint32_t domain, uint64_t bytes, 
 }
 
 /* What plans for other sizes keep for when these come again goes first, then what the run holds for later steps. */
-inlay_status device_take(runner *r, uint32_t p, uint32_t domain, uint64_t bytes, inlay_buffer *out, inlay_diag *diag)
+inlay_status device_take(struct runner *r, uint32_t p, uint32_t domain, uint64_t bytes, inlay_buffer *out,
+                         inlay_diag *diag)
 {
     inlay_status status = device_try(r, p, domain, bytes, out, diag);
 

@@ -10,7 +10,7 @@
 /* What a device that promises to look up every few milliseconds gets before it counts as hung, once a run is over. */
 enum { GRACE_MS = 2000, GRACE_POLLS = 8 };
 
-static const part_provider *provider_of(const runner *r, const bound_step *s)
+static const part_provider *provider_of(const struct runner *r, const bound_step *s)
 {
     return s->plan->kind == PLAN_COPY ? &r->prog->env->providers[s->plan->copy_provider] : s->plan->step->provider;
 }
@@ -23,7 +23,7 @@ static bool is_to_blame(const bound_step *s, bool hangs)
     return hangs ? !over : over && status != INLAY_OK;
 }
 
-static const bound_step *trace(const bound *b, const bound_step *s, bool hangs)
+static const bound_step *trace(const struct bound *b, const bound_step *s, bool hangs)
 {
     for (uint32_t w = 0; w < s->wait_step_count;) {
         const bound_step *x = &b->steps[s->wait_steps[w]];
@@ -37,13 +37,13 @@ static const bound_step *trace(const bound *b, const bound_step *s, bool hangs)
     return s;
 }
 
-const bound_step *in_flight_origin(const bound *b, const bound_step *s)
+const bound_step *in_flight_origin(const struct bound *b, const bound_step *s)
 {
     return trace(b, s, false);
 }
 
 /* The device does not end its work: it counts as lost, and what it may still read or write is left to it. */
-static inlay_status abandon(runner *r, const part_provider *p, uint64_t limit_ms, inlay_diag *diag)
+static inlay_status abandon(struct runner *r, const part_provider *p, uint64_t limit_ms, inlay_diag *diag)
 {
     static const uint32_t always = 1;
     run_shared *shared = r->shared;
@@ -74,7 +74,7 @@ static inlay_status wait_for(inlay_fence fence, const inlay_run *run, uint64_t l
     return status;
 }
 
-static uint64_t grace_ms(const runner *r, const part_provider *p)
+static uint64_t grace_ms(const struct runner *r, const part_provider *p)
 {
     const uint64_t promised = (uint64_t)p->table->poll_ms * GRACE_POLLS;
 
@@ -83,12 +83,12 @@ static uint64_t grace_ms(const runner *r, const part_provider *p)
     return promised > GRACE_MS ? promised : GRACE_MS;
 }
 
-static inlay_status settle(const runner *r, const part_provider *p, inlay_fence fence, bool *out_hangs)
+static inlay_status settle(const struct runner *r, const part_provider *p, inlay_fence fence, bool *out_hangs)
 {
     return wait_for(fence, NULL, grace_ms(r, p), out_hangs, NULL);
 }
 
-inlay_status in_flight_finish(runner *r, const part_provider *p, inlay_fence fence, inlay_diag *diag)
+inlay_status in_flight_finish(struct runner *r, const part_provider *p, inlay_fence fence, inlay_diag *diag)
 {
     bool hangs;
     inlay_status status = wait_for(fence, &r->shared->run, r->prog->env->device_timeout_ms, &hangs, diag);
@@ -101,7 +101,7 @@ inlay_status in_flight_finish(runner *r, const part_provider *p, inlay_fence fen
     return hangs ? abandon(r, p, grace_ms(r, p), diag) : status;
 }
 
-inlay_status in_flight_wait(runner *r, bound *b, const bound_step *s, inlay_diag *diag)
+inlay_status in_flight_wait(struct runner *r, struct bound *b, const bound_step *s, inlay_diag *diag)
 {
     bool hangs;
     inlay_status status = wait_for(s->fence, &r->shared->run, r->prog->env->device_timeout_ms, &hangs, diag);
@@ -115,7 +115,7 @@ inlay_status in_flight_wait(runner *r, bound *b, const bound_step *s, inlay_diag
     return status;
 }
 
-void in_flight_note(runner *r, const bound_step *s, inlay_status status)
+void in_flight_note(struct runner *r, const bound_step *s, inlay_status status)
 {
     const part_provider *p = s->plan->kind == PLAN_HOST ? NULL : provider_of(r, s);
 
@@ -126,7 +126,7 @@ void in_flight_note(runner *r, const bound_step *s, inlay_status status)
         provider_lost(p->state);
 }
 
-inlay_status in_flight_settle(runner *r, bound *b, inlay_status status, inlay_diag *diag)
+inlay_status in_flight_settle(struct runner *r, struct bound *b, inlay_status status, inlay_diag *diag)
 {
     for (uint32_t i = 0; b->flight.has_async && i < b->plan->step_count && !r->shared->hang.unwinding; i++) {
         bound_step *s = &b->steps[i];
@@ -161,7 +161,7 @@ inlay_status in_flight_settle(runner *r, bound *b, inlay_status status, inlay_di
     return status;
 }
 
-const part_provider *in_flight_lost(const runner *r)
+const part_provider *in_flight_lost(const struct runner *r)
 {
     for (uint32_t i = 0; i < r->prog->env->provider_count; i++) {
         const part_provider *p = &r->prog->env->providers[i];
@@ -172,7 +172,7 @@ const part_provider *in_flight_lost(const runner *r)
     return NULL;
 }
 
-static inlay_status copy_failed(const runner *r, const bound_step *s, inlay_status status, inlay_diag *diag)
+static inlay_status copy_failed(const struct runner *r, const bound_step *s, inlay_status status, inlay_diag *diag)
 {
     char why[sizeof diag->text];
 
@@ -183,7 +183,7 @@ static inlay_status copy_failed(const runner *r, const bound_step *s, inlay_stat
                       r->prog->env->providers[s->plan->copy_provider].name, why);
 }
 
-inlay_status runner_step_failed(runner *r, const bound_step *s, inlay_status status, inlay_diag *diag)
+inlay_status runner_step_failed(struct runner *r, const bound_step *s, inlay_status status, inlay_diag *diag)
 {
     const program_step *ps;
 

@@ -26,10 +26,10 @@ static void free_on_device(void *owner, inlay_value *value)
 }
 
 /* How the memory is taken: device_take() or device_try(). */
-typedef inlay_status (*take_fn)(runner *r, uint32_t p, uint32_t domain, uint64_t bytes, inlay_buffer *out,
+typedef inlay_status (*take_fn)(struct runner *r, uint32_t p, uint32_t domain, uint64_t bytes, inlay_buffer *out,
                                 inlay_diag *diag);
 
-static inlay_status make_by(take_fn take, runner *r, uint32_t domain, inlay_dtype dtype, uint32_t rank,
+static inlay_status make_by(take_fn take, struct runner *r, uint32_t domain, inlay_dtype dtype, uint32_t rank,
                             const int64_t *dims, inlay_value **out, inlay_diag *diag)
 {
     const uint32_t p = plan_owner_of(r->prog->env, domain);
@@ -62,7 +62,7 @@ static inlay_status make_by(take_fn take, runner *r, uint32_t domain, inlay_dtyp
     return INLAY_OK;
 }
 
-inlay_status stay_make(runner *r, uint32_t domain, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
+inlay_status stay_make(struct runner *r, uint32_t domain, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
                        inlay_value **out, inlay_diag *diag)
 {
     return make_by(device_take, r, domain, dtype, rank, dims, out, diag);
@@ -75,7 +75,7 @@ bool stay_is_free(const inlay_value *v, uint32_t domain)
 }
 
 /* By provider p, of whom one end is or both are. */
-static inlay_status copy_by(runner *r, const part_provider *p, const inlay_buffer *from, const inlay_buffer *to,
+static inlay_status copy_by(struct runner *r, const part_provider *p, const inlay_buffer *from, const inlay_buffer *to,
                             inlay_diag *diag)
 {
     inlay_fence done = { 0, 1 };
@@ -96,7 +96,7 @@ static inlay_status copy_by(runner *r, const part_provider *p, const inlay_buffe
     return status;
 }
 
-inlay_status stay_copy(runner *r, const inlay_buffer *from, const inlay_buffer *to, inlay_diag *diag)
+inlay_status stay_copy(struct runner *r, const inlay_buffer *from, const inlay_buffer *to, inlay_diag *diag)
 {
     const program_env *env = r->prog->env;
     const uint32_t source = plan_owner_of(env, from->domain), target = plan_owner_of(env, to->domain);
@@ -118,7 +118,7 @@ inlay_status stay_copy(runner *r, const inlay_buffer *from, const inlay_buffer *
     return status;
 }
 
-inlay_status stay_move(runner *r, const rt_value *x, uint32_t domain, inlay_value **out, inlay_diag *diag)
+inlay_status stay_move(struct runner *r, const rt_value *x, uint32_t domain, inlay_value **out, inlay_diag *diag)
 {
     inlay_status status;
 
@@ -144,7 +144,7 @@ uint32_t stay_unless_lost(const program_env *env, uint32_t domain)
     return p == INLAY_NONE || provider_is_lost(env->providers[p].state) ? (uint32_t)INLAY_DOMAIN_HOST : domain;
 }
 
-uint32_t stay_next_domain(const runner *r, uint32_t v)
+uint32_t stay_next_domain(const struct runner *r, uint32_t v)
 {
     const uint32_t k = r->prog->output_of[v];
     uint32_t domain = r->prog->uses.read_in[v];
@@ -154,17 +154,17 @@ uint32_t stay_next_domain(const runner *r, uint32_t v)
     return stay_unless_lost(r->prog->env, domain);
 }
 
-uint32_t stay_home_of(const runner *r, uint32_t domain)
+uint32_t stay_home_of(const struct runner *r, uint32_t domain)
 {
     return stay_is_shared(r->prog->env, domain) ? (uint32_t)INLAY_DOMAIN_HOST : domain;
 }
 
-uint32_t stay_domain(const runner *r, uint32_t v)
+uint32_t stay_domain(const struct runner *r, uint32_t v)
 {
     return stay_home_of(r, stay_next_domain(r, v));
 }
 
-inlay_status stay_read(runner *r, bound *b, uint32_t v, uint32_t domain, rt_value *x, inlay_diag *diag)
+inlay_status stay_read(struct runner *r, struct bound *b, uint32_t v, uint32_t domain, rt_value *x, inlay_diag *diag)
 {
     inlay_value *made;
     inlay_status status;
@@ -193,7 +193,7 @@ inlay_status stay_read(runner *r, bound *b, uint32_t v, uint32_t domain, rt_valu
 /* ------------------------------------------------------------------ on the way */
 
 /* Each copy waits for the one before, so that one timeline tells of them all. */
-void stay_begin(runner *r, bound *b, uint32_t v)
+void stay_begin(struct runner *r, struct bound *b, uint32_t v)
 {
     const rt_value x = runner_value(b, v);
     const uint32_t domain = stay_unless_lost(r->prog->env, r->prog->uses.taken_in[v]);
@@ -235,7 +235,7 @@ void stay_begin(runner *r, bound *b, uint32_t v)
     b->made.has_objects = true;
 }
 
-inlay_status stay_arrive(runner *r, bound *b, uint32_t v, inlay_diag *diag)
+inlay_status stay_arrive(struct runner *r, struct bound *b, uint32_t v, inlay_diag *diag)
 {
     const inlay_fence fence = b->made.arrivals[v];
     const part_provider *p;
@@ -257,7 +257,7 @@ inlay_status stay_arrive(runner *r, bound *b, uint32_t v, inlay_diag *diag)
 
 /* ------------------------------------------------------------------ room */
 
-void stay_drop_results(runner *r, inlay_value **list)
+void stay_drop_results(struct runner *r, inlay_value **list)
 {
     for (uint32_t k = 0; k < r->prog->graph->output_count; k++) {
         if (list[k] == NULL || list[k]->free_memory != free_on_device)
@@ -269,7 +269,7 @@ void stay_drop_results(runner *r, inlay_value **list)
 
 /* ------------------------------------------------------------------ loops */
 
-uint32_t stay_made_in(const program *p, uint32_t v)
+uint32_t stay_made_in(const struct program *p, uint32_t v)
 {
     for (uint32_t s = 0; s < p->step_count; s++) {
         const part_region *r = p->steps[s].region;
@@ -281,7 +281,7 @@ uint32_t stay_made_in(const program *p, uint32_t v)
     return INLAY_DOMAIN_HOST;
 }
 
-static bool is_output_once(const graph *g, uint32_t v)
+static bool is_output_once(const struct graph *g, uint32_t v)
 {
     uint32_t count = 0;
 
@@ -290,7 +290,7 @@ static bool is_output_once(const graph *g, uint32_t v)
     return count == 1;
 }
 
-bool stay_can(const graph *g, uint32_t v)
+bool stay_can(const struct graph *g, uint32_t v)
 {
     return v != INLAY_NONE && is_output_once(g, v) && g->values[v].info.kind == INLAY_VALUE_TENSOR &&
            g->values[v].info.dtype != INLAY_STRING;
@@ -313,7 +313,7 @@ inlay_status stay_make_shared(uint32_t domain, inlay_dtype dtype, uint32_t rank,
     return value_create_shared(provider_of_domain(domain, NULL), dtype, rank, dims, out, diag);
 }
 
-bool stay_lend(const runner *r, inlay_value *v, uint32_t domain, inlay_buffer *there)
+bool stay_lend(const struct runner *r, inlay_value *v, uint32_t domain, inlay_buffer *there)
 {
     const part_provider *p = &r->prog->env->providers[plan_owner_of(r->prog->env, domain)];
 
@@ -324,7 +324,7 @@ bool stay_lend(const runner *r, inlay_value *v, uint32_t domain, inlay_buffer *t
              value_import(v, provider_of_domain(domain, NULL), domain, there)));
 }
 
-inlay_status stay_make_home(runner *r, uint32_t v, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
+inlay_status stay_make_home(struct runner *r, uint32_t v, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
                             inlay_value **out, inlay_diag *diag)
 {
     const uint32_t domain =
@@ -340,10 +340,10 @@ inlay_status stay_make_home(runner *r, uint32_t v, inlay_dtype dtype, uint32_t r
     return pool_take(r->shared, dtype, rank, dims, out, diag);
 }
 
-bool stay_share(runner *r)
+bool stay_share(struct runner *r)
 {
-    const program *p = r->prog;
-    const graph *g = p->graph;
+    const struct program *p = r->prog;
+    const struct graph *g = p->graph;
     bool any = false;
 
     for (uint32_t i = 0; i < p->env->provider_count; i++)
@@ -362,7 +362,7 @@ bool stay_share(runner *r)
     return r->out.shares != NULL;
 }
 
-uint32_t runner_wanted(const runner *r, uint32_t k)
+uint32_t runner_wanted(const struct runner *r, uint32_t k)
 {
     const uint32_t home = r->out.homes != NULL ? r->out.homes[k] : (uint32_t)INLAY_DOMAIN_HOST;
 

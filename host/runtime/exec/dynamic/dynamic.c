@@ -16,8 +16,8 @@
 #include <string.h>
 
 typedef struct dynamic_call {
-    runner *r;
-    bound *b;
+    struct runner *r;
+    struct bound *b;
     bound_step *s;
     const part_provider *provider;
     uint32_t domain; /* the provider's default one */
@@ -32,7 +32,7 @@ typedef struct dynamic_call {
 
 /* ------------------------------------------------------------------ sizing */
 
-static bool info_from_value(const rt_value *x, inlay_value_info *info, arena *a)
+static bool info_from_value(const rt_value *x, inlay_value_info *info, struct arena *a)
 {
     inlay_dim *dims = arena_array(a, (size_t)x->rank + 1, sizeof *dims);
 
@@ -72,8 +72,8 @@ static bool shape_known(const inlay_value_state *st)
 static inlay_status infer_shapes(dynamic_call *c, const rt_value *in)
 {
     const part_region *r = c->s->plan->step->region;
-    const graph *g = c->r->prog->graph;
-    bound *b = c->b;
+    const struct graph *g = c->r->prog->graph;
+    struct bound *b = c->b;
     inlay_status status;
 
     for (uint32_t i = 0; i < r->input_count; i++)
@@ -515,7 +515,7 @@ static dynamic_cache *cache_of(bound_step *s, const part_provider *provider, inl
     return s->cache;
 }
 
-inlay_status dynamic_run(runner *r, bound *b, bound_step *s, inlay_diag *diag)
+inlay_status dynamic_run(struct runner *r, struct bound *b, bound_step *s, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
     const program_step *ps = s->plan->step;

@@ -18,9 +18,9 @@ typedef struct busy_range {
     uint32_t step;
 } busy_range;
 
-typedef struct binder {
-    runner *r;
-    bound *b;
+struct binder {
+    struct runner *r;
+    struct bound *b;
     uint32_t *maker;  /* [place_count] asynchronous step that fills the place, INLAY_NONE */
     busy_range *busy; /* what the steps before this one may still use */
     uint32_t busy_count;
@@ -30,11 +30,11 @@ typedef struct binder {
     uint32_t *waits_of;  /* ... [step_count] and who has it in that list: 1 + the number of the step */
     uint32_t leader;     /* the copy that those behind it go with, INLAY_NONE */
     inlay_diag *diag;
-} binder;
+};
 
 /* Is the slab much larger than what any plan of the runner needs, or `bytes`? One run of large inputs is no reason to
  * hold their memory for good. */
-static bool is_oversized(const runner *r, uint64_t bytes)
+static bool is_oversized(const struct runner *r, uint64_t bytes)
 {
     for (uint32_t i = 0; i < BOUNDS_KEPT; i++)
         if (r->plans.kept[i] != NULL && r->plans.kept[i]->plan->slab_bytes[0] > bytes)
@@ -44,7 +44,7 @@ static bool is_oversized(const runner *r, uint64_t bytes)
 
 /* One slab for all plans of a runner, as large as the largest needs it. Where sizes grow from run to run there is some
  * room for the next ones: fresh pages cost more than what a small plan computes in them. */
-static inlay_status reserve_slab(runner *r, uint64_t bytes, inlay_diag *diag)
+static inlay_status reserve_slab(struct runner *r, uint64_t bytes, inlay_diag *diag)
 {
     bool grows =
         r->plans.slab != NULL && r->plans.slab_bytes < bytes && run_memory_held(r->shared->tensors.memory) == NULL;
@@ -66,9 +66,9 @@ static inlay_status reserve_slab(runner *r, uint64_t bytes, inlay_diag *diag)
     return INLAY_OK;
 }
 
-static inlay_status bind_devices(binder *k)
+static inlay_status bind_devices(struct binder *k)
 {
-    const plan *p = k->b->plan;
+    const struct plan *p = k->b->plan;
     const program_env *env = k->r->prog->env;
     inlay_status status = INLAY_OK;
 
@@ -86,9 +86,9 @@ static inlay_status bind_devices(binder *k)
 }
 
 /* Where each place lies, but for inputs and outputs. */
-static void write_places(const runner *r, bound *b)
+static void write_places(const struct runner *r, struct bound *b)
 {
-    const plan *p = b->plan;
+    const struct plan *p = b->plan;
 
     for (uint32_t i = 0; i < p->place_count; i++) {
         const plan_place *pl = &p->places[i];
@@ -106,7 +106,7 @@ static void write_places(const runner *r, bound *b)
     b->memory.base = r->plans.slab;
 }
 
-static void write_args(bound *b, bound_step *s)
+static void write_args(struct bound *b, bound_step *s)
 {
     const plan_step *ps = s->plan;
     const part_region *r = ps->step->region;
@@ -145,7 +145,7 @@ static inlay_status make_binding(bound_step *s, inlay_diag *diag)
     return status == INLAY_UNSUPPORTED ? INLAY_OK : status;
 }
 
-static inlay_status write_addresses(const runner *r, bound *b, inlay_diag *diag)
+static inlay_status write_addresses(const struct runner *r, struct bound *b, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
 
@@ -160,7 +160,7 @@ static inlay_status write_addresses(const runner *r, bound *b, inlay_diag *diag)
     return status;
 }
 
-inlay_status bound_settle(runner *r, bound *b, inlay_diag *diag)
+inlay_status bound_settle(struct runner *r, struct bound *b, inlay_diag *diag)
 {
     inlay_status status = runner_keep_limit(r, b, diag);
 
@@ -171,12 +171,12 @@ inlay_status bound_settle(runner *r, bound *b, inlay_diag *diag)
     return status;
 }
 
-static void add_patch(binder *k, uint32_t place, inlay_buffer *target)
+static void add_patch(struct binder *k, uint32_t place, inlay_buffer *target)
 {
     const plan_place *pl = &k->b->plan->places[plan_bytes_of(k->b->plan, place)];
 
     if (pl->source == PLACE_INPUT || pl->source == PLACE_OUTPUT)
-        k->b->ports.patches[k->b->ports.patch_count++] = (patch){ place, target };
+        k->b->ports.patches[k->b->ports.patch_count++] = (struct patch){ place, target };
 }
 
 /* ------------------------------------------------------------------ who waits for whom
@@ -184,7 +184,7 @@ static void add_patch(binder *k, uint32_t place, inlay_buffer *target)
  * A step waits for the makers of what it reads. Places share bytes, so one that writes also waits for those that read
  * or wrote the same bytes before, where they work behind the host's back. */
 
-static void add_wait(binder *k, uint32_t index, uint32_t step)
+static void add_wait(struct binder *k, uint32_t index, uint32_t step)
 {
     if (step == INLAY_NONE || k->waits_of[step] == index + 1)
         return;
@@ -192,7 +192,7 @@ static void add_wait(binder *k, uint32_t index, uint32_t step)
     k->waits[k->wait_count++] = step;
 }
 
-static void count_port(binder *k, uint32_t place)
+static void count_port(struct binder *k, uint32_t place)
 {
     const plan_place *pl = &k->b->plan->places[place];
 
@@ -200,7 +200,7 @@ static void count_port(binder *k, uint32_t place)
 }
 
 /* The step writes the place, which nobody may be using then; whoever was has gone. */
-static void wait_for_bytes(binder *k, uint32_t index, uint32_t place)
+static void wait_for_bytes(struct binder *k, uint32_t index, uint32_t place)
 {
     const plan_place *pl = &k->b->plan->places[plan_bytes_of(k->b->plan, place)];
     const uint64_t end = pl->offset + pl->bytes;
@@ -219,7 +219,7 @@ static void wait_for_bytes(binder *k, uint32_t index, uint32_t place)
         k->busy_count = kept;
 }
 
-static void use_bytes(binder *k, uint32_t index, uint32_t place)
+static void use_bytes(struct binder *k, uint32_t index, uint32_t place)
 {
     const plan_place *pl = &k->b->plan->places[plan_bytes_of(k->b->plan, place)];
 
@@ -229,7 +229,7 @@ static void use_bytes(binder *k, uint32_t index, uint32_t place)
 
 /* The places that a step writes: those of a region that is sized in the run are in the plan where it could know them.
  */
-static uint32_t written(const bound *b, const plan_step *ps, uint32_t i)
+static uint32_t written(const struct bound *b, const plan_step *ps, uint32_t i)
 {
     const uint32_t v = ps->kind == PLAN_COPY ? INLAY_NONE : ps->step->region->outputs[i];
 
@@ -239,12 +239,12 @@ static uint32_t written(const bound *b, const plan_step *ps, uint32_t i)
 }
 
 /* Whose step it is; NULL: the host's. */
-static const part_provider *provider_of(const binder *k, const plan_step *ps)
+static const part_provider *provider_of(const struct binder *k, const plan_step *ps)
 {
     return ps->kind == PLAN_COPY ? &k->r->prog->env->providers[ps->copy_provider] : ps->step->provider;
 }
 
-static bool places_meet(const bound *b, uint32_t x, uint32_t y)
+static bool places_meet(const struct bound *b, uint32_t x, uint32_t y)
 {
     const plan_place *p = &b->plan->places[plan_bytes_of(b->plan, x)];
     const plan_place *q = &b->plan->places[plan_bytes_of(b->plan, y)];
@@ -255,9 +255,9 @@ static bool places_meet(const bound *b, uint32_t x, uint32_t y)
 
 /* May the copy go with those before it, as one request? None may depend on another, and none that is read first waits
  * for large ones that are read later. */
-static bool joins_copies(const binder *k, uint32_t index)
+static bool joins_copies(const struct binder *k, uint32_t index)
 {
-    const bound *b = k->b;
+    const struct bound *b = k->b;
     const plan_step *ps = &b->plan->steps[index];
 
     if (k->leader == INLAY_NONE || ps->kind != PLAN_COPY ||
@@ -275,7 +275,7 @@ static bool joins_copies(const binder *k, uint32_t index)
 }
 
 /* The step's list of whom it waits for, its own provider's steps first. */
-static inlay_status keep_waits(binder *k, bound_step *s)
+static inlay_status keep_waits(struct binder *k, bound_step *s)
 {
     const part_provider *own = provider_of(k, s->plan);
 
@@ -297,9 +297,9 @@ static inlay_status keep_waits(binder *k, bound_step *s)
 }
 
 /* index: who waits, and uses the bytes; of a copy that goes with others, the first of them. */
-static inlay_status bind_waits(binder *k, uint32_t step, uint32_t index, bool is_async)
+static inlay_status bind_waits(struct binder *k, uint32_t step, uint32_t index, bool is_async)
 {
-    bound *b = k->b;
+    struct bound *b = k->b;
     bound_step *s = &b->steps[index];
     const plan_step *ps = b->steps[step].plan;
     const uint32_t ins = ps->kind == PLAN_COPY ? 1 : ps->step->region->input_count;
@@ -336,7 +336,7 @@ static bool works_behind(const program_env *env)
 }
 
 /* Lists for bind_waits; false: no memory. */
-static bool start_waits(binder *k, const plan *p)
+static bool start_waits(struct binder *k, const struct plan *p)
 {
     size_t uses = 1;
 
@@ -358,9 +358,9 @@ static void fill_arg(inlay_tensor_arg *arg, const inlay_value_state *st, const i
 }
 
 /* Everything but the addresses. */
-static inlay_status bind_exec(binder *k, uint32_t index)
+static inlay_status bind_exec(struct binder *k, uint32_t index)
 {
-    bound *b = k->b;
+    struct bound *b = k->b;
     bound_step *s = &b->steps[index];
     const plan_step *ps = s->plan;
     const part_region *r = ps->step->region;
@@ -391,9 +391,9 @@ static inlay_status bind_exec(binder *k, uint32_t index)
     return INLAY_OK;
 }
 
-static inlay_status bind_step(binder *k, uint32_t index)
+static inlay_status bind_step(struct binder *k, uint32_t index)
 {
-    bound *b = k->b;
+    struct bound *b = k->b;
     bound_step *s = &b->steps[index];
     const plan_step *ps = &b->plan->steps[index];
     const part_provider *async_provider = NULL;
@@ -437,7 +437,7 @@ static inlay_status bind_step(binder *k, uint32_t index)
     return INLAY_OK;
 }
 
-static inlay_status make_room_for_copies(bound *b, inlay_diag *diag)
+static inlay_status make_room_for_copies(struct bound *b, inlay_diag *diag)
 {
     for (uint32_t i = 0; i < b->plan->step_count; i++) {
         bound_step *s = &b->steps[i];
@@ -451,11 +451,11 @@ static inlay_status make_room_for_copies(bound *b, inlay_diag *diag)
     return INLAY_OK;
 }
 
-inlay_status bound_create(runner *r, plan *p, bound **out_bound, inlay_diag *diag)
+inlay_status bound_create(struct runner *r, struct plan *p, struct bound **out_bound, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
-    bound *b = r->plans.spare != NULL ? r->plans.spare : calloc(1, sizeof *b);
-    binder k = { .r = r, .b = b, .leader = INLAY_NONE, .diag = diag };
+    struct bound *b = r->plans.spare != NULL ? r->plans.spare : calloc(1, sizeof *b);
+    struct binder k = { .r = r, .b = b, .leader = INLAY_NONE, .diag = diag };
     size_t most_patches = 0;
     uint32_t values = r->prog->graph->value_count;
     bool has_room = true;

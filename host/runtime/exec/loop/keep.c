@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 /* What the runner has of the session's memory that the run uses again, or gives back before it takes other. */
-static uint64_t own_bytes(const runner *r)
+static uint64_t own_bytes(const struct runner *r)
 {
     uint64_t sum = r->plans.slab_bytes;
 
@@ -16,7 +16,7 @@ static uint64_t own_bytes(const runner *r)
     return sum;
 }
 
-inlay_status runner_keep_limit(runner *r, const bound *b, inlay_diag *diag)
+inlay_status runner_keep_limit(struct runner *r, const struct bound *b, inlay_diag *diag)
 {
     run_memory *m = r->shared->tensors.memory;
     const uint64_t need = run_memory_held(m) == NULL ? 0 : plan_run_bytes(b->plan);
@@ -26,7 +26,7 @@ inlay_status runner_keep_limit(runner *r, const bound *b, inlay_diag *diag)
     if (run_memory_fits(m, need, own_bytes(r), &least))
         return INLAY_OK;
     for (uint32_t i = 0; i < BOUNDS_KEPT; i++) {
-        bound *other = r->plans.kept[i];
+        struct bound *other = r->plans.kept[i];
 
         if (other == NULL || other == b)
             continue;

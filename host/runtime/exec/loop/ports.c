@@ -6,7 +6,7 @@
 #include "threads/fence.h"
 #include <string.h>
 
-void runner_set(runner *r, bound *b, uint32_t v, inlay_value *value)
+void runner_set(struct runner *r, struct bound *b, uint32_t v, inlay_value *value)
 {
     if (value != NULL && value->kind == INLAY_KIND_TENSOR)
         seen_keep(b, v, value->rank, value->dims);
@@ -23,9 +23,9 @@ void runner_set(runner *r, bound *b, uint32_t v, inlay_value *value)
 
 /* ------------------------------------------------------------------ before the steps */
 
-void runner_bind_inputs(runner *r, bound *b, const rt_value *inputs)
+void runner_bind_inputs(struct runner *r, struct bound *b, const rt_value *inputs)
 {
-    const graph *g = r->prog->graph;
+    const struct graph *g = r->prog->graph;
     uint32_t count = g->input_count + g->captured_count;
 
     b->ports.inputs = inputs;
@@ -46,9 +46,9 @@ void runner_bind_inputs(runner *r, bound *b, const rt_value *inputs)
 }
 
 /* May steps write into the value while the inputs are still being read? */
-static bool overlaps_inputs(const runner *r, const inlay_value *want, const rt_value *inputs)
+static bool overlaps_inputs(const struct runner *r, const inlay_value *want, const rt_value *inputs)
 {
-    const graph *g = r->prog->graph;
+    const struct graph *g = r->prog->graph;
     const bool here = want->buffer.domain == INLAY_DOMAIN_HOST;
     const uint64_t begin = (here ? want->buffer.handle : 0) + want->buffer.offset, end = begin + want->capacity;
 
@@ -80,7 +80,7 @@ static bool is_free_in(const inlay_value *v, uint32_t domain, inlay_buffer *out)
 }
 
 /* Memory that the device has in common with the host; the caller's where it can be. *there: as the device knows it. */
-static inlay_status bind_shared(runner *r, uint32_t k, const inlay_value_state *st, uint64_t bytes,
+static inlay_status bind_shared(struct runner *r, uint32_t k, const inlay_value_state *st, uint64_t bytes,
                                 const rt_value *inputs, inlay_buffer *there, inlay_diag *diag)
 {
     const uint32_t domain = r->out.shares[k].now;
@@ -114,7 +114,8 @@ static inlay_status bind_shared(runner *r, uint32_t k, const inlay_value_state *
 }
 
 /* Memory for an output on a device that has memory of its own. */
-static inlay_status bind_there(runner *r, uint32_t k, uint32_t domain, const inlay_value_state *st, inlay_diag *diag)
+static inlay_status bind_there(struct runner *r, uint32_t k, uint32_t domain, const inlay_value_state *st,
+                               inlay_diag *diag)
 {
     inlay_value **out = &r->out.values[k], *swap;
 
@@ -131,7 +132,7 @@ static inlay_status bind_there(runner *r, uint32_t k, uint32_t domain, const inl
 }
 
 /* Somebody kept the last result: it stays his, and the run turns to the other memory. */
-static inlay_status bind_here(runner *r, uint32_t k, const inlay_value_state *st, inlay_diag *diag)
+static inlay_status bind_here(struct runner *r, uint32_t k, const inlay_value_state *st, inlay_diag *diag)
 {
     inlay_value **out = &r->out.values[k], *swap;
 
@@ -148,8 +149,8 @@ static inlay_status bind_here(runner *r, uint32_t k, const inlay_value_state *st
 }
 
 /* The memory that steps write output k to, whose place pl is. */
-static inlay_status bind_output(runner *r, const plan_place *pl, const inlay_value_state *st, const rt_value *inputs,
-                                inlay_buffer *to, inlay_buffer *other, inlay_diag *diag)
+static inlay_status bind_output(struct runner *r, const plan_place *pl, const inlay_value_state *st,
+                                const rt_value *inputs, inlay_buffer *to, inlay_buffer *other, inlay_diag *diag)
 {
     const uint32_t k = pl->index;
     inlay_value **out = &r->out.values[k], *want = r->out.wanted[k];
@@ -183,10 +184,10 @@ static inlay_status bind_output(runner *r, const plan_place *pl, const inlay_val
     return status;
 }
 
-inlay_status runner_bind_outputs(runner *r, bound *b, const rt_value *inputs, inlay_diag *diag)
+inlay_status runner_bind_outputs(struct runner *r, struct bound *b, const rt_value *inputs, inlay_diag *diag)
 {
-    const graph *g = r->prog->graph;
-    const plan *p = b->plan;
+    const struct graph *g = r->prog->graph;
+    const struct plan *p = b->plan;
 
     for (uint32_t i = 0; i < p->place_count; i++) {
         const plan_place *pl = &p->places[i];
@@ -215,7 +216,7 @@ inlay_status runner_bind_outputs(runner *r, bound *b, const rt_value *inputs, in
 }
 
 /* The domain that has the memory of output k in common with the host, in this run. */
-static uint32_t shared_in(const runner *r, uint32_t k)
+static uint32_t shared_in(const struct runner *r, uint32_t k)
 {
     const uint32_t home = r->out.homes != NULL ? r->out.homes[k] : (uint32_t)INLAY_DOMAIN_HOST;
     const uint32_t domain = stay_is_shared(r->prog->env, home) ? home : r->out.shares[k].domain;
@@ -228,7 +229,7 @@ static uint32_t shared_in(const runner *r, uint32_t k)
                                                                                       : (uint32_t)INLAY_DOMAIN_HOST;
 }
 
-uint32_t runner_wants(const runner *r, plan_input *out)
+uint32_t runner_wants(const struct runner *r, plan_input *out)
 {
     const uint32_t count = r->prog->graph->output_count;
     bool any = false;
@@ -253,7 +254,8 @@ uint32_t runner_wants(const runner *r, plan_input *out)
 /* ------------------------------------------------------------------ and after them */
 
 /* An object for output k, where its value is or has to be: in host memory, unless it is wanted elsewhere. */
-static inlay_status gather(runner *r, bound *b, uint32_t k, rt_value *now, inlay_value **made, inlay_diag *diag)
+static inlay_status gather(struct runner *r, struct bound *b, uint32_t k, rt_value *now, inlay_value **made,
+                           inlay_diag *diag)
 {
     const bool movable = now->kind == INLAY_KIND_TENSOR && now->dtype != INLAY_STRING;
 
@@ -268,7 +270,7 @@ static inlay_status gather(runner *r, bound *b, uint32_t k, rt_value *now, inlay
 }
 
 /* Output k, which could not be made where the caller wants it. */
-static inlay_status bring(runner *r, uint32_t k, inlay_diag *diag)
+static inlay_status bring(struct runner *r, uint32_t k, inlay_diag *diag)
 {
     inlay_value *want = r->out.wanted[k], *made = r->out.values[k];
     const bool here = want->buffer.domain == INLAY_DOMAIN_HOST && made->buffer.domain == INLAY_DOMAIN_HOST;
@@ -287,9 +289,9 @@ static inlay_status bring(runner *r, uint32_t k, inlay_diag *diag)
     return INLAY_OK;
 }
 
-inlay_status runner_gather_outputs(runner *r, bound *b, inlay_diag *diag)
+inlay_status runner_gather_outputs(struct runner *r, struct bound *b, inlay_diag *diag)
 {
-    const graph *g = r->prog->graph;
+    const struct graph *g = r->prog->graph;
     inlay_status status = INLAY_OK;
 
     for (uint32_t i = 0; r->in.ready != NULL && status == INLAY_OK && i < g->input_count + g->output_count; i++)
@@ -320,7 +322,7 @@ inlay_status runner_gather_outputs(runner *r, bound *b, inlay_diag *diag)
     return status;
 }
 
-void runner_keep_outputs(runner *r)
+void runner_keep_outputs(struct runner *r)
 {
     for (uint32_t k = 0; k < r->prog->graph->output_count && r->shared->hang.unwinding; k++) {
         if (r->out.spares[k] != NULL)

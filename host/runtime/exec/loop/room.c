@@ -15,7 +15,7 @@ static bool reads(const bound_step *s, uint32_t v)
 }
 
 /* What steps to come read, but not the one in hand, comes home. */
-static void bring_home(runner *r, bound *b)
+static void bring_home(struct runner *r, struct bound *b)
 {
     for (uint32_t v = 0; b->made.twins != NULL && v < r->prog->graph->value_count; v++) {
         rt_value *x = &b->made.values[v];
@@ -37,7 +37,7 @@ static void bring_home(runner *r, bound *b)
     }
 }
 
-void stay_make_room(runner *r, bool idle, bool all)
+void stay_make_room(struct runner *r, bool idle, bool all)
 {
     const program_step *at = NULL;
 
@@ -62,6 +62,6 @@ void stay_make_room(runner *r, bool idle, bool all)
         for (uint32_t k = 0; r->children[i] != NULL && k < r->prog->steps[i].node->body_count; k++)
             if (r->children[i][k] != NULL)
                 stay_make_room(r->children[i][k], &r->prog->steps[i] != at, all);
-    for (runner *x = r->fallback.runners; x != NULL; x = x->fallback.next)
+    for (struct runner *x = r->fallback.runners; x != NULL; x = x->fallback.next)
         stay_make_room(x, idle, all);
 }

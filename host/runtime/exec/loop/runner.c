@@ -21,15 +21,15 @@
 /* ------------------------------------------------------------------ bound plans */
 
 /* The bound plan for the shapes in r->key. */
-static inlay_status find_bound(runner *r, uint32_t count, bound **out_bound, inlay_diag *diag)
+static inlay_status find_bound(struct runner *r, uint32_t count, struct bound **out_bound, inlay_diag *diag)
 {
     uint32_t slot = 0;
-    plan *p = NULL;
+    struct plan *p = NULL;
     inlay_status status;
 
     r->plans.clock++;
     for (uint32_t i = 0; i < BOUNDS_KEPT; i++) {
-        bound *b = r->plans.kept[i];
+        struct bound *b = r->plans.kept[i];
         if (b != NULL && plan_fits(b->plan, r->in.key, count)) {
             b->last_used = r->plans.clock;
             *out_bound = b;
@@ -55,7 +55,7 @@ static inlay_status find_bound(runner *r, uint32_t count, bound **out_bound, inl
 /* ------------------------------------------------------------------ a run */
 
 /* Only who has streams is handed what may be signalled by work that it does not have yet. */
-static inlay_status wait_first(const runner *r, const rt_value *inputs, inlay_diag *diag)
+static inlay_status wait_first(const struct runner *r, const rt_value *inputs, inlay_diag *diag)
 {
     const uint32_t input_count = r->prog->graph->input_count, count = input_count + r->prog->graph->output_count;
     inlay_status status = INLAY_OK;
@@ -73,7 +73,7 @@ static inlay_status wait_first(const runner *r, const rt_value *inputs, inlay_di
 }
 
 /* After a failure the context can run again: with timelines that know nothing of it. */
-static void renew_timelines(bound *b)
+static void renew_timelines(struct bound *b)
 {
     for (uint32_t i = 0; i < b->plan->step_count; i++) {
         timeline_renew(&b->steps[i].fence.timeline);
@@ -99,10 +99,10 @@ static void describe_step(const void *step, crash_scene *out)
 }
 
 /* The same with waves, side by side where that is faster. */
-static inlay_status walk_waves(runner *r, bound *b, inlay_diag *diag)
+static inlay_status walk_waves(struct runner *r, struct bound *b, inlay_diag *diag)
 {
     const uint64_t began = side_begin(r, b->side);
-    const plan *p = b->plan;
+    const struct plan *p = b->plan;
     inlay_status status = INLAY_OK;
     uint32_t at = 0;
 
@@ -124,7 +124,7 @@ static inlay_status walk_waves(runner *r, bound *b, inlay_diag *diag)
 }
 
 /* The steps get the run's cancel word and deadline; most runs have those of the one before. */
-static void propagate_control(runner *r, bound *b)
+static void propagate_control(struct runner *r, struct bound *b)
 {
     const inlay_run *run = &r->shared->run;
 
@@ -139,10 +139,10 @@ static void propagate_control(runner *r, bound *b)
 }
 
 /* Runs the program that stands in for the runner's own, and takes over its outputs. */
-static inlay_status run_fallback(runner *r, program *other, const rt_value *inputs, inlay_diag *diag)
+static inlay_status run_fallback(struct runner *r, struct program *other, const rt_value *inputs, inlay_diag *diag)
 {
     uint32_t count = r->prog->graph->output_count;
-    runner *x = r->fallback.runners;
+    struct runner *x = r->fallback.runners;
     inlay_status status = INLAY_OK;
 
     if (r->out.placed != NULL) /* its regions are others, and may not append in place */
@@ -170,7 +170,8 @@ static inlay_status run_fallback(runner *r, program *other, const rt_value *inpu
 }
 
 /* The program for the shapes in r->key: *out is NULL when it is the runner's own, whose plan is then in *out_bound. */
-static inlay_status find_program(runner *r, uint32_t count, program **out, bound **out_bound, inlay_diag *diag)
+static inlay_status find_program(struct runner *r, uint32_t count, struct program **out, struct bound **out_bound,
+                                 inlay_diag *diag)
 {
     inlay_status planned = INLAY_OK;
 
@@ -188,9 +189,9 @@ static inlay_status find_program(runner *r, uint32_t count, program **out, bound
 }
 
 /* A dynamic step was declined: others run these shapes of the inputs. */
-static inlay_status decline_run(runner *r, uint32_t count, program **out, inlay_diag *diag)
+static inlay_status decline_run(struct runner *r, uint32_t count, struct program **out, inlay_diag *diag)
 {
-    program *p = r->prog;
+    struct program *p = r->prog;
     uint8_t *offers = calloc((size_t)p->parts.offer_count + 1, 1);
     inlay_status status;
 
@@ -203,9 +204,10 @@ static inlay_status decline_run(runner *r, uint32_t count, program **out, inlay_
 }
 
 /* A device failed: from now on the others run these shapes. */
-static inlay_status leave_out(runner *r, uint32_t count, inlay_status status, const inlay_diag *why, program **out)
+static inlay_status leave_out(struct runner *r, uint32_t count, inlay_status status, const inlay_diag *why,
+                              struct program **out)
 {
-    program *p = r->prog;
+    struct program *p = r->prog;
     const uint32_t failed = (uint32_t)(r->failed - p->env->providers);
     uint8_t *offers;
     char text[sizeof why->text];
@@ -228,9 +230,9 @@ static inlay_status leave_out(runner *r, uint32_t count, inlay_status status, co
 }
 
 /* plan_input.also of input i, where somebody reads it as the other domain knows it. */
-static uint32_t known_also(const program *p, uint32_t i, const rt_value *x)
+static uint32_t known_also(const struct program *p, uint32_t i, const rt_value *x)
 {
-    const graph *g = p->graph;
+    const struct graph *g = p->graph;
     const uint32_t v = i < g->input_count ? g->inputs[i] : g->captured[i - g->input_count];
 
     if (x->alias.handle == 0 ||
@@ -240,7 +242,7 @@ static uint32_t known_also(const program *p, uint32_t i, const rt_value *x)
 }
 
 /* What the run is given, in r->in.key; returns how many entries. */
-static uint32_t make_key(runner *r, const rt_value *inputs)
+static uint32_t make_key(struct runner *r, const rt_value *inputs)
 {
     const uint32_t count = r->prog->graph->input_count + r->prog->graph->captured_count;
 
@@ -258,7 +260,7 @@ static uint32_t make_key(runner *r, const rt_value *inputs)
 }
 
 /* Inputs and outputs are bound, all steps run, and nothing is in flight. */
-static inlay_status run_steps(runner *r, bound *b, const rt_value *inputs, inlay_diag *diag)
+static inlay_status run_steps(struct runner *r, struct bound *b, const rt_value *inputs, inlay_diag *diag)
 {
     crash_scene before;
     inlay_status status;
@@ -283,7 +285,7 @@ static inlay_status run_steps(runner *r, bound *b, const rt_value *inputs, inlay
 }
 
 /* What the run has made goes, but for its outputs. */
-static void end_steps(runner *r, bound *b)
+static void end_steps(struct runner *r, struct bound *b)
 {
     const uint32_t values = r->prog->graph->value_count;
 
@@ -302,9 +304,10 @@ static void end_steps(runner *r, bound *b)
 }
 
 /* The run's own plan: *out_other is NULL, or the program that is to run in its place. */
-static inlay_status run_own(runner *r, const rt_value *inputs, uint32_t count, program **out_other, inlay_diag *diag)
+static inlay_status run_own(struct runner *r, const rt_value *inputs, uint32_t count, struct program **out_other,
+                            inlay_diag *diag)
 {
-    bound *b = NULL;
+    struct bound *b = NULL;
     inlay_status status = find_program(r, count, out_other, &b, diag);
 
     if (status != INLAY_OK || *out_other != NULL)
@@ -327,16 +330,16 @@ static inlay_status run_own(runner *r, const rt_value *inputs, uint32_t count, p
 }
 
 /* Can the run go on without the device that failed? */
-static bool may_leave_out(const runner *r, inlay_status status)
+static bool may_leave_out(const struct runner *r, inlay_status status)
 {
     return r->failed != NULL && r->prog->env->without_failed &&
            (status == INLAY_DEVICE_LOST || status == INLAY_OUT_OF_MEMORY || status == INLAY_LIMIT_EXCEEDED);
 }
 
-static inlay_status run_once(runner *r, const rt_value *inputs, inlay_diag *caller)
+static inlay_status run_once(struct runner *r, const rt_value *inputs, inlay_diag *caller)
 {
     inlay_diag *diag = &r->shared->diag; /* steps hold its address */
-    program *other = NULL;
+    struct program *other = NULL;
     inlay_status status;
     uint32_t count;
 
@@ -372,7 +375,7 @@ static inlay_status run_once(runner *r, const rt_value *inputs, inlay_diag *call
 
 /* What lay on a device that was lost is made anew, where others are to run in its place: of them the runners of bodies
  * may only have heard in the middle of a loop. */
-inlay_status runner_run(runner *r, const rt_value *inputs, inlay_diag *diag)
+inlay_status runner_run(struct runner *r, const rt_value *inputs, inlay_diag *diag)
 {
     const inlay_status status = run_once(r, inputs, diag);
 
@@ -384,10 +387,10 @@ inlay_status runner_run(runner *r, const rt_value *inputs, inlay_diag *diag)
 
 /* ------------------------------------------------------------------ life */
 
-inlay_status runner_create(program *prog, run_shared *shared, runner **out_runner, inlay_diag *diag)
+inlay_status runner_create(struct program *prog, run_shared *shared, struct runner **out_runner, inlay_diag *diag)
 {
-    const graph *g = prog->graph;
-    runner *r = calloc(1, sizeof *r);
+    const struct graph *g = prog->graph;
+    struct runner *r = calloc(1, sizeof *r);
 
     *out_runner = NULL;
     if (r != NULL) {
@@ -395,7 +398,7 @@ inlay_status runner_create(program *prog, run_shared *shared, runner **out_runne
         r->shared = shared;
         if (shared->root == NULL)
             shared->root = r;
-        r->children = calloc((size_t)prog->step_count + 1, sizeof(runner **));
+        r->children = calloc((size_t)prog->step_count + 1, sizeof(struct runner **));
         r->out.values = calloc((size_t)g->output_count + 1, sizeof(inlay_value *));
         r->out.spares = calloc((size_t)g->output_count + 1, sizeof(inlay_value *));
         r->out.wanted = calloc((size_t)g->output_count + 1, sizeof(inlay_value *));
@@ -410,12 +413,12 @@ inlay_status runner_create(program *prog, run_shared *shared, runner **out_runne
     return INLAY_OK;
 }
 
-void runner_destroy(runner *r)
+void runner_destroy(struct runner *r)
 {
     if (r == NULL || r->shared->hang.abandoned)
         return;
     while (r->fallback.runners != NULL) {
-        runner *next = r->fallback.runners->fallback.next;
+        struct runner *next = r->fallback.runners->fallback.next;
 
         runner_destroy(r->fallback.runners);
         r->fallback.runners = next;

@@ -7,10 +7,11 @@
 #define EXEC_RUNNER_H
 #include "exec/run/run.h"
 
-INLAY_NODISCARD inlay_status runner_create(program *prog, run_shared *shared, runner **out_runner, inlay_diag *diag);
-void runner_destroy(runner *r);
+INLAY_NODISCARD inlay_status runner_create(struct program *prog, run_shared *shared, struct runner **out_runner,
+                                           inlay_diag *diag);
+void runner_destroy(struct runner *r);
 
 /* Runs the program. inputs: the graph's inputs, then what it captures; borrowed. On success runner.out.values hold the
  * results; on failure they are NULL and diag says which node. */
-INLAY_NODISCARD inlay_status runner_run(runner *r, const rt_value *inputs, inlay_diag *diag);
+INLAY_NODISCARD inlay_status runner_run(struct runner *r, const rt_value *inputs, inlay_diag *diag);
 #endif

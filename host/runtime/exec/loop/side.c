@@ -11,16 +11,16 @@ enum { TRIAL = 8, SOON = 4, ROUND = 1024 };
 #define GAIN 0.97 /* of the time one after the other; what is less may be chance */
 #define LOSS 1.2
 
-typedef struct branch {
+struct branch {
     inlay_status status;
     uint32_t step; /* of the plan, that failed */
-} branch;
+};
 
-inlay_status side_create(bound *b, inlay_diag *diag)
+inlay_status side_create(struct bound *b, inlay_diag *diag)
 {
-    const plan *p = b->plan;
+    const struct plan *p = b->plan;
     uint32_t most = 0;
-    side *s;
+    struct side *s;
 
     b->side = NULL;
     for (uint32_t k = 0; k < p->wave_count; k++) {
@@ -42,7 +42,7 @@ inlay_status side_create(bound *b, inlay_diag *diag)
     return INLAY_OK;
 }
 
-uint64_t side_begin(const runner *r, side *s)
+uint64_t side_begin(const struct runner *r, struct side *s)
 {
     const bool forced = r->prog->env->inter_threads > 1;
 
@@ -57,7 +57,7 @@ uint64_t side_begin(const runner *r, side *s)
     return s->runs++ == 0 ? 0 : clock_ns();
 }
 
-void side_end(side *s, uint64_t began_ns)
+void side_end(struct side *s, uint64_t began_ns)
 {
     const uint64_t took = clock_ns() - began_ns;
 
@@ -70,8 +70,8 @@ void side_end(side *s, uint64_t began_ns)
 }
 
 typedef struct wave_run {
-    runner *r;
-    bound *b;
+    struct runner *r;
+    struct bound *b;
     const plan_wave *w;
     const crash_scene *scene; /* of the run */
 } wave_run;
@@ -107,7 +107,7 @@ static inlay_status run_branches(void *user, int64_t begin, int64_t end, uint32_
     (void)worker;
     crash_here = (crash_scene){ .describe = x->scene->describe };
     for (int64_t k = begin; k < end; k++) {
-        branch *b = &x->b->side->branches[k];
+        struct branch *b = &x->b->side->branches[k];
 
         b->status = run_branch(x, (uint32_t)k, &b->step);
     }
@@ -115,17 +115,17 @@ static inlay_status run_branches(void *user, int64_t begin, int64_t end, uint32_
     return INLAY_OK; /* every branch runs: which failure is told does not depend on who was first */
 }
 
-inlay_status side_run(runner *r, bound *b, const plan_wave *w, bound_step **out_failed)
+inlay_status side_run(struct runner *r, struct bound *b, const plan_wave *w, bound_step **out_failed)
 {
     wave_run x = { r, b, w, &crash_here };
-    side *s = b->side;
+    struct side *s = b->side;
     inlay_status status;
     uint32_t first = INLAY_NONE;
 
     for (uint32_t k = 0; k < w->branch_count; k++) {
         inlay_diag *d = &s->diags[k];
 
-        s->branches[k] = (branch){ INLAY_OK, w->steps[w->begins[k]] };
+        s->branches[k] = (struct branch){ INLAY_OK, w->steps[w->begins[k]] };
         d->struct_size = sizeof *d;
         d->code = INLAY_OK;
         d->error_class = INLAY_CLASS_PERMANENT;

@@ -5,23 +5,23 @@
 #include "exec/run/run.h"
 
 /* Which way the next run goes, and what both took so far. */
-typedef struct side {
+struct side {
     inlay_diag *diags;       /* [most branches of a wave] */
     struct branch *branches; /* likewise */
     uint64_t best_ns[2];     /* least of the trial: one after the other, side by side */
     uint32_t runs;           /* of this round */
     bool beside;             /* this run's waves go side by side */
-} side;
+};
 
 /* For the waves of a plan that is bound; none: b->side stays NULL. Not INLAY_OK: no memory. */
-INLAY_NODISCARD inlay_status side_create(bound *b, inlay_diag *diag);
+INLAY_NODISCARD inlay_status side_create(struct bound *b, inlay_diag *diag);
 /* Chooses for the run that begins. Where the option leaves it open, a few runs are timed both ways, now and then again,
  * and the faster way is taken: prices say where it may pay, and only the clock knows where it does. Returns when the
  * run began, 0: it is not timed. */
-uint64_t side_begin(const runner *r, side *s);
+uint64_t side_begin(const struct runner *r, struct side *s);
 /* The run is over, and went well. */
-void side_end(side *s, uint64_t began_ns);
+void side_end(struct side *s, uint64_t began_ns);
 /* Runs the wave; *out_failed is the step that failed first in the order of the plan, whose diag is in the shared one.
  */
-INLAY_NODISCARD inlay_status side_run(runner *r, bound *b, const plan_wave *w, bound_step **out_failed);
+INLAY_NODISCARD inlay_status side_run(struct runner *r, struct bound *b, const plan_wave *w, bound_step **out_failed);
 #endif

@@ -9,7 +9,7 @@
 #include "threads/fence.h"
 
 /* What comes before the use of a place that is the caller's. */
-static inlay_fence ready_of(const runner *r, const bound *b, uint32_t place)
+static inlay_fence ready_of(const struct runner *r, const struct bound *b, uint32_t place)
 {
     const plan_place *pl = &b->plan->places[plan_bytes_of(b->plan, place)];
 
@@ -19,7 +19,8 @@ static inlay_fence ready_of(const runner *r, const bound *b, uint32_t place)
 }
 
 /* Lists it for a step, and for the copies that go with it; returns how many there are now. */
-static uint32_t list_ready(const runner *r, const bound *b, const bound_step *s, inlay_fence *list, uint32_t count)
+static uint32_t list_ready(const struct runner *r, const struct bound *b, const bound_step *s, inlay_fence *list,
+                           uint32_t count)
 {
     for (uint32_t c = 0; c < (s->copy_count > 1 ? s->copy_count : 1); c++) {
         const plan_step *ps = s[c].plan;
@@ -34,7 +35,7 @@ static uint32_t list_ready(const runner *r, const bound *b, const bound_step *s,
     return count;
 }
 
-static inlay_status wait_for(runner *r, bound *b, bound_step *s, inlay_diag *diag)
+static inlay_status wait_for(struct runner *r, struct bound *b, bound_step *s, inlay_diag *diag)
 {
     const uint32_t ready = r->in.ready != NULL && s->waits != NULL ? list_ready(r, b, s, s->waits, 0) : 0;
 
@@ -52,7 +53,7 @@ static inlay_status wait_for(runner *r, bound *b, bound_step *s, inlay_diag *dia
 }
 
 /* Hands the waiting over to a device, which orders its own work. */
-static void pass_waits(const runner *r, bound *b, bound_step *s)
+static void pass_waits(const struct runner *r, struct bound *b, bound_step *s)
 {
     for (uint32_t i = 0; i < s->wait_step_count; i++)
         s->waits[i] = b->steps[s->wait_steps[i]].fence;
@@ -67,14 +68,14 @@ static void pass_waits(const runner *r, bound *b, bound_step *s)
 
 /* Is what the copy brings there since an earlier run? What a loop captures is since its first iteration, what planning
  * has computed since the plan's first run. */
-static bool is_there(const runner *r, const bound *b, const plan_step *copy)
+static bool is_there(const struct runner *r, const struct bound *b, const plan_step *copy)
 {
     return copy->kept && b->memory.captures != 0 &&
            (b->memory.captures == r->in.captures || b->plan->places[copy->in[0]].source == PLACE_DATA);
 }
 
 /* The copies of a request into list. */
-static uint32_t list_copies(const runner *r, const bound *b, const bound_step *s, inlay_copy *list)
+static uint32_t list_copies(const struct runner *r, const struct bound *b, const bound_step *s, inlay_copy *list)
 {
     uint32_t count = 0;
 
@@ -84,7 +85,7 @@ static uint32_t list_copies(const runner *r, const bound *b, const bound_step *s
     return count;
 }
 
-static inlay_status run_copy(runner *r, bound *b, bound_step *s, inlay_diag *diag)
+static inlay_status run_copy(struct runner *r, struct bound *b, bound_step *s, inlay_diag *diag)
 {
     const part_provider *p = &r->prog->env->providers[s->plan->copy_provider];
     inlay_copy one, *list = s->copies != NULL ? s->copies : &one;
@@ -121,7 +122,7 @@ static inlay_status run_copy(runner *r, bound *b, bound_step *s, inlay_diag *dia
     return status;
 }
 
-static inlay_status run_slow(runner *r, bound *b, bound_step *s, inlay_diag *diag)
+static inlay_status run_slow(struct runner *r, struct bound *b, bound_step *s, inlay_diag *diag)
 {
     inlay_status status;
 
@@ -157,7 +158,7 @@ static inlay_status run_slow(runner *r, bound *b, bound_step *s, inlay_diag *dia
     return status;
 }
 
-inlay_status runner_step(runner *r, bound *b, bound_step *s, inlay_diag *diag)
+inlay_status runner_step(struct runner *r, struct bound *b, bound_step *s, inlay_diag *diag)
 {
     const float_state floats = float_state_get();
     inlay_status status;
@@ -168,7 +169,7 @@ inlay_status runner_step(runner *r, bound *b, bound_step *s, inlay_diag *diag)
     return status;
 }
 
-inlay_status steps_walk(runner *r, bound *b, uint32_t first, uint32_t end, inlay_diag *diag)
+inlay_status steps_walk(struct runner *r, struct bound *b, uint32_t first, uint32_t end, inlay_diag *diag)
 {
     run_shared *shared = r->shared;
     crash_scene *scene = &crash_here;

@@ -17,7 +17,7 @@ void bound_release_binding(bound_step *s)
     s->args.binding = NULL;
 }
 
-void bound_destroy(runner *r, bound *b)
+void bound_destroy(struct runner *r, struct bound *b)
 {
     const program_env *env = r->prog->env;
 
@@ -43,10 +43,10 @@ void bound_destroy(runner *r, bound *b)
     plan_unref(b->plan);
     arena_deinit(&b->made.scratch);
     if (r->plans.spare == NULL && b->a.total_bytes <= SPARE_BYTES) {
-        arena memory = b->a;
+        struct arena memory = b->a;
 
         arena_reset(&memory);
-        *b = (bound){ .a = memory };
+        *b = (struct bound){ .a = memory };
         r->plans.spare = b;
         return;
     }

@@ -7,14 +7,14 @@
 #include <time.h>
 
 /* A step that tells of its kernels. */
-typedef struct relay {
+struct relay {
     const watch_hook *hook;
     watch_event event;
-} relay;
+};
 
 static void relay_part(void *ctx, uint32_t node, uint64_t begin_ns, uint64_t end_ns)
 {
-    relay *to = ctx;
+    struct relay *to = ctx;
 
     if (node >= to->event.program->graph->node_count)
         return; /* a plugin may say anything */
@@ -24,7 +24,7 @@ static void relay_part(void *ctx, uint32_t node, uint64_t begin_ns, uint64_t end
     to->hook->part(to->hook->ctx, &to->event);
 }
 
-inlay_status watch_walk(runner *r, bound *b, inlay_diag *diag)
+inlay_status watch_walk(struct runner *r, struct bound *b, inlay_diag *diag)
 {
     const watch_hook *hook = r->shared->hook;
     inlay_run *run = &r->shared->run;
@@ -34,7 +34,7 @@ inlay_status watch_walk(runner *r, bound *b, inlay_diag *diag)
         watch_event event = {
             .program = r->prog, .plan = b->plan, .step = s->plan, .node = INLAY_NONE, .begin_ns = clock_ns()
         };
-        relay to = { hook, event };
+        struct relay to = { hook, event };
         inlay_status status;
 
         if (hook->part != NULL && s->plan->step != NULL && s->plan->kind != PLAN_HOST &&
@@ -61,31 +61,31 @@ inlay_status watch_walk(runner *r, bound *b, inlay_diag *diag)
 /* ------------------------------------------------------------------ medians over runs */
 
 /* Times of one thing, run by run. */
-typedef struct series {
+struct series {
     float *kept;    /* [TIMINGS_KEPT] nanoseconds of a run, the latest runs, in a ring */
     double now_ns;  /* of the run in progress */
     uint32_t calls; /* in the run in progress */
     uint32_t last_calls;
-} series;
+};
 
-typedef struct watched {
-    const program *program;
-    series *steps;  /* [step_count] */
-    series *copies; /* [value_count] */
-} watched;
+struct watched {
+    const struct program *program;
+    struct series *steps;  /* [step_count] */
+    struct series *copies; /* [value_count] */
+};
 
 struct timings {
     watch_hook hook;
-    arena a;
-    watched *programs; /* [program_count] */
+    struct arena a;
+    struct watched *programs; /* [program_count] */
     uint32_t program_count;
-    series whole;
+    struct series whole;
     uint32_t runs;     /* all that counted */
     uint32_t events;   /* of the run in progress */
     uint64_t clock_ns; /* what looking at the clock takes */
 };
 
-static bool make_series(arena *a, uint32_t count, series **out)
+static bool make_series(struct arena *a, uint32_t count, struct series **out)
 {
     float *kept = arena_array(a, (size_t)count + 1, TIMINGS_KEPT * sizeof *kept);
 
@@ -97,9 +97,9 @@ static bool make_series(arena *a, uint32_t count, series **out)
     return true;
 }
 
-static bool watch_programs(timings *t, const program *p)
+static bool watch_programs(struct timings *t, const struct program *p)
 {
-    watched *w = &t->programs[t->program_count++];
+    struct watched *w = &t->programs[t->program_count++];
 
     w->program = p;
     if (!make_series(&t->a, p->step_count, &w->steps))
@@ -116,7 +116,7 @@ static bool watch_programs(timings *t, const program *p)
     return true;
 }
 
-static const watched *find_program(const timings *t, const program *p)
+static const struct watched *find_program(const struct timings *t, const struct program *p)
 {
     for (uint32_t i = 0; i < t->program_count; i++)
         if (t->programs[i].program == p)
@@ -126,9 +126,9 @@ static const watched *find_program(const timings *t, const program *p)
 
 static void hear(void *ctx, const watch_event *event)
 {
-    timings *t = ctx;
-    const watched *w = find_program(t, event->program);
-    series *s = NULL;
+    struct timings *t = ctx;
+    const struct watched *w = find_program(t, event->program);
+    struct series *s = NULL;
 
     t->events++;
     if (w != NULL && event->step->kind != PLAN_COPY) {
@@ -155,10 +155,10 @@ static uint64_t time_clock(void)
     return least;
 }
 
-inlay_status timings_create(const program *main, timings **out_timings, inlay_diag *diag)
+inlay_status timings_create(const struct program *main, struct timings **out_timings, inlay_diag *diag)
 {
-    timings *t = calloc(1, sizeof *t);
-    series *whole = NULL;
+    struct timings *t = calloc(1, sizeof *t);
+    struct series *whole = NULL;
 
     *out_timings = NULL;
     if (t != NULL) {
@@ -175,7 +175,7 @@ inlay_status timings_create(const program *main, timings **out_timings, inlay_di
     return INLAY_OK;
 }
 
-void timings_destroy(timings *t)
+void timings_destroy(struct timings *t)
 {
     if (t == NULL)
         return;
@@ -183,12 +183,12 @@ void timings_destroy(timings *t)
     free(t);
 }
 
-const watch_hook *timings_hook(const timings *t)
+const watch_hook *timings_hook(const struct timings *t)
 {
     return &t->hook;
 }
 
-static void end_series(series *list, uint32_t count, uint32_t slot, bool ok)
+static void end_series(struct series *list, uint32_t count, uint32_t slot, bool ok)
 {
     for (uint32_t i = 0; list != NULL && i < count; i++) {
         if (ok) {
@@ -200,7 +200,7 @@ static void end_series(series *list, uint32_t count, uint32_t slot, bool ok)
     }
 }
 
-void timings_end_run(timings *t, uint64_t ns, bool ok)
+void timings_end_run(struct timings *t, uint64_t ns, bool ok)
 {
     uint32_t slot = t->runs % TIMINGS_KEPT;
     uint64_t looking = 2 * t->clock_ns * t->events;
@@ -209,14 +209,14 @@ void timings_end_run(timings *t, uint64_t ns, bool ok)
     t->events = 0;
     end_series(&t->whole, 1, slot, ok);
     for (uint32_t i = 0; i < t->program_count; i++) {
-        const watched *w = &t->programs[i];
+        const struct watched *w = &t->programs[i];
         end_series(w->steps, w->program->step_count, slot, ok);
         end_series(w->copies, w->program->graph->value_count, slot, ok);
     }
     t->runs += ok;
 }
 
-uint32_t timings_runs(const timings *t)
+uint32_t timings_runs(const struct timings *t)
 {
     return t->runs < TIMINGS_KEPT ? t->runs : TIMINGS_KEPT;
 }
@@ -228,7 +228,7 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static double median_of(const timings *t, const series *s)
+static double median_of(const struct timings *t, const struct series *s)
 {
     float sorted[TIMINGS_KEPT];
     uint32_t n = timings_runs(t);
@@ -240,23 +240,23 @@ static double median_of(const timings *t, const series *s)
     return n % 2 != 0 ? sorted[n / 2] : ((double)sorted[n / 2 - 1] + (double)sorted[n / 2]) / 2;
 }
 
-double timings_run_ns(const timings *t)
+double timings_run_ns(const struct timings *t)
 {
     return t->runs == 0 ? 0 : median_of(t, &t->whole);
 }
 
-double timings_step_ns(const timings *t, const program *p, uint32_t step, uint32_t *out_calls)
+double timings_step_ns(const struct timings *t, const struct program *p, uint32_t step, uint32_t *out_calls)
 {
-    const watched *w = find_program(t, p);
+    const struct watched *w = find_program(t, p);
 
     if (out_calls != NULL)
         *out_calls = w == NULL ? 0 : w->steps[step].last_calls;
     return w == NULL ? -1 : median_of(t, &w->steps[step]);
 }
 
-double timings_copy_ns(const timings *t, const program *p, uint32_t value)
+double timings_copy_ns(const struct timings *t, const struct program *p, uint32_t value)
 {
-    const watched *w = find_program(t, p);
+    const struct watched *w = find_program(t, p);
 
     return w == NULL || w->copies == NULL ? -1 : median_of(t, &w->copies[value]);
 }

@@ -11,8 +11,8 @@
 
 /* One step that has run, without an error. */
 typedef struct watch_event {
-    const program *program;
-    plan *plan;                /* the sizes; a hook that keeps it takes a reference */
+    const struct program *program;
+    struct plan *plan;         /* the sizes; a hook that keeps it takes a reference */
     const plan_step *step;     /* its kind; its region, or what is copied */
     uint64_t begin_ns, end_ns; /* on CLOCK_MONOTONIC; what a device took is included */
     uint32_t node;             /* INLAY_NONE: the whole step; otherwise of the program's graph, a kernel within it */
@@ -29,30 +29,30 @@ typedef struct watch_hook {
 } watch_hook;
 
 /* Walks the steps of b and tells r->shared->hook of each; otherwise what runner.c does without one. */
-INLAY_NODISCARD inlay_status watch_walk(runner *r, bound *b, inlay_diag *diag);
+INLAY_NODISCARD inlay_status watch_walk(struct runner *r, struct bound *b, inlay_diag *diag);
 
 /* ------------------------------------------------------------------ medians over runs */
 
 enum { TIMINGS_KEPT = 64 }; /* runs that count: the latest */
 
-typedef struct timings timings;
+struct timings;
 
 /* For the runs of a program and its bodies, which must outlive it. All memory is taken here. */
-INLAY_NODISCARD inlay_status timings_create(const program *main, timings **out_timings, inlay_diag *diag);
-void timings_destroy(timings *t); /* NULL is a no-op */
-const watch_hook *timings_hook(const timings *t);
+INLAY_NODISCARD inlay_status timings_create(const struct program *main, struct timings **out_timings, inlay_diag *diag);
+void timings_destroy(struct timings *t); /* NULL is a no-op */
+const watch_hook *timings_hook(const struct timings *t);
 /* The run that began with the last call of it is over and took ns, the watching included, which is taken off. ok: it
  * counts; otherwise it is forgotten. */
-void timings_end_run(timings *t, uint64_t ns, bool ok);
+void timings_end_run(struct timings *t, uint64_t ns, bool ok);
 
 /* How many runs the figures below come from. */
-uint32_t timings_runs(const timings *t);
+uint32_t timings_runs(const struct timings *t);
 /* Median nanoseconds of a whole run; 0 without runs. */
-double timings_run_ns(const timings *t);
+double timings_run_ns(const struct timings *t);
 /* Of a run, what step `step` of the program took: the median of the sums over the times it was executed (a body's many
  * times). *out_calls (may be NULL): how often that was in the last run. 0 when it did not run: known while planning, or
  * in the branch not taken. Negative: the program is not watched, or there was no run. */
-double timings_step_ns(const timings *t, const program *p, uint32_t step, uint32_t *out_calls);
+double timings_step_ns(const struct timings *t, const struct program *p, uint32_t step, uint32_t *out_calls);
 /* Of a run, what copying the value between domains took. Negative likewise. */
-double timings_copy_ns(const timings *t, const program *p, uint32_t value);
+double timings_copy_ns(const struct timings *t, const struct program *p, uint32_t value);
 #endif

@@ -1,7 +1,7 @@
 /* exec/run/bound.c - where a run finds its values. */
 #include "exec/run/run.h"
 
-inlay_buffer bound_in_slab(const runner *r, const bound *b, const plan_place *pl, uint32_t domain)
+inlay_buffer bound_in_slab(const struct runner *r, const struct bound *b, const plan_place *pl, uint32_t domain)
 {
     inlay_buffer out = { .bytes = pl->bytes, .domain = domain };
 
@@ -19,7 +19,7 @@ inlay_buffer bound_in_slab(const runner *r, const bound *b, const plan_place *pl
     return out;
 }
 
-inlay_buffer bound_alias(const bound *b, uint32_t place)
+inlay_buffer bound_alias(const struct bound *b, uint32_t place)
 {
     const plan_place *pl = &b->plan->places[plan_bytes_of(b->plan, place)];
 
@@ -33,9 +33,9 @@ inlay_buffer bound_alias(const bound *b, uint32_t place)
         NULL, b, pl, b->plan->places[place].domain == INLAY_DOMAIN_HOST ? pl->lies_in : (uint32_t)INLAY_DOMAIN_HOST);
 }
 
-rt_value runner_value(const bound *b, uint32_t v)
+rt_value runner_value(const struct bound *b, uint32_t v)
 {
-    const plan *p = b->plan;
+    const struct plan *p = b->plan;
     uint32_t place = v == INLAY_NONE ? INLAY_NONE : p->values[v].place;
     const inlay_value_state *st;
 

@@ -9,17 +9,17 @@
 #include "plan/plan.h"
 #include "threads/run.h"
 
-typedef struct runner runner;
-typedef struct bound bound;
+struct runner;
+struct bound;
 typedef struct bound_step bound_step;
 
 /* What the loop and devices have done by what is built on top of them. */
 typedef struct run_calls {
     /* Run a HOST step, and a DYNAMIC one. */
-    inlay_status (*host_step)(runner *r, bound *b, bound_step *s, inlay_diag *diag);
-    inlay_status (*dynamic_step)(runner *r, bound *b, bound_step *s, inlay_diag *diag);
+    inlay_status (*host_step)(struct runner *r, struct bound *b, bound_step *s, inlay_diag *diag);
+    inlay_status (*dynamic_step)(struct runner *r, struct bound *b, bound_step *s, inlay_diag *diag);
     /* stay_make_room() */
-    void (*make_room)(runner *r, bool idle, bool all);
+    void (*make_room)(struct runner *r, bool idle, bool all);
 } run_calls;
 
 enum { POOL_SIZE = 64 };
@@ -34,7 +34,7 @@ typedef struct run_tensors {
 
 /* Elements of string tensors that a run has made; kernels allocate them from their threads. */
 typedef struct run_texts {
-    arena a;
+    struct arena a;
     pthread_mutex_t lock; /* guards a */
 } run_texts;
 
@@ -101,10 +101,10 @@ struct bound_step {
 };
 
 /* Where an address has to be written when an input or output moves. */
-typedef struct patch {
+struct patch {
     uint32_t place;
     inlay_buffer *target;
-} patch;
+};
 
 /* The size of a value that a plan does not know, as the last run found it; rank INLAY_RANK_UNKNOWN: none did. */
 typedef struct seen_shape {
@@ -122,7 +122,7 @@ typedef struct bound_made {
     inlay_value_state *states; /* [value_count] the plan's, overwritten by dynamic steps */
     inlay_value_info *infos;   /* likewise */
     seen_shape **seen;         /* [value_count] NULL where the plan knows */
-    arena scratch;             /* of the dynamic or host step that runs */
+    struct arena scratch;      /* of the dynamic or host step that runs */
     bool has_objects;          /* some input is an object held in values */
 } bound_made;
 
@@ -138,7 +138,7 @@ typedef struct bound_memory {
 
 /* What comes from the caller and goes to it. */
 typedef struct bound_ports {
-    patch *patches; /* [patch_count] of INPUT and OUTPUT places */
+    struct patch *patches; /* [patch_count] of INPUT and OUTPUT places */
     uint32_t patch_count;
     const rt_value *inputs; /* of the run in progress */
 } bound_ports;
@@ -157,8 +157,8 @@ typedef struct bound_control {
 
 /* A plan with memory. */
 struct bound {
-    plan *plan; /* a reference */
-    arena a;
+    struct plan *plan; /* a reference */
+    struct arena a;
     bound_memory memory;
     bound_ports ports;
     bound_step *steps;    /* [plan->step_count] */
@@ -196,8 +196,8 @@ typedef struct runner_declined {
 
 /* Runners of programs that stand in for a runner's own at some shapes (plan/create/fallback.h). */
 typedef struct runner_fallback {
-    runner *runners; /* as a list ... */
-    runner *next;    /* ... in which this one is, too, where it stands in */
+    struct runner *runners; /* as a list ... */
+    struct runner *next;    /* ... in which this one is, too, where it stands in */
 } runner_fallback;
 
 enum { BOUNDS_KEPT = 4 };
@@ -205,10 +205,10 @@ enum { BOUNDS_KEPT = 4 };
 /* The plans that a runner has memory for, and the host memory of whichever runs: one run at a time, and none leaves
  * anything there. */
 typedef struct runner_plans {
-    bound *kept[BOUNDS_KEPT];
-    bound *now;   /* of the last run */
-    bound *busy;  /* of the run in progress; NULL = none, so that all may be dropped that is kept for another */
-    bound *spare; /* a bound plan that has gone, whose memory is the next one's; or NULL */
+    struct bound *kept[BOUNDS_KEPT];
+    struct bound *now;   /* of the last run */
+    struct bound *busy;  /* of the run in progress; NULL = none, so that all may be dropped that is kept for another */
+    struct bound *spare; /* a bound plan that has gone, whose memory is the next one's; or NULL */
     uint64_t clock;
     void *slab;
     uint64_t slab_bytes;
@@ -224,12 +224,12 @@ typedef struct runner_inputs {
 } runner_inputs;
 
 struct runner {
-    program *prog;
+    struct program *prog;
     run_shared *shared;
     runner_plans plans;
     runner_inputs in;
     runner_outputs out;
-    runner ***children;          /* [step_count][body_count], made when first needed */
+    struct runner ***children;   /* [step_count][body_count], made when first needed */
     const part_provider *failed; /* whose device failed in this run: lost, hanging or without memory; NULL = none */
     runner_declined declined;
     runner_fallback fallback;
@@ -238,23 +238,23 @@ struct runner {
 /* ------------------------------------------------------------------ sizes that runs found, seen.c */
 
 /* Room for what the plan of b does not know. False: out of memory. */
-bool seen_create(bound *b, uint32_t value_count);
+bool seen_create(struct bound *b, uint32_t value_count);
 /* The value has this size now. */
-void seen_keep(bound *b, uint32_t v, uint32_t rank, const int64_t *dims);
+void seen_keep(struct bound *b, uint32_t v, uint32_t rank, const int64_t *dims);
 /* The sizes of the last run, [value_count] from the arena, of rank INLAY_RANK_UNKNOWN where it did not come by; they
  * hold until the next. NULL: no memory. */
-const cost_input *seen_sizes(const runner *r, arena *a);
+const cost_input *seen_sizes(const struct runner *r, struct arena *a);
 /* As states, with the sizes that were assumed when the graph was assigned where it did not; there was a run. */
-inlay_value_state *seen_states(const runner *r, arena *a);
+inlay_value_state *seen_states(const struct runner *r, struct arena *a);
 /* The runner of a program among those of r, of its bodies and theirs; NULL: that did not run. r may be NULL. */
-const runner *runner_of(const runner *r, const program *p);
+const struct runner *runner_of(const struct runner *r, const struct program *p);
 
 /* ------------------------------------------------------------------ where values are, bound.c */
 
 /* What lies in a slab, as `domain` sees it; r may be NULL where it is not the runner's. */
-inlay_buffer bound_in_slab(const runner *r, const bound *b, const plan_place *pl, uint32_t domain);
+inlay_buffer bound_in_slab(const struct runner *r, const struct bound *b, const plan_place *pl, uint32_t domain);
 /* The place as the other of host and device knows its memory; handle 0: there is none. */
-inlay_buffer bound_alias(const bound *b, uint32_t place);
+inlay_buffer bound_alias(const struct bound *b, uint32_t place);
 /* Value v as it is now: a place, or a dynamic value. kind 0: not there. */
-rt_value runner_value(const bound *b, uint32_t v);
+rt_value runner_value(const struct bound *b, uint32_t v);
 #endif

@@ -10,7 +10,7 @@ static bool is_known(const inlay_value_state *v)
     return v->rank != INLAY_RANK_UNKNOWN;
 }
 
-bool seen_create(bound *b, uint32_t value_count)
+bool seen_create(struct bound *b, uint32_t value_count)
 {
     b->made.seen = arena_array(&b->a, (size_t)value_count + 1, sizeof *b->made.seen);
     for (uint32_t v = 0; b->made.seen != NULL && v < value_count; v++) {
@@ -24,7 +24,7 @@ bool seen_create(bound *b, uint32_t value_count)
     return b->made.seen != NULL;
 }
 
-void seen_keep(bound *b, uint32_t v, uint32_t rank, const int64_t *dims)
+void seen_keep(struct bound *b, uint32_t v, uint32_t rank, const int64_t *dims)
 {
     seen_shape *s = b->made.seen != NULL ? b->made.seen[v] : NULL;
 
@@ -35,9 +35,9 @@ void seen_keep(bound *b, uint32_t v, uint32_t rank, const int64_t *dims)
         memcpy(s->dims, dims, rank * sizeof *dims);
 }
 
-const cost_input *seen_sizes(const runner *r, arena *a)
+const cost_input *seen_sizes(const struct runner *r, struct arena *a)
 {
-    const bound *b = r->plans.now;
+    const struct bound *b = r->plans.now;
     uint32_t count = r->prog->graph->value_count;
     cost_input *sizes = arena_array(a, (size_t)count + 1, sizeof *sizes);
 
@@ -53,7 +53,7 @@ const cost_input *seen_sizes(const runner *r, arena *a)
     return sizes;
 }
 
-inlay_value_state *seen_states(const runner *r, arena *a)
+inlay_value_state *seen_states(const struct runner *r, struct arena *a)
 {
     const inlay_value_state *assumed = r->prog->parts.profile;
     uint32_t count = r->prog->graph->value_count;
@@ -74,9 +74,9 @@ inlay_value_state *seen_states(const runner *r, arena *a)
     return states;
 }
 
-const runner *runner_of(const runner *r, const program *p)
+const struct runner *runner_of(const struct runner *r, const struct program *p)
 {
-    const runner *found = r == NULL || r->prog == p ? r : NULL;
+    const struct runner *found = r == NULL || r->prog == p ? r : NULL;
 
     for (uint32_t i = 0; r != NULL && found == NULL && r->children != NULL && i < r->prog->step_count; i++)
         for (uint32_t k = 0; found == NULL && r->children[i] != NULL && k < r->prog->steps[i].node->body_count; k++)

@@ -7,7 +7,7 @@
 
 /* What a value on a device holds. */
 typedef struct device_owner {
-    const provider *p;
+    const struct provider *p;
     void (*release)(void *arg); /* whoever lent the memory; NULL: it is the device's own */
     void *arg;
     inlay_buffer there; /* of a shared value: its memory as the device knows it */
@@ -27,7 +27,7 @@ static void free_device_memory(void *owner, inlay_value *value)
 }
 
 /* A tensor without memory yet, of a provider that has a domain of its own, and room for its owner. */
-static inlay_status begin_value(const provider *p, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
+static inlay_status begin_value(const struct provider *p, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
                                 inlay_value **out_value, device_owner **out_owner, inlay_diag *diag)
 {
     const uint32_t domain = p->table->default_domain;
@@ -52,7 +52,7 @@ static inlay_status begin_value(const provider *p, inlay_dtype dtype, uint32_t r
 }
 
 /* The value has its memory. */
-static void end_value(const provider *p, inlay_value *v, device_owner *owner, inlay_buffer buffer)
+static void end_value(const struct provider *p, inlay_value *v, device_owner *owner, inlay_buffer buffer)
 {
     buffer.bytes = v->buffer.bytes;
     v->buffer = buffer;
@@ -61,7 +61,7 @@ static void end_value(const provider *p, inlay_value *v, device_owner *owner, in
     v->free_memory = free_device_memory;
 }
 
-inlay_status value_create_on(const provider *p, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
+inlay_status value_create_on(const struct provider *p, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
                              inlay_value **out_value, inlay_diag *diag)
 {
     inlay_buffer buffer = { 0 };
@@ -96,7 +96,7 @@ static void free_shared_memory(void *owner, inlay_value *value)
     free_device_memory(owner, value);
 }
 
-inlay_status value_create_shared(const provider *p, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
+inlay_status value_create_shared(const struct provider *p, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
                                  inlay_value **out_value, inlay_diag *diag)
 {
     inlay_status status = value_create_on(p, dtype, rank, dims, out_value, diag);
@@ -126,9 +126,9 @@ bool value_is_shared(const inlay_value *v, uint32_t domain, inlay_buffer *out)
     return out->domain == domain || domain == INLAY_NONE;
 }
 
-inlay_status value_wrap_on(const provider *p, const inlay_native_memory *memory, inlay_dtype dtype, uint32_t rank,
-                           const int64_t *dims, void (*release)(void *arg), void *arg, inlay_value **out_value,
-                           inlay_diag *diag)
+inlay_status value_wrap_on(const struct provider *p, const inlay_native_memory *memory, inlay_dtype dtype,
+                           uint32_t rank, const int64_t *dims, void (*release)(void *arg), void *arg,
+                           inlay_value **out_value, inlay_diag *diag)
 {
     inlay_buffer buffer = { 0 };
     device_owner *owner;
@@ -160,14 +160,14 @@ inlay_status value_wrap_on(const provider *p, const inlay_native_memory *memory,
     return INLAY_OK;
 }
 
-const provider *value_device(const inlay_value *v)
+const struct provider *value_device(const inlay_value *v)
 {
     return v->free_memory == free_device_memory ? ((const device_owner *)v->owner)->p : NULL;
 }
 
 /* ------------------------------------------------------------------ host memory that a device reads */
 
-static struct value_import *ask_for_import(const inlay_value *v, const provider *p, uint32_t domain)
+static struct value_import *ask_for_import(const inlay_value *v, const struct provider *p, uint32_t domain)
 {
     struct value_import *import = calloc(1, sizeof *import);
     inlay_diag why = INLAY_DIAG_INIT;
@@ -180,7 +180,7 @@ static struct value_import *ask_for_import(const inlay_value *v, const provider 
     return import;
 }
 
-bool value_import(inlay_value *v, const provider *p, uint32_t domain, inlay_buffer *out)
+bool value_import(inlay_value *v, const struct provider *p, uint32_t domain, inlay_buffer *out)
 {
     struct value_import *known = __atomic_load_n(&v->import, __ATOMIC_ACQUIRE);
 

@@ -45,12 +45,12 @@ size_t look_write(char *to, const rt_value *in, uint32_t count)
     return (size_t)(k - to);
 }
 
-bool look_equals(const look *l, const char *data, size_t bytes)
+bool look_equals(const struct look *l, const char *data, size_t bytes)
 {
     return l->bytes == bytes && (bytes == 0 || memcmp(l->data, data, bytes) == 0);
 }
 
-bool look_keep(look *l, const char *data, size_t bytes)
+bool look_keep(struct look *l, const char *data, size_t bytes)
 {
     if (bytes > l->capacity) {
         void *bigger = realloc(l->data, bytes);
@@ -66,8 +66,8 @@ bool look_keep(look *l, const char *data, size_t bytes)
     return true;
 }
 
-void look_deinit(look *l)
+void look_deinit(struct look *l)
 {
     free(l->data);
-    *l = (look){ 0 };
+    *l = (struct look){ 0 };
 }

@@ -5,10 +5,10 @@
 #include "exec/values/value.h"
 
 /* How the inputs looked when they were last kept. All zero: never. */
-typedef struct look {
+struct look {
     void *data;
     size_t bytes, capacity;
-} look;
+};
 
 /* Are these so few elements that they may decide a shape? Of integers that is more than of others. */
 bool look_is_small(const rt_value *x);
@@ -20,9 +20,9 @@ size_t look_room(const rt_value *in, uint32_t count);
 /* Writes how in [count] looks; returns the number of bytes. */
 size_t look_write(char *to, const rt_value *in, uint32_t count);
 
-bool look_equals(const look *l, const char *data, size_t bytes);
+bool look_equals(const struct look *l, const char *data, size_t bytes);
 /* Copies data; false: no memory. */
-bool look_keep(look *l, const char *data, size_t bytes);
-void look_deinit(look *l);
+bool look_keep(struct look *l, const char *data, size_t bytes);
+void look_deinit(struct look *l);
 
 #endif

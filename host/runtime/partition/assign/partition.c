@@ -4,7 +4,7 @@
 #include <string.h>
 
 /* The price of every offer at the shapes at hand. */
-static void price_all(const part_request *r, partition *p)
+static void price_all(const part_request *r, struct partition *p)
 {
     for (uint32_t i = 0; i < p->offer_count; i++) {
         part_offer *o = &p->offers[i];
@@ -22,15 +22,15 @@ static void price_all(const part_request *r, partition *p)
 
 /* From priced offers to regions. candidates: [node_count] nodes that a provider must run; nodes with bodies that
  * somebody offers become such, and *out_bodies is set, unless it is NULL: then the host runs them. */
-static inlay_status choose_from(const part_request *request, uint8_t *candidates, bool *out_bodies, arena *a,
-                                partition *out, inlay_diag *diag)
+static inlay_status choose_from(const part_request *request, uint8_t *candidates, bool *out_bodies, struct arena *a,
+                                struct partition *out, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
-    arena scratch = { 0 };
+    struct arena scratch = { 0 };
     uint8_t *usable = arena_array(&scratch, (size_t)out->offer_count + 1, sizeof *usable);
     uint32_t *choice = arena_array(&scratch, (size_t)request->graph->node_count + 1, sizeof *choice);
     uint32_t uncovered;
-    problem x;
+    struct problem x;
 
     if (usable == NULL || choice == NULL) {
         status = no_memory(diag, "to partition graph '%s'", request->graph->name);
@@ -61,7 +61,8 @@ done:
 }
 
 /* Where limits do not let a provider have a node with bodies, the host has it. */
-static inlay_status choose(const part_request *request, uint8_t *candidates, arena *a, partition *out, inlay_diag *diag)
+static inlay_status choose(const part_request *request, uint8_t *candidates, struct arena *a, struct partition *out,
+                           inlay_diag *diag)
 {
     inlay_diag why = INLAY_DIAG_INIT;
     bool bodies = false;
@@ -82,7 +83,7 @@ static inlay_status choose(const part_request *request, uint8_t *candidates, are
 /* Guessed sizes that do not go together (a past, a present, and both in one mask) are for costs alone. Providers that
  * pack weights when they compile need some shapes that do: with 1 for all that nobody has said they usually are.
  * false: no memory. */
-static bool settle_conflict(const part_request *request, arena *a, const inlay_value_state **out)
+static bool settle_conflict(const part_request *request, struct arena *a, const inlay_value_state **out)
 {
     cost_sizes sizes = { .assumed = request->sizes->assumed,
                          .assumed_count = request->sizes->assumed_count,
@@ -100,12 +101,12 @@ static bool settle_conflict(const part_request *request, arena *a, const inlay_v
 }
 
 /* What every provider answers, and the shapes to price it at. */
-static inlay_status hear(const part_request *request, const uint8_t *candidates, arena *a, partition *out,
+static inlay_status hear(const part_request *request, const uint8_t *candidates, struct arena *a, struct partition *out,
                          inlay_diag *diag)
 {
     inlay_status status;
 
-    *out = (partition){ .homes = request->homes, .iterations = request->iterations };
+    *out = (struct partition){ .homes = request->homes, .iterations = request->iterations };
     if (candidates == NULL)
         return no_memory(diag, "to assess graph '%s'", request->graph->name);
     status = part_hear_all(request, candidates, a, out, diag);
@@ -120,7 +121,7 @@ static inlay_status hear(const part_request *request, const uint8_t *candidates,
     return out->profile == NULL ? no_memory(diag, "to partition graph '%s'", request->graph->name) : INLAY_OK;
 }
 
-inlay_status partition_graph(const part_request *request, arena *a, partition *out, inlay_diag *diag)
+inlay_status partition_graph(const part_request *request, struct arena *a, struct partition *out, inlay_diag *diag)
 {
     uint8_t *candidates = part_candidates(request->graph, a);
     inlay_status status = hear(request, candidates, a, out, diag);
@@ -132,7 +133,7 @@ inlay_status partition_graph(const part_request *request, arena *a, partition *o
 }
 
 /* A plan knows nothing of rules that came after it. */
-static inlay_status check_followed(problem *x, const char *path, const uint32_t *choice, inlay_diag *diag)
+static inlay_status check_followed(struct problem *x, const char *path, const uint32_t *choice, inlay_diag *diag)
 {
     part_verdict v;
 
@@ -163,8 +164,8 @@ inlay_status part_follow(const saved_plan *plan, const part_job *job, inlay_diag
     uint8_t *candidates = part_candidates(r->graph, job->a), *usable = NULL;
     inlay_status status = hear(r, candidates, job->a, job->out, diag);
     uint32_t *choice = NULL;
-    arena scratch = { 0 };
-    problem x;
+    struct arena scratch = { 0 };
+    struct problem x;
 
     if (status != INLAY_OK)
         return status;
@@ -191,7 +192,7 @@ done:
 }
 
 /* The offers of regions, back at their nodes. */
-static void recall(const partition *p, uint32_t *choice)
+static void recall(const struct partition *p, uint32_t *choice)
 {
     for (uint32_t i = 0; i < p->region_count; i++)
         for (uint32_t k = 0; k < p->regions[i].offer_count; k++) {
@@ -205,12 +206,12 @@ static void recall(const partition *p, uint32_t *choice)
 inlay_status part_form_again(const part_job *job, inlay_diag *diag)
 {
     const part_request *r = &job->request;
-    arena scratch = { 0 };
+    struct arena scratch = { 0 };
     uint8_t *candidates = part_candidates(r->graph, &scratch);
     uint8_t *usable = arena_array(&scratch, (size_t)job->out->offer_count + 1, sizeof *usable);
     uint32_t *choice = arena_array(&scratch, (size_t)r->graph->node_count + 1, sizeof *choice);
     inlay_status status = INLAY_OUT_OF_MEMORY;
-    problem x;
+    struct problem x;
 
     if (candidates == NULL || usable == NULL || choice == NULL)
         goto done;
@@ -230,19 +231,19 @@ done:
     return status == INLAY_OUT_OF_MEMORY ? no_memory(diag, "to partition graph '%s'", r->graph->name) : status;
 }
 
-inlay_status partition_again(const part_request *request, const partition *base, arena *a, partition *out,
-                             inlay_diag *diag)
+inlay_status partition_again(const part_request *request, const struct partition *base, struct arena *a,
+                             struct partition *out, inlay_diag *diag)
 {
     uint8_t *candidates = part_candidates(request->graph, a);
 
-    *out = (partition){ .offer_count = base->offer_count,
-                        .refusals = base->refusals,
-                        .refusal_count = base->refusal_count,
-                        .profile = base->profile,
-                        .compiled_for = base->compiled_for,
-                        .weight_bytes = base->weight_bytes,
-                        .homes = request->homes != NULL ? request->homes : base->homes,
-                        .iterations = request->homes != NULL ? request->iterations : base->iterations };
+    *out = (struct partition){ .offer_count = base->offer_count,
+                               .refusals = base->refusals,
+                               .refusal_count = base->refusal_count,
+                               .profile = base->profile,
+                               .compiled_for = base->compiled_for,
+                               .weight_bytes = base->weight_bytes,
+                               .homes = request->homes != NULL ? request->homes : base->homes,
+                               .iterations = request->homes != NULL ? request->iterations : base->iterations };
     if (base->offer_count > 0)
         out->offers = arena_copy(a, base->offers, base->offer_count * sizeof *out->offers);
     if (candidates == NULL || (out->offers == NULL && base->offer_count > 0))

@@ -5,8 +5,8 @@
 #include <string.h>
 
 /* Finds what enters and leaves a region. mark holds, per value, the number of the region that last touched it. */
-static inlay_status find_boundary(const graph *g, const uint32_t *region_of, uint32_t index, part_region *region,
-                                  const uint8_t *leaves, uint32_t *mark, arena *a)
+static inlay_status find_boundary(const struct graph *g, const uint32_t *region_of, uint32_t index, part_region *region,
+                                  const uint8_t *leaves, uint32_t *mark, struct arena *a)
 {
     uint32_t inputs = 0, outputs = 0, *in, *out;
     size_t most_in = 0, most_out = 0;
@@ -49,7 +49,7 @@ static inlay_status find_boundary(const graph *g, const uint32_t *region_of, uin
 }
 
 /* Which values are used outside the region of their maker, or are outputs of the graph. */
-static uint8_t *find_leavers(const graph *g, const uint32_t *region_of, arena *a)
+static uint8_t *find_leavers(const struct graph *g, const uint32_t *region_of, struct arena *a)
 {
     uint8_t *leaves = arena_alloc(a, g->value_count + 1);
 
@@ -79,10 +79,10 @@ static int by_number(const void *a, const void *b)
 }
 
 /* From the order of units to the list of regions. region_of is set for each node. */
-static bool list_regions(problem *x, const uint32_t *choice, arena *a, uint32_t *region_of)
+static bool list_regions(struct problem *x, const uint32_t *choice, struct arena *a, uint32_t *region_of)
 {
     const part_schedule *s = &x->schedule;
-    partition *p = x->p;
+    struct partition *p = x->p;
     uint32_t *nodes = arena_array(a, (size_t)x->nodes + 1, sizeof *nodes);
     uint32_t *offers = arena_array(a, (size_t)x->nodes + 1, sizeof *offers);
 
@@ -128,7 +128,7 @@ static bool list_regions(problem *x, const uint32_t *choice, arena *a, uint32_t 
 
 /* The first region that reads the value in that domain; NONE: the caller of the graph. A value that only passes through
  * the host on its way is moved for whoever reads it first where it ends. */
-static uint32_t first_reader_in(const problem *x, const uint32_t *choice, const uint32_t *region_of, uint32_t v,
+static uint32_t first_reader_in(const struct problem *x, const uint32_t *choice, const uint32_t *region_of, uint32_t v,
                                 part_hop hop, const part_hop *hops, uint32_t count)
 {
     uint32_t first = INLAY_NONE;
@@ -147,7 +147,7 @@ static uint32_t first_reader_in(const problem *x, const uint32_t *choice, const 
 
 /* A change of layout is no copy but a part of its region: of the one that makes the value, or the first that reads
  * it. */
-static bool add_border(problem *x, const uint32_t *choice, const uint32_t *region_of, uint32_t v, part_hop hop)
+static bool add_border(struct problem *x, const uint32_t *choice, const uint32_t *region_of, uint32_t v, part_hop hop)
 {
     bool leaves = hop.from >= x->domains.memory_count;
     uint32_t region =
@@ -164,7 +164,7 @@ static bool add_border(problem *x, const uint32_t *choice, const uint32_t *regio
 
 /* Is nothing copied on the way, for the device has the host's memory? What comes in is unless it can be told of that.
  */
-static bool is_free(const problem *x, uint32_t v, part_hop hop)
+static bool is_free(const struct problem *x, uint32_t v, part_hop hop)
 {
     const uint32_t device = hop.to != INLAY_DOMAIN_HOST ? hop.to : hop.from, p = x->domains.owner[device];
     const part_provider *owner = p != INLAY_NONE ? &x->request->providers[p] : NULL;
@@ -178,9 +178,9 @@ static bool is_free(const problem *x, uint32_t v, part_hop hop)
             x->g->parent != NULL);
 }
 
-static bool list_copies(problem *x, const uint32_t *choice, const uint32_t *region_of, arena *a)
+static bool list_copies(struct problem *x, const uint32_t *choice, const uint32_t *region_of, struct arena *a)
 {
-    partition *p = x->p;
+    struct partition *p = x->p;
     size_t total = 0;
 
     for (uint32_t v = 0; x->domains.memory_count > 1 && v < x->values; v++)
@@ -211,9 +211,9 @@ static bool list_copies(problem *x, const uint32_t *choice, const uint32_t *regi
     return p->copies != NULL;
 }
 
-inlay_status part_form_regions(problem *x, const uint32_t *choice, arena *a, inlay_diag *diag)
+inlay_status part_form_regions(struct problem *x, const uint32_t *choice, struct arena *a, inlay_diag *diag)
 {
-    const graph *g = x->g;
+    const struct graph *g = x->g;
     uint32_t *region_of = arena_array(x->scratch, (size_t)g->node_count + 1, sizeof *region_of);
     uint32_t *mark = arena_array(x->scratch, (size_t)g->value_count + 1, sizeof *mark);
     uint8_t *leaves = NULL;

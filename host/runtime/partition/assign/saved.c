@@ -24,7 +24,7 @@ static const char *hash_text(uint64_t hash, char text[20])
 /* ------------------------------------------------------------------ writing */
 
 /* Offers of a provider with the same nodes are told apart by their place among them. */
-static uint32_t variant_of(const partition *p, uint32_t offer)
+static uint32_t variant_of(const struct partition *p, uint32_t offer)
 {
     const part_offer *o = &p->offers[offer];
     uint32_t before = 0;
@@ -58,7 +58,7 @@ static json_t *offer_json(const part_job *job, uint32_t region, uint32_t offer)
 static json_t *graph_json(const part_job *job)
 {
     json_t *offers = json_array();
-    const partition *p = job->out;
+    const struct partition *p = job->out;
     char hash[20];
 
     for (uint32_t i = 0; i < p->region_count; i++)
@@ -72,14 +72,14 @@ static json_t *graph_json(const part_job *job)
                      (int)p->stretch_count, "copies", (int)p->copy_count, "offers", offers);
 }
 
-typedef struct sink {
+struct sink {
     part_write_fn write;
     void *user;
-} sink;
+};
 
 static int dump_piece(const char *text, size_t bytes, void *ctx)
 {
-    const sink *s = ctx;
+    const struct sink *s = ctx;
 
     s->write(s->user, text, bytes);
     return 0;
@@ -89,7 +89,7 @@ inlay_status part_plan_save(const part_job *jobs, uint32_t count, part_write_fn 
 {
     const part_request *r = &jobs[0].request;
     json_t *providers = json_array(), *graphs = json_array(), *all = NULL;
-    sink out = { write, user };
+    struct sink out = { write, user };
     bool ok = providers != NULL && graphs != NULL;
 
     for (uint32_t i = 0; ok && i < r->provider_count; i++) {
@@ -217,20 +217,20 @@ bool saved_plan_names(const saved_plan *s, const char *path, names_table *out)
 
 /* ------------------------------------------------------------------ following */
 
-typedef struct follower {
+struct follower {
     const saved_plan *s;
     const part_request *r;
     const char *graph_path;
-    partition *p;
+    struct partition *p;
     uint32_t *choice;       /* [nodes] */
     uint32_t *first, *next; /* offers by their first node: [nodes], [offers] */
     uint32_t *nodes;        /* [nodes] scratch */
     names_table names;
     inlay_diag *diag;
-} follower;
+};
 
 /* "plan F: <what>" and, where something differs, what. */
-static inlay_status misfit(const follower *f, const char *node, const char *what, const char *detail)
+static inlay_status misfit(const struct follower *f, const char *node, const char *what, const char *detail)
 {
     return inlay_fail(f->diag, INLAY_INVALID_ARGUMENT, "option plan: %s: node '%s' of graph '%s' %s%s%s%s", f->s->path,
                       node, f->graph_path[0] != '\0' ? f->graph_path : "main", what, detail,
@@ -245,7 +245,7 @@ static int by_number(const void *a, const void *b)
 }
 
 /* The provider's answer for the node, why it is not offered. */
-static const char *refusal_of(const follower *f, const char *provider, uint32_t node)
+static const char *refusal_of(const struct follower *f, const char *provider, uint32_t node)
 {
     for (uint32_t i = 0; i < f->p->refusal_count; i++)
         if (f->p->refusals[i].node == node && strcmp(f->r->providers[f->p->refusals[i].provider].name, provider) == 0)
@@ -256,7 +256,7 @@ static const char *refusal_of(const follower *f, const char *provider, uint32_t 
     return "it is not in use";
 }
 
-static uint32_t find_offer(const follower *f, const char *provider, uint32_t count, uint32_t variant)
+static uint32_t find_offer(const struct follower *f, const char *provider, uint32_t count, uint32_t variant)
 {
     for (uint32_t o = f->first[f->nodes[0]]; o != INLAY_NONE; o = f->next[o]) {
         const part_offer *x = &f->p->offers[o];
@@ -267,7 +267,7 @@ static uint32_t find_offer(const follower *f, const char *provider, uint32_t cou
     return INLAY_NONE;
 }
 
-static inlay_status follow_offer(follower *f, const json_t *saved)
+static inlay_status follow_offer(struct follower *f, const json_t *saved)
 {
     const char *provider = text_of(saved, "provider"), *source = text_of(saved, "price");
     const json_t *names = json_object_get(saved, "nodes"), *name;
@@ -306,9 +306,9 @@ static inlay_status follow_offer(follower *f, const json_t *saved)
     return INLAY_OK;
 }
 
-static bool start_follower(follower *f, arena *scratch)
+static bool start_follower(struct follower *f, struct arena *scratch)
 {
-    const graph *g = f->r->graph;
+    const struct graph *g = f->r->graph;
 
     f->first = arena_array(scratch, (size_t)g->node_count + 1, sizeof *f->first);
     f->next = arena_array(scratch, (size_t)f->p->offer_count + 1, sizeof *f->next);
@@ -330,11 +330,13 @@ static bool start_follower(follower *f, arena *scratch)
     return true;
 }
 
-inlay_status saved_plan_follow(const saved_plan *s, const part_job *job, const uint8_t *candidates, arena *scratch,
-                               uint32_t *choice, inlay_diag *diag)
+inlay_status saved_plan_follow(const saved_plan *s, const part_job *job, const uint8_t *candidates,
+                               struct arena *scratch, uint32_t *choice, inlay_diag *diag)
 {
-    follower f = { .s = s, .r = &job->request, .graph_path = job->path, .p = job->out, .choice = choice, .diag = diag };
-    const graph *g = job->request.graph;
+    struct follower f = {
+        .s = s, .r = &job->request, .graph_path = job->path, .p = job->out, .choice = choice, .diag = diag
+    };
+    const struct graph *g = job->request.graph;
     inlay_status status = INLAY_OK;
     const json_t *graph_json_of, *saved;
     size_t i, k;

@@ -13,7 +13,7 @@ void saved_plan_close(saved_plan *s); /* NULL is a no-op */
 /* Sets choice [node_count] from the plan, and the prices of what it names. job->out has the offers. A node that is not
  * there, in the plan or in the model, or that its provider no longer offers, is INLAY_INVALID_ARGUMENT. */
 INLAY_NODISCARD inlay_status saved_plan_follow(const saved_plan *s, const part_job *job, const uint8_t *candidates,
-                                               arena *scratch, uint32_t *choice, inlay_diag *diag);
+                                               struct arena *scratch, uint32_t *choice, inlay_diag *diag);
 /* Adds the names of the nodes that the plan assigns in one graph; the plan keeps them alive. False: no memory. */
 bool saved_plan_names(const saved_plan *s, const char *path, names_table *out);
 /* As partition_graph for the job, but by the plan. In partition.c. */

@@ -5,7 +5,7 @@
 #include "partition/assign/saved.h"
 #include <string.h>
 
-typedef struct whole {
+struct whole {
     part_job *jobs;
     uint32_t count;
     const part_rules *rules;
@@ -13,9 +13,9 @@ typedef struct whole {
     uint64_t *used;          /* [providers] scratch */
     bool has_homes;          /* see part_has_homes() */
     inlay_diag *diag;
-} whole;
+};
 
-static inlay_status whole_no_memory(const whole *w)
+static inlay_status whole_no_memory(const struct whole *w)
 {
     return no_memory(w->diag, "to partition graph '%s'", w->any->graph->name);
 }
@@ -27,7 +27,7 @@ static const char *provider_at(const void *ctx, uint32_t i)
     return ((const part_request *)ctx)->providers[i].name;
 }
 
-static inlay_status check_provider(const whole *w, const char *rule, const char *name)
+static inlay_status check_provider(const struct whole *w, const char *rule, const char *name)
 {
     const char *nearest;
 
@@ -42,7 +42,7 @@ static inlay_status check_provider(const whole *w, const char *rule, const char 
 
 /* All nodes of all graphs, numbered through. */
 typedef struct node_names {
-    const whole *w;
+    const struct whole *w;
     bool op_types;
 } node_names;
 
@@ -51,7 +51,7 @@ static const char *node_name_at(const void *ctx, uint32_t i)
     const node_names *names = ctx;
 
     for (uint32_t j = 0; j < names->w->count; j++) {
-        const graph *g = names->w->jobs[j].request.graph;
+        const struct graph *g = names->w->jobs[j].request.graph;
         if (i < g->node_count)
             return names->op_types ? g->nodes[i]->info.op_type.data : g->nodes[i]->info.name.data;
         i -= g->node_count;
@@ -60,7 +60,7 @@ static const char *node_name_at(const void *ctx, uint32_t i)
 }
 
 /* A pattern that means nobody is a slip of the pen. */
-static inlay_status check_pattern(const whole *w, const char *rule, const part_wish *wish)
+static inlay_status check_pattern(const struct whole *w, const char *rule, const part_wish *wish)
 {
     bool by_type = strncmp(wish->pattern, "op:", 3) == 0, on_host = false;
     node_names names = { .w = w, .op_types = by_type };
@@ -68,7 +68,7 @@ static inlay_status check_pattern(const whole *w, const char *rule, const part_w
     uint32_t total = 0;
 
     for (uint32_t j = 0; j < w->count; j++) {
-        const graph *g = w->jobs[j].request.graph;
+        const struct graph *g = w->jobs[j].request.graph;
         total += g->node_count;
         for (uint32_t n = 0; n < g->node_count; n++) {
             if (!part_matches(wish, &g->nodes[n]->info))
@@ -95,7 +95,7 @@ static inlay_status check_pattern(const whole *w, const char *rule, const part_w
                       nearest != NULL ? "'?" : "");
 }
 
-static inlay_status check_names(const whole *w)
+static inlay_status check_names(const struct whole *w)
 {
     inlay_status status = INLAY_OK;
 
@@ -118,7 +118,7 @@ done:
 /* ------------------------------------------------------------------ one graph after the other */
 
 /* What all graphs but one need of each provider's memory. Weights stay, and a context keeps the slabs of all graphs. */
-static const uint64_t *used_by_others(whole *w, uint32_t job)
+static const uint64_t *used_by_others(struct whole *w, uint32_t job)
 {
     memset(w->used, 0, w->any->provider_count * sizeof *w->used);
     for (uint32_t j = 0; j < w->count; j++) {
@@ -134,8 +134,8 @@ static const uint64_t *used_by_others(whole *w, uint32_t job)
 }
 
 /* Chooses again for one graph, under more than the rules; *out is not yet the job's. */
-static inlay_status choose_again(whole *w, uint32_t job, uint32_t max_partitions, const char *must_run, partition *out,
-                                 inlay_diag *diag)
+static inlay_status choose_again(struct whole *w, uint32_t job, uint32_t max_partitions, const char *must_run,
+                                 struct partition *out, inlay_diag *diag)
 {
     part_request r = w->jobs[job].request;
 
@@ -147,9 +147,9 @@ static inlay_status choose_again(whole *w, uint32_t job, uint32_t max_partitions
 
 /* Is the graph within a node that a provider runs, bodies included? Jobs stand behind those of the graphs around them.
  */
-static bool is_idle(const whole *w, uint32_t job)
+static bool is_idle(const struct whole *w, uint32_t job)
 {
-    const graph *g = w->jobs[job].request.graph;
+    const struct graph *g = w->jobs[job].request.graph;
 
     for (uint32_t j = 0; j < job; j++)
         if (w->jobs[j].request.graph == g->parent)
@@ -158,12 +158,12 @@ static bool is_idle(const whole *w, uint32_t job)
 }
 
 /* Each graph was assigned before its bodies were, and did not know what they would do with its values. */
-static inlay_status reconsider(whole *w)
+static inlay_status reconsider(struct whole *w)
 {
     for (uint32_t j = 0; j < w->count; j++) {
         const part_home *before = w->jobs[j].request.homes;
         const size_t bytes = w->jobs[j].request.graph->value_count * sizeof *before;
-        partition again;
+        struct partition again;
         inlay_status status;
 
         if (w->jobs[j].out->idle)
@@ -183,7 +183,7 @@ static inlay_status reconsider(whole *w)
 }
 
 /* All is chosen: what is copied, and by whom, is known. */
-static inlay_status settle_homes(whole *w)
+static inlay_status settle_homes(struct whole *w)
 {
     for (uint32_t j = 0; j < w->count; j++) {
         const part_home *before = w->jobs[j].out->homes;
@@ -203,7 +203,7 @@ static inlay_status settle_homes(whole *w)
     return INLAY_OK;
 }
 
-static inlay_status partition_each(whole *w)
+static inlay_status partition_each(struct whole *w)
 {
     for (uint32_t j = 0; j < w->count; j++) {
         part_request r;
@@ -225,7 +225,7 @@ static inlay_status partition_each(whole *w)
     return w->has_homes && !part_by_priority(w->any) ? reconsider(w) : INLAY_OK;
 }
 
-static inlay_status follow_each(whole *w)
+static inlay_status follow_each(struct whole *w)
 {
     saved_plan *plan = NULL;
     inlay_status status = saved_plan_open(&w->jobs[0], &plan, w->diag);
@@ -246,7 +246,7 @@ static inlay_status follow_each(whole *w)
 /* ------------------------------------------------------------------ max_partitions */
 
 /* Every graph gets as many as it needs at least, one, and of the rest its share of what it would take. */
-static inlay_status share_partitions(whole *w)
+static inlay_status share_partitions(struct whole *w)
 {
     uint32_t most = w->rules->max_partitions;
     uint64_t total = 0, graphs = 0;
@@ -264,7 +264,7 @@ static inlay_status share_partitions(whole *w)
                           (unsigned long long)graphs, most);
     for (uint32_t j = 0; j < w->count; j++) {
         uint32_t has = w->jobs[j].out->stretch_count, share;
-        partition again;
+        struct partition again;
         inlay_status status;
 
         if (has == 0)
@@ -282,10 +282,10 @@ static inlay_status share_partitions(whole *w)
 
 /* ------------------------------------------------------------------ require */
 
-static bool runs_something(const whole *w, const char *name)
+static bool runs_something(const struct whole *w, const char *name)
 {
     for (uint32_t j = 0; j < w->count; j++) {
-        const partition *p = w->jobs[j].out;
+        const struct partition *p = w->jobs[j].out;
         for (uint32_t i = 0; i < p->region_count; i++)
             if (p->regions[i].provider != INLAY_NONE &&
                 strcmp(w->any->providers[p->regions[i].provider].name, name) == 0)
@@ -295,7 +295,7 @@ static bool runs_something(const whole *w, const char *name)
 }
 
 /* Why not: the first thing that the provider said. */
-static inlay_status unmet(const whole *w, const char *name, const inlay_diag *why)
+static inlay_status unmet(const struct whole *w, const char *name, const inlay_diag *why)
 {
     for (uint32_t j = 0; j < w->count; j++) {
         const part_job *job = &w->jobs[j];
@@ -314,17 +314,17 @@ static inlay_status unmet(const whole *w, const char *name, const inlay_diag *wh
 }
 
 /* Has the provider run something, in the graph where that costs least. */
-static inlay_status require(whole *w, const char *name)
+static inlay_status require(struct whole *w, const char *name)
 {
     inlay_diag why = INLAY_DIAG_INIT;
     uint32_t best = INLAY_NONE;
-    partition kept = { 0 };
+    struct partition kept = { 0 };
     double least = 0;
 
     if (runs_something(w, name))
         return INLAY_OK;
     for (uint32_t j = 0; j < w->count; j++) {
-        partition again;
+        struct partition again;
         uint32_t most = w->rules->max_partitions > 0 ? w->jobs[j].out->stretch_count + w->rules->max_partitions : 0;
         inlay_status status;
 
@@ -349,12 +349,14 @@ static inlay_status require(whole *w, const char *name)
 
 inlay_status partition_all(part_job *jobs, uint32_t count, inlay_diag *diag)
 {
-    whole w = { .jobs = jobs, .count = count, .rules = jobs[0].request.rules, .any = &jobs[0].request, .diag = diag };
+    struct whole w = {
+        .jobs = jobs, .count = count, .rules = jobs[0].request.rules, .any = &jobs[0].request, .diag = diag
+    };
     inlay_status status = INLAY_OK;
-    arena scratch = { 0 };
+    struct arena scratch = { 0 };
 
     for (uint32_t j = 0; j < count; j++)
-        *jobs[j].out = (partition){ 0 };
+        *jobs[j].out = (struct partition){ 0 };
     w.used = arena_array(&scratch, (size_t)w.any->provider_count + 1, sizeof *w.used);
     if (w.used == NULL) {
         status = whole_no_memory(&w);

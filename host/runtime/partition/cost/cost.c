@@ -31,7 +31,7 @@ typedef struct book_provider {
 } book_provider;
 
 struct cost_book {
-    arena a;
+    struct arena a;
     cost_profile profile;
     cost_store store;
     book_provider *providers;

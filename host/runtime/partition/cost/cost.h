@@ -133,7 +133,7 @@ void cost_sizes_deinit(cost_sizes *sizes);
 /* The shapes that costs are asked for, and the elements of what is known before the run (constants, and shape
  * arithmetic that the sizes settle): [snapshot->value_count] from the arena, NULL: no memory. No dimension is unknown
  * but those of values of unknown rank. sizes may be NULL: defaults. */
-inlay_value_state *cost_shapes(const graph *g, const inlay_graph *snapshot, cost_sizes *sizes, arena *a);
+inlay_value_state *cost_shapes(const struct graph *g, const inlay_graph *snapshot, cost_sizes *sizes, struct arena *a);
 /* The bytes of a value at its shape; unknown sizes count as 1. */
 uint64_t cost_value_bytes(const inlay_value_state *v);
 #endif

@@ -5,13 +5,13 @@
 enum { MOST_TURNS = 1 << 16 /* of a loop whose number of turns is no mere limit */ };
 
 /* What an output's dimension depends on. */
-typedef struct asked {
+struct asked {
     const inlay_node_info *node;
     const inlay_value_info *const *in;
     uint32_t output, d;
-} asked;
+};
 
-static const inlay_value_info *input(const asked *q, uint32_t i)
+static const inlay_value_info *input(const struct asked *q, uint32_t i)
 {
     const inlay_value_info *v = i < q->node->input_count ? q->in[i] : NULL;
 
@@ -56,7 +56,7 @@ static bool integer(const inlay_value_info *v, int64_t *out)
 }
 
 /* Attribute axis, counted from the front; false: there is none that fits. */
-static bool axis_of(const asked *q, int64_t otherwise, bool *out_given, uint32_t *out_axis)
+static bool axis_of(const struct asked *q, int64_t otherwise, bool *out_given, uint32_t *out_axis)
 {
     const inlay_value_info *x = input(q, 0);
     int64_t axis = otherwise;
@@ -81,12 +81,12 @@ static int64_t least_of(int64_t a, int64_t b)
     return a < 0 || (b >= 0 && b < a) ? b : a;
 }
 
-static int64_t of_non_zero(const asked *q)
+static int64_t of_non_zero(const struct asked *q)
 {
     return q->d == 1 ? count(input(q, 0)) : -1;
 }
 
-static int64_t of_suppression(const asked *q)
+static int64_t of_suppression(const struct asked *q)
 {
     const inlay_value_info *scores = input(q, 1);
     int64_t most = 0, each = dim(scores, 2);
@@ -99,7 +99,7 @@ static int64_t of_suppression(const asked *q)
 }
 
 /* Compress and Unique keep slices along the axis, or elements without one; so many as the condition at most. */
-static int64_t of_kept(const asked *q)
+static int64_t of_kept(const struct asked *q)
 {
     const bool compress = strcmp(q->node->op_type.data, "Compress") == 0;
     bool given;
@@ -114,7 +114,7 @@ static int64_t of_kept(const asked *q)
     return compress ? least_of(most, dim(input(q, 1), 0)) : most;
 }
 
-static int64_t of_top_k(const asked *q)
+static int64_t of_top_k(const struct asked *q)
 {
     bool given;
     uint32_t axis;
@@ -122,13 +122,13 @@ static int64_t of_top_k(const asked *q)
     return axis_of(q, -1, &given, &axis) && q->d == axis ? dim(input(q, 0), axis) : -1;
 }
 
-static int64_t of_slice(const asked *q)
+static int64_t of_slice(const struct asked *q)
 {
     return dim(input(q, 0), q->d);
 }
 
 /* Values made in each turn come behind those that are carried. */
-static int64_t of_loop(const asked *q)
+static int64_t of_loop(const struct asked *q)
 {
     int64_t turns;
 
@@ -137,18 +137,18 @@ static int64_t of_loop(const asked *q)
     return turns < 0 ? 0 : turns <= MOST_TURNS ? turns : -1;
 }
 
-typedef struct rule {
+struct rule {
     const char *op;
-    int64_t (*bound)(const asked *q);
+    int64_t (*bound)(const struct asked *q);
     int64_t part; /* of the bound: one in so many */
-} rule;
+};
 
-static const rule *rule_of(const inlay_node_info *node)
+static const struct rule *rule_of(const inlay_node_info *node)
 {
-    static const rule rules[] = { { "NonZero", of_non_zero, 2 }, { "NonMaxSuppression", of_suppression, 10 },
-                                  { "Compress", of_kept, 2 },    { "Unique", of_kept, 2 },
-                                  { "TopK", of_top_k, 2 },       { "Slice", of_slice, 1 },
-                                  { "Loop", of_loop, 1 } };
+    static const struct rule rules[] = { { "NonZero", of_non_zero, 2 }, { "NonMaxSuppression", of_suppression, 10 },
+                                         { "Compress", of_kept, 2 },    { "Unique", of_kept, 2 },
+                                         { "TopK", of_top_k, 2 },       { "Slice", of_slice, 1 },
+                                         { "Loop", of_loop, 1 } };
 
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
         if (strcmp(node->op_type.data, rules[i].op) == 0 && strcmp(node->domain.data, "ai.onnx") == 0)
@@ -158,8 +158,8 @@ static const rule *rule_of(const inlay_node_info *node)
 
 int64_t cost_bound(const inlay_node_info *node, const inlay_value_info *const *in, uint32_t output, uint32_t d)
 {
-    const asked q = { node, in, output, d };
-    const rule *r = rule_of(node);
+    const struct asked q = { node, in, output, d };
+    const struct rule *r = rule_of(node);
 
     return r == NULL ? -1 : r->bound(&q);
 }

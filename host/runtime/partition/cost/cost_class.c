@@ -44,28 +44,28 @@ uint32_t cost_kind_of(const inlay_cost *model)
 
 /* ------------------------------------------------------------------ looking at a node */
 
-typedef struct look {
+struct look {
     const inlay_graph *g;
     const inlay_node_info *node;
     const inlay_value_state *values;
-} look;
+};
 
 /* The state of input i when its rank is known; NULL otherwise. */
-static const inlay_value_state *input(const look *l, uint32_t i)
+static const inlay_value_state *input(const struct look *l, uint32_t i)
 {
     uint32_t v = i < l->node->input_count ? l->node->inputs[i] : INLAY_NONE;
 
     return v == INLAY_NONE || l->values[v].rank == INLAY_RANK_UNKNOWN ? NULL : &l->values[v];
 }
 
-static bool is_constant(const look *l, uint32_t i)
+static bool is_constant(const struct look *l, uint32_t i)
 {
     uint32_t v = i < l->node->input_count ? l->node->inputs[i] : INLAY_NONE;
 
     return v != INLAY_NONE && (inlay_graph_value(l->g, v)->flags & INLAY_VALUE_CONSTANT) != 0;
 }
 
-static const inlay_attr_info *attr(const look *l, const char *name)
+static const inlay_attr_info *attr(const struct look *l, const char *name)
 {
     size_t bytes = strlen(name);
 
@@ -77,7 +77,7 @@ static const inlay_attr_info *attr(const look *l, const char *name)
     return NULL;
 }
 
-static int64_t attr_int(const look *l, const char *name, int64_t otherwise)
+static int64_t attr_int(const struct look *l, const char *name, int64_t otherwise)
 {
     const inlay_attr_info *a = attr(l, name);
 
@@ -96,7 +96,7 @@ static double product(const inlay_value_state *s, uint32_t begin, uint32_t end)
 
 /* ------------------------------------------------------------------ variants */
 
-static uint32_t convolution(const look *l, uint32_t weight)
+static uint32_t convolution(const struct look *l, uint32_t weight)
 {
     const inlay_value_state *w = input(l, weight);
     int64_t group = attr_int(l, "group", 1);
@@ -116,7 +116,7 @@ static uint32_t convolution(const look *l, uint32_t weight)
     return taps > SMALL_KERNEL ? COST_WIDE : COST_SPATIAL;
 }
 
-static uint32_t matrix_product(const look *l, uint32_t other)
+static uint32_t matrix_product(const struct look *l, uint32_t other)
 {
     const inlay_value_state *a = input(l, 0), *b = input(l, other);
     double rows;
@@ -140,7 +140,7 @@ static uint32_t along(const inlay_value_state *x, int64_t axis)
     return axis == -1 || axis == (int64_t)x->rank - 1 ? COST_INNER : COST_OUTER;
 }
 
-static uint32_t reduction(const look *l)
+static uint32_t reduction(const struct look *l)
 {
     const inlay_value_state *x = input(l, 0), *list = input(l, 1);
     const inlay_attr_info *axes = attr(l, "axes");
@@ -164,14 +164,14 @@ static uint32_t reduction(const look *l)
     return list->data_bytes > 0 ? COST_OUTER : COST_INNER;
 }
 
-static uint32_t one_axis(const look *l)
+static uint32_t one_axis(const struct look *l)
 {
     const inlay_value_state *x = input(l, 0);
 
     return x == NULL ? COST_PLAIN : along(x, attr_int(l, "axis", -1));
 }
 
-static uint32_t transpose(const look *l)
+static uint32_t transpose(const struct look *l)
 {
     const inlay_value_state *x = input(l, 0);
     const inlay_attr_info *perm = attr(l, "perm");
@@ -182,7 +182,7 @@ static uint32_t transpose(const look *l)
 }
 
 /* Pieces that lie together: from the axis on (Concat, Split), or behind it (Gather). */
-static uint32_t run(const look *l, uint32_t behind)
+static uint32_t run(const struct look *l, uint32_t behind)
 {
     const inlay_value_state *x = input(l, 0);
     int64_t axis = attr_int(l, "axis", 0);
@@ -197,7 +197,7 @@ static uint32_t run(const look *l, uint32_t behind)
     return bytes >= LONG_RUN ? COST_ROWS : COST_FINE;
 }
 
-static uint32_t broadcast(const look *l)
+static uint32_t broadcast(const struct look *l)
 {
     uint32_t y = l->node->output_count > 0 ? l->node->outputs[0] : INLAY_NONE;
     double all =
@@ -212,7 +212,7 @@ static uint32_t broadcast(const look *l)
     return COST_SAME;
 }
 
-static uint32_t resize(const look *l)
+static uint32_t resize(const struct look *l)
 {
     const inlay_attr_info *mode = attr(l, "mode");
     const char *text = mode != NULL && mode->kind == INLAY_ATTR_STRING ? mode->s.data : "nearest";
@@ -220,7 +220,7 @@ static uint32_t resize(const look *l)
     return strcmp(text, "cubic") == 0 ? COST_CUBIC : strcmp(text, "linear") == 0 ? COST_LINEAR : COST_NEAREST;
 }
 
-static uint32_t variant_of(const look *l)
+static uint32_t variant_of(const struct look *l)
 {
     const char *op = l->node->op_type.data;
 
@@ -250,7 +250,7 @@ static uint32_t variant_of(const look *l)
 
 cost_class cost_class_of(const inlay_graph *g, const inlay_node_info *node, const inlay_value_state *values)
 {
-    look l = { g, node, values };
+    struct look l = { g, node, values };
     cost_class c = { .op = node->op_type.data };
     uint32_t typed = strcmp(c.op, "Where") == 0 ? 1 : 0;
 

@@ -72,31 +72,31 @@ static bool invert(square_matrix a, int n)
 }
 
 /* A set of terms, fitted. */
-typedef struct trial {
+struct trial {
     double ns_per[FIT_TERMS];
     double *off;   /* [count] prediction / measurement of each point by a fit without it; borrowed */
     double *unit;  /* [count] what errors of each point are counted in; borrowed */
     double square; /* mean of (log off) squared */
-} trial;
+};
 
 /* The set that is tried, in the order of the equations. scale: the largest x of each term, so that the equations are
  * well conditioned. */
-typedef struct chosen {
+struct chosen {
     const fit_point *points;
     uint32_t count;
     const double *scale;
     int term[FIT_TERMS], n;
-} chosen;
+};
 
 /* Term r of point i, in units of its error. */
-static double term_of(const chosen *c, const trial *t, uint32_t i, int r)
+static double term_of(const struct chosen *c, const struct trial *t, uint32_t i, int r)
 {
     return c->points[i].x[c->term[r]] / c->scale[c->term[r]] / t->unit[i];
 }
 
 /* Weighted least squares: t->ns_per, and *out_a the inverse of the equations, whose diagonal was brought to 1 by root
  * since rows differ by the squares of 1/ns. False when there is no solution of physical rates. */
-static bool solve(const chosen *c, trial *t, square_matrix a, double root[FIT_TERMS])
+static bool solve(const struct chosen *c, struct trial *t, square_matrix a, double root[FIT_TERMS])
 {
     double b[FIT_TERMS] = { 0 };
 
@@ -145,9 +145,9 @@ static double unit_of(double ns, double predicted)
  * units that follow the prediction; units of the measurement would pull every line down. What a fit without a point
  * would say of it follows from the one with it: the residual grows by 1 / (1 - leverage). False when a rate would be
  * negative. */
-static bool try_terms(const fit_point *points, uint32_t count, const double *scale, unsigned set, trial *out)
+static bool try_terms(const fit_point *points, uint32_t count, const double *scale, unsigned set, struct trial *out)
 {
-    chosen c = { .points = points, .count = count, .scale = scale };
+    struct chosen c = { .points = points, .count = count, .scale = scale };
     square_matrix a;
     double root[FIT_TERMS];
 
@@ -189,7 +189,7 @@ static double quartile_error(double *off, uint32_t count)
 bool fit_points(const fit_point *points, uint32_t count, unsigned terms, fit_line *out)
 {
     double scale[FIT_TERMS] = { 0 }, least = -1;
-    trial t;
+    struct trial t;
     uint32_t seen[FIT_TERMS] = { 0 };
     unsigned usable = 0;
 

@@ -108,7 +108,7 @@ static double number_in(const json_t *list, size_t i)
 }
 
 /* A line is a list, in the order of line_columns: hundreds of objects would take every session longer to read. */
-static bool read_line(const json_t *x, arena *a, profile_line *out)
+static bool read_line(const json_t *x, struct arena *a, profile_line *out)
 {
     const char *op = json_string_value(json_array_get(x, 0)), *variant = json_string_value(json_array_get(x, 1));
     const char *type = json_string_value(json_array_get(x, 2));
@@ -136,7 +136,7 @@ static bool read_line(const json_t *x, arena *a, profile_line *out)
     return out->class.op != NULL && out->class.variant < COST_VARIANT_COUNT;
 }
 
-static bool read_factor(const json_t *x, arena *a, profile_factor *out)
+static bool read_factor(const json_t *x, struct arena *a, profile_factor *out)
 {
     double threads = number_at(x, "threads");
 
@@ -154,7 +154,7 @@ static bool read_copy(const json_t *x, profile_copy *out)
     return out->latency_ns >= 0 && out->ns_per_byte >= 0;
 }
 
-static bool read_link(const json_t *x, arena *a, profile_link *out)
+static bool read_link(const json_t *x, struct arena *a, profile_link *out)
 {
     const char *domain = text_at(x, "domain");
 
@@ -177,7 +177,7 @@ static bool read_link(const json_t *x, arena *a, profile_link *out)
         *(out_count) = (uint32_t)count_;                                                                               \
     } while (0)
 
-static bool read_provider(const json_t *x, arena *a, profile_provider *out)
+static bool read_provider(const json_t *x, struct arena *a, profile_provider *out)
 {
     const char *name = text_at(x, "name"), *build_id = text_at(x, "build_id"), *identity = text_at(x, "identity");
 

@@ -15,13 +15,13 @@ enum {
     SIZE_MAX_ASSUMED = 1 << 30
 };
 
-typedef struct pricing {
-    const graph *g;
+struct pricing {
+    const struct graph *g;
     cost_sizes *sizes;
     inlay_value_info *infos; /* [value_count] at the sizes */
-    arena *a;
-    arena scratch;
-} pricing;
+    struct arena *a;
+    struct arena scratch;
+};
 
 void cost_sizes_deinit(cost_sizes *sizes)
 {
@@ -49,7 +49,7 @@ static bool make_room(cost_sizes *sizes, uint32_t count)
     return true;
 }
 
-static const inlay_symbol_info *symbol_info(const graph *g, uint32_t symbol)
+static const inlay_symbol_info *symbol_info(const struct graph *g, uint32_t symbol)
 {
     return symbol > 0 && symbol < g->model->symbol_count ? &g->model->symbols[symbol] : NULL;
 }
@@ -69,7 +69,7 @@ static void learn(cost_sizes *sizes, const inlay_dim *dim, int64_t size)
         sizes->symbols[dim->symbol] = size;
 }
 
-static void learn_assumed(pricing *p)
+static void learn_assumed(struct pricing *p)
 {
     for (uint32_t i = 0; i < p->sizes->assumed_count; i++) {
         const cost_assumption *x = &p->sizes->assumed[i];
@@ -116,7 +116,7 @@ static bool all_fixed(const inlay_value_info *v)
 }
 
 /* A graph input with every dimension fixed: said, met, or guessed. */
-static bool settle_input(pricing *p, uint32_t v, const cost_input *said)
+static bool settle_input(struct pricing *p, uint32_t v, const cost_input *said)
 {
     inlay_value_info *info = &p->infos[v];
     bool is_said =
@@ -149,7 +149,7 @@ static bool settle_input(pricing *p, uint32_t v, const cost_input *said)
 }
 
 /* What inference left open takes the size that a run found, or that its symbol has elsewhere, or an estimate. */
-static bool settle_output(pricing *p, const graph_node *n, uint32_t output, const inlay_value_info *const *in)
+static bool settle_output(struct pricing *p, const graph_node *n, uint32_t output, const inlay_value_info *const *in)
 {
     const uint32_t v = n->info.outputs[output];
     const inlay_value_info *was = &p->g->values[v].info; /* as the model knows it */
@@ -191,7 +191,7 @@ static bool settle_output(pricing *p, const graph_node *n, uint32_t output, cons
 }
 
 /* When inference knows every element of an integer tensor, it is data. Elements are kept in either case. */
-static bool settle_elements(pricing *p, inlay_value_info *info)
+static bool settle_elements(struct pricing *p, inlay_value_info *info)
 {
     bool wide = info->dtype == INLAY_INT64;
     uint64_t count = info->element_count;
@@ -219,7 +219,7 @@ static bool settle_elements(pricing *p, inlay_value_info *info)
 }
 
 /* A node at the sizes. Inference that fails (sizes that don't go together, since they were guessed) says nothing. */
-static bool settle_node(pricing *p, const graph_node *n)
+static bool settle_node(struct pricing *p, const graph_node *n)
 {
     const inlay_value_info **in = arena_array(&p->scratch, (size_t)n->info.input_count + 1, sizeof *in);
     inlay_value_info **out = arena_array(&p->scratch, (size_t)n->info.output_count + 1, sizeof *out);
@@ -250,9 +250,9 @@ static bool settle_node(pricing *p, const graph_node *n)
 
 /* ------------------------------------------------------------------ the whole */
 
-static bool settle_graph(pricing *p)
+static bool settle_graph(struct pricing *p)
 {
-    const graph *g = p->g;
+    const struct graph *g = p->g;
 
     for (uint32_t i = 0; i < g->input_count; i++)
         if (!settle_input(p, g->inputs[i],
@@ -271,7 +271,7 @@ static bool settle_graph(pricing *p)
 }
 
 /* Is there nothing to assume and nothing to infer? */
-static bool is_settled(const graph *g)
+static bool is_settled(const struct graph *g)
 {
     for (uint32_t v = 0; v < g->value_count; v++)
         if (g->values[v].info.kind == INLAY_VALUE_TENSOR && !all_fixed(&g->values[v].info))
@@ -279,7 +279,7 @@ static bool is_settled(const graph *g)
     return true;
 }
 
-static bool state_of(const inlay_value_info *info, arena *a, inlay_value_state *out)
+static bool state_of(const inlay_value_info *info, struct arena *a, inlay_value_state *out)
 {
     int64_t *dims;
 
@@ -302,11 +302,11 @@ static bool state_of(const inlay_value_info *info, arena *a, inlay_value_state *
     return true;
 }
 
-inlay_value_state *cost_shapes(const graph *g, const inlay_graph *snapshot, cost_sizes *sizes, arena *a)
+inlay_value_state *cost_shapes(const struct graph *g, const inlay_graph *snapshot, cost_sizes *sizes, struct arena *a)
 {
     inlay_value_state *states = arena_array(a, (size_t)snapshot->value_count + 1, sizeof *states);
     cost_sizes defaults = { 0 };
-    pricing p = { .g = g, .sizes = sizes != NULL ? sizes : &defaults, .a = a };
+    struct pricing p = { .g = g, .sizes = sizes != NULL ? sizes : &defaults, .a = a };
     bool good;
 
     p.infos = arena_array(a, (size_t)g->value_count + 1, sizeof *p.infos);

@@ -19,13 +19,13 @@ static uint32_t flag_of(const graph_node *n)
     return 0;
 }
 
-static bool is_tensor(const graph *g, uint32_t v)
+static bool is_tensor(const struct graph *g, uint32_t v)
 {
     return v == INLAY_NONE || g->values[v].info.kind == INLAY_VALUE_TENSOR;
 }
 
 /* Are there nodes in the graph, or in bodies of its nodes, that passes began to make after that minor? */
-static bool has_newer(const graph *g, uint32_t minor)
+static bool has_newer(const struct graph *g, uint32_t minor)
 {
     for (uint32_t i = 0; i < g->node_count; i++) {
         const graph_node *n = g->nodes[i];
@@ -39,7 +39,7 @@ static bool has_newer(const graph *g, uint32_t minor)
     return false;
 }
 
-bool part_takes_bodies(const part_provider *p, const graph *g, const graph_node *n)
+bool part_takes_bodies(const part_provider *p, const struct graph *g, const graph_node *n)
 {
     const uint32_t flag = flag_of(n);
     const inlay_ext_bodies *e;
@@ -61,7 +61,7 @@ bool part_takes_bodies(const part_provider *p, const graph *g, const graph_node 
     return true;
 }
 
-bool part_cover_bodies(const graph *g, const partition *p, const uint8_t *usable, uint8_t *candidates)
+bool part_cover_bodies(const struct graph *g, const struct partition *p, const uint8_t *usable, uint8_t *candidates)
 {
     bool any = false;
 
@@ -72,14 +72,14 @@ bool part_cover_bodies(const graph *g, const partition *p, const uint8_t *usable
     return any;
 }
 
-void part_drop_bodies(const graph *g, const partition *p, uint8_t *usable)
+void part_drop_bodies(const struct graph *g, const struct partition *p, uint8_t *usable)
 {
     for (uint32_t o = 0; o < p->offer_count; o++)
         if (g->nodes[p->offers[o].nodes[0]]->body_count > 0) /* it is alone in its offer */
             usable[o] = 0;
 }
 
-bool part_holds_body(const graph *g, const partition *p, const graph *body)
+bool part_holds_body(const struct graph *g, const struct partition *p, const struct graph *body)
 {
     for (uint32_t i = 0; i < p->region_count; i++)
         for (uint32_t k = 0; p->regions[i].provider != INLAY_NONE && k < p->regions[i].node_count; k++) {

@@ -61,7 +61,7 @@ bool part_hands_on(const graph_node *n, uint32_t v)
 }
 
 /* The number that value v holds before the run, when it is a scalar int64. */
-static bool known_scalar(const partition *p, uint32_t v, int64_t *out)
+static bool known_scalar(const struct partition *p, uint32_t v, int64_t *out)
 {
     const inlay_value_state *x = v == INLAY_NONE ? NULL : &p->profile[v];
 
@@ -74,7 +74,7 @@ static bool known_scalar(const partition *p, uint32_t v, int64_t *out)
 /* A trip count beyond is a way to say "until the condition is false". */
 static const int64_t MOST_TRIPS = INT32_MAX;
 
-double part_iterations(const partition *p, const graph_node *n, bool *out_known)
+double part_iterations(const struct partition *p, const graph_node *n, bool *out_known)
 {
     const inlay_attr_info *scans = graph_attr(n, "num_scan_inputs");
     int64_t times;
@@ -96,14 +96,14 @@ double part_iterations(const partition *p, const graph_node *n, bool *out_known)
 
 /* ------------------------------------------------------------------ what is assigned */
 
-typedef struct finder {
+struct finder {
     part_job *jobs;
     uint32_t count;
     bool settled;
-} finder;
+};
 
 /* The job of a body; NULL: it has none, or is not assigned. */
-static const part_job *assigned(const finder *f, const graph *body)
+static const part_job *assigned(const struct finder *f, const struct graph *body)
 {
     for (uint32_t j = 1; j < f->count; j++)
         if (f->jobs[j].request.graph == body)
@@ -156,10 +156,10 @@ static uint32_t lies_in(const part_job *job, uint32_t v)
     return homes == NULL || maker_of(job, v) != NULL ? made_in(job, v) : homes[v].lies;
 }
 
-static uint32_t read_in(const finder *f, const part_job *job, uint32_t v);
+static uint32_t read_in(const struct finder *f, const part_job *job, uint32_t v);
 
 /* Where the bodies of a node read what it hands on to them as v. */
-static uint32_t read_in_bodies(const finder *f, const graph_node *n, uint32_t v)
+static uint32_t read_in_bodies(const struct finder *f, const graph_node *n, uint32_t v)
 {
     uint32_t domain = INLAY_DOMAIN_HOST;
 
@@ -178,7 +178,7 @@ static uint32_t read_in_bodies(const finder *f, const graph_node *n, uint32_t v)
 }
 
 /* A domain that somebody reads v in, but the host's where nobody does: program.read_in. */
-static uint32_t read_in(const finder *f, const part_job *job, uint32_t v)
+static uint32_t read_in(const struct finder *f, const part_job *job, uint32_t v)
 {
     uint32_t domain = INLAY_DOMAIN_HOST;
 
@@ -199,9 +199,9 @@ static uint32_t read_in(const finder *f, const part_job *job, uint32_t v)
 }
 
 /* Where a node of the host's leaves v: stay_domain(). */
-static uint32_t stays_in(const finder *f, const part_job *job, uint32_t v)
+static uint32_t stays_in(const struct finder *f, const part_job *job, uint32_t v)
 {
-    const graph *g = job->request.graph;
+    const struct graph *g = job->request.graph;
     uint32_t domain = read_in(f, job, v);
 
     for (uint32_t k = 0; domain == INLAY_DOMAIN_HOST && job->request.homes != NULL && k < g->output_count; k++)
@@ -210,7 +210,7 @@ static uint32_t stays_in(const finder *f, const part_job *job, uint32_t v)
     return domain;
 }
 
-static bool can_stay(const graph *g, uint32_t v)
+static bool can_stay(const struct graph *g, uint32_t v)
 {
     uint32_t count = 0;
 
@@ -220,9 +220,10 @@ static bool can_stay(const graph *g, uint32_t v)
 }
 
 /* Where what the loop stacks as its output k is wanted, slice by slice. */
-static uint32_t stacked_in(const finder *f, const part_job *job, const graph_node *n, const loop_form *form, uint32_t k)
+static uint32_t stacked_in(const struct finder *f, const part_job *job, const graph_node *n, const loop_form *form,
+                           uint32_t k)
 {
-    const graph *g = n->bodies[0].graph;
+    const struct graph *g = n->bodies[0].graph;
     const uint32_t v = g->outputs[form->first_output + k];
     const part_job *body = assigned(f, g);
     uint64_t alignment = 64;
@@ -247,7 +248,8 @@ static uint32_t stacked_in(const finder *f, const part_job *job, const graph_nod
 
 /* ------------------------------------------------------------------ what the graph around a body says */
 
-static void tell_loop(const finder *f, const part_job *around, const graph_node *n, const graph *g, part_home *homes)
+static void tell_loop(const struct finder *f, const part_job *around, const graph_node *n, const struct graph *g,
+                      part_home *homes)
 {
     loop_form form;
 
@@ -274,10 +276,10 @@ static void tell_loop(const finder *f, const part_job *around, const graph_node 
 }
 
 /* body: of node n of the graph around it. */
-static void tell_body(const finder *f, const part_job *around, const graph_node *n, const graph_body *body,
+static void tell_body(const struct finder *f, const part_job *around, const graph_node *n, const graph_body *body,
                       part_home *homes)
 {
-    const graph *g = body->graph;
+    const struct graph *g = body->graph;
     const bool is_if = is_op(n, "If");
 
     for (uint32_t i = 0; i < body->capture_count; i++) {
@@ -294,12 +296,12 @@ static void tell_body(const finder *f, const part_job *around, const graph_node 
 /* ------------------------------------------------------------------ and what bodies say */
 
 /* Where the If leaves its output k. */
-static uint32_t left_by_if(const finder *f, const part_job *job, const graph_node *n, uint32_t k)
+static uint32_t left_by_if(const struct finder *f, const part_job *job, const graph_node *n, uint32_t k)
 {
     uint32_t domain = INLAY_DOMAIN_HOST;
 
     for (uint32_t b = 0; b < n->body_count; b++) {
-        const graph *g = n->bodies[b].graph;
+        const struct graph *g = n->bodies[b].graph;
         const part_job *body = assigned(f, g);
 
         if (body == NULL)
@@ -311,10 +313,10 @@ static uint32_t left_by_if(const finder *f, const part_job *job, const graph_nod
     return f->settled ? stays_in(f, job, n->info.outputs[k]) : domain;
 }
 
-static uint32_t left_by_loop(const finder *f, const part_job *job, const graph_node *n, const loop_form *form,
+static uint32_t left_by_loop(const struct finder *f, const part_job *job, const graph_node *n, const loop_form *form,
                              uint32_t k)
 {
-    const graph *g = n->bodies[0].graph;
+    const struct graph *g = n->bodies[0].graph;
     const part_job *body = assigned(f, g);
     const uint32_t v = form->first_output + k < g->output_count ? g->outputs[form->first_output + k] : INLAY_NONE;
     uint32_t domain;
@@ -328,7 +330,7 @@ static uint32_t left_by_loop(const finder *f, const part_job *job, const graph_n
 }
 
 /* Where bodies of n read v, or have it before they begin; INLAY_NONE: they are not assigned. */
-static uint32_t taken_to(const finder *f, const graph_node *n, uint32_t v)
+static uint32_t taken_to(const struct finder *f, const graph_node *n, uint32_t v)
 {
     const part_job *body;
     loop_form form;
@@ -337,7 +339,7 @@ static uint32_t taken_to(const finder *f, const graph_node *n, uint32_t v)
         if (assigned(f, n->bodies[b].graph) == NULL)
             return INLAY_NONE;
     if (find_form(n, &form)) {
-        const graph *g = n->bodies[0].graph;
+        const struct graph *g = n->bodies[0].graph;
 
         body = assigned(f, g);
         for (uint32_t i = 0; i < form.carried && form.first_output + i < g->output_count; i++)
@@ -348,7 +350,7 @@ static uint32_t taken_to(const finder *f, const graph_node *n, uint32_t v)
     return read_in_bodies(f, n, v);
 }
 
-static void hear_bodies(const finder *f, const part_job *job, const graph_node *n, part_home *homes)
+static void hear_bodies(const struct finder *f, const part_job *job, const graph_node *n, part_home *homes)
 {
     loop_form form;
     const bool loops = find_form(n, &form);
@@ -383,9 +385,9 @@ bool part_has_homes(const part_job *jobs, uint32_t count)
 
 bool part_find_homes(part_job *jobs, uint32_t count, uint32_t job, bool settled)
 {
-    const finder f = { .jobs = jobs, .count = count, .settled = settled };
+    const struct finder f = { .jobs = jobs, .count = count, .settled = settled };
     part_job *own = &jobs[job];
-    const graph *g = own->request.graph;
+    const struct graph *g = own->request.graph;
     part_home *homes = arena_array(own->a, (size_t)g->value_count + 1, sizeof *homes);
     bool known;
 

@@ -4,17 +4,17 @@
 #include "partition/offers/offers.h"
 #include <string.h>
 
-typedef struct collector {
+struct collector {
     const part_request *request;
-    arena *a;
-    partition *out;
+    struct arena *a;
+    struct partition *out;
     uint32_t provider;
     const uint8_t *all;  /* [node_count] candidates of any provider */
     uint8_t *candidates; /* [node_count] of the provider at hand */
     bool *answered;      /* [node_count] of the provider at hand: offered or refused */
-} collector;
+};
 
-static void void_offer(const collector *c, const char *why)
+static void void_offer(const struct collector *c, const char *why)
 {
     char text[256];
 
@@ -32,7 +32,7 @@ static bool owns_domain(const part_provider *p, uint32_t domain)
 }
 
 /* A bad offer voids itself only: the others of the provider stand. */
-static const char *offer_fault(const collector *c, const inlay_offer *offer)
+static const char *offer_fault(const struct collector *c, const inlay_offer *offer)
 {
     const inlay_graph *s = c->request->snapshot;
 
@@ -66,7 +66,7 @@ static const char *offer_fault(const collector *c, const inlay_offer *offer)
 
 static inlay_status take_offer(void *ctx, const inlay_offer *offer)
 {
-    collector *c = ctx;
+    struct collector *c = ctx;
     const char *fault = offer_fault(c, offer);
     part_offer *o;
 
@@ -105,7 +105,7 @@ static inlay_status take_offer(void *ctx, const inlay_offer *offer)
 
 static inlay_status take_refusal(void *ctx, const inlay_refusal *refusal)
 {
-    collector *c = ctx;
+    struct collector *c = ctx;
     part_refusal *r;
 
     if (refusal->node >= c->request->snapshot->node_count)
@@ -125,9 +125,9 @@ static inlay_status take_refusal(void *ctx, const inlay_refusal *refusal)
 }
 
 /* What passes began to make after the plugin was built, it can't know: it is not asked. */
-static void choose_candidates(collector *c)
+static void choose_candidates(struct collector *c)
 {
-    const graph *g = c->request->graph;
+    const struct graph *g = c->request->graph;
     const part_provider *p = &c->request->providers[c->provider];
 
     for (uint32_t i = 0; i < g->node_count; i++) {
@@ -138,7 +138,7 @@ static void choose_candidates(collector *c)
     }
 }
 
-static inlay_status hear_provider(collector *c, inlay_diag *diag)
+static inlay_status hear_provider(struct collector *c, inlay_diag *diag)
 {
     const part_provider *p = &c->request->providers[c->provider];
     const inlay_graph *s = c->request->snapshot;
@@ -166,10 +166,10 @@ static inlay_status hear_provider(collector *c, inlay_diag *diag)
     return INLAY_OK;
 }
 
-inlay_status part_hear_all(const part_request *request, const uint8_t *candidates, arena *a, partition *out,
-                           inlay_diag *diag)
+inlay_status part_hear_all(const part_request *request, const uint8_t *candidates, struct arena *a,
+                           struct partition *out, inlay_diag *diag)
 {
-    collector c = { .request = request, .a = a, .out = out, .all = candidates };
+    struct collector c = { .request = request, .a = a, .out = out, .all = candidates };
 
     c.candidates = arena_array(a, (size_t)request->snapshot->node_count + 1, sizeof *c.candidates);
     c.answered = arena_array(a, (size_t)request->snapshot->node_count + 1, sizeof *c.answered);

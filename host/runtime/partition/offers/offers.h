@@ -12,17 +12,17 @@
 /* ------------------------------------------------------------------ offers.c */
 
 /* Asks every provider; fills offers and refusals of *out. candidates: [node_count] 1 = may be offered. */
-INLAY_NODISCARD inlay_status part_hear_all(const part_request *request, const uint8_t *candidates, arena *a,
-                                           partition *out, inlay_diag *diag);
+INLAY_NODISCARD inlay_status part_hear_all(const part_request *request, const uint8_t *candidates, struct arena *a,
+                                           struct partition *out, inlay_diag *diag);
 
 /* ------------------------------------------------------------------ bodies.c */
 
 /* Makes nodes with bodies candidates where a usable offer covers them; returns whether there are any. */
-bool part_cover_bodies(const graph *g, const partition *p, const uint8_t *usable, uint8_t *candidates);
+bool part_cover_bodies(const struct graph *g, const struct partition *p, const uint8_t *usable, uint8_t *candidates);
 /* Makes offers of nodes with bodies unusable. */
-void part_drop_bodies(const graph *g, const partition *p, uint8_t *usable);
+void part_drop_bodies(const struct graph *g, const struct partition *p, uint8_t *usable);
 /* Is it a body of a node of g that a provider runs? */
-bool part_holds_body(const graph *g, const partition *p, const graph *body);
+bool part_holds_body(const struct graph *g, const struct partition *p, const struct graph *body);
 
 /* ------------------------------------------------------------------ homes.c */
 
@@ -35,14 +35,15 @@ bool part_find_homes(part_job *jobs, uint32_t count, uint32_t job, bool settled)
 /* ------------------------------------------------------------------ rules.c */
 
 /* [node_count] 1 = a provider may, and must, run the node; the others are the host's. NULL: no memory. */
-uint8_t *part_candidates(const graph *g, arena *a);
+uint8_t *part_candidates(const struct graph *g, struct arena *a);
 
 /* Sets usable [offers]: not barred, and no rule forbids it. A pin that can't be kept is INLAY_UNSUPPORTED. */
-INLAY_NODISCARD inlay_status part_apply_rules(const part_request *r, const partition *p, arena *scratch,
+INLAY_NODISCARD inlay_status part_apply_rules(const part_request *r, const struct partition *p, struct arena *scratch,
                                               uint8_t *usable, inlay_diag *diag);
 /* INLAY_UNSUPPORTED, with what every provider says of the node, and which others nobody may run. */
-INLAY_NODISCARD inlay_status part_nobody_offers(const part_request *r, const partition *p, const uint8_t *candidates,
-                                                const uint8_t *usable, uint32_t node, arena *scratch, inlay_diag *diag);
+INLAY_NODISCARD inlay_status part_nobody_offers(const part_request *r, const struct partition *p,
+                                                const uint8_t *candidates, const uint8_t *usable, uint32_t node,
+                                                struct arena *scratch, inlay_diag *diag);
 /* Does the wish mean this node? */
 bool part_matches(const part_wish *wish, const inlay_node_info *node);
 
@@ -73,12 +74,12 @@ static inline uint32_t part_read_at(const graph_node *n, uint32_t i)
 }
 
 /* The node that makes the value; INLAY_NONE for inputs, constants and none. */
-static inline uint32_t part_maker_of(const graph *g, uint32_t v)
+static inline uint32_t part_maker_of(const struct graph *g, uint32_t v)
 {
     return v == INLAY_NONE ? INLAY_NONE : g->values[v].info.producer;
 }
 
-static inline bool part_is_constant(const graph *g, uint32_t v)
+static inline bool part_is_constant(const struct graph *g, uint32_t v)
 {
     return (g->values[v].info.flags & INLAY_VALUE_CONSTANT) != 0;
 }

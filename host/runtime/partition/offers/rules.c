@@ -62,7 +62,7 @@ bool part_may_run(const part_request *r, uint32_t node, uint32_t provider)
     return ban_on(r, node, provider) == NULL;
 }
 
-uint8_t *part_uncovered(const part_request *r, const partition *p, arena *a)
+uint8_t *part_uncovered(const part_request *r, const struct partition *p, struct arena *a)
 {
     uint8_t *open = part_candidates(r->graph, a);
 
@@ -100,7 +100,7 @@ static bool bans_anything(const part_request *r)
 }
 
 /* What the provider said of the node. */
-static const char *answer_of(const part_request *r, const partition *p, uint32_t provider, uint32_t node)
+static const char *answer_of(const part_request *r, const struct partition *p, uint32_t provider, uint32_t node)
 {
     const char *ban;
 
@@ -113,7 +113,7 @@ static const char *answer_of(const part_request *r, const partition *p, uint32_t
 
 /* A pin is kept or it is an error: its provider must have offered the node. What the host runs itself is meant only
  * where the provider asks for such nodes. */
-static inlay_status check_pin(const part_request *r, const partition *p, uint32_t node, const uint8_t *offered,
+static inlay_status check_pin(const part_request *r, const struct partition *p, uint32_t node, const uint8_t *offered,
                               inlay_diag *diag)
 {
     const inlay_node_info *n = inlay_graph_node(r->snapshot, node);
@@ -140,7 +140,8 @@ static inlay_status check_pin(const part_request *r, const partition *p, uint32_
     return INLAY_OK;
 }
 
-static inlay_status check_pins(const part_request *r, const partition *p, arena *scratch, inlay_diag *diag)
+static inlay_status check_pins(const part_request *r, const struct partition *p, struct arena *scratch,
+                               inlay_diag *diag)
 {
     uint8_t *offered = arena_array(scratch, (size_t)r->graph->node_count * r->provider_count + 1, sizeof *offered);
 
@@ -157,7 +158,7 @@ static inlay_status check_pins(const part_request *r, const partition *p, arena 
     return INLAY_OK;
 }
 
-inlay_status part_apply_rules(const part_request *r, const partition *p, arena *scratch, uint8_t *usable,
+inlay_status part_apply_rules(const part_request *r, const struct partition *p, struct arena *scratch, uint8_t *usable,
                               inlay_diag *diag)
 {
     bool bans = bans_anything(r);
@@ -173,8 +174,8 @@ inlay_status part_apply_rules(const part_request *r, const partition *p, arena *
 }
 
 /* ", and of 3 more nodes: 'a', 'b', ..." of those that nobody may run either. */
-static void list_others(const part_request *r, const partition *p, const uint8_t *candidates, const uint8_t *usable,
-                        uint32_t node, arena *scratch, char *text, size_t bytes)
+static void list_others(const part_request *r, const struct partition *p, const uint8_t *candidates,
+                        const uint8_t *usable, uint32_t node, struct arena *scratch, char *text, size_t bytes)
 {
     uint8_t *covered = arena_array(scratch, (size_t)r->graph->node_count + 1, sizeof *covered);
     char names[160] = "";
@@ -198,7 +199,7 @@ static void list_others(const part_request *r, const partition *p, const uint8_t
 }
 
 /* Did the provider say no more than that it does not have the operator at all? */
-static bool lacks_operator(const partition *p, uint32_t provider, uint32_t node)
+static bool lacks_operator(const struct partition *p, uint32_t provider, uint32_t node)
 {
     for (uint32_t i = 0; i < p->refusal_count; i++)
         if (p->refusals[i].node == node && p->refusals[i].provider == provider)
@@ -208,7 +209,7 @@ static bool lacks_operator(const partition *p, uint32_t provider, uint32_t node)
 
 /* Why the node has no provider: why the optimiser left an operator that it puts others in the place of, then what those
  * providers say that have the operator. Where none of them does, one is quoted alone, and several are counted. */
-static void list_reasons(const part_request *r, const partition *p, uint32_t node, char *text, size_t bytes)
+static void list_reasons(const part_request *r, const struct partition *p, uint32_t node, char *text, size_t bytes)
 {
     const char *left = r->graph->nodes[node]->not_lowered;
     int wrote = snprintf(text, bytes, "%s%s", left != NULL ? "the optimiser does not replace it: " : "",
@@ -228,8 +229,8 @@ static void list_reasons(const part_request *r, const partition *p, uint32_t nod
         (void)snprintf(text, bytes, "none of the %u loaded has a kernel for it", r->provider_count);
 }
 
-inlay_status part_nobody_offers(const part_request *r, const partition *p, const uint8_t *candidates,
-                                const uint8_t *usable, uint32_t node, arena *scratch, inlay_diag *diag)
+inlay_status part_nobody_offers(const part_request *r, const struct partition *p, const uint8_t *candidates,
+                                const uint8_t *usable, uint32_t node, struct arena *scratch, inlay_diag *diag)
 {
     const inlay_node_info *n = inlay_graph_node(r->snapshot, node);
     char reasons[320], others[240], origin[64];
@@ -245,7 +246,7 @@ inlay_status part_nobody_offers(const part_request *r, const partition *p, const
     return INLAY_UNSUPPORTED;
 }
 
-uint8_t *part_candidates(const graph *g, arena *a)
+uint8_t *part_candidates(const struct graph *g, struct arena *a)
 {
     uint8_t *candidates = arena_alloc(a, (size_t)g->node_count + 1);
 

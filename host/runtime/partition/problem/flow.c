@@ -19,7 +19,8 @@ static const uint32_t NONE = UINT32_MAX, FREE = UINT32_MAX, ROOT = UINT32_MAX - 
 
 /* ------------------------------------------------------------------ building */
 
-static bool reserve(flow *f, void **array, uint32_t count, uint32_t more, uint32_t *capacity, size_t element_bytes)
+static bool reserve(struct flow *f, void **array, uint32_t count, uint32_t more, uint32_t *capacity,
+                    size_t element_bytes)
 {
     uint32_t bigger = *capacity == 0 ? 256 : *capacity;
     void *copy;
@@ -40,14 +41,14 @@ static bool reserve(flow *f, void **array, uint32_t count, uint32_t more, uint32
     return true;
 }
 
-void flow_clear(flow *f)
+void flow_clear(struct flow *f)
 {
     f->node_count = 0;
     f->arc_count = 0;
     f->failed = false;
 }
 
-uint32_t flow_add(flow *f)
+uint32_t flow_add(struct flow *f)
 {
     if (!reserve(f, (void **)&f->nodes, f->node_count, 1, &f->node_capacity, sizeof *f->nodes))
         return 0;
@@ -55,13 +56,13 @@ uint32_t flow_add(flow *f)
     return f->node_count++;
 }
 
-void flow_cost(flow *f, uint32_t node, int64_t cost0, int64_t cost1)
+void flow_cost(struct flow *f, uint32_t node, int64_t cost0, int64_t cost1)
 {
     if (!f->failed)
         f->nodes[node].excess += cost1 - cost0;
 }
 
-void flow_pair(flow *f, uint32_t from, uint32_t to, int64_t cost)
+void flow_pair(struct flow *f, uint32_t from, uint32_t to, int64_t cost)
 {
     flow_arc *arc;
 
@@ -77,7 +78,7 @@ void flow_pair(flow *f, uint32_t from, uint32_t to, int64_t cost)
 
 /* ------------------------------------------------------------------ queues */
 
-static void activate(flow *f, uint32_t n)
+static void activate(struct flow *f, uint32_t n)
 {
     if (f->nodes[n].next_active != NONE)
         return;
@@ -90,7 +91,7 @@ static void activate(flow *f, uint32_t n)
 }
 
 /* The next node that may grow and is in a tree; NONE. */
-static uint32_t next_active(flow *f)
+static uint32_t next_active(struct flow *f)
 {
     while (f->active_first != NONE) {
         uint32_t n = f->active_first;
@@ -107,7 +108,7 @@ static uint32_t next_active(flow *f)
 }
 
 /* A node is an orphan at most once at a time, so the ring of as many places as there are nodes is long enough. */
-static void make_orphan(flow *f, uint32_t n)
+static void make_orphan(struct flow *f, uint32_t n)
 {
     f->nodes[n].parent = ORPHAN;
     f->orphans[(f->orphan_first + f->orphan_count++) % f->node_count] = n;
@@ -116,7 +117,7 @@ static void make_orphan(flow *f, uint32_t n)
 /* ------------------------------------------------------------------ the three phases */
 
 /* Grows the tree of node n by its neighbours; returns the arc, from tree 0 to tree 1, over which the trees meet. */
-static uint32_t grow(flow *f, uint32_t n)
+static uint32_t grow(struct flow *f, uint32_t n)
 {
     flow_node *from = &f->nodes[n];
 
@@ -149,7 +150,7 @@ static uint32_t tree_arc(const flow_node *n)
 }
 
 /* The root of n's branch; *least shrinks to what fits through on the way. */
-static uint32_t narrow(const flow *f, uint32_t n, int64_t *least)
+static uint32_t narrow(const struct flow *f, uint32_t n, int64_t *least)
 {
     while (f->nodes[n].parent != ROOT) {
         int64_t left = f->arcs[tree_arc(&f->nodes[n])].left;
@@ -164,7 +165,7 @@ static uint32_t narrow(const flow *f, uint32_t n, int64_t *least)
     return n;
 }
 
-static void push(flow *f, uint32_t n, int64_t amount)
+static void push(struct flow *f, uint32_t n, int64_t amount)
 {
     while (f->nodes[n].parent != ROOT) {
         uint32_t up = f->arcs[f->nodes[n].parent].head, a = tree_arc(&f->nodes[n]);
@@ -180,7 +181,7 @@ static void push(flow *f, uint32_t n, int64_t amount)
         make_orphan(f, n);
 }
 
-static void augment(flow *f, uint32_t arc)
+static void augment(struct flow *f, uint32_t arc)
 {
     uint32_t zero = f->arcs[arc ^ 1].head, one = f->arcs[arc].head;
     int64_t amount = f->arcs[arc].left;
@@ -195,7 +196,7 @@ static void augment(flow *f, uint32_t arc)
 
 /* Steps from n to the root of its tree, NONE when its branch hangs on an orphan. Leaves stamps, so that the next walk
  * is short. */
-static uint32_t distance_of(flow *f, uint32_t n)
+static uint32_t distance_of(struct flow *f, uint32_t n)
 {
     uint32_t steps = 0, at = n;
 
@@ -219,7 +220,7 @@ static uint32_t distance_of(flow *f, uint32_t n)
 }
 
 /* Finds the orphan another parent in its tree, or sets it free and makes orphans of its children. */
-static void adopt(flow *f, uint32_t n)
+static void adopt(struct flow *f, uint32_t n)
 {
     flow_node *orphan = &f->nodes[n];
     uint32_t best = NONE, best_distance = NONE;
@@ -254,7 +255,7 @@ static void adopt(flow *f, uint32_t n)
     }
 }
 
-static void plant(flow *f)
+static void plant(struct flow *f)
 {
     f->clock = 0;
     f->active_first = f->active_last = NONE;
@@ -271,7 +272,7 @@ static void plant(flow *f)
     }
 }
 
-bool flow_solve(flow *f)
+bool flow_solve(struct flow *f)
 {
     uint32_t current = NONE;
 
@@ -301,7 +302,7 @@ bool flow_solve(flow *f)
     }
 }
 
-bool flow_is_one(const flow *f, uint32_t node)
+bool flow_is_one(const struct flow *f, uint32_t node)
 {
     return f->nodes[node].parent != FREE && f->nodes[node].one;
 }

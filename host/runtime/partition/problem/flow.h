@@ -17,8 +17,8 @@
 
 typedef struct flow_node flow_node;
 typedef struct flow_arc flow_arc;
-typedef struct flow {
-    arena *a; /* set by the owner; the arrays grow in it and are kept from one problem to the next */
+struct flow {
+    struct arena *a; /* set by the owner; the arrays grow in it and are kept from one problem to the next */
     flow_node *nodes;
     flow_arc *arcs;
     uint32_t *orphans; /* queue, as long as there are nodes */
@@ -29,16 +29,16 @@ typedef struct flow {
     uint32_t orphan_first, orphan_count;
     uint32_t clock;
     bool failed; /* no memory: the answers are void */
-} flow;
+};
 
 /* Forgets the last problem. */
-void flow_clear(flow *f);
+void flow_clear(struct flow *f);
 /* A new choice; its number. */
-uint32_t flow_add(flow *f);
-void flow_cost(flow *f, uint32_t node, int64_t cost0, int64_t cost1);
-void flow_pair(flow *f, uint32_t from, uint32_t to, int64_t cost);
+uint32_t flow_add(struct flow *f);
+void flow_cost(struct flow *f, uint32_t node, int64_t cost0, int64_t cost1);
+void flow_pair(struct flow *f, uint32_t from, uint32_t to, int64_t cost);
 /* False: out of memory, at any point since flow_clear. */
-bool flow_solve(flow *f);
+bool flow_solve(struct flow *f);
 /* The choice made. Where both cost the same it is 0. */
-bool flow_is_one(const flow *f, uint32_t node);
+bool flow_is_one(const struct flow *f, uint32_t node);
 #endif

@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* A group taken contracts its nodes to one; the graph that is left must have no cycle. */
-typedef struct grouping {
+struct grouping {
     uint32_t *group_of; /* [nodes] the group offer that was taken, NONE */
     uint32_t *spans;    /* [nodes] groups taken with nodes before n as well as at n or after it */
     uint32_t *member;   /* [nodes] number of the last walk that had the node in its group */
@@ -15,12 +15,12 @@ typedef struct grouping {
     uint8_t *told;      /* [offers] the log has it */
     uint32_t stack_count;
     uint32_t walk;
-} grouping;
+};
 
-bool part_groups_init(problem *x)
+bool part_groups_init(struct problem *x)
 {
     size_t nodes = (size_t)x->nodes + 1, offers = (size_t)x->offers + 1;
-    grouping *y = arena_alloc(x->scratch, sizeof *y);
+    struct grouping *y = arena_alloc(x->scratch, sizeof *y);
 
     x->grouping = y;
     if (y == NULL)
@@ -40,10 +40,10 @@ bool part_groups_init(problem *x)
 
 /* ------------------------------------------------------------------ circles */
 
-static void push_makers(const problem *x, uint32_t node, bool members_too)
+static void push_makers(const struct problem *x, uint32_t node, bool members_too)
 {
-    const graph *g = x->g;
-    grouping *y = x->grouping;
+    const struct graph *g = x->g;
+    struct grouping *y = x->grouping;
 
     for (uint32_t i = 0; i < part_reads(g->nodes[node]); i++) {
         uint32_t maker = part_maker_of(g, part_read_at(g->nodes[node], i));
@@ -57,9 +57,9 @@ static void push_makers(const problem *x, uint32_t node, bool members_too)
 
 /* Does something that the group needs from outside need, by whatever way, something of the group? Walks back from the
  * group's inputs; a group that was taken is entered and left as one. */
-static bool closes_circle(const problem *x, const part_offer *offer)
+static bool closes_circle(const struct problem *x, const part_offer *offer)
 {
-    grouping *y = x->grouping;
+    struct grouping *y = x->grouping;
     uint32_t floor = offer->nodes[0];
 
     y->walk++;
@@ -90,7 +90,7 @@ static bool closes_circle(const problem *x, const part_offer *offer)
     return false;
 }
 
-static void take_group(const problem *x, uint32_t index)
+static void take_group(const struct problem *x, uint32_t index)
 {
     const part_offer *o = &x->p->offers[index];
 
@@ -100,13 +100,13 @@ static void take_group(const problem *x, uint32_t index)
         x->grouping->spans[n]++;
 }
 
-static void forget_groups(const problem *x)
+static void forget_groups(const struct problem *x)
 {
     memset(x->grouping->group_of, 0xff, x->nodes * sizeof *x->grouping->group_of);
     memset(x->grouping->spans, 0, x->nodes * sizeof *x->grouping->spans);
 }
 
-static void tell_circle(const problem *x, uint32_t offer, const char *what)
+static void tell_circle(const struct problem *x, uint32_t offer, const char *what)
 {
     const part_request *r = x->request;
     const part_offer *o = &x->p->offers[offer];
@@ -120,7 +120,7 @@ static void tell_circle(const problem *x, uint32_t offer, const char *what)
     r->log(r->log_ctx, INLAY_LOG_WARNING, text);
 }
 
-void part_void_circles(problem *x)
+void part_void_circles(struct problem *x)
 {
     for (uint32_t o = 0; o < x->offers; o++) {
         if (x->p->offers[o].node_count == 1 || !x->usable[o] || !closes_circle(x, &x->p->offers[o]))
@@ -131,7 +131,7 @@ void part_void_circles(problem *x)
 }
 
 /* Nodes of the offer that have no usual single offer of its provider to fall back on. */
-static uint32_t bare_nodes(const problem *x, const part_offer *o)
+static uint32_t bare_nodes(const struct problem *x, const part_offer *o)
 {
     uint32_t count = 0;
 
@@ -141,7 +141,7 @@ static uint32_t bare_nodes(const problem *x, const part_offer *o)
 }
 
 /* What taking the group saves over its nodes' single offers. */
-static double gain_of(const problem *x, uint32_t offer)
+static double gain_of(const struct problem *x, uint32_t offer)
 {
     const part_offer *o = &x->p->offers[offer];
     double ns = -x->prices.offer[offer];
@@ -153,7 +153,7 @@ static double gain_of(const problem *x, uint32_t offer)
     return ns;
 }
 
-bool part_untangle(problem *x, uint32_t *choice)
+bool part_untangle(struct problem *x, uint32_t *choice)
 {
     uint32_t *list = x->grouping->list, count = 0;
 
@@ -195,7 +195,7 @@ bool part_untangle(problem *x, uint32_t *choice)
 /* ------------------------------------------------------------------ a first choice */
 
 /* Is offer a a better choice than b for the same nodes? */
-static bool is_better(const problem *x, bool by_priority, uint32_t a, uint32_t b)
+static bool is_better(const struct problem *x, bool by_priority, uint32_t a, uint32_t b)
 {
     const part_offer *p = &x->p->offers[a], *q = &x->p->offers[b];
 
@@ -220,7 +220,7 @@ static bool holds(const part_offer *o, uint32_t node)
 }
 
 /* May the group be taken: none of its nodes is in another, and no circle? */
-static bool is_free(const problem *x, uint32_t offer)
+static bool is_free(const struct problem *x, uint32_t offer)
 {
     const part_offer *o = &x->p->offers[offer];
 
@@ -230,7 +230,7 @@ static bool is_free(const problem *x, uint32_t offer)
     return !closes_circle(x, o);
 }
 
-static void settle_group(const problem *x, uint32_t offer, uint32_t *choice)
+static void settle_group(const struct problem *x, uint32_t offer, uint32_t *choice)
 {
     const part_offer *o = &x->p->offers[offer];
 
@@ -240,7 +240,7 @@ static void settle_group(const problem *x, uint32_t offer, uint32_t *choice)
 }
 
 /* Does the group displace no provider that comes before its own, and cost less than its own provider's offers? */
-static bool has_priority(const problem *x, uint32_t offer, const uint32_t *choice)
+static bool has_priority(const struct problem *x, uint32_t offer, const uint32_t *choice)
 {
     const part_offer *o = &x->p->offers[offer];
     double own = 0;
@@ -254,7 +254,7 @@ static bool has_priority(const problem *x, uint32_t offer, const uint32_t *choic
     return x->prices.offer[offer] < own;
 }
 
-uint32_t part_first_choice(problem *x, bool by_priority, uint32_t *choice)
+uint32_t part_first_choice(struct problem *x, bool by_priority, uint32_t *choice)
 {
     uint32_t missing = INLAY_NONE;
 
@@ -289,23 +289,23 @@ uint32_t part_first_choice(problem *x, bool by_priority, uint32_t *choice)
 
 /* ------------------------------------------------------------------ families */
 
-typedef struct ranked {
+struct ranked {
     double gain;
     uint32_t index; /* into x->groups */
-} ranked;
+};
 
 static int by_gain(const void *a, const void *b)
 {
-    const ranked *p = a, *q = b;
+    const struct ranked *p = a, *q = b;
 
     if (p->gain != q->gain)
         return p->gain > q->gain ? -1 : 1;
     return p->index < q->index ? -1 : p->index > q->index;
 }
 
-uint32_t part_families(problem *x, uint32_t provider, uint32_t *family)
+uint32_t part_families(struct problem *x, uint32_t provider, uint32_t *family)
 {
-    ranked *list = arena_array(x->scratch, (size_t)x->picks.group_count + 1, sizeof *list);
+    struct ranked *list = arena_array(x->scratch, (size_t)x->picks.group_count + 1, sizeof *list);
     uint32_t *next = x->grouping->seen, count = 0, families = 0;
 
     if (list == NULL) {
@@ -318,7 +318,7 @@ uint32_t part_families(problem *x, uint32_t provider, uint32_t *family)
         family[i] = INLAY_NONE;
         if (o->provider == provider)
             list[count++] =
-                (ranked){ bare_nodes(x, o) > 0 ? INFINITY : gain_of(x, x->picks.groups[i]) / o->node_count, i };
+                (struct ranked){ bare_nodes(x, o) > 0 ? INFINITY : gain_of(x, x->picks.groups[i]) / o->node_count, i };
     }
     qsort(list, count, sizeof *list, by_gain);
     /* Each group joins the first family in which its nodes are free. next[n]: families below it have node n already. */
@@ -341,7 +341,7 @@ uint32_t part_families(problem *x, uint32_t provider, uint32_t *family)
     return families;
 }
 
-uint32_t part_cheapest_single(const problem *x, uint32_t node)
+uint32_t part_cheapest_single(const struct problem *x, uint32_t node)
 {
     uint32_t best = INLAY_NONE;
 
@@ -355,7 +355,7 @@ uint32_t part_cheapest_single(const problem *x, uint32_t node)
 
 /* Groups as intervals from first to last node: the best up to node n either leaves n alone, or ends with a group there
  * and is the best up to before that group. */
-void part_best_family(problem *x, uint32_t *family)
+void part_best_family(struct problem *x, uint32_t *family)
 {
     double *gain = arena_array(x->scratch, (size_t)x->nodes + 2, sizeof *gain);
     uint32_t *pick = arena_array(x->scratch, (size_t)x->nodes + 1, sizeof *pick);

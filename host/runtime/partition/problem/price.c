@@ -5,18 +5,18 @@
 /* ------------------------------------------------------------------ copies */
 
 /* Two domains that know nothing of each other meet in the host's. */
-static bool is_direct(const problem *x, uint32_t from, uint32_t to)
+static bool is_direct(const struct problem *x, uint32_t from, uint32_t to)
 {
     return from == INLAY_DOMAIN_HOST || to == INLAY_DOMAIN_HOST ||
            (x->domains.owner[from] == x->domains.owner[to] && x->domains.owner[from] != INLAY_NONE);
 }
 
-static bool is_chosen(const problem *x, const uint32_t *choice, uint32_t node)
+static bool is_chosen(const struct problem *x, const uint32_t *choice, uint32_t node)
 {
     return choice[node] != INLAY_NONE || !x->candidates[node];
 }
 
-part_source part_source_of(const problem *x, uint32_t value)
+part_source part_source_of(const struct problem *x, uint32_t value)
 {
     const part_home h = part_home_of(x, value);
     const uint32_t maker = part_maker_of(x->g, h.next != INLAY_NONE ? h.next : value);
@@ -29,7 +29,7 @@ part_source part_source_of(const problem *x, uint32_t value)
     return (part_source){ .node = maker, .made = h.next != INLAY_NONE ? h.next : value };
 }
 
-uint32_t part_lies_in(const problem *x, part_source source, uint32_t value, uint32_t offer)
+uint32_t part_lies_in(const struct problem *x, part_source source, uint32_t value, uint32_t offer)
 {
     if (source.node == INLAY_NONE)
         return source.domain;
@@ -37,14 +37,14 @@ uint32_t part_lies_in(const problem *x, part_source source, uint32_t value, uint
                                 : part_memory_of(x, part_domain_at(x, offer, source.made));
 }
 
-uint32_t part_read_in(const problem *x, uint32_t node, uint32_t offer, uint32_t value)
+uint32_t part_read_in(const struct problem *x, uint32_t node, uint32_t offer, uint32_t value)
 {
     if (offer == INLAY_NONE && x->p->homes != NULL && part_hands_on(x->g->nodes[node], value))
         return x->lists ? INLAY_NONE : x->p->homes[value].inside;
     return part_domain_at(x, offer, value);
 }
 
-uint32_t part_goes_to(const problem *x, uint32_t value, uint32_t home)
+uint32_t part_goes_to(const struct problem *x, uint32_t value, uint32_t home)
 {
     const part_home h = part_home_of(x, value);
 
@@ -53,13 +53,13 @@ uint32_t part_goes_to(const problem *x, uint32_t value, uint32_t home)
     return h.stacked && h.wanted != home ? (uint32_t)INLAY_DOMAIN_HOST : h.wanted;
 }
 
-double part_share(const problem *x, bool once)
+double part_share(const struct problem *x, bool once)
 {
     return once && x->p->iterations > 1 ? 1 / x->p->iterations : 1;
 }
 
 /* Lists how the value gets from home to there, unless it has been there. */
-static uint32_t travel(problem *x, uint32_t count, uint32_t home, uint32_t to, bool once)
+static uint32_t travel(struct problem *x, uint32_t count, uint32_t home, uint32_t to, bool once)
 {
     const uint32_t mark = x->domains.mark;
 
@@ -78,7 +78,7 @@ static uint32_t travel(problem *x, uint32_t count, uint32_t home, uint32_t to, b
     return count;
 }
 
-uint32_t part_hops(problem *x, const uint32_t *choice, uint32_t value)
+uint32_t part_hops(struct problem *x, const uint32_t *choice, uint32_t value)
 {
     const part_source source = part_source_of(x, value);
     const part_home h = part_home_of(x, value);
@@ -112,7 +112,7 @@ uint32_t part_hops(problem *x, const uint32_t *choice, uint32_t value)
     return count;
 }
 
-double part_hop_ns(const problem *x, uint32_t value, part_hop hop)
+double part_hop_ns(const struct problem *x, uint32_t value, part_hop hop)
 {
     const part_request *r = x->request;
 
@@ -127,30 +127,30 @@ double part_hop_ns(const problem *x, uint32_t value, part_hop hop)
 /* ------------------------------------------------------------------ memory */
 
 /* A stay of a value in a domain: [first, last] in units of the schedule. */
-typedef struct stay {
+struct stay {
     uint32_t first, last;
-} stay;
+};
 
 /* What is needed to walk through the lives of values. */
-typedef struct measure {
-    problem *x;
+struct measure {
+    struct problem *x;
     const uint32_t *choice;
     uint32_t *place;           /* [units] position in the order */
     uint32_t *begins;          /* [regions + 1] first position */
     uint64_t *grows, *shrinks; /* [providers * (units + 2)] bytes that begin and end there */
-} measure;
+};
 
-static stay region_stay(const measure *m, uint32_t region)
+static struct stay region_stay(const struct measure *m, uint32_t region)
 {
-    return (stay){ m->begins[region], m->begins[region + 1] - 1 };
+    return (struct stay){ m->begins[region], m->begins[region + 1] - 1 };
 }
 
-static uint32_t position_of(const measure *m, uint32_t node)
+static uint32_t position_of(const struct measure *m, uint32_t node)
 {
     return m->place[m->x->schedule.unit_of[node]];
 }
 
-static void count_stay(const measure *m, uint32_t domain, stay s, uint64_t bytes)
+static void count_stay(const struct measure *m, uint32_t domain, struct stay s, uint64_t bytes)
 {
     uint32_t owner = m->x->domains.owner[domain], units = m->x->schedule.unit_count;
     size_t row;
@@ -164,13 +164,13 @@ static void count_stay(const measure *m, uint32_t domain, stay s, uint64_t bytes
 
 /* The stays of a value in device domains: where it is made from then on, where it is copied from its first use there,
  * both until the last use. */
-static void count_value(const measure *m, uint32_t v)
+static void count_value(const struct measure *m, uint32_t v)
 {
-    problem *x = m->x;
+    struct problem *x = m->x;
     const part_schedule *s = &x->schedule;
     uint32_t maker = part_maker_of(x->g, v), home = INLAY_DOMAIN_HOST, count, own = INLAY_NONE;
     uint64_t bytes = cost_value_bytes(&x->p->profile[v]);
-    stay at_home = { 0, 0 };
+    struct stay at_home = { 0, 0 };
 
     if (maker != INLAY_NONE) {
         home = part_domain_at(x, m->choice[maker], v);
@@ -183,7 +183,7 @@ static void count_value(const measure *m, uint32_t v)
 
         for (uint32_t i = x->links.reader_at[v]; i < x->links.reader_at[v + 1]; i++) {
             uint32_t n = x->links.readers[i], at = position_of(m, n), region = s->region_of[at];
-            stay use = region == own ? (stay){ at, at } : region_stay(m, region);
+            struct stay use = region == own ? (struct stay){ at, at } : region_stay(m, region);
 
             if (part_domain_at(x, m->choice[n], v) != domain && (domain != home || region == own))
                 continue;
@@ -194,7 +194,7 @@ static void count_value(const measure *m, uint32_t v)
         }
         if (domain != home) {
             if (first != UINT32_MAX)
-                count_stay(m, domain, (stay){ first, last }, bytes);
+                count_stay(m, domain, (struct stay){ first, last }, bytes);
             continue;
         }
         if (x->links.leaves[v])
@@ -204,9 +204,9 @@ static void count_value(const measure *m, uint32_t v)
     }
 }
 
-static void count_offers(const measure *m, part_memory *out)
+static void count_offers(const struct measure *m, part_memory *out)
 {
-    const problem *x = m->x;
+    const struct problem *x = m->x;
     const part_schedule *s = &x->schedule;
 
     for (uint32_t i = 0; i < s->unit_count; i++) {
@@ -221,9 +221,9 @@ static void count_offers(const measure *m, part_memory *out)
 }
 
 /* Values that the host's own domain holds count for the provider that makes them, if its limit is the user's. */
-static void count_host_values(const measure *m, uint32_t v)
+static void count_host_values(const struct measure *m, uint32_t v)
 {
-    const problem *x = m->x;
+    const struct problem *x = m->x;
     uint32_t maker = part_maker_of(x->g, v), provider, units = x->schedule.unit_count, last;
     size_t row;
 
@@ -238,11 +238,11 @@ static void count_host_values(const measure *m, uint32_t v)
     m->shrinks[row + last + 1] += cost_value_bytes(&x->p->profile[v]);
 }
 
-bool part_measure(problem *x, const uint32_t *choice, part_memory *out)
+bool part_measure(struct problem *x, const uint32_t *choice, part_memory *out)
 {
     const part_schedule *s = &x->schedule;
-    measure m = { .x = x, .choice = choice };
-    arena a = { 0 };
+    struct measure m = { .x = x, .choice = choice };
+    struct arena a = { 0 };
     size_t cells = (size_t)x->providers * (s->unit_count + 2) + 1;
     bool ok = false;
 
@@ -282,7 +282,7 @@ done:
 
 /* ------------------------------------------------------------------ the objective */
 
-double part_base_price(problem *x, const uint32_t *choice)
+double part_base_price(struct problem *x, const uint32_t *choice)
 {
     double price = 0;
 
@@ -295,7 +295,7 @@ double part_base_price(problem *x, const uint32_t *choice)
     return price;
 }
 
-bool part_has_required(const problem *x, const uint32_t *choice)
+bool part_has_required(const struct problem *x, const uint32_t *choice)
 {
     if (x->bounds.required == INLAY_NONE)
         return true;
@@ -305,7 +305,7 @@ bool part_has_required(const problem *x, const uint32_t *choice)
     return false;
 }
 
-bool part_keeps_memory(problem *x, const uint32_t *choice)
+bool part_keeps_memory(struct problem *x, const uint32_t *choice)
 {
     bool keeps = true;
 
@@ -316,7 +316,7 @@ bool part_keeps_memory(problem *x, const uint32_t *choice)
     return keeps;
 }
 
-part_verdict part_judge(problem *x, const uint32_t *choice)
+part_verdict part_judge(struct problem *x, const uint32_t *choice)
 {
     part_verdict v = { .price = part_base_price(x, choice), .runs = true, .feasible = part_has_required(x, choice) };
 

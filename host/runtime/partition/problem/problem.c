@@ -10,7 +10,7 @@ enum { EXACT_STEPS = 20000 };
 /* Prices beyond are all alike: nobody waits eleven days. It keeps sums of prices exact. */
 static const double DEAREST_NS = 1e15;
 
-uint32_t part_domain_at(const problem *x, uint32_t offer, uint32_t value)
+uint32_t part_domain_at(const struct problem *x, uint32_t offer, uint32_t value)
 {
     const part_offer *o;
 
@@ -25,7 +25,7 @@ uint32_t part_domain_at(const problem *x, uint32_t offer, uint32_t value)
     return part_default_domain(&x->request->providers[o->provider]);
 }
 
-static bool is_odd(const problem *x, const part_offer *o)
+static bool is_odd(const struct problem *x, const part_offer *o)
 {
     uint32_t usual = part_default_domain(&x->request->providers[o->provider]);
 
@@ -38,9 +38,9 @@ static bool is_odd(const problem *x, const part_offer *o)
 /* ------------------------------------------------------------------ the graph */
 
 /* Who reads each value, each node once. */
-static bool find_readers(problem *x)
+static bool find_readers(struct problem *x)
 {
-    const graph *g = x->g;
+    const struct graph *g = x->g;
     uint32_t *last = arena_array(x->scratch, (size_t)x->values + 1, sizeof *last), total = 0;
 
     x->links.reader_at = arena_array(x->scratch, (size_t)x->values + 2, sizeof *x->links.reader_at);
@@ -77,7 +77,7 @@ static bool find_readers(problem *x)
 
 /* The maker of what a node reads that comes last before it; where there is none, the node before that has none either:
  * it is likely that they end up in one region. */
-static bool find_parents(problem *x)
+static bool find_parents(struct problem *x)
 {
     uint32_t orphan = INLAY_NONE;
 
@@ -105,7 +105,7 @@ static bool find_parents(problem *x)
 
 /* Is there a price for values that enter or leave what is merged of this provider? Of those in host memory; what has
  * memory of its own pays more for the copy. */
-static bool has_layouts(const problem *x, uint32_t provider)
+static bool has_layouts(const struct problem *x, uint32_t provider)
 {
     if (part_default_domain(&x->request->providers[provider]) != INLAY_DOMAIN_HOST)
         return false;
@@ -124,7 +124,7 @@ static void raise(double *price, double ns)
 }
 
 /* Values in the layout of a provider: the way there costs what the reader that asks most asks for. */
-static void price_layouts(problem *x)
+static void price_layouts(struct problem *x)
 {
     const inlay_graph *snapshot = x->request->snapshot;
 
@@ -153,7 +153,7 @@ static void price_layouts(problem *x)
     }
 }
 
-static bool find_domains(problem *x)
+static bool find_domains(struct problem *x)
 {
     const part_request *r = x->request;
     size_t cells;
@@ -206,7 +206,7 @@ static bool find_domains(problem *x)
  * replaces that one: a change must promise more than prices may be off. Of two prices the one that is known less well
  * decides. [providers * nodes] the largest error among the single offers of this provider and those before it, as
  * nodes' offers stand, from source `least` on. NULL: no memory. */
-static double *find_margins(const problem *x, uint32_t least)
+static double *find_margins(const struct problem *x, uint32_t least)
 {
     double *margins = arena_array(x->scratch, (size_t)x->providers * x->nodes + 1, sizeof *margins);
 
@@ -223,7 +223,7 @@ static double *find_margins(const problem *x, uint32_t least)
 
 /* [nodes] 1 = some provider's price for the node was measured here: by tune, or on this machine by calibrate. NULL: no
  * memory. */
-static uint8_t *find_measured(const problem *x)
+static uint8_t *find_measured(const struct problem *x)
 {
     uint8_t *measured = arena_alloc(x->scratch, (size_t)x->nodes + 1);
 
@@ -245,7 +245,7 @@ static bool is_doubtful(const part_offer *offer, const uint8_t *measured)
 
 /* [providers * nodes] how many of the providers up to this one offer the node at a price that nobody has measured.
  * NULL: no memory. */
-static uint32_t *count_unmeasured(const problem *x)
+static uint32_t *count_unmeasured(const struct problem *x)
 {
     uint32_t *count = arena_array(x->scratch, (size_t)x->providers * x->nodes + 1, sizeof *count);
 
@@ -260,7 +260,7 @@ static uint32_t *count_unmeasured(const problem *x)
     return count;
 }
 
-static bool price_offers(problem *x)
+static bool price_offers(struct problem *x)
 {
     const double *all = find_margins(x, COST_NONE), *known = find_margins(x, COST_PROFILE);
     const uint8_t *measured = find_measured(x);
@@ -290,7 +290,7 @@ static bool price_offers(problem *x)
     return true;
 }
 
-static bool list_singles(problem *x)
+static bool list_singles(struct problem *x)
 {
     uint32_t *at, count = 0;
 
@@ -329,7 +329,7 @@ static bool list_singles(problem *x)
 }
 
 /* A label for each provider, and one for each further way in which it places the values of some node. */
-static bool list_labels(problem *x)
+static bool list_labels(struct problem *x)
 {
     uint32_t *most = arena_array(x->scratch, (size_t)x->providers + 1, sizeof *most), count = 0;
 
@@ -355,7 +355,7 @@ static bool list_labels(problem *x)
     return true;
 }
 
-void problem_set_prices(problem *x, const double *per_byte)
+void problem_set_prices(struct problem *x, const double *per_byte)
 {
     double total = x->prices.boundary_ns * x->nodes;
 
@@ -385,7 +385,7 @@ void problem_set_prices(problem *x, const double *per_byte)
 
 /* The bounds. A device's memory is what the user says or what the device has, less what the other graphs of the session
  * have taken. */
-static void find_limits(problem *x)
+static void find_limits(struct problem *x)
 {
     const part_request *r = x->request;
 
@@ -411,24 +411,24 @@ static void find_limits(problem *x)
     x->ordered |= x->bounds.limited || x->bounds.max_partitions > 0;
 }
 
-bool problem_init(problem *out, const part_request *request, partition *p, const uint8_t *candidates, uint8_t *usable,
-                  arena *scratch)
+bool problem_init(struct problem *out, const part_request *request, struct partition *p, const uint8_t *candidates,
+                  uint8_t *usable, struct arena *scratch)
 {
-    problem *x = out;
+    struct problem *x = out;
     size_t offers = (size_t)p->offer_count + 1, providers = (size_t)request->provider_count + 1;
 
-    *x = (problem){ .request = request,
-                    .g = request->graph,
-                    .p = p,
-                    .scratch = scratch,
-                    .candidates = candidates,
-                    .usable = usable,
-                    .nodes = request->graph->node_count,
-                    .values = request->graph->value_count,
-                    .providers = request->provider_count,
-                    .offers = p->offer_count,
-                    .bounds.required = INLAY_NONE,
-                    .exact_steps = EXACT_STEPS };
+    *x = (struct problem){ .request = request,
+                           .g = request->graph,
+                           .p = p,
+                           .scratch = scratch,
+                           .candidates = candidates,
+                           .usable = usable,
+                           .nodes = request->graph->node_count,
+                           .values = request->graph->value_count,
+                           .providers = request->provider_count,
+                           .offers = p->offer_count,
+                           .bounds.required = INLAY_NONE,
+                           .exact_steps = EXACT_STEPS };
     x->odd = arena_array(scratch, offers, sizeof *x->odd);
     x->prices.base = arena_array(scratch, offers, sizeof *x->prices.base);
     x->prices.margin_ns = arena_array(scratch, offers, sizeof *x->prices.margin_ns);

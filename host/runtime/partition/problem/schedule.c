@@ -8,12 +8,12 @@
 
 /* Ready units wait in a heap for each class: mergeable ones by provider, then the others by provider, the host's last.
  * A heap is a part of x->schedule.heap, smallest unit first; units are numbered by their first nodes. */
-static uint32_t class_count(const problem *x)
+static uint32_t class_count(const struct problem *x)
 {
     return 2 * x->providers + 1;
 }
 
-static uint32_t class_of(const problem *x, uint32_t offer)
+static uint32_t class_of(const struct problem *x, uint32_t offer)
 {
     if (offer == INLAY_NONE)
         return 2 * x->providers;
@@ -49,7 +49,7 @@ static uint32_t heap_pop(uint32_t *heap, uint32_t *count)
     return top;
 }
 
-bool part_schedule_init(problem *x)
+bool part_schedule_init(struct problem *x)
 {
     part_schedule *s = &x->schedule;
     size_t nodes = (size_t)x->nodes + 1, classes = class_count(x);
@@ -73,7 +73,7 @@ bool part_schedule_init(problem *x)
 
 /* Is the unit a node that reads constants alone, and that only units of its own class read, which it can stand with in
  * one region? DequantizeLinear of weights is: run first, it would be far from the product that reads it. */
-static bool is_source(const problem *x, const uint32_t *choice, uint32_t unit)
+static bool is_source(const struct problem *x, const uint32_t *choice, uint32_t unit)
 {
     const part_schedule *s = &x->schedule;
     const uint32_t head = s->head[unit], class = class_of(x, choice[head]);
@@ -98,7 +98,7 @@ static bool is_source(const problem *x, const uint32_t *choice, uint32_t unit)
 enum { IS_SOURCE = 1, IS_PLACED = 2 };
 
 /* Units in the order of their first nodes, and how many values each waits for. */
-static void make_units(problem *x, const uint32_t *choice)
+static void make_units(struct problem *x, const uint32_t *choice)
 {
     part_schedule *s = &x->schedule;
 
@@ -129,7 +129,7 @@ static void make_units(problem *x, const uint32_t *choice)
         s->root[u] = is_source(x, choice, u) ? IS_SOURCE : 0;
 }
 
-static void make_ready(problem *x, const uint32_t *choice, uint32_t unit)
+static void make_ready(struct problem *x, const uint32_t *choice, uint32_t unit)
 {
     part_schedule *s = &x->schedule;
     uint32_t class = class_of(x, choice[s->head[unit]]);
@@ -138,7 +138,7 @@ static void make_ready(problem *x, const uint32_t *choice, uint32_t unit)
 }
 
 /* What the unit has made is there. */
-static void release(problem *x, const uint32_t *choice, uint32_t unit)
+static void release(struct problem *x, const uint32_t *choice, uint32_t unit)
 {
     part_schedule *s = &x->schedule;
     uint32_t offer = choice[s->head[unit]];
@@ -161,7 +161,7 @@ static void release(problem *x, const uint32_t *choice, uint32_t unit)
 }
 
 /* Puts the sources that the unit reads from in front of it. */
-static void place_sources(problem *x, const uint32_t *choice, uint32_t unit, uint32_t *done)
+static void place_sources(struct problem *x, const uint32_t *choice, uint32_t unit, uint32_t *done)
 {
     part_schedule *s = &x->schedule;
     const uint32_t offer = choice[s->head[unit]], count = offer == INLAY_NONE ? 1 : x->p->offers[offer].node_count;
@@ -185,7 +185,7 @@ static void place_sources(problem *x, const uint32_t *choice, uint32_t unit, uin
 /* The class to take the next unit from: stay with the last one's provider if that saves something, otherwise the unit
  * that the graph has first. loners_first: of those that are in no row, as long as there are any: what they make may
  * lengthen the next one. */
-static uint32_t next_class(const problem *x, uint32_t last, bool loners_first)
+static uint32_t next_class(const struct problem *x, uint32_t last, bool loners_first)
 {
     const part_schedule *s = &x->schedule;
     uint32_t best = INLAY_NONE;
@@ -208,7 +208,7 @@ static uint32_t next_class(const problem *x, uint32_t last, bool loners_first)
 
 /* One order; its merged launches and stretches. first: the provider to begin with, NONE = the graph's first node; the
  * number of providers = what merges with nothing, here and later. */
-static bool order_units(problem *x, const uint32_t *choice, uint32_t first)
+static bool order_units(struct problem *x, const uint32_t *choice, uint32_t first)
 {
     part_schedule *s = &x->schedule;
     const bool loners_first = first == x->providers;
@@ -249,13 +249,13 @@ static bool order_units(problem *x, const uint32_t *choice, uint32_t first)
 
 /* Of orders that cost the same, in the end the one of fewer regions is better on a device, whose launches may have no
  * price. */
-static double region_ns(const problem *x)
+static double region_ns(const struct problem *x)
 {
     return x->forms && x->domains.memory_count > 1 ? 1e-3 : 0;
 }
 
 /* What an order costs; one of too many stretches is worse than all others. */
-static double cost_of_order(const problem *x)
+static double cost_of_order(const struct problem *x)
 {
     const part_schedule *s = &x->schedule;
     uint32_t above = x->bounds.max_partitions > 0 && s->stretches > x->bounds.max_partitions
@@ -267,7 +267,7 @@ static double cost_of_order(const problem *x)
 
 /* What any order costs at least: one launch for each provider with something to merge, one stretch for each
  * provider. */
-static double least_of_orders(const problem *x)
+static double least_of_orders(const struct problem *x)
 {
     const uint32_t *at = x->schedule.heap_at;
     double least = region_ns(x) * (x->schedule.unit_count - at[x->providers]);
@@ -289,7 +289,7 @@ static uint32_t root_of(const part_schedule *s, uint32_t unit)
 }
 
 /* Joins units of one region that hang together by a value. waits is the region of each unit. */
-static void join_units(problem *x)
+static void join_units(struct problem *x)
 {
     part_schedule *s = &x->schedule;
 
@@ -311,7 +311,7 @@ static void join_units(problem *x)
 }
 
 /* Does an offer of the row order[begin .. end - 1] ask for a connected region? */
-static bool asks_for_connected(const problem *x, const uint32_t *choice, uint32_t begin, uint32_t end)
+static bool asks_for_connected(const struct problem *x, const uint32_t *choice, uint32_t begin, uint32_t end)
 {
     const part_schedule *s = &x->schedule;
 
@@ -326,7 +326,7 @@ static bool asks_for_connected(const problem *x, const uint32_t *choice, uint32_
 
 /* Splits regions whose offers ask for it into their connected parts. No value goes from one part to another, so they
  * may run one after the other. */
-static void split_regions(problem *x, const uint32_t *choice)
+static void split_regions(struct problem *x, const uint32_t *choice)
 {
     part_schedule *s = &x->schedule;
     uint32_t *order = s->heap, *region_of = s->waits_at_first, at = 0, regions = 0; /* nobody waits any more */
@@ -361,7 +361,7 @@ static void split_regions(problem *x, const uint32_t *choice)
     s->region_count = regions;
 }
 
-bool part_schedule_choice(problem *x, const uint32_t *choice, bool thorough)
+bool part_schedule_choice(struct problem *x, const uint32_t *choice, bool thorough)
 {
     const uint32_t *at = x->schedule.heap_at;
     uint32_t best_first = INLAY_NONE, tried = 0;

@@ -3,8 +3,8 @@
 #include <math.h>
 #include <string.h>
 
-typedef struct branch {
-    problem *x;
+struct branch {
+    struct problem *x;
     uint32_t *choice, *best; /* [nodes] */
     double *least;           /* [nodes] what the node costs at least, a share of a group's price */
     double *travel;          /* [values] what its copies cost, as far as makers and readers are chosen */
@@ -13,13 +13,13 @@ typedef struct branch {
     part_verdict verdict;    /* of best */
     uint32_t steps;
     bool cut_short;
-} branch;
+};
 
-static bool branch_init(branch *b, problem *x, uint32_t *best)
+static bool branch_init(struct branch *b, struct problem *x, uint32_t *best)
 {
     uint32_t *at;
 
-    *b = (branch){ .x = x, .best = best };
+    *b = (struct branch){ .x = x, .best = best };
     b->choice = arena_array(x->scratch, (size_t)x->nodes + 1, sizeof *b->choice);
     b->least = arena_array(x->scratch, (size_t)x->nodes + 1, sizeof *b->least);
     b->travel = arena_array(x->scratch, (size_t)x->values + 1, sizeof *b->travel);
@@ -49,7 +49,7 @@ static bool branch_init(branch *b, problem *x, uint32_t *best)
 }
 
 /* Counts the copies of v anew; the difference. */
-static double recount(branch *b, uint32_t v)
+static double recount(struct branch *b, uint32_t v)
 {
     double before = b->travel[v], ns = 0;
 
@@ -63,9 +63,9 @@ static double recount(branch *b, uint32_t v)
 }
 
 /* Counts v anew, which a node makes, and what it is in the next iteration. */
-static double recount_made(branch *b, uint32_t v)
+static double recount_made(struct branch *b, uint32_t v)
 {
-    const graph *g = b->x->g;
+    const struct graph *g = b->x->g;
     double ns = recount(b, v);
 
     for (uint32_t i = 0; b->x->p->homes != NULL && i < g->input_count; i++)
@@ -75,7 +75,7 @@ static double recount_made(branch *b, uint32_t v)
 }
 
 /* Sets the nodes of the offer; the difference in copies. */
-static double put(branch *b, uint32_t offer, bool there)
+static double put(struct branch *b, uint32_t offer, bool there)
 {
     const part_offer *o = &b->x->p->offers[offer];
     double ns = 0;
@@ -92,7 +92,7 @@ static double put(branch *b, uint32_t offer, bool there)
     return ns;
 }
 
-static bool is_open(const branch *b, uint32_t offer)
+static bool is_open(const struct branch *b, uint32_t offer)
 {
     const part_offer *o = &b->x->p->offers[offer];
 
@@ -102,7 +102,7 @@ static bool is_open(const branch *b, uint32_t offer)
     return true;
 }
 
-static void judge_leaf(branch *b)
+static void judge_leaf(struct branch *b)
 {
     part_verdict v = part_judge(b->x, b->choice);
 
@@ -115,9 +115,9 @@ static void judge_leaf(branch *b)
 }
 
 /* Chooses for node n and all after it. spent: offers and copies so far; rest: the least for nodes not yet chosen. */
-static void search_from(branch *b, uint32_t n, double spent, double rest, uint32_t budget)
+static void search_from(struct branch *b, uint32_t n, double spent, double rest, uint32_t budget)
 {
-    problem *x = b->x;
+    struct problem *x = b->x;
     uint32_t singles, all;
 
     while (n < x->nodes && (b->choice[n] != INLAY_NONE || !x->candidates[n]))
@@ -150,10 +150,10 @@ static void search_from(branch *b, uint32_t n, double spent, double rest, uint32
     }
 }
 
-bool part_exact(problem *x, uint32_t budget, uint32_t *choice, part_verdict *verdict)
+bool part_exact(struct problem *x, uint32_t budget, uint32_t *choice, part_verdict *verdict)
 {
     double rest = 0;
-    branch b;
+    struct branch b;
 
     if (!branch_init(&b, x, choice)) {
         x->failed = true;

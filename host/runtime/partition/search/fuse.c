@@ -12,30 +12,30 @@
 #include <math.h>
 #include <string.h>
 
-typedef struct fusion {
+struct fusion {
     const part_side *now, *then;
     uint32_t *var; /* [nodes] question, NONE = as it is now */
     uint8_t *take; /* [offers] scratch: does the group pay once all its nodes take it? */
-    flow flow;
-} fusion;
+    struct flow flow;
+};
 
 /* When does a copy's home count? */
 enum { GATE_NONE, GATE_AT_0, GATE_AT_1 };
 
-bool part_fuse_init(problem *x)
+bool part_fuse_init(struct problem *x)
 {
-    fusion *f = arena_alloc(x->scratch, sizeof *f);
+    struct fusion *f = arena_alloc(x->scratch, sizeof *f);
 
     x->fusion = f;
     if (f == NULL)
         return false;
-    *f = (fusion){ .flow = { .a = x->scratch } };
+    *f = (struct fusion){ .flow = { .a = x->scratch } };
     f->var = arena_array(x->scratch, (size_t)x->nodes + 1, sizeof *f->var);
     f->take = arena_array(x->scratch, (size_t)x->offers + 1, sizeof *f->take);
     return f->var != NULL && f->take != NULL;
 }
 
-void part_side_of(const problem *x, const uint32_t *choice, part_side *out)
+void part_side_of(const struct problem *x, const uint32_t *choice, part_side *out)
 {
     for (uint32_t n = 0; n < x->nodes; n++) {
         uint32_t o = choice[n];
@@ -54,22 +54,22 @@ static uint32_t offer_on(const part_side *s, uint32_t n)
     return s->group[n] != INLAY_NONE ? s->group[n] : s->single[n];
 }
 
-static int64_t whole(const problem *x, double ns)
+static int64_t whole(const struct problem *x, double ns)
 {
     return (int64_t)(ns * x->prices.scale + 0.5);
 }
 
 /* The question of node n, and what it says when it is not asked. */
-static uint32_t var_of(const fusion *f, uint32_t n)
+static uint32_t var_of(const struct fusion *f, uint32_t n)
 {
     return n == INLAY_NONE ? INLAY_NONE : f->var[n];
 }
 
 /* ------------------------------------------------------------------ nodes and groups */
 
-static void ask_nodes(problem *x)
+static void ask_nodes(struct problem *x)
 {
-    fusion *f = x->fusion;
+    struct fusion *f = x->fusion;
 
     for (uint32_t n = 0; n < x->nodes; n++) {
         uint32_t now = offer_on(f->now, n), then = offer_on(f->then, n);
@@ -86,10 +86,10 @@ static void ask_nodes(problem *x)
 
 /* Group `offer` of one side: what it saves, when all its nodes say `answer`. Nodes with nothing else to fall back on
  * must then. */
-static void ask_group(problem *x, uint32_t offer, const part_side *side, bool answer)
+static void ask_group(struct problem *x, uint32_t offer, const part_side *side, bool answer)
 {
     const part_offer *o = &x->p->offers[offer];
-    fusion *f = x->fusion;
+    struct fusion *f = x->fusion;
     double gain = -x->prices.offer[offer];
     bool bare = false, asked = false, stays = false;
     uint32_t helper;
@@ -122,9 +122,9 @@ static void ask_group(problem *x, uint32_t offer, const part_side *side, bool an
     }
 }
 
-static void ask_groups(problem *x)
+static void ask_groups(struct problem *x)
 {
-    fusion *f = x->fusion;
+    struct fusion *f = x->fusion;
 
     for (uint32_t n = 0; x->picks.group_count > 0 && n < x->nodes; n++) {
         uint32_t now = f->now->group[n], then = f->then->group[n];
@@ -139,14 +139,14 @@ static void ask_groups(problem *x)
 /* ------------------------------------------------------------------ copies */
 
 /* A value in the question: its domains, and who reads it. */
-typedef struct moving {
+struct moving {
     uint32_t value, maker; /* the maker's question */
     uint32_t home[2];
     double share; /* of its copies */
-} moving;
+};
 
 /* Does reader r, by answer, call for a copy? target NONE: anywhere but `home`; otherwise into target. */
-static bool calls(const problem *x, uint32_t reader, const part_side *side, uint32_t value, uint32_t target,
+static bool calls(const struct problem *x, uint32_t reader, const part_side *side, uint32_t value, uint32_t target,
                   uint32_t home)
 {
     uint32_t domain = part_read_in(x, reader, offer_on(side, reader), value);
@@ -155,7 +155,7 @@ static bool calls(const problem *x, uint32_t reader, const part_side *side, uint
 }
 
 /* The same of whoever gets what leaves the graph. */
-static bool leaving_calls(const problem *x, uint32_t value, uint32_t target, uint32_t home)
+static bool leaving_calls(const struct problem *x, uint32_t value, uint32_t target, uint32_t home)
 {
     const uint32_t to = x->links.leaves[value] ? part_goes_to(x, value, home) : home;
 
@@ -163,10 +163,10 @@ static bool leaving_calls(const problem *x, uint32_t value, uint32_t target, uin
 }
 
 /* One movement of the value: costs ns if some reader calls for it and the gate is open. */
-static void charge(problem *x, const moving *m, double ns, uint32_t gate, uint32_t target, uint32_t home)
+static void charge(struct problem *x, const struct moving *m, double ns, uint32_t gate, uint32_t target, uint32_t home)
 {
-    fusion *f = x->fusion;
-    flow *w = &x->fusion->flow;
+    struct fusion *f = x->fusion;
+    struct flow *w = &x->fusion->flow;
     int64_t cost = whole(x, ns * m->share);
     bool always = leaving_calls(x, m->value, target, home);
     uint32_t at_0 = 0, at_1 = 0, only = INLAY_NONE, helper;
@@ -211,7 +211,7 @@ static void charge(problem *x, const moving *m, double ns, uint32_t gate, uint32
 }
 
 /* What is carried goes to its home before the first iteration. */
-static void ask_start(problem *x, const moving *m, uint32_t from)
+static void ask_start(struct problem *x, const struct moving *m, uint32_t from)
 {
     double ns[2] = { 0, 0 };
 
@@ -227,7 +227,7 @@ static void ask_start(problem *x, const moving *m, uint32_t from)
 }
 
 /* Down from the host, to where it is read. */
-static void ask_down(problem *x, const moving *m, uint32_t to, uint32_t mark)
+static void ask_down(struct problem *x, const struct moving *m, uint32_t to, uint32_t mark)
 {
     uint32_t gate;
 
@@ -239,12 +239,12 @@ static void ask_down(problem *x, const moving *m, uint32_t to, uint32_t mark)
     charge(x, m, x->domains.down[(size_t)m->value * x->domains.count + to], gate, to, INLAY_DOMAIN_HOST);
 }
 
-static void ask_value(problem *x, uint32_t v)
+static void ask_value(struct problem *x, uint32_t v)
 {
-    fusion *f = x->fusion;
+    struct fusion *f = x->fusion;
     const part_home h = part_home_of(x, v);
     const part_source s = part_source_of(x, v);
-    moving m = { .value = v, .maker = var_of(f, s.node), .share = part_share(x, h.once) };
+    struct moving m = { .value = v, .maker = var_of(f, s.node), .share = part_share(x, h.once) };
     bool asked = m.maker != INLAY_NONE;
     uint32_t mark;
 
@@ -279,7 +279,7 @@ static void ask_value(problem *x, uint32_t v)
 /* ------------------------------------------------------------------ launches and boundaries */
 
 /* What node n pays for not being of one piece with its parent. */
-static double seam(const problem *x, uint32_t parent, uint32_t n)
+static double seam(const struct problem *x, uint32_t parent, uint32_t n)
 {
     uint32_t p = part_provider_of(x, n), q = part_provider_of(x, parent);
     double ns = 0;
@@ -291,9 +291,9 @@ static double seam(const problem *x, uint32_t parent, uint32_t n)
     return ns + (p != q ? x->prices.boundary_ns : 0);
 }
 
-static void ask_seam(problem *x, uint32_t n)
+static void ask_seam(struct problem *x, uint32_t n)
 {
-    fusion *f = x->fusion;
+    struct fusion *f = x->fusion;
     uint32_t parent = x->links.parent[n], offers[2][2], vp = var_of(f, parent), vn = f->var[n];
     double e00, e01, e10, e11; /* parent's answer, node's answer */
 
@@ -321,10 +321,10 @@ static void ask_seam(problem *x, uint32_t n)
 /* ------------------------------------------------------------------ the whole */
 
 /* The group counts when every node of it gave the same answer. */
-static bool is_whole(const problem *x, uint32_t offer, bool answer)
+static bool is_whole(const struct problem *x, uint32_t offer, bool answer)
 {
     const part_offer *o = &x->p->offers[offer];
-    const fusion *f = x->fusion;
+    const struct fusion *f = x->fusion;
 
     if (!f->take[offer])
         return false;
@@ -338,9 +338,9 @@ static bool is_whole(const problem *x, uint32_t offer, bool answer)
     return true;
 }
 
-bool part_fuse(problem *x, const part_side *now, const part_side *then, uint32_t *choice)
+bool part_fuse(struct problem *x, const part_side *now, const part_side *then, uint32_t *choice)
 {
-    fusion *f = x->fusion;
+    struct fusion *f = x->fusion;
     bool seams = x->prices.boundary_ns > 0;
 
     f->now = now;

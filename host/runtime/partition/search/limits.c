@@ -10,15 +10,15 @@
 
 enum { MOST_ROUNDS = 14, SHRINK_ROUNDS = 5, POLISH_NODES = 192, GIVE_BACK = 48 };
 
-typedef struct bounds {
-    problem *x;
+struct bounds {
+    struct problem *x;
     uint32_t *best, *trial; /* [nodes] */
     part_verdict verdict;   /* of best, at true prices */
     double *per_byte;       /* [providers] multipliers in use */
     double boundary_ns;
     uint32_t fewest;        /* stretches of any choice seen */
     uint64_t *least_excess; /* [providers] bytes above the limit, of any choice seen */
-} bounds;
+};
 
 static bool is_better(part_verdict a, part_verdict b)
 {
@@ -28,7 +28,7 @@ static bool is_better(part_verdict a, part_verdict b)
 }
 
 /* Bytes above the limit. */
-static uint64_t excess_of(const problem *x, uint32_t p)
+static uint64_t excess_of(const struct problem *x, uint32_t p)
 {
     const part_memory *m = &x->memory[p];
     uint64_t need;
@@ -39,9 +39,9 @@ static uint64_t excess_of(const problem *x, uint32_t p)
 }
 
 /* At true prices. */
-static part_verdict judge(bounds *b, const uint32_t *choice)
+static part_verdict judge(struct bounds *b, const uint32_t *choice)
 {
-    problem *x = b->x;
+    struct problem *x = b->x;
     part_verdict v;
 
     x->prices.boundary_ns = 0;
@@ -58,7 +58,7 @@ static part_verdict judge(bounds *b, const uint32_t *choice)
 }
 
 /* Keeps the trial if it is better. */
-static part_verdict offer_trial(bounds *b)
+static part_verdict offer_trial(struct bounds *b)
 {
     part_verdict v = judge(b, b->trial);
 
@@ -72,7 +72,7 @@ static part_verdict offer_trial(bounds *b)
 /* ------------------------------------------------------------------ one node elsewhere */
 
 /* What the copies around the offer's nodes cost; a value that several of them touch counts as often. */
-static double copies_around(problem *x, const uint32_t *choice, const part_offer *o)
+static double copies_around(struct problem *x, const uint32_t *choice, const part_offer *o)
 {
     double ns = 0;
 
@@ -88,7 +88,7 @@ static double copies_around(problem *x, const uint32_t *choice, const part_offer
 }
 
 /* The cheapest usual offer of another provider. */
-static uint32_t elsewhere(const problem *x, uint32_t node, uint32_t provider)
+static uint32_t elsewhere(const struct problem *x, uint32_t node, uint32_t provider)
 {
     uint32_t best = INLAY_NONE;
 
@@ -109,7 +109,7 @@ static void put(uint32_t *choice, const part_offer *o, uint32_t offer)
 }
 
 /* Moves the offer's nodes off its provider; false if some have nowhere to go. *loss is what that costs. */
-static bool move_off(problem *x, uint32_t *choice, uint32_t offer, double *loss)
+static bool move_off(struct problem *x, uint32_t *choice, uint32_t offer, double *loss)
 {
     const part_offer *o = &x->p->offers[offer];
     double ns = -x->prices.offer[offer];
@@ -126,7 +126,7 @@ static bool move_off(problem *x, uint32_t *choice, uint32_t offer, double *loss)
     return true;
 }
 
-static double weight_of(const problem *x, const part_offer *o)
+static double weight_of(const struct problem *x, const part_offer *o)
 {
     double bytes = (double)o->resident_bytes + (double)o->workspace_bytes;
 
@@ -140,14 +140,14 @@ static double weight_of(const problem *x, const part_offer *o)
 
 /* ------------------------------------------------------------------ memory: repair */
 
-typedef struct leaver {
+struct leaver {
     double per_byte, bytes;
     uint32_t offer;
-} leaver;
+};
 
 static int by_price(const void *a, const void *b)
 {
-    const leaver *p = a, *q = b;
+    const struct leaver *p = a, *q = b;
 
     if (p->per_byte != q->per_byte)
         return p->per_byte < q->per_byte ? -1 : 1;
@@ -155,9 +155,9 @@ static int by_price(const void *a, const void *b)
 }
 
 /* Sends offers off provider p until about `excess` bytes are free; false: none can go. */
-static bool relieve(bounds *b, uint32_t p, uint64_t excess, leaver *list)
+static bool relieve(struct bounds *b, uint32_t p, uint64_t excess, struct leaver *list)
 {
-    problem *x = b->x;
+    struct problem *x = b->x;
     uint32_t count = 0;
     double freed = 0;
 
@@ -169,7 +169,7 @@ static bool relieve(bounds *b, uint32_t p, uint64_t excess, leaver *list)
         if (o == NULL || o->provider != p || o->nodes[0] != n || !move_off(x, b->trial, offer, &loss))
             continue;
         put(b->trial, o, offer);
-        list[count] = (leaver){ .offer = offer, .bytes = weight_of(x, o) };
+        list[count] = (struct leaver){ .offer = offer, .bytes = weight_of(x, o) };
         list[count].per_byte = loss / (list[count].bytes + 1);
         count++;
     }
@@ -182,10 +182,10 @@ static bool relieve(bounds *b, uint32_t p, uint64_t excess, leaver *list)
     return count > 0;
 }
 
-static bool repair(bounds *b)
+static bool repair(struct bounds *b)
 {
-    problem *x = b->x;
-    leaver *list = arena_array(x->scratch, (size_t)x->nodes + 1, sizeof *list);
+    struct problem *x = b->x;
+    struct leaver *list = arena_array(x->scratch, (size_t)x->nodes + 1, sizeof *list);
 
     if (list == NULL) {
         x->failed = true;
@@ -208,9 +208,9 @@ static bool repair(bounds *b)
 /* ------------------------------------------------------------------ a provider that must run something */
 
 /* Gives the required provider the offer that costs least to give. */
-static void force_required(bounds *b)
+static void force_required(struct bounds *b)
 {
-    problem *x = b->x;
+    struct problem *x = b->x;
     uint32_t *from = arena_array(x->scratch, (size_t)x->nodes + 1, sizeof *from), best = INLAY_NONE;
     double least = 0;
 
@@ -256,9 +256,9 @@ static void force_required(bounds *b)
 /* ------------------------------------------------------------------ multipliers */
 
 /* Searches at the multipliers in use, and judges what comes out at true prices. */
-static part_verdict search_again(bounds *b)
+static part_verdict search_again(struct bounds *b)
 {
-    problem *x = b->x;
+    struct problem *x = b->x;
     uint32_t uncovered, steps = x->exact_steps;
     bool ok;
 
@@ -275,9 +275,9 @@ static part_verdict search_again(bounds *b)
 }
 
 /* Raises the multipliers of the bounds that the choice judged last breaks. */
-static bool raise_multipliers(bounds *b, double total_ns)
+static bool raise_multipliers(struct bounds *b, double total_ns)
 {
-    problem *x = b->x;
+    struct problem *x = b->x;
     bool raised = false;
 
     for (uint32_t p = 0; x->bounds.limited && p < x->providers; p++) {
@@ -293,9 +293,9 @@ static bool raise_multipliers(bounds *b, double total_ns)
     return raised;
 }
 
-static void search_with_multipliers(bounds *b)
+static void search_with_multipliers(struct bounds *b)
 {
-    problem *x = b->x;
+    struct problem *x = b->x;
     double total_ns = b->verdict.price;
     part_verdict v = judge(b, b->best);
 
@@ -318,9 +318,9 @@ static void search_with_multipliers(bounds *b)
 /* ------------------------------------------------------------------ the last steps */
 
 /* Everything on one provider as far as it can: the fewest partitions there are, or nearly. */
-static void try_one_provider(bounds *b)
+static void try_one_provider(struct bounds *b)
 {
-    problem *x = b->x;
+    struct problem *x = b->x;
 
     for (uint32_t p = 0; p < x->providers && !x->failed; p++) {
         uint32_t missing = part_first_choice(x, true, b->trial);
@@ -338,9 +338,9 @@ static void try_one_provider(bounds *b)
 }
 
 /* Single steps that keep the bounds. */
-static void polish(bounds *b)
+static void polish(struct bounds *b)
 {
-    problem *x = b->x;
+    struct problem *x = b->x;
     uint32_t tries = 0;
 
     for (uint32_t n = 0; n < x->nodes && b->verdict.feasible && !x->failed; n++) {
@@ -360,9 +360,9 @@ static void polish(bounds *b)
     }
 }
 
-static inlay_status out_of_bounds(const bounds *b, inlay_diag *diag)
+static inlay_status out_of_bounds(const struct bounds *b, inlay_diag *diag)
 {
-    const problem *x = b->x;
+    const struct problem *x = b->x;
     const part_request *r = x->request;
 
     for (uint32_t p = 0; x->bounds.limited && p < x->providers; p++)
@@ -388,9 +388,9 @@ static inlay_status out_of_bounds(const bounds *b, inlay_diag *diag)
                       r->graph->name);
 }
 
-inlay_status part_keep_limits(problem *x, uint32_t *choice, inlay_diag *diag)
+inlay_status part_keep_limits(struct problem *x, uint32_t *choice, inlay_diag *diag)
 {
-    bounds b = { .x = x, .best = choice, .fewest = UINT32_MAX };
+    struct bounds b = { .x = x, .best = choice, .fewest = UINT32_MAX };
 
     if (!x->bounds.limited && x->bounds.max_partitions == 0 && x->bounds.required == INLAY_NONE)
         return INLAY_OK;

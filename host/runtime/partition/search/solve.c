@@ -13,21 +13,21 @@ enum {
     ISLAND_WORK = 60000     /* nodes to look at while regions are given to their neighbours, once a round */
 };
 
-typedef struct search {
-    problem *x;
+struct search {
+    struct problem *x;
     uint32_t *choice, *trial; /* [nodes] */
     part_side now, then;
     uint32_t *family;     /* [groups] */
     part_verdict verdict; /* of choice */
     uint32_t in_vain;     /* proposals in a row that improved nothing */
     uint32_t round;       /* proposals in a round; 0 = not yet known */
-} search;
+};
 
-static bool search_init(search *s, problem *x, uint32_t *choice)
+static bool search_init(struct search *s, struct problem *x, uint32_t *choice)
 {
     size_t nodes = (size_t)x->nodes + 1;
 
-    *s = (search){ .x = x, .choice = choice };
+    *s = (struct search){ .x = x, .choice = choice };
     s->trial = arena_array(x->scratch, nodes, sizeof *s->trial);
     s->now.single = arena_array(x->scratch, nodes, sizeof *s->now.single);
     s->now.group = arena_array(x->scratch, nodes, sizeof *s->now.group);
@@ -45,9 +45,9 @@ static bool improves(part_verdict a, part_verdict b)
 }
 
 /* Takes the trial if it is better. Most are not, which is mostly seen without putting them into an order. */
-static bool accept(search *s)
+static bool accept(struct search *s)
 {
-    problem *x = s->x;
+    struct problem *x = s->x;
     part_verdict v;
 
     if (x->failed || memcmp(s->choice, s->trial, x->nodes * sizeof *s->choice) == 0)
@@ -65,9 +65,9 @@ static bool accept(search *s)
 }
 
 /* What the label offers each node: its own single offer, and the groups of one family. */
-static void propose(search *s, part_label label, uint32_t family)
+static void propose(struct search *s, part_label label, uint32_t family)
 {
-    problem *x = s->x;
+    struct problem *x = s->x;
 
     for (uint32_t n = 0; n < x->nodes; n++) {
         uint32_t seen = 0;
@@ -94,9 +94,9 @@ static void propose(search *s, part_label label, uint32_t family)
 }
 
 /* What is cheapest by itself, whoever offers it. */
-static void propose_cheapest(search *s)
+static void propose_cheapest(struct search *s)
 {
-    problem *x = s->x;
+    struct problem *x = s->x;
 
     part_best_family(x, s->family);
     for (uint32_t n = 0; n < x->nodes; n++) {
@@ -115,14 +115,14 @@ static void propose_cheapest(search *s)
     }
 }
 
-static bool fuse(search *s)
+static bool fuse(struct search *s)
 {
     part_side_of(s->x, s->choice, &s->now);
     return part_fuse(s->x, &s->now, &s->then, s->trial) && accept(s);
 }
 
 /* One proposal. False: as many as a round has, the last ones, improved nothing. */
-static bool try_proposal(search *s, part_label label, uint32_t family)
+static bool try_proposal(struct search *s, part_label label, uint32_t family)
 {
     propose(s, label, family);
     s->in_vain = fuse(s) ? 0 : s->in_vain + 1;
@@ -130,9 +130,9 @@ static bool try_proposal(search *s, part_label label, uint32_t family)
 }
 
 /* One round of proposals. Did any of them help? */
-static bool sweep(search *s)
+static bool sweep(struct search *s)
 {
-    problem *x = s->x;
+    struct problem *x = s->x;
     uint32_t round = 0;
 
     if (x->picks.group_count > 0 && s->round == 0) {
@@ -154,9 +154,9 @@ static bool sweep(search *s)
 
 /* Gives a region to the provider of a neighbour: a launch and its copies may cost more than a slower kernel. Small
  * regions first, since those have the least to lose. */
-static bool move_islands(search *s)
+static bool move_islands(struct search *s)
 {
-    problem *x = s->x;
+    struct problem *x = s->x;
     part_schedule *c = &x->schedule;
     uint32_t *region_of, *size, *near, tries = 0;
     bool better = false;
@@ -201,7 +201,7 @@ static bool move_islands(search *s)
     return better;
 }
 
-static void descend(search *s)
+static void descend(struct search *s)
 {
     s->verdict = part_judge(s->x, s->choice);
     s->in_vain = s->round = 0;
@@ -215,7 +215,7 @@ static void descend(search *s)
 }
 
 /* One offer for each node, and no groups: nothing to choose. */
-static bool is_settled(const problem *x)
+static bool is_settled(const struct problem *x)
 {
     if (x->picks.group_count > 0)
         return false;
@@ -225,12 +225,12 @@ static bool is_settled(const problem *x)
     return true;
 }
 
-bool part_solve(problem *x, uint32_t *choice, uint32_t *uncovered)
+bool part_solve(struct problem *x, uint32_t *choice, uint32_t *uncovered)
 {
     bool settled = is_settled(x), by_priority = part_by_priority(x->request);
     uint32_t *other;
     part_verdict first;
-    search s;
+    struct search s;
 
     *uncovered = part_first_choice(x, true, choice);
     if (settled || by_priority)

@@ -12,35 +12,35 @@
 static const double share_of_error = 0.1;
 enum { MOST_STEPS = 16 };
 
-typedef struct change {
+struct change {
     uint32_t root; /* a node: the changes of one are undone together */
     double gain;   /* of its offers */
-} change;
+};
 
-typedef struct steady {
-    problem *x;
+struct steady {
+    struct problem *x;
     uint32_t *choice, *home, *trial; /* [nodes] offers: what is, what the order of providers asks for, a mix */
     uint32_t *root;                  /* [nodes] union-find; only nodes of changes count */
     uint32_t *listed;                /* [nodes] of a root, where its change is in the list */
     uint8_t *part;                   /* [nodes] 1 = of a change */
-    change *changes;                 /* [count] least gain first */
+    struct change *changes;          /* [count] least gain first */
     uint32_t count;
-} steady;
+};
 
-static uint32_t root_of(steady *s, uint32_t n)
+static uint32_t root_of(struct steady *s, uint32_t n)
 {
     while (s->root[n] != n)
         n = s->root[n] = s->root[s->root[n]];
     return n;
 }
 
-static void join(steady *s, uint32_t a, uint32_t b)
+static void join(struct steady *s, uint32_t a, uint32_t b)
 {
     s->root[root_of(s, a)] = root_of(s, b);
 }
 
 /* Nodes that an offer of several has in common with a change are all of it. Did it bring new ones? */
-static bool take_all(steady *s, uint32_t offer, uint32_t n)
+static bool take_all(struct steady *s, uint32_t offer, uint32_t n)
 {
     const part_offer *o = offer != INLAY_NONE ? &s->x->p->offers[offer] : NULL;
     bool more = false;
@@ -54,9 +54,9 @@ static bool take_all(steady *s, uint32_t offer, uint32_t n)
 }
 
 /* Which nodes are run by another provider than at home, and what hangs together. */
-static void find_parts(steady *s)
+static void find_parts(struct steady *s)
 {
-    const problem *x = s->x;
+    const struct problem *x = s->x;
 
     for (uint32_t n = 0; n < x->nodes; n++) {
         s->root[n] = n;
@@ -84,7 +84,7 @@ static void find_parts(steady *s)
 
 static int by_gain(const void *a, const void *b)
 {
-    const change *p = a, *q = b;
+    const struct change *p = a, *q = b;
 
     if (p->gain != q->gain)
         return p->gain < q->gain ? -1 : 1;
@@ -92,21 +92,21 @@ static int by_gain(const void *a, const void *b)
 }
 
 /* Each offer counts at its first node. */
-static double price_at(const steady *s, const uint32_t *choice, uint32_t n)
+static double price_at(const struct steady *s, const uint32_t *choice, uint32_t n)
 {
     uint32_t offer = choice[n];
 
     return offer != INLAY_NONE && s->x->p->offers[offer].nodes[0] == n ? s->x->prices.offer[offer] : 0;
 }
 
-static void list_changes(steady *s)
+static void list_changes(struct steady *s)
 {
-    const problem *x = s->x;
+    const struct problem *x = s->x;
 
     for (uint32_t n = 0; n < x->nodes; n++)
         if (s->part[n] && root_of(s, n) == n) {
             s->listed[n] = s->count;
-            s->changes[s->count++] = (change){ .root = n };
+            s->changes[s->count++] = (struct change){ .root = n };
         }
     for (uint32_t n = 0; n < x->nodes; n++)
         if (s->part[n])
@@ -117,11 +117,11 @@ static void list_changes(steady *s)
         s->listed[s->changes[i].root] = i;
 }
 
-static bool steady_init(steady *s, problem *x, uint32_t *choice)
+static bool steady_init(struct steady *s, struct problem *x, uint32_t *choice)
 {
     size_t nodes = (size_t)x->nodes + 1;
 
-    *s = (steady){ .x = x, .choice = choice };
+    *s = (struct steady){ .x = x, .choice = choice };
     s->home = arena_array(x->scratch, nodes, sizeof *s->home);
     s->trial = arena_array(x->scratch, nodes, sizeof *s->trial);
     s->root = arena_array(x->scratch, nodes, sizeof *s->root);
@@ -133,7 +133,7 @@ static bool steady_init(steady *s, problem *x, uint32_t *choice)
 }
 
 /* What may be given away. */
-static double slack_of(const steady *s)
+static double slack_of(const struct steady *s)
 {
     double off = 0;
 
@@ -144,9 +144,9 @@ static double slack_of(const steady *s)
 }
 
 /* Undoes changes first .. end - 1 if what all of it costs then is bearable. */
-static bool undo(steady *s, uint32_t first, uint32_t end, double bearable)
+static bool undo(struct steady *s, uint32_t first, uint32_t end, double bearable)
 {
-    problem *x = s->x;
+    struct problem *x = s->x;
     part_verdict v;
 
     memcpy(s->trial, s->choice, x->nodes * sizeof *s->trial);
@@ -163,10 +163,10 @@ static bool undo(steady *s, uint32_t first, uint32_t end, double bearable)
     return true;
 }
 
-bool part_steady(problem *x, uint32_t *choice)
+bool part_steady(struct problem *x, uint32_t *choice)
 {
     double *with_margins = x->prices.offer, *plain = arena_array(x->scratch, (size_t)x->offers + 1, sizeof *plain);
-    steady s;
+    struct steady s;
 
     if (plain == NULL || !steady_init(&s, x, choice))
         return false;

@@ -5,7 +5,7 @@
 /* Marks the offers in p's partition, and adds a refusal for each of their nodes. False: no memory. */
 static bool take_back(const program_declined *declined)
 {
-    program *p = declined->program;
+    struct program *p = declined->program;
     const char *sentence = arena_format(&p->a, "declined by %s: %.300s", declined->call, declined->text);
     part_offer *offers = arena_copy(&p->a, p->parts.offers, (size_t)p->parts.offer_count * sizeof *offers);
     part_refusal *refusals;
@@ -55,7 +55,7 @@ static bool is_plain(const program_step *s)
 }
 
 /* Steps for the regions of parts; those that p has compiled already are taken over. NULL: no memory. */
-static program_step *take_over(program *p, const partition *parts)
+static program_step *take_over(struct program *p, const struct partition *parts)
 {
     program_step *steps = arena_array(&p->a, (size_t)parts->region_count + 1, sizeof *steps);
 
@@ -85,12 +85,12 @@ static bool is_taken(const program_step *steps, uint32_t count, const inlay_comp
 
 inlay_status program_assign_without(const program_declined *declined, inlay_diag *diag)
 {
-    program *p = declined->program;
+    struct program *p = declined->program;
     part_request request = program_request(p);
     part_rules rules = p->env->rules != NULL ? *p->env->rules : (part_rules){ 0 };
     program_step *steps;
     inlay_status status;
-    partition next;
+    struct partition next;
 
     if (!take_back(declined))
         return declined_no_memory(p, diag);

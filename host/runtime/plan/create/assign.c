@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* The bodies of node n, whose programs are there, become part of the snapshot. */
-static inlay_status show_bodies(program *p, uint32_t n, inlay_diag *diag)
+static inlay_status show_bodies(struct program *p, uint32_t n, inlay_diag *diag)
 {
     inlay_node_info *info = (inlay_node_info *)(uintptr_t)&p->snapshot.nodes[n];
     const graph_node *node = p->graph->nodes[n];
@@ -31,10 +31,11 @@ static inlay_status show_bodies(program *p, uint32_t n, inlay_diag *diag)
 }
 
 /* The programs of a graph and, behind it, of its bodies, before anything is assigned. */
-static inlay_status start(graph *g, const program_env *env, const char *path, program **out_program, inlay_diag *diag)
+static inlay_status start(struct graph *g, const program_env *env, const char *path, struct program **out_program,
+                          inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
-    program *p = calloc(1, sizeof *p);
+    struct program *p = calloc(1, sizeof *p);
     uint32_t bodies = 0;
 
     *out_program = p;
@@ -79,7 +80,8 @@ done:
     return status;
 }
 
-inlay_status program_assign(graph *g, const program_env *env, bool again, program **out_program, inlay_diag *diag)
+inlay_status program_assign(struct graph *g, const program_env *env, bool again, struct program **out_program,
+                            inlay_diag *diag)
 {
     inlay_status status = start(g, env, "", out_program, diag);
     part_job *jobs = NULL;
@@ -102,7 +104,7 @@ inlay_status program_assign(graph *g, const program_env *env, bool again, progra
 }
 
 /* A provider was to run the node that p is a body of, and declined: p is assigned now. */
-static inlay_status assign_idle(program *p, inlay_diag *diag)
+static inlay_status assign_idle(struct program *p, inlay_diag *diag)
 {
     const cost_sizes *known = p->env->sizes;
     part_rules rules = p->env->rules != NULL ? *p->env->rules : (part_rules){ 0 };
@@ -131,7 +133,7 @@ static inlay_status assign_idle(program *p, inlay_diag *diag)
     return status;
 }
 
-inlay_status program_assign_bodies(program *p, inlay_diag *diag)
+inlay_status program_assign_bodies(struct program *p, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
 

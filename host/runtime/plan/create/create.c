@@ -3,14 +3,14 @@
 #include "threads/threads.h"
 
 /* All graphs of a model share them; the main one's program closes them, after the regions of all are released. */
-static void use_packs(program *p, packs *shared)
+static void use_packs(struct program *p, struct packs *shared)
 {
     p->packs = shared;
     for (uint32_t i = 0; i < p->body_count; i++)
         use_packs(p->bodies[i], shared);
 }
 
-static inlay_status assign(assignment *a, inlay_diag *diag)
+static inlay_status assign(struct assignment *a, inlay_diag *diag)
 {
     const program_env *env = a->env;
     inlay_status status;
@@ -32,7 +32,7 @@ static bool follows_plan(const program_env *env)
 }
 
 /* Does what a round that failed has learned make another round worthwhile? */
-static bool learn(assignment *a, inlay_status status)
+static bool learn(struct assignment *a, inlay_status status)
 {
     inlay_diag quiet = INLAY_DIAG_INIT;
     inlay_status again = INLAY_UNSUPPORTED;
@@ -52,7 +52,7 @@ static bool learn(assignment *a, inlay_status status)
     return true;
 }
 
-inlay_status assign_until_stable(assignment *a, inlay_diag *diag)
+inlay_status assign_until_stable(struct assignment *a, inlay_diag *diag)
 {
     const uint32_t held = threads_hold(a->env->max_threads);
     inlay_status status;
@@ -67,9 +67,9 @@ inlay_status assign_until_stable(assignment *a, inlay_diag *diag)
     return status;
 }
 
-inlay_status program_create(graph *g, const program_env *env, program **out_program, inlay_diag *diag)
+inlay_status program_create(struct graph *g, const program_env *env, struct program **out_program, inlay_diag *diag)
 {
-    assignment a = { .g = g, .env = env };
+    struct assignment a = { .g = g, .env = env };
     inlay_diag why = INLAY_DIAG_INIT;
     const inlay_status status = assign_until_stable(&a, &why);
 

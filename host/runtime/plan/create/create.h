@@ -19,26 +19,26 @@
 #define PLAN_CREATE_H
 #include "plan/program/compile.h"
 
-typedef struct assignment {
-    graph *g;
+struct assignment {
+    struct graph *g;
     const program_env *env;
-    program *program;          /* NULL: all graphs are to be assigned from the start */
+    struct program *program;   /* NULL: all graphs are to be assigned from the start */
     program_declined declined; /* what the last round has learned of a region */
     bool undone;               /* a rewrite was undone, so that rules may name nodes that have gone */
     bool shares_graph;         /* with a program that runs, so that no rewrite may be undone */
-} assignment;
+};
 
 /* Ends with a->program compiled, or with the reason why that cannot be; a->program, the caller's, may then be NULL. */
-INLAY_NODISCARD inlay_status assign_until_stable(assignment *a, inlay_diag *diag);
+INLAY_NODISCARD inlay_status assign_until_stable(struct assignment *a, inlay_diag *diag);
 
 /* ------------------------------------------------------------------ assign.c
  *
  * The programs of the graphs as they are, without those offers that are known to be declined. *out_program is there
  * after a failure, too, for undo.h, unless memory is out. again: see assignment.undone. */
-INLAY_NODISCARD inlay_status program_assign(graph *g, const program_env *env, bool again, program **out_program,
-                                            inlay_diag *diag);
+INLAY_NODISCARD inlay_status program_assign(struct graph *g, const program_env *env, bool again,
+                                            struct program **out_program, inlay_diag *diag);
 /* Assigns the bodies of nodes that a provider was to run whole, and that the host runs now. */
-INLAY_NODISCARD inlay_status program_assign_bodies(program *p, inlay_diag *diag);
+INLAY_NODISCARD inlay_status program_assign_bodies(struct program *p, inlay_diag *diag);
 
 /* ------------------------------------------------------------------ again.c
  *
@@ -52,5 +52,5 @@ INLAY_NODISCARD inlay_status program_assign_without(const program_declined *decl
  * Of rewrites for which a provider would run what was replaced but not what replaced it, undoes those without which the
  * model is expected to be faster by more than prices may be off; and shows bodies as the file has them where that makes
  * a provider take the node around them. The graphs are assigned. Only out of memory and a cancellation fail. */
-INLAY_NODISCARD inlay_status program_weigh_rewrites(program **inout_program, inlay_diag *diag);
+INLAY_NODISCARD inlay_status program_weigh_rewrites(struct program **inout_program, inlay_diag *diag);
 #endif

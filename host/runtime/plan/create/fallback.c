@@ -6,9 +6,9 @@
 
 /* A program of p's graph: its snapshot, its bodies, and as yet its regions, with what is compiled, are p's. NULL: no
  * memory. */
-static program *copy_of(program *p, const uint8_t *without)
+static struct program *copy_of(struct program *p, const uint8_t *without)
 {
-    program *other = calloc(1, sizeof *other);
+    struct program *other = calloc(1, sizeof *other);
 
     if (other == NULL)
         return NULL;
@@ -33,9 +33,9 @@ static program *copy_of(program *p, const uint8_t *without)
     return NULL;
 }
 
-static inlay_status make_fallback(program *p, const declined_shapes *s, program **out, inlay_diag *diag)
+static inlay_status make_fallback(struct program *p, const declined_shapes *s, struct program **out, inlay_diag *diag)
 {
-    assignment a = { .g = p->graph, .env = p->env, .program = copy_of(p, s->offers), .shares_graph = true };
+    struct assignment a = { .g = p->graph, .env = p->env, .program = copy_of(p, s->offers), .shares_graph = true };
     const program_declined learned = { a.program, s->offers, "specialize at these shapes", s->text };
     inlay_status status;
 
@@ -55,16 +55,16 @@ static inlay_status make_fallback(program *p, const declined_shapes *s, program 
 }
 
 /* One that was made without the same offers, for other shapes. */
-static program *find_made(const program *p, const declined_shapes *s)
+static struct program *find_made(const struct program *p, const declined_shapes *s)
 {
-    program *made = p->fallback.programs;
+    struct program *made = p->fallback.programs;
 
     while (made != NULL && memcmp(made->fallback.without, s->offers, p->parts.offer_count) != 0)
         made = made->fallback.next;
     return made;
 }
 
-static void report(const program *p, const declined_shapes *s)
+static void report(const struct program *p, const declined_shapes *s)
 {
     char line[500];
 
@@ -73,7 +73,8 @@ static void report(const program *p, const declined_shapes *s)
         p->env->log(p->env->log_ctx, INLAY_LOG_INFO, line);
 }
 
-inlay_status fallback_find(program *p, const plan_input *inputs, uint32_t count, program **out, inlay_diag *diag)
+inlay_status fallback_find(struct program *p, const plan_input *inputs, uint32_t count, struct program **out,
+                           inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
     declined_shapes *s;
@@ -104,8 +105,8 @@ inlay_status fallback_find(program *p, const plan_input *inputs, uint32_t count,
     return status;
 }
 
-inlay_status fallback_without(program *p, const plan_input *inputs, uint32_t count, const uint8_t *offers,
-                              const char *text, program **out, inlay_diag *diag)
+inlay_status fallback_without(struct program *p, const plan_input *inputs, uint32_t count, const uint8_t *offers,
+                              const char *text, struct program **out, inlay_diag *diag)
 {
     inlay_status status;
 

@@ -6,20 +6,20 @@
 
 /* ------------------------------------------------------------------ all graphs of a model */
 
-static void list_programs(programs *all, program *p)
+static void list_programs(struct programs *all, struct program *p)
 {
     all->list[all->count++] = p;
     for (uint32_t i = 0; i < p->body_count; i++)
         list_programs(all, p->bodies[i]);
 }
 
-bool programs_open(programs *all, program *p)
+bool programs_open(struct programs *all, struct program *p)
 {
     uint32_t count = program_count(p);
     bool saved = true;
 
-    *all = (programs){ 0 };
-    all->list = arena_array(&all->a, count, sizeof(program *));
+    *all = (struct programs){ 0 };
+    all->list = arena_array(&all->a, count, sizeof(struct program *));
     all->saved = arena_array(&all->a, count, sizeof *all->saved);
     if (all->list == NULL || all->saved == NULL)
         return false;
@@ -29,13 +29,13 @@ bool programs_open(programs *all, program *p)
     return saved;
 }
 
-void programs_restore(const programs *all)
+void programs_restore(const struct programs *all)
 {
     for (uint32_t i = 0; i < all->count; i++)
         history_restore(all->list[i]->graph, &all->saved[i]);
 }
 
-bool programs_complete(const programs *all)
+bool programs_complete(const struct programs *all)
 {
     graph_model *model = all->list[0]->model;
     bool holds = graph_finish(model->main, NULL) == INLAY_OK && graph_infer(model, NULL) == INLAY_OK;
@@ -47,7 +47,7 @@ bool programs_complete(const programs *all)
     return holds;
 }
 
-void undo_report(const program *p, const graph_node *n, const char *why)
+void undo_report(const struct program *p, const graph_node *n, const char *why)
 {
     char text[320];
 
@@ -59,14 +59,14 @@ void undo_report(const program *p, const graph_node *n, const char *why)
 }
 
 /* The nodes of p's graph, which stay there while rewrites are undone; NULL: no memory. */
-static graph_node **list_nodes(const program *p, arena *a)
+static graph_node **list_nodes(const struct program *p, struct arena *a)
 {
     return arena_copy(a, p->graph->nodes, ((size_t)p->graph->node_count + 1) * sizeof(graph_node *));
 }
 
 /* ------------------------------------------------------------------ what no provider may run */
 
-static bool was_declined(const program *p, uint32_t node)
+static bool was_declined(const struct program *p, uint32_t node)
 {
     for (uint32_t o = 0; o < p->parts.offer_count; o++)
         for (uint32_t k = 0; p->parts.offers[o].declined && k < p->parts.offers[o].node_count; k++)
@@ -75,7 +75,7 @@ static bool was_declined(const program *p, uint32_t node)
     return false;
 }
 
-static bool undo_uncovered_in(program *p, arena *a)
+static bool undo_uncovered_in(struct program *p, struct arena *a)
 {
     const part_request request = program_request(p);
     const uint8_t *open = p->parts.profile != NULL ? part_uncovered(&request, &p->parts, a) : NULL;
@@ -94,9 +94,9 @@ static bool undo_uncovered_in(program *p, arena *a)
     return any;
 }
 
-bool undo_uncovered(program *p)
+bool undo_uncovered(struct program *p)
 {
-    programs all;
+    struct programs all;
     bool any = false;
 
     if (programs_open(&all, p))
@@ -110,7 +110,7 @@ bool undo_uncovered(program *p)
 /* ------------------------------------------------------------------ what a plan names */
 
 /* Undoes what passes made of nodes that the plan names, and what they made that it does not. */
-static bool undo_unplanned(program *p, const names_table *planned, arena *a)
+static bool undo_unplanned(struct program *p, const names_table *planned, struct arena *a)
 {
     const uint32_t count = p->graph->node_count;
     graph_node **nodes = list_nodes(p, a);
@@ -133,11 +133,11 @@ static bool undo_unplanned(program *p, const names_table *planned, arena *a)
     return any;
 }
 
-bool undo_for_plan(program *p)
+bool undo_for_plan(struct program *p)
 {
     const part_job job = { .path = p->path, .request = program_request(p) };
     saved_plan *plan = NULL;
-    programs all = { 0 };
+    struct programs all = { 0 };
     bool any = false;
 
     if (saved_plan_open(&job, &plan, NULL) == INLAY_OK && programs_open(&all, p))

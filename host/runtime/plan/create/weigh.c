@@ -11,16 +11,16 @@
 enum { MOST_ASKED = 128, MOST_PASSES = 16 };
 
 /* Are graphs without a rewrite, assigned as in `undone`, to stay? */
-typedef bool (*accept_fn)(const void *ctx, const programs *now, const programs *undone);
+typedef bool (*accept_fn)(const void *ctx, const struct programs *now, const struct programs *undone);
 
 /* Assigns the graphs of `now`, in which something was undone, and keeps both where accept says so; otherwise all is as
  * it was. */
-static inlay_status try_undone(const programs *now, accept_fn accept, const void *ctx, program **inout_program,
-                               inlay_diag *diag)
+static inlay_status try_undone(const struct programs *now, accept_fn accept, const void *ctx,
+                               struct program **inout_program, inlay_diag *diag)
 {
-    program *p = *inout_program, *other = NULL;
+    struct program *p = *inout_program, *other = NULL;
     inlay_diag quiet = INLAY_DIAG_INIT;
-    programs undone = { 0 };
+    struct programs undone = { 0 };
     inlay_status status;
 
     if (!programs_complete(now))
@@ -41,12 +41,12 @@ static inlay_status try_undone(const programs *now, accept_fn accept, const void
 /* ------------------------------------------------------------------ what is in bodies */
 
 /* Undoes all that passes made in the bodies of n and of their nodes. */
-static bool undo_bodies(program *p, const graph_node *n, arena *a)
+static bool undo_bodies(struct program *p, const graph_node *n, struct arena *a)
 {
     bool any = false;
 
     for (uint32_t b = 0; b < n->body_count; b++) {
-        graph *g = n->bodies[b].graph;
+        struct graph *g = n->bodies[b].graph;
         const uint32_t count = g->node_count;
         graph_node **nodes = arena_copy(a, g->nodes, ((size_t)count + 1) * sizeof(graph_node *));
 
@@ -62,7 +62,7 @@ static bool undo_bodies(program *p, const graph_node *n, arena *a)
 }
 
 /* Does the host run a node that a provider would take, had its bodies what that knows? */
-static bool is_left_out(const program *p, const part_region *r)
+static bool is_left_out(const struct program *p, const part_region *r)
 {
     const graph_node *n = p->graph->nodes[r->nodes[0]];
 
@@ -78,13 +78,13 @@ typedef struct node_list {
 } node_list;
 
 /* accept_fn: does a provider take one of the nodes now? */
-static bool takes_any(const void *ctx, const programs *now, const programs *undone)
+static bool takes_any(const void *ctx, const struct programs *now, const struct programs *undone)
 {
     const node_list *left = ctx;
 
     (void)now;
     for (uint32_t i = 0; i < undone->count; i++) {
-        const program *p = undone->list[i];
+        const struct program *p = undone->list[i];
 
         for (uint32_t r = 0; r < p->parts.region_count; r++)
             for (uint32_t k = 0; p->parts.regions[r].provider != INLAY_NONE && k < left->count; k++)
@@ -97,14 +97,14 @@ static bool takes_any(const void *ctx, const programs *now, const programs *undo
 /* Shows the bodies of nodes that no provider took as the file has them; stays with that where a provider then takes
  * one.
  */
-static inlay_status weigh_bodies(program **inout_program, inlay_diag *diag)
+static inlay_status weigh_bodies(struct program **inout_program, inlay_diag *diag)
 {
-    program *p = *inout_program;
+    struct program *p = *inout_program;
     inlay_status status = INLAY_OK;
     node_list left = { 0 };
     uint32_t regions = 0;
     bool any = false;
-    programs all;
+    struct programs all;
 
     if (!programs_open(&all, p))
         goto done;
@@ -126,35 +126,35 @@ done:
 
 /* ------------------------------------------------------------------ what costs more than it replaced */
 
-typedef struct asked {
+struct asked {
     const char *op_type, *domain;
     uint32_t provider;
     bool offered;
-} asked;
+};
 
 /* A rewrite that some provider would rather not have. */
-typedef struct contested {
-    program *p;
+struct contested {
+    struct program *p;
     const graph_node *made; /* one of its nodes */
     double margin_ns;       /* what the prices of its nodes may be off by */
-} contested;
+};
 
-typedef struct weighing {
-    programs all;
-    asked asked[MOST_ASKED];
+struct weighing {
+    struct programs all;
+    struct asked asked[MOST_ASKED];
     uint32_t asked_count;
-    contested *list;
+    struct contested *list;
     uint32_t count;
     const char *passes[MOST_PASSES]; /* of the contested, in their order */
     uint32_t pass_count;
     uint8_t *idle; /* [providers] for what some rewrite made, not for what it replaced */
-} weighing;
+};
 
 /* Would the provider take a node that was taken out? Its operator is what counts; nodes of one operator are asked for
  * once. */
-static bool would_offer(weighing *w, const program *p, uint32_t provider, const graph_node *n)
+static bool would_offer(struct weighing *w, const struct program *p, uint32_t provider, const graph_node *n)
 {
-    asked *next = &w->asked[w->asked_count];
+    struct asked *next = &w->asked[w->asked_count];
 
     for (uint32_t i = 0; i < w->asked_count; i++)
         if (w->asked[i].provider == provider && strcmp(w->asked[i].op_type, n->info.op_type.data) == 0 &&
@@ -162,14 +162,15 @@ static bool would_offer(weighing *w, const program *p, uint32_t provider, const 
             return w->asked[i].offered;
     if (w->asked_count == MOST_ASKED || n->body_count > 0 || graph_node_is_host(p->graph, n))
         return false;
-    *next = (asked){ n->info.op_type.data, n->info.domain.data, provider,
-                     program_offers(&p->env->providers[provider], p->graph, n) };
+    *next = (struct asked){ n->info.op_type.data, n->info.domain.data, provider,
+                            program_offers(&p->env->providers[provider], p->graph, n) };
     w->asked_count++;
     return next->offered;
 }
 
 /* Does the provider stand idle for what the rewrite made, but not for what it replaced? covers: [nodes * providers]. */
-static bool loses(weighing *w, const program *p, int64_t rewrite, uint32_t provider, const uint8_t *covers)
+static bool loses(struct weighing *w, const struct program *p, int64_t rewrite, uint32_t provider,
+                  const uint8_t *covers)
 {
     const graph_node *n;
     bool offered = false;
@@ -185,7 +186,7 @@ static bool loses(weighing *w, const program *p, int64_t rewrite, uint32_t provi
     return offered;
 }
 
-static bool is_listed(const weighing *w, const program *p, int64_t rewrite)
+static bool is_listed(const struct weighing *w, const struct program *p, int64_t rewrite)
 {
     for (uint32_t i = w->count; i-- > 0;)
         if (w->list[i].p == p && w->list[i].made->rewrite == rewrite)
@@ -194,7 +195,7 @@ static bool is_listed(const weighing *w, const program *p, int64_t rewrite)
 }
 
 /* What the price of the chosen offers for the rewrite's nodes may be off by; of all nodes where rewrite is 0. */
-static double margin_of(const program *p, int64_t rewrite)
+static double margin_of(const struct program *p, int64_t rewrite)
 {
     double ns = 0;
 
@@ -210,11 +211,11 @@ static double margin_of(const program *p, int64_t rewrite)
     return ns;
 }
 
-static void note_contested(weighing *w, program *p, const graph_node *n)
+static void note_contested(struct weighing *w, struct program *p, const graph_node *n)
 {
     uint32_t i = 0;
 
-    w->list[w->count++] = (contested){ p, n, margin_of(p, n->rewrite) };
+    w->list[w->count++] = (struct contested){ p, n, margin_of(p, n->rewrite) };
     while (i < w->pass_count && strcmp(w->passes[i], n->made_by) != 0)
         i++;
     if (i == w->pass_count && i < MOST_PASSES)
@@ -222,7 +223,7 @@ static void note_contested(weighing *w, program *p, const graph_node *n)
 }
 
 /* Finds the contested rewrites of one graph. False: no memory. */
-static bool find_contested(weighing *w, program *p)
+static bool find_contested(struct weighing *w, struct program *p)
 {
     uint32_t providers = p->env->provider_count;
     uint8_t *covers = arena_array(&w->all.a, (size_t)p->graph->node_count * providers + 1, sizeof *covers);
@@ -254,7 +255,7 @@ static bool find_contested(weighing *w, program *p)
     return true;
 }
 
-static double cost_of(const programs *all)
+static double cost_of(const struct programs *all)
 {
     double ns = 0;
 
@@ -272,10 +273,10 @@ static bool was_there(const graph_saved *saved, const graph_node *n)
 }
 
 /* Does a provider that stood idle run something of what came back? Whatever else is cheaper then was not asked. */
-static bool is_used(const weighing *w, const programs *others)
+static bool is_used(const struct weighing *w, const struct programs *others)
 {
     for (uint32_t i = 0; i < others->count; i++) {
-        const program *p = others->list[i];
+        const struct program *p = others->list[i];
 
         for (uint32_t k = 0; k < p->parts.region_count; k++) {
             const part_region *r = &p->parts.regions[k];
@@ -290,7 +291,7 @@ static bool is_used(const weighing *w, const programs *others)
 
 /* How much must be promised before a rewrite is undone: what the prices of its nodes may be off by, and, as elsewhere
  * (steady.c), a tenth of that of all. */
-static double threshold(const weighing *w, double margin_ns)
+static double threshold(const struct weighing *w, double margin_ns)
 {
     for (uint32_t i = 0; i < w->all.count; i++)
         margin_ns += margin_of(w->all.list[i], 0) / 10;
@@ -298,16 +299,16 @@ static double threshold(const weighing *w, double margin_ns)
 }
 
 /* What one pass made of the contested nodes. */
-typedef struct trial {
-    const weighing *w;
+struct trial {
+    const struct weighing *w;
     const char *pass;
     double margin_ns; /* what the prices of its nodes may be off by */
-} trial;
+};
 
 /* accept_fn: is that cheaper? */
-static bool is_cheaper(const void *ctx, const programs *now, const programs *undone)
+static bool is_cheaper(const void *ctx, const struct programs *now, const struct programs *undone)
 {
-    const trial *t = ctx;
+    const struct trial *t = ctx;
     char why[120];
 
     if (cost_of(undone) + threshold(t->w, t->margin_ns) >= cost_of(now) || !is_used(t->w, undone))
@@ -321,9 +322,10 @@ static bool is_cheaper(const void *ctx, const programs *now, const programs *und
 }
 
 /* Assigns the model without what the pass made of the contested nodes, and takes that if it is cheaper. */
-static inlay_status try_without(const weighing *w, const char *pass, program **inout_program, inlay_diag *diag)
+static inlay_status try_without(const struct weighing *w, const char *pass, struct program **inout_program,
+                                inlay_diag *diag)
 {
-    trial t = { .w = w, .pass = pass };
+    struct trial t = { .w = w, .pass = pass };
     bool any = false;
 
     for (uint32_t i = 0; i < w->count; i++) {
@@ -336,11 +338,11 @@ static inlay_status try_without(const weighing *w, const char *pass, program **i
 }
 
 /* Makes the list of what is contested in *inout_program. False: no memory. */
-static bool open_weighing(weighing *w, program *p)
+static bool open_weighing(struct weighing *w, struct program *p)
 {
     uint32_t nodes = 0;
 
-    *w = (weighing){ 0 };
+    *w = (struct weighing){ 0 };
     if (!programs_open(&w->all, p))
         return false;
     for (uint32_t i = 0; i < w->all.count; i++)
@@ -355,7 +357,7 @@ static bool open_weighing(weighing *w, program *p)
     return true;
 }
 
-static inlay_status weigh_costs(program **inout_program, inlay_diag *diag)
+static inlay_status weigh_costs(struct program **inout_program, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
     const char *tried[MOST_PASSES];
@@ -364,7 +366,7 @@ static inlay_status weigh_costs(program **inout_program, inlay_diag *diag)
 
     /* One pass after the other; each against what is best so far. */
     while (status == INLAY_OK && again) {
-        weighing w;
+        struct weighing w;
 
         again = false;
         if (open_weighing(&w, *inout_program))
@@ -394,7 +396,7 @@ static bool has_prices(const program_env *env)
            (env->sizes == NULL || !env->sizes->conflict);
 }
 
-inlay_status program_weigh_rewrites(program **inout_program, inlay_diag *diag)
+inlay_status program_weigh_rewrites(struct program **inout_program, inlay_diag *diag)
 {
     const program_env *env = (*inout_program)->env;
     inlay_status status = INLAY_OK;

@@ -11,8 +11,8 @@
 enum { ROOM_BYTES = 1 << 20, SHORT = 16 };
 
 /* Positions are numbers among the steps that stay: a copy at position p is made before the p-th of them. */
-typedef struct mover {
-    planner *b;
+struct mover {
+    struct planner *b;
     uint32_t *at;   /* [step_count + 1] the position of a step; of a copy that moves, where it goes */
     uint32_t *made; /* [place_count] the first position at which the place is filled */
     uint64_t *live; /* [domain_count][positions] bytes of the slab in use */
@@ -20,9 +20,9 @@ typedef struct mover {
     uint32_t positions;
     uint32_t *staying; /* [step_count + 1] the step itself; for a copy that moves, the one before that does not */
     uint32_t *number;  /* [step_count + 1] of each step in the new order */
-} mover;
+};
 
-static bool moves(const planner *b, const plan_step *s)
+static bool moves(const struct planner *b, const plan_step *s)
 {
     return s->kind == PLAN_COPY &&
            (b->prog->env->providers[s->copy_provider].table->flags & INLAY_PROVIDER_ASYNC) != 0 &&
@@ -41,15 +41,15 @@ static bool is_short(const program_env *env, uint32_t domain, uint64_t most)
     return (p == INLAY_NONE && env->held_bytes != NULL) || (bytes > 0 && bytes / SHORT < most);
 }
 
-static void fills(mover *m, uint32_t place, uint32_t position)
+static void fills(struct mover *m, uint32_t place, uint32_t position)
 {
     m->made[plan_bytes_of(m->b->p, place)] = position;
 }
 
 /* What lives where as the plan is, and how much may. */
-static void count_bytes(mover *m)
+static void count_bytes(struct mover *m)
 {
-    const plan *p = m->b->p;
+    const struct plan *p = m->b->p;
 
     for (uint32_t i = 0; i < p->place_count; i++) {
         const plan_place *pl = &p->places[i];
@@ -75,7 +75,7 @@ static void count_bytes(mover *m)
 }
 
 /* The position that the copy goes to: as far up as its source is there, and its target has room. */
-static uint32_t move_up(const mover *m, const plan_step *s, uint32_t from)
+static uint32_t move_up(const struct mover *m, const plan_step *s, uint32_t from)
 {
     const plan_place *to = &m->b->p->places[s->out[0]];
     uint64_t *live = &m->live[(size_t)to->lies_in * m->positions];
@@ -92,9 +92,9 @@ static uint32_t move_up(const mover *m, const plan_step *s, uint32_t from)
 }
 
 /* Finds where each copy goes; false: all stay. */
-static bool find_positions(mover *m)
+static bool find_positions(struct mover *m)
 {
-    const plan *p = m->b->p;
+    const struct plan *p = m->b->p;
     uint32_t position = 0;
     bool any = false;
 
@@ -121,9 +121,9 @@ static bool find_positions(mover *m)
 }
 
 /* The steps in their new order. */
-static bool put_in_order(const mover *m)
+static bool put_in_order(const struct mover *m)
 {
-    plan *p = m->b->p;
+    struct plan *p = m->b->p;
     const plan_step *steps = arena_copy(m->b->scratch, p->steps, p->step_count * sizeof *steps);
     uint32_t *next = arena_array(m->b->scratch, (size_t)m->positions + 1, sizeof *next);
 
@@ -143,7 +143,7 @@ static bool put_in_order(const mover *m)
     return true;
 }
 
-static void use_at(plan *p, uint32_t place, uint32_t step)
+static void use_at(struct plan *p, uint32_t place, uint32_t step)
 {
     plan_place *pl = &p->places[plan_bytes_of(p, place)];
 
@@ -152,9 +152,9 @@ static void use_at(plan *p, uint32_t place, uint32_t step)
 }
 
 /* The lives of places in the new order. What a copy was the last to read lives as long as it did. */
-static void renumber(const mover *m)
+static void renumber(const struct mover *m)
 {
-    plan *p = m->b->p;
+    struct plan *p = m->b->p;
 
     for (uint32_t i = 0; i < p->place_count; i++) {
         plan_place *pl = &p->places[i];
@@ -170,10 +170,10 @@ static void renumber(const mover *m)
         }
 }
 
-inlay_status planner_begin_early(planner *b)
+inlay_status planner_begin_early(struct planner *b)
 {
-    plan *p = b->p;
-    mover m = { .b = b, .positions = 1 };
+    struct plan *p = b->p;
+    struct mover m = { .b = b, .positions = 1 };
     const size_t steps = (size_t)p->step_count + 1;
     uint32_t group = 0;
 

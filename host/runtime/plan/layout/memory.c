@@ -53,7 +53,7 @@ static void insert_by_offset(memory_item **placed, uint32_t count, memory_item *
 
 /* The sum of what is alive, swept over the steps. */
 static bool lower_bound(const memory_item *items, uint32_t count, uint32_t step_count, uint64_t alignment,
-                        arena *scratch, uint64_t *out)
+                        struct arena *scratch, uint64_t *out)
 {
     uint64_t *change = arena_array(scratch, (size_t)step_count + 2, sizeof *change), alive = 0;
 
@@ -72,7 +72,7 @@ static bool lower_bound(const memory_item *items, uint32_t count, uint32_t step_
     return true;
 }
 
-bool memory_place(memory_item *items, uint32_t count, uint32_t step_count, uint64_t alignment, arena *scratch,
+bool memory_place(memory_item *items, uint32_t count, uint32_t step_count, uint64_t alignment, struct arena *scratch,
                   uint64_t *out_bytes, uint64_t *out_lower_bound)
 {
     memory_item **order = arena_array(scratch, (size_t)count + 1, sizeof(memory_item *));

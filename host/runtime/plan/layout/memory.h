@@ -16,6 +16,6 @@ typedef struct memory_item {
 
 /* Sets the offsets to multiples of alignment (a power of two); *out_bytes is the size of the slab, *out_lower_bound the
  * most bytes alive at any one step. scratch is used for a moment. False: out of memory. */
-bool memory_place(memory_item *items, uint32_t count, uint32_t step_count, uint64_t alignment, arena *scratch,
+bool memory_place(memory_item *items, uint32_t count, uint32_t step_count, uint64_t alignment, struct arena *scratch,
                   uint64_t *out_bytes, uint64_t *out_lower_bound);
 #endif

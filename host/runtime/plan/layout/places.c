@@ -3,14 +3,14 @@
 #include "plan/layout/planner.h"
 #include <string.h>
 
-inlay_status planner_no_memory(planner *b)
+inlay_status planner_no_memory(struct planner *b)
 {
     return no_memory(b->diag, "to plan graph '%s'", b->prog->graph->name);
 }
 
-uint32_t planner_place(planner *b, plan_place place)
+uint32_t planner_place(struct planner *b, plan_place place)
 {
-    plan *p = b->p;
+    struct plan *p = b->p;
 
     if (p->place_count == p->place_capacity) {
         uint32_t capacity = p->place_capacity == 0 ? b->prog->planning.place_hint + 64 : p->place_capacity * 2;
@@ -26,9 +26,9 @@ uint32_t planner_place(planner *b, plan_place place)
     return p->place_count++;
 }
 
-plan_step *planner_step(planner *b, uint32_t kind, const program_step *s)
+plan_step *planner_step(struct planner *b, uint32_t kind, const program_step *s)
 {
-    plan *p = b->p;
+    struct plan *p = b->p;
     plan_step *step;
 
     if (p->step_count == p->step_capacity) {
@@ -45,13 +45,13 @@ plan_step *planner_step(planner *b, uint32_t kind, const program_step *s)
     return step;
 }
 
-void planner_touch(planner *b, uint32_t place)
+void planner_touch(struct planner *b, uint32_t place)
 {
     b->p->places[place].last = b->p->step_count; /* the step being made */
     b->p->places[plan_bytes_of(b->p, place)].last = b->p->step_count;
 }
 
-uint32_t planner_data_place(planner *b, const void *data, uint64_t bytes)
+uint32_t planner_data_place(struct planner *b, const void *data, uint64_t bytes)
 {
     return planner_place(
         b, (plan_place){ .source = PLACE_DATA, .domain = INLAY_DOMAIN_HOST, .data = data, .bytes = bytes });
@@ -84,7 +84,7 @@ bool plan_is_unified(const program_env *env, uint32_t domain)
 }
 
 /* Does the domain know the memory of this input or output? */
-static bool knows_port(const planner *b, const plan_place *pl, uint32_t domain)
+static bool knows_port(const struct planner *b, const plan_place *pl, uint32_t domain)
 {
     if (pl->source == PLACE_INPUT)
         return b->inputs[pl->index].also == domain + 1;
@@ -92,7 +92,7 @@ static bool knows_port(const planner *b, const plan_place *pl, uint32_t domain)
 }
 
 /* The place as the other of host and device sees it, without a copy; INLAY_NONE: there is no such view. */
-static uint32_t view_of(planner *b, uint32_t v, uint32_t from, uint32_t domain)
+static uint32_t view_of(struct planner *b, uint32_t v, uint32_t from, uint32_t domain)
 {
     plan_place *pl = &b->p->places[from];
     const uint32_t device = domain != INLAY_DOMAIN_HOST ? domain : pl->domain;
@@ -122,7 +122,7 @@ static uint32_t view_of(planner *b, uint32_t v, uint32_t from, uint32_t domain)
                                           .last_use = pl->last_use });
 }
 
-void planner_lend(planner *b, uint32_t place, uint32_t domain)
+void planner_lend(struct planner *b, uint32_t place, uint32_t domain)
 {
     plan_place *pl = &b->p->places[place];
 
@@ -133,14 +133,14 @@ void planner_lend(planner *b, uint32_t place, uint32_t domain)
     pl->viewed = true;
 }
 
-uint32_t planner_wanted(const planner *b, uint32_t k)
+uint32_t planner_wanted(const struct planner *b, uint32_t k)
 {
     return b->wanted != NULL ? b->wanted[k].domain : (uint32_t)INLAY_DOMAIN_HOST;
 }
 
-uint32_t planner_place_in(planner *b, uint32_t v, uint32_t domain)
+uint32_t planner_place_in(struct planner *b, uint32_t v, uint32_t domain)
 {
-    plan *p = b->p;
+    struct plan *p = b->p;
     uint32_t from = p->values[v].place, *known = &b->copies[(size_t)v * p->domain_count + domain], to, mover;
     plan_step *step;
     uint32_t *ends;
@@ -192,7 +192,7 @@ uint32_t planner_place_in(planner *b, uint32_t v, uint32_t domain)
     return to;
 }
 
-uint32_t planner_output_place(planner *b, uint32_t v, uint32_t domain, inlay_dtype dtype)
+uint32_t planner_output_place(struct planner *b, uint32_t v, uint32_t domain, inlay_dtype dtype)
 {
     size_t bytes = 0;
     plan_place place = { .source = PLACE_SLAB,
@@ -214,12 +214,12 @@ uint32_t planner_output_place(planner *b, uint32_t v, uint32_t domain, inlay_dty
     return planner_place(b, place);
 }
 
-uint32_t planner_dynamic_place(planner *b, uint32_t v)
+uint32_t planner_dynamic_place(struct planner *b, uint32_t v)
 {
     return planner_place(b, (plan_place){ .source = PLACE_DYNAMIC, .index = v });
 }
 
-void planner_share_place(planner *b, uint32_t v, uint32_t place)
+void planner_share_place(struct planner *b, uint32_t v, uint32_t place)
 {
     plan_place *pl = &b->p->places[place];
     uint32_t last = b->prog->uses.last[v];
@@ -248,9 +248,9 @@ uint64_t plan_alignment(const program_env *env, uint32_t domain)
     return alignment;
 }
 
-inlay_status planner_keep_outputs(planner *b)
+inlay_status planner_keep_outputs(struct planner *b)
 {
-    const graph *g = b->prog->graph;
+    const struct graph *g = b->prog->graph;
 
     for (uint32_t k = 0; k < g->output_count; k++) {
         uint32_t v = g->outputs[k], place = v == INLAY_NONE ? INLAY_NONE : b->p->values[v].place;
@@ -270,7 +270,7 @@ inlay_status planner_keep_outputs(planner *b)
     return INLAY_OK;
 }
 
-static inlay_status too_large(planner *b, uint64_t bytes)
+static inlay_status too_large(struct planner *b, uint64_t bytes)
 {
     return inlay_fail(
         b->diag, INLAY_LIMIT_EXCEEDED,
@@ -278,9 +278,9 @@ static inlay_status too_large(planner *b, uint64_t bytes)
         b->prog->graph->name, (unsigned long long)bytes, (unsigned long long)b->prog->env->max_run_bytes);
 }
 
-inlay_status planner_lay_out(planner *b)
+inlay_status planner_lay_out(struct planner *b)
 {
-    plan *p = b->p;
+    struct plan *p = b->p;
     memory_item *items = arena_array(b->scratch, (size_t)p->place_count + 1, sizeof *items);
     uint32_t *index = arena_array(b->scratch, (size_t)p->place_count + 1, sizeof *index);
 

@@ -11,7 +11,7 @@ static const uint64_t WORKSPACE_MAX_BYTES = UINT64_C(1) << 46, WORKSPACE_MAX_ALI
 /* ------------------------------------------------------------------ steps at plan time */
 
 /* Runs the region now when everything it reads is known. *out_folded says whether it was. */
-static inlay_status try_fold(planner *b, const program_step *s, bool *out_folded)
+static inlay_status try_fold(struct planner *b, const program_step *s, bool *out_folded)
 {
     const part_region *r = s->region;
     once_tensor *in = arena_array(b->scratch, (size_t)r->input_count + 1, sizeof *in);
@@ -72,7 +72,7 @@ static inlay_status try_fold(planner *b, const program_step *s, bool *out_folded
     return INLAY_OK;
 }
 
-static inlay_status place_folded(planner *b, const part_region *r)
+static inlay_status place_folded(struct planner *b, const part_region *r)
 {
     for (uint32_t i = 0; i < r->output_count; i++) {
         const inlay_value_info *info = &b->infos[r->outputs[i]];
@@ -86,7 +86,7 @@ static inlay_status place_folded(planner *b, const part_region *r)
 
 /* The place that a step that is sized in the run reads v at. What has no place yet is brought there when it is reached.
  */
-static uint32_t read_at(planner *b, const program_step *s, uint32_t i)
+static uint32_t read_at(struct planner *b, const program_step *s, uint32_t i)
 {
     const uint32_t v = s->region->inputs[i], now = b->p->values[v].place;
     const bool has_place = b->p->places[now].source != PLACE_DYNAMIC && b->p->values[v].known;
@@ -101,7 +101,7 @@ static uint32_t read_at(planner *b, const program_step *s, uint32_t i)
 
 /* Sized when it is reached: everything that it leaves is the run's. Outputs of known shape still get a place in the
  * slab, so that what follows can be planned. */
-static inlay_status add_dynamic(planner *b, const program_step *s, uint32_t kind)
+static inlay_status add_dynamic(struct planner *b, const program_step *s, uint32_t kind)
 {
     const part_region *r = s->region;
     uint32_t *in = arena_array(&b->p->a, (size_t)r->input_count + 1, sizeof *in);
@@ -141,7 +141,7 @@ static inlay_status add_dynamic(planner *b, const program_step *s, uint32_t kind
     return INLAY_OK;
 }
 
-static bool region_known(const planner *b, const part_region *r)
+static bool region_known(const struct planner *b, const part_region *r)
 {
     for (uint32_t i = 0; i < r->input_count; i++)
         if (!b->p->values[r->inputs[i]].known)
@@ -154,8 +154,8 @@ static bool region_known(const planner *b, const part_region *r)
 
 /* May the output take over the bytes of input `alias`? Only if nobody reads them later, they are the run's own, and no
  * other input of the step is a view of them: the kernel has promised nothing for that. */
-static bool can_reuse(const planner *b, uint32_t step_index, const uint32_t *in, uint32_t in_count, uint32_t alias,
-                      uint32_t out_value, const inlay_placement *to)
+static bool can_reuse(const struct planner *b, uint32_t step_index, const uint32_t *in, uint32_t in_count,
+                      uint32_t alias, uint32_t out_value, const inlay_placement *to)
 {
     const plan_place *pl = &b->p->places[in[alias]];
     size_t bytes;
@@ -168,7 +168,7 @@ static bool can_reuse(const planner *b, uint32_t step_index, const uint32_t *in,
            plan_info_bytes_as(&b->infos[out_value], to->dtype, &bytes) && bytes == pl->bytes;
 }
 
-static inlay_status add_exec(planner *b, uint32_t step_index, inlay_instance *instance,
+static inlay_status add_exec(struct planner *b, uint32_t step_index, inlay_instance *instance,
                              const inlay_specialize_request *request)
 {
     const program_step *s = &b->prog->steps[step_index];
@@ -231,7 +231,7 @@ fail:
 }
 
 /* The provider takes its offer back, for these shapes. The rest is planned nonetheless, to hear all who decline. */
-static inlay_status decline(planner *b, uint32_t step_index, const inlay_diag *why)
+static inlay_status decline(struct planner *b, uint32_t step_index, const inlay_diag *why)
 {
     const program_step *s = &b->prog->steps[step_index];
 
@@ -249,9 +249,9 @@ static inlay_status decline(planner *b, uint32_t step_index, const inlay_diag *w
 
 /* The states that the step appends to in place, or reads there: *out_rooms is [input_count] of the region, NULL where
  * there is none. */
-static inlay_status find_rooms(planner *b, uint32_t step_index, uint64_t **out_rooms)
+static inlay_status find_rooms(struct planner *b, uint32_t step_index, uint64_t **out_rooms)
 {
-    const program *prog = b->prog;
+    const struct program *prog = b->prog;
     const part_region *r = prog->steps[step_index].region;
 
     *out_rooms = NULL;
@@ -286,7 +286,7 @@ static inlay_status find_rooms(planner *b, uint32_t step_index, uint64_t **out_r
 }
 
 /* A step that is sized in the run passes on what the model has. */
-static inlay_status refuse_odd(planner *b, const program_step *s)
+static inlay_status refuse_odd(struct planner *b, const program_step *s)
 {
     const part_region *r = s->region;
 
@@ -300,7 +300,7 @@ static inlay_status refuse_odd(planner *b, const program_step *s)
 }
 
 /* Specialises a region whose shapes are known, or leaves it to the run when its outputs are the kernel's to size. */
-static inlay_status plan_region(planner *b, uint32_t step_index, const uint64_t *rooms)
+static inlay_status plan_region(struct planner *b, uint32_t step_index, const uint64_t *rooms)
 {
     const program_step *s = &b->prog->steps[step_index];
     const part_region *r = s->region;
@@ -351,7 +351,7 @@ static inlay_status plan_region(planner *b, uint32_t step_index, const uint64_t 
     return add_exec(b, step_index, instance, &request);
 }
 
-static bool has_all_data(const planner *b, const part_region *r)
+static bool has_all_data(const struct planner *b, const part_region *r)
 {
     for (uint32_t i = 0; i < r->output_count; i++)
         if (b->p->states[r->outputs[i]].data == NULL)
@@ -360,7 +360,7 @@ static bool has_all_data(const planner *b, const part_region *r)
 }
 
 /* Can the one output of a view be the memory of its input, wherever that is? */
-static bool is_viewable(const planner *b, const part_region *r, const graph_node *n)
+static bool is_viewable(const struct planner *b, const part_region *r, const graph_node *n)
 {
     const plan_place *pl;
     size_t bytes;
@@ -371,7 +371,7 @@ static bool is_viewable(const planner *b, const part_region *r, const graph_node
     return pl->source != PLACE_DYNAMIC && plan_info_bytes(&b->infos[r->outputs[0]], &bytes) && bytes == pl->bytes;
 }
 
-static inlay_status plan_program_step(planner *b, uint32_t i)
+static inlay_status plan_program_step(struct planner *b, uint32_t i)
 {
     const program_step *s = &b->prog->steps[i];
     const part_region *r = s->region;
@@ -413,10 +413,10 @@ done:
 /* ------------------------------------------------------------------ the whole */
 
 /* Types, shapes and places of what comes in. */
-static inlay_status start_inputs(planner *b, const plan_input *inputs, uint32_t count)
+static inlay_status start_inputs(struct planner *b, const plan_input *inputs, uint32_t count)
 {
-    const graph *g = b->prog->graph;
-    plan *p = b->p;
+    const struct graph *g = b->prog->graph;
+    struct plan *p = b->p;
 
     for (uint32_t i = 0; i < count; i++) {
         uint32_t v = i < g->input_count ? g->inputs[i] : g->captured[i - g->input_count];
@@ -452,9 +452,9 @@ static inlay_status start_inputs(planner *b, const plan_input *inputs, uint32_t 
 }
 
 /* Constants that go into a body, or out to the caller, are read there as any tensor is: at an aligned address. */
-static void mark_handed_on(program *prog)
+static void mark_handed_on(struct program *prog)
 {
-    const graph *g = prog->graph;
+    const struct graph *g = prog->graph;
 
     for (uint32_t i = 0; i < g->output_count; i++)
         if (g->outputs[i] != INLAY_NONE)
@@ -473,10 +473,10 @@ static void mark_handed_on(program *prog)
 }
 
 /* What is the same for all plans of a program. */
-static bool start_program(planner *b)
+static bool start_program(struct planner *b)
 {
-    program *prog = b->prog;
-    const graph *g = prog->graph;
+    struct program *prog = b->prog;
+    const struct graph *g = prog->graph;
     uint32_t domains = 1;
 
     if (prog->planning.first_infos != NULL)
@@ -503,10 +503,10 @@ static bool start_program(planner *b)
 }
 
 /* The arrays of the plan; constants have places, all else is yet unknown. */
-static inlay_status start_values(planner *b)
+static inlay_status start_values(struct planner *b)
 {
-    const graph *g = b->prog->graph;
-    plan *p = b->p;
+    const struct graph *g = b->prog->graph;
+    struct plan *p = b->p;
 
     if (!start_program(b))
         return planner_no_memory(b);
@@ -536,14 +536,15 @@ static inlay_status start_values(planner *b)
     return INLAY_OK;
 }
 
-inlay_status plan_build(program *prog, const plan_input *inputs, uint32_t count, plan **out_plan, inlay_diag *diag)
+inlay_status plan_build(struct program *prog, const plan_input *inputs, uint32_t count, struct plan **out_plan,
+                        inlay_diag *diag)
 {
     const uint32_t incoming = prog->graph->input_count + prog->graph->captured_count;
-    planner b = { .prog = prog,
-                  .scratch = &prog->planning.scratch,
-                  .inputs = inputs,
-                  .diag = diag,
-                  .wanted = count > incoming ? inputs + incoming : NULL };
+    struct planner b = { .prog = prog,
+                         .scratch = &prog->planning.scratch,
+                         .inputs = inputs,
+                         .diag = diag,
+                         .wanted = count > incoming ? inputs + incoming : NULL };
     inlay_status status = INLAY_OK;
 
     *out_plan = NULL;

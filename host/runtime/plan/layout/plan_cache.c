@@ -5,12 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static uint32_t most_plans(const program *prog)
+static uint32_t most_plans(const struct program *prog)
 {
     return prog->graph->parent != NULL ? BODY_PLANS_KEPT : PLANS_KEPT;
 }
 
-static bool keeps_too_many(const program *prog)
+static bool keeps_too_many(const struct program *prog)
 {
     if (prog->kept.plan_count <= FEW_PLANS_KEPT)
         return false;
@@ -18,7 +18,7 @@ static bool keeps_too_many(const program *prog)
 }
 
 /* Is it the key of a plan that has gone? Then sizes come again, and more plans are worth their memory. */
-static bool has_gone(const program *prog, uint64_t hash)
+static bool has_gone(const struct program *prog, uint64_t hash)
 {
     const uint64_t kept = prog->kept.gone < PLANS_REMEMBERED ? prog->kept.gone : PLANS_REMEMBERED;
 
@@ -28,13 +28,13 @@ static bool has_gone(const program *prog, uint64_t hash)
     return false;
 }
 
-void plan_drop_idle(program *prog)
+void plan_drop_idle(struct program *prog)
 {
-    plan *gone = NULL;
+    struct plan *gone = NULL;
 
     pthread_mutex_lock(&prog->kept.lock);
-    for (plan **link = &prog->kept.plans; *link != NULL;) {
-        plan *p = *link;
+    for (struct plan **link = &prog->kept.plans; *link != NULL;) {
+        struct plan *p = *link;
 
         if (__atomic_load_n(&p->references, __ATOMIC_RELAXED) > 1) {
             link = &p->next;
@@ -48,7 +48,7 @@ void plan_drop_idle(program *prog)
     }
     pthread_mutex_unlock(&prog->kept.lock);
     while (gone != NULL) {
-        plan *next = gone->next;
+        struct plan *next = gone->next;
 
         plan_unref(gone);
         gone = next;
@@ -58,9 +58,9 @@ void plan_drop_idle(program *prog)
 }
 
 /* The least recently used plan leaves the list; runs that hold it keep it alive. */
-static void drop_oldest(program *prog)
+static void drop_oldest(struct program *prog)
 {
-    plan **link = &prog->kept.plans, *oldest;
+    struct plan **link = &prog->kept.plans, *oldest;
 
     while ((*link)->next != NULL)
         link = &(*link)->next;
@@ -72,14 +72,15 @@ static void drop_oldest(program *prog)
     plan_unref(oldest);
 }
 
-inlay_status plan_get(program *prog, const plan_input *inputs, uint32_t count, plan **out_plan, inlay_diag *diag)
+inlay_status plan_get(struct program *prog, const plan_input *inputs, uint32_t count, struct plan **out_plan,
+                      inlay_diag *diag)
 {
     const uint64_t hash = plan_key_hash(inputs, count);
     inlay_status status = INLAY_OK;
-    plan *found = NULL;
+    struct plan *found = NULL;
 
     pthread_mutex_lock(&prog->kept.lock);
-    for (plan **link = &prog->kept.plans; *link != NULL; link = &(*link)->next) {
+    for (struct plan **link = &prog->kept.plans; *link != NULL; link = &(*link)->next) {
         if ((*link)->hash == hash && plan_fits(*link, inputs, count)) {
             found = *link;
             *link = found->next;

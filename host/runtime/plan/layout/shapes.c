@@ -3,7 +3,7 @@
 #include "plan/layout/planner.h"
 #include <string.h>
 
-bool plan_state_from_info(const inlay_value_info *info, arena *a, inlay_value_state *out)
+bool plan_state_from_info(const inlay_value_info *info, struct arena *a, inlay_value_state *out)
 {
     int64_t *dims = NULL;
 
@@ -64,8 +64,8 @@ static bool shape_is_sane(const inlay_value_info *info)
            plan_info_bytes(info, &bytes);
 }
 
-inlay_status plan_infer_region(const program *p, const part_region *r, inlay_value_info *infos, arena *scratch,
-                               inlay_diag *diag)
+inlay_status plan_infer_region(const struct program *p, const part_region *r, inlay_value_info *infos,
+                               struct arena *scratch, inlay_diag *diag)
 {
     for (uint32_t k = 0; k < r->node_count; k++) {
         const graph_node *n = p->graph->nodes[r->nodes[k]];
@@ -102,7 +102,7 @@ inlay_status plan_infer_region(const program *p, const part_region *r, inlay_val
 }
 
 /* When inference knows every element of an integer tensor, it is data. */
-static bool elements_to_data(inlay_value_info *info, arena *a)
+static bool elements_to_data(inlay_value_info *info, struct arena *a)
 {
     bool wide = info->dtype == INLAY_INT64;
     char *data;
@@ -129,7 +129,7 @@ static bool elements_to_data(inlay_value_info *info, arena *a)
 }
 
 /* Everything that info points to moves into the arena. */
-static bool settle(inlay_value_info *info, arena *a, inlay_value_state *state)
+static bool settle(inlay_value_info *info, struct arena *a, inlay_value_state *state)
 {
     if (info->rank != INLAY_RANK_UNKNOWN) {
         info->dims = arena_copy(a, info->dims, info->rank * sizeof *info->dims);
@@ -144,7 +144,7 @@ static bool settle(inlay_value_info *info, arena *a, inlay_value_state *state)
     return elements_to_data(info, a) && plan_state_from_info(info, a, state);
 }
 
-bool planner_settle(planner *b, uint32_t v)
+bool planner_settle(struct planner *b, uint32_t v)
 {
     if (!settle(&b->infos[v], &b->p->a, &b->p->states[v]))
         return false;
@@ -152,10 +152,10 @@ bool planner_settle(planner *b, uint32_t v)
     return true;
 }
 
-bool planner_settle_constants(planner *b)
+bool planner_settle_constants(struct planner *b)
 {
-    program *prog = b->prog;
-    const graph *g = prog->graph;
+    struct program *prog = b->prog;
+    const struct graph *g = prog->graph;
     inlay_value_info *infos;
     inlay_value_state *states;
 

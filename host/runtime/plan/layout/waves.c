@@ -16,7 +16,7 @@ enum { WINDOW = 64, BRANCHES_MOST = 64, ROOM_BYTES = 1 << 20 };
 
 /* What a row of steps is taken apart with. */
 typedef struct wave_search {
-    planner *b;
+    struct planner *b;
     uint32_t *writers; /* [place_count] steps that write there; of several every user counts as one */
     uint32_t *user;    /* [place_count] the last such user, or the one that writes; INLAY_NONE */
     uint32_t *parent;  /* [step_count] union-find */
@@ -35,7 +35,7 @@ static uint32_t root_of(wave_search *s, uint32_t step)
 
 /* The price of a step on so many threads; negative: nobody knows. *guessed: some of it is a guess, which knows nothing
  * of how a kernel shares its work. */
-static double price(const program *prog, const program_step *step, uint32_t threads, bool *guessed)
+static double price(const struct program *prog, const program_step *step, uint32_t threads, bool *guessed)
 {
     double ns = 0;
 
@@ -62,7 +62,7 @@ static double price(const program *prog, const program_step *step, uint32_t thre
     return ns;
 }
 
-static bool at_home(const plan *p, const uint32_t *places, uint32_t count)
+static bool at_home(const struct plan *p, const uint32_t *places, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
         if (p->places[places[i]].domain != INLAY_DOMAIN_HOST || p->places[places[i]].source == PLACE_VIEW ||
@@ -72,7 +72,7 @@ static bool at_home(const plan *p, const uint32_t *places, uint32_t count)
 }
 
 /* Can the step be run beside others? */
-static bool may_branch(const planner *b, const plan_step *ps)
+static bool may_branch(const struct planner *b, const plan_step *ps)
 {
     const inlay_ext_branches *e;
     const inlay_provider *t;
@@ -122,7 +122,7 @@ static void take(wave_search *s, uint32_t first, uint32_t j)
         use_place(s, first, j, ps->out[i], true);
 }
 
-static uint32_t side_threads(const program *prog)
+static uint32_t side_threads(const struct program *prog)
 {
     const uint32_t most = prog->env->max_threads < BRANCHES_MOST ? prog->env->max_threads : BRANCHES_MOST;
 
@@ -164,7 +164,7 @@ static double path_ns(wave_search *s, uint32_t first, uint32_t end)
 /* Marks the rows of the cheapest way through the steps in prog->waves: number k > 0 for the k-th. */
 static inlay_status choose_rows(wave_search *s, uint32_t *out_count)
 {
-    const plan *p = s->b->p;
+    const struct plan *p = s->b->p;
     const uint32_t n = p->step_count;
     double *best = arena_array(s->b->scratch, (size_t)n + 1, sizeof *best);
     uint32_t *from = arena_array(s->b->scratch, (size_t)n + 1, sizeof *from);
@@ -210,8 +210,8 @@ static inlay_status choose_rows(wave_search *s, uint32_t *out_count)
  * out (exec/loop/side.c). Forced: all of them, so that every row with branches is worth it. */
 static void price_steps(wave_search *s)
 {
-    const plan *p = s->b->p;
-    program *prog = s->b->prog;
+    const struct plan *p = s->b->p;
+    struct program *prog = s->b->prog;
     uint32_t able = 0;
 
     for (uint32_t j = 0; j < p->step_count; j++) {
@@ -238,7 +238,7 @@ static void price_steps(wave_search *s)
 /* The rows of the program, found with its first plan. */
 static inlay_status find_rows(wave_search *s)
 {
-    program *prog = s->b->prog;
+    struct program *prog = s->b->prog;
     uint32_t rows = 0;
     inlay_status status;
 
@@ -266,7 +266,7 @@ static bool reads(const plan_step *ps, uint32_t place)
 
 static bool start_search(wave_search *s)
 {
-    const plan *p = s->b->p;
+    const struct plan *p = s->b->p;
     const size_t places = (size_t)p->place_count + 1, steps = (size_t)p->step_count + 1;
 
     s->writers = arena_array(s->b->scratch, places, sizeof *s->writers);
@@ -289,7 +289,7 @@ static bool start_search(wave_search *s)
  */
 static inlay_status add_wave(wave_search *s, uint32_t first, uint32_t end)
 {
-    plan *p = s->b->p;
+    struct plan *p = s->b->p;
     const uint32_t threads = side_threads(s->b->prog), count = end - first;
     plan_wave *w = &p->waves[p->wave_count];
     uint32_t *thread = arena_array(s->b->scratch, count, sizeof *thread);
@@ -336,7 +336,7 @@ static inlay_status add_wave(wave_search *s, uint32_t first, uint32_t end)
 }
 
 /* The wave that a step is in; NULL: none. */
-static const plan_wave *wave_at(const plan *p, uint32_t step)
+static const plan_wave *wave_at(const struct plan *p, uint32_t step)
 {
     for (uint32_t k = 0; k < p->wave_count; k++)
         if (step >= p->waves[k].first && step < p->waves[k].end)
@@ -345,7 +345,7 @@ static const plan_wave *wave_at(const plan *p, uint32_t step)
 }
 
 /* What is used in a wave is in use all through it. */
-static void stretch(const plan *p, const plan_place *pl, uint32_t *first, uint32_t *last)
+static void stretch(const struct plan *p, const plan_place *pl, uint32_t *first, uint32_t *last)
 {
     const plan_wave *begin = wave_at(p, pl->first), *end = wave_at(p, pl->last);
 
@@ -354,9 +354,9 @@ static void stretch(const plan *p, const plan_place *pl, uint32_t *first, uint32
 }
 
 /* The most bytes of the slab at host that are in use at once, with and without waves. */
-static bool fits(const planner *b)
+static bool fits(const struct planner *b)
 {
-    const plan *p = b->p;
+    const struct plan *p = b->p;
     int64_t *delta = arena_array(b->scratch, 2 * ((size_t)p->step_count + 3), sizeof *delta);
     int64_t now[2] = { 0 }, most[2] = { 0 };
 
@@ -382,15 +382,15 @@ static bool fits(const planner *b)
     return most[1] <= most[0] + most[0] / 8 + ROOM_BYTES;
 }
 
-static uint32_t row_of(const planner *b, uint32_t step)
+static uint32_t row_of(const struct planner *b, uint32_t step)
 {
     return b->prog->planning.waves[b->p->steps[step].step - b->prog->steps];
 }
 
-inlay_status planner_find_waves(planner *b)
+inlay_status planner_find_waves(struct planner *b)
 {
-    program *prog = b->prog;
-    plan *p = b->p;
+    struct program *prog = b->prog;
+    struct plan *p = b->p;
     wave_search s = { .b = b, .forced = prog->env->inter_threads > 1 };
     inlay_status status = INLAY_OK;
 

@@ -19,7 +19,7 @@
 enum { MAX_FILES = 8, MAX_FOLDER_FILES = 4096, ALIGN = 64, SMALL_FILE = 1 << 20 };
 static const char suffix[] = ".packs";
 
-typedef struct pack {
+struct pack {
     pack_key key;
     void *data;
     uint64_t bytes;
@@ -27,7 +27,7 @@ typedef struct pack {
     uint32_t entry;
     bool fresh; /* unless it was made in this session: data is owned then */
     bool ready; /* filled, or found to be what was written */
-} pack;
+};
 
 struct packs {
     pthread_mutex_t lock;
@@ -40,7 +40,7 @@ struct packs {
     bool has_writer;
     pthread_t writer; /* writes what is fresh, while the session is used already */
     uint64_t machine; /* hash of the CPU's name and instructions */
-    pack *list;
+    struct pack *list;
     uint32_t count, capacity;
     uint32_t *slots; /* [slot_count] index + 1 into list, by key; a power of two, at most half full */
     uint32_t slot_count;
@@ -48,7 +48,7 @@ struct packs {
 };
 
 INLAY_PRINTF(2, 3)
-static void complain(const packs *p, const char *format, ...)
+static void complain(const struct packs *p, const char *format, ...)
 {
     char text[PATH_MAX + 200];
     va_list args;
@@ -63,7 +63,7 @@ static void complain(const packs *p, const char *format, ...)
 
 /* ------------------------------------------------------------------ the table */
 
-static uint32_t *slot_of(const packs *p, const pack_key *key)
+static uint32_t *slot_of(const struct packs *p, const pack_key *key)
 {
     uint32_t at = (uint32_t)key->word[0] & (p->slot_count - 1);
 
@@ -73,10 +73,10 @@ static uint32_t *slot_of(const packs *p, const pack_key *key)
 }
 
 /* Room for one more. */
-static bool reserve(packs *p)
+static bool reserve(struct packs *p)
 {
     uint32_t capacity = p->capacity == 0 ? 64 : p->capacity * 2, *slots;
-    pack *list;
+    struct pack *list;
 
     if (p->count < p->capacity)
         return true;
@@ -96,7 +96,7 @@ static bool reserve(packs *p)
     return true;
 }
 
-static pack *add(packs *p, const pack *entry)
+static struct pack *add(struct packs *p, const struct pack *entry)
 {
     if (!reserve(p))
         return NULL;
@@ -107,7 +107,7 @@ static pack *add(packs *p, const pack *entry)
 
 /* ------------------------------------------------------------------ files */
 
-static bool path_of(const packs *p, int number, char *path, size_t bytes)
+static bool path_of(const struct packs *p, int number, char *path, size_t bytes)
 {
     int n = snprintf(path, bytes, "%s/%016llx-%d%s", p->place.dir, (unsigned long long)p->model_hash, number, suffix);
 
@@ -115,18 +115,18 @@ static bool path_of(const packs *p, int number, char *path, size_t bytes)
 }
 
 /* The same number in all files of one model and build of the host. */
-static pack_key file_key(const packs *p)
+static pack_key file_key(const struct packs *p)
 {
     return (pack_key){ { p->model_hash, p->machine } };
 }
 
-static bool add_entries(packs *p, uint32_t file)
+static bool add_entries(struct packs *p, uint32_t file)
 {
     const pack_file *f = &p->files[file];
 
     for (uint32_t i = 0; i < f->entry_count; i++) {
         const pack_entry *e = &f->entries[i];
-        pack entry = { .key = e->key, .data = f->map + e->offset, .bytes = e->bytes, .file = file, .entry = i };
+        struct pack entry = { .key = e->key, .data = f->map + e->offset, .bytes = e->bytes, .file = file, .entry = i };
 
         if (p->slot_count > 0 && *slot_of(p, &e->key) != 0)
             continue;
@@ -136,13 +136,13 @@ static bool add_entries(packs *p, uint32_t file)
     return true;
 }
 
-static void forget_file(const packs *p, const char *path)
+static void forget_file(const struct packs *p, const char *path)
 {
     complain(p, "cache: %s is damaged, or from another version; it will be written anew", path);
     (void)unlink(path);
 }
 
-static bool open_files(packs *p)
+static bool open_files(struct packs *p)
 {
     char path[PATH_MAX];
 
@@ -163,7 +163,7 @@ static bool open_files(packs *p)
 }
 
 /* What may still be written: half of what is free, so that a disk is never filled. */
-static uint64_t room_on_disk(const packs *p)
+static uint64_t room_on_disk(const struct packs *p)
 {
     struct statvfs s;
     uint64_t half;
@@ -197,10 +197,10 @@ static uint64_t hash_providers(const part_provider *providers, uint32_t count)
     return h;
 }
 
-packs *packs_open(const packs_place *place, uint64_t model_hash, const part_provider *providers,
-                  uint32_t provider_count)
+struct packs *packs_open(const packs_place *place, uint64_t model_hash, const part_provider *providers,
+                         uint32_t provider_count)
 {
-    packs *p;
+    struct packs *p;
 
     if (place->dir == NULL || place->dir[0] == '\0' || place->max_bytes == 0)
         return NULL;
@@ -221,7 +221,7 @@ packs *packs_open(const packs_place *place, uint64_t model_hash, const part_prov
 
 /* ------------------------------------------------------------------ packs */
 
-static pack_key key_of(const packs *p, const part_provider *provider, const void *key, uint64_t key_bytes,
+static pack_key key_of(const struct packs *p, const part_provider *provider, const void *key, uint64_t key_bytes,
                        uint64_t bytes)
 {
     pack_key made;
@@ -241,7 +241,7 @@ static pack_key key_of(const packs *p, const part_provider *provider, const void
 
 /* What was read from a file, if it is what was written. Otherwise the file goes, and all that is used of it is written
  * again. */
-static bool check(packs *p, pack *entry)
+static bool check(struct packs *p, struct pack *entry)
 {
     char path[PATH_MAX];
 
@@ -254,10 +254,10 @@ static bool check(packs *p, pack *entry)
     return entry->ready;
 }
 
-static inlay_status take(packs *p, const pack_key *key, uint64_t bytes, void **out_data, uint32_t *out_known)
+static inlay_status take(struct packs *p, const pack_key *key, uint64_t bytes, void **out_data, uint32_t *out_known)
 {
     uint32_t at = *slot_of(p, key);
-    pack entry = { .key = *key, .bytes = bytes, .fresh = true }, *there = at != 0 ? &p->list[at - 1] : NULL;
+    struct pack entry = { .key = *key, .bytes = bytes, .fresh = true }, *there = at != 0 ? &p->list[at - 1] : NULL;
 
     if (there != NULL && (there->bytes != bytes || (there->fresh && !there->ready)))
         return INLAY_UNSUPPORTED; /* somebody is at it */
@@ -284,8 +284,8 @@ static inlay_status take(packs *p, const pack_key *key, uint64_t bytes, void **o
     return INLAY_OK;
 }
 
-inlay_status packs_take(packs *p, const part_provider *provider, const void *key, uint64_t key_bytes, uint64_t bytes,
-                        void **out_data, uint32_t *out_known)
+inlay_status packs_take(struct packs *p, const part_provider *provider, const void *key, uint64_t key_bytes,
+                        uint64_t bytes, void **out_data, uint32_t *out_known)
 {
     inlay_status status;
     pack_key k;
@@ -303,7 +303,7 @@ inlay_status packs_take(packs *p, const part_provider *provider, const void *key
     return status;
 }
 
-void packs_keep(packs *p, const void *data)
+void packs_keep(struct packs *p, const void *data)
 {
     if (p == NULL)
         return;
@@ -321,12 +321,12 @@ void packs_keep(packs *p, const void *data)
 /* ------------------------------------------------------------------ writing */
 
 /* Does it belong into the file that is to be written? */
-static bool is_new(const packs *p, const pack *entry)
+static bool is_new(const struct packs *p, const struct pack *entry)
 {
     return entry->ready && (entry->fresh || p->damaged[entry->file]);
 }
 
-static void write_file(packs *p)
+static void write_file(struct packs *p)
 {
     pack_entry *entries = malloc((p->count + 1u) * sizeof *entries);
     const void **data = malloc((p->count + 1u) * sizeof *data);
@@ -361,7 +361,7 @@ static void *write_aside(void *user)
     return NULL;
 }
 
-void packs_commit(packs *p)
+void packs_commit(struct packs *p)
 {
     sigset_t all, before;
     uint64_t bytes = 0;
@@ -383,7 +383,7 @@ void packs_commit(packs *p)
         write_file(p);
 }
 
-void packs_close(packs *p)
+void packs_close(struct packs *p)
 {
     if (p == NULL)
         return;
@@ -400,7 +400,7 @@ void packs_close(packs *p)
     free(p);
 }
 
-void packs_inherit(packs *p)
+void packs_inherit(struct packs *p)
 {
     if (p == NULL)
         return;
@@ -408,7 +408,7 @@ void packs_inherit(packs *p)
     (void)pthread_mutex_init(&p->lock, NULL); /* the writer may have held it, and only reads */
 }
 
-packs_count packs_counted(const packs *p)
+packs_count packs_counted(const struct packs *p)
 {
     return p != NULL ? p->counted : (packs_count){ 0 };
 }

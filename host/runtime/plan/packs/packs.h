@@ -8,7 +8,7 @@
 #define PLAN_PACKS_H
 #include "partition/partition.h"
 
-typedef struct packs packs;
+struct packs;
 
 typedef struct packs_place {
     const char *dir;                                          /* of the user's own, there; NULL or "" = none */
@@ -19,24 +19,24 @@ typedef struct packs_place {
 
 /* Maps what was kept for the model of that content by these providers (their builds, their options). NULL: there is no
  * folder, or no memory; all functions below take NULL for "none". */
-packs *packs_open(const packs_place *place, uint64_t model_hash, const part_provider *providers,
-                  uint32_t provider_count);
+struct packs *packs_open(const packs_place *place, uint64_t model_hash, const part_provider *providers,
+                         uint32_t provider_count);
 /* See inlay_ext_packs.take. INLAY_UNSUPPORTED: there is no room for it in a file. provider NULL: the host's own. */
-inlay_status packs_take(packs *p, const part_provider *provider, const void *key, uint64_t key_bytes, uint64_t bytes,
-                        void **out_data, uint32_t *out_known);
+inlay_status packs_take(struct packs *p, const part_provider *provider, const void *key, uint64_t key_bytes,
+                        uint64_t bytes, void **out_data, uint32_t *out_known);
 /* See inlay_ext_packs.keep. */
-void packs_keep(packs *p, const void *data);
+void packs_keep(struct packs *p, const void *data);
 /* Nothing more will be made. What was kept is written, by a thread that only runs when nobody else wants to, and the
  * folder held to its size; packs_close waits for that. All memory stays until then, and is only read from now on. */
-void packs_commit(packs *p);
-void packs_close(packs *p);
+void packs_commit(struct packs *p);
+void packs_close(struct packs *p);
 /* In a child of fork(), of packs that are committed: the thread that writes is not there. */
-void packs_inherit(packs *p);
+void packs_inherit(struct packs *p);
 
 /* How many packs were found, and how many made anew and kept, since packs_open. */
 typedef struct packs_count {
     uint32_t found, made;
     uint64_t mapped_bytes; /* of those found */
 } packs_count;
-packs_count packs_counted(const packs *p);
+packs_count packs_counted(const struct packs *p);
 #endif

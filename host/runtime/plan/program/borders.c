@@ -3,7 +3,7 @@
 
 /* What some offer of the region asks for value v: the best alternative that every pair of providers understands, or
  * (like not NULL) the one that is as `like`. NULL: nobody cares. */
-static const inlay_placement *find_placement(const program *p, const part_region *r, uint32_t v,
+static const inlay_placement *find_placement(const struct program *p, const part_region *r, uint32_t v,
                                              const inlay_placement *like)
 {
     for (uint32_t k = 0; k < r->offer_count; k++) {
@@ -27,7 +27,7 @@ static bool has_value(const uint32_t *list, uint32_t count, uint32_t v)
 }
 
 /* Do the sizes of all that enters and leaves the region follow from those of the graph's inputs? */
-static bool is_sized(const program *p, const part_region *r)
+static bool is_sized(const struct program *p, const part_region *r)
 {
     for (uint32_t i = 0; i < r->input_count + r->output_count; i++) {
         const uint32_t v = i < r->input_count ? r->inputs[i] : r->outputs[i - r->input_count];
@@ -43,7 +43,7 @@ static bool is_sized(const program *p, const part_region *r)
 }
 
 /* Do all regions that make or read v list what `wanted` asks for, and belong to one provider? */
-static bool all_agree(const program *p, uint32_t provider, uint32_t v, const inlay_placement *wanted)
+static bool all_agree(const struct program *p, uint32_t provider, uint32_t v, const inlay_placement *wanted)
 {
     bool made = false;
 
@@ -65,7 +65,7 @@ static bool all_agree(const program *p, uint32_t provider, uint32_t v, const inl
 
 /* Other elements than the model's that the regions around v agree on, the best for the one that makes it; NULL: they
  * do not. */
-static const inlay_placement *find_agreed(const program *p, uint32_t v)
+static const inlay_placement *find_agreed(const struct program *p, uint32_t v)
 {
     const part_region *r = p->parts.regions, *end = r + p->parts.region_count;
 
@@ -85,7 +85,7 @@ static const inlay_placement *find_agreed(const program *p, uint32_t v)
     return NULL;
 }
 
-inlay_placement *borders_negotiate(const program *p, const part_region *r, arena *a)
+inlay_placement *borders_negotiate(const struct program *p, const part_region *r, struct arena *a)
 {
     const part_provider *provider = &p->env->providers[r->provider];
     uint32_t count = r->input_count + r->output_count;

@@ -24,7 +24,7 @@ static bool is_view(const graph_node *n)
 typedef struct compile_call {
     blob_slot slot; /* first: it is store_cache's ctx, and all three share the pointer */
     run_compile_hooks hooks;
-    program *p;
+    struct program *p;
     const part_provider *provider;
     uint64_t coming; /* program_coming() */
     inlay_diag over; /* why there is no room */
@@ -48,7 +48,7 @@ static const void *align_for_region(void *ctx, uint32_t value, uint32_t alignmen
 
 static void release_constant(void *ctx, uint32_t value)
 {
-    const program *p = ((compile_call *)ctx)->p;
+    const struct program *p = ((compile_call *)ctx)->p;
 
     if (value < p->graph->value_count && p->graph->values[value].info.data != NULL)
         graph_blob_forget(p->model, p->graph->values[value].info.data, (size_t)p->graph->values[value].info.data_bytes);
@@ -71,7 +71,7 @@ static void keep_pack(void *ctx, const void *data)
 
 static void tell_progress(void *ctx, double fraction, const char *what)
 {
-    const program *p = ((compile_call *)ctx)->p;
+    const struct program *p = ((compile_call *)ctx)->p;
 
     (void)fraction; /* a region is one step of the session's bar */
     if (p->env->progress != NULL)
@@ -80,7 +80,7 @@ static void tell_progress(void *ctx, double fraction, const char *what)
 
 static inlay_status poll_user(void *ctx)
 {
-    const program *p = ((compile_call *)ctx)->p;
+    const struct program *p = ((compile_call *)ctx)->p;
     const inlay_status status = within_limit(ctx, 0);
 
     return status != INLAY_OK || p->env->progress == NULL ? status
@@ -88,7 +88,7 @@ static inlay_status poll_user(void *ctx)
 }
 
 /* The provider has copies of these constants: their pages may go. Clears the fates for the next region. */
-static void forget_constants(const program *p, const part_region *r, uint8_t *fates)
+static void forget_constants(const struct program *p, const part_region *r, uint8_t *fates)
 {
     for (uint32_t k = 0; k < r->node_count; k++) {
         const inlay_node_info *n = &p->graph->nodes[r->nodes[k]]->info;
@@ -103,7 +103,7 @@ static void forget_constants(const program *p, const part_region *r, uint8_t *fa
 }
 
 /* Remembers which offers of a region its provider has declined; without memory, none. */
-static void note_declined(program *p, const program_step *step, const inlay_diag *why, program_declined *out)
+static void note_declined(struct program *p, const program_step *step, const inlay_diag *why, program_declined *out)
 {
     uint8_t *offers = arena_array(&p->a, (size_t)p->parts.offer_count + 1, sizeof *offers);
     const char *text = arena_string(&p->a, why->text);
@@ -114,7 +114,7 @@ static void note_declined(program *p, const program_step *step, const inlay_diag
     *out = (program_declined){ p, offers, "compile", text };
 }
 
-static inlay_status compile_region(program *p, program_step *step, uint8_t *fates, arena *scratch,
+static inlay_status compile_region(struct program *p, program_step *step, uint8_t *fates, struct arena *scratch,
                                    program_declined *out_declined, inlay_diag *diag)
 {
     const part_region *r = step->region;
@@ -188,7 +188,7 @@ static inlay_status compile_region(program *p, program_step *step, uint8_t *fate
 }
 
 /* Compiles what runs inside a node of the host's. */
-static inlay_status make_bodies(program *p, program_step *step, program_declined *out_declined, inlay_diag *diag)
+static inlay_status make_bodies(struct program *p, program_step *step, program_declined *out_declined, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
 
@@ -203,8 +203,8 @@ static bool runs_on_host(const part_provider *provider)
     return part_default_domain(provider) == INLAY_DOMAIN_HOST && (provider->table->flags & INLAY_PROVIDER_ASYNC) == 0;
 }
 
-static inlay_status make_step(program *p, uint32_t i, uint8_t *fates, arena *scratch, program_declined *out_declined,
-                              inlay_diag *diag)
+static inlay_status make_step(struct program *p, uint32_t i, uint8_t *fates, struct arena *scratch,
+                              program_declined *out_declined, inlay_diag *diag)
 {
     program_step *step = &p->steps[i];
     const part_region *r = &p->parts.regions[i];
@@ -220,7 +220,7 @@ static inlay_status make_step(program *p, uint32_t i, uint8_t *fates, arena *scr
     return step->compiled != NULL ? INLAY_OK : compile_region(p, step, fates, scratch, out_declined, diag);
 }
 
-static bool find_last_uses(program *p)
+static bool find_last_uses(struct program *p)
 {
     p->uses.last = arena_array(&p->a, (size_t)p->graph->value_count + 1, sizeof *p->uses.last);
     if (p->uses.last == NULL)
@@ -242,7 +242,7 @@ static uint32_t read_in_bodies(const program_step *s, uint32_t v)
 
     for (uint32_t k = 0; k < s->node->body_count && program_hands_on(s, v); k++) {
         const graph_body *body = &s->node->bodies[k];
-        const program *p = s->bodies[k];
+        const struct program *p = s->bodies[k];
 
         for (uint32_t i = 0; i < body->capture_count && domain == INLAY_DOMAIN_HOST; i++)
             if (body->capture_outer[i] == v)
@@ -254,7 +254,7 @@ static uint32_t read_in_bodies(const program_step *s, uint32_t v)
     return domain;
 }
 
-static bool find_readers(program *p)
+static bool find_readers(struct program *p)
 {
     p->uses.read_in = arena_array(&p->a, (size_t)p->graph->value_count + 1, sizeof *p->uses.read_in);
     p->uses.taken_in = arena_array(&p->a, (size_t)p->graph->value_count + 1, sizeof *p->uses.taken_in);
@@ -283,16 +283,16 @@ static bool find_readers(program *p)
 }
 
 /* A step is one of the session's progress bar when it is made for the first time. */
-static bool is_new(const program *p, uint32_t i)
+static bool is_new(const struct program *p, uint32_t i)
 {
     return p->fallback.base == NULL && p->steps[i].region == NULL && p->steps[i].compiled == NULL;
 }
 
-static inlay_status make_steps(program *p, uint8_t *fates, program_declined *out_declined, inlay_diag *diag)
+static inlay_status make_steps(struct program *p, uint8_t *fates, program_declined *out_declined, inlay_diag *diag)
 {
     const program_env *env = p->env;
     inlay_status status = INLAY_OK;
-    arena scratch = { 0 };
+    struct arena scratch = { 0 };
 
     for (uint32_t i = 0; i < p->parts.region_count; i++) {
         if (env->progress != NULL && is_new(p, i))
@@ -305,7 +305,7 @@ done:
     return status;
 }
 
-inlay_status program_compile(program *p, program_declined *out_declined, inlay_diag *diag)
+inlay_status program_compile(struct program *p, program_declined *out_declined, inlay_diag *diag)
 {
     inlay_status status;
     uint8_t *fates;

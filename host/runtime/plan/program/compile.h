@@ -6,19 +6,19 @@
 
 /* Offers that their provider takes back; the strings and the list live as long as the program. */
 typedef struct program_declined {
-    program *program;      /* whose offers they are; NULL: nothing was declined */
-    const uint8_t *offers; /* [offer_count] 1 = declined */
-    const char *call;      /* "compile" */
-    const char *text;      /* the provider's reason */
+    struct program *program; /* whose offers they are; NULL: nothing was declined */
+    const uint8_t *offers;   /* [offer_count] 1 = declined */
+    const char *call;        /* "compile" */
+    const char *text;        /* the provider's reason */
 } program_declined;
 
 /* Compiles the regions of a program, or of one that stands in for it, bodies included; regions that are compiled
  * already stay so. INLAY_UNSUPPORTED: *out_declined, which is {0} before, says which offers a provider has declined, of
  * the program or of one of its bodies. Once that is assigned without them, this is called again. */
-INLAY_NODISCARD inlay_status program_compile(program *p, program_declined *out_declined, inlay_diag *diag);
+INLAY_NODISCARD inlay_status program_compile(struct program *p, program_declined *out_declined, inlay_diag *diag);
 /* Adds what the step's region keeps of its device to program_env.resident_bytes, or takes it off. */
 void program_count_resident(const program_env *env, const program_step *s, bool released);
-inlay_status program_no_memory(const graph *g, inlay_diag *diag);
+inlay_status program_no_memory(const struct graph *g, inlay_diag *diag);
 /* Hands what *why says on to diag, which may be NULL. */
 void program_tell(inlay_diag *diag, inlay_diag *why);
 #endif

@@ -17,7 +17,7 @@ static double find_timing(const void *ctx, const void *key, uint64_t key_bytes)
     return cost_timing(t->book, t->provider, key, key_bytes);
 }
 
-const run_timings *program_timings(program *p, const part_provider *provider)
+const run_timings *program_timings(struct program *p, const part_provider *provider)
 {
     book_timings *t = p->env->costs != NULL ? arena_alloc(&p->a, sizeof *t) : NULL;
 
@@ -29,7 +29,7 @@ const run_timings *program_timings(program *p, const part_provider *provider)
 
 /* What a region keeps, where that is host memory: what its offers say, or as much as its constants, which is what packs
  * of them mostly take. */
-static uint64_t kept_bytes(const program *p, const part_region *r)
+static uint64_t kept_bytes(const struct program *p, const part_region *r)
 {
     uint64_t kept = 0, constants = 0;
 
@@ -47,7 +47,7 @@ static uint64_t kept_bytes(const program *p, const part_region *r)
     return kept > constants ? kept : constants;
 }
 
-uint64_t program_coming(const program *p, uint32_t first)
+uint64_t program_coming(const struct program *p, uint32_t first)
 {
     uint64_t sum = 0, most = 0;
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* Keeps a heap block until the program goes. */
-static bool own(program *p, void *block)
+static bool own(struct program *p, void *block)
 {
     if (!LIST_GROW(p->constants.owned, p->constants.owned_count))
         return false;
@@ -14,7 +14,7 @@ static bool own(program *p, void *block)
 }
 
 /* Piece by piece, so that original and copy are never both in memory. */
-static void copy_constant(const program *p, const inlay_value_info *v, char *to)
+static void copy_constant(const struct program *p, const inlay_value_info *v, char *to)
 {
     enum { PIECE = 4 << 20 };
 
@@ -28,7 +28,7 @@ static void copy_constant(const program *p, const inlay_value_info *v, char *to)
     program_forget(p, v); /* pages between pieces */
 }
 
-void program_forget(const program *p, const inlay_value_info *v)
+void program_forget(const struct program *p, const inlay_value_info *v)
 {
     uint64_t at;
 
@@ -39,7 +39,7 @@ void program_forget(const program *p, const inlay_value_info *v)
 
 /* A copy of a constant in memory that starts at a multiple of 64 or more: kept between sessions where it is large.
  * NULL: no memory. */
-static void *aligned_copy(program *p, const inlay_value_info *v, uint32_t alignment)
+static void *aligned_copy(struct program *p, const inlay_value_info *v, uint32_t alignment)
 {
     enum { LARGE = 1 << 16, PACK_ALIGN = 64 };
     const uint64_t key[] = { 0, v->content_hash };
@@ -64,7 +64,7 @@ static void *aligned_copy(program *p, const inlay_value_info *v, uint32_t alignm
     return copy;
 }
 
-const void *program_align_constant(program *p, uint32_t value, uint32_t alignment)
+const void *program_align_constant(struct program *p, uint32_t value, uint32_t alignment)
 {
     const inlay_value_info *v;
     const void *found;
@@ -91,7 +91,7 @@ const void *program_align_constant(program *p, uint32_t value, uint32_t alignmen
     return found;
 }
 
-const void *program_constant(program *p, uint32_t value)
+const void *program_constant(struct program *p, uint32_t value)
 {
     return program_align_constant(p, value, 16);
 }

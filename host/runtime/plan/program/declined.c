@@ -8,7 +8,7 @@ enum { SHAPES_KEPT = 256 };
 
 /* ------------------------------------------------------------------ who is meant */
 
-static bool has_node(const program *p, const part_offer *o, const char *name)
+static bool has_node(const struct program *p, const part_offer *o, const char *name)
 {
     for (uint32_t k = 0; k < o->node_count; k++)
         if (strcmp(p->graph->nodes[o->nodes[k]]->info.name.data, name) == 0)
@@ -16,7 +16,7 @@ static bool has_node(const program *p, const part_offer *o, const char *name)
     return false;
 }
 
-void declined_mark(const program *p, uint32_t step, const inlay_diag *why, uint8_t *offers)
+void declined_mark(const struct program *p, uint32_t step, const inlay_diag *why, uint8_t *offers)
 {
     const part_region *r = &p->parts.regions[step];
     bool found = false;
@@ -30,7 +30,7 @@ void declined_mark(const program *p, uint32_t step, const inlay_diag *why, uint8
 
 /* ------------------------------------------------------------------ what is remembered */
 
-inlay_status declined_no_memory(const program *p, inlay_diag *diag)
+inlay_status declined_no_memory(const struct program *p, inlay_diag *diag)
 {
     return no_memory(diag, "to assign graph '%s' again", p->graph->name);
 }
@@ -42,7 +42,7 @@ static void free_shapes(declined_shapes *s)
     free(s);
 }
 
-inlay_status declined_remember(program *p, const plan_input *inputs, uint32_t count, const uint8_t *offers,
+inlay_status declined_remember(struct program *p, const plan_input *inputs, uint32_t count, const uint8_t *offers,
                                const char *text, inlay_diag *diag)
 {
     declined_shapes *s = calloc(1, sizeof *s), **link = &p->fallback.shapes;
@@ -69,7 +69,7 @@ inlay_status declined_remember(program *p, const plan_input *inputs, uint32_t co
 }
 
 /* "[2,3] [7]", cut to fit. */
-static void name_shapes(const plan *key, char *text, size_t bytes)
+static void name_shapes(const struct plan *key, char *text, size_t bytes)
 {
     const int64_t *k = key->key, *end = k + key->key_count;
     size_t used = 0;
@@ -87,7 +87,7 @@ static void name_shapes(const plan *key, char *text, size_t bytes)
     }
 }
 
-uint32_t declined_list(program *p, uint32_t most, void (*say)(void *ctx, const char *shapes, const char *text),
+uint32_t declined_list(struct program *p, uint32_t most, void (*say)(void *ctx, const char *shapes, const char *text),
                        void *ctx)
 {
     uint32_t count = 0;
@@ -105,7 +105,7 @@ uint32_t declined_list(program *p, uint32_t most, void (*say)(void *ctx, const c
     return count;
 }
 
-void declined_forget(program *p)
+void declined_forget(struct program *p)
 {
     while (p->fallback.shapes != NULL) {
         declined_shapes *next = p->fallback.shapes->next;

@@ -10,22 +10,22 @@
 /* Shapes for which something was declined. */
 struct declined_shapes {
     declined_shapes *next;
-    plan key;        /* its key alone */
+    struct plan key; /* its key alone */
     uint8_t *offers; /* [offer_count] 1 = declined */
     char *text;
-    program *fallback; /* runs these shapes; NULL: not made yet, or no other provider can */
+    struct program *fallback; /* runs these shapes; NULL: not made yet, or no other provider can */
     bool impossible;
-    arena a;
+    struct arena a;
 };
 
 /* The offers of region `step` that *why is about: of the region's node that it names, otherwise all of the region's.
  * Sets offers [p->parts.offer_count] for them. */
-void declined_mark(const program *p, uint32_t step, const inlay_diag *why, uint8_t *offers);
+void declined_mark(const struct program *p, uint32_t step, const inlay_diag *why, uint8_t *offers);
 
-inlay_status declined_no_memory(const program *p, inlay_diag *diag);
+inlay_status declined_no_memory(const struct program *p, inlay_diag *diag);
 /* Remembers that these offers are declined at these shapes. p->kept.lock is held. */
-INLAY_NODISCARD inlay_status declined_remember(program *p, const plan_input *inputs, uint32_t count,
+INLAY_NODISCARD inlay_status declined_remember(struct program *p, const plan_input *inputs, uint32_t count,
                                                const uint8_t *offers, const char *text, inlay_diag *diag);
 /* Frees what was remembered; the programs that stand in for p are gone. */
-void declined_forget(program *p);
+void declined_forget(struct program *p);
 #endif

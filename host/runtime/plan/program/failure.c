@@ -3,7 +3,7 @@
 #include <string.h>
 
 /* The node of the region that the provider named, or the first. */
-static const graph_node *failing_node(const graph *g, const part_region *region, const char *name)
+static const graph_node *failing_node(const struct graph *g, const part_region *region, const char *name)
 {
     for (uint32_t k = 0; k < region->node_count; k++)
         if (strcmp(g->nodes[region->nodes[k]]->info.name.data, name) == 0)
@@ -11,7 +11,7 @@ static const graph_node *failing_node(const graph *g, const part_region *region,
     return g->nodes[region->nodes[0]];
 }
 
-inlay_status program_step_failed(const graph *g, const program_step *s, inlay_status status, inlay_diag *diag)
+inlay_status program_step_failed(const struct graph *g, const program_step *s, inlay_status status, inlay_diag *diag)
 {
     char why[sizeof diag->text], quoted[160];
     const graph_node *n;

@@ -11,19 +11,19 @@
 enum { ONCE_ALIGN = 64, ONCE_MAX_ALIGN = 1 << 21 };
 
 /* A run in progress: what its outputs may still take. */
-typedef struct once {
+struct once {
     const once_run *run;
     uint64_t bytes_left;
-} once;
+};
 
-static void *aligned_room(arena *a, uint64_t bytes, uint64_t alignment)
+static void *aligned_room(struct arena *a, uint64_t bytes, uint64_t alignment)
 {
     char *p = bytes < SIZE_MAX - alignment ? arena_alloc(a, (size_t)(bytes + alignment)) : NULL;
 
     return p == NULL ? NULL : p + (alignment - (uintptr_t)p % alignment) % alignment;
 }
 
-static inlay_status give_output(once *o, uint32_t i, uint32_t rank, const int64_t *dims)
+static inlay_status give_output(struct once *o, uint32_t i, uint32_t rank, const int64_t *dims)
 {
     const once_run *r = o->run;
     once_tensor *t = &r->outputs[i];
@@ -45,7 +45,7 @@ static inlay_status give_output(once *o, uint32_t i, uint32_t rank, const int64_
 
 static inlay_status hook_output(void *ctx, uint32_t output, uint32_t rank, const int64_t *dims, inlay_buffer *out)
 {
-    once *o = ctx;
+    struct once *o = ctx;
     inlay_status status;
 
     if (output >= o->run->output_count)
@@ -59,7 +59,7 @@ static inlay_status hook_output(void *ctx, uint32_t output, uint32_t rank, const
 
 static char *hook_string(void *ctx, uint64_t bytes)
 {
-    once *o = ctx;
+    struct once *o = ctx;
     return bytes > o->bytes_left ? NULL : arena_alloc(o->run->a, (size_t)bytes);
 }
 
@@ -75,7 +75,7 @@ inlay_status program_run_once(const once_run *r, inlay_diag *diag)
 {
     static const uint32_t never;
     const inlay_provider *table = r->provider->table;
-    once o = { r, r->max_bytes };
+    struct once o = { r, r->max_bytes };
     const once_tensor *outputs = r->outputs;
     inlay_run run = { .cancel = &never,
                       .max_threads = r->max_threads,
@@ -151,14 +151,14 @@ done:
 
 /* ------------------------------------------------------------------ one node of a graph */
 
-typedef struct fold {
+struct fold {
     bool offered;
     uint64_t cookie;
-} fold;
+};
 
 static inlay_status take_offer(void *ctx, const inlay_offer *offer)
 {
-    fold *f = ctx;
+    struct fold *f = ctx;
 
     if (!f->offered && offer->node_count == 1) {
         f->offered = true;
@@ -222,7 +222,7 @@ typedef struct fold_constants {
     const inlay_value_info *values;
     const void **aligned; /* [count] what was shown of them, as long as this node is folded */
     uint32_t count;
-    arena *a;
+    struct arena *a;
 } fold_constants;
 
 static const void *align_constant(void *ctx, uint32_t value, uint32_t alignment)
@@ -250,8 +250,8 @@ static const void *align_constant(void *ctx, uint32_t value, uint32_t alignment)
 }
 
 /* The graph of one node: its inputs, then its outputs, renumbered from 0. made: output 0, where it is no value yet. */
-static inlay_status single_node_graph(const graph *g, const graph_node *n, const inlay_value_info *made, arena *a,
-                                      inlay_graph *out)
+static inlay_status single_node_graph(const struct graph *g, const graph_node *n, const inlay_value_info *made,
+                                      struct arena *a, inlay_graph *out)
 {
     uint32_t ins = n->info.input_count, outs = n->info.output_count;
     inlay_value_info *values = arena_array(a, (size_t)ins + outs + 1, sizeof *values);
@@ -304,12 +304,12 @@ uint32_t program_has_weights(const part_provider *p)
 
 /* Does one of the providers offer to run the node? asked: leaves some of them out; NULL: none. */
 static bool any_offers(const part_provider *providers, uint32_t count, bool (*asked)(const part_provider *),
-                       const graph *g, const graph_node *n, const inlay_value_info *made)
+                       const struct graph *g, const graph_node *n, const inlay_value_info *made)
 {
     static const uint8_t candidate = 1;
-    arena a = { 0 };
+    struct arena a = { 0 };
     inlay_graph single;
-    fold f = { 0 };
+    struct fold f = { 0 };
     inlay_assess_sink sink = { .struct_size = sizeof sink, .ctx = &f, .offer = take_offer, .refuse = take_refusal };
 
     if (single_node_graph(g, n, made, &a, &single) == INLAY_OK)
@@ -320,7 +320,7 @@ static bool any_offers(const part_provider *providers, uint32_t count, bool (*as
     return f.offered;
 }
 
-bool program_offers_integers(void *fold_ctx, const graph *g, const graph_node *n, const inlay_value_info *made)
+bool program_offers_integers(void *fold_ctx, const struct graph *g, const graph_node *n, const inlay_value_info *made)
 {
     const program_env *env = ((const program_folder *)fold_ctx)->env;
 
@@ -332,14 +332,14 @@ static bool reads_weights(const part_provider *p)
     return program_has_weights(p) != 0;
 }
 
-bool program_offers_sparse(void *fold_ctx, const graph *g, const graph_node *n, const inlay_value_info *made)
+bool program_offers_sparse(void *fold_ctx, const struct graph *g, const graph_node *n, const inlay_value_info *made)
 {
     const program_env *env = ((const program_folder *)fold_ctx)->env;
 
     return any_offers(env->providers, env->provider_count, reads_weights, g, n, made);
 }
 
-bool program_offers(const part_provider *p, const graph *g, const graph_node *n)
+bool program_offers(const part_provider *p, const struct graph *g, const graph_node *n)
 {
     return any_offers(p, 1, NULL, g, n, NULL);
 }
@@ -360,7 +360,7 @@ static const part_provider *find_offer(const program_env *env, const inlay_graph
 
     for (uint32_t i = 0; i < env->provider_count; i++) {
         const part_provider *p = &env->providers[backwards ? env->provider_count - 1 - i : i];
-        fold f = { 0 };
+        struct fold f = { 0 };
         inlay_assess_sink sink = { .struct_size = sizeof sink, .ctx = &f, .offer = take_offer, .refuse = take_refusal };
         if (part_default_domain(p) != INLAY_DOMAIN_HOST || (p->table->flags & INLAY_PROVIDER_ASYNC) != 0)
             continue;
@@ -372,8 +372,8 @@ static const part_provider *find_offer(const program_env *env, const inlay_graph
     return NULL;
 }
 
-inlay_status program_fold_node(void *fold_ctx, graph *g, graph_node *n, uint64_t max_bytes, inlay_tensor_view *results,
-                               arena *a, inlay_diag *diag)
+inlay_status program_fold_node(void *fold_ctx, struct graph *g, graph_node *n, uint64_t max_bytes,
+                               inlay_tensor_view *results, struct arena *a, inlay_diag *diag)
 {
     static const uint32_t node_zero;
     program_folder *folder = fold_ctx;

@@ -19,7 +19,7 @@ static int64_t kind_of(const plan_input *x)
     return ((int64_t)x->also << 52) | ((int64_t)x->domain << 40) | ((int64_t)x->dtype << 32) | x->rank;
 }
 
-bool plan_set_key(plan *p, const plan_input *inputs, uint32_t count)
+bool plan_set_key(struct plan *p, const plan_input *inputs, uint32_t count)
 {
     int64_t *k;
 
@@ -51,7 +51,7 @@ uint64_t plan_key_hash(const plan_input *inputs, uint32_t count)
     return h;
 }
 
-bool plan_fits(const plan *p, const plan_input *inputs, uint32_t count)
+bool plan_fits(const struct plan *p, const plan_input *inputs, uint32_t count)
 {
     const int64_t *k = p->key, *end = p->key + p->key_count;
 
@@ -68,16 +68,16 @@ bool plan_fits(const plan *p, const plan_input *inputs, uint32_t count)
 }
 
 /* Plans of one program are alike: what one had is enough for the next, and no pages are new. */
-static void keep_memory(plan *p)
+static void keep_memory(struct plan *p)
 {
     enum { KEPT_BYTES = 4 << 20 };
-    program *prog = p->program;
-    arena memory = p->a;
-    plan *other = p;
+    struct program *prog = p->program;
+    struct arena memory = p->a;
+    struct plan *other = p;
 
     if (memory.total_bytes <= KEPT_BYTES) {
         arena_reset(&memory);
-        *p = (plan){ .a = memory };
+        *p = (struct plan){ .a = memory };
         other = __atomic_exchange_n(&prog->kept.spare, p, __ATOMIC_ACQ_REL);
     }
     if (other != NULL)
@@ -85,7 +85,7 @@ static void keep_memory(plan *p)
     free(other);
 }
 
-void plan_unref(plan *p)
+void plan_unref(struct plan *p)
 {
     if (p == NULL || __atomic_sub_fetch(&p->references, 1, __ATOMIC_ACQ_REL) > 0)
         return;
@@ -99,7 +99,7 @@ void plan_unref(plan *p)
     keep_memory(p);
 }
 
-uint64_t plan_run_bytes(const plan *p)
+uint64_t plan_run_bytes(const struct plan *p)
 {
     uint64_t sum = p->slab_bytes[INLAY_DOMAIN_HOST];
 

@@ -27,7 +27,7 @@ bool program_hands_on(const program_step *s, uint32_t v)
     return s->provider == NULL && part_hands_on(s->node, v);
 }
 
-uint32_t program_count(const program *p)
+uint32_t program_count(const struct program *p)
 {
     uint32_t count = 1;
 
@@ -36,7 +36,7 @@ uint32_t program_count(const program *p)
     return count;
 }
 
-part_request program_request(const program *p)
+part_request program_request(const struct program *p)
 {
     const program_env *env = p->env;
 
@@ -52,7 +52,7 @@ part_request program_request(const program *p)
                            .log_ctx = env->log_ctx };
 }
 
-part_job *program_jobs(program *p, part_job *next)
+part_job *program_jobs(struct program *p, part_job *next)
 {
     *next++ = (part_job){ .path = p->path, .a = &p->a, .out = &p->parts, .request = program_request(p) };
     for (uint32_t i = 0; i < p->body_count; i++)
@@ -60,7 +60,7 @@ part_job *program_jobs(program *p, part_job *next)
     return next;
 }
 
-const part_provider *program_device(const program *p)
+const part_provider *program_device(const struct program *p)
 {
     const part_provider *found = NULL;
 
@@ -69,7 +69,8 @@ const part_provider *program_device(const program *p)
             found = p->steps[i].provider;
     for (uint32_t i = 0; p != NULL && found == NULL && p->fallback.base == NULL && i < p->body_count; i++)
         found = program_device(p->bodies[i]);
-    for (const program *o = p != NULL ? p->fallback.programs : NULL; found == NULL && o != NULL; o = o->fallback.next)
+    for (const struct program *o = p != NULL ? p->fallback.programs : NULL; found == NULL && o != NULL;
+         o = o->fallback.next)
         found = program_device(o);
     return found;
 }
@@ -82,7 +83,7 @@ static bool is_free(pthread_mutex_t *lock)
     return true;
 }
 
-bool program_inherit(program *p)
+bool program_inherit(struct program *p)
 {
     bool idle = p == NULL || (is_free(&p->constants.lock) && is_free(&p->kept.lock));
 
@@ -90,14 +91,14 @@ bool program_inherit(program *p)
         return true;
     for (uint32_t i = 0; idle && p->fallback.base == NULL && i < p->body_count; i++)
         idle = program_inherit(p->bodies[i]);
-    for (program *other = p->fallback.programs; idle && other != NULL; other = other->fallback.next)
+    for (struct program *other = p->fallback.programs; idle && other != NULL; other = other->fallback.next)
         idle = program_inherit(other);
     if (idle && p->graph->parent == NULL && p->fallback.base == NULL)
         packs_inherit(p->packs);
     return idle;
 }
 
-inlay_status program_no_memory(const graph *g, inlay_diag *diag)
+inlay_status program_no_memory(const struct graph *g, inlay_diag *diag)
 {
     return no_memory(diag, "for the program of graph '%s'", g->name);
 }
@@ -110,19 +111,19 @@ void program_tell(inlay_diag *diag, inlay_diag *why)
     *diag = *why;
 }
 
-void program_destroy(program *p)
+void program_destroy(struct program *p)
 {
     if (p == NULL)
         return;
     while (p->fallback.programs != NULL) {
-        program *next = p->fallback.programs->fallback.next;
+        struct program *next = p->fallback.programs->fallback.next;
 
         program_destroy(p->fallback.programs);
         p->fallback.programs = next;
     }
     declined_forget(p);
     while (p->kept.plans != NULL) {
-        plan *next = p->kept.plans->next;
+        struct plan *next = p->kept.plans->next;
         plan_unref(p->kept.plans);
         p->kept.plans = next;
     }

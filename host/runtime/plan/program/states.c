@@ -13,7 +13,7 @@ static uint32_t find(const uint32_t *values, uint32_t count, uint32_t v)
 }
 
 /* Does the step read v, or only its sizes? These are known when a run is planned. */
-static bool reads_elements(const program *p, const program_step *s, uint32_t v)
+static bool reads_elements(const struct program *p, const program_step *s, uint32_t v)
 {
     if (find(s->region->inputs, s->region->input_count, v) == INLAY_NONE)
         return false;
@@ -57,9 +57,9 @@ static bool appends(const program_step *s, uint32_t in, uint32_t out, uint32_t a
 }
 
 /* The step that appends to the state; INLAY_NONE: none does, or the state is read elsewhere, too. */
-static uint32_t find_step(const program *p, const program_state *state)
+static uint32_t find_step(const struct program *p, const program_state *state)
 {
-    const graph *g = p->graph;
+    const struct graph *g = p->graph;
     const uint32_t past = g->inputs[state->input], present = g->outputs[state->output];
     uint32_t found = INLAY_NONE, times = 0;
 
@@ -79,7 +79,7 @@ static uint32_t find_step(const program *p, const program_state *state)
     return times == 1 ? found : INLAY_NONE;
 }
 
-bool program_find_states(program *p)
+bool program_find_states(struct program *p)
 {
     const program_env *env = p->env;
 

@@ -9,15 +9,15 @@
 #include <sys/mman.h>
 
 /* A block: free ones are in the list, ordered by address. The head is a multiple of 64 bytes away from the start. */
-typedef struct block {
+struct block {
     uint64_t bytes; /* behind the head */
     struct block *next;
     char pad[64 - 16];
-} block;
+};
 
-enum { HEAD = sizeof(block), PIECE = 16 << 20 };
+enum { HEAD = sizeof(struct block), PIECE = 16 << 20 };
 
-static block *free_list;
+static struct block *free_list;
 static char *begin, *end; /* of the fixed arena */
 static char *clean,
     *clean_end; /* of the newest piece: what was never handed out, and is zero but for heads of blocks */
@@ -25,9 +25,9 @@ static uint64_t in_use, peak, calls;
 static int is_fixed;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static void give(block *b)
+static void give(struct block *b)
 {
-    block **at = &free_list;
+    struct block **at = &free_list;
 
     while (*at != NULL && *at < b)
         at = &(*at)->next;
@@ -38,7 +38,7 @@ static void give(block *b)
         b->next = b->next->next;
     }
     if (at != &free_list) { /* the block before it holds the pointer */
-        block *before = (block *)(void *)((char *)at - offsetof(block, next));
+        struct block *before = (struct block *)(void *)((char *)at - offsetof(struct block, next));
 
         if ((char *)before + HEAD + before->bytes == (char *)b) {
             before->bytes += HEAD + b->bytes;
@@ -49,7 +49,7 @@ static void give(block *b)
 
 static void add(void *memory, uint64_t bytes)
 {
-    block *b = memory;
+    struct block *b = memory;
 
     if (bytes <= HEAD)
         return;
@@ -87,15 +87,15 @@ static int grow(uint64_t bytes)
     return 1;
 }
 
-static block *take(uint64_t bytes)
+static struct block *take(uint64_t bytes)
 {
-    for (block **at = &free_list; *at != NULL; at = &(*at)->next) {
-        block *b = *at;
+    for (struct block **at = &free_list; *at != NULL; at = &(*at)->next) {
+        struct block *b = *at;
 
         if (b->bytes < bytes)
             continue;
         if (b->bytes >= bytes + HEAD + 64) {
-            block *rest = (block *)(void *)((char *)b + HEAD + bytes);
+            struct block *rest = (struct block *)(void *)((char *)b + HEAD + bytes);
 
             rest->bytes = b->bytes - bytes - HEAD;
             rest->next = b->next;
@@ -112,7 +112,7 @@ static block *take(uint64_t bytes)
 /* *out_zero: are the bytes zero? */
 static void *alloc(uint64_t bytes, uint64_t alignment, int *out_zero)
 {
-    block *b;
+    struct block *b;
     char *data;
 
     /* Larger alignments keep the head's address in front of the data. */
@@ -145,7 +145,7 @@ static void *alloc(uint64_t bytes, uint64_t alignment, int *out_zero)
     data = (char *)b + HEAD;
     if (alignment > 64)
         data = (char *)(((uintptr_t)data + alignment - 1) / alignment * alignment);
-    *(block **)(void *)(data - sizeof(block *)) = b;
+    *(struct block **)(void *)(data - sizeof(struct block *)) = b;
     return data;
 }
 
@@ -196,11 +196,11 @@ void *__wrap_calloc(size_t count, size_t bytes)
 
 void __wrap_free(void *p)
 {
-    block *b;
+    struct block *b;
 
     if (p == NULL || (is_fixed && ((char *)p < begin || (char *)p >= end)))
         return;
-    b = *(block **)(void *)((char *)p - sizeof(block *));
+    b = *(struct block **)(void *)((char *)p - sizeof(struct block *));
     (void)pthread_mutex_lock(&lock);
     in_use -= b->bytes + HEAD;
     give(b);
@@ -212,7 +212,7 @@ void *__wrap_realloc(void *old, size_t bytes)
     void *p = heap_alloc(bytes, 64);
 
     if (p != NULL && old != NULL) {
-        const block *b = *(block **)(void *)((char *)old - sizeof(block *));
+        const struct block *b = *(struct block **)(void *)((char *)old - sizeof(struct block *));
         const size_t had = (size_t)((const char *)b + HEAD + b->bytes - (char *)old);
 
         memcpy(p, old, had < bytes ? had : bytes);

@@ -10,11 +10,11 @@
 
 enum { MOST = 64 };
 
-typedef struct files {
+struct files {
     const char *in[MOST], *out; /* out: a folder */
     uint32_t repeat;
     int info;
-} files;
+};
 
 static int fail(const char *name, const char *what, const char *which)
 {
@@ -93,7 +93,7 @@ static uint32_t number_of(const char *text)
 }
 
 /* 0, or the exit code; -1: done. */
-static int parse(const bundle_model *m, const char *name, int argc, char **argv, files *f)
+static int parse(const bundle_model *m, const char *name, int argc, char **argv, struct files *f)
 {
     for (int i = 1; i < argc; i++) {
         const char *equals = strchr(argv[i], '=');
@@ -197,7 +197,7 @@ static void let_originals_go(const bundle_model *m)
 int bundle_main(const bundle_model *m, const char *name, int argc, char **argv)
 {
     static double times[1024];
-    files f = { .repeat = 1 };
+    struct files f = { .repeat = 1 };
     const void *in[MOST];
     void *out[MOST];
     double begin, started_us, first = 0;

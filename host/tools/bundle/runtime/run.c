@@ -11,7 +11,7 @@ struct inlay_run {
 };
 
 /* A region that is ready. */
-typedef struct ready {
+struct ready {
     const inlay_provider *provider;
     void *state;
     inlay_compiled *compiled;
@@ -19,31 +19,31 @@ typedef struct ready {
     uint8_t *fates;
     uint64_t workspace_bytes;
     uint64_t workspace_alignment;
-} ready;
+};
 
 /* A step with every address that does not change. */
-typedef struct call {
+struct call {
     const bundle_step *step;
-    const ready *region;
+    const struct ready *region;
     inlay_exec_args args;
     inlay_tensor_arg *tensors; /* inputs, then outputs */
-} call;
+};
 
 /* A pack that had to be made. */
-typedef struct made {
+struct made {
     struct made *next;
     uint64_t key[2];
     uint64_t source; /* see bundle_made_packs() */
     uint64_t bytes;
     void *data;
     int kept;
-} made;
+};
 
 static const bundle_model *now;
-static ready *regions;
-static call *calls;
+static struct ready *regions;
+static struct call *calls;
 static char *slab;
-static made *made_packs;
+static struct made *made_packs;
 static void *let_go; /* see bundle_let_go() */
 static uint64_t let_go_bytes;
 static inlay_run run;
@@ -192,7 +192,7 @@ static inlay_status packs_take(void *ctx, void *compile, const void *key, uint64
                                void **out_data, uint32_t *out_known)
 {
     const bundle_pack *p;
-    made *m;
+    struct made *m;
     uint64_t k[2];
 
     (void)ctx;
@@ -220,11 +220,11 @@ static inlay_status packs_take(void *ctx, void *compile, const void *key, uint64
     if (m == NULL || *out_data == NULL)
         return INLAY_OUT_OF_MEMORY;
     memset(*out_data, 0, bytes); /* what is never written is the same in every bundle */
-    *m = (made){ .next = made_packs,
-                 .key = { k[0], k[1] },
-                 .source = now->packs_first != 0 ? find_source(compile, key, key_bytes) : 0,
-                 .bytes = bytes,
-                 .data = *out_data };
+    *m = (struct made){ .next = made_packs,
+                        .key = { k[0], k[1] },
+                        .source = now->packs_first != 0 ? find_source(compile, key, key_bytes) : 0,
+                        .bytes = bytes,
+                        .data = *out_data };
     made_packs = m;
     return INLAY_OK;
 }
@@ -240,7 +240,7 @@ static void packs_keep(void *ctx, void *compile, const void *data)
     const uint64_t worth_a_call = 1 << 18;
 
     (void)ctx, (void)compile;
-    for (made *m = made_packs; m != NULL; m = m->next) {
+    for (struct made *m = made_packs; m != NULL; m = m->next) {
         m->kept |= m->data == data;
         if (m->data == data && let_go_bytes > 0 && m->bytes >= worth_a_call)
             (void)madvise(let_go, let_go_bytes, MADV_DONTNEED);
@@ -249,7 +249,7 @@ static void packs_keep(void *ctx, void *compile, const void *data)
 
 void bundle_made_packs(bundle_pack_fn each, void *ctx)
 {
-    for (const made *m = made_packs; m != NULL; m = m->next)
+    for (const struct made *m = made_packs; m != NULL; m = m->next)
         if (m->kept)
             each(ctx, m->key, m->source, m->data, m->bytes);
 }
@@ -313,7 +313,7 @@ static inlay_status open_providers(const inlay_provider **tables, void **states)
     return INLAY_OK;
 }
 
-static inlay_status compile_region(const bundle_region *b, ready *r, uint64_t *workspace)
+static inlay_status compile_region(const bundle_region *b, struct ready *r, uint64_t *workspace)
 {
     inlay_placement *placements = take((uint64_t)b->input_count + b->output_count, sizeof *placements);
     inlay_output_plan *outputs = take(b->output_count, sizeof *outputs);
@@ -389,10 +389,10 @@ static void fill_tensor(inlay_tensor_arg *t, const bundle_place *p, const inlay_
     t->dtype = st->dtype;
 }
 
-static inlay_status make_call(call *c, const bundle_step *s, char *workspace)
+static inlay_status make_call(struct call *c, const bundle_step *s, char *workspace)
 {
     const bundle_region *b = &now->regions[s->region];
-    const ready *r = &regions[s->region];
+    const struct ready *r = &regions[s->region];
 
     c->step = s;
     if (s->kind != BUNDLE_RUN)
@@ -477,7 +477,7 @@ int bundle_start(const bundle_model *model, void *arena, uint64_t bytes)
 
 /* ------------------------------------------------------------------ running */
 
-static inlay_status run_region(call *c, const void *const *inputs, void *const *outputs)
+static inlay_status run_region(struct call *c, const void *const *inputs, void *const *outputs)
 {
     const bundle_step *s = c->step;
     const uint32_t in = c->args.input_count, out = c->args.output_count;
