@@ -9,15 +9,15 @@ static const char *text_of(const char *text)
 
 inlay_status inlay_session_model(const inlay_session *session, inlay_model_info *out_info)
 {
-    const graph_model *m = session->model;
-    const inlay_model_info info = { .producer_name = text_of(m->producer_name),
-                                    .producer_version = text_of(m->producer_version),
-                                    .domain = text_of(m->domain),
-                                    .graph_name = text_of(m->main->name),
-                                    .doc = text_of(m->doc),
-                                    .model_version = m->model_version,
-                                    .ir_version = m->ir_version,
-                                    .metadata_count = m->metadata_count };
+    const graph_model *model = session->model;
+    const inlay_model_info info = { .producer_name = text_of(model->producer_name),
+                                    .producer_version = text_of(model->producer_version),
+                                    .domain = text_of(model->domain),
+                                    .graph_name = text_of(model->main->name),
+                                    .doc = text_of(model->doc),
+                                    .model_version = model->model_version,
+                                    .ir_version = model->ir_version,
+                                    .metadata_count = model->metadata_count };
 
     return known_give(out_info, &info, sizeof info) ? INLAY_OK : INLAY_INVALID_ARGUMENT;
 }
@@ -25,13 +25,13 @@ inlay_status inlay_session_model(const inlay_session *session, inlay_model_info 
 inlay_status inlay_session_metadata(const inlay_session *session, uint32_t index, const char **out_key,
                                     const char **out_value)
 {
-    const graph_model *m = session->model;
+    const graph_model *model = session->model;
 
     *out_key = *out_value = NULL;
-    if (index >= m->metadata_count)
+    if (index >= model->metadata_count)
         return INLAY_NOT_FOUND;
-    *out_key = text_of(m->metadata[index].key);
-    *out_value = text_of(m->metadata[index].value);
+    *out_key = text_of(model->metadata[index].key);
+    *out_value = text_of(model->metadata[index].value);
     return INLAY_OK;
 }
 
@@ -41,11 +41,11 @@ inlay_status inlay_session_provider(const inlay_session *session, uint32_t index
     const session_skipped *skipped = session->skipped;
 
     if (index < session->env.provider_count) {
-        const part_provider *p = &session->providers[index];
+        const part_provider *provider = &session->providers[index];
 
-        info.name = p->name;
-        info.plugin_path = text_of(p->plugin_path);
-        info.plugin_version = text_of(p->plugin_version);
+        info.name = provider->name;
+        info.plugin_path = text_of(provider->plugin_path);
+        info.plugin_version = text_of(provider->plugin_version);
         return known_give(out_info, &info, sizeof info) ? INLAY_OK : INLAY_INVALID_ARGUMENT;
     }
     for (index -= session->env.provider_count; skipped != NULL && index > 0; index--)

@@ -23,82 +23,83 @@ typedef struct async_runs {
 
 static void *run_all(void *arg)
 {
-    async_runs *a = arg;
+    async_runs *runs = arg;
 
-    (void)pthread_mutex_lock(&a->mutex);
-    while (!a->ends) {
+    (void)pthread_mutex_lock(&runs->mutex);
+    while (!runs->ends) {
         inlay_diag diag = INLAY_DIAG_INIT;
         inlay_status status;
 
-        if (!a->busy) {
-            (void)pthread_cond_wait(&a->moved, &a->mutex);
+        if (!runs->busy) {
+            (void)pthread_cond_wait(&runs->moved, &runs->mutex);
             continue;
         }
-        (void)pthread_mutex_unlock(&a->mutex);
-        status = context_run_ready(a->context, &a->options, &diag);
-        fence_signal(a->run, status, &diag);
-        if (a->done != NULL)
-            a->done(a->user, status);
-        (void)pthread_mutex_lock(&a->mutex);
-        a->status = status;
-        a->diag = diag;
-        a->busy = false;
-        (void)pthread_cond_broadcast(&a->moved);
+        (void)pthread_mutex_unlock(&runs->mutex);
+        status = context_run_ready(runs->context, &runs->options, &diag);
+        fence_signal(runs->run, status, &diag);
+        if (runs->done != NULL)
+            runs->done(runs->user, status);
+        (void)pthread_mutex_lock(&runs->mutex);
+        runs->status = status;
+        runs->diag = diag;
+        runs->busy = false;
+        (void)pthread_cond_broadcast(&runs->moved);
     }
-    (void)pthread_mutex_unlock(&a->mutex);
+    (void)pthread_mutex_unlock(&runs->mutex);
     return NULL;
 }
 
-static void free_runs(async_runs *a)
+static void free_runs(async_runs *runs)
 {
-    timeline_destroy(a->run.timeline);
-    (void)pthread_cond_destroy(&a->moved);
-    (void)pthread_mutex_destroy(&a->mutex);
-    free(a);
+    timeline_destroy(runs->run.timeline);
+    (void)pthread_cond_destroy(&runs->moved);
+    (void)pthread_mutex_destroy(&runs->mutex);
+    free(runs);
 }
 
 static async_runs *start_thread(inlay_context *context)
 {
-    async_runs *a = calloc(1, sizeof *a);
+    async_runs *runs = calloc(1, sizeof *runs);
     pthread_condattr_t attr;
 
-    if (a == NULL)
+    if (runs == NULL)
         return NULL;
-    a->context = context;
-    a->forks = fork_count;
-    a->diag = (inlay_diag)INLAY_DIAG_INIT;
-    (void)pthread_mutex_init(&a->mutex, NULL);
+    runs->context = context;
+    runs->forks = fork_count;
+    runs->diag = (inlay_diag)INLAY_DIAG_INIT;
+    (void)pthread_mutex_init(&runs->mutex, NULL);
     (void)pthread_condattr_init(&attr);
     (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&a->moved, &attr);
+    (void)pthread_cond_init(&runs->moved, &attr);
     (void)pthread_condattr_destroy(&attr);
-    if (timeline_create(&a->run.timeline, NULL) == INLAY_OK && pthread_create(&a->thread, NULL, run_all, a) == 0)
-        return a;
-    free_runs(a);
+    if (timeline_create(&runs->run.timeline, NULL) == INLAY_OK &&
+        pthread_create(&runs->thread, NULL, run_all, runs) == 0)
+        return runs;
+    free_runs(runs);
     return NULL;
 }
 
 /* Whoever uses the values that the run writes comes behind it. */
-static void begin_run(async_runs *a)
+static void begin_run(async_runs *runs)
 {
-    inlay_context *c = a->context;
+    inlay_context *context = runs->context;
 
-    context_find_ready(c);
-    if (a->status != INLAY_OK) { /* the last one's failure is not that of the next */
-        timeline_renew(&a->run.timeline);
-        a->run.value = 0;
+    context_find_ready(context);
+    if (runs->status != INLAY_OK) { /* the last one's failure is not that of the next */
+        timeline_renew(&runs->run.timeline);
+        runs->run.value = 0;
     }
-    a->run.value++;
-    for (uint32_t k = 0; k < inlay_session_output_count(c->session); k++)
-        if (c->wanted[k] != NULL && c->wanted[k]->buffer.domain != INLAY_DOMAIN_HOST)
-            c->wanted[k]->ready = a->run;
+    runs->run.value++;
+    for (uint32_t k = 0; k < inlay_session_output_count(context->session); k++)
+        if (context->wanted[k] != NULL && context->wanted[k]->buffer.domain != INLAY_DOMAIN_HOST)
+            context->wanted[k]->ready = runs->run;
 }
 
 inlay_status inlay_context_run_async(inlay_context *context, const inlay_run_options *options, inlay_done_fn done,
                                      void *user, inlay_diag *diag)
 {
     inlay_status status = session_here(context->session, diag);
-    async_runs *a;
+    async_runs *runs;
 
     if (status != INLAY_OK)
         return status;
@@ -106,23 +107,24 @@ inlay_status inlay_context_run_async(inlay_context *context, const inlay_run_opt
         context_end_async(context);
     if (context->async == NULL)
         context->async = start_thread(context);
-    a = context->async;
-    if (a == NULL)
+    runs = context->async;
+    if (runs == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no thread for a run");
-    (void)pthread_mutex_lock(&a->mutex);
-    if (a->busy) {
+    (void)pthread_mutex_lock(&runs->mutex);
+    if (runs->busy) {
         status = inlay_fail(diag, INLAY_BUSY, "a run of this context is under way; see inlay_context_wait()");
     } else {
-        known_take(&a->options, sizeof a->options, options != NULL ? (const void *)options : (const void *)&a->options,
+        known_take(&runs->options, sizeof runs->options,
+                   options != NULL ? (const void *)options : (const void *)&runs->options,
                    options != NULL ? options->struct_size : 0);
-        a->options.struct_size = sizeof a->options;
-        begin_run(a);
-        a->done = done;
-        a->user = user;
-        a->busy = true;
-        (void)pthread_cond_broadcast(&a->moved);
+        runs->options.struct_size = sizeof runs->options;
+        begin_run(runs);
+        runs->done = done;
+        runs->user = user;
+        runs->busy = true;
+        (void)pthread_cond_broadcast(&runs->moved);
     }
-    (void)pthread_mutex_unlock(&a->mutex);
+    (void)pthread_mutex_unlock(&runs->mutex);
     return status;
 }
 
@@ -135,48 +137,49 @@ static struct timespec time_after(uint64_t ns)
 
 inlay_status inlay_context_wait(inlay_context *context, uint64_t timeout_ns, inlay_diag *diag)
 {
-    async_runs *a = context->async;
+    async_runs *runs = context->async;
     const bool for_ever = timeout_ns > UINT64_MAX / 2;
     struct timespec until = time_after(for_ever ? 0 : timeout_ns);
     inlay_status status;
     int rc = 0;
 
-    if (a == NULL)
+    if (runs == NULL)
         return INLAY_OK;
-    if (a->forks != fork_count) /* the thread is the parent's */
-        return a->busy ? inlay_fail(diag, INLAY_UNSUPPORTED, "the run was begun before fork(): the parent has it")
-                       : a->status;
-    (void)pthread_mutex_lock(&a->mutex);
-    while (a->busy && rc == 0)
-        rc = for_ever ? pthread_cond_wait(&a->moved, &a->mutex) : pthread_cond_timedwait(&a->moved, &a->mutex, &until);
-    status = a->busy ? inlay_fail(diag, INLAY_BUSY, "the run is not over yet") : a->status;
-    if (!a->busy && status != INLAY_OK && diag != NULL && INLAY_HAS(diag, tensor)) {
+    if (runs->forks != fork_count) /* the thread is the parent's */
+        return runs->busy ? inlay_fail(diag, INLAY_UNSUPPORTED, "the run was begun before fork(): the parent has it")
+                          : runs->status;
+    (void)pthread_mutex_lock(&runs->mutex);
+    while (runs->busy && rc == 0)
+        rc = for_ever ? pthread_cond_wait(&runs->moved, &runs->mutex)
+                      : pthread_cond_timedwait(&runs->moved, &runs->mutex, &until);
+    status = runs->busy ? inlay_fail(diag, INLAY_BUSY, "the run is not over yet") : runs->status;
+    if (!runs->busy && status != INLAY_OK && diag != NULL && INLAY_HAS(diag, tensor)) {
         const uint64_t size = diag->struct_size;
 
-        *diag = a->diag;
+        *diag = runs->diag;
         diag->struct_size = size;
     }
-    (void)pthread_mutex_unlock(&a->mutex);
+    (void)pthread_mutex_unlock(&runs->mutex);
     return status;
 }
 
 void context_end_async(inlay_context *context)
 {
-    async_runs *a = context->async;
+    async_runs *runs = context->async;
 
-    if (a == NULL)
+    if (runs == NULL)
         return;
     context->async = NULL;
-    if (a->forks != fork_count) {
-        free(a); /* what else there is may be in the hands of the thread, which is the parent's */
+    if (runs->forks != fork_count) {
+        free(runs); /* what else there is may be in the hands of the thread, which is the parent's */
         return;
     }
-    (void)pthread_mutex_lock(&a->mutex);
-    while (a->busy)
-        (void)pthread_cond_wait(&a->moved, &a->mutex);
-    a->ends = true;
-    (void)pthread_cond_broadcast(&a->moved);
-    (void)pthread_mutex_unlock(&a->mutex);
-    (void)pthread_join(a->thread, NULL);
-    free_runs(a);
+    (void)pthread_mutex_lock(&runs->mutex);
+    while (runs->busy)
+        (void)pthread_cond_wait(&runs->moved, &runs->mutex);
+    runs->ends = true;
+    (void)pthread_cond_broadcast(&runs->moved);
+    (void)pthread_mutex_unlock(&runs->mutex);
+    (void)pthread_join(runs->thread, NULL);
+    free_runs(runs);
 }

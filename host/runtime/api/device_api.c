@@ -21,25 +21,25 @@ static const char *or_empty(const char *text)
     return text != NULL ? text : "";
 }
 
-static inlay_status show_device(void *user, const inlay_device_info *d)
+static inlay_status show_device(void *user, const inlay_device_info *info)
 {
-    const device_list *l = user;
+    const device_list *list = user;
     char setting[128] = "";
     const inlay_device shown = { .struct_size = sizeof shown,
-                                 .provider = l->provider->table.name,
-                                 .name = or_empty(d->name),
+                                 .provider = list->provider->table.name,
+                                 .name = or_empty(info->name),
                                  .setting = setting,
-                                 .value = or_empty(d->value),
-                                 .unusable = or_empty(d->unusable),
-                                 .facts = or_empty(d->facts),
-                                 .memory_bytes = d->memory_bytes,
-                                 .free_bytes = d->free_bytes,
-                                 .kind = d->kind,
-                                 .unified = (d->flags & INLAY_DEVICE_UNIFIED) != 0 };
+                                 .value = or_empty(info->value),
+                                 .unusable = or_empty(info->unusable),
+                                 .facts = or_empty(info->facts),
+                                 .memory_bytes = info->memory_bytes,
+                                 .free_bytes = info->free_bytes,
+                                 .kind = info->kind,
+                                 .unified = (info->flags & INLAY_DEVICE_UNIFIED) != 0 };
 
-    if (d->option != NULL)
-        (void)snprintf(setting, sizeof setting, "%s.%s", l->provider->table.name, d->option);
-    l->device(l->user, &shown);
+    if (info->option != NULL)
+        (void)snprintf(setting, sizeof setting, "%s.%s", list->provider->table.name, info->option);
+    list->device(list->user, &shown);
     return INLAY_OK;
 }
 
@@ -52,11 +52,12 @@ inlay_status inlay_device_list(const inlay_options *options, inlay_device_fn dev
     config_search_init(&search, options, NULL, NULL);
     status = plugin_set_search_listed(&search.search, search.list, &set, diag);
     for (uint32_t i = 0; status == INLAY_OK && i < plugin_set_provider_count(set); i++) {
-        device_list l = { device, user, plugin_set_provider(set, i) };
+        device_list list = { device, user, plugin_set_provider(set, i) };
         inlay_diag why = INLAY_DIAG_INIT;
 
-        if (plugin_devices(l.provider, show_device, &l, &why) != INLAY_OK)
-            (void)show_device(&l, &(inlay_device_info){ .unusable = why.text, .kind = l.provider->table.device_kind });
+        if (plugin_devices(list.provider, show_device, &list, &why) != INLAY_OK)
+            (void)show_device(&list,
+                              &(inlay_device_info){ .unusable = why.text, .kind = list.provider->table.device_kind });
     }
     plugin_set_destroy(set);
     return status;
@@ -80,20 +81,21 @@ inlay_status inlay_session_value_create_on(inlay_session *session, const char *p
                                            uint32_t rank, const int64_t *dims, inlay_value **out_value,
                                            inlay_diag *diag)
 {
-    const struct provider *p;
-    inlay_status status = session_device(session, provider_name, &p, diag);
+    const struct provider *provider;
+    inlay_status status = session_device(session, provider_name, &provider, diag);
 
     *out_value = NULL;
-    return status == INLAY_OK ? value_create_on(p, dtype, rank, dims, out_value, diag) : status;
+    return status == INLAY_OK ? value_create_on(provider, dtype, rank, dims, out_value, diag) : status;
 }
 
 inlay_status inlay_session_value_wrap(inlay_session *session, const char *provider_name,
                                       const inlay_native_memory *memory, inlay_dtype dtype, uint32_t rank,
                                       const int64_t *dims, inlay_value **out_value, inlay_diag *diag)
 {
-    const struct provider *p;
-    inlay_status status = session_device(session, provider_name, &p, diag);
+    const struct provider *provider;
+    inlay_status status = session_device(session, provider_name, &provider, diag);
 
     *out_value = NULL;
-    return status == INLAY_OK ? value_wrap_on(p, memory, dtype, rank, dims, NULL, NULL, out_value, diag) : status;
+    return status == INLAY_OK ? value_wrap_on(provider, memory, dtype, rank, dims, NULL, NULL, out_value, diag)
+                              : status;
 }

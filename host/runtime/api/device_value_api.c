@@ -14,42 +14,43 @@ static const uint64_t COPY_NS = UINT64_C(60000000000);
 
 const char *inlay_value_device(const inlay_value *value)
 {
-    const struct provider *p = value_device(value);
+    const struct provider *provider = value_device(value);
 
-    return p != NULL ? p->name : NULL;
+    return provider != NULL ? provider->name : NULL;
 }
 
 inlay_status inlay_value_map(inlay_value *value, void **out_data, inlay_diag *diag)
 {
-    const struct provider *p = value_device(value);
+    const struct provider *provider = value_device(value);
 
-    *out_data = p == NULL ? value_data(value) : NULL;
-    if (p == NULL)
+    *out_data = provider == NULL ? value_data(value) : NULL;
+    if (provider == NULL)
         return INLAY_OK;
-    if ((p->table->domains[value->buffer.domain - p->first_domain].flags & INLAY_DOMAIN_HOST_VISIBLE) == 0)
+    if ((provider->table->domains[value->buffer.domain - provider->first_domain].flags & INLAY_DOMAIN_HOST_VISIBLE) ==
+        0)
         return inlay_fail(diag, INLAY_UNSUPPORTED, "the memory of %s is not the host's; inlay_value_copy() it",
-                          p->name);
-    return p->table->buffer_map(p->state, &value->buffer, out_data, diag);
+                          provider->name);
+    return provider->table->buffer_map(provider->state, &value->buffer, out_data, diag);
 }
 
 void inlay_value_unmap(inlay_value *value)
 {
-    const struct provider *p = value_device(value);
+    const struct provider *provider = value_device(value);
 
-    if (p != NULL)
-        p->table->buffer_unmap(p->state, &value->buffer);
+    if (provider != NULL)
+        provider->table->buffer_unmap(provider->state, &value->buffer);
 }
 
 inlay_status inlay_value_native(const inlay_value *value, inlay_native_memory *out_memory, inlay_diag *diag)
 {
-    const struct provider *p = value_device(value);
+    const struct provider *provider = value_device(value);
     inlay_native_memory found = { .struct_size = sizeof found };
     inlay_status status;
 
-    if (p == NULL || p->table->export_native == NULL)
+    if (provider == NULL || provider->table->export_native == NULL)
         return inlay_fail(diag, INLAY_UNSUPPORTED, "%s does not tell how others name its memory",
-                          p == NULL ? "the host" : p->name);
-    status = p->table->export_native(p->state, &value->buffer, &found, diag);
+                          provider == NULL ? "the host" : provider->name);
+    status = provider->table->export_native(provider->state, &value->buffer, &found, diag);
     if (status != INLAY_OK)
         return status;
     return known_give(out_memory, &found, sizeof found)
@@ -57,38 +58,40 @@ inlay_status inlay_value_native(const inlay_value *value, inlay_native_memory *o
                : inlay_fail(diag, INLAY_INVALID_ARGUMENT, "inlay_native_memory.struct_size is not set");
 }
 
-static inlay_status find_streams(const inlay_value *v, const inlay_ext_streams **out, inlay_diag *diag)
+static inlay_status find_streams(const inlay_value *value, const inlay_ext_streams **out, inlay_diag *diag)
 {
-    const struct provider *p = value_device(v);
+    const struct provider *provider = value_device(value);
 
-    *out = p != NULL && p->table->extension != NULL ? p->table->extension(p->state, INLAY_EXT_STREAMS) : NULL;
+    *out = provider != NULL && provider->table->extension != NULL
+               ? provider->table->extension(provider->state, INLAY_EXT_STREAMS)
+               : NULL;
     if (*out != NULL)
         return INLAY_OK;
     return inlay_fail(diag, INLAY_UNSUPPORTED, "%s knows no streams of others; wait for the stream instead",
-                      p == NULL ? "the host" : p->name);
+                      provider == NULL ? "the host" : provider->name);
 }
 
-static inlay_status ask(const inlay_value *v,
+static inlay_status ask(const inlay_value *value,
                         inlay_status (*order)(void *state, uint64_t stream, inlay_fence fence, inlay_diag *diag),
                         uint64_t stream, inlay_fence fence, inlay_diag *diag)
 {
-    const struct provider *p = value_device(v);
-    const boundary_call call = { .provider = p->name };
+    const struct provider *provider = value_device(value);
+    const boundary_call call = { .provider = provider->name };
     inlay_diag own = INLAY_DIAG_INIT;
-    void *state = p->state;
+    void *state = provider->state;
 
-    (void)provider_direct(p->table, &state);
+    (void)provider_direct(provider->table, &state);
     return boundary_tell(&call, order(state, stream, fence, &own), &own, diag);
 }
 
 inlay_status inlay_value_after(inlay_value *value, uint64_t stream, inlay_diag *diag)
 {
-    const inlay_ext_streams *e;
+    const inlay_ext_streams *streams;
     inlay_fence *own = &value->streams;
-    inlay_status last = INLAY_OK, status = find_streams(value, &e, diag);
+    inlay_status last = INLAY_OK, status = find_streams(value, &streams, diag);
 
     if (status == INLAY_OK && !fence_reached(value->ready, NULL))
-        status = ask(value, e->wait, stream, value->ready, diag);
+        status = ask(value, streams->wait, stream, value->ready, diag);
     if (status == INLAY_OK && own->timeline == 0)
         status = timeline_create(&own->timeline, diag);
     if (status != INLAY_OK)
@@ -98,7 +101,7 @@ inlay_status inlay_value_after(inlay_value *value, uint64_t stream, inlay_diag *
         own->value = 0;
     }
     own->value++;
-    status = ask(value, e->signal, stream, *own, diag);
+    status = ask(value, streams->signal, stream, *own, diag);
     if (status == INLAY_OK)
         value->ready = *own;
     else
@@ -108,44 +111,45 @@ inlay_status inlay_value_after(inlay_value *value, uint64_t stream, inlay_diag *
 
 inlay_status inlay_value_before(inlay_value *value, uint64_t stream, inlay_diag *diag)
 {
-    const inlay_ext_streams *e;
-    inlay_status status = find_streams(value, &e, diag);
+    const inlay_ext_streams *streams;
+    inlay_status status = find_streams(value, &streams, diag);
 
-    return status != INLAY_OK || fence_reached(value->ready, NULL) ? status
-                                                                   : ask(value, e->wait, stream, value->ready, diag);
+    return status != INLAY_OK || fence_reached(value->ready, NULL)
+               ? status
+               : ask(value, streams->wait, stream, value->ready, diag);
 }
 
 /* By the device, which may answer before it is done. */
-static inlay_status wait_a_minute(const struct provider *p, inlay_fence fence, inlay_diag *diag)
+static inlay_status wait_a_minute(const struct provider *provider, inlay_fence fence, inlay_diag *diag)
 {
     const inlay_status status = fence_wait_until(fence, NULL, clock_ns() + COPY_NS, diag);
 
     if (status != INLAY_BUSY || fence_reached(fence, NULL))
         return status;
-    return inlay_fail(diag, INLAY_DEVICE_LOST, "provider %s did not end a copy in a minute", p->name);
+    return inlay_fail(diag, INLAY_DEVICE_LOST, "provider %s did not end a copy in a minute", provider->name);
 }
 
-static inlay_status copy_by(const struct provider *p, const inlay_value *from, inlay_value *to, inlay_diag *diag)
+static inlay_status copy_by(const struct provider *provider, const inlay_value *from, inlay_value *to, inlay_diag *diag)
 {
     static const uint32_t never;
     inlay_run run = { .cancel = &never, .max_threads = 1 };
     inlay_fence done = { 0, 1 };
     inlay_status status = INLAY_OK;
 
-    if ((p->table->flags & INLAY_PROVIDER_ASYNC) != 0)
+    if ((provider->table->flags & INLAY_PROVIDER_ASYNC) != 0)
         status = timeline_create(&done.timeline, diag);
     if (status == INLAY_OK)
-        status = wait_a_minute(p, from->ready, diag);
+        status = wait_a_minute(provider, from->ready, diag);
     if (status == INLAY_OK && !fence_reached(to->ready, NULL)) /* that it failed does not count: it is written over */
-        (void)wait_a_minute(p, to->ready, NULL);
+        (void)wait_a_minute(provider, to->ready, NULL);
     if (status == INLAY_OK)
-        status = p->table->buffer_copy(p->state, &run, &from->buffer, &to->buffer, NULL, 0, done, diag);
+        status = provider->table->buffer_copy(provider->state, &run, &from->buffer, &to->buffer, NULL, 0, done, diag);
     if (status == INLAY_OK && done.timeline != 0)
-        status = wait_a_minute(p, done, diag);
+        status = wait_a_minute(provider, done, diag);
     if (status == INLAY_OK)
         to->ready = (inlay_fence){ 0 };
     if (status == INLAY_DEVICE_LOST)
-        provider_lost(p->state);
+        provider_lost(provider->state);
     timeline_destroy(done.timeline);
     return status;
 }

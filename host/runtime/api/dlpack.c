@@ -67,72 +67,74 @@ static const struct {
 
 static void call_deleter(void *owner, inlay_value *value)
 {
-    struct DLManagedTensor *m = owner;
+    struct DLManagedTensor *DLManagedTensor = owner;
 
     (void)value;
-    if (m->deleter != NULL)
-        m->deleter(m);
+    if (DLManagedTensor->deleter != NULL)
+        DLManagedTensor->deleter(DLManagedTensor);
 }
 
 static void call_versioned_deleter(void *owner, inlay_value *value)
 {
-    struct DLManagedTensorVersioned *m = owner;
+    struct DLManagedTensorVersioned *DLManagedTensorVersioned = owner;
 
     (void)value;
-    if (m->deleter != NULL)
-        m->deleter(m);
+    if (DLManagedTensorVersioned->deleter != NULL)
+        DLManagedTensorVersioned->deleter(DLManagedTensorVersioned);
 }
 
-static bool is_dense(const dl_tensor *t)
+static bool is_dense(const dl_tensor *tensor)
 {
     int64_t stride = 1;
 
-    for (int32_t d = 0; d < t->rank; d++)
-        if (t->dims[d] == 0)
+    for (int32_t d = 0; d < tensor->rank; d++)
+        if (tensor->dims[d] == 0)
             return true;
-    for (int32_t d = t->rank; t->strides != NULL && d-- > 0;) {
-        if (t->dims[d] != 1 && t->strides[d] != stride)
+    for (int32_t d = tensor->rank; tensor->strides != NULL && d-- > 0;) {
+        if (tensor->dims[d] != 1 && tensor->strides[d] != stride)
             return false;
-        stride *= t->dims[d];
+        stride *= tensor->dims[d];
     }
     return true;
 }
 
 /* Type and shape of a tensor that can be taken. */
-static inlay_status check(const dl_tensor *t, inlay_dtype *out_dtype, inlay_diag *diag)
+static inlay_status check(const dl_tensor *tensor, inlay_dtype *out_dtype, inlay_diag *diag)
 {
     *out_dtype = INLAY_UNDEFINED;
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
-        if (types[i].type.code == t->type.code && types[i].type.bits == t->type.bits && t->type.lanes == 1)
+        if (types[i].type.code == tensor->type.code && types[i].type.bits == tensor->type.bits &&
+            tensor->type.lanes == 1)
             *out_dtype = types[i].dtype;
     if (*out_dtype == INLAY_UNDEFINED)
         return inlay_fail(diag, INLAY_UNSUPPORTED, "DLPack type code %u with %u bits and %u lanes has no ONNX type",
-                          t->type.code, t->type.bits, t->type.lanes);
-    if (t->rank < 0 || t->rank > INLAY_MAX_RANK || (t->rank > 0 && t->dims == NULL))
+                          tensor->type.code, tensor->type.bits, tensor->type.lanes);
+    if (tensor->rank < 0 || tensor->rank > INLAY_MAX_RANK || (tensor->rank > 0 && tensor->dims == NULL))
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the DLPack tensor has %d dimensions; the limit is %d",
-                          (int)t->rank, INLAY_MAX_RANK);
-    if (!is_dense(t))
+                          (int)tensor->rank, INLAY_MAX_RANK);
+    if (!is_dense(tensor))
         return inlay_fail(diag, INLAY_UNSUPPORTED, "the DLPack tensor is strided; make it contiguous first");
     return INLAY_OK;
 }
 
 /* owner: the managed tensor, which free_memory releases. */
-static inlay_status take(const dl_tensor *t, void *owner, void (*free_memory)(void *owner, inlay_value *value),
+static inlay_status take(const dl_tensor *tensor, void *owner, void (*free_memory)(void *owner, inlay_value *value),
                          inlay_value **out_value, inlay_diag *diag)
 {
     inlay_dtype dtype;
-    inlay_status status = check(t, &dtype, diag);
+    inlay_status status = check(tensor, &dtype, diag);
 
     *out_value = NULL;
     if (status != INLAY_OK)
         return status;
-    if (t->device.type != DL_CPU)
+    if (tensor->device.type != DL_CPU)
         return inlay_fail(diag, INLAY_UNSUPPORTED,
                           "the DLPack tensor lies on device type %d; copy it to the CPU, or use "
                           "inlay_session_value_from_dlpack()",
-                          (int)t->device.type);
-    status = inlay_value_borrow(dtype, (uint32_t)t->rank, t->dims, t->data == NULL ? NULL : (char *)t->data + t->offset,
-                                UINT64_MAX, out_value, diag);
+                          (int)tensor->device.type);
+    status = inlay_value_borrow(dtype, (uint32_t)tensor->rank, tensor->dims,
+                                tensor->data == NULL ? NULL : (char *)tensor->data + tensor->offset, UINT64_MAX,
+                                out_value, diag);
     if (status == INLAY_OK) {
         (*out_value)->capacity = (*out_value)->buffer.bytes;
         (*out_value)->owner = owner;
@@ -180,10 +182,10 @@ inlay_status inlay_session_value_from_dlpack(inlay_session *session, const char 
                                    .offset = t->offset,
                                    .device_type = t->device.type,
                                    .device_id = t->device.id };
-    const struct provider *p = NULL;
+    const struct provider *provider = NULL;
     inlay_dtype dtype;
     inlay_value *shape;
-    inlay_status status = session_device(session, provider_name, &p, diag);
+    inlay_status status = session_device(session, provider_name, &provider, diag);
 
     *out_value = NULL;
     if (status == INLAY_OK)
@@ -196,7 +198,8 @@ inlay_status inlay_session_value_from_dlpack(inlay_session *session, const char 
         return status;
     memory.bytes = shape->buffer.bytes;
     inlay_value_unref(shape);
-    return value_wrap_on(p, &memory, dtype, (uint32_t)t->rank, t->dims, release_versioned, tensor, out_value, diag);
+    return value_wrap_on(provider, &memory, dtype, (uint32_t)t->rank, t->dims, release_versioned, tensor, out_value,
+                         diag);
 }
 
 typedef struct dl_export {
@@ -208,18 +211,18 @@ typedef struct dl_export {
 
 static void delete_export(struct DLManagedTensor *self)
 {
-    dl_export *e = self->context;
+    dl_export *export = self->context;
 
-    inlay_value_unref(e->value);
-    free(e);
+    inlay_value_unref(export->value);
+    free(export);
 }
 
 static void delete_versioned(struct DLManagedTensorVersioned *self)
 {
-    dl_export *e = self->context;
+    dl_export *export = self->context;
 
-    inlay_value_unref(e->value);
-    free(e);
+    inlay_value_unref(export->value);
+    free(export);
 }
 
 /* A view of value, which gains a reference; *out_tensor describes it. */
@@ -228,7 +231,7 @@ static inlay_status export_value(inlay_value *value, dl_export **out, dl_tensor 
     inlay_native_memory at = { .struct_size = sizeof at,
                                .handle = (uintptr_t)inlay_value_data(value),
                                .device_type = DL_CPU };
-    dl_export *e;
+    dl_export *export;
 
     if (value->kind != INLAY_KIND_TENSOR)
         return inlay_fail(diag, INLAY_UNSUPPORTED, "only tensors can be passed on as DLPack");
@@ -246,18 +249,18 @@ static inlay_status export_value(inlay_value *value, dl_export **out, dl_tensor 
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         if (types[i].dtype != value->dtype)
             continue;
-        e = calloc(1, sizeof *e);
-        if (e == NULL)
+        export = calloc(1, sizeof *export);
+        if (export == NULL)
             return no_memory(diag, "for a DLPack tensor");
-        e->value = inlay_value_ref(value);
-        memcpy(e->dims, value->dims, value->rank * sizeof *e->dims);
+        export->value = inlay_value_ref(value);
+        memcpy(export->dims, value->dims, value->rank * sizeof *export->dims);
         *out_tensor = (dl_tensor){ .data = (void *)(uintptr_t)at.handle,
                                    .offset = at.offset,
                                    .device = { at.device_type, at.device_id },
                                    .rank = (int32_t)value->rank,
                                    .type = types[i].type,
-                                   .dims = e->dims };
-        *out = e;
+                                   .dims = export->dims };
+        *out = export;
         return INLAY_OK;
     }
     return inlay_fail(diag, INLAY_UNSUPPORTED, "DLPack has no type for %s", inlay_dtype_name(value->dtype));
@@ -265,31 +268,31 @@ static inlay_status export_value(inlay_value *value, dl_export **out, dl_tensor 
 
 inlay_status inlay_value_to_dlpack(inlay_value *value, struct DLManagedTensor **out_tensor, inlay_diag *diag)
 {
-    dl_export *e = NULL;
+    dl_export *export = NULL;
     dl_tensor tensor;
-    inlay_status status = export_value(value, &e, &tensor, diag);
+    inlay_status status = export_value(value, &export, &tensor, diag);
 
     *out_tensor = NULL;
     if (status != INLAY_OK)
         return status;
-    e->managed = (struct DLManagedTensor){ .tensor = tensor, .context = e, .deleter = delete_export };
-    *out_tensor = &e->managed;
+    export->managed = (struct DLManagedTensor){ .tensor = tensor, .context = export, .deleter = delete_export };
+    *out_tensor = &export->managed;
     return INLAY_OK;
 }
 
 inlay_status inlay_value_to_dlpack_versioned(inlay_value *value, struct DLManagedTensorVersioned **out_tensor,
                                              inlay_diag *diag)
 {
-    dl_export *e = NULL;
+    dl_export *export = NULL;
     dl_tensor tensor;
-    inlay_status status = export_value(value, &e, &tensor, diag);
+    inlay_status status = export_value(value, &export, &tensor, diag);
 
     *out_tensor = NULL;
     if (status != INLAY_OK)
         return status;
-    e->versioned = (struct DLManagedTensorVersioned){
-        .major = DL_MAJOR, .context = e, .deleter = delete_versioned, .tensor = tensor
+    export->versioned = (struct DLManagedTensorVersioned){
+        .major = DL_MAJOR, .context = export, .deleter = delete_versioned, .tensor = tensor
     };
-    *out_tensor = &e->versioned;
+    *out_tensor = &export->versioned;
     return INLAY_OK;
 }

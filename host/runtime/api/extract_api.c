@@ -48,76 +48,77 @@ static const uint32_t *find_values(graph_model *model, const char *const *names,
     return list;
 }
 
-static inlay_status part_by_patterns(const struct extraction *x, graph_model *model, model_part *out)
+static inlay_status part_by_patterns(const struct extraction *extraction, graph_model *model, model_part *out)
 {
-    const struct graph *g = model->main;
-    bool *nodes = arena_array(&model->arena, (size_t)g->node_count + 1, sizeof *nodes);
+    const struct graph *graph = model->main;
+    bool *nodes = arena_array(&model->arena, (size_t)graph->node_count + 1, sizeof *nodes);
 
     if (nodes == NULL)
-        return no_memory(x->diag, "for %u nodes", g->node_count);
-    for (uint32_t p = 0; p < x->args->node_count; p++) {
+        return no_memory(extraction->diag, "for %u nodes", graph->node_count);
+    for (uint32_t p = 0; p < extraction->args->node_count; p++) {
         bool found = false;
 
-        for (uint32_t i = 0; i < g->node_count; i++)
-            if (facts_matches(x->args->nodes[p], &g->nodes[i]->info))
+        for (uint32_t i = 0; i < graph->node_count; i++)
+            if (facts_matches(extraction->args->nodes[p], &graph->nodes[i]->info))
                 nodes[i] = found = true;
         if (!found)
-            return inlay_fail(x->diag, INLAY_INVALID_ARGUMENT,
+            return inlay_fail(extraction->diag, INLAY_INVALID_ARGUMENT,
                               "nodes: no node of the main graph fits '%.200s'; inlay "
                               "inspect --nodes lists them",
-                              x->args->nodes[p]);
+                              extraction->args->nodes[p]);
     }
-    return model_part_of(model, nodes, x->args->depth, out, x->diag);
+    return model_part_of(model, nodes, extraction->args->depth, out, extraction->diag);
 }
 
 /* Stages of as many nodes each, in the order in which they run. */
-static inlay_status part_by_number(const struct extraction *x, graph_model *model, model_part *out)
+static inlay_status part_by_number(const struct extraction *extraction, graph_model *model, model_part *out)
 {
-    const struct graph *g = model->main;
-    bool *nodes = arena_array(&model->arena, (size_t)g->node_count + 1, sizeof *nodes);
-    const uint64_t count = g->node_count, parts = x->args->part_count;
+    const struct graph *graph = model->main;
+    bool *nodes = arena_array(&model->arena, (size_t)graph->node_count + 1, sizeof *nodes);
+    const uint64_t count = graph->node_count, parts = extraction->args->part_count;
 
-    if (x->args->part >= parts || parts > count)
-        return inlay_fail(x->diag, INLAY_INVALID_ARGUMENT, "part %u of %u: the main graph has %u nodes", x->args->part,
-                          x->args->part_count, g->node_count);
+    if (extraction->args->part >= parts || parts > count)
+        return inlay_fail(extraction->diag, INLAY_INVALID_ARGUMENT, "part %u of %u: the main graph has %u nodes",
+                          extraction->args->part, extraction->args->part_count, graph->node_count);
     if (nodes == NULL)
-        return no_memory(x->diag, "for %u nodes", g->node_count);
-    for (uint64_t i = count * x->args->part / parts; i < count * (x->args->part + 1) / parts; i++)
+        return no_memory(extraction->diag, "for %u nodes", graph->node_count);
+    for (uint64_t i = count * extraction->args->part / parts; i < count * (extraction->args->part + 1) / parts; i++)
         nodes[i] = true;
-    return model_part_of(model, nodes, 0, out, x->diag);
+    return model_part_of(model, nodes, 0, out, extraction->diag);
 }
 
-static inlay_status part_by_names(const struct extraction *x, graph_model *model, model_part *out)
+static inlay_status part_by_names(const struct extraction *extraction, graph_model *model, model_part *out)
 {
-    const inlay_extract_args *a = x->args;
-    uint32_t input_count = a->input_count, output_count = a->output_count;
-    const uint32_t *inputs = find_values(model, a->inputs, &input_count, "inputs", x->diag);
-    const uint32_t *outputs =
-        output_count == 0 ? model->main->outputs : find_values(model, a->outputs, &output_count, "outputs", x->diag);
+    const inlay_extract_args *args = extraction->args;
+    uint32_t input_count = args->input_count, output_count = args->output_count;
+    const uint32_t *inputs = find_values(model, args->inputs, &input_count, "inputs", extraction->diag);
+    const uint32_t *outputs = output_count == 0
+                                  ? model->main->outputs
+                                  : find_values(model, args->outputs, &output_count, "outputs", extraction->diag);
 
     if (inputs == NULL || outputs == NULL)
         return INLAY_INVALID_ARGUMENT;
     return model_part_between(model, inputs, input_count, outputs,
-                              output_count == 0 ? model->main->output_count : output_count, out, x->diag);
+                              output_count == 0 ? model->main->output_count : output_count, out, extraction->diag);
 }
 
 /* Cuts the file's model, of which typed (may be NULL) knows the types. */
-static inlay_status extract(const struct extraction *x, const struct graph *typed, const char *why)
+static inlay_status extract(const struct extraction *extraction, const struct graph *typed, const char *why)
 {
-    const session_source source = { .path = x->path, .fd = -1 };
-    const model_save_options save = { .external_file = x->args->external_file };
+    const session_source source = { .path = extraction->path, .fd = -1 };
+    const model_save_options save = { .external_file = extraction->args->external_file };
     inlay_session raw = { .model = NULL };
     model_part part = { 0 };
     inlay_status status;
 
-    INLAY_TRY(session_load_model(&raw, &source, x->options, x->diag));
-    x->args->nodes_all = raw.model->main->node_count;
-    INLAY_TRY(x->args->node_count > 0   ? part_by_patterns(x, raw.model, &part)
-              : x->args->part_count > 0 ? part_by_number(x, raw.model, &part)
-                                        : part_by_names(x, raw.model, &part));
-    INLAY_TRY(model_cut(raw.model, &part, typed, why, x->diag));
-    x->args->nodes_kept = part.kept;
-    INLAY_TRY(model_save(raw.model, x->args->out_path, &save, x->diag));
+    INLAY_TRY(session_load_model(&raw, &source, extraction->options, extraction->diag));
+    extraction->args->nodes_all = raw.model->main->node_count;
+    INLAY_TRY(extraction->args->node_count > 0   ? part_by_patterns(extraction, raw.model, &part)
+              : extraction->args->part_count > 0 ? part_by_number(extraction, raw.model, &part)
+                                                 : part_by_names(extraction, raw.model, &part));
+    INLAY_TRY(model_cut(raw.model, &part, typed, why, extraction->diag));
+    extraction->args->nodes_kept = part.kept;
+    INLAY_TRY(model_save(raw.model, extraction->args->out_path, &save, extraction->diag));
 done:
     graph_model_destroy(raw.model);
     return status;
@@ -125,22 +126,22 @@ done:
 
 /* Between inference and the first pass: here all values of the file have their types. What comes after is not needed.
  */
-static inlay_status at_start(void *ctx, const inlay_session *s, const char *pass)
+static inlay_status at_start(void *ctx, const inlay_session *session, const char *pass)
 {
-    struct extraction *x = ctx;
+    struct extraction *extraction = ctx;
 
     (void)pass;
-    x->status = extract(x, s->model->main, NULL);
-    x->done = true;
+    extraction->status = extract(extraction, session->model->main, NULL);
+    extraction->done = true;
     return INLAY_CANCELLED;
 }
 
 inlay_status inlay_extract(const char *path, const inlay_options *options, inlay_extract_args *args, inlay_diag *diag)
 {
-    struct extraction x = { .path = path, .options = options, .args = args, .diag = diag };
-    const session_watch watch = { .after = at_start, .ctx = &x };
+    struct extraction extraction = { .path = path, .options = options, .args = args, .diag = diag };
+    const session_watch watch = { .after = at_start, .ctx = &extraction };
     const session_source source = { .path = path, .fd = -1 };
-    inlay_session *s = NULL;
+    inlay_session *session = NULL;
     inlay_diag why = INLAY_DIAG_INIT;
     inlay_status status;
 
@@ -148,13 +149,13 @@ inlay_status inlay_extract(const char *path, const inlay_options *options, inlay
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "inlay_extract: args.struct_size or args.out_path is not set");
     if ((args->node_count > 0) + (args->part_count > 0) + (args->input_count + args->output_count > 0) != 1)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "inlay_extract: name inputs and outputs, or nodes, or a part");
-    status = session_prepare(&source, options, &watch, &s, &why);
+    status = session_prepare(&source, options, &watch, &session, &why);
     if (status == INLAY_OK)
-        inlay_session_destroy(s);
-    if (x.done)
-        return x.status;
+        inlay_session_destroy(session);
+    if (extraction.done)
+        return extraction.status;
     if (status == INLAY_CANCELLED)
         return inlay_fail(diag, status, "%s", why.text);
     /* A model that cannot be run can be cut: the file may declare what is needed. */
-    return extract(&x, NULL, why.text);
+    return extract(&extraction, NULL, why.text);
 }

@@ -10,12 +10,12 @@
 /* ------------------------------------------------------------------ what a run is given */
 
 /* May the run write there? */
-static bool is_output(const inlay_context *c, const inlay_value *value)
+static bool is_output(const inlay_context *context, const inlay_value *value)
 {
     const uint64_t begin = value->buffer.handle + value->buffer.offset, end = begin + value->buffer.bytes;
 
-    for (uint32_t k = 0; k < inlay_session_output_count(c->session); k++) {
-        const inlay_value *w = c->wanted[k];
+    for (uint32_t k = 0; k < inlay_session_output_count(context->session); k++) {
+        const inlay_value *w = context->wanted[k];
         const uint64_t at = w != NULL ? w->buffer.handle + w->buffer.offset : 0;
 
         if (w != NULL && w->buffer.domain == INLAY_DOMAIN_HOST && at < end && begin < at + w->capacity)
@@ -24,18 +24,18 @@ static bool is_output(const inlay_context *c, const inlay_value *value)
     return false;
 }
 
-void context_import_input(const inlay_context *c, uint32_t v, inlay_value *value, rt_value *in)
+void context_import_input(const inlay_context *context, uint32_t v, inlay_value *value, rt_value *in)
 {
-    const struct program *p = c->session->main;
-    const uint32_t domain = p->uses.read_in[v],
-                   i = domain == INLAY_DOMAIN_HOST ? INLAY_NONE : plan_owner_of(p->env, domain);
+    const struct program *program = context->session->main;
+    const uint32_t domain = program->uses.read_in[v],
+                   i = domain == INLAY_DOMAIN_HOST ? INLAY_NONE : plan_owner_of(program->env, domain);
     inlay_buffer there;
 
     in->alias = (inlay_buffer){ 0 };
     if (i == INLAY_NONE || in->kind != INLAY_KIND_TENSOR || in->buffer.domain != INLAY_DOMAIN_HOST ||
-        in->buffer.bytes == 0 || is_output(c, value) || !stay_lend(c->runner, value, domain, &there))
+        in->buffer.bytes == 0 || is_output(context, value) || !stay_lend(context->runner, value, domain, &there))
         return;
-    if (p->uses.read_here[v])
+    if (program->uses.read_here[v])
         in->alias = there;
     else
         in->buffer = there;
@@ -48,46 +48,46 @@ void context_find_ready(inlay_context *context)
 
     context->runner->in.ready = NULL;
     for (uint32_t i = 0; i < count; i++) {
-        const inlay_value *v = i < inputs ? context->inputs[i] : context->wanted[i - inputs];
+        const inlay_value *value = i < inputs ? context->inputs[i] : context->wanted[i - inputs];
         inlay_status status = INLAY_OK;
 
         context->ready[i] = (inlay_fence){ 0 };
-        if (v == NULL || v->ready.timeline == 0 ||
-            (fence_reached(v->ready, &status) &&
+        if (value == NULL || value->ready.timeline == 0 ||
+            (fence_reached(value->ready, &status) &&
              (status == INLAY_OK || i >= inputs))) /* what is written over is lost */
             continue;
-        context->ready[i] = v->ready;
+        context->ready[i] = value->ready;
         context->runner->in.ready = context->ready;
     }
 }
 
 /* ------------------------------------------------------------------ running */
 
-static inlay_status gather_inputs(inlay_context *c, inlay_diag *diag)
+static inlay_status gather_inputs(inlay_context *context, inlay_diag *diag)
 {
-    const struct graph *g = c->session->model->main;
+    const struct graph *graph = context->session->model->main;
 
-    for (uint32_t i = 0; i < g->input_count; i++) {
-        const graph_value *v = &g->values[g->inputs[i]];
-        inlay_value *bound_value = c->inputs[i] != NULL ? c->inputs[i] : c->defaults[i];
+    for (uint32_t i = 0; i < graph->input_count; i++) {
+        const graph_value *value = &graph->values[graph->inputs[i]];
+        inlay_value *bound_value = context->inputs[i] != NULL ? context->inputs[i] : context->defaults[i];
 
         if (bound_value != NULL) {
-            c->in[i] = rt_from_value(bound_value);
+            context->in[i] = rt_from_value(bound_value);
             /* The caller's memory may change after the run, so no result may be a reference to it. */
-            if (c->in[i].kind == INLAY_KIND_TENSOR)
-                c->in[i].owner = NULL;
+            if (context->in[i].kind == INLAY_KIND_TENSOR)
+                context->in[i].owner = NULL;
             /* An empty tensor over no memory at all is there nonetheless. */
-            if (c->in[i].kind == INLAY_KIND_TENSOR && c->in[i].buffer.handle == 0)
-                c->in[i].buffer.handle = (uintptr_t)bound_value;
-            context_import_input(c, g->inputs[i], bound_value, &c->in[i]);
-        } else if (v->info.kind == INLAY_VALUE_OPTIONAL ||
-                   (c->states != NULL && run_states_of_input(&c->session->env, i) != INLAY_NONE)) {
-            c->in[i] = (rt_value){ 0 };
+            if (context->in[i].kind == INLAY_KIND_TENSOR && context->in[i].buffer.handle == 0)
+                context->in[i].buffer.handle = (uintptr_t)bound_value;
+            context_import_input(context, graph->inputs[i], bound_value, &context->in[i]);
+        } else if (value->info.kind == INLAY_VALUE_OPTIONAL ||
+                   (context->states != NULL && run_states_of_input(&context->session->env, i) != INLAY_NONE)) {
+            context->in[i] = (rt_value){ 0 };
         } else {
             (void)inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input '%s' is not bound; see inlay_context_set_input",
-                             v->info.name.data);
+                             value->info.name.data);
             if (diag != NULL)
-                (void)snprintf(diag->tensor, sizeof diag->tensor, "%s", v->info.name.data);
+                (void)snprintf(diag->tensor, sizeof diag->tensor, "%s", value->info.name.data);
             return INLAY_INVALID_ARGUMENT;
         }
     }
@@ -172,53 +172,54 @@ inlay_status inlay_context_profile_peaks(inlay_context *context, const inlay_pea
     return INLAY_OK;
 }
 
-static inlay_status run_watched(inlay_context *c, inlay_diag *diag)
+static inlay_status run_watched(inlay_context *context, inlay_diag *diag)
 {
     uint64_t begin;
     inlay_status status;
 
-    if (c->shared.hook == NULL)
-        return runner_run(c->runner, c->in, diag);
-    if (c->profile != NULL)
-        profile_begin(c->profile);
+    if (context->shared.hook == NULL)
+        return runner_run(context->runner, context->in, diag);
+    if (context->profile != NULL)
+        profile_begin(context->profile);
     begin = clock_ns();
-    status = runner_run(c->runner, c->in, diag);
-    if (c->profile != NULL)
-        profile_end(c->profile, clock_ns() - begin, status == INLAY_OK);
+    status = runner_run(context->runner, context->in, diag);
+    if (context->profile != NULL)
+        profile_end(context->profile, clock_ns() - begin, status == INLAY_OK);
     else
-        timings_end_run(c->timings, clock_ns() - begin, status == INLAY_OK);
+        timings_end_run(context->timings, clock_ns() - begin, status == INLAY_OK);
     return status;
 }
 
 /* A run that reads the states of the context, and leaves them for the next. */
-static inlay_status run_kept(inlay_context *c, inlay_diag *diag)
+static inlay_status run_kept(inlay_context *context, inlay_diag *diag)
 {
     bool again;
     inlay_status status;
 
     do {
-        status = gather_inputs(c, diag);
+        status = gather_inputs(context, diag);
         if (status == INLAY_OK)
-            status = run_states_bind(c->states, c->runner, c->in, diag);
+            status = run_states_bind(context->states, context->runner, context->in, diag);
         if (status == INLAY_OK)
-            status = run_watched(c, diag);
-        status = run_states_take(c->states, c->runner, status, &again, diag);
+            status = run_watched(context, diag);
+        status = run_states_take(context->states, context->runner, status, &again, diag);
     } while (again);
     return status;
 }
 
 /* INLAY_RUN_OUTPUTS_BOUND: every output that was to go somewhere went there. */
-static inlay_status check_outputs(const inlay_context *c, inlay_diag *diag)
+static inlay_status check_outputs(const inlay_context *context, inlay_diag *diag)
 {
-    for (uint32_t k = 0; k < inlay_session_output_count(c->session); k++) {
-        const inlay_value *want = c->wanted[k], *made = c->runner->out.values[k];
+    for (uint32_t k = 0; k < inlay_session_output_count(context->session); k++) {
+        const inlay_value *want = context->wanted[k], *made = context->runner->out.values[k];
 
         if (want == NULL || made == want)
             continue;
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
                           "output %u ('%s') takes %llu bytes and does not fit the value of "
                           "%llu bytes that it was bound to",
-                          k, c->session->outputs[k].name, (unsigned long long)(made != NULL ? made->buffer.bytes : 0),
+                          k, context->session->outputs[k].name,
+                          (unsigned long long)(made != NULL ? made->buffer.bytes : 0),
                           (unsigned long long)want->capacity);
     }
     return INLAY_OK;
@@ -306,20 +307,20 @@ inlay_value *inlay_context_output(inlay_context *context, uint32_t index)
 
 inlay_status inlay_context_plan(const inlay_context *context, inlay_plan_info *out_info)
 {
-    const struct bound *b = context->runner->plans.now;
+    const struct bound *bound = context->runner->plans.now;
     inlay_plan_info info = { .struct_size = sizeof info };
-    const struct graph *g = context->session->model->main;
+    const struct graph *graph = context->session->model->main;
 
-    if (b == NULL)
+    if (bound == NULL)
         return INLAY_NOT_FOUND;
-    for (uint32_t d = 0; d < b->plan->domain_count; d++)
-        info.slab_bytes += b->plan->slab_bytes[d];
-    info.lower_bound_bytes = b->plan->lower_bound_bytes;
-    for (uint32_t v = 0; v < g->value_count; v++)
-        if ((g->values[v].info.flags & INLAY_VALUE_CONSTANT) != 0)
-            info.constant_bytes += g->values[v].info.data_bytes;
-    info.step_count = b->plan->step_count;
-    info.dynamic_step_count = b->plan->dynamic_count;
+    for (uint32_t d = 0; d < bound->plan->domain_count; d++)
+        info.slab_bytes += bound->plan->slab_bytes[d];
+    info.lower_bound_bytes = bound->plan->lower_bound_bytes;
+    for (uint32_t value = 0; value < graph->value_count; value++)
+        if ((graph->values[value].info.flags & INLAY_VALUE_CONSTANT) != 0)
+            info.constant_bytes += graph->values[value].info.data_bytes;
+    info.step_count = bound->plan->step_count;
+    info.dynamic_step_count = bound->plan->dynamic_count;
     if (INLAY_HAS(out_info, predicted_ns))
         info.predicted_ns = predict_run(context->runner);
     return known_give(out_info, &info, sizeof info) ? INLAY_OK : INLAY_INVALID_ARGUMENT;

@@ -3,10 +3,10 @@
 #include "exec/values/value.h"
 #include <string.h>
 
-static bool is_plain(const inlay_value *v)
+static bool is_plain(const inlay_value *value)
 {
-    return v->kind == INLAY_KIND_TENSOR && v->buffer.domain == INLAY_DOMAIN_HOST && v->dtype != INLAY_STRING &&
-           inlay_dtype_bits(v->dtype) >= 8;
+    return value->kind == INLAY_KIND_TENSOR && value->buffer.domain == INLAY_DOMAIN_HOST &&
+           value->dtype != INLAY_STRING && inlay_dtype_bits(value->dtype) >= 8;
 }
 
 inlay_status inlay_value_from_sparse(const inlay_value *values, const inlay_value *indices, uint32_t rank,

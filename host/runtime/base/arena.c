@@ -35,48 +35,48 @@ static size_t header_bytes(void)
     return (sizeof(arena_block) + ARENA_ALIGN - 1) & ~(size_t)(ARENA_ALIGN - 1);
 }
 
-void arena_deinit(struct arena *a)
+void arena_deinit(struct arena *arena)
 {
-    while (a->blocks != NULL) {
-        arena_block *older = a->blocks->older;
-        free(a->blocks);
-        a->blocks = older;
+    while (arena->blocks != NULL) {
+        arena_block *older = arena->blocks->older;
+        free(arena->blocks);
+        arena->blocks = older;
     }
-    *a = (struct arena){ 0 };
+    *arena = (struct arena){ 0 };
 }
 
-void arena_reset(struct arena *a)
+void arena_reset(struct arena *arena)
 {
-    arena_block *newest = a->blocks;
+    arena_block *newest = arena->blocks;
     char *start;
 
     if (newest == NULL)
         return;
     if (newest->bytes > ARENA_LARGEST_BLOCK) { /* one allocation, which will hardly come again */
-        arena_deinit(a);
+        arena_deinit(arena);
         return;
     }
-    a->blocks = newest->older;
+    arena->blocks = newest->older;
     newest->older = NULL;
     start = (char *)newest + header_bytes();
-    ASAN_UNPOISON_MEMORY_REGION(start, (size_t)(a->next - start));
-    memset(start, 0, (size_t)(a->next - start)); /* arena_alloc promises zeroes */
-    ASAN_POISON_MEMORY_REGION(start, (size_t)(a->next - start));
-    a->next = start;
-    while (a->blocks != NULL) {
-        arena_block *older = a->blocks->older;
-        free(a->blocks);
-        a->blocks = older;
+    ASAN_UNPOISON_MEMORY_REGION(start, (size_t)(arena->next - start));
+    memset(start, 0, (size_t)(arena->next - start)); /* arena_alloc promises zeroes */
+    ASAN_POISON_MEMORY_REGION(start, (size_t)(arena->next - start));
+    arena->next = start;
+    while (arena->blocks != NULL) {
+        arena_block *older = arena->blocks->older;
+        free(arena->blocks);
+        arena->blocks = older;
     }
-    a->blocks = newest;
-    a->total_bytes = header_bytes() + newest->bytes;
+    arena->blocks = newest;
+    arena->total_bytes = header_bytes() + newest->bytes;
 }
 
 /* Blocks double up to a megabyte: a small model costs a page, a large one few calls. */
-static bool grow(struct arena *a, size_t bytes)
+static bool grow(struct arena *arena, size_t bytes)
 {
-    size_t block_bytes = a->blocks == NULL ? ARENA_FIRST_BLOCK : a->blocks->bytes * 2;
-    arena_block *b;
+    size_t block_bytes = arena->blocks == NULL ? ARENA_FIRST_BLOCK : arena->blocks->bytes * 2;
+    arena_block *block;
 
     if (block_bytes > ARENA_LARGEST_BLOCK)
         block_bytes = ARENA_LARGEST_BLOCK;
@@ -84,21 +84,21 @@ static bool grow(struct arena *a, size_t bytes)
         block_bytes = bytes;
     if (block_bytes > SIZE_MAX - header_bytes())
         return false;
-    b = calloc(1, header_bytes() + block_bytes);
-    if (b == NULL)
+    block = calloc(1, header_bytes() + block_bytes);
+    if (block == NULL)
         return false;
-    pages_large(b, header_bytes() + block_bytes);
-    b->older = a->blocks;
-    b->bytes = block_bytes;
-    a->blocks = b;
-    a->next = (char *)b + header_bytes();
-    a->end = a->next + block_bytes;
-    a->total_bytes += header_bytes() + block_bytes;
-    ASAN_POISON_MEMORY_REGION(a->next, block_bytes);
+    pages_large(block, header_bytes() + block_bytes);
+    block->older = arena->blocks;
+    block->bytes = block_bytes;
+    arena->blocks = block;
+    arena->next = (char *)block + header_bytes();
+    arena->end = arena->next + block_bytes;
+    arena->total_bytes += header_bytes() + block_bytes;
+    ASAN_POISON_MEMORY_REGION(arena->next, block_bytes);
     return true;
 }
 
-void *arena_alloc(struct arena *a, size_t bytes)
+void *arena_alloc(struct arena *arena, size_t bytes)
 {
     const size_t wanted = bytes;
     void *p;
@@ -108,12 +108,12 @@ void *arena_alloc(struct arena *a, size_t bytes)
     bytes = ((bytes + ARENA_ALIGN - 1) & ~(size_t)(ARENA_ALIGN - 1)) + ARENA_GAP;
     if (bytes == 0)
         bytes = ARENA_ALIGN;
-    if (a->next == NULL || (size_t)(a->end - a->next) < bytes) {
-        if (!grow(a, bytes))
+    if (arena->next == NULL || (size_t)(arena->end - arena->next) < bytes) {
+        if (!grow(arena, bytes))
             return NULL;
     }
-    p = a->next;
-    a->next += bytes;
+    p = arena->next;
+    arena->next += bytes;
     ASAN_UNPOISON_MEMORY_REGION(p, wanted);
     return p;
 }
@@ -123,23 +123,23 @@ void *arena_alloc_callback(void *ctx, size_t bytes)
     return arena_alloc(ctx, bytes);
 }
 
-void *arena_array(struct arena *a, size_t count, size_t element_bytes)
+void *arena_array(struct arena *arena, size_t count, size_t element_bytes)
 {
     if (element_bytes != 0 && count > SIZE_MAX / element_bytes)
         return NULL;
-    return arena_alloc(a, count * element_bytes);
+    return arena_alloc(arena, count * element_bytes);
 }
 
-void *arena_grown(struct arena *a, const void *list, size_t count, size_t room, size_t item_bytes)
+void *arena_grown(struct arena *arena, const void *list, size_t count, size_t room, size_t item_bytes)
 {
-    void *larger = arena_array(a, room, item_bytes);
+    void *larger = arena_array(arena, room, item_bytes);
 
     if (larger != NULL && count > 0)
         memcpy(larger, list, count * item_bytes);
     return larger;
 }
 
-bool arena_reserve(struct arena *a, void *list_address, size_t count, size_t more, size_t item_bytes)
+bool arena_reserve(struct arena *arena, void *list_address, size_t count, size_t more, size_t item_bytes)
 {
     size_t wanted = count, room;
     void *list;
@@ -150,37 +150,37 @@ bool arena_reserve(struct arena *a, void *list_address, size_t count, size_t mor
     if (room == list_room(count))
         return true;
     memcpy(&list, list_address, sizeof list);
-    list = arena_grown(a, list, count, room, item_bytes);
+    list = arena_grown(arena, list, count, room, item_bytes);
     if (list == NULL)
         return false;
     memcpy(list_address, &list, sizeof list);
     return true;
 }
 
-void *arena_copy(struct arena *a, const void *data, size_t bytes)
+void *arena_copy(struct arena *arena, const void *data, size_t bytes)
 {
-    void *p = arena_alloc(a, bytes);
+    void *p = arena_alloc(arena, bytes);
 
     if (p != NULL && bytes > 0)
         memcpy(p, data, bytes);
     return p;
 }
 
-char *arena_string_n(struct arena *a, const char *text, size_t bytes)
+char *arena_string_n(struct arena *arena, const char *text, size_t bytes)
 {
-    char *p = bytes < SIZE_MAX ? arena_alloc(a, bytes + 1) : NULL;
+    char *p = bytes < SIZE_MAX ? arena_alloc(arena, bytes + 1) : NULL;
 
     if (p != NULL && bytes > 0)
         memcpy(p, text, bytes);
     return p;
 }
 
-char *arena_string(struct arena *a, const char *text)
+char *arena_string(struct arena *arena, const char *text)
 {
-    return arena_string_n(a, text, strlen(text));
+    return arena_string_n(arena, text, strlen(text));
 }
 
-char *arena_format(struct arena *a, const char *format, ...)
+char *arena_format(struct arena *arena, const char *format, ...)
 {
     va_list args;
     char *p;
@@ -189,7 +189,7 @@ char *arena_format(struct arena *a, const char *format, ...)
     va_start(args, format);
     n = vsnprintf(NULL, 0, format, args);
     va_end(args);
-    p = n < 0 ? NULL : arena_alloc(a, (size_t)n + 1);
+    p = n < 0 ? NULL : arena_alloc(arena, (size_t)n + 1);
     if (p != NULL) {
         va_start(args, format);
         (void)vsnprintf(p, (size_t)n + 1, format, args);

@@ -18,27 +18,27 @@ struct arena {
 };
 
 /* {0} is an empty arena. */
-void arena_deinit(struct arena *a); /* frees all blocks; the arena is empty again */
+void arena_deinit(struct arena *arena); /* frees all blocks; the arena is empty again */
 
 /* Empties the arena but keeps its newest block (of at most a megabyte), so that a loop that fills and resets settles
  * without system calls. */
-void arena_reset(struct arena *a);
+void arena_reset(struct arena *arena);
 
 /* Zeroed memory aligned to 16 bytes, NULL when the system has none. bytes 0 gives a valid pointer. */
-void *arena_alloc(struct arena *a, size_t bytes);
+void *arena_alloc(struct arena *arena, size_t bytes);
 /* As above, for count elements; NULL also when the product overflows. */
-void *arena_array(struct arena *a, size_t count, size_t element_bytes);
+void *arena_array(struct arena *arena, size_t count, size_t element_bytes);
 /* arena_alloc() as a callback: ctx is the arena. */
 void *arena_alloc_callback(void *ctx, size_t bytes);
-void *arena_copy(struct arena *a, const void *data, size_t bytes);
+void *arena_copy(struct arena *arena, const void *data, size_t bytes);
 /* A copy of the `count` items of a list with room for `room` items, zeroes behind them; NULL as above. */
-void *arena_grown(struct arena *a, const void *list, size_t count, size_t room, size_t item_bytes);
+void *arena_grown(struct arena *arena, const void *list, size_t count, size_t room, size_t item_bytes);
 /* Room for `more` items behind the `count` of a list, which is NULL or has grown here before: list_reserve() of
  * base/memory.h, with zeroes behind what the list has. */
-bool arena_reserve(struct arena *a, void *list_address, size_t count, size_t more, size_t item_bytes);
+bool arena_reserve(struct arena *arena, void *list_address, size_t count, size_t more, size_t item_bytes);
 #define ARENA_GROW(a, list, count) arena_reserve(a, &(list), count, 1, sizeof *(list))
 
-char *arena_string(struct arena *a, const char *text);
-char *arena_string_n(struct arena *a, const char *text, size_t bytes); /* adds the NUL */
-char *arena_format(struct arena *a, const char *format, ...) __attribute__((format(printf, 2, 3)));
+char *arena_string(struct arena *arena, const char *text);
+char *arena_string_n(struct arena *arena, const char *text, size_t bytes); /* adds the NUL */
+char *arena_format(struct arena *arena, const char *format, ...) __attribute__((format(printf, 2, 3)));
 #endif

@@ -26,11 +26,11 @@ static uint32_t cpus_by_affinity(void)
 
 static bool read_line(const char *path, char *text, int bytes)
 {
-    FILE *f = fopen(path, "re");
-    bool ok = f != NULL && fgets(text, bytes, f) != NULL;
+    FILE *file = fopen(path, "re");
+    bool ok = file != NULL && fgets(text, bytes, file) != NULL;
 
-    if (f != NULL)
-        (void)fclose(f);
+    if (file != NULL)
+        (void)fclose(file);
     return ok;
 }
 
@@ -49,13 +49,13 @@ static uint32_t cpus_by_cgroup(void)
     char group[512] = "", path[1024], line[128];
     long long quota, period;
     uint32_t least = 0;
-    FILE *f = fopen("/proc/self/cgroup", "re");
+    FILE *file = fopen("/proc/self/cgroup", "re");
 
-    while (f != NULL && fgets(path, sizeof path, f) != NULL)
+    while (file != NULL && fgets(path, sizeof path, file) != NULL)
         if (strncmp(path, "0::", 3) == 0)
             (void)snprintf(group, sizeof group, "%.*s", (int)strcspn(path + 3, "\n"), path + 3);
-    if (f != NULL)
-        (void)fclose(f);
+    if (file != NULL)
+        (void)fclose(file);
     for (;;) {
         char *slash;
 

@@ -165,7 +165,7 @@ bool element_is_float(inlay_dtype dtype)
 }
 
 /* A string in quotes. What does not fit is cut, and the cut is shown by three dots. */
-static void quote(const inlay_str *s, char *text, size_t bytes)
+static void quote(const inlay_str *string, char *text, size_t bytes)
 {
     size_t used = 0;
     bool cut = false;
@@ -175,8 +175,8 @@ static void quote(const inlay_str *s, char *text, size_t bytes)
         return;
     }
     text[used++] = '"';
-    for (uint64_t i = 0; i < s->bytes && !cut; i++) {
-        unsigned char c = (unsigned char)s->data[i];
+    for (uint64_t i = 0; i < string->bytes && !cut; i++) {
+        unsigned char c = (unsigned char)string->data[i];
         if (used + 10 > bytes)
             cut = true;
         else if (c == '"' || c == '\\')
@@ -196,9 +196,9 @@ char *element_text(inlay_dtype dtype, const void *data, int64_t index, char *tex
     int64_t integer;
 
     if (dtype == INLAY_STRING) {
-        inlay_str s;
-        memcpy(&s, (const inlay_str *)data + index, sizeof s);
-        quote(&s, text, bytes);
+        inlay_str string;
+        memcpy(&string, (const inlay_str *)data + index, sizeof string);
+        quote(&string, text, bytes);
     } else if (dtype == INLAY_BOOL) {
         (void)snprintf(text, bytes, "%s", ((const uint8_t *)data)[index] ? "true" : "false");
     } else if (element_integer(dtype, data, index, &integer)) {

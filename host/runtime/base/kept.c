@@ -71,11 +71,11 @@ static bool ends_in(const char *name, const char *suffix)
 
 static int by_use(const void *a, const void *b)
 {
-    const kept_file *x = a, *y = b;
+    const kept_file *file = a, *y = b;
 
-    if (x->used.tv_sec != y->used.tv_sec)
-        return x->used.tv_sec > y->used.tv_sec ? -1 : 1;
-    return x->used.tv_nsec != y->used.tv_nsec ? (x->used.tv_nsec > y->used.tv_nsec ? -1 : 1) : 0;
+    if (file->used.tv_sec != y->used.tv_sec)
+        return file->used.tv_sec > y->used.tv_sec ? -1 : 1;
+    return file->used.tv_nsec != y->used.tv_nsec ? (file->used.tv_nsec > y->used.tv_nsec ? -1 : 1) : 0;
 }
 
 /* Those that end in suffix, into a list that the caller frees; removes what dead writers left. */

@@ -3,68 +3,71 @@
 #include <stdlib.h>
 #include <string.h>
 
-void names_deinit(names_table *t)
+void names_deinit(names_table *table)
 {
-    free(t->entries);
-    *t = (names_table){ 0 };
+    free(table->entries);
+    *table = (names_table){ 0 };
 }
 
 /* The slot of the text, or the free slot where it would go. The table is never full. */
-static names_entry *slot_of(const names_table *t, const char *text, size_t bytes, uint64_t hash)
+static names_entry *slot_of(const names_table *table, const char *text, size_t bytes, uint64_t hash)
 {
-    size_t i = (size_t)hash & (t->capacity - 1);
+    size_t i = (size_t)hash & (table->capacity - 1);
 
-    while (t->entries[i].text != NULL) {
-        const names_entry *e = &t->entries[i];
+    while (table->entries[i].text != NULL) {
+        const names_entry *entry = &table->entries[i];
 
-        if (e->hash == hash && e->bytes == bytes && memcmp(e->text, text, bytes) == 0)
+        if (entry->hash == hash && entry->bytes == bytes && memcmp(entry->text, text, bytes) == 0)
             break;
-        i = (i + 1) & (t->capacity - 1);
+        i = (i + 1) & (table->capacity - 1);
     }
-    return &t->entries[i];
+    return &table->entries[i];
 }
 
-static bool grow(names_table *t)
+static bool grow(names_table *table)
 {
-    names_table bigger = { .capacity = t->capacity == 0 ? 64 : t->capacity * 2, .count = t->count, .seed = t->seed };
+    names_table bigger = { .capacity = table->capacity == 0 ? 64 : table->capacity * 2,
+                           .count = table->count,
+                           .seed = table->seed };
 
     bigger.entries = calloc(bigger.capacity, sizeof *bigger.entries);
     if (bigger.entries == NULL)
         return false;
-    if (t->capacity == 0) /* addresses are randomised: good enough against prepared collisions */
+    if (table->capacity == 0) /* addresses are randomised: good enough against prepared collisions */
         bigger.seed = hash_u64((uint64_t)(uintptr_t)bigger.entries, (uint64_t)(uintptr_t)&bigger);
-    for (size_t i = 0; i < t->capacity; i++)
-        if (t->entries[i].text != NULL)
-            *slot_of(&bigger, t->entries[i].text, t->entries[i].bytes, t->entries[i].hash) = t->entries[i];
-    free(t->entries);
-    *t = bigger;
+    for (size_t i = 0; i < table->capacity; i++)
+        if (table->entries[i].text != NULL)
+            *slot_of(&bigger, table->entries[i].text, table->entries[i].bytes, table->entries[i].hash) =
+                table->entries[i];
+    free(table->entries);
+    *table = bigger;
     return true;
 }
 
-uint32_t names_find(const names_table *t, const char *text, size_t bytes)
+uint32_t names_find(const names_table *table, const char *text, size_t bytes)
 {
-    const names_entry *e;
+    const names_entry *entry;
 
-    if (t->count == 0)
+    if (table->count == 0)
         return NAMES_NONE;
-    e = slot_of(t, text, bytes, hash_bytes(text, bytes, t->seed));
-    return e->text == NULL ? NAMES_NONE : e->number;
+    entry = slot_of(table, text, bytes, hash_bytes(text, bytes, table->seed));
+    return entry->text == NULL ? NAMES_NONE : entry->number;
 }
 
-bool names_add(names_table *t, const char *text, size_t bytes, uint32_t number, uint32_t *out_present)
+bool names_add(names_table *table, const char *text, size_t bytes, uint32_t number, uint32_t *out_present)
 {
-    names_entry *e;
+    names_entry *entry;
     uint64_t hash;
 
-    if ((t->count + 1) * 2 > t->capacity && !grow(t))
+    if ((table->count + 1) * 2 > table->capacity && !grow(table))
         return false;
-    hash = hash_bytes(text, bytes, t->seed);
-    e = slot_of(t, text, bytes, hash);
+    hash = hash_bytes(text, bytes, table->seed);
+    entry = slot_of(table, text, bytes, hash);
     if (out_present != NULL)
-        *out_present = e->text == NULL ? NAMES_NONE : e->number;
-    if (e->text == NULL) {
-        *e = (names_entry){ .text = text, .bytes = bytes, .hash = hash, .number = number };
-        t->count++;
+        *out_present = entry->text == NULL ? NAMES_NONE : entry->number;
+    if (entry->text == NULL) {
+        *entry = (names_entry){ .text = text, .bytes = bytes, .hash = hash, .number = number };
+        table->count++;
     }
     return true;
 }

@@ -25,10 +25,10 @@ typedef struct names_table {
 } names_table;
 
 /* {0} is an empty table. */
-void names_deinit(names_table *t);
+void names_deinit(names_table *table);
 /* The number of a text, NAMES_NONE if it is not there. */
-uint32_t names_find(const names_table *t, const char *text, size_t bytes);
+uint32_t names_find(const names_table *table, const char *text, size_t bytes);
 /* Adds text -> number. false: out of memory. *out_present (may be NULL) is the number that the text had already, in
  * which case the table stays as it was, or NAMES_NONE. */
-bool names_add(names_table *t, const char *text, size_t bytes, uint32_t number, uint32_t *out_present);
+bool names_add(names_table *table, const char *text, size_t bytes, uint32_t number, uint32_t *out_present);
 #endif

@@ -68,21 +68,21 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void measure(void)
 {
-    const pace_level *l = levels;
+    const pace_level *level = levels;
     uint64_t least = UINT64_MAX;
 
-    while (l->isa > isa_in_use())
-        l++;
+    while (level->isa > isa_in_use())
+        level++;
     for (int slice = 0; slice < SLICES; slice++) {
         const uint64_t start = clock_ns();
         uint64_t ns;
 
-        unused = l->run();
+        unused = level->run();
         ns = clock_ns() - start;
         least = ns < least ? ns : least;
     }
     if (least > 0)
-        pace = l->gflops * (double)least / (2.0 * CHAINS * ROUNDS * l->lanes);
+        pace = level->gflops * (double)least / (2.0 * CHAINS * ROUNDS * level->lanes);
     pace = pace < LEAST || pace > MOST ? 1 : pace;
 }
 

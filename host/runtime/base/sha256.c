@@ -43,44 +43,44 @@ static void take_block(uint32_t state[8], const uint8_t block[64])
         state[i] += v[i];
 }
 
-void sha256_init(struct sha256 *s)
+void sha256_init(struct sha256 *sha256)
 {
     static const uint32_t start[8] = { 0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
                                        0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19 };
 
-    memset(s, 0, sizeof *s);
-    memcpy(s->state, start, sizeof start);
+    memset(sha256, 0, sizeof *sha256);
+    memcpy(sha256->state, start, sizeof start);
 }
 
-void sha256_update(struct sha256 *s, const void *data, size_t bytes)
+void sha256_update(struct sha256 *sha256, const void *data, size_t bytes)
 {
     const uint8_t *in = data;
 
     while (bytes > 0) {
-        size_t used = s->bytes % 64, n = bytes < 64 - used ? bytes : 64 - used;
+        size_t used = sha256->bytes % 64, n = bytes < 64 - used ? bytes : 64 - used;
 
-        memcpy(s->block + used, in, n);
-        s->bytes += n;
+        memcpy(sha256->block + used, in, n);
+        sha256->bytes += n;
         in += n;
         bytes -= n;
         if (used + n == 64)
-            take_block(s->state, s->block);
+            take_block(sha256->state, sha256->block);
     }
 }
 
-void sha256_hex(struct sha256 *s, char text[65])
+void sha256_hex(struct sha256 *sha256, char text[65])
 {
     static const char digits[] = "0123456789abcdef";
-    uint64_t bits = s->bytes * 8;
+    uint64_t bits = sha256->bytes * 8;
     uint8_t length[8];
 
-    sha256_update(s, "\x80", 1);
-    while (s->bytes % 64 != 56)
-        sha256_update(s, "", 1);
+    sha256_update(sha256, "\x80", 1);
+    while (sha256->bytes % 64 != 56)
+        sha256_update(sha256, "", 1);
     for (int i = 0; i < 8; i++)
         length[i] = (uint8_t)(bits >> (56 - 8 * i));
-    sha256_update(s, length, 8);
+    sha256_update(sha256, length, 8);
     for (int i = 0; i < 64; i++)
-        text[i] = digits[s->state[i / 8] >> (28 - 4 * (i % 8)) & 15];
+        text[i] = digits[sha256->state[i / 8] >> (28 - 4 * (i % 8)) & 15];
     text[64] = '\0';
 }

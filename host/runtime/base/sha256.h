@@ -10,8 +10,8 @@ struct sha256 {
     uint8_t block[64];
 };
 
-void sha256_init(struct sha256 *s);
-void sha256_update(struct sha256 *s, const void *data, size_t bytes);
-/* The digest as 64 lower-case hex digits and a NUL. s is spent afterwards. */
-void sha256_hex(struct sha256 *s, char text[65]);
+void sha256_init(struct sha256 *sha256);
+void sha256_update(struct sha256 *sha256, const void *data, size_t bytes);
+/* The digest as 64 lower-case hex digits and a NUL. sha256 is spent afterwards. */
+void sha256_hex(struct sha256 *sha256, char text[65]);
 #endif

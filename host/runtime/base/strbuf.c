@@ -3,46 +3,46 @@
 #include <stdlib.h>
 #include <string.h>
 
-void strbuf_deinit(struct strbuf *b)
+void strbuf_deinit(struct strbuf *strbuf)
 {
-    free(b->data);
-    *b = (struct strbuf){ .data = NULL };
+    free(strbuf->data);
+    *strbuf = (struct strbuf){ .data = NULL };
 }
 
-char *strbuf_reserve(struct strbuf *b, size_t bytes)
+char *strbuf_reserve(struct strbuf *strbuf, size_t bytes)
 {
     size_t wanted;
     char *more;
 
-    if (b->failed)
+    if (strbuf->failed)
         return NULL;
-    if (b->capacity - b->size >= bytes && b->data != NULL)
-        return b->data + b->size;
-    if (bytes > SIZE_MAX / 2 - b->size) {
-        b->failed = true;
+    if (strbuf->capacity - strbuf->size >= bytes && strbuf->data != NULL)
+        return strbuf->data + strbuf->size;
+    if (bytes > SIZE_MAX / 2 - strbuf->size) {
+        strbuf->failed = true;
         return NULL;
     }
-    wanted = b->capacity * 2 > b->size + bytes ? b->capacity * 2 : b->size + bytes;
+    wanted = strbuf->capacity * 2 > strbuf->size + bytes ? strbuf->capacity * 2 : strbuf->size + bytes;
     if (wanted < 256)
         wanted = 256;
-    more = realloc(b->data, wanted);
+    more = realloc(strbuf->data, wanted);
     if (more == NULL) {
-        b->failed = true;
+        strbuf->failed = true;
         return NULL;
     }
-    b->data = more;
-    b->capacity = wanted;
-    return b->data + b->size;
+    strbuf->data = more;
+    strbuf->capacity = wanted;
+    return strbuf->data + strbuf->size;
 }
 
-void strbuf_add(struct strbuf *b, const void *data, size_t bytes)
+void strbuf_add(struct strbuf *strbuf, const void *data, size_t bytes)
 {
-    char *to = strbuf_reserve(b, bytes);
+    char *to = strbuf_reserve(strbuf, bytes);
 
     if (to == NULL || bytes == 0)
         return;
     memcpy(to, data, bytes);
-    b->size += bytes;
+    strbuf->size += bytes;
 }
 
 void strbuf_write(void *buffer, const char *text, size_t bytes)
@@ -50,12 +50,12 @@ void strbuf_write(void *buffer, const char *text, size_t bytes)
     strbuf_add(buffer, text, bytes);
 }
 
-void strbuf_text(struct strbuf *b, const char *text)
+void strbuf_text(struct strbuf *strbuf, const char *text)
 {
-    strbuf_add(b, text, strlen(text));
+    strbuf_add(strbuf, text, strlen(text));
 }
 
-void strbuf_format(struct strbuf *b, const char *format, ...)
+void strbuf_format(struct strbuf *strbuf, const char *format, ...)
 {
     va_list args;
     int bytes;
@@ -64,16 +64,16 @@ void strbuf_format(struct strbuf *b, const char *format, ...)
     va_start(args, format);
     bytes = vsnprintf(NULL, 0, format, args);
     va_end(args);
-    to = bytes < 0 ? NULL : strbuf_reserve(b, (size_t)bytes + 1);
+    to = bytes < 0 ? NULL : strbuf_reserve(strbuf, (size_t)bytes + 1);
     if (to == NULL)
         return;
     va_start(args, format);
     (void)vsnprintf(to, (size_t)bytes + 1, format, args);
     va_end(args);
-    b->size += (size_t)bytes;
+    strbuf->size += (size_t)bytes;
 }
 
-void strbuf_uint(struct strbuf *b, uint64_t number)
+void strbuf_uint(struct strbuf *strbuf, uint64_t number)
 {
     char digits[20];
     size_t n = sizeof digits;
@@ -82,17 +82,17 @@ void strbuf_uint(struct strbuf *b, uint64_t number)
         digits[--n] = (char)('0' + number % 10);
         number /= 10;
     } while (number != 0);
-    strbuf_add(b, digits + n, sizeof digits - n);
+    strbuf_add(strbuf, digits + n, sizeof digits - n);
 }
 
-void strbuf_int(struct strbuf *b, int64_t number)
+void strbuf_int(struct strbuf *strbuf, int64_t number)
 {
     if (number < 0)
-        strbuf_add(b, "-", 1);
-    strbuf_uint(b, number < 0 ? 0 - (uint64_t)number : (uint64_t)number);
+        strbuf_add(strbuf, "-", 1);
+    strbuf_uint(strbuf, number < 0 ? 0 - (uint64_t)number : (uint64_t)number);
 }
 
-void strbuf_json(struct strbuf *b, const char *text, size_t bytes)
+void strbuf_json(struct strbuf *strbuf, const char *text, size_t bytes)
 {
-    json_string_write(text, bytes, "", strbuf_write, b);
+    json_string_write(text, bytes, "", strbuf_write, strbuf);
 }

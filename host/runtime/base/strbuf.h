@@ -14,16 +14,16 @@ struct strbuf {
     bool failed;
 };
 
-void strbuf_deinit(struct strbuf *b);
+void strbuf_deinit(struct strbuf *strbuf);
 /* Room for so many more bytes at data + size, or NULL; the caller adds to size what it wrote. */
-char *strbuf_reserve(struct strbuf *b, size_t bytes);
-void strbuf_add(struct strbuf *b, const void *data, size_t bytes);
+char *strbuf_reserve(struct strbuf *strbuf, size_t bytes);
+void strbuf_add(struct strbuf *strbuf, const void *data, size_t bytes);
 /* The same as a callback that takes pieces of a text; the first argument is the strbuf. */
 void strbuf_write(void *buffer, const char *text, size_t bytes);
-void strbuf_text(struct strbuf *b, const char *text);
-INLAY_PRINTF(2, 3) void strbuf_format(struct strbuf *b, const char *format, ...);
-void strbuf_uint(struct strbuf *b, uint64_t number);
-void strbuf_int(struct strbuf *b, int64_t number);
+void strbuf_text(struct strbuf *strbuf, const char *text);
+INLAY_PRINTF(2, 3) void strbuf_format(struct strbuf *strbuf, const char *format, ...);
+void strbuf_uint(struct strbuf *strbuf, uint64_t number);
+void strbuf_int(struct strbuf *strbuf, int64_t number);
 /* Text as a string of JSON, quotes included; bytes that are not UTF-8 become U+FFFD. */
-void strbuf_json(struct strbuf *b, const char *text, size_t bytes);
+void strbuf_json(struct strbuf *strbuf, const char *text, size_t bytes);
 #endif

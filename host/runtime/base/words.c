@@ -116,73 +116,73 @@ const char *nice_bytes(uint64_t bytes, char text[NICE_BYTES])
 
 /* ------------------------------------------------------------------ JSON */
 
-static void begin_item(json_out *j, const char *key)
+static void begin_item(json_out *json, const char *key)
 {
-    if (j->depth > 0) {
-        uint32_t d = j->depth - 1;
-        if (j->flat[d])
-            say(j->sink, "%s", j->filled[d] ? ", " : "");
+    if (json->depth > 0) {
+        uint32_t d = json->depth - 1;
+        if (json->flat[d])
+            say(json->sink, "%s", json->filled[d] ? ", " : "");
         else
-            say(j->sink, "%s\n%*s", j->filled[d] ? "," : "", (int)j->depth * 2, "");
-        j->filled[d] = true;
+            say(json->sink, "%s\n%*s", json->filled[d] ? "," : "", (int)json->depth * 2, "");
+        json->filled[d] = true;
     }
     if (key != NULL)
-        say(j->sink, "\"%s\": ", key);
+        say(json->sink, "\"%s\": ", key);
 }
 
-void json_open(json_out *j, const char *key, char kind, bool flat)
+void json_open(json_out *json, const char *key, char kind, bool flat)
 {
-    begin_item(j, key);
-    if (j->depth >= JSON_DEPTH)
+    begin_item(json, key);
+    if (json->depth >= JSON_DEPTH)
         return;
-    say(j->sink, "%c", kind);
-    j->flat[j->depth] = flat || (j->depth > 0 && j->flat[j->depth - 1]);
-    j->filled[j->depth] = false;
-    j->closer[j->depth] = kind == '{' ? '}' : ']';
-    j->depth++;
+    say(json->sink, "%c", kind);
+    json->flat[json->depth] = flat || (json->depth > 0 && json->flat[json->depth - 1]);
+    json->filled[json->depth] = false;
+    json->closer[json->depth] = kind == '{' ? '}' : ']';
+    json->depth++;
 }
 
-void json_close(json_out *j)
+void json_close(json_out *json)
 {
-    uint32_t d = j->depth - 1;
+    uint32_t d = json->depth - 1;
 
-    if (!j->flat[d] && j->filled[d])
-        say(j->sink, "\n%*s", (int)d * 2, "");
-    say(j->sink, "%c", j->closer[d]);
-    j->depth--;
+    if (!json->flat[d] && json->filled[d])
+        say(json->sink, "\n%*s", (int)d * 2, "");
+    say(json->sink, "%c", json->closer[d]);
+    json->depth--;
 }
 
-void json_text(json_out *j, const char *key, const char *text)
+void json_text(json_out *json, const char *key, const char *text)
 {
-    begin_item(j, key);
+    begin_item(json, key);
     if (text != NULL)
-        json_string_write(text, strlen(text), "<>&", j->sink->write, j->sink->user);
+        json_string_write(text, strlen(text), "<>&", json->sink->write, json->sink->user);
     else
-        say(j->sink, "null");
+        say(json->sink, "null");
 }
 
-void json_whole(json_out *j, const char *key, uint64_t number)
+void json_whole(json_out *json, const char *key, uint64_t number)
 {
-    begin_item(j, key);
-    say(j->sink, "%" PRIu64, number);
+    begin_item(json, key);
+    say(json->sink, "%" PRIu64, number);
 }
 
-void json_number(json_out *j, const char *key, double number)
+void json_number(json_out *json, const char *key, double number)
 {
     char text[64];
 
-    begin_item(j, key);
+    begin_item(json, key);
     if (!isfinite(number)) {
-        say(j->sink, "null");
+        say(json->sink, "null");
         return;
     }
     (void)snprintf(text, sizeof text, "%.10g", number);
     text[strcspn(text, ",")] = text[strcspn(text, ",")] == ',' ? '.' : '\0'; /* the application's locale may have one */
-    say(j->sink, "%s", text);
+    say(json->sink, "%s", text);
 }
 
-void json_bool(json_out *j, const char *key, bool yes)
+void json_bool(json_out *json, const char *key, bool yes)
 {
-    begin_item(j, key);
-    say(j->sink, "%s", yes ? "true" : "false");
+    begin_item(json, key);
+    say(json->sink, "%s", yes ? "true" : "false");
 }

@@ -52,10 +52,10 @@ typedef struct json_out {
 } json_out;
 
 /* Opens an object '{' or an array '['; flat: all of it on one line. */
-void json_open(json_out *j, const char *key, char kind, bool flat);
-void json_close(json_out *j);
-void json_text(json_out *j, const char *key, const char *text); /* NULL: null */
-void json_whole(json_out *j, const char *key, uint64_t number);
-void json_number(json_out *j, const char *key, double number); /* NaN and infinities: null */
-void json_bool(json_out *j, const char *key, bool yes);
+void json_open(json_out *json, const char *key, char kind, bool flat);
+void json_close(json_out *json);
+void json_text(json_out *json, const char *key, const char *text); /* NULL: null */
+void json_whole(json_out *json, const char *key, uint64_t number);
+void json_number(json_out *json, const char *key, double number); /* NaN and infinities: null */
+void json_bool(json_out *json, const char *key, bool yes);
 #endif

@@ -107,7 +107,7 @@ struct complaint {
 static void listen(cyaml_log_t level, void *ctx, const char *format, va_list args)
 {
     static const char what[] = "Load: ", trace[] = "Load: Backtrace", where[] = "(line: ";
-    struct complaint *c = ctx;
+    struct complaint *complaint = ctx;
     char text[256];
     const char *place;
 
@@ -117,13 +117,13 @@ static void listen(cyaml_log_t level, void *ctx, const char *format, va_list arg
     place = strstr(text, where);
     if (strncmp(text, trace, sizeof trace - 1) == 0)
         return;
-    if (c->text[0] == '\0' && strncmp(text, what, sizeof what - 1) == 0)
-        (void)memcpy(c->text, text + sizeof what - 1, sizeof text - sizeof what + 1);
-    else if (c->line == 0 && place != NULL)
-        c->line = (uint32_t)strtoul(place + sizeof where - 1, NULL, 10);
-    if (c->field[0] == '\0') {
-        c->item |= strstr(text, "in sequence entry") != NULL;
-        (void)sscanf(text, " in mapping field '%159[^']'", c->field);
+    if (complaint->text[0] == '\0' && strncmp(text, what, sizeof what - 1) == 0)
+        (void)memcpy(complaint->text, text + sizeof what - 1, sizeof text - sizeof what + 1);
+    else if (complaint->line == 0 && place != NULL)
+        complaint->line = (uint32_t)strtoul(place + sizeof where - 1, NULL, 10);
+    if (complaint->field[0] == '\0') {
+        complaint->item |= strstr(text, "in sequence entry") != NULL;
+        (void)sscanf(text, " in mapping field '%159[^']'", complaint->field);
     }
 }
 
@@ -158,7 +158,7 @@ static const tree_node *find_key(const tree_node *node, const char *key)
     return found;
 }
 
-static void unknown_key(struct mistakes *m, const tree_node *entry, const char *key)
+static void unknown_key(struct mistakes *mistakes, const tree_node *entry, const char *key)
 {
     const tree_node *node = find_key(entry, key);
     const char *near = node != entry ? nearest_name(key, provider_key, NULL, CYAML_ARRAY_LEN(provider_fields) - 1)
@@ -166,14 +166,14 @@ static void unknown_key(struct mistakes *m, const tree_node *entry, const char *
     uint32_t line = node != NULL ? node->key_line : entry->key_line;
 
     if (near != NULL)
-        (void)mistake(m, line, INLAY_INVALID_ARGUMENT, "unknown key '%s'; did you mean '%s'?", key, near);
+        (void)mistake(mistakes, line, INLAY_INVALID_ARGUMENT, "unknown key '%s'; did you mean '%s'?", key, near);
     else if (node != entry)
-        (void)mistake(m, line, INLAY_INVALID_ARGUMENT,
+        (void)mistake(mistakes, line, INLAY_INVALID_ARGUMENT,
                       "unknown key '%s' of a provider; it has name, optional and "
                       "options",
                       key);
     else
-        (void)mistake(m, line, INLAY_INVALID_ARGUMENT, "unknown key '%s'; inlay config lists them all", key);
+        (void)mistake(mistakes, line, INLAY_INVALID_ARGUMENT, "unknown key '%s'; inlay config lists them all", key);
 }
 
 /* The option of a provider on that line whose value is no scalar: the schema's key for all of them is "value". NULL if
@@ -189,41 +189,43 @@ static const char *option_on(const tree_node *node, uint32_t line)
 }
 
 /* A value of the wrong shape. */
-static void wrong_shape(struct mistakes *m, const tree_node *entry, const struct complaint *c, uint32_t line,
-                        const char *wanted, const char *got)
+static void wrong_shape(struct mistakes *mistakes, const tree_node *entry, const struct complaint *complaint,
+                        uint32_t line, const char *wanted, const char *got)
 {
-    const char *key = c->field, *what = in_words(wanted);
+    const char *key = complaint->field, *what = in_words(wanted);
 
     if (strcmp(key, "value") == 0 && option_on(entry, line) != NULL)
         key = option_on(entry, line);
     if (strcmp(key, "options") == 0)
         what = "a mapping";
-    else if (c->item && strncmp(wanted, "MAPPING", 7) == 0)
+    else if (complaint->item && strncmp(wanted, "MAPPING", 7) == 0)
         what = "a name or a mapping";
-    (void)mistake(m, line, INLAY_INVALID_ARGUMENT, "%s'%s' must be %s, not %s", c->item ? "an item of " : "", key, what,
-                  in_words(got));
+    (void)mistake(mistakes, line, INLAY_INVALID_ARGUMENT, "%s'%s' must be %s, not %s",
+                  complaint->item ? "an item of " : "", key, what, in_words(got));
 }
 
-static void explain(struct mistakes *m, const tree_node *entry, cyaml_err_t error, const struct complaint *c)
+static void explain(struct mistakes *mistakes, const tree_node *entry, cyaml_err_t error,
+                    const struct complaint *complaint)
 {
-    uint32_t line = c->line > 0 ? entry->key_line + c->line - 1 : entry->key_line;
-    const char *key = c->field[0] != '\0' ? c->field : entry->key, *rest = NULL, *got = strstr(c->text, "got event: ");
+    uint32_t line = complaint->line > 0 ? entry->key_line + complaint->line - 1 : entry->key_line;
+    const char *key = complaint->field[0] != '\0' ? complaint->field : entry->key, *rest = NULL,
+               *got = strstr(complaint->text, "got event: ");
 
     if (error == CYAML_ERR_OOM)
-        (void)mistake_no_memory(m);
-    else if (error == CYAML_ERR_INVALID_KEY && (rest = after(c->text, "Unexpected key: ")) != NULL)
-        unknown_key(m, entry, rest);
+        (void)mistake_no_memory(mistakes);
+    else if (error == CYAML_ERR_INVALID_KEY && (rest = after(complaint->text, "Unexpected key: ")) != NULL)
+        unknown_key(mistakes, entry, rest);
     else if (error == CYAML_ERR_MAPPING_FIELD_MISSING)
-        (void)mistake(m, line, INLAY_INVALID_ARGUMENT, "a provider without a name; write {name: NAME, ...}");
+        (void)mistake(mistakes, line, INLAY_INVALID_ARGUMENT, "a provider without a name; write {name: NAME, ...}");
     else if (error == CYAML_ERR_STRING_LENGTH_MIN)
-        (void)mistake(m, line, INLAY_INVALID_ARGUMENT, "an empty name");
-    else if (got != NULL && (rest = after(c->text, "Expecting ")) != NULL)
-        wrong_shape(m, entry, c, line, rest, got + strlen("got event: "));
-    else if ((rest = after(c->text, "Invalid ENUM value: ")) != NULL)
-        (void)mistake(m, line, INLAY_INVALID_ARGUMENT, "'%s': '%s' is neither true nor false", key, rest);
+        (void)mistake(mistakes, line, INLAY_INVALID_ARGUMENT, "an empty name");
+    else if (got != NULL && (rest = after(complaint->text, "Expecting ")) != NULL)
+        wrong_shape(mistakes, entry, complaint, line, rest, got + strlen("got event: "));
+    else if ((rest = after(complaint->text, "Invalid ENUM value: ")) != NULL)
+        (void)mistake(mistakes, line, INLAY_INVALID_ARGUMENT, "'%s': '%s' is neither true nor false", key, rest);
     else
-        (void)mistake(m, line, INLAY_INVALID_ARGUMENT, "'%s': %s", key,
-                      c->text[0] != '\0' ? c->text : cyaml_strerror(error));
+        (void)mistake(mistakes, line, INLAY_INVALID_ARGUMENT, "'%s': %s", key,
+                      complaint->text[0] != '\0' ? complaint->text : cyaml_strerror(error));
 }
 
 /* ------------------------------------------------------------------ from rows to settings */
@@ -235,14 +237,15 @@ struct reader {
 };
 
 /* name and value are copied. */
-static inlay_status add(struct reader *r, const char *name, const char *value, uint32_t line)
+static inlay_status add(struct reader *reader, const char *name, const char *value, uint32_t line)
 {
-    struct document *d = r->doc;
-    document_setting s = { arena_string(r->arena, name), arena_string(r->arena, value), line };
+    struct document *document = reader->doc;
+    document_setting setting = { arena_string(reader->arena, name), arena_string(reader->arena, value), line };
 
-    if (s.name == NULL || s.value == NULL || !ARENA_GROW(r->arena, d->settings, d->count))
-        return mistake_no_memory(r->m);
-    d->settings[d->count++] = s;
+    if (setting.name == NULL || setting.value == NULL ||
+        !ARENA_GROW(reader->arena, document->settings, document->count))
+        return mistake_no_memory(reader->m);
+    document->settings[document->count++] = setting;
     return INLAY_OK;
 }
 
@@ -252,49 +255,50 @@ static const tree_node *next_item(const tree_node *entry, const tree_node *item)
 }
 
 /* Whether the text can be an item of a joined list. */
-static bool can_join(struct reader *r, const tree_node *entry, const char *text, const char *separators, uint32_t line)
+static bool can_join(struct reader *reader, const tree_node *entry, const char *text, const char *separators,
+                     uint32_t line)
 {
     const char *bad = strpbrk(text, separators);
 
     if (text[0] == '\0')
-        (void)mistake(r->m, line, INLAY_INVALID_ARGUMENT, "'%s': an item is empty", entry->key);
+        (void)mistake(reader->m, line, INLAY_INVALID_ARGUMENT, "'%s': an item is empty", entry->key);
     else if (bad != NULL)
-        (void)mistake(r->m, line, INLAY_INVALID_ARGUMENT, "'%s': '%s' has a '%c', which no item can have", entry->key,
-                      text, *bad);
+        (void)mistake(reader->m, line, INLAY_INVALID_ARGUMENT, "'%s': '%s' has a '%c', which no item can have",
+                      entry->key, text, *bad);
     return text[0] != '\0' && bad == NULL;
 }
 
-static inlay_status add_items(struct reader *r, const tree_node *entry, uint32_t option, char *const *items,
+static inlay_status add_items(struct reader *reader, const tree_node *entry, uint32_t option, char *const *items,
                               uint32_t count)
 {
     inlay_status status = INLAY_OK;
     const tree_node *item = NULL;
 
     if (count == 0 || options_kind(option) == KIND_LIST) /* replaces what came before */
-        status = add(r, entry->key, "", entry->key_line);
+        status = add(reader, entry->key, "", entry->key_line);
     for (uint32_t i = 0; status == INLAY_OK && i < count; i++) {
         item = next_item(entry, item);
-        if (can_join(r, entry, items[i], "", item != NULL ? item->line : entry->line))
-            status = add(r, entry->key, items[i], item != NULL ? item->line : entry->line);
+        if (can_join(reader, entry, items[i], "", item != NULL ? item->line : entry->line))
+            status = add(reader, entry->key, items[i], item != NULL ? item->line : entry->line);
     }
     return status;
 }
 
-static inlay_status add_paths(struct reader *r, const tree_node *entry, char *const *items, uint32_t count)
+static inlay_status add_paths(struct reader *reader, const tree_node *entry, char *const *items, uint32_t count)
 {
     const tree_node *item = NULL;
-    char *text = arena_string(r->arena, "");
+    char *text = arena_string(reader->arena, "");
 
     for (uint32_t i = 0; text != NULL && i < count; i++) {
         item = next_item(entry, item);
-        if (!can_join(r, entry, items[i], ":", item->line))
+        if (!can_join(reader, entry, items[i], ":", item->line))
             return INLAY_OK;
-        text = arena_format(r->arena, "%s%s%s", text, i > 0 ? ":" : "", items[i]);
+        text = arena_format(reader->arena, "%s%s%s", text, i > 0 ? ":" : "", items[i]);
     }
-    return text != NULL ? add(r, entry->key, text, entry->key_line) : mistake_no_memory(r->m);
+    return text != NULL ? add(reader, entry->key, text, entry->key_line) : mistake_no_memory(reader->m);
 }
 
-static inlay_status add_provider_options(struct reader *r, const tree_node *node, const provider_row *row)
+static inlay_status add_provider_options(struct reader *reader, const tree_node *node, const provider_row *row)
 {
     size_t bytes = strlen(row->name) - (row->name[strlen(row->name) - 1] == '?' ? 1 : 0);
     const tree_node *options = node->first;
@@ -304,20 +308,21 @@ static inlay_status add_provider_options(struct reader *r, const tree_node *node
         options = options->next;
     for (uint32_t i = 0; status == INLAY_OK && options != NULL && i < row->options_count; i++) {
         const tree_node *item = options->first;
-        char *name = arena_format(r->arena, "%.*s.%s", (int)bytes, row->name, row->options[i].key);
+        char *name = arena_format(reader->arena, "%.*s.%s", (int)bytes, row->name, row->options[i].key);
 
         while (item != NULL && item->key != NULL && strcmp(item->key, row->options[i].key) != 0)
             item = item->next;
-        status = name != NULL ? add(r, name, row->options[i].value, item != NULL ? item->key_line : node->line)
-                              : mistake_no_memory(r->m);
+        status = name != NULL ? add(reader, name, row->options[i].value, item != NULL ? item->key_line : node->line)
+                              : mistake_no_memory(reader->m);
     }
     return status;
 }
 
-static inlay_status add_providers(struct reader *r, const tree_node *entry, const provider_row *rows, uint32_t count)
+static inlay_status add_providers(struct reader *reader, const tree_node *entry, const provider_row *rows,
+                                  uint32_t count)
 {
     const tree_node *item = NULL;
-    char *text = arena_string(r->arena, "");
+    char *text = arena_string(reader->arena, "");
     inlay_status status = INLAY_OK;
 
     for (uint32_t i = 0; text != NULL && status == INLAY_OK && i < count; i++) {
@@ -325,18 +330,18 @@ static inlay_status add_providers(struct reader *r, const tree_node *entry, cons
         bool marked = name[strlen(name) - 1] == '?';
 
         item = next_item(entry, item);
-        if (!can_join(r, entry, name, ",. ", item->line))
+        if (!can_join(reader, entry, name, ",. ", item->line))
             return INLAY_OK;
-        text = arena_format(r->arena, "%s%s%s%s", text, i > 0 ? "," : "", name,
+        text = arena_format(reader->arena, "%s%s%s%s", text, i > 0 ? "," : "", name,
                             rows[i].optional != 0 && !marked ? "?" : "");
-        status = add_provider_options(r, item, &rows[i]);
+        status = add_provider_options(reader, item, &rows[i]);
     }
     if (status != INLAY_OK || text == NULL)
-        return status != INLAY_OK ? status : mistake_no_memory(r->m);
-    return add(r, entry->key, text, entry->key_line);
+        return status != INLAY_OK ? status : mistake_no_memory(reader->m);
+    return add(reader, entry->key, text, entry->key_line);
 }
 
-static inlay_status add_rows(struct reader *r, const tree_node *entry, uint32_t option, const file_rows *rows)
+static inlay_status add_rows(struct reader *reader, const tree_node *entry, uint32_t option, const file_rows *rows)
 {
     const char *base = (const char *)rows;
     uint32_t count = places[option].count > 0 ? *(const uint32_t *)(const void *)(base + places[option].count) : 0;
@@ -345,53 +350,56 @@ static inlay_status add_rows(struct reader *r, const tree_node *entry, uint32_t 
     switch (options_kind(option)) {
     case KIND_LIST:
     case KIND_PAIRS:
-        return add_items(r, entry, option, value, count);
+        return add_items(reader, entry, option, value, count);
     case KIND_PATHS:
-        return add_paths(r, entry, value, count);
+        return add_paths(reader, entry, value, count);
     case KIND_NAMES:
-        return add_providers(r, entry, value, count);
+        return add_providers(reader, entry, value, count);
     default:
-        return add(r, entry->key, value, entry->key_line);
+        return add(reader, entry->key, value, entry->key_line);
     }
 }
 
 /* ------------------------------------------------------------------ entries */
 
 /* A key without a value, anywhere in the entry, is more likely a slip than a wish. */
-static bool is_complete(struct mistakes *m, const tree_node *node, const char *key)
+static bool is_complete(struct mistakes *mistakes, const tree_node *node, const char *key)
 {
     bool complete = true;
 
     if (node->kind == TREE_SCALAR && node->missing) {
-        (void)mistake(m, node->key != NULL ? node->key_line : node->line, INLAY_INVALID_ARGUMENT,
+        (void)mistake(mistakes, node->key != NULL ? node->key_line : node->line, INLAY_INVALID_ARGUMENT,
                       "'%s' has no value; leave it out for the default, or write \"\" for an empty text", key);
         return false;
     }
     for (const tree_node *item = node->first; complete && item != NULL; item = item->next)
-        complete = is_complete(m, item, item->key != NULL ? item->key : key);
+        complete = is_complete(mistakes, item, item->key != NULL ? item->key : key);
     return complete;
 }
 
-static inlay_status load_rows(struct reader *r, const tree_node *entry, uint32_t option, const char *text, size_t bytes)
+static inlay_status load_rows(struct reader *reader, const tree_node *entry, uint32_t option, const char *text,
+                              size_t bytes)
 {
-    struct complaint c = { .line = 0 };
-    cyaml_config_t config = {
-        .log_fn = listen, .log_ctx = &c, .mem_fn = cyaml_mem, .log_level = CYAML_LOG_ERROR, .flags = CYAML_CFG_NO_ALIAS
-    };
+    struct complaint complaint = { .line = 0 };
+    cyaml_config_t config = { .log_fn = listen,
+                              .log_ctx = &complaint,
+                              .mem_fn = cyaml_mem,
+                              .log_level = CYAML_LOG_ERROR,
+                              .flags = CYAML_CFG_NO_ALIAS };
     file_rows *rows = NULL;
     inlay_status status = INLAY_OK;
     cyaml_err_t error =
         cyaml_load_data((const uint8_t *)text, bytes, &config, &file_schema, (cyaml_data_t **)(void *)&rows, NULL);
 
     if (error != CYAML_OK)
-        explain(r->m, entry, error, &c);
+        explain(reader->m, entry, error, &complaint);
     else if (rows != NULL && option < OPTION_COUNT)
-        status = add_rows(r, entry, option, rows);
+        status = add_rows(reader, entry, option, rows);
     (void)cyaml_free(&config, &file_schema, rows, 0);
     return error == CYAML_ERR_OOM ? INLAY_OUT_OF_MEMORY : status;
 }
 
-static inlay_status read_entry(struct reader *r, const tree_node *entry)
+static inlay_status read_entry(struct reader *reader, const tree_node *entry)
 {
     uint32_t option = options_find(entry->key);
     inlay_status status;
@@ -399,36 +407,38 @@ static inlay_status read_entry(struct reader *r, const tree_node *entry)
     size_t bytes = 0;
 
     if (strlen(entry->key) > MAX_KEY) {
-        (void)mistake(r->m, entry->key_line, INLAY_INVALID_ARGUMENT, "a key of more than %d letters", MAX_KEY);
+        (void)mistake(reader->m, entry->key_line, INLAY_INVALID_ARGUMENT, "a key of more than %d letters", MAX_KEY);
         return INLAY_OK;
     }
-    if (!is_complete(r->m, entry, entry->key))
+    if (!is_complete(reader->m, entry, entry->key))
         return INLAY_OK;
     /* An option of a provider, or a list written as it is on the command line: nothing that a schema could say. */
     if (entry->kind == TREE_SCALAR &&
         ((option == OPTION_COUNT && strchr(entry->key, '.') != NULL) ||
          (option < OPTION_COUNT && (options_kind(option) == KIND_NAMES || options_kind(option) == KIND_PATHS))))
-        return add(r, entry->key, entry->text, entry->key_line);
-    if (!long_form(entry, option, r->arena, &text, &bytes))
-        return mistake_no_memory(r->m);
-    status = load_rows(r, entry, option, text, bytes);
+        return add(reader, entry->key, entry->text, entry->key_line);
+    if (!long_form(entry, option, reader->arena, &text, &bytes))
+        return mistake_no_memory(reader->m);
+    status = load_rows(reader, entry, option, text, bytes);
     free(text);
     return status;
 }
 
-inlay_status document_read(const tree_node *root, struct arena *a, struct mistakes *m, struct document *out_document)
+inlay_status document_read(const tree_node *root, struct arena *arena, struct mistakes *mistakes,
+                           struct document *out_document)
 {
-    struct reader r = { a, m, out_document };
+    struct reader reader = { arena, mistakes, out_document };
     inlay_status status = INLAY_OK;
 
     *out_document = (struct document){ 0 };
     if (root == NULL || (root->kind == TREE_SCALAR && root->missing))
         return INLAY_OK;
     if (root->kind != TREE_MAP) {
-        (void)mistake(m, root->line, INLAY_INVALID_ARGUMENT, "not a file of settings: it must have lines NAME: VALUE");
+        (void)mistake(mistakes, root->line, INLAY_INVALID_ARGUMENT,
+                      "not a file of settings: it must have lines NAME: VALUE");
         return INLAY_OK;
     }
     for (const tree_node *entry = root->first; status == INLAY_OK && entry != NULL; entry = entry->next)
-        status = read_entry(&r, entry);
+        status = read_entry(&reader, entry);
     return status;
 }

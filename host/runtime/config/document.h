@@ -15,7 +15,9 @@ struct document {
     uint32_t count;
 };
 
-/* Reads every key under root (NULL = none) into *out_document, in the arena. Mistakes go to m: unknown keys, and values
- * of a wrong shape; whether a value is right for its option is not looked at yet. The status is of memory alone. */
-inlay_status document_read(const tree_node *root, struct arena *a, struct mistakes *m, struct document *out_document);
+/* Reads every key under root (NULL = none) into *out_document, in the arena. Mistakes go to mistakes: unknown keys, and
+ * values of a wrong shape; whether a value is right for its option is not looked at yet. The status is of memory alone.
+ */
+inlay_status document_read(const tree_node *root, struct arena *arena, struct mistakes *mistakes,
+                           struct document *out_document);
 #endif

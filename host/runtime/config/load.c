@@ -14,30 +14,31 @@ enum { MAX_FILE_BYTES = 1 << 20, READ_BYTES = 4096 };
 /* ------------------------------------------------------------------ reading a file */
 
 /* Settings name plugins, hence code: nobody but root and the user may write them. */
-static inlay_status check_file(int fd, struct mistakes *m)
+static inlay_status check_file(int fd, struct mistakes *mistakes)
 {
     struct stat st;
 
     if (fstat(fd, &st) != 0)
-        return mistake(m, 0, INLAY_IO_ERROR, "%s", strerror(errno));
+        return mistake(mistakes, 0, INLAY_IO_ERROR, "%s", strerror(errno));
     if (!S_ISREG(st.st_mode))
-        return mistake(m, 0, INLAY_IO_ERROR, "not a regular file");
+        return mistake(mistakes, 0, INLAY_IO_ERROR, "not a regular file");
     if ((st.st_mode & S_IWOTH) != 0)
-        return mistake(m, 0, INLAY_IO_ERROR, "not read, for anybody may write to it; chmod o-w would help");
+        return mistake(mistakes, 0, INLAY_IO_ERROR, "not read, for anybody may write to it; chmod o-w would help");
     if (owner_group_writes(&st))
-        return mistake(m, 0, INLAY_IO_ERROR, "not read, for all of group %lu may write to it; chmod g-w would help",
+        return mistake(mistakes, 0, INLAY_IO_ERROR,
+                       "not read, for all of group %lu may write to it; chmod g-w would help",
                        (unsigned long)st.st_gid);
     if (st.st_uid != 0 && st.st_uid != geteuid())
-        return mistake(m, 0, INLAY_IO_ERROR, "not read, for it belongs to user %lu, who is neither you nor root",
+        return mistake(mistakes, 0, INLAY_IO_ERROR, "not read, for it belongs to user %lu, who is neither you nor root",
                        (unsigned long)st.st_uid);
     if (st.st_size > MAX_FILE_BYTES)
-        return mistake(m, 0, INLAY_LIMIT_EXCEEDED, "%lld bytes, more than the %d that settings may have",
+        return mistake(mistakes, 0, INLAY_LIMIT_EXCEEDED, "%lld bytes, more than the %d that settings may have",
                        (long long)st.st_size, MAX_FILE_BYTES);
     return INLAY_OK;
 }
 
 /* The whole file into the arena; it may change while it is read. */
-static inlay_status read_all(int fd, struct arena *a, struct mistakes *m, char **out_text, size_t *out_bytes)
+static inlay_status read_all(int fd, struct arena *arena, struct mistakes *mistakes, char **out_text, size_t *out_bytes)
 {
     size_t bytes = 0;
     char *text = NULL;
@@ -45,18 +46,19 @@ static inlay_status read_all(int fd, struct arena *a, struct mistakes *m, char *
     for (;;) {
         ssize_t n;
 
-        if (!arena_reserve(a, &text, bytes, READ_BYTES, 1))
-            return mistake_no_memory(m);
+        if (!arena_reserve(arena, &text, bytes, READ_BYTES, 1))
+            return mistake_no_memory(mistakes);
         n = read(fd, text + bytes, READ_BYTES);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
-            return mistake(m, 0, INLAY_IO_ERROR, "%s", strerror(errno));
+            return mistake(mistakes, 0, INLAY_IO_ERROR, "%s", strerror(errno));
         if (n == 0)
             break;
         bytes += (size_t)n;
         if (bytes > MAX_FILE_BYTES)
-            return mistake(m, 0, INLAY_LIMIT_EXCEEDED, "more than the %d bytes that settings may have", MAX_FILE_BYTES);
+            return mistake(mistakes, 0, INLAY_LIMIT_EXCEEDED, "more than the %d bytes that settings may have",
+                           MAX_FILE_BYTES);
     }
     *out_text = text;
     *out_bytes = bytes;
@@ -64,19 +66,20 @@ static inlay_status read_all(int fd, struct arena *a, struct mistakes *m, char *
 }
 
 /* *out_found is false, with INLAY_OK, for a file that is not there. */
-static inlay_status read_file(struct arena *a, struct mistakes *m, char **out_text, size_t *out_bytes, bool *out_found)
+static inlay_status read_file(struct arena *arena, struct mistakes *mistakes, char **out_text, size_t *out_bytes,
+                              bool *out_found)
 {
-    int fd = open(m->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); /* a FIFO must not hang us */
+    int fd = open(mistakes->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); /* a FIFO must not hang us */
     inlay_status status;
 
     *out_found = fd >= 0;
     if (fd < 0 && (errno == ENOENT || errno == ENOTDIR))
         return INLAY_OK;
     if (fd < 0)
-        return mistake(m, 0, INLAY_IO_ERROR, "%s", strerror(errno));
-    status = check_file(fd, m);
+        return mistake(mistakes, 0, INLAY_IO_ERROR, "%s", strerror(errno));
+    status = check_file(fd, mistakes);
     if (status == INLAY_OK)
-        status = read_all(fd, a, m, out_text, out_bytes);
+        status = read_all(fd, arena, mistakes, out_text, out_bytes);
     (void)close(fd);
     return status;
 }
@@ -85,41 +88,44 @@ static inlay_status read_file(struct arena *a, struct mistakes *m, char **out_te
 
 /* One path as a file has it: "~/" is the user's home, relative is relative to the folder of the file. NULL without
  * memory. */
-static char *resolve_path(struct arena *a, const char *file, const char *home, const char *path)
+static char *resolve_path(struct arena *arena, const char *file, const char *home, const char *path)
 {
     const char *slash = strrchr(file, '/');
     char cwd[4096];
 
     if (path[0] == '~' && path[1] == '/' && home != NULL)
-        return arena_format(a, "%s%s", home, path + 1);
+        return arena_format(arena, "%s%s", home, path + 1);
     if (path[0] == '/')
-        return arena_string(a, path);
+        return arena_string(arena, path);
     if (file[0] == '/')
-        return arena_format(a, "%.*s/%s", (int)(slash - file), file, path);
+        return arena_format(arena, "%.*s/%s", (int)(slash - file), file, path);
     if (getcwd(cwd, sizeof cwd) == NULL)
-        return arena_string(a, path);
-    return slash == NULL ? arena_format(a, "%s/%s", cwd, path)
-                         : arena_format(a, "%s/%.*s/%s", cwd, (int)(slash - file), file, path);
+        return arena_string(arena, path);
+    return slash == NULL ? arena_format(arena, "%s/%s", cwd, path)
+                         : arena_format(arena, "%s/%.*s/%s", cwd, (int)(slash - file), file, path);
 }
 
 /* The value of a setting with its paths resolved, NULL without memory. */
-static const char *resolve(struct arena *a, const document_setting *s, const char *file, const config_user *user)
+static const char *resolve(struct arena *arena, const document_setting *setting, const char *file,
+                           const config_user *user)
 {
-    uint32_t option = options_find(s->name), kind = option < OPTION_COUNT ? options_kind(option) : (uint32_t)KIND_TEXT;
+    uint32_t option = options_find(setting->name),
+             kind = option < OPTION_COUNT ? options_kind(option) : (uint32_t)KIND_TEXT;
     char *text = NULL, *copy, *next = NULL;
 
-    if (s->value[0] == '\0' || (kind != KIND_PATH && kind != KIND_PATHS))
-        return s->value;
+    if (setting->value[0] == '\0' || (kind != KIND_PATH && kind != KIND_PATHS))
+        return setting->value;
     if (kind == KIND_PATH) /* "auto" is a word, not a folder */
-        return strcmp(s->value, options_text(NULL, option)) == 0 ? s->value
-                                                                 : resolve_path(a, file, user->home, s->value);
-    copy = arena_string(a, s->value);
+        return strcmp(setting->value, options_text(NULL, option)) == 0
+                   ? setting->value
+                   : resolve_path(arena, file, user->home, setting->value);
+    copy = arena_string(arena, setting->value);
     if (copy == NULL)
         return NULL;
     for (char *part = strtok_r(copy, ":", &next); part != NULL; part = strtok_r(NULL, ":", &next)) {
-        char *path = resolve_path(a, file, user->home, part);
+        char *path = resolve_path(arena, file, user->home, part);
 
-        text = path == NULL ? NULL : text == NULL ? path : arena_format(a, "%s:%s", text, path);
+        text = path == NULL ? NULL : text == NULL ? path : arena_format(arena, "%s:%s", text, path);
         if (text == NULL)
             return NULL;
     }
@@ -134,41 +140,42 @@ static struct mistakes mistakes_in(const inlay_options *options, const char *pat
 }
 
 /* Values of the right shape may still be wrong for their option, or too many. */
-static inlay_status check_all(const struct document *d, struct mistakes *m)
+static inlay_status check_all(const struct document *document, struct mistakes *mistakes)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     uint32_t items = 0; /* of the list that this setting belongs to */
 
-    for (uint32_t i = 0; i < d->count; i++) {
-        const document_setting *s = &d->settings[i];
-        inlay_status status = options_check(s->name, s->value, &diag);
+    for (uint32_t i = 0; i < document->count; i++) {
+        const document_setting *setting = &document->settings[i];
+        inlay_status status = options_check(setting->name, setting->value, &diag);
 
         if (status != INLAY_OK)
-            (void)mistake(m, s->line, status, "%s", diag.text);
-        items = i > 0 && strcmp(s->name, s[-1].name) == 0 ? items : 0;
-        items += s->value[0] != '\0';
+            (void)mistake(mistakes, setting->line, status, "%s", diag.text);
+        items = i > 0 && strcmp(setting->name, setting[-1].name) == 0 ? items : 0;
+        items += setting->value[0] != '\0';
         if (items == OPTIONS_MAX_ITEMS + 1)
-            (void)mistake(m, s->line, INLAY_LIMIT_EXCEEDED, "'%s' has more than %d items", s->name, OPTIONS_MAX_ITEMS);
+            (void)mistake(mistakes, setting->line, INLAY_LIMIT_EXCEEDED, "'%s' has more than %d items", setting->name,
+                          OPTIONS_MAX_ITEMS);
     }
-    return m->count > 0 ? INLAY_INVALID_ARGUMENT : INLAY_OK;
+    return mistakes->count > 0 ? INLAY_INVALID_ARGUMENT : INLAY_OK;
 }
 
-static inlay_status apply_all(inlay_options *options, const struct document *d, uint32_t source,
-                              const config_user *user, struct arena *a, struct mistakes *m)
+static inlay_status apply_all(inlay_options *options, const struct document *document, uint32_t source,
+                              const config_user *user, struct arena *arena, struct mistakes *mistakes)
 {
     inlay_status status = INLAY_OK;
     inlay_diag diag = INLAY_DIAG_INIT;
 
-    for (uint32_t i = 0; status == INLAY_OK && i < d->count; i++) {
-        const document_setting *s = &d->settings[i];
-        const char *value = resolve(a, s, m->path, user);
-        char *origin = arena_format(a, "%s:%u", m->path, s->line);
+    for (uint32_t i = 0; status == INLAY_OK && i < document->count; i++) {
+        const document_setting *setting = &document->settings[i];
+        const char *value = resolve(arena, setting, mistakes->path, user);
+        char *origin = arena_format(arena, "%s:%u", mistakes->path, setting->line);
 
         if (value == NULL || origin == NULL)
-            return mistake_no_memory(m);
-        status = options_set_as(options, s->name, value, source, origin, &diag);
+            return mistake_no_memory(mistakes);
+        status = options_set_as(options, setting->name, value, source, origin, &diag);
         if (status != INLAY_OK)
-            (void)mistake(m, s->line, status, "%s", diag.text);
+            (void)mistake(mistakes, setting->line, status, "%s", diag.text);
     }
     return status;
 }
@@ -176,44 +183,44 @@ static inlay_status apply_all(inlay_options *options, const struct document *d, 
 inlay_status config_load_text(inlay_options *options, const char *text, size_t bytes, const char *path, uint32_t source,
                               const config_user *user, inlay_diag *diag)
 {
-    struct mistakes m = mistakes_in(options, path, diag);
-    struct arena a = { 0 };
+    struct mistakes mistakes = mistakes_in(options, path, diag);
+    struct arena arena = { 0 };
     tree_node *root = NULL;
-    struct document d;
+    struct document document;
     inlay_status status;
 
-    INLAY_TRY(tree_parse(text, bytes, &a, &m, &root));
-    INLAY_TRY(document_read(root, &a, &m, &d));
-    INLAY_TRY(check_all(&d, &m));
-    INLAY_TRY(apply_all(options, &d, source, user, &a, &m));
+    INLAY_TRY(tree_parse(text, bytes, &arena, &mistakes, &root));
+    INLAY_TRY(document_read(root, &arena, &mistakes, &document));
+    INLAY_TRY(check_all(&document, &mistakes));
+    INLAY_TRY(apply_all(options, &document, source, user, &arena, &mistakes));
 done:
-    arena_deinit(&a);
+    arena_deinit(&arena);
     return status;
 }
 
 static inlay_status load(inlay_options *options, const char *path, uint32_t source, const config_user *user,
                          bool *out_found, inlay_diag *diag)
 {
-    struct mistakes m = mistakes_in(options, path, diag);
-    struct arena a = { 0 };
+    struct mistakes mistakes = mistakes_in(options, path, diag);
+    struct arena arena = { 0 };
     char *text = NULL;
     size_t bytes = 0;
-    inlay_status status = read_file(&a, &m, &text, &bytes, out_found);
+    inlay_status status = read_file(&arena, &mistakes, &text, &bytes, out_found);
 
     if (status == INLAY_OK && *out_found)
         status = config_load_text(options, text, bytes, path, source, user, diag);
-    arena_deinit(&a);
+    arena_deinit(&arena);
     return status;
 }
 
 inlay_status config_load_file(inlay_options *options, const char *path, uint32_t source, const config_user *user,
                               inlay_diag *diag)
 {
-    struct mistakes m = mistakes_in(options, path, diag);
+    struct mistakes mistakes = mistakes_in(options, path, diag);
     bool found = false;
     inlay_status status = load(options, path, source, user, &found, diag);
 
-    return status == INLAY_OK && !found ? mistake(&m, 0, INLAY_NOT_FOUND, "no such file") : status;
+    return status == INLAY_OK && !found ? mistake(&mistakes, 0, INLAY_NOT_FOUND, "no such file") : status;
 }
 
 bool config_user_file(const config_user *user, char *text, size_t bytes)
@@ -243,7 +250,7 @@ inlay_status config_load_standard(inlay_options *options, const char *system_fil
 /* ------------------------------------------------------------------ environment */
 
 /* "A=1,B=2" as items of option INLAY_OPTION, each of which is NAME=VALUE of a provider. */
-static inlay_status set_provider_options(inlay_options *options, char *list, struct mistakes *m)
+static inlay_status set_provider_options(inlay_options *options, char *list, struct mistakes *mistakes)
 {
     char *next = NULL;
     inlay_status status = INLAY_OK;
@@ -254,49 +261,51 @@ static inlay_status set_provider_options(inlay_options *options, char *list, str
         char *equals = strchr(item, '=');
 
         if (equals == NULL || memchr(item, '.', (size_t)(equals - item)) == NULL)
-            return mistake(m, 0, INLAY_INVALID_ARGUMENT, "'%s' is not PROVIDER.NAME=VALUE", item);
+            return mistake(mistakes, 0, INLAY_INVALID_ARGUMENT, "'%s' is not PROVIDER.NAME=VALUE", item);
         *equals = '\0';
-        status = options_set_as(options, item, equals + 1, INLAY_SOURCE_ENVIRONMENT, m->path, &diag);
+        status = options_set_as(options, item, equals + 1, INLAY_SOURCE_ENVIRONMENT, mistakes->path, &diag);
         if (status != INLAY_OK)
-            (void)mistake(m, 0, status, "%s", diag.text);
+            (void)mistake(mistakes, 0, status, "%s", diag.text);
     }
     return status;
 }
 
 /* A list is replaced as a whole, pairs add up. */
-static inlay_status set_items(inlay_options *options, uint32_t option, const char *name, char *list, struct mistakes *m)
+static inlay_status set_items(inlay_options *options, uint32_t option, const char *name, char *list,
+                              struct mistakes *mistakes)
 {
     inlay_status status = INLAY_OK;
     inlay_diag diag = INLAY_DIAG_INIT;
 
     if (options_kind(option) == KIND_LIST || list[0] == '\0')
-        status = options_set_as(options, name, "", INLAY_SOURCE_ENVIRONMENT, m->path, &diag);
+        status = options_set_as(options, name, "", INLAY_SOURCE_ENVIRONMENT, mistakes->path, &diag);
     while (status == INLAY_OK && *list != '\0') {
         char *end = list + options_item_bytes(option, list), *next = end + (*end != '\0');
 
         *end = '\0';
         if (end != list)
-            status = options_set_as(options, name, list, INLAY_SOURCE_ENVIRONMENT, m->path, &diag);
+            status = options_set_as(options, name, list, INLAY_SOURCE_ENVIRONMENT, mistakes->path, &diag);
         list = next;
     }
-    return status == INLAY_OK ? INLAY_OK : mistake(m, 0, status, "%s", diag.text);
+    return status == INLAY_OK ? INLAY_OK : mistake(mistakes, 0, status, "%s", diag.text);
 }
 
 static inlay_status set_variable(inlay_options *options, uint32_t option, const char *name, const char *value,
-                                 struct mistakes *m)
+                                 struct mistakes *mistakes)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_status status;
     char *copy;
 
     if (option < OPTION_COUNT && options_kind(option) != KIND_LIST && options_kind(option) != KIND_PAIRS) {
-        status = options_set_as(options, name, value, INLAY_SOURCE_ENVIRONMENT, m->path, &diag);
-        return status == INLAY_OK ? INLAY_OK : mistake(m, 0, status, "%s", diag.text);
+        status = options_set_as(options, name, value, INLAY_SOURCE_ENVIRONMENT, mistakes->path, &diag);
+        return status == INLAY_OK ? INLAY_OK : mistake(mistakes, 0, status, "%s", diag.text);
     }
     copy = strdup(value);
     if (copy == NULL)
-        return mistake_no_memory(m);
-    status = option < OPTION_COUNT ? set_items(options, option, name, copy, m) : set_provider_options(options, copy, m);
+        return mistake_no_memory(mistakes);
+    status = option < OPTION_COUNT ? set_items(options, option, name, copy, mistakes)
+                                   : set_provider_options(options, copy, mistakes);
     free(copy);
     return status;
 }
@@ -304,7 +313,7 @@ static inlay_status set_variable(inlay_options *options, uint32_t option, const 
 inlay_status config_load_environment(inlay_options *options, config_variable_fn variable, const config_user *user,
                                      inlay_diag *diag)
 {
-    struct mistakes m = mistakes_in(options, "", diag);
+    struct mistakes mistakes = mistakes_in(options, "", diag);
     inlay_option_doc doc = { .struct_size = sizeof doc };
     bool last = user->privileged;
     const char *value;
@@ -316,11 +325,11 @@ inlay_status config_load_environment(inlay_options *options, config_variable_fn 
         for (char *c = name; *c != '\0'; c++)
             *c = (char)toupper((unsigned char)*c);
         value = variable(name);
-        m.path = name;
+        mistakes.path = name;
         if (value != NULL)
-            (void)set_variable(options, i, last ? "" : doc.name, value, &m);
+            (void)set_variable(options, i, last ? "" : doc.name, value, &mistakes);
     }
-    return m.count > 0 ? m.status : INLAY_OK;
+    return mistakes.count > 0 ? mistakes.status : INLAY_OK;
 }
 
 /* ------------------------------------------------------------------ inlay.h */

@@ -16,5 +16,5 @@
 /* The entry of a mapping as a YAML document of its own in *out_text, to be freed. option is its number, OPTION_COUNT
  * for a key that there is not. What has no such form is written so that the schema refuses it at that place. false: out
  * of memory. */
-bool long_form(const tree_node *entry, uint32_t option, struct arena *a, char **out_text, size_t *out_bytes);
+bool long_form(const tree_node *entry, uint32_t option, struct arena *arena, char **out_text, size_t *out_bytes);
 #endif

@@ -460,7 +460,7 @@ inlay_status options_describe(uint32_t index, inlay_option_doc *out_doc)
 }
 
 /* The index-th value; false past the last. */
-static bool setting_at(const inlay_options *options, uint32_t index, inlay_setting *s)
+static bool setting_at(const inlay_options *options, uint32_t index, inlay_setting *setting)
 {
     for (uint32_t option = 0; option < OPTION_COUNT; option++) {
         const option_values *values = &options->values[option];
@@ -471,32 +471,34 @@ static bool setting_at(const inlay_options *options, uint32_t index, inlay_setti
             index -= count;
             continue;
         }
-        s->name = table[option].name;
-        s->text = values->count > 0 ? values->items[index].text : table[option].otherwise;
-        s->origin = values->count > 0 ? values->items[index].origin : emptied ? values->emptied.origin : "default";
-        s->source = values->count > 0 ? values->items[index].source
-                    : emptied         ? values->emptied.source
-                                      : (uint32_t)INLAY_SOURCE_DEFAULT;
-        s->item = is_list(option) && values->count > 0 ? index : INLAY_NONE;
+        setting->name = table[option].name;
+        setting->text = values->count > 0 ? values->items[index].text : table[option].otherwise;
+        setting->origin = values->count > 0 ? values->items[index].origin
+                          : emptied         ? values->emptied.origin
+                                            : "default";
+        setting->source = values->count > 0 ? values->items[index].source
+                          : emptied         ? values->emptied.source
+                                            : (uint32_t)INLAY_SOURCE_DEFAULT;
+        setting->item = is_list(option) && values->count > 0 ? index : INLAY_NONE;
         return true;
     }
     if (index >= options->setting_count)
         return false;
-    s->name = options->settings[index].name;
-    s->text = options->settings[index].value;
-    s->origin = options->setting_marks[index].origin;
-    s->source = options->setting_marks[index].source;
-    s->item = INLAY_NONE;
+    setting->name = options->settings[index].name;
+    setting->text = options->settings[index].value;
+    setting->origin = options->setting_marks[index].origin;
+    setting->source = options->setting_marks[index].source;
+    setting->item = INLAY_NONE;
     return true;
 }
 
 inlay_status options_setting(const inlay_options *options, uint32_t index, inlay_setting *out_setting)
 {
-    inlay_setting s = { .struct_size = sizeof s };
+    inlay_setting setting = { .struct_size = sizeof setting };
 
-    if (!setting_at(options, index, &s))
+    if (!setting_at(options, index, &setting))
         return INLAY_NOT_FOUND;
-    return known_give(out_setting, &s, sizeof s) ? INLAY_OK : INLAY_INVALID_ARGUMENT;
+    return known_give(out_setting, &setting, sizeof setting) ? INLAY_OK : INLAY_INVALID_ARGUMENT;
 }
 
 void options_set_log(inlay_options *options, inlay_log_fn log, void *user)

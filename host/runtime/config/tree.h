@@ -20,10 +20,10 @@ struct mistakes {
 
 /* Notes a mistake; line 0 = it is about the file as a whole. All after the hundredth are only counted. Returns
  * status. */
-inlay_status mistake(struct mistakes *m, uint32_t line, inlay_status status, const char *format, ...)
+inlay_status mistake(struct mistakes *mistakes, uint32_t line, inlay_status status, const char *format, ...)
     INLAY_PRINTF(4, 5);
 /* INLAY_OUT_OF_MEMORY: "no memory to read it". */
-inlay_status mistake_no_memory(struct mistakes *m);
+inlay_status mistake_no_memory(struct mistakes *mistakes);
 
 typedef enum tree_kind { TREE_SCALAR, TREE_LIST, TREE_MAP } tree_kind;
 
@@ -41,5 +41,6 @@ struct tree_node {
 
 /* Parses the text (any bytes) into *out_root, NULL for a file without content, all of it in the arena. Keys that come
  * twice in a mapping are mistakes too, and left out the second time. */
-inlay_status tree_parse(const char *text, size_t bytes, struct arena *a, struct mistakes *m, tree_node **out_root);
+inlay_status tree_parse(const char *text, size_t bytes, struct arena *arena, struct mistakes *mistakes,
+                        tree_node **out_root);
 #endif

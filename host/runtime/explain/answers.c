@@ -4,63 +4,63 @@
 #include <string.h>
 
 /* The cheapest offer of the provider that has the node, one for the node alone if there is any. */
-static uint32_t offer_of(const facts_graph *g, uint32_t node, uint32_t who)
+static uint32_t offer_of(const facts_graph *graph, uint32_t node, uint32_t who)
 {
-    const part_offer *offers = g->parts->offers;
+    const part_offer *offers = graph->parts->offers;
     uint32_t best = INLAY_NONE;
 
-    for (uint32_t i = 0; i < g->nodes[node].offer_count; i++) {
-        uint32_t o = g->offers_of[g->nodes[node].first_offer + i];
-        bool alone = offers[o].node_count == 1, best_alone = best != INLAY_NONE && offers[best].node_count == 1;
+    for (uint32_t i = 0; i < graph->nodes[node].offer_count; i++) {
+        uint32_t offer = graph->offers_of[graph->nodes[node].first_offer + i];
+        bool alone = offers[offer].node_count == 1, best_alone = best != INLAY_NONE && offers[best].node_count == 1;
 
-        if (offers[o].provider != who)
+        if (offers[offer].provider != who)
             continue;
         if (best == INLAY_NONE || alone > best_alone ||
-            (alone == best_alone && offers[o].cost.ns < offers[best].cost.ns))
-            best = o;
+            (alone == best_alone && offers[offer].cost.ns < offers[best].cost.ns))
+            best = offer;
     }
     return best;
 }
 
-static const part_refusal *refusal_of(const facts_graph *g, uint32_t node, uint32_t who)
+static const part_refusal *refusal_of(const facts_graph *graph, uint32_t node, uint32_t who)
 {
-    for (uint32_t i = 0; i < g->nodes[node].refusal_count; i++) {
-        const part_refusal *r = &g->parts->refusals[g->refusals_of[g->nodes[node].first_refusal + i]];
-        if (r->provider == who)
-            return r;
+    for (uint32_t i = 0; i < graph->nodes[node].refusal_count; i++) {
+        const part_refusal *refusal = &graph->parts->refusals[graph->refusals_of[graph->nodes[node].first_refusal + i]];
+        if (refusal->provider == who)
+            return refusal;
     }
     return NULL;
 }
 
 /* Chooses again with all others barred from the node. */
-static inlay_status ask_for(struct facts *f, const facts_graph *g, uint32_t node, uint8_t *barred,
+static inlay_status ask_for(struct facts *facts, const facts_graph *graph, uint32_t node, uint8_t *barred,
                             struct arena *scratch, facts_answer *answer)
 {
-    const struct partition *parts = g->parts;
-    part_request request = facts_request(g);
+    const struct partition *parts = graph->parts;
+    part_request request = facts_request(graph);
     part_rules rules = request.rules != NULL ? *request.rules : (part_rules){ 0 };
-    uint32_t chosen = g->nodes[node].offer;
+    uint32_t chosen = graph->nodes[node].offer;
     inlay_diag why = INLAY_DIAG_INIT;
     struct partition other = { 0 };
     inlay_status status;
 
-    for (uint32_t i = 0; i < g->nodes[node].offer_count; i++) {
-        uint32_t o = g->offers_of[g->nodes[node].first_offer + i];
-        barred[o] = parts->offers[o].provider != answer->provider;
+    for (uint32_t i = 0; i < graph->nodes[node].offer_count; i++) {
+        uint32_t offer = graph->offers_of[graph->nodes[node].first_offer + i];
+        barred[offer] = parts->offers[offer].provider != answer->provider;
     }
     rules.saved_plan = NULL;
     request.rules = &rules;
     request.barred = barred;
     status = partition_again(&request, parts, scratch, &other, &why);
     if (status == INLAY_OK) {
-        answer->extra_ns = facts_told_sum(f, &other) - facts_told_sum(f, parts);
-        answer->copies_ns = facts_sum_of_copies(&other) - g->copies_ns;
+        answer->extra_ns = facts_told_sum(facts, &other) - facts_told_sum(facts, parts);
+        answer->copies_ns = facts_sum_of_copies(&other) - graph->copies_ns;
         if (chosen != INLAY_NONE && parts->offers[chosen].node_count == 1 &&
             parts->offers[answer->offer].node_count == 1)
-            answer->here_ns = facts_told(f, &parts->offers[answer->offer], parts->offers[answer->offer].cost.ns) -
-                              facts_told(f, &parts->offers[chosen], parts->offers[chosen].cost.ns);
+            answer->here_ns = facts_told(facts, &parts->offers[answer->offer], parts->offers[answer->offer].cost.ns) -
+                              facts_told(facts, &parts->offers[chosen], parts->offers[chosen].cost.ns);
     } else if (status != INLAY_OUT_OF_MEMORY) {
-        answer->impossible = arena_string(&f->a, why.text);
+        answer->impossible = arena_string(&facts->a, why.text);
         status = answer->impossible != NULL ? INLAY_OK : INLAY_OUT_OF_MEMORY;
     }
     answer->asked = status == INLAY_OK;
@@ -68,24 +68,25 @@ static inlay_status ask_for(struct facts *f, const facts_graph *g, uint32_t node
     return status;
 }
 
-inlay_status facts_ask_node(struct facts *f, const facts_graph *g, uint32_t node, bool ask, facts_answer **out,
+inlay_status facts_ask_node(struct facts *facts, const facts_graph *graph, uint32_t node, bool ask, facts_answer **out,
                             inlay_diag *diag)
 {
-    facts_answer *answers = arena_array(&f->a, (size_t)f->provider_count + 1, sizeof *answers);
-    uint8_t *barred = arena_alloc(&f->a, (size_t)g->parts->offer_count + 1);
-    uint32_t winner = g->regions[g->nodes[node].region].region->provider;
+    facts_answer *answers = arena_array(&facts->a, (size_t)facts->provider_count + 1, sizeof *answers);
+    uint8_t *barred = arena_alloc(&facts->a, (size_t)graph->parts->offer_count + 1);
+    uint32_t winner = graph->regions[graph->nodes[node].region].region->provider;
     inlay_status status = INLAY_OK;
     struct arena scratch = { 0 };
 
     *out = answers;
     if (answers == NULL || barred == NULL)
         return no_memory(diag, "to explain a node");
-    for (uint32_t i = 0; i < f->provider_count && status == INLAY_OK; i++) {
-        answers[i] = (facts_answer){
-            .provider = i, .offer = offer_of(g, node, i), .refusal = refusal_of(g, node, i), .chosen = i == winner
-        };
+    for (uint32_t i = 0; i < facts->provider_count && status == INLAY_OK; i++) {
+        answers[i] = (facts_answer){ .provider = i,
+                                     .offer = offer_of(graph, node, i),
+                                     .refusal = refusal_of(graph, node, i),
+                                     .chosen = i == winner };
         if (ask && i != winner && answers[i].offer != INLAY_NONE)
-            status = ask_for(f, g, node, barred, &scratch, &answers[i]);
+            status = ask_for(facts, graph, node, barred, &scratch, &answers[i]);
     }
     arena_deinit(&scratch);
     return status == INLAY_OK ? INLAY_OK : inlay_fail(diag, status, "no memory to explain a node");

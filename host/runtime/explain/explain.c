@@ -2,7 +2,7 @@
 #include "explain/internal.h"
 #include <string.h>
 
-static inlay_status check_options(const inlay_explain_options *o, const char *format, inlay_diag *diag)
+static inlay_status check_options(const inlay_explain_options *options, const char *format, inlay_diag *diag)
 {
     if (strcmp(format, "html") == 0)
         return inlay_fail(diag, INLAY_UNSUPPORTED,
@@ -10,16 +10,17 @@ static inlay_status check_options(const inlay_explain_options *o, const char *fo
                           "--from FILE --html PAGE`");
     if (strcmp(format, "text") != 0 && strcmp(format, "json") != 0)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "there is no explanation as '%s'; use text or json", format);
-    if ((o->flags & 0xffffu & ~(uint32_t)(INLAY_EXPLAIN_ALL | INLAY_EXPLAIN_KERNELS)) != 0)
+    if ((options->flags & 0xffffu & ~(uint32_t)(INLAY_EXPLAIN_ALL | INLAY_EXPLAIN_KERNELS)) != 0)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "inlay_explain_options.flags: %#x has an unknown bit",
-                          o->flags);
-    if (o->node != NULL && o->what_if_count > 0)
+                          options->flags);
+    if (options->node != NULL && options->what_if_count > 0)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "ask for a node or for a what-if, not for both at once");
     return INLAY_OK;
 }
 
-inlay_status explain_session(const inlay_session *s, const inlay_explain_options *options, const struct timings *m,
-                             const struct runner *r, inlay_write_fn write, void *user, inlay_diag *diag)
+inlay_status explain_session(const inlay_session *session, const inlay_explain_options *options,
+                             const struct timings *timings, const struct runner *runner, inlay_write_fn write,
+                             void *user, inlay_diag *diag)
 {
     const char *format = options->format != NULL ? options->format : "text";
     bool json = strcmp(format, "json") == 0, kernels = (options->flags & INLAY_EXPLAIN_KERNELS) != 0;
@@ -31,28 +32,28 @@ inlay_status explain_session(const inlay_session *s, const inlay_explain_options
                           .all = (options->flags & INLAY_EXPLAIN_ALL) != 0 };
     facts_outcome *outcome = NULL;
     inlay_status status = INLAY_OK;
-    struct facts *f = NULL;
+    struct facts *facts = NULL;
 
     INLAY_TRY(check_options(options, format, diag));
-    INLAY_TRY(facts_create(s, m, r, &f, diag));
+    INLAY_TRY(facts_create(session, timings, runner, &facts, diag));
     if (kernels)
-        INLAY_TRY(facts_find_kernels(f, diag));
+        INLAY_TRY(facts_find_kernels(facts, diag));
     if (options->node != NULL) {
-        INLAY_TRY(facts_check_pattern(f, "node", options->node, diag));
-        status = json ? json_nodes(f, options->node, &view, diag) : text_nodes(f, options->node, &view, diag);
+        INLAY_TRY(facts_check_pattern(facts, "node", options->node, diag));
+        status = json ? json_nodes(facts, options->node, &view, diag) : text_nodes(facts, options->node, &view, diag);
         goto done;
     }
     if (options->what_if_count > 0)
-        INLAY_TRY(facts_what_if(f, options->what_ifs, options->what_if_count, &outcome, diag));
+        INLAY_TRY(facts_what_if(facts, options->what_ifs, options->what_if_count, &outcome, diag));
     view.outcome = outcome;
-    INLAY_TRY(facts_find_rivals(f, diag));
+    INLAY_TRY(facts_find_rivals(facts, diag));
     if (json)
-        json_session(f, &view);
+        json_session(facts, &view);
     else
-        text_session(f, &view);
+        text_session(facts, &view);
     if (kernels && !json)
-        text_kernels(f, &view);
+        text_kernels(facts, &view);
 done:
-    facts_destroy(f);
+    facts_destroy(facts);
     return status;
 }

@@ -4,9 +4,9 @@
 #include "exec/loop/watch.h"
 #include "session/session.h"
 
-/* options: complete (the caller's shorter struct filled up with zeros). m: figures of measured runs,
- * and r their runner, or both NULL. */
-INLAY_NODISCARD inlay_status explain_session(const inlay_session *s, const inlay_explain_options *options,
-                                             const struct timings *m, const struct runner *r, inlay_write_fn write,
-                                             void *user, inlay_diag *diag);
+/* options: complete (the caller's shorter struct filled up with zeros). timings: figures of measured runs,
+ * and runner their runner, or both NULL. */
+INLAY_NODISCARD inlay_status explain_session(const inlay_session *session, const inlay_explain_options *options,
+                                             const struct timings *timings, const struct runner *runner,
+                                             inlay_write_fn write, void *user, inlay_diag *diag);
 #endif

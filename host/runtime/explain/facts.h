@@ -138,22 +138,22 @@ struct facts {
 };
 
 /* A price of the offer as a time, and all of an assignment: see cost_told(). */
-double facts_told(const struct facts *f, const part_offer *offer, double ns);
-double facts_told_sum(const struct facts *f, const struct partition *p);
+double facts_told(const struct facts *facts, const part_offer *offer, double ns);
+double facts_told_sum(const struct facts *facts, const struct partition *partition);
 
 /* Gathers all but the runner-ups. INLAY_OK: release with facts_destroy(). */
-INLAY_NODISCARD inlay_status facts_create(const inlay_session *s, const struct timings *m, const struct runner *r,
-                                          struct facts **out_facts, inlay_diag *diag);
-void facts_destroy(struct facts *f); /* NULL is a no-op */
+INLAY_NODISCARD inlay_status facts_create(const inlay_session *session, const struct timings *timings,
+                                          const struct runner *runner, struct facts **out_facts, inlay_diag *diag);
+void facts_destroy(struct facts *facts); /* NULL is a no-op */
 
 /* Finds the runner-up of every stretch; see rivals.c for how much is exact. */
-INLAY_NODISCARD inlay_status facts_find_rivals(struct facts *f, inlay_diag *diag);
+INLAY_NODISCARD inlay_status facts_find_rivals(struct facts *facts, inlay_diag *diag);
 
 /* ------------------------------------------------------------------ kernels (kernels.c) */
 
 /* Asks providers which kernels their regions run by, at the shapes of the prices. A region that can't be prepared at
  * these is left out. */
-INLAY_NODISCARD inlay_status facts_find_kernels(struct facts *f, inlay_diag *diag);
+INLAY_NODISCARD inlay_status facts_find_kernels(struct facts *facts, inlay_diag *diag);
 /* "model", "timed", "only one", "option". */
 const char *facts_kernel_reason(uint32_t reason);
 
@@ -176,7 +176,7 @@ typedef struct facts_outcome {
 
 /* Chooses again under the session's rules changed by these, see inlay_explain_options.what_ifs. *out is of f's arena.
  * INLAY_INVALID_ARGUMENT: a rule that says nothing, an unknown provider, a pattern that no node matches. */
-INLAY_NODISCARD inlay_status facts_what_if(struct facts *f, const char *const *rules, uint32_t count,
+INLAY_NODISCARD inlay_status facts_what_if(struct facts *facts, const char *const *rules, uint32_t count,
                                            facts_outcome **out, inlay_diag *diag);
 
 /* ------------------------------------------------------------------ one node (answers.c) */
@@ -194,9 +194,9 @@ typedef struct facts_answer {
     double copies_ns;       /* ... and copies; the rest is other nodes' and launches */
 } facts_answer;
 
-/* The answers of all providers, [provider_count] of the arena of f; ask: what would be, too, at one solution of the
+/* The answers of all providers, [provider_count] of the arena of facts; ask: what would be, too, at one solution of the
  * graph a provider. */
-INLAY_NODISCARD inlay_status facts_ask_node(struct facts *f, const facts_graph *g, uint32_t node, bool ask,
+INLAY_NODISCARD inlay_status facts_ask_node(struct facts *facts, const facts_graph *graph, uint32_t node, bool ask,
                                             facts_answer **out, inlay_diag *diag);
 
 /* ------------------------------------------------------------------ questions */
@@ -204,41 +204,41 @@ INLAY_NODISCARD inlay_status facts_ask_node(struct facts *f, const facts_graph *
 /* Is the node meant by a glob on its name, or by "op:GLOB" on its operator? */
 bool facts_matches(const char *pattern, const inlay_node_info *node);
 /* Fails with INLAY_INVALID_ARGUMENT and the nearest names when no node of the session matches. what: "node". */
-INLAY_NODISCARD inlay_status facts_check_pattern(const struct facts *f, const char *what, const char *pattern,
+INLAY_NODISCARD inlay_status facts_check_pattern(const struct facts *facts, const char *what, const char *pattern,
                                                  inlay_diag *diag);
 /* Finds the next named symbol, from number *at on, for which costs have assumed a size. False: there is none. */
-bool facts_assumed(const struct facts *f, uint32_t *at, const char **out_name, int64_t *out_size);
-/* Executions of g in one run of the model; NULL: 1. */
-double facts_times_per_run(const facts_graph *g);
+bool facts_assumed(const struct facts *facts, uint32_t *at, const char **out_name, int64_t *out_size);
+/* Executions of graph in one run of the model; NULL: 1. */
+double facts_times_per_run(const facts_graph *graph);
 /* What a body takes each time that its node runs: ns in each iteration, once_ns of it in the first alone. */
-double facts_rounds(const facts_graph *g, double ns, double once_ns);
+double facts_rounds(const facts_graph *graph, double ns, double once_ns);
 /* What of that copies take in a run of the model. */
-double facts_copies_per_run(const facts_graph *g, double ns, double once_ns);
-double facts_sum_of_copies(const struct partition *p);
+double facts_copies_per_run(const facts_graph *graph, double ns, double once_ns);
+double facts_sum_of_copies(const struct partition *partition);
 /* "host", or the provider's name. */
-const char *facts_provider_name(const struct facts *f, uint32_t index);
+const char *facts_provider_name(const struct facts *facts, uint32_t index);
 /* "host", or the domain's name. */
-const char *facts_domain_name(const struct facts *f, uint32_t domain);
+const char *facts_domain_name(const struct facts *facts, uint32_t domain);
 /* What the region's provider would be asked again with: the same graph, providers and rules; fill in the rest. */
-part_request facts_request(const facts_graph *g);
+part_request facts_request(const facts_graph *graph);
 /* Bytes of value v at the shapes that costs were asked for. */
-uint64_t facts_value_bytes(const facts_graph *g, uint32_t v);
+uint64_t facts_value_bytes(const facts_graph *graph, uint32_t v);
 /* The region that makes value v, INLAY_NONE for inputs and constants. */
-uint32_t facts_maker_region(const facts_graph *g, uint32_t v);
+uint32_t facts_maker_region(const facts_graph *graph, uint32_t v);
 /* The node that makes what is copied, INLAY_NONE for an input; the first one that the copy is for, INLAY_NONE for an
  * output. */
-uint32_t facts_copy_maker(const facts_graph *g, const part_copy *c);
-uint32_t facts_copy_reader(const facts_graph *g, const part_copy *c);
+uint32_t facts_copy_maker(const facts_graph *graph, const part_copy *copy);
+uint32_t facts_copy_reader(const facts_graph *graph, const part_copy *copy);
 /* Does the node read the value, for itself or for its bodies? */
-bool facts_reads(const facts_graph *g, uint32_t node, uint32_t v);
+bool facts_reads(const facts_graph *graph, uint32_t node, uint32_t v);
 /* The cheapest offer for the node alone of a provider other than `but`; INLAY_NONE if there is none. */
-uint32_t facts_cheapest_other(const facts_graph *g, uint32_t node, uint32_t but);
-static inline const inlay_node_info *facts_node_info(const facts_graph *g, uint32_t node)
+uint32_t facts_cheapest_other(const facts_graph *graph, uint32_t node, uint32_t but);
+static inline const inlay_node_info *facts_node_info(const facts_graph *graph, uint32_t node)
 {
-    return &g->program->graph->nodes[node]->info;
+    return &graph->program->graph->nodes[node]->info;
 }
-static inline const char *facts_value_name(const facts_graph *g, uint32_t v)
+static inline const char *facts_value_name(const facts_graph *graph, uint32_t value)
 {
-    return g->program->graph->values[v].info.name.data;
+    return graph->program->graph->values[value].info.name.data;
 }
 #endif

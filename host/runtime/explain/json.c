@@ -10,403 +10,408 @@ struct teller {
     bool all;
 };
 
-static void tell_ns(json_out *j, const char *key, double ns)
+static void tell_ns(json_out *json, const char *key, double ns)
 {
     if (ns >= 0)
-        json_number(j, key, ns);
+        json_number(json, key, ns);
 }
 
 /* ------------------------------------------------------------------ values and nodes */
 
-void json_value(json_out *j, const char *key, const facts_graph *g, uint32_t v, bool more)
+void json_value(json_out *json, const char *key, const facts_graph *graph, uint32_t value, bool more)
 {
-    const inlay_value_info *info = &g->program->graph->values[v].info;
+    const inlay_value_info *info = &graph->program->graph->values[value].info;
 
-    json_open(j, key, '{', true);
-    json_text(j, "name", info->name.data);
-    json_text(j, "dtype", inlay_dtype_name(info->dtype));
+    json_open(json, key, '{', true);
+    json_text(json, "name", info->name.data);
+    json_text(json, "dtype", inlay_dtype_name(info->dtype));
     if (info->rank != INLAY_RANK_UNKNOWN) {
-        json_open(j, "shape", '[', true);
+        json_open(json, "shape", '[', true);
         for (uint32_t d = 0; d < info->rank; d++) {
             const inlay_dim *dim = &info->dims[d];
             if (dim->kind == INLAY_DIM_FIXED)
-                json_number(j, NULL, (double)dim->value);
+                json_number(json, NULL, (double)dim->value);
             else
-                json_text(j, NULL,
-                          dim->kind == INLAY_DIM_SYMBOLIC ? g->program->model->symbols[dim->symbol].name.data : "?");
+                json_text(json, NULL,
+                          dim->kind == INLAY_DIM_SYMBOLIC ? graph->program->model->symbols[dim->symbol].name.data
+                                                          : "?");
         }
-        json_close(j);
+        json_close(json);
     }
     if (info->kind != INLAY_VALUE_TENSOR && info->kind != 0)
-        json_text(j, "kind",
+        json_text(json, "kind",
                   info->kind == INLAY_VALUE_SEQUENCE ? "sequence"
                   : info->kind == INLAY_VALUE_MAP    ? "map"
                                                      : "optional");
-    json_whole(j, "bytes", facts_value_bytes(g, v));
+    json_whole(json, "bytes", facts_value_bytes(graph, value));
     if ((info->flags & INLAY_VALUE_CONSTANT) != 0)
-        json_bool(j, "constant", true);
+        json_bool(json, "constant", true);
     if (!more)
-        json_close(j);
+        json_close(json);
 }
 
-static void tell_indexes(json_out *j, const char *key, const uint32_t *list, uint32_t count)
+static void tell_indexes(json_out *json, const char *key, const uint32_t *list, uint32_t count)
 {
-    json_open(j, key, '[', true);
+    json_open(json, key, '[', true);
     for (uint32_t i = 0; i < count; i++) {
         if (list[i] == INLAY_NONE)
-            json_number(j, NULL, -1);
+            json_number(json, NULL, -1);
         else
-            json_whole(j, NULL, list[i]);
+            json_whole(json, NULL, list[i]);
     }
-    json_close(j);
+    json_close(json);
 }
 
-static void tell_node(struct teller *t, const facts_graph *g, uint32_t index)
+static void tell_node(struct teller *teller, const facts_graph *graph, uint32_t index)
 {
-    const graph_node *n = g->program->graph->nodes[index];
-    const facts_node *node = &g->nodes[index];
-    const struct partition *parts = g->parts;
-    json_out *j = t->j;
+    const graph_node *n = graph->program->graph->nodes[index];
+    const facts_node *node = &graph->nodes[index];
+    const struct partition *parts = graph->parts;
+    json_out *json = teller->j;
 
-    json_open(j, NULL, '{', true);
-    json_text(j, "name", n->info.name.data);
-    json_text(j, "op", n->info.op_type.data);
-    json_text(j, "domain", n->info.domain.data);
-    json_whole(j, "since_version", n->info.since_version);
-    json_whole(j, "region", node->region);
-    json_text(j, "provider", facts_provider_name(t->f, g->regions[node->region].region->provider));
-    tell_indexes(j, "inputs", n->info.inputs, n->info.input_count);
-    tell_indexes(j, "outputs", n->info.outputs, n->info.output_count);
+    json_open(json, NULL, '{', true);
+    json_text(json, "name", n->info.name.data);
+    json_text(json, "op", n->info.op_type.data);
+    json_text(json, "domain", n->info.domain.data);
+    json_whole(json, "since_version", n->info.since_version);
+    json_whole(json, "region", node->region);
+    json_text(json, "provider", facts_provider_name(teller->f, graph->regions[node->region].region->provider));
+    tell_indexes(json, "inputs", n->info.inputs, n->info.input_count);
+    tell_indexes(json, "outputs", n->info.outputs, n->info.output_count);
     if (n->capture_count > 0)
-        tell_indexes(j, "captures", n->captures, n->capture_count);
-    json_open(j, "offers", '[', true);
+        tell_indexes(json, "captures", n->captures, n->capture_count);
+    json_open(json, "offers", '[', true);
     for (uint32_t i = 0; i < node->offer_count; i++) {
-        uint32_t o = g->offers_of[node->first_offer + i];
-        json_open(j, NULL, '{', true);
-        json_text(j, "provider", facts_provider_name(t->f, parts->offers[o].provider));
-        json_number(j, "cost_ns", facts_told(t->f, &parts->offers[o], parts->offers[o].cost.ns));
-        json_number(j, "compared_ns", parts->offers[o].cost.ns);
-        json_text(j, "price", cost_source_name(parts->offers[o].cost_source));
-        if (parts->offers[o].node_count > 1)
-            json_whole(j, "nodes", parts->offers[o].node_count);
-        if (o == node->offer) {
-            json_bool(j, "chosen", true);
-            json_number(j, "flops", parts->offers[o].cost.flops);
-            json_whole(j, "bytes_moved", parts->offers[o].cost.bytes_read + parts->offers[o].cost.bytes_written);
+        uint32_t offer = graph->offers_of[node->first_offer + i];
+        json_open(json, NULL, '{', true);
+        json_text(json, "provider", facts_provider_name(teller->f, parts->offers[offer].provider));
+        json_number(json, "cost_ns", facts_told(teller->f, &parts->offers[offer], parts->offers[offer].cost.ns));
+        json_number(json, "compared_ns", parts->offers[offer].cost.ns);
+        json_text(json, "price", cost_source_name(parts->offers[offer].cost_source));
+        if (parts->offers[offer].node_count > 1)
+            json_whole(json, "nodes", parts->offers[offer].node_count);
+        if (offer == node->offer) {
+            json_bool(json, "chosen", true);
+            json_number(json, "flops", parts->offers[offer].cost.flops);
+            json_whole(json, "bytes_moved",
+                       parts->offers[offer].cost.bytes_read + parts->offers[offer].cost.bytes_written);
         }
-        json_close(j);
+        json_close(json);
     }
-    json_close(j);
+    json_close(json);
     if (node->kernel != NULL)
-        json_kernel(j, node->kernel);
+        json_kernel(json, node->kernel);
     if (node->refusal_count > 0) {
-        json_open(j, "refused_by", '[', true);
+        json_open(json, "refused_by", '[', true);
         for (uint32_t i = 0; i < node->refusal_count; i++) {
-            const part_refusal *r = &parts->refusals[g->refusals_of[node->first_refusal + i]];
-            json_open(j, NULL, '{', true);
-            json_text(j, "provider", facts_provider_name(t->f, r->provider));
-            json_text(j, "text", r->text);
-            if (r->accepted_if != NULL)
-                json_text(j, "accepted_if", r->accepted_if);
-            json_close(j);
+            const part_refusal *refusal = &parts->refusals[graph->refusals_of[node->first_refusal + i]];
+            json_open(json, NULL, '{', true);
+            json_text(json, "provider", facts_provider_name(teller->f, refusal->provider));
+            json_text(json, "text", refusal->text);
+            if (refusal->accepted_if != NULL)
+                json_text(json, "accepted_if", refusal->accepted_if);
+            json_close(json);
         }
-        json_close(j);
+        json_close(json);
     }
-    json_close(j);
+    json_close(json);
 }
 
 /* ------------------------------------------------------------------ regions, stretches, copies */
 
-static void tell_graph(struct teller *t, const char *key, const facts_graph *g);
+static void tell_graph(struct teller *teller, const char *key, const facts_graph *graph);
 
-static void tell_region(struct teller *t, const facts_region *r)
+static void tell_region(struct teller *teller, const facts_region *region)
 {
-    json_out *j = t->j;
+    json_out *json = teller->j;
 
-    json_open(j, NULL, '{', r->body_count == 0);
-    json_text(j, "provider", facts_provider_name(t->f, r->region->provider));
-    tell_indexes(j, "nodes", r->region->nodes, r->region->node_count);
-    json_number(j, "cost_ns", r->ns);
-    if (r->region->launch_ns > 0)
-        json_number(j, "launch_ns", r->region->launch_ns);
-    if (r->region->border_ns > 0)
-        json_number(j, "border_ns", r->region->border_ns);
-    tell_ns(j, "measured_ns", r->measured_ns);
-    if (r->measured_ns >= 0)
-        json_whole(j, "calls", r->calls);
-    json_text(j, "price", r->region->provider == INLAY_NONE ? "bodies" : cost_source_name(r->source));
-    json_number(j, "flops", r->flops);
-    json_number(j, "bytes_moved", r->bytes_moved);
-    json_whole(j, "bytes_in", r->bytes_in);
-    json_whole(j, "bytes_out", r->bytes_out);
-    json_whole(j, "resident_bytes", r->resident_bytes);
-    json_whole(j, "workspace_bytes", r->workspace_bytes);
-    if (r->body_count > 0) {
-        json_open(j, "bodies", '{', false);
-        for (uint32_t b = 0; b < r->body_count; b++)
-            tell_graph(t, r->step->node->bodies[b].attr, r->bodies[b]);
-        json_close(j);
+    json_open(json, NULL, '{', region->body_count == 0);
+    json_text(json, "provider", facts_provider_name(teller->f, region->region->provider));
+    tell_indexes(json, "nodes", region->region->nodes, region->region->node_count);
+    json_number(json, "cost_ns", region->ns);
+    if (region->region->launch_ns > 0)
+        json_number(json, "launch_ns", region->region->launch_ns);
+    if (region->region->border_ns > 0)
+        json_number(json, "border_ns", region->region->border_ns);
+    tell_ns(json, "measured_ns", region->measured_ns);
+    if (region->measured_ns >= 0)
+        json_whole(json, "calls", region->calls);
+    json_text(json, "price", region->region->provider == INLAY_NONE ? "bodies" : cost_source_name(region->source));
+    json_number(json, "flops", region->flops);
+    json_number(json, "bytes_moved", region->bytes_moved);
+    json_whole(json, "bytes_in", region->bytes_in);
+    json_whole(json, "bytes_out", region->bytes_out);
+    json_whole(json, "resident_bytes", region->resident_bytes);
+    json_whole(json, "workspace_bytes", region->workspace_bytes);
+    if (region->body_count > 0) {
+        json_open(json, "bodies", '{', false);
+        for (uint32_t b = 0; b < region->body_count; b++)
+            tell_graph(teller, region->step->node->bodies[b].attr, region->bodies[b]);
+        json_close(json);
     }
-    json_close(j);
+    json_close(json);
 }
 
-static void tell_stretch(struct teller *t, const facts_stretch *s)
+static void tell_stretch(struct teller *teller, const facts_stretch *stretch)
 {
     static const char *const kinds[] = { "none", "about", "exact" };
-    json_out *j = t->j;
+    json_out *json = teller->j;
 
-    json_open(j, NULL, '{', true);
-    json_text(j, "provider", facts_provider_name(t->f, s->provider));
-    json_whole(j, "first_region", s->first);
-    json_whole(j, "regions", s->count);
-    json_whole(j, "nodes", s->node_count);
-    json_number(j, "cost_ns", s->ns);
-    tell_ns(j, "measured_ns", s->measured_ns);
-    json_text(j, "price", s->provider == INLAY_NONE ? "bodies" : cost_source_name(s->source));
-    json_whole(j, "bytes_in", s->bytes_in);
-    json_whole(j, "bytes_out", s->bytes_out);
-    json_whole(j, "resident_bytes", s->resident_bytes);
-    json_whole(j, "workspace_bytes", s->workspace_bytes);
-    if (s->rival.kind != RIVAL_NONE && s->rival.provider != INLAY_NONE) {
-        json_open(j, "runner_up", '{', true);
-        json_text(j, "provider", facts_provider_name(t->f, s->rival.provider));
-        json_whole(j, "nodes", s->rival.node_count);
-        json_number(j, "extra_ns", s->rival.extra_ns);
-        json_text(j, "kind", kinds[s->rival.kind]);
-        json_close(j);
+    json_open(json, NULL, '{', true);
+    json_text(json, "provider", facts_provider_name(teller->f, stretch->provider));
+    json_whole(json, "first_region", stretch->first);
+    json_whole(json, "regions", stretch->count);
+    json_whole(json, "nodes", stretch->node_count);
+    json_number(json, "cost_ns", stretch->ns);
+    tell_ns(json, "measured_ns", stretch->measured_ns);
+    json_text(json, "price", stretch->provider == INLAY_NONE ? "bodies" : cost_source_name(stretch->source));
+    json_whole(json, "bytes_in", stretch->bytes_in);
+    json_whole(json, "bytes_out", stretch->bytes_out);
+    json_whole(json, "resident_bytes", stretch->resident_bytes);
+    json_whole(json, "workspace_bytes", stretch->workspace_bytes);
+    if (stretch->rival.kind != RIVAL_NONE && stretch->rival.provider != INLAY_NONE) {
+        json_open(json, "runner_up", '{', true);
+        json_text(json, "provider", facts_provider_name(teller->f, stretch->rival.provider));
+        json_whole(json, "nodes", stretch->rival.node_count);
+        json_number(json, "extra_ns", stretch->rival.extra_ns);
+        json_text(json, "kind", kinds[stretch->rival.kind]);
+        json_close(json);
     }
-    json_close(j);
+    json_close(json);
 }
 
-static void tell_copy(struct teller *t, const facts_graph *g, const part_copy *c)
+static void tell_copy(struct teller *teller, const facts_graph *graph, const part_copy *copy)
 {
-    json_out *j = t->j;
+    json_out *json = teller->j;
 
-    json_open(j, NULL, '{', true);
-    json_whole(j, "value", c->value);
-    json_text(j, "name", facts_value_name(g, c->value));
-    if (c->from_region != INLAY_NONE)
-        json_whole(j, "from_region", c->from_region);
-    if (c->to_region != INLAY_NONE)
-        json_whole(j, "to_region", c->to_region);
-    if (facts_copy_maker(g, c) != INLAY_NONE)
-        json_text(j, "from_node", facts_node_info(g, facts_copy_maker(g, c))->name.data);
-    if (facts_copy_reader(g, c) != INLAY_NONE)
-        json_text(j, "to_node", facts_node_info(g, facts_copy_reader(g, c))->name.data);
-    json_text(j, "from", facts_domain_name(t->f, c->from_domain));
-    json_text(j, "to", facts_domain_name(t->f, c->to_domain));
-    json_whole(j, "bytes", c->bytes);
-    json_number(j, "cost_ns", c->ns);
-    if (c->once)
-        json_bool(j, "once", true);
-    if (t->f->timings != NULL)
-        tell_ns(j, "measured_ns", timings_copy_ns(t->f->timings, g->program, c->value));
-    json_close(j);
+    json_open(json, NULL, '{', true);
+    json_whole(json, "value", copy->value);
+    json_text(json, "name", facts_value_name(graph, copy->value));
+    if (copy->from_region != INLAY_NONE)
+        json_whole(json, "from_region", copy->from_region);
+    if (copy->to_region != INLAY_NONE)
+        json_whole(json, "to_region", copy->to_region);
+    if (facts_copy_maker(graph, copy) != INLAY_NONE)
+        json_text(json, "from_node", facts_node_info(graph, facts_copy_maker(graph, copy))->name.data);
+    if (facts_copy_reader(graph, copy) != INLAY_NONE)
+        json_text(json, "to_node", facts_node_info(graph, facts_copy_reader(graph, copy))->name.data);
+    json_text(json, "from", facts_domain_name(teller->f, copy->from_domain));
+    json_text(json, "to", facts_domain_name(teller->f, copy->to_domain));
+    json_whole(json, "bytes", copy->bytes);
+    json_number(json, "cost_ns", copy->ns);
+    if (copy->once)
+        json_bool(json, "once", true);
+    if (teller->f->timings != NULL)
+        tell_ns(json, "measured_ns", timings_copy_ns(teller->f->timings, graph->program, copy->value));
+    json_close(json);
 }
 
-static void tell_graph(struct teller *t, const char *key, const facts_graph *g)
+static void tell_graph(struct teller *teller, const char *key, const facts_graph *graph)
 {
-    const struct graph *of = g->program->graph;
-    json_out *j = t->j;
+    const struct graph *of = graph->program->graph;
+    json_out *json = teller->j;
 
-    json_open(j, key, '{', false);
-    json_text(j, "graph", of->name);
-    json_text(j, "path", g->path);
-    json_number(j, "times", g->times);
-    json_bool(j, "times_known", g->times_known);
-    json_number(j, "cost_ns", g->ns);
-    json_number(j, "copies_ns", g->copies_ns);
-    tell_indexes(j, "inputs", of->inputs, of->input_count);
-    tell_indexes(j, "captured", of->captured, of->captured_count);
-    tell_indexes(j, "outputs", of->outputs, of->output_count);
-    json_open(j, "nodes", '[', false);
+    json_open(json, key, '{', false);
+    json_text(json, "graph", of->name);
+    json_text(json, "path", graph->path);
+    json_number(json, "times", graph->times);
+    json_bool(json, "times_known", graph->times_known);
+    json_number(json, "cost_ns", graph->ns);
+    json_number(json, "copies_ns", graph->copies_ns);
+    tell_indexes(json, "inputs", of->inputs, of->input_count);
+    tell_indexes(json, "captured", of->captured, of->captured_count);
+    tell_indexes(json, "outputs", of->outputs, of->output_count);
+    json_open(json, "nodes", '[', false);
     for (uint32_t i = 0; i < of->node_count; i++)
-        tell_node(t, g, i);
-    json_close(j);
-    json_open(j, "values", '[', false);
+        tell_node(teller, graph, i);
+    json_close(json);
+    json_open(json, "values", '[', false);
     for (uint32_t v = 0; v < of->value_count; v++)
-        json_value(j, NULL, g, v, false);
-    json_close(j);
-    json_open(j, "regions", '[', false);
-    for (uint32_t i = 0; i < g->region_count; i++)
-        tell_region(t, &g->regions[i]);
-    json_close(j);
-    json_open(j, "stretches", '[', false);
-    for (uint32_t i = 0; i < g->stretch_count; i++)
-        tell_stretch(t, &g->stretches[i]);
-    json_close(j);
-    json_open(j, "copies", '[', false);
-    for (uint32_t i = 0; i < g->parts->copy_count; i++)
-        tell_copy(t, g, &g->parts->copies[i]);
-    json_close(j);
-    json_close(j);
+        json_value(json, NULL, graph, v, false);
+    json_close(json);
+    json_open(json, "regions", '[', false);
+    for (uint32_t i = 0; i < graph->region_count; i++)
+        tell_region(teller, &graph->regions[i]);
+    json_close(json);
+    json_open(json, "stretches", '[', false);
+    for (uint32_t i = 0; i < graph->stretch_count; i++)
+        tell_stretch(teller, &graph->stretches[i]);
+    json_close(json);
+    json_open(json, "copies", '[', false);
+    for (uint32_t i = 0; i < graph->parts->copy_count; i++)
+        tell_copy(teller, graph, &graph->parts->copies[i]);
+    json_close(json);
+    json_close(json);
 }
 
 /* ------------------------------------------------------------------ the whole */
 
-static void tell_providers(struct teller *t)
+static void tell_providers(struct teller *teller)
 {
-    const inlay_session *s = t->f->session;
-    json_out *j = t->j;
+    const inlay_session *session = teller->f->session;
+    json_out *json = teller->j;
 
-    json_open(j, "providers", '[', false);
-    for (uint32_t i = 0; i < t->f->provider_count; i++) {
-        const facts_provider *p = &t->f->providers[i];
-        json_open(j, NULL, '{', true);
-        json_text(j, "name", p->name);
-        json_text(j, "plugin", s->providers[i].plugin_path);
-        json_text(j, "version", s->open[i]->version);
-        json_whole(j, "nodes", p->node_count);
-        json_whole(j, "regions", p->region_count);
-        json_whole(j, "stretches", p->stretch_count);
-        json_number(j, "cost_ns", p->ns);
-        if (t->f->timings != NULL)
-            json_number(j, "measured_ns", p->measured_ns);
-        json_whole(j, "resident_bytes", p->resident_bytes);
-        json_whole(j, "peak_bytes", p->peak_bytes);
-        if (p->limit_bytes > 0)
-            json_whole(j, "limit_bytes", p->limit_bytes);
-        json_close(j);
+    json_open(json, "providers", '[', false);
+    for (uint32_t i = 0; i < teller->f->provider_count; i++) {
+        const facts_provider *provider = &teller->f->providers[i];
+        json_open(json, NULL, '{', true);
+        json_text(json, "name", provider->name);
+        json_text(json, "plugin", session->providers[i].plugin_path);
+        json_text(json, "version", session->open[i]->version);
+        json_whole(json, "nodes", provider->node_count);
+        json_whole(json, "regions", provider->region_count);
+        json_whole(json, "stretches", provider->stretch_count);
+        json_number(json, "cost_ns", provider->ns);
+        if (teller->f->timings != NULL)
+            json_number(json, "measured_ns", provider->measured_ns);
+        json_whole(json, "resident_bytes", provider->resident_bytes);
+        json_whole(json, "peak_bytes", provider->peak_bytes);
+        if (provider->limit_bytes > 0)
+            json_whole(json, "limit_bytes", provider->limit_bytes);
+        json_close(json);
     }
-    json_close(j);
-    json_open(j, "not_used", '[', false);
-    for (const session_skipped *x = s->skipped; x != NULL; x = x->next) {
-        json_open(j, NULL, '{', true);
-        json_text(j, "provider", x->name);
-        json_text(j, "reason", x->reason);
-        json_close(j);
+    json_close(json);
+    json_open(json, "not_used", '[', false);
+    for (const session_skipped *skipped = session->skipped; skipped != NULL; skipped = skipped->next) {
+        json_open(json, NULL, '{', true);
+        json_text(json, "provider", skipped->name);
+        json_text(json, "reason", skipped->reason);
+        json_close(json);
     }
-    json_close(j);
-    json_open(j, "not_loaded", '[', false);
-    for (uint32_t i = 0; i < plugin_set_file_count(s->plugins); i++) {
-        const plugin_file *file = plugin_set_file(s->plugins, i);
+    json_close(json);
+    json_open(json, "not_loaded", '[', false);
+    for (uint32_t i = 0; i < plugin_set_file_count(session->plugins); i++) {
+        const plugin_file *file = plugin_set_file(session->plugins, i);
         if (file->loaded)
             continue;
-        json_open(j, NULL, '{', true);
-        json_text(j, "file", file->path);
-        json_text(j, "reason", file->reason);
-        json_close(j);
+        json_open(json, NULL, '{', true);
+        json_text(json, "file", file->path);
+        json_text(json, "reason", file->reason);
+        json_close(json);
     }
-    json_close(j);
+    json_close(json);
 }
 
-static void tell_refusals(struct teller *t)
+static void tell_refusals(struct teller *teller)
 {
-    const struct facts *f = t->f;
-    json_out *j = t->j;
+    const struct facts *facts = teller->f;
+    json_out *json = teller->j;
 
-    json_open(j, "refusals", '[', false);
-    for (uint32_t i = 0; i < f->refusals_count; i++) {
-        const facts_refusals *r = &f->refusals[i];
-        json_open(j, NULL, '{', true);
-        json_text(j, "provider", facts_provider_name(f, r->provider));
-        json_whole(j, "code", r->code);
-        json_text(j, "text", r->text);
-        json_text(j, "accepted_if", r->accepted_if);
-        json_whole(j, "count", r->count);
-        json_open(j, "nodes", '[', true);
-        for (uint32_t k = 0; k < r->count && (t->all || k < SHOWN_NODES); k++) {
-            const facts_refused *x = &f->refused[r->first + k];
-            json_text(j, NULL, facts_node_info(x->graph, x->graph->parts->refusals[x->refusal].node)->name.data);
+    json_open(json, "refusals", '[', false);
+    for (uint32_t i = 0; i < facts->refusals_count; i++) {
+        const facts_refusals *refusals = &facts->refusals[i];
+        json_open(json, NULL, '{', true);
+        json_text(json, "provider", facts_provider_name(facts, refusals->provider));
+        json_whole(json, "code", refusals->code);
+        json_text(json, "text", refusals->text);
+        json_text(json, "accepted_if", refusals->accepted_if);
+        json_whole(json, "count", refusals->count);
+        json_open(json, "nodes", '[', true);
+        for (uint32_t k = 0; k < refusals->count && (teller->all || k < SHOWN_NODES); k++) {
+            const facts_refused *refused = &facts->refused[refusals->first + k];
+            json_text(
+                json, NULL,
+                facts_node_info(refused->graph, refused->graph->parts->refusals[refused->refusal].node)->name.data);
         }
-        json_close(j);
-        json_close(j);
+        json_close(json);
+        json_close(json);
     }
-    json_close(j);
+    json_close(json);
 }
 
 static void tell_late(void *ctx, const char *shapes, const char *text)
 {
-    json_out *j = ctx;
+    json_out *json = ctx;
 
-    json_open(j, NULL, '{', true);
-    json_text(j, "inputs", shapes);
-    json_text(j, "text", text);
-    json_close(j);
+    json_open(json, NULL, '{', true);
+    json_text(json, "inputs", shapes);
+    json_text(json, "text", text);
+    json_close(json);
 }
 
 /* What providers declined in runs, for some shapes. */
-static void tell_declined(struct teller *t)
+static void tell_declined(struct teller *teller)
 {
-    json_open(t->j, "declined", '[', false);
-    for (uint32_t i = 0; i < t->f->graph_count; i++)
-        (void)declined_list((struct program *)(uintptr_t)t->f->graphs[i]->program, UINT32_MAX, tell_late, t->j);
-    json_close(t->j);
+    json_open(teller->j, "declined", '[', false);
+    for (uint32_t i = 0; i < teller->f->graph_count; i++)
+        (void)declined_list((struct program *)(uintptr_t)teller->f->graphs[i]->program, UINT32_MAX, tell_late,
+                            teller->j);
+    json_close(teller->j);
 }
 
-static void tell_outcome(struct teller *t, const explain_view *view)
+static void tell_outcome(struct teller *teller, const explain_view *view)
 {
-    const facts_outcome *o = view->outcome;
-    json_out *j = t->j;
+    const facts_outcome *outcome = view->outcome;
+    json_out *json = teller->j;
 
-    json_open(j, "what_if", '{', false);
-    json_open(j, "rules", '[', true);
+    json_open(json, "what_if", '{', false);
+    json_open(json, "rules", '[', true);
     for (uint32_t i = 0; i < view->what_if_count; i++)
-        json_text(j, NULL, view->what_ifs[i]);
-    json_close(j);
-    json_bool(j, "possible", o->impossible == NULL);
-    if (o->impossible != NULL) {
-        json_text(j, "reason", o->impossible);
+        json_text(json, NULL, view->what_ifs[i]);
+    json_close(json);
+    json_bool(json, "possible", outcome->impossible == NULL);
+    if (outcome->impossible != NULL) {
+        json_text(json, "reason", outcome->impossible);
     } else {
-        json_number(j, "cost_ns", o->ns);
-        json_number(j, "copies_ns", o->copies_ns);
-        json_whole(j, "copies", o->copy_count);
-        json_whole(j, "moved", o->moved_count);
+        json_number(json, "cost_ns", outcome->ns);
+        json_number(json, "copies_ns", outcome->copies_ns);
+        json_whole(json, "copies", outcome->copy_count);
+        json_whole(json, "moved", outcome->moved_count);
     }
-    json_open(j, "moves", '[', false);
-    for (uint32_t i = 0; i < o->move_count; i++) {
-        json_open(j, NULL, '{', true);
-        json_text(j, "from", facts_provider_name(t->f, o->moves[i].from));
-        json_text(j, "to", facts_provider_name(t->f, o->moves[i].to));
-        json_whole(j, "count", o->moves[i].count);
-        json_open(j, "nodes", '[', true);
-        for (size_t k = 0; k < sizeof o->moves[i].names / sizeof o->moves[i].names[0]; k++)
-            if (o->moves[i].names[k] != NULL)
-                json_text(j, NULL, o->moves[i].names[k]);
-        json_close(j);
-        json_close(j);
+    json_open(json, "moves", '[', false);
+    for (uint32_t i = 0; i < outcome->move_count; i++) {
+        json_open(json, NULL, '{', true);
+        json_text(json, "from", facts_provider_name(teller->f, outcome->moves[i].from));
+        json_text(json, "to", facts_provider_name(teller->f, outcome->moves[i].to));
+        json_whole(json, "count", outcome->moves[i].count);
+        json_open(json, "nodes", '[', true);
+        for (size_t k = 0; k < sizeof outcome->moves[i].names / sizeof outcome->moves[i].names[0]; k++)
+            if (outcome->moves[i].names[k] != NULL)
+                json_text(json, NULL, outcome->moves[i].names[k]);
+        json_close(json);
+        json_close(json);
     }
-    json_close(j);
-    json_close(j);
+    json_close(json);
+    json_close(json);
 }
 
-void json_session(const struct facts *f, const explain_view *view)
+void json_session(const struct facts *facts, const explain_view *view)
 {
-    json_out j = { .sink = view->sink };
-    struct teller t = { .f = f, .j = &j, .all = view->all };
+    json_out json = { .sink = view->sink };
+    struct teller teller = { .f = facts, .j = &json, .all = view->all };
     const char *name;
     int64_t size;
 
-    json_open(&j, NULL, '{', false);
-    json_whole(&j, "version", 1);
-    json_text(&j, "model", f->session->model->path);
-    json_text(&j, "policy", f->session->rules.by_priority ? "priority" : "cost");
-    json_whole(&j, "threads", f->session->env.max_threads);
-    json_whole(&j, "priced_threads", COST_THREADS);
-    json_whole(&j, "nodes_in_file", f->session->nodes_in_file);
-    json_whole(&j, "nodes", f->node_count);
-    json_whole(&j, "regions", f->region_count);
-    json_open(&j, "assumed", '[', false);
-    for (uint32_t i = 0; facts_assumed(f, &i, &name, &size); i++) {
-        json_open(&j, NULL, '{', true);
-        json_text(&j, "name", name);
-        json_number(&j, "size", (double)size);
-        json_close(&j);
+    json_open(&json, NULL, '{', false);
+    json_whole(&json, "version", 1);
+    json_text(&json, "model", facts->session->model->path);
+    json_text(&json, "policy", facts->session->rules.by_priority ? "priority" : "cost");
+    json_whole(&json, "threads", facts->session->env.max_threads);
+    json_whole(&json, "priced_threads", COST_THREADS);
+    json_whole(&json, "nodes_in_file", facts->session->nodes_in_file);
+    json_whole(&json, "nodes", facts->node_count);
+    json_whole(&json, "regions", facts->region_count);
+    json_open(&json, "assumed", '[', false);
+    for (uint32_t i = 0; facts_assumed(facts, &i, &name, &size); i++) {
+        json_open(&json, NULL, '{', true);
+        json_text(&json, "name", name);
+        json_number(&json, "size", (double)size);
+        json_close(&json);
     }
-    json_close(&j);
-    json_number(&j, "cost_ns", f->ns);
-    json_number(&j, "copies_ns", f->copies_ns);
-    json_number(&j, "flops", f->flops);
-    json_number(&j, "bytes_moved", f->bytes_moved);
-    if (f->timings != NULL) {
-        json_number(&j, "measured_ns", f->measured_ns);
-        json_whole(&j, "measured_runs", timings_runs(f->timings));
+    json_close(&json);
+    json_number(&json, "cost_ns", facts->ns);
+    json_number(&json, "copies_ns", facts->copies_ns);
+    json_number(&json, "flops", facts->flops);
+    json_number(&json, "bytes_moved", facts->bytes_moved);
+    if (facts->timings != NULL) {
+        json_number(&json, "measured_ns", facts->measured_ns);
+        json_whole(&json, "measured_runs", timings_runs(facts->timings));
     }
     if (view->outcome != NULL)
-        tell_outcome(&t, view);
-    tell_providers(&t);
-    tell_refusals(&t);
-    tell_declined(&t);
-    tell_graph(&t, "main", f->graphs[0]);
-    json_close(&j);
+        tell_outcome(&teller, view);
+    tell_providers(&teller);
+    tell_refusals(&teller);
+    tell_declined(&teller);
+    tell_graph(&teller, "main", facts->graphs[0]);
+    json_close(&json);
 }

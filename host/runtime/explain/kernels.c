@@ -20,59 +20,60 @@ struct listing {
     const facts_region *region;
 };
 
-static bool in_region(const part_region *r, uint32_t node)
+static bool in_region(const part_region *region, uint32_t node)
 {
-    for (uint32_t i = 0; i < r->node_count; i++)
-        if (r->nodes[i] == node)
+    for (uint32_t i = 0; i < region->node_count; i++)
+        if (region->nodes[i] == node)
             return true;
     return false;
 }
 
-static const char *copied(struct arena *a, const char *text)
+static const char *copied(struct arena *arena, const char *text)
 {
-    return text != NULL ? arena_string(a, text) : NULL;
+    return text != NULL ? arena_string(arena, text) : NULL;
 }
 
 /* Plugins may be older or newer than this host, and may err. */
-static inlay_status note_kernel(void *ctx, const inlay_kernel *k)
+static inlay_status note_kernel(void *ctx, const inlay_kernel *kernel)
 {
-    struct listing *l = ctx;
+    struct listing *listing = ctx;
     facts_kernel *kept;
     double told;
 
-    if (k == NULL || !INLAY_HAS(k, why) || k->name == NULL || !in_region(l->region->region, k->node))
+    if (kernel == NULL || !INLAY_HAS(kernel, why) || kernel->name == NULL ||
+        !in_region(listing->region->region, kernel->node))
         return INLAY_OK;
-    told = k->reason == INLAY_KERNEL_TIMED ? 1 : cost_told(l->region->step->provider, COST_MODEL);
-    kept = arena_alloc(&l->f->a, sizeof *kept);
+    told = kernel->reason == INLAY_KERNEL_TIMED ? 1 : cost_told(listing->region->step->provider, COST_MODEL);
+    kept = arena_alloc(&listing->f->a, sizeof *kept);
     if (kept == NULL)
         return INLAY_OUT_OF_MEMORY;
-    *kept = (facts_kernel){ .name = copied(&l->f->a, k->name),
-                            .runner_up = copied(&l->f->a, k->runner_up),
-                            .why = copied(&l->f->a, k->why),
-                            .ns = told * k->ns,
-                            .runner_up_ns = told * k->runner_up_ns,
-                            .reason = k->reason,
-                            .error = INLAY_HAS(k, error) ? k->error : 0,
-                            .error_bound = INLAY_HAS(k, error_bound) ? k->error_bound : 0 };
+    *kept = (facts_kernel){ .name = copied(&listing->f->a, kernel->name),
+                            .runner_up = copied(&listing->f->a, kernel->runner_up),
+                            .why = copied(&listing->f->a, kernel->why),
+                            .ns = told * kernel->ns,
+                            .runner_up_ns = told * kernel->runner_up_ns,
+                            .reason = kernel->reason,
+                            .error = INLAY_HAS(kernel, error) ? kernel->error : 0,
+                            .error_bound = INLAY_HAS(kernel, error_bound) ? kernel->error_bound : 0 };
     if (kept->name == NULL)
         return INLAY_OUT_OF_MEMORY;
-    l->g->nodes[k->node].kernel = kept;
+    listing->g->nodes[kernel->node].kernel = kept;
     return INLAY_OK;
 }
 
-static inlay_status ask_region(struct facts *f, facts_graph *g, const facts_region *r)
+static inlay_status ask_region(struct facts *facts, facts_graph *graph, const facts_region *region)
 {
-    const program_step *step = r->step;
+    const program_step *step = region->step;
     const inlay_provider *table = step != NULL && step->provider != NULL ? step->provider->table : NULL;
     const inlay_ext_kernels *kernels = NULL;
-    struct listing l = { f, g, r };
+    struct listing listing = { facts, graph, region };
     inlay_specialize_request request = { .struct_size = sizeof request,
-                                         .values = g->parts->profile,
-                                         .value_count = g->program->snapshot.value_count,
-                                         .value_stride = sizeof *g->parts->profile,
-                                         .max_threads = f->session->env.max_threads,
+                                         .values = graph->parts->profile,
+                                         .value_count = graph->program->snapshot.value_count,
+                                         .value_stride = sizeof *graph->parts->profile,
+                                         .max_threads = facts->session->env.max_threads,
                                          .workspace_alignment = 64,
-                                         .output_count = r->region->output_count,
+                                         .output_count = region->region->output_count,
                                          .output_stride = sizeof *request.outputs };
     inlay_instance *instance = NULL;
     inlay_diag quiet = INLAY_DIAG_INIT;
@@ -89,88 +90,91 @@ static inlay_status ask_region(struct facts *f, facts_graph *g, const facts_regi
         request.outputs[i].alias = INLAY_NONE;
     status = table->specialize(step->provider->state, step->compiled, &request, &instance, &quiet);
     if (status == INLAY_OK) {
-        status = kernels->list(step->provider->state, step->compiled, instance, note_kernel, &l);
+        status = kernels->list(step->provider->state, step->compiled, instance, note_kernel, &listing);
         table->release_instance(step->provider->state, step->compiled, instance);
     }
     free(request.outputs);
     return status == INLAY_OUT_OF_MEMORY ? status : INLAY_OK;
 }
 
-inlay_status facts_find_kernels(struct facts *f, inlay_diag *diag)
+inlay_status facts_find_kernels(struct facts *facts, inlay_diag *diag)
 {
-    for (uint32_t i = 0; i < f->graph_count; i++)
-        for (uint32_t r = 0; r < f->graphs[i]->region_count; r++)
-            if (ask_region(f, f->graphs[i], &f->graphs[i]->regions[r]) != INLAY_OK)
+    for (uint32_t i = 0; i < facts->graph_count; i++)
+        for (uint32_t region = 0; region < facts->graphs[i]->region_count; region++)
+            if (ask_region(facts, facts->graphs[i], &facts->graphs[i]->regions[region]) != INLAY_OK)
                 return no_memory(diag, "to explain the session");
     return INLAY_OK;
 }
 
 /* ------------------------------------------------------------------ text */
 
-static void text_graph(const struct facts *f, const facts_graph *g, const explain_view *view, uint32_t *io_count)
+static void text_graph(const struct facts *facts, const facts_graph *graph, const explain_view *view,
+                       uint32_t *io_count)
 {
     char a[NICE_BYTES], b[NICE_BYTES];
 
-    (void)f;
-    for (uint32_t n = 0; n < g->program->graph->node_count; n++) {
-        const facts_kernel *k = g->nodes[n].kernel;
-        const inlay_node_info *info = facts_node_info(g, n);
+    (void)facts;
+    for (uint32_t node = 0; node < graph->program->graph->node_count; node++) {
+        const facts_kernel *kernel = graph->nodes[node].kernel;
+        const inlay_node_info *info = facts_node_info(graph, node);
 
-        if (k == NULL)
+        if (kernel == NULL)
             continue;
         if ((*io_count)++ == 0)
             say(view->sink, "\nkernels\n %-18s %10s  %-8s  %-18s %10s  node\n", "kernel", "takes", "by", "runner-up",
                 "takes");
         say(view->sink, " ");
-        say_column(view->sink, k->name, 18);
-        say(view->sink, " %10s  %-8s  ", k->ns >= 0 ? nice_ns(k->ns, a) : "-", facts_kernel_reason(k->reason));
-        say_column(view->sink, k->runner_up != NULL ? k->runner_up : "-", 18);
-        say(view->sink, " %10s  ", k->runner_up != NULL && k->runner_up_ns >= 0 ? nice_ns(k->runner_up_ns, b) : "");
+        say_column(view->sink, kernel->name, 18);
+        say(view->sink, " %10s  %-8s  ", kernel->ns >= 0 ? nice_ns(kernel->ns, a) : "-",
+            facts_kernel_reason(kernel->reason));
+        say_column(view->sink, kernel->runner_up != NULL ? kernel->runner_up : "-", 18);
+        say(view->sink, " %10s  ",
+            kernel->runner_up != NULL && kernel->runner_up_ns >= 0 ? nice_ns(kernel->runner_up_ns, b) : "");
         say_text(view->sink, info->op_type.data);
         say(view->sink, " ");
         say_text(view->sink, info->name.data);
-        if (k->error > 0)
-            say(view->sink, "  (error %.1e of the largest result", k->error);
-        if (k->error > 0 && k->error_bound > 0)
-            say(view->sink, ", bound %.0e", k->error_bound);
-        if (k->error > 0)
+        if (kernel->error > 0)
+            say(view->sink, "  (error %.1e of the largest result", kernel->error);
+        if (kernel->error > 0 && kernel->error_bound > 0)
+            say(view->sink, ", bound %.0e", kernel->error_bound);
+        if (kernel->error > 0)
             say(view->sink, ")");
-        if (k->why != NULL) {
+        if (kernel->why != NULL) {
             say(view->sink, "  (");
-            say_text(view->sink, k->why);
+            say_text(view->sink, kernel->why);
             say(view->sink, ")");
         }
         say(view->sink, "\n");
     }
 }
 
-void text_kernels(const struct facts *f, const explain_view *view)
+void text_kernels(const struct facts *facts, const explain_view *view)
 {
     uint32_t count = 0;
 
-    for (uint32_t i = 0; i < f->graph_count; i++)
-        text_graph(f, f->graphs[i], view, &count);
+    for (uint32_t i = 0; i < facts->graph_count; i++)
+        text_graph(facts, facts->graphs[i], view, &count);
     if (count == 0)
         say(view->sink, "\nno provider of this session has several kernels for a node\n");
 }
 
-void json_kernel(json_out *j, const facts_kernel *k)
+void json_kernel(json_out *json, const facts_kernel *kernel)
 {
-    json_open(j, "kernel", '{', true);
-    json_text(j, "name", k->name);
-    if (k->ns >= 0)
-        json_number(j, "ns", k->ns);
-    json_text(j, "by", facts_kernel_reason(k->reason));
-    if (k->runner_up != NULL) {
-        json_text(j, "runner_up", k->runner_up);
-        if (k->runner_up_ns >= 0)
-            json_number(j, "runner_up_ns", k->runner_up_ns);
+    json_open(json, "kernel", '{', true);
+    json_text(json, "name", kernel->name);
+    if (kernel->ns >= 0)
+        json_number(json, "ns", kernel->ns);
+    json_text(json, "by", facts_kernel_reason(kernel->reason));
+    if (kernel->runner_up != NULL) {
+        json_text(json, "runner_up", kernel->runner_up);
+        if (kernel->runner_up_ns >= 0)
+            json_number(json, "runner_up_ns", kernel->runner_up_ns);
     }
-    if (k->error > 0)
-        json_number(j, "error", k->error);
-    if (k->error_bound > 0)
-        json_number(j, "error_bound", k->error_bound);
-    if (k->why != NULL)
-        json_text(j, "why", k->why);
-    json_close(j);
+    if (kernel->error > 0)
+        json_number(json, "error", kernel->error);
+    if (kernel->error_bound > 0)
+        json_number(json, "error_bound", kernel->error_bound);
+    if (kernel->why != NULL)
+        json_text(json, "why", kernel->why);
+    json_close(json);
 }

@@ -22,141 +22,143 @@ struct asker {
 };
 
 /* The provider with most votes; clears them. */
-static uint32_t elect(struct asker *k)
+static uint32_t elect(struct asker *asker)
 {
     uint32_t best = INLAY_NONE;
 
-    for (uint32_t i = 0; i < k->f->provider_count; i++)
-        if (k->votes[i] > 0 && (best == INLAY_NONE || k->votes[i] > k->votes[best]))
+    for (uint32_t i = 0; i < asker->f->provider_count; i++)
+        if (asker->votes[i] > 0 && (best == INLAY_NONE || asker->votes[i] > asker->votes[best]))
             best = i;
-    memset(k->votes, 0, k->f->provider_count * sizeof *k->votes);
+    memset(asker->votes, 0, asker->f->provider_count * sizeof *asker->votes);
     return best;
 }
 
-static double told_ns(const struct asker *k, uint32_t offer)
+static double told_ns(const struct asker *asker, uint32_t offer)
 {
-    const part_offer *o = &k->g->parts->offers[offer];
+    const part_offer *o = &asker->g->parts->offers[offer];
 
-    return facts_told(k->f, o, o->cost.ns);
+    return facts_told(asker->f, o, o->cost.ns);
 }
 
 /* From the offers alone: each node goes where it is cheapest. A group's nodes are compared together. */
-static facts_rival guess(struct asker *k, const facts_stretch *s)
+static facts_rival guess(struct asker *asker, const facts_stretch *stretch)
 {
-    const struct partition *parts = k->g->parts;
+    const struct partition *parts = asker->g->parts;
     facts_rival rival = { .kind = RIVAL_NONE, .provider = INLAY_NONE };
 
-    for (uint32_t i = s->first; s->provider != INLAY_NONE && i < s->first + s->count; i++) {
-        const part_region *r = k->g->regions[i].region;
-        for (uint32_t n = 0; n < r->node_count; n++) {
-            const facts_node *node = &k->g->nodes[r->nodes[n]];
-            uint32_t other = facts_cheapest_other(k->g, r->nodes[n], s->provider);
+    for (uint32_t i = stretch->first; stretch->provider != INLAY_NONE && i < stretch->first + stretch->count; i++) {
+        const part_region *region = asker->g->regions[i].region;
+        for (uint32_t node_index = 0; node_index < region->node_count; node_index++) {
+            const facts_node *node = &asker->g->nodes[region->nodes[node_index]];
+            uint32_t other = facts_cheapest_other(asker->g, region->nodes[node_index], stretch->provider);
             if (other == INLAY_NONE || node->offer == INLAY_NONE)
                 continue;
             rival.kind = RIVAL_ABOUT;
             rival.node_count++;
-            rival.extra_ns += told_ns(k, other) - told_ns(k, node->offer) / parts->offers[node->offer].node_count;
-            k->votes[parts->offers[other].provider]++;
+            rival.extra_ns +=
+                told_ns(asker, other) - told_ns(asker, node->offer) / parts->offers[node->offer].node_count;
+            asker->votes[parts->offers[other].provider]++;
         }
     }
-    rival.provider = elect(k);
+    rival.provider = elect(asker);
     return rival;
 }
 
 /* Bars the winner from the nodes of the stretch that somebody else offers, alone or in a group. */
-static void bar(struct asker *k, const facts_stretch *s, uint8_t how)
+static void bar(struct asker *asker, const facts_stretch *stretch, uint8_t how)
 {
-    const part_offer *offers = k->g->parts->offers;
+    const part_offer *offers = asker->g->parts->offers;
 
-    for (uint32_t i = s->first; i < s->first + s->count; i++) {
-        const part_region *r = k->g->regions[i].region;
-        for (uint32_t n = 0; n < r->node_count; n++) {
-            const facts_node *node = &k->g->nodes[r->nodes[n]];
-            if (facts_cheapest_other(k->g, r->nodes[n], s->provider) == INLAY_NONE)
+    for (uint32_t i = stretch->first; i < stretch->first + stretch->count; i++) {
+        const part_region *region = asker->g->regions[i].region;
+        for (uint32_t node_index = 0; node_index < region->node_count; node_index++) {
+            const facts_node *node = &asker->g->nodes[region->nodes[node_index]];
+            if (facts_cheapest_other(asker->g, region->nodes[node_index], stretch->provider) == INLAY_NONE)
                 continue;
             for (uint32_t o = 0; o < node->offer_count; o++) {
-                uint32_t offer = k->g->offers_of[node->first_offer + o];
-                if (offers[offer].provider == s->provider)
-                    k->barred[offer] = how;
+                uint32_t offer = asker->g->offers_of[node->first_offer + o];
+                if (offers[offer].provider == stretch->provider)
+                    asker->barred[offer] = how;
             }
         }
     }
 }
 
 /* Improves a guess by solving the graph again. A failure other than of memory leaves the guess. */
-static inlay_status ask(struct asker *k, facts_stretch *s)
+static inlay_status ask(struct asker *asker, facts_stretch *stretch)
 {
-    part_request request = facts_request(k->g);
+    part_request request = facts_request(asker->g);
     part_rules rules = request.rules != NULL ? *request.rules : (part_rules){ 0 };
     struct partition other = { 0 };
     inlay_status status;
 
     rules.saved_plan = NULL; /* it would insist on what is barred */
     request.rules = &rules;
-    request.barred = k->barred;
-    bar(k, s, 1);
-    status = partition_again(&request, k->g->parts, &k->scratch, &other, NULL);
-    bar(k, s, 0);
+    request.barred = asker->barred;
+    bar(asker, stretch, 1);
+    status = partition_again(&request, asker->g->parts, &asker->scratch, &other, NULL);
+    bar(asker, stretch, 0);
     if (status == INLAY_OK) {
-        s->rival.kind = RIVAL_EXACT;
-        s->rival.extra_ns = facts_told_sum(k->f, &other) - facts_told_sum(k->f, k->g->parts);
+        stretch->rival.kind = RIVAL_EXACT;
+        stretch->rival.extra_ns = facts_told_sum(asker->f, &other) - facts_told_sum(asker->f, asker->g->parts);
         for (uint32_t i = 0; i < other.region_count; i++) {
             const part_region *r = &other.regions[i];
-            for (uint32_t n = 0; r->provider != INLAY_NONE && r->provider != s->provider && n < r->node_count; n++) {
-                uint32_t region = k->g->nodes[r->nodes[n]].region;
-                if (region >= s->first && region < s->first + s->count)
-                    k->votes[r->provider]++;
+            for (uint32_t node = 0;
+                 r->provider != INLAY_NONE && r->provider != stretch->provider && node < r->node_count; node++) {
+                uint32_t region = asker->g->nodes[r->nodes[node]].region;
+                if (region >= stretch->first && region < stretch->first + stretch->count)
+                    asker->votes[r->provider]++;
             }
         }
-        s->rival.provider = elect(k);
+        stretch->rival.provider = elect(asker);
     }
-    arena_reset(&k->scratch);
+    arena_reset(&asker->scratch);
     return status == INLAY_OUT_OF_MEMORY ? status : INLAY_OK;
 }
 
 static int dearest_first(const void *a, const void *b)
 {
-    const facts_stretch *x = *(facts_stretch *const *)a, *y = *(facts_stretch *const *)b;
+    const facts_stretch *stretch = *(facts_stretch *const *)a, *y = *(facts_stretch *const *)b;
 
-    if (x->ns != y->ns)
-        return x->ns < y->ns ? 1 : -1;
-    return (x->first > y->first) - (x->first < y->first);
+    if (stretch->ns != y->ns)
+        return stretch->ns < y->ns ? 1 : -1;
+    return (stretch->first > y->first) - (stretch->first < y->first);
 }
 
-static inlay_status find_in_graph(struct asker *k, facts_graph *g, inlay_diag *diag)
+static inlay_status find_in_graph(struct asker *asker, facts_graph *graph, inlay_diag *diag)
 {
-    facts_stretch **order = arena_array(&k->f->a, (size_t)g->stretch_count + 1, sizeof *order);
-    uint32_t nodes = g->program->graph->node_count, most = WORK_NODES / (nodes > 0 ? nodes : 1);
+    facts_stretch **order = arena_array(&asker->f->a, (size_t)graph->stretch_count + 1, sizeof *order);
+    uint32_t nodes = graph->program->graph->node_count, most = WORK_NODES / (nodes > 0 ? nodes : 1);
     inlay_status status = INLAY_OK;
 
     most = most < LEAST_ASKED ? LEAST_ASKED : most > MOST_ASKED ? MOST_ASKED : most;
-    k->g = g;
-    k->barred = arena_alloc(&k->f->a, (size_t)g->parts->offer_count + 1);
-    if (order == NULL || k->barred == NULL)
+    asker->g = graph;
+    asker->barred = arena_alloc(&asker->f->a, (size_t)graph->parts->offer_count + 1);
+    if (order == NULL || asker->barred == NULL)
         return no_memory(diag, "to explain the session");
-    for (uint32_t i = 0; i < g->stretch_count; i++)
-        order[i] = &g->stretches[i];
-    qsort(order, g->stretch_count, sizeof *order, dearest_first);
-    for (uint32_t i = 0; i < g->stretch_count && status == INLAY_OK; i++) {
-        order[i]->rival = guess(k, order[i]);
+    for (uint32_t i = 0; i < graph->stretch_count; i++)
+        order[i] = &graph->stretches[i];
+    qsort(order, graph->stretch_count, sizeof *order, dearest_first);
+    for (uint32_t i = 0; i < graph->stretch_count && status == INLAY_OK; i++) {
+        order[i]->rival = guess(asker, order[i]);
         if (order[i]->rival.kind != RIVAL_NONE && most > 0) {
             most--;
-            status = ask(k, order[i]);
+            status = ask(asker, order[i]);
         }
     }
     return status == INLAY_OK ? INLAY_OK : inlay_fail(diag, status, "no memory to explain the session");
 }
 
-inlay_status facts_find_rivals(struct facts *f, inlay_diag *diag)
+inlay_status facts_find_rivals(struct facts *facts, inlay_diag *diag)
 {
-    struct asker k = { .f = f };
+    struct asker asker = { .f = facts };
     inlay_status status = INLAY_OK;
 
-    k.votes = arena_array(&f->a, (size_t)f->provider_count + 1, sizeof *k.votes);
-    if (k.votes == NULL)
+    asker.votes = arena_array(&facts->a, (size_t)facts->provider_count + 1, sizeof *asker.votes);
+    if (asker.votes == NULL)
         return no_memory(diag, "to explain the session");
-    for (uint32_t i = 0; i < f->graph_count && status == INLAY_OK; i++)
-        status = find_in_graph(&k, f->graphs[i], diag);
-    arena_deinit(&k.scratch);
+    for (uint32_t i = 0; i < facts->graph_count && status == INLAY_OK; i++)
+        status = find_in_graph(&asker, facts->graphs[i], diag);
+    arena_deinit(&asker.scratch);
     return status;
 }

@@ -15,7 +15,7 @@ struct page {
 };
 
 /* The table of stretches, of bodies too. */
-void text_stretches(const struct page *p);
+void text_stretches(const struct page *page);
 
 /* "1.07x", "-" when one of the two is nothing. */
 static inline const char *text_ratio(double measured, double predicted, char text[NICE_BYTES])

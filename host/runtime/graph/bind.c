@@ -23,11 +23,11 @@ struct binder {
     uint32_t opset_count;
 };
 
-static inlay_status bind_graph(struct binder *b, struct graph *g);
+static inlay_status bind_graph(struct binder *binder, struct graph *graph);
 
-static inlay_status no_memory(const struct binder *b, const struct graph *g)
+static inlay_status no_memory(const struct binder *binder, const struct graph *graph)
 {
-    return graph_fail(g, NULL, NULL, INLAY_OUT_OF_MEMORY, b->diag, "out of memory while binding operators");
+    return graph_fail(graph, NULL, NULL, INLAY_OUT_OF_MEMORY, binder->diag, "out of memory while binding operators");
 }
 
 /* ------------------------------------------------------------------ schemas */
@@ -37,7 +37,7 @@ static inlay_str str_of(const char *text)
     return (inlay_str){ text, strlen(text) };
 }
 
-static bool default_attr(struct arena *a, const op_attr *from, inlay_attr_info *to)
+static bool default_attr(struct arena *arena, const op_attr *from, inlay_attr_info *to)
 {
     *to = (inlay_attr_info){ .name = str_of(from->name), .kind = from->kind, .count = from->count };
     to->i = from->i;
@@ -47,7 +47,7 @@ static bool default_attr(struct arena *a, const op_attr *from, inlay_attr_info *
     if (from->kind == INLAY_ATTR_STRING)
         to->s = str_of(from->s);
     if (from->kind == INLAY_ATTR_STRINGS) {
-        inlay_str *strings = arena_array(a, from->count, sizeof *strings);
+        inlay_str *strings = arena_array(arena, from->count, sizeof *strings);
 
         if (strings == NULL)
             return false;
@@ -58,157 +58,159 @@ static bool default_attr(struct arena *a, const op_attr *from, inlay_attr_info *
     return true;
 }
 
-static inlay_status parse(struct binder *b, const struct graph *g, const graph_node *n, const char *signature,
-                          graph_schema **out)
+static inlay_status parse(struct binder *binder, const struct graph *graph, const graph_node *node,
+                          const char *signature, graph_schema **out)
 {
-    struct arena *a = &b->model->arena;
+    struct arena *arena = &binder->model->arena;
     inlay_diag why = INLAY_DIAG_INIT;
-    graph_schema *p = arena_alloc(a, sizeof *p);
+    graph_schema *schema = arena_alloc(arena, sizeof *schema);
     inlay_status status;
 
-    *out = p;
-    if (p == NULL)
-        return no_memory(b, g);
-    status = op_schema_parse(signature, arena_alloc_callback, a, &p->schema, &why);
+    *out = schema;
+    if (schema == NULL)
+        return no_memory(binder, graph);
+    status = op_schema_parse(signature, arena_alloc_callback, arena, &schema->schema, &why);
     if (status == INLAY_OUT_OF_MEMORY)
-        return no_memory(b, g);
+        return no_memory(binder, graph);
     if (status != INLAY_OK)
-        return graph_fail(g, n, NULL, status, b->diag, "the operator's %s", why.text);
-    p->defaults = arena_array(a, p->schema.attr_count, sizeof *p->defaults);
-    if (p->defaults == NULL)
-        return no_memory(b, g);
-    for (uint32_t i = 0; i < p->schema.attr_count; i++)
-        if (p->schema.attrs[i].has_default && !default_attr(a, &p->schema.attrs[i], &p->defaults[p->default_count++]))
-            return no_memory(b, g);
+        return graph_fail(graph, node, NULL, status, binder->diag, "the operator's %s", why.text);
+    schema->defaults = arena_array(arena, schema->schema.attr_count, sizeof *schema->defaults);
+    if (schema->defaults == NULL)
+        return no_memory(binder, graph);
+    for (uint32_t i = 0; i < schema->schema.attr_count; i++)
+        if (schema->schema.attrs[i].has_default &&
+            !default_attr(arena, &schema->schema.attrs[i], &schema->defaults[schema->default_count++]))
+            return no_memory(binder, graph);
     return INLAY_OK;
 }
 
-static inlay_status schema_for(struct binder *b, const struct graph *g, const graph_node *n, const char *signature,
-                               graph_schema **out)
+static inlay_status schema_for(struct binder *binder, const struct graph *graph, const graph_node *node,
+                               const char *signature, graph_schema **out)
 {
-    graph_model *m = b->model;
-    uint32_t found = names_find(&m->schema_table, signature, strlen(signature));
+    graph_model *model = binder->model;
+    uint32_t found = names_find(&model->schema_table, signature, strlen(signature));
     inlay_status status;
 
-    if (found < m->schema_count) { /* NAMES_NONE is beyond all */
-        *out = m->schemas[found];
+    if (found < model->schema_count) { /* NAMES_NONE is beyond all */
+        *out = model->schemas[found];
         return INLAY_OK;
     }
-    status = parse(b, g, n, signature, out);
+    status = parse(binder, graph, node, signature, out);
     if (status != INLAY_OK)
         return status;
-    if (!ARENA_GROW(&m->arena, m->schemas, m->schema_count) ||
-        !names_add(&m->schema_table, signature, strlen(signature), m->schema_count, NULL))
-        return no_memory(b, g);
-    m->schemas[m->schema_count++] = *out;
+    if (!ARENA_GROW(&model->arena, model->schemas, model->schema_count) ||
+        !names_add(&model->schema_table, signature, strlen(signature), model->schema_count, NULL))
+        return no_memory(binder, graph);
+    model->schemas[model->schema_count++] = *out;
     return INLAY_OK;
 }
 
 /* ------------------------------------------------------------------ which operator */
 
 /* The imported version of a domain, 0 if there is none. Files older than opset imports mean version 1. */
-static int64_t imported(const struct binder *b, const char *domain)
+static int64_t imported(const struct binder *binder, const char *domain)
 {
-    for (uint32_t i = 0; i < b->opset_count; i++)
-        if (strcmp(b->opsets[i].domain, domain) == 0)
-            return b->opsets[i].version;
-    return b->opset_count == 0 && strcmp(domain, "ai.onnx") == 0 ? 1 : 0;
+    for (uint32_t i = 0; i < binder->opset_count; i++)
+        if (strcmp(binder->opsets[i].domain, domain) == 0)
+            return binder->opsets[i].version;
+    return binder->opset_count == 0 && strcmp(domain, "ai.onnx") == 0 ? 1 : 0;
 }
 
 /* For a domain that the model does not import: the newest version, as ONNX Runtime takes it. */
-static inlay_status import_newest(const struct binder *b, const struct graph *g, graph_node *n)
+static inlay_status import_newest(const struct binder *binder, const struct graph *graph, graph_node *node)
 {
-    const char *domain = n->info.domain.data;
+    const char *domain = node->info.domain.data;
     const int64_t newest = op_domain_newest(domain);
 
-    n->opset = newest > 0 ? newest : 1;
-    return graph_tolerate(b->model, g, n, NULL, GRAPH_NOT_IMPORTED, b->diag,
-                          "operator %.64s is of domain '%.96s', which the model does not import", n->info.op_type.data,
-                          domain);
+    node->opset = newest > 0 ? newest : 1;
+    return graph_tolerate(binder->model, graph, node, NULL, GRAPH_NOT_IMPORTED, binder->diag,
+                          "operator %.64s is of domain '%.96s', which the model does not import",
+                          node->info.op_type.data, domain);
 }
 
 /* Is the operator one of those that ONNX Runtime had in ai.onnx before ONNX did, or has there alone? Its tools write
  * them into models of any opset. */
-static bool is_early(const graph_node *n)
+static bool is_early(const graph_node *node)
 {
-    return strcmp(n->info.domain.data, "ai.onnx") == 0 &&
-           is_among(n->info.op_type.data, "LayerNormalization SimplifiedLayerNormalization ImageScaler");
+    return strcmp(node->info.domain.data, "ai.onnx") == 0 &&
+           is_among(node->info.op_type.data, "LayerNormalization SimplifiedLayerNormalization ImageScaler");
 }
 
-static inlay_status take_early(const struct binder *b, const struct graph *g, graph_node *n, uint32_t lowest)
+static inlay_status take_early(const struct binder *binder, const struct graph *graph, graph_node *node,
+                               uint32_t lowest)
 {
-    if (!is_early(n))
+    if (!is_early(node))
         return INLAY_OK;
-    n->row = op_find("ai.onnx", n->info.op_type.data, lowest, NULL);
-    return graph_tolerate(b->model, g, n, NULL, GRAPH_OPERATOR_TOO_NEW, b->diag,
+    node->row = op_find("ai.onnx", node->info.op_type.data, lowest, NULL);
+    return graph_tolerate(binder->model, graph, node, NULL, GRAPH_OPERATOR_TOO_NEW, binder->diag,
                           "operator %.64s of ai.onnx exists from opset %u on, but the model imports opset %lld",
-                          n->info.op_type.data, lowest, (long long)n->opset);
+                          node->info.op_type.data, lowest, (long long)node->opset);
 }
 
-static inlay_status find_row(const struct binder *b, const struct graph *g, graph_node *n)
+static inlay_status find_row(const struct binder *binder, const struct graph *graph, graph_node *node)
 {
-    const char *domain = n->info.domain.data, *op_type = n->info.op_type.data, *nearest;
+    const char *domain = node->info.domain.data, *op_type = node->info.op_type.data, *nearest;
     uint32_t lowest;
 
-    if (n->opset > op_domain_newest(domain))
+    if (node->opset > op_domain_newest(domain))
         return graph_fault_fail(
-            g, n, NULL, GRAPH_UNKNOWN_OPSET, INLAY_UNSUPPORTED, b->diag,
+            graph, node, NULL, GRAPH_UNKNOWN_OPSET, INLAY_UNSUPPORTED, binder->diag,
             "the model imports opset %lld of %s; this build knows opsets up to %lld: export the model for "
             "that opset",
-            (long long)n->opset, domain, (long long)op_domain_newest(domain));
-    n->row = op_find(domain, op_type, n->opset, &lowest);
-    if (n->row != NULL)
+            (long long)node->opset, domain, (long long)op_domain_newest(domain));
+    node->row = op_find(domain, op_type, node->opset, &lowest);
+    if (node->row != NULL)
         return INLAY_OK;
     if (lowest != 0) {
-        inlay_status status = take_early(b, g, n, lowest);
+        inlay_status status = take_early(binder, graph, node, lowest);
 
-        if (n->row != NULL) {
-            n->opset = lowest;
-            n->early = true;
+        if (node->row != NULL) {
+            node->opset = lowest;
+            node->early = true;
             return status;
         }
     }
     if (lowest != 0)
-        return graph_fault_fail(g, n, NULL, GRAPH_OPERATOR_TOO_NEW, INLAY_INVALID_MODEL, b->diag,
+        return graph_fault_fail(graph, node, NULL, GRAPH_OPERATOR_TOO_NEW, INLAY_INVALID_MODEL, binder->diag,
                                 "operator %.64s of %s exists from opset %u on, but the model imports opset %lld",
-                                op_type, domain, lowest, (long long)n->opset);
+                                op_type, domain, lowest, (long long)node->opset);
     nearest = op_nearest(domain, op_type);
-    return graph_fault_fail(g, n, NULL, GRAPH_UNKNOWN_OPERATOR, INLAY_UNSUPPORTED, b->diag,
+    return graph_fault_fail(graph, node, NULL, GRAPH_UNKNOWN_OPERATOR, INLAY_UNSUPPORTED, binder->diag,
                             "operator %.64s is not in domain %s at opset %lld%s%s%s", op_type, domain,
-                            (long long)n->opset, nearest != NULL ? "; did you mean " : "",
+                            (long long)node->opset, nearest != NULL ? "; did you mean " : "",
                             nearest != NULL ? nearest : "", nearest != NULL ? "?" : "");
 }
 
-static const inlay_operator *find_custom(const struct binder *b, const graph_node *n)
+static const inlay_operator *find_custom(const struct binder *binder, const graph_node *node)
 {
-    const graph_operators *ops = b->operators;
+    const graph_operators *ops = binder->operators;
     const inlay_operator *found = NULL;
 
     if (ops != NULL && ops->find != NULL)
-        found = ops->find(ops->ctx, n->info.domain.data, n->info.op_type.data, n->opset);
+        found = ops->find(ops->ctx, node->info.domain.data, node->info.op_type.data, node->opset);
     return found != NULL && found->signature != NULL ? found : NULL;
 }
 
-static inlay_status no_custom(const struct binder *b, const struct graph *g, const graph_node *n)
+static inlay_status no_custom(const struct binder *binder, const struct graph *graph, const graph_node *node)
 {
-    const graph_operators *ops = b->operators;
-    const char *domain = n->info.domain.data, *op_type = n->info.op_type.data;
+    const graph_operators *ops = binder->operators;
+    const char *domain = node->info.domain.data, *op_type = node->info.op_type.data;
     char why[384];
 
     (void)snprintf(why, sizeof why, "no plugin brings operator %.64s of domain '%.96s', for no directory was searched",
                    op_type, domain);
     if (ops != NULL && ops->missing != NULL)
-        ops->missing(ops->ctx, domain, op_type, n->opset, why, sizeof why);
-    return graph_fault_fail(g, n, NULL, GRAPH_NO_PLUGIN, INLAY_UNSUPPORTED, b->diag, "%s", why);
+        ops->missing(ops->ctx, domain, op_type, node->opset, why, sizeof why);
+    return graph_fault_fail(graph, node, NULL, GRAPH_NO_PLUGIN, INLAY_UNSUPPORTED, binder->diag, "%s", why);
 }
 
-static bool is_function(const struct binder *b, const graph_node *n)
+static bool is_function(const struct binder *binder, const graph_node *node)
 {
-    for (uint32_t i = 0; i < b->model->function_count; i++) {
-        const graph_function *fn = &b->model->functions[i];
+    for (uint32_t i = 0; i < binder->model->function_count; i++) {
+        const graph_function *fn = &binder->model->functions[i];
 
-        if (strcmp(fn->name, n->info.op_type.data) == 0 && strcmp(fn->domain, n->info.domain.data) == 0 &&
-            strcmp(fn->overload, n->overload) == 0)
+        if (strcmp(fn->name, node->info.op_type.data) == 0 && strcmp(fn->domain, node->info.domain.data) == 0 &&
+            strcmp(fn->overload, node->overload) == 0)
             return true;
     }
     return false;
@@ -216,54 +218,54 @@ static bool is_function(const struct binder *b, const graph_node *n)
 
 /* ------------------------------------------------------------------ inputs, outputs, attributes */
 
-static inlay_status check_inputs(const struct binder *b, const struct graph *g, const graph_node *n)
+static inlay_status check_inputs(const struct binder *binder, const struct graph *graph, const graph_node *node)
 {
-    const op_schema *schema = n->schema;
-    const inlay_node_info *info = &n->info;
+    const op_schema *schema = node->schema;
+    const inlay_node_info *info = &node->info;
 
     if (info->input_count > schema->max_inputs)
-        return graph_fault_fail(g, n, NULL, GRAPH_INPUT_COUNT, INLAY_INVALID_MODEL, b->diag,
+        return graph_fault_fail(graph, node, NULL, GRAPH_INPUT_COUNT, INLAY_INVALID_MODEL, binder->diag,
                                 "has %u inputs; %.48s-%u takes at most %u", info->input_count, info->op_type.data,
                                 info->since_version, schema->max_inputs);
     for (uint32_t i = 0; i < schema->input_count; i++) {
         bool there = i < info->input_count && info->inputs[i] != INLAY_NONE;
 
         if (schema->inputs[i].option == OP_SINGLE && !there)
-            return graph_fault_fail(g, n, NULL, GRAPH_INPUT_COUNT, INLAY_INVALID_MODEL, b->diag,
+            return graph_fault_fail(graph, node, NULL, GRAPH_INPUT_COUNT, INLAY_INVALID_MODEL, binder->diag,
                                     "lacks input %u (%.64s), which %.48s-%u requires", i, schema->inputs[i].name,
                                     info->op_type.data, info->since_version);
     }
     if (info->input_count < schema->min_inputs)
-        return graph_fault_fail(g, n, NULL, GRAPH_INPUT_COUNT, INLAY_INVALID_MODEL, b->diag,
+        return graph_fault_fail(graph, node, NULL, GRAPH_INPUT_COUNT, INLAY_INVALID_MODEL, binder->diag,
                                 "has %u inputs; %.48s-%u takes at least %u", info->input_count, info->op_type.data,
                                 info->since_version, schema->min_inputs);
     if (info->output_count > schema->max_outputs)
-        return graph_fault_fail(g, n, NULL, GRAPH_OUTPUT_COUNT, INLAY_INVALID_MODEL, b->diag,
+        return graph_fault_fail(graph, node, NULL, GRAPH_OUTPUT_COUNT, INLAY_INVALID_MODEL, binder->diag,
                                 "has %u outputs; %.48s-%u gives at most %u", info->output_count, info->op_type.data,
                                 info->since_version, schema->max_outputs);
     if (info->output_count < schema->min_outputs)
-        return graph_fault_fail(g, n, NULL, GRAPH_OUTPUT_COUNT, INLAY_INVALID_MODEL, b->diag,
+        return graph_fault_fail(graph, node, NULL, GRAPH_OUTPUT_COUNT, INLAY_INVALID_MODEL, binder->diag,
                                 "has %u outputs; %.48s-%u gives at least %u", info->output_count, info->op_type.data,
                                 info->since_version, schema->min_outputs);
     return INLAY_OK;
 }
 
 /* An output that the operator always gives may be left unnamed, but kernels count on its being there. */
-static inlay_status name_required_outputs(const struct binder *b, struct graph *g, uint32_t index)
+static inlay_status name_required_outputs(const struct binder *binder, struct graph *graph, uint32_t index)
 {
-    const graph_node *n = g->nodes[index];
-    const op_schema *schema = n->schema;
+    const graph_node *node = graph->nodes[index];
+    const op_schema *schema = node->schema;
 
-    for (uint32_t i = 0; schema != NULL && i < schema->output_count && i < n->info.output_count; i++) {
-        uint32_t v;
+    for (uint32_t i = 0; schema != NULL && i < schema->output_count && i < node->info.output_count; i++) {
+        uint32_t value;
 
-        if (schema->outputs[i].option != OP_SINGLE || n->info.outputs[i] != INLAY_NONE)
+        if (schema->outputs[i].option != OP_SINGLE || node->info.outputs[i] != INLAY_NONE)
             continue;
-        v = graph_add_value(g, NULL, 0);
-        if (v == INLAY_NONE)
-            return no_memory(b, g);
-        ((uint32_t *)(uintptr_t)n->info.outputs)[i] = v;
-        g->values[v].info.producer = index;
+        value = graph_add_value(graph, NULL, 0);
+        if (value == INLAY_NONE)
+            return no_memory(binder, graph);
+        ((uint32_t *)(uintptr_t)node->info.outputs)[i] = value;
+        graph->values[value].info.producer = index;
     }
     return INLAY_OK;
 }
@@ -297,12 +299,13 @@ static const char *attr_name_at(const void *schema, uint32_t i)
 }
 
 /* "Relu-14 has no attribute 'apha'; did you mean 'alpha'?" */
-static void say_unknown_attr(const graph_node *n, const char *name, char *text, size_t bytes)
+static void say_unknown_attr(const graph_node *node, const char *name, char *text, size_t bytes)
 {
-    const char *near = nearest_name(name, attr_name_at, n->schema, n->schema->attr_count);
+    const char *near = nearest_name(name, attr_name_at, node->schema, node->schema->attr_count);
 
-    (void)snprintf(text, bytes, "%.48s-%u has no attribute '%.64s'%s%s%s", n->info.op_type.data, n->info.since_version,
-                   name, near != NULL ? "; did you mean '" : "", near != NULL ? near : "", near != NULL ? "'?" : "");
+    (void)snprintf(text, bytes, "%.48s-%u has no attribute '%.64s'%s%s%s", node->info.op_type.data,
+                   node->info.since_version, name, near != NULL ? "; did you mean '" : "", near != NULL ? near : "",
+                   near != NULL ? "'?" : "");
 }
 
 /* ONNX leaves names that begin with two underscores to tools. */
@@ -311,176 +314,180 @@ static bool is_internal(const char *name)
     return name[0] == '_' && name[1] == '_';
 }
 
-static inlay_status check_attr(const struct binder *b, const struct graph *g, const graph_node *n, const char *name,
-                               uint32_t kind)
+static inlay_status check_attr(const struct binder *binder, const struct graph *graph, const graph_node *node,
+                               const char *name, uint32_t kind)
 {
-    const op_attr *attr = attr_schema(n->schema, name);
+    const op_attr *attr = attr_schema(node->schema, name);
 
-    if (attr == NULL && (n->schema->open_attrs || is_internal(name)))
+    if (attr == NULL && (node->schema->open_attrs || is_internal(name)))
         return INLAY_OK;
     if (attr == NULL) {
         char text[256];
 
-        say_unknown_attr(n, name, text, sizeof text);
-        return graph_fault_fail(g, n, NULL, GRAPH_UNKNOWN_ATTRIBUTE, INLAY_INVALID_MODEL, b->diag, "%s", text);
+        say_unknown_attr(node, name, text, sizeof text);
+        return graph_fault_fail(graph, node, NULL, GRAPH_UNKNOWN_ATTRIBUTE, INLAY_INVALID_MODEL, binder->diag, "%s",
+                                text);
     }
     if (!kind_fits(attr->kind, kind))
-        return graph_fault_fail(g, n, NULL, GRAPH_ATTRIBUTE_KIND, INLAY_INVALID_MODEL, b->diag,
+        return graph_fault_fail(graph, node, NULL, GRAPH_ATTRIBUTE_KIND, INLAY_INVALID_MODEL, binder->diag,
                                 "attribute '%.64s' is %s; %.48s-%u takes %s", name, kind_name(kind),
-                                n->info.op_type.data, n->info.since_version, kind_name(attr->kind));
+                                node->info.op_type.data, node->info.since_version, kind_name(attr->kind));
     return INLAY_OK;
 }
 
 /* Does the node state the attribute, in whatever form? */
-static bool has_attr(const graph_node *n, const char *name)
+static bool has_attr(const graph_node *node, const char *name)
 {
-    if (graph_attr(n, name) != NULL || graph_body_named(n, name) != NULL ||
-        (n->type_attr != NULL && strcmp(n->type_attr_name, name) == 0))
+    if (graph_attr(node, name) != NULL || graph_body_named(node, name) != NULL ||
+        (node->type_attr != NULL && strcmp(node->type_attr_name, name) == 0))
         return true;
-    for (uint32_t i = 0; i < n->ref_count; i++)
-        if (strcmp(n->refs[i].name, name) == 0)
+    for (uint32_t i = 0; i < node->ref_count; i++)
+        if (strcmp(node->refs[i].name, name) == 0)
             return true;
     return false;
 }
 
 /* Takes attributes away that the operator does not have, each with a finding, where a node may have such: operators of
  * ONNX Runtime gain and lose attributes with its versions, and of those in ai.onnx it reads the ones that it knows. */
-static inlay_status drop_unknown_attrs(const struct binder *b, const struct graph *g, graph_node *n)
+static inlay_status drop_unknown_attrs(const struct binder *binder, const struct graph *graph, graph_node *node)
 {
     inlay_attr_info *kept = NULL;
     uint32_t count = 0;
     inlay_status status = INLAY_OK;
 
-    if (strcmp(n->info.domain.data, "com.microsoft") != 0 && !is_early(n))
+    if (strcmp(node->info.domain.data, "com.microsoft") != 0 && !is_early(node))
         return INLAY_OK;
-    for (uint32_t i = 0; i < n->info.attr_count; i++) {
-        const inlay_attr_info *a = &n->info.attrs[i];
-        const bool known = attr_schema(n->schema, a->name.data) != NULL || is_internal(a->name.data);
+    for (uint32_t i = 0; i < node->info.attr_count; i++) {
+        const inlay_attr_info *attribute = &node->info.attrs[i];
+        const bool known = attr_schema(node->schema, attribute->name.data) != NULL || is_internal(attribute->name.data);
         char text[256];
 
         if (!known) {
-            say_unknown_attr(n, a->name.data, text, sizeof text);
-            INLAY_TRY(graph_tolerate(b->model, g, n, NULL, GRAPH_UNKNOWN_ATTRIBUTE, b->diag, "%s", text));
+            say_unknown_attr(node, attribute->name.data, text, sizeof text);
+            INLAY_TRY(
+                graph_tolerate(binder->model, graph, node, NULL, GRAPH_UNKNOWN_ATTRIBUTE, binder->diag, "%s", text));
         }
         if (!known && kept == NULL) {
-            kept = arena_copy(&b->model->arena, n->info.attrs, n->info.attr_count * sizeof *kept);
+            kept = arena_copy(&binder->model->arena, node->info.attrs, node->info.attr_count * sizeof *kept);
             if (kept == NULL)
-                return no_memory(b, g);
+                return no_memory(binder, graph);
         }
         if (known && kept != NULL)
-            kept[count] = *a;
+            kept[count] = *attribute;
         count += known;
     }
     if (kept != NULL) {
-        n->info.attrs = kept;
-        n->info.attr_count = count;
+        node->info.attrs = kept;
+        node->info.attr_count = count;
     }
 done:
     return status;
 }
 
-static inlay_status check_attrs(const struct binder *b, const struct graph *g, graph_node *n)
+static inlay_status check_attrs(const struct binder *binder, const struct graph *graph, graph_node *node)
 {
-    const op_schema *schema = n->schema;
+    const op_schema *schema = node->schema;
     inlay_status status = INLAY_OK;
 
-    INLAY_TRY(drop_unknown_attrs(b, g, n));
-    for (uint32_t i = 0; i < n->info.attr_count; i++)
-        INLAY_TRY(check_attr(b, g, n, n->info.attrs[i].name.data, n->info.attrs[i].kind));
-    for (uint32_t i = 0; i < n->body_count; i++)
-        INLAY_TRY(check_attr(b, g, n, n->bodies[i].attr, n->bodies[i].in_list ? OP_ATTR_GRAPHS : OP_ATTR_GRAPH));
-    for (uint32_t i = 0; i < n->ref_count; i++)
-        if (n->refs[i].kind != 0)
-            INLAY_TRY(check_attr(b, g, n, n->refs[i].name, n->refs[i].kind));
-    if (n->type_attr != NULL)
-        INLAY_TRY(check_attr(b, g, n, n->type_attr_name, OP_ATTR_TYPE_PROTO));
+    INLAY_TRY(drop_unknown_attrs(binder, graph, node));
+    for (uint32_t i = 0; i < node->info.attr_count; i++)
+        INLAY_TRY(check_attr(binder, graph, node, node->info.attrs[i].name.data, node->info.attrs[i].kind));
+    for (uint32_t i = 0; i < node->body_count; i++)
+        INLAY_TRY(check_attr(binder, graph, node, node->bodies[i].attr,
+                             node->bodies[i].in_list ? OP_ATTR_GRAPHS : OP_ATTR_GRAPH));
+    for (uint32_t i = 0; i < node->ref_count; i++)
+        if (node->refs[i].kind != 0)
+            INLAY_TRY(check_attr(binder, graph, node, node->refs[i].name, node->refs[i].kind));
+    if (node->type_attr != NULL)
+        INLAY_TRY(check_attr(binder, graph, node, node->type_attr_name, OP_ATTR_TYPE_PROTO));
     for (uint32_t i = 0; i < schema->attr_count; i++)
-        if (schema->attrs[i].required && !has_attr(n, schema->attrs[i].name))
-            return graph_fault_fail(g, n, NULL, GRAPH_ATTRIBUTE_MISSING, INLAY_INVALID_MODEL, b->diag,
+        if (schema->attrs[i].required && !has_attr(node, schema->attrs[i].name))
+            return graph_fault_fail(graph, node, NULL, GRAPH_ATTRIBUTE_MISSING, INLAY_INVALID_MODEL, binder->diag,
                                     "lacks attribute '%.64s', which %.48s-%u requires", schema->attrs[i].name,
-                                    n->info.op_type.data, n->info.since_version);
+                                    node->info.op_type.data, node->info.since_version);
 done:
     return status;
 }
 
 /* Appends the defaults of what the node does not state, or only by reference: a reference may lead to nothing. A node
  * that states nothing shares the list. */
-static inlay_status fill_defaults(const struct binder *b, const struct graph *g, graph_node *n, const graph_schema *p)
+static inlay_status fill_defaults(const struct binder *binder, const struct graph *graph, graph_node *node,
+                                  const graph_schema *schema)
 {
     inlay_attr_info *list;
-    uint32_t count = n->info.attr_count;
+    uint32_t count = node->info.attr_count;
 
-    n->own_attr_count = count;
-    if (p->default_count == 0)
+    node->own_attr_count = count;
+    if (schema->default_count == 0)
         return INLAY_OK;
     if (count == 0) {
-        n->info.attrs = p->defaults;
-        n->info.attr_count = p->default_count;
-        n->info.attr_stride = sizeof *p->defaults;
+        node->info.attrs = schema->defaults;
+        node->info.attr_count = schema->default_count;
+        node->info.attr_stride = sizeof *schema->defaults;
         return INLAY_OK;
     }
-    list = arena_array(&b->model->arena, (size_t)count + p->default_count, sizeof *list);
+    list = arena_array(&binder->model->arena, (size_t)count + schema->default_count, sizeof *list);
     if (list == NULL)
-        return no_memory(b, g);
+        return no_memory(binder, graph);
     for (uint32_t i = 0; i < count; i++)
-        list[i] = n->info.attrs[i];
-    for (uint32_t i = 0; i < p->default_count; i++)
-        if (graph_attr(n, p->defaults[i].name.data) == NULL)
-            list[count++] = p->defaults[i];
-    n->info.attrs = list;
-    n->info.attr_count = count;
-    n->info.attr_stride = sizeof *list;
+        list[i] = node->info.attrs[i];
+    for (uint32_t i = 0; i < schema->default_count; i++)
+        if (graph_attr(node, schema->defaults[i].name.data) == NULL)
+            list[count++] = schema->defaults[i];
+    node->info.attrs = list;
+    node->info.attr_count = count;
+    node->info.attr_stride = sizeof *list;
     return INLAY_OK;
 }
 
 /* ------------------------------------------------------------------ nodes, graphs, the model */
 
-static inlay_status bind_node(struct binder *b, struct graph *g, graph_node *n)
+static inlay_status bind_node(struct binder *binder, struct graph *graph, graph_node *node)
 {
-    const char *domain = n->info.domain.data;
+    const char *domain = node->info.domain.data;
     inlay_status status = INLAY_OK;
-    graph_schema *p;
+    graph_schema *schema;
 
-    if (n->schema != NULL || is_function(b, n))
+    if (node->schema != NULL || is_function(binder, node))
         return INLAY_OK;
-    if (n->opset == 0)
-        n->opset = imported(b, domain);
-    if (n->opset == 0)
-        INLAY_TRY(import_newest(b, g, n));
-    if (op_domain_known(domain) || op_find(domain, n->info.op_type.data, n->opset, NULL) != NULL) {
-        INLAY_TRY(find_row(b, g, n));
-        n->info.since_version = n->row->since_version;
-        INLAY_TRY(schema_for(b, g, n, n->row->signature, &p));
+    if (node->opset == 0)
+        node->opset = imported(binder, domain);
+    if (node->opset == 0)
+        INLAY_TRY(import_newest(binder, graph, node));
+    if (op_domain_known(domain) || op_find(domain, node->info.op_type.data, node->opset, NULL) != NULL) {
+        INLAY_TRY(find_row(binder, graph, node));
+        node->info.since_version = node->row->since_version;
+        INLAY_TRY(schema_for(binder, graph, node, node->row->signature, &schema));
     } else {
-        n->custom = find_custom(b, n);
-        if (n->custom == NULL) {
-            status = no_custom(b, g, n);
+        node->custom = find_custom(binder, node);
+        if (node->custom == NULL) {
+            status = no_custom(binder, graph, node);
             goto done;
         }
-        n->info.since_version = n->custom->since_version;
-        INLAY_TRY(schema_for(b, g, n, n->custom->signature, &p));
+        node->info.since_version = node->custom->since_version;
+        INLAY_TRY(schema_for(binder, graph, node, node->custom->signature, &schema));
     }
-    n->schema = &p->schema;
-    INLAY_TRY(check_inputs(b, g, n));
-    INLAY_TRY(check_attrs(b, g, n));
-    INLAY_TRY(fill_defaults(b, g, n, p));
+    node->schema = &schema->schema;
+    INLAY_TRY(check_inputs(binder, graph, node));
+    INLAY_TRY(check_attrs(binder, graph, node));
+    INLAY_TRY(fill_defaults(binder, graph, node, schema));
 done:
     if (status != INLAY_OK)
-        n->schema = NULL;
+        node->schema = NULL;
     return status;
 }
 
-static inlay_status bind_graph(struct binder *b, struct graph *g)
+static inlay_status bind_graph(struct binder *binder, struct graph *graph)
 {
     inlay_status status = INLAY_OK;
 
-    for (uint32_t i = 0; i < g->node_count; i++) {
-        status = bind_node(b, g, g->nodes[i]);
-        if (!graph_goes_on(b->model, g, g->nodes[i], &status, b->diag))
+    for (uint32_t i = 0; i < graph->node_count; i++) {
+        status = bind_node(binder, graph, graph->nodes[i]);
+        if (!graph_goes_on(binder->model, graph, graph->nodes[i], &status, binder->diag))
             return status;
-        INLAY_TRY(name_required_outputs(b, g, i));
-        for (uint32_t k = 0; k < g->nodes[i]->body_count; k++)
-            INLAY_TRY(bind_graph(b, g->nodes[i]->bodies[k].graph));
+        INLAY_TRY(name_required_outputs(binder, graph, i));
+        for (uint32_t k = 0; k < graph->nodes[i]->body_count; k++)
+            INLAY_TRY(bind_graph(binder, graph->nodes[i]->bodies[k].graph));
     }
 done:
     return status;
@@ -488,27 +495,27 @@ done:
 
 inlay_status graph_bind(graph_model *model, const graph_operators *operators, inlay_diag *diag)
 {
-    struct binder b = { .model = model, .operators = operators, .diag = diag };
+    struct binder binder = { .model = model, .operators = operators, .diag = diag };
     inlay_status status;
 
-    b.opsets = model->opsets;
-    b.opset_count = model->opset_count;
-    INLAY_TRY(bind_graph(&b, model->main));
+    binder.opsets = model->opsets;
+    binder.opset_count = model->opset_count;
+    INLAY_TRY(bind_graph(&binder, model->main));
     for (uint32_t i = 0; i < model->function_count; i++) {
         const graph_function *fn = &model->functions[i];
 
-        b.opsets = fn->opset_count > 0 ? fn->opsets : model->opsets;
-        b.opset_count = fn->opset_count > 0 ? fn->opset_count : model->opset_count;
-        INLAY_TRY(bind_graph(&b, fn->body));
+        binder.opsets = fn->opset_count > 0 ? fn->opsets : model->opsets;
+        binder.opset_count = fn->opset_count > 0 ? fn->opset_count : model->opset_count;
+        INLAY_TRY(bind_graph(&binder, fn->body));
     }
 done:
     return status;
 }
 
-inlay_status graph_bind_node(struct graph *g, graph_node *n, inlay_diag *diag)
+inlay_status graph_bind_node(struct graph *graph, graph_node *node, inlay_diag *diag)
 {
-    graph_model *model = g->model;
-    struct binder b = { .model = model, .diag = diag, .opsets = model->opsets, .opset_count = model->opset_count };
+    graph_model *model = graph->model;
+    struct binder binder = { .model = model, .diag = diag, .opsets = model->opsets, .opset_count = model->opset_count };
 
-    return bind_node(&b, g, n);
+    return bind_node(&binder, graph, node);
 }

@@ -13,49 +13,49 @@ struct dumper {
 };
 
 /* Text of a file between quotes, on one line whatever it holds. */
-static void put_quoted(const struct dumper *d, inlay_str text)
+static void put_quoted(const struct dumper *dumper, inlay_str text)
 {
-    say(&d->out, "'");
+    say(&dumper->out, "'");
     for (uint64_t i = 0; i < text.bytes; i++) {
         unsigned char c = (unsigned char)text.data[i];
 
         if (i == 200) {
-            say(&d->out, "...");
+            say(&dumper->out, "...");
             break;
         }
         if (c < ' ' || c == 0x7f || c == '\'' || c == '\\')
-            say(&d->out, "\\x%02x", c);
+            say(&dumper->out, "\\x%02x", c);
         else
-            say(&d->out, "%c", c);
+            say(&dumper->out, "%c", c);
     }
-    say(&d->out, "'");
+    say(&dumper->out, "'");
 }
 
-static void put_name(const struct dumper *d, uint32_t v)
+static void put_name(const struct dumper *dumper, uint32_t value)
 {
-    if (v == INLAY_NONE)
-        say(&d->out, "_");
+    if (value == INLAY_NONE)
+        say(&dumper->out, "_");
     else
-        say(&d->out, "%.200s", d->g->values[v].info.name.data);
+        say(&dumper->out, "%.200s", dumper->g->values[value].info.name.data);
 }
 
-static void put_dims(const struct dumper *d, uint32_t rank, const inlay_dim *dims)
+static void put_dims(const struct dumper *dumper, uint32_t rank, const inlay_dim *dims)
 {
     if (rank == INLAY_RANK_UNKNOWN) {
-        say(&d->out, "[...]");
+        say(&dumper->out, "[...]");
         return;
     }
-    say(&d->out, "[");
+    say(&dumper->out, "[");
     for (uint32_t i = 0; i < rank; i++) {
-        say(&d->out, i == 0 ? "" : ", ");
+        say(&dumper->out, i == 0 ? "" : ", ");
         if (dims[i].kind == INLAY_DIM_FIXED)
-            say(&d->out, "%" PRId64, dims[i].value);
-        else if (dims[i].kind == INLAY_DIM_SYMBOLIC && dims[i].symbol < d->g->model->symbol_count)
-            say(&d->out, "%.200s", d->g->model->symbols[dims[i].symbol].name.data);
+            say(&dumper->out, "%" PRId64, dims[i].value);
+        else if (dims[i].kind == INLAY_DIM_SYMBOLIC && dims[i].symbol < dumper->g->model->symbol_count)
+            say(&dumper->out, "%.200s", dumper->g->model->symbols[dims[i].symbol].name.data);
         else
-            say(&d->out, "?");
+            say(&dumper->out, "?");
     }
-    say(&d->out, "]");
+    say(&dumper->out, "]");
 }
 
 static const char *kind_name(uint32_t kind)
@@ -65,154 +65,154 @@ static const char *kind_name(uint32_t kind)
     return kind < sizeof names / sizeof names[0] ? names[kind] : names[0];
 }
 
-static void put_type(const struct dumper *d, const graph_value *v)
+static void put_type(const struct dumper *dumper, const graph_value *value)
 {
-    const inlay_value_info *info = &v->info;
-    bool nested = info->kind != INLAY_VALUE_TENSOR, deeper = nested && v->inner_kind > INLAY_VALUE_TENSOR;
+    const inlay_value_info *info = &value->info;
+    bool nested = info->kind != INLAY_VALUE_TENSOR, deeper = nested && value->inner_kind > INLAY_VALUE_TENSOR;
 
     if (nested)
-        say(&d->out, "%s(", kind_name(info->kind));
+        say(&dumper->out, "%s(", kind_name(info->kind));
     if (deeper)
-        say(&d->out, "%s(", kind_name(v->inner_kind));
-    if (v->map_key != INLAY_UNDEFINED)
-        say(&d->out, "%s, ", inlay_dtype_name(v->map_key));
-    say(&d->out, "%s", inlay_dtype_name(info->dtype));
-    put_dims(d, info->rank, info->dims);
-    say(&d->out, "%s%s", nested ? ")" : "", deeper ? ")" : "");
+        say(&dumper->out, "%s(", kind_name(value->inner_kind));
+    if (value->map_key != INLAY_UNDEFINED)
+        say(&dumper->out, "%s, ", inlay_dtype_name(value->map_key));
+    say(&dumper->out, "%s", inlay_dtype_name(info->dtype));
+    put_dims(dumper, info->rank, info->dims);
+    say(&dumper->out, "%s%s", nested ? ")" : "", deeper ? ")" : "");
 }
 
-static void put_tensor(const struct dumper *d, const inlay_tensor_view *t)
+static void put_tensor(const struct dumper *dumper, const inlay_tensor_view *view)
 {
-    say(&d->out, "%s[", inlay_dtype_name(t->dtype));
-    for (uint32_t i = 0; i < t->rank; i++)
-        say(&d->out, "%s%" PRId64, i == 0 ? "" : ", ", t->dims[i]);
-    say(&d->out, "]");
+    say(&dumper->out, "%s[", inlay_dtype_name(view->dtype));
+    for (uint32_t i = 0; i < view->rank; i++)
+        say(&dumper->out, "%s%" PRId64, i == 0 ? "" : ", ", view->dims[i]);
+    say(&dumper->out, "]");
 }
 
-static void put_list_item(const struct dumper *d, const inlay_attr_info *a, uint32_t i)
+static void put_list_item(const struct dumper *dumper, const inlay_attr_info *attribute, uint32_t i)
 {
-    if (a->kind == INLAY_ATTR_INTS)
-        say(&d->out, "%" PRId64, a->ints[i]);
-    else if (a->kind == INLAY_ATTR_FLOATS)
-        say(&d->out, "%.9g", (double)a->floats[i]);
+    if (attribute->kind == INLAY_ATTR_INTS)
+        say(&dumper->out, "%" PRId64, attribute->ints[i]);
+    else if (attribute->kind == INLAY_ATTR_FLOATS)
+        say(&dumper->out, "%.9g", (double)attribute->floats[i]);
     else
-        put_quoted(d, a->strings[i]);
+        put_quoted(dumper, attribute->strings[i]);
 }
 
-static void put_attr(const struct dumper *d, const inlay_attr_info *a)
+static void put_attr(const struct dumper *dumper, const inlay_attr_info *attribute)
 {
-    say(&d->out, " %.200s=", a->name.data);
-    switch (a->kind) {
+    say(&dumper->out, " %.200s=", attribute->name.data);
+    switch (attribute->kind) {
     case INLAY_ATTR_INT:
-        say(&d->out, "%" PRId64, a->i);
+        say(&dumper->out, "%" PRId64, attribute->i);
         break;
     case INLAY_ATTR_FLOAT:
-        say(&d->out, "%.9g", a->f);
+        say(&dumper->out, "%.9g", attribute->f);
         break;
     case INLAY_ATTR_STRING:
-        put_quoted(d, a->s);
+        put_quoted(dumper, attribute->s);
         break;
     case INLAY_ATTR_INTS:
     case INLAY_ATTR_FLOATS:
     case INLAY_ATTR_STRINGS:
-        say(&d->out, "[");
-        for (uint32_t i = 0; i < a->count && i < SHOWN_ELEMENTS; i++) {
-            say(&d->out, i == 0 ? "" : ", ");
-            put_list_item(d, a, i);
+        say(&dumper->out, "[");
+        for (uint32_t i = 0; i < attribute->count && i < SHOWN_ELEMENTS; i++) {
+            say(&dumper->out, i == 0 ? "" : ", ");
+            put_list_item(dumper, attribute, i);
         }
-        say(&d->out, a->count > SHOWN_ELEMENTS ? ", ...]" : "]");
+        say(&dumper->out, attribute->count > SHOWN_ELEMENTS ? ", ...]" : "]");
         break;
     default:
-        if (graph_attr_tensors(a) == 1)
-            put_tensor(d, a->tensor);
+        if (graph_attr_tensors(attribute) == 1)
+            put_tensor(dumper, attribute->tensor);
         else
-            say(&d->out, "(%u tensors)", graph_attr_tensors(a));
+            say(&dumper->out, "(%u tensors)", graph_attr_tensors(attribute));
         break;
     }
 }
 
-static void put_graph(const struct dumper *outer, const struct graph *g, unsigned indent);
+static void put_graph(const struct dumper *outer, const struct graph *graph, unsigned indent);
 
-static void put_node(const struct dumper *d, const graph_node *n, unsigned indent)
+static void put_node(const struct dumper *dumper, const graph_node *node, unsigned indent)
 {
-    say(&d->out, "%*s", (int)indent, "");
-    for (uint32_t i = 0; i < n->info.output_count; i++) {
-        say(&d->out, i == 0 ? "" : ", ");
-        put_name(d, n->info.outputs[i]);
+    say(&dumper->out, "%*s", (int)indent, "");
+    for (uint32_t i = 0; i < node->info.output_count; i++) {
+        say(&dumper->out, i == 0 ? "" : ", ");
+        put_name(dumper, node->info.outputs[i]);
     }
-    say(&d->out, " = ");
-    if (strcmp(n->info.domain.data, "ai.onnx") != 0)
-        say(&d->out, "%.100s.", n->info.domain.data);
-    say(&d->out, "%.100s", n->info.op_type.data);
-    if (n->info.since_version != 0)
-        say(&d->out, "-%u", n->info.since_version);
-    say(&d->out, "(");
-    for (uint32_t i = 0; i < n->info.input_count; i++) {
-        say(&d->out, i == 0 ? "" : ", ");
-        put_name(d, n->info.inputs[i]);
+    say(&dumper->out, " = ");
+    if (strcmp(node->info.domain.data, "ai.onnx") != 0)
+        say(&dumper->out, "%.100s.", node->info.domain.data);
+    say(&dumper->out, "%.100s", node->info.op_type.data);
+    if (node->info.since_version != 0)
+        say(&dumper->out, "-%u", node->info.since_version);
+    say(&dumper->out, "(");
+    for (uint32_t i = 0; i < node->info.input_count; i++) {
+        say(&dumper->out, i == 0 ? "" : ", ");
+        put_name(dumper, node->info.inputs[i]);
     }
-    say(&d->out, ")");
-    for (uint32_t i = 0; i < n->info.attr_count; i++)
-        put_attr(d, INLAY_AT(inlay_attr_info, n->info.attrs, n->info.attr_stride, i));
-    for (uint32_t i = 0; i < n->ref_count; i++)
-        say(&d->out, " %.100s=@%.100s", n->refs[i].name, n->refs[i].from);
-    say(&d->out, "  # %.200s", n->info.name.data);
-    for (uint32_t i = 0; i < n->info.output_count; i++) {
-        if (n->info.outputs[i] == INLAY_NONE)
+    say(&dumper->out, ")");
+    for (uint32_t i = 0; i < node->info.attr_count; i++)
+        put_attr(dumper, INLAY_AT(inlay_attr_info, node->info.attrs, node->info.attr_stride, i));
+    for (uint32_t i = 0; i < node->ref_count; i++)
+        say(&dumper->out, " %.100s=@%.100s", node->refs[i].name, node->refs[i].from);
+    say(&dumper->out, "  # %.200s", node->info.name.data);
+    for (uint32_t i = 0; i < node->info.output_count; i++) {
+        if (node->info.outputs[i] == INLAY_NONE)
             continue;
-        say(&d->out, i == 0 ? ": " : ", ");
-        put_type(d, &d->g->values[n->info.outputs[i]]);
+        say(&dumper->out, i == 0 ? ": " : ", ");
+        put_type(dumper, &dumper->g->values[node->info.outputs[i]]);
     }
-    say(&d->out, "\n");
-    for (uint32_t b = 0; b < n->body_count; b++) {
-        const graph_body *body = &n->bodies[b];
+    say(&dumper->out, "\n");
+    for (uint32_t b = 0; b < node->body_count; b++) {
+        const graph_body *body = &node->bodies[b];
 
-        say(&d->out, "%*s%.100s uses (", (int)indent + 2, "", body->attr);
+        say(&dumper->out, "%*s%.100s uses (", (int)indent + 2, "", body->attr);
         for (uint32_t c = 0; c < body->capture_count; c++) {
-            say(&d->out, c == 0 ? "" : ", ");
-            put_name(d, body->capture_outer[c]);
+            say(&dumper->out, c == 0 ? "" : ", ");
+            put_name(dumper, body->capture_outer[c]);
         }
-        say(&d->out, "):\n");
-        put_graph(d, body->graph, indent + 4);
+        say(&dumper->out, "):\n");
+        put_graph(dumper, body->graph, indent + 4);
     }
 }
 
-static void put_graph(const struct dumper *outer, const struct graph *g, unsigned indent)
+static void put_graph(const struct dumper *outer, const struct graph *graph, unsigned indent)
 {
-    struct dumper d = *outer;
+    struct dumper dumper = *outer;
 
-    d.g = g;
-    say(&d.out, "%*sgraph '%.200s'\n", (int)indent, "", g->name);
-    for (uint32_t i = 0; i < g->input_count; i++) {
-        say(&d.out, "%*sinput ", (int)indent + 2, "");
-        put_name(&d, g->inputs[i]);
-        say(&d.out, ": ");
-        put_type(&d, &g->values[g->inputs[i]]);
-        say(&d.out, g->values[g->inputs[i]].has_default ? " (has a default)\n" : "\n");
+    dumper.g = graph;
+    say(&dumper.out, "%*sgraph '%.200s'\n", (int)indent, "", graph->name);
+    for (uint32_t i = 0; i < graph->input_count; i++) {
+        say(&dumper.out, "%*sinput ", (int)indent + 2, "");
+        put_name(&dumper, graph->inputs[i]);
+        say(&dumper.out, ": ");
+        put_type(&dumper, &graph->values[graph->inputs[i]]);
+        say(&dumper.out, graph->values[graph->inputs[i]].has_default ? " (has a default)\n" : "\n");
     }
-    for (uint32_t v = 0; v < g->value_count; v++) {
-        if ((g->values[v].info.flags & INLAY_VALUE_CONSTANT) == 0)
+    for (uint32_t value = 0; value < graph->value_count; value++) {
+        if ((graph->values[value].info.flags & INLAY_VALUE_CONSTANT) == 0)
             continue;
-        say(&d.out, "%*sconstant ", (int)indent + 2, "");
-        put_name(&d, v);
-        say(&d.out, ": ");
-        put_type(&d, &g->values[v]);
-        say(&d.out, "\n");
+        say(&dumper.out, "%*sconstant ", (int)indent + 2, "");
+        put_name(&dumper, value);
+        say(&dumper.out, ": ");
+        put_type(&dumper, &graph->values[value]);
+        say(&dumper.out, "\n");
     }
-    for (uint32_t i = 0; i < g->node_count; i++)
-        put_node(&d, g->nodes[i], indent + 2);
-    for (uint32_t i = 0; i < g->output_count; i++) {
-        say(&d.out, "%*soutput ", (int)indent + 2, "");
-        put_name(&d, g->outputs[i]);
-        say(&d.out, ": ");
-        put_type(&d, &g->values[g->outputs[i]]);
-        say(&d.out, "\n");
+    for (uint32_t i = 0; i < graph->node_count; i++)
+        put_node(&dumper, graph->nodes[i], indent + 2);
+    for (uint32_t i = 0; i < graph->output_count; i++) {
+        say(&dumper.out, "%*soutput ", (int)indent + 2, "");
+        put_name(&dumper, graph->outputs[i]);
+        say(&dumper.out, ": ");
+        put_type(&dumper, &graph->values[graph->outputs[i]]);
+        say(&dumper.out, "\n");
     }
 }
 
-void graph_dump(const struct graph *g, graph_write_fn write, void *ctx)
+void graph_dump(const struct graph *graph, graph_write_fn write, void *ctx)
 {
-    struct dumper d = { .g = g, .out = { write, ctx } };
+    struct dumper dumper = { .g = graph, .out = { write, ctx } };
 
-    put_graph(&d, g, 0);
+    put_graph(&dumper, graph, 0);
 }

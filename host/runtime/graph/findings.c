@@ -20,13 +20,13 @@ static const struct {
 /* The node of the graph around whose body this is, and which of its bodies. */
 static const graph_node *owner_of(const struct graph *body, uint32_t *out_index)
 {
-    const struct graph *g = body->parent;
+    const struct graph *graph = body->parent;
 
-    for (uint32_t i = 0; g != NULL && i < g->node_count; i++) {
-        for (uint32_t b = 0; b < g->nodes[i]->body_count; b++) {
-            if (g->nodes[i]->bodies[b].graph == body) {
+    for (uint32_t i = 0; graph != NULL && i < graph->node_count; i++) {
+        for (uint32_t b = 0; b < graph->nodes[i]->body_count; b++) {
+            if (graph->nodes[i]->bodies[b].graph == body) {
                 *out_index = b;
-                return g->nodes[i];
+                return graph->nodes[i];
             }
         }
     }
@@ -40,25 +40,25 @@ static void add_text(char *text, size_t bytes, const char *more)
     (void)snprintf(text + used, bytes - used, "%s", more);
 }
 
-static void add_node(char *text, size_t bytes, const graph_node *n)
+static void add_node(char *text, size_t bytes, const graph_node *node)
 {
     char part[32];
 
-    if (n->place == 0) /* not from the file */
+    if (node->place == 0) /* not from the file */
         return;
-    (void)snprintf(part, sizeof part, ".node[%u]", n->place - 1);
+    (void)snprintf(part, sizeof part, ".node[%u]", node->place - 1);
     add_text(text, bytes, part);
 }
 
-static void add_graph(char *text, size_t bytes, const struct graph *g)
+static void add_graph(char *text, size_t bytes, const struct graph *graph)
 {
     uint32_t index = 0, first;
-    const graph_node *n = owner_of(g, &index);
+    const graph_node *node = owner_of(graph, &index);
     char part[160];
 
-    if (n == NULL) {
-        for (uint32_t i = 0; i < g->model->function_count; i++) {
-            if (g->model->functions[i].body == g) {
+    if (node == NULL) {
+        for (uint32_t i = 0; i < graph->model->function_count; i++) {
+            if (graph->model->functions[i].body == graph) {
                 (void)snprintf(text, bytes, "$.functions[%u]", i);
                 return;
             }
@@ -66,15 +66,15 @@ static void add_graph(char *text, size_t bytes, const struct graph *g)
         (void)snprintf(text, bytes, "$.graph");
         return;
     }
-    add_graph(text, bytes, g->parent); /* as deep as graphs are nested, which the loader bounds */
-    add_node(text, bytes, n);
-    for (first = index; first > 0 && strcmp(n->bodies[first - 1].attr, n->bodies[index].attr) == 0; first--)
+    add_graph(text, bytes, graph->parent); /* as deep as graphs are nested, which the loader bounds */
+    add_node(text, bytes, node);
+    for (first = index; first > 0 && strcmp(node->bodies[first - 1].attr, node->bodies[index].attr) == 0; first--)
         ;
-    if (n->bodies[index].in_list)
-        (void)snprintf(part, sizeof part, ".attribute[?@.name=='%.64s'].graphs[%u]", n->bodies[index].attr,
+    if (node->bodies[index].in_list)
+        (void)snprintf(part, sizeof part, ".attribute[?@.name=='%.64s'].graphs[%u]", node->bodies[index].attr,
                        index - first);
     else
-        (void)snprintf(part, sizeof part, ".attribute[?@.name=='%.64s'].g", n->bodies[index].attr);
+        (void)snprintf(part, sizeof part, ".attribute[?@.name=='%.64s'].g", node->bodies[index].attr);
     add_text(text, bytes, part);
 }
 
@@ -83,58 +83,59 @@ static void add_graph(char *text, size_t bytes, const struct graph *g)
 enum { MOST_FINDINGS = 1000 };
 
 /* Bodies hang below their nodes only once the file is loaded. */
-static bool place_finding(graph_model *model, graph_finding *f)
+static bool place_finding(graph_model *model, graph_finding *finding)
 {
     char path[512] = "$";
 
-    if (f->g != NULL)
-        add_graph(path, sizeof path, f->g);
-    if (f->n != NULL)
-        add_node(path, sizeof path, f->n);
-    f->path = arena_string(&model->arena, path);
-    return f->path != NULL;
+    if (finding->g != NULL)
+        add_graph(path, sizeof path, finding->g);
+    if (finding->n != NULL)
+        add_node(path, sizeof path, finding->n);
+    finding->path = arena_string(&model->arena, path);
+    return finding->path != NULL;
 }
 
 bool graph_place_findings(graph_model *model)
 {
-    for (graph_finding *f = model->findings; f != NULL; f = f->next)
-        if (!place_finding(model, f))
+    for (graph_finding *finding = model->findings; finding != NULL; finding = finding->next)
+        if (!place_finding(model, finding))
             return false;
     return true;
 }
 
 static inlay_status remember(graph_model *model, inlay_status error, const char *code, const char *fix,
-                             const struct graph *g, const graph_node *n, const char *text)
+                             const struct graph *graph, const graph_node *node, const char *text)
 {
-    graph_finding *f;
+    graph_finding *finding;
 
     if (model->finding_count == MOST_FINDINGS)
         return INLAY_OK;
-    for (f = model->findings; f != NULL; f = f->next) /* bodies of loops are inferred more than once */
-        if (strcmp(f->text, text) == 0)
+    for (finding = model->findings; finding != NULL;
+         finding = finding->next) /* bodies of loops are inferred more than once */
+        if (strcmp(finding->text, text) == 0)
             return INLAY_OK;
-    f = arena_alloc(&model->arena, sizeof *f);
-    if (f == NULL)
+    finding = arena_alloc(&model->arena, sizeof *finding);
+    if (finding == NULL)
         return INLAY_OUT_OF_MEMORY;
-    *f = (graph_finding){ .status = error,
-                          .code = code,
-                          .fix = fix,
-                          .g = g,
-                          .n = n,
-                          .text = arena_string(&model->arena, text),
-                          .node = n == NULL ? "" : n->info.name.data };
-    if (!place_finding(model, f) || f->text == NULL)
+    *finding = (graph_finding){ .status = error,
+                                .code = code,
+                                .fix = fix,
+                                .g = graph,
+                                .n = node,
+                                .text = arena_string(&model->arena, text),
+                                .node = node == NULL ? "" : node->info.name.data };
+    if (!place_finding(model, finding) || finding->text == NULL)
         return INLAY_OUT_OF_MEMORY;
     if (model->last_finding == NULL)
-        model->findings = f;
+        model->findings = finding;
     else
-        model->last_finding->next = f;
-    model->last_finding = f;
+        model->last_finding->next = finding;
+    model->last_finding = finding;
     model->finding_count++;
     return INLAY_OK;
 }
 
-inlay_status graph_tolerate(graph_model *model, const struct graph *g, const graph_node *n, const char *tensor,
+inlay_status graph_tolerate(graph_model *model, const struct graph *graph, const graph_node *node, const char *tensor,
                             graph_fault fault, inlay_diag *diag, const char *format, ...)
 {
     inlay_diag said = INLAY_DIAG_INIT;
@@ -146,15 +147,15 @@ inlay_status graph_tolerate(graph_model *model, const struct graph *g, const gra
     va_end(args);
     if (model->strict) {
         model->fault = (uint32_t)fault + 1;
-        return graph_fail(g, n, tensor, INLAY_INVALID_MODEL, diag, "%s; %s", text, faults[fault].fix);
+        return graph_fail(graph, node, tensor, INLAY_INVALID_MODEL, diag, "%s; %s", text, faults[fault].fix);
     }
-    (void)graph_fail(g, n, tensor, INLAY_INVALID_MODEL, &said, "%s", text);
-    if (remember(model, INLAY_OK, faults[fault].code, faults[fault].fix, g, n, said.text) != INLAY_OK)
-        return graph_fail(g, n, NULL, INLAY_OUT_OF_MEMORY, diag, "out of memory while loading");
+    (void)graph_fail(graph, node, tensor, INLAY_INVALID_MODEL, &said, "%s", text);
+    if (remember(model, INLAY_OK, faults[fault].code, faults[fault].fix, graph, node, said.text) != INLAY_OK)
+        return graph_fail(graph, node, NULL, INLAY_OUT_OF_MEMORY, diag, "out of memory while loading");
     return INLAY_OK;
 }
 
-inlay_status graph_fault_fail(const struct graph *g, const graph_node *n, const char *tensor, graph_fault fault,
+inlay_status graph_fault_fail(const struct graph *graph, const graph_node *node, const char *tensor, graph_fault fault,
                               inlay_status code, inlay_diag *diag, const char *format, ...)
 {
     char text[448];
@@ -163,8 +164,8 @@ inlay_status graph_fault_fail(const struct graph *g, const graph_node *n, const 
     va_start(args, format);
     (void)vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    g->model->fault = (uint32_t)fault + 1;
-    return graph_fail(g, n, tensor, code, diag, "%s", text);
+    graph->model->fault = (uint32_t)fault + 1;
+    return graph_fail(graph, node, tensor, code, diag, "%s", text);
 }
 
 /* Codes of errors that are not in faults.def: by status. */
@@ -182,7 +183,7 @@ void graph_fault_text(uint32_t fault, inlay_status status, const char **out_code
     *out_fix = fault > 0 ? faults[fault - 1].fix : "";
 }
 
-bool graph_goes_on(graph_model *model, const struct graph *g, const graph_node *n, inlay_status *status,
+bool graph_goes_on(graph_model *model, const struct graph *graph, const graph_node *node, inlay_status *status,
                    inlay_diag *diag)
 {
     const char *code, *fix;
@@ -190,7 +191,7 @@ bool graph_goes_on(graph_model *model, const struct graph *g, const graph_node *
     if (*status == INLAY_OK || !model->collect || *status == INLAY_OUT_OF_MEMORY || *status == INLAY_CANCELLED)
         return *status == INLAY_OK;
     graph_fault_text(model->fault, *status, &code, &fix);
-    if (remember(model, *status, code, fix, g, n, diag == NULL ? "" : diag->text) != INLAY_OK)
+    if (remember(model, *status, code, fix, graph, node, diag == NULL ? "" : diag->text) != INLAY_OK)
         return false;
     model->fault = 0;
     *status = INLAY_OK;
@@ -199,15 +200,15 @@ bool graph_goes_on(graph_model *model, const struct graph *g, const graph_node *
 
 /* ------------------------------------------------------------------ declarations */
 
-static bool fits_declared(const graph_value *v)
+static bool fits_declared(const graph_value *value)
 {
-    if (v->declared_rank == INLAY_RANK_UNKNOWN || v->info.rank == INLAY_RANK_UNKNOWN)
+    if (value->declared_rank == INLAY_RANK_UNKNOWN || value->info.rank == INLAY_RANK_UNKNOWN)
         return true;
-    if (v->declared_rank != v->info.rank)
+    if (value->declared_rank != value->info.rank)
         return false;
-    for (uint32_t d = 0; d < v->info.rank; d++)
-        if (v->declared_dims[d].kind == INLAY_DIM_FIXED && v->info.dims[d].kind == INLAY_DIM_FIXED &&
-            v->declared_dims[d].value != v->info.dims[d].value)
+    for (uint32_t d = 0; d < value->info.rank; d++)
+        if (value->declared_dims[d].kind == INLAY_DIM_FIXED && value->info.dims[d].kind == INLAY_DIM_FIXED &&
+            value->declared_dims[d].value != value->info.dims[d].value)
             return false;
     return true;
 }
@@ -225,28 +226,29 @@ static void shape_text(uint32_t rank, const inlay_dim *dims, char *text, size_t 
 
 inlay_status graph_check_declared(graph_model *model, inlay_diag *diag)
 {
-    struct graph *g = model->main;
+    struct graph *graph = model->main;
     inlay_status status = INLAY_OK;
 
-    for (uint32_t i = 0; i < g->value_count; i++) {
-        const graph_value *v = &g->values[i];
-        const char *what = v->info.flags & INLAY_VALUE_GRAPH_OUTPUT ? "output" : "value";
+    for (uint32_t i = 0; i < graph->value_count; i++) {
+        const graph_value *value = &graph->values[i];
+        const char *what = value->info.flags & INLAY_VALUE_GRAPH_OUTPUT ? "output" : "value";
         char declared[160], computed[160];
 
-        if (!v->declared || v->info.producer == INLAY_NONE || v->info.kind != INLAY_VALUE_TENSOR)
+        if (!value->declared || value->info.producer == INLAY_NONE || value->info.kind != INLAY_VALUE_TENSOR)
             continue;
-        if (v->declared_dtype != INLAY_UNDEFINED && v->info.dtype != INLAY_UNDEFINED &&
-            v->declared_dtype != v->info.dtype)
-            INLAY_TRY(graph_tolerate(model, g, g->nodes[v->info.producer], v->info.name.data, GRAPH_DECLARED_TYPE, diag,
-                                     "%s '%.96s' is declared as %s and computed as %s", what, v->info.name.data,
-                                     inlay_dtype_name(v->declared_dtype), inlay_dtype_name(v->info.dtype)));
-        if (fits_declared(v))
+        if (value->declared_dtype != INLAY_UNDEFINED && value->info.dtype != INLAY_UNDEFINED &&
+            value->declared_dtype != value->info.dtype)
+            INLAY_TRY(graph_tolerate(model, graph, graph->nodes[value->info.producer], value->info.name.data,
+                                     GRAPH_DECLARED_TYPE, diag, "%s '%.96s' is declared as %s and computed as %s", what,
+                                     value->info.name.data, inlay_dtype_name(value->declared_dtype),
+                                     inlay_dtype_name(value->info.dtype)));
+        if (fits_declared(value))
             continue;
-        shape_text(v->declared_rank, v->declared_dims, declared, sizeof declared);
-        shape_text(v->info.rank, v->info.dims, computed, sizeof computed);
-        INLAY_TRY(graph_tolerate(model, g, g->nodes[v->info.producer], v->info.name.data, GRAPH_DECLARED_SHAPE, diag,
-                                 "%s '%.96s' is declared as %s and computed as %s", what, v->info.name.data, declared,
-                                 computed));
+        shape_text(value->declared_rank, value->declared_dims, declared, sizeof declared);
+        shape_text(value->info.rank, value->info.dims, computed, sizeof computed);
+        INLAY_TRY(graph_tolerate(model, graph, graph->nodes[value->info.producer], value->info.name.data,
+                                 GRAPH_DECLARED_SHAPE, diag, "%s '%.96s' is declared as %s and computed as %s", what,
+                                 value->info.name.data, declared, computed));
     }
 done:
     return status;

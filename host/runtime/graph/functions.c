@@ -39,13 +39,13 @@ struct expansion {
     uint32_t *map; /* [values of fn's body] value of g, INLAY_NONE = omitted input, UNSET */
 };
 
-static inlay_status inline_graph(struct inliner *in, struct graph *g);
-static inlay_status expand(struct inliner *in, struct graph *g, names_table *taken, const graph_node *call,
+static inlay_status inline_graph(struct inliner *in, struct graph *graph);
+static inlay_status expand(struct inliner *in, struct graph *graph, names_table *taken, const graph_node *call,
                            const graph_function *fn);
 
-static inlay_status no_memory(const struct inliner *in, const struct graph *g)
+static inlay_status no_memory(const struct inliner *in, const struct graph *graph)
 {
-    return graph_fail(g, NULL, NULL, INLAY_OUT_OF_MEMORY, in->diag, "out of memory while inlining functions");
+    return graph_fail(graph, NULL, NULL, INLAY_OUT_OF_MEMORY, in->diag, "out of memory while inlining functions");
 }
 
 /* What a call names, as one text: domain, name and overload. */
@@ -79,15 +79,15 @@ static inlay_status index_functions(struct inliner *in)
 }
 
 /* The function that the node calls, in *out; NULL if it calls none. */
-static inlay_status called(struct inliner *in, const graph_node *n, const graph_function **out)
+static inlay_status called(struct inliner *in, const graph_node *node, const graph_function **out)
 {
     const char *key;
     uint32_t i;
 
     *out = NULL;
-    if (names_find(&in->by_name, n->info.op_type.data, (size_t)n->info.op_type.bytes) == NAMES_NONE)
+    if (names_find(&in->by_name, node->info.op_type.data, (size_t)node->info.op_type.bytes) == NAMES_NONE)
         return INLAY_OK;
-    key = write_key(in, n->info.domain.data, n->info.op_type.data, n->overload);
+    key = write_key(in, node->info.domain.data, node->info.op_type.data, node->overload);
     if (key == NULL)
         return no_memory(in, in->model->main);
     i = names_find(&in->by_key, key, strlen(key));
@@ -96,60 +96,60 @@ static inlay_status called(struct inliner *in, const graph_node *n, const graph_
 }
 
 /* Long names in a small file can grow as well as nodes can. */
-static inlay_status check_budget(const struct inliner *in, const struct graph *g, const graph_function *fn)
+static inlay_status check_budget(const struct inliner *in, const struct graph *graph, const graph_function *fn)
 {
     if (in->model->arena.total_bytes <= in->arena_limit)
         return INLAY_OK;
-    return graph_fail(g, NULL, NULL, INLAY_LIMIT_EXCEEDED, in->diag,
+    return graph_fail(graph, NULL, NULL, INLAY_LIMIT_EXCEEDED, in->diag,
                       "inlining function '%.64s' takes more than %zu MiB", fn->name, MAX_INLINED_BYTES >> 20);
 }
 
 /* ------------------------------------------------------------------ copies */
 
-/* A value of g for value v of the function's body. */
-static inlay_status map_value(struct expansion *e, uint32_t v, uint32_t *out)
+/* A value of g for value value of the function's body. */
+static inlay_status map_value(struct expansion *expansion, uint32_t value, uint32_t *out)
 {
     const graph_value *from;
-    struct arena *a = &e->g->model->arena;
-    const char *call = e->call->info.name.data, *name;
+    struct arena *arena = &expansion->g->model->arena;
+    const char *call = expansion->call->info.name.data, *name;
     uint32_t present = INLAY_NONE, made;
 
-    *out = v;
-    if (v == INLAY_NONE || e->map[v] != UNSET) {
-        *out = v == INLAY_NONE ? INLAY_NONE : e->map[v];
+    *out = value;
+    if (value == INLAY_NONE || expansion->map[value] != UNSET) {
+        *out = value == INLAY_NONE ? INLAY_NONE : expansion->map[value];
         return INLAY_OK;
     }
-    if (check_budget(e->in, e->g, e->fn) != INLAY_OK)
+    if (check_budget(expansion->in, expansion->g, expansion->fn) != INLAY_OK)
         return INLAY_LIMIT_EXCEEDED;
-    from = &e->fn->body->values[v];
-    name = arena_format(a, "%s/%s", call, from->info.name.data);
+    from = &expansion->fn->body->values[value];
+    name = arena_format(arena, "%s/%s", call, from->info.name.data);
     for (uint32_t number = 1; name != NULL; number++) {
-        if (!names_add(e->taken, name, strlen(name), e->g->value_count, &present))
-            return no_memory(e->in, e->g);
+        if (!names_add(expansion->taken, name, strlen(name), expansion->g->value_count, &present))
+            return no_memory(expansion->in, expansion->g);
         if (present == NAMES_NONE)
             break;
-        name = arena_format(a, "%s/%s#%u", call, from->info.name.data, number);
+        name = arena_format(arena, "%s/%s#%u", call, from->info.name.data, number);
     }
-    made = name == NULL ? INLAY_NONE : graph_add_value(e->g, name, strlen(name));
+    made = name == NULL ? INLAY_NONE : graph_add_value(expansion->g, name, strlen(name));
     if (made == INLAY_NONE)
-        return no_memory(e->in, e->g);
-    inlay_str copied_name = e->g->values[made].info.name;
-    e->g->values[made] = *from;
-    e->g->values[made].info.name = copied_name;
-    e->g->values[made].info.flags &= INLAY_VALUE_CONSTANT;
-    e->map[v] = *out = made;
+        return no_memory(expansion->in, expansion->g);
+    inlay_str copied_name = expansion->g->values[made].info.name;
+    expansion->g->values[made] = *from;
+    expansion->g->values[made].info.name = copied_name;
+    expansion->g->values[made].info.flags &= INLAY_VALUE_CONSTANT;
+    expansion->map[value] = *out = made;
     return INLAY_OK;
 }
 
-static inlay_status map_list(struct expansion *e, const uint32_t *list, uint32_t count, const uint32_t **out)
+static inlay_status map_list(struct expansion *expansion, const uint32_t *list, uint32_t count, const uint32_t **out)
 {
-    uint32_t *mapped = arena_array(&e->g->model->arena, count, sizeof *mapped);
+    uint32_t *mapped = arena_array(&expansion->g->model->arena, count, sizeof *mapped);
 
     *out = mapped;
     if (mapped == NULL)
-        return no_memory(e->in, e->g);
+        return no_memory(expansion->in, expansion->g);
     for (uint32_t i = 0; i < count; i++) {
-        inlay_status status = map_value(e, list[i], &mapped[i]);
+        inlay_status status = map_value(expansion, list[i], &mapped[i]);
 
         if (status != INLAY_OK)
             return status;
@@ -166,53 +166,53 @@ static const inlay_attr_info *find_default(const graph_function *fn, const char 
 }
 
 /* Fills in the attributes that refer to the function's. */
-static inlay_status resolve_refs(const struct expansion *e, struct graph *g, graph_node *n)
+static inlay_status resolve_refs(const struct expansion *expansion, struct graph *graph, graph_node *node)
 {
-    uint32_t count = n->ref_count;
+    uint32_t count = node->ref_count;
 
-    n->ref_count = 0;
+    node->ref_count = 0;
     for (uint32_t i = 0; i < count; i++) {
-        const graph_attr_ref *ref = &n->refs[i];
-        const inlay_attr_info *given = graph_attr(e->call, ref->from);
+        const graph_attr_ref *ref = &node->refs[i];
+        const inlay_attr_info *given = graph_attr(expansion->call, ref->from);
         inlay_attr_info attr;
 
         if (given == NULL)
-            given = find_default(e->fn, ref->from);
-        if (given == NULL && graph_body_named(e->call, ref->from) != NULL)
-            return graph_fail(e->g, e->call, NULL, INLAY_UNSUPPORTED, e->in->diag,
+            given = find_default(expansion->fn, ref->from);
+        if (given == NULL && graph_body_named(expansion->call, ref->from) != NULL)
+            return graph_fail(expansion->g, expansion->call, NULL, INLAY_UNSUPPORTED, expansion->in->diag,
                               "passes graph attribute '%.64s' to a function; inline the function before exporting",
                               ref->from);
         if (given == NULL)
             continue;
         if (ref->kind != 0 && given->kind != ref->kind)
-            return graph_fail(e->g, e->call, NULL, INLAY_INVALID_MODEL, e->in->diag,
+            return graph_fail(expansion->g, expansion->call, NULL, INLAY_INVALID_MODEL, expansion->in->diag,
                               "attribute '%.64s' is of kind %u, but the function uses it as kind %u", ref->from,
                               given->kind, ref->kind);
         attr = *given;
         attr.name = (inlay_str){ ref->name, strlen(ref->name) };
-        if (graph_set_attr(g, n, &attr) != INLAY_OK)
-            return no_memory(e->in, e->g);
+        if (graph_set_attr(graph, node, &attr) != INLAY_OK)
+            return no_memory(expansion->in, expansion->g);
     }
     return INLAY_OK;
 }
 
-/* Takes value v, an optional input that the call omits, out of a body. */
-static inlay_status omit_value(const struct expansion *e, struct graph *g, uint32_t v)
+/* Takes value value, an optional input that the call omits, out of a body. */
+static inlay_status omit_value(const struct expansion *expansion, struct graph *graph, uint32_t value)
 {
-    for (uint32_t i = 0; i < g->node_count; i++) {
-        graph_node *n = g->nodes[i];
-        uint32_t *inputs = (uint32_t *)(uintptr_t)n->info.inputs; /* of our copy */
+    for (uint32_t i = 0; i < graph->node_count; i++) {
+        graph_node *node = graph->nodes[i];
+        uint32_t *inputs = (uint32_t *)(uintptr_t)node->info.inputs; /* of our copy */
 
-        for (uint32_t k = 0; k < n->info.input_count; k++)
-            if (inputs[k] == v)
+        for (uint32_t k = 0; k < node->info.input_count; k++)
+            if (inputs[k] == value)
                 inputs[k] = INLAY_NONE;
-        for (uint32_t b = 0; b < n->body_count; b++) {
-            graph_body *body = &n->bodies[b];
+        for (uint32_t b = 0; b < node->body_count; b++) {
+            graph_body *body = &node->bodies[b];
 
             for (uint32_t c = 0; c < body->capture_count; c++) {
-                if (body->capture_outer[c] != v)
+                if (body->capture_outer[c] != value)
                     continue;
-                inlay_status status = omit_value(e, body->graph, body->capture_inner[c]);
+                inlay_status status = omit_value(expansion, body->graph, body->capture_inner[c]);
                 if (status != INLAY_OK)
                     return status;
                 body->capture_count--;
@@ -222,127 +222,129 @@ static inlay_status omit_value(const struct expansion *e, struct graph *g, uint3
             }
         }
     }
-    for (uint32_t k = 0; k < g->output_count; k++)
-        if (g->outputs[k] == v)
-            return graph_fail(g, e->call, NULL, INLAY_INVALID_MODEL, e->in->diag,
+    for (uint32_t k = 0; k < graph->output_count; k++)
+        if (graph->outputs[k] == value)
+            return graph_fail(graph, expansion->call, NULL, INLAY_INVALID_MODEL, expansion->in->diag,
                               "output %u of a body in function '%.64s' is input '%.64s', which the call omits", k,
-                              e->fn->name, g->values[v].info.name.data);
+                              expansion->fn->name, graph->values[value].info.name.data);
     return INLAY_OK;
 }
 
-static struct graph *copy_graph(const struct expansion *e, const struct graph *from, struct graph *parent,
+static struct graph *copy_graph(const struct expansion *expansion, const struct graph *from, struct graph *parent,
                                 inlay_status *status);
 
 /* Copies the bodies of a node; their captures still speak of the original's values. */
-static inlay_status copy_bodies(const struct expansion *e, struct graph *parent, graph_node *n)
+static inlay_status copy_bodies(const struct expansion *expansion, struct graph *parent, graph_node *node)
 {
-    struct arena *a = &parent->model->arena;
-    graph_body *bodies = arena_copy(a, n->bodies, n->body_count * sizeof *bodies);
+    struct arena *arena = &parent->model->arena;
+    graph_body *bodies = arena_copy(arena, node->bodies, node->body_count * sizeof *bodies);
     inlay_status status = INLAY_OK;
 
     if (bodies == NULL)
-        return no_memory(e->in, parent);
-    for (uint32_t b = 0; b < n->body_count; b++) {
+        return no_memory(expansion->in, parent);
+    for (uint32_t b = 0; b < node->body_count; b++) {
         size_t bytes = bodies[b].capture_count * sizeof(uint32_t);
 
-        bodies[b].capture_outer = arena_copy(a, bodies[b].capture_outer, bytes);
-        bodies[b].capture_inner = arena_copy(a, bodies[b].capture_inner, bytes);
+        bodies[b].capture_outer = arena_copy(arena, bodies[b].capture_outer, bytes);
+        bodies[b].capture_inner = arena_copy(arena, bodies[b].capture_inner, bytes);
         if (bodies[b].capture_outer == NULL || bodies[b].capture_inner == NULL)
-            return no_memory(e->in, parent);
-        bodies[b].graph = copy_graph(e, bodies[b].graph, parent, &status);
+            return no_memory(expansion->in, parent);
+        bodies[b].graph = copy_graph(expansion, bodies[b].graph, parent, &status);
         if (bodies[b].graph == NULL)
             return status;
     }
-    n->bodies = bodies;
+    node->bodies = bodies;
     return INLAY_OK;
 }
 
 /* A node of its own with the same inputs, outputs and attributes; counts toward the limit. */
-static graph_node *copy_node(const struct expansion *e, const graph_node *from, struct graph *parent,
+static graph_node *copy_node(const struct expansion *expansion, const graph_node *from, struct graph *parent,
                              inlay_status *status)
 {
-    struct arena *a = &parent->model->arena;
-    graph_node *n = arena_copy(a, from, sizeof *from);
+    struct arena *arena = &parent->model->arena;
+    graph_node *node = arena_copy(arena, from, sizeof *from);
 
     *status = INLAY_OK;
-    if (++e->in->node_count > MAX_INLINED_NODES) {
-        *status = graph_fail(parent, NULL, NULL, INLAY_LIMIT_EXCEEDED, e->in->diag,
-                             "inlining function '%.64s' makes more than %d nodes", e->fn->name, MAX_INLINED_NODES);
+    if (++expansion->in->node_count > MAX_INLINED_NODES) {
+        *status =
+            graph_fail(parent, NULL, NULL, INLAY_LIMIT_EXCEEDED, expansion->in->diag,
+                       "inlining function '%.64s' makes more than %d nodes", expansion->fn->name, MAX_INLINED_NODES);
         return NULL;
     }
-    if (n != NULL) {
-        n->info.inputs = arena_copy(a, from->info.inputs, from->info.input_count * sizeof(uint32_t));
-        n->info.outputs = arena_copy(a, from->info.outputs, from->info.output_count * sizeof(uint32_t));
+    if (node != NULL) {
+        node->info.inputs = arena_copy(arena, from->info.inputs, from->info.input_count * sizeof(uint32_t));
+        node->info.outputs = arena_copy(arena, from->info.outputs, from->info.output_count * sizeof(uint32_t));
     }
-    if (n == NULL || n->info.inputs == NULL || n->info.outputs == NULL) {
-        *status = no_memory(e->in, parent);
+    if (node == NULL || node->info.inputs == NULL || node->info.outputs == NULL) {
+        *status = no_memory(expansion->in, parent);
         return NULL;
     }
-    if (n->body_count > 0)
-        *status = copy_bodies(e, parent, n);
+    if (node->body_count > 0)
+        *status = copy_bodies(expansion, parent, node);
     if (*status == INLAY_OK)
-        *status = resolve_refs(e, parent, n);
-    return *status == INLAY_OK ? n : NULL;
+        *status = resolve_refs(expansion, parent, node);
+    return *status == INLAY_OK ? node : NULL;
 }
 
-static struct graph *copy_graph(const struct expansion *e, const struct graph *from, struct graph *parent,
+static struct graph *copy_graph(const struct expansion *expansion, const struct graph *from, struct graph *parent,
                                 inlay_status *status)
 {
-    struct arena *a = &parent->model->arena;
-    struct graph *g = arena_copy(a, from, sizeof *from);
+    struct arena *arena = &parent->model->arena;
+    struct graph *graph = arena_copy(arena, from, sizeof *from);
 
-    *status = g == NULL ? no_memory(e->in, parent) : check_budget(e->in, parent, e->fn);
+    *status = graph == NULL ? no_memory(expansion->in, parent) : check_budget(expansion->in, parent, expansion->fn);
     if (*status != INLAY_OK)
         return NULL;
-    g->parent = parent;
-    g->value_capacity = g->value_count;
-    g->node_capacity = g->node_count;
-    g->values = arena_copy(a, from->values, from->value_count * sizeof *from->values);
-    g->nodes = arena_copy(a, from->nodes, from->node_count * sizeof *from->nodes);
-    g->inputs = arena_copy(a, from->inputs, from->input_count * sizeof(uint32_t));
-    g->outputs = arena_copy(a, from->outputs, from->output_count * sizeof(uint32_t));
-    if (g->values == NULL || g->nodes == NULL || g->inputs == NULL || g->outputs == NULL) {
-        *status = no_memory(e->in, parent);
+    graph->parent = parent;
+    graph->value_capacity = graph->value_count;
+    graph->node_capacity = graph->node_count;
+    graph->values = arena_copy(arena, from->values, from->value_count * sizeof *from->values);
+    graph->nodes = arena_copy(arena, from->nodes, from->node_count * sizeof *from->nodes);
+    graph->inputs = arena_copy(arena, from->inputs, from->input_count * sizeof(uint32_t));
+    graph->outputs = arena_copy(arena, from->outputs, from->output_count * sizeof(uint32_t));
+    if (graph->values == NULL || graph->nodes == NULL || graph->inputs == NULL || graph->outputs == NULL) {
+        *status = no_memory(expansion->in, parent);
         return NULL;
     }
-    for (uint32_t i = 0; i < g->node_count; i++) {
-        g->nodes[i] = copy_node(e, from->nodes[i], g, status);
-        if (g->nodes[i] == NULL)
+    for (uint32_t i = 0; i < graph->node_count; i++) {
+        graph->nodes[i] = copy_node(expansion, from->nodes[i], graph, status);
+        if (graph->nodes[i] == NULL)
             return NULL;
     }
-    return g;
+    return graph;
 }
 
 /* ------------------------------------------------------------------ expansion */
 
-static inlay_status append(const struct inliner *in, struct graph *g, graph_node *n)
+static inlay_status append(const struct inliner *in, struct graph *graph, graph_node *node)
 {
-    return graph_append_node(g, n) == INLAY_OK ? INLAY_OK : no_memory(in, g);
+    return graph_append_node(graph, node) == INLAY_OK ? INLAY_OK : no_memory(in, graph);
 }
 
 /* Moves the copied node into g: its values become g's. */
-static inlay_status adopt_node(struct expansion *e, graph_node *n)
+static inlay_status adopt_node(struct expansion *expansion, graph_node *node)
 {
     inlay_status status = INLAY_OK;
 
-    n->place = e->call->place;
-    n->info.name.data = arena_format(&e->g->model->arena, "%s/%s", e->call->info.name.data, n->info.name.data);
-    if (n->info.name.data == NULL)
-        return no_memory(e->in, e->g);
-    n->info.name.bytes = strlen(n->info.name.data);
-    INLAY_TRY(map_list(e, n->info.inputs, n->info.input_count, &n->info.inputs));
-    INLAY_TRY(map_list(e, n->info.outputs, n->info.output_count, &n->info.outputs));
-    for (uint32_t b = 0; b < n->body_count; b++) {
-        graph_body *body = &n->bodies[b];
+    node->place = expansion->call->place;
+    node->info.name.data =
+        arena_format(&expansion->g->model->arena, "%s/%s", expansion->call->info.name.data, node->info.name.data);
+    if (node->info.name.data == NULL)
+        return no_memory(expansion->in, expansion->g);
+    node->info.name.bytes = strlen(node->info.name.data);
+    INLAY_TRY(map_list(expansion, node->info.inputs, node->info.input_count, &node->info.inputs));
+    INLAY_TRY(map_list(expansion, node->info.outputs, node->info.output_count, &node->info.outputs));
+    for (uint32_t b = 0; b < node->body_count; b++) {
+        graph_body *body = &node->bodies[b];
         uint32_t kept = 0;
 
-        body->graph->parent = e->g;
+        body->graph->parent = expansion->g;
         for (uint32_t c = 0; c < body->capture_count; c++) {
             uint32_t inner = body->capture_inner[c], outer;
 
-            INLAY_TRY(map_value(e, body->capture_outer[c], &outer));
+            INLAY_TRY(map_value(expansion, body->capture_outer[c], &outer));
             if (outer == INLAY_NONE) {
-                INLAY_TRY(omit_value(e, body->graph, inner));
+                INLAY_TRY(omit_value(expansion, body->graph, inner));
                 continue;
             }
             body->capture_outer[kept] = outer;
@@ -351,144 +353,146 @@ static inlay_status adopt_node(struct expansion *e, graph_node *n)
         body->capture_count = kept;
         body->graph->captured = body->capture_inner;
         body->graph->captured_count = kept;
-        INLAY_TRY(inline_graph(e->in, body->graph));
+        INLAY_TRY(inline_graph(expansion->in, body->graph));
     }
 done:
     return status;
 }
 
 /* A formal output that is a formal input, a constant or another output as well cannot simply be renamed. */
-static inlay_status add_identity(struct expansion *e, uint32_t from, uint32_t to)
+static inlay_status add_identity(struct expansion *expansion, uint32_t from, uint32_t to)
 {
-    graph_node *n = graph_add_node(e->g, "Identity", "ai.onnx", "", 1, 1);
-    uint32_t *inputs = n == NULL ? NULL : arena_copy(&e->g->model->arena, &from, sizeof from);
-    uint32_t *outputs = n == NULL ? NULL : arena_copy(&e->g->model->arena, &to, sizeof to);
+    graph_node *node = graph_add_node(expansion->g, "Identity", "ai.onnx", "", 1, 1);
+    uint32_t *inputs = node == NULL ? NULL : arena_copy(&expansion->g->model->arena, &from, sizeof from);
+    uint32_t *outputs = node == NULL ? NULL : arena_copy(&expansion->g->model->arena, &to, sizeof to);
 
     if (inputs == NULL || outputs == NULL)
-        return no_memory(e->in, e->g);
+        return no_memory(expansion->in, expansion->g);
     if (from == INLAY_NONE)
-        return graph_fail(e->g, e->call, NULL, INLAY_INVALID_MODEL, e->in->diag,
-                          "an output of function '%.64s' is an input that the call omits", e->fn->name);
-    n->info.inputs = inputs;
-    n->info.outputs = outputs;
-    n->opset = n->opset == 0 ? 1 : n->opset;
+        return graph_fail(expansion->g, expansion->call, NULL, INLAY_INVALID_MODEL, expansion->in->diag,
+                          "an output of function '%.64s' is an input that the call omits", expansion->fn->name);
+    node->info.inputs = inputs;
+    node->info.outputs = outputs;
+    node->opset = node->opset == 0 ? 1 : node->opset;
     return INLAY_OK;
 }
 
-static inlay_status bind_formals(struct expansion *e)
+static inlay_status bind_formals(struct expansion *expansion)
 {
-    const struct graph *body = e->fn->body;
-    const inlay_node_info *call = &e->call->info;
+    const struct graph *body = expansion->fn->body;
+    const inlay_node_info *call = &expansion->call->info;
 
     if (call->input_count > body->input_count || call->output_count > body->output_count)
-        return graph_fail(e->g, e->call, NULL, INLAY_INVALID_MODEL, e->in->diag,
+        return graph_fail(expansion->g, expansion->call, NULL, INLAY_INVALID_MODEL, expansion->in->diag,
                           "has %u inputs and %u outputs, but function '%.64s' takes %u and gives %u", call->input_count,
-                          call->output_count, e->fn->name, body->input_count, body->output_count);
-    for (uint32_t v = 0; v < body->value_count; v++)
-        e->map[v] = UNSET;
+                          call->output_count, expansion->fn->name, body->input_count, body->output_count);
+    for (uint32_t value = 0; value < body->value_count; value++)
+        expansion->map[value] = UNSET;
     for (uint32_t i = 0; i < body->input_count; i++)
-        e->map[body->inputs[i]] = i < call->input_count ? call->inputs[i] : INLAY_NONE;
-    for (uint32_t o = 0; o < call->output_count; o++) {
-        uint32_t v = body->outputs[o];
+        expansion->map[body->inputs[i]] = i < call->input_count ? call->inputs[i] : INLAY_NONE;
+    for (uint32_t output = 0; output < call->output_count; output++) {
+        uint32_t value = body->outputs[output];
 
-        if (call->outputs[o] != INLAY_NONE && e->map[v] == UNSET &&
-            (body->values[v].info.flags & INLAY_VALUE_CONSTANT) == 0)
-            e->map[v] = call->outputs[o];
+        if (call->outputs[output] != INLAY_NONE && expansion->map[value] == UNSET &&
+            (body->values[value].info.flags & INLAY_VALUE_CONSTANT) == 0)
+            expansion->map[value] = call->outputs[output];
     }
     return INLAY_OK;
 }
 
-static inlay_status expand_body(struct expansion *e)
+static inlay_status expand_body(struct expansion *expansion)
 {
-    const struct graph *body = e->fn->body;
-    inlay_status status = bind_formals(e);
+    const struct graph *body = expansion->fn->body;
+    inlay_status status = bind_formals(expansion);
 
     for (uint32_t i = 0; status == INLAY_OK && i < body->node_count; i++) {
-        graph_node *n = copy_node(e, body->nodes[i], e->g, &status);
+        graph_node *node = copy_node(expansion, body->nodes[i], expansion->g, &status);
         const graph_function *fn;
 
-        if (n == NULL)
+        if (node == NULL)
             break;
-        status = adopt_node(e, n);
+        status = adopt_node(expansion, node);
         if (status != INLAY_OK)
             break;
-        status = called(e->in, n, &fn);
+        status = called(expansion->in, node, &fn);
         if (status == INLAY_OK)
-            status = fn == NULL ? append(e->in, e->g, n) : expand(e->in, e->g, e->taken, n, fn);
+            status = fn == NULL ? append(expansion->in, expansion->g, node)
+                                : expand(expansion->in, expansion->g, expansion->taken, node, fn);
     }
-    for (uint32_t o = 0; status == INLAY_OK && o < e->call->info.output_count; o++) {
-        uint32_t to = e->call->info.outputs[o], from;
+    for (uint32_t output = 0; status == INLAY_OK && output < expansion->call->info.output_count; output++) {
+        uint32_t to = expansion->call->info.outputs[output], from;
 
         if (to == INLAY_NONE)
             continue;
-        status = map_value(e, body->outputs[o], &from);
+        status = map_value(expansion, body->outputs[output], &from);
         if (status == INLAY_OK && from != to)
-            status = add_identity(e, from, to);
+            status = add_identity(expansion, from, to);
     }
     return status;
 }
 
-static inlay_status expand(struct inliner *in, struct graph *g, names_table *taken, const graph_node *call,
+static inlay_status expand(struct inliner *in, struct graph *graph, names_table *taken, const graph_node *call,
                            const graph_function *fn)
 {
-    struct expansion e = { .in = in, .g = g, .taken = taken, .call = call, .fn = fn };
+    struct expansion expansion = { .in = in, .g = graph, .taken = taken, .call = call, .fn = fn };
     inlay_status status;
 
     for (uint32_t i = 0; i < in->depth; i++)
         if (in->active[i] == fn)
-            return graph_fail(g, call, NULL, INLAY_INVALID_MODEL, in->diag,
+            return graph_fail(graph, call, NULL, INLAY_INVALID_MODEL, in->diag,
                               "function '%.64s' calls itself; ONNX functions cannot recurse", fn->name);
     if (in->depth == MAX_CALL_DEPTH)
-        return graph_fail(g, call, NULL, INLAY_LIMIT_EXCEEDED, in->diag, "functions call functions more than %d deep",
-                          MAX_CALL_DEPTH);
-    e.map = calloc((size_t)fn->body->value_count + 1, sizeof *e.map);
-    if (e.map == NULL)
-        return no_memory(in, g);
+        return graph_fail(graph, call, NULL, INLAY_LIMIT_EXCEEDED, in->diag,
+                          "functions call functions more than %d deep", MAX_CALL_DEPTH);
+    expansion.map = calloc((size_t)fn->body->value_count + 1, sizeof *expansion.map);
+    if (expansion.map == NULL)
+        return no_memory(in, graph);
     in->active[in->depth++] = fn;
-    status = expand_body(&e);
+    status = expand_body(&expansion);
     in->depth--;
-    free(e.map);
+    free(expansion.map);
     return status;
 }
 
-static inlay_status has_calls(struct inliner *in, const struct graph *g, bool *out)
+static inlay_status has_calls(struct inliner *in, const struct graph *graph, bool *out)
 {
     const graph_function *fn = NULL;
     inlay_status status = INLAY_OK;
 
-    for (uint32_t i = 0; i < g->node_count && fn == NULL && status == INLAY_OK; i++)
-        status = called(in, g->nodes[i], &fn);
+    for (uint32_t i = 0; i < graph->node_count && fn == NULL && status == INLAY_OK; i++)
+        status = called(in, graph->nodes[i], &fn);
     *out = fn != NULL;
     return status;
 }
 
-static inlay_status inline_graph(struct inliner *in, struct graph *g)
+static inlay_status inline_graph(struct inliner *in, struct graph *graph)
 {
     inlay_status status = INLAY_OK;
-    graph_node **old = g->nodes;
-    uint32_t old_count = g->node_count;
+    graph_node **old = graph->nodes;
+    uint32_t old_count = graph->node_count;
     names_table taken = { 0 };
     bool calls;
 
     for (uint32_t i = 0; i < old_count; i++)
         for (uint32_t b = 0; b < old[i]->body_count; b++)
             INLAY_TRY(inline_graph(in, old[i]->bodies[b].graph));
-    INLAY_TRY(has_calls(in, g, &calls));
+    INLAY_TRY(has_calls(in, graph, &calls));
     if (!calls)
         goto done;
-    for (uint32_t v = 0; v < g->value_count; v++) {
-        if (!names_add(&taken, g->values[v].info.name.data, (size_t)g->values[v].info.name.bytes, v, NULL)) {
-            status = no_memory(in, g);
+    for (uint32_t value = 0; value < graph->value_count; value++) {
+        if (!names_add(&taken, graph->values[value].info.name.data, (size_t)graph->values[value].info.name.bytes, value,
+                       NULL)) {
+            status = no_memory(in, graph);
             goto done;
         }
     }
-    g->nodes = NULL;
-    g->node_count = g->node_capacity = 0;
+    graph->nodes = NULL;
+    graph->node_count = graph->node_capacity = 0;
     for (uint32_t i = 0; i < old_count; i++) {
         const graph_function *fn;
 
         INLAY_TRY(called(in, old[i], &fn));
-        INLAY_TRY(fn == NULL ? append(in, g, old[i]) : expand(in, g, &taken, old[i], fn));
+        INLAY_TRY(fn == NULL ? append(in, graph, old[i]) : expand(in, graph, &taken, old[i], fn));
     }
 done:
     names_deinit(&taken);

@@ -16,40 +16,40 @@ struct graph_blob {
 };
 
 /* What tells a node without a name from others, or NULL. */
-static const char *first_output(const struct graph *g, const graph_node *n)
+static const char *first_output(const struct graph *graph, const graph_node *node)
 {
-    for (uint32_t i = 0; i < n->info.output_count; i++)
-        if (n->info.outputs[i] < g->value_count)
-            return g->values[n->info.outputs[i]].info.name.data;
+    for (uint32_t i = 0; i < node->info.output_count; i++)
+        if (node->info.outputs[i] < graph->value_count)
+            return graph->values[node->info.outputs[i]].info.name.data;
     return NULL;
 }
 
-inlay_status graph_fail(const struct graph *g, const graph_node *n, const char *tensor, inlay_status code,
+inlay_status graph_fail(const struct graph *graph, const graph_node *node, const char *tensor, inlay_status code,
                         inlay_diag *diag, const char *format, ...)
 {
     char place[320] = "", text[448];
-    const char *makes = n == NULL ? NULL : first_output(g, n);
+    const char *makes = node == NULL ? NULL : first_output(graph, node);
     va_list args;
 
     va_start(args, format);
     (void)vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    if (n != NULL && n->info.name.bytes == 0 && makes != NULL)
-        (void)snprintf(place, sizeof place, "graph '%.64s', the node that makes '%.96s' (%.48s): ", g->name, makes,
-                       n->info.op_type.data);
-    else if (n != NULL)
-        (void)snprintf(place, sizeof place, "graph '%.64s', node '%.96s' (%.48s): ", g->name, n->info.name.data,
-                       n->info.op_type.data);
-    else if (g != NULL)
-        (void)snprintf(place, sizeof place, "graph '%.64s': ", g->name);
+    if (node != NULL && node->info.name.bytes == 0 && makes != NULL)
+        (void)snprintf(place, sizeof place, "graph '%.64s', the node that makes '%.96s' (%.48s): ", graph->name, makes,
+                       node->info.op_type.data);
+    else if (node != NULL)
+        (void)snprintf(place, sizeof place, "graph '%.64s', node '%.96s' (%.48s): ", graph->name, node->info.name.data,
+                       node->info.op_type.data);
+    else if (graph != NULL)
+        (void)snprintf(place, sizeof place, "graph '%.64s': ", graph->name);
     (void)inlay_fail(diag, code, "%s%s", place, text);
     if (diag == NULL || diag->struct_size < sizeof *diag)
         return code;
     for (char *c = diag->text; *c != '\0'; c++)
         if ((unsigned char)*c < ' ' || *c == 0x7f)
             *c = '?';
-    if (n != NULL)
-        (void)snprintf(diag->node, sizeof diag->node, "%s", n->info.name.data);
+    if (node != NULL)
+        (void)snprintf(diag->node, sizeof diag->node, "%s", node->info.name.data);
     if (tensor != NULL)
         (void)snprintf(diag->tensor, sizeof diag->tensor, "%s", tensor);
     return code;
@@ -79,14 +79,14 @@ void graph_model_destroy(graph_model *model)
     if (model == NULL)
         return;
     while (model->blobs != NULL) {
-        graph_blob *b = model->blobs;
+        graph_blob *blob = model->blobs;
 
-        model->blobs = b->next;
-        if (b->mapped)
-            (void)munmap(b->address, b->bytes);
+        model->blobs = blob->next;
+        if (blob->mapped)
+            (void)munmap(blob->address, blob->bytes);
         else
-            free(b->address);
-        free(b);
+            free(blob->address);
+        free(blob);
     }
     names_deinit(&model->symbol_table);
     names_deinit(&model->schema_table);
@@ -96,14 +96,14 @@ void graph_model_destroy(graph_model *model)
 
 static inlay_status add_blob(graph_model *model, void *address, size_t bytes, const graph_file_id *id)
 {
-    graph_blob *b = malloc(sizeof *b);
+    graph_blob *blob = malloc(sizeof *blob);
 
-    if (b == NULL)
+    if (blob == NULL)
         return INLAY_OUT_OF_MEMORY;
-    *b = (graph_blob){ .next = model->blobs, .address = address, .bytes = bytes, .mapped = id != NULL };
+    *blob = (graph_blob){ .next = model->blobs, .address = address, .bytes = bytes, .mapped = id != NULL };
     if (id != NULL)
-        b->id = *id;
-    model->blobs = b;
+        blob->id = *id;
+    model->blobs = blob;
     return INLAY_OK;
 }
 
@@ -131,8 +131,8 @@ inlay_status graph_blob_adopt(graph_model *model, void *block, size_t bytes)
 
 bool graph_blob_owns(const graph_model *model, const void *data)
 {
-    for (const graph_blob *b = model->blobs; b != NULL; b = b->next)
-        if (b->address == data && !b->mapped)
+    for (const graph_blob *blob = model->blobs; blob != NULL; blob = blob->next)
+        if (blob->address == data && !blob->mapped)
             return true;
     return false;
 }
@@ -144,13 +144,13 @@ inlay_status graph_blob_map(graph_model *model, void *address, size_t bytes, con
 
 const graph_file_id *graph_blob_file(const graph_model *model, const void *data, size_t bytes, uint64_t *out_offset)
 {
-    for (const graph_blob *b = model->blobs; b != NULL; b = b->next) {
-        uintptr_t at = (uintptr_t)data - (uintptr_t)b->address;
+    for (const graph_blob *blob = model->blobs; blob != NULL; blob = blob->next) {
+        uintptr_t at = (uintptr_t)data - (uintptr_t)blob->address;
 
-        if (!b->mapped || (uintptr_t)data < (uintptr_t)b->address || at > b->bytes || bytes > b->bytes - at)
+        if (!blob->mapped || (uintptr_t)data < (uintptr_t)blob->address || at > blob->bytes || bytes > blob->bytes - at)
             continue;
         *out_offset = at;
-        return &b->id;
+        return &blob->id;
     }
     return NULL;
 }
@@ -159,8 +159,8 @@ uint64_t graph_blob_mapped(const graph_model *model)
 {
     uint64_t bytes = 0;
 
-    for (const graph_blob *b = model->blobs; b != NULL; b = b->next)
-        bytes += b->mapped ? b->bytes : 0;
+    for (const graph_blob *blob = model->blobs; blob != NULL; blob = blob->next)
+        bytes += blob->mapped ? blob->bytes : 0;
     return bytes;
 }
 
@@ -171,8 +171,8 @@ void graph_blob_forget(const graph_model *model, const void *data, size_t bytes)
 
     if (bytes < page || from >= to)
         return;
-    for (const graph_blob *b = model->blobs; b != NULL; b = b->next)
-        if (b->mapped && from >= (uintptr_t)b->address && to <= (uintptr_t)b->address + b->bytes)
+    for (const graph_blob *blob = model->blobs; blob != NULL; blob = blob->next)
+        if (blob->mapped && from >= (uintptr_t)blob->address && to <= (uintptr_t)blob->address + blob->bytes)
             (void)madvise((void *)from, to - from, MADV_DONTNEED);
 }
 
@@ -220,14 +220,14 @@ uint32_t graph_symbol(graph_model *model, const char *name)
 
 struct graph *graph_create(graph_model *model, struct graph *parent, const char *name)
 {
-    struct graph *g = arena_alloc(&model->arena, sizeof *g);
+    struct graph *graph = arena_alloc(&model->arena, sizeof *graph);
 
-    if (g == NULL)
+    if (graph == NULL)
         return NULL;
-    g->model = model;
-    g->parent = parent;
-    g->name = arena_string(&model->arena, name);
-    return g->name == NULL ? NULL : g;
+    graph->model = model;
+    graph->parent = parent;
+    graph->name = arena_string(&model->arena, name);
+    return graph->name == NULL ? NULL : graph;
 }
 
 /* Doubles an array that lives in the arena; what it leaves behind is at most as much again. */
@@ -256,18 +256,19 @@ static void note_name(graph_model *model, const char *name)
     }
 }
 
-uint32_t graph_add_value(struct graph *g, const char *name, size_t name_bytes)
+uint32_t graph_add_value(struct graph *graph, const char *name, size_t name_bytes)
 {
-    graph_model *model = g->model;
-    graph_value *v;
+    graph_model *model = graph->model;
+    graph_value *value;
     char *copy;
 
-    if (g->value_count == g->value_capacity) {
-        graph_value *bigger = grown(model, g->values, g->value_count, &g->value_capacity, sizeof *g->values);
+    if (graph->value_count == graph->value_capacity) {
+        graph_value *bigger =
+            grown(model, graph->values, graph->value_count, &graph->value_capacity, sizeof *graph->values);
 
         if (bigger == NULL)
             return INLAY_NONE;
-        g->values = bigger;
+        graph->values = bigger;
     }
     if (name != NULL) {
         copy = arena_string_n(&model->arena, name, name_bytes);
@@ -279,80 +280,81 @@ uint32_t graph_add_value(struct graph *g, const char *name, size_t name_bytes)
     }
     if (copy == NULL)
         return INLAY_NONE;
-    v = &g->values[g->value_count];
-    *v = (graph_value){ .info = { .name = { copy, name_bytes },
-                                  .kind = INLAY_VALUE_TENSOR,
-                                  .rank = INLAY_RANK_UNKNOWN,
-                                  .producer = INLAY_NONE },
-                        .declared_rank = INLAY_RANK_UNKNOWN };
-    return g->value_count++;
+    value = &graph->values[graph->value_count];
+    *value = (graph_value){ .info = { .name = { copy, name_bytes },
+                                      .kind = INLAY_VALUE_TENSOR,
+                                      .rank = INLAY_RANK_UNKNOWN,
+                                      .producer = INLAY_NONE },
+                            .declared_rank = INLAY_RANK_UNKNOWN };
+    return graph->value_count++;
 }
 
-uint32_t graph_find_value(const struct graph *g, const char *name)
+uint32_t graph_find_value(const struct graph *graph, const char *name)
 {
-    for (uint32_t i = 0; i < g->value_count; i++)
-        if (strcmp(g->values[i].info.name.data, name) == 0)
+    for (uint32_t i = 0; i < graph->value_count; i++)
+        if (strcmp(graph->values[i].info.name.data, name) == 0)
             return i;
     return INLAY_NONE;
 }
 
-static uint32_t *none_list(struct arena *a, uint32_t count)
+static uint32_t *none_list(struct arena *arena, uint32_t count)
 {
-    uint32_t *list = arena_array(a, count, sizeof *list);
+    uint32_t *list = arena_array(arena, count, sizeof *list);
 
     for (uint32_t i = 0; list != NULL && i < count; i++)
         list[i] = INLAY_NONE;
     return list;
 }
 
-inlay_status graph_append_node(struct graph *g, graph_node *n)
+inlay_status graph_append_node(struct graph *graph, graph_node *node)
 {
-    if (g->node_count == g->node_capacity) {
-        graph_node **bigger = grown(g->model, g->nodes, g->node_count, &g->node_capacity, sizeof *g->nodes);
+    if (graph->node_count == graph->node_capacity) {
+        graph_node **bigger =
+            grown(graph->model, graph->nodes, graph->node_count, &graph->node_capacity, sizeof *graph->nodes);
 
         if (bigger == NULL)
             return INLAY_OUT_OF_MEMORY;
-        g->nodes = bigger;
+        graph->nodes = bigger;
     }
-    g->nodes[g->node_count++] = n;
+    graph->nodes[graph->node_count++] = node;
     return INLAY_OK;
 }
 
-graph_node *graph_add_node(struct graph *g, const char *op_type, const char *domain, const char *name,
+graph_node *graph_add_node(struct graph *graph, const char *op_type, const char *domain, const char *name,
                            uint32_t input_count, uint32_t output_count)
 {
-    struct arena *a = &g->model->arena;
-    graph_node *n = arena_alloc(a, sizeof *n);
+    struct arena *arena = &graph->model->arena;
+    graph_node *node = arena_alloc(arena, sizeof *node);
     const char *known_domain = domain == NULL || domain[0] == '\0' ? "ai.onnx" : domain;
 
-    if (n == NULL)
+    if (node == NULL)
         return NULL;
-    n->info.op_type.data = arena_string(a, op_type);
-    n->info.domain.data = known_domain != domain ? known_domain : arena_string(a, domain);
-    n->info.name.data = arena_string(a, name == NULL ? "" : name);
-    n->info.inputs = none_list(a, input_count);
-    n->info.outputs = none_list(a, output_count);
-    if (n->info.op_type.data == NULL || n->info.domain.data == NULL || n->info.name.data == NULL ||
-        n->info.inputs == NULL || n->info.outputs == NULL)
+    node->info.op_type.data = arena_string(arena, op_type);
+    node->info.domain.data = known_domain != domain ? known_domain : arena_string(arena, domain);
+    node->info.name.data = arena_string(arena, name == NULL ? "" : name);
+    node->info.inputs = none_list(arena, input_count);
+    node->info.outputs = none_list(arena, output_count);
+    if (node->info.op_type.data == NULL || node->info.domain.data == NULL || node->info.name.data == NULL ||
+        node->info.inputs == NULL || node->info.outputs == NULL)
         return NULL;
-    n->info.op_type.bytes = strlen(n->info.op_type.data);
-    n->info.domain.bytes = strlen(n->info.domain.data);
-    n->info.name.bytes = strlen(n->info.name.data);
-    n->info.input_count = input_count;
-    n->info.output_count = output_count;
-    n->info.attr_stride = sizeof(inlay_attr_info);
-    n->opset = graph_model_opset(g->model, n->info.domain.data);
-    n->overload = n->doc = "";
-    n->made_by = g->model->pass;
-    n->rewrite = g->model->rewrite;
-    return graph_append_node(g, n) == INLAY_OK ? n : NULL;
+    node->info.op_type.bytes = strlen(node->info.op_type.data);
+    node->info.domain.bytes = strlen(node->info.domain.data);
+    node->info.name.bytes = strlen(node->info.name.data);
+    node->info.input_count = input_count;
+    node->info.output_count = output_count;
+    node->info.attr_stride = sizeof(inlay_attr_info);
+    node->opset = graph_model_opset(graph->model, node->info.domain.data);
+    node->overload = node->doc = "";
+    node->made_by = graph->model->pass;
+    node->rewrite = graph->model->rewrite;
+    return graph_append_node(graph, node) == INLAY_OK ? node : NULL;
 }
 
-inlay_status graph_set_constant(struct graph *g, uint32_t v, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
-                                const void *data, uint64_t bytes)
+inlay_status graph_set_constant(struct graph *graph, uint32_t value, inlay_dtype dtype, uint32_t rank,
+                                const int64_t *dims, const void *data, uint64_t bytes)
 {
-    inlay_value_info *info = &g->values[v].info;
-    inlay_dim *copy = arena_array(&g->model->arena, rank, sizeof *copy);
+    inlay_value_info *info = &graph->values[value].info;
+    inlay_dim *copy = arena_array(&graph->model->arena, rank, sizeof *copy);
 
     if (copy == NULL)
         return INLAY_OUT_OF_MEMORY;
@@ -372,125 +374,125 @@ inlay_status graph_set_constant(struct graph *g, uint32_t v, inlay_dtype dtype, 
 
 /* ------------------------------------------------------------------ attributes */
 
-const inlay_attr_info *graph_attr(const graph_node *n, const char *name)
+const inlay_attr_info *graph_attr(const graph_node *node, const char *name)
 {
     size_t bytes = strlen(name);
 
-    for (uint32_t i = 0; i < n->info.attr_count; i++) {
-        const inlay_attr_info *a = &n->info.attrs[i];
+    for (uint32_t i = 0; i < node->info.attr_count; i++) {
+        const inlay_attr_info *attribute = &node->info.attrs[i];
 
-        if (a->name.bytes == bytes && memcmp(a->name.data, name, bytes) == 0)
-            return a;
+        if (attribute->name.bytes == bytes && memcmp(attribute->name.data, name, bytes) == 0)
+            return attribute;
     }
     return NULL;
 }
 
-const graph_body *graph_body_named(const graph_node *n, const char *name)
+const graph_body *graph_body_named(const graph_node *node, const char *name)
 {
-    for (uint32_t i = 0; i < n->body_count; i++)
-        if (strcmp(n->bodies[i].attr, name) == 0)
-            return &n->bodies[i];
+    for (uint32_t i = 0; i < node->body_count; i++)
+        if (strcmp(node->bodies[i].attr, name) == 0)
+            return &node->bodies[i];
     return NULL;
 }
 
-inlay_status graph_set_attr(struct graph *g, graph_node *n, const inlay_attr_info *attr)
+inlay_status graph_set_attr(struct graph *graph, graph_node *node, const inlay_attr_info *attr)
 {
-    const inlay_attr_info *old = graph_attr(n, attr->name.data);
-    uint32_t count = n->info.attr_count, at = old == NULL ? count : (uint32_t)(old - n->info.attrs);
-    inlay_attr_info *list = arena_grown(&g->model->arena, n->info.attrs, count, count + 1, sizeof *list);
+    const inlay_attr_info *old = graph_attr(node, attr->name.data);
+    uint32_t count = node->info.attr_count, at = old == NULL ? count : (uint32_t)(old - node->info.attrs);
+    inlay_attr_info *list = arena_grown(&graph->model->arena, node->info.attrs, count, count + 1, sizeof *list);
 
     /* The list may be shared with the schema or with another node, so it is never written to. */
     if (list == NULL)
         return INLAY_OUT_OF_MEMORY;
-    if (at >= n->own_attr_count) { /* new, or bind's default until now: move it to the end of the node's own */
-        list[at] = list[n->own_attr_count];
-        at = n->own_attr_count++;
+    if (at >= node->own_attr_count) { /* new, or bind's default until now: move it to the end of the node's own */
+        list[at] = list[node->own_attr_count];
+        at = node->own_attr_count++;
     }
     list[at] = *attr;
-    n->info.attrs = list;
-    n->info.attr_count = old == NULL ? count + 1 : count;
+    node->info.attrs = list;
+    node->info.attr_count = old == NULL ? count + 1 : count;
     return INLAY_OK;
 }
 
-static inlay_status set_named(struct graph *g, graph_node *n, const char *name, inlay_attr_info attr)
+static inlay_status set_named(struct graph *graph, graph_node *node, const char *name, inlay_attr_info attr)
 {
-    attr.name.data = arena_string(&g->model->arena, name);
+    attr.name.data = arena_string(&graph->model->arena, name);
     attr.name.bytes = strlen(name);
-    return attr.name.data == NULL ? INLAY_OUT_OF_MEMORY : graph_set_attr(g, n, &attr);
+    return attr.name.data == NULL ? INLAY_OUT_OF_MEMORY : graph_set_attr(graph, node, &attr);
 }
 
-inlay_status graph_set_attr_int(struct graph *g, graph_node *n, const char *name, int64_t value)
+inlay_status graph_set_attr_int(struct graph *graph, graph_node *node, const char *name, int64_t value)
 {
-    return set_named(g, n, name, (inlay_attr_info){ .kind = INLAY_ATTR_INT, .i = value });
+    return set_named(graph, node, name, (inlay_attr_info){ .kind = INLAY_ATTR_INT, .i = value });
 }
 
-inlay_status graph_set_attr_ints(struct graph *g, graph_node *n, const char *name, const int64_t *values,
+inlay_status graph_set_attr_ints(struct graph *graph, graph_node *node, const char *name, const int64_t *values,
                                  uint32_t count)
 {
-    const int64_t *copy = arena_copy(&g->model->arena, values, count * sizeof *values);
+    const int64_t *copy = arena_copy(&graph->model->arena, values, count * sizeof *values);
 
     if (copy == NULL)
         return INLAY_OUT_OF_MEMORY;
-    return set_named(g, n, name, (inlay_attr_info){ .kind = INLAY_ATTR_INTS, .ints = copy, .count = count });
+    return set_named(graph, node, name, (inlay_attr_info){ .kind = INLAY_ATTR_INTS, .ints = copy, .count = count });
 }
 
-inlay_status graph_set_attr_float(struct graph *g, graph_node *n, const char *name, double value)
+inlay_status graph_set_attr_float(struct graph *graph, graph_node *node, const char *name, double value)
 {
-    return set_named(g, n, name, (inlay_attr_info){ .kind = INLAY_ATTR_FLOAT, .f = value });
+    return set_named(graph, node, name, (inlay_attr_info){ .kind = INLAY_ATTR_FLOAT, .f = value });
 }
 
-inlay_status graph_set_attr_string(struct graph *g, graph_node *n, const char *name, const char *value)
+inlay_status graph_set_attr_string(struct graph *graph, graph_node *node, const char *name, const char *value)
 {
-    const char *copy = arena_string(&g->model->arena, value);
+    const char *copy = arena_string(&graph->model->arena, value);
 
     if (copy == NULL)
         return INLAY_OUT_OF_MEMORY;
-    return set_named(g, n, name, (inlay_attr_info){ .kind = INLAY_ATTR_STRING, .s = { copy, strlen(value) } });
+    return set_named(graph, node, name, (inlay_attr_info){ .kind = INLAY_ATTR_STRING, .s = { copy, strlen(value) } });
 }
 
 /* ------------------------------------------------------------------ constants in the place of inputs */
 
-inlay_status graph_freeze_defaults(struct graph *g)
+inlay_status graph_freeze_defaults(struct graph *graph)
 {
     uint32_t kept = 0;
 
-    for (uint32_t i = 0; i < g->input_count; i++) {
-        uint32_t v = g->inputs[i];
-        const inlay_tensor_view *t = g->values[v].default_value;
+    for (uint32_t i = 0; i < graph->input_count; i++) {
+        uint32_t value = graph->inputs[i];
+        const inlay_tensor_view *view = graph->values[value].default_value;
 
-        if (t == NULL) {
-            g->inputs[kept++] = v;
+        if (view == NULL) {
+            graph->inputs[kept++] = value;
             continue;
         }
-        if (graph_set_constant(g, v, t->dtype, t->rank, t->dims, t->data, t->bytes) != INLAY_OK)
+        if (graph_set_constant(graph, value, view->dtype, view->rank, view->dims, view->data, view->bytes) != INLAY_OK)
             return INLAY_OUT_OF_MEMORY; /* dims are not there yet, so the value still is an input */
-        g->values[v].default_value = NULL;
-        g->values[v].info.flags &= ~(uint32_t)INLAY_VALUE_GRAPH_INPUT;
+        graph->values[value].default_value = NULL;
+        graph->values[value].info.flags &= ~(uint32_t)INLAY_VALUE_GRAPH_INPUT;
     }
-    g->input_count = kept;
+    graph->input_count = kept;
     return INLAY_OK;
 }
 
 /* ------------------------------------------------------------------ what a node is */
 
-bool graph_node_is_host(const struct graph *g, const graph_node *n)
+bool graph_node_is_host(const struct graph *graph, const graph_node *node)
 {
-    if (n->body_count > 0 || (n->row != NULL && (n->row->flags & OP_HOST) != 0))
+    if (node->body_count > 0 || (node->row != NULL && (node->row->flags & OP_HOST) != 0))
         return true;
-    for (uint32_t i = 0; i < n->info.input_count; i++)
-        if (n->info.inputs[i] != INLAY_NONE && g->values[n->info.inputs[i]].info.kind != INLAY_VALUE_TENSOR)
+    for (uint32_t i = 0; i < node->info.input_count; i++)
+        if (node->info.inputs[i] != INLAY_NONE && graph->values[node->info.inputs[i]].info.kind != INLAY_VALUE_TENSOR)
             return true;
-    for (uint32_t i = 0; i < n->info.output_count; i++)
-        if (n->info.outputs[i] != INLAY_NONE && g->values[n->info.outputs[i]].info.kind != INLAY_VALUE_TENSOR)
+    for (uint32_t i = 0; i < node->info.output_count; i++)
+        if (node->info.outputs[i] != INLAY_NONE && graph->values[node->info.outputs[i]].info.kind != INLAY_VALUE_TENSOR)
             return true;
     return false;
 }
 
-bool graph_node_is_random(const graph_node *n)
+bool graph_node_is_random(const graph_node *node)
 {
-    if (n->custom != NULL)
-        return (n->custom->flags & INLAY_OPERATOR_RANDOM) != 0;
-    return n->row == NULL || (n->row->flags & OP_RANDOM) != 0;
+    if (node->custom != NULL)
+        return (node->custom->flags & INLAY_OPERATOR_RANDOM) != 0;
+    return node->row == NULL || (node->row->flags & OP_RANDOM) != 0;
 }
 
 bool graph_same_sizes(const inlay_value_info *a, const inlay_value_info *b)

@@ -179,27 +179,27 @@ struct graph_model {
                                                version, up to this opset, as one that is to be converted; 0: it fails */
 };
 
-/* Fails with "graph 'g', node 'n' (Conv): <text>"; n and tensor may be NULL, a node without a name is called after its
- * first output. The text stays on one line whatever the names in it hold. */
+/* Fails with "graph 'g', node 'n' (Conv): <text>"; node and tensor may be NULL, a node without a name is called after
+ * its first output. The text stays on one line whatever the names in it hold. */
 INLAY_PRINTF(6, 7)
-inlay_status graph_fail(const struct graph *g, const graph_node *n, const char *tensor, inlay_status code,
+inlay_status graph_fail(const struct graph *graph, const graph_node *node, const char *tensor, inlay_status code,
                         inlay_diag *diag, const char *format, ...);
 
 /* Notes something that breaks a rule of ONNX but is understood (findings.c), or fails where the model is strict. The
  * text has no fix: that of the fault is added. */
 INLAY_PRINTF(7, 8)
-INLAY_NODISCARD inlay_status graph_tolerate(graph_model *model, const struct graph *g, const graph_node *n,
+INLAY_NODISCARD inlay_status graph_tolerate(graph_model *model, const struct graph *graph, const graph_node *node,
                                             const char *tensor, graph_fault fault, inlay_diag *diag, const char *format,
                                             ...);
 /* Finds the paths anew once all graphs are in their places. false: out of memory. */
 bool graph_place_findings(graph_model *model);
 /* graph_fail() with a fault that `inlay check` can name. */
 INLAY_PRINTF(7, 8)
-inlay_status graph_fault_fail(const struct graph *g, const graph_node *n, const char *tensor, graph_fault fault,
+inlay_status graph_fault_fail(const struct graph *graph, const graph_node *node, const char *tensor, graph_fault fault,
                               inlay_status code, inlay_diag *diag, const char *format, ...);
-/* After a step on node n (or the graph, n NULL): may the next follow? An error becomes a finding and *status INLAY_OK
- * where the model collects them. */
-bool graph_goes_on(graph_model *model, const struct graph *g, const graph_node *n, inlay_status *status,
+/* After a step on node node (or the graph, node NULL): may the next follow? An error becomes a finding and *status
+ * INLAY_OK where the model collects them. */
+bool graph_goes_on(graph_model *model, const struct graph *graph, const graph_node *node, inlay_status *status,
                    inlay_diag *diag);
 /* Code and fix of an error, by its status where the fault is 0. */
 void graph_fault_text(uint32_t fault, inlay_status status, const char **out_code, const char **out_fix);
@@ -212,15 +212,15 @@ void graph_model_destroy(graph_model *model); /* NULL is a no-op */
 struct graph *graph_create(graph_model *model, struct graph *parent, const char *name);
 /* Adds a value; returns its index, INLAY_NONE when memory is out. name is copied; NULL makes one up. Names are unique
  * within a graph; graph_find_value finds them. */
-uint32_t graph_add_value(struct graph *g, const char *name, size_t name_bytes);
-uint32_t graph_find_value(const struct graph *g, const char *name); /* linear; the loader keeps its own table */
+uint32_t graph_add_value(struct graph *graph, const char *name, size_t name_bytes);
+uint32_t graph_find_value(const struct graph *graph, const char *name); /* linear; the loader keeps its own table */
 /* Adds a node with room for the given counts (all INLAY_NONE); NULL: out of memory. */
-graph_node *graph_add_node(struct graph *g, const char *op_type, const char *domain, const char *name,
+graph_node *graph_add_node(struct graph *graph, const char *op_type, const char *domain, const char *name,
                            uint32_t input_count, uint32_t output_count);
 /* Puts a node of another graph of the model at the end; its values are named by the caller. */
-inlay_status graph_append_node(struct graph *g, graph_node *n);
+inlay_status graph_append_node(struct graph *graph, graph_node *node);
 /* Makes value v a constant. data is borrowed from a blob of the model, or from the arena. */
-inlay_status graph_set_constant(struct graph *g, uint32_t v, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
+inlay_status graph_set_constant(struct graph *graph, uint32_t v, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
                                 const void *data, uint64_t bytes);
 /* Heap memory aligned to 64 bytes that is freed with the model. NULL: out of memory. */
 void *graph_blob_alloc(graph_model *model, size_t bytes);
@@ -257,38 +257,38 @@ static inline bool graph_decides_shapes(const inlay_value_info *info)
 }
 
 /* Does the host run this node itself: control flow, sequences, optionals? */
-bool graph_node_is_host(const struct graph *g, const graph_node *n);
+bool graph_node_is_host(const struct graph *graph, const graph_node *node);
 /* The minor of the plugin ABI since which passes may make such a node (made_ops.def); UINT32_MAX: it is not listed. 0
  * also for nodes that stood in the file. */
-uint32_t graph_made_since(const graph_node *n);
+uint32_t graph_made_since(const graph_node *node);
 /* May two runs of a bound node differ? Such a node is never folded. */
-bool graph_node_is_random(const graph_node *n);
+bool graph_node_is_random(const graph_node *node);
 
 /* The interned symbol of that name; 0 when memory is out. */
 uint32_t graph_symbol(graph_model *model, const char *name);
 
 /* The attribute of that name, or NULL. */
-const inlay_attr_info *graph_attr(const graph_node *n, const char *name);
+const inlay_attr_info *graph_attr(const graph_node *node, const char *name);
 /* The (first) body that is the attribute of that name, or NULL. */
-const graph_body *graph_body_named(const graph_node *n, const char *name);
+const graph_body *graph_body_named(const graph_node *node, const char *name);
 /* How many tensors an attribute holds in `tensor`: one for kinds TENSOR and SPARSE_TENSOR (11, made dense), any number
  * for TENSORS (9), none for the rest. */
-static inline uint32_t graph_attr_tensors(const inlay_attr_info *a)
+static inline uint32_t graph_attr_tensors(const inlay_attr_info *attribute)
 {
-    return a->kind == 9 ? a->count : a->tensor != NULL ? 1 : 0;
+    return attribute->kind == 9 ? attribute->count : attribute->tensor != NULL ? 1 : 0;
 }
 /* Sets or replaces an attribute; strings and lists are copied into the arena. */
-inlay_status graph_set_attr_int(struct graph *g, graph_node *n, const char *name, int64_t value);
-inlay_status graph_set_attr_ints(struct graph *g, graph_node *n, const char *name, const int64_t *values,
+inlay_status graph_set_attr_int(struct graph *graph, graph_node *node, const char *name, int64_t value);
+inlay_status graph_set_attr_ints(struct graph *graph, graph_node *node, const char *name, const int64_t *values,
                                  uint32_t count);
-inlay_status graph_set_attr_float(struct graph *g, graph_node *n, const char *name, double value);
-inlay_status graph_set_attr_string(struct graph *g, graph_node *n, const char *name, const char *value);
+inlay_status graph_set_attr_float(struct graph *graph, graph_node *node, const char *name, double value);
+inlay_status graph_set_attr_string(struct graph *graph, graph_node *node, const char *name, const char *value);
 /* Any other kind: name and all pointers of attr are kept, not copied. */
-inlay_status graph_set_attr(struct graph *g, graph_node *n, const inlay_attr_info *attr);
+inlay_status graph_set_attr(struct graph *graph, graph_node *node, const inlay_attr_info *attr);
 
 /* Makes the default values of inputs constants and takes those inputs off graph.inputs, as IR 3 has it. For models
  * whose exporter lists every weight as an input; what was an optional input can no longer be given. */
-inlay_status graph_freeze_defaults(struct graph *g);
+inlay_status graph_freeze_defaults(struct graph *graph);
 /* The opset version that the model imports for the domain ("" is "ai.onnx"), 0 if it does not. */
 int64_t graph_model_opset(const graph_model *model, const char *domain);
 /* Imports the domain (static text, or the model's) in that version where the model does not; false: no memory. */
@@ -297,7 +297,7 @@ bool graph_model_import(graph_model *model, const char *domain, int64_t version)
 /* Sorts nodes topologically (stable: file order where it is legal), sets producers and flags, gives nameless nodes a
  * name, drops nothing. A cycle, a value with two producers or an input that nobody makes is INLAY_INVALID_MODEL with
  * graph, node and input named. Recurses into bodies. */
-INLAY_NODISCARD inlay_status graph_finish(struct graph *g, inlay_diag *diag);
+INLAY_NODISCARD inlay_status graph_finish(struct graph *graph, inlay_diag *diag);
 
 /* The operators that plugins brought. */
 typedef struct graph_operators {
@@ -313,8 +313,8 @@ typedef struct graph_operators {
  * alone, so it may run again after passes have added nodes. */
 INLAY_NODISCARD inlay_status graph_bind(graph_model *model, const graph_operators *operators, inlay_diag *diag);
 
-/* The same for one node that a pass has made, which need not be in g yet; its bodies are not bound. */
-INLAY_NODISCARD inlay_status graph_bind_node(struct graph *g, graph_node *n, inlay_diag *diag);
+/* The same for one node that a pass has made, which need not be in graph yet; its bodies are not bound. */
+INLAY_NODISCARD inlay_status graph_bind_node(struct graph *graph, graph_node *node, inlay_diag *diag);
 
 /* Replaces calls of model-local functions by their bodies, innermost last; recursion is an error. */
 INLAY_NODISCARD inlay_status graph_inline_functions(graph_model *model, inlay_diag *diag);
@@ -330,31 +330,32 @@ INLAY_NODISCARD inlay_status graph_check_declared(graph_model *model, inlay_diag
  * are set, and its dtype where the operator computes it (Cast); otherwise dtype must be there already. scratch holds
  * dims. Of a node with bodies it gives what the bodies' last inference fixed. Symbols are made only when scratch is the
  * model's arena; with another one nothing of the model changes, so planners may call it from any number of threads. */
-INLAY_NODISCARD inlay_status graph_infer_node(graph_model *model, const graph_node *n,
+INLAY_NODISCARD inlay_status graph_infer_node(graph_model *model, const graph_node *node,
                                               const inlay_value_info *const *in, inlay_value_info *const *out,
                                               struct arena *scratch, inlay_diag *diag);
 
-/* Infers the bound nodes of g from index `first` on, as graph_infer() does; what they read is known. */
-INLAY_NODISCARD inlay_status graph_infer_from(struct graph *g, uint32_t first, inlay_diag *diag);
+/* Infers the bound nodes of graph from index `first` on, as graph_infer() does; what they read is known. */
+INLAY_NODISCARD inlay_status graph_infer_from(struct graph *graph, uint32_t first, inlay_diag *diag);
 
-/* Types and shapes of a bound node without bodies that need not be in g: out[o] (NULL = omitted) is set, dims come from
- * scratch, and symbols are made as in graph_infer_node(). */
-INLAY_NODISCARD inlay_status graph_infer_apart(const struct graph *g, const graph_node *n, graph_value *const *out,
-                                               struct arena *scratch, inlay_diag *diag);
+/* Types and shapes of a bound node without bodies that need not be in graph: out[o] (NULL = omitted) is set, dims come
+ * from scratch, and symbols are made as in graph_infer_node(). */
+INLAY_NODISCARD inlay_status graph_infer_apart(const struct graph *graph, const graph_node *node,
+                                               graph_value *const *out, struct arena *scratch, inlay_diag *diag);
 
-/* A flat snapshot for providers. Borrows from g, which must not change while it is in use. nodes_map (may be NULL)
- * receives nothing: node and value indexes are those of g. Memory comes from a. */
-INLAY_NODISCARD inlay_status graph_snapshot(const struct graph *g, struct arena *a, inlay_graph *out, inlay_diag *diag);
+/* A flat snapshot for providers. Borrows from graph, which must not change while it is in use. nodes_map (may be NULL)
+ * receives nothing: node and value indexes are those of graph. Memory comes from a. */
+INLAY_NODISCARD inlay_status graph_snapshot(const struct graph *graph, struct arena *arena, inlay_graph *out,
+                                            inlay_diag *diag);
 
 /* Writes the graph as text, for people and for tests, through `write`. */
 typedef void (*graph_write_fn)(void *ctx, const char *text, size_t bytes);
-void graph_dump(const struct graph *g, graph_write_fn write, void *ctx);
+void graph_dump(const struct graph *graph, graph_write_fn write, void *ctx);
 
 /* Do both have the same shape, with fixed sizes? */
 bool graph_same_sizes(const inlay_value_info *a, const inlay_value_info *b);
 
 /* The content hash of a constant (dtype, dims, elements), made once and kept in info.content_hash; 0 for others. */
-uint64_t graph_constant_hash(const struct graph *g, uint32_t v);
+uint64_t graph_constant_hash(const struct graph *graph, uint32_t v);
 /* For those who hash many: that hash is hash_blocks(data, data_bytes, seed), and at least 1. Constants of strings are
  * none of them. */
 uint64_t graph_constant_seed(const inlay_value_info *info);

@@ -25,107 +25,110 @@ static const struct {
 #undef MADE
 };
 
-uint32_t graph_made_since(const graph_node *n)
+uint32_t graph_made_since(const graph_node *node)
 {
-    for (size_t i = 0; n->made_by != NULL && i < sizeof made_ops / sizeof made_ops[0]; i++)
-        if (strcmp(made_ops[i].op, n->info.op_type.data) == 0 && strcmp(made_ops[i].domain, n->info.domain.data) == 0)
+    for (size_t i = 0; node->made_by != NULL && i < sizeof made_ops / sizeof made_ops[0]; i++)
+        if (strcmp(made_ops[i].op, node->info.op_type.data) == 0 &&
+            strcmp(made_ops[i].domain, node->info.domain.data) == 0)
             return made_ops[i].minor;
-    return n->made_by != NULL ? UINT32_MAX : 0;
+    return node->made_by != NULL ? UINT32_MAX : 0;
 }
 
 /* ------------------------------------------------------------------ remembering */
 
 /* The graph's history, with room for its values; NULL: no pass runs, or no memory. */
-static graph_history *history_of(struct graph *g)
+static graph_history *history_of(struct graph *graph)
 {
-    struct arena *a = &g->model->arena;
-    graph_history *h = g->history;
+    struct arena *arena = &graph->model->arena;
+    graph_history *history = graph->history;
     uint32_t capacity;
 
-    if (g->model->pass == NULL)
+    if (graph->model->pass == NULL)
         return NULL;
-    if (h == NULL)
-        h = g->history = arena_alloc(a, sizeof *h);
-    if (h == NULL || h->value_capacity >= g->value_count)
-        return h;
-    capacity = g->value_count + g->value_count / 2 + 64;
-    h->last = arena_grown(a, h->last, h->value_capacity, capacity, sizeof *h->last);
-    h->same = arena_grown(a, h->same, h->value_capacity, capacity, sizeof *h->same);
-    if (h->last == NULL || h->same == NULL) {
-        g->history = NULL; /* what is remembered in part is not to be trusted */
+    if (history == NULL)
+        history = graph->history = arena_alloc(arena, sizeof *history);
+    if (history == NULL || history->value_capacity >= graph->value_count)
+        return history;
+    capacity = graph->value_count + graph->value_count / 2 + 64;
+    history->last = arena_grown(arena, history->last, history->value_capacity, capacity, sizeof *history->last);
+    history->same = arena_grown(arena, history->same, history->value_capacity, capacity, sizeof *history->same);
+    if (history->last == NULL || history->same == NULL) {
+        graph->history = NULL; /* what is remembered in part is not to be trusted */
         return NULL;
     }
-    memset(h->same + h->value_capacity, 0xff, (capacity - h->value_capacity) * sizeof *h->same);
-    h->value_capacity = capacity;
-    return h;
+    memset(history->same + history->value_capacity, 0xff, (capacity - history->value_capacity) * sizeof *history->same);
+    history->value_capacity = capacity;
+    return history;
 }
 
-void history_removed(struct graph *g, graph_node *n)
+void history_removed(struct graph *graph, graph_node *node)
 {
-    graph_history *h = history_of(g);
+    graph_history *history = history_of(graph);
     uint32_t *earlier;
 
-    if (h == NULL || !ARENA_GROW(&g->model->arena, h->removed, h->removed_count))
+    if (history == NULL || !ARENA_GROW(&graph->model->arena, history->removed, history->removed_count))
         return;
-    earlier = arena_array(&g->model->arena, (size_t)n->info.output_count + 1, sizeof *earlier);
+    earlier = arena_array(&graph->model->arena, (size_t)node->info.output_count + 1, sizeof *earlier);
     if (earlier == NULL)
         return;
-    h->removed[h->removed_count++] = (removed_node){ n, g->model->rewrite, earlier };
-    for (uint32_t i = 0; i < n->info.output_count; i++) {
-        if (n->info.outputs[i] == INLAY_NONE)
+    history->removed[history->removed_count++] = (removed_node){ node, graph->model->rewrite, earlier };
+    for (uint32_t i = 0; i < node->info.output_count; i++) {
+        if (node->info.outputs[i] == INLAY_NONE)
             continue;
-        earlier[i] = h->last[n->info.outputs[i]];
-        h->last[n->info.outputs[i]] = h->removed_count;
+        earlier[i] = history->last[node->info.outputs[i]];
+        history->last[node->info.outputs[i]] = history->removed_count;
     }
 }
 
-void history_same(struct graph *g, uint32_t v, uint32_t instead)
+void history_same(struct graph *graph, uint32_t value, uint32_t instead)
 {
-    graph_history *h = v == instead ? NULL : history_of(g);
+    graph_history *history = value == instead ? NULL : history_of(graph);
 
-    if (h != NULL)
-        h->same[v] = instead;
+    if (history != NULL)
+        history->same[value] = instead;
 }
 
-const graph_node *history_replaced(const struct graph *g, int64_t rewrite, uint32_t i)
+const graph_node *history_replaced(const struct graph *graph, int64_t rewrite, uint32_t i)
 {
-    const graph_history *h = g->history;
-    uint32_t low = 0, high = h != NULL ? h->removed_count : 0;
+    const graph_history *history = graph->history;
+    uint32_t low = 0, high = history != NULL ? history->removed_count : 0;
 
     while (low < high) { /* rewrites are numbered as they come */
         uint32_t middle = low + (high - low) / 2;
 
-        if (h->removed[middle].rewrite < rewrite)
+        if (history->removed[middle].rewrite < rewrite)
             low = middle + 1;
         else
             high = middle;
     }
-    return h != NULL && low + i < h->removed_count && h->removed[low + i].rewrite == rewrite ? h->removed[low + i].node
-                                                                                             : NULL;
+    return history != NULL && low + i < history->removed_count && history->removed[low + i].rewrite == rewrite
+               ? history->removed[low + i].node
+               : NULL;
 }
 
-bool history_save(const struct graph *g, struct arena *a, graph_saved *out)
+bool history_save(const struct graph *graph, struct arena *arena, graph_saved *out)
 {
-    *out =
-        (graph_saved){ .node_count = g->node_count, .node_capacity = g->node_capacity, .value_count = g->value_count };
-    out->nodes = arena_array(a, (size_t)g->node_capacity + 1, sizeof(graph_node *));
-    out->values = arena_array(a, (size_t)g->value_count + 1, sizeof *out->values);
+    *out = (graph_saved){ .node_count = graph->node_count,
+                          .node_capacity = graph->node_capacity,
+                          .value_count = graph->value_count };
+    out->nodes = arena_array(arena, (size_t)graph->node_capacity + 1, sizeof(graph_node *));
+    out->values = arena_array(arena, (size_t)graph->value_count + 1, sizeof *out->values);
     if (out->nodes == NULL || out->values == NULL)
         return false;
-    if (g->node_count > 0)
-        memcpy(out->nodes, g->nodes, g->node_count * sizeof(graph_node *));
-    if (g->value_count > 0)
-        memcpy(out->values, g->values, g->value_count * sizeof *out->values);
+    if (graph->node_count > 0)
+        memcpy(out->nodes, graph->nodes, graph->node_count * sizeof(graph_node *));
+    if (graph->value_count > 0)
+        memcpy(out->values, graph->values, graph->value_count * sizeof *out->values);
     return true;
 }
 
-void history_restore(struct graph *g, const graph_saved *saved)
+void history_restore(struct graph *graph, const graph_saved *saved)
 {
     /* Undoing adds neither room nor values of its own; inference may have added to neither. */
-    memcpy(g->nodes, saved->nodes, saved->node_count * sizeof(graph_node *));
-    g->node_count = saved->node_count;
-    memcpy(g->values, saved->values, saved->value_count * sizeof *g->values);
-    g->value_count = saved->value_count;
+    memcpy(graph->nodes, saved->nodes, saved->node_count * sizeof(graph_node *));
+    graph->node_count = saved->node_count;
+    memcpy(graph->values, saved->values, saved->value_count * sizeof *graph->values);
+    graph->value_count = saved->value_count;
 }
 
 /* ------------------------------------------------------------------ undoing */
@@ -146,258 +149,260 @@ struct undoing {
     uint32_t kept_count;
 };
 
-static bool is_there(const struct undoing *u, uint32_t v)
+static bool is_there(const struct undoing *undoing, uint32_t value)
 {
-    return u->given[v] || u->maker[v] != NULL;
+    return undoing->given[value] || undoing->maker[value] != NULL;
 }
 
-/* What to read for v: itself, or what has its elements. INLAY_NONE: nothing has. */
-static uint32_t resolve(const struct undoing *u, uint32_t v)
+/* What to read for value: itself, or what has its elements. INLAY_NONE: nothing has. */
+static uint32_t resolve(const struct undoing *undoing, uint32_t value)
 {
-    for (uint32_t steps = 0; v != INLAY_NONE && steps < u->g->value_count; steps++) {
-        if (is_there(u, v))
-            return v;
-        if (u->instead[v] != INLAY_NONE)
-            v = u->instead[v];
+    for (uint32_t steps = 0; value != INLAY_NONE && steps < undoing->g->value_count; steps++) {
+        if (is_there(undoing, value))
+            return value;
+        if (undoing->instead[value] != INLAY_NONE)
+            value = undoing->instead[value];
         else
-            v = v < u->h->value_capacity ? u->h->same[v] : INLAY_NONE;
+            value = value < undoing->h->value_capacity ? undoing->h->same[value] : INLAY_NONE;
     }
     return INLAY_NONE;
 }
 
-static void ask(struct undoing *u, uint32_t v)
+static void ask(struct undoing *undoing, uint32_t value)
 {
-    if (v == INLAY_NONE || u->asked[v])
+    if (value == INLAY_NONE || undoing->asked[value])
         return;
-    u->asked[v] = true;
-    u->queue[u->queue_count++] = v;
+    undoing->asked[value] = true;
+    undoing->queue[undoing->queue_count++] = value;
 }
 
-/* The node that made v before the rewrite; NULL: none that can come back. */
-static const removed_node *maker_before(const struct undoing *u, uint32_t v)
+/* The node that made value before the rewrite; NULL: none that can come back. */
+static const removed_node *maker_before(const struct undoing *undoing, uint32_t value)
 {
-    uint32_t at = v < u->h->value_capacity ? u->h->last[v] : 0;
+    uint32_t at = value < undoing->h->value_capacity ? undoing->h->last[value] : 0;
 
     while (at != 0) {
-        const removed_node *r = &u->h->removed[at - 1];
-        const inlay_node_info *n = &r->node->info;
-        bool same = r->node->rewrite < u->rewrite && r->node->body_count == 0;
+        const removed_node *node = &undoing->h->removed[at - 1];
+        const inlay_node_info *n = &node->node->info;
+        bool same = node->node->rewrite < undoing->rewrite && node->node->body_count == 0;
         uint32_t output = 0;
 
         for (uint32_t i = 0; i < n->output_count; i++) {
-            output = n->outputs[i] == v ? i : output;
-            same = same && (n->outputs[i] == INLAY_NONE || !is_there(u, n->outputs[i]));
+            output = n->outputs[i] == value ? i : output;
+            same = same && (n->outputs[i] == INLAY_NONE || !is_there(undoing, n->outputs[i]));
         }
         if (same)
-            return r;
-        at = r->earlier[output];
+            return node;
+        at = node->earlier[output];
     }
     return NULL;
 }
 
-static graph_node *copy_of(struct arena *a, const graph_node *n)
+static graph_node *copy_of(struct arena *arena, const graph_node *node)
 {
-    graph_node *copy = arena_copy(a, n, sizeof *n);
+    graph_node *copy = arena_copy(arena, node, sizeof *node);
 
     if (copy == NULL)
         return NULL;
-    copy->info.inputs = arena_copy(a, n->info.inputs, n->info.input_count * sizeof *n->info.inputs);
-    copy->info.outputs = arena_copy(a, n->info.outputs, n->info.output_count * sizeof *n->info.outputs);
-    return (copy->info.inputs == NULL && n->info.input_count > 0) ||
-                   (copy->info.outputs == NULL && n->info.output_count > 0)
+    copy->info.inputs = arena_copy(arena, node->info.inputs, node->info.input_count * sizeof *node->info.inputs);
+    copy->info.outputs = arena_copy(arena, node->info.outputs, node->info.output_count * sizeof *node->info.outputs);
+    return (copy->info.inputs == NULL && node->info.input_count > 0) ||
+                   (copy->info.outputs == NULL && node->info.output_count > 0)
                ? NULL
                : copy;
 }
 
-static bool add_node(struct undoing *u, graph_node *n)
+static bool add_node(struct undoing *undoing, graph_node *node)
 {
-    if (!ARENA_GROW(&u->a, u->nodes, u->node_count))
+    if (!ARENA_GROW(&undoing->a, undoing->nodes, undoing->node_count))
         return false;
-    u->nodes[u->node_count++] = n;
-    for (uint32_t i = 0; i < n->info.output_count; i++)
-        if (n->info.outputs[i] != INLAY_NONE)
-            u->maker[n->info.outputs[i]] = n;
+    undoing->nodes[undoing->node_count++] = node;
+    for (uint32_t i = 0; i < node->info.output_count; i++)
+        if (node->info.outputs[i] != INLAY_NONE)
+            undoing->maker[node->info.outputs[i]] = node;
     return true;
 }
 
-static bool bring_back(struct undoing *u, const removed_node *r)
+static bool bring_back(struct undoing *undoing, const removed_node *node)
 {
-    graph_node *n = copy_of(&u->g->model->arena, r->node);
+    graph_node *n = copy_of(&undoing->g->model->arena, node->node);
 
-    if (n == NULL || !add_node(u, n))
+    if (n == NULL || !add_node(undoing, n))
         return false;
     for (uint32_t i = 0; i < n->info.input_count; i++)
-        ask(u, n->info.inputs[i]);
+        ask(undoing, n->info.inputs[i]);
     return true;
 }
 
-/* Sees to it that v can be read. */
-static bool provide(struct undoing *u, uint32_t v)
+/* Sees to it that value can be read. */
+static bool provide(struct undoing *undoing, uint32_t value)
 {
-    const removed_node *r;
+    const removed_node *node;
 
-    if (resolve(u, v) != INLAY_NONE)
+    if (resolve(undoing, value) != INLAY_NONE)
         return true;
-    for (uint32_t w = v, steps = 0; w < u->h->value_capacity && steps < u->g->value_count; w = u->h->same[w], steps++) {
-        r = maker_before(u, w);
-        if (r != NULL)
-            return bring_back(u, r);
+    for (uint32_t w = value, steps = 0; w < undoing->h->value_capacity && steps < undoing->g->value_count;
+         w = undoing->h->same[w], steps++) {
+        node = maker_before(undoing, w);
+        if (node != NULL)
+            return bring_back(undoing, node);
     }
-    /* The rewrite made v for everybody to read in the place of another value. */
-    for (uint32_t w = 0; w < u->g->value_count && w < u->h->value_capacity; w++) {
-        if (u->h->same[w] != v)
+    /* The rewrite made value for everybody to read in the place of another value. */
+    for (uint32_t w = 0; w < undoing->g->value_count && w < undoing->h->value_capacity; w++) {
+        if (undoing->h->same[w] != value)
             continue;
-        r = is_there(u, w) ? NULL : maker_before(u, w);
-        if (r == NULL && !is_there(u, w))
+        node = is_there(undoing, w) ? NULL : maker_before(undoing, w);
+        if (node == NULL && !is_there(undoing, w))
             continue;
-        u->instead[v] = w;
-        return r == NULL || bring_back(u, r);
+        undoing->instead[value] = w;
+        return node == NULL || bring_back(undoing, node);
     }
     return false;
 }
 
-static bool open_undoing(struct undoing *u)
+static bool open_undoing(struct undoing *undoing)
 {
-    const struct graph *g = u->g;
-    size_t values = (size_t)g->value_count + 1;
+    const struct graph *graph = undoing->g;
+    size_t values = (size_t)graph->value_count + 1;
 
-    u->maker = arena_array(&u->a, values, sizeof(graph_node *));
-    u->given = arena_array(&u->a, values, sizeof *u->given);
-    u->asked = arena_array(&u->a, values, sizeof *u->asked);
-    u->instead = arena_array(&u->a, values, sizeof *u->instead);
-    u->queue = arena_array(&u->a, values, sizeof *u->queue);
-    if (u->maker == NULL || u->given == NULL || u->asked == NULL || u->instead == NULL || u->queue == NULL)
+    undoing->maker = arena_array(&undoing->a, values, sizeof(graph_node *));
+    undoing->given = arena_array(&undoing->a, values, sizeof *undoing->given);
+    undoing->asked = arena_array(&undoing->a, values, sizeof *undoing->asked);
+    undoing->instead = arena_array(&undoing->a, values, sizeof *undoing->instead);
+    undoing->queue = arena_array(&undoing->a, values, sizeof *undoing->queue);
+    if (undoing->maker == NULL || undoing->given == NULL || undoing->asked == NULL || undoing->instead == NULL ||
+        undoing->queue == NULL)
         return false;
-    memset(u->instead, 0xff, values * sizeof *u->instead);
-    for (uint32_t v = 0; v < g->value_count; v++)
-        u->given[v] = (g->values[v].info.flags & INLAY_VALUE_CONSTANT) != 0;
-    for (uint32_t i = 0; i < g->input_count; i++)
-        u->given[g->inputs[i]] = true;
-    for (uint32_t i = 0; i < g->captured_count; i++)
-        u->given[g->captured[i]] = true;
-    for (uint32_t i = 0; i < g->node_count; i++)
-        if (g->nodes[i]->rewrite != u->rewrite && !add_node(u, g->nodes[i]))
+    memset(undoing->instead, 0xff, values * sizeof *undoing->instead);
+    for (uint32_t value = 0; value < graph->value_count; value++)
+        undoing->given[value] = (graph->values[value].info.flags & INLAY_VALUE_CONSTANT) != 0;
+    for (uint32_t i = 0; i < graph->input_count; i++)
+        undoing->given[graph->inputs[i]] = true;
+    for (uint32_t i = 0; i < graph->captured_count; i++)
+        undoing->given[graph->captured[i]] = true;
+    for (uint32_t i = 0; i < graph->node_count; i++)
+        if (graph->nodes[i]->rewrite != undoing->rewrite && !add_node(undoing, graph->nodes[i]))
             return false;
-    u->kept_count = u->node_count;
-    return u->kept_count < g->node_count;
+    undoing->kept_count = undoing->node_count;
+    return undoing->kept_count < graph->node_count;
 }
 
 /* What is read in the graph without the nodes of the rewrite. */
-static void ask_for_all(struct undoing *u)
+static void ask_for_all(struct undoing *undoing)
 {
-    for (uint32_t i = 0; i < u->kept_count; i++) {
-        const graph_node *n = u->nodes[i];
+    for (uint32_t i = 0; i < undoing->kept_count; i++) {
+        const graph_node *node = undoing->nodes[i];
 
-        for (uint32_t k = 0; k < n->info.input_count; k++)
-            ask(u, n->info.inputs[k]);
-        for (uint32_t k = 0; k < n->capture_count; k++)
-            ask(u, n->captures[k]);
+        for (uint32_t k = 0; k < node->info.input_count; k++)
+            ask(undoing, node->info.inputs[k]);
+        for (uint32_t k = 0; k < node->capture_count; k++)
+            ask(undoing, node->captures[k]);
     }
-    for (uint32_t i = 0; i < u->g->output_count; i++)
-        ask(u, u->g->outputs[i]);
+    for (uint32_t i = 0; i < undoing->g->output_count; i++)
+        ask(undoing, undoing->g->outputs[i]);
 }
 
 /* Lets a node read what there is; one that stays is copied when that changes it. False: it can't. */
-static bool rewire(struct undoing *u, uint32_t at)
+static bool rewire(struct undoing *undoing, uint32_t at)
 {
-    graph_node *n = u->nodes[at];
+    graph_node *node = undoing->nodes[at];
 
-    for (uint32_t k = 0; k < n->capture_count; k++)
-        if (resolve(u, n->captures[k]) != n->captures[k])
+    for (uint32_t k = 0; k < node->capture_count; k++)
+        if (resolve(undoing, node->captures[k]) != node->captures[k])
             return false;
-    for (uint32_t k = 0; k < n->info.input_count; k++) {
-        uint32_t v = n->info.inputs[k], now = resolve(u, v);
+    for (uint32_t k = 0; k < node->info.input_count; k++) {
+        uint32_t value = node->info.inputs[k], now = resolve(undoing, value);
 
-        if (now == v)
+        if (now == value)
             continue;
         if (now == INLAY_NONE)
             return false;
-        if (at < u->kept_count && n == u->nodes[at]) {
-            n = copy_of(&u->g->model->arena, n);
-            if (n == NULL || n->body_count > 0)
+        if (at < undoing->kept_count && node == undoing->nodes[at]) {
+            node = copy_of(&undoing->g->model->arena, node);
+            if (node == NULL || node->body_count > 0)
                 return false;
         }
-        ((uint32_t *)(uintptr_t)n->info.inputs)[k] = now;
+        ((uint32_t *)(uintptr_t)node->info.inputs)[k] = now;
     }
-    u->nodes[at] = n;
+    undoing->nodes[at] = node;
     return true;
 }
 
 /* What passes made for the sake of what has gone, and nobody reads any more, goes too. */
-static bool drop_unread(struct undoing *u)
+static bool drop_unread(struct undoing *undoing)
 {
-    uint32_t *uses = arena_array(&u->a, (size_t)u->g->value_count + 1, sizeof *uses), kept = 0;
+    uint32_t *uses = arena_array(&undoing->a, (size_t)undoing->g->value_count + 1, sizeof *uses), kept = 0;
     bool again = true;
 
     if (uses == NULL)
         return false;
-    for (uint32_t i = 0; i < u->node_count; i++) {
-        for (uint32_t k = 0; k < u->nodes[i]->info.input_count; k++)
-            if (u->nodes[i]->info.inputs[k] != INLAY_NONE)
-                uses[u->nodes[i]->info.inputs[k]]++;
-        for (uint32_t k = 0; k < u->nodes[i]->capture_count; k++)
-            uses[u->nodes[i]->captures[k]]++;
+    for (uint32_t i = 0; i < undoing->node_count; i++) {
+        for (uint32_t k = 0; k < undoing->nodes[i]->info.input_count; k++)
+            if (undoing->nodes[i]->info.inputs[k] != INLAY_NONE)
+                uses[undoing->nodes[i]->info.inputs[k]]++;
+        for (uint32_t k = 0; k < undoing->nodes[i]->capture_count; k++)
+            uses[undoing->nodes[i]->captures[k]]++;
     }
-    for (uint32_t i = 0; i < u->g->output_count; i++)
-        if (u->g->outputs[i] != INLAY_NONE)
-            uses[u->g->outputs[i]]++;
+    for (uint32_t i = 0; i < undoing->g->output_count; i++)
+        if (undoing->g->outputs[i] != INLAY_NONE)
+            uses[undoing->g->outputs[i]]++;
     while (again) {
         again = false;
-        for (uint32_t i = u->node_count; i-- > 0;) {
-            const graph_node *n = u->nodes[i];
-            bool read = n == NULL || n->rewrite == 0 || n->body_count > 0;
+        for (uint32_t i = undoing->node_count; i-- > 0;) {
+            const graph_node *node = undoing->nodes[i];
+            bool read = node == NULL || node->rewrite == 0 || node->body_count > 0;
 
-            for (uint32_t k = 0; !read && k < n->info.output_count; k++)
-                read = n->info.outputs[k] != INLAY_NONE && uses[n->info.outputs[k]] > 0;
-            for (uint32_t k = 0; !read && k < n->info.input_count; k++)
-                if (n->info.inputs[k] != INLAY_NONE)
-                    uses[n->info.inputs[k]]--;
+            for (uint32_t k = 0; !read && k < node->info.output_count; k++)
+                read = node->info.outputs[k] != INLAY_NONE && uses[node->info.outputs[k]] > 0;
+            for (uint32_t k = 0; !read && k < node->info.input_count; k++)
+                if (node->info.inputs[k] != INLAY_NONE)
+                    uses[node->info.inputs[k]]--;
             if (!read) {
-                u->nodes[i] = NULL;
+                undoing->nodes[i] = NULL;
                 again = true;
             }
         }
     }
-    for (uint32_t i = 0; i < u->node_count; i++)
-        if (u->nodes[i] != NULL)
-            u->nodes[kept++] = u->nodes[i];
-    u->node_count = kept;
+    for (uint32_t i = 0; i < undoing->node_count; i++)
+        if (undoing->nodes[i] != NULL)
+            undoing->nodes[kept++] = undoing->nodes[i];
+    undoing->node_count = kept;
     return true;
 }
 
 /* Puts the nodes in; the graph's own array stays where there is room, for who has saved it. */
-static bool install(struct undoing *u)
+static bool install(struct undoing *undoing)
 {
-    struct graph *g = u->g;
+    struct graph *graph = undoing->g;
 
-    if (u->node_count > g->node_capacity) {
-        graph_node **bigger = arena_array(&g->model->arena, (size_t)u->node_count + 16, sizeof *bigger);
+    if (undoing->node_count > graph->node_capacity) {
+        graph_node **bigger = arena_array(&graph->model->arena, (size_t)undoing->node_count + 16, sizeof *bigger);
 
         if (bigger == NULL)
             return false;
-        g->nodes = bigger;
-        g->node_capacity = u->node_count + 16;
+        graph->nodes = bigger;
+        graph->node_capacity = undoing->node_count + 16;
     }
-    if (u->node_count > 0)
-        memcpy(g->nodes, u->nodes, u->node_count * sizeof *g->nodes);
-    g->node_count = u->node_count;
+    if (undoing->node_count > 0)
+        memcpy(graph->nodes, undoing->nodes, undoing->node_count * sizeof *graph->nodes);
+    graph->node_count = undoing->node_count;
     return true;
 }
 
-bool history_undo(struct graph *g, int64_t rewrite)
+bool history_undo(struct graph *graph, int64_t rewrite)
 {
-    struct undoing u = { .g = g, .h = g->history, .rewrite = rewrite };
-    bool done = rewrite > 0 && g->history != NULL && open_undoing(&u);
+    struct undoing undoing = { .g = graph, .h = graph->history, .rewrite = rewrite };
+    bool done = rewrite > 0 && graph->history != NULL && open_undoing(&undoing);
 
     if (done)
-        ask_for_all(&u);
-    for (uint32_t i = 0; done && i < u.queue_count; i++)
-        done = provide(&u, u.queue[i]);
-    for (uint32_t i = 0; done && i < u.node_count; i++)
-        done = rewire(&u, i);
-    for (uint32_t i = 0; done && i < g->output_count; i++)
-        done = g->outputs[i] == INLAY_NONE || is_there(&u, g->outputs[i]);
-    done = done && drop_unread(&u) && install(&u);
-    arena_deinit(&u.a);
+        ask_for_all(&undoing);
+    for (uint32_t i = 0; done && i < undoing.queue_count; i++)
+        done = provide(&undoing, undoing.queue[i]);
+    for (uint32_t i = 0; done && i < undoing.node_count; i++)
+        done = rewire(&undoing, i);
+    for (uint32_t i = 0; done && i < graph->output_count; i++)
+        done = graph->outputs[i] == INLAY_NONE || is_there(&undoing, graph->outputs[i]);
+    done = done && drop_unread(&undoing) && install(&undoing);
+    arena_deinit(&undoing.a);
     return done;
 }

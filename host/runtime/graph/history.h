@@ -10,11 +10,11 @@
 
 /* Called while a pass runs (graph_model.pass); otherwise, and without memory, nothing is remembered, and what would
  * need it can't be undone. */
-void history_removed(struct graph *g, graph_node *n);             /* n goes */
-void history_same(struct graph *g, uint32_t v, uint32_t instead); /* readers of v read `instead`, its equal */
+void history_removed(struct graph *graph, graph_node *node);          /* n goes */
+void history_same(struct graph *graph, uint32_t v, uint32_t instead); /* readers of v read `instead`, its equal */
 
 /* The i-th node that the rewrite took out; NULL past the last. */
-const graph_node *history_replaced(const struct graph *g, int64_t rewrite, uint32_t i);
+const graph_node *history_replaced(const struct graph *graph, int64_t rewrite, uint32_t i);
 
 /* A graph as it was; undone rewrites leave nodes and values as they were, so this is a list of them. */
 typedef struct graph_saved {
@@ -24,10 +24,11 @@ typedef struct graph_saved {
 } graph_saved;
 
 /* Without its bodies. False: no memory. */
-bool history_save(const struct graph *g, struct arena *a, graph_saved *out);
-void history_restore(struct graph *g, const graph_saved *saved);
+bool history_save(const struct graph *graph, struct arena *arena, graph_saved *out);
+void history_restore(struct graph *graph, const graph_saved *saved);
 
-/* Puts back what the rewrite replaced in g, and drops what it made. False: it can't be undone, or no memory; then g is
- * as it was. Otherwise graph_finish and graph_infer are the caller's; should they fail, so is history_restore. */
-bool history_undo(struct graph *g, int64_t rewrite);
+/* Puts back what the rewrite replaced in graph, and drops what it made. False: it can't be undone, or no memory; then
+ * graph is as it was. Otherwise graph_finish and graph_infer are the caller's; should they fail, so is history_restore.
+ */
+bool history_undo(struct graph *graph, int64_t rewrite);
 #endif

@@ -21,16 +21,16 @@ static void *scope_alloc(void *ctx, size_t bytes)
 /* Planning may run on several threads, so then no symbol is made: the result becomes unknown instead. */
 static uint32_t scope_symbol(void *ctx, const char *name)
 {
-    struct scope *s = ctx;
+    struct scope *scope = ctx;
 
-    return s->scratch == &s->model->arena ? graph_symbol(s->model, name) : 0;
+    return scope->scratch == &scope->model->arena ? graph_symbol(scope->model, name) : 0;
 }
 
 static const char *scope_symbol_name(void *ctx, uint32_t symbol)
 {
-    const struct scope *s = ctx;
+    const struct scope *scope = ctx;
 
-    return symbol < s->model->symbol_count ? s->model->symbols[symbol].name.data : NULL;
+    return symbol < scope->model->symbol_count ? scope->model->symbols[symbol].name.data : NULL;
 }
 
 /* Names come from the file: what is reported stays one line. */
@@ -45,23 +45,23 @@ static inlay_status one_line(inlay_status status, inlay_diag *diag)
 
 /* ------------------------------------------------------------------ one node */
 
-inlay_status graph_infer_node(graph_model *model, const graph_node *n, const inlay_value_info *const *in,
+inlay_status graph_infer_node(graph_model *model, const graph_node *node, const inlay_value_info *const *in,
                               inlay_value_info *const *out, struct arena *scratch, inlay_diag *diag)
 {
-    struct scope s = { model, scratch };
-    op_infer infer = { .node = &n->info,
+    struct scope scope = { model, scratch };
+    op_infer infer = { .node = &node->info,
                        .in = in,
                        .out = out,
-                       .in_count = n->info.input_count,
-                       .out_count = n->info.output_count,
-                       .ctx = &s,
+                       .in_count = node->info.input_count,
+                       .out_count = node->info.output_count,
+                       .ctx = &scope,
                        .alloc = scope_alloc,
                        .symbol = scope_symbol,
                        .symbol_name = scope_symbol_name,
                        .diag = diag };
     inlay_status status = INLAY_OK;
 
-    for (uint32_t o = 0; o < n->info.output_count; o++) {
+    for (uint32_t o = 0; o < node->info.output_count; o++) {
         if (out[o] == NULL)
             continue;
         out[o]->rank = INLAY_RANK_UNKNOWN;
@@ -69,63 +69,64 @@ inlay_status graph_infer_node(graph_model *model, const graph_node *n, const inl
         out[o]->elements = NULL;
         out[o]->element_count = 0;
     }
-    if (n->body_count > 0)
-        status = infer_body_outputs(n, out, scratch);
-    else if (n->custom != NULL)
-        status = infer_custom(&infer, n->custom);
-    else if (n->row != NULL && n->row->infer != NULL)
-        status = n->row->infer(&infer);
+    if (node->body_count > 0)
+        status = infer_body_outputs(node, out, scratch);
+    else if (node->custom != NULL)
+        status = infer_custom(&infer, node->custom);
+    else if (node->row != NULL && node->row->infer != NULL)
+        status = node->row->infer(&infer);
     return one_line(status, diag);
 }
 
 /* ------------------------------------------------------------------ types */
 
-static void set_type(graph_value *v, const op_value_type *type)
+static void set_type(graph_value *value, const op_value_type *type)
 {
-    v->info.kind = type->kind;
-    v->info.dtype = type->dtype;
-    v->inner_kind = type->inner_kind;
-    v->map_key = type->map_key;
+    value->info.kind = type->kind;
+    value->info.dtype = type->dtype;
+    value->inner_kind = type->inner_kind;
+    value->map_key = type->map_key;
 }
 
 /* Shapes of a model's outputs are what exporters get wrong most. Nothing here needs them, and what is computed counts:
  * there, only the type is taken. */
-static void use_declared(const struct graph *g, graph_value *v)
+static void use_declared(const struct graph *graph, graph_value *value)
 {
-    const uint32_t rank = v->declared_rank;
+    const uint32_t rank = value->declared_rank;
 
-    if (g->parent == NULL && (v->info.flags & INLAY_VALUE_GRAPH_OUTPUT) != 0)
-        v->declared_rank = INLAY_RANK_UNKNOWN;
-    infer_use_declared(g, v);
-    v->declared_rank = rank;
+    if (graph->parent == NULL && (value->info.flags & INLAY_VALUE_GRAPH_OUTPUT) != 0)
+        value->declared_rank = INLAY_RANK_UNKNOWN;
+    infer_use_declared(graph, value);
+    value->declared_rank = rank;
 }
 
 /* A node of types that came with a later version of its operator becomes one of that version, in a model that is to be
  * converted (graph_model.later_opset): exporters write Conv of bfloat16 for opsets that have none. */
-static bool take_later(struct graph *g, graph_node *n, const op_value_type *in, op_value_type *out)
+static bool take_later(struct graph *graph, graph_node *node, const op_value_type *in, op_value_type *out)
 {
-    const op_row *last = n->row, *row;
+    const op_row *last = node->row, *row;
     const char *why;
 
-    for (int64_t opset = n->opset + 1; n->row != NULL && opset <= g->model->later_opset; opset++, last = row) {
-        row =
-            strcmp(n->info.domain.data, "ai.onnx") == 0 ? op_find("ai.onnx", n->info.op_type.data, opset, NULL) : NULL;
-        if (row == NULL || row == last || !graph_refit(g, n, row, false, &why))
+    for (int64_t opset = node->opset + 1; node->row != NULL && opset <= graph->model->later_opset;
+         opset++, last = row) {
+        row = strcmp(node->info.domain.data, "ai.onnx") == 0 ? op_find("ai.onnx", node->info.op_type.data, opset, NULL)
+                                                             : NULL;
+        if (row == NULL || row == last || !graph_refit(graph, node, row, false, &why))
             continue;
-        n->row = NULL;
-        n->schema = NULL;
-        n->opset = opset;
-        return graph_bind_node(g, n, NULL) == INLAY_OK &&
-               op_infer_types(n->schema, &n->info, in, out, NULL) == INLAY_OK;
+        node->row = NULL;
+        node->schema = NULL;
+        node->opset = opset;
+        return graph_bind_node(graph, node, NULL) == INLAY_OK &&
+               op_infer_types(node->schema, &node->info, in, out, NULL) == INLAY_OK;
     }
     return false;
 }
 
 /* The types of out[o], NULL = omitted. */
-static inlay_status infer_types(struct graph *g, graph_node *n, graph_value *const *values, struct arena *scratch,
-                                inlay_diag *diag)
+static inlay_status infer_types(struct graph *graph, graph_node *node, graph_value *const *values,
+                                struct arena *scratch, inlay_diag *diag)
 {
-    const inlay_node_info *info = &n->info;
+    const inlay_node_info *info = &node->info;
     op_value_type small[16], *in = small, *out;
     size_t count = (size_t)info->input_count + info->output_count;
     inlay_status status;
@@ -133,18 +134,18 @@ static inlay_status infer_types(struct graph *g, graph_node *n, graph_value *con
     if (count > sizeof small / sizeof small[0])
         in = arena_array(scratch, count, sizeof *in);
     if (in == NULL)
-        return graph_fail(g, n, NULL, INLAY_OUT_OF_MEMORY, diag, "out of memory while inferring types");
+        return graph_fail(graph, node, NULL, INLAY_OUT_OF_MEMORY, diag, "out of memory while inferring types");
     out = in + info->input_count;
     for (uint32_t i = 0; i < info->input_count; i++)
-        in[i] = info->inputs[i] == INLAY_NONE ? (op_value_type){ 0 } : infer_type_of(&g->values[info->inputs[i]]);
+        in[i] = info->inputs[i] == INLAY_NONE ? (op_value_type){ 0 } : infer_type_of(&graph->values[info->inputs[i]]);
     for (uint32_t o = 0; o < info->output_count; o++)
         out[o] = (op_value_type){ .kind = INLAY_VALUE_TENSOR };
-    if (n->schema != NULL) {
-        status = op_infer_types(n->schema, info, in, out, diag);
-        if (status != INLAY_OK && !take_later(g, n, in, out))
+    if (node->schema != NULL) {
+        status = op_infer_types(node->schema, info, in, out, diag);
+        if (status != INLAY_OK && !take_later(graph, node, in, out))
             return one_line(status, diag);
     }
-    infer_derive_type(g, n, out);
+    infer_derive_type(graph, node, out);
     for (uint32_t o = 0; o < info->output_count; o++)
         if (values[o] != NULL)
             set_type(values[o], &out[o]);
@@ -153,27 +154,27 @@ static inlay_status infer_types(struct graph *g, graph_node *n, graph_value *con
 
 /* Types that an infer function or a body has set must be among those that the schema allows. Constant is exempt: its
  * first version had floats only, and exporters never cared. */
-static inlay_status check_outputs(struct inference *inf, struct graph *g, const graph_node *n)
+static inlay_status check_outputs(struct inference *inf, struct graph *graph, const graph_node *node)
 {
-    if (n->row != NULL && strcmp(n->info.op_type.data, "Constant") == 0)
+    if (node->row != NULL && strcmp(node->info.op_type.data, "Constant") == 0)
         return INLAY_OK;
-    for (uint32_t o = 0; o < n->info.output_count && n->schema != NULL; o++) {
-        const op_formal *formal = op_output_formal(n->schema, o);
-        const graph_value *v;
+    for (uint32_t output = 0; output < node->info.output_count && node->schema != NULL; output++) {
+        const op_formal *formal = op_output_formal(node->schema, output);
+        const graph_value *value;
         op_value_type type;
         char got[48], allowed[200];
 
-        if (n->info.outputs[o] == INLAY_NONE || formal == NULL)
+        if (node->info.outputs[output] == INLAY_NONE || formal == NULL)
             continue;
-        v = &g->values[n->info.outputs[o]];
-        type = infer_type_of(v);
-        if (type.dtype == INLAY_UNDEFINED || op_types_allow(&n->schema->types[formal->type_param].types, &type))
+        value = &graph->values[node->info.outputs[output]];
+        type = infer_type_of(value);
+        if (type.dtype == INLAY_UNDEFINED || op_types_allow(&node->schema->types[formal->type_param].types, &type))
             continue;
         op_value_type_text(&type, got, sizeof got);
-        op_types_text(&n->schema->types[formal->type_param].types, allowed, sizeof allowed);
-        return graph_fail(g, n, v->info.name.data, INLAY_INVALID_MODEL, inf->diag,
-                          "output %u (%.48s) would be %s; %.48s-%u gives %s", o, formal->name, got,
-                          n->info.op_type.data, n->info.since_version, allowed);
+        op_types_text(&node->schema->types[formal->type_param].types, allowed, sizeof allowed);
+        return graph_fail(graph, node, value->info.name.data, INLAY_INVALID_MODEL, inf->diag,
+                          "output %u (%.48s) would be %s; %.48s-%u gives %s", output, formal->name, got,
+                          node->info.op_type.data, node->info.since_version, allowed);
     }
     return INLAY_OK;
 }
@@ -181,89 +182,90 @@ static inlay_status check_outputs(struct inference *inf, struct graph *g, const 
 /* ------------------------------------------------------------------ graphs */
 
 /* graph_infer_apart(), of nodes with bodies, too: their outputs get their types here, and shapes from the bodies. */
-static inlay_status infer_outputs(struct inference *inf, struct graph *g, graph_node *n, graph_value *const *out,
+static inlay_status infer_outputs(struct inference *inf, struct graph *graph, graph_node *node, graph_value *const *out,
                                   struct arena *scratch)
 {
-    const inlay_node_info *info = &n->info;
+    const inlay_node_info *info = &node->info;
     const inlay_value_info **in = arena_array(scratch, (size_t)info->input_count + 1, sizeof *in);
     inlay_value_info **made = arena_array(scratch, (size_t)info->output_count + 1, sizeof *made);
     inlay_status status = INLAY_OK;
 
     if (in == NULL || made == NULL)
-        return graph_fail(g, n, NULL, INLAY_OUT_OF_MEMORY, inf->diag, "out of memory while inferring shapes");
+        return graph_fail(graph, node, NULL, INLAY_OUT_OF_MEMORY, inf->diag, "out of memory while inferring shapes");
     for (uint32_t i = 0; i < info->input_count; i++)
-        in[i] = info->inputs[i] == INLAY_NONE ? NULL : &g->values[info->inputs[i]].info;
+        in[i] = info->inputs[i] == INLAY_NONE ? NULL : &graph->values[info->inputs[i]].info;
     for (uint32_t o = 0; o < info->output_count; o++) {
         made[o] = out[o] == NULL ? NULL : &out[o]->info;
         if (out[o] != NULL)
             infer_forget(out[o]);
     }
-    INLAY_TRY(infer_types(g, n, out, scratch, inf->diag));
-    status =
-        n->body_count > 0 ? infer_bodies(inf, g, n) : graph_infer_node(inf->model, n, in, made, scratch, inf->diag);
+    INLAY_TRY(infer_types(graph, node, out, scratch, inf->diag));
+    status = node->body_count > 0 ? infer_bodies(inf, graph, node)
+                                  : graph_infer_node(inf->model, node, in, made, scratch, inf->diag);
 done:
     return status;
 }
 
-static inlay_status infer_one(struct inference *inf, struct graph *g, graph_node *n)
+static inlay_status infer_one(struct inference *inf, struct graph *graph, graph_node *node)
 {
-    const inlay_node_info *info = &n->info;
+    const inlay_node_info *info = &node->info;
     graph_value **out = arena_array(&inf->model->arena, (size_t)info->output_count + 1, sizeof(graph_value *));
     inlay_status status = INLAY_OK;
 
     if (out == NULL)
-        return graph_fail(g, n, NULL, INLAY_OUT_OF_MEMORY, inf->diag, "out of memory while inferring shapes");
-    for (uint32_t o = 0; o < info->output_count; o++)
-        out[o] = info->outputs[o] == INLAY_NONE ? NULL : &g->values[info->outputs[o]];
-    INLAY_TRY(infer_outputs(inf, g, n, out, &inf->model->arena));
+        return graph_fail(graph, node, NULL, INLAY_OUT_OF_MEMORY, inf->diag, "out of memory while inferring shapes");
+    for (uint32_t output = 0; output < info->output_count; output++)
+        out[output] = info->outputs[output] == INLAY_NONE ? NULL : &graph->values[info->outputs[output]];
+    INLAY_TRY(infer_outputs(inf, graph, node, out, &inf->model->arena));
     for (uint32_t o = 0; o < info->output_count; o++)
         if (out[o] != NULL)
-            use_declared(g, out[o]);
-    INLAY_TRY(check_outputs(inf, g, n));
+            use_declared(graph, out[o]);
+    INLAY_TRY(check_outputs(inf, graph, node));
 done:
     return status;
 }
 
-inlay_status graph_infer_apart(const struct graph *g, const graph_node *n, graph_value *const *out,
+inlay_status graph_infer_apart(const struct graph *graph, const graph_node *node, graph_value *const *out,
                                struct arena *scratch, inlay_diag *diag)
 {
-    struct inference inf = { .model = g->model, .diag = diag };
+    struct inference inf = { .model = graph->model, .diag = diag };
 
-    return infer_outputs(&inf, (struct graph *)(uintptr_t)g, (graph_node *)(uintptr_t)n, out, scratch);
+    return infer_outputs(&inf, (struct graph *)(uintptr_t)graph, (graph_node *)(uintptr_t)node, out, scratch);
 }
 
 /* false: *status is an error that ends the inference. */
-static bool infer_or_note(struct inference *inf, struct graph *g, graph_node *n, inlay_status *status)
+static bool infer_or_note(struct inference *inf, struct graph *graph, graph_node *node, inlay_status *status)
 {
-    *status = infer_one(inf, g, n);
+    *status = infer_one(inf, graph, node);
     if (*status == INLAY_OK)
         return true;
-    for (uint32_t o = 0; inf->model->collect && o < n->info.output_count; o++) { /* the next must not stumble, too */
-        if (n->info.outputs[o] == INLAY_NONE)
+    for (uint32_t output = 0; inf->model->collect && output < node->info.output_count;
+         output++) { /* the next must not stumble, too */
+        if (node->info.outputs[output] == INLAY_NONE)
             continue;
-        infer_forget(&g->values[n->info.outputs[o]]);
-        infer_use_declared(g, &g->values[n->info.outputs[o]]);
+        infer_forget(&graph->values[node->info.outputs[output]]);
+        infer_use_declared(graph, &graph->values[node->info.outputs[output]]);
     }
-    return graph_goes_on(inf->model, g, n, status, inf->diag);
+    return graph_goes_on(inf->model, graph, node, status, inf->diag);
 }
 
-inlay_status infer_graph(struct inference *inf, struct graph *g)
+inlay_status infer_graph(struct inference *inf, struct graph *graph)
 {
     inlay_status status = INLAY_OK;
 
-    for (uint32_t i = 0; i < g->node_count; i++)
-        if (!infer_or_note(inf, g, g->nodes[i], &status))
+    for (uint32_t i = 0; i < graph->node_count; i++)
+        if (!infer_or_note(inf, graph, graph->nodes[i], &status))
             break;
     return status;
 }
 
-inlay_status graph_infer_from(struct graph *g, uint32_t first, inlay_diag *diag)
+inlay_status graph_infer_from(struct graph *graph, uint32_t first, inlay_diag *diag)
 {
-    struct inference inf = { .model = g->model, .diag = diag };
+    struct inference inf = { .model = graph->model, .diag = diag };
     inlay_status status = INLAY_OK;
 
-    for (uint32_t i = first; i < g->node_count && status == INLAY_OK; i++)
-        status = infer_one(&inf, g, g->nodes[i]);
+    for (uint32_t i = first; i < graph->node_count && status == INLAY_OK; i++)
+        status = infer_one(&inf, graph, graph->nodes[i]);
     return status;
 }
 

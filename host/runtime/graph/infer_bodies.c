@@ -9,15 +9,15 @@
 
 enum { MAX_DEPTH = 3, MAX_ROUNDS = 4 };
 
-static inlay_status no_memory(const struct inference *inf, const struct graph *g, const graph_node *n)
+static inlay_status no_memory(const struct inference *inf, const struct graph *graph, const graph_node *node)
 {
-    return graph_fail(g, n, NULL, INLAY_OUT_OF_MEMORY, inf->diag, "out of memory while inferring shapes");
+    return graph_fail(graph, node, NULL, INLAY_OUT_OF_MEMORY, inf->diag, "out of memory while inferring shapes");
 }
 
-static void set_captures(const struct graph *g, const graph_body *body)
+static void set_captures(const struct graph *graph, const graph_body *body)
 {
     for (uint32_t c = 0; c < body->capture_count; c++) {
-        const graph_value *outer = &g->values[body->capture_outer[c]];
+        const graph_value *outer = &graph->values[body->capture_outer[c]];
         graph_value *inner = &body->graph->values[body->capture_inner[c]];
 
         infer_copy_type(inner, outer);
@@ -31,38 +31,41 @@ static void set_captures(const struct graph *g, const graph_body *body)
 /* Gives a body's input the type of an outer value; what that lacks may be declared in the body. */
 static void set_input(const struct graph *body, uint32_t i, const graph_value *from)
 {
-    graph_value *v = &body->values[body->inputs[i]];
+    graph_value *value = &body->values[body->inputs[i]];
 
-    infer_forget(v);
+    infer_forget(value);
     if (from != NULL)
-        infer_copy_type(v, from);
-    infer_use_declared(body, v);
+        infer_copy_type(value, from);
+    infer_use_declared(body, value);
 }
 
 static void set_scalar(const struct graph *body, uint32_t i, inlay_dtype dtype)
 {
-    graph_value *v = &body->values[body->inputs[i]];
+    graph_value *value = &body->values[body->inputs[i]];
 
-    infer_forget(v);
-    infer_use_declared(body, v);
-    v->info.dtype = dtype;
-    if (v->info.rank == INLAY_RANK_UNKNOWN)
-        v->info.rank = 0;
+    infer_forget(value);
+    infer_use_declared(body, value);
+    value->info.dtype = dtype;
+    if (value->info.rank == INLAY_RANK_UNKNOWN)
+        value->info.rank = 0;
 }
 
-static const graph_value *node_input(const struct graph *g, const graph_node *n, uint32_t i)
+static const graph_value *node_input(const struct graph *graph, const graph_node *node, uint32_t i)
 {
-    return i < n->info.input_count && n->info.inputs[i] != INLAY_NONE ? &g->values[n->info.inputs[i]] : NULL;
+    return i < node->info.input_count && node->info.inputs[i] != INLAY_NONE ? &graph->values[node->info.inputs[i]]
+                                                                            : NULL;
 }
 
-static graph_value *node_output(const struct graph *g, const graph_node *n, uint32_t o)
+static graph_value *node_output(const struct graph *graph, const graph_node *node, uint32_t output)
 {
-    return o < n->info.output_count && n->info.outputs[o] != INLAY_NONE ? &g->values[n->info.outputs[o]] : NULL;
+    return output < node->info.output_count && node->info.outputs[output] != INLAY_NONE
+               ? &graph->values[node->info.outputs[output]]
+               : NULL;
 }
 
-static const graph_value *body_output(const struct graph *body, uint32_t o)
+static const graph_value *body_output(const struct graph *body, uint32_t output)
 {
-    return &body->values[body->outputs[o]];
+    return &body->values[body->outputs[output]];
 }
 
 /* ------------------------------------------------------------------ shapes that must hold for two values */
@@ -100,91 +103,91 @@ static bool widen(inlay_value_info *a, const inlay_value_info *b, struct arena *
 }
 
 /* The shape with a dimension put in at axis, or taken out; an axis that does not fit makes the rank unknown. */
-static bool insert_dim(inlay_value_info *v, int64_t axis, inlay_dim dim, struct arena *scratch)
+static bool insert_dim(inlay_value_info *value, int64_t axis, inlay_dim dim, struct arena *scratch)
 {
     inlay_dim *dims;
 
-    if (v->rank == INLAY_RANK_UNKNOWN)
+    if (value->rank == INLAY_RANK_UNKNOWN)
         return true;
-    axis = axis < 0 ? axis + (int64_t)v->rank + 1 : axis;
-    if (axis < 0 || axis > (int64_t)v->rank || v->rank == INLAY_MAX_RANK) {
-        v->rank = INLAY_RANK_UNKNOWN;
+    axis = axis < 0 ? axis + (int64_t)value->rank + 1 : axis;
+    if (axis < 0 || axis > (int64_t)value->rank || value->rank == INLAY_MAX_RANK) {
+        value->rank = INLAY_RANK_UNKNOWN;
         return true;
     }
-    dims = arena_array(scratch, (size_t)v->rank + 1, sizeof *dims);
+    dims = arena_array(scratch, (size_t)value->rank + 1, sizeof *dims);
     if (dims == NULL)
         return false;
-    for (uint32_t d = 0; d <= v->rank; d++)
-        dims[d] = d == (uint32_t)axis ? dim : v->dims[d - (d > (uint32_t)axis)];
-    v->dims = dims;
-    v->rank++;
+    for (uint32_t d = 0; d <= value->rank; d++)
+        dims[d] = d == (uint32_t)axis ? dim : value->dims[d - (d > (uint32_t)axis)];
+    value->dims = dims;
+    value->rank++;
     return true;
 }
 
-static bool remove_dim(inlay_value_info *v, int64_t axis, inlay_dim *out_dim, struct arena *scratch)
+static bool remove_dim(inlay_value_info *value, int64_t axis, inlay_dim *out_dim, struct arena *scratch)
 {
     inlay_dim *dims;
 
     *out_dim = dim_unknown();
-    if (v->rank == INLAY_RANK_UNKNOWN)
+    if (value->rank == INLAY_RANK_UNKNOWN)
         return true;
-    axis = axis < 0 ? axis + (int64_t)v->rank : axis;
-    if (axis < 0 || axis >= (int64_t)v->rank) {
-        v->rank = INLAY_RANK_UNKNOWN;
+    axis = axis < 0 ? axis + (int64_t)value->rank : axis;
+    if (axis < 0 || axis >= (int64_t)value->rank) {
+        value->rank = INLAY_RANK_UNKNOWN;
         return true;
     }
-    dims = arena_array(scratch, v->rank, sizeof *dims);
+    dims = arena_array(scratch, value->rank, sizeof *dims);
     if (dims == NULL)
         return false;
-    *out_dim = v->dims[axis];
-    for (uint32_t d = 0; d + 1 < v->rank; d++)
-        dims[d] = v->dims[d + (d >= (uint32_t)axis)];
-    v->dims = dims;
-    v->rank--;
+    *out_dim = value->dims[axis];
+    for (uint32_t d = 0; d + 1 < value->rank; d++)
+        dims[d] = value->dims[d + (d >= (uint32_t)axis)];
+    value->dims = dims;
+    value->rank--;
     return true;
 }
 
-static void all_unknown(graph_value *v)
+static void all_unknown(graph_value *value)
 {
-    v->info.rank = INLAY_RANK_UNKNOWN;
-    v->info.dims = NULL;
+    value->info.rank = INLAY_RANK_UNKNOWN;
+    value->info.dims = NULL;
 }
 
 /* ------------------------------------------------------------------ If */
 
-static inlay_status infer_if(struct inference *inf, struct graph *g, const graph_node *n)
+static inlay_status infer_if(struct inference *inf, struct graph *graph, const graph_node *node)
 {
     inlay_status status = INLAY_OK;
 
-    for (uint32_t b = 0; b < n->body_count; b++) {
-        const graph_body *body = &n->bodies[b];
+    for (uint32_t b = 0; b < node->body_count; b++) {
+        const graph_body *body = &node->bodies[b];
 
-        if (body->graph->output_count != n->info.output_count)
-            return graph_fail(g, n, NULL, INLAY_INVALID_MODEL, inf->diag, "has %u outputs, but its %s has %u",
-                              n->info.output_count, body->attr, body->graph->output_count);
-        set_captures(g, body);
+        if (body->graph->output_count != node->info.output_count)
+            return graph_fail(graph, node, NULL, INLAY_INVALID_MODEL, inf->diag, "has %u outputs, but its %s has %u",
+                              node->info.output_count, body->attr, body->graph->output_count);
+        set_captures(graph, body);
         INLAY_TRY(infer_graph(inf, body->graph));
     }
-    for (uint32_t o = 0; o < n->info.output_count; o++) {
-        graph_value *v = node_output(g, n, o);
-        const graph_value *first = body_output(n->bodies[0].graph, o), *other;
+    for (uint32_t o = 0; o < node->info.output_count; o++) {
+        graph_value *value = node_output(graph, node, o);
+        const graph_value *first = body_output(node->bodies[0].graph, o), *other;
 
-        if (v == NULL)
+        if (value == NULL)
             continue;
-        infer_copy_type(v, first);
-        for (uint32_t b = 1; b < n->body_count; b++) {
-            other = body_output(n->bodies[b].graph, o);
-            if (v->info.dtype == INLAY_UNDEFINED) {
-                infer_copy_type(v, other);
-                all_unknown(v);
+        infer_copy_type(value, first);
+        for (uint32_t b = 1; b < node->body_count; b++) {
+            other = body_output(node->bodies[b].graph, o);
+            if (value->info.dtype == INLAY_UNDEFINED) {
+                infer_copy_type(value, other);
+                all_unknown(value);
             } else if (other->info.dtype != INLAY_UNDEFINED &&
-                       (v->info.kind != other->info.kind || v->info.dtype != other->info.dtype)) {
-                return graph_fail(g, n, v->info.name.data, INLAY_INVALID_MODEL, inf->diag,
+                       (value->info.kind != other->info.kind || value->info.dtype != other->info.dtype)) {
+                return graph_fail(graph, node, value->info.name.data, INLAY_INVALID_MODEL, inf->diag,
                                   "output %u is %s in one branch and %s in the other", o,
-                                  inlay_dtype_name(v->info.dtype), inlay_dtype_name(other->info.dtype));
+                                  inlay_dtype_name(value->info.dtype), inlay_dtype_name(other->info.dtype));
             }
-            if (!widen(&v->info, &other->info, &inf->model->arena))
-                return no_memory(inf, g, n);
+            if (!widen(&value->info, &other->info, &inf->model->arena))
+                return no_memory(inf, graph, node);
         }
     }
 done:
@@ -195,8 +198,8 @@ done:
 
 /* Infers a body whose inputs first .. first + count - 1 are carried around to its outputs from .. from + count - 1. The
  * inputs hold the initial types when called, and types that hold for all iterations afterwards. */
-static inlay_status infer_carried(struct inference *inf, struct graph *g, const graph_node *n, const graph_body *body,
-                                  uint32_t first, uint32_t from, uint32_t count)
+static inlay_status infer_carried(struct inference *inf, struct graph *graph, const graph_node *node,
+                                  const graph_body *body, uint32_t first, uint32_t from, uint32_t count)
 {
     struct graph *inner = body->graph;
     inlay_status status = INLAY_OK;
@@ -220,7 +223,7 @@ static inlay_status infer_carried(struct inference *inf, struct graph *g, const 
                 changed = true;
             }
             if (out->info.dtype != INLAY_UNDEFINED && in->info.dtype != out->info.dtype) {
-                status = graph_fail(g, n, NULL, INLAY_INVALID_MODEL, inf->diag,
+                status = graph_fail(graph, node, NULL, INLAY_INVALID_MODEL, inf->diag,
                                     "carried value %u is %s before an iteration and %s after it", i,
                                     inlay_dtype_name(in->info.dtype), inlay_dtype_name(out->info.dtype));
                 goto done;
@@ -228,7 +231,7 @@ static inlay_status infer_carried(struct inference *inf, struct graph *g, const 
             if (same_shape(&in->info, &out->info))
                 continue;
             if (!widen(&in->info, &out->info, &inf->model->arena)) {
-                status = no_memory(inf, g, n);
+                status = no_memory(inf, graph, node);
                 goto done;
             }
             changed = true;
@@ -243,87 +246,87 @@ done:
 
 /* A carried value after the last iteration: what came in if there was none, so the widened input. An optional that the
  * body turns into what it holds (ONNX's own cases do that) leaves as what the body makes of it. */
-static void set_carried_output(const struct graph *g, const graph_node *n, uint32_t o, const struct graph *body,
+static void set_carried_output(const struct graph *graph, const graph_node *node, uint32_t o, const struct graph *body,
                                uint32_t input, uint32_t output)
 {
-    graph_value *v = node_output(g, n, o);
+    graph_value *value = node_output(graph, node, o);
     const graph_value *in = &body->values[body->inputs[input]], *out = body_output(body, output);
 
-    if (v != NULL)
-        infer_copy_type(v, in->info.kind == INLAY_VALUE_OPTIONAL && out->info.kind != in->info.kind ? out : in);
+    if (value != NULL)
+        infer_copy_type(value, in->info.kind == INLAY_VALUE_OPTIONAL && out->info.kind != in->info.kind ? out : in);
 }
 
-static inlay_status check_counts(const struct inference *inf, const struct graph *g, const graph_node *n,
+static inlay_status check_counts(const struct inference *inf, const struct graph *graph, const graph_node *node,
                                  const struct graph *body, uint32_t inputs, uint32_t outputs)
 {
     if (body->input_count == inputs && body->output_count == outputs)
         return INLAY_OK;
-    return graph_fail(g, n, NULL, INLAY_INVALID_MODEL, inf->diag,
+    return graph_fail(graph, node, NULL, INLAY_INVALID_MODEL, inf->diag,
                       "its body must have %u inputs and %u outputs, but has %u and %u", inputs, outputs,
                       body->input_count, body->output_count);
 }
 
 /* ------------------------------------------------------------------ Loop */
 
-static bool is_true(const inlay_value_info *v)
+static bool is_true(const inlay_value_info *value)
 {
-    return v->data != NULL && v->dtype == INLAY_BOOL && *(const uint8_t *)v->data != 0;
+    return value->data != NULL && value->dtype == INLAY_BOOL && *(const uint8_t *)value->data != 0;
 }
 
 /* Does the body's condition stay what it was, or true? */
 static bool goes_on(const struct graph *inner)
 {
-    uint32_t v = inner->outputs[0];
+    uint32_t value = inner->outputs[0];
 
-    for (uint32_t i = inner->node_count; v != inner->inputs[1] && i-- > 0;) { /* Identities, the last first */
-        const inlay_node_info *n = &inner->nodes[i]->info;
+    for (uint32_t i = inner->node_count; value != inner->inputs[1] && i-- > 0;) { /* Identities, the last first */
+        const inlay_node_info *node = &inner->nodes[i]->info;
 
-        if (n->output_count == 1 && n->outputs[0] == v && strcmp(n->op_type.data, "Identity") == 0)
-            v = n->inputs[0];
+        if (node->output_count == 1 && node->outputs[0] == value && strcmp(node->op_type.data, "Identity") == 0)
+            value = node->inputs[0];
     }
-    return v == inner->inputs[1] || is_true(&inner->values[v].info);
+    return value == inner->inputs[1] || is_true(&inner->values[value].info);
 }
 
-int64_t infer_loop_turns(const struct graph *g, const graph_node *n)
+int64_t infer_loop_turns(const struct graph *graph, const graph_node *node)
 {
-    const graph_value *most = node_input(g, n, 0), *cond = node_input(g, n, 1);
+    const graph_value *most = node_input(graph, node, 0), *cond = node_input(graph, node, 1);
     int64_t turns;
 
-    if (most == NULL || most->info.data == NULL || !goes_on(n->bodies[0].graph) ||
+    if (most == NULL || most->info.data == NULL || !goes_on(node->bodies[0].graph) ||
         (cond != NULL && !is_true(&cond->info)))
         return -1;
     memcpy(&turns, most->info.data, sizeof turns);
     return turns > 0 ? turns : 0;
 }
 
-static inlay_status infer_loop(struct inference *inf, struct graph *g, const graph_node *n)
+static inlay_status infer_loop(struct inference *inf, struct graph *graph, const graph_node *node)
 {
-    const graph_body *body = &n->bodies[0];
+    const graph_body *body = &node->bodies[0];
     struct graph *inner = body->graph;
-    uint32_t carried = n->info.input_count > 2 ? n->info.input_count - 2 : 0;
+    uint32_t carried = node->info.input_count > 2 ? node->info.input_count - 2 : 0;
     int64_t turns;
     inlay_status status;
 
-    if (n->info.output_count < carried)
-        return graph_fail(g, n, NULL, INLAY_INVALID_MODEL, inf->diag, "carries %u values but has %u outputs", carried,
-                          n->info.output_count);
-    INLAY_TRY(check_counts(inf, g, n, inner, carried + 2, n->info.output_count + 1));
-    set_captures(g, body);
+    if (node->info.output_count < carried)
+        return graph_fail(graph, node, NULL, INLAY_INVALID_MODEL, inf->diag, "carries %u values but has %u outputs",
+                          carried, node->info.output_count);
+    INLAY_TRY(check_counts(inf, graph, node, inner, carried + 2, node->info.output_count + 1));
+    set_captures(graph, body);
     set_scalar(inner, 0, INLAY_INT64);
     set_scalar(inner, 1, INLAY_BOOL);
     for (uint32_t i = 0; i < carried; i++)
-        set_input(inner, i + 2, node_input(g, n, i + 2));
-    INLAY_TRY(infer_carried(inf, g, n, body, 2, 1, carried));
-    turns = infer_loop_turns(g, n);
-    for (uint32_t o = 0; o < n->info.output_count; o++) {
-        graph_value *v = node_output(g, n, o);
+        set_input(inner, i + 2, node_input(graph, node, i + 2));
+    INLAY_TRY(infer_carried(inf, graph, node, body, 2, 1, carried));
+    turns = infer_loop_turns(graph, node);
+    for (uint32_t o = 0; o < node->info.output_count; o++) {
+        graph_value *value = node_output(graph, node, o);
 
         if (o < carried) {
-            set_carried_output(g, n, o, inner, o + 2, o + 1);
-        } else if (v != NULL) {
-            infer_copy_type(v, body_output(inner, o + 1));
-            if (!insert_dim(&v->info, 0, turns < 0 ? dim_unknown() : dim_fixed(turns), &inf->model->arena))
-                status = no_memory(inf, g, n);
+            set_carried_output(graph, node, o, inner, o + 2, o + 1);
+        } else if (value != NULL) {
+            infer_copy_type(value, body_output(inner, o + 1));
+            if (!insert_dim(&value->info, 0, turns < 0 ? dim_unknown() : dim_fixed(turns), &inf->model->arena))
+                status = no_memory(inf, graph, node);
         }
     }
 done:
@@ -332,73 +335,74 @@ done:
 
 /* ------------------------------------------------------------------ Scan */
 
-static int64_t axis_of(const graph_node *n, const char *attr, uint32_t i)
+static int64_t axis_of(const graph_node *node, const char *attr, uint32_t i)
 {
-    const inlay_attr_info *a = graph_attr(n, attr);
+    const inlay_attr_info *attribute = graph_attr(node, attr);
 
-    return a != NULL && a->kind == INLAY_ATTR_INTS && i < a->count ? a->ints[i] : 0;
+    return attribute != NULL && attribute->kind == INLAY_ATTR_INTS && i < attribute->count ? attribute->ints[i] : 0;
 }
 
 /* Scan-8 has a leading batch axis everywhere, and lengths as its first input; Scan-9 has neither, but chooses axes. */
-static inlay_status infer_scan(struct inference *inf, struct graph *g, const graph_node *n)
+static inlay_status infer_scan(struct inference *inf, struct graph *graph, const graph_node *node)
 {
-    struct arena *a = &inf->model->arena;
-    const graph_body *body = &n->bodies[0];
+    struct arena *arena = &inf->model->arena;
+    const graph_body *body = &node->bodies[0];
     struct graph *inner = body->graph;
-    const inlay_attr_info *scans = graph_attr(n, "num_scan_inputs");
-    bool batched = n->info.since_version < 9;
-    uint32_t skip = batched ? 1 : 0, inputs = n->info.input_count - skip, scanned, carried;
+    const inlay_attr_info *scans = graph_attr(node, "num_scan_inputs");
+    bool batched = node->info.since_version < 9;
+    uint32_t skip = batched ? 1 : 0, inputs = node->info.input_count - skip, scanned, carried;
     inlay_dim batch = dim_unknown(), length = dim_unknown(), dim;
     inlay_status status;
 
-    if (n->info.input_count < skip || scans == NULL || scans->i < 1 || scans->i > (int64_t)inputs)
-        return graph_fail(g, n, NULL, INLAY_INVALID_MODEL, inf->diag, "num_scan_inputs must be in [1, %u]", inputs);
+    if (node->info.input_count < skip || scans == NULL || scans->i < 1 || scans->i > (int64_t)inputs)
+        return graph_fail(graph, node, NULL, INLAY_INVALID_MODEL, inf->diag, "num_scan_inputs must be in [1, %u]",
+                          inputs);
     scanned = (uint32_t)scans->i;
     carried = inputs - scanned;
-    if (n->info.output_count < carried)
-        return graph_fail(g, n, NULL, INLAY_INVALID_MODEL, inf->diag, "carries %u values but has %u outputs", carried,
-                          n->info.output_count);
-    INLAY_TRY(check_counts(inf, g, n, inner, inputs, n->info.output_count));
-    set_captures(g, body);
+    if (node->info.output_count < carried)
+        return graph_fail(graph, node, NULL, INLAY_INVALID_MODEL, inf->diag, "carries %u values but has %u outputs",
+                          carried, node->info.output_count);
+    INLAY_TRY(check_counts(inf, graph, node, inner, inputs, node->info.output_count));
+    set_captures(graph, body);
     for (uint32_t i = 0; i < inputs; i++) {
-        const graph_value *outer = node_input(g, n, i + skip);
-        graph_value *v = &inner->values[inner->inputs[i]];
+        const graph_value *outer = node_input(graph, node, i + skip);
+        graph_value *value = &inner->values[inner->inputs[i]];
         bool ok = true;
 
-        infer_forget(v);
+        infer_forget(value);
         if (outer != NULL)
-            infer_copy_type(v, outer);
+            infer_copy_type(value, outer);
         if (batched) {
-            ok = remove_dim(&v->info, 0, &dim, a);
+            ok = remove_dim(&value->info, 0, &dim, arena);
             batch = batch.kind == INLAY_DIM_UNKNOWN ? dim : batch;
         }
         if (ok && i >= carried) {
-            ok = remove_dim(&v->info, batched ? 0 : axis_of(n, "scan_input_axes", i - carried), &dim, a);
+            ok = remove_dim(&value->info, batched ? 0 : axis_of(node, "scan_input_axes", i - carried), &dim, arena);
             length = length.kind == INLAY_DIM_UNKNOWN || dim.kind == INLAY_DIM_FIXED ? dim : length;
         }
         if (!ok) {
-            status = no_memory(inf, g, n);
+            status = no_memory(inf, graph, node);
             goto done;
         }
-        infer_use_declared(inner, v);
+        infer_use_declared(inner, value);
     }
-    INLAY_TRY(infer_carried(inf, g, n, body, 0, 0, carried));
-    for (uint32_t o = 0; o < n->info.output_count; o++) {
-        graph_value *v = node_output(g, n, o);
+    INLAY_TRY(infer_carried(inf, graph, node, body, 0, 0, carried));
+    for (uint32_t o = 0; o < node->info.output_count; o++) {
+        graph_value *value = node_output(graph, node, o);
         bool ok = true;
 
-        if (v == NULL)
+        if (value == NULL)
             continue;
         if (o < carried)
-            set_carried_output(g, n, o, inner, o, o);
+            set_carried_output(graph, node, o, inner, o, o);
         else
-            infer_copy_type(v, body_output(inner, o));
+            infer_copy_type(value, body_output(inner, o));
         if (o >= carried)
-            ok = insert_dim(&v->info, batched ? 0 : axis_of(n, "scan_output_axes", o - carried), length, a);
+            ok = insert_dim(&value->info, batched ? 0 : axis_of(node, "scan_output_axes", o - carried), length, arena);
         if (ok && batched)
-            ok = insert_dim(&v->info, 0, batch, a);
+            ok = insert_dim(&value->info, 0, batch, arena);
         if (!ok)
-            status = no_memory(inf, g, n);
+            status = no_memory(inf, graph, node);
     }
 done:
     return status;
@@ -408,36 +412,36 @@ done:
 
 static void set_element_input(const struct graph *body, uint32_t i, const graph_value *from)
 {
-    graph_value *v = &body->values[body->inputs[i]];
+    graph_value *value = &body->values[body->inputs[i]];
 
-    infer_forget(v);
+    infer_forget(value);
     if (from != NULL) {
-        infer_copy_type(v, from);
-        v->info.kind = INLAY_VALUE_TENSOR;
-        v->inner_kind = 0;
+        infer_copy_type(value, from);
+        value->info.kind = INLAY_VALUE_TENSOR;
+        value->inner_kind = 0;
     }
-    infer_use_declared(body, v);
+    infer_use_declared(body, value);
 }
 
-static inlay_status infer_sequence_map(struct inference *inf, struct graph *g, const graph_node *n)
+static inlay_status infer_sequence_map(struct inference *inf, struct graph *graph, const graph_node *node)
 {
-    const graph_body *body = &n->bodies[0];
+    const graph_body *body = &node->bodies[0];
     struct graph *inner = body->graph;
     inlay_status status;
 
-    INLAY_TRY(check_counts(inf, g, n, inner, n->info.input_count, n->info.output_count));
-    set_captures(g, body);
-    for (uint32_t i = 0; i < n->info.input_count; i++)
-        set_element_input(inner, i, node_input(g, n, i));
+    INLAY_TRY(check_counts(inf, graph, node, inner, node->info.input_count, node->info.output_count));
+    set_captures(graph, body);
+    for (uint32_t i = 0; i < node->info.input_count; i++)
+        set_element_input(inner, i, node_input(graph, node, i));
     INLAY_TRY(infer_graph(inf, inner));
-    for (uint32_t o = 0; o < n->info.output_count; o++) {
-        graph_value *v = node_output(g, n, o);
+    for (uint32_t o = 0; o < node->info.output_count; o++) {
+        graph_value *value = node_output(graph, node, o);
 
-        if (v == NULL)
+        if (value == NULL)
             continue;
-        infer_copy_type(v, body_output(inner, o));
-        v->info.kind = INLAY_VALUE_SEQUENCE;
-        v->inner_kind = INLAY_VALUE_TENSOR;
+        infer_copy_type(value, body_output(inner, o));
+        value->info.kind = INLAY_VALUE_SEQUENCE;
+        value->inner_kind = INLAY_VALUE_TENSOR;
     }
 done:
     return status;
@@ -445,11 +449,11 @@ done:
 
 /* ------------------------------------------------------------------ all of them */
 
-inlay_status infer_bodies(struct inference *inf, struct graph *g, const graph_node *n)
+inlay_status infer_bodies(struct inference *inf, struct graph *graph, const graph_node *node)
 {
     static const struct {
         const char *op_type;
-        inlay_status (*infer)(struct inference *inf, struct graph *g, const graph_node *n);
+        inlay_status (*infer)(struct inference *inf, struct graph *graph, const graph_node *node);
     } operators[] = {
         { "If", infer_if },
         { "Loop", infer_loop },
@@ -458,25 +462,25 @@ inlay_status infer_bodies(struct inference *inf, struct graph *g, const graph_no
     };
 
     for (size_t i = 0; i < sizeof operators / sizeof operators[0]; i++)
-        if (n->row != NULL && strcmp(n->info.op_type.data, operators[i].op_type) == 0)
-            return operators[i].infer(inf, g, n);
+        if (node->row != NULL && strcmp(node->info.op_type.data, operators[i].op_type) == 0)
+            return operators[i].infer(inf, graph, node);
     return INLAY_OK; /* other operators with graphs are compiled by a provider, or refused */
 }
 
-inlay_status infer_body_outputs(const graph_node *n, inlay_value_info *const *out, struct arena *scratch)
+inlay_status infer_body_outputs(const graph_node *node, inlay_value_info *const *out, struct arena *scratch)
 {
-    if (strcmp(n->info.op_type.data, "If") != 0 || graph_body_named(n, "then_branch") == NULL)
+    if (strcmp(node->info.op_type.data, "If") != 0 || graph_body_named(node, "then_branch") == NULL)
         return INLAY_OK;
-    for (uint32_t o = 0; o < n->info.output_count; o++) {
+    for (uint32_t o = 0; o < node->info.output_count; o++) {
         if (out[o] == NULL)
             continue;
-        for (uint32_t b = 0; b < n->body_count; b++) {
+        for (uint32_t b = 0; b < node->body_count; b++) {
             const inlay_value_info *from;
             inlay_dim *dims;
 
-            if (o >= n->bodies[b].graph->output_count)
+            if (o >= node->bodies[b].graph->output_count)
                 return INLAY_OK;
-            from = &body_output(n->bodies[b].graph, o)->info;
+            from = &body_output(node->bodies[b].graph, o)->info;
             if (b > 0) {
                 if (!widen(out[o], from, scratch))
                     return INLAY_OUT_OF_MEMORY;

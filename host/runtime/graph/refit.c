@@ -67,11 +67,11 @@ static const op_attr *find_attr(const op_schema *schema, const char *name)
     return NULL;
 }
 
-static const inlay_attr_info *stated(const graph_node *n, const char *name)
+static const inlay_attr_info *stated(const graph_node *node, const char *name)
 {
-    for (uint32_t i = 0; i < n->own_attr_count; i++)
-        if (strcmp(n->info.attrs[i].name.data, name) == 0)
-            return &n->info.attrs[i];
+    for (uint32_t i = 0; i < node->own_attr_count; i++)
+        if (strcmp(node->info.attrs[i].name.data, name) == 0)
+            return &node->info.attrs[i];
     return NULL;
 }
 
@@ -86,39 +86,39 @@ static bool same_default(const op_attr *a, const op_attr *b)
 }
 
 /* Is each number of the attribute this one? */
-static bool is_all(const inlay_attr_info *a, int64_t value)
+static bool is_all(const inlay_attr_info *attribute, int64_t value)
 {
-    if (a->kind == INLAY_ATTR_INT)
-        return a->i == value;
-    for (uint32_t i = 0; a->kind == INLAY_ATTR_INTS && i < a->count; i++)
-        if (a->ints[i] != value)
+    if (attribute->kind == INLAY_ATTR_INT)
+        return attribute->i == value;
+    for (uint32_t i = 0; attribute->kind == INLAY_ATTR_INTS && i < attribute->count; i++)
+        if (attribute->ints[i] != value)
             return false;
-    return a->kind == INLAY_ATTR_INTS;
+    return attribute->kind == INLAY_ATTR_INTS;
 }
 
-static bool is_default(const inlay_attr_info *a, const op_attr *schema)
+static bool is_default(const inlay_attr_info *attribute, const op_attr *schema)
 {
-    if (schema == NULL || !schema->has_default || schema->kind != a->kind)
+    if (schema == NULL || !schema->has_default || schema->kind != attribute->kind)
         return false;
-    switch (a->kind) {
+    switch (attribute->kind) {
     case INLAY_ATTR_INT:
-        return a->i == schema->i;
+        return attribute->i == schema->i;
     case INLAY_ATTR_FLOAT:
-        return (float)a->f == (float)schema->f;
+        return (float)attribute->f == (float)schema->f;
     case INLAY_ATTR_STRING:
-        return strcmp(a->s.data, schema->s) == 0;
+        return strcmp(attribute->s.data, schema->s) == 0;
     default:
         return false;
     }
 }
 
 /* Does a node without the attribute, in a version that lacks it, do what one with this value does? */
-static bool is_implied(const inlay_attr_info *a, const op_attr *schema)
+static bool is_implied(const inlay_attr_info *attribute, const op_attr *schema)
 {
     for (size_t i = 0; i < sizeof implied / sizeof implied[0]; i++)
-        if (strcmp(a->name.data, implied[i].name) == 0)
-            return implied[i].any || is_all(a, implied[i].value);
-    return is_default(a, schema);
+        if (strcmp(attribute->name.data, implied[i].name) == 0)
+            return implied[i].any || is_all(attribute, implied[i].value);
+    return is_default(attribute, schema);
 }
 
 /* The same for one that the node does not state. */
@@ -130,108 +130,114 @@ static bool default_is_implied(const op_attr *schema)
     return true;
 }
 
-static bool lacks_attr(struct refit *r, const char *name)
+static bool lacks_attr(struct refit *refit, const char *name)
 {
-    r->why =
-        arena_format(&r->g->model->arena, "%.48s-%u has no attribute '%.60s', and the value here is not its default",
-                     r->n->info.op_type.data, r->row->since_version, name);
+    refit->why = arena_format(&refit->g->model->arena,
+                              "%.48s-%u has no attribute '%.60s', and the value here is not its default",
+                              refit->n->info.op_type.data, refit->row->since_version, name);
     return false;
 }
 
-static bool value_is_there(struct refit *r, const inlay_attr_info *a)
+static bool value_is_there(struct refit *refit, const inlay_attr_info *attribute)
 {
-    for (size_t i = 0; a->kind == INLAY_ATTR_STRING && i < sizeof value_versions / sizeof value_versions[0]; i++) {
+    for (size_t i = 0; attribute->kind == INLAY_ATTR_STRING && i < sizeof value_versions / sizeof value_versions[0];
+         i++) {
         const uint32_t first = value_versions[i].first, last = value_versions[i].last;
 
-        if (strcmp(r->n->info.op_type.data, value_versions[i].op) != 0 ||
-            strcmp(a->name.data, value_versions[i].attr) != 0 || strcmp(a->s.data, value_versions[i].value) != 0 ||
-            (r->row->since_version >= first && (last == 0 || r->row->since_version <= last)))
+        if (strcmp(refit->n->info.op_type.data, value_versions[i].op) != 0 ||
+            strcmp(attribute->name.data, value_versions[i].attr) != 0 ||
+            strcmp(attribute->s.data, value_versions[i].value) != 0 ||
+            (refit->row->since_version >= first && (last == 0 || refit->row->since_version <= last)))
             continue;
-        r->why = arena_format(&r->g->model->arena, "attribute '%s' of %.48s-%u cannot be '%s'", a->name.data,
-                              r->n->info.op_type.data, r->row->since_version, a->s.data);
+        refit->why =
+            arena_format(&refit->g->model->arena, "attribute '%s' of %.48s-%u cannot be '%s'", attribute->name.data,
+                         refit->n->info.op_type.data, refit->row->since_version, attribute->s.data);
         return false;
     }
     return true;
 }
 
-static bool keep_stated(struct refit *r)
+static bool keep_stated(struct refit *refit)
 {
-    const graph_node *n = r->n;
+    const graph_node *node = refit->n;
 
-    for (uint32_t i = 0; i < n->own_attr_count; i++) {
-        const inlay_attr_info *a = &n->info.attrs[i];
-        const op_attr *there = find_attr(&r->to, a->name.data), *here = find_attr(n->schema, a->name.data);
+    for (uint32_t i = 0; i < node->own_attr_count; i++) {
+        const inlay_attr_info *attribute = &node->info.attrs[i];
+        const op_attr *there = find_attr(&refit->to, attribute->name.data),
+                      *here = find_attr(node->schema, attribute->name.data);
 
-        if (there == NULL && !r->to.open_attrs) {
-            if (!is_implied(a, here))
-                return lacks_attr(r, a->name.data);
+        if (there == NULL && !refit->to.open_attrs) {
+            if (!is_implied(attribute, here))
+                return lacks_attr(refit, attribute->name.data);
             continue;
         }
-        if (there != NULL && there->kind != a->kind &&
-            (there->kind != OP_ATTR_SPARSE_TENSOR || a->kind != INLAY_ATTR_TENSOR)) {
-            r->why = arena_format(&r->g->model->arena, "attribute '%.60s' is of another kind there", a->name.data);
+        if (there != NULL && there->kind != attribute->kind &&
+            (there->kind != OP_ATTR_SPARSE_TENSOR || attribute->kind != INLAY_ATTR_TENSOR)) {
+            refit->why = arena_format(&refit->g->model->arena, "attribute '%.60s' is of another kind there",
+                                      attribute->name.data);
             return false;
         }
-        if (!value_is_there(r, a))
+        if (!value_is_there(refit, attribute))
             return false;
-        r->kept[r->kept_count++] = *a;
+        refit->kept[refit->kept_count++] = *attribute;
     }
     return true;
 }
 
 /* What the node leaves to the default of its version. */
-static bool keep_defaults(struct refit *r)
+static bool keep_defaults(struct refit *refit)
 {
-    const graph_node *n = r->n;
+    const graph_node *node = refit->n;
 
-    for (uint32_t i = 0; i < n->schema->attr_count; i++) {
-        const op_attr *here = &n->schema->attrs[i], *there = find_attr(&r->to, here->name);
-        inlay_attr_info a = { .name = { here->name, strlen(here->name) }, .kind = here->kind };
+    for (uint32_t i = 0; i < node->schema->attr_count; i++) {
+        const op_attr *here = &node->schema->attrs[i], *there = find_attr(&refit->to, here->name);
+        inlay_attr_info attribute = { .name = { here->name, strlen(here->name) }, .kind = here->kind };
 
-        if (stated(n, here->name) != NULL || !here->has_default)
+        if (stated(node, here->name) != NULL || !here->has_default)
             continue;
         if (there == NULL) {
             if (!default_is_implied(here))
-                return lacks_attr(r, here->name);
+                return lacks_attr(refit, here->name);
             continue;
         }
         if (here->kind == there->kind && same_default(here, there))
             continue;
-        a.i = here->i;
-        a.f = here->f;
+        attribute.i = here->i;
+        attribute.f = here->f;
         if (here->kind == INLAY_ATTR_STRING)
-            a.s = (inlay_str){ here->s, strlen(here->s) };
+            attribute.s = (inlay_str){ here->s, strlen(here->s) };
         else if (here->kind != INLAY_ATTR_INT && here->kind != INLAY_ATTR_FLOAT)
-            a.kind = there->kind + 1; /* no default of a list has changed yet */
-        if (a.kind != there->kind) {
-            r->why = arena_format(&r->g->model->arena, "attribute '%.60s' is of another kind there", here->name);
+            attribute.kind = there->kind + 1; /* no default of a list has changed yet */
+        if (attribute.kind != there->kind) {
+            refit->why =
+                arena_format(&refit->g->model->arena, "attribute '%.60s' is of another kind there", here->name);
             return false;
         }
-        if (!value_is_there(r, &a))
+        if (!value_is_there(refit, &attribute))
             return false;
-        r->kept[r->kept_count++] = a;
+        refit->kept[refit->kept_count++] = attribute;
     }
     return true;
 }
 
-static bool is_kept(const struct refit *r, const char *name)
+static bool is_kept(const struct refit *refit, const char *name)
 {
-    for (uint32_t i = 0; i < r->kept_count; i++)
-        if (strcmp(r->kept[i].name.data, name) == 0)
+    for (uint32_t i = 0; i < refit->kept_count; i++)
+        if (strcmp(refit->kept[i].name.data, name) == 0)
             return true;
     return false;
 }
 
-static bool has_required(struct refit *r)
+static bool has_required(struct refit *refit)
 {
-    for (uint32_t i = 0; i < r->to.attr_count; i++) {
-        const op_attr *a = &r->to.attrs[i];
+    for (uint32_t i = 0; i < refit->to.attr_count; i++) {
+        const op_attr *attribute = &refit->to.attrs[i];
 
-        if (!a->required || a->kind == OP_ATTR_GRAPH || a->kind == OP_ATTR_GRAPHS || a->kind == OP_ATTR_TYPE_PROTO ||
-            is_kept(r, a->name))
+        if (!attribute->required || attribute->kind == OP_ATTR_GRAPH || attribute->kind == OP_ATTR_GRAPHS ||
+            attribute->kind == OP_ATTR_TYPE_PROTO || is_kept(refit, attribute->name))
             continue;
-        r->why = arena_format(&r->g->model->arena, "%.48s-%u requires attribute '%s'", r->n->info.op_type.data,
-                              r->row->since_version, a->name);
+        refit->why = arena_format(&refit->g->model->arena, "%.48s-%u requires attribute '%s'",
+                                  refit->n->info.op_type.data, refit->row->since_version, attribute->name);
         return false;
     }
     return true;
@@ -239,14 +245,14 @@ static bool has_required(struct refit *r)
 
 /* ------------------------------------------------------------------ inputs and outputs */
 
-static bool value_fits(struct refit *r, const op_formal *formal, uint32_t v, const char *what, uint32_t i)
+static bool value_fits(struct refit *refit, const op_formal *formal, uint32_t value_index, const char *what, uint32_t i)
 {
-    const graph_value *value = &r->g->values[v];
+    const graph_value *value = &refit->g->values[value_index];
     const op_value_type type = { value->info.kind, value->inner_kind, value->info.dtype, value->map_key };
-    inlay_dtype *first = formal == NULL ? NULL : &r->dtypes[formal->type_param];
+    inlay_dtype *first = formal == NULL ? NULL : &refit->dtypes[formal->type_param];
     char text[64];
 
-    if (formal != NULL && op_types_allow(&r->to.types[formal->type_param].types, &type) &&
+    if (formal != NULL && op_types_allow(&refit->to.types[formal->type_param].types, &type) &&
         (*first == INLAY_UNDEFINED || type.dtype == INLAY_UNDEFINED || *first == type.dtype ||
          formal->option == OP_VARIADIC_MIXED)) {
         if (*first == INLAY_UNDEFINED)
@@ -254,83 +260,83 @@ static bool value_fits(struct refit *r, const op_formal *formal, uint32_t v, con
         return true;
     }
     op_value_type_text(&type, text, sizeof text);
-    r->why =
-        arena_format(&r->g->model->arena, "%s %u of %.48s-%u cannot be %s%s", what, i, r->n->info.op_type.data,
-                     r->row->since_version, text,
+    refit->why =
+        arena_format(&refit->g->model->arena, "%s %u of %.48s-%u cannot be %s%s", what, i, refit->n->info.op_type.data,
+                     refit->row->since_version, text,
                      first == NULL || *first == INLAY_UNDEFINED || *first == type.dtype ? "" : " beside the others");
     return false;
 }
 
-static bool values_fit(struct refit *r)
+static bool values_fit(struct refit *refit)
 {
-    const inlay_node_info *info = &r->n->info;
+    const inlay_node_info *info = &refit->n->info;
     uint32_t inputs = info->input_count;
 
     while (inputs > 0 && info->inputs[inputs - 1] == INLAY_NONE)
         inputs--;
-    if (inputs < r->to.min_inputs || inputs > r->to.max_inputs || info->output_count < r->to.min_outputs ||
-        info->output_count > r->to.max_outputs) {
-        r->why = arena_format(&r->g->model->arena, "%.48s-%u cannot have %u inputs and %u outputs", info->op_type.data,
-                              r->row->since_version, inputs, info->output_count);
+    if (inputs < refit->to.min_inputs || inputs > refit->to.max_inputs || info->output_count < refit->to.min_outputs ||
+        info->output_count > refit->to.max_outputs) {
+        refit->why = arena_format(&refit->g->model->arena, "%.48s-%u cannot have %u inputs and %u outputs",
+                                  info->op_type.data, refit->row->since_version, inputs, info->output_count);
         return false;
     }
     for (uint32_t i = 0; i < inputs; i++) {
-        const op_formal *formal = op_input_formal(&r->to, i);
+        const op_formal *formal = op_input_formal(&refit->to, i);
 
-        if (info->inputs[i] != INLAY_NONE ? !value_fits(r, formal, info->inputs[i], "input", i)
+        if (info->inputs[i] != INLAY_NONE ? !value_fits(refit, formal, info->inputs[i], "input", i)
                                           : formal == NULL || formal->option == OP_SINGLE) {
-            if (r->why == NULL)
-                r->why = arena_format(&r->g->model->arena, "%.48s-%u requires input %u", info->op_type.data,
-                                      r->row->since_version, i);
+            if (refit->why == NULL)
+                refit->why = arena_format(&refit->g->model->arena, "%.48s-%u requires input %u", info->op_type.data,
+                                          refit->row->since_version, i);
             return false;
         }
     }
     for (uint32_t i = 0; i < info->output_count; i++)
         if (info->outputs[i] != INLAY_NONE &&
-            !value_fits(r, op_output_formal(&r->to, i), info->outputs[i], "output", i))
+            !value_fits(refit, op_output_formal(&refit->to, i), info->outputs[i], "output", i))
             return false;
     return true;
 }
 
 /* ------------------------------------------------------------------ all of it */
 
-static bool means_the_same(struct refit *r)
+static bool means_the_same(struct refit *refit)
 {
-    const graph_node *n = r->n;
-    const uint32_t a = n->info.since_version, b = r->row->since_version;
+    const graph_node *node = refit->n;
+    const uint32_t a = node->info.since_version, b = refit->row->since_version;
 
     for (size_t i = 0; i < sizeof changed / sizeof changed[0]; i++)
-        if (strcmp(n->info.op_type.data, changed[i].op) == 0 && (a < changed[i].since) != (b < changed[i].since)) {
-            r->why = "it computes something else there";
+        if (strcmp(node->info.op_type.data, changed[i].op) == 0 && (a < changed[i].since) != (b < changed[i].since)) {
+            refit->why = "it computes something else there";
             return false;
         }
     return true;
 }
 
-bool graph_refit(struct graph *g, graph_node *n, const op_row *row, bool adapted, const char **out_why)
+bool graph_refit(struct graph *graph, graph_node *node, const op_row *row, bool adapted, const char **out_why)
 {
-    struct refit r = { .g = g, .n = n, .row = row };
-    struct arena *a = &g->model->arena;
+    struct refit refit = { .g = graph, .n = node, .row = row };
+    struct arena *arena = &graph->model->arena;
 
     *out_why = NULL;
-    if (row == n->row)
+    if (row == node->row)
         return true;
-    r.kept = arena_array(a, (size_t)n->own_attr_count + n->schema->attr_count + 1, sizeof *r.kept);
-    if (r.kept == NULL || op_schema_parse(row->signature, arena_alloc_callback, a, &r.to, NULL) != INLAY_OK)
+    refit.kept = arena_array(arena, (size_t)node->own_attr_count + node->schema->attr_count + 1, sizeof *refit.kept);
+    if (refit.kept == NULL || op_schema_parse(row->signature, arena_alloc_callback, arena, &refit.to, NULL) != INLAY_OK)
         return false;
-    r.dtypes = arena_array(a, (size_t)r.to.type_count + 1, sizeof *r.dtypes);
-    if (r.dtypes == NULL)
+    refit.dtypes = arena_array(arena, (size_t)refit.to.type_count + 1, sizeof *refit.dtypes);
+    if (refit.dtypes == NULL)
         return false;
-    memset(r.dtypes, 0, (size_t)r.to.type_count * sizeof *r.dtypes);
-    if ((!adapted && !means_the_same(&r)) || !keep_stated(&r) || !keep_defaults(&r) || !has_required(&r) ||
-        !values_fit(&r)) {
-        *out_why = r.why;
+    memset(refit.dtypes, 0, (size_t)refit.to.type_count * sizeof *refit.dtypes);
+    if ((!adapted && !means_the_same(&refit)) || !keep_stated(&refit) || !keep_defaults(&refit) ||
+        !has_required(&refit) || !values_fit(&refit)) {
+        *out_why = refit.why;
         return false;
     }
-    while (n->info.input_count > 0 && n->info.inputs[n->info.input_count - 1] == INLAY_NONE)
-        n->info.input_count--;
-    n->info.attrs = r.kept;
-    n->info.attr_stride = sizeof *r.kept;
-    n->info.attr_count = n->own_attr_count = r.kept_count;
+    while (node->info.input_count > 0 && node->info.inputs[node->info.input_count - 1] == INLAY_NONE)
+        node->info.input_count--;
+    node->info.attrs = refit.kept;
+    node->info.attr_stride = sizeof *refit.kept;
+    node->info.attr_count = node->own_attr_count = refit.kept_count;
     return true;
 }

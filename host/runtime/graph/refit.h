@@ -12,5 +12,5 @@
  * operator that computes something else there is refused.
  *
  * False: the node is as it was, and *out_why (static, or the model's) says what does not fit; NULL: no memory. */
-bool graph_refit(struct graph *g, graph_node *n, const op_row *row, bool adapted, const char **out_why);
+bool graph_refit(struct graph *graph, graph_node *node, const op_row *row, bool adapted, const char **out_why);
 #endif

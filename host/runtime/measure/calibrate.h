@@ -27,10 +27,10 @@ enum { CALIBRATE_ALONE, CALIBRATE_ROW, CALIBRATE_BEHIND, CALIBRATE_BEFORE, CALIB
  * input that has "^" in its row; these convolutions without it. Other forms than the first are only for cases that
  * calibrate_has. large: as a part of a model whose weights, cost_shared_bytes() more, stay in no cache; providers look
  * at that when they say what a node takes. The caller destroys it. */
-INLAY_NODISCARD inlay_status calibrate_model(const calibrate_case *c, inlay_dtype dtype, uint32_t form, bool large,
+INLAY_NODISCARD inlay_status calibrate_model(const calibrate_case *entry, inlay_dtype dtype, uint32_t form, bool large,
                                              graph_model **out_model, inlay_diag *diag);
 /* Is there such a form? alone: the model of the first one. */
-bool calibrate_has(const calibrate_case *c, const graph_model *alone, uint32_t form);
+bool calibrate_has(const calibrate_case *entry, const graph_model *alone, uint32_t form);
 
 /* A kernel that was timed. */
 typedef struct calibrate_point {
@@ -48,6 +48,6 @@ typedef struct calibrate_point {
 
 /* Fits lines and factors to the points of one provider; memory is the arena's. Leaves the points' ns the price of a
  * node in a region, where that is known. */
-INLAY_NODISCARD inlay_status calibrate_fit(calibrate_point *points, uint32_t count, struct arena *a,
+INLAY_NODISCARD inlay_status calibrate_fit(calibrate_point *points, uint32_t count, struct arena *arena,
                                            profile_provider *out, inlay_diag *diag);
 #endif

@@ -25,27 +25,29 @@ struct fitting {
 
 /* The class of point i seen from farther away: 0 itself, 1 the operator with its type, 2 the operator, 3 the kind of
  * work with its type, 4 the kind. */
-static cost_class class_at(const calibrate_point *p, int distance)
+static cost_class class_at(const calibrate_point *point, int distance)
 {
-    inlay_dtype dtype = distance == 2 || distance == 4 ? INLAY_UNDEFINED : p->class.dtype;
+    inlay_dtype dtype = distance == 2 || distance == 4 ? INLAY_UNDEFINED : point->class.dtype;
 
     if (distance == 0)
-        return p->class;
-    return distance < 3 ? (cost_class){ p->class.op, COST_ANY, dtype } : (cost_class){ "", p->kind, dtype };
+        return point->class;
+    return distance < 3 ? (cost_class){ point->class.op, COST_ANY, dtype } : (cost_class){ "", point->kind, dtype };
 }
 
 static bool same(const calibrate_point *a, const calibrate_point *b, int distance)
 {
-    cost_class x = class_at(a, distance), y = class_at(b, distance);
+    cost_class class = class_at(a, distance), y = class_at(b, distance);
 
-    return a->threads == b->threads && x.variant == y.variant && x.dtype == y.dtype && strcmp(x.op, y.op) == 0;
+    return a->threads == b->threads && class.variant == y.variant && class.dtype == y.dtype &&
+           strcmp(class.op, y.op) == 0;
 }
 
-static bool add_line(struct fitting *f, const calibrate_point *p, int distance, const fit_line *line)
+static bool add_line(struct fitting *fitting, const calibrate_point *point, int distance, const fit_line *line)
 {
-    if (!ARENA_GROW(f->a, f->out->lines, f->out->line_count))
+    if (!ARENA_GROW(fitting->a, fitting->out->lines, fitting->out->line_count))
         return false;
-    f->out->lines[f->out->line_count++] = (profile_line){ class_at(p, distance), p->threads, *line };
+    fitting->out->lines[fitting->out->line_count++] =
+        (profile_line){ class_at(point, distance), point->threads, *line };
     return true;
 }
 
@@ -63,55 +65,56 @@ static void raise_launch(const fit_point *points, uint32_t count, fit_line *line
 }
 
 /* Are there enough nodes of the class of point i that were timed in regions? Those timed alone are left out then. */
-static bool is_of_regions(const struct fitting *f, uint32_t i, int distance)
+static bool is_of_regions(const struct fitting *fitting, uint32_t i, int distance)
 {
     uint32_t n = 0;
 
-    for (uint32_t k = 0; k < f->count; k++)
-        n += f->points[k].with_ns > 0 && same(&f->points[i], &f->points[k], distance);
+    for (uint32_t k = 0; k < fitting->count; k++)
+        n += fitting->points[k].with_ns > 0 && same(&fitting->points[i], &fitting->points[k], distance);
     return n >= LEAST_POINTS;
 }
 
-static bool fit_at_distance(struct fitting *f, int distance)
+static bool fit_at_distance(struct fitting *fitting, int distance)
 {
-    memset(f->done, 0, f->count * sizeof *f->done);
-    for (uint32_t i = 0; i < f->count; i++) {
+    memset(fitting->done, 0, fitting->count * sizeof *fitting->done);
+    for (uint32_t i = 0; i < fitting->count; i++) {
         fit_line line;
         uint32_t n = 0;
-        bool regions = !f->done[i] && is_of_regions(f, i, distance);
+        bool regions = !fitting->done[i] && is_of_regions(fitting, i, distance);
 
-        for (uint32_t k = i; !f->done[i] && k < f->count; k++) {
-            if (!same(&f->points[i], &f->points[k], distance))
+        for (uint32_t k = i; !fitting->done[i] && k < fitting->count; k++) {
+            if (!same(&fitting->points[i], &fitting->points[k], distance))
                 continue;
-            if (!regions || f->points[k].with_ns > 0)
-                f->some[n++] = f->points[k].point;
-            f->done[k] = k > i;
+            if (!regions || fitting->points[k].with_ns > 0)
+                fitting->some[n++] = fitting->points[k].point;
+            fitting->done[k] = k > i;
         }
-        if (n < LEAST_POINTS || !fit_points(f->some, n, regions ? IN_REGIONS : 0, &line))
+        if (n < LEAST_POINTS || !fit_points(fitting->some, n, regions ? IN_REGIONS : 0, &line))
             continue;
-        raise_launch(f->some, n, &line);
-        if (!add_line(f, &f->points[i], distance, &line))
+        raise_launch(fitting->some, n, &line);
+        if (!add_line(fitting, &fitting->points[i], distance, &line))
             return false;
     }
     return true;
 }
 
 /* What the node adds to a region, when what the provider expects of borders is off by this factor. */
-static double share_of_region(const calibrate_point *p, double border)
+static double share_of_region(const calibrate_point *point, double border)
 {
-    return fmax((p->with_ns - p->without_ns - border * p->leave_ns) / p->nodes_more, LEAST_NS);
+    return fmax((point->with_ns - point->without_ns - border * point->leave_ns) / point->nodes_more, LEAST_NS);
 }
 
 /* What a node alone takes beyond its share of several in a row, over what the provider expected of borders: the median
  * at this number of threads; 1 where nothing is known. */
-static double find_border(const struct fitting *f, uint32_t threads, double *ratios)
+static double find_border(const struct fitting *fitting, uint32_t threads, double *ratios)
 {
     uint32_t n = 0;
 
-    for (uint32_t i = 0; i < f->count; i++) {
-        const calibrate_point *p = &f->points[i];
-        if (p->threads == threads && p->nodes_more == CALIBRATE_CHAIN - 1 && p->border_ns >= LEAST_BORDER_NS)
-            ratios[n++] = (p->point.ns - share_of_region(p, 0)) / p->border_ns;
+    for (uint32_t i = 0; i < fitting->count; i++) {
+        const calibrate_point *point = &fitting->points[i];
+        if (point->threads == threads && point->nodes_more == CALIBRATE_CHAIN - 1 &&
+            point->border_ns >= LEAST_BORDER_NS)
+            ratios[n++] = (point->point.ns - share_of_region(point, 0)) / point->border_ns;
     }
     if (n == 0)
         return 1;
@@ -120,62 +123,62 @@ static double find_border(const struct fitting *f, uint32_t threads, double *rat
 }
 
 /* From times of nodes alone and of regions to those of nodes in regions. */
-static void split_borders(struct fitting *f, uint32_t threads, double border)
+static void split_borders(struct fitting *fitting, uint32_t threads, double border)
 {
-    for (uint32_t i = 0; i < f->count; i++) {
-        calibrate_point *p = &f->points[i];
-        double alone = p->point.ns;
+    for (uint32_t i = 0; i < fitting->count; i++) {
+        calibrate_point *point = &fitting->points[i];
+        double alone = point->point.ns;
 
-        if (p->threads != threads)
+        if (point->threads != threads)
             continue;
-        p->point.ns =
-            p->with_ns > 0 ? share_of_region(p, border) : fmax(alone - border * p->border_ns, LEAST_SHARE * alone);
+        point->point.ns = point->with_ns > 0 ? share_of_region(point, border)
+                                             : fmax(alone - border * point->border_ns, LEAST_SHARE * alone);
     }
 }
 
 /* The medians of measured over expected, for each number of threads; the points are split on the way. */
-static bool find_factors(struct fitting *f)
+static bool find_factors(struct fitting *fitting)
 {
-    double *ratios = malloc((f->count + 1) * sizeof *ratios);
+    double *ratios = malloc((fitting->count + 1) * sizeof *ratios);
 
-    f->out->factors = arena_array(f->a, (size_t)f->count + 1, sizeof *f->out->factors);
-    memset(f->done, 0, f->count * sizeof *f->done);
-    for (uint32_t i = 0; ratios != NULL && f->out->factors != NULL && i < f->count; i++) {
-        uint32_t n = 0, threads = f->points[i].threads;
+    fitting->out->factors = arena_array(fitting->a, (size_t)fitting->count + 1, sizeof *fitting->out->factors);
+    memset(fitting->done, 0, fitting->count * sizeof *fitting->done);
+    for (uint32_t i = 0; ratios != NULL && fitting->out->factors != NULL && i < fitting->count; i++) {
+        uint32_t n = 0, threads = fitting->points[i].threads;
         double border;
 
-        if (f->done[i])
+        if (fitting->done[i])
             continue;
-        border = find_border(f, threads, ratios);
-        split_borders(f, threads, border);
-        for (uint32_t k = i; k < f->count; k++) {
-            if (f->points[k].threads != threads)
+        border = find_border(fitting, threads, ratios);
+        split_borders(fitting, threads, border);
+        for (uint32_t k = i; k < fitting->count; k++) {
+            if (fitting->points[k].threads != threads)
                 continue;
-            f->done[k] = true;
-            if (f->points[k].model_ns > 0)
-                ratios[n++] = f->points[k].point.ns / f->points[k].model_ns;
+            fitting->done[k] = true;
+            if (fitting->points[k].model_ns > 0)
+                ratios[n++] = fitting->points[k].point.ns / fitting->points[k].model_ns;
         }
         if (n == 0)
             continue;
         qsort(ratios, n, sizeof *ratios, order_doubles);
-        f->out->factors[f->out->factor_count++] = (profile_factor){ threads, ratios[n / 2], border };
+        fitting->out->factors[fitting->out->factor_count++] = (profile_factor){ threads, ratios[n / 2], border };
     }
     free(ratios);
-    return ratios != NULL && f->out->factors != NULL;
+    return ratios != NULL && fitting->out->factors != NULL;
 }
 
-inlay_status calibrate_fit(calibrate_point *points, uint32_t count, struct arena *a, profile_provider *out,
+inlay_status calibrate_fit(calibrate_point *points, uint32_t count, struct arena *arena, profile_provider *out,
                            inlay_diag *diag)
 {
-    struct fitting f = { .points = points, .count = count, .out = out, .a = a };
+    struct fitting fitting = { .points = points, .count = count, .out = out, .a = arena };
     bool good;
 
-    f.some = calloc((size_t)count + 1, sizeof *f.some);
-    f.done = calloc((size_t)count + 1, sizeof *f.done);
-    good = f.some != NULL && f.done != NULL && find_factors(&f);
+    fitting.some = calloc((size_t)count + 1, sizeof *fitting.some);
+    fitting.done = calloc((size_t)count + 1, sizeof *fitting.done);
+    good = fitting.some != NULL && fitting.done != NULL && find_factors(&fitting);
     for (int distance = 0; good && distance < 5; distance++)
-        good = fit_at_distance(&f, distance);
-    free(f.some);
-    free(f.done);
+        good = fit_at_distance(&fitting, distance);
+    free(fitting.some);
+    free(fitting.done);
     return good ? INLAY_OK : no_memory(diag, "to fit the machine profile");
 }

@@ -41,30 +41,30 @@ struct bench {
 
 /* ------------------------------------------------------------------ caches */
 
-static void touch(const inlay_buffer *x)
+static void touch(const inlay_buffer *buffer)
 {
-    if (x->handle != 0 && x->domain == INLAY_DOMAIN_HOST)
-        measure_read_through(inlay_buffer_host(x), (size_t)x->bytes);
+    if (buffer->handle != 0 && buffer->domain == INLAY_DOMAIN_HOST)
+        measure_read_through(inlay_buffer_host(buffer), (size_t)buffer->bytes);
 }
 
 /* The caches as the kernel would find them in a model: weights were last read a run ago, and all other weights since
  * then; activations lie where the kernels before have just been at work, and these have called all threads. Returns
  * measure_switches() as of then. */
-static uint64_t prepare_caches(struct bench *b)
+static uint64_t prepare_caches(struct bench *bench)
 {
-    const uint64_t small = b->sweep->near_bytes / 16;
+    const uint64_t small = bench->sweep->near_bytes / 16;
     uint64_t switches;
 
-    if (b->job->weights_in == COST_FAR && b->constant_bytes > small)
-        measure_sweep_run(b->sweep, &b->line.run,
-                          b->constant_bytes > LARGE_WEIGHTS ? b->sweep->bytes : (size_t)MEASURE_SWEEP_LEAST);
-    else if (b->job->weights_in != COST_NEAR)
-        measure_sweep_run(b->sweep, &b->line.run, 4 * b->sweep->near_bytes);
-    threads_gather(&b->line.run);
+    if (bench->job->weights_in == COST_FAR && bench->constant_bytes > small)
+        measure_sweep_run(bench->sweep, &bench->line.run,
+                          bench->constant_bytes > LARGE_WEIGHTS ? bench->sweep->bytes : (size_t)MEASURE_SWEEP_LEAST);
+    else if (bench->job->weights_in != COST_NEAR)
+        measure_sweep_run(bench->sweep, &bench->line.run, 4 * bench->sweep->near_bytes);
+    threads_gather(&bench->line.run);
     switches = measure_switches();
-    for (uint32_t i = b->input_count + b->output_count; i-- > 0;)
-        touch(&b->args[i].buffer);
-    touch(&b->workspace);
+    for (uint32_t i = bench->input_count + bench->output_count; i-- > 0;)
+        touch(&bench->args[i].buffer);
+    touch(&bench->workspace);
     return switches;
 }
 
@@ -99,44 +99,44 @@ static void fill(inlay_dtype dtype, void *data, uint64_t bytes, uint64_t seed)
     }
 }
 
-static inlay_status bytes_of(const struct bench *b, uint32_t v, uint64_t *out_bytes)
+static inlay_status bytes_of(const struct bench *bench, uint32_t value, uint64_t *out_bytes)
 {
-    const inlay_value_state *s = &b->job->values[v];
+    const inlay_value_state *state = &bench->job->values[value];
     int64_t count;
     size_t bytes;
 
-    if (s->rank == INLAY_RANK_UNKNOWN || s->rank > INLAY_MAX_RANK || !dims_count(s->dims, s->rank, &count) ||
-        !dtype_bytes(s->dtype, count, &bytes))
-        return inlay_fail(b->diag, INLAY_UNSUPPORTED, "the size of '%s' is not known",
-                          inlay_graph_value(b->job->snapshot, v)->name.data);
-    if (bytes > b->job->max_bytes)
-        return inlay_fail(b->diag, INLAY_LIMIT_EXCEEDED, "'%s' would be larger than max_run_bytes",
-                          inlay_graph_value(b->job->snapshot, v)->name.data);
+    if (state->rank == INLAY_RANK_UNKNOWN || state->rank > INLAY_MAX_RANK ||
+        !dims_count(state->dims, state->rank, &count) || !dtype_bytes(state->dtype, count, &bytes))
+        return inlay_fail(bench->diag, INLAY_UNSUPPORTED, "the size of '%s' is not known",
+                          inlay_graph_value(bench->job->snapshot, value)->name.data);
+    if (bytes > bench->job->max_bytes)
+        return inlay_fail(bench->diag, INLAY_LIMIT_EXCEEDED, "'%s' would be larger than max_run_bytes",
+                          inlay_graph_value(bench->job->snapshot, value)->name.data);
     *out_bytes = bytes;
     return INLAY_OK;
 }
 
 /* ------------------------------------------------------------------ the region */
 
-static bool in_offer(const part_offer *o, uint32_t node)
+static bool in_offer(const part_offer *offer, uint32_t node)
 {
-    for (uint32_t i = 0; i < o->node_count; i++)
-        if (o->nodes[i] == node)
+    for (uint32_t i = 0; i < offer->node_count; i++)
+        if (offer->nodes[i] == node)
             return true;
     return false;
 }
 
 /* Does somebody outside the offer, or the caller, read the value? */
-static bool leaves(const struct bench *b, uint32_t v)
+static bool leaves(const struct bench *bench, uint32_t v)
 {
-    const inlay_graph *s = b->job->snapshot;
-    const part_offer *o = b->job->offer;
+    const inlay_graph *graph = bench->job->snapshot;
+    const part_offer *offer = bench->job->offer;
 
-    if (o->node_count == 1 || (inlay_graph_value(s, v)->flags & INLAY_VALUE_GRAPH_OUTPUT) != 0)
+    if (offer->node_count == 1 || (inlay_graph_value(graph, v)->flags & INLAY_VALUE_GRAPH_OUTPUT) != 0)
         return true;
-    for (uint32_t n = 0; n < s->node_count; n++) {
-        const graph_node *node = b->job->g->nodes[n];
-        if (in_offer(o, n))
+    for (uint32_t node_index = 0; node_index < graph->node_count; node_index++) {
+        const graph_node *node = bench->job->g->nodes[node_index];
+        if (in_offer(offer, node_index))
             continue;
         if (is_listed(node->info.inputs, node->info.input_count, v) ||
             is_listed(node->captures, node->capture_count, v))
@@ -145,68 +145,69 @@ static bool leaves(const struct bench *b, uint32_t v)
     return false;
 }
 
-static bool find_boundary(struct bench *b)
+static bool find_boundary(struct bench *bench)
 {
-    const inlay_graph *s = b->job->snapshot;
-    const part_offer *o = b->job->offer;
+    const inlay_graph *graph = bench->job->snapshot;
+    const part_offer *offer = bench->job->offer;
     size_t ins = 1, outs = 1;
 
-    for (uint32_t k = 0; k < o->node_count; k++) {
-        ins += inlay_graph_node(s, o->nodes[k])->input_count;
-        outs += inlay_graph_node(s, o->nodes[k])->output_count;
+    for (uint32_t k = 0; k < offer->node_count; k++) {
+        ins += inlay_graph_node(graph, offer->nodes[k])->input_count;
+        outs += inlay_graph_node(graph, offer->nodes[k])->output_count;
     }
-    b->inputs = arena_array(&b->a, ins, sizeof *b->inputs);
-    b->outputs = arena_array(&b->a, outs, sizeof *b->outputs);
-    if (b->inputs == NULL || b->outputs == NULL)
+    bench->inputs = arena_array(&bench->a, ins, sizeof *bench->inputs);
+    bench->outputs = arena_array(&bench->a, outs, sizeof *bench->outputs);
+    if (bench->inputs == NULL || bench->outputs == NULL)
         return false;
-    for (uint32_t k = 0; k < o->node_count; k++) {
-        const inlay_node_info *n = inlay_graph_node(s, o->nodes[k]);
-        for (uint32_t i = 0; i < n->input_count; i++) {
-            const inlay_value_info *v = inlay_graph_value(s, n->inputs[i]);
-            if (v != NULL && (v->flags & INLAY_VALUE_CONSTANT) != 0)
-                b->constant_bytes += v->data_bytes;
-            if (v != NULL && (v->flags & INLAY_VALUE_CONSTANT) == 0 &&
-                (v->producer == INLAY_NONE || !in_offer(o, v->producer)) &&
-                !is_listed(b->inputs, b->input_count, n->inputs[i]))
-                b->inputs[b->input_count++] = n->inputs[i];
+    for (uint32_t k = 0; k < offer->node_count; k++) {
+        const inlay_node_info *node = inlay_graph_node(graph, offer->nodes[k]);
+        for (uint32_t i = 0; i < node->input_count; i++) {
+            const inlay_value_info *value = inlay_graph_value(graph, node->inputs[i]);
+            if (value != NULL && (value->flags & INLAY_VALUE_CONSTANT) != 0)
+                bench->constant_bytes += value->data_bytes;
+            if (value != NULL && (value->flags & INLAY_VALUE_CONSTANT) == 0 &&
+                (value->producer == INLAY_NONE || !in_offer(offer, value->producer)) &&
+                !is_listed(bench->inputs, bench->input_count, node->inputs[i]))
+                bench->inputs[bench->input_count++] = node->inputs[i];
         }
-        for (uint32_t i = 0; i < n->output_count; i++)
-            if (n->outputs[i] != INLAY_NONE && leaves(b, n->outputs[i]))
-                b->outputs[b->output_count++] = n->outputs[i];
+        for (uint32_t i = 0; i < node->output_count; i++)
+            if (node->outputs[i] != INLAY_NONE && leaves(bench, node->outputs[i]))
+                bench->outputs[bench->output_count++] = node->outputs[i];
     }
     return true;
 }
 
 /* As the session negotiates it: row-major, where the offer wants it or else in the provider's default domain. */
-static bool negotiate(struct bench *b)
+static bool negotiate(struct bench *bench)
 {
-    const part_offer *o = b->job->offer;
+    const part_offer *offer = bench->job->offer;
 
-    b->placements = arena_array(&b->a, (size_t)b->input_count + b->output_count + 1, sizeof *b->placements);
-    for (uint32_t i = 0; b->placements != NULL && i < b->input_count + b->output_count; i++) {
-        uint32_t v = i < b->input_count ? b->inputs[i] : b->outputs[i - b->input_count];
+    bench->placements =
+        arena_array(&bench->a, (size_t)bench->input_count + bench->output_count + 1, sizeof *bench->placements);
+    for (uint32_t i = 0; bench->placements != NULL && i < bench->input_count + bench->output_count; i++) {
+        uint32_t v = i < bench->input_count ? bench->inputs[i] : bench->outputs[i - bench->input_count];
 
-        b->placements[i] = (inlay_placement){ .value = v, .domain = part_default_domain(b->provider) };
-        for (uint32_t k = o->placement_count; k-- > 0;)
-            if (o->placements[k].value == v && part_is_plain(&o->placements[k]))
-                b->placements[i] = o->placements[k];
+        bench->placements[i] = (inlay_placement){ .value = v, .domain = part_default_domain(bench->provider) };
+        for (uint32_t k = offer->placement_count; k-- > 0;)
+            if (offer->placements[k].value == v && part_is_plain(&offer->placements[k]))
+                bench->placements[i] = offer->placements[k];
     }
-    return b->placements != NULL;
+    return bench->placements != NULL;
 }
 
 static const void *align_constant(void *ctx, uint32_t value, uint32_t alignment)
 {
-    struct bench *b = ctx;
+    struct bench *bench = ctx;
     const inlay_value_info *v;
     char *copy;
 
-    if (value >= b->job->snapshot->value_count || alignment == 0 || alignment > 4096 ||
+    if (value >= bench->job->snapshot->value_count || alignment == 0 || alignment > 4096 ||
         (alignment & (alignment - 1)) != 0)
         return NULL;
-    v = inlay_graph_value(b->job->snapshot, value);
+    v = inlay_graph_value(bench->job->snapshot, value);
     if (v->data == NULL || (uintptr_t)v->data % alignment == 0)
         return v->data;
-    copy = arena_alloc(&b->a, (size_t)v->data_bytes + alignment);
+    copy = arena_alloc(&bench->a, (size_t)v->data_bytes + alignment);
     if (copy == NULL)
         return NULL;
     copy += (alignment - (uintptr_t)copy % alignment) % alignment;
@@ -221,141 +222,144 @@ static inlay_status poll_bench(void *ctx)
     return job->stop != NULL && job->stop(job->stop_ctx) ? INLAY_CANCELLED : INLAY_OK;
 }
 
-static inlay_status compile(struct bench *b)
+static inlay_status compile(struct bench *bench)
 {
-    const part_offer *o = b->job->offer;
-    const bool merged = b->job->cookies != NULL;
-    run_compile_hooks hooks = { .ctx = b, .align_constant = align_constant, .timings = b->job->timings };
-    inlay_compile_request r = { .struct_size = sizeof r,
-                                .handle = &hooks,
-                                .graph = b->job->snapshot,
-                                .nodes = o->nodes,
-                                .node_count = o->node_count,
-                                .cookies = merged ? b->job->cookies : &o->cookie,
-                                .offer_count = merged ? b->job->cookie_count : 1,
-                                .inputs = b->inputs,
-                                .input_count = b->input_count,
-                                .outputs = b->outputs,
-                                .output_count = b->output_count,
-                                .placements = b->placements,
-                                .placement_stride = sizeof *b->placements,
-                                .profile = b->job->values,
-                                .profile_stride = sizeof *b->job->values,
-                                .max_threads = b->job->max_threads,
-                                .ctx = b,
-                                .poll = poll_bench };
+    const part_offer *offer = bench->job->offer;
+    const bool merged = bench->job->cookies != NULL;
+    run_compile_hooks hooks = { .ctx = bench, .align_constant = align_constant, .timings = bench->job->timings };
+    inlay_compile_request request = { .struct_size = sizeof request,
+                                      .handle = &hooks,
+                                      .graph = bench->job->snapshot,
+                                      .nodes = offer->nodes,
+                                      .node_count = offer->node_count,
+                                      .cookies = merged ? bench->job->cookies : &offer->cookie,
+                                      .offer_count = merged ? bench->job->cookie_count : 1,
+                                      .inputs = bench->inputs,
+                                      .input_count = bench->input_count,
+                                      .outputs = bench->outputs,
+                                      .output_count = bench->output_count,
+                                      .placements = bench->placements,
+                                      .placement_stride = sizeof *bench->placements,
+                                      .profile = bench->job->values,
+                                      .profile_stride = sizeof *bench->job->values,
+                                      .max_threads = bench->job->max_threads,
+                                      .ctx = bench,
+                                      .poll = poll_bench };
     inlay_status status;
 
-    r.constants = arena_alloc(&b->a, (size_t)b->job->snapshot->value_count + 1);
-    if (r.constants == NULL)
-        return no_memory(b->diag, "to measure");
-    status = b->provider->table->compile(b->provider->state, &r, &b->compiled, b->diag);
+    request.constants = arena_alloc(&bench->a, (size_t)bench->job->snapshot->value_count + 1);
+    if (request.constants == NULL)
+        return no_memory(bench->diag, "to measure");
+    status = bench->provider->table->compile(bench->provider->state, &request, &bench->compiled, bench->diag);
     if (status != INLAY_OK)
-        b->compiled = NULL;
+        bench->compiled = NULL;
     return status;
 }
 
-static inlay_status specialize(struct bench *b, inlay_specialize_request *r)
+static inlay_status specialize(struct bench *bench, inlay_specialize_request *request)
 {
     inlay_status status;
 
-    *r = (inlay_specialize_request){ .struct_size = sizeof *r,
-                                     .values = b->job->values,
-                                     .value_count = b->job->snapshot->value_count,
-                                     .value_stride = sizeof *b->job->values,
-                                     .max_threads = b->job->max_threads,
-                                     .workspace_alignment = ALIGN,
-                                     .output_count = b->output_count,
-                                     .output_stride = sizeof *b->plans };
-    b->plans = r->outputs = arena_array(&b->a, (size_t)b->output_count + 1, sizeof *b->plans);
-    if (b->plans == NULL)
-        return no_memory(b->diag, "to measure");
-    for (uint32_t i = 0; i < b->output_count; i++)
-        b->plans[i].alias = INLAY_NONE;
-    status = b->provider->table->specialize(b->provider->state, b->compiled, r, &b->instance, b->diag);
+    *request = (inlay_specialize_request){ .struct_size = sizeof *request,
+                                           .values = bench->job->values,
+                                           .value_count = bench->job->snapshot->value_count,
+                                           .value_stride = sizeof *bench->job->values,
+                                           .max_threads = bench->job->max_threads,
+                                           .workspace_alignment = ALIGN,
+                                           .output_count = bench->output_count,
+                                           .output_stride = sizeof *bench->plans };
+    bench->plans = request->outputs = arena_array(&bench->a, (size_t)bench->output_count + 1, sizeof *bench->plans);
+    if (bench->plans == NULL)
+        return no_memory(bench->diag, "to measure");
+    for (uint32_t i = 0; i < bench->output_count; i++)
+        bench->plans[i].alias = INLAY_NONE;
+    status = bench->provider->table->specialize(bench->provider->state, bench->compiled, request, &bench->instance,
+                                                bench->diag);
     if (status != INLAY_OK)
-        b->instance = NULL;
+        bench->instance = NULL;
     return status;
 }
 
 /* ------------------------------------------------------------------ arguments */
 
-static inlay_status make_input(struct bench *b, uint32_t i)
+static inlay_status make_input(struct bench *bench, uint32_t i)
 {
-    const inlay_value_state *s = &b->job->values[b->inputs[i]];
-    uint32_t domain = b->placements[i].domain;
+    const inlay_value_state *state = &bench->job->values[bench->inputs[i]];
+    uint32_t domain = bench->placements[i].domain;
     inlay_buffer host = { 0 };
     uint64_t bytes = 0;
     inlay_status status = INLAY_OK;
 
-    INLAY_TRY(bytes_of(b, b->inputs[i], &bytes));
-    INLAY_TRY(measure_buffer(b->provider, INLAY_DOMAIN_HOST, bytes, &host, b->diag));
-    if (s->data != NULL && s->data_bytes == bytes && bytes > 0)
-        memcpy(inlay_buffer_host(&host), s->data, (size_t)bytes);
+    INLAY_TRY(bytes_of(bench, bench->inputs[i], &bytes));
+    INLAY_TRY(measure_buffer(bench->provider, INLAY_DOMAIN_HOST, bytes, &host, bench->diag));
+    if (state->data != NULL && state->data_bytes == bytes && bytes > 0)
+        memcpy(inlay_buffer_host(&host), state->data, (size_t)bytes);
     else
-        fill(s->dtype, inlay_buffer_host(&host), bytes, i);
+        fill(state->dtype, inlay_buffer_host(&host), bytes, i);
     if (domain == INLAY_DOMAIN_HOST) {
-        b->args[i].buffer = host;
+        bench->args[i].buffer = host;
         return INLAY_OK;
     }
-    INLAY_TRY(measure_buffer(b->provider, domain, bytes, &b->args[i].buffer, b->diag));
-    INLAY_TRY(measure_copy_now(b->provider, &b->line, &host, &b->args[i].buffer, b->diag));
+    INLAY_TRY(measure_buffer(bench->provider, domain, bytes, &bench->args[i].buffer, bench->diag));
+    INLAY_TRY(measure_copy_now(bench->provider, &bench->line, &host, &bench->args[i].buffer, bench->diag));
 done:
-    if (!b->line.hangs)
-        measure_buffer_free(b->provider, &host);
+    if (!bench->line.hangs)
+        measure_buffer_free(bench->provider, &host);
     return status;
 }
 
-static inlay_status make_output(struct bench *b, uint32_t i)
+static inlay_status make_output(struct bench *bench, uint32_t i)
 {
-    inlay_tensor_arg *arg = &b->args[b->input_count + i];
-    uint64_t bytes = b->plans[i].max_bytes;
+    inlay_tensor_arg *arg = &bench->args[bench->input_count + i];
+    uint64_t bytes = bench->plans[i].max_bytes;
     inlay_status status = INLAY_OK;
 
-    if (b->plans[i].kind == INLAY_OUTPUT_ALLOCATED)
+    if (bench->plans[i].kind == INLAY_OUTPUT_ALLOCATED)
         return INLAY_OK; /* buffer 0: the run asks */
-    if (b->plans[i].kind == INLAY_OUTPUT_KNOWN)
-        status = bytes_of(b, b->outputs[i], &bytes);
-    else if (bytes > b->job->max_bytes)
-        status = inlay_fail(b->diag, INLAY_LIMIT_EXCEEDED, "an output would be larger than max_run_bytes");
+    if (bench->plans[i].kind == INLAY_OUTPUT_KNOWN)
+        status = bytes_of(bench, bench->outputs[i], &bytes);
+    else if (bytes > bench->job->max_bytes)
+        status = inlay_fail(bench->diag, INLAY_LIMIT_EXCEEDED, "an output would be larger than max_run_bytes");
     if (status == INLAY_OK)
-        status = measure_buffer(b->provider, b->placements[b->input_count + i].domain, bytes, &arg->buffer, b->diag);
+        status = measure_buffer(bench->provider, bench->placements[bench->input_count + i].domain, bytes, &arg->buffer,
+                                bench->diag);
     return status;
 }
 
-static inlay_status make_args(struct bench *b, const inlay_specialize_request *r)
+static inlay_status make_args(struct bench *bench, const inlay_specialize_request *request)
 {
     inlay_status status = INLAY_OK;
-    uint64_t bytes = r->workspace_bytes;
+    uint64_t bytes = request->workspace_bytes;
 
-    b->args = arena_array(&b->a, (size_t)b->input_count + b->output_count + 1, sizeof *b->args);
-    b->made = arena_array(&b->a, (size_t)b->output_count + 1, sizeof *b->made);
-    if (b->args == NULL || b->made == NULL)
-        return no_memory(b->diag, "to measure");
-    for (uint32_t i = 0; i < b->input_count + b->output_count; i++) {
-        uint32_t v = i < b->input_count ? b->inputs[i] : b->outputs[i - b->input_count];
-        const inlay_value_state *s = &b->job->values[v];
-        b->args[i].rank = s->rank == INLAY_RANK_UNKNOWN ? 0 : s->rank;
-        b->args[i].dtype = s->dtype;
-        b->args[i].dims = arena_array(&b->a, INLAY_MAX_RANK, sizeof(int64_t));
-        if (b->args[i].dims == NULL)
-            return no_memory(b->diag, "to measure");
-        if (b->args[i].rank > 0)
-            memcpy(b->args[i].dims, s->dims, b->args[i].rank * sizeof(int64_t));
+    bench->args = arena_array(&bench->a, (size_t)bench->input_count + bench->output_count + 1, sizeof *bench->args);
+    bench->made = arena_array(&bench->a, (size_t)bench->output_count + 1, sizeof *bench->made);
+    if (bench->args == NULL || bench->made == NULL)
+        return no_memory(bench->diag, "to measure");
+    for (uint32_t i = 0; i < bench->input_count + bench->output_count; i++) {
+        uint32_t value = i < bench->input_count ? bench->inputs[i] : bench->outputs[i - bench->input_count];
+        const inlay_value_state *state = &bench->job->values[value];
+        bench->args[i].rank = state->rank == INLAY_RANK_UNKNOWN ? 0 : state->rank;
+        bench->args[i].dtype = state->dtype;
+        bench->args[i].dims = arena_array(&bench->a, INLAY_MAX_RANK, sizeof(int64_t));
+        if (bench->args[i].dims == NULL)
+            return no_memory(bench->diag, "to measure");
+        if (bench->args[i].rank > 0)
+            memcpy(bench->args[i].dims, state->dims, bench->args[i].rank * sizeof(int64_t));
     }
-    for (uint32_t i = 0; i < b->input_count; i++)
-        INLAY_TRY(make_input(b, i));
-    for (uint32_t i = 0; i < b->output_count; i++)
-        INLAY_TRY(make_output(b, i));
-    if (bytes > b->job->max_bytes || r->workspace_alignment > MAX_ALIGN)
-        return inlay_fail(b->diag, INLAY_LIMIT_EXCEEDED, "the workspace would be larger than max_run_bytes");
+    for (uint32_t i = 0; i < bench->input_count; i++)
+        INLAY_TRY(make_input(bench, i));
+    for (uint32_t i = 0; i < bench->output_count; i++)
+        INLAY_TRY(make_output(bench, i));
+    if (bytes > bench->job->max_bytes || request->workspace_alignment > MAX_ALIGN)
+        return inlay_fail(bench->diag, INLAY_LIMIT_EXCEEDED, "the workspace would be larger than max_run_bytes");
     if (bytes > 0) {
-        uint64_t extra = r->workspace_alignment > ALIGN ? r->workspace_alignment : 0, off;
-        INLAY_TRY(measure_buffer(b->provider, b->workspace_domain, bytes + extra, &b->workspace, b->diag));
-        off = extra > 0 ? (extra - b->workspace.handle % extra) % extra : 0;
-        if (b->workspace_domain == INLAY_DOMAIN_HOST)
-            b->workspace.offset = off;
-        b->workspace.bytes = bytes;
+        uint64_t extra = request->workspace_alignment > ALIGN ? request->workspace_alignment : 0, off;
+        INLAY_TRY(
+            measure_buffer(bench->provider, bench->workspace_domain, bytes + extra, &bench->workspace, bench->diag));
+        off = extra > 0 ? (extra - bench->workspace.handle % extra) % extra : 0;
+        if (bench->workspace_domain == INLAY_DOMAIN_HOST)
+            bench->workspace.offset = off;
+        bench->workspace.bytes = bytes;
     }
 done:
     return status;
@@ -365,24 +369,24 @@ done:
 
 static inlay_status hook_output(void *ctx, uint32_t output, uint32_t rank, const int64_t *dims, inlay_buffer *out)
 {
-    struct bench *b = ctx;
+    struct bench *bench = ctx;
     int64_t count;
     size_t bytes;
     inlay_status status;
 
-    if (output >= b->output_count || rank > INLAY_MAX_RANK || !dims_count(dims, rank, &count) ||
-        !dtype_bytes(b->args[b->input_count + output].dtype, count, &bytes))
+    if (output >= bench->output_count || rank > INLAY_MAX_RANK || !dims_count(dims, rank, &count) ||
+        !dtype_bytes(bench->args[bench->input_count + output].dtype, count, &bytes))
         return INLAY_SHAPE_MISMATCH;
-    if (bytes > b->job->max_bytes)
+    if (bytes > bench->job->max_bytes)
         return INLAY_LIMIT_EXCEEDED;
-    if (b->job->found != NULL) {
-        inlay_value_state *found = &b->job->found[b->outputs[output]];
+    if (bench->job->found != NULL) {
+        inlay_value_state *found = &bench->job->found[bench->outputs[output]];
         found->rank = rank;
         memcpy((int64_t *)(uintptr_t)found->dims, dims, rank * sizeof *dims);
     }
-    measure_buffer_free(b->provider, &b->made[output]);
-    status = measure_buffer(b->provider, part_default_domain(b->provider), bytes, &b->made[output], NULL);
-    *out = b->made[output];
+    measure_buffer_free(bench->provider, &bench->made[output]);
+    status = measure_buffer(bench->provider, part_default_domain(bench->provider), bytes, &bench->made[output], NULL);
+    *out = bench->made[output];
     return status;
 }
 
@@ -394,71 +398,71 @@ static char *hook_string(void *ctx, uint64_t bytes)
     return bytes <= sizeof room ? room : NULL;
 }
 
-static inlay_exec_args exec_args(struct bench *b, inlay_diag *diag)
+static inlay_exec_args exec_args(struct bench *bench, inlay_diag *diag)
 {
     static const uint32_t never;
 
     return (inlay_exec_args){ .struct_size = sizeof(inlay_exec_args),
-                              .run = &b->line.run,
-                              .inputs = b->args,
-                              .outputs = b->args + b->input_count,
-                              .input_count = b->input_count,
-                              .output_count = b->output_count,
-                              .arg_stride = sizeof *b->args,
+                              .run = &bench->line.run,
+                              .inputs = bench->args,
+                              .outputs = bench->args + bench->input_count,
+                              .input_count = bench->input_count,
+                              .output_count = bench->output_count,
+                              .arg_stride = sizeof *bench->args,
                               .cancel = &never,
                               .diag = diag };
 }
 
 static inlay_status time_offer(void *ctx, double *out_ns, bool *out_calm)
 {
-    struct bench *b = ctx;
-    inlay_exec_args exec = exec_args(b, b->diag);
+    struct bench *bench = ctx;
+    inlay_exec_args exec = exec_args(bench, bench->diag);
     inlay_status status;
     uint64_t start, own_start, switches;
     double own;
 
-    for (uint32_t i = 0; i < b->output_count; i++)
-        measure_buffer_free(b->provider, &b->made[i]);
-    switches = prepare_caches(b);
-    exec.workspace = b->workspace;
-    exec.signal = measure_next(b->provider, &b->line);
+    for (uint32_t i = 0; i < bench->output_count; i++)
+        measure_buffer_free(bench->provider, &bench->made[i]);
+    switches = prepare_caches(bench);
+    exec.workspace = bench->workspace;
+    exec.signal = measure_next(bench->provider, &bench->line);
     own_start = clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
     start = clock_ns();
-    status = b->provider->table->execute(b->provider->state, b->compiled, b->instance, &exec);
+    status = bench->provider->table->execute(bench->provider->state, bench->compiled, bench->instance, &exec);
     if (status == INLAY_OK)
-        status = measure_settle(b->provider, &b->line, exec.signal, b->diag);
+        status = measure_settle(bench->provider, &bench->line, exec.signal, bench->diag);
     *out_ns = (double)(clock_ns() - start);
     own = (double)(clock_read_ns(CLOCK_THREAD_CPUTIME_ID) - own_start);
     /* The calling thread takes part in all that is done on CPUs, and waits for its helpers by spinning. So its own time
      * is what the kernel takes, whoever else was given the CPU meanwhile. */
-    if (!measure_is_async(b->provider) && b->provider->table->device_kind == INLAY_DEVICE_CPU && *out_ns > LONG_NS &&
-        own < *out_ns)
+    if (!measure_is_async(bench->provider) && bench->provider->table->device_kind == INLAY_DEVICE_CPU &&
+        *out_ns > LONG_NS && own < *out_ns)
         *out_ns = own;
     *out_calm = measure_switches() == switches;
     return status;
 }
 
 /* Nothing is freed that a device which hangs may still use. */
-static void release(struct bench *b)
+static void release(struct bench *bench)
 {
-    const inlay_provider *t;
+    const inlay_provider *table;
 
-    if (b == NULL || b->line.hangs)
+    if (bench == NULL || bench->line.hangs)
         return;
-    t = b->provider->table;
-    for (uint32_t i = 0; b->args != NULL && i < b->input_count + b->output_count; i++)
-        measure_buffer_free(b->provider, &b->args[i].buffer);
-    for (uint32_t i = 0; b->made != NULL && i < b->output_count; i++)
-        measure_buffer_free(b->provider, &b->made[i]);
-    b->workspace.offset = 0;
-    measure_buffer_free(b->provider, &b->workspace);
-    if (b->instance != NULL)
-        t->release_instance(b->provider->state, b->compiled, b->instance);
-    if (b->compiled != NULL)
-        t->release_compiled(b->provider->state, b->compiled);
-    timeline_destroy(b->line.timeline);
-    arena_deinit(&b->a);
-    free(b);
+    table = bench->provider->table;
+    for (uint32_t i = 0; bench->args != NULL && i < bench->input_count + bench->output_count; i++)
+        measure_buffer_free(bench->provider, &bench->args[i].buffer);
+    for (uint32_t i = 0; bench->made != NULL && i < bench->output_count; i++)
+        measure_buffer_free(bench->provider, &bench->made[i]);
+    bench->workspace.offset = 0;
+    measure_buffer_free(bench->provider, &bench->workspace);
+    if (bench->instance != NULL)
+        table->release_instance(bench->provider->state, bench->compiled, bench->instance);
+    if (bench->compiled != NULL)
+        table->release_compiled(bench->provider->state, bench->compiled);
+    timeline_destroy(bench->line.timeline);
+    arena_deinit(&bench->a);
+    free(bench);
 }
 
 /* Everything up to the run. Release *out in any case. */
@@ -466,31 +470,31 @@ static inlay_status prepare(struct bench **out, const measure_job *job, measure_
                             inlay_specialize_request *request, inlay_diag *diag)
 {
     static const uint32_t never;
-    struct bench *b = calloc(1, sizeof *b);
+    struct bench *bench = calloc(1, sizeof *bench);
     inlay_status status = INLAY_OK;
 
-    *out = b;
-    if (b == NULL)
+    *out = bench;
+    if (bench == NULL)
         return no_memory(diag, "to measure");
-    *b = (struct bench){ .job = job,
-                         .provider = job->provider,
-                         .sweep = sweep,
-                         .diag = diag,
-                         .workspace_domain = part_default_domain(job->provider) };
-    b->line = (measure_line){ .run = { .cancel = &never,
-                                       .deadline_ns = job->deadline_ns,
-                                       .max_threads = job->max_threads,
-                                       .ctx = b,
-                                       .output_alloc = hook_output,
-                                       .string_alloc = hook_string },
-                              .limit_ms = job->device_timeout_ms };
-    if (!find_boundary(b) || !negotiate(b))
+    *bench = (struct bench){ .job = job,
+                             .provider = job->provider,
+                             .sweep = sweep,
+                             .diag = diag,
+                             .workspace_domain = part_default_domain(job->provider) };
+    bench->line = (measure_line){ .run = { .cancel = &never,
+                                           .deadline_ns = job->deadline_ns,
+                                           .max_threads = job->max_threads,
+                                           .ctx = bench,
+                                           .output_alloc = hook_output,
+                                           .string_alloc = hook_string },
+                                  .limit_ms = job->device_timeout_ms };
+    if (!find_boundary(bench) || !negotiate(bench))
         return no_memory(diag, "to measure");
     if (measure_is_async(job->provider))
-        INLAY_TRY(timeline_create(&b->line.timeline, diag));
-    INLAY_TRY(compile(b));
-    INLAY_TRY(specialize(b, request));
-    INLAY_TRY(make_args(b, request));
+        INLAY_TRY(timeline_create(&bench->line.timeline, diag));
+    INLAY_TRY(compile(bench));
+    INLAY_TRY(specialize(bench, request));
+    INLAY_TRY(make_args(bench, request));
 done:
     return status;
 }
@@ -500,12 +504,12 @@ inlay_status measure_offer(const measure_job *job, const measure_plan *plan, mea
 {
     inlay_specialize_request request;
     inlay_status status;
-    struct bench *b = NULL;
+    struct bench *bench = NULL;
 
-    INLAY_TRY(prepare(&b, job, sweep, &request, diag));
-    INLAY_TRY(measure_runs(time_offer, b, plan, job->max_threads > 1 ? 4 : 2, out, diag));
+    INLAY_TRY(prepare(&bench, job, sweep, &request, diag));
+    INLAY_TRY(measure_runs(time_offer, bench, plan, job->max_threads > 1 ? 4 : 2, out, diag));
 done:
-    release(b);
+    release(bench);
     return status;
 }
 
@@ -541,13 +545,13 @@ inlay_status measure_within(const measure_job *job, double budget_ns, bool (*sto
     kernel_call call = { stop, keep, ctx };
     inlay_specialize_request request;
     inlay_status status;
-    struct bench *b = NULL;
+    struct bench *bench = NULL;
 
     if (kernels == NULL || !INLAY_HAS(kernels, time) || kernels->time == NULL || measure_is_async(job->provider))
         return inlay_fail(diag, INLAY_UNSUPPORTED, "provider %s does not time kernels", job->provider->name);
-    INLAY_TRY(prepare(&b, job, NULL, &request, diag));
+    INLAY_TRY(prepare(&bench, job, NULL, &request, diag));
     {
-        const inlay_exec_args exec = exec_args(b, diag);
+        const inlay_exec_args exec = exec_args(bench, diag);
         const inlay_kernel_trial trial = { .struct_size = sizeof trial,
                                            .shapes = &request,
                                            .args = &exec,
@@ -556,9 +560,9 @@ inlay_status measure_within(const measure_job *job, double budget_ns, bool (*sto
                                            .poll = poll_kernels,
                                            .keep = keep_kernel };
 
-        status = kernels->time(job->provider->state, b->compiled, &trial, diag);
+        status = kernels->time(job->provider->state, bench->compiled, &trial, diag);
     }
 done:
-    release(b);
+    release(bench);
     return status;
 }

@@ -44,11 +44,11 @@ struct sweeping {
 
 static inlay_status sweep_part(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    const struct sweeping *s = user;
+    const struct sweeping *sweeping = user;
 
     (void)worker;
     for (int64_t i = begin; i < end; i++)
-        measure_read_through(s[i].memory, s[i].bytes);
+        measure_read_through(sweeping[i].memory, sweeping[i].bytes);
     return INLAY_OK;
 }
 

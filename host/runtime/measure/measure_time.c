@@ -20,15 +20,15 @@ uint64_t measure_switches(void)
 }
 
 /* at_quantile: see measure_runs; LEAST: the shortest. */
-static void sum_up(struct times *t, uint32_t at_quantile, struct measurement *out)
+static void sum_up(struct times *times, uint32_t at_quantile, struct measurement *out)
 {
     double median;
 
-    qsort(t->ns, t->count, sizeof *t->ns, order_doubles);
-    median = t->ns[t->count / 2];
-    out->ns = fmax(at_quantile == LEAST ? t->ns[0] : t->ns[t->count / at_quantile], 1);
-    out->spread = fabs(1 - (at_quantile == 2 ? t->ns[t->count / 4] : median) / out->ns);
-    out->samples = t->count;
+    qsort(times->ns, times->count, sizeof *times->ns, order_doubles);
+    median = times->ns[times->count / 2];
+    out->ns = fmax(at_quantile == LEAST ? times->ns[0] : times->ns[times->count / at_quantile], 1);
+    out->spread = fabs(1 - (at_quantile == 2 ? times->ns[times->count / 4] : median) / out->ns);
+    out->samples = times->count;
 }
 
 /* Is there enough, or no patience left? */

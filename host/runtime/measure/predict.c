@@ -7,17 +7,18 @@
 static const double DYNAMIC_NS = 200, HOST_NODE_NS = 200, BODY_NS = 500;
 
 /* The region of one step. */
-static double step_ns(const struct runner *r, const plan_step *s, const inlay_value_state *values)
+static double step_ns(const struct runner *runner, const plan_step *step, const inlay_value_state *values)
 {
-    return cost_launch_ns(r->prog->env->costs, s->step->provider) + attribute_price(r->prog, s->step->region, values);
+    return cost_launch_ns(runner->prog->env->costs, step->step->provider) +
+           attribute_price(runner->prog, step->step->region, values);
 }
 
-static double copy_ns(const struct runner *r, const struct bound *b, const plan_step *s)
+static double copy_ns(const struct runner *runner, const struct bound *bound, const plan_step *step)
 {
-    const program_env *env = r->prog->env;
+    const program_env *env = runner->prog->env;
 
-    return cost_copy_ns(env->costs, env->providers, env->provider_count, b->plan->places[s->in[0]].domain,
-                        b->plan->places[s->out[0]].domain, s->copy_bytes);
+    return cost_copy_ns(env->costs, env->providers, env->provider_count, bound->plan->places[step->in[0]].domain,
+                        bound->plan->places[step->out[0]].domain, step->copy_bytes);
 }
 
 /* A body as it last ran, as often as it runs for each run of what it is in. */
@@ -28,27 +29,27 @@ static double body_ns(const struct runner *outer, const struct runner *body)
     return (BODY_NS + predict_run(body)) * ((double)body->plans.clock / (double)outer->plans.clock);
 }
 
-double predict_run(const struct runner *r)
+double predict_run(const struct runner *runner)
 {
-    const struct bound *b = r->plans.now;
-    struct arena a = { 0 };
-    inlay_value_state *values = b != NULL ? seen_states(r, &a) : NULL;
+    const struct bound *bound = runner->plans.now;
+    struct arena arena = { 0 };
+    inlay_value_state *values = bound != NULL ? seen_states(runner, &arena) : NULL;
     double ns = 0;
 
-    for (uint32_t i = 0; values != NULL && i < b->plan->step_count; i++) {
-        const plan_step *s = &b->plan->steps[i];
-        uint32_t index = s->step != NULL ? (uint32_t)(s->step - r->prog->steps) : 0;
+    for (uint32_t i = 0; values != NULL && i < bound->plan->step_count; i++) {
+        const plan_step *step = &bound->plan->steps[i];
+        uint32_t index = step->step != NULL ? (uint32_t)(step->step - runner->prog->steps) : 0;
 
-        if (s->kind == PLAN_COPY)
-            ns += copy_ns(r, b, s);
-        else if (s->kind != PLAN_HOST)
-            ns += step_ns(r, s, values) + (s->kind == PLAN_DYNAMIC ? DYNAMIC_NS : 0);
-        else if (r->children == NULL || r->children[index] == NULL)
+        if (step->kind == PLAN_COPY)
+            ns += copy_ns(runner, bound, step);
+        else if (step->kind != PLAN_HOST)
+            ns += step_ns(runner, step, values) + (step->kind == PLAN_DYNAMIC ? DYNAMIC_NS : 0);
+        else if (runner->children == NULL || runner->children[index] == NULL)
             ns += HOST_NODE_NS;
         else
-            for (uint32_t k = 0; k < s->step->node->body_count; k++)
-                ns += body_ns(r, r->children[index][k]);
+            for (uint32_t k = 0; k < step->step->node->body_count; k++)
+                ns += body_ns(runner, runner->children[index][k]);
     }
-    arena_deinit(&a);
+    arena_deinit(&arena);
     return ns;
 }

@@ -54,10 +54,10 @@ struct tuning {
 INLAY_NODISCARD inlay_status tune_session(inlay_session *session, const inlay_tune_options *how,
                                           inlay_tune_result *out_result, inlay_diag *diag);
 /* What is worth measuring, the most expensive first; graphs are priced. */
-INLAY_NODISCARD inlay_status tune_find_kernels(struct tuning *t);
+INLAY_NODISCARD inlay_status tune_find_kernels(struct tuning *tuning);
 /* Times the assignment that the figures lead to beside the session's, and corrects or drops them where that is no
  * better. The list is sorted, before and after. */
-INLAY_NODISCARD inlay_status tune_whole(struct tuning *t, const char *folder);
+INLAY_NODISCARD inlay_status tune_whole(struct tuning *tuning, const char *folder);
 /* Prices the model again with what was measured, and tells which nodes would change their provider. */
-INLAY_NODISCARD inlay_status tune_compare(struct tuning *t, const char *folder);
+INLAY_NODISCARD inlay_status tune_compare(struct tuning *tuning, const char *folder);
 #endif

@@ -4,62 +4,63 @@
 #include "base/order.h"
 #include <string.h>
 
-static bool is_constant(const struct graph *g, uint32_t v)
+static bool is_constant(const struct graph *graph, uint32_t value)
 {
-    return (g->values[v].info.flags & INLAY_VALUE_CONSTANT) != 0;
+    return (graph->values[value].info.flags & INLAY_VALUE_CONSTANT) != 0;
 }
 
 /* The k-th value that a node reads, captures of its bodies included. */
-static uint32_t read_count(const graph_node *n)
+static uint32_t read_count(const graph_node *node)
 {
-    return n->info.input_count + n->capture_count;
+    return node->info.input_count + node->capture_count;
 }
 
-static uint32_t nth_read(const graph_node *n, uint32_t k)
+static uint32_t nth_read(const graph_node *node, uint32_t k)
 {
-    return k < n->info.input_count ? n->info.inputs[k] : n->captures[k - n->info.input_count];
+    return k < node->info.input_count ? node->info.inputs[k] : node->captures[k - node->info.input_count];
 }
 
 /* ------------------------------------------------------------------ which nodes */
 
 static inlay_status start_part(graph_model *model, model_part *out, inlay_diag *diag)
 {
-    const struct graph *g = model->main;
+    const struct graph *graph = model->main;
 
     *out = (model_part){ 0 };
-    out->nodes = arena_array(&model->arena, (size_t)g->node_count + 1, sizeof *out->nodes);
-    out->inputs = arena_array(&model->arena, (size_t)g->value_count + 1, sizeof *out->inputs);
-    out->outputs = arena_array(&model->arena, (size_t)g->value_count + 1, sizeof *out->outputs);
+    out->nodes = arena_array(&model->arena, (size_t)graph->node_count + 1, sizeof *out->nodes);
+    out->inputs = arena_array(&model->arena, (size_t)graph->value_count + 1, sizeof *out->inputs);
+    out->outputs = arena_array(&model->arena, (size_t)graph->value_count + 1, sizeof *out->outputs);
     return out->nodes == NULL || out->inputs == NULL || out->outputs == NULL ? no_memory(diag, "to cut the model")
                                                                              : INLAY_OK;
 }
 
 /* Marks in wanted [value_count] what the outputs need, from the last node to the first: they are in topological
  * order. */
-static void mark_needed(const struct graph *g, const bool *ends, bool *wanted, model_part *out)
+static void mark_needed(const struct graph *graph, const bool *ends, bool *wanted, model_part *out)
 {
-    for (uint32_t i = g->node_count; i-- > 0;) {
-        const graph_node *n = g->nodes[i];
+    for (uint32_t i = graph->node_count; i-- > 0;) {
+        const graph_node *node = graph->nodes[i];
         bool needed = false;
 
-        for (uint32_t o = 0; o < n->info.output_count; o++)
-            needed |= n->info.outputs[o] != INLAY_NONE && wanted[n->info.outputs[o]] && !ends[n->info.outputs[o]];
+        for (uint32_t output = 0; output < node->info.output_count; output++)
+            needed |= node->info.outputs[output] != INLAY_NONE && wanted[node->info.outputs[output]] &&
+                      !ends[node->info.outputs[output]];
         if (!needed)
             continue;
         out->nodes[i] = true;
         out->kept++;
-        for (uint32_t k = 0; k < read_count(n); k++)
-            if (nth_read(n, k) != INLAY_NONE)
-                wanted[nth_read(n, k)] = true;
+        for (uint32_t k = 0; k < read_count(node); k++)
+            if (nth_read(node, k) != INLAY_NONE)
+                wanted[nth_read(node, k)] = true;
     }
 }
 
 inlay_status model_part_between(graph_model *model, const uint32_t *inputs, uint32_t input_count,
                                 const uint32_t *outputs, uint32_t output_count, model_part *out, inlay_diag *diag)
 {
-    const struct graph *g = model->main;
-    bool *wanted = arena_array(&model->arena, (size_t)g->value_count + 1, sizeof *wanted);
-    bool *ends = arena_array(&model->arena, (size_t)g->value_count + 1, sizeof *ends);
+    const struct graph *graph = model->main;
+    bool *wanted = arena_array(&model->arena, (size_t)graph->value_count + 1, sizeof *wanted);
+    bool *ends = arena_array(&model->arena, (size_t)graph->value_count + 1, sizeof *ends);
     inlay_status status = start_part(model, out, diag);
 
     if (status != INLAY_OK)
@@ -70,24 +71,24 @@ inlay_status model_part_between(graph_model *model, const uint32_t *inputs, uint
         ends[inputs[i]] = true;
     for (uint32_t i = 0; i < output_count; i++)
         wanted[outputs[i]] = true;
-    mark_needed(g, ends, wanted, out);
+    mark_needed(graph, ends, wanted, out);
     for (uint32_t i = 0; i < input_count; i++) {
         if (!wanted[inputs[i]])
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input '%.200s': the outputs do not depend on it",
-                              g->values[inputs[i]].info.name.data);
+                              graph->values[inputs[i]].info.name.data);
         out->inputs[out->input_count++] = inputs[i];
     }
-    for (uint32_t i = 0; i < g->input_count; i++) {
-        const uint32_t v = g->inputs[i];
+    for (uint32_t i = 0; i < graph->input_count; i++) {
+        const uint32_t value = graph->inputs[i];
 
-        if (!wanted[v] || ends[v])
+        if (!wanted[value] || ends[value])
             continue;
-        if (input_count > 0 && g->values[v].default_value == NULL)
+        if (input_count > 0 && graph->values[value].default_value == NULL)
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                               "the outputs also depend on input '%.200s' of the model; "
                               "name it, too, or a value behind it",
-                              g->values[v].info.name.data);
-        out->inputs[out->input_count++] = v;
+                              graph->values[value].info.name.data);
+        out->inputs[out->input_count++] = value;
     }
     if (output_count > 0)
         memcpy(out->outputs, outputs, output_count * sizeof *outputs);
@@ -96,29 +97,29 @@ inlay_status model_part_between(graph_model *model, const uint32_t *inputs, uint
 }
 
 /* One more ring of neighbours: who makes what a node reads, and who reads what it makes. */
-static bool grow(const struct graph *g, bool *nodes, bool *touched)
+static bool grow(const struct graph *graph, bool *nodes, bool *touched)
 {
     bool grew = false;
 
-    memset(touched, 0, g->value_count * sizeof *touched);
-    for (uint32_t i = 0; i < g->node_count; i++) {
-        const graph_node *n = g->nodes[i];
+    memset(touched, 0, graph->value_count * sizeof *touched);
+    for (uint32_t i = 0; i < graph->node_count; i++) {
+        const graph_node *node = graph->nodes[i];
 
-        for (uint32_t k = 0; nodes[i] && k < read_count(n); k++)
-            if (nth_read(n, k) != INLAY_NONE && !is_constant(g, nth_read(n, k)))
-                touched[nth_read(n, k)] = true;
-        for (uint32_t o = 0; nodes[i] && o < n->info.output_count; o++)
-            if (n->info.outputs[o] != INLAY_NONE)
-                touched[n->info.outputs[o]] = true;
+        for (uint32_t k = 0; nodes[i] && k < read_count(node); k++)
+            if (nth_read(node, k) != INLAY_NONE && !is_constant(graph, nth_read(node, k)))
+                touched[nth_read(node, k)] = true;
+        for (uint32_t output = 0; nodes[i] && output < node->info.output_count; output++)
+            if (node->info.outputs[output] != INLAY_NONE)
+                touched[node->info.outputs[output]] = true;
     }
-    for (uint32_t i = 0; i < g->node_count; i++) {
-        const graph_node *n = g->nodes[i];
+    for (uint32_t i = 0; i < graph->node_count; i++) {
+        const graph_node *node = graph->nodes[i];
         bool near = false;
 
-        for (uint32_t o = 0; o < n->info.output_count; o++)
-            near |= n->info.outputs[o] != INLAY_NONE && touched[n->info.outputs[o]];
-        for (uint32_t k = 0; k < read_count(n); k++)
-            near |= nth_read(n, k) != INLAY_NONE && touched[nth_read(n, k)];
+        for (uint32_t output = 0; output < node->info.output_count; output++)
+            near |= node->info.outputs[output] != INLAY_NONE && touched[node->info.outputs[output]];
+        for (uint32_t k = 0; k < read_count(node); k++)
+            near |= nth_read(node, k) != INLAY_NONE && touched[nth_read(node, k)];
         grew |= near && !nodes[i];
         nodes[i] |= near;
     }
@@ -126,43 +127,43 @@ static bool grow(const struct graph *g, bool *nodes, bool *touched)
 }
 
 /* Constant nodes that the part reads come along: what they make is nothing to be handed in. */
-static void take_constants(const struct graph *g, bool *nodes)
+static void take_constants(const struct graph *graph, bool *nodes)
 {
-    for (uint32_t i = 0; i < g->node_count; i++)
-        for (uint32_t k = 0; nodes[i] && k < read_count(g->nodes[i]); k++) {
-            const uint32_t v = nth_read(g->nodes[i], k);
-            const uint32_t maker = v != INLAY_NONE ? g->values[v].info.producer : INLAY_NONE;
+    for (uint32_t i = 0; i < graph->node_count; i++)
+        for (uint32_t k = 0; nodes[i] && k < read_count(graph->nodes[i]); k++) {
+            const uint32_t value = nth_read(graph->nodes[i], k);
+            const uint32_t maker = value != INLAY_NONE ? graph->values[value].info.producer : INLAY_NONE;
 
-            if (maker != INLAY_NONE && strcmp(g->nodes[maker]->info.op_type.data, "Constant") == 0)
+            if (maker != INLAY_NONE && strcmp(graph->nodes[maker]->info.op_type.data, "Constant") == 0)
                 nodes[maker] = true;
         }
 }
 
 /* Values that cross the border, in the order of the nodes. */
-static void find_border(const struct graph *g, const bool *used_outside, model_part *out)
+static void find_border(const struct graph *graph, const bool *used_outside, model_part *out)
 {
-    for (uint32_t i = 0; i < g->node_count; i++) {
-        const graph_node *n = g->nodes[i];
+    for (uint32_t i = 0; i < graph->node_count; i++) {
+        const graph_node *node = graph->nodes[i];
 
-        for (uint32_t k = 0; out->nodes[i] && k < read_count(n); k++) {
-            const uint32_t v = nth_read(n, k);
-            const uint32_t maker = v != INLAY_NONE ? g->values[v].info.producer : INLAY_NONE;
+        for (uint32_t k = 0; out->nodes[i] && k < read_count(node); k++) {
+            const uint32_t value = nth_read(node, k);
+            const uint32_t maker = value != INLAY_NONE ? graph->values[value].info.producer : INLAY_NONE;
 
-            if (v != INLAY_NONE && !is_constant(g, v) && (maker == INLAY_NONE || !out->nodes[maker]) &&
-                !is_listed(out->inputs, out->input_count, v))
-                out->inputs[out->input_count++] = v;
+            if (value != INLAY_NONE && !is_constant(graph, value) && (maker == INLAY_NONE || !out->nodes[maker]) &&
+                !is_listed(out->inputs, out->input_count, value))
+                out->inputs[out->input_count++] = value;
         }
-        for (uint32_t o = 0; out->nodes[i] && o < n->info.output_count; o++)
-            if (n->info.outputs[o] != INLAY_NONE && used_outside[n->info.outputs[o]])
-                out->outputs[out->output_count++] = n->info.outputs[o];
+        for (uint32_t output = 0; out->nodes[i] && output < node->info.output_count; output++)
+            if (node->info.outputs[output] != INLAY_NONE && used_outside[node->info.outputs[output]])
+                out->outputs[out->output_count++] = node->info.outputs[output];
         out->kept += out->nodes[i];
     }
 }
 
 inlay_status model_part_of(graph_model *model, bool *nodes, uint32_t depth, model_part *out, inlay_diag *diag)
 {
-    const struct graph *g = model->main;
-    bool *seen = arena_array(&model->arena, (size_t)g->value_count + 1, sizeof *seen);
+    const struct graph *graph = model->main;
+    bool *seen = arena_array(&model->arena, (size_t)graph->value_count + 1, sizeof *seen);
     inlay_status status = start_part(model, out, diag);
 
     if (status != INLAY_OK)
@@ -170,17 +171,17 @@ inlay_status model_part_of(graph_model *model, bool *nodes, uint32_t depth, mode
     if (seen == NULL)
         return no_memory(diag, "to cut the model");
     out->nodes = nodes;
-    for (uint32_t d = 0; d < depth && grow(g, nodes, seen); d++)
+    for (uint32_t d = 0; d < depth && grow(graph, nodes, seen); d++)
         continue;
-    take_constants(g, nodes);
-    memset(seen, 0, g->value_count * sizeof *seen);
-    for (uint32_t i = 0; i < g->output_count; i++)
-        seen[g->outputs[i]] = true;
-    for (uint32_t i = 0; i < g->node_count; i++)
-        for (uint32_t k = 0; !nodes[i] && k < read_count(g->nodes[i]); k++)
-            if (nth_read(g->nodes[i], k) != INLAY_NONE)
-                seen[nth_read(g->nodes[i], k)] = true;
-    find_border(g, seen, out);
+    take_constants(graph, nodes);
+    memset(seen, 0, graph->value_count * sizeof *seen);
+    for (uint32_t i = 0; i < graph->output_count; i++)
+        seen[graph->outputs[i]] = true;
+    for (uint32_t i = 0; i < graph->node_count; i++)
+        for (uint32_t k = 0; !nodes[i] && k < read_count(graph->nodes[i]); k++)
+            if (nth_read(graph->nodes[i], k) != INLAY_NONE)
+                seen[nth_read(graph->nodes[i], k)] = true;
+    find_border(graph, seen, out);
     if (out->output_count == 0)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "nothing reads what these nodes compute");
     return INLAY_OK;
@@ -205,10 +206,10 @@ static const inlay_dim *copy_dims(graph_model *model, const graph_model *from, c
 }
 
 /* Declares a value at the cut with the type that is known of it. */
-static inlay_status declare(graph_model *model, uint32_t v, const struct graph *typed, const char *why,
+static inlay_status declare(graph_model *model, uint32_t value_index, const struct graph *typed, const char *why,
                             inlay_diag *diag)
 {
-    graph_value *value = &model->main->values[v];
+    graph_value *value = &model->main->values[value_index];
     const uint32_t other = typed != NULL ? graph_find_value(typed, value->info.name.data) : INLAY_NONE;
     const graph_value *known = other != INLAY_NONE ? &typed->values[other] : NULL;
 
@@ -237,36 +238,36 @@ static inlay_status declare(graph_model *model, uint32_t v, const struct graph *
 /* What no node of the part has to do with is not written: neither as an initializer nor as a type. */
 static inlay_status drop_values(graph_model *model, const model_part *part, inlay_diag *diag)
 {
-    struct graph *g = model->main;
-    bool *used = arena_array(&model->arena, (size_t)g->value_count + 1, sizeof *used);
+    struct graph *graph = model->main;
+    bool *used = arena_array(&model->arena, (size_t)graph->value_count + 1, sizeof *used);
 
     if (used == NULL)
         return no_memory(diag, "to cut the model");
-    for (uint32_t i = 0; i < g->node_count; i++) {
-        const graph_node *n = g->nodes[i];
+    for (uint32_t i = 0; i < graph->node_count; i++) {
+        const graph_node *node = graph->nodes[i];
 
-        for (uint32_t k = 0; part->nodes[i] && k < read_count(n); k++)
-            if (nth_read(n, k) != INLAY_NONE)
-                used[nth_read(n, k)] = true;
-        for (uint32_t o = 0; part->nodes[i] && o < n->info.output_count; o++)
-            if (n->info.outputs[o] != INLAY_NONE)
-                used[n->info.outputs[o]] = true;
+        for (uint32_t k = 0; part->nodes[i] && k < read_count(node); k++)
+            if (nth_read(node, k) != INLAY_NONE)
+                used[nth_read(node, k)] = true;
+        for (uint32_t output = 0; part->nodes[i] && output < node->info.output_count; output++)
+            if (node->info.outputs[output] != INLAY_NONE)
+                used[node->info.outputs[output]] = true;
     }
     for (uint32_t i = 0; i < part->output_count; i++)
         used[part->outputs[i]] = true;
-    for (uint32_t v = 0; v < g->value_count; v++) {
-        graph_value *value = &g->values[v];
-        const bool is_input = is_listed(part->inputs, part->input_count, v);
+    for (uint32_t value_index = 0; value_index < graph->value_count; value_index++) {
+        graph_value *value = &graph->values[value_index];
+        const bool is_input = is_listed(part->inputs, part->input_count, value_index);
 
-        value->info.flags &= used[v] ? (uint32_t)INLAY_VALUE_CONSTANT : 0;
-        value->declared = value->declared && (used[v] || is_input);
+        value->info.flags &= used[value_index] ? (uint32_t)INLAY_VALUE_CONSTANT : 0;
+        value->declared = value->declared && (used[value_index] || is_input);
         if (!is_input)
             value->default_value = NULL;
         if (is_input)
             value->info.flags |= INLAY_VALUE_GRAPH_INPUT;
     }
     for (uint32_t i = 0; i < part->output_count; i++)
-        g->values[part->outputs[i]].info.flags |= INLAY_VALUE_GRAPH_OUTPUT;
+        graph->values[part->outputs[i]].info.flags |= INLAY_VALUE_GRAPH_OUTPUT;
     return INLAY_OK;
 }
 
@@ -274,18 +275,19 @@ static inlay_status drop_values(graph_model *model, const model_part *part, inla
  */
 static inlay_status rename_made(graph_model *model, const model_part *part, inlay_diag *diag)
 {
-    struct graph *g = model->main;
+    struct graph *graph = model->main;
 
     for (uint32_t i = 0; i < part->input_count; i++) {
-        const uint32_t v = part->inputs[i], maker = g->values[v].info.producer;
+        const uint32_t value = part->inputs[i], maker = graph->values[value].info.producer;
 
-        for (uint32_t o = 0; maker != INLAY_NONE && part->nodes[maker] && o < g->nodes[maker]->info.output_count; o++)
-            if (g->nodes[maker]->info.outputs[o] == v) {
-                const uint32_t unread = graph_add_value(g, NULL, 0);
+        for (uint32_t output = 0;
+             maker != INLAY_NONE && part->nodes[maker] && output < graph->nodes[maker]->info.output_count; output++)
+            if (graph->nodes[maker]->info.outputs[output] == value) {
+                const uint32_t unread = graph_add_value(graph, NULL, 0);
 
                 if (unread == INLAY_NONE)
                     return no_memory(diag, "to cut the model");
-                ((uint32_t *)(uintptr_t)g->nodes[maker]->info.outputs)[o] = unread;
+                ((uint32_t *)(uintptr_t)graph->nodes[maker]->info.outputs)[output] = unread;
             }
     }
     return INLAY_OK;
@@ -294,28 +296,28 @@ static inlay_status rename_made(graph_model *model, const model_part *part, inla
 inlay_status model_cut(graph_model *model, const model_part *part, const struct graph *typed, const char *why,
                        inlay_diag *diag)
 {
-    struct graph *g = model->main;
+    struct graph *graph = model->main;
     inlay_status status = INLAY_OK;
     uint32_t kept = 0;
 
     for (uint32_t i = 0; i < part->input_count; i++) {
-        if (is_constant(g, part->inputs[i]))
+        if (is_constant(graph, part->inputs[i]))
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input '%.200s' is a constant of the model",
-                              g->values[part->inputs[i]].info.name.data);
+                              graph->values[part->inputs[i]].info.name.data);
         INLAY_TRY(declare(model, part->inputs[i], typed, why, diag));
     }
     for (uint32_t i = 0; i < part->output_count; i++)
         INLAY_TRY(declare(model, part->outputs[i], typed, why, diag));
     INLAY_TRY(drop_values(model, part, diag));
     INLAY_TRY(rename_made(model, part, diag));
-    for (uint32_t i = 0; i < g->node_count; i++)
+    for (uint32_t i = 0; i < graph->node_count; i++)
         if (part->nodes[i])
-            g->nodes[kept++] = g->nodes[i];
-    g->node_count = kept;
-    g->inputs = part->inputs;
-    g->input_count = part->input_count;
-    g->outputs = part->outputs;
-    g->output_count = part->output_count;
+            graph->nodes[kept++] = graph->nodes[i];
+    graph->node_count = kept;
+    graph->inputs = part->inputs;
+    graph->input_count = part->input_count;
+    graph->outputs = part->outputs;
+    graph->output_count = part->output_count;
 done:
     return status;
 }

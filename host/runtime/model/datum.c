@@ -10,14 +10,14 @@ struct reader {
     inlay_diag *diag;
 };
 
-static inlay_status read_sequence(const struct reader *r, const Onnx__Sequence *proto, model_datum *out);
-static inlay_status read_map(const struct reader *r, const Onnx__Map *proto, model_datum *out);
-static inlay_status read_optional(const struct reader *r, const Onnx__Optional *proto, model_datum *out);
+static inlay_status read_sequence(const struct reader *reader, const Onnx__Sequence *proto, model_datum *out);
+static inlay_status read_map(const struct reader *reader, const Onnx__Map *proto, model_datum *out);
+static inlay_status read_optional(const struct reader *reader, const Onnx__Optional *proto, model_datum *out);
 
-static inlay_status set_name(const struct reader *r, const char *name, model_datum *out)
+static inlay_status set_name(const struct reader *reader, const char *name, model_datum *out)
 {
-    out->name = arena_string(r->a, text_of(name));
-    return out->name == NULL ? no_memory(r->diag, "for a value") : INLAY_OK;
+    out->name = arena_string(reader->a, text_of(name));
+    return out->name == NULL ? no_memory(reader->diag, "for a value") : INLAY_OK;
 }
 
 static inlay_status finish_tensor(model_datum *out, inlay_status status)
@@ -27,126 +27,127 @@ static inlay_status finish_tensor(model_datum *out, inlay_status status)
     return status;
 }
 
-static inlay_status read_dense(const struct reader *r, const Onnx__Tensor *proto, model_datum *out)
+static inlay_status read_dense(const struct reader *reader, const Onnx__Tensor *proto, model_datum *out)
 {
-    inlay_status status = set_name(r, proto->name, out);
+    inlay_status status = set_name(reader, proto->name, out);
 
     if (status == INLAY_OK)
-        status = tensor_read(&r->source, proto, &out->tensor, r->diag);
+        status = tensor_read(&reader->source, proto, &out->tensor, reader->diag);
     return finish_tensor(out, status);
 }
 
-static inlay_status read_sparse(const struct reader *r, const Onnx__SparseTensor *proto, model_datum *out)
+static inlay_status read_sparse(const struct reader *reader, const Onnx__SparseTensor *proto, model_datum *out)
 {
-    inlay_status status = set_name(r, proto->values == NULL ? NULL : proto->values->name, out);
+    inlay_status status = set_name(reader, proto->values == NULL ? NULL : proto->values->name, out);
 
     if (status == INLAY_OK)
-        status = tensor_read_sparse(&r->source, proto, &out->tensor, r->diag);
+        status = tensor_read_sparse(&reader->source, proto, &out->tensor, reader->diag);
     return finish_tensor(out, status);
 }
 
-static inlay_status make_items(const struct reader *r, size_t count, model_datum *out)
+static inlay_status make_items(const struct reader *reader, size_t count, model_datum *out)
 {
-    out->items = arena_array(r->a, count, sizeof *out->items);
+    out->items = arena_array(reader->a, count, sizeof *out->items);
     out->item_count = (uint32_t)count;
-    return out->items == NULL ? no_memory(r->diag, "for a value") : INLAY_OK;
+    return out->items == NULL ? no_memory(reader->diag, "for a value") : INLAY_OK;
 }
 
 /* elem_type is not looked at: only one of the lists holds anything. */
-static inlay_status read_sequence(const struct reader *r, const Onnx__Sequence *p, model_datum *out)
+static inlay_status read_sequence(const struct reader *reader, const Onnx__Sequence *Sequence, model_datum *out)
 {
     model_datum *item;
     inlay_status status = INLAY_OK;
 
     out->kind = INLAY_VALUE_SEQUENCE;
-    INLAY_TRY(set_name(r, p->name, out));
-    INLAY_TRY(make_items(r,
-                         p->n_tensor_values + p->n_sparse_tensor_values + p->n_sequence_values + p->n_map_values +
-                             p->n_optional_values,
+    INLAY_TRY(set_name(reader, Sequence->name, out));
+    INLAY_TRY(make_items(reader,
+                         Sequence->n_tensor_values + Sequence->n_sparse_tensor_values + Sequence->n_sequence_values +
+                             Sequence->n_map_values + Sequence->n_optional_values,
                          out));
     item = out->items;
-    for (size_t i = 0; i < p->n_tensor_values; i++)
-        INLAY_TRY(read_dense(r, p->tensor_values[i], item++));
-    for (size_t i = 0; i < p->n_sparse_tensor_values; i++)
-        INLAY_TRY(read_sparse(r, p->sparse_tensor_values[i], item++));
-    for (size_t i = 0; i < p->n_sequence_values; i++)
-        INLAY_TRY(read_sequence(r, p->sequence_values[i], item++));
-    for (size_t i = 0; i < p->n_map_values; i++)
-        INLAY_TRY(read_map(r, p->map_values[i], item++));
-    for (size_t i = 0; i < p->n_optional_values; i++)
-        INLAY_TRY(read_optional(r, p->optional_values[i], item++));
+    for (size_t i = 0; i < Sequence->n_tensor_values; i++)
+        INLAY_TRY(read_dense(reader, Sequence->tensor_values[i], item++));
+    for (size_t i = 0; i < Sequence->n_sparse_tensor_values; i++)
+        INLAY_TRY(read_sparse(reader, Sequence->sparse_tensor_values[i], item++));
+    for (size_t i = 0; i < Sequence->n_sequence_values; i++)
+        INLAY_TRY(read_sequence(reader, Sequence->sequence_values[i], item++));
+    for (size_t i = 0; i < Sequence->n_map_values; i++)
+        INLAY_TRY(read_map(reader, Sequence->map_values[i], item++));
+    for (size_t i = 0; i < Sequence->n_optional_values; i++)
+        INLAY_TRY(read_optional(reader, Sequence->optional_values[i], item++));
 done:
     return status;
 }
 
-static inlay_status read_optional(const struct reader *r, const Onnx__Optional *p, model_datum *out)
+static inlay_status read_optional(const struct reader *reader, const Onnx__Optional *Optional, model_datum *out)
 {
-    bool there = p->tensor_value != NULL || p->sparse_tensor_value != NULL || p->sequence_value != NULL ||
-                 p->map_value != NULL || p->optional_value != NULL;
+    bool there = Optional->tensor_value != NULL || Optional->sparse_tensor_value != NULL ||
+                 Optional->sequence_value != NULL || Optional->map_value != NULL || Optional->optional_value != NULL;
     inlay_status status = INLAY_OK;
 
     out->kind = INLAY_VALUE_OPTIONAL;
-    INLAY_TRY(set_name(r, p->name, out));
-    INLAY_TRY(make_items(r, there ? 1 : 0, out));
-    if (p->tensor_value != NULL)
-        status = read_dense(r, p->tensor_value, out->items);
-    else if (p->sparse_tensor_value != NULL)
-        status = read_sparse(r, p->sparse_tensor_value, out->items);
-    else if (p->sequence_value != NULL)
-        status = read_sequence(r, p->sequence_value, out->items);
-    else if (p->map_value != NULL)
-        status = read_map(r, p->map_value, out->items);
-    else if (p->optional_value != NULL)
-        status = read_optional(r, p->optional_value, out->items);
+    INLAY_TRY(set_name(reader, Optional->name, out));
+    INLAY_TRY(make_items(reader, there ? 1 : 0, out));
+    if (Optional->tensor_value != NULL)
+        status = read_dense(reader, Optional->tensor_value, out->items);
+    else if (Optional->sparse_tensor_value != NULL)
+        status = read_sparse(reader, Optional->sparse_tensor_value, out->items);
+    else if (Optional->sequence_value != NULL)
+        status = read_sequence(reader, Optional->sequence_value, out->items);
+    else if (Optional->map_value != NULL)
+        status = read_map(reader, Optional->map_value, out->items);
+    else if (Optional->optional_value != NULL)
+        status = read_optional(reader, Optional->optional_value, out->items);
 done:
     return status;
 }
 
-static inlay_status read_keys(const struct reader *r, const Onnx__Map *p, model_datum *out)
+static inlay_status read_keys(const struct reader *reader, const Onnx__Map *Map, model_datum *out)
 {
-    bool texts = p->n_string_keys > 0 || p->key_type == INLAY_STRING;
-    size_t count = texts ? p->n_string_keys : p->n_keys, bytes = count * (texts ? sizeof(inlay_str) : sizeof(int64_t));
-    int64_t *dims = arena_alloc(r->a, sizeof *dims);
-    void *data = arena_alloc(r->a, bytes);
+    bool texts = Map->n_string_keys > 0 || Map->key_type == INLAY_STRING;
+    size_t count = texts ? Map->n_string_keys : Map->n_keys,
+           bytes = count * (texts ? sizeof(inlay_str) : sizeof(int64_t));
+    int64_t *dims = arena_alloc(reader->a, sizeof *dims);
+    void *data = arena_alloc(reader->a, bytes);
 
     if (dims == NULL || data == NULL)
-        return no_memory(r->diag, "for a value");
+        return no_memory(reader->diag, "for a value");
     dims[0] = (int64_t)count;
     out->name = "keys";
     out->tensor = (inlay_tensor_view){
         .data = data, .bytes = bytes, .dims = dims, .rank = 1, .dtype = texts ? INLAY_STRING : INLAY_INT64
     };
     for (size_t i = 0; i < count && texts; i++) {
-        const ProtobufCBinaryData *key = &p->string_keys[i];
+        const ProtobufCBinaryData *key = &Map->string_keys[i];
         inlay_str *to = (inlay_str *)data + i;
 
-        *to = (inlay_str){ arena_string_n(r->a, (const char *)key->data, key->len), key->len };
+        *to = (inlay_str){ arena_string_n(reader->a, (const char *)key->data, key->len), key->len };
         if (to->data == NULL)
-            return no_memory(r->diag, "for a value");
+            return no_memory(reader->diag, "for a value");
     }
     if (!texts && count > 0)
-        memcpy(data, p->keys, bytes);
+        memcpy(data, Map->keys, bytes);
     return finish_tensor(out, INLAY_OK);
 }
 
 /* The values of a map, one tensor after the other, as one of rank 1. */
-static inlay_status join_values(const struct reader *r, int64_t count, model_datum *out)
+static inlay_status join_values(const struct reader *reader, int64_t count, model_datum *out)
 {
     const inlay_dtype dtype = out->item_count > 0 ? out->items[0].tensor.dtype : INLAY_FLOAT;
     uint64_t bytes = 0, at = 0;
-    int64_t *dims = arena_alloc(r->a, sizeof *dims);
+    int64_t *dims = arena_alloc(reader->a, sizeof *dims);
     char *data;
 
     for (uint32_t i = 0; i < out->item_count; i++) {
         const model_datum *item = &out->items[i];
 
         if (item->kind != INLAY_VALUE_TENSOR || item->tensor.dtype != dtype || inlay_dtype_bits(dtype) % 8 != 0)
-            return inlay_fail(r->diag, INLAY_UNSUPPORTED, "the values of a map must be tensors of one type");
+            return inlay_fail(reader->diag, INLAY_UNSUPPORTED, "the values of a map must be tensors of one type");
         bytes += item->tensor.bytes;
     }
-    data = arena_alloc(r->a, (size_t)bytes);
+    data = arena_alloc(reader->a, (size_t)bytes);
     if (dims == NULL || data == NULL)
-        return no_memory(r->diag, "for a value");
+        return no_memory(reader->diag, "for a value");
     for (uint32_t i = 0; i < out->item_count; at += out->items[i++].tensor.bytes)
         if (out->items[i].tensor.bytes > 0)
             memcpy(data + at, out->items[i].tensor.data, (size_t)out->items[i].tensor.bytes);
@@ -154,23 +155,23 @@ static inlay_status join_values(const struct reader *r, int64_t count, model_dat
     *out = (model_datum){ .name = out->name,
                           .tensor = { .data = data, .bytes = bytes, .dims = dims, .rank = 1, .dtype = dtype } };
     if (dims[0] != count)
-        return inlay_fail(r->diag, INLAY_INVALID_MODEL, "a map has %lld keys and %lld values", (long long)count,
+        return inlay_fail(reader->diag, INLAY_INVALID_MODEL, "a map has %lld keys and %lld values", (long long)count,
                           (long long)dims[0]);
     return finish_tensor(out, INLAY_OK);
 }
 
-static inlay_status read_map(const struct reader *r, const Onnx__Map *p, model_datum *out)
+static inlay_status read_map(const struct reader *reader, const Onnx__Map *Map, model_datum *out)
 {
     inlay_status status = INLAY_OK;
 
     out->kind = INLAY_VALUE_MAP;
-    INLAY_TRY(set_name(r, p->name, out));
-    INLAY_TRY(make_items(r, 2, out));
-    INLAY_TRY(read_keys(r, p, &out->items[0]));
+    INLAY_TRY(set_name(reader, Map->name, out));
+    INLAY_TRY(make_items(reader, 2, out));
+    INLAY_TRY(read_keys(reader, Map, &out->items[0]));
     out->items[1] = (model_datum){ .kind = INLAY_VALUE_SEQUENCE, .name = "values" };
-    if (p->values != NULL)
-        INLAY_TRY(read_sequence(r, p->values, &out->items[1]));
-    status = join_values(r, out->items[0].dims[0], &out->items[1]);
+    if (Map->values != NULL)
+        INLAY_TRY(read_sequence(reader, Map->values, &out->items[1]));
+    status = join_values(reader, out->items[0].dims[0], &out->items[1]);
 done:
     return status;
 }
@@ -186,46 +187,46 @@ static const struct {
               [INLAY_VALUE_MAP] = { PRESCAN_MAP, &onnx__map__descriptor },
               [MODEL_DATUM_SPARSE] = { PRESCAN_SPARSE, &onnx__sparse_tensor__descriptor } };
 
-static inlay_status read_bytes(const void *bytes, size_t count, uint32_t kind, struct arena *a, model_datum *out,
+static inlay_status read_bytes(const void *bytes, size_t count, uint32_t kind, struct arena *arena, model_datum *out,
                                inlay_diag *diag)
 {
     struct arena parsed = { 0 };
     model_limits limits = model_limits_default();
-    struct reader r = { .a = a, .diag = diag };
+    struct reader reader = { .a = arena, .diag = diag };
     prescan_result scanned = { 0 };
     uint64_t densified = 0;
     ProtobufCMessage *message;
     inlay_status status;
 
-    r.source = (tensor_source){ .file = bytes,
-                                .file_bytes = count,
-                                .limits = &limits,
-                                .a = a,
-                                .alloc = arena_alloc_callback,
-                                .alloc_ctx = a,
-                                .copy = true,
-                                .densified = &densified };
+    reader.source = (tensor_source){ .file = bytes,
+                                     .file_bytes = count,
+                                     .limits = &limits,
+                                     .a = arena,
+                                     .alloc = arena_alloc_callback,
+                                     .alloc_ctx = arena,
+                                     .copy = true,
+                                     .densified = &densified };
     INLAY_TRY(prescan(bytes, count, kinds[kind].root, &limits, &scanned, diag));
     message = load_unpack(kinds[kind].message, &scanned, &parsed);
     if (message == NULL)
         status = no_memory(diag, "for a value");
     else if (kind == INLAY_VALUE_TENSOR)
-        status = read_dense(&r, (const Onnx__Tensor *)message, out);
+        status = read_dense(&reader, (const Onnx__Tensor *)message, out);
     else if (kind == INLAY_VALUE_SEQUENCE)
-        status = read_sequence(&r, (const Onnx__Sequence *)message, out);
+        status = read_sequence(&reader, (const Onnx__Sequence *)message, out);
     else if (kind == INLAY_VALUE_OPTIONAL)
-        status = read_optional(&r, (const Onnx__Optional *)message, out);
+        status = read_optional(&reader, (const Onnx__Optional *)message, out);
     else if (kind == MODEL_DATUM_SPARSE)
-        status = read_sparse(&r, (const Onnx__SparseTensor *)message, out);
+        status = read_sparse(&reader, (const Onnx__SparseTensor *)message, out);
     else
-        status = read_map(&r, (const Onnx__Map *)message, out);
+        status = read_map(&reader, (const Onnx__Map *)message, out);
 done:
     free(scanned.bytes);
     arena_deinit(&parsed);
     return status;
 }
 
-inlay_status model_datum_load(const char *path, uint32_t kind, struct arena *a, model_datum *out, inlay_diag *diag)
+inlay_status model_datum_load(const char *path, uint32_t kind, struct arena *arena, model_datum *out, inlay_diag *diag)
 {
     file_map map;
     inlay_status status;
@@ -235,7 +236,7 @@ inlay_status model_datum_load(const char *path, uint32_t kind, struct arena *a, 
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%.200s: there is no kind %u of value", path, kind);
     status = file_map_path(path, &map, diag);
     if (status == INLAY_OK) {
-        status = read_bytes(map.bytes, map.count, kind, a, out, diag);
+        status = read_bytes(map.bytes, map.count, kind, arena, out, diag);
         file_unmap(&map);
     }
     if (status != INLAY_OK)

@@ -20,16 +20,17 @@ model_limits model_limits_default(void)
 
 static model_limits with_defaults(const model_load_options *options)
 {
-    model_limits given = options == NULL ? (model_limits){ 0 } : options->limits, l = model_limits_default();
+    model_limits given = options == NULL ? (model_limits){ 0 } : options->limits, limits = model_limits_default();
 
-    l.max_depth = given.max_depth == 0 ? l.max_depth : given.max_depth;
-    l.max_subgraph_depth = given.max_subgraph_depth == 0 ? l.max_subgraph_depth : given.max_subgraph_depth;
-    l.max_nodes = given.max_nodes == 0 ? l.max_nodes : given.max_nodes;
-    l.max_values = given.max_values == 0 ? l.max_values : given.max_values;
-    l.max_tensor_bytes = given.max_tensor_bytes == 0 ? l.max_tensor_bytes : given.max_tensor_bytes;
-    l.max_densified_bytes = given.max_densified_bytes == 0 ? l.max_densified_bytes : given.max_densified_bytes;
-    l.max_parsed_bytes = given.max_parsed_bytes == 0 ? l.max_parsed_bytes : given.max_parsed_bytes;
-    return l;
+    limits.max_depth = given.max_depth == 0 ? limits.max_depth : given.max_depth;
+    limits.max_subgraph_depth = given.max_subgraph_depth == 0 ? limits.max_subgraph_depth : given.max_subgraph_depth;
+    limits.max_nodes = given.max_nodes == 0 ? limits.max_nodes : given.max_nodes;
+    limits.max_values = given.max_values == 0 ? limits.max_values : given.max_values;
+    limits.max_tensor_bytes = given.max_tensor_bytes == 0 ? limits.max_tensor_bytes : given.max_tensor_bytes;
+    limits.max_densified_bytes =
+        given.max_densified_bytes == 0 ? limits.max_densified_bytes : given.max_densified_bytes;
+    limits.max_parsed_bytes = given.max_parsed_bytes == 0 ? limits.max_parsed_bytes : given.max_parsed_bytes;
+    return limits;
 }
 
 static void *blob_alloc(void *ctx, size_t bytes)
@@ -39,16 +40,17 @@ static void *blob_alloc(void *ctx, size_t bytes)
 
 /* ------------------------------------------------------------------ the model */
 
-static inlay_status load_opsets(const struct loader *l, size_t count, Onnx__Opset *const *protos, graph_opset **out,
-                                uint32_t *out_count)
+static inlay_status load_opsets(const struct loader *loader, size_t count, Onnx__Opset *const *protos,
+                                graph_opset **out, uint32_t *out_count)
 {
-    graph_opset *list = arena_array(&l->model->arena, count, sizeof *list);
+    graph_opset *list = arena_array(&loader->model->arena, count, sizeof *list);
     uint32_t n = 0;
 
     if (count > MAX_OPSETS)
-        return inlay_fail(l->diag, INLAY_LIMIT_EXCEEDED, "imports %zu opsets; inlay takes up to %d", count, MAX_OPSETS);
+        return inlay_fail(loader->diag, INLAY_LIMIT_EXCEEDED, "imports %zu opsets; inlay takes up to %d", count,
+                          MAX_OPSETS);
     if (list == NULL)
-        return load_no_memory(l, NULL);
+        return load_no_memory(loader, NULL);
     for (size_t i = 0; i < count; i++) {
         const char *domain = domain_of(protos[i]->domain);
         uint32_t k = 0;
@@ -56,7 +58,7 @@ static inlay_status load_opsets(const struct loader *l, size_t count, Onnx__Opse
         while (k < n && strcmp(list[k].domain, domain) != 0)
             k++;
         if (k < n && list[k].version != protos[i]->version) {
-            inlay_status status = graph_tolerate(l->model, NULL, NULL, NULL, GRAPH_OPSET_TWICE, l->diag,
+            inlay_status status = graph_tolerate(loader->model, NULL, NULL, NULL, GRAPH_OPSET_TWICE, loader->diag,
                                                  "domain '%.100s' is imported as opset %" PRId64
                                                  " and as opset %" PRId64 ", of which the higher counts",
                                                  domain, list[k].version, protos[i]->version);
@@ -68,112 +70,114 @@ static inlay_status load_opsets(const struct loader *l, size_t count, Onnx__Opse
         }
         if (k < n)
             continue;
-        list[n] = (graph_opset){ .domain = load_text(l, domain), .version = protos[i]->version };
+        list[n] = (graph_opset){ .domain = load_text(loader, domain), .version = protos[i]->version };
         if (list[n++].domain == NULL)
-            return load_no_memory(l, NULL);
+            return load_no_memory(loader, NULL);
     }
     *out = list;
     *out_count = n;
     return INLAY_OK;
 }
 
-static inlay_status load_properties(const struct loader *l, const Onnx__Model *proto)
+static inlay_status load_properties(const struct loader *loader, const Onnx__Model *proto)
 {
-    graph_model *m = l->model;
+    graph_model *model = loader->model;
 
-    m->metadata = arena_array(&m->arena, proto->n_metadata_props, sizeof *m->metadata);
-    if (m->metadata == NULL)
-        return load_no_memory(l, NULL);
+    model->metadata = arena_array(&model->arena, proto->n_metadata_props, sizeof *model->metadata);
+    if (model->metadata == NULL)
+        return load_no_memory(loader, NULL);
     for (size_t i = 0; i < proto->n_metadata_props; i++) {
-        m->metadata[i] = (graph_property){ .key = load_text(l, proto->metadata_props[i]->key),
-                                           .value = load_text(l, proto->metadata_props[i]->value) };
-        if (m->metadata[i].key == NULL || m->metadata[i].value == NULL)
-            return load_no_memory(l, NULL);
+        model->metadata[i] = (graph_property){ .key = load_text(loader, proto->metadata_props[i]->key),
+                                               .value = load_text(loader, proto->metadata_props[i]->value) };
+        if (model->metadata[i].key == NULL || model->metadata[i].value == NULL)
+            return load_no_memory(loader, NULL);
     }
-    m->metadata_count = (uint32_t)proto->n_metadata_props;
+    model->metadata_count = (uint32_t)proto->n_metadata_props;
     return INLAY_OK;
 }
 
-static inlay_status check_version(const struct loader *l, const Onnx__Model *proto)
+static inlay_status check_version(const struct loader *loader, const Onnx__Model *proto)
 {
     if (proto->graph == NULL)
-        return inlay_fail(l->diag, INLAY_INVALID_MODEL, "has no graph; it is no ONNX model, or an empty one");
+        return inlay_fail(loader->diag, INLAY_INVALID_MODEL, "has no graph; it is no ONNX model, or an empty one");
     if (proto->ir_version < OLDEST_IR)
-        return inlay_fail(l->diag, proto->ir_version == 0 ? INLAY_INVALID_MODEL : INLAY_UNSUPPORTED,
+        return inlay_fail(loader->diag, proto->ir_version == 0 ? INLAY_INVALID_MODEL : INLAY_UNSUPPORTED,
                           "has ir_version %" PRId64 "; inlay reads IR %d to %d: convert it with onnx.version_converter",
                           proto->ir_version, OLDEST_IR, NEWEST_IR);
     if (proto->ir_version > NEWEST_IR)
-        return inlay_fail(l->diag, INLAY_UNSUPPORTED,
+        return inlay_fail(loader->diag, INLAY_UNSUPPORTED,
                           "has ir_version %" PRId64 "; inlay reads IR %d to %d: export it for an older opset",
                           proto->ir_version, OLDEST_IR, NEWEST_IR);
     return INLAY_OK;
 }
 
 /* Domain, name and overload together are what a call names. */
-static inlay_status check_function_name(struct loader *l, names_table *seen, const graph_function *f)
+static inlay_status check_function_name(struct loader *loader, names_table *seen, const graph_function *function)
 {
-    const char *key = arena_format(&l->external.scratch, "%s\1%s\1%s", f->domain, f->name, f->overload);
+    const char *key =
+        arena_format(&loader->external.scratch, "%s\1%s\1%s", function->domain, function->name, function->overload);
     uint32_t present;
 
     if (key == NULL || !names_add(seen, key, strlen(key), 0, &present))
-        return load_no_memory(l, NULL);
+        return load_no_memory(loader, NULL);
     if (present != NAMES_NONE)
-        return inlay_fail(l->diag, INLAY_INVALID_MODEL, "function '%.100s' of domain '%.100s' is there twice", f->name,
-                          f->domain);
+        return inlay_fail(loader->diag, INLAY_INVALID_MODEL, "function '%.100s' of domain '%.100s' is there twice",
+                          function->name, function->domain);
     return INLAY_OK;
 }
 
-static inlay_status load_functions(struct loader *l, const Onnx__Model *proto)
+static inlay_status load_functions(struct loader *loader, const Onnx__Model *proto)
 {
-    graph_model *m = l->model;
+    graph_model *model = loader->model;
     names_table seen = { 0 };
     inlay_status status = INLAY_OK;
 
-    m->functions = arena_array(&m->arena, proto->n_functions, sizeof *m->functions);
-    if (m->functions == NULL)
-        return load_no_memory(l, NULL);
+    model->functions = arena_array(&model->arena, proto->n_functions, sizeof *model->functions);
+    if (model->functions == NULL)
+        return load_no_memory(loader, NULL);
     for (size_t i = 0; i < proto->n_functions; i++) {
-        const Onnx__Function *f = proto->functions[i];
-        graph_function *out = &m->functions[i];
+        const Onnx__Function *Function = proto->functions[i];
+        graph_function *out = &model->functions[i];
 
-        INLAY_TRY(load_opsets(l, f->n_opset_import, f->opset_import, &out->opsets, &out->opset_count));
-        INLAY_TRY(load_function(l, f, out));
-        INLAY_TRY(check_function_name(l, &seen, out));
-        m->function_count++;
+        INLAY_TRY(
+            load_opsets(loader, Function->n_opset_import, Function->opset_import, &out->opsets, &out->opset_count));
+        INLAY_TRY(load_function(loader, Function, out));
+        INLAY_TRY(check_function_name(loader, &seen, out));
+        model->function_count++;
     }
 done:
     names_deinit(&seen);
     return status;
 }
 
-static inlay_status load_model(struct loader *l, const Onnx__Model *proto)
+static inlay_status load_model(struct loader *loader, const Onnx__Model *proto)
 {
-    graph_model *m = l->model;
-    struct scope s = { .g = m->main };
-    inlay_status status = check_version(l, proto);
+    graph_model *model = loader->model;
+    struct scope scope = { .g = model->main };
+    inlay_status status = check_version(loader, proto);
 
     if (status != INLAY_OK)
         return status;
-    m->ir_version = proto->ir_version;
-    m->model_version = proto->model_version;
-    m->producer_name = load_text(l, proto->producer_name);
-    m->producer_version = load_text(l, proto->producer_version);
-    m->domain = load_text(l, proto->domain);
-    m->doc = load_text(l, proto->doc_string);
-    if (m->producer_name == NULL || m->producer_version == NULL || m->domain == NULL || m->doc == NULL)
-        return load_no_memory(l, NULL);
-    INLAY_TRY(load_properties(l, proto));
-    INLAY_TRY(load_extra(l, &proto->base, &m->extra));
-    INLAY_TRY(load_opsets(l, proto->n_opset_import, proto->opset_import, &m->opsets, &m->opset_count));
-    INLAY_TRY(load_functions(l, proto));
-    l->opsets = m->opsets;
-    l->opset_count = m->opset_count;
-    INLAY_TRY(load_graph(l, &s, proto->graph));
-    INLAY_TRY(graph_finish(m->main, l->diag));
-    if (!graph_place_findings(m))
-        status = load_no_memory(l, NULL);
+    model->ir_version = proto->ir_version;
+    model->model_version = proto->model_version;
+    model->producer_name = load_text(loader, proto->producer_name);
+    model->producer_version = load_text(loader, proto->producer_version);
+    model->domain = load_text(loader, proto->domain);
+    model->doc = load_text(loader, proto->doc_string);
+    if (model->producer_name == NULL || model->producer_version == NULL || model->domain == NULL || model->doc == NULL)
+        return load_no_memory(loader, NULL);
+    INLAY_TRY(load_properties(loader, proto));
+    INLAY_TRY(load_extra(loader, &proto->base, &model->extra));
+    INLAY_TRY(load_opsets(loader, proto->n_opset_import, proto->opset_import, &model->opsets, &model->opset_count));
+    INLAY_TRY(load_functions(loader, proto));
+    loader->opsets = model->opsets;
+    loader->opset_count = model->opset_count;
+    INLAY_TRY(load_graph(loader, &scope, proto->graph));
+    INLAY_TRY(graph_finish(model->main, loader->diag));
+    if (!graph_place_findings(model))
+        status = load_no_memory(loader, NULL);
 done:
-    scope_deinit(&s);
+    scope_deinit(&scope);
     return status;
 }
 
@@ -208,36 +212,36 @@ static inlay_status load(graph_model *model, const void *bytes, size_t count, co
     struct arena parsed = { 0 };
     prescan_result scanned = { 0 };
     const Onnx__Model *proto;
-    struct loader l = { .model = model, .limits = with_defaults(options), .diag = diag };
+    struct loader loader = { .model = model, .limits = with_defaults(options), .diag = diag };
     inlay_status status;
 
-    l.external =
+    loader.external =
         (external_files){ .model = model,
                           .dir = options != NULL && options->external_dir != NULL ? options->external_dir : dir };
-    l.source = (tensor_source){ .file = bytes,
-                                .file_bytes = count,
-                                .limits = &l.limits,
-                                .external = &l.external,
-                                .a = &model->arena,
-                                .alloc = blob_alloc,
-                                .alloc_ctx = model,
-                                .densified = &l.densified };
+    loader.source = (tensor_source){ .file = bytes,
+                                     .file_bytes = count,
+                                     .limits = &loader.limits,
+                                     .external = &loader.external,
+                                     .a = &model->arena,
+                                     .alloc = blob_alloc,
+                                     .alloc_ctx = model,
+                                     .densified = &loader.densified };
     model->strict = options != NULL && options->strict;
     model->collect = options != NULL && options->collect;
-    l.keep_sparse = options != NULL && options->keep_sparse;
+    loader.keep_sparse = options != NULL && options->keep_sparse;
     INLAY_TRY(check_kind(bytes, count, diag));
-    INLAY_TRY(prescan(bytes, count, PRESCAN_MODEL, &l.limits, &scanned, diag));
+    INLAY_TRY(prescan(bytes, count, PRESCAN_MODEL, &loader.limits, &scanned, diag));
     proto = (const Onnx__Model *)load_unpack(&onnx__model__descriptor, &scanned, &parsed);
     if (proto == NULL) {
         status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "out of memory while parsing");
         goto done;
     }
-    INLAY_TRY(load_model(&l, proto));
+    INLAY_TRY(load_model(&loader, proto));
 done:
     if (options != NULL && options->out_fault != NULL)
         *options->out_fault = model->fault;
     free(scanned.bytes);
-    external_deinit(&l.external);
+    external_deinit(&loader.external);
     arena_deinit(&parsed);
     return status;
 }

@@ -103,55 +103,59 @@ static inline const char *domain_of(const char *domain)
 }
 
 /* Fails for want of memory. In load_text.c, as are the next five. */
-inlay_status load_no_memory(const struct loader *l, const struct graph *g);
+inlay_status load_no_memory(const struct loader *loader, const struct graph *graph);
 /* The message that prescan() has prepared, in the arena; NULL: out of memory. */
-ProtobufCMessage *load_unpack(const ProtobufCMessageDescriptor *kind, const prescan_result *scanned, struct arena *a);
+ProtobufCMessage *load_unpack(const ProtobufCMessageDescriptor *kind, const prescan_result *scanned,
+                              struct arena *arena);
 /* Puts "<place>: " before the message in diag. */
 void load_prefix(inlay_diag *diag, const char *place);
 /* A copy in the model's arena; NULL: out of memory. */
-const char *load_text(const struct loader *l, const char *text);
+const char *load_text(const struct loader *loader, const char *text);
 /* Keeps the fields of a message that onnx.proto does not list. */
-INLAY_NODISCARD inlay_status load_extra(const struct loader *l, const ProtobufCMessage *message, inlay_str *out);
+INLAY_NODISCARD inlay_status load_extra(const struct loader *loader, const ProtobufCMessage *message, inlay_str *out);
 /* Says where a tensor's error is. */
-inlay_status load_fail_tensor(struct loader *l, const struct graph *g, const char *name, inlay_status status);
+inlay_status load_fail_tensor(struct loader *loader, const struct graph *graph, const char *name, inlay_status status);
 
 /* Sparse initializer i of the main graph, where it may stay so: defines its value. */
-INLAY_NODISCARD inlay_status load_keep_sparse(struct loader *l, struct scope *s, const Onnx__Graph *proto, size_t i,
-                                              bool *out_kept);
+INLAY_NODISCARD inlay_status load_keep_sparse(struct loader *loader, struct scope *scope, const Onnx__Graph *proto,
+                                              size_t i, bool *out_kept);
 /* Makes the nodes of those that stay, behind the graph's own. */
-INLAY_NODISCARD inlay_status load_kept_sparse(struct loader *l, struct scope *s);
+INLAY_NODISCARD inlay_status load_kept_sparse(struct loader *loader, struct scope *scope);
 
 /* Fills the scope's graph. */
-INLAY_NODISCARD inlay_status load_graph(struct loader *l, struct scope *s, const Onnx__Graph *proto);
-INLAY_NODISCARD inlay_status load_function(struct loader *l, const Onnx__Function *proto, graph_function *out);
+INLAY_NODISCARD inlay_status load_graph(struct loader *loader, struct scope *scope, const Onnx__Graph *proto);
+INLAY_NODISCARD inlay_status load_function(struct loader *loader, const Onnx__Function *proto, graph_function *out);
 /* Fills kind, types and declared_* of a value. `as_fact`: also info's dtype, rank and dims, with symbols for what the
  * file leaves open (inputs of the main graph). In load_type.c. */
-INLAY_NODISCARD inlay_status load_type(struct loader *l, const struct graph *g, const Onnx__Type *proto, graph_value *v,
-                                       bool as_fact);
+INLAY_NODISCARD inlay_status load_type(struct loader *loader, const struct graph *graph, const Onnx__Type *proto,
+                                       graph_value *value, bool as_fact);
 
 /* Adds a value of that name. In load_names.c, as are the next four. */
-INLAY_NODISCARD inlay_status scope_add(struct loader *l, struct scope *s, const char *name, uint32_t *out_value);
+INLAY_NODISCARD inlay_status scope_add(struct loader *loader, struct scope *scope, const char *name,
+                                       uint32_t *out_value);
 /* A subgraph may not have names of the graphs around it again. Where it does, its own value is meant. */
-INLAY_NODISCARD inlay_status scope_check_hidden(struct loader *l, const struct scope *s, const graph_node *n,
-                                                const char *what, const char *name);
+INLAY_NODISCARD inlay_status scope_check_hidden(struct loader *loader, const struct scope *scope,
+                                                const graph_node *node, const char *what, const char *name);
 /* Adds a value of that name; a name that is there already is an error. */
-INLAY_NODISCARD inlay_status scope_define(struct loader *l, struct scope *s, const char *name, const char *what,
-                                          uint32_t *out_value);
+INLAY_NODISCARD inlay_status scope_define(struct loader *loader, struct scope *scope, const char *name,
+                                          const char *what, uint32_t *out_value);
 /* The value of that name here or in a graph around, in which case it is captured at each level between; INLAY_NONE if
  * there is none. */
-INLAY_NODISCARD inlay_status scope_resolve(struct loader *l, struct scope *s, const char *name, uint32_t *out_value);
-void scope_deinit(struct scope *s);
+INLAY_NODISCARD inlay_status scope_resolve(struct loader *loader, struct scope *scope, const char *name,
+                                           uint32_t *out_value);
+void scope_deinit(struct scope *scope);
 
 /* Inputs, attributes and bodies of a node whose outputs are there. */
-INLAY_NODISCARD inlay_status load_node(struct loader *l, struct scope *s, const Onnx__Node *proto, graph_node *n);
+INLAY_NODISCARD inlay_status load_node(struct loader *loader, struct scope *scope, const Onnx__Node *proto,
+                                       graph_node *node);
 /* Lists of an attribute (load_list.c), by the field of AttributeProto that they stand in. */
 enum { LIST_FLOATS = 7, LIST_INTS = 8, LIST_STRINGS = 9 };
 /* Is there an element? */
-bool load_has_list(const Onnx__Attribute *p, uint64_t field);
+bool load_has_list(const Onnx__Attribute *Attribute, uint64_t field);
 /* Fills out's list and count. Messages begin with what is wrong. */
-INLAY_NODISCARD inlay_status load_list(struct loader *l, const Onnx__Attribute *p, uint64_t field,
+INLAY_NODISCARD inlay_status load_list(struct loader *loader, const Onnx__Attribute *Attribute, uint64_t field,
                                        inlay_attr_info *out);
 /* An attribute with a value; not a graph, a type or a reference. */
-INLAY_NODISCARD inlay_status load_attr(struct loader *l, const struct graph *g, const graph_node *n,
+INLAY_NODISCARD inlay_status load_attr(struct loader *loader, const struct graph *graph, const graph_node *node,
                                        const Onnx__Attribute *proto, inlay_attr_info *out);
 #endif

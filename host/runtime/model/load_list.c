@@ -12,55 +12,57 @@ typedef struct list_cursor {
     bool tagged;
 } list_cursor;
 
-static list_cursor begin(const struct loader *l, const Onnx__Attribute *p, uint64_t field)
+static list_cursor begin(const struct loader *loader, const Onnx__Attribute *Attribute, uint64_t field)
 {
-    return (list_cursor){
-        .file = l->source.file, .place = p->place, .last = p->place + p->n_place / 3 * 3, .field = field
-    };
+    return (list_cursor){ .file = loader->source.file,
+                          .place = Attribute->place,
+                          .last = Attribute->place + Attribute->n_place / 3 * 3,
+                          .field = field };
 }
 
 /* Moves on to a place that has elements left; false: there is none. */
-static bool open_place(list_cursor *c)
+static bool open_place(list_cursor *cursor)
 {
-    while (c->at == c->end) {
-        const uint64_t *p = c->place;
+    while (cursor->at == cursor->end) {
+        const uint64_t *p = cursor->place;
 
-        if (p == c->last)
+        if (p == cursor->last)
             return false;
-        c->place += 3;
-        if ((p[0] & ~PRESCAN_TAGGED) != c->field || p[2] == 0)
+        cursor->place += 3;
+        if ((p[0] & ~PRESCAN_TAGGED) != cursor->field || p[2] == 0)
             continue;
-        c->tagged = (p[0] & PRESCAN_TAGGED) != 0;
-        c->at = c->file + p[1];
-        c->end = c->at + p[2];
+        cursor->tagged = (p[0] & PRESCAN_TAGGED) != 0;
+        cursor->at = cursor->file + p[1];
+        cursor->end = cursor->at + p[2];
     }
     return true;
 }
 
 /* The next element: a number's bits, or a text. The prescan has seen that it is whole. field: the cursor's, a constant
  * where this is inlined. */
-static inline bool next(list_cursor *c, const uint64_t field, uint64_t *bits, inlay_str *text)
+static inline bool next(list_cursor *cursor, const uint64_t field, uint64_t *bits, inlay_str *text)
 {
     uint64_t ignored;
 
-    if ((c->at == c->end && !open_place(c)) || (c->tagged && !prescan_short(&c->at, c->end, &ignored)))
+    if ((cursor->at == cursor->end && !open_place(cursor)) ||
+        (cursor->tagged && !prescan_short(&cursor->at, cursor->end, &ignored)))
         return false;
     *bits = 0;
     if (field == LIST_FLOATS) {
-        if (c->end - c->at < 4)
+        if (cursor->end - cursor->at < 4)
             return false;
-        memcpy(bits, c->at, 4);
-        c->at += 4;
+        memcpy(bits, cursor->at, 4);
+        cursor->at += 4;
         return true;
     }
-    if (!prescan_short(&c->at, c->end, bits))
+    if (!prescan_short(&cursor->at, cursor->end, bits))
         return false;
     if (field == LIST_INTS)
         return true;
-    if (*bits > (uint64_t)(c->end - c->at))
+    if (*bits > (uint64_t)(cursor->end - cursor->at))
         return false;
-    *text = (inlay_str){ (const char *)c->at, *bits };
-    c->at += *bits;
+    *text = (inlay_str){ (const char *)cursor->at, *bits };
+    cursor->at += *bits;
     return true;
 }
 
@@ -117,34 +119,34 @@ uint64_t prescan_run(const uint8_t **at, const uint8_t *end, unsigned wire)
 }
 
 /* As many floats as stand behind tags of one byte. */
-static uint64_t take_floats(list_cursor *c, float *to, uint64_t most)
+static uint64_t take_floats(list_cursor *cursor, float *to, uint64_t most)
 {
     uint64_t i = 0;
 
-    for (; i < most && c->tagged && c->end - c->at >= 5 && *c->at < 0x80; i++, c->at += 5)
-        memcpy(&to[i], c->at + 1, 4);
+    for (; i < most && cursor->tagged && cursor->end - cursor->at >= 5 && *cursor->at < 0x80; i++, cursor->at += 5)
+        memcpy(&to[i], cursor->at + 1, 4);
     return i;
 }
 
 /* How many elements there are. */
-static uint64_t count_elements(list_cursor c)
+static uint64_t count_elements(list_cursor cursor)
 {
-    const unsigned wire = c.field == LIST_FLOATS ? WIRE_32 : WIRE_BYTES;
+    const unsigned wire = cursor.field == LIST_FLOATS ? WIRE_32 : WIRE_BYTES;
     uint64_t count = 0, more, bits;
     inlay_str text;
 
-    while (open_place(&c)) {
-        if (c.field == LIST_INTS) {
-            const uint64_t ends = count_ends(c.at, (size_t)(c.end - c.at));
+    while (open_place(&cursor)) {
+        if (cursor.field == LIST_INTS) {
+            const uint64_t ends = count_ends(cursor.at, (size_t)(cursor.end - cursor.at));
 
-            count += c.tagged ? ends / 2 : ends;
-            c.at = c.end;
-        } else if (c.field == LIST_FLOATS && !c.tagged) {
-            count += (uint64_t)(c.end - c.at) / 4;
-            c.at = c.end;
-        } else if (c.tagged && *c.at < 0x80 && (more = prescan_run(&c.at, c.end, wire)) > 0) {
+            count += cursor.tagged ? ends / 2 : ends;
+            cursor.at = cursor.end;
+        } else if (cursor.field == LIST_FLOATS && !cursor.tagged) {
+            count += (uint64_t)(cursor.end - cursor.at) / 4;
+            cursor.at = cursor.end;
+        } else if (cursor.tagged && *cursor.at < 0x80 && (more = prescan_run(&cursor.at, cursor.end, wire)) > 0) {
             count += more;
-        } else if (next(&c, c.field, &bits, &text)) {
+        } else if (next(&cursor, cursor.field, &bits, &text)) {
             count++;
         } else {
             break;
@@ -155,16 +157,16 @@ static uint64_t count_elements(list_cursor c)
 
 /* As many integers as can be read without looking where the place ends: those behind tags of one byte that have at most
  * three bytes themselves. They are all but the last few, and next() takes the others. */
-static uint64_t take_short(list_cursor *c, int64_t *to, uint64_t most)
+static uint64_t take_short(list_cursor *cursor, int64_t *to, uint64_t most)
 {
-    const uint8_t *at = c->at;
+    const uint8_t *at = cursor->at;
     uint64_t i = 0;
 
-    for (; i < most && c->end - at >= 4; i++) {
-        const uint8_t *v = at + c->tagged;
+    for (; i < most && cursor->end - at >= 4; i++) {
+        const uint8_t *v = at + cursor->tagged;
         uint32_t word;
 
-        if (c->tagged && *at >= 0x80)
+        if (cursor->tagged && *at >= 0x80)
             break;
         if (*v < 0x80) {
             to[i] = *v;
@@ -172,7 +174,7 @@ static uint64_t take_short(list_cursor *c, int64_t *to, uint64_t most)
             continue;
         }
         memcpy(&word, at, 4);
-        word >>= c->tagged ? 8 : 0;
+        word >>= cursor->tagged ? 8 : 0;
         if ((word & 0x8000) == 0) {
             to[i] = (int64_t)((word & 0x7f) | (word >> 1 & 0x3f80));
             at = v + 2;
@@ -183,60 +185,60 @@ static uint64_t take_short(list_cursor *c, int64_t *to, uint64_t most)
             break;
         }
     }
-    c->at = at;
+    cursor->at = at;
     return i;
 }
 
-bool load_has_list(const Onnx__Attribute *p, uint64_t field)
+bool load_has_list(const Onnx__Attribute *Attribute, uint64_t field)
 {
-    for (size_t i = 0; i + 2 < p->n_place; i += 3)
-        if ((p->place[i] & ~PRESCAN_TAGGED) == field && p->place[i + 2] > 0)
+    for (size_t i = 0; i + 2 < Attribute->n_place; i += 3)
+        if ((Attribute->place[i] & ~PRESCAN_TAGGED) == field && Attribute->place[i + 2] > 0)
             return true;
     return false;
 }
 
 /* A text, in the model's memory: the one before where that is the same. */
-static bool keep(struct arena *a, inlay_str text, const inlay_str *before, inlay_str *out)
+static bool keep(struct arena *arena, inlay_str text, const inlay_str *before, inlay_str *out)
 {
     if (before != NULL && before->bytes == text.bytes && memcmp(before->data, text.data, text.bytes) == 0) {
         *out = *before;
         return true;
     }
-    *out = (inlay_str){ arena_string_n(a, text.data, (size_t)text.bytes), text.bytes };
+    *out = (inlay_str){ arena_string_n(arena, text.data, (size_t)text.bytes), text.bytes };
     return out->data != NULL;
 }
 
-inlay_status load_list(struct loader *l, const Onnx__Attribute *p, uint64_t field, inlay_attr_info *out)
+inlay_status load_list(struct loader *loader, const Onnx__Attribute *Attribute, uint64_t field, inlay_attr_info *out)
 {
-    struct arena *a = &l->model->arena;
-    list_cursor c = begin(l, p, field);
-    const uint64_t count = count_elements(c);
+    struct arena *arena = &loader->model->arena;
+    list_cursor cursor = begin(loader, Attribute, field);
+    const uint64_t count = count_elements(cursor);
     uint64_t bits;
     inlay_str text = { 0 }, *strings = NULL;
     int64_t *ints = NULL;
     float *floats = NULL;
 
     if (count > UINT32_MAX)
-        return inlay_fail(l->diag, INLAY_LIMIT_EXCEEDED, "holds %llu elements", (unsigned long long)count);
+        return inlay_fail(loader->diag, INLAY_LIMIT_EXCEEDED, "holds %llu elements", (unsigned long long)count);
     if (field == LIST_FLOATS)
-        out->floats = floats = arena_array(a, (size_t)count, sizeof *floats);
+        out->floats = floats = arena_array(arena, (size_t)count, sizeof *floats);
     else if (field == LIST_INTS)
-        out->ints = ints = arena_array(a, (size_t)count, sizeof *ints);
+        out->ints = ints = arena_array(arena, (size_t)count, sizeof *ints);
     else
-        out->strings = strings = arena_array(a, (size_t)count, sizeof *strings);
+        out->strings = strings = arena_array(arena, (size_t)count, sizeof *strings);
     if (floats == NULL && ints == NULL && strings == NULL)
-        return inlay_fail(l->diag, INLAY_OUT_OF_MEMORY, "out of memory");
+        return inlay_fail(loader->diag, INLAY_OUT_OF_MEMORY, "out of memory");
     out->count = (uint32_t)count;
-    for (uint64_t i = 0; floats != NULL && i < count && next(&c, LIST_FLOATS, &bits, &text);) {
+    for (uint64_t i = 0; floats != NULL && i < count && next(&cursor, LIST_FLOATS, &bits, &text);) {
         memcpy(&floats[i++], &bits, sizeof *floats);
-        i += take_floats(&c, floats + i, count - i);
+        i += take_floats(&cursor, floats + i, count - i);
     }
-    for (uint64_t i = 0; ints != NULL && i < count && next(&c, LIST_INTS, &bits, &text);) {
+    for (uint64_t i = 0; ints != NULL && i < count && next(&cursor, LIST_INTS, &bits, &text);) {
         ints[i++] = (int64_t)bits;
-        i += take_short(&c, ints + i, count - i);
+        i += take_short(&cursor, ints + i, count - i);
     }
-    for (uint64_t i = 0; strings != NULL && i < count && next(&c, LIST_STRINGS, &bits, &text); i++)
-        if (!keep(a, text, i > 0 ? &strings[i - 1] : NULL, &strings[i]))
-            return inlay_fail(l->diag, INLAY_OUT_OF_MEMORY, "out of memory");
+    for (uint64_t i = 0; strings != NULL && i < count && next(&cursor, LIST_STRINGS, &bits, &text); i++)
+        if (!keep(arena, text, i > 0 ? &strings[i - 1] : NULL, &strings[i]))
+            return inlay_fail(loader->diag, INLAY_OUT_OF_MEMORY, "out of memory");
     return INLAY_OK;
 }

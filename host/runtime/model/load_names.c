@@ -2,77 +2,79 @@
 #include "model/load.h"
 #include <string.h>
 
-inlay_status scope_add(struct loader *l, struct scope *s, const char *name, uint32_t *out_value)
+inlay_status scope_add(struct loader *loader, struct scope *scope, const char *name, uint32_t *out_value)
 {
     size_t bytes = strlen(name);
-    uint32_t v = graph_add_value(s->g, name, bytes);
+    uint32_t value = graph_add_value(scope->g, name, bytes);
 
-    *out_value = v;
-    if (v == INLAY_NONE || !names_add(&s->table, s->g->values[v].info.name.data, bytes, v, NULL))
-        return load_no_memory(l, s->g);
+    *out_value = value;
+    if (value == INLAY_NONE || !names_add(&scope->table, scope->g->values[value].info.name.data, bytes, value, NULL))
+        return load_no_memory(loader, scope->g);
     return INLAY_OK;
 }
 
-inlay_status scope_check_hidden(struct loader *l, const struct scope *s, const graph_node *n, const char *what,
-                                const char *name)
+inlay_status scope_check_hidden(struct loader *loader, const struct scope *scope, const graph_node *node,
+                                const char *what, const char *name)
 {
-    for (const struct scope *o = s->outer; o != NULL; o = o->outer)
+    for (const struct scope *o = scope->outer; o != NULL; o = o->outer)
         if (names_find(&o->table, name, strlen(name)) != NAMES_NONE)
-            return graph_tolerate(l->model, s->g, n, name, GRAPH_NAME_HIDDEN, l->diag,
+            return graph_tolerate(loader->model, scope->g, node, name, GRAPH_NAME_HIDDEN, loader->diag,
                                   "%s '%.96s' has the name of a value of graph '%.64s' around it", what, name,
                                   o->g->name);
     return INLAY_OK;
 }
 
-inlay_status scope_define(struct loader *l, struct scope *s, const char *name, const char *what, uint32_t *out_value)
+inlay_status scope_define(struct loader *loader, struct scope *scope, const char *name, const char *what,
+                          uint32_t *out_value)
 {
-    inlay_status status = scope_check_hidden(l, s, NULL, what, name);
+    inlay_status status = scope_check_hidden(loader, scope, NULL, what, name);
 
     if (status != INLAY_OK)
         return status;
-    *out_value = names_find(&s->table, name, strlen(name));
+    *out_value = names_find(&scope->table, name, strlen(name));
     if (*out_value == NAMES_NONE)
-        return scope_add(l, s, name, out_value);
-    status = graph_fault_fail(s->g, NULL, name, GRAPH_NAME_TWICE, INLAY_INVALID_MODEL, l->diag,
+        return scope_add(loader, scope, name, out_value);
+    status = graph_fault_fail(scope->g, NULL, name, GRAPH_NAME_TWICE, INLAY_INVALID_MODEL, loader->diag,
                               "%s '%.96s' has the name of another value; names must be unique in a graph", what, name);
-    (void)graph_goes_on(l->model, s->g, NULL, &status, l->diag);
+    (void)graph_goes_on(loader->model, scope->g, NULL, &status, loader->diag);
     return status;
 }
 
 /* Notes that `inner` stands for `outer` of the graph around. */
-static inlay_status add_capture(struct loader *l, struct scope *s, uint32_t outer, uint32_t inner)
+static inlay_status add_capture(struct loader *loader, struct scope *scope, uint32_t outer, uint32_t inner)
 {
-    struct arena *a = &l->model->arena;
+    struct arena *arena = &loader->model->arena;
 
-    if (!ARENA_GROW(a, s->capture_outer, s->capture_count) || !ARENA_GROW(a, s->capture_inner, s->capture_count))
-        return load_no_memory(l, s->g);
-    s->capture_outer[s->capture_count] = outer;
-    s->capture_inner[s->capture_count++] = inner;
+    if (!ARENA_GROW(arena, scope->capture_outer, scope->capture_count) ||
+        !ARENA_GROW(arena, scope->capture_inner, scope->capture_count))
+        return load_no_memory(loader, scope->g);
+    scope->capture_outer[scope->capture_count] = outer;
+    scope->capture_inner[scope->capture_count++] = inner;
     return INLAY_OK;
 }
 
-inlay_status scope_resolve(struct loader *l, struct scope *s, const char *name, uint32_t *out_value)
+inlay_status scope_resolve(struct loader *loader, struct scope *scope, const char *name, uint32_t *out_value)
 {
-    uint32_t outer, v;
+    uint32_t outer, value;
     inlay_status status;
 
-    *out_value = names_find(&s->table, name, strlen(name));
-    if (*out_value != NAMES_NONE || s->outer == NULL)
+    *out_value = names_find(&scope->table, name, strlen(name));
+    if (*out_value != NAMES_NONE || scope->outer == NULL)
         return INLAY_OK;
-    status = scope_resolve(l, s->outer, name, &outer);
+    status = scope_resolve(loader, scope->outer, name, &outer);
     if (status != INLAY_OK || outer == INLAY_NONE)
         return status;
-    status = scope_add(l, s, name, &v);
+    status = scope_add(loader, scope, name, &value);
     if (status != INLAY_OK)
         return status;
-    s->g->values[v].info.kind = s->outer->g->values[outer].info.kind;
-    s->g->values[v].inner_kind = s->outer->g->values[outer].inner_kind;
-    s->g->values[v].map_key = s->outer->g->values[outer].map_key;
-    *out_value = v;
-    return add_capture(l, s, outer, v);
+    scope->g->values[value].info.kind = scope->outer->g->values[outer].info.kind;
+    scope->g->values[value].inner_kind = scope->outer->g->values[outer].inner_kind;
+    scope->g->values[value].map_key = scope->outer->g->values[outer].map_key;
+    *out_value = value;
+    return add_capture(loader, scope, outer, value);
 }
 
-void scope_deinit(struct scope *s)
+void scope_deinit(struct scope *scope)
 {
-    names_deinit(&s->table);
+    names_deinit(&scope->table);
 }

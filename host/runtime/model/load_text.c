@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-inlay_status load_no_memory(const struct loader *l, const struct graph *g)
+inlay_status load_no_memory(const struct loader *loader, const struct graph *graph)
 {
-    return graph_fail(g, NULL, NULL, INLAY_OUT_OF_MEMORY, l->diag, "out of memory while loading");
+    return graph_fail(graph, NULL, NULL, INLAY_OUT_OF_MEMORY, loader->diag, "out of memory while loading");
 }
 
 static void keep(void *ctx, void *pointer)
@@ -15,9 +15,10 @@ static void keep(void *ctx, void *pointer)
     (void)pointer;
 }
 
-ProtobufCMessage *load_unpack(const ProtobufCMessageDescriptor *kind, const prescan_result *scanned, struct arena *a)
+ProtobufCMessage *load_unpack(const ProtobufCMessageDescriptor *kind, const prescan_result *scanned,
+                              struct arena *arena)
 {
-    ProtobufCAllocator allocator = { .alloc = arena_alloc_callback, .free = keep, .allocator_data = a };
+    ProtobufCAllocator allocator = { .alloc = arena_alloc_callback, .free = keep, .allocator_data = arena };
 
     return protobuf_c_message_unpack(kind, &allocator, scanned->count, scanned->bytes);
 }
@@ -39,12 +40,12 @@ void load_prefix(inlay_diag *diag, const char *place)
             *c = '?';
 }
 
-const char *load_text(const struct loader *l, const char *text)
+const char *load_text(const struct loader *loader, const char *text)
 {
-    return text == NULL || text[0] == '\0' ? "" : arena_string(&l->model->arena, text);
+    return text == NULL || text[0] == '\0' ? "" : arena_string(&loader->model->arena, text);
 }
 
-inlay_status load_extra(const struct loader *l, const ProtobufCMessage *message, inlay_str *out)
+inlay_status load_extra(const struct loader *loader, const ProtobufCMessage *message, inlay_str *out)
 {
     size_t bytes = 0;
     uint8_t *at;
@@ -54,9 +55,9 @@ inlay_status load_extra(const struct loader *l, const ProtobufCMessage *message,
         bytes += 10 + message->unknown_fields[i].len;
     if (bytes == 0)
         return INLAY_OK;
-    at = arena_alloc(&l->model->arena, bytes);
+    at = arena_alloc(&loader->model->arena, bytes);
     if (at == NULL)
-        return load_no_memory(l, NULL);
+        return load_no_memory(loader, NULL);
     out->data = (const char *)at;
     for (unsigned i = 0; i < message->n_unknown_fields; i++) {
         const ProtobufCMessageUnknownField *f = &message->unknown_fields[i];
@@ -69,13 +70,13 @@ inlay_status load_extra(const struct loader *l, const ProtobufCMessage *message,
     return INLAY_OK;
 }
 
-inlay_status load_fail_tensor(struct loader *l, const struct graph *g, const char *name, inlay_status status)
+inlay_status load_fail_tensor(struct loader *loader, const struct graph *graph, const char *name, inlay_status status)
 {
     char place[240];
 
-    (void)snprintf(place, sizeof place, "graph '%.64s', tensor '%.120s'", g->name, name);
-    load_prefix(l->diag, place);
-    if (l->diag != NULL && l->diag->struct_size >= sizeof *l->diag)
-        (void)snprintf(l->diag->tensor, sizeof l->diag->tensor, "%s", name);
+    (void)snprintf(place, sizeof place, "graph '%.64s', tensor '%.120s'", graph->name, name);
+    load_prefix(loader->diag, place);
+    if (loader->diag != NULL && loader->diag->struct_size >= sizeof *loader->diag)
+        (void)snprintf(loader->diag->tensor, sizeof loader->diag->tensor, "%s", name);
     return status;
 }

@@ -69,6 +69,6 @@ typedef struct model_datum {
 /* kind says what the file holds (a bare file does not say): INLAY_VALUE_*, or MODEL_DATUM_SPARSE, a SparseTensorProto,
  * which becomes a TENSOR. Values of a map are one tensor [n]. All memory is the arena's. */
 enum { MODEL_DATUM_SPARSE = INLAY_VALUE_MAP + 1 };
-INLAY_NODISCARD inlay_status model_datum_load(const char *path, uint32_t kind, struct arena *a, model_datum *out,
+INLAY_NODISCARD inlay_status model_datum_load(const char *path, uint32_t kind, struct arena *arena, model_datum *out,
                                               inlay_diag *diag);
 #endif

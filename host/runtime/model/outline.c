@@ -13,41 +13,41 @@
 static const char OWN_DOMAIN[] = "inlay";
 
 /* Would the model's import bind another row than the node has? */
-static bool is_foreign(const graph_model *m, const graph_node *n)
+static bool is_foreign(const graph_model *model, const graph_node *node)
 {
     uint32_t lowest;
-    int64_t opset = graph_model_opset(m, n->info.domain.data);
+    int64_t opset = graph_model_opset(model, node->info.domain.data);
 
-    return n->row != NULL &&
-           (opset == 0 || op_find(n->info.domain.data, n->info.op_type.data, opset, &lowest) != n->row);
+    return node->row != NULL &&
+           (opset == 0 || op_find(node->info.domain.data, node->info.op_type.data, opset, &lowest) != node->row);
 }
 
 /* Is the node, as it stands, one of that row, and means the same there? Then it has the row's attributes. */
-static bool becomes_row(struct graph *g, graph_node *n, const op_row *row, const char **out_why)
+static bool becomes_row(struct graph *graph, graph_node *node, const op_row *row, const char **out_why)
 {
     *out_why = NULL;
-    return row != NULL && n->schema != NULL && graph_refit(g, n, row, false, out_why);
+    return row != NULL && node->schema != NULL && graph_refit(graph, node, row, false, out_why);
 }
 
 /* ------------------------------------------------------------------ functions */
 
-static const graph_function *find_function(const graph_model *m, const char *name)
+static const graph_function *find_function(const graph_model *model, const char *name)
 {
-    for (uint32_t i = 0; i < m->function_count; i++)
-        if (strcmp(m->functions[i].domain, OWN_DOMAIN) == 0 && strcmp(m->functions[i].name, name) == 0)
-            return &m->functions[i];
+    for (uint32_t i = 0; i < model->function_count; i++)
+        if (strcmp(model->functions[i].domain, OWN_DOMAIN) == 0 && strcmp(model->functions[i].name, name) == 0)
+            return &model->functions[i];
     return NULL;
 }
 
-static bool add_formals(struct graph *g, const char *prefix, uint32_t count, uint32_t **out_list)
+static bool add_formals(struct graph *graph, const char *prefix, uint32_t count, uint32_t **out_list)
 {
-    struct arena *a = &g->model->arena;
+    struct arena *arena = &graph->model->arena;
 
-    *out_list = arena_array(a, (size_t)count + 1, sizeof **out_list);
+    *out_list = arena_array(arena, (size_t)count + 1, sizeof **out_list);
     for (uint32_t i = 0; *out_list != NULL && i < count; i++) {
-        const char *name = arena_format(a, "%s%u", prefix, i);
+        const char *name = arena_format(arena, "%s%u", prefix, i);
 
-        (*out_list)[i] = name == NULL ? INLAY_NONE : graph_add_value(g, name, strlen(name));
+        (*out_list)[i] = name == NULL ? INLAY_NONE : graph_add_value(graph, name, strlen(name));
         if ((*out_list)[i] == INLAY_NONE)
             return false;
     }
@@ -55,116 +55,120 @@ static bool add_formals(struct graph *g, const char *prefix, uint32_t count, uin
 }
 
 /* The node of the body passes every attribute of its operator on: those that a call does not state are left out. */
-static bool refer_to_attrs(graph_function *f, graph_node *inner, const graph_node *n, struct arena *a)
+static bool refer_to_attrs(graph_function *function, graph_node *inner, const graph_node *node, struct arena *arena)
 {
-    uint32_t count = n->schema->attr_count;
+    uint32_t count = node->schema->attr_count;
 
-    f->attrs = arena_array(a, (size_t)count + 1, sizeof *f->attrs);
-    inner->refs = arena_array(a, (size_t)count + 1, sizeof *inner->refs);
-    if (f->attrs == NULL || inner->refs == NULL)
+    function->attrs = arena_array(arena, (size_t)count + 1, sizeof *function->attrs);
+    inner->refs = arena_array(arena, (size_t)count + 1, sizeof *inner->refs);
+    if (function->attrs == NULL || inner->refs == NULL)
         return false;
     for (uint32_t i = 0; i < count; i++) {
-        const char *name = n->schema->attrs[i].name;
+        const char *name = node->schema->attrs[i].name;
 
-        f->attrs[i] = name;
-        inner->refs[i] = (graph_attr_ref){ .name = name, .from = name, .kind = n->schema->attrs[i].kind };
+        function->attrs[i] = name;
+        inner->refs[i] = (graph_attr_ref){ .name = name, .from = name, .kind = node->schema->attrs[i].kind };
     }
-    f->attr_count = inner->ref_count = count;
+    function->attr_count = inner->ref_count = count;
     return true;
 }
 
-static bool add_function(graph_model *m, const char *name, const graph_node *n)
+static bool add_function(graph_model *model, const char *name, const graph_node *node)
 {
-    struct arena *a = &m->arena;
-    graph_function *list = arena_grown(a, m->functions, m->function_count, (size_t)m->function_count + 1, sizeof *list);
-    graph_function *f;
+    struct arena *arena = &model->arena;
+    graph_function *list =
+        arena_grown(arena, model->functions, model->function_count, (size_t)model->function_count + 1, sizeof *list);
+    graph_function *function;
     graph_node *inner;
 
     if (list == NULL)
         return false;
-    f = &list[m->function_count];
-    *f = (graph_function){ .domain = OWN_DOMAIN, .name = name, .overload = "", .doc = "" };
-    f->body = graph_create(m, NULL, name);
-    f->opsets = arena_array(a, 1, sizeof *f->opsets);
-    if (f->body == NULL || f->opsets == NULL)
+    function = &list[model->function_count];
+    *function = (graph_function){ .domain = OWN_DOMAIN, .name = name, .overload = "", .doc = "" };
+    function->body = graph_create(model, NULL, name);
+    function->opsets = arena_array(arena, 1, sizeof *function->opsets);
+    if (function->body == NULL || function->opsets == NULL)
         return false;
-    f->opsets[0] = (graph_opset){ .domain = n->info.domain.data, .version = n->opset };
-    f->opset_count = 1;
-    if (!add_formals(f->body, "x", n->info.input_count, &f->body->inputs) ||
-        !add_formals(f->body, "y", n->info.output_count, &f->body->outputs))
+    function->opsets[0] = (graph_opset){ .domain = node->info.domain.data, .version = node->opset };
+    function->opset_count = 1;
+    if (!add_formals(function->body, "x", node->info.input_count, &function->body->inputs) ||
+        !add_formals(function->body, "y", node->info.output_count, &function->body->outputs))
         return false;
-    f->body->input_count = n->info.input_count;
-    f->body->output_count = n->info.output_count;
-    inner = graph_add_node(f->body, n->info.op_type.data, n->info.domain.data, n->info.op_type.data,
-                           n->info.input_count, n->info.output_count);
-    if (inner == NULL || !refer_to_attrs(f, inner, n, a))
+    function->body->input_count = node->info.input_count;
+    function->body->output_count = node->info.output_count;
+    inner = graph_add_node(function->body, node->info.op_type.data, node->info.domain.data, node->info.op_type.data,
+                           node->info.input_count, node->info.output_count);
+    if (inner == NULL || !refer_to_attrs(function, inner, node, arena))
         return false;
-    inner->opset = n->opset;
-    memcpy((void *)(uintptr_t)inner->info.inputs, f->body->inputs, n->info.input_count * sizeof *f->body->inputs);
-    memcpy((void *)(uintptr_t)inner->info.outputs, f->body->outputs, n->info.output_count * sizeof *f->body->outputs);
-    m->functions = list;
-    m->function_count++;
+    inner->opset = node->opset;
+    memcpy((void *)(uintptr_t)inner->info.inputs, function->body->inputs,
+           node->info.input_count * sizeof *function->body->inputs);
+    memcpy((void *)(uintptr_t)inner->info.outputs, function->body->outputs,
+           node->info.output_count * sizeof *function->body->outputs);
+    model->functions = list;
+    model->function_count++;
     return true;
 }
 
-static bool outline_node(graph_model *m, graph_node *n)
+static bool outline_node(graph_model *model, graph_node *node)
 {
-    const char *name = arena_format(&m->arena, "%s_%u_%u_%u", n->info.op_type.data, n->info.since_version,
-                                    n->info.input_count, n->info.output_count);
+    const char *name = arena_format(&model->arena, "%s_%u_%u_%u", node->info.op_type.data, node->info.since_version,
+                                    node->info.input_count, node->info.output_count);
 
-    m->ir_version = m->ir_version < 8 ? 8 : m->ir_version; /* the first with functions */
-    if (name == NULL || !graph_model_import(m, OWN_DOMAIN, 1) ||
-        (find_function(m, name) == NULL && !add_function(m, name, n)))
+    model->ir_version = model->ir_version < 8 ? 8 : model->ir_version; /* the first with functions */
+    if (name == NULL || !graph_model_import(model, OWN_DOMAIN, 1) ||
+        (find_function(model, name) == NULL && !add_function(model, name, node)))
         return false;
-    n->info.domain = (inlay_str){ OWN_DOMAIN, sizeof OWN_DOMAIN - 1 };
-    n->info.op_type = (inlay_str){ name, strlen(name) };
-    n->info.attr_count = n->own_attr_count;
-    n->row = NULL;
-    n->schema = NULL;
-    n->opset = 1;
+    node->info.domain = (inlay_str){ OWN_DOMAIN, sizeof OWN_DOMAIN - 1 };
+    node->info.op_type = (inlay_str){ name, strlen(name) };
+    node->info.attr_count = node->own_attr_count;
+    node->row = NULL;
+    node->schema = NULL;
+    node->opset = 1;
     return true;
 }
 
-static bool outline_graph(graph_model *m, struct graph *g)
+static bool outline_graph(graph_model *model, struct graph *graph)
 {
-    for (uint32_t i = 0; i < g->node_count; i++) {
-        graph_node *n = g->nodes[i];
-        const char *domain = n->info.domain.data, *why;
+    for (uint32_t i = 0; i < graph->node_count; i++) {
+        graph_node *node = graph->nodes[i];
+        const char *domain = node->info.domain.data, *why;
 
-        if (n->row != NULL && !graph_model_import(m, domain, n->opset))
+        if (node->row != NULL && !graph_model_import(model, domain, node->opset))
             return false;
-        if (is_foreign(m, n) && !n->early &&
-            !becomes_row(g, n, op_find(domain, n->info.op_type.data, graph_model_opset(m, domain), NULL), &why)) {
-            if (!outline_node(m, n))
+        if (is_foreign(model, node) && !node->early &&
+            !becomes_row(graph, node, op_find(domain, node->info.op_type.data, graph_model_opset(model, domain), NULL),
+                         &why)) {
+            if (!outline_node(model, node))
                 return false;
-        } else if (n->row != NULL) {
-            n->opset = graph_model_opset(m, domain);
+        } else if (node->row != NULL) {
+            node->opset = graph_model_opset(model, domain);
         }
-        for (uint32_t b = 0; b < g->nodes[i]->body_count; b++)
-            if (!outline_graph(m, g->nodes[i]->bodies[b].graph))
+        for (uint32_t b = 0; b < graph->nodes[i]->body_count; b++)
+            if (!outline_graph(model, graph->nodes[i]->bodies[b].graph))
                 return false;
     }
     return true;
 }
 
 /* Raises the import of ai.onnx where every node means the same there. */
-static inlay_status raise_opset(graph_model *m, struct graph *g, int64_t opset, inlay_diag *diag)
+static inlay_status raise_opset(graph_model *model, struct graph *graph, int64_t opset, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
 
-    for (uint32_t i = 0; i < g->node_count; i++) {
-        graph_node *n = g->nodes[i];
-        const op_row *row = op_find("ai.onnx", n->info.op_type.data, opset, NULL);
+    for (uint32_t i = 0; i < graph->node_count; i++) {
+        graph_node *node = graph->nodes[i];
+        const op_row *row = op_find("ai.onnx", node->info.op_type.data, opset, NULL);
         const char *why;
 
-        for (uint32_t b = 0; b < n->body_count; b++)
-            INLAY_TRY(raise_opset(m, n->bodies[b].graph, opset, diag));
-        if (n->row == NULL || strcmp(n->info.domain.data, "ai.onnx") != 0)
+        for (uint32_t b = 0; b < node->body_count; b++)
+            INLAY_TRY(raise_opset(model, node->bodies[b].graph, opset, diag));
+        if (node->row == NULL || strcmp(node->info.domain.data, "ai.onnx") != 0)
             continue;
-        if (!becomes_row(g, n, row, &why))
-            return graph_fail(g, n, NULL, INLAY_UNSUPPORTED, diag, "%.48s-%u has no form in opset %lld%s%s",
-                              n->info.op_type.data, n->info.since_version, (long long)opset, why != NULL ? ": " : "",
-                              why != NULL ? why : "");
+        if (!becomes_row(graph, node, row, &why))
+            return graph_fail(graph, node, NULL, INLAY_UNSUPPORTED, diag, "%.48s-%u has no form in opset %lld%s%s",
+                              node->info.op_type.data, node->info.since_version, (long long)opset,
+                              why != NULL ? ": " : "", why != NULL ? why : "");
     }
 done:
     return status;

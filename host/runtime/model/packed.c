@@ -122,10 +122,10 @@ static void join(const uint8_t *const *from, size_t bytes, size_t planes, uint8_
 /* ------------------------------------------------------------------ chunks */
 
 /* A frame of zstd; the worker's decompressor is kept. */
-static bool unpack_frame(const struct unpacking *u, uint32_t worker, const uint8_t *stored, size_t stored_bytes,
+static bool unpack_frame(const struct unpacking *unpacking, uint32_t worker, const uint8_t *stored, size_t stored_bytes,
                          uint8_t *to, size_t bytes)
 {
-    void **d = &u->decompressors[worker];
+    void **d = &unpacking->decompressors[worker];
 
     if (*d == NULL)
         *d = packed_library()->create_decompressor();
@@ -133,8 +133,8 @@ static bool unpack_frame(const struct unpacking *u, uint32_t worker, const uint8
 }
 
 /* A chunk of so many planes. What is stored as it is is read where it stands. */
-static bool unpack_planes(const struct unpacking *u, uint32_t worker, const uint8_t *stored, size_t stored_bytes,
-                          size_t bytes, size_t planes, uint8_t *raw)
+static bool unpack_planes(const struct unpacking *unpacking, uint32_t worker, const uint8_t *stored,
+                          size_t stored_bytes, size_t bytes, size_t planes, uint8_t *raw)
 {
     const uint8_t *from[PACKED_MOST_PLANES];
     const bool halves = planes == 0;
@@ -146,12 +146,12 @@ static bool unpack_planes(const struct unpacking *u, uint32_t worker, const uint
     for (size_t p = 0; p < planes; p++) {
         const size_t own = p + 1 < planes || halves ? n : bytes - n * p,
                      has = at <= stored_bytes ? read_u32(stored + 4 * p) : 0;
-        uint8_t *to = planes == 1 ? raw : u->planes + (size_t)worker * u->chunk_bytes + n * p;
+        uint8_t *to = planes == 1 ? raw : unpacking->planes + (size_t)worker * unpacking->chunk_bytes + n * p;
 
         if (at > stored_bytes || has > stored_bytes - at)
             return false;
         from[p] = has == own ? stored + at : to;
-        if (has != own && !unpack_frame(u, worker, stored + at, has, to, own))
+        if (has != own && !unpack_frame(unpacking, worker, stored + at, has, to, own))
             return false;
         if (has == own && planes == 1)
             memcpy(raw, stored + at, own);
@@ -165,11 +165,11 @@ static bool unpack_planes(const struct unpacking *u, uint32_t worker, const uint
 }
 
 /* A chunk of elements of so many bytes, of few kinds. */
-static bool unpack_table(const struct unpacking *u, uint32_t worker, const uint8_t *stored, size_t stored_bytes,
+static bool unpack_table(const struct unpacking *unpacking, uint32_t worker, const uint8_t *stored, size_t stored_bytes,
                          size_t bytes, size_t size, uint8_t *restrict raw)
 {
     const size_t n = size == 4 ? bytes / 4 : bytes / 2;
-    uint8_t *room = u->planes + (size_t)worker * u->chunk_bytes;
+    uint8_t *room = unpacking->planes + (size_t)worker * unpacking->chunk_bytes;
     const uint8_t *codes = room;
 
     if ((size != 2 && size != 4) || n * size != bytes || stored_bytes < PACKED_KINDS * size)
@@ -177,7 +177,7 @@ static bool unpack_table(const struct unpacking *u, uint32_t worker, const uint8
     stored_bytes -= PACKED_KINDS * size;
     if (stored_bytes == n)
         codes = stored + PACKED_KINDS * size;
-    else if (!unpack_frame(u, worker, stored + PACKED_KINDS * size, stored_bytes, room, n))
+    else if (!unpack_frame(unpacking, worker, stored + PACKED_KINDS * size, stored_bytes, room, n))
         return false;
     for (size_t i = 0; i < n; i++)
         if (size == 4)
@@ -187,40 +187,42 @@ static bool unpack_table(const struct unpacking *u, uint32_t worker, const uint8
     return true;
 }
 
-static inlay_status unpack_one(const struct unpacking *u, uint32_t i, uint32_t worker)
+static inlay_status unpack_one(const struct unpacking *unpacking, uint32_t i, uint32_t worker)
 {
-    const uint8_t *entry = u->file + PACKED_HEADER + (size_t)i * PACKED_ENTRY, *stored = u->file + u->begins[i];
-    const uint64_t from = (uint64_t)i * u->chunk_bytes;
-    const size_t left = (size_t)(u->raw_bytes - from), bytes = left < u->chunk_bytes ? left : u->chunk_bytes;
-    uint8_t *raw = u->raw + from;
+    const uint8_t *entry = unpacking->file + PACKED_HEADER + (size_t)i * PACKED_ENTRY,
+                  *stored = unpacking->file + unpacking->begins[i];
+    const uint64_t from = (uint64_t)i * unpacking->chunk_bytes;
+    const size_t left = (size_t)(unpacking->raw_bytes - from),
+                 bytes = left < unpacking->chunk_bytes ? left : unpacking->chunk_bytes;
+    uint8_t *raw = unpacking->raw + from;
 
     if (entry[4] == PACKED_AS_IS)
         memcpy(raw, stored, bytes);
-    else if (!(entry[4] == PACKED_TABLE ? unpack_table : unpack_planes)(u, worker, stored, read_u32(entry), bytes,
-                                                                        entry[5], raw))
+    else if (!(entry[4] == PACKED_TABLE ? unpack_table : unpack_planes)(unpacking, worker, stored, read_u32(entry),
+                                                                        bytes, entry[5], raw))
         return INLAY_INVALID_MODEL;
     return hash_bytes(raw, bytes, 0) == read_u64(entry + 8) ? INLAY_OK : INLAY_INVALID_MODEL;
 }
 
 static inlay_status unpack_some(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    const struct unpacking *u = user;
+    const struct unpacking *unpacking = user;
     inlay_status status = INLAY_OK;
 
     for (int64_t i = begin; i < end && status == INLAY_OK; i++)
-        status = unpack_one(u, (uint32_t)i, worker);
+        status = unpack_one(unpacking, (uint32_t)i, worker);
     return status;
 }
 
 /* What the index says of each chunk, before anything is believed. */
-static inlay_status read_index(struct unpacking *u, size_t file_bytes, uint64_t *begins)
+static inlay_status read_index(struct unpacking *unpacking, size_t file_bytes, uint64_t *begins)
 {
-    uint64_t at = PACKED_HEADER + (uint64_t)u->count * PACKED_ENTRY;
+    uint64_t at = PACKED_HEADER + (uint64_t)unpacking->count * PACKED_ENTRY;
 
-    for (uint32_t i = 0; i < u->count; i++) {
-        const uint8_t *entry = u->file + PACKED_HEADER + (size_t)i * PACKED_ENTRY;
-        const uint64_t left = u->raw_bytes - (uint64_t)i * u->chunk_bytes,
-                       bytes = left < u->chunk_bytes ? left : u->chunk_bytes;
+    for (uint32_t i = 0; i < unpacking->count; i++) {
+        const uint8_t *entry = unpacking->file + PACKED_HEADER + (size_t)i * PACKED_ENTRY;
+        const uint64_t left = unpacking->raw_bytes - (uint64_t)i * unpacking->chunk_bytes,
+                       bytes = left < unpacking->chunk_bytes ? left : unpacking->chunk_bytes;
         const uint32_t stored = read_u32(entry), planes = entry[5];
 
         begins[i] = at;
@@ -228,75 +230,77 @@ static inlay_status read_index(struct unpacking *u, size_t file_bytes, uint64_t 
         if (at > file_bytes || entry[4] > PACKED_TABLE || entry[6] != 0 || entry[7] != 0 ||
             (planes > 2 && planes != 4 && planes != 8) ||
             (entry[4] == PACKED_AS_IS && (stored != bytes || planes != 1)))
-            return inlay_fail(u->diag, INLAY_INVALID_MODEL, "its index is wrong for chunk %" PRIu32, i);
+            return inlay_fail(unpacking->diag, INLAY_INVALID_MODEL, "its index is wrong for chunk %" PRIu32, i);
         if (entry[4] != PACKED_AS_IS && packed_library() == NULL)
-            return inlay_fail(u->diag, INLAY_NOT_FOUND,
+            return inlay_fail(unpacking->diag, INLAY_NOT_FOUND,
                               "it is compressed, which needs libzstd.so.1: install it (Debian: libzstd1)");
     }
     if (at != file_bytes)
-        return inlay_fail(u->diag, INLAY_INVALID_MODEL, "it goes on beyond its last chunk");
+        return inlay_fail(unpacking->diag, INLAY_INVALID_MODEL, "it goes on beyond its last chunk");
     return INLAY_OK;
 }
 
-static inlay_status read_header(struct unpacking *u, const uint8_t *file, size_t bytes)
+static inlay_status read_header(struct unpacking *unpacking, const uint8_t *file, size_t bytes)
 {
     const size_t after = bytes - PACKED_HEADER;
 
-    u->file = file;
-    u->raw_bytes = read_u64(file + 8);
-    u->chunk_bytes = read_u32(file + 16);
-    u->count = read_u32(file + 20);
-    if (u->chunk_bytes == 0 || u->chunk_bytes > PACKED_MOST_CHUNK || u->chunk_bytes % 4096 != 0 ||
-        u->count > after / PACKED_ENTRY || u->raw_bytes > (uint64_t)u->count * u->chunk_bytes ||
-        (u->count > 0 && u->raw_bytes <= (uint64_t)(u->count - 1) * u->chunk_bytes) ||
-        read_u64(file + 24) !=
-            hash_bytes(file + PACKED_HEADER, (size_t)u->count * PACKED_ENTRY, hash_bytes(file, PACKED_HEADER - 8, 0)))
-        return inlay_fail(u->diag, INLAY_INVALID_MODEL, "its header is damaged; copy the file again");
-    if (u->raw_bytes > PACKED_FREE && (u->raw_bytes - PACKED_FREE) / PACKED_RATIO > bytes)
-        return inlay_fail(u->diag, INLAY_LIMIT_EXCEEDED,
+    unpacking->file = file;
+    unpacking->raw_bytes = read_u64(file + 8);
+    unpacking->chunk_bytes = read_u32(file + 16);
+    unpacking->count = read_u32(file + 20);
+    if (unpacking->chunk_bytes == 0 || unpacking->chunk_bytes > PACKED_MOST_CHUNK ||
+        unpacking->chunk_bytes % 4096 != 0 || unpacking->count > after / PACKED_ENTRY ||
+        unpacking->raw_bytes > (uint64_t)unpacking->count * unpacking->chunk_bytes ||
+        (unpacking->count > 0 && unpacking->raw_bytes <= (uint64_t)(unpacking->count - 1) * unpacking->chunk_bytes) ||
+        read_u64(file + 24) != hash_bytes(file + PACKED_HEADER, (size_t)unpacking->count * PACKED_ENTRY,
+                                          hash_bytes(file, PACKED_HEADER - 8, 0)))
+        return inlay_fail(unpacking->diag, INLAY_INVALID_MODEL, "its header is damaged; copy the file again");
+    if (unpacking->raw_bytes > PACKED_FREE && (unpacking->raw_bytes - PACKED_FREE) / PACKED_RATIO > bytes)
+        return inlay_fail(unpacking->diag, INLAY_LIMIT_EXCEEDED,
                           "its %zu bytes claim to be %" PRIu64 ", more than %" PRIu64 " times as many", bytes,
-                          u->raw_bytes, PACKED_RATIO);
+                          unpacking->raw_bytes, PACKED_RATIO);
     return INLAY_OK;
 }
 
 inlay_status packed_open(const uint8_t *file, size_t bytes, void **out_raw, size_t *out_bytes, inlay_diag *diag)
 {
-    struct unpacking u = { .diag = diag };
+    struct unpacking unpacking = { .diag = diag };
     uint64_t *begins = NULL;
     inlay_status status;
 
     *out_raw = NULL;
     *out_bytes = 0;
-    INLAY_TRY(read_header(&u, file, bytes));
-    begins = malloc(((size_t)u.count + 1) * sizeof *begins);
+    INLAY_TRY(read_header(&unpacking, file, bytes));
+    begins = malloc(((size_t)unpacking.count + 1) * sizeof *begins);
     if (begins == NULL) {
         status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "out of memory");
         goto done;
     }
-    u.begins = begins;
-    INLAY_TRY(read_index(&u, bytes, begins));
-    if (posix_memalign((void **)&u.raw, u.raw_bytes > HUGE ? HUGE : 4096, (size_t)u.raw_bytes + 1) != 0)
-        u.raw = NULL;
-    else if (u.raw_bytes > HUGE) /* touching small pages for the first time takes as long as decoding */
-        (void)madvise(u.raw, (size_t)u.raw_bytes, MADV_HUGEPAGE);
-    u.planes = malloc((size_t)u.chunk_bytes * threads_limit(NULL));
-    u.decompressors = calloc(threads_limit(NULL), sizeof *u.decompressors);
-    if (u.raw == NULL || u.planes == NULL || u.decompressors == NULL)
-        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "out of memory for %" PRIu64 " bytes", u.raw_bytes);
-    else if (threads_parallel_for(NULL, u.count, 1, unpack_some, &u) != INLAY_OK)
+    unpacking.begins = begins;
+    INLAY_TRY(read_index(&unpacking, bytes, begins));
+    if (posix_memalign((void **)&unpacking.raw, unpacking.raw_bytes > HUGE ? HUGE : 4096,
+                       (size_t)unpacking.raw_bytes + 1) != 0)
+        unpacking.raw = NULL;
+    else if (unpacking.raw_bytes > HUGE) /* touching small pages for the first time takes as long as decoding */
+        (void)madvise(unpacking.raw, (size_t)unpacking.raw_bytes, MADV_HUGEPAGE);
+    unpacking.planes = malloc((size_t)unpacking.chunk_bytes * threads_limit(NULL));
+    unpacking.decompressors = calloc(threads_limit(NULL), sizeof *unpacking.decompressors);
+    if (unpacking.raw == NULL || unpacking.planes == NULL || unpacking.decompressors == NULL)
+        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "out of memory for %" PRIu64 " bytes", unpacking.raw_bytes);
+    else if (threads_parallel_for(NULL, unpacking.count, 1, unpack_some, &unpacking) != INLAY_OK)
         status = inlay_fail(diag, INLAY_INVALID_MODEL, "a chunk is not what was packed; copy the file again");
     if (status == INLAY_OK) {
-        *out_raw = u.raw;
-        *out_bytes = (size_t)u.raw_bytes;
-        u.raw = NULL;
+        *out_raw = unpacking.raw;
+        *out_bytes = (size_t)unpacking.raw_bytes;
+        unpacking.raw = NULL;
     }
 done:
-    for (uint32_t i = 0; u.decompressors != NULL && i < threads_limit(NULL); i++)
-        if (u.decompressors[i] != NULL)
-            (void)packed_library()->destroy_decompressor(u.decompressors[i]);
-    free(u.decompressors);
-    free(u.raw);
-    free(u.planes);
+    for (uint32_t i = 0; unpacking.decompressors != NULL && i < threads_limit(NULL); i++)
+        if (unpacking.decompressors[i] != NULL)
+            (void)packed_library()->destroy_decompressor(unpacking.decompressors[i]);
+    free(unpacking.decompressors);
+    free(unpacking.raw);
+    free(unpacking.planes);
     free(begins);
     return status;
 }

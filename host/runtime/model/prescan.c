@@ -137,11 +137,11 @@ static const struct {
 
 static const struct field *find_field(message m, uint64_t number)
 {
-    const struct field *f = messages[m].fields;
+    const struct field *field = messages[m].fields;
 
-    while (f->number != 0 && f->number != number)
-        f++;
-    return f->number == 0 ? NULL : f;
+    while (field->number != 0 && field->number != number)
+        field++;
+    return field->number == 0 ? NULL : field;
 }
 
 /* ------------------------------------------------------------------ the walk */
@@ -170,19 +170,19 @@ struct scan {
     struct frame *stack; /* [max_depth] */
 };
 
-static inlay_status fail_at(const struct scan *s, const uint8_t *at, const char *name, const char *text)
+static inlay_status fail_at(const struct scan *scan, const uint8_t *at, const char *name, const char *text)
 {
-    const char *kind = s->depth > 0 ? messages[s->stack[s->depth - 1].kind].name : "";
+    const char *kind = scan->depth > 0 ? messages[scan->stack[scan->depth - 1].kind].name : "";
 
-    return inlay_fail(s->diag, INLAY_INVALID_MODEL, "byte %zu, %s%s%s: %s", (size_t)(at - s->file), kind,
+    return inlay_fail(scan->diag, INLAY_INVALID_MODEL, "byte %zu, %s%s%s: %s", (size_t)(at - scan->file), kind,
                       name[0] == '\0' ? "" : ".", name, text);
 }
 
-static inlay_status fail_limit(const struct scan *s, const char *limit, uint64_t value)
+static inlay_status fail_limit(const struct scan *scan, const char *limit, uint64_t value)
 {
-    return inlay_fail(s->diag, INLAY_LIMIT_EXCEEDED,
+    return inlay_fail(scan->diag, INLAY_LIMIT_EXCEEDED,
                       "byte %zu: the model exceeds %s (%llu); raise it if you trust the file",
-                      (size_t)(s->at - s->file), limit, (unsigned long long)value);
+                      (size_t)(scan->at - scan->file), limit, (unsigned long long)value);
 }
 
 bool prescan_varint(const uint8_t **at, const uint8_t *end, uint64_t *out_value)
@@ -203,24 +203,24 @@ bool prescan_varint(const uint8_t **at, const uint8_t *end, uint64_t *out_value)
     return false;
 }
 
-static inlay_status reserve(struct scan *s, size_t more)
+static inlay_status reserve(struct scan *scan, size_t more)
 {
-    size_t wanted = s->out_count;
+    size_t wanted = scan->out_count;
 
-    if (__builtin_add_overflow(wanted, more, &wanted) || wanted > s->limits->max_parsed_bytes)
-        return fail_limit(s, "max_parsed_bytes", s->limits->max_parsed_bytes);
-    return list_reserve(&s->out, s->out_count, more, 1)
+    if (__builtin_add_overflow(wanted, more, &wanted) || wanted > scan->limits->max_parsed_bytes)
+        return fail_limit(scan, "max_parsed_bytes", scan->limits->max_parsed_bytes);
+    return list_reserve(&scan->out, scan->out_count, more, 1)
                ? INLAY_OK
-               : no_memory(s->diag, "for the parsed form (%zu bytes)", list_room(wanted));
+               : no_memory(scan->diag, "for the parsed form (%zu bytes)", list_room(wanted));
 }
 
-static inlay_status put(struct scan *s, const void *bytes, size_t count)
+static inlay_status put(struct scan *scan, const void *bytes, size_t count)
 {
-    inlay_status status = reserve(s, count);
+    inlay_status status = reserve(scan, count);
 
     if (status == INLAY_OK && count > 0) {
-        memcpy(s->out + s->out_count, bytes, count);
-        s->out_count += count;
+        memcpy(scan->out + scan->out_count, bytes, count);
+        scan->out_count += count;
     }
     return status;
 }
@@ -231,94 +231,94 @@ static void store_length(uint8_t *to, size_t length)
         to[i] = (uint8_t)((length & 0x7f) | (i < LENGTH_BYTES - 1 ? 0x80u : 0));
 }
 
-static inlay_status put_place(struct scan *s, uint64_t number, const uint8_t *from, size_t bytes)
+static inlay_status put_place(struct scan *scan, uint64_t number, const uint8_t *from, size_t bytes)
 {
-    uint64_t place[3] = { number, (uint64_t)(from - s->file), bytes };
+    uint64_t place[3] = { number, (uint64_t)(from - scan->file), bytes };
     static const unsigned tag = 1000u << 3 | WIRE_BYTES;
     const uint8_t head[3] = { (tag & 0x7f) | 0x80, tag >> 7, sizeof place };
-    inlay_status status = put(s, head, sizeof head);
+    inlay_status status = put(scan, head, sizeof head);
 
-    return status == INLAY_OK ? put(s, place, sizeof place) : status;
+    return status == INLAY_OK ? put(scan, place, sizeof place) : status;
 }
 
 /* A single element behind its own tag: prolongs the run that it follows, or begins one. */
-static inlay_status put_tagged(struct scan *s, const struct field *f, const uint8_t *tag, const uint8_t *end)
+static inlay_status put_tagged(struct scan *scan, const struct field *field, const uint8_t *tag, const uint8_t *end)
 {
-    struct frame *top = &s->stack[s->depth - 1];
+    struct frame *top = &scan->stack[scan->depth - 1];
 
-    if (top->tagged_field == f->number && top->tagged_end == tag) {
+    if (top->tagged_field == field->number && top->tagged_end == tag) {
         uint64_t bytes;
 
-        memcpy(&bytes, s->out + top->tagged_at, sizeof bytes);
+        memcpy(&bytes, scan->out + top->tagged_at, sizeof bytes);
         bytes += (uint64_t)(end - tag);
-        memcpy(s->out + top->tagged_at, &bytes, sizeof bytes);
+        memcpy(scan->out + top->tagged_at, &bytes, sizeof bytes);
     } else {
-        inlay_status status = put_place(s, f->number | PRESCAN_TAGGED, tag, (size_t)(end - tag));
+        inlay_status status = put_place(scan, field->number | PRESCAN_TAGGED, tag, (size_t)(end - tag));
 
         if (status != INLAY_OK)
             return status;
-        top->tagged_at = s->out_count - sizeof(uint64_t);
-        top->tagged_field = f->number;
+        top->tagged_at = scan->out_count - sizeof(uint64_t);
+        top->tagged_field = field->number;
     }
     top->tagged_end = end;
     return INLAY_OK;
 }
 
-static inlay_status count_message(struct scan *s, message kind)
+static inlay_status count_message(struct scan *scan, message kind)
 {
-    if (kind == NODE && ++s->nodes > s->limits->max_nodes)
-        return fail_limit(s, "max_nodes", s->limits->max_nodes);
-    s->tensors += kind == TENSOR;
-    if ((kind == TENSOR || kind == VALUE_INFO) && ++s->values > s->limits->max_values)
-        return fail_limit(s, "max_values", s->limits->max_values);
-    if (kind == GRAPH && ++s->graph_depth > s->limits->max_subgraph_depth)
-        return fail_limit(s, "max_subgraph_depth", s->limits->max_subgraph_depth);
+    if (kind == NODE && ++scan->nodes > scan->limits->max_nodes)
+        return fail_limit(scan, "max_nodes", scan->limits->max_nodes);
+    scan->tensors += kind == TENSOR;
+    if ((kind == TENSOR || kind == VALUE_INFO) && ++scan->values > scan->limits->max_values)
+        return fail_limit(scan, "max_values", scan->limits->max_values);
+    if (kind == GRAPH && ++scan->graph_depth > scan->limits->max_subgraph_depth)
+        return fail_limit(scan, "max_subgraph_depth", scan->limits->max_subgraph_depth);
     return INLAY_OK;
 }
 
-static inlay_status push(struct scan *s, message kind, const uint8_t *end, size_t length_at)
+static inlay_status push(struct scan *scan, message kind, const uint8_t *end, size_t length_at)
 {
-    if (s->depth == s->limits->max_depth || s->depth == DEPTH_CAP)
-        return fail_limit(s, "max_depth", s->depth);
-    s->stack[s->depth++] = (struct frame){ .end = end, .length_at = length_at, .kind = (uint8_t)kind };
-    return count_message(s, kind);
+    if (scan->depth == scan->limits->max_depth || scan->depth == DEPTH_CAP)
+        return fail_limit(scan, "max_depth", scan->depth);
+    scan->stack[scan->depth++] = (struct frame){ .end = end, .length_at = length_at, .kind = (uint8_t)kind };
+    return count_message(scan, kind);
 }
 
 /* The tag and five bytes for the length come now, the length itself when the message is through. */
-static inlay_status enter(struct scan *s, const struct field *f, const uint8_t *tag, const uint8_t *end)
+static inlay_status enter(struct scan *scan, const struct field *field, const uint8_t *tag, const uint8_t *end)
 {
     static const uint8_t room[LENGTH_BYTES];
-    struct frame *top = &s->stack[s->depth - 1];
+    struct frame *top = &scan->stack[scan->depth - 1];
     const uint8_t *tag_end = tag;
     uint64_t ignored;
     inlay_status status;
 
-    if (f->action == ONE) {
-        if (top->seen >> f->number & 1)
-            return fail_at(s, tag, f->name, "stands there twice; it may stand there once");
-        top->seen |= UINT64_C(1) << f->number;
+    if (field->action == ONE) {
+        if (top->seen >> field->number & 1)
+            return fail_at(scan, tag, field->name, "stands there twice; it may stand there once");
+        top->seen |= UINT64_C(1) << field->number;
     }
     (void)prescan_varint(&tag_end, end, &ignored);
-    status = put(s, tag, (size_t)(tag_end - tag));
+    status = put(scan, tag, (size_t)(tag_end - tag));
     if (status == INLAY_OK)
-        status = put(s, room, sizeof room);
-    return status == INLAY_OK ? push(s, (message)f->child, end, s->out_count - LENGTH_BYTES) : status;
+        status = put(scan, room, sizeof room);
+    return status == INLAY_OK ? push(scan, (message)field->child, end, scan->out_count - LENGTH_BYTES) : status;
 }
 
-static void leave(struct scan *s)
+static void leave(struct scan *scan)
 {
-    struct frame *top = &s->stack[--s->depth];
+    struct frame *top = &scan->stack[--scan->depth];
 
     if (top->kind == GRAPH)
-        s->graph_depth--;
-    if (s->depth > 0)
-        store_length(s->out + top->length_at, s->out_count - top->length_at - LENGTH_BYTES);
+        scan->graph_depth--;
+    if (scan->depth > 0)
+        store_length(scan->out + top->length_at, scan->out_count - top->length_at - LENGTH_BYTES);
 }
 
 /* Does the wire type suit the field? Packed lists come as bytes. */
-static bool suits(const struct field *f, unsigned wire)
+static bool suits(const struct field *field, unsigned wire)
 {
-    switch ((action)f->action) {
+    switch ((action)field->action) {
     case VARINT:
         return wire == WIRE_VARINT;
     case VARINTS:
@@ -329,7 +329,7 @@ static bool suits(const struct field *f, unsigned wire)
         return wire == WIRE_32 || wire == WIRE_BYTES;
     case PLACE:
     case LIST:
-        return wire == f->child || wire == WIRE_BYTES;
+        return wire == field->child || wire == WIRE_BYTES;
     case TEXT:
     case BYTES:
     case ONE:
@@ -342,11 +342,11 @@ static bool suits(const struct field *f, unsigned wire)
 }
 
 /* Packed varints must end where the field ends; packed floats must be whole. */
-static bool packed_is_whole(const struct field *f, const uint8_t *from, const uint8_t *end)
+static bool packed_is_whole(const struct field *field, const uint8_t *from, const uint8_t *end)
 {
     uint64_t ignored;
 
-    if (f->action == FLOATS || f->child == WIRE_32)
+    if (field->action == FLOATS || field->child == WIRE_32)
         return (end - from) % 4 == 0;
     while (from < end)
         if (!prescan_short(&from, end, &ignored))
@@ -355,50 +355,51 @@ static bool packed_is_whole(const struct field *f, const uint8_t *from, const ui
 }
 
 /* Elements of a list. */
-static inlay_status take_list(struct scan *s, const struct field *f, unsigned wire, const uint8_t *tag,
+static inlay_status take_list(struct scan *scan, const struct field *field, unsigned wire, const uint8_t *tag,
                               const uint8_t *payload)
 {
-    const bool packed = wire == WIRE_BYTES && f->child != WIRE_BYTES;
+    const bool packed = wire == WIRE_BYTES && field->child != WIRE_BYTES;
 
-    if (packed && !packed_is_whole(f, payload, s->at))
-        return fail_at(s, payload, f->name, "the packed list ends in the middle of a number");
-    if (!packed && *tag < 0x80 && s->at < s->stack[s->depth - 1].end && *s->at == *tag)
-        s->items += prescan_run(&s->at, s->stack[s->depth - 1].end, wire);
-    s->listed += (uint64_t)(s->at - tag);
-    if (s->listed + s->out_count > s->limits->max_parsed_bytes)
-        return fail_limit(s, "max_parsed_bytes", s->limits->max_parsed_bytes);
-    return packed ? put_place(s, f->number, payload, (size_t)(s->at - payload)) : put_tagged(s, f, tag, s->at);
+    if (packed && !packed_is_whole(field, payload, scan->at))
+        return fail_at(scan, payload, field->name, "the packed list ends in the middle of a number");
+    if (!packed && *tag < 0x80 && scan->at < scan->stack[scan->depth - 1].end && *scan->at == *tag)
+        scan->items += prescan_run(&scan->at, scan->stack[scan->depth - 1].end, wire);
+    scan->listed += (uint64_t)(scan->at - tag);
+    if (scan->listed + scan->out_count > scan->limits->max_parsed_bytes)
+        return fail_limit(scan, "max_parsed_bytes", scan->limits->max_parsed_bytes);
+    return packed ? put_place(scan, field->number, payload, (size_t)(scan->at - payload))
+                  : put_tagged(scan, field, tag, scan->at);
 }
 
 /* Handles the field whose tag and value (payload after the length, if it has one) were found. */
-static inlay_status take(struct scan *s, const struct field *f, unsigned wire, const uint8_t *tag,
+static inlay_status take(struct scan *scan, const struct field *field, unsigned wire, const uint8_t *tag,
                          const uint8_t *payload)
 {
-    const uint8_t *end = s->at;
+    const uint8_t *end = scan->at;
 
-    if (f == NULL)
-        return put(s, tag, (size_t)(end - tag));
-    if (!suits(f, wire))
-        return fail_at(s, tag, f->name, "has the wrong wire type");
-    switch ((action)f->action) {
+    if (field == NULL)
+        return put(scan, tag, (size_t)(end - tag));
+    if (!suits(field, wire))
+        return fail_at(scan, tag, field->name, "has the wrong wire type");
+    switch ((action)field->action) {
     case TEXT:
         if (end > payload && memchr(payload, '\0', (size_t)(end - payload)) != NULL)
-            return fail_at(s, payload, f->name, "holds a NUL byte; names and texts must not");
+            return fail_at(scan, payload, field->name, "holds a NUL byte; names and texts must not");
         break;
     case VARINTS:
     case FLOATS:
-        if (wire == WIRE_BYTES && !packed_is_whole(f, payload, end))
-            return fail_at(s, payload, f->name, "the packed list ends in the middle of a number");
+        if (wire == WIRE_BYTES && !packed_is_whole(field, payload, end))
+            return fail_at(scan, payload, field->name, "the packed list ends in the middle of a number");
         break;
     case ONE:
     case MANY:
-        s->at = payload;
-        return enter(s, f, tag, end);
+        scan->at = payload;
+        return enter(scan, field, tag, end);
     case PLACE:
-        return wire == WIRE_BYTES ? put_place(s, f->number, payload, (size_t)(end - payload))
-                                  : put_tagged(s, f, tag, end);
+        return wire == WIRE_BYTES ? put_place(scan, field->number, payload, (size_t)(end - payload))
+                                  : put_tagged(scan, field, tag, end);
     case LIST:
-        return take_list(s, f, wire, tag, payload);
+        return take_list(scan, field, wire, tag, payload);
     case DROP:
         return INLAY_OK;
     case VARINT:
@@ -406,51 +407,51 @@ static inlay_status take(struct scan *s, const struct field *f, unsigned wire, c
     case BYTES:
         break;
     }
-    return put(s, tag, (size_t)(end - tag));
+    return put(scan, tag, (size_t)(end - tag));
 }
 
 /* Reads the next field of the innermost message and moves behind it. */
-static inlay_status step(struct scan *s)
+static inlay_status step(struct scan *scan)
 {
-    const struct frame *top = &s->stack[s->depth - 1];
-    const uint8_t *tag = s->at, *payload;
-    const struct field *f;
+    const struct frame *top = &scan->stack[scan->depth - 1];
+    const uint8_t *tag = scan->at, *payload;
+    const struct field *field;
     uint64_t key, length = 0;
 
-    if (!prescan_varint(&s->at, top->end, &key) || key >> 3 == 0 || key >> 3 > 0x1fffffff)
-        return fail_at(s, tag, "", "no field begins here; the file is damaged or no ONNX model");
-    if (++s->items / 8 > s->limits->max_values)
-        return fail_limit(s, "8 * max_values fields", s->limits->max_values);
-    f = find_field((message)top->kind, key >> 3);
+    if (!prescan_varint(&scan->at, top->end, &key) || key >> 3 == 0 || key >> 3 > 0x1fffffff)
+        return fail_at(scan, tag, "", "no field begins here; the file is damaged or no ONNX model");
+    if (++scan->items / 8 > scan->limits->max_values)
+        return fail_limit(scan, "8 * max_values fields", scan->limits->max_values);
+    field = find_field((message)top->kind, key >> 3);
     switch (key & 7) {
     case WIRE_VARINT:
-        payload = s->at;
-        if (!prescan_varint(&s->at, top->end, &length))
-            return fail_at(s, tag, f == NULL ? "" : f->name, "a number runs past the end of its message");
-        return take(s, f, WIRE_VARINT, tag, payload);
+        payload = scan->at;
+        if (!prescan_varint(&scan->at, top->end, &length))
+            return fail_at(scan, tag, field == NULL ? "" : field->name, "a number runs past the end of its message");
+        return take(scan, field, WIRE_VARINT, tag, payload);
     case WIRE_64:
     case WIRE_32:
         length = (key & 7) == WIRE_64 ? 8 : 4;
         break;
     case WIRE_BYTES:
-        if (!prescan_varint(&s->at, top->end, &length))
-            return fail_at(s, tag, f == NULL ? "" : f->name, "its length runs past the end of its message");
+        if (!prescan_varint(&scan->at, top->end, &length))
+            return fail_at(scan, tag, field == NULL ? "" : field->name, "its length runs past the end of its message");
         break;
     default:
-        return fail_at(s, tag, f == NULL ? "" : f->name,
+        return fail_at(scan, tag, field == NULL ? "" : field->name,
                        "has a wire type that ONNX does not use; the file is damaged or "
                        "no ONNX model");
     }
-    payload = s->at;
-    if (length > (uint64_t)(top->end - s->at)) {
+    payload = scan->at;
+    if (length > (uint64_t)(top->end - scan->at)) {
         char text[160];
 
         (void)snprintf(text, sizeof text, "claims %llu bytes where %zu are left; the file is cut off or damaged",
-                       (unsigned long long)length, (size_t)(top->end - s->at));
-        return fail_at(s, tag, f == NULL ? "" : f->name, text);
+                       (unsigned long long)length, (size_t)(top->end - scan->at));
+        return fail_at(scan, tag, field == NULL ? "" : field->name, text);
     }
-    s->at += length;
-    return take(s, f, (unsigned)(key & 7), tag, payload);
+    scan->at += length;
+    return take(scan, field, (unsigned)(key & 7), tag, payload);
 }
 
 inlay_status prescan(const void *file, size_t bytes, prescan_root root, const model_limits *limits, prescan_result *out,
@@ -462,27 +463,29 @@ inlay_status prescan(const void *file, size_t bytes, prescan_root root, const mo
     };
     uint32_t depth = limits->max_depth < DEPTH_CAP ? limits->max_depth : DEPTH_CAP;
     const uint8_t *first = file == NULL ? (const uint8_t *)"" : file; /* an empty file has no mapping */
-    struct scan s = { .file = first, .at = first, .limits = limits, .diag = diag };
+    struct scan scan = { .file = first, .at = first, .limits = limits, .diag = diag };
     inlay_status status;
 
     *out = (prescan_result){ 0 };
-    s.stack = calloc((size_t)depth + 1, sizeof *s.stack);
-    if (s.stack == NULL)
+    scan.stack = calloc((size_t)depth + 1, sizeof *scan.stack);
+    if (scan.stack == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "out of memory");
-    status = reserve(&s, 1); /* so that an empty message has a buffer too */
+    status = reserve(&scan, 1); /* so that an empty message has a buffer too */
     if (status == INLAY_OK)
-        status = push(&s, roots[root], s.file + bytes, 0);
-    while (status == INLAY_OK && s.depth > 0) {
-        if (s.at == s.stack[s.depth - 1].end)
-            leave(&s);
+        status = push(&scan, roots[root], scan.file + bytes, 0);
+    while (status == INLAY_OK && scan.depth > 0) {
+        if (scan.at == scan.stack[scan.depth - 1].end)
+            leave(&scan);
         else
-            status = step(&s);
+            status = step(&scan);
     }
-    free(s.stack);
+    free(scan.stack);
     if (status != INLAY_OK) {
-        free(s.out);
+        free(scan.out);
         return status;
     }
-    *out = (prescan_result){ .bytes = s.out, .count = s.out_count, .node_count = s.nodes, .tensor_count = s.tensors };
+    *out = (prescan_result){
+        .bytes = scan.out, .count = scan.out_count, .node_count = scan.nodes, .tensor_count = scan.tensors
+    };
     return INLAY_OK;
 }

@@ -12,25 +12,26 @@ enum { EXTERNAL_PIECE = 4 << 20 };
 
 /* ------------------------------------------------------------------ files */
 
-static bool write_external(const struct saver *s, int fd)
+static bool write_external(const struct saver *saver, int fd)
 {
     static uint8_t zeros[EXTERNAL_ALIGN]; /* only read; not const, so that the library's file has none of them */
     uint64_t at = 0;
 
-    for (size_t i = 0; i < s->external_count; i++) {
-        const save_external *e = &s->external[i];
+    for (size_t i = 0; i < saver->external_count; i++) {
+        const save_external *external = &saver->external[i];
 
-        if (!output_write(fd, zeros, (size_t)(e->offset - at)))
+        if (!output_write(fd, zeros, (size_t)(external->offset - at)))
             return false;
-        for (uint64_t done = 0; done < e->bytes; done += EXTERNAL_PIECE) {
-            const uint8_t *piece = (const uint8_t *)e->data + done;
-            const size_t bytes = (size_t)(e->bytes - done < EXTERNAL_PIECE ? e->bytes - done : EXTERNAL_PIECE);
+        for (uint64_t done = 0; done < external->bytes; done += EXTERNAL_PIECE) {
+            const uint8_t *piece = (const uint8_t *)external->data + done;
+            const size_t bytes =
+                (size_t)(external->bytes - done < EXTERNAL_PIECE ? external->bytes - done : EXTERNAL_PIECE);
 
             if (!output_write(fd, piece, bytes))
                 return false;
-            graph_blob_forget(s->model, piece, bytes); /* pages of a file need not all be in memory at once */
+            graph_blob_forget(saver->model, piece, bytes); /* pages of a file need not all be in memory at once */
         }
-        at = e->offset + e->bytes;
+        at = external->offset + external->bytes;
     }
     return true;
 }
@@ -49,33 +50,33 @@ static char *beside(const char *path, const char *name)
 }
 
 /* Both files are complete before either name changes. */
-static inlay_status write_files(struct saver *s, const char *path)
+static inlay_status write_files(struct saver *saver, const char *path)
 {
     output_file model = { .fd = -1 }, data = { .fd = -1 };
-    const bool outside = s->external_count > 0;
+    const bool outside = saver->external_count > 0;
     char *data_path = NULL, target[PATH_MAX];
     inlay_status status = INLAY_OK;
 
     if (outside) {
         if (!output_target(path, target))
-            return inlay_fail(s->diag, INLAY_INVALID_ARGUMENT,
+            return inlay_fail(saver->diag, INLAY_INVALID_ARGUMENT,
                               "%.200s is no regular file: there is no place beside it for the file '%.200s' of tensors",
-                              path, s->options->external_file);
-        data_path = beside(path, s->options->external_file);
+                              path, saver->options->external_file);
+        data_path = beside(path, saver->options->external_file);
         if (data_path == NULL)
-            return no_memory(s->diag, "to save the model");
-        INLAY_TRY(output_open(&data, data_path, s->diag));
-        if (!write_external(s, data.fd)) {
-            status = output_failed(&data, s->diag);
+            return no_memory(saver->diag, "to save the model");
+        INLAY_TRY(output_open(&data, data_path, saver->diag));
+        if (!write_external(saver, data.fd)) {
+            status = output_failed(&data, saver->diag);
             goto done;
         }
     }
-    INLAY_TRY(output_open(&model, path, s->diag));
-    if (!wire_write(&s->w, model.fd)) {
-        status = output_failed(&model, s->diag);
+    INLAY_TRY(output_open(&model, path, saver->diag));
+    if (!wire_write(&saver->w, model.fd)) {
+        status = output_failed(&model, saver->diag);
         goto done;
     }
-    status = outside ? output_commit(&data, &model, s->diag) : output_commit(&model, NULL, s->diag);
+    status = outside ? output_commit(&data, &model, saver->diag) : output_commit(&model, NULL, saver->diag);
 done:
     output_drop(&model);
     output_drop(&data);
@@ -85,59 +86,59 @@ done:
 
 /* ------------------------------------------------------------------ the model */
 
-static void put_opset(struct wire *w, uint32_t field, const graph_opset *opset)
+static void put_opset(struct wire *wire, uint32_t field, const graph_opset *opset)
 {
-    wire_mark mark = wire_begin(w, field);
+    wire_mark mark = wire_begin(wire, field);
 
-    wire_text(w, 1, strcmp(opset->domain, "ai.onnx") == 0 ? "" : opset->domain);
-    wire_int(w, 2, opset->version);
-    wire_end(w, mark);
+    wire_text(wire, 1, strcmp(opset->domain, "ai.onnx") == 0 ? "" : opset->domain);
+    wire_int(wire, 2, opset->version);
+    wire_end(wire, mark);
 }
 
-static inlay_status put_model(struct saver *s)
+static inlay_status put_model(struct saver *saver)
 {
-    const graph_model *m = s->model;
-    struct wire *w = &s->w;
+    const graph_model *model = saver->model;
+    struct wire *wire = &saver->w;
     wire_mark mark;
     inlay_status status = INLAY_OK;
 
-    wire_int(w, 1, m->ir_version);
-    wire_text_if(w, 2, m->producer_name);
-    wire_text_if(w, 3, m->producer_version);
-    wire_text_if(w, 4, m->domain);
-    if (m->model_version != 0)
-        wire_int(w, 5, m->model_version);
-    wire_text_if(w, 6, m->doc);
-    for (uint32_t i = 0; i < m->opset_count; i++)
-        put_opset(w, 8, &m->opsets[i]);
-    mark = wire_begin(w, 7);
-    INLAY_TRY(save_graph(s, m->main, NULL, NULL));
-    wire_end(w, mark);
-    for (uint32_t i = 0; i < m->metadata_count; i++)
-        save_entry(w, 14, m->metadata[i].key, m->metadata[i].value);
-    for (uint32_t i = 0; i < m->function_count; i++) {
-        mark = wire_begin(w, 25);
-        INLAY_TRY(save_function(s, &m->functions[i]));
-        for (uint32_t k = 0; k < m->functions[i].opset_count; k++)
-            put_opset(w, 9, &m->functions[i].opsets[k]);
-        wire_end(w, mark);
+    wire_int(wire, 1, model->ir_version);
+    wire_text_if(wire, 2, model->producer_name);
+    wire_text_if(wire, 3, model->producer_version);
+    wire_text_if(wire, 4, model->domain);
+    if (model->model_version != 0)
+        wire_int(wire, 5, model->model_version);
+    wire_text_if(wire, 6, model->doc);
+    for (uint32_t i = 0; i < model->opset_count; i++)
+        put_opset(wire, 8, &model->opsets[i]);
+    mark = wire_begin(wire, 7);
+    INLAY_TRY(save_graph(saver, model->main, NULL, NULL));
+    wire_end(wire, mark);
+    for (uint32_t i = 0; i < model->metadata_count; i++)
+        save_entry(wire, 14, model->metadata[i].key, model->metadata[i].value);
+    for (uint32_t i = 0; i < model->function_count; i++) {
+        mark = wire_begin(wire, 25);
+        INLAY_TRY(save_function(saver, &model->functions[i]));
+        for (uint32_t k = 0; k < model->functions[i].opset_count; k++)
+            put_opset(wire, 9, &model->functions[i].opsets[k]);
+        wire_end(wire, mark);
     }
-    wire_raw(w, m->extra.data, (size_t)m->extra.bytes);
-    if (w->failed)
-        return no_memory(s->diag, "to save the model");
-    if (wire_size(w) >= MAX_MODEL_BYTES)
-        return inlay_fail(s->diag, INLAY_LIMIT_EXCEEDED,
+    wire_raw(wire, model->extra.data, (size_t)model->extra.bytes);
+    if (wire->failed)
+        return no_memory(saver->diag, "to save the model");
+    if (wire_size(wire) >= MAX_MODEL_BYTES)
+        return inlay_fail(saver->diag, INLAY_LIMIT_EXCEEDED,
                           "the model would have %" PRIu64
                           " bytes, but an ONNX file ends at 2 GiB; put the weights into an "
                           "external file",
-                          wire_size(w));
+                          wire_size(wire));
 done:
     return status;
 }
 
 inlay_status model_save(const graph_model *model, const char *path, const model_save_options *options, inlay_diag *diag)
 {
-    struct saver s = { .model = model, .options = options, .diag = diag };
+    struct saver saver = { .model = model, .options = options, .diag = diag };
     const char *name = options == NULL ? NULL : options->external_file;
     inlay_status status = INLAY_OK;
 
@@ -145,11 +146,11 @@ inlay_status model_save(const graph_model *model, const char *path, const model_
         (name[0] == '\0' || strchr(name, '/') != NULL || strcmp(name, ".") == 0 || strcmp(name, "..") == 0))
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                           "external_file '%.200s' must be a plain file name; it goes beside the model", name);
-    INLAY_TRY(put_model(&s));
-    INLAY_TRY(write_files(&s, path));
+    INLAY_TRY(put_model(&saver));
+    INLAY_TRY(write_files(&saver, path));
 done:
-    wire_deinit(&s.w);
-    free(s.external);
-    arena_deinit(&s.scratch);
+    wire_deinit(&saver.w);
+    free(saver.external);
+    arena_deinit(&saver.scratch);
     return status;
 }

@@ -25,13 +25,13 @@ struct saver {
 };
 
 /* A StringStringEntryProto. In save_tensor.c, as is the next. */
-void save_entry(struct wire *w, uint32_t field, const char *key, const char *value);
+void save_entry(struct wire *wire, uint32_t field, const char *key, const char *value);
 /* The fields of a TensorProto. may_leave: it may go into the external file (initializers; what else reads external
  * attributes is anybody's guess). */
-void save_tensor(struct saver *s, const char *name, const inlay_tensor_view *t, bool may_leave);
+void save_tensor(struct saver *saver, const char *name, const inlay_tensor_view *view, bool may_leave);
 /* The fields of a GraphProto. outer_names are the names of the enclosing graph's values, NULL for the main graph. */
-INLAY_NODISCARD inlay_status save_graph(struct saver *s, const struct graph *g, const graph_body *as_body,
+INLAY_NODISCARD inlay_status save_graph(struct saver *saver, const struct graph *graph, const graph_body *as_body,
                                         const char *const *outer_names);
 /* The fields of a FunctionProto. */
-INLAY_NODISCARD inlay_status save_function(struct saver *s, const graph_function *f);
+INLAY_NODISCARD inlay_status save_function(struct saver *saver, const graph_function *function);
 #endif

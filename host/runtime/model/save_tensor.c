@@ -6,56 +6,58 @@
 
 enum { DEFAULT_EXTERNAL_BYTES = 1024 };
 
-void save_entry(struct wire *w, uint32_t field, const char *key, const char *value)
+void save_entry(struct wire *wire, uint32_t field, const char *key, const char *value)
 {
-    wire_mark mark = wire_begin(w, field);
+    wire_mark mark = wire_begin(wire, field);
 
-    wire_text(w, 1, key);
-    wire_text(w, 2, value);
-    wire_end(w, mark);
+    wire_text(wire, 1, key);
+    wire_text(wire, 2, value);
+    wire_end(wire, mark);
 }
 
-static bool goes_outside(const struct saver *s, const inlay_tensor_view *t)
+static bool goes_outside(const struct saver *saver, const inlay_tensor_view *view)
 {
-    uint64_t from =
-        s->options == NULL || s->options->external_bytes == 0 ? DEFAULT_EXTERNAL_BYTES : s->options->external_bytes;
+    uint64_t from = saver->options == NULL || saver->options->external_bytes == 0 ? DEFAULT_EXTERNAL_BYTES
+                                                                                  : saver->options->external_bytes;
 
-    return s->options != NULL && s->options->external_file != NULL && t->dtype != INLAY_STRING && t->bytes >= from;
+    return saver->options != NULL && saver->options->external_file != NULL && view->dtype != INLAY_STRING &&
+           view->bytes >= from;
 }
 
 /* Gives the tensor a place in the external file, at a page's beginning so that it can be mapped. */
-static void put_external(struct saver *s, const inlay_tensor_view *t)
+static void put_external(struct saver *saver, const inlay_tensor_view *view)
 {
     char number[24];
-    uint64_t offset = (s->external_end + EXTERNAL_ALIGN - 1) / EXTERNAL_ALIGN * EXTERNAL_ALIGN;
+    uint64_t offset = (saver->external_end + EXTERNAL_ALIGN - 1) / EXTERNAL_ALIGN * EXTERNAL_ALIGN;
 
-    if (!LIST_GROW(s->external, s->external_count)) {
-        s->w.failed = true;
+    if (!LIST_GROW(saver->external, saver->external_count)) {
+        saver->w.failed = true;
         return;
     }
-    s->external[s->external_count++] = (save_external){ .data = t->data, .bytes = t->bytes, .offset = offset };
-    s->external_end = offset + t->bytes;
-    save_entry(&s->w, 13, "location", s->options->external_file);
+    saver->external[saver->external_count++] =
+        (save_external){ .data = view->data, .bytes = view->bytes, .offset = offset };
+    saver->external_end = offset + view->bytes;
+    save_entry(&saver->w, 13, "location", saver->options->external_file);
     (void)snprintf(number, sizeof number, "%" PRIu64, offset);
-    save_entry(&s->w, 13, "offset", number);
-    (void)snprintf(number, sizeof number, "%" PRIu64, t->bytes);
-    save_entry(&s->w, 13, "length", number);
-    wire_int(&s->w, 14, 1);
+    save_entry(&saver->w, 13, "offset", number);
+    (void)snprintf(number, sizeof number, "%" PRIu64, view->bytes);
+    save_entry(&saver->w, 13, "length", number);
+    wire_int(&saver->w, 14, 1);
 }
 
-void save_tensor(struct saver *s, const char *name, const inlay_tensor_view *t, bool may_leave)
+void save_tensor(struct saver *saver, const char *name, const inlay_tensor_view *view, bool may_leave)
 {
-    wire_ints(&s->w, 1, t->dims, t->rank);
-    wire_int(&s->w, 2, t->dtype);
-    wire_text_if(&s->w, 8, name);
-    if (may_leave && goes_outside(s, t)) {
-        put_external(s, t);
-    } else if (t->dtype == INLAY_STRING) {
-        const inlay_str *texts = t->data;
+    wire_ints(&saver->w, 1, view->dims, view->rank);
+    wire_int(&saver->w, 2, view->dtype);
+    wire_text_if(&saver->w, 8, name);
+    if (may_leave && goes_outside(saver, view)) {
+        put_external(saver, view);
+    } else if (view->dtype == INLAY_STRING) {
+        const inlay_str *texts = view->data;
 
-        for (uint64_t i = 0; i < t->bytes / sizeof *texts; i++)
-            wire_splice_bytes(&s->w, 6, texts[i].data, (size_t)texts[i].bytes);
+        for (uint64_t i = 0; i < view->bytes / sizeof *texts; i++)
+            wire_splice_bytes(&saver->w, 6, texts[i].data, (size_t)texts[i].bytes);
     } else {
-        wire_splice_bytes(&s->w, 9, t->data, (size_t)t->bytes);
+        wire_splice_bytes(&saver->w, 9, view->data, (size_t)view->bytes);
     }
 }

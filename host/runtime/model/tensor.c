@@ -70,39 +70,39 @@ static struct cursor cursor_begin(const uint8_t *file, const Onnx__Tensor *proto
 
 /* Moves on to the next place of the field that is not empty; false at the end. String places are elements, so empty
  * ones count. */
-static bool cursor_open(struct cursor *c)
+static bool cursor_open(struct cursor *cursor)
 {
-    while (c->at == c->end) {
-        const uint64_t *p = c->place;
+    while (cursor->at == cursor->end) {
+        const uint64_t *p = cursor->place;
 
-        if (p == c->last)
+        if (p == cursor->last)
             return false;
-        c->place += 3;
-        if ((p[0] & ~PRESCAN_TAGGED) != c->field)
+        cursor->place += 3;
+        if ((p[0] & ~PRESCAN_TAGGED) != cursor->field)
             continue;
-        c->tagged = (p[0] & PRESCAN_TAGGED) != 0;
-        c->at = c->file + p[1];
-        c->end = c->at + p[2];
-        if (c->field == STRING_DATA)
+        cursor->tagged = (p[0] & PRESCAN_TAGGED) != 0;
+        cursor->at = cursor->file + p[1];
+        cursor->end = cursor->at + p[2];
+        if (cursor->field == STRING_DATA)
             return true;
     }
     return true;
 }
 
 /* The next entry as bits; false at the end, or where a varint is cut off. */
-static bool cursor_next(struct cursor *c, size_t width, uint64_t *out)
+static bool cursor_next(struct cursor *cursor, size_t width, uint64_t *out)
 {
     uint64_t ignored;
 
-    if (!cursor_open(c) || (c->tagged && !prescan_varint(&c->at, c->end, &ignored)))
+    if (!cursor_open(cursor) || (cursor->tagged && !prescan_varint(&cursor->at, cursor->end, &ignored)))
         return false;
     if (width == 0)
-        return prescan_varint(&c->at, c->end, out);
-    if ((size_t)(c->end - c->at) < width)
+        return prescan_varint(&cursor->at, cursor->end, out);
+    if ((size_t)(cursor->end - cursor->at) < width)
         return false;
     *out = 0;
-    memcpy(out, c->at, width);
-    c->at += width;
+    memcpy(out, cursor->at, width);
+    cursor->at += width;
     return true;
 }
 
@@ -207,13 +207,13 @@ static inlay_status use(const tensor_source *source, const uint8_t *data, inlay_
 static inlay_status read_strings(const tensor_source *source, const Onnx__Tensor *proto, int64_t count,
                                  inlay_tensor_view *out, inlay_diag *diag)
 {
-    struct cursor c = cursor_begin(source->file, proto, STRING_DATA);
+    struct cursor cursor = cursor_begin(source->file, proto, STRING_DATA);
     inlay_str *texts;
     int64_t there = 0;
 
-    while (cursor_open(&c)) {
+    while (cursor_open(&cursor)) {
         there++;
-        c.at = c.end;
+        cursor.at = cursor.end;
     }
     if (there != count)
         return inlay_fail(diag, INLAY_INVALID_MODEL, "string_data holds %" PRId64 " of %" PRId64 " elements", there,
@@ -221,13 +221,13 @@ static inlay_status read_strings(const tensor_source *source, const Onnx__Tensor
     texts = make(source, out->bytes, diag);
     if (texts == NULL)
         return INLAY_OUT_OF_MEMORY;
-    c = cursor_begin(source->file, proto, STRING_DATA);
-    for (int64_t i = 0; i < count && cursor_open(&c); i++, c.at = c.end) {
-        size_t bytes = (size_t)(c.end - c.at);
+    cursor = cursor_begin(source->file, proto, STRING_DATA);
+    for (int64_t i = 0; i < count && cursor_open(&cursor); i++, cursor.at = cursor.end) {
+        size_t bytes = (size_t)(cursor.end - cursor.at);
 
-        texts[i] = (inlay_str){ (const char *)c.at, bytes };
+        texts[i] = (inlay_str){ (const char *)cursor.at, bytes };
         if (source->copy)
-            texts[i].data = arena_string_n(source->a, (const char *)c.at, bytes);
+            texts[i].data = arena_string_n(source->a, (const char *)cursor.at, bytes);
         if (texts[i].data == NULL)
             return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "out of memory");
     }
@@ -250,21 +250,21 @@ static inlay_status read_entries(const tensor_source *source, const Onnx__Tensor
     unsigned field = storage[out->dtype].field, entry_bytes = storage[out->dtype].entry_bytes;
     size_t width = field == FLOAT_DATA ? 4 : field == DOUBLE_DATA ? 8 : 0; /* 0: varint */
     uint64_t wanted = out->bytes / entry_bytes, there = 0, value;
-    struct cursor c = cursor_begin(source->file, proto, field);
+    struct cursor cursor = cursor_begin(source->file, proto, field);
     uint8_t *data;
 
     /* Counted first: nothing is allocated on the word of dims alone. */
-    while (cursor_next(&c, width, &value))
+    while (cursor_next(&cursor, width, &value))
         there++;
-    if (there != wanted || c.at != c.end)
+    if (there != wanted || cursor.at != cursor.end)
         return inlay_fail(diag, INLAY_INVALID_MODEL, "%s holds %" PRIu64 " of %" PRIu64 " elements%s",
-                          field_name(field), there, wanted, c.at != c.end ? " and is cut off" : "");
+                          field_name(field), there, wanted, cursor.at != cursor.end ? " and is cut off" : "");
     data = make(source, out->bytes, diag);
     if (data == NULL)
         return INLAY_OUT_OF_MEMORY;
     out->data = data;
-    c = cursor_begin(source->file, proto, field);
-    for (uint64_t i = 0; i < wanted && cursor_next(&c, width, &value); i++, data += entry_bytes) {
+    cursor = cursor_begin(source->file, proto, field);
+    for (uint64_t i = 0; i < wanted && cursor_next(&cursor, width, &value); i++, data += entry_bytes) {
         if (field == INT32_DATA && !fits(value, entry_bytes))
             return inlay_fail(diag, INLAY_INVALID_MODEL,
                               "element %" PRIu64 " of int32_data is %" PRId32 ", which is no %s", i,
@@ -331,29 +331,29 @@ static inlay_status read_inline(const tensor_source *source, const Onnx__Tensor 
                                 inlay_tensor_view *out, inlay_diag *diag)
 {
     unsigned field = storage[out->dtype].field;
-    struct payload p;
-    inlay_status status = find_payload(source, proto, &p, diag);
+    struct payload payload;
+    inlay_status status = find_payload(source, proto, &payload, diag);
 
     if (status != INLAY_OK)
         return status;
-    if (p.field == 0 && out->bytes > 0)
+    if (payload.field == 0 && out->bytes > 0)
         return inlay_fail(diag, INLAY_INVALID_MODEL, "has no data, but its dimensions ask for %" PRId64 " elements",
                           count);
-    if (p.field == 0)
+    if (payload.field == 0)
         return INLAY_OK;
-    if (p.field == RAW_DATA && out->dtype == INLAY_STRING)
+    if (payload.field == RAW_DATA && out->dtype == INLAY_STRING)
         return inlay_fail(diag, INLAY_INVALID_MODEL, "strings cannot be raw_data; ONNX keeps them in string_data");
-    if (p.field == RAW_DATA ||
-        (p.field == field && p.place_count == 1 && !p.tagged && (field == FLOAT_DATA || field == DOUBLE_DATA))) {
-        if (p.bytes != out->bytes)
-            return inlay_fail(diag, INLAY_INVALID_MODEL,
-                              "%s holds %" PRIu64 " bytes, but %" PRId64 " elements of %s need %" PRIu64,
-                              field_name(p.field), p.bytes, count, inlay_dtype_name(out->dtype), out->bytes);
-        return use(source, p.first, out, diag);
+    if (payload.field == RAW_DATA || (payload.field == field && payload.place_count == 1 && !payload.tagged &&
+                                      (field == FLOAT_DATA || field == DOUBLE_DATA))) {
+        if (payload.bytes != out->bytes)
+            return inlay_fail(
+                diag, INLAY_INVALID_MODEL, "%s holds %" PRIu64 " bytes, but %" PRId64 " elements of %s need %" PRIu64,
+                field_name(payload.field), payload.bytes, count, inlay_dtype_name(out->dtype), out->bytes);
+        return use(source, payload.first, out, diag);
     }
-    if (p.field != field)
+    if (payload.field != field)
         return inlay_fail(diag, INLAY_INVALID_MODEL, "has %s, but elements of %s stand in raw_data or %s",
-                          field_name(p.field), inlay_dtype_name(out->dtype), field_name(field));
+                          field_name(payload.field), inlay_dtype_name(out->dtype), field_name(field));
     return field == STRING_DATA ? read_strings(source, proto, count, out, diag)
                                 : read_entries(source, proto, out, diag);
 }

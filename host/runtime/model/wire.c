@@ -6,24 +6,24 @@
 
 enum { VARINT = 0, LENGTH = 2, FIXED32 = 5, LENGTH_ROOM = 10, SPLICE_FROM = 256 };
 
-void wire_deinit(struct wire *w)
+void wire_deinit(struct wire *wire)
 {
-    free(w->bytes);
-    free(w->splices);
-    *w = (struct wire){ 0 };
+    free(wire->bytes);
+    free(wire->splices);
+    *wire = (struct wire){ 0 };
 }
 
-static bool reserve(struct wire *w, size_t more)
+static bool reserve(struct wire *wire, size_t more)
 {
-    w->failed = w->failed || !list_reserve(&w->bytes, w->count, more, 1);
-    return !w->failed;
+    wire->failed = wire->failed || !list_reserve(&wire->bytes, wire->count, more, 1);
+    return !wire->failed;
 }
 
-void wire_raw(struct wire *w, const void *fields, size_t bytes)
+void wire_raw(struct wire *wire, const void *fields, size_t bytes)
 {
-    if (bytes > 0 && reserve(w, bytes)) {
-        memcpy(w->bytes + w->count, fields, bytes);
-        w->count += bytes;
+    if (bytes > 0 && reserve(wire, bytes)) {
+        memcpy(wire->bytes + wire->count, fields, bytes);
+        wire->count += bytes;
     }
 }
 
@@ -37,125 +37,125 @@ size_t wire_encode(uint8_t to[10], uint64_t value)
     return n;
 }
 
-static void put_varint(struct wire *w, uint64_t value)
+static void put_varint(struct wire *wire, uint64_t value)
 {
     uint8_t bytes[10];
 
-    wire_raw(w, bytes, wire_encode(bytes, value));
+    wire_raw(wire, bytes, wire_encode(bytes, value));
 }
 
-static void put_tag(struct wire *w, uint32_t field, unsigned type)
+static void put_tag(struct wire *wire, uint32_t field, unsigned type)
 {
-    put_varint(w, (uint64_t)field << 3 | type);
+    put_varint(wire, (uint64_t)field << 3 | type);
 }
 
-void wire_int(struct wire *w, uint32_t field, int64_t value)
+void wire_int(struct wire *wire, uint32_t field, int64_t value)
 {
-    put_tag(w, field, VARINT);
-    put_varint(w, (uint64_t)value);
+    put_tag(wire, field, VARINT);
+    put_varint(wire, (uint64_t)value);
 }
 
-void wire_float(struct wire *w, uint32_t field, float value)
+void wire_float(struct wire *wire, uint32_t field, float value)
 {
-    put_tag(w, field, FIXED32);
-    wire_raw(w, &value, sizeof value);
+    put_tag(wire, field, FIXED32);
+    wire_raw(wire, &value, sizeof value);
 }
 
-void wire_bytes(struct wire *w, uint32_t field, const void *data, size_t bytes)
+void wire_bytes(struct wire *wire, uint32_t field, const void *data, size_t bytes)
 {
-    put_tag(w, field, LENGTH);
-    put_varint(w, bytes);
-    wire_raw(w, data, bytes);
+    put_tag(wire, field, LENGTH);
+    put_varint(wire, bytes);
+    wire_raw(wire, data, bytes);
 }
 
-void wire_text(struct wire *w, uint32_t field, const char *text)
+void wire_text(struct wire *wire, uint32_t field, const char *text)
 {
-    wire_bytes(w, field, text, strlen(text));
+    wire_bytes(wire, field, text, strlen(text));
 }
 
-void wire_text_if(struct wire *w, uint32_t field, const char *text)
+void wire_text_if(struct wire *wire, uint32_t field, const char *text)
 {
     if (text != NULL && text[0] != '\0')
-        wire_text(w, field, text);
+        wire_text(wire, field, text);
 }
 
-void wire_ints(struct wire *w, uint32_t field, const int64_t *values, size_t count)
+void wire_ints(struct wire *wire, uint32_t field, const int64_t *values, size_t count)
 {
     wire_mark mark;
 
     if (count == 0)
         return;
-    mark = wire_begin(w, field);
+    mark = wire_begin(wire, field);
     for (size_t i = 0; i < count; i++)
-        put_varint(w, (uint64_t)values[i]);
-    wire_end(w, mark);
+        put_varint(wire, (uint64_t)values[i]);
+    wire_end(wire, mark);
 }
 
-void wire_floats(struct wire *w, uint32_t field, const float *values, size_t count)
+void wire_floats(struct wire *wire, uint32_t field, const float *values, size_t count)
 {
     if (count > 0)
-        wire_bytes(w, field, values, count * sizeof *values);
+        wire_bytes(wire, field, values, count * sizeof *values);
 }
 
-void wire_splice_bytes(struct wire *w, uint32_t field, const void *data, size_t bytes)
+void wire_splice_bytes(struct wire *wire, uint32_t field, const void *data, size_t bytes)
 {
     if (bytes < SPLICE_FROM) {
-        wire_bytes(w, field, data, bytes);
+        wire_bytes(wire, field, data, bytes);
         return;
     }
-    put_tag(w, field, LENGTH);
-    put_varint(w, bytes);
-    if (!LIST_GROW(w->splices, w->splice_count)) {
-        w->failed = true;
+    put_tag(wire, field, LENGTH);
+    put_varint(wire, bytes);
+    if (!LIST_GROW(wire->splices, wire->splice_count)) {
+        wire->failed = true;
         return;
     }
-    w->splices[w->splice_count++] = (wire_splice){ .at = w->count, .data = data, .bytes = bytes };
-    w->spliced_bytes += bytes;
+    wire->splices[wire->splice_count++] = (wire_splice){ .at = wire->count, .data = data, .bytes = bytes };
+    wire->spliced_bytes += bytes;
 }
 
-wire_mark wire_begin(struct wire *w, uint32_t field)
+wire_mark wire_begin(struct wire *wire, uint32_t field)
 {
     wire_mark mark;
 
-    put_tag(w, field, LENGTH);
-    mark = (wire_mark){ .at = w->count, .splice = w->splice_count, .spliced_bytes = w->spliced_bytes };
-    if (reserve(w, LENGTH_ROOM))
-        w->count += LENGTH_ROOM;
+    put_tag(wire, field, LENGTH);
+    mark = (wire_mark){ .at = wire->count, .splice = wire->splice_count, .spliced_bytes = wire->spliced_bytes };
+    if (reserve(wire, LENGTH_ROOM))
+        wire->count += LENGTH_ROOM;
     return mark;
 }
 
-void wire_end(struct wire *w, wire_mark mark)
+void wire_end(struct wire *wire, wire_mark mark)
 {
     uint8_t length[10], *from;
     size_t bytes, n;
 
-    if (w->failed)
+    if (wire->failed)
         return;
-    from = w->bytes + mark.at + LENGTH_ROOM;
-    bytes = w->count - mark.at - LENGTH_ROOM;
-    n = wire_encode(length, bytes + (w->spliced_bytes - mark.spliced_bytes));
-    memcpy(w->bytes + mark.at, length, n);
-    memmove(w->bytes + mark.at + n, from, bytes);
-    w->count -= LENGTH_ROOM - n;
-    for (size_t i = mark.splice; i < w->splice_count; i++)
-        w->splices[i].at -= LENGTH_ROOM - n;
+    from = wire->bytes + mark.at + LENGTH_ROOM;
+    bytes = wire->count - mark.at - LENGTH_ROOM;
+    n = wire_encode(length, bytes + (wire->spliced_bytes - mark.spliced_bytes));
+    memcpy(wire->bytes + mark.at, length, n);
+    memmove(wire->bytes + mark.at + n, from, bytes);
+    wire->count -= LENGTH_ROOM - n;
+    for (size_t i = mark.splice; i < wire->splice_count; i++)
+        wire->splices[i].at -= LENGTH_ROOM - n;
 }
 
-uint64_t wire_size(const struct wire *w)
+uint64_t wire_size(const struct wire *wire)
 {
-    return w->count + w->spliced_bytes;
+    return wire->count + wire->spliced_bytes;
 }
 
-bool wire_write(const struct wire *w, int fd)
+bool wire_write(const struct wire *wire, int fd)
 {
     size_t at = 0;
 
-    for (size_t i = 0; i < w->splice_count; i++) {
-        const wire_splice *s = &w->splices[i];
+    for (size_t i = 0; i < wire->splice_count; i++) {
+        const wire_splice *splice = &wire->splices[i];
 
-        if (!output_write(fd, w->bytes + at, s->at - at) || !output_write(fd, s->data, s->bytes))
+        if (!output_write(fd, wire->bytes + at, splice->at - at) || !output_write(fd, splice->data, splice->bytes))
             return false;
-        at = s->at;
+        at = splice->at;
     }
-    return output_write(fd, w->bytes + at, w->count - at);
+    return output_write(fd, wire->bytes + at, wire->count - at);
 }

@@ -31,28 +31,28 @@ typedef struct wire_mark {
     uint64_t spliced_bytes;
 } wire_mark;
 
-void wire_deinit(struct wire *w);
+void wire_deinit(struct wire *wire);
 /* Fields of scalar type. Negative numbers take ten bytes, as protobuf has it for int32 and int64. */
-void wire_int(struct wire *w, uint32_t field, int64_t value);
-void wire_float(struct wire *w, uint32_t field, float value);
-void wire_bytes(struct wire *w, uint32_t field, const void *data, size_t bytes);
-void wire_text(struct wire *w, uint32_t field, const char *text);    /* also when it is empty */
-void wire_text_if(struct wire *w, uint32_t field, const char *text); /* only if it is neither NULL nor "" */
+void wire_int(struct wire *wire, uint32_t field, int64_t value);
+void wire_float(struct wire *wire, uint32_t field, float value);
+void wire_bytes(struct wire *wire, uint32_t field, const void *data, size_t bytes);
+void wire_text(struct wire *wire, uint32_t field, const char *text);    /* also when it is empty */
+void wire_text_if(struct wire *wire, uint32_t field, const char *text); /* only if it is neither NULL nor "" */
 /* Packed lists. */
-void wire_ints(struct wire *w, uint32_t field, const int64_t *values, size_t count);
-void wire_floats(struct wire *w, uint32_t field, const float *values, size_t count);
+void wire_ints(struct wire *wire, uint32_t field, const int64_t *values, size_t count);
+void wire_floats(struct wire *wire, uint32_t field, const float *values, size_t count);
 /* A bytes field whose data stays where it is until wire_write(). */
-void wire_splice_bytes(struct wire *w, uint32_t field, const void *data, size_t bytes);
+void wire_splice_bytes(struct wire *wire, uint32_t field, const void *data, size_t bytes);
 /* Complete fields in wire form. */
-void wire_raw(struct wire *w, const void *fields, size_t bytes);
+void wire_raw(struct wire *wire, const void *fields, size_t bytes);
 /* A varint; returns its bytes. */
 size_t wire_encode(uint8_t to[10], uint64_t value);
 /* A message: what is written between begin and end. */
-wire_mark wire_begin(struct wire *w, uint32_t field);
-void wire_end(struct wire *w, wire_mark mark);
+wire_mark wire_begin(struct wire *wire, uint32_t field);
+void wire_end(struct wire *wire, wire_mark mark);
 
 /* Bytes of it all, spliced payloads included. */
-uint64_t wire_size(const struct wire *w);
+uint64_t wire_size(const struct wire *wire);
 /* Writes it all to fd; false: errno says why. */
-bool wire_write(const struct wire *w, int fd);
+bool wire_write(const struct wire *wire, int fd);
 #endif

@@ -41,9 +41,9 @@ static inline uint32_t part_default_domain(const part_provider *owner)
 }
 
 /* Does the placement ask for what any two providers understand: row-major, elements of the model's type? */
-static inline bool part_is_plain(const inlay_placement *p)
+static inline bool part_is_plain(const inlay_placement *placement)
 {
-    return p->layout.kind == INLAY_LAYOUT_ROW_MAJOR && p->dtype == INLAY_UNDEFINED;
+    return placement->layout.kind == INLAY_LAYOUT_ROW_MAJOR && placement->dtype == INLAY_UNDEFINED;
 }
 
 typedef struct part_offer {
@@ -183,23 +183,23 @@ typedef struct part_request {
 } part_request;
 
 /* Fills *out; memory is the arena's. A node that nobody offers is INLAY_UNSUPPORTED, with every provider's reason. */
-INLAY_NODISCARD inlay_status partition_graph(const part_request *request, struct arena *a, struct partition *out,
+INLAY_NODISCARD inlay_status partition_graph(const part_request *request, struct arena *arena, struct partition *out,
                                              inlay_diag *diag);
 
 /* May the provider run the node, for all that the rules say? */
-bool part_may_run(const part_request *r, uint32_t node, uint32_t provider);
-/* [node_count] 1 = no offer that p has heard covers the node, and the rules allow. NULL: no memory. */
-uint8_t *part_uncovered(const part_request *r, const struct partition *p, struct arena *a);
+bool part_may_run(const part_request *request, uint32_t node, uint32_t provider);
+/* [node_count] 1 = no offer that partition has heard covers the node, and the rules allow. NULL: no memory. */
+uint8_t *part_uncovered(const part_request *request, const struct partition *partition, struct arena *arena);
 
 /* Does a node of the host's hand v on to its bodies as it is, wherever that lies? So it does with what they capture,
  * and with what a Loop or a Scan begins with. All else the host reads itself. */
-bool part_hands_on(const graph_node *n, uint32_t v);
-/* How often the body of a Loop or a Scan runs when the node does, at the shapes of p; 1, and *out_known false, where
- * that depends on data. */
-double part_iterations(const struct partition *p, const graph_node *n, bool *out_known);
+bool part_hands_on(const graph_node *node, uint32_t v);
+/* How often the body of a Loop or a Scan runs when the node does, at the shapes of partition; 1, and *out_known false,
+ * where that depends on data. */
+double part_iterations(const struct partition *partition, const graph_node *node, bool *out_known);
 
 /* Is the node, which the host would run itself with its bodies, a candidate of that provider (INLAY_EXT_BODIES)? */
-bool part_takes_bodies(const part_provider *p, const struct graph *g, const graph_node *n);
+bool part_takes_bodies(const part_provider *provider, const struct graph *graph, const graph_node *node);
 
 /* One graph of a session: the main one, then the bodies, each behind the graph that holds it. */
 typedef struct part_job {
@@ -216,8 +216,8 @@ INLAY_NODISCARD inlay_status partition_all(part_job *jobs, uint32_t count, inlay
 
 /* Chooses again, from the offers and prices that base has heard, under the rules of request: what a what-if and the
  * runner-up of a region are asked with. *out shares base's offers' memory but not their `chosen`. */
-INLAY_NODISCARD inlay_status partition_again(const part_request *request, const struct partition *base, struct arena *a,
-                                             struct partition *out, inlay_diag *diag);
+INLAY_NODISCARD inlay_status partition_again(const part_request *request, const struct partition *base,
+                                             struct arena *arena, struct partition *out, inlay_diag *diag);
 
 /* ------------------------------------------------------------------ saved plans (saved.c)
  *

@@ -26,15 +26,15 @@ typedef struct attention_masks {
 /* Are the dims the same for sure? */
 bool attention_same_dim(const inlay_dim *a, const inlay_dim *b);
 /* v without constant factors; these multiply *scale. */
-uint32_t attention_unscaled(const struct rewrite *w, uint32_t v, double *scale);
+uint32_t attention_unscaled(const struct rewrite *rewrite, uint32_t v, double *scale);
 /* What v, the input of Softmax, [.., queries, keys] of rank 3 or 4, is before masks: a product of matrices, times
  * constants. INLAY_NONE: something else. */
-uint32_t attention_scores(struct rewrite *w, uint32_t v, attention_masks *m);
+uint32_t attention_scores(struct rewrite *rewrite, uint32_t v, attention_masks *masks);
 /* Are they just a constant triangle, which hides from each query the keys behind its own place? */
-bool attention_is_causal(struct rewrite *w, const attention_masks *m);
+bool attention_is_causal(struct rewrite *rewrite, const attention_masks *masks);
 /* All masks for scores of q and v [batch, heads, length, size], or the same of rank 3, as ai.inlay's Attention has
  * them: *out_hidden says which scores are replaced by 0, and *out_bias what is added then. INLAY_NONE: there is none.
  */
-INLAY_NODISCARD inlay_status attention_join_masks(struct rewrite *w, const attention_masks *m, uint32_t q, uint32_t v,
-                                                  uint32_t *out_bias, uint32_t *out_hidden);
+INLAY_NODISCARD inlay_status attention_join_masks(struct rewrite *rewrite, const attention_masks *masks, uint32_t q,
+                                                  uint32_t v, uint32_t *out_bias, uint32_t *out_hidden);
 #endif

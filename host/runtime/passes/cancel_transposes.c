@@ -6,116 +6,118 @@
 
 enum { MOST = 16 }; /* operators between them */
 
-static bool is_unary(const graph_node *n)
+static bool is_unary(const graph_node *node)
 {
-    return pass_is_among(n, "Relu Sigmoid Tanh LeakyRelu HardSwish HardSigmoid Swish Gelu Mish Elu Selu Softplus Clip "
-                            "Neg Abs Exp Sqrt Cast Erf Floor Ceil Round Reciprocal Log");
+    return pass_is_among(node,
+                         "Relu Sigmoid Tanh LeakyRelu HardSwish HardSigmoid Swish Gelu Mish Elu Selu Softplus Clip "
+                         "Neg Abs Exp Sqrt Cast Erf Floor Ceil Round Reciprocal Log");
 }
 
-static bool is_binary(const graph_node *n)
+static bool is_binary(const graph_node *node)
 {
-    return pass_is_among(n, "Add Sub Mul Div Pow Max Min PRelu") && n->info.input_count == 2 &&
-           n->info.since_version >= 7;
+    return pass_is_among(node, "Add Sub Mul Div Pow Max Min PRelu") && node->info.input_count == 2 &&
+           node->info.since_version >= 7;
 }
 
 /* The axis of a result of that rank that the constant varies along; -1 = none: a scalar. -2: more than one. */
-static int64_t varying_axis(const inlay_value_info *c, uint32_t rank)
+static int64_t varying_axis(const inlay_value_info *info, uint32_t rank)
 {
     int64_t axis = -1;
 
-    if (c->rank > rank)
+    if (info->rank > rank)
         return -2;
-    for (uint32_t d = 0; d < c->rank; d++) {
-        if (c->dims[d].value == 1)
+    for (uint32_t d = 0; d < info->rank; d++) {
+        if (info->dims[d].value == 1)
             continue;
         if (axis >= 0)
             return -2;
-        axis = (int64_t)(rank - c->rank + d);
+        axis = (int64_t)(rank - info->rank + d);
     }
     return axis;
 }
 
 /* The input of an element-wise node that the chain comes through; UINT32_MAX: it is no such node. */
-static uint32_t chain_input(const struct rewrite *w, const graph_node *n, uint32_t rank)
+static uint32_t chain_input(const struct rewrite *rewrite, const graph_node *node, uint32_t rank)
 {
-    if (n == NULL || n->info.output_count != 1)
+    if (node == NULL || node->info.output_count != 1)
         return UINT32_MAX;
-    if (is_unary(n))
+    if (is_unary(node))
         return 0;
-    for (uint32_t side = 0; is_binary(n) && side < (pass_is_op(n, "PRelu") ? 1 : 2); side++) {
-        uint32_t c = rw_input(w, n, 1 - side);
-        if (rw_is_constant(w, c) && varying_axis(rw_info(w, c), rank) > -2)
+    for (uint32_t side = 0; is_binary(node) && side < (pass_is_op(node, "PRelu") ? 1 : 2); side++) {
+        uint32_t c = rw_input(rewrite, node, 1 - side);
+        if (rw_is_constant(rewrite, c) && varying_axis(rw_info(rewrite, c), rank) > -2)
             return side;
     }
     return UINT32_MAX;
 }
 
 /* The constant for axes that perm has reordered: what lay along axis perm[d] lies along d now. */
-static uint32_t turn_constant(struct rewrite *w, uint32_t v, uint32_t rank, const int64_t *perm)
+static uint32_t turn_constant(struct rewrite *rewrite, uint32_t value, uint32_t rank, const int64_t *perm)
 {
-    const inlay_value_info *c = rw_info(w, v);
-    int64_t axis = varying_axis(c, rank), *dims = arena_array(&w->scratch, (size_t)rank + 1, sizeof *dims);
+    const inlay_value_info *info = rw_info(rewrite, value);
+    int64_t axis = varying_axis(info, rank), *dims = arena_array(&rewrite->scratch, (size_t)rank + 1, sizeof *dims);
 
     if (axis < 0)
-        return v;
+        return value;
     for (uint32_t d = 0; dims != NULL && d < rank; d++)
-        dims[d] = perm[d] == axis ? c->dims[(uint32_t)axis - (rank - c->rank)].value : 1;
-    return dims == NULL ? INLAY_NONE : rw_constant(w, c->dtype, rank, dims, c->data, c->data_bytes);
+        dims[d] = perm[d] == axis ? info->dims[(uint32_t)axis - (rank - info->rank)].value : 1;
+    return dims == NULL ? INLAY_NONE : rw_constant(rewrite, info->dtype, rank, dims, info->data, info->data_bytes);
 }
 
-static inlay_status match(struct rewrite *w, graph_node *n)
+static inlay_status match(struct rewrite *rewrite, graph_node *node)
 {
     graph_node *chain[MOST], *first, *merged, *copy;
-    uint32_t count = 0, v = rw_input(w, n, 0), at, rank;
+    uint32_t count = 0, value = rw_input(rewrite, node, 0), at, rank;
     int64_t *before, *after, *both;
     bool done, idle = true;
 
-    if (!pass_is_op(n, "Transpose") || rw_info(w, v)->rank == INLAY_RANK_UNKNOWN)
+    if (!pass_is_op(node, "Transpose") || rw_info(rewrite, value)->rank == INLAY_RANK_UNKNOWN)
         return INLAY_OK;
-    rank = rw_info(w, v)->rank;
-    while (count < MOST && rw_is_only_use(w, v) && (at = chain_input(w, rw_maker(w, v), rank)) != UINT32_MAX &&
-           rw_info(w, rw_input(w, rw_maker(w, v), at))->rank == rank) {
-        chain[count++] = rw_maker(w, v);
-        v = rw_input(w, chain[count - 1], at);
+    rank = rw_info(rewrite, value)->rank;
+    while (count < MOST && rw_is_only_use(rewrite, value) &&
+           (at = chain_input(rewrite, rw_maker(rewrite, value), rank)) != UINT32_MAX &&
+           rw_info(rewrite, rw_input(rewrite, rw_maker(rewrite, value), at))->rank == rank) {
+        chain[count++] = rw_maker(rewrite, value);
+        value = rw_input(rewrite, chain[count - 1], at);
     }
-    first = count == 0 || !rw_is_only_use(w, v) ? NULL : rw_maker_op(w, v, "Transpose");
-    before = arena_array(&w->scratch, (size_t)rank + 1, sizeof *before);
-    after = arena_array(&w->scratch, (size_t)rank + 1, sizeof *after);
-    both = arena_array(&w->scratch, (size_t)rank + 1, sizeof *both);
+    first = count == 0 || !rw_is_only_use(rewrite, value) ? NULL : rw_maker_op(rewrite, value, "Transpose");
+    before = arena_array(&rewrite->scratch, (size_t)rank + 1, sizeof *before);
+    after = arena_array(&rewrite->scratch, (size_t)rank + 1, sizeof *after);
+    both = arena_array(&rewrite->scratch, (size_t)rank + 1, sizeof *both);
     if (before == NULL || after == NULL || both == NULL)
-        return rw_no_memory(w);
-    if (first == NULL || !transpose_perm(first, rank, before) || !transpose_perm(n, rank, after) ||
-        w->is_output[n->info.outputs[0]])
+        return rw_no_memory(rewrite);
+    if (first == NULL || !transpose_perm(first, rank, before) || !transpose_perm(node, rank, after) ||
+        rewrite->is_output[node->info.outputs[0]])
         return INLAY_OK;
     for (uint32_t d = 0; d < rank; d++) {
         both[d] = before[after[d]];
         idle &= both[d] == (int64_t)d;
     }
-    v = rw_input(w, first, 0);
+    value = rw_input(rewrite, first, 0);
     if (!idle) {
-        merged = rw_make(w, "Transpose", n->opset, NULL, &v, 1, 1);
-        if (merged == NULL || graph_set_attr_ints(w->g, merged, "perm", both, rank) != INLAY_OK ||
-            rw_insert(w, merged, rw_info(w, v)->dtype) != INLAY_OK)
-            return rw_no_memory(w);
-        v = merged->info.outputs[0];
+        merged = rw_make(rewrite, "Transpose", node->opset, NULL, &value, 1, 1);
+        if (merged == NULL || graph_set_attr_ints(rewrite->g, merged, "perm", both, rank) != INLAY_OK ||
+            rw_insert(rewrite, merged, rw_info(rewrite, value)->dtype) != INLAY_OK)
+            return rw_no_memory(rewrite);
+        value = merged->info.outputs[0];
     }
     for (uint32_t i = count; i-- > 0;) {
-        at = chain_input(w, chain[i], rank);
-        copy = rw_copy(w, chain[i]);
+        at = chain_input(rewrite, chain[i], rank);
+        copy = rw_copy(rewrite, chain[i]);
         if (copy == NULL)
-            return rw_no_memory(w);
-        rw_set_input(w, copy, at, v);
+            return rw_no_memory(rewrite);
+        rw_set_input(rewrite, copy, at, value);
         if (is_binary(chain[i])) {
-            v = turn_constant(w, rw_input(w, chain[i], 1 - at), rank, after);
-            if (v == INLAY_NONE)
-                return rw_no_memory(w);
-            rw_set_input(w, copy, 1 - at, v);
+            value = turn_constant(rewrite, rw_input(rewrite, chain[i], 1 - at), rank, after);
+            if (value == INLAY_NONE)
+                return rw_no_memory(rewrite);
+            rw_set_input(rewrite, copy, 1 - at, value);
         }
-        if (rw_insert(w, copy, rw_info(w, chain[i]->info.outputs[0])->dtype) != INLAY_OK)
-            return rw_no_memory(w);
-        v = copy->info.outputs[0];
+        if (rw_insert(rewrite, copy, rw_info(rewrite, chain[i]->info.outputs[0])->dtype) != INLAY_OK)
+            return rw_no_memory(rewrite);
+        value = copy->info.outputs[0];
     }
-    return rw_forward(w, n->info.outputs[0], v, &done);
+    return rw_forward(rewrite, node->info.outputs[0], value, &done);
 }
 
 inlay_status pass_cancel_transposes(pass_ctx *ctx, bool *out_changed)

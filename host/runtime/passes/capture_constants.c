@@ -2,45 +2,45 @@
 #include "passes/type_guard.h"
 #include <string.h>
 
-static inlay_status push_down(pass_ctx *ctx, struct graph *g, graph_body *b, bool *changed)
+static inlay_status push_down(pass_ctx *ctx, struct graph *graph, graph_body *body, bool *changed)
 {
     uint32_t kept = 0;
 
-    for (uint32_t k = 0; k < b->capture_count; k++) {
-        const inlay_value_info *outer = &g->values[b->capture_outer[k]].info;
-        uint32_t inner = b->capture_inner[k];
+    for (uint32_t k = 0; k < body->capture_count; k++) {
+        const inlay_value_info *outer = &graph->values[body->capture_outer[k]].info;
+        uint32_t inner = body->capture_inner[k];
         const bool is_constant = (outer->flags & INLAY_VALUE_CONSTANT) != 0 && outer->rank <= INLAY_MAX_RANK;
         int64_t dims[INLAY_MAX_RANK];
         bool done = false;
 
         for (uint32_t d = 0; is_constant && d < outer->rank; d++)
             dims[d] = outer->dims[d].value;
-        if (is_constant && type_guard_constant(b->graph, inner, outer->dtype, outer->rank, dims, outer->data,
+        if (is_constant && type_guard_constant(body->graph, inner, outer->dtype, outer->rank, dims, outer->data,
                                                outer->data_bytes, &done) != INLAY_OK)
             return no_memory(ctx->diag, "for constant '%s'", outer->name.data);
         *changed |= done;
         if (!done) {
-            b->capture_outer[kept] = b->capture_outer[k];
-            b->capture_inner[kept++] = inner;
+            body->capture_outer[kept] = body->capture_outer[k];
+            body->capture_inner[kept++] = inner;
         }
     }
-    b->capture_count = kept;
-    b->graph->captured = b->capture_inner; /* one list, two names: graph_finish */
-    b->graph->captured_count = kept;
+    body->capture_count = kept;
+    body->graph->captured = body->capture_inner; /* one list, two names: graph_finish */
+    body->graph->captured_count = kept;
     return INLAY_OK;
 }
 
-static inlay_status visit(pass_ctx *ctx, struct graph *g, bool *changed)
+static inlay_status visit(pass_ctx *ctx, struct graph *graph, bool *changed)
 {
-    for (uint32_t i = 0; i < g->node_count; i++) {
-        graph_node *n = g->nodes[i];
-        for (uint32_t b = 0; b < n->body_count; b++) {
-            inlay_status status = push_down(ctx, g, &n->bodies[b], changed);
+    for (uint32_t i = 0; i < graph->node_count; i++) {
+        graph_node *node = graph->nodes[i];
+        for (uint32_t b = 0; b < node->body_count; b++) {
+            inlay_status status = push_down(ctx, graph, &node->bodies[b], changed);
             if (status != INLAY_OK)
                 return status;
         }
-        if (n->body_count > 0)
-            pass_refresh_captures(n);
+        if (node->body_count > 0)
+            pass_refresh_captures(node);
     }
     return INLAY_OK;
 }

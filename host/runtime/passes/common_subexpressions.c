@@ -21,143 +21,147 @@ struct seen {
     uint32_t bucket_count, count;
 };
 
-static bool open_seen(struct rewrite *w, struct seen *s)
+static bool open_seen(struct rewrite *rewrite, struct seen *seen)
 {
-    uint32_t most = w->g->node_count + w->g->value_count + 1;
+    uint32_t most = rewrite->g->node_count + rewrite->g->value_count + 1;
 
-    for (s->bucket_count = 64; s->bucket_count < most; s->bucket_count *= 2)
+    for (seen->bucket_count = 64; seen->bucket_count < most; seen->bucket_count *= 2)
         ;
-    s->heads = arena_array(&w->own, s->bucket_count, sizeof *s->heads);
-    s->entries = arena_array(&w->own, most, sizeof *s->entries);
-    if (s->heads == NULL || s->entries == NULL)
+    seen->heads = arena_array(&rewrite->own, seen->bucket_count, sizeof *seen->heads);
+    seen->entries = arena_array(&rewrite->own, most, sizeof *seen->entries);
+    if (seen->heads == NULL || seen->entries == NULL)
         return false;
-    memset(s->heads, 0xff, s->bucket_count * sizeof *s->heads);
+    memset(seen->heads, 0xff, seen->bucket_count * sizeof *seen->heads);
     return true;
 }
 
-static void remember(struct seen *s, uint64_t hash, graph_node *n, uint32_t constant)
+static void remember(struct seen *seen, uint64_t hash, graph_node *node, uint32_t constant)
 {
-    uint32_t bucket = (uint32_t)hash & (s->bucket_count - 1);
+    uint32_t bucket = (uint32_t)hash & (seen->bucket_count - 1);
 
-    s->entries[s->count] = (struct entry){ hash, s->heads[bucket], n, constant };
-    s->heads[bucket] = s->count++;
+    seen->entries[seen->count] = (struct entry){ hash, seen->heads[bucket], node, constant };
+    seen->heads[bucket] = seen->count++;
 }
 
 /* ------------------------------------------------------------------ equality */
 
-static bool same_node(struct rewrite *w, const graph_node *a, const graph_node *b)
+static bool same_node(struct rewrite *rewrite, const graph_node *a, const graph_node *b)
 {
     if (a->row != b->row || a->custom != b->custom || a->info.input_count != b->info.input_count ||
         a->info.output_count != b->info.output_count || !same_attrs(a, b))
         return false;
     for (uint32_t i = 0; i < a->info.input_count; i++)
-        if (rw_input(w, a, i) != rw_input(w, b, i))
+        if (rw_input(rewrite, a, i) != rw_input(rewrite, b, i))
             return false;
     /* What one gives the other must give: an output may be omitted only where it is in both. */
     for (uint32_t i = 0; i < a->info.output_count; i++)
         if ((a->info.outputs[i] == INLAY_NONE) != (b->info.outputs[i] == INLAY_NONE) ||
             (a->info.outputs[i] != INLAY_NONE &&
-             w->g->values[a->info.outputs[i]].info.dtype != w->g->values[b->info.outputs[i]].info.dtype))
+             rewrite->g->values[a->info.outputs[i]].info.dtype != rewrite->g->values[b->info.outputs[i]].info.dtype))
             return false;
-    return same_bodies(w, a, b);
+    return same_bodies(rewrite, a, b);
 }
 
-static bool same_constant(const struct rewrite *w, uint32_t a, uint32_t b)
+static bool same_constant(const struct rewrite *rewrite, uint32_t a, uint32_t b)
 {
-    const inlay_value_info *x = rw_info(w, a), *y = rw_info(w, b);
+    const inlay_value_info *input = rw_info(rewrite, a), *output = rw_info(rewrite, b);
 
-    return x->data_bytes == y->data_bytes && x->dtype != INLAY_STRING && rw_same_type(w, a, b) &&
-           (x->data == y->data || x->data_bytes == 0 ||
-            (x->data_bytes <= SMALL_BYTES && memcmp(x->data, y->data, (size_t)x->data_bytes) == 0));
+    return input->data_bytes == output->data_bytes && input->dtype != INLAY_STRING && rw_same_type(rewrite, a, b) &&
+           (input->data == output->data || input->data_bytes == 0 ||
+            (input->data_bytes <= SMALL_BYTES && memcmp(input->data, output->data, (size_t)input->data_bytes) == 0));
 }
 
 /* ------------------------------------------------------------------ the visit */
 
-static uint64_t hash_node(const struct rewrite *w, const graph_node *n)
+static uint64_t hash_node(const struct rewrite *rewrite, const graph_node *node)
 {
-    uint64_t h = hash_u64((uint64_t)(uintptr_t)n->row, (uint64_t)(uintptr_t)n->custom);
+    uint64_t h = hash_u64((uint64_t)(uintptr_t)node->row, (uint64_t)(uintptr_t)node->custom);
 
-    for (uint32_t i = 0; i < n->info.input_count; i++)
-        h = hash_u64(h, rw_input(w, n, i));
-    for (uint32_t i = 0; i < n->info.attr_count; i++)
-        if (n->info.attrs[i].kind == INLAY_ATTR_INT)
-            h = hash_u64(h, (uint64_t)n->info.attrs[i].i);
+    for (uint32_t i = 0; i < node->info.input_count; i++)
+        h = hash_u64(h, rw_input(rewrite, node, i));
+    for (uint32_t i = 0; i < node->info.attr_count; i++)
+        if (node->info.attrs[i].kind == INLAY_ATTR_INT)
+            h = hash_u64(h, (uint64_t)node->info.attrs[i].i);
     return h;
 }
 
-static inlay_status merge_constants(struct rewrite *w, struct seen *s)
+static inlay_status merge_constants(struct rewrite *rewrite, struct seen *seen)
 {
     inlay_status status = INLAY_OK;
     bool done;
 
-    for (uint32_t v = 0; status == INLAY_OK && v < w->g->value_count; v++) {
-        const inlay_value_info *c = &w->g->values[v].info;
+    for (uint32_t value = 0; status == INLAY_OK && value < rewrite->g->value_count; value++) {
+        const inlay_value_info *info = &rewrite->g->values[value].info;
         uint64_t h;
-        uint32_t e;
+        uint32_t entry;
 
-        if (!rw_is_constant(w, v) || w->uses[v] == 0 || w->is_output[v])
+        if (!rw_is_constant(rewrite, value) || rewrite->uses[value] == 0 || rewrite->is_output[value])
             continue;
-        h = c->data_bytes <= SMALL_BYTES ? hash_bytes(c->data, (size_t)c->data_bytes, c->dtype)
-                                         : hash_u64((uint64_t)(uintptr_t)c->data, c->dtype);
-        for (e = s->heads[h & (s->bucket_count - 1)]; e != INLAY_NONE; e = s->entries[e].next)
-            if (s->entries[e].hash == h && s->entries[e].node == NULL && same_constant(w, s->entries[e].constant, v))
+        h = info->data_bytes <= SMALL_BYTES ? hash_bytes(info->data, (size_t)info->data_bytes, info->dtype)
+                                            : hash_u64((uint64_t)(uintptr_t)info->data, info->dtype);
+        for (entry = seen->heads[h & (seen->bucket_count - 1)]; entry != INLAY_NONE; entry = seen->entries[entry].next)
+            if (seen->entries[entry].hash == h && seen->entries[entry].node == NULL &&
+                same_constant(rewrite, seen->entries[entry].constant, value))
                 break;
-        if (e == INLAY_NONE) {
-            remember(s, h, NULL, v);
+        if (entry == INLAY_NONE) {
+            remember(seen, h, NULL, value);
             continue;
         }
-        status = rw_forward(w, v, s->entries[e].constant, &done); /* no change that is worth another round */
+        status = rw_forward(rewrite, value, seen->entries[entry].constant,
+                            &done); /* no change that is worth another round */
     }
     return status;
 }
 
-static bool can_merge(const struct graph *g, const graph_node *n)
+static bool can_merge(const struct graph *graph, const graph_node *node)
 {
-    if (n->info.output_count == 0 || (n->row == NULL && n->custom == NULL) || n->type_attr != NULL ||
-        graph_node_is_random(n))
+    if (node->info.output_count == 0 || (node->row == NULL && node->custom == NULL) || node->type_attr != NULL ||
+        graph_node_is_random(node))
         return false;
-    for (uint32_t i = 0; n->body_count > 0 && i < n->info.output_count; i++)
-        if (n->info.outputs[i] != INLAY_NONE && g->values[n->info.outputs[i]].info.kind != INLAY_VALUE_TENSOR)
+    for (uint32_t i = 0; node->body_count > 0 && i < node->info.output_count; i++)
+        if (node->info.outputs[i] != INLAY_NONE && graph->values[node->info.outputs[i]].info.kind != INLAY_VALUE_TENSOR)
             return false;
-    return n->body_count > 0 ? pass_is_op(n, "If") || pass_is_op(n, "Loop") || pass_is_op(n, "Scan")
-                             : !graph_node_is_host(g, n);
+    return node->body_count > 0 ? pass_is_op(node, "If") || pass_is_op(node, "Loop") || pass_is_op(node, "Scan")
+                                : !graph_node_is_host(graph, node);
 }
 
-static inlay_status match(struct rewrite *w, graph_node *n)
+static inlay_status match(struct rewrite *rewrite, graph_node *node)
 {
-    struct seen *s = w->memory;
+    struct seen *seen = rewrite->memory;
     inlay_status status;
     uint64_t h;
 
-    if (s == NULL) { /* the first node of a graph */
-        s = w->memory = arena_alloc(&w->own, sizeof *s);
-        if (s == NULL || !open_seen(w, s))
-            return rw_no_memory(w);
-        status = merge_constants(w, s);
+    if (seen == NULL) { /* the first node of a graph */
+        seen = rewrite->memory = arena_alloc(&rewrite->own, sizeof *seen);
+        if (seen == NULL || !open_seen(rewrite, seen))
+            return rw_no_memory(rewrite);
+        status = merge_constants(rewrite, seen);
         if (status != INLAY_OK)
             return status;
     }
-    if (!can_merge(w->g, n))
+    if (!can_merge(rewrite->g, node))
         return INLAY_OK;
-    h = hash_node(w, n);
-    for (uint32_t e = s->heads[h & (s->bucket_count - 1)]; e != INLAY_NONE; e = s->entries[e].next) {
-        graph_node *first = s->entries[e].node;
+    h = hash_node(rewrite, node);
+    for (uint32_t entry = seen->heads[h & (seen->bucket_count - 1)]; entry != INLAY_NONE;
+         entry = seen->entries[entry].next) {
+        graph_node *first = seen->entries[entry].node;
         bool free_to_go = true;
 
-        if (s->entries[e].hash != h || first == NULL || !same_node(w, first, n))
+        if (seen->entries[entry].hash != h || first == NULL || !same_node(rewrite, first, node))
             continue;
-        for (uint32_t i = 0; i < n->info.output_count; i++) /* an output of the graph keeps its name, hence its node */
-            free_to_go &= n->info.outputs[i] == INLAY_NONE || !w->is_output[n->info.outputs[i]];
-        for (uint32_t i = 0; free_to_go && i < n->info.output_count; i++) {
+        for (uint32_t i = 0; i < node->info.output_count;
+             i++) /* an output of the graph keeps its name, hence its node */
+            free_to_go &= node->info.outputs[i] == INLAY_NONE || !rewrite->is_output[node->info.outputs[i]];
+        for (uint32_t i = 0; free_to_go && i < node->info.output_count; i++) {
             bool done;
 
-            status = rw_forward(w, n->info.outputs[i], first->info.outputs[i], &done);
+            status = rw_forward(rewrite, node->info.outputs[i], first->info.outputs[i], &done);
             if (status != INLAY_OK)
                 return status;
         }
         return INLAY_OK;
     }
-    remember(s, h, n, INLAY_NONE);
+    remember(seen, h, node, INLAY_NONE);
     return INLAY_OK;
 }
 

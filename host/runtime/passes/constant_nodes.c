@@ -3,67 +3,71 @@
 #include <string.h>
 
 /* The one attribute that holds the value, as a tensor. */
-static inlay_status set_from_attr(pass_ctx *ctx, struct graph *g, uint32_t v, const inlay_attr_info *a, bool *out_done)
+static inlay_status set_from_attr(pass_ctx *ctx, struct graph *graph, uint32_t value, const inlay_attr_info *attribute,
+                                  bool *out_done)
 {
     struct arena *mem = &ctx->model->arena;
-    int64_t count = a->count;
-    float narrow = (float)a->f;
+    int64_t count = attribute->count;
+    float narrow = (float)attribute->f;
     inlay_str *texts;
     void *data;
 
     *out_done = false;
-    switch (a->kind) {
+    switch (attribute->kind) {
     case INLAY_ATTR_TENSOR:
-        return type_guard_constant(g, v, a->tensor->dtype, a->tensor->rank, a->tensor->dims, a->tensor->data,
-                                   a->tensor->bytes, out_done);
+        return type_guard_constant(graph, value, attribute->tensor->dtype, attribute->tensor->rank,
+                                   attribute->tensor->dims, attribute->tensor->data, attribute->tensor->bytes,
+                                   out_done);
     case INLAY_ATTR_FLOAT:
         data = arena_copy(mem, &narrow, sizeof narrow);
         return data == NULL ? INLAY_OUT_OF_MEMORY
-                            : type_guard_constant(g, v, INLAY_FLOAT, 0, NULL, data, sizeof narrow, out_done);
+                            : type_guard_constant(graph, value, INLAY_FLOAT, 0, NULL, data, sizeof narrow, out_done);
     case INLAY_ATTR_INT:
-        data = arena_copy(mem, &a->i, sizeof a->i);
-        return data == NULL ? INLAY_OUT_OF_MEMORY
-                            : type_guard_constant(g, v, INLAY_INT64, 0, NULL, data, sizeof a->i, out_done);
+        data = arena_copy(mem, &attribute->i, sizeof attribute->i);
+        return data == NULL
+                   ? INLAY_OUT_OF_MEMORY
+                   : type_guard_constant(graph, value, INLAY_INT64, 0, NULL, data, sizeof attribute->i, out_done);
     case INLAY_ATTR_FLOATS:
-        return type_guard_constant(g, v, INLAY_FLOAT, 1, &count, a->floats, (uint64_t)count * sizeof *a->floats,
-                                   out_done);
+        return type_guard_constant(graph, value, INLAY_FLOAT, 1, &count, attribute->floats,
+                                   (uint64_t)count * sizeof *attribute->floats, out_done);
     case INLAY_ATTR_INTS:
-        return type_guard_constant(g, v, INLAY_INT64, 1, &count, a->ints, (uint64_t)count * sizeof *a->ints, out_done);
+        return type_guard_constant(graph, value, INLAY_INT64, 1, &count, attribute->ints,
+                                   (uint64_t)count * sizeof *attribute->ints, out_done);
     case INLAY_ATTR_STRING:
-        texts = arena_copy(mem, &a->s, sizeof a->s);
+        texts = arena_copy(mem, &attribute->s, sizeof attribute->s);
         return texts == NULL ? INLAY_OUT_OF_MEMORY
-                             : type_guard_constant(g, v, INLAY_STRING, 0, NULL, texts, sizeof *texts, out_done);
+                             : type_guard_constant(graph, value, INLAY_STRING, 0, NULL, texts, sizeof *texts, out_done);
     case INLAY_ATTR_STRINGS:
-        return type_guard_constant(g, v, INLAY_STRING, 1, &count, a->strings, (uint64_t)count * sizeof *a->strings,
-                                   out_done);
+        return type_guard_constant(graph, value, INLAY_STRING, 1, &count, attribute->strings,
+                                   (uint64_t)count * sizeof *attribute->strings, out_done);
     default:
         return INLAY_OK;
     }
 }
 
-static inlay_status visit(pass_ctx *ctx, struct graph *g, bool *changed)
+static inlay_status visit(pass_ctx *ctx, struct graph *graph, bool *changed)
 {
-    bool *drop = arena_array(&ctx->model->arena, (size_t)g->node_count + 1, sizeof *drop);
+    bool *drop = arena_array(&ctx->model->arena, (size_t)graph->node_count + 1, sizeof *drop);
     bool any = false;
 
     if (drop == NULL)
         return no_memory(ctx->diag, "to gather constants");
-    for (uint32_t i = 0; i < g->node_count; i++) {
-        const graph_node *n = g->nodes[i];
-        const inlay_attr_info *a = n->info.attrs;
+    for (uint32_t i = 0; i < graph->node_count; i++) {
+        const graph_node *node = graph->nodes[i];
+        const inlay_attr_info *attribute = node->info.attrs;
 
-        if (!pass_is_op(n, "Constant") || n->info.output_count != 1 || n->info.outputs[0] == INLAY_NONE ||
-            n->info.attr_count == 0)
+        if (!pass_is_op(node, "Constant") || node->info.output_count != 1 || node->info.outputs[0] == INLAY_NONE ||
+            node->info.attr_count == 0)
             continue;
-        for (uint32_t k = 0; k < n->info.attr_count && !drop[i]; k++) {
-            a = INLAY_AT(inlay_attr_info, n->info.attrs, n->info.attr_stride, k);
-            if (set_from_attr(ctx, g, n->info.outputs[0], a, &drop[i]) != INLAY_OK)
-                return no_memory(ctx->diag, "for constant '%s'", n->info.name.data);
+        for (uint32_t k = 0; k < node->info.attr_count && !drop[i]; k++) {
+            attribute = INLAY_AT(inlay_attr_info, node->info.attrs, node->info.attr_stride, k);
+            if (set_from_attr(ctx, graph, node->info.outputs[0], attribute, &drop[i]) != INLAY_OK)
+                return no_memory(ctx->diag, "for constant '%s'", node->info.name.data);
         }
         any |= drop[i];
     }
     if (any)
-        pass_drop_nodes(g, drop);
+        pass_drop_nodes(graph, drop);
     *changed |= any;
     return INLAY_OK;
 }

@@ -9,8 +9,9 @@
 #undef CONTRIBUTED
 
 /* x as the activation `name` of FusedConv and FusedGemm has it; params are its alpha and beta where count says so. */
-uint32_t contributed_activation(struct spell *b, const char *name, uint32_t x, const double *params, uint32_t count);
+uint32_t contributed_activation(struct spell *spell, const char *name, uint32_t x, const double *params,
+                                uint32_t count);
 /* The product of integers a and w in units of both scales, and a bias; zero points and bias may be INLAY_NONE. */
-uint32_t contributed_in_units(struct spell *b, uint32_t a, uint32_t w, uint32_t a_zero, uint32_t w_zero,
+uint32_t contributed_in_units(struct spell *spell, uint32_t a, uint32_t w, uint32_t a_zero, uint32_t w_zero,
                               uint32_t a_scale, uint32_t w_scale, uint32_t bias);
 #endif

@@ -4,45 +4,46 @@
 #include <math.h>
 
 /* Normalises by given statistics, every output but the first unused? */
-static bool is_inference(const struct rewrite *w, const graph_node *n)
+static bool is_inference(const struct rewrite *rewrite, const graph_node *node)
 {
-    for (uint32_t i = 1; i < n->info.output_count; i++)
-        if (!rw_is_unused(w, n, i))
+    for (uint32_t i = 1; i < node->info.output_count; i++)
+        if (!rw_is_unused(rewrite, node, i))
             return false;
-    if (n->info.since_version < 7 && rw_attr_int(n, "is_test", 0) == 0)
+    if (node->info.since_version < 7 && rw_attr_int(node, "is_test", 0) == 0)
         return false;
-    return rw_attr_int(n, "training_mode", 0) == 0 && rw_attr_int(n, "spatial", 1) == 1;
+    return rw_attr_int(node, "training_mode", 0) == 0 && rw_attr_int(node, "spatial", 1) == 1;
 }
 
-static inlay_status match(struct rewrite *w, graph_node *n)
+static inlay_status match(struct rewrite *rewrite, graph_node *node)
 {
     const float *params[4]; /* scale, bias, mean, variance */
     double *scale, *shift, epsilon;
     graph_node *conv;
     int64_t channels;
 
-    if (!pass_is_op(n, "BatchNormalization") || !is_inference(w, n))
+    if (!pass_is_op(node, "BatchNormalization") || !is_inference(rewrite, node))
         return INLAY_OK;
-    conv = conv_to_scale(w, rw_input(w, n, 0), &channels);
+    conv = conv_to_scale(rewrite, rw_input(rewrite, node, 0), &channels);
     if (conv == NULL)
         return INLAY_OK;
     for (uint32_t i = 0; i < 4; i++) {
-        params[i] = rw_floats(w, rw_input(w, n, i + 1));
-        if (params[i] == NULL || rw_info(w, rw_input(w, n, i + 1))->data_bytes != (uint64_t)channels * sizeof(float))
+        params[i] = rw_floats(rewrite, rw_input(rewrite, node, i + 1));
+        if (params[i] == NULL ||
+            rw_info(rewrite, rw_input(rewrite, node, i + 1))->data_bytes != (uint64_t)channels * sizeof(float))
             return INLAY_OK;
     }
-    scale = arena_array(&w->scratch, (size_t)channels + 1, sizeof *scale);
-    shift = arena_array(&w->scratch, (size_t)channels + 1, sizeof *shift);
+    scale = arena_array(&rewrite->scratch, (size_t)channels + 1, sizeof *scale);
+    shift = arena_array(&rewrite->scratch, (size_t)channels + 1, sizeof *shift);
     if (scale == NULL || shift == NULL)
-        return rw_no_memory(w);
-    epsilon = rw_attr_float(n, "epsilon", 1e-5);
+        return rw_no_memory(rewrite);
+    epsilon = rw_attr_float(node, "epsilon", 1e-5);
     for (int64_t c = 0; c < channels; c++) {
         scale[c] = (double)params[0][c] / sqrt((double)params[3][c] + epsilon);
         shift[c] = (double)params[1][c] - (double)params[2][c] * scale[c];
         if (!isfinite(scale[c]) || !isfinite(shift[c]))
             return INLAY_OK;
     }
-    return conv_scale(w, conv, n, channels, scale, shift);
+    return conv_scale(rewrite, conv, node, channels, scale, shift);
 }
 
 inlay_status pass_conv_batch_norm(pass_ctx *ctx, bool *out_changed)

@@ -6,52 +6,53 @@
 
 enum { FORGOTTEN_BYTES = 1 << 18 }; /* of which the original is not kept in memory */
 
-/* The DequantizeLinear of constants, by scales of floats, that Conv n alone has as weights, if each output channel can
- * have scales of its own: NULL otherwise. */
-static graph_node *narrow_weights(const struct rewrite *w, const graph_node *n)
+/* The DequantizeLinear of constants, by scales of floats, that Conv node alone has as weights, if each output channel
+ * can have scales of its own: NULL otherwise. */
+static graph_node *narrow_weights(const struct rewrite *rewrite, const graph_node *node)
 {
-    const uint32_t v = rw_input(w, n, 1);
-    graph_node *back = rw_maker_op(w, v, "DequantizeLinear");
-    const inlay_value_info *x, *scale;
+    const uint32_t value = rw_input(rewrite, node, 1);
+    graph_node *back = rw_maker_op(rewrite, value, "DequantizeLinear");
+    const inlay_value_info *input, *scale;
 
-    if (back == NULL || !rw_is_only_use(w, v) || !pass_is_op(n, "Conv"))
+    if (back == NULL || !rw_is_only_use(rewrite, value) || !pass_is_op(node, "Conv"))
         return NULL;
-    x = rw_info(w, rw_input(w, back, 0));
-    scale = rw_info(w, rw_input(w, back, 1));
-    if (!rw_is_constant(w, rw_input(w, back, 0)) || !rw_is_constant(w, rw_input(w, back, 1)) ||
-        scale->dtype != INLAY_FLOAT || rw_info(w, v)->dtype != INLAY_FLOAT || x->rank < 3)
+    input = rw_info(rewrite, rw_input(rewrite, back, 0));
+    scale = rw_info(rewrite, rw_input(rewrite, back, 1));
+    if (!rw_is_constant(rewrite, rw_input(rewrite, back, 0)) || !rw_is_constant(rewrite, rw_input(rewrite, back, 1)) ||
+        scale->dtype != INLAY_FLOAT || rw_info(rewrite, value)->dtype != INLAY_FLOAT || input->rank < 3)
         return NULL;
     if (scale->rank == 0) /* one becomes as many as channels, but a zero point would have to, too */
-        return rw_input(w, back, 2) == INLAY_NONE ? back : NULL;
-    return rw_dim(scale, 0) == rw_dim(x, 0) && (scale->rank == x->rank || rw_attr_int(back, "axis", 1) == 0) ? back
-                                                                                                             : NULL;
+        return rw_input(rewrite, back, 2) == INLAY_NONE ? back : NULL;
+    return rw_dim(scale, 0) == rw_dim(input, 0) && (scale->rank == input->rank || rw_attr_int(back, "axis", 1) == 0)
+               ? back
+               : NULL;
 }
 
-graph_node *conv_to_scale(const struct rewrite *w, uint32_t v, int64_t *out_channels)
+graph_node *conv_to_scale(const struct rewrite *rewrite, uint32_t value, int64_t *out_channels)
 {
-    graph_node *n = rw_maker_op(w, v, "Conv");
-    bool transposed = n == NULL;
+    graph_node *node = rw_maker_op(rewrite, value, "Conv");
+    bool transposed = node == NULL;
     const inlay_value_info *weight;
     uint32_t bias;
     int64_t groups;
 
     if (transposed)
-        n = rw_maker_op(w, v, "ConvTranspose");
-    if (n == NULL || !rw_is_only_use(w, v))
+        node = rw_maker_op(rewrite, value, "ConvTranspose");
+    if (node == NULL || !rw_is_only_use(rewrite, value))
         return NULL;
-    weight = rw_info(w, rw_input(w, n, 1));
-    bias = rw_input(w, n, 2);
-    groups = rw_attr_int(n, "group", 1);
-    if ((!rw_is_constant(w, rw_input(w, n, 1)) && narrow_weights(w, n) == NULL) || weight->dtype != INLAY_FLOAT ||
-        weight->rank < 3 || weight->dims[0].kind != INLAY_DIM_FIXED || groups < 1)
+    weight = rw_info(rewrite, rw_input(rewrite, node, 1));
+    bias = rw_input(rewrite, node, 2);
+    groups = rw_attr_int(node, "group", 1);
+    if ((!rw_is_constant(rewrite, rw_input(rewrite, node, 1)) && narrow_weights(rewrite, node) == NULL) ||
+        weight->dtype != INLAY_FLOAT || weight->rank < 3 || weight->dims[0].kind != INLAY_DIM_FIXED || groups < 1)
         return NULL;
     *out_channels = transposed ? weight->dims[1].value * groups : weight->dims[0].value;
-    if (bias != INLAY_NONE && (!rw_is_constant(w, bias) || rw_info(w, bias)->dtype != INLAY_FLOAT ||
-                               rw_info(w, bias)->data_bytes != (uint64_t)*out_channels * sizeof(float)))
+    if (bias != INLAY_NONE && (!rw_is_constant(rewrite, bias) || rw_info(rewrite, bias)->dtype != INLAY_FLOAT ||
+                               rw_info(rewrite, bias)->data_bytes != (uint64_t)*out_channels * sizeof(float)))
         return NULL;
     if (transposed && (weight->dims[0].value % groups != 0 || weight->dims[0].value == 0))
         return NULL;
-    return n;
+    return node;
 }
 
 /* to[count] = from * s; from lies at any address. */
@@ -66,15 +67,15 @@ static void scale_floats(const char *from, int64_t count, double s, float *to)
 }
 
 /* Channels' factors become part of the scales: one more rounding of each scale, none of the elements. */
-static uint32_t scaled_scales(struct rewrite *w, graph_node *back, const double *factor)
+static uint32_t scaled_scales(struct rewrite *rewrite, graph_node *back, const double *factor)
 {
-    const uint32_t old = rw_input(w, back, 1);
-    const inlay_value_info *info = rw_info(w, old);
-    const int64_t channels = rw_dim(rw_info(w, rw_input(w, back, 0)), 0);
+    const uint32_t old = rw_input(rewrite, back, 1);
+    const inlay_value_info *info = rw_info(rewrite, old);
+    const int64_t channels = rw_dim(rw_info(rewrite, rw_input(rewrite, back, 0)), 0);
     const int64_t count = info->rank == 0 ? channels : (int64_t)(info->data_bytes / sizeof(float));
-    uint32_t inputs[3] = { rw_input(w, back, 0), INLAY_NONE, rw_input(w, back, 2) }, rank = info->rank;
-    const float *from = rw_floats(w, old);
-    float *to = graph_blob_alloc(w->g->model, count > 0 ? (size_t)count * sizeof *to : 1);
+    uint32_t inputs[3] = { rw_input(rewrite, back, 0), INLAY_NONE, rw_input(rewrite, back, 2) }, rank = info->rank;
+    const float *from = rw_floats(rewrite, old);
+    float *to = graph_blob_alloc(rewrite->g->model, count > 0 ? (size_t)count * sizeof *to : 1);
     int64_t dims[INLAY_MAX_RANK] = { channels };
     graph_node *fresh;
 
@@ -84,26 +85,26 @@ static uint32_t scaled_scales(struct rewrite *w, graph_node *back, const double 
         dims[d] = info->dims[d].value;
     for (int64_t i = 0; i < count; i++)
         to[i] = (float)((double)from[rank == 0 ? 0 : i] * factor[i / (count / channels)]);
-    inputs[1] = rw_constant_blob(w, INLAY_FLOAT, rank == 0 ? 1 : rank, dims, to, (uint64_t)count * sizeof *to);
+    inputs[1] = rw_constant_blob(rewrite, INLAY_FLOAT, rank == 0 ? 1 : rank, dims, to, (uint64_t)count * sizeof *to);
     fresh = inputs[1] == INLAY_NONE
                 ? NULL
-                : rw_make(w, "DequantizeLinear", back->opset, back, inputs, inputs[2] == INLAY_NONE ? 2 : 3, 1);
+                : rw_make(rewrite, "DequantizeLinear", back->opset, back, inputs, inputs[2] == INLAY_NONE ? 2 : 3, 1);
     for (uint32_t i = 0; fresh != NULL && i < back->own_attr_count; i++)
-        if (graph_set_attr(w->g, fresh, INLAY_AT(inlay_attr_info, back->info.attrs, back->info.attr_stride, i)) !=
+        if (graph_set_attr(rewrite->g, fresh, INLAY_AT(inlay_attr_info, back->info.attrs, back->info.attr_stride, i)) !=
             INLAY_OK)
             return INLAY_NONE;
-    if (fresh == NULL || (rank == 0 && graph_set_attr_int(w->g, fresh, "axis", 0) != INLAY_OK) ||
-        rw_insert(w, fresh, INLAY_FLOAT) != INLAY_OK)
+    if (fresh == NULL || (rank == 0 && graph_set_attr_int(rewrite->g, fresh, "axis", 0) != INLAY_OK) ||
+        rw_insert(rewrite, fresh, INLAY_FLOAT) != INLAY_OK)
         return INLAY_NONE;
     return fresh->info.outputs[0];
 }
 
 /* weight[M, C/g, ...] of Conv: a channel's weights stand together. weight[C, M/g, ...] of ConvTranspose: output channel
  * g * M/g + j is column j of the rows of group g. */
-static uint32_t scaled_weight(struct rewrite *w, const graph_node *conv, const double *scale)
+static uint32_t scaled_weight(struct rewrite *rewrite, const graph_node *conv, const double *scale)
 {
-    uint32_t v = rw_input(w, conv, 1);
-    const inlay_value_info *info = rw_info(w, v);
+    uint32_t value = rw_input(rewrite, conv, 1);
+    const inlay_value_info *info = rw_info(rewrite, value);
     bool transposed = pass_is_op(conv, "ConvTranspose");
     int64_t rows = info->dims[0].value, columns = transposed ? info->dims[1].value : 1, inner, dims[INLAY_MAX_RANK];
     int64_t group_rows = transposed ? rows / rw_attr_int(conv, "group", 1) : 1;
@@ -113,10 +114,10 @@ static uint32_t scaled_weight(struct rewrite *w, const graph_node *conv, const d
     float *to;
 
     if (scale == NULL)
-        return v;
-    if (!rw_is_constant(w, v))
-        return scaled_scales(w, narrow_weights(w, conv), scale);
-    to = rank > INLAY_MAX_RANK ? NULL : graph_blob_alloc(w->g->model, bytes > 0 ? (size_t)bytes : 1);
+        return value;
+    if (!rw_is_constant(rewrite, value))
+        return scaled_scales(rewrite, narrow_weights(rewrite, conv), scale);
+    to = rank > INLAY_MAX_RANK ? NULL : graph_blob_alloc(rewrite->g->model, bytes > 0 ? (size_t)bytes : 1);
     if (to == NULL)
         return INLAY_NONE;
     inner = rows * columns > 0 ? (int64_t)(bytes / sizeof *to) / (rows * columns) : 0;
@@ -126,84 +127,85 @@ static uint32_t scaled_weight(struct rewrite *w, const graph_node *conv, const d
         scale_floats(from + (size_t)(i * inner) * sizeof *to, inner,
                      scale[transposed ? i / columns / group_rows * columns + i % columns : i], to + i * inner);
     if (bytes >= FORGOTTEN_BYTES)
-        graph_blob_forget(w->g->model, from, (size_t)bytes);
-    return rw_constant_blob(w, INLAY_FLOAT, rank, dims, to, bytes);
+        graph_blob_forget(rewrite->g->model, from, (size_t)bytes);
+    return rw_constant_blob(rewrite, INLAY_FLOAT, rank, dims, to, bytes);
 }
 
-inlay_status conv_scale(struct rewrite *w, graph_node *conv, graph_node *last, int64_t channels, const double *scale,
-                        const double *shift)
+inlay_status conv_scale(struct rewrite *rewrite, graph_node *conv, graph_node *last, int64_t channels,
+                        const double *scale, const double *shift)
 {
-    uint32_t old = rw_input(w, conv, 2), weight, bias;
-    const float *old_bias = old == INLAY_NONE ? NULL : rw_floats(w, old);
-    float *values = arena_array(&w->scratch, (size_t)channels + 1, sizeof *values);
+    uint32_t old = rw_input(rewrite, conv, 2), weight, bias;
+    const float *old_bias = old == INLAY_NONE ? NULL : rw_floats(rewrite, old);
+    float *values = arena_array(&rewrite->scratch, (size_t)channels + 1, sizeof *values);
     graph_node *fresh = NULL;
 
     if (values == NULL || (old != INLAY_NONE && old_bias == NULL))
-        return rw_no_memory(w);
+        return rw_no_memory(rewrite);
     for (int64_t c = 0; c < channels; c++)
         values[c] = (float)((old_bias == NULL ? 0 : (double)old_bias[c]) * (scale == NULL ? 1 : scale[c]) + shift[c]);
-    weight = scaled_weight(w, conv, scale);
-    bias = rw_constant(w, INLAY_FLOAT, 1, &channels, values, (uint64_t)channels * sizeof *values);
+    weight = scaled_weight(rewrite, conv, scale);
+    bias = rw_constant(rewrite, INLAY_FLOAT, 1, &channels, values, (uint64_t)channels * sizeof *values);
     if (weight != INLAY_NONE && bias != INLAY_NONE)
-        fresh = rw_make(w, conv->info.op_type.data, conv->opset, conv,
-                        (const uint32_t[]){ rw_input(w, conv, 0), weight, bias }, 3, 1);
+        fresh = rw_make(rewrite, conv->info.op_type.data, conv->opset, conv,
+                        (const uint32_t[]){ rw_input(rewrite, conv, 0), weight, bias }, 3, 1);
     if (fresh == NULL)
-        return rw_no_memory(w);
+        return rw_no_memory(rewrite);
     for (uint32_t i = 0; i < conv->info.attr_count; i++)
-        if (graph_set_attr(w->g, fresh, &conv->info.attrs[i]) != INLAY_OK)
-            return rw_no_memory(w);
-    return rw_replace(w, last, fresh);
+        if (graph_set_attr(rewrite->g, fresh, &conv->info.attrs[i]) != INLAY_OK)
+            return rw_no_memory(rewrite);
+    return rw_replace(rewrite, last, fresh);
 }
 
 /* The constant as one number a channel of values[N, C, ...]: a scalar, or all dims 1 but that of the channel. */
-static bool read_channels(struct rewrite *w, uint32_t v, uint32_t rank, int64_t channels, double *out)
+static bool read_channels(struct rewrite *rewrite, uint32_t value, uint32_t rank, int64_t channels, double *out)
 {
-    const inlay_value_info *c = rw_info(w, v);
-    const float *f = rw_floats(w, v);
+    const inlay_value_info *info = rw_info(rewrite, value);
+    const float *f = rw_floats(rewrite, value);
     uint64_t count;
 
-    if (f == NULL || c->rank > rank)
+    if (f == NULL || info->rank > rank)
         return false;
-    for (uint32_t d = 0; d < c->rank; d++) {
-        uint32_t axis = rank - c->rank + d;
-        if (c->dims[d].value != 1 && (axis != 1 || c->dims[d].value != channels))
+    for (uint32_t d = 0; d < info->rank; d++) {
+        uint32_t axis = rank - info->rank + d;
+        if (info->dims[d].value != 1 && (axis != 1 || info->dims[d].value != channels))
             return false;
     }
-    count = c->data_bytes / sizeof *f;
+    count = info->data_bytes / sizeof *f;
     for (int64_t i = 0; i < channels; i++)
         out[i] = (double)f[count == 1 ? 0 : i];
     return count > 0;
 }
 
-static inlay_status match(struct rewrite *w, graph_node *n)
+static inlay_status match(struct rewrite *rewrite, graph_node *node)
 {
-    bool mul = pass_is_op(n, "Mul"), div = pass_is_op(n, "Div"), add = pass_is_op(n, "Add"), sub = pass_is_op(n, "Sub");
+    bool mul = pass_is_op(node, "Mul"), div = pass_is_op(node, "Div"), add = pass_is_op(node, "Add"),
+         sub = pass_is_op(node, "Sub");
     double *scale, *shift, *values;
     graph_node *conv = NULL;
     uint32_t side = 0, rank;
     int64_t channels = 0;
 
-    if ((!mul && !div && !add && !sub) || n->info.since_version < 7)
+    if ((!mul && !div && !add && !sub) || node->info.since_version < 7)
         return INLAY_OK;
     for (; conv == NULL && side < (mul || add ? 2 : 1); side++)
-        if (rw_is_constant(w, rw_input(w, n, 1 - side)))
-            conv = conv_to_scale(w, rw_input(w, n, side), &channels);
+        if (rw_is_constant(rewrite, rw_input(rewrite, node, 1 - side)))
+            conv = conv_to_scale(rewrite, rw_input(rewrite, node, side), &channels);
     if (conv == NULL)
         return INLAY_OK;
-    rank = rw_info(w, rw_input(w, conv, 1))->rank;
-    scale = arena_array(&w->scratch, (size_t)channels + 1, sizeof *scale);
-    shift = arena_array(&w->scratch, (size_t)channels + 1, sizeof *shift);
+    rank = rw_info(rewrite, rw_input(rewrite, conv, 1))->rank;
+    scale = arena_array(&rewrite->scratch, (size_t)channels + 1, sizeof *scale);
+    shift = arena_array(&rewrite->scratch, (size_t)channels + 1, sizeof *shift);
     values = mul || div ? scale : shift;
     if (scale == NULL || shift == NULL)
-        return rw_no_memory(w);
-    if (!read_channels(w, rw_input(w, n, 2 - side), rank, channels, values))
+        return rw_no_memory(rewrite);
+    if (!read_channels(rewrite, rw_input(rewrite, node, 2 - side), rank, channels, values))
         return INLAY_OK;
     for (int64_t c = 0; c < channels; c++) {
         values[c] = div ? 1 / values[c] : sub ? -values[c] : values[c];
         if (!isfinite(values[c]))
             return INLAY_OK; /* 0 * infinity within the sum is not what infinity * the sum is */
     }
-    return conv_scale(w, conv, n, channels, mul || div ? scale : NULL, shift);
+    return conv_scale(rewrite, conv, node, channels, mul || div ? scale : NULL, shift);
 }
 
 inlay_status pass_conv_scale(pass_ctx *ctx, bool *out_changed)

@@ -38,21 +38,21 @@ struct product {
 
 /* ------------------------------------------------------------------ equations */
 
-static bool has(const struct term *t, char letter)
+static bool has(const struct term *term, char letter)
 {
-    return strchr(t->letters, letter) != NULL;
+    return strchr(term->letters, letter) != NULL;
 }
 
-static void add(struct term *t, char letter)
+static void add(struct term *term, char letter)
 {
-    if (t->count < LETTERS)
-        t->letters[t->count++] = letter;
+    if (term->count < LETTERS)
+        term->letters[term->count++] = letter;
 }
 
-static void add_all(struct term *t, const struct term *more)
+static void add_all(struct term *term, const struct term *more)
 {
     for (uint32_t i = 0; i < more->count; i++)
-        add(t, more->letters[i]);
+        add(term, more->letters[i]);
 }
 
 static bool same_letters(const struct term *a, const struct term *b)
@@ -61,46 +61,46 @@ static bool same_letters(const struct term *a, const struct term *b)
 }
 
 /* "bij,bjk->bik" without spaces; false: something else, an ellipsis, no result, or a letter twice in a term. */
-static bool parse_equation(const char *text, struct equation *e)
+static bool parse_equation(const char *text, struct equation *equation)
 {
-    struct term *t = &e->in[0];
+    struct term *term = &equation->in[0];
 
-    *e = (struct equation){ .count = 1 };
+    *equation = (struct equation){ .count = 1 };
     for (; *text != '\0'; text++) {
         if (*text == ' ')
             continue;
-        if (*text == ',' && t != &e->out && e->count < MOST_TERMS) {
-            t = &e->in[e->count++];
-        } else if (*text == '-' && text[1] == '>' && t != &e->out) {
-            t = &e->out;
+        if (*text == ',' && term != &equation->out && equation->count < MOST_TERMS) {
+            term = &equation->in[equation->count++];
+        } else if (*text == '-' && text[1] == '>' && term != &equation->out) {
+            term = &equation->out;
             text++;
-        } else if (((*text >= 'a' && *text <= 'z') || (*text >= 'A' && *text <= 'Z')) && t->count < MOST &&
-                   !has(t, *text)) {
-            add(t, *text);
+        } else if (((*text >= 'a' && *text <= 'z') || (*text >= 'A' && *text <= 'Z')) && term->count < MOST &&
+                   !has(term, *text)) {
+            add(term, *text);
         } else {
             return false;
         }
     }
-    return t == &e->out;
+    return term == &equation->out;
 }
 
-static inlay_dim size_of(const struct product *p, char letter)
+static inlay_dim size_of(const struct product *product, char letter)
 {
-    uint32_t k = has(&p->in[0], letter) ? 0 : 1;
+    uint32_t k = has(&product->in[0], letter) ? 0 : 1;
 
-    return rw_info(p->w, p->v[k])->dims[strchr(p->in[k].letters, letter) - p->in[k].letters];
+    return rw_info(product->w, product->v[k])->dims[strchr(product->in[k].letters, letter) - product->in[k].letters];
 }
 
 /* A size of 1 would broadcast in Einsum, and reads as any other; so sizes of letters in both must be provably equal. */
-static bool sizes_agree(const struct product *p)
+static bool sizes_agree(const struct product *product)
 {
-    for (uint32_t i = 0; i < p->in[0].count; i++) {
-        const char *at = strchr(p->in[1].letters, p->in[0].letters[i]);
-        inlay_dim a = rw_info(p->w, p->v[0])->dims[i], b;
+    for (uint32_t i = 0; i < product->in[0].count; i++) {
+        const char *at = strchr(product->in[1].letters, product->in[0].letters[i]);
+        inlay_dim a = rw_info(product->w, product->v[0])->dims[i], b;
 
         if (at == NULL)
             continue;
-        b = rw_info(p->w, p->v[1])->dims[at - p->in[1].letters];
+        b = rw_info(product->w, product->v[1])->dims[at - product->in[1].letters];
         if (a.kind != b.kind || a.kind == INLAY_DIM_UNKNOWN ||
             (a.kind == INLAY_DIM_FIXED ? a.value != b.value : a.symbol != b.symbol))
             return false;
@@ -110,99 +110,102 @@ static bool sizes_agree(const struct product *p)
 
 /* The operand that makes the columns: the one with the last letter of the result that is not in both. A matrix by a
  * vector stands where it need not be transposed. */
-static uint32_t right_operand(const struct product *p)
+static uint32_t right_operand(const struct product *product)
 {
     bool own[2] = { false, false };
     uint32_t right = 1;
 
-    for (uint32_t i = 0; i < p->out.count; i++) {
-        char c = p->out.letters[i];
+    for (uint32_t i = 0; i < product->out.count; i++) {
+        char c = product->out.letters[i];
 
-        if (has(&p->in[0], c) == has(&p->in[1], c))
+        if (has(&product->in[0], c) == has(&product->in[1], c))
             continue;
-        right = has(&p->in[0], c) ? 0 : 1;
+        right = has(&product->in[0], c) ? 0 : 1;
         own[right] = true;
     }
-    if (own[0] != own[1] && !has(&p->out, p->in[right].letters[p->in[right].count - 1]))
+    if (own[0] != own[1] && !has(&product->out, product->in[right].letters[product->in[right].count - 1]))
         right = 1 - right;
     return right;
 }
 
 /* Sorts the letters into batch, rows, columns and sum; false: there are others. */
-static bool sort_letters(struct product *p)
+static bool sort_letters(struct product *product)
 {
-    uint32_t order = rw_is_constant(p->w, p->v[0]) ? 1 : 0; /* the other operand may lie as it lies */
+    uint32_t order = rw_is_constant(product->w, product->v[0]) ? 1 : 0; /* the other operand may lie as it lies */
 
-    if (right_operand(p) == 0) {
-        struct term t = p->in[0];
-        uint32_t v = p->v[0];
+    if (right_operand(product) == 0) {
+        struct term term = product->in[0];
+        uint32_t value = product->v[0];
 
-        p->in[0] = p->in[1];
-        p->v[0] = p->v[1];
-        p->in[1] = t;
-        p->v[1] = v;
+        product->in[0] = product->in[1];
+        product->v[0] = product->v[1];
+        product->in[1] = term;
+        product->v[1] = value;
         order = 1 - order;
     }
-    for (uint32_t i = 0; i < p->out.count; i++) {
-        char c = p->out.letters[i];
-        bool left = has(&p->in[0], c), right = has(&p->in[1], c);
+    for (uint32_t i = 0; i < product->out.count; i++) {
+        char c = product->out.letters[i];
+        bool left = has(&product->in[0], c), right = has(&product->in[1], c);
 
         if (!left && !right)
             return false;
-        add(left && right ? &p->batch : left ? &p->rows : &p->columns, c);
+        add(left && right ? &product->batch : left ? &product->rows : &product->columns, c);
     }
-    for (uint32_t i = 0; i < p->in[order].count; i++)
-        if (!has(&p->out, p->in[order].letters[i]))
-            add(&p->sum, p->in[order].letters[i]);
-    return p->in[0].count == p->batch.count + p->rows.count + p->sum.count &&
-           p->in[1].count == p->batch.count + p->columns.count + p->sum.count;
+    for (uint32_t i = 0; i < product->in[order].count; i++)
+        if (!has(&product->out, product->in[order].letters[i]))
+            add(&product->sum, product->in[order].letters[i]);
+    return product->in[0].count == product->batch.count + product->rows.count + product->sum.count &&
+           product->in[1].count == product->batch.count + product->columns.count + product->sum.count;
 }
 
 /* ------------------------------------------------------------------ nodes */
 
 /* A new node of one output, which is a new value; ints, if any, are its attribute. INLAY_NONE: no memory. */
-static uint32_t put(const struct product *p, const char *op, const uint32_t *inputs, uint32_t count, const char *attr,
-                    const int64_t *ints, uint32_t int_count)
+static uint32_t put(const struct product *product, const char *op, const uint32_t *inputs, uint32_t count,
+                    const char *attr, const int64_t *ints, uint32_t int_count)
 {
-    graph_node *n = rw_make(p->w, op, p->n->opset, NULL, inputs, count, 1);
+    graph_node *node = rw_make(product->w, op, product->n->opset, NULL, inputs, count, 1);
 
-    if (n == NULL || (attr != NULL && graph_set_attr_ints(p->w->g, n, attr, ints, int_count) != INLAY_OK) ||
-        rw_insert(p->w, n, p->dtype) != INLAY_OK)
+    if (node == NULL || (attr != NULL && graph_set_attr_ints(product->w->g, node, attr, ints, int_count) != INLAY_OK) ||
+        rw_insert(product->w, node, product->dtype) != INLAY_OK)
         return INLAY_NONE;
-    return n->info.outputs[0];
+    return node->info.outputs[0];
 }
 
 /* Squeeze, Unsqueeze, ReduceSum: axes are an input from version 13 on. */
-static uint32_t put_axes(const struct product *p, const char *op, uint32_t v, const int64_t *axes, uint32_t count)
+static uint32_t put_axes(const struct product *product, const char *op, uint32_t value, const int64_t *axes,
+                         uint32_t count)
 {
-    uint32_t inputs[2] = { v, INLAY_NONE };
+    uint32_t inputs[2] = { value, INLAY_NONE };
     bool is_sum = strcmp(op, "ReduceSum") == 0;
-    graph_node *n;
+    graph_node *node;
 
-    if (v == INLAY_NONE || count == 0)
-        return v;
-    if (p->n->opset >= 13) {
-        inputs[1] = rw_constant_ints(p->w, axes, count);
+    if (value == INLAY_NONE || count == 0)
+        return value;
+    if (product->n->opset >= 13) {
+        inputs[1] = rw_constant_ints(product->w, axes, count);
         if (inputs[1] == INLAY_NONE)
             return INLAY_NONE;
     }
-    n = rw_make(p->w, op, p->n->opset, NULL, inputs, p->n->opset >= 13 ? 2 : 1, 1);
-    if (n == NULL || (p->n->opset < 13 && graph_set_attr_ints(p->w->g, n, "axes", axes, count) != INLAY_OK) ||
-        (is_sum && graph_set_attr_int(p->w->g, n, "keepdims", 0) != INLAY_OK) ||
-        rw_insert(p->w, n, p->dtype) != INLAY_OK)
+    node = rw_make(product->w, op, product->n->opset, NULL, inputs, product->n->opset >= 13 ? 2 : 1, 1);
+    if (node == NULL ||
+        (product->n->opset < 13 && graph_set_attr_ints(product->w->g, node, "axes", axes, count) != INLAY_OK) ||
+        (is_sum && graph_set_attr_int(product->w->g, node, "keepdims", 0) != INLAY_OK) ||
+        rw_insert(product->w, node, product->dtype) != INLAY_OK)
         return INLAY_NONE;
-    return n->info.outputs[0];
+    return node->info.outputs[0];
 }
 
-static uint32_t put_transpose(const struct product *p, uint32_t v, const struct term *have, const struct term *want)
+static uint32_t put_transpose(const struct product *product, uint32_t value, const struct term *have,
+                              const struct term *want)
 {
     int64_t perm[LETTERS];
 
-    if (v == INLAY_NONE || same_letters(have, want))
-        return v;
+    if (value == INLAY_NONE || same_letters(have, want))
+        return value;
     for (uint32_t d = 0; d < want->count; d++)
         perm[d] = strchr(have->letters, want->letters[d]) - have->letters;
-    return put(p, "Transpose", &v, 1, "perm", perm, want->count);
+    return put(product, "Transpose", &value, 1, "perm", perm, want->count);
 }
 
 /* Sizes for Reshape: those that are known, 0 for axes that stay where they are. One -1 is allowed where all others are
@@ -213,92 +216,92 @@ struct sizes {
     uint32_t copied, guessed;
 };
 
-static bool add_size(struct sizes *s, int64_t known, bool stays)
+static bool add_size(struct sizes *sizes, int64_t known, bool stays)
 {
-    if (known == 0 || s->count == LETTERS)
+    if (known == 0 || sizes->count == LETTERS)
         return false;
-    s->dims[s->count++] = known > 0 ? known : stays ? 0 : -1;
-    s->copied += known < 0 && stays;
-    s->guessed += known < 0 && !stays;
-    return s->guessed == 0 || (s->guessed == 1 && s->copied == 0);
+    sizes->dims[sizes->count++] = known > 0 ? known : stays ? 0 : -1;
+    sizes->copied += known < 0 && stays;
+    sizes->guessed += known < 0 && !stays;
+    return sizes->guessed == 0 || (sizes->guessed == 1 && sizes->copied == 0);
 }
 
-static int64_t known_size(const struct product *p, char letter)
+static int64_t known_size(const struct product *product, char letter)
 {
-    inlay_dim d = size_of(p, letter);
+    inlay_dim dim = size_of(product, letter);
 
-    return d.kind == INLAY_DIM_FIXED ? d.value : -1;
+    return dim.kind == INLAY_DIM_FIXED ? dim.value : -1;
 }
 
 /* Appends the group's letters as one axis. */
-static bool add_group(const struct product *p, const struct term *group, struct sizes *s)
+static bool add_group(const struct product *product, const struct term *group, struct sizes *sizes)
 {
     int64_t all = 1;
 
     for (uint32_t i = 0; i < group->count; i++) {
-        int64_t size = known_size(p, group->letters[i]);
+        int64_t size = known_size(product, group->letters[i]);
 
         if (size < 0 || all < 0)
             all = -1;
         else if (__builtin_mul_overflow(all, size, &all))
             return false;
     }
-    return add_size(s, all, false);
+    return add_size(sizes, all, false);
 }
 
-static bool add_each(const struct product *p, const struct term *group, struct sizes *s, bool stay)
+static bool add_each(const struct product *product, const struct term *group, struct sizes *sizes, bool stay)
 {
     for (uint32_t i = 0; i < group->count; i++)
-        if (!add_size(s, known_size(p, group->letters[i]), stay))
+        if (!add_size(sizes, known_size(product, group->letters[i]), stay))
             return false;
     return true;
 }
 
-static uint32_t put_reshape(const struct product *p, uint32_t v, const struct sizes *s)
+static uint32_t put_reshape(const struct product *product, uint32_t value, const struct sizes *sizes)
 {
-    uint32_t inputs[2] = { v, INLAY_NONE };
+    uint32_t inputs[2] = { value, INLAY_NONE };
 
-    if (s->count == 0 || v == INLAY_NONE)
-        return v;
-    inputs[1] = rw_constant_ints(p->w, s->dims, s->count);
-    return inputs[1] == INLAY_NONE ? INLAY_NONE : put(p, "Reshape", inputs, 2, NULL, NULL, 0);
+    if (sizes->count == 0 || value == INLAY_NONE)
+        return value;
+    inputs[1] = rw_constant_ints(product->w, sizes->dims, sizes->count);
+    return inputs[1] == INLAY_NONE ? INLAY_NONE : put(product, "Reshape", inputs, 2, NULL, NULL, 0);
 }
 
 /* ------------------------------------------------------------------ the three forms */
 
 /* The operand with its letters in the order of `want`, and axes of 1 where it lacks one. */
-static uint32_t put_spread(const struct product *p, uint32_t k, const struct term *want)
+static uint32_t put_spread(const struct product *product, uint32_t k, const struct term *want)
 {
     struct term mine = { 0 };
     int64_t axes[LETTERS];
     uint32_t count = 0;
 
     for (uint32_t i = 0; i < want->count; i++) {
-        if (has(&p->in[k], want->letters[i]))
+        if (has(&product->in[k], want->letters[i]))
             add(&mine, want->letters[i]);
         else
             axes[count++] = i;
     }
-    return put_axes(p, "Unsqueeze", put_transpose(p, p->v[k], &p->in[k], &mine), axes, count);
+    return put_axes(product, "Unsqueeze", put_transpose(product, product->v[k], &product->in[k], &mine), axes, count);
 }
 
 /* Elements side by side, then what is to be summed. */
-static uint32_t put_elements(const struct product *p)
+static uint32_t put_elements(const struct product *product)
 {
-    struct term all = p->out;
-    uint32_t ab[2], y;
+    struct term all = product->out;
+    uint32_t ab[2], output;
     int64_t axes[LETTERS];
 
-    add_all(&all, &p->sum);
+    add_all(&all, &product->sum);
     for (uint32_t k = 0; k < 2; k++) {
-        ab[k] = put_spread(p, k, &all);
+        ab[k] = put_spread(product, k, &all);
         if (ab[k] == INLAY_NONE)
             return INLAY_NONE;
     }
-    y = put(p, "Mul", ab, 2, NULL, NULL, 0);
-    for (uint32_t i = 0; i < p->sum.count; i++)
-        axes[i] = p->out.count + i;
-    return put_axes(p, "ReduceSum", y, axes, p->sum.count);
+    output = put(product, "Mul", ab, 2, NULL, NULL, 0);
+    for (uint32_t i = 0; i < product->sum.count; i++)
+        axes[i] = product->out.count + i;
+    return put_axes(product, "ReduceSum", output, axes, product->sum.count);
 }
 
 /* How the operands of MatMul lie. */
@@ -309,127 +312,135 @@ struct form {
 };
 
 /* Columns of which only the last is one of the matrix: the others stand before the rows, in the result, too. */
-static bool is_stack(const struct product *p, struct form *f)
+static bool is_stack(const struct product *product, struct form *form)
 {
     struct term order = { 0 }, last = { 0 };
 
-    if (p->batch.count > 0 || p->rows.count != 1 || p->columns.count < 2 || p->sum.count != 1)
+    if (product->batch.count > 0 || product->rows.count != 1 || product->columns.count < 2 || product->sum.count != 1)
         return false;
-    order = p->columns;
+    order = product->columns;
     order.letters[--order.count] = '\0';
-    f->right = order;
-    add(&last, p->columns.letters[p->columns.count - 1]);
-    add_all(&order, &p->rows);
+    form->right = order;
+    add(&last, product->columns.letters[product->columns.count - 1]);
+    add_all(&order, &product->rows);
     add_all(&order, &last);
-    if (!same_letters(&order, &p->out))
+    if (!same_letters(&order, &product->out))
         return false;
-    add_all(&f->right, &p->sum);
-    add_all(&f->right, &last);
-    f->result = order;
+    add_all(&form->right, &product->sum);
+    add_all(&form->right, &last);
+    form->result = order;
     return true;
 }
 
 /* Can the axes be put together as MatMul wants them? */
-static bool find_form(const struct product *p, struct form *f)
+static bool find_form(const struct product *product, struct form *form)
 {
-    bool joins_rows = p->batch.count > 0 && p->rows.count > 1; /* without a batch rows are any number of axes */
+    bool joins_rows =
+        product->batch.count > 0 && product->rows.count > 1; /* without a batch rows are any number of axes */
 
-    *f = (struct form){ .vector_left = p->rows.count == 0, .vector_right = p->columns.count == 0 };
-    add_all(&f->left, &p->batch);
-    add_all(&f->left, &p->rows);
-    add_all(&f->left, &p->sum);
-    if (is_stack(p, f))
+    *form = (struct form){ .vector_left = product->rows.count == 0, .vector_right = product->columns.count == 0 };
+    add_all(&form->left, &product->batch);
+    add_all(&form->left, &product->rows);
+    add_all(&form->left, &product->sum);
+    if (is_stack(product, form))
         return true;
-    *f = (struct form){ .left = f->left, .vector_left = f->vector_left, .vector_right = f->vector_right };
-    add_all(&f->right, &p->batch);
-    add_all(&f->right, &p->sum);
-    add_all(&f->right, &p->columns);
-    add_all(&f->result, &p->batch);
-    add_all(&f->result, &p->rows);
-    add_all(&f->result, &p->columns);
-    if ((joins_rows || p->sum.count > 1) &&
-        (!add_each(p, &p->batch, &f->to_left, true) ||
-         (joins_rows ? !add_group(p, &p->rows, &f->to_left) : !add_each(p, &p->rows, &f->to_left, true)) ||
-         !add_group(p, &p->sum, &f->to_left)))
+    *form = (struct form){ .left = form->left, .vector_left = form->vector_left, .vector_right = form->vector_right };
+    add_all(&form->right, &product->batch);
+    add_all(&form->right, &product->sum);
+    add_all(&form->right, &product->columns);
+    add_all(&form->result, &product->batch);
+    add_all(&form->result, &product->rows);
+    add_all(&form->result, &product->columns);
+    if ((joins_rows || product->sum.count > 1) &&
+        (!add_each(product, &product->batch, &form->to_left, true) ||
+         (joins_rows ? !add_group(product, &product->rows, &form->to_left)
+                     : !add_each(product, &product->rows, &form->to_left, true)) ||
+         !add_group(product, &product->sum, &form->to_left)))
         return false;
-    if ((p->columns.count > 1 || p->sum.count > 1) &&
-        (!add_each(p, &p->batch, &f->to_right, true) || !add_group(p, &p->sum, &f->to_right) ||
-         (p->columns.count > 0 && !add_group(p, &p->columns, &f->to_right))))
+    if ((product->columns.count > 1 || product->sum.count > 1) &&
+        (!add_each(product, &product->batch, &form->to_right, true) ||
+         !add_group(product, &product->sum, &form->to_right) ||
+         (product->columns.count > 0 && !add_group(product, &product->columns, &form->to_right))))
         return false;
-    return (!joins_rows && p->columns.count <= 1) ||
-           (add_each(p, &p->batch, &f->back, true) && add_each(p, &p->rows, &f->back, !joins_rows) &&
-            add_each(p, &p->columns, &f->back, false));
+    return (!joins_rows && product->columns.count <= 1) ||
+           (add_each(product, &product->batch, &form->back, true) &&
+            add_each(product, &product->rows, &form->back, !joins_rows) &&
+            add_each(product, &product->columns, &form->back, false));
 }
 
-static uint32_t put_product(const struct product *p, const struct form *f)
+static uint32_t put_product(const struct product *product, const struct form *form)
 {
-    int64_t row = p->batch.count, axes[2];
-    uint32_t ab[2], y, count = 0;
+    int64_t row = product->batch.count, axes[2];
+    uint32_t ab[2], output, count = 0;
 
-    ab[0] = put_reshape(p, put_transpose(p, p->v[0], &p->in[0], &f->left), &f->to_left);
-    if (f->vector_left)
-        ab[0] = put_axes(p, "Unsqueeze", ab[0], &row, 1);
-    ab[1] = put_reshape(p, put_transpose(p, p->v[1], &p->in[1], &f->right), &f->to_right);
-    if (f->vector_right)
-        ab[1] = put_axes(p, "Unsqueeze", ab[1], (const int64_t[]){ -1 }, 1);
+    ab[0] = put_reshape(product, put_transpose(product, product->v[0], &product->in[0], &form->left), &form->to_left);
+    if (form->vector_left)
+        ab[0] = put_axes(product, "Unsqueeze", ab[0], &row, 1);
+    ab[1] = put_reshape(product, put_transpose(product, product->v[1], &product->in[1], &form->right), &form->to_right);
+    if (form->vector_right)
+        ab[1] = put_axes(product, "Unsqueeze", ab[1], (const int64_t[]){ -1 }, 1);
     if (ab[0] == INLAY_NONE || ab[1] == INLAY_NONE)
         return INLAY_NONE;
-    y = put(p, "MatMul", ab, 2, NULL, NULL, 0);
-    if (f->vector_left)
+    output = put(product, "MatMul", ab, 2, NULL, NULL, 0);
+    if (form->vector_left)
         axes[count++] = row;
-    if (f->vector_right)
+    if (form->vector_right)
         axes[count++] = -1;
-    y = put_reshape(p, put_axes(p, "Squeeze", y, axes, count), &f->back);
-    return put_transpose(p, y, &f->result, &p->out);
+    output = put_reshape(product, put_axes(product, "Squeeze", output, axes, count), &form->back);
+    return put_transpose(product, output, &form->result, &product->out);
 }
 
-static inlay_status take_pair(struct rewrite *w, graph_node *n, const struct equation *e)
+static inlay_status take_pair(struct rewrite *rewrite, graph_node *node, const struct equation *equation)
 {
-    struct product p = { .w = w, .n = n, .dtype = rw_info(w, rw_input(w, n, 0))->dtype, .out = e->out };
-    uint32_t y;
+    struct product product = {
+        .w = rewrite, .n = node, .dtype = rw_info(rewrite, rw_input(rewrite, node, 0))->dtype, .out = equation->out
+    };
+    uint32_t output;
     bool done;
-    struct form f;
+    struct form form;
 
     for (uint32_t k = 0; k < 2; k++) {
-        p.in[k] = e->in[k];
-        p.v[k] = rw_input(w, n, k);
-        if (rw_info(w, p.v[k])->rank != e->in[k].count)
+        product.in[k] = equation->in[k];
+        product.v[k] = rw_input(rewrite, node, k);
+        if (rw_info(rewrite, product.v[k])->rank != equation->in[k].count)
             return INLAY_OK;
     }
-    if (!sizes_agree(&p) || !sort_letters(&p))
+    if (!sizes_agree(&product) || !sort_letters(&product))
         return INLAY_OK;
-    if (p.sum.count == 0 || (p.rows.count == 0 && p.columns.count == 0))
-        y = put_elements(&p);
-    else if (find_form(&p, &f))
-        y = put_product(&p, &f);
+    if (product.sum.count == 0 || (product.rows.count == 0 && product.columns.count == 0))
+        output = put_elements(&product);
+    else if (find_form(&product, &form))
+        output = put_product(&product, &form);
     else
         return INLAY_OK;
-    return y == INLAY_NONE ? rw_no_memory(w) : rw_forward(w, n->info.outputs[0], y, &done);
+    return output == INLAY_NONE ? rw_no_memory(rewrite) : rw_forward(rewrite, node->info.outputs[0], output, &done);
 }
 
 /* One operand: sums, and axes in another order. */
-static inlay_status take_one(struct rewrite *w, graph_node *n, const struct equation *e)
+static inlay_status take_one(struct rewrite *rewrite, graph_node *node, const struct equation *equation)
 {
-    struct product p = { .w = w, .n = n, .dtype = rw_info(w, rw_input(w, n, 0))->dtype };
+    struct product product = { .w = rewrite, .n = node, .dtype = rw_info(rewrite, rw_input(rewrite, node, 0))->dtype };
     int64_t axes[LETTERS];
-    uint32_t count = 0, y;
+    uint32_t count = 0, output;
     struct term kept = { 0 };
     bool done;
 
-    for (uint32_t i = 0; i < e->in[0].count; i++) {
-        if (has(&e->out, e->in[0].letters[i]))
-            add(&kept, e->in[0].letters[i]);
+    for (uint32_t i = 0; i < equation->in[0].count; i++) {
+        if (has(&equation->out, equation->in[0].letters[i]))
+            add(&kept, equation->in[0].letters[i]);
         else
             axes[count++] = i;
     }
-    if (kept.count != e->out.count || rw_info(w, rw_input(w, n, 0))->rank != e->in[0].count)
+    if (kept.count != equation->out.count ||
+        rw_info(rewrite, rw_input(rewrite, node, 0))->rank != equation->in[0].count)
         return INLAY_OK;
-    y = put_transpose(&p, put_axes(&p, "ReduceSum", rw_input(w, n, 0), axes, count), &kept, &e->out);
-    return y == INLAY_NONE ? rw_no_memory(w) : rw_forward(w, n->info.outputs[0], y, &done);
+    output = put_transpose(&product, put_axes(&product, "ReduceSum", rw_input(rewrite, node, 0), axes, count), &kept,
+                           &equation->out);
+    return output == INLAY_NONE ? rw_no_memory(rewrite) : rw_forward(rewrite, node->info.outputs[0], output, &done);
 }
 
 /* The first two operands become one, with the letters that are still wanted. */
-static inlay_status take_first(struct rewrite *w, graph_node *n, const struct equation *e)
+static inlay_status take_first(struct rewrite *rewrite, graph_node *node, const struct equation *equation)
 {
     char text[2 * MOST_TERMS * LETTERS];
     uint32_t inputs[MOST_TERMS], used = 0;
@@ -437,50 +448,54 @@ static inlay_status take_first(struct rewrite *w, graph_node *n, const struct eq
     struct term kept = { 0 };
 
     for (uint32_t k = 0; k < 2; k++)
-        for (uint32_t i = 0; i < e->in[k].count; i++) {
-            char c = e->in[k].letters[i];
-            bool wanted = has(&e->out, c);
+        for (uint32_t i = 0; i < equation->in[k].count; i++) {
+            char c = equation->in[k].letters[i];
+            bool wanted = has(&equation->out, c);
 
-            for (uint32_t later = 2; later < e->count; later++)
-                wanted |= has(&e->in[later], c);
+            for (uint32_t later = 2; later < equation->count; later++)
+                wanted |= has(&equation->in[later], c);
             if (wanted && !has(&kept, c))
                 add(&kept, c);
         }
     if (kept.count > MOST)
         return INLAY_OK;
-    pair = rw_make(w, "Einsum", n->opset, NULL, n->info.inputs, 2, 1);
-    used = (uint32_t)snprintf(text, sizeof text, "%s,%s->%s", e->in[0].letters, e->in[1].letters, kept.letters);
-    if (pair == NULL || graph_set_attr_string(w->g, pair, "equation", text) != INLAY_OK ||
-        rw_insert(w, pair, rw_info(w, rw_input(w, n, 0))->dtype) != INLAY_OK)
-        return rw_no_memory(w);
+    pair = rw_make(rewrite, "Einsum", node->opset, NULL, node->info.inputs, 2, 1);
+    used = (uint32_t)snprintf(text, sizeof text, "%s,%s->%s", equation->in[0].letters, equation->in[1].letters,
+                              kept.letters);
+    if (pair == NULL || graph_set_attr_string(rewrite->g, pair, "equation", text) != INLAY_OK ||
+        rw_insert(rewrite, pair, rw_info(rewrite, rw_input(rewrite, node, 0))->dtype) != INLAY_OK)
+        return rw_no_memory(rewrite);
     inputs[0] = pair->info.outputs[0];
     used = (uint32_t)snprintf(text, sizeof text, "%s", kept.letters);
-    for (uint32_t k = 2; k < e->count; k++) {
-        inputs[k - 1] = rw_input(w, n, k);
-        used += (uint32_t)snprintf(text + used, sizeof text - used, ",%s", e->in[k].letters);
+    for (uint32_t k = 2; k < equation->count; k++) {
+        inputs[k - 1] = rw_input(rewrite, node, k);
+        used += (uint32_t)snprintf(text + used, sizeof text - used, ",%s", equation->in[k].letters);
     }
-    (void)snprintf(text + used, sizeof text - used, "->%s", e->out.letters);
-    rest = rw_make(w, "Einsum", n->opset, n, inputs, e->count - 1, 1);
-    if (rest == NULL || graph_set_attr_string(w->g, rest, "equation", text) != INLAY_OK)
-        return rw_no_memory(w);
-    return rw_replace(w, n, rest);
+    (void)snprintf(text + used, sizeof text - used, "->%s", equation->out.letters);
+    rest = rw_make(rewrite, "Einsum", node->opset, node, inputs, equation->count - 1, 1);
+    if (rest == NULL || graph_set_attr_string(rewrite->g, rest, "equation", text) != INLAY_OK)
+        return rw_no_memory(rewrite);
+    return rw_replace(rewrite, node, rest);
 }
 
-static inlay_status match(struct rewrite *w, graph_node *n)
+static inlay_status match(struct rewrite *rewrite, graph_node *node)
 {
-    const inlay_attr_info *text = graph_attr(n, "equation");
+    const inlay_attr_info *text = graph_attr(node, "equation");
     inlay_dtype dtype;
-    struct equation e;
+    struct equation equation;
 
-    if (!pass_is_op(n, "Einsum") || text == NULL || !parse_equation(text->s.data, &e) || e.count != n->info.input_count)
+    if (!pass_is_op(node, "Einsum") || text == NULL || !parse_equation(text->s.data, &equation) ||
+        equation.count != node->info.input_count)
         return INLAY_OK;
-    for (uint32_t k = 0; k < e.count; k++)
-        if (rw_input(w, n, k) == INLAY_NONE)
+    for (uint32_t k = 0; k < equation.count; k++)
+        if (rw_input(rewrite, node, k) == INLAY_NONE)
             return INLAY_OK;
-    dtype = rw_info(w, rw_input(w, n, 0))->dtype;
+    dtype = rw_info(rewrite, rw_input(rewrite, node, 0))->dtype;
     if (dtype != INLAY_FLOAT && dtype != INLAY_DOUBLE)
         return INLAY_OK;
-    return e.count == 1 ? take_one(w, n, &e) : e.count == 2 ? take_pair(w, n, &e) : take_first(w, n, &e);
+    return equation.count == 1   ? take_one(rewrite, node, &equation)
+           : equation.count == 2 ? take_pair(rewrite, node, &equation)
+                                 : take_first(rewrite, node, &equation);
 }
 
 inlay_status pass_einsum(pass_ctx *ctx, bool *out_changed)

@@ -18,157 +18,157 @@ struct flex {
     int64_t groups;    /* heads of Q that share one of K and V */
 };
 
-static const inlay_value_info *input(const struct flex *f, uint32_t i)
+static const inlay_value_info *input(const struct flex *flex, uint32_t i)
 {
-    return &f->g->values[f->n->info.inputs[i]].info;
+    return &flex->g->values[flex->n->info.inputs[i]].info;
 }
 
-static int64_t size_of(const struct flex *f, uint32_t i, uint32_t d)
+static int64_t size_of(const struct flex *flex, uint32_t i, uint32_t d)
 {
-    const inlay_value_info *v = input(f, i);
+    const inlay_value_info *value = input(flex, i);
 
-    return v->rank == 4 && v->dims[d].kind == INLAY_DIM_FIXED ? v->dims[d].value : -1;
+    return value->rank == 4 && value->dims[d].kind == INLAY_DIM_FIXED ? value->dims[d].value : -1;
 }
 
 /* A body has one input and one output. */
-static bool is_fine(const graph_body *b)
+static bool is_fine(const graph_body *body)
 {
-    return b == NULL || (b->graph->input_count == 1 && b->graph->output_count == 1);
+    return body == NULL || (body->graph->input_count == 1 && body->graph->output_count == 1);
 }
 
-static inlay_status check(struct flex *f, inlay_diag *diag)
+static inlay_status check(struct flex *flex, inlay_diag *diag)
 {
-    const int64_t heads = size_of(f, 0, 1), shared = size_of(f, 1, 1);
+    const int64_t heads = size_of(flex, 0, 1), shared = size_of(flex, 1, 1);
 
-    if (!is_fine(graph_body_named(f->n, "score_mod")) || !is_fine(graph_body_named(f->n, "prob_mod")))
-        return graph_fail(f->g, f->n, NULL, INLAY_INVALID_MODEL, diag,
+    if (!is_fine(graph_body_named(flex->n, "score_mod")) || !is_fine(graph_body_named(flex->n, "prob_mod")))
+        return graph_fail(flex->g, flex->n, NULL, INLAY_INVALID_MODEL, diag,
                           "score_mod and prob_mod must have one input and one output");
-    f->dtype = input(f, 0)->dtype;
-    f->groups = 1;
+    flex->dtype = input(flex, 0)->dtype;
+    flex->groups = 1;
     if (heads == shared && heads >= 0)
         return INLAY_OK;
-    if (heads < 0 || shared < 1 || heads % shared != 0 || shared != size_of(f, 2, 1))
+    if (heads < 0 || shared < 1 || heads % shared != 0 || shared != size_of(flex, 2, 1))
         return graph_fail(
-            f->g, f->n, NULL, heads < 0 || shared < 0 ? INLAY_UNSUPPORTED : INLAY_INVALID_MODEL, diag,
+            flex->g, flex->n, NULL, heads < 0 || shared < 0 ? INLAY_UNSUPPORTED : INLAY_INVALID_MODEL, diag,
             "Q has %lld heads and K %lld (-1: not known); declare them, the first a multiple of the second",
             (long long)heads, (long long)shared);
-    f->groups = heads / shared;
+    flex->groups = heads / shared;
     return INLAY_OK;
 }
 
-static uint32_t one(struct flex *f, const char *op, int64_t opset, uint32_t a, uint32_t b, const char *attr,
+static uint32_t one(struct flex *flex, const char *op, int64_t opset, uint32_t a, uint32_t b, const char *attr,
                     int64_t value)
 {
-    return make_value(&f->m, f->g, op, opset, (const uint32_t[]){ a, b }, b == INLAY_NONE ? 1 : 2, attr, value);
+    return make_value(&flex->m, flex->g, op, opset, (const uint32_t[]){ a, b }, b == INLAY_NONE ? 1 : 2, attr, value);
 }
 
-static uint32_t cast(struct flex *f, uint32_t v, inlay_dtype *from, inlay_dtype to)
+static uint32_t cast(struct flex *flex, uint32_t value, inlay_dtype *from, inlay_dtype to)
 {
     if (*from == to || to == INLAY_UNDEFINED)
-        return v;
+        return value;
     *from = to;
-    return one(f, "Cast", 13, v, INLAY_NONE, "to", to);
+    return one(flex, "Cast", 13, value, INLAY_NONE, "to", to);
 }
 
 /* K or V with each head as often as Q has it. */
-static uint32_t repeated(struct flex *f, uint32_t v)
+static uint32_t repeated(struct flex *flex, uint32_t value)
 {
-    const int64_t heads = size_of(f, 0, 1);
-    int64_t *list = f->groups == 1 ? NULL : arena_array(&f->m.ctx->model->arena, (size_t)heads + 1, sizeof *list);
+    const int64_t heads = size_of(flex, 0, 1);
+    int64_t *list = flex->groups == 1 ? NULL : arena_array(&flex->m.ctx->model->arena, (size_t)heads + 1, sizeof *list);
 
     if (list == NULL) {
-        f->m.failed |= f->groups != 1;
-        return v;
+        flex->m.failed |= flex->groups != 1;
+        return value;
     }
     for (int64_t h = 0; h < heads; h++)
-        list[h] = h / f->groups;
-    return one(f, "Gather", 13, v,
-               make_constant(&f->m, f->g, INLAY_INT64, 1, heads, list, (size_t)heads * sizeof *list), "axis", 1);
+        list[h] = h / flex->groups;
+    return one(flex, "Gather", 13, value,
+               make_constant(&flex->m, flex->g, INLAY_INT64, 1, heads, list, (size_t)heads * sizeof *list), "axis", 1);
 }
 
 /* The scale as a number of Q's type: what the node says, or one over the root of the size of a head. */
-static uint32_t scale_of(struct flex *f)
+static uint32_t scale_of(struct flex *flex)
 {
-    const inlay_attr_info *scale = graph_attr(f->n, "scale");
+    const inlay_attr_info *scale = graph_attr(flex->n, "scale");
     const int64_t last = 3;
     inlay_dtype dtype = INLAY_FLOAT;
     float x = scale != NULL ? (float)scale->f : 0;
-    uint32_t v;
+    uint32_t value;
 
-    if (scale == NULL && size_of(f, 0, 3) > 0)
-        x = 1 / sqrtf((float)size_of(f, 0, 3));
+    if (scale == NULL && size_of(flex, 0, 3) > 0)
+        x = 1 / sqrtf((float)size_of(flex, 0, 3));
     if (x != 0 || scale != NULL)
-        return cast(f, make_constant(&f->m, f->g, INLAY_FLOAT, 0, 0, &x, sizeof x), &dtype, f->dtype);
-    v = one(f, "Gather", 13, one(f, "Shape", 13, f->n->info.inputs[0], INLAY_NONE, NULL, 0),
-            make_constant(&f->m, f->g, INLAY_INT64, 0, 0, &last, sizeof last), NULL, 0);
-    v = one(f, "Cast", 13, v, INLAY_NONE, "to", f->dtype);
-    return one(f, "Reciprocal", 13, one(f, "Sqrt", 13, v, INLAY_NONE, NULL, 0), INLAY_NONE, NULL, 0);
+        return cast(flex, make_constant(&flex->m, flex->g, INLAY_FLOAT, 0, 0, &x, sizeof x), &dtype, flex->dtype);
+    value = one(flex, "Gather", 13, one(flex, "Shape", 13, flex->n->info.inputs[0], INLAY_NONE, NULL, 0),
+                make_constant(&flex->m, flex->g, INLAY_INT64, 0, 0, &last, sizeof last), NULL, 0);
+    value = one(flex, "Cast", 13, value, INLAY_NONE, "to", flex->dtype);
+    return one(flex, "Reciprocal", 13, one(flex, "Sqrt", 13, value, INLAY_NONE, NULL, 0), INLAY_NONE, NULL, 0);
 }
 
-static uint32_t through(struct flex *f, const char *attr, uint32_t v, inlay_dtype *dtype)
+static uint32_t through(struct flex *flex, const char *attr, uint32_t value, inlay_dtype *dtype)
 {
-    const graph_body *body = graph_body_named(f->n, attr);
+    const graph_body *body = graph_body_named(flex->n, attr);
     const graph_value *in, *out;
 
     if (body == NULL)
-        return v;
+        return value;
     in = &body->graph->values[body->graph->inputs[0]];
     out = &body->graph->values[body->graph->outputs[0]];
-    v = cast(f, v, dtype, in->declared ? in->declared_dtype : INLAY_UNDEFINED);
-    make_body(&f->m, f->g, body, &v, &v);
+    value = cast(flex, value, dtype, in->declared ? in->declared_dtype : INLAY_UNDEFINED);
+    make_body(&flex->m, flex->g, body, &value, &value);
     *dtype = out->declared && out->declared_dtype != INLAY_UNDEFINED ? out->declared_dtype : *dtype;
-    return v;
+    return value;
 }
 
-static bool spell(struct flex *f)
+static bool spell(struct flex *flex)
 {
     static const int64_t turned[] = { 0, 1, 3, 2 };
-    const uint32_t *in = f->n->info.inputs;
-    const inlay_attr_info *precision = graph_attr(f->n, "softmax_precision");
-    inlay_dtype soft = f->dtype == INLAY_DOUBLE ? INLAY_DOUBLE : INLAY_FLOAT, dtype = f->dtype;
-    graph_node *turn = make_node(&f->m, f->g, NULL, "Transpose", 13, &in[1], 1, 1), *last;
-    uint32_t v;
+    const uint32_t *in = flex->n->info.inputs;
+    const inlay_attr_info *precision = graph_attr(flex->n, "softmax_precision");
+    inlay_dtype soft = flex->dtype == INLAY_DOUBLE ? INLAY_DOUBLE : INLAY_FLOAT, dtype = flex->dtype;
+    graph_node *turn = make_node(&flex->m, flex->g, NULL, "Transpose", 13, &in[1], 1, 1), *last;
+    uint32_t value;
 
-    if (turn == NULL || graph_set_attr_ints(f->g, turn, "perm", turned, 4) != INLAY_OK)
+    if (turn == NULL || graph_set_attr_ints(flex->g, turn, "perm", turned, 4) != INLAY_OK)
         return false;
     soft = precision != NULL && precision->i > 0 ? (inlay_dtype)precision->i : soft;
-    v = one(f, "MatMul", 13, in[0], repeated(f, turn->info.outputs[0]), NULL, 0);
-    v = one(f, "Mul", 14, v, scale_of(f), NULL, 0);
-    v = through(f, "score_mod", v, &dtype);
-    v = one(f, "Softmax", 13, cast(f, v, &dtype, soft), INLAY_NONE, "axis", -1);
-    v = through(f, "prob_mod", v, &dtype);
-    v = cast(f, v, &dtype, f->dtype);
-    last = make_node(&f->m, f->g, NULL, "MatMul", 13, (const uint32_t[]){ v, repeated(f, in[2]) }, 2, 1);
+    value = one(flex, "MatMul", 13, in[0], repeated(flex, turn->info.outputs[0]), NULL, 0);
+    value = one(flex, "Mul", 14, value, scale_of(flex), NULL, 0);
+    value = through(flex, "score_mod", value, &dtype);
+    value = one(flex, "Softmax", 13, cast(flex, value, &dtype, soft), INLAY_NONE, "axis", -1);
+    value = through(flex, "prob_mod", value, &dtype);
+    value = cast(flex, value, &dtype, flex->dtype);
+    last = make_node(&flex->m, flex->g, NULL, "MatMul", 13, (const uint32_t[]){ value, repeated(flex, in[2]) }, 2, 1);
     if (last != NULL)
-        ((uint32_t *)(uintptr_t)last->info.outputs)[0] = f->n->info.outputs[0];
-    return !f->m.failed;
+        ((uint32_t *)(uintptr_t)last->info.outputs)[0] = flex->n->info.outputs[0];
+    return !flex->m.failed;
 }
 
-static inlay_status visit(pass_ctx *ctx, struct graph *g, bool *changed)
+static inlay_status visit(pass_ctx *ctx, struct graph *graph, bool *changed)
 {
-    const uint32_t nodes = g->node_count;
+    const uint32_t nodes = graph->node_count;
     inlay_status status = INLAY_OK;
     uint32_t kept = 0;
 
     for (uint32_t i = 0; i < nodes; i++) {
-        graph_node *n = g->nodes[i];
-        struct flex f = { .m = { .ctx = ctx, .like = n }, .g = g, .n = n };
+        graph_node *node = graph->nodes[i];
+        struct flex flex = { .m = { .ctx = ctx, .like = node }, .g = graph, .n = node };
 
-        if (n->schema == NULL || strcmp(n->info.op_type.data, "FlexAttention") != 0 ||
-            strcmp(n->info.domain.data, "ai.onnx.preview") != 0) {
-            g->nodes[kept++] = n;
+        if (node->schema == NULL || strcmp(node->info.op_type.data, "FlexAttention") != 0 ||
+            strcmp(node->info.domain.data, "ai.onnx.preview") != 0) {
+            graph->nodes[kept++] = node;
             continue;
         }
-        INLAY_TRY(check(&f, ctx->diag));
-        INLAY_TRY(type_guard_expect(ctx, g, n));
-        if (!spell(&f))
-            return no_memory(ctx->diag, "to spell out node '%s'", n->info.name.data);
-        pass_count(ctx, g, n, "MatMul, Softmax, MatMul");
+        INLAY_TRY(check(&flex, ctx->diag));
+        INLAY_TRY(type_guard_expect(ctx, graph, node));
+        if (!spell(&flex))
+            return no_memory(ctx->diag, "to spell out node '%s'", node->info.name.data);
+        pass_count(ctx, graph, node, "MatMul, Softmax, MatMul");
         *changed = true;
     }
-    for (uint32_t i = nodes; i < g->node_count; i++)
-        g->nodes[kept++] = g->nodes[i];
-    g->node_count = kept;
+    for (uint32_t i = nodes; i < graph->node_count; i++)
+        graph->nodes[kept++] = graph->nodes[i];
+    graph->node_count = kept;
 done:
     return status;
 }

@@ -7,78 +7,79 @@
 #include "passes/same_body.h"
 #include <string.h>
 
-static bool is_constant(const struct graph *g, uint32_t v)
+static bool is_constant(const struct graph *graph, uint32_t value)
 {
-    return v == INLAY_NONE || (g->values[v].info.flags & INLAY_VALUE_CONSTANT) != 0;
+    return value == INLAY_NONE || (graph->values[value].info.flags & INLAY_VALUE_CONSTANT) != 0;
 }
 
-static bool can_fold(const struct graph *g, const graph_node *n)
+static bool can_fold(const struct graph *graph, const graph_node *node)
 {
-    if (graph_node_is_random(n) || graph_node_is_host(g, n) || n->info.output_count == 0 ||
-        strcmp(n->info.op_type.data, "SparseToDense") == 0) /* sparse_constants has it */
+    if (graph_node_is_random(node) || graph_node_is_host(graph, node) || node->info.output_count == 0 ||
+        strcmp(node->info.op_type.data, "SparseToDense") == 0) /* sparse_constants has it */
         return false;
-    for (uint32_t i = 0; i < n->info.input_count; i++)
-        if (!is_constant(g, n->info.inputs[i]))
+    for (uint32_t i = 0; i < node->info.input_count; i++)
+        if (!is_constant(graph, node->info.inputs[i]))
             return false;
-    for (uint32_t i = 0; i < n->info.output_count; i++)
-        if (n->info.outputs[i] != INLAY_NONE && (g->values[n->info.outputs[i]].info.dtype == INLAY_STRING ||
-                                                 g->values[n->info.outputs[i]].info.dtype == INLAY_UNDEFINED))
+    for (uint32_t i = 0; i < node->info.output_count; i++)
+        if (node->info.outputs[i] != INLAY_NONE && (graph->values[node->info.outputs[i]].info.dtype == INLAY_STRING ||
+                                                    graph->values[node->info.outputs[i]].info.dtype == INLAY_UNDEFINED))
             return false;
     return true;
 }
 
 /* Weights of 8 bits that become floats. */
-static bool is_weights(const struct graph *g, const graph_node *n)
+static bool is_weights(const struct graph *graph, const graph_node *node)
 {
-    const inlay_value_info *x =
-        n->info.input_count == 0 || n->info.inputs[0] == INLAY_NONE ? NULL : &g->values[n->info.inputs[0]].info;
+    const inlay_value_info *input = node->info.input_count == 0 || node->info.inputs[0] == INLAY_NONE
+                                        ? NULL
+                                        : &graph->values[node->info.inputs[0]].info;
 
-    return pass_is_op(n, "DequantizeLinear") && x != NULL && x->rank >= 2 &&
-           (x->dtype == INLAY_UINT8 || x->dtype == INLAY_INT8);
+    return pass_is_op(node, "DequantizeLinear") && input != NULL && input->rank >= 2 &&
+           (input->dtype == INLAY_UINT8 || input->dtype == INLAY_INT8);
 }
 
 /* No result is larger than what it is made from by more than fold_max_bytes: Expand and its kin make much out of
  * little, and take no longer to do so than memory takes to bring it. But floats of narrow constants that nobody reads
  * packed are made once, since making them in each run takes longer than reading them (README). */
-static uint64_t size_limit(const pass_ctx *ctx, const struct graph *g, const graph_node *n)
+static uint64_t size_limit(const pass_ctx *ctx, const struct graph *graph, const graph_node *node)
 {
-    const uint64_t times = pass_is_op(n, "DequantizeLinear") || pass_is_op(n, "Cast") ? 16 : 1;
+    const uint64_t times = pass_is_op(node, "DequantizeLinear") || pass_is_op(node, "Cast") ? 16 : 1;
     uint64_t bytes = ctx->fold_max_bytes;
 
-    for (uint32_t i = 0; i < n->info.input_count; i++)
-        if (n->info.inputs[i] != INLAY_NONE)
-            bytes += times * g->values[n->info.inputs[i]].info.data_bytes;
+    for (uint32_t i = 0; i < node->info.input_count; i++)
+        if (node->info.inputs[i] != INLAY_NONE)
+            bytes += times * graph->values[node->info.inputs[i]].info.data_bytes;
     return bytes;
 }
 
 /* Inference again, now that what the node reads is constant. *out_same is false, and all as it was, where an output is
  * of another shape than before: it waits for the inference of the whole model. */
-static inlay_status infer_now(pass_ctx *ctx, struct graph *g, const graph_node *n, struct arena *scratch,
+static inlay_status infer_now(pass_ctx *ctx, struct graph *graph, const graph_node *node, struct arena *scratch,
                               bool *out_same)
 {
-    const inlay_value_info **in = arena_array(scratch, (size_t)n->info.input_count + 1, sizeof *in);
-    inlay_value_info **out = arena_array(scratch, (size_t)n->info.output_count + 1, sizeof *out);
-    graph_value *made = arena_array(scratch, (size_t)n->info.output_count + 1, sizeof *made);
+    const inlay_value_info **in = arena_array(scratch, (size_t)node->info.input_count + 1, sizeof *in);
+    inlay_value_info **out = arena_array(scratch, (size_t)node->info.output_count + 1, sizeof *out);
+    graph_value *made = arena_array(scratch, (size_t)node->info.output_count + 1, sizeof *made);
     bool differs = false;
     inlay_status status = INLAY_OK;
 
     if (in == NULL || out == NULL || made == NULL)
         return no_memory(ctx->diag, "to infer shapes");
-    for (uint32_t i = 0; i < n->info.input_count; i++)
-        in[i] = n->info.inputs[i] == INLAY_NONE ? NULL : &g->values[n->info.inputs[i]].info;
-    for (uint32_t i = 0; i < n->info.output_count; i++) {
-        if (n->info.outputs[i] == INLAY_NONE)
+    for (uint32_t i = 0; i < node->info.input_count; i++)
+        in[i] = node->info.inputs[i] == INLAY_NONE ? NULL : &graph->values[node->info.inputs[i]].info;
+    for (uint32_t i = 0; i < node->info.output_count; i++) {
+        if (node->info.outputs[i] == INLAY_NONE)
             continue;
-        made[i] = g->values[n->info.outputs[i]];
+        made[i] = graph->values[node->info.outputs[i]];
         out[i] = &made[i].info;
     }
-    INLAY_TRY(graph_infer_node(ctx->model, n, in, out, &ctx->model->arena, ctx->diag));
-    for (uint32_t i = 0; i < n->info.output_count; i++)
-        differs |= out[i] != NULL && type_guard_differs(&g->values[n->info.outputs[i]], &made[i]);
+    INLAY_TRY(graph_infer_node(ctx->model, node, in, out, &ctx->model->arena, ctx->diag));
+    for (uint32_t i = 0; i < node->info.output_count; i++)
+        differs |= out[i] != NULL && type_guard_differs(&graph->values[node->info.outputs[i]], &made[i]);
     *out_same = !type_guard_refuses(ctx->model, differs);
-    for (uint32_t i = 0; *out_same && i < n->info.output_count; i++)
+    for (uint32_t i = 0; *out_same && i < node->info.output_count; i++)
         if (out[i] != NULL)
-            g->values[n->info.outputs[i]] = made[i];
+            graph->values[node->info.outputs[i]] = made[i];
 done:
     return status;
 }
@@ -94,13 +95,13 @@ typedef struct pass_folded {
     inlay_tensor_view result;
 } pass_folded;
 
-static const inlay_value_info *copy_inputs(const struct graph *g, const graph_node *n, struct arena *a)
+static const inlay_value_info *copy_inputs(const struct graph *graph, const graph_node *node, struct arena *arena)
 {
-    inlay_value_info *list = arena_array(a, (size_t)n->info.input_count + 1, sizeof *list);
+    inlay_value_info *list = arena_array(arena, (size_t)node->info.input_count + 1, sizeof *list);
 
-    for (uint32_t i = 0; list != NULL && i < n->info.input_count; i++)
-        if (n->info.inputs[i] != INLAY_NONE)
-            list[i] = g->values[n->info.inputs[i]].info;
+    for (uint32_t i = 0; list != NULL && i < node->info.input_count; i++)
+        if (node->info.inputs[i] != INLAY_NONE)
+            list[i] = graph->values[node->info.inputs[i]].info;
     return list;
 }
 
@@ -117,251 +118,260 @@ static bool same_input(const inlay_value_info *a, const inlay_value_info *b)
 enum { REMEMBERED_BYTES = 256 << 10 };
 
 /* A large result of the same operator and attributes on constants that lie in the same place; NULL: none. */
-static const inlay_tensor_view *find_folded(const pass_ctx *ctx, const struct graph *g, const graph_node *n)
+static const inlay_tensor_view *find_folded(const pass_ctx *ctx, const struct graph *graph, const graph_node *node)
 {
-    for (const pass_folded *f = ctx->folded; f != NULL; f = f->next) {
-        const graph_node *m = f->node;
-        bool same = m->row == n->row && m->custom == n->custom && (m->row != NULL || m->custom != NULL) &&
-                    m->info.input_count == n->info.input_count && n->info.output_count == 1 &&
-                    g->values[n->info.outputs[0]].info.dtype == f->result.dtype;
+    for (const pass_folded *folded = ctx->folded; folded != NULL; folded = folded->next) {
+        const graph_node *m = folded->node;
+        bool same = m->row == node->row && m->custom == node->custom && (m->row != NULL || m->custom != NULL) &&
+                    m->info.input_count == node->info.input_count && node->info.output_count == 1 &&
+                    graph->values[node->info.outputs[0]].info.dtype == folded->result.dtype;
 
-        for (uint32_t i = 0; same && i < n->info.input_count; i++)
-            same = n->info.inputs[i] == INLAY_NONE ? f->inputs[i].data == NULL
-                                                   : same_input(&f->inputs[i], &g->values[n->info.inputs[i]].info);
-        if (same && same_attrs(n, m))
-            return &f->result;
+        for (uint32_t i = 0; same && i < node->info.input_count; i++)
+            same = node->info.inputs[i] == INLAY_NONE
+                       ? folded->inputs[i].data == NULL
+                       : same_input(&folded->inputs[i], &graph->values[node->info.inputs[i]].info);
+        if (same && same_attrs(node, m))
+            return &folded->result;
     }
     return NULL;
 }
 
 /* No memory: the next one is computed, too. */
-static void remember_folded(pass_ctx *ctx, const struct graph *g, const graph_node *n, const inlay_tensor_view *result)
+static void remember_folded(pass_ctx *ctx, const struct graph *graph, const graph_node *node,
+                            const inlay_tensor_view *result)
 {
-    struct arena *a = &ctx->model->arena;
-    pass_folded *f;
+    struct arena *arena = &ctx->model->arena;
+    pass_folded *folded;
 
-    if (result->bytes < REMEMBERED_BYTES || n->info.output_count != 1 || (f = arena_alloc(a, sizeof *f)) == NULL)
+    if (result->bytes < REMEMBERED_BYTES || node->info.output_count != 1 ||
+        (folded = arena_alloc(arena, sizeof *folded)) == NULL)
         return;
-    *f = (pass_folded){
-        .next = ctx->folded, .node = arena_copy(a, n, sizeof *n), .inputs = copy_inputs(g, n, a), .result = *result
-    };
-    f->result.dims = arena_copy(a, result->dims, result->rank * sizeof *result->dims);
-    if (f->node != NULL && f->inputs != NULL && f->result.dims != NULL)
-        ctx->folded = f;
+    *folded = (pass_folded){ .next = ctx->folded,
+                             .node = arena_copy(arena, node, sizeof *node),
+                             .inputs = copy_inputs(graph, node, arena),
+                             .result = *result };
+    folded->result.dims = arena_copy(arena, result->dims, result->rank * sizeof *result->dims);
+    if (folded->node != NULL && folded->inputs != NULL && folded->result.dims != NULL)
+        ctx->folded = folded;
 }
 
 /* ------------------------------------------------------------------ folding */
 
 /* What was read of the file need not stay in memory; whoever wants it still brings it back. */
-static void forget_inputs(const struct graph *g, const graph_node *n)
+static void forget_inputs(const struct graph *graph, const graph_node *node)
 {
     enum { LARGE = 1 << 18 };
 
-    for (uint32_t i = 0; i < n->info.input_count; i++) {
-        const inlay_value_info *v = n->info.inputs[i] == INLAY_NONE ? NULL : &g->values[n->info.inputs[i]].info;
+    for (uint32_t i = 0; i < node->info.input_count; i++) {
+        const inlay_value_info *value =
+            node->info.inputs[i] == INLAY_NONE ? NULL : &graph->values[node->info.inputs[i]].info;
 
-        if (v != NULL && v->data_bytes >= LARGE)
-            graph_blob_forget(g->model, v->data, (size_t)v->data_bytes);
+        if (value != NULL && value->data_bytes >= LARGE)
+            graph_blob_forget(graph->model, value->data, (size_t)value->data_bytes);
     }
 }
 
 /* Is a result of the type and shape that inference knows? A provider may be wrong about it, which a run will tell. */
-static bool fits(const graph_value *v, const inlay_tensor_view *t)
+static bool fits(const graph_value *value, const inlay_tensor_view *view)
 {
-    const inlay_value_info *info = &v->info;
+    const inlay_value_info *info = &value->info;
 
-    if (t->dtype != info->dtype || (info->rank != INLAY_RANK_UNKNOWN && t->rank != info->rank))
+    if (view->dtype != info->dtype || (info->rank != INLAY_RANK_UNKNOWN && view->rank != info->rank))
         return false;
-    for (uint32_t d = 0; info->rank != INLAY_RANK_UNKNOWN && d < t->rank; d++)
-        if (info->dims[d].kind == INLAY_DIM_FIXED && info->dims[d].value != t->dims[d])
+    for (uint32_t d = 0; info->rank != INLAY_RANK_UNKNOWN && d < view->rank; d++)
+        if (info->dims[d].kind == INLAY_DIM_FIXED && info->dims[d].value != view->dims[d])
             return false;
     return true;
 }
 
 /* The result as a constant of the graph. */
-static bool set_result(pass_ctx *ctx, struct graph *g, uint32_t v, inlay_tensor_view *t)
+static bool set_result(pass_ctx *ctx, struct graph *graph, uint32_t value, inlay_tensor_view *view)
 {
     bool done;
 
-    if (t->bytes < GRAPH_LARGE_CONSTANT || !graph_blob_owns(ctx->model, t->data)) {
-        void *data = graph_blob_alloc(ctx->model, t->bytes > 0 ? (size_t)t->bytes : 1);
+    if (view->bytes < GRAPH_LARGE_CONSTANT || !graph_blob_owns(ctx->model, view->data)) {
+        void *data = graph_blob_alloc(ctx->model, view->bytes > 0 ? (size_t)view->bytes : 1);
 
-        if (data != NULL && t->bytes > 0)
-            memcpy(data, t->data, (size_t)t->bytes);
-        t->data = data;
+        if (data != NULL && view->bytes > 0)
+            memcpy(data, view->data, (size_t)view->bytes);
+        view->data = data;
     }
-    return t->data != NULL &&
-           type_guard_constant(g, v, t->dtype, t->rank, t->dims, t->data, t->bytes, &done) == INLAY_OK && done;
+    return view->data != NULL &&
+           type_guard_constant(graph, value, view->dtype, view->rank, view->dims, view->data, view->bytes, &done) ==
+               INLAY_OK &&
+           done;
 }
 
 /* Integer i of input k of the node, a constant. */
-static bool integer_of(const struct graph *g, const graph_node *n, uint32_t k, uint32_t i, int64_t *out)
+static bool integer_of(const struct graph *graph, const graph_node *node, uint32_t k, uint32_t i, int64_t *out)
 {
-    const inlay_value_info *v = &g->values[n->info.inputs[k]].info;
+    const inlay_value_info *value = &graph->values[node->info.inputs[k]].info;
 
-    return v->rank == 1 && (int64_t)i < v->dims[0].value && element_integer(v->dtype, v->data, i, out);
+    return value->rank == 1 && (int64_t)i < value->dims[0].value && element_integer(value->dtype, value->data, i, out);
 }
 
-static bool has_input(const graph_node *n, uint32_t k)
+static bool has_input(const graph_node *node, uint32_t k)
 {
-    return k < n->info.input_count && n->info.inputs[k] != INLAY_NONE;
+    return k < node->info.input_count && node->info.inputs[k] != INLAY_NONE;
 }
 
-/* Is what a Slice (ONNX 10 and later) takes of x one piece of memory? Then all axes but one are whole, and those ahead
- * of it have one element. */
-static bool is_piece(const struct graph *g, const graph_node *n, const inlay_value_info *x, const inlay_value_info *y,
-                     uint64_t *out_offset)
+/* Is what a Slice (ONNX 10 and later) takes of input one piece of memory? Then all axes but one are whole, and those
+ * ahead of it have one element. */
+static bool is_piece(const struct graph *graph, const graph_node *node, const inlay_value_info *input,
+                     const inlay_value_info *output, uint64_t *out_offset)
 {
     int64_t axis, start, step, before = 1, inner = 1;
     uint32_t cut = 0;
     bool found;
 
-    if (!pass_is_op(n, "Slice") || n->info.since_version < 10 || !has_input(n, 1) || x->rank != y->rank)
+    if (!pass_is_op(node, "Slice") || node->info.since_version < 10 || !has_input(node, 1) ||
+        input->rank != output->rank)
         return false;
-    while (cut < x->rank && x->dims[cut].value == y->dims[cut].value)
-        before *= x->dims[cut++].value;
-    for (uint32_t d = cut + 1; d < x->rank; d++) {
-        if (x->dims[d].value != y->dims[d].value)
+    while (cut < input->rank && input->dims[cut].value == output->dims[cut].value)
+        before *= input->dims[cut++].value;
+    for (uint32_t d = cut + 1; d < input->rank; d++) {
+        if (input->dims[d].value != output->dims[d].value)
             return false;
-        inner *= x->dims[d].value;
+        inner *= input->dims[d].value;
     }
     *out_offset = 0;
-    found = cut == x->rank; /* nothing is cut away */
-    for (uint32_t i = 0; integer_of(g, n, 1, i, &start); i++) {
+    found = cut == input->rank; /* nothing is cut away */
+    for (uint32_t i = 0; integer_of(graph, node, 1, i, &start); i++) {
         axis = i;
         step = 1;
-        if ((has_input(n, 3) && !integer_of(g, n, 3, i, &axis)) ||
-            (has_input(n, 4) && !integer_of(g, n, 4, i, &step)) || step != 1)
+        if ((has_input(node, 3) && !integer_of(graph, node, 3, i, &axis)) ||
+            (has_input(node, 4) && !integer_of(graph, node, 4, i, &step)) || step != 1)
             return false;
-        axis += axis < 0 ? (int64_t)x->rank : 0;
-        if (axis < 0 || axis >= (int64_t)x->rank)
+        axis += axis < 0 ? (int64_t)input->rank : 0;
+        if (axis < 0 || axis >= (int64_t)input->rank)
             return false;
         if (axis != (int64_t)cut)
             continue;
-        start += start < 0 ? x->dims[cut].value : 0;
+        start += start < 0 ? input->dims[cut].value : 0;
         start = start < 0 ? 0 : start;
-        if (before != 1 || y->dims[cut].value < 1 || start > x->dims[cut].value - y->dims[cut].value)
+        if (before != 1 || output->dims[cut].value < 1 || start > input->dims[cut].value - output->dims[cut].value)
             return false;
-        *out_offset = (uint64_t)start * (uint64_t)inner * (inlay_dtype_bits(x->dtype) / 8);
+        *out_offset = (uint64_t)start * (uint64_t)inner * (inlay_dtype_bits(input->dtype) / 8);
         found = true;
     }
-    return found && inlay_dtype_bits(x->dtype) % 8 == 0;
+    return found && inlay_dtype_bits(input->dtype) % 8 == 0;
 }
 
 /* The same elements under another shape, or some of them that lie together, stay where they are. *out_done: the node
  * was one of those. */
-static inlay_status fold_view(struct graph *g, const graph_node *n, struct arena *scratch, bool *out_done)
+static inlay_status fold_view(struct graph *graph, const graph_node *node, struct arena *scratch, bool *out_done)
 {
-    const bool view = pass_is_among(n, "Reshape Flatten Squeeze Unsqueeze Identity");
-    const inlay_value_info *x, *y;
+    const bool view = pass_is_among(node, "Reshape Flatten Squeeze Unsqueeze Identity");
+    const inlay_value_info *input, *output;
     uint64_t offset = 0;
     int64_t *dims, count = 1;
     size_t bytes;
 
     *out_done = false;
-    if ((!view && !pass_is_op(n, "Slice")) || n->info.output_count != 1 || !has_input(n, 0) ||
-        n->info.outputs[0] == INLAY_NONE)
+    if ((!view && !pass_is_op(node, "Slice")) || node->info.output_count != 1 || !has_input(node, 0) ||
+        node->info.outputs[0] == INLAY_NONE)
         return INLAY_OK;
-    x = &g->values[n->info.inputs[0]].info;
-    y = &g->values[n->info.outputs[0]].info;
-    if (x->dtype != y->dtype || x->data_bytes == 0 || y->rank > INLAY_MAX_RANK)
+    input = &graph->values[node->info.inputs[0]].info;
+    output = &graph->values[node->info.outputs[0]].info;
+    if (input->dtype != output->dtype || input->data_bytes == 0 || output->rank > INLAY_MAX_RANK)
         return INLAY_OK;
-    dims = arena_array(scratch, (size_t)y->rank + 1, sizeof *dims);
+    dims = arena_array(scratch, (size_t)output->rank + 1, sizeof *dims);
     if (dims == NULL)
         return INLAY_OUT_OF_MEMORY;
-    for (uint32_t d = 0; d < y->rank; d++) {
-        if (y->dims[d].kind != INLAY_DIM_FIXED)
+    for (uint32_t d = 0; d < output->rank; d++) {
+        if (output->dims[d].kind != INLAY_DIM_FIXED)
             return INLAY_OK;
-        dims[d] = y->dims[d].value;
+        dims[d] = output->dims[d].value;
     }
-    if (!dims_count(dims, y->rank, &count) || !dtype_bytes(y->dtype, count, &bytes) || bytes == 0 ||
-        (view ? bytes != x->data_bytes
-              : !is_piece(g, n, x, y, &offset) || offset > x->data_bytes || bytes > x->data_bytes - offset))
+    if (!dims_count(dims, output->rank, &count) || !dtype_bytes(output->dtype, count, &bytes) || bytes == 0 ||
+        (view ? bytes != input->data_bytes
+              : !is_piece(graph, node, input, output, &offset) || offset > input->data_bytes ||
+                    bytes > input->data_bytes - offset))
         return INLAY_OK;
-    return type_guard_constant(g, n->info.outputs[0], x->dtype, y->rank, dims, (const char *)x->data + offset, bytes,
-                               out_done);
+    return type_guard_constant(graph, node->info.outputs[0], input->dtype, output->rank, dims,
+                               (const char *)input->data + offset, bytes, out_done);
 }
 
-static inlay_status fold(pass_ctx *ctx, struct graph *g, graph_node *n, struct arena *scratch, bool *out_folded)
+static inlay_status fold(pass_ctx *ctx, struct graph *graph, graph_node *node, struct arena *scratch, bool *out_folded)
 {
-    inlay_tensor_view *results = arena_array(scratch, (size_t)n->info.output_count + 1, sizeof *results);
+    inlay_tensor_view *results = arena_array(scratch, (size_t)node->info.output_count + 1, sizeof *results);
     inlay_diag quiet = INLAY_DIAG_INIT;
     bool same = false;
-    inlay_status status = infer_now(ctx, g, n, scratch, &same);
+    inlay_status status = infer_now(ctx, graph, node, scratch, &same);
     const inlay_tensor_view *before;
     uint32_t k = 0;
 
     *out_folded = false;
     if (status != INLAY_OK || !same)
         return status;
-    if (results == NULL || fold_view(g, n, scratch, out_folded) != INLAY_OK)
-        return no_memory(ctx->diag, "to fold node '%s'", n->info.name.data);
+    if (results == NULL || fold_view(graph, node, scratch, out_folded) != INLAY_OK)
+        return no_memory(ctx->diag, "to fold node '%s'", node->info.name.data);
     if (*out_folded)
         return INLAY_OK;
-    before = find_folded(ctx, g, n);
+    before = find_folded(ctx, graph, node);
     if (before != NULL)
         results[0] = *before;
     else
-        status = ctx->fold(ctx->fold_ctx, g, n, size_limit(ctx, g, n), results, scratch, &quiet);
+        status = ctx->fold(ctx->fold_ctx, graph, node, size_limit(ctx, graph, node), results, scratch, &quiet);
     if (before == NULL)
-        forget_inputs(g, n);
+        forget_inputs(graph, node);
     if (status == INLAY_OUT_OF_MEMORY)
-        return inlay_fail(ctx->diag, status, "no memory to fold node '%s'", n->info.name.data);
+        return inlay_fail(ctx->diag, status, "no memory to fold node '%s'", node->info.name.data);
     if (status != INLAY_OK)
         return INLAY_OK; /* the run will tell, if the run gets there at all: the node may stand in a dead branch */
-    for (uint32_t i = 0; i < n->info.output_count; i++)
-        if (n->info.outputs[i] != INLAY_NONE && !fits(&g->values[n->info.outputs[i]], &results[k++]))
+    for (uint32_t i = 0; i < node->info.output_count; i++)
+        if (node->info.outputs[i] != INLAY_NONE && !fits(&graph->values[node->info.outputs[i]], &results[k++]))
             return INLAY_OK;
     k = 0;
-    for (uint32_t i = 0; i < n->info.output_count; i++) {
-        if (n->info.outputs[i] == INLAY_NONE)
+    for (uint32_t i = 0; i < node->info.output_count; i++) {
+        if (node->info.outputs[i] == INLAY_NONE)
             continue;
-        if (!set_result(ctx, g, n->info.outputs[i], &results[k]))
-            return no_memory(ctx->diag, "to fold node '%s'", n->info.name.data);
+        if (!set_result(ctx, graph, node->info.outputs[i], &results[k]))
+            return no_memory(ctx->diag, "to fold node '%s'", node->info.name.data);
         k++;
     }
     if (before == NULL && k == 1)
-        remember_folded(ctx, g, n, &results[0]);
+        remember_folded(ctx, graph, node, &results[0]);
     *out_folded = true;
     return INLAY_OK;
 }
 
-static inlay_status visit(pass_ctx *ctx, struct graph *g, bool weights, bool *changed)
+static inlay_status visit(pass_ctx *ctx, struct graph *graph, bool weights, bool *changed)
 {
     struct arena scratch = { 0 };
-    bool *drop = arena_array(&ctx->model->arena, (size_t)g->node_count + 1, sizeof *drop);
+    bool *drop = arena_array(&ctx->model->arena, (size_t)graph->node_count + 1, sizeof *drop);
     inlay_status status = INLAY_OK;
-    const bool *packed = pass_packed_weights(ctx, g, &ctx->model->arena);
+    const bool *packed = pass_packed_weights(ctx, graph, &ctx->model->arena);
     bool any = false;
 
     if (drop == NULL)
         return no_memory(ctx->diag, "to fold constants");
-    for (uint32_t i = 0; i < g->node_count; i++) {
-        if (!can_fold(g, g->nodes[i]) || is_weights(g, g->nodes[i]) != weights || (packed != NULL && packed[i]) ||
-            !pass_may(ctx))
+    for (uint32_t i = 0; i < graph->node_count; i++) {
+        if (!can_fold(graph, graph->nodes[i]) || is_weights(graph, graph->nodes[i]) != weights ||
+            (packed != NULL && packed[i]) || !pass_may(ctx))
             continue;
-        INLAY_TRY(fold(ctx, g, g->nodes[i], &scratch, &drop[i]));
+        INLAY_TRY(fold(ctx, graph, graph->nodes[i], &scratch, &drop[i]));
         any |= drop[i];
         if (drop[i])
-            pass_count(ctx, g, g->nodes[i], "is constant");
+            pass_count(ctx, graph, graph->nodes[i], "is constant");
         arena_reset(&scratch);
     }
     if (any)
-        pass_drop_nodes(g, drop);
+        pass_drop_nodes(graph, drop);
     *changed |= any;
 done:
     arena_deinit(&scratch);
     return status;
 }
 
-static inlay_status visit_others(pass_ctx *ctx, struct graph *g, bool *changed)
+static inlay_status visit_others(pass_ctx *ctx, struct graph *graph, bool *changed)
 {
-    return visit(ctx, g, false, changed);
+    return visit(ctx, graph, false, changed);
 }
 
-static inlay_status visit_weights(pass_ctx *ctx, struct graph *g, bool *changed)
+static inlay_status visit_weights(pass_ctx *ctx, struct graph *graph, bool *changed)
 {
-    return visit(ctx, g, true, changed);
+    return visit(ctx, graph, true, changed);
 }
 
 inlay_status pass_fold_constants(pass_ctx *ctx, bool *out_changed)

@@ -9,95 +9,99 @@
 enum { SMALL_BYTES = 4096 }; /* of a table that may as well be floats */
 
 /* A constant [n] as [n, 1]; INLAY_NONE: no memory. */
-static uint32_t as_column(struct rewrite *w, uint32_t v)
+static uint32_t as_column(struct rewrite *rewrite, uint32_t value)
 {
-    const inlay_value_info *info = rw_info(w, v);
+    const inlay_value_info *info = rw_info(rewrite, value);
 
-    return rw_constant(w, info->dtype, 2, (const int64_t[]){ info->dims[0].value, 1 }, info->data, info->data_bytes);
+    return rw_constant(rewrite, info->dtype, 2, (const int64_t[]){ info->dims[0].value, 1 }, info->data,
+                       info->data_bytes);
 }
 
-/* Gather(v, i); INLAY_NONE: no memory. */
-static uint32_t looked_up(struct rewrite *w, const graph_node *gather, uint32_t v)
+/* Gather(value, i); INLAY_NONE: no memory. */
+static uint32_t looked_up(struct rewrite *rewrite, const graph_node *gather, uint32_t value)
 {
-    graph_node *n = rw_make(w, "Gather", gather->opset, NULL, (const uint32_t[]){ v, rw_input(w, gather, 1) }, 2, 1);
+    graph_node *node = rw_make(rewrite, "Gather", gather->opset, NULL,
+                               (const uint32_t[]){ value, rw_input(rewrite, gather, 1) }, 2, 1);
 
-    return n == NULL || graph_set_attr_int(w->g, n, "axis", 0) != INLAY_OK ||
-                   rw_insert(w, n, rw_info(w, v)->dtype) != INLAY_OK
+    return node == NULL || graph_set_attr_int(rewrite->g, node, "axis", 0) != INLAY_OK ||
+                   rw_insert(rewrite, node, rw_info(rewrite, value)->dtype) != INLAY_OK
                ? INLAY_NONE
-               : n->info.outputs[0];
+               : node->info.outputs[0];
 }
 
 /* Can Gather have the type, and are they worth it? */
-static bool is_table(const struct rewrite *w, uint32_t v)
+static bool is_table(const struct rewrite *rewrite, uint32_t value)
 {
-    const inlay_value_info *info = rw_info(w, v);
+    const inlay_value_info *info = rw_info(rewrite, value);
 
-    return v != INLAY_NONE && rw_is_constant(w, v) && info->rank == 2 && info->data_bytes > SMALL_BYTES &&
+    return value != INLAY_NONE && rw_is_constant(rewrite, value) && info->rank == 2 && info->data_bytes > SMALL_BYTES &&
            (info->dtype == INLAY_INT8 || info->dtype == INLAY_UINT8 || info->dtype == INLAY_INT16 ||
             info->dtype == INLAY_UINT16 || info->dtype == INLAY_FLOAT16 || info->dtype == INLAY_BFLOAT16);
 }
 
-static inlay_status match_cast(struct rewrite *w, graph_node *n, const graph_node *cast)
+static inlay_status match_cast(struct rewrite *rewrite, graph_node *node, const graph_node *cast)
 {
-    const uint32_t table = rw_input(w, cast, 0);
+    const uint32_t table = rw_input(rewrite, cast, 0);
     graph_node *fresh;
     uint32_t rows;
 
-    if (!is_table(w, table) || rw_info(w, rw_input(w, n, 0))->dtype != INLAY_FLOAT)
+    if (!is_table(rewrite, table) || rw_info(rewrite, rw_input(rewrite, node, 0))->dtype != INLAY_FLOAT)
         return INLAY_OK;
-    rows = looked_up(w, n, table);
-    fresh = rows == INLAY_NONE ? NULL : rw_make(w, "Cast", cast->opset, n, &rows, 1, 1);
-    return fresh == NULL || graph_set_attr_int(w->g, fresh, "to", INLAY_FLOAT) != INLAY_OK ? rw_no_memory(w)
-                                                                                           : rw_replace(w, n, fresh);
+    rows = looked_up(rewrite, node, table);
+    fresh = rows == INLAY_NONE ? NULL : rw_make(rewrite, "Cast", cast->opset, node, &rows, 1, 1);
+    return fresh == NULL || graph_set_attr_int(rewrite->g, fresh, "to", INLAY_FLOAT) != INLAY_OK
+               ? rw_no_memory(rewrite)
+               : rw_replace(rewrite, node, fresh);
 }
 
-static inlay_status match_dequantize(struct rewrite *w, graph_node *n, const graph_node *dq)
+static inlay_status match_dequantize(struct rewrite *rewrite, graph_node *node, const graph_node *dq)
 {
-    uint32_t inputs[3] = { rw_input(w, dq, 0), rw_input(w, dq, 1), rw_input(w, dq, 2) };
-    const inlay_value_info *scale = rw_info(w, inputs[1]);
-    const uint32_t count = inputs[2] == INLAY_NONE ? 2 : 3, more = rw_info(w, rw_input(w, n, 1))->rank;
+    uint32_t inputs[3] = { rw_input(rewrite, dq, 0), rw_input(rewrite, dq, 1), rw_input(rewrite, dq, 2) };
+    const inlay_value_info *scale = rw_info(rewrite, inputs[1]);
+    const uint32_t count = inputs[2] == INLAY_NONE ? 2 : 3, more = rw_info(rewrite, rw_input(rewrite, node, 1))->rank;
     int64_t axis = rw_attr_int(dq, "axis", 1), block = rw_attr_int(dq, "block_size", 0);
-    const bool one = rw_is_constant(w, inputs[1]) && block == 0 &&
+    const bool one = rw_is_constant(rewrite, inputs[1]) && block == 0 &&
                      (scale->rank == 0 || (scale->rank == 1 && scale->dims[0].value == 1));
     bool by_rows;
     graph_node *fresh;
 
-    if (!is_table(w, inputs[0]) || !rw_is_constant(w, inputs[1]) || (count == 3 && !rw_is_constant(w, inputs[2])) ||
-        more == INLAY_RANK_UNKNOWN || scale->rank > 2)
+    if (!is_table(rewrite, inputs[0]) || !rw_is_constant(rewrite, inputs[1]) ||
+        (count == 3 && !rw_is_constant(rewrite, inputs[2])) || more == INLAY_RANK_UNKNOWN || scale->rank > 2)
         return INLAY_OK;
     axis += axis < 0 ? 2 : 0;
     by_rows = !one && (block > 0 || axis == 0);
-    if ((by_rows && !pass_allows(w->ctx, 21)) || (block > 0 && axis == 0) ||
-        (count == 3 && rw_info(w, inputs[2])->rank != scale->rank))
+    if ((by_rows && !pass_allows(rewrite->ctx, 21)) || (block > 0 && axis == 0) ||
+        (count == 3 && rw_info(rewrite, inputs[2])->rank != scale->rank))
         return INLAY_OK;
     for (uint32_t i = 1; by_rows && i < count; i++)
-        if ((block == 0 && (inputs[i] = as_column(w, inputs[i])) == INLAY_NONE) ||
-            (inputs[i] = looked_up(w, n, inputs[i])) == INLAY_NONE)
-            return rw_no_memory(w);
+        if ((block == 0 && (inputs[i] = as_column(rewrite, inputs[i])) == INLAY_NONE) ||
+            (inputs[i] = looked_up(rewrite, node, inputs[i])) == INLAY_NONE)
+            return rw_no_memory(rewrite);
     if (by_rows && block == 0) {
         axis = 1;
-        block = rw_dim(rw_info(w, inputs[0]), 1);
+        block = rw_dim(rw_info(rewrite, inputs[0]), 1);
     }
-    inputs[0] = looked_up(w, n, inputs[0]);
-    fresh = inputs[0] == INLAY_NONE
-                ? NULL
-                : rw_make(w, "DequantizeLinear", by_rows && dq->opset < 21 ? 21 : dq->opset, n, inputs, count, 1);
-    if (fresh == NULL || (!one && graph_set_attr_int(w->g, fresh, "axis", axis + more - 1) != INLAY_OK) ||
-        (block > 0 && graph_set_attr_int(w->g, fresh, "block_size", block) != INLAY_OK))
-        return rw_no_memory(w);
-    return rw_replace(w, n, fresh);
+    inputs[0] = looked_up(rewrite, node, inputs[0]);
+    fresh = inputs[0] == INLAY_NONE ? NULL
+                                    : rw_make(rewrite, "DequantizeLinear", by_rows && dq->opset < 21 ? 21 : dq->opset,
+                                              node, inputs, count, 1);
+    if (fresh == NULL || (!one && graph_set_attr_int(rewrite->g, fresh, "axis", axis + more - 1) != INLAY_OK) ||
+        (block > 0 && graph_set_attr_int(rewrite->g, fresh, "block_size", block) != INLAY_OK))
+        return rw_no_memory(rewrite);
+    return rw_replace(rewrite, node, fresh);
 }
 
-static inlay_status match(struct rewrite *w, graph_node *n)
+static inlay_status match(struct rewrite *rewrite, graph_node *node)
 {
-    const graph_node *maker =
-        pass_is_op(n, "Gather") && rw_attr_int(n, "axis", 0) == 0 ? rw_maker(w, rw_input(w, n, 0)) : NULL;
+    const graph_node *maker = pass_is_op(node, "Gather") && rw_attr_int(node, "axis", 0) == 0
+                                  ? rw_maker(rewrite, rw_input(rewrite, node, 0))
+                                  : NULL;
 
     if (maker == NULL)
         return INLAY_OK;
     if (pass_is_op(maker, "DequantizeLinear"))
-        return match_dequantize(w, n, maker);
-    return pass_is_op(maker, "Cast") ? match_cast(w, n, maker) : INLAY_OK;
+        return match_dequantize(rewrite, node, maker);
+    return pass_is_op(maker, "Cast") ? match_cast(rewrite, node, maker) : INLAY_OK;
 }
 
 inlay_status pass_gather_weights(pass_ctx *ctx, bool *out_changed)

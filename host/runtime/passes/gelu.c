@@ -18,68 +18,71 @@ struct product {
     bool is_whole; /* nothing was left out */
 };
 
-static void collect(const struct rewrite *w, uint32_t v, bool inner, struct product *p)
+static void collect(const struct rewrite *rewrite, uint32_t value, bool inner, struct product *product)
 {
-    const graph_node *mul = rw_maker_op(w, v, "Mul"), *div = rw_maker_op(w, v, "Div");
+    const graph_node *mul = rw_maker_op(rewrite, value, "Mul"), *div = rw_maker_op(rewrite, value, "Div");
     double c;
 
     /* NOLINTNEXTLINE(bugprone-branch-clone): two reasons for one answer */
-    if (++p->visits > MOST_VISITS) { /* a chain of products may be as long as the model */
-        p->is_whole = false;
-    } else if (rw_scalar(w, v, &c)) {
-        p->constant *= c;
-    } else if (mul != NULL && mul->info.since_version >= 7 && (!inner || rw_is_only_use(w, v))) {
-        collect(w, rw_input(w, mul, 0), true, p);
-        collect(w, rw_input(w, mul, 1), true, p);
-    } else if (div != NULL && div->info.since_version >= 7 && (!inner || rw_is_only_use(w, v)) &&
-               rw_scalar(w, rw_input(w, div, 1), &c)) {
-        p->constant /= c;
-        collect(w, rw_input(w, div, 0), true, p);
-    } else if (p->count < MOST) {
-        p->factors[p->count++] = v;
+    if (++product->visits > MOST_VISITS) { /* a chain of products may be as long as the model */
+        product->is_whole = false;
+    } else if (rw_scalar(rewrite, value, &c)) {
+        product->constant *= c;
+    } else if (mul != NULL && mul->info.since_version >= 7 && (!inner || rw_is_only_use(rewrite, value))) {
+        collect(rewrite, rw_input(rewrite, mul, 0), true, product);
+        collect(rewrite, rw_input(rewrite, mul, 1), true, product);
+    } else if (div != NULL && div->info.since_version >= 7 && (!inner || rw_is_only_use(rewrite, value)) &&
+               rw_scalar(rewrite, rw_input(rewrite, div, 1), &c)) {
+        product->constant /= c;
+        collect(rewrite, rw_input(rewrite, div, 0), true, product);
+    } else if (product->count < MOST) {
+        product->factors[product->count++] = value;
     } else {
-        p->is_whole = false;
+        product->is_whole = false;
     }
 }
 
-static struct product factors_of(const struct rewrite *w, uint32_t v)
+static struct product factors_of(const struct rewrite *rewrite, uint32_t value)
 {
-    struct product p = { .constant = 1, .is_whole = true };
+    struct product product = { .constant = 1, .is_whole = true };
 
-    collect(w, v, false, &p);
-    return p;
+    collect(rewrite, value, false, &product);
+    return product;
 }
 
-/* Is v = c * x? */
-static bool is_scaled(const struct rewrite *w, uint32_t v, uint32_t x, double c)
+/* Is value = c * input? */
+static bool is_scaled(const struct rewrite *rewrite, uint32_t value, uint32_t input, double c)
 {
-    struct product p = factors_of(w, v);
+    struct product product = factors_of(rewrite, value);
 
-    return p.is_whole && p.count == 1 && p.factors[0] == x && rw_is_near(w, x, p.constant, c);
+    return product.is_whole && product.count == 1 && product.factors[0] == input &&
+           rw_is_near(rewrite, input, product.constant, c);
 }
 
-/* Is v = x^3, as a product or a power? */
-static bool is_cube(const struct rewrite *w, const struct product *p, uint32_t x)
+/* Is v = input^3, as a product or a power? */
+static bool is_cube(const struct rewrite *rewrite, const struct product *product, uint32_t input)
 {
-    const graph_node *pow = p->count == 1 ? rw_maker_op(w, p->factors[0], "Pow") : NULL;
+    const graph_node *pow = product->count == 1 ? rw_maker_op(rewrite, product->factors[0], "Pow") : NULL;
 
     if (pow != NULL)
-        return rw_input(w, pow, 0) == x && rw_is_scalar(w, rw_input(w, pow, 1), 3);
-    return p->count == 3 && p->factors[0] == x && p->factors[1] == x && p->factors[2] == x;
+        return rw_input(rewrite, pow, 0) == input && rw_is_scalar(rewrite, rw_input(rewrite, pow, 1), 3);
+    return product->count == 3 && product->factors[0] == input && product->factors[1] == input &&
+           product->factors[2] == input;
 }
 
-/* Is v = x + 0.044715 * x^3, or x * (1 + 0.044715 * x^2)? */
-static bool is_cubic(const struct rewrite *w, uint32_t v, uint32_t x)
+/* Is value = input + 0.044715 * input^3, or input * (1 + 0.044715 * input^2)? */
+static bool is_cubic(const struct rewrite *rewrite, uint32_t value, uint32_t input)
 {
-    const graph_node *sum = rw_maker_op(w, v, "Add");
-    struct product p;
+    const graph_node *sum = rw_maker_op(rewrite, value, "Add");
+    struct product product;
 
     if (sum != NULL) {
         for (uint32_t i = 0; i < 2; i++) {
-            if (rw_input(w, sum, i) != x)
+            if (rw_input(rewrite, sum, i) != input)
                 continue;
-            p = factors_of(w, rw_input(w, sum, 1 - i));
-            if (p.is_whole && rw_is_near(w, x, p.constant, 0.044715) && is_cube(w, &p, x))
+            product = factors_of(rewrite, rw_input(rewrite, sum, 1 - i));
+            if (product.is_whole && rw_is_near(rewrite, input, product.constant, 0.044715) &&
+                is_cube(rewrite, &product, input))
                 return true;
         }
         return false;
@@ -87,67 +90,68 @@ static bool is_cubic(const struct rewrite *w, uint32_t v, uint32_t x)
     return false;
 }
 
-static bool is_tanh_argument(const struct rewrite *w, uint32_t v, uint32_t x)
+static bool is_tanh_argument(const struct rewrite *rewrite, uint32_t value, uint32_t input)
 {
-    struct product p = factors_of(w, v);
+    struct product product = factors_of(rewrite, value);
 
-    if (!p.is_whole || !rw_is_near(w, x, p.constant, ROOT_2_BY_PI))
+    if (!product.is_whole || !rw_is_near(rewrite, input, product.constant, ROOT_2_BY_PI))
         return false;
-    if (p.count == 1)
-        return is_cubic(w, p.factors[0], x);
-    /* x * (1 + 0.044715 * x * x) */
-    for (uint32_t i = 0; p.count == 2 && i < 2; i++) {
-        const graph_node *sum = rw_maker_op(w, p.factors[1 - i], "Add");
-        for (uint32_t k = 0; p.factors[i] == x && sum != NULL && k < 2; k++) {
-            struct product q = factors_of(w, rw_input(w, sum, 1 - k));
-            if (rw_is_scalar(w, rw_input(w, sum, k), 1) && q.is_whole && rw_is_near(w, x, q.constant, 0.044715) &&
-                q.count == 2 && q.factors[0] == x && q.factors[1] == x)
+    if (product.count == 1)
+        return is_cubic(rewrite, product.factors[0], input);
+    /* input * (1 + 0.044715 * input * input) */
+    for (uint32_t i = 0; product.count == 2 && i < 2; i++) {
+        const graph_node *sum = rw_maker_op(rewrite, product.factors[1 - i], "Add");
+        for (uint32_t k = 0; product.factors[i] == input && sum != NULL && k < 2; k++) {
+            struct product q = factors_of(rewrite, rw_input(rewrite, sum, 1 - k));
+            if (rw_is_scalar(rewrite, rw_input(rewrite, sum, k), 1) && q.is_whole &&
+                rw_is_near(rewrite, input, q.constant, 0.044715) && q.count == 2 && q.factors[0] == input &&
+                q.factors[1] == input)
                 return true;
         }
     }
     return false;
 }
 
-/* Is v = 1 + Erf(x / sqrt(2)), or with Tanh? Gives the value of Gelu's attribute, NULL if not. */
-static const char *kind_of(const struct rewrite *w, uint32_t v, uint32_t x)
+/* Is value = 1 + Erf(input / sqrt(2)), or with Tanh? Gives the value of Gelu's attribute, NULL if not. */
+static const char *kind_of(const struct rewrite *rewrite, uint32_t value, uint32_t input)
 {
-    const graph_node *sum = rw_maker_op(w, v, "Add");
+    const graph_node *sum = rw_maker_op(rewrite, value, "Add");
 
     for (uint32_t i = 0; sum != NULL && i < 2; i++) {
-        const graph_node *erf = rw_maker_op(w, rw_input(w, sum, 1 - i), "Erf");
-        const graph_node *tanh_node = rw_maker_op(w, rw_input(w, sum, 1 - i), "Tanh");
+        const graph_node *erf = rw_maker_op(rewrite, rw_input(rewrite, sum, 1 - i), "Erf");
+        const graph_node *tanh_node = rw_maker_op(rewrite, rw_input(rewrite, sum, 1 - i), "Tanh");
 
-        if (!rw_is_scalar(w, rw_input(w, sum, i), 1))
+        if (!rw_is_scalar(rewrite, rw_input(rewrite, sum, i), 1))
             continue;
-        if (erf != NULL && is_scaled(w, rw_input(w, erf, 0), x, ROOT_HALF))
+        if (erf != NULL && is_scaled(rewrite, rw_input(rewrite, erf, 0), input, ROOT_HALF))
             return "none";
-        if (tanh_node != NULL && is_tanh_argument(w, rw_input(w, tanh_node, 0), x))
+        if (tanh_node != NULL && is_tanh_argument(rewrite, rw_input(rewrite, tanh_node, 0), input))
             return "tanh";
     }
     return NULL;
 }
 
-static inlay_status match(struct rewrite *w, graph_node *n)
+static inlay_status match(struct rewrite *rewrite, graph_node *node)
 {
-    struct product p;
+    struct product product;
 
-    if ((!pass_is_op(n, "Mul") && !pass_is_op(n, "Div")) || rw_is_quantized_later(w, n->info.outputs[0]))
+    if ((!pass_is_op(node, "Mul") && !pass_is_op(node, "Div")) || rw_is_quantized_later(rewrite, node->info.outputs[0]))
         return INLAY_OK;
-    p = factors_of(w, n->info.outputs[0]);
-    if (!p.is_whole || p.count != 2 || !rw_is_near(w, n->info.outputs[0], p.constant, 0.5))
+    product = factors_of(rewrite, node->info.outputs[0]);
+    if (!product.is_whole || product.count != 2 || !rw_is_near(rewrite, node->info.outputs[0], product.constant, 0.5))
         return INLAY_OK;
     for (uint32_t i = 0; i < 2; i++) {
-        uint32_t x = p.factors[i];
-        const char *kind = kind_of(w, p.factors[1 - i], x);
+        uint32_t input = product.factors[i];
+        const char *kind = kind_of(rewrite, product.factors[1 - i], input);
         graph_node *fresh;
 
-        if (kind == NULL || !pass_allows(w->ctx, 20) || !rw_is_only_use(w, p.factors[1 - i]) ||
-            !rw_keeps_rank(w, n->info.outputs[0], x))
+        if (kind == NULL || !pass_allows(rewrite->ctx, 20) || !rw_is_only_use(rewrite, product.factors[1 - i]) ||
+            !rw_keeps_rank(rewrite, node->info.outputs[0], input))
             continue;
-        fresh = rw_make(w, "Gelu", n->opset > 20 ? n->opset : 20, n, &x, 1, 1);
-        if (fresh == NULL || graph_set_attr_string(w->g, fresh, "approximate", kind) != INLAY_OK)
-            return rw_no_memory(w);
-        return rw_replace(w, n, fresh);
+        fresh = rw_make(rewrite, "Gelu", node->opset > 20 ? node->opset : 20, node, &input, 1, 1);
+        if (fresh == NULL || graph_set_attr_string(rewrite->g, fresh, "approximate", kind) != INLAY_OK)
+            return rw_no_memory(rewrite);
+        return rw_replace(rewrite, node, fresh);
     }
     return INLAY_OK;
 }

@@ -9,19 +9,19 @@ void passes_set_gradient(pass_fn fn)
     derive = fn;
 }
 
-bool pass_is_gradient(const graph_node *n)
+bool pass_is_gradient(const graph_node *node)
 {
-    return n->schema != NULL && strcmp(n->info.op_type.data, "Gradient") == 0 &&
-           strcmp(n->info.domain.data, "ai.onnx.preview.training") == 0;
+    return node->schema != NULL && strcmp(node->info.op_type.data, "Gradient") == 0 &&
+           strcmp(node->info.domain.data, "ai.onnx.preview.training") == 0;
 }
 
-static inlay_status refuse(pass_ctx *ctx, struct graph *g, bool *changed)
+static inlay_status refuse(pass_ctx *ctx, struct graph *graph, bool *changed)
 {
     (void)changed;
-    for (uint32_t i = 0; i < g->node_count; i++)
-        if (pass_is_gradient(g->nodes[i]))
+    for (uint32_t i = 0; i < graph->node_count; i++)
+        if (pass_is_gradient(graph->nodes[i]))
             return graph_fail(
-                g, g->nodes[i], NULL, INLAY_UNSUPPORTED, ctx->diag,
+                graph, graph->nodes[i], NULL, INLAY_UNSUPPORTED, ctx->diag,
                 "only the command line computes gradients; `inlay optimize --level 0 MODEL -o FILE` writes "
                 "the model with the operators that compute them");
     return INLAY_OK;

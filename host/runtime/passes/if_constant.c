@@ -4,69 +4,70 @@
 #include <string.h>
 
 /* The branch, when the condition is known and If reads no other input; NULL if not. */
-static const graph_body *taken_branch(const struct graph *g, const graph_node *n)
+static const graph_body *taken_branch(const struct graph *graph, const graph_node *node)
 {
-    const inlay_value_info *c;
+    const inlay_value_info *info;
 
-    if (!pass_is_op(n, "If") || n->info.input_count != 1 || n->info.inputs[0] == INLAY_NONE)
+    if (!pass_is_op(node, "If") || node->info.input_count != 1 || node->info.inputs[0] == INLAY_NONE)
         return NULL;
-    c = &g->values[n->info.inputs[0]].info;
-    if ((c->flags & INLAY_VALUE_CONSTANT) == 0 || c->dtype != INLAY_BOOL || c->data_bytes != 1)
+    info = &graph->values[node->info.inputs[0]].info;
+    if ((info->flags & INLAY_VALUE_CONSTANT) == 0 || info->dtype != INLAY_BOOL || info->data_bytes != 1)
         return NULL;
-    return graph_body_named(n, *(const uint8_t *)c->data != 0 ? "then_branch" : "else_branch");
+    return graph_body_named(node, *(const uint8_t *)info->data != 0 ? "then_branch" : "else_branch");
 }
 
 /* What the branch makes for an output of the If is that output; outputs that it does not make itself, or makes for two
  * outputs, are copies. */
-static bool move_branch(body_nodes *b)
+static bool move_branch(body_nodes *nodes)
 {
-    const inlay_node_info *n = &b->node->info;
+    const inlay_node_info *node = &nodes->node->info;
 
-    for (uint32_t i = 0; i < b->from->output_count && i < n->output_count; i++) {
-        uint32_t v = b->from->outputs[i];
+    for (uint32_t i = 0; i < nodes->from->output_count && i < node->output_count; i++) {
+        uint32_t value = nodes->from->outputs[i];
 
-        if (n->outputs[i] != INLAY_NONE && b->map[v] == INLAY_NONE && b->from->values[v].info.producer != INLAY_NONE)
-            b->map[v] = n->outputs[i];
+        if (node->outputs[i] != INLAY_NONE && nodes->map[value] == INLAY_NONE &&
+            nodes->from->values[value].info.producer != INLAY_NONE)
+            nodes->map[value] = node->outputs[i];
     }
-    if (!body_nodes_put(b))
+    if (!body_nodes_put(nodes))
         return false;
-    for (uint32_t i = 0; i < b->from->output_count && i < n->output_count; i++) {
-        uint32_t v = b->map[b->from->outputs[i]], y = n->outputs[i];
+    for (uint32_t i = 0; i < nodes->from->output_count && i < node->output_count; i++) {
+        uint32_t value = nodes->map[nodes->from->outputs[i]], output = node->outputs[i];
 
-        if (y != INLAY_NONE && v != y && !body_nodes_copy_value(b, v, y))
+        if (output != INLAY_NONE && value != output && !body_nodes_copy_value(nodes, value, output))
             return false;
     }
     return true;
 }
 
-static inlay_status visit(pass_ctx *ctx, struct graph *g, bool *changed)
+static inlay_status visit(pass_ctx *ctx, struct graph *graph, bool *changed)
 {
-    uint32_t nodes = g->node_count;
+    uint32_t nodes = graph->node_count;
     bool *drop = arena_array(&ctx->model->arena, (size_t)nodes + 1, sizeof *drop);
     bool any = false;
 
     if (drop == NULL)
         return no_memory(ctx->diag, "to look for constant conditions");
     for (uint32_t i = 0; i < nodes; i++) {
-        const graph_body *body = taken_branch(g, g->nodes[i]);
-        const graph_node *n = g->nodes[i];
-        const uint32_t nodes_before = g->node_count;
+        const graph_body *body = taken_branch(graph, graph->nodes[i]);
+        const graph_node *node = graph->nodes[i];
+        const uint32_t nodes_before = graph->node_count;
         inlay_status status;
         body_nodes b;
 
         if (body == NULL || !pass_may(ctx))
             continue;
-        if (!body_nodes_begin(&b, ctx, g, n, body) || !move_branch(&b))
-            return no_memory(ctx->diag, "to move a branch of node '%s'", n->info.name.data);
-        status = type_guard_nodes(g, nodes_before, n, NULL, 0, ctx->diag, &drop[i]);
+        if (!body_nodes_begin(&b, ctx, graph, node, body) || !move_branch(&b))
+            return no_memory(ctx->diag, "to move a branch of node '%s'", node->info.name.data);
+        status = type_guard_nodes(graph, nodes_before, node, NULL, 0, ctx->diag, &drop[i]);
         if (status != INLAY_OK)
             return status;
         if (drop[i])
-            pass_count(ctx, g, n, body->attr);
+            pass_count(ctx, graph, node, body->attr);
         any |= drop[i];
     }
     if (any)
-        body_nodes_drop(g, drop, nodes);
+        body_nodes_drop(graph, drop, nodes);
     *changed |= any;
     return INLAY_OK;
 }

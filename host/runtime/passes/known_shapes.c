@@ -10,42 +10,44 @@ static bool all_differ(const inlay_value_info *shape, const int64_t *with, uint3
     if (shape->elements == NULL || shape->rank > 1 || (count != 1 && count != shape->element_count))
         return false;
     for (uint64_t i = 0; i < shape->element_count; i++) {
-        const inlay_dim *e = &shape->elements[i];
+        const inlay_dim *dim = &shape->elements[i];
         const int64_t other = with[count == 1 ? 0 : i];
 
-        if (e->kind == INLAY_DIM_FIXED ? e->value == other : e->kind != INLAY_DIM_SYMBOLIC || other >= 0)
+        if (dim->kind == INLAY_DIM_FIXED ? dim->value == other : dim->kind != INLAY_DIM_SYMBOLIC || other >= 0)
             return false;
     }
     return true;
 }
 
 /* What Where(Equal(a, b), x, y) is when a and b have nothing in common: y; INLAY_NONE: not so. */
-static uint32_t never_chosen(struct rewrite *w, const graph_node *n)
+static uint32_t never_chosen(struct rewrite *rewrite, const graph_node *node)
 {
-    const graph_node *equal = pass_is_op(n, "Where") ? rw_maker_op(w, rw_input(w, n, 0), "Equal") : NULL;
-    const uint32_t other = equal == NULL ? INLAY_NONE : rw_input(w, n, 2);
+    const graph_node *equal =
+        pass_is_op(node, "Where") ? rw_maker_op(rewrite, rw_input(rewrite, node, 0), "Equal") : NULL;
+    const uint32_t other = equal == NULL ? INLAY_NONE : rw_input(rewrite, node, 2);
 
     for (uint32_t side = 0; equal != NULL && side < 2; side++) {
-        const uint32_t shape = rw_input(w, equal, side);
+        const uint32_t shape = rw_input(rewrite, equal, side);
         const int64_t *with;
         uint32_t count;
 
-        if (rw_ints(w, rw_input(w, equal, 1 - side), &with, &count) && all_differ(rw_info(w, shape), with, count) &&
-            rw_same_type(w, other, n->info.outputs[0]))
+        if (rw_ints(rewrite, rw_input(rewrite, equal, 1 - side), &with, &count) &&
+            all_differ(rw_info(rewrite, shape), with, count) && rw_same_type(rewrite, other, node->info.outputs[0]))
             return other;
     }
     return INLAY_NONE;
 }
 
 /* Finds the input of the graph that has the size, and where. */
-static bool find_input(const struct rewrite *w, const inlay_dim *size, uint32_t *out_input, int64_t *out_axis)
+static bool find_input(const struct rewrite *rewrite, const inlay_dim *size, uint32_t *out_input, int64_t *out_axis)
 {
-    for (uint32_t i = 0; i < w->g->input_count; i++) {
-        const inlay_value_info *x = rw_info(w, w->g->inputs[i]);
+    for (uint32_t i = 0; i < rewrite->g->input_count; i++) {
+        const inlay_value_info *input = rw_info(rewrite, rewrite->g->inputs[i]);
 
-        for (uint32_t d = 0; x->kind == INLAY_VALUE_TENSOR && x->rank != INLAY_RANK_UNKNOWN && d < x->rank; d++)
-            if (x->dims[d].kind == INLAY_DIM_SYMBOLIC && x->dims[d].symbol == size->symbol) {
-                *out_input = w->g->inputs[i];
+        for (uint32_t d = 0; input->kind == INLAY_VALUE_TENSOR && input->rank != INLAY_RANK_UNKNOWN && d < input->rank;
+             d++)
+            if (input->dims[d].kind == INLAY_DIM_SYMBOLIC && input->dims[d].symbol == size->symbol) {
+                *out_input = rewrite->g->inputs[i];
                 *out_axis = d;
                 return true;
             }
@@ -54,51 +56,53 @@ static bool find_input(const struct rewrite *w, const inlay_dim *size, uint32_t 
 }
 
 /* Gather of one size of a value that the graph makes. */
-static inlay_status read_input(struct rewrite *w, graph_node *n)
+static inlay_status read_input(struct rewrite *rewrite, graph_node *node)
 {
-    const inlay_value_info *info = rw_info(w, n->info.outputs[0]);
-    graph_node *shape = pass_is_op(n, "Gather") ? rw_maker_op(w, rw_input(w, n, 0), "Shape") : NULL, *fresh;
+    const inlay_value_info *info = rw_info(rewrite, node->info.outputs[0]);
+    graph_node *shape = pass_is_op(node, "Gather") ? rw_maker_op(rewrite, rw_input(rewrite, node, 0), "Shape") : NULL,
+               *fresh;
     uint32_t reads[2];
     int64_t axis;
 
-    if (shape == NULL || n->made_by != NULL || rw_maker(w, rw_input(w, shape, 0)) == NULL || info->element_count != 1 ||
-        info->elements[0].kind != INLAY_DIM_SYMBOLIC || !find_input(w, &info->elements[0], &reads[0], &axis))
+    if (shape == NULL || node->made_by != NULL || rw_maker(rewrite, rw_input(rewrite, shape, 0)) == NULL ||
+        info->element_count != 1 || info->elements[0].kind != INLAY_DIM_SYMBOLIC ||
+        !find_input(rewrite, &info->elements[0], &reads[0], &axis))
         return INLAY_OK;
-    shape = rw_make(w, "Shape", 13, shape, &reads[0], 1, 1);
-    if (shape == NULL || rw_insert(w, shape, INLAY_INT64) != INLAY_OK)
-        return rw_no_memory(w);
+    shape = rw_make(rewrite, "Shape", 13, shape, &reads[0], 1, 1);
+    if (shape == NULL || rw_insert(rewrite, shape, INLAY_INT64) != INLAY_OK)
+        return rw_no_memory(rewrite);
     reads[0] = shape->info.outputs[0];
-    reads[1] = rw_constant(w, INLAY_INT64, info->rank, (const int64_t[]){ 1 }, &axis, sizeof axis);
-    fresh = reads[1] == INLAY_NONE ? NULL : rw_make(w, "Gather", 13, n, reads, 2, 1);
-    return fresh == NULL ? rw_no_memory(w) : rw_replace(w, n, fresh);
+    reads[1] = rw_constant(rewrite, INLAY_INT64, info->rank, (const int64_t[]){ 1 }, &axis, sizeof axis);
+    fresh = reads[1] == INLAY_NONE ? NULL : rw_make(rewrite, "Gather", 13, node, reads, 2, 1);
+    return fresh == NULL ? rw_no_memory(rewrite) : rw_replace(rewrite, node, fresh);
 }
 
-static inlay_status match(struct rewrite *w, graph_node *n)
+static inlay_status match(struct rewrite *rewrite, graph_node *node)
 {
-    uint32_t v = n->info.output_count == 1 ? n->info.outputs[0] : INLAY_NONE, fresh;
-    const inlay_value_info *info = rw_info(w, v);
+    uint32_t value = node->info.output_count == 1 ? node->info.outputs[0] : INLAY_NONE, fresh;
+    const inlay_value_info *info = rw_info(rewrite, value);
     int64_t *elements, dims[1];
     bool done;
 
-    if (v == INLAY_NONE || w->is_output[v])
+    if (value == INLAY_NONE || rewrite->is_output[value])
         return INLAY_OK;
-    fresh = never_chosen(w, n);
+    fresh = never_chosen(rewrite, node);
     if (fresh != INLAY_NONE)
-        return rw_forward(w, v, fresh, &done);
+        return rw_forward(rewrite, value, fresh, &done);
     if (info->elements == NULL || info->dtype != INLAY_INT64 || info->rank > 1 || info->element_count > 64 ||
-        n->body_count > 0)
+        node->body_count > 0)
         return INLAY_OK;
     for (uint64_t i = 0; i < info->element_count; i++)
         if (info->elements[i].kind != INLAY_DIM_FIXED)
-            return read_input(w, n);
-    elements = arena_array(&w->scratch, (size_t)info->element_count + 1, sizeof *elements);
+            return read_input(rewrite, node);
+    elements = arena_array(&rewrite->scratch, (size_t)info->element_count + 1, sizeof *elements);
     if (elements == NULL)
-        return rw_no_memory(w);
+        return rw_no_memory(rewrite);
     for (uint64_t i = 0; i < info->element_count; i++)
         elements[i] = info->elements[i].value;
     dims[0] = (int64_t)info->element_count;
-    fresh = rw_constant(w, INLAY_INT64, info->rank, dims, elements, info->element_count * sizeof *elements);
-    return fresh == INLAY_NONE ? rw_no_memory(w) : rw_forward(w, v, fresh, &done);
+    fresh = rw_constant(rewrite, INLAY_INT64, info->rank, dims, elements, info->element_count * sizeof *elements);
+    return fresh == INLAY_NONE ? rw_no_memory(rewrite) : rw_forward(rewrite, value, fresh, &done);
 }
 
 inlay_status pass_known_shapes(pass_ctx *ctx, bool *out_changed)

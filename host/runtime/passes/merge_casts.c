@@ -42,18 +42,19 @@ static bool holds(inlay_dtype a, inlay_dtype b)
     return a_bits <= b_bits && (b_signed || !a_signed) && !(b == INLAY_FLOAT16 && a_bits > 11);
 }
 
-static inlay_status match(struct rewrite *w, graph_node *n)
+static inlay_status match(struct rewrite *rewrite, graph_node *node)
 {
-    graph_node *fresh, *inner = pass_is_op(n, "Cast") ? rw_maker_op(w, rw_input(w, n, 0), "Cast") : NULL;
+    graph_node *fresh,
+        *inner = pass_is_op(node, "Cast") ? rw_maker_op(rewrite, rw_input(rewrite, node, 0), "Cast") : NULL;
 
-    if (inner == NULL || rw_info(w, n->info.outputs[0])->dtype == INLAY_STRING ||
-        !holds(rw_info(w, rw_input(w, inner, 0))->dtype, rw_info(w, inner->info.outputs[0])->dtype))
+    if (inner == NULL || rw_info(rewrite, node->info.outputs[0])->dtype == INLAY_STRING ||
+        !holds(rw_info(rewrite, rw_input(rewrite, inner, 0))->dtype, rw_info(rewrite, inner->info.outputs[0])->dtype))
         return INLAY_OK;
-    fresh = rw_copy(w, n);
+    fresh = rw_copy(rewrite, node);
     if (fresh == NULL)
-        return rw_no_memory(w);
-    rw_set_input(w, fresh, 0, rw_input(w, inner, 0));
-    return rw_replace(w, n, fresh);
+        return rw_no_memory(rewrite);
+    rw_set_input(rewrite, fresh, 0, rw_input(rewrite, inner, 0));
+    return rw_replace(rewrite, node, fresh);
 }
 
 inlay_status pass_merge_casts(pass_ctx *ctx, bool *out_changed)

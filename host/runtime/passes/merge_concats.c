@@ -1,51 +1,52 @@
 /* Concat of a Concat along the same axis is one. */
 #include "passes/rewrite.h"
 
-static int64_t axis_of(const struct rewrite *w, const graph_node *n)
+static int64_t axis_of(const struct rewrite *rewrite, const graph_node *node)
 {
-    int64_t axis = rw_attr_int(n, "axis", 1), rank = rw_info(w, n->info.outputs[0])->rank;
+    int64_t axis = rw_attr_int(node, "axis", 1), rank = rw_info(rewrite, node->info.outputs[0])->rank;
 
     return axis < 0 ? axis + rank : axis;
 }
 
 /* The Concat that makes input i, if it may be dissolved. */
-static graph_node *inner_at(const struct rewrite *w, const graph_node *n, uint32_t i)
+static graph_node *inner_at(const struct rewrite *rewrite, const graph_node *node, uint32_t i)
 {
-    uint32_t v = rw_input(w, n, i);
-    graph_node *inner = rw_maker_op(w, v, "Concat");
+    uint32_t value = rw_input(rewrite, node, i);
+    graph_node *inner = rw_maker_op(rewrite, value, "Concat");
 
-    return inner != NULL && rw_is_only_use(w, v) && axis_of(w, inner) == axis_of(w, n) ? inner : NULL;
+    return inner != NULL && rw_is_only_use(rewrite, value) && axis_of(rewrite, inner) == axis_of(rewrite, node) ? inner
+                                                                                                                : NULL;
 }
 
-static inlay_status match(struct rewrite *w, graph_node *n)
+static inlay_status match(struct rewrite *rewrite, graph_node *node)
 {
     uint32_t total = 0, *inputs, count = 0;
     graph_node *fresh;
     bool any = false;
 
-    if (!pass_is_op(n, "Concat") || rw_info(w, n->info.outputs[0])->rank == INLAY_RANK_UNKNOWN)
+    if (!pass_is_op(node, "Concat") || rw_info(rewrite, node->info.outputs[0])->rank == INLAY_RANK_UNKNOWN)
         return INLAY_OK;
-    for (uint32_t i = 0; i < n->info.input_count; i++) {
-        const graph_node *inner = inner_at(w, n, i);
+    for (uint32_t i = 0; i < node->info.input_count; i++) {
+        const graph_node *inner = inner_at(rewrite, node, i);
         any |= inner != NULL;
         total += inner != NULL ? inner->info.input_count : 1;
     }
     if (!any)
         return INLAY_OK;
-    inputs = arena_array(&w->scratch, (size_t)total + 1, sizeof *inputs);
+    inputs = arena_array(&rewrite->scratch, (size_t)total + 1, sizeof *inputs);
     if (inputs == NULL)
-        return rw_no_memory(w);
-    for (uint32_t i = 0; i < n->info.input_count; i++) {
-        const graph_node *inner = inner_at(w, n, i);
+        return rw_no_memory(rewrite);
+    for (uint32_t i = 0; i < node->info.input_count; i++) {
+        const graph_node *inner = inner_at(rewrite, node, i);
         if (inner == NULL)
-            inputs[count++] = rw_input(w, n, i);
+            inputs[count++] = rw_input(rewrite, node, i);
         for (uint32_t k = 0; inner != NULL && k < inner->info.input_count; k++)
-            inputs[count++] = rw_input(w, inner, k);
+            inputs[count++] = rw_input(rewrite, inner, k);
     }
-    fresh = rw_make(w, "Concat", n->opset, n, inputs, count, 1);
-    if (fresh == NULL || graph_set_attr_int(w->g, fresh, "axis", axis_of(w, n)) != INLAY_OK)
-        return rw_no_memory(w);
-    return rw_replace(w, n, fresh);
+    fresh = rw_make(rewrite, "Concat", node->opset, node, inputs, count, 1);
+    if (fresh == NULL || graph_set_attr_int(rewrite->g, fresh, "axis", axis_of(rewrite, node)) != INLAY_OK)
+        return rw_no_memory(rewrite);
+    return rw_replace(rewrite, node, fresh);
 }
 
 inlay_status pass_merge_concats(pass_ctx *ctx, bool *out_changed)

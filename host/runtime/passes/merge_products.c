@@ -34,43 +34,44 @@ struct readers {
     uint32_t *only;  /* [values] index of a reader: the only one, where there is one */
 };
 
-static struct readers *index_readers(struct rewrite *w)
+static struct readers *index_readers(struct rewrite *rewrite)
 {
-    struct readers *r = arena_alloc(&w->own, sizeof *r);
+    struct readers *readers = arena_alloc(&rewrite->own, sizeof *readers);
 
-    if (r == NULL)
+    if (readers == NULL)
         return NULL;
-    *r = (struct readers){ .nodes = w->g->node_count, .values = w->g->value_count };
-    r->first = arena_array(&w->own, (size_t)r->values + 1, sizeof *r->first);
-    r->next = arena_array(&w->own, (size_t)r->nodes + 1, sizeof *r->next);
-    r->only = arena_array(&w->own, (size_t)r->values + 1, sizeof *r->only);
-    if (r->first == NULL || r->next == NULL || r->only == NULL)
+    *readers = (struct readers){ .nodes = rewrite->g->node_count, .values = rewrite->g->value_count };
+    readers->first = arena_array(&rewrite->own, (size_t)readers->values + 1, sizeof *readers->first);
+    readers->next = arena_array(&rewrite->own, (size_t)readers->nodes + 1, sizeof *readers->next);
+    readers->only = arena_array(&rewrite->own, (size_t)readers->values + 1, sizeof *readers->only);
+    if (readers->first == NULL || readers->next == NULL || readers->only == NULL)
         return NULL;
-    memset(r->first, 0xff, r->values * sizeof *r->first);
-    memset(r->only, 0xff, r->values * sizeof *r->only);
-    for (uint32_t i = r->nodes; i-- > 0;) {
-        const graph_node *n = w->g->nodes[i];
+    memset(readers->first, 0xff, readers->values * sizeof *readers->first);
+    memset(readers->only, 0xff, readers->values * sizeof *readers->only);
+    for (uint32_t i = readers->nodes; i-- > 0;) {
+        const graph_node *node = rewrite->g->nodes[i];
 
-        for (uint32_t k = 0; n != NULL && k < n->info.input_count; k++)
-            if (n->info.inputs[k] != INLAY_NONE)
-                r->only[n->info.inputs[k]] = i;
-        if (n == NULL || !pass_is_op(n, "MatMul") || n->info.inputs[0] == INLAY_NONE)
+        for (uint32_t k = 0; node != NULL && k < node->info.input_count; k++)
+            if (node->info.inputs[k] != INLAY_NONE)
+                readers->only[node->info.inputs[k]] = i;
+        if (node == NULL || !pass_is_op(node, "MatMul") || node->info.inputs[0] == INLAY_NONE)
             continue;
-        r->next[i] = r->first[n->info.inputs[0]];
-        r->first[n->info.inputs[0]] = i;
+        readers->next[i] = readers->first[node->info.inputs[0]];
+        readers->first[node->info.inputs[0]] = i;
     }
-    return r;
+    return readers;
 }
 
-/* Is n a product of x with a constant FLOAT matrix? */
-static bool read_branch(struct rewrite *w, graph_node *n, uint32_t x, struct branch *out)
+/* Is node a product of input with a constant FLOAT matrix? */
+static bool read_branch(struct rewrite *rewrite, graph_node *node, uint32_t input, struct branch *out)
 {
     const inlay_value_info *info;
 
-    if (n == NULL || !pass_is_op(n, "MatMul") || rw_input(w, n, 0) != x || !rw_is_constant(w, rw_input(w, n, 1)))
+    if (node == NULL || !pass_is_op(node, "MatMul") || rw_input(rewrite, node, 0) != input ||
+        !rw_is_constant(rewrite, rw_input(rewrite, node, 1)))
         return false;
-    *out = (struct branch){ .product = n, .weight = rw_input(w, n, 1), .bias = INLAY_NONE };
-    info = rw_info(w, out->weight);
+    *out = (struct branch){ .product = node, .weight = rw_input(rewrite, node, 1), .bias = INLAY_NONE };
+    info = rw_info(rewrite, out->weight);
     if (info->rank != 2 || info->dtype != INLAY_FLOAT || info->dims[0].value <= 0 || info->dims[1].value <= 0)
         return false;
     out->columns = info->dims[1].value;
@@ -78,89 +79,93 @@ static bool read_branch(struct rewrite *w, graph_node *n, uint32_t x, struct bra
 }
 
 /* The Add of a constant [columns] that is the only reader of the product, if there is one. */
-static void find_bias(struct rewrite *w, const struct readers *r, struct branch *b)
+static void find_bias(struct rewrite *rewrite, const struct readers *readers, struct branch *branch)
 {
-    uint32_t y = b->product->info.outputs[0], at = y < r->values && rw_is_only_use(w, y) ? r->only[y] : INLAY_NONE;
-    graph_node *n = at == INLAY_NONE ? NULL : w->g->nodes[at];
+    uint32_t output = branch->product->info.outputs[0],
+             at = output < readers->values && rw_is_only_use(rewrite, output) ? readers->only[output] : INLAY_NONE;
+    graph_node *node = at == INLAY_NONE ? NULL : rewrite->g->nodes[at];
 
-    for (uint32_t i = 0; n != NULL && pass_is_op(n, "Add") && n->info.since_version >= 7 && i < 2; i++) {
-        uint32_t c = rw_input(w, n, 1 - i);
-        const inlay_value_info *info = rw_info(w, c);
+    for (uint32_t i = 0; node != NULL && pass_is_op(node, "Add") && node->info.since_version >= 7 && i < 2; i++) {
+        uint32_t c = rw_input(rewrite, node, 1 - i);
+        const inlay_value_info *info = rw_info(rewrite, c);
 
-        if (rw_input(w, n, i) == y && rw_is_constant(w, c) && info->dtype == INLAY_FLOAT && info->rank == 1 &&
-            info->dims[0].value == b->columns && !w->is_output[n->info.outputs[0]]) {
-            b->sum = n;
-            b->bias = c;
+        if (rw_input(rewrite, node, i) == output && rw_is_constant(rewrite, c) && info->dtype == INLAY_FLOAT &&
+            info->rank == 1 && info->dims[0].value == branch->columns && !rewrite->is_output[node->info.outputs[0]]) {
+            branch->sum = node;
+            branch->bias = c;
         }
     }
 }
 
-/* Rows of x, all dims but the last; -1: not known. */
-static int64_t count_rows(const inlay_value_info *x)
+/* Rows of input, all dims but the last; -1: not known. */
+static int64_t count_rows(const inlay_value_info *input)
 {
     int64_t rows = 1;
 
-    if (x->rank == INLAY_RANK_UNKNOWN || x->rank < 2)
+    if (input->rank == INLAY_RANK_UNKNOWN || input->rank < 2)
         return -1;
-    for (uint32_t d = 0; d + 1 < x->rank; d++) {
-        if (x->dims[d].kind != INLAY_DIM_FIXED || x->dims[d].value > MOST_ROWS)
+    for (uint32_t d = 0; d + 1 < input->rank; d++) {
+        if (input->dims[d].kind != INLAY_DIM_FIXED || input->dims[d].value > MOST_ROWS)
             return -1;
-        rows *= x->dims[d].value;
+        rows *= input->dims[d].value;
         if (rows > MOST_ROWS)
             return -1;
     }
     return rows;
 }
 
-/* All products of x, if n is the first; none that makes an output of the graph, for those keep their names. */
-static void gather(struct rewrite *w, const struct readers *r, graph_node *n, uint32_t x, struct bundle *all)
+/* All products of input, if node is the first; none that makes an output of the graph, for those keep their names. */
+static void gather(struct rewrite *rewrite, const struct readers *readers, graph_node *node, uint32_t input,
+                   struct bundle *all)
 {
-    struct branch b;
+    struct branch branch;
 
-    for (uint32_t i = x < r->values ? r->first[x] : INLAY_NONE; i != INLAY_NONE && all->count < MOST; i = r->next[i]) {
-        if (!read_branch(w, w->g->nodes[i], x, &b) || w->is_output[b.product->info.outputs[0]])
+    for (uint32_t i = input < readers->values ? readers->first[input] : INLAY_NONE;
+         i != INLAY_NONE && all->count < MOST; i = readers->next[i]) {
+        if (!read_branch(rewrite, rewrite->g->nodes[i], input, &branch) ||
+            rewrite->is_output[branch.product->info.outputs[0]])
             continue;
-        if (all->count == 0 && b.product != n)
+        if (all->count == 0 && branch.product != node)
             return;
-        find_bias(w, r, &b);
-        all->list[all->count++] = b;
-        all->columns += b.columns;
+        find_bias(rewrite, readers, &branch);
+        all->list[all->count++] = branch;
+        all->columns += branch.columns;
     }
 }
 
 /* The weights beside one another, [rows, columns]; the biases likewise. */
-static uint32_t join_weights(struct rewrite *w, const struct bundle *all)
+static uint32_t join_weights(struct rewrite *rewrite, const struct bundle *all)
 {
-    float *joined = graph_blob_alloc(w->g->model, (size_t)(all->rows * all->columns) * sizeof *joined);
+    float *joined = graph_blob_alloc(rewrite->g->model, (size_t)(all->rows * all->columns) * sizeof *joined);
     int64_t at = 0;
 
     if (joined == NULL)
         return INLAY_NONE;
     for (uint32_t k = 0; k < all->count; k++) {
-        const struct branch *b = &all->list[k];
-        const unsigned char *from = rw_info(w, b->weight)->data;
+        const struct branch *branch = &all->list[k];
+        const unsigned char *from = rw_info(rewrite, branch->weight)->data;
 
         for (int64_t r = 0; r < all->rows; r++)
-            memcpy(joined + r * all->columns + at, from + (size_t)(r * b->columns) * sizeof(float),
-                   (size_t)b->columns * sizeof(float));
-        at += b->columns;
+            memcpy(joined + r * all->columns + at, from + (size_t)(r * branch->columns) * sizeof(float),
+                   (size_t)branch->columns * sizeof(float));
+        at += branch->columns;
     }
-    return rw_constant_blob(w, INLAY_FLOAT, 2, (const int64_t[]){ all->rows, all->columns }, joined,
+    return rw_constant_blob(rewrite, INLAY_FLOAT, 2, (const int64_t[]){ all->rows, all->columns }, joined,
                             (uint64_t)(all->rows * all->columns) * sizeof *joined);
 }
 
-static uint32_t join_biases(struct rewrite *w, const struct bundle *all)
+static uint32_t join_biases(struct rewrite *rewrite, const struct bundle *all)
 {
-    float *joined = arena_array(&w->scratch, (size_t)all->columns, sizeof *joined);
+    float *joined = arena_array(&rewrite->scratch, (size_t)all->columns, sizeof *joined);
     int64_t at = 0;
 
     if (joined == NULL)
         return INLAY_NONE;
     for (uint32_t k = 0; k < all->count; k++) {
-        memcpy(joined + at, rw_info(w, all->list[k].bias)->data, (size_t)all->list[k].columns * sizeof *joined);
+        memcpy(joined + at, rw_info(rewrite, all->list[k].bias)->data, (size_t)all->list[k].columns * sizeof *joined);
         at += all->list[k].columns;
     }
-    return rw_constant(w, INLAY_FLOAT, 1, &all->columns, joined, (uint64_t)all->columns * sizeof *joined);
+    return rw_constant(rewrite, INLAY_FLOAT, 1, &all->columns, joined, (uint64_t)all->columns * sizeof *joined);
 }
 
 /* Was the pass asked for by name? Then the user knows better. */
@@ -173,70 +178,73 @@ static bool is_asked_for(const pass_ctx *ctx)
 }
 
 /* The product of all, with the biases: *out_y is [.., columns]. */
-static inlay_status make_product(struct rewrite *w, const struct bundle *all, uint32_t x, uint32_t *out_y)
+static inlay_status make_product(struct rewrite *rewrite, const struct bundle *all, uint32_t input, uint32_t *out_y)
 {
     const graph_node *like = all->list[0].product;
-    uint32_t weight = join_weights(w, all), bias;
-    graph_node *fresh =
-        weight == INLAY_NONE ? NULL : rw_make(w, "MatMul", like->opset, like, (const uint32_t[]){ x, weight }, 2, 1);
+    uint32_t weight = join_weights(rewrite, all), bias;
+    graph_node *fresh = weight == INLAY_NONE
+                            ? NULL
+                            : rw_make(rewrite, "MatMul", like->opset, like, (const uint32_t[]){ input, weight }, 2, 1);
 
-    if (fresh == NULL || rw_insert(w, fresh, INLAY_FLOAT) != INLAY_OK)
-        return rw_no_memory(w);
+    if (fresh == NULL || rw_insert(rewrite, fresh, INLAY_FLOAT) != INLAY_OK)
+        return rw_no_memory(rewrite);
     *out_y = fresh->info.outputs[0];
     if (!all->biased)
         return INLAY_OK;
-    bias = join_biases(w, all);
-    fresh = bias == INLAY_NONE ? NULL : rw_make(w, "Add", 0, NULL, (const uint32_t[]){ *out_y, bias }, 2, 1);
-    if (fresh == NULL || rw_insert(w, fresh, INLAY_FLOAT) != INLAY_OK)
-        return rw_no_memory(w);
+    bias = join_biases(rewrite, all);
+    fresh = bias == INLAY_NONE ? NULL : rw_make(rewrite, "Add", 0, NULL, (const uint32_t[]){ *out_y, bias }, 2, 1);
+    if (fresh == NULL || rw_insert(rewrite, fresh, INLAY_FLOAT) != INLAY_OK)
+        return rw_no_memory(rewrite);
     *out_y = fresh->info.outputs[0];
     return INLAY_OK;
 }
 
-static inlay_status match(struct rewrite *w, graph_node *n)
+static inlay_status match(struct rewrite *rewrite, graph_node *node)
 {
-    struct readers *r = w->memory = w->memory == NULL ? index_readers(w) : w->memory;
-    uint32_t x = rw_input(w, n, 0), y = INLAY_NONE, lengths;
+    struct readers *readers = rewrite->memory = rewrite->memory == NULL ? index_readers(rewrite) : rewrite->memory;
+    uint32_t input = rw_input(rewrite, node, 0), output = INLAY_NONE, lengths;
     int64_t sizes[MOST], rows;
     struct bundle all = { .count = 0 };
     graph_node *split;
     inlay_status status;
-    struct branch b;
+    struct branch branch;
 
-    if (r == NULL)
-        return rw_no_memory(w);
-    if (!pass_allows(w->ctx, 13))
+    if (readers == NULL)
+        return rw_no_memory(rewrite);
+    if (!pass_allows(rewrite->ctx, 13))
         return INLAY_OK;
-    if (!read_branch(w, n, x, &b))
+    if (!read_branch(rewrite, node, input, &branch))
         return INLAY_OK;
-    rows = count_rows(rw_info(w, x));
-    if (rw_info(w, x)->rank == INLAY_RANK_UNKNOWN || rw_info(w, x)->rank < 2 || (rows < 0 && !is_asked_for(w->ctx)))
+    rows = count_rows(rw_info(rewrite, input));
+    if (rw_info(rewrite, input)->rank == INLAY_RANK_UNKNOWN || rw_info(rewrite, input)->rank < 2 ||
+        (rows < 0 && !is_asked_for(rewrite->ctx)))
         return INLAY_OK;
-    gather(w, r, n, x, &all);
+    gather(rewrite, readers, node, input, &all);
     if (all.count < 2)
         return INLAY_OK;
-    all.rows = rw_info(w, b.weight)->dims[0].value;
+    all.rows = rw_info(rewrite, branch.weight)->dims[0].value;
     all.biased = all.list[0].sum != NULL;
     for (uint32_t k = 0; k < all.count; k++) {
-        if (rw_info(w, all.list[k].weight)->dims[0].value != all.rows || (all.list[k].sum != NULL) != all.biased)
+        if (rw_info(rewrite, all.list[k].weight)->dims[0].value != all.rows || (all.list[k].sum != NULL) != all.biased)
             return INLAY_OK;
         sizes[k] = all.list[k].columns;
     }
-    status = make_product(w, &all, x, &y);
+    status = make_product(rewrite, &all, input, &output);
     if (status != INLAY_OK)
         return status;
-    lengths = rw_constant_ints(w, sizes, all.count);
+    lengths = rw_constant_ints(rewrite, sizes, all.count);
     split = lengths == INLAY_NONE ? NULL
-                                  : rw_make(w, "Split", n->opset > 13 ? n->opset : 13, NULL,
-                                            (const uint32_t[]){ y, lengths }, 2, all.count);
-    if (split == NULL || graph_set_attr_int(w->g, split, "axis", (int64_t)rw_info(w, x)->rank - 1) != INLAY_OK ||
-        rw_insert(w, split, INLAY_FLOAT) != INLAY_OK)
-        return rw_no_memory(w);
+                                  : rw_make(rewrite, "Split", node->opset > 13 ? node->opset : 13, NULL,
+                                            (const uint32_t[]){ output, lengths }, 2, all.count);
+    if (split == NULL ||
+        graph_set_attr_int(rewrite->g, split, "axis", (int64_t)rw_info(rewrite, input)->rank - 1) != INLAY_OK ||
+        rw_insert(rewrite, split, INLAY_FLOAT) != INLAY_OK)
+        return rw_no_memory(rewrite);
     for (uint32_t k = 0; k < all.count; k++) {
         graph_node *last = all.list[k].sum != NULL ? all.list[k].sum : all.list[k].product;
         bool done;
 
-        status = rw_forward(w, last->info.outputs[0], split->info.outputs[k], &done);
+        status = rw_forward(rewrite, last->info.outputs[0], split->info.outputs[k], &done);
         if (status != INLAY_OK)
             return status;
     }

@@ -10,25 +10,25 @@ struct bounds {
 };
 
 /* Appends the bounds of the node; axes are counted from the front. */
-static bool read_bounds(struct rewrite *w, const graph_node *n, struct bounds *b)
+static bool read_bounds(struct rewrite *rewrite, const graph_node *node, struct bounds *bounds)
 {
     const int64_t *list[4];
-    uint32_t counts[4], rank = rw_info(w, rw_input(w, n, 0))->rank;
+    uint32_t counts[4], rank = rw_info(rewrite, rw_input(rewrite, node, 0))->rank;
 
     for (uint32_t i = 0; i < 4; i++)
-        if (rw_input(w, n, i + 1) == INLAY_NONE && i >= 2)
+        if (rw_input(rewrite, node, i + 1) == INLAY_NONE && i >= 2)
             list[i] = NULL;
-        else if (!rw_ints(w, rw_input(w, n, i + 1), &list[i], &counts[i]) || counts[i] != counts[0])
+        else if (!rw_ints(rewrite, rw_input(rewrite, node, i + 1), &list[i], &counts[i]) || counts[i] != counts[0])
             return false;
-    if (rank == INLAY_RANK_UNKNOWN || counts[0] > MOST - b->count)
+    if (rank == INLAY_RANK_UNKNOWN || counts[0] > MOST - bounds->count)
         return false;
-    for (uint32_t i = 0; i < counts[0]; i++, b->count++) {
+    for (uint32_t i = 0; i < counts[0]; i++, bounds->count++) {
         int64_t axis = list[2] == NULL ? (int64_t)i : list[2][i];
 
-        b->starts[b->count] = list[0][i];
-        b->ends[b->count] = list[1][i];
-        b->axes[b->count] = axis < 0 ? axis + (int64_t)rank : axis;
-        b->steps[b->count] = list[3] == NULL ? 1 : list[3][i];
+        bounds->starts[bounds->count] = list[0][i];
+        bounds->ends[bounds->count] = list[1][i];
+        bounds->axes[bounds->count] = axis < 0 ? axis + (int64_t)rank : axis;
+        bounds->steps[bounds->count] = list[3] == NULL ? 1 : list[3][i];
     }
     return true;
 }
@@ -59,106 +59,109 @@ static bool resolve(int64_t start, int64_t end, int64_t step, int64_t size, stru
 }
 
 /* Joins bounds k, of the second Slice, with i, of the first, over one axis of that size; i has the result. */
-static bool join(struct bounds *b, uint32_t i, uint32_t k, int64_t size)
+static bool join(struct bounds *bounds, uint32_t i, uint32_t k, int64_t size)
 {
     struct range outer, inner;
     int64_t step, last, first;
 
-    if (!resolve(b->starts[i], b->ends[i], b->steps[i], size, &inner) ||
-        !resolve(b->starts[k], b->ends[k], b->steps[k], inner.count, &outer))
+    if (!resolve(bounds->starts[i], bounds->ends[i], bounds->steps[i], size, &inner) ||
+        !resolve(bounds->starts[k], bounds->ends[k], bounds->steps[k], inner.count, &outer))
         return false;
     if (outer.count == 0) {
-        b->starts[i] = b->ends[i] = 0;
-        b->steps[i] = 1;
+        bounds->starts[i] = bounds->ends[i] = 0;
+        bounds->steps[i] = 1;
         return true;
     }
     step = outer.count == 1 ? 1 : inner.step * outer.step; /* within the size, for there are two of them */
     first = inner.first + outer.first * inner.step;
     last = first + (outer.count - 1) * step;
-    b->starts[i] = first;
-    b->steps[i] = step;
+    bounds->starts[i] = first;
+    bounds->steps[i] = step;
     /* Backwards to the first element: -1 would count from the end. */
-    b->ends[i] = step > 0 ? last + 1 : last > 0 ? last - 1 : -size - 1;
+    bounds->ends[i] = step > 0 ? last + 1 : last > 0 ? last - 1 : -size - 1;
     return true;
 }
 
 /* The same forwards, with bounds that count from the front: then the size does not matter. */
-static bool join_forwards(struct bounds *b, uint32_t i, uint32_t k)
+static bool join_forwards(struct bounds *bounds, uint32_t i, uint32_t k)
 {
     int64_t ahead, end;
 
-    if (b->starts[i] < 0 || b->ends[i] < 0 || b->steps[i] <= 0 || b->starts[k] < 0 || b->ends[k] < 0 ||
-        b->steps[k] <= 0 || __builtin_mul_overflow(b->steps[i], b->starts[k], &ahead) ||
-        __builtin_add_overflow(b->starts[i], ahead, &ahead) ||
-        __builtin_mul_overflow(b->steps[i], b->steps[k], &b->steps[k]))
+    if (bounds->starts[i] < 0 || bounds->ends[i] < 0 || bounds->steps[i] <= 0 || bounds->starts[k] < 0 ||
+        bounds->ends[k] < 0 || bounds->steps[k] <= 0 ||
+        __builtin_mul_overflow(bounds->steps[i], bounds->starts[k], &ahead) ||
+        __builtin_add_overflow(bounds->starts[i], ahead, &ahead) ||
+        __builtin_mul_overflow(bounds->steps[i], bounds->steps[k], &bounds->steps[k]))
         return false;
-    if (!__builtin_mul_overflow(b->steps[i], b->ends[k], &end) && !__builtin_add_overflow(b->starts[i], end, &end) &&
-        end < b->ends[i])
-        b->ends[i] = end;
-    b->starts[i] = ahead;
-    b->steps[i] = b->steps[k];
+    if (!__builtin_mul_overflow(bounds->steps[i], bounds->ends[k], &end) &&
+        !__builtin_add_overflow(bounds->starts[i], end, &end) && end < bounds->ends[i])
+        bounds->ends[i] = end;
+    bounds->starts[i] = ahead;
+    bounds->steps[i] = bounds->steps[k];
     return true;
 }
 
 /* Joins what is over the same axis; those of the second Slice begin at first_count. */
-static bool join_axes(struct bounds *b, uint32_t first_count, const inlay_value_info *x)
+static bool join_axes(struct bounds *bounds, uint32_t first_count, const inlay_value_info *input)
 {
     uint32_t kept = first_count;
 
-    for (uint32_t k = first_count; k < b->count; k++) {
+    for (uint32_t k = first_count; k < bounds->count; k++) {
         uint32_t i = 0;
 
-        while (i < first_count && b->axes[i] != b->axes[k])
+        while (i < first_count && bounds->axes[i] != bounds->axes[k])
             i++;
         if (i < first_count) {
-            int64_t size = rw_dim(x, b->axes[k]);
+            int64_t size = rw_dim(input, bounds->axes[k]);
 
-            if (size < 0 ? !join_forwards(b, i, k) : !join(b, i, k, size))
+            if (size < 0 ? !join_forwards(bounds, i, k) : !join(bounds, i, k, size))
                 return false;
             continue;
         }
-        b->starts[kept] = b->starts[k];
-        b->ends[kept] = b->ends[k];
-        b->axes[kept] = b->axes[k];
-        b->steps[kept++] = b->steps[k];
+        bounds->starts[kept] = bounds->starts[k];
+        bounds->ends[kept] = bounds->ends[k];
+        bounds->axes[kept] = bounds->axes[k];
+        bounds->steps[kept++] = bounds->steps[k];
     }
-    b->count = kept;
+    bounds->count = kept;
     return true;
 }
 
 /* Does one Slice name an axis twice? Then it is not for here. */
-static bool names_twice(const struct bounds *b, uint32_t begin, uint32_t end)
+static bool names_twice(const struct bounds *bounds, uint32_t begin, uint32_t end)
 {
     for (uint32_t i = begin; i < end; i++)
         for (uint32_t k = begin; k < i; k++)
-            if (b->axes[i] == b->axes[k])
+            if (bounds->axes[i] == bounds->axes[k])
                 return true;
     return false;
 }
 
-static inlay_status match(struct rewrite *w, graph_node *n)
+static inlay_status match(struct rewrite *rewrite, graph_node *node)
 {
-    graph_node *inner = pass_is_op(n, "Slice") ? rw_maker_op(w, rw_input(w, n, 0), "Slice") : NULL, *fresh;
-    struct bounds b = { .count = 0 };
+    graph_node *inner = pass_is_op(node, "Slice") ? rw_maker_op(rewrite, rw_input(rewrite, node, 0), "Slice") : NULL,
+               *fresh;
+    struct bounds bounds = { .count = 0 };
     uint32_t inputs[5], first_count;
 
-    if (inner == NULL || n->info.since_version < 10 || inner->info.since_version < 10 ||
-        !rw_is_only_use(w, rw_input(w, n, 0)) || !read_bounds(w, inner, &b))
+    if (inner == NULL || node->info.since_version < 10 || inner->info.since_version < 10 ||
+        !rw_is_only_use(rewrite, rw_input(rewrite, node, 0)) || !read_bounds(rewrite, inner, &bounds))
         return INLAY_OK;
-    first_count = b.count;
-    if (!read_bounds(w, n, &b) || names_twice(&b, 0, first_count) || names_twice(&b, first_count, b.count) ||
-        !join_axes(&b, first_count, rw_info(w, rw_input(w, inner, 0))))
+    first_count = bounds.count;
+    if (!read_bounds(rewrite, node, &bounds) || names_twice(&bounds, 0, first_count) ||
+        names_twice(&bounds, first_count, bounds.count) ||
+        !join_axes(&bounds, first_count, rw_info(rewrite, rw_input(rewrite, inner, 0))))
         return INLAY_OK;
-    inputs[0] = rw_input(w, inner, 0);
-    inputs[1] = rw_constant_ints(w, b.starts, b.count);
-    inputs[2] = rw_constant_ints(w, b.ends, b.count);
-    inputs[3] = rw_constant_ints(w, b.axes, b.count);
-    inputs[4] = rw_constant_ints(w, b.steps, b.count);
+    inputs[0] = rw_input(rewrite, inner, 0);
+    inputs[1] = rw_constant_ints(rewrite, bounds.starts, bounds.count);
+    inputs[2] = rw_constant_ints(rewrite, bounds.ends, bounds.count);
+    inputs[3] = rw_constant_ints(rewrite, bounds.axes, bounds.count);
+    inputs[4] = rw_constant_ints(rewrite, bounds.steps, bounds.count);
     for (uint32_t i = 1; i < 5; i++)
         if (inputs[i] == INLAY_NONE)
-            return rw_no_memory(w);
-    fresh = rw_make(w, "Slice", n->opset, n, inputs, 5, 1);
-    return fresh == NULL ? rw_no_memory(w) : rw_replace(w, n, fresh);
+            return rw_no_memory(rewrite);
+    fresh = rw_make(rewrite, "Slice", node->opset, node, inputs, 5, 1);
+    return fresh == NULL ? rw_no_memory(rewrite) : rw_replace(rewrite, node, fresh);
 }
 
 inlay_status pass_merge_slices(pass_ctx *ctx, bool *out_changed)

@@ -5,5 +5,5 @@
 
 /* perm of a Transpose of that rank into out[rank]; without the attribute the order is reversed. false: it is of another
  * length. */
-bool transpose_perm(const graph_node *n, uint32_t rank, int64_t *out);
+bool transpose_perm(const graph_node *node, uint32_t rank, int64_t *out);
 #endif

@@ -5,25 +5,25 @@
 
 /* Dropout drops nothing at inference: always before version 12 (before 7 with is_test), later unless training_mode; and
  * then, too, with a ratio of 0. */
-static bool idle_dropout(const struct rewrite *w, const graph_node *n)
+static bool idle_dropout(const struct rewrite *rewrite, const graph_node *node)
 {
-    uint32_t mode = rw_input(w, n, 2);
+    uint32_t mode = rw_input(rewrite, node, 2);
 
-    if (!rw_is_unused(w, n, 1))
+    if (!rw_is_unused(rewrite, node, 1))
         return false;
-    if (n->info.since_version < 7)
-        return rw_attr_int(n, "is_test", 0) != 0;
+    if (node->info.since_version < 7)
+        return rw_attr_int(node, "is_test", 0) != 0;
     if (mode == INLAY_NONE)
         return true;
-    return rw_is_scalar(w, rw_input(w, n, 1), 0) ||
-           (rw_is_constant(w, mode) && w->g->values[mode].info.data_bytes == 1 &&
-            *(const uint8_t *)w->g->values[mode].info.data == 0);
+    return rw_is_scalar(rewrite, rw_input(rewrite, node, 1), 0) ||
+           (rw_is_constant(rewrite, mode) && rewrite->g->values[mode].info.data_bytes == 1 &&
+            *(const uint8_t *)rewrite->g->values[mode].info.data == 0);
 }
 
-static bool idle_transpose(const graph_node *n)
+static bool idle_transpose(const graph_node *node)
 {
     uint32_t count;
-    const int64_t *perm = rw_attr_ints(n, "perm", &count);
+    const int64_t *perm = rw_attr_ints(node, "perm", &count);
 
     for (uint32_t i = 0; i < count; i++)
         if (perm[i] != (int64_t)i)
@@ -32,14 +32,14 @@ static bool idle_transpose(const graph_node *n)
 }
 
 /* Pads of opset 11 on are an input, before that an attribute. */
-static bool idle_pad(struct rewrite *w, const graph_node *n)
+static bool idle_pad(struct rewrite *rewrite, const graph_node *node)
 {
     uint32_t count = 0;
-    const int64_t *pads = rw_attr_ints(n, "pads", &count);
+    const int64_t *pads = rw_attr_ints(node, "pads", &count);
 
     if (pads == NULL)
-        pads = rw_attr_ints(n, "paddings", &count);
-    if (pads == NULL && !rw_ints(w, rw_input(w, n, 1), &pads, &count))
+        pads = rw_attr_ints(node, "paddings", &count);
+    if (pads == NULL && !rw_ints(rewrite, rw_input(rewrite, node, 1), &pads, &count))
         return false;
     for (uint32_t i = 0; i < count; i++)
         if (pads[i] != 0)
@@ -48,14 +48,14 @@ static bool idle_pad(struct rewrite *w, const graph_node *n)
 }
 
 /* The same shape with steps forward is everything. */
-static bool idle_slice(struct rewrite *w, const graph_node *n)
+static bool idle_slice(struct rewrite *rewrite, const graph_node *node)
 {
     const int64_t *steps;
-    uint32_t count, v = rw_input(w, n, 4);
+    uint32_t count, value = rw_input(rewrite, node, 4);
 
-    if (v == INLAY_NONE)
+    if (value == INLAY_NONE)
         return true;
-    if (!rw_ints(w, v, &steps, &count))
+    if (!rw_ints(rewrite, value, &steps, &count))
         return false;
     for (uint32_t i = 0; i < count; i++)
         if (steps[i] < 0)
@@ -64,61 +64,65 @@ static bool idle_slice(struct rewrite *w, const graph_node *n)
 }
 
 /* Resize-11 takes scales as input 2, Resize-10 and Upsample-9 as input 1, Upsample-7 as an attribute. */
-static bool idle_resize(struct rewrite *w, const graph_node *n)
+static bool idle_resize(struct rewrite *rewrite, const graph_node *node)
 {
-    uint32_t v = rw_input(w, n, n->info.since_version >= 11 ? 2 : 1), count = 0;
-    const inlay_attr_info *scales = graph_attr(n, "scales");
-    const float *s = scales != NULL ? scales->floats : rw_floats(w, v);
+    uint32_t value = rw_input(rewrite, node, node->info.since_version >= 11 ? 2 : 1), count = 0;
+    const inlay_attr_info *scales = graph_attr(node, "scales");
+    const float *s = scales != NULL ? scales->floats : rw_floats(rewrite, value);
 
-    if (rw_attr_is(n, "coordinate_transformation_mode", "tf_crop_and_resize") || rw_input(w, n, 3) != INLAY_NONE)
+    if (rw_attr_is(node, "coordinate_transformation_mode", "tf_crop_and_resize") ||
+        rw_input(rewrite, node, 3) != INLAY_NONE)
         return false;
-    count = scales != NULL ? scales->count : v == INLAY_NONE ? 0 : (uint32_t)(w->g->values[v].info.data_bytes / 4);
+    count = scales != NULL        ? scales->count
+            : value == INLAY_NONE ? 0
+                                  : (uint32_t)(rewrite->g->values[value].info.data_bytes / 4);
     for (uint32_t i = 0; i < count; i++)
         if (s == NULL || s[i] != 1)
             return false;
     return count > 0;
 }
 
-static bool changes_nothing(struct rewrite *w, const graph_node *n)
+static bool changes_nothing(struct rewrite *rewrite, const graph_node *node)
 {
-    uint32_t x = rw_input(w, n, 0), y = n->info.outputs[0];
-    const inlay_value_info *in = rw_info(w, x), *out = rw_info(w, y);
+    uint32_t input = rw_input(rewrite, node, 0), output = node->info.outputs[0];
+    const inlay_value_info *in = rw_info(rewrite, input), *out = rw_info(rewrite, output);
 
-    if (in->kind != out->kind || !pass_is_op(n, n->info.op_type.data))
+    if (in->kind != out->kind || !pass_is_op(node, node->info.op_type.data))
         return false;
-    if (pass_is_op(n, "Identity"))
+    if (pass_is_op(node, "Identity"))
         return true;
-    if (pass_is_op(n, "Dropout"))
-        return idle_dropout(w, n);
-    if (pass_is_op(n, "Cast"))
+    if (pass_is_op(node, "Dropout"))
+        return idle_dropout(rewrite, node);
+    if (pass_is_op(node, "Cast"))
         return in->dtype != INLAY_UNDEFINED && in->dtype == out->dtype;
-    if (pass_is_op(n, "Transpose"))
-        return idle_transpose(n);
-    if (pass_is_op(n, "Pad"))
-        return idle_pad(w, n);
-    if (pass_is_op(n, "Clip"))
-        return n->info.since_version >= 11 && rw_input(w, n, 1) == INLAY_NONE && rw_input(w, n, 2) == INLAY_NONE;
-    if (pass_is_among(n, "Resize Upsample"))
-        return idle_resize(w, n);
-    if (pass_is_among(n, "Sum Max Min Mean Concat"))
-        return n->info.input_count == 1;
-    if (!rw_same_type(w, x, y))
+    if (pass_is_op(node, "Transpose"))
+        return idle_transpose(node);
+    if (pass_is_op(node, "Pad"))
+        return idle_pad(rewrite, node);
+    if (pass_is_op(node, "Clip"))
+        return node->info.since_version >= 11 && rw_input(rewrite, node, 1) == INLAY_NONE &&
+               rw_input(rewrite, node, 2) == INLAY_NONE;
+    if (pass_is_among(node, "Resize Upsample"))
+        return idle_resize(rewrite, node);
+    if (pass_is_among(node, "Sum Max Min Mean Concat"))
+        return node->info.input_count == 1;
+    if (!rw_same_type(rewrite, input, output))
         return false;
-    if (pass_is_op(n, "Slice"))
-        return idle_slice(w, n);
-    if (pass_is_op(n, "Split"))
-        return n->info.output_count == 1;
-    return pass_is_among(n, "Reshape Flatten Squeeze Unsqueeze Expand Tile");
+    if (pass_is_op(node, "Slice"))
+        return idle_slice(rewrite, node);
+    if (pass_is_op(node, "Split"))
+        return node->info.output_count == 1;
+    return pass_is_among(node, "Reshape Flatten Squeeze Unsqueeze Expand Tile");
 }
 
-static inlay_status match(struct rewrite *w, graph_node *n)
+static inlay_status match(struct rewrite *rewrite, graph_node *node)
 {
     bool done;
 
-    if (n->body_count > 0 || n->info.output_count == 0 || n->info.outputs[0] == INLAY_NONE ||
-        rw_input(w, n, 0) == INLAY_NONE || !changes_nothing(w, n))
+    if (node->body_count > 0 || node->info.output_count == 0 || node->info.outputs[0] == INLAY_NONE ||
+        rw_input(rewrite, node, 0) == INLAY_NONE || !changes_nothing(rewrite, node))
         return INLAY_OK;
-    return rw_forward(w, n->info.outputs[0], n->info.inputs[0], &done);
+    return rw_forward(rewrite, node->info.outputs[0], node->info.inputs[0], &done);
 }
 
 inlay_status pass_no_op(pass_ctx *ctx, bool *out_changed)

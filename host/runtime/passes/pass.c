@@ -91,15 +91,15 @@ static bool is_lowering(const pass_ctx *ctx, uint32_t pass, uint32_t level)
            passes[pass].run == pass_widen_halves /* of scales */ || is_among(passes[pass].name, "fold_constants no_op");
 }
 
-static bool has_op(const struct graph *g, const char *op_type)
+static bool has_op(const struct graph *graph, const char *op_type)
 {
-    for (uint32_t i = 0; i < g->node_count; i++) {
-        const graph_node *n = g->nodes[i];
+    for (uint32_t i = 0; i < graph->node_count; i++) {
+        const graph_node *node = graph->nodes[i];
 
-        if (pass_is_op(n, op_type))
+        if (pass_is_op(node, op_type))
             return true;
-        for (uint32_t b = 0; b < n->body_count; b++)
-            if (has_op(n->bodies[b].graph, op_type))
+        for (uint32_t b = 0; b < node->body_count; b++)
+            if (has_op(node->bodies[b].graph, op_type))
                 return true;
     }
     return false;
@@ -179,21 +179,21 @@ done:
     return status;
 }
 
-void pass_count(pass_ctx *ctx, const struct graph *g, const graph_node *n, const char *text)
+void pass_count(pass_ctx *ctx, const struct graph *graph, const graph_node *node, const char *text)
 {
     ctx->rewrites++;
     ctx->model->rewrite = ctx->rewrites + 1;
     if (ctx->note != NULL && text != NULL)
-        ctx->note(ctx->note_ctx, ctx->pass, ctx->rewrites, g, n, text);
+        ctx->note(ctx->note_ctx, ctx->pass, ctx->rewrites, graph, node, text);
 }
 
-inlay_status pass_each_graph(pass_ctx *ctx, struct graph *g, pass_graph_fn fn, bool *changed)
+inlay_status pass_each_graph(pass_ctx *ctx, struct graph *graph, pass_graph_fn fn, bool *changed)
 {
-    inlay_status status = fn(ctx, g, changed);
+    inlay_status status = fn(ctx, graph, changed);
 
-    for (uint32_t i = 0; status == INLAY_OK && i < g->node_count; i++)
-        for (uint32_t b = 0; status == INLAY_OK && b < g->nodes[i]->body_count; b++)
-            status = pass_each_graph(ctx, g->nodes[i]->bodies[b].graph, fn, changed);
+    for (uint32_t i = 0; status == INLAY_OK && i < graph->node_count; i++)
+        for (uint32_t b = 0; status == INLAY_OK && b < graph->nodes[i]->body_count; b++)
+            status = pass_each_graph(ctx, graph->nodes[i]->bodies[b].graph, fn, changed);
     return status;
 }
 
@@ -204,61 +204,61 @@ static void replace_in(const uint32_t *replacement, uint32_t *values, uint32_t c
             values[i] = replacement[values[i]];
 }
 
-void pass_replace_uses(struct graph *g, const uint32_t *replacement)
+void pass_replace_uses(struct graph *graph, const uint32_t *replacement)
 {
-    for (uint32_t v = 0; v < g->value_count; v++)
-        if (replacement[v] != INLAY_NONE)
-            history_same(g, v, replacement[v]);
-    for (uint32_t i = 0; i < g->node_count; i++) {
-        graph_node *n = g->nodes[i];
-        replace_in(replacement, (uint32_t *)(uintptr_t)n->info.inputs, n->info.input_count);
-        replace_in(replacement, n->captures, n->capture_count);
-        for (uint32_t b = 0; b < n->body_count; b++)
-            replace_in(replacement, n->bodies[b].capture_outer, n->bodies[b].capture_count);
+    for (uint32_t value = 0; value < graph->value_count; value++)
+        if (replacement[value] != INLAY_NONE)
+            history_same(graph, value, replacement[value]);
+    for (uint32_t i = 0; i < graph->node_count; i++) {
+        graph_node *node = graph->nodes[i];
+        replace_in(replacement, (uint32_t *)(uintptr_t)node->info.inputs, node->info.input_count);
+        replace_in(replacement, node->captures, node->capture_count);
+        for (uint32_t b = 0; b < node->body_count; b++)
+            replace_in(replacement, node->bodies[b].capture_outer, node->bodies[b].capture_count);
     }
 }
 
-void pass_refresh_captures(graph_node *n)
+void pass_refresh_captures(graph_node *node)
 {
     uint32_t kept = 0;
 
-    for (uint32_t i = 0; i < n->capture_count; i++) {
+    for (uint32_t i = 0; i < node->capture_count; i++) {
         bool used = false;
-        for (uint32_t b = 0; !used && b < n->body_count; b++)
-            for (uint32_t k = 0; !used && k < n->bodies[b].capture_count; k++)
-                used = n->bodies[b].capture_outer[k] == n->captures[i];
+        for (uint32_t b = 0; !used && b < node->body_count; b++)
+            for (uint32_t k = 0; !used && k < node->bodies[b].capture_count; k++)
+                used = node->bodies[b].capture_outer[k] == node->captures[i];
         if (used)
-            n->captures[kept++] = n->captures[i];
+            node->captures[kept++] = node->captures[i];
     }
-    n->capture_count = kept;
+    node->capture_count = kept;
 }
 
-void pass_drop_nodes(struct graph *g, const bool *drop)
+void pass_drop_nodes(struct graph *graph, const bool *drop)
 {
     uint32_t kept = 0;
 
-    for (uint32_t i = 0; i < g->node_count; i++)
+    for (uint32_t i = 0; i < graph->node_count; i++)
         if (!drop[i])
-            g->nodes[kept++] = g->nodes[i];
+            graph->nodes[kept++] = graph->nodes[i];
         else
-            history_removed(g, g->nodes[i]);
-    g->node_count = kept;
+            history_removed(graph, graph->nodes[i]);
+    graph->node_count = kept;
 }
 
-bool pass_is_op(const graph_node *n, const char *op_type)
+bool pass_is_op(const graph_node *node, const char *op_type)
 {
-    return strcmp(n->info.op_type.data, op_type) == 0 && strcmp(n->info.domain.data, "ai.onnx") == 0;
+    return strcmp(node->info.op_type.data, op_type) == 0 && strcmp(node->info.domain.data, "ai.onnx") == 0;
 }
 
-bool pass_is_among(const graph_node *n, const char *names)
+bool pass_is_among(const graph_node *node, const char *names)
 {
-    return is_among(n->info.op_type.data, names) && strcmp(n->info.domain.data, "ai.onnx") == 0;
+    return is_among(node->info.op_type.data, names) && strcmp(node->info.domain.data, "ai.onnx") == 0;
 }
 
-bool pass_is_output(const struct graph *g, uint32_t v)
+bool pass_is_output(const struct graph *graph, uint32_t value)
 {
-    for (uint32_t i = 0; i < g->output_count; i++)
-        if (g->outputs[i] == v)
+    for (uint32_t i = 0; i < graph->output_count; i++)
+        if (graph->outputs[i] == value)
             return true;
     return false;
 }

@@ -8,15 +8,15 @@
 #include "base/memory.h"
 #include "graph/graph.h"
 
-/* Computes a node whose inputs are all constants of g. results has room for its outputs, without those omitted; their
- * memory is the arena's, or the model's (graph_blob_owns) from GRAPH_LARGE_CONSTANT bytes on. INLAY_UNSUPPORTED: nobody
- * can; INLAY_LIMIT_EXCEEDED: they would take more than max_bytes. */
-typedef inlay_status (*pass_fold_fn)(void *fold_ctx, struct graph *g, graph_node *n, uint64_t max_bytes,
-                                     inlay_tensor_view *results, struct arena *a, inlay_diag *diag);
+/* Computes a node whose inputs are all constants of graph. results has room for its outputs, without those omitted;
+ * their memory is the arena's, or the model's (graph_blob_owns) from GRAPH_LARGE_CONSTANT bytes on. INLAY_UNSUPPORTED:
+ * nobody can; INLAY_LIMIT_EXCEEDED: they would take more than max_bytes. */
+typedef inlay_status (*pass_fold_fn)(void *fold_ctx, struct graph *graph, graph_node *node, uint64_t max_bytes,
+                                     inlay_tensor_view *results, struct arena *arena, inlay_diag *diag);
 
-/* Does a provider that multiplies integers of 8 bits faster than floats offer n? The node need not be in g; made
+/* Does a provider that multiplies integers of 8 bits faster than floats offer node? The node need not be in graph; made
  * describes its output. */
-typedef bool (*pass_offers_fn)(void *fold_ctx, const struct graph *g, const graph_node *n,
+typedef bool (*pass_offers_fn)(void *fold_ctx, const struct graph *graph, const graph_node *node,
                                const inlay_value_info *made);
 
 typedef struct pass_ctx {
@@ -36,9 +36,9 @@ typedef struct pass_ctx {
     int64_t rewrite_limit;  /* stop after so many rewrites (of level 0 only lowering counts); negative = no limit */
     int64_t rewrites;       /* done so far; {0} */
     int64_t lowerings;      /* out: how many of them came before all levels */
-    /* Hears what is done, node by node: n is the node that changes or goes. rewrite counts from 1, and what one rewrite
-     * does has one number. May be NULL. */
-    void (*note)(void *ctx, const char *pass, int64_t rewrite, const struct graph *g, const graph_node *n,
+    /* Hears what is done, node by node: node is the node that changes or goes. rewrite counts from 1, and what one
+     * rewrite does has one number. May be NULL. */
+    void (*note)(void *ctx, const char *pass, int64_t rewrite, const struct graph *graph, const graph_node *node,
                  const char *text);
     /* Called after a pass that changed something, with the model complete; stops the optimiser if not INLAY_OK. May be
      * NULL. */
@@ -73,11 +73,11 @@ const char *pass_name(uint32_t i, uint32_t *out_level);
 /* What the pass `gradient` calls: the command line has it, libinlay.so has not and refuses Gradient. To be set before
  * the first session. */
 void passes_set_gradient(pass_fn fn);
-bool pass_is_gradient(const graph_node *n);
+bool pass_is_gradient(const graph_node *node);
 
 /* DequantizeLinear of constant weights of a few bits that products alone read (packed_weights.c). Memory is the
  * arena's; NULL: none stays, or memory ran out. */
-bool *pass_packed_weights(const pass_ctx *ctx, const struct graph *g, struct arena *a);
+bool *pass_packed_weights(const pass_ctx *ctx, const struct graph *graph, struct arena *arena);
 
 /* ------------------------------------------------------------------ tools for passes */
 
@@ -92,18 +92,18 @@ static inline bool pass_allows(const pass_ctx *ctx, int64_t opset)
     return ctx->newest_opset == 0 || opset <= ctx->newest_opset;
 }
 /* Counts a rewrite that was done, and tells it when there is a text (NULL: it was told already). */
-void pass_count(pass_ctx *ctx, const struct graph *g, const graph_node *n, const char *text);
+void pass_count(pass_ctx *ctx, const struct graph *graph, const graph_node *node, const char *text);
 
-typedef inlay_status (*pass_graph_fn)(pass_ctx *ctx, struct graph *g, bool *changed);
-/* Calls fn for g, then for the bodies of its nodes, to any depth. */
-INLAY_NODISCARD inlay_status pass_each_graph(pass_ctx *ctx, struct graph *g, pass_graph_fn fn, bool *changed);
+typedef inlay_status (*pass_graph_fn)(pass_ctx *ctx, struct graph *graph, bool *changed);
+/* Calls fn for graph, then for the bodies of its nodes, to any depth. */
+INLAY_NODISCARD inlay_status pass_each_graph(pass_ctx *ctx, struct graph *graph, pass_graph_fn fn, bool *changed);
 /* Makes every reader of value v read replacement[v] (INLAY_NONE: unchanged). Outputs of the graph keep theirs. */
-void pass_replace_uses(struct graph *g, const uint32_t *replacement);
+void pass_replace_uses(struct graph *graph, const uint32_t *replacement);
 /* Keeps in the node's own list what some body still captures. */
-void pass_refresh_captures(graph_node *n);
+void pass_refresh_captures(graph_node *node);
 /* Removes the nodes for which drop is set. */
-void pass_drop_nodes(struct graph *g, const bool *drop);
-bool pass_is_op(const graph_node *n, const char *op_type);  /* of ai.onnx */
-bool pass_is_among(const graph_node *n, const char *names); /* "Add Sub Mul", of ai.onnx */
-bool pass_is_output(const struct graph *g, uint32_t v);
+void pass_drop_nodes(struct graph *graph, const bool *drop);
+bool pass_is_op(const graph_node *node, const char *op_type);  /* of ai.onnx */
+bool pass_is_among(const graph_node *node, const char *names); /* "Add Sub Mul", of ai.onnx */
+bool pass_is_output(const struct graph *graph, uint32_t v);
 #endif

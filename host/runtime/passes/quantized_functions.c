@@ -34,50 +34,53 @@ static const struct contributed table[] = {
     { "QGemm", "Gemm", 0, 2, 7, false, 0 },
 };
 
-static const struct contributed *row_of(const graph_node *n)
+static const struct contributed *row_of(const graph_node *node)
 {
-    if (strcmp(n->info.domain.data, "com.microsoft") != 0)
+    if (strcmp(node->info.domain.data, "com.microsoft") != 0)
         return NULL;
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
-        if (strcmp(n->info.op_type.data, table[i].name) == 0)
+        if (strcmp(node->info.op_type.data, table[i].name) == 0)
             return &table[i];
     return NULL;
 }
 
 /* DequantizeLinear or QuantizeLinear, by input `scale` of the node and the zero point behind it. axis < 0: by one
  * number. */
-static graph_node *make_linear(struct rewrite *w, const graph_node *n, const char *op, uint32_t x, uint32_t scale,
-                               inlay_dtype dtype, int64_t axis)
+static graph_node *make_linear(struct rewrite *rewrite, const graph_node *node, const char *op, uint32_t input,
+                               uint32_t scale, inlay_dtype dtype, int64_t axis)
 {
     static const uint8_t none = 0;
-    uint32_t zero = rw_input(w, n, scale + 1);
+    uint32_t zero = rw_input(rewrite, node, scale + 1);
 
     if (zero == INLAY_NONE) /* it says which type the result is of */
-        zero = rw_constant(w, dtype, 0, NULL, &none, 1);
+        zero = rw_constant(rewrite, dtype, 0, NULL, &none, 1);
     {
         graph_node *fresh = zero == INLAY_NONE
                                 ? NULL
-                                : rw_make(w, op, 13, n, (const uint32_t[]){ x, rw_input(w, n, scale), zero }, 3, 1);
+                                : rw_make(rewrite, op, 13, node,
+                                          (const uint32_t[]){ input, rw_input(rewrite, node, scale), zero }, 3, 1);
 
-        return fresh == NULL || (axis >= 0 && graph_set_attr_int(w->g, fresh, "axis", axis) != INLAY_OK) ? NULL : fresh;
+        return fresh == NULL || (axis >= 0 && graph_set_attr_int(rewrite->g, fresh, "axis", axis) != INLAY_OK) ? NULL
+                                                                                                               : fresh;
     }
 }
 
 /* Input `at` of the node as floats; *out: their value. */
-static inlay_status dequantize(struct rewrite *w, const graph_node *n, uint32_t at, int64_t axis, uint32_t *out)
+static inlay_status dequantize(struct rewrite *rewrite, const graph_node *node, uint32_t at, int64_t axis,
+                               uint32_t *out)
 {
-    const uint32_t x = rw_input(w, n, at);
-    const inlay_value_info *scale = rw_info(w, rw_input(w, n, at + 1));
+    const uint32_t input = rw_input(rewrite, node, at);
+    const inlay_value_info *scale = rw_info(rewrite, rw_input(rewrite, node, at + 1));
     graph_node *back;
     inlay_status status;
 
-    if (rw_info(w, x)->dtype == INLAY_FLOAT) { /* QLinearConcat takes such as well */
-        *out = x;
+    if (rw_info(rewrite, input)->dtype == INLAY_FLOAT) { /* QLinearConcat takes such as well */
+        *out = input;
         return INLAY_OK;
     }
-    back = make_linear(w, n, "DequantizeLinear", x, at + 1, rw_info(w, x)->dtype,
+    back = make_linear(rewrite, node, "DequantizeLinear", input, at + 1, rw_info(rewrite, input)->dtype,
                        scale->rank != 0 && axis >= 0 ? axis : -1);
-    status = back == NULL ? rw_no_memory(w) : rw_insert(w, back, INLAY_FLOAT);
+    status = back == NULL ? rw_no_memory(rewrite) : rw_insert(rewrite, back, INLAY_FLOAT);
     if (status == INLAY_OK)
         *out = back->info.outputs[0];
     return status;
@@ -85,13 +88,13 @@ static inlay_status dequantize(struct rewrite *w, const graph_node *n, uint32_t 
 
 static const char *const others[] = { "channels_last", "opset" }; /* attributes that ONNX's operators have not */
 
-static bool copy_attributes(struct rewrite *w, const graph_node *n, graph_node *fresh)
+static bool copy_attributes(struct rewrite *rewrite, const graph_node *node, graph_node *fresh)
 {
-    for (uint32_t i = 0; i < n->own_attr_count; i++) { /* the rest are defaults */
-        const inlay_attr_info *a = INLAY_AT(inlay_attr_info, n->info.attrs, n->info.attr_stride, i);
+    for (uint32_t i = 0; i < node->own_attr_count; i++) { /* the rest are defaults */
+        const inlay_attr_info *attribute = INLAY_AT(inlay_attr_info, node->info.attrs, node->info.attr_stride, i);
 
-        if (strcmp(a->name.data, others[0]) != 0 && strcmp(a->name.data, others[1]) != 0 &&
-            graph_set_attr(w->g, fresh, a) != INLAY_OK)
+        if (strcmp(attribute->name.data, others[0]) != 0 && strcmp(attribute->name.data, others[1]) != 0 &&
+            graph_set_attr(rewrite->g, fresh, attribute) != INLAY_OK)
             return false;
     }
     return true;
@@ -99,107 +102,112 @@ static bool copy_attributes(struct rewrite *w, const graph_node *n, graph_node *
 
 /* The product of both scales of QGemm and alpha, which are the units of its bias, as one constant. INLAY_NONE: the
  * scales are no constants, or of other shapes than the bias goes with. */
-static inlay_status constant_units(struct rewrite *w, const graph_node *n, uint32_t *out)
+static inlay_status constant_units(struct rewrite *rewrite, const graph_node *node, uint32_t *out)
 {
-    const uint32_t bias = rw_input(w, n, 6), a = rw_input(w, n, 1), b = rw_input(w, n, 4);
-    const float *one = rw_floats(w, a), *each = rw_floats(w, b);
-    const inlay_value_info *info = rw_info(w, bias), *scales = rw_info(w, b);
+    const uint32_t bias = rw_input(rewrite, node, 6), a = rw_input(rewrite, node, 1), b = rw_input(rewrite, node, 4);
+    const float *one = rw_floats(rewrite, a), *each = rw_floats(rewrite, b);
+    const inlay_value_info *info = rw_info(rewrite, bias), *scales = rw_info(rewrite, b);
     const int64_t count = scales->rank == 0 ? 1 : rw_dim(scales, 0);
-    const double alpha = rw_attr_float(n, "alpha", 1);
+    const double alpha = rw_attr_float(node, "alpha", 1);
     float *units;
 
     *out = INLAY_NONE;
-    if (one == NULL || each == NULL || count < 1 || scales->rank > 1 || rw_info(w, a)->data_bytes != sizeof *one ||
-        (count > 1 && (info->rank != 1 || rw_dim(info, 0) != count)))
+    if (one == NULL || each == NULL || count < 1 || scales->rank > 1 ||
+        rw_info(rewrite, a)->data_bytes != sizeof *one || (count > 1 && (info->rank != 1 || rw_dim(info, 0) != count)))
         return INLAY_OK;
-    units = arena_array(&w->scratch, (size_t)count, sizeof *units);
+    units = arena_array(&rewrite->scratch, (size_t)count, sizeof *units);
     if (units == NULL)
-        return rw_no_memory(w);
+        return rw_no_memory(rewrite);
     for (int64_t i = 0; i < count; i++)
         units[i] = (float)(alpha * (double)one[0] * (double)each[i]);
-    *out = rw_constant(w, INLAY_FLOAT, count > 1, &count, units, (uint64_t)count * sizeof *units);
-    return *out == INLAY_NONE ? rw_no_memory(w) : INLAY_OK;
+    *out = rw_constant(rewrite, INLAY_FLOAT, count > 1, &count, units, (uint64_t)count * sizeof *units);
+    return *out == INLAY_NONE ? rw_no_memory(rewrite) : INLAY_OK;
 }
 
 /* The bias of QGemm, int32 in units of alpha times both scales, as floats: DequantizeLinear, as passes read it, of a
  * constant scale, and otherwise a product. */
-static inlay_status bias_of(struct rewrite *w, graph_node *n, uint32_t *out)
+static inlay_status bias_of(struct rewrite *rewrite, graph_node *node, uint32_t *out)
 {
-    struct spell b = { .w = w, .n = n };
+    struct spell spell = { .w = rewrite, .n = node };
     uint32_t units;
     inlay_status status = INLAY_OK;
 
-    INLAY_TRY(constant_units(w, n, &units));
+    INLAY_TRY(constant_units(rewrite, node, &units));
     if (units != INLAY_NONE) {
-        *out = spell_typed(&b, "DequantizeLinear", 13, INLAY_FLOAT, rw_input(w, n, 6), units);
-        spell_int(&b, "axis", 0);
+        *out = spell_typed(&spell, "DequantizeLinear", 13, INLAY_FLOAT, rw_input(rewrite, node, 6), units);
+        spell_int(&spell, "axis", 0);
     } else {
-        units = spell_op(&b, "Mul", 14, rw_input(w, n, 1), rw_input(w, n, 4));
-        units = spell_op(&b, "Mul", 14, units, spell_number(&b, INLAY_FLOAT, rw_attr_float(n, "alpha", 1)));
-        *out = spell_op(&b, "Mul", 14, spell_cast(&b, rw_input(w, n, 6), INLAY_FLOAT), units);
+        units = spell_op(&spell, "Mul", 14, rw_input(rewrite, node, 1), rw_input(rewrite, node, 4));
+        units = spell_op(&spell, "Mul", 14, units, spell_number(&spell, INLAY_FLOAT, rw_attr_float(node, "alpha", 1)));
+        *out = spell_op(&spell, "Mul", 14, spell_cast(&spell, rw_input(rewrite, node, 6), INLAY_FLOAT), units);
     }
-    status = b.status;
+    status = spell.status;
 done:
     return status;
 }
 
 /* The function itself, of inputs that are floats by now. */
-static inlay_status replace(struct rewrite *w, graph_node *n, const struct contributed *c, const uint32_t *inputs,
-                            uint32_t count)
+static inlay_status replace(struct rewrite *rewrite, graph_node *node, const struct contributed *contributed,
+                            const uint32_t *inputs, uint32_t count)
 {
-    const bool of_softmax = strcmp(c->op, "Softmax") == 0;
-    graph_node *fresh = rw_make(w, c->op, of_softmax ? rw_attr_int(n, "opset", 13) : c->opset, n, inputs, count, 1);
-    const uint32_t first = rw_input(w, n, c->first);
+    const bool of_softmax = strcmp(contributed->op, "Softmax") == 0;
+    graph_node *fresh =
+        rw_make(rewrite, contributed->op, of_softmax ? rw_attr_int(node, "opset", 13) : contributed->opset, node,
+                inputs, count, 1);
+    const uint32_t first = rw_input(rewrite, node, contributed->first);
     graph_node *end;
     inlay_status status;
 
-    if (fresh == NULL || !copy_attributes(w, n, fresh))
-        return rw_no_memory(w);
-    if (rw_input(w, n, c->result) == INLAY_NONE) /* QGemm may leave floats */
-        return rw_replace(w, n, fresh);
-    status = rw_insert(w, fresh, INLAY_FLOAT);
+    if (fresh == NULL || !copy_attributes(rewrite, node, fresh))
+        return rw_no_memory(rewrite);
+    if (rw_input(rewrite, node, contributed->result) == INLAY_NONE) /* QGemm may leave floats */
+        return rw_replace(rewrite, node, fresh);
+    status = rw_insert(rewrite, fresh, INLAY_FLOAT);
     if (status != INLAY_OK)
         return status;
-    end = make_linear(w, n, "QuantizeLinear", fresh->info.outputs[0], c->result, rw_info(w, first)->dtype, -1);
-    return end == NULL ? rw_no_memory(w) : rw_replace(w, n, end);
+    end = make_linear(rewrite, node, "QuantizeLinear", fresh->info.outputs[0], contributed->result,
+                      rw_info(rewrite, first)->dtype, -1);
+    return end == NULL ? rw_no_memory(rewrite) : rw_replace(rewrite, node, end);
 }
 
 /* Why the node is left as it is; NULL: it is not. */
-static const char *why_not(const struct rewrite *w, const graph_node *n, const struct contributed *c, uint32_t operands)
+static const char *why_not(const struct rewrite *rewrite, const graph_node *node, const struct contributed *contributed,
+                           uint32_t operands)
 {
-    if (operands == 0 || n->info.input_count < c->first + 3 * operands - 1 ||
-        (c->count == 0 && n->info.input_count != c->first + 3 * operands))
+    if (operands == 0 || node->info.input_count < contributed->first + 3 * operands - 1 ||
+        (contributed->count == 0 && node->info.input_count != contributed->first + 3 * operands))
         return "its inputs are not an operand, its scale and its zero point each";
     for (uint32_t i = 0; i < operands; i++)
-        if (rw_input(w, n, c->first + 3 * i) == INLAY_NONE || rw_input(w, n, c->first + 3 * i + 1) == INLAY_NONE)
+        if (rw_input(rewrite, node, contributed->first + 3 * i) == INLAY_NONE ||
+            rw_input(rewrite, node, contributed->first + 3 * i + 1) == INLAY_NONE)
             return "an operand or its scale is missing";
     return NULL;
 }
 
-static inlay_status match(struct rewrite *w, graph_node *n)
+static inlay_status match(struct rewrite *rewrite, graph_node *node)
 {
-    const struct contributed *c = row_of(n);
-    const bool gemm = c != NULL && strcmp(c->op, "Gemm") == 0;
+    const struct contributed *contributed = row_of(node);
+    const bool gemm = contributed != NULL && strcmp(contributed->op, "Gemm") == 0;
     uint32_t *inputs, count = 0, operands;
     inlay_status status = INLAY_OK;
 
-    if (c == NULL || rw_attr_int(n, "channels_last", 0) != 0)
+    if (contributed == NULL || rw_attr_int(node, "channels_last", 0) != 0)
         return INLAY_OK;
-    operands = c->count > 0 ? c->count : (n->info.input_count - c->first) / 3;
-    n->not_lowered = why_not(w, n, c, operands);
-    if (n->not_lowered != NULL)
+    operands = contributed->count > 0 ? contributed->count : (node->info.input_count - contributed->first) / 3;
+    node->not_lowered = why_not(rewrite, node, contributed, operands);
+    if (node->not_lowered != NULL)
         return INLAY_OK;
-    inputs = arena_array(&w->scratch, (size_t)operands + 2, sizeof *inputs);
+    inputs = arena_array(&rewrite->scratch, (size_t)operands + 2, sizeof *inputs);
     if (inputs == NULL)
-        return rw_no_memory(w);
-    if (c->condition)
-        inputs[count++] = rw_input(w, n, 0);
-    if (gemm && rw_input(w, n, 6) != INLAY_NONE)
-        INLAY_TRY(bias_of(w, n, &inputs[2]));
+        return rw_no_memory(rewrite);
+    if (contributed->condition)
+        inputs[count++] = rw_input(rewrite, node, 0);
+    if (gemm && rw_input(rewrite, node, 6) != INLAY_NONE)
+        INLAY_TRY(bias_of(rewrite, node, &inputs[2]));
     for (uint32_t i = 0; i < operands; i++)
-        INLAY_TRY(dequantize(w, n, c->first + 3 * i, gemm && i == 1 ? rw_attr_int(n, "transB", 0) == 0 : -1,
-                             &inputs[count++]));
-    status = replace(w, n, c, inputs, count + (gemm && rw_input(w, n, 6) != INLAY_NONE));
+        INLAY_TRY(dequantize(rewrite, node, contributed->first + 3 * i,
+                             gemm && i == 1 ? rw_attr_int(node, "transB", 0) == 0 : -1, &inputs[count++]));
+    status = replace(rewrite, node, contributed, inputs, count + (gemm && rw_input(rewrite, node, 6) != INLAY_NONE));
 done:
     return status;
 }

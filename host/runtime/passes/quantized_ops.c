@@ -16,10 +16,10 @@
 
 /* Are the weights of a convolution around 0: int8, or uint8 less 128? Others have no faster kernel: their zero points
  * would have to be taken out of every sum. */
-static bool are_around_zero(const struct rewrite *w, const struct quant *weights)
+static bool are_around_zero(const struct rewrite *rewrite, const struct quant *weights)
 {
     for (int64_t i = 0; i < weights->count; i++)
-        if (quant_zero(w, weights, i) != (weights->dtype == INLAY_INT8 ? 0 : 128))
+        if (quant_zero(rewrite, weights, i) != (weights->dtype == INLAY_INT8 ? 0 : 128))
             return false;
     return true;
 }
@@ -39,15 +39,15 @@ static int64_t quantized(double x, double scale, int64_t zero, struct bounds typ
 }
 
 /* Follows Relu and Clip back to what they bound. */
-static bool read_bounds(const struct rewrite *w, uint32_t *io_v, const struct quant *y, struct bounds *b)
+static bool read_bounds(const struct rewrite *rewrite, uint32_t *io_v, const struct quant *quant, struct bounds *bounds)
 {
-    const struct bounds type = y->dtype == INLAY_INT8 ? (struct bounds){ -128, 127 } : (struct bounds){ 0, 255 };
-    double scale = quant_scale(w, y, 0);
-    int64_t zero = quant_zero(w, y, 0);
+    const struct bounds type = quant->dtype == INLAY_INT8 ? (struct bounds){ -128, 127 } : (struct bounds){ 0, 255 };
+    double scale = quant_scale(rewrite, quant, 0);
+    int64_t zero = quant_zero(rewrite, quant, 0);
 
-    *b = type;
-    while (rw_is_only_use(w, *io_v)) {
-        const graph_node *relu = rw_maker_op(w, *io_v, "Relu"), *clip = rw_maker_op(w, *io_v, "Clip");
+    *bounds = type;
+    while (rw_is_only_use(rewrite, *io_v)) {
+        const graph_node *relu = rw_maker_op(rewrite, *io_v, "Relu"), *clip = rw_maker_op(rewrite, *io_v, "Clip");
         double low = relu != NULL ? 0 : -INFINITY, high = INFINITY;
 
         if (relu == NULL && clip == NULL)
@@ -56,34 +56,35 @@ static bool read_bounds(const struct rewrite *w, uint32_t *io_v, const struct qu
             low = rw_attr_float(clip, "min", -INFINITY);
             high = rw_attr_float(clip, "max", INFINITY);
         } else if (clip != NULL) {
-            if ((rw_input(w, clip, 1) != INLAY_NONE && !rw_scalar(w, rw_input(w, clip, 1), &low)) ||
-                (rw_input(w, clip, 2) != INLAY_NONE && !rw_scalar(w, rw_input(w, clip, 2), &high)) || isnan(low) ||
-                isnan(high) || low > high)
+            if ((rw_input(rewrite, clip, 1) != INLAY_NONE && !rw_scalar(rewrite, rw_input(rewrite, clip, 1), &low)) ||
+                (rw_input(rewrite, clip, 2) != INLAY_NONE && !rw_scalar(rewrite, rw_input(rewrite, clip, 2), &high)) ||
+                isnan(low) || isnan(high) || low > high)
                 return false;
         }
         /* What comes later holds in the end: its bounds are those of the ones found so far. */
         low = (double)quantized(low, scale, zero, type);
         high = (double)quantized(high, scale, zero, type);
-        if (b->high < (int64_t)low || b->low > (int64_t)high)
+        if (bounds->high < (int64_t)low || bounds->low > (int64_t)high)
             return false; /* nothing is left in between: not worth a thought */
-        b->low = (int64_t)low > b->low ? (int64_t)low : b->low;
-        b->high = (int64_t)high < b->high ? (int64_t)high : b->high;
-        *io_v = rw_input(w, relu != NULL ? relu : clip, 0);
+        bounds->low = (int64_t)low > bounds->low ? (int64_t)low : bounds->low;
+        bounds->high = (int64_t)high < bounds->high ? (int64_t)high : bounds->high;
+        *io_v = rw_input(rewrite, relu != NULL ? relu : clip, 0);
     }
     return false;
 }
 
-/* The bias in units of scale(x) * scale(w), for each filter; false: it can't be told, or would be off by more than
- * 1/64 of a step of y. */
-static bool read_bias(struct rewrite *w, uint32_t v, const struct quant *x, const struct quant *weights,
+/* The bias in units of scale(quant) * scale(rewrite), for each filter; false: it can't be told, or would be off by more
+ * than 1/64 of a step of y. */
+static bool read_bias(struct rewrite *rewrite, uint32_t value, const struct quant *quant, const struct quant *weights,
                       const struct quant *y, int64_t filters, int32_t *out)
 {
-    double *values = arena_array(&w->scratch, 2 * (size_t)filters, sizeof *values);
+    double *values = arena_array(&rewrite->scratch, 2 * (size_t)filters, sizeof *values);
 
-    if (values == NULL || !quant_bias(w, v, filters, values, values + filters))
+    if (values == NULL || !quant_bias(rewrite, value, filters, values, values + filters))
         return false;
     for (int64_t i = 0; i < filters; i++) {
-        const double unit = quant_scale(w, x, 0) * quant_scale(w, weights, i), step = quant_scale(w, y, 0);
+        const double unit = quant_scale(rewrite, quant, 0) * quant_scale(rewrite, weights, i),
+                     step = quant_scale(rewrite, y, 0);
         const double s = values[filters + i];
         const bool own = s != 1 && fabs(s - unit) <= 1e-6 * unit; /* unit, rounded to float */
         const double b = own ? values[i] : values[i] * s / unit;
@@ -95,105 +96,108 @@ static bool read_bias(struct rewrite *w, uint32_t v, const struct quant *x, cons
     return true;
 }
 
-static inlay_status replace_conv(struct rewrite *w, graph_node *q, const graph_node *conv, const struct quant *x,
-                                 const struct quant *weights, const struct quant *y, uint32_t bias,
-                                 const struct bounds *b)
+static inlay_status replace_conv(struct rewrite *rewrite, graph_node *node, const graph_node *conv,
+                                 const struct quant *quant, const struct quant *weights, const struct quant *y,
+                                 uint32_t bias, const struct bounds *bounds)
 {
     const struct bounds type = y->dtype == INLAY_INT8 ? (struct bounds){ -128, 127 } : (struct bounds){ 0, 255 };
-    const uint32_t inputs[] = { x->value,
-                                x->scale,
-                                quant_zero_value(w, x),
+    const uint32_t inputs[] = { quant->value,
+                                quant->scale,
+                                quant_zero_value(rewrite, quant),
                                 weights->value,
                                 weights->scale,
-                                quant_zero_value(w, weights),
+                                quant_zero_value(rewrite, weights),
                                 y->scale,
-                                quant_zero_value(w, y),
+                                quant_zero_value(rewrite, y),
                                 bias };
     graph_node *fresh, *clip;
     uint32_t low, high;
     inlay_status status;
 
-    if ((b->low != type.low || b->high != type.high) && !pass_allows(w->ctx, 12)) /* Clip of bytes came then */
+    if ((bounds->low != type.low || bounds->high != type.high) &&
+        !pass_allows(rewrite->ctx, 12)) /* Clip of bytes came then */
         return INLAY_OK;
-    fresh = rw_make(w, "QLinearConv", 10, conv, inputs, bias != INLAY_NONE ? 9 : 8, 1);
+    fresh = rw_make(rewrite, "QLinearConv", 10, conv, inputs, bias != INLAY_NONE ? 9 : 8, 1);
     if (fresh == NULL || inputs[2] == INLAY_NONE || inputs[5] == INLAY_NONE || inputs[7] == INLAY_NONE)
-        return rw_no_memory(w);
+        return rw_no_memory(rewrite);
     for (uint32_t i = 0; i < conv->info.attr_count; i++)
-        if (graph_set_attr(w->g, fresh, &conv->info.attrs[i]) != INLAY_OK)
-            return rw_no_memory(w);
-    if (!quant_is_offered(w, fresh, q->info.outputs[0], y->dtype))
+        if (graph_set_attr(rewrite->g, fresh, &conv->info.attrs[i]) != INLAY_OK)
+            return rw_no_memory(rewrite);
+    if (!quant_is_offered(rewrite, fresh, node->info.outputs[0], y->dtype))
         return INLAY_OK;
-    if (b->low == type.low && b->high == type.high)
-        return rw_replace(w, q, fresh);
-    status = rw_insert(w, fresh, y->dtype);
+    if (bounds->low == type.low && bounds->high == type.high)
+        return rw_replace(rewrite, node, fresh);
+    status = rw_insert(rewrite, fresh, y->dtype);
     if (status != INLAY_OK)
         return status;
-    low = quant_byte(w, y->dtype, b->low);
-    high = quant_byte(w, y->dtype, b->high);
+    low = quant_byte(rewrite, y->dtype, bounds->low);
+    high = quant_byte(rewrite, y->dtype, bounds->high);
     clip = low == INLAY_NONE || high == INLAY_NONE
                ? NULL
-               : rw_make(w, "Clip", 13, q, (const uint32_t[]){ fresh->info.outputs[0], low, high }, 3, 1);
-    return clip == NULL ? rw_no_memory(w) : rw_replace(w, q, clip);
+               : rw_make(rewrite, "Clip", 13, node, (const uint32_t[]){ fresh->info.outputs[0], low, high }, 3, 1);
+    return clip == NULL ? rw_no_memory(rewrite) : rw_replace(rewrite, node, clip);
 }
 
 /* A convolution whose result is only quantized. */
-static inlay_status match_conv(struct rewrite *w, graph_node *n)
+static inlay_status match_conv(struct rewrite *rewrite, graph_node *node)
 {
-    uint32_t v = rw_input(w, n, 0), bias = INLAY_NONE;
+    uint32_t value = rw_input(rewrite, node, 0), bias = INLAY_NONE;
     const graph_node *conv;
-    struct quant x, weights, y = { 0 };
+    struct quant quant, weights, y = { 0 };
     int64_t filters;
-    struct bounds b;
+    struct bounds bounds;
 
-    if (v == INLAY_NONE || rw_info(w, v)->dtype != INLAY_FLOAT || rw_attr_int(n, "precision", 0) > 1 ||
-        !quant_read_scales(w, n, rw_info(w, n->info.outputs[0])->dtype, &y) || y.count != 1 ||
-        !read_bounds(w, &v, &y, &b))
+    if (value == INLAY_NONE || rw_info(rewrite, value)->dtype != INLAY_FLOAT || rw_attr_int(node, "precision", 0) > 1 ||
+        !quant_read_scales(rewrite, node, rw_info(rewrite, node->info.outputs[0])->dtype, &y) || y.count != 1 ||
+        !read_bounds(rewrite, &value, &y, &bounds))
         return INLAY_OK;
-    conv = rw_maker_op(w, v, "Conv");
-    if (conv == NULL || !rw_is_only_use(w, v) || !quant_read(w, rw_input(w, conv, 0), &x) ||
-        !quant_read(w, rw_input(w, conv, 1), &weights) || x.count != 1 || !rw_is_constant(w, weights.value) ||
-        !are_around_zero(w, &weights))
+    conv = rw_maker_op(rewrite, value, "Conv");
+    if (conv == NULL || !rw_is_only_use(rewrite, value) || !quant_read(rewrite, rw_input(rewrite, conv, 0), &quant) ||
+        !quant_read(rewrite, rw_input(rewrite, conv, 1), &weights) || quant.count != 1 ||
+        !rw_is_constant(rewrite, weights.value) || !are_around_zero(rewrite, &weights))
         return INLAY_OK;
-    filters = rw_dim(rw_info(w, weights.value), 0);
+    filters = rw_dim(rw_info(rewrite, weights.value), 0);
     if (filters < 1 || (weights.count > 1 && (weights.axis != 0 || weights.count != filters)))
         return INLAY_OK;
-    if (rw_input(w, conv, 2) != INLAY_NONE) {
-        int32_t *values = arena_array(&w->scratch, (size_t)filters, sizeof *values);
+    if (rw_input(rewrite, conv, 2) != INLAY_NONE) {
+        int32_t *values = arena_array(&rewrite->scratch, (size_t)filters, sizeof *values);
 
         if (values == NULL)
-            return rw_no_memory(w);
-        if (!read_bias(w, rw_input(w, conv, 2), &x, &weights, &y, filters, values))
+            return rw_no_memory(rewrite);
+        if (!read_bias(rewrite, rw_input(rewrite, conv, 2), &quant, &weights, &y, filters, values))
             return INLAY_OK;
-        bias = rw_constant(w, INLAY_INT32, 1, &filters, values, (uint64_t)filters * sizeof *values);
+        bias = rw_constant(rewrite, INLAY_INT32, 1, &filters, values, (uint64_t)filters * sizeof *values);
         if (bias == INLAY_NONE)
-            return rw_no_memory(w);
+            return rw_no_memory(rewrite);
     }
-    return replace_conv(w, n, conv, &x, &weights, &y, bias, &b);
+    return replace_conv(rewrite, node, conv, &quant, &weights, &y, bias, &bounds);
 }
 
 /* Copies what the node says itself; NULL stays: no memory. */
-static graph_node *like_attrs(struct rewrite *w, const graph_node *from, graph_node *fresh)
+static graph_node *like_attrs(struct rewrite *rewrite, const graph_node *from, graph_node *fresh)
 {
     for (uint32_t i = 0; fresh != NULL && i < from->own_attr_count; i++)
-        if (graph_set_attr(w->g, fresh, INLAY_AT(inlay_attr_info, from->info.attrs, from->info.attr_stride, i)) !=
+        if (graph_set_attr(rewrite->g, fresh, INLAY_AT(inlay_attr_info, from->info.attrs, from->info.attr_stride, i)) !=
             INLAY_OK)
             return NULL;
     return fresh;
 }
 
-/* Is v what a convolution of bytes makes, past Relu and Clip, for one reader, or bytes dequantized by one scale? Such
- * values are no NaN. */
-static bool comes_of_bytes(const struct rewrite *w, uint32_t v)
+/* Is value what a convolution of bytes makes, past Relu and Clip, for one reader, or bytes dequantized by one scale?
+ * Such values are no NaN. */
+static bool comes_of_bytes(const struct rewrite *rewrite, uint32_t value)
 {
-    const graph_node *n;
-    struct quant x, weights;
+    const graph_node *node;
+    struct quant quant, weights;
 
-    if (quant_read(w, v, &x))
-        return x.count == 1;
-    for (; rw_is_only_use(w, v) && (n = rw_maker(w, v)) != NULL; v = rw_input(w, n, 0)) {
-        if (pass_is_op(n, "Conv"))
-            return quant_read(w, rw_input(w, n, 0), &x) && quant_read(w, rw_input(w, n, 1), &weights);
-        if (!pass_is_op(n, "Relu") && !pass_is_op(n, "Clip"))
+    if (quant_read(rewrite, value, &quant))
+        return quant.count == 1;
+    for (; rw_is_only_use(rewrite, value) && (node = rw_maker(rewrite, value)) != NULL;
+         value = rw_input(rewrite, node, 0)) {
+        if (pass_is_op(node, "Conv"))
+            return quant_read(rewrite, rw_input(rewrite, node, 0), &quant) &&
+                   quant_read(rewrite, rw_input(rewrite, node, 1), &weights);
+        if (!pass_is_op(node, "Relu") && !pass_is_op(node, "Clip"))
             break;
     }
     return false;
@@ -201,57 +205,61 @@ static bool comes_of_bytes(const struct rewrite *w, uint32_t v)
 
 /* What only moves numbers, or takes the largest, then Q by one scale: Q, which keeps their order, comes first, so that
  * bytes are moved, and what made them ends in bytes. */
-static inlay_status match_moved(struct rewrite *w, graph_node *n)
+static inlay_status match_moved(struct rewrite *rewrite, graph_node *node)
 {
-    const uint32_t v = rw_input(w, n, 0);
-    graph_node *old = pass_is_op(n, "QuantizeLinear") ? rw_maker(w, v) : NULL, *q, *fresh;
+    const uint32_t value = rw_input(rewrite, node, 0);
+    graph_node *old = pass_is_op(node, "QuantizeLinear") ? rw_maker(rewrite, value) : NULL, *q, *fresh;
     uint32_t inputs[3];
     bool moved;
-    struct quant y = { 0 };
+    struct quant quant = { 0 };
     inlay_status status;
 
     moved = old != NULL && (pass_is_among(old, "Reshape Flatten Squeeze Unsqueeze Transpose") ||
                             (pass_is_op(old, "MaxPool") && old->info.since_version >= 12));
-    if (!moved || rw_info(w, v)->dtype != INLAY_FLOAT || !rw_is_only_use(w, v) || old->info.input_count > 2 ||
-        (old->info.output_count > 1 && !rw_is_unused(w, old, 1)) || n->info.input_count > 3 ||
-        !quant_read_scales(w, n, rw_info(w, n->info.outputs[0])->dtype, &y) || y.count != 1 ||
-        !comes_of_bytes(w, rw_input(w, old, 0)))
+    if (!moved || rw_info(rewrite, value)->dtype != INLAY_FLOAT || !rw_is_only_use(rewrite, value) ||
+        old->info.input_count > 2 || (old->info.output_count > 1 && !rw_is_unused(rewrite, old, 1)) ||
+        node->info.input_count > 3 ||
+        !quant_read_scales(rewrite, node, rw_info(rewrite, node->info.outputs[0])->dtype, &quant) || quant.count != 1 ||
+        !comes_of_bytes(rewrite, rw_input(rewrite, old, 0)))
         return INLAY_OK;
-    inputs[0] = n->info.outputs[0]; /* such bytes */
-    inputs[1] = rw_input(w, old, 1);
-    fresh = like_attrs(w, old, rw_make(w, old->info.op_type.data, old->opset, old, inputs, old->info.input_count, 1));
+    inputs[0] = node->info.outputs[0]; /* such bytes */
+    inputs[1] = rw_input(rewrite, old, 1);
+    fresh = like_attrs(rewrite, old,
+                       rw_make(rewrite, old->info.op_type.data, old->opset, old, inputs, old->info.input_count, 1));
     if (fresh == NULL)
-        return rw_no_memory(w);
+        return rw_no_memory(rewrite);
     fresh->info.since_version = old->info.since_version;
-    if (!quant_is_offered(w, fresh, n->info.outputs[0], y.dtype))
+    if (!quant_is_offered(rewrite, fresh, node->info.outputs[0], quant.dtype))
         return INLAY_OK;
-    for (uint32_t i = 0; i < n->info.input_count; i++)
-        inputs[i] = rw_input(w, i == 0 ? old : n, i);
-    q = like_attrs(w, n, rw_make(w, "QuantizeLinear", n->opset, n, inputs, n->info.input_count, 1));
+    for (uint32_t i = 0; i < node->info.input_count; i++)
+        inputs[i] = rw_input(rewrite, i == 0 ? old : node, i);
+    q = like_attrs(rewrite, node,
+                   rw_make(rewrite, "QuantizeLinear", node->opset, node, inputs, node->info.input_count, 1));
     if (q == NULL)
-        return rw_no_memory(w);
-    status = rw_insert(w, q, y.dtype);
+        return rw_no_memory(rewrite);
+    status = rw_insert(rewrite, q, quant.dtype);
     if (status != INLAY_OK)
         return status;
     inputs[0] = q->info.outputs[0];
-    inputs[1] = rw_input(w, old, 1);
-    fresh = like_attrs(w, old, rw_make(w, old->info.op_type.data, old->opset, old, inputs, old->info.input_count, 1));
-    return fresh == NULL ? rw_no_memory(w) : rw_replace(w, n, fresh);
+    inputs[1] = rw_input(rewrite, old, 1);
+    fresh = like_attrs(rewrite, old,
+                       rw_make(rewrite, old->info.op_type.data, old->opset, old, inputs, old->info.input_count, 1));
+    return fresh == NULL ? rw_no_memory(rewrite) : rw_replace(rewrite, node, fresh);
 }
 
 /* ------------------------------------------------------------------ products */
 
 /* The weights as [K, N], turned round if need be. */
-static uint32_t upright(struct rewrite *w, const struct quant *weights, bool trans, int64_t k, int64_t n)
+static uint32_t upright(struct rewrite *rewrite, const struct quant *weights, bool trans, int64_t k, int64_t n)
 {
     enum { TILE = 64 }; /* by tiles, of which both sides fit into the nearest cache */
-    const int8_t *from = rw_info(w, weights->value)->data;
+    const int8_t *from = rw_info(rewrite, weights->value)->data;
     const int64_t dims[] = { k, n };
     int8_t *to;
 
     if (!trans)
         return weights->value;
-    to = graph_blob_alloc(w->g->model, (size_t)(k * n));
+    to = graph_blob_alloc(rewrite->g->model, (size_t)(k * n));
     if (to == NULL)
         return INLAY_NONE;
     for (int64_t i = 0; i < k; i += TILE)
@@ -259,85 +267,86 @@ static uint32_t upright(struct rewrite *w, const struct quant *weights, bool tra
             for (int64_t y = i; y < k && y < i + TILE; y++)
                 for (int64_t x = j; x < n && x < j + TILE; x++)
                     to[y * n + x] = from[x * k + y];
-    return rw_constant_blob(w, weights->dtype, 2, dims, to, (uint64_t)(k * n));
+    return rw_constant_blob(rewrite, weights->dtype, 2, dims, to, (uint64_t)(k * n));
 }
 
 /* MatMulInteger -> Cast -> Mul; *out is what Mul makes, when `last` is not to be replaced by it. INLAY_NONE: nobody
  * would run it. */
-static inlay_status insert_product(struct rewrite *w, graph_node *n, const uint32_t *inputs, uint32_t scale, bool last,
-                                   uint32_t *out)
+static inlay_status insert_product(struct rewrite *rewrite, graph_node *node, const uint32_t *inputs, uint32_t scale,
+                                   bool last, uint32_t *out)
 {
-    graph_node *product = rw_make(w, "MatMulInteger", 10, n, inputs, 4, 1);
+    graph_node *product = rw_make(rewrite, "MatMulInteger", 10, node, inputs, 4, 1);
     inlay_status status;
 
     if (product == NULL)
-        return rw_no_memory(w);
+        return rw_no_memory(rewrite);
     *out = INLAY_NONE;
-    if (!quant_is_offered(w, product, n->info.outputs[0], INLAY_INT32))
+    if (!quant_is_offered(rewrite, product, node->info.outputs[0], INLAY_INT32))
         return INLAY_OK;
-    INLAY_TRY(rw_insert(w, product, INLAY_INT32));
-    status = quant_scale_product(w, n, product, scale, last, out);
+    INLAY_TRY(rw_insert(rewrite, product, INLAY_INT32));
+    status = quant_scale_product(rewrite, node, product, scale, last, out);
 done:
     return status;
 }
 
 /* MatMul, or Gemm whose C is a constant row, by constant weights. */
-static inlay_status match_product(struct rewrite *w, graph_node *n)
+static inlay_status match_product(struct rewrite *rewrite, graph_node *node)
 {
-    bool gemm = pass_is_op(n, "Gemm"), trans = gemm && rw_attr_int(n, "transB", 0) != 0;
-    double alpha = gemm ? rw_attr_float(n, "alpha", 1) : 1;
-    uint32_t c = gemm ? rw_input(w, n, 2) : INLAY_NONE, inputs[4], scale, sum = INLAY_NONE;
+    bool gemm = pass_is_op(node, "Gemm"), trans = gemm && rw_attr_int(node, "transB", 0) != 0;
+    double alpha = gemm ? rw_attr_float(node, "alpha", 1) : 1;
+    uint32_t c = gemm ? rw_input(rewrite, node, 2) : INLAY_NONE, inputs[4], scale, sum = INLAY_NONE;
     int64_t k, columns;
     graph_node *add;
     float *scales;
-    struct quant x, weights;
+    struct quant quant, weights;
     inlay_status status;
 
-    if (!quant_read(w, rw_input(w, n, 0), &x) || !quant_read(w, rw_input(w, n, 1), &weights) || x.count != 1 ||
-        !rw_is_constant(w, weights.value) || rw_info(w, weights.value)->rank != 2 ||
-        (gemm && (rw_attr_int(n, "transA", 0) != 0 || n->info.since_version < 7)) || !isfinite(alpha))
+    if (!quant_read(rewrite, rw_input(rewrite, node, 0), &quant) ||
+        !quant_read(rewrite, rw_input(rewrite, node, 1), &weights) || quant.count != 1 ||
+        !rw_is_constant(rewrite, weights.value) || rw_info(rewrite, weights.value)->rank != 2 ||
+        (gemm && (rw_attr_int(node, "transA", 0) != 0 || node->info.since_version < 7)) || !isfinite(alpha))
         return INLAY_OK;
-    if (c != INLAY_NONE && (!rw_is_constant(w, c) || rw_info(w, c)->dtype != INLAY_FLOAT || rw_info(w, c)->rank != 1 ||
-                            rw_attr_float(n, "beta", 1) != 1))
+    if (c != INLAY_NONE && (!rw_is_constant(rewrite, c) || rw_info(rewrite, c)->dtype != INLAY_FLOAT ||
+                            rw_info(rewrite, c)->rank != 1 || rw_attr_float(node, "beta", 1) != 1))
         return INLAY_OK;
-    k = rw_dim(rw_info(w, weights.value), trans ? 1 : 0);
-    columns = rw_dim(rw_info(w, weights.value), trans ? 0 : 1);
+    k = rw_dim(rw_info(rewrite, weights.value), trans ? 1 : 0);
+    columns = rw_dim(rw_info(rewrite, weights.value), trans ? 0 : 1);
     if (k < 1 || columns < 1 || (weights.count > 1 && (weights.axis != (trans ? 0 : 1) || weights.count != columns)) ||
-        (c != INLAY_NONE && rw_dim(rw_info(w, c), 0) != columns) || k > INT32_MAX / (255 * 255))
+        (c != INLAY_NONE && rw_dim(rw_info(rewrite, c), 0) != columns) || k > INT32_MAX / (255 * 255))
         return INLAY_OK;
-    scales = arena_array(&w->scratch, (size_t)weights.count, sizeof *scales);
+    scales = arena_array(&rewrite->scratch, (size_t)weights.count, sizeof *scales);
     if (scales == NULL)
-        return rw_no_memory(w);
+        return rw_no_memory(rewrite);
     for (int64_t i = 0; i < weights.count; i++)
-        scales[i] = (float)(quant_scale(w, &x, 0) * quant_scale(w, &weights, i) * alpha);
-    scale = rw_constant(w, INLAY_FLOAT, weights.count > 1, &weights.count, scales,
+        scales[i] = (float)(quant_scale(rewrite, &quant, 0) * quant_scale(rewrite, &weights, i) * alpha);
+    scale = rw_constant(rewrite, INLAY_FLOAT, weights.count > 1, &weights.count, scales,
                         (uint64_t)weights.count * sizeof *scales);
-    inputs[0] = x.value;
-    inputs[1] = upright(w, &weights, trans, k, columns);
-    inputs[2] = quant_byte(w, x.dtype, quant_zero(w, &x, 0));
-    inputs[3] = quant_zero_value(w, &weights);
+    inputs[0] = quant.value;
+    inputs[1] = upright(rewrite, &weights, trans, k, columns);
+    inputs[2] = quant_byte(rewrite, quant.dtype, quant_zero(rewrite, &quant, 0));
+    inputs[3] = quant_zero_value(rewrite, &weights);
     for (uint32_t i = 0; i < 4; i++)
         if (inputs[i] == INLAY_NONE || scale == INLAY_NONE)
-            return rw_no_memory(w);
-    INLAY_TRY(insert_product(w, n, inputs, scale, c == INLAY_NONE, &sum));
+            return rw_no_memory(rewrite);
+    INLAY_TRY(insert_product(rewrite, node, inputs, scale, c == INLAY_NONE, &sum));
     if (c == INLAY_NONE || sum == INLAY_NONE)
         return INLAY_OK;
-    add = rw_make(w, "Add", 13, n, (const uint32_t[]){ sum, c }, 2, 1);
-    status = add == NULL ? rw_no_memory(w) : rw_replace(w, n, add);
+    add = rw_make(rewrite, "Add", 13, node, (const uint32_t[]){ sum, c }, 2, 1);
+    status = add == NULL ? rw_no_memory(rewrite) : rw_replace(rewrite, node, add);
 done:
     return status;
 }
 
-static inlay_status match(struct rewrite *w, graph_node *n)
+static inlay_status match(struct rewrite *rewrite, graph_node *node)
 {
-    if (pass_is_op(n, "QuantizeLinear"))
-        return match_conv(w, n);
-    return pass_is_op(n, "MatMul") || pass_is_op(n, "Gemm") ? match_product(w, n) : INLAY_OK;
+    if (pass_is_op(node, "QuantizeLinear"))
+        return match_conv(rewrite, node);
+    return pass_is_op(node, "MatMul") || pass_is_op(node, "Gemm") ? match_product(rewrite, node) : INLAY_OK;
 }
 
-static inlay_status match_rest(struct rewrite *w, graph_node *n)
+static inlay_status match_rest(struct rewrite *rewrite, graph_node *node)
 {
-    return pass_is_op(n, "Conv") ? quantized_conv(w, n) : INLAY_OK;
+    return pass_is_op(node, "Conv") ? quantized_conv(rewrite, node) : INLAY_OK;
 }
 
 /* Runs where integers are faster, or somebody asks for it by name (pass.c). */

@@ -51,17 +51,17 @@ struct pairing {
     uint32_t *map; /* [a->value_count] INLAY_NONE = not met yet */
 };
 
-static bool pair_values(struct pairing *p, const uint32_t *a, const uint32_t *b, uint32_t count)
+static bool pair_values(struct pairing *pairing, const uint32_t *a, const uint32_t *b, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
         if ((a[i] == INLAY_NONE) != (b[i] == INLAY_NONE))
             return false;
         if (a[i] == INLAY_NONE)
             continue;
-        if (p->a->values[a[i]].info.kind != p->b->values[b[i]].info.kind ||
-            p->a->values[a[i]].info.dtype != p->b->values[b[i]].info.dtype)
+        if (pairing->a->values[a[i]].info.kind != pairing->b->values[b[i]].info.kind ||
+            pairing->a->values[a[i]].info.dtype != pairing->b->values[b[i]].info.dtype)
             return false;
-        p->map[a[i]] = b[i];
+        pairing->map[a[i]] = b[i];
     }
     return true;
 }
@@ -79,19 +79,20 @@ static bool same_constants(const inlay_value_info *a, const inlay_value_info *b)
 }
 
 /* Are the values that a's node reads those that b's node reads? */
-static bool same_inputs(const struct pairing *p, const uint32_t *a, const uint32_t *b, uint32_t count)
+static bool same_inputs(const struct pairing *pairing, const uint32_t *a, const uint32_t *b, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
         if ((a[i] == INLAY_NONE) != (b[i] == INLAY_NONE))
             return false;
-        if (a[i] != INLAY_NONE && p->map[a[i]] != b[i] &&
-            (p->map[a[i]] != INLAY_NONE || !same_constants(&p->a->values[a[i]].info, &p->b->values[b[i]].info)))
+        if (a[i] != INLAY_NONE && pairing->map[a[i]] != b[i] &&
+            (pairing->map[a[i]] != INLAY_NONE ||
+             !same_constants(&pairing->a->values[a[i]].info, &pairing->b->values[b[i]].info)))
             return false;
     }
     return true;
 }
 
-static bool same_graphs(struct rewrite *w, const struct graph *a, const struct graph *b, const graph_body *of_a,
+static bool same_graphs(struct rewrite *rewrite, const struct graph *a, const struct graph *b, const graph_body *of_a,
                         const graph_body *of_b, uint32_t depth);
 
 bool same_attrs(const graph_node *a, const graph_node *b)
@@ -107,61 +108,62 @@ bool same_attrs(const graph_node *a, const graph_node *b)
     return true;
 }
 
-static bool same_inner_node(struct pairing *p, const graph_node *a, const graph_node *b, uint32_t depth)
+static bool same_inner_node(struct pairing *pairing, const graph_node *a, const graph_node *b, uint32_t depth)
 {
     if (a->row != b->row || a->custom != b->custom || (a->row == NULL && a->custom == NULL) ||
         graph_node_is_random(a) || a->type_attr != NULL || b->type_attr != NULL ||
         a->info.input_count != b->info.input_count || a->info.output_count != b->info.output_count ||
         a->body_count != b->body_count || !same_attrs(a, b) || a->capture_count != b->capture_count ||
-        !same_inputs(p, a->info.inputs, b->info.inputs, a->info.input_count) ||
-        !same_inputs(p, a->captures, b->captures, a->capture_count))
+        !same_inputs(pairing, a->info.inputs, b->info.inputs, a->info.input_count) ||
+        !same_inputs(pairing, a->captures, b->captures, a->capture_count))
         return false;
     for (uint32_t i = 0; i < a->body_count; i++) {
-        const graph_body *x = &a->bodies[i], *y = &b->bodies[i];
+        const graph_body *body = &a->bodies[i], *y = &b->bodies[i];
 
-        if (strcmp(x->attr, y->attr) != 0 || x->in_list != y->in_list || x->capture_count != y->capture_count ||
-            !same_inputs(p, x->capture_outer, y->capture_outer, x->capture_count) ||
-            !same_graphs(p->w, x->graph, y->graph, x, y, depth + 1))
+        if (strcmp(body->attr, y->attr) != 0 || body->in_list != y->in_list ||
+            body->capture_count != y->capture_count ||
+            !same_inputs(pairing, body->capture_outer, y->capture_outer, body->capture_count) ||
+            !same_graphs(pairing->w, body->graph, y->graph, body, y, depth + 1))
             return false;
     }
-    return pair_values(p, a->info.outputs, b->info.outputs, a->info.output_count);
+    return pair_values(pairing, a->info.outputs, b->info.outputs, a->info.output_count);
 }
 
 /* The captures' inner values are paired in order. */
-static bool same_graphs(struct rewrite *w, const struct graph *a, const struct graph *b, const graph_body *of_a,
+static bool same_graphs(struct rewrite *rewrite, const struct graph *a, const struct graph *b, const graph_body *of_a,
                         const graph_body *of_b, uint32_t depth)
 {
-    struct pairing p = { .w = w, .a = a, .b = b };
+    struct pairing pairing = { .w = rewrite, .a = a, .b = b };
 
     if (depth > DEEPEST || a->node_count != b->node_count || a->input_count != b->input_count ||
         a->output_count != b->output_count)
         return false;
-    p.map = arena_array(&w->scratch, (size_t)a->value_count + 1, sizeof *p.map);
-    if (p.map == NULL)
+    pairing.map = arena_array(&rewrite->scratch, (size_t)a->value_count + 1, sizeof *pairing.map);
+    if (pairing.map == NULL)
         return false;
-    memset(p.map, 0xff, a->value_count * sizeof *p.map);
-    if (!pair_values(&p, a->inputs, b->inputs, a->input_count) ||
-        !pair_values(&p, of_a->capture_inner, of_b->capture_inner, of_a->capture_count))
+    memset(pairing.map, 0xff, a->value_count * sizeof *pairing.map);
+    if (!pair_values(&pairing, a->inputs, b->inputs, a->input_count) ||
+        !pair_values(&pairing, of_a->capture_inner, of_b->capture_inner, of_a->capture_count))
         return false;
     for (uint32_t i = 0; i < a->node_count; i++)
-        if (!same_inner_node(&p, a->nodes[i], b->nodes[i], depth))
+        if (!same_inner_node(&pairing, a->nodes[i], b->nodes[i], depth))
             return false;
-    return same_inputs(&p, a->outputs, b->outputs, a->output_count);
+    return same_inputs(&pairing, a->outputs, b->outputs, a->output_count);
 }
 
-bool same_bodies(struct rewrite *w, const graph_node *a, const graph_node *b)
+bool same_bodies(struct rewrite *rewrite, const graph_node *a, const graph_node *b)
 {
     if (a->body_count != b->body_count)
         return false;
     for (uint32_t i = 0; i < a->body_count; i++) {
-        const graph_body *x = &a->bodies[i], *y = &b->bodies[i];
+        const graph_body *body = &a->bodies[i], *y = &b->bodies[i];
 
-        if (strcmp(x->attr, y->attr) != 0 || x->in_list != y->in_list || x->capture_count != y->capture_count)
+        if (strcmp(body->attr, y->attr) != 0 || body->in_list != y->in_list || body->capture_count != y->capture_count)
             return false;
-        for (uint32_t k = 0; k < x->capture_count; k++)
-            if (rw_resolve(w, x->capture_outer[k]) != rw_resolve(w, y->capture_outer[k]))
+        for (uint32_t k = 0; k < body->capture_count; k++)
+            if (rw_resolve(rewrite, body->capture_outer[k]) != rw_resolve(rewrite, y->capture_outer[k]))
                 return false;
-        if (!same_graphs(w, x->graph, y->graph, x, y, 0))
+        if (!same_graphs(rewrite, body->graph, y->graph, body, y, 0))
             return false;
     }
     return true;

@@ -8,5 +8,5 @@ bool same_attrs(const graph_node *a, const graph_node *b);
 
 /* Do the nodes, of one graph, have equal bodies that capture the same values in the same order? Nodes are compared as
  * they stand, in order; nothing random may be among them. Memory of the visit; out of it, they differ. */
-bool same_bodies(struct rewrite *w, const graph_node *a, const graph_node *b);
+bool same_bodies(struct rewrite *rewrite, const graph_node *a, const graph_node *b);
 #endif

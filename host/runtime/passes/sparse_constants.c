@@ -6,46 +6,48 @@
 #include <inttypes.h>
 #include <string.h>
 
-static bool is_sparse(const graph_node *n)
+static bool is_sparse(const graph_node *node)
 {
-    return strcmp(n->info.op_type.data, "SparseToDense") == 0 && strcmp(n->info.domain.data, "ai.inlay") == 0;
+    return strcmp(node->info.op_type.data, "SparseToDense") == 0 && strcmp(node->info.domain.data, "ai.inlay") == 0;
 }
 
-static const inlay_value_info *constant_of(const struct graph *g, uint32_t v, inlay_dtype dtype)
+static const inlay_value_info *constant_of(const struct graph *graph, uint32_t value, inlay_dtype dtype)
 {
-    const inlay_value_info *info = v == INLAY_NONE ? NULL : &g->values[v].info;
+    const inlay_value_info *info = value == INLAY_NONE ? NULL : &graph->values[value].info;
 
     return info != NULL && (info->flags & INLAY_VALUE_CONSTANT) != 0 && info->dtype == dtype ? info : NULL;
 }
 
 /* Is it read, and as the matrix of products alone? */
-static bool feeds_products(const struct graph *g, uint32_t v)
+static bool feeds_products(const struct graph *graph, uint32_t value)
 {
     bool any = false;
 
-    for (uint32_t i = 0; i < g->node_count; i++) {
-        const graph_node *n = g->nodes[i];
+    for (uint32_t i = 0; i < graph->node_count; i++) {
+        const graph_node *node = graph->nodes[i];
 
-        for (uint32_t k = 0; k < n->info.input_count; k++)
-            if (n->info.inputs[k] == v) {
-                if (k != 1 || (!pass_is_op(n, "MatMul") && !pass_is_op(n, "Gemm")))
+        for (uint32_t k = 0; k < node->info.input_count; k++)
+            if (node->info.inputs[k] == value) {
+                if (k != 1 || (!pass_is_op(node, "MatMul") && !pass_is_op(node, "Gemm")))
                     return false;
                 any = true;
             }
-        for (uint32_t k = 0; k < n->capture_count; k++)
-            if (n->captures[k] == v)
+        for (uint32_t k = 0; k < node->capture_count; k++)
+            if (node->captures[k] == value)
                 return false;
     }
-    return any && !pass_is_output(g, v);
+    return any && !pass_is_output(graph, value);
 }
 
-static inlay_status fail(pass_ctx *ctx, const struct graph *g, const graph_node *n, inlay_status code, const char *text)
+static inlay_status fail(pass_ctx *ctx, const struct graph *graph, const graph_node *node, inlay_status code,
+                         const char *text)
 {
-    return graph_fail(g, n, NULL, code, ctx->diag, "%s", text);
+    return graph_fail(graph, node, NULL, code, ctx->diag, "%s", text);
 }
 
-static inlay_status make_dense(pass_ctx *ctx, struct graph *g, const graph_node *n, const inlay_value_info *values,
-                               const inlay_value_info *indices, const inlay_attr_info *shape, bool *out_done)
+static inlay_status make_dense(pass_ctx *ctx, struct graph *graph, const graph_node *node,
+                               const inlay_value_info *values, const inlay_value_info *indices,
+                               const inlay_attr_info *shape, bool *out_done)
 {
     const uint64_t entries = values->data_bytes / sizeof(float);
     int64_t count = 0;
@@ -54,59 +56,60 @@ static inlay_status make_dense(pass_ctx *ctx, struct graph *g, const graph_node 
 
     if (!dims_count(shape->ints, shape->count, &count) || !dtype_bytes(INLAY_FLOAT, count, &bytes) ||
         __builtin_add_overflow(ctx->densified, bytes, &ctx->densified) || ctx->densified > ctx->max_densified_bytes)
-        return graph_fail(g, n, NULL, INLAY_LIMIT_EXCEEDED, ctx->diag,
+        return graph_fail(graph, node, NULL, INLAY_LIMIT_EXCEEDED, ctx->diag,
                           "all sparse tensors made dense take more than max_densified_bytes (%" PRIu64 ")",
                           ctx->max_densified_bytes);
     data = graph_blob_alloc(ctx->model, bytes + 1);
     if (data == NULL)
-        return fail(ctx, g, n, INLAY_OUT_OF_MEMORY, "no memory to make it dense");
+        return fail(ctx, graph, node, INLAY_OUT_OF_MEMORY, "no memory to make it dense");
     memset(data, 0, bytes);
     for (uint64_t i = 0; i < entries; i++) {
         int64_t at;
 
         memcpy(&at, (const char *)indices->data + i * sizeof at, sizeof at);
         if (at < 0 || at >= count)
-            return fail(ctx, g, n, INLAY_INVALID_MODEL, "an index is out of range");
+            return fail(ctx, graph, node, INLAY_INVALID_MODEL, "an index is out of range");
         memcpy(&data[at], (const char *)values->data + i * sizeof *data, sizeof *data);
     }
     graph_blob_forget(ctx->model, values->data, (size_t)values->data_bytes);
     graph_blob_forget(ctx->model, indices->data, (size_t)indices->data_bytes);
-    if (type_guard_constant(g, n->info.outputs[0], INLAY_FLOAT, shape->count, shape->ints, data, bytes, out_done) !=
-        INLAY_OK)
-        return fail(ctx, g, n, INLAY_OUT_OF_MEMORY, "no memory to make it dense");
+    if (type_guard_constant(graph, node->info.outputs[0], INLAY_FLOAT, shape->count, shape->ints, data, bytes,
+                            out_done) != INLAY_OK)
+        return fail(ctx, graph, node, INLAY_OUT_OF_MEMORY, "no memory to make it dense");
     return INLAY_OK;
 }
 
-static inlay_status visit(pass_ctx *ctx, struct graph *g, bool *changed)
+static inlay_status visit(pass_ctx *ctx, struct graph *graph, bool *changed)
 {
     bool *drop = NULL, any = false;
 
-    for (uint32_t i = 0; i < g->node_count; i++) {
-        const graph_node *n = g->nodes[i];
+    for (uint32_t i = 0; i < graph->node_count; i++) {
+        const graph_node *node = graph->nodes[i];
         const inlay_attr_info *shape;
         const inlay_value_info *values, *indices;
         inlay_status status;
 
-        if (!is_sparse(n) || n->info.input_count != 2 || n->info.output_count != 1 ||
-            n->info.outputs[0] == INLAY_NONE ||
-            (ctx->offers_sparse != NULL && feeds_products(g, n->info.outputs[0]) &&
-             ctx->offers_sparse(ctx->fold_ctx, g, n, NULL)))
+        if (!is_sparse(node) || node->info.input_count != 2 || node->info.output_count != 1 ||
+            node->info.outputs[0] == INLAY_NONE ||
+            (ctx->offers_sparse != NULL && feeds_products(graph, node->info.outputs[0]) &&
+             ctx->offers_sparse(ctx->fold_ctx, graph, node, NULL)))
             continue;
-        values = constant_of(g, n->info.inputs[0], INLAY_FLOAT);
-        indices = constant_of(g, n->info.inputs[1], INLAY_INT64);
-        shape = graph_attr(n, "shape");
+        values = constant_of(graph, node->info.inputs[0], INLAY_FLOAT);
+        indices = constant_of(graph, node->info.inputs[1], INLAY_INT64);
+        shape = graph_attr(node, "shape");
         if (values == NULL || indices == NULL || values->data_bytes != indices->data_bytes / 2 || shape == NULL ||
             shape->kind != INLAY_ATTR_INTS)
             continue; /* a run will tell */
-        if (drop == NULL && (drop = arena_array(&ctx->model->arena, (size_t)g->node_count + 1, sizeof *drop)) == NULL)
-            return fail(ctx, g, n, INLAY_OUT_OF_MEMORY, "no memory to make it dense");
-        status = make_dense(ctx, g, n, values, indices, shape, &drop[i]);
+        if (drop == NULL &&
+            (drop = arena_array(&ctx->model->arena, (size_t)graph->node_count + 1, sizeof *drop)) == NULL)
+            return fail(ctx, graph, node, INLAY_OUT_OF_MEMORY, "no memory to make it dense");
+        status = make_dense(ctx, graph, node, values, indices, shape, &drop[i]);
         if (status != INLAY_OK)
             return status;
         any |= drop[i];
     }
     if (any)
-        pass_drop_nodes(g, drop);
+        pass_drop_nodes(graph, drop);
     *changed |= any;
     return INLAY_OK;
 }

@@ -23,25 +23,25 @@ bool type_guard_differs(const graph_value *a, const graph_value *b);
 bool type_guard_refuses(const graph_model *model, bool differs);
 
 /* Makes v a constant, as graph_set_constant() does. *out_done is false, and v as it was, where the constant differs. */
-INLAY_NODISCARD inlay_status type_guard_constant(struct graph *g, uint32_t v, inlay_dtype dtype, uint32_t rank,
+INLAY_NODISCARD inlay_status type_guard_constant(struct graph *graph, uint32_t v, inlay_dtype dtype, uint32_t rank,
                                                  const int64_t *dims, const void *data, uint64_t bytes, bool *out_done);
 
-/* Do the first values of g have the types and shapes that they had before (before [count])? */
-bool type_guard_keeps(const struct graph *g, const graph_value *before, uint32_t count);
+/* Do the first values of graph have the types and shapes that they had before (before [count])? */
+bool type_guard_keeps(const struct graph *graph, const graph_value *before, uint32_t count);
 
 /* Readers of `from` are to read `to`. */
 typedef struct type_guard_forward {
     uint32_t from, to;
 } type_guard_forward;
-/* Infers the nodes of g from index `first` on, in their order, which are to make the outputs of `old`, or what is read
- * in their place; those with bodies must be bound. *out_done is false where an output differs, or where inference is an
- * error: then the nodes are gone again, and the values are as they were. */
-INLAY_NODISCARD inlay_status type_guard_nodes(struct graph *g, uint32_t first, const graph_node *old,
+/* Infers the nodes of graph from index `first` on, in their order, which are to make the outputs of `old`, or what is
+ * read in their place; those with bodies must be bound. *out_done is false where an output differs, or where inference
+ * is an error: then the nodes are gone again, and the values are as they were. */
+INLAY_NODISCARD inlay_status type_guard_nodes(struct graph *graph, uint32_t first, const graph_node *old,
                                               const type_guard_forward *forwards, uint32_t forward_count,
                                               inlay_diag *diag, bool *out_done);
 
-/* The outputs of n are to keep their types and shapes, whoever makes them from now on. */
-INLAY_NODISCARD inlay_status type_guard_expect(pass_ctx *ctx, const struct graph *g, const graph_node *n);
+/* The outputs of node are to keep their types and shapes, whoever makes them from now on. */
+INLAY_NODISCARD inlay_status type_guard_expect(pass_ctx *ctx, const struct graph *graph, const graph_node *node);
 /* The same of all values of the model; nothing where memory is out. */
 void type_guard_expect_all(pass_ctx *ctx);
 /* After inference: an error that names the value where one differs. Then nothing is expected any more. */

@@ -115,9 +115,9 @@ bool plan_is_unified(const program_env *env, uint32_t domain);
 /* What buffers and offsets in the domain are multiples of. */
 uint64_t plan_alignment(const program_env *env, uint32_t domain);
 /* The place that has the bytes of a view; any other itself. */
-static inline uint32_t plan_bytes_of(const struct plan *p, uint32_t place)
+static inline uint32_t plan_bytes_of(const struct plan *plan, uint32_t place)
 {
-    return p->places[place].source == PLACE_VIEW ? p->places[place].index : place;
+    return plan->places[place].source == PLACE_VIEW ? plan->places[place].index : place;
 }
 
 /* Is the place of a value filled before anybody reads it? One that the plan makes may be where the value ends up when
@@ -131,34 +131,34 @@ static inline bool plan_is_ready(const plan_place *pl)
  * then, where an output is wanted in a device's memory, one for each output, of which only domain counts.
  * *out_plan gains a reference. Errors name the node whose shapes don't fit. INLAY_NOT_FOUND: a state's room is too
  * small; INLAY_BUSY: the state can't be in place at these shapes. */
-INLAY_NODISCARD inlay_status plan_get(struct program *p, const plan_input *inputs, uint32_t count,
+INLAY_NODISCARD inlay_status plan_get(struct program *program, const plan_input *inputs, uint32_t count,
                                       struct plan **out_plan, inlay_diag *diag);
-static inline void plan_ref(struct plan *p)
+static inline void plan_ref(struct plan *plan)
 {
-    (void)__atomic_fetch_add(&p->references, 1, __ATOMIC_RELAXED);
+    (void)__atomic_fetch_add(&plan->references, 1, __ATOMIC_RELAXED);
 }
-void plan_unref(struct plan *p); /* NULL is a no-op */
+void plan_unref(struct plan *plan); /* NULL is a no-op */
 /* Drops the plans of the program and of its bodies that nobody runs. */
 void plan_drop_idle(struct program *prog);
 
 /* What a run of it takes of the host's memory: the slab, and the outputs whose sizes are known. */
-uint64_t plan_run_bytes(const struct plan *p);
+uint64_t plan_run_bytes(const struct plan *plan);
 /* Makes a plan for these shapes, with one reference, that is in no list; for plan_get, which holds kept.lock. */
-INLAY_NODISCARD inlay_status plan_build(struct program *p, const plan_input *inputs, uint32_t count,
+INLAY_NODISCARD inlay_status plan_build(struct program *program, const plan_input *inputs, uint32_t count,
                                         struct plan **out_plan, inlay_diag *diag);
 /* Remembers the shapes that the plan is for. False: out of memory. */
-bool plan_set_key(struct plan *p, const plan_input *inputs, uint32_t count);
+bool plan_set_key(struct plan *plan, const plan_input *inputs, uint32_t count);
 
 /* The shapes in one number. */
 uint64_t plan_key_hash(const plan_input *inputs, uint32_t count);
 
 /* Does the plan fit inputs of these shapes? */
-bool plan_fits(const struct plan *p, const plan_input *inputs, uint32_t count);
+bool plan_fits(const struct plan *plan, const plan_input *inputs, uint32_t count);
 
 /* Shapes of a region at run time (dynamic steps) or plan time: infers its nodes in order. infos is parallel to the
  * graph's values; entries of the region's inputs are complete. Results land in infos; memory is scratch. */
-INLAY_NODISCARD inlay_status plan_infer_region(const struct program *p, const part_region *r, inlay_value_info *infos,
-                                               struct arena *scratch, inlay_diag *diag);
+INLAY_NODISCARD inlay_status plan_infer_region(const struct program *program, const part_region *region,
+                                               inlay_value_info *infos, struct arena *scratch, inlay_diag *diag);
 /* The state that corresponds to an info (dims -1 where not fixed). NULL dims on out of memory with rank > 0. */
-bool plan_state_from_info(const inlay_value_info *info, struct arena *a, inlay_value_state *out);
+bool plan_state_from_info(const inlay_value_info *info, struct arena *arena, inlay_value_state *out);
 #endif

@@ -143,50 +143,51 @@ struct program {
     bool compiled; /* all steps are */
 };
 
-/* Partitions and compiles g and its bodies. env and the model outlive the program. */
-INLAY_NODISCARD inlay_status program_create(struct graph *g, const program_env *env, struct program **out_program,
+/* Partitions and compiles graph and its bodies. env and the model outlive the program. */
+INLAY_NODISCARD inlay_status program_create(struct graph *graph, const program_env *env, struct program **out_program,
                                             inlay_diag *diag);
 /* Is the step a node of the host's that hands v on to its bodies as it is (part_hands_on)? They are planned for that.
  */
-bool program_hands_on(const program_step *s, uint32_t v);
+bool program_hands_on(const program_step *step, uint32_t v);
 /* Which states the program's regions append to in place (states.c). false: no memory. */
-bool program_find_states(struct program *p);
+bool program_find_states(struct program *program);
 /* How many programs: this one and its bodies'. */
-uint32_t program_count(const struct program *p);
+uint32_t program_count(const struct program *program);
 /* What the partitioner is asked for this one. */
-part_request program_request(const struct program *p);
+part_request program_request(const struct program *program);
 /* Lists them as they were partitioned, into next [program_count]; returns the end of the list. */
-part_job *program_jobs(struct program *p, part_job *next);
+part_job *program_jobs(struct program *program, part_job *next);
 /* declined.c: what specialize has declined so far, for which shapes of the inputs, the newest first: calls say for at
  * most `most` of them, and returns how many there are. */
-uint32_t declined_list(struct program *p, uint32_t most, void (*say)(void *ctx, const char *shapes, const char *text),
-                       void *ctx);
+uint32_t declined_list(struct program *program, uint32_t most,
+                       void (*say)(void *ctx, const char *shapes, const char *text), void *ctx);
 /* Releases compiled regions, plans, bodies. NULL is a no-op. */
-void program_destroy(struct program *p);
+void program_destroy(struct program *program);
 
 /* Releases what a step has compiled, unless that is another's. */
-void program_release_step(const program_env *env, program_step *s);
+void program_release_step(const program_env *env, program_step *step);
 
 /* Puts the node that a step failed at in front of what diag says, and into diag->node. Returns status; diag may be
  * NULL. */
-inlay_status program_step_failed(const struct graph *g, const program_step *s, inlay_status status, inlay_diag *diag);
+inlay_status program_step_failed(const struct graph *graph, const program_step *step, inlay_status status,
+                                 inlay_diag *diag);
 
 /* The elements of a constant, aligned to 16 bytes, as long as the program: in the file, or copied once. NULL: no
  * memory. Thread-safe. */
-const void *program_constant(struct program *p, uint32_t value);
+const void *program_constant(struct program *program, uint32_t value);
 /* The same at a multiple of `alignment`, a power of two up to 4096. NULL also where it is none, or no constant. */
-const void *program_align_constant(struct program *p, uint32_t value, uint32_t alignment);
+const void *program_align_constant(struct program *program, uint32_t value, uint32_t alignment);
 /* The constant's pages of the file may go, for there is a copy; what is held is less by them. */
-void program_forget(const struct program *p, const inlay_value_info *v);
+void program_forget(const struct program *program, const inlay_value_info *value);
 /* A provider with a device that runs some of the program, or of one below it; NULL: none. */
-const part_provider *program_device(const struct program *p);
+const part_provider *program_device(const struct program *program);
 /* In a child of fork(): false where another thread was at the program, or at one below it, when the process forked. */
-bool program_inherit(struct program *p);
+bool program_inherit(struct program *program);
 /* What was measured of a provider's kernels, in the program's memory; NULL: nothing, or no memory. */
-const struct run_timings *program_timings(struct program *p, const part_provider *provider);
+const struct run_timings *program_timings(struct program *program, const part_provider *provider);
 /* What is known of what the program will have of the host's memory once regions from `first` on are compiled: what they
  * keep, and what values need in a run. An estimate. */
-uint64_t program_coming(const struct program *p, uint32_t first);
+uint64_t program_coming(const struct program *program, uint32_t first);
 
 /* ------------------------------------------------------------------ one region, once
  *
@@ -215,7 +216,7 @@ typedef struct once_run {
     graph_model *owner; /* may be NULL */
     struct arena *a;
 } once_run;
-INLAY_NODISCARD inlay_status program_run_once(const once_run *r, inlay_diag *diag);
+INLAY_NODISCARD inlay_status program_run_once(const once_run *run, inlay_diag *diag);
 /* What folding needs: set env, the rest is {0}. Constants that lie at an odd address in the file are copied to be shown
  * to providers; some megabytes of copies are kept, for a matrix of weights is often cut up by many nodes. */
 typedef struct program_folder {
@@ -224,22 +225,25 @@ typedef struct program_folder {
     uint64_t copied_bytes;
 } program_folder;
 
-void program_folder_deinit(program_folder *f); /* frees the copies */
+void program_folder_deinit(program_folder *folder); /* frees the copies */
 /* The optimiser's pass_fold_fn: runs the node through the first provider that offers it. fold_ctx is a
  * program_folder. */
-INLAY_NODISCARD inlay_status program_fold_node(void *fold_ctx, struct graph *g, graph_node *n, uint64_t max_bytes,
-                                               inlay_tensor_view *results, struct arena *a, inlay_diag *diag);
-/* Does the provider offer n alone, a node that need not be in g? */
-bool program_offers(const part_provider *p, const struct graph *g, const graph_node *n);
+INLAY_NODISCARD inlay_status program_fold_node(void *fold_ctx, struct graph *graph, graph_node *node,
+                                               uint64_t max_bytes, inlay_tensor_view *results, struct arena *arena,
+                                               inlay_diag *diag);
+/* Does the provider offer node alone, a node that need not be in graph? */
+bool program_offers(const part_provider *provider, const struct graph *graph, const graph_node *node);
 /* Does the operator move elements and compute nothing? */
-bool program_only_moves(const inlay_node_info *n);
+bool program_only_moves(const inlay_node_info *node);
 /* Are weights of a few bits read packed there (extension inlay.weights/1)? */
-uint32_t program_has_weights(const part_provider *p);
+uint32_t program_has_weights(const part_provider *provider);
 /* Are integers of 8 bits faster than floats there (extension inlay.integers/1)? */
-bool program_has_integers(const part_provider *p);
-/* The optimiser's pass_offers_fn: would such a provider run n, a node that is not in the graph yet? `made` describes
+bool program_has_integers(const part_provider *provider);
+/* The optimiser's pass_offers_fn: would such a provider run node, a node that is not in the graph yet? `made` describes
  * its output. fold_ctx is a program_folder. */
-bool program_offers_integers(void *fold_ctx, const struct graph *g, const graph_node *n, const inlay_value_info *made);
+bool program_offers_integers(void *fold_ctx, const struct graph *graph, const graph_node *node,
+                             const inlay_value_info *made);
 /* The same of a matrix whose zeros are left out, by a provider that reads packed weights. */
-bool program_offers_sparse(void *fold_ctx, const struct graph *g, const graph_node *n, const inlay_value_info *made);
+bool program_offers_sparse(void *fold_ctx, const struct graph *graph, const graph_node *node,
+                           const inlay_value_info *made);
 #endif

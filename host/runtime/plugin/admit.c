@@ -16,53 +16,54 @@ const char *plugin_outcome_text(plugin_outcome outcome)
     }
 }
 
-inlay_status admit_open(const plugin_search *search, const char *path, const char *dir, struct admission *a,
+inlay_status admit_open(const plugin_search *search, const char *path, const char *dir, struct admission *admission,
                         inlay_diag *diag)
 {
     inlay_status status;
 
-    a->fd = -1;
-    a->outcome = PLUGIN_REFUSED;
-    a->fix[0] = '\0';
-    a->facts.name = a->facts.providers = "";
-    a->key.text[0] = a->key.file[0] = '\0';
-    a->known = (struct verdict){ .kind = VERDICT_NONE };
-    a->trial = (struct probe){ .pid = 0 };
-    status = trust_open(path, dir, a->path, &a->fd, &a->st, diag);
+    admission->fd = -1;
+    admission->outcome = PLUGIN_REFUSED;
+    admission->fix[0] = '\0';
+    admission->facts.name = admission->facts.providers = "";
+    admission->key.text[0] = admission->key.file[0] = '\0';
+    admission->known = (struct verdict){ .kind = VERDICT_NONE };
+    admission->trial = (struct probe){ .pid = 0 };
+    status = trust_open(path, dir, admission->path, &admission->fd, &admission->st, diag);
     if (status == INLAY_OK && search->allow != NULL && search->allow[0] != '\0')
-        status = trust_allowed(search->allow, a->fd, a->path, diag);
+        status = trust_allowed(search->allow, admission->fd, admission->path, diag);
     return status;
 }
 
 /* What a verdict means for the file; fresh: it was given just now. */
-static inlay_status obey(const struct verdict *v, bool fresh, struct admission *a, inlay_diag *diag)
+static inlay_status obey(const struct verdict *verdict, bool fresh, struct admission *admission, inlay_diag *diag)
 {
-    if (v->kind == VERDICT_OK)
+    if (verdict->kind == VERDICT_OK)
         return INLAY_OK;
-    if (v->kind == VERDICT_NONE)
+    if (verdict->kind == VERDICT_NONE)
         return inlay_fail(diag, INLAY_UNSUPPORTED, "nobody has tried it");
-    if (v->kind != VERDICT_REFUSED) {
-        a->outcome = !fresh ? PLUGIN_QUARANTINED : v->kind == VERDICT_HUNG ? PLUGIN_HUNG : PLUGIN_CRASHED;
-        (void)snprintf(a->fix, sizeof a->fix,
+    if (verdict->kind != VERDICT_REFUSED) {
+        admission->outcome = !fresh ? PLUGIN_QUARANTINED : verdict->kind == VERDICT_HUNG ? PLUGIN_HUNG : PLUGIN_CRASHED;
+        (void)snprintf(admission->fix, sizeof admission->fix,
                        "it is left alone until it changes; 'inlay providers --retry %s' tries "
                        "it again",
-                       a->path);
+                       admission->path);
     }
-    return inlay_fail(diag, INLAY_UNSUPPORTED, "%s", v->text);
+    return inlay_fail(diag, INLAY_UNSUPPORTED, "%s", verdict->text);
 }
 
 /* Has the file tried in a process of its own, unless somebody has done so before. */
-static inlay_status try_out(const plugin_search *search, struct admission *a, inlay_diag *diag)
+static inlay_status try_out(const plugin_search *search, struct admission *admission, inlay_diag *diag)
 {
     char helper[PATH_MAX], host[128];
     bool can = probe_find(helper, host);
-    struct verdict *v = &a->known;
+    struct verdict *verdict = &admission->known;
 
-    verdict_key_init(&a->key, search->verdict_dir, a->path, &a->st, a->facts.build_id, host);
-    verdict_find(&a->key, v);
-    if (search->probe == PLUGIN_PROBE_NEVER && v->kind != VERDICT_CRASHED && v->kind != VERDICT_HUNG)
-        v->kind = VERDICT_OK;
-    if (v->kind != VERDICT_NONE)
+    verdict_key_init(&admission->key, search->verdict_dir, admission->path, &admission->st, admission->facts.build_id,
+                     host);
+    verdict_find(&admission->key, verdict);
+    if (search->probe == PLUGIN_PROBE_NEVER && verdict->kind != VERDICT_CRASHED && verdict->kind != VERDICT_HUNG)
+        verdict->kind = VERDICT_OK;
+    if (verdict->kind != VERDICT_NONE)
         return INLAY_OK;
     if (!can) {
         if (search->probe == PLUGIN_PROBE_ALWAYS)
@@ -73,40 +74,41 @@ static inlay_status try_out(const plugin_search *search, struct admission *a, in
             search->log(search->log_user, INLAY_LOG_WARNING,
                         "inlay-probe is not installed: a plugin that nobody has "
                         "tried before is loaded into this process");
-        v->kind = VERDICT_OK;
+        verdict->kind = VERDICT_OK;
         return INLAY_OK;
     }
-    return probe_start(helper, a->path, search->probe_ms != 0 ? search->probe_ms : PROBE_DEFAULT_MS, &a->trial, diag);
+    return probe_start(helper, admission->path, search->probe_ms != 0 ? search->probe_ms : PROBE_DEFAULT_MS,
+                       &admission->trial, diag);
 }
 
-inlay_status admit_begin(const plugin_search *search, struct admission *a, inlay_diag *diag)
+inlay_status admit_begin(const plugin_search *search, struct admission *admission, inlay_diag *diag)
 {
-    inlay_status status = note_read(a->fd, (uint64_t)a->st.st_size, &a->facts, diag);
+    inlay_status status = note_read(admission->fd, (uint64_t)admission->st.st_size, &admission->facts, diag);
 
-    if (status == INLAY_INVALID_ARGUMENT && !a->facts.is_elf)
-        a->outcome = PLUGIN_NOT_ELF;
+    if (status == INLAY_INVALID_ARGUMENT && !admission->facts.is_elf)
+        admission->outcome = PLUGIN_NOT_ELF;
     if (status == INLAY_OK)
-        status = note_fits_host(&a->facts, diag);
+        status = note_fits_host(&admission->facts, diag);
     if (status == INLAY_OK)
-        status = try_out(search, a, diag);
+        status = try_out(search, admission, diag);
     return status;
 }
 
-inlay_status admit_finish(struct admission *a, inlay_diag *diag)
+inlay_status admit_finish(struct admission *admission, inlay_diag *diag)
 {
-    bool fresh = a->trial.pid != 0;
+    bool fresh = admission->trial.pid != 0;
 
     if (fresh) {
-        probe_finish(&a->trial, &a->known);
-        verdict_keep(&a->key, &a->known);
+        probe_finish(&admission->trial, &admission->known);
+        verdict_keep(&admission->key, &admission->known);
     }
-    return obey(&a->known, fresh, a, diag);
+    return obey(&admission->known, fresh, admission, diag);
 }
 
-void admission_close(struct admission *a)
+void admission_close(struct admission *admission)
 {
-    probe_abandon(&a->trial);
-    if (a->fd >= 0)
-        (void)close(a->fd);
-    a->fd = -1;
+    probe_abandon(&admission->trial);
+    if (admission->fd >= 0)
+        (void)close(admission->fd);
+    admission->fd = -1;
 }

@@ -28,10 +28,10 @@ struct admission {
 /* The rules that concern who may have written the file, in directory dir. INLAY_OUT_OF_MEMORY, or another failure:
  * refused. Always to be followed by admission_close(). */
 INLAY_NODISCARD inlay_status admit_open(const plugin_search *search, const char *path, const char *dir,
-                                        struct admission *a, inlay_diag *diag);
+                                        struct admission *admission, inlay_diag *diag);
 /* What the file says, for one that this process has not loaded yet; if nobody has tried it, that is begun. */
-INLAY_NODISCARD inlay_status admit_begin(const plugin_search *search, struct admission *a, inlay_diag *diag);
+INLAY_NODISCARD inlay_status admit_begin(const plugin_search *search, struct admission *admission, inlay_diag *diag);
 /* The verdict, which admit_finish waits for. */
-INLAY_NODISCARD inlay_status admit_finish(struct admission *a, inlay_diag *diag);
-void admission_close(struct admission *a);
+INLAY_NODISCARD inlay_status admit_finish(struct admission *admission, inlay_diag *diag);
+void admission_close(struct admission *admission);
 #endif

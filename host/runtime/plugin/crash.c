@@ -28,38 +28,38 @@ struct extent {
 
 static int find_extent(struct dl_phdr_info *info, size_t size, void *arg)
 {
-    struct extent *e = arg;
+    struct extent *extent = arg;
     uintptr_t begin = UINTPTR_MAX, end = 0;
 
     (void)size;
     for (uint32_t i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+        const ElfW(Phdr) *Elf64_Phdr = &info->dlpi_phdr[i];
 
-        if (p->p_type != PT_LOAD)
+        if (Elf64_Phdr->p_type != PT_LOAD)
             continue;
-        if (info->dlpi_addr + p->p_vaddr < begin)
-            begin = info->dlpi_addr + p->p_vaddr;
-        if (info->dlpi_addr + p->p_vaddr + p->p_memsz > end)
-            end = info->dlpi_addr + p->p_vaddr + p->p_memsz;
+        if (info->dlpi_addr + Elf64_Phdr->p_vaddr < begin)
+            begin = info->dlpi_addr + Elf64_Phdr->p_vaddr;
+        if (info->dlpi_addr + Elf64_Phdr->p_vaddr + Elf64_Phdr->p_memsz > end)
+            end = info->dlpi_addr + Elf64_Phdr->p_vaddr + Elf64_Phdr->p_memsz;
     }
-    if (e->within < begin || e->within >= end)
+    if (extent->within < begin || extent->within >= end)
         return 0;
-    e->begin = begin;
-    e->end = end;
+    extent->begin = begin;
+    extent->end = end;
     return 1;
 }
 
 void crash_add_module(const plugin_module *module, const void *within)
 {
-    struct extent e = { .within = (uintptr_t)within };
+    struct extent extent = { .within = (uintptr_t)within };
 
-    if (dl_iterate_phdr(find_extent, &e) == 0)
+    if (dl_iterate_phdr(find_extent, &extent) == 0)
         return;
     for (uint32_t i = 0; i < RANGES; i++) {
         if (ranges[i].module != NULL)
             continue;
-        ranges[i].begin = e.begin;
-        ranges[i].end = e.end;
+        ranges[i].begin = extent.begin;
+        ranges[i].end = extent.end;
         __atomic_store_n(&ranges[i].module, module, __ATOMIC_RELEASE);
         return;
     }
@@ -75,10 +75,10 @@ void crash_remove_module(const plugin_module *module)
 static const plugin_module *module_at(uintptr_t address)
 {
     for (uint32_t i = 0; i < RANGES; i++) {
-        const plugin_module *m = __atomic_load_n(&ranges[i].module, __ATOMIC_ACQUIRE);
+        const plugin_module *module = __atomic_load_n(&ranges[i].module, __ATOMIC_ACQUIRE);
 
-        if (m != NULL && address >= ranges[i].begin && address < ranges[i].end)
-            return m;
+        if (module != NULL && address >= ranges[i].begin && address < ranges[i].end)
+            return module;
     }
     return NULL;
 }
@@ -119,47 +119,47 @@ static void say(char *line, size_t room, const char *text)
 }
 
 /* "it crashed (SIGSEGV) in assess, provider p, node 'n'" */
-static void say_what(char *line, size_t room, const crash_scene *s, const char *signal_name)
+static void say_what(char *line, size_t room, const crash_scene *scene, const char *signal_name)
 {
     say(line, room, "crashed (");
     say(line, room, signal_name);
-    say(line, room, s->call != NULL ? ") in " : ") in a thread of its own");
-    say(line, room, s->call);
-    if (s->node != NULL) {
+    say(line, room, scene->call != NULL ? ") in " : ") in a thread of its own");
+    say(line, room, scene->call);
+    if (scene->node != NULL) {
         say(line, room, " of node '");
-        say(line, room, s->node);
+        say(line, room, scene->node);
         say(line, room, "'");
     }
-    if (s->provider != NULL) {
+    if (scene->provider != NULL) {
         say(line, room, ", provider ");
-        say(line, room, s->provider);
+        say(line, room, scene->provider);
     }
 }
 
-static bool mark(const plugin_module *m, const char *what)
+static bool mark(const plugin_module *module, const char *what)
 {
     static char text[VERDICT_FILE]; /* one crash writes; a handler's stack is small */
 
-    return m->mark_key != NULL && m->mark_file != NULL &&
-           verdict_write(m->mark_file, text, verdict_compose(m->mark_key, VERDICT_CRASHED, what, text));
+    return module->mark_key != NULL && module->mark_file != NULL &&
+           verdict_write(module->mark_file, text, verdict_compose(module->mark_key, VERDICT_CRASHED, what, text));
 }
 
-static void report(const crash_scene *s, const char *signal_name)
+static void report(const crash_scene *scene, const char *signal_name)
 {
     static char line[1024], what[VERDICT_TEXT];
-    const char *name = s->module->file.name != NULL ? s->module->file.name : "?";
+    const char *name = scene->module->file.name != NULL ? scene->module->file.name : "?";
     bool marked;
 
     say(what, sizeof what, "it ");
-    say_what(what, sizeof what, s, signal_name);
+    say_what(what, sizeof what, scene, signal_name);
     say(what, sizeof what, " while a model was worked on");
-    marked = mark(s->module, what);
+    marked = mark(scene->module, what);
     say(line, sizeof line, "inlay: plugin ");
     say(line, sizeof line, name);
     say(line, sizeof line, " (");
-    say(line, sizeof line, s->module->file.path);
+    say(line, sizeof line, scene->module->file.path);
     say(line, sizeof line, ") ");
-    say_what(line, sizeof line, s, signal_name);
+    say_what(line, sizeof line, scene, signal_name);
     if (marked) {
         say(line, sizeof line, "; it is quarantined until it changes, or 'inlay providers --retry ");
         say(line, sizeof line, name);

@@ -28,7 +28,7 @@ struct guard {
 
 /* Wraps a provider whose create has given state. real is as this host knows it and outlives the guard, and so does
  * name, by which the user knows it. */
-void guard_init(struct guard *g, const inlay_provider *real, const char *name, void *state,
+void guard_init(struct guard *guard, const inlay_provider *real, const char *name, void *state,
                 const struct plugin_module *module);
 
 /* An operator's inference, wrapped likewise: ctx of the wrapped operator. */
@@ -37,6 +37,6 @@ typedef struct guard_operator {
     void *ctx;
     const struct plugin_module *module;
 } guard_operator;
-/* Replaces op->infer and op->ctx, when there is an infer. g lives as long as op. */
-void guard_wrap_operator(inlay_operator *op, guard_operator *g, const struct plugin_module *module);
+/* Replaces op->infer and op->ctx, when there is an infer. operator lives as long as op. */
+void guard_wrap_operator(inlay_operator *op, guard_operator *operator, const struct plugin_module * module);
 #endif

@@ -22,12 +22,13 @@ typedef struct plugin_module {
 /* Maps the file that was admitted, shakes hands and checks what the plugin says, also against its note. path is the
  * name it goes by. The module has no reference yet. A failure's sentence is in diag; nothing is left behind but,
  * perhaps, the mapping. */
-inlay_status module_load(const char *path, const struct admission *a, plugin_module **out_module, inlay_diag *diag);
+inlay_status module_load(const char *path, const struct admission *admission, plugin_module **out_module,
+                         inlay_diag *diag);
 /* The same for a plugin that is part of the program. */
 INLAY_NODISCARD inlay_status module_register(inlay_plugin_open_fn open_plugin, plugin_module **out_module,
                                              inlay_diag *diag);
 /* shutdown, and dlclose where the plugin allows it. */
-void module_unload(plugin_module *m);
+void module_unload(plugin_module *module);
 
 /* The directory as an absolute path without links, or why it may not be searched. */
 inlay_status dir_check(const char *dir, char real[PATH_MAX], inlay_diag *diag);
@@ -40,5 +41,5 @@ bool dir_of_host(char path[PATH_MAX]);
 void registry_lock(void);
 void registry_unlock(void);
 /* One reference less; unloads with the last. The lock is held. */
-void registry_put(plugin_module *m);
+void registry_put(plugin_module *module);
 #endif

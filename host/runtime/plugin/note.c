@@ -67,21 +67,21 @@ static bool within(uint64_t offset, uint64_t bytes, uint64_t file_bytes)
     return offset <= file_bytes && bytes <= file_bytes - offset;
 }
 
-static inlay_status check_header(const GElf_Ehdr *h, uint64_t file_bytes, inlay_diag *diag)
+static inlay_status check_header(const GElf_Ehdr *Ehdr, uint64_t file_bytes, inlay_diag *diag)
 {
     char text[2][32];
 
-    if (h->e_ident[EI_CLASS] != HOST_CLASS)
+    if (Ehdr->e_ident[EI_CLASS] != HOST_CLASS)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "built for %s-bit programs, and this is not one",
-                          h->e_ident[EI_CLASS] == ELFCLASS32 ? "32" : "64");
-    if (h->e_ident[EI_DATA] != HOST_ORDER)
+                          Ehdr->e_ident[EI_CLASS] == ELFCLASS32 ? "32" : "64");
+    if (Ehdr->e_ident[EI_DATA] != HOST_ORDER)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "built for machines of the other byte order");
-    if (HOST_MACHINE != EM_NONE && h->e_machine != HOST_MACHINE)
+    if (HOST_MACHINE != EM_NONE && Ehdr->e_machine != HOST_MACHINE)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "built for another machine: %s, while this is %s",
-                          machine_text(h->e_machine, text[0]), machine_text(HOST_MACHINE, text[1]));
-    if (h->e_type != ET_DYN)
+                          machine_text(Ehdr->e_machine, text[0]), machine_text(HOST_MACHINE, text[1]));
+    if (Ehdr->e_type != ET_DYN)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "an ELF file, but no shared object: link it with -shared");
-    if (!within(h->e_shoff, (uint64_t)h->e_shnum * h->e_shentsize, file_bytes))
+    if (!within(Ehdr->e_shoff, (uint64_t)Ehdr->e_shnum * Ehdr->e_shentsize, file_bytes))
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                           "truncated: its section headers would end beyond its %llu "
                           "bytes; copy it again",
@@ -127,27 +127,28 @@ static inlay_status take_note(const char *data, size_t bytes, note_facts *out, i
     return INLAY_OK;
 }
 
-static inlay_status take_notes(Elf *elf, const GElf_Phdr *p, note_facts *out, inlay_diag *diag)
+static inlay_status take_notes(Elf *elf, const GElf_Phdr *Phdr, note_facts *out, inlay_diag *diag)
 {
     Elf_Data *data;
-    GElf_Nhdr n;
+    GElf_Nhdr Nhdr;
     size_t at = 0, next, name, descriptor;
 
-    if (p->p_filesz > MOST_NOTE_BYTES)
+    if (Phdr->p_filesz > MOST_NOTE_BYTES)
         return malformed(diag, "more than a megabyte of notes");
-    data = elf_getdata_rawchunk(elf, (int64_t)p->p_offset, p->p_filesz, p->p_align == 8 ? ELF_T_NHDR8 : ELF_T_NHDR);
+    data = elf_getdata_rawchunk(elf, (int64_t)Phdr->p_offset, Phdr->p_filesz,
+                                Phdr->p_align == 8 ? ELF_T_NHDR8 : ELF_T_NHDR);
     if (data == NULL)
-        return p->p_filesz == 0 ? INLAY_OK : malformed(diag, "its notes cannot be read");
-    while ((next = gelf_getnote(data, at, &n, &name, &descriptor)) > 0) {
+        return Phdr->p_filesz == 0 ? INLAY_OK : malformed(diag, "its notes cannot be read");
+    while ((next = gelf_getnote(data, at, &Nhdr, &name, &descriptor)) > 0) {
         const char *base = data->d_buf;
 
-        if (n.n_namesz == sizeof INLAY_NOTE_OWNER && memcmp(base + name, INLAY_NOTE_OWNER, n.n_namesz) == 0 &&
-            n.n_type == INLAY_NOTE_PLUGIN) {
-            inlay_status status = take_note(base + descriptor, n.n_descsz, out, diag);
+        if (Nhdr.n_namesz == sizeof INLAY_NOTE_OWNER && memcmp(base + name, INLAY_NOTE_OWNER, Nhdr.n_namesz) == 0 &&
+            Nhdr.n_type == INLAY_NOTE_PLUGIN) {
+            inlay_status status = take_note(base + descriptor, Nhdr.n_descsz, out, diag);
             if (status != INLAY_OK)
                 return status;
-        } else if (n.n_namesz == 4 && memcmp(base + name, "GNU", 4) == 0 && n.n_type == NT_GNU_BUILD_ID) {
-            for (uint32_t i = 0; i < n.n_descsz && 2 * i + 2 < sizeof out->build_id; i++)
+        } else if (Nhdr.n_namesz == 4 && memcmp(base + name, "GNU", 4) == 0 && Nhdr.n_type == NT_GNU_BUILD_ID) {
+            for (uint32_t i = 0; i < Nhdr.n_descsz && 2 * i + 2 < sizeof out->build_id; i++)
                 (void)snprintf(out->build_id + 2 * (size_t)i, 3, "%02x", (unsigned char)base[descriptor + i]);
         }
         at = next;
@@ -160,12 +161,12 @@ static inlay_status take_notes(Elf *elf, const GElf_Phdr *p, note_facts *out, in
 /* The place in the file of a virtual address; UINT64_MAX: none. */
 static uint64_t offset_of(Elf *elf, size_t headers, uint64_t address)
 {
-    GElf_Phdr p;
+    GElf_Phdr Phdr;
 
     for (size_t i = 0; i < headers; i++)
-        if (gelf_getphdr(elf, (int)i, &p) != NULL && p.p_type == PT_LOAD && address >= p.p_vaddr &&
-            address - p.p_vaddr < p.p_filesz)
-            return p.p_offset + (address - p.p_vaddr);
+        if (gelf_getphdr(elf, (int)i, &Phdr) != NULL && Phdr.p_type == PT_LOAD && address >= Phdr.p_vaddr &&
+            address - Phdr.p_vaddr < Phdr.p_filesz)
+            return Phdr.p_offset + (address - Phdr.p_vaddr);
     return UINT64_MAX;
 }
 
@@ -186,27 +187,27 @@ static uint32_t sanitizer_of_library(const char *name)
 }
 
 /* A file without a note may still say that it was instrumented: by the libraries that it needs. */
-static void find_sanitizers(int fd, Elf *elf, size_t headers, const GElf_Phdr *p, note_facts *out)
+static void find_sanitizers(int fd, Elf *elf, size_t headers, const GElf_Phdr *Phdr, note_facts *out)
 {
     Elf_Data *data = NULL;
     uint64_t strings = UINT64_MAX;
     size_t count;
-    GElf_Dyn d;
+    GElf_Dyn Dyn;
 
-    if (p->p_filesz <= MOST_DYNAMIC_BYTES)
-        data = elf_getdata_rawchunk(elf, (int64_t)p->p_offset, p->p_filesz, ELF_T_DYN);
+    if (Phdr->p_filesz <= MOST_DYNAMIC_BYTES)
+        data = elf_getdata_rawchunk(elf, (int64_t)Phdr->p_offset, Phdr->p_filesz, ELF_T_DYN);
     if (data == NULL)
         return; /* dlopen will say what is wrong with it */
     count = data->d_size / gelf_fsize(elf, ELF_T_DYN, 1, EV_CURRENT);
-    for (size_t i = 0; i < count && gelf_getdyn(data, (int)i, &d) != NULL && d.d_tag != DT_NULL; i++)
-        if (d.d_tag == DT_STRTAB)
-            strings = offset_of(elf, headers, d.d_un.d_ptr);
-    for (size_t i = 0; i < count && gelf_getdyn(data, (int)i, &d) != NULL && d.d_tag != DT_NULL; i++) {
+    for (size_t i = 0; i < count && gelf_getdyn(data, (int)i, &Dyn) != NULL && Dyn.d_tag != DT_NULL; i++)
+        if (Dyn.d_tag == DT_STRTAB)
+            strings = offset_of(elf, headers, Dyn.d_un.d_ptr);
+    for (size_t i = 0; i < count && gelf_getdyn(data, (int)i, &Dyn) != NULL && Dyn.d_tag != DT_NULL; i++) {
         char name[32] = "";
 
-        if (d.d_tag != DT_NEEDED || strings > INT64_MAX / 2 || d.d_un.d_val > INT64_MAX / 2)
+        if (Dyn.d_tag != DT_NEEDED || strings > INT64_MAX / 2 || Dyn.d_un.d_val > INT64_MAX / 2)
             continue;
-        if (pread(fd, name, sizeof name - 1, (off_t)(strings + d.d_un.d_val)) > 0)
+        if (pread(fd, name, sizeof name - 1, (off_t)(strings + Dyn.d_un.d_val)) > 0)
             out->sanitizers |= sanitizer_of_library(name);
     }
 }
@@ -218,32 +219,32 @@ static inlay_status read_segments(int fd, Elf *elf, uint64_t file_bytes, note_fa
     size_t headers = 0;
     bool loads = false;
     inlay_status status = INLAY_OK;
-    GElf_Phdr p;
+    GElf_Phdr Phdr;
 
     if (elf_getphdrnum(elf, &headers) != 0 || headers == 0 || headers > MOST_HEADERS)
         return malformed(diag, "it has no program headers, or far too many");
     for (size_t i = 0; i < headers; i++) {
-        if (gelf_getphdr(elf, (int)i, &p) == NULL)
+        if (gelf_getphdr(elf, (int)i, &Phdr) == NULL)
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                               "truncated: its program headers would end beyond its %llu "
                               "bytes; copy it again",
                               (unsigned long long)file_bytes);
-        if (p.p_type != PT_NULL && p.p_filesz > 0 && !within(p.p_offset, p.p_filesz, file_bytes))
+        if (Phdr.p_type != PT_NULL && Phdr.p_filesz > 0 && !within(Phdr.p_offset, Phdr.p_filesz, file_bytes))
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                               "truncated: segment %zu would end at byte %llu of %llu; "
                               "copy it again",
-                              i, (unsigned long long)(p.p_offset + p.p_filesz), (unsigned long long)file_bytes);
-        loads |= p.p_type == PT_LOAD;
+                              i, (unsigned long long)(Phdr.p_offset + Phdr.p_filesz), (unsigned long long)file_bytes);
+        loads |= Phdr.p_type == PT_LOAD;
     }
     if (!loads)
         return malformed(diag, "nothing in it is to be loaded");
     for (size_t i = 0; i < headers && status == INLAY_OK; i++) {
-        if (gelf_getphdr(elf, (int)i, &p) == NULL)
+        if (gelf_getphdr(elf, (int)i, &Phdr) == NULL)
             continue;
-        if (p.p_type == PT_NOTE)
-            status = take_notes(elf, &p, out, diag);
-        else if (p.p_type == PT_DYNAMIC)
-            find_sanitizers(fd, elf, headers, &p, out);
+        if (Phdr.p_type == PT_NOTE)
+            status = take_notes(elf, &Phdr, out, diag);
+        else if (Phdr.p_type == PT_DYNAMIC)
+            find_sanitizers(fd, elf, headers, &Phdr, out);
     }
     return status;
 }
@@ -291,41 +292,41 @@ static const char *sanitizer_text(uint32_t bits)
                                                      : "a sanitizer unknown to this host";
 }
 
-inlay_status note_fits_host(const note_facts *f, inlay_diag *diag)
+inlay_status note_fits_host(const note_facts *facts, inlay_diag *diag)
 {
-    uint32_t extra, level = isa_of_cpu(&extra), foreign = f->sanitizers & ~(uint32_t)(INLAY_NOTE_SANITIZERS);
+    uint32_t extra, level = isa_of_cpu(&extra), foreign = facts->sanitizers & ~(uint32_t)(INLAY_NOTE_SANITIZERS);
 
     if (foreign != 0)
         return inlay_fail(diag, INLAY_UNSUPPORTED,
                           "built with %s, and this host is not: its runtime would end the "
                           "process; build both with it, or neither",
                           sanitizer_text(foreign));
-    if (!f->present)
+    if (!facts->present)
         return INLAY_OK;
-    if (f->note.abi_major > INLAY_ABI_MAJOR)
+    if (facts->note.abi_major > INLAY_ABI_MAJOR)
         return inlay_fail(diag, INLAY_UNSUPPORTED,
                           "built for plugin ABI %u.%u; this host loads %u.x: it needs a newer "
                           "inlay",
-                          f->note.abi_major, f->note.abi_minor, INLAY_ABI_MAJOR);
-    if (f->note.abi_major < INLAY_ABI_MAJOR)
+                          facts->note.abi_major, facts->note.abi_minor, INLAY_ABI_MAJOR);
+    if (facts->note.abi_major < INLAY_ABI_MAJOR)
         return inlay_fail(diag, INLAY_UNSUPPORTED,
                           "built for plugin ABI %u.%u; this host loads %u.x: build the plugin "
                           "again with this inlay's headers",
-                          f->note.abi_major, f->note.abi_minor, INLAY_ABI_MAJOR);
-    if (f->note.abi_minor_oldest > INLAY_ABI_MINOR)
+                          facts->note.abi_major, facts->note.abi_minor, INLAY_ABI_MAJOR);
+    if (facts->note.abi_minor_oldest > INLAY_ABI_MINOR)
         return inlay_fail(diag, INLAY_UNSUPPORTED, "needs a host of ABI %u.%u or newer; this one has %u.%u",
-                          f->note.abi_major, f->note.abi_minor_oldest, INLAY_ABI_MAJOR, INLAY_ABI_MINOR);
-    if ((f->note.flags & 0xffffu) != 0)
+                          facts->note.abi_major, facts->note.abi_minor_oldest, INLAY_ABI_MAJOR, INLAY_ABI_MINOR);
+    if ((facts->note.flags & 0xffffu) != 0)
         return inlay_fail(diag, INLAY_UNSUPPORTED, "its note has flags 0x%x that this host does not know",
-                          f->note.flags);
-    if (f->note.isa > level)
+                          facts->note.flags);
+    if (facts->note.isa > level)
         return inlay_fail(diag, INLAY_UNSUPPORTED, "compiled for %s; this CPU has %s: build it with a lower -march",
-                          isa_level_text(f->note.isa), isa_level_text(level));
-    if ((f->note.isa_extra & ~extra) != 0)
+                          isa_level_text(facts->note.isa), isa_level_text(level));
+    if ((facts->note.isa_extra & ~extra) != 0)
         return inlay_fail(diag, INLAY_UNSUPPORTED,
                           "compiled for %s, which this CPU lacks: build it with a lower "
                           "-march",
-                          isa_extra_text(f->note.isa_extra & ~extra));
+                          isa_extra_text(facts->note.isa_extra & ~extra));
     return INLAY_OK;
 }
 
@@ -360,43 +361,43 @@ static inlay_status lies(inlay_diag *diag, const char *what, const char *note, c
                       what, note, code);
 }
 
-inlay_status note_agrees(const note_facts *f, const inlay_plugin *table,
+inlay_status note_agrees(const note_facts *facts, const inlay_plugin *table,
                          const char *(*provider_name)(const void *ctx, uint32_t i), const void *ctx,
                          const inlay_operator *operators, inlay_diag *diag)
 {
     char said[2][32];
     uint32_t domains = 0;
 
-    if (!f->present)
+    if (!facts->present)
         return INLAY_OK;
-    if (f->note.abi_major != table->abi_major || f->note.abi_minor != table->abi_minor) {
-        (void)snprintf(said[0], sizeof said[0], "%u.%u", f->note.abi_major, f->note.abi_minor);
+    if (facts->note.abi_major != table->abi_major || facts->note.abi_minor != table->abi_minor) {
+        (void)snprintf(said[0], sizeof said[0], "%u.%u", facts->note.abi_major, facts->note.abi_minor);
         (void)snprintf(said[1], sizeof said[1], "%u.%u", table->abi_major, table->abi_minor);
         return lies(diag, "the ABI is", said[0], said[1]);
     }
-    if (f->name[0] == '\0')
+    if (facts->name[0] == '\0')
         return INLAY_OK;
-    if (strcmp(f->name, table->name) != 0)
-        return lies(diag, "the plugin is", f->name, table->name);
+    if (strcmp(facts->name, table->name) != 0)
+        return lies(diag, "the plugin is", facts->name, table->name);
     for (uint32_t i = 0; i < table->provider_count; i++)
-        if (!note_lists(f->providers, provider_name(ctx, i)))
-            return lies(diag, "the providers are", f->providers, provider_name(ctx, i));
-    if (count_words(f->providers) != table->provider_count) {
+        if (!note_lists(facts->providers, provider_name(ctx, i)))
+            return lies(diag, "the providers are", facts->providers, provider_name(ctx, i));
+    if (count_words(facts->providers) != table->provider_count) {
         (void)snprintf(said[1], sizeof said[1], "%u of them", table->provider_count);
-        return lies(diag, "the providers are", f->providers, said[1]);
+        return lies(diag, "the providers are", facts->providers, said[1]);
     }
     for (uint32_t i = 0; i < table->operator_count; i++) {
         bool first = true;
 
-        if (!note_lists(f->domains, operators[i].domain))
-            return lies(diag, "the domains are", f->domains, operators[i].domain);
+        if (!note_lists(facts->domains, operators[i].domain))
+            return lies(diag, "the domains are", facts->domains, operators[i].domain);
         for (uint32_t k = 0; first && k < i; k++)
             first = strcmp(operators[k].domain, operators[i].domain) != 0;
         domains += first;
     }
-    if (count_words(f->domains) != domains) {
+    if (count_words(facts->domains) != domains) {
         (void)snprintf(said[1], sizeof said[1], "%u of them", domains);
-        return lies(diag, "the domains are", f->domains, said[1]);
+        return lies(diag, "the domains are", facts->domains, said[1]);
     }
     return INLAY_OK;
 }

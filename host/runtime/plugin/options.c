@@ -36,11 +36,11 @@ static bool parse_bool(const char *text, int64_t *out)
     return false;
 }
 
-bool provider_option_is_choice(const inlay_option *o, const char *text)
+bool provider_option_is_choice(const inlay_option *option, const char *text)
 {
     size_t bytes = strlen(text);
 
-    for (const char *c = o->choices; c != NULL && *c != '\0';) {
+    for (const char *c = option->choices; c != NULL && *c != '\0';) {
         size_t n = strcspn(c, "|");
 
         if (n == bytes && memcmp(c, text, n) == 0)
@@ -56,7 +56,8 @@ static bool at_end(const char *text, const char *end)
     return *text != '\0' && end != text && *end == '\0' && !isspace((unsigned char)*text);
 }
 
-static inlay_status parse_int(const char *who, const inlay_option *o, const char *text, int64_t *out, inlay_diag *diag)
+static inlay_status parse_int(const char *who, const inlay_option *option, const char *text, int64_t *out,
+                              inlay_diag *diag)
 {
     char *end;
     long long value;
@@ -64,40 +65,40 @@ static inlay_status parse_int(const char *who, const inlay_option *o, const char
     errno = 0;
     value = strtoll(text, &end, 0);
     if (!at_end(text, end) || errno == ERANGE)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s.%s: '%s' is not an integer", who, o->name, text);
-    if ((o->min != 0 || o->max != 0) && (value < o->min || value > o->max))
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s.%s: %lld is outside [%lld, %lld]", who, o->name, value,
-                          (long long)o->min, (long long)o->max);
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s.%s: '%s' is not an integer", who, option->name, text);
+    if ((option->min != 0 || option->max != 0) && (value < option->min || value > option->max))
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s.%s: %lld is outside [%lld, %lld]", who, option->name, value,
+                          (long long)option->min, (long long)option->max);
     *out = value;
     return INLAY_OK;
 }
 
-static inlay_status parse_value(const char *who, const inlay_option *o, const char *text, inlay_option_value *v,
-                                inlay_diag *diag)
+static inlay_status parse_value(const char *who, const inlay_option *option, const char *text,
+                                inlay_option_value *value, inlay_diag *diag)
 {
     char *end;
 
-    switch (o->kind) {
+    switch (option->kind) {
     case INLAY_OPTION_BOOL:
-        if (!parse_bool(text, &v->i))
-            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s.%s: '%s' is neither true nor false", who, o->name,
+        if (!parse_bool(text, &value->i))
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s.%s: '%s' is neither true nor false", who, option->name,
                               text);
         return INLAY_OK;
     case INLAY_OPTION_INT:
-        return parse_int(who, o, text, &v->i, diag);
+        return parse_int(who, option, text, &value->i, diag);
     case INLAY_OPTION_FLOAT:
-        v->f = strtod(text, &end);
-        if (!at_end(text, end) || isnan(v->f))
-            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s.%s: '%s' is not a number", who, o->name, text);
+        value->f = strtod(text, &end);
+        if (!at_end(text, end) || isnan(value->f))
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s.%s: '%s' is not a number", who, option->name, text);
         return INLAY_OK;
     case INLAY_OPTION_ENUM:
-        if (!provider_option_is_choice(o, text))
-            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s.%s: '%s' is none of %s", who, o->name, text,
-                              o->choices);
-        v->s = text;
+        if (!provider_option_is_choice(option, text))
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s.%s: '%s' is none of %s", who, option->name, text,
+                              option->choices);
+        value->s = text;
         return INLAY_OK;
     default:
-        v->s = text;
+        value->s = text;
         return INLAY_OK;
     }
 }
@@ -115,23 +116,23 @@ inlay_status provider_parse_options(const char *who, const inlay_option *options
         if (status != INLAY_OK)
             return status;
     }
-    for (uint32_t s = 0; s < setting_count; s++) {
+    for (uint32_t setting = 0; setting < setting_count; setting++) {
         inlay_status status;
         uint32_t i = 0;
 
-        while (i < count && !same_name(settings[s].name, options[i].name))
+        while (i < count && !same_name(settings[setting].name, options[i].name))
             i++;
         if (i == count) {
-            const char *near = nearest_name(settings[s].name, option_name, options, count);
+            const char *near = nearest_name(settings[setting].name, option_name, options, count);
 
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "provider %s has no option '%s'%s%s%s", who,
-                              settings[s].name,
+                              settings[setting].name,
                               near != NULL ? "; did you mean '"
                               : count == 0 ? "; it has none at all"
                                            : "",
                               near != NULL ? near : "", near != NULL ? "'?" : "");
         }
-        status = parse_value(who, &options[i], settings[s].value, &values[i], diag);
+        status = parse_value(who, &options[i], settings[setting].value, &values[i], diag);
         if (status != INLAY_OK)
             return status;
         values[i].is_set = 1;

@@ -37,24 +37,25 @@ void registry_unlock(void)
 /* The loaded file that this is, or NULL. A file that was replaced is another file. */
 static plugin_module *registry_find(const struct stat *st)
 {
-    plugin_module *m = registry;
+    plugin_module *module = registry;
 
-    while (m != NULL && (m->device != st->st_dev || m->inode != st->st_ino || m->changed.tv_sec != st->st_mtim.tv_sec ||
-                         m->changed.tv_nsec != st->st_mtim.tv_nsec))
-        m = m->next;
-    return m;
+    while (module != NULL &&
+           (module->device != st->st_dev || module->inode != st->st_ino ||
+            module->changed.tv_sec != st->st_mtim.tv_sec || module->changed.tv_nsec != st->st_mtim.tv_nsec))
+        module = module->next;
+    return module;
 }
 
-void registry_put(plugin_module *m)
+void registry_put(plugin_module *module)
 {
     plugin_module **link = &registry;
 
-    if (--m->references > 0)
+    if (--module->references > 0)
         return;
-    while (*link != m)
+    while (*link != module)
         link = &(*link)->next;
-    *link = m->next;
-    module_unload(m);
+    *link = module->next;
+    module_unload(module);
 }
 
 /* ------------------------------------------------------------------ sets */
@@ -81,38 +82,38 @@ static inlay_status add_file(plugin_set *set, const plugin_file *file, inlay_dia
     return INLAY_OK;
 }
 
-static inlay_status add_refused(plugin_set *set, const char *path, const struct admission *a, const char *reason,
-                                inlay_diag *diag)
+static inlay_status add_refused(plugin_set *set, const char *path, const struct admission *admission,
+                                const char *reason, inlay_diag *diag)
 {
     plugin_file *file = arena_alloc(&set->arena, sizeof *file);
 
     if (file == NULL || (file->path = arena_string(&set->arena, path)) == NULL ||
         (file->reason = arena_string(&set->arena, reason)) == NULL ||
-        (file->providers = arena_string(&set->arena, a->facts.providers)) == NULL ||
-        (a->facts.name[0] != '\0' && (file->name = arena_string(&set->arena, a->facts.name)) == NULL) ||
-        (a->fix[0] != '\0' && (file->fix = arena_string(&set->arena, a->fix)) == NULL))
+        (file->providers = arena_string(&set->arena, admission->facts.providers)) == NULL ||
+        (admission->facts.name[0] != '\0' && (file->name = arena_string(&set->arena, admission->facts.name)) == NULL) ||
+        (admission->fix[0] != '\0' && (file->fix = arena_string(&set->arena, admission->fix)) == NULL))
         return no_memory(diag, "for the list of plugins");
-    file->outcome = a->outcome;
+    file->outcome = admission->outcome;
     if (set->log != NULL) {
         char line[2048];
 
         (void)snprintf(line, sizeof line, "plugin %.1000s was not loaded: %.500s%s%.500s", path, reason,
-                       a->fix[0] != '\0' ? "; " : "", a->fix);
+                       admission->fix[0] != '\0' ? "; " : "", admission->fix);
         set->log(set->log_user, INLAY_LOG_WARNING, line);
     }
     return add_file(set, file, diag);
 }
 
-static inlay_status add_provider(plugin_set *set, const plugin_provider *p, inlay_diag *diag)
+static inlay_status add_provider(plugin_set *set, const plugin_provider *provider, inlay_diag *diag)
 {
-    const plugin_provider *other = plugin_set_find(set, p->table.name);
+    const plugin_provider *other = plugin_set_find(set, provider->table.name);
 
     if (other != NULL)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "two plugins bring a provider '%s': %s and %s; remove one",
-                          p->table.name, other->file->path, p->file->path);
+                          provider->table.name, other->file->path, provider->file->path);
     if (!ARENA_GROW(&set->arena, set->providers, set->provider_count))
         return no_memory(diag, "for the list of plugins");
-    set->providers[set->provider_count++] = p;
+    set->providers[set->provider_count++] = provider;
     return INLAY_OK;
 }
 
@@ -144,22 +145,22 @@ static inlay_status add_operator(plugin_set *set, const inlay_operator *op, inla
     return INLAY_OK;
 }
 
-static inlay_status add_module(plugin_set *set, plugin_module *m, inlay_diag *diag)
+static inlay_status add_module(plugin_set *set, plugin_module *module, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
 
     for (uint32_t i = 0; i < set->module_count; i++)
-        if (set->modules[i] == m)
+        if (set->modules[i] == module)
             return INLAY_OK; /* the same file under another name */
     if (!ARENA_GROW(&set->arena, set->modules, set->module_count))
         return no_memory(diag, "for the list of plugins");
-    m->references++;
-    set->modules[set->module_count++] = m;
-    INLAY_TRY(add_file(set, &m->file, diag));
-    for (uint32_t p = 0; p < m->file.provider_count; p++)
-        INLAY_TRY(add_provider(set, &m->providers[p], diag));
-    for (uint32_t o = 0; o < m->file.operator_count; o++)
-        INLAY_TRY(add_operator(set, &m->operators[o], diag));
+    module->references++;
+    set->modules[set->module_count++] = module;
+    INLAY_TRY(add_file(set, &module->file, diag));
+    for (uint32_t provider = 0; provider < module->file.provider_count; provider++)
+        INLAY_TRY(add_provider(set, &module->providers[provider], diag));
+    for (uint32_t operator= 0; operator<module->file.operator_count; operator++)
+        INLAY_TRY(add_operator(set, &module->operators[operator], diag));
 done:
     return status;
 }
@@ -167,7 +168,7 @@ done:
 inlay_status plugin_register(inlay_plugin_open_fn open_plugin, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
-    plugin_module *m, **link = &registry;
+    plugin_module *module, **link = &registry;
 
     if (open_plugin == NULL)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "inlay_plugin_register without an entry");
@@ -175,10 +176,10 @@ inlay_status plugin_register(inlay_plugin_open_fn open_plugin, inlay_diag *diag)
     while (*link != NULL && (*link)->open_plugin != open_plugin)
         link = &(*link)->next;
     if (*link == NULL) {
-        status = module_register(open_plugin, &m, diag);
+        status = module_register(open_plugin, &module, diag);
         if (status == INLAY_OK) {
-            m->references = 1; /* of the process, for good */
-            *link = m;         /* behind those that came before */
+            module->references = 1; /* of the process, for good */
+            *link = module;         /* behind those that came before */
         }
     }
     registry_unlock();
@@ -216,74 +217,75 @@ static const plugin_provider *first_of(const plugin_set *set, const char *names)
 
 /* The first file that brings a provider keeps it: an older copy that an upgrade left behind, or one of the system's
  * below the user's own, is passed over and named. Where its note says what it brings it is not even mapped. */
-static inlay_status check_first(const plugin_set *set, struct candidate *c, const plugin_module *m)
+static inlay_status check_first(const plugin_set *set, struct candidate *candidate, const plugin_module *module)
 {
-    const plugin_provider *first = m == NULL ? first_of(set, c->a.facts.providers) : NULL;
+    const plugin_provider *first = module == NULL ? first_of(set, candidate->a.facts.providers) : NULL;
 
-    for (uint32_t i = 0; m != NULL && i < set->module_count; i++)
-        if (set->modules[i] == m)
+    for (uint32_t i = 0; module != NULL && i < set->module_count; i++)
+        if (set->modules[i] == module)
             return INLAY_OK; /* the same file under another name */
-    for (uint32_t p = 0; m != NULL && first == NULL && p < m->file.provider_count; p++)
-        first = plugin_set_find(set, m->providers[p].table.name);
+    for (uint32_t provider = 0; module != NULL && first == NULL && provider < module->file.provider_count; provider++)
+        first = plugin_set_find(set, module->providers[provider].table.name);
     if (first == NULL)
         return INLAY_OK;
-    c->a.outcome = PLUGIN_SHADOWED;
-    return inlay_fail(&c->why, INLAY_UNSUPPORTED, "provider '%s' comes from %s already; remove one of the two files",
-                      first->table.name, first->file->path);
+    candidate->a.outcome = PLUGIN_SHADOWED;
+    return inlay_fail(&candidate->why, INLAY_UNSUPPORTED,
+                      "provider '%s' comes from %s already; remove one of the two files", first->table.name,
+                      first->file->path);
 }
 
 /* It runs, but leaves traces in the process. */
-static void warn_of_process_state(const plugin_set *set, const struct candidate *c)
+static void warn_of_process_state(const plugin_set *set, const struct candidate *candidate)
 {
     char line[VERDICT_TEXT + 600];
 
-    if (set->log == NULL || c->a.known.kind != VERDICT_OK || c->a.known.text[0] == '\0')
+    if (set->log == NULL || candidate->a.known.kind != VERDICT_OK || candidate->a.known.text[0] == '\0')
         return;
     (void)snprintf(line, sizeof line,
                    "plugin %.300s does not leave alone what it should (inlay plugin-check says "
                    "more): %s",
-                   c->path, c->a.known.text);
+                   candidate->path, candidate->a.known.text);
     set->log(set->log_user, INLAY_LOG_WARNING, line);
 }
 
 /* Loads the file into the set. Fails only when the set as a whole is in trouble. */
-static inlay_status load_file(plugin_set *set, struct candidate *c, inlay_diag *diag)
+static inlay_status load_file(plugin_set *set, struct candidate *candidate, inlay_diag *diag)
 {
-    inlay_status status = c->status;
-    plugin_module *m = NULL;
+    inlay_status status = candidate->status;
+    plugin_module *module = NULL;
 
     if (status == INLAY_OK)
-        m = registry_find(&c->a.st); /* perhaps since a moment ago, under another name */
+        module = registry_find(&candidate->a.st); /* perhaps since a moment ago, under another name */
     if (status == INLAY_OK)
-        status = check_first(set, c, m);
-    if (status == INLAY_OK && m == NULL) {
-        status = admit_finish(&c->a, &c->why);
+        status = check_first(set, candidate, module);
+    if (status == INLAY_OK && module == NULL) {
+        status = admit_finish(&candidate->a, &candidate->why);
         if (status == INLAY_OK)
-            status = module_load(c->path, &c->a, &m, &c->why);
+            status = module_load(candidate->path, &candidate->a, &module, &candidate->why);
         if (status == INLAY_OK) {
-            m->next = registry;
-            registry = m;
-            if (!c->a.facts.present && set->log != NULL)
+            module->next = registry;
+            registry = module;
+            if (!candidate->a.facts.present && set->log != NULL)
                 set->log(set->log_user, INLAY_LOG_INFO,
                          "a plugin carries no note that says what it was built for; see "
                          "inlay/note.h");
-            warn_of_process_state(set, c);
-            m->references++; /* what follows may fail */
-            status = check_first(set, c, m);
+            warn_of_process_state(set, candidate);
+            module->references++; /* what follows may fail */
+            status = check_first(set, candidate, module);
             if (status != INLAY_OK)
-                registry_put(m);
+                registry_put(module);
             else
-                m->references--;
+                module->references--;
         }
     }
     if (status == INLAY_OUT_OF_MEMORY) {
-        status = inlay_fail(diag, status, "plugin %.300s: %.150s", c->path, c->why.text);
+        status = inlay_fail(diag, status, "plugin %.300s: %.150s", candidate->path, candidate->why.text);
     } else if (status != INLAY_OK) {
-        status = add_refused(set, c->path, &c->a, c->why.text, diag);
+        status = add_refused(set, candidate->path, &candidate->a, candidate->why.text, diag);
     } else {
-        m->references++; /* add_module may fail */
-        status = add_module(set, m, diag);
-        registry_put(m);
+        module->references++; /* add_module may fail */
+        status = add_module(set, module, diag);
+        registry_put(module);
     }
     return status;
 }
@@ -383,9 +385,9 @@ inlay_status plugin_set_search(const plugin_search *search, plugin_set **out_set
     set->log_user = search->log_user;
     registry_lock();
     status = note_searched(set, search->dirs, search->dir_count, diag);
-    for (plugin_module *m = registry; m != NULL && status == INLAY_OK; m = m->next)
-        if (m->open_plugin != NULL)
-            status = add_module(set, m, diag);
+    for (plugin_module *module = registry; module != NULL && status == INLAY_OK; module = module->next)
+        if (module->open_plugin != NULL)
+            status = add_module(set, module, diag);
     for (uint32_t d = 0; d < search->dir_count && status == INLAY_OK; d++)
         status = load_dir(set, search, search->dirs[d], diag);
     registry_unlock();
@@ -472,11 +474,11 @@ inlay_status plugin_retry(const plugin_search *search, const plugin_set *set, co
 
     registry_lock();
     for (uint32_t i = 0; i < set->file_count; i++) {
-        const plugin_file *f = set->files[i];
+        const plugin_file *file = set->files[i];
 
-        if (f->loaded || realpath(f->path, real) == NULL ||
-            (strcmp(f->path, name) != 0 && strcmp(real, name) != 0 && !is_stem(f->path, name) &&
-             !note_lists(f->providers, name) && (f->name == NULL || strcmp(f->name, name) != 0)))
+        if (file->loaded || realpath(file->path, real) == NULL ||
+            (strcmp(file->path, name) != 0 && strcmp(real, name) != 0 && !is_stem(file->path, name) &&
+             !note_lists(file->providers, name) && (file->name == NULL || strcmp(file->name, name) != 0)))
             continue;
         found += verdict_forget(search->verdict_dir, real);
     }

@@ -111,7 +111,7 @@ INLAY_NODISCARD inlay_status plugin_retry(const plugin_search *search, const plu
 /* Calls `device` for each device of the provider, none of which is opened; for one that can't list them, with what the
  * plugin says of itself. INLAY_UNSUPPORTED: there is none, with the reason in diag. */
 typedef inlay_status (*plugin_device_fn)(void *user, const inlay_device_info *info);
-INLAY_NODISCARD inlay_status plugin_devices(const plugin_provider *p, plugin_device_fn device, void *user,
+INLAY_NODISCARD inlay_status plugin_devices(const plugin_provider *provider, plugin_device_fn device, void *user,
                                             inlay_diag *diag);
 /* By name; NULL: none. */
 const plugin_provider *plugin_set_find(const plugin_set *set, const char *name);
@@ -172,7 +172,7 @@ bool provider_is_lost(const void *state);
 const struct provider *provider_of_domain(uint32_t domain, const inlay_domain_info **out_info);
 
 /* Is text one of the option's choices? */
-bool provider_option_is_choice(const inlay_option *o, const char *text);
+bool provider_option_is_choice(const inlay_option *option, const char *text);
 
 /* Parses the settings of a provider against its schema into values (one per option, in the order of the schema; strings
  * borrow from settings and schema). who names the provider in messages. */

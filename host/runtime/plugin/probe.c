@@ -99,60 +99,60 @@ struct report {
     bool is_refused, is_ok, is_done;
 };
 
-static void take_line(struct report *r)
+static void take_line(struct report *report)
 {
-    r->line[r->line_bytes] = '\0';
-    for (char *c = r->line; *c != '\0'; c++) /* a plugin may write to the pipe too */
+    report->line[report->line_bytes] = '\0';
+    for (char *c = report->line; *c != '\0'; c++) /* a plugin may write to the pipe too */
         if (*c < ' ' || *c == 0x7f)
             *c = '?';
-    if (strncmp(r->line, "at ", 3) == 0)
-        (void)snprintf(r->stage, sizeof r->stage, "%s", r->line + 3);
-    else if (strncmp(r->line, "refused ", 8) == 0 && !r->is_refused)
-        (void)snprintf(r->refused, sizeof r->refused, "%s", r->line + 8), r->is_refused = true;
-    else if (strncmp(r->line, "note ", 5) == 0 && !r->is_ok)
-        (void)snprintf(r->note, sizeof r->note, "%s", r->line + 5);
-    else if (strcmp(r->line, "ok") == 0)
-        r->is_ok = true;
-    else if (strcmp(r->line, "done") == 0)
-        r->is_done = true;
-    r->line_bytes = 0;
+    if (strncmp(report->line, "at ", 3) == 0)
+        (void)snprintf(report->stage, sizeof report->stage, "%s", report->line + 3);
+    else if (strncmp(report->line, "refused ", 8) == 0 && !report->is_refused)
+        (void)snprintf(report->refused, sizeof report->refused, "%s", report->line + 8), report->is_refused = true;
+    else if (strncmp(report->line, "note ", 5) == 0 && !report->is_ok)
+        (void)snprintf(report->note, sizeof report->note, "%s", report->line + 5);
+    else if (strcmp(report->line, "ok") == 0)
+        report->is_ok = true;
+    else if (strcmp(report->line, "done") == 0)
+        report->is_done = true;
+    report->line_bytes = 0;
 }
 
 /* Takes what is there; returns what read() did. */
-static ssize_t take_bytes(struct report *r, int fd)
+static ssize_t take_bytes(struct report *report, int fd)
 {
     char bytes[1024];
     ssize_t n = read(fd, bytes, sizeof bytes);
 
     for (ssize_t i = 0; i < n; i++) {
         if (bytes[i] == '\n')
-            take_line(r);
-        else if (r->line_bytes + 1 < sizeof r->line)
-            r->line[r->line_bytes++] = bytes[i];
+            take_line(report);
+        else if (report->line_bytes + 1 < sizeof report->line)
+            report->line[report->line_bytes++] = bytes[i];
     }
     return n;
 }
 
 /* Listens until the process has ended or the time is up; returns whether it has ended. It is left to be reaped. */
-static bool listen_to(pid_t pid, int fd, int64_t deadline, struct report *r)
+static bool listen_to(pid_t pid, int fd, int64_t deadline, struct report *report)
 {
     bool open = true;
 
     for (;;) {
         int64_t left = deadline - now_ms();
-        struct pollfd p = { .fd = open ? fd : -1, .events = POLLIN };
+        struct pollfd pollfd = { .fd = open ? fd : -1, .events = POLLIN };
         siginfo_t info = { 0 };
         ssize_t n;
 
         /* The end of the pipe is the usual sign; a child of the child may hold it open, hence the short waits. */
-        if (poll(&p, 1, !open ? 1 : left > 20 ? 20 : left > 0 ? (int)left : 0) > 0) {
-            n = take_bytes(r, fd);
+        if (poll(&pollfd, 1, !open ? 1 : left > 20 ? 20 : left > 0 ? (int)left : 0) > 0) {
+            n = take_bytes(report, fd);
             open = n > 0 || (n < 0 && (errno == EINTR || errno == EAGAIN));
             if (n > 0 && left > 0)
                 continue; /* the last lines count */
         }
         if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == pid) {
-            while (open && take_bytes(r, fd) > 0)
+            while (open && take_bytes(report, fd) > 0)
                 ;
             return true;
         }
@@ -170,9 +170,9 @@ static const char *signal_text(int number)
     return name != NULL ? name : "?";
 }
 
-static void judge(const struct report *r, bool gone, int status, uint32_t limit_ms, struct verdict *out)
+static void judge(const struct report *report, bool gone, int status, uint32_t limit_ms, struct verdict *out)
 {
-    const char *stage = r->stage[0] != '\0' ? r->stage : "the start of the helper";
+    const char *stage = report->stage[0] != '\0' ? report->stage : "the start of the helper";
 
     out->text[0] = '\0';
     if (!gone) {
@@ -182,19 +182,19 @@ static void judge(const struct report *r, bool gone, int status, uint32_t limit_
         out->kind = VERDICT_CRASHED;
         (void)snprintf(out->text, sizeof out->text, "it crashed (SIG%s) in %.300s", signal_text(WTERMSIG(status)),
                        stage);
-    } else if (!r->is_done) {
+    } else if (!report->is_done) {
         out->kind = VERDICT_CRASHED;
         (void)snprintf(out->text, sizeof out->text, "it ended the process (exit code %d) in %.300s",
                        status != -1 ? WEXITSTATUS(status) : -1, stage);
-    } else if (r->is_refused) {
+    } else if (report->is_refused) {
         out->kind = VERDICT_REFUSED;
-        (void)snprintf(out->text, sizeof out->text, "%s", r->refused);
+        (void)snprintf(out->text, sizeof out->text, "%s", report->refused);
     } else if (status != -1 && WEXITSTATUS(status) != 0) {
         out->kind = VERDICT_CRASHED;
         (void)snprintf(out->text, sizeof out->text, "its process ended with exit code %d", WEXITSTATUS(status));
     } else {
-        out->kind = r->is_ok ? VERDICT_OK : VERDICT_CRASHED;
-        (void)snprintf(out->text, sizeof out->text, "%s", r->is_ok ? r->note : "");
+        out->kind = report->is_ok ? VERDICT_OK : VERDICT_CRASHED;
+        (void)snprintf(out->text, sizeof out->text, "%s", report->is_ok ? report->note : "");
     }
 }
 
@@ -221,29 +221,29 @@ inlay_status probe_start(const char *helper, const char *path, uint32_t limit_ms
 
 /* What waitpid says of the process, which is no more; -1: an application that reaps all children of its process was
  * faster. */
-static int end(struct probe *p)
+static int end(struct probe *probe)
 {
     int status = 0;
     pid_t reaped;
 
-    (void)kill(-p->pid, SIGKILL); /* those that it started go with it */
-    while ((reaped = waitpid(p->pid, &status, 0)) < 0 && errno == EINTR)
+    (void)kill(-probe->pid, SIGKILL); /* those that it started go with it */
+    while ((reaped = waitpid(probe->pid, &status, 0)) < 0 && errno == EINTR)
         ;
-    (void)close(p->fd);
-    p->pid = 0;
+    (void)close(probe->fd);
+    probe->pid = 0;
     return reaped < 0 ? -1 : status;
 }
 
-void probe_finish(struct probe *p, struct verdict *out)
+void probe_finish(struct probe *probe, struct verdict *out)
 {
-    struct report r = { .line_bytes = 0 };
-    bool gone = listen_to(p->pid, p->fd, p->deadline, &r);
+    struct report report = { .line_bytes = 0 };
+    bool gone = listen_to(probe->pid, probe->fd, probe->deadline, &report);
 
-    judge(&r, gone, end(p), p->limit_ms, out);
+    judge(&report, gone, end(probe), probe->limit_ms, out);
 }
 
-void probe_abandon(struct probe *p)
+void probe_abandon(struct probe *probe)
 {
-    if (p->pid != 0)
-        (void)end(p);
+    if (probe->pid != 0)
+        (void)end(probe);
 }

@@ -36,7 +36,7 @@ bool probe_find(char helper[PATH_MAX], char host[128]);
 INLAY_NODISCARD inlay_status probe_start(const char *helper, const char *path, uint32_t limit_ms, struct probe *out,
                                          inlay_diag *diag);
 /* Waits for the process, until limit_ms after its start at most; what has ended by now is judged by how it ended. */
-void probe_finish(struct probe *p, struct verdict *out);
+void probe_finish(struct probe *probe, struct verdict *out);
 /* Ends the process without a verdict; one that is not under way is a no-op. */
-void probe_abandon(struct probe *p);
+void probe_abandon(struct probe *probe);
 #endif

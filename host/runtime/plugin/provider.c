@@ -38,14 +38,14 @@ static char *make_key(const inlay_option_value *values, uint32_t count)
 {
     char *text = NULL;
     size_t bytes = 0;
-    FILE *f = open_memstream(&text, &bytes);
+    FILE *file = open_memstream(&text, &bytes);
 
-    if (f == NULL)
+    if (file == NULL)
         return NULL;
     for (uint32_t i = 0; i < count; i++)
-        (void)fprintf(f, "%s=%lld,%a,%s;", values[i].name, (long long)values[i].i, values[i].f,
+        (void)fprintf(file, "%s=%lld,%a,%s;", values[i].name, (long long)values[i].i, values[i].f,
                       values[i].s != NULL ? values[i].s : "");
-    if (fclose(f) != 0) {
+    if (fclose(file) != 0) {
         free(text);
         return NULL;
     }
@@ -78,30 +78,30 @@ static inlay_status unknown_provider(const plugin_set *set, const char *name, in
 }
 
 /* What the device is like, now that it is open. A provider that says nonsense is believed what it said before. */
-static inlay_status describe(open_provider *p, inlay_diag *diag)
+static inlay_status describe(open_provider *provider, inlay_diag *diag)
 {
-    const inlay_provider *real = &p->info->table;
+    const inlay_provider *real = &provider->info->table;
     const uint32_t count = real->domain_count;
     inlay_diag own = INLAY_DIAG_INIT;
     inlay_domain_info *domains;
     crash_scene before;
     inlay_status status;
 
-    p->device.struct_size = sizeof p->device;
+    provider->device.struct_size = sizeof provider->device;
     if (real->describe == NULL)
         return INLAY_OK;
     domains = calloc((size_t)count + 1, sizeof *domains);
     if (domains == NULL)
-        return no_memory(diag, "to open provider %s", p->name);
+        return no_memory(diag, "to open provider %s", provider->name);
     if (count > 0)
-        memcpy(domains, p->info->domains, count * sizeof *domains);
-    before = crash_enter(p->info->module, "describe", p->name, NULL);
-    status = real->describe(p->guard.state, &p->device, domains, &own);
+        memcpy(domains, provider->info->domains, count * sizeof *domains);
+    before = crash_enter(provider->info->module, "describe", provider->name, NULL);
+    status = real->describe(provider->guard.state, &provider->device, domains, &own);
     crash_leave(&before);
     for (uint32_t i = 0; i < count && status == INLAY_OK; i++) {
         const uint64_t a = domains[i].alignment;
 
-        if (domains[i].name == NULL || (a & (a - 1)) != 0 || a < p->info->domains[i].alignment ||
+        if (domains[i].name == NULL || (a & (a - 1)) != 0 || a < provider->info->domains[i].alignment ||
             ((domains[i].flags & INLAY_DOMAIN_HOST_VISIBLE) != 0 &&
              (real->buffer_map == NULL || real->buffer_unmap == NULL)))
             status = inlay_fail(&own, INLAY_INVALID_ARGUMENT,
@@ -113,23 +113,23 @@ static inlay_status describe(open_provider *p, inlay_diag *diag)
         free(domains);
         return boundary_tell(&(boundary_call){ NULL, NULL }, status, &own, diag);
     }
-    p->domains = domains;
-    p->guard.table.domains = domains;
+    provider->domains = domains;
+    provider->guard.table.domains = domains;
     return INLAY_OK;
 }
 
 /* Has the process forked since? A device, and the threads that serve it, are the parent's alone: it is not used, not
  * shared and not closed. */
-static bool is_left_behind(const open_provider *p)
+static bool is_left_behind(const open_provider *provider)
 {
-    return p->forks != fork_count && p->info->table.domain_count > 0;
+    return provider->forks != fork_count && provider->info->table.domain_count > 0;
 }
 
 /* Makes a new open provider; the lock is held. Takes key. */
 static inlay_status open_anew(const plugin_provider *info, const char *name, const inlay_option_value *values,
                               char *key, const char *cache_dir, open_provider **out, inlay_diag *diag)
 {
-    open_provider *p = calloc(1, sizeof *p);
+    open_provider *provider = calloc(1, sizeof *provider);
     const inlay_create_args args = { .struct_size = sizeof args,
                                      .options = values,
                                      .option_count = info->table.option_count,
@@ -143,8 +143,9 @@ static inlay_status open_anew(const plugin_provider *info, const char *name, con
     inlay_status status;
     void *state = NULL;
 
-    if (p == NULL || info->table.domain_count > UINT32_MAX - next_domain || (p->name = strdup(name)) == NULL) {
-        free(p);
+    if (provider == NULL || info->table.domain_count > UINT32_MAX - next_domain ||
+        (provider->name = strdup(name)) == NULL) {
+        free(provider);
         return no_memory(diag, "to open provider %s", info->table.name);
     }
     before = crash_enter(info->module, "create", info->table.name, NULL);
@@ -153,35 +154,35 @@ static inlay_status open_anew(const plugin_provider *info, const char *name, con
     (void)float_state_restore(floats);
     crash_leave(&before);
     if (status != INLAY_OK) {
-        free(p->name);
-        free(p);
+        free(provider->name);
+        free(provider);
         return boundary_tell(&(boundary_call){ NULL, NULL }, status, &own, diag); /* the session names it */
     }
-    guard_init(&p->guard, &info->table, p->name, state, info->module);
-    p->info = info;
-    status = describe(p, diag);
+    guard_init(&provider->guard, &info->table, provider->name, state, info->module);
+    provider->info = info;
+    status = describe(provider, diag);
     if (status != INLAY_OK) {
-        p->guard.table.destroy(&p->guard);
-        free(p->name);
-        free(p);
+        provider->guard.table.destroy(&provider->guard);
+        free(provider->name);
+        free(provider);
         return status;
     }
-    p->shown.table = &p->guard.table;
-    p->shown.state = &p->guard;
-    p->shown.device = &p->device;
-    p->shown.name = p->name;
-    p->shown.path = info->file->path;
-    p->shown.version = info->file->version;
-    p->shown.build_id = info->file->build_id;
-    p->shown.abi_minor = info->file->abi_minor;
-    p->shown.first_domain = next_domain;
+    provider->shown.table = &provider->guard.table;
+    provider->shown.state = &provider->guard;
+    provider->shown.device = &provider->device;
+    provider->shown.name = provider->name;
+    provider->shown.path = info->file->path;
+    provider->shown.version = info->file->version;
+    provider->shown.build_id = info->file->build_id;
+    provider->shown.abi_minor = info->file->abi_minor;
+    provider->shown.first_domain = next_domain;
     next_domain += info->table.domain_count;
-    p->key = key;
-    p->forks = fork_count;
+    provider->key = key;
+    provider->forks = fork_count;
     info->module->references++;
-    p->next = opened;
-    opened = p;
-    *out = p;
+    provider->next = opened;
+    opened = provider;
+    *out = provider;
     return INLAY_OK;
 }
 
@@ -190,7 +191,7 @@ inlay_status provider_open(plugin_set *set, const char *name, const provider_set
 {
     const plugin_provider *info = plugin_set_find(set, name);
     inlay_option_value *values = NULL;
-    open_provider *p = NULL;
+    open_provider *provider = NULL;
     inlay_status status;
     char *key = NULL;
 
@@ -208,17 +209,17 @@ inlay_status provider_open(plugin_set *set, const char *name, const provider_set
         goto done;
     }
     registry_lock();
-    for (p = opened; p != NULL && (p->info != info || p->lost || is_left_behind(p) || strcmp(p->name, name) != 0 ||
-                                   strcmp(p->key, key) != 0);)
-        p = p->next;
-    if (p == NULL) {
-        status = open_anew(info, name, values, key, plugin_set_cache_dir(set), &p, diag);
+    for (provider = opened; provider != NULL && (provider->info != info || provider->lost || is_left_behind(provider) ||
+                                                 strcmp(provider->name, name) != 0 || strcmp(provider->key, key) != 0);)
+        provider = provider->next;
+    if (provider == NULL) {
+        status = open_anew(info, name, values, key, plugin_set_cache_dir(set), &provider, diag);
         if (status == INLAY_OK)
             key = NULL;
     }
     if (status == INLAY_OK) {
-        p->references++;
-        *out_provider = &p->shown;
+        provider->references++;
+        *out_provider = &provider->shown;
     }
     registry_unlock();
 done:
@@ -235,57 +236,58 @@ struct leaving {
 
 void provider_close(const struct provider *shown)
 {
-    open_provider *p = (open_provider *)(uintptr_t)shown, **link = &opened;
+    open_provider *provider = (open_provider *)(uintptr_t)shown, **link = &opened;
 
-    if (p == NULL)
+    if (provider == NULL)
         return;
     registry_lock();
-    if (--p->references == 0 && !is_left_behind(p)) {
-        while (*link != p)
+    if (--provider->references == 0 && !is_left_behind(provider)) {
+        while (*link != provider)
             link = &(*link)->next;
-        *link = p->next;
-        if (p->shown.table->quiesce != NULL)
-            p->shown.table->quiesce(p->shown.state);
-        p->shown.table->destroy(p->shown.state);
-        registry_put(p->info->module);
-        free(p->key);
-        free(p->name);
-        free(p->domains);
-        free(p);
+        *link = provider->next;
+        if (provider->shown.table->quiesce != NULL)
+            provider->shown.table->quiesce(provider->shown.state);
+        provider->shown.table->destroy(provider->shown.state);
+        registry_put(provider->info->module);
+        free(provider->key);
+        free(provider->name);
+        free(provider->domains);
+        free(provider);
     }
     registry_unlock();
 }
 
 static void *end_work(void *arg)
 {
-    const struct leaving *l = arg;
+    const struct leaving *leaving = arg;
 
-    l->shown->table->quiesce(l->shown->state);
-    fence_signal(l->done, INLAY_OK, NULL);
+    leaving->shown->table->quiesce(leaving->shown->state);
+    fence_signal(leaving->done, INLAY_OK, NULL);
     return NULL;
 }
 
 /* What it hands to the thread stays with it where that does not end. */
 void provider_leave(const struct provider *shown, uint64_t limit_ms)
 {
-    struct leaving *l = shown->table->quiesce != NULL ? malloc(sizeof *l) : NULL;
+    struct leaving *leaving = shown->table->quiesce != NULL ? malloc(sizeof *leaving) : NULL;
     pthread_t thread;
 
-    if (l == NULL)
+    if (leaving == NULL)
         return;
-    *l = (struct leaving){ .shown = shown, .done.value = 1 };
-    if (timeline_create(&l->done.timeline, NULL) != INLAY_OK || pthread_create(&thread, NULL, end_work, l) != 0) {
-        timeline_destroy(l->done.timeline);
-        free(l);
+    *leaving = (struct leaving){ .shown = shown, .done.value = 1 };
+    if (timeline_create(&leaving->done.timeline, NULL) != INLAY_OK ||
+        pthread_create(&thread, NULL, end_work, leaving) != 0) {
+        timeline_destroy(leaving->done.timeline);
+        free(leaving);
         return;
     }
-    if (fence_wait_until(l->done, NULL, clock_ns() + limit_ms * 1000000, NULL) != INLAY_OK) {
+    if (fence_wait_until(leaving->done, NULL, clock_ns() + limit_ms * 1000000, NULL) != INLAY_OK) {
         (void)pthread_detach(thread);
         return;
     }
     (void)pthread_join(thread, NULL);
-    timeline_destroy(l->done.timeline);
-    free(l);
+    timeline_destroy(leaving->done.timeline);
+    free(leaving);
 }
 
 const struct provider *provider_hold(const struct provider *shown)
@@ -299,9 +301,9 @@ const struct provider *provider_hold(const struct provider *shown)
 void provider_lost(const void *state)
 {
     registry_lock();
-    for (open_provider *p = opened; p != NULL; p = p->next)
-        if (p->shown.state == state)
-            p->lost = true;
+    for (open_provider *provider = opened; provider != NULL; provider = provider->next)
+        if (provider->shown.state == state)
+            provider->lost = true;
     registry_unlock();
 }
 
@@ -310,8 +312,8 @@ bool provider_is_lost(const void *state)
     bool lost = false;
 
     registry_lock();
-    for (const open_provider *p = opened; p != NULL; p = p->next)
-        lost |= p->shown.state == state && p->lost;
+    for (const open_provider *provider = opened; provider != NULL; provider = provider->next)
+        lost |= provider->shown.state == state && provider->lost;
     registry_unlock();
     return lost;
 }
@@ -321,12 +323,13 @@ const struct provider *provider_of_domain(uint32_t domain, const inlay_domain_in
     const struct provider *found = NULL;
 
     registry_lock();
-    for (const open_provider *p = opened; p != NULL && found == NULL; p = p->next) {
+    for (const open_provider *provider = opened; provider != NULL && found == NULL; provider = provider->next) {
         /* Unsigned: a domain below the first is far above the last. */
-        if (domain != INLAY_DOMAIN_HOST && domain - p->shown.first_domain < p->shown.table->domain_count) {
-            found = &p->shown;
+        if (domain != INLAY_DOMAIN_HOST &&
+            domain - provider->shown.first_domain < provider->shown.table->domain_count) {
+            found = &provider->shown;
             if (out_info != NULL)
-                *out_info = &p->shown.table->domains[domain - p->shown.first_domain];
+                *out_info = &provider->shown.table->domains[domain - provider->shown.first_domain];
         }
     }
     registry_unlock();
@@ -343,30 +346,31 @@ typedef struct device_call {
 /* The caller's, with what a plugin of another age said. */
 static inlay_status pass_device(void *user, const inlay_device_info *info)
 {
-    const device_call *c = user;
+    const device_call *call = user;
     inlay_device_info known;
 
     known_take(&known, sizeof known, info, info->struct_size);
-    return c->device(c->user, &known);
+    return call->device(call->user, &known);
 }
 
-inlay_status plugin_devices(const plugin_provider *p, plugin_device_fn device, void *user, inlay_diag *diag)
+inlay_status plugin_devices(const plugin_provider *provider, plugin_device_fn device, void *user, inlay_diag *diag)
 {
     const inlay_device_info only = { .struct_size = sizeof only,
-                                     .name = p->table.description,
-                                     .memory_bytes = p->table.domain_count > 0 ? p->domains[0].memory_bytes : 0,
-                                     .kind = p->table.device_kind };
-    device_call c = { device, user };
+                                     .name = provider->table.description,
+                                     .memory_bytes =
+                                         provider->table.domain_count > 0 ? provider->domains[0].memory_bytes : 0,
+                                     .kind = provider->table.device_kind };
+    device_call call = { device, user };
     inlay_diag own = INLAY_DIAG_INIT;
     crash_scene before;
     float_state floats;
     inlay_status status;
 
-    if (p->table.enumerate == NULL)
+    if (provider->table.enumerate == NULL)
         return device(user, &only);
-    before = crash_enter(p->module, "enumerate", p->table.name, NULL);
+    before = crash_enter(provider->module, "enumerate", provider->table.name, NULL);
     floats = float_state_get();
-    status = p->table.enumerate(p->table.ctx, host_table(), pass_device, &c, &own);
+    status = provider->table.enumerate(provider->table.ctx, host_table(), pass_device, &call, &own);
     (void)float_state_restore(floats);
     crash_leave(&before);
     return status == INLAY_OK ? status : boundary_tell(&(boundary_call){ NULL, NULL }, status, &own, diag);

@@ -139,14 +139,15 @@ static bool look_up(uintptr_t a, struct mapping *of_a, uintptr_t b, struct mappi
 
     while (maps != NULL && !(of_a->found && of_b->found) && fgets(line, sizeof line, maps) != NULL) {
         unsigned long begin, end;
-        struct mapping m = { .found = true };
+        struct mapping mapping = { .found = true };
 
-        if (sscanf(line, "%lx-%lx %*s %*x %x:%x %lu", &begin, &end, &m.major, &m.minor, &m.inode) != 5)
+        if (sscanf(line, "%lx-%lx %*s %*x %x:%x %lu", &begin, &end, &mapping.major, &mapping.minor, &mapping.inode) !=
+            5)
             continue;
         if (a >= begin && a < end)
-            *of_a = m;
+            *of_a = mapping;
         if (b >= begin && b < end)
-            *of_b = m;
+            *of_b = mapping;
     }
     if (maps != NULL)
         (void)fclose(maps);
@@ -186,16 +187,16 @@ static inlay_status sum_of(int fd, char hex[65], inlay_diag *diag)
     uint8_t block[16384];
     off_t at = 0;
     ssize_t n;
-    struct sha256 s;
+    struct sha256 sha256;
 
-    sha256_init(&s);
+    sha256_init(&sha256);
     while ((n = pread(fd, block, sizeof block, at)) > 0) {
-        sha256_update(&s, block, (size_t)n);
+        sha256_update(&sha256, block, (size_t)n);
         at += n;
     }
     if (n < 0)
         return inlay_fail(diag, INLAY_IO_ERROR, "%s", strerror(errno));
-    sha256_hex(&s, hex);
+    sha256_hex(&sha256, hex);
     return INLAY_OK;
 }
 
@@ -206,7 +207,7 @@ inlay_status trust_allowed(const char *list, int fd, const char *path, inlay_dia
     bool listed = false;
     inlay_status status;
     struct stat st;
-    FILE *f = NULL;
+    FILE *file = NULL;
 
     if (list_fd < 0 || fstat(list_fd, &st) != 0 || !S_ISREG(st.st_mode)) {
         status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option plugin_allow: '%s': %s", list,
@@ -216,13 +217,13 @@ inlay_status trust_allowed(const char *list, int fd, const char *path, inlay_dia
     INLAY_TRY(check_mode("option plugin_allow: file", list, &st, diag));
     INLAY_TRY(check_owner("option plugin_allow: file", list, &st, diag));
     INLAY_TRY(sum_of(fd, hex, diag));
-    f = fdopen(list_fd, "r");
-    if (f == NULL) {
+    file = fdopen(list_fd, "r");
+    if (file == NULL) {
         status = no_memory(diag, "to read '%s'", list);
         goto done;
     }
     list_fd = -1;
-    while (!listed && fgets(line, sizeof line, f) != NULL) {
+    while (!listed && fgets(line, sizeof line, file) != NULL) {
         /* "SUM  NAME", "SUM *NAME"; sha256sum puts a backslash in front where the name was odd. */
         const char *sum = line[0] == '\\' ? line + 1 : line;
         listed = strncasecmp(sum, hex, 64) == 0 && (sum[64] == '\0' || isspace((unsigned char)sum[64]));
@@ -233,8 +234,8 @@ inlay_status trust_allowed(const char *list, int fd, const char *path, inlay_dia
                             "loaded, add the line: %s  %.120s",
                             list, hex, path);
 done:
-    if (f != NULL)
-        (void)fclose(f);
+    if (file != NULL)
+        (void)fclose(file);
     if (list_fd >= 0)
         (void)close(list_fd);
     return status;

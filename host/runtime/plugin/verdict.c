@@ -43,18 +43,18 @@ static uint64_t hash_path(const char *path)
     return hash_text(path);
 }
 
-static void remember(const verdict_key *key, const struct verdict *v)
+static void remember(const verdict_key *key, const struct verdict *verdict)
 {
-    struct remembered *m = recall(key);
+    struct remembered *remembered = recall(key);
     const char *path = strchr(key->text, '\n') + 6; /* behind "\npath " */
 
-    if (m == NULL) {
-        m = &memory[memory_next];
+    if (remembered == NULL) {
+        remembered = &memory[memory_next];
         memory_next = (memory_next + 1) % REMEMBERED;
     }
-    m->key = hash_text(key->text);
-    m->path = hash_bytes(path, strcspn(path, "\n"), 0);
-    m->v = *v;
+    remembered->key = hash_text(key->text);
+    remembered->path = hash_bytes(path, strcspn(path, "\n"), 0);
+    remembered->v = *verdict;
 }
 
 /* ------------------------------------------------------------------ keys */
@@ -193,11 +193,11 @@ static bool parse(const verdict_key *key, const char *text, struct verdict *out)
 
 void verdict_find(const verdict_key *key, struct verdict *out)
 {
-    const struct remembered *m = recall(key);
+    const struct remembered *remembered = recall(key);
     char text[VERDICT_FILE];
 
-    if (m != NULL) {
-        *out = m->v;
+    if (remembered != NULL) {
+        *out = remembered->v;
         return;
     }
     if (key->file[0] == '\0' || !read_small(key->file, text) || !parse(key, text, out))
@@ -243,10 +243,10 @@ static void sweep(const char *file)
         (void)closedir(dir);
 }
 
-void verdict_keep(const verdict_key *key, const struct verdict *v)
+void verdict_keep(const verdict_key *key, const struct verdict *verdict)
 {
     char text[VERDICT_FILE];
-    struct verdict clean = *v;
+    struct verdict clean = *verdict;
 
     one_line(clean.text);
     remember(key, &clean);

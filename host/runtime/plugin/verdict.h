@@ -36,7 +36,7 @@ void verdict_key_init(verdict_key *key, const char *dir, const char *path, const
 /* The verdict for that key; kind VERDICT_NONE when there is none. */
 void verdict_find(const verdict_key *key, struct verdict *out);
 /* Keeps it. Where a file cannot be written, this process remembers it all the same. */
-void verdict_keep(const verdict_key *key, const struct verdict *v);
+void verdict_keep(const verdict_key *key, const struct verdict *verdict);
 /* Forgets every verdict on the file at path (without links). True if there was one. */
 bool verdict_forget(const char *dir, const char *path);
 

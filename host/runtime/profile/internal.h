@@ -66,19 +66,19 @@ typedef struct profile_report {
     uint64_t slab_bytes, lower_bound_bytes;
 } profile_report;
 
-INLAY_NODISCARD inlay_status profile_report_make(const struct profile *p, profile_report *out, inlay_diag *diag);
-void profile_report_deinit(profile_report *r);
+INLAY_NODISCARD inlay_status profile_report_make(const struct profile *profile, profile_report *out, inlay_diag *diag);
+void profile_report_deinit(profile_report *report);
 
 /* The node's name, or for several "first .. last (N nodes)"; the operator likewise. Returns text. */
 enum { PROFILE_NAME = 256 };
-const char *profile_name(const profile_event *e, char text[PROFILE_NAME]);
-const char *profile_op(const profile_event *e, char text[PROFILE_NAME]);
+const char *profile_name(const profile_event *event, char text[PROFILE_NAME]);
+const char *profile_op(const profile_event *event, char text[PROFILE_NAME]);
 /* What the time of a call is of the best that the machine could do: the larger of flops / peak and bytes / peak, over
  * the time. Negative: not known. */
-double profile_roofline(const profile_report *r, const profile_row *row);
+double profile_roofline(const profile_report *report, const profile_row *row);
 
-void profile_text(const profile_report *r, const explain_sink *sink);
-void profile_json(const profile_report *r, const explain_sink *sink);
-void profile_trace(const profile_report *r, const explain_sink *sink);
-void profile_stacks(const profile_report *r, const explain_sink *sink);
+void profile_text(const profile_report *report, const explain_sink *sink);
+void profile_json(const profile_report *report, const explain_sink *sink);
+void profile_trace(const profile_report *report, const explain_sink *sink);
+void profile_stacks(const profile_report *report, const explain_sink *sink);
 #endif

@@ -3,15 +3,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool keep_plan(struct profile *p, struct plan *used)
+static bool keep_plan(struct profile *profile, struct plan *used)
 {
-    for (uint32_t i = p->plan_count; i-- > 0;)
-        if (p->plans[i] == used)
+    for (uint32_t i = profile->plan_count; i-- > 0;)
+        if (profile->plans[i] == used)
             return true;
-    if (p->plan_count == PROFILE_PLANS)
+    if (profile->plan_count == PROFILE_PLANS)
         return false;
     plan_ref(used);
-    p->plans[p->plan_count++] = used;
+    profile->plans[profile->plan_count++] = used;
     return true;
 }
 
@@ -19,16 +19,17 @@ static uint32_t depth_of(const struct program *of)
 {
     uint32_t depth = 0;
 
-    for (const struct graph *g = of->graph; g->parent != NULL; g = g->parent)
+    for (const struct graph *graph = of->graph; graph->parent != NULL; graph = graph->parent)
         depth++;
     return depth;
 }
 
 static void hear(void *ctx, const watch_event *event)
 {
-    struct profile *p = ctx;
-    profile_event *last =
-        p->event_count > p->runs[p->run_count % PROFILE_RUNS].first_event ? &p->events[p->event_count - 1] : NULL;
+    struct profile *profile = ctx;
+    profile_event *last = profile->event_count > profile->runs[profile->run_count % PROFILE_RUNS].first_event
+                              ? &profile->events[profile->event_count - 1]
+                              : NULL;
 
     /* A kernel, and what prepares it. */
     if (event->node != INLAY_NONE && last != NULL && last->node == event->node && last->step == event->step &&
@@ -36,99 +37,102 @@ static void hear(void *ctx, const watch_event *event)
         last->end_ns = event->end_ns;
         return;
     }
-    if (p->event_count == p->event_capacity || p->run_count == PROFILE_RUNS || !keep_plan(p, event->plan)) {
-        p->lost++;
+    if (profile->event_count == profile->event_capacity || profile->run_count == PROFILE_RUNS ||
+        !keep_plan(profile, event->plan)) {
+        profile->lost++;
         return;
     }
-    p->events[p->event_count++] = (profile_event){ .program = event->program,
-                                                   .plan = event->plan,
-                                                   .step = event->step,
-                                                   .begin_ns = event->begin_ns,
-                                                   .end_ns = event->end_ns,
-                                                   .run = p->run_count,
-                                                   .node = event->node,
-                                                   .depth = depth_of(event->program) + (event->node != INLAY_NONE) };
+    profile->events[profile->event_count++] =
+        (profile_event){ .program = event->program,
+                         .plan = event->plan,
+                         .step = event->step,
+                         .begin_ns = event->begin_ns,
+                         .end_ns = event->end_ns,
+                         .run = profile->run_count,
+                         .node = event->node,
+                         .depth = depth_of(event->program) + (event->node != INLAY_NONE) };
 }
 
 inlay_status profile_create(const inlay_session *session, uint32_t max_events, struct profile **out_profile,
                             inlay_diag *diag)
 {
-    struct profile *p = calloc(1, sizeof *p);
+    struct profile *profile = calloc(1, sizeof *profile);
 
     *out_profile = NULL;
-    if (p != NULL) {
-        p->hook = (watch_hook){ hear, p, hear };
-        p->session = session;
-        p->event_capacity = max_events;
-        p->events = arena_array(&p->a, (size_t)max_events + 1, sizeof *p->events);
-        p->runs = arena_array(&p->a, PROFILE_RUNS, sizeof *p->runs);
-        p->spans.capacity = max_events;
-        p->spans.list = arena_array(&p->a, (size_t)max_events + 1, sizeof *p->spans.list);
+    if (profile != NULL) {
+        profile->hook = (watch_hook){ hear, profile, hear };
+        profile->session = session;
+        profile->event_capacity = max_events;
+        profile->events = arena_array(&profile->a, (size_t)max_events + 1, sizeof *profile->events);
+        profile->runs = arena_array(&profile->a, PROFILE_RUNS, sizeof *profile->runs);
+        profile->spans.capacity = max_events;
+        profile->spans.list = arena_array(&profile->a, (size_t)max_events + 1, sizeof *profile->spans.list);
     }
-    if (p == NULL || p->events == NULL || p->runs == NULL || p->spans.list == NULL) {
-        profile_destroy(p);
+    if (profile == NULL || profile->events == NULL || profile->runs == NULL || profile->spans.list == NULL) {
+        profile_destroy(profile);
         return no_memory(diag, "to profile %u steps", max_events);
     }
-    *out_profile = p;
+    *out_profile = profile;
     return INLAY_OK;
 }
 
-void profile_destroy(struct profile *p)
+void profile_destroy(struct profile *profile)
 {
-    if (p == NULL)
+    if (profile == NULL)
         return;
-    for (uint32_t i = 0; i < p->plan_count; i++)
-        plan_unref(p->plans[i]);
-    arena_deinit(&p->a);
-    free(p);
+    for (uint32_t i = 0; i < profile->plan_count; i++)
+        plan_unref(profile->plans[i]);
+    arena_deinit(&profile->a);
+    free(profile);
 }
 
-const watch_hook *profile_hook(const struct profile *p)
+const watch_hook *profile_hook(const struct profile *profile)
 {
-    return &p->hook;
+    return &profile->hook;
 }
 
-run_spans *profile_spans(struct profile *p)
+run_spans *profile_spans(struct profile *profile)
 {
-    return &p->spans;
+    return &profile->spans;
 }
 
-void profile_begin(struct profile *p)
+void profile_begin(struct profile *profile)
 {
-    if (p->run_count == PROFILE_RUNS)
+    if (profile->run_count == PROFILE_RUNS)
         return;
-    p->runs[p->run_count] =
-        (profile_run){ .begin_ns = clock_ns(), .first_event = p->event_count, .first_span = p->spans.count };
+    profile->runs[profile->run_count] = (profile_run){ .begin_ns = clock_ns(),
+                                                       .first_event = profile->event_count,
+                                                       .first_span = profile->spans.count };
 }
 
-void profile_end(struct profile *p, uint64_t ns, bool ok)
+void profile_end(struct profile *profile, uint64_t ns, bool ok)
 {
     profile_run *run;
 
-    if (p->run_count == PROFILE_RUNS)
+    if (profile->run_count == PROFILE_RUNS)
         return;
-    run = &p->runs[p->run_count];
-    if (!ok || p->lost > 0) { /* half a run would be no run */
-        p->event_count = run->first_event;
-        p->spans.count = run->first_span;
+    run = &profile->runs[profile->run_count];
+    if (!ok || profile->lost > 0) { /* half a run would be no run */
+        profile->event_count = run->first_event;
+        profile->spans.count = run->first_span;
         return;
     }
     run->end_ns = run->begin_ns + ns;
-    p->run_count++;
+    profile->run_count++;
 }
 
-void profile_peaks(struct profile *p, double integers, double halves)
+void profile_peaks(struct profile *profile, double integers, double halves)
 {
-    p->peak_integers = integers;
-    p->peak_halves = halves;
+    profile->peak_integers = integers;
+    profile->peak_halves = halves;
 }
 
-inlay_status profile_write(const struct profile *p, const char *format, double peak_flops_per_s,
+inlay_status profile_write(const struct profile *profile, const char *format, double peak_flops_per_s,
                            double peak_bytes_per_s, const explain_sink *sink, inlay_diag *diag)
 {
     static const struct {
         const char *name;
-        void (*write)(const profile_report *r, const explain_sink *sink);
+        void (*write)(const profile_report *report, const explain_sink *sink);
     } formats[] = {
         { "text", profile_text }, { "json", profile_json }, { "trace", profile_trace }, { "stacks", profile_stacks }
     };
@@ -138,13 +142,13 @@ inlay_status profile_write(const struct profile *p, const char *format, double p
     for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {
         if (strcmp(formats[i].name, format) != 0)
             continue;
-        status = profile_report_make(p, &r, diag);
+        status = profile_report_make(profile, &r, diag);
         if (status != INLAY_OK)
             return status;
         r.peak_flops = peak_flops_per_s;
         r.peak_bytes = peak_bytes_per_s;
-        r.peak_integers = p->peak_integers;
-        r.peak_halves = p->peak_halves;
+        r.peak_integers = profile->peak_integers;
+        r.peak_halves = profile->peak_halves;
         formats[i].write(&r, sink);
         profile_report_deinit(&r);
         return INLAY_OK;

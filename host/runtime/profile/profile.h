@@ -17,18 +17,18 @@ struct profile;
  * profile. */
 INLAY_NODISCARD inlay_status profile_create(const inlay_session *session, uint32_t max_events,
                                             struct profile **out_profile, inlay_diag *diag);
-void profile_destroy(struct profile *p); /* NULL is a no-op */
-const watch_hook *profile_hook(const struct profile *p);
+void profile_destroy(struct profile *profile); /* NULL is a no-op */
+const watch_hook *profile_hook(const struct profile *profile);
 /* What the run is to report workers to. */
-run_spans *profile_spans(struct profile *p);
+run_spans *profile_spans(struct profile *profile);
 /* A run begins, and is over after ns. ok: it counts; otherwise what it left is forgotten. */
-void profile_begin(struct profile *p);
-void profile_end(struct profile *p, uint64_t ns, bool ok);
+void profile_begin(struct profile *profile);
+void profile_end(struct profile *profile, uint64_t ns, bool ok);
 
 /* What the machine does at most a second with integers of 8 bits and floats of 16; 0 = unknown. */
-void profile_peaks(struct profile *p, double integers, double halves);
+void profile_peaks(struct profile *profile, double integers, double halves);
 /* format: "text", "json", "trace" (Chrome's trace events), "stacks" (folded, a line each). Peaks of the machine are for
  * the roofline, 0 = unknown. INLAY_UNSUPPORTED: "html"; INLAY_INVALID_ARGUMENT: another format. */
-INLAY_NODISCARD inlay_status profile_write(const struct profile *p, const char *format, double peak_flops_per_s,
+INLAY_NODISCARD inlay_status profile_write(const struct profile *profile, const char *format, double peak_flops_per_s,
                                            double peak_bytes_per_s, const explain_sink *sink, inlay_diag *diag);
 #endif

@@ -27,14 +27,14 @@ static int slower_sum(const void *a, const void *b)
 
 /* Sums over rows of one operator on one provider; steps that run bodies, and regions that tell of their kernels, are
  * not counted: what is within them is. */
-static void say_sums(const profile_report *r, const explain_sink *sink)
+static void say_sums(const profile_report *report, const explain_sink *sink)
 {
-    struct sum *sums = calloc((size_t)r->row_count + 1, sizeof *sums);
+    struct sum *sums = calloc((size_t)report->row_count + 1, sizeof *sums);
     uint32_t count = 0;
     char a[NICE_BYTES];
 
-    for (uint32_t i = 0; sums != NULL && i < r->row_count; i++) {
-        const profile_row *row = &r->rows[i];
+    for (uint32_t i = 0; sums != NULL && i < report->row_count; i++) {
+        const profile_row *row = &report->rows[i];
         char op[PROFILE_NAME];
         uint32_t k = 0;
 
@@ -58,16 +58,17 @@ static void say_sums(const profile_report *r, const explain_sink *sink)
     for (uint32_t k = 0; k < count && k < SHOWN_SUMS; k++) {
         say_column(sink, sums[k].op, 28);
         say(sink, " %-12s %8.0f %10s %6.1f%% %10.1f\n", sums[k].row->provider, sums[k].calls, nice_ns(sums[k].ns, a),
-            r->run_ns > 0 ? sums[k].ns / r->run_ns * 100 : 0, sums[k].ns > 0 ? sums[k].flops / sums[k].ns : 0);
+            report->run_ns > 0 ? sums[k].ns / report->run_ns * 100 : 0,
+            sums[k].ns > 0 ? sums[k].flops / sums[k].ns : 0);
     }
     if (count > SHOWN_SUMS)
         say(sink, "... and %u more\n", count - SHOWN_SUMS);
     free(sums);
 }
 
-static void say_row(const profile_report *r, const profile_row *row, const explain_sink *sink)
+static void say_row(const profile_report *report, const profile_row *row, const explain_sink *sink)
 {
-    double ns = row->calls > 0 ? row->ns / row->calls : 0, roof = profile_roofline(r, row);
+    double ns = row->calls > 0 ? row->ns / row->calls : 0, roof = profile_roofline(report, row);
     char name[PROFILE_NAME], op[PROFILE_NAME], a[NICE_BYTES], b[NICE_BYTES];
 
     say_column(sink, profile_name(row->sample, name), 36);
@@ -82,36 +83,37 @@ static void say_row(const profile_report *r, const profile_row *row, const expla
     say(sink, " %9s\n", nice_bytes(row->live_bytes, b));
 }
 
-void profile_text(const profile_report *r, const explain_sink *sink)
+void profile_text(const profile_report *report, const explain_sink *sink)
 {
-    const profile_row **order = calloc((size_t)r->row_count + 1, sizeof *order);
+    const profile_row **order = calloc((size_t)report->row_count + 1, sizeof *order);
     char a[NICE_BYTES], b[NICE_BYTES];
 
-    say(sink, "a run took %s (median of %u)", nice_ns(r->run_ns, a), r->p->run_count);
-    say(sink, ", planned memory %s (lower bound %s)\n", nice_bytes(r->slab_bytes, a),
-        nice_bytes(r->lower_bound_bytes, b));
-    if (r->peak_flops > 0)
-        say(sink, "the machine: %.0f GFLOP/s, %.1f GB/s as measured", r->peak_flops / 1e9, r->peak_bytes / 1e9);
-    if (r->peak_integers > 0)
-        say(sink, "; %.0f Gop/s with integers of 8 bits", r->peak_integers / 1e9);
-    if (r->peak_halves > 0)
-        say(sink, "; %.0f GFLOP/s with floats of 16 bits", r->peak_halves / 1e9);
-    if (r->peak_flops > 0)
+    say(sink, "a run took %s (median of %u)", nice_ns(report->run_ns, a), report->p->run_count);
+    say(sink, ", planned memory %s (lower bound %s)\n", nice_bytes(report->slab_bytes, a),
+        nice_bytes(report->lower_bound_bytes, b));
+    if (report->peak_flops > 0)
+        say(sink, "the machine: %.0f GFLOP/s, %.1f GB/s as measured", report->peak_flops / 1e9,
+            report->peak_bytes / 1e9);
+    if (report->peak_integers > 0)
+        say(sink, "; %.0f Gop/s with integers of 8 bits", report->peak_integers / 1e9);
+    if (report->peak_halves > 0)
+        say(sink, "; %.0f GFLOP/s with floats of 16 bits", report->peak_halves / 1e9);
+    if (report->peak_flops > 0)
         say(sink, "\n");
-    if (r->p->lost > 0)
-        say(sink, "%llu steps of later runs found no room\n", (unsigned long long)r->p->lost);
+    if (report->p->lost > 0)
+        say(sink, "%llu steps of later runs found no room\n", (unsigned long long)report->p->lost);
     say(sink, "\n");
-    say_sums(r, sink);
+    say_sums(report, sink);
     if (order == NULL)
         return;
-    for (uint32_t i = 0; i < r->row_count; i++)
-        order[i] = &r->rows[i];
-    qsort(order, r->row_count, sizeof *order, slower_row);
+    for (uint32_t i = 0; i < report->row_count; i++)
+        order[i] = &report->rows[i];
+    qsort(order, report->row_count, sizeof *order, slower_row);
     say(sink, "\n%-36s %-18s %-12s %10s %6s %8s %7s %6s %9s\n", "step", "operator", "provider", "time", "share",
         "GFLOP/s", "GB/s", "roof", "memory");
-    for (uint32_t i = 0; i < r->row_count && i < SHOWN_STEPS; i++)
-        say_row(r, order[i], sink);
-    if (r->row_count > SHOWN_STEPS)
-        say(sink, "... and %u more; --json and --html have all\n", r->row_count - SHOWN_STEPS);
+    for (uint32_t i = 0; i < report->row_count && i < SHOWN_STEPS; i++)
+        say_row(report, order[i], sink);
+    if (report->row_count > SHOWN_STEPS)
+        say(sink, "... and %u more; --json and --html have all\n", report->row_count - SHOWN_STEPS);
     free(order);
 }

@@ -18,17 +18,17 @@ static bool is_symbol(const graph_model *model, const option_pair *pair)
 }
 
 /* An assumption for a symbol that the model lacks is no error: one setting may serve many models. */
-static void note_stranger(const inlay_session *s, const option_pair *pair)
+static void note_stranger(const inlay_session *session, const option_pair *pair)
 {
     char line[200];
 
     (void)snprintf(line, sizeof line, "option assume: the model has no dimension named '%.*s'",
                    (int)(pair->key_bytes < 100 ? pair->key_bytes : 100), pair->key);
-    if (s->env.log != NULL)
-        s->env.log(s->env.log_ctx, INLAY_LOG_INFO, line);
+    if (session->env.log != NULL)
+        session->env.log(session->env.log_ctx, INLAY_LOG_INFO, line);
 }
 
-static inlay_status read_assumptions(inlay_session *s, const inlay_options *options, inlay_diag *diag)
+static inlay_status read_assumptions(inlay_session *session, const inlay_options *options, inlay_diag *diag)
 {
     cost_assumption *list;
     uint32_t count = 0;
@@ -38,20 +38,20 @@ static inlay_status read_assumptions(inlay_session *s, const inlay_options *opti
         count++;
     if (count == 0)
         return INLAY_OK;
-    list = arena_array(&s->a, count, sizeof *list);
+    list = arena_array(&session->a, count, sizeof *list);
     if (list == NULL)
         return no_memory(diag, "for option assume");
     for (uint32_t i = 0; options_pair(options, OPTION_assume, i, &pair); i++) {
         /* Options may go once the session is there; tuning comes later. */
-        list[i] = (cost_assumption){ arena_string_n(&s->a, pair.key, pair.key_bytes), pair.key_bytes,
+        list[i] = (cost_assumption){ arena_string_n(&session->a, pair.key, pair.key_bytes), pair.key_bytes,
                                      strtoll(pair.value, NULL, 10) };
         if (list[i].name == NULL)
             return no_memory(diag, "for option assume");
-        if (!is_symbol(s->model, &pair))
-            note_stranger(s, &pair);
+        if (!is_symbol(session->model, &pair))
+            note_stranger(session, &pair);
     }
-    s->sizes.assumed = list;
-    s->sizes.assumed_count = count;
+    session->sizes.assumed = list;
+    session->sizes.assumed_count = count;
     return INLAY_OK;
 }
 
@@ -78,19 +78,19 @@ inlay_status session_profile_place(const inlay_options *options, char *place, co
     return INLAY_OK;
 }
 
-inlay_status session_costs_open(inlay_session *s, const inlay_options *options, inlay_diag *diag)
+inlay_status session_costs_open(inlay_session *session, const inlay_options *options, inlay_diag *diag)
 {
-    cost_book_request request = { .providers = s->providers,
-                                  .provider_count = s->env.provider_count,
-                                  .max_threads = s->env.max_threads,
-                                  .log = s->env.log,
-                                  .log_ctx = s->env.log_ctx };
+    cost_book_request request = { .providers = session->providers,
+                                  .provider_count = session->env.provider_count,
+                                  .max_threads = session->env.max_threads,
+                                  .log = session->env.log,
+                                  .log_ctx = session->env.log_ctx };
     char root[PATH_MAX], folder[PATH_MAX], place[PATH_MAX];
     inlay_status status;
 
-    s->env.sizes = &s->sizes;
-    s->cache_dir = arena_string(&s->a, options_text(options, OPTION_cache_dir));
-    if (s->cache_dir == NULL)
+    session->env.sizes = &session->sizes;
+    session->cache_dir = arena_string(&session->a, options_text(options, OPTION_cache_dir));
+    if (session->cache_dir == NULL)
         return no_memory(diag, "for a session");
     status = session_profile_place(options, place, &request.profile_folder, &request.profile_name, diag);
     if (status != INLAY_OK)
@@ -99,38 +99,38 @@ inlay_status session_costs_open(inlay_session *s, const inlay_options *options, 
         return inlay_fail(diag, INLAY_IO_ERROR, "option profile: %.300s: %s; inlay calibrate writes one",
                           options_text(options, OPTION_profile), strerror(errno));
     if (options_int(options, OPTION_reproducible) != 0)
-        return read_assumptions(s, options, diag);
+        return read_assumptions(session, options, diag);
     /* Only looks: a session without costs leaves no folder behind. */
     if (config_cache_dir(options, root, sizeof root) &&
         snprintf(folder, sizeof folder, "%s/costs", root) < (int)sizeof folder)
         request.folder = folder;
     if (request.folder != NULL || request.profile_folder != NULL) {
-        status = cost_book_open(&request, &s->book, diag);
+        status = cost_book_open(&request, &session->book, diag);
         if (status != INLAY_OK)
             return status;
-        s->env.costs = s->book;
+        session->env.costs = session->book;
     }
-    return read_assumptions(s, options, diag);
+    return read_assumptions(session, options, diag);
 }
 
-void session_costs_close(inlay_session *s)
+void session_costs_close(inlay_session *session)
 {
-    cost_book_close(s->book);
-    cost_sizes_deinit(&s->sizes);
+    cost_book_close(session->book);
+    cost_sizes_deinit(&session->sizes);
 }
 
-inlay_status session_costs_folder(const inlay_session *s, char *text, size_t bytes, inlay_diag *diag)
+inlay_status session_costs_folder(const inlay_session *session, char *text, size_t bytes, inlay_diag *diag)
 {
     inlay_options *options = NULL;
     inlay_status status = INLAY_OK;
 
     INLAY_TRY(options_create(&options, diag));
-    INLAY_TRY(options_set(options, "cache_dir", s->cache_dir, diag));
+    INLAY_TRY(options_set(options, "cache_dir", session->cache_dir, diag));
     if (!config_cache_folder(options, "costs", text, bytes))
         status = inlay_fail(diag, INLAY_IO_ERROR,
                             "there is no cache folder to keep measurements in; see option "
                             "cache_dir, which is '%s'",
-                            s->cache_dir);
+                            session->cache_dir);
 done:
     options_destroy(options);
     return status;

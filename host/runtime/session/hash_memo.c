@@ -60,19 +60,19 @@ struct work {
 
 static int by_place(const void *a, const void *b)
 {
-    const memo_entry *x = a, *y = b;
+    const memo_entry *entry = a, *y = b;
 
-    if (x->offset != y->offset)
-        return x->offset < y->offset ? -1 : 1;
-    if (x->bytes != y->bytes)
-        return x->bytes < y->bytes ? -1 : 1;
-    return x->seed != y->seed ? (x->seed < y->seed ? -1 : 1) : 0;
+    if (entry->offset != y->offset)
+        return entry->offset < y->offset ? -1 : 1;
+    if (entry->bytes != y->bytes)
+        return entry->bytes < y->bytes ? -1 : 1;
+    return entry->seed != y->seed ? (entry->seed < y->seed ? -1 : 1) : 0;
 }
 
-static bool path_of(const struct work *w, const graph_file_id *id, char *path)
+static bool path_of(const struct work *work, const graph_file_id *id, char *path)
 {
-    int n =
-        snprintf(path, PATH_MAX, "%s/%016llx%s", w->folder, (unsigned long long)hash_bytes(id, sizeof *id, 0), suffix);
+    int n = snprintf(path, PATH_MAX, "%s/%016llx%s", work->folder, (unsigned long long)hash_bytes(id, sizeof *id, 0),
+                     suffix);
 
     return n > 0 && n < PATH_MAX;
 }
@@ -82,175 +82,182 @@ static uint64_t checksum(const memo_head *head, const memo_entry *entries)
     return hash_bytes(entries, head->entry_count * sizeof *entries, hash_bytes(head, offsetof(memo_head, checksum), 0));
 }
 
-static bool read_entries(FILE *f, struct memo *m)
+static bool read_entries(FILE *file, struct memo *memo)
 {
     memo_head head;
 
-    if (fread(&head, sizeof head, 1, f) != 1 || memcmp(head.magic, magic, sizeof magic) != 0 || head.format != FORMAT ||
-        memcmp(&head.id, &m->id, sizeof head.id) != 0 || head.entry_count > MAX_ENTRIES)
+    if (fread(&head, sizeof head, 1, file) != 1 || memcmp(head.magic, magic, sizeof magic) != 0 ||
+        head.format != FORMAT || memcmp(&head.id, &memo->id, sizeof head.id) != 0 || head.entry_count > MAX_ENTRIES)
         return false;
-    if (!list_reserve(&m->entries, 0, head.entry_count + 1, sizeof *m->entries) ||
-        fread(m->entries, sizeof *m->entries, head.entry_count, f) != head.entry_count || fgetc(f) != EOF ||
-        checksum(&head, m->entries) != head.checksum)
+    if (!list_reserve(&memo->entries, 0, head.entry_count + 1, sizeof *memo->entries) ||
+        fread(memo->entries, sizeof *memo->entries, head.entry_count, file) != head.entry_count || fgetc(file) != EOF ||
+        checksum(&head, memo->entries) != head.checksum)
         return false;
-    m->count = m->known_count = head.entry_count;
+    memo->count = memo->known_count = head.entry_count;
     return true;
 }
 
-static void load(const struct work *w, struct memo *m)
+static void load(const struct work *work, struct memo *memo)
 {
     char path[PATH_MAX];
-    int fd = path_of(w, &m->id, path) ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK) : -1;
-    FILE *f = fd >= 0 ? fdopen(fd, "rb") : NULL;
+    int fd = path_of(work, &memo->id, path) ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK) : -1;
+    FILE *file = fd >= 0 ? fdopen(fd, "rb") : NULL;
 
-    if (f == NULL) {
+    if (file == NULL) {
         if (fd >= 0)
             (void)close(fd);
         return;
     }
-    if (read_entries(f, m)) {
+    if (read_entries(file, memo)) {
         kept_touch(fd);
     } else {
-        free(m->entries);
-        m->entries = NULL;
+        free(memo->entries);
+        memo->entries = NULL;
     }
-    (void)fclose(f);
+    (void)fclose(file);
 }
 
 /* Could the file have changed since it was looked at without looking so? */
-static bool is_recent(const struct work *w, const graph_file_id *id)
+static bool is_recent(const struct work *work, const graph_file_id *id)
 {
     int64_t last = id->modified[0] > id->changed[0] ? id->modified[0] : id->changed[0];
 
-    return w->now - last < RECENT_SECONDS;
+    return work->now - last < RECENT_SECONDS;
 }
 
-static void save(const struct work *w, struct memo *m)
+static void save(const struct work *work, struct memo *memo)
 {
-    memo_head head = { .format = FORMAT, .id = m->id, .entry_count = m->count };
+    memo_head head = { .format = FORMAT, .id = memo->id, .entry_count = memo->count };
     char path[PATH_MAX];
 
-    if (m->count == m->known_count || m->count > MAX_ENTRIES || is_recent(w, &m->id) || !path_of(w, &m->id, path))
+    if (memo->count == memo->known_count || memo->count > MAX_ENTRIES || is_recent(work, &memo->id) ||
+        !path_of(work, &memo->id, path))
         return;
-    qsort(m->entries, m->count, sizeof *m->entries, by_place);
+    qsort(memo->entries, memo->count, sizeof *memo->entries, by_place);
     memcpy(head.magic, magic, sizeof magic);
-    head.checksum = checksum(&head, m->entries);
-    if (kept_write(path, (const kept_part[]){ { &head, sizeof head }, { m->entries, m->count * sizeof *m->entries } },
-                   2))
-        kept_trim(w->folder, suffix, folder_bytes, MAX_FILES);
+    head.checksum = checksum(&head, memo->entries);
+    if (kept_write(
+            path, (const kept_part[]){ { &head, sizeof head }, { memo->entries, memo->count * sizeof *memo->entries } },
+            2))
+        kept_trim(work->folder, suffix, folder_bytes, MAX_FILES);
 }
 
 /* ------------------------------------------------------------------ what is to be hashed */
 
 /* The memo of a file; NULL: there are too many. */
-static struct memo *memo_of(struct work *w, const graph_file_id *id)
+static struct memo *memo_of(struct work *work, const graph_file_id *id)
 {
-    struct memo *m;
+    struct memo *memo;
 
-    for (uint32_t i = 0; i < w->memo_count; i++)
-        if (memcmp(&w->memos[i].id, id, sizeof *id) == 0)
-            return &w->memos[i];
-    if (w->memo_count == MAX_MEMOS)
+    for (uint32_t i = 0; i < work->memo_count; i++)
+        if (memcmp(&work->memos[i].id, id, sizeof *id) == 0)
+            return &work->memos[i];
+    if (work->memo_count == MAX_MEMOS)
         return NULL;
-    m = &w->memos[w->memo_count++];
-    m->id = *id;
-    load(w, m);
-    return m;
+    memo = &work->memos[work->memo_count++];
+    memo->id = *id;
+    load(work, memo);
+    return memo;
 }
 
-static void remember(struct memo *m, const memo_entry *entry)
+static void remember(struct memo *memo, const memo_entry *entry)
 {
-    if (!LIST_GROW(m->entries, m->count))
+    if (!LIST_GROW(memo->entries, memo->count))
         return;
-    m->entries[m->count++] = *entry;
+    memo->entries[memo->count++] = *entry;
 }
 
-static bool add(struct work *w, inlay_value_info *info)
+static bool add(struct work *work, inlay_value_info *info)
 {
-    struct pending p = { .info = info, .seed = graph_constant_seed(info) };
-    const graph_file_id *id =
-        w->folder != NULL ? graph_blob_file(w->model, info->data, (size_t)info->data_bytes, &p.offset) : NULL;
+    struct pending pending = { .info = info, .seed = graph_constant_seed(info) };
+    const graph_file_id *id = work->folder != NULL
+                                  ? graph_blob_file(work->model, info->data, (size_t)info->data_bytes, &pending.offset)
+                                  : NULL;
 
-    p.memo = id != NULL ? memo_of(w, id) : NULL;
-    if (p.memo != NULL && p.memo->known_count > 0) {
-        const memo_entry key = { .offset = p.offset, .bytes = info->data_bytes, .seed = p.seed };
-        const memo_entry *found = bsearch(&key, p.memo->entries, p.memo->known_count, sizeof key, by_place);
+    pending.memo = id != NULL ? memo_of(work, id) : NULL;
+    if (pending.memo != NULL && pending.memo->known_count > 0) {
+        const memo_entry key = { .offset = pending.offset, .bytes = info->data_bytes, .seed = pending.seed };
+        const memo_entry *found = bsearch(&key, pending.memo->entries, pending.memo->known_count, sizeof key, by_place);
 
         if (found != NULL) {
             info->content_hash = found->hash;
             return true;
         }
     }
-    if (!LIST_GROW(w->list, w->count))
+    if (!LIST_GROW(work->list, work->count))
         return false;
-    w->list[w->count++] = p;
+    work->list[work->count++] = pending;
     return true;
 }
 
-static bool collect(struct work *w, struct graph *g)
+static bool collect(struct work *work, struct graph *graph)
 {
-    for (uint32_t v = 0; v < g->value_count; v++) {
-        inlay_value_info *info = &g->values[v].info;
+    for (uint32_t value = 0; value < graph->value_count; value++) {
+        inlay_value_info *info = &graph->values[value].info;
 
         if ((info->flags & INLAY_VALUE_CONSTANT) != 0 && info->content_hash == 0 && info->dtype != INLAY_STRING &&
-            info->data_bytes >= LEAST_BYTES && !add(w, info))
+            info->data_bytes >= LEAST_BYTES && !add(work, info))
             return false;
     }
-    for (uint32_t n = 0; n < g->node_count; n++)
-        for (uint32_t b = 0; b < g->nodes[n]->body_count; b++)
-            if (!collect(w, g->nodes[n]->bodies[b].graph))
+    for (uint32_t node = 0; node < graph->node_count; node++)
+        for (uint32_t b = 0; b < graph->nodes[node]->body_count; b++)
+            if (!collect(work, graph->nodes[node]->bodies[b].graph))
                 return false;
     return true;
 }
 
 /* ------------------------------------------------------------------ hashing */
 
-static bool hash_batch(const struct work *w, uint32_t begin, uint32_t end, hash_job *jobs)
+static bool hash_batch(const struct work *work, uint32_t begin, uint32_t end, hash_job *jobs)
 {
     for (uint32_t i = begin; i < end; i++)
-        jobs[i - begin] =
-            (hash_job){ .data = w->list[i].info->data, .bytes = w->list[i].info->data_bytes, .seed = w->list[i].seed };
+        jobs[i - begin] = (hash_job){ .data = work->list[i].info->data,
+                                      .bytes = work->list[i].info->data_bytes,
+                                      .seed = work->list[i].seed };
     if (!hash_many(jobs, end - begin))
         return false;
     for (uint32_t i = begin; i < end; i++) {
-        const struct pending *p = &w->list[i];
+        const struct pending *pending = &work->list[i];
 
-        p->info->content_hash = jobs[i - begin].hash == 0 ? 1 : jobs[i - begin].hash;
-        if (p->memo != NULL)
-            remember(p->memo, &(memo_entry){ p->offset, p->info->data_bytes, p->seed, p->info->content_hash });
-        graph_blob_forget(w->model, p->info->data, (size_t)p->info->data_bytes);
+        pending->info->content_hash = jobs[i - begin].hash == 0 ? 1 : jobs[i - begin].hash;
+        if (pending->memo != NULL)
+            remember(pending->memo, &(memo_entry){ pending->offset, pending->info->data_bytes, pending->seed,
+                                                   pending->info->content_hash });
+        graph_blob_forget(work->model, pending->info->data, (size_t)pending->info->data_bytes);
     }
     return true;
 }
 
-static void hash_pending(const struct work *w)
+static void hash_pending(const struct work *work)
 {
-    hash_job *jobs = malloc((w->count + 1u) * sizeof *jobs);
+    hash_job *jobs = malloc((work->count + 1u) * sizeof *jobs);
     uint32_t begin = 0;
 
-    while (jobs != NULL && begin < w->count) {
+    while (jobs != NULL && begin < work->count) {
         uint64_t bytes = 0;
         uint32_t end = begin;
 
-        while (end < w->count && (end == begin || bytes < batch_bytes))
-            bytes += w->list[end++].info->data_bytes;
-        if (!hash_batch(w, begin, end, jobs))
+        while (end < work->count && (end == begin || bytes < batch_bytes))
+            bytes += work->list[end++].info->data_bytes;
+        if (!hash_batch(work, begin, end, jobs))
             break;
         begin = end;
     }
     free(jobs);
 }
 
-uint32_t hash_constants(struct graph *g, const char *folder, int64_t now)
+uint32_t hash_constants(struct graph *graph, const char *folder, int64_t now)
 {
-    struct work w = { .model = g->model, .folder = folder != NULL && folder[0] != '\0' ? folder : NULL, .now = now };
+    struct work work = { .model = graph->model,
+                         .folder = folder != NULL && folder[0] != '\0' ? folder : NULL,
+                         .now = now };
 
-    if (collect(&w, g))
-        hash_pending(&w);
-    for (uint32_t i = 0; i < w.memo_count; i++) {
-        save(&w, &w.memos[i]);
-        free(w.memos[i].entries);
+    if (collect(&work, graph))
+        hash_pending(&work);
+    for (uint32_t i = 0; i < work.memo_count; i++) {
+        save(&work, &work.memos[i]);
+        free(work.memos[i].entries);
     }
-    free(w.list);
-    return w.count;
+    free(work.list);
+    return work.count;
 }

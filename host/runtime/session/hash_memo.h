@@ -8,9 +8,9 @@
 #define SESSION_HASH_MEMO_H
 #include "graph/graph.h"
 
-/* Fills in content_hash of the larger constants of g and its bodies: from what folder knows of their files, the others
- * on several threads. Pages that were read go back to the system. folder NULL or "": nothing is remembered. now:
+/* Fills in content_hash of the larger constants of graph and its bodies: from what folder knows of their files, the
+ * others on several threads. Pages that were read go back to the system. folder NULL or "": nothing is remembered. now:
  * seconds, as time() has them. Returns how many constants had to be read. Never fails: what is not done here is hashed
  * when it is asked for. */
-uint32_t hash_constants(struct graph *g, const char *folder, int64_t now);
+uint32_t hash_constants(struct graph *graph, const char *folder, int64_t now);
 #endif

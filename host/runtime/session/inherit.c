@@ -13,16 +13,16 @@ static __attribute__((constructor)) void guard_lock(void)
     fork_guard(&lock);
 }
 
-static bool was_used(inlay_session *s)
+static bool was_used(inlay_session *session)
 {
-    bool used = pthread_mutex_trylock(&s->uses_lock) != 0;
+    bool used = pthread_mutex_trylock(&session->uses_lock) != 0;
 
     if (used)
         return true;
-    for (const session_use *u = s->uses; u != NULL; u = u->next)
-        used |= __atomic_load_n(&u->running, __ATOMIC_RELAXED) != 0;
-    (void)pthread_mutex_unlock(&s->uses_lock);
-    return used || !program_inherit(s->main);
+    for (const session_use *use = session->uses; use != NULL; use = use->next)
+        used |= __atomic_load_n(&use->running, __ATOMIC_RELAXED) != 0;
+    (void)pthread_mutex_unlock(&session->uses_lock);
+    return used || !program_inherit(session->main);
 }
 
 inlay_status session_inherit(const inlay_session *session, inlay_diag *diag)
@@ -50,21 +50,21 @@ inlay_status session_inherit(const inlay_session *session, inlay_diag *diag)
     return status;
 }
 
-void session_use_begin(inlay_session *s, session_use *use)
+void session_use_begin(inlay_session *session, session_use *use)
 {
-    (void)pthread_mutex_lock(&s->uses_lock);
-    use->next = s->uses;
-    s->uses = use;
-    (void)pthread_mutex_unlock(&s->uses_lock);
+    (void)pthread_mutex_lock(&session->uses_lock);
+    use->next = session->uses;
+    session->uses = use;
+    (void)pthread_mutex_unlock(&session->uses_lock);
 }
 
-void session_use_end(inlay_session *s, const session_use *use)
+void session_use_end(inlay_session *session, const session_use *use)
 {
-    session_use **link = &s->uses;
+    session_use **link = &session->uses;
 
-    (void)pthread_mutex_lock(&s->uses_lock);
+    (void)pthread_mutex_lock(&session->uses_lock);
     while (*link != use)
         link = &(*link)->next;
     *link = use->next;
-    (void)pthread_mutex_unlock(&s->uses_lock);
+    (void)pthread_mutex_unlock(&session->uses_lock);
 }

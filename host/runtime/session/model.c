@@ -7,13 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-uint32_t session_count_nodes(const struct graph *g)
+uint32_t session_count_nodes(const struct graph *graph)
 {
-    uint32_t n = g->node_count;
+    uint32_t n = graph->node_count;
 
-    for (uint32_t i = 0; i < g->node_count; i++)
-        for (uint32_t b = 0; b < g->nodes[i]->body_count; b++)
-            n += session_count_nodes(g->nodes[i]->bodies[b].graph);
+    for (uint32_t i = 0; i < graph->node_count; i++)
+        for (uint32_t b = 0; b < graph->nodes[i]->body_count; b++)
+            n += session_count_nodes(graph->nodes[i]->bodies[b].graph);
     return n;
 }
 
@@ -33,17 +33,17 @@ static model_load_options load_options(const inlay_options *options)
     return load;
 }
 
-inlay_status session_load_model(inlay_session *s, const session_source *source, const inlay_options *options,
+inlay_status session_load_model(inlay_session *session, const session_source *source, const inlay_options *options,
                                 inlay_diag *diag)
 {
     model_load_options load = load_options(options);
 
-    load.keep_sparse = s->keeps_sparse;
+    load.keep_sparse = session->keeps_sparse;
     if (source->path != NULL)
-        return model_load_path(source->path, &load, &s->model, diag);
+        return model_load_path(source->path, &load, &session->model, diag);
     if (source->data != NULL)
-        return model_load_bytes(source->data, (size_t)source->bytes, &load, &s->model, diag);
-    return model_load_fd(source->fd, &load, &s->model, diag);
+        return model_load_bytes(source->data, (size_t)source->bytes, &load, &session->model, diag);
+    return model_load_fd(source->fd, &load, &session->model, diag);
 }
 
 static inlay_status fix_dims_of(graph_model *model, const inlay_dim **dims, uint32_t rank, uint32_t symbol,
@@ -67,10 +67,10 @@ static inlay_status fix_dims_of(graph_model *model, const inlay_dim **dims, uint
 }
 
 /* 0: the model has none of that name. */
-static uint32_t find_symbol(const graph_model *m, const char *name, size_t bytes)
+static uint32_t find_symbol(const graph_model *model, const char *name, size_t bytes)
 {
-    for (uint32_t k = 1; k < m->symbol_count; k++)
-        if (strlen(m->symbols[k].name.data) == bytes && memcmp(m->symbols[k].name.data, name, bytes) == 0)
+    for (uint32_t k = 1; k < model->symbol_count; k++)
+        if (strlen(model->symbols[k].name.data) == bytes && memcmp(model->symbols[k].name.data, name, bytes) == 0)
             return k;
     return 0;
 }
@@ -78,10 +78,10 @@ static uint32_t find_symbol(const graph_model *m, const char *name, size_t bytes
 /* The symbol becomes a size, or another symbol, wherever the main graph has it. */
 static inlay_status fix_symbol(graph_model *model, uint32_t symbol, inlay_dim to, bool *out_found, inlay_diag *diag)
 {
-    struct graph *g = model->main;
+    struct graph *graph = model->main;
 
-    for (uint32_t v = 0; symbol != 0 && v < g->value_count; v++) {
-        graph_value *value = &g->values[v];
+    for (uint32_t value_index = 0; symbol != 0 && value_index < graph->value_count; value_index++) {
+        graph_value *value = &graph->values[value_index];
         if (fix_dims_of(model, &value->info.dims, value->info.rank, symbol, to, out_found) != INLAY_OK ||
             (value->declared &&
              fix_dims_of(model, &value->declared_dims, value->declared_rank, symbol, to, out_found) != INLAY_OK))
@@ -107,13 +107,13 @@ static inlay_status fix_sum(graph_model *model, uint32_t symbol, const inlay_opt
 {
     inlay_dim to = { .kind = INLAY_DIM_FIXED };
     dim_text name = { .bytes = 0 };
-    struct sum s;
+    struct sum sum;
 
-    if (!sum_read_with(model->symbols[symbol].name.data, fixed_size, (void *)(uintptr_t)options, &s))
+    if (!sum_read_with(model->symbols[symbol].name.data, fixed_size, (void *)(uintptr_t)options, &sum))
         return INLAY_OK;
-    to.value = sum_value(&s);
+    to.value = sum_value(&sum);
     if (to.value < 0) {
-        text_put_sum(&name, &s);
+        text_put_sum(&name, &sum);
         if (name.full || strcmp(name.data, model->symbols[symbol].name.data) == 0)
             return INLAY_OK;
         to = (inlay_dim){ .value = -1, .kind = INLAY_DIM_SYMBOLIC, .symbol = graph_symbol(model, name.data) };
@@ -125,9 +125,9 @@ static inlay_status fix_sum(graph_model *model, uint32_t symbol, const inlay_opt
 
 /* Option dim: a symbol of the model becomes a size, wherever the main graph declares it. The name may end in ? for one
  * that the model need not have. */
-static inlay_status fix_dims(inlay_session *s, const inlay_options *options, inlay_diag *diag)
+static inlay_status fix_dims(inlay_session *session, const inlay_options *options, inlay_diag *diag)
 {
-    graph_model *model = s->model;
+    graph_model *model = session->model;
     const uint32_t count = model->symbol_count; /* more may come */
     inlay_status status = INLAY_OK;
     option_pair fix;
@@ -151,10 +151,10 @@ static inlay_status fix_dims(inlay_session *s, const inlay_options *options, inl
 }
 
 /* Option free_shapes: what the main graph declares of shapes is forgotten; each run brings those of its inputs. */
-static void free_shapes(struct graph *g)
+static void free_shapes(struct graph *graph)
 {
-    for (uint32_t v = 0; v < g->value_count; v++) {
-        graph_value *value = &g->values[v];
+    for (uint32_t value_index = 0; value_index < graph->value_count; value_index++) {
+        graph_value *value = &graph->values[value_index];
 
         if ((value->info.flags & INLAY_VALUE_CONSTANT) != 0)
             continue;
@@ -166,14 +166,15 @@ static void free_shapes(struct graph *g)
 }
 
 /* The items of a LIST option, in the session's arena. NULL: no memory. */
-static const char **list_option(inlay_session *s, const inlay_options *options, uint32_t option, uint32_t *out_count)
+static const char **list_option(inlay_session *session, const inlay_options *options, uint32_t option,
+                                uint32_t *out_count)
 {
     const char **list;
     uint32_t count = 0;
 
     while (options_list(options, option, count) != NULL)
         count++;
-    list = arena_array(&s->a, (size_t)count + 1, sizeof *list);
+    list = arena_array(&session->a, (size_t)count + 1, sizeof *list);
     for (uint32_t i = 0; list != NULL && i < count; i++)
         list[i] = options_list(options, option, i);
     *out_count = count;
@@ -181,9 +182,9 @@ static const char **list_option(inlay_session *s, const inlay_options *options, 
 }
 
 /* Is the value one that the run makes as a tensor, and no output yet? */
-static bool can_tap(const struct graph *g, uint32_t v)
+static bool can_tap(const struct graph *graph, uint32_t value)
 {
-    const inlay_value_info *info = &g->values[v].info;
+    const inlay_value_info *info = &graph->values[value].info;
 
     return info->kind == INLAY_VALUE_TENSOR && info->producer != INLAY_NONE && info->dtype != INLAY_UNDEFINED &&
            (info->flags & INLAY_VALUE_GRAPH_OUTPUT) == 0;
@@ -191,33 +192,33 @@ static bool can_tap(const struct graph *g, uint32_t v)
 
 /* Option tap: values of the main graph that become outputs, behind its own. "*" is all of them, in the order in which
  * they are made. */
-static inlay_status add_taps(inlay_session *s, const inlay_options *options, inlay_diag *diag)
+static inlay_status add_taps(inlay_session *session, const inlay_options *options, inlay_diag *diag)
 {
-    struct graph *g = s->model->main;
+    struct graph *graph = session->model->main;
     const char *name;
     uint32_t *outputs;
 
     if (options_list(options, OPTION_tap, 0) == NULL)
         return INLAY_OK;
-    outputs = arena_grown(&s->model->arena, g->outputs, g->output_count, (size_t)g->output_count + g->value_count + 1,
-                          sizeof *outputs);
+    outputs = arena_grown(&session->model->arena, graph->outputs, graph->output_count,
+                          (size_t)graph->output_count + graph->value_count + 1, sizeof *outputs);
     if (outputs == NULL)
         return no_memory(diag, "for option tap");
-    g->outputs = outputs;
+    graph->outputs = outputs;
     for (uint32_t i = 0; (name = options_list(options, OPTION_tap, i)) != NULL; i++) {
         bool all = strcmp(name, "*") == 0, found = all;
 
-        for (uint32_t k = 0; k < g->node_count; k++) {
-            for (uint32_t o = 0; o < g->nodes[k]->info.output_count; o++) {
-                uint32_t v = g->nodes[k]->info.outputs[o];
+        for (uint32_t k = 0; k < graph->node_count; k++) {
+            for (uint32_t output = 0; output < graph->nodes[k]->info.output_count; output++) {
+                uint32_t value = graph->nodes[k]->info.outputs[output];
 
-                if (v == INLAY_NONE || (!all && strcmp(g->values[v].info.name.data, name) != 0))
+                if (value == INLAY_NONE || (!all && strcmp(graph->values[value].info.name.data, name) != 0))
                     continue;
                 found = true;
-                if (!can_tap(g, v))
+                if (!can_tap(graph, value))
                     continue;
-                g->values[v].info.flags |= INLAY_VALUE_GRAPH_OUTPUT;
-                outputs[g->output_count++] = v;
+                graph->values[value].info.flags |= INLAY_VALUE_GRAPH_OUTPUT;
+                outputs[graph->output_count++] = value;
             }
         }
         if (!found)
@@ -227,89 +228,89 @@ static inlay_status add_taps(inlay_session *s, const inlay_options *options, inl
     return INLAY_OK;
 }
 
-static void note(void *ctx, const char *pass, int64_t rewrite, const struct graph *g, const graph_node *n,
+static void note(void *ctx, const char *pass, int64_t rewrite, const struct graph *graph, const graph_node *node,
                  const char *text)
 {
-    const inlay_session *s = ctx;
+    const inlay_session *session = ctx;
 
-    if (s->watch->note != NULL)
-        s->watch->note(s->watch->ctx, pass, rewrite, g, n, text);
+    if (session->watch->note != NULL)
+        session->watch->note(session->watch->ctx, pass, rewrite, graph, node, text);
 }
 
 static inlay_status after(void *ctx, const char *pass)
 {
-    const inlay_session *s = ctx;
+    const inlay_session *session = ctx;
 
-    return s->watch->after == NULL ? INLAY_OK : s->watch->after(s->watch->ctx, s, pass);
+    return session->watch->after == NULL ? INLAY_OK : session->watch->after(session->watch->ctx, session, pass);
 }
 
 /* Attributes that are dropped may have been meant: misspelt, or of a later version of the operator. */
-static void warn_of_attributes(const inlay_session *s)
+static void warn_of_attributes(const inlay_session *session)
 {
     char line[512];
 
-    for (const graph_finding *f = s->model->findings; f != NULL; f = f->next) {
-        if (strcmp(f->code, "attribute-unknown") != 0 || s->env.log == NULL)
+    for (const graph_finding *finding = session->model->findings; finding != NULL; finding = finding->next) {
+        if (strcmp(finding->code, "attribute-unknown") != 0 || session->env.log == NULL)
             continue;
-        (void)snprintf(line, sizeof line, "attribute ignored: %.400s", f->text);
-        s->env.log(s->env.log_ctx, INLAY_LOG_WARNING, line);
+        (void)snprintf(line, sizeof line, "attribute ignored: %.400s", finding->text);
+        session->env.log(session->env.log_ctx, INLAY_LOG_WARNING, line);
     }
 }
 
-inlay_status session_optimise(inlay_session *s, const inlay_options *options, inlay_diag *diag)
+inlay_status session_optimise(inlay_session *session, const inlay_options *options, inlay_diag *diag)
 {
-    program_folder folder = { .env = &s->env };
-    pass_ctx passes = { .model = s->model,
+    program_folder folder = { .env = &session->env };
+    pass_ctx passes = { .model = session->model,
                         .fold = program_fold_node,
                         .fold_ctx = &folder,
                         .diag = diag,
                         .fold_max_bytes = (uint64_t)options_int(options, OPTION_fold_max_bytes) };
     inlay_status status = INLAY_OK;
 
-    for (uint32_t i = 0; i < s->env.provider_count; i++) {
-        if (program_has_integers(&s->providers[i])) {
+    for (uint32_t i = 0; i < session->env.provider_count; i++) {
+        if (program_has_integers(&session->providers[i])) {
             passes.offers_integers = program_offers_integers;
-            passes.widens_halves |= s->providers[i].table->device_kind == INLAY_DEVICE_CPU;
+            passes.widens_halves |= session->providers[i].table->device_kind == INLAY_DEVICE_CPU;
         }
-        passes.keeps_weights |= program_has_weights(&s->providers[i]);
+        passes.keeps_weights |= program_has_weights(&session->providers[i]);
     }
-    passes.offers_sparse = s->keeps_sparse ? program_offers_sparse : NULL;
+    passes.offers_sparse = session->keeps_sparse ? program_offers_sparse : NULL;
     passes.max_densified_bytes = (uint64_t)options_int(options, OPTION_max_densified_bytes);
     passes.float_activations = options_int(options, OPTION_float_activations) != 0;
     passes.dynamic_rows = options_int(options, OPTION_dynamic_rows) != 0;
-    passes.only = list_option(s, options, OPTION_pass, &passes.only_count);
-    passes.never = list_option(s, options, OPTION_no_pass, &passes.never_count);
+    passes.only = list_option(session, options, OPTION_pass, &passes.only_count);
+    passes.never = list_option(session, options, OPTION_no_pass, &passes.never_count);
     if (passes.only == NULL || passes.never == NULL)
         return no_memory(diag, "for the list of passes");
-    if (options_int(options, OPTION_freeze_defaults) != 0 && graph_freeze_defaults(s->model->main) != INLAY_OK)
+    if (options_int(options, OPTION_freeze_defaults) != 0 && graph_freeze_defaults(session->model->main) != INLAY_OK)
         return no_memory(diag, "to make default values constant");
-    INLAY_TRY(graph_inline_functions(s->model, diag));
-    INLAY_TRY(graph_bind(s->model, plugin_set_operators(s->plugins), diag));
-    warn_of_attributes(s);
-    INLAY_TRY(fix_dims(s, options, diag));
+    INLAY_TRY(graph_inline_functions(session->model, diag));
+    INLAY_TRY(graph_bind(session->model, plugin_set_operators(session->plugins), diag));
+    warn_of_attributes(session);
+    INLAY_TRY(fix_dims(session, options, diag));
     if (options_int(options, OPTION_free_shapes) != 0)
-        free_shapes(s->model->main);
-    s->nodes_in_file = session_count_nodes(s->model->main);
-    s->model->later_opset = s->watch != NULL ? s->watch->later_opset : 0;
-    INLAY_TRY(graph_infer(s->model, diag));
-    s->model->later_opset = 0;
-    if (s->model->strict)
-        INLAY_TRY(graph_check_declared(s->model, diag));
-    INLAY_TRY(add_taps(s, options, diag));
+        free_shapes(session->model->main);
+    session->nodes_in_file = session_count_nodes(session->model->main);
+    session->model->later_opset = session->watch != NULL ? session->watch->later_opset : 0;
+    INLAY_TRY(graph_infer(session->model, diag));
+    session->model->later_opset = 0;
+    if (session->model->strict)
+        INLAY_TRY(graph_check_declared(session->model, diag));
+    INLAY_TRY(add_taps(session, options, diag));
     passes.rewrite_limit = options_int(options, OPTION_rewrite_limit);
-    INLAY_TRY(session_report(s, 0.2, "optimising", diag));
-    if (s->watch != NULL) {
+    INLAY_TRY(session_report(session, 0.2, "optimising", diag));
+    if (session->watch != NULL) {
         passes.note = note;
         passes.after = after;
-        passes.note_ctx = s;
-        passes.newest_opset =
-            s->watch->newest_opset >= 0 ? s->watch->newest_opset : graph_model_opset(s->model, "ai.onnx");
-        if (s->watch->newest_opset < 0 && passes.newest_opset == 0) /* no imports, as in the first files */
+        passes.note_ctx = session;
+        passes.newest_opset = session->watch->newest_opset >= 0 ? session->watch->newest_opset
+                                                                : graph_model_opset(session->model, "ai.onnx");
+        if (session->watch->newest_opset < 0 && passes.newest_opset == 0) /* no imports, as in the first files */
             passes.newest_opset = 1;
-        INLAY_TRY(after(s, ""));
+        INLAY_TRY(after(session, ""));
     }
     INLAY_TRY(passes_run(&passes, (uint32_t)options_int(options, OPTION_level)));
-    s->lowerings = passes.lowerings;
+    session->lowerings = passes.lowerings;
 done:
     program_folder_deinit(&folder);
     return status;

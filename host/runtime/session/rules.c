@@ -15,7 +15,7 @@ static uint32_t count_items(const inlay_options *options, uint32_t option)
 
 /* "PATTERN=PROVIDER"; the pattern may be left out where `bare` allows it. Names of nodes may hold '=', those of
  * providers don't. */
-static inlay_status read_wish(inlay_session *s, const char *option, const char *text, bool bare, part_wish *out,
+static inlay_status read_wish(inlay_session *session, const char *option, const char *text, bool bare, part_wish *out,
                               inlay_diag *diag)
 {
     const char *equals = strrchr(text, '=');
@@ -23,16 +23,16 @@ static inlay_status read_wish(inlay_session *s, const char *option, const char *
     if ((equals == NULL && !bare) || equals == text || text[0] == '\0' || (equals != NULL && equals[1] == '\0'))
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option %s: '%s' is not PATTERN=PROVIDER%s", option, text,
                           bare ? " or PROVIDER" : "");
-    out->pattern = equals == NULL ? "*" : arena_string_n(&s->a, text, (size_t)(equals - text));
-    out->provider = arena_string(&s->a, equals == NULL ? text : equals + 1);
+    out->pattern = equals == NULL ? "*" : arena_string_n(&session->a, text, (size_t)(equals - text));
+    out->provider = arena_string(&session->a, equals == NULL ? text : equals + 1);
     return out->pattern == NULL || out->provider == NULL ? no_memory(diag, "for the rules of a session") : INLAY_OK;
 }
 
-static inlay_status read_wishes(inlay_session *s, const inlay_options *options, uint32_t option, const char *name,
+static inlay_status read_wishes(inlay_session *session, const inlay_options *options, uint32_t option, const char *name,
                                 const part_wish **out_list, uint32_t *out_count, inlay_diag *diag)
 {
     uint32_t count = count_items(options, option);
-    part_wish *list = arena_array(&s->a, (size_t)count + 1, sizeof *list);
+    part_wish *list = arena_array(&session->a, (size_t)count + 1, sizeof *list);
 
     *out_list = list;
     *out_count = count;
@@ -40,31 +40,31 @@ static inlay_status read_wishes(inlay_session *s, const inlay_options *options, 
         return no_memory(diag, "for the rules of a session");
     for (uint32_t i = 0; i < count; i++) {
         inlay_status status =
-            read_wish(s, name, options_list(options, option, i), option == OPTION_forbid, &list[i], diag);
+            read_wish(session, name, options_list(options, option, i), option == OPTION_forbid, &list[i], diag);
         if (status != INLAY_OK)
             return status;
     }
     return INLAY_OK;
 }
 
-static inlay_status read_requires(inlay_session *s, const inlay_options *options, inlay_diag *diag)
+static inlay_status read_requires(inlay_session *session, const inlay_options *options, inlay_diag *diag)
 {
     uint32_t count = count_items(options, OPTION_require);
-    const char **list = arena_array(&s->a, (size_t)count + 1, sizeof *list);
+    const char **list = arena_array(&session->a, (size_t)count + 1, sizeof *list);
 
     if (list == NULL)
         return no_memory(diag, "for the rules of a session");
     for (uint32_t i = 0; i < count; i++) {
-        list[i] = arena_string(&s->a, options_list(options, OPTION_require, i));
+        list[i] = arena_string(&session->a, options_list(options, OPTION_require, i));
         if (list[i] == NULL)
             return no_memory(diag, "for the rules of a session");
     }
-    s->rules.requires = list;
-    s->rules.require_count = count;
+    session->rules.requires = list;
+    session->rules.require_count = count;
     return INLAY_OK;
 }
 
-static inlay_status read_limits(inlay_session *s, const inlay_options *options, inlay_diag *diag)
+static inlay_status read_limits(inlay_session *session, const inlay_options *options, inlay_diag *diag)
 {
     part_limit *list;
     option_pair pair;
@@ -72,7 +72,7 @@ static inlay_status read_limits(inlay_session *s, const inlay_options *options, 
 
     while (options_pair(options, OPTION_memory_limit, count, &pair))
         count++;
-    list = arena_array(&s->a, (size_t)count + 1, sizeof *list);
+    list = arena_array(&session->a, (size_t)count + 1, sizeof *list);
     if (list == NULL)
         return no_memory(diag, "for the rules of a session");
     count = 0;
@@ -82,7 +82,7 @@ static inlay_status read_limits(inlay_session *s, const inlay_options *options, 
         if (pair.key_bytes == 4 && memcmp(pair.key, "host", 4) == 0)
             continue; /* of all that the session holds, see limit.c */
         count++;
-        list[i].provider = arena_string_n(&s->a, pair.key, pair.key_bytes);
+        list[i].provider = arena_string_n(&session->a, pair.key, pair.key_bytes);
         if (list[i].provider == NULL)
             return no_memory(diag, "for the rules of a session");
         if (!option_bytes(pair.value, &list[i].bytes))
@@ -91,28 +91,28 @@ static inlay_status read_limits(inlay_session *s, const inlay_options *options, 
                               "or G behind the number if that is meant",
                               list[i].provider, pair.value);
     }
-    s->rules.limits = list;
-    s->rules.limit_count = count;
+    session->rules.limits = list;
+    session->rules.limit_count = count;
     return INLAY_OK;
 }
 
-inlay_status session_rules_read(inlay_session *s, const inlay_options *options, inlay_diag *diag)
+inlay_status session_rules_read(inlay_session *session, const inlay_options *options, inlay_diag *diag)
 {
     const char *file = options_text(options, OPTION_plan);
-    part_rules *r = &s->rules;
+    part_rules *rules = &session->rules;
     inlay_status status = INLAY_OK;
 
-    r->by_priority =
+    rules->by_priority =
         strcmp(options_text(options, OPTION_policy), "priority") == 0 || options_int(options, OPTION_reproducible) != 0;
-    r->max_partitions = (uint32_t)options_int(options, OPTION_max_partitions);
-    r->no_cpu = options_int(options, OPTION_no_cpu) != 0;
-    INLAY_TRY(read_wishes(s, options, OPTION_pin, "pin", &r->pins, &r->pin_count, diag));
-    INLAY_TRY(read_wishes(s, options, OPTION_forbid, "forbid", &r->forbids, &r->forbid_count, diag));
-    INLAY_TRY(read_requires(s, options, diag));
-    INLAY_TRY(read_limits(s, options, diag));
+    rules->max_partitions = (uint32_t)options_int(options, OPTION_max_partitions);
+    rules->no_cpu = options_int(options, OPTION_no_cpu) != 0;
+    INLAY_TRY(read_wishes(session, options, OPTION_pin, "pin", &rules->pins, &rules->pin_count, diag));
+    INLAY_TRY(read_wishes(session, options, OPTION_forbid, "forbid", &rules->forbids, &rules->forbid_count, diag));
+    INLAY_TRY(read_requires(session, options, diag));
+    INLAY_TRY(read_limits(session, options, diag));
     if (file[0] != '\0') {
-        r->saved_plan = arena_string(&s->a, file);
-        if (r->saved_plan == NULL)
+        rules->saved_plan = arena_string(&session->a, file);
+        if (rules->saved_plan == NULL)
             status = no_memory(diag, "for the rules of a session");
     }
 done:

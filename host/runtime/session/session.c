@@ -20,46 +20,46 @@
 
 static inlay_status compile_progress(void *ctx, const char *what, uint32_t steps)
 {
-    inlay_session *s = ctx;
+    inlay_session *session = ctx;
 
-    if (s->progress == NULL)
+    if (session->progress == NULL)
         return INLAY_OK;
-    s->progress_done += s->progress_step * steps;
-    return session_report(s, s->progress_done < 1 ? s->progress_done : 1, what, NULL);
+    session->progress_done += session->progress_step * steps;
+    return session_report(session, session->progress_done < 1 ? session->progress_done : 1, what, NULL);
 }
 
 static void log_line(void *ctx, uint32_t level, const char *text)
 {
-    const inlay_session *s = ctx;
+    const inlay_session *session = ctx;
 
-    if (s->log != NULL)
-        s->log(s->log_user, level, text);
+    if (session->log != NULL)
+        session->log(session->log_user, level, text);
 }
 
 /* ------------------------------------------------------------------ plugins and providers */
 
-static const inlay_option *find_option(const inlay_session *s, const char *name, const char *option)
+static const inlay_option *find_option(const inlay_session *session, const char *name, const char *option)
 {
-    const plugin_provider *p = plugin_set_find(s->plugins, name);
+    const plugin_provider *provider = plugin_set_find(session->plugins, name);
 
-    for (uint32_t i = 0; p != NULL && i < p->table.option_count; i++)
-        if (strcmp(p->options[i].name, option) == 0)
-            return &p->options[i];
+    for (uint32_t i = 0; provider != NULL && i < provider->table.option_count; i++)
+        if (strcmp(provider->options[i].name, option) == 0)
+            return &provider->options[i];
     return NULL;
 }
 
 /* Settings of the session are a provider's, too, where it has such an option. Precision "fast" only permits something:
  * a provider without that choice computes as it does by default. */
-static bool takes_setting(const inlay_session *s, const char *name, const char *option, const char *value)
+static bool takes_setting(const inlay_session *session, const char *name, const char *option, const char *value)
 {
-    const inlay_option *o = find_option(s, name, option);
+    const inlay_option *o = find_option(session, name, option);
 
     return o != NULL && (strcmp(option, "precision") != 0 || provider_option_is_choice(o, value));
 }
 
 /* The settings "NAME.option" of one provider, without the prefix, and those of the session that it has, too. *out_own
  * is how many are the provider's. */
-static provider_setting *settings_of(inlay_session *s, const inlay_options *options, const char *name,
+static provider_setting *settings_of(inlay_session *session, const inlay_options *options, const char *name,
                                      uint32_t *out_count, uint32_t *out_own)
 {
     uint32_t total = options == NULL ? 0 : options->setting_count;
@@ -69,20 +69,21 @@ static provider_setting *settings_of(inlay_session *s, const inlay_options *opti
                    { "reproducible", options != NULL && options_int(options, OPTION_reproducible) != 0 ? "1" : "0",
                      "0" },
                    { "isa", options == NULL ? "auto" : options_text(options, OPTION_isa), "auto" } };
-    provider_setting *list = arena_array(&s->a, (size_t)total + 1 + sizeof shared / sizeof shared[0], sizeof *list);
+    provider_setting *list =
+        arena_array(&session->a, (size_t)total + 1 + sizeof shared / sizeof shared[0], sizeof *list);
     size_t bytes = strlen(name);
 
     *out_count = *out_own = 0;
     /* First, so that the provider's own setting overrules it. */
     for (uint32_t i = 0; list != NULL && i < sizeof shared / sizeof shared[0]; i++)
         if (strcmp(shared[i].value, shared[i].otherwise) != 0 &&
-            takes_setting(s, name, shared[i].option, shared[i].value))
-            list[(*out_count)++] = (provider_setting){ shared[i].option, arena_string(&s->a, shared[i].value) };
+            takes_setting(session, name, shared[i].option, shared[i].value))
+            list[(*out_count)++] = (provider_setting){ shared[i].option, arena_string(&session->a, shared[i].value) };
     for (uint32_t i = 0; list != NULL && i < total; i++) {
-        const provider_setting *x = &options->settings[i];
-        if (strncmp(x->name, name, bytes) == 0 && x->name[bytes] == '.') {
-            list[(*out_count)++] =
-                (provider_setting){ arena_string(&s->a, x->name + bytes + 1), arena_string(&s->a, x->value) };
+        const provider_setting *setting = &options->settings[i];
+        if (strncmp(setting->name, name, bytes) == 0 && setting->name[bytes] == '.') {
+            list[(*out_count)++] = (provider_setting){ arena_string(&session->a, setting->name + bytes + 1),
+                                                       arena_string(&session->a, setting->value) };
             (*out_own)++;
         }
     }
@@ -93,14 +94,15 @@ static provider_setting *settings_of(inlay_session *s, const inlay_options *opti
 }
 
 /* For explanations. */
-static bool remember_skipped(inlay_session *s, const char *name, const char *reason)
+static bool remember_skipped(inlay_session *session, const char *name, const char *reason)
 {
-    session_skipped *skipped = arena_alloc(&s->a, sizeof *skipped);
+    session_skipped *skipped = arena_alloc(&session->a, sizeof *skipped);
 
     if (skipped == NULL)
         return false;
-    *skipped = (session_skipped){ s->skipped, arena_string(&s->a, name), arena_string(&s->a, reason) };
-    s->skipped = skipped;
+    *skipped =
+        (session_skipped){ session->skipped, arena_string(&session->a, name), arena_string(&session->a, reason) };
+    session->skipped = skipped;
     return skipped->name != NULL && skipped->reason != NULL;
 }
 
@@ -116,18 +118,18 @@ static uint64_t hash_settings(const provider_setting *settings, uint32_t count)
 }
 
 /* A driver that stands in for a device on the CPU is slower than any provider of the CPU's own. */
-static bool is_stand_in(const struct provider *p)
+static bool is_stand_in(const struct provider *provider)
 {
-    return p->device->kind == INLAY_DEVICE_CPU && p->table->device_kind != INLAY_DEVICE_CPU;
+    return provider->device->kind == INLAY_DEVICE_CPU && provider->table->device_kind != INLAY_DEVICE_CPU;
 }
 
 /* listed: by the user; the others may be missing. */
-static inlay_status open_provider(inlay_session *s, const inlay_options *options, const char *name, bool listed,
+static inlay_status open_provider(inlay_session *session, const inlay_options *options, const char *name, bool listed,
                                   bool optional, inlay_diag *diag)
 {
     uint32_t count, own;
-    provider_setting *settings = settings_of(s, options, name, &count, &own);
-    const struct provider *p = NULL;
+    provider_setting *settings = settings_of(session, options, name, &count, &own);
+    const struct provider *provider = NULL;
     const plugin_provider *info;
     inlay_diag why = INLAY_DIAG_INIT;
     inlay_status status;
@@ -135,23 +137,23 @@ static inlay_status open_provider(inlay_session *s, const inlay_options *options
 
     if (settings == NULL)
         return no_memory(diag, "for provider %s", name);
-    for (uint32_t i = 0; i < s->env.provider_count; i++)
-        if (strcmp(s->providers[i].name, name) == 0)
+    for (uint32_t i = 0; i < session->env.provider_count; i++)
+        if (strcmp(session->providers[i].name, name) == 0)
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                               "option providers: '%s' is listed twice; two devices of one "
                               "kind are '%s' and '%s#2', each with its own options",
                               name, name, name);
-    info = plugin_set_find(s->plugins, name);
-    if (info != NULL && info->table.domain_count > 0 && plugin_set_cache_dir(s->plugins) == NULL &&
+    info = plugin_set_find(session->plugins, name);
+    if (info != NULL && info->table.domain_count > 0 && plugin_set_cache_dir(session->plugins) == NULL &&
         config_cache_folder(options, "devices", folder, sizeof folder))
-        plugin_set_cache(s->plugins, folder);
-    status = provider_open(s->plugins, name, settings, count, &p, &why);
+        plugin_set_cache(session->plugins, folder);
+    status = provider_open(session->plugins, name, settings, count, &provider, &why);
     /* One that is there but cannot be opened with its settings may have wrong settings: that is not kept quiet. */
     if (status != INLAY_OK && optional && status != INLAY_OUT_OF_MEMORY &&
-        (count == 0 || plugin_set_find(s->plugins, name) == NULL)) {
+        (count == 0 || plugin_set_find(session->plugins, name) == NULL)) {
         (void)snprintf(line, sizeof line, "provider %s is not used: %s", name, why.text);
-        log_line(s, INLAY_LOG_INFO, line);
-        if (!remember_skipped(s, name, why.text))
+        log_line(session, INLAY_LOG_INFO, line);
+        if (!remember_skipped(session, name, why.text))
             return no_memory(diag, "for provider %s", name);
         return INLAY_OK;
     }
@@ -160,36 +162,38 @@ static inlay_status open_provider(inlay_session *s, const inlay_options *options
 
         return boundary_tell(&call, status, &why, diag);
     }
-    s->open[s->env.provider_count] = p;
-    s->providers[s->env.provider_count] = (part_provider){ .table = p->table,
-                                                           .state = p->state,
-                                                           .name = p->name,
-                                                           .plugin_path = p->path,
-                                                           .plugin_version = p->version,
-                                                           .build_id = p->build_id,
-                                                           .settings = settings,
-                                                           .setting_count = count,
-                                                           .settings_hash = hash_settings(settings, count),
-                                                           .first_domain = p->first_domain,
-                                                           .abi_minor = p->abi_minor,
-                                                           .unnamed = !listed && own == 0 && is_stand_in(p) };
-    s->providers[s->env.provider_count].identity = cost_identity_of(&s->providers[s->env.provider_count]);
-    s->env.provider_count++;
+    session->open[session->env.provider_count] = provider;
+    session->providers[session->env.provider_count] =
+        (part_provider){ .table = provider->table,
+                         .state = provider->state,
+                         .name = provider->name,
+                         .plugin_path = provider->path,
+                         .plugin_version = provider->version,
+                         .build_id = provider->build_id,
+                         .settings = settings,
+                         .setting_count = count,
+                         .settings_hash = hash_settings(settings, count),
+                         .first_domain = provider->first_domain,
+                         .abi_minor = provider->abi_minor,
+                         .unnamed = !listed && own == 0 && is_stand_in(provider) };
+    session->providers[session->env.provider_count].identity =
+        cost_identity_of(&session->providers[session->env.provider_count]);
+    session->env.provider_count++;
     return INLAY_OK;
 }
 
 /* Without a list: all that can be opened, the reference provider last, for it can run everything. */
-static inlay_status open_all(inlay_session *s, const inlay_options *options, inlay_diag *diag)
+static inlay_status open_all(inlay_session *session, const inlay_options *options, inlay_diag *diag)
 {
-    uint32_t count = plugin_set_provider_count(s->plugins);
+    uint32_t count = plugin_set_provider_count(session->plugins);
 
     for (int last = 0; last < 2; last++) {
         for (uint32_t i = 0; i < count; i++) {
-            const char *name = plugin_set_provider(s->plugins, i)->table.name;
+            const char *name = plugin_set_provider(session->plugins, i)->table.name;
             inlay_status status;
             if ((strcmp(name, "reference") == 0) != last)
                 continue;
-            status = open_provider(s, options, name, false, true, diag);
+            status = open_provider(session, options, name, false, true, diag);
             if (status != INLAY_OK)
                 return status;
         }
@@ -197,9 +201,10 @@ static inlay_status open_all(inlay_session *s, const inlay_options *options, inl
     return INLAY_OK;
 }
 
-static inlay_status open_listed(inlay_session *s, const inlay_options *options, const char *list, inlay_diag *diag)
+static inlay_status open_listed(inlay_session *session, const inlay_options *options, const char *list,
+                                inlay_diag *diag)
 {
-    char *copy = arena_string(&s->a, list), *next = NULL;
+    char *copy = arena_string(&session->a, list), *next = NULL;
 
     if (copy == NULL)
         return no_memory(diag, "for the list of providers");
@@ -210,7 +215,7 @@ static inlay_status open_listed(inlay_session *s, const inlay_options *options, 
 
         if (optional)
             name[bytes - 1] = '\0';
-        status = open_provider(s, options, name, true, optional, diag);
+        status = open_provider(session, options, name, true, optional, diag);
         if (status != INLAY_OK)
             return status;
     }
@@ -218,21 +223,22 @@ static inlay_status open_listed(inlay_session *s, const inlay_options *options, 
 }
 
 /* The first provider in use that has an option of this name; NULL. */
-static const char *provider_with_option(const inlay_session *s, const char *option)
+static const char *provider_with_option(const inlay_session *session, const char *option)
 {
-    for (uint32_t k = 0; k < s->env.provider_count; k++) {
-        const plugin_provider *p = plugin_set_find(s->plugins, s->providers[k].name);
+    for (uint32_t k = 0; k < session->env.provider_count; k++) {
+        const plugin_provider *provider = plugin_set_find(session->plugins, session->providers[k].name);
 
-        for (uint32_t i = 0; p != NULL && i < p->table.option_count; i++)
-            if (strcmp(INLAY_AT(inlay_option, p->table.options, p->table.option_stride, i)->name, option) == 0)
-                return s->providers[k].name;
+        for (uint32_t i = 0; provider != NULL && i < provider->table.option_count; i++)
+            if (strcmp(INLAY_AT(inlay_option, provider->table.options, provider->table.option_stride, i)->name,
+                       option) == 0)
+                return session->providers[k].name;
     }
     return NULL;
 }
 
 /* A setting for a provider that is not there would be silently lost. Not so when a later source chose the providers:
  * who leaves one out on the command line need not take back what a file says about it. */
-static inlay_status check_settings(const inlay_session *s, const inlay_options *options, inlay_diag *diag)
+static inlay_status check_settings(const inlay_session *session, const inlay_options *options, inlay_diag *diag)
 {
     uint32_t source = options != NULL ? options_source(options, OPTION_providers) : (uint32_t)INLAY_SOURCE_DEFAULT;
 
@@ -241,12 +247,14 @@ static inlay_status check_settings(const inlay_session *s, const inlay_options *
         size_t bytes = (size_t)(strchr(name, '.') - name);
         bool known = options->setting_marks[i].source < source;
 
-        for (uint32_t k = 0; !known && k < s->env.provider_count; k++)
-            known = strlen(s->providers[k].name) == bytes && strncmp(s->providers[k].name, name, bytes) == 0;
-        for (const session_skipped *k = s->skipped; !known && k != NULL; k = k->next) /* optional, and not there */
-            known = strlen(k->name) == bytes && strncmp(k->name, name, bytes) == 0;
+        for (uint32_t k = 0; !known && k < session->env.provider_count; k++)
+            known =
+                strlen(session->providers[k].name) == bytes && strncmp(session->providers[k].name, name, bytes) == 0;
+        for (const session_skipped *skipped = session->skipped; !known && skipped != NULL;
+             skipped = skipped->next) /* optional, and not there */
+            known = strlen(skipped->name) == bytes && strncmp(skipped->name, name, bytes) == 0;
         if (!known) {
-            const char *option = name + bytes + 1, *other = provider_with_option(s, option);
+            const char *option = name + bytes + 1, *other = provider_with_option(session, option);
 
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option %s: provider %.*s is not in use%s%s%s%s", name,
                               (int)bytes, name, other != NULL ? "; there is " : "", other != NULL ? other : "",
@@ -256,71 +264,72 @@ static inlay_status check_settings(const inlay_session *s, const inlay_options *
     return INLAY_OK;
 }
 
-static inlay_status open_providers(inlay_session *s, const inlay_options *options, inlay_diag *diag)
+static inlay_status open_providers(inlay_session *session, const inlay_options *options, inlay_diag *diag)
 {
     const char *list = options_text(options, OPTION_providers);
-    size_t most = plugin_set_provider_count(s->plugins) + 2;
+    size_t most = plugin_set_provider_count(session->plugins) + 2;
     inlay_status status;
 
     for (const char *c = list; *c != '\0'; c++) /* one may be there several times, under names of its own */
         most += *c == ',' || *c == ' ';
 
-    s->open = arena_array(&s->a, most, sizeof *s->open);
-    s->providers = arena_array(&s->a, most, sizeof *s->providers);
-    s->env.device_bytes = arena_array(&s->a, most, sizeof *s->env.device_bytes);
-    s->env.resident_bytes = arena_array(&s->a, most, sizeof *s->env.resident_bytes);
-    if (s->open == NULL || s->providers == NULL || s->env.device_bytes == NULL || s->env.resident_bytes == NULL)
+    session->open = arena_array(&session->a, most, sizeof *session->open);
+    session->providers = arena_array(&session->a, most, sizeof *session->providers);
+    session->env.device_bytes = arena_array(&session->a, most, sizeof *session->env.device_bytes);
+    session->env.resident_bytes = arena_array(&session->a, most, sizeof *session->env.resident_bytes);
+    if (session->open == NULL || session->providers == NULL || session->env.device_bytes == NULL ||
+        session->env.resident_bytes == NULL)
         return no_memory(diag, "for providers");
-    s->env.providers = s->providers;
-    status = list[0] != '\0' ? open_listed(s, options, list, diag) : open_all(s, options, diag);
-    return status == INLAY_OK ? check_settings(s, options, diag) : status;
+    session->env.providers = session->providers;
+    status = list[0] != '\0' ? open_listed(session, options, list, diag) : open_all(session, options, diag);
+    return status == INLAY_OK ? check_settings(session, options, diag) : status;
 }
 
 /* ------------------------------------------------------------------ inputs and outputs */
 
-static inlay_status describe(inlay_session *s, const uint32_t *values, uint32_t count, inlay_io_info **out_list)
+static inlay_status describe(inlay_session *session, const uint32_t *values, uint32_t count, inlay_io_info **out_list)
 {
-    const struct graph *g = s->model->main;
-    inlay_io_info *list = arena_array(&s->a, (size_t)count + 1, sizeof *list);
+    const struct graph *graph = session->model->main;
+    inlay_io_info *list = arena_array(&session->a, (size_t)count + 1, sizeof *list);
 
     *out_list = list;
     for (uint32_t i = 0; list != NULL && i < count; i++) {
-        const graph_value *v = &g->values[values[i]];
+        const graph_value *value = &graph->values[values[i]];
         /* An output's declared shape is what a caller can be told where none is computed before the run. */
-        const bool declared = v->info.rank == INLAY_RANK_UNKNOWN && v->declared;
-        const inlay_dim *from = declared ? v->declared_dims : v->info.dims;
-        const uint32_t known = declared ? v->declared_rank : v->info.rank;
+        const bool declared = value->info.rank == INLAY_RANK_UNKNOWN && value->declared;
+        const inlay_dim *from = declared ? value->declared_dims : value->info.dims;
+        const uint32_t known = declared ? value->declared_rank : value->info.rank;
         uint32_t rank = known == INLAY_RANK_UNKNOWN ? 0 : known;
-        int64_t *dims = arena_array(&s->a, (size_t)rank + 1, sizeof *dims);
-        const char **names = arena_array(&s->a, (size_t)rank + 1, sizeof *names);
+        int64_t *dims = arena_array(&session->a, (size_t)rank + 1, sizeof *dims);
+        const char **names = arena_array(&session->a, (size_t)rank + 1, sizeof *names);
 
         if (dims == NULL || names == NULL)
             return INLAY_OUT_OF_MEMORY;
         for (uint32_t d = 0; d < rank; d++) {
             const inlay_dim *dim = &from[d];
             dims[d] = dim->kind == INLAY_DIM_FIXED ? dim->value : -1;
-            names[d] = dim->kind == INLAY_DIM_SYMBOLIC ? s->model->symbols[dim->symbol].name.data : "";
+            names[d] = dim->kind == INLAY_DIM_SYMBOLIC ? session->model->symbols[dim->symbol].name.data : "";
         }
         list[i] = (inlay_io_info){ .struct_size = sizeof *list,
-                                   .name = v->info.name.data,
-                                   .kind = v->info.kind,
-                                   .dtype = v->info.dtype,
+                                   .name = value->info.name.data,
+                                   .kind = value->info.kind,
+                                   .dtype = value->info.dtype,
                                    .rank = known,
-                                   .optional = v->has_default,
+                                   .optional = value->has_default,
                                    .dims = dims,
                                    .dim_names = names,
-                                   .key_dtype = v->map_key,
-                                   .sparse = v->sparse };
+                                   .key_dtype = value->map_key,
+                                   .sparse = value->sparse };
     }
     return list == NULL ? INLAY_OUT_OF_MEMORY : INLAY_OK;
 }
 
-inlay_status session_describe(inlay_session *s, inlay_diag *diag)
+inlay_status session_describe(inlay_session *session, inlay_diag *diag)
 {
-    const struct graph *g = s->model->main;
+    const struct graph *graph = session->model->main;
 
-    if (describe(s, g->inputs, g->input_count, &s->inputs) != INLAY_OK ||
-        describe(s, g->outputs, g->output_count, &s->outputs) != INLAY_OK)
+    if (describe(session, graph->inputs, graph->input_count, &session->inputs) != INLAY_OK ||
+        describe(session, graph->outputs, graph->output_count, &session->outputs) != INLAY_OK)
         return no_memory(diag, "for a session");
     return INLAY_OK;
 }
@@ -359,100 +368,101 @@ static uint64_t cache_limit(const inlay_options *options)
     return share < most ? share : most;
 }
 
-static inlay_status compile(inlay_session *s, const inlay_options *options, inlay_diag *diag)
+static inlay_status compile(inlay_session *session, const inlay_options *options, inlay_diag *diag)
 {
-    uint32_t nodes = session_count_nodes(s->model->main);
+    uint32_t nodes = session_count_nodes(session->model->main);
     char folder[PATH_MAX];
-    uint32_t held = threads_hold(s->env.max_threads);
+    uint32_t held = threads_hold(session->env.max_threads);
     inlay_status status;
 
-    (void)hash_constants(s->model->main, config_cache_folder(options, "hashes", folder, sizeof folder) ? folder : NULL,
+    (void)hash_constants(session->model->main,
+                         config_cache_folder(options, "hashes", folder, sizeof folder) ? folder : NULL,
                          (int64_t)time(NULL));
     (void)threads_hold(held);
     if (config_blob_dir(options, folder, sizeof folder)) {
-        s->env.cache_dir = arena_string(&s->a, folder);
-        if (s->env.cache_dir == NULL)
+        session->env.cache_dir = arena_string(&session->a, folder);
+        if (session->env.cache_dir == NULL)
             return no_memory(diag, "for a session");
     }
-    if (s->env.packs.max_bytes > 0 && config_cache_folder(options, "packs", folder, sizeof folder)) {
-        s->env.packs.dir = arena_string(&s->a, folder);
-        if (s->env.packs.dir == NULL)
+    if (session->env.packs.max_bytes > 0 && config_cache_folder(options, "packs", folder, sizeof folder)) {
+        session->env.packs.dir = arena_string(&session->a, folder);
+        if (session->env.packs.dir == NULL)
             return no_memory(diag, "for a session");
     }
-    status = session_find_states(s, options, diag);
+    status = session_find_states(session, options, diag);
     if (status != INLAY_OK)
         return status;
-    s->progress_done = 0.4;
-    s->progress_step = 0.6 / (nodes > 0 ? nodes : 1);
-    s->env.progress = compile_progress;
-    s->env.progress_ctx = s;
-    return program_create(s->model->main, &s->env, &s->main, diag);
+    session->progress_done = 0.4;
+    session->progress_step = 0.6 / (nodes > 0 ? nodes : 1);
+    session->env.progress = compile_progress;
+    session->env.progress_ctx = session;
+    return program_create(session->model->main, &session->env, &session->main, diag);
 }
 
 /* A session that has read its options and nothing else; NULL: no memory. */
 static inlay_session *session_begin(const inlay_options *options)
 {
-    inlay_session *s = calloc(1, sizeof *s);
+    inlay_session *session = calloc(1, sizeof *session);
     uint32_t threads = (uint32_t)options_int(options, OPTION_intra_threads), budget = threads_budget();
 
-    if (s == NULL)
+    if (session == NULL)
         return NULL;
     if (options != NULL) {
-        s->log = options->log;
-        s->log_user = options->log_user;
-        s->progress = options->progress;
-        s->progress_user = options->progress_user;
+        session->log = options->log;
+        session->log_user = options->log_user;
+        session->progress = options->progress;
+        session->progress_user = options->progress_user;
     }
-    s->env.max_threads = threads == 0 || threads > budget ? budget : threads;
-    s->env.inter_threads = (uint32_t)options_int(options, OPTION_inter_threads);
-    s->env.max_run_bytes = run_limit(options);
-    s->env.without_failed = strcmp(options_text(options, OPTION_device_failure), "other") == 0;
-    s->env.device_timeout_ms = (uint64_t)options_int(options, OPTION_device_timeout_ms);
-    s->host_limit = session_host_limit(options);
-    s->memory = run_memory_create(options != NULL ? &options->allocator : NULL,
-                                  (uint64_t)options_int(options, OPTION_memory_budget), s->host_limit);
-    if (s->memory == NULL) {
-        free(s);
+    session->env.max_threads = threads == 0 || threads > budget ? budget : threads;
+    session->env.inter_threads = (uint32_t)options_int(options, OPTION_inter_threads);
+    session->env.max_run_bytes = run_limit(options);
+    session->env.without_failed = strcmp(options_text(options, OPTION_device_failure), "other") == 0;
+    session->env.device_timeout_ms = (uint64_t)options_int(options, OPTION_device_timeout_ms);
+    session->host_limit = session_host_limit(options);
+    session->memory = run_memory_create(options != NULL ? &options->allocator : NULL,
+                                        (uint64_t)options_int(options, OPTION_memory_budget), session->host_limit);
+    if (session->memory == NULL) {
+        free(session);
         return NULL;
     }
-    (void)pthread_mutex_init(&s->uses_lock, NULL);
-    s->forks = fork_count;
-    s->env.held_bytes = run_memory_held(s->memory);
-    s->heap_before = s->env.held_bytes != NULL ? heap_bytes() : 0;
-    s->env.room = s->env.held_bytes != NULL ? session_limit_room : NULL;
-    s->env.room_ctx = s;
-    s->env.rules = &s->rules;
-    s->env.packs = (packs_place){ .max_bytes = cache_limit(options), .log = log_line, .log_ctx = s };
-    s->env.log = log_line;
-    s->env.log_ctx = s;
-    return s;
+    (void)pthread_mutex_init(&session->uses_lock, NULL);
+    session->forks = fork_count;
+    session->env.held_bytes = run_memory_held(session->memory);
+    session->heap_before = session->env.held_bytes != NULL ? heap_bytes() : 0;
+    session->env.room = session->env.held_bytes != NULL ? session_limit_room : NULL;
+    session->env.room_ctx = session;
+    session->env.rules = &session->rules;
+    session->env.packs = (packs_place){ .max_bytes = cache_limit(options), .log = log_line, .log_ctx = session };
+    session->env.log = log_line;
+    session->env.log_ctx = session;
+    return session;
 }
 
-static inlay_status load_plugins(inlay_session *s, const inlay_options *options, inlay_diag *diag)
+static inlay_status load_plugins(inlay_session *session, const inlay_options *options, inlay_diag *diag)
 {
     config_search search;
     inlay_status status;
 
     if (options_int(options, OPTION_crash_report) != 0)
         crash_install();
-    config_search_init(&search, options, s->log, s->log_user);
-    status = plugin_set_search_listed(&search.search, search.list, &s->plugins, diag);
-    return status == INLAY_OK ? open_providers(s, options, diag) : status;
+    config_search_init(&search, options, session->log, session->log_user);
+    status = plugin_set_search_listed(&search.search, search.list, &session->plugins, diag);
+    return status == INLAY_OK ? open_providers(session, options, diag) : status;
 }
 
 inlay_status session_open_providers(const inlay_options *options, inlay_session **out_session, inlay_diag *diag)
 {
-    inlay_session *s = session_begin(options);
+    inlay_session *session = session_begin(options);
     inlay_status status;
 
     *out_session = NULL;
-    if (s == NULL)
+    if (session == NULL)
         return no_memory(diag, "for a session");
-    status = load_plugins(s, options, diag);
+    status = load_plugins(session, options, diag);
     if (status == INLAY_OK)
-        *out_session = s;
+        *out_session = session;
     else
-        session_close(s);
+        session_close(session);
     return status;
 }
 
@@ -460,85 +470,85 @@ inlay_status session_prepare(const session_source *source, const inlay_options *
                              inlay_session **out_session, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
-    inlay_session *s = session_begin(options);
+    inlay_session *session = session_begin(options);
 
     *out_session = NULL;
-    if (s == NULL)
+    if (session == NULL)
         return no_memory(diag, "for a session");
-    s->watch = watch;
-    s->keeps_sparse = watch == NULL; /* who watches may write the model */
-    INLAY_TRY(session_report(s, 0, "loading", diag));
-    INLAY_TRY(session_load_model(s, source, options, diag));
-    session_limit_begin(s);
-    INLAY_TRY(session_report(s, 0.1, "opening providers", diag));
-    INLAY_TRY(load_plugins(s, options, diag));
-    INLAY_TRY(session_rules_read(s, options, diag));
-    INLAY_TRY(session_optimise(s, options, diag));
-    INLAY_TRY(session_costs_open(s, options, diag));
-    s->watch = NULL;
-    *out_session = s;
-    s = NULL;
+    session->watch = watch;
+    session->keeps_sparse = watch == NULL; /* who watches may write the model */
+    INLAY_TRY(session_report(session, 0, "loading", diag));
+    INLAY_TRY(session_load_model(session, source, options, diag));
+    session_limit_begin(session);
+    INLAY_TRY(session_report(session, 0.1, "opening providers", diag));
+    INLAY_TRY(load_plugins(session, options, diag));
+    INLAY_TRY(session_rules_read(session, options, diag));
+    INLAY_TRY(session_optimise(session, options, diag));
+    INLAY_TRY(session_costs_open(session, options, diag));
+    session->watch = NULL;
+    *out_session = session;
+    session = NULL;
 done:
-    session_close(s);
+    session_close(session);
     return status;
 }
 
 inlay_status session_open(const session_source *source, const inlay_options *options, inlay_session **out_session,
                           inlay_diag *diag)
 {
-    inlay_session *s = NULL;
-    inlay_status status = session_prepare(source, options, NULL, &s, diag);
+    inlay_session *session = NULL;
+    inlay_status status = session_prepare(source, options, NULL, &session, diag);
 
     *out_session = NULL;
     if (status != INLAY_OK)
         return status;
-    INLAY_TRY(session_report(s, 0.4, "compiling", diag));
-    session_limit_begin(s);
-    INLAY_TRY(compile(s, options, diag));
-    INLAY_TRY(session_limit_check(s, diag));
-    INLAY_TRY(session_describe(s, diag));
-    INLAY_TRY(session_report(s, 1, "ready", diag));
-    s->progress = NULL;
-    s->env.room = NULL;
-    s->env.cache_dir = NULL;
-    s->env.packs.dir = NULL;
-    *out_session = s;
-    s = NULL;
+    INLAY_TRY(session_report(session, 0.4, "compiling", diag));
+    session_limit_begin(session);
+    INLAY_TRY(compile(session, options, diag));
+    INLAY_TRY(session_limit_check(session, diag));
+    INLAY_TRY(session_describe(session, diag));
+    INLAY_TRY(session_report(session, 1, "ready", diag));
+    session->progress = NULL;
+    session->env.room = NULL;
+    session->env.cache_dir = NULL;
+    session->env.packs.dir = NULL;
+    *out_session = session;
+    session = NULL;
 done:
-    session_close(s);
+    session_close(session);
     return status;
 }
 
 /* How long a device that hangs gets: for four more pieces of work, and at most ten seconds. */
 enum { GRACE_PIECES = 4, GRACE_MS = 10000 };
 
-static void leave(const inlay_session *s)
+static void leave(const inlay_session *session)
 {
-    const uint64_t limit = s->env.device_timeout_ms, most = GRACE_MS;
+    const uint64_t limit = session->env.device_timeout_ms, most = GRACE_MS;
 
-    for (uint32_t i = 0; i < s->env.provider_count; i++)
-        if (provider_is_lost(s->open[i]->state))
-            provider_leave(s->open[i], limit == 0 || limit > most / GRACE_PIECES ? most : limit * GRACE_PIECES);
+    for (uint32_t i = 0; i < session->env.provider_count; i++)
+        if (provider_is_lost(session->open[i]->state))
+            provider_leave(session->open[i], limit == 0 || limit > most / GRACE_PIECES ? most : limit * GRACE_PIECES);
 }
 
-void session_close(inlay_session *s)
+void session_close(inlay_session *session)
 {
-    if (s == NULL)
+    if (session == NULL)
         return;
-    if (s->abandoned) {
-        leave(s);
+    if (session->abandoned) {
+        leave(session);
         return;
     }
-    if (session_here(s, NULL) != INLAY_OK) /* the parent's to free */
+    if (session_here(session, NULL) != INLAY_OK) /* the parent's to free */
         return;
-    program_destroy(s->main);
-    session_costs_close(s);
-    graph_model_destroy(s->model); /* custom operators are the plugins', so the model goes first */
-    for (uint32_t i = 0; i < s->env.provider_count; i++)
-        provider_close(s->open[i]);
-    plugin_set_destroy(s->plugins);
-    run_memory_unref(s->memory);
-    (void)pthread_mutex_destroy(&s->uses_lock);
-    arena_deinit(&s->a);
-    free(s);
+    program_destroy(session->main);
+    session_costs_close(session);
+    graph_model_destroy(session->model); /* custom operators are the plugins', so the model goes first */
+    for (uint32_t i = 0; i < session->env.provider_count; i++)
+        provider_close(session->open[i]);
+    plugin_set_destroy(session->plugins);
+    run_memory_unref(session->memory);
+    (void)pthread_mutex_destroy(&session->uses_lock);
+    arena_deinit(&session->a);
+    free(session);
 }

@@ -17,9 +17,9 @@ typedef struct session_skipped {
 
 /* Who follows the optimiser; see pass_ctx. */
 typedef struct session_watch {
-    void (*note)(void *ctx, const char *pass, int64_t rewrite, const struct graph *g, const graph_node *n,
+    void (*note)(void *ctx, const char *pass, int64_t rewrite, const struct graph *graph, const graph_node *node,
                  const char *text);
-    inlay_status (*after)(void *ctx, const inlay_session *s, const char *pass); /* "" = before the first */
+    inlay_status (*after)(void *ctx, const inlay_session *session, const char *pass); /* "" = before the first */
     void *ctx;
     int64_t newest_opset; /* of pass_ctx; -1: the one that the model imports */
     int64_t later_opset;  /* of graph_model */
@@ -78,12 +78,12 @@ typedef struct session_source {
 INLAY_NODISCARD inlay_status session_prepare(const session_source *source, const inlay_options *options,
                                              const session_watch *watch, inlay_session **out_session, inlay_diag *diag);
 /* What inlay_session_input() and inlay_session_output() tell; session_open() does it, too. */
-INLAY_NODISCARD inlay_status session_describe(inlay_session *s, inlay_diag *diag);
+INLAY_NODISCARD inlay_status session_describe(inlay_session *session, inlay_diag *diag);
 INLAY_NODISCARD inlay_status session_open(const session_source *source, const inlay_options *options,
                                           inlay_session **out_session, inlay_diag *diag);
 
 /* What inlay_session_destroy() does; NULL is a no-op. */
-void session_close(inlay_session *s);
+void session_close(inlay_session *session);
 
 /* May this process use the session? INLAY_UNSUPPORTED: it is from before a fork, and says why not. Any thread. In
  * inherit.c, as are the next two. */
@@ -92,8 +92,8 @@ static inline inlay_status session_here(const inlay_session *session, inlay_diag
 {
     return __atomic_load_n(&session->forks, __ATOMIC_ACQUIRE) == fork_count ? INLAY_OK : session_inherit(session, diag);
 }
-void session_use_begin(inlay_session *s, session_use *use);
-void session_use_end(inlay_session *s, const session_use *use);
+void session_use_begin(inlay_session *session, session_use *use);
+void session_use_end(inlay_session *session, const session_use *use);
 
 /* A session without a model: the providers of the options, open, and the log and progress function. The caller ends it
  * with session_close(). */
@@ -102,37 +102,39 @@ INLAY_NODISCARD inlay_status session_open_providers(const inlay_options *options
 
 /* What the user asks of the assignment: policy, pin, forbid, require, max_partitions, no_cpu, memory_limit, plan.
  * Errors name the option. In rules.c. */
-INLAY_NODISCARD inlay_status session_rules_read(inlay_session *s, const inlay_options *options, inlay_diag *diag);
+INLAY_NODISCARD inlay_status session_rules_read(inlay_session *session, const inlay_options *options, inlay_diag *diag);
 
 /* Option memory_limit, host=BYTES; 0 = none. limit.c has this and the next three. */
 uint64_t session_host_limit(const inlay_options *options);
 /* What there is of the graph so far: once the model is loaded, and once it is optimised. */
-void session_limit_begin(inlay_session *s);
+void session_limit_begin(inlay_session *session);
 /* program_env.room of a session with such a limit. */
 uint64_t session_limit_room(void *ctx, uint64_t more, uint64_t coming, inlay_diag *over);
 /* Afterwards: with the plan, where the inputs' sizes are known, all that a first run holds. INLAY_LIMIT_EXCEEDED says
  * how much would do. */
-INLAY_NODISCARD inlay_status session_limit_check(inlay_session *s, inlay_diag *diag);
+INLAY_NODISCARD inlay_status session_limit_check(inlay_session *session, inlay_diag *diag);
 
 /* The parts of session_prepare; in model.c. */
-INLAY_NODISCARD inlay_status session_load_model(inlay_session *s, const session_source *source,
+INLAY_NODISCARD inlay_status session_load_model(inlay_session *session, const session_source *source,
                                                 const inlay_options *options, inlay_diag *diag);
-INLAY_NODISCARD inlay_status session_optimise(inlay_session *s, const inlay_options *options, inlay_diag *diag);
+INLAY_NODISCARD inlay_status session_optimise(inlay_session *session, const inlay_options *options, inlay_diag *diag);
 /* env.states, by the names of inputs and outputs. In states.c. */
-INLAY_NODISCARD inlay_status session_find_states(inlay_session *s, const inlay_options *options, inlay_diag *diag);
+INLAY_NODISCARD inlay_status session_find_states(inlay_session *session, const inlay_options *options,
+                                                 inlay_diag *diag);
 /* Nodes of the graph and all bodies. */
-uint32_t session_count_nodes(const struct graph *g);
+uint32_t session_count_nodes(const struct graph *graph);
 /* Tells the progress; INLAY_CANCELLED when the caller gave up. */
-inlay_status session_report(inlay_session *s, double fraction, const char *what, inlay_diag *diag);
+inlay_status session_report(inlay_session *session, double fraction, const char *what, inlay_diag *diag);
 
 /* What is known of costs before the graph is assigned: the profile and the measurements of the cache folder, and what
  * symbols are taken to be (option assume). In costs.c, as is the next. */
-INLAY_NODISCARD inlay_status session_costs_open(inlay_session *s, const inlay_options *options, inlay_diag *diag);
-void session_costs_close(inlay_session *s);
+INLAY_NODISCARD inlay_status session_costs_open(inlay_session *session, const inlay_options *options, inlay_diag *diag);
+void session_costs_close(inlay_session *session);
 /* Where option profile puts the machine profile, cut into folder and name in place[PATH_MAX]: both NULL = in the cache
  * folder; a NULL folder with a name = nowhere. */
 INLAY_NODISCARD inlay_status session_profile_place(const inlay_options *options, char *place, const char **out_folder,
                                                    const char **out_name, inlay_diag *diag);
 /* The folder that measurements are kept in, made where it is missing; INLAY_IO_ERROR says how to get one. */
-INLAY_NODISCARD inlay_status session_costs_folder(const inlay_session *s, char *text, size_t bytes, inlay_diag *diag);
+INLAY_NODISCARD inlay_status session_costs_folder(const inlay_session *session, char *text, size_t bytes,
+                                                  inlay_diag *diag);
 #endif

@@ -27,16 +27,16 @@ static const char *star_of(const char *pattern, size_t bytes, const char *name, 
 }
 
 /* The output that the pair has for input `name`, INLAY_NONE if there is none. */
-static uint32_t find_output(const struct graph *g, const char *pair, const char *name)
+static uint32_t find_output(const struct graph *graph, const char *pair, const char *name)
 {
     const char *eq = strchr(pair, '=');
     size_t in_bytes, out_bytes;
     const char *in = star_of(pair, (size_t)(eq - pair), name, &in_bytes), *out;
 
-    for (uint32_t k = 0; in != NULL && k < g->output_count; k++) {
-        if (g->outputs[k] == INLAY_NONE)
+    for (uint32_t k = 0; in != NULL && k < graph->output_count; k++) {
+        if (graph->outputs[k] == INLAY_NONE)
             continue;
-        out = star_of(eq + 1, strlen(eq + 1), g->values[g->outputs[k]].info.name.data, &out_bytes);
+        out = star_of(eq + 1, strlen(eq + 1), graph->values[graph->outputs[k]].info.name.data, &out_bytes);
         if (out != NULL && out_bytes == in_bytes && memcmp(in, out, in_bytes) == 0)
             return k;
     }
@@ -51,10 +51,10 @@ static bool same_size(const inlay_dim *a, const inlay_dim *b)
 }
 
 /* Can the output be the input of the next run? *out_axis: along which it is longer. */
-static bool fit(const struct graph *g, uint32_t input, uint32_t output, uint32_t *out_axis)
+static bool fit(const struct graph *graph, uint32_t input, uint32_t output, uint32_t *out_axis)
 {
-    const graph_value *out = &g->values[g->outputs[output]];
-    const inlay_value_info *a = &g->values[g->inputs[input]].info, *b = &out->info;
+    const graph_value *out = &graph->values[graph->outputs[output]];
+    const inlay_value_info *a = &graph->values[graph->inputs[input]].info, *b = &out->info;
     const uint32_t rank = b->rank != INLAY_RANK_UNKNOWN ? b->rank : out->declared ? out->declared_rank : b->rank;
     const inlay_dim *dims = b->rank != INLAY_RANK_UNKNOWN ? b->dims : out->declared_dims;
     uint32_t open = INLAY_NONE;
@@ -62,7 +62,7 @@ static bool fit(const struct graph *g, uint32_t input, uint32_t output, uint32_t
     *out_axis = INLAY_NONE;
     if (a->kind != INLAY_VALUE_TENSOR || b->kind != INLAY_VALUE_TENSOR || a->dtype != b->dtype ||
         a->dtype == INLAY_STRING || inlay_dtype_bits(a->dtype) % 8 != 0 || inlay_dtype_bits(a->dtype) == 0 ||
-        a->rank == INLAY_RANK_UNKNOWN || rank != a->rank || g->values[g->inputs[input]].has_default)
+        a->rank == INLAY_RANK_UNKNOWN || rank != a->rank || graph->values[graph->inputs[input]].has_default)
         return false;
     for (uint32_t d = 0; d < rank; d++) {
         if (a->dims[d].kind == INLAY_DIM_FIXED) {
@@ -76,52 +76,52 @@ static bool fit(const struct graph *g, uint32_t input, uint32_t output, uint32_t
     return true;
 }
 
-static bool add_state(inlay_session *s, program_state *list, uint32_t input, uint32_t output, inlay_diag *diag,
+static bool add_state(inlay_session *session, program_state *list, uint32_t input, uint32_t output, inlay_diag *diag,
                       const char *pair)
 {
     uint32_t axis;
 
-    if (!fit(s->model->main, input, output, &axis)) {
+    if (!fit(session->model->main, input, output, &axis)) {
         if (pair != NULL)
             (void)inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                              "option state: %s: '%s' and '%s' have not the same type and "
                              "rank, or sizes that never fit",
-                             pair, s->model->main->values[s->model->main->inputs[input]].info.name.data,
-                             s->model->main->values[s->model->main->outputs[output]].info.name.data);
+                             pair, session->model->main->values[session->model->main->inputs[input]].info.name.data,
+                             session->model->main->values[session->model->main->outputs[output]].info.name.data);
         return false;
     }
-    list[s->env.state_count++] = (program_state){ input, output, axis };
+    list[session->env.state_count++] = (program_state){ input, output, axis };
     return true;
 }
 
 /* The pair of the user's that has the input, or one that is known. */
-static inlay_status find_pair(inlay_session *s, const inlay_options *options, program_state *list, uint32_t input,
+static inlay_status find_pair(inlay_session *session, const inlay_options *options, program_state *list, uint32_t input,
                               uint8_t *used, inlay_diag *diag)
 {
-    const struct graph *g = s->model->main;
-    const char *name = g->values[g->inputs[input]].info.name.data, *pair;
+    const struct graph *graph = session->model->main;
+    const char *name = graph->values[graph->inputs[input]].info.name.data, *pair;
     uint32_t output;
 
     for (uint32_t i = 0; (pair = options_list(options, OPTION_state, i)) != NULL; i++) {
-        output = find_output(g, pair, name);
+        output = find_output(graph, pair, name);
         if (output == INLAY_NONE)
             continue;
         used[i] = 1;
-        return add_state(s, list, input, output, diag, pair) ? INLAY_OK : INLAY_INVALID_ARGUMENT;
+        return add_state(session, list, input, output, diag, pair) ? INLAY_OK : INLAY_INVALID_ARGUMENT;
     }
     for (uint32_t i = 0; i < sizeof known_pairs / sizeof known_pairs[0]; i++) {
-        output = find_output(g, known_pairs[i], name);
-        if (output != INLAY_NONE && add_state(s, list, input, output, NULL, NULL))
+        output = find_output(graph, known_pairs[i], name);
+        if (output != INLAY_NONE && add_state(session, list, input, output, NULL, NULL))
             return INLAY_OK;
     }
     return INLAY_OK;
 }
 
-inlay_status session_find_states(inlay_session *s, const inlay_options *options, inlay_diag *diag)
+inlay_status session_find_states(inlay_session *session, const inlay_options *options, inlay_diag *diag)
 {
-    const struct graph *g = s->model->main;
-    program_state *list = arena_array(&s->a, (size_t)g->input_count + 1, sizeof *list);
-    uint8_t *used = arena_array(&s->a, OPTIONS_MAX_ITEMS, 1);
+    const struct graph *graph = session->model->main;
+    program_state *list = arena_array(&session->a, (size_t)graph->input_count + 1, sizeof *list);
+    uint8_t *used = arena_array(&session->a, OPTIONS_MAX_ITEMS, 1);
     inlay_status status = INLAY_OK;
     const char *pair;
 
@@ -133,14 +133,14 @@ inlay_status session_find_states(inlay_session *s, const inlay_options *options,
         if (eq == NULL || eq == pair || eq[1] == '\0' || strchr(eq + 1, '=') != NULL)
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option state: '%s' is not INPUT=OUTPUT", pair);
     }
-    for (uint32_t i = 0; status == INLAY_OK && i < g->input_count; i++)
-        status = find_pair(s, options, list, i, used, diag);
+    for (uint32_t i = 0; status == INLAY_OK && i < graph->input_count; i++)
+        status = find_pair(session, options, list, i, used, diag);
     for (uint32_t i = 0; status == INLAY_OK && (pair = options_list(options, OPTION_state, i)) != NULL; i++)
         if (used[i] == 0)
             status = inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                                 "option state: '%s' names no input of the model with an "
                                 "output",
                                 pair);
-    s->env.states = list;
+    session->env.states = list;
     return status;
 }

@@ -42,14 +42,14 @@ static struct timeline *slot_at(uint32_t slot)
 /* Locks the slot of a timeline; NULL: it is gone, or never was. */
 static struct timeline *lock_timeline(uint64_t id)
 {
-    struct timeline *t = id != 0 ? slot_at((uint32_t)id - 1) : NULL;
+    struct timeline *timeline = id != 0 ? slot_at((uint32_t)id - 1) : NULL;
 
-    if (t == NULL)
+    if (timeline == NULL)
         return NULL;
-    (void)pthread_mutex_lock(&t->mutex);
-    if (t->generation == (uint32_t)(id >> 32))
-        return t;
-    (void)pthread_mutex_unlock(&t->mutex);
+    (void)pthread_mutex_lock(&timeline->mutex);
+    if (timeline->generation == (uint32_t)(id >> 32))
+        return timeline;
+    (void)pthread_mutex_unlock(&timeline->mutex);
     return NULL;
 }
 
@@ -83,7 +83,7 @@ static bool add_block(void)
 inlay_status timeline_create(uint64_t *out_timeline, inlay_diag *diag)
 {
     uint32_t slot = INLAY_NONE;
-    struct timeline *t;
+    struct timeline *timeline;
 
     *out_timeline = 0;
     (void)pthread_mutex_lock(&table_mutex);
@@ -92,35 +92,35 @@ inlay_status timeline_create(uint64_t *out_timeline, inlay_diag *diag)
     (void)pthread_mutex_unlock(&table_mutex);
     if (slot == INLAY_NONE)
         return no_memory(diag, "for a timeline");
-    t = slot_at(slot);
-    (void)pthread_mutex_lock(&t->mutex);
-    t->generation++;
-    t->status = INLAY_OK;
-    t->reached = 0;
-    *out_timeline = (uint64_t)t->generation << 32 | (slot + 1);
-    (void)pthread_mutex_unlock(&t->mutex);
+    timeline = slot_at(slot);
+    (void)pthread_mutex_lock(&timeline->mutex);
+    timeline->generation++;
+    timeline->status = INLAY_OK;
+    timeline->reached = 0;
+    *out_timeline = (uint64_t)timeline->generation << 32 | (slot + 1);
+    (void)pthread_mutex_unlock(&timeline->mutex);
     return INLAY_OK;
 }
 
-static inlay_fence_notice *next_notice(const inlay_fence_notice *n)
+static inlay_fence_notice *next_notice(const inlay_fence_notice *notice)
 {
-    return (inlay_fence_notice *)(uintptr_t)n->host_use[0];
+    return (inlay_fence_notice *)(uintptr_t)notice->host_use[0];
 }
 
 /* Takes the notices that are due out of the timeline's list, which is locked: all of them where it ends. */
-static inlay_fence_notice *take_due(struct timeline *t, bool ends)
+static inlay_fence_notice *take_due(struct timeline *timeline, bool ends)
 {
     inlay_fence_notice *due = NULL, *kept = NULL;
 
-    for (inlay_fence_notice *n = t->notices, *next; n != NULL; n = next) {
-        const bool is_due = ends || t->status != INLAY_OK || n->fence.value <= t->reached;
+    for (inlay_fence_notice *notice = timeline->notices, *next; notice != NULL; notice = next) {
+        const bool is_due = ends || timeline->status != INLAY_OK || notice->fence.value <= timeline->reached;
 
-        next = next_notice(n);
-        n->host_use[0] = (uintptr_t)(is_due ? due : kept);
-        n->host_use[1] = is_due && n->fence.value > t->reached; /* 1: it will not be reached */
-        *(is_due ? &due : &kept) = n;
+        next = next_notice(notice);
+        notice->host_use[0] = (uintptr_t)(is_due ? due : kept);
+        notice->host_use[1] = is_due && notice->fence.value > timeline->reached; /* 1: it will not be reached */
+        *(is_due ? &due : &kept) = notice;
     }
-    t->notices = kept;
+    timeline->notices = kept;
     return due;
 }
 
@@ -138,55 +138,55 @@ static void tell_due(inlay_fence_notice *due, inlay_status status, const inlay_d
 
 void fence_notify(inlay_fence_notice *notice)
 {
-    struct timeline *t = lock_timeline(notice->fence.timeline);
+    struct timeline *timeline = lock_timeline(notice->fence.timeline);
     inlay_status status = INLAY_OK;
     inlay_diag why = INLAY_DIAG_INIT;
 
-    if (t != NULL && t->reached < notice->fence.value) {
-        if (t->status == INLAY_OK) {
-            notice->host_use[0] = (uintptr_t)t->notices;
-            t->notices = notice;
-            (void)pthread_mutex_unlock(&t->mutex);
+    if (timeline != NULL && timeline->reached < notice->fence.value) {
+        if (timeline->status == INLAY_OK) {
+            notice->host_use[0] = (uintptr_t)timeline->notices;
+            timeline->notices = notice;
+            (void)pthread_mutex_unlock(&timeline->mutex);
             return;
         }
-        status = t->status;
-        why = t->why;
+        status = timeline->status;
+        why = timeline->why;
     }
-    if (t != NULL)
-        (void)pthread_mutex_unlock(&t->mutex);
+    if (timeline != NULL)
+        (void)pthread_mutex_unlock(&timeline->mutex);
     notice->reached(notice->user, status, status != INLAY_OK ? &why : NULL);
 }
 
 bool fence_forget(inlay_fence_notice *notice)
 {
-    struct timeline *t = lock_timeline(notice->fence.timeline);
-    inlay_fence_notice *before = NULL, *n = t != NULL ? t->notices : NULL;
+    struct timeline *timeline = lock_timeline(notice->fence.timeline);
+    inlay_fence_notice *before = NULL, *fence_notice = timeline != NULL ? timeline->notices : NULL;
 
-    while (n != NULL && n != notice) {
-        before = n;
-        n = next_notice(n);
+    while (fence_notice != NULL && fence_notice != notice) {
+        before = fence_notice;
+        fence_notice = next_notice(fence_notice);
     }
-    if (n != NULL && before != NULL)
-        before->host_use[0] = n->host_use[0];
-    else if (n != NULL)
-        t->notices = next_notice(n);
-    if (t != NULL)
-        (void)pthread_mutex_unlock(&t->mutex);
-    return n != NULL;
+    if (fence_notice != NULL && before != NULL)
+        before->host_use[0] = fence_notice->host_use[0];
+    else if (fence_notice != NULL)
+        timeline->notices = next_notice(fence_notice);
+    if (timeline != NULL)
+        (void)pthread_mutex_unlock(&timeline->mutex);
+    return fence_notice != NULL;
 }
 
 void timeline_destroy(uint64_t id)
 {
-    struct timeline *t = lock_timeline(id);
+    struct timeline *timeline = lock_timeline(id);
 
     inlay_fence_notice *due;
     inlay_diag why = INLAY_DIAG_INIT;
 
-    if (t == NULL)
+    if (timeline == NULL)
         return;
-    t->generation++;
-    due = take_due(t, true);
-    (void)pthread_mutex_unlock(&t->mutex);
+    timeline->generation++;
+    due = take_due(timeline, true);
+    (void)pthread_mutex_unlock(&timeline->mutex);
     if (due != NULL)
         tell_due(due, inlay_fail(&why, INLAY_CANCELLED, "nobody signals this fence any more"), &why);
     (void)pthread_mutex_lock(&table_mutex);
@@ -196,45 +196,45 @@ void timeline_destroy(uint64_t id)
 
 void timeline_renew(uint64_t *id)
 {
-    struct timeline *t = lock_timeline(*id);
+    struct timeline *timeline = lock_timeline(*id);
 
     inlay_fence_notice *due;
     inlay_diag why = INLAY_DIAG_INIT;
 
-    if (t == NULL)
+    if (timeline == NULL)
         return;
-    due = take_due(t, true);
-    t->generation += 2; /* odd again: in use, under another number */
-    t->status = INLAY_OK;
-    t->reached = 0;
-    *id = (uint64_t)t->generation << 32 | (uint32_t)*id;
-    (void)pthread_mutex_unlock(&t->mutex);
+    due = take_due(timeline, true);
+    timeline->generation += 2; /* odd again: in use, under another number */
+    timeline->status = INLAY_OK;
+    timeline->reached = 0;
+    *id = (uint64_t)timeline->generation << 32 | (uint32_t)*id;
+    (void)pthread_mutex_unlock(&timeline->mutex);
     if (due != NULL)
         tell_due(due, inlay_fail(&why, INLAY_CANCELLED, "nobody signals this fence any more"), &why);
 }
 
 void fence_signal(inlay_fence fence, inlay_status status, const inlay_diag *why)
 {
-    struct timeline *t = lock_timeline(fence.timeline);
+    struct timeline *timeline = lock_timeline(fence.timeline);
     inlay_fence_notice *due;
     inlay_diag told;
 
-    if (t == NULL)
+    if (timeline == NULL)
         return;
-    if (t->status == INLAY_OK && status == INLAY_OK && fence.value > t->reached)
-        t->reached = fence.value;
-    if (t->status == INLAY_OK && status != INLAY_OK) {
-        t->why = (inlay_diag)INLAY_DIAG_INIT;
+    if (timeline->status == INLAY_OK && status == INLAY_OK && fence.value > timeline->reached)
+        timeline->reached = fence.value;
+    if (timeline->status == INLAY_OK && status != INLAY_OK) {
+        timeline->why = (inlay_diag)INLAY_DIAG_INIT;
         if (why != NULL && INLAY_HAS(why, tensor))
-            t->why = *why;
-        t->status = boundary_settle(status, &t->why);
+            timeline->why = *why;
+        timeline->status = boundary_settle(status, &timeline->why);
     }
-    due = take_due(t, false);
-    status = t->status;
+    due = take_due(timeline, false);
+    status = timeline->status;
     if (due != NULL)
-        told = t->why;
-    (void)pthread_cond_broadcast(&t->moved);
-    (void)pthread_mutex_unlock(&t->mutex);
+        told = timeline->why;
+    (void)pthread_cond_broadcast(&timeline->moved);
+    (void)pthread_mutex_unlock(&timeline->mutex);
     if (due != NULL)
         tell_due(due, status, &told);
 }
@@ -256,34 +256,34 @@ enum { POLL_NS = 1000000 };
 
 inlay_status fence_wait_until(inlay_fence fence, const inlay_run *run, uint64_t until_ns, inlay_diag *diag)
 {
-    struct timeline *t = lock_timeline(fence.timeline);
+    struct timeline *timeline = lock_timeline(fence.timeline);
     inlay_status status = INLAY_OK;
 
-    if (t == NULL)
+    if (timeline == NULL)
         return INLAY_OK;
-    while (t->reached < fence.value && t->status == INLAY_OK && status == INLAY_OK) {
+    while (timeline->reached < fence.value && timeline->status == INLAY_OK && status == INLAY_OK) {
         uint64_t poll_ns;
         struct timespec poll;
 
         if (run == NULL && until_ns == 0) {
-            (void)pthread_cond_wait(&t->moved, &t->mutex);
+            (void)pthread_cond_wait(&timeline->moved, &timeline->mutex);
             continue;
         }
         poll_ns = clock_ns() + POLL_NS;
         poll = (struct timespec){ .tv_sec = (time_t)(poll_ns / 1000000000), .tv_nsec = (long)(poll_ns % 1000000000) };
-        (void)pthread_cond_timedwait(&t->moved, &t->mutex, &poll);
+        (void)pthread_cond_timedwait(&timeline->moved, &timeline->mutex, &poll);
         status = run != NULL ? run_poll(run) : INLAY_OK;
         if (status == INLAY_OK && until_ns != 0 && clock_ns() >= until_ns)
             status = INLAY_BUSY;
     }
-    if (t->reached >= fence.value)
+    if (timeline->reached >= fence.value)
         status = INLAY_OK;
-    else if (t->status != INLAY_OK)
-        status = tell(diag, &t->why, t->status);
+    else if (timeline->status != INLAY_OK)
+        status = tell(diag, &timeline->why, timeline->status);
     else if (status != INLAY_OK)
         (void)inlay_fail(diag, status, "the run was stopped while it waited for a device: %s",
                          inlay_status_text(status));
-    (void)pthread_mutex_unlock(&t->mutex);
+    (void)pthread_mutex_unlock(&timeline->mutex);
     return status;
 }
 
@@ -299,17 +299,17 @@ inlay_status fence_settle(inlay_fence fence, inlay_diag *diag)
 
 bool fence_reached(inlay_fence fence, inlay_status *out_status)
 {
-    struct timeline *t = lock_timeline(fence.timeline);
+    struct timeline *timeline = lock_timeline(fence.timeline);
     bool reached = true;
     inlay_status status = INLAY_OK;
 
-    if (t != NULL) {
-        reached = t->reached >= fence.value;
-        if (!reached && t->status != INLAY_OK) {
+    if (timeline != NULL) {
+        reached = timeline->reached >= fence.value;
+        if (!reached && timeline->status != INLAY_OK) {
             reached = true;
-            status = t->status;
+            status = timeline->status;
         }
-        (void)pthread_mutex_unlock(&t->mutex);
+        (void)pthread_mutex_unlock(&timeline->mutex);
     }
     if (out_status != NULL)
         *out_status = status;

@@ -23,9 +23,9 @@ static inlay_status hash_range(void *user, int64_t begin, int64_t end, uint32_t 
     return INLAY_OK;
 }
 
-static size_t blocks_of(const hash_job *j)
+static size_t blocks_of(const hash_job *job)
 {
-    return j->bytes == 0 ? 1 : (size_t)((j->bytes + HASH_BLOCK - 1) / HASH_BLOCK);
+    return job->bytes == 0 ? 1 : (size_t)((job->bytes + HASH_BLOCK - 1) / HASH_BLOCK);
 }
 
 bool hash_many(hash_job *jobs, uint32_t count)

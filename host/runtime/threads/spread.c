@@ -22,13 +22,13 @@ struct meeting {
     bool taken[CPU_SETSIZE]; /* atomic: there is one on that CPU */
 };
 
-static bool take(struct meeting *m, int cpu)
+static bool take(struct meeting *meeting, int cpu)
 {
-    return cpu >= 0 && cpu < CPU_SETSIZE && !__atomic_exchange_n(&m->taken[cpu], true, __ATOMIC_RELAXED);
+    return cpu >= 0 && cpu < CPU_SETSIZE && !__atomic_exchange_n(&meeting->taken[cpu], true, __ATOMIC_RELAXED);
 }
 
 /* To the next CPU that none has taken, if there is one: near in the caches, and not the same for every process. */
-static void step_aside(struct meeting *m, int here)
+static void step_aside(struct meeting *meeting, int here)
 {
     cpu_set_t may, one;
 
@@ -37,7 +37,7 @@ static void step_aside(struct meeting *m, int here)
     for (int i = 1; i < CPU_SETSIZE; i++) {
         const int cpu = (here + i) % CPU_SETSIZE;
 
-        if (!CPU_ISSET(cpu, &may) || !take(m, cpu))
+        if (!CPU_ISSET(cpu, &may) || !take(meeting, cpu))
             continue;
         CPU_ZERO(&one);
         CPU_SET(cpu, &one);
@@ -48,12 +48,12 @@ static void step_aside(struct meeting *m, int here)
 }
 
 /* Waits for the workers, and lets one run that is behind it on this CPU. A barrier would send it to sleep. */
-static void wait_for_all(struct meeting *m)
+static void wait_for_all(struct meeting *meeting)
 {
     const uint64_t begin = clock_ns();
     uint64_t waited = 0;
 
-    while (__atomic_load_n(&m->there, __ATOMIC_ACQUIRE) + 1 < m->team && waited < MOST_NS) {
+    while (__atomic_load_n(&meeting->there, __ATOMIC_ACQUIRE) + 1 < meeting->team && waited < MOST_NS) {
         waited = clock_ns() - begin;
         if (waited > PATIENCE_NS)
             (void)sched_yield();
@@ -62,27 +62,27 @@ static void wait_for_all(struct meeting *m)
 
 static void meet(void *user)
 {
-    struct meeting *m = user;
+    struct meeting *meeting = user;
     int here;
 
     if (gomp_worker() == 0) {
-        wait_for_all(m);
+        wait_for_all(meeting);
         return;
     }
     here = sched_getcpu();
-    if (here >= 0 && !take(m, here))
-        step_aside(m, here);
-    (void)__atomic_fetch_add(&m->there, 1, __ATOMIC_RELEASE);
+    if (here >= 0 && !take(meeting, here))
+        step_aside(meeting, here);
+    (void)__atomic_fetch_add(&meeting->there, 1, __ATOMIC_RELEASE);
 }
 
 void spread_team(uint32_t team)
 {
     for (int round = 0; round < ROUNDS; round++) {
-        struct meeting m = { .team = team };
+        struct meeting meeting = { .team = team };
         int cpu = sched_getcpu();
 
-        (void)take(&m, cpu);
-        gomp_team(meet, &m, team);
+        (void)take(&meeting, cpu);
+        gomp_team(meet, &meeting, team);
         if (sched_getcpu() == cpu)
             return;
     }

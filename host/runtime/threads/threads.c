@@ -98,20 +98,20 @@ struct loop {
 static _Thread_local uint32_t this_worker;
 static _Thread_local bool in_loop;
 
-static void share_ranges(struct loop *l, uint32_t team)
+static void share_ranges(struct loop *loop, uint32_t team)
 {
-    l->lane_count = team < MAX_LANES ? team : MAX_LANES;
-    for (uint32_t i = 0; i < l->lane_count; i++) {
-        l->lanes[i].next = l->ranges * i / l->lane_count;
-        l->lanes[i].end = l->ranges * (i + 1) / l->lane_count;
+    loop->lane_count = team < MAX_LANES ? team : MAX_LANES;
+    for (uint32_t i = 0; i < loop->lane_count; i++) {
+        loop->lanes[i].next = loop->ranges * i / loop->lane_count;
+        loop->lanes[i].end = loop->ranges * (i + 1) / loop->lane_count;
     }
 }
 
 /* The next range for a worker; -1: all are taken. */
-static int64_t take_range(struct loop *l, uint32_t worker)
+static int64_t take_range(struct loop *loop, uint32_t worker)
 {
-    for (uint32_t i = 0; i < l->lane_count; i++) {
-        struct lane *from = &l->lanes[(worker + i) % l->lane_count];
+    for (uint32_t i = 0; i < loop->lane_count; i++) {
+        struct lane *from = &loop->lanes[(worker + i) % loop->lane_count];
 
         if (__atomic_load_n(&from->next, __ATOMIC_RELAXED) < from->end) {
             int64_t r = __atomic_fetch_add(&from->next, 1, __ATOMIC_RELAXED);
@@ -123,13 +123,13 @@ static int64_t take_range(struct loop *l, uint32_t worker)
     return -1;
 }
 
-static int64_t ranges_taken(const struct loop *l)
+static int64_t ranges_taken(const struct loop *loop)
 {
     int64_t taken = 0;
 
-    for (uint32_t i = 0; i < l->lane_count; i++)
-        taken +=
-            (l->lanes[i].next < l->lanes[i].end ? l->lanes[i].next : l->lanes[i].end) - l->ranges * i / l->lane_count;
+    for (uint32_t i = 0; i < loop->lane_count; i++)
+        taken += (loop->lanes[i].next < loop->lanes[i].end ? loop->lanes[i].next : loop->lanes[i].end) -
+                 loop->ranges * i / loop->lane_count;
     return taken;
 }
 
@@ -176,26 +176,26 @@ struct sliced {
     int64_t grain;
 };
 
-static inlay_status run_slice(const struct sliced *s, int64_t begin, int64_t end, uint32_t worker)
+static inlay_status run_slice(const struct sliced *sliced, int64_t begin, int64_t end, uint32_t worker)
 {
-    inlay_status status = run_poll(s->run);
+    inlay_status status = run_poll(sliced->run);
 
-    return status == INLAY_OK ? s->fn(s->user, begin, end, worker) : status;
+    return status == INLAY_OK ? sliced->fn(sliced->user, begin, end, worker) : status;
 }
 
-static inlay_status run_range(const struct sliced *s, int64_t begin, int64_t end, uint32_t worker)
+static inlay_status run_range(const struct sliced *sliced, int64_t begin, int64_t end, uint32_t worker)
 {
     inlay_status status = INLAY_OK;
     uint64_t key, known;
 
-    if (s->run == NULL)
-        return s->fn(s->user, begin, end, worker);
-    if (!s->run->watched)
-        return run_slice(s, begin, end, worker);
-    key = loop_key(s->fn, s->count);
+    if (sliced->run == NULL)
+        return sliced->fn(sliced->user, begin, end, worker);
+    if (!sliced->run->watched)
+        return run_slice(sliced, begin, end, worker);
+    key = loop_key(sliced->fn, sliced->count);
     known = took_known(long_loops, LONG_LOOPS, key);
     while (status == INLAY_OK && begin < end) {
-        const double expected = (double)known * (double)(end - begin) / (double)s->count;
+        const double expected = (double)known * (double)(end - begin) / (double)sliced->count;
         const bool is_short = known != 0 && expected < 2 * (double)SLICE_NS;
         const uint64_t start = clock_ns();
         int64_t length = is_short     ? end - begin
@@ -203,38 +203,39 @@ static inlay_status run_range(const struct sliced *s, int64_t begin, int64_t end
                                       : (int64_t)((double)(end - begin) * (double)SLICE_NS / expected);
         double took;
 
-        length = length < s->grain ? s->grain : length;
+        length = length < sliced->grain ? sliced->grain : length;
         length = length < 1 ? 1 : length;
-        if (end - begin - length < (s->grain < 1 ? 1 : s->grain)) /* no range is shorter than the grain */
+        if (end - begin - length < (sliced->grain < 1 ? 1 : sliced->grain)) /* no range is shorter than the grain */
             length = end - begin;
-        status = run_slice(s, begin, begin + length, worker);
+        status = run_slice(sliced, begin, begin + length, worker);
         took = (double)(clock_ns() - start);
         begin += length;
         if (known == 0 || took > (double)SLICE_NS) {
-            took_keep(long_loops, LONG_LOOPS, key, took * (double)s->count / (double)length);
+            took_keep(long_loops, LONG_LOOPS, key, took * (double)sliced->count / (double)length);
             known = took_known(long_loops, LONG_LOOPS, key);
         }
     }
     return status;
 }
 
-static void take_ranges(struct loop *l)
+static void take_ranges(struct loop *loop)
 {
-    const struct sliced all = { l->run, l->fn, l->user, l->count, l->grain };
-    int64_t size = l->count / l->ranges, longer = l->count % l->ranges;
+    const struct sliced all = { loop->run, loop->fn, loop->user, loop->count, loop->grain };
+    int64_t size = loop->count / loop->ranges, longer = loop->count % loop->ranges;
 
-    while (__atomic_load_n(&l->status, __ATOMIC_RELAXED) == INLAY_OK && (l->until == 0 || clock_ns() < l->until)) {
-        int64_t r = take_range(l, this_worker), begin, end;
+    while (__atomic_load_n(&loop->status, __ATOMIC_RELAXED) == INLAY_OK &&
+           (loop->until == 0 || clock_ns() < loop->until)) {
+        int64_t r = take_range(loop, this_worker), begin, end;
         int32_t none = INLAY_OK;
         inlay_status status = INLAY_OK;
 
         if (r < 0)
             return;
-        begin = r * size + r * longer / l->ranges;
-        end = (r + 1) * size + (r + 1) * longer / l->ranges;
+        begin = r * size + r * longer / loop->ranges;
+        end = (r + 1) * size + (r + 1) * longer / loop->ranges;
         status = run_range(&all, begin, end, this_worker);
         if (status != INLAY_OK)
-            (void)__atomic_compare_exchange_n(&l->status, &none, status, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+            (void)__atomic_compare_exchange_n(&loop->status, &none, status, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
     }
 }
 
@@ -246,20 +247,20 @@ static void keep_span(run_spans *spans, uint64_t begin, uint32_t worker)
         spans->list[at] = (run_span){ .begin_ns = begin, .end_ns = clock_ns(), .worker = worker };
 }
 
-static void be_worker(struct loop *l, uint32_t worker)
+static void be_worker(struct loop *loop, uint32_t worker)
 {
     bool was_in_loop = in_loop;
     const crash_scene *was_borrowed = crash_here.borrowed;
-    run_spans *spans = l->run != NULL ? l->run->spans : NULL;
+    run_spans *spans = loop->run != NULL ? loop->run->spans : NULL;
     uint64_t begin = spans != NULL ? clock_ns() : 0;
 
     const float_state floats = float_state_get();
 
-    crash_here.borrowed = l->scene;
+    crash_here.borrowed = loop->scene;
     in_loop = true;
     this_worker = worker;
-    (void)float_state_restore(l->floats);
-    take_ranges(l);
+    (void)float_state_restore(loop->floats);
+    take_ranges(loop);
     (void)float_state_restore(floats);
     this_worker = 0;
     in_loop = was_in_loop;
@@ -270,12 +271,12 @@ static void be_worker(struct loop *l, uint32_t worker)
 
 static void join_team(void *user)
 {
-    struct loop *l = user;
+    struct loop *loop = user;
     uint32_t worker = gomp_worker();
 
-    if (worker > 0 && sched_getcpu() == l->cpu)
-        __atomic_store_n(&l->crowded, true, __ATOMIC_RELAXED);
-    be_worker(l, worker);
+    if (worker > 0 && sched_getcpu() == loop->cpu)
+        __atomic_store_n(&loop->crowded, true, __ATOMIC_RELAXED);
+    be_worker(loop, worker);
 }
 
 enum { RANGES_PER_WORKER = 4 }; /* enough to even out workers that are slower or start later */
@@ -310,21 +311,21 @@ static void spread(uint32_t team)
     warmth.crowded = false;
 }
 
-static void run_team(struct loop *l, uint32_t team)
+static void run_team(struct loop *loop, uint32_t team)
 {
     spread(team);
-    l->cpu = sched_getcpu();
-    gomp_team(join_team, l, team);
-    warmth.crowded = __atomic_load_n(&l->crowded, __ATOMIC_RELAXED);
+    loop->cpu = sched_getcpu();
+    gomp_team(join_team, loop, team);
+    warmth.crowded = __atomic_load_n(&loop->crowded, __ATOMIC_RELAXED);
     warmth.team_end = clock_ns();
     warmth.lost = 0;
 }
 
 /* Runs what the caller does alone, and says whether that was all. */
-static bool run_cold(struct loop *l)
+static bool run_cold(struct loop *loop)
 {
     const uint64_t begin = clock_ns();
-    const uint64_t key = loop_key(l->fn, l->count);
+    const uint64_t key = loop_key(loop->fn, loop->count);
     uint64_t took;
     int64_t done;
 
@@ -334,21 +335,21 @@ static bool run_cold(struct loop *l)
         warmth.lost = 0;
     if (warmth.lost >= WAKE_NS || took_known(paces, PACES, key) >= 2 * WAKE_NS)
         return false;
-    l->until = begin + WAKE_NS - warmth.lost;
-    be_worker(l, 0);
-    l->until = 0;
+    loop->until = begin + WAKE_NS - warmth.lost;
+    be_worker(loop, 0);
+    loop->until = 0;
     warmth.loop_end = clock_ns();
     took = warmth.loop_end - begin;
     warmth.lost += took;
-    done = ranges_taken(l);
-    took_keep(paces, PACES, key, done > 0 ? (double)took * (double)l->ranges / (double)done : 0);
-    return done == l->ranges || l->status != INLAY_OK;
+    done = ranges_taken(loop);
+    took_keep(paces, PACES, key, done > 0 ? (double)took * (double)loop->ranges / (double)done : 0);
+    return done == loop->ranges || loop->status != INLAY_OK;
 }
 
 inlay_status threads_parallel_for(const inlay_run *run, int64_t count, int64_t grain, inlay_parallel_fn fn, void *user)
 {
     uint32_t limit, team;
-    struct loop l;
+    struct loop loop;
 
     if (count <= 0)
         return INLAY_OK;
@@ -359,27 +360,27 @@ inlay_status threads_parallel_for(const inlay_run *run, int64_t count, int64_t g
     /* The team is as large for a short loop as for a long one: libgomp ends threads that the next team does not need
      * and would have to start them again, which costs far more than waking them for nothing. */
     team = lease(limit, limit);
-    l.fn = fn;
-    l.user = user;
-    l.run = run;
-    l.count = count;
-    l.grain = grain;
-    l.status = INLAY_OK;
-    l.until = 0;
-    l.crowded = false;
-    l.scene = crash_here.borrowed != NULL ? crash_here.borrowed : &crash_here;
-    l.floats = float_state_get();
-    l.ranges = count / (grain > 0 ? grain : 1);
-    if (l.ranges > (int64_t)team * RANGES_PER_WORKER)
-        l.ranges = (int64_t)team * RANGES_PER_WORKER;
-    share_ranges(&l, team);
+    loop.fn = fn;
+    loop.user = user;
+    loop.run = run;
+    loop.count = count;
+    loop.grain = grain;
+    loop.status = INLAY_OK;
+    loop.until = 0;
+    loop.crowded = false;
+    loop.scene = crash_here.borrowed != NULL ? crash_here.borrowed : &crash_here;
+    loop.floats = float_state_get();
+    loop.ranges = count / (grain > 0 ? grain : 1);
+    if (loop.ranges > (int64_t)team * RANGES_PER_WORKER)
+        loop.ranges = (int64_t)team * RANGES_PER_WORKER;
+    share_ranges(&loop, team);
     if (team <= 1) {
-        be_worker(&l, 0);
-    } else if (!run_cold(&l)) {
-        run_team(&l, team);
+        be_worker(&loop, 0);
+    } else if (!run_cold(&loop)) {
+        run_team(&loop, team);
     }
     give_back(team);
-    return l.status;
+    return loop.status;
 }
 
 void threads_gather(const inlay_run *run)

@@ -8,37 +8,37 @@
 
 static char *string_alloc(void *ctx, uint64_t bytes)
 {
-    run_shared *s = ctx;
+    run_shared *shared = ctx;
     char *text;
 
-    pthread_mutex_lock(&s->texts.lock);
-    text = bytes <= PTRDIFF_MAX ? arena_alloc(&s->texts.a, (size_t)bytes) : NULL;
-    pthread_mutex_unlock(&s->texts.lock);
+    pthread_mutex_lock(&shared->texts.lock);
+    text = bytes <= PTRDIFF_MAX ? arena_alloc(&shared->texts.a, (size_t)bytes) : NULL;
+    pthread_mutex_unlock(&shared->texts.lock);
     return text;
 }
 
 static const run_calls calls = { .host_step = host_node_run, .dynamic_step = dynamic_run, .make_room = stay_make_room };
 
-inlay_status run_shared_init(run_shared *s, uint32_t max_threads, uint64_t max_bytes, run_memory *memory)
+inlay_status run_shared_init(run_shared *shared, uint32_t max_threads, uint64_t max_bytes, run_memory *memory)
 {
     static const uint32_t never;
 
-    *s = (run_shared){
+    *shared = (run_shared){
         .diag = INLAY_DIAG_INIT, .tensors.max_bytes = max_bytes, .tensors.memory = memory, .calls = &calls
     };
-    s->run = (inlay_run){ .cancel = &never,
-                          .max_threads = max_threads,
-                          .ctx = s,
-                          .output_alloc = dynamic_output_alloc,
-                          .string_alloc = string_alloc };
-    return pthread_mutex_init(&s->texts.lock, NULL) == 0 ? INLAY_OK : INLAY_OUT_OF_MEMORY;
+    shared->run = (inlay_run){ .cancel = &never,
+                               .max_threads = max_threads,
+                               .ctx = shared,
+                               .output_alloc = dynamic_output_alloc,
+                               .string_alloc = string_alloc };
+    return pthread_mutex_init(&shared->texts.lock, NULL) == 0 ? INLAY_OK : INLAY_OUT_OF_MEMORY;
 }
 
-void run_shared_deinit(run_shared *s)
+void run_shared_deinit(run_shared *shared)
 {
-    if (s->hang.abandoned)
+    if (shared->hang.abandoned)
         return;
-    run_shared_drop(s);
-    arena_deinit(&s->texts.a);
-    (void)pthread_mutex_destroy(&s->texts.lock);
+    run_shared_drop(shared);
+    arena_deinit(&shared->texts.a);
+    (void)pthread_mutex_destroy(&shared->texts.lock);
 }

@@ -3,7 +3,7 @@
 #define EXEC_RUN_SHARED_H
 #include "exec/loop/runner.h"
 
-/* memory may be NULL and outlives s. */
-inlay_status run_shared_init(run_shared *s, uint32_t max_threads, uint64_t max_bytes, run_memory *memory);
-void run_shared_deinit(run_shared *s);
+/* memory may be NULL and outlives shared. */
+inlay_status run_shared_init(run_shared *shared, uint32_t max_threads, uint64_t max_bytes, run_memory *memory);
+void run_shared_deinit(run_shared *shared);
 #endif

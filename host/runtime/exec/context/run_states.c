@@ -24,52 +24,52 @@ struct run_states {
     bool dense; /* shapes came by that no region can append at: nothing is in place any more */
 };
 
-static const program_state *state_of(const run_states *s, uint32_t k)
+static const program_state *state_of(const run_states *states, uint32_t k)
 {
-    return &s->prog->env->states[k];
+    return &states->prog->env->states[k];
 }
 
-static const inlay_value_info *info_of(const run_states *s, uint32_t k)
+static const inlay_value_info *info_of(const run_states *states, uint32_t k)
 {
-    return &s->prog->graph->values[s->prog->graph->inputs[state_of(s, k)->input]].info;
+    return &states->prog->graph->values[states->prog->graph->inputs[state_of(states, k)->input]].info;
 }
 
 inlay_status run_states_create(const struct program *prog, run_memory *memory, uint64_t rows, run_states **out_states,
                                inlay_diag *diag)
 {
-    run_states *s = calloc(1, sizeof *s);
+    run_states *states = calloc(1, sizeof *states);
 
-    *out_states = s;
-    if (s != NULL) {
-        s->prog = prog;
-        s->memory = memory;
-        s->rows = rows;
-        s->slots = calloc(prog->env->state_count + 1u, sizeof *s->slots);
-        s->placed = calloc(prog->graph->output_count + 1u, sizeof *s->placed);
+    *out_states = states;
+    if (states != NULL) {
+        states->prog = prog;
+        states->memory = memory;
+        states->rows = rows;
+        states->slots = calloc(prog->env->state_count + 1u, sizeof *states->slots);
+        states->placed = calloc(prog->graph->output_count + 1u, sizeof *states->placed);
     }
-    if (s != NULL && s->slots != NULL && s->placed != NULL)
+    if (states != NULL && states->slots != NULL && states->placed != NULL)
         return INLAY_OK;
-    run_states_destroy(s);
+    run_states_destroy(states);
     *out_states = NULL;
     return no_memory(diag, "for the states of a context");
 }
 
-static void drop(struct slot *x)
+static void drop(struct slot *slot)
 {
-    value_unref(x->now);
-    value_unref(x->next);
-    *x = (struct slot){ .now = NULL };
+    value_unref(slot->now);
+    value_unref(slot->next);
+    *slot = (struct slot){ .now = NULL };
 }
 
-void run_states_destroy(run_states *s)
+void run_states_destroy(run_states *states)
 {
-    if (s == NULL)
+    if (states == NULL)
         return;
-    for (uint32_t k = 0; s->slots != NULL && k < s->prog->env->state_count; k++)
-        drop(&s->slots[k]);
-    free(s->slots);
-    free(s->placed);
-    free(s);
+    for (uint32_t k = 0; states->slots != NULL && k < states->prog->env->state_count; k++)
+        drop(&states->slots[k]);
+    free(states->slots);
+    free(states->placed);
+    free(states);
 }
 
 uint32_t run_states_of_input(const program_env *env, uint32_t i)
@@ -84,39 +84,39 @@ uint32_t run_states_of_input(const program_env *env, uint32_t i)
 
 /* The first `rows` of each block along the axis, from blocks of from_rows to blocks of to_rows; to may be from where
  * its blocks are no longer. */
-static void copy_rows(const inlay_value *v, uint32_t axis, char *to, int64_t to_rows, const char *from,
+static void copy_rows(const inlay_value *value, uint32_t axis, char *to, int64_t to_rows, const char *from,
                       int64_t from_rows, int64_t rows)
 {
-    int64_t blocks = 1, row = inlay_dtype_bits(v->dtype) / 8;
+    int64_t blocks = 1, row = inlay_dtype_bits(value->dtype) / 8;
 
     for (uint32_t d = 0; d < axis; d++)
-        blocks *= v->dims[d];
-    for (uint32_t d = axis + 1; d < v->rank; d++)
-        row *= v->dims[d];
+        blocks *= value->dims[d];
+    for (uint32_t d = axis + 1; d < value->rank; d++)
+        row *= value->dims[d];
     for (int64_t i = 0; i < blocks && rows > 0; i++)
         memmove(to + i * to_rows * row, from + i * from_rows * row, (size_t)(rows * row));
 }
 
-/* A tensor like v with so many rows, or with as many as v if the state does not grow; not cleared. */
-static inlay_status make_like(const run_states *s, uint32_t axis, const inlay_value *v, int64_t rows,
+/* A tensor like value with so many rows, or with as many as value if the state does not grow; not cleared. */
+static inlay_status make_like(const run_states *states, uint32_t axis, const inlay_value *value, int64_t rows,
                               inlay_value **out_value, inlay_diag *diag)
 {
     int64_t dims[INLAY_MAX_RANK] = { 0 };
 
-    memcpy(dims, v->dims, v->rank * sizeof *dims);
+    memcpy(dims, value->dims, value->rank * sizeof *dims);
     if (axis != INLAY_NONE)
         dims[axis] = rows;
-    return value_create_from(s->memory, v->dtype, v->rank, dims, false, out_value, diag);
+    return value_create_from(states->memory, value->dtype, value->rank, dims, false, out_value, diag);
 }
 
 /* What the slot has, in memory with that room; 0: row-major, without any. */
-static inlay_status move_to(const run_states *s, const struct slot *x, uint32_t axis, int64_t room,
+static inlay_status move_to(const run_states *states, const struct slot *slot, uint32_t axis, int64_t room,
                             inlay_value **out_value, inlay_diag *diag)
 {
-    const inlay_value *now = x->now;
-    const int64_t rows = axis == INLAY_NONE ? 0 : now->dims[axis], had = x->room != 0 ? x->room : rows;
+    const inlay_value *now = slot->now;
+    const int64_t rows = axis == INLAY_NONE ? 0 : now->dims[axis], had = slot->room != 0 ? slot->room : rows;
     const char *from = value_data(now);
-    inlay_status status = make_like(s, axis, now, room != 0 ? room : rows, out_value, diag);
+    inlay_status status = make_like(states, axis, now, room != 0 ? room : rows, out_value, diag);
 
     if (status != INLAY_OK)
         return status;
@@ -129,31 +129,31 @@ static inlay_status move_to(const run_states *s, const struct slot *x, uint32_t 
     return INLAY_OK;
 }
 
-static inlay_status set_room(const run_states *s, struct slot *x, uint32_t axis, int64_t room, inlay_diag *diag)
+static inlay_status set_room(const run_states *states, struct slot *slot, uint32_t axis, int64_t room, inlay_diag *diag)
 {
     inlay_value *moved;
     inlay_status status;
 
-    if (x->room == room)
+    if (slot->room == room)
         return INLAY_OK;
-    status = move_to(s, x, axis, room, &moved, diag);
+    status = move_to(states, slot, axis, room, &moved, diag);
     if (status != INLAY_OK)
         return status;
-    value_unref(x->now);
-    x->now = moved;
-    x->room = room;
+    value_unref(slot->now);
+    slot->now = moved;
+    slot->room = room;
     return INLAY_OK;
 }
 
 /* ------------------------------------------------------------------ before a run */
 
 /* The size that a symbol has in this run, by the inputs that are bound; -1: none says. */
-static int64_t size_of(const run_states *s, const rt_value *in, uint32_t symbol)
+static int64_t size_of(const run_states *states, const rt_value *in, uint32_t symbol)
 {
-    const struct graph *g = s->prog->graph;
+    const struct graph *graph = states->prog->graph;
 
-    for (uint32_t i = 0; i < g->input_count; i++) {
-        const inlay_value_info *info = &g->values[g->inputs[i]].info;
+    for (uint32_t i = 0; i < graph->input_count; i++) {
+        const inlay_value_info *info = &graph->values[graph->inputs[i]].info;
 
         for (uint32_t d = 0; in[i].kind == INLAY_KIND_TENSOR && info->rank == in[i].rank && d < info->rank; d++)
             if (info->dims[d].kind == INLAY_DIM_SYMBOLIC && info->dims[d].symbol == symbol)
@@ -163,14 +163,15 @@ static int64_t size_of(const run_states *s, const rt_value *in, uint32_t symbol)
 }
 
 /* What a state is before the first run: no rows; zeros where it does not grow. */
-static inlay_status first_dims(const run_states *s, uint32_t k, const rt_value *in, int64_t *dims, inlay_diag *diag)
+static inlay_status first_dims(const run_states *states, uint32_t k, const rt_value *in, int64_t *dims,
+                               inlay_diag *diag)
 {
-    const inlay_value_info *info = info_of(s, k);
+    const inlay_value_info *info = info_of(states, k);
 
     for (uint32_t d = 0; d < info->rank; d++) {
         dims[d] = info->dims[d].kind == INLAY_DIM_FIXED      ? info->dims[d].value
-                  : d == state_of(s, k)->axis                ? 0
-                  : info->dims[d].kind == INLAY_DIM_SYMBOLIC ? size_of(s, in, info->dims[d].symbol)
+                  : d == state_of(states, k)->axis           ? 0
+                  : info->dims[d].kind == INLAY_DIM_SYMBOLIC ? size_of(states, in, info->dims[d].symbol)
                                                              : -1;
         if (dims[d] < 0)
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
@@ -182,89 +183,91 @@ static inlay_status first_dims(const run_states *s, uint32_t k, const rt_value *
 }
 
 /* Memory of a state that has no rows yet, unless that of the last sequence will do. */
-static inlay_status begin(const run_states *s, uint32_t k, const rt_value *in, inlay_diag *diag)
+static inlay_status begin(const run_states *states, uint32_t k, const rt_value *in, inlay_diag *diag)
 {
-    const uint32_t axis = state_of(s, k)->axis;
-    const inlay_value_info *info = info_of(s, k);
-    struct slot *x = &s->slots[k];
+    const uint32_t axis = state_of(states, k)->axis;
+    const inlay_value_info *info = info_of(states, k);
+    struct slot *slot = &states->slots[k];
     int64_t dims[INLAY_MAX_RANK];
     inlay_status status;
 
-    if (x->now != NULL && (axis == INLAY_NONE || x->now->dims[axis] > 0))
+    if (slot->now != NULL && (axis == INLAY_NONE || slot->now->dims[axis] > 0))
         return INLAY_OK;
-    status = first_dims(s, k, in, dims, diag);
-    if (status != INLAY_OK || (x->now != NULL && memcmp(x->now->dims, dims, info->rank * sizeof *dims) == 0))
+    status = first_dims(states, k, in, dims, diag);
+    if (status != INLAY_OK || (slot->now != NULL && memcmp(slot->now->dims, dims, info->rank * sizeof *dims) == 0))
         return status;
-    drop(x);
-    return value_create_from(s->memory, info->dtype, info->rank, dims, true, &x->now, diag);
+    drop(slot);
+    return value_create_from(states->memory, info->dtype, info->rank, dims, true, &slot->now, diag);
 }
 
 /* Memory for what a run makes of a state that is replaced. That of the run before last, unless the caller kept it. */
-static inlay_status make_next(const run_states *s, struct slot *x, uint32_t axis, int64_t rows, inlay_diag *diag)
+static inlay_status make_next(const run_states *states, struct slot *slot, uint32_t axis, int64_t rows,
+                              inlay_diag *diag)
 {
-    const uint64_t row =
-        axis == INLAY_NONE || x->now->dims[axis] == 0 ? 0 : x->now->buffer.bytes / (uint64_t)x->now->dims[axis];
+    const uint64_t row = axis == INLAY_NONE || slot->now->dims[axis] == 0
+                             ? 0
+                             : slot->now->buffer.bytes / (uint64_t)slot->now->dims[axis];
 
-    if (x->next != NULL && value_is_reusable(x->next) && x->next->capacity >= row * (uint64_t)rows)
+    if (slot->next != NULL && value_is_reusable(slot->next) && slot->next->capacity >= row * (uint64_t)rows)
         return INLAY_OK;
-    value_unref(x->next);
-    x->next = NULL;
-    return make_like(s, axis, x->now, rows + rows / 2, &x->next, diag);
+    value_unref(slot->next);
+    slot->next = NULL;
+    return make_like(states, axis, slot->now, rows + rows / 2, &slot->next, diag);
 }
 
-static inlay_status bind_slot(run_states *s, uint32_t k, struct runner *r, rt_value *in, inlay_diag *diag)
+static inlay_status bind_slot(run_states *states, uint32_t k, struct runner *runner, rt_value *in, inlay_diag *diag)
 {
-    const program_state *state = state_of(s, k);
+    const program_state *state = state_of(states, k);
     const uint32_t axis = state->axis;
-    const bool in_place = !s->dense && s->prog->state_steps[k] != INLAY_NONE;
-    struct slot *x = &s->slots[k];
-    inlay_status status = begin(s, k, in, diag);
+    const bool in_place = !states->dense && states->prog->state_steps[k] != INLAY_NONE;
+    struct slot *slot = &states->slots[k];
+    inlay_status status = begin(states, k, in, diag);
     int64_t rows;
 
     if (status != INLAY_OK)
         return status;
-    rows = axis == INLAY_NONE ? 0 : x->now->dims[axis] + 1;
-    rows = rows > s->wanted ? rows : s->wanted;
-    rows = rows > s->least ? rows : s->least;
+    rows = axis == INLAY_NONE ? 0 : slot->now->dims[axis] + 1;
+    rows = rows > states->wanted ? rows : states->wanted;
+    rows = rows > states->least ? rows : states->least;
     if (!in_place)
-        status = set_room(s, x, axis, 0, diag);
-    else if (x->room < rows) {
-        rows = rows > (int64_t)s->rows ? rows : (int64_t)s->rows;
-        rows = rows > 2 * x->room ? rows : 2 * x->room;
-        status = set_room(s, x, axis, (rows + LEAST_ROOM - 1) / LEAST_ROOM * LEAST_ROOM, diag);
+        status = set_room(states, slot, axis, 0, diag);
+    else if (slot->room < rows) {
+        rows = rows > (int64_t)states->rows ? rows : (int64_t)states->rows;
+        rows = rows > 2 * slot->room ? rows : 2 * slot->room;
+        status = set_room(states, slot, axis, (rows + LEAST_ROOM - 1) / LEAST_ROOM * LEAST_ROOM, diag);
     }
     if (status == INLAY_OK && !in_place)
-        status = make_next(s, x, axis, rows, diag);
+        status = make_next(states, slot, axis, rows, diag);
     if (status != INLAY_OK)
         return status;
-    x->bound = true;
-    in[state->input] = rt_from_value(x->now);
+    slot->bound = true;
+    in[state->input] = rt_from_value(slot->now);
     in[state->input].owner = NULL;
-    in[state->input].room = (uint32_t)x->room;
+    in[state->input].room = (uint32_t)slot->room;
     if (in_place) {
-        in[state->input].buffer.bytes = x->now->capacity;
-        s->placed[state->output] = in[state->input].buffer;
-        r->out.placed = s->placed;
-    } else if (r->out.wanted[state->output] == NULL) {
-        r->out.wanted[state->output] = x->next;
+        in[state->input].buffer.bytes = slot->now->capacity;
+        states->placed[state->output] = in[state->input].buffer;
+        runner->out.placed = states->placed;
+    } else if (runner->out.wanted[state->output] == NULL) {
+        runner->out.wanted[state->output] = slot->next;
     }
     return INLAY_OK;
 }
 
-inlay_status run_states_bind(run_states *s, struct runner *r, rt_value *in, inlay_diag *diag)
+inlay_status run_states_bind(run_states *states, struct runner *runner, rt_value *in, inlay_diag *diag)
 {
-    const struct graph *g = s->prog->graph;
+    const struct graph *graph = states->prog->graph;
     inlay_status status = INLAY_OK;
 
-    s->wanted = 0; /* a mask is as long as past and new together */
-    for (uint32_t i = 0; i < g->input_count; i++)
+    states->wanted = 0; /* a mask is as long as past and new together */
+    for (uint32_t i = 0; i < graph->input_count; i++)
         for (uint32_t d = 0; in[i].kind == INLAY_KIND_TENSOR && in[i].rank <= 2 && d < in[i].rank; d++)
-            s->wanted = in[i].dims[d] > s->wanted ? in[i].dims[d] : s->wanted;
-    for (uint32_t k = 0; k < s->prog->env->state_count; k++)
-        s->slots[k].bound = false;
-    for (uint32_t k = 0; status == INLAY_OK && k < s->prog->env->state_count; k++) {
-        if (in[state_of(s, k)->input].kind == 0)
-            status = bind_slot(s, k, r, in, diag);
+            states->wanted = in[i].dims[d] > states->wanted ? in[i].dims[d] : states->wanted;
+    for (uint32_t k = 0; k < states->prog->env->state_count; k++)
+        states->slots[k].bound = false;
+    for (uint32_t k = 0; status == INLAY_OK && k < states->prog->env->state_count; k++) {
+        if (in[state_of(states, k)->input].kind == 0)
+            status = bind_slot(states, k, runner, in, diag);
     }
     return status;
 }
@@ -272,77 +275,80 @@ inlay_status run_states_bind(run_states *s, struct runner *r, rt_value *in, inla
 /* ------------------------------------------------------------------ after a run */
 
 /* What the run made is what there is now. */
-static inlay_status take(run_states *s, uint32_t k, const struct runner *r, inlay_diag *diag)
+static inlay_status take(run_states *states, uint32_t k, const struct runner *runner, inlay_diag *diag)
 {
-    const program_state *state = state_of(s, k);
-    inlay_value *made = r->out.values[state->output], *before;
-    struct slot *x = &s->slots[k];
+    const program_state *state = state_of(states, k);
+    inlay_value *made = runner->out.values[state->output], *before;
+    struct slot *slot = &states->slots[k];
 
-    if (x->room != 0) {
-        x->now->dims[state->axis] =
-            r->plans.now->plan->states[s->prog->graph->outputs[state->output]].dims[state->axis];
+    if (slot->room != 0) {
+        slot->now->dims[state->axis] =
+            runner->plans.now->plan->states[states->prog->graph->outputs[state->output]].dims[state->axis];
         return INLAY_OK;
     }
     if (made == NULL || made->kind != INLAY_KIND_TENSOR)
-        return inlay_fail(diag, INLAY_INVALID_MODEL, "the run made no state for '%s'", info_of(s, k)->name.data);
-    before = x->now;
-    if (made == x->next) {
-        x->now = made;
-        x->next = before;
-    } else if (r->out.wanted[state->output] != NULL && made == r->out.wanted[state->output]) { /* the caller's */
-        inlay_status status = move_to(s, &(struct slot){ .now = made }, state->axis, 0, &x->now, diag);
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "the run made no state for '%s'", info_of(states, k)->name.data);
+    before = slot->now;
+    if (made == slot->next) {
+        slot->now = made;
+        slot->next = before;
+    } else if (runner->out.wanted[state->output] != NULL &&
+               made == runner->out.wanted[state->output]) { /* the caller's */
+        inlay_status status = move_to(states, &(struct slot){ .now = made }, state->axis, 0, &slot->now, diag);
 
         if (status != INLAY_OK) {
-            x->now = before;
+            slot->now = before;
             return status;
         }
         value_unref(before);
     } else {
-        x->now = value_ref(made);
+        slot->now = value_ref(made);
         value_unref(before);
     }
     return INLAY_OK;
 }
 
-inlay_status run_states_take(run_states *s, struct runner *r, inlay_status status, bool *out_again, inlay_diag *diag)
+inlay_status run_states_take(run_states *states, struct runner *runner, inlay_status status, bool *out_again,
+                             inlay_diag *diag)
 {
     const inlay_status run = status;
 
     *out_again = false;
-    for (uint32_t k = 0; k < s->prog->env->state_count; k++) {
-        const uint32_t output = state_of(s, k)->output;
-        struct slot *x = &s->slots[k];
+    for (uint32_t k = 0; k < states->prog->env->state_count; k++) {
+        const uint32_t output = state_of(states, k)->output;
+        struct slot *slot = &states->slots[k];
 
-        if (!x->bound)
+        if (!slot->bound)
             continue;
         if (run == INLAY_OK && status == INLAY_OK)
-            status = take(s, k, r, diag);
-        if (r->out.wanted[output] != NULL && (r->out.wanted[output] == x->next || r->out.wanted[output] == x->now))
-            r->out.wanted[output] = NULL;
-        if (run == INLAY_NOT_FOUND && s->placed[output].handle != 0 && s->attempts < MOST_ATTEMPTS) {
-            s->least = 2 * x->room; /* the guess was too low */
+            status = take(states, k, runner, diag);
+        if (runner->out.wanted[output] != NULL &&
+            (runner->out.wanted[output] == slot->next || runner->out.wanted[output] == slot->now))
+            runner->out.wanted[output] = NULL;
+        if (run == INLAY_NOT_FOUND && states->placed[output].handle != 0 && states->attempts < MOST_ATTEMPTS) {
+            states->least = 2 * slot->room; /* the guess was too low */
             *out_again = true;
         }
-        if (run == INLAY_BUSY && s->placed[output].handle != 0)
-            s->dense = *out_again = true;
-        s->placed[output] = (inlay_buffer){ 0 };
+        if (run == INLAY_BUSY && states->placed[output].handle != 0)
+            states->dense = *out_again = true;
+        states->placed[output] = (inlay_buffer){ 0 };
     }
-    r->out.placed = NULL;
-    s->attempts = *out_again ? s->attempts + 1 : 0;
+    runner->out.placed = NULL;
+    states->attempts = *out_again ? states->attempts + 1 : 0;
     if (!*out_again)
-        s->least = 0;
+        states->least = 0;
     return status;
 }
 
 /* ------------------------------------------------------------------ between runs */
 
-int64_t run_states_length(const run_states *s)
+int64_t run_states_length(const run_states *states)
 {
     int64_t length = 0;
 
-    for (uint32_t k = 0; k < s->prog->env->state_count; k++) {
-        const uint32_t axis = state_of(s, k)->axis;
-        const inlay_value *now = s->slots[k].now;
+    for (uint32_t k = 0; k < states->prog->env->state_count; k++) {
+        const uint32_t axis = state_of(states, k)->axis;
+        const inlay_value *now = states->slots[k].now;
 
         if (now != NULL && axis != INLAY_NONE && now->dims[axis] > length)
             length = now->dims[axis];
@@ -350,81 +356,82 @@ int64_t run_states_length(const run_states *s)
     return length;
 }
 
-inlay_status run_states_rewind(run_states *s, int64_t length, inlay_diag *diag)
+inlay_status run_states_rewind(run_states *states, int64_t length, inlay_diag *diag)
 {
-    if (length < 0 || length > run_states_length(s))
+    if (length < 0 || length > run_states_length(states))
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "states of %lld rows can't be rewound to %lld",
-                          (long long)run_states_length(s), (long long)length);
-    for (uint32_t k = 0; k < s->prog->env->state_count; k++)
-        if (length > 0 && state_of(s, k)->axis == INLAY_NONE)
+                          (long long)run_states_length(states), (long long)length);
+    for (uint32_t k = 0; k < states->prog->env->state_count; k++)
+        if (length > 0 && state_of(states, k)->axis == INLAY_NONE)
             return inlay_fail(diag, INLAY_UNSUPPORTED,
                               "state '%s' has no axis that grows: it can be rewound to the "
                               "beginning only; inlay_context_state_fork keeps what may be needed again",
-                              info_of(s, k)->name.data);
-    for (uint32_t k = 0; k < s->prog->env->state_count; k++) {
-        const uint32_t axis = state_of(s, k)->axis;
-        struct slot *x = &s->slots[k];
+                              info_of(states, k)->name.data);
+    for (uint32_t k = 0; k < states->prog->env->state_count; k++) {
+        const uint32_t axis = state_of(states, k)->axis;
+        struct slot *slot = &states->slots[k];
 
-        if (x->now == NULL)
+        if (slot->now == NULL)
             continue;
         if (axis == INLAY_NONE) {
-            drop(x);
-        } else if (x->now->dims[axis] > length) {
-            char *data = value_data(x->now);
+            drop(slot);
+        } else if (slot->now->dims[axis] > length) {
+            char *data = value_data(slot->now);
 
-            if (!value_is_reusable(x->now) && x->room == 0) { /* somebody reads the output of the last run */
+            if (!value_is_reusable(slot->now) && slot->room == 0) { /* somebody reads the output of the last run */
                 inlay_value *copy;
-                inlay_status status = move_to(s, x, axis, 0, &copy, diag);
+                inlay_status status = move_to(states, slot, axis, 0, &copy, diag);
 
                 if (status != INLAY_OK)
                     return status;
-                value_unref(x->now);
-                x->now = copy;
+                value_unref(slot->now);
+                slot->now = copy;
                 data = value_data(copy);
             }
-            if (x->room == 0)
-                copy_rows(x->now, axis, data, length, data, x->now->dims[axis], length);
-            x->now->dims[axis] = length;
-            if (x->room == 0)
-                (void)value_reshape(x->now, x->now->dtype, x->now->rank, x->now->dims);
+            if (slot->room == 0)
+                copy_rows(slot->now, axis, data, length, data, slot->now->dims[axis], length);
+            slot->now->dims[axis] = length;
+            if (slot->room == 0)
+                (void)value_reshape(slot->now, slot->now->dtype, slot->now->rank, slot->now->dims);
         }
     }
     return INLAY_OK;
 }
 
-inlay_status run_states_fork(run_states *s, const run_states *from, inlay_diag *diag)
+inlay_status run_states_fork(run_states *states, const run_states *from, inlay_diag *diag)
 {
-    for (uint32_t k = 0; k < s->prog->env->state_count && s != from; k++) {
+    for (uint32_t k = 0; k < states->prog->env->state_count && states != from; k++) {
         struct slot fresh = { .room = from->slots[k].room };
 
         if (from->slots[k].now != NULL) {
-            inlay_status status = move_to(s, &from->slots[k], state_of(s, k)->axis, fresh.room, &fresh.now, diag);
+            inlay_status status =
+                move_to(states, &from->slots[k], state_of(states, k)->axis, fresh.room, &fresh.now, diag);
 
             if (status != INLAY_OK)
                 return status;
         }
-        drop(&s->slots[k]);
-        s->slots[k] = fresh;
+        drop(&states->slots[k]);
+        states->slots[k] = fresh;
     }
     return INLAY_OK;
 }
 
-inlay_status run_states_get(const run_states *s, uint32_t state, inlay_value **out_value, inlay_diag *diag)
+inlay_status run_states_get(const run_states *states, uint32_t state, inlay_value **out_value, inlay_diag *diag)
 {
-    if (s->slots[state].now == NULL)
-        return inlay_fail(diag, INLAY_NOT_FOUND, "state '%s' has nothing yet", info_of(s, state)->name.data);
-    return move_to(s, &s->slots[state], state_of(s, state)->axis, 0, out_value, diag);
+    if (states->slots[state].now == NULL)
+        return inlay_fail(diag, INLAY_NOT_FOUND, "state '%s' has nothing yet", info_of(states, state)->name.data);
+    return move_to(states, &states->slots[state], state_of(states, state)->axis, 0, out_value, diag);
 }
 
-inlay_status run_states_set(run_states *s, uint32_t state, const inlay_value *value, inlay_diag *diag)
+inlay_status run_states_set(run_states *states, uint32_t state, const inlay_value *value, inlay_diag *diag)
 {
     const struct slot given = { .now = (inlay_value *)(uintptr_t)value };
     struct slot fresh = { .now = NULL };
-    inlay_status status = move_to(s, &given, state_of(s, state)->axis, 0, &fresh.now, diag);
+    inlay_status status = move_to(states, &given, state_of(states, state)->axis, 0, &fresh.now, diag);
 
     if (status != INLAY_OK)
         return status;
-    drop(&s->slots[state]);
-    s->slots[state] = fresh;
+    drop(&states->slots[state]);
+    states->slots[state] = fresh;
     return INLAY_OK;
 }

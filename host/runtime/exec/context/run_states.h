@@ -12,23 +12,24 @@ typedef struct run_states run_states;
 /* For runs of prog, whose env has states; memory may be NULL, rows is the room to begin with. */
 INLAY_NODISCARD inlay_status run_states_create(const struct program *prog, run_memory *memory, uint64_t rows,
                                                run_states **out_states, inlay_diag *diag);
-void run_states_destroy(run_states *s); /* NULL is a no-op */
+void run_states_destroy(run_states *states); /* NULL is a no-op */
 
 /* The state that input i of the graph is, INLAY_NONE: none. */
 uint32_t run_states_of_input(const program_env *env, uint32_t i);
 /* Before a run: inputs that are states, and that the caller has not bound (kind 0), get what there is. */
-INLAY_NODISCARD inlay_status run_states_bind(run_states *s, struct runner *r, rt_value *in, inlay_diag *diag);
+INLAY_NODISCARD inlay_status run_states_bind(run_states *states, struct runner *runner, rt_value *in, inlay_diag *diag);
 /* After it. status is the run's; *out_again: it is to be run once more, with other memory. */
-INLAY_NODISCARD inlay_status run_states_take(run_states *s, struct runner *r, inlay_status status, bool *out_again,
-                                             inlay_diag *diag);
+INLAY_NODISCARD inlay_status run_states_take(run_states *states, struct runner *runner, inlay_status status,
+                                             bool *out_again, inlay_diag *diag);
 
 /* Rows of the states that grow: of the longest. */
-int64_t run_states_length(const run_states *s);
-INLAY_NODISCARD inlay_status run_states_rewind(run_states *s, int64_t length, inlay_diag *diag);
+int64_t run_states_length(const run_states *states);
+INLAY_NODISCARD inlay_status run_states_rewind(run_states *states, int64_t length, inlay_diag *diag);
 /* Both are of one program. */
-INLAY_NODISCARD inlay_status run_states_fork(run_states *s, const run_states *from, inlay_diag *diag);
-INLAY_NODISCARD inlay_status run_states_get(const run_states *s, uint32_t state, inlay_value **out_value,
+INLAY_NODISCARD inlay_status run_states_fork(run_states *states, const run_states *from, inlay_diag *diag);
+INLAY_NODISCARD inlay_status run_states_get(const run_states *states, uint32_t state, inlay_value **out_value,
                                             inlay_diag *diag);
 /* The value has the type and rank of the input. */
-INLAY_NODISCARD inlay_status run_states_set(run_states *s, uint32_t state, const inlay_value *value, inlay_diag *diag);
+INLAY_NODISCARD inlay_status run_states_set(run_states *states, uint32_t state, const inlay_value *value,
+                                            inlay_diag *diag);
 #endif

@@ -3,41 +3,41 @@
 #include "exec/device/stay.h"
 
 /* What the run made on a device, and the host reads. */
-static inlay_status bring_inputs(const host_call *c)
+static inlay_status bring_inputs(const host_call *call)
 {
-    const part_region *r = c->s->plan->step->region;
+    const part_region *region = call->s->plan->step->region;
 
-    for (uint32_t i = 0; i < r->input_count; i++) {
-        const uint32_t v = r->inputs[i];
-        rt_value x = runner_value(c->b, v);
+    for (uint32_t i = 0; i < region->input_count; i++) {
+        const uint32_t value = region->inputs[i];
+        rt_value x = runner_value(call->b, value);
         inlay_status status = INLAY_OK;
 
-        if (x.buffer.domain != INLAY_DOMAIN_HOST && !program_hands_on(c->s->plan->step, v) &&
-            c->b->plan->places[c->b->plan->values[v].place].source == PLACE_DYNAMIC)
-            status = stay_read(c->r, c->b, v, INLAY_DOMAIN_HOST, &x, c->diag);
+        if (x.buffer.domain != INLAY_DOMAIN_HOST && !program_hands_on(call->s->plan->step, value) &&
+            call->b->plan->places[call->b->plan->values[value].place].source == PLACE_DYNAMIC)
+            status = stay_read(call->r, call->b, value, INLAY_DOMAIN_HOST, &x, call->diag);
         if (status != INLAY_OK)
             return status;
     }
     return INLAY_OK;
 }
 
-inlay_status host_node_run(struct runner *r, struct bound *b, bound_step *s, inlay_diag *diag)
+inlay_status host_node_run(struct runner *runner, struct bound *bound, bound_step *step, inlay_diag *diag)
 {
-    host_call c = { .r = r, .b = b, .s = s, .node = s->plan->step->node, .diag = diag };
+    host_call call = { .r = runner, .b = bound, .s = step, .node = step->plan->step->node, .diag = diag };
     bool handled = false;
     inlay_status status;
 
     arena_reset(
-        &b->made.scratch); /* what the node needs while it runs; bodies have bounds, and scratch, of their own */
-    status = bring_inputs(&c);
+        &bound->made.scratch); /* what the node needs while it runs; bodies have bounds, and scratch, of their own */
+    status = bring_inputs(&call);
     if (status == INLAY_OK)
-        status = control_run(&c, &handled);
+        status = control_run(&call, &handled);
     if (status == INLAY_OK && !handled)
-        status = sequence_run(&c, &handled);
+        status = sequence_run(&call, &handled);
     if (status == INLAY_OK && !handled)
-        status = map_run(&c, &handled);
+        status = map_run(&call, &handled);
     if (status == INLAY_OK && !handled)
-        return inlay_fail(diag, INLAY_UNSUPPORTED, "the host does not run %s (node '%s')", c.node->info.op_type.data,
-                          c.node->info.name.data);
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "the host does not run %s (node '%s')", call.node->info.op_type.data,
+                          call.node->info.name.data);
     return status;
 }

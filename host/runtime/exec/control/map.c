@@ -7,72 +7,76 @@
 
 enum { TEXT = 64, MOST_DENSE = 1 << 28 };
 
-static inlay_status fail(const host_call *c, inlay_status code, const char *what)
+static inlay_status fail(const host_call *call, inlay_status code, const char *what)
 {
-    return inlay_fail(c->diag, code, "%s node '%s': %s", c->node->info.op_type.data, c->node->info.name.data, what);
+    return inlay_fail(call->diag, code, "%s node '%s': %s", call->node->info.op_type.data, call->node->info.name.data,
+                      what);
 }
 
-static const inlay_attr_info *attr(const host_call *c, const char *name)
+static const inlay_attr_info *attr(const host_call *call, const char *name)
 {
-    const inlay_attr_info *a = graph_attr(c->node, name);
+    const inlay_attr_info *attribute = graph_attr(call->node, name);
 
-    return a != NULL && a->count > 0 ? a : NULL;
+    return attribute != NULL && attribute->count > 0 ? attribute : NULL;
 }
 
 /* A tensor of rank 1 of what the list attribute has. */
-static inlay_status from_list(const host_call *c, const inlay_attr_info *a, inlay_value **out)
+static inlay_status from_list(const host_call *call, const inlay_attr_info *attribute, inlay_value **out)
 {
-    const int64_t count = a->count;
+    const int64_t count = attribute->count;
     inlay_status status;
 
-    if (a->kind == INLAY_ATTR_STRINGS)
-        return value_create_strings(1, &count, a->strings, out, c->diag);
-    status = value_create(INLAY_INT64, 1, &count, false, out, c->diag);
+    if (attribute->kind == INLAY_ATTR_STRINGS)
+        return value_create_strings(1, &count, attribute->strings, out, call->diag);
+    status = value_create(INLAY_INT64, 1, &count, false, out, call->diag);
     if (status == INLAY_OK)
-        memcpy(value_data(*out), a->ints, (size_t)count * sizeof *a->ints);
+        memcpy(value_data(*out), attribute->ints, (size_t)count * sizeof *attribute->ints);
     return status;
 }
 
 /* Takes over the reference. */
-static inlay_status give(host_call *c, inlay_status status, inlay_value *value)
+static inlay_status give(host_call *call, inlay_status status, inlay_value *value)
 {
-    host_give(c, status == INLAY_OK && c->node->info.output_count > 0 ? c->node->info.outputs[0] : INLAY_NONE, value);
+    host_give(call, status == INLAY_OK && call->node->info.output_count > 0 ? call->node->info.outputs[0] : INLAY_NONE,
+              value);
     return status;
 }
 
 /* ------------------------------------------------------------------ ZipMap */
 
 /* Each row of X becomes a map from the labels of classes. */
-static inlay_status run_zip(host_call *c)
+static inlay_status run_zip(host_call *call)
 {
-    const inlay_attr_info *labels = attr(c, "classlabels_int64s");
-    const rt_value x = host_value(c, c->node->info.inputs[0]);
+    const inlay_attr_info *labels = attr(call, "classlabels_int64s");
+    const rt_value value = host_value(call, call->node->info.inputs[0]);
     int64_t columns, rows;
     inlay_value *keys = NULL, *values = NULL, *list = NULL, **maps = NULL;
     inlay_status status = INLAY_OK;
 
-    labels = labels != NULL ? labels : attr(c, "classlabels_strings");
-    if (labels == NULL || x.kind != INLAY_KIND_TENSOR || x.rank < 1 || x.rank > 2)
-        return fail(c, INLAY_INVALID_MODEL, "it needs class labels and a tensor of rank 1 or 2");
-    columns = x.dims[x.rank - 1];
-    rows = x.rank == 2 ? x.dims[0] : 1;
+    labels = labels != NULL ? labels : attr(call, "classlabels_strings");
+    if (labels == NULL || value.kind != INLAY_KIND_TENSOR || value.rank < 1 || value.rank > 2)
+        return fail(call, INLAY_INVALID_MODEL, "it needs class labels and a tensor of rank 1 or 2");
+    columns = value.dims[value.rank - 1];
+    rows = value.rank == 2 ? value.dims[0] : 1;
     if (columns != (int64_t)labels->count)
-        return inlay_fail(c->diag, INLAY_SHAPE_MISMATCH, "ZipMap node '%s': %u labels for %lld columns",
-                          c->node->info.name.data, labels->count, (long long)columns);
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "ZipMap node '%s': %u labels for %lld columns",
+                          call->node->info.name.data, labels->count, (long long)columns);
     maps = calloc((size_t)rows + 1, sizeof(inlay_value *));
     if (maps == NULL)
-        return fail(c, INLAY_OUT_OF_MEMORY, "no memory for the maps");
-    INLAY_TRY(from_list(c, labels, &keys));
+        return fail(call, INLAY_OUT_OF_MEMORY, "no memory for the maps");
+    INLAY_TRY(from_list(call, labels, &keys));
     for (int64_t r = 0; r < rows; r++) {
-        INLAY_TRY(value_create_from(c->r->shared->tensors.memory, x.dtype, 1, &columns, false, &values, c->diag));
-        memcpy(value_data(values), (const char *)inlay_buffer_host(&x.buffer) + r * (int64_t)values->buffer.bytes,
+        INLAY_TRY(
+            value_create_from(call->r->shared->tensors.memory, value.dtype, 1, &columns, false, &values, call->diag));
+        memcpy(value_data(values), (const char *)inlay_buffer_host(&value.buffer) + r * (int64_t)values->buffer.bytes,
                (size_t)values->buffer.bytes);
-        INLAY_TRY(value_create_list(INLAY_KIND_MAP, x.dtype, (inlay_value *[]){ keys, values }, 2, &maps[r], c->diag));
+        INLAY_TRY(
+            value_create_list(INLAY_KIND_MAP, value.dtype, (inlay_value *[]){ keys, values }, 2, &maps[r], call->diag));
         value_unref(values);
         values = NULL;
     }
-    status = value_create_list(INLAY_KIND_SEQUENCE, x.dtype, maps, (uint32_t)rows, &list, c->diag);
-    status = give(c, status, list);
+    status = value_create_list(INLAY_KIND_SEQUENCE, value.dtype, maps, (uint32_t)rows, &list, call->diag);
+    status = give(call, status, list);
 done:
     for (int64_t r = 0; r < rows; r++)
         value_unref(maps[r]);
@@ -93,72 +97,72 @@ struct row {
     inlay_dtype dtype;
 };
 
-static inlay_status row_begin(const host_call *c, inlay_dtype dtype, int64_t count, struct row *out)
+static inlay_status row_begin(const host_call *call, inlay_dtype dtype, int64_t count, struct row *out)
 {
     const int64_t dims[2] = { 1, count };
 
     *out = (struct row){ .count = count, .dtype = dtype };
     if (count > MOST_DENSE)
-        return fail(c, INLAY_LIMIT_EXCEEDED, "its result has more than 2^28 elements");
+        return fail(call, INLAY_LIMIT_EXCEEDED, "its result has more than 2^28 elements");
     if (dtype != INLAY_STRING)
-        return value_create_from(c->r->shared->tensors.memory, dtype, 2, dims, true, &out->numbers, c->diag);
+        return value_create_from(call->r->shared->tensors.memory, dtype, 2, dims, true, &out->numbers, call->diag);
     out->texts = calloc((size_t)count + 1, sizeof *out->texts);
     out->room = calloc((size_t)count + 1, TEXT);
     for (int64_t i = 0; out->texts != NULL && i < count; i++)
         out->texts[i].data = "";
-    return out->texts == NULL || out->room == NULL ? fail(c, INLAY_OUT_OF_MEMORY, "no memory for its result")
+    return out->texts == NULL || out->room == NULL ? fail(call, INLAY_OUT_OF_MEMORY, "no memory for its result")
                                                    : INLAY_OK;
 }
 
-static inlay_status row_end(host_call *c, inlay_status status, struct row *r)
+static inlay_status row_end(host_call *call, inlay_status status, struct row *row)
 {
-    const int64_t dims[2] = { 1, r->count };
+    const int64_t dims[2] = { 1, row->count };
 
-    if (status == INLAY_OK && r->dtype == INLAY_STRING)
-        status = value_create_strings(2, dims, r->texts, &r->numbers, c->diag);
-    free(r->texts);
-    free(r->room);
-    return give(c, status, r->numbers);
+    if (status == INLAY_OK && row->dtype == INLAY_STRING)
+        status = value_create_strings(2, dims, row->texts, &row->numbers, call->diag);
+    free(row->texts);
+    free(row->room);
+    return give(call, status, row->numbers);
 }
 
 /* Element `at` of the row is element `from` of the values, in the row's type. */
-static void row_put(struct row *r, int64_t at, const inlay_value *values, int64_t from)
+static void row_put(struct row *row, int64_t at, const inlay_value *values, int64_t from)
 {
     const void *data = value_data(values);
     const inlay_str *text = values->dtype == INLAY_STRING ? (const inlay_str *)data + from : NULL;
-    void *to = r->numbers != NULL ? value_data(r->numbers) : NULL;
+    void *to = row->numbers != NULL ? value_data(row->numbers) : NULL;
 
-    if (r->dtype == values->dtype && text == NULL) {
-        const size_t bytes = inlay_dtype_bits(r->dtype) / 8;
+    if (row->dtype == values->dtype && text == NULL) {
+        const size_t bytes = inlay_dtype_bits(row->dtype) / 8;
 
         memcpy((char *)to + (size_t)at * bytes, (const char *)data + (size_t)from * bytes, bytes);
-    } else if (r->dtype == INLAY_STRING && text != NULL) {
-        r->texts[at] = *text;
-    } else if (r->dtype == INLAY_STRING) {
-        char *room = r->room + at * TEXT;
+    } else if (row->dtype == INLAY_STRING && text != NULL) {
+        row->texts[at] = *text;
+    } else if (row->dtype == INLAY_STRING) {
+        char *room = row->room + at * TEXT;
         const int n = snprintf(room, TEXT, "%f", (double)((const float *)data)[from]);
 
-        r->texts[at] = (inlay_str){ room, (uint64_t)(n < TEXT ? n : TEXT - 1) };
+        row->texts[at] = (inlay_str){ room, (uint64_t)(n < TEXT ? n : TEXT - 1) };
     } else {
         char copy[TEXT] = "";
 
         if (text != NULL)
             memcpy(copy, text->data, text->bytes < TEXT ? (size_t)text->bytes : TEXT - 1);
-        if (r->dtype == INLAY_FLOAT)
+        if (row->dtype == INLAY_FLOAT)
             ((float *)to)[at] = strtof(copy, NULL); /* the locale is the caller's, as of all numbers in files */
         else
             ((int64_t *)to)[at] = text != NULL ? strtoll(copy, NULL, 10) : (int64_t)((const float *)data)[from];
     }
 }
 
-static inlay_status read_map(const host_call *c, const inlay_value **out_keys, const inlay_value **out_values)
+static inlay_status read_map(const host_call *call, const inlay_value **out_keys, const inlay_value **out_values)
 {
-    const rt_value x = host_value(c, c->node->info.inputs[0]);
+    const rt_value value = host_value(call, call->node->info.inputs[0]);
 
-    if (x.kind != INLAY_KIND_MAP || x.owner == NULL || x.owner->count != 2)
-        return fail(c, INLAY_INVALID_MODEL, "its input must be a map");
-    *out_keys = x.owner->items[0];
-    *out_values = x.owner->items[1];
+    if (value.kind != INLAY_KIND_MAP || value.owner == NULL || value.owner->count != 2)
+        return fail(call, INLAY_INVALID_MODEL, "its input must be a map");
+    *out_keys = value.owner->items[0];
+    *out_values = value.owner->items[1];
     return INLAY_OK;
 }
 
@@ -172,10 +176,10 @@ static int by_key(const void *a, const void *b, void *keys)
 }
 
 /* Values in the order of their keys, or each at the place that its key names. */
-static inlay_status run_cast(host_call *c)
+static inlay_status run_cast(host_call *call)
 {
-    const inlay_attr_info *to = graph_attr(c->node, "cast_to"), *form = graph_attr(c->node, "map_form");
-    const inlay_attr_info *most = graph_attr(c->node, "max_map");
+    const inlay_attr_info *to = graph_attr(call->node, "cast_to"), *form = graph_attr(call->node, "map_form");
+    const inlay_attr_info *most = graph_attr(call->node, "max_map");
     const bool sparse = form != NULL && strcmp(form->s.data, "SPARSE") == 0;
     const inlay_dtype dtype = to == NULL || strcmp(to->s.data, "TO_FLOAT") == 0 ? INLAY_FLOAT
                               : strcmp(to->s.data, "TO_STRING") == 0            ? INLAY_STRING
@@ -183,18 +187,18 @@ static inlay_status run_cast(host_call *c)
     const inlay_value *keys, *values;
     const int64_t *key;
     int64_t *order;
-    inlay_status status = read_map(c, &keys, &values);
-    struct row r;
+    inlay_status status = read_map(call, &keys, &values);
+    struct row row;
 
     if (status != INLAY_OK)
         return status;
     if (keys->dtype != INLAY_INT64 || (values->dtype != INLAY_FLOAT && values->dtype != INLAY_STRING))
-        return fail(c, INLAY_INVALID_ARGUMENT, "its map must be of int64 to float or string");
+        return fail(call, INLAY_INVALID_ARGUMENT, "its map must be of int64 to float or string");
     key = value_data(keys);
     order = calloc((size_t)keys->count + 1, sizeof *order);
-    status = row_begin(c, dtype, sparse && most != NULL ? most->i : sparse ? 1 : keys->count, &r);
+    status = row_begin(call, dtype, sparse && most != NULL ? most->i : sparse ? 1 : keys->count, &row);
     if (status == INLAY_OK && order == NULL)
-        status = fail(c, INLAY_OUT_OF_MEMORY, "no memory for its keys");
+        status = fail(call, INLAY_OUT_OF_MEMORY, "no memory for its keys");
     for (int64_t i = 0; status == INLAY_OK && i < keys->count; i++)
         order[i] = i;
     if (status == INLAY_OK)
@@ -202,15 +206,15 @@ static inlay_status run_cast(host_call *c)
     for (int64_t i = 0; status == INLAY_OK && i < keys->count; i++) {
         const int64_t at = sparse ? key[order[i]] : i;
 
-        if (at < 0 || at >= r.count)
+        if (at < 0 || at >= row.count)
             status =
-                inlay_fail(c->diag, INLAY_INVALID_ARGUMENT, "CastMap node '%s': key %lld is not below max_map %lld",
-                           c->node->info.name.data, (long long)at, (long long)r.count);
+                inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "CastMap node '%s': key %lld is not below max_map %lld",
+                           call->node->info.name.data, (long long)at, (long long)row.count);
         else
-            row_put(&r, at, values, order[i]);
+            row_put(&row, at, values, order[i]);
     }
     free(order);
-    return row_end(c, status, &r);
+    return row_end(call, status, &row);
 }
 
 /* ------------------------------------------------------------------ DictVectorizer */
@@ -226,41 +230,41 @@ static bool is_key(const inlay_value *keys, int64_t i, const inlay_attr_info *wo
 }
 
 /* The values of the vocabulary's words, in its order; 0 or "" for those that the map has not. */
-static inlay_status run_vectorize(host_call *c)
+static inlay_status run_vectorize(host_call *call)
 {
     const inlay_value *keys, *values;
     const inlay_attr_info *words;
-    inlay_status status = read_map(c, &keys, &values);
-    struct row r;
+    inlay_status status = read_map(call, &keys, &values);
+    struct row row;
 
     if (status != INLAY_OK)
         return status;
-    words = attr(c, keys->dtype == INLAY_INT64 ? "int64_vocabulary" : "string_vocabulary");
+    words = attr(call, keys->dtype == INLAY_INT64 ? "int64_vocabulary" : "string_vocabulary");
     if (words == NULL)
-        return fail(c, INLAY_INVALID_ARGUMENT,
+        return fail(call, INLAY_INVALID_ARGUMENT,
                     keys->dtype == INLAY_INT64 ? "it has no int64_vocabulary for keys of int64"
                                                : "it has no string_vocabulary for its keys");
-    status = row_begin(c, values->dtype, words->count, &r);
+    status = row_begin(call, values->dtype, words->count, &row);
     for (uint32_t w = 0; status == INLAY_OK && w < words->count; w++)
         for (int64_t i = 0; i < keys->count; i++)
             if (is_key(keys, i, words, w)) {
-                row_put(&r, w, values, i);
+                row_put(&row, w, values, i);
                 break;
             }
-    return row_end(c, status, &r);
+    return row_end(call, status, &row);
 }
 
-inlay_status map_run(host_call *c, bool *out_handled)
+inlay_status map_run(host_call *call, bool *out_handled)
 {
-    const char *op = c->node->info.op_type.data;
+    const char *op = call->node->info.op_type.data;
 
     *out_handled = true;
     if (strcmp(op, "ZipMap") == 0)
-        return run_zip(c);
+        return run_zip(call);
     if (strcmp(op, "CastMap") == 0)
-        return run_cast(c);
+        return run_cast(call);
     if (strcmp(op, "DictVectorizer") == 0)
-        return run_vectorize(c);
+        return run_vectorize(call);
     *out_handled = false;
     return INLAY_OK;
 }

@@ -5,101 +5,105 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef inlay_status (*host_fn)(host_call *c);
+typedef inlay_status (*host_fn)(host_call *call);
 
-static inlay_status fail(const host_call *c, inlay_status code, const char *what)
+static inlay_status fail(const host_call *call, inlay_status code, const char *what)
 {
-    return inlay_fail(c->diag, code, "%s node '%s': %s", c->node->info.op_type.data, c->node->info.name.data, what);
+    return inlay_fail(call->diag, code, "%s node '%s': %s", call->node->info.op_type.data, call->node->info.name.data,
+                      what);
 }
 
-static rt_value input(const host_call *c, uint32_t i)
+static rt_value input(const host_call *call, uint32_t i)
 {
-    return host_value(c, i < c->node->info.input_count ? c->node->info.inputs[i] : INLAY_NONE);
+    return host_value(call, i < call->node->info.input_count ? call->node->info.inputs[i] : INLAY_NONE);
 }
 
 /* Takes over the reference. */
-static inlay_status give(host_call *c, uint32_t o, inlay_value *value)
+static inlay_status give(host_call *call, uint32_t output, inlay_value *value)
 {
-    host_give(c, o < c->node->info.output_count ? c->node->info.outputs[o] : INLAY_NONE, value);
+    host_give(call, output < call->node->info.output_count ? call->node->info.outputs[output] : INLAY_NONE, value);
     return INLAY_OK;
 }
 
-static inlay_status give_list(host_call *c, uint32_t kind, inlay_dtype dtype, inlay_value *const *items, uint32_t count)
+static inlay_status give_list(host_call *call, uint32_t kind, inlay_dtype dtype, inlay_value *const *items,
+                              uint32_t count)
 {
     inlay_value *list = NULL;
-    inlay_status status = value_create_list(kind, dtype, items, count, &list, c->diag);
+    inlay_status status = value_create_list(kind, dtype, items, count, &list, call->diag);
 
-    return status == INLAY_OK ? give(c, 0, list) : status;
+    return status == INLAY_OK ? give(call, 0, list) : status;
 }
 
-static inlay_status give_scalar(host_call *c, inlay_dtype dtype, const void *element)
+static inlay_status give_scalar(host_call *call, inlay_dtype dtype, const void *element)
 {
-    inlay_value *v = NULL;
-    inlay_status status = value_create(dtype, 0, NULL, false, &v, c->diag);
+    inlay_value *value = NULL;
+    inlay_status status = value_create(dtype, 0, NULL, false, &value, call->diag);
 
     if (status != INLAY_OK)
         return status;
-    memcpy(value_data(v), element, (size_t)v->buffer.bytes);
-    return give(c, 0, v);
+    memcpy(value_data(value), element, (size_t)value->buffer.bytes);
+    return give(call, 0, value);
 }
 
 /* The integer scalar at input i, or `otherwise` when it is omitted. */
-static inlay_status read_index(const host_call *c, uint32_t i, int64_t otherwise, int64_t *out)
+static inlay_status read_index(const host_call *call, uint32_t i, int64_t otherwise, int64_t *out)
 {
-    rt_value x = input(c, i);
+    rt_value value = input(call, i);
     int32_t narrow;
 
     *out = otherwise;
-    if (x.kind == 0)
+    if (value.kind == 0)
         return INLAY_OK;
-    if (x.kind != INLAY_KIND_TENSOR || rt_count(&x) != 1 || (x.dtype != INLAY_INT64 && x.dtype != INLAY_INT32))
-        return fail(c, INLAY_SHAPE_MISMATCH, "the position must be one int32 or int64");
-    if (x.dtype == INLAY_INT64) {
-        memcpy(out, inlay_buffer_host(&x.buffer), sizeof *out);
+    if (value.kind != INLAY_KIND_TENSOR || rt_count(&value) != 1 ||
+        (value.dtype != INLAY_INT64 && value.dtype != INLAY_INT32))
+        return fail(call, INLAY_SHAPE_MISMATCH, "the position must be one int32 or int64");
+    if (value.dtype == INLAY_INT64) {
+        memcpy(out, inlay_buffer_host(&value.buffer), sizeof *out);
     } else {
-        memcpy(&narrow, inlay_buffer_host(&x.buffer), sizeof narrow);
+        memcpy(&narrow, inlay_buffer_host(&value.buffer), sizeof narrow);
         *out = narrow;
     }
     return INLAY_OK;
 }
 
-static inlay_status read_sequence(const host_call *c, inlay_value **out_list)
+static inlay_status read_sequence(const host_call *call, inlay_value **out_list)
 {
-    rt_value x = input(c, 0);
+    rt_value value = input(call, 0);
 
-    if (x.kind != INLAY_KIND_SEQUENCE || x.owner == NULL)
-        return fail(c, INLAY_INVALID_MODEL, "input 0 must be a sequence");
-    *out_list = x.owner;
+    if (value.kind != INLAY_KIND_SEQUENCE || value.owner == NULL)
+        return fail(call, INLAY_INVALID_MODEL, "input 0 must be a sequence");
+    *out_list = value.owner;
     return INLAY_OK;
 }
 
 /* ------------------------------------------------------------------ sequences */
 
-static inlay_status run_empty(host_call *c)
+static inlay_status run_empty(host_call *call)
 {
-    const inlay_attr_info *a = graph_attr(c->node, "dtype");
+    const inlay_attr_info *attribute = graph_attr(call->node, "dtype");
 
-    return give_list(c, INLAY_KIND_SEQUENCE, a != NULL && a->kind == INLAY_ATTR_INT ? (inlay_dtype)a->i : INLAY_FLOAT,
+    return give_list(call, INLAY_KIND_SEQUENCE,
+                     attribute != NULL && attribute->kind == INLAY_ATTR_INT ? (inlay_dtype)attribute->i : INLAY_FLOAT,
                      NULL, 0);
 }
 
-static inlay_status run_construct(host_call *c)
+static inlay_status run_construct(host_call *call)
 {
-    uint32_t count = c->node->info.input_count;
+    uint32_t count = call->node->info.input_count;
     inlay_value **items = calloc((size_t)count + 1, sizeof(inlay_value *));
     inlay_status status = INLAY_OK;
 
     if (items == NULL)
-        return fail(c, INLAY_OUT_OF_MEMORY, "no memory for the list");
+        return fail(call, INLAY_OUT_OF_MEMORY, "no memory for the list");
     for (uint32_t i = 0; i < count; i++) {
-        rt_value x = input(c, i);
-        if (x.kind == 0) {
-            status = fail(c, INLAY_INVALID_MODEL, "an item is missing");
+        rt_value value = input(call, i);
+        if (value.kind == 0) {
+            status = fail(call, INLAY_INVALID_MODEL, "an item is missing");
             goto done;
         }
-        INLAY_TRY(rt_to_value(&x, &items[i], c->diag));
+        INLAY_TRY(rt_to_value(&value, &items[i], call->diag));
     }
-    status = give_list(c, INLAY_KIND_SEQUENCE, count > 0 ? items[0]->dtype : INLAY_FLOAT, items, count);
+    status = give_list(call, INLAY_KIND_SEQUENCE, count > 0 ? items[0]->dtype : INLAY_FLOAT, items, count);
 done:
     for (uint32_t i = 0; i < count; i++)
         value_unref(items[i]);
@@ -108,7 +112,7 @@ done:
 }
 
 /* Inserts (item given) or erases at a position; negative counts from the end. */
-static inlay_status edit(host_call *c, inlay_value *list, inlay_value *item, int64_t at)
+static inlay_status edit(host_call *call, inlay_value *list, inlay_value *item, int64_t at)
 {
     int64_t count = list->count, limit = item != NULL ? count : count - 1;
     inlay_value **items;
@@ -116,75 +120,76 @@ static inlay_status edit(host_call *c, inlay_value *list, inlay_value *item, int
 
     at += at < 0 ? count : 0;
     if (at < 0 || at > limit)
-        return inlay_fail(c->diag, INLAY_INVALID_ARGUMENT, "%s node '%s': position %lld is outside a sequence of %lld",
-                          c->node->info.op_type.data, c->node->info.name.data, (long long)at, (long long)count);
+        return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT,
+                          "%s node '%s': position %lld is outside a sequence of %lld", call->node->info.op_type.data,
+                          call->node->info.name.data, (long long)at, (long long)count);
     items = calloc((size_t)count + 2, sizeof(inlay_value *));
     if (items == NULL)
-        return fail(c, INLAY_OUT_OF_MEMORY, "no memory for the list");
+        return fail(call, INLAY_OUT_OF_MEMORY, "no memory for the list");
     memcpy(items, list->items, (size_t)at * sizeof(inlay_value *));
     if (item != NULL)
         items[at] = item;
     memcpy(items + at + (item != NULL), list->items + at + (item == NULL),
            (size_t)(count - at - (item == NULL)) * sizeof(inlay_value *));
-    status = give_list(c, INLAY_KIND_SEQUENCE, list->dtype, items, (uint32_t)(item != NULL ? count + 1 : count - 1));
+    status = give_list(call, INLAY_KIND_SEQUENCE, list->dtype, items, (uint32_t)(item != NULL ? count + 1 : count - 1));
     free(items);
     return status;
 }
 
-static inlay_status run_insert(host_call *c)
+static inlay_status run_insert(host_call *call)
 {
     inlay_value *list = NULL, *item = NULL;
-    rt_value x = input(c, 1);
+    rt_value value = input(call, 1);
     int64_t at = 0;
-    inlay_status status = read_sequence(c, &list);
+    inlay_status status = read_sequence(call, &list);
 
     if (status != INLAY_OK)
         return status;
-    status = read_index(c, 2, list->count, &at);
+    status = read_index(call, 2, list->count, &at);
     if (status == INLAY_OK)
-        status = rt_to_value(&x, &item, c->diag);
+        status = rt_to_value(&value, &item, call->diag);
     if (status == INLAY_OK)
-        status = edit(c, list, item, at);
+        status = edit(call, list, item, at);
     value_unref(item);
     return status;
 }
 
-static inlay_status run_erase(host_call *c)
+static inlay_status run_erase(host_call *call)
 {
     inlay_value *list = NULL;
     int64_t at = 0;
-    inlay_status status = read_sequence(c, &list);
+    inlay_status status = read_sequence(call, &list);
 
     if (status == INLAY_OK)
-        status = read_index(c, 1, list->count - 1, &at);
-    return status == INLAY_OK ? edit(c, list, NULL, at) : status;
+        status = read_index(call, 1, list->count - 1, &at);
+    return status == INLAY_OK ? edit(call, list, NULL, at) : status;
 }
 
-static inlay_status run_at(host_call *c)
+static inlay_status run_at(host_call *call)
 {
     inlay_value *list = NULL;
     int64_t at = 0;
-    inlay_status status = read_sequence(c, &list);
+    inlay_status status = read_sequence(call, &list);
 
     if (status == INLAY_OK)
-        status = read_index(c, 1, 0, &at);
+        status = read_index(call, 1, 0, &at);
     if (status != INLAY_OK)
         return status;
     at += at < 0 ? list->count : 0;
     if (at < 0 || at >= list->count)
-        return inlay_fail(c->diag, INLAY_INVALID_ARGUMENT,
+        return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT,
                           "SequenceAt node '%s': position %lld is outside a sequence "
                           "of %lld",
-                          c->node->info.name.data, (long long)at, (long long)list->count);
-    return give(c, 0, value_ref(list->items[at]));
+                          call->node->info.name.data, (long long)at, (long long)list->count);
+    return give(call, 0, value_ref(list->items[at]));
 }
 
-static inlay_status run_length(host_call *c)
+static inlay_status run_length(host_call *call)
 {
     inlay_value *list = NULL;
-    inlay_status status = read_sequence(c, &list);
+    inlay_status status = read_sequence(call, &list);
 
-    return status == INLAY_OK ? give_scalar(c, INLAY_INT64, &list->count) : status;
+    return status == INLAY_OK ? give_scalar(call, INLAY_INT64, &list->count) : status;
 }
 
 /* ------------------------------------------------------------------ split and concat */
@@ -195,13 +200,13 @@ typedef struct axis_view {
     size_t inner;
 } axis_view;
 
-static inlay_status view_axis(const host_call *c, inlay_dtype dtype, uint32_t rank, const int64_t *dims, int64_t axis,
-                              axis_view *out)
+static inlay_status view_axis(const host_call *call, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
+                              int64_t axis, axis_view *out)
 {
     if (axis < 0 || axis >= (int64_t)rank)
-        return fail(c, INLAY_INVALID_ARGUMENT, "axis is out of range");
+        return fail(call, INLAY_INVALID_ARGUMENT, "axis is out of range");
     if (inlay_dtype_bits(dtype) < 8)
-        return fail(c, INLAY_UNSUPPORTED, "elements smaller than a byte");
+        return fail(call, INLAY_UNSUPPORTED, "elements smaller than a byte");
     *out = (axis_view){ 1, dims[axis], inlay_dtype_bits(dtype) / 8 };
     for (int64_t d = 0; d < (int64_t)rank; d++) {
         if (d < axis)
@@ -212,36 +217,36 @@ static inlay_status view_axis(const host_call *c, inlay_dtype dtype, uint32_t ra
     return INLAY_OK;
 }
 
-static int64_t int_attr(const host_call *c, const char *name, int64_t otherwise)
+static int64_t int_attr(const host_call *call, const char *name, int64_t otherwise)
 {
-    const inlay_attr_info *a = graph_attr(c->node, name);
+    const inlay_attr_info *attribute = graph_attr(call->node, name);
 
-    return a != NULL && a->kind == INLAY_ATTR_INT ? a->i : otherwise;
+    return attribute != NULL && attribute->kind == INLAY_ATTR_INT ? attribute->i : otherwise;
 }
 
 /* The lengths of the parts; NULL from the caller's point of view means "out of memory". */
-static inlay_status split_lengths(const host_call *c, const rt_value *split, int64_t total, int64_t **out_lengths,
+static inlay_status split_lengths(const host_call *call, const rt_value *split, int64_t total, int64_t **out_lengths,
                                   int64_t *out_count)
 {
     int64_t each = 1, count, sum = 0, *lengths;
     bool list = split->kind != 0 && split->rank == 1;
 
     if (split->kind != 0 && split->dtype != INLAY_INT64 && split->dtype != INLAY_INT32)
-        return fail(c, INLAY_INVALID_MODEL, "split must be int32 or int64");
+        return fail(call, INLAY_INVALID_MODEL, "split must be int32 or int64");
     if (!list) {
-        inlay_status status = read_index(c, 1, 1, &each);
+        inlay_status status = read_index(call, 1, 1, &each);
         if (status != INLAY_OK)
             return status;
         if (each <= 0)
-            return fail(c, INLAY_INVALID_ARGUMENT, "split must be positive");
+            return fail(call, INLAY_INVALID_ARGUMENT, "split must be positive");
     }
     count = list ? split->dims[0] : total / each + (total % each != 0);
     /* Items cost memory even where the tensor has no elements. */
     if (count > UINT32_MAX / 64)
-        return fail(c, INLAY_LIMIT_EXCEEDED, "the axis splits into too many parts");
+        return fail(call, INLAY_LIMIT_EXCEEDED, "the axis splits into too many parts");
     lengths = calloc((size_t)count + 1, sizeof *lengths);
     if (lengths == NULL)
-        return fail(c, INLAY_OUT_OF_MEMORY, "no memory for the list");
+        return fail(call, INLAY_OUT_OF_MEMORY, "no memory for the list");
     for (int64_t i = 0; i < count; i++) {
         const char *data = list ? inlay_buffer_host(&split->buffer) : NULL;
         int32_t narrow;
@@ -255,71 +260,73 @@ static inlay_status split_lengths(const host_call *c, const rt_value *split, int
         }
         if (lengths[i] < 0 || sum > total - lengths[i]) {
             free(lengths);
-            return fail(c, INLAY_INVALID_ARGUMENT, "the parts of split don't add up to the axis");
+            return fail(call, INLAY_INVALID_ARGUMENT, "the parts of split don't add up to the axis");
         }
         sum += lengths[i];
     }
     if (sum != total) {
         free(lengths);
-        return fail(c, INLAY_INVALID_ARGUMENT, "the parts of split don't add up to the axis");
+        return fail(call, INLAY_INVALID_ARGUMENT, "the parts of split don't add up to the axis");
     }
     *out_lengths = lengths;
     *out_count = count;
     return INLAY_OK;
 }
 
-/* String elements that were moved still point to the texts of where they came from: replaces *v by a deep copy. */
-static inlay_status own_texts(const host_call *c, inlay_value **v)
+/* String elements that were moved still point to the texts of where they came from: replaces *value by a deep copy. */
+static inlay_status own_texts(const host_call *call, inlay_value **value)
 {
-    rt_value view = rt_from_value(*v);
+    rt_value view = rt_from_value(*value);
     inlay_value *deep = NULL;
     inlay_status status;
 
-    if ((*v)->dtype != INLAY_STRING)
+    if ((*value)->dtype != INLAY_STRING)
         return INLAY_OK;
-    status = rt_to_value(&view, &deep, c->diag);
+    status = rt_to_value(&view, &deep, call->diag);
     if (status != INLAY_OK)
         return status;
-    value_unref(*v);
-    *v = deep;
+    value_unref(*value);
+    *value = deep;
     return INLAY_OK;
 }
 
-static inlay_status run_split(host_call *c)
+static inlay_status run_split(host_call *call)
 {
-    rt_value x = input(c, 0), split = input(c, 1);
-    int64_t axis = int_attr(c, "axis", 0), count = 0, *lengths = NULL, at = 0;
-    bool keep = int_attr(c, "keepdims", 1) != 0 || split.kind != 0;
+    rt_value value = input(call, 0), split = input(call, 1);
+    int64_t axis = int_attr(call, "axis", 0), count = 0, *lengths = NULL, at = 0;
+    bool keep = int_attr(call, "keepdims", 1) != 0 || split.kind != 0;
     inlay_value **items = NULL;
     inlay_status status = INLAY_OK;
-    axis_view v;
+    axis_view view;
 
-    if (x.kind != INLAY_KIND_TENSOR)
-        return fail(c, INLAY_INVALID_MODEL, "input 0 must be a tensor");
-    axis += axis < 0 ? (int64_t)x.rank : 0;
-    INLAY_TRY(view_axis(c, x.dtype, x.rank, x.dims, axis, &v));
-    INLAY_TRY(split_lengths(c, &split, v.length, &lengths, &count));
+    if (value.kind != INLAY_KIND_TENSOR)
+        return fail(call, INLAY_INVALID_MODEL, "input 0 must be a tensor");
+    axis += axis < 0 ? (int64_t)value.rank : 0;
+    INLAY_TRY(view_axis(call, value.dtype, value.rank, value.dims, axis, &view));
+    INLAY_TRY(split_lengths(call, &split, view.length, &lengths, &count));
     items = calloc((size_t)count + 1, sizeof(inlay_value *));
     if (items == NULL) {
-        status = fail(c, INLAY_OUT_OF_MEMORY, "no memory for the list");
+        status = fail(call, INLAY_OUT_OF_MEMORY, "no memory for the list");
         goto done;
     }
     for (int64_t i = 0; i < count; i++) {
         int64_t dims[INLAY_MAX_RANK];
         uint32_t rank = 0;
-        size_t part = (size_t)lengths[i] * v.inner;
+        size_t part = (size_t)lengths[i] * view.inner;
 
-        for (uint32_t d = 0; d < x.rank; d++)
+        for (uint32_t d = 0; d < value.rank; d++)
             if (d != axis || keep)
-                dims[rank++] = d == axis ? lengths[i] : x.dims[d];
-        INLAY_TRY(value_create_from(c->r->shared->tensors.memory, x.dtype, rank, dims, false, &items[i], c->diag));
-        for (int64_t o = 0; o < v.outer; o++)
+                dims[rank++] = d == axis ? lengths[i] : value.dims[d];
+        INLAY_TRY(
+            value_create_from(call->r->shared->tensors.memory, value.dtype, rank, dims, false, &items[i], call->diag));
+        for (int64_t o = 0; o < view.outer; o++)
             memcpy((char *)value_data(items[i]) + (size_t)o * part,
-                   (const char *)inlay_buffer_host(&x.buffer) + ((size_t)(o * v.length + at)) * v.inner, part);
-        INLAY_TRY(own_texts(c, &items[i]));
+                   (const char *)inlay_buffer_host(&value.buffer) + ((size_t)(o * view.length + at)) * view.inner,
+                   part);
+        INLAY_TRY(own_texts(call, &items[i]));
         at += lengths[i];
     }
-    status = give_list(c, INLAY_KIND_SEQUENCE, x.dtype, items, (uint32_t)count);
+    status = give_list(call, INLAY_KIND_SEQUENCE, value.dtype, items, (uint32_t)count);
 done:
     for (int64_t i = 0; items != NULL && i < count; i++)
         value_unref(items[i]);
@@ -328,27 +335,27 @@ done:
     return status;
 }
 
-static inlay_status run_concat(host_call *c)
+static inlay_status run_concat(host_call *call)
 {
     inlay_value *list = NULL, *out = NULL;
-    int64_t axis = int_attr(c, "axis", 0), dims[INLAY_MAX_RANK], at = 0;
-    bool new_axis = int_attr(c, "new_axis", 0) != 0;
+    int64_t axis = int_attr(call, "axis", 0), dims[INLAY_MAX_RANK], at = 0;
+    bool new_axis = int_attr(call, "new_axis", 0) != 0;
     const inlay_value *first;
     uint32_t rank;
     axis_view whole;
-    inlay_status status = read_sequence(c, &list);
+    inlay_status status = read_sequence(call, &list);
 
     if (status != INLAY_OK)
         return status;
     if (list->count == 0)
-        return fail(c, INLAY_INVALID_ARGUMENT, "an empty sequence has no shape");
+        return fail(call, INLAY_INVALID_ARGUMENT, "an empty sequence has no shape");
     first = list->items[0];
     rank = first->rank + new_axis;
     if (first->kind != INLAY_KIND_TENSOR || rank > INLAY_MAX_RANK)
-        return fail(c, INLAY_INVALID_MODEL, "the items must be tensors");
+        return fail(call, INLAY_INVALID_MODEL, "the items must be tensors");
     axis += axis < 0 ? (int64_t)rank : 0;
     if (axis < 0 || axis >= (int64_t)rank)
-        return fail(c, INLAY_INVALID_ARGUMENT, "axis is out of range");
+        return fail(call, INLAY_INVALID_ARGUMENT, "axis is out of range");
     for (uint32_t d = 0, k = 0; d < rank; d++)
         dims[d] = d == axis ? 0 : first->dims[new_axis ? k++ : d];
     for (int64_t i = 0; i < list->count; i++) {
@@ -357,11 +364,11 @@ static inlay_status run_concat(host_call *c)
         for (uint32_t d = 0; fits && d < item->rank; d++)
             fits = (!new_axis && d == axis) || item->dims[d] == first->dims[d];
         if (!fits || __builtin_add_overflow(dims[axis], new_axis ? 1 : item->dims[axis], &dims[axis]))
-            return inlay_fail(c->diag, INLAY_SHAPE_MISMATCH, "%s node '%s': item %lld has another shape than item 0",
-                              c->node->info.op_type.data, c->node->info.name.data, (long long)i);
+            return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "%s node '%s': item %lld has another shape than item 0",
+                              call->node->info.op_type.data, call->node->info.name.data, (long long)i);
     }
-    INLAY_TRY(view_axis(c, first->dtype, rank, dims, axis, &whole));
-    INLAY_TRY(pool_take(c->r->shared, first->dtype, rank, dims, &out, c->diag));
+    INLAY_TRY(view_axis(call, first->dtype, rank, dims, axis, &whole));
+    INLAY_TRY(pool_take(call->r->shared, first->dtype, rank, dims, &out, call->diag));
     for (int64_t i = 0; i < list->count; i++) {
         int64_t length = new_axis ? 1 : list->items[i]->dims[axis];
         size_t part = (size_t)length * whole.inner;
@@ -370,8 +377,8 @@ static inlay_status run_concat(host_call *c)
                    (const char *)value_data(list->items[i]) + (size_t)o * part, part);
         at += length;
     }
-    INLAY_TRY(own_texts(c, &out));
-    return give(c, 0, out);
+    INLAY_TRY(own_texts(call, &out));
+    return give(call, 0, out);
 done:
     value_unref(out);
     return status;
@@ -379,60 +386,60 @@ done:
 
 /* ------------------------------------------------------------------ optionals, identity */
 
-static inlay_status run_optional(host_call *c)
+static inlay_status run_optional(host_call *call)
 {
-    rt_value x = input(c, 0);
+    rt_value value = input(call, 0);
     inlay_value *item = NULL;
     inlay_status status;
 
-    if (x.kind == 0)
-        return give_list(c, INLAY_KIND_OPTIONAL,
-                         c->node->type_attr != NULL ? c->node->type_attr->info.dtype : INLAY_FLOAT, NULL, 0);
-    status = rt_to_value(&x, &item, c->diag);
+    if (value.kind == 0)
+        return give_list(call, INLAY_KIND_OPTIONAL,
+                         call->node->type_attr != NULL ? call->node->type_attr->info.dtype : INLAY_FLOAT, NULL, 0);
+    status = rt_to_value(&value, &item, call->diag);
     if (status == INLAY_OK)
-        status = give_list(c, INLAY_KIND_OPTIONAL, item->dtype, &item, 1);
+        status = give_list(call, INLAY_KIND_OPTIONAL, item->dtype, &item, 1);
     value_unref(item);
     return status;
 }
 
-static inlay_status run_has_element(host_call *c)
+static inlay_status run_has_element(host_call *call)
 {
-    rt_value x = input(c, 0);
-    uint8_t has = x.kind == INLAY_KIND_OPTIONAL ? x.owner->count > 0 : x.kind != 0;
+    rt_value value = input(call, 0);
+    uint8_t has = value.kind == INLAY_KIND_OPTIONAL ? value.owner->count > 0 : value.kind != 0;
 
-    return give_scalar(c, INLAY_BOOL, &has);
+    return give_scalar(call, INLAY_BOOL, &has);
 }
 
-static inlay_status run_get_element(host_call *c)
+static inlay_status run_get_element(host_call *call)
 {
-    rt_value x = input(c, 0);
+    rt_value value = input(call, 0);
     inlay_value *v = NULL;
     inlay_status status;
 
-    if (x.kind == INLAY_KIND_OPTIONAL) {
-        if (x.owner->count == 0)
-            return fail(c, INLAY_INVALID_ARGUMENT, "the optional is empty");
-        return give(c, 0, value_ref(x.owner->items[0]));
+    if (value.kind == INLAY_KIND_OPTIONAL) {
+        if (value.owner->count == 0)
+            return fail(call, INLAY_INVALID_ARGUMENT, "the optional is empty");
+        return give(call, 0, value_ref(value.owner->items[0]));
     }
-    if (x.kind == 0)
-        return fail(c, INLAY_INVALID_ARGUMENT, "the optional is empty");
-    status = rt_to_value(&x, &v, c->diag);
-    return status == INLAY_OK ? give(c, 0, v) : status;
+    if (value.kind == 0)
+        return fail(call, INLAY_INVALID_ARGUMENT, "the optional is empty");
+    status = rt_to_value(&value, &v, call->diag);
+    return status == INLAY_OK ? give(call, 0, v) : status;
 }
 
-static inlay_status run_identity(host_call *c)
+static inlay_status run_identity(host_call *call)
 {
-    rt_value x = input(c, 0);
+    rt_value value = input(call, 0);
     inlay_value *v = NULL;
     inlay_status status;
 
-    if (x.kind == 0)
-        return give_list(c, INLAY_KIND_OPTIONAL, INLAY_FLOAT, NULL, 0);
-    status = rt_to_value(&x, &v, c->diag);
-    return status == INLAY_OK ? give(c, 0, v) : status;
+    if (value.kind == 0)
+        return give_list(call, INLAY_KIND_OPTIONAL, INLAY_FLOAT, NULL, 0);
+    status = rt_to_value(&value, &v, call->diag);
+    return status == INLAY_OK ? give(call, 0, v) : status;
 }
 
-inlay_status sequence_run(host_call *c, bool *out_handled)
+inlay_status sequence_run(host_call *call, bool *out_handled)
 {
     static const struct {
         const char *op;
@@ -453,9 +460,9 @@ inlay_status sequence_run(host_call *c, bool *out_handled)
     };
 
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
-        if (strcmp(c->node->info.op_type.data, table[i].op) == 0) {
+        if (strcmp(call->node->info.op_type.data, table[i].op) == 0) {
             *out_handled = true;
-            return table[i].run(c);
+            return table[i].run(call);
         }
     }
     *out_handled = false;

@@ -5,14 +5,14 @@
 #include <string.h>
 
 /* What the user allows for values and workspace; 0 = no limit. */
-static uint64_t limit_of(const struct runner *r, uint32_t p)
+static uint64_t limit_of(const struct runner *runner, uint32_t provider)
 {
-    const program_env *env = r->prog->env;
+    const program_env *env = runner->prog->env;
     const uint64_t resident =
-        env->resident_bytes != NULL ? __atomic_load_n(&env->resident_bytes[p], __ATOMIC_RELAXED) : 0;
+        env->resident_bytes != NULL ? __atomic_load_n(&env->resident_bytes[provider], __ATOMIC_RELAXED) : 0;
 
     for (uint32_t i = 0; env->rules != NULL && i < env->rules->limit_count; i++)
-        if (strcmp(env->rules->limits[i].provider, env->providers[p].name) == 0)
+        if (strcmp(env->rules->limits[i].provider, env->providers[provider].name) == 0)
             return env->rules->limits[i].bytes > resident ? env->rules->limits[i].bytes - resident : 1;
     return 0;
 }
@@ -27,16 +27,16 @@ static bool reserve(const program_env *env, uint32_t p, uint64_t bytes, uint64_t
     return false;
 }
 
-inlay_status device_try(struct runner *r, uint32_t p, uint32_t domain, uint64_t bytes, inlay_buffer *out,
+inlay_status device_try(struct runner *runner, uint32_t provider, uint32_t domain, uint64_t bytes, inlay_buffer *out,
                         inlay_diag *diag)
 {
-    const program_env *env = r->prog->env;
-    const part_provider *pr = &env->providers[p];
-    const uint64_t limit = limit_of(r, p);
+    const program_env *env = runner->prog->env;
+    const part_provider *pr = &env->providers[provider];
+    const uint64_t limit = limit_of(runner, provider);
     inlay_status status;
 
     *out = (inlay_buffer){ 0 };
-    if (env->device_bytes != NULL && !reserve(env, p, bytes, limit))
+    if (env->device_bytes != NULL && !reserve(env, provider, bytes, limit))
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED,
                           "the run needs %llu more bytes of provider %s, above its limit (option memory_limit, %llu "
                           "without weights)",
@@ -47,7 +47,7 @@ inlay_status device_try(struct runner *r, uint32_t p, uint32_t domain, uint64_t 
         return status;
     }
     if (env->device_bytes != NULL)
-        (void)__atomic_sub_fetch(&env->device_bytes[p], bytes, __ATOMIC_RELAXED);
+        (void)__atomic_sub_fetch(&env->device_bytes[provider], bytes, __ATOMIC_RELAXED);
     if (status == INLAY_DEVICE_LOST)
         provider_lost(pr->state);
     *out = (inlay_buffer){ 0 };
@@ -55,26 +55,26 @@ inlay_status device_try(struct runner *r, uint32_t p, uint32_t domain, uint64_t 
 }
 
 /* What plans for other sizes keep for when these come again goes first, then what the run holds for later steps. */
-inlay_status device_take(struct runner *r, uint32_t p, uint32_t domain, uint64_t bytes, inlay_buffer *out,
+inlay_status device_take(struct runner *runner, uint32_t provider, uint32_t domain, uint64_t bytes, inlay_buffer *out,
                          inlay_diag *diag)
 {
-    inlay_status status = device_try(r, p, domain, bytes, out, diag);
+    inlay_status status = device_try(runner, provider, domain, bytes, out, diag);
 
     for (int all = 0; all < 2 && stay_lacks_room(status); all++) {
-        r->shared->calls->make_room(r->shared->root, false, all != 0);
-        status = device_try(r, p, domain, bytes, out, diag);
+        runner->shared->calls->make_room(runner->shared->root, false, all != 0);
+        status = device_try(runner, provider, domain, bytes, out, diag);
     }
     if (status != INLAY_OK)
-        r->failed = &r->prog->env->providers[p];
+        runner->failed = &runner->prog->env->providers[provider];
     return status;
 }
 
-void device_give(const program_env *env, uint32_t p, inlay_buffer *buffer)
+void device_give(const program_env *env, uint32_t provider, inlay_buffer *buffer)
 {
     if (buffer->handle == 0)
         return;
     if (env->device_bytes != NULL)
-        (void)__atomic_sub_fetch(&env->device_bytes[p], buffer->bytes, __ATOMIC_RELAXED);
-    env->providers[p].table->buffer_free(env->providers[p].state, buffer);
+        (void)__atomic_sub_fetch(&env->device_bytes[provider], buffer->bytes, __ATOMIC_RELAXED);
+    env->providers[provider].table->buffer_free(env->providers[provider].state, buffer);
     *buffer = (inlay_buffer){ 0 };
 }

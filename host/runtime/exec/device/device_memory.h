@@ -7,10 +7,10 @@
 
 /* A buffer of provider p (its number in the session) in one of its domains. INLAY_LIMIT_EXCEEDED: above the limit.
  * Failures set runner.failed. */
-INLAY_NODISCARD inlay_status device_take(struct runner *r, uint32_t p, uint32_t domain, uint64_t bytes,
+INLAY_NODISCARD inlay_status device_take(struct runner *runner, uint32_t p, uint32_t domain, uint64_t bytes,
                                          inlay_buffer *out, inlay_diag *diag);
 /* The same where there is room: nothing is given up for it, and a failure is none. */
-INLAY_NODISCARD inlay_status device_try(struct runner *r, uint32_t p, uint32_t domain, uint64_t bytes,
+INLAY_NODISCARD inlay_status device_try(struct runner *runner, uint32_t p, uint32_t domain, uint64_t bytes,
                                         inlay_buffer *out, inlay_diag *diag);
 /* Gives it back and forgets the handle; of {0} a no-op. */
 void device_give(const program_env *env, uint32_t p, inlay_buffer *buffer);

@@ -10,53 +10,54 @@
 /* What a device that promises to look up every few milliseconds gets before it counts as hung, once a run is over. */
 enum { GRACE_MS = 2000, GRACE_POLLS = 8 };
 
-static const part_provider *provider_of(const struct runner *r, const bound_step *s)
+static const part_provider *provider_of(const struct runner *runner, const bound_step *step)
 {
-    return s->plan->kind == PLAN_COPY ? &r->prog->env->providers[s->plan->copy_provider] : s->plan->step->provider;
+    return step->plan->kind == PLAN_COPY ? &runner->prog->env->providers[step->plan->copy_provider]
+                                         : step->plan->step->provider;
 }
 
-static bool is_to_blame(const bound_step *s, bool hangs)
+static bool is_to_blame(const bound_step *step, bool hangs)
 {
     inlay_status status;
-    const bool over = fence_reached(s->fence, &status);
+    const bool over = fence_reached(step->fence, &status);
 
     return hangs ? !over : over && status != INLAY_OK;
 }
 
-static const bound_step *trace(const struct bound *b, const bound_step *s, bool hangs)
+static const bound_step *trace(const struct bound *bound, const bound_step *step, bool hangs)
 {
-    for (uint32_t w = 0; w < s->wait_step_count;) {
-        const bound_step *x = &b->steps[s->wait_steps[w]];
+    for (uint32_t wait_step = 0; wait_step < step->wait_step_count;) {
+        const bound_step *x = &bound->steps[step->wait_steps[wait_step]];
 
-        w++;
+        wait_step++;
         if (is_to_blame(x, hangs)) {
-            s = x;
-            w = 0;
+            step = x;
+            wait_step = 0;
         }
     }
-    return s;
+    return step;
 }
 
-const bound_step *in_flight_origin(const struct bound *b, const bound_step *s)
+const bound_step *in_flight_origin(const struct bound *bound, const bound_step *step)
 {
-    return trace(b, s, false);
+    return trace(bound, step, false);
 }
 
 /* The device does not end its work: it counts as lost, and what it may still read or write is left to it. */
-static inlay_status abandon(struct runner *r, const part_provider *p, uint64_t limit_ms, inlay_diag *diag)
+static inlay_status abandon(struct runner *runner, const part_provider *provider, uint64_t limit_ms, inlay_diag *diag)
 {
     static const uint32_t always = 1;
-    run_shared *shared = r->shared;
+    run_shared *shared = runner->shared;
 
-    provider_lost(p->state);
+    provider_lost(provider->state);
     if (!shared->hang.unwinding)
         shared->hang.asked = shared->run.cancel;
     shared->hang.abandoned = shared->hang.unwinding = true;
     shared->run.cancel = &always;
     return inlay_fail(diag, INLAY_DEVICE_LOST,
-                      "the device of %s did not end its work in %llu ms%s; the context is of no use any more", p->name,
-                      (unsigned long long)limit_ms,
-                      limit_ms == r->prog->env->device_timeout_ms ? " (option device_timeout_ms)" : "");
+                      "the device of %s did not end its work in %llu ms%s; the context is of no use any more",
+                      provider->name, (unsigned long long)limit_ms,
+                      limit_ms == runner->prog->env->device_timeout_ms ? " (option device_timeout_ms)" : "");
 }
 
 static uint64_t until(uint64_t limit_ms)
@@ -74,131 +75,138 @@ static inlay_status wait_for(inlay_fence fence, const inlay_run *run, uint64_t l
     return status;
 }
 
-static uint64_t grace_ms(const struct runner *r, const part_provider *p)
+static uint64_t grace_ms(const struct runner *runner, const part_provider *provider)
 {
-    const uint64_t promised = (uint64_t)p->table->poll_ms * GRACE_POLLS;
+    const uint64_t promised = (uint64_t)provider->table->poll_ms * GRACE_POLLS;
 
-    if (p->table->poll_ms == 0)
-        return r->prog->env->device_timeout_ms;
+    if (provider->table->poll_ms == 0)
+        return runner->prog->env->device_timeout_ms;
     return promised > GRACE_MS ? promised : GRACE_MS;
 }
 
-static inlay_status settle(const struct runner *r, const part_provider *p, inlay_fence fence, bool *out_hangs)
+static inlay_status settle(const struct runner *runner, const part_provider *provider, inlay_fence fence,
+                           bool *out_hangs)
 {
-    return wait_for(fence, NULL, grace_ms(r, p), out_hangs, NULL);
+    return wait_for(fence, NULL, grace_ms(runner, provider), out_hangs, NULL);
 }
 
-inlay_status in_flight_finish(struct runner *r, const part_provider *p, inlay_fence fence, inlay_diag *diag)
+inlay_status in_flight_finish(struct runner *runner, const part_provider *provider, inlay_fence fence, inlay_diag *diag)
 {
     bool hangs;
-    inlay_status status = wait_for(fence, &r->shared->run, r->prog->env->device_timeout_ms, &hangs, diag);
+    inlay_status status = wait_for(fence, &runner->shared->run, runner->prog->env->device_timeout_ms, &hangs, diag);
 
     if (hangs)
-        return abandon(r, p, r->prog->env->device_timeout_ms, diag);
+        return abandon(runner, provider, runner->prog->env->device_timeout_ms, diag);
     if (status == INLAY_OK)
         return status;
-    (void)settle(r, p, fence, &hangs);
-    return hangs ? abandon(r, p, grace_ms(r, p), diag) : status;
+    (void)settle(runner, provider, fence, &hangs);
+    return hangs ? abandon(runner, provider, grace_ms(runner, provider), diag) : status;
 }
 
-inlay_status in_flight_wait(struct runner *r, struct bound *b, const bound_step *s, inlay_diag *diag)
+inlay_status in_flight_wait(struct runner *runner, struct bound *bound, const bound_step *step, inlay_diag *diag)
 {
     bool hangs;
-    inlay_status status = wait_for(s->fence, &r->shared->run, r->prog->env->device_timeout_ms, &hangs, diag);
+    inlay_status status =
+        wait_for(step->fence, &runner->shared->run, runner->prog->env->device_timeout_ms, &hangs, diag);
 
     if (!hangs)
         return status;
-    status = abandon(r, provider_of(r, trace(b, s, true)), r->prog->env->device_timeout_ms, diag);
-    for (uint32_t i = 0; i < b->plan->step_count; i++) /* whoever waits for it knows now */
-        if (b->steps[i].async)
-            fence_signal(b->steps[i].fence, status, diag);
+    status = abandon(runner, provider_of(runner, trace(bound, step, true)), runner->prog->env->device_timeout_ms, diag);
+    for (uint32_t i = 0; i < bound->plan->step_count; i++) /* whoever waits for it knows now */
+        if (bound->steps[i].async)
+            fence_signal(bound->steps[i].fence, status, diag);
     return status;
 }
 
-void in_flight_note(struct runner *r, const bound_step *s, inlay_status status)
+void in_flight_note(struct runner *runner, const bound_step *step, inlay_status status)
 {
-    const part_provider *p = s->plan->kind == PLAN_HOST ? NULL : provider_of(r, s);
+    const part_provider *provider = step->plan->kind == PLAN_HOST ? NULL : provider_of(runner, step);
 
-    if (p == NULL || !(status == INLAY_DEVICE_LOST || (status == INLAY_OUT_OF_MEMORY && p->table->domain_count > 0)))
+    if (provider == NULL ||
+        !(status == INLAY_DEVICE_LOST || (status == INLAY_OUT_OF_MEMORY && provider->table->domain_count > 0)))
         return;
-    r->failed = p;
+    runner->failed = provider;
     if (status == INLAY_DEVICE_LOST)
-        provider_lost(p->state);
+        provider_lost(provider->state);
 }
 
-inlay_status in_flight_settle(struct runner *r, struct bound *b, inlay_status status, inlay_diag *diag)
+inlay_status in_flight_settle(struct runner *runner, struct bound *bound, inlay_status status, inlay_diag *diag)
 {
-    for (uint32_t i = 0; b->flight.has_async && i < b->plan->step_count && !r->shared->hang.unwinding; i++) {
-        bound_step *s = &b->steps[i];
+    for (uint32_t i = 0; bound->flight.has_async && i < bound->plan->step_count && !runner->shared->hang.unwinding;
+         i++) {
+        bound_step *step = &bound->steps[i];
         inlay_status waited = INLAY_OK;
         bool hangs = false;
 
-        if (!s->async || s->fence.value == 0)
+        if (!step->async || step->fence.value == 0)
             continue;
         if (status == INLAY_OK) {
-            waited = in_flight_wait(r, b, s, diag);
+            waited = in_flight_wait(runner, bound, step, diag);
             if (waited != INLAY_OK)
-                status = runner_step_failed(r, s, waited, diag);
+                status = runner_step_failed(runner, step, waited, diag);
         }
         if (waited == INLAY_OK && status == INLAY_OK)
             continue;
-        if (!r->shared->hang.unwinding) {
-            waited = settle(r, provider_of(r, s), s->fence, &hangs);
+        if (!runner->shared->hang.unwinding) {
+            waited = settle(runner, provider_of(runner, step), step->fence, &hangs);
             if (hangs)
-                status =
-                    runner_step_failed(r, s, abandon(r, provider_of(r, s), grace_ms(r, provider_of(r, s)), diag), diag);
+                status = runner_step_failed(
+                    runner, step,
+                    abandon(runner, provider_of(runner, step), grace_ms(runner, provider_of(runner, step)), diag),
+                    diag);
             else if (waited == INLAY_DEVICE_LOST)
-                in_flight_note(r, in_flight_origin(b, s), waited);
+                in_flight_note(runner, in_flight_origin(bound, step), waited);
         }
-        b->flight.poisoned |= waited != INLAY_OK;
+        bound->flight.poisoned |= waited != INLAY_OK;
     }
-    if (status == INLAY_OK && b->flight.has_async &&
-        r->shared->watched) { /* as behind every step that the host waits for */
-        status = run_poll(&r->shared->run);
+    if (status == INLAY_OK && bound->flight.has_async &&
+        runner->shared->watched) { /* as behind every step that the host waits for */
+        status = run_poll(&runner->shared->run);
         if (status != INLAY_OK)
-            status = runner_step_failed(r, &b->steps[b->plan->step_count - 1], status, diag);
+            status = runner_step_failed(runner, &bound->steps[bound->plan->step_count - 1], status, diag);
     }
     return status;
 }
 
-const part_provider *in_flight_lost(const struct runner *r)
+const part_provider *in_flight_lost(const struct runner *runner)
 {
-    for (uint32_t i = 0; i < r->prog->env->provider_count; i++) {
-        const part_provider *p = &r->prog->env->providers[i];
+    for (uint32_t i = 0; i < runner->prog->env->provider_count; i++) {
+        const part_provider *provider = &runner->prog->env->providers[i];
 
-        if ((p->table->flags & INLAY_PROVIDER_ASYNC) != 0 && provider_is_lost(p->state))
-            return p;
+        if ((provider->table->flags & INLAY_PROVIDER_ASYNC) != 0 && provider_is_lost(provider->state))
+            return provider;
     }
     return NULL;
 }
 
-static inlay_status copy_failed(const struct runner *r, const bound_step *s, inlay_status status, inlay_diag *diag)
+static inlay_status copy_failed(const struct runner *runner, const bound_step *step, inlay_status status,
+                                inlay_diag *diag)
 {
     char why[sizeof diag->text];
 
     status = boundary_settle(status, diag);
     (void)snprintf(why, sizeof why, "%s", diag->text);
     return inlay_fail(diag, status, "copying '%s', provider %s: %.300s",
-                      r->prog->graph->values[s->plan->copy_value].info.name.data,
-                      r->prog->env->providers[s->plan->copy_provider].name, why);
+                      runner->prog->graph->values[step->plan->copy_value].info.name.data,
+                      runner->prog->env->providers[step->plan->copy_provider].name, why);
 }
 
-inlay_status runner_step_failed(struct runner *r, const bound_step *s, inlay_status status, inlay_diag *diag)
+inlay_status runner_step_failed(struct runner *runner, const bound_step *step, inlay_status status, inlay_diag *diag)
 {
     const program_step *ps;
 
-    if (r->plans.now != NULL)
-        s = in_flight_origin(r->plans.now, s);
-    ps = s->plan->step;
-    in_flight_note(r, s, status);
+    if (runner->plans.now != NULL)
+        step = in_flight_origin(runner->plans.now, step);
+    ps = step->plan->step;
+    in_flight_note(runner, step, status);
     if (diag == NULL)
         return boundary_status(status);
     if (ps == NULL)
-        return copy_failed(r, s, status, diag);
+        return copy_failed(runner, step, status, diag);
     status = boundary_settle(status, diag);
     if (status == INLAY_CANCELLED || status == INLAY_DEADLINE_EXCEEDED) {
         const char *word = status == INLAY_CANCELLED ? "the run was cancelled" : "the run took longer than its limit";
         return inlay_fail(diag, status, "%s, at node '%s'", word, ps->node->info.name.data);
     }
-    return program_step_failed(r->prog->graph, ps, status, diag);
+    return program_step_failed(runner->prog->graph, ps, status, diag);
 }

@@ -9,20 +9,22 @@
 #define EXEC_IN_FLIGHT_H
 #include "exec/run/run.h"
 
-/* Waits for the work of step s within the run. INLAY_DEVICE_LOST also when a device hangs. */
-INLAY_NODISCARD inlay_status in_flight_wait(struct runner *r, struct bound *b, const bound_step *s, inlay_diag *diag);
+/* Waits for the work of step step within the run. INLAY_DEVICE_LOST also when a device hangs. */
+INLAY_NODISCARD inlay_status in_flight_wait(struct runner *runner, struct bound *bound, const bound_step *step,
+                                            inlay_diag *diag);
 /* The same for a fence that is no step's; whatever comes of it, the work is over or the device hangs. */
-INLAY_NODISCARD inlay_status in_flight_finish(struct runner *r, const part_provider *p, inlay_fence fence,
+INLAY_NODISCARD inlay_status in_flight_finish(struct runner *runner, const part_provider *provider, inlay_fence fence,
                                               inlay_diag *diag);
 /* Nothing is in flight when a run returns, for its buffers change hands: waits for all steps, the run having got as far
  * as status. */
-INLAY_NODISCARD inlay_status in_flight_settle(struct runner *r, struct bound *b, inlay_status status, inlay_diag *diag);
-/* Where a failure began that step s only heard of: s itself, or a step that it waited for. */
-const bound_step *in_flight_origin(const struct bound *b, const bound_step *s);
-/* Step s failed with this status: sets runner.failed, and a device that is lost is not handed to later sessions. */
-void in_flight_note(struct runner *r, const bound_step *s, inlay_status status);
+INLAY_NODISCARD inlay_status in_flight_settle(struct runner *runner, struct bound *bound, inlay_status status,
+                                              inlay_diag *diag);
+/* Where a failure began that step step only heard of: step itself, or a step that it waited for. */
+const bound_step *in_flight_origin(const struct bound *bound, const bound_step *step);
+/* Step step failed with this status: sets runner.failed, and a device that is lost is not handed to later sessions. */
+void in_flight_note(struct runner *runner, const bound_step *step, inlay_status status);
 /* Completes the diag of a step that failed: which node, of which graph, through which provider. Returns status. */
-inlay_status runner_step_failed(struct runner *r, const bound_step *s, inlay_status status, inlay_diag *diag);
+inlay_status runner_step_failed(struct runner *runner, const bound_step *step, inlay_status status, inlay_diag *diag);
 /* An asynchronous provider of the session whose device is lost; NULL: none is. */
-const part_provider *in_flight_lost(const struct runner *r);
+const part_provider *in_flight_lost(const struct runner *runner);
 #endif

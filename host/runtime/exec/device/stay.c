@@ -26,15 +26,15 @@ static void free_on_device(void *owner, inlay_value *value)
 }
 
 /* How the memory is taken: device_take() or device_try(). */
-typedef inlay_status (*take_fn)(struct runner *r, uint32_t p, uint32_t domain, uint64_t bytes, inlay_buffer *out,
+typedef inlay_status (*take_fn)(struct runner *runner, uint32_t p, uint32_t domain, uint64_t bytes, inlay_buffer *out,
                                 inlay_diag *diag);
 
-static inlay_status make_by(take_fn take, struct runner *r, uint32_t domain, inlay_dtype dtype, uint32_t rank,
+static inlay_status make_by(take_fn take, struct runner *runner, uint32_t domain, inlay_dtype dtype, uint32_t rank,
                             const int64_t *dims, inlay_value **out, inlay_diag *diag)
 {
-    const uint32_t p = plan_owner_of(r->prog->env, domain);
+    const uint32_t p = plan_owner_of(runner->prog->env, domain);
     device_owner *owner = malloc(sizeof *owner);
-    inlay_value *v = NULL;
+    inlay_value *value = NULL;
     inlay_buffer buffer;
     inlay_status status;
 
@@ -43,62 +43,62 @@ static inlay_status make_by(take_fn take, struct runner *r, uint32_t domain, inl
         free(owner);
         return no_memory(diag, "for a value on a device");
     }
-    status = value_describe(dtype, rank, dims, &v, diag);
+    status = value_describe(dtype, rank, dims, &value, diag);
     if (status == INLAY_OK) {
-        v->capacity = v->buffer.bytes > 0 ? v->buffer.bytes : 1;
-        status = take(r, p, domain, v->capacity, &buffer, diag);
+        value->capacity = value->buffer.bytes > 0 ? value->buffer.bytes : 1;
+        status = take(runner, p, domain, value->capacity, &buffer, diag);
     }
     if (status != INLAY_OK) {
-        value_unref(v);
+        value_unref(value);
         free(owner);
         return status;
     }
-    *owner = (device_owner){ .env = r->prog->env, .provider = p };
-    buffer.bytes = v->buffer.bytes;
-    v->buffer = buffer;
-    v->owner = owner;
-    v->free_memory = free_on_device;
-    *out = v;
+    *owner = (device_owner){ .env = runner->prog->env, .provider = p };
+    buffer.bytes = value->buffer.bytes;
+    value->buffer = buffer;
+    value->owner = owner;
+    value->free_memory = free_on_device;
+    *out = value;
     return INLAY_OK;
 }
 
-inlay_status stay_make(struct runner *r, uint32_t domain, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
+inlay_status stay_make(struct runner *runner, uint32_t domain, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
                        inlay_value **out, inlay_diag *diag)
 {
-    return make_by(device_take, r, domain, dtype, rank, dims, out, diag);
+    return make_by(device_take, runner, domain, dtype, rank, dims, out, diag);
 }
 
-bool stay_is_free(const inlay_value *v, uint32_t domain)
+bool stay_is_free(const inlay_value *value, uint32_t domain)
 {
-    return v->free_memory == free_on_device && v->buffer.domain == domain &&
-           __atomic_load_n(&v->references, __ATOMIC_ACQUIRE) == 1;
+    return value->free_memory == free_on_device && value->buffer.domain == domain &&
+           __atomic_load_n(&value->references, __ATOMIC_ACQUIRE) == 1;
 }
 
-/* By provider p, of whom one end is or both are. */
-static inlay_status copy_by(struct runner *r, const part_provider *p, const inlay_buffer *from, const inlay_buffer *to,
-                            inlay_diag *diag)
+/* By provider provider, of whom one end is or both are. */
+static inlay_status copy_by(struct runner *runner, const part_provider *provider, const inlay_buffer *from,
+                            const inlay_buffer *to, inlay_diag *diag)
 {
     inlay_fence done = { 0, 1 };
     inlay_status status = INLAY_OK;
 
-    if ((p->table->flags & INLAY_PROVIDER_ASYNC) != 0)
+    if ((provider->table->flags & INLAY_PROVIDER_ASYNC) != 0)
         status = timeline_create(&done.timeline, diag);
     if (status == INLAY_OK)
-        status = p->table->buffer_copy(p->state, &r->shared->run, from, to, NULL, 0, done, diag);
+        status = provider->table->buffer_copy(provider->state, &runner->shared->run, from, to, NULL, 0, done, diag);
     if (status == INLAY_OK && done.timeline != 0)
-        status = in_flight_finish(r, p, done, diag);
+        status = in_flight_finish(runner, provider, done, diag);
     if (status != INLAY_OK)
-        r->failed = p;
+        runner->failed = provider;
     if (status == INLAY_DEVICE_LOST)
-        provider_lost(p->state);
-    if (!r->shared->hang.unwinding)
+        provider_lost(provider->state);
+    if (!runner->shared->hang.unwinding)
         timeline_destroy(done.timeline);
     return status;
 }
 
-inlay_status stay_copy(struct runner *r, const inlay_buffer *from, const inlay_buffer *to, inlay_diag *diag)
+inlay_status stay_copy(struct runner *runner, const inlay_buffer *from, const inlay_buffer *to, inlay_diag *diag)
 {
-    const program_env *env = r->prog->env;
+    const program_env *env = runner->prog->env;
     const uint32_t source = plan_owner_of(env, from->domain), target = plan_owner_of(env, to->domain);
     const int64_t bytes = (int64_t)from->bytes;
     inlay_value *between = NULL;
@@ -107,64 +107,68 @@ inlay_status stay_copy(struct runner *r, const inlay_buffer *from, const inlay_b
     if (bytes == 0)
         return INLAY_OK;
     if (source == INLAY_NONE || target == INLAY_NONE || source == target)
-        return copy_by(r, &env->providers[source != INLAY_NONE ? source : target], from, to, diag);
+        return copy_by(runner, &env->providers[source != INLAY_NONE ? source : target], from, to, diag);
     /* Two devices that know nothing of each other. */
-    status = pool_take(r->shared, INLAY_UINT8, 1, &bytes, &between, diag);
+    status = pool_take(runner->shared, INLAY_UINT8, 1, &bytes, &between, diag);
     if (status == INLAY_OK)
-        status = copy_by(r, &env->providers[source], from, &between->buffer, diag);
+        status = copy_by(runner, &env->providers[source], from, &between->buffer, diag);
     if (status == INLAY_OK)
-        status = copy_by(r, &env->providers[target], &between->buffer, to, diag);
-    pool_give(r->shared, between);
+        status = copy_by(runner, &env->providers[target], &between->buffer, to, diag);
+    pool_give(runner->shared, between);
     return status;
 }
 
-inlay_status stay_move(struct runner *r, const rt_value *x, uint32_t domain, inlay_value **out, inlay_diag *diag)
+inlay_status stay_move(struct runner *runner, const rt_value *value, uint32_t domain, inlay_value **out,
+                       inlay_diag *diag)
 {
     inlay_status status;
 
-    value_ref(x->owner); /* so that it is not moved in turn to make room */
-    status = domain == INLAY_DOMAIN_HOST ? pool_take(r->shared, x->dtype, x->rank, x->dims, out, diag)
-                                         : stay_make(r, domain, x->dtype, x->rank, x->dims, out, diag);
+    value_ref(value->owner); /* so that it is not moved in turn to make room */
+    status = domain == INLAY_DOMAIN_HOST ? pool_take(runner->shared, value->dtype, value->rank, value->dims, out, diag)
+                                         : stay_make(runner, domain, value->dtype, value->rank, value->dims, out, diag);
     if (status == INLAY_OK)
-        status = stay_copy(r, &x->buffer, &(*out)->buffer, diag);
+        status = stay_copy(runner, &value->buffer, &(*out)->buffer, diag);
     else
         *out = NULL;
     if (status != INLAY_OK) {
-        pool_give(r->shared, *out);
+        pool_give(runner->shared, *out);
         *out = NULL;
     }
-    value_unref(x->owner);
+    value_unref(value->owner);
     return status;
 }
 
 uint32_t stay_unless_lost(const program_env *env, uint32_t domain)
 {
-    const uint32_t p = plan_owner_of(env, domain);
+    const uint32_t provider = plan_owner_of(env, domain);
 
-    return p == INLAY_NONE || provider_is_lost(env->providers[p].state) ? (uint32_t)INLAY_DOMAIN_HOST : domain;
+    return provider == INLAY_NONE || provider_is_lost(env->providers[provider].state) ? (uint32_t)INLAY_DOMAIN_HOST
+                                                                                      : domain;
 }
 
-uint32_t stay_next_domain(const struct runner *r, uint32_t v)
+uint32_t stay_next_domain(const struct runner *runner, uint32_t value)
 {
-    const uint32_t k = r->prog->output_of[v];
-    uint32_t domain = r->prog->uses.read_in[v];
+    const uint32_t k = runner->prog->output_of[value];
+    uint32_t domain = runner->prog->uses.read_in[value];
 
     if (domain == INLAY_DOMAIN_HOST && k != INLAY_NONE)
-        domain = r->out.wanted[k] == NULL && r->out.homes != NULL ? r->out.homes[k] : runner_wanted(r, k);
-    return stay_unless_lost(r->prog->env, domain);
+        domain = runner->out.wanted[k] == NULL && runner->out.homes != NULL ? runner->out.homes[k]
+                                                                            : runner_wanted(runner, k);
+    return stay_unless_lost(runner->prog->env, domain);
 }
 
-uint32_t stay_home_of(const struct runner *r, uint32_t domain)
+uint32_t stay_home_of(const struct runner *runner, uint32_t domain)
 {
-    return stay_is_shared(r->prog->env, domain) ? (uint32_t)INLAY_DOMAIN_HOST : domain;
+    return stay_is_shared(runner->prog->env, domain) ? (uint32_t)INLAY_DOMAIN_HOST : domain;
 }
 
-uint32_t stay_domain(const struct runner *r, uint32_t v)
+uint32_t stay_domain(const struct runner *runner, uint32_t value)
 {
-    return stay_home_of(r, stay_next_domain(r, v));
+    return stay_home_of(runner, stay_next_domain(runner, value));
 }
 
-inlay_status stay_read(struct runner *r, struct bound *b, uint32_t v, uint32_t domain, rt_value *x, inlay_diag *diag)
+inlay_status stay_read(struct runner *runner, struct bound *bound, uint32_t value, uint32_t domain, rt_value *x,
+                       inlay_diag *diag)
 {
     inlay_value *made;
     inlay_status status;
@@ -175,43 +179,43 @@ inlay_status stay_read(struct runner *r, struct bound *b, uint32_t v, uint32_t d
         x->buffer = x->alias;
         return INLAY_OK;
     }
-    status = stay_arrive(r, b, v, diag);
+    status = stay_arrive(runner, bound, value, diag);
     if (status != INLAY_OK)
         return status;
-    if (b->made.twins[v] == NULL || b->made.twins[v]->buffer.domain != domain) {
-        status = stay_move(r, x, domain, &made, diag);
+    if (bound->made.twins[value] == NULL || bound->made.twins[value]->buffer.domain != domain) {
+        status = stay_move(runner, x, domain, &made, diag);
         if (status != INLAY_OK)
             return status;
-        pool_give(r->shared, b->made.twins[v]);
-        b->made.twins[v] = made;
-        b->made.has_objects = true;
+        pool_give(runner->shared, bound->made.twins[value]);
+        bound->made.twins[value] = made;
+        bound->made.has_objects = true;
     }
-    *x = rt_from_value(b->made.twins[v]);
+    *x = rt_from_value(bound->made.twins[value]);
     return INLAY_OK;
 }
 
 /* ------------------------------------------------------------------ on the way */
 
 /* Each copy waits for the one before, so that one timeline tells of them all. */
-void stay_begin(struct runner *r, struct bound *b, uint32_t v)
+void stay_begin(struct runner *runner, struct bound *bound, uint32_t value)
 {
-    const rt_value x = runner_value(b, v);
-    const uint32_t domain = stay_unless_lost(r->prog->env, r->prog->uses.taken_in[v]);
-    const part_provider *p =
-        domain != INLAY_DOMAIN_HOST ? &r->prog->env->providers[plan_owner_of(r->prog->env, domain)] : NULL;
+    const rt_value x = runner_value(bound, value);
+    const uint32_t domain = stay_unless_lost(runner->prog->env, runner->prog->uses.taken_in[value]);
+    const part_provider *provider =
+        domain != INLAY_DOMAIN_HOST ? &runner->prog->env->providers[plan_owner_of(runner->prog->env, domain)] : NULL;
     inlay_value *made = NULL;
     inlay_status status;
 
-    if (p == NULL || (p->table->flags & INLAY_PROVIDER_ASYNC) == 0 || x.owner == NULL || x.kind != INLAY_KIND_TENSOR ||
-        x.buffer.domain != INLAY_DOMAIN_HOST || x.dtype == INLAY_STRING || x.buffer.bytes == 0 ||
-        b->made.twins[v] != NULL || (x.alias.handle != 0 && x.alias.domain == domain) ||
-        (b->made.arrival.timeline == 0 && timeline_create(&b->made.arrival.timeline, NULL) != INLAY_OK))
+    if (provider == NULL || (provider->table->flags & INLAY_PROVIDER_ASYNC) == 0 || x.owner == NULL ||
+        x.kind != INLAY_KIND_TENSOR || x.buffer.domain != INLAY_DOMAIN_HOST || x.dtype == INLAY_STRING ||
+        x.buffer.bytes == 0 || bound->made.twins[value] != NULL || (x.alias.handle != 0 && x.alias.domain == domain) ||
+        (bound->made.arrival.timeline == 0 && timeline_create(&bound->made.arrival.timeline, NULL) != INLAY_OK))
         return;
-    status = make_by(device_try, r, domain, x.dtype, x.rank, x.dims, &made, NULL);
+    status = make_by(device_try, runner, domain, x.dtype, x.rank, x.dims, &made, NULL);
     if (status == INLAY_OK) {
-        const inlay_fence before = b->made.arrival, done = { before.timeline, before.value + 1 };
+        const inlay_fence before = bound->made.arrival, done = { before.timeline, before.value + 1 };
         const inlay_copy_request request = { .struct_size = sizeof request,
-                                             .run = &r->shared->run,
+                                             .run = &runner->shared->run,
                                              .copies = &(inlay_copy){ x.buffer, made->buffer },
                                              .copy_count = 1,
                                              .copy_stride = sizeof(inlay_copy),
@@ -220,46 +224,46 @@ void stay_begin(struct runner *r, struct bound *b, uint32_t v)
                                              .own_wait_count = before.value > 0,
                                              .signal = done };
 
-        status = p->table->buffer_copies != NULL
-                     ? p->table->buffer_copies(p->state, &request, NULL)
-                     : p->table->buffer_copy(p->state, request.run, &x.buffer, &made->buffer, request.waits,
-                                             request.wait_count, done, NULL);
-        b->made.arrival = status == INLAY_OK ? done : before;
+        status = provider->table->buffer_copies != NULL
+                     ? provider->table->buffer_copies(provider->state, &request, NULL)
+                     : provider->table->buffer_copy(provider->state, request.run, &x.buffer, &made->buffer,
+                                                    request.waits, request.wait_count, done, NULL);
+        bound->made.arrival = status == INLAY_OK ? done : before;
     }
     if (status != INLAY_OK) {
-        pool_give(r->shared, made);
+        pool_give(runner->shared, made);
         return;
     }
-    b->made.twins[v] = made;
-    b->made.arrivals[v] = b->made.arrival;
-    b->made.has_objects = true;
+    bound->made.twins[value] = made;
+    bound->made.arrivals[value] = bound->made.arrival;
+    bound->made.has_objects = true;
 }
 
-inlay_status stay_arrive(struct runner *r, struct bound *b, uint32_t v, inlay_diag *diag)
+inlay_status stay_arrive(struct runner *runner, struct bound *bound, uint32_t value, inlay_diag *diag)
 {
-    const inlay_fence fence = b->made.arrivals[v];
-    const part_provider *p;
+    const inlay_fence fence = bound->made.arrivals[value];
+    const part_provider *provider;
     inlay_status status;
 
-    b->made.arrivals[v] = (inlay_fence){ 0 };
+    bound->made.arrivals[value] = (inlay_fence){ 0 };
     if (fence.timeline == 0)
         return INLAY_OK;
-    p = &r->prog->env->providers[plan_owner_of(r->prog->env, b->made.twins[v]->buffer.domain)];
-    status = in_flight_finish(r, p, fence, diag);
+    provider = &runner->prog->env->providers[plan_owner_of(runner->prog->env, bound->made.twins[value]->buffer.domain)];
+    status = in_flight_finish(runner, provider, fence, diag);
     if (status == INLAY_OK)
         return status;
-    b->flight.poisoned = true;
-    r->failed = p;
+    bound->flight.poisoned = true;
+    runner->failed = provider;
     if (status == INLAY_DEVICE_LOST)
-        provider_lost(p->state);
+        provider_lost(provider->state);
     return status;
 }
 
 /* ------------------------------------------------------------------ room */
 
-void stay_drop_results(struct runner *r, inlay_value **list)
+void stay_drop_results(struct runner *runner, inlay_value **list)
 {
-    for (uint32_t k = 0; k < r->prog->graph->output_count; k++) {
+    for (uint32_t k = 0; k < runner->prog->graph->output_count; k++) {
         if (list[k] == NULL || list[k]->free_memory != free_on_device)
             continue;
         value_unref(list[k]);
@@ -269,42 +273,43 @@ void stay_drop_results(struct runner *r, inlay_value **list)
 
 /* ------------------------------------------------------------------ loops */
 
-uint32_t stay_made_in(const struct program *p, uint32_t v)
+uint32_t stay_made_in(const struct program *program, uint32_t value)
 {
-    for (uint32_t s = 0; s < p->step_count; s++) {
-        const part_region *r = p->steps[s].region;
+    for (uint32_t step = 0; step < program->step_count; step++) {
+        const part_region *region = program->steps[step].region;
 
-        for (uint32_t i = 0; p->steps[s].provider != NULL && i < r->output_count; i++)
-            if (r->outputs[i] == v)
-                return p->steps[s].placements[r->input_count + i].domain;
+        for (uint32_t i = 0; program->steps[step].provider != NULL && i < region->output_count; i++)
+            if (region->outputs[i] == value)
+                return program->steps[step].placements[region->input_count + i].domain;
     }
     return INLAY_DOMAIN_HOST;
 }
 
-static bool is_output_once(const struct graph *g, uint32_t v)
+static bool is_output_once(const struct graph *graph, uint32_t value)
 {
     uint32_t count = 0;
 
-    for (uint32_t k = 0; k < g->output_count; k++)
-        count += g->outputs[k] == v;
+    for (uint32_t k = 0; k < graph->output_count; k++)
+        count += graph->outputs[k] == value;
     return count == 1;
 }
 
-bool stay_can(const struct graph *g, uint32_t v)
+bool stay_can(const struct graph *graph, uint32_t value)
 {
-    return v != INLAY_NONE && is_output_once(g, v) && g->values[v].info.kind == INLAY_VALUE_TENSOR &&
-           g->values[v].info.dtype != INLAY_STRING;
+    return value != INLAY_NONE && is_output_once(graph, value) &&
+           graph->values[value].info.kind == INLAY_VALUE_TENSOR && graph->values[value].info.dtype != INLAY_STRING;
 }
 
 bool stay_is_shared(const program_env *env, uint32_t domain)
 {
-    const uint32_t p = plan_owner_of(env, domain);
+    const uint32_t provider = plan_owner_of(env, domain);
 
-    for (uint32_t i = 0; p != INLAY_NONE && env->rules != NULL && i < env->rules->limit_count; i++)
-        if (strcmp(env->rules->limits[i].provider, env->providers[p].name) == 0)
+    for (uint32_t i = 0; provider != INLAY_NONE && env->rules != NULL && i < env->rules->limit_count; i++)
+        if (strcmp(env->rules->limits[i].provider, env->providers[provider].name) == 0)
             return false;
-    return p != INLAY_NONE && plan_is_unified(env, domain) && part_default_domain(&env->providers[p]) == domain &&
-           !provider_is_lost(env->providers[p].state);
+    return provider != INLAY_NONE && plan_is_unified(env, domain) &&
+           part_default_domain(&env->providers[provider]) == domain &&
+           !provider_is_lost(env->providers[provider].state);
 }
 
 inlay_status stay_make_shared(uint32_t domain, inlay_dtype dtype, uint32_t rank, const int64_t *dims, inlay_value **out,
@@ -313,60 +318,62 @@ inlay_status stay_make_shared(uint32_t domain, inlay_dtype dtype, uint32_t rank,
     return value_create_shared(provider_of_domain(domain, NULL), dtype, rank, dims, out, diag);
 }
 
-bool stay_lend(const struct runner *r, inlay_value *v, uint32_t domain, inlay_buffer *there)
+bool stay_lend(const struct runner *runner, inlay_value *value, uint32_t domain, inlay_buffer *there)
 {
-    const part_provider *p = &r->prog->env->providers[plan_owner_of(r->prog->env, domain)];
+    const part_provider *provider = &runner->prog->env->providers[plan_owner_of(runner->prog->env, domain)];
 
-    return v->buffer.domain == INLAY_DOMAIN_HOST && v->buffer.handle != 0 &&
-           (value_is_shared(v, domain, there) ||
-            (p->table->import_host != NULL &&
-             (plan_domain(r->prog->env, domain)->flags & INLAY_DOMAIN_IMPORTS_HOST) != 0 && v->buffer.bytes > 0 &&
-             value_import(v, provider_of_domain(domain, NULL), domain, there)));
+    return value->buffer.domain == INLAY_DOMAIN_HOST && value->buffer.handle != 0 &&
+           (value_is_shared(value, domain, there) ||
+            (provider->table->import_host != NULL &&
+             (plan_domain(runner->prog->env, domain)->flags & INLAY_DOMAIN_IMPORTS_HOST) != 0 &&
+             value->buffer.bytes > 0 && value_import(value, provider_of_domain(domain, NULL), domain, there)));
 }
 
-inlay_status stay_make_home(struct runner *r, uint32_t v, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
-                            inlay_value **out, inlay_diag *diag)
+inlay_status stay_make_home(struct runner *runner, uint32_t value, inlay_dtype dtype, uint32_t rank,
+                            const int64_t *dims, inlay_value **out, inlay_diag *diag)
 {
     const uint32_t domain =
-        v != INLAY_NONE && dtype != INLAY_STRING ? stay_next_domain(r, v) : (uint32_t)INLAY_DOMAIN_HOST;
+        value != INLAY_NONE && dtype != INLAY_STRING ? stay_next_domain(runner, value) : (uint32_t)INLAY_DOMAIN_HOST;
 
     /* What is limited is the host's own: there it is counted, and refused with the limit's name. */
-    if (r->prog->env->held_bytes == NULL && stay_is_shared(r->prog->env, domain) &&
+    if (runner->prog->env->held_bytes == NULL && stay_is_shared(runner->prog->env, domain) &&
         stay_make_shared(domain, dtype, rank, dims, out, NULL) == INLAY_OK) {
-        if ((*out)->buffer.bytes <= r->shared->tensors.max_bytes)
+        if ((*out)->buffer.bytes <= runner->shared->tensors.max_bytes)
             return INLAY_OK;
         value_unref(*out);
     }
-    return pool_take(r->shared, dtype, rank, dims, out, diag);
+    return pool_take(runner->shared, dtype, rank, dims, out, diag);
 }
 
-bool stay_share(struct runner *r)
+bool stay_share(struct runner *runner)
 {
-    const struct program *p = r->prog;
-    const struct graph *g = p->graph;
+    const struct program *program = runner->prog;
+    const struct graph *graph = program->graph;
     bool any = false;
 
-    for (uint32_t i = 0; i < p->env->provider_count; i++)
-        any |= stay_is_shared(p->env, part_default_domain(&p->env->providers[i]));
-    if (!any || p->env->state_count > 0)
+    for (uint32_t i = 0; i < program->env->provider_count; i++)
+        any |= stay_is_shared(program->env, part_default_domain(&program->env->providers[i]));
+    if (!any || program->env->state_count > 0)
         return true;
-    r->out.shares = calloc((size_t)g->output_count + 1, sizeof *r->out.shares);
-    for (uint32_t k = 0; r->out.shares != NULL && k < g->output_count; k++) {
-        const uint32_t v = g->outputs[k], made = stay_can(g, v) ? stay_made_in(p, v) : (uint32_t)INLAY_DOMAIN_HOST;
+    runner->out.shares = calloc((size_t)graph->output_count + 1, sizeof *runner->out.shares);
+    for (uint32_t k = 0; runner->out.shares != NULL && k < graph->output_count; k++) {
+        const uint32_t value = graph->outputs[k],
+                       made = stay_can(graph, value) ? stay_made_in(program, value) : (uint32_t)INLAY_DOMAIN_HOST;
 
-        r->out.shares[k].made = made != INLAY_DOMAIN_HOST;
-        r->out.shares[k].domain = made != INLAY_DOMAIN_HOST || !stay_can(g, v) ? made : p->uses.read_in[v];
-        if (!stay_is_shared(p->env, r->out.shares[k].domain))
-            r->out.shares[k].domain = INLAY_DOMAIN_HOST;
+        runner->out.shares[k].made = made != INLAY_DOMAIN_HOST;
+        runner->out.shares[k].domain =
+            made != INLAY_DOMAIN_HOST || !stay_can(graph, value) ? made : program->uses.read_in[value];
+        if (!stay_is_shared(program->env, runner->out.shares[k].domain))
+            runner->out.shares[k].domain = INLAY_DOMAIN_HOST;
     }
-    return r->out.shares != NULL;
+    return runner->out.shares != NULL;
 }
 
-uint32_t runner_wanted(const struct runner *r, uint32_t k)
+uint32_t runner_wanted(const struct runner *runner, uint32_t k)
 {
-    const uint32_t home = r->out.homes != NULL ? r->out.homes[k] : (uint32_t)INLAY_DOMAIN_HOST;
+    const uint32_t home = runner->out.homes != NULL ? runner->out.homes[k] : (uint32_t)INLAY_DOMAIN_HOST;
 
-    return r->out.wanted[k] != NULL             ? r->out.wanted[k]->buffer.domain
-           : stay_is_shared(r->prog->env, home) ? (uint32_t)INLAY_DOMAIN_HOST
-                                                : home;
+    return runner->out.wanted[k] != NULL             ? runner->out.wanted[k]->buffer.domain
+           : stay_is_shared(runner->prog->env, home) ? (uint32_t)INLAY_DOMAIN_HOST
+                                                     : home;
 }

@@ -4,7 +4,8 @@
 #include "exec/run/run.h"
 
 /* Runs a DYNAMIC step: infers, specialises, allocates, executes, waits. */
-INLAY_NODISCARD inlay_status dynamic_run(struct runner *r, struct bound *b, bound_step *s, inlay_diag *diag);
+INLAY_NODISCARD inlay_status dynamic_run(struct runner *runner, struct bound *bound, bound_step *step,
+                                         inlay_diag *diag);
 /* inlay_host.output_alloc for the step in hand; ctx is the run_shared. */
 inlay_status dynamic_output_alloc(void *ctx, uint32_t output, uint32_t rank, const int64_t *dims, inlay_buffer *out);
 #endif

@@ -3,19 +3,19 @@
 #include "threads/fence.h"
 #include <stdlib.h>
 
-void dynamic_cache_destroy(bound_step *s)
+void dynamic_cache_destroy(bound_step *step)
 {
-    dynamic_cache *cache = s->cache;
+    dynamic_cache *cache = step->cache;
 
     if (cache == NULL)
         return;
     if (cache->instance != NULL)
-        s->plan->step->provider->table->release_instance(s->plan->step->provider->state, s->plan->step->compiled,
-                                                         cache->instance);
+        step->plan->step->provider->table->release_instance(step->plan->step->provider->state,
+                                                            step->plan->step->compiled, cache->instance);
     timeline_destroy(cache->timeline);
     arena_deinit(&cache->a);
     look_deinit(&cache->seen);
     run_memory_give(cache->memory, cache->workspace, cache->workspace_room);
     free(cache);
-    s->cache = NULL;
+    step->cache = NULL;
 }

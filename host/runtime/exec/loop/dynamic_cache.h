@@ -20,5 +20,5 @@ struct dynamic_cache {
 };
 
 /* Gives back what the step keeps. */
-void dynamic_cache_destroy(bound_step *s);
+void dynamic_cache_destroy(bound_step *step);
 #endif

@@ -3,46 +3,46 @@
 #include <stdio.h>
 
 /* What the runner has of the session's memory that the run uses again, or gives back before it takes other. */
-static uint64_t own_bytes(const struct runner *r)
+static uint64_t own_bytes(const struct runner *runner)
 {
-    uint64_t sum = r->plans.slab_bytes;
+    uint64_t sum = runner->plans.slab_bytes;
 
-    for (uint32_t k = 0; k < r->prog->graph->output_count; k++) {
-        const inlay_value *v = r->out.values[k];
+    for (uint32_t k = 0; k < runner->prog->graph->output_count; k++) {
+        const inlay_value *value = runner->out.values[k];
 
-        if (v != NULL && v->from != NULL && value_is_reusable(v))
-            sum += v->capacity;
+        if (value != NULL && value->from != NULL && value_is_reusable(value))
+            sum += value->capacity;
     }
     return sum;
 }
 
-inlay_status runner_keep_limit(struct runner *r, const struct bound *b, inlay_diag *diag)
+inlay_status runner_keep_limit(struct runner *runner, const struct bound *bound, inlay_diag *diag)
 {
-    run_memory *m = r->shared->tensors.memory;
-    const uint64_t need = run_memory_held(m) == NULL ? 0 : plan_run_bytes(b->plan);
+    run_memory *memory = runner->shared->tensors.memory;
+    const uint64_t need = run_memory_held(memory) == NULL ? 0 : plan_run_bytes(bound->plan);
     uint64_t least;
     char what[200];
 
-    if (run_memory_fits(m, need, own_bytes(r), &least))
+    if (run_memory_fits(memory, need, own_bytes(runner), &least))
         return INLAY_OK;
     for (uint32_t i = 0; i < BOUNDS_KEPT; i++) {
-        struct bound *other = r->plans.kept[i];
+        struct bound *other = runner->plans.kept[i];
 
-        if (other == NULL || other == b)
+        if (other == NULL || other == bound)
             continue;
-        if (r->plans.now == other)
-            r->plans.now = NULL;
-        r->plans.kept[i] = NULL;
-        bound_destroy(r, other);
+        if (runner->plans.now == other)
+            runner->plans.now = NULL;
+        runner->plans.kept[i] = NULL;
+        bound_destroy(runner, other);
     }
-    for (uint32_t k = 0; k < r->prog->graph->output_count; k++) {
-        value_unref(r->out.spares[k]);
-        r->out.spares[k] = NULL;
+    for (uint32_t k = 0; k < runner->prog->graph->output_count; k++) {
+        value_unref(runner->out.spares[k]);
+        runner->out.spares[k] = NULL;
     }
-    run_shared_drop(r->shared);
-    plan_drop_idle(r->prog);
-    if (run_memory_fits(m, need, own_bytes(r), &least))
+    run_shared_drop(runner->shared);
+    plan_drop_idle(runner->prog);
+    if (run_memory_fits(memory, need, own_bytes(runner), &least))
         return INLAY_OK;
-    (void)snprintf(what, sizeof what, "graph '%.100s' at these sizes", r->prog->graph->name);
-    return run_memory_over(m, what, least, diag);
+    (void)snprintf(what, sizeof what, "graph '%.100s' at these sizes", runner->prog->graph->name);
+    return run_memory_over(memory, what, least, diag);
 }

@@ -6,58 +6,60 @@
 #include "threads/fence.h"
 #include <string.h>
 
-void runner_set(struct runner *r, struct bound *b, uint32_t v, inlay_value *value)
+void runner_set(struct runner *runner, struct bound *bound, uint32_t value_index, inlay_value *value)
 {
     if (value != NULL && value->kind == INLAY_KIND_TENSOR)
-        seen_keep(b, v, value->rank, value->dims);
+        seen_keep(bound, value_index, value->rank, value->dims);
     /* A failure was told, or whoever reads it will tell. */
-    if (b->made.arrivals != NULL && stay_arrive(r, b, v, NULL) != INLAY_OK && r->shared->hang.unwinding)
+    if (bound->made.arrivals != NULL && stay_arrive(runner, bound, value_index, NULL) != INLAY_OK &&
+        runner->shared->hang.unwinding)
         return;
-    pool_give(r->shared, b->made.values[v].owner);
-    b->made.values[v] = rt_from_value(value);
-    if (b->made.twins != NULL) {
-        pool_give(r->shared, b->made.twins[v]);
-        b->made.twins[v] = NULL;
+    pool_give(runner->shared, bound->made.values[value_index].owner);
+    bound->made.values[value_index] = rt_from_value(value);
+    if (bound->made.twins != NULL) {
+        pool_give(runner->shared, bound->made.twins[value_index]);
+        bound->made.twins[value_index] = NULL;
     }
 }
 
 /* ------------------------------------------------------------------ before the steps */
 
-void runner_bind_inputs(struct runner *r, struct bound *b, const rt_value *inputs)
+void runner_bind_inputs(struct runner *runner, struct bound *bound, const rt_value *inputs)
 {
-    const struct graph *g = r->prog->graph;
-    uint32_t count = g->input_count + g->captured_count;
+    const struct graph *graph = runner->prog->graph;
+    uint32_t count = graph->input_count + graph->captured_count;
 
-    b->ports.inputs = inputs;
+    bound->ports.inputs = inputs;
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t v = i < g->input_count ? g->inputs[i] : g->captured[i - g->input_count];
-        uint32_t place = b->plan->values[v].place;
+        uint32_t value = i < graph->input_count ? graph->inputs[i] : graph->captured[i - graph->input_count];
+        uint32_t place = bound->plan->values[value].place;
 
-        if (place == INLAY_NONE || b->plan->places[place].source != PLACE_INPUT || b->plan->places[place].index != i)
+        if (place == INLAY_NONE || bound->plan->places[place].source != PLACE_INPUT ||
+            bound->plan->places[place].index != i)
             continue;
-        b->memory.buffers[place] = inputs[i].buffer;
+        bound->memory.buffers[place] = inputs[i].buffer;
         /* Objects are remembered, so that lists and loop-carried tensors are passed on instead of copied. */
         if (inputs[i].kind != INLAY_KIND_TENSOR || inputs[i].owner != NULL) {
-            b->made.values[v] = inputs[i];
-            b->made.has_objects = true;
+            bound->made.values[value] = inputs[i];
+            bound->made.has_objects = true;
             value_ref(inputs[i].owner);
         }
     }
 }
 
 /* May steps write into the value while the inputs are still being read? */
-static bool overlaps_inputs(const struct runner *r, const inlay_value *want, const rt_value *inputs)
+static bool overlaps_inputs(const struct runner *runner, const inlay_value *want, const rt_value *inputs)
 {
-    const struct graph *g = r->prog->graph;
+    const struct graph *graph = runner->prog->graph;
     const bool here = want->buffer.domain == INLAY_DOMAIN_HOST;
     const uint64_t begin = (here ? want->buffer.handle : 0) + want->buffer.offset, end = begin + want->capacity;
 
-    for (uint32_t i = 0; i < g->input_count + g->captured_count; i++) {
-        const inlay_buffer *x = &inputs[i].buffer;
-        const uint64_t in = (here ? x->handle : 0) + x->offset;
+    for (uint32_t i = 0; i < graph->input_count + graph->captured_count; i++) {
+        const inlay_buffer *buffer = &inputs[i].buffer;
+        const uint64_t in = (here ? buffer->handle : 0) + buffer->offset;
 
-        if (inputs[i].kind == INLAY_KIND_TENSOR && x->domain == want->buffer.domain &&
-            (here || x->handle == want->buffer.handle) && in < end && begin < in + x->bytes)
+        if (inputs[i].kind == INLAY_KIND_TENSOR && buffer->domain == want->buffer.domain &&
+            (here || buffer->handle == want->buffer.handle) && in < end && begin < in + buffer->bytes)
             return true;
     }
     return false;
@@ -72,22 +74,22 @@ static inlay_status too_small(uint32_t k, uint64_t bytes, const inlay_value *wan
 }
 
 /* Is it memory for an output in that domain that nobody else holds? *out: how the device knows it. */
-static bool is_free_in(const inlay_value *v, uint32_t domain, inlay_buffer *out)
+static bool is_free_in(const inlay_value *value, uint32_t domain, inlay_buffer *out)
 {
-    *out = v->buffer;
-    return stay_is_free(v, domain) ||
-           (value_is_shared(v, domain, out) && __atomic_load_n(&v->references, __ATOMIC_ACQUIRE) == 1);
+    *out = value->buffer;
+    return stay_is_free(value, domain) ||
+           (value_is_shared(value, domain, out) && __atomic_load_n(&value->references, __ATOMIC_ACQUIRE) == 1);
 }
 
 /* Memory that the device has in common with the host; the caller's where it can be. *there: as the device knows it. */
-static inlay_status bind_shared(struct runner *r, uint32_t k, const inlay_value_state *st, uint64_t bytes,
+static inlay_status bind_shared(struct runner *runner, uint32_t k, const inlay_value_state *st, uint64_t bytes,
                                 const rt_value *inputs, inlay_buffer *there, inlay_diag *diag)
 {
-    const uint32_t domain = r->out.shares[k].now;
-    inlay_value **out = &r->out.values[k], *want = r->out.wanted[k], *swap;
+    const uint32_t domain = runner->out.shares[k].now;
+    inlay_value **out = &runner->out.values[k], *want = runner->out.wanted[k], *swap;
 
-    if (want != NULL && want->capacity >= bytes && !overlaps_inputs(r, want, inputs) &&
-        value_reshape(want, st->dtype, st->rank, st->dims) && stay_lend(r, want, domain, there)) {
+    if (want != NULL && want->capacity >= bytes && !overlaps_inputs(runner, want, inputs) &&
+        value_reshape(want, st->dtype, st->rank, st->dims) && stay_lend(runner, want, domain, there)) {
         if (*out != want) {
             value_unref(*out);
             *out = value_ref(want);
@@ -95,8 +97,8 @@ static inlay_status bind_shared(struct runner *r, uint32_t k, const inlay_value_
         return INLAY_OK;
     }
     if (*out != NULL && !is_free_in(*out, domain, there)) {
-        swap = r->out.spares[k];
-        r->out.spares[k] = *out;
+        swap = runner->out.spares[k];
+        runner->out.spares[k] = *out;
         *out = swap;
     }
     if (*out != NULL && (!is_free_in(*out, domain, there) || (*out)->buffer.domain != INLAY_DOMAIN_HOST ||
@@ -114,50 +116,50 @@ static inlay_status bind_shared(struct runner *r, uint32_t k, const inlay_value_
 }
 
 /* Memory for an output on a device that has memory of its own. */
-static inlay_status bind_there(struct runner *r, uint32_t k, uint32_t domain, const inlay_value_state *st,
+static inlay_status bind_there(struct runner *runner, uint32_t k, uint32_t domain, const inlay_value_state *st,
                                inlay_diag *diag)
 {
-    inlay_value **out = &r->out.values[k], *swap;
+    inlay_value **out = &runner->out.values[k], *swap;
 
     if (*out != NULL && !stay_is_free(*out, domain)) {
-        swap = r->out.spares[k];
-        r->out.spares[k] = *out;
+        swap = runner->out.spares[k];
+        runner->out.spares[k] = *out;
         *out = swap;
     }
     if (*out != NULL && (!stay_is_free(*out, domain) || !value_reshape(*out, st->dtype, st->rank, st->dims))) {
         value_unref(*out);
         *out = NULL;
     }
-    return *out == NULL ? stay_make(r, domain, st->dtype, st->rank, st->dims, out, diag) : INLAY_OK;
+    return *out == NULL ? stay_make(runner, domain, st->dtype, st->rank, st->dims, out, diag) : INLAY_OK;
 }
 
 /* Somebody kept the last result: it stays his, and the run turns to the other memory. */
-static inlay_status bind_here(struct runner *r, uint32_t k, const inlay_value_state *st, inlay_diag *diag)
+static inlay_status bind_here(struct runner *runner, uint32_t k, const inlay_value_state *st, inlay_diag *diag)
 {
-    inlay_value **out = &r->out.values[k], *swap;
+    inlay_value **out = &runner->out.values[k], *swap;
 
     if (*out != NULL && !value_is_reusable(*out)) {
-        swap = r->out.spares[k];
-        r->out.spares[k] = *out;
+        swap = runner->out.spares[k];
+        runner->out.spares[k] = *out;
         *out = swap;
     }
     if (*out != NULL && (!value_is_reusable(*out) || !value_reshape(*out, st->dtype, st->rank, st->dims))) {
         value_unref(*out);
         *out = NULL;
     }
-    return *out == NULL ? pool_take(r->shared, st->dtype, st->rank, st->dims, out, diag) : INLAY_OK;
+    return *out == NULL ? pool_take(runner->shared, st->dtype, st->rank, st->dims, out, diag) : INLAY_OK;
 }
 
 /* The memory that steps write output k to, whose place pl is. */
-static inlay_status bind_output(struct runner *r, const plan_place *pl, const inlay_value_state *st,
+static inlay_status bind_output(struct runner *runner, const plan_place *pl, const inlay_value_state *st,
                                 const rt_value *inputs, inlay_buffer *to, inlay_buffer *other, inlay_diag *diag)
 {
     const uint32_t k = pl->index;
-    inlay_value **out = &r->out.values[k], *want = r->out.wanted[k];
+    inlay_value **out = &runner->out.values[k], *want = runner->out.wanted[k];
     inlay_status status = INLAY_OK;
 
-    if (r->out.shares != NULL && r->out.shares[k].now != INLAY_DOMAIN_HOST) {
-        status = bind_shared(r, k, st, pl->bytes, inputs, other, diag);
+    if (runner->out.shares != NULL && runner->out.shares[k].now != INLAY_DOMAIN_HOST) {
+        status = bind_shared(runner, k, st, pl->bytes, inputs, other, diag);
         if (status == INLAY_OK)
             *to = (*out)->buffer;
         if (status == INLAY_OK && pl->domain != INLAY_DOMAIN_HOST) {
@@ -169,7 +171,7 @@ static inlay_status bind_output(struct runner *r, const plan_place *pl, const in
         return status;
     }
     if (want != NULL && want->capacity >= pl->bytes && want->buffer.domain == pl->domain && want->buffer.handle != 0 &&
-        !overlaps_inputs(r, want, inputs) && value_reshape(want, st->dtype, st->rank, st->dims)) {
+        !overlaps_inputs(runner, want, inputs) && value_reshape(want, st->dtype, st->rank, st->dims)) {
         if (*out != want) {
             value_unref(*out);
             *out = value_ref(want);
@@ -177,75 +179,78 @@ static inlay_status bind_output(struct runner *r, const plan_place *pl, const in
     } else if (pl->domain != INLAY_DOMAIN_HOST && want != NULL) {
         return too_small(k, pl->bytes, want, diag);
     } else {
-        status = pl->domain != INLAY_DOMAIN_HOST ? bind_there(r, k, pl->domain, st, diag) : bind_here(r, k, st, diag);
+        status = pl->domain != INLAY_DOMAIN_HOST ? bind_there(runner, k, pl->domain, st, diag)
+                                                 : bind_here(runner, k, st, diag);
     }
     if (status == INLAY_OK)
         *to = (*out)->buffer;
     return status;
 }
 
-inlay_status runner_bind_outputs(struct runner *r, struct bound *b, const rt_value *inputs, inlay_diag *diag)
+inlay_status runner_bind_outputs(struct runner *runner, struct bound *bound, const rt_value *inputs, inlay_diag *diag)
 {
-    const struct graph *g = r->prog->graph;
-    const struct plan *p = b->plan;
+    const struct graph *graph = runner->prog->graph;
+    const struct plan *plan = bound->plan;
 
-    for (uint32_t i = 0; i < p->place_count; i++) {
-        const plan_place *pl = &p->places[i];
+    for (uint32_t i = 0; i < plan->place_count; i++) {
+        const plan_place *pl = &plan->places[i];
         inlay_buffer other = { 0 };
         inlay_status status;
 
         if (pl->source != PLACE_OUTPUT)
             continue;
-        if (r->out.placed != NULL && r->out.placed[pl->index].handle != 0) {
-            value_unref(r->out.values[pl->index]);
-            r->out.values[pl->index] = NULL;
-            b->memory.buffers[i] = r->out.placed[pl->index];
+        if (runner->out.placed != NULL && runner->out.placed[pl->index].handle != 0) {
+            value_unref(runner->out.values[pl->index]);
+            runner->out.values[pl->index] = NULL;
+            bound->memory.buffers[i] = runner->out.placed[pl->index];
             continue;
         }
-        status = bind_output(r, pl, &p->states[g->outputs[pl->index]], inputs, &b->memory.buffers[i], &other, diag);
+        status = bind_output(runner, pl, &plan->states[graph->outputs[pl->index]], inputs, &bound->memory.buffers[i],
+                             &other, diag);
         if (status != INLAY_OK)
             return status;
-        for (uint32_t v = 0; p->port_views > 0 && v < p->place_count; v++)
-            if (p->places[v].source == PLACE_VIEW && p->places[v].index == i)
-                b->memory.buffers[v] = other;
+        for (uint32_t value = 0; plan->port_views > 0 && value < plan->place_count; value++)
+            if (plan->places[value].source == PLACE_VIEW && plan->places[value].index == i)
+                bound->memory.buffers[value] = other;
     }
-    for (uint32_t v = 0; p->port_views > 0 && v < p->place_count; v++)
-        if (p->places[v].source == PLACE_VIEW && p->places[p->places[v].index].source == PLACE_INPUT)
-            b->memory.buffers[v] = inputs[p->places[p->places[v].index].index].alias;
+    for (uint32_t value = 0; plan->port_views > 0 && value < plan->place_count; value++)
+        if (plan->places[value].source == PLACE_VIEW && plan->places[plan->places[value].index].source == PLACE_INPUT)
+            bound->memory.buffers[value] = inputs[plan->places[plan->places[value].index].index].alias;
     return INLAY_OK;
 }
 
 /* The domain that has the memory of output k in common with the host, in this run. */
-static uint32_t shared_in(const struct runner *r, uint32_t k)
+static uint32_t shared_in(const struct runner *runner, uint32_t k)
 {
-    const uint32_t home = r->out.homes != NULL ? r->out.homes[k] : (uint32_t)INLAY_DOMAIN_HOST;
-    const uint32_t domain = stay_is_shared(r->prog->env, home) ? home : r->out.shares[k].domain;
+    const uint32_t home = runner->out.homes != NULL ? runner->out.homes[k] : (uint32_t)INLAY_DOMAIN_HOST;
+    const uint32_t domain = stay_is_shared(runner->prog->env, home) ? home : runner->out.shares[k].domain;
     inlay_buffer there;
 
-    if (domain == INLAY_DOMAIN_HOST || runner_wanted(r, k) != INLAY_DOMAIN_HOST ||
-        !stay_is_shared(r->prog->env, domain))
+    if (domain == INLAY_DOMAIN_HOST || runner_wanted(runner, k) != INLAY_DOMAIN_HOST ||
+        !stay_is_shared(runner->prog->env, domain))
         return INLAY_DOMAIN_HOST;
-    return r->out.wanted[k] == NULL || stay_lend(r, r->out.wanted[k], domain, &there) ? domain
-                                                                                      : (uint32_t)INLAY_DOMAIN_HOST;
+    return runner->out.wanted[k] == NULL || stay_lend(runner, runner->out.wanted[k], domain, &there)
+               ? domain
+               : (uint32_t)INLAY_DOMAIN_HOST;
 }
 
-uint32_t runner_wants(const struct runner *r, plan_input *out)
+uint32_t runner_wants(const struct runner *runner, plan_input *out)
 {
-    const uint32_t count = r->prog->graph->output_count;
+    const uint32_t count = runner->prog->graph->output_count;
     bool any = false;
 
     for (uint32_t k = 0; k < count; k++) {
-        const uint32_t shared = r->out.shares != NULL ? shared_in(r, k) : (uint32_t)INLAY_DOMAIN_HOST;
+        const uint32_t shared = runner->out.shares != NULL ? shared_in(runner, k) : (uint32_t)INLAY_DOMAIN_HOST;
 
-        out[k] = (plan_input){ .domain = runner_wanted(r, k) };
+        out[k] = (plan_input){ .domain = runner_wanted(runner, k) };
         if (shared != INLAY_DOMAIN_HOST) {
-            const bool made = r->out.shares[k].made && r->out.shares[k].domain == shared;
+            const bool made = runner->out.shares[k].made && runner->out.shares[k].domain == shared;
 
             out[k].domain = made ? shared : (uint32_t)INLAY_DOMAIN_HOST;
             out[k].also = 1 + (made ? (uint32_t)INLAY_DOMAIN_HOST : shared);
         }
-        if (r->out.shares != NULL)
-            r->out.shares[k].now = shared;
+        if (runner->out.shares != NULL)
+            runner->out.shares[k].now = shared;
         any |= out[k].domain != INLAY_DOMAIN_HOST || out[k].also != 0;
     }
     return any ? count : 0;
@@ -254,25 +259,25 @@ uint32_t runner_wants(const struct runner *r, plan_input *out)
 /* ------------------------------------------------------------------ and after them */
 
 /* An object for output k, where its value is or has to be: in host memory, unless it is wanted elsewhere. */
-static inlay_status gather(struct runner *r, struct bound *b, uint32_t k, rt_value *now, inlay_value **made,
+static inlay_status gather(struct runner *runner, struct bound *bound, uint32_t k, rt_value *now, inlay_value **made,
                            inlay_diag *diag)
 {
     const bool movable = now->kind == INLAY_KIND_TENSOR && now->dtype != INLAY_STRING;
 
-    if (movable && runner_wanted(r, k) == INLAY_DOMAIN_HOST) {
-        inlay_status status = stay_read(r, b, r->prog->graph->outputs[k], INLAY_DOMAIN_HOST, now, diag);
+    if (movable && runner_wanted(runner, k) == INLAY_DOMAIN_HOST) {
+        inlay_status status = stay_read(runner, bound, runner->prog->graph->outputs[k], INLAY_DOMAIN_HOST, now, diag);
         if (status != INLAY_OK)
             return status;
     }
     return movable && now->owner == NULL && now->buffer.domain != INLAY_DOMAIN_HOST
-               ? stay_move(r, now, now->buffer.domain, made, diag)
-               : pool_value(r->shared, now, made, diag);
+               ? stay_move(runner, now, now->buffer.domain, made, diag)
+               : pool_value(runner->shared, now, made, diag);
 }
 
 /* Output k, which could not be made where the caller wants it. */
-static inlay_status bring(struct runner *r, uint32_t k, inlay_diag *diag)
+static inlay_status bring(struct runner *runner, uint32_t k, inlay_diag *diag)
 {
-    inlay_value *want = r->out.wanted[k], *made = r->out.values[k];
+    inlay_value *want = runner->out.wanted[k], *made = runner->out.values[k];
     const bool here = want->buffer.domain == INLAY_DOMAIN_HOST && made->buffer.domain == INLAY_DOMAIN_HOST;
     inlay_status status = INLAY_OK;
 
@@ -281,53 +286,55 @@ static inlay_status bring(struct runner *r, uint32_t k, inlay_diag *diag)
     if (here)
         memmove(value_data(want), value_data(made), (size_t)want->buffer.bytes);
     else
-        status = stay_copy(r, &made->buffer, &want->buffer, diag);
+        status = stay_copy(runner, &made->buffer, &want->buffer, diag);
     if (status != INLAY_OK)
         return status;
-    r->out.values[k] = value_ref(want);
-    pool_give(r->shared, made);
+    runner->out.values[k] = value_ref(want);
+    pool_give(runner->shared, made);
     return INLAY_OK;
 }
 
-inlay_status runner_gather_outputs(struct runner *r, struct bound *b, inlay_diag *diag)
+inlay_status runner_gather_outputs(struct runner *runner, struct bound *bound, inlay_diag *diag)
 {
-    const struct graph *g = r->prog->graph;
+    const struct graph *graph = runner->prog->graph;
     inlay_status status = INLAY_OK;
 
-    for (uint32_t i = 0; r->in.ready != NULL && status == INLAY_OK && i < g->input_count + g->output_count; i++)
-        status = fence_wait(r->in.ready[i], &r->shared->run, diag);
-    for (uint32_t k = 0; k < g->output_count && status == INLAY_OK; k++) {
-        uint32_t v = g->outputs[k], place = v == INLAY_NONE ? INLAY_NONE : b->plan->values[v].place;
+    for (uint32_t i = 0; runner->in.ready != NULL && status == INLAY_OK && i < graph->input_count + graph->output_count;
+         i++)
+        status = fence_wait(runner->in.ready[i], &runner->shared->run, diag);
+    for (uint32_t k = 0; k < graph->output_count && status == INLAY_OK; k++) {
+        uint32_t value = graph->outputs[k], place = value == INLAY_NONE ? INLAY_NONE : bound->plan->values[value].place;
         inlay_value *made = NULL;
         rt_value now;
 
-        if (place != INLAY_NONE && b->plan->places[place].source == PLACE_OUTPUT && b->plan->places[place].index == k)
+        if (place != INLAY_NONE && bound->plan->places[place].source == PLACE_OUTPUT &&
+            bound->plan->places[place].index == k)
             continue;
-        now = runner_value(b, v);
+        now = runner_value(bound, value);
         if (now.kind != 0)
-            status = gather(r, b, k, &now, &made, diag);
+            status = gather(runner, bound, k, &now, &made, diag);
         if (status != INLAY_OK)
             return status;
-        pool_give(r->shared, r->out.values[k]);
-        r->out.values[k] = made;
+        pool_give(runner->shared, runner->out.values[k]);
+        runner->out.values[k] = made;
     }
     /* Last, for they may overwrite inputs: outputs that could not be made where the caller wants them. */
-    for (uint32_t k = 0; k < g->output_count && status == INLAY_OK; k++) {
-        const inlay_value *want = r->out.wanted[k], *made = r->out.values[k];
+    for (uint32_t k = 0; k < graph->output_count && status == INLAY_OK; k++) {
+        const inlay_value *want = runner->out.wanted[k], *made = runner->out.values[k];
 
         if (want != NULL && made != NULL && made != want && made->kind == INLAY_KIND_TENSOR &&
             made->dtype != INLAY_STRING && want->buffer.handle != 0)
-            status = bring(r, k, diag);
+            status = bring(runner, k, diag);
     }
     return status;
 }
 
-void runner_keep_outputs(struct runner *r)
+void runner_keep_outputs(struct runner *runner)
 {
-    for (uint32_t k = 0; k < r->prog->graph->output_count && r->shared->hang.unwinding; k++) {
-        if (r->out.spares[k] != NULL)
-            value_unref(r->out.spares[k]);
-        r->out.spares[k] = r->out.values[k];
-        r->out.values[k] = NULL;
+    for (uint32_t k = 0; k < runner->prog->graph->output_count && runner->shared->hang.unwinding; k++) {
+        if (runner->out.spares[k] != NULL)
+            value_unref(runner->out.spares[k]);
+        runner->out.spares[k] = runner->out.values[k];
+        runner->out.values[k] = NULL;
     }
 }

@@ -4,17 +4,17 @@
 #include "exec/run/run.h"
 
 /* Makes object v the dynamic value; takes over the reference. */
-void runner_set(struct runner *r, struct bound *b, uint32_t v, inlay_value *value);
+void runner_set(struct runner *runner, struct bound *bound, uint32_t v, inlay_value *value);
 /* The plan reads the inputs where they are. */
-void runner_bind_inputs(struct runner *r, struct bound *b, const rt_value *inputs);
+void runner_bind_inputs(struct runner *runner, struct bound *bound, const rt_value *inputs);
 /* Memory for the outputs that steps write straight into. */
-INLAY_NODISCARD inlay_status runner_bind_outputs(struct runner *r, struct bound *b, const rt_value *inputs,
+INLAY_NODISCARD inlay_status runner_bind_outputs(struct runner *runner, struct bound *bound, const rt_value *inputs,
                                                  inlay_diag *diag);
 /* Where outputs are wanted is a part of the key, once one of them is wanted in a device's memory. Returns how many
  * parts were written. */
-uint32_t runner_wants(const struct runner *r, plan_input *out);
+uint32_t runner_wants(const struct runner *runner, plan_input *out);
 /* Outputs that no step wrote in place: dynamic values, inputs passed through, constants, a value output twice. */
-INLAY_NODISCARD inlay_status runner_gather_outputs(struct runner *r, struct bound *b, inlay_diag *diag);
+INLAY_NODISCARD inlay_status runner_gather_outputs(struct runner *runner, struct bound *bound, inlay_diag *diag);
 /* What a device that hangs may still write to is not given to the next run. */
-void runner_keep_outputs(struct runner *r);
+void runner_keep_outputs(struct runner *runner);
 #endif

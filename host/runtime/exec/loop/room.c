@@ -4,64 +4,64 @@
 #include "exec/loop/bound.h"
 #include "exec/loop/ports.h"
 
-static bool reads(const bound_step *s, uint32_t v)
+static bool reads(const bound_step *step, uint32_t value)
 {
-    const part_region *r = s != NULL ? s->plan->step->region : NULL;
+    const part_region *region = step != NULL ? step->plan->step->region : NULL;
 
-    for (uint32_t i = 0; r != NULL && i < r->input_count; i++)
-        if (r->inputs[i] == v)
+    for (uint32_t i = 0; region != NULL && i < region->input_count; i++)
+        if (region->inputs[i] == value)
             return true;
     return false;
 }
 
 /* What steps to come read, but not the one in hand, comes home. */
-static void bring_home(struct runner *r, struct bound *b)
+static void bring_home(struct runner *runner, struct bound *bound)
 {
-    for (uint32_t v = 0; b->made.twins != NULL && v < r->prog->graph->value_count; v++) {
-        rt_value *x = &b->made.values[v];
-        inlay_value *twin = b->made.twins[v], *home = NULL;
+    for (uint32_t value = 0; bound->made.twins != NULL && value < runner->prog->graph->value_count; value++) {
+        rt_value *x = &bound->made.values[value];
+        inlay_value *twin = bound->made.twins[value], *home = NULL;
 
-        if (reads(b->at, v) || stay_arrive(r, b, v, NULL) != INLAY_OK)
+        if (reads(bound->at, value) || stay_arrive(runner, bound, value, NULL) != INLAY_OK)
             continue;
         if (twin != NULL && twin->buffer.domain != INLAY_DOMAIN_HOST) {
             value_unref(twin);
-            b->made.twins[v] = twin = NULL;
+            bound->made.twins[value] = twin = NULL;
         }
         if (x->owner == NULL || x->kind != INLAY_KIND_TENSOR || !stay_is_free(x->owner, x->buffer.domain))
             continue;
         if (twin != NULL)
             home = value_ref(twin);
-        else if (stay_move(r, x, INLAY_DOMAIN_HOST, &home, NULL) != INLAY_OK)
+        else if (stay_move(runner, x, INLAY_DOMAIN_HOST, &home, NULL) != INLAY_OK)
             return;
-        runner_set(r, b, v, home);
+        runner_set(runner, bound, value, home);
     }
 }
 
-void stay_make_room(struct runner *r, bool idle, bool all)
+void stay_make_room(struct runner *runner, bool idle, bool all)
 {
     const program_step *at = NULL;
 
-    if (r->shared->hang.abandoned)
+    if (runner->shared->hang.abandoned)
         return;
-    if (!idle && r->plans.busy != NULL && r->plans.busy->at != NULL)
-        at = r->plans.busy->at->plan->step;
+    if (!idle && runner->plans.busy != NULL && runner->plans.busy->at != NULL)
+        at = runner->plans.busy->at->plan->step;
     for (uint32_t i = 0; i < BOUNDS_KEPT; i++) {
-        if (r->plans.kept[i] == NULL || r->plans.kept[i] == r->plans.busy)
+        if (runner->plans.kept[i] == NULL || runner->plans.kept[i] == runner->plans.busy)
             continue;
-        if (r->plans.now == r->plans.kept[i])
-            r->plans.now = NULL;
-        bound_destroy(r, r->plans.kept[i]);
-        r->plans.kept[i] = NULL;
+        if (runner->plans.now == runner->plans.kept[i])
+            runner->plans.now = NULL;
+        bound_destroy(runner, runner->plans.kept[i]);
+        runner->plans.kept[i] = NULL;
     }
-    stay_drop_results(r, r->out.spares);
+    stay_drop_results(runner, runner->out.spares);
     if (idle)
-        stay_drop_results(r, r->out.values);
-    if (all && r->plans.busy != NULL)
-        bring_home(r, r->plans.busy);
-    for (uint32_t i = 0; i < r->prog->step_count; i++)
-        for (uint32_t k = 0; r->children[i] != NULL && k < r->prog->steps[i].node->body_count; k++)
-            if (r->children[i][k] != NULL)
-                stay_make_room(r->children[i][k], &r->prog->steps[i] != at, all);
-    for (struct runner *x = r->fallback.runners; x != NULL; x = x->fallback.next)
+        stay_drop_results(runner, runner->out.values);
+    if (all && runner->plans.busy != NULL)
+        bring_home(runner, runner->plans.busy);
+    for (uint32_t i = 0; i < runner->prog->step_count; i++)
+        for (uint32_t k = 0; runner->children[i] != NULL && k < runner->prog->steps[i].node->body_count; k++)
+            if (runner->children[i][k] != NULL)
+                stay_make_room(runner->children[i][k], &runner->prog->steps[i] != at, all);
+    for (struct runner *x = runner->fallback.runners; x != NULL; x = x->fallback.next)
         stay_make_room(x, idle, all);
 }

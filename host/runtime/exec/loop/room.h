@@ -5,5 +5,5 @@
 
 /* Gives back what the runner and those below it keep on devices for later runs; `all`: and takes home what this run
  * holds for steps to come. idle: none of them runs. */
-void stay_make_room(struct runner *r, bool idle, bool all);
+void stay_make_room(struct runner *runner, bool idle, bool all);
 #endif

@@ -9,9 +9,9 @@
 
 INLAY_NODISCARD inlay_status runner_create(struct program *prog, run_shared *shared, struct runner **out_runner,
                                            inlay_diag *diag);
-void runner_destroy(struct runner *r);
+void runner_destroy(struct runner *runner);
 
 /* Runs the program. inputs: the graph's inputs, then what it captures; borrowed. On success runner.out.values hold the
  * results; on failure they are NULL and diag says which node. */
-INLAY_NODISCARD inlay_status runner_run(struct runner *r, const rt_value *inputs, inlay_diag *diag);
+INLAY_NODISCARD inlay_status runner_run(struct runner *runner, const rt_value *inputs, inlay_diag *diag);
 #endif

@@ -16,57 +16,57 @@ struct branch {
     uint32_t step; /* of the plan, that failed */
 };
 
-inlay_status side_create(struct bound *b, inlay_diag *diag)
+inlay_status side_create(struct bound *bound, inlay_diag *diag)
 {
-    const struct plan *p = b->plan;
+    const struct plan *plan = bound->plan;
     uint32_t most = 0;
-    struct side *s;
+    struct side *side;
 
-    b->side = NULL;
-    for (uint32_t k = 0; k < p->wave_count; k++) {
-        most = p->waves[k].branch_count > most ? p->waves[k].branch_count : most;
-        for (uint32_t j = p->waves[k].first; j < p->waves[k].end; j++)
-            if (!b->steps[j].simple)
+    bound->side = NULL;
+    for (uint32_t k = 0; k < plan->wave_count; k++) {
+        most = plan->waves[k].branch_count > most ? plan->waves[k].branch_count : most;
+        for (uint32_t j = plan->waves[k].first; j < plan->waves[k].end; j++)
+            if (!bound->steps[j].simple)
                 return INLAY_OK; /* it waits for a device */
     }
     if (most < 2)
         return INLAY_OK;
-    s = arena_array(&b->a, 1, sizeof *s);
-    if (s != NULL) {
-        s->diags = arena_array(&b->a, most, sizeof *s->diags);
-        s->branches = arena_array(&b->a, most, sizeof *s->branches);
+    side = arena_array(&bound->a, 1, sizeof *side);
+    if (side != NULL) {
+        side->diags = arena_array(&bound->a, most, sizeof *side->diags);
+        side->branches = arena_array(&bound->a, most, sizeof *side->branches);
     }
-    if (s == NULL || s->diags == NULL || s->branches == NULL)
+    if (side == NULL || side->diags == NULL || side->branches == NULL)
         return no_memory(diag, "to bind a plan");
-    b->side = s;
+    bound->side = side;
     return INLAY_OK;
 }
 
-uint64_t side_begin(const struct runner *r, struct side *s)
+uint64_t side_begin(const struct runner *runner, struct side *side)
 {
-    const bool forced = r->prog->env->inter_threads > 1;
+    const bool forced = runner->prog->env->inter_threads > 1;
 
-    if (forced || s->runs > 2 * TRIAL) {
-        s->beside = forced || (double)s->best_ns[1] < (double)s->best_ns[0] * GAIN;
-        s->runs = s->runs >= ROUND ? 0 : s->runs + 1;
+    if (forced || side->runs > 2 * TRIAL) {
+        side->beside = forced || (double)side->best_ns[1] < (double)side->best_ns[0] * GAIN;
+        side->runs = side->runs >= ROUND ? 0 : side->runs + 1;
         return 0;
     }
-    if (s->runs == 0) /* the first one warms up */
-        s->best_ns[0] = s->best_ns[1] = UINT64_MAX;
-    s->beside = s->runs > TRIAL;
-    return s->runs++ == 0 ? 0 : clock_ns();
+    if (side->runs == 0) /* the first one warms up */
+        side->best_ns[0] = side->best_ns[1] = UINT64_MAX;
+    side->beside = side->runs > TRIAL;
+    return side->runs++ == 0 ? 0 : clock_ns();
 }
 
-void side_end(struct side *s, uint64_t began_ns)
+void side_end(struct side *side, uint64_t began_ns)
 {
     const uint64_t took = clock_ns() - began_ns;
 
     if (began_ns == 0)
         return;
-    if (took < s->best_ns[s->beside])
-        s->best_ns[s->beside] = took;
-    if (s->runs > TRIAL + SOON && (double)s->best_ns[1] > (double)s->best_ns[0] * LOSS)
-        s->runs = 2 * TRIAL + 1;
+    if (took < side->best_ns[side->beside])
+        side->best_ns[side->beside] = took;
+    if (side->runs > TRIAL + SOON && (double)side->best_ns[1] > (double)side->best_ns[0] * LOSS)
+        side->runs = 2 * TRIAL + 1;
 }
 
 typedef struct wave_run {
@@ -77,21 +77,21 @@ typedef struct wave_run {
 } wave_run;
 
 /* Its steps, one after the other; diag is the branch's own. */
-static inlay_status run_branch(const wave_run *x, uint32_t k, uint32_t *out_step)
+static inlay_status run_branch(const wave_run *run, uint32_t k, uint32_t *out_step)
 {
-    const plan_wave *w = x->w;
+    const plan_wave *wave = run->w;
     const float_state floats = float_state_get();
-    run_shared *shared = x->r->shared;
+    run_shared *shared = run->r->shared;
     inlay_status status = INLAY_OK;
 
-    for (uint32_t i = w->begins[k]; i < w->begins[k + 1] && status == INLAY_OK; i++) {
-        bound_step *s = &x->b->steps[w->steps[i]];
+    for (uint32_t i = wave->begins[k]; i < wave->begins[k + 1] && status == INLAY_OK; i++) {
+        bound_step *step = &run->b->steps[wave->steps[i]];
 
-        *out_step = w->steps[i];
-        crash_here.step = s;
-        s->args.diag = &x->b->side->diags[k];
-        status = s->execute(s->state, s->compiled, s->instance, &s->args);
-        s->args.diag = &shared->diag;
+        *out_step = wave->steps[i];
+        crash_here.step = step;
+        step->args.diag = &run->b->side->diags[k];
+        status = step->execute(step->state, step->compiled, step->instance, &step->args);
+        step->args.diag = &shared->diag;
         (void)float_state_restore(floats);
         if (status == INLAY_OK && shared->watched)
             status = run_poll(&shared->run);
@@ -101,44 +101,45 @@ static inlay_status run_branch(const wave_run *x, uint32_t k, uint32_t *out_step
 
 static inlay_status run_branches(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    const wave_run *x = user;
+    const wave_run *run = user;
     const crash_scene before = crash_here;
 
     (void)worker;
-    crash_here = (crash_scene){ .describe = x->scene->describe };
+    crash_here = (crash_scene){ .describe = run->scene->describe };
     for (int64_t k = begin; k < end; k++) {
-        struct branch *b = &x->b->side->branches[k];
+        struct branch *branch = &run->b->side->branches[k];
 
-        b->status = run_branch(x, (uint32_t)k, &b->step);
+        branch->status = run_branch(run, (uint32_t)k, &branch->step);
     }
     crash_here = before;
     return INLAY_OK; /* every branch runs: which failure is told does not depend on who was first */
 }
 
-inlay_status side_run(struct runner *r, struct bound *b, const plan_wave *w, bound_step **out_failed)
+inlay_status side_run(struct runner *runner, struct bound *bound, const plan_wave *wave, bound_step **out_failed)
 {
-    wave_run x = { r, b, w, &crash_here };
-    struct side *s = b->side;
+    wave_run run = { runner, bound, wave, &crash_here };
+    struct side *side = bound->side;
     inlay_status status;
     uint32_t first = INLAY_NONE;
 
-    for (uint32_t k = 0; k < w->branch_count; k++) {
-        inlay_diag *d = &s->diags[k];
+    for (uint32_t k = 0; k < wave->branch_count; k++) {
+        inlay_diag *diag = &side->diags[k];
 
-        s->branches[k] = (struct branch){ INLAY_OK, w->steps[w->begins[k]] };
-        d->struct_size = sizeof *d;
-        d->code = INLAY_OK;
-        d->error_class = INLAY_CLASS_PERMANENT;
-        d->text[0] = d->node[0] = d->tensor[0] = '\0';
+        side->branches[k] = (struct branch){ INLAY_OK, wave->steps[wave->begins[k]] };
+        diag->struct_size = sizeof *diag;
+        diag->code = INLAY_OK;
+        diag->error_class = INLAY_CLASS_PERMANENT;
+        diag->text[0] = diag->node[0] = diag->tensor[0] = '\0';
     }
-    *out_failed = &b->steps[w->first];
-    status = threads_parallel_for(&r->shared->run, w->branch_count, 1, run_branches, &x);
-    for (uint32_t k = 0; k < w->branch_count; k++)
-        if (s->branches[k].status != INLAY_OK && (first == INLAY_NONE || s->branches[k].step < s->branches[first].step))
+    *out_failed = &bound->steps[wave->first];
+    status = threads_parallel_for(&runner->shared->run, wave->branch_count, 1, run_branches, &run);
+    for (uint32_t k = 0; k < wave->branch_count; k++)
+        if (side->branches[k].status != INLAY_OK &&
+            (first == INLAY_NONE || side->branches[k].step < side->branches[first].step))
             first = k;
     if (first == INLAY_NONE)
         return status;
-    *out_failed = &b->steps[s->branches[first].step];
-    r->shared->diag = s->diags[first];
-    return s->branches[first].status;
+    *out_failed = &bound->steps[side->branches[first].step];
+    runner->shared->diag = side->diags[first];
+    return side->branches[first].status;
 }

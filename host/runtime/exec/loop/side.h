@@ -13,15 +13,16 @@ struct side {
     bool beside;             /* this run's waves go side by side */
 };
 
-/* For the waves of a plan that is bound; none: b->side stays NULL. Not INLAY_OK: no memory. */
-INLAY_NODISCARD inlay_status side_create(struct bound *b, inlay_diag *diag);
+/* For the waves of a plan that is bound; none: bound->side stays NULL. Not INLAY_OK: no memory. */
+INLAY_NODISCARD inlay_status side_create(struct bound *bound, inlay_diag *diag);
 /* Chooses for the run that begins. Where the option leaves it open, a few runs are timed both ways, now and then again,
  * and the faster way is taken: prices say where it may pay, and only the clock knows where it does. Returns when the
  * run began, 0: it is not timed. */
-uint64_t side_begin(const struct runner *r, struct side *s);
+uint64_t side_begin(const struct runner *runner, struct side *side);
 /* The run is over, and went well. */
-void side_end(struct side *s, uint64_t began_ns);
+void side_end(struct side *side, uint64_t began_ns);
 /* Runs the wave; *out_failed is the step that failed first in the order of the plan, whose diag is in the shared one.
  */
-INLAY_NODISCARD inlay_status side_run(struct runner *r, struct bound *b, const plan_wave *w, bound_step **out_failed);
+INLAY_NODISCARD inlay_status side_run(struct runner *runner, struct bound *bound, const plan_wave *wave,
+                                      bound_step **out_failed);
 #endif

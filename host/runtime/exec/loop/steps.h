@@ -4,7 +4,7 @@
 #include "exec/run/run.h"
 
 /* Runs the steps [first, end). */
-inlay_status steps_walk(struct runner *r, struct bound *b, uint32_t first, uint32_t end, inlay_diag *diag);
+inlay_status steps_walk(struct runner *runner, struct bound *bound, uint32_t first, uint32_t end, inlay_diag *diag);
 /* Runs one step; asynchronous ones may be under way when it returns. */
-inlay_status runner_step(struct runner *r, struct bound *b, bound_step *s, inlay_diag *diag);
+inlay_status runner_step(struct runner *runner, struct bound *bound, bound_step *step, inlay_diag *diag);
 #endif

@@ -8,48 +8,48 @@
 
 enum { SPARE_BYTES = 4 << 20 };
 
-void bound_release_binding(bound_step *s)
+void bound_release_binding(bound_step *step)
 {
-    const program_step *ps = s->plan != NULL ? s->plan->step : NULL;
+    const program_step *ps = step->plan != NULL ? step->plan->step : NULL;
 
-    if (s->args.binding != NULL)
-        ps->provider->table->release_binding(ps->provider->state, s->compiled, s->instance, s->args.binding);
-    s->args.binding = NULL;
+    if (step->args.binding != NULL)
+        ps->provider->table->release_binding(ps->provider->state, step->compiled, step->instance, step->args.binding);
+    step->args.binding = NULL;
 }
 
-void bound_destroy(struct runner *r, struct bound *b)
+void bound_destroy(struct runner *runner, struct bound *bound)
 {
-    const program_env *env = r->prog->env;
+    const program_env *env = runner->prog->env;
 
-    if (b == NULL)
+    if (bound == NULL)
         return;
     if (env->held_bytes != NULL)
-        (void)__atomic_sub_fetch(env->held_bytes, b->memory.counted_bytes, __ATOMIC_RELAXED);
-    for (uint32_t i = 0; b->steps != NULL && i < b->plan->step_count; i++) {
-        bound_release_binding(&b->steps[i]);
-        timeline_destroy(b->steps[i].fence.timeline);
-        dynamic_cache_destroy(&b->steps[i]);
+        (void)__atomic_sub_fetch(env->held_bytes, bound->memory.counted_bytes, __ATOMIC_RELAXED);
+    for (uint32_t i = 0; bound->steps != NULL && i < bound->plan->step_count; i++) {
+        bound_release_binding(&bound->steps[i]);
+        timeline_destroy(bound->steps[i].fence.timeline);
+        dynamic_cache_destroy(&bound->steps[i]);
     }
-    timeline_destroy(b->made.arrival.timeline);
-    for (uint32_t d = 1; b->memory.slabs != NULL && d < b->plan->domain_count; d++) {
+    timeline_destroy(bound->made.arrival.timeline);
+    for (uint32_t d = 1; bound->memory.slabs != NULL && d < bound->plan->domain_count; d++) {
         const uint32_t i = plan_owner_of(env, d);
 
-        if (b->memory.slabs[d].handle == 0)
+        if (bound->memory.slabs[d].handle == 0)
             continue;
-        if (b->memory.maps[d] != NULL)
-            env->providers[i].table->buffer_unmap(env->providers[i].state, &b->memory.slabs[d]);
-        device_give(env, i, &b->memory.slabs[d]);
+        if (bound->memory.maps[d] != NULL)
+            env->providers[i].table->buffer_unmap(env->providers[i].state, &bound->memory.slabs[d]);
+        device_give(env, i, &bound->memory.slabs[d]);
     }
-    plan_unref(b->plan);
-    arena_deinit(&b->made.scratch);
-    if (r->plans.spare == NULL && b->a.total_bytes <= SPARE_BYTES) {
-        struct arena memory = b->a;
+    plan_unref(bound->plan);
+    arena_deinit(&bound->made.scratch);
+    if (runner->plans.spare == NULL && bound->a.total_bytes <= SPARE_BYTES) {
+        struct arena memory = bound->a;
 
         arena_reset(&memory);
-        *b = (struct bound){ .a = memory };
-        r->plans.spare = b;
+        *bound = (struct bound){ .a = memory };
+        runner->plans.spare = bound;
         return;
     }
-    arena_deinit(&b->a);
-    free(b);
+    arena_deinit(&bound->a);
+    free(bound);
 }

@@ -24,36 +24,36 @@ static void relay_part(void *ctx, uint32_t node, uint64_t begin_ns, uint64_t end
     to->hook->part(to->hook->ctx, &to->event);
 }
 
-inlay_status watch_walk(struct runner *r, struct bound *b, inlay_diag *diag)
+inlay_status watch_walk(struct runner *runner, struct bound *bound, inlay_diag *diag)
 {
-    const watch_hook *hook = r->shared->hook;
-    inlay_run *run = &r->shared->run;
+    const watch_hook *hook = runner->shared->hook;
+    inlay_run *run = &runner->shared->run;
 
-    for (uint32_t i = 0; i < b->plan->step_count; i++) {
-        bound_step *s = &b->steps[i];
+    for (uint32_t i = 0; i < bound->plan->step_count; i++) {
+        bound_step *step = &bound->steps[i];
         watch_event event = {
-            .program = r->prog, .plan = b->plan, .step = s->plan, .node = INLAY_NONE, .begin_ns = clock_ns()
+            .program = runner->prog, .plan = bound->plan, .step = step->plan, .node = INLAY_NONE, .begin_ns = clock_ns()
         };
         struct relay to = { hook, event };
         inlay_status status;
 
-        if (hook->part != NULL && s->plan->step != NULL && s->plan->kind != PLAN_HOST &&
-            s->plan->step->region->node_count > 1) {
+        if (hook->part != NULL && step->plan->step != NULL && step->plan->kind != PLAN_HOST &&
+            step->plan->step->region->node_count > 1) {
             run->part_ctx = &to;
             run->part = relay_part;
         }
-        status = runner_step(r, b, s, diag);
-        if (status == INLAY_OK && s->async)
-            status = in_flight_wait(r, b, s, diag); /* its kernels are told of until then */
+        status = runner_step(runner, bound, step, diag);
+        if (status == INLAY_OK && step->async)
+            status = in_flight_wait(runner, bound, step, diag); /* its kernels are told of until then */
         run->part = NULL;
         if (status == INLAY_OK) {
             event.end_ns = clock_ns();
             hook->event(hook->ctx, &event);
         }
-        if (status == INLAY_OK && r->shared->watched)
-            status = run_poll(&r->shared->run);
+        if (status == INLAY_OK && runner->shared->watched)
+            status = run_poll(&runner->shared->run);
         if (status != INLAY_OK)
-            return runner_step_failed(r, s, status, diag);
+            return runner_step_failed(runner, step, status, diag);
     }
     return INLAY_OK;
 }
@@ -85,11 +85,11 @@ struct timings {
     uint64_t clock_ns; /* what looking at the clock takes */
 };
 
-static bool make_series(struct arena *a, uint32_t count, struct series **out)
+static bool make_series(struct arena *arena, uint32_t count, struct series **out)
 {
-    float *kept = arena_array(a, (size_t)count + 1, TIMINGS_KEPT * sizeof *kept);
+    float *kept = arena_array(arena, (size_t)count + 1, TIMINGS_KEPT * sizeof *kept);
 
-    *out = arena_array(a, (size_t)count + 1, sizeof **out);
+    *out = arena_array(arena, (size_t)count + 1, sizeof **out);
     if (*out == NULL || kept == NULL)
         return false;
     for (uint32_t i = 0; i < count; i++)
@@ -97,49 +97,49 @@ static bool make_series(struct arena *a, uint32_t count, struct series **out)
     return true;
 }
 
-static bool watch_programs(struct timings *t, const struct program *p)
+static bool watch_programs(struct timings *timings, const struct program *program)
 {
-    struct watched *w = &t->programs[t->program_count++];
+    struct watched *watched = &timings->programs[timings->program_count++];
 
-    w->program = p;
-    if (!make_series(&t->a, p->step_count, &w->steps))
+    watched->program = program;
+    if (!make_series(&timings->a, program->step_count, &watched->steps))
         return false;
     /* Copies need a device: most programs have none. */
-    for (uint32_t i = 0; i < p->env->provider_count; i++)
-        if (p->env->providers[i].table->domain_count > 0 && w->copies == NULL &&
-            !make_series(&t->a, p->graph->value_count, &w->copies))
+    for (uint32_t i = 0; i < program->env->provider_count; i++)
+        if (program->env->providers[i].table->domain_count > 0 && watched->copies == NULL &&
+            !make_series(&timings->a, program->graph->value_count, &watched->copies))
             return false;
-    for (uint32_t i = 0; i < p->step_count; i++)
-        for (uint32_t k = 0; p->steps[i].bodies != NULL && k < p->steps[i].node->body_count; k++)
-            if (!watch_programs(t, p->steps[i].bodies[k]))
+    for (uint32_t i = 0; i < program->step_count; i++)
+        for (uint32_t k = 0; program->steps[i].bodies != NULL && k < program->steps[i].node->body_count; k++)
+            if (!watch_programs(timings, program->steps[i].bodies[k]))
                 return false;
     return true;
 }
 
-static const struct watched *find_program(const struct timings *t, const struct program *p)
+static const struct watched *find_program(const struct timings *timings, const struct program *program)
 {
-    for (uint32_t i = 0; i < t->program_count; i++)
-        if (t->programs[i].program == p)
-            return &t->programs[i];
+    for (uint32_t i = 0; i < timings->program_count; i++)
+        if (timings->programs[i].program == program)
+            return &timings->programs[i];
     return NULL;
 }
 
 static void hear(void *ctx, const watch_event *event)
 {
-    struct timings *t = ctx;
-    const struct watched *w = find_program(t, event->program);
-    struct series *s = NULL;
+    struct timings *timings = ctx;
+    const struct watched *watched = find_program(timings, event->program);
+    struct series *series = NULL;
 
-    t->events++;
-    if (w != NULL && event->step->kind != PLAN_COPY) {
-        s = &w->steps[event->step->step - event->program->steps];
-    } else if (w != NULL && w->copies != NULL) {
-        s = &w->copies[event->step->copy_value];
+    timings->events++;
+    if (watched != NULL && event->step->kind != PLAN_COPY) {
+        series = &watched->steps[event->step->step - event->program->steps];
+    } else if (watched != NULL && watched->copies != NULL) {
+        series = &watched->copies[event->step->copy_value];
     }
-    if (s != NULL) {
+    if (series != NULL) {
         uint64_t ns = event->end_ns - event->begin_ns;
-        s->now_ns += ns > t->clock_ns ? (double)(ns - t->clock_ns) : 0;
-        s->calls++;
+        series->now_ns += ns > timings->clock_ns ? (double)(ns - timings->clock_ns) : 0;
+        series->calls++;
     }
 }
 
@@ -157,35 +157,36 @@ static uint64_t time_clock(void)
 
 inlay_status timings_create(const struct program *main, struct timings **out_timings, inlay_diag *diag)
 {
-    struct timings *t = calloc(1, sizeof *t);
+    struct timings *timings = calloc(1, sizeof *timings);
     struct series *whole = NULL;
 
     *out_timings = NULL;
-    if (t != NULL) {
-        t->hook = (watch_hook){ hear, t, NULL };
-        t->programs = arena_array(&t->a, program_count(main), sizeof *t->programs);
+    if (timings != NULL) {
+        timings->hook = (watch_hook){ hear, timings, NULL };
+        timings->programs = arena_array(&timings->a, program_count(main), sizeof *timings->programs);
     }
-    if (t == NULL || t->programs == NULL || !watch_programs(t, main) || !make_series(&t->a, 1, &whole)) {
-        timings_destroy(t);
+    if (timings == NULL || timings->programs == NULL || !watch_programs(timings, main) ||
+        !make_series(&timings->a, 1, &whole)) {
+        timings_destroy(timings);
         return no_memory(diag, "to measure runs");
     }
-    t->whole = *whole;
-    t->clock_ns = time_clock();
-    *out_timings = t;
+    timings->whole = *whole;
+    timings->clock_ns = time_clock();
+    *out_timings = timings;
     return INLAY_OK;
 }
 
-void timings_destroy(struct timings *t)
+void timings_destroy(struct timings *timings)
 {
-    if (t == NULL)
+    if (timings == NULL)
         return;
-    arena_deinit(&t->a);
-    free(t);
+    arena_deinit(&timings->a);
+    free(timings);
 }
 
-const watch_hook *timings_hook(const struct timings *t)
+const watch_hook *timings_hook(const struct timings *timings)
 {
-    return &t->hook;
+    return &timings->hook;
 }
 
 static void end_series(struct series *list, uint32_t count, uint32_t slot, bool ok)
@@ -200,25 +201,25 @@ static void end_series(struct series *list, uint32_t count, uint32_t slot, bool 
     }
 }
 
-void timings_end_run(struct timings *t, uint64_t ns, bool ok)
+void timings_end_run(struct timings *timings, uint64_t ns, bool ok)
 {
-    uint32_t slot = t->runs % TIMINGS_KEPT;
-    uint64_t looking = 2 * t->clock_ns * t->events;
+    uint32_t slot = timings->runs % TIMINGS_KEPT;
+    uint64_t looking = 2 * timings->clock_ns * timings->events;
 
-    t->whole.now_ns = ns > looking ? (double)(ns - looking) : 0;
-    t->events = 0;
-    end_series(&t->whole, 1, slot, ok);
-    for (uint32_t i = 0; i < t->program_count; i++) {
-        const struct watched *w = &t->programs[i];
-        end_series(w->steps, w->program->step_count, slot, ok);
-        end_series(w->copies, w->program->graph->value_count, slot, ok);
+    timings->whole.now_ns = ns > looking ? (double)(ns - looking) : 0;
+    timings->events = 0;
+    end_series(&timings->whole, 1, slot, ok);
+    for (uint32_t i = 0; i < timings->program_count; i++) {
+        const struct watched *watched = &timings->programs[i];
+        end_series(watched->steps, watched->program->step_count, slot, ok);
+        end_series(watched->copies, watched->program->graph->value_count, slot, ok);
     }
-    t->runs += ok;
+    timings->runs += ok;
 }
 
-uint32_t timings_runs(const struct timings *t)
+uint32_t timings_runs(const struct timings *timings)
 {
-    return t->runs < TIMINGS_KEPT ? t->runs : TIMINGS_KEPT;
+    return timings->runs < TIMINGS_KEPT ? timings->runs : TIMINGS_KEPT;
 }
 
 static int by_size(const void *a, const void *b)
@@ -228,35 +229,35 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static double median_of(const struct timings *t, const struct series *s)
+static double median_of(const struct timings *timings, const struct series *series)
 {
     float sorted[TIMINGS_KEPT];
-    uint32_t n = timings_runs(t);
+    uint32_t n = timings_runs(timings);
 
     if (n == 0)
         return -1;
-    memcpy(sorted, s->kept, n * sizeof *sorted);
+    memcpy(sorted, series->kept, n * sizeof *sorted);
     qsort(sorted, n, sizeof *sorted, by_size);
     return n % 2 != 0 ? sorted[n / 2] : ((double)sorted[n / 2 - 1] + (double)sorted[n / 2]) / 2;
 }
 
-double timings_run_ns(const struct timings *t)
+double timings_run_ns(const struct timings *timings)
 {
-    return t->runs == 0 ? 0 : median_of(t, &t->whole);
+    return timings->runs == 0 ? 0 : median_of(timings, &timings->whole);
 }
 
-double timings_step_ns(const struct timings *t, const struct program *p, uint32_t step, uint32_t *out_calls)
+double timings_step_ns(const struct timings *timings, const struct program *program, uint32_t step, uint32_t *out_calls)
 {
-    const struct watched *w = find_program(t, p);
+    const struct watched *watched = find_program(timings, program);
 
     if (out_calls != NULL)
-        *out_calls = w == NULL ? 0 : w->steps[step].last_calls;
-    return w == NULL ? -1 : median_of(t, &w->steps[step]);
+        *out_calls = watched == NULL ? 0 : watched->steps[step].last_calls;
+    return watched == NULL ? -1 : median_of(timings, &watched->steps[step]);
 }
 
-double timings_copy_ns(const struct timings *t, const struct program *p, uint32_t value)
+double timings_copy_ns(const struct timings *timings, const struct program *program, uint32_t value)
 {
-    const struct watched *w = find_program(t, p);
+    const struct watched *watched = find_program(timings, program);
 
-    return w == NULL || w->copies == NULL ? -1 : median_of(t, &w->copies[value]);
+    return watched == NULL || watched->copies == NULL ? -1 : median_of(timings, &watched->copies[value]);
 }

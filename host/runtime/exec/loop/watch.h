@@ -28,8 +28,8 @@ typedef struct watch_hook {
     void (*part)(void *ctx, const watch_event *event);
 } watch_hook;
 
-/* Walks the steps of b and tells r->shared->hook of each; otherwise what runner.c does without one. */
-INLAY_NODISCARD inlay_status watch_walk(struct runner *r, struct bound *b, inlay_diag *diag);
+/* Walks the steps of bound and tells runner->shared->hook of each; otherwise what runner.c does without one. */
+INLAY_NODISCARD inlay_status watch_walk(struct runner *runner, struct bound *bound, inlay_diag *diag);
 
 /* ------------------------------------------------------------------ medians over runs */
 
@@ -39,20 +39,21 @@ struct timings;
 
 /* For the runs of a program and its bodies, which must outlive it. All memory is taken here. */
 INLAY_NODISCARD inlay_status timings_create(const struct program *main, struct timings **out_timings, inlay_diag *diag);
-void timings_destroy(struct timings *t); /* NULL is a no-op */
-const watch_hook *timings_hook(const struct timings *t);
+void timings_destroy(struct timings *timings); /* NULL is a no-op */
+const watch_hook *timings_hook(const struct timings *timings);
 /* The run that began with the last call of it is over and took ns, the watching included, which is taken off. ok: it
  * counts; otherwise it is forgotten. */
-void timings_end_run(struct timings *t, uint64_t ns, bool ok);
+void timings_end_run(struct timings *timings, uint64_t ns, bool ok);
 
 /* How many runs the figures below come from. */
-uint32_t timings_runs(const struct timings *t);
+uint32_t timings_runs(const struct timings *timings);
 /* Median nanoseconds of a whole run; 0 without runs. */
-double timings_run_ns(const struct timings *t);
+double timings_run_ns(const struct timings *timings);
 /* Of a run, what step `step` of the program took: the median of the sums over the times it was executed (a body's many
  * times). *out_calls (may be NULL): how often that was in the last run. 0 when it did not run: known while planning, or
  * in the branch not taken. Negative: the program is not watched, or there was no run. */
-double timings_step_ns(const struct timings *t, const struct program *p, uint32_t step, uint32_t *out_calls);
+double timings_step_ns(const struct timings *timings, const struct program *program, uint32_t step,
+                       uint32_t *out_calls);
 /* Of a run, what copying the value between domains took. Negative likewise. */
-double timings_copy_ns(const struct timings *t, const struct program *p, uint32_t value);
+double timings_copy_ns(const struct timings *timings, const struct program *program, uint32_t value);
 #endif

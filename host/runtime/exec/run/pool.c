@@ -3,45 +3,45 @@
 #include "exec/run/run.h"
 #include <string.h>
 
-void run_shared_drop(run_shared *s)
+void run_shared_drop(run_shared *shared)
 {
-    while (s->tensors.pool_count > 0)
-        value_unref(s->tensors.pool[--s->tensors.pool_count]);
+    while (shared->tensors.pool_count > 0)
+        value_unref(shared->tensors.pool[--shared->tensors.pool_count]);
 }
 
-inlay_status run_take(run_shared *s, uint64_t bytes, uint64_t alignment, void **out_memory, inlay_diag *diag)
+inlay_status run_take(run_shared *shared, uint64_t bytes, uint64_t alignment, void **out_memory, inlay_diag *diag)
 {
-    inlay_status status = run_memory_take(s->tensors.memory, bytes, alignment, out_memory, diag);
+    inlay_status status = run_memory_take(shared->tensors.memory, bytes, alignment, out_memory, diag);
 
-    if (status == INLAY_OK || s->tensors.pool_count == 0)
+    if (status == INLAY_OK || shared->tensors.pool_count == 0)
         return status;
-    run_shared_drop(s);
-    return run_memory_take(s->tensors.memory, bytes, alignment, out_memory, diag);
+    run_shared_drop(shared);
+    return run_memory_take(shared->tensors.memory, bytes, alignment, out_memory, diag);
 }
 
 /* A new tensor; what lies in the pool goes where there is no memory otherwise. */
-static inlay_status make(run_shared *s, inlay_dtype dtype, uint32_t rank, const int64_t *dims, inlay_value **out_value,
-                         inlay_diag *diag)
+static inlay_status make(run_shared *shared, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
+                         inlay_value **out_value, inlay_diag *diag)
 {
-    inlay_status status = value_create_from(s->tensors.memory, dtype, rank, dims, false, out_value, diag);
+    inlay_status status = value_create_from(shared->tensors.memory, dtype, rank, dims, false, out_value, diag);
 
-    if ((status != INLAY_OUT_OF_MEMORY && status != INLAY_LIMIT_EXCEEDED) || s->tensors.pool_count == 0)
+    if ((status != INLAY_OUT_OF_MEMORY && status != INLAY_LIMIT_EXCEEDED) || shared->tensors.pool_count == 0)
         return status;
-    run_shared_drop(s);
-    return value_create_from(s->tensors.memory, dtype, rank, dims, false, out_value, diag);
+    run_shared_drop(shared);
+    return value_create_from(shared->tensors.memory, dtype, rank, dims, false, out_value, diag);
 }
 
-inlay_status run_may_take(const run_shared *s, uint64_t bytes, inlay_diag *diag)
+inlay_status run_may_take(const run_shared *shared, uint64_t bytes, inlay_diag *diag)
 {
-    if (bytes <= s->tensors.max_bytes)
+    if (bytes <= shared->tensors.max_bytes)
         return INLAY_OK;
     return inlay_fail(diag, INLAY_LIMIT_EXCEEDED,
                       "a tensor of %llu bytes is above the limit of %llu; raise max_run_bytes if that is meant",
-                      (unsigned long long)bytes, (unsigned long long)s->tensors.max_bytes);
+                      (unsigned long long)bytes, (unsigned long long)shared->tensors.max_bytes);
 }
 
-inlay_status pool_take(run_shared *s, inlay_dtype dtype, uint32_t rank, const int64_t *dims, inlay_value **out_value,
-                       inlay_diag *diag)
+inlay_status pool_take(run_shared *shared, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
+                       inlay_value **out_value, inlay_diag *diag)
 {
     uint32_t best = POOL_SIZE;
     size_t need = 0;
@@ -50,42 +50,42 @@ inlay_status pool_take(run_shared *s, inlay_dtype dtype, uint32_t rank, const in
 
     /* A shape that makes no sense is value_create's to refuse. */
     if (rank <= INLAY_MAX_RANK && (!dims_count(dims, rank, &count) || !dtype_bytes(dtype, count, &need)))
-        return make(s, dtype, rank, dims, out_value, diag);
-    status = run_may_take(s, need, diag);
+        return make(shared, dtype, rank, dims, out_value, diag);
+    status = run_may_take(shared, need, diag);
     if (status != INLAY_OK)
         return status;
-    for (uint32_t i = 0; i < s->tensors.pool_count; i++)
-        if (s->tensors.pool[i]->capacity >= need && s->tensors.pool[i]->capacity <= need * 2 + 4096 &&
-            (best == POOL_SIZE || s->tensors.pool[i]->capacity < s->tensors.pool[best]->capacity))
+    for (uint32_t i = 0; i < shared->tensors.pool_count; i++)
+        if (shared->tensors.pool[i]->capacity >= need && shared->tensors.pool[i]->capacity <= need * 2 + 4096 &&
+            (best == POOL_SIZE || shared->tensors.pool[i]->capacity < shared->tensors.pool[best]->capacity))
             best = i;
-    if (best < POOL_SIZE && value_reshape(s->tensors.pool[best], dtype, rank, dims)) {
-        *out_value = s->tensors.pool[best];
-        s->tensors.pool[best] = s->tensors.pool[--s->tensors.pool_count];
+    if (best < POOL_SIZE && value_reshape(shared->tensors.pool[best], dtype, rank, dims)) {
+        *out_value = shared->tensors.pool[best];
+        shared->tensors.pool[best] = shared->tensors.pool[--shared->tensors.pool_count];
         if (dtype == INLAY_STRING)
             memset(inlay_buffer_host(&(*out_value)->buffer), 0, (*out_value)->buffer.bytes);
         return INLAY_OK;
     }
-    return make(s, dtype, rank, dims, out_value, diag);
+    return make(shared, dtype, rank, dims, out_value, diag);
 }
 
-inlay_status pool_value(run_shared *s, const rt_value *value, inlay_value **out_value, inlay_diag *diag)
+inlay_status pool_value(run_shared *shared, const rt_value *value, inlay_value **out_value, inlay_diag *diag)
 {
     inlay_status status;
 
     if (value->kind != INLAY_KIND_TENSOR || value->owner != NULL || value->dtype == INLAY_STRING)
         return rt_to_value(value, out_value, diag);
-    status = pool_take(s, value->dtype, value->rank, value->dims, out_value, diag);
+    status = pool_take(shared, value->dtype, value->rank, value->dims, out_value, diag);
     if (status == INLAY_OK && (*out_value)->buffer.bytes > 0)
         memcpy(value_data(*out_value), inlay_buffer_host(&value->buffer), (size_t)(*out_value)->buffer.bytes);
     return status;
 }
 
-void pool_give(run_shared *s, inlay_value *v)
+void pool_give(run_shared *shared, inlay_value *value)
 {
-    if (v == NULL || s->hang.unwinding)
+    if (value == NULL || shared->hang.unwinding)
         return;
-    if (s->tensors.pool_count < POOL_SIZE && value_is_reusable(v))
-        s->tensors.pool[s->tensors.pool_count++] = v;
+    if (shared->tensors.pool_count < POOL_SIZE && value_is_reusable(value))
+        shared->tensors.pool[shared->tensors.pool_count++] = value;
     else
-        value_unref(v);
+        value_unref(value);
 }

@@ -16,10 +16,10 @@ typedef struct bound_step bound_step;
 /* What the loop and devices have done by what is built on top of them. */
 typedef struct run_calls {
     /* Run a HOST step, and a DYNAMIC one. */
-    inlay_status (*host_step)(struct runner *r, struct bound *b, bound_step *s, inlay_diag *diag);
-    inlay_status (*dynamic_step)(struct runner *r, struct bound *b, bound_step *s, inlay_diag *diag);
+    inlay_status (*host_step)(struct runner *runner, struct bound *bound, bound_step *step, inlay_diag *diag);
+    inlay_status (*dynamic_step)(struct runner *runner, struct bound *bound, bound_step *step, inlay_diag *diag);
     /* stay_make_room() */
-    void (*make_room)(struct runner *r, bool idle, bool all);
+    void (*make_room)(struct runner *runner, bool idle, bool all);
 } run_calls;
 
 enum { POOL_SIZE = 64 };
@@ -63,20 +63,20 @@ typedef struct run_shared {
 /* ------------------------------------------------------------------ memory that is used again, pool.c */
 
 /* Frees the tensors of the pool. */
-void run_shared_drop(run_shared *s);
+void run_shared_drop(run_shared *shared);
 /* Is a tensor of these bytes within the limit? Otherwise INLAY_LIMIT_EXCEEDED, and diag names the option. */
-INLAY_NODISCARD inlay_status run_may_take(const run_shared *s, uint64_t bytes, inlay_diag *diag);
+INLAY_NODISCARD inlay_status run_may_take(const run_shared *shared, uint64_t bytes, inlay_diag *diag);
 /* run_memory_take() of the session's; the pool is given up for it. */
-INLAY_NODISCARD inlay_status run_take(run_shared *s, uint64_t bytes, uint64_t alignment, void **out_memory,
+INLAY_NODISCARD inlay_status run_take(run_shared *shared, uint64_t bytes, uint64_t alignment, void **out_memory,
                                       inlay_diag *diag);
 /* A tensor from the pool or new, unshared, not cleared. INLAY_LIMIT_EXCEEDED beyond max_run_bytes. */
-INLAY_NODISCARD inlay_status pool_take(run_shared *s, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
+INLAY_NODISCARD inlay_status pool_take(run_shared *shared, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
                                        inlay_value **out_value, inlay_diag *diag);
 /* An object for the value, as rt_to_value() makes it, but copies lie in memory from the pool. */
-INLAY_NODISCARD inlay_status pool_value(run_shared *s, const rt_value *value, inlay_value **out_value,
+INLAY_NODISCARD inlay_status pool_value(run_shared *shared, const rt_value *value, inlay_value **out_value,
                                         inlay_diag *diag);
 /* Takes over the reference: back into the pool when nobody else has one. NULL is a no-op. */
-void pool_give(run_shared *s, inlay_value *v);
+void pool_give(run_shared *shared, inlay_value *value);
 
 /* A step, ready to be called. */
 struct bound_step {
@@ -237,24 +237,26 @@ struct runner {
 
 /* ------------------------------------------------------------------ sizes that runs found, seen.c */
 
-/* Room for what the plan of b does not know. False: out of memory. */
-bool seen_create(struct bound *b, uint32_t value_count);
+/* Room for what the plan of bound does not know. False: out of memory. */
+bool seen_create(struct bound *bound, uint32_t value_count);
 /* The value has this size now. */
-void seen_keep(struct bound *b, uint32_t v, uint32_t rank, const int64_t *dims);
+void seen_keep(struct bound *bound, uint32_t v, uint32_t rank, const int64_t *dims);
 /* The sizes of the last run, [value_count] from the arena, of rank INLAY_RANK_UNKNOWN where it did not come by; they
  * hold until the next. NULL: no memory. */
-const cost_input *seen_sizes(const struct runner *r, struct arena *a);
+const cost_input *seen_sizes(const struct runner *runner, struct arena *arena);
 /* As states, with the sizes that were assumed when the graph was assigned where it did not; there was a run. */
-inlay_value_state *seen_states(const struct runner *r, struct arena *a);
-/* The runner of a program among those of r, of its bodies and theirs; NULL: that did not run. r may be NULL. */
-const struct runner *runner_of(const struct runner *r, const struct program *p);
+inlay_value_state *seen_states(const struct runner *runner, struct arena *arena);
+/* The runner of a program among those of runner, of its bodies and theirs; NULL: that did not run. runner may be NULL.
+ */
+const struct runner *runner_of(const struct runner *runner, const struct program *program);
 
 /* ------------------------------------------------------------------ where values are, bound.c */
 
-/* What lies in a slab, as `domain` sees it; r may be NULL where it is not the runner's. */
-inlay_buffer bound_in_slab(const struct runner *r, const struct bound *b, const plan_place *pl, uint32_t domain);
+/* What lies in a slab, as `domain` sees it; runner may be NULL where it is not the runner's. */
+inlay_buffer bound_in_slab(const struct runner *runner, const struct bound *bound, const plan_place *pl,
+                           uint32_t domain);
 /* The place as the other of host and device knows its memory; handle 0: there is none. */
-inlay_buffer bound_alias(const struct bound *b, uint32_t place);
+inlay_buffer bound_alias(const struct bound *bound, uint32_t place);
 /* Value v as it is now: a place, or a dynamic value. kind 0: not there. */
-rt_value runner_value(const struct bound *b, uint32_t v);
+rt_value runner_value(const struct bound *bound, uint32_t v);
 #endif

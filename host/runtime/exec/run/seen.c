@@ -2,84 +2,86 @@
 #include "exec/run/run.h"
 #include <string.h>
 
-static bool is_known(const inlay_value_state *v)
+static bool is_known(const inlay_value_state *state)
 {
-    for (uint32_t d = 0; v->rank != INLAY_RANK_UNKNOWN && d < v->rank; d++)
-        if (v->dims[d] < 0)
+    for (uint32_t d = 0; state->rank != INLAY_RANK_UNKNOWN && d < state->rank; d++)
+        if (state->dims[d] < 0)
             return false;
-    return v->rank != INLAY_RANK_UNKNOWN;
+    return state->rank != INLAY_RANK_UNKNOWN;
 }
 
-bool seen_create(struct bound *b, uint32_t value_count)
+bool seen_create(struct bound *bound, uint32_t value_count)
 {
-    b->made.seen = arena_array(&b->a, (size_t)value_count + 1, sizeof *b->made.seen);
-    for (uint32_t v = 0; b->made.seen != NULL && v < value_count; v++) {
-        if (is_known(&b->plan->states[v]))
+    bound->made.seen = arena_array(&bound->a, (size_t)value_count + 1, sizeof *bound->made.seen);
+    for (uint32_t value = 0; bound->made.seen != NULL && value < value_count; value++) {
+        if (is_known(&bound->plan->states[value]))
             continue;
-        b->made.seen[v] = arena_alloc(&b->a, sizeof *b->made.seen[v]);
-        if (b->made.seen[v] == NULL)
+        bound->made.seen[value] = arena_alloc(&bound->a, sizeof *bound->made.seen[value]);
+        if (bound->made.seen[value] == NULL)
             return false;
-        b->made.seen[v]->rank = INLAY_RANK_UNKNOWN;
+        bound->made.seen[value]->rank = INLAY_RANK_UNKNOWN;
     }
-    return b->made.seen != NULL;
+    return bound->made.seen != NULL;
 }
 
-void seen_keep(struct bound *b, uint32_t v, uint32_t rank, const int64_t *dims)
+void seen_keep(struct bound *bound, uint32_t value, uint32_t rank, const int64_t *dims)
 {
-    seen_shape *s = b->made.seen != NULL ? b->made.seen[v] : NULL;
+    seen_shape *shape = bound->made.seen != NULL ? bound->made.seen[value] : NULL;
 
-    if (s == NULL || rank > INLAY_MAX_RANK)
+    if (shape == NULL || rank > INLAY_MAX_RANK)
         return;
-    s->rank = rank;
+    shape->rank = rank;
     if (rank > 0)
-        memcpy(s->dims, dims, rank * sizeof *dims);
+        memcpy(shape->dims, dims, rank * sizeof *dims);
 }
 
-const cost_input *seen_sizes(const struct runner *r, struct arena *a)
+const cost_input *seen_sizes(const struct runner *runner, struct arena *arena)
 {
-    const struct bound *b = r->plans.now;
-    uint32_t count = r->prog->graph->value_count;
-    cost_input *sizes = arena_array(a, (size_t)count + 1, sizeof *sizes);
+    const struct bound *bound = runner->plans.now;
+    uint32_t count = runner->prog->graph->value_count;
+    cost_input *sizes = arena_array(arena, (size_t)count + 1, sizeof *sizes);
 
-    for (uint32_t v = 0; sizes != NULL && v < count; v++) {
-        const seen_shape *s = b != NULL && b->made.seen != NULL ? b->made.seen[v] : NULL;
+    for (uint32_t value = 0; sizes != NULL && value < count; value++) {
+        const seen_shape *shape = bound != NULL && bound->made.seen != NULL ? bound->made.seen[value] : NULL;
 
-        sizes[v].rank = INLAY_RANK_UNKNOWN;
-        if (s != NULL)
-            sizes[v] = (cost_input){ s->rank, s->dims };
-        else if (b != NULL)
-            sizes[v] = (cost_input){ b->plan->states[v].rank, b->plan->states[v].dims };
+        sizes[value].rank = INLAY_RANK_UNKNOWN;
+        if (shape != NULL)
+            sizes[value] = (cost_input){ shape->rank, shape->dims };
+        else if (bound != NULL)
+            sizes[value] = (cost_input){ bound->plan->states[value].rank, bound->plan->states[value].dims };
     }
     return sizes;
 }
 
-inlay_value_state *seen_states(const struct runner *r, struct arena *a)
+inlay_value_state *seen_states(const struct runner *runner, struct arena *arena)
 {
-    const inlay_value_state *assumed = r->prog->parts.profile;
-    uint32_t count = r->prog->graph->value_count;
-    inlay_value_state *states = arena_copy(a, r->plans.now->plan->states, (size_t)count * sizeof *states);
+    const inlay_value_state *assumed = runner->prog->parts.profile;
+    uint32_t count = runner->prog->graph->value_count;
+    inlay_value_state *states = arena_copy(arena, runner->plans.now->plan->states, (size_t)count * sizeof *states);
 
-    for (uint32_t v = 0; states != NULL && v < count; v++) {
-        const seen_shape *s = r->plans.now->made.seen != NULL ? r->plans.now->made.seen[v] : NULL;
+    for (uint32_t value = 0; states != NULL && value < count; value++) {
+        const seen_shape *shape = runner->plans.now->made.seen != NULL ? runner->plans.now->made.seen[value] : NULL;
 
-        if (is_known(&states[v]))
+        if (is_known(&states[value]))
             continue;
-        if (s != NULL && s->rank != INLAY_RANK_UNKNOWN) {
-            states[v].rank = s->rank;
-            states[v].dims = s->dims;
+        if (shape != NULL && shape->rank != INLAY_RANK_UNKNOWN) {
+            states[value].rank = shape->rank;
+            states[value].dims = shape->dims;
         } else if (assumed != NULL) {
-            states[v] = assumed[v];
+            states[value] = assumed[value];
         }
     }
     return states;
 }
 
-const struct runner *runner_of(const struct runner *r, const struct program *p)
+const struct runner *runner_of(const struct runner *runner, const struct program *program)
 {
-    const struct runner *found = r == NULL || r->prog == p ? r : NULL;
+    const struct runner *found = runner == NULL || runner->prog == program ? runner : NULL;
 
-    for (uint32_t i = 0; r != NULL && found == NULL && r->children != NULL && i < r->prog->step_count; i++)
-        for (uint32_t k = 0; found == NULL && r->children[i] != NULL && k < r->prog->steps[i].node->body_count; k++)
-            found = runner_of(r->children[i][k], p);
+    for (uint32_t i = 0; runner != NULL && found == NULL && runner->children != NULL && i < runner->prog->step_count;
+         i++)
+        for (uint32_t k = 0;
+             found == NULL && runner->children[i] != NULL && k < runner->prog->steps[i].node->body_count; k++)
+            found = runner_of(runner->children[i][k], program);
     return found;
 }

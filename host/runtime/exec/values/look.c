@@ -5,16 +5,16 @@
 
 enum { SMALL_OTHERS = 8 /* elements of non-integer tensors (scales, ranges) that may decide a shape */ };
 
-bool look_is_small(const rt_value *x)
+bool look_is_small(const rt_value *value)
 {
-    const bool integer = x->dtype == INLAY_INT64 || x->dtype == INLAY_INT32;
+    const bool integer = value->dtype == INLAY_INT64 || value->dtype == INLAY_INT32;
 
-    return x->dtype != INLAY_STRING && rt_count(x) <= (integer ? INFER_MAX_ELEMENTS : SMALL_OTHERS);
+    return value->dtype != INLAY_STRING && rt_count(value) <= (integer ? INFER_MAX_ELEMENTS : SMALL_OTHERS);
 }
 
-bool look_at_data(const rt_value *x)
+bool look_at_data(const rt_value *value)
 {
-    return x->buffer.domain == INLAY_DOMAIN_HOST && look_is_small(x);
+    return value->buffer.domain == INLAY_DOMAIN_HOST && look_is_small(value);
 }
 
 size_t look_room(const rt_value *in, uint32_t count)
@@ -45,29 +45,29 @@ size_t look_write(char *to, const rt_value *in, uint32_t count)
     return (size_t)(k - to);
 }
 
-bool look_equals(const struct look *l, const char *data, size_t bytes)
+bool look_equals(const struct look *look, const char *data, size_t bytes)
 {
-    return l->bytes == bytes && (bytes == 0 || memcmp(l->data, data, bytes) == 0);
+    return look->bytes == bytes && (bytes == 0 || memcmp(look->data, data, bytes) == 0);
 }
 
-bool look_keep(struct look *l, const char *data, size_t bytes)
+bool look_keep(struct look *look, const char *data, size_t bytes)
 {
-    if (bytes > l->capacity) {
-        void *bigger = realloc(l->data, bytes);
+    if (bytes > look->capacity) {
+        void *bigger = realloc(look->data, bytes);
 
         if (bigger == NULL)
             return false;
-        l->data = bigger;
-        l->capacity = bytes;
+        look->data = bigger;
+        look->capacity = bytes;
     }
     if (bytes > 0)
-        memcpy(l->data, data, bytes);
-    l->bytes = bytes;
+        memcpy(look->data, data, bytes);
+    look->bytes = bytes;
     return true;
 }
 
-void look_deinit(struct look *l)
+void look_deinit(struct look *look)
 {
-    free(l->data);
-    *l = (struct look){ 0 };
+    free(look->data);
+    *look = (struct look){ 0 };
 }

@@ -14,114 +14,116 @@ struct run_memory {
 
 run_memory *run_memory_create(const inlay_allocator *allocator, uint64_t budget, uint64_t cap)
 {
-    run_memory *m = calloc(1, sizeof *m);
+    run_memory *memory = calloc(1, sizeof *memory);
 
-    if (m == NULL)
+    if (memory == NULL)
         return NULL;
-    m->references = 1;
-    m->budget = budget;
-    m->cap = cap;
+    memory->references = 1;
+    memory->budget = budget;
+    memory->cap = cap;
     if (allocator != NULL)
-        m->allocator = *allocator;
-    return m;
+        memory->allocator = *allocator;
+    return memory;
 }
 
-run_memory *run_memory_ref(run_memory *m)
+run_memory *run_memory_ref(run_memory *memory)
 {
-    if (m != NULL)
-        (void)__atomic_add_fetch(&m->references, 1, __ATOMIC_RELAXED);
-    return m;
+    if (memory != NULL)
+        (void)__atomic_add_fetch(&memory->references, 1, __ATOMIC_RELAXED);
+    return memory;
 }
 
-void run_memory_unref(run_memory *m)
+void run_memory_unref(run_memory *memory)
 {
-    if (m != NULL && __atomic_sub_fetch(&m->references, 1, __ATOMIC_ACQ_REL) == 0)
-        free(m);
+    if (memory != NULL && __atomic_sub_fetch(&memory->references, 1, __ATOMIC_ACQ_REL) == 0)
+        free(memory);
 }
 
-uint64_t *run_memory_held(run_memory *m)
+uint64_t *run_memory_held(run_memory *memory)
 {
-    return m == NULL || m->cap == 0 ? NULL : &m->held;
+    return memory == NULL || memory->cap == 0 ? NULL : &memory->held;
 }
 
-bool run_memory_fits(const run_memory *m, uint64_t more, uint64_t mine, uint64_t *out_least)
+bool run_memory_fits(const run_memory *memory, uint64_t more, uint64_t mine, uint64_t *out_least)
 {
     uint64_t used;
 
-    if (m == NULL || m->cap == 0)
+    if (memory == NULL || memory->cap == 0)
         return true;
-    used = __atomic_load_n(&m->used, __ATOMIC_RELAXED);
+    used = __atomic_load_n(&memory->used, __ATOMIC_RELAXED);
     used = used > mine ? used - mine : 0;
-    *out_least = used + __atomic_load_n(&m->held, __ATOMIC_RELAXED);
+    *out_least = used + __atomic_load_n(&memory->held, __ATOMIC_RELAXED);
     if (__builtin_add_overflow(*out_least, more, out_least))
         *out_least = UINT64_MAX;
-    return *out_least <= m->cap;
+    return *out_least <= memory->cap;
 }
 
-inlay_status run_memory_over(const run_memory *m, const char *what, uint64_t least, inlay_diag *diag)
+inlay_status run_memory_over(const run_memory *memory, const char *what, uint64_t least, inlay_diag *diag)
 {
     (void)inlay_fail(diag, INLAY_LIMIT_EXCEEDED,
                      "%s needs memory_limit host=%llu at least; it is %llu, of which %llu are "
                      "for weights and plans",
-                     what, (unsigned long long)least, (unsigned long long)m->cap,
-                     (unsigned long long)__atomic_load_n(&m->held, __ATOMIC_RELAXED));
+                     what, (unsigned long long)least, (unsigned long long)memory->cap,
+                     (unsigned long long)__atomic_load_n(&memory->held, __ATOMIC_RELAXED));
     if (diag != NULL)
         diag->error_class = INLAY_CLASS_MEMORY;
     return INLAY_LIMIT_EXCEEDED;
 }
 
 /* Counts bytes in. False: they are beyond the budget. */
-static bool count_in(run_memory *m, uint64_t bytes)
+static bool count_in(run_memory *memory, uint64_t bytes)
 {
-    const uint64_t held = __atomic_load_n(&m->held, __ATOMIC_RELAXED);
-    uint64_t used = __atomic_load_n(&m->used, __ATOMIC_RELAXED), peak, all;
+    const uint64_t held = __atomic_load_n(&memory->held, __ATOMIC_RELAXED);
+    uint64_t used = __atomic_load_n(&memory->used, __ATOMIC_RELAXED), peak, all;
 
     do {
-        if (m->budget != 0 && (used > m->budget || bytes > m->budget - used))
+        if (memory->budget != 0 && (used > memory->budget || bytes > memory->budget - used))
             return false;
-        if (m->cap != 0 && (__builtin_add_overflow(used + held, bytes, &all) || all > m->cap))
+        if (memory->cap != 0 && (__builtin_add_overflow(used + held, bytes, &all) || all > memory->cap))
             return false;
-    } while (!__atomic_compare_exchange_n(&m->used, &used, used + bytes, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
-    peak = __atomic_load_n(&m->peak, __ATOMIC_RELAXED);
+    } while (
+        !__atomic_compare_exchange_n(&memory->used, &used, used + bytes, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+    peak = __atomic_load_n(&memory->peak, __ATOMIC_RELAXED);
     while (peak < used + bytes &&
-           !__atomic_compare_exchange_n(&m->peak, &peak, used + bytes, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+           !__atomic_compare_exchange_n(&memory->peak, &peak, used + bytes, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
         ;
     return true;
 }
 
-static inlay_status over_budget(const run_memory *m, uint64_t bytes, inlay_diag *diag)
+static inlay_status over_budget(const run_memory *memory, uint64_t bytes, inlay_diag *diag)
 {
     uint64_t least;
 
-    if (!run_memory_fits(m, bytes, 0, &least))
-        return run_memory_over(m, "the run", least, diag);
+    if (!run_memory_fits(memory, bytes, 0, &least))
+        return run_memory_over(memory, "the run", least, diag);
     (void)inlay_fail(diag, INLAY_LIMIT_EXCEEDED,
                      "%llu bytes more would exceed memory_budget: %llu of %llu are in use; "
                      "raise it, or run fewer contexts or smaller inputs",
-                     (unsigned long long)bytes, (unsigned long long)__atomic_load_n(&m->used, __ATOMIC_RELAXED),
-                     (unsigned long long)m->budget);
+                     (unsigned long long)bytes, (unsigned long long)__atomic_load_n(&memory->used, __ATOMIC_RELAXED),
+                     (unsigned long long)memory->budget);
     if (diag != NULL)
         diag->error_class = INLAY_CLASS_MEMORY;
     return INLAY_LIMIT_EXCEEDED;
 }
 
-inlay_status run_memory_take(run_memory *m, uint64_t bytes, uint64_t alignment, void **out_memory, inlay_diag *diag)
+inlay_status run_memory_take(run_memory *memory, uint64_t bytes, uint64_t alignment, void **out_memory,
+                             inlay_diag *diag)
 {
     const uint64_t room = (bytes + alignment - 1) / alignment * alignment;
 
     *out_memory = NULL;
-    if (m != NULL && !count_in(m, bytes))
-        return over_budget(m, bytes, diag);
-    if (m != NULL && m->allocator.alloc != NULL)
-        *out_memory = m->allocator.alloc(m->allocator.user, bytes, alignment);
+    if (memory != NULL && !count_in(memory, bytes))
+        return over_budget(memory, bytes, diag);
+    if (memory != NULL && memory->allocator.alloc != NULL)
+        *out_memory = memory->allocator.alloc(memory->allocator.user, bytes, alignment);
     else if (room >= bytes && room <= PTRDIFF_MAX)
         *out_memory = aligned_alloc((size_t)alignment, (size_t)(room > 0 ? room : alignment));
-    if (m != NULL)
-        (void)__atomic_add_fetch(&m->calls, 1, __ATOMIC_RELAXED);
+    if (memory != NULL)
+        (void)__atomic_add_fetch(&memory->calls, 1, __ATOMIC_RELAXED);
     if (*out_memory != NULL)
         return INLAY_OK;
-    if (m != NULL)
-        (void)__atomic_sub_fetch(&m->used, bytes, __ATOMIC_RELAXED);
+    if (memory != NULL)
+        (void)__atomic_sub_fetch(&memory->used, bytes, __ATOMIC_RELAXED);
     return no_memory(diag, "for %llu bytes", (unsigned long long)bytes);
 }
 
@@ -137,11 +139,11 @@ void run_memory_give(run_memory *m, void *memory, uint64_t bytes)
         (void)__atomic_sub_fetch(&m->used, bytes, __ATOMIC_RELAXED);
 }
 
-void run_memory_look(const run_memory *m, inlay_memory_info *out)
+void run_memory_look(const run_memory *memory, inlay_memory_info *out)
 {
     *out = (inlay_memory_info){ .struct_size = sizeof *out,
-                                .used_bytes = __atomic_load_n(&m->used, __ATOMIC_RELAXED),
-                                .peak_bytes = __atomic_load_n(&m->peak, __ATOMIC_RELAXED),
-                                .budget_bytes = m->budget,
-                                .allocations = __atomic_load_n(&m->calls, __ATOMIC_RELAXED) };
+                                .used_bytes = __atomic_load_n(&memory->used, __ATOMIC_RELAXED),
+                                .peak_bytes = __atomic_load_n(&memory->peak, __ATOMIC_RELAXED),
+                                .budget_bytes = memory->budget,
+                                .allocations = __atomic_load_n(&memory->calls, __ATOMIC_RELAXED) };
 }

@@ -40,18 +40,18 @@ static inlay_status check_shape(inlay_dtype dtype, uint32_t rank, const int64_t 
 
 static inlay_value *new_tensor(inlay_dtype dtype, uint32_t rank, const int64_t *dims, int64_t count)
 {
-    inlay_value *v = calloc(1, sizeof *v);
+    inlay_value *value = calloc(1, sizeof *value);
 
-    if (v == NULL)
+    if (value == NULL)
         return NULL;
-    v->references = 1;
-    v->kind = INLAY_KIND_TENSOR;
-    v->dtype = dtype;
-    v->rank = rank;
+    value->references = 1;
+    value->kind = INLAY_KIND_TENSOR;
+    value->dtype = dtype;
+    value->rank = rank;
     if (rank > 0)
-        memcpy(v->dims, dims, rank * sizeof *dims);
-    v->count = count;
-    return v;
+        memcpy(value->dims, dims, rank * sizeof *dims);
+    value->count = count;
+    return value;
 }
 
 inlay_status value_describe(inlay_dtype dtype, uint32_t rank, const int64_t *dims, inlay_value **out_value,
@@ -76,7 +76,7 @@ inlay_status value_create_from(run_memory *from, inlay_dtype dtype, uint32_t ran
     inlay_status status;
     int64_t count;
     size_t bytes, room;
-    inlay_value *v;
+    inlay_value *value;
     void *memory;
 
     *out_value = NULL;
@@ -84,24 +84,24 @@ inlay_status value_create_from(run_memory *from, inlay_dtype dtype, uint32_t ran
     if (status != INLAY_OK)
         return status;
     room = bytes == 0 ? VALUE_ALIGN : (bytes + VALUE_ALIGN - 1) / VALUE_ALIGN * VALUE_ALIGN;
-    v = new_tensor(dtype, rank, dims, count);
-    if (v == NULL)
+    value = new_tensor(dtype, rank, dims, count);
+    if (value == NULL)
         return no_memory(diag, "for a tensor of %zu bytes", bytes);
     status = run_memory_take(from, room, VALUE_ALIGN, &memory, diag);
     if (status != INLAY_OK) {
-        free(v);
+        free(value);
         return status == INLAY_OUT_OF_MEMORY ? inlay_fail(diag, status, "no memory for a tensor of %zu bytes", bytes)
                                              : status;
     }
     /* Strings are cleared always: a kernel that fails half-way must not leave wild pointers to be copied. */
     if (zeroed || dtype == INLAY_STRING)
         memset(memory, 0, room);
-    v->buffer = (inlay_buffer){ .handle = (uintptr_t)memory, .bytes = bytes };
-    v->capacity = room;
-    v->owner = memory;
-    v->free_memory = free_own_memory;
-    v->from = run_memory_ref(from);
-    *out_value = v;
+    value->buffer = (inlay_buffer){ .handle = (uintptr_t)memory, .bytes = bytes };
+    value->capacity = room;
+    value->owner = memory;
+    value->free_memory = free_own_memory;
+    value->from = run_memory_ref(from);
+    *out_value = value;
     return INLAY_OK;
 }
 
@@ -111,25 +111,25 @@ inlay_status value_create(inlay_dtype dtype, uint32_t rank, const int64_t *dims,
     return value_create_from(NULL, dtype, rank, dims, zeroed, out_value, diag);
 }
 
-bool value_is_reusable(const inlay_value *v)
+bool value_is_reusable(const inlay_value *value)
 {
-    return v->kind == INLAY_KIND_TENSOR && v->free_memory == free_own_memory && v->buffer.handle % VALUE_ALIGN == 0 &&
-           __atomic_load_n(&v->references, __ATOMIC_ACQUIRE) == 1;
+    return value->kind == INLAY_KIND_TENSOR && value->free_memory == free_own_memory &&
+           value->buffer.handle % VALUE_ALIGN == 0 && __atomic_load_n(&value->references, __ATOMIC_ACQUIRE) == 1;
 }
 
-bool value_reshape(inlay_value *v, inlay_dtype dtype, uint32_t rank, const int64_t *dims)
+bool value_reshape(inlay_value *value, inlay_dtype dtype, uint32_t rank, const int64_t *dims)
 {
     int64_t count;
     size_t bytes;
 
-    if (check_shape(dtype, rank, dims, &count, &bytes, NULL) != INLAY_OK || bytes > v->capacity)
+    if (check_shape(dtype, rank, dims, &count, &bytes, NULL) != INLAY_OK || bytes > value->capacity)
         return false;
-    v->dtype = dtype;
-    v->rank = rank;
+    value->dtype = dtype;
+    value->rank = rank;
     if (rank > 0)
-        memmove(v->dims, dims, rank * sizeof *dims);
-    v->count = count;
-    v->buffer.bytes = bytes;
+        memmove(value->dims, dims, rank * sizeof *dims);
+    value->count = count;
+    value->buffer.bytes = bytes;
     return true;
 }
 
@@ -148,7 +148,7 @@ inlay_status value_borrow(inlay_dtype dtype, uint32_t rank, const int64_t *dims,
     inlay_status status;
     int64_t count;
     size_t need;
-    inlay_value *v;
+    inlay_value *value;
 
     *out_value = NULL;
     status = check_shape(dtype, rank, dims, &count, &need, diag);
@@ -164,12 +164,12 @@ inlay_status value_borrow(inlay_dtype dtype, uint32_t rank, const int64_t *dims,
                           "data is not aligned to its elements: %s needs a multiple of "
                           "%zu; copy it into inlay_value_create()'s memory",
                           inlay_dtype_name(dtype), element_alignment(dtype));
-    v = new_tensor(dtype, rank, dims, count);
-    if (v == NULL)
+    value = new_tensor(dtype, rank, dims, count);
+    if (value == NULL)
         return no_memory(diag, "for a tensor header");
-    v->buffer = (inlay_buffer){ .handle = (uintptr_t)data, .bytes = need };
-    v->capacity = bytes;
-    *out_value = v;
+    value->buffer = (inlay_buffer){ .handle = (uintptr_t)data, .bytes = need };
+    value->capacity = bytes;
+    *out_value = value;
     return INLAY_OK;
 }
 
@@ -180,7 +180,7 @@ inlay_status value_create_strings(uint32_t rank, const int64_t *dims, const inla
     inlay_status status;
     int64_t count;
     size_t bytes, total;
-    inlay_value *v;
+    inlay_value *value;
     inlay_str *elements;
     char *text;
 
@@ -192,10 +192,10 @@ inlay_status value_create_strings(uint32_t rank, const int64_t *dims, const inla
     for (int64_t i = 0; i < count; i++)
         if (!add_size(&total, texts[i].bytes) || !add_size(&total, 1))
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the texts have more bytes than memory can hold");
-    v = new_tensor(INLAY_STRING, rank, dims, count);
+    value = new_tensor(INLAY_STRING, rank, dims, count);
     elements = malloc(total + 1);
-    if (v == NULL || elements == NULL) {
-        free(v);
+    if (value == NULL || elements == NULL) {
+        free(value);
         free(elements);
         return no_memory(diag, "for %zu bytes of text", total);
     }
@@ -207,33 +207,33 @@ inlay_status value_create_strings(uint32_t rank, const int64_t *dims, const inla
         elements[i] = (inlay_str){ text, texts[i].bytes };
         text += texts[i].bytes + 1;
     }
-    v->buffer = (inlay_buffer){ .handle = (uintptr_t)elements, .bytes = bytes };
-    v->capacity = bytes;
-    v->owner = elements;
-    v->free_memory = free_own_memory;
-    *out_value = v;
+    value->buffer = (inlay_buffer){ .handle = (uintptr_t)elements, .bytes = bytes };
+    value->capacity = bytes;
+    value->owner = elements;
+    value->free_memory = free_own_memory;
+    *out_value = value;
     return INLAY_OK;
 }
 
 inlay_status value_create_list(uint32_t kind, inlay_dtype dtype, inlay_value *const *items, uint32_t count,
                                inlay_value **out_value, inlay_diag *diag)
 {
-    inlay_value *v = calloc(1, sizeof *v);
+    inlay_value *value = calloc(1, sizeof *value);
 
     *out_value = NULL;
-    if (v != NULL)
-        v->items = calloc((size_t)count + 1, sizeof(inlay_value *));
-    if (v == NULL || v->items == NULL) {
-        free(v);
+    if (value != NULL)
+        value->items = calloc((size_t)count + 1, sizeof(inlay_value *));
+    if (value == NULL || value->items == NULL) {
+        free(value);
         return no_memory(diag, "for a list of %u values", count);
     }
-    v->references = 1;
-    v->kind = kind;
-    v->dtype = dtype;
-    v->count = count;
+    value->references = 1;
+    value->kind = kind;
+    value->dtype = dtype;
+    value->count = count;
     for (uint32_t i = 0; i < count; i++)
-        v->items[i] = value_ref(items[i]);
-    *out_value = v;
+        value->items[i] = value_ref(items[i]);
+    *out_value = value;
     return INLAY_OK;
 }
 

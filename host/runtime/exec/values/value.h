@@ -51,24 +51,24 @@ INLAY_NODISCARD inlay_status value_describe(inlay_dtype dtype, uint32_t rank, co
                                             inlay_value **out_value, inlay_diag *diag);
 /* A tensor in the memory of a provider's device, which stays open for it; see inlay_session_value_create_on(). */
 struct provider;
-INLAY_NODISCARD inlay_status value_create_on(const struct provider *p, inlay_dtype dtype, uint32_t rank,
+INLAY_NODISCARD inlay_status value_create_on(const struct provider *provider, inlay_dtype dtype, uint32_t rank,
                                              const int64_t *dims, inlay_value **out_value, inlay_diag *diag);
 /* The same where that is the host's memory, too: the value is one of host memory, which the device can write. */
-INLAY_NODISCARD inlay_status value_create_shared(const struct provider *p, inlay_dtype dtype, uint32_t rank,
+INLAY_NODISCARD inlay_status value_create_shared(const struct provider *provider, inlay_dtype dtype, uint32_t rank,
                                                  const int64_t *dims, inlay_value **out_value, inlay_diag *diag);
 /* Is it such a value? *out is its memory as the device of that domain knows it; INLAY_NONE: of whichever. */
-bool value_is_shared(const inlay_value *v, uint32_t domain, inlay_buffer *out);
+bool value_is_shared(const inlay_value *value, uint32_t domain, inlay_buffer *out);
 /* The same over memory of others; release(arg), where there is one, is called when the value goes. After a failure the
  * memory is the caller's as before. */
-INLAY_NODISCARD inlay_status value_wrap_on(const struct provider *p, const inlay_native_memory *memory,
+INLAY_NODISCARD inlay_status value_wrap_on(const struct provider *provider, const inlay_native_memory *memory,
                                            inlay_dtype dtype, uint32_t rank, const int64_t *dims,
                                            void (*release)(void *arg), void *arg, inlay_value **out_value,
                                            inlay_diag *diag);
 /* Whose device the value lies on; NULL: it is the host's. */
-const struct provider *value_device(const inlay_value *v);
+const struct provider *value_device(const inlay_value *value);
 /* A tensor of numbers in host memory as a device reads it where it is: *out is its buffer there, as long as the value.
  * False: the device can't, or another has it already. Any number of threads. */
-bool value_import(inlay_value *v, const struct provider *p, uint32_t domain, inlay_buffer *out);
+bool value_import(inlay_value *value, const struct provider *provider, uint32_t domain, inlay_buffer *out);
 /* Host memory as a device knows it. */
 struct value_import {
     const struct provider *p; /* NULL: it refused */
@@ -77,10 +77,10 @@ struct value_import {
 /* Ends that. */
 void value_end_import(struct value_import *import);
 /* Gives an unshared tensor another shape if its memory has room for it. */
-bool value_reshape(inlay_value *v, inlay_dtype dtype, uint32_t rank, const int64_t *dims);
+bool value_reshape(inlay_value *value, inlay_dtype dtype, uint32_t rank, const int64_t *dims);
 /* May the caller, who holds a reference, give the tensor's memory another use? Only when nobody else holds one and the
  * memory is value_create()'s: what was borrowed or imported may have readers that the count does not know. */
-bool value_is_reusable(const inlay_value *v);
+bool value_is_reusable(const inlay_value *value);
 /* A list of count items, each gaining a reference. */
 INLAY_NODISCARD inlay_status value_create_list(uint32_t kind, inlay_dtype dtype, inlay_value *const *items,
                                                uint32_t count, inlay_value **out_value, inlay_diag *diag);
@@ -97,11 +97,11 @@ typedef struct rt_value {
     inlay_value *owner; /* the object, if there is one; of lists always */
 } rt_value;
 
-/* The view of an object; v NULL gives an absent value. */
-rt_value rt_from_value(inlay_value *v);
+/* The view of an object; value NULL gives an absent value. */
+rt_value rt_from_value(inlay_value *value);
 /* An object for the value: a reference when it has one, otherwise a copy. String elements are copied deeply. */
-INLAY_NODISCARD inlay_status rt_to_value(const rt_value *r, inlay_value **out_value, inlay_diag *diag);
-int64_t rt_count(const rt_value *r); /* elements of a tensor */
+INLAY_NODISCARD inlay_status rt_to_value(const rt_value *value, inlay_value **out_value, inlay_diag *diag);
+int64_t rt_count(const rt_value *value); /* elements of a tensor */
 /* "float[2,3]" for messages; returns text. */
-const char *rt_describe(const rt_value *r, char text[128]);
+const char *rt_describe(const rt_value *value, char text[128]);
 #endif

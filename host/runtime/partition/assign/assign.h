@@ -17,6 +17,6 @@ INLAY_NODISCARD inlay_status part_form_again(const part_job *job, inlay_diag *di
 /* ------------------------------------------------------------------ regions.c */
 
 /* Makes the regions of the choice, with their borders, copies and memory. */
-INLAY_NODISCARD inlay_status part_form_regions(struct problem *x, const uint32_t *choice, struct arena *a,
+INLAY_NODISCARD inlay_status part_form_regions(struct problem *problem, const uint32_t *choice, struct arena *arena,
                                                inlay_diag *diag);
 #endif

@@ -4,25 +4,25 @@
 #include <string.h>
 
 /* The price of every offer at the shapes at hand. */
-static void price_all(const part_request *r, struct partition *p)
+static void price_all(const part_request *request, struct partition *partition)
 {
-    for (uint32_t i = 0; i < p->offer_count; i++) {
-        part_offer *o = &p->offers[i];
-        cost_question q = { .graph = r->snapshot,
-                            .provider = &r->providers[o->provider],
-                            .offer = o,
-                            .values = p->profile,
-                            .max_threads = r->max_threads,
-                            .priced_threads = COST_THREADS,
-                            .weight_bytes = p->weight_bytes };
+    for (uint32_t i = 0; i < partition->offer_count; i++) {
+        part_offer *offer = &partition->offers[i];
+        cost_question question = { .graph = request->snapshot,
+                                   .provider = &request->providers[offer->provider],
+                                   .offer = offer,
+                                   .values = partition->profile,
+                                   .max_threads = request->max_threads,
+                                   .priced_threads = COST_THREADS,
+                                   .weight_bytes = partition->weight_bytes };
 
-        o->cost_source = cost_of_offer(r->costs, &q, &o->cost, &o->cost_error);
+        offer->cost_source = cost_of_offer(request->costs, &question, &offer->cost, &offer->cost_error);
     }
 }
 
 /* From priced offers to regions. candidates: [node_count] nodes that a provider must run; nodes with bodies that
  * somebody offers become such, and *out_bodies is set, unless it is NULL: then the host runs them. */
-static inlay_status choose_from(const part_request *request, uint8_t *candidates, bool *out_bodies, struct arena *a,
+static inlay_status choose_from(const part_request *request, uint8_t *candidates, bool *out_bodies, struct arena *arena,
                                 struct partition *out, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
@@ -30,7 +30,7 @@ static inlay_status choose_from(const part_request *request, uint8_t *candidates
     uint8_t *usable = arena_array(&scratch, (size_t)out->offer_count + 1, sizeof *usable);
     uint32_t *choice = arena_array(&scratch, (size_t)request->graph->node_count + 1, sizeof *choice);
     uint32_t uncovered;
-    struct problem x;
+    struct problem problem;
 
     if (usable == NULL || choice == NULL) {
         status = no_memory(diag, "to partition graph '%s'", request->graph->name);
@@ -41,7 +41,8 @@ static inlay_status choose_from(const part_request *request, uint8_t *candidates
         *out_bodies = part_cover_bodies(request->graph, out, usable, candidates);
     else
         part_drop_bodies(request->graph, out, usable);
-    if (!problem_init(&x, request, out, candidates, usable, &scratch) || !part_solve(&x, choice, &uncovered)) {
+    if (!problem_init(&problem, request, out, candidates, usable, &scratch) ||
+        !part_solve(&problem, choice, &uncovered)) {
         status = no_memory(diag, "to partition graph '%s'", request->graph->name);
         goto done;
     }
@@ -49,29 +50,29 @@ static inlay_status choose_from(const part_request *request, uint8_t *candidates
         status = part_nobody_offers(request, out, candidates, usable, uncovered, &scratch, diag);
         goto done;
     }
-    if (!part_by_priority(request) && !part_steady(&x, choice)) {
+    if (!part_by_priority(request) && !part_steady(&problem, choice)) {
         status = no_memory(diag, "to partition graph '%s'", request->graph->name);
         goto done;
     }
-    INLAY_TRY(part_keep_limits(&x, choice, diag));
-    INLAY_TRY(part_form_regions(&x, choice, a, diag));
+    INLAY_TRY(part_keep_limits(&problem, choice, diag));
+    INLAY_TRY(part_form_regions(&problem, choice, arena, diag));
 done:
     arena_deinit(&scratch);
     return status;
 }
 
 /* Where limits do not let a provider have a node with bodies, the host has it. */
-static inlay_status choose(const part_request *request, uint8_t *candidates, struct arena *a, struct partition *out,
+static inlay_status choose(const part_request *request, uint8_t *candidates, struct arena *arena, struct partition *out,
                            inlay_diag *diag)
 {
     inlay_diag why = INLAY_DIAG_INIT;
     bool bodies = false;
-    inlay_status status = choose_from(request, candidates, &bodies, a, out, &why);
+    inlay_status status = choose_from(request, candidates, &bodies, arena, out, &why);
 
     if (bodies && (status == INLAY_UNSUPPORTED || status == INLAY_LIMIT_EXCEEDED)) {
         for (uint32_t i = 0; i < request->graph->node_count; i++)
             candidates[i] &= !graph_node_is_host(request->graph, request->graph->nodes[i]);
-        return choose_from(request, candidates, NULL, a, out, diag);
+        return choose_from(request, candidates, NULL, arena, out, diag);
     }
     if (status != INLAY_OK && diag != NULL && diag->struct_size >= sizeof why) {
         why.struct_size = diag->struct_size;
@@ -83,7 +84,7 @@ static inlay_status choose(const part_request *request, uint8_t *candidates, str
 /* Guessed sizes that do not go together (a past, a present, and both in one mask) are for costs alone. Providers that
  * pack weights when they compile need some shapes that do: with 1 for all that nobody has said they usually are.
  * false: no memory. */
-static bool settle_conflict(const part_request *request, struct arena *a, const inlay_value_state **out)
+static bool settle_conflict(const part_request *request, struct arena *arena, const inlay_value_state **out)
 {
     cost_sizes sizes = { .assumed = request->sizes->assumed,
                          .assumed_count = request->sizes->assumed_count,
@@ -91,7 +92,7 @@ static bool settle_conflict(const part_request *request, struct arena *a, const 
                          .input_count = request->sizes->input_count,
                          .ones = true };
 
-    *out = cost_shapes(request->graph, request->snapshot, &sizes, a);
+    *out = cost_shapes(request->graph, request->snapshot, &sizes, arena);
     cost_sizes_deinit(&sizes);
     if (*out == NULL)
         return false;
@@ -101,140 +102,140 @@ static bool settle_conflict(const part_request *request, struct arena *a, const 
 }
 
 /* What every provider answers, and the shapes to price it at. */
-static inlay_status hear(const part_request *request, const uint8_t *candidates, struct arena *a, struct partition *out,
-                         inlay_diag *diag)
+static inlay_status hear(const part_request *request, const uint8_t *candidates, struct arena *arena,
+                         struct partition *out, inlay_diag *diag)
 {
     inlay_status status;
 
     *out = (struct partition){ .homes = request->homes, .iterations = request->iterations };
     if (candidates == NULL)
         return no_memory(diag, "to assess graph '%s'", request->graph->name);
-    status = part_hear_all(request, candidates, a, out, diag);
+    status = part_hear_all(request, candidates, arena, out, diag);
     if (status != INLAY_OK)
         return status;
     out->weight_bytes = cost_weight_bytes(request->snapshot);
-    out->profile = cost_shapes(request->graph, request->snapshot, request->sizes, a);
+    out->profile = cost_shapes(request->graph, request->snapshot, request->sizes, arena);
     out->compiled_for = out->profile;
     if (out->profile != NULL && request->sizes != NULL && request->sizes->conflict &&
-        !settle_conflict(request, a, &out->compiled_for))
+        !settle_conflict(request, arena, &out->compiled_for))
         return no_memory(diag, "to partition graph '%s'", request->graph->name);
     return out->profile == NULL ? no_memory(diag, "to partition graph '%s'", request->graph->name) : INLAY_OK;
 }
 
-inlay_status partition_graph(const part_request *request, struct arena *a, struct partition *out, inlay_diag *diag)
+inlay_status partition_graph(const part_request *request, struct arena *arena, struct partition *out, inlay_diag *diag)
 {
-    uint8_t *candidates = part_candidates(request->graph, a);
-    inlay_status status = hear(request, candidates, a, out, diag);
+    uint8_t *candidates = part_candidates(request->graph, arena);
+    inlay_status status = hear(request, candidates, arena, out, diag);
 
     if (status != INLAY_OK)
         return status;
     price_all(request, out);
-    return choose(request, candidates, a, out, diag);
+    return choose(request, candidates, arena, out, diag);
 }
 
 /* A plan knows nothing of rules that came after it. */
-static inlay_status check_followed(struct problem *x, const char *path, const uint32_t *choice, inlay_diag *diag)
+static inlay_status check_followed(struct problem *problem, const char *path, const uint32_t *choice, inlay_diag *diag)
 {
-    part_verdict v;
+    part_verdict verdict;
 
-    for (uint32_t n = 0; n < x->nodes; n++)
-        if (choice[n] != INLAY_NONE && !x->usable[choice[n]])
+    for (uint32_t node = 0; node < problem->nodes; node++)
+        if (choice[node] != INLAY_NONE && !problem->usable[choice[node]])
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                               "option plan: %s gives node '%s' of graph '%s' to %s, "
                               "against pin, forbid or no_cpu",
-                              path, x->g->nodes[n]->info.name.data, x->g->name,
-                              x->request->providers[x->p->offers[choice[n]].provider].name);
-    v = part_judge(x, choice);
-    if (!v.runs)
+                              path, problem->g->nodes[node]->info.name.data, problem->g->name,
+                              problem->request->providers[problem->p->offers[choice[node]].provider].name);
+    verdict = part_judge(problem, choice);
+    if (!verdict.runs)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                           "option plan: %s has groups that wait for each other in graph "
                           "'%s'",
-                          path, x->g->name);
-    if (!v.feasible)
+                          path, problem->g->name);
+    if (!verdict.feasible)
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED,
                           "option plan: %s keeps memory_limit or max_partitions not in "
                           "graph '%s'",
-                          path, x->g->name);
+                          path, problem->g->name);
     return INLAY_OK;
 }
 
 inlay_status part_follow(const saved_plan *plan, const part_job *job, inlay_diag *diag)
 {
-    const part_request *r = &job->request;
-    uint8_t *candidates = part_candidates(r->graph, job->a), *usable = NULL;
-    inlay_status status = hear(r, candidates, job->a, job->out, diag);
+    const part_request *request = &job->request;
+    uint8_t *candidates = part_candidates(request->graph, job->a), *usable = NULL;
+    inlay_status status = hear(request, candidates, job->a, job->out, diag);
     uint32_t *choice = NULL;
     struct arena scratch = { 0 };
-    struct problem x;
+    struct problem problem;
 
     if (status != INLAY_OK)
         return status;
     job->out->unpriced = true;
     usable = arena_array(&scratch, (size_t)job->out->offer_count + 1, sizeof *usable);
-    choice = arena_array(&scratch, (size_t)r->graph->node_count + 1, sizeof *choice);
+    choice = arena_array(&scratch, (size_t)request->graph->node_count + 1, sizeof *choice);
     if (usable == NULL || choice == NULL) {
-        status = no_memory(diag, "to partition graph '%s'", r->graph->name);
+        status = no_memory(diag, "to partition graph '%s'", request->graph->name);
         goto done;
     }
     INLAY_TRY(saved_plan_follow(plan, job, candidates, &scratch, choice, diag));
-    INLAY_TRY(part_apply_rules(r, job->out, &scratch, usable, diag));
-    for (uint32_t n = 0; n < r->graph->node_count; n++)
+    INLAY_TRY(part_apply_rules(request, job->out, &scratch, usable, diag));
+    for (uint32_t n = 0; n < request->graph->node_count; n++)
         candidates[n] |= choice[n] != INLAY_NONE; /* nodes with bodies that the plan gives to a provider */
-    if (!problem_init(&x, r, job->out, candidates, usable, &scratch)) {
-        status = no_memory(diag, "to partition graph '%s'", r->graph->name);
+    if (!problem_init(&problem, request, job->out, candidates, usable, &scratch)) {
+        status = no_memory(diag, "to partition graph '%s'", request->graph->name);
         goto done;
     }
-    INLAY_TRY(check_followed(&x, r->rules->saved_plan, choice, diag));
-    INLAY_TRY(part_form_regions(&x, choice, job->a, diag));
+    INLAY_TRY(check_followed(&problem, request->rules->saved_plan, choice, diag));
+    INLAY_TRY(part_form_regions(&problem, choice, job->a, diag));
 done:
     arena_deinit(&scratch);
     return status;
 }
 
 /* The offers of regions, back at their nodes. */
-static void recall(const struct partition *p, uint32_t *choice)
+static void recall(const struct partition *partition, uint32_t *choice)
 {
-    for (uint32_t i = 0; i < p->region_count; i++)
-        for (uint32_t k = 0; k < p->regions[i].offer_count; k++) {
-            const uint32_t offer = p->regions[i].offers[k];
+    for (uint32_t i = 0; i < partition->region_count; i++)
+        for (uint32_t k = 0; k < partition->regions[i].offer_count; k++) {
+            const uint32_t offer = partition->regions[i].offers[k];
 
-            for (uint32_t m = 0; m < p->offers[offer].node_count; m++)
-                choice[p->offers[offer].nodes[m]] = offer;
+            for (uint32_t m = 0; m < partition->offers[offer].node_count; m++)
+                choice[partition->offers[offer].nodes[m]] = offer;
         }
 }
 
 inlay_status part_form_again(const part_job *job, inlay_diag *diag)
 {
-    const part_request *r = &job->request;
+    const part_request *request = &job->request;
     struct arena scratch = { 0 };
-    uint8_t *candidates = part_candidates(r->graph, &scratch);
+    uint8_t *candidates = part_candidates(request->graph, &scratch);
     uint8_t *usable = arena_array(&scratch, (size_t)job->out->offer_count + 1, sizeof *usable);
-    uint32_t *choice = arena_array(&scratch, (size_t)r->graph->node_count + 1, sizeof *choice);
+    uint32_t *choice = arena_array(&scratch, (size_t)request->graph->node_count + 1, sizeof *choice);
     inlay_status status = INLAY_OUT_OF_MEMORY;
-    struct problem x;
+    struct problem problem;
 
     if (candidates == NULL || usable == NULL || choice == NULL)
         goto done;
-    memset(choice, 0xff, r->graph->node_count * sizeof *choice);
+    memset(choice, 0xff, request->graph->node_count * sizeof *choice);
     recall(job->out, choice);
-    for (uint32_t n = 0; n < r->graph->node_count; n++)
+    for (uint32_t n = 0; n < request->graph->node_count; n++)
         candidates[n] |= choice[n] != INLAY_NONE;
-    job->out->homes = r->homes;
-    job->out->iterations = r->iterations;
-    if (!problem_init(&x, r, job->out, candidates, usable, &scratch))
+    job->out->homes = request->homes;
+    job->out->iterations = request->iterations;
+    if (!problem_init(&problem, request, job->out, candidates, usable, &scratch))
         goto done;
     job->out->copy_count = 0;
     job->out->cost_ns = job->out->launch_ns = job->out->once_ns = 0;
-    status = part_form_regions(&x, choice, job->a, diag);
+    status = part_form_regions(&problem, choice, job->a, diag);
 done:
     arena_deinit(&scratch);
-    return status == INLAY_OUT_OF_MEMORY ? no_memory(diag, "to partition graph '%s'", r->graph->name) : status;
+    return status == INLAY_OUT_OF_MEMORY ? no_memory(diag, "to partition graph '%s'", request->graph->name) : status;
 }
 
-inlay_status partition_again(const part_request *request, const struct partition *base, struct arena *a,
+inlay_status partition_again(const part_request *request, const struct partition *base, struct arena *arena,
                              struct partition *out, inlay_diag *diag)
 {
-    uint8_t *candidates = part_candidates(request->graph, a);
+    uint8_t *candidates = part_candidates(request->graph, arena);
 
     *out = (struct partition){ .offer_count = base->offer_count,
                                .refusals = base->refusals,
@@ -245,12 +246,12 @@ inlay_status partition_again(const part_request *request, const struct partition
                                .homes = request->homes != NULL ? request->homes : base->homes,
                                .iterations = request->homes != NULL ? request->iterations : base->iterations };
     if (base->offer_count > 0)
-        out->offers = arena_copy(a, base->offers, base->offer_count * sizeof *out->offers);
+        out->offers = arena_copy(arena, base->offers, base->offer_count * sizeof *out->offers);
     if (candidates == NULL || (out->offers == NULL && base->offer_count > 0))
         return no_memory(diag, "to partition graph '%s'", request->graph->name);
     for (uint32_t i = 0; i < out->offer_count; i++)
         out->offers[i].chosen = false;
     if (base->unpriced)
         price_all(request, out);
-    return choose(request, candidates, a, out, diag);
+    return choose(request, candidates, arena, out, diag);
 }

@@ -5,40 +5,40 @@
 #include <string.h>
 
 /* Finds what enters and leaves a region. mark holds, per value, the number of the region that last touched it. */
-static inlay_status find_boundary(const struct graph *g, const uint32_t *region_of, uint32_t index, part_region *region,
-                                  const uint8_t *leaves, uint32_t *mark, struct arena *a)
+static inlay_status find_boundary(const struct graph *graph, const uint32_t *region_of, uint32_t index,
+                                  part_region *region, const uint8_t *leaves, uint32_t *mark, struct arena *arena)
 {
     uint32_t inputs = 0, outputs = 0, *in, *out;
     size_t most_in = 0, most_out = 0;
 
     for (uint32_t k = 0; k < region->node_count; k++) {
-        const graph_node *n = g->nodes[region->nodes[k]];
-        most_in += part_reads(n);
-        most_out += n->info.output_count;
+        const graph_node *node = graph->nodes[region->nodes[k]];
+        most_in += part_reads(node);
+        most_out += node->info.output_count;
     }
-    in = arena_array(a, most_in + 1, sizeof *in);
-    out = arena_array(a, most_out + 1, sizeof *out);
+    in = arena_array(arena, most_in + 1, sizeof *in);
+    out = arena_array(arena, most_out + 1, sizeof *out);
     if (in == NULL || out == NULL)
         return INLAY_OUT_OF_MEMORY;
     for (uint32_t k = 0; k < region->node_count; k++) {
-        const graph_node *n = g->nodes[region->nodes[k]];
-        for (uint32_t i = 0; i < part_reads(n); i++) {
-            uint32_t v = part_read_at(n, i);
-            const inlay_value_info *info = v == INLAY_NONE ? NULL : &g->values[v].info;
+        const graph_node *node = graph->nodes[region->nodes[k]];
+        for (uint32_t i = 0; i < part_reads(node); i++) {
+            uint32_t value = part_read_at(node, i);
+            const inlay_value_info *info = value == INLAY_NONE ? NULL : &graph->values[value].info;
             bool inside;
 
-            if (info == NULL || mark[v] == index || (info->flags & INLAY_VALUE_CONSTANT) != 0)
+            if (info == NULL || mark[value] == index || (info->flags & INLAY_VALUE_CONSTANT) != 0)
                 continue;
             inside = info->producer != INLAY_NONE && region_of[info->producer] == index;
             if (!inside) {
-                mark[v] = index;
-                in[inputs++] = v;
+                mark[value] = index;
+                in[inputs++] = value;
             }
         }
-        for (uint32_t i = 0; i < n->info.output_count; i++) {
-            uint32_t v = n->info.outputs[i];
-            if (v != INLAY_NONE && (leaves[v] || region->node_count == 1))
-                out[outputs++] = v;
+        for (uint32_t i = 0; i < node->info.output_count; i++) {
+            uint32_t value = node->info.outputs[i];
+            if (value != INLAY_NONE && (leaves[value] || region->node_count == 1))
+                out[outputs++] = value;
         }
     }
     region->inputs = in;
@@ -49,21 +49,21 @@ static inlay_status find_boundary(const struct graph *g, const uint32_t *region_
 }
 
 /* Which values are used outside the region of their maker, or are outputs of the graph. */
-static uint8_t *find_leavers(const struct graph *g, const uint32_t *region_of, struct arena *a)
+static uint8_t *find_leavers(const struct graph *graph, const uint32_t *region_of, struct arena *arena)
 {
-    uint8_t *leaves = arena_alloc(a, g->value_count + 1);
+    uint8_t *leaves = arena_alloc(arena, graph->value_count + 1);
 
     if (leaves == NULL)
         return NULL;
-    for (uint32_t i = 0; i < g->output_count; i++)
-        if (g->outputs[i] != INLAY_NONE)
-            leaves[g->outputs[i]] = 1;
-    for (uint32_t k = 0; k < g->node_count; k++) {
-        const graph_node *n = g->nodes[k];
-        for (uint32_t i = 0; i < part_reads(n); i++) {
-            uint32_t v = part_read_at(n, i), maker = part_maker_of(g, v);
+    for (uint32_t i = 0; i < graph->output_count; i++)
+        if (graph->outputs[i] != INLAY_NONE)
+            leaves[graph->outputs[i]] = 1;
+    for (uint32_t k = 0; k < graph->node_count; k++) {
+        const graph_node *node = graph->nodes[k];
+        for (uint32_t i = 0; i < part_reads(node); i++) {
+            uint32_t value = part_read_at(node, i), maker = part_maker_of(graph, value);
             if (maker != INLAY_NONE && region_of[maker] != region_of[k])
-                leaves[v] = 1;
+                leaves[value] = 1;
         }
     }
     return leaves;
@@ -73,54 +73,54 @@ static uint8_t *find_leavers(const struct graph *g, const uint32_t *region_of, s
 
 static int by_number(const void *a, const void *b)
 {
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    uint32_t input = *(const uint32_t *)a, output = *(const uint32_t *)b;
 
-    return x < y ? -1 : x > y;
+    return input < output ? -1 : input > output;
 }
 
 /* From the order of units to the list of regions. region_of is set for each node. */
-static bool list_regions(struct problem *x, const uint32_t *choice, struct arena *a, uint32_t *region_of)
+static bool list_regions(struct problem *problem, const uint32_t *choice, struct arena *arena, uint32_t *region_of)
 {
-    const part_schedule *s = &x->schedule;
-    struct partition *p = x->p;
-    uint32_t *nodes = arena_array(a, (size_t)x->nodes + 1, sizeof *nodes);
-    uint32_t *offers = arena_array(a, (size_t)x->nodes + 1, sizeof *offers);
+    const part_schedule *schedule = &problem->schedule;
+    struct partition *partition = problem->p;
+    uint32_t *nodes = arena_array(arena, (size_t)problem->nodes + 1, sizeof *nodes);
+    uint32_t *offers = arena_array(arena, (size_t)problem->nodes + 1, sizeof *offers);
 
-    p->regions = arena_array(a, (size_t)s->region_count + 1, sizeof *p->regions);
-    if (nodes == NULL || offers == NULL || p->regions == NULL)
+    partition->regions = arena_array(arena, (size_t)schedule->region_count + 1, sizeof *partition->regions);
+    if (nodes == NULL || offers == NULL || partition->regions == NULL)
         return false;
-    p->region_count = s->region_count;
-    for (uint32_t i = 0; i < s->unit_count; i++) {
-        uint32_t head = s->head[s->order[i]], offer = choice[head];
-        part_region *r = &p->regions[s->region_of[i]];
-        const part_offer *o = offer == INLAY_NONE ? NULL : &p->offers[offer];
+    partition->region_count = schedule->region_count;
+    for (uint32_t i = 0; i < schedule->unit_count; i++) {
+        uint32_t head = schedule->head[schedule->order[i]], offer = choice[head];
+        part_region *region = &partition->regions[schedule->region_of[i]];
+        const part_offer *o = offer == INLAY_NONE ? NULL : &partition->offers[offer];
 
-        if (r->nodes == NULL) {
-            r->provider = part_provider_of(x, offer);
-            r->nodes = nodes;
-            r->offers = offers;
+        if (region->nodes == NULL) {
+            region->provider = part_provider_of(problem, offer);
+            region->nodes = nodes;
+            region->offers = offers;
         }
         for (uint32_t k = 0; k < (o == NULL ? 1 : o->node_count); k++) {
-            region_of[o == NULL ? head : o->nodes[k]] = s->region_of[i];
+            region_of[o == NULL ? head : o->nodes[k]] = schedule->region_of[i];
             *nodes++ = o == NULL ? head : o->nodes[k];
-            r->node_count++;
+            region->node_count++;
         }
         if (o != NULL) {
             *offers++ = offer;
-            r->offer_count++;
-            r->cost_ns += o->cost.ns;
-            r->launch_ns = x->prices.launch[o->provider];
-            p->offers[offer].chosen = true;
+            region->offer_count++;
+            region->cost_ns += o->cost.ns;
+            region->launch_ns = problem->prices.launch[o->provider];
+            partition->offers[offer].chosen = true;
         }
     }
-    for (uint32_t i = 0; i < p->region_count; i++) {
-        part_region *r = &p->regions[i];
+    for (uint32_t i = 0; i < partition->region_count; i++) {
+        part_region *region = &partition->regions[i];
 
-        qsort((uint32_t *)(uintptr_t)r->nodes, r->node_count, sizeof *r->nodes, by_number);
-        p->cost_ns += r->cost_ns + r->launch_ns;
-        p->launch_ns += r->launch_ns;
+        qsort((uint32_t *)(uintptr_t)region->nodes, region->node_count, sizeof *region->nodes, by_number);
+        partition->cost_ns += region->cost_ns + region->launch_ns;
+        partition->launch_ns += region->launch_ns;
     }
-    p->stretch_count = s->stretches;
+    partition->stretch_count = schedule->stretches;
     return true;
 }
 
@@ -128,13 +128,13 @@ static bool list_regions(struct problem *x, const uint32_t *choice, struct arena
 
 /* The first region that reads the value in that domain; NONE: the caller of the graph. A value that only passes through
  * the host on its way is moved for whoever reads it first where it ends. */
-static uint32_t first_reader_in(const struct problem *x, const uint32_t *choice, const uint32_t *region_of, uint32_t v,
-                                part_hop hop, const part_hop *hops, uint32_t count)
+static uint32_t first_reader_in(const struct problem *problem, const uint32_t *choice, const uint32_t *region_of,
+                                uint32_t value, part_hop hop, const part_hop *hops, uint32_t count)
 {
     uint32_t first = INLAY_NONE;
 
-    for (uint32_t i = x->links.reader_at[v]; i < x->links.reader_at[v + 1]; i++) {
-        uint32_t n = x->links.readers[i], domain = part_read_in(x, n, choice[n], v);
+    for (uint32_t i = problem->links.reader_at[value]; i < problem->links.reader_at[value + 1]; i++) {
+        uint32_t n = problem->links.readers[i], domain = part_read_in(problem, n, choice[n], value);
         bool reached = domain == hop.to;
 
         for (uint32_t k = 0; !reached && hop.to == INLAY_DOMAIN_HOST && k < count; k++)
@@ -147,100 +147,103 @@ static uint32_t first_reader_in(const struct problem *x, const uint32_t *choice,
 
 /* A change of layout is no copy but a part of its region: of the one that makes the value, or the first that reads
  * it. */
-static bool add_border(struct problem *x, const uint32_t *choice, const uint32_t *region_of, uint32_t v, part_hop hop)
+static bool add_border(struct problem *problem, const uint32_t *choice, const uint32_t *region_of, uint32_t value,
+                       part_hop hop)
 {
-    bool leaves = hop.from >= x->domains.memory_count;
-    uint32_t region =
-        leaves ? region_of[part_maker_of(x->g, v)] : first_reader_in(x, choice, region_of, v, hop, x->domains.hops, 0);
+    bool leaves = hop.from >= problem->domains.memory_count;
+    uint32_t region = leaves ? region_of[part_maker_of(problem->g, value)]
+                             : first_reader_in(problem, choice, region_of, value, hop, problem->domains.hops, 0);
 
-    if (!leaves && hop.to < x->domains.memory_count)
+    if (!leaves && hop.to < problem->domains.memory_count)
         return false;
     if (region != INLAY_NONE) {
-        x->p->regions[region].border_ns += part_hop_ns(x, v, hop);
-        x->p->cost_ns += part_hop_ns(x, v, hop);
+        problem->p->regions[region].border_ns += part_hop_ns(problem, value, hop);
+        problem->p->cost_ns += part_hop_ns(problem, value, hop);
     }
     return true;
 }
 
 /* Is nothing copied on the way, for the device has the host's memory? What comes in is unless it can be told of that.
  */
-static bool is_free(const struct problem *x, uint32_t v, part_hop hop)
+static bool is_free(const struct problem *problem, uint32_t value, part_hop hop)
 {
-    const uint32_t device = hop.to != INLAY_DOMAIN_HOST ? hop.to : hop.from, p = x->domains.owner[device];
-    const part_provider *owner = p != INLAY_NONE ? &x->request->providers[p] : NULL;
+    const uint32_t device = hop.to != INLAY_DOMAIN_HOST ? hop.to : hop.from, provider = problem->domains.owner[device];
+    const part_provider *owner = provider != INLAY_NONE ? &problem->request->providers[provider] : NULL;
     const inlay_domain_info *at = owner == NULL ? NULL
                                                 : INLAY_AT(inlay_domain_info, owner->table->domains,
                                                            owner->table->domain_stride, device - owner->first_domain);
     const uint32_t both = INLAY_DOMAIN_HOST_VISIBLE | INLAY_DOMAIN_COHERENT;
 
     return at != NULL && (at->flags & both) == both &&
-           ((at->flags & INLAY_DOMAIN_IMPORTS_HOST) != 0 || part_maker_of(x->g, v) != INLAY_NONE ||
-            x->g->parent != NULL);
+           ((at->flags & INLAY_DOMAIN_IMPORTS_HOST) != 0 || part_maker_of(problem->g, value) != INLAY_NONE ||
+            problem->g->parent != NULL);
 }
 
-static bool list_copies(struct problem *x, const uint32_t *choice, const uint32_t *region_of, struct arena *a)
+static bool list_copies(struct problem *problem, const uint32_t *choice, const uint32_t *region_of, struct arena *arena)
 {
-    struct partition *p = x->p;
+    struct partition *partition = problem->p;
     size_t total = 0;
 
-    for (uint32_t v = 0; x->domains.memory_count > 1 && v < x->values; v++)
-        total += part_hops(x, choice, v);
-    p->copies = arena_array(a, total + 1, sizeof *p->copies);
-    for (uint32_t v = 0; p->copies != NULL && x->domains.count > 1 && v < x->values; v++) {
-        uint32_t maker = part_maker_of(x->g, v), count = part_hops(x, choice, v);
+    for (uint32_t value = 0; problem->domains.memory_count > 1 && value < problem->values; value++)
+        total += part_hops(problem, choice, value);
+    partition->copies = arena_array(arena, total + 1, sizeof *partition->copies);
+    for (uint32_t value = 0; partition->copies != NULL && problem->domains.count > 1 && value < problem->values;
+         value++) {
+        uint32_t maker = part_maker_of(problem->g, value), count = part_hops(problem, choice, value);
 
         for (uint32_t k = 0; k < count; k++) {
-            part_copy *c;
+            part_copy *copy;
 
-            if (add_border(x, choice, region_of, v, x->domains.hops[k]) || is_free(x, v, x->domains.hops[k]))
+            if (add_border(problem, choice, region_of, value, problem->domains.hops[k]) ||
+                is_free(problem, value, problem->domains.hops[k]))
                 continue;
-            c = &p->copies[p->copy_count++];
-            *c = (part_copy){ .value = v,
-                              .from_region = maker == INLAY_NONE ? INLAY_NONE : region_of[maker],
-                              .to_region =
-                                  first_reader_in(x, choice, region_of, v, x->domains.hops[k], x->domains.hops, count),
-                              .from_domain = x->domains.hops[k].from,
-                              .to_domain = x->domains.hops[k].to,
-                              .bytes = cost_value_bytes(&p->profile[v]),
-                              .ns = part_hop_ns(x, v, x->domains.hops[k]),
-                              .once = x->domains.hops[k].once };
-            p->cost_ns += c->ns;
-            p->once_ns += c->once ? c->ns : 0;
+            copy = &partition->copies[partition->copy_count++];
+            *copy = (part_copy){ .value = value,
+                                 .from_region = maker == INLAY_NONE ? INLAY_NONE : region_of[maker],
+                                 .to_region = first_reader_in(problem, choice, region_of, value,
+                                                              problem->domains.hops[k], problem->domains.hops, count),
+                                 .from_domain = problem->domains.hops[k].from,
+                                 .to_domain = problem->domains.hops[k].to,
+                                 .bytes = cost_value_bytes(&partition->profile[value]),
+                                 .ns = part_hop_ns(problem, value, problem->domains.hops[k]),
+                                 .once = problem->domains.hops[k].once };
+            partition->cost_ns += copy->ns;
+            partition->once_ns += copy->once ? copy->ns : 0;
         }
     }
-    return p->copies != NULL;
+    return partition->copies != NULL;
 }
 
-inlay_status part_form_regions(struct problem *x, const uint32_t *choice, struct arena *a, inlay_diag *diag)
+inlay_status part_form_regions(struct problem *problem, const uint32_t *choice, struct arena *arena, inlay_diag *diag)
 {
-    const struct graph *g = x->g;
-    uint32_t *region_of = arena_array(x->scratch, (size_t)g->node_count + 1, sizeof *region_of);
-    uint32_t *mark = arena_array(x->scratch, (size_t)g->value_count + 1, sizeof *mark);
+    const struct graph *graph = problem->g;
+    uint32_t *region_of = arena_array(problem->scratch, (size_t)graph->node_count + 1, sizeof *region_of);
+    uint32_t *mark = arena_array(problem->scratch, (size_t)graph->value_count + 1, sizeof *mark);
     uint8_t *leaves = NULL;
 
-    x->p->memory = arena_array(a, (size_t)x->providers + 1, sizeof *x->p->memory);
-    if (region_of == NULL || mark == NULL || x->p->memory == NULL)
+    problem->p->memory = arena_array(arena, (size_t)problem->providers + 1, sizeof *problem->p->memory);
+    if (region_of == NULL || mark == NULL || problem->p->memory == NULL)
         goto no_memory;
-    x->forms = true;
-    if (!part_schedule_choice(x, choice, true))
-        return inlay_fail(diag, INLAY_INTERNAL, "the regions of graph '%s' wait for each other", g->name);
-    x->forms = false;
-    if (!part_keeps_memory(x, choice)) /* as it was judged, it does */
-        (void)part_judge(x, choice);
-    if (x->failed)
+    problem->forms = true;
+    if (!part_schedule_choice(problem, choice, true))
+        return inlay_fail(diag, INLAY_INTERNAL, "the regions of graph '%s' wait for each other", graph->name);
+    problem->forms = false;
+    if (!part_keeps_memory(problem, choice)) /* as it was judged, it does */
+        (void)part_judge(problem, choice);
+    if (problem->failed)
         goto no_memory;
-    x->lists = true;
-    if (!list_regions(x, choice, a, region_of) || !list_copies(x, choice, region_of, a) ||
-        !part_measure(x, choice, x->p->memory))
+    problem->lists = true;
+    if (!list_regions(problem, choice, arena, region_of) || !list_copies(problem, choice, region_of, arena) ||
+        !part_measure(problem, choice, problem->p->memory))
         goto no_memory;
-    leaves = find_leavers(g, region_of, x->scratch);
+    leaves = find_leavers(graph, region_of, problem->scratch);
     if (leaves == NULL)
         goto no_memory;
-    memset(mark, 0xff, g->value_count * sizeof *mark);
-    for (uint32_t i = 0; i < x->p->region_count; i++)
-        if (find_boundary(g, region_of, i, &x->p->regions[i], leaves, mark, a) != INLAY_OK)
+    memset(mark, 0xff, graph->value_count * sizeof *mark);
+    for (uint32_t i = 0; i < problem->p->region_count; i++)
+        if (find_boundary(graph, region_of, i, &problem->p->regions[i], leaves, mark, arena) != INLAY_OK)
             goto no_memory;
     return INLAY_OK;
 no_memory:
-    return no_memory(diag, "to form the regions of graph '%s'", g->name);
+    return no_memory(diag, "to form the regions of graph '%s'", graph->name);
 }

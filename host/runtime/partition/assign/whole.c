@@ -15,9 +15,9 @@ struct whole {
     inlay_diag *diag;
 };
 
-static inlay_status whole_no_memory(const struct whole *w)
+static inlay_status whole_no_memory(const struct whole *whole)
 {
-    return no_memory(w->diag, "to partition graph '%s'", w->any->graph->name);
+    return no_memory(whole->diag, "to partition graph '%s'", whole->any->graph->name);
 }
 
 /* ------------------------------------------------------------------ names in rules */
@@ -27,15 +27,15 @@ static const char *provider_at(const void *ctx, uint32_t i)
     return ((const part_request *)ctx)->providers[i].name;
 }
 
-static inlay_status check_provider(const struct whole *w, const char *rule, const char *name)
+static inlay_status check_provider(const struct whole *whole, const char *rule, const char *name)
 {
     const char *nearest;
 
-    for (uint32_t i = 0; i < w->any->provider_count; i++)
-        if (strcmp(w->any->providers[i].name, name) == 0)
+    for (uint32_t i = 0; i < whole->any->provider_count; i++)
+        if (strcmp(whole->any->providers[i].name, name) == 0)
             return INLAY_OK;
-    nearest = nearest_name(name, provider_at, w->any, w->any->provider_count);
-    return inlay_fail(w->diag, INLAY_INVALID_ARGUMENT, "option %s: provider '%s' is not in use%s%s%s", rule, name,
+    nearest = nearest_name(name, provider_at, whole->any, whole->any->provider_count);
+    return inlay_fail(whole->diag, INLAY_INVALID_ARGUMENT, "option %s: provider '%s' is not in use%s%s%s", rule, name,
                       nearest != NULL ? "; did you mean '" : "", nearest != NULL ? nearest : "",
                       nearest != NULL ? "'?" : "");
 }
@@ -51,32 +51,32 @@ static const char *node_name_at(const void *ctx, uint32_t i)
     const node_names *names = ctx;
 
     for (uint32_t j = 0; j < names->w->count; j++) {
-        const struct graph *g = names->w->jobs[j].request.graph;
-        if (i < g->node_count)
-            return names->op_types ? g->nodes[i]->info.op_type.data : g->nodes[i]->info.name.data;
-        i -= g->node_count;
+        const struct graph *graph = names->w->jobs[j].request.graph;
+        if (i < graph->node_count)
+            return names->op_types ? graph->nodes[i]->info.op_type.data : graph->nodes[i]->info.name.data;
+        i -= graph->node_count;
     }
     return "";
 }
 
 /* A pattern that means nobody is a slip of the pen. */
-static inlay_status check_pattern(const struct whole *w, const char *rule, const part_wish *wish)
+static inlay_status check_pattern(const struct whole *whole, const char *rule, const part_wish *wish)
 {
     bool by_type = strncmp(wish->pattern, "op:", 3) == 0, on_host = false;
-    node_names names = { .w = w, .op_types = by_type };
+    node_names names = { .w = whole, .op_types = by_type };
     const char *nearest;
     uint32_t total = 0;
 
-    for (uint32_t j = 0; j < w->count; j++) {
-        const struct graph *g = w->jobs[j].request.graph;
-        total += g->node_count;
-        for (uint32_t n = 0; n < g->node_count; n++) {
-            if (!part_matches(wish, &g->nodes[n]->info))
+    for (uint32_t j = 0; j < whole->count; j++) {
+        const struct graph *graph = whole->jobs[j].request.graph;
+        total += graph->node_count;
+        for (uint32_t node = 0; node < graph->node_count; node++) {
+            if (!part_matches(wish, &graph->nodes[node]->info))
                 continue;
-            if (!graph_node_is_host(g, g->nodes[n]))
+            if (!graph_node_is_host(graph, graph->nodes[node]))
                 return INLAY_OK;
-            for (uint32_t p = 0; p < w->any->provider_count; p++)
-                if (part_takes_bodies(&w->any->providers[p], g, g->nodes[n]))
+            for (uint32_t provider = 0; provider < whole->any->provider_count; provider++)
+                if (part_takes_bodies(&whole->any->providers[provider], graph, graph->nodes[node]))
                     return INLAY_OK;
             on_host = true;
         }
@@ -84,33 +84,33 @@ static inlay_status check_pattern(const struct whole *w, const char *rule, const
     if (strcmp(wish->pattern, "*") == 0)
         return INLAY_OK;
     if (on_host)
-        return inlay_fail(w->diag, INLAY_INVALID_ARGUMENT,
+        return inlay_fail(whole->diag, INLAY_INVALID_ARGUMENT,
                           "option %s: '%s' means only nodes that the host runs "
                           "itself; name nodes of their bodies",
                           rule, wish->pattern);
     nearest = nearest_name(wish->pattern + (by_type ? 3 : 0), node_name_at, &names, total);
-    return inlay_fail(w->diag, INLAY_INVALID_ARGUMENT, "option %s: no node of the optimised model matches '%s'%s%s%s%s",
-                      rule, wish->pattern, nearest != NULL ? "; did you mean '" : "",
-                      nearest != NULL && by_type ? "op:" : "", nearest != NULL ? nearest : "",
-                      nearest != NULL ? "'?" : "");
+    return inlay_fail(whole->diag, INLAY_INVALID_ARGUMENT,
+                      "option %s: no node of the optimised model matches '%s'%s%s%s%s", rule, wish->pattern,
+                      nearest != NULL ? "; did you mean '" : "", nearest != NULL && by_type ? "op:" : "",
+                      nearest != NULL ? nearest : "", nearest != NULL ? "'?" : "");
 }
 
-static inlay_status check_names(const struct whole *w)
+static inlay_status check_names(const struct whole *whole)
 {
     inlay_status status = INLAY_OK;
 
-    for (uint32_t i = 0; i < w->rules->pin_count; i++) {
-        INLAY_TRY(check_provider(w, "pin", w->rules->pins[i].provider));
-        INLAY_TRY(check_pattern(w, "pin", &w->rules->pins[i]));
+    for (uint32_t i = 0; i < whole->rules->pin_count; i++) {
+        INLAY_TRY(check_provider(whole, "pin", whole->rules->pins[i].provider));
+        INLAY_TRY(check_pattern(whole, "pin", &whole->rules->pins[i]));
     }
-    for (uint32_t i = 0; i < w->rules->forbid_count; i++) {
-        INLAY_TRY(check_provider(w, "forbid", w->rules->forbids[i].provider));
-        INLAY_TRY(check_pattern(w, "forbid", &w->rules->forbids[i]));
+    for (uint32_t i = 0; i < whole->rules->forbid_count; i++) {
+        INLAY_TRY(check_provider(whole, "forbid", whole->rules->forbids[i].provider));
+        INLAY_TRY(check_pattern(whole, "forbid", &whole->rules->forbids[i]));
     }
-    for (uint32_t i = 0; i < w->rules->require_count; i++)
-        INLAY_TRY(check_provider(w, "require", w->rules->requires[i]));
-    for (uint32_t i = 0; i < w->rules->limit_count; i++)
-        INLAY_TRY(check_provider(w, "memory_limit", w->rules->limits[i].provider));
+    for (uint32_t i = 0; i < whole->rules->require_count; i++)
+        INLAY_TRY(check_provider(whole, "require", whole->rules->requires[i]));
+    for (uint32_t i = 0; i < whole->rules->limit_count; i++)
+        INLAY_TRY(check_provider(whole, "memory_limit", whole->rules->limits[i].provider));
 done:
     return status;
 }
@@ -118,126 +118,126 @@ done:
 /* ------------------------------------------------------------------ one graph after the other */
 
 /* What all graphs but one need of each provider's memory. Weights stay, and a context keeps the slabs of all graphs. */
-static const uint64_t *used_by_others(struct whole *w, uint32_t job)
+static const uint64_t *used_by_others(struct whole *whole, uint32_t job)
 {
-    memset(w->used, 0, w->any->provider_count * sizeof *w->used);
-    for (uint32_t j = 0; j < w->count; j++) {
-        for (uint32_t p = 0; j != job && w->jobs[j].out->memory != NULL && p < w->any->provider_count; p++) {
-            const part_memory *m = &w->jobs[j].out->memory[p];
+    memset(whole->used, 0, whole->any->provider_count * sizeof *whole->used);
+    for (uint32_t j = 0; j < whole->count; j++) {
+        for (uint32_t p = 0; j != job && whole->jobs[j].out->memory != NULL && p < whole->any->provider_count; p++) {
+            const part_memory *memory = &whole->jobs[j].out->memory[p];
             uint64_t need;
-            if (__builtin_add_overflow(m->resident_bytes, m->peak_bytes, &need) ||
-                __builtin_add_overflow(w->used[p], need, &w->used[p]))
-                w->used[p] = UINT64_MAX;
+            if (__builtin_add_overflow(memory->resident_bytes, memory->peak_bytes, &need) ||
+                __builtin_add_overflow(whole->used[p], need, &whole->used[p]))
+                whole->used[p] = UINT64_MAX;
         }
     }
-    return w->used;
+    return whole->used;
 }
 
 /* Chooses again for one graph, under more than the rules; *out is not yet the job's. */
-static inlay_status choose_again(struct whole *w, uint32_t job, uint32_t max_partitions, const char *must_run,
+static inlay_status choose_again(struct whole *whole, uint32_t job, uint32_t max_partitions, const char *must_run,
                                  struct partition *out, inlay_diag *diag)
 {
-    part_request r = w->jobs[job].request;
+    part_request request = whole->jobs[job].request;
 
-    r.used_bytes = used_by_others(w, job);
-    r.max_partitions = max_partitions;
-    r.must_run = must_run;
-    return partition_again(&r, w->jobs[job].out, w->jobs[job].a, out, diag);
+    request.used_bytes = used_by_others(whole, job);
+    request.max_partitions = max_partitions;
+    request.must_run = must_run;
+    return partition_again(&request, whole->jobs[job].out, whole->jobs[job].a, out, diag);
 }
 
 /* Is the graph within a node that a provider runs, bodies included? Jobs stand behind those of the graphs around them.
  */
-static bool is_idle(const struct whole *w, uint32_t job)
+static bool is_idle(const struct whole *whole, uint32_t job)
 {
-    const struct graph *g = w->jobs[job].request.graph;
+    const struct graph *graph = whole->jobs[job].request.graph;
 
     for (uint32_t j = 0; j < job; j++)
-        if (w->jobs[j].request.graph == g->parent)
-            return w->jobs[j].out->idle || part_holds_body(g->parent, w->jobs[j].out, g);
+        if (whole->jobs[j].request.graph == graph->parent)
+            return whole->jobs[j].out->idle || part_holds_body(graph->parent, whole->jobs[j].out, graph);
     return false;
 }
 
 /* Each graph was assigned before its bodies were, and did not know what they would do with its values. */
-static inlay_status reconsider(struct whole *w)
+static inlay_status reconsider(struct whole *whole)
 {
-    for (uint32_t j = 0; j < w->count; j++) {
-        const part_home *before = w->jobs[j].request.homes;
-        const size_t bytes = w->jobs[j].request.graph->value_count * sizeof *before;
+    for (uint32_t j = 0; j < whole->count; j++) {
+        const part_home *before = whole->jobs[j].request.homes;
+        const size_t bytes = whole->jobs[j].request.graph->value_count * sizeof *before;
         struct partition again;
         inlay_status status;
 
-        if (w->jobs[j].out->idle)
+        if (whole->jobs[j].out->idle)
             continue;
-        if (!part_find_homes(w->jobs, w->count, j, false))
-            return whole_no_memory(w);
-        if (before != NULL && memcmp(before, w->jobs[j].request.homes, bytes) == 0)
+        if (!part_find_homes(whole->jobs, whole->count, j, false))
+            return whole_no_memory(whole);
+        if (before != NULL && memcmp(before, whole->jobs[j].request.homes, bytes) == 0)
             continue;
-        status =
-            choose_again(w, j, w->rules != NULL && w->rules->max_partitions > 0 ? UINT32_MAX : 0, NULL, &again, NULL);
+        status = choose_again(whole, j, whole->rules != NULL && whole->rules->max_partitions > 0 ? UINT32_MAX : 0, NULL,
+                              &again, NULL);
         if (status == INLAY_OUT_OF_MEMORY)
-            return whole_no_memory(w);
+            return whole_no_memory(whole);
         if (status == INLAY_OK) /* otherwise it stays as it is */
-            *w->jobs[j].out = again;
+            *whole->jobs[j].out = again;
     }
     return INLAY_OK;
 }
 
 /* All is chosen: what is copied, and by whom, is known. */
-static inlay_status settle_homes(struct whole *w)
+static inlay_status settle_homes(struct whole *whole)
 {
-    for (uint32_t j = 0; j < w->count; j++) {
-        const part_home *before = w->jobs[j].out->homes;
-        const size_t bytes = w->jobs[j].request.graph->value_count * sizeof *before;
+    for (uint32_t j = 0; j < whole->count; j++) {
+        const part_home *before = whole->jobs[j].out->homes;
+        const size_t bytes = whole->jobs[j].request.graph->value_count * sizeof *before;
         inlay_status status;
 
-        if (w->jobs[j].out->idle)
+        if (whole->jobs[j].out->idle)
             continue;
-        if (!part_find_homes(w->jobs, w->count, j, true))
-            return whole_no_memory(w);
-        if (before != NULL && memcmp(before, w->jobs[j].request.homes, bytes) == 0)
+        if (!part_find_homes(whole->jobs, whole->count, j, true))
+            return whole_no_memory(whole);
+        if (before != NULL && memcmp(before, whole->jobs[j].request.homes, bytes) == 0)
             continue;
-        status = part_form_again(&w->jobs[j], w->diag);
+        status = part_form_again(&whole->jobs[j], whole->diag);
         if (status != INLAY_OK)
             return status;
     }
     return INLAY_OK;
 }
 
-static inlay_status partition_each(struct whole *w)
+static inlay_status partition_each(struct whole *whole)
 {
-    for (uint32_t j = 0; j < w->count; j++) {
-        part_request r;
+    for (uint32_t j = 0; j < whole->count; j++) {
+        part_request request;
         inlay_status status;
 
-        w->jobs[j].out->idle = is_idle(w, j);
-        if (w->jobs[j].out->idle)
+        whole->jobs[j].out->idle = is_idle(whole, j);
+        if (whole->jobs[j].out->idle)
             continue;
-        if (w->has_homes && !part_find_homes(w->jobs, w->count, j, false))
-            return whole_no_memory(w);
-        r = w->jobs[j].request;
-        r.used_bytes = used_by_others(w, j);
-        if (w->count > 1 && w->rules != NULL && w->rules->max_partitions > 0)
-            r.max_partitions = UINT32_MAX; /* shared out below */
-        status = partition_graph(&r, w->jobs[j].a, w->jobs[j].out, w->diag);
+        if (whole->has_homes && !part_find_homes(whole->jobs, whole->count, j, false))
+            return whole_no_memory(whole);
+        request = whole->jobs[j].request;
+        request.used_bytes = used_by_others(whole, j);
+        if (whole->count > 1 && whole->rules != NULL && whole->rules->max_partitions > 0)
+            request.max_partitions = UINT32_MAX; /* shared out below */
+        status = partition_graph(&request, whole->jobs[j].a, whole->jobs[j].out, whole->diag);
         if (status != INLAY_OK)
             return status;
     }
-    return w->has_homes && !part_by_priority(w->any) ? reconsider(w) : INLAY_OK;
+    return whole->has_homes && !part_by_priority(whole->any) ? reconsider(whole) : INLAY_OK;
 }
 
-static inlay_status follow_each(struct whole *w)
+static inlay_status follow_each(struct whole *whole)
 {
     saved_plan *plan = NULL;
-    inlay_status status = saved_plan_open(&w->jobs[0], &plan, w->diag);
+    inlay_status status = saved_plan_open(&whole->jobs[0], &plan, whole->diag);
 
-    for (uint32_t j = 0; j < w->count && status == INLAY_OK; j++) {
-        part_job job = w->jobs[j];
+    for (uint32_t j = 0; j < whole->count && status == INLAY_OK; j++) {
+        part_job job = whole->jobs[j];
 
-        job.out->idle = is_idle(w, j);
+        job.out->idle = is_idle(whole, j);
         if (job.out->idle)
             continue;
-        job.request.used_bytes = used_by_others(w, j);
-        status = part_follow(plan, &job, w->diag);
+        job.request.used_bytes = used_by_others(whole, j);
+        status = part_follow(plan, &job, whole->diag);
     }
     saved_plan_close(plan);
     return status;
@@ -246,24 +246,24 @@ static inlay_status follow_each(struct whole *w)
 /* ------------------------------------------------------------------ max_partitions */
 
 /* Every graph gets as many as it needs at least, one, and of the rest its share of what it would take. */
-static inlay_status share_partitions(struct whole *w)
+static inlay_status share_partitions(struct whole *whole)
 {
-    uint32_t most = w->rules->max_partitions;
+    uint32_t most = whole->rules->max_partitions;
     uint64_t total = 0, graphs = 0;
 
-    for (uint32_t j = 0; j < w->count; j++) {
-        total += w->jobs[j].out->stretch_count;
-        graphs += w->jobs[j].out->stretch_count > 0;
+    for (uint32_t j = 0; j < whole->count; j++) {
+        total += whole->jobs[j].out->stretch_count;
+        graphs += whole->jobs[j].out->stretch_count > 0;
     }
-    if (total <= most || w->count == 1)
+    if (total <= most || whole->count == 1)
         return INLAY_OK;
     if (graphs > most)
-        return inlay_fail(w->diag, INLAY_LIMIT_EXCEEDED,
+        return inlay_fail(whole->diag, INLAY_LIMIT_EXCEEDED,
                           "max_partitions: the model has %llu graphs, bodies included, "
                           "that providers run, so that %u partitions are too few",
                           (unsigned long long)graphs, most);
-    for (uint32_t j = 0; j < w->count; j++) {
-        uint32_t has = w->jobs[j].out->stretch_count, share;
+    for (uint32_t j = 0; j < whole->count; j++) {
+        uint32_t has = whole->jobs[j].out->stretch_count, share;
         struct partition again;
         inlay_status status;
 
@@ -272,84 +272,85 @@ static inlay_status share_partitions(struct whole *w)
         share = 1 + (uint32_t)((uint64_t)(has - 1) * (most - graphs) / (total - graphs));
         if (share >= has)
             continue;
-        status = choose_again(w, j, share, NULL, &again, w->diag);
+        status = choose_again(whole, j, share, NULL, &again, whole->diag);
         if (status != INLAY_OK)
             return status;
-        *w->jobs[j].out = again;
+        *whole->jobs[j].out = again;
     }
     return INLAY_OK;
 }
 
 /* ------------------------------------------------------------------ require */
 
-static bool runs_something(const struct whole *w, const char *name)
+static bool runs_something(const struct whole *whole, const char *name)
 {
-    for (uint32_t j = 0; j < w->count; j++) {
-        const struct partition *p = w->jobs[j].out;
-        for (uint32_t i = 0; i < p->region_count; i++)
-            if (p->regions[i].provider != INLAY_NONE &&
-                strcmp(w->any->providers[p->regions[i].provider].name, name) == 0)
+    for (uint32_t j = 0; j < whole->count; j++) {
+        const struct partition *partition = whole->jobs[j].out;
+        for (uint32_t i = 0; i < partition->region_count; i++)
+            if (partition->regions[i].provider != INLAY_NONE &&
+                strcmp(whole->any->providers[partition->regions[i].provider].name, name) == 0)
                 return true;
     }
     return false;
 }
 
 /* Why not: the first thing that the provider said. */
-static inlay_status unmet(const struct whole *w, const char *name, const inlay_diag *why)
+static inlay_status unmet(const struct whole *whole, const char *name, const inlay_diag *why)
 {
-    for (uint32_t j = 0; j < w->count; j++) {
-        const part_job *job = &w->jobs[j];
+    for (uint32_t j = 0; j < whole->count; j++) {
+        const part_job *job = &whole->jobs[j];
         for (uint32_t i = 0; i < job->out->refusal_count; i++) {
-            const part_refusal *f = &job->out->refusals[i];
-            const inlay_node_info *n = &job->request.graph->nodes[f->node]->info;
-            if (strcmp(w->any->providers[f->provider].name, name) == 0)
-                return inlay_fail(w->diag, INLAY_UNSUPPORTED,
+            const part_refusal *refusal = &job->out->refusals[i];
+            const inlay_node_info *node = &job->request.graph->nodes[refusal->node]->info;
+            if (strcmp(whole->any->providers[refusal->provider].name, name) == 0)
+                return inlay_fail(whole->diag, INLAY_UNSUPPORTED,
                                   "require: provider %s runs nothing of the model; of %s "
                                   "node '%s' it says: %s",
-                                  name, n->op_type.data, n->name.data, f->text);
+                                  name, node->op_type.data, node->name.data, refusal->text);
         }
     }
-    return inlay_fail(w->diag, INLAY_UNSUPPORTED, "require: provider %s runs nothing of the model: %s", name,
+    return inlay_fail(whole->diag, INLAY_UNSUPPORTED, "require: provider %s runs nothing of the model: %s", name,
                       why->code != INLAY_OK ? why->text : "it offers no node");
 }
 
 /* Has the provider run something, in the graph where that costs least. */
-static inlay_status require(struct whole *w, const char *name)
+static inlay_status require(struct whole *whole, const char *name)
 {
     inlay_diag why = INLAY_DIAG_INIT;
     uint32_t best = INLAY_NONE;
     struct partition kept = { 0 };
     double least = 0;
 
-    if (runs_something(w, name))
+    if (runs_something(whole, name))
         return INLAY_OK;
-    for (uint32_t j = 0; j < w->count; j++) {
+    for (uint32_t j = 0; j < whole->count; j++) {
         struct partition again;
-        uint32_t most = w->rules->max_partitions > 0 ? w->jobs[j].out->stretch_count + w->rules->max_partitions : 0;
+        uint32_t most =
+            whole->rules->max_partitions > 0 ? whole->jobs[j].out->stretch_count + whole->rules->max_partitions : 0;
         inlay_status status;
 
-        if (w->jobs[j].out->idle)
+        if (whole->jobs[j].out->idle)
             continue;
-        for (uint32_t k = 0; w->rules->max_partitions > 0 && k < w->count; k++)
-            most -= w->jobs[k].out->stretch_count;
-        status = choose_again(w, j, most, name, &again, &why);
+        for (uint32_t k = 0; whole->rules->max_partitions > 0 && k < whole->count; k++)
+            most -= whole->jobs[k].out->stretch_count;
+        status = choose_again(whole, j, most, name, &again, &why);
         if (status == INLAY_OUT_OF_MEMORY)
-            return whole_no_memory(w);
-        if (status == INLAY_OK && (best == INLAY_NONE || again.cost_ns - w->jobs[j].out->cost_ns < least)) {
+            return whole_no_memory(whole);
+        if (status == INLAY_OK && (best == INLAY_NONE || again.cost_ns - whole->jobs[j].out->cost_ns < least)) {
             best = j;
-            least = again.cost_ns - w->jobs[j].out->cost_ns;
+            least = again.cost_ns - whole->jobs[j].out->cost_ns;
             kept = again;
         }
     }
     if (best == INLAY_NONE)
-        return unmet(w, name, &why);
-    *w->jobs[best].out = kept;
+        return unmet(whole, name, &why);
+    *whole->jobs[best].out = kept;
     return INLAY_OK;
 }
 
 inlay_status partition_all(part_job *jobs, uint32_t count, inlay_diag *diag)
 {
-    struct whole w = {
+    struct whole whole = {
         .jobs = jobs, .count = count, .rules = jobs[0].request.rules, .any = &jobs[0].request, .diag = diag
     };
     inlay_status status = INLAY_OK;
@@ -357,35 +358,35 @@ inlay_status partition_all(part_job *jobs, uint32_t count, inlay_diag *diag)
 
     for (uint32_t j = 0; j < count; j++)
         *jobs[j].out = (struct partition){ 0 };
-    w.used = arena_array(&scratch, (size_t)w.any->provider_count + 1, sizeof *w.used);
-    if (w.used == NULL) {
-        status = whole_no_memory(&w);
+    whole.used = arena_array(&scratch, (size_t)whole.any->provider_count + 1, sizeof *whole.used);
+    if (whole.used == NULL) {
+        status = whole_no_memory(&whole);
         goto done;
     }
-    if (w.rules != NULL && !w.any->again)
-        INLAY_TRY(check_names(&w));
-    w.has_homes = part_has_homes(jobs, count);
-    if (w.rules != NULL && w.rules->saved_plan != NULL) {
-        INLAY_TRY(follow_each(&w));
-        status = w.has_homes ? settle_homes(&w) : INLAY_OK;
+    if (whole.rules != NULL && !whole.any->again)
+        INLAY_TRY(check_names(&whole));
+    whole.has_homes = part_has_homes(jobs, count);
+    if (whole.rules != NULL && whole.rules->saved_plan != NULL) {
+        INLAY_TRY(follow_each(&whole));
+        status = whole.has_homes ? settle_homes(&whole) : INLAY_OK;
         goto done;
     }
-    INLAY_TRY(partition_each(&w));
-    if (w.rules != NULL && w.rules->max_partitions > 0)
-        INLAY_TRY(share_partitions(&w));
-    for (uint32_t i = 0; w.rules != NULL && i < w.rules->require_count; i++)
-        INLAY_TRY(require(&w, w.rules->requires[i]));
+    INLAY_TRY(partition_each(&whole));
+    if (whole.rules != NULL && whole.rules->max_partitions > 0)
+        INLAY_TRY(share_partitions(&whole));
+    for (uint32_t i = 0; whole.rules != NULL && i < whole.rules->require_count; i++)
+        INLAY_TRY(require(&whole, whole.rules->requires[i]));
     /* A second requirement may have displaced what the first one asked for. */
-    for (uint32_t i = 0; w.rules != NULL && i < w.rules->require_count; i++)
-        if (!runs_something(&w, w.rules->requires[i])) {
+    for (uint32_t i = 0; whole.rules != NULL && i < whole.rules->require_count; i++)
+        if (!runs_something(&whole, whole.rules->requires[i])) {
             status = inlay_fail(diag, INLAY_UNSUPPORTED,
                                 "require: %s and the providers required after it displace "
                                 "each other; pin a node to each",
-                                w.rules->requires[i]);
+                                whole.rules->requires[i]);
             goto done;
         }
-    if (w.has_homes)
-        status = settle_homes(&w);
+    if (whole.has_homes)
+        status = settle_homes(&whole);
 done:
     arena_deinit(&scratch);
     return status;

@@ -47,16 +47,17 @@ const char *cost_source_name(uint32_t source)
 
 /* ------------------------------------------------------------------ the book */
 
-uint64_t cost_identity_of(const part_provider *p)
+uint64_t cost_identity_of(const part_provider *provider)
 {
     char device[160] = "";
     uint32_t bytes = 0;
 
-    if (p->table->fingerprint == NULL || p->table->fingerprint(p->state, device, &bytes) != INLAY_OK || bytes > 64) {
+    if (provider->table->fingerprint == NULL ||
+        provider->table->fingerprint(provider->state, device, &bytes) != INLAY_OK || bytes > 64) {
         profile_cpu(device, sizeof device);
         bytes = (uint32_t)strlen(device);
     }
-    return cost_identity(p->name, p->build_id, device, bytes, p->settings_hash);
+    return cost_identity(provider->name, provider->build_id, device, bytes, provider->settings_hash);
 }
 
 static const cost_record *measured(const cost_book *book, cost_key key)
@@ -66,21 +67,21 @@ static const cost_record *measured(const cost_book *book, cost_key key)
 
 double cost_timing(const cost_book *book, const part_provider *provider, const void *key, uint64_t key_bytes)
 {
-    const cost_record *r = measured(book, cost_key_of_timing(provider, key, key_bytes));
+    const cost_record *record = measured(book, cost_key_of_timing(provider, key, key_bytes));
 
-    return r != NULL ? r->ns : -1;
+    return record != NULL ? record->ns : -1;
 }
 
 /* Which of the thread counts in the profile stands for the session's: the nearest, as a ratio. */
-static uint32_t nearest_threads(const profile_provider *p, uint32_t wanted)
+static uint32_t nearest_threads(const profile_provider *provider, uint32_t wanted)
 {
     uint32_t best = 0;
     double best_off = 0;
 
-    for (uint32_t i = 0; i < p->line_count; i++) {
-        double off = fabs(log((double)p->lines[i].threads / wanted));
+    for (uint32_t i = 0; i < provider->line_count; i++) {
+        double off = fabs(log((double)provider->lines[i].threads / wanted));
         if (best == 0 || off < best_off) {
-            best = p->lines[i].threads;
+            best = provider->lines[i].threads;
             best_off = off;
         }
     }
@@ -92,62 +93,62 @@ static bool same_class(const cost_class *a, const cost_class *b)
     return a->variant == b->variant && a->dtype == b->dtype && strcmp(a->op, b->op) == 0;
 }
 
-static const profile_line *find_line(const book_provider *b, const cost_class *class)
+static const profile_line *find_line(const book_provider *provider, const cost_class *class)
 {
     const profile_line *line;
 
-    for (uint64_t at = cost_class_hash(class); (line = b->lines[at & b->mask]) != NULL; at++)
+    for (uint64_t at = cost_class_hash(class); (line = provider->lines[at & provider->mask]) != NULL; at++)
         if (same_class(&line->class, class))
             return line;
     return NULL;
 }
 
-static bool enter_lines(cost_book *book, book_provider *b, const profile_provider *p, uint32_t threads)
+static bool enter_lines(cost_book *book, book_provider *provider, const profile_provider *p, uint32_t threads)
 {
     uint32_t size = 16;
     double least = -1;
 
     while (size < 2 * p->line_count)
         size *= 2;
-    b->lines = arena_array(&book->a, size, sizeof(profile_line *));
-    b->mask = size - 1;
-    for (uint32_t i = 0; b->lines != NULL && i < p->line_count; i++) {
+    provider->lines = arena_array(&book->a, size, sizeof(profile_line *));
+    provider->mask = size - 1;
+    for (uint32_t i = 0; provider->lines != NULL && i < p->line_count; i++) {
         uint64_t at = cost_class_hash(&p->lines[i].class);
         double launch = p->lines[i].fit.ns_per[FIT_ONE];
 
-        if (p->lines[i].threads != threads || find_line(b, &p->lines[i].class) != NULL)
+        if (p->lines[i].threads != threads || find_line(provider, &p->lines[i].class) != NULL)
             continue;
-        while (b->lines[at & b->mask] != NULL)
+        while (provider->lines[at & provider->mask] != NULL)
             at++;
-        b->lines[at & b->mask] = &p->lines[i];
+        provider->lines[at & provider->mask] = &p->lines[i];
         if (launch > 0 && (least < 0 || launch < least))
             least = launch;
     }
-    b->launch_ns = least > LAUNCH_NS ? least : 0;
+    provider->launch_ns = least > LAUNCH_NS ? least : 0;
     for (uint32_t i = 0; i < p->factor_count; i++)
         if (p->factors[i].threads == threads) {
-            b->factor = p->factors[i].factor;
-            b->border = p->factors[i].border;
+            provider->factor = p->factors[i].factor;
+            provider->border = p->factors[i].border;
         }
-    return b->lines != NULL;
+    return provider->lines != NULL;
 }
 
-static bool enter_links(cost_book *book, book_provider *b, const profile_provider *p)
+static bool enter_links(cost_book *book, book_provider *provider, const profile_provider *p)
 {
-    const inlay_provider *t = b->provider->table;
+    const inlay_provider *table = provider->provider->table;
 
-    b->to = arena_array(&book->a, (size_t)t->domain_count + 1, sizeof(profile_copy *));
-    b->from = arena_array(&book->a, (size_t)t->domain_count + 1, sizeof(profile_copy *));
-    for (uint32_t d = 0; b->to != NULL && b->from != NULL && d < t->domain_count; d++) {
-        const inlay_domain_info *info = INLAY_AT(inlay_domain_info, t->domains, t->domain_stride, d);
+    provider->to = arena_array(&book->a, (size_t)table->domain_count + 1, sizeof(profile_copy *));
+    provider->from = arena_array(&book->a, (size_t)table->domain_count + 1, sizeof(profile_copy *));
+    for (uint32_t d = 0; provider->to != NULL && provider->from != NULL && d < table->domain_count; d++) {
+        const inlay_domain_info *info = INLAY_AT(inlay_domain_info, table->domains, table->domain_stride, d);
         for (uint32_t i = 0; i < p->link_count; i++) {
             if (strcmp(p->links[i].domain, info->name) == 0) {
-                b->to[d] = &p->links[i].to;
-                b->from[d] = &p->links[i].from;
+                provider->to[d] = &p->links[i].to;
+                provider->from[d] = &p->links[i].from;
             }
         }
     }
-    return b->to != NULL && b->from != NULL;
+    return provider->to != NULL && provider->from != NULL;
 }
 
 static bool knows_name(const cost_profile *profile, const char *name)
@@ -158,47 +159,47 @@ static bool knows_name(const cost_profile *profile, const char *name)
     return false;
 }
 
-static bool enter_provider(cost_book *book, book_provider *b, uint32_t max_threads, const cost_log *log)
+static bool enter_provider(cost_book *book, book_provider *provider, uint32_t max_threads, const cost_log *log)
 {
     const profile_provider *p;
 
-    b->border = 1;
-    p = profile_find(&book->profile, b->provider->identity);
+    provider->border = 1;
+    p = profile_find(&book->profile, provider->provider->identity);
     if (p == NULL || p->line_count == 0) {
-        if (knows_name(&book->profile, b->provider->name))
+        if (knows_name(&book->profile, provider->provider->name))
             cost_say(log, INLAY_LOG_INFO,
                      "costs: the machine profile is of another build or other settings of "
                      "provider %s; run inlay calibrate again",
-                     b->provider->name);
-        return p == NULL || enter_links(book, b, p);
+                     provider->provider->name);
+        return p == NULL || enter_links(book, provider, p);
     }
-    return enter_lines(book, b, p, nearest_threads(p, max_threads)) && enter_links(book, b, p);
+    return enter_lines(book, provider, p, nearest_threads(p, max_threads)) && enter_links(book, provider, p);
 }
 
-inlay_status cost_book_open(const cost_book_request *r, cost_book **out_book, inlay_diag *diag)
+inlay_status cost_book_open(const cost_book_request *request, cost_book **out_book, inlay_diag *diag)
 {
-    cost_log log = { r->log, r->log_ctx };
+    cost_log log = { request->log, request->log_ctx };
     cost_book *book = calloc(1, sizeof *book);
     inlay_status status = INLAY_OK;
 
     *out_book = NULL;
     if (book == NULL)
         return no_memory(diag, "for the costs of this machine");
-    if (r->profile_folder != NULL)
-        status = profile_load(r->profile_folder, r->profile_name, &log, &book->profile);
-    else if (r->folder != NULL && r->profile_name == NULL)
-        status = profile_load(r->folder, NULL, &log, &book->profile);
-    if (status == INLAY_OK && r->folder != NULL)
-        status = cost_store_load(r->folder, &log, &book->store);
-    if (status == INLAY_OK && r->fresh_count > 0)
-        status = cost_store_add(&book->store, r->fresh, r->fresh_count);
+    if (request->profile_folder != NULL)
+        status = profile_load(request->profile_folder, request->profile_name, &log, &book->profile);
+    else if (request->folder != NULL && request->profile_name == NULL)
+        status = profile_load(request->folder, NULL, &log, &book->profile);
+    if (status == INLAY_OK && request->folder != NULL)
+        status = cost_store_load(request->folder, &log, &book->store);
+    if (status == INLAY_OK && request->fresh_count > 0)
+        status = cost_store_add(&book->store, request->fresh, request->fresh_count);
     if (status == INLAY_OK && (book->store.count > 0 || book->profile.provider_count > 0)) {
-        book->providers = arena_array(&book->a, (size_t)r->provider_count + 1, sizeof *book->providers);
+        book->providers = arena_array(&book->a, (size_t)request->provider_count + 1, sizeof *book->providers);
         status = book->providers == NULL ? INLAY_OUT_OF_MEMORY : INLAY_OK;
-        for (; status == INLAY_OK && book->provider_count < r->provider_count; book->provider_count++) {
-            book_provider *b = &book->providers[book->provider_count];
-            b->provider = &r->providers[book->provider_count];
-            if (!enter_provider(book, b, r->max_threads, &log))
+        for (; status == INLAY_OK && book->provider_count < request->provider_count; book->provider_count++) {
+            book_provider *provider = &book->providers[book->provider_count];
+            provider->provider = &request->providers[book->provider_count];
+            if (!enter_provider(book, provider, request->max_threads, &log))
                 status = INLAY_OUT_OF_MEMORY;
         }
         if (status == INLAY_OK) {
@@ -232,31 +233,31 @@ static const book_provider *known(const cost_book *book, const part_provider *pr
 /* ------------------------------------------------------------------ what costs nothing */
 
 /* Shape arithmetic whose inputs are known is computed when a plan is made. */
-static bool is_folded(const cost_question *q, const inlay_node_info *n)
+static bool is_folded(const cost_question *question, const inlay_node_info *node)
 {
     static const char random[] = "RandomNormal RandomNormalLike RandomUniform RandomUniformLike Bernoulli Multinomial";
-    bool outputs = true, inputs = n->input_count > 0;
+    bool outputs = true, inputs = node->input_count > 0;
 
-    for (uint32_t i = 0; i < n->output_count; i++)
-        outputs = outputs && (n->outputs[i] == INLAY_NONE || q->values[n->outputs[i]].data != NULL);
-    for (uint32_t i = 0; i < n->input_count; i++)
-        inputs = inputs && (n->inputs[i] == INLAY_NONE || q->values[n->inputs[i]].data != NULL);
-    for (uint32_t i = 0; i < n->output_count; i++)
-        inputs = inputs &&
-                 (n->outputs[i] == INLAY_NONE || (double)cost_value_bytes(&q->values[n->outputs[i]]) <= FOLD_MAX_BYTES);
-    return outputs || (inputs && !is_among(n->op_type.data, random));
+    for (uint32_t i = 0; i < node->output_count; i++)
+        outputs = outputs && (node->outputs[i] == INLAY_NONE || question->values[node->outputs[i]].data != NULL);
+    for (uint32_t i = 0; i < node->input_count; i++)
+        inputs = inputs && (node->inputs[i] == INLAY_NONE || question->values[node->inputs[i]].data != NULL);
+    for (uint32_t i = 0; i < node->output_count; i++)
+        inputs = inputs && (node->outputs[i] == INLAY_NONE ||
+                            (double)cost_value_bytes(&question->values[node->outputs[i]]) <= FOLD_MAX_BYTES);
+    return outputs || (inputs && !is_among(node->op_type.data, random));
 }
 
 /* What a plan makes nothing of: folded nodes, and views of host memory. */
-static bool costs_nothing(const cost_question *q)
+static bool costs_nothing(const cost_question *question)
 {
-    const inlay_node_info *n = inlay_graph_node(q->graph, q->offer->nodes[0]);
+    const inlay_node_info *node = inlay_graph_node(question->graph, question->offer->nodes[0]);
 
-    if (q->offer->node_count != 1 || strcmp(n->domain.data, "ai.onnx") != 0 ||
-        part_default_domain(q->provider) != INLAY_DOMAIN_HOST ||
-        (q->provider->table->flags & INLAY_PROVIDER_ASYNC) != 0)
+    if (question->offer->node_count != 1 || strcmp(node->domain.data, "ai.onnx") != 0 ||
+        part_default_domain(question->provider) != INLAY_DOMAIN_HOST ||
+        (question->provider->table->flags & INLAY_PROVIDER_ASYNC) != 0)
         return false;
-    return is_among(n->op_type.data, "Reshape Flatten Squeeze Unsqueeze Identity") || is_folded(q, n);
+    return is_among(node->op_type.data, "Reshape Flatten Squeeze Unsqueeze Identity") || is_folded(question, node);
 }
 
 /* ------------------------------------------------------------------ prices */
@@ -272,9 +273,9 @@ static double error_of(uint32_t source)
 }
 
 /* What the provider says of itself. */
-static uint32_t ask_provider(const cost_question *q, inlay_cost *out)
+static uint32_t ask_provider(const cost_question *question, inlay_cost *out)
 {
-    const part_offer *o = q->offer;
+    const part_offer *o = question->offer;
     inlay_offer offer = { .struct_size = sizeof offer,
                           .cookie = o->cookie,
                           .nodes = o->nodes,
@@ -286,15 +287,17 @@ static uint32_t ask_provider(const cost_question *q, inlay_cost *out)
                           .workspace_bytes = o->workspace_bytes,
                           .resident_bytes = o->resident_bytes };
     inlay_cost_request ask = { .struct_size = sizeof ask,
-                               .graph = q->graph,
+                               .graph = question->graph,
                                .offer = &offer,
-                               .values = q->values,
-                               .value_count = q->graph->value_count,
-                               .value_stride = sizeof *q->values,
-                               .max_threads = q->priced_threads > 0 ? q->priced_threads : q->max_threads };
+                               .values = question->values,
+                               .value_count = question->graph->value_count,
+                               .value_stride = sizeof *question->values,
+                               .max_threads =
+                                   question->priced_threads > 0 ? question->priced_threads : question->max_threads };
 
     *out = (inlay_cost){ .struct_size = sizeof *out };
-    if (q->provider->table->cost(q->provider->state, &ask, out) != INLAY_OK || !(out->ns >= 0) || !isfinite(out->ns)) {
+    if (question->provider->table->cost(question->provider->state, &ask, out) != INLAY_OK || !(out->ns >= 0) ||
+        !isfinite(out->ns)) {
         *out = (inlay_cost){ .struct_size = sizeof *out, .ns = 1e12 };
         return COST_NONE;
     }
@@ -305,26 +308,27 @@ static uint32_t ask_provider(const cost_question *q, inlay_cost *out)
     return out->confidence == INLAY_CONFIDENCE_GUESS ? COST_GUESS : COST_MODEL;
 }
 
-double cost_cold_bytes(const inlay_graph *g, const inlay_node_info *node, const inlay_cost *cost)
+double cost_cold_bytes(const inlay_graph *graph, const inlay_node_info *node, const inlay_cost *cost)
 {
     uint64_t bytes = 0;
 
     for (uint32_t i = 0; i < node->input_count; i++) {
-        const inlay_value_info *v = node->inputs[i] == INLAY_NONE ? NULL : inlay_graph_value(g, node->inputs[i]);
-        if (v != NULL && (v->flags & INLAY_VALUE_CONSTANT) != 0)
-            bytes += v->data_bytes;
+        const inlay_value_info *value =
+            node->inputs[i] == INLAY_NONE ? NULL : inlay_graph_value(graph, node->inputs[i]);
+        if (value != NULL && (value->flags & INLAY_VALUE_CONSTANT) != 0)
+            bytes += value->data_bytes;
     }
     return fmin((double)bytes, (double)cost->bytes_read);
 }
 
-uint64_t cost_weight_bytes(const inlay_graph *g)
+uint64_t cost_weight_bytes(const inlay_graph *graph)
 {
     uint64_t bytes = 0;
 
-    for (uint32_t i = 0; i < g->value_count; i++) {
-        const inlay_value_info *v = inlay_graph_value(g, i);
-        if ((v->flags & INLAY_VALUE_CONSTANT) != 0)
-            bytes += v->data_bytes;
+    for (uint32_t i = 0; i < graph->value_count; i++) {
+        const inlay_value_info *value = inlay_graph_value(graph, i);
+        if ((value->flags & INLAY_VALUE_CONSTANT) != 0)
+            bytes += value->data_bytes;
     }
     return bytes;
 }
@@ -339,13 +343,13 @@ uint64_t cost_near_bytes(void)
 /* The C library adds up the caches of all sockets; the kernel says what one core sees. */
 uint64_t cost_shared_bytes(void)
 {
-    FILE *f = fopen("/sys/devices/system/cpu/cpu0/cache/index3/size", "re");
+    FILE *file = fopen("/sys/devices/system/cpu/cpu0/cache/index3/size", "re");
     unsigned long kib = 0;
 
-    if (f != NULL) {
-        if (fscanf(f, "%lu", &kib) != 1 || kib > SHARED_MOST)
+    if (file != NULL) {
+        if (fscanf(file, "%lu", &kib) != 1 || kib > SHARED_MOST)
             kib = 0;
-        (void)fclose(f);
+        (void)fclose(file);
     }
     kib <<= 10;
     return kib > SHARED_MOST ? SHARED_MOST : kib < SHARED_LEAST ? SHARED_LEAST : kib;
@@ -376,7 +380,7 @@ uint32_t cost_weights_in(uint64_t weight_bytes)
 }
 
 /* The line for a class, or for the class of classes that comes next. */
-static const profile_line *line_for(const book_provider *b, cost_class class, const inlay_cost *model)
+static const profile_line *line_for(const book_provider *provider, cost_class class, const inlay_cost *model)
 {
     uint32_t kind = cost_kind_of(model);
     cost_class tries[5] = { class,
@@ -387,59 +391,60 @@ static const profile_line *line_for(const book_provider *b, cost_class class, co
     const profile_line *line = NULL;
 
     for (int i = 0; line == NULL && i < 5; i++)
-        line = find_line(b, &tries[i]);
+        line = find_line(provider, &tries[i]);
     return line;
 }
 
 /* *out_error: see cost_of_offer. */
-static bool scale_by_profile(const book_provider *b, const cost_question *q, inlay_cost *cost, double *out_error)
+static bool scale_by_profile(const book_provider *provider, const cost_question *question, inlay_cost *cost,
+                             double *out_error)
 {
-    const inlay_node_info *n = inlay_graph_node(q->graph, q->offer->nodes[0]);
+    const inlay_node_info *node = inlay_graph_node(question->graph, question->offer->nodes[0]);
     const profile_line *line;
     double x[FIT_TERMS];
 
-    if (b->lines == NULL)
+    if (provider->lines == NULL)
         return false;
-    if (q->offer->node_count > 1) {
-        cost->ns *= b->factor > 0 ? b->factor : 1;
-        return b->factor > 0;
+    if (question->offer->node_count > 1) {
+        cost->ns *= provider->factor > 0 ? provider->factor : 1;
+        return provider->factor > 0;
     }
-    line = line_for(b, cost_class_of(q->graph, n, q->values), cost);
+    line = line_for(provider, cost_class_of(question->graph, node, question->values), cost);
     if (line == NULL)
         return false;
     fit_terms(cost->flops, (double)cost->bytes_read + (double)cost->bytes_written, cost->ns,
-              cost_cold_bytes(q->graph, n, cost) * cost_cold_share(q->weight_bytes), x);
+              cost_cold_bytes(question->graph, node, cost) * cost_cold_share(question->weight_bytes), x);
     cost->ns = fit_at(&line->fit, x);
     *out_error = line->fit.error - 1;
     return true;
 }
 
-uint32_t cost_of_offer(const cost_book *book, const cost_question *q, inlay_cost *out, double *out_error)
+uint32_t cost_of_offer(const cost_book *book, const cost_question *question, inlay_cost *out, double *out_error)
 {
-    const book_provider *b = known(book, q->provider);
-    uint32_t source = ask_provider(q, out);
+    const book_provider *provider = known(book, question->provider);
+    uint32_t source = ask_provider(question, out);
     const cost_record *record;
 
-    if (source != COST_NONE && !q->runs && costs_nothing(q)) {
+    if (source != COST_NONE && !question->runs && costs_nothing(question)) {
         out->ns = out->enter_ns = out->leave_ns = 0;
         *out_error = 0;
         return source;
     }
     *out_error = error_of(source);
-    if (b == NULL)
+    if (provider == NULL)
         return source;
-    out->enter_ns *= b->border;
-    out->leave_ns *= b->border;
-    record = measured(book, cost_key_of(q));
+    out->enter_ns *= provider->border;
+    out->leave_ns *= provider->border;
+    record = measured(book, cost_key_of(question));
     if (record != NULL) {
         out->ns = record->ns;
         source = COST_MEASURED;
         *out_error = fmax(error_of(source), record->spread);
-    } else if (source != COST_NONE && scale_by_profile(b, q, out, out_error)) {
+    } else if (source != COST_NONE && scale_by_profile(provider, question, out, out_error)) {
         source = COST_PROFILE;
         *out_error = fmax(*out_error, error_of(source));
     }
-    out->ns = out->ns > b->launch_ns ? out->ns - b->launch_ns : 0; /* regions pay it: cost_launch_ns */
+    out->ns = out->ns > provider->launch_ns ? out->ns - provider->launch_ns : 0; /* regions pay it: cost_launch_ns */
     return source;
 }
 
@@ -450,28 +455,29 @@ double cost_told(const part_provider *provider, uint32_t source)
     return of_reference && (source == COST_GUESS || source == COST_MODEL) ? pace_of_cpu() : 1;
 }
 
-static bool makes(const inlay_graph *g, const part_offer *o, uint32_t value)
+static bool makes(const inlay_graph *graph, const part_offer *offer, uint32_t value)
 {
-    for (uint32_t k = 0; k < o->node_count; k++)
-        if (inlay_graph_value(g, value)->producer == o->nodes[k])
+    for (uint32_t k = 0; k < offer->node_count; k++)
+        if (inlay_graph_value(graph, value)->producer == offer->nodes[k])
             return true;
     return false;
 }
 
-double cost_border_ns(const inlay_graph *g, const part_offer *offer, const inlay_value_state *values, uint32_t value,
-                      bool enters)
+double cost_border_ns(const inlay_graph *graph, const part_offer *offer, const inlay_value_state *values,
+                      uint32_t value, bool enters)
 {
     double all = 0, ns = enters ? offer->cost.enter_ns : offer->cost.leave_ns;
 
     if (ns <= 0)
         return 0;
     for (uint32_t k = 0; k < offer->node_count; k++) {
-        const inlay_node_info *n = inlay_graph_node(g, offer->nodes[k]);
-        const uint32_t *list = enters ? n->inputs : n->outputs, count = enters ? n->input_count : n->output_count;
+        const inlay_node_info *node = inlay_graph_node(graph, offer->nodes[k]);
+        const uint32_t *list = enters ? node->inputs : node->outputs,
+                       count = enters ? node->input_count : node->output_count;
 
         for (uint32_t i = 0; i < count; i++)
-            if (list[i] != INLAY_NONE && (inlay_graph_value(g, list[i])->flags & INLAY_VALUE_CONSTANT) == 0 &&
-                (!enters || !makes(g, offer, list[i])))
+            if (list[i] != INLAY_NONE && (inlay_graph_value(graph, list[i])->flags & INLAY_VALUE_CONSTANT) == 0 &&
+                (!enters || !makes(graph, offer, list[i])))
                 all += (double)cost_value_bytes(&values[list[i]]);
     }
     return all > 0 ? ns * (double)cost_value_bytes(&values[value]) / all : 0;
@@ -487,11 +493,12 @@ double cost_launch_ns(const cost_book *book, const part_provider *provider)
 /* ------------------------------------------------------------------ copies */
 
 /* Where host and device have one memory, plans hand values on without a copy. */
-static bool is_unified(const part_provider *p, uint32_t k)
+static bool is_unified(const part_provider *provider, uint32_t k)
 {
     const uint32_t both = INLAY_DOMAIN_HOST_VISIBLE | INLAY_DOMAIN_COHERENT;
 
-    return (INLAY_AT(inlay_domain_info, p->table->domains, p->table->domain_stride, k)->flags & both) == both;
+    return (INLAY_AT(inlay_domain_info, provider->table->domains, provider->table->domain_stride, k)->flags & both) ==
+           both;
 }
 
 /* One way between a domain of a provider and the host. */
@@ -499,17 +506,17 @@ static double hop_ns(const cost_book *book, const part_provider *providers, uint
                      bool to_device, uint64_t bytes)
 {
     for (uint32_t i = 0; i < provider_count; i++) {
-        const part_provider *p = &providers[i];
+        const part_provider *provider = &providers[i];
         const book_provider *b;
         const profile_copy *link = NULL;
 
-        if (domain < p->first_domain || domain - p->first_domain >= p->table->domain_count)
+        if (domain < provider->first_domain || domain - provider->first_domain >= provider->table->domain_count)
             continue;
-        b = known(book, p);
-        if (is_unified(p, domain - p->first_domain))
+        b = known(book, provider);
+        if (is_unified(provider, domain - provider->first_domain))
             return 0;
         if (b != NULL && b->to != NULL)
-            link = (to_device ? b->to : b->from)[domain - p->first_domain];
+            link = (to_device ? b->to : b->from)[domain - provider->first_domain];
         if (link != NULL)
             return link->latency_ns + (double)bytes * link->ns_per_byte;
     }
@@ -540,12 +547,12 @@ double cost_copy_ns(const cost_book *book, const part_provider *providers, uint3
            hop_ns(book, providers, provider_count, to, true, bytes);
 }
 
-uint64_t cost_value_bytes(const inlay_value_state *v)
+uint64_t cost_value_bytes(const inlay_value_state *state)
 {
-    uint64_t bits = inlay_dtype_bits(v->dtype);
+    uint64_t bits = inlay_dtype_bits(state->dtype);
 
-    for (uint32_t d = 0; v->rank != INLAY_RANK_UNKNOWN && d < v->rank; d++) {
-        uint64_t size = v->dims[d] < 0 ? 1 : (uint64_t)v->dims[d];
+    for (uint32_t d = 0; state->rank != INLAY_RANK_UNKNOWN && d < state->rank; d++) {
+        uint64_t size = state->dims[d] < 0 ? 1 : (uint64_t)state->dims[d];
         if (__builtin_mul_overflow(bits, size, &bits))
             return UINT64_MAX / 8;
     }

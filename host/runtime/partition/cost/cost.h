@@ -71,8 +71,8 @@ enum { COST_THREADS = 2 };
 uint32_t cost_of_offer(const cost_book *book, const cost_question *question, inlay_cost *out, double *out_error);
 /* The constants of a graph; and what a node reads of its own ones, of a table only what it picks. It finds them in the
  * caches when those of the graph all fit there. */
-uint64_t cost_weight_bytes(const inlay_graph *g);
-double cost_cold_bytes(const inlay_graph *g, const inlay_node_info *node, const inlay_cost *cost);
+uint64_t cost_weight_bytes(const inlay_graph *graph);
+double cost_cold_bytes(const inlay_graph *graph, const inlay_node_info *node, const inlay_cost *cost);
 /* Of the cache next to one core, and of the one that cores share; what is assumed where the system does not say. */
 uint64_t cost_near_bytes(void);
 uint64_t cost_shared_bytes(void);
@@ -86,8 +86,8 @@ double cost_copy_ns(const cost_book *book, const part_provider *providers, uint3
                     uint32_t to, uint64_t bytes);
 /* What an offer asks for one value that enters (or leaves) its region: a share by bytes of what it asks for all of
  * them. */
-double cost_border_ns(const inlay_graph *g, const part_offer *offer, const inlay_value_state *values, uint32_t value,
-                      bool enters);
+double cost_border_ns(const inlay_graph *graph, const part_offer *offer, const inlay_value_state *values,
+                      uint32_t value, bool enters);
 /* Starting one region of the provider: 0 where that is no more than a call, whose time is in the price of each node. */
 double cost_launch_ns(const cost_book *book, const part_provider *provider);
 
@@ -133,7 +133,8 @@ void cost_sizes_deinit(cost_sizes *sizes);
 /* The shapes that costs are asked for, and the elements of what is known before the run (constants, and shape
  * arithmetic that the sizes settle): [snapshot->value_count] from the arena, NULL: no memory. No dimension is unknown
  * but those of values of unknown rank. sizes may be NULL: defaults. */
-inlay_value_state *cost_shapes(const struct graph *g, const inlay_graph *snapshot, cost_sizes *sizes, struct arena *a);
+inlay_value_state *cost_shapes(const struct graph *graph, const inlay_graph *snapshot, cost_sizes *sizes,
+                               struct arena *arena);
 /* The bytes of a value at its shape; unknown sizes count as 1. */
-uint64_t cost_value_bytes(const inlay_value_state *v);
+uint64_t cost_value_bytes(const inlay_value_state *state);
 #endif

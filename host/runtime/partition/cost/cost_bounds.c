@@ -11,11 +11,11 @@ struct asked {
     uint32_t output, d;
 };
 
-static const inlay_value_info *input(const struct asked *q, uint32_t i)
+static const inlay_value_info *input(const struct asked *asked, uint32_t i)
 {
-    const inlay_value_info *v = i < q->node->input_count ? q->in[i] : NULL;
+    const inlay_value_info *value = i < asked->node->input_count ? asked->in[i] : NULL;
 
-    return v == NULL || v->rank == INLAY_RANK_UNKNOWN ? NULL : v;
+    return value == NULL || value->rank == INLAY_RANK_UNKNOWN ? NULL : value;
 }
 
 static int64_t multiply(int64_t a, int64_t b)
@@ -26,46 +26,46 @@ static int64_t multiply(int64_t a, int64_t b)
 }
 
 /* -1: not known. */
-static int64_t dim(const inlay_value_info *v, uint32_t d)
+static int64_t dim(const inlay_value_info *value, uint32_t d)
 {
-    return v == NULL || d >= v->rank || v->dims[d].kind != INLAY_DIM_FIXED ? -1 : v->dims[d].value;
+    return value == NULL || d >= value->rank || value->dims[d].kind != INLAY_DIM_FIXED ? -1 : value->dims[d].value;
 }
 
-static int64_t count(const inlay_value_info *v)
+static int64_t count(const inlay_value_info *value)
 {
-    int64_t n = v == NULL ? -1 : 1;
+    int64_t n = value == NULL ? -1 : 1;
 
-    for (uint32_t d = 0; v != NULL && d < v->rank; d++)
-        n = multiply(n, dim(v, d));
+    for (uint32_t d = 0; value != NULL && d < value->rank; d++)
+        n = multiply(n, dim(value, d));
     return n;
 }
 
 /* The one integer that an input holds. */
-static bool integer(const inlay_value_info *v, int64_t *out)
+static bool integer(const inlay_value_info *value, int64_t *out)
 {
-    if (v == NULL || v->dtype != INLAY_INT64)
+    if (value == NULL || value->dtype != INLAY_INT64)
         return false;
-    if (v->data != NULL && v->data_bytes == sizeof *out) {
-        memcpy(out, v->data, sizeof *out);
+    if (value->data != NULL && value->data_bytes == sizeof *out) {
+        memcpy(out, value->data, sizeof *out);
         return true;
     }
-    if (v->elements == NULL || v->element_count != 1 || v->elements[0].kind != INLAY_DIM_FIXED)
+    if (value->elements == NULL || value->element_count != 1 || value->elements[0].kind != INLAY_DIM_FIXED)
         return false;
-    *out = v->elements[0].value;
+    *out = value->elements[0].value;
     return true;
 }
 
 /* Attribute axis, counted from the front; false: there is none that fits. */
-static bool axis_of(const struct asked *q, int64_t otherwise, bool *out_given, uint32_t *out_axis)
+static bool axis_of(const struct asked *asked, int64_t otherwise, bool *out_given, uint32_t *out_axis)
 {
-    const inlay_value_info *x = input(q, 0);
+    const inlay_value_info *x = input(asked, 0);
     int64_t axis = otherwise;
 
     *out_given = false;
-    for (uint32_t i = 0; i < q->node->attr_count; i++) {
-        const inlay_attr_info *a = INLAY_AT(inlay_attr_info, q->node->attrs, q->node->attr_stride, i);
-        if (strcmp(a->name.data, "axis") == 0 && a->kind == INLAY_ATTR_INT) {
-            axis = a->i;
+    for (uint32_t i = 0; i < asked->node->attr_count; i++) {
+        const inlay_attr_info *attribute = INLAY_AT(inlay_attr_info, asked->node->attrs, asked->node->attr_stride, i);
+        if (strcmp(attribute->name.data, "axis") == 0 && attribute->kind == INLAY_ATTR_INT) {
+            axis = attribute->i;
             *out_given = true;
         }
     }
@@ -81,65 +81,65 @@ static int64_t least_of(int64_t a, int64_t b)
     return a < 0 || (b >= 0 && b < a) ? b : a;
 }
 
-static int64_t of_non_zero(const struct asked *q)
+static int64_t of_non_zero(const struct asked *asked)
 {
-    return q->d == 1 ? count(input(q, 0)) : -1;
+    return asked->d == 1 ? count(input(asked, 0)) : -1;
 }
 
-static int64_t of_suppression(const struct asked *q)
+static int64_t of_suppression(const struct asked *asked)
 {
-    const inlay_value_info *scores = input(q, 1);
+    const inlay_value_info *scores = input(asked, 1);
     int64_t most = 0, each = dim(scores, 2);
 
-    if (q->d != 0)
+    if (asked->d != 0)
         return -1;
-    if (q->node->input_count > 2 && q->in[2] != NULL && !integer(q->in[2], &most))
+    if (asked->node->input_count > 2 && asked->in[2] != NULL && !integer(asked->in[2], &most))
         most = each;
     return multiply(multiply(dim(scores, 0), dim(scores, 1)), least_of(each, most < 0 ? 0 : most));
 }
 
 /* Compress and Unique keep slices along the axis, or elements without one; so many as the condition at most. */
-static int64_t of_kept(const struct asked *q)
+static int64_t of_kept(const struct asked *asked)
 {
-    const bool compress = strcmp(q->node->op_type.data, "Compress") == 0;
+    const bool compress = strcmp(asked->node->op_type.data, "Compress") == 0;
     bool given;
     uint32_t axis;
     int64_t most;
 
-    if (!axis_of(q, 0, &given, &axis) && given)
+    if (!axis_of(asked, 0, &given, &axis) && given)
         return -1;
-    most = given ? dim(input(q, 0), axis) : count(input(q, 0));
-    if (given && q->output == 0 && q->d != axis)
+    most = given ? dim(input(asked, 0), axis) : count(input(asked, 0));
+    if (given && asked->output == 0 && asked->d != axis)
         return -1;
-    return compress ? least_of(most, dim(input(q, 1), 0)) : most;
+    return compress ? least_of(most, dim(input(asked, 1), 0)) : most;
 }
 
-static int64_t of_top_k(const struct asked *q)
+static int64_t of_top_k(const struct asked *asked)
 {
     bool given;
     uint32_t axis;
 
-    return axis_of(q, -1, &given, &axis) && q->d == axis ? dim(input(q, 0), axis) : -1;
+    return axis_of(asked, -1, &given, &axis) && asked->d == axis ? dim(input(asked, 0), axis) : -1;
 }
 
-static int64_t of_slice(const struct asked *q)
+static int64_t of_slice(const struct asked *asked)
 {
-    return dim(input(q, 0), q->d);
+    return dim(input(asked, 0), asked->d);
 }
 
 /* Values made in each turn come behind those that are carried. */
-static int64_t of_loop(const struct asked *q)
+static int64_t of_loop(const struct asked *asked)
 {
     int64_t turns;
 
-    if (q->d != 0 || q->output + 2 < q->node->input_count || !integer(input(q, 0), &turns))
+    if (asked->d != 0 || asked->output + 2 < asked->node->input_count || !integer(input(asked, 0), &turns))
         return -1;
     return turns < 0 ? 0 : turns <= MOST_TURNS ? turns : -1;
 }
 
 struct rule {
     const char *op;
-    int64_t (*bound)(const struct asked *q);
+    int64_t (*bound)(const struct asked *asked);
     int64_t part; /* of the bound: one in so many */
 };
 
@@ -158,10 +158,10 @@ static const struct rule *rule_of(const inlay_node_info *node)
 
 int64_t cost_bound(const inlay_node_info *node, const inlay_value_info *const *in, uint32_t output, uint32_t d)
 {
-    const struct asked q = { node, in, output, d };
-    const struct rule *r = rule_of(node);
+    const struct asked asked = { node, in, output, d };
+    const struct rule *rule = rule_of(node);
 
-    return r == NULL ? -1 : r->bound(&q);
+    return rule == NULL ? -1 : rule->bound(&asked);
 }
 
 int64_t cost_estimate(const inlay_node_info *node, const inlay_value_info *const *in, uint32_t output, uint32_t d,

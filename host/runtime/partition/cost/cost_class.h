@@ -52,10 +52,10 @@ typedef struct cost_class {
     inlay_dtype dtype;
 } cost_class;
 
-/* The class of a node at these sizes. values: [g->value_count]. */
-cost_class cost_class_of(const inlay_graph *g, const inlay_node_info *node, const inlay_value_state *values);
+/* The class of a node at these sizes. values: [graph->value_count]. */
+cost_class cost_class_of(const inlay_graph *graph, const inlay_node_info *node, const inlay_value_state *values);
 /* DENSE or STREAM, by what the provider's model says of the work. */
 uint32_t cost_kind_of(const inlay_cost *model);
 /* For tables. */
-uint64_t cost_class_hash(const cost_class *c);
+uint64_t cost_class_hash(const cost_class *class);
 #endif

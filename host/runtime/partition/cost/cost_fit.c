@@ -37,35 +37,35 @@ double fit_at(const fit_line *line, const double x[FIT_TERMS])
     return at(line->ns_per, x);
 }
 
-static bool is_usable(const fit_point *p)
+static bool is_usable(const fit_point *point)
 {
     for (int t = 0; t < FIT_TERMS; t++)
-        if (!isfinite(p->x[t]) || p->x[t] < 0)
+        if (!isfinite(point->x[t]) || point->x[t] < 0)
             return false;
-    return isfinite(p->ns) && p->ns > 0;
+    return isfinite(point->ns) && point->ns > 0;
 }
 
 typedef double square_matrix[FIT_TERMS][FIT_TERMS];
 
 /* Inverts the leading n x n of a matrix in place, by Gauss and Jordan with pivots in the diagonal, which does for
  * matrices like ours (symmetric, of no negative eigenvalue); false when it is singular. */
-static bool invert(square_matrix a, int n)
+static bool invert(square_matrix matrix, int n)
 {
     for (int c = 0; c < n; c++) {
-        double pivot = a[c][c];
+        double pivot = matrix[c][c];
 
         if (fabs(pivot) < 1e-12)
             return false;
-        a[c][c] = 1;
+        matrix[c][c] = 1;
         for (int k = 0; k < n; k++)
-            a[c][k] /= pivot;
+            matrix[c][k] /= pivot;
         for (int r = 0; r < n; r++) {
-            double factor = a[r][c];
+            double factor = matrix[r][c];
             if (r == c)
                 continue;
-            a[r][c] = 0;
+            matrix[r][c] = 0;
             for (int k = 0; k < n; k++)
-                a[r][k] -= factor * a[c][k];
+                matrix[r][k] -= factor * matrix[c][k];
         }
     }
     return true;
@@ -89,46 +89,46 @@ struct chosen {
 };
 
 /* Term r of point i, in units of its error. */
-static double term_of(const struct chosen *c, const struct trial *t, uint32_t i, int r)
+static double term_of(const struct chosen *chosen, const struct trial *trial, uint32_t i, int r)
 {
-    return c->points[i].x[c->term[r]] / c->scale[c->term[r]] / t->unit[i];
+    return chosen->points[i].x[chosen->term[r]] / chosen->scale[chosen->term[r]] / trial->unit[i];
 }
 
-/* Weighted least squares: t->ns_per, and *out_a the inverse of the equations, whose diagonal was brought to 1 by root
- * since rows differ by the squares of 1/ns. False when there is no solution of physical rates. */
-static bool solve(const struct chosen *c, struct trial *t, square_matrix a, double root[FIT_TERMS])
+/* Weighted least squares: trial->ns_per, and *out_a the inverse of the equations, whose diagonal was brought to 1 by
+ * root since rows differ by the squares of 1/ns. False when there is no solution of physical rates. */
+static bool solve(const struct chosen *chosen, struct trial *trial, square_matrix matrix, double root[FIT_TERMS])
 {
     double b[FIT_TERMS] = { 0 };
 
-    memset(a, 0, sizeof(square_matrix));
-    memset(t->ns_per, 0, sizeof t->ns_per);
-    for (uint32_t i = 0; i < c->count; i++) {
-        for (int r = 0; r < c->n; r++) {
-            double xr = term_of(c, t, i, r);
-            for (int k = 0; k < c->n; k++)
-                a[r][k] += xr * term_of(c, t, i, k);
-            b[r] += xr * c->points[i].ns / t->unit[i];
+    memset(matrix, 0, sizeof(square_matrix));
+    memset(trial->ns_per, 0, sizeof trial->ns_per);
+    for (uint32_t i = 0; i < chosen->count; i++) {
+        for (int r = 0; r < chosen->n; r++) {
+            double xr = term_of(chosen, trial, i, r);
+            for (int k = 0; k < chosen->n; k++)
+                matrix[r][k] += xr * term_of(chosen, trial, i, k);
+            b[r] += xr * chosen->points[i].ns / trial->unit[i];
         }
     }
-    for (int r = 0; r < c->n; r++)
-        root[r] = sqrt(a[r][r]);
-    for (int r = 0; r < c->n; r++) {
+    for (int r = 0; r < chosen->n; r++)
+        root[r] = sqrt(matrix[r][r]);
+    for (int r = 0; r < chosen->n; r++) {
         if (!(root[r] > 0))
             return false;
         b[r] /= root[r];
-        for (int k = 0; k < c->n; k++)
-            a[r][k] /= root[r] * root[k];
+        for (int k = 0; k < chosen->n; k++)
+            matrix[r][k] /= root[r] * root[k];
     }
-    if (!invert(a, c->n))
+    if (!invert(matrix, chosen->n))
         return false;
-    for (int r = 0; r < c->n; r++) {
+    for (int r = 0; r < chosen->n; r++) {
         double x = 0;
 
-        for (int k = 0; k < c->n; k++)
-            x += a[r][k] * b[k];
+        for (int k = 0; k < chosen->n; k++)
+            x += matrix[r][k] * b[k];
         if (!(x >= 0))
             return false;
-        t->ns_per[c->term[r]] = x / root[r] / c->scale[c->term[r]];
+        trial->ns_per[chosen->term[r]] = x / root[r] / chosen->scale[chosen->term[r]];
     }
     return true;
 }
@@ -147,28 +147,29 @@ static double unit_of(double ns, double predicted)
  * negative. */
 static bool try_terms(const fit_point *points, uint32_t count, const double *scale, unsigned set, struct trial *out)
 {
-    struct chosen c = { .points = points, .count = count, .scale = scale };
-    square_matrix a;
+    struct chosen chosen = { .points = points, .count = count, .scale = scale };
+    square_matrix matrix;
     double root[FIT_TERMS];
 
     out->square = 0;
     for (int t = 0; t < FIT_TERMS; t++)
         if ((set >> t & 1) != 0)
-            c.term[c.n++] = t;
+            chosen.term[chosen.n++] = t;
     for (uint32_t i = 0; i < count; i++)
         out->unit[i] = points[i].ns;
     for (int turn = 0; turn < TURNS; turn++) {
         for (uint32_t i = 0; turn > 0 && i < count; i++)
             out->unit[i] = unit_of(points[i].ns, at(out->ns_per, points[i].x));
-        if (!solve(&c, out, a, root))
+        if (!solve(&chosen, out, matrix, root))
             return false;
     }
     for (uint32_t i = 0; i < count; i++) {
         double leverage = 0, residual = (points[i].ns - at(out->ns_per, points[i].x)) / points[i].ns;
 
-        for (int r = 0; r < c.n; r++)
-            for (int k = 0; k < c.n; k++)
-                leverage += term_of(&c, out, i, r) / root[r] * a[r][k] * term_of(&c, out, i, k) / root[k];
+        for (int r = 0; r < chosen.n; r++)
+            for (int k = 0; k < chosen.n; k++)
+                leverage +=
+                    term_of(&chosen, out, i, r) / root[r] * matrix[r][k] * term_of(&chosen, out, i, k) / root[k];
         if (count > 1)
             residual = leverage < 1 - 1e-9 ? residual / (1 - leverage) : WORST;
         out->off[i] = fmin(fmax(1 - residual, 1 / WORST), WORST);
@@ -189,7 +190,7 @@ static double quartile_error(double *off, uint32_t count)
 bool fit_points(const fit_point *points, uint32_t count, unsigned terms, fit_line *out)
 {
     double scale[FIT_TERMS] = { 0 }, least = -1;
-    struct trial t;
+    struct trial trial;
     uint32_t seen[FIT_TERMS] = { 0 };
     unsigned usable = 0;
 
@@ -206,23 +207,23 @@ bool fit_points(const fit_point *points, uint32_t count, unsigned terms, fit_lin
         usable |= seen[k] >= LEAST_SEEN || seen[k] == count ? 1u << k : 0;
     if (terms != 0 && (usable & terms & ~(1u << FIT_ONE)) != 0)
         usable &= terms;
-    t.off = malloc((count + 1) * 2 * sizeof *t.off);
-    t.unit = t.off != NULL ? t.off + count + 1 : NULL;
-    for (unsigned set = 1; t.off != NULL && set < 1u << FIT_TERMS; set++) {
+    trial.off = malloc((count + 1) * 2 * sizeof *trial.off);
+    trial.unit = trial.off != NULL ? trial.off + count + 1 : NULL;
+    for (unsigned set = 1; trial.off != NULL && set < 1u << FIT_TERMS; set++) {
         uint32_t size = (uint32_t)__builtin_popcount(set);
         double square;
 
-        if ((set & ~usable) != 0 || size > count || !try_terms(points, count, scale, set, &t))
+        if ((set & ~usable) != 0 || size > count || !try_terms(points, count, scale, set, &trial))
             continue;
-        square = (t.square + NOISE * NOISE) * pow(TERM_PENALTY, size);
+        square = (trial.square + NOISE * NOISE) * pow(TERM_PENALTY, size);
         if ((usable & MODEL_BIT) != 0 && (set & ~(1u << FIT_ONE)) != (usable & (MODEL_BIT | COLD_BIT)))
             square *= OTHER_PENALTY;
         if (least < 0 || square < least) {
             least = square;
-            memcpy(out->ns_per, t.ns_per, sizeof t.ns_per);
-            out->error = fmax(quartile_error(t.off, count), 1);
+            memcpy(out->ns_per, trial.ns_per, sizeof trial.ns_per);
+            out->error = fmax(quartile_error(trial.off, count), 1);
         }
     }
-    free(t.off);
+    free(trial.off);
     return least >= 0;
 }

@@ -10,21 +10,21 @@ enum {
 };
 
 /* A running hash, twice with different seeds. */
-static void mix(cost_key *k, uint64_t value)
+static void mix(cost_key *key, uint64_t value)
 {
-    k->word[0] = hash_u64(k->word[0], value);
-    k->word[1] = hash_u64(k->word[1], value ^ UINT64_C(0x5bd1e995a7c3f1d7));
+    key->word[0] = hash_u64(key->word[0], value);
+    key->word[1] = hash_u64(key->word[1], value ^ UINT64_C(0x5bd1e995a7c3f1d7));
 }
 
-static void mix_bytes(cost_key *k, const void *data, size_t bytes)
+static void mix_bytes(cost_key *key, const void *data, size_t bytes)
 {
-    k->word[0] = hash_bytes(data, bytes, k->word[0]);
-    k->word[1] = hash_bytes(data, bytes, k->word[1]);
+    key->word[0] = hash_bytes(data, bytes, key->word[0]);
+    key->word[1] = hash_bytes(data, bytes, key->word[1]);
 }
 
-static void mix_text(cost_key *k, inlay_str text)
+static void mix_text(cost_key *key, inlay_str text)
 {
-    mix_bytes(k, text.data, (size_t)text.bytes);
+    mix_bytes(key, text.data, (size_t)text.bytes);
 }
 
 uint64_t cost_identity(const char *name, const char *build_id, const void *device, size_t device_bytes,
@@ -39,77 +39,78 @@ uint64_t cost_identity(const char *name, const char *build_id, const void *devic
 
 /* ------------------------------------------------------------------ attributes */
 
-static void mix_tensor(cost_key *k, const inlay_tensor_view *t)
+static void mix_tensor(cost_key *key, const inlay_tensor_view *view)
 {
-    mix(k, (uint64_t)t->dtype);
-    mix_bytes(k, t->dims, t->rank * sizeof *t->dims);
-    if (t->bytes <= SHAPE_BYTES && t->dtype != INLAY_STRING)
-        mix_bytes(k, t->data, (size_t)t->bytes);
+    mix(key, (uint64_t)view->dtype);
+    mix_bytes(key, view->dims, view->rank * sizeof *view->dims);
+    if (view->bytes <= SHAPE_BYTES && view->dtype != INLAY_STRING)
+        mix_bytes(key, view->data, (size_t)view->bytes);
 }
 
-static cost_key hash_attr(const inlay_attr_info *a)
+static cost_key hash_attr(const inlay_attr_info *attribute)
 {
-    cost_key k = { { 1, 2 } };
+    cost_key key = { { 1, 2 } };
 
-    mix_text(&k, a->name);
-    mix(&k, a->kind);
-    switch (a->kind) {
+    mix_text(&key, attribute->name);
+    mix(&key, attribute->kind);
+    switch (attribute->kind) {
     case INLAY_ATTR_FLOAT:
-        mix_bytes(&k, &a->f, sizeof a->f);
+        mix_bytes(&key, &attribute->f, sizeof attribute->f);
         break;
     case INLAY_ATTR_INT:
-        mix(&k, (uint64_t)a->i);
+        mix(&key, (uint64_t)attribute->i);
         break;
     case INLAY_ATTR_STRING:
-        mix_text(&k, a->s);
+        mix_text(&key, attribute->s);
         break;
     case INLAY_ATTR_TENSOR:
-        if (a->tensor != NULL)
-            mix_tensor(&k, a->tensor);
+        if (attribute->tensor != NULL)
+            mix_tensor(&key, attribute->tensor);
         break;
     case INLAY_ATTR_FLOATS:
-        mix_bytes(&k, a->floats, a->count * sizeof *a->floats);
+        mix_bytes(&key, attribute->floats, attribute->count * sizeof *attribute->floats);
         break;
     case INLAY_ATTR_INTS:
-        mix_bytes(&k, a->ints, a->count * sizeof *a->ints);
+        mix_bytes(&key, attribute->ints, attribute->count * sizeof *attribute->ints);
         break;
     case INLAY_ATTR_STRINGS:
-        for (uint32_t i = 0; i < a->count; i++)
-            mix_text(&k, a->strings[i]);
+        for (uint32_t i = 0; i < attribute->count; i++)
+            mix_text(&key, attribute->strings[i]);
         break;
     default:
         break; /* for the host only */
     }
-    return k;
+    return key;
 }
 
 /* Attributes in any order are the same node. */
-static void mix_attrs(cost_key *k, const inlay_node_info *n)
+static void mix_attrs(cost_key *key, const inlay_node_info *node)
 {
     cost_key sum = { { 0, 0 } };
 
-    for (uint32_t i = 0; i < n->attr_count; i++) {
-        cost_key one = hash_attr(INLAY_AT(inlay_attr_info, n->attrs, n->attr_stride, i));
+    for (uint32_t i = 0; i < node->attr_count; i++) {
+        cost_key one = hash_attr(INLAY_AT(inlay_attr_info, node->attrs, node->attr_stride, i));
         sum.word[0] += one.word[0];
         sum.word[1] += one.word[1];
     }
-    mix(k, sum.word[0]);
-    mix(k, sum.word[1]);
+    mix(key, sum.word[0]);
+    mix(key, sum.word[1]);
 }
 
 /* ------------------------------------------------------------------ values */
 
 /* Which node of the offer makes the value: 1 + its place among them, 0 for none. */
-static uint32_t maker_in(const cost_question *q, uint32_t v)
+static uint32_t maker_in(const cost_question *question, uint32_t value)
 {
-    uint32_t producer = inlay_graph_value(q->graph, v)->producer, low = 0, high = q->offer->node_count;
+    uint32_t producer = inlay_graph_value(question->graph, value)->producer, low = 0,
+             high = question->offer->node_count;
 
     while (producer != INLAY_NONE && low < high) {
         uint32_t middle = low + (high - low) / 2;
 
-        if (q->offer->nodes[middle] == producer)
+        if (question->offer->nodes[middle] == producer)
             return middle + 1;
-        if (q->offer->nodes[middle] < producer)
+        if (question->offer->nodes[middle] < producer)
             low = middle + 1;
         else
             high = middle;
@@ -126,93 +127,94 @@ static uint32_t place_of(const uint32_t *list, uint32_t count, uint32_t value)
     return i;
 }
 
-static void mix_state(cost_key *k, const inlay_value_state *s)
+static void mix_state(cost_key *key, const inlay_value_state *state)
 {
-    mix(k, (uint64_t)s->dtype);
-    mix(k, s->rank);
-    if (s->rank != INLAY_RANK_UNKNOWN && s->dims != NULL)
-        mix_bytes(k, s->dims, s->rank * sizeof *s->dims);
+    mix(key, (uint64_t)state->dtype);
+    mix(key, state->rank);
+    if (state->rank != INLAY_RANK_UNKNOWN && state->dims != NULL)
+        mix_bytes(key, state->dims, state->rank * sizeof *state->dims);
 }
 
-static void mix_constant(cost_key *k, const inlay_value_info *v)
+static void mix_constant(cost_key *key, const inlay_value_info *value)
 {
-    bool integer = v->dtype == INLAY_INT64 || v->dtype == INLAY_INT32;
+    bool integer = value->dtype == INLAY_INT64 || value->dtype == INLAY_INT32;
 
-    mix(k, 1);
-    if (v->dtype != INLAY_STRING && v->data_bytes <= (integer ? SHAPE_BYTES : SMALL_BYTES))
-        mix_bytes(k, v->data, (size_t)v->data_bytes);
+    mix(key, 1);
+    if (value->dtype != INLAY_STRING && value->data_bytes <= (integer ? SHAPE_BYTES : SMALL_BYTES))
+        mix_bytes(key, value->data, (size_t)value->data_bytes);
 }
 
-static void mix_input(cost_key *k, const cost_question *q, const inlay_node_info *n, uint32_t i)
+static void mix_input(cost_key *key, const cost_question *question, const inlay_node_info *node, uint32_t i)
 {
-    uint32_t v = n->inputs[i], maker;
+    uint32_t value = node->inputs[i], maker;
     const inlay_value_info *info;
 
-    if (v == INLAY_NONE) {
-        mix(k, UINT64_MAX);
+    if (value == INLAY_NONE) {
+        mix(key, UINT64_MAX);
         return;
     }
-    info = inlay_graph_value(q->graph, v);
-    maker = maker_in(q, v);
-    mix(k, maker);
+    info = inlay_graph_value(question->graph, value);
+    maker = maker_in(question, value);
+    mix(key, maker);
     if (maker > 0) {
-        const inlay_node_info *m = inlay_graph_node(q->graph, q->offer->nodes[maker - 1]);
-        mix(k, place_of(m->outputs, m->output_count, v));
+        const inlay_node_info *m = inlay_graph_node(question->graph, question->offer->nodes[maker - 1]);
+        mix(key, place_of(m->outputs, m->output_count, value));
         return;
     }
-    mix(k, place_of(n->inputs, i < TWINS_LOOKED_AT ? i : TWINS_LOOKED_AT, v));
-    mix_state(k, &q->values[v]);
+    mix(key, place_of(node->inputs, i < TWINS_LOOKED_AT ? i : TWINS_LOOKED_AT, value));
+    mix_state(key, &question->values[value]);
     if ((info->flags & INLAY_VALUE_CONSTANT) != 0)
-        mix_constant(k, info);
+        mix_constant(key, info);
 }
 
 /* Where it asks to have its values: a kernel may be another one for another layout. */
-static void mix_placements(cost_key *k, const cost_question *q)
+static void mix_placements(cost_key *key, const cost_question *question)
 {
-    mix(k, q->offer->placement_count);
-    for (uint32_t i = 0; i < q->offer->placement_count; i++) {
-        const inlay_placement *p = &q->offer->placements[i];
+    mix(key, question->offer->placement_count);
+    for (uint32_t i = 0; i < question->offer->placement_count; i++) {
+        const inlay_placement *placement = &question->offer->placements[i];
 
-        mix(k, p->domain == INLAY_DOMAIN_HOST ? UINT64_MAX : p->domain - q->provider->first_domain);
-        mix(k, p->layout.kind | (uint64_t)p->dtype << 32);
-        mix_bytes(k, p->layout.order, sizeof p->layout.order);
-        for (int b = 0; b < 2; b++)
-            mix(k, (uint64_t)p->layout.block_axis[b] << 32 | p->layout.block_size[b]);
+        mix(key,
+            placement->domain == INLAY_DOMAIN_HOST ? UINT64_MAX : placement->domain - question->provider->first_domain);
+        mix(key, placement->layout.kind | (uint64_t)placement->dtype << 32);
+        mix_bytes(key, placement->layout.order, sizeof placement->layout.order);
+        for (int block_axi = 0; block_axi < 2; block_axi++)
+            mix(key, (uint64_t)placement->layout.block_axis[block_axi] << 32 | placement->layout.block_size[block_axi]);
     }
 }
 
-static void mix_bodies(cost_key *k, const inlay_node_info *n)
+static void mix_bodies(cost_key *key, const inlay_node_info *node)
 {
-    for (uint32_t i = 0; i < n->body_count; i++)
-        mix(k, INLAY_AT(inlay_body, n->bodies, n->body_stride, i)->graph->content_hash);
+    for (uint32_t i = 0; i < node->body_count; i++)
+        mix(key, INLAY_AT(inlay_body, node->bodies, node->body_stride, i)->graph->content_hash);
 }
 
-cost_key cost_key_of(const cost_question *q)
+cost_key cost_key_of(const cost_question *question)
 {
-    const uint64_t identity = q->provider->identity;
-    cost_key k = { { identity, hash_u64(identity, 2) } };
+    const uint64_t identity = question->provider->identity;
+    cost_key key = { { identity, hash_u64(identity, 2) } };
 
-    mix(&k, q->max_threads);
-    mix(&k, q->offer->node_count);
-    for (uint32_t i = 0; i < q->offer->node_count; i++) {
-        const inlay_node_info *n = inlay_graph_node(q->graph, q->offer->nodes[i]);
+    mix(&key, question->max_threads);
+    mix(&key, question->offer->node_count);
+    for (uint32_t i = 0; i < question->offer->node_count; i++) {
+        const inlay_node_info *node = inlay_graph_node(question->graph, question->offer->nodes[i]);
 
-        mix_text(&k, n->domain);
-        mix_text(&k, n->op_type);
-        mix(&k, n->since_version);
-        mix_attrs(&k, n);
-        mix(&k, (uint64_t)n->input_count << 32 | n->output_count);
-        mix_bodies(&k, n);
-        for (uint32_t in = 0; in < n->input_count; in++)
-            mix_input(&k, q, n, in);
-        for (uint32_t out = 0; out < n->output_count; out++) {
-            mix(&k, n->outputs[out] == INLAY_NONE);
-            if (n->outputs[out] != INLAY_NONE)
-                mix_state(&k, &q->values[n->outputs[out]]);
+        mix_text(&key, node->domain);
+        mix_text(&key, node->op_type);
+        mix(&key, node->since_version);
+        mix_attrs(&key, node);
+        mix(&key, (uint64_t)node->input_count << 32 | node->output_count);
+        mix_bodies(&key, node);
+        for (uint32_t in = 0; in < node->input_count; in++)
+            mix_input(&key, question, node, in);
+        for (uint32_t out = 0; out < node->output_count; out++) {
+            mix(&key, node->outputs[out] == INLAY_NONE);
+            if (node->outputs[out] != INLAY_NONE)
+                mix_state(&key, &question->values[node->outputs[out]]);
         }
     }
-    mix_placements(&k, q);
-    return k;
+    mix_placements(&key, question);
+    return key;
 }
 
 /* ------------------------------------------------------------------ what providers measure */

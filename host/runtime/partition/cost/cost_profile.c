@@ -42,17 +42,17 @@ static pthread_once_t cpu_once = PTHREAD_ONCE_INIT;
 static void find_cpu(void)
 {
     char line[256], name[96] = "", family[16] = "", model[16] = "", part[32] = "";
-    FILE *f = fopen("/proc/cpuinfo", "re");
+    FILE *file = fopen("/proc/cpuinfo", "re");
 
-    while (f != NULL && (name[0] == '\0' || family[0] == '\0' || model[0] == '\0') &&
-           fgets(line, sizeof line, f) != NULL) { /* the list is long where CPUs are many */
+    while (file != NULL && (name[0] == '\0' || family[0] == '\0' || model[0] == '\0') &&
+           fgets(line, sizeof line, file) != NULL) { /* the list is long where CPUs are many */
         take_field(line, "model name", name, sizeof name);
         take_field(line, "cpu family", family, sizeof family);
         take_field(line, "model", model, sizeof model);
         take_field(line, "CPU part", part, sizeof part); /* ARM has no names */
     }
-    if (f != NULL)
-        (void)fclose(f);
+    if (file != NULL)
+        (void)fclose(file);
     (void)snprintf(cpu_name, sizeof cpu_name, "%s (family %s, model %s)",
                    name[0] != '\0'   ? name
                    : part[0] != '\0' ? part
@@ -71,8 +71,8 @@ void profile_cpu(char *text, size_t bytes)
 /* A number that a time or a rate can be; -1 otherwise. */
 static double number_at(const json_t *object, const char *key)
 {
-    const json_t *x = json_object_get(object, key);
-    double value = json_is_number(x) ? json_number_value(x) : -1;
+    const json_t *item = json_object_get(object, key);
+    double value = json_is_number(item) ? json_number_value(item) : -1;
 
     return isfinite(value) && value >= 0 ? value : -1;
 }
@@ -86,9 +86,9 @@ static const char *text_at(const json_t *object, const char *key)
 
 static inlay_dtype dtype_of(const char *name)
 {
-    for (inlay_dtype d = 1; d < INLAY_DTYPE_COUNT; d++)
-        if (strcmp(inlay_dtype_name(d), name) == 0)
-            return d;
+    for (inlay_dtype dtype = 1; dtype < INLAY_DTYPE_COUNT; dtype++)
+        if (strcmp(inlay_dtype_name(dtype), name) == 0)
+            return dtype;
     return INLAY_UNDEFINED;
 }
 
@@ -101,33 +101,33 @@ static double inverse(double per_second)
 /* The same of an element of a list. */
 static double number_in(const json_t *list, size_t i)
 {
-    const json_t *x = json_array_get(list, i);
-    double value = json_is_number(x) ? json_number_value(x) : -1;
+    const json_t *item = json_array_get(list, i);
+    double value = json_is_number(item) ? json_number_value(item) : -1;
 
     return isfinite(value) && value >= 0 ? value : -1;
 }
 
 /* A line is a list, in the order of line_columns: hundreds of objects would take every session longer to read. */
-static bool read_line(const json_t *x, struct arena *a, profile_line *out)
+static bool read_line(const json_t *item, struct arena *arena, profile_line *out)
 {
-    const char *op = json_string_value(json_array_get(x, 0)), *variant = json_string_value(json_array_get(x, 1));
-    const char *type = json_string_value(json_array_get(x, 2));
-    double threads = number_in(x, 3), points = number_in(x, 8), error = number_in(x, 9);
+    const char *op = json_string_value(json_array_get(item, 0)), *variant = json_string_value(json_array_get(item, 1));
+    const char *type = json_string_value(json_array_get(item, 2));
+    double threads = number_in(item, 3), points = number_in(item, 8), error = number_in(item, 9);
     double *ns = out->fit.ns_per;
 
-    ns[FIT_ONE] = number_in(x, 4);
-    ns[FIT_FLOPS] = inverse(number_in(x, 5));
-    ns[FIT_BYTES] = inverse(number_in(x, 6));
-    ns[FIT_FAR] = inverse(number_in(x, 7));
-    ns[FIT_MODEL] = number_in(x, 10);
-    ns[FIT_COLD] = inverse(number_in(x, 11));
+    ns[FIT_ONE] = number_in(item, 4);
+    ns[FIT_FLOPS] = inverse(number_in(item, 5));
+    ns[FIT_BYTES] = inverse(number_in(item, 6));
+    ns[FIT_FAR] = inverse(number_in(item, 7));
+    ns[FIT_MODEL] = number_in(item, 10);
+    ns[FIT_COLD] = inverse(number_in(item, 11));
     if (op == NULL || variant == NULL || type == NULL || threads < 1 || threads > 4096 || points < 1 || points > 1e6 ||
         error < 1 || strlen(op) >= 200)
         return false;
     for (int t = 0; t < FIT_TERMS; t++)
         if (!(ns[t] >= 0))
             return false;
-    out->class.op = arena_string(a, op);
+    out->class.op = arena_string(arena, op);
     out->class.variant = cost_variant_of(variant);
     out->class.dtype = dtype_of(type);
     out->threads = (uint32_t)threads;
@@ -136,31 +136,31 @@ static bool read_line(const json_t *x, struct arena *a, profile_line *out)
     return out->class.op != NULL && out->class.variant < COST_VARIANT_COUNT;
 }
 
-static bool read_factor(const json_t *x, struct arena *a, profile_factor *out)
+static bool read_factor(const json_t *item, struct arena *arena, profile_factor *out)
 {
-    double threads = number_at(x, "threads");
+    double threads = number_at(item, "threads");
 
-    (void)a;
-    out->factor = number_at(x, "factor");
-    out->border = number_at(x, "border");
+    (void)arena;
+    out->factor = number_at(item, "factor");
+    out->border = number_at(item, "border");
     out->threads = threads < 1 || threads > 4096 ? 0 : (uint32_t)threads;
     return out->threads > 0 && out->factor > 0 && out->border > 0;
 }
 
-static bool read_copy(const json_t *x, profile_copy *out)
+static bool read_copy(const json_t *item, profile_copy *out)
 {
-    out->latency_ns = number_at(x, "latency_ns");
-    out->ns_per_byte = inverse(number_at(x, "bytes_per_s"));
+    out->latency_ns = number_at(item, "latency_ns");
+    out->ns_per_byte = inverse(number_at(item, "bytes_per_s"));
     return out->latency_ns >= 0 && out->ns_per_byte >= 0;
 }
 
-static bool read_link(const json_t *x, struct arena *a, profile_link *out)
+static bool read_link(const json_t *item, struct arena *arena, profile_link *out)
 {
-    const char *domain = text_at(x, "domain");
+    const char *domain = text_at(item, "domain");
 
-    out->domain = domain != NULL ? arena_string(a, domain) : NULL;
-    return out->domain != NULL && read_copy(json_object_get(x, "to"), &out->to) &&
-           read_copy(json_object_get(x, "from"), &out->from);
+    out->domain = domain != NULL ? arena_string(arena, domain) : NULL;
+    return out->domain != NULL && read_copy(json_object_get(item, "to"), &out->to) &&
+           read_copy(json_object_get(item, "from"), &out->from);
 }
 
 /* The list `key` of x through read_one: elements of the given size. false: something is not what it should be. */
@@ -177,29 +177,30 @@ static bool read_link(const json_t *x, struct arena *a, profile_link *out)
         *(out_count) = (uint32_t)count_;                                                                               \
     } while (0)
 
-static bool read_provider(const json_t *x, struct arena *a, profile_provider *out)
+static bool read_provider(const json_t *item, struct arena *arena, profile_provider *out)
 {
-    const char *name = text_at(x, "name"), *build_id = text_at(x, "build_id"), *identity = text_at(x, "identity");
+    const char *name = text_at(item, "name"), *build_id = text_at(item, "build_id"),
+               *identity = text_at(item, "identity");
 
     if (name == NULL || build_id == NULL || identity == NULL)
         return false;
-    out->name = arena_string(a, name);
-    out->build_id = arena_string(a, build_id);
+    out->name = arena_string(arena, name);
+    out->build_id = arena_string(arena, build_id);
     out->identity = strtoull(identity, NULL, 16);
-    READ_LIST(x, "lines", a, read_line, &out->lines, &out->line_count);
-    READ_LIST(x, "factors", a, read_factor, &out->factors, &out->factor_count);
-    READ_LIST(x, "links", a, read_link, &out->links, &out->link_count);
+    READ_LIST(item, "lines", arena, read_line, &out->lines, &out->line_count);
+    READ_LIST(item, "factors", arena, read_factor, &out->factors, &out->factor_count);
+    READ_LIST(item, "links", arena, read_link, &out->links, &out->link_count);
     return out->name != NULL && out->build_id != NULL;
 }
 
-static bool read_profile(const json_t *x, cost_profile *out)
+static bool read_profile(const json_t *item, cost_profile *out)
 {
-    const char *cpu = text_at(x, "cpu");
+    const char *cpu = text_at(item, "cpu");
 
-    if (cpu == NULL || json_integer_value(json_object_get(x, "format")) != FORMAT)
+    if (cpu == NULL || json_integer_value(json_object_get(item, "format")) != FORMAT)
         return false;
     (void)snprintf(out->cpu, sizeof out->cpu, "%s", cpu);
-    READ_LIST(x, "providers", &out->a, read_provider, &out->providers, &out->provider_count);
+    READ_LIST(item, "providers", &out->a, read_provider, &out->providers, &out->provider_count);
     return true;
 }
 
@@ -247,46 +248,46 @@ static const char line_columns[] = "op, variant, type, threads, launch_ns, flops
                                    "points, error, model_factor, "
                                    "cold_bytes_per_s";
 
-static json_t *line_json(const profile_line *l)
+static json_t *line_json(const profile_line *line)
 {
-    const double *ns = l->fit.ns_per;
+    const double *ns = line->fit.ns_per;
 
-    return json_pack("[s, s, s, i, f, f, f, f, i, f, f, f]", l->class.op, cost_variant_name(l->class.variant),
-                     l->class.dtype == INLAY_UNDEFINED ? "any" : inlay_dtype_name(l->class.dtype), (int)l->threads,
-                     ns[FIT_ONE], rate(ns[FIT_FLOPS]), rate(ns[FIT_BYTES]), rate(ns[FIT_FAR]), (int)l->fit.points,
-                     l->fit.error, ns[FIT_MODEL], rate(ns[FIT_COLD]));
+    return json_pack("[s, s, s, i, f, f, f, f, i, f, f, f]", line->class.op, cost_variant_name(line->class.variant),
+                     line->class.dtype == INLAY_UNDEFINED ? "any" : inlay_dtype_name(line->class.dtype),
+                     (int)line->threads, ns[FIT_ONE], rate(ns[FIT_FLOPS]), rate(ns[FIT_BYTES]), rate(ns[FIT_FAR]),
+                     (int)line->fit.points, line->fit.error, ns[FIT_MODEL], rate(ns[FIT_COLD]));
 }
 
-static json_t *copy_json(const profile_copy *c)
+static json_t *copy_json(const profile_copy *copy)
 {
-    return json_pack("{s:f, s:f}", "latency_ns", c->latency_ns, "bytes_per_s", rate(c->ns_per_byte));
+    return json_pack("{s:f, s:f}", "latency_ns", copy->latency_ns, "bytes_per_s", rate(copy->ns_per_byte));
 }
 
-static json_t *provider_json(const profile_provider *p)
+static json_t *provider_json(const profile_provider *provider)
 {
     char identity[24];
     json_t *lines = json_array(), *factors = json_array(), *links = json_array();
     int bad = 0;
 
-    (void)snprintf(identity, sizeof identity, "%016llx", (unsigned long long)p->identity);
-    for (uint32_t i = 0; i < p->line_count; i++)
-        bad |= json_array_append_new(lines, line_json(&p->lines[i]));
-    for (uint32_t i = 0; i < p->factor_count; i++)
-        bad |=
-            json_array_append_new(factors, json_pack("{s:i, s:f, s:f}", "threads", (int)p->factors[i].threads, "factor",
-                                                     p->factors[i].factor, "border", p->factors[i].border));
-    for (uint32_t i = 0; i < p->link_count; i++)
-        bad |=
-            json_array_append_new(links, json_pack("{s:s, s:o, s:o}", "domain", p->links[i].domain, "to",
-                                                   copy_json(&p->links[i].to), "from", copy_json(&p->links[i].from)));
+    (void)snprintf(identity, sizeof identity, "%016llx", (unsigned long long)provider->identity);
+    for (uint32_t i = 0; i < provider->line_count; i++)
+        bad |= json_array_append_new(lines, line_json(&provider->lines[i]));
+    for (uint32_t i = 0; i < provider->factor_count; i++)
+        bad |= json_array_append_new(factors, json_pack("{s:i, s:f, s:f}", "threads", (int)provider->factors[i].threads,
+                                                        "factor", provider->factors[i].factor, "border",
+                                                        provider->factors[i].border));
+    for (uint32_t i = 0; i < provider->link_count; i++)
+        bad |= json_array_append_new(links, json_pack("{s:s, s:o, s:o}", "domain", provider->links[i].domain, "to",
+                                                      copy_json(&provider->links[i].to), "from",
+                                                      copy_json(&provider->links[i].from)));
     if (bad != 0) {
         json_decref(lines);
         json_decref(factors);
         json_decref(links);
         return NULL;
     }
-    return json_pack("{s:s, s:s, s:s, s:o, s:o, s:o}", "name", p->name, "build_id", p->build_id, "identity", identity,
-                     "factors", factors, "links", links, "lines", lines);
+    return json_pack("{s:s, s:s, s:s, s:o, s:o, s:o}", "name", provider->name, "build_id", provider->build_id,
+                     "identity", identity, "factors", factors, "links", links, "lines", lines);
 }
 
 inlay_status profile_save(const char *folder, const char *name, const cost_profile *profile, inlay_diag *diag)

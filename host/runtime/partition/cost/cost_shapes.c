@@ -49,17 +49,17 @@ static bool make_room(cost_sizes *sizes, uint32_t count)
     return true;
 }
 
-static const inlay_symbol_info *symbol_info(const struct graph *g, uint32_t symbol)
+static const inlay_symbol_info *symbol_info(const struct graph *graph, uint32_t symbol)
 {
-    return symbol > 0 && symbol < g->model->symbol_count ? &g->model->symbols[symbol] : NULL;
+    return symbol > 0 && symbol < graph->model->symbol_count ? &graph->model->symbols[symbol] : NULL;
 }
 
-static int64_t within_bounds(const inlay_symbol_info *s, int64_t size)
+static int64_t within_bounds(const inlay_symbol_info *info, int64_t size)
 {
-    if (s != NULL && size > s->max)
-        size = s->max;
-    if (s != NULL && size < s->min)
-        size = s->min;
+    if (info != NULL && size > info->max)
+        size = info->max;
+    if (info != NULL && size < info->min)
+        size = info->min;
     return size < SIZE_MAX_ASSUMED ? size : SIZE_MAX_ASSUMED;
 }
 
@@ -69,15 +69,15 @@ static void learn(cost_sizes *sizes, const inlay_dim *dim, int64_t size)
         sizes->symbols[dim->symbol] = size;
 }
 
-static void learn_assumed(struct pricing *p)
+static void learn_assumed(struct pricing *pricing)
 {
-    for (uint32_t i = 0; i < p->sizes->assumed_count; i++) {
-        const cost_assumption *x = &p->sizes->assumed[i];
+    for (uint32_t i = 0; i < pricing->sizes->assumed_count; i++) {
+        const cost_assumption *assumption = &pricing->sizes->assumed[i];
 
-        for (uint32_t k = 1; k < p->g->model->symbol_count && x->size >= 0; k++)
-            if (p->g->model->symbols[k].name.bytes == x->name_bytes &&
-                memcmp(p->g->model->symbols[k].name.data, x->name, x->name_bytes) == 0)
-                p->sizes->symbols[k] = x->size < SIZE_MAX_ASSUMED ? x->size : SIZE_MAX_ASSUMED;
+        for (uint32_t k = 1; k < pricing->g->model->symbol_count && assumption->size >= 0; k++)
+            if (pricing->g->model->symbols[k].name.bytes == assumption->name_bytes &&
+                memcmp(pricing->g->model->symbols[k].name.data, assumption->name, assumption->name_bytes) == 0)
+                pricing->sizes->symbols[k] = assumption->size < SIZE_MAX_ASSUMED ? assumption->size : SIZE_MAX_ASSUMED;
     }
 }
 
@@ -88,15 +88,16 @@ static bool names_batch(const char *name)
 }
 
 /* A size for dimension d of a graph input that nobody has said anything about. */
-static int64_t guess(const inlay_value_info *v, uint32_t d, const inlay_symbol_info *symbol)
+static int64_t guess(const inlay_value_info *value, uint32_t d, const inlay_symbol_info *symbol)
 {
-    bool image = v->dtype != INLAY_INT64 && v->dtype != INLAY_INT32 &&
-                 (v->rank == 4 || (v->rank == 3 && v->dims[0].kind == INLAY_DIM_FIXED && v->dims[0].value == CHANNELS));
+    bool image = value->dtype != INLAY_INT64 && value->dtype != INLAY_INT32 &&
+                 (value->rank == 4 ||
+                  (value->rank == 3 && value->dims[0].kind == INLAY_DIM_FIXED && value->dims[0].value == CHANNELS));
 
     if (d == 0 || (symbol != NULL && names_batch(symbol->name.data)))
         return within_bounds(symbol, BATCH);
     if (image)
-        return within_bounds(symbol, d + 3 == v->rank ? CHANNELS : IMAGE);
+        return within_bounds(symbol, d + 3 == value->rank ? CHANNELS : IMAGE);
     return within_bounds(symbol, LENGTH);
 }
 
@@ -107,18 +108,18 @@ static inlay_dim fixed(int64_t size)
     return (inlay_dim){ .value = size, .kind = INLAY_DIM_FIXED };
 }
 
-static bool all_fixed(const inlay_value_info *v)
+static bool all_fixed(const inlay_value_info *value)
 {
-    for (uint32_t d = 0; v->rank != INLAY_RANK_UNKNOWN && d < v->rank; d++)
-        if (v->dims[d].kind != INLAY_DIM_FIXED)
+    for (uint32_t d = 0; value->rank != INLAY_RANK_UNKNOWN && d < value->rank; d++)
+        if (value->dims[d].kind != INLAY_DIM_FIXED)
             return false;
-    return v->rank != INLAY_RANK_UNKNOWN;
+    return value->rank != INLAY_RANK_UNKNOWN;
 }
 
 /* A graph input with every dimension fixed: said, met, or guessed. */
-static bool settle_input(struct pricing *p, uint32_t v, const cost_input *said)
+static bool settle_input(struct pricing *pricing, uint32_t value, const cost_input *said)
 {
-    inlay_value_info *info = &p->infos[v];
+    inlay_value_info *info = &pricing->infos[value];
     bool is_said =
         said != NULL && said->rank <= INLAY_MAX_RANK && (said->rank == info->rank || info->rank == INLAY_RANK_UNKNOWN);
     inlay_dim *dims;
@@ -127,34 +128,35 @@ static bool settle_input(struct pricing *p, uint32_t v, const cost_input *said)
         info->rank = said->rank;
     if (info->rank == INLAY_RANK_UNKNOWN)
         return true;
-    dims = arena_array(p->a, (size_t)info->rank + 1, sizeof *dims);
+    dims = arena_array(pricing->a, (size_t)info->rank + 1, sizeof *dims);
     for (uint32_t d = 0; dims != NULL && d < info->rank; d++) {
         const inlay_dim *old = info->dims != NULL ? &info->dims[d] : &(inlay_dim){ .kind = INLAY_DIM_UNKNOWN };
-        const inlay_symbol_info *symbol = old->kind == INLAY_DIM_SYMBOLIC ? symbol_info(p->g, old->symbol) : NULL;
+        const inlay_symbol_info *symbol = old->kind == INLAY_DIM_SYMBOLIC ? symbol_info(pricing->g, old->symbol) : NULL;
 
         if (old->kind == INLAY_DIM_FIXED)
             dims[d] = *old;
         else if (is_said && said->dims[d] >= 0)
             dims[d] = fixed(said->dims[d]);
-        else if (symbol != NULL && p->sizes->symbols[old->symbol] >= 0)
-            dims[d] = fixed(p->sizes->symbols[old->symbol]);
+        else if (symbol != NULL && pricing->sizes->symbols[old->symbol] >= 0)
+            dims[d] = fixed(pricing->sizes->symbols[old->symbol]);
         else
-            dims[d] = fixed(p->sizes->ones         ? within_bounds(symbol, 1)
-                            : p->g->parent == NULL ? guess(info, d, symbol)
-                                                   : within_bounds(symbol, ESTIMATE));
-        learn(p->sizes, old, dims[d].value);
+            dims[d] = fixed(pricing->sizes->ones         ? within_bounds(symbol, 1)
+                            : pricing->g->parent == NULL ? guess(info, d, symbol)
+                                                         : within_bounds(symbol, ESTIMATE));
+        learn(pricing->sizes, old, dims[d].value);
     }
     info->dims = dims;
     return dims != NULL;
 }
 
 /* What inference left open takes the size that a run found, or that its symbol has elsewhere, or an estimate. */
-static bool settle_output(struct pricing *p, const graph_node *n, uint32_t output, const inlay_value_info *const *in)
+static bool settle_output(struct pricing *pricing, const graph_node *node, uint32_t output,
+                          const inlay_value_info *const *in)
 {
-    const uint32_t v = n->info.outputs[output];
-    const inlay_value_info *was = &p->g->values[v].info; /* as the model knows it */
-    const cost_input *seen = p->sizes->seen != NULL ? &p->sizes->seen[v] : NULL;
-    inlay_value_info *info = &p->infos[v];
+    const uint32_t value = node->info.outputs[output];
+    const inlay_value_info *was = &pricing->g->values[value].info; /* as the model knows it */
+    const cost_input *seen = pricing->sizes->seen != NULL ? &pricing->sizes->seen[value] : NULL;
+    inlay_value_info *info = &pricing->infos[value];
     inlay_dim *dims;
 
     if (info->rank == INLAY_RANK_UNKNOWN && was->rank != INLAY_RANK_UNKNOWN) {
@@ -167,12 +169,12 @@ static bool settle_output(struct pricing *p, const graph_node *n, uint32_t outpu
         return true;
     if (seen != NULL && seen->rank != info->rank)
         seen = NULL;
-    dims = arena_array(p->a, (size_t)info->rank + 1, sizeof *dims);
+    dims = arena_array(pricing->a, (size_t)info->rank + 1, sizeof *dims);
     for (uint32_t d = 0; dims != NULL && d < info->rank; d++) {
         const inlay_dim unknown = { .value = -1, .kind = INLAY_DIM_UNKNOWN };
         const inlay_dim *found = info->dims != NULL ? &info->dims[d] : &unknown;
         const inlay_dim *old = was->rank == info->rank ? &was->dims[d] : found;
-        const inlay_symbol_info *symbol = old->kind == INLAY_DIM_SYMBOLIC ? symbol_info(p->g, old->symbol) : NULL;
+        const inlay_symbol_info *symbol = old->kind == INLAY_DIM_SYMBOLIC ? symbol_info(pricing->g, old->symbol) : NULL;
 
         if (found->kind == INLAY_DIM_FIXED)
             dims[d] = *found;
@@ -180,18 +182,18 @@ static bool settle_output(struct pricing *p, const graph_node *n, uint32_t outpu
             dims[d] = *old;
         else if (seen != NULL && seen->dims[d] >= 0)
             dims[d] = fixed(within_bounds(symbol, seen->dims[d]));
-        else if (symbol != NULL && p->sizes->symbols[old->symbol] >= 0)
-            dims[d] = fixed(p->sizes->symbols[old->symbol]);
+        else if (symbol != NULL && pricing->sizes->symbols[old->symbol] >= 0)
+            dims[d] = fixed(pricing->sizes->symbols[old->symbol]);
         else
-            dims[d] = fixed(within_bounds(symbol, cost_estimate(&n->info, in, output, d, ESTIMATE)));
-        learn(p->sizes, old, dims[d].value);
+            dims[d] = fixed(within_bounds(symbol, cost_estimate(&node->info, in, output, d, ESTIMATE)));
+        learn(pricing->sizes, old, dims[d].value);
     }
     info->dims = dims;
     return dims != NULL;
 }
 
 /* When inference knows every element of an integer tensor, it is data. Elements are kept in either case. */
-static bool settle_elements(struct pricing *p, inlay_value_info *info)
+static bool settle_elements(struct pricing *pricing, inlay_value_info *info)
 {
     bool wide = info->dtype == INLAY_INT64;
     uint64_t count = info->element_count;
@@ -199,7 +201,7 @@ static bool settle_elements(struct pricing *p, inlay_value_info *info)
 
     if (info->elements == NULL)
         return true;
-    info->elements = arena_copy(p->a, info->elements, (size_t)count * sizeof *info->elements);
+    info->elements = arena_copy(pricing->a, info->elements, (size_t)count * sizeof *info->elements);
     if (info->elements == NULL)
         return false;
     if (!wide && info->dtype != INLAY_INT32)
@@ -207,7 +209,7 @@ static bool settle_elements(struct pricing *p, inlay_value_info *info)
     for (uint64_t i = 0; i < count; i++)
         if (info->elements[i].kind != INLAY_DIM_FIXED)
             return true;
-    data = arena_array(p->a, (size_t)count + 1, 8);
+    data = arena_array(pricing->a, (size_t)count + 1, 8);
     for (uint64_t i = 0; data != NULL && i < count; i++) {
         int64_t e = info->elements[i].value;
         int32_t narrow = (int32_t)e;
@@ -219,30 +221,30 @@ static bool settle_elements(struct pricing *p, inlay_value_info *info)
 }
 
 /* A node at the sizes. Inference that fails (sizes that don't go together, since they were guessed) says nothing. */
-static bool settle_node(struct pricing *p, const graph_node *n)
+static bool settle_node(struct pricing *pricing, const graph_node *node)
 {
-    const inlay_value_info **in = arena_array(&p->scratch, (size_t)n->info.input_count + 1, sizeof *in);
-    inlay_value_info **out = arena_array(&p->scratch, (size_t)n->info.output_count + 1, sizeof *out);
+    const inlay_value_info **in = arena_array(&pricing->scratch, (size_t)node->info.input_count + 1, sizeof *in);
+    inlay_value_info **out = arena_array(&pricing->scratch, (size_t)node->info.output_count + 1, sizeof *out);
     inlay_status status;
 
     if (in == NULL || out == NULL)
         return false;
-    for (uint32_t i = 0; i < n->info.input_count; i++)
-        in[i] = n->info.inputs[i] == INLAY_NONE ? NULL : &p->infos[n->info.inputs[i]];
-    for (uint32_t i = 0; i < n->info.output_count; i++)
-        out[i] = n->info.outputs[i] == INLAY_NONE ? NULL : &p->infos[n->info.outputs[i]];
-    status = graph_infer_node(p->g->model, n, in, out, &p->scratch, NULL);
+    for (uint32_t i = 0; i < node->info.input_count; i++)
+        in[i] = node->info.inputs[i] == INLAY_NONE ? NULL : &pricing->infos[node->info.inputs[i]];
+    for (uint32_t i = 0; i < node->info.output_count; i++)
+        out[i] = node->info.outputs[i] == INLAY_NONE ? NULL : &pricing->infos[node->info.outputs[i]];
+    status = graph_infer_node(pricing->g->model, node, in, out, &pricing->scratch, NULL);
     if (status == INLAY_OUT_OF_MEMORY)
         return false;
-    for (uint32_t i = 0; i < n->info.output_count; i++) {
+    for (uint32_t i = 0; i < node->info.output_count; i++) {
         if (out[i] == NULL)
             continue;
         if (status != INLAY_OK) {
-            p->sizes->conflict = true;
+            pricing->sizes->conflict = true;
             out[i]->rank = INLAY_RANK_UNKNOWN;
             out[i]->elements = NULL;
         }
-        if (!settle_output(p, n, i, in) || !settle_elements(p, out[i]))
+        if (!settle_output(pricing, node, i, in) || !settle_elements(pricing, out[i]))
             return false;
     }
     return true;
@@ -250,36 +252,36 @@ static bool settle_node(struct pricing *p, const graph_node *n)
 
 /* ------------------------------------------------------------------ the whole */
 
-static bool settle_graph(struct pricing *p)
+static bool settle_graph(struct pricing *pricing)
 {
-    const struct graph *g = p->g;
+    const struct graph *graph = pricing->g;
 
-    for (uint32_t i = 0; i < g->input_count; i++)
-        if (!settle_input(p, g->inputs[i],
-                          g->parent == NULL && i < p->sizes->input_count ? &p->sizes->inputs[i] : NULL))
+    for (uint32_t i = 0; i < graph->input_count; i++)
+        if (!settle_input(pricing, graph->inputs[i],
+                          graph->parent == NULL && i < pricing->sizes->input_count ? &pricing->sizes->inputs[i] : NULL))
             return false;
-    for (uint32_t i = 0; i < g->captured_count; i++)
-        if ((g->values[g->captured[i]].info.flags & INLAY_VALUE_CONSTANT) == 0 &&
-            !settle_input(p, g->captured[i], NULL))
+    for (uint32_t i = 0; i < graph->captured_count; i++)
+        if ((graph->values[graph->captured[i]].info.flags & INLAY_VALUE_CONSTANT) == 0 &&
+            !settle_input(pricing, graph->captured[i], NULL))
             return false;
-    for (uint32_t n = 0; n < g->node_count; n++) {
-        if (!settle_node(p, g->nodes[n]))
+    for (uint32_t node = 0; node < graph->node_count; node++) {
+        if (!settle_node(pricing, graph->nodes[node]))
             return false;
-        arena_reset(&p->scratch);
+        arena_reset(&pricing->scratch);
     }
     return true;
 }
 
 /* Is there nothing to assume and nothing to infer? */
-static bool is_settled(const struct graph *g)
+static bool is_settled(const struct graph *graph)
 {
-    for (uint32_t v = 0; v < g->value_count; v++)
-        if (g->values[v].info.kind == INLAY_VALUE_TENSOR && !all_fixed(&g->values[v].info))
+    for (uint32_t value = 0; value < graph->value_count; value++)
+        if (graph->values[value].info.kind == INLAY_VALUE_TENSOR && !all_fixed(&graph->values[value].info))
             return false;
     return true;
 }
 
-static bool state_of(const inlay_value_info *info, struct arena *a, inlay_value_state *out)
+static bool state_of(const inlay_value_info *info, struct arena *arena, inlay_value_state *out)
 {
     int64_t *dims;
 
@@ -287,7 +289,7 @@ static bool state_of(const inlay_value_info *info, struct arena *a, inlay_value_
         .rank = info->rank, .dtype = info->dtype, .data = info->data, .data_bytes = info->data_bytes
     };
     if (info->rank != INLAY_RANK_UNKNOWN) {
-        out->dims = dims = arena_array(a, (size_t)info->rank + 1, sizeof *dims);
+        out->dims = dims = arena_array(arena, (size_t)info->rank + 1, sizeof *dims);
         for (uint32_t d = 0; dims != NULL && d < info->rank; d++)
             dims[d] = info->dims[d].value;
         if (dims == NULL)
@@ -296,30 +298,31 @@ static bool state_of(const inlay_value_info *info, struct arena *a, inlay_value_
     if ((uintptr_t)info->data % 16 != 0) {
         bool shown = graph_decides_shapes(info);
 
-        out->data = shown ? arena_copy(a, info->data, (size_t)info->data_bytes) : NULL;
+        out->data = shown ? arena_copy(arena, info->data, (size_t)info->data_bytes) : NULL;
         return !shown || out->data != NULL;
     }
     return true;
 }
 
-inlay_value_state *cost_shapes(const struct graph *g, const inlay_graph *snapshot, cost_sizes *sizes, struct arena *a)
+inlay_value_state *cost_shapes(const struct graph *graph, const inlay_graph *snapshot, cost_sizes *sizes,
+                               struct arena *arena)
 {
-    inlay_value_state *states = arena_array(a, (size_t)snapshot->value_count + 1, sizeof *states);
+    inlay_value_state *states = arena_array(arena, (size_t)snapshot->value_count + 1, sizeof *states);
     cost_sizes defaults = { 0 };
-    struct pricing p = { .g = g, .sizes = sizes != NULL ? sizes : &defaults, .a = a };
+    struct pricing pricing = { .g = graph, .sizes = sizes != NULL ? sizes : &defaults, .a = arena };
     bool good;
 
-    p.infos = arena_array(a, (size_t)g->value_count + 1, sizeof *p.infos);
-    good = states != NULL && p.infos != NULL && make_room(p.sizes, g->model->symbol_count);
-    for (uint32_t v = 0; good && v < g->value_count; v++)
-        p.infos[v] = g->values[v].info;
-    if (good && !is_settled(g)) {
-        learn_assumed(&p);
-        good = settle_graph(&p);
+    pricing.infos = arena_array(arena, (size_t)graph->value_count + 1, sizeof *pricing.infos);
+    good = states != NULL && pricing.infos != NULL && make_room(pricing.sizes, graph->model->symbol_count);
+    for (uint32_t value = 0; good && value < graph->value_count; value++)
+        pricing.infos[value] = graph->values[value].info;
+    if (good && !is_settled(graph)) {
+        learn_assumed(&pricing);
+        good = settle_graph(&pricing);
     }
-    for (uint32_t v = 0; good && v < g->value_count; v++)
-        good = state_of(&p.infos[v], a, &states[v]);
-    arena_deinit(&p.scratch);
+    for (uint32_t value = 0; good && value < graph->value_count; value++)
+        good = state_of(&pricing.infos[value], arena, &states[value]);
+    arena_deinit(&pricing.scratch);
     cost_sizes_deinit(&defaults);
     return good ? states : NULL;
 }

@@ -32,9 +32,9 @@ void cost_store_deinit(cost_store *store)
 
 /* ------------------------------------------------------------------ reading */
 
-static bool is_sane(const cost_record *r)
+static bool is_sane(const cost_record *record)
 {
-    return isfinite(r->ns) && r->ns >= 0 && isfinite(r->spread) && r->spread >= 0;
+    return isfinite(record->ns) && record->ns >= 0 && isfinite(record->spread) && record->spread >= 0;
 }
 
 /* Why the contents of a file are no good; NULL: they are. */

@@ -4,89 +4,92 @@
 #include <string.h>
 
 /* The flag that stands for the operator of a node with bodies; 0: no provider can ask for it. */
-static uint32_t flag_of(const graph_node *n)
+static uint32_t flag_of(const graph_node *node)
 {
     static const struct {
         const char *op_type;
         uint32_t flag;
     } rows[] = { { "If", INLAY_BODIES_IF }, { "Loop", INLAY_BODIES_LOOP }, { "Scan", INLAY_BODIES_SCAN } };
 
-    if (n->body_count == 0 || strcmp(n->info.domain.data, "ai.onnx") != 0)
+    if (node->body_count == 0 || strcmp(node->info.domain.data, "ai.onnx") != 0)
         return 0;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        if (strcmp(n->info.op_type.data, rows[i].op_type) == 0)
+        if (strcmp(node->info.op_type.data, rows[i].op_type) == 0)
             return rows[i].flag;
     return 0;
 }
 
-static bool is_tensor(const struct graph *g, uint32_t v)
+static bool is_tensor(const struct graph *graph, uint32_t value)
 {
-    return v == INLAY_NONE || g->values[v].info.kind == INLAY_VALUE_TENSOR;
+    return value == INLAY_NONE || graph->values[value].info.kind == INLAY_VALUE_TENSOR;
 }
 
 /* Are there nodes in the graph, or in bodies of its nodes, that passes began to make after that minor? */
-static bool has_newer(const struct graph *g, uint32_t minor)
+static bool has_newer(const struct graph *graph, uint32_t minor)
 {
-    for (uint32_t i = 0; i < g->node_count; i++) {
-        const graph_node *n = g->nodes[i];
+    for (uint32_t i = 0; i < graph->node_count; i++) {
+        const graph_node *node = graph->nodes[i];
 
-        if (n->made_by != NULL && graph_made_since(n) > minor && graph_made_since(n) != UINT32_MAX)
+        if (node->made_by != NULL && graph_made_since(node) > minor && graph_made_since(node) != UINT32_MAX)
             return true;
-        for (uint32_t b = 0; b < n->body_count; b++)
-            if (has_newer(n->bodies[b].graph, minor))
+        for (uint32_t b = 0; b < node->body_count; b++)
+            if (has_newer(node->bodies[b].graph, minor))
                 return true;
     }
     return false;
 }
 
-bool part_takes_bodies(const part_provider *p, const struct graph *g, const graph_node *n)
+bool part_takes_bodies(const part_provider *provider, const struct graph *graph, const graph_node *node)
 {
-    const uint32_t flag = flag_of(n);
-    const inlay_ext_bodies *e;
+    const uint32_t flag = flag_of(node);
+    const inlay_ext_bodies *bodies;
 
-    if (flag == 0 || p->table->extension == NULL)
+    if (flag == 0 || provider->table->extension == NULL)
         return false;
-    e = p->table->extension(p->state, INLAY_EXT_BODIES);
-    if (e == NULL || !INLAY_HAS(e, operators) || (e->operators & flag) == 0)
+    bodies = provider->table->extension(provider->state, INLAY_EXT_BODIES);
+    if (bodies == NULL || !INLAY_HAS(bodies, operators) || (bodies->operators & flag) == 0)
         return false;
-    for (uint32_t i = 0; i < part_reads(n); i++)
-        if (!is_tensor(g, part_read_at(n, i)))
+    for (uint32_t i = 0; i < part_reads(node); i++)
+        if (!is_tensor(graph, part_read_at(node, i)))
             return false;
-    for (uint32_t i = 0; i < n->info.output_count; i++)
-        if (!is_tensor(g, n->info.outputs[i]))
+    for (uint32_t i = 0; i < node->info.output_count; i++)
+        if (!is_tensor(graph, node->info.outputs[i]))
             return false;
-    for (uint32_t b = 0; b < n->body_count; b++)
-        if (has_newer(n->bodies[b].graph, p->abi_minor))
+    for (uint32_t b = 0; b < node->body_count; b++)
+        if (has_newer(node->bodies[b].graph, provider->abi_minor))
             return false;
     return true;
 }
 
-bool part_cover_bodies(const struct graph *g, const struct partition *p, const uint8_t *usable, uint8_t *candidates)
+bool part_cover_bodies(const struct graph *graph, const struct partition *partition, const uint8_t *usable,
+                       uint8_t *candidates)
 {
     bool any = false;
 
-    for (uint32_t o = 0; o < p->offer_count; o++)
-        for (uint32_t k = 0; usable[o] && k < p->offers[o].node_count; k++)
-            if (!candidates[p->offers[o].nodes[k]] && g->nodes[p->offers[o].nodes[k]]->body_count > 0)
-                candidates[p->offers[o].nodes[k]] = 1, any = true;
+    for (uint32_t offer = 0; offer < partition->offer_count; offer++)
+        for (uint32_t k = 0; usable[offer] && k < partition->offers[offer].node_count; k++)
+            if (!candidates[partition->offers[offer].nodes[k]] &&
+                graph->nodes[partition->offers[offer].nodes[k]]->body_count > 0)
+                candidates[partition->offers[offer].nodes[k]] = 1, any = true;
     return any;
 }
 
-void part_drop_bodies(const struct graph *g, const struct partition *p, uint8_t *usable)
+void part_drop_bodies(const struct graph *graph, const struct partition *partition, uint8_t *usable)
 {
-    for (uint32_t o = 0; o < p->offer_count; o++)
-        if (g->nodes[p->offers[o].nodes[0]]->body_count > 0) /* it is alone in its offer */
-            usable[o] = 0;
+    for (uint32_t offer = 0; offer < partition->offer_count; offer++)
+        if (graph->nodes[partition->offers[offer].nodes[0]]->body_count > 0) /* it is alone in its offer */
+            usable[offer] = 0;
 }
 
-bool part_holds_body(const struct graph *g, const struct partition *p, const struct graph *body)
+bool part_holds_body(const struct graph *graph, const struct partition *partition, const struct graph *body)
 {
-    for (uint32_t i = 0; i < p->region_count; i++)
-        for (uint32_t k = 0; p->regions[i].provider != INLAY_NONE && k < p->regions[i].node_count; k++) {
-            const graph_node *n = g->nodes[p->regions[i].nodes[k]];
+    for (uint32_t i = 0; i < partition->region_count; i++)
+        for (uint32_t k = 0; partition->regions[i].provider != INLAY_NONE && k < partition->regions[i].node_count;
+             k++) {
+            const graph_node *node = graph->nodes[partition->regions[i].nodes[k]];
 
-            for (uint32_t b = 0; b < n->body_count; b++)
-                if (n->bodies[b].graph == body)
+            for (uint32_t b = 0; b < node->body_count; b++)
+                if (node->bodies[b].graph == body)
                     return true;
         }
     return false;

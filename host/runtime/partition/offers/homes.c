@@ -7,9 +7,9 @@
 
 /* ------------------------------------------------------------------ nodes with bodies */
 
-static bool is_op(const graph_node *n, const char *op_type)
+static bool is_op(const graph_node *node, const char *op_type)
 {
-    return strcmp(n->info.op_type.data, op_type) == 0;
+    return strcmp(node->info.op_type.data, op_type) == 0;
 }
 
 /* What a Loop, or a Scan of version 9 and later, carries and stacks. */
@@ -18,75 +18,76 @@ typedef struct loop_form {
     bool stacks;                                 /* forwards, along the first axis: where the results lie, that is */
 } loop_form;
 
-static bool has_numbers(const graph_node *n, const char *name)
+static bool has_numbers(const graph_node *node, const char *name)
 {
-    const inlay_attr_info *a = graph_attr(n, name);
+    const inlay_attr_info *attribute = graph_attr(node, name);
 
-    for (uint32_t i = 0; a != NULL && a->kind == INLAY_ATTR_INTS && i < a->count; i++)
-        if (a->ints[i] != 0)
+    for (uint32_t i = 0; attribute != NULL && attribute->kind == INLAY_ATTR_INTS && i < attribute->count; i++)
+        if (attribute->ints[i] != 0)
             return true;
     return false;
 }
 
-static bool find_form(const graph_node *n, loop_form *out)
+static bool find_form(const graph_node *node, loop_form *out)
 {
-    const inlay_attr_info *scans = graph_attr(n, "num_scan_inputs");
+    const inlay_attr_info *scans = graph_attr(node, "num_scan_inputs");
 
     *out = (loop_form){ .stacks = true };
-    if (is_op(n, "Loop")) {
+    if (is_op(node, "Loop")) {
         out->first_input = 2;
         out->first_output = 1;
-        out->carried = n->info.input_count > 2 ? n->info.input_count - 2 : 0;
+        out->carried = node->info.input_count > 2 ? node->info.input_count - 2 : 0;
         return true;
     }
-    if (!is_op(n, "Scan") || n->info.since_version < 9 || scans == NULL || scans->i < 0 ||
-        scans->i > n->info.input_count)
+    if (!is_op(node, "Scan") || node->info.since_version < 9 || scans == NULL || scans->i < 0 ||
+        scans->i > node->info.input_count)
         return false;
-    out->carried = n->info.input_count - (uint32_t)scans->i;
-    out->stacks = !has_numbers(n, "scan_output_axes") && !has_numbers(n, "scan_output_directions");
+    out->carried = node->info.input_count - (uint32_t)scans->i;
+    out->stacks = !has_numbers(node, "scan_output_axes") && !has_numbers(node, "scan_output_directions");
     return true;
 }
 
-bool part_hands_on(const graph_node *n, uint32_t v)
+bool part_hands_on(const graph_node *node, uint32_t value)
 {
     loop_form form;
-    const bool loops = n->body_count > 0 && find_form(n, &form);
+    const bool loops = node->body_count > 0 && find_form(node, &form);
 
-    if (n->body_count == 0 || is_op(n, "SequenceMap"))
+    if (node->body_count == 0 || is_op(node, "SequenceMap"))
         return false;
-    for (uint32_t i = 0; i < n->info.input_count; i++)
-        if (n->info.inputs[i] == v && !(loops && i >= form.first_input && i - form.first_input < form.carried))
+    for (uint32_t i = 0; i < node->info.input_count; i++)
+        if (node->info.inputs[i] == value && !(loops && i >= form.first_input && i - form.first_input < form.carried))
             return false;
     return true;
 }
 
-/* The number that value v holds before the run, when it is a scalar int64. */
-static bool known_scalar(const struct partition *p, uint32_t v, int64_t *out)
+/* The number that value value holds before the run, when it is a scalar int64. */
+static bool known_scalar(const struct partition *partition, uint32_t value, int64_t *out)
 {
-    const inlay_value_state *x = v == INLAY_NONE ? NULL : &p->profile[v];
+    const inlay_value_state *state = value == INLAY_NONE ? NULL : &partition->profile[value];
 
-    if (x == NULL || x->data == NULL || x->dtype != INLAY_INT64 || x->data_bytes != sizeof *out)
+    if (state == NULL || state->data == NULL || state->dtype != INLAY_INT64 || state->data_bytes != sizeof *out)
         return false;
-    memcpy(out, x->data, sizeof *out);
+    memcpy(out, state->data, sizeof *out);
     return true;
 }
 
 /* A trip count beyond is a way to say "until the condition is false". */
 static const int64_t MOST_TRIPS = INT32_MAX;
 
-double part_iterations(const struct partition *p, const graph_node *n, bool *out_known)
+double part_iterations(const struct partition *partition, const graph_node *node, bool *out_known)
 {
-    const inlay_attr_info *scans = graph_attr(n, "num_scan_inputs");
+    const inlay_attr_info *scans = graph_attr(node, "num_scan_inputs");
     int64_t times;
 
     *out_known = true;
-    if (is_op(n, "Loop") && n->info.input_count > 0 && known_scalar(p, n->info.inputs[0], &times) && times >= 0 &&
-        times < MOST_TRIPS)
+    if (is_op(node, "Loop") && node->info.input_count > 0 && known_scalar(partition, node->info.inputs[0], &times) &&
+        times >= 0 && times < MOST_TRIPS)
         return (double)times;
     /* Scan-9 and later scan along axis 0 unless scan_input_axes says otherwise. */
-    if (is_op(n, "Scan") && scans != NULL && graph_attr(n, "scan_input_axes") == NULL && n->info.since_version >= 9 &&
-        n->info.input_count > 0 && n->info.inputs[n->info.input_count - 1] != INLAY_NONE) {
-        const inlay_value_state *last = &p->profile[n->info.inputs[n->info.input_count - 1]];
+    if (is_op(node, "Scan") && scans != NULL && graph_attr(node, "scan_input_axes") == NULL &&
+        node->info.since_version >= 9 && node->info.input_count > 0 &&
+        node->info.inputs[node->info.input_count - 1] != INLAY_NONE) {
+        const inlay_value_state *last = &partition->profile[node->info.inputs[node->info.input_count - 1]];
         if (last->rank != INLAY_RANK_UNKNOWN && last->rank > 0 && last->dims[0] >= 0)
             return (double)last->dims[0];
     }
@@ -103,137 +104,138 @@ struct finder {
 };
 
 /* The job of a body; NULL: it has none, or is not assigned. */
-static const part_job *assigned(const struct finder *f, const struct graph *body)
+static const part_job *assigned(const struct finder *finder, const struct graph *body)
 {
-    for (uint32_t j = 1; j < f->count; j++)
-        if (f->jobs[j].request.graph == body)
-            return f->jobs[j].out->regions != NULL ? &f->jobs[j] : NULL;
+    for (uint32_t j = 1; j < finder->count; j++)
+        if (finder->jobs[j].request.graph == body)
+            return finder->jobs[j].out->regions != NULL ? &finder->jobs[j] : NULL;
     return NULL;
 }
 
-/* Where the region makes or reads v. */
-static uint32_t domain_in(const part_job *job, const part_region *r, uint32_t v)
+/* Where the region makes or reads value. */
+static uint32_t domain_in(const part_job *job, const part_region *region, uint32_t value)
 {
-    for (uint32_t k = 0; k < r->offer_count; k++) {
-        const part_offer *o = &job->out->offers[r->offers[k]];
+    for (uint32_t k = 0; k < region->offer_count; k++) {
+        const part_offer *offer = &job->out->offers[region->offers[k]];
 
-        for (uint32_t m = 0; m < o->placement_count; m++)
-            if (o->placements[m].value == v && part_is_plain(&o->placements[m]))
-                return o->placements[m].domain;
+        for (uint32_t m = 0; m < offer->placement_count; m++)
+            if (offer->placements[m].value == value && part_is_plain(&offer->placements[m]))
+                return offer->placements[m].domain;
     }
-    return part_default_domain(&job->request.providers[r->provider]);
+    return part_default_domain(&job->request.providers[region->provider]);
 }
 
-/* The region of a provider that makes v; NULL: none does. */
-static const part_region *maker_of(const part_job *job, uint32_t v)
+/* The region of a provider that makes value; NULL: none does. */
+static const part_region *maker_of(const part_job *job, uint32_t value)
 {
     for (uint32_t i = 0; i < job->out->region_count; i++) {
-        const part_region *r = &job->out->regions[i];
+        const part_region *region = &job->out->regions[i];
 
-        for (uint32_t k = 0; r->provider != INLAY_NONE && k < r->output_count; k++)
-            if (r->outputs[k] == v)
-                return r;
+        for (uint32_t k = 0; region->provider != INLAY_NONE && k < region->output_count; k++)
+            if (region->outputs[k] == value)
+                return region;
     }
     return NULL;
 }
 
-static uint32_t made_in(const part_job *job, uint32_t v)
+static uint32_t made_in(const part_job *job, uint32_t value)
 {
-    const part_region *r = maker_of(job, v);
+    const part_region *region = maker_of(job, value);
 
-    return r != NULL ? domain_in(job, r, v) : (uint32_t)INLAY_DOMAIN_HOST;
+    return region != NULL ? domain_in(job, region, value) : (uint32_t)INLAY_DOMAIN_HOST;
 }
 
-static uint32_t lies_in(const part_job *job, uint32_t v)
+static uint32_t lies_in(const part_job *job, uint32_t value)
 {
     const part_home *homes = job->out->homes;
-    const uint32_t next = homes != NULL ? homes[v].next : INLAY_NONE;
+    const uint32_t next = homes != NULL ? homes[value].next : INLAY_NONE;
 
-    if (v == INLAY_NONE)
+    if (value == INLAY_NONE)
         return INLAY_DOMAIN_HOST;
     if (next != INLAY_NONE)
         return homes[next].wanted == PART_ANYWHERE ? made_in(job, next) : (uint32_t)INLAY_DOMAIN_HOST;
-    return homes == NULL || maker_of(job, v) != NULL ? made_in(job, v) : homes[v].lies;
+    return homes == NULL || maker_of(job, value) != NULL ? made_in(job, value) : homes[value].lies;
 }
 
-static uint32_t read_in(const struct finder *f, const part_job *job, uint32_t v);
+static uint32_t read_in(const struct finder *finder, const part_job *job, uint32_t v);
 
-/* Where the bodies of a node read what it hands on to them as v. */
-static uint32_t read_in_bodies(const struct finder *f, const graph_node *n, uint32_t v)
+/* Where the bodies of a node read what it hands on to them as value. */
+static uint32_t read_in_bodies(const struct finder *finder, const graph_node *node, uint32_t value)
 {
     uint32_t domain = INLAY_DOMAIN_HOST;
 
-    for (uint32_t b = 0; b < n->body_count && domain == INLAY_DOMAIN_HOST; b++) {
-        const graph_body *body = &n->bodies[b];
-        const part_job *job = assigned(f, body->graph);
+    for (uint32_t b = 0; b < node->body_count && domain == INLAY_DOMAIN_HOST; b++) {
+        const graph_body *body = &node->bodies[b];
+        const part_job *job = assigned(finder, body->graph);
 
         for (uint32_t i = 0; job != NULL && i < body->capture_count && domain == INLAY_DOMAIN_HOST; i++)
-            if (body->capture_outer[i] == v)
-                domain = read_in(f, job, body->capture_inner[i]);
-        for (uint32_t i = 0; job != NULL && i < n->info.input_count && domain == INLAY_DOMAIN_HOST; i++)
-            if (i < body->graph->input_count && n->info.inputs[i] == v)
-                domain = read_in(f, job, body->graph->inputs[i]);
+            if (body->capture_outer[i] == value)
+                domain = read_in(finder, job, body->capture_inner[i]);
+        for (uint32_t i = 0; job != NULL && i < node->info.input_count && domain == INLAY_DOMAIN_HOST; i++)
+            if (i < body->graph->input_count && node->info.inputs[i] == value)
+                domain = read_in(finder, job, body->graph->inputs[i]);
     }
     return domain;
 }
 
-/* A domain that somebody reads v in, but the host's where nobody does: program.read_in. */
-static uint32_t read_in(const struct finder *f, const part_job *job, uint32_t v)
+/* A domain that somebody reads value in, but the host's where nobody does: program.read_in. */
+static uint32_t read_in(const struct finder *finder, const part_job *job, uint32_t value)
 {
     uint32_t domain = INLAY_DOMAIN_HOST;
 
     for (uint32_t i = 0; i < job->out->region_count; i++) {
-        const part_region *r = &job->out->regions[i];
-        const graph_node *n = job->request.graph->nodes[r->nodes[0]];
+        const part_region *region = &job->out->regions[i];
+        const graph_node *node = job->request.graph->nodes[region->nodes[0]];
         uint32_t here = INLAY_DOMAIN_HOST, k = 0;
 
-        while (k < r->input_count && r->inputs[k] != v)
+        while (k < region->input_count && region->inputs[k] != value)
             k++;
-        if (k < r->input_count && r->provider != INLAY_NONE)
-            here = domain_in(job, r, v);
-        else if (k < r->input_count && part_hands_on(n, v))
-            here = read_in_bodies(f, n, v);
+        if (k < region->input_count && region->provider != INLAY_NONE)
+            here = domain_in(job, region, value);
+        else if (k < region->input_count && part_hands_on(node, value))
+            here = read_in_bodies(finder, node, value);
         domain = here != INLAY_DOMAIN_HOST ? here : domain;
     }
     return domain;
 }
 
-/* Where a node of the host's leaves v: stay_domain(). */
-static uint32_t stays_in(const struct finder *f, const part_job *job, uint32_t v)
+/* Where a node of the host's leaves value: stay_domain(). */
+static uint32_t stays_in(const struct finder *finder, const part_job *job, uint32_t value)
 {
-    const struct graph *g = job->request.graph;
-    uint32_t domain = read_in(f, job, v);
+    const struct graph *graph = job->request.graph;
+    uint32_t domain = read_in(finder, job, value);
 
-    for (uint32_t k = 0; domain == INLAY_DOMAIN_HOST && job->request.homes != NULL && k < g->output_count; k++)
-        if (g->outputs[k] == v && job->request.homes[v].wanted != PART_ANYWHERE)
-            domain = job->request.homes[v].wanted;
+    for (uint32_t k = 0; domain == INLAY_DOMAIN_HOST && job->request.homes != NULL && k < graph->output_count; k++)
+        if (graph->outputs[k] == value && job->request.homes[value].wanted != PART_ANYWHERE)
+            domain = job->request.homes[value].wanted;
     return domain;
 }
 
-static bool can_stay(const struct graph *g, uint32_t v)
+static bool can_stay(const struct graph *graph, uint32_t value)
 {
     uint32_t count = 0;
 
-    for (uint32_t k = 0; v != INLAY_NONE && k < g->output_count; k++)
-        count += g->outputs[k] == v;
-    return count == 1 && g->values[v].info.kind == INLAY_VALUE_TENSOR && g->values[v].info.dtype != INLAY_STRING;
+    for (uint32_t k = 0; value != INLAY_NONE && k < graph->output_count; k++)
+        count += graph->outputs[k] == value;
+    return count == 1 && graph->values[value].info.kind == INLAY_VALUE_TENSOR &&
+           graph->values[value].info.dtype != INLAY_STRING;
 }
 
 /* Where what the loop stacks as its output k is wanted, slice by slice. */
-static uint32_t stacked_in(const struct finder *f, const part_job *job, const graph_node *n, const loop_form *form,
-                           uint32_t k)
+static uint32_t stacked_in(const struct finder *finder, const part_job *job, const graph_node *node,
+                           const loop_form *form, uint32_t k)
 {
-    const struct graph *g = n->bodies[0].graph;
-    const uint32_t v = g->outputs[form->first_output + k];
-    const part_job *body = assigned(f, g);
+    const struct graph *graph = node->bodies[0].graph;
+    const uint32_t value = graph->outputs[form->first_output + k];
+    const part_job *body = assigned(finder, graph);
     uint64_t alignment = 64;
     uint32_t domain;
 
-    if (!form->stacks || k >= n->info.output_count || n->info.outputs[k] == INLAY_NONE || !can_stay(g, v))
+    if (!form->stacks || k >= node->info.output_count || node->info.outputs[k] == INLAY_NONE || !can_stay(graph, value))
         return INLAY_DOMAIN_HOST;
-    domain = stays_in(f, job, n->info.outputs[k]);
-    for (uint32_t p = 0; domain != INLAY_DOMAIN_HOST && p < job->request.provider_count; p++) {
-        const part_provider *owner = &job->request.providers[p];
+    domain = stays_in(finder, job, node->info.outputs[k]);
+    for (uint32_t provider = 0; domain != INLAY_DOMAIN_HOST && provider < job->request.provider_count; provider++) {
+        const part_provider *owner = &job->request.providers[provider];
         const uint32_t at = domain - owner->first_domain;
 
         while (at < owner->table->domain_count &&
@@ -242,174 +244,177 @@ static uint32_t stacked_in(const struct finder *f, const part_job *job, const gr
             alignment *= 2;
     }
     /* A slice begins where the device can address it. */
-    return body != NULL && cost_value_bytes(&body->out->profile[v]) % alignment != 0 ? (uint32_t)INLAY_DOMAIN_HOST
-                                                                                     : domain;
+    return body != NULL && cost_value_bytes(&body->out->profile[value]) % alignment != 0 ? (uint32_t)INLAY_DOMAIN_HOST
+                                                                                         : domain;
 }
 
 /* ------------------------------------------------------------------ what the graph around a body says */
 
-static void tell_loop(const struct finder *f, const part_job *around, const graph_node *n, const struct graph *g,
-                      part_home *homes)
+static void tell_loop(const struct finder *finder, const part_job *around, const graph_node *node,
+                      const struct graph *graph, part_home *homes)
 {
     loop_form form;
 
-    if (!find_form(n, &form))
+    if (!find_form(node, &form))
         return;
-    for (uint32_t i = 0; i < form.carried && form.first_input + i < g->input_count; i++) {
-        part_home *in = &homes[g->inputs[form.first_input + i]];
+    for (uint32_t i = 0; i < form.carried && form.first_input + i < graph->input_count; i++) {
+        part_home *in = &homes[graph->inputs[form.first_input + i]];
 
-        if (form.first_output + i >= g->output_count || g->outputs[form.first_output + i] == INLAY_NONE)
+        if (form.first_output + i >= graph->output_count || graph->outputs[form.first_output + i] == INLAY_NONE)
             continue;
-        in->next = g->outputs[form.first_output + i];
-        in->lies = lies_in(around, n->info.inputs[form.first_input + i]);
-        if (can_stay(g, in->next))
+        in->next = graph->outputs[form.first_output + i];
+        in->lies = lies_in(around, node->info.inputs[form.first_input + i]);
+        if (can_stay(graph, in->next))
             homes[in->next].wanted = PART_ANYWHERE;
     }
-    for (uint32_t k = form.carried; form.first_output + k < g->output_count; k++) {
-        const uint32_t v = g->outputs[form.first_output + k];
+    for (uint32_t k = form.carried; form.first_output + k < graph->output_count; k++) {
+        const uint32_t value = graph->outputs[form.first_output + k];
 
-        if (v == INLAY_NONE || homes[v].wanted != INLAY_DOMAIN_HOST)
+        if (value == INLAY_NONE || homes[value].wanted != INLAY_DOMAIN_HOST)
             continue;
-        homes[v].wanted = stacked_in(f, around, n, &form, k);
-        homes[v].stacked = homes[v].wanted != INLAY_DOMAIN_HOST;
+        homes[value].wanted = stacked_in(finder, around, node, &form, k);
+        homes[value].stacked = homes[value].wanted != INLAY_DOMAIN_HOST;
     }
 }
 
-/* body: of node n of the graph around it. */
-static void tell_body(const struct finder *f, const part_job *around, const graph_node *n, const graph_body *body,
-                      part_home *homes)
+/* body: of node node of the graph around it. */
+static void tell_body(const struct finder *finder, const part_job *around, const graph_node *node,
+                      const graph_body *body, part_home *homes)
 {
-    const struct graph *g = body->graph;
-    const bool is_if = is_op(n, "If");
+    const struct graph *graph = body->graph;
+    const bool is_if = is_op(node, "If");
 
     for (uint32_t i = 0; i < body->capture_count; i++) {
         homes[body->capture_inner[i]].lies = lies_in(around, body->capture_outer[i]);
         homes[body->capture_inner[i]].once = !is_if;
     }
-    for (uint32_t k = 0; is_if && k < g->output_count && k < n->info.output_count; k++)
-        if (n->info.outputs[k] != INLAY_NONE && can_stay(g, g->outputs[k]))
-            homes[g->outputs[k]].wanted = stays_in(f, around, n->info.outputs[k]);
+    for (uint32_t k = 0; is_if && k < graph->output_count && k < node->info.output_count; k++)
+        if (node->info.outputs[k] != INLAY_NONE && can_stay(graph, graph->outputs[k]))
+            homes[graph->outputs[k]].wanted = stays_in(finder, around, node->info.outputs[k]);
     if (!is_if)
-        tell_loop(f, around, n, g, homes);
+        tell_loop(finder, around, node, graph, homes);
 }
 
 /* ------------------------------------------------------------------ and what bodies say */
 
 /* Where the If leaves its output k. */
-static uint32_t left_by_if(const struct finder *f, const part_job *job, const graph_node *n, uint32_t k)
+static uint32_t left_by_if(const struct finder *finder, const part_job *job, const graph_node *node, uint32_t k)
 {
     uint32_t domain = INLAY_DOMAIN_HOST;
 
-    for (uint32_t b = 0; b < n->body_count; b++) {
-        const struct graph *g = n->bodies[b].graph;
-        const part_job *body = assigned(f, g);
+    for (uint32_t b = 0; b < node->body_count; b++) {
+        const struct graph *graph = node->bodies[b].graph;
+        const part_job *body = assigned(finder, graph);
 
         if (body == NULL)
             return INLAY_NONE;
-        if (k >= g->output_count || !can_stay(g, g->outputs[k]))
+        if (k >= graph->output_count || !can_stay(graph, graph->outputs[k]))
             return INLAY_DOMAIN_HOST;
-        domain = domain == INLAY_DOMAIN_HOST ? made_in(body, g->outputs[k]) : domain;
+        domain = domain == INLAY_DOMAIN_HOST ? made_in(body, graph->outputs[k]) : domain;
     }
-    return f->settled ? stays_in(f, job, n->info.outputs[k]) : domain;
+    return finder->settled ? stays_in(finder, job, node->info.outputs[k]) : domain;
 }
 
-static uint32_t left_by_loop(const struct finder *f, const part_job *job, const graph_node *n, const loop_form *form,
-                             uint32_t k)
+static uint32_t left_by_loop(const struct finder *finder, const part_job *job, const graph_node *node,
+                             const loop_form *form, uint32_t k)
 {
-    const struct graph *g = n->bodies[0].graph;
-    const part_job *body = assigned(f, g);
-    const uint32_t v = form->first_output + k < g->output_count ? g->outputs[form->first_output + k] : INLAY_NONE;
+    const struct graph *graph = node->bodies[0].graph;
+    const part_job *body = assigned(finder, graph);
+    const uint32_t value =
+        form->first_output + k < graph->output_count ? graph->outputs[form->first_output + k] : INLAY_NONE;
     uint32_t domain;
 
     if (body == NULL)
         return INLAY_NONE;
-    if (!can_stay(g, v))
+    if (!can_stay(graph, value))
         return INLAY_DOMAIN_HOST;
-    domain = made_in(body, v);
-    return k < form->carried || domain == stacked_in(f, job, n, form, k) ? domain : (uint32_t)INLAY_DOMAIN_HOST;
+    domain = made_in(body, value);
+    return k < form->carried || domain == stacked_in(finder, job, node, form, k) ? domain : (uint32_t)INLAY_DOMAIN_HOST;
 }
 
-/* Where bodies of n read v, or have it before they begin; INLAY_NONE: they are not assigned. */
-static uint32_t taken_to(const struct finder *f, const graph_node *n, uint32_t v)
+/* Where bodies of node read value, or have it before they begin; INLAY_NONE: they are not assigned. */
+static uint32_t taken_to(const struct finder *finder, const graph_node *node, uint32_t value)
 {
     const part_job *body;
     loop_form form;
 
-    for (uint32_t b = 0; b < n->body_count; b++)
-        if (assigned(f, n->bodies[b].graph) == NULL)
+    for (uint32_t b = 0; b < node->body_count; b++)
+        if (assigned(finder, node->bodies[b].graph) == NULL)
             return INLAY_NONE;
-    if (find_form(n, &form)) {
-        const struct graph *g = n->bodies[0].graph;
+    if (find_form(node, &form)) {
+        const struct graph *graph = node->bodies[0].graph;
 
-        body = assigned(f, g);
-        for (uint32_t i = 0; i < form.carried && form.first_output + i < g->output_count; i++)
-            if (n->info.inputs[form.first_input + i] == v)
-                return can_stay(g, g->outputs[form.first_output + i]) ? made_in(body, g->outputs[form.first_output + i])
-                                                                      : (uint32_t)INLAY_DOMAIN_HOST;
+        body = assigned(finder, graph);
+        for (uint32_t i = 0; i < form.carried && form.first_output + i < graph->output_count; i++)
+            if (node->info.inputs[form.first_input + i] == value)
+                return can_stay(graph, graph->outputs[form.first_output + i])
+                           ? made_in(body, graph->outputs[form.first_output + i])
+                           : (uint32_t)INLAY_DOMAIN_HOST;
     }
-    return read_in_bodies(f, n, v);
+    return read_in_bodies(finder, node, value);
 }
 
-static void hear_bodies(const struct finder *f, const part_job *job, const graph_node *n, part_home *homes)
+static void hear_bodies(const struct finder *finder, const part_job *job, const graph_node *node, part_home *homes)
 {
     loop_form form;
-    const bool loops = find_form(n, &form);
+    const bool loops = find_form(node, &form);
 
-    for (uint32_t i = 0; i < part_reads(n); i++) {
-        const uint32_t v = part_read_at(n, i);
+    for (uint32_t i = 0; i < part_reads(node); i++) {
+        const uint32_t value = part_read_at(node, i);
         uint32_t domain;
 
-        if (v == INLAY_NONE || !part_hands_on(n, v))
+        if (value == INLAY_NONE || !part_hands_on(node, value))
             continue;
-        domain = taken_to(f, n, v);
-        if (homes[v].inside == INLAY_NONE || domain != INLAY_DOMAIN_HOST)
-            homes[v].inside = domain;
+        domain = taken_to(finder, node, value);
+        if (homes[value].inside == INLAY_NONE || domain != INLAY_DOMAIN_HOST)
+            homes[value].inside = domain;
     }
-    for (uint32_t k = 0; k < n->info.output_count; k++) {
-        if (n->info.outputs[k] == INLAY_NONE)
+    for (uint32_t k = 0; k < node->info.output_count; k++) {
+        if (node->info.outputs[k] == INLAY_NONE)
             continue;
         if (loops)
-            homes[n->info.outputs[k]].lies = left_by_loop(f, job, n, &form, k);
-        else if (is_op(n, "If"))
-            homes[n->info.outputs[k]].lies = left_by_if(f, job, n, k);
+            homes[node->info.outputs[k]].lies = left_by_loop(finder, job, node, &form, k);
+        else if (is_op(node, "If"))
+            homes[node->info.outputs[k]].lies = left_by_if(finder, job, node, k);
     }
 }
 
 bool part_has_homes(const part_job *jobs, uint32_t count)
 {
-    for (uint32_t p = 0; count > 1 && p < jobs[0].request.provider_count; p++)
-        if (jobs[0].request.providers[p].table->domain_count > 0)
+    for (uint32_t provider = 0; count > 1 && provider < jobs[0].request.provider_count; provider++)
+        if (jobs[0].request.providers[provider].table->domain_count > 0)
             return true;
     return false;
 }
 
 bool part_find_homes(part_job *jobs, uint32_t count, uint32_t job, bool settled)
 {
-    const struct finder f = { .jobs = jobs, .count = count, .settled = settled };
+    const struct finder finder = { .jobs = jobs, .count = count, .settled = settled };
     part_job *own = &jobs[job];
-    const struct graph *g = own->request.graph;
-    part_home *homes = arena_array(own->a, (size_t)g->value_count + 1, sizeof *homes);
+    const struct graph *graph = own->request.graph;
+    part_home *homes = arena_array(own->a, (size_t)graph->value_count + 1, sizeof *homes);
     bool known;
 
     if (homes == NULL)
         return false;
-    for (uint32_t v = 0; v < g->value_count; v++)
-        homes[v].next = homes[v].inside = INLAY_NONE;
+    for (uint32_t value = 0; value < graph->value_count; value++)
+        homes[value].next = homes[value].inside = INLAY_NONE;
     own->request.homes = homes;
     own->request.iterations = 1;
     for (uint32_t j = 0; j < job; j++)
-        for (uint32_t n = 0; jobs[j].request.graph == g->parent && n < g->parent->node_count; n++) {
-            const graph_node *node = g->parent->nodes[n];
+        for (uint32_t node_index = 0; jobs[j].request.graph == graph->parent && node_index < graph->parent->node_count;
+             node_index++) {
+            const graph_node *node = graph->parent->nodes[node_index];
 
             for (uint32_t b = 0; b < node->body_count; b++) {
-                if (node->bodies[b].graph != g)
+                if (node->bodies[b].graph != graph)
                     continue;
-                tell_body(&f, &jobs[j], node, &node->bodies[b], homes);
+                tell_body(&finder, &jobs[j], node, &node->bodies[b], homes);
                 own->request.iterations = part_iterations(jobs[j].out, node, &known);
             }
         }
-    for (uint32_t n = 0; n < g->node_count; n++)
-        if (g->nodes[n]->body_count > 0)
-            hear_bodies(&f, own, g->nodes[n], homes);
+    for (uint32_t node_index = 0; node_index < graph->node_count; node_index++)
+        if (graph->nodes[node_index]->body_count > 0)
+            hear_bodies(&finder, own, graph->nodes[node_index], homes);
     return true;
 }

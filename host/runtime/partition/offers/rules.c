@@ -39,11 +39,11 @@ static bool is_named(const part_rules *rules, const char *pin, const char *provi
 }
 
 /* Why no rule lets the provider run the node; NULL = it may. */
-static const char *ban_on(const part_request *r, uint32_t node, uint32_t provider)
+static const char *ban_on(const part_request *request, uint32_t node, uint32_t provider)
 {
-    const part_rules *rules = r->rules;
-    const inlay_node_info *n = inlay_graph_node(r->snapshot, node);
-    const part_provider *p = &r->providers[provider];
+    const part_rules *rules = request->rules;
+    const inlay_node_info *n = inlay_graph_node(request->snapshot, node);
+    const part_provider *p = &request->providers[provider];
     const char *pin = rules == NULL || rules->pin_count == 0 ? NULL : pin_of(rules, n);
 
     if (p->unnamed && !is_named(rules, pin, p->name))
@@ -57,21 +57,21 @@ static const char *ban_on(const part_request *r, uint32_t node, uint32_t provide
     return rules->forbid_count > 0 && is_forbidden(rules, n, p->name) ? "forbid keeps it out" : NULL;
 }
 
-bool part_may_run(const part_request *r, uint32_t node, uint32_t provider)
+bool part_may_run(const part_request *request, uint32_t node, uint32_t provider)
 {
-    return ban_on(r, node, provider) == NULL;
+    return ban_on(request, node, provider) == NULL;
 }
 
-uint8_t *part_uncovered(const part_request *r, const struct partition *p, struct arena *a)
+uint8_t *part_uncovered(const part_request *request, const struct partition *partition, struct arena *arena)
 {
-    uint8_t *open = part_candidates(r->graph, a);
+    uint8_t *open = part_candidates(request->graph, arena);
 
-    for (uint32_t o = 0; open != NULL && o < p->offer_count; o++) {
-        const part_offer *offer = &p->offers[o];
-        bool usable = !part_is_barred(r, o) && !offer->declined;
+    for (uint32_t offer_index = 0; open != NULL && offer_index < partition->offer_count; offer_index++) {
+        const part_offer *offer = &partition->offers[offer_index];
+        bool usable = !part_is_barred(request, offer_index) && !offer->declined;
 
         for (uint32_t k = 0; usable && k < offer->node_count; k++)
-            usable = part_may_run(r, offer->nodes[k], offer->provider);
+            usable = part_may_run(request, offer->nodes[k], offer->provider);
         for (uint32_t k = 0; usable && k < offer->node_count; k++)
             open[offer->nodes[k]] = 0;
     }
@@ -79,9 +79,9 @@ uint8_t *part_uncovered(const part_request *r, const struct partition *p, struct
 }
 
 /* ", which pass swish made": of a node that the file does not have. */
-static const char *origin_of(const part_request *r, uint32_t node, char *text, size_t bytes)
+static const char *origin_of(const part_request *request, uint32_t node, char *text, size_t bytes)
 {
-    const graph_node *n = r->graph->nodes[node];
+    const graph_node *n = request->graph->nodes[node];
 
     text[0] = '\0';
     if (n->made_by != NULL)
@@ -89,50 +89,52 @@ static const char *origin_of(const part_request *r, uint32_t node, char *text, s
     return text;
 }
 
-static bool bans_anything(const part_request *r)
+static bool bans_anything(const part_request *request)
 {
-    const part_rules *rules = r->rules;
+    const part_rules *rules = request->rules;
     bool bans = rules != NULL && (rules->no_cpu || rules->pin_count > 0 || rules->forbid_count > 0);
 
-    for (uint32_t i = 0; i < r->provider_count; i++)
-        bans = bans || r->providers[i].unnamed;
+    for (uint32_t i = 0; i < request->provider_count; i++)
+        bans = bans || request->providers[i].unnamed;
     return bans;
 }
 
 /* What the provider said of the node. */
-static const char *answer_of(const part_request *r, const struct partition *p, uint32_t provider, uint32_t node)
+static const char *answer_of(const part_request *request, const struct partition *partition, uint32_t provider,
+                             uint32_t node)
 {
     const char *ban;
 
-    for (uint32_t i = 0; i < p->refusal_count; i++)
-        if (p->refusals[i].node == node && p->refusals[i].provider == provider)
-            return p->refusals[i].text;
-    ban = ban_on(r, node, provider);
+    for (uint32_t i = 0; i < partition->refusal_count; i++)
+        if (partition->refusals[i].node == node && partition->refusals[i].provider == provider)
+            return partition->refusals[i].text;
+    ban = ban_on(request, node, provider);
     return ban != NULL ? ban : "it offers the node only in groups that can't be taken here";
 }
 
 /* A pin is kept or it is an error: its provider must have offered the node. What the host runs itself is meant only
  * where the provider asks for such nodes. */
-static inlay_status check_pin(const part_request *r, const struct partition *p, uint32_t node, const uint8_t *offered,
-                              inlay_diag *diag)
+static inlay_status check_pin(const part_request *request, const struct partition *partition, uint32_t node,
+                              const uint8_t *offered, inlay_diag *diag)
 {
-    const inlay_node_info *n = inlay_graph_node(r->snapshot, node);
-    const char *pin = pin_of(r->rules, n);
+    const inlay_node_info *n = inlay_graph_node(request->snapshot, node);
+    const char *pin = pin_of(request->rules, n);
     char origin[64];
 
-    for (uint32_t i = 0; pin != NULL && i < r->provider_count; i++) {
+    for (uint32_t i = 0; pin != NULL && i < request->provider_count; i++) {
         const char *ban;
-        if (strcmp(r->providers[i].name, pin) != 0)
+        if (strcmp(request->providers[i].name, pin) != 0)
             continue;
-        if (graph_node_is_host(r->graph, r->graph->nodes[node]) &&
-            !part_takes_bodies(&r->providers[i], r->graph, r->graph->nodes[node]))
+        if (graph_node_is_host(request->graph, request->graph->nodes[node]) &&
+            !part_takes_bodies(&request->providers[i], request->graph, request->graph->nodes[node]))
             return INLAY_OK;
-        ban = ban_on(r, node, i);
+        ban = ban_on(request, node, i);
         if (ban == NULL && offered[i])
             return INLAY_OK;
         (void)inlay_fail(diag, INLAY_UNSUPPORTED, "pin: %s does not run %s node '%s' of graph '%s'%s: %s", pin,
-                         n->op_type.data, n->name.data, r->graph->name != NULL ? r->graph->name : "",
-                         origin_of(r, node, origin, sizeof origin), ban != NULL ? ban : answer_of(r, p, i, node));
+                         n->op_type.data, n->name.data, request->graph->name != NULL ? request->graph->name : "",
+                         origin_of(request, node, origin, sizeof origin),
+                         ban != NULL ? ban : answer_of(request, partition, i, node));
         if (diag != NULL)
             (void)snprintf(diag->node, sizeof diag->node, "%.*s", (int)sizeof diag->node - 1, n->name.data);
         return INLAY_UNSUPPORTED;
@@ -140,58 +142,61 @@ static inlay_status check_pin(const part_request *r, const struct partition *p, 
     return INLAY_OK;
 }
 
-static inlay_status check_pins(const part_request *r, const struct partition *p, struct arena *scratch,
+static inlay_status check_pins(const part_request *request, const struct partition *partition, struct arena *scratch,
                                inlay_diag *diag)
 {
-    uint8_t *offered = arena_array(scratch, (size_t)r->graph->node_count * r->provider_count + 1, sizeof *offered);
+    uint8_t *offered =
+        arena_array(scratch, (size_t)request->graph->node_count * request->provider_count + 1, sizeof *offered);
 
     if (offered == NULL)
-        return no_memory(diag, "to partition graph '%s'", r->graph->name);
-    for (uint32_t o = 0; o < p->offer_count; o++)
-        for (uint32_t k = 0; k < p->offers[o].node_count; k++)
-            offered[(size_t)p->offers[o].nodes[k] * r->provider_count + p->offers[o].provider] = 1;
-    for (uint32_t n = 0; n < r->graph->node_count; n++) {
-        inlay_status status = check_pin(r, p, n, offered + (size_t)n * r->provider_count, diag);
+        return no_memory(diag, "to partition graph '%s'", request->graph->name);
+    for (uint32_t offer = 0; offer < partition->offer_count; offer++)
+        for (uint32_t k = 0; k < partition->offers[offer].node_count; k++)
+            offered[(size_t)partition->offers[offer].nodes[k] * request->provider_count +
+                    partition->offers[offer].provider] = 1;
+    for (uint32_t n = 0; n < request->graph->node_count; n++) {
+        inlay_status status = check_pin(request, partition, n, offered + (size_t)n * request->provider_count, diag);
         if (status != INLAY_OK)
             return status;
     }
     return INLAY_OK;
 }
 
-inlay_status part_apply_rules(const part_request *r, const struct partition *p, struct arena *scratch, uint8_t *usable,
-                              inlay_diag *diag)
+inlay_status part_apply_rules(const part_request *request, const struct partition *partition, struct arena *scratch,
+                              uint8_t *usable, inlay_diag *diag)
 {
-    bool bans = bans_anything(r);
+    bool bans = bans_anything(request);
 
-    for (uint32_t o = 0; o < p->offer_count; o++) {
-        usable[o] = !part_is_barred(r, o) && !p->offers[o].declined;
-        for (uint32_t k = 0; bans && usable[o] && k < p->offers[o].node_count; k++)
-            usable[o] = ban_on(r, p->offers[o].nodes[k], p->offers[o].provider) == NULL;
+    for (uint32_t offer = 0; offer < partition->offer_count; offer++) {
+        usable[offer] = !part_is_barred(request, offer) && !partition->offers[offer].declined;
+        for (uint32_t k = 0; bans && usable[offer] && k < partition->offers[offer].node_count; k++)
+            usable[offer] =
+                ban_on(request, partition->offers[offer].nodes[k], partition->offers[offer].provider) == NULL;
     }
-    if (r->rules != NULL && r->rules->pin_count > 0)
-        return check_pins(r, p, scratch, diag);
+    if (request->rules != NULL && request->rules->pin_count > 0)
+        return check_pins(request, partition, scratch, diag);
     return INLAY_OK;
 }
 
 /* ", and of 3 more nodes: 'a', 'b', ..." of those that nobody may run either. */
-static void list_others(const part_request *r, const struct partition *p, const uint8_t *candidates,
+static void list_others(const part_request *request, const struct partition *partition, const uint8_t *candidates,
                         const uint8_t *usable, uint32_t node, struct arena *scratch, char *text, size_t bytes)
 {
-    uint8_t *covered = arena_array(scratch, (size_t)r->graph->node_count + 1, sizeof *covered);
+    uint8_t *covered = arena_array(scratch, (size_t)request->graph->node_count + 1, sizeof *covered);
     char names[160] = "";
     uint32_t count = 0;
     size_t at = 0;
 
     text[0] = '\0';
-    for (uint32_t o = 0; covered != NULL && o < p->offer_count; o++)
-        for (uint32_t k = 0; usable[o] && k < p->offers[o].node_count; k++)
-            covered[p->offers[o].nodes[k]] = 1;
-    for (uint32_t n = 0; covered != NULL && n < r->graph->node_count; n++) {
+    for (uint32_t offer = 0; covered != NULL && offer < partition->offer_count; offer++)
+        for (uint32_t k = 0; usable[offer] && k < partition->offers[offer].node_count; k++)
+            covered[partition->offers[offer].nodes[k]] = 1;
+    for (uint32_t n = 0; covered != NULL && n < request->graph->node_count; n++) {
         if (n == node || covered[n] || !candidates[n])
             continue;
         if (count++ < 3 && at < sizeof names - 1)
             at += (size_t)snprintf(names + at, sizeof names - at, "%s'%.40s'", at > 0 ? ", " : "",
-                                   inlay_graph_node(r->snapshot, n)->name.data);
+                                   inlay_graph_node(request->snapshot, n)->name.data);
     }
     if (count > 0)
         (void)snprintf(text, bytes, "; nor %u other node%s: %s%s", count, count == 1 ? "" : "s", names,
@@ -199,58 +204,60 @@ static void list_others(const part_request *r, const struct partition *p, const 
 }
 
 /* Did the provider say no more than that it does not have the operator at all? */
-static bool lacks_operator(const struct partition *p, uint32_t provider, uint32_t node)
+static bool lacks_operator(const struct partition *partition, uint32_t provider, uint32_t node)
 {
-    for (uint32_t i = 0; i < p->refusal_count; i++)
-        if (p->refusals[i].node == node && p->refusals[i].provider == provider)
-            return p->refusals[i].code == INLAY_REFUSE_OPERATOR;
+    for (uint32_t i = 0; i < partition->refusal_count; i++)
+        if (partition->refusals[i].node == node && partition->refusals[i].provider == provider)
+            return partition->refusals[i].code == INLAY_REFUSE_OPERATOR;
     return false;
 }
 
 /* Why the node has no provider: why the optimiser left an operator that it puts others in the place of, then what those
  * providers say that have the operator. Where none of them does, one is quoted alone, and several are counted. */
-static void list_reasons(const part_request *r, const struct partition *p, uint32_t node, char *text, size_t bytes)
+static void list_reasons(const part_request *request, const struct partition *partition, uint32_t node, char *text,
+                         size_t bytes)
 {
-    const char *left = r->graph->nodes[node]->not_lowered;
+    const char *left = request->graph->nodes[node]->not_lowered;
     int wrote = snprintf(text, bytes, "%s%s", left != NULL ? "the optimiser does not replace it: " : "",
                          left != NULL ? left : "");
     size_t at = wrote > 0 ? (size_t)wrote : 0;
 
-    for (uint32_t i = 0; i < r->provider_count && at < bytes - 1; i++) {
-        if (lacks_operator(p, i, node) && (r->provider_count > 1 || left != NULL))
+    for (uint32_t i = 0; i < request->provider_count && at < bytes - 1; i++) {
+        if (lacks_operator(partition, i, node) && (request->provider_count > 1 || left != NULL))
             continue;
-        wrote = snprintf(text + at, bytes - at, "%s%s says: %s", at > 0 ? "; " : "", r->providers[i].name,
-                         answer_of(r, p, i, node));
+        wrote = snprintf(text + at, bytes - at, "%s%s says: %s", at > 0 ? "; " : "", request->providers[i].name,
+                         answer_of(request, partition, i, node));
         at += wrote > 0 ? (size_t)wrote : 0;
     }
-    if (at == 0 && r->provider_count == 0)
+    if (at == 0 && request->provider_count == 0)
         (void)snprintf(text, bytes, "none is loaded");
     else if (at == 0)
-        (void)snprintf(text, bytes, "none of the %u loaded has a kernel for it", r->provider_count);
+        (void)snprintf(text, bytes, "none of the %u loaded has a kernel for it", request->provider_count);
 }
 
-inlay_status part_nobody_offers(const part_request *r, const struct partition *p, const uint8_t *candidates,
-                                const uint8_t *usable, uint32_t node, struct arena *scratch, inlay_diag *diag)
+inlay_status part_nobody_offers(const part_request *request, const struct partition *partition,
+                                const uint8_t *candidates, const uint8_t *usable, uint32_t node, struct arena *scratch,
+                                inlay_diag *diag)
 {
-    const inlay_node_info *n = inlay_graph_node(r->snapshot, node);
+    const inlay_node_info *n = inlay_graph_node(request->snapshot, node);
     char reasons[320], others[240], origin[64];
 
-    list_others(r, p, candidates, usable, node, scratch, others, sizeof others);
-    list_reasons(r, p, node, reasons, sizeof reasons);
+    list_others(request, partition, candidates, usable, node, scratch, others, sizeof others);
+    list_reasons(request, partition, node, reasons, sizeof reasons);
     (void)inlay_fail(diag, INLAY_UNSUPPORTED, "no provider runs %s-%u (domain %s), node '%s' of graph '%s'%s: %s%s",
                      n->op_type.data, n->since_version, n->domain.data, n->name.data,
-                     r->graph->name != NULL ? r->graph->name : "", origin_of(r, node, origin, sizeof origin), reasons,
-                     others);
+                     request->graph->name != NULL ? request->graph->name : "",
+                     origin_of(request, node, origin, sizeof origin), reasons, others);
     if (diag != NULL)
         (void)snprintf(diag->node, sizeof diag->node, "%.*s", (int)sizeof diag->node - 1, n->name.data);
     return INLAY_UNSUPPORTED;
 }
 
-uint8_t *part_candidates(const struct graph *g, struct arena *a)
+uint8_t *part_candidates(const struct graph *graph, struct arena *arena)
 {
-    uint8_t *candidates = arena_alloc(a, (size_t)g->node_count + 1);
+    uint8_t *candidates = arena_alloc(arena, (size_t)graph->node_count + 1);
 
-    for (uint32_t i = 0; candidates != NULL && i < g->node_count; i++)
-        candidates[i] = !graph_node_is_host(g, g->nodes[i]);
+    for (uint32_t i = 0; candidates != NULL && i < graph->node_count; i++)
+        candidates[i] = !graph_node_is_host(graph, graph->nodes[i]);
     return candidates;
 }

@@ -19,21 +19,21 @@ static const uint32_t NONE = UINT32_MAX, FREE = UINT32_MAX, ROOT = UINT32_MAX - 
 
 /* ------------------------------------------------------------------ building */
 
-static bool reserve(struct flow *f, void **array, uint32_t count, uint32_t more, uint32_t *capacity,
+static bool reserve(struct flow *flow, void **array, uint32_t count, uint32_t more, uint32_t *capacity,
                     size_t element_bytes)
 {
     uint32_t bigger = *capacity == 0 ? 256 : *capacity;
     void *copy;
 
-    if (f->failed)
+    if (flow->failed)
         return false;
     if (count + more <= *capacity)
         return true;
     while (bigger < count + more)
         bigger *= 2;
-    copy = arena_grown(f->a, *array, count, bigger, element_bytes);
+    copy = arena_grown(flow->a, *array, count, bigger, element_bytes);
     if (copy == NULL) {
-        f->failed = true;
+        flow->failed = true;
         return false;
     }
     *array = copy;
@@ -41,97 +41,97 @@ static bool reserve(struct flow *f, void **array, uint32_t count, uint32_t more,
     return true;
 }
 
-void flow_clear(struct flow *f)
+void flow_clear(struct flow *flow)
 {
-    f->node_count = 0;
-    f->arc_count = 0;
-    f->failed = false;
+    flow->node_count = 0;
+    flow->arc_count = 0;
+    flow->failed = false;
 }
 
-uint32_t flow_add(struct flow *f)
+uint32_t flow_add(struct flow *flow)
 {
-    if (!reserve(f, (void **)&f->nodes, f->node_count, 1, &f->node_capacity, sizeof *f->nodes))
+    if (!reserve(flow, (void **)&flow->nodes, flow->node_count, 1, &flow->node_capacity, sizeof *flow->nodes))
         return 0;
-    f->nodes[f->node_count] = (flow_node){ .first = NONE, .parent = FREE, .next_active = NONE };
-    return f->node_count++;
+    flow->nodes[flow->node_count] = (flow_node){ .first = NONE, .parent = FREE, .next_active = NONE };
+    return flow->node_count++;
 }
 
-void flow_cost(struct flow *f, uint32_t node, int64_t cost0, int64_t cost1)
+void flow_cost(struct flow *flow, uint32_t node, int64_t cost0, int64_t cost1)
 {
-    if (!f->failed)
-        f->nodes[node].excess += cost1 - cost0;
+    if (!flow->failed)
+        flow->nodes[node].excess += cost1 - cost0;
 }
 
-void flow_pair(struct flow *f, uint32_t from, uint32_t to, int64_t cost)
+void flow_pair(struct flow *flow, uint32_t from, uint32_t to, int64_t cost)
 {
     flow_arc *arc;
 
-    if (cost <= 0 || !reserve(f, (void **)&f->arcs, f->arc_count, 2, &f->arc_capacity, sizeof *f->arcs))
+    if (cost <= 0 || !reserve(flow, (void **)&flow->arcs, flow->arc_count, 2, &flow->arc_capacity, sizeof *flow->arcs))
         return;
-    arc = &f->arcs[f->arc_count];
-    arc[0] = (flow_arc){ .left = cost, .head = to, .next = f->nodes[from].first };
-    arc[1] = (flow_arc){ .left = 0, .head = from, .next = f->nodes[to].first };
-    f->nodes[from].first = f->arc_count;
-    f->nodes[to].first = f->arc_count + 1;
-    f->arc_count += 2;
+    arc = &flow->arcs[flow->arc_count];
+    arc[0] = (flow_arc){ .left = cost, .head = to, .next = flow->nodes[from].first };
+    arc[1] = (flow_arc){ .left = 0, .head = from, .next = flow->nodes[to].first };
+    flow->nodes[from].first = flow->arc_count;
+    flow->nodes[to].first = flow->arc_count + 1;
+    flow->arc_count += 2;
 }
 
 /* ------------------------------------------------------------------ queues */
 
-static void activate(struct flow *f, uint32_t n)
+static void activate(struct flow *flow, uint32_t node)
 {
-    if (f->nodes[n].next_active != NONE)
+    if (flow->nodes[node].next_active != NONE)
         return;
-    f->nodes[n].next_active = n;
-    if (f->active_last == NONE)
-        f->active_first = n;
+    flow->nodes[node].next_active = node;
+    if (flow->active_last == NONE)
+        flow->active_first = node;
     else
-        f->nodes[f->active_last].next_active = n;
-    f->active_last = n;
+        flow->nodes[flow->active_last].next_active = node;
+    flow->active_last = node;
 }
 
 /* The next node that may grow and is in a tree; NONE. */
-static uint32_t next_active(struct flow *f)
+static uint32_t next_active(struct flow *flow)
 {
-    while (f->active_first != NONE) {
-        uint32_t n = f->active_first;
+    while (flow->active_first != NONE) {
+        uint32_t node = flow->active_first;
 
-        if (f->active_first == f->active_last)
-            f->active_first = f->active_last = NONE;
+        if (flow->active_first == flow->active_last)
+            flow->active_first = flow->active_last = NONE;
         else
-            f->active_first = f->nodes[n].next_active;
-        f->nodes[n].next_active = NONE;
-        if (f->nodes[n].parent != FREE)
-            return n;
+            flow->active_first = flow->nodes[node].next_active;
+        flow->nodes[node].next_active = NONE;
+        if (flow->nodes[node].parent != FREE)
+            return node;
     }
     return NONE;
 }
 
 /* A node is an orphan at most once at a time, so the ring of as many places as there are nodes is long enough. */
-static void make_orphan(struct flow *f, uint32_t n)
+static void make_orphan(struct flow *flow, uint32_t node)
 {
-    f->nodes[n].parent = ORPHAN;
-    f->orphans[(f->orphan_first + f->orphan_count++) % f->node_count] = n;
+    flow->nodes[node].parent = ORPHAN;
+    flow->orphans[(flow->orphan_first + flow->orphan_count++) % flow->node_count] = node;
 }
 
 /* ------------------------------------------------------------------ the three phases */
 
-/* Grows the tree of node n by its neighbours; returns the arc, from tree 0 to tree 1, over which the trees meet. */
-static uint32_t grow(struct flow *f, uint32_t n)
+/* Grows the tree of node node by its neighbours; returns the arc, from tree 0 to tree 1, over which the trees meet. */
+static uint32_t grow(struct flow *flow, uint32_t node)
 {
-    flow_node *from = &f->nodes[n];
+    flow_node *from = &flow->nodes[node];
 
-    for (uint32_t a = from->first; a != NONE; a = f->arcs[a].next) {
-        flow_node *to = &f->nodes[f->arcs[a].head];
+    for (uint32_t a = from->first; a != NONE; a = flow->arcs[a].next) {
+        flow_node *to = &flow->nodes[flow->arcs[a].head];
 
-        if (f->arcs[from->one ? a ^ 1 : a].left == 0)
+        if (flow->arcs[from->one ? a ^ 1 : a].left == 0)
             continue;
         if (to->parent == FREE) {
             to->one = from->one;
             to->parent = a ^ 1;
             to->stamp = from->stamp;
             to->distance = from->distance + 1;
-            activate(f, f->arcs[a].head);
+            activate(flow, flow->arcs[a].head);
         } else if (to->one != from->one) {
             return from->one ? a ^ 1 : a;
         } else if (to->stamp <= from->stamp && to->distance > from->distance) {
@@ -144,94 +144,94 @@ static uint32_t grow(struct flow *f, uint32_t n)
 }
 
 /* The arc in the direction of flow between a node and its parent. */
-static uint32_t tree_arc(const flow_node *n)
+static uint32_t tree_arc(const flow_node *node)
 {
-    return n->one ? n->parent : n->parent ^ 1;
+    return node->one ? node->parent : node->parent ^ 1;
 }
 
 /* The root of n's branch; *least shrinks to what fits through on the way. */
-static uint32_t narrow(const struct flow *f, uint32_t n, int64_t *least)
+static uint32_t narrow(const struct flow *flow, uint32_t node, int64_t *least)
 {
-    while (f->nodes[n].parent != ROOT) {
-        int64_t left = f->arcs[tree_arc(&f->nodes[n])].left;
+    while (flow->nodes[node].parent != ROOT) {
+        int64_t left = flow->arcs[tree_arc(&flow->nodes[node])].left;
 
         *least = left < *least ? left : *least;
-        n = f->arcs[f->nodes[n].parent].head;
+        node = flow->arcs[flow->nodes[node].parent].head;
     }
-    if (f->nodes[n].one)
-        *least = -f->nodes[n].excess < *least ? -f->nodes[n].excess : *least;
+    if (flow->nodes[node].one)
+        *least = -flow->nodes[node].excess < *least ? -flow->nodes[node].excess : *least;
     else
-        *least = f->nodes[n].excess < *least ? f->nodes[n].excess : *least;
-    return n;
+        *least = flow->nodes[node].excess < *least ? flow->nodes[node].excess : *least;
+    return node;
 }
 
-static void push(struct flow *f, uint32_t n, int64_t amount)
+static void push(struct flow *flow, uint32_t node, int64_t amount)
 {
-    while (f->nodes[n].parent != ROOT) {
-        uint32_t up = f->arcs[f->nodes[n].parent].head, a = tree_arc(&f->nodes[n]);
+    while (flow->nodes[node].parent != ROOT) {
+        uint32_t up = flow->arcs[flow->nodes[node].parent].head, a = tree_arc(&flow->nodes[node]);
 
-        f->arcs[a].left -= amount;
-        f->arcs[a ^ 1].left += amount;
-        if (f->arcs[a].left == 0)
-            make_orphan(f, n);
-        n = up;
+        flow->arcs[a].left -= amount;
+        flow->arcs[a ^ 1].left += amount;
+        if (flow->arcs[a].left == 0)
+            make_orphan(flow, node);
+        node = up;
     }
-    f->nodes[n].excess += f->nodes[n].one ? amount : -amount;
-    if (f->nodes[n].excess == 0)
-        make_orphan(f, n);
+    flow->nodes[node].excess += flow->nodes[node].one ? amount : -amount;
+    if (flow->nodes[node].excess == 0)
+        make_orphan(flow, node);
 }
 
-static void augment(struct flow *f, uint32_t arc)
+static void augment(struct flow *flow, uint32_t arc)
 {
-    uint32_t zero = f->arcs[arc ^ 1].head, one = f->arcs[arc].head;
-    int64_t amount = f->arcs[arc].left;
+    uint32_t zero = flow->arcs[arc ^ 1].head, one = flow->arcs[arc].head;
+    int64_t amount = flow->arcs[arc].left;
 
-    (void)narrow(f, zero, &amount);
-    (void)narrow(f, one, &amount);
-    f->arcs[arc].left -= amount;
-    f->arcs[arc ^ 1].left += amount;
-    push(f, zero, amount);
-    push(f, one, amount);
+    (void)narrow(flow, zero, &amount);
+    (void)narrow(flow, one, &amount);
+    flow->arcs[arc].left -= amount;
+    flow->arcs[arc ^ 1].left += amount;
+    push(flow, zero, amount);
+    push(flow, one, amount);
 }
 
-/* Steps from n to the root of its tree, NONE when its branch hangs on an orphan. Leaves stamps, so that the next walk
- * is short. */
-static uint32_t distance_of(struct flow *f, uint32_t n)
+/* Steps from node to the root of its tree, NONE when its branch hangs on an orphan. Leaves stamps, so that the next
+ * walk is short. */
+static uint32_t distance_of(struct flow *flow, uint32_t node)
 {
-    uint32_t steps = 0, at = n;
+    uint32_t steps = 0, at = node;
 
-    while (f->nodes[at].stamp != f->clock) {
-        if (f->nodes[at].parent == ORPHAN || f->nodes[at].parent == FREE)
+    while (flow->nodes[at].stamp != flow->clock) {
+        if (flow->nodes[at].parent == ORPHAN || flow->nodes[at].parent == FREE)
             return NONE;
-        if (f->nodes[at].parent == ROOT) {
-            f->nodes[at].stamp = f->clock;
-            f->nodes[at].distance = 1;
+        if (flow->nodes[at].parent == ROOT) {
+            flow->nodes[at].stamp = flow->clock;
+            flow->nodes[at].distance = 1;
             break;
         }
-        at = f->arcs[f->nodes[at].parent].head;
+        at = flow->arcs[flow->nodes[at].parent].head;
         steps++;
     }
-    steps += f->nodes[at].distance;
-    for (uint32_t d = steps; f->nodes[n].stamp != f->clock; n = f->arcs[f->nodes[n].parent].head) {
-        f->nodes[n].stamp = f->clock;
-        f->nodes[n].distance = d--;
+    steps += flow->nodes[at].distance;
+    for (uint32_t d = steps; flow->nodes[node].stamp != flow->clock; node = flow->arcs[flow->nodes[node].parent].head) {
+        flow->nodes[node].stamp = flow->clock;
+        flow->nodes[node].distance = d--;
     }
     return steps;
 }
 
 /* Finds the orphan another parent in its tree, or sets it free and makes orphans of its children. */
-static void adopt(struct flow *f, uint32_t n)
+static void adopt(struct flow *flow, uint32_t node)
 {
-    flow_node *orphan = &f->nodes[n];
+    flow_node *orphan = &flow->nodes[node];
     uint32_t best = NONE, best_distance = NONE;
 
-    for (uint32_t a = orphan->first; a != NONE; a = f->arcs[a].next) {
+    for (uint32_t a = orphan->first; a != NONE; a = flow->arcs[a].next) {
         uint32_t d;
 
-        if (f->arcs[orphan->one ? a : a ^ 1].left == 0 || f->nodes[f->arcs[a].head].one != orphan->one ||
-            f->nodes[f->arcs[a].head].parent == FREE)
+        if (flow->arcs[orphan->one ? a : a ^ 1].left == 0 || flow->nodes[flow->arcs[a].head].one != orphan->one ||
+            flow->nodes[flow->arcs[a].head].parent == FREE)
             continue;
-        d = distance_of(f, f->arcs[a].head);
+        d = distance_of(flow, flow->arcs[a].head);
         if (d < best_distance) {
             best = a;
             best_distance = d;
@@ -239,70 +239,70 @@ static void adopt(struct flow *f, uint32_t n)
     }
     orphan->parent = best;
     if (best != NONE) {
-        orphan->stamp = f->clock;
+        orphan->stamp = flow->clock;
         orphan->distance = best_distance + 1;
         return;
     }
-    for (uint32_t a = orphan->first; a != NONE; a = f->arcs[a].next) {
-        flow_node *near = &f->nodes[f->arcs[a].head];
+    for (uint32_t a = orphan->first; a != NONE; a = flow->arcs[a].next) {
+        flow_node *near = &flow->nodes[flow->arcs[a].head];
 
         if (near->parent == FREE || near->one != orphan->one)
             continue;
-        if (f->arcs[orphan->one ? a : a ^ 1].left > 0)
-            activate(f, f->arcs[a].head);
-        if (near->parent < ORPHAN && f->arcs[near->parent].head == n)
-            make_orphan(f, f->arcs[a].head);
+        if (flow->arcs[orphan->one ? a : a ^ 1].left > 0)
+            activate(flow, flow->arcs[a].head);
+        if (near->parent < ORPHAN && flow->arcs[near->parent].head == node)
+            make_orphan(flow, flow->arcs[a].head);
     }
 }
 
-static void plant(struct flow *f)
+static void plant(struct flow *flow)
 {
-    f->clock = 0;
-    f->active_first = f->active_last = NONE;
-    f->orphan_first = f->orphan_count = 0;
-    for (uint32_t n = 0; n < f->node_count; n++) {
-        flow_node *x = &f->nodes[n];
+    flow->clock = 0;
+    flow->active_first = flow->active_last = NONE;
+    flow->orphan_first = flow->orphan_count = 0;
+    for (uint32_t node = 0; node < flow->node_count; node++) {
+        flow_node *x = &flow->nodes[node];
 
         if (x->excess == 0)
             continue;
         x->one = x->excess < 0;
         x->parent = ROOT;
         x->distance = 1;
-        activate(f, n);
+        activate(flow, node);
     }
 }
 
-bool flow_solve(struct flow *f)
+bool flow_solve(struct flow *flow)
 {
     uint32_t current = NONE;
 
-    if (!reserve(f, (void **)&f->orphans, 0, f->node_count, &f->orphan_capacity, sizeof *f->orphans))
+    if (!reserve(flow, (void **)&flow->orphans, 0, flow->node_count, &flow->orphan_capacity, sizeof *flow->orphans))
         return false;
-    plant(f);
+    plant(flow);
     for (;;) {
         uint32_t meeting;
 
-        if (current == NONE || f->nodes[current].parent == FREE)
-            current = next_active(f);
+        if (current == NONE || flow->nodes[current].parent == FREE)
+            current = next_active(flow);
         if (current == NONE)
             return true;
-        meeting = grow(f, current);
-        f->clock++;
+        meeting = grow(flow, current);
+        flow->clock++;
         if (meeting == NONE) {
             current = NONE;
             continue;
         }
-        augment(f, meeting);
-        while (f->orphan_count > 0) {
-            uint32_t n = f->orphans[f->orphan_first];
-            f->orphan_first = (f->orphan_first + 1) % f->node_count;
-            f->orphan_count--;
-            adopt(f, n);
+        augment(flow, meeting);
+        while (flow->orphan_count > 0) {
+            uint32_t n = flow->orphans[flow->orphan_first];
+            flow->orphan_first = (flow->orphan_first + 1) % flow->node_count;
+            flow->orphan_count--;
+            adopt(flow, n);
         }
     }
 }
 
-bool flow_is_one(const struct flow *f, uint32_t node)
+bool flow_is_one(const struct flow *flow, uint32_t node)
 {
-    return f->nodes[node].parent != FREE && f->nodes[node].one;
+    return flow->nodes[node].parent != FREE && flow->nodes[node].one;
 }

@@ -32,13 +32,13 @@ struct flow {
 };
 
 /* Forgets the last problem. */
-void flow_clear(struct flow *f);
+void flow_clear(struct flow *flow);
 /* A new choice; its number. */
-uint32_t flow_add(struct flow *f);
-void flow_cost(struct flow *f, uint32_t node, int64_t cost0, int64_t cost1);
-void flow_pair(struct flow *f, uint32_t from, uint32_t to, int64_t cost);
+uint32_t flow_add(struct flow *flow);
+void flow_cost(struct flow *flow, uint32_t node, int64_t cost0, int64_t cost1);
+void flow_pair(struct flow *flow, uint32_t from, uint32_t to, int64_t cost);
 /* False: out of memory, at any point since flow_clear. */
-bool flow_solve(struct flow *f);
+bool flow_solve(struct flow *flow);
 /* The choice made. Where both cost the same it is 0. */
-bool flow_is_one(const struct flow *f, uint32_t node);
+bool flow_is_one(const struct flow *flow, uint32_t node);
 #endif

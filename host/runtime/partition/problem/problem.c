@@ -10,27 +10,27 @@ enum { EXACT_STEPS = 20000 };
 /* Prices beyond are all alike: nobody waits eleven days. It keeps sums of prices exact. */
 static const double DEAREST_NS = 1e15;
 
-uint32_t part_domain_at(const struct problem *x, uint32_t offer, uint32_t value)
+uint32_t part_domain_at(const struct problem *problem, uint32_t offer, uint32_t value)
 {
     const part_offer *o;
 
     if (offer == INLAY_NONE)
         return INLAY_DOMAIN_HOST;
-    o = &x->p->offers[offer];
-    for (uint32_t i = 0; x->odd[offer] && i < o->placement_count; i++)
+    o = &problem->p->offers[offer];
+    for (uint32_t i = 0; problem->odd[offer] && i < o->placement_count; i++)
         if (o->placements[i].value == value && part_is_plain(&o->placements[i]))
             return o->placements[i].domain;
-    if (part_merges(x, offer) && x->domains.layout_of[o->provider] != INLAY_DOMAIN_HOST)
-        return x->domains.layout_of[o->provider];
-    return part_default_domain(&x->request->providers[o->provider]);
+    if (part_merges(problem, offer) && problem->domains.layout_of[o->provider] != INLAY_DOMAIN_HOST)
+        return problem->domains.layout_of[o->provider];
+    return part_default_domain(&problem->request->providers[o->provider]);
 }
 
-static bool is_odd(const struct problem *x, const part_offer *o)
+static bool is_odd(const struct problem *problem, const part_offer *offer)
 {
-    uint32_t usual = part_default_domain(&x->request->providers[o->provider]);
+    uint32_t usual = part_default_domain(&problem->request->providers[offer->provider]);
 
-    for (uint32_t i = 0; i < o->placement_count; i++)
-        if (o->placements[i].domain != usual && part_is_plain(&o->placements[i]))
+    for (uint32_t i = 0; i < offer->placement_count; i++)
+        if (offer->placements[i].domain != usual && part_is_plain(&offer->placements[i]))
             return true;
     return false;
 }
@@ -38,65 +38,66 @@ static bool is_odd(const struct problem *x, const part_offer *o)
 /* ------------------------------------------------------------------ the graph */
 
 /* Who reads each value, each node once. */
-static bool find_readers(struct problem *x)
+static bool find_readers(struct problem *problem)
 {
-    const struct graph *g = x->g;
-    uint32_t *last = arena_array(x->scratch, (size_t)x->values + 1, sizeof *last), total = 0;
+    const struct graph *graph = problem->g;
+    uint32_t *last = arena_array(problem->scratch, (size_t)problem->values + 1, sizeof *last), total = 0;
 
-    x->links.reader_at = arena_array(x->scratch, (size_t)x->values + 2, sizeof *x->links.reader_at);
-    x->links.leaves = arena_array(x->scratch, (size_t)x->values + 1, sizeof *x->links.leaves);
-    if (last == NULL || x->links.reader_at == NULL || x->links.leaves == NULL)
+    problem->links.reader_at =
+        arena_array(problem->scratch, (size_t)problem->values + 2, sizeof *problem->links.reader_at);
+    problem->links.leaves = arena_array(problem->scratch, (size_t)problem->values + 1, sizeof *problem->links.leaves);
+    if (last == NULL || problem->links.reader_at == NULL || problem->links.leaves == NULL)
         return false;
     for (uint32_t pass = 0; pass < 2; pass++) {
-        memset(last, 0xff, x->values * sizeof *last);
-        for (uint32_t n = 0; n < x->nodes; n++) {
-            for (uint32_t i = 0; i < part_reads(g->nodes[n]); i++) {
-                uint32_t v = part_read_at(g->nodes[n], i);
-                if (v == INLAY_NONE || last[v] == n || part_is_constant(g, v))
+        memset(last, 0xff, problem->values * sizeof *last);
+        for (uint32_t node = 0; node < problem->nodes; node++) {
+            for (uint32_t i = 0; i < part_reads(graph->nodes[node]); i++) {
+                uint32_t value = part_read_at(graph->nodes[node], i);
+                if (value == INLAY_NONE || last[value] == node || part_is_constant(graph, value))
                     continue;
-                last[v] = n;
+                last[value] = node;
                 if (pass == 0)
-                    x->links.reader_at[v + 2]++, total++;
+                    problem->links.reader_at[value + 2]++, total++;
                 else
-                    x->links.readers[x->links.reader_at[v + 1]++] = n;
+                    problem->links.readers[problem->links.reader_at[value + 1]++] = node;
             }
         }
         if (pass > 0)
             break;
-        for (uint32_t v = 0; v < x->values; v++)
-            x->links.reader_at[v + 2] += x->links.reader_at[v + 1];
-        x->links.readers = arena_array(x->scratch, (size_t)total + 1, sizeof *x->links.readers);
-        if (x->links.readers == NULL)
+        for (uint32_t value = 0; value < problem->values; value++)
+            problem->links.reader_at[value + 2] += problem->links.reader_at[value + 1];
+        problem->links.readers = arena_array(problem->scratch, (size_t)total + 1, sizeof *problem->links.readers);
+        if (problem->links.readers == NULL)
             return false;
     }
-    for (uint32_t i = 0; i < g->output_count; i++)
-        if (g->outputs[i] != INLAY_NONE)
-            x->links.leaves[g->outputs[i]] = 1;
+    for (uint32_t i = 0; i < graph->output_count; i++)
+        if (graph->outputs[i] != INLAY_NONE)
+            problem->links.leaves[graph->outputs[i]] = 1;
     return true;
 }
 
 /* The maker of what a node reads that comes last before it; where there is none, the node before that has none either:
  * it is likely that they end up in one region. */
-static bool find_parents(struct problem *x)
+static bool find_parents(struct problem *problem)
 {
     uint32_t orphan = INLAY_NONE;
 
-    x->links.parent = arena_array(x->scratch, (size_t)x->nodes + 1, sizeof *x->links.parent);
-    if (x->links.parent == NULL)
+    problem->links.parent = arena_array(problem->scratch, (size_t)problem->nodes + 1, sizeof *problem->links.parent);
+    if (problem->links.parent == NULL)
         return false;
-    for (uint32_t n = 0; n < x->nodes; n++) {
+    for (uint32_t node = 0; node < problem->nodes; node++) {
         uint32_t best = INLAY_NONE;
 
-        for (uint32_t i = 0; i < part_reads(x->g->nodes[n]); i++) {
-            uint32_t maker = part_maker_of(x->g, part_read_at(x->g->nodes[n], i));
+        for (uint32_t i = 0; i < part_reads(problem->g->nodes[node]); i++) {
+            uint32_t maker = part_maker_of(problem->g, part_read_at(problem->g->nodes[node], i));
             if (maker != INLAY_NONE && (best == INLAY_NONE || maker > best))
                 best = maker;
         }
         if (best == INLAY_NONE) {
             best = orphan;
-            orphan = n;
+            orphan = node;
         }
-        x->links.parent[n] = best;
+        problem->links.parent[node] = best;
     }
     return true;
 }
@@ -105,12 +106,12 @@ static bool find_parents(struct problem *x)
 
 /* Is there a price for values that enter or leave what is merged of this provider? Of those in host memory; what has
  * memory of its own pays more for the copy. */
-static bool has_layouts(const struct problem *x, uint32_t provider)
+static bool has_layouts(const struct problem *problem, uint32_t provider)
 {
-    if (part_default_domain(&x->request->providers[provider]) != INLAY_DOMAIN_HOST)
+    if (part_default_domain(&problem->request->providers[provider]) != INLAY_DOMAIN_HOST)
         return false;
-    for (uint32_t o = 0; o < x->offers; o++) {
-        const part_offer *offer = &x->p->offers[o];
+    for (uint32_t offer_index = 0; offer_index < problem->offers; offer_index++) {
+        const part_offer *offer = &problem->p->offers[offer_index];
         if (offer->provider == provider && (offer->flags & INLAY_OFFER_MERGE) != 0 &&
             (offer->cost.enter_ns > 0 || offer->cost.leave_ns > 0))
             return true;
@@ -124,77 +125,81 @@ static void raise(double *price, double ns)
 }
 
 /* Values in the layout of a provider: the way there costs what the reader that asks most asks for. */
-static void price_layouts(struct problem *x)
+static void price_layouts(struct problem *problem)
 {
-    const inlay_graph *snapshot = x->request->snapshot;
+    const inlay_graph *snapshot = problem->request->snapshot;
 
-    for (uint32_t o = 0; o < x->offers; o++) {
-        const part_offer *offer = &x->p->offers[o];
-        uint32_t d = x->domains.layout_of[offer->provider];
+    for (uint32_t offer_index = 0; offer_index < problem->offers; offer_index++) {
+        const part_offer *offer = &problem->p->offers[offer_index];
+        uint32_t d = problem->domains.layout_of[offer->provider];
 
-        if (d == INLAY_DOMAIN_HOST || !part_merges(x, o))
+        if (d == INLAY_DOMAIN_HOST || !part_merges(problem, offer_index))
             continue;
         for (uint32_t k = 0; k < offer->node_count; k++) {
-            const inlay_node_info *n = &x->g->nodes[offer->nodes[k]]->info;
+            const inlay_node_info *node = &problem->g->nodes[offer->nodes[k]]->info;
 
-            for (uint32_t i = 0; i < n->input_count; i++) {
-                uint32_t v = n->inputs[i];
-                if (v != INLAY_NONE && !part_is_constant(x->g, v))
-                    raise(&x->domains.down[(size_t)v * x->domains.count + d],
-                          cost_border_ns(snapshot, offer, x->p->profile, v, true));
+            for (uint32_t i = 0; i < node->input_count; i++) {
+                uint32_t value = node->inputs[i];
+                if (value != INLAY_NONE && !part_is_constant(problem->g, value))
+                    raise(&problem->domains.down[(size_t)value * problem->domains.count + d],
+                          cost_border_ns(snapshot, offer, problem->p->profile, value, true));
             }
-            for (uint32_t i = 0; i < n->output_count; i++) {
-                uint32_t v = n->outputs[i];
-                if (v != INLAY_NONE)
-                    raise(&x->domains.up[(size_t)v * x->domains.count + d],
-                          cost_border_ns(snapshot, offer, x->p->profile, v, false));
+            for (uint32_t i = 0; i < node->output_count; i++) {
+                uint32_t value = node->outputs[i];
+                if (value != INLAY_NONE)
+                    raise(&problem->domains.up[(size_t)value * problem->domains.count + d],
+                          cost_border_ns(snapshot, offer, problem->p->profile, value, false));
             }
         }
     }
 }
 
-static bool find_domains(struct problem *x)
+static bool find_domains(struct problem *problem)
 {
-    const part_request *r = x->request;
+    const part_request *request = problem->request;
     size_t cells;
 
-    x->domains.count = 1;
-    x->domains.layout_of = arena_array(x->scratch, (size_t)x->providers + 1, sizeof *x->domains.layout_of);
-    if (x->domains.layout_of == NULL)
+    problem->domains.count = 1;
+    problem->domains.layout_of =
+        arena_array(problem->scratch, (size_t)problem->providers + 1, sizeof *problem->domains.layout_of);
+    if (problem->domains.layout_of == NULL)
         return false;
-    for (uint32_t p = 0; p < r->provider_count; p++)
-        if (r->providers[p].table->domain_count > 0 &&
-            r->providers[p].first_domain + r->providers[p].table->domain_count > x->domains.count)
-            x->domains.count = r->providers[p].first_domain + r->providers[p].table->domain_count;
-    x->domains.memory_count = x->domains.count;
-    for (uint32_t p = 0; p < x->providers; p++)
-        x->domains.layout_of[p] = has_layouts(x, p) ? x->domains.count++ : INLAY_DOMAIN_HOST;
-    cells = (size_t)x->values * x->domains.count + 1;
-    x->domains.owner = arena_array(x->scratch, x->domains.count, sizeof *x->domains.owner);
-    x->domains.marked = arena_array(x->scratch, x->domains.count, sizeof *x->domains.marked);
-    x->domains.hops = arena_array(x->scratch, (size_t)x->domains.count * 2 + 4, sizeof *x->domains.hops);
-    x->domains.up = arena_array(x->scratch, cells, sizeof *x->domains.up);
-    x->domains.down = arena_array(x->scratch, cells, sizeof *x->domains.down);
-    if (x->domains.owner == NULL || x->domains.marked == NULL || x->domains.hops == NULL || x->domains.up == NULL ||
-        x->domains.down == NULL)
+    for (uint32_t provider = 0; provider < request->provider_count; provider++)
+        if (request->providers[provider].table->domain_count > 0 &&
+            request->providers[provider].first_domain + request->providers[provider].table->domain_count >
+                problem->domains.count)
+            problem->domains.count =
+                request->providers[provider].first_domain + request->providers[provider].table->domain_count;
+    problem->domains.memory_count = problem->domains.count;
+    for (uint32_t p = 0; p < problem->providers; p++)
+        problem->domains.layout_of[p] = has_layouts(problem, p) ? problem->domains.count++ : INLAY_DOMAIN_HOST;
+    cells = (size_t)problem->values * problem->domains.count + 1;
+    problem->domains.owner = arena_array(problem->scratch, problem->domains.count, sizeof *problem->domains.owner);
+    problem->domains.marked = arena_array(problem->scratch, problem->domains.count, sizeof *problem->domains.marked);
+    problem->domains.hops =
+        arena_array(problem->scratch, (size_t)problem->domains.count * 2 + 4, sizeof *problem->domains.hops);
+    problem->domains.up = arena_array(problem->scratch, cells, sizeof *problem->domains.up);
+    problem->domains.down = arena_array(problem->scratch, cells, sizeof *problem->domains.down);
+    if (problem->domains.owner == NULL || problem->domains.marked == NULL || problem->domains.hops == NULL ||
+        problem->domains.up == NULL || problem->domains.down == NULL)
         return false;
-    memset(x->domains.owner, 0xff, x->domains.count * sizeof *x->domains.owner);
-    for (uint32_t p = 0; p < r->provider_count; p++)
-        for (uint32_t d = 0; d < r->providers[p].table->domain_count; d++)
-            x->domains.owner[r->providers[p].first_domain + d] = p;
-    x->domains.owner[INLAY_DOMAIN_HOST] = INLAY_NONE;
-    for (uint32_t v = 0; x->domains.count > 1 && v < x->values; v++) {
-        uint64_t bytes = cost_value_bytes(&x->p->profile[v]);
+    memset(problem->domains.owner, 0xff, problem->domains.count * sizeof *problem->domains.owner);
+    for (uint32_t provider = 0; provider < request->provider_count; provider++)
+        for (uint32_t d = 0; d < request->providers[provider].table->domain_count; d++)
+            problem->domains.owner[request->providers[provider].first_domain + d] = provider;
+    problem->domains.owner[INLAY_DOMAIN_HOST] = INLAY_NONE;
+    for (uint32_t value = 0; problem->domains.count > 1 && value < problem->values; value++) {
+        uint64_t bytes = cost_value_bytes(&problem->p->profile[value]);
 
-        if (part_is_constant(x->g, v))
+        if (part_is_constant(problem->g, value))
             continue;
-        for (uint32_t d = 1; d < x->domains.memory_count; d++) {
-            if (x->domains.owner[d] == INLAY_NONE)
+        for (uint32_t d = 1; d < problem->domains.memory_count; d++) {
+            if (problem->domains.owner[d] == INLAY_NONE)
                 continue;
-            x->domains.up[(size_t)v * x->domains.count + d] =
-                fmin(cost_copy_ns(r->costs, r->providers, r->provider_count, d, 0, bytes), DEAREST_NS);
-            x->domains.down[(size_t)v * x->domains.count + d] =
-                fmin(cost_copy_ns(r->costs, r->providers, r->provider_count, 0, d, bytes), DEAREST_NS);
+            problem->domains.up[(size_t)value * problem->domains.count + d] = fmin(
+                cost_copy_ns(request->costs, request->providers, request->provider_count, d, 0, bytes), DEAREST_NS);
+            problem->domains.down[(size_t)value * problem->domains.count + d] = fmin(
+                cost_copy_ns(request->costs, request->providers, request->provider_count, 0, d, bytes), DEAREST_NS);
         }
     }
     return true;
@@ -206,30 +211,31 @@ static bool find_domains(struct problem *x)
  * replaces that one: a change must promise more than prices may be off. Of two prices the one that is known less well
  * decides. [providers * nodes] the largest error among the single offers of this provider and those before it, as
  * nodes' offers stand, from source `least` on. NULL: no memory. */
-static double *find_margins(const struct problem *x, uint32_t least)
+static double *find_margins(const struct problem *problem, uint32_t least)
 {
-    double *margins = arena_array(x->scratch, (size_t)x->providers * x->nodes + 1, sizeof *margins);
+    double *margins = arena_array(problem->scratch, (size_t)problem->providers * problem->nodes + 1, sizeof *margins);
 
-    for (uint32_t o = 0; margins != NULL && o < x->offers; o++) {
-        const part_offer *offer = &x->p->offers[o];
-        double *margin = &margins[(size_t)offer->provider * x->nodes + offer->nodes[0]];
+    for (uint32_t offer_index = 0; margins != NULL && offer_index < problem->offers; offer_index++) {
+        const part_offer *offer = &problem->p->offers[offer_index];
+        double *margin = &margins[(size_t)offer->provider * problem->nodes + offer->nodes[0]];
         if (offer->node_count == 1 && offer->cost_source >= least)
             *margin = fmax(*margin, offer->cost_error);
     }
-    for (size_t i = x->nodes; margins != NULL && i < (size_t)x->providers * x->nodes; i++)
-        margins[i] = fmax(margins[i], margins[i - x->nodes]);
+    for (size_t i = problem->nodes; margins != NULL && i < (size_t)problem->providers * problem->nodes; i++)
+        margins[i] = fmax(margins[i], margins[i - problem->nodes]);
     return margins;
 }
 
 /* [nodes] 1 = some provider's price for the node was measured here: by tune, or on this machine by calibrate. NULL: no
  * memory. */
-static uint8_t *find_measured(const struct problem *x)
+static uint8_t *find_measured(const struct problem *problem)
 {
-    uint8_t *measured = arena_alloc(x->scratch, (size_t)x->nodes + 1);
+    uint8_t *measured = arena_alloc(problem->scratch, (size_t)problem->nodes + 1);
 
-    for (uint32_t o = 0; measured != NULL && o < x->offers; o++)
-        for (uint32_t k = 0; x->p->offers[o].cost_source >= COST_PROFILE && k < x->p->offers[o].node_count; k++)
-            measured[x->p->offers[o].nodes[k]] = 1;
+    for (uint32_t offer = 0; measured != NULL && offer < problem->offers; offer++)
+        for (uint32_t k = 0;
+             problem->p->offers[offer].cost_source >= COST_PROFILE && k < problem->p->offers[offer].node_count; k++)
+            measured[problem->p->offers[offer].nodes[k]] = 1;
     return measured;
 }
 
@@ -245,208 +251,219 @@ static bool is_doubtful(const part_offer *offer, const uint8_t *measured)
 
 /* [providers * nodes] how many of the providers up to this one offer the node at a price that nobody has measured.
  * NULL: no memory. */
-static uint32_t *count_unmeasured(const struct problem *x)
+static uint32_t *count_unmeasured(const struct problem *problem)
 {
-    uint32_t *count = arena_array(x->scratch, (size_t)x->providers * x->nodes + 1, sizeof *count);
+    uint32_t *count = arena_array(problem->scratch, (size_t)problem->providers * problem->nodes + 1, sizeof *count);
 
-    for (uint32_t o = 0; count != NULL && o < x->offers; o++) {
-        const part_offer *offer = &x->p->offers[o];
+    for (uint32_t offer_index = 0; count != NULL && offer_index < problem->offers; offer_index++) {
+        const part_offer *offer = &problem->p->offers[offer_index];
 
         if (offer->node_count == 1 && offer->cost_source < COST_PROFILE)
-            count[(size_t)offer->provider * x->nodes + offer->nodes[0]] = 1;
+            count[(size_t)offer->provider * problem->nodes + offer->nodes[0]] = 1;
     }
-    for (size_t i = x->nodes; count != NULL && i < (size_t)x->providers * x->nodes; i++)
-        count[i] += count[i - x->nodes];
+    for (size_t i = problem->nodes; count != NULL && i < (size_t)problem->providers * problem->nodes; i++)
+        count[i] += count[i - problem->nodes];
     return count;
 }
 
-static bool price_offers(struct problem *x)
+static bool price_offers(struct problem *problem)
 {
-    const double *all = find_margins(x, COST_NONE), *known = find_margins(x, COST_PROFILE);
-    const uint8_t *measured = find_measured(x);
-    const uint32_t *unmeasured = count_unmeasured(x);
+    const double *all = find_margins(problem, COST_NONE), *known = find_margins(problem, COST_PROFILE);
+    const uint8_t *measured = find_measured(problem);
+    const uint32_t *unmeasured = count_unmeasured(problem);
 
     if (all == NULL || known == NULL || measured == NULL || unmeasured == NULL)
         return false;
-    for (uint32_t p = 0; p < x->providers; p++) {
-        x->prices.launch[p] = fmin(cost_launch_ns(x->request->costs, &x->request->providers[p]), DEAREST_NS);
-        x->ordered |= x->prices.launch[p] > 0;
+    for (uint32_t provider = 0; provider < problem->providers; provider++) {
+        problem->prices.launch[provider] =
+            fmin(cost_launch_ns(problem->request->costs, &problem->request->providers[provider]), DEAREST_NS);
+        problem->ordered |= problem->prices.launch[provider] > 0;
     }
-    for (uint32_t o = 0; o < x->offers; o++) {
-        const part_offer *offer = &x->p->offers[o];
+    for (uint32_t offer_index = 0; offer_index < problem->offers; offer_index++) {
+        const part_offer *offer = &problem->p->offers[offer_index];
         const bool is_known = offer->cost_source >= COST_PROFILE;
         double ns = fmin(offer->cost.ns, DEAREST_NS), margin = offer->cost_error, places = offer->provider;
 
         for (uint32_t k = 0; k < offer->node_count; k++)
-            margin = fmax(margin, (is_known ? known : all)[(size_t)offer->provider * x->nodes + offer->nodes[k]]);
+            margin = fmax(margin, (is_known ? known : all)[(size_t)offer->provider * problem->nodes + offer->nodes[k]]);
         if (is_known) /* those before it that nobody has measured have a margin of their own */
-            places -= unmeasured[(size_t)offer->provider * x->nodes + offer->nodes[0]];
-        x->odd[o] = is_odd(x, offer);
-        x->prices.margin_ns[o] = ns * margin * fmax(places, 0);
-        x->prices.base[o] = ns + x->prices.margin_ns[o] + (is_doubtful(offer, measured) ? ns * offer->cost_error : 0);
-        if (!part_merges(x, o))
-            x->prices.base[o] += x->prices.launch[offer->provider];
+            places -= unmeasured[(size_t)offer->provider * problem->nodes + offer->nodes[0]];
+        problem->odd[offer_index] = is_odd(problem, offer);
+        problem->prices.margin_ns[offer_index] = ns * margin * fmax(places, 0);
+        problem->prices.base[offer_index] =
+            ns + problem->prices.margin_ns[offer_index] + (is_doubtful(offer, measured) ? ns * offer->cost_error : 0);
+        if (!part_merges(problem, offer_index))
+            problem->prices.base[offer_index] += problem->prices.launch[offer->provider];
     }
     return true;
 }
 
-static bool list_singles(struct problem *x)
+static bool list_singles(struct problem *problem)
 {
     uint32_t *at, count = 0;
 
-    x->picks.first_single = arena_array(x->scratch, (size_t)x->nodes + 2, sizeof *x->picks.first_single);
-    x->picks.singles = arena_array(x->scratch, (size_t)x->offers + 1, sizeof *x->picks.singles);
-    x->picks.groups = arena_array(x->scratch, (size_t)x->offers + 1, sizeof *x->picks.groups);
-    x->picks.cheapest = arena_array(x->scratch, (size_t)x->providers * x->nodes + 1, sizeof *x->picks.cheapest);
-    if (x->picks.first_single == NULL || x->picks.singles == NULL || x->picks.groups == NULL ||
-        x->picks.cheapest == NULL)
+    problem->picks.first_single =
+        arena_array(problem->scratch, (size_t)problem->nodes + 2, sizeof *problem->picks.first_single);
+    problem->picks.singles = arena_array(problem->scratch, (size_t)problem->offers + 1, sizeof *problem->picks.singles);
+    problem->picks.groups = arena_array(problem->scratch, (size_t)problem->offers + 1, sizeof *problem->picks.groups);
+    problem->picks.cheapest =
+        arena_array(problem->scratch, (size_t)problem->providers * problem->nodes + 1, sizeof *problem->picks.cheapest);
+    if (problem->picks.first_single == NULL || problem->picks.singles == NULL || problem->picks.groups == NULL ||
+        problem->picks.cheapest == NULL)
         return false;
-    memset(x->picks.cheapest, 0xff, (size_t)x->providers * x->nodes * sizeof *x->picks.cheapest);
-    at = x->picks.first_single;
-    for (uint32_t o = 0; o < x->offers; o++)
-        if (x->usable[o] && x->p->offers[o].node_count == 1)
-            at[x->p->offers[o].nodes[0] + 1]++;
-        else if (x->usable[o])
-            x->picks.groups[x->picks.group_count++] = o;
-    for (uint32_t n = 0; n < x->nodes; n++)
+    memset(problem->picks.cheapest, 0xff,
+           (size_t)problem->providers * problem->nodes * sizeof *problem->picks.cheapest);
+    at = problem->picks.first_single;
+    for (uint32_t offer_index = 0; offer_index < problem->offers; offer_index++)
+        if (problem->usable[offer_index] && problem->p->offers[offer_index].node_count == 1)
+            at[problem->p->offers[offer_index].nodes[0] + 1]++;
+        else if (problem->usable[offer_index])
+            problem->picks.groups[problem->picks.group_count++] = offer_index;
+    for (uint32_t n = 0; n < problem->nodes; n++)
         at[n + 1] += at[n];
-    for (uint32_t o = x->offers; o-- > 0;) { /* backwards, so that first_single ends up where it started */
-        const part_offer *offer = &x->p->offers[o];
+    for (uint32_t offer_index = problem->offers;
+         offer_index-- > 0;) { /* backwards, so that first_single ends up where it started */
+        const part_offer *offer = &problem->p->offers[offer_index];
         uint32_t *best;
 
-        if (!x->usable[o] || offer->node_count != 1)
+        if (!problem->usable[offer_index] || offer->node_count != 1)
             continue;
-        x->picks.singles[--at[offer->nodes[0] + 1]] = o;
+        problem->picks.singles[--at[offer->nodes[0] + 1]] = offer_index;
         count++;
-        best = &x->picks.cheapest[(size_t)offer->provider * x->nodes + offer->nodes[0]];
-        if (!x->odd[o] && (*best == INLAY_NONE || x->prices.base[o] <= x->prices.base[*best]))
-            *best = o;
+        best = &problem->picks.cheapest[(size_t)offer->provider * problem->nodes + offer->nodes[0]];
+        if (!problem->odd[offer_index] &&
+            (*best == INLAY_NONE || problem->prices.base[offer_index] <= problem->prices.base[*best]))
+            *best = offer_index;
     }
     /* at[n + 1] is now where n's begin. */
-    memmove(at, at + 1, x->nodes * sizeof *at);
-    at[x->nodes] = count;
+    memmove(at, at + 1, problem->nodes * sizeof *at);
+    at[problem->nodes] = count;
     return true;
 }
 
 /* A label for each provider, and one for each further way in which it places the values of some node. */
-static bool list_labels(struct problem *x)
+static bool list_labels(struct problem *problem)
 {
-    uint32_t *most = arena_array(x->scratch, (size_t)x->providers + 1, sizeof *most), count = 0;
+    uint32_t *most = arena_array(problem->scratch, (size_t)problem->providers + 1, sizeof *most), count = 0;
 
     if (most == NULL)
         return false;
-    for (uint32_t n = 0; n < x->nodes; n++) {
-        for (uint32_t i = x->picks.first_single[n]; i < x->picks.first_single[n + 1]; i++) {
-            uint32_t p = x->p->offers[x->picks.singles[i]].provider, odd = 0;
+    for (uint32_t n = 0; n < problem->nodes; n++) {
+        for (uint32_t i = problem->picks.first_single[n]; i < problem->picks.first_single[n + 1]; i++) {
+            uint32_t p = problem->p->offers[problem->picks.singles[i]].provider, odd = 0;
 
-            for (uint32_t k = x->picks.first_single[n]; k <= i; k++)
-                odd += x->odd[x->picks.singles[k]] && x->p->offers[x->picks.singles[k]].provider == p;
+            for (uint32_t k = problem->picks.first_single[n]; k <= i; k++)
+                odd += problem->odd[problem->picks.singles[k]] &&
+                       problem->p->offers[problem->picks.singles[k]].provider == p;
             most[p] = odd > most[p] ? odd : most[p];
         }
     }
-    for (uint32_t p = 0; p < x->providers; p++)
+    for (uint32_t p = 0; p < problem->providers; p++)
         count += 1 + most[p];
-    x->picks.labels = arena_array(x->scratch, (size_t)count + 1, sizeof *x->picks.labels);
-    if (x->picks.labels == NULL)
+    problem->picks.labels = arena_array(problem->scratch, (size_t)count + 1, sizeof *problem->picks.labels);
+    if (problem->picks.labels == NULL)
         return false;
-    for (uint32_t p = 0; p < x->providers; p++)
+    for (uint32_t p = 0; p < problem->providers; p++)
         for (uint32_t k = 0; k <= most[p]; k++)
-            x->picks.labels[x->picks.label_count++] = (part_label){ p, k };
+            problem->picks.labels[problem->picks.label_count++] = (part_label){ p, k };
     return true;
 }
 
-void problem_set_prices(struct problem *x, const double *per_byte)
+void problem_set_prices(struct problem *problem, const double *per_byte)
 {
-    double total = x->prices.boundary_ns * x->nodes;
+    double total = problem->prices.boundary_ns * problem->nodes;
 
-    for (uint32_t o = 0; o < x->offers; o++) {
-        const part_offer *offer = &x->p->offers[o];
+    for (uint32_t offer_index = 0; offer_index < problem->offers; offer_index++) {
+        const part_offer *offer = &problem->p->offers[offer_index];
         double weight = 0;
 
-        x->prices.offer[o] = x->prices.base[o];
+        problem->prices.offer[offer_index] = problem->prices.base[offer_index];
         if (per_byte != NULL && per_byte[offer->provider] > 0) {
             weight = (double)offer->resident_bytes + (double)offer->workspace_bytes;
             for (uint32_t k = 0; k < offer->node_count; k++) {
-                const inlay_node_info *n = &x->g->nodes[offer->nodes[k]]->info;
-                for (uint32_t i = 0; i < n->output_count; i++)
-                    if (n->outputs[i] != INLAY_NONE)
-                        weight += (double)cost_value_bytes(&x->p->profile[n->outputs[i]]);
+                const inlay_node_info *node = &problem->g->nodes[offer->nodes[k]]->info;
+                for (uint32_t i = 0; i < node->output_count; i++)
+                    if (node->outputs[i] != INLAY_NONE)
+                        weight += (double)cost_value_bytes(&problem->p->profile[node->outputs[i]]);
             }
-            x->prices.offer[o] += fmin(per_byte[offer->provider] * weight, DEAREST_NS);
+            problem->prices.offer[offer_index] += fmin(per_byte[offer->provider] * weight, DEAREST_NS);
         }
-        total += x->prices.offer[o];
+        total += problem->prices.offer[offer_index];
     }
-    for (size_t i = 0; i < (size_t)x->values * x->domains.count; i++)
-        total += x->domains.up[i] + x->domains.down[i];
-    for (uint32_t p = 0; p < x->providers; p++)
-        total += x->prices.launch[p] * x->nodes;
-    x->prices.scale = fmin((double)(FLOW_NEVER / 4) / (total + 1), 1024);
+    for (size_t i = 0; i < (size_t)problem->values * problem->domains.count; i++)
+        total += problem->domains.up[i] + problem->domains.down[i];
+    for (uint32_t p = 0; p < problem->providers; p++)
+        total += problem->prices.launch[p] * problem->nodes;
+    problem->prices.scale = fmin((double)(FLOW_NEVER / 4) / (total + 1), 1024);
 }
 
 /* The bounds. A device's memory is what the user says or what the device has, less what the other graphs of the session
  * have taken. */
-static void find_limits(struct problem *x)
+static void find_limits(struct problem *problem)
 {
-    const part_request *r = x->request;
+    const part_request *request = problem->request;
 
-    for (uint32_t p = 0; p < x->providers; p++) {
-        const part_provider *provider = &r->providers[p];
-        const inlay_provider *t = provider->table;
-        uint64_t bytes = 0, used = r->used_bytes != NULL ? r->used_bytes[p] : 0;
+    for (uint32_t provider_index = 0; provider_index < problem->providers; provider_index++) {
+        const part_provider *provider = &request->providers[provider_index];
+        const inlay_provider *table = provider->table;
+        uint64_t bytes = 0, used = request->used_bytes != NULL ? request->used_bytes[provider_index] : 0;
 
-        if (t->default_domain > 0 && t->domains != NULL && t->default_domain <= t->domain_count)
-            bytes = INLAY_AT(inlay_domain_info, t->domains, t->domain_stride, t->default_domain - 1)->memory_bytes;
-        for (uint32_t i = 0; r->rules != NULL && i < r->rules->limit_count; i++)
-            if (strcmp(r->rules->limits[i].provider, provider->name) == 0)
-                bytes = r->rules->limits[i].bytes;
-        x->bounds.limit[p] = bytes == 0 ? UINT64_MAX : bytes > used ? bytes - used : 0;
-        x->bounds.limited |= bytes != 0;
+        if (table->default_domain > 0 && table->domains != NULL && table->default_domain <= table->domain_count)
+            bytes = INLAY_AT(inlay_domain_info, table->domains, table->domain_stride, table->default_domain - 1)
+                        ->memory_bytes;
+        for (uint32_t i = 0; request->rules != NULL && i < request->rules->limit_count; i++)
+            if (strcmp(request->rules->limits[i].provider, provider->name) == 0)
+                bytes = request->rules->limits[i].bytes;
+        problem->bounds.limit[provider_index] = bytes == 0 ? UINT64_MAX : bytes > used ? bytes - used : 0;
+        problem->bounds.limited |= bytes != 0;
     }
-    x->bounds.max_partitions = r->max_partitions > 0 ? r->max_partitions
-                               : r->rules != NULL    ? r->rules->max_partitions
-                                                     : 0;
-    for (uint32_t p = 0; r->must_run != NULL && p < r->provider_count; p++)
-        if (strcmp(r->providers[p].name, r->must_run) == 0)
-            x->bounds.required = p;
-    x->ordered |= x->bounds.limited || x->bounds.max_partitions > 0;
+    problem->bounds.max_partitions = request->max_partitions > 0 ? request->max_partitions
+                                     : request->rules != NULL    ? request->rules->max_partitions
+                                                                 : 0;
+    for (uint32_t provider_index = 0; request->must_run != NULL && provider_index < request->provider_count;
+         provider_index++)
+        if (strcmp(request->providers[provider_index].name, request->must_run) == 0)
+            problem->bounds.required = provider_index;
+    problem->ordered |= problem->bounds.limited || problem->bounds.max_partitions > 0;
 }
 
-bool problem_init(struct problem *out, const part_request *request, struct partition *p, const uint8_t *candidates,
-                  uint8_t *usable, struct arena *scratch)
+bool problem_init(struct problem *out, const part_request *request, struct partition *partition,
+                  const uint8_t *candidates, uint8_t *usable, struct arena *scratch)
 {
-    struct problem *x = out;
-    size_t offers = (size_t)p->offer_count + 1, providers = (size_t)request->provider_count + 1;
+    struct problem *problem = out;
+    size_t offers = (size_t)partition->offer_count + 1, providers = (size_t)request->provider_count + 1;
 
-    *x = (struct problem){ .request = request,
-                           .g = request->graph,
-                           .p = p,
-                           .scratch = scratch,
-                           .candidates = candidates,
-                           .usable = usable,
-                           .nodes = request->graph->node_count,
-                           .values = request->graph->value_count,
-                           .providers = request->provider_count,
-                           .offers = p->offer_count,
-                           .bounds.required = INLAY_NONE,
-                           .exact_steps = EXACT_STEPS };
-    x->odd = arena_array(scratch, offers, sizeof *x->odd);
-    x->prices.base = arena_array(scratch, offers, sizeof *x->prices.base);
-    x->prices.margin_ns = arena_array(scratch, offers, sizeof *x->prices.margin_ns);
-    x->prices.offer = arena_array(scratch, offers, sizeof *x->prices.offer);
-    x->prices.launch = arena_array(scratch, providers, sizeof *x->prices.launch);
-    x->bounds.limit = arena_array(scratch, providers, sizeof *x->bounds.limit);
-    x->memory = arena_array(scratch, providers, sizeof *x->memory);
-    if (x->odd == NULL || x->prices.base == NULL || x->prices.margin_ns == NULL || x->prices.offer == NULL ||
-        x->prices.launch == NULL || x->bounds.limit == NULL || x->memory == NULL || !find_domains(x) ||
-        !find_readers(x) || !find_parents(x) || !price_offers(x))
+    *problem = (struct problem){ .request = request,
+                                 .g = request->graph,
+                                 .p = partition,
+                                 .scratch = scratch,
+                                 .candidates = candidates,
+                                 .usable = usable,
+                                 .nodes = request->graph->node_count,
+                                 .values = request->graph->value_count,
+                                 .providers = request->provider_count,
+                                 .offers = partition->offer_count,
+                                 .bounds.required = INLAY_NONE,
+                                 .exact_steps = EXACT_STEPS };
+    problem->odd = arena_array(scratch, offers, sizeof *problem->odd);
+    problem->prices.base = arena_array(scratch, offers, sizeof *problem->prices.base);
+    problem->prices.margin_ns = arena_array(scratch, offers, sizeof *problem->prices.margin_ns);
+    problem->prices.offer = arena_array(scratch, offers, sizeof *problem->prices.offer);
+    problem->prices.launch = arena_array(scratch, providers, sizeof *problem->prices.launch);
+    problem->bounds.limit = arena_array(scratch, providers, sizeof *problem->bounds.limit);
+    problem->memory = arena_array(scratch, providers, sizeof *problem->memory);
+    if (problem->odd == NULL || problem->prices.base == NULL || problem->prices.margin_ns == NULL ||
+        problem->prices.offer == NULL || problem->prices.launch == NULL || problem->bounds.limit == NULL ||
+        problem->memory == NULL || !find_domains(problem) || !find_readers(problem) || !find_parents(problem) ||
+        !price_offers(problem))
         return false;
-    price_layouts(x);
-    find_limits(x);
-    if (!part_groups_init(x))
+    price_layouts(problem);
+    find_limits(problem);
+    if (!part_groups_init(problem))
         return false;
-    part_void_circles(x);
-    if (!list_singles(x) || !list_labels(x) || !part_schedule_init(x))
+    part_void_circles(problem);
+    if (!list_singles(problem) || !list_labels(problem) || !part_schedule_init(problem))
         return false;
-    problem_set_prices(x, NULL);
+    problem_set_prices(problem, NULL);
     return true;
 }

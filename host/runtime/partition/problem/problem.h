@@ -128,91 +128,94 @@ typedef struct part_source {
 } part_source;
 
 /* The memory of a domain: a layout is one of host memory. */
-static inline uint32_t part_memory_of(const struct problem *x, uint32_t domain)
+static inline uint32_t part_memory_of(const struct problem *problem, uint32_t domain)
 {
-    return domain < x->domains.memory_count ? domain : INLAY_DOMAIN_HOST;
+    return domain < problem->domains.memory_count ? domain : INLAY_DOMAIN_HOST;
 }
 
 /* Of a graph without homes, all lies in the host's memory. */
-static inline part_home part_home_of(const struct problem *x, uint32_t v)
+static inline part_home part_home_of(const struct problem *problem, uint32_t value)
 {
-    return x->p->homes != NULL ? x->p->homes[v]
-                               : (part_home){ INLAY_DOMAIN_HOST, INLAY_NONE, INLAY_DOMAIN_HOST, INLAY_NONE, 0, 0 };
+    return problem->p->homes != NULL
+               ? problem->p->homes[value]
+               : (part_home){ INLAY_DOMAIN_HOST, INLAY_NONE, INLAY_DOMAIN_HOST, INLAY_NONE, 0, 0 };
 }
 
 /* Provider of an offer; NONE for the host. */
-static inline uint32_t part_provider_of(const struct problem *x, uint32_t offer)
+static inline uint32_t part_provider_of(const struct problem *problem, uint32_t offer)
 {
-    return offer == INLAY_NONE ? INLAY_NONE : x->p->offers[offer].provider;
+    return offer == INLAY_NONE ? INLAY_NONE : problem->p->offers[offer].provider;
 }
 /* May the offer be merged with neighbours? One that lays values elsewhere than its neighbours may not. */
-static inline bool part_merges(const struct problem *x, uint32_t offer)
+static inline bool part_merges(const struct problem *problem, uint32_t offer)
 {
-    return offer != INLAY_NONE && (x->p->offers[offer].flags & INLAY_OFFER_MERGE) != 0 && !x->odd[offer];
+    return offer != INLAY_NONE && (problem->p->offers[offer].flags & INLAY_OFFER_MERGE) != 0 && !problem->odd[offer];
 }
 
 /* ------------------------------------------------------------------ problem.c */
 
-/* Makes *out from the offers of p; memory is scratch's. False: out of memory. usable is [offers], from the rules. */
-bool problem_init(struct problem *out, const part_request *request, struct partition *p, const uint8_t *candidates,
-                  uint8_t *usable, struct arena *scratch);
+/* Makes *out from the offers of partition; memory is scratch's. False: out of memory. usable is [offers], from the
+ * rules. */
+bool problem_init(struct problem *out, const part_request *request, struct partition *partition,
+                  const uint8_t *candidates, uint8_t *usable, struct arena *scratch);
 /* The domain in which the offer has the value; NONE is the host's. What is merged has values in a layout of its
  * provider's own, between which and row-major there is a price like that of a copy: a domain as well, in host
  * memory. */
-uint32_t part_domain_at(const struct problem *x, uint32_t offer, uint32_t value);
+uint32_t part_domain_at(const struct problem *problem, uint32_t offer, uint32_t value);
 /* Sets prices.offer from prices.base and per_byte [providers] (NULL = 0), and the scale; boundary_ns is set before. */
-void problem_set_prices(struct problem *x, const double *per_byte);
+void problem_set_prices(struct problem *problem, const double *per_byte);
 
 /* ------------------------------------------------------------------ price.c */
 
-/* How the value travels under this choice (offer per node); hops are x->hops. A choice of NONE at a candidate: not yet
- * made, and so not counted. */
-uint32_t part_hops(struct problem *x, const uint32_t *choice, uint32_t value);
-part_source part_source_of(const struct problem *x, uint32_t value);
+/* How the value travels under this choice (offer per node); hops are problem->hops. A choice of NONE at a candidate:
+ * not yet made, and so not counted. */
+uint32_t part_hops(struct problem *problem, const uint32_t *choice, uint32_t value);
+part_source part_source_of(const struct problem *problem, uint32_t value);
 /* The domain in which the value lies when the source's node takes the offer; INLAY_NONE: not known yet. */
-uint32_t part_lies_in(const struct problem *x, part_source source, uint32_t value, uint32_t offer);
+uint32_t part_lies_in(const struct problem *problem, part_source source, uint32_t value, uint32_t offer);
 /* The domain in which the node reads the value when it takes the offer; INLAY_NONE: it does not care, or not yet. */
-uint32_t part_read_in(const struct problem *x, uint32_t node, uint32_t offer, uint32_t value);
+uint32_t part_read_in(const struct problem *problem, uint32_t node, uint32_t offer, uint32_t value);
 /* Where an output goes that lies in `home`. */
-uint32_t part_goes_to(const struct problem *x, uint32_t value, uint32_t home);
+uint32_t part_goes_to(const struct problem *problem, uint32_t value, uint32_t home);
 /* The share of a hop that one iteration pays. */
-double part_share(const struct problem *x, bool once);
+double part_share(const struct problem *problem, bool once);
 /* Nanoseconds of a hop. */
-double part_hop_ns(const struct problem *x, uint32_t value, part_hop hop);
+double part_hop_ns(const struct problem *problem, uint32_t value, part_hop hop);
 /* Offers and copies: the part of the price that the order does not change, and so the least that the whole can be. */
-double part_base_price(struct problem *x, const uint32_t *choice);
+double part_base_price(struct problem *problem, const uint32_t *choice);
 /* Has the provider that a rule requires a node, if there is such a rule? */
-bool part_has_required(const struct problem *x, const uint32_t *choice);
-/* The objective. choice is complete; x->schedule and x->memory are those of the choice where limits ask for them. */
-part_verdict part_judge(struct problem *x, const uint32_t *choice);
+bool part_has_required(const struct problem *problem, const uint32_t *choice);
+/* The objective. choice is complete; problem->schedule and problem->memory are those of the choice where limits ask for
+ * them. */
+part_verdict part_judge(struct problem *problem, const uint32_t *choice);
 /* Does the choice, as it is scheduled, keep the limits of memory? */
-bool part_keeps_memory(struct problem *x, const uint32_t *choice);
+bool part_keeps_memory(struct problem *problem, const uint32_t *choice);
 /* Memory of the choice, of all providers; after part_schedule_choice. */
-bool part_measure(struct problem *x, const uint32_t *choice, part_memory *out);
+bool part_measure(struct problem *problem, const uint32_t *choice, part_memory *out);
 
 /* ------------------------------------------------------------------ schedule.c */
 
-bool part_schedule_init(struct problem *x);
+bool part_schedule_init(struct problem *problem);
 /* Orders the choice. False: groups wait for each other in a circle. thorough: tries each provider as the first. */
-bool part_schedule_choice(struct problem *x, const uint32_t *choice, bool thorough);
+bool part_schedule_choice(struct problem *problem, const uint32_t *choice, bool thorough);
 
 /* ------------------------------------------------------------------ groups.c */
 
-bool part_groups_init(struct problem *x);
-/* Voids groups that close a circle by themselves, with a log line. Before that x->groups is not set. */
-void part_void_circles(struct problem *x);
+bool part_groups_init(struct problem *problem);
+/* Voids groups that close a circle by themselves, with a log line. Before that problem->groups is not set. */
+void part_void_circles(struct problem *problem);
 /* Dissolves groups of the choice until none wait for each other. False: one had no single offers to fall back on. */
-bool part_untangle(struct problem *x, uint32_t *choice);
+bool part_untangle(struct problem *problem, uint32_t *choice);
 /* A first complete choice: the cheapest offer of each node, or that of the first provider; groups where there are no
  * others, and by priority also where they displace no earlier provider. Returns a node that it found nothing for, or
  * NONE. */
-uint32_t part_first_choice(struct problem *x, bool by_priority, uint32_t *choice);
-/* Families of the provider's groups: family[i] of group x->groups[i], such that groups of one family do not overlap;
- * NONE for other providers'. Returns how many. */
-uint32_t part_families(struct problem *x, uint32_t provider, uint32_t *family);
+uint32_t part_first_choice(struct problem *problem, bool by_priority, uint32_t *choice);
+/* Families of the provider's groups: family[i] of group problem->groups[i], such that groups of one family do not
+ * overlap; NONE for other providers'. Returns how many. */
+uint32_t part_families(struct problem *problem, uint32_t provider, uint32_t *family);
 /* A family of all providers' groups, as number 0: those that together save most over the cheapest single offers, among
  * groups that do not even interleave. */
-void part_best_family(struct problem *x, uint32_t *family);
+void part_best_family(struct problem *problem, uint32_t *family);
 /* The cheapest usual single offer for the node, of whichever provider; NONE. */
-uint32_t part_cheapest_single(const struct problem *x, uint32_t node);
+uint32_t part_cheapest_single(const struct problem *problem, uint32_t node);
 #endif

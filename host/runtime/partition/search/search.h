@@ -18,23 +18,23 @@ typedef struct part_side {
 } part_side;
 
 /* Room for part_fuse(), once a problem. False: no memory. */
-bool part_fuse_init(struct problem *x);
+bool part_fuse_init(struct problem *problem);
 /* The side that a choice is. */
-void part_side_of(const struct problem *x, const uint32_t *choice, part_side *out);
+void part_side_of(const struct problem *problem, const uint32_t *choice, part_side *out);
 /* The best mix of now (complete) and then into choice. Exact when copies meet in the host domain and nothing is merged;
  * otherwise near it, so judge the result. False: out of memory. */
-bool part_fuse(struct problem *x, const part_side *now, const part_side *then, uint32_t *choice);
+bool part_fuse(struct problem *problem, const part_side *now, const part_side *then, uint32_t *choice);
 
 /* ------------------------------------------------------------------ solve.c, exact.c, steady.c, limits.c */
 
 /* The best choice that the search finds; *uncovered is a node that nobody runs, or NONE. */
-INLAY_NODISCARD bool part_solve(struct problem *x, uint32_t *choice, uint32_t *uncovered);
+INLAY_NODISCARD bool part_solve(struct problem *problem, uint32_t *choice, uint32_t *uncovered);
 /* Gives nodes back to whom the user's order would have them run by, while what is lost by it is too little to be
  * known. */
-INLAY_NODISCARD bool part_steady(struct problem *x, uint32_t *choice);
+INLAY_NODISCARD bool part_steady(struct problem *problem, uint32_t *choice);
 /* Improves *verdict, whose choice may be infeasible, by trying everything within a budget of steps. True: that sufficed
  * to know the best. */
-bool part_exact(struct problem *x, uint32_t budget, uint32_t *choice, part_verdict *verdict);
+bool part_exact(struct problem *problem, uint32_t budget, uint32_t *choice, part_verdict *verdict);
 /* Keeps memory bounds, max_partitions and require. Errors say which could not be kept and by how much. */
-INLAY_NODISCARD inlay_status part_keep_limits(struct problem *x, uint32_t *choice, inlay_diag *diag);
+INLAY_NODISCARD inlay_status part_keep_limits(struct problem *problem, uint32_t *choice, inlay_diag *diag);
 #endif

@@ -23,19 +23,20 @@ struct search {
     uint32_t round;       /* proposals in a round; 0 = not yet known */
 };
 
-static bool search_init(struct search *s, struct problem *x, uint32_t *choice)
+static bool search_init(struct search *search, struct problem *problem, uint32_t *choice)
 {
-    size_t nodes = (size_t)x->nodes + 1;
+    size_t nodes = (size_t)problem->nodes + 1;
 
-    *s = (struct search){ .x = x, .choice = choice };
-    s->trial = arena_array(x->scratch, nodes, sizeof *s->trial);
-    s->now.single = arena_array(x->scratch, nodes, sizeof *s->now.single);
-    s->now.group = arena_array(x->scratch, nodes, sizeof *s->now.group);
-    s->then.single = arena_array(x->scratch, nodes, sizeof *s->then.single);
-    s->then.group = arena_array(x->scratch, nodes, sizeof *s->then.group);
-    s->family = arena_array(x->scratch, (size_t)x->picks.group_count + 1, sizeof *s->family);
-    return s->trial != NULL && s->now.single != NULL && s->now.group != NULL && s->then.single != NULL &&
-           s->then.group != NULL && s->family != NULL && (x->fusion != NULL || part_fuse_init(x));
+    *search = (struct search){ .x = problem, .choice = choice };
+    search->trial = arena_array(problem->scratch, nodes, sizeof *search->trial);
+    search->now.single = arena_array(problem->scratch, nodes, sizeof *search->now.single);
+    search->now.group = arena_array(problem->scratch, nodes, sizeof *search->now.group);
+    search->then.single = arena_array(problem->scratch, nodes, sizeof *search->then.single);
+    search->then.group = arena_array(problem->scratch, nodes, sizeof *search->then.group);
+    search->family = arena_array(problem->scratch, (size_t)problem->picks.group_count + 1, sizeof *search->family);
+    return search->trial != NULL && search->now.single != NULL && search->now.group != NULL &&
+           search->then.single != NULL && search->then.group != NULL && search->family != NULL &&
+           (problem->fusion != NULL || part_fuse_init(problem));
 }
 
 /* Is verdict a better than b? By more than what rounding does. */
@@ -45,224 +46,228 @@ static bool improves(part_verdict a, part_verdict b)
 }
 
 /* Takes the trial if it is better. Most are not, which is mostly seen without putting them into an order. */
-static bool accept(struct search *s)
+static bool accept(struct search *search)
 {
-    struct problem *x = s->x;
-    part_verdict v;
+    struct problem *problem = search->x;
+    part_verdict verdict;
 
-    if (x->failed || memcmp(s->choice, s->trial, x->nodes * sizeof *s->choice) == 0)
+    if (problem->failed || memcmp(search->choice, search->trial, problem->nodes * sizeof *search->choice) == 0)
         return false;
-    if (s->verdict.runs && part_base_price(x, s->trial) >= s->verdict.price)
+    if (search->verdict.runs && part_base_price(problem, search->trial) >= search->verdict.price)
         return false;
-    if (!part_untangle(x, s->trial))
+    if (!part_untangle(problem, search->trial))
         return false;
-    v = part_judge(x, s->trial);
-    if (x->failed || !improves(v, s->verdict))
+    verdict = part_judge(problem, search->trial);
+    if (problem->failed || !improves(verdict, search->verdict))
         return false;
-    memcpy(s->choice, s->trial, x->nodes * sizeof *s->choice);
-    s->verdict = v;
+    memcpy(search->choice, search->trial, problem->nodes * sizeof *search->choice);
+    search->verdict = verdict;
     return true;
 }
 
 /* What the label offers each node: its own single offer, and the groups of one family. */
-static void propose(struct search *s, part_label label, uint32_t family)
+static void propose(struct search *search, part_label label, uint32_t family)
 {
-    struct problem *x = s->x;
+    struct problem *problem = search->x;
 
-    for (uint32_t n = 0; n < x->nodes; n++) {
+    for (uint32_t n = 0; n < problem->nodes; n++) {
         uint32_t seen = 0;
 
-        s->then.group[n] = INLAY_NONE;
-        s->then.single[n] = x->picks.cheapest[(size_t)label.provider * x->nodes + n];
-        for (uint32_t i = x->picks.first_single[n]; label.variant > 0 && i < x->picks.first_single[n + 1]; i++) {
-            uint32_t o = x->picks.singles[i];
-            if (x->p->offers[o].provider == label.provider && x->odd[o] && ++seen == label.variant)
-                s->then.single[n] = o;
+        search->then.group[n] = INLAY_NONE;
+        search->then.single[n] = problem->picks.cheapest[(size_t)label.provider * problem->nodes + n];
+        for (uint32_t i = problem->picks.first_single[n]; label.variant > 0 && i < problem->picks.first_single[n + 1];
+             i++) {
+            uint32_t offer_index = problem->picks.singles[i];
+            if (problem->p->offers[offer_index].provider == label.provider && problem->odd[offer_index] &&
+                ++seen == label.variant)
+                search->then.single[n] = offer_index;
         }
     }
-    for (uint32_t i = 0; family != INLAY_NONE && i < x->picks.group_count; i++) {
-        const part_offer *o = &x->p->offers[x->picks.groups[i]];
+    for (uint32_t i = 0; family != INLAY_NONE && i < problem->picks.group_count; i++) {
+        const part_offer *offer = &problem->p->offers[problem->picks.groups[i]];
 
-        if (s->family[i] != family)
+        if (search->family[i] != family)
             continue;
-        for (uint32_t k = 0; k < o->node_count; k++) {
-            s->then.group[o->nodes[k]] = x->picks.groups[i];
-            if (x->odd[x->picks.groups[i]])
-                s->then.single[o->nodes[k]] = INLAY_NONE;
+        for (uint32_t k = 0; k < offer->node_count; k++) {
+            search->then.group[offer->nodes[k]] = problem->picks.groups[i];
+            if (problem->odd[problem->picks.groups[i]])
+                search->then.single[offer->nodes[k]] = INLAY_NONE;
         }
     }
 }
 
 /* What is cheapest by itself, whoever offers it. */
-static void propose_cheapest(struct search *s)
+static void propose_cheapest(struct search *search)
 {
-    struct problem *x = s->x;
+    struct problem *problem = search->x;
 
-    part_best_family(x, s->family);
-    for (uint32_t n = 0; n < x->nodes; n++) {
-        s->then.group[n] = INLAY_NONE;
-        s->then.single[n] = part_cheapest_single(x, n);
+    part_best_family(problem, search->family);
+    for (uint32_t n = 0; n < problem->nodes; n++) {
+        search->then.group[n] = INLAY_NONE;
+        search->then.single[n] = part_cheapest_single(problem, n);
     }
-    for (uint32_t i = 0; i < x->picks.group_count; i++) {
-        const part_offer *o = &x->p->offers[x->picks.groups[i]];
+    for (uint32_t i = 0; i < problem->picks.group_count; i++) {
+        const part_offer *offer = &problem->p->offers[problem->picks.groups[i]];
 
-        for (uint32_t k = 0; s->family[i] == 0 && k < o->node_count; k++) {
-            s->then.group[o->nodes[k]] = x->picks.groups[i];
-            s->then.single[o->nodes[k]] = x->odd[x->picks.groups[i]]
-                                              ? INLAY_NONE
-                                              : x->picks.cheapest[(size_t)o->provider * x->nodes + o->nodes[k]];
+        for (uint32_t k = 0; search->family[i] == 0 && k < offer->node_count; k++) {
+            search->then.group[offer->nodes[k]] = problem->picks.groups[i];
+            search->then.single[offer->nodes[k]] =
+                problem->odd[problem->picks.groups[i]]
+                    ? INLAY_NONE
+                    : problem->picks.cheapest[(size_t)offer->provider * problem->nodes + offer->nodes[k]];
         }
     }
 }
 
-static bool fuse(struct search *s)
+static bool fuse(struct search *search)
 {
-    part_side_of(s->x, s->choice, &s->now);
-    return part_fuse(s->x, &s->now, &s->then, s->trial) && accept(s);
+    part_side_of(search->x, search->choice, &search->now);
+    return part_fuse(search->x, &search->now, &search->then, search->trial) && accept(search);
 }
 
 /* One proposal. False: as many as a round has, the last ones, improved nothing. */
-static bool try_proposal(struct search *s, part_label label, uint32_t family)
+static bool try_proposal(struct search *search, part_label label, uint32_t family)
 {
-    propose(s, label, family);
-    s->in_vain = fuse(s) ? 0 : s->in_vain + 1;
-    return !s->x->failed && (s->round == 0 || s->in_vain < s->round);
+    propose(search, label, family);
+    search->in_vain = fuse(search) ? 0 : search->in_vain + 1;
+    return !search->x->failed && (search->round == 0 || search->in_vain < search->round);
 }
 
 /* One round of proposals. Did any of them help? */
-static bool sweep(struct search *s)
+static bool sweep(struct search *search)
 {
-    struct problem *x = s->x;
+    struct problem *problem = search->x;
     uint32_t round = 0;
 
-    if (x->picks.group_count > 0 && s->round == 0) {
-        propose_cheapest(s);
-        (void)(!x->failed && fuse(s));
+    if (problem->picks.group_count > 0 && search->round == 0) {
+        propose_cheapest(search);
+        (void)(!problem->failed && fuse(search));
     }
-    for (uint32_t l = 0; l < x->picks.label_count; l++) {
+    for (uint32_t l = 0; l < problem->picks.label_count; l++) {
         uint32_t families = 0;
 
-        if (x->picks.group_count > 0 && x->picks.labels[l].variant == 0)
-            families = part_families(x, x->picks.labels[l].provider, s->family);
+        if (problem->picks.group_count > 0 && problem->picks.labels[l].variant == 0)
+            families = part_families(problem, problem->picks.labels[l].provider, search->family);
         for (uint32_t f = 0; f == 0 || f < families; f++, round++)
-            if (!try_proposal(s, x->picks.labels[l], families > 0 ? f : INLAY_NONE))
+            if (!try_proposal(search, problem->picks.labels[l], families > 0 ? f : INLAY_NONE))
                 return false;
     }
-    s->round = round;
-    return s->in_vain < round;
+    search->round = round;
+    return search->in_vain < round;
 }
 
 /* Gives a region to the provider of a neighbour: a launch and its copies may cost more than a slower kernel. Small
  * regions first, since those have the least to lose. */
-static bool move_islands(struct search *s)
+static bool move_islands(struct search *search)
 {
-    struct problem *x = s->x;
-    part_schedule *c = &x->schedule;
+    struct problem *problem = search->x;
+    part_schedule *schedule = &problem->schedule;
     uint32_t *region_of, *size, *near, tries = 0;
     bool better = false;
 
-    if (!x->ordered || !part_schedule_choice(x, s->choice, false))
+    if (!problem->ordered || !part_schedule_choice(problem, search->choice, false))
         return false;
-    region_of = arena_array(x->scratch, (size_t)x->nodes + 1, sizeof *region_of);
-    size = arena_array(x->scratch, (size_t)c->region_count + 1, sizeof *size);
-    near = arena_array(x->scratch, (size_t)c->region_count + 1, sizeof *near);
+    region_of = arena_array(problem->scratch, (size_t)problem->nodes + 1, sizeof *region_of);
+    size = arena_array(problem->scratch, (size_t)schedule->region_count + 1, sizeof *size);
+    near = arena_array(problem->scratch, (size_t)schedule->region_count + 1, sizeof *near);
     if (region_of == NULL || size == NULL || near == NULL) {
-        x->failed = true;
+        problem->failed = true;
         return false;
     }
-    for (uint32_t n = 0; n < x->nodes; n++)
+    for (uint32_t n = 0; n < problem->nodes; n++)
         region_of[n] = INLAY_NONE;
-    for (uint32_t i = 0; i < c->unit_count; i++) {
-        size[c->region_of[i]]++;
-        region_of[c->head[c->order[i]]] = c->region_of[i];
+    for (uint32_t i = 0; i < schedule->unit_count; i++) {
+        size[schedule->region_of[i]]++;
+        region_of[schedule->head[schedule->order[i]]] = schedule->region_of[i];
     }
-    for (uint32_t n = 0; n < x->nodes; n++)
-        region_of[n] = region_of[c->head[c->unit_of[n]]];
-    for (uint32_t step = 1; step <= 4 && !better && !x->failed; step++) {
-        for (uint32_t n = 0; n < x->nodes && tries * x->nodes < ISLAND_WORK && !better; n++) {
-            uint32_t parent = x->links.parent[n], provider;
+    for (uint32_t n = 0; n < problem->nodes; n++)
+        region_of[n] = region_of[schedule->head[schedule->unit_of[n]]];
+    for (uint32_t step = 1; step <= 4 && !better && !problem->failed; step++) {
+        for (uint32_t n = 0; n < problem->nodes && tries * problem->nodes < ISLAND_WORK && !better; n++) {
+            uint32_t parent = problem->links.parent[n], provider;
 
             if (size[region_of[n]] != step || parent == INLAY_NONE || region_of[parent] == region_of[n])
                 continue;
-            provider = part_provider_of(x, s->choice[parent]);
-            if (provider == INLAY_NONE || s->choice[n] == INLAY_NONE)
+            provider = part_provider_of(problem, search->choice[parent]);
+            if (provider == INLAY_NONE || search->choice[n] == INLAY_NONE)
                 continue;
-            memcpy(s->trial, s->choice, x->nodes * sizeof *s->trial);
-            for (uint32_t m = 0; m < x->nodes; m++) {
-                uint32_t other = x->picks.cheapest[(size_t)provider * x->nodes + m];
-                if (region_of[m] == region_of[n] && other != INLAY_NONE && s->trial[m] != INLAY_NONE &&
-                    x->p->offers[s->trial[m]].node_count == 1)
-                    s->trial[m] = other;
+            memcpy(search->trial, search->choice, problem->nodes * sizeof *search->trial);
+            for (uint32_t m = 0; m < problem->nodes; m++) {
+                uint32_t other = problem->picks.cheapest[(size_t)provider * problem->nodes + m];
+                if (region_of[m] == region_of[n] && other != INLAY_NONE && search->trial[m] != INLAY_NONE &&
+                    problem->p->offers[search->trial[m]].node_count == 1)
+                    search->trial[m] = other;
             }
             tries++;
-            better = accept(s);
+            better = accept(search);
         }
     }
     return better;
 }
 
-static void descend(struct search *s)
+static void descend(struct search *search)
 {
-    s->verdict = part_judge(s->x, s->choice);
-    s->in_vain = s->round = 0;
-    for (uint32_t round = 0; round < MOST_SWEEPS && !s->x->failed; round++) {
-        if (sweep(s))
+    search->verdict = part_judge(search->x, search->choice);
+    search->in_vain = search->round = 0;
+    for (uint32_t round = 0; round < MOST_SWEEPS && !search->x->failed; round++) {
+        if (sweep(search))
             continue;
-        if (!move_islands(s))
+        if (!move_islands(search))
             return;
-        s->in_vain = 0;
+        search->in_vain = 0;
     }
 }
 
 /* One offer for each node, and no groups: nothing to choose. */
-static bool is_settled(const struct problem *x)
+static bool is_settled(const struct problem *problem)
 {
-    if (x->picks.group_count > 0)
+    if (problem->picks.group_count > 0)
         return false;
-    for (uint32_t n = 0; n < x->nodes; n++)
-        if (x->picks.first_single[n + 1] - x->picks.first_single[n] > 1)
+    for (uint32_t n = 0; n < problem->nodes; n++)
+        if (problem->picks.first_single[n + 1] - problem->picks.first_single[n] > 1)
             return false;
     return true;
 }
 
-bool part_solve(struct problem *x, uint32_t *choice, uint32_t *uncovered)
+bool part_solve(struct problem *problem, uint32_t *choice, uint32_t *uncovered)
 {
-    bool settled = is_settled(x), by_priority = part_by_priority(x->request);
+    bool settled = is_settled(problem), by_priority = part_by_priority(problem->request);
     uint32_t *other;
     part_verdict first;
-    struct search s;
+    struct search search;
 
-    *uncovered = part_first_choice(x, true, choice);
+    *uncovered = part_first_choice(problem, true, choice);
     if (settled || by_priority)
-        return !x->failed;
-    other = arena_array(x->scratch, (size_t)x->nodes + 1, sizeof *other);
-    if (other == NULL || !search_init(&s, x, choice))
+        return !problem->failed;
+    other = arena_array(problem->scratch, (size_t)problem->nodes + 1, sizeof *other);
+    if (other == NULL || !search_init(&search, problem, choice))
         return false;
-    s.verdict = (part_verdict){ 0 };
+    search.verdict = (part_verdict){ 0 };
     if (*uncovered == INLAY_NONE) {
-        descend(&s);
-        first = s.verdict;
+        descend(&search);
+        first = search.verdict;
         /* From the cheapest offer of each node another way may lead further down. With two providers the first is the
          * best already, but for groups and launches. */
-        if (x->nodes <= TWO_STARTS_NODES && (x->picks.label_count > 2 || x->ordered || x->picks.group_count > 0)) {
-            s.choice = other;
-            if (part_first_choice(x, false, other) == INLAY_NONE)
-                descend(&s);
-            if (!x->failed && improves(s.verdict, first)) {
-                memcpy(choice, other, x->nodes * sizeof *choice);
-                first = s.verdict;
+        if (problem->nodes <= TWO_STARTS_NODES &&
+            (problem->picks.label_count > 2 || problem->ordered || problem->picks.group_count > 0)) {
+            search.choice = other;
+            if (part_first_choice(problem, false, other) == INLAY_NONE)
+                descend(&search);
+            if (!problem->failed && improves(search.verdict, first)) {
+                memcpy(choice, other, problem->nodes * sizeof *choice);
+                first = search.verdict;
             }
         }
-        s.verdict = first;
+        search.verdict = first;
     }
-    if (!x->failed && x->nodes <= EXACT_NODES) {
+    if (!problem->failed && problem->nodes <= EXACT_NODES) {
         bool found = *uncovered == INLAY_NONE;
 
         if (!found)
-            s.verdict = (part_verdict){ 0 };
-        (void)part_exact(x, x->exact_steps, choice, &s.verdict);
-        if (s.verdict.runs)
+            search.verdict = (part_verdict){ 0 };
+        (void)part_exact(problem, problem->exact_steps, choice, &search.verdict);
+        if (search.verdict.runs)
             *uncovered = INLAY_NONE;
     }
-    return !x->failed;
+    return !problem->failed;
 }

@@ -27,164 +27,166 @@ struct steady {
     uint32_t count;
 };
 
-static uint32_t root_of(struct steady *s, uint32_t n)
+static uint32_t root_of(struct steady *steady, uint32_t n)
 {
-    while (s->root[n] != n)
-        n = s->root[n] = s->root[s->root[n]];
+    while (steady->root[n] != n)
+        n = steady->root[n] = steady->root[steady->root[n]];
     return n;
 }
 
-static void join(struct steady *s, uint32_t a, uint32_t b)
+static void join(struct steady *steady, uint32_t a, uint32_t b)
 {
-    s->root[root_of(s, a)] = root_of(s, b);
+    steady->root[root_of(steady, a)] = root_of(steady, b);
 }
 
 /* Nodes that an offer of several has in common with a change are all of it. Did it bring new ones? */
-static bool take_all(struct steady *s, uint32_t offer, uint32_t n)
+static bool take_all(struct steady *steady, uint32_t offer, uint32_t n)
 {
-    const part_offer *o = offer != INLAY_NONE ? &s->x->p->offers[offer] : NULL;
+    const part_offer *o = offer != INLAY_NONE ? &steady->x->p->offers[offer] : NULL;
     bool more = false;
 
     for (uint32_t k = 0; o != NULL && o->node_count > 1 && k < o->node_count; k++) {
-        more |= !s->part[o->nodes[k]];
-        s->part[o->nodes[k]] = 1;
-        join(s, n, o->nodes[k]);
+        more |= !steady->part[o->nodes[k]];
+        steady->part[o->nodes[k]] = 1;
+        join(steady, n, o->nodes[k]);
     }
     return more;
 }
 
 /* Which nodes are run by another provider than at home, and what hangs together. */
-static void find_parts(struct steady *s)
+static void find_parts(struct steady *steady)
 {
-    const struct problem *x = s->x;
+    const struct problem *problem = steady->x;
 
-    for (uint32_t n = 0; n < x->nodes; n++) {
-        s->root[n] = n;
-        s->part[n] = part_provider_of(x, s->choice[n]) != part_provider_of(x, s->home[n]);
+    for (uint32_t n = 0; n < problem->nodes; n++) {
+        steady->root[n] = n;
+        steady->part[n] = part_provider_of(problem, steady->choice[n]) != part_provider_of(problem, steady->home[n]);
     }
     for (bool more = true; more;) {
         more = false;
-        for (uint32_t n = 0; n < x->nodes; n++)
-            if (s->part[n]) {
-                more |= take_all(s, s->choice[n], n);
-                more |= take_all(s, s->home[n], n);
+        for (uint32_t n = 0; n < problem->nodes; n++)
+            if (steady->part[n]) {
+                more |= take_all(steady, steady->choice[n], n);
+                more |= take_all(steady, steady->home[n], n);
             }
     }
-    for (uint32_t n = 0; n < x->nodes; n++) {
-        const graph_node *node = x->g->nodes[n];
+    for (uint32_t node_index = 0; node_index < problem->nodes; node_index++) {
+        const graph_node *node = problem->g->nodes[node_index];
 
-        for (uint32_t i = 0; s->part[n] && i < part_reads(node); i++) {
-            uint32_t v = part_read_at(node, i), maker = part_maker_of(x->g, v);
+        for (uint32_t i = 0; steady->part[node_index] && i < part_reads(node); i++) {
+            uint32_t value = part_read_at(node, i), maker = part_maker_of(problem->g, value);
 
-            if (maker != INLAY_NONE && s->part[maker])
-                join(s, n, maker);
+            if (maker != INLAY_NONE && steady->part[maker])
+                join(steady, node_index, maker);
         }
     }
 }
 
 static int by_gain(const void *a, const void *b)
 {
-    const struct change *p = a, *q = b;
+    const struct change *change = a, *q = b;
 
-    if (p->gain != q->gain)
-        return p->gain < q->gain ? -1 : 1;
-    return p->root < q->root ? -1 : p->root > q->root;
+    if (change->gain != q->gain)
+        return change->gain < q->gain ? -1 : 1;
+    return change->root < q->root ? -1 : change->root > q->root;
 }
 
 /* Each offer counts at its first node. */
-static double price_at(const struct steady *s, const uint32_t *choice, uint32_t n)
+static double price_at(const struct steady *steady, const uint32_t *choice, uint32_t n)
 {
     uint32_t offer = choice[n];
 
-    return offer != INLAY_NONE && s->x->p->offers[offer].nodes[0] == n ? s->x->prices.offer[offer] : 0;
+    return offer != INLAY_NONE && steady->x->p->offers[offer].nodes[0] == n ? steady->x->prices.offer[offer] : 0;
 }
 
-static void list_changes(struct steady *s)
+static void list_changes(struct steady *steady)
 {
-    const struct problem *x = s->x;
+    const struct problem *problem = steady->x;
 
-    for (uint32_t n = 0; n < x->nodes; n++)
-        if (s->part[n] && root_of(s, n) == n) {
-            s->listed[n] = s->count;
-            s->changes[s->count++] = (struct change){ .root = n };
+    for (uint32_t n = 0; n < problem->nodes; n++)
+        if (steady->part[n] && root_of(steady, n) == n) {
+            steady->listed[n] = steady->count;
+            steady->changes[steady->count++] = (struct change){ .root = n };
         }
-    for (uint32_t n = 0; n < x->nodes; n++)
-        if (s->part[n])
-            s->changes[s->listed[root_of(s, n)]].gain += price_at(s, s->home, n) - price_at(s, s->choice, n);
-    if (s->count > 0)
-        qsort(s->changes, s->count, sizeof *s->changes, by_gain);
-    for (uint32_t i = 0; i < s->count; i++)
-        s->listed[s->changes[i].root] = i;
+    for (uint32_t n = 0; n < problem->nodes; n++)
+        if (steady->part[n])
+            steady->changes[steady->listed[root_of(steady, n)]].gain +=
+                price_at(steady, steady->home, n) - price_at(steady, steady->choice, n);
+    if (steady->count > 0)
+        qsort(steady->changes, steady->count, sizeof *steady->changes, by_gain);
+    for (uint32_t i = 0; i < steady->count; i++)
+        steady->listed[steady->changes[i].root] = i;
 }
 
-static bool steady_init(struct steady *s, struct problem *x, uint32_t *choice)
+static bool steady_init(struct steady *steady, struct problem *problem, uint32_t *choice)
 {
-    size_t nodes = (size_t)x->nodes + 1;
+    size_t nodes = (size_t)problem->nodes + 1;
 
-    *s = (struct steady){ .x = x, .choice = choice };
-    s->home = arena_array(x->scratch, nodes, sizeof *s->home);
-    s->trial = arena_array(x->scratch, nodes, sizeof *s->trial);
-    s->root = arena_array(x->scratch, nodes, sizeof *s->root);
-    s->listed = arena_array(x->scratch, nodes, sizeof *s->listed);
-    s->part = arena_array(x->scratch, nodes, sizeof *s->part);
-    s->changes = arena_array(x->scratch, nodes, sizeof *s->changes);
-    return s->home != NULL && s->trial != NULL && s->root != NULL && s->listed != NULL && s->part != NULL &&
-           s->changes != NULL;
+    *steady = (struct steady){ .x = problem, .choice = choice };
+    steady->home = arena_array(problem->scratch, nodes, sizeof *steady->home);
+    steady->trial = arena_array(problem->scratch, nodes, sizeof *steady->trial);
+    steady->root = arena_array(problem->scratch, nodes, sizeof *steady->root);
+    steady->listed = arena_array(problem->scratch, nodes, sizeof *steady->listed);
+    steady->part = arena_array(problem->scratch, nodes, sizeof *steady->part);
+    steady->changes = arena_array(problem->scratch, nodes, sizeof *steady->changes);
+    return steady->home != NULL && steady->trial != NULL && steady->root != NULL && steady->listed != NULL &&
+           steady->part != NULL && steady->changes != NULL;
 }
 
 /* What may be given away. */
-static double slack_of(const struct steady *s)
+static double slack_of(const struct steady *steady)
 {
     double off = 0;
 
-    for (uint32_t n = 0; n < s->x->nodes; n++)
-        if (s->choice[n] != INLAY_NONE)
-            off += price_at(s, s->choice, n) * s->x->p->offers[s->choice[n]].cost_error;
+    for (uint32_t n = 0; n < steady->x->nodes; n++)
+        if (steady->choice[n] != INLAY_NONE)
+            off += price_at(steady, steady->choice, n) * steady->x->p->offers[steady->choice[n]].cost_error;
     return off * share_of_error;
 }
 
 /* Undoes changes first .. end - 1 if what all of it costs then is bearable. */
-static bool undo(struct steady *s, uint32_t first, uint32_t end, double bearable)
+static bool undo(struct steady *steady, uint32_t first, uint32_t end, double bearable)
 {
-    struct problem *x = s->x;
-    part_verdict v;
+    struct problem *problem = steady->x;
+    part_verdict verdict;
 
-    memcpy(s->trial, s->choice, x->nodes * sizeof *s->trial);
-    for (uint32_t n = 0; n < x->nodes; n++) {
-        const uint32_t i = s->part[n] ? s->listed[root_of(s, n)] : INLAY_NONE;
+    memcpy(steady->trial, steady->choice, problem->nodes * sizeof *steady->trial);
+    for (uint32_t n = 0; n < problem->nodes; n++) {
+        const uint32_t i = steady->part[n] ? steady->listed[root_of(steady, n)] : INLAY_NONE;
 
         if (i >= first && i < end)
-            s->trial[n] = s->home[n];
+            steady->trial[n] = steady->home[n];
     }
-    v = part_judge(x, s->trial);
-    if (x->failed || !v.runs || !v.feasible || v.price > bearable)
+    verdict = part_judge(problem, steady->trial);
+    if (problem->failed || !verdict.runs || !verdict.feasible || verdict.price > bearable)
         return false;
-    memcpy(s->choice, s->trial, x->nodes * sizeof *s->trial);
+    memcpy(steady->choice, steady->trial, problem->nodes * sizeof *steady->trial);
     return true;
 }
 
-bool part_steady(struct problem *x, uint32_t *choice)
+bool part_steady(struct problem *problem, uint32_t *choice)
 {
-    double *with_margins = x->prices.offer, *plain = arena_array(x->scratch, (size_t)x->offers + 1, sizeof *plain);
-    struct steady s;
+    double *with_margins = problem->prices.offer,
+           *plain = arena_array(problem->scratch, (size_t)problem->offers + 1, sizeof *plain);
+    struct steady steady;
 
-    if (plain == NULL || !steady_init(&s, x, choice))
+    if (plain == NULL || !steady_init(&steady, problem, choice))
         return false;
-    if (part_first_choice(x, true, s.home) != INLAY_NONE)
+    if (part_first_choice(problem, true, steady.home) != INLAY_NONE)
         return true;
-    for (uint32_t o = 0; o < x->offers; o++)
-        plain[o] = x->prices.base[o] - x->prices.margin_ns[o];
-    x->prices.offer = plain;
-    find_parts(&s);
-    list_changes(&s);
-    if (s.count > 0) {
-        const double bearable = part_judge(x, choice).price + slack_of(&s);
-        const uint32_t step = s.count / MOST_STEPS + 1;
+    for (uint32_t o = 0; o < problem->offers; o++)
+        plain[o] = problem->prices.base[o] - problem->prices.margin_ns[o];
+    problem->prices.offer = plain;
+    find_parts(&steady);
+    list_changes(&steady);
+    if (steady.count > 0) {
+        const double bearable = part_judge(problem, choice).price + slack_of(&steady);
+        const uint32_t step = steady.count / MOST_STEPS + 1;
 
-        if (!undo(&s, 0, s.count, bearable))
-            for (uint32_t i = 0; i < s.count && !x->failed; i += step)
-                (void)undo(&s, i, i + step < s.count ? i + step : s.count, bearable);
+        if (!undo(&steady, 0, steady.count, bearable))
+            for (uint32_t i = 0; i < steady.count && !problem->failed; i += step)
+                (void)undo(&steady, i, i + step < steady.count ? i + step : steady.count, bearable);
     }
-    x->prices.offer = with_margins;
-    return !x->failed;
+    problem->prices.offer = with_margins;
+    return !problem->failed;
 }

@@ -5,28 +5,30 @@
 /* Marks the offers in p's partition, and adds a refusal for each of their nodes. False: no memory. */
 static bool take_back(const program_declined *declined)
 {
-    struct program *p = declined->program;
-    const char *sentence = arena_format(&p->a, "declined by %s: %.300s", declined->call, declined->text);
-    part_offer *offers = arena_copy(&p->a, p->parts.offers, (size_t)p->parts.offer_count * sizeof *offers);
+    struct program *program = declined->program;
+    const char *sentence = arena_format(&program->a, "declined by %s: %.300s", declined->call, declined->text);
+    part_offer *offers =
+        arena_copy(&program->a, program->parts.offers, (size_t)program->parts.offer_count * sizeof *offers);
     part_refusal *refusals;
     size_t nodes = 0;
 
-    for (uint32_t o = 0; o < p->parts.offer_count; o++)
-        nodes += declined->offers[o] != 0 ? p->parts.offers[o].node_count : 0;
-    refusals = arena_grown(&p->a, p->parts.refusals, p->parts.refusal_count, p->parts.refusal_count + nodes + 1,
-                           sizeof *refusals);
+    for (uint32_t offer = 0; offer < program->parts.offer_count; offer++)
+        nodes += declined->offers[offer] != 0 ? program->parts.offers[offer].node_count : 0;
+    refusals = arena_grown(&program->a, program->parts.refusals, program->parts.refusal_count,
+                           program->parts.refusal_count + nodes + 1, sizeof *refusals);
     if (sentence == NULL || offers == NULL || refusals == NULL)
         return false;
-    p->parts.offers = offers; /* a program that stands in for another one shared them */
-    p->parts.refusals = refusals;
-    for (uint32_t o = 0; o < p->parts.offer_count; o++) {
-        if (declined->offers[o] == 0)
+    program->parts.offers = offers; /* a program that stands in for another one shared them */
+    program->parts.refusals = refusals;
+    for (uint32_t offer = 0; offer < program->parts.offer_count; offer++) {
+        if (declined->offers[offer] == 0)
             continue;
-        offers[o].declined = true;
-        for (uint32_t k = 0; k < offers[o].node_count; k++)
-            refusals[p->parts.refusal_count++] = (part_refusal){
-                .provider = offers[o].provider, .node = offers[o].nodes[k], .code = INLAY_REFUSE_LATE, .text = sentence
-            };
+        offers[offer].declined = true;
+        for (uint32_t k = 0; k < offers[offer].node_count; k++)
+            refusals[program->parts.refusal_count++] = (part_refusal){ .provider = offers[offer].provider,
+                                                                       .node = offers[offer].nodes[k],
+                                                                       .code = INLAY_REFUSE_LATE,
+                                                                       .text = sentence };
     }
     return true;
 }
@@ -46,22 +48,22 @@ static bool same_region(const part_region *a, const part_region *b)
 }
 
 /* Other neighbours may not agree to other elements. */
-static bool is_plain(const program_step *s)
+static bool is_plain(const program_step *step)
 {
-    for (uint32_t i = 0; i < s->region->input_count + s->region->output_count; i++)
-        if (s->placements[i].dtype != INLAY_UNDEFINED)
+    for (uint32_t i = 0; i < step->region->input_count + step->region->output_count; i++)
+        if (step->placements[i].dtype != INLAY_UNDEFINED)
             return false;
     return true;
 }
 
-/* Steps for the regions of parts; those that p has compiled already are taken over. NULL: no memory. */
-static program_step *take_over(struct program *p, const struct partition *parts)
+/* Steps for the regions of parts; those that program has compiled already are taken over. NULL: no memory. */
+static program_step *take_over(struct program *program, const struct partition *parts)
 {
-    program_step *steps = arena_array(&p->a, (size_t)parts->region_count + 1, sizeof *steps);
+    program_step *steps = arena_array(&program->a, (size_t)parts->region_count + 1, sizeof *steps);
 
     for (uint32_t i = 0; steps != NULL && i < parts->region_count; i++)
-        for (uint32_t k = 0; k < p->step_count; k++) {
-            const program_step *from = &p->steps[k];
+        for (uint32_t k = 0; k < program->step_count; k++) {
+            const program_step *from = &program->steps[k];
 
             if (from->compiled == NULL || !same_region(&parts->regions[i], from->region) || !is_plain(from))
                 continue;
@@ -85,28 +87,28 @@ static bool is_taken(const program_step *steps, uint32_t count, const inlay_comp
 
 inlay_status program_assign_without(const program_declined *declined, inlay_diag *diag)
 {
-    struct program *p = declined->program;
-    part_request request = program_request(p);
-    part_rules rules = p->env->rules != NULL ? *p->env->rules : (part_rules){ 0 };
+    struct program *program = declined->program;
+    part_request request = program_request(program);
+    part_rules rules = program->env->rules != NULL ? *program->env->rules : (part_rules){ 0 };
     program_step *steps;
     inlay_status status;
     struct partition next;
 
     if (!take_back(declined))
-        return declined_no_memory(p, diag);
+        return declined_no_memory(program, diag);
     rules.saved_plan = NULL; /* it would insist on what is declined */
     request.rules = &rules;
-    status = partition_again(&request, &p->parts, &p->a, &next, diag);
+    status = partition_again(&request, &program->parts, &program->a, &next, diag);
     if (status != INLAY_OK)
         return status;
-    steps = take_over(p, &next);
+    steps = take_over(program, &next);
     if (steps == NULL)
-        return declined_no_memory(p, diag);
-    for (uint32_t i = 0; i < p->step_count; i++)
-        if (p->steps[i].compiled != NULL && !is_taken(steps, next.region_count, p->steps[i].compiled))
-            program_release_step(p->env, &p->steps[i]);
-    p->parts = next;
-    p->steps = steps;
-    p->step_count = next.region_count;
+        return declined_no_memory(program, diag);
+    for (uint32_t i = 0; i < program->step_count; i++)
+        if (program->steps[i].compiled != NULL && !is_taken(steps, next.region_count, program->steps[i].compiled))
+            program_release_step(program->env, &program->steps[i]);
+    program->parts = next;
+    program->steps = steps;
+    program->step_count = next.region_count;
     return INLAY_OK;
 }

@@ -6,23 +6,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The bodies of node n, whose programs are there, become part of the snapshot. */
-static inlay_status show_bodies(struct program *p, uint32_t n, inlay_diag *diag)
+/* The bodies of node node_index, whose programs are there, become part of the snapshot. */
+static inlay_status show_bodies(struct program *program, uint32_t node_index, inlay_diag *diag)
 {
-    inlay_node_info *info = (inlay_node_info *)(uintptr_t)&p->snapshot.nodes[n];
-    const graph_node *node = p->graph->nodes[n];
-    inlay_body *list = arena_array(&p->a, node->body_count, sizeof *list);
+    inlay_node_info *info = (inlay_node_info *)(uintptr_t)&program->snapshot.nodes[node_index];
+    const graph_node *node = program->graph->nodes[node_index];
+    inlay_body *list = arena_array(&program->a, node->body_count, sizeof *list);
 
     if (list == NULL)
-        return program_no_memory(p->graph, diag);
+        return program_no_memory(program->graph, diag);
     for (uint32_t i = 0; i < node->body_count; i++) {
-        const graph_body *b = &node->bodies[i];
+        const graph_body *body = &node->bodies[i];
 
-        list[i] = (inlay_body){ .attr = { b->attr, strlen(b->attr) },
-                                .graph = &p->bodies_of[n][i]->snapshot,
-                                .capture_outer = b->capture_outer,
-                                .capture_inner = b->capture_inner,
-                                .capture_count = b->capture_count };
+        list[i] = (inlay_body){ .attr = { body->attr, strlen(body->attr) },
+                                .graph = &program->bodies_of[node_index][i]->snapshot,
+                                .capture_outer = body->capture_outer,
+                                .capture_inner = body->capture_inner,
+                                .capture_count = body->capture_count };
     }
     info->bodies = list;
     info->body_count = node->body_count;
@@ -31,59 +31,60 @@ static inlay_status show_bodies(struct program *p, uint32_t n, inlay_diag *diag)
 }
 
 /* The programs of a graph and, behind it, of its bodies, before anything is assigned. */
-static inlay_status start(struct graph *g, const program_env *env, const char *path, struct program **out_program,
+static inlay_status start(struct graph *graph, const program_env *env, const char *path, struct program **out_program,
                           inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
-    struct program *p = calloc(1, sizeof *p);
+    struct program *program = calloc(1, sizeof *program);
     uint32_t bodies = 0;
 
-    *out_program = p;
-    if (p == NULL)
-        return program_no_memory(g, diag);
-    p->graph = g;
-    p->model = g->model;
-    p->env = env;
-    (void)pthread_mutex_init(&p->constants.lock, NULL);
-    (void)pthread_mutex_init(&p->kept.lock, NULL);
-    p->path = arena_string(&p->a, path);
-    INLAY_TRY(graph_snapshot(g, &p->a, &p->snapshot, diag));
-    p->bodies_of = arena_array(&p->a, (size_t)g->node_count + 1, sizeof *p->bodies_of);
-    if (p->bodies_of == NULL || p->path == NULL)
-        return program_no_memory(g, diag);
-    for (uint32_t n = 0; n < g->node_count; n++)
-        bodies += g->nodes[n]->body_count;
-    p->bodies = arena_array(&p->a, (size_t)bodies + 1, sizeof *p->bodies);
-    if (p->bodies == NULL)
-        return program_no_memory(g, diag);
-    for (uint32_t n = 0; n < g->node_count; n++) {
-        const graph_node *node = g->nodes[n];
+    *out_program = program;
+    if (program == NULL)
+        return program_no_memory(graph, diag);
+    program->graph = graph;
+    program->model = graph->model;
+    program->env = env;
+    (void)pthread_mutex_init(&program->constants.lock, NULL);
+    (void)pthread_mutex_init(&program->kept.lock, NULL);
+    program->path = arena_string(&program->a, path);
+    INLAY_TRY(graph_snapshot(graph, &program->a, &program->snapshot, diag));
+    program->bodies_of = arena_array(&program->a, (size_t)graph->node_count + 1, sizeof *program->bodies_of);
+    if (program->bodies_of == NULL || program->path == NULL)
+        return program_no_memory(graph, diag);
+    for (uint32_t node_index = 0; node_index < graph->node_count; node_index++)
+        bodies += graph->nodes[node_index]->body_count;
+    program->bodies = arena_array(&program->a, (size_t)bodies + 1, sizeof *program->bodies);
+    if (program->bodies == NULL)
+        return program_no_memory(graph, diag);
+    for (uint32_t node_index = 0; node_index < graph->node_count; node_index++) {
+        const graph_node *node = graph->nodes[node_index];
 
         if (node->body_count == 0)
             continue;
-        p->bodies_of[n] = arena_array(&p->a, node->body_count, sizeof *p->bodies_of[n]);
-        if (p->bodies_of[n] == NULL)
+        program->bodies_of[node_index] =
+            arena_array(&program->a, node->body_count, sizeof *program->bodies_of[node_index]);
+        if (program->bodies_of[node_index] == NULL)
             return no_memory(diag, "for the bodies of node '%s'", node->info.name.data);
         for (uint32_t i = 0; i < node->body_count; i++) {
-            const char *below = arena_format(&p->a, "%s%s%s.%s", path, path[0] != '\0' ? "/" : "", node->info.name.data,
-                                             node->bodies[i].attr);
+            const char *below = arena_format(&program->a, "%s%s%s.%s", path, path[0] != '\0' ? "/" : "",
+                                             node->info.name.data, node->bodies[i].attr);
             if (below == NULL)
-                return program_no_memory(g, diag);
-            status = start(node->bodies[i].graph, env, below, &p->bodies_of[n][i], diag);
-            p->bodies[p->body_count++] = p->bodies_of[n][i];
+                return program_no_memory(graph, diag);
+            status = start(node->bodies[i].graph, env, below, &program->bodies_of[node_index][i], diag);
+            program->bodies[program->body_count++] = program->bodies_of[node_index][i];
             if (status != INLAY_OK)
                 goto done;
         }
-        INLAY_TRY(show_bodies(p, n, diag));
+        INLAY_TRY(show_bodies(program, node_index, diag));
     }
 done:
     return status;
 }
 
-inlay_status program_assign(struct graph *g, const program_env *env, bool again, struct program **out_program,
+inlay_status program_assign(struct graph *graph, const program_env *env, bool again, struct program **out_program,
                             inlay_diag *diag)
 {
-    inlay_status status = start(g, env, "", out_program, diag);
+    inlay_status status = start(graph, env, "", out_program, diag);
     part_job *jobs = NULL;
     uint32_t count;
 
@@ -95,7 +96,7 @@ inlay_status program_assign(struct graph *g, const program_env *env, bool again,
     count = program_count(*out_program);
     jobs = malloc(count * sizeof *jobs);
     if (jobs == NULL)
-        return program_no_memory(g, diag);
+        return program_no_memory(graph, diag);
     (void)program_jobs(*out_program, jobs);
     jobs[0].request.again = again;
     status = partition_all(jobs, count, diag);
@@ -103,25 +104,25 @@ inlay_status program_assign(struct graph *g, const program_env *env, bool again,
     return status;
 }
 
-/* A provider was to run the node that p is a body of, and declined: p is assigned now. */
-static inlay_status assign_idle(struct program *p, inlay_diag *diag)
+/* A provider was to run the node that program is a body of, and declined: program is assigned now. */
+static inlay_status assign_idle(struct program *program, inlay_diag *diag)
 {
-    const cost_sizes *known = p->env->sizes;
-    part_rules rules = p->env->rules != NULL ? *p->env->rules : (part_rules){ 0 };
+    const cost_sizes *known = program->env->sizes;
+    part_rules rules = program->env->rules != NULL ? *program->env->rules : (part_rules){ 0 };
     cost_sizes sizes = { 0 }; /* of our own: the session's are for one thread, and this may be a run */
-    uint32_t count = program_count(p);
+    uint32_t count = program_count(program);
     part_job *jobs = malloc(count * sizeof *jobs);
     inlay_status status;
 
     if (jobs == NULL)
-        return program_no_memory(p->graph, diag);
+        return program_no_memory(program->graph, diag);
     if (known != NULL) {
         sizes.assumed = known->assumed;
         sizes.assumed_count = known->assumed_count;
     }
     rules.saved_plan = NULL; /* it gives the node to that provider */
     rules.require_count = 0; /* all graphs together keep it */
-    (void)program_jobs(p, jobs);
+    (void)program_jobs(program, jobs);
     for (uint32_t j = 0; j < count; j++) {
         jobs[j].request.rules = &rules;
         jobs[j].request.sizes = &sizes;
@@ -133,20 +134,20 @@ static inlay_status assign_idle(struct program *p, inlay_diag *diag)
     return status;
 }
 
-inlay_status program_assign_bodies(struct program *p, inlay_diag *diag)
+inlay_status program_assign_bodies(struct program *program, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
 
-    for (uint32_t r = 0; r < p->parts.region_count; r++) {
-        const uint32_t n = p->parts.regions[r].nodes[0];
+    for (uint32_t region = 0; region < program->parts.region_count; region++) {
+        const uint32_t node = program->parts.regions[region].nodes[0];
 
-        if (p->parts.regions[r].provider != INLAY_NONE)
+        if (program->parts.regions[region].provider != INLAY_NONE)
             continue;
-        for (uint32_t i = 0; i < p->graph->nodes[n]->body_count && status == INLAY_OK; i++) {
-            if (p->bodies_of[n][i]->parts.idle)
-                status = assign_idle(p->bodies_of[n][i], diag);
+        for (uint32_t i = 0; i < program->graph->nodes[node]->body_count && status == INLAY_OK; i++) {
+            if (program->bodies_of[node][i]->parts.idle)
+                status = assign_idle(program->bodies_of[node][i], diag);
             if (status == INLAY_OK)
-                status = program_assign_bodies(p->bodies_of[n][i], diag);
+                status = program_assign_bodies(program->bodies_of[node][i], diag);
         }
     }
     return status;

@@ -29,16 +29,16 @@ struct assignment {
 };
 
 /* Ends with a->program compiled, or with the reason why that cannot be; a->program, the caller's, may then be NULL. */
-INLAY_NODISCARD inlay_status assign_until_stable(struct assignment *a, inlay_diag *diag);
+INLAY_NODISCARD inlay_status assign_until_stable(struct assignment *assignment, inlay_diag *diag);
 
 /* ------------------------------------------------------------------ assign.c
  *
  * The programs of the graphs as they are, without those offers that are known to be declined. *out_program is there
  * after a failure, too, for undo.h, unless memory is out. again: see assignment.undone. */
-INLAY_NODISCARD inlay_status program_assign(struct graph *g, const program_env *env, bool again,
+INLAY_NODISCARD inlay_status program_assign(struct graph *graph, const program_env *env, bool again,
                                             struct program **out_program, inlay_diag *diag);
 /* Assigns the bodies of nodes that a provider was to run whole, and that the host runs now. */
-INLAY_NODISCARD inlay_status program_assign_bodies(struct program *p, inlay_diag *diag);
+INLAY_NODISCARD inlay_status program_assign_bodies(struct program *program, inlay_diag *diag);
 
 /* ------------------------------------------------------------------ again.c
  *

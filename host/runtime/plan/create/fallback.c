@@ -6,25 +6,25 @@
 
 /* A program of p's graph: its snapshot, its bodies, and as yet its regions, with what is compiled, are p's. NULL: no
  * memory. */
-static struct program *copy_of(struct program *p, const uint8_t *without)
+static struct program *copy_of(struct program *program, const uint8_t *without)
 {
     struct program *other = calloc(1, sizeof *other);
 
     if (other == NULL)
         return NULL;
-    other->fallback.base = p;
-    other->graph = p->graph;
-    other->model = p->model;
-    other->env = p->env;
-    other->path = p->path;
-    other->snapshot = p->snapshot;
-    other->bodies_of = p->bodies_of;
-    other->parts = p->parts;
+    other->fallback.base = program;
+    other->graph = program->graph;
+    other->model = program->model;
+    other->env = program->env;
+    other->path = program->path;
+    other->snapshot = program->snapshot;
+    other->bodies_of = program->bodies_of;
+    other->parts = program->parts;
     (void)pthread_mutex_init(&other->constants.lock, NULL);
     (void)pthread_mutex_init(&other->kept.lock, NULL);
-    other->fallback.without = arena_copy(&other->a, without, p->parts.offer_count);
-    other->steps = arena_copy(&other->a, p->steps, p->step_count * sizeof *p->steps);
-    other->step_count = other->steps != NULL ? p->step_count : 0;
+    other->fallback.without = arena_copy(&other->a, without, program->parts.offer_count);
+    other->steps = arena_copy(&other->a, program->steps, program->step_count * sizeof *program->steps);
+    other->step_count = other->steps != NULL ? program->step_count : 0;
     for (uint32_t i = 0; i < other->step_count; i++)
         other->steps[i].borrowed = true;
     if (other->fallback.without != NULL && other->steps != NULL)
@@ -33,85 +33,90 @@ static struct program *copy_of(struct program *p, const uint8_t *without)
     return NULL;
 }
 
-static inlay_status make_fallback(struct program *p, const declined_shapes *s, struct program **out, inlay_diag *diag)
+static inlay_status make_fallback(struct program *program, const declined_shapes *shapes, struct program **out,
+                                  inlay_diag *diag)
 {
-    struct assignment a = { .g = p->graph, .env = p->env, .program = copy_of(p, s->offers), .shares_graph = true };
-    const program_declined learned = { a.program, s->offers, "specialize at these shapes", s->text };
+    struct assignment assignment = {
+        .g = program->graph, .env = program->env, .program = copy_of(program, shapes->offers), .shares_graph = true
+    };
+    const program_declined learned = { assignment.program, shapes->offers, "specialize at these shapes", shapes->text };
     inlay_status status;
 
-    if (a.program == NULL)
-        return declined_no_memory(p, diag);
+    if (assignment.program == NULL)
+        return declined_no_memory(program, diag);
     status = program_assign_without(&learned, diag);
     if (status == INLAY_OK)
-        status = assign_until_stable(&a, diag);
+        status = assign_until_stable(&assignment, diag);
     if (status != INLAY_OK) {
-        program_destroy(a.program);
+        program_destroy(assignment.program);
         return status;
     }
-    a.program->fallback.next = p->fallback.programs;
-    p->fallback.programs = a.program;
-    *out = a.program;
+    assignment.program->fallback.next = program->fallback.programs;
+    program->fallback.programs = assignment.program;
+    *out = assignment.program;
     return INLAY_OK;
 }
 
 /* One that was made without the same offers, for other shapes. */
-static struct program *find_made(const struct program *p, const declined_shapes *s)
+static struct program *find_made(const struct program *program, const declined_shapes *shapes)
 {
-    struct program *made = p->fallback.programs;
+    struct program *made = program->fallback.programs;
 
-    while (made != NULL && memcmp(made->fallback.without, s->offers, p->parts.offer_count) != 0)
+    while (made != NULL && memcmp(made->fallback.without, shapes->offers, program->parts.offer_count) != 0)
         made = made->fallback.next;
     return made;
 }
 
-static void report(const struct program *p, const declined_shapes *s)
+static void report(const struct program *program, const declined_shapes *shapes)
 {
     char line[500];
 
-    (void)snprintf(line, sizeof line, "graph '%s' is assigned again for some shapes: %.300s", p->graph->name, s->text);
-    if (p->env->log != NULL)
-        p->env->log(p->env->log_ctx, INLAY_LOG_INFO, line);
+    (void)snprintf(line, sizeof line, "graph '%s' is assigned again for some shapes: %.300s", program->graph->name,
+                   shapes->text);
+    if (program->env->log != NULL)
+        program->env->log(program->env->log_ctx, INLAY_LOG_INFO, line);
 }
 
-inlay_status fallback_find(struct program *p, const plan_input *inputs, uint32_t count, struct program **out,
+inlay_status fallback_find(struct program *program, const plan_input *inputs, uint32_t count, struct program **out,
                            inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
-    declined_shapes *s;
+    declined_shapes *shapes;
 
     *out = NULL;
-    if (__atomic_load_n(&p->fallback.shapes, __ATOMIC_ACQUIRE) == NULL)
+    if (__atomic_load_n(&program->fallback.shapes, __ATOMIC_ACQUIRE) == NULL)
         return INLAY_OK;
-    (void)pthread_mutex_lock(&p->kept.lock);
-    for (s = p->fallback.shapes; s != NULL && !plan_fits(&s->key, inputs, count); s = s->next)
+    (void)pthread_mutex_lock(&program->kept.lock);
+    for (shapes = program->fallback.shapes; shapes != NULL && !plan_fits(&shapes->key, inputs, count);
+         shapes = shapes->next)
         continue;
-    if (s != NULL && s->fallback == NULL && !s->impossible) {
-        s->fallback = find_made(p, s);
-        if (s->fallback == NULL) {
+    if (shapes != NULL && shapes->fallback == NULL && !shapes->impossible) {
+        shapes->fallback = find_made(program, shapes);
+        if (shapes->fallback == NULL) {
             inlay_diag why = INLAY_DIAG_INIT;
 
-            report(p, s);
-            status = make_fallback(p, s, &s->fallback, &why);
-            s->impossible = status == INLAY_UNSUPPORTED;
+            report(program, shapes);
+            status = make_fallback(program, shapes, &shapes->fallback, &why);
+            shapes->impossible = status == INLAY_UNSUPPORTED;
             if (status != INLAY_OK && status != INLAY_UNSUPPORTED)
                 (void)inlay_fail(diag, status, "%s", why.text);
         }
     }
-    if (s != NULL && s->impossible)
-        status = inlay_fail(diag, INLAY_UNSUPPORTED, "%s", s->text);
-    if (s != NULL && status == INLAY_OK)
-        *out = s->fallback;
-    (void)pthread_mutex_unlock(&p->kept.lock);
+    if (shapes != NULL && shapes->impossible)
+        status = inlay_fail(diag, INLAY_UNSUPPORTED, "%s", shapes->text);
+    if (shapes != NULL && status == INLAY_OK)
+        *out = shapes->fallback;
+    (void)pthread_mutex_unlock(&program->kept.lock);
     return status;
 }
 
-inlay_status fallback_without(struct program *p, const plan_input *inputs, uint32_t count, const uint8_t *offers,
+inlay_status fallback_without(struct program *program, const plan_input *inputs, uint32_t count, const uint8_t *offers,
                               const char *text, struct program **out, inlay_diag *diag)
 {
     inlay_status status;
 
-    (void)pthread_mutex_lock(&p->kept.lock);
-    status = declined_remember(p, inputs, count, offers, text, diag);
-    (void)pthread_mutex_unlock(&p->kept.lock);
-    return status == INLAY_OK ? fallback_find(p, inputs, count, out, diag) : status;
+    (void)pthread_mutex_lock(&program->kept.lock);
+    status = declined_remember(program, inputs, count, offers, text, diag);
+    (void)pthread_mutex_unlock(&program->kept.lock);
+    return status == INLAY_OK ? fallback_find(program, inputs, count, out, diag) : status;
 }

@@ -6,16 +6,16 @@
 
 /* ------------------------------------------------------------------ all graphs of a model */
 
-static void list_programs(struct programs *all, struct program *p)
+static void list_programs(struct programs *all, struct program *program)
 {
-    all->list[all->count++] = p;
-    for (uint32_t i = 0; i < p->body_count; i++)
-        list_programs(all, p->bodies[i]);
+    all->list[all->count++] = program;
+    for (uint32_t i = 0; i < program->body_count; i++)
+        list_programs(all, program->bodies[i]);
 }
 
-bool programs_open(struct programs *all, struct program *p)
+bool programs_open(struct programs *all, struct program *program)
 {
-    uint32_t count = program_count(p);
+    uint32_t count = program_count(program);
     bool saved = true;
 
     *all = (struct programs){ 0 };
@@ -23,7 +23,7 @@ bool programs_open(struct programs *all, struct program *p)
     all->saved = arena_array(&all->a, count, sizeof *all->saved);
     if (all->list == NULL || all->saved == NULL)
         return false;
-    list_programs(all, p);
+    list_programs(all, program);
     for (uint32_t i = 0; saved && i < count; i++)
         saved = history_save(all->list[i]->graph, &all->a, &all->saved[i]);
     return saved;
@@ -47,59 +47,59 @@ bool programs_complete(const struct programs *all)
     return holds;
 }
 
-void undo_report(const struct program *p, const graph_node *n, const char *why)
+void undo_report(const struct program *program, const graph_node *node, const char *why)
 {
     char text[320];
 
-    if (p->env->log == NULL)
+    if (program->env->log == NULL)
         return;
-    (void)snprintf(text, sizeof text, "what pass %s made of '%.100s' (%.40s) was undone: %.120s", n->made_by,
-                   n->info.name.data, n->info.op_type.data, why);
-    p->env->log(p->env->log_ctx, INLAY_LOG_INFO, text);
+    (void)snprintf(text, sizeof text, "what pass %s made of '%.100s' (%.40s) was undone: %.120s", node->made_by,
+                   node->info.name.data, node->info.op_type.data, why);
+    program->env->log(program->env->log_ctx, INLAY_LOG_INFO, text);
 }
 
 /* The nodes of p's graph, which stay there while rewrites are undone; NULL: no memory. */
-static graph_node **list_nodes(const struct program *p, struct arena *a)
+static graph_node **list_nodes(const struct program *program, struct arena *arena)
 {
-    return arena_copy(a, p->graph->nodes, ((size_t)p->graph->node_count + 1) * sizeof(graph_node *));
+    return arena_copy(arena, program->graph->nodes, ((size_t)program->graph->node_count + 1) * sizeof(graph_node *));
 }
 
 /* ------------------------------------------------------------------ what no provider may run */
 
-static bool was_declined(const struct program *p, uint32_t node)
+static bool was_declined(const struct program *program, uint32_t node)
 {
-    for (uint32_t o = 0; o < p->parts.offer_count; o++)
-        for (uint32_t k = 0; p->parts.offers[o].declined && k < p->parts.offers[o].node_count; k++)
-            if (p->parts.offers[o].nodes[k] == node)
+    for (uint32_t offer = 0; offer < program->parts.offer_count; offer++)
+        for (uint32_t k = 0; program->parts.offers[offer].declined && k < program->parts.offers[offer].node_count; k++)
+            if (program->parts.offers[offer].nodes[k] == node)
                 return true;
     return false;
 }
 
-static bool undo_uncovered_in(struct program *p, struct arena *a)
+static bool undo_uncovered_in(struct program *program, struct arena *arena)
 {
-    const part_request request = program_request(p);
-    const uint8_t *open = p->parts.profile != NULL ? part_uncovered(&request, &p->parts, a) : NULL;
-    const uint32_t count = p->graph->node_count;
-    graph_node **nodes = list_nodes(p, a);
+    const part_request request = program_request(program);
+    const uint8_t *open = program->parts.profile != NULL ? part_uncovered(&request, &program->parts, arena) : NULL;
+    const uint32_t count = program->graph->node_count;
+    graph_node **nodes = list_nodes(program, arena);
     bool any = false;
 
-    for (uint32_t n = 0; open != NULL && nodes != NULL && n < count; n++) {
-        if (!open[n] || !history_undo(p->graph, nodes[n]->rewrite))
+    for (uint32_t node = 0; open != NULL && nodes != NULL && node < count; node++) {
+        if (!open[node] || !history_undo(program->graph, nodes[node]->rewrite))
             continue;
-        undo_report(p, nodes[n],
-                    was_declined(p, n) ? "it was declined late, and nobody else runs it"
-                                       : "no provider that may run it knows it");
+        undo_report(program, nodes[node],
+                    was_declined(program, node) ? "it was declined late, and nobody else runs it"
+                                                : "no provider that may run it knows it");
         any = true;
     }
     return any;
 }
 
-bool undo_uncovered(struct program *p)
+bool undo_uncovered(struct program *program)
 {
     struct programs all;
     bool any = false;
 
-    if (programs_open(&all, p))
+    if (programs_open(&all, program))
         for (uint32_t i = 0; i < all.count; i++)
             any |= undo_uncovered_in(all.list[i], &all.a);
     any = any && programs_complete(&all);
@@ -110,37 +110,37 @@ bool undo_uncovered(struct program *p)
 /* ------------------------------------------------------------------ what a plan names */
 
 /* Undoes what passes made of nodes that the plan names, and what they made that it does not. */
-static bool undo_unplanned(struct program *p, const names_table *planned, struct arena *a)
+static bool undo_unplanned(struct program *program, const names_table *planned, struct arena *arena)
 {
-    const uint32_t count = p->graph->node_count;
-    graph_node **nodes = list_nodes(p, a);
+    const uint32_t count = program->graph->node_count;
+    graph_node **nodes = list_nodes(program, arena);
     bool any = false;
 
-    for (uint32_t n = 0; nodes != NULL && n < count; n++) {
-        const inlay_str *name = &nodes[n]->info.name;
+    for (uint32_t node = 0; nodes != NULL && node < count; node++) {
+        const inlay_str *name = &nodes[node]->info.name;
         const graph_node *was;
-        bool wanted = graph_node_is_host(p->graph, nodes[n]) ||
+        bool wanted = graph_node_is_host(program->graph, nodes[node]) ||
                       names_find(planned, name->data, (size_t)name->bytes) != NAMES_NONE;
 
-        for (uint32_t i = 0; wanted && (was = history_replaced(p->graph, nodes[n]->rewrite, i)) != NULL; i++)
+        for (uint32_t i = 0; wanted && (was = history_replaced(program->graph, nodes[node]->rewrite, i)) != NULL; i++)
             wanted = strcmp(was->info.name.data, name->data) == 0 ||
                      names_find(planned, was->info.name.data, (size_t)was->info.name.bytes) == NAMES_NONE;
-        if (wanted || !history_undo(p->graph, nodes[n]->rewrite))
+        if (wanted || !history_undo(program->graph, nodes[node]->rewrite))
             continue;
-        undo_report(p, nodes[n], "the saved plan names the nodes that were there before");
+        undo_report(program, nodes[node], "the saved plan names the nodes that were there before");
         any = true;
     }
     return any;
 }
 
-bool undo_for_plan(struct program *p)
+bool undo_for_plan(struct program *program)
 {
-    const part_job job = { .path = p->path, .request = program_request(p) };
+    const part_job job = { .path = program->path, .request = program_request(program) };
     saved_plan *plan = NULL;
     struct programs all = { 0 };
     bool any = false;
 
-    if (saved_plan_open(&job, &plan, NULL) == INLAY_OK && programs_open(&all, p))
+    if (saved_plan_open(&job, &plan, NULL) == INLAY_OK && programs_open(&all, program))
         for (uint32_t i = 0; i < all.count; i++) {
             names_table planned = { 0 };
 

@@ -17,19 +17,19 @@ struct programs {
 };
 
 /* Lists them and saves their graphs; false: no memory. End it with arena_deinit(&all->a) in any case. */
-bool programs_open(struct programs *all, struct program *p);
+bool programs_open(struct programs *all, struct program *program);
 /* After something was undone: orders nodes and infers shapes. False: the graphs do not hold together, and are as they
  * were saved. */
 bool programs_complete(const struct programs *all);
 /* The graphs are as they were saved. */
 void programs_restore(const struct programs *all);
 
-/* Says in the log that the rewrite which made n was undone. */
-void undo_report(const struct program *p, const graph_node *n, const char *why);
+/* Says in the log that the rewrite which made node was undone. */
+void undo_report(const struct program *program, const graph_node *node, const char *why);
 
 /* Undoes the rewrites that made nodes which no provider may run, offers that were declined left out. False: nothing
  * was undone. */
-bool undo_uncovered(struct program *p);
+bool undo_uncovered(struct program *program);
 /* Undoes what passes made of nodes that the saved plan names, and what they made that it does not name. */
-bool undo_for_plan(struct program *p);
+bool undo_for_plan(struct program *program);
 #endif

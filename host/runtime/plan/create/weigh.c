@@ -18,17 +18,17 @@ typedef bool (*accept_fn)(const void *ctx, const struct programs *now, const str
 static inlay_status try_undone(const struct programs *now, accept_fn accept, const void *ctx,
                                struct program **inout_program, inlay_diag *diag)
 {
-    struct program *p = *inout_program, *other = NULL;
+    struct program *program = *inout_program, *other = NULL;
     inlay_diag quiet = INLAY_DIAG_INIT;
     struct programs undone = { 0 };
     inlay_status status;
 
     if (!programs_complete(now))
         return INLAY_OK;
-    status = program_assign(p->graph, p->env, true, &other, &quiet);
+    status = program_assign(program->graph, program->env, true, &other, &quiet);
     if (status == INLAY_OK && programs_open(&undone, other) && accept(ctx, now, &undone)) {
         *inout_program = other;
-        other = p;
+        other = program;
     } else {
         programs_restore(now);
     }
@@ -40,21 +40,21 @@ static inlay_status try_undone(const struct programs *now, accept_fn accept, con
 
 /* ------------------------------------------------------------------ what is in bodies */
 
-/* Undoes all that passes made in the bodies of n and of their nodes. */
-static bool undo_bodies(struct program *p, const graph_node *n, struct arena *a)
+/* Undoes all that passes made in the bodies of node and of their nodes. */
+static bool undo_bodies(struct program *program, const graph_node *node, struct arena *arena)
 {
     bool any = false;
 
-    for (uint32_t b = 0; b < n->body_count; b++) {
-        struct graph *g = n->bodies[b].graph;
-        const uint32_t count = g->node_count;
-        graph_node **nodes = arena_copy(a, g->nodes, ((size_t)count + 1) * sizeof(graph_node *));
+    for (uint32_t b = 0; b < node->body_count; b++) {
+        struct graph *graph = node->bodies[b].graph;
+        const uint32_t count = graph->node_count;
+        graph_node **nodes = arena_copy(arena, graph->nodes, ((size_t)count + 1) * sizeof(graph_node *));
 
         for (uint32_t i = 0; nodes != NULL && i < count; i++) {
-            any |= undo_bodies(p, nodes[i], a);
-            if (!history_undo(g, nodes[i]->rewrite))
+            any |= undo_bodies(program, nodes[i], arena);
+            if (!history_undo(graph, nodes[i]->rewrite))
                 continue;
-            undo_report(p, nodes[i], "a provider that may take the node around it does not know it");
+            undo_report(program, nodes[i], "a provider that may take the node around it does not know it");
             any = true;
         }
     }
@@ -62,12 +62,13 @@ static bool undo_bodies(struct program *p, const graph_node *n, struct arena *a)
 }
 
 /* Does the host run a node that a provider would take, had its bodies what that knows? */
-static bool is_left_out(const struct program *p, const part_region *r)
+static bool is_left_out(const struct program *program, const part_region *region)
 {
-    const graph_node *n = p->graph->nodes[r->nodes[0]];
+    const graph_node *node = program->graph->nodes[region->nodes[0]];
 
-    for (uint32_t i = 0; r->provider == INLAY_NONE && n->body_count > 0 && i < p->env->provider_count; i++)
-        if (part_takes_bodies(&p->env->providers[i], p->graph, n))
+    for (uint32_t i = 0; region->provider == INLAY_NONE && node->body_count > 0 && i < program->env->provider_count;
+         i++)
+        if (part_takes_bodies(&program->env->providers[i], program->graph, node))
             return true;
     return false;
 }
@@ -84,11 +85,11 @@ static bool takes_any(const void *ctx, const struct programs *now, const struct 
 
     (void)now;
     for (uint32_t i = 0; i < undone->count; i++) {
-        const struct program *p = undone->list[i];
+        const struct program *program = undone->list[i];
 
-        for (uint32_t r = 0; r < p->parts.region_count; r++)
-            for (uint32_t k = 0; p->parts.regions[r].provider != INLAY_NONE && k < left->count; k++)
-                if (p->graph->nodes[p->parts.regions[r].nodes[0]] == left->nodes[k])
+        for (uint32_t region = 0; region < program->parts.region_count; region++)
+            for (uint32_t k = 0; program->parts.regions[region].provider != INLAY_NONE && k < left->count; k++)
+                if (program->graph->nodes[program->parts.regions[region].nodes[0]] == left->nodes[k])
                     return true;
     }
     return false;
@@ -99,24 +100,24 @@ static bool takes_any(const void *ctx, const struct programs *now, const struct 
  */
 static inlay_status weigh_bodies(struct program **inout_program, inlay_diag *diag)
 {
-    struct program *p = *inout_program;
+    struct program *program = *inout_program;
     inlay_status status = INLAY_OK;
     node_list left = { 0 };
     uint32_t regions = 0;
     bool any = false;
     struct programs all;
 
-    if (!programs_open(&all, p))
+    if (!programs_open(&all, program))
         goto done;
     for (uint32_t i = 0; i < all.count; i++)
         regions += all.list[i]->parts.region_count;
     left.nodes = arena_array(&all.a, (size_t)regions + 1, sizeof *left.nodes);
     for (uint32_t i = 0; left.nodes != NULL && i < all.count; i++)
-        for (uint32_t r = 0; r < all.list[i]->parts.region_count; r++)
-            if (is_left_out(all.list[i], &all.list[i]->parts.regions[r]))
-                left.nodes[left.count++] = all.list[i]->graph->nodes[all.list[i]->parts.regions[r].nodes[0]];
+        for (uint32_t region = 0; region < all.list[i]->parts.region_count; region++)
+            if (is_left_out(all.list[i], &all.list[i]->parts.regions[region]))
+                left.nodes[left.count++] = all.list[i]->graph->nodes[all.list[i]->parts.regions[region].nodes[0]];
     for (uint32_t k = 0; k < left.count; k++)
-        any |= undo_bodies(p, left.nodes[k], &all.a);
+        any |= undo_bodies(program, left.nodes[k], &all.a);
     if (any)
         status = try_undone(&all, takes_any, &left, inout_program, diag);
 done:
@@ -152,105 +153,108 @@ struct weighing {
 
 /* Would the provider take a node that was taken out? Its operator is what counts; nodes of one operator are asked for
  * once. */
-static bool would_offer(struct weighing *w, const struct program *p, uint32_t provider, const graph_node *n)
+static bool would_offer(struct weighing *weighing, const struct program *program, uint32_t provider,
+                        const graph_node *node)
 {
-    struct asked *next = &w->asked[w->asked_count];
+    struct asked *next = &weighing->asked[weighing->asked_count];
 
-    for (uint32_t i = 0; i < w->asked_count; i++)
-        if (w->asked[i].provider == provider && strcmp(w->asked[i].op_type, n->info.op_type.data) == 0 &&
-            strcmp(w->asked[i].domain, n->info.domain.data) == 0)
-            return w->asked[i].offered;
-    if (w->asked_count == MOST_ASKED || n->body_count > 0 || graph_node_is_host(p->graph, n))
+    for (uint32_t i = 0; i < weighing->asked_count; i++)
+        if (weighing->asked[i].provider == provider &&
+            strcmp(weighing->asked[i].op_type, node->info.op_type.data) == 0 &&
+            strcmp(weighing->asked[i].domain, node->info.domain.data) == 0)
+            return weighing->asked[i].offered;
+    if (weighing->asked_count == MOST_ASKED || node->body_count > 0 || graph_node_is_host(program->graph, node))
         return false;
-    *next = (struct asked){ n->info.op_type.data, n->info.domain.data, provider,
-                            program_offers(&p->env->providers[provider], p->graph, n) };
-    w->asked_count++;
+    *next = (struct asked){ node->info.op_type.data, node->info.domain.data, provider,
+                            program_offers(&program->env->providers[provider], program->graph, node) };
+    weighing->asked_count++;
     return next->offered;
 }
 
 /* Does the provider stand idle for what the rewrite made, but not for what it replaced? covers: [nodes * providers]. */
-static bool loses(struct weighing *w, const struct program *p, int64_t rewrite, uint32_t provider,
+static bool loses(struct weighing *weighing, const struct program *program, int64_t rewrite, uint32_t provider,
                   const uint8_t *covers)
 {
-    const graph_node *n;
+    const graph_node *node;
     bool offered = false;
 
-    for (uint32_t i = 0; i < p->graph->node_count; i++) {
-        n = p->graph->nodes[i];
-        if (n->rewrite == rewrite && !program_only_moves(&n->info) &&
-            covers[(size_t)i * p->env->provider_count + provider] != 0)
+    for (uint32_t i = 0; i < program->graph->node_count; i++) {
+        node = program->graph->nodes[i];
+        if (node->rewrite == rewrite && !program_only_moves(&node->info) &&
+            covers[(size_t)i * program->env->provider_count + provider] != 0)
             return false;
     }
-    for (uint32_t i = 0; !offered && (n = history_replaced(p->graph, rewrite, i)) != NULL; i++)
-        offered = !program_only_moves(&n->info) && would_offer(w, p, provider, n);
+    for (uint32_t i = 0; !offered && (node = history_replaced(program->graph, rewrite, i)) != NULL; i++)
+        offered = !program_only_moves(&node->info) && would_offer(weighing, program, provider, node);
     return offered;
 }
 
-static bool is_listed(const struct weighing *w, const struct program *p, int64_t rewrite)
+static bool is_listed(const struct weighing *weighing, const struct program *program, int64_t rewrite)
 {
-    for (uint32_t i = w->count; i-- > 0;)
-        if (w->list[i].p == p && w->list[i].made->rewrite == rewrite)
+    for (uint32_t i = weighing->count; i-- > 0;)
+        if (weighing->list[i].p == program && weighing->list[i].made->rewrite == rewrite)
             return true;
     return false;
 }
 
 /* What the price of the chosen offers for the rewrite's nodes may be off by; of all nodes where rewrite is 0. */
-static double margin_of(const struct program *p, int64_t rewrite)
+static double margin_of(const struct program *program, int64_t rewrite)
 {
     double ns = 0;
 
-    for (uint32_t o = 0; o < p->parts.offer_count; o++) {
-        const part_offer *offer = &p->parts.offers[o];
+    for (uint32_t offer_index = 0; offer_index < program->parts.offer_count; offer_index++) {
+        const part_offer *offer = &program->parts.offers[offer_index];
         bool means = offer->chosen && rewrite == 0;
 
         for (uint32_t k = 0; offer->chosen && k < offer->node_count; k++)
-            means |= p->graph->nodes[offer->nodes[k]]->rewrite == rewrite;
+            means |= program->graph->nodes[offer->nodes[k]]->rewrite == rewrite;
         if (means)
             ns += offer->cost.ns * offer->cost_error;
     }
     return ns;
 }
 
-static void note_contested(struct weighing *w, struct program *p, const graph_node *n)
+static void note_contested(struct weighing *weighing, struct program *program, const graph_node *node)
 {
     uint32_t i = 0;
 
-    w->list[w->count++] = (struct contested){ p, n, margin_of(p, n->rewrite) };
-    while (i < w->pass_count && strcmp(w->passes[i], n->made_by) != 0)
+    weighing->list[weighing->count++] = (struct contested){ program, node, margin_of(program, node->rewrite) };
+    while (i < weighing->pass_count && strcmp(weighing->passes[i], node->made_by) != 0)
         i++;
-    if (i == w->pass_count && i < MOST_PASSES)
-        w->passes[w->pass_count++] = n->made_by;
+    if (i == weighing->pass_count && i < MOST_PASSES)
+        weighing->passes[weighing->pass_count++] = node->made_by;
 }
 
 /* Finds the contested rewrites of one graph. False: no memory. */
-static bool find_contested(struct weighing *w, struct program *p)
+static bool find_contested(struct weighing *weighing, struct program *program)
 {
-    uint32_t providers = p->env->provider_count;
-    uint8_t *covers = arena_array(&w->all.a, (size_t)p->graph->node_count * providers + 1, sizeof *covers);
-    const part_request request = program_request(p);
+    uint32_t providers = program->env->provider_count;
+    uint8_t *covers = arena_array(&weighing->all.a, (size_t)program->graph->node_count * providers + 1, sizeof *covers);
+    const part_request request = program_request(program);
 
     if (covers == NULL)
         return false;
-    if (p->parts.idle)
+    if (program->parts.idle)
         return true; /* only its provider's answers count */
-    for (uint32_t o = 0; o < p->parts.offer_count; o++)
-        for (uint32_t k = 0; k < p->parts.offers[o].node_count; k++)
-            covers[(size_t)p->parts.offers[o].nodes[k] * providers + p->parts.offers[o].provider] = 1;
-    for (uint32_t i = 0; i < p->graph->node_count; i++) {
-        const graph_node *n = p->graph->nodes[i];
+    for (uint32_t offer = 0; offer < program->parts.offer_count; offer++)
+        for (uint32_t k = 0; k < program->parts.offers[offer].node_count; k++)
+            covers[(size_t)program->parts.offers[offer].nodes[k] * providers + program->parts.offers[offer].provider] =
+                1;
+    for (uint32_t i = 0; i < program->graph->node_count; i++) {
+        const graph_node *node = program->graph->nodes[i];
         bool lost = false;
 
-        if (n->rewrite == 0 || program_only_moves(&n->info) || is_listed(w, p, n->rewrite))
+        if (node->rewrite == 0 || program_only_moves(&node->info) || is_listed(weighing, program, node->rewrite))
             continue;
         for (uint32_t k = 0; k < providers; k++) {
             if (covers[(size_t)i * providers + k] != 0 || !part_may_run(&request, i, k) ||
-                !loses(w, p, n->rewrite, k, covers))
+                !loses(weighing, program, node->rewrite, k, covers))
                 continue;
-            w->idle[k] = 1;
+            weighing->idle[k] = 1;
             lost = true;
         }
         if (lost)
-            note_contested(w, p, n);
+            note_contested(weighing, program, node);
     }
     return true;
 }
@@ -264,25 +268,26 @@ static double cost_of(const struct programs *all)
     return ns;
 }
 
-static bool was_there(const graph_saved *saved, const graph_node *n)
+static bool was_there(const graph_saved *saved, const graph_node *node)
 {
     for (uint32_t i = 0; i < saved->node_count; i++)
-        if (saved->nodes[i] == n)
+        if (saved->nodes[i] == node)
             return true;
     return false;
 }
 
 /* Does a provider that stood idle run something of what came back? Whatever else is cheaper then was not asked. */
-static bool is_used(const struct weighing *w, const struct programs *others)
+static bool is_used(const struct weighing *weighing, const struct programs *others)
 {
     for (uint32_t i = 0; i < others->count; i++) {
-        const struct program *p = others->list[i];
+        const struct program *program = others->list[i];
 
-        for (uint32_t k = 0; k < p->parts.region_count; k++) {
-            const part_region *r = &p->parts.regions[k];
+        for (uint32_t k = 0; k < program->parts.region_count; k++) {
+            const part_region *region = &program->parts.regions[k];
 
-            for (uint32_t m = 0; r->provider != INLAY_NONE && w->idle[r->provider] && m < r->node_count; m++)
-                if (!was_there(&w->all.saved[i], p->graph->nodes[r->nodes[m]]))
+            for (uint32_t m = 0;
+                 region->provider != INLAY_NONE && weighing->idle[region->provider] && m < region->node_count; m++)
+                if (!was_there(&weighing->all.saved[i], program->graph->nodes[region->nodes[m]]))
                     return true;
         }
     }
@@ -291,10 +296,10 @@ static bool is_used(const struct weighing *w, const struct programs *others)
 
 /* How much must be promised before a rewrite is undone: what the prices of its nodes may be off by, and, as elsewhere
  * (steady.c), a tenth of that of all. */
-static double threshold(const struct weighing *w, double margin_ns)
+static double threshold(const struct weighing *weighing, double margin_ns)
 {
-    for (uint32_t i = 0; i < w->all.count; i++)
-        margin_ns += margin_of(w->all.list[i], 0) / 10;
+    for (uint32_t i = 0; i < weighing->all.count; i++)
+        margin_ns += margin_of(weighing->all.list[i], 0) / 10;
     return margin_ns;
 }
 
@@ -308,51 +313,52 @@ struct trial {
 /* accept_fn: is that cheaper? */
 static bool is_cheaper(const void *ctx, const struct programs *now, const struct programs *undone)
 {
-    const struct trial *t = ctx;
+    const struct trial *trial = ctx;
     char why[120];
 
-    if (cost_of(undone) + threshold(t->w, t->margin_ns) >= cost_of(now) || !is_used(t->w, undone))
+    if (cost_of(undone) + threshold(trial->w, trial->margin_ns) >= cost_of(now) || !is_used(trial->w, undone))
         return false;
     (void)snprintf(why, sizeof why, "%.3g ms are expected without it, %.3g ms with it", cost_of(undone) / 1e6,
                    cost_of(now) / 1e6);
-    for (uint32_t i = 0; i < t->w->count; i++)
-        if (strcmp(t->w->list[i].made->made_by, t->pass) == 0)
-            undo_report(t->w->list[i].p, t->w->list[i].made, why);
+    for (uint32_t i = 0; i < trial->w->count; i++)
+        if (strcmp(trial->w->list[i].made->made_by, trial->pass) == 0)
+            undo_report(trial->w->list[i].p, trial->w->list[i].made, why);
     return true;
 }
 
 /* Assigns the model without what the pass made of the contested nodes, and takes that if it is cheaper. */
-static inlay_status try_without(const struct weighing *w, const char *pass, struct program **inout_program,
+static inlay_status try_without(const struct weighing *weighing, const char *pass, struct program **inout_program,
                                 inlay_diag *diag)
 {
-    struct trial t = { .w = w, .pass = pass };
+    struct trial trial = { .w = weighing, .pass = pass };
     bool any = false;
 
-    for (uint32_t i = 0; i < w->count; i++) {
-        if (strcmp(w->list[i].made->made_by, pass) != 0 || !history_undo(w->list[i].p->graph, w->list[i].made->rewrite))
+    for (uint32_t i = 0; i < weighing->count; i++) {
+        if (strcmp(weighing->list[i].made->made_by, pass) != 0 ||
+            !history_undo(weighing->list[i].p->graph, weighing->list[i].made->rewrite))
             continue;
-        t.margin_ns += w->list[i].margin_ns;
+        trial.margin_ns += weighing->list[i].margin_ns;
         any = true;
     }
-    return any ? try_undone(&w->all, is_cheaper, &t, inout_program, diag) : INLAY_OK;
+    return any ? try_undone(&weighing->all, is_cheaper, &trial, inout_program, diag) : INLAY_OK;
 }
 
 /* Makes the list of what is contested in *inout_program. False: no memory. */
-static bool open_weighing(struct weighing *w, struct program *p)
+static bool open_weighing(struct weighing *weighing, struct program *program)
 {
     uint32_t nodes = 0;
 
-    *w = (struct weighing){ 0 };
-    if (!programs_open(&w->all, p))
+    *weighing = (struct weighing){ 0 };
+    if (!programs_open(&weighing->all, program))
         return false;
-    for (uint32_t i = 0; i < w->all.count; i++)
-        nodes += w->all.list[i]->graph->node_count;
-    w->list = arena_array(&w->all.a, (size_t)nodes + 1, sizeof *w->list);
-    w->idle = arena_alloc(&w->all.a, (size_t)p->env->provider_count + 1);
-    if (w->list == NULL || w->idle == NULL)
+    for (uint32_t i = 0; i < weighing->all.count; i++)
+        nodes += weighing->all.list[i]->graph->node_count;
+    weighing->list = arena_array(&weighing->all.a, (size_t)nodes + 1, sizeof *weighing->list);
+    weighing->idle = arena_alloc(&weighing->all.a, (size_t)program->env->provider_count + 1);
+    if (weighing->list == NULL || weighing->idle == NULL)
         return false;
-    for (uint32_t i = 0; i < w->all.count; i++)
-        if (!find_contested(w, w->all.list[i]))
+    for (uint32_t i = 0; i < weighing->all.count; i++)
+        if (!find_contested(weighing, weighing->all.list[i]))
             return false;
     return true;
 }
@@ -366,22 +372,22 @@ static inlay_status weigh_costs(struct program **inout_program, inlay_diag *diag
 
     /* One pass after the other; each against what is best so far. */
     while (status == INLAY_OK && again) {
-        struct weighing w;
+        struct weighing weighing;
 
         again = false;
-        if (open_weighing(&w, *inout_program))
-            for (uint32_t i = 0; !again && i < w.pass_count && tried_count < MOST_PASSES; i++) {
+        if (open_weighing(&weighing, *inout_program))
+            for (uint32_t i = 0; !again && i < weighing.pass_count && tried_count < MOST_PASSES; i++) {
                 uint32_t k = 0;
 
-                while (k < tried_count && strcmp(tried[k], w.passes[i]) != 0)
+                while (k < tried_count && strcmp(tried[k], weighing.passes[i]) != 0)
                     k++;
                 if (k < tried_count)
                     continue;
-                tried[tried_count++] = w.passes[i];
-                status = try_without(&w, w.passes[i], inout_program, diag);
+                tried[tried_count++] = weighing.passes[i];
+                status = try_without(&weighing, weighing.passes[i], inout_program, diag);
                 again = true;
             }
-        arena_deinit(&w.all.a);
+        arena_deinit(&weighing.all.a);
     }
     return status;
 }

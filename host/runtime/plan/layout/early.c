@@ -22,69 +22,69 @@ struct mover {
     uint32_t *number;  /* [step_count + 1] of each step in the new order */
 };
 
-static bool moves(const struct planner *b, const plan_step *s)
+static bool moves(const struct planner *planner, const plan_step *step)
 {
-    return s->kind == PLAN_COPY &&
-           (b->prog->env->providers[s->copy_provider].table->flags & INLAY_PROVIDER_ASYNC) != 0 &&
-           !(b->prog->env->state_count > 0 && b->p->places[s->out[0]].source == PLACE_OUTPUT);
+    return step->kind == PLAN_COPY &&
+           (planner->prog->env->providers[step->copy_provider].table->flags & INLAY_PROVIDER_ASYNC) != 0 &&
+           !(planner->prog->env->state_count > 0 && planner->p->places[step->out[0]].source == PLACE_OUTPUT);
 }
 
 /* Are there, as far as is known, less than SHORT times that many bytes in the domain? */
 static bool is_short(const program_env *env, uint32_t domain, uint64_t most)
 {
-    const uint32_t p = plan_owner_of(env, domain);
-    uint64_t bytes = p != INLAY_NONE ? plan_domain(env, domain)->memory_bytes : env->max_run_bytes;
+    const uint32_t provider = plan_owner_of(env, domain);
+    uint64_t bytes = provider != INLAY_NONE ? plan_domain(env, domain)->memory_bytes : env->max_run_bytes;
 
-    for (uint32_t i = 0; p != INLAY_NONE && env->rules != NULL && i < env->rules->limit_count; i++)
-        if (strcmp(env->rules->limits[i].provider, env->providers[p].name) == 0)
+    for (uint32_t i = 0; provider != INLAY_NONE && env->rules != NULL && i < env->rules->limit_count; i++)
+        if (strcmp(env->rules->limits[i].provider, env->providers[provider].name) == 0)
             bytes = env->rules->limits[i].bytes;
-    return (p == INLAY_NONE && env->held_bytes != NULL) || (bytes > 0 && bytes / SHORT < most);
+    return (provider == INLAY_NONE && env->held_bytes != NULL) || (bytes > 0 && bytes / SHORT < most);
 }
 
-static void fills(struct mover *m, uint32_t place, uint32_t position)
+static void fills(struct mover *mover, uint32_t place, uint32_t position)
 {
-    m->made[plan_bytes_of(m->b->p, place)] = position;
+    mover->made[plan_bytes_of(mover->b->p, place)] = position;
 }
 
 /* What lives where as the plan is, and how much may. */
-static void count_bytes(struct mover *m)
+static void count_bytes(struct mover *mover)
 {
-    const struct plan *p = m->b->p;
+    const struct plan *plan = mover->b->p;
 
-    for (uint32_t i = 0; i < p->place_count; i++) {
-        const plan_place *pl = &p->places[i];
-        uint64_t *live = &m->live[(size_t)pl->lies_in * m->positions];
+    for (uint32_t i = 0; i < plan->place_count; i++) {
+        const plan_place *pl = &plan->places[i];
+        uint64_t *live = &mover->live[(size_t)pl->lies_in * mover->positions];
 
-        if (pl->source != PLACE_SLAB || pl->bytes > UINT64_MAX / 2 / p->place_count)
+        if (pl->source != PLACE_SLAB || pl->bytes > UINT64_MAX / 2 / plan->place_count)
             continue;
-        live[pl->kept ? 0 : m->at[pl->first]] += pl->bytes;
-        if (!pl->kept && m->at[pl->last] + 1 < m->positions)
-            live[m->at[pl->last] + 1] -= pl->bytes; /* wraps, and back when summed */
+        live[pl->kept ? 0 : mover->at[pl->first]] += pl->bytes;
+        if (!pl->kept && mover->at[pl->last] + 1 < mover->positions)
+            live[mover->at[pl->last] + 1] -= pl->bytes; /* wraps, and back when summed */
     }
-    for (uint32_t d = 0; d < p->domain_count; d++) {
-        uint64_t *live = &m->live[(size_t)d * m->positions], most = 0;
+    for (uint32_t d = 0; d < plan->domain_count; d++) {
+        uint64_t *live = &mover->live[(size_t)d * mover->positions], most = 0;
 
-        for (uint32_t i = 0; i < m->positions; i++) {
+        for (uint32_t i = 0; i < mover->positions; i++) {
             live[i] += i > 0 ? live[i - 1] : 0;
             most = live[i] > most ? live[i] : most;
         }
-        m->most[d] = most;
-        if (!is_short(m->b->prog->env, d, most))
-            m->most[d] += most / 8 + ROOM_BYTES;
+        mover->most[d] = most;
+        if (!is_short(mover->b->prog->env, d, most))
+            mover->most[d] += most / 8 + ROOM_BYTES;
     }
 }
 
 /* The position that the copy goes to: as far up as its source is there, and its target has room. */
-static uint32_t move_up(const struct mover *m, const plan_step *s, uint32_t from)
+static uint32_t move_up(const struct mover *mover, const plan_step *step, uint32_t from)
 {
-    const plan_place *to = &m->b->p->places[s->out[0]];
-    uint64_t *live = &m->live[(size_t)to->lies_in * m->positions];
-    const uint32_t first = m->made[plan_bytes_of(m->b->p, s->in[0])];
+    const plan_place *to = &mover->b->p->places[step->out[0]];
+    uint64_t *live = &mover->live[(size_t)to->lies_in * mover->positions];
+    const uint32_t first = mover->made[plan_bytes_of(mover->b->p, step->in[0])];
 
     for (; from > first; from--) {
         if (to->source != PLACE_SLAB || to->kept)
             continue;
-        if (live[from - 1] + to->bytes > m->most[to->lies_in])
+        if (live[from - 1] + to->bytes > mover->most[to->lies_in])
             break;
         live[from - 1] += to->bytes;
     }
@@ -92,116 +92,118 @@ static uint32_t move_up(const struct mover *m, const plan_step *s, uint32_t from
 }
 
 /* Finds where each copy goes; false: all stay. */
-static bool find_positions(struct mover *m)
+static bool find_positions(struct mover *mover)
 {
-    const struct plan *p = m->b->p;
+    const struct plan *plan = mover->b->p;
     uint32_t position = 0;
     bool any = false;
 
-    for (uint32_t i = 0; i < p->step_count; i++) {
-        m->at[i] = position;
-        position += m->staying[i] == i;
+    for (uint32_t i = 0; i < plan->step_count; i++) {
+        mover->at[i] = position;
+        position += mover->staying[i] == i;
     }
-    m->at[p->step_count] = position;
-    count_bytes(m);
-    for (uint32_t i = 0; i < p->step_count; i++) {
-        const plan_step *s = &p->steps[i];
-        const uint32_t now = m->at[i];
+    mover->at[plan->step_count] = position;
+    count_bytes(mover);
+    for (uint32_t i = 0; i < plan->step_count; i++) {
+        const plan_step *step = &plan->steps[i];
+        const uint32_t now = mover->at[i];
 
-        if (m->staying[i] != i) {
-            m->at[i] = move_up(m, s, now);
-            any |= m->at[i] < now;
-            fills(m, s->out[0], m->at[i]);
+        if (mover->staying[i] != i) {
+            mover->at[i] = move_up(mover, step, now);
+            any |= mover->at[i] < now;
+            fills(mover, step->out[0], mover->at[i]);
             continue;
         }
-        for (uint32_t o = 0; o < (s->kind == PLAN_COPY ? 1 : s->step->region->output_count); o++)
-            fills(m, s->out != NULL ? s->out[o] : p->values[s->step->region->outputs[o]].place, now + 1);
+        for (uint32_t output = 0; output < (step->kind == PLAN_COPY ? 1 : step->step->region->output_count); output++)
+            fills(mover,
+                  step->out != NULL ? step->out[output] : plan->values[step->step->region->outputs[output]].place,
+                  now + 1);
     }
     return any;
 }
 
 /* The steps in their new order. */
-static bool put_in_order(const struct mover *m)
+static bool put_in_order(const struct mover *mover)
 {
-    struct plan *p = m->b->p;
-    const plan_step *steps = arena_copy(m->b->scratch, p->steps, p->step_count * sizeof *steps);
-    uint32_t *next = arena_array(m->b->scratch, (size_t)m->positions + 1, sizeof *next);
+    struct plan *plan = mover->b->p;
+    const plan_step *steps = arena_copy(mover->b->scratch, plan->steps, plan->step_count * sizeof *steps);
+    uint32_t *next = arena_array(mover->b->scratch, (size_t)mover->positions + 1, sizeof *next);
 
     if (steps == NULL || next == NULL)
         return false;
-    for (uint32_t i = 0; i < p->step_count; i++)
-        next[m->at[i] + 1]++;
-    for (uint32_t k = 0; k < m->positions; k++)
+    for (uint32_t i = 0; i < plan->step_count; i++)
+        next[mover->at[i] + 1]++;
+    for (uint32_t k = 0; k < mover->positions; k++)
         next[k + 1] += next[k];
     for (int stays = 0; stays < 2; stays++) /* the copies of a position, then the step that has it */
-        for (uint32_t i = 0; i < p->step_count; i++)
-            if ((m->staying[i] == i) == (stays != 0)) {
-                m->number[i] = next[m->at[i]]++;
-                p->steps[m->number[i]] = steps[i];
+        for (uint32_t i = 0; i < plan->step_count; i++)
+            if ((mover->staying[i] == i) == (stays != 0)) {
+                mover->number[i] = next[mover->at[i]]++;
+                plan->steps[mover->number[i]] = steps[i];
             }
-    m->number[p->step_count] = p->step_count;
+    mover->number[plan->step_count] = plan->step_count;
     return true;
 }
 
-static void use_at(struct plan *p, uint32_t place, uint32_t step)
+static void use_at(struct plan *plan, uint32_t place, uint32_t step)
 {
-    plan_place *pl = &p->places[plan_bytes_of(p, place)];
+    plan_place *pl = &plan->places[plan_bytes_of(plan, place)];
 
     pl->first = pl->first < step ? pl->first : step;
     pl->last = pl->last > step ? pl->last : step;
 }
 
 /* The lives of places in the new order. What a copy was the last to read lives as long as it did. */
-static void renumber(const struct mover *m)
+static void renumber(const struct mover *mover)
 {
-    struct plan *p = m->b->p;
+    struct plan *plan = mover->b->p;
 
-    for (uint32_t i = 0; i < p->place_count; i++) {
-        plan_place *pl = &p->places[i];
+    for (uint32_t i = 0; i < plan->place_count; i++) {
+        plan_place *pl = &plan->places[i];
 
-        pl->first = m->number[pl->first];
-        pl->last = m->staying[pl->last] != INLAY_NONE ? m->number[m->staying[pl->last]] : 0;
+        pl->first = mover->number[pl->first];
+        pl->last = mover->staying[pl->last] != INLAY_NONE ? mover->number[mover->staying[pl->last]] : 0;
         pl->last = pl->last > pl->first ? pl->last : pl->first;
     }
-    for (uint32_t i = 0; i < p->step_count; i++)
-        if (p->steps[i].kind == PLAN_COPY) {
-            use_at(p, p->steps[i].in[0], i);
-            use_at(p, p->steps[i].out[0], i);
+    for (uint32_t i = 0; i < plan->step_count; i++)
+        if (plan->steps[i].kind == PLAN_COPY) {
+            use_at(plan, plan->steps[i].in[0], i);
+            use_at(plan, plan->steps[i].out[0], i);
         }
 }
 
-inlay_status planner_begin_early(struct planner *b)
+inlay_status planner_begin_early(struct planner *planner)
 {
-    struct plan *p = b->p;
-    struct mover m = { .b = b, .positions = 1 };
-    const size_t steps = (size_t)p->step_count + 1;
+    struct plan *plan = planner->p;
+    struct mover mover = { .b = planner, .positions = 1 };
+    const size_t steps = (size_t)plan->step_count + 1;
     uint32_t group = 0;
 
-    m.at = arena_array(b->scratch, steps, sizeof *m.at);
-    m.number = arena_array(b->scratch, steps, sizeof *m.number);
-    m.staying = arena_array(b->scratch, steps, sizeof *m.staying);
-    if (m.at == NULL || m.number == NULL || m.staying == NULL)
-        return planner_no_memory(b);
-    for (uint32_t i = 0; i < p->step_count; i++) {
-        const bool goes = moves(b, &p->steps[i]);
+    mover.at = arena_array(planner->scratch, steps, sizeof *mover.at);
+    mover.number = arena_array(planner->scratch, steps, sizeof *mover.number);
+    mover.staying = arena_array(planner->scratch, steps, sizeof *mover.staying);
+    if (mover.at == NULL || mover.number == NULL || mover.staying == NULL)
+        return planner_no_memory(planner);
+    for (uint32_t i = 0; i < plan->step_count; i++) {
+        const bool goes = moves(planner, &plan->steps[i]);
 
-        p->steps[i].group = group;
-        group += p->steps[i].kind != PLAN_COPY;
-        m.staying[i] = !goes ? i : i > 0 ? m.staying[i - 1] : INLAY_NONE;
-        m.positions += !goes;
+        plan->steps[i].group = group;
+        group += plan->steps[i].kind != PLAN_COPY;
+        mover.staying[i] = !goes ? i : i > 0 ? mover.staying[i - 1] : INLAY_NONE;
+        mover.positions += !goes;
     }
-    if (m.positions == steps)
+    if (mover.positions == steps)
         return INLAY_OK;
-    m.staying[p->step_count] = p->step_count;
-    m.made = arena_array(b->scratch, (size_t)p->place_count + 1, sizeof *m.made);
-    m.live = arena_array(b->scratch, (size_t)p->domain_count * m.positions, sizeof *m.live);
-    m.most = arena_array(b->scratch, p->domain_count, sizeof *m.most);
-    if (m.made == NULL || m.live == NULL || m.most == NULL)
-        return planner_no_memory(b);
-    if (!find_positions(&m))
+    mover.staying[plan->step_count] = plan->step_count;
+    mover.made = arena_array(planner->scratch, (size_t)plan->place_count + 1, sizeof *mover.made);
+    mover.live = arena_array(planner->scratch, (size_t)plan->domain_count * mover.positions, sizeof *mover.live);
+    mover.most = arena_array(planner->scratch, plan->domain_count, sizeof *mover.most);
+    if (mover.made == NULL || mover.live == NULL || mover.most == NULL)
+        return planner_no_memory(planner);
+    if (!find_positions(&mover))
         return INLAY_OK;
-    if (!put_in_order(&m))
-        return planner_no_memory(b);
-    renumber(&m);
+    if (!put_in_order(&mover))
+        return planner_no_memory(planner);
+    renumber(&mover);
     return INLAY_OK;
 }

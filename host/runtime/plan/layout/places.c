@@ -3,58 +3,59 @@
 #include "plan/layout/planner.h"
 #include <string.h>
 
-inlay_status planner_no_memory(struct planner *b)
+inlay_status planner_no_memory(struct planner *planner)
 {
-    return no_memory(b->diag, "to plan graph '%s'", b->prog->graph->name);
+    return no_memory(planner->diag, "to plan graph '%s'", planner->prog->graph->name);
 }
 
-uint32_t planner_place(struct planner *b, plan_place place)
+uint32_t planner_place(struct planner *planner, plan_place place)
 {
-    struct plan *p = b->p;
+    struct plan *plan = planner->p;
 
-    if (p->place_count == p->place_capacity) {
-        uint32_t capacity = p->place_capacity == 0 ? b->prog->planning.place_hint + 64 : p->place_capacity * 2;
-        plan_place *places = arena_grown(&p->a, p->places, p->place_count, capacity, sizeof *places);
+    if (plan->place_count == plan->place_capacity) {
+        uint32_t capacity =
+            plan->place_capacity == 0 ? planner->prog->planning.place_hint + 64 : plan->place_capacity * 2;
+        plan_place *places = arena_grown(&plan->a, plan->places, plan->place_count, capacity, sizeof *places);
 
         if (places == NULL)
             return INLAY_NONE;
-        p->places = places;
-        p->place_capacity = capacity;
+        plan->places = places;
+        plan->place_capacity = capacity;
     }
     place.lies_in = place.domain;
-    p->places[p->place_count] = place;
-    return p->place_count++;
+    plan->places[plan->place_count] = place;
+    return plan->place_count++;
 }
 
-plan_step *planner_step(struct planner *b, uint32_t kind, const program_step *s)
+plan_step *planner_step(struct planner *planner, uint32_t kind, const program_step *s)
 {
-    struct plan *p = b->p;
+    struct plan *plan = planner->p;
     plan_step *step;
 
-    if (p->step_count == p->step_capacity) {
-        uint32_t capacity = p->step_capacity == 0 ? b->prog->planning.step_hint + 16 : p->step_capacity * 2;
-        plan_step *steps = arena_grown(&p->a, p->steps, p->step_count, capacity, sizeof *steps);
+    if (plan->step_count == plan->step_capacity) {
+        uint32_t capacity = plan->step_capacity == 0 ? planner->prog->planning.step_hint + 16 : plan->step_capacity * 2;
+        plan_step *steps = arena_grown(&plan->a, plan->steps, plan->step_count, capacity, sizeof *steps);
 
         if (steps == NULL)
             return NULL;
-        p->steps = steps;
-        p->step_capacity = capacity;
+        plan->steps = steps;
+        plan->step_capacity = capacity;
     }
-    step = &p->steps[p->step_count++];
+    step = &plan->steps[plan->step_count++];
     *step = (plan_step){ .kind = kind, .step = s, .workspace = INLAY_NONE, .copy_provider = INLAY_NONE };
     return step;
 }
 
-void planner_touch(struct planner *b, uint32_t place)
+void planner_touch(struct planner *planner, uint32_t place)
 {
-    b->p->places[place].last = b->p->step_count; /* the step being made */
-    b->p->places[plan_bytes_of(b->p, place)].last = b->p->step_count;
+    planner->p->places[place].last = planner->p->step_count; /* the step being made */
+    planner->p->places[plan_bytes_of(planner->p, place)].last = planner->p->step_count;
 }
 
-uint32_t planner_data_place(struct planner *b, const void *data, uint64_t bytes)
+uint32_t planner_data_place(struct planner *planner, const void *data, uint64_t bytes)
 {
     return planner_place(
-        b, (plan_place){ .source = PLACE_DATA, .domain = INLAY_DOMAIN_HOST, .data = data, .bytes = bytes });
+        planner, (plan_place){ .source = PLACE_DATA, .domain = INLAY_DOMAIN_HOST, .data = data, .bytes = bytes });
 }
 
 uint32_t plan_owner_of(const program_env *env, uint32_t domain)
@@ -68,116 +69,119 @@ uint32_t plan_owner_of(const program_env *env, uint32_t domain)
 const inlay_domain_info *plan_domain(const program_env *env, uint32_t domain)
 {
     const uint32_t i = plan_owner_of(env, domain);
-    const part_provider *p = i != INLAY_NONE ? &env->providers[i] : NULL;
+    const part_provider *provider = i != INLAY_NONE ? &env->providers[i] : NULL;
 
-    return p == NULL
-               ? NULL
-               : INLAY_AT(inlay_domain_info, p->table->domains, p->table->domain_stride, domain - p->first_domain);
+    return provider == NULL ? NULL
+                            : INLAY_AT(inlay_domain_info, provider->table->domains, provider->table->domain_stride,
+                                       domain - provider->first_domain);
 }
 
 bool plan_is_unified(const program_env *env, uint32_t domain)
 {
     const uint32_t flags = INLAY_DOMAIN_HOST_VISIBLE | INLAY_DOMAIN_COHERENT;
-    const inlay_domain_info *d = plan_domain(env, domain);
+    const inlay_domain_info *info = plan_domain(env, domain);
 
-    return d != NULL && (d->flags & flags) == flags;
+    return info != NULL && (info->flags & flags) == flags;
 }
 
 /* Does the domain know the memory of this input or output? */
-static bool knows_port(const struct planner *b, const plan_place *pl, uint32_t domain)
+static bool knows_port(const struct planner *planner, const plan_place *pl, uint32_t domain)
 {
     if (pl->source == PLACE_INPUT)
-        return b->inputs[pl->index].also == domain + 1;
-    return pl->source == PLACE_OUTPUT && b->wanted != NULL && b->wanted[pl->index].also == domain + 1;
+        return planner->inputs[pl->index].also == domain + 1;
+    return pl->source == PLACE_OUTPUT && planner->wanted != NULL && planner->wanted[pl->index].also == domain + 1;
 }
 
 /* The place as the other of host and device sees it, without a copy; INLAY_NONE: there is no such view. */
-static uint32_t view_of(struct planner *b, uint32_t v, uint32_t from, uint32_t domain)
+static uint32_t view_of(struct planner *planner, uint32_t value, uint32_t from, uint32_t domain)
 {
-    plan_place *pl = &b->p->places[from];
+    plan_place *pl = &planner->p->places[from];
     const uint32_t device = domain != INLAY_DOMAIN_HOST ? domain : pl->domain;
-    const bool leaves = b->output_of[v] != INLAY_NONE && domain == planner_wanted(b, b->output_of[v]);
+    const bool leaves =
+        planner->output_of[value] != INLAY_NONE && domain == planner_wanted(planner, planner->output_of[value]);
 
-    if (knows_port(b, pl, domain) && b->infos[v].dtype != INLAY_STRING) {
-        b->p->port_views++;
-        return planner_place(b, (plan_place){ .source = PLACE_VIEW,
-                                              .domain = domain,
-                                              .index = from,
-                                              .bytes = pl->bytes,
-                                              .first = b->p->step_count,
-                                              .last = b->p->step_count });
+    if (knows_port(planner, pl, domain) && planner->infos[value].dtype != INLAY_STRING) {
+        planner->p->port_views++;
+        return planner_place(planner, (plan_place){ .source = PLACE_VIEW,
+                                                    .domain = domain,
+                                                    .index = from,
+                                                    .bytes = pl->bytes,
+                                                    .first = planner->p->step_count,
+                                                    .last = planner->p->step_count });
     }
-    if (pl->source != PLACE_SLAB || pl->kept || leaves || b->infos[v].dtype == INLAY_STRING ||
+    if (pl->source != PLACE_SLAB || pl->kept || leaves || planner->infos[value].dtype == INLAY_STRING ||
         (domain != INLAY_DOMAIN_HOST && pl->domain != INLAY_DOMAIN_HOST) ||
-        (pl->lies_in != INLAY_DOMAIN_HOST && pl->lies_in != device) || !plan_is_unified(b->prog->env, device))
+        (pl->lies_in != INLAY_DOMAIN_HOST && pl->lies_in != device) || !plan_is_unified(planner->prog->env, device))
         return INLAY_NONE;
     pl->lies_in = device;
     pl->viewed = true;
-    return planner_place(b, (plan_place){ .source = PLACE_VIEW,
-                                          .domain = domain,
-                                          .index = from,
-                                          .bytes = pl->bytes,
-                                          .first = b->p->step_count,
-                                          .last = b->p->step_count,
-                                          .last_use = pl->last_use });
+    return planner_place(planner, (plan_place){ .source = PLACE_VIEW,
+                                                .domain = domain,
+                                                .index = from,
+                                                .bytes = pl->bytes,
+                                                .first = planner->p->step_count,
+                                                .last = planner->p->step_count,
+                                                .last_use = pl->last_use });
 }
 
-void planner_lend(struct planner *b, uint32_t place, uint32_t domain)
+void planner_lend(struct planner *planner, uint32_t place, uint32_t domain)
 {
-    plan_place *pl = &b->p->places[place];
+    plan_place *pl = &planner->p->places[place];
 
     if (pl->source != PLACE_SLAB || pl->kept || pl->domain != INLAY_DOMAIN_HOST || pl->lies_in != INLAY_DOMAIN_HOST ||
-        !plan_is_unified(b->prog->env, domain))
+        !plan_is_unified(planner->prog->env, domain))
         return;
     pl->lies_in = domain;
     pl->viewed = true;
 }
 
-uint32_t planner_wanted(const struct planner *b, uint32_t k)
+uint32_t planner_wanted(const struct planner *planner, uint32_t k)
 {
-    return b->wanted != NULL ? b->wanted[k].domain : (uint32_t)INLAY_DOMAIN_HOST;
+    return planner->wanted != NULL ? planner->wanted[k].domain : (uint32_t)INLAY_DOMAIN_HOST;
 }
 
-uint32_t planner_place_in(struct planner *b, uint32_t v, uint32_t domain)
+uint32_t planner_place_in(struct planner *planner, uint32_t value, uint32_t domain)
 {
-    struct plan *p = b->p;
-    uint32_t from = p->values[v].place, *known = &b->copies[(size_t)v * p->domain_count + domain], to, mover;
+    struct plan *plan = planner->p;
+    uint32_t from = plan->values[value].place, *known = &planner->copies[(size_t)value * plan->domain_count + domain],
+             to, mover;
     plan_step *step;
     uint32_t *ends;
 
-    if (p->places[from].domain == domain)
+    if (plan->places[from].domain == domain)
         return from;
     if (*known != INLAY_NONE)
         return *known;
-    *known = view_of(b, v, from, domain);
+    *known = view_of(planner, value, from, domain);
     if (*known != INLAY_NONE)
         return *known;
-    mover = plan_owner_of(b->prog->env, domain != INLAY_DOMAIN_HOST ? domain : p->places[from].domain);
-    if (domain != INLAY_DOMAIN_HOST && p->places[from].domain != INLAY_DOMAIN_HOST &&
-        mover != plan_owner_of(b->prog->env, p->places[from].domain)) {
-        from = planner_place_in(b, v, INLAY_DOMAIN_HOST);
+    mover = plan_owner_of(planner->prog->env, domain != INLAY_DOMAIN_HOST ? domain : plan->places[from].domain);
+    if (domain != INLAY_DOMAIN_HOST && plan->places[from].domain != INLAY_DOMAIN_HOST &&
+        mover != plan_owner_of(planner->prog->env, plan->places[from].domain)) {
+        from = planner_place_in(planner, value, INLAY_DOMAIN_HOST);
         if (from == INLAY_NONE)
             return INLAY_NONE;
     }
-    to = planner_place(b, (plan_place){ .source = PLACE_SLAB,
-                                        .domain = domain,
-                                        .bytes = p->places[from].bytes,
-                                        .first = p->step_count,
-                                        .last = p->step_count,
-                                        .last_use = b->prog->uses.last[v] });
-    if (to != INLAY_NONE && b->output_of[v] != INLAY_NONE && domain == planner_wanted(b, b->output_of[v])) {
-        p->places[to].source = PLACE_OUTPUT;
-        p->places[to].index = b->output_of[v];
+    to = planner_place(planner, (plan_place){ .source = PLACE_SLAB,
+                                              .domain = domain,
+                                              .bytes = plan->places[from].bytes,
+                                              .first = plan->step_count,
+                                              .last = plan->step_count,
+                                              .last_use = planner->prog->uses.last[value] });
+    if (to != INLAY_NONE && planner->output_of[value] != INLAY_NONE &&
+        domain == planner_wanted(planner, planner->output_of[value])) {
+        plan->places[to].source = PLACE_OUTPUT;
+        plan->places[to].index = planner->output_of[value];
     }
-    ends = arena_array(&p->a, 2, sizeof *ends);
+    ends = arena_array(&plan->a, 2, sizeof *ends);
     if (to == INLAY_NONE || ends == NULL)
         return INLAY_NONE;
-    p->places[to].kept =
-        p->places[to].source == PLACE_SLAB &&
-        (p->places[from].source == PLACE_DATA ||
-         (p->places[from].source == PLACE_INPUT && p->places[from].index >= b->prog->graph->input_count));
-    planner_touch(b, from);
-    step = planner_step(b, PLAN_COPY, NULL);
+    plan->places[to].kept =
+        plan->places[to].source == PLACE_SLAB &&
+        (plan->places[from].source == PLACE_DATA ||
+         (plan->places[from].source == PLACE_INPUT && plan->places[from].index >= planner->prog->graph->input_count));
+    planner_touch(planner, from);
+    step = planner_step(planner, PLAN_COPY, NULL);
     if (step == NULL)
         return INLAY_NONE;
     ends[0] = from;
@@ -185,54 +189,55 @@ uint32_t planner_place_in(struct planner *b, uint32_t v, uint32_t domain)
     step->in = &ends[0];
     step->out = &ends[1];
     step->copy_provider = mover;
-    step->copy_value = v;
-    step->kept = p->places[to].kept;
-    step->copy_bytes = p->places[from].bytes;
+    step->copy_value = value;
+    step->kept = plan->places[to].kept;
+    step->copy_bytes = plan->places[from].bytes;
     *known = to;
     return to;
 }
 
-uint32_t planner_output_place(struct planner *b, uint32_t v, uint32_t domain, inlay_dtype dtype)
+uint32_t planner_output_place(struct planner *planner, uint32_t value, uint32_t domain, inlay_dtype dtype)
 {
     size_t bytes = 0;
     plan_place place = { .source = PLACE_SLAB,
                          .domain = domain,
-                         .first = b->p->step_count,
-                         .last = b->p->step_count,
-                         .last_use = b->prog->uses.last[v] };
+                         .first = planner->p->step_count,
+                         .last = planner->p->step_count,
+                         .last_use = planner->prog->uses.last[value] };
 
     if (place.last_use == INLAY_NONE)
         place.last_use = 0; /* nobody reads it */
-    if (!plan_info_bytes_as(&b->infos[v], dtype, &bytes))
+    if (!plan_info_bytes_as(&planner->infos[value], dtype, &bytes))
         return INLAY_NONE;
     place.bytes = bytes;
-    if (b->output_of[v] != INLAY_NONE && domain == planner_wanted(b, b->output_of[v]) &&
-        b->infos[v].dtype != INLAY_STRING) {
+    if (planner->output_of[value] != INLAY_NONE && domain == planner_wanted(planner, planner->output_of[value]) &&
+        planner->infos[value].dtype != INLAY_STRING) {
         place.source = PLACE_OUTPUT;
-        place.index = b->output_of[v];
+        place.index = planner->output_of[value];
     }
-    return planner_place(b, place);
+    return planner_place(planner, place);
 }
 
-uint32_t planner_dynamic_place(struct planner *b, uint32_t v)
+uint32_t planner_dynamic_place(struct planner *planner, uint32_t value)
 {
-    return planner_place(b, (plan_place){ .source = PLACE_DYNAMIC, .index = v });
+    return planner_place(planner, (plan_place){ .source = PLACE_DYNAMIC, .index = value });
 }
 
-void planner_share_place(struct planner *b, uint32_t v, uint32_t place)
+void planner_share_place(struct planner *planner, uint32_t value, uint32_t place)
 {
-    plan_place *pl = &b->p->places[place];
-    uint32_t last = b->prog->uses.last[v];
+    plan_place *pl = &planner->p->places[place];
+    uint32_t last = planner->prog->uses.last[value];
     size_t bytes;
 
-    b->p->values[v].place = place;
+    planner->p->values[value].place = place;
     if (last != INLAY_NONE && last > pl->last_use)
         pl->last_use = last;
-    if (pl->source == PLACE_SLAB && !pl->viewed && b->output_of[v] != INLAY_NONE &&
-        pl->domain == planner_wanted(b, b->output_of[v]) && b->infos[v].dtype != INLAY_STRING &&
-        plan_info_bytes(&b->infos[v], &bytes) && bytes == pl->bytes) {
+    if (pl->source == PLACE_SLAB && !pl->viewed && planner->output_of[value] != INLAY_NONE &&
+        pl->domain == planner_wanted(planner, planner->output_of[value]) &&
+        planner->infos[value].dtype != INLAY_STRING && plan_info_bytes(&planner->infos[value], &bytes) &&
+        bytes == pl->bytes) {
         pl->source = PLACE_OUTPUT;
-        pl->index = b->output_of[v];
+        pl->index = planner->output_of[value];
     }
 }
 
@@ -240,78 +245,79 @@ void planner_share_place(struct planner *b, uint32_t v, uint32_t place)
 
 uint64_t plan_alignment(const program_env *env, uint32_t domain)
 {
-    const inlay_domain_info *d = plan_domain(env, domain);
+    const inlay_domain_info *info = plan_domain(env, domain);
     uint64_t alignment = 64;
 
-    while (d != NULL && alignment < d->alignment)
+    while (info != NULL && alignment < info->alignment)
         alignment *= 2;
     return alignment;
 }
 
-inlay_status planner_keep_outputs(struct planner *b)
+inlay_status planner_keep_outputs(struct planner *planner)
 {
-    const struct graph *g = b->prog->graph;
+    const struct graph *graph = planner->prog->graph;
 
-    for (uint32_t k = 0; k < g->output_count; k++) {
-        uint32_t v = g->outputs[k], place = v == INLAY_NONE ? INLAY_NONE : b->p->values[v].place;
+    for (uint32_t k = 0; k < graph->output_count; k++) {
+        uint32_t value = graph->outputs[k], place = value == INLAY_NONE ? INLAY_NONE : planner->p->values[value].place;
 
         if (place == INLAY_NONE)
             continue;
         /* What is sized in the run is made at home, and stays there. */
-        place = planner_place_in(
-            b, v, b->p->places[place].source == PLACE_DYNAMIC ? (uint32_t)INLAY_DOMAIN_HOST : planner_wanted(b, k));
+        place = planner_place_in(planner, value,
+                                 planner->p->places[place].source == PLACE_DYNAMIC ? (uint32_t)INLAY_DOMAIN_HOST
+                                                                                   : planner_wanted(planner, k));
         if (place == INLAY_NONE)
-            return planner_no_memory(b);
-        b->p->values[v].place = place;
+            return planner_no_memory(planner);
+        planner->p->values[value].place = place;
     }
-    for (uint32_t k = 0; k < g->output_count; k++)
-        if (g->outputs[k] != INLAY_NONE && b->p->values[g->outputs[k]].place != INLAY_NONE)
-            planner_touch(b, b->p->values[g->outputs[k]].place);
+    for (uint32_t k = 0; k < graph->output_count; k++)
+        if (graph->outputs[k] != INLAY_NONE && planner->p->values[graph->outputs[k]].place != INLAY_NONE)
+            planner_touch(planner, planner->p->values[graph->outputs[k]].place);
     return INLAY_OK;
 }
 
-static inlay_status too_large(struct planner *b, uint64_t bytes)
+static inlay_status too_large(struct planner *planner, uint64_t bytes)
 {
     return inlay_fail(
-        b->diag, INLAY_LIMIT_EXCEEDED,
+        planner->diag, INLAY_LIMIT_EXCEEDED,
         "graph '%s' needs %llu bytes to run, above the limit of %llu; raise max_run_bytes if that is meant",
-        b->prog->graph->name, (unsigned long long)bytes, (unsigned long long)b->prog->env->max_run_bytes);
+        planner->prog->graph->name, (unsigned long long)bytes, (unsigned long long)planner->prog->env->max_run_bytes);
 }
 
-inlay_status planner_lay_out(struct planner *b)
+inlay_status planner_lay_out(struct planner *planner)
 {
-    struct plan *p = b->p;
-    memory_item *items = arena_array(b->scratch, (size_t)p->place_count + 1, sizeof *items);
-    uint32_t *index = arena_array(b->scratch, (size_t)p->place_count + 1, sizeof *index);
+    struct plan *plan = planner->p;
+    memory_item *items = arena_array(planner->scratch, (size_t)plan->place_count + 1, sizeof *items);
+    uint32_t *index = arena_array(planner->scratch, (size_t)plan->place_count + 1, sizeof *index);
 
     if (items == NULL || index == NULL)
-        return planner_no_memory(b);
-    for (uint32_t domain = 0; domain < p->domain_count; domain++) {
+        return planner_no_memory(planner);
+    for (uint32_t domain = 0; domain < plan->domain_count; domain++) {
         uint32_t count = 0;
         uint64_t bound = 0, total = 0;
 
-        for (uint32_t i = 0; i < p->place_count; i++) {
-            const plan_place *pl = &p->places[i];
+        for (uint32_t i = 0; i < plan->place_count; i++) {
+            const plan_place *pl = &plan->places[i];
             if (pl->source != PLACE_SLAB || pl->lies_in != domain)
                 continue;
             /* Offsets are sums of sizes, which come from the model. */
             if (__builtin_add_overflow(total, pl->bytes, &total) || total > UINT64_MAX / 2)
-                return too_large(b, pl->bytes);
+                return too_large(planner, pl->bytes);
             items[count] = (memory_item){ .bytes = pl->bytes, .first = pl->first, .last = pl->last };
             if (pl->kept) {
                 items[count].first = 0;
-                items[count].last = p->step_count;
+                items[count].last = plan->step_count;
             }
             index[count++] = i;
         }
-        if (!memory_place(items, count, p->step_count, plan_alignment(b->prog->env, domain), b->scratch,
-                          &p->slab_bytes[domain], &bound))
-            return planner_no_memory(b);
-        if (domain == INLAY_DOMAIN_HOST && p->slab_bytes[domain] > b->prog->env->max_run_bytes)
-            return too_large(b, p->slab_bytes[domain]);
-        p->lower_bound_bytes += bound;
+        if (!memory_place(items, count, plan->step_count, plan_alignment(planner->prog->env, domain), planner->scratch,
+                          &plan->slab_bytes[domain], &bound))
+            return planner_no_memory(planner);
+        if (domain == INLAY_DOMAIN_HOST && plan->slab_bytes[domain] > planner->prog->env->max_run_bytes)
+            return too_large(planner, plan->slab_bytes[domain]);
+        plan->lower_bound_bytes += bound;
         for (uint32_t i = 0; i < count; i++)
-            p->places[index[i]].offset = items[i].offset;
+            plan->places[index[i]].offset = items[i].offset;
     }
     return INLAY_OK;
 }

@@ -11,212 +11,215 @@ static const uint64_t WORKSPACE_MAX_BYTES = UINT64_C(1) << 46, WORKSPACE_MAX_ALI
 /* ------------------------------------------------------------------ steps at plan time */
 
 /* Runs the region now when everything it reads is known. *out_folded says whether it was. */
-static inlay_status try_fold(struct planner *b, const program_step *s, bool *out_folded)
+static inlay_status try_fold(struct planner *planner, const program_step *step, bool *out_folded)
 {
-    const part_region *r = s->region;
-    once_tensor *in = arena_array(b->scratch, (size_t)r->input_count + 1, sizeof *in);
-    once_tensor *out = arena_array(b->scratch, (size_t)r->output_count + 1, sizeof *out);
+    const part_region *region = step->region;
+    once_tensor *in = arena_array(planner->scratch, (size_t)region->input_count + 1, sizeof *in);
+    once_tensor *out = arena_array(planner->scratch, (size_t)region->output_count + 1, sizeof *out);
     inlay_diag quiet = INLAY_DIAG_INIT;
     inlay_status status;
 
     *out_folded = false;
     if (in == NULL || out == NULL)
-        return planner_no_memory(b);
-    for (uint32_t i = 0; i < r->input_count; i++) {
-        const inlay_value_state *st = &b->p->states[r->inputs[i]];
+        return planner_no_memory(planner);
+    for (uint32_t i = 0; i < region->input_count; i++) {
+        const inlay_value_state *st = &planner->p->states[region->inputs[i]];
         if (st->data == NULL || st->data_bytes > FOLD_MAX_BYTES)
             return INLAY_OK;
         in[i] = (once_tensor){ st->dtype, st->rank, st->dims, (void *)(uintptr_t)st->data, st->data_bytes };
     }
-    for (uint32_t i = 0; i < r->output_count; i++) {
-        const inlay_value_state *st = &b->p->states[r->outputs[i]];
-        if (b->infos[r->outputs[i]].dtype == INLAY_STRING)
+    for (uint32_t i = 0; i < region->output_count; i++) {
+        const inlay_value_state *st = &planner->p->states[region->outputs[i]];
+        if (planner->infos[region->outputs[i]].dtype == INLAY_STRING)
             return INLAY_OK;
         out[i] = (once_tensor){ .dtype = st->dtype, .rank = st->rank, .dims = st->dims };
     }
-    status = program_run_once(&(once_run){ .provider = s->provider,
-                                           .compiled = s->compiled,
-                                           .values = b->p->states,
-                                           .value_count = b->prog->graph->value_count,
+    status = program_run_once(&(once_run){ .provider = step->provider,
+                                           .compiled = step->compiled,
+                                           .values = planner->p->states,
+                                           .value_count = planner->prog->graph->value_count,
                                            .inputs = in,
-                                           .input_count = r->input_count,
+                                           .input_count = region->input_count,
                                            .outputs = out,
-                                           .output_count = r->output_count,
-                                           .max_threads = b->prog->env->max_threads,
+                                           .output_count = region->output_count,
+                                           .max_threads = planner->prog->env->max_threads,
                                            .max_bytes = FOLD_MAX_BYTES,
-                                           .a = &b->p->a },
+                                           .a = &planner->p->a },
                               &quiet);
     if (status == INLAY_LIMIT_EXCEEDED || status == INLAY_UNSUPPORTED)
         return INLAY_OK;
     if (status != INLAY_OK) {
-        if (b->diag != NULL)
-            *b->diag = quiet;
-        return program_step_failed(b->prog->graph, s, status, b->diag);
+        if (planner->diag != NULL)
+            *planner->diag = quiet;
+        return program_step_failed(planner->prog->graph, step, status, planner->diag);
     }
-    for (uint32_t i = 0; i < r->output_count; i++) {
-        uint32_t v = r->outputs[i];
-        inlay_value_info *info = &b->infos[v];
-        inlay_dim *dims = arena_array(&b->p->a, (size_t)out[i].rank + 1, sizeof *dims);
+    for (uint32_t i = 0; i < region->output_count; i++) {
+        uint32_t value = region->outputs[i];
+        inlay_value_info *info = &planner->infos[value];
+        inlay_dim *dims = arena_array(&planner->p->a, (size_t)out[i].rank + 1, sizeof *dims);
         if (dims == NULL)
-            return planner_no_memory(b);
+            return planner_no_memory(planner);
         for (uint32_t d = 0; d < out[i].rank; d++)
             dims[d] = (inlay_dim){ .value = out[i].dims[d], .kind = INLAY_DIM_FIXED };
         info->rank = out[i].rank;
         info->dims = dims;
         info->data = out[i].data;
         info->data_bytes = out[i].bytes;
-        if (!planner_settle(b, v))
-            return planner_no_memory(b);
+        if (!planner_settle(planner, value))
+            return planner_no_memory(planner);
     }
     *out_folded = true;
     return INLAY_OK;
 }
 
-static inlay_status place_folded(struct planner *b, const part_region *r)
+static inlay_status place_folded(struct planner *planner, const part_region *region)
 {
-    for (uint32_t i = 0; i < r->output_count; i++) {
-        const inlay_value_info *info = &b->infos[r->outputs[i]];
-        uint32_t place = planner_data_place(b, info->data, info->data_bytes);
+    for (uint32_t i = 0; i < region->output_count; i++) {
+        const inlay_value_info *info = &planner->infos[region->outputs[i]];
+        uint32_t place = planner_data_place(planner, info->data, info->data_bytes);
         if (place == INLAY_NONE)
-            return planner_no_memory(b);
-        b->p->values[r->outputs[i]].place = place;
+            return planner_no_memory(planner);
+        planner->p->values[region->outputs[i]].place = place;
     }
     return INLAY_OK;
 }
 
 /* The place that a step that is sized in the run reads v at. What has no place yet is brought there when it is reached.
  */
-static uint32_t read_at(struct planner *b, const program_step *s, uint32_t i)
+static uint32_t read_at(struct planner *planner, const program_step *step, uint32_t i)
 {
-    const uint32_t v = s->region->inputs[i], now = b->p->values[v].place;
-    const bool has_place = b->p->places[now].source != PLACE_DYNAMIC && b->p->values[v].known;
+    const uint32_t value = step->region->inputs[i], now = planner->p->values[value].place;
+    const bool has_place = planner->p->places[now].source != PLACE_DYNAMIC && planner->p->values[value].known;
 
-    if (has_place && program_hands_on(s, v)) {
-        planner_lend(b, now, b->prog->uses.read_in[v]);
+    if (has_place && program_hands_on(step, value)) {
+        planner_lend(planner, now, planner->prog->uses.read_in[value]);
         return now;
     }
-    return planner_place_in(b, v,
-                            has_place && s->provider != NULL ? s->placements[i].domain : (uint32_t)INLAY_DOMAIN_HOST);
+    return planner_place_in(
+        planner, value, has_place && step->provider != NULL ? step->placements[i].domain : (uint32_t)INLAY_DOMAIN_HOST);
 }
 
 /* Sized when it is reached: everything that it leaves is the run's. Outputs of known shape still get a place in the
  * slab, so that what follows can be planned. */
-static inlay_status add_dynamic(struct planner *b, const program_step *s, uint32_t kind)
+static inlay_status add_dynamic(struct planner *planner, const program_step *s, uint32_t kind)
 {
-    const part_region *r = s->region;
-    uint32_t *in = arena_array(&b->p->a, (size_t)r->input_count + 1, sizeof *in);
+    const part_region *region = s->region;
+    uint32_t *in = arena_array(&planner->p->a, (size_t)region->input_count + 1, sizeof *in);
     plan_step *step;
 
     if (in == NULL)
-        return planner_no_memory(b);
-    for (uint32_t i = 0; i < r->input_count; i++) {
-        in[i] = read_at(b, s, i);
+        return planner_no_memory(planner);
+    for (uint32_t i = 0; i < region->input_count; i++) {
+        in[i] = read_at(planner, s, i);
         if (in[i] == INLAY_NONE)
-            return planner_no_memory(b);
+            return planner_no_memory(planner);
     }
-    for (uint32_t i = 0; i < r->input_count; i++)
-        planner_touch(b, in[i]);
-    for (uint32_t i = 0; i < r->output_count; i++) {
-        uint32_t v = r->outputs[i], place;
-        const bool fixed = kind == PLAN_DYNAMIC && b->p->values[v].known && b->output_of[v] == INLAY_NONE;
+    for (uint32_t i = 0; i < region->input_count; i++)
+        planner_touch(planner, in[i]);
+    for (uint32_t i = 0; i < region->output_count; i++) {
+        uint32_t value = region->outputs[i], place;
+        const bool fixed =
+            kind == PLAN_DYNAMIC && planner->p->values[value].known && planner->output_of[value] == INLAY_NONE;
 
         if (kind == PLAN_HOST)
-            b->p->values[v].known = false;
-        place = fixed ? planner_output_place(b, v, s->placements[r->input_count + i].domain, INLAY_UNDEFINED)
-                      : planner_dynamic_place(b, v);
+            planner->p->values[value].known = false;
+        place =
+            fixed ? planner_output_place(planner, value, s->placements[region->input_count + i].domain, INLAY_UNDEFINED)
+                  : planner_dynamic_place(planner, value);
         if (place == INLAY_NONE)
-            return planner_no_memory(b);
-        b->p->values[v].place = place;
+            return planner_no_memory(planner);
+        planner->p->values[value].place = place;
         if (!fixed) {
-            b->p->values[v].known = false;
-            b->p->states[v].data = NULL;
-            b->infos[v].data = NULL;
+            planner->p->values[value].known = false;
+            planner->p->states[value].data = NULL;
+            planner->infos[value].data = NULL;
         }
     }
-    b->p->dynamic_count++;
-    step = planner_step(b, kind, s);
+    planner->p->dynamic_count++;
+    step = planner_step(planner, kind, s);
     if (step == NULL)
-        return planner_no_memory(b);
+        return planner_no_memory(planner);
     step->in = in;
     return INLAY_OK;
 }
 
-static bool region_known(const struct planner *b, const part_region *r)
+static bool region_known(const struct planner *planner, const part_region *region)
 {
-    for (uint32_t i = 0; i < r->input_count; i++)
-        if (!b->p->values[r->inputs[i]].known)
+    for (uint32_t i = 0; i < region->input_count; i++)
+        if (!planner->p->values[region->inputs[i]].known)
             return false;
-    for (uint32_t i = 0; i < r->output_count; i++)
-        if (!b->p->values[r->outputs[i]].known)
+    for (uint32_t i = 0; i < region->output_count; i++)
+        if (!planner->p->values[region->outputs[i]].known)
             return false;
     return true;
 }
 
 /* May the output take over the bytes of input `alias`? Only if nobody reads them later, they are the run's own, and no
  * other input of the step is a view of them: the kernel has promised nothing for that. */
-static bool can_reuse(const struct planner *b, uint32_t step_index, const uint32_t *in, uint32_t in_count,
+static bool can_reuse(const struct planner *planner, uint32_t step_index, const uint32_t *in, uint32_t in_count,
                       uint32_t alias, uint32_t out_value, const inlay_placement *to)
 {
-    const plan_place *pl = &b->p->places[in[alias]];
+    const plan_place *pl = &planner->p->places[in[alias]];
     size_t bytes;
 
     for (uint32_t i = 0; i < in_count; i++)
         if (i != alias && in[i] == in[alias])
             return false;
-    return pl->source == PLACE_SLAB && !pl->kept && !(pl->viewed && b->output_of[out_value] != INLAY_NONE) &&
+    return pl->source == PLACE_SLAB && !pl->kept && !(pl->viewed && planner->output_of[out_value] != INLAY_NONE) &&
            pl->domain == to->domain && pl->last_use <= step_index &&
-           plan_info_bytes_as(&b->infos[out_value], to->dtype, &bytes) && bytes == pl->bytes;
+           plan_info_bytes_as(&planner->infos[out_value], to->dtype, &bytes) && bytes == pl->bytes;
 }
 
-static inlay_status add_exec(struct planner *b, uint32_t step_index, inlay_instance *instance,
+static inlay_status add_exec(struct planner *planner, uint32_t step_index, inlay_instance *instance,
                              const inlay_specialize_request *request)
 {
-    const program_step *s = &b->prog->steps[step_index];
-    const part_region *r = s->region;
-    uint32_t *in = arena_array(&b->p->a, (size_t)r->input_count + 1, sizeof *in);
-    uint32_t *out = arena_array(&b->p->a, (size_t)r->output_count + 1, sizeof *out);
+    const program_step *s = &planner->prog->steps[step_index];
+    const part_region *region = s->region;
+    uint32_t *in = arena_array(&planner->p->a, (size_t)region->input_count + 1, sizeof *in);
+    uint32_t *out = arena_array(&planner->p->a, (size_t)region->output_count + 1, sizeof *out);
     uint32_t workspace = INLAY_NONE, domain = part_default_domain(s->provider);
     plan_step *step = NULL;
 
     if (in == NULL || out == NULL)
         goto fail;
-    for (uint32_t i = 0; i < r->input_count; i++) {
-        in[i] = planner_place_in(b, r->inputs[i], s->placements[i].domain);
+    for (uint32_t i = 0; i < region->input_count; i++) {
+        in[i] = planner_place_in(planner, region->inputs[i], s->placements[i].domain);
         if (in[i] == INLAY_NONE)
             goto fail;
     }
-    for (uint32_t i = 0; i < r->input_count; i++)
-        planner_touch(b, in[i]);
-    for (uint32_t i = 0; i < r->output_count; i++) {
-        const inlay_placement *to = &s->placements[r->input_count + i];
-        uint32_t v = r->outputs[i], alias = request->outputs[i].alias;
-        bool reuse = alias < r->input_count && can_reuse(b, step_index, in, r->input_count, alias, v, to);
+    for (uint32_t i = 0; i < region->input_count; i++)
+        planner_touch(planner, in[i]);
+    for (uint32_t i = 0; i < region->output_count; i++) {
+        const inlay_placement *to = &s->placements[region->input_count + i];
+        uint32_t value = region->outputs[i], alias = request->outputs[i].alias;
+        bool reuse =
+            alias < region->input_count && can_reuse(planner, step_index, in, region->input_count, alias, value, to);
 
         for (uint32_t k = 0; reuse && k < i; k++)
             reuse = out[k] != in[alias];
         if (reuse) {
-            planner_share_place(b, v, in[alias]);
+            planner_share_place(planner, value, in[alias]);
             out[i] = in[alias];
         } else {
-            out[i] = planner_output_place(b, v, to->domain, to->dtype);
+            out[i] = planner_output_place(planner, value, to->domain, to->dtype);
             if (out[i] == INLAY_NONE)
                 goto fail;
-            b->p->values[v].place = out[i];
+            planner->p->values[value].place = out[i];
         }
     }
     if (request->workspace_bytes > 0) {
         uint64_t extra = request->workspace_alignment > 64 ? request->workspace_alignment : 0;
         if (request->workspace_bytes > UINT64_MAX / 2)
             extra = 0; /* lay_out refuses it; the sum must not wrap before that */
-        workspace = planner_place(b, (plan_place){ .source = PLACE_SLAB,
-                                                   .domain = domain,
-                                                   .bytes = request->workspace_bytes + extra,
-                                                   .first = b->p->step_count,
-                                                   .last = b->p->step_count });
+        workspace = planner_place(planner, (plan_place){ .source = PLACE_SLAB,
+                                                         .domain = domain,
+                                                         .bytes = request->workspace_bytes + extra,
+                                                         .first = planner->p->step_count,
+                                                         .last = planner->p->step_count });
         if (workspace == INLAY_NONE)
             goto fail;
     }
-    step = planner_step(b, PLAN_EXEC, s);
+    step = planner_step(planner, PLAN_EXEC, s);
     if (step == NULL)
         goto fail;
     step->instance = instance;
@@ -227,92 +230,94 @@ static inlay_status add_exec(struct planner *b, uint32_t step_index, inlay_insta
     return INLAY_OK;
 fail:
     s->provider->table->release_instance(s->provider->state, s->compiled, instance);
-    return planner_no_memory(b);
+    return planner_no_memory(planner);
 }
 
 /* The provider takes its offer back, for these shapes. The rest is planned nonetheless, to hear all who decline. */
-static inlay_status decline(struct planner *b, uint32_t step_index, const inlay_diag *why)
+static inlay_status decline(struct planner *planner, uint32_t step_index, const inlay_diag *why)
 {
-    const program_step *s = &b->prog->steps[step_index];
+    const program_step *step = &planner->prog->steps[step_index];
 
-    if (b->declined == NULL) {
-        b->declined = arena_array(&b->p->a, (size_t)b->prog->parts.offer_count + 1, sizeof *b->declined);
-        if (b->declined == NULL)
-            return planner_no_memory(b);
-        b->declined_why = (inlay_diag)INLAY_DIAG_INIT;
-        (void)inlay_fail(&b->declined_why, INLAY_UNSUPPORTED, "can't prepare %s node '%s' for these shapes: %.300s",
-                         s->node->info.op_type.data, s->node->info.name.data, why->text);
+    if (planner->declined == NULL) {
+        planner->declined =
+            arena_array(&planner->p->a, (size_t)planner->prog->parts.offer_count + 1, sizeof *planner->declined);
+        if (planner->declined == NULL)
+            return planner_no_memory(planner);
+        planner->declined_why = (inlay_diag)INLAY_DIAG_INIT;
+        (void)inlay_fail(&planner->declined_why, INLAY_UNSUPPORTED,
+                         "can't prepare %s node '%s' for these shapes: %.300s", step->node->info.op_type.data,
+                         step->node->info.name.data, why->text);
     }
-    declined_mark(b->prog, step_index, why, b->declined);
-    return add_dynamic(b, s, PLAN_DYNAMIC);
+    declined_mark(planner->prog, step_index, why, planner->declined);
+    return add_dynamic(planner, step, PLAN_DYNAMIC);
 }
 
 /* The states that the step appends to in place, or reads there: *out_rooms is [input_count] of the region, NULL where
  * there is none. */
-static inlay_status find_rooms(struct planner *b, uint32_t step_index, uint64_t **out_rooms)
+static inlay_status find_rooms(struct planner *planner, uint32_t step_index, uint64_t **out_rooms)
 {
-    const struct program *prog = b->prog;
-    const part_region *r = prog->steps[step_index].region;
+    const struct program *prog = planner->prog;
+    const part_region *region = prog->steps[step_index].region;
 
     *out_rooms = NULL;
     for (uint32_t k = 0; prog->state_steps != NULL && k < prog->env->state_count; k++) {
         const program_state *state = &prog->env->states[k];
-        const uint64_t room = b->inputs[state->input].room;
+        const uint64_t room = planner->inputs[state->input].room;
         const uint32_t past = prog->graph->inputs[state->input], present = prog->graph->outputs[state->output];
         const bool makes = prog->state_steps[k] == step_index;
-        const uint32_t v = makes ? past : present; /* what was appended to is read elsewhere, too */
+        const uint32_t value = makes ? past : present; /* what was appended to is read elsewhere, too */
         bool is_read = makes;
 
-        for (uint32_t i = 0; !is_read && i < r->input_count; i++)
-            is_read = r->inputs[i] == v;
+        for (uint32_t i = 0; !is_read && i < region->input_count; i++)
+            is_read = region->inputs[i] == value;
         if (prog->state_steps[k] == INLAY_NONE || room == 0 || !is_read)
             continue;
-        if (!region_known(b, r))
-            return inlay_fail(b->diag, INLAY_BUSY, "state '%s' can't be in place: its size depends on data",
-                              b->infos[past].name.data);
-        if (b->p->states[present].dims[state->axis] > (int64_t)room)
-            return inlay_fail(b->diag, INLAY_NOT_FOUND, "state '%s' has room for %llu rows, and needs %lld",
-                              b->infos[past].name.data, (unsigned long long)room,
-                              (long long)b->p->states[present].dims[state->axis]);
+        if (!region_known(planner, region))
+            return inlay_fail(planner->diag, INLAY_BUSY, "state '%s' can't be in place: its size depends on data",
+                              planner->infos[past].name.data);
+        if (planner->p->states[present].dims[state->axis] > (int64_t)room)
+            return inlay_fail(planner->diag, INLAY_NOT_FOUND, "state '%s' has room for %llu rows, and needs %lld",
+                              planner->infos[past].name.data, (unsigned long long)room,
+                              (long long)planner->p->states[present].dims[state->axis]);
         if (*out_rooms == NULL)
-            *out_rooms = arena_array(b->scratch, (size_t)r->input_count + 1, sizeof **out_rooms);
+            *out_rooms = arena_array(planner->scratch, (size_t)region->input_count + 1, sizeof **out_rooms);
         if (*out_rooms == NULL)
-            return planner_no_memory(b);
-        for (uint32_t i = 0; i < r->input_count; i++)
-            if (r->inputs[i] == v)
+            return planner_no_memory(planner);
+        for (uint32_t i = 0; i < region->input_count; i++)
+            if (region->inputs[i] == value)
                 (*out_rooms)[i] = room;
     }
     return INLAY_OK;
 }
 
 /* A step that is sized in the run passes on what the model has. */
-static inlay_status refuse_odd(struct planner *b, const program_step *s)
+static inlay_status refuse_odd(struct planner *planner, const program_step *step)
 {
-    const part_region *r = s->region;
+    const part_region *region = step->region;
 
-    for (uint32_t i = 0; i < r->input_count + r->output_count; i++)
-        if (s->placements[i].dtype != INLAY_UNDEFINED)
-            return inlay_fail(b->diag, INLAY_INTERNAL,
+    for (uint32_t i = 0; i < region->input_count + region->output_count; i++)
+        if (step->placements[i].dtype != INLAY_UNDEFINED)
+            return inlay_fail(planner->diag, INLAY_INTERNAL,
                               "provider %s asked for other elements at the border of %s node "
                               "'%s', whose sizes depend on data",
-                              s->provider->name, s->node->info.op_type.data, s->node->info.name.data);
+                              step->provider->name, step->node->info.op_type.data, step->node->info.name.data);
     return INLAY_OK;
 }
 
 /* Specialises a region whose shapes are known, or leaves it to the run when its outputs are the kernel's to size. */
-static inlay_status plan_region(struct planner *b, uint32_t step_index, const uint64_t *rooms)
+static inlay_status plan_region(struct planner *planner, uint32_t step_index, const uint64_t *rooms)
 {
-    const program_step *s = &b->prog->steps[step_index];
-    const part_region *r = s->region;
-    inlay_output_plan *outputs = arena_array(b->scratch, (size_t)r->output_count + 1, sizeof *outputs);
+    const program_step *step = &planner->prog->steps[step_index];
+    const part_region *region = step->region;
+    inlay_output_plan *outputs = arena_array(planner->scratch, (size_t)region->output_count + 1, sizeof *outputs);
     inlay_specialize_request request = { .struct_size = sizeof request,
-                                         .values = b->p->states,
-                                         .value_count = b->prog->graph->value_count,
-                                         .value_stride = sizeof *b->p->states,
-                                         .max_threads = b->prog->env->max_threads,
+                                         .values = planner->p->states,
+                                         .value_count = planner->prog->graph->value_count,
+                                         .value_stride = sizeof *planner->p->states,
+                                         .max_threads = planner->prog->env->max_threads,
                                          .workspace_alignment = 64,
                                          .outputs = outputs,
-                                         .output_count = r->output_count,
+                                         .output_count = region->output_count,
                                          .output_stride = sizeof *outputs,
                                          .rooms = rooms };
     inlay_diag why = INLAY_DIAG_INIT;
@@ -320,92 +325,93 @@ static inlay_status plan_region(struct planner *b, uint32_t step_index, const ui
     inlay_status status;
 
     if (outputs == NULL)
-        return planner_no_memory(b);
-    for (uint32_t i = 0; i < r->output_count; i++)
+        return planner_no_memory(planner);
+    for (uint32_t i = 0; i < region->output_count; i++)
         outputs[i].alias = INLAY_NONE;
-    status = s->provider->table->specialize(s->provider->state, s->compiled, &request, &instance, &why);
-    if (status == INLAY_UNSUPPORTED || (b->prog->env->without_failed && s->provider->table->domain_count > 0 &&
+    status = step->provider->table->specialize(step->provider->state, step->compiled, &request, &instance, &why);
+    if (status == INLAY_UNSUPPORTED || (planner->prog->env->without_failed && step->provider->table->domain_count > 0 &&
                                         (status == INLAY_DEVICE_LOST || status == INLAY_OUT_OF_MEMORY)))
-        return decline(b, step_index, &why); /* others run it, see option device_failure */
+        return decline(planner, step_index, &why); /* others run it, see option device_failure */
     if (status != INLAY_OK) {
-        if (b->diag != NULL)
-            *b->diag = why;
-        return program_step_failed(b->prog->graph, s, status, b->diag);
+        if (planner->diag != NULL)
+            *planner->diag = why;
+        return program_step_failed(planner->prog->graph, step, status, planner->diag);
     }
     if (request.workspace_bytes > WORKSPACE_MAX_BYTES || request.workspace_alignment > WORKSPACE_MAX_ALIGNMENT) {
-        s->provider->table->release_instance(s->provider->state, s->compiled, instance);
-        return inlay_fail(b->diag, INLAY_LIMIT_EXCEEDED,
+        step->provider->table->release_instance(step->provider->state, step->compiled, instance);
+        return inlay_fail(planner->diag, INLAY_LIMIT_EXCEEDED,
                           "provider %s wants %llu bytes of workspace, aligned to %llu, "
                           "for %s node '%s'",
-                          s->provider->name, (unsigned long long)request.workspace_bytes,
-                          (unsigned long long)request.workspace_alignment, s->node->info.op_type.data,
-                          s->node->info.name.data);
+                          step->provider->name, (unsigned long long)request.workspace_bytes,
+                          (unsigned long long)request.workspace_alignment, step->node->info.op_type.data,
+                          step->node->info.name.data);
     }
-    for (uint32_t i = 0; i < r->output_count; i++) {
+    for (uint32_t i = 0; i < region->output_count; i++) {
         if (outputs[i].kind != INLAY_OUTPUT_KNOWN) {
-            s->provider->table->release_instance(s->provider->state, s->compiled, instance);
-            status = refuse_odd(b, s);
-            return status == INLAY_OK ? add_dynamic(b, s, PLAN_DYNAMIC) : status;
+            step->provider->table->release_instance(step->provider->state, step->compiled, instance);
+            status = refuse_odd(planner, step);
+            return status == INLAY_OK ? add_dynamic(planner, step, PLAN_DYNAMIC) : status;
         }
     }
-    return add_exec(b, step_index, instance, &request);
+    return add_exec(planner, step_index, instance, &request);
 }
 
-static bool has_all_data(const struct planner *b, const part_region *r)
+static bool has_all_data(const struct planner *planner, const part_region *region)
 {
-    for (uint32_t i = 0; i < r->output_count; i++)
-        if (b->p->states[r->outputs[i]].data == NULL)
+    for (uint32_t i = 0; i < region->output_count; i++)
+        if (planner->p->states[region->outputs[i]].data == NULL)
             return false;
-    return r->output_count > 0;
+    return region->output_count > 0;
 }
 
 /* Can the one output of a view be the memory of its input, wherever that is? */
-static bool is_viewable(const struct planner *b, const part_region *r, const graph_node *n)
+static bool is_viewable(const struct planner *planner, const part_region *region, const graph_node *node)
 {
     const plan_place *pl;
     size_t bytes;
 
-    if (r->input_count == 0 || r->inputs[0] != n->info.inputs[0])
+    if (region->input_count == 0 || region->inputs[0] != node->info.inputs[0])
         return false; /* of a constant */
-    pl = &b->p->places[b->p->values[r->inputs[0]].place];
-    return pl->source != PLACE_DYNAMIC && plan_info_bytes(&b->infos[r->outputs[0]], &bytes) && bytes == pl->bytes;
+    pl = &planner->p->places[planner->p->values[region->inputs[0]].place];
+    return pl->source != PLACE_DYNAMIC && plan_info_bytes(&planner->infos[region->outputs[0]], &bytes) &&
+           bytes == pl->bytes;
 }
 
-static inlay_status plan_program_step(struct planner *b, uint32_t i)
+static inlay_status plan_program_step(struct planner *planner, uint32_t i)
 {
-    const program_step *s = &b->prog->steps[i];
-    const part_region *r = s->region;
+    const program_step *step = &planner->prog->steps[i];
+    const part_region *region = step->region;
     uint64_t *rooms;
     inlay_status status;
     bool folded;
 
-    if (s->provider == NULL)
-        return add_dynamic(b, s, PLAN_HOST);
-    status = plan_infer_region(b->prog, r, b->infos, b->scratch, b->diag);
+    if (step->provider == NULL)
+        return add_dynamic(planner, step, PLAN_HOST);
+    status = plan_infer_region(planner->prog, region, planner->infos, planner->scratch, planner->diag);
     if (status != INLAY_OK)
         return status;
-    for (uint32_t k = 0; k < r->node_count; k++) {
-        const graph_node *n = b->prog->graph->nodes[r->nodes[k]];
-        for (uint32_t o = 0; o < n->info.output_count; o++)
-            if (n->info.outputs[o] != INLAY_NONE && !planner_settle(b, n->info.outputs[o]))
-                return planner_no_memory(b);
+    for (uint32_t k = 0; k < region->node_count; k++) {
+        const graph_node *node = planner->prog->graph->nodes[region->nodes[k]];
+        for (uint32_t output = 0; output < node->info.output_count; output++)
+            if (node->info.outputs[output] != INLAY_NONE && !planner_settle(planner, node->info.outputs[output]))
+                return planner_no_memory(planner);
     }
-    if (s->foldable) {
-        folded = has_all_data(b, r);
-        status = folded ? INLAY_OK : try_fold(b, s, &folded);
+    if (step->foldable) {
+        folded = has_all_data(planner, region);
+        status = folded ? INLAY_OK : try_fold(planner, step, &folded);
         if (status != INLAY_OK || folded)
-            return status != INLAY_OK ? status : place_folded(b, r);
+            return status != INLAY_OK ? status : place_folded(planner, region);
     }
-    INLAY_TRY(find_rooms(b, i, &rooms));
-    if (!region_known(b, r)) {
-        INLAY_TRY(refuse_odd(b, s));
-        return add_dynamic(b, s, PLAN_DYNAMIC);
+    INLAY_TRY(find_rooms(planner, i, &rooms));
+    if (!region_known(planner, region)) {
+        INLAY_TRY(refuse_odd(planner, step));
+        return add_dynamic(planner, step, PLAN_DYNAMIC);
     }
-    if (s->view && is_viewable(b, r, s->node)) {
-        planner_share_place(b, r->outputs[0], b->p->values[r->inputs[0]].place);
+    if (step->view && is_viewable(planner, region, step->node)) {
+        planner_share_place(planner, region->outputs[0], planner->p->values[region->inputs[0]].place);
         return INLAY_OK;
     }
-    status = plan_region(b, i, rooms);
+    status = plan_region(planner, i, rooms);
 done:
     return status;
 }
@@ -413,40 +419,41 @@ done:
 /* ------------------------------------------------------------------ the whole */
 
 /* Types, shapes and places of what comes in. */
-static inlay_status start_inputs(struct planner *b, const plan_input *inputs, uint32_t count)
+static inlay_status start_inputs(struct planner *planner, const plan_input *inputs, uint32_t count)
 {
-    const struct graph *g = b->prog->graph;
-    struct plan *p = b->p;
+    const struct graph *graph = planner->prog->graph;
+    struct plan *plan = planner->p;
 
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t v = i < g->input_count ? g->inputs[i] : g->captured[i - g->input_count];
+        uint32_t value = i < graph->input_count ? graph->inputs[i] : graph->captured[i - graph->input_count];
         size_t bytes = 0;
 
-        if ((b->infos[v].flags & INLAY_VALUE_CONSTANT) != 0)
+        if ((planner->infos[value].flags & INLAY_VALUE_CONSTANT) != 0)
             continue; /* captured constants are the body's own */
         /* Regions were compiled for the type that inference found. */
-        if (b->infos[v].kind == INLAY_VALUE_TENSOR && b->infos[v].dtype != INLAY_UNDEFINED &&
-            (inputs[i].rank == INLAY_RANK_UNKNOWN || inputs[i].dtype != b->infos[v].dtype))
-            return inlay_fail(b->diag, INLAY_INVALID_MODEL,
-                              "graph '%s': '%s' is %s%s where a tensor of %s was expected", g->name,
-                              b->infos[v].name.data, inputs[i].rank == INLAY_RANK_UNKNOWN ? "no tensor, but of " : "",
-                              inlay_dtype_name(inputs[i].dtype), inlay_dtype_name(b->infos[v].dtype));
+        if (planner->infos[value].kind == INLAY_VALUE_TENSOR && planner->infos[value].dtype != INLAY_UNDEFINED &&
+            (inputs[i].rank == INLAY_RANK_UNKNOWN || inputs[i].dtype != planner->infos[value].dtype))
+            return inlay_fail(planner->diag, INLAY_INVALID_MODEL,
+                              "graph '%s': '%s' is %s%s where a tensor of %s was expected", graph->name,
+                              planner->infos[value].name.data,
+                              inputs[i].rank == INLAY_RANK_UNKNOWN ? "no tensor, but of " : "",
+                              inlay_dtype_name(inputs[i].dtype), inlay_dtype_name(planner->infos[value].dtype));
         if (inputs[i].rank != INLAY_RANK_UNKNOWN) {
-            inlay_dim *dims = arena_array(&p->a, (size_t)inputs[i].rank + 1, sizeof *dims);
+            inlay_dim *dims = arena_array(&plan->a, (size_t)inputs[i].rank + 1, sizeof *dims);
             if (dims == NULL)
-                return planner_no_memory(b);
+                return planner_no_memory(planner);
             for (uint32_t d = 0; d < inputs[i].rank; d++)
                 dims[d] = (inlay_dim){ .value = inputs[i].dims[d], .kind = INLAY_DIM_FIXED };
-            b->infos[v].rank = inputs[i].rank;
-            b->infos[v].dims = dims;
-            b->infos[v].dtype = inputs[i].dtype;
-            if (!planner_settle(b, v) || !plan_info_bytes(&b->infos[v], &bytes))
-                return planner_no_memory(b);
+            planner->infos[value].rank = inputs[i].rank;
+            planner->infos[value].dims = dims;
+            planner->infos[value].dtype = inputs[i].dtype;
+            if (!planner_settle(planner, value) || !plan_info_bytes(&planner->infos[value], &bytes))
+                return planner_no_memory(planner);
         }
-        p->values[v].place = planner_place(
-            b, (plan_place){ .source = PLACE_INPUT, .index = i, .bytes = bytes, .domain = inputs[i].domain });
-        if (p->values[v].place == INLAY_NONE)
-            return planner_no_memory(b);
+        plan->values[value].place = planner_place(
+            planner, (plan_place){ .source = PLACE_INPUT, .index = i, .bytes = bytes, .domain = inputs[i].domain });
+        if (plan->values[value].place == INLAY_NONE)
+            return planner_no_memory(planner);
     }
     return INLAY_OK;
 }
@@ -454,29 +461,29 @@ static inlay_status start_inputs(struct planner *b, const plan_input *inputs, ui
 /* Constants that go into a body, or out to the caller, are read there as any tensor is: at an aligned address. */
 static void mark_handed_on(struct program *prog)
 {
-    const struct graph *g = prog->graph;
+    const struct graph *graph = prog->graph;
 
-    for (uint32_t i = 0; i < g->output_count; i++)
-        if (g->outputs[i] != INLAY_NONE)
-            prog->planning.handed_on[g->outputs[i]] = true;
+    for (uint32_t i = 0; i < graph->output_count; i++)
+        if (graph->outputs[i] != INLAY_NONE)
+            prog->planning.handed_on[graph->outputs[i]] = true;
     for (uint32_t i = 0; i < prog->step_count; i++) {
-        const graph_node *n = prog->steps[i].node;
+        const graph_node *node = prog->steps[i].node;
 
         if (prog->steps[i].provider != NULL)
             continue;
-        for (uint32_t k = 0; k < n->info.input_count; k++)
-            if (n->info.inputs[k] != INLAY_NONE)
-                prog->planning.handed_on[n->info.inputs[k]] = true;
-        for (uint32_t k = 0; k < n->capture_count; k++)
-            prog->planning.handed_on[n->captures[k]] = true;
+        for (uint32_t k = 0; k < node->info.input_count; k++)
+            if (node->info.inputs[k] != INLAY_NONE)
+                prog->planning.handed_on[node->info.inputs[k]] = true;
+        for (uint32_t k = 0; k < node->capture_count; k++)
+            prog->planning.handed_on[node->captures[k]] = true;
     }
 }
 
 /* What is the same for all plans of a program. */
-static bool start_program(struct planner *b)
+static bool start_program(struct planner *planner)
 {
-    struct program *prog = b->prog;
-    const struct graph *g = prog->graph;
+    struct program *prog = planner->prog;
+    const struct graph *graph = prog->graph;
     uint32_t domains = 1;
 
     if (prog->planning.first_infos != NULL)
@@ -487,51 +494,55 @@ static bool start_program(struct planner *b)
             domains = pr->first_domain + pr->table->domain_count;
     }
     prog->planning.domain_count = domains;
-    prog->planning.handed_on = arena_array(&prog->a, (size_t)g->value_count + 1, sizeof *prog->planning.handed_on);
-    prog->output_of = arena_array(&prog->a, (size_t)g->value_count + 1, sizeof *prog->output_of);
-    prog->planning.infos = arena_array(&prog->a, (size_t)g->value_count + 1, sizeof *prog->planning.infos);
-    prog->planning.copies = arena_array(&prog->a, (size_t)g->value_count * domains + 1, sizeof *prog->planning.copies);
+    prog->planning.handed_on = arena_array(&prog->a, (size_t)graph->value_count + 1, sizeof *prog->planning.handed_on);
+    prog->output_of = arena_array(&prog->a, (size_t)graph->value_count + 1, sizeof *prog->output_of);
+    prog->planning.infos = arena_array(&prog->a, (size_t)graph->value_count + 1, sizeof *prog->planning.infos);
+    prog->planning.copies =
+        arena_array(&prog->a, (size_t)graph->value_count * domains + 1, sizeof *prog->planning.copies);
     if (prog->planning.handed_on == NULL || prog->output_of == NULL || prog->planning.infos == NULL ||
         prog->planning.copies == NULL)
         return false;
     mark_handed_on(prog);
-    memset(prog->output_of, 0xff, g->value_count * sizeof *prog->output_of);
-    for (uint32_t k = g->output_count; k-- > 0;)
-        if (g->outputs[k] != INLAY_NONE)
-            prog->output_of[g->outputs[k]] = k;
-    return planner_settle_constants(b);
+    memset(prog->output_of, 0xff, graph->value_count * sizeof *prog->output_of);
+    for (uint32_t k = graph->output_count; k-- > 0;)
+        if (graph->outputs[k] != INLAY_NONE)
+            prog->output_of[graph->outputs[k]] = k;
+    return planner_settle_constants(planner);
 }
 
 /* The arrays of the plan; constants have places, all else is yet unknown. */
-static inlay_status start_values(struct planner *b)
+static inlay_status start_values(struct planner *planner)
 {
-    const struct graph *g = b->prog->graph;
-    struct plan *p = b->p;
+    const struct graph *graph = planner->prog->graph;
+    struct plan *plan = planner->p;
 
-    if (!start_program(b))
-        return planner_no_memory(b);
-    b->infos = b->prog->planning.infos;
-    b->output_of = b->prog->output_of;
-    b->copies = b->prog->planning.copies;
-    p->domain_count = b->prog->planning.domain_count;
-    p->states = arena_copy(&p->a, b->prog->planning.first_states, ((size_t)g->value_count + 1) * sizeof *p->states);
-    p->values = arena_array(&p->a, (size_t)g->value_count + 1, sizeof *p->values);
-    p->slab_bytes = arena_array(&p->a, p->domain_count, sizeof *p->slab_bytes);
-    if (p->states == NULL || p->values == NULL || p->slab_bytes == NULL)
-        return planner_no_memory(b);
-    memset(b->copies, 0xff, (size_t)g->value_count * p->domain_count * sizeof *b->copies);
-    memcpy(b->infos, b->prog->planning.first_infos, g->value_count * sizeof *b->infos);
-    for (uint32_t v = 0; v < g->value_count; v++) {
+    if (!start_program(planner))
+        return planner_no_memory(planner);
+    planner->infos = planner->prog->planning.infos;
+    planner->output_of = planner->prog->output_of;
+    planner->copies = planner->prog->planning.copies;
+    plan->domain_count = planner->prog->planning.domain_count;
+    plan->states = arena_copy(&plan->a, planner->prog->planning.first_states,
+                              ((size_t)graph->value_count + 1) * sizeof *plan->states);
+    plan->values = arena_array(&plan->a, (size_t)graph->value_count + 1, sizeof *plan->values);
+    plan->slab_bytes = arena_array(&plan->a, plan->domain_count, sizeof *plan->slab_bytes);
+    if (plan->states == NULL || plan->values == NULL || plan->slab_bytes == NULL)
+        return planner_no_memory(planner);
+    memset(planner->copies, 0xff, (size_t)graph->value_count * plan->domain_count * sizeof *planner->copies);
+    memcpy(planner->infos, planner->prog->planning.first_infos, graph->value_count * sizeof *planner->infos);
+    for (uint32_t value = 0; value < graph->value_count; value++) {
         const void *data;
 
-        p->values[v].place = INLAY_NONE;
-        if ((b->infos[v].flags & INLAY_VALUE_CONSTANT) == 0)
+        plan->values[value].place = INLAY_NONE;
+        if ((planner->infos[value].flags & INLAY_VALUE_CONSTANT) == 0)
             continue;
-        data = b->prog->planning.handed_on[v] ? program_constant(b->prog, v) : b->infos[v].data;
-        p->values[v].place = data == NULL ? INLAY_NONE : planner_data_place(b, data, b->infos[v].data_bytes);
-        if (p->values[v].place == INLAY_NONE)
-            return planner_no_memory(b);
-        p->values[v].known = true;
+        data = planner->prog->planning.handed_on[value] ? program_constant(planner->prog, value)
+                                                        : planner->infos[value].data;
+        plan->values[value].place =
+            data == NULL ? INLAY_NONE : planner_data_place(planner, data, planner->infos[value].data_bytes);
+        if (plan->values[value].place == INLAY_NONE)
+            return planner_no_memory(planner);
+        plan->values[value].known = true;
     }
     return INLAY_OK;
 }
@@ -540,53 +551,54 @@ inlay_status plan_build(struct program *prog, const plan_input *inputs, uint32_t
                         inlay_diag *diag)
 {
     const uint32_t incoming = prog->graph->input_count + prog->graph->captured_count;
-    struct planner b = { .prog = prog,
-                         .scratch = &prog->planning.scratch,
-                         .inputs = inputs,
-                         .diag = diag,
-                         .wanted = count > incoming ? inputs + incoming : NULL };
+    struct planner planner = { .prog = prog,
+                               .scratch = &prog->planning.scratch,
+                               .inputs = inputs,
+                               .diag = diag,
+                               .wanted = count > incoming ? inputs + incoming : NULL };
     inlay_status status = INLAY_OK;
 
     *out_plan = NULL;
-    b.p = __atomic_exchange_n(&prog->kept.spare, NULL, __ATOMIC_ACQUIRE);
-    if (b.p == NULL)
-        b.p = calloc(1, sizeof *b.p);
-    if (b.p == NULL)
-        return planner_no_memory(&b);
-    b.p->references = 1;
-    b.p->program = prog;
-    if (!plan_set_key(b.p, inputs, count)) {
-        status = planner_no_memory(&b);
+    planner.p = __atomic_exchange_n(&prog->kept.spare, NULL, __ATOMIC_ACQUIRE);
+    if (planner.p == NULL)
+        planner.p = calloc(1, sizeof *planner.p);
+    if (planner.p == NULL)
+        return planner_no_memory(&planner);
+    planner.p->references = 1;
+    planner.p->program = prog;
+    if (!plan_set_key(planner.p, inputs, count)) {
+        status = planner_no_memory(&planner);
         goto done;
     }
-    INLAY_TRY(start_values(&b));
-    INLAY_TRY(start_inputs(&b, inputs, count < incoming ? count : incoming));
+    INLAY_TRY(start_values(&planner));
+    INLAY_TRY(start_inputs(&planner, inputs, count < incoming ? count : incoming));
     for (uint32_t i = 0; i < prog->step_count; i++) {
-        INLAY_TRY(plan_program_step(&b, i));
-        arena_reset(b.scratch);
+        INLAY_TRY(plan_program_step(&planner, i));
+        arena_reset(planner.scratch);
     }
-    if (b.declined != NULL) {
-        INLAY_TRY(declined_remember(prog, inputs, count, b.declined, b.declined_why.text, diag));
-        status = inlay_fail(diag, INLAY_UNSUPPORTED, "%s", b.declined_why.text);
+    if (planner.declined != NULL) {
+        INLAY_TRY(declined_remember(prog, inputs, count, planner.declined, planner.declined_why.text, diag));
+        status = inlay_fail(diag, INLAY_UNSUPPORTED, "%s", planner.declined_why.text);
         goto done;
     }
-    INLAY_TRY(planner_keep_outputs(&b));
-    INLAY_TRY(planner_begin_early(&b));
-    INLAY_TRY(planner_find_waves(&b));
-    INLAY_TRY(planner_lay_out(&b));
-    if (b.p->dynamic_count > 0) { /* steps that are sized in the run go on inferring */
-        b.p->infos = arena_copy(&b.p->a, b.infos, ((size_t)prog->graph->value_count + 1) * sizeof *b.infos);
-        if (b.p->infos == NULL) {
-            status = planner_no_memory(&b);
+    INLAY_TRY(planner_keep_outputs(&planner));
+    INLAY_TRY(planner_begin_early(&planner));
+    INLAY_TRY(planner_find_waves(&planner));
+    INLAY_TRY(planner_lay_out(&planner));
+    if (planner.p->dynamic_count > 0) { /* steps that are sized in the run go on inferring */
+        planner.p->infos =
+            arena_copy(&planner.p->a, planner.infos, ((size_t)prog->graph->value_count + 1) * sizeof *planner.infos);
+        if (planner.p->infos == NULL) {
+            status = planner_no_memory(&planner);
             goto done;
         }
     }
-    prog->planning.place_hint = b.p->place_count;
-    prog->planning.step_hint = b.p->step_count;
-    *out_plan = b.p;
-    b.p = NULL;
+    prog->planning.place_hint = planner.p->place_count;
+    prog->planning.step_hint = planner.p->step_count;
+    *out_plan = planner.p;
+    planner.p = NULL;
 done:
-    arena_reset(b.scratch);
-    plan_unref(b.p);
+    arena_reset(planner.scratch);
+    plan_unref(planner.p);
     return status;
 }

@@ -34,17 +34,17 @@ void plan_drop_idle(struct program *prog)
 
     pthread_mutex_lock(&prog->kept.lock);
     for (struct plan **link = &prog->kept.plans; *link != NULL;) {
-        struct plan *p = *link;
+        struct plan *plan = *link;
 
-        if (__atomic_load_n(&p->references, __ATOMIC_RELAXED) > 1) {
-            link = &p->next;
+        if (__atomic_load_n(&plan->references, __ATOMIC_RELAXED) > 1) {
+            link = &plan->next;
             continue;
         }
-        *link = p->next;
+        *link = plan->next;
         prog->kept.plan_count--;
-        prog->kept.bytes -= p->a.total_bytes;
-        p->next = gone;
-        gone = p;
+        prog->kept.bytes -= plan->a.total_bytes;
+        plan->next = gone;
+        gone = plan;
     }
     pthread_mutex_unlock(&prog->kept.lock);
     while (gone != NULL) {

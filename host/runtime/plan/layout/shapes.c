@@ -3,7 +3,7 @@
 #include "plan/layout/planner.h"
 #include <string.h>
 
-bool plan_state_from_info(const inlay_value_info *info, struct arena *a, inlay_value_state *out)
+bool plan_state_from_info(const inlay_value_info *info, struct arena *arena, inlay_value_state *out)
 {
     int64_t *dims = NULL;
 
@@ -11,7 +11,7 @@ bool plan_state_from_info(const inlay_value_info *info, struct arena *a, inlay_v
         .rank = info->rank, .dtype = info->dtype, .data = info->data, .data_bytes = info->data_bytes
     };
     if (info->rank != INLAY_RANK_UNKNOWN) {
-        dims = arena_array(a, (size_t)info->rank + 1, sizeof *dims);
+        dims = arena_array(arena, (size_t)info->rank + 1, sizeof *dims);
         if (dims == NULL)
             return false;
         for (uint32_t d = 0; d < info->rank; d++)
@@ -22,7 +22,7 @@ bool plan_state_from_info(const inlay_value_info *info, struct arena *a, inlay_v
     if ((uintptr_t)info->data % 16 != 0) {
         bool shown = graph_decides_shapes(info);
 
-        out->data = shown ? arena_copy(a, info->data, (size_t)info->data_bytes) : NULL;
+        out->data = shown ? arena_copy(arena, info->data, (size_t)info->data_bytes) : NULL;
         return !shown || out->data != NULL;
     }
     return true;
@@ -64,45 +64,45 @@ static bool shape_is_sane(const inlay_value_info *info)
            plan_info_bytes(info, &bytes);
 }
 
-inlay_status plan_infer_region(const struct program *p, const part_region *r, inlay_value_info *infos,
+inlay_status plan_infer_region(const struct program *program, const part_region *region, inlay_value_info *infos,
                                struct arena *scratch, inlay_diag *diag)
 {
-    for (uint32_t k = 0; k < r->node_count; k++) {
-        const graph_node *n = p->graph->nodes[r->nodes[k]];
-        const inlay_value_info **in = arena_array(scratch, (size_t)n->info.input_count + 1, sizeof *in);
-        inlay_value_info **out = arena_array(scratch, (size_t)n->info.output_count + 1, sizeof *out);
+    for (uint32_t k = 0; k < region->node_count; k++) {
+        const graph_node *node = program->graph->nodes[region->nodes[k]];
+        const inlay_value_info **in = arena_array(scratch, (size_t)node->info.input_count + 1, sizeof *in);
+        inlay_value_info **out = arena_array(scratch, (size_t)node->info.output_count + 1, sizeof *out);
         inlay_status status;
 
         if (in == NULL || out == NULL)
             return no_memory(diag, "to infer shapes");
-        for (uint32_t i = 0; i < n->info.input_count; i++)
-            in[i] = n->info.inputs[i] == INLAY_NONE ? NULL : &infos[n->info.inputs[i]];
-        for (uint32_t i = 0; i < n->info.output_count; i++)
-            out[i] = n->info.outputs[i] == INLAY_NONE ? NULL : &infos[n->info.outputs[i]];
-        status = graph_infer_node(p->model, n, in, out, scratch, diag);
+        for (uint32_t i = 0; i < node->info.input_count; i++)
+            in[i] = node->info.inputs[i] == INLAY_NONE ? NULL : &infos[node->info.inputs[i]];
+        for (uint32_t i = 0; i < node->info.output_count; i++)
+            out[i] = node->info.outputs[i] == INLAY_NONE ? NULL : &infos[node->info.outputs[i]];
+        status = graph_infer_node(program->model, node, in, out, scratch, diag);
         if (status != INLAY_OK)
             return status;
         /* Before a kernel computes with them. */
-        for (uint32_t i = 0; i < n->info.output_count; i++)
+        for (uint32_t i = 0; i < node->info.output_count; i++)
             if (out[i] != NULL && !shape_is_sane(out[i]))
                 return inlay_fail(diag, INLAY_LIMIT_EXCEEDED,
                                   "output %u of %s node '%s' has more elements than memory can hold", i,
-                                  n->info.op_type.data, n->info.name.data);
+                                  node->info.op_type.data, node->info.name.data);
     }
-    for (uint32_t i = 0; i < r->output_count; i++) {
-        const inlay_value_info *info = &infos[r->outputs[i]];
+    for (uint32_t i = 0; i < region->output_count; i++) {
+        const inlay_value_info *info = &infos[region->outputs[i]];
         size_t bytes = 0;
 
-        if (info->kind == INLAY_VALUE_TENSOR && plan_info_bytes(info, &bytes) && bytes > p->env->max_run_bytes)
+        if (info->kind == INLAY_VALUE_TENSOR && plan_info_bytes(info, &bytes) && bytes > program->env->max_run_bytes)
             return inlay_fail(diag, INLAY_LIMIT_EXCEEDED,
                               "'%s' has %zu bytes, above the limit of %llu; raise max_run_bytes if that is meant",
-                              info->name.data, bytes, (unsigned long long)p->env->max_run_bytes);
+                              info->name.data, bytes, (unsigned long long)program->env->max_run_bytes);
     }
     return INLAY_OK;
 }
 
 /* When inference knows every element of an integer tensor, it is data. */
-static bool elements_to_data(inlay_value_info *info, struct arena *a)
+static bool elements_to_data(inlay_value_info *info, struct arena *arena)
 {
     bool wide = info->dtype == INLAY_INT64;
     char *data;
@@ -112,7 +112,7 @@ static bool elements_to_data(inlay_value_info *info, struct arena *a)
     for (uint64_t i = 0; i < info->element_count; i++)
         if (info->elements[i].kind != INLAY_DIM_FIXED)
             return true;
-    data = arena_array(a, (size_t)info->element_count + 1, 8);
+    data = arena_array(arena, (size_t)info->element_count + 1, 8);
     if (data == NULL)
         return false;
     for (uint64_t i = 0; i < info->element_count; i++) {
@@ -129,53 +129,53 @@ static bool elements_to_data(inlay_value_info *info, struct arena *a)
 }
 
 /* Everything that info points to moves into the arena. */
-static bool settle(inlay_value_info *info, struct arena *a, inlay_value_state *state)
+static bool settle(inlay_value_info *info, struct arena *arena, inlay_value_state *state)
 {
     if (info->rank != INLAY_RANK_UNKNOWN) {
-        info->dims = arena_copy(a, info->dims, info->rank * sizeof *info->dims);
+        info->dims = arena_copy(arena, info->dims, info->rank * sizeof *info->dims);
         if (info->dims == NULL)
             return false;
     }
     if (info->elements != NULL) {
-        info->elements = arena_copy(a, info->elements, (size_t)info->element_count * sizeof *info->elements);
+        info->elements = arena_copy(arena, info->elements, (size_t)info->element_count * sizeof *info->elements);
         if (info->elements == NULL)
             return false;
     }
-    return elements_to_data(info, a) && plan_state_from_info(info, a, state);
+    return elements_to_data(info, arena) && plan_state_from_info(info, arena, state);
 }
 
-bool planner_settle(struct planner *b, uint32_t v)
+bool planner_settle(struct planner *planner, uint32_t value)
 {
-    if (!settle(&b->infos[v], &b->p->a, &b->p->states[v]))
+    if (!settle(&planner->infos[value], &planner->p->a, &planner->p->states[value]))
         return false;
-    b->p->values[v].known = plan_all_fixed(&b->infos[v]);
+    planner->p->values[value].known = plan_all_fixed(&planner->infos[value]);
     return true;
 }
 
-bool planner_settle_constants(struct planner *b)
+bool planner_settle_constants(struct planner *planner)
 {
-    struct program *prog = b->prog;
-    const struct graph *g = prog->graph;
+    struct program *prog = planner->prog;
+    const struct graph *graph = prog->graph;
     inlay_value_info *infos;
     inlay_value_state *states;
 
-    infos = arena_array(&prog->a, (size_t)g->value_count + 1, sizeof *infos);
-    states = arena_array(&prog->a, (size_t)g->value_count + 1, sizeof *states);
+    infos = arena_array(&prog->a, (size_t)graph->value_count + 1, sizeof *infos);
+    states = arena_array(&prog->a, (size_t)graph->value_count + 1, sizeof *states);
     if (infos == NULL || states == NULL)
         return false;
-    for (uint32_t v = 0; v < g->value_count; v++) {
-        infos[v] = g->values[v].info;
-        if ((infos[v].flags & INLAY_VALUE_CONSTANT) != 0) {
-            if (!settle(&infos[v], &prog->a, &states[v]))
+    for (uint32_t value = 0; value < graph->value_count; value++) {
+        infos[value] = graph->values[value].info;
+        if ((infos[value].flags & INLAY_VALUE_CONSTANT) != 0) {
+            if (!settle(&infos[value], &prog->a, &states[value]))
                 return false;
             continue;
         }
-        states[v] = (inlay_value_state){ .rank = INLAY_RANK_UNKNOWN, .dtype = infos[v].dtype };
-        infos[v].rank = INLAY_RANK_UNKNOWN;
-        infos[v].dims = NULL;
-        infos[v].data = NULL;
-        infos[v].elements = NULL;
-        infos[v].element_count = 0;
+        states[value] = (inlay_value_state){ .rank = INLAY_RANK_UNKNOWN, .dtype = infos[value].dtype };
+        infos[value].rank = INLAY_RANK_UNKNOWN;
+        infos[value].dims = NULL;
+        infos[value].data = NULL;
+        infos[value].elements = NULL;
+        infos[value].element_count = 0;
     }
     prog->planning.first_states = states;
     prog->planning.first_infos = infos;

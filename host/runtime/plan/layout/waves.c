@@ -26,10 +26,10 @@ typedef struct wave_search {
     bool forced;
 } wave_search;
 
-static uint32_t root_of(wave_search *s, uint32_t step)
+static uint32_t root_of(wave_search *search, uint32_t step)
 {
-    while (s->parent[step] != step)
-        step = s->parent[step] = s->parent[s->parent[step]];
+    while (search->parent[step] != step)
+        step = search->parent[step] = search->parent[search->parent[step]];
     return step;
 }
 
@@ -42,17 +42,17 @@ static double price(const struct program *prog, const program_step *step, uint32
     *guessed = false;
 
     for (uint32_t i = 0; i < step->region->offer_count; i++) {
-        const cost_question q = { .graph = &prog->snapshot,
-                                  .provider = step->provider,
-                                  .offer = &prog->parts.offers[step->region->offers[i]],
-                                  .values = prog->parts.profile,
-                                  .max_threads = threads,
-                                  .weight_bytes = prog->parts.weight_bytes,
-                                  .runs = true };
+        const cost_question question = { .graph = &prog->snapshot,
+                                         .provider = step->provider,
+                                         .offer = &prog->parts.offers[step->region->offers[i]],
+                                         .values = prog->parts.profile,
+                                         .max_threads = threads,
+                                         .weight_bytes = prog->parts.weight_bytes,
+                                         .runs = true };
         inlay_cost cost = { .struct_size = sizeof cost };
         double error;
-        const uint32_t source =
-            prog->parts.profile == NULL ? (uint32_t)COST_NONE : cost_of_offer(prog->env->costs, &q, &cost, &error);
+        const uint32_t source = prog->parts.profile == NULL ? (uint32_t)COST_NONE
+                                                            : cost_of_offer(prog->env->costs, &question, &cost, &error);
 
         if (source == COST_NONE)
             return -1;
@@ -62,64 +62,65 @@ static double price(const struct program *prog, const program_step *step, uint32
     return ns;
 }
 
-static bool at_home(const struct plan *p, const uint32_t *places, uint32_t count)
+static bool at_home(const struct plan *plan, const uint32_t *places, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
-        if (p->places[places[i]].domain != INLAY_DOMAIN_HOST || p->places[places[i]].source == PLACE_VIEW ||
-            p->places[places[i]].viewed)
+        if (plan->places[places[i]].domain != INLAY_DOMAIN_HOST || plan->places[places[i]].source == PLACE_VIEW ||
+            plan->places[places[i]].viewed)
             return false;
     return true;
 }
 
 /* Can the step be run beside others? */
-static bool may_branch(const struct planner *b, const plan_step *ps)
+static bool may_branch(const struct planner *planner, const plan_step *ps)
 {
-    const inlay_ext_branches *e;
-    const inlay_provider *t;
+    const inlay_ext_branches *branches;
+    const inlay_provider *table;
 
     if (ps->kind != PLAN_EXEC)
         return false;
-    t = ps->step->provider->table;
-    e = t->extension == NULL || (t->flags & INLAY_PROVIDER_ASYNC) != 0
-            ? NULL
-            : t->extension(ps->step->provider->state, INLAY_EXT_BRANCHES);
-    return e != NULL && at_home(b->p, ps->in, ps->step->region->input_count) &&
-           at_home(b->p, ps->out, ps->step->region->output_count) &&
-           e->may(ps->step->provider->state, ps->step->compiled, ps->instance) != 0;
+    table = ps->step->provider->table;
+    branches = table->extension == NULL || (table->flags & INLAY_PROVIDER_ASYNC) != 0
+                   ? NULL
+                   : table->extension(ps->step->provider->state, INLAY_EXT_BRANCHES);
+    return branches != NULL && at_home(planner->p, ps->in, ps->step->region->input_count) &&
+           at_home(planner->p, ps->out, ps->step->region->output_count) &&
+           branches->may(ps->step->provider->state, ps->step->compiled, ps->instance) != 0;
 }
 
 /* Step j uses a place: it belongs to the branch of whoever makes it, in this row. */
-static void use_place(wave_search *s, uint32_t first, uint32_t j, uint32_t place, bool writes)
+static void use_place(wave_search *search, uint32_t first, uint32_t j, uint32_t place, bool writes)
 {
-    const bool shared = s->writers[place] > 1;
+    const bool shared = search->writers[place] > 1;
 
-    if ((writes || shared) && (s->user[place] == INLAY_NONE || s->user[place] < first || s->user[place] > j))
-        s->user[place] = j;
-    if (s->user[place] == INLAY_NONE || s->user[place] < first || s->user[place] >= j)
+    if ((writes || shared) &&
+        (search->user[place] == INLAY_NONE || search->user[place] < first || search->user[place] > j))
+        search->user[place] = j;
+    if (search->user[place] == INLAY_NONE || search->user[place] < first || search->user[place] >= j)
         return;
     {
-        const uint32_t x = root_of(s, s->user[place]), y = root_of(s, j);
+        const uint32_t input = root_of(search, search->user[place]), output = root_of(search, j);
 
-        if (x != y) {
-            s->parent[y] = x;
-            s->branch_ns[x] += s->branch_ns[y];
+        if (input != output) {
+            search->parent[output] = input;
+            search->branch_ns[input] += search->branch_ns[output];
         }
     }
     if (shared)
-        s->user[place] = j;
+        search->user[place] = j;
 }
 
 /* Takes step j into the row that begins with first. */
-static void take(wave_search *s, uint32_t first, uint32_t j)
+static void take(wave_search *search, uint32_t first, uint32_t j)
 {
-    const plan_step *ps = &s->b->p->steps[j];
+    const plan_step *ps = &search->b->p->steps[j];
 
-    s->parent[j] = j;
-    s->branch_ns[j] = s->alone[j];
+    search->parent[j] = j;
+    search->branch_ns[j] = search->alone[j];
     for (uint32_t i = 0; i < ps->step->region->input_count; i++)
-        use_place(s, first, j, ps->in[i], false);
+        use_place(search, first, j, ps->in[i], false);
     for (uint32_t i = 0; i < ps->step->region->output_count; i++)
-        use_place(s, first, j, ps->out[i], true);
+        use_place(search, first, j, ps->out[i], true);
 }
 
 static uint32_t side_threads(const struct program *prog)
@@ -138,15 +139,15 @@ static int longer_first(const void *a, const void *b)
 
 /* The critical path of steps [first, end), which have been taken: branches, the longest first, to whoever is free.
  * Fewer than two branches: a negative number. */
-static double path_ns(wave_search *s, uint32_t first, uint32_t end)
+static double path_ns(wave_search *search, uint32_t first, uint32_t end)
 {
-    const uint32_t threads = side_threads(s->b->prog);
+    const uint32_t threads = side_threads(search->b->prog);
     double branches[WINDOW] = { 0 }, load[BRANCHES_MOST] = { 0 }, longest = 0;
     uint32_t count = 0;
 
     for (uint32_t j = first; j < end; j++)
-        if (s->parent[j] == j)
-            branches[count++] = s->branch_ns[j];
+        if (search->parent[j] == j)
+            branches[count++] = search->branch_ns[j];
     if (count < 2)
         return -1;
     qsort(branches, count, sizeof *branches, longer_first);
@@ -162,35 +163,35 @@ static double path_ns(wave_search *s, uint32_t first, uint32_t end)
 }
 
 /* Marks the rows of the cheapest way through the steps in prog->waves: number k > 0 for the k-th. */
-static inlay_status choose_rows(wave_search *s, uint32_t *out_count)
+static inlay_status choose_rows(wave_search *search, uint32_t *out_count)
 {
-    const struct plan *p = s->b->p;
-    const uint32_t n = p->step_count;
-    double *best = arena_array(s->b->scratch, (size_t)n + 1, sizeof *best);
-    uint32_t *from = arena_array(s->b->scratch, (size_t)n + 1, sizeof *from);
+    const struct plan *plan = search->b->p;
+    const uint32_t n = plan->step_count;
+    double *best = arena_array(search->b->scratch, (size_t)n + 1, sizeof *best);
+    uint32_t *from = arena_array(search->b->scratch, (size_t)n + 1, sizeof *from);
 
     *out_count = 0;
     if (best == NULL || from == NULL)
-        return planner_no_memory(s->b);
+        return planner_no_memory(search->b);
     for (uint32_t j = 0; j <= n; j++)
         best[j] = j == 0 ? 0 : -1;
     for (uint32_t i = 0; i < n; i++) {
-        const double one = s->team[i] < 0 ? 0 : s->team[i];
+        const double one = search->team[i] < 0 ? 0 : search->team[i];
         double row = 0;
 
         if (best[i + 1] < 0 || best[i] + one < best[i + 1]) {
             best[i + 1] = best[i] + one;
             from[i + 1] = i;
         }
-        for (uint32_t j = i; j < n && j < i + WINDOW && s->alone[j] >= 0; j++) {
+        for (uint32_t j = i; j < n && j < i + WINDOW && search->alone[j] >= 0; j++) {
             double path;
 
-            take(s, i, j);
-            row += s->team[j];
-            path = j == i ? -1 : path_ns(s, i, j + 1);
-            if (path < 0 || (!s->forced && path + FORK_NS > row * GAIN))
+            take(search, i, j);
+            row += search->team[j];
+            path = j == i ? -1 : path_ns(search, i, j + 1);
+            if (path < 0 || (!search->forced && path + FORK_NS > row * GAIN))
                 continue;
-            path += s->forced ? 0 : FORK_NS;
+            path += search->forced ? 0 : FORK_NS;
             if (best[j + 1] < 0 || best[i] + path < best[j + 1]) {
                 best[j + 1] = best[i] + path;
                 from[j + 1] = i;
@@ -201,44 +202,44 @@ static inlay_status choose_rows(wave_search *s, uint32_t *out_count)
         if (j - from[j] > 1) {
             ++*out_count;
             for (uint32_t i = from[j]; i < j; i++)
-                s->b->prog->planning.waves[p->steps[i].step - s->b->prog->steps] = *out_count;
+                search->b->prog->planning.waves[plan->steps[i].step - search->b->prog->steps] = *out_count;
         }
     return INLAY_OK;
 }
 
 /* Which steps may be in a wave, and what they take. Where nobody knows better no kernel shares its work: the runs find
  * out (exec/loop/side.c). Forced: all of them, so that every row with branches is worth it. */
-static void price_steps(wave_search *s)
+static void price_steps(wave_search *search)
 {
-    const struct plan *p = s->b->p;
-    struct program *prog = s->b->prog;
+    const struct plan *plan = search->b->p;
+    struct program *prog = search->b->prog;
     uint32_t able = 0;
 
-    for (uint32_t j = 0; j < p->step_count; j++) {
-        s->alone[j] = may_branch(s->b, &p->steps[j]) ? 1 : -1;
-        s->team[j] = s->alone[j];
-        able += s->alone[j] > 0;
+    for (uint32_t j = 0; j < plan->step_count; j++) {
+        search->alone[j] = may_branch(search->b, &plan->steps[j]) ? 1 : -1;
+        search->team[j] = search->alone[j];
+        able += search->alone[j] > 0;
     }
-    for (uint32_t j = 0; able > 1 && !s->forced && j < p->step_count; j++) {
-        const program_step *step = p->steps[j].step;
+    for (uint32_t j = 0; able > 1 && !search->forced && j < plan->step_count; j++) {
+        const program_step *step = plan->steps[j].step;
         bool guessed;
 
-        if (s->alone[j] < 0)
+        if (search->alone[j] < 0)
             continue;
-        s->alone[j] = price(prog, step, 1, &guessed);
-        s->team[j] = guessed ? s->alone[j] : price(prog, step, prog->env->max_threads, &guessed);
-        if (s->team[j] < 0)
-            s->alone[j] = -1;
+        search->alone[j] = price(prog, step, 1, &guessed);
+        search->team[j] = guessed ? search->alone[j] : price(prog, step, prog->env->max_threads, &guessed);
+        if (search->team[j] < 0)
+            search->alone[j] = -1;
     }
-    for (uint32_t j = 0; j < p->step_count; j++)
-        if (p->steps[j].step != NULL)
-            prog->planning.alone_ns[p->steps[j].step - prog->steps] = s->alone[j];
+    for (uint32_t j = 0; j < plan->step_count; j++)
+        if (plan->steps[j].step != NULL)
+            prog->planning.alone_ns[plan->steps[j].step - prog->steps] = search->alone[j];
 }
 
 /* The rows of the program, found with its first plan. */
-static inlay_status find_rows(wave_search *s)
+static inlay_status find_rows(wave_search *search)
 {
-    struct program *prog = s->b->prog;
+    struct program *prog = search->b->prog;
     uint32_t rows = 0;
     inlay_status status;
 
@@ -246,12 +247,12 @@ static inlay_status find_rows(wave_search *s)
     prog->planning.alone_ns = arena_array(&prog->a, (size_t)prog->step_count + 1, sizeof *prog->planning.alone_ns);
     if (prog->planning.waves == NULL || prog->planning.alone_ns == NULL) {
         prog->planning.waves = NULL;
-        return planner_no_memory(s->b);
+        return planner_no_memory(search->b);
     }
-    price_steps(s);
-    status = choose_rows(s, &rows);
+    price_steps(search);
+    status = choose_rows(search, &rows);
     prog->planning.no_waves = status == INLAY_OK && rows == 0;
-    memset(s->user, 0xff, ((size_t)s->b->p->place_count + 1) * sizeof *s->user);
+    memset(search->user, 0xff, ((size_t)search->b->p->place_count + 1) * sizeof *search->user);
     return status;
 }
 
@@ -264,117 +265,117 @@ static bool reads(const plan_step *ps, uint32_t place)
     return false;
 }
 
-static bool start_search(wave_search *s)
+static bool start_search(wave_search *search)
 {
-    const struct plan *p = s->b->p;
-    const size_t places = (size_t)p->place_count + 1, steps = (size_t)p->step_count + 1;
+    const struct plan *plan = search->b->p;
+    const size_t places = (size_t)plan->place_count + 1, steps = (size_t)plan->step_count + 1;
 
-    s->writers = arena_array(s->b->scratch, places, sizeof *s->writers);
-    s->user = arena_array(s->b->scratch, places, sizeof *s->user);
-    s->parent = arena_array(s->b->scratch, steps, sizeof *s->parent);
-    s->alone = arena_array(s->b->scratch, steps, sizeof *s->alone);
-    s->team = arena_array(s->b->scratch, steps, sizeof *s->team);
-    s->branch_ns = arena_array(s->b->scratch, steps, sizeof *s->branch_ns);
-    if (s->writers == NULL || s->user == NULL || s->parent == NULL || s->alone == NULL || s->team == NULL ||
-        s->branch_ns == NULL)
+    search->writers = arena_array(search->b->scratch, places, sizeof *search->writers);
+    search->user = arena_array(search->b->scratch, places, sizeof *search->user);
+    search->parent = arena_array(search->b->scratch, steps, sizeof *search->parent);
+    search->alone = arena_array(search->b->scratch, steps, sizeof *search->alone);
+    search->team = arena_array(search->b->scratch, steps, sizeof *search->team);
+    search->branch_ns = arena_array(search->b->scratch, steps, sizeof *search->branch_ns);
+    if (search->writers == NULL || search->user == NULL || search->parent == NULL || search->alone == NULL ||
+        search->team == NULL || search->branch_ns == NULL)
         return false;
-    for (uint32_t j = 0; j < p->step_count; j++)
-        for (uint32_t i = 0; p->steps[j].kind == PLAN_EXEC && i < p->steps[j].step->region->output_count; i++)
-            s->writers[p->steps[j].out[i]] += 1 + (uint32_t)reads(&p->steps[j], p->steps[j].out[i]);
-    memset(s->user, 0xff, places * sizeof *s->user);
+    for (uint32_t j = 0; j < plan->step_count; j++)
+        for (uint32_t i = 0; plan->steps[j].kind == PLAN_EXEC && i < plan->steps[j].step->region->output_count; i++)
+            search->writers[plan->steps[j].out[i]] += 1 + (uint32_t)reads(&plan->steps[j], plan->steps[j].out[i]);
+    memset(search->user, 0xff, places * sizeof *search->user);
     return true;
 }
 
 /* The wave of steps [first, end): its branches, each to the thread that is free first. Not added if there is but one.
  */
-static inlay_status add_wave(wave_search *s, uint32_t first, uint32_t end)
+static inlay_status add_wave(wave_search *search, uint32_t first, uint32_t end)
 {
-    struct plan *p = s->b->p;
-    const uint32_t threads = side_threads(s->b->prog), count = end - first;
-    plan_wave *w = &p->waves[p->wave_count];
-    uint32_t *thread = arena_array(s->b->scratch, count, sizeof *thread);
+    struct plan *plan = search->b->p;
+    const uint32_t threads = side_threads(search->b->prog), count = end - first;
+    plan_wave *wave = &plan->waves[plan->wave_count];
+    uint32_t *thread = arena_array(search->b->scratch, count, sizeof *thread);
     double load[BRANCHES_MOST] = { 0 };
     uint32_t branches = 0;
 
-    w->steps = arena_array(&p->a, count, sizeof *w->steps);
-    w->begins = arena_array(&p->a, (size_t)threads + 1, sizeof *w->begins);
-    if (thread == NULL || w->steps == NULL || w->begins == NULL)
-        return planner_no_memory(s->b);
+    wave->steps = arena_array(&plan->a, count, sizeof *wave->steps);
+    wave->begins = arena_array(&plan->a, (size_t)threads + 1, sizeof *wave->begins);
+    if (thread == NULL || wave->steps == NULL || wave->begins == NULL)
+        return planner_no_memory(search->b);
     for (uint32_t j = first; j < end; j++)
-        take(s, first, j);
+        take(search, first, j);
     for (uint32_t j = first; j < end; j++)
-        branches += s->parent[j] == j;
+        branches += search->parent[j] == j;
     if (branches < 2)
         return INLAY_OK;
     for (;;) { /* the longest branch that is not placed */
         uint32_t longest = INLAY_NONE, least = 0;
 
         for (uint32_t j = first; j < end; j++)
-            if (s->parent[j] == j && s->branch_ns[j] >= 0 &&
-                (longest == INLAY_NONE || s->branch_ns[j] > s->branch_ns[longest]))
+            if (search->parent[j] == j && search->branch_ns[j] >= 0 &&
+                (longest == INLAY_NONE || search->branch_ns[j] > search->branch_ns[longest]))
                 longest = j;
         if (longest == INLAY_NONE)
             break;
         for (uint32_t t = 1; t < threads; t++)
             least = load[t] < load[least] ? t : least;
-        load[least] += s->branch_ns[longest];
+        load[least] += search->branch_ns[longest];
         thread[longest - first] = least;
-        s->branch_ns[longest] = -1;
+        search->branch_ns[longest] = -1;
     }
-    w->first = first;
-    w->end = end;
+    wave->first = first;
+    wave->end = end;
     for (uint32_t t = 0, at = 0; t < threads; t++) {
-        w->begins[w->branch_count] = at;
+        wave->begins[wave->branch_count] = at;
         for (uint32_t j = first; j < end; j++)
-            if (thread[root_of(s, j) - first] == t)
-                w->steps[at++] = j;
-        w->branch_count += at > w->begins[w->branch_count];
-        w->begins[w->branch_count] = at;
+            if (thread[root_of(search, j) - first] == t)
+                wave->steps[at++] = j;
+        wave->branch_count += at > wave->begins[wave->branch_count];
+        wave->begins[wave->branch_count] = at;
     }
-    p->wave_count++;
+    plan->wave_count++;
     return INLAY_OK;
 }
 
 /* The wave that a step is in; NULL: none. */
-static const plan_wave *wave_at(const struct plan *p, uint32_t step)
+static const plan_wave *wave_at(const struct plan *plan, uint32_t step)
 {
-    for (uint32_t k = 0; k < p->wave_count; k++)
-        if (step >= p->waves[k].first && step < p->waves[k].end)
-            return &p->waves[k];
+    for (uint32_t k = 0; k < plan->wave_count; k++)
+        if (step >= plan->waves[k].first && step < plan->waves[k].end)
+            return &plan->waves[k];
     return NULL;
 }
 
 /* What is used in a wave is in use all through it. */
-static void stretch(const struct plan *p, const plan_place *pl, uint32_t *first, uint32_t *last)
+static void stretch(const struct plan *plan, const plan_place *pl, uint32_t *first, uint32_t *last)
 {
-    const plan_wave *begin = wave_at(p, pl->first), *end = wave_at(p, pl->last);
+    const plan_wave *begin = wave_at(plan, pl->first), *end = wave_at(plan, pl->last);
 
     *first = begin != NULL ? begin->first : pl->first;
     *last = end != NULL ? end->end - 1 : pl->last;
 }
 
 /* The most bytes of the slab at host that are in use at once, with and without waves. */
-static bool fits(const struct planner *b)
+static bool fits(const struct planner *planner)
 {
-    const struct plan *p = b->p;
-    int64_t *delta = arena_array(b->scratch, 2 * ((size_t)p->step_count + 3), sizeof *delta);
+    const struct plan *plan = planner->p;
+    int64_t *delta = arena_array(planner->scratch, 2 * ((size_t)plan->step_count + 3), sizeof *delta);
     int64_t now[2] = { 0 }, most[2] = { 0 };
 
     if (delta == NULL)
         return false;
-    for (uint32_t i = 0; i < p->place_count; i++) {
-        const plan_place *pl = &p->places[i];
+    for (uint32_t i = 0; i < plan->place_count; i++) {
+        const plan_place *pl = &plan->places[i];
         uint32_t first, last;
 
         if (pl->source != PLACE_SLAB || pl->lies_in != INLAY_DOMAIN_HOST || pl->bytes > INT64_MAX / 4)
             continue;
-        stretch(p, pl, &first, &last);
+        stretch(plan, pl, &first, &last);
         delta[2 * pl->first] += (int64_t)pl->bytes;
         delta[2 * (pl->last + 1)] -= (int64_t)pl->bytes;
         delta[2 * first + 1] += (int64_t)pl->bytes;
         delta[2 * (last + 1) + 1] -= (int64_t)pl->bytes;
     }
-    for (uint32_t j = 0; j <= p->step_count; j++)
+    for (uint32_t j = 0; j <= plan->step_count; j++)
         for (int k = 0; k < 2; k++) {
             now[k] += delta[2 * j + (uint32_t)k];
             most[k] = now[k] > most[k] ? now[k] : most[k];
@@ -382,51 +383,51 @@ static bool fits(const struct planner *b)
     return most[1] <= most[0] + most[0] / 8 + ROOM_BYTES;
 }
 
-static uint32_t row_of(const struct planner *b, uint32_t step)
+static uint32_t row_of(const struct planner *planner, uint32_t step)
 {
-    return b->prog->planning.waves[b->p->steps[step].step - b->prog->steps];
+    return planner->prog->planning.waves[planner->p->steps[step].step - planner->prog->steps];
 }
 
-inlay_status planner_find_waves(struct planner *b)
+inlay_status planner_find_waves(struct planner *planner)
 {
-    struct program *prog = b->prog;
-    struct plan *p = b->p;
-    wave_search s = { .b = b, .forced = prog->env->inter_threads > 1 };
+    struct program *prog = planner->prog;
+    struct plan *plan = planner->p;
+    wave_search search = { .b = planner, .forced = prog->env->inter_threads > 1 };
     inlay_status status = INLAY_OK;
 
-    p->wave_count = 0;
-    if (side_threads(prog) < 2 || prog->planning.no_waves || p->step_count < 2 || prog->env->state_count > 0)
+    plan->wave_count = 0;
+    if (side_threads(prog) < 2 || prog->planning.no_waves || plan->step_count < 2 || prog->env->state_count > 0)
         return INLAY_OK;
-    if (!start_search(&s))
-        return planner_no_memory(b);
+    if (!start_search(&search))
+        return planner_no_memory(planner);
     if (prog->planning.waves == NULL)
-        status = find_rows(&s);
+        status = find_rows(&search);
     if (status != INLAY_OK || prog->planning.no_waves)
         return status;
-    p->waves = arena_array(&p->a, (size_t)prog->step_count + 1, sizeof *p->waves);
-    if (p->waves == NULL)
-        return planner_no_memory(b);
-    for (uint32_t i = 0; i < p->step_count; i++) {
-        const uint32_t k = p->steps[i].step == NULL ? INLAY_NONE : (uint32_t)(p->steps[i].step - prog->steps);
+    plan->waves = arena_array(&plan->a, (size_t)prog->step_count + 1, sizeof *plan->waves);
+    if (plan->waves == NULL)
+        return planner_no_memory(planner);
+    for (uint32_t i = 0; i < plan->step_count; i++) {
+        const uint32_t k = plan->steps[i].step == NULL ? INLAY_NONE : (uint32_t)(plan->steps[i].step - prog->steps);
 
-        s.alone[i] = k != INLAY_NONE && prog->planning.waves[k] > 0 && may_branch(b, &p->steps[i])
-                         ? prog->planning.alone_ns[k]
-                         : -1;
+        search.alone[i] = k != INLAY_NONE && prog->planning.waves[k] > 0 && may_branch(planner, &plan->steps[i])
+                              ? prog->planning.alone_ns[k]
+                              : -1;
     }
-    for (uint32_t i = 0, end; i < p->step_count; i = end) {
+    for (uint32_t i = 0, end; i < plan->step_count; i = end) {
         end = i + 1;
-        if (s.alone[i] < 0)
+        if (search.alone[i] < 0)
             continue;
-        while (end < p->step_count && s.alone[end] >= 0 && row_of(b, end) == row_of(b, i))
+        while (end < plan->step_count && search.alone[end] >= 0 && row_of(planner, end) == row_of(planner, i))
             end++;
-        status = end - i < 2 ? INLAY_OK : add_wave(&s, i, end);
+        status = end - i < 2 ? INLAY_OK : add_wave(&search, i, end);
         if (status != INLAY_OK)
             return status;
     }
-    if (p->wave_count > 0 && !s.forced && !fits(b))
-        p->wave_count = 0;
-    for (uint32_t i = 0; p->wave_count > 0 && i < p->place_count; i++)
-        if (p->places[i].source == PLACE_SLAB)
-            stretch(p, &p->places[i], &p->places[i].first, &p->places[i].last);
+    if (plan->wave_count > 0 && !search.forced && !fits(planner))
+        plan->wave_count = 0;
+    for (uint32_t i = 0; plan->wave_count > 0 && i < plan->place_count; i++)
+        if (plan->places[i].source == PLACE_SLAB)
+            stretch(plan, &plan->places[i], &plan->places[i].first, &plan->places[i].last);
     return INLAY_OK;
 }

@@ -41,23 +41,23 @@ static bool head_fits(const pack_head *head, pack_key key, uint64_t file_bytes)
            head->entry_count * sizeof(pack_entry) == file_bytes - head->index_offset;
 }
 
-static bool entries_fit(const pack_file *f, uint64_t index_offset)
+static bool entries_fit(const pack_file *file, uint64_t index_offset)
 {
-    for (uint32_t i = 0; i < f->entry_count; i++) {
-        const pack_entry *e = &f->entries[i];
+    for (uint32_t i = 0; i < file->entry_count; i++) {
+        const pack_entry *entry = &file->entries[i];
 
-        if (e->offset < HEAD_BYTES || e->offset % ALIGN != 0 || e->offset > index_offset ||
-            e->bytes > index_offset - e->offset)
+        if (entry->offset < HEAD_BYTES || entry->offset % ALIGN != 0 || entry->offset > index_offset ||
+            entry->bytes > index_offset - entry->offset)
             return false;
     }
     return true;
 }
 
-bool pack_file_check(const pack_file *f, uint32_t i)
+bool pack_file_check(const pack_file *file, uint32_t i)
 {
-    hash_job job = { .data = f->map + f->entries[i].offset, .bytes = f->entries[i].bytes };
+    hash_job job = { .data = file->map + file->entries[i].offset, .bytes = file->entries[i].bytes };
 
-    return hash_many(&job, 1) && job.hash == f->entries[i].hash;
+    return hash_many(&job, 1) && job.hash == file->entries[i].hash;
 }
 
 static int read_file(int fd, pack_key key, pack_file *out)
@@ -101,11 +101,11 @@ int pack_file_open(const char *path, pack_key key, pack_file *out)
     return error;
 }
 
-void pack_file_close(pack_file *f)
+void pack_file_close(pack_file *file)
 {
-    if (f->map != NULL)
-        (void)munmap(f->map, f->map_bytes);
-    *f = (pack_file){ .map = NULL };
+    if (file->map != NULL)
+        (void)munmap(file->map, file->map_bytes);
+    *file = (pack_file){ .map = NULL };
 }
 
 /* ------------------------------------------------------------------ writing */

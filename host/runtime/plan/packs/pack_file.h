@@ -31,9 +31,9 @@ typedef struct pack_file {
 /* Maps the file at path if its head and index are whole and were written for this key. 0: *out is the caller's. ENOENT:
  * there is none. Otherwise why not: EBADMSG = damaged or foreign, or an errno. */
 int pack_file_open(const char *path, pack_key key, pack_file *out);
-void pack_file_close(pack_file *f);
+void pack_file_close(pack_file *file);
 /* Is pack i what was written? Reads all of it, on several threads if it is large. */
-bool pack_file_check(const pack_file *f, uint32_t i);
+bool pack_file_check(const pack_file *file, uint32_t i);
 
 /* Writes a file of packs and gives it its name when it is whole. entries: key and bytes are the caller's, offset and
  * hash are filled in; data[i]: the pack of entries[i]. false, with errno: there is no such file. */

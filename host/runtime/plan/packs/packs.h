@@ -22,21 +22,21 @@ typedef struct packs_place {
 struct packs *packs_open(const packs_place *place, uint64_t model_hash, const part_provider *providers,
                          uint32_t provider_count);
 /* See inlay_ext_packs.take. INLAY_UNSUPPORTED: there is no room for it in a file. provider NULL: the host's own. */
-inlay_status packs_take(struct packs *p, const part_provider *provider, const void *key, uint64_t key_bytes,
+inlay_status packs_take(struct packs *packs, const part_provider *provider, const void *key, uint64_t key_bytes,
                         uint64_t bytes, void **out_data, uint32_t *out_known);
 /* See inlay_ext_packs.keep. */
-void packs_keep(struct packs *p, const void *data);
+void packs_keep(struct packs *packs, const void *data);
 /* Nothing more will be made. What was kept is written, by a thread that only runs when nobody else wants to, and the
  * folder held to its size; packs_close waits for that. All memory stays until then, and is only read from now on. */
-void packs_commit(struct packs *p);
-void packs_close(struct packs *p);
+void packs_commit(struct packs *packs);
+void packs_close(struct packs *packs);
 /* In a child of fork(), of packs that are committed: the thread that writes is not there. */
-void packs_inherit(struct packs *p);
+void packs_inherit(struct packs *packs);
 
 /* How many packs were found, and how many made anew and kept, since packs_open. */
 typedef struct packs_count {
     uint32_t found, made;
     uint64_t mapped_bytes; /* of those found */
 } packs_count;
-packs_count packs_counted(const struct packs *p);
+packs_count packs_counted(const struct packs *packs);
 #endif

@@ -41,25 +41,26 @@ static void complain(const blob_slot *slot, const char *format, ...)
 }
 
 /* Everything that decides what compile makes: contents, region, borders, and who pays for how many threads. */
-static uint64_t hash_request(const inlay_compile_request *r, const blob_slot *slot, uint64_t seed)
+static uint64_t hash_request(const inlay_compile_request *request, const blob_slot *slot, uint64_t seed)
 {
-    uint64_t h = hash_u64(seed, r->graph->content_hash);
+    uint64_t h = hash_u64(seed, request->graph->content_hash);
 
     h = hash_bytes(slot->provider->name, strlen(slot->provider->name), h);
     h = hash_bytes(slot->fingerprint, slot->fingerprint_bytes, h);
-    h = hash_bytes(r->nodes, r->node_count * sizeof *r->nodes, h);
-    h = hash_bytes(r->cookies, r->offer_count * sizeof *r->cookies, h);
-    h = hash_bytes(r->inputs, r->input_count * sizeof *r->inputs, h);
-    h = hash_bytes(r->outputs, r->output_count * sizeof *r->outputs, h);
-    for (uint32_t i = 0; i < r->input_count + r->output_count; i++) {
-        const inlay_placement *p = INLAY_AT(inlay_placement, r->placements, r->placement_stride, i);
+    h = hash_bytes(request->nodes, request->node_count * sizeof *request->nodes, h);
+    h = hash_bytes(request->cookies, request->offer_count * sizeof *request->cookies, h);
+    h = hash_bytes(request->inputs, request->input_count * sizeof *request->inputs, h);
+    h = hash_bytes(request->outputs, request->output_count * sizeof *request->outputs, h);
+    for (uint32_t i = 0; i < request->input_count + request->output_count; i++) {
+        const inlay_placement *placement = INLAY_AT(inlay_placement, request->placements, request->placement_stride, i);
 
         /* Domain ids differ from one start of the program to the next; which of its own the provider means does not. */
-        h = hash_u64(h, p->domain == INLAY_DOMAIN_HOST ? UINT64_MAX : p->domain - slot->provider->first_domain);
-        h = hash_bytes(&p->layout, sizeof p->layout, h);
-        h = hash_u64(h, (uint64_t)p->dtype);
+        h = hash_u64(h, placement->domain == INLAY_DOMAIN_HOST ? UINT64_MAX
+                                                               : placement->domain - slot->provider->first_domain);
+        h = hash_bytes(&placement->layout, sizeof placement->layout, h);
+        h = hash_u64(h, (uint64_t)placement->dtype);
     }
-    return hash_u64(h, r->max_threads);
+    return hash_u64(h, request->max_threads);
 }
 
 static bool path_of(const blob_slot *slot, char *path, size_t bytes)

@@ -1,37 +1,38 @@
 /* plan/program/borders.c - what passes between regions: in which domain, and of which elements. */
 #include "plan/program/borders.h"
 
-/* What some offer of the region asks for value v: the best alternative that every pair of providers understands, or
+/* What some offer of the region asks for value value: the best alternative that every pair of providers understands, or
  * (like not NULL) the one that is as `like`. NULL: nobody cares. */
-static const inlay_placement *find_placement(const struct program *p, const part_region *r, uint32_t v,
+static const inlay_placement *find_placement(const struct program *program, const part_region *region, uint32_t value,
                                              const inlay_placement *like)
 {
-    for (uint32_t k = 0; k < r->offer_count; k++) {
-        const part_offer *o = &p->parts.offers[r->offers[k]];
-        for (uint32_t m = 0; m < o->placement_count; m++)
-            if (o->placements[m].value == v &&
-                (like == NULL ? part_is_plain(&o->placements[m])
-                              : o->placements[m].layout.kind == INLAY_LAYOUT_ROW_MAJOR &&
-                                    o->placements[m].domain == like->domain && o->placements[m].dtype == like->dtype))
-                return &o->placements[m];
+    for (uint32_t k = 0; k < region->offer_count; k++) {
+        const part_offer *offer = &program->parts.offers[region->offers[k]];
+        for (uint32_t m = 0; m < offer->placement_count; m++)
+            if (offer->placements[m].value == value &&
+                (like == NULL
+                     ? part_is_plain(&offer->placements[m])
+                     : offer->placements[m].layout.kind == INLAY_LAYOUT_ROW_MAJOR &&
+                           offer->placements[m].domain == like->domain && offer->placements[m].dtype == like->dtype))
+                return &offer->placements[m];
     }
     return NULL;
 }
 
-static bool has_value(const uint32_t *list, uint32_t count, uint32_t v)
+static bool has_value(const uint32_t *list, uint32_t count, uint32_t value)
 {
     while (count > 0)
-        if (list[--count] == v)
+        if (list[--count] == value)
             return true;
     return false;
 }
 
 /* Do the sizes of all that enters and leaves the region follow from those of the graph's inputs? */
-static bool is_sized(const struct program *p, const part_region *r)
+static bool is_sized(const struct program *program, const part_region *region)
 {
-    for (uint32_t i = 0; i < r->input_count + r->output_count; i++) {
-        const uint32_t v = i < r->input_count ? r->inputs[i] : r->outputs[i - r->input_count];
-        const inlay_value_info *info = &p->graph->values[v].info;
+    for (uint32_t i = 0; i < region->input_count + region->output_count; i++) {
+        const uint32_t value = i < region->input_count ? region->inputs[i] : region->outputs[i - region->input_count];
+        const inlay_value_info *info = &program->graph->values[value].info;
 
         if (info->rank == INLAY_RANK_UNKNOWN)
             return false;
@@ -42,63 +43,65 @@ static bool is_sized(const struct program *p, const part_region *r)
     return true;
 }
 
-/* Do all regions that make or read v list what `wanted` asks for, and belong to one provider? */
-static bool all_agree(const struct program *p, uint32_t provider, uint32_t v, const inlay_placement *wanted)
+/* Do all regions that make or read value list what `wanted` asks for, and belong to one provider? */
+static bool all_agree(const struct program *program, uint32_t provider, uint32_t value, const inlay_placement *wanted)
 {
     bool made = false;
 
     if (wanted->domain == INLAY_DOMAIN_HOST || inlay_dtype_bits(wanted->dtype) < 8 || wanted->dtype == INLAY_STRING ||
-        has_value(p->graph->outputs, p->graph->output_count, v))
+        has_value(program->graph->outputs, program->graph->output_count, value))
         return false;
-    for (uint32_t i = 0; i < p->parts.region_count; i++) {
-        const part_region *r = &p->parts.regions[i];
-        const bool makes = has_value(r->outputs, r->output_count, v);
+    for (uint32_t i = 0; i < program->parts.region_count; i++) {
+        const part_region *region = &program->parts.regions[i];
+        const bool makes = has_value(region->outputs, region->output_count, value);
 
-        if (!makes && !has_value(r->inputs, r->input_count, v))
+        if (!makes && !has_value(region->inputs, region->input_count, value))
             continue;
-        if (r->provider != provider || !is_sized(p, r) || find_placement(p, r, v, wanted) == NULL)
+        if (region->provider != provider || !is_sized(program, region) ||
+            find_placement(program, region, value, wanted) == NULL)
             return false;
         made |= makes;
     }
     return made;
 }
 
-/* Other elements than the model's that the regions around v agree on, the best for the one that makes it; NULL: they
- * do not. */
-static const inlay_placement *find_agreed(const struct program *p, uint32_t v)
+/* Other elements than the model's that the regions around value agree on, the best for the one that makes it; NULL:
+ * they do not. */
+static const inlay_placement *find_agreed(const struct program *program, uint32_t value)
 {
-    const part_region *r = p->parts.regions, *end = r + p->parts.region_count;
+    const part_region *region = program->parts.regions, *end = region + program->parts.region_count;
 
-    while (r < end && !has_value(r->outputs, r->output_count, v))
-        r++;
-    if (r == end || r->provider == INLAY_NONE)
+    while (region < end && !has_value(region->outputs, region->output_count, value))
+        region++;
+    if (region == end || region->provider == INLAY_NONE)
         return NULL;
-    for (uint32_t k = 0; k < r->offer_count; k++) {
-        const part_offer *o = &p->parts.offers[r->offers[k]];
+    for (uint32_t k = 0; k < region->offer_count; k++) {
+        const part_offer *offer = &program->parts.offers[region->offers[k]];
 
-        for (uint32_t m = 0; m < o->placement_count; m++)
-            if (o->placements[m].value == v && o->placements[m].dtype != INLAY_UNDEFINED &&
-                o->placements[m].layout.kind == INLAY_LAYOUT_ROW_MAJOR &&
-                all_agree(p, r->provider, v, &o->placements[m]))
-                return &o->placements[m];
+        for (uint32_t m = 0; m < offer->placement_count; m++)
+            if (offer->placements[m].value == value && offer->placements[m].dtype != INLAY_UNDEFINED &&
+                offer->placements[m].layout.kind == INLAY_LAYOUT_ROW_MAJOR &&
+                all_agree(program, region->provider, value, &offer->placements[m]))
+                return &offer->placements[m];
     }
     return NULL;
 }
 
-inlay_placement *borders_negotiate(const struct program *p, const part_region *r, struct arena *a)
+inlay_placement *borders_negotiate(const struct program *program, const part_region *region, struct arena *arena)
 {
-    const part_provider *provider = &p->env->providers[r->provider];
-    uint32_t count = r->input_count + r->output_count;
-    inlay_placement *list = arena_array(a, (size_t)count + 1, sizeof *list);
+    const part_provider *provider = &program->env->providers[region->provider];
+    uint32_t count = region->input_count + region->output_count;
+    inlay_placement *list = arena_array(arena, (size_t)count + 1, sizeof *list);
 
     for (uint32_t i = 0; list != NULL && i < count; i++) {
-        uint32_t v = i < r->input_count ? r->inputs[i] : r->outputs[i - r->input_count];
-        const inlay_placement *wanted = find_agreed(p, v);
+        uint32_t value = i < region->input_count ? region->inputs[i] : region->outputs[i - region->input_count];
+        const inlay_placement *wanted = find_agreed(program, value);
 
         if (wanted == NULL)
-            wanted = find_placement(p, r, v, NULL);
+            wanted = find_placement(program, region, value, NULL);
 
-        list[i] = wanted != NULL ? *wanted : (inlay_placement){ .value = v, .domain = part_default_domain(provider) };
+        list[i] =
+            wanted != NULL ? *wanted : (inlay_placement){ .value = value, .domain = part_default_domain(provider) };
     }
     return list;
 }

@@ -15,10 +15,10 @@ typedef struct program_declined {
 /* Compiles the regions of a program, or of one that stands in for it, bodies included; regions that are compiled
  * already stay so. INLAY_UNSUPPORTED: *out_declined, which is {0} before, says which offers a provider has declined, of
  * the program or of one of its bodies. Once that is assigned without them, this is called again. */
-INLAY_NODISCARD inlay_status program_compile(struct program *p, program_declined *out_declined, inlay_diag *diag);
+INLAY_NODISCARD inlay_status program_compile(struct program *program, program_declined *out_declined, inlay_diag *diag);
 /* Adds what the step's region keeps of its device to program_env.resident_bytes, or takes it off. */
-void program_count_resident(const program_env *env, const program_step *s, bool released);
-inlay_status program_no_memory(const struct graph *g, inlay_diag *diag);
+void program_count_resident(const program_env *env, const program_step *step, bool released);
+inlay_status program_no_memory(const struct graph *graph, inlay_diag *diag);
 /* Hands what *why says on to diag, which may be NULL. */
 void program_tell(inlay_diag *diag, inlay_diag *why);
 #endif

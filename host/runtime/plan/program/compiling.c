@@ -12,49 +12,50 @@ typedef struct book_timings {
 
 static double find_timing(const void *ctx, const void *key, uint64_t key_bytes)
 {
-    const book_timings *t = ctx;
+    const book_timings *timings = ctx;
 
-    return cost_timing(t->book, t->provider, key, key_bytes);
+    return cost_timing(timings->book, timings->provider, key, key_bytes);
 }
 
-const run_timings *program_timings(struct program *p, const part_provider *provider)
+const run_timings *program_timings(struct program *program, const part_provider *provider)
 {
-    book_timings *t = p->env->costs != NULL ? arena_alloc(&p->a, sizeof *t) : NULL;
+    book_timings *timings = program->env->costs != NULL ? arena_alloc(&program->a, sizeof *timings) : NULL;
 
-    if (t == NULL)
+    if (timings == NULL)
         return NULL; /* without memory, too: the compile itself will say so */
-    *t = (book_timings){ .table = { t, find_timing }, .book = p->env->costs, .provider = provider };
-    return &t->table;
+    *timings = (book_timings){ .table = { timings, find_timing }, .book = program->env->costs, .provider = provider };
+    return &timings->table;
 }
 
 /* What a region keeps, where that is host memory: what its offers say, or as much as its constants, which is what packs
  * of them mostly take. */
-static uint64_t kept_bytes(const struct program *p, const part_region *r)
+static uint64_t kept_bytes(const struct program *program, const part_region *region)
 {
     uint64_t kept = 0, constants = 0;
 
-    if (r->provider >= p->env->provider_count ||
-        part_default_domain(&p->env->providers[r->provider]) != INLAY_DOMAIN_HOST)
+    if (region->provider >= program->env->provider_count ||
+        part_default_domain(&program->env->providers[region->provider]) != INLAY_DOMAIN_HOST)
         return 0;
-    for (uint32_t i = 0; i < r->offer_count; i++)
-        kept += p->parts.offers[r->offers[i]].resident_bytes;
-    for (uint32_t k = 0; k < r->node_count; k++) {
-        const inlay_node_info *n = &p->graph->nodes[r->nodes[k]]->info;
-        for (uint32_t i = 0; i < n->input_count; i++)
-            if (n->inputs[i] != INLAY_NONE)
-                constants += p->graph->values[n->inputs[i]].info.data_bytes;
+    for (uint32_t i = 0; i < region->offer_count; i++)
+        kept += program->parts.offers[region->offers[i]].resident_bytes;
+    for (uint32_t k = 0; k < region->node_count; k++) {
+        const inlay_node_info *node = &program->graph->nodes[region->nodes[k]]->info;
+        for (uint32_t i = 0; i < node->input_count; i++)
+            if (node->inputs[i] != INLAY_NONE)
+                constants += program->graph->values[node->inputs[i]].info.data_bytes;
     }
     return kept > constants ? kept : constants;
 }
 
-uint64_t program_coming(const struct program *p, uint32_t first)
+uint64_t program_coming(const struct program *program, uint32_t first)
 {
     uint64_t sum = 0, most = 0;
 
-    for (uint32_t i = first; i < p->parts.region_count; i++)
-        sum += kept_bytes(p, &p->parts.regions[i]);
-    for (uint32_t i = 0; p->parts.memory != NULL && i < p->env->provider_count; i++)
-        if (part_default_domain(&p->env->providers[i]) == INLAY_DOMAIN_HOST && p->parts.memory[i].peak_bytes > most)
-            most = p->parts.memory[i].peak_bytes;
+    for (uint32_t i = first; i < program->parts.region_count; i++)
+        sum += kept_bytes(program, &program->parts.regions[i]);
+    for (uint32_t i = 0; program->parts.memory != NULL && i < program->env->provider_count; i++)
+        if (part_default_domain(&program->env->providers[i]) == INLAY_DOMAIN_HOST &&
+            program->parts.memory[i].peak_bytes > most)
+            most = program->parts.memory[i].peak_bytes;
     return sum + most;
 }

@@ -8,56 +8,56 @@ enum { SHAPES_KEPT = 256 };
 
 /* ------------------------------------------------------------------ who is meant */
 
-static bool has_node(const struct program *p, const part_offer *o, const char *name)
+static bool has_node(const struct program *program, const part_offer *offer, const char *name)
 {
-    for (uint32_t k = 0; k < o->node_count; k++)
-        if (strcmp(p->graph->nodes[o->nodes[k]]->info.name.data, name) == 0)
+    for (uint32_t k = 0; k < offer->node_count; k++)
+        if (strcmp(program->graph->nodes[offer->nodes[k]]->info.name.data, name) == 0)
             return true;
     return false;
 }
 
-void declined_mark(const struct program *p, uint32_t step, const inlay_diag *why, uint8_t *offers)
+void declined_mark(const struct program *program, uint32_t step, const inlay_diag *why, uint8_t *offers)
 {
-    const part_region *r = &p->parts.regions[step];
+    const part_region *region = &program->parts.regions[step];
     bool found = false;
 
-    for (uint32_t i = 0; why->node[0] != '\0' && i < r->offer_count; i++)
-        if (has_node(p, &p->parts.offers[r->offers[i]], why->node))
-            offers[r->offers[i]] = 1, found = true;
-    for (uint32_t i = 0; !found && i < r->offer_count; i++)
-        offers[r->offers[i]] = 1;
+    for (uint32_t i = 0; why->node[0] != '\0' && i < region->offer_count; i++)
+        if (has_node(program, &program->parts.offers[region->offers[i]], why->node))
+            offers[region->offers[i]] = 1, found = true;
+    for (uint32_t i = 0; !found && i < region->offer_count; i++)
+        offers[region->offers[i]] = 1;
 }
 
 /* ------------------------------------------------------------------ what is remembered */
 
-inlay_status declined_no_memory(const struct program *p, inlay_diag *diag)
+inlay_status declined_no_memory(const struct program *program, inlay_diag *diag)
 {
-    return no_memory(diag, "to assign graph '%s' again", p->graph->name);
+    return no_memory(diag, "to assign graph '%s' again", program->graph->name);
 }
 
-static void free_shapes(declined_shapes *s)
+static void free_shapes(declined_shapes *shapes)
 {
-    arena_deinit(&s->key.a);
-    arena_deinit(&s->a);
-    free(s);
+    arena_deinit(&shapes->key.a);
+    arena_deinit(&shapes->a);
+    free(shapes);
 }
 
-inlay_status declined_remember(struct program *p, const plan_input *inputs, uint32_t count, const uint8_t *offers,
+inlay_status declined_remember(struct program *program, const plan_input *inputs, uint32_t count, const uint8_t *offers,
                                const char *text, inlay_diag *diag)
 {
-    declined_shapes *s = calloc(1, sizeof *s), **link = &p->fallback.shapes;
+    declined_shapes *shapes = calloc(1, sizeof *shapes), **link = &program->fallback.shapes;
     uint32_t kept = 0;
 
-    if (s == NULL)
-        return declined_no_memory(p, diag);
-    s->offers = arena_copy(&s->a, offers, (size_t)p->parts.offer_count);
-    s->text = arena_string(&s->a, text);
-    if (s->offers == NULL || s->text == NULL || !plan_set_key(&s->key, inputs, count)) {
-        free_shapes(s);
-        return declined_no_memory(p, diag);
+    if (shapes == NULL)
+        return declined_no_memory(program, diag);
+    shapes->offers = arena_copy(&shapes->a, offers, (size_t)program->parts.offer_count);
+    shapes->text = arena_string(&shapes->a, text);
+    if (shapes->offers == NULL || shapes->text == NULL || !plan_set_key(&shapes->key, inputs, count)) {
+        free_shapes(shapes);
+        return declined_no_memory(program, diag);
     }
-    s->next = p->fallback.shapes;
-    __atomic_store_n(&p->fallback.shapes, s, __ATOMIC_RELEASE);
+    shapes->next = program->fallback.shapes;
+    __atomic_store_n(&program->fallback.shapes, shapes, __ATOMIC_RELEASE);
     for (; *link != NULL; link = &(*link)->next, kept++) {
         if (kept < SHAPES_KEPT)
             continue;
@@ -87,13 +87,13 @@ static void name_shapes(const struct plan *key, char *text, size_t bytes)
     }
 }
 
-uint32_t declined_list(struct program *p, uint32_t most, void (*say)(void *ctx, const char *shapes, const char *text),
-                       void *ctx)
+uint32_t declined_list(struct program *program, uint32_t most,
+                       void (*say)(void *ctx, const char *shapes, const char *text), void *ctx)
 {
     uint32_t count = 0;
 
-    (void)pthread_mutex_lock(&p->kept.lock);
-    for (const declined_shapes *s = p->fallback.shapes; s != NULL; s = s->next, count++) {
+    (void)pthread_mutex_lock(&program->kept.lock);
+    for (const declined_shapes *s = program->fallback.shapes; s != NULL; s = s->next, count++) {
         char shapes[160];
 
         if (count >= most)
@@ -101,16 +101,16 @@ uint32_t declined_list(struct program *p, uint32_t most, void (*say)(void *ctx, 
         name_shapes(&s->key, shapes, sizeof shapes);
         say(ctx, shapes, s->text);
     }
-    (void)pthread_mutex_unlock(&p->kept.lock);
+    (void)pthread_mutex_unlock(&program->kept.lock);
     return count;
 }
 
-void declined_forget(struct program *p)
+void declined_forget(struct program *program)
 {
-    while (p->fallback.shapes != NULL) {
-        declined_shapes *next = p->fallback.shapes->next;
+    while (program->fallback.shapes != NULL) {
+        declined_shapes *next = program->fallback.shapes->next;
 
-        free_shapes(p->fallback.shapes);
-        p->fallback.shapes = next;
+        free_shapes(program->fallback.shapes);
+        program->fallback.shapes = next;
     }
 }

@@ -19,13 +19,13 @@ struct declined_shapes {
 };
 
 /* The offers of region `step` that *why is about: of the region's node that it names, otherwise all of the region's.
- * Sets offers [p->parts.offer_count] for them. */
-void declined_mark(const struct program *p, uint32_t step, const inlay_diag *why, uint8_t *offers);
+ * Sets offers [program->parts.offer_count] for them. */
+void declined_mark(const struct program *program, uint32_t step, const inlay_diag *why, uint8_t *offers);
 
-inlay_status declined_no_memory(const struct program *p, inlay_diag *diag);
-/* Remembers that these offers are declined at these shapes. p->kept.lock is held. */
-INLAY_NODISCARD inlay_status declined_remember(struct program *p, const plan_input *inputs, uint32_t count,
+inlay_status declined_no_memory(const struct program *program, inlay_diag *diag);
+/* Remembers that these offers are declined at these shapes. program->kept.lock is held. */
+INLAY_NODISCARD inlay_status declined_remember(struct program *program, const plan_input *inputs, uint32_t count,
                                                const uint8_t *offers, const char *text, inlay_diag *diag);
-/* Frees what was remembered; the programs that stand in for p are gone. */
-void declined_forget(struct program *p);
+/* Frees what was remembered; the programs that stand in for program are gone. */
+void declined_forget(struct program *program);
 #endif

@@ -3,32 +3,33 @@
 #include <string.h>
 
 /* The node of the region that the provider named, or the first. */
-static const graph_node *failing_node(const struct graph *g, const part_region *region, const char *name)
+static const graph_node *failing_node(const struct graph *graph, const part_region *region, const char *name)
 {
     for (uint32_t k = 0; k < region->node_count; k++)
-        if (strcmp(g->nodes[region->nodes[k]]->info.name.data, name) == 0)
-            return g->nodes[region->nodes[k]];
-    return g->nodes[region->nodes[0]];
+        if (strcmp(graph->nodes[region->nodes[k]]->info.name.data, name) == 0)
+            return graph->nodes[region->nodes[k]];
+    return graph->nodes[region->nodes[0]];
 }
 
-inlay_status program_step_failed(const struct graph *g, const program_step *s, inlay_status status, inlay_diag *diag)
+inlay_status program_step_failed(const struct graph *graph, const program_step *step, inlay_status status,
+                                 inlay_diag *diag)
 {
     char why[sizeof diag->text], quoted[160];
-    const graph_node *n;
+    const graph_node *node;
     bool named;
 
-    if (diag == NULL || (s->provider == NULL && diag->node[0] != '\0')) /* an inner graph has said where */
+    if (diag == NULL || (step->provider == NULL && diag->node[0] != '\0')) /* an inner graph has said where */
         return status;
-    n = failing_node(g, s->region, diag->node);
-    (void)snprintf(quoted, sizeof quoted, "'%s'", n->info.name.data);
+    node = failing_node(graph, step->region, diag->node);
+    (void)snprintf(quoted, sizeof quoted, "'%s'", node->info.name.data);
     (void)snprintf(why, sizeof why, "%s",
                    diag->code == status && diag->text[0] != '\0' ? diag->text : inlay_status_text(status));
-    named = s->provider == NULL || strncmp(why, "provider ", 9) == 0; /* the boundary has named it */
+    named = step->provider == NULL || strncmp(why, "provider ", 9) == 0; /* the boundary has named it */
     if (strstr(why, quoted) != NULL)
         (void)inlay_fail(diag, status, "%s", why);
     else
-        (void)inlay_fail(diag, status, "%s node %s%s%s: %.300s", n->info.op_type.data, quoted,
-                         named ? "" : ", provider ", named ? "" : s->provider->name, why);
-    (void)snprintf(diag->node, sizeof diag->node, "%s", n->info.name.data);
+        (void)inlay_fail(diag, status, "%s node %s%s%s: %.300s", node->info.op_type.data, quoted,
+                         named ? "" : ", provider ", named ? "" : step->provider->name, why);
+    (void)snprintf(diag->node, sizeof diag->node, "%s", node->info.name.data);
     return status;
 }

@@ -16,70 +16,70 @@ struct once {
     uint64_t bytes_left;
 };
 
-static void *aligned_room(struct arena *a, uint64_t bytes, uint64_t alignment)
+static void *aligned_room(struct arena *arena, uint64_t bytes, uint64_t alignment)
 {
-    char *p = bytes < SIZE_MAX - alignment ? arena_alloc(a, (size_t)(bytes + alignment)) : NULL;
+    char *p = bytes < SIZE_MAX - alignment ? arena_alloc(arena, (size_t)(bytes + alignment)) : NULL;
 
     return p == NULL ? NULL : p + (alignment - (uintptr_t)p % alignment) % alignment;
 }
 
-static inlay_status give_output(struct once *o, uint32_t i, uint32_t rank, const int64_t *dims)
+static inlay_status give_output(struct once *once, uint32_t i, uint32_t rank, const int64_t *dims)
 {
-    const once_run *r = o->run;
-    once_tensor *t = &r->outputs[i];
+    const once_run *run = once->run;
+    once_tensor *tensor = &run->outputs[i];
     int64_t count;
     size_t bytes;
 
-    if (rank > INLAY_MAX_RANK || !dims_count(dims, rank, &count) || !dtype_bytes(t->dtype, count, &bytes))
+    if (rank > INLAY_MAX_RANK || !dims_count(dims, rank, &count) || !dtype_bytes(tensor->dtype, count, &bytes))
         return INLAY_SHAPE_MISMATCH;
-    if (bytes > o->bytes_left)
+    if (bytes > once->bytes_left)
         return INLAY_LIMIT_EXCEEDED;
-    o->bytes_left -= bytes;
-    t->rank = rank;
-    t->bytes = bytes;
-    t->dims = arena_copy(r->a, dims, rank * sizeof *dims);
-    t->data = r->owner != NULL && bytes >= GRAPH_LARGE_CONSTANT ? graph_blob_alloc(r->owner, bytes)
-                                                                : aligned_room(r->a, bytes, ONCE_ALIGN);
-    return t->dims == NULL || t->data == NULL ? INLAY_OUT_OF_MEMORY : INLAY_OK;
+    once->bytes_left -= bytes;
+    tensor->rank = rank;
+    tensor->bytes = bytes;
+    tensor->dims = arena_copy(run->a, dims, rank * sizeof *dims);
+    tensor->data = run->owner != NULL && bytes >= GRAPH_LARGE_CONSTANT ? graph_blob_alloc(run->owner, bytes)
+                                                                       : aligned_room(run->a, bytes, ONCE_ALIGN);
+    return tensor->dims == NULL || tensor->data == NULL ? INLAY_OUT_OF_MEMORY : INLAY_OK;
 }
 
 static inlay_status hook_output(void *ctx, uint32_t output, uint32_t rank, const int64_t *dims, inlay_buffer *out)
 {
-    struct once *o = ctx;
+    struct once *once = ctx;
     inlay_status status;
 
-    if (output >= o->run->output_count)
+    if (output >= once->run->output_count)
         return INLAY_INVALID_ARGUMENT;
-    status = give_output(o, output, rank, dims);
+    status = give_output(once, output, rank, dims);
     if (status == INLAY_OK)
-        *out =
-            (inlay_buffer){ .handle = (uintptr_t)o->run->outputs[output].data, .bytes = o->run->outputs[output].bytes };
+        *out = (inlay_buffer){ .handle = (uintptr_t)once->run->outputs[output].data,
+                               .bytes = once->run->outputs[output].bytes };
     return status;
 }
 
 static char *hook_string(void *ctx, uint64_t bytes)
 {
-    struct once *o = ctx;
-    return bytes > o->bytes_left ? NULL : arena_alloc(o->run->a, (size_t)bytes);
+    struct once *once = ctx;
+    return bytes > once->bytes_left ? NULL : arena_alloc(once->run->a, (size_t)bytes);
 }
 
-static void fill_arg(inlay_tensor_arg *arg, const once_tensor *t)
+static void fill_arg(inlay_tensor_arg *arg, const once_tensor *tensor)
 {
-    arg->buffer = (inlay_buffer){ .handle = (uintptr_t)t->data, .bytes = t->bytes };
-    arg->dims = (int64_t *)(uintptr_t)t->dims;
-    arg->rank = t->rank;
-    arg->dtype = t->dtype;
+    arg->buffer = (inlay_buffer){ .handle = (uintptr_t)tensor->data, .bytes = tensor->bytes };
+    arg->dims = (int64_t *)(uintptr_t)tensor->dims;
+    arg->rank = tensor->rank;
+    arg->dtype = tensor->dtype;
 }
 
 inlay_status program_run_once(const once_run *r, inlay_diag *diag)
 {
     static const uint32_t never;
     const inlay_provider *table = r->provider->table;
-    struct once o = { r, r->max_bytes };
+    struct once once = { r, r->max_bytes };
     const once_tensor *outputs = r->outputs;
     inlay_run run = { .cancel = &never,
                       .max_threads = r->max_threads,
-                      .ctx = &o,
+                      .ctx = &once,
                       .output_alloc = hook_output,
                       .string_alloc = hook_string };
     inlay_output_plan *plans = arena_array(r->a, (size_t)r->output_count + 1, sizeof *plans);
@@ -124,7 +124,7 @@ inlay_status program_run_once(const once_run *r, inlay_diag *diag)
         fill_arg(&args[i], &r->inputs[i]);
     for (uint32_t i = 0; i < r->output_count; i++) {
         if (plans[i].kind == INLAY_OUTPUT_KNOWN) {
-            INLAY_TRY(give_output(&o, i, outputs[i].rank, outputs[i].dims));
+            INLAY_TRY(give_output(&once, i, outputs[i].rank, outputs[i].dims));
         } else if (plans[i].kind == INLAY_OUTPUT_BOUNDED) {
             status = INLAY_UNSUPPORTED; /* rare enough not to be folded */
             goto done;
@@ -158,11 +158,11 @@ struct fold {
 
 static inlay_status take_offer(void *ctx, const inlay_offer *offer)
 {
-    struct fold *f = ctx;
+    struct fold *fold = ctx;
 
-    if (!f->offered && offer->node_count == 1) {
-        f->offered = true;
-        f->cookie = offer->cookie;
+    if (!fold->offered && offer->node_count == 1) {
+        fold->offered = true;
+        fold->cookie = offer->cookie;
     }
     return INLAY_OK;
 }
@@ -183,38 +183,38 @@ typedef struct aligned_copy {
     void *data; /* aligned to COPY_ALIGN; owned */
 } aligned_copy;
 
-void program_folder_deinit(program_folder *f)
+void program_folder_deinit(program_folder *folder)
 {
-    while (f->copies != NULL) {
-        aligned_copy *c = f->copies;
+    while (folder->copies != NULL) {
+        aligned_copy *copy = folder->copies;
 
-        f->copies = c->next;
-        free(c->data);
-        free(c);
+        folder->copies = copy->next;
+        free(copy->data);
+        free(copy);
     }
-    f->copied_bytes = 0;
+    folder->copied_bytes = 0;
 }
 
 /* A copy that is kept for the next node; NULL: too large, or no memory. */
-static const void *keep_copy(program_folder *f, const inlay_value_info *v)
+static const void *keep_copy(program_folder *folder, const inlay_value_info *value)
 {
-    aligned_copy *c;
+    aligned_copy *copy;
 
-    for (c = f->copies; c != NULL; c = c->next)
-        if (c->of == v->data && c->bytes == v->data_bytes)
-            return c->data;
-    if (v->data_bytes > LARGEST_COPY || (c = malloc(sizeof *c)) == NULL)
+    for (copy = folder->copies; copy != NULL; copy = copy->next)
+        if (copy->of == value->data && copy->bytes == value->data_bytes)
+            return copy->data;
+    if (value->data_bytes > LARGEST_COPY || (copy = malloc(sizeof *copy)) == NULL)
         return NULL;
-    *c = (aligned_copy){ .next = f->copies, .of = v->data, .bytes = v->data_bytes };
-    if (posix_memalign(&c->data, COPY_ALIGN, v->data_bytes > 0 ? (size_t)v->data_bytes : 1) != 0) {
-        free(c);
+    *copy = (aligned_copy){ .next = folder->copies, .of = value->data, .bytes = value->data_bytes };
+    if (posix_memalign(&copy->data, COPY_ALIGN, value->data_bytes > 0 ? (size_t)value->data_bytes : 1) != 0) {
+        free(copy);
         return NULL;
     }
-    if (v->data_bytes > 0)
-        memcpy(c->data, v->data, (size_t)v->data_bytes);
-    f->copies = c;
-    f->copied_bytes += c->bytes;
-    return c->data;
+    if (value->data_bytes > 0)
+        memcpy(copy->data, value->data, (size_t)value->data_bytes);
+    folder->copies = copy;
+    folder->copied_bytes += copy->bytes;
+    return copy->data;
 }
 
 typedef struct fold_constants {
@@ -227,47 +227,47 @@ typedef struct fold_constants {
 
 static const void *align_constant(void *ctx, uint32_t value, uint32_t alignment)
 {
-    fold_constants *f = ctx;
+    fold_constants *constants = ctx;
     const inlay_value_info *v;
     char *copy;
 
-    if (value >= f->count || f->values[value].data == NULL || alignment == 0 || alignment > MOST_ALIGN)
+    if (value >= constants->count || constants->values[value].data == NULL || alignment == 0 || alignment > MOST_ALIGN)
         return NULL;
-    v = &f->values[value];
+    v = &constants->values[value];
     if ((uintptr_t)v->data % alignment == 0)
         return v->data;
-    if (f->aligned[value] != NULL && (uintptr_t)f->aligned[value] % alignment == 0)
-        return f->aligned[value];
-    if (alignment <= COPY_ALIGN && (f->aligned[value] = keep_copy(f->folder, v)) != NULL)
-        return f->aligned[value];
-    copy = arena_alloc(f->a, v->data_bytes + alignment);
+    if (constants->aligned[value] != NULL && (uintptr_t)constants->aligned[value] % alignment == 0)
+        return constants->aligned[value];
+    if (alignment <= COPY_ALIGN && (constants->aligned[value] = keep_copy(constants->folder, v)) != NULL)
+        return constants->aligned[value];
+    copy = arena_alloc(constants->a, v->data_bytes + alignment);
     if (copy == NULL)
         return NULL;
     copy += (alignment - (uintptr_t)copy % alignment) % alignment;
     memcpy(copy, v->data, v->data_bytes);
-    f->aligned[value] = copy;
+    constants->aligned[value] = copy;
     return copy;
 }
 
 /* The graph of one node: its inputs, then its outputs, renumbered from 0. made: output 0, where it is no value yet. */
-static inlay_status single_node_graph(const struct graph *g, const graph_node *n, const inlay_value_info *made,
-                                      struct arena *a, inlay_graph *out)
+static inlay_status single_node_graph(const struct graph *graph, const graph_node *n, const inlay_value_info *made,
+                                      struct arena *arena, inlay_graph *out)
 {
     uint32_t ins = n->info.input_count, outs = n->info.output_count;
-    inlay_value_info *values = arena_array(a, (size_t)ins + outs + 1, sizeof *values);
-    uint32_t *index = arena_array(a, (size_t)ins + outs + 1, sizeof *index);
-    inlay_node_info *node = arena_copy(a, &n->info, sizeof n->info);
+    inlay_value_info *values = arena_array(arena, (size_t)ins + outs + 1, sizeof *values);
+    uint32_t *index = arena_array(arena, (size_t)ins + outs + 1, sizeof *index);
+    inlay_node_info *node = arena_copy(arena, &n->info, sizeof n->info);
     uint32_t count = 0;
 
     if (values == NULL || index == NULL || node == NULL)
         return INLAY_OUT_OF_MEMORY;
     for (uint32_t i = 0; i < ins + outs; i++) {
-        uint32_t v = i < ins ? n->info.inputs[i] : n->info.outputs[i - ins];
+        uint32_t value = i < ins ? n->info.inputs[i] : n->info.outputs[i - ins];
         index[i] = INLAY_NONE;
-        if (v == INLAY_NONE && (made == NULL || i != ins))
+        if (value == INLAY_NONE && (made == NULL || i != ins))
             continue;
         index[i] = count;
-        values[count] = v == INLAY_NONE ? *made : g->values[v].info;
+        values[count] = value == INLAY_NONE ? *made : graph->values[value].info;
         values[count].producer = i < ins ? INLAY_NONE : 0;
         count++;
     }
@@ -281,73 +281,76 @@ static inlay_status single_node_graph(const struct graph *g, const graph_node *n
                           .values = values,
                           .value_count = count,
                           .value_stride = sizeof *values,
-                          .symbols = g->model->symbols,
-                          .symbol_count = g->model->symbol_count,
-                          .symbol_stride = sizeof *g->model->symbols };
+                          .symbols = graph->model->symbols,
+                          .symbol_count = graph->model->symbol_count,
+                          .symbol_stride = sizeof *graph->model->symbols };
     return INLAY_OK;
 }
 
-bool program_has_integers(const part_provider *p)
+bool program_has_integers(const part_provider *provider)
 {
-    const inlay_ext_integers *e =
-        p->table->extension == NULL ? NULL : p->table->extension(p->state, INLAY_EXT_INTEGERS);
+    const inlay_ext_integers *integers =
+        provider->table->extension == NULL ? NULL : provider->table->extension(provider->state, INLAY_EXT_INTEGERS);
 
-    return e != NULL && INLAY_HAS(e, fast_products) && e->fast_products != 0;
+    return integers != NULL && INLAY_HAS(integers, fast_products) && integers->fast_products != 0;
 }
 
-uint32_t program_has_weights(const part_provider *p)
+uint32_t program_has_weights(const part_provider *provider)
 {
-    const inlay_ext_weights *e = p->table->extension == NULL ? NULL : p->table->extension(p->state, INLAY_EXT_WEIGHTS);
+    const inlay_ext_weights *weights =
+        provider->table->extension == NULL ? NULL : provider->table->extension(provider->state, INLAY_EXT_WEIGHTS);
 
-    return e != NULL && INLAY_HAS(e, packed_products) ? e->packed_products : 0;
+    return weights != NULL && INLAY_HAS(weights, packed_products) ? weights->packed_products : 0;
 }
 
 /* Does one of the providers offer to run the node? asked: leaves some of them out; NULL: none. */
 static bool any_offers(const part_provider *providers, uint32_t count, bool (*asked)(const part_provider *),
-                       const struct graph *g, const graph_node *n, const inlay_value_info *made)
+                       const struct graph *graph, const graph_node *node, const inlay_value_info *made)
 {
     static const uint8_t candidate = 1;
-    struct arena a = { 0 };
+    struct arena arena = { 0 };
     inlay_graph single;
-    struct fold f = { 0 };
-    inlay_assess_sink sink = { .struct_size = sizeof sink, .ctx = &f, .offer = take_offer, .refuse = take_refusal };
+    struct fold fold = { 0 };
+    inlay_assess_sink sink = { .struct_size = sizeof sink, .ctx = &fold, .offer = take_offer, .refuse = take_refusal };
 
-    if (single_node_graph(g, n, made, &a, &single) == INLAY_OK)
-        for (uint32_t i = 0; !f.offered && i < count; i++)
+    if (single_node_graph(graph, node, made, &arena, &single) == INLAY_OK)
+        for (uint32_t i = 0; !fold.offered && i < count; i++)
             if (asked == NULL || asked(&providers[i]))
                 (void)providers[i].table->assess(providers[i].state, &single, &candidate, &sink, NULL);
-    arena_deinit(&a);
-    return f.offered;
+    arena_deinit(&arena);
+    return fold.offered;
 }
 
-bool program_offers_integers(void *fold_ctx, const struct graph *g, const graph_node *n, const inlay_value_info *made)
+bool program_offers_integers(void *fold_ctx, const struct graph *graph, const graph_node *node,
+                             const inlay_value_info *made)
 {
     const program_env *env = ((const program_folder *)fold_ctx)->env;
 
-    return any_offers(env->providers, env->provider_count, program_has_integers, g, n, made);
+    return any_offers(env->providers, env->provider_count, program_has_integers, graph, node, made);
 }
 
-static bool reads_weights(const part_provider *p)
+static bool reads_weights(const part_provider *provider)
 {
-    return program_has_weights(p) != 0;
+    return program_has_weights(provider) != 0;
 }
 
-bool program_offers_sparse(void *fold_ctx, const struct graph *g, const graph_node *n, const inlay_value_info *made)
+bool program_offers_sparse(void *fold_ctx, const struct graph *graph, const graph_node *node,
+                           const inlay_value_info *made)
 {
     const program_env *env = ((const program_folder *)fold_ctx)->env;
 
-    return any_offers(env->providers, env->provider_count, reads_weights, g, n, made);
+    return any_offers(env->providers, env->provider_count, reads_weights, graph, node, made);
 }
 
-bool program_offers(const part_provider *p, const struct graph *g, const graph_node *n)
+bool program_offers(const part_provider *provider, const struct graph *graph, const graph_node *node)
 {
-    return any_offers(p, 1, NULL, g, n, NULL);
+    return any_offers(provider, 1, NULL, graph, node, NULL);
 }
 
-bool program_only_moves(const inlay_node_info *n)
+bool program_only_moves(const inlay_node_info *node)
 {
-    return strcmp(n->domain.data, "ai.onnx") == 0 &&
-           is_among(n->op_type.data,
+    return strcmp(node->domain.data, "ai.onnx") == 0 &&
+           is_among(node->op_type.data,
                     "Slice Transpose Reshape Concat Unsqueeze Squeeze Split Gather Flatten Identity Expand");
 }
 
@@ -359,21 +362,23 @@ static const part_provider *find_offer(const program_env *env, const inlay_graph
     bool backwards = program_only_moves(inlay_graph_node(single, 0));
 
     for (uint32_t i = 0; i < env->provider_count; i++) {
-        const part_provider *p = &env->providers[backwards ? env->provider_count - 1 - i : i];
-        struct fold f = { 0 };
-        inlay_assess_sink sink = { .struct_size = sizeof sink, .ctx = &f, .offer = take_offer, .refuse = take_refusal };
-        if (part_default_domain(p) != INLAY_DOMAIN_HOST || (p->table->flags & INLAY_PROVIDER_ASYNC) != 0)
+        const part_provider *provider = &env->providers[backwards ? env->provider_count - 1 - i : i];
+        struct fold fold = { 0 };
+        inlay_assess_sink sink = {
+            .struct_size = sizeof sink, .ctx = &fold, .offer = take_offer, .refuse = take_refusal
+        };
+        if (part_default_domain(provider) != INLAY_DOMAIN_HOST || (provider->table->flags & INLAY_PROVIDER_ASYNC) != 0)
             continue;
-        if (p->table->assess(p->state, single, &candidate, &sink, NULL) == INLAY_OK && f.offered) {
-            *out_cookie = f.cookie;
-            return p;
+        if (provider->table->assess(provider->state, single, &candidate, &sink, NULL) == INLAY_OK && fold.offered) {
+            *out_cookie = fold.cookie;
+            return provider;
         }
     }
     return NULL;
 }
 
-inlay_status program_fold_node(void *fold_ctx, struct graph *g, graph_node *n, uint64_t max_bytes,
-                               inlay_tensor_view *results, struct arena *a, inlay_diag *diag)
+inlay_status program_fold_node(void *fold_ctx, struct graph *graph, graph_node *node, uint64_t max_bytes,
+                               inlay_tensor_view *results, struct arena *arena, inlay_diag *diag)
 {
     static const uint32_t node_zero;
     program_folder *folder = fold_ctx;
@@ -407,38 +412,40 @@ inlay_status program_fold_node(void *fold_ctx, struct graph *g, graph_node *n, u
             return INLAY_UNSUPPORTED;
         max_bytes = room < max_bytes ? room : max_bytes;
     }
-    if (single_node_graph(g, n, NULL, a, &single) != INLAY_OK)
-        return no_memory(diag, "to fold node '%s'", n->info.name.data);
+    if (single_node_graph(graph, node, NULL, arena, &single) != INLAY_OK)
+        return no_memory(diag, "to fold node '%s'", node->info.name.data);
     provider = find_offer(env, &single, &cookie);
     if (provider == NULL)
         return INLAY_UNSUPPORTED;
-    constants = (fold_constants){ folder, single.values, arena_array(a, (size_t)single.value_count + 1, sizeof(void *)),
-                                  single.value_count, a };
-    states = arena_array(a, (size_t)single.value_count + 1, sizeof *states);
-    outputs = arena_array(a, (size_t)n->info.output_count + 1, sizeof *outputs);
-    made = arena_array(a, (size_t)n->info.output_count + 1, sizeof *made);
-    fates = arena_alloc(a, (size_t)single.value_count + 1);
-    request.placements = arena_array(a, (size_t)n->info.output_count + 1, sizeof *request.placements);
+    constants =
+        (fold_constants){ folder, single.values, arena_array(arena, (size_t)single.value_count + 1, sizeof(void *)),
+                          single.value_count, arena };
+    states = arena_array(arena, (size_t)single.value_count + 1, sizeof *states);
+    outputs = arena_array(arena, (size_t)node->info.output_count + 1, sizeof *outputs);
+    made = arena_array(arena, (size_t)node->info.output_count + 1, sizeof *made);
+    fates = arena_alloc(arena, (size_t)single.value_count + 1);
+    request.placements = arena_array(arena, (size_t)node->info.output_count + 1, sizeof *request.placements);
     if (states == NULL || outputs == NULL || made == NULL || fates == NULL || request.placements == NULL ||
         constants.aligned == NULL)
-        return no_memory(diag, "to fold node '%s'", n->info.name.data);
-    for (uint32_t v = 0; v < single.value_count; v++) {
-        const inlay_value_info *info = &single.values[v];
-        int64_t *dims = info->rank == INLAY_RANK_UNKNOWN ? NULL : arena_array(a, info->rank, sizeof *dims);
+        return no_memory(diag, "to fold node '%s'", node->info.name.data);
+    for (uint32_t value = 0; value < single.value_count; value++) {
+        const inlay_value_info *info = &single.values[value];
+        int64_t *dims = info->rank == INLAY_RANK_UNKNOWN ? NULL : arena_array(arena, info->rank, sizeof *dims);
         for (uint32_t d = 0; dims != NULL && d < info->rank; d++)
             dims[d] = info->dims[d].kind == INLAY_DIM_FIXED ? info->dims[d].value : -1;
-        states[v] = (inlay_value_state){
+        states[value] = (inlay_value_state){
             .dims = dims, .rank = info->rank, .dtype = info->dtype, .data_bytes = info->data_bytes
         };
-        states[v].data = info->data == NULL ? NULL : align_constant(&constants, v, COPY_ALIGN);
+        states[value].data = info->data == NULL ? NULL : align_constant(&constants, value, COPY_ALIGN);
     }
-    for (uint32_t i = 0; i < n->info.output_count; i++) {
-        uint32_t v = ((const inlay_node_info *)single.nodes)->outputs[i];
-        if (v == INLAY_NONE)
+    for (uint32_t i = 0; i < node->info.output_count; i++) {
+        uint32_t value = ((const inlay_node_info *)single.nodes)->outputs[i];
+        if (value == INLAY_NONE)
             continue;
-        ((inlay_placement *)(uintptr_t)request.placements)[count].value = v;
-        made[count] = (once_tensor){ .dtype = states[v].dtype, .rank = states[v].rank, .dims = states[v].dims };
-        outputs[count++] = v;
+        ((inlay_placement *)(uintptr_t)request.placements)[count].value = value;
+        made[count] =
+            (once_tensor){ .dtype = states[value].dtype, .rank = states[value].rank, .dims = states[value].dims };
+        outputs[count++] = value;
     }
     request.outputs = outputs;
     request.output_count = count;
@@ -453,8 +460,8 @@ inlay_status program_fold_node(void *fold_ctx, struct graph *g, graph_node *n, u
                                            .output_count = count,
                                            .max_threads = env->max_threads,
                                            .max_bytes = max_bytes,
-                                           .owner = g->model,
-                                           .a = a },
+                                           .owner = graph->model,
+                                           .a = arena },
                               diag);
     for (uint32_t i = 0; status == INLAY_OK && i < count; i++)
         results[i] = (inlay_tensor_view){ .data = made[i].data,

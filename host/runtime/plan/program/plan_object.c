@@ -14,17 +14,17 @@ static uint32_t key_length(const plan_input *inputs, uint32_t count)
 }
 
 /* Type, rank and place of an input in one number. */
-static int64_t kind_of(const plan_input *x)
+static int64_t kind_of(const plan_input *input)
 {
-    return ((int64_t)x->also << 52) | ((int64_t)x->domain << 40) | ((int64_t)x->dtype << 32) | x->rank;
+    return ((int64_t)input->also << 52) | ((int64_t)input->domain << 40) | ((int64_t)input->dtype << 32) | input->rank;
 }
 
-bool plan_set_key(struct plan *p, const plan_input *inputs, uint32_t count)
+bool plan_set_key(struct plan *plan, const plan_input *inputs, uint32_t count)
 {
     int64_t *k;
 
-    p->key_count = key_length(inputs, count);
-    k = p->key = arena_array(&p->a, (size_t)p->key_count + 1, sizeof *p->key);
+    plan->key_count = key_length(inputs, count);
+    k = plan->key = arena_array(&plan->a, (size_t)plan->key_count + 1, sizeof *plan->key);
     if (k == NULL)
         return false;
     for (uint32_t i = 0; i < count; i++) {
@@ -51,9 +51,9 @@ uint64_t plan_key_hash(const plan_input *inputs, uint32_t count)
     return h;
 }
 
-bool plan_fits(const struct plan *p, const plan_input *inputs, uint32_t count)
+bool plan_fits(const struct plan *plan, const plan_input *inputs, uint32_t count)
 {
-    const int64_t *k = p->key, *end = p->key + p->key_count;
+    const int64_t *k = plan->key, *end = plan->key + plan->key_count;
 
     for (uint32_t i = 0; i < count; i++) {
         uint32_t rank = inputs[i].rank == INLAY_RANK_UNKNOWN ? 0 : inputs[i].rank;
@@ -68,43 +68,43 @@ bool plan_fits(const struct plan *p, const plan_input *inputs, uint32_t count)
 }
 
 /* Plans of one program are alike: what one had is enough for the next, and no pages are new. */
-static void keep_memory(struct plan *p)
+static void keep_memory(struct plan *plan)
 {
     enum { KEPT_BYTES = 4 << 20 };
-    struct program *prog = p->program;
-    struct arena memory = p->a;
-    struct plan *other = p;
+    struct program *prog = plan->program;
+    struct arena memory = plan->a;
+    struct plan *other = plan;
 
     if (memory.total_bytes <= KEPT_BYTES) {
         arena_reset(&memory);
-        *p = (struct plan){ .a = memory };
-        other = __atomic_exchange_n(&prog->kept.spare, p, __ATOMIC_ACQ_REL);
+        *plan = (struct plan){ .a = memory };
+        other = __atomic_exchange_n(&prog->kept.spare, plan, __ATOMIC_ACQ_REL);
     }
     if (other != NULL)
         arena_deinit(&other->a);
     free(other);
 }
 
-void plan_unref(struct plan *p)
+void plan_unref(struct plan *plan)
 {
-    if (p == NULL || __atomic_sub_fetch(&p->references, 1, __ATOMIC_ACQ_REL) > 0)
+    if (plan == NULL || __atomic_sub_fetch(&plan->references, 1, __ATOMIC_ACQ_REL) > 0)
         return;
-    for (uint32_t i = 0; i < p->step_count; i++) {
-        const program_step *s = p->steps[i].step;
-        if (p->steps[i].instance != NULL)
-            s->provider->table->release_instance(s->provider->state, s->compiled, p->steps[i].instance);
+    for (uint32_t i = 0; i < plan->step_count; i++) {
+        const program_step *step = plan->steps[i].step;
+        if (plan->steps[i].instance != NULL)
+            step->provider->table->release_instance(step->provider->state, step->compiled, plan->steps[i].instance);
     }
-    if (p->held_bytes > 0)
-        (void)__atomic_sub_fetch(p->program->env->held_bytes, p->held_bytes, __ATOMIC_RELAXED);
-    keep_memory(p);
+    if (plan->held_bytes > 0)
+        (void)__atomic_sub_fetch(plan->program->env->held_bytes, plan->held_bytes, __ATOMIC_RELAXED);
+    keep_memory(plan);
 }
 
-uint64_t plan_run_bytes(const struct plan *p)
+uint64_t plan_run_bytes(const struct plan *plan)
 {
-    uint64_t sum = p->slab_bytes[INLAY_DOMAIN_HOST];
+    uint64_t sum = plan->slab_bytes[INLAY_DOMAIN_HOST];
 
-    for (uint32_t i = 0; i < p->place_count; i++)
-        if (p->places[i].source == PLACE_OUTPUT && p->places[i].domain == INLAY_DOMAIN_HOST)
-            sum += p->places[i].bytes;
+    for (uint32_t i = 0; i < plan->place_count; i++)
+        if (plan->places[i].source == PLACE_OUTPUT && plan->places[i].domain == INLAY_DOMAIN_HOST)
+            sum += plan->places[i].bytes;
     return sum;
 }

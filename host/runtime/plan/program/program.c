@@ -5,43 +5,43 @@
 #include <stdlib.h>
 #include <string.h>
 
-void program_count_resident(const program_env *env, const program_step *s, bool released)
+void program_count_resident(const program_env *env, const program_step *step, bool released)
 {
-    uint64_t *all = env->resident_bytes != NULL ? &env->resident_bytes[s->provider - env->providers] : NULL;
+    uint64_t *all = env->resident_bytes != NULL ? &env->resident_bytes[step->provider - env->providers] : NULL;
 
     if (all != NULL)
-        (void)__atomic_add_fetch(all, released ? 0 - s->resident_bytes : s->resident_bytes, __ATOMIC_RELAXED);
+        (void)__atomic_add_fetch(all, released ? 0 - step->resident_bytes : step->resident_bytes, __ATOMIC_RELAXED);
 }
 
-void program_release_step(const program_env *env, program_step *s)
+void program_release_step(const program_env *env, program_step *step)
 {
-    if (s->compiled == NULL || s->borrowed)
+    if (step->compiled == NULL || step->borrowed)
         return;
-    program_count_resident(env, s, true);
-    s->provider->table->release_compiled(s->provider->state, s->compiled);
-    s->compiled = NULL;
+    program_count_resident(env, step, true);
+    step->provider->table->release_compiled(step->provider->state, step->compiled);
+    step->compiled = NULL;
 }
 
-bool program_hands_on(const program_step *s, uint32_t v)
+bool program_hands_on(const program_step *step, uint32_t value)
 {
-    return s->provider == NULL && part_hands_on(s->node, v);
+    return step->provider == NULL && part_hands_on(step->node, value);
 }
 
-uint32_t program_count(const struct program *p)
+uint32_t program_count(const struct program *program)
 {
     uint32_t count = 1;
 
-    for (uint32_t i = 0; i < p->body_count; i++)
-        count += program_count(p->bodies[i]);
+    for (uint32_t i = 0; i < program->body_count; i++)
+        count += program_count(program->bodies[i]);
     return count;
 }
 
-part_request program_request(const struct program *p)
+part_request program_request(const struct program *program)
 {
-    const program_env *env = p->env;
+    const program_env *env = program->env;
 
-    return (part_request){ .graph = p->graph,
-                           .snapshot = &p->snapshot,
+    return (part_request){ .graph = program->graph,
+                           .snapshot = &program->snapshot,
                            .providers = env->providers,
                            .provider_count = env->provider_count,
                            .max_threads = env->max_threads,
@@ -52,24 +52,27 @@ part_request program_request(const struct program *p)
                            .log_ctx = env->log_ctx };
 }
 
-part_job *program_jobs(struct program *p, part_job *next)
+part_job *program_jobs(struct program *program, part_job *next)
 {
-    *next++ = (part_job){ .path = p->path, .a = &p->a, .out = &p->parts, .request = program_request(p) };
-    for (uint32_t i = 0; i < p->body_count; i++)
-        next = program_jobs(p->bodies[i], next);
+    *next++ = (part_job){
+        .path = program->path, .a = &program->a, .out = &program->parts, .request = program_request(program)
+    };
+    for (uint32_t i = 0; i < program->body_count; i++)
+        next = program_jobs(program->bodies[i], next);
     return next;
 }
 
-const part_provider *program_device(const struct program *p)
+const part_provider *program_device(const struct program *program)
 {
     const part_provider *found = NULL;
 
-    for (uint32_t i = 0; p != NULL && found == NULL && i < p->step_count; i++)
-        if (p->steps[i].provider != NULL && p->steps[i].provider->table->domain_count > 0)
-            found = p->steps[i].provider;
-    for (uint32_t i = 0; p != NULL && found == NULL && p->fallback.base == NULL && i < p->body_count; i++)
-        found = program_device(p->bodies[i]);
-    for (const struct program *o = p != NULL ? p->fallback.programs : NULL; found == NULL && o != NULL;
+    for (uint32_t i = 0; program != NULL && found == NULL && i < program->step_count; i++)
+        if (program->steps[i].provider != NULL && program->steps[i].provider->table->domain_count > 0)
+            found = program->steps[i].provider;
+    for (uint32_t i = 0; program != NULL && found == NULL && program->fallback.base == NULL && i < program->body_count;
+         i++)
+        found = program_device(program->bodies[i]);
+    for (const struct program *o = program != NULL ? program->fallback.programs : NULL; found == NULL && o != NULL;
          o = o->fallback.next)
         found = program_device(o);
     return found;
@@ -83,24 +86,24 @@ static bool is_free(pthread_mutex_t *lock)
     return true;
 }
 
-bool program_inherit(struct program *p)
+bool program_inherit(struct program *program)
 {
-    bool idle = p == NULL || (is_free(&p->constants.lock) && is_free(&p->kept.lock));
+    bool idle = program == NULL || (is_free(&program->constants.lock) && is_free(&program->kept.lock));
 
-    if (p == NULL)
+    if (program == NULL)
         return true;
-    for (uint32_t i = 0; idle && p->fallback.base == NULL && i < p->body_count; i++)
-        idle = program_inherit(p->bodies[i]);
-    for (struct program *other = p->fallback.programs; idle && other != NULL; other = other->fallback.next)
+    for (uint32_t i = 0; idle && program->fallback.base == NULL && i < program->body_count; i++)
+        idle = program_inherit(program->bodies[i]);
+    for (struct program *other = program->fallback.programs; idle && other != NULL; other = other->fallback.next)
         idle = program_inherit(other);
-    if (idle && p->graph->parent == NULL && p->fallback.base == NULL)
-        packs_inherit(p->packs);
+    if (idle && program->graph->parent == NULL && program->fallback.base == NULL)
+        packs_inherit(program->packs);
     return idle;
 }
 
-inlay_status program_no_memory(const struct graph *g, inlay_diag *diag)
+inlay_status program_no_memory(const struct graph *graph, inlay_diag *diag)
 {
-    return no_memory(diag, "for the program of graph '%s'", g->name);
+    return no_memory(diag, "for the program of graph '%s'", graph->name);
 }
 
 void program_tell(inlay_diag *diag, inlay_diag *why)
@@ -111,37 +114,37 @@ void program_tell(inlay_diag *diag, inlay_diag *why)
     *diag = *why;
 }
 
-void program_destroy(struct program *p)
+void program_destroy(struct program *program)
 {
-    if (p == NULL)
+    if (program == NULL)
         return;
-    while (p->fallback.programs != NULL) {
-        struct program *next = p->fallback.programs->fallback.next;
+    while (program->fallback.programs != NULL) {
+        struct program *next = program->fallback.programs->fallback.next;
 
-        program_destroy(p->fallback.programs);
-        p->fallback.programs = next;
+        program_destroy(program->fallback.programs);
+        program->fallback.programs = next;
     }
-    declined_forget(p);
-    while (p->kept.plans != NULL) {
-        struct plan *next = p->kept.plans->next;
-        plan_unref(p->kept.plans);
-        p->kept.plans = next;
+    declined_forget(program);
+    while (program->kept.plans != NULL) {
+        struct plan *next = program->kept.plans->next;
+        plan_unref(program->kept.plans);
+        program->kept.plans = next;
     }
-    for (uint32_t i = 0; p->steps != NULL && i < p->step_count; i++)
-        program_release_step(p->env, &p->steps[i]);
-    for (uint32_t i = 0; p->fallback.base == NULL && i < p->body_count; i++)
-        program_destroy(p->bodies[i]);
-    for (uint32_t i = 0; i < p->constants.owned_count; i++)
-        free(p->constants.owned[i]);
-    free(p->constants.owned);
-    if (p->graph->parent == NULL && p->fallback.base == NULL)
-        packs_close(p->packs);
-    if (p->kept.spare != NULL)
-        arena_deinit(&p->kept.spare->a);
-    free(p->kept.spare);
-    arena_deinit(&p->planning.scratch);
-    arena_deinit(&p->a);
-    (void)pthread_mutex_destroy(&p->constants.lock);
-    (void)pthread_mutex_destroy(&p->kept.lock);
-    free(p);
+    for (uint32_t i = 0; program->steps != NULL && i < program->step_count; i++)
+        program_release_step(program->env, &program->steps[i]);
+    for (uint32_t i = 0; program->fallback.base == NULL && i < program->body_count; i++)
+        program_destroy(program->bodies[i]);
+    for (uint32_t i = 0; i < program->constants.owned_count; i++)
+        free(program->constants.owned[i]);
+    free(program->constants.owned);
+    if (program->graph->parent == NULL && program->fallback.base == NULL)
+        packs_close(program->packs);
+    if (program->kept.spare != NULL)
+        arena_deinit(&program->kept.spare->a);
+    free(program->kept.spare);
+    arena_deinit(&program->planning.scratch);
+    arena_deinit(&program->a);
+    (void)pthread_mutex_destroy(&program->constants.lock);
+    (void)pthread_mutex_destroy(&program->kept.lock);
+    free(program);
 }

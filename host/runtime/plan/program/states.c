@@ -4,89 +4,90 @@
 #include "plan/program.h"
 #include <string.h>
 
-static uint32_t find(const uint32_t *values, uint32_t count, uint32_t v)
+static uint32_t find(const uint32_t *values, uint32_t count, uint32_t value)
 {
     for (uint32_t i = 0; i < count; i++)
-        if (values[i] == v)
+        if (values[i] == value)
             return i;
     return INLAY_NONE;
 }
 
-/* Does the step read v, or only its sizes? These are known when a run is planned. */
-static bool reads_elements(const struct program *p, const program_step *s, uint32_t v)
+/* Does the step read value, or only its sizes? These are known when a run is planned. */
+static bool reads_elements(const struct program *program, const program_step *step, uint32_t value)
 {
-    if (find(s->region->inputs, s->region->input_count, v) == INLAY_NONE)
+    if (find(step->region->inputs, step->region->input_count, value) == INLAY_NONE)
         return false;
-    for (uint32_t i = 0; i < s->region->node_count; i++) {
-        const inlay_node_info *n = &p->graph->nodes[s->region->nodes[i]]->info;
+    for (uint32_t i = 0; i < step->region->node_count; i++) {
+        const inlay_node_info *node = &program->graph->nodes[step->region->nodes[i]]->info;
 
-        if (find(n->inputs, n->input_count, v) != INLAY_NONE && strcmp(n->op_type.data, "Shape") != 0)
+        if (find(node->inputs, node->input_count, value) != INLAY_NONE && strcmp(node->op_type.data, "Shape") != 0)
             return true;
     }
-    return s->provider == NULL;
+    return step->provider == NULL;
 }
 
 /* What the provider has for states that are in place; NULL: nothing. */
-static const inlay_ext_states *extension_of(const program_step *s)
+static const inlay_ext_states *extension_of(const program_step *step)
 {
-    const inlay_provider *t = s->provider == NULL ? NULL : s->provider->table;
+    const inlay_provider *table = step->provider == NULL ? NULL : step->provider->table;
 
-    return t == NULL || t->extension == NULL || (t->flags & INLAY_PROVIDER_ASYNC) != 0
+    return table == NULL || table->extension == NULL || (table->flags & INLAY_PROVIDER_ASYNC) != 0
                ? NULL
-               : t->extension(s->provider->state, INLAY_EXT_STATES);
+               : table->extension(step->provider->state, INLAY_EXT_STATES);
 }
 
-/* Can the step read v with room behind its rows? */
-static bool reads_with_room(const program_step *s, uint32_t v, uint32_t axis)
+/* Can the step read value with room behind its rows? */
+static bool reads_with_room(const program_step *step, uint32_t value, uint32_t axis)
 {
-    const inlay_ext_states *e = extension_of(s);
-    const uint32_t in = find(s->region->inputs, s->region->input_count, v);
+    const inlay_ext_states *states = extension_of(step);
+    const uint32_t in = find(step->region->inputs, step->region->input_count, value);
 
-    return e != NULL && !s->view && INLAY_HAS(e, reads) && e->reads != NULL &&
-           s->placements[in].domain == INLAY_DOMAIN_HOST && e->reads(s->provider->state, s->compiled, in, axis) == 1;
+    return states != NULL && !step->view && INLAY_HAS(states, reads) && states->reads != NULL &&
+           step->placements[in].domain == INLAY_DOMAIN_HOST &&
+           states->reads(step->provider->state, step->compiled, in, axis) == 1;
 }
 
-static bool appends(const program_step *s, uint32_t in, uint32_t out, uint32_t axis)
+static bool appends(const program_step *step, uint32_t in, uint32_t out, uint32_t axis)
 {
-    const inlay_ext_states *e = extension_of(s);
+    const inlay_ext_states *states = extension_of(step);
     uint32_t at = INLAY_NONE;
 
-    return e != NULL && INLAY_HAS(e, appends) && s->placements[in].domain == INLAY_DOMAIN_HOST &&
-           s->placements[s->region->input_count + out].domain == INLAY_DOMAIN_HOST &&
-           e->appends(s->provider->state, s->compiled, in, out, &at) == 1 && at == axis;
+    return states != NULL && INLAY_HAS(states, appends) && step->placements[in].domain == INLAY_DOMAIN_HOST &&
+           step->placements[step->region->input_count + out].domain == INLAY_DOMAIN_HOST &&
+           states->appends(step->provider->state, step->compiled, in, out, &at) == 1 && at == axis;
 }
 
 /* The step that appends to the state; INLAY_NONE: none does, or the state is read elsewhere, too. */
-static uint32_t find_step(const struct program *p, const program_state *state)
+static uint32_t find_step(const struct program *program, const program_state *state)
 {
-    const struct graph *g = p->graph;
-    const uint32_t past = g->inputs[state->input], present = g->outputs[state->output];
+    const struct graph *graph = program->graph;
+    const uint32_t past = graph->inputs[state->input], present = graph->outputs[state->output];
     uint32_t found = INLAY_NONE, times = 0;
 
-    for (uint32_t k = 0; k < g->output_count; k++)
-        times += g->outputs[k] == present || g->outputs[k] == past;
-    for (uint32_t i = 0; i < p->step_count; i++) {
-        const program_step *s = &p->steps[i];
-        const uint32_t in = find(s->region->inputs, s->region->input_count, past);
-        const uint32_t out = find(s->region->outputs, s->region->output_count, present);
+    for (uint32_t k = 0; k < graph->output_count; k++)
+        times += graph->outputs[k] == present || graph->outputs[k] == past;
+    for (uint32_t i = 0; i < program->step_count; i++) {
+        const program_step *step = &program->steps[i];
+        const uint32_t in = find(step->region->inputs, step->region->input_count, past);
+        const uint32_t out = find(step->region->outputs, step->region->output_count, present);
 
-        if (out != INLAY_NONE && in != INLAY_NONE && appends(s, in, out, state->axis))
+        if (out != INLAY_NONE && in != INLAY_NONE && appends(step, in, out, state->axis))
             found = i;
-        else if (reads_elements(p, s, past) ||
-                 (reads_elements(p, s, present) && !reads_with_room(s, present, state->axis)))
+        else if (reads_elements(program, step, past) ||
+                 (reads_elements(program, step, present) && !reads_with_room(step, present, state->axis)))
             return INLAY_NONE;
     }
     return times == 1 ? found : INLAY_NONE;
 }
 
-bool program_find_states(struct program *p)
+bool program_find_states(struct program *program)
 {
-    const program_env *env = p->env;
+    const program_env *env = program->env;
 
-    if (env->state_count == 0 || p->graph->parent != NULL)
+    if (env->state_count == 0 || program->graph->parent != NULL)
         return true;
-    p->state_steps = arena_array(&p->a, env->state_count, sizeof *p->state_steps);
-    for (uint32_t i = 0; p->state_steps != NULL && i < env->state_count; i++)
-        p->state_steps[i] = env->states[i].axis == INLAY_NONE ? INLAY_NONE : find_step(p, &env->states[i]);
-    return p->state_steps != NULL;
+    program->state_steps = arena_array(&program->a, env->state_count, sizeof *program->state_steps);
+    for (uint32_t i = 0; program->state_steps != NULL && i < env->state_count; i++)
+        program->state_steps[i] = env->states[i].axis == INLAY_NONE ? INLAY_NONE : find_step(program, &env->states[i]);
+    return program->state_steps != NULL;
 }
