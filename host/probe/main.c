@@ -43,13 +43,13 @@ static void say(const char *word, const char *text)
     (void)!write(PROBE_FD, line, (size_t)bytes + 1);
 }
 
-static void say_scene(const crash_scene *s)
+static void say_scene(const crash_scene *scene)
 {
     char text[VERDICT_TEXT];
 
-    (void)snprintf(text, sizeof text, "%s%s%.150s%s%s%.100s", s->call, s->node != NULL ? " of node '" : "",
-                   s->node != NULL ? s->node : "", s->node != NULL ? "'" : "", s->provider != NULL ? ", provider " : "",
-                   s->provider != NULL ? s->provider : "");
+    (void)snprintf(text, sizeof text, "%s%s%.150s%s%s%.100s", scene->call, scene->node != NULL ? " of node '" : "",
+                   scene->node != NULL ? scene->node : "", scene->node != NULL ? "'" : "",
+                   scene->provider != NULL ? ", provider " : "", scene->provider != NULL ? scene->provider : "");
     say("at", text);
 }
 
@@ -115,9 +115,9 @@ static void begin_signals(void)
 
 int main(int argc, char **argv)
 {
-    static struct admission a;
+    static struct admission admission;
     inlay_diag diag = INLAY_DIAG_INIT;
-    plugin_module *m = NULL;
+    plugin_module *module = NULL;
     inlay_status status;
     process_snapshot before;
     int threads;
@@ -132,19 +132,19 @@ int main(int argc, char **argv)
     crash_on_enter = say_scene;
     before = process_snapshot_take();
     threads = process_snapshot_threads();
-    a.fd = open(argv[1], O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (a.fd < 0 || fstat(a.fd, &a.st) != 0 || strlen(argv[1]) >= sizeof a.path)
+    admission.fd = open(argv[1], O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (admission.fd < 0 || fstat(admission.fd, &admission.st) != 0 || strlen(argv[1]) >= sizeof admission.path)
         status = inlay_fail(&diag, INLAY_IO_ERROR, "the helper cannot open it");
     else
-        status = note_read(a.fd, (uint64_t)a.st.st_size, &a.facts, &diag);
+        status = note_read(admission.fd, (uint64_t)admission.st.st_size, &admission.facts, &diag);
     if (status == INLAY_OK) {
-        (void)strcpy(a.path, argv[1]);
-        status = module_load(argv[1], &a, &m, &diag);
+        (void)strcpy(admission.path, argv[1]);
+        status = module_load(argv[1], &admission, &module, &diag);
     }
     if (status == INLAY_OK) {
-        report_process_snapshot(&before, threads, trial_run(m));
+        report_process_snapshot(&before, threads, trial_run(module));
         say("ok", "");
-        module_unload(m);
+        module_unload(module);
     } else {
         say("refused", diag.text);
     }

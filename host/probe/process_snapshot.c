@@ -30,24 +30,24 @@ static off_t printed(void)
 
 process_snapshot process_snapshot_take(void)
 {
-    process_snapshot m = { .floats = float_state_get() };
+    process_snapshot snapshot = { .floats = float_state_get() };
     const char *locale = setlocale(LC_ALL, NULL);
 
     for (int s = 1; s < PROCESS_SNAPSHOT_SIGNALS; s++) {
         struct sigaction action;
 
-        m.handlers[s] = sigaction(s, NULL, &action) == 0 ? action.sa_handler : SIG_DFL;
+        snapshot.handlers[s] = sigaction(s, NULL, &action) == 0 ? action.sa_handler : SIG_DFL;
     }
-    (void)sigprocmask(SIG_BLOCK, NULL, &m.blocked);
-    if (getcwd(m.cwd, sizeof m.cwd) == NULL)
-        m.cwd[0] = '\0';
-    (void)snprintf(m.locale, sizeof m.locale, "%s", locale != NULL ? locale : "");
-    m.mask = umask(0);
-    (void)umask(m.mask);
+    (void)sigprocmask(SIG_BLOCK, NULL, &snapshot.blocked);
+    if (getcwd(snapshot.cwd, sizeof snapshot.cwd) == NULL)
+        snapshot.cwd[0] = '\0';
+    (void)snprintf(snapshot.locale, sizeof snapshot.locale, "%s", locale != NULL ? locale : "");
+    snapshot.mask = umask(0);
+    (void)umask(snapshot.mask);
     for (int fd = 0; fd < 5; fd++)
-        m.files |= fcntl(fd, F_GETFD) >= 0 ? 1u << fd : 0;
-    m.printed = printed();
-    return m;
+        snapshot.files |= fcntl(fd, F_GETFD) >= 0 ? 1u << fd : 0;
+    snapshot.printed = printed();
+    return snapshot;
 }
 
 static void add(char *text, size_t bytes, unsigned *count, const char *what)

@@ -61,12 +61,12 @@ struct trial {
 
 static const inlay_operator *find_operator(void *ctx, const char *domain, const char *op_type, int64_t opset)
 {
-    const plugin_module *m = ctx;
+    const plugin_module *module = ctx;
 
-    for (uint32_t i = 0; i < m->file.operator_count; i++)
-        if (m->operators[i].since_version <= opset && strcmp(m->operators[i].domain, domain) == 0 &&
-            strcmp(m->operators[i].op_type, op_type) == 0)
-            return &m->operators[i];
+    for (uint32_t i = 0; i < module->file.operator_count; i++)
+        if (module->operators[i].since_version <= opset && strcmp(module->operators[i].domain, domain) == 0 &&
+            strcmp(module->operators[i].op_type, op_type) == 0)
+            return &module->operators[i];
     return NULL;
 }
 
@@ -82,32 +82,32 @@ static graph_node *start_model(const char *op_type, const char *domain, int64_t 
                                uint32_t outputs, graph_model **out_model)
 {
     graph_model *model = graph_model_create();
-    graph_node *n;
+    graph_node *node;
 
     *out_model = model;
     if (model == NULL)
         return NULL;
     model->ir_version = 8;
     model->opsets = arena_array(&model->arena, 2, sizeof *model->opsets);
-    n = graph_add_node(model->main, op_type, domain, op_type, inputs, outputs);
-    if (model->opsets == NULL || n == NULL)
+    node = graph_add_node(model->main, op_type, domain, op_type, inputs, outputs);
+    if (model->opsets == NULL || node == NULL)
         return NULL;
     model->opsets[0] = (graph_opset){ "ai.onnx", OPSET };
     model->opsets[1] = (graph_opset){ domain, version };
     model->opset_count = strcmp(domain, "ai.onnx") == 0 ? 1 : 2;
     for (uint32_t i = 0; i < outputs; i++)
-        ((uint32_t *)(uintptr_t)n->info.outputs)[i] = graph_add_value(model->main, NULL, 0);
-    return n;
+        ((uint32_t *)(uintptr_t)node->info.outputs)[i] = graph_add_value(model->main, NULL, 0);
+    return node;
 }
 
-static bool add_operand(graph_node *n, struct graph *g, uint32_t input, inlay_dtype dtype, uint32_t rank,
+static bool add_operand(graph_node *node, struct graph *graph, uint32_t input, inlay_dtype dtype, uint32_t rank,
                         const int64_t *dims, const void *data, uint64_t bytes)
 {
-    uint32_t v = graph_add_value(g, NULL, 0);
+    uint32_t v = graph_add_value(graph, NULL, 0);
 
-    if (v == INLAY_NONE || graph_set_constant(g, v, dtype, rank, dims, data, bytes) != INLAY_OK)
+    if (v == INLAY_NONE || graph_set_constant(graph, v, dtype, rank, dims, data, bytes) != INLAY_OK)
         return false;
-    ((uint32_t *)(uintptr_t)n->info.inputs)[input] = v;
+    ((uint32_t *)(uintptr_t)node->info.inputs)[input] = v;
     return true;
 }
 
@@ -125,95 +125,99 @@ static inlay_status hear_refusal(void *ctx, const inlay_refusal *refusal)
 
 /* Providers with memory of their own are asked what they would run; running it is left to a session, which knows how to
  * bring the operands there. */
-static void assess_only(struct trial *t, const struct graph *g)
+static void assess_only(struct trial *trial, const struct graph *graph)
 {
     static const uint8_t candidate = 1;
     const inlay_assess_sink sink = { .struct_size = sizeof sink, .offer = hear_offer, .refuse = hear_refusal };
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_graph snapshot;
 
-    if (graph_snapshot(g, &t->a, &snapshot, &diag) == INLAY_OK)
-        (void)t->provider.table->assess(t->provider.state, &snapshot, &candidate, &sink, &diag);
+    if (graph_snapshot(graph, &trial->a, &snapshot, &diag) == INLAY_OK)
+        (void)trial->provider.table->assess(trial->provider.state, &snapshot, &candidate, &sink, &diag);
 }
 
 /* Folding a node is all of a plugin's life in one call: assess, compile, specialize, execute, release. */
-static void run_model(struct trial *t, graph_model *model, graph_node *n)
+static void run_model(struct trial *trial, graph_model *model, graph_node *node)
 {
-    const graph_operators operators = { .find = find_operator, .missing = no_operator, .ctx = (void *)(uintptr_t)t->m };
-    inlay_tensor_view *results = arena_array(&t->a, (size_t)n->info.output_count + 1, sizeof *results);
-    program_folder folder = { .env = &t->env };
+    const graph_operators operators = { .find = find_operator,
+                                        .missing = no_operator,
+                                        .ctx = (void *)(uintptr_t)trial->m };
+    inlay_tensor_view *results = arena_array(&trial->a, (size_t)node->info.output_count + 1, sizeof *results);
+    program_folder folder = { .env = &trial->env };
     inlay_diag diag = INLAY_DIAG_INIT;
 
     if (results != NULL && graph_finish(model->main, &diag) == INLAY_OK &&
         graph_bind(model, &operators, &diag) == INLAY_OK && graph_infer(model, &diag) == INLAY_OK) {
-        if (part_default_domain(&t->provider) != INLAY_DOMAIN_HOST ||
-            (t->provider.table->flags & INLAY_PROVIDER_ASYNC) != 0)
-            assess_only(t, model->main);
+        if (part_default_domain(&trial->provider) != INLAY_DOMAIN_HOST ||
+            (trial->provider.table->flags & INLAY_PROVIDER_ASYNC) != 0)
+            assess_only(trial, model->main);
         else
-            (void)!program_fold_node(&folder, model->main, n, RESULT_BYTES, results, &t->a, &diag);
+            (void)!program_fold_node(&folder, model->main, node, RESULT_BYTES, results, &trial->a, &diag);
     }
     program_folder_deinit(&folder);
-    arena_reset(&t->a);
+    arena_reset(&trial->a);
 }
 
-static void run_row(struct trial *t, const struct row *r)
+static void run_row(struct trial *trial, const struct row *row)
 {
     static float data[ELEMENTS];
     uint32_t inputs = 0;
     graph_model *model;
-    graph_node *n;
+    graph_node *node;
     bool ok;
 
     for (uint32_t i = 0; i < ELEMENTS; i++)
         data[i] = 0.25f + (float)(i % 7) / 8;
-    while (inputs < MAX_INPUTS && r->inputs[inputs].rank > 0)
+    while (inputs < MAX_INPUTS && row->inputs[inputs].rank > 0)
         inputs++;
-    n = start_model(r->op_type, "ai.onnx", OPSET, inputs, 1, &model);
-    ok = n != NULL;
+    node = start_model(row->op_type, "ai.onnx", OPSET, inputs, 1, &model);
+    ok = node != NULL;
     for (uint32_t i = 0; ok && i < inputs; i++) {
         uint64_t count = 1;
 
-        for (uint32_t d = 0; d < r->inputs[i].rank; d++)
-            count *= (uint64_t)r->inputs[i].dims[d];
-        ok = count <= ELEMENTS && add_operand(n, model->main, i, INLAY_FLOAT, r->inputs[i].rank, r->inputs[i].dims,
-                                              data, count * sizeof *data);
+        for (uint32_t d = 0; d < row->inputs[i].rank; d++)
+            count *= (uint64_t)row->inputs[i].dims[d];
+        ok = count <= ELEMENTS && add_operand(node, model->main, i, INLAY_FLOAT, row->inputs[i].rank,
+                                              row->inputs[i].dims, data, count * sizeof *data);
     }
-    if (ok && r->ints != NULL)
-        ok = graph_set_attr_ints(model->main, n, r->ints, r->values, r->value_count) == INLAY_OK;
+    if (ok && row->ints != NULL)
+        ok = graph_set_attr_ints(model->main, node, row->ints, row->values, row->value_count) == INLAY_OK;
     if (ok)
-        run_model(t, model, n);
+        run_model(trial, model, node);
     graph_model_destroy(model);
 }
 
-static void run_example(struct trial *t, const inlay_operator *op, const inlay_op_example *e)
+static void run_example(struct trial *trial, const inlay_operator *op, const inlay_op_example *example)
 {
     graph_model *model;
-    graph_node *n = start_model(op->op_type, op->domain, op->since_version, e->input_count, e->output_count, &model);
-    bool ok = n != NULL;
+    graph_node *node =
+        start_model(op->op_type, op->domain, op->since_version, example->input_count, example->output_count, &model);
+    bool ok = node != NULL;
 
-    for (uint32_t i = 0; ok && i < e->input_count; i++)
-        ok = add_operand(n, model->main, i, e->inputs[i].dtype, e->inputs[i].rank, e->inputs[i].dims, e->inputs[i].data,
-                         e->inputs[i].bytes);
-    for (uint32_t i = 0; ok && i < e->attr_count; i++)
-        ok = graph_set_attr(model->main, n, INLAY_AT(inlay_attr_info, e->attrs, e->attr_stride, i)) == INLAY_OK;
+    for (uint32_t i = 0; ok && i < example->input_count; i++)
+        ok = add_operand(node, model->main, i, example->inputs[i].dtype, example->inputs[i].rank,
+                         example->inputs[i].dims, example->inputs[i].data, example->inputs[i].bytes);
+    for (uint32_t i = 0; ok && i < example->attr_count; i++)
+        ok = graph_set_attr(model->main, node, INLAY_AT(inlay_attr_info, example->attrs, example->attr_stride, i)) ==
+             INLAY_OK;
     if (ok)
-        run_model(t, model, n);
+        run_model(trial, model, node);
     graph_model_destroy(model);
 }
 
 /* ------------------------------------------------------------------ providers */
 
 /* Returns how often a call left rounding and the like changed. */
-static uint32_t try_provider(const plugin_module *m, const plugin_provider *p)
+static uint32_t try_provider(const plugin_module *module, const plugin_provider *provider)
 {
-    inlay_option_value *values = calloc((size_t)p->table.option_count + 1, sizeof *values);
+    inlay_option_value *values = calloc((size_t)provider->table.option_count + 1, sizeof *values);
     const inlay_create_args args = { .struct_size = sizeof args,
                                      .options = values,
-                                     .option_count = p->table.option_count,
+                                     .option_count = provider->table.option_count,
                                      .option_stride = sizeof *values,
                                      .first_domain = 1,
                                      .max_threads = 1 };
-    struct trial t = { .m = m };
+    struct trial trial = { .m = module };
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_status status = INLAY_OUT_OF_MEMORY;
     void *state = NULL;
@@ -221,39 +225,41 @@ static uint32_t try_provider(const plugin_module *m, const plugin_provider *p)
     struct guard wrapped;
 
     if (values != NULL)
-        status = provider_parse_options(p->table.name, p->options, p->table.option_count, NULL, 0, values, &diag);
+        status = provider_parse_options(provider->table.name, provider->options, provider->table.option_count, NULL, 0,
+                                        values, &diag);
     if (status == INLAY_OK) {
-        crash_scene before = crash_enter(m, "create", p->table.name, NULL);
+        crash_scene before = crash_enter(module, "create", provider->table.name, NULL);
 
-        status = p->table.create(p->table.ctx, host_table(), &args, &state, &diag);
+        status = provider->table.create(provider->table.ctx, host_table(), &args, &state, &diag);
         crash_leave(&before);
     }
     if (status == INLAY_OK) { /* or its device is not here, which is no fault */
-        guard_init(&wrapped, &p->table, p->table.name, state, m);
-        t.provider =
-            (part_provider){ .table = &wrapped.table, .state = &wrapped, .name = p->table.name, .first_domain = 1 };
-        t.env = (program_env){ .providers = &t.provider, .provider_count = 1, .max_threads = 1 };
-        for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++)
-            run_row(&t, &rows[r]);
-        for (uint32_t o = 0; o < m->file.operator_count; o++)
-            for (uint32_t e = 0; e < m->operators[o].example_count; e++)
-                run_example(&t, &m->operators[o],
-                            INLAY_AT(inlay_op_example, m->operators[o].examples, m->operators[o].example_stride, e));
+        guard_init(&wrapped, &provider->table, provider->table.name, state, module);
+        trial.provider = (part_provider){
+            .table = &wrapped.table, .state = &wrapped, .name = provider->table.name, .first_domain = 1
+        };
+        trial.env = (program_env){ .providers = &trial.provider, .provider_count = 1, .max_threads = 1 };
+        for (size_t row = 0; row < sizeof rows / sizeof rows[0]; row++)
+            run_row(&trial, &rows[row]);
+        for (uint32_t operator= 0; operator<module->file.operator_count; operator++)
+            for (uint32_t e = 0; e < module->operators[operator].example_count; e++)
+                run_example(&trial, &module->operators[operator],
+                            INLAY_AT(inlay_op_example, module->operators[operator].examples, module->operators[operator].example_stride, e));
         if (wrapped.table.quiesce != NULL)
             wrapped.table.quiesce(&wrapped);
         wrapped.table.destroy(&wrapped);
-        arena_deinit(&t.a);
+        arena_deinit(&trial.a);
         float_changes = wrapped.float_changes;
     }
     free(values);
     return float_changes;
 }
 
-uint32_t trial_run(const plugin_module *m)
+uint32_t trial_run(const plugin_module *module)
 {
     uint32_t float_changes = 0;
 
-    for (uint32_t i = 0; i < m->file.provider_count; i++)
-        float_changes += try_provider(m, &m->providers[i]);
+    for (uint32_t i = 0; i < module->file.provider_count; i++)
+        float_changes += try_provider(module, &module->providers[i]);
     return float_changes;
 }

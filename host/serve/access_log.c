@@ -19,9 +19,10 @@ static void add_time(struct strbuf *to)
     strbuf_format(to, "{\"time\":\"%s.%03ldZ\"", text, now.tv_nsec / 1000000);
 }
 
-static void add_client(struct strbuf *to, const struct exchange *x)
+static void add_client(struct strbuf *to, const struct exchange *exchange)
 {
-    const union MHD_ConnectionInfo *info = MHD_get_connection_info(x->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(exchange->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
     char host[64];
 
     if (info == NULL || info->client_addr == NULL)
@@ -49,12 +50,12 @@ static bool is_traceparent(const char *text)
 }
 
 /* Headers by which a request is followed through several servers. */
-static void add_trace(struct strbuf *to, const struct exchange *x)
+static void add_trace(struct strbuf *to, const struct exchange *exchange)
 {
     static const char *const names[] = { "traceparent", "x-request-id" };
 
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        const char *text = MHD_lookup_connection_value(x->connection, MHD_HEADER_KIND, names[i]);
+        const char *text = MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, names[i]);
 
         if (text == NULL || (i == 0 && !is_traceparent(text)))
             continue;
@@ -63,29 +64,31 @@ static void add_trace(struct strbuf *to, const struct exchange *x)
     }
 }
 
-void access_log_write(const struct exchange *x)
+void access_log_write(const struct exchange *exchange)
 {
     struct strbuf line = { .data = NULL };
 
-    if (x->server->access_log < 0)
+    if (exchange->server->access_log < 0)
         return;
     add_time(&line);
-    add_client(&line, x);
+    add_client(&line, exchange);
     strbuf_text(&line, ",\"method\":");
-    strbuf_json(&line, x->method, strlen(x->method));
+    strbuf_json(&line, exchange->method, strlen(exchange->method));
     strbuf_text(&line, ",\"path\":");
-    strbuf_json(&line, x->path, strlen(x->path));
-    strbuf_format(&line, ",\"status\":%d,\"bytes_in\":%zu,\"bytes_out\":%zu,\"us\":%llu", x->code, x->body_bytes,
-                  x->reply.size, (unsigned long long)((clock_ns() - x->arrived_ns) / 1000));
-    if (x->job.model != NULL)
-        strbuf_format(&line, ",\"model\":\"%s\",\"version\":\"%s\"", x->job.model->name, x->job.model->version);
-    if (x->run_rows > 0)
+    strbuf_json(&line, exchange->path, strlen(exchange->path));
+    strbuf_format(&line, ",\"status\":%d,\"bytes_in\":%zu,\"bytes_out\":%zu,\"us\":%llu", exchange->code,
+                  exchange->body_bytes, exchange->reply.size,
+                  (unsigned long long)((clock_ns() - exchange->arrived_ns) / 1000));
+    if (exchange->job.model != NULL)
+        strbuf_format(&line, ",\"model\":\"%s\",\"version\":\"%s\"", exchange->job.model->name,
+                      exchange->job.model->version);
+    if (exchange->run_rows > 0)
         strbuf_format(&line, ",\"queue_us\":%llu,\"compute_us\":%llu,\"batch\":%llu",
-                      (unsigned long long)(x->queue_ns / 1000), (unsigned long long)(x->compute_ns / 1000),
-                      (unsigned long long)x->run_rows);
-    add_trace(&line, x);
+                      (unsigned long long)(exchange->queue_ns / 1000),
+                      (unsigned long long)(exchange->compute_ns / 1000), (unsigned long long)exchange->run_rows);
+    add_trace(&line, exchange);
     strbuf_text(&line, "}\n");
-    if (!line.failed && write(x->server->access_log, line.data, line.size) < 0) {
+    if (!line.failed && write(exchange->server->access_log, line.data, line.size) < 0) {
         /* A full disk is no reason to stop serving. */
     }
     strbuf_deinit(&line);

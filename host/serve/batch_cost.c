@@ -12,16 +12,16 @@ static uint32_t floor_log2(uint64_t rows)
     return n;
 }
 
-static void choose(batch_cost *c)
+static void choose(batch_cost *cost)
 {
     double least = 0;
 
-    c->best = 0;
+    cost->best = 0;
     for (uint32_t n = 0; n < BATCH_SIZES; n++) {
-        double row = c->ns[n] / (double)(UINT64_C(1) << n);
+        double row = cost->ns[n] / (double)(UINT64_C(1) << n);
 
-        if (row > 0 && (c->best == 0 || row < least * worth)) {
-            c->best = 1u << n;
+        if (row > 0 && (cost->best == 0 || row < least * worth)) {
+            cost->best = 1u << n;
             least = row;
         }
     }
@@ -29,55 +29,55 @@ static void choose(batch_cost *c)
 
 /* Follows the 99th percentile of what runs took of what they cost: each run beyond moves it up 99 times as far as one
  * within moves it down. */
-static void note_late(batch_cost *c, double expected, double ns)
+static void note_late(batch_cost *cost, double expected, double ns)
 {
     static const double step = 0.002, most = 100;
     double late = ns / expected;
 
-    if (c->late == 0)
-        c->late = 1;
-    c->late *= late > c->late ? 1 + 99 * step : 1 - step;
-    c->late = c->late < 1 ? 1 : c->late > most ? most : c->late;
+    if (cost->late == 0)
+        cost->late = 1;
+    cost->late *= late > cost->late ? 1 + 99 * step : 1 - step;
+    cost->late = cost->late < 1 ? 1 : cost->late > most ? most : cost->late;
 }
 
-void batch_cost_add(batch_cost *c, uint64_t rows, double ns)
+void batch_cost_add(batch_cost *cost, uint64_t rows, double ns)
 {
     uint32_t n = floor_log2(rows);
-    double expected = batch_cost_of(c, rows);
+    double expected = batch_cost_of(cost, rows);
 
     if (rows > 0 && expected > 0 && ns > 0)
-        note_late(c, expected, ns);
+        note_late(cost, expected, ns);
     if (rows == 0 || n >= BATCH_SIZES || rows != UINT64_C(1) << n || ns <= 0)
         return;
     /* Down at once, up slowly: what disturbs a run makes it longer. */
-    c->ns[n] = c->ns[n] == 0 || ns < c->ns[n] ? ns : c->ns[n] + (ns - c->ns[n]) / 64;
-    choose(c);
+    cost->ns[n] = cost->ns[n] == 0 || ns < cost->ns[n] ? ns : cost->ns[n] + (ns - cost->ns[n]) / 64;
+    choose(cost);
 }
 
-double batch_cost_of(const batch_cost *c, uint64_t rows)
+double batch_cost_of(const batch_cost *cost, uint64_t rows)
 {
     uint32_t below = floor_log2(rows > 0 ? rows : 1), above = below;
     double from, part;
 
     if (below >= BATCH_SIZES)
         return 0;
-    while (below > 0 && c->ns[below] == 0)
+    while (below > 0 && cost->ns[below] == 0)
         below--;
     from = (double)(UINT64_C(1) << below);
-    for (above++; above < BATCH_SIZES && c->ns[above] == 0; above++)
+    for (above++; above < BATCH_SIZES && cost->ns[above] == 0; above++)
         ;
-    if (above >= BATCH_SIZES || c->ns[below] == 0)
-        return c->ns[below] * (double)rows / from;
+    if (above >= BATCH_SIZES || cost->ns[below] == 0)
+        return cost->ns[below] * (double)rows / from;
     part = ((double)rows - from) / ((double)(UINT64_C(1) << above) - from);
-    return c->ns[below] + part * (c->ns[above] - c->ns[below]);
+    return cost->ns[below] + part * (cost->ns[above] - cost->ns[below]);
 }
 
-double batch_cost_latest(const batch_cost *c, uint64_t rows)
+double batch_cost_latest(const batch_cost *cost, uint64_t rows)
 {
-    return batch_cost_of(c, rows) * (c->late > 1 ? c->late : 1);
+    return batch_cost_of(cost, rows) * (cost->late > 1 ? cost->late : 1);
 }
 
-double batch_cost_gain(const batch_cost *c)
+double batch_cost_gain(const batch_cost *cost)
 {
-    return c->best > 1 && c->ns[0] > 0 ? c->ns[0] - c->ns[floor_log2(c->best)] / (double)c->best : 0;
+    return cost->best > 1 && cost->ns[0] > 0 ? cost->ns[0] - cost->ns[floor_log2(cost->best)] / (double)cost->best : 0;
 }

@@ -16,11 +16,11 @@ typedef struct batch_cost {
 } batch_cost;
 
 /* A run of so many rows took so long. Other sizes than powers of two are not kept, but say how late runs are. */
-void batch_cost_add(batch_cost *c, uint64_t rows, double ns);
+void batch_cost_add(batch_cost *cost, uint64_t rows, double ns);
 /* Time of a run of so many rows, between what is known of its neighbours; 0 = not known. */
-double batch_cost_of(const batch_cost *c, uint64_t rows);
+double batch_cost_of(const batch_cost *cost, uint64_t rows);
 /* What such a run takes at most, 99 of 100 times. */
-double batch_cost_latest(const batch_cost *c, uint64_t rows);
+double batch_cost_latest(const batch_cost *cost, uint64_t rows);
 /* What joining saves for each request, in nanoseconds. */
-double batch_cost_gain(const batch_cost *c);
+double batch_cost_gain(const batch_cost *cost);
 #endif

@@ -11,12 +11,12 @@ typedef struct seen_model {
     uint64_t seen;  /* at the last look; 0 = not there */
 } seen_model;
 
-void changes_deinit(struct changes *c)
+void changes_deinit(struct changes *changes)
 {
-    for (uint32_t i = 0; i < c->count; i++)
-        free(c->models[i].name);
-    free(c->models);
-    *c = (struct changes){ .models = NULL };
+    for (uint32_t i = 0; i < changes->count; i++)
+        free(changes->models[i].name);
+    free(changes->models);
+    *changes = (struct changes){ .models = NULL };
 }
 
 static uint64_t mix(uint64_t sum, uint64_t value)
@@ -38,89 +38,90 @@ static uint64_t mix_file(uint64_t sum, const char *path)
 }
 
 /* The state of a model's files as a number, never 0. */
-static uint64_t state_of(const found_model *m)
+static uint64_t state_of(const found_model *model)
 {
     char path[4200];
     uint64_t sum = 0;
 
-    if (!m->is_folder)
-        return mix_file(sum, m->path) | 1;
-    (void)snprintf(path, sizeof path, "%s/config.yaml", m->path);
+    if (!model->is_folder)
+        return mix_file(sum, model->path) | 1;
+    (void)snprintf(path, sizeof path, "%s/config.yaml", model->path);
     sum = mix_file(sum, path);
-    for (uint32_t i = 0; i < m->version_count; i++) {
-        (void)snprintf(path, sizeof path, "%s/%llu/model.onnx", m->path, (unsigned long long)m->versions[i]);
-        sum = mix_file(mix(sum, m->versions[i]), path);
+    for (uint32_t i = 0; i < model->version_count; i++) {
+        (void)snprintf(path, sizeof path, "%s/%llu/model.onnx", model->path, (unsigned long long)model->versions[i]);
+        sum = mix_file(mix(sum, model->versions[i]), path);
     }
     return sum | 1;
 }
 
 /* The entry of that name, made where there is none; NULL: no memory. */
-static seen_model *entry_of(struct changes *c, const char *name)
+static seen_model *entry_of(struct changes *changes, const char *name)
 {
     seen_model *more;
 
-    for (uint32_t i = 0; i < c->count; i++)
-        if (strcmp(c->models[i].name, name) == 0)
-            return &c->models[i];
-    if (!LIST_GROW(c->models, c->count))
+    for (uint32_t i = 0; i < changes->count; i++)
+        if (strcmp(changes->models[i].name, name) == 0)
+            return &changes->models[i];
+    if (!LIST_GROW(changes->models, changes->count))
         return NULL;
-    more = c->models;
-    more[c->count] = (seen_model){ .name = strdup(name) };
-    return more[c->count].name != NULL ? &more[c->count++] : NULL;
+    more = changes->models;
+    more[changes->count] = (seen_model){ .name = strdup(name) };
+    return more[changes->count].name != NULL ? &more[changes->count++] : NULL;
 }
 
-void changes_note(struct changes *c, const char *path)
+void changes_note(struct changes *changes, const char *path)
 {
-    struct folder f;
+    struct folder folder;
 
-    if (folder_read(path, &f, NULL) != INLAY_OK)
+    if (folder_read(path, &folder, NULL) != INLAY_OK)
         return;
-    for (uint32_t i = 0; i < f.count; i++) {
-        seen_model *m = entry_of(c, f.models[i].name);
+    for (uint32_t i = 0; i < folder.count; i++) {
+        seen_model *model = entry_of(changes, folder.models[i].name);
 
-        if (m != NULL)
-            m->acted = m->seen = state_of(&f.models[i]);
+        if (model != NULL)
+            model->acted = model->seen = state_of(&folder.models[i]);
     }
-    folder_deinit(&f);
+    folder_deinit(&folder);
 }
 
-static void act(struct repository *r, seen_model *m)
+static void act(struct repository *repository, seen_model *model)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    inlay_status status = m->seen != 0 ? repository_load(r, m->name, &diag) : repository_unload(r, m->name, &diag);
+    inlay_status status = model->seen != 0 ? repository_load(repository, model->name, &diag)
+                                           : repository_unload(repository, model->name, &diag);
 
-    m->acted = m->seen;
+    model->acted = model->seen;
     if (status != INLAY_OK)
         log_line(LOG_ERROR_LINE, "%s", diag.text);
     else
-        log_line(LOG_INFO_LINE, "model '%s' %s", m->name, m->seen != 0 ? "loaded anew" : "unloaded");
+        log_line(LOG_INFO_LINE, "model '%s' %s", model->name, model->seen != 0 ? "loaded anew" : "unloaded");
 }
 
-static const found_model *find(const struct folder *f, const char *name)
+static const found_model *find(const struct folder *folder, const char *name)
 {
-    for (uint32_t i = 0; i < f->count; i++)
-        if (strcmp(f->models[i].name, name) == 0)
-            return &f->models[i];
+    for (uint32_t i = 0; i < folder->count; i++)
+        if (strcmp(folder->models[i].name, name) == 0)
+            return &folder->models[i];
     return NULL;
 }
 
-void changes_look(struct changes *c, struct repository *r, const char *path)
+void changes_look(struct changes *changes, struct repository *repository, const char *path)
 {
-    struct folder f;
+    struct folder folder;
 
-    if (folder_read(path, &f, NULL) != INLAY_OK)
+    if (folder_read(path, &folder, NULL) != INLAY_OK)
         return; /* a folder that is away for a moment unloads nothing */
-    for (uint32_t i = 0; i < f.count; i++)
-        (void)entry_of(c, f.models[i].name);
-    for (uint32_t i = 0; i < c->count; i++) {
-        seen_model *m = &c->models[i];
-        const found_model *found = find(&f, m->name);
+    for (uint32_t i = 0; i < folder.count; i++)
+        (void)entry_of(changes, folder.models[i].name);
+    for (uint32_t i = 0; i < changes->count; i++) {
+        seen_model *model = &changes->models[i];
+        const found_model *found = find(&folder, model->name);
         uint64_t state = found != NULL ? state_of(found) : 0;
-        bool settled = state == m->seen;
+        bool settled = state == model->seen;
 
-        m->seen = state;
-        if (settled && m->seen != m->acted)
-            act(r, m);
+        model->seen = state;
+        if (settled && model->seen != model->acted)
+            act(repository, model);
     }
-    folder_deinit(&f);
+    folder_deinit(&folder);
 }

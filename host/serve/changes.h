@@ -10,10 +10,10 @@ struct changes {
 };
 
 /* Remembers the folder as it is: what is loaded now. */
-void changes_note(struct changes *c, const char *path);
+void changes_note(struct changes *changes, const char *path);
 /* Looks at the folder: loads what is new or different, and unloads what is gone. A change counts once two looks in a
  * row see the same, so that a file that is being copied is left alone. What cannot be loaded is a line on stderr, and
  * is not tried again before it changes. */
-void changes_look(struct changes *c, struct repository *r, const char *path);
-void changes_deinit(struct changes *c);
+void changes_look(struct changes *changes, struct repository *repository, const char *path);
+void changes_deinit(struct changes *changes);
 #endif

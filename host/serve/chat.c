@@ -5,58 +5,59 @@
 
 /* ------------------------------------------------------------------ the machine */
 
-bool machine_fail(struct machine *m, inlay_status status, const char *what, const char *detail, size_t bytes)
+bool machine_fail(struct machine *machine, inlay_status status, const char *what, const char *detail, size_t bytes)
 {
     unsigned line = 1;
 
-    if (m->failed)
+    if (machine->failed)
         return false;
-    m->failed = true;
-    for (const char *at = m->chat->form; at < m->at; at++)
+    machine->failed = true;
+    for (const char *at = machine->chat->form; at < machine->at; at++)
         line += *at == '\n';
     if (bytes > 80)
         bytes = 80;
     if (what == NULL)
-        (void)inlay_fail(m->diag, status, "the model's chat template refuses the messages: %.*s", (int)bytes, detail);
+        (void)inlay_fail(machine->diag, status, "the model's chat template refuses the messages: %.*s", (int)bytes,
+                         detail);
     else
-        (void)inlay_fail(m->diag, status, "the model's chat template, line %u: %s%s%s%.*s%s", line,
+        (void)inlay_fail(machine->diag, status, "the model's chat template, line %u: %s%s%s%.*s%s", line,
                          status == INLAY_UNSUPPORTED ? "not supported: " : "", what, bytes > 0 ? " '" : "", (int)bytes,
                          detail, bytes > 0 ? "'" : "");
     return false;
 }
 
-void *machine_memory(struct machine *m, size_t bytes)
+void *machine_memory(struct machine *machine, size_t bytes)
 {
     void *memory = NULL;
 
-    if (m->memory_bytes + bytes <= 2u * CHAT_BYTES && LIST_GROW(m->memory, m->memory_count))
+    if (machine->memory_bytes + bytes <= 2u * CHAT_BYTES && LIST_GROW(machine->memory, machine->memory_count))
         memory = malloc(bytes > 0 ? bytes : 1);
     if (memory == NULL) {
-        (void)machine_fail(m, INLAY_OUT_OF_MEMORY, "there is no memory for the text", "", 0);
+        (void)machine_fail(machine, INLAY_OUT_OF_MEMORY, "there is no memory for the text", "", 0);
         return NULL;
     }
-    m->memory[m->memory_count++] = memory;
-    m->memory_bytes += bytes + 16;
+    machine->memory[machine->memory_count++] = memory;
+    machine->memory_bytes += bytes + 16;
     return memory;
 }
 
-bool machine_set(struct machine *m, const char *name, size_t bytes, int space, struct value v)
+bool machine_set(struct machine *machine, const char *name, size_t bytes, int space, struct value value)
 {
-    uint32_t from = space == 0 ? m->scope : 0;
+    uint32_t from = space == 0 ? machine->scope : 0;
 
-    if (m->quiet > 0)
+    if (machine->quiet > 0)
         return true;
-    for (uint32_t i = from; i < m->variable_count; i++) {
-        struct variable *x = &m->variables[i];
+    for (uint32_t i = from; i < machine->variable_count; i++) {
+        struct variable *variable = &machine->variables[i];
 
-        if (x->space == space && x->bytes == bytes && memcmp(x->name, name, bytes) == 0) {
-            x->value = v;
+        if (variable->space == space && variable->bytes == bytes && memcmp(variable->name, name, bytes) == 0) {
+            variable->value = value;
             return true;
         }
     }
-    if (m->variable_count == CHAT_VARIABLES)
-        return machine_fail(m, INLAY_UNSUPPORTED, "another name after 64,", name, bytes);
-    m->variables[m->variable_count++] = (struct variable){ name, bytes, space, v };
+    if (machine->variable_count == CHAT_VARIABLES)
+        return machine_fail(machine, INLAY_UNSUPPORTED, "another name after 64,", name, bytes);
+    machine->variables[machine->variable_count++] = (struct variable){ name, bytes, space, value };
     return true;
 }
 
@@ -70,142 +71,142 @@ static bool is_letter(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
 
-void machine_spaces(struct machine *m)
+void machine_spaces(struct machine *machine)
 {
-    while (m->at < m->end && is_white(*m->at))
-        m->at++;
+    while (machine->at < machine->end && is_white(*machine->at))
+        machine->at++;
 }
 
-static bool comes(const struct machine *m, const char *sign)
+static bool comes(const struct machine *machine, const char *sign)
 {
     size_t bytes = strlen(sign);
 
-    return (size_t)(m->end - m->at) >= bytes && memcmp(m->at, sign, bytes) == 0;
+    return (size_t)(machine->end - machine->at) >= bytes && memcmp(machine->at, sign, bytes) == 0;
 }
 
-bool machine_sign(struct machine *m, const char *sign)
+bool machine_sign(struct machine *machine, const char *sign)
 {
-    machine_spaces(m);
-    if (!comes(m, sign))
+    machine_spaces(machine);
+    if (!comes(machine, sign))
         return false;
-    m->at += strlen(sign);
+    machine->at += strlen(sign);
     return true;
 }
 
-bool machine_name(struct machine *m, const char **out, size_t *out_bytes)
+bool machine_name(struct machine *machine, const char **out, size_t *out_bytes)
 {
     const char *from;
 
-    machine_spaces(m);
-    from = m->at;
-    if (m->at == m->end || !is_letter(*m->at))
+    machine_spaces(machine);
+    from = machine->at;
+    if (machine->at == machine->end || !is_letter(*machine->at))
         return false;
-    while (m->at < m->end && (is_letter(*m->at) || (*m->at >= '0' && *m->at <= '9')))
-        m->at++;
+    while (machine->at < machine->end && (is_letter(*machine->at) || (*machine->at >= '0' && *machine->at <= '9')))
+        machine->at++;
     *out = from;
-    *out_bytes = (size_t)(m->at - from);
+    *out_bytes = (size_t)(machine->at - from);
     return true;
 }
 
-bool machine_word(struct machine *m, const char *word)
+bool machine_word(struct machine *machine, const char *word)
 {
-    const char *from = m->at, *name;
+    const char *from = machine->at, *name;
     size_t bytes;
 
-    if (machine_name(m, &name, &bytes) && bytes == strlen(word) && memcmp(name, word, bytes) == 0)
+    if (machine_name(machine, &name, &bytes) && bytes == strlen(word) && memcmp(name, word, bytes) == 0)
         return true;
-    m->at = from;
+    machine->at = from;
     return false;
 }
 
-bool machine_at_end(struct machine *m)
+bool machine_at_end(struct machine *machine)
 {
-    machine_spaces(m);
-    return comes(m, "%}") || comes(m, "-%}") || comes(m, "}}") || comes(m, "-}}");
+    machine_spaces(machine);
+    return comes(machine, "%}") || comes(machine, "-%}") || comes(machine, "}}") || comes(machine, "-}}");
 }
 
 /* ------------------------------------------------------------------ text and tags */
 
 /* Text up to a tag: statements and comments take the spaces of their line before them, `-` takes all. */
-static void put_text(struct machine *m, const char *to, bool tag, bool block, bool minus, bool live)
+static void put_text(struct machine *machine, const char *to, bool tag, bool block, bool minus, bool live)
 {
-    const char *from = m->at, *line;
+    const char *from = machine->at, *line;
 
-    if (m->skips_line && from < to && *from == '\n')
+    if (machine->skips_line && from < to && *from == '\n')
         from++;
-    while (m->strips && from < to && is_white(*from))
+    while (machine->strips && from < to && is_white(*from))
         from++;
-    m->strips = m->skips_line = false;
+    machine->strips = machine->skips_line = false;
     line = to;
     while (block && line > from && (line[-1] == ' ' || line[-1] == '\t'))
         line--;
-    if (block && (line == m->chat->form || line[-1] == '\n'))
+    if (block && (line == machine->chat->form || line[-1] == '\n'))
         to = line;
     while (tag && minus && to > from && is_white(to[-1]))
         to--;
     if (live)
-        strbuf_add(&m->out, from, (size_t)(to - from));
+        strbuf_add(&machine->out, from, (size_t)(to - from));
 }
 
 /* Goes on to the next tag, and behind its opening signs. '\0': there is none; otherwise '{', '%' or '#'. */
-static char next_tag(struct machine *m, bool live)
+static char next_tag(struct machine *machine, bool live)
 {
-    const char *at = m->at;
+    const char *at = machine->at;
     bool minus;
     char kind;
 
-    while (m->end - at >= 2 && !(at[0] == '{' && (at[1] == '{' || at[1] == '%' || at[1] == '#')))
+    while (machine->end - at >= 2 && !(at[0] == '{' && (at[1] == '{' || at[1] == '%' || at[1] == '#')))
         at++;
-    if (m->end - at < 2) {
-        put_text(m, m->end, false, false, false, live);
-        m->at = m->end;
+    if (machine->end - at < 2) {
+        put_text(machine, machine->end, false, false, false, live);
+        machine->at = machine->end;
         return '\0';
     }
     kind = at[1];
-    minus = m->end - at > 2 && at[2] == '-';
-    put_text(m, at, true, kind != '{', minus, live);
-    m->at = at + 2 + minus;
+    minus = machine->end - at > 2 && at[2] == '-';
+    put_text(machine, at, true, kind != '{', minus, live);
+    machine->at = at + 2 + minus;
     return kind;
 }
 
 /* The closing signs of a tag: "%}" or "}}". */
-static bool close_tag(struct machine *m, const char *signs)
+static bool close_tag(struct machine *machine, const char *signs)
 {
-    m->strips = machine_sign(m, "-");
-    if (!machine_sign(m, signs))
-        return machine_fail(m, INLAY_UNSUPPORTED, "what follows here:", m->at,
-                            (size_t)(m->end - m->at) < 20 ? (size_t)(m->end - m->at) : 20);
-    m->skips_line = signs[0] == '%';
+    machine->strips = machine_sign(machine, "-");
+    if (!machine_sign(machine, signs))
+        return machine_fail(machine, INLAY_UNSUPPORTED, "what follows here:", machine->at,
+                            (size_t)(machine->end - machine->at) < 20 ? (size_t)(machine->end - machine->at) : 20);
+    machine->skips_line = signs[0] == '%';
     return true;
 }
 
 /* To the closing signs, past an expression that does not count. */
-static bool skip_expression(struct machine *m)
+static bool skip_expression(struct machine *machine)
 {
     char quote = '\0';
 
-    for (; m->at < m->end; m->at++) {
-        if (quote == '\0' && machine_at_end(m))
+    for (; machine->at < machine->end; machine->at++) {
+        if (quote == '\0' && machine_at_end(machine))
             return true;
-        if (m->at == m->end)
+        if (machine->at == machine->end)
             break;
-        if (quote != '\0' && *m->at == '\\' && m->at + 1 < m->end)
-            m->at++;
-        else if (quote != '\0' ? *m->at == quote : *m->at == '\'' || *m->at == '"')
-            quote = quote != '\0' ? '\0' : *m->at;
+        if (quote != '\0' && *machine->at == '\\' && machine->at + 1 < machine->end)
+            machine->at++;
+        else if (quote != '\0' ? *machine->at == quote : *machine->at == '\'' || *machine->at == '"')
+            quote = quote != '\0' ? '\0' : *machine->at;
     }
-    return machine_fail(m, INLAY_UNSUPPORTED, "a tag without an end", "", 0);
+    return machine_fail(machine, INLAY_UNSUPPORTED, "a tag without an end", "", 0);
 }
 
-static bool skip_comment(struct machine *m)
+static bool skip_comment(struct machine *machine)
 {
-    while (m->end - m->at >= 2 && !(m->at[0] == '#' && m->at[1] == '}'))
-        m->at++;
-    if (m->end - m->at < 2)
-        return machine_fail(m, INLAY_UNSUPPORTED, "a comment without an end", "", 0);
-    m->strips = m->at[-1] == '-';
-    m->skips_line = true;
-    m->at += 2;
+    while (machine->end - machine->at >= 2 && !(machine->at[0] == '#' && machine->at[1] == '}'))
+        machine->at++;
+    if (machine->end - machine->at < 2)
+        return machine_fail(machine, INLAY_UNSUPPORTED, "a comment without an end", "", 0);
+    machine->strips = machine->at[-1] == '-';
+    machine->skips_line = true;
+    machine->at += 2;
     return true;
 }
 
@@ -214,119 +215,120 @@ static bool skip_comment(struct machine *m)
 /* What ends a part of a template, its word already read. */
 typedef enum ending { END_OF_TEXT, END_ELIF, END_ELSE, END_IF, END_FOR, END_FAILED } ending;
 
-static ending run(struct machine *m, bool live);
+static ending run(struct machine *machine, bool live);
 
-static bool read_condition(struct machine *m, bool live, bool *out)
+static bool read_condition(struct machine *machine, bool live, bool *out)
 {
-    struct value v;
+    struct value value;
 
     *out = false;
-    if (!(live ? value_read(m, &v) : skip_expression(m)) || !close_tag(m, "%}"))
+    if (!(live ? value_read(machine, &value) : skip_expression(machine)) || !close_tag(machine, "%}"))
         return false;
-    *out = live && value_truth(&v);
+    *out = live && value_truth(&value);
     return true;
 }
 
-static bool run_if(struct machine *m, bool live)
+static bool run_if(struct machine *machine, bool live)
 {
     bool now, taken = false;
 
-    if (!read_condition(m, live, &now))
+    if (!read_condition(machine, live, &now))
         return false;
     for (;;) {
-        ending how = run(m, now);
+        ending how = run(machine, now);
 
         taken |= now;
         now = false;
         if (how == END_IF)
-            return close_tag(m, "%}");
+            return close_tag(machine, "%}");
         if (how == END_ELIF) {
-            if (!read_condition(m, live && !taken, &now))
+            if (!read_condition(machine, live && !taken, &now))
                 return false;
         } else if (how == END_ELSE) {
             now = live && !taken;
-            if (!close_tag(m, "%}"))
+            if (!close_tag(machine, "%}"))
                 return false;
         } else {
-            return how == END_FAILED ? false : machine_fail(m, INLAY_UNSUPPORTED, "an if without endif", "", 0);
+            return how == END_FAILED ? false : machine_fail(machine, INLAY_UNSUPPORTED, "an if without endif", "", 0);
         }
     }
 }
 
 /* The body once for each element; with none, it is passed over. */
-static bool run_body(struct machine *m, const char *name, size_t bytes, const struct value *list)
+static bool run_body(struct machine *machine, const char *name, size_t bytes, const struct value *list)
 {
-    const char *body = m->at;
-    const uint32_t variables = m->variable_count, scope = m->scope;
-    const bool strips = m->strips, skips_line = m->skips_line;
-    struct loop *l = &m->loops[m->loop_count];
+    const char *body = machine->at;
+    const uint32_t variables = machine->variable_count, scope = machine->scope;
+    const bool strips = machine->strips, skips_line = machine->skips_line;
+    struct loop *loop = &machine->loops[machine->loop_count];
 
-    *l = (struct loop){ 0, list->count };
+    *loop = (struct loop){ 0, list->count };
     for (size_t i = 0; i < (list->count > 0 ? list->count : 1); i++) {
-        struct value self = { .kind = VALUE_LOOP, .number = m->loop_count };
+        struct value self = { .kind = VALUE_LOOP, .number = machine->loop_count };
         ending how;
 
-        l->index = i;
-        m->at = body;
-        m->strips = strips;
-        m->skips_line = skips_line;
-        m->scope = variables;
-        if (list->count > 0 && (!machine_set(m, name, bytes, 0, list->list[i]) || !machine_set(m, "loop", 4, 0, self)))
+        loop->index = i;
+        machine->at = body;
+        machine->strips = strips;
+        machine->skips_line = skips_line;
+        machine->scope = variables;
+        if (list->count > 0 &&
+            (!machine_set(machine, name, bytes, 0, list->list[i]) || !machine_set(machine, "loop", 4, 0, self)))
             return false;
-        m->loop_count++;
-        how = run(m, list->count > 0);
-        m->loop_count--;
-        m->variable_count = variables;
-        m->scope = scope;
+        machine->loop_count++;
+        how = run(machine, list->count > 0);
+        machine->loop_count--;
+        machine->variable_count = variables;
+        machine->scope = scope;
         if (how != END_FOR)
-            return how == END_FAILED ? false : machine_fail(m, INLAY_UNSUPPORTED, "a for without endfor", "", 0);
+            return how == END_FAILED ? false : machine_fail(machine, INLAY_UNSUPPORTED, "a for without endfor", "", 0);
     }
-    return close_tag(m, "%}");
+    return close_tag(machine, "%}");
 }
 
-static bool run_for(struct machine *m, bool live)
+static bool run_for(struct machine *machine, bool live)
 {
     struct value list = { .kind = VALUE_LIST };
     const char *name = "";
     size_t bytes = 0;
 
-    if (live && (!machine_name(m, &name, &bytes) || !machine_word(m, "in")))
-        return machine_fail(m, INLAY_UNSUPPORTED, "a for over several names", "", 0);
-    if (!(live ? value_read(m, &list) : skip_expression(m)) || !close_tag(m, "%}"))
+    if (live && (!machine_name(machine, &name, &bytes) || !machine_word(machine, "in")))
+        return machine_fail(machine, INLAY_UNSUPPORTED, "a for over several names", "", 0);
+    if (!(live ? value_read(machine, &list) : skip_expression(machine)) || !close_tag(machine, "%}"))
         return false;
     if (list.kind != VALUE_LIST)
-        return machine_fail(m, INLAY_UNSUPPORTED, "a for over what is no list:", name, bytes);
-    if (m->loop_count == CHAT_LOOPS)
-        return machine_fail(m, INLAY_UNSUPPORTED, "so many loops in one another", "", 0);
-    return run_body(m, name, bytes, &list);
+        return machine_fail(machine, INLAY_UNSUPPORTED, "a for over what is no list:", name, bytes);
+    if (machine->loop_count == CHAT_LOOPS)
+        return machine_fail(machine, INLAY_UNSUPPORTED, "so many loops in one another", "", 0);
+    return run_body(machine, name, bytes, &list);
 }
 
-static bool run_set(struct machine *m, bool live)
+static bool run_set(struct machine *machine, bool live)
 {
     const char *name, *part = NULL;
     size_t bytes, part_bytes = 0;
     int space = 0;
-    struct value v;
+    struct value value;
 
     if (!live)
-        return skip_expression(m) && close_tag(m, "%}");
-    if (!machine_name(m, &name, &bytes))
-        return machine_fail(m, INLAY_UNSUPPORTED, "a set without a name", "", 0);
-    if (machine_sign(m, ".") && !machine_name(m, &part, &part_bytes))
-        return machine_fail(m, INLAY_UNSUPPORTED, "a set without a name", "", 0);
-    for (uint32_t i = m->variable_count; part != NULL && space == 0 && i-- > 0;)
-        if (m->variables[i].value.kind == VALUE_SPACE && m->variables[i].bytes == bytes &&
-            memcmp(m->variables[i].name, name, bytes) == 0)
-            space = (int)m->variables[i].value.number;
-    if (!machine_sign(m, "=") || (part != NULL && space == 0))
-        return machine_fail(m, INLAY_UNSUPPORTED, "such a set of", name, bytes);
-    return value_read(m, &v) &&
-           machine_set(m, part != NULL ? part : name, part != NULL ? part_bytes : bytes, space, v) &&
-           close_tag(m, "%}");
+        return skip_expression(machine) && close_tag(machine, "%}");
+    if (!machine_name(machine, &name, &bytes))
+        return machine_fail(machine, INLAY_UNSUPPORTED, "a set without a name", "", 0);
+    if (machine_sign(machine, ".") && !machine_name(machine, &part, &part_bytes))
+        return machine_fail(machine, INLAY_UNSUPPORTED, "a set without a name", "", 0);
+    for (uint32_t i = machine->variable_count; part != NULL && space == 0 && i-- > 0;)
+        if (machine->variables[i].value.kind == VALUE_SPACE && machine->variables[i].bytes == bytes &&
+            memcmp(machine->variables[i].name, name, bytes) == 0)
+            space = (int)machine->variables[i].value.number;
+    if (!machine_sign(machine, "=") || (part != NULL && space == 0))
+        return machine_fail(machine, INLAY_UNSUPPORTED, "such a set of", name, bytes);
+    return value_read(machine, &value) &&
+           machine_set(machine, part != NULL ? part : name, part != NULL ? part_bytes : bytes, space, value) &&
+           close_tag(machine, "%}");
 }
 
 /* A statement that ends nothing; the others are told by *out. */
-static bool run_statement(struct machine *m, bool live, ending *out)
+static bool run_statement(struct machine *machine, bool live, ending *out)
 {
     static const struct {
         const char *word;
@@ -337,52 +339,54 @@ static bool run_statement(struct machine *m, bool live, ending *out)
     bool good;
 
     for (int i = 0; i < 4; i++) {
-        if (!machine_word(m, ends[i].word))
+        if (!machine_word(machine, ends[i].word))
             continue;
         *out = ends[i].how;
         return true;
     }
-    if (m->nested++ == CHAT_NESTED)
-        return machine_fail(m, INLAY_LIMIT_EXCEEDED, "it is nested too deep", "", 0);
-    if (machine_word(m, "if"))
-        good = run_if(m, live);
-    else if (machine_word(m, "for"))
-        good = run_for(m, live);
-    else if (machine_word(m, "set"))
-        good = run_set(m, live);
+    if (machine->nested++ == CHAT_NESTED)
+        return machine_fail(machine, INLAY_LIMIT_EXCEEDED, "it is nested too deep", "", 0);
+    if (machine_word(machine, "if"))
+        good = run_if(machine, live);
+    else if (machine_word(machine, "for"))
+        good = run_for(machine, live);
+    else if (machine_word(machine, "set"))
+        good = run_set(machine, live);
     else
-        good = machine_name(m, &name, &bytes) && machine_fail(m, INLAY_UNSUPPORTED, "the statement", name, bytes);
+        good = machine_name(machine, &name, &bytes) &&
+               machine_fail(machine, INLAY_UNSUPPORTED, "the statement", name, bytes);
     if (!good)
-        (void)machine_fail(m, INLAY_UNSUPPORTED, "a statement without a word", "", 0);
-    m->nested--;
+        (void)machine_fail(machine, INLAY_UNSUPPORTED, "a statement without a word", "", 0);
+    machine->nested--;
     return good;
 }
 
-static ending run(struct machine *m, bool live)
+static ending run(struct machine *machine, bool live)
 {
     for (;;) {
         ending how = END_OF_TEXT;
-        struct value v;
+        struct value value;
 
-        switch (next_tag(m, live)) {
+        switch (next_tag(machine, live)) {
         case '\0':
             return END_OF_TEXT;
         case '#':
-            if (!skip_comment(m))
+            if (!skip_comment(machine))
                 return END_FAILED;
             break;
         case '{':
-            if (!(live ? value_read(m, &v) && value_print(m, &v) : skip_expression(m)) || !close_tag(m, "}}"))
+            if (!(live ? value_read(machine, &value) && value_print(machine, &value) : skip_expression(machine)) ||
+                !close_tag(machine, "}}"))
                 return END_FAILED;
             break;
         default:
-            if (!run_statement(m, live, &how))
+            if (!run_statement(machine, live, &how))
                 return END_FAILED;
             if (how != END_OF_TEXT)
                 return how;
         }
-        if (m->steps++ > CHAT_STEPS) {
-            (void)machine_fail(m, INLAY_LIMIT_EXCEEDED, "it takes too long", "", 0);
+        if (machine->steps++ > CHAT_STEPS) {
+            (void)machine_fail(machine, INLAY_LIMIT_EXCEEDED, "it takes too long", "", 0);
             return END_FAILED;
         }
     }
@@ -390,50 +394,51 @@ static ending run(struct machine *m, bool live)
 
 /* ------------------------------------------------------------------ from messages to text */
 
-static bool define(struct machine *m, const char *name, struct value v)
+static bool define(struct machine *machine, const char *name, struct value value)
 {
-    return machine_set(m, name, strlen(name), 0, v);
+    return machine_set(machine, name, strlen(name), 0, value);
 }
 
-static bool define_all(struct machine *m)
+static bool define_all(struct machine *machine)
 {
-    const struct chat *c = m->chat;
-    struct value *list = machine_memory(m, c->count * sizeof *list);
+    const struct chat *chat = machine->chat;
+    struct value *list = machine_memory(machine, chat->count * sizeof *list);
 
-    for (uint32_t i = 0; list != NULL && i < c->count; i++)
-        list[i] = (struct value){ .kind = VALUE_MESSAGE, .message = &c->messages[i] };
+    for (uint32_t i = 0; list != NULL && i < chat->count; i++)
+        list[i] = (struct value){ .kind = VALUE_MESSAGE, .message = &chat->messages[i] };
     return list != NULL &&
-           define(m, "messages", (struct value){ .kind = VALUE_LIST, .list = list, .count = c->count }) &&
-           define(m, "add_generation_prompt", (struct value){ .kind = VALUE_BOOL, .number = 1 }) &&
-           define(m, "bos_token", text_value(c->begin, strlen(c->begin))) &&
-           define(m, "eos_token", text_value(c->end, strlen(c->end)));
+           define(machine, "messages", (struct value){ .kind = VALUE_LIST, .list = list, .count = chat->count }) &&
+           define(machine, "add_generation_prompt", (struct value){ .kind = VALUE_BOOL, .number = 1 }) &&
+           define(machine, "bos_token", text_value(chat->begin, strlen(chat->begin))) &&
+           define(machine, "eos_token", text_value(chat->end, strlen(chat->end)));
 }
 
-inlay_status chat_render(const struct chat *c, char **out_text, inlay_diag *diag)
+inlay_status chat_render(const struct chat *chat, char **out_text, inlay_diag *diag)
 {
-    struct machine *m = calloc(1, sizeof *m);
+    struct machine *machine = calloc(1, sizeof *machine);
     inlay_diag own = INLAY_DIAG_INIT;
 
     *out_text = NULL;
-    if (m == NULL)
+    if (machine == NULL)
         return no_memory(diag, "for the chat");
-    m->chat = c;
-    m->diag = &own;
-    m->at = c->form;
-    m->end = c->form + strlen(c->form);
-    m->end -= m->end > m->at && m->end[-1] == '\n'; /* the last end of line is none of the text */
-    if (define_all(m) && run(m, true) != END_OF_TEXT)
-        (void)machine_fail(m, INLAY_UNSUPPORTED, "an end of what has not begun", "", 0);
-    strbuf_add(&m->out, "", 1);
-    if (m->out.failed)
-        (void)machine_fail(m, INLAY_OUT_OF_MEMORY, "there is no memory for the text", "", 0);
-    for (size_t i = 0; i < m->memory_count; i++)
-        free(m->memory[i]);
-    free((void *)m->memory);
-    if (m->failed)
-        strbuf_deinit(&m->out);
+    machine->chat = chat;
+    machine->diag = &own;
+    machine->at = chat->form;
+    machine->end = chat->form + strlen(chat->form);
+    machine->end -=
+        machine->end > machine->at && machine->end[-1] == '\n'; /* the last end of line is none of the text */
+    if (define_all(machine) && run(machine, true) != END_OF_TEXT)
+        (void)machine_fail(machine, INLAY_UNSUPPORTED, "an end of what has not begun", "", 0);
+    strbuf_add(&machine->out, "", 1);
+    if (machine->out.failed)
+        (void)machine_fail(machine, INLAY_OUT_OF_MEMORY, "there is no memory for the text", "", 0);
+    for (size_t i = 0; i < machine->memory_count; i++)
+        free(machine->memory[i]);
+    free((void *)machine->memory);
+    if (machine->failed)
+        strbuf_deinit(&machine->out);
     else
-        *out_text = m->out.data;
-    free(m);
+        *out_text = machine->out.data;
+    free(machine);
     return own.code == INLAY_OK ? INLAY_OK : inlay_fail(diag, own.code, "%s", own.text);
 }

@@ -24,5 +24,5 @@ struct chat {
 
 /* *out_text is the caller's to free. INLAY_UNSUPPORTED: the template has what is not known. INLAY_INVALID_ARGUMENT: it
  * refuses the messages. */
-INLAY_NODISCARD inlay_status chat_render(const struct chat *c, char **out_text, inlay_diag *diag);
+INLAY_NODISCARD inlay_status chat_render(const struct chat *chat, char **out_text, inlay_diag *diag);
 #endif

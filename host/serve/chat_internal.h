@@ -61,16 +61,16 @@ struct machine {
 };
 
 /* Fails with a sentence that says where; false. */
-bool machine_fail(struct machine *m, inlay_status status, const char *what, const char *detail, size_t bytes);
-void *machine_memory(struct machine *m, size_t bytes); /* NULL: it has failed */
-bool machine_set(struct machine *m, const char *name, size_t bytes, int space, struct value v);
-void machine_spaces(struct machine *m); /* skips white space */
+bool machine_fail(struct machine *machine, inlay_status status, const char *what, const char *detail, size_t bytes);
+void *machine_memory(struct machine *machine, size_t bytes); /* NULL: it has failed */
+bool machine_set(struct machine *machine, const char *name, size_t bytes, int space, struct value value);
+void machine_spaces(struct machine *machine); /* skips white space */
 /* Whether these signs come next; takes them. A word has to end there. */
-bool machine_sign(struct machine *m, const char *sign);
-bool machine_word(struct machine *m, const char *word);
-bool machine_name(struct machine *m, const char **out, size_t *out_bytes);
+bool machine_sign(struct machine *machine, const char *sign);
+bool machine_word(struct machine *machine, const char *word);
+bool machine_name(struct machine *machine, const char **out, size_t *out_bytes);
 /* Whether the end of the tag comes next. */
-bool machine_at_end(struct machine *m);
+bool machine_at_end(struct machine *machine);
 
 static inline struct value text_value(const char *text, size_t bytes)
 {
@@ -93,18 +93,18 @@ static inline bool machine_is(const char *name, size_t bytes, const char *word)
 }
 
 /* chat_expression.c: reads and computes one. */
-bool value_read(struct machine *m, struct value *out);
+bool value_read(struct machine *machine, struct value *out);
 
 /* chat_value.c */
-bool value_truth(const struct value *v);
-bool value_print(struct machine *m, const struct value *v);
+bool value_truth(const struct value *value);
+bool value_print(struct machine *machine, const struct value *value);
 bool value_same(const struct value *a, const struct value *b);
-bool value_concatenate(struct machine *m, const struct value *a, const struct value *b, struct value *out);
+bool value_concatenate(struct machine *machine, const struct value *a, const struct value *b, struct value *out);
 bool value_contains(const struct value *where, const struct value *what);
-struct value value_find(const struct machine *m, const char *name, size_t bytes, int space);
+struct value value_find(const struct machine *machine, const char *name, size_t bytes, int space);
 /* These change the value. The name and the arguments of a filter or a method come next in the template. */
-bool value_attribute(struct machine *m, struct value *v, const char *name, size_t bytes);
-bool value_element(struct machine *m, struct value *v, const struct value *index);
-bool value_filter(struct machine *m, struct value *v);
-bool value_method(struct machine *m, struct value *v, const char *name, size_t bytes);
+bool value_attribute(struct machine *machine, struct value *value, const char *name, size_t bytes);
+bool value_element(struct machine *machine, struct value *value, const struct value *index);
+bool value_filter(struct machine *machine, struct value *value);
+bool value_method(struct machine *machine, struct value *value, const char *name, size_t bytes);
 #endif

@@ -3,30 +3,30 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool value_truth(const struct value *v)
+bool value_truth(const struct value *value)
 {
-    switch (v->kind) {
+    switch (value->kind) {
     case VALUE_BOOL:
     case VALUE_NUMBER:
-        return v->number != 0;
+        return value->number != 0;
     case VALUE_TEXT:
     case VALUE_LIST:
-        return v->count > 0;
+        return value->count > 0;
     default:
-        return v->kind > VALUE_LIST;
+        return value->kind > VALUE_LIST;
     }
 }
 
 /* As it is printed; numbers are written into `room`. */
-static struct value as_text(const struct value *v, char room[24])
+static struct value as_text(const struct value *value, char room[24])
 {
-    switch (v->kind) {
+    switch (value->kind) {
     case VALUE_TEXT:
-        return *v;
+        return *value;
     case VALUE_NUMBER:
-        return text_value(room, (size_t)snprintf(room, 24, "%lld", (long long)v->number));
+        return text_value(room, (size_t)snprintf(room, 24, "%lld", (long long)value->number));
     case VALUE_BOOL:
-        return v->number != 0 ? text_value("True", 4) : text_value("False", 5);
+        return value->number != 0 ? text_value("True", 4) : text_value("False", 5);
     case VALUE_NONE:
         return text_value("None", 4);
     default:
@@ -34,16 +34,16 @@ static struct value as_text(const struct value *v, char room[24])
     }
 }
 
-bool value_print(struct machine *m, const struct value *v)
+bool value_print(struct machine *machine, const struct value *value)
 {
     char room[24];
-    struct value text = as_text(v, room);
+    struct value text = as_text(value, room);
 
-    if (v->kind >= VALUE_LIST)
-        return machine_fail(m, INLAY_UNSUPPORTED, "printing a list or a message", "", 0);
-    strbuf_add(&m->out, text.text, text.count);
-    if (m->out.size > CHAT_BYTES || m->out.failed)
-        return machine_fail(m, INLAY_LIMIT_EXCEEDED, "the text is too long", "", 0);
+    if (value->kind >= VALUE_LIST)
+        return machine_fail(machine, INLAY_UNSUPPORTED, "printing a list or a message", "", 0);
+    strbuf_add(&machine->out, text.text, text.count);
+    if (machine->out.size > CHAT_BYTES || machine->out.failed)
+        return machine_fail(machine, INLAY_LIMIT_EXCEEDED, "the text is too long", "", 0);
     return true;
 }
 
@@ -59,87 +59,87 @@ bool value_same(const struct value *a, const struct value *b)
     return a->number == b->number && a->list == b->list;
 }
 
-bool value_concatenate(struct machine *m, const struct value *a, const struct value *b, struct value *out)
+bool value_concatenate(struct machine *machine, const struct value *a, const struct value *b, struct value *out)
 {
     char room_a[24], room_b[24], *text;
-    struct value x = as_text(a, room_a), y = as_text(b, room_b);
+    struct value value = as_text(a, room_a), y = as_text(b, room_b);
 
-    text = machine_memory(m, x.count + y.count + 1);
+    text = machine_memory(machine, value.count + y.count + 1);
     if (text == NULL)
         return false;
-    if (x.count > 0)
-        memcpy(text, x.text, x.count);
+    if (value.count > 0)
+        memcpy(text, value.text, value.count);
     if (y.count > 0)
-        memcpy(text + x.count, y.text, y.count);
-    *out = text_value(text, x.count + y.count);
+        memcpy(text + value.count, y.text, y.count);
+    *out = text_value(text, value.count + y.count);
     return true;
 }
 
 /* ------------------------------------------------------------------ names, attributes, indexes */
 
-struct value value_find(const struct machine *m, const char *name, size_t bytes, int space)
+struct value value_find(const struct machine *machine, const char *name, size_t bytes, int space)
 {
-    for (uint32_t i = m->variable_count; i-- > 0;)
-        if (m->variables[i].space == space && m->variables[i].bytes == bytes &&
-            memcmp(m->variables[i].name, name, bytes) == 0)
-            return m->variables[i].value;
+    for (uint32_t i = machine->variable_count; i-- > 0;)
+        if (machine->variables[i].space == space && machine->variables[i].bytes == bytes &&
+            memcmp(machine->variables[i].name, name, bytes) == 0)
+            return machine->variables[i].value;
     return (struct value){ .kind = VALUE_UNDEFINED };
 }
 
-static struct value loop_attribute(const struct loop *l, const char *name, size_t bytes)
+static struct value loop_attribute(const struct loop *loop, const char *name, size_t bytes)
 {
     if (machine_is(name, bytes, "index0"))
-        return number_value((int64_t)l->index);
+        return number_value((int64_t)loop->index);
     if (machine_is(name, bytes, "index"))
-        return number_value((int64_t)l->index + 1);
+        return number_value((int64_t)loop->index + 1);
     if (machine_is(name, bytes, "first"))
-        return bool_value(l->index == 0);
+        return bool_value(loop->index == 0);
     if (machine_is(name, bytes, "last"))
-        return bool_value(l->index + 1 == l->count);
+        return bool_value(loop->index + 1 == loop->count);
     if (machine_is(name, bytes, "length"))
-        return number_value((int64_t)l->count);
+        return number_value((int64_t)loop->count);
     return (struct value){ .kind = VALUE_UNDEFINED };
 }
 
-bool value_attribute(struct machine *m, struct value *v, const char *name, size_t bytes)
+bool value_attribute(struct machine *machine, struct value *value, const char *name, size_t bytes)
 {
-    if (v->kind == VALUE_MESSAGE) {
-        const char *text = machine_is(name, bytes, "role")      ? v->message->role
-                           : machine_is(name, bytes, "content") ? v->message->content
+    if (value->kind == VALUE_MESSAGE) {
+        const char *text = machine_is(name, bytes, "role")      ? value->message->role
+                           : machine_is(name, bytes, "content") ? value->message->content
                                                                 : NULL;
 
-        *v = text != NULL ? text_value(text, strlen(text)) : (struct value){ .kind = VALUE_UNDEFINED };
+        *value = text != NULL ? text_value(text, strlen(text)) : (struct value){ .kind = VALUE_UNDEFINED };
         return true;
     }
-    if (v->kind == VALUE_LOOP) {
-        *v = loop_attribute(&m->loops[v->number], name, bytes);
-        return v->kind != VALUE_UNDEFINED || machine_fail(m, INLAY_UNSUPPORTED, "loop's", name, bytes);
+    if (value->kind == VALUE_LOOP) {
+        *value = loop_attribute(&machine->loops[value->number], name, bytes);
+        return value->kind != VALUE_UNDEFINED || machine_fail(machine, INLAY_UNSUPPORTED, "loop's", name, bytes);
     }
-    if (v->kind == VALUE_SPACE) {
-        *v = value_find(m, name, bytes, (int)v->number);
+    if (value->kind == VALUE_SPACE) {
+        *value = value_find(machine, name, bytes, (int)value->number);
         return true;
     }
-    if (m->quiet == 0)
-        return machine_fail(m, INLAY_UNSUPPORTED, "the attribute", name, bytes);
-    *v = (struct value){ .kind = VALUE_UNDEFINED };
+    if (machine->quiet == 0)
+        return machine_fail(machine, INLAY_UNSUPPORTED, "the attribute", name, bytes);
+    *value = (struct value){ .kind = VALUE_UNDEFINED };
     return true;
 }
 
-bool value_element(struct machine *m, struct value *v, const struct value *index)
+bool value_element(struct machine *machine, struct value *value, const struct value *index)
 {
     int64_t at = index->number;
 
     if (index->kind == VALUE_TEXT)
-        return value_attribute(m, v, index->text, index->count);
-    at += at < 0 ? (int64_t)v->count : 0;
-    if ((v->kind != VALUE_LIST && v->kind != VALUE_TEXT) || index->kind != VALUE_NUMBER) {
-        if (m->quiet == 0)
-            return machine_fail(m, INLAY_UNSUPPORTED, "such an index", "", 0);
-        *v = (struct value){ .kind = VALUE_UNDEFINED };
-    } else if (at < 0 || at >= (int64_t)v->count) {
-        *v = (struct value){ .kind = VALUE_UNDEFINED };
+        return value_attribute(machine, value, index->text, index->count);
+    at += at < 0 ? (int64_t)value->count : 0;
+    if ((value->kind != VALUE_LIST && value->kind != VALUE_TEXT) || index->kind != VALUE_NUMBER) {
+        if (machine->quiet == 0)
+            return machine_fail(machine, INLAY_UNSUPPORTED, "such an index", "", 0);
+        *value = (struct value){ .kind = VALUE_UNDEFINED };
+    } else if (at < 0 || at >= (int64_t)value->count) {
+        *value = (struct value){ .kind = VALUE_UNDEFINED };
     } else {
-        *v = v->kind == VALUE_LIST ? v->list[at] : text_value(v->text + at, 1);
+        *value = value->kind == VALUE_LIST ? value->list[at] : text_value(value->text + at, 1);
     }
     return true;
 }
@@ -162,98 +162,99 @@ static bool is_white(char c)
     return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-static struct value strip(struct value v, bool left, bool right)
+static struct value strip(struct value value, bool left, bool right)
 {
-    while (left && v.count > 0 && is_white(v.text[0])) {
-        v.text++;
-        v.count--;
+    while (left && value.count > 0 && is_white(value.text[0])) {
+        value.text++;
+        value.count--;
     }
-    while (right && v.count > 0 && is_white(v.text[v.count - 1]))
-        v.count--;
-    return v;
+    while (right && value.count > 0 && is_white(value.text[value.count - 1]))
+        value.count--;
+    return value;
 }
 
-static bool in_case(struct machine *m, struct value *v, bool upper)
+static bool in_case(struct machine *machine, struct value *value, bool upper)
 {
-    char *text = machine_memory(m, v->count + 1);
+    char *text = machine_memory(machine, value->count + 1);
 
     if (text == NULL)
         return false;
-    for (size_t i = 0; i < v->count; i++) {
-        char c = v->text[i];
+    for (size_t i = 0; i < value->count; i++) {
+        char c = value->text[i];
         bool other = upper ? c >= 'a' && c <= 'z' : c >= 'A' && c <= 'Z';
 
         text[i] = (char)(other ? c ^ 32 : c);
     }
-    v->text = text;
+    value->text = text;
     return true;
 }
 
 /* What filters and methods without arguments have in common; false in *out_known: it is none of them. */
-static bool change_text(struct machine *m, struct value *v, const char *name, size_t bytes, bool *out_known)
+static bool change_text(struct machine *machine, struct value *value, const char *name, size_t bytes, bool *out_known)
 {
-    *out_known = v->kind == VALUE_TEXT;
-    if (v->kind != VALUE_TEXT)
+    *out_known = value->kind == VALUE_TEXT;
+    if (value->kind != VALUE_TEXT)
         return true;
     if (machine_is(name, bytes, "trim") || machine_is(name, bytes, "strip"))
-        *v = strip(*v, true, true);
+        *value = strip(*value, true, true);
     else if (machine_is(name, bytes, "lstrip"))
-        *v = strip(*v, true, false);
+        *value = strip(*value, true, false);
     else if (machine_is(name, bytes, "rstrip"))
-        *v = strip(*v, false, true);
+        *value = strip(*value, false, true);
     else if (machine_is(name, bytes, "upper") || machine_is(name, bytes, "lower"))
-        return in_case(m, v, name[0] == 'u');
+        return in_case(machine, value, name[0] == 'u');
     else
         *out_known = false;
     return true;
 }
 
-bool value_filter(struct machine *m, struct value *v)
+bool value_filter(struct machine *machine, struct value *value)
 {
     const char *name;
     size_t bytes;
     bool known;
     char room[24];
 
-    if (!machine_name(m, &name, &bytes))
-        return machine_fail(m, INLAY_UNSUPPORTED, "a filter without a name", "", 0);
-    if (!change_text(m, v, name, bytes, &known) || known)
-        return !m->failed;
+    if (!machine_name(machine, &name, &bytes))
+        return machine_fail(machine, INLAY_UNSUPPORTED, "a filter without a name", "", 0);
+    if (!change_text(machine, value, name, bytes, &known) || known)
+        return !machine->failed;
     if ((machine_is(name, bytes, "length") || machine_is(name, bytes, "count")) &&
-        (v->kind == VALUE_LIST || v->kind == VALUE_TEXT)) {
-        *v = number_value((int64_t)v->count);
+        (value->kind == VALUE_LIST || value->kind == VALUE_TEXT)) {
+        *value = number_value((int64_t)value->count);
         return true;
     }
-    if ((machine_is(name, bytes, "first") || machine_is(name, bytes, "last")) && v->kind == VALUE_LIST) {
+    if ((machine_is(name, bytes, "first") || machine_is(name, bytes, "last")) && value->kind == VALUE_LIST) {
         struct value index = number_value(name[0] == 'f' ? 0 : -1);
 
-        return value_element(m, v, &index);
+        return value_element(machine, value, &index);
     }
-    if (machine_is(name, bytes, "string") && v->kind < VALUE_LIST) {
-        struct value text = as_text(v, room), none = text_value("", 0);
+    if (machine_is(name, bytes, "string") && value->kind < VALUE_LIST) {
+        struct value text = as_text(value, room), none = text_value("", 0);
 
-        return value_concatenate(m, &text, &none, v);
+        return value_concatenate(machine, &text, &none, value);
     }
-    return m->quiet > 0 || machine_fail(m, INLAY_UNSUPPORTED, "the filter", name, bytes);
+    return machine->quiet > 0 || machine_fail(machine, INLAY_UNSUPPORTED, "the filter", name, bytes);
 }
 
-bool value_method(struct machine *m, struct value *v, const char *name, size_t bytes)
+bool value_method(struct machine *machine, struct value *value, const char *name, size_t bytes)
 {
     struct value part = { .kind = VALUE_UNDEFINED };
-    bool known, has_part = !machine_sign(m, ")");
+    bool known, has_part = !machine_sign(machine, ")");
 
-    if (has_part && (!value_read(m, &part) || !machine_sign(m, ")")))
-        return machine_fail(m, INLAY_UNSUPPORTED, "the arguments of", name, bytes);
+    if (has_part && (!value_read(machine, &part) || !machine_sign(machine, ")")))
+        return machine_fail(machine, INLAY_UNSUPPORTED, "the arguments of", name, bytes);
     if (!has_part) {
-        if (!change_text(m, v, name, bytes, &known))
+        if (!change_text(machine, value, name, bytes, &known))
             return false;
         if (known)
             return true;
-    } else if (v->kind == VALUE_TEXT && part.kind == VALUE_TEXT &&
+    } else if (value->kind == VALUE_TEXT && part.kind == VALUE_TEXT &&
                (machine_is(name, bytes, "startswith") || machine_is(name, bytes, "endswith"))) {
-        *v = bool_value(part.count <= v->count &&
-                        memcmp(name[0] == 's' ? v->text : v->text + v->count - part.count, part.text, part.count) == 0);
+        *value = bool_value(
+            part.count <= value->count &&
+            memcmp(name[0] == 's' ? value->text : value->text + value->count - part.count, part.text, part.count) == 0);
         return true;
     }
-    return m->quiet > 0 || machine_fail(m, INLAY_UNSUPPORTED, "the method", name, bytes);
+    return machine->quiet > 0 || machine_fail(machine, INLAY_UNSUPPORTED, "the method", name, bytes);
 }

@@ -30,248 +30,255 @@ struct completion {
     bool done, left;
 };
 
-void completion_destroy(struct completion *c)
+void completion_destroy(struct completion *completion)
 {
-    if (c == NULL)
+    if (completion == NULL)
         return;
-    free(c->tokens);
-    free(c->mask);
-    free(c->positions);
-    completion_request_deinit(&c->asked);
-    strbuf_deinit(&c->text);
-    strbuf_deinit(&c->whole);
-    strbuf_deinit(&c->out);
-    (void)pthread_mutex_destroy(&c->lock);
-    free(c);
+    free(completion->tokens);
+    free(completion->mask);
+    free(completion->positions);
+    completion_request_deinit(&completion->asked);
+    strbuf_deinit(&completion->text);
+    strbuf_deinit(&completion->whole);
+    strbuf_deinit(&completion->out);
+    (void)pthread_mutex_destroy(&completion->lock);
+    free(completion);
 }
 
 /* ------------------------------------------------------------------ what is sent */
 
 /* What an answer, or an event of a stream, begins with. */
-static void write_head(const struct completion *c, struct strbuf *to)
+static void write_head(const struct completion *completion, struct strbuf *to)
 {
-    const char *kind = !c->asked.chat ? "text_completion" : c->streams ? "chat.completion.chunk" : "chat.completion";
+    const char *kind = !completion->asked.chat ? "text_completion"
+                       : completion->streams   ? "chat.completion.chunk"
+                                               : "chat.completion";
 
     strbuf_format(to,
                   "{\"id\":\"%s-%llu\",\"object\":\"%s\",\"created\":%lld,\"model\":\"%s\",\"choices\":[{\"index\":0,",
-                  c->asked.chat ? "chatcmpl" : "cmpl", (unsigned long long)c->id, kind, (long long)time(NULL),
-                  c->x->job.model->name);
+                  completion->asked.chat ? "chatcmpl" : "cmpl", (unsigned long long)completion->id, kind,
+                  (long long)time(NULL), completion->x->job.model->name);
 }
 
-static void write_choice(struct completion *c, struct strbuf *to, const char *text, size_t bytes, const char *reason)
+static void write_choice(struct completion *completion, struct strbuf *to, const char *text, size_t bytes,
+                         const char *reason)
 {
-    write_head(c, to);
-    if (!c->asked.chat)
+    write_head(completion, to);
+    if (!completion->asked.chat)
         strbuf_text(to, "\"text\":");
-    else if (c->streams)
-        strbuf_text(to, c->began ? "\"delta\":{\"content\":" : "\"delta\":{\"role\":\"assistant\",\"content\":");
+    else if (completion->streams)
+        strbuf_text(to,
+                    completion->began ? "\"delta\":{\"content\":" : "\"delta\":{\"role\":\"assistant\",\"content\":");
     else
         strbuf_text(to, "\"message\":{\"role\":\"assistant\",\"content\":");
-    c->began = true;
+    completion->began = true;
     strbuf_json(to, text, bytes);
-    strbuf_format(to, "%s,\"logprobs\":null,\"finish_reason\":%s%s%s}]", c->asked.chat ? "}" : "",
+    strbuf_format(to, "%s,\"logprobs\":null,\"finish_reason\":%s%s%s}]", completion->asked.chat ? "}" : "",
                   reason != NULL ? "\"" : "", reason != NULL ? reason : "null", reason != NULL ? "\"" : "");
 }
 
 /* Under the lock: there is something for the connection to send. */
-static void wake(struct completion *c)
+static void wake(struct completion *completion)
 {
-    if (!c->waiting)
+    if (!completion->waiting)
         return;
-    c->waiting = false;
-    MHD_resume_connection(c->x->connection);
-    (void)atomic_fetch_sub(&c->x->server->suspended, 1);
+    completion->waiting = false;
+    MHD_resume_connection(completion->x->connection);
+    (void)atomic_fetch_sub(&completion->x->server->suspended, 1);
 }
 
 /* Gives out the first bytes of the text; reason NULL: it goes on. */
-static void emit(struct completion *c, size_t bytes, const char *reason)
+static void emit(struct completion *completion, size_t bytes, const char *reason)
 {
-    if (!c->streams) {
-        strbuf_add(&c->whole, c->text.data, bytes);
+    if (!completion->streams) {
+        strbuf_add(&completion->whole, completion->text.data, bytes);
     } else if (bytes > 0 || reason != NULL) {
-        (void)pthread_mutex_lock(&c->lock);
-        strbuf_text(&c->out, "data: ");
-        write_choice(c, &c->out, c->text.data, bytes, reason);
-        strbuf_text(&c->out, "}\n\n");
-        wake(c);
-        (void)pthread_mutex_unlock(&c->lock);
+        (void)pthread_mutex_lock(&completion->lock);
+        strbuf_text(&completion->out, "data: ");
+        write_choice(completion, &completion->out, completion->text.data, bytes, reason);
+        strbuf_text(&completion->out, "}\n\n");
+        wake(completion);
+        (void)pthread_mutex_unlock(&completion->lock);
     }
     if (bytes > 0)
-        memmove(c->text.data, c->text.data + bytes, c->text.size - bytes);
-    c->text.size -= bytes;
+        memmove(completion->text.data, completion->text.data + bytes, completion->text.size - bytes);
+    completion->text.size -= bytes;
 }
 
 /* Bytes at the end that may be the beginning of a stop word, or of a character. */
-static size_t held_back(const struct completion *c)
+static size_t held_back(const struct completion *completion)
 {
     size_t held = 0;
 
-    for (size_t n = 1; n <= 3 && n <= c->text.size; n++) {
-        unsigned char byte = (unsigned char)c->text.data[c->text.size - n];
+    for (size_t n = 1; n <= 3 && n <= completion->text.size; n++) {
+        unsigned char byte = (unsigned char)completion->text.data[completion->text.size - n];
 
         if (byte >> 6 == 3 && n < (byte >> 5 == 6 ? 2u : byte >> 4 == 14 ? 3u : 4u))
             held = n;
         if (byte >> 6 != 2)
             break;
     }
-    for (uint32_t i = 0; i < c->asked.stop_count; i++)
-        for (size_t n = strlen(c->asked.stops[i]) - 1; n > held; n--)
-            if (n <= c->text.size && memcmp(c->text.data + c->text.size - n, c->asked.stops[i], n) == 0)
+    for (uint32_t i = 0; i < completion->asked.stop_count; i++)
+        for (size_t n = strlen(completion->asked.stops[i]) - 1; n > held; n--)
+            if (n <= completion->text.size &&
+                memcmp(completion->text.data + completion->text.size - n, completion->asked.stops[i], n) == 0)
                 held = n;
     return held;
 }
 
 /* The text up to the first stop word, if there is one. */
-static bool find_stop(struct completion *c)
+static bool find_stop(struct completion *completion)
 {
     size_t first = SIZE_MAX;
 
-    for (uint32_t i = 0; i < c->asked.stop_count && c->text.size > 0; i++) {
-        const char *at = memmem(c->text.data, c->text.size, c->asked.stops[i], strlen(c->asked.stops[i]));
+    for (uint32_t i = 0; i < completion->asked.stop_count && completion->text.size > 0; i++) {
+        const char *at = memmem(completion->text.data, completion->text.size, completion->asked.stops[i],
+                                strlen(completion->asked.stops[i]));
 
-        if (at != NULL && (size_t)(at - c->text.data) < first)
-            first = (size_t)(at - c->text.data);
+        if (at != NULL && (size_t)(at - completion->text.data) < first)
+            first = (size_t)(at - completion->text.data);
     }
     if (first != SIZE_MAX)
-        c->text.size = first;
+        completion->text.size = first;
     return first != SIZE_MAX;
 }
 
-/* Ends the answer: with a failure, or with c->reason. Frees the exchange where its connection is gone. */
-static void finish(struct completion *c, const inlay_diag *failure)
+/* Ends the answer: with a failure, or with completion->reason. Frees the exchange where its connection is gone. */
+static void finish(struct completion *completion, const inlay_diag *failure)
 {
-    struct exchange *x = c->x;
+    struct exchange *exchange = completion->x;
     bool left;
 
-    watch_remove(x->server->watch, x);
-    sequence_leave(&x->job); /* before the client knows: its next text finds the place free */
+    watch_remove(exchange->server->watch, exchange);
+    sequence_leave(&exchange->job); /* before the client knows: its next text finds the place free */
     if (failure != NULL)
-        stats_add_error(&x->job.model->stats, stats_error_of(failure->code), clock_ns() - x->arrived_ns);
+        stats_add_error(&exchange->job.model->stats, stats_error_of(failure->code), clock_ns() - exchange->arrived_ns);
     else
-        stats_add_time(&x->job.model->stats.request, clock_ns() - x->arrived_ns);
-    if (!c->streams) {
+        stats_add_time(&exchange->job.model->stats.request, clock_ns() - exchange->arrived_ns);
+    if (!completion->streams) {
         if (failure != NULL) {
-            exchange_fail_diag(x, failure);
+            exchange_fail_diag(exchange, failure);
         } else {
-            emit(c, c->text.size, c->reason);
-            write_choice(c, &x->reply, c->whole.data != NULL ? c->whole.data : "", c->whole.size, c->reason);
-            strbuf_format(&x->reply,
+            emit(completion, completion->text.size, completion->reason);
+            write_choice(completion, &exchange->reply, completion->whole.data != NULL ? completion->whole.data : "",
+                         completion->whole.size, completion->reason);
+            strbuf_format(&exchange->reply,
                           ",\"usage\":{\"prompt_tokens\":%zu,\"completion_tokens\":%zu,\"total_tokens\":%zu}}",
-                          c->prompt_count, c->count - c->prompt_count, c->count);
-            x->code = MHD_HTTP_OK;
+                          completion->prompt_count, completion->count - completion->prompt_count, completion->count);
+            exchange->code = MHD_HTTP_OK;
         }
-        c->done = true;
-        exchange_wake(x);
+        completion->done = true;
+        exchange_wake(exchange);
         return;
     }
     if (failure == NULL)
-        emit(c, c->text.size, c->reason);
-    (void)pthread_mutex_lock(&c->lock);
+        emit(completion, completion->text.size, completion->reason);
+    (void)pthread_mutex_lock(&completion->lock);
     if (failure != NULL) {
-        strbuf_text(&c->out, "data: {\"error\":");
-        strbuf_json(&c->out, failure->text, strlen(failure->text));
-        strbuf_text(&c->out, "}\n\n");
+        strbuf_text(&completion->out, "data: {\"error\":");
+        strbuf_json(&completion->out, failure->text, strlen(failure->text));
+        strbuf_text(&completion->out, "}\n\n");
     } else {
-        strbuf_text(&c->out, "data: [DONE]\n\n");
+        strbuf_text(&completion->out, "data: [DONE]\n\n");
     }
-    left = c->left;
-    c->done = true;
-    wake(c);
-    (void)pthread_mutex_unlock(&c->lock); /* from here the exchange may be gone, unless it is left to us */
+    left = completion->left;
+    completion->done = true;
+    wake(completion);
+    (void)pthread_mutex_unlock(&completion->lock); /* from here the exchange may be gone, unless it is left to us */
     if (left)
-        exchange_release(x);
+        exchange_release(exchange);
 }
 
 static ssize_t read_events(void *user, uint64_t position, char *to, size_t room)
 {
-    struct completion *c = user;
+    struct completion *completion = user;
     size_t bytes;
     bool done;
 
     (void)position;
-    (void)pthread_mutex_lock(&c->lock);
-    bytes = c->out.size - c->taken;
+    (void)pthread_mutex_lock(&completion->lock);
+    bytes = completion->out.size - completion->taken;
     bytes = bytes < room ? bytes : room;
     if (bytes > 0)
-        memcpy(to, c->out.data + c->taken, bytes);
-    c->taken += bytes;
-    if (c->taken == c->out.size)
-        c->out.size = c->taken = 0;
-    done = c->done || c->out.failed;
+        memcpy(to, completion->out.data + completion->taken, bytes);
+    completion->taken += bytes;
+    if (completion->taken == completion->out.size)
+        completion->out.size = completion->taken = 0;
+    done = completion->done || completion->out.failed;
     if (bytes == 0 && !done) {
-        c->waiting = true;
-        (void)atomic_fetch_add(&c->x->server->suspended, 1);
-        watch_busy(c->x->peer, true);
-        MHD_suspend_connection(c->x->connection);
+        completion->waiting = true;
+        (void)atomic_fetch_add(&completion->x->server->suspended, 1);
+        watch_busy(completion->x->peer, true);
+        MHD_suspend_connection(completion->x->connection);
     } else {
-        watch_busy(c->x->peer, false); /* the client's turn to take it */
+        watch_busy(completion->x->peer, false); /* the client's turn to take it */
     }
-    (void)pthread_mutex_unlock(&c->lock);
+    (void)pthread_mutex_unlock(&completion->lock);
     return bytes > 0 ? (ssize_t)bytes : done ? MHD_CONTENT_READER_END_OF_STREAM : 0;
 }
 
-struct MHD_Response *completion_response(struct completion *c)
+struct MHD_Response *completion_response(struct completion *completion)
 {
-    return MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 16384, read_events, c, NULL);
+    return MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 16384, read_events, completion, NULL);
 }
 
-bool completion_leave(struct exchange *x)
+bool completion_leave(struct exchange *exchange)
 {
-    struct completion *c = x->completion;
+    struct completion *completion = exchange->completion;
     inlay_diag diag = INLAY_DIAG_INIT;
     bool left;
 
-    if (c == NULL)
+    if (completion == NULL)
         return false;
-    watch_remove(x->server->watch, x);
-    (void)pthread_mutex_lock(&c->lock);
-    left = !c->done;
-    (void)pthread_mutex_unlock(&c->lock);
-    if (left && sched_cancel(x->server->sched, &x->job)) {
+    watch_remove(exchange->server->watch, exchange);
+    (void)pthread_mutex_lock(&completion->lock);
+    left = !completion->done;
+    (void)pthread_mutex_unlock(&completion->lock);
+    if (left && sched_cancel(exchange->server->sched, &exchange->job)) {
         (void)inlay_fail(&diag, INLAY_CANCELLED, "the client went away");
-        finish(c, &diag);
+        finish(completion, &diag);
     }
-    (void)pthread_mutex_lock(&c->lock);
-    left = c->left = !c->done;
-    (void)pthread_mutex_unlock(&c->lock);
+    (void)pthread_mutex_lock(&completion->lock);
+    left = completion->left = !completion->done;
+    (void)pthread_mutex_unlock(&completion->lock);
     return left;
 }
 
 /* ------------------------------------------------------------------ token by token */
 
-static bool make_room(struct completion *c, size_t count)
+static bool make_room(struct completion *completion, size_t count)
 {
-    size_t room = c->room;
+    size_t room = completion->room;
 
     if (count <= room)
         return true;
     room = count + 256;
     for (int i = 0; i < 3; i++) {
-        int64_t **at = i == 0   ? &c->tokens
-                       : i == 1 ? &c->mask
-                                : &c->positions,
+        int64_t **at = i == 0   ? &completion->tokens
+                       : i == 1 ? &completion->mask
+                                : &completion->positions,
                 *more = realloc(*at, room * sizeof *more);
 
         if (more == NULL)
             return false;
         *at = more;
-        for (size_t k = c->room; k < room && i > 0; k++)
+        for (size_t k = completion->room; k < room && i > 0; k++)
             more[k] = i == 1 ? 1 : (int64_t)k;
     }
-    c->room = room;
+    completion->room = room;
     return true;
 }
 
-static void set_input(infer_tensor *t, const char *name, uint32_t input, int64_t *data, size_t count)
+static void set_input(infer_tensor *tensor, const char *name, uint32_t input, int64_t *data, size_t count)
 {
-    *t = (infer_tensor){ .name = name,
-                         .dtype = INLAY_INT64,
-                         .rank = 2,
-                         .dims = { 1, (int64_t)count },
-                         .count = count,
-                         .bytes = count * sizeof *data,
-                         .data = data,
-                         .input = input };
+    *tensor = (infer_tensor){ .name = name,
+                              .dtype = INLAY_INT64,
+                              .rank = 2,
+                              .dims = { 1, (int64_t)count },
+                              .count = count,
+                              .bytes = count * sizeof *data,
+                              .data = data,
+                              .input = input };
 }
 
 /* The connection sleeps already, or has its answer. */
@@ -281,191 +288,199 @@ static void stay(void *user)
 }
 
 /* Queues the run that reads the tokens so far; false: it could not be. */
-static bool submit(struct completion *c, inlay_diag *diag)
+static bool submit(struct completion *completion, inlay_diag *diag)
 {
-    struct exchange *x = c->x;
-    const text_model *t = x->job.model->text;
-    infer_request *q = &x->request;
-    size_t count = c->count - c->read;
+    struct exchange *exchange = completion->x;
+    const text_model *model = exchange->job.model->text;
+    infer_request *request = &exchange->request;
+    size_t count = completion->count - completion->read;
 
-    q->input_count = 0;
-    set_input(&c->inputs[q->input_count++], "input_ids", t->ids, c->tokens + c->read, count);
-    if (t->mask != INLAY_NONE)
-        set_input(&c->inputs[q->input_count++], "attention_mask", t->mask, c->mask, c->count);
-    if (t->positions != INLAY_NONE)
-        set_input(&c->inputs[q->input_count++], "position_ids", t->positions, c->positions + c->read, count);
-    q->sequence_start = c->read == 0;
-    q->sequence_end = true; /* nobody else finds it; the place is kept until the job is over */
-    x->job.bytes = 0;
-    if (c->read == 0 && model_check(&x->job, diag) != INLAY_OK)
+    request->input_count = 0;
+    set_input(&completion->inputs[request->input_count++], "input_ids", model->ids,
+              completion->tokens + completion->read, count);
+    if (model->mask != INLAY_NONE)
+        set_input(&completion->inputs[request->input_count++], "attention_mask", model->mask, completion->mask,
+                  completion->count);
+    if (model->positions != INLAY_NONE)
+        set_input(&completion->inputs[request->input_count++], "position_ids", model->positions,
+                  completion->positions + completion->read, count);
+    request->sequence_start = completion->read == 0;
+    request->sequence_end = true; /* nobody else finds it; the place is kept until the job is over */
+    exchange->job.bytes = 0;
+    if (completion->read == 0 && model_check(&exchange->job, diag) != INLAY_OK)
         return false;
-    x->job.bytes = count * sizeof(int64_t);
-    x->job.arrived_ns = clock_ns();
-    c->read = c->count;
-    if (c->count == c->prompt_count)
-        watch_add(x->server->watch, x);
-    if (sched_submit(x->server->sched, &x->job, stay, NULL) != SCHED_FULL)
+    exchange->job.bytes = count * sizeof(int64_t);
+    exchange->job.arrived_ns = clock_ns();
+    completion->read = completion->count;
+    if (completion->count == completion->prompt_count)
+        watch_add(exchange->server->watch, exchange);
+    if (sched_submit(exchange->server->sched, &exchange->job, stay, NULL) != SCHED_FULL)
         return true;
-    watch_remove(x->server->watch, x);
+    watch_remove(exchange->server->watch, exchange);
     return inlay_fail(diag, INLAY_BUSY, "the model's queue is full; try again later") == INLAY_OK;
 }
 
 /* The next token from the logits behind the last one. false: the text is at its end, or diag says why there is none. */
-static bool take_token(struct completion *c, const infer_output *o, inlay_diag *diag)
+static bool take_token(struct completion *completion, const infer_output *output, inlay_diag *diag)
 {
-    const text_model *t = c->x->job.model->text;
-    size_t vocabulary = o->rank == 3 ? (size_t)o->dims[2] : 0, bytes = 0;
+    const text_model *model = completion->x->job.model->text;
+    size_t vocabulary = output->rank == 3 ? (size_t)output->dims[2] : 0, bytes = 0;
     bool special = false, stopped;
     const char *text;
     int64_t token;
 
-    if (vocabulary == 0 || o->count < vocabulary || o->dtype != INLAY_FLOAT)
+    if (vocabulary == 0 || output->count < vocabulary || output->dtype != INLAY_FLOAT)
         return inlay_fail(diag, INLAY_UNSUPPORTED, "'logits' is no float tensor [1, tokens, vocabulary]") == INLAY_OK;
-    token = sampler_next(&c->asked.sampler, (float *)(uintptr_t)o->data + (o->count - vocabulary), vocabulary,
-                         c->tokens, c->count);
-    if (token < 0 || !make_room(c, c->count + 1))
+    token = sampler_next(&completion->asked.sampler, (float *)(uintptr_t)output->data + (output->count - vocabulary),
+                         vocabulary, completion->tokens, completion->count);
+    if (token < 0 || !make_room(completion, completion->count + 1))
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no token could be chosen") == INLAY_OK;
-    c->tokens[c->count++] = token;
-    c->reason = "stop";
-    if (text_is_end(t, token))
+    completion->tokens[completion->count++] = token;
+    completion->reason = "stop";
+    if (text_is_end(model, token))
         return false;
-    text = tokenizer_bytes(t->tokenizer, token, &bytes, &special);
+    text = tokenizer_bytes(model->tokenizer, token, &bytes, &special);
     if (text != NULL && !special)
-        strbuf_add(&c->text, text, bytes);
-    stopped = find_stop(c);
+        strbuf_add(&completion->text, text, bytes);
+    stopped = find_stop(completion);
     if (stopped)
         return false;
-    c->reason = "length";
-    if (c->count - c->prompt_count == c->asked.max_tokens)
+    completion->reason = "length";
+    if (completion->count - completion->prompt_count == completion->asked.max_tokens)
         return false;
-    emit(c, c->text.size - held_back(c), NULL);
+    emit(completion, completion->text.size - held_back(completion), NULL);
     return true;
 }
 
 /* A run is over. Any thread. */
-static void step(struct job *j, const inlay_diag *failure, const infer_output *outputs, uint32_t output_count)
+static void step(struct job *job, const inlay_diag *failure, const infer_output *outputs, uint32_t output_count)
 {
-    struct exchange *x = j->user;
-    struct completion *c = x->completion;
+    struct exchange *exchange = job->user;
+    struct completion *completion = exchange->completion;
     inlay_diag diag = INLAY_DIAG_INIT;
 
-    x->compute_ns += failure == NULL ? j->compute_ns : 0;
-    x->run_rows = 1;
+    exchange->compute_ns += failure == NULL ? job->compute_ns : 0;
+    exchange->run_rows = 1;
     if (failure != NULL) {
-        finish(c, failure);
-    } else if (output_count != 1 || !take_token(c, &outputs[0], &diag)) {
-        finish(c, diag.code != INLAY_OK ? &diag : NULL);
-    } else if (j->cancelled || c->text.failed || c->whole.failed || c->out.failed) {
-        (void)inlay_fail(&diag, j->cancelled ? INLAY_CANCELLED : INLAY_OUT_OF_MEMORY, "the text was not finished");
-        finish(c, &diag);
-    } else if (!submit(c, &diag)) {
-        finish(c, &diag);
+        finish(completion, failure);
+    } else if (output_count != 1 || !take_token(completion, &outputs[0], &diag)) {
+        finish(completion, diag.code != INLAY_OK ? &diag : NULL);
+    } else if (job->cancelled || completion->text.failed || completion->whole.failed || completion->out.failed) {
+        (void)inlay_fail(&diag, job->cancelled ? INLAY_CANCELLED : INLAY_OUT_OF_MEMORY, "the text was not finished");
+        finish(completion, &diag);
+    } else if (!submit(completion, &diag)) {
+        finish(completion, &diag);
     }
 }
 
 /* The tokens of the prompt, or of the messages as the model's template has them; false: it is answered. */
-static bool read_prompt(struct exchange *x, struct completion *c)
+static bool read_prompt(struct exchange *exchange, struct completion *completion)
 {
-    const text_model *t = x->job.model->text;
-    const struct chat form = { t->chat_form, t->begin, t->end, c->asked.messages, c->asked.message_count };
+    const text_model *model = exchange->job.model->text;
+    const struct chat form = { model->chat_form, model->begin, model->end, completion->asked.messages,
+                               completion->asked.message_count };
     inlay_diag diag = INLAY_DIAG_INIT;
     char *made = NULL;
     bool good;
 
-    if (c->asked.chat && t->chat_form == NULL)
+    if (completion->asked.chat && model->chat_form == NULL)
         (void)inlay_fail(&diag, INLAY_INVALID_ARGUMENT,
                          "the model has no chat_template in a tokenizer_config.json beside it; ask v1/completions");
-    else if (c->asked.chat && chat_render(&form, &made, &diag) == INLAY_UNSUPPORTED)
+    else if (completion->asked.chat && chat_render(&form, &made, &diag) == INLAY_UNSUPPORTED)
         diag.code = INLAY_INVALID_ARGUMENT; /* no failure of the server's */
     if (diag.code != INLAY_OK) {
-        exchange_fail_diag(x, &diag);
+        exchange_fail_diag(exchange, &diag);
         return false;
     }
-    good = tokenizer_encode(t->tokenizer, made != NULL ? made : c->asked.prompt, made == NULL, &c->tokens, &c->count) &&
-           c->count > 0;
+    good = tokenizer_encode(model->tokenizer, made != NULL ? made : completion->asked.prompt, made == NULL,
+                            &completion->tokens, &completion->count) &&
+           completion->count > 0;
     free(made);
     if (!good)
-        exchange_fail(x, MHD_HTTP_BAD_REQUEST, "the prompt has no tokens");
+        exchange_fail(exchange, MHD_HTTP_BAD_REQUEST, "the prompt has no tokens");
     return good;
 }
 
-static bool begin(struct exchange *x, struct completion *c)
+static bool begin(struct exchange *exchange, struct completion *completion)
 {
     static atomic_uint_fast64_t ids;
     inlay_diag diag = INLAY_DIAG_INIT;
     char id[32];
 
-    x->job.model = repository_find(x->server->repository, c->asked.model, strlen(c->asked.model), 0);
-    if (x->job.model == NULL) {
-        exchange_fail(x, MHD_HTTP_NOT_FOUND, "no such model is loaded; GET v1/models lists those for texts");
+    exchange->job.model =
+        repository_find(exchange->server->repository, completion->asked.model, strlen(completion->asked.model), 0);
+    if (exchange->job.model == NULL) {
+        exchange_fail(exchange, MHD_HTTP_NOT_FOUND, "no such model is loaded; GET v1/models lists those for texts");
         return false;
     }
-    if (x->job.model->text == NULL || x->job.model->text->logits == INLAY_NONE) {
-        exchange_fail(x, MHD_HTTP_BAD_REQUEST,
+    if (exchange->job.model->text == NULL || exchange->job.model->text->logits == INLAY_NONE) {
+        exchange_fail(exchange, MHD_HTTP_BAD_REQUEST,
                       "the model is none for texts: a decoder with states, tokenizer.json beside it");
         return false;
     }
-    if (!read_prompt(x, c))
+    if (!read_prompt(exchange, completion))
         return false;
-    c->prompt_count = c->count;
-    c->id = atomic_fetch_add(&ids, 1) + 1;
-    (void)snprintf(id, sizeof id, "\1completion %llu", (unsigned long long)c->id); /* no client's */
-    (void)infer_set_sequence(&x->request, id, strlen(id));
-    x->request.id = "";
-    x->request.inputs = c->inputs;
-    x->request.outputs = &c->wanted;
-    x->request.output_count = 1;
-    c->wanted = (infer_wanted){ .name = "logits", .binary = -1 };
-    x->job.request = &x->request;
-    x->job.finish = step;
-    x->job.user = x;
-    if (c->asked.sampler.temperature > 0 && c->asked.sampler.state == 0)
-        c->asked.sampler.state = clock_ns() ^ c->id;
-    if (!make_room(c, c->count + 1)) {
+    completion->prompt_count = completion->count;
+    completion->id = atomic_fetch_add(&ids, 1) + 1;
+    (void)snprintf(id, sizeof id, "\1completion %llu", (unsigned long long)completion->id); /* no client's */
+    (void)infer_set_sequence(&exchange->request, id, strlen(id));
+    exchange->request.id = "";
+    exchange->request.inputs = completion->inputs;
+    exchange->request.outputs = &completion->wanted;
+    exchange->request.output_count = 1;
+    completion->wanted = (infer_wanted){ .name = "logits", .binary = -1 };
+    exchange->job.request = &exchange->request;
+    exchange->job.finish = step;
+    exchange->job.user = exchange;
+    if (completion->asked.sampler.temperature > 0 && completion->asked.sampler.state == 0)
+        completion->asked.sampler.state = clock_ns() ^ completion->id;
+    if (!make_room(completion, completion->count + 1)) {
         (void)no_memory(&diag, "for the text");
-        exchange_fail_diag(x, &diag);
+        exchange_fail_diag(exchange, &diag);
         return false;
     }
     return true;
 }
 
-void answer_completions(struct exchange *x)
+void answer_completions(struct exchange *exchange)
 {
-    struct completion *c = calloc(1, sizeof *c);
+    struct completion *completion = calloc(1, sizeof *completion);
     inlay_diag diag = INLAY_DIAG_INIT;
     char why[200];
 
-    if (c == NULL) {
-        exchange_fail(x, MHD_HTTP_SERVICE_UNAVAILABLE, "no memory for the text");
+    if (completion == NULL) {
+        exchange_fail(exchange, MHD_HTTP_SERVICE_UNAVAILABLE, "no memory for the text");
         return;
     }
-    *c = (struct completion){ .x = x, .asked = { .chat = x->route.kind == ROUTE_CHAT, .sampler = SAMPLER_INIT } };
-    c->asked.max_tokens = c->asked.chat ? CHAT_TOKENS : 16; /* OpenAI's; a chat has none there */
-    c->asked.sampler.temperature = 1;
-    (void)pthread_mutex_init(&c->lock, NULL);
-    c->done = true; /* until there is a run */
-    x->completion = c;
-    if (!completion_request_read(&c->asked, x->body, x->body_bytes, why, sizeof why)) {
-        exchange_fail(x, MHD_HTTP_BAD_REQUEST, why);
+    *completion =
+        (struct completion){ .x = exchange,
+                             .asked = { .chat = exchange->route.kind == ROUTE_CHAT, .sampler = SAMPLER_INIT } };
+    completion->asked.max_tokens = completion->asked.chat ? CHAT_TOKENS : 16; /* OpenAI's; a chat has none there */
+    completion->asked.sampler.temperature = 1;
+    (void)pthread_mutex_init(&completion->lock, NULL);
+    completion->done = true; /* until there is a run */
+    exchange->completion = completion;
+    if (!completion_request_read(&completion->asked, exchange->body, exchange->body_bytes, why, sizeof why)) {
+        exchange_fail(exchange, MHD_HTTP_BAD_REQUEST, why);
         return;
     }
-    if (!begin(x, c))
+    if (!begin(exchange, completion))
         return;
-    c->done = false;
-    c->streams = c->asked.streams;
-    if (c->streams) {
-        x->code = MHD_HTTP_OK;
-        x->type = "text/event-stream";
+    completion->done = false;
+    completion->streams = completion->asked.streams;
+    if (completion->streams) {
+        exchange->code = MHD_HTTP_OK;
+        exchange->type = "text/event-stream";
     } else {
-        exchange_suspend(x);
+        exchange_suspend(exchange);
     }
-    if (submit(c, &diag))
+    if (submit(completion, &diag))
         return;
-    c->done = true;
-    exchange_fail_diag(x, &diag);
-    if (!c->streams)
-        exchange_wake(x);
-    c->streams = false;
+    completion->done = true;
+    exchange_fail_diag(exchange, &diag);
+    if (!completion->streams)
+        exchange_wake(exchange);
+    completion->streams = false;
 }
 
 /* ------------------------------------------------------------------ GET /v1/models */
@@ -475,21 +490,21 @@ typedef struct model_list {
     uint32_t count;
 } model_list;
 
-static void add_model(void *user, const repository_entry *e)
+static void add_model(void *user, const repository_entry *entry)
 {
     model_list *list = user;
 
-    if (e->loaded != NULL && e->loaded->text != NULL)
+    if (entry->loaded != NULL && entry->loaded->text != NULL)
         strbuf_format(list->to, "%s{\"id\":\"%s\",\"object\":\"model\",\"created\":0,\"owned_by\":\"inlay\"}",
-                      list->count++ > 0 ? "," : "", e->name);
+                      list->count++ > 0 ? "," : "", entry->name);
 }
 
-void answer_models(struct exchange *x)
+void answer_models(struct exchange *exchange)
 {
-    model_list list = { &x->reply, 0 };
+    model_list list = { &exchange->reply, 0 };
 
-    strbuf_text(&x->reply, "{\"object\":\"list\",\"data\":[");
-    repository_each(x->server->repository, add_model, &list);
-    strbuf_text(&x->reply, "]}");
-    x->code = MHD_HTTP_OK;
+    strbuf_text(&exchange->reply, "{\"object\":\"list\",\"data\":[");
+    repository_each(exchange->server->repository, add_model, &list);
+    strbuf_text(&exchange->reply, "]}");
+    exchange->code = MHD_HTTP_OK;
 }

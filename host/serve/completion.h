@@ -7,8 +7,8 @@
 #include "serve/server.h"
 
 /* The answer of a stream, as libmicrohttpd asks for it; NULL: no memory. */
-struct MHD_Response *completion_response(struct completion *c);
+struct MHD_Response *completion_response(struct completion *completion);
 /* The connection is gone. true: the request's last run ends later, and frees the exchange. */
-bool completion_leave(struct exchange *x);
-void completion_destroy(struct completion *c); /* NULL is a no-op */
+bool completion_leave(struct exchange *exchange);
+void completion_destroy(struct completion *completion); /* NULL is a no-op */
 #endif

@@ -22,7 +22,7 @@ typedef struct completion_request {
     struct sampler sampler;
 } completion_request;
 
-/* Reads the body, which is written to, over what q holds. false: why (of `bytes` bytes) is a sentence. */
-bool completion_request_read(completion_request *q, char *body, size_t body_bytes, char *why, size_t bytes);
-void completion_request_deinit(completion_request *q);
+/* Reads the body, which is written to, over what request holds. false: why (of `bytes` bytes) is a sentence. */
+bool completion_request_read(completion_request *request, char *body, size_t body_bytes, char *why, size_t bytes);
+void completion_request_deinit(completion_request *request);
 #endif

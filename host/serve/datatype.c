@@ -74,17 +74,17 @@ static bool store_unsigned(uint64_t value, inlay_dtype dtype, void *out, uint64_
     }
 }
 
-static bool store_bool(json_reader *r, void *out, uint64_t i)
+static bool store_bool(json_reader *reader, void *out, uint64_t i)
 {
-    char c = reader_peek(r);
+    char c = reader_peek(reader);
     json_text number;
     bool value;
 
     if (c == '0' || c == '1') {
-        if (!reader_number(r, &number) || number.bytes != 1)
-            return reader_fail(r, "expected true or false");
+        if (!reader_number(reader, &number) || number.bytes != 1)
+            return reader_fail(reader, "expected true or false");
         value = c == '1';
-    } else if (!reader_bool(r, &value)) {
+    } else if (!reader_bool(reader, &value)) {
         return false;
     }
     ((uint8_t *)out)[i] = value;
@@ -92,7 +92,7 @@ static bool store_bool(json_reader *r, void *out, uint64_t i)
 }
 
 /* One element. */
-static bool store(json_reader *r, inlay_dtype dtype, void *out, uint64_t i)
+static bool store(json_reader *reader, inlay_dtype dtype, void *out, uint64_t i)
 {
     json_text text;
     uint64_t u;
@@ -100,20 +100,20 @@ static bool store(json_reader *r, inlay_dtype dtype, void *out, uint64_t i)
     double d;
 
     if (dtype == INLAY_BOOL)
-        return store_bool(r, out, i);
+        return store_bool(reader, out, i);
     if (dtype == INLAY_STRING) {
-        if (!reader_string(r, &text))
+        if (!reader_string(reader, &text))
             return false;
         ((inlay_str *)out)[i] = (inlay_str){ text.data, text.bytes };
         return true;
     }
-    if (!reader_number(r, &text))
+    if (!reader_number(reader, &text))
         return false;
     switch (dtype) {
     case INLAY_FLOAT:
     case INLAY_DOUBLE:
         if (!text_to_double(text, &d))
-            return reader_fail(r, "a number of too many digits");
+            return reader_fail(reader, "a number of too many digits");
         if (dtype == INLAY_DOUBLE)
             ((double *)out)[i] = d;
         else
@@ -124,29 +124,29 @@ static bool store(json_reader *r, inlay_dtype dtype, void *out, uint64_t i)
     case INLAY_UINT32:
     case INLAY_UINT64:
         return (text_to_uint64(text, &u) && store_unsigned(u, dtype, out, i)) ||
-               reader_fail(r, "not an integer of the datatype");
+               reader_fail(reader, "not an integer of the datatype");
     default:
         return (text_to_int64(text, &s) && store_signed(s, dtype, out, i)) ||
-               reader_fail(r, "not an integer of the datatype");
+               reader_fail(reader, "not an integer of the datatype");
     }
 }
 
 /* The elements of an array, and of arrays in it. */
-static uint64_t store_all(json_reader *r, inlay_dtype dtype, uint64_t count, void *out)
+static uint64_t store_all(json_reader *reader, inlay_dtype dtype, uint64_t count, void *out)
 {
     uint64_t stored = 0;
 
-    if (!reader_open(r, '['))
+    if (!reader_open(reader, '['))
         return 0;
-    while (r->depth > 0 && r->error == NULL) {
-        if (!reader_element(r))
+    while (reader->depth > 0 && reader->error == NULL) {
+        if (!reader_element(reader))
             continue; /* the end of an array, or an error */
-        if (reader_peek(r) == '[') {
-            (void)reader_open(r, '[');
+        if (reader_peek(reader) == '[') {
+            (void)reader_open(reader, '[');
         } else {
             if (stored == count)
-                (void)reader_fail(r, "more elements than its shape has");
-            else if (store(r, dtype, out, stored))
+                (void)reader_fail(reader, "more elements than its shape has");
+            else if (store(reader, dtype, out, stored))
                 stored++;
         }
     }
@@ -156,16 +156,16 @@ static uint64_t store_all(json_reader *r, inlay_dtype dtype, uint64_t count, voi
 inlay_status datatype_read_json(json_text value, inlay_dtype dtype, uint64_t count, void *out, const char *name,
                                 inlay_diag *diag)
 {
-    json_reader r = reader_begin(value.data, value.bytes);
+    json_reader reader = reader_begin(value.data, value.bytes);
     uint64_t stored;
 
     if (dtype == INLAY_FLOAT16 || dtype == INLAY_BFLOAT16)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input '%s': %s has no form in JSON; send it as binary data",
                           name, datatype_name(dtype));
-    stored = store_all(&r, dtype, count, out);
-    if (!reader_end(&r))
+    stored = store_all(&reader, dtype, count, out);
+    if (!reader_end(&reader))
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input '%s': element %llu of its data: %s", name,
-                          (unsigned long long)stored, r.error);
+                          (unsigned long long)stored, reader.error);
     if (stored != count)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input '%s' has %llu elements, its shape %llu", name,
                           (unsigned long long)stored, (unsigned long long)count);
@@ -238,9 +238,9 @@ inlay_status datatype_write_json(struct strbuf *to, inlay_dtype dtype, uint64_t 
                           datatype_name(dtype));
     for (uint64_t i = 0; i < count && !to->failed; i++) {
         if (dtype == INLAY_STRING) {
-            const inlay_str *s = &((const inlay_str *)data)[i];
+            const inlay_str *string = &((const inlay_str *)data)[i];
 
-            if (!utf8_is_valid(s->data, s->bytes))
+            if (!utf8_is_valid(string->data, string->bytes))
                 return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                                   "output '%s' is not UTF-8; ask for it with \"binary_data\": true", name);
         }
@@ -293,11 +293,11 @@ void datatype_write_raw(struct strbuf *to, inlay_dtype dtype, uint64_t count, co
         return;
     }
     for (uint64_t i = 0; i < count; i++) {
-        const inlay_str *s = &((const inlay_str *)data)[i];
-        const unsigned char length[] = { (unsigned char)s->bytes, (unsigned char)(s->bytes >> 8),
-                                         (unsigned char)(s->bytes >> 16), (unsigned char)(s->bytes >> 24) };
+        const inlay_str *string = &((const inlay_str *)data)[i];
+        const unsigned char length[] = { (unsigned char)string->bytes, (unsigned char)(string->bytes >> 8),
+                                         (unsigned char)(string->bytes >> 16), (unsigned char)(string->bytes >> 24) };
 
         strbuf_add(to, length, sizeof length);
-        strbuf_add(to, s->data, s->bytes);
+        strbuf_add(to, string->data, string->bytes);
     }
 }

@@ -18,63 +18,64 @@ struct embedding {
     infer_wanted wanted;
 };
 
-void embedding_destroy(struct embedding *e)
+void embedding_destroy(struct embedding *embedding)
 {
-    if (e == NULL)
+    if (embedding == NULL)
         return;
-    free(e->tokens);
-    free(e->ones);
-    free(e);
+    free(embedding->tokens);
+    free(embedding->ones);
+    free(embedding);
 }
 
 /* ------------------------------------------------------------------ the request */
 
-static bool read_inputs(json_reader *r, struct embedding *e)
+static bool read_inputs(json_reader *reader, struct embedding *embedding)
 {
-    bool list = reader_peek(r) == '[';
+    bool list = reader_peek(reader) == '[';
 
-    if (list && !reader_open(r, '['))
+    if (list && !reader_open(reader, '['))
         return false;
-    while (!list || reader_element(r)) {
-        if (e->count == MAX_TEXTS)
-            return reader_fail(r, "more than 256 texts");
-        if (!reader_c_string(r, &e->texts[e->count]))
+    while (!list || reader_element(reader)) {
+        if (embedding->count == MAX_TEXTS)
+            return reader_fail(reader, "more than 256 texts");
+        if (!reader_c_string(reader, &embedding->texts[embedding->count]))
             return false;
-        e->count++;
+        embedding->count++;
         if (!list)
             return true;
     }
-    return r->error == NULL;
+    return reader->error == NULL;
 }
 
-static bool read_request(struct exchange *x, struct embedding *e)
+static bool read_request(struct exchange *exchange, struct embedding *embedding)
 {
-    json_reader r = reader_begin(x->body, x->body_bytes);
+    json_reader reader = reader_begin(exchange->body, exchange->body_bytes);
     json_text key, ignored;
     char *text = NULL, why[200];
 
-    if (reader_open(&r, '{')) {
-        while (reader_member(&r, &key)) {
-            if (text_is(key, "input") && e->count == 0) {
-                (void)read_inputs(&r, e);
+    if (reader_open(&reader, '{')) {
+        while (reader_member(&reader, &key)) {
+            if (text_is(key, "input") && embedding->count == 0) {
+                (void)read_inputs(&reader, embedding);
             } else if (text_is(key, "model")) {
-                if (reader_c_string(&r, &text))
-                    (void)snprintf(e->model, sizeof e->model, "%s", text);
+                if (reader_c_string(&reader, &text))
+                    (void)snprintf(embedding->model, sizeof embedding->model, "%s", text);
             } else if (text_is(key, "encoding_format")) {
-                if (reader_c_string(&r, &text) && strcmp(text, "float") != 0)
-                    (void)reader_fail(&r, "an encoding_format other than float");
+                if (reader_c_string(&reader, &text) && strcmp(text, "float") != 0)
+                    (void)reader_fail(&reader, "an encoding_format other than float");
             } else {
-                (void)reader_skip(&r, &ignored);
+                (void)reader_skip(&reader, &ignored);
             }
         }
     }
-    if (reader_end(&r) && e->count > 0 && e->model[0] != '\0')
+    if (reader_end(&reader) && embedding->count > 0 && embedding->model[0] != '\0')
         return true;
-    if (r.error != NULL)
-        (void)snprintf(why, sizeof why, "the request's JSON, byte %zu: %s", (size_t)(r.at - r.start), r.error);
+    if (reader.error != NULL)
+        (void)snprintf(why, sizeof why, "the request's JSON, byte %zu: %s", (size_t)(reader.at - reader.start),
+                       reader.error);
     else
-        (void)snprintf(why, sizeof why, "the request has no %s", e->count == 0 ? "input" : "model");
-    exchange_fail(x, MHD_HTTP_BAD_REQUEST, why);
+        (void)snprintf(why, sizeof why, "the request has no %s", embedding->count == 0 ? "input" : "model");
+    exchange_fail(exchange, MHD_HTTP_BAD_REQUEST, why);
     return false;
 }
 
@@ -85,72 +86,76 @@ static void stay(void *user)
     (void)user;
 }
 
-static void add_input(struct embedding *e, const char *name, uint32_t input, int64_t *data)
+static void add_input(struct embedding *embedding, const char *name, uint32_t input, int64_t *data)
 {
     if (input == INLAY_NONE)
         return;
-    e->inputs[e->x->request.input_count++] = (infer_tensor){ .name = name,
-                                                             .dtype = INLAY_INT64,
-                                                             .rank = 2,
-                                                             .dims = { 1, (int64_t)e->token_count },
-                                                             .count = e->token_count,
-                                                             .bytes = e->token_count * sizeof *data,
-                                                             .data = data };
+    embedding->inputs[embedding->x->request.input_count++] =
+        (infer_tensor){ .name = name,
+                        .dtype = INLAY_INT64,
+                        .rank = 2,
+                        .dims = { 1, (int64_t)embedding->token_count },
+                        .count = embedding->token_count,
+                        .bytes = embedding->token_count * sizeof *data,
+                        .data = data };
 }
 
 /* The tokens of the next text, and what goes with them: a mask of ones, positions, types of zero. */
-static bool make_inputs(struct embedding *e, inlay_diag *diag)
+static bool make_inputs(struct embedding *embedding, inlay_diag *diag)
 {
-    const text_model *t = e->x->job.model->text;
+    const text_model *model = embedding->x->job.model->text;
 
-    free(e->tokens);
-    free(e->ones);
-    e->tokens = e->ones = NULL;
-    e->token_count = 0;
-    if (!tokenizer_encode(t->tokenizer, e->texts[e->done], true, &e->tokens, &e->token_count) || e->token_count == 0)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input %u has no tokens", e->done) == INLAY_OK;
-    e->ones = calloc(3 * e->token_count, sizeof *e->ones);
-    if (e->ones == NULL)
+    free(embedding->tokens);
+    free(embedding->ones);
+    embedding->tokens = embedding->ones = NULL;
+    embedding->token_count = 0;
+    if (!tokenizer_encode(model->tokenizer, embedding->texts[embedding->done], true, &embedding->tokens,
+                          &embedding->token_count) ||
+        embedding->token_count == 0)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input %u has no tokens", embedding->done) == INLAY_OK;
+    embedding->ones = calloc(3 * embedding->token_count, sizeof *embedding->ones);
+    if (embedding->ones == NULL)
         return no_memory(diag, "for the tokens") == INLAY_OK;
-    e->zeros = e->ones + e->token_count;
-    e->positions = e->zeros + e->token_count;
-    for (size_t i = 0; i < e->token_count; i++) {
-        e->ones[i] = 1;
-        e->positions[i] = (int64_t)i;
+    embedding->zeros = embedding->ones + embedding->token_count;
+    embedding->positions = embedding->zeros + embedding->token_count;
+    for (size_t i = 0; i < embedding->token_count; i++) {
+        embedding->ones[i] = 1;
+        embedding->positions[i] = (int64_t)i;
     }
-    e->all_tokens += e->token_count;
-    e->x->request.input_count = 0;
-    add_input(e, "input_ids", t->ids, e->tokens);
-    add_input(e, "attention_mask", t->mask, e->ones);
-    add_input(e, "token_type_ids", t->types, e->zeros);
-    add_input(e, "position_ids", t->positions, e->positions);
+    embedding->all_tokens += embedding->token_count;
+    embedding->x->request.input_count = 0;
+    add_input(embedding, "input_ids", model->ids, embedding->tokens);
+    add_input(embedding, "attention_mask", model->mask, embedding->ones);
+    add_input(embedding, "token_type_ids", model->types, embedding->zeros);
+    add_input(embedding, "position_ids", model->positions, embedding->positions);
     return true;
 }
 
-static bool submit(struct embedding *e, inlay_diag *diag)
+static bool submit(struct embedding *embedding, inlay_diag *diag)
 {
-    struct exchange *x = e->x;
+    struct exchange *exchange = embedding->x;
 
-    x->job.bytes = 0;
-    if (!make_inputs(e, diag) || model_check(&x->job, diag) != INLAY_OK)
+    exchange->job.bytes = 0;
+    if (!make_inputs(embedding, diag) || model_check(&exchange->job, diag) != INLAY_OK)
         return false;
-    x->job.arrived_ns = clock_ns();
-    if (!x->watched)
-        watch_add(x->server->watch, x);
-    return sched_submit(x->server->sched, &x->job, stay, NULL) != SCHED_FULL ||
+    exchange->job.arrived_ns = clock_ns();
+    if (!exchange->watched)
+        watch_add(exchange->server->watch, exchange);
+    return sched_submit(exchange->server->sched, &exchange->job, stay, NULL) != SCHED_FULL ||
            inlay_fail(diag, INLAY_BUSY, "the model's queue is full; try again later") == INLAY_OK;
 }
 
 /* The mean over the tokens, of length 1. */
-static bool write_vector(struct embedding *e, const infer_output *o, inlay_diag *diag)
+static bool write_vector(struct embedding *embedding, const infer_output *output, inlay_diag *diag)
 {
-    struct strbuf *to = &e->x->reply;
-    const float *data = o->data;
-    size_t size = o->rank >= 2 ? (size_t)o->dims[o->rank - 1] : 0, rows = size > 0 ? (size_t)o->count / size : 0;
+    struct strbuf *to = &embedding->x->reply;
+    const float *data = output->data;
+    size_t size = output->rank >= 2 ? (size_t)output->dims[output->rank - 1] : 0,
+           rows = size > 0 ? (size_t)output->count / size : 0;
     double *sum, norm = 0;
 
-    if (o->dtype != INLAY_FLOAT || rows == 0 || o->rank > 3)
-        return inlay_fail(diag, INLAY_UNSUPPORTED, "'%s' is no float tensor of vectors", o->name) == INLAY_OK;
+    if (output->dtype != INLAY_FLOAT || rows == 0 || output->rank > 3)
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "'%s' is no float tensor of vectors", output->name) == INLAY_OK;
     sum = calloc(size, sizeof *sum);
     if (sum == NULL)
         return no_memory(diag, "for the vector") == INLAY_OK;
@@ -160,7 +165,8 @@ static bool write_vector(struct embedding *e, const infer_output *o, inlay_diag 
     for (size_t i = 0; i < size; i++)
         norm += sum[i] * sum[i];
     norm = norm > 0 && isfinite(norm) ? sqrt(norm) : 1;
-    strbuf_format(to, "%s{\"object\":\"embedding\",\"index\":%u,\"embedding\":[", e->done > 0 ? "," : "", e->done);
+    strbuf_format(to, "%s{\"object\":\"embedding\",\"index\":%u,\"embedding\":[", embedding->done > 0 ? "," : "",
+                  embedding->done);
     for (size_t i = 0; i < size; i++) {
         double value = sum[i] / norm;
 
@@ -172,69 +178,71 @@ static bool write_vector(struct embedding *e, const infer_output *o, inlay_diag 
 }
 
 /* A text's run is over. Any thread. */
-static void step(struct job *j, const inlay_diag *failure, const infer_output *outputs, uint32_t output_count)
+static void step(struct job *job, const inlay_diag *failure, const infer_output *outputs, uint32_t output_count)
 {
-    struct exchange *x = j->user;
-    struct embedding *e = x->embedding;
+    struct exchange *exchange = job->user;
+    struct embedding *embedding = exchange->embedding;
     inlay_diag diag = INLAY_DIAG_INIT;
 
-    x->compute_ns += failure == NULL ? j->compute_ns : 0;
-    x->run_rows = 1;
+    exchange->compute_ns += failure == NULL ? job->compute_ns : 0;
+    exchange->run_rows = 1;
     if (failure != NULL)
         diag = *failure;
     else if (output_count != 1)
         (void)inlay_fail(&diag, INLAY_UNSUPPORTED, "the model has another output");
-    else if (write_vector(e, &outputs[0], &diag) && ++e->done < e->count && submit(e, &diag))
+    else if (write_vector(embedding, &outputs[0], &diag) && ++embedding->done < embedding->count &&
+             submit(embedding, &diag))
         return;
-    watch_remove(x->server->watch, x);
+    watch_remove(exchange->server->watch, exchange);
     if (diag.code != INLAY_OK) {
-        exchange_fail_diag(x, &diag);
-        stats_add_error(&j->model->stats, stats_error_of(diag.code), clock_ns() - x->arrived_ns);
+        exchange_fail_diag(exchange, &diag);
+        stats_add_error(&job->model->stats, stats_error_of(diag.code), clock_ns() - exchange->arrived_ns);
     } else {
-        strbuf_format(&x->reply, "],\"model\":\"%s\",\"usage\":{\"prompt_tokens\":%zu,\"total_tokens\":%zu}}",
-                      j->model->name, e->all_tokens, e->all_tokens);
-        x->code = MHD_HTTP_OK;
-        stats_add_time(&j->model->stats.request, clock_ns() - x->arrived_ns);
+        strbuf_format(&exchange->reply, "],\"model\":\"%s\",\"usage\":{\"prompt_tokens\":%zu,\"total_tokens\":%zu}}",
+                      job->model->name, embedding->all_tokens, embedding->all_tokens);
+        exchange->code = MHD_HTTP_OK;
+        stats_add_time(&job->model->stats.request, clock_ns() - exchange->arrived_ns);
     }
-    exchange_wake(x);
+    exchange_wake(exchange);
 }
 
-void answer_embeddings(struct exchange *x)
+void answer_embeddings(struct exchange *exchange)
 {
-    struct embedding *e = calloc(1, sizeof *e);
+    struct embedding *embedding = calloc(1, sizeof *embedding);
     inlay_diag diag = INLAY_DIAG_INIT;
 
-    if (e == NULL) {
-        exchange_fail(x, MHD_HTTP_SERVICE_UNAVAILABLE, "no memory for the texts");
+    if (embedding == NULL) {
+        exchange_fail(exchange, MHD_HTTP_SERVICE_UNAVAILABLE, "no memory for the texts");
         return;
     }
-    e->x = x;
-    x->embedding = e;
-    if (!read_request(x, e))
+    embedding->x = exchange;
+    exchange->embedding = embedding;
+    if (!read_request(exchange, embedding))
         return;
-    x->job.model = repository_find(x->server->repository, e->model, strlen(e->model), 0);
-    if (x->job.model == NULL) {
-        exchange_fail(x, MHD_HTTP_NOT_FOUND, "no such model is loaded; GET v1/models lists those for texts");
+    exchange->job.model = repository_find(exchange->server->repository, embedding->model, strlen(embedding->model), 0);
+    if (exchange->job.model == NULL) {
+        exchange_fail(exchange, MHD_HTTP_NOT_FOUND, "no such model is loaded; GET v1/models lists those for texts");
         return;
     }
-    if (x->job.model->text == NULL || x->job.model->text->vectors == INLAY_NONE) {
-        exchange_fail(x, MHD_HTTP_BAD_REQUEST,
+    if (exchange->job.model->text == NULL || exchange->job.model->text->vectors == INLAY_NONE) {
+        exchange_fail(exchange, MHD_HTTP_BAD_REQUEST,
                       "the model makes no vectors: sentence_embedding or last_hidden_state, tokenizer.json beside it");
         return;
     }
-    e->wanted = (infer_wanted){ .name = x->job.model->outputs[x->job.model->text->vectors].name, .binary = -1 };
-    x->request.id = "";
-    x->request.inputs = e->inputs;
-    x->request.outputs = &e->wanted;
-    x->request.output_count = 1;
-    x->job.request = &x->request;
-    x->job.finish = step;
-    x->job.user = x;
-    strbuf_text(&x->reply, "{\"object\":\"list\",\"data\":[");
-    exchange_suspend(x);
-    if (submit(e, &diag))
+    embedding->wanted =
+        (infer_wanted){ .name = exchange->job.model->outputs[exchange->job.model->text->vectors].name, .binary = -1 };
+    exchange->request.id = "";
+    exchange->request.inputs = embedding->inputs;
+    exchange->request.outputs = &embedding->wanted;
+    exchange->request.output_count = 1;
+    exchange->job.request = &exchange->request;
+    exchange->job.finish = step;
+    exchange->job.user = exchange;
+    strbuf_text(&exchange->reply, "{\"object\":\"list\",\"data\":[");
+    exchange_suspend(exchange);
+    if (submit(embedding, &diag))
         return;
-    watch_remove(x->server->watch, x);
-    exchange_fail_diag(x, &diag);
-    exchange_wake(x);
+    watch_remove(exchange->server->watch, exchange);
+    exchange_fail_diag(exchange, &diag);
+    exchange_wake(exchange);
 }

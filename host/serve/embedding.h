@@ -3,5 +3,5 @@
 #define SERVE_EMBEDDING_H
 #include "serve/server.h"
 
-void embedding_destroy(struct embedding *e); /* NULL is a no-op */
+void embedding_destroy(struct embedding *embedding); /* NULL is a no-op */
 #endif

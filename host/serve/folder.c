@@ -6,15 +6,15 @@
 #include <string.h>
 #include <sys/stat.h>
 
-void folder_deinit(struct folder *f)
+void folder_deinit(struct folder *folder)
 {
-    for (uint32_t i = 0; i < f->count; i++) {
-        free(f->models[i].name);
-        free(f->models[i].path);
-        free(f->models[i].versions);
+    for (uint32_t i = 0; i < folder->count; i++) {
+        free(folder->models[i].name);
+        free(folder->models[i].path);
+        free(folder->models[i].versions);
     }
-    free(f->models);
-    *f = (struct folder){ .models = NULL };
+    free(folder->models);
+    *folder = (struct folder){ .models = NULL };
 }
 
 bool folder_is_name(const char *name, size_t bytes)
@@ -62,45 +62,45 @@ static bool is_file(const char *folder_path, const char *a, const char *b)
 }
 
 /* The numbered folders below the model's that hold a model.onnx. */
-static bool read_versions(found_model *m)
+static bool read_versions(found_model *model)
 {
-    DIR *dir = opendir(m->path);
+    DIR *dir = opendir(model->path);
     const struct dirent *entry;
     bool good = true;
 
     while (good && dir != NULL && (entry = readdir(dir)) != NULL) {
         uint64_t version;
 
-        if (!is_version(entry->d_name, &version) || !is_file(m->path, entry->d_name, "/model.onnx"))
+        if (!is_version(entry->d_name, &version) || !is_file(model->path, entry->d_name, "/model.onnx"))
             continue;
-        good = LIST_GROW(m->versions, m->version_count);
+        good = LIST_GROW(model->versions, model->version_count);
         if (good)
-            m->versions[m->version_count++] = version;
+            model->versions[model->version_count++] = version;
     }
     if (dir != NULL)
         (void)closedir(dir);
-    if (m->version_count > 0)
-        qsort(m->versions, m->version_count, sizeof *m->versions, by_number);
+    if (model->version_count > 0)
+        qsort(model->versions, model->version_count, sizeof *model->versions, by_number);
     return good;
 }
 
 /* Appends a model. name_bytes of name are its name; path is its file or folder. */
-static bool add(struct folder *f, const char *name, size_t name_bytes, const char *path, bool is_folder)
+static bool add(struct folder *folder, const char *name, size_t name_bytes, const char *path, bool is_folder)
 {
-    found_model *m;
+    found_model *model;
 
-    if (!LIST_GROW(f->models, f->count))
+    if (!LIST_GROW(folder->models, folder->count))
         return false;
-    m = &f->models[f->count++];
-    *m = (found_model){ .name = strndup(name, name_bytes), .path = strdup(path), .is_folder = is_folder };
-    if (m->name == NULL || m->path == NULL)
+    model = &folder->models[folder->count++];
+    *model = (found_model){ .name = strndup(name, name_bytes), .path = strdup(path), .is_folder = is_folder };
+    if (model->name == NULL || model->path == NULL)
         return false;
     if (is_folder)
-        return read_versions(m);
-    if (!LIST_GROW(m->versions, 0))
+        return read_versions(model);
+    if (!LIST_GROW(model->versions, 0))
         return false;
-    m->versions[0] = 1;
-    m->version_count = 1;
+    model->versions[0] = 1;
+    model->version_count = 1;
     return true;
 }
 
@@ -112,7 +112,7 @@ static size_t stem(const char *name)
     return bytes > 5 && strcmp(name + bytes - 5, ".onnx") == 0 ? bytes - 5 : 0;
 }
 
-static bool add_entry(struct folder *f, const char *path, const char *name)
+static bool add_entry(struct folder *folder, const char *path, const char *name)
 {
     size_t bytes = stem(name);
     char full[4096];
@@ -122,39 +122,39 @@ static bool add_entry(struct folder *f, const char *path, const char *name)
     if (n < 0 || (size_t)n >= sizeof full || stat(full, &st) != 0)
         return true;
     if (S_ISREG(st.st_mode) && folder_is_name(name, bytes))
-        return add(f, name, bytes, full, false);
+        return add(folder, name, bytes, full, false);
     if (S_ISDIR(st.st_mode) && folder_is_name(name, strlen(name)))
-        return add(f, name, strlen(name), full, true);
+        return add(folder, name, strlen(name), full, true);
     return true;
 }
 
 /* A name that a file and a folder both have means neither; the folder is taken. Folders without a version are none. */
-static void tidy(struct folder *f)
+static void tidy(struct folder *folder)
 {
     uint32_t kept = 0;
 
-    if (f->count > 0)
-        qsort(f->models, f->count, sizeof *f->models, by_name);
-    for (uint32_t i = 0; i < f->count; i++) {
-        found_model *m = &f->models[i];
-        bool twice = kept > 0 && strcmp(f->models[kept - 1].name, m->name) == 0;
+    if (folder->count > 0)
+        qsort(folder->models, folder->count, sizeof *folder->models, by_name);
+    for (uint32_t i = 0; i < folder->count; i++) {
+        found_model *model = &folder->models[i];
+        bool twice = kept > 0 && strcmp(folder->models[kept - 1].name, model->name) == 0;
 
-        if (m->version_count == 0 || (twice && !m->is_folder)) {
-            free(m->name);
-            free(m->path);
-            free(m->versions);
+        if (model->version_count == 0 || (twice && !model->is_folder)) {
+            free(model->name);
+            free(model->path);
+            free(model->versions);
             continue;
         }
         if (twice) {
-            found_model file = f->models[--kept];
+            found_model file = folder->models[--kept];
 
             free(file.name);
             free(file.path);
             free(file.versions);
         }
-        f->models[kept++] = *m;
+        folder->models[kept++] = *model;
     }
-    f->count = kept;
+    folder->count = kept;
 }
 
 inlay_status folder_read(const char *path, struct folder *out_folder, inlay_diag *diag)

@@ -21,7 +21,7 @@ struct folder {
 
 /* Reads the folder, or the one file. What is no model is left out. */
 INLAY_NODISCARD inlay_status folder_read(const char *path, struct folder *out_folder, inlay_diag *diag);
-void folder_deinit(struct folder *f);
+void folder_deinit(struct folder *folder);
 /* Letters, digits, '.', '_', '-', not beginning with '.'; at most FOLDER_MAX_NAME. */
 bool folder_is_name(const char *name, size_t bytes);
 #endif

@@ -40,291 +40,292 @@ struct grpc {
     bool stop, drain, cancel;
 };
 
-void grpc_finished(struct call *x)
+void grpc_finished(struct call *call)
 {
-    struct grpc *g = x->grpc;
+    struct grpc *grpc = call->grpc;
     uint64_t one = 1;
 
-    (void)pthread_mutex_lock(&g->lock);
-    x->finished = true;
-    x->next_finished = g->finished;
-    g->finished = x;
-    (void)pthread_mutex_unlock(&g->lock); /* from here the call may be gone; g stays */
-    if (write(g->event, &one, sizeof one) < 0) {
+    (void)pthread_mutex_lock(&grpc->lock);
+    call->finished = true;
+    call->next_finished = grpc->finished;
+    grpc->finished = call;
+    (void)pthread_mutex_unlock(&grpc->lock); /* from here the call may be gone; grpc stays */
+    if (write(grpc->event, &one, sizeof one) < 0) {
         /* The counter is full, so the thread will wake all the same. */
     }
 }
 
 /* A call whose request runs is left to who runs it; g->finished brings it back. */
-void grpc_leave(struct call *x)
+void grpc_leave(struct call *call)
 {
     bool mine = true;
 
-    x->session = NULL;
-    if (x->working && x->keeping) {
+    call->session = NULL;
+    if (call->working && call->keeping) {
         mine = false;
-    } else if (x->working && x->queued) {
-        (void)pthread_mutex_lock(&x->grpc->lock);
-        mine = !x->finished && sched_cancel(x->server->sched, &x->job);
-        (void)pthread_mutex_unlock(&x->grpc->lock);
+    } else if (call->working && call->queued) {
+        (void)pthread_mutex_lock(&call->grpc->lock);
+        mine = !call->finished && sched_cancel(call->server->sched, &call->job);
+        (void)pthread_mutex_unlock(&call->grpc->lock);
         if (mine) {
-            (void)atomic_fetch_sub(&x->server->suspended, 1);
-            stats_add_error(&x->job.model->stats, STATS_CANCELLED, clock_ns() - x->arrived_ns);
+            (void)atomic_fetch_sub(&call->server->suspended, 1);
+            stats_add_error(&call->job.model->stats, STATS_CANCELLED, clock_ns() - call->arrived_ns);
         }
     }
     if (mine)
-        call_destroy(x);
+        call_destroy(call);
 }
 
 /* ------------------------------------------------------------------ connections */
 
-static void watch_link(wire_link *l, bool blocked)
+static void watch_link(wire_link *link, bool blocked)
 {
-    struct epoll_event e = { .events = EPOLLIN | EPOLLRDHUP | (blocked ? EPOLLOUT : 0u), .data.ptr = l };
+    struct epoll_event event = { .events = EPOLLIN | EPOLLRDHUP | (blocked ? EPOLLOUT : 0u), .data.ptr = link };
 
-    if (l->blocked == blocked)
+    if (link->blocked == blocked)
         return;
-    l->blocked = blocked;
-    (void)epoll_ctl(l->grpc->epoll, EPOLL_CTL_MOD, l->fd, &e);
+    link->blocked = blocked;
+    (void)epoll_ctl(link->grpc->epoll, EPOLL_CTL_MOD, link->fd, &event);
 }
 
-static void destroy_link(wire_link *l)
+static void destroy_link(wire_link *link)
 {
-    struct grpc *g = l->grpc;
+    struct grpc *grpc = link->grpc;
 
-    grpc_streams_close(&l->streams, l->session);
-    CHAIN_REMOVE(g->links, l, next, previous);
-    g->link_count--;
-    (void)atomic_fetch_sub(&g->server->connections, 1);
-    tls_close(l->tls);
-    (void)close(l->fd);
-    strbuf_deinit(&l->out);
-    free(l);
+    grpc_streams_close(&link->streams, link->session);
+    CHAIN_REMOVE(grpc->links, link, next, previous);
+    grpc->link_count--;
+    (void)atomic_fetch_sub(&grpc->server->connections, 1);
+    tls_close(link->tls);
+    (void)close(link->fd);
+    strbuf_deinit(&link->out);
+    free(link);
 }
 
 /* Sends what there is. false: the connection is at its end. */
-static bool flush(wire_link *l)
+static bool flush(wire_link *link)
 {
-    if (l->tls != NULL && !l->secured)
+    if (link->tls != NULL && !link->secured)
         return true;
     for (;;) {
         ssize_t n;
 
-        if (l->sent == l->out.size) {
+        if (link->sent == link->out.size) {
             const uint8_t *data;
 
-            l->out.size = l->sent = 0;
-            while ((n = nghttp2_session_mem_send(l->session, &data)) > 0) {
-                strbuf_add(&l->out, data, (size_t)n);
-                if (l->out.size >= READ_BYTES)
+            link->out.size = link->sent = 0;
+            while ((n = nghttp2_session_mem_send(link->session, &data)) > 0) {
+                strbuf_add(&link->out, data, (size_t)n);
+                if (link->out.size >= READ_BYTES)
                     break;
             }
-            if (n < 0 || l->out.failed)
+            if (n < 0 || link->out.failed)
                 return false;
-            if (l->out.size == 0)
+            if (link->out.size == 0)
                 break;
         }
-        n = l->tls != NULL ? tls_send(l->tls, l->out.data + l->sent, l->out.size - l->sent)
-                           : send(l->fd, l->out.data + l->sent, l->out.size - l->sent, MSG_NOSIGNAL);
+        n = link->tls != NULL ? tls_send(link->tls, link->out.data + link->sent, link->out.size - link->sent)
+                              : send(link->fd, link->out.data + link->sent, link->out.size - link->sent, MSG_NOSIGNAL);
         if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
-            watch_link(l, true);
+            watch_link(link, true);
             return true;
         }
         if (n <= 0)
             return false;
-        l->sent += (size_t)n;
-        l->progress_ns = clock_ns();
+        link->sent += (size_t)n;
+        link->progress_ns = clock_ns();
     }
-    watch_link(l, false);
-    return nghttp2_session_want_read(l->session) || nghttp2_session_want_write(l->session);
+    watch_link(link, false);
+    return nghttp2_session_want_read(link->session) || nghttp2_session_want_write(link->session);
 }
 
-static bool receive(wire_link *l)
+static bool receive(wire_link *link)
 {
     uint8_t bytes[READ_BYTES];
     ssize_t n;
 
-    if (l->tls != NULL && !l->secured) {
-        int done = tls_handshake(l->tls);
+    if (link->tls != NULL && !link->secured) {
+        int done = tls_handshake(link->tls);
 
         if (done <= 0) {
-            watch_link(l, tls_wants_write(l->tls));
+            watch_link(link, tls_wants_write(link->tls));
             return done == 0;
         }
-        l->secured = true;
+        link->secured = true;
     }
     do {
-        n = l->tls != NULL ? tls_receive(l->tls, bytes, sizeof bytes) : recv(l->fd, bytes, sizeof bytes, 0);
+        n = link->tls != NULL ? tls_receive(link->tls, bytes, sizeof bytes) : recv(link->fd, bytes, sizeof bytes, 0);
         if (n < 0 && (errno == EAGAIN || errno == EINTR))
             return true;
-        if (n <= 0 || nghttp2_session_mem_recv(l->session, bytes, (size_t)n) != n)
+        if (n <= 0 || nghttp2_session_mem_recv(link->session, bytes, (size_t)n) != n)
             return false;
-    } while (l->tls != NULL && tls_has_more(l->tls)); /* the socket does not tell of these */
+    } while (link->tls != NULL && tls_has_more(link->tls)); /* the socket does not tell of these */
     return true;
 }
 
-static void accept_one(struct grpc *g)
+static void accept_one(struct grpc *grpc)
 {
-    int fd = accept4(g->listening, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC), on = 1;
-    wire_link *l = fd >= 0 && g->link_count < g->max_links ? calloc(1, sizeof *l) : NULL;
-    struct epoll_event e = { .events = EPOLLIN | EPOLLRDHUP, .data.ptr = l };
+    int fd = accept4(grpc->listening, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC), on = 1;
+    wire_link *link = fd >= 0 && grpc->link_count < grpc->max_links ? calloc(1, sizeof *link) : NULL;
+    struct epoll_event event = { .events = EPOLLIN | EPOLLRDHUP, .data.ptr = link };
 
-    if (l != NULL) {
-        l->grpc = g;
-        l->fd = fd;
-        l->progress_ns = clock_ns();
-        l->streams = (grpc_streams){ .grpc = g, .server = g->server };
-        l->session = grpc_streams_open(&l->streams);
-        if (g->server->tls != NULL)
-            l->tls = tls_accept(g->server->tls, fd);
+    if (link != NULL) {
+        link->grpc = grpc;
+        link->fd = fd;
+        link->progress_ns = clock_ns();
+        link->streams = (grpc_streams){ .grpc = grpc, .server = grpc->server };
+        link->session = grpc_streams_open(&link->streams);
+        if (grpc->server->tls != NULL)
+            link->tls = tls_accept(grpc->server->tls, fd);
     }
-    if (l == NULL || l->session == NULL || (g->server->tls != NULL && l->tls == NULL) ||
-        epoll_ctl(g->epoll, EPOLL_CTL_ADD, fd, &e) != 0) {
-        if (l != NULL) {
-            nghttp2_session_del(l->session);
-            tls_close(l->tls);
+    if (link == NULL || link->session == NULL || (grpc->server->tls != NULL && link->tls == NULL) ||
+        epoll_ctl(grpc->epoll, EPOLL_CTL_ADD, fd, &event) != 0) {
+        if (link != NULL) {
+            nghttp2_session_del(link->session);
+            tls_close(link->tls);
         }
-        free(l);
+        free(link);
         if (fd >= 0)
             (void)close(fd);
         return;
     }
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    CHAIN_ADD(g->links, l, next, previous);
-    g->link_count++;
-    (void)atomic_fetch_add(&g->server->connections, 1);
-    if (!flush(l))
-        destroy_link(l);
+    CHAIN_ADD(grpc->links, link, next, previous);
+    grpc->link_count++;
+    (void)atomic_fetch_add(&grpc->server->connections, 1);
+    if (!flush(link))
+        destroy_link(link);
 }
 
 /* ------------------------------------------------------------------ the thread */
 
-static wire_link *link_of(struct grpc *g, const struct call *x)
+static wire_link *link_of(struct grpc *grpc, const struct call *call)
 {
-    for (wire_link *l = g->links; l != NULL; l = l->next)
-        if (l->session == x->session)
-            return l;
+    for (wire_link *link = grpc->links; link != NULL; link = link->next)
+        if (link->session == call->session)
+            return link;
     return NULL;
 }
 
 /* Requests that others have finished: their answers. */
-static void take_finished(struct grpc *g)
+static void take_finished(struct grpc *grpc)
 {
     struct call *list, *next;
 
-    (void)pthread_mutex_lock(&g->lock);
-    list = g->finished;
-    g->finished = NULL;
-    (void)pthread_mutex_unlock(&g->lock);
-    for (struct call *x = list; x != NULL; x = next) {
-        wire_link *l = x->session != NULL ? link_of(g, x) : NULL;
+    (void)pthread_mutex_lock(&grpc->lock);
+    list = grpc->finished;
+    grpc->finished = NULL;
+    (void)pthread_mutex_unlock(&grpc->lock);
+    for (struct call *call = list; call != NULL; call = next) {
+        wire_link *link = call->session != NULL ? link_of(grpc, call) : NULL;
 
-        next = x->next_finished;
-        (void)atomic_fetch_sub(&g->server->suspended, 1);
-        if (l == NULL) { /* its stream went meanwhile */
-            call_destroy(x);
+        next = call->next_finished;
+        (void)atomic_fetch_sub(&grpc->server->suspended, 1);
+        if (link == NULL) { /* its stream went meanwhile */
+            call_destroy(call);
             continue;
         }
-        call_finish_message(x);
-        call_advance(x);
-        if (!flush(l)) {
+        call_finish_message(call);
+        call_advance(call);
+        if (!flush(link)) {
             /* Other calls of this list may be the connection's: it is closed at the next round, when it can be read. */
-            (void)shutdown(l->fd, SHUT_RDWR);
+            (void)shutdown(link->fd, SHUT_RDWR);
         }
     }
 }
 
 /* Clients that are slow to send a message, or to take an answer. */
-static void close_slow(struct grpc *g)
+static void close_slow(struct grpc *grpc)
 {
-    uint64_t now = clock_ns(), limit = g->server->receive_ns;
+    uint64_t now = clock_ns(), limit = grpc->server->receive_ns;
 
-    for (wire_link *l = g->links, *next; l != NULL; l = next) {
-        bool slow = l->blocked && now - l->progress_ns > limit, any = l->streams.calls != NULL;
+    for (wire_link *link = grpc->links, *next; link != NULL; link = next) {
+        bool slow = link->blocked && now - link->progress_ns > limit, any = link->streams.calls != NULL;
 
-        next = l->next;
-        for (const struct call *x = l->streams.calls; x != NULL; x = x->next)
-            slow |= !x->client_done && !x->working && (x->ended || x->messages == 0 || x->in.size > 0) &&
-                    now - x->arrived_ns > limit;
+        next = link->next;
+        for (const struct call *call = link->streams.calls; call != NULL; call = call->next)
+            slow |= !call->client_done && !call->working && (call->ended || call->messages == 0 || call->in.size > 0) &&
+                    now - call->arrived_ns > limit;
         /* Who has never said anything is no client of this protocol. */
-        slow |= !any && nghttp2_session_get_last_proc_stream_id(l->session) == 0 && now - l->progress_ns > limit;
+        slow |= !any && nghttp2_session_get_last_proc_stream_id(link->session) == 0 && now - link->progress_ns > limit;
         if (slow)
-            destroy_link(l);
+            destroy_link(link);
     }
 }
 
-static void end_calls(struct grpc *g)
+static void end_calls(struct grpc *grpc)
 {
-    for (wire_link *l = g->links, *next; l != NULL; l = next) {
-        next = l->next;
-        destroy_link(l);
+    for (wire_link *link = grpc->links, *next; link != NULL; link = next) {
+        next = link->next;
+        destroy_link(link);
     }
 }
 
 /* What other threads have asked for. */
-static bool obey(struct grpc *g)
+static bool obey(struct grpc *grpc)
 {
     bool stop, drain, cancel;
 
-    (void)pthread_mutex_lock(&g->lock);
-    stop = g->stop;
-    drain = g->drain;
-    cancel = g->cancel;
-    g->drain = g->cancel = false;
-    (void)pthread_mutex_unlock(&g->lock);
-    if (drain && g->listening >= 0) {
+    (void)pthread_mutex_lock(&grpc->lock);
+    stop = grpc->stop;
+    drain = grpc->drain;
+    cancel = grpc->cancel;
+    grpc->drain = grpc->cancel = false;
+    (void)pthread_mutex_unlock(&grpc->lock);
+    if (drain && grpc->listening >= 0) {
         /* Closing alone does not take it out of epoll where other processes have the socket, too. */
-        (void)epoll_ctl(g->epoll, EPOLL_CTL_DEL, g->listening, NULL);
-        (void)close(g->listening);
-        g->listening = -1;
-        for (wire_link *l = g->links, *next; l != NULL; l = next) {
-            next = l->next;
-            (void)nghttp2_submit_goaway(l->session, NGHTTP2_FLAG_NONE,
-                                        nghttp2_session_get_last_proc_stream_id(l->session), NGHTTP2_NO_ERROR, NULL, 0);
-            if (!flush(l))
-                destroy_link(l);
+        (void)epoll_ctl(grpc->epoll, EPOLL_CTL_DEL, grpc->listening, NULL);
+        (void)close(grpc->listening);
+        grpc->listening = -1;
+        for (wire_link *link = grpc->links, *next; link != NULL; link = next) {
+            next = link->next;
+            (void)nghttp2_submit_goaway(link->session, NGHTTP2_FLAG_NONE,
+                                        nghttp2_session_get_last_proc_stream_id(link->session), NGHTTP2_NO_ERROR, NULL,
+                                        0);
+            if (!flush(link))
+                destroy_link(link);
         }
     }
     if (cancel || stop)
-        end_calls(g);
+        end_calls(grpc);
     return !stop;
 }
 
 /* A handshake goes on whichever way the socket has become ready. */
-static bool wants_receive(const wire_link *l, uint32_t events)
+static bool wants_receive(const wire_link *link, uint32_t events)
 {
-    return (events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0 || (l->tls != NULL && !l->secured);
+    return (events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0 || (link->tls != NULL && !link->secured);
 }
 
 static void *serve(void *user)
 {
-    struct grpc *g = user;
+    struct grpc *grpc = user;
     struct epoll_event events[MAX_EVENTS];
     uint64_t ticked = 0;
 
-    while (obey(g)) {
-        int count = epoll_wait(g->epoll, events, MAX_EVENTS, TICK_MS);
+    while (obey(grpc)) {
+        int count = epoll_wait(grpc->epoll, events, MAX_EVENTS, TICK_MS);
 
         for (int i = 0; i < count; i++) {
-            wire_link *l = events[i].data.ptr;
+            wire_link *link = events[i].data.ptr;
             uint64_t ignored;
 
-            if (events[i].data.ptr == &g->event) {
-                if (read(g->event, &ignored, sizeof ignored) < 0)
+            if (events[i].data.ptr == &grpc->event) {
+                if (read(grpc->event, &ignored, sizeof ignored) < 0)
                     continue;
-            } else if (events[i].data.ptr == g) {
-                accept_one(g);
-            } else if ((wants_receive(l, events[i].events) && !receive(l)) || !flush(l)) {
-                destroy_link(l);
+            } else if (events[i].data.ptr == grpc) {
+                accept_one(grpc);
+            } else if ((wants_receive(link, events[i].events) && !receive(link)) || !flush(link)) {
+                destroy_link(link);
             }
         }
-        take_finished(g);
+        take_finished(grpc);
         if (clock_ns() - ticked > (uint64_t)TICK_MS * 1000000) {
             ticked = clock_ns();
-            close_slow(g);
+            close_slow(grpc);
         }
     }
-    take_finished(g);
+    take_finished(grpc);
     return NULL;
 }
 
@@ -335,81 +336,81 @@ bool grpc_is_built(void)
     return true;
 }
 
-static void ask(struct grpc *g, bool *what)
+static void ask(struct grpc *grpc, bool *what)
 {
     uint64_t one = 1;
 
-    (void)pthread_mutex_lock(&g->lock);
+    (void)pthread_mutex_lock(&grpc->lock);
     *what = true;
-    (void)pthread_mutex_unlock(&g->lock);
-    if (write(g->event, &one, sizeof one) < 0) {
+    (void)pthread_mutex_unlock(&grpc->lock);
+    if (write(grpc->event, &one, sizeof one) < 0) {
         /* It is awake, then. */
     }
 }
 
-void grpc_drain(struct grpc *g)
+void grpc_drain(struct grpc *grpc)
 {
-    if (g != NULL)
-        ask(g, &g->drain);
+    if (grpc != NULL)
+        ask(grpc, &grpc->drain);
 }
 
-void grpc_cancel_all(struct grpc *g)
+void grpc_cancel_all(struct grpc *grpc)
 {
-    if (g != NULL)
-        ask(g, &g->cancel);
+    if (grpc != NULL)
+        ask(grpc, &grpc->cancel);
 }
 
-static void release(struct grpc *g)
+static void release(struct grpc *grpc)
 {
-    if (g->listening >= 0)
-        (void)close(g->listening);
-    if (g->epoll >= 0)
-        (void)close(g->epoll);
-    if (g->event >= 0)
-        (void)close(g->event);
-    (void)pthread_mutex_destroy(&g->lock);
-    free(g);
+    if (grpc->listening >= 0)
+        (void)close(grpc->listening);
+    if (grpc->epoll >= 0)
+        (void)close(grpc->epoll);
+    if (grpc->event >= 0)
+        (void)close(grpc->event);
+    (void)pthread_mutex_destroy(&grpc->lock);
+    free(grpc);
 }
 
-void grpc_stop(struct grpc *g)
+void grpc_stop(struct grpc *grpc)
 {
-    if (g == NULL)
+    if (grpc == NULL)
         return;
-    ask(g, &g->stop);
-    (void)pthread_join(g->thread, NULL);
-    release(g);
+    ask(grpc, &grpc->stop);
+    (void)pthread_join(grpc->thread, NULL);
+    release(grpc);
 }
 
-inlay_status grpc_start(struct server *s, const char *address, int port, struct grpc **out_grpc, char *name,
+inlay_status grpc_start(struct server *server, const char *address, int port, struct grpc **out_grpc, char *name,
                         size_t name_bytes, inlay_diag *diag)
 {
-    struct epoll_event e = { .events = EPOLLIN };
-    struct grpc *g = calloc(1, sizeof *g);
+    struct epoll_event event = { .events = EPOLLIN };
+    struct grpc *grpc = calloc(1, sizeof *grpc);
     inlay_status status;
     int family;
 
     *out_grpc = NULL;
-    if (g == NULL)
+    if (grpc == NULL)
         return no_memory(diag, "for gRPC");
-    g->server = s;
-    g->max_links = (uint32_t)settings_int(s->settings, SET_max_connections);
-    (void)pthread_mutex_init(&g->lock, NULL);
-    g->listening = -1;
-    g->epoll = epoll_create1(EPOLL_CLOEXEC);
-    g->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    status = listen_open("grpc", address, port, &g->listening, &family, name, name_bytes, diag);
+    grpc->server = server;
+    grpc->max_links = (uint32_t)settings_int(server->settings, SET_max_connections);
+    (void)pthread_mutex_init(&grpc->lock, NULL);
+    grpc->listening = -1;
+    grpc->epoll = epoll_create1(EPOLL_CLOEXEC);
+    grpc->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    status = listen_open("grpc", address, port, &grpc->listening, &family, name, name_bytes, diag);
     if (status == INLAY_OK) {
-        e.data.ptr = g;
-        (void)epoll_ctl(g->epoll, EPOLL_CTL_ADD, g->listening, &e);
-        e.data.ptr = &g->event;
-        (void)epoll_ctl(g->epoll, EPOLL_CTL_ADD, g->event, &e);
-        if (pthread_create(&g->thread, NULL, serve, g) != 0)
+        event.data.ptr = grpc;
+        (void)epoll_ctl(grpc->epoll, EPOLL_CTL_ADD, grpc->listening, &event);
+        event.data.ptr = &grpc->event;
+        (void)epoll_ctl(grpc->epoll, EPOLL_CTL_ADD, grpc->event, &event);
+        if (pthread_create(&grpc->thread, NULL, serve, grpc) != 0)
             status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "cannot start a thread for gRPC");
     }
     if (status != INLAY_OK) {
-        release(g);
+        release(grpc);
         return status;
     }
-    *out_grpc = g;
+    *out_grpc = grpc;
     return INLAY_OK;
 }

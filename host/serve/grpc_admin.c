@@ -9,42 +9,43 @@
 
 static void loaded(void *user, const inlay_diag *diag)
 {
-    struct call *x = user;
+    struct call *call = user;
 
     if (diag->code == INLAY_NOT_FOUND)
-        call_fail(x, GRPC_NOT_FOUND, diag->text);
+        call_fail(call, GRPC_NOT_FOUND, diag->text);
     else if (diag->code != INLAY_OK)
-        call_fail(x, GRPC_INVALID_ARGUMENT, diag->text);
-    grpc_finished(x);
+        call_fail(call, GRPC_INVALID_ARGUMENT, diag->text);
+    grpc_finished(call);
 }
 
 /* The answer is Empty: no bytes. */
-static void change_model(struct call *x, const uint8_t *message, size_t bytes, bool load)
+static void change_model(struct call *call, const uint8_t *message, size_t bytes, bool load)
 {
-    Inference__RepositoryRequest *request = call_unpack(x, &inference__repository_request__descriptor, message, bytes);
+    Inference__RepositoryRequest *request =
+        call_unpack(call, &inference__repository_request__descriptor, message, bytes);
 
     if (request == NULL)
         return;
     if (load && request->n_parameters > 0) {
-        call_fail(x, GRPC_INVALID_ARGUMENT, "models are loaded as they lie in the repository: send no parameters");
+        call_fail(call, GRPC_INVALID_ARGUMENT, "models are loaded as they lie in the repository: send no parameters");
     } else {
-        x->kept = (struct kept){ .what = load ? KEPT_LOAD : KEPT_UNLOAD, .done = loaded, .user = x };
-        (void)snprintf(x->kept.name, sizeof x->kept.name, "%s", request->model_name);
-        x->queued = x->keeping = true;
-        (void)atomic_fetch_add(&x->server->suspended, 1);
-        keeper_submit(x->server->keeper, &x->kept);
+        call->kept = (struct kept){ .what = load ? KEPT_LOAD : KEPT_UNLOAD, .done = loaded, .user = call };
+        (void)snprintf(call->kept.name, sizeof call->kept.name, "%s", request->model_name);
+        call->queued = call->keeping = true;
+        (void)atomic_fetch_add(&call->server->suspended, 1);
+        keeper_submit(call->server->keeper, &call->kept);
     }
     call_release(request);
 }
 
-void grpc_load(struct call *x, const uint8_t *message, size_t bytes)
+void grpc_load(struct call *call, const uint8_t *message, size_t bytes)
 {
-    change_model(x, message, bytes, true);
+    change_model(call, message, bytes, true);
 }
 
-void grpc_unload(struct call *x, const uint8_t *message, size_t bytes)
+void grpc_unload(struct call *call, const uint8_t *message, size_t bytes)
 {
-    change_model(x, message, bytes, false);
+    change_model(call, message, bytes, false);
 }
 
 /* ------------------------------------------------------------------ statistics */
@@ -56,45 +57,45 @@ static uint64_t get(const atomic_uint_fast64_t *from)
 
 static Inference__Duration duration(uint64_t count, uint64_t ns)
 {
-    Inference__Duration d = INFERENCE__DURATION__INIT;
+    Inference__Duration Duration = INFERENCE__DURATION__INIT;
 
-    d.count = count;
-    d.ns = ns;
-    return d;
+    Duration.count = count;
+    Duration.ns = ns;
+    return Duration;
 }
 
 /* Appends the message as field 1 of the reply: models need not be kept until all are known. */
-static void add_model_statistics(struct call *x, Inference__ModelStatistics *told)
+static void add_model_statistics(struct call *call, Inference__ModelStatistics *told)
 {
     Inference__StatisticsReply reply = INFERENCE__STATISTICS_REPLY__INIT;
 
     reply.n_model_stats = 1;
     reply.model_stats = &told;
-    call_pack(x, &reply.base);
+    call_pack(call, &reply.base);
 }
 
 /* Runs by their rows; false: no memory. One allocation, to be freed. */
-static bool add_batches(const model_stats *s, Inference__ModelStatistics *to)
+static bool add_batches(const model_stats *stats, Inference__ModelStatistics *to)
 {
     struct batch {
         Inference__BatchStatistics message, *pointer;
         Inference__Duration input, infer, output;
     };
-    struct batch *all = calloc(s->batch_count + 1u, sizeof *all + sizeof(void *));
+    struct batch *all = calloc(stats->batch_count + 1u, sizeof *all + sizeof(void *));
     size_t n = 0;
 
     if (all == NULL)
         return false;
-    to->batch_stats = (Inference__BatchStatistics **)(void *)(all + s->batch_count + 1);
-    for (uint32_t i = 0; i < s->batch_count; i++) {
-        uint64_t count = get(&s->batches[i].count);
+    to->batch_stats = (Inference__BatchStatistics **)(void *)(all + stats->batch_count + 1);
+    for (uint32_t i = 0; i < stats->batch_count; i++) {
+        uint64_t count = get(&stats->batches[i].count);
 
         if (count == 0)
             continue;
         inference__batch_statistics__init(&all[n].message);
-        all[n].input = duration(count, get(&s->batches[i].input_ns));
-        all[n].infer = duration(count, get(&s->batches[i].infer_ns));
-        all[n].output = duration(count, get(&s->batches[i].output_ns));
+        all[n].input = duration(count, get(&stats->batches[i].input_ns));
+        all[n].infer = duration(count, get(&stats->batches[i].infer_ns));
+        all[n].output = duration(count, get(&stats->batches[i].output_ns));
         all[n].message.batch_size = i + 1;
         all[n].message.compute_input = &all[n].input;
         all[n].message.compute_infer = &all[n].infer;
@@ -110,21 +111,21 @@ static bool add_batches(const model_stats *s, Inference__ModelStatistics *to)
     return true;
 }
 
-static void write_statistics(struct call *x, const char *name, const char *version, const model_stats *s)
+static void write_statistics(struct call *call, const char *name, const char *version, const model_stats *stats)
 {
     Inference__ModelStatistics told = INFERENCE__MODEL_STATISTICS__INIT;
     Inference__InferStatistics infer = INFERENCE__INFER_STATISTICS__INIT;
-    uint64_t failed = 0, runs = get(&s->compute.count);
+    uint64_t failed = 0, runs = get(&stats->compute.count);
     Inference__Duration success, fail, queue, input, compute, output;
 
     for (uint32_t i = 0; i < STATS_ERROR_COUNT; i++)
-        failed += get(&s->errors[i]);
-    success = duration(get(&s->request.count), get(&s->request.ns));
-    fail = duration(failed, get(&s->fail_ns));
-    queue = duration(get(&s->queue.count), get(&s->queue.ns));
-    input = duration(runs, get(&s->input_ns));
-    compute = duration(runs, get(&s->compute.ns));
-    output = duration(runs, get(&s->output_ns));
+        failed += get(&stats->errors[i]);
+    success = duration(get(&stats->request.count), get(&stats->request.ns));
+    fail = duration(failed, get(&stats->fail_ns));
+    queue = duration(get(&stats->queue.count), get(&stats->queue.ns));
+    input = duration(runs, get(&stats->input_ns));
+    compute = duration(runs, get(&stats->compute.ns));
+    output = duration(runs, get(&stats->output_ns));
     infer.success = &success;
     infer.fail = &fail;
     infer.queue = &queue;
@@ -133,15 +134,15 @@ static void write_statistics(struct call *x, const char *name, const char *versi
     infer.compute_output = &output;
     told.name = (char *)(uintptr_t)name;
     told.version = (char *)(uintptr_t)version;
-    told.last_inference = get(&s->last_ms);
-    told.inference_count = get(&s->rows);
+    told.last_inference = get(&stats->last_ms);
+    told.inference_count = get(&stats->rows);
     told.execution_count = runs;
     told.inference_stats = &infer;
-    if (!add_batches(s, &told)) {
-        call_fail(x, GRPC_RESOURCE_EXHAUSTED, "no memory for the answer");
+    if (!add_batches(stats, &told)) {
+        call_fail(call, GRPC_RESOURCE_EXHAUSTED, "no memory for the answer");
         return;
     }
-    add_model_statistics(x, &told);
+    add_model_statistics(call, &told);
     if (told.batch_stats != NULL)
         free(told.batch_stats[0]); /* the first message is where the memory begins */
 }
@@ -153,54 +154,54 @@ typedef struct statistics_list {
     uint32_t count;
 } statistics_list;
 
-static void add_statistics(void *user, const repository_entry *e)
+static void add_statistics(void *user, const repository_entry *entry)
 {
     statistics_list *list = user;
 
-    if (!repository_matches(e, list->name[0] != '\0' ? list->name : NULL, strlen(list->name), list->version))
+    if (!repository_matches(entry, list->name[0] != '\0' ? list->name : NULL, strlen(list->name), list->version))
         return;
     list->count++;
-    write_statistics(list->x, e->name, e->loaded->version, &e->loaded->stats);
+    write_statistics(list->x, entry->name, entry->loaded->version, &entry->loaded->stats);
 }
 
-void grpc_statistics(struct call *x, const uint8_t *message, size_t bytes)
+void grpc_statistics(struct call *call, const uint8_t *message, size_t bytes)
 {
-    Inference__ModelName *name = call_unpack(x, &inference__model_name__descriptor, message, bytes);
-    statistics_list list = { .x = x };
+    Inference__ModelName *name = call_unpack(call, &inference__model_name__descriptor, message, bytes);
+    statistics_list list = { .x = call };
 
     if (name == NULL)
         return;
     list.name = name->name;
     if (grpc_version(name->version, &list.version))
-        repository_each(x->server->repository, add_statistics, &list);
+        repository_each(call->server->repository, add_statistics, &list);
     if (list.count == 0 && (name->name[0] != '\0' || name->version[0] != '\0'))
-        call_fail(x, GRPC_NOT_FOUND, "no such model or version is loaded");
+        call_fail(call, GRPC_NOT_FOUND, "no such model or version is loaded");
     call_release(name);
 }
 
 /* ------------------------------------------------------------------ settings */
 
-static bool change_trace(struct call *x, const Inference__TraceSettings *request, const char *name)
+static bool change_trace(struct call *call, const Inference__TraceSettings *request, const char *name)
 {
     trace_change change = { .given = { false } };
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_status status = INLAY_OK;
 
     for (size_t i = 0; status == INLAY_OK && i < request->n_settings; i++) {
-        const Inference__TraceEntry *e = request->settings[i];
+        const Inference__TraceEntry *TraceEntry = request->settings[i];
 
-        status = trace_change_add(x->server->trace, &change, e->key,
-                                  e->value != NULL ? (const char *const *)e->value->value : NULL,
-                                  e->value != NULL ? (uint32_t)e->value->n_value : 0, &diag);
+        status = trace_change_add(call->server->trace, &change, TraceEntry->key,
+                                  TraceEntry->value != NULL ? (const char *const *)TraceEntry->value->value : NULL,
+                                  TraceEntry->value != NULL ? (uint32_t)TraceEntry->value->n_value : 0, &diag);
     }
     if (status == INLAY_OK)
-        status = trace_apply(x->server->trace, name, &change, &diag);
+        status = trace_apply(call->server->trace, name, &change, &diag);
     if (status != INLAY_OK)
-        call_fail_diag(x, &diag);
+        call_fail_diag(call, &diag);
     return status == INLAY_OK;
 }
 
-static void write_trace(struct call *x, const char *name)
+static void write_trace(struct call *call, const char *name)
 {
     trace_setting now[TRACE_SETTINGS];
     Inference__TraceSettings reply = INFERENCE__TRACE_SETTINGS__INIT;
@@ -208,7 +209,7 @@ static void write_trace(struct call *x, const char *name)
     Inference__TraceValue values[TRACE_SETTINGS];
     char *texts[TRACE_SETTINGS];
 
-    trace_read(x->server->trace, name, now);
+    trace_read(call->server->trace, name, now);
     for (uint32_t i = 0; i < TRACE_SETTINGS; i++) {
         inference__trace_entry__init(&entries[i]);
         inference__trace_value__init(&values[i]);
@@ -221,58 +222,58 @@ static void write_trace(struct call *x, const char *name)
     }
     reply.n_settings = TRACE_SETTINGS;
     reply.settings = list;
-    call_pack(x, &reply.base);
+    call_pack(call, &reply.base);
 }
 
-void grpc_trace_setting(struct call *x, const uint8_t *message, size_t bytes)
+void grpc_trace_setting(struct call *call, const uint8_t *message, size_t bytes)
 {
-    Inference__TraceSettings *request = call_unpack(x, &inference__trace_settings__descriptor, message, bytes);
+    Inference__TraceSettings *request = call_unpack(call, &inference__trace_settings__descriptor, message, bytes);
     const char *name;
-    struct model *m = NULL;
+    struct model *model = NULL;
 
     if (request == NULL)
         return;
     name = request->model_name[0] != '\0' ? request->model_name : NULL;
     if (name != NULL)
-        m = repository_find(x->server->repository, name, strlen(name), 0);
-    if (name != NULL && m == NULL)
-        call_fail(x, GRPC_NOT_FOUND, "no such model is loaded");
-    else if (request->n_settings == 0 || (call_may(x, 2) && change_trace(x, request, name)))
-        write_trace(x, name);
-    model_unref(m);
+        model = repository_find(call->server->repository, name, strlen(name), 0);
+    if (name != NULL && model == NULL)
+        call_fail(call, GRPC_NOT_FOUND, "no such model is loaded");
+    else if (request->n_settings == 0 || (call_may(call, 2) && change_trace(call, request, name)))
+        write_trace(call, name);
+    model_unref(model);
     call_release(request);
 }
 
-static bool change_log(struct call *x, const Inference__LogSettings *request)
+static bool change_log(struct call *call, const Inference__LogSettings *request)
 {
     log_setting changes[LOG_SETTINGS];
     inlay_diag diag = INLAY_DIAG_INIT;
     uint32_t count = 0;
 
     for (size_t i = 0; i < request->n_settings && count < LOG_SETTINGS; i++) {
-        const Inference__LogEntry *e = request->settings[i];
+        const Inference__LogEntry *LogEntry = request->settings[i];
 
-        if (e->value == NULL || e->value->choice_case == INFERENCE__LOG_VALUE__CHOICE__NOT_SET)
+        if (LogEntry->value == NULL || LogEntry->value->choice_case == INFERENCE__LOG_VALUE__CHOICE__NOT_SET)
             continue;
-        changes[count] = (log_setting){ .key = e->key, .kind = LOG_TEXT, .text = "" };
-        if (e->value->choice_case == INFERENCE__LOG_VALUE__CHOICE_STRING_VALUE) {
-            changes[count].text = e->value->string_value;
-        } else if (e->value->choice_case == INFERENCE__LOG_VALUE__CHOICE_BOOL_VALUE) {
+        changes[count] = (log_setting){ .key = LogEntry->key, .kind = LOG_TEXT, .text = "" };
+        if (LogEntry->value->choice_case == INFERENCE__LOG_VALUE__CHOICE_STRING_VALUE) {
+            changes[count].text = LogEntry->value->string_value;
+        } else if (LogEntry->value->choice_case == INFERENCE__LOG_VALUE__CHOICE_BOOL_VALUE) {
             changes[count].kind = LOG_BOOL;
-            changes[count].number = e->value->bool_value != 0;
+            changes[count].number = LogEntry->value->bool_value != 0;
         } else {
             changes[count].kind = LOG_NUMBER;
-            changes[count].number = e->value->uint_value;
+            changes[count].number = LogEntry->value->uint_value;
         }
         count++;
     }
     if (log_settings_change(changes, count, &diag) == INLAY_OK)
         return true;
-    call_fail_diag(x, &diag);
+    call_fail_diag(call, &diag);
     return false;
 }
 
-static void write_log(struct call *x)
+static void write_log(struct call *call)
 {
     log_setting now[LOG_SETTINGS];
     Inference__LogSettings reply = INFERENCE__LOG_SETTINGS__INIT;
@@ -299,16 +300,16 @@ static void write_log(struct call *x)
     }
     reply.n_settings = LOG_SETTINGS;
     reply.settings = list;
-    call_pack(x, &reply.base);
+    call_pack(call, &reply.base);
 }
 
-void grpc_log_settings(struct call *x, const uint8_t *message, size_t bytes)
+void grpc_log_settings(struct call *call, const uint8_t *message, size_t bytes)
 {
-    Inference__LogSettings *request = call_unpack(x, &inference__log_settings__descriptor, message, bytes);
+    Inference__LogSettings *request = call_unpack(call, &inference__log_settings__descriptor, message, bytes);
 
     if (request == NULL)
         return;
-    if (request->n_settings == 0 || (call_may(x, 2) && change_log(x, request)))
-        write_log(x);
+    if (request->n_settings == 0 || (call_may(call, 2) && change_log(call, request)))
+        write_log(call);
     call_release(request);
 }

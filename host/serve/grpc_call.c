@@ -35,31 +35,31 @@ const struct method *method_find(const char *path)
     return NULL;
 }
 
-struct call *call_create(struct grpc *g, struct server *s, nghttp2_session *session, int32_t stream)
+struct call *call_create(struct grpc *grpc, struct server *server, nghttp2_session *session, int32_t stream)
 {
-    struct call *x = calloc(1, sizeof *x);
+    struct call *call = calloc(1, sizeof *call);
 
-    if (x == NULL)
+    if (call == NULL)
         return NULL;
-    x->grpc = g;
-    x->server = s;
-    x->session = session;
-    x->stream = stream;
-    x->is_plain = true;
-    x->arrived_ns = clock_ns();
-    (void)atomic_fetch_add(&s->exchanges, 1);
-    return x;
+    call->grpc = grpc;
+    call->server = server;
+    call->session = session;
+    call->stream = stream;
+    call->is_plain = true;
+    call->arrived_ns = clock_ns();
+    (void)atomic_fetch_add(&server->exchanges, 1);
+    return call;
 }
 
-void call_destroy(struct call *x)
+void call_destroy(struct call *call)
 {
-    grpc_infer_deinit(x);
-    strbuf_deinit(&x->in);
-    strbuf_deinit(&x->out);
-    strbuf_deinit(&x->reply);
-    (void)atomic_fetch_sub(&x->server->exchanges, 1);
-    (void)atomic_fetch_add_explicit(&x->server->requests, 1, memory_order_relaxed);
-    free(x);
+    grpc_infer_deinit(call);
+    strbuf_deinit(&call->in);
+    strbuf_deinit(&call->out);
+    strbuf_deinit(&call->reply);
+    (void)atomic_fetch_sub(&call->server->exchanges, 1);
+    (void)atomic_fetch_add_explicit(&call->server->requests, 1, memory_order_relaxed);
+    free(call);
 }
 
 /* ------------------------------------------------------------------ its header */
@@ -90,58 +90,59 @@ static bool is_name(const char *name, size_t bytes, const char *wanted)
     return bytes == strlen(wanted) && memcmp(name, wanted, bytes) == 0;
 }
 
-void call_header(struct call *x, const char *name, size_t name_bytes, const char *value, size_t value_bytes)
+void call_header(struct call *call, const char *name, size_t name_bytes, const char *value, size_t value_bytes)
 {
-    x->header_bytes += name_bytes + value_bytes + 32;
-    if (is_name(name, name_bytes, ":path") && value_bytes < sizeof x->path)
-        memcpy(x->path, value, value_bytes);
+    call->header_bytes += name_bytes + value_bytes + 32;
+    if (is_name(name, name_bytes, ":path") && value_bytes < sizeof call->path)
+        memcpy(call->path, value, value_bytes);
     else if (is_name(name, name_bytes, "content-type"))
-        x->is_grpc = value_bytes >= 16 && memcmp(value, "application/grpc", 16) == 0;
+        call->is_grpc = value_bytes >= 16 && memcmp(value, "application/grpc", 16) == 0;
     else if (is_name(name, name_bytes, "grpc-encoding"))
-        x->is_plain = is_name(value, value_bytes, "identity");
+        call->is_plain = is_name(value, value_bytes, "identity");
     else if (is_name(name, name_bytes, "grpc-timeout"))
-        x->timeout_ns = read_timeout(value, value_bytes);
-    else if (is_name(name, name_bytes, "authorization") && value_bytes < sizeof x->authorization)
-        memcpy(x->authorization, value, value_bytes);
+        call->timeout_ns = read_timeout(value, value_bytes);
+    else if (is_name(name, name_bytes, "authorization") && value_bytes < sizeof call->authorization)
+        memcpy(call->authorization, value, value_bytes);
 }
 
 /* Whether who has sent the header may call the method, or change the server; ends the call where not. */
-bool call_may(struct call *x, int access)
+bool call_may(struct call *call, int access)
 {
-    const struct server *s = x->server;
-    bool user = tokens_match(&s->tokens, x->authorization), admin = tokens_match(&s->admin_tokens, x->authorization);
+    const struct server *server = call->server;
+    bool user = tokens_match(&server->tokens, call->authorization),
+         admin = tokens_match(&server->admin_tokens, call->authorization);
 
-    if (access == 0 || (access == 1 && (user || admin || s->tokens.count == 0)) ||
+    if (access == 0 || (access == 1 && (user || admin || server->tokens.count == 0)) ||
         (access == 2 && admin && !supervise_is_worker()))
         return true;
     if (access == 2 && supervise_is_worker())
-        call_end(x, GRPC_PERMISSION_DENIED, "one of several workers: restart the server to change it");
-    else if (access == 2 && s->admin_tokens.count == 0)
-        call_end(x, GRPC_PERMISSION_DENIED, "this server is read-only; start it with an admin_token_file");
+        call_end(call, GRPC_PERMISSION_DENIED, "one of several workers: restart the server to change it");
+    else if (access == 2 && server->admin_tokens.count == 0)
+        call_end(call, GRPC_PERMISSION_DENIED, "this server is read-only; start it with an admin_token_file");
     else if (access == 2 && user)
-        call_end(x, GRPC_PERMISSION_DENIED, "this token may not change the server");
+        call_end(call, GRPC_PERMISSION_DENIED, "this token may not change the server");
     else
-        call_end(x, GRPC_UNAUTHENTICATED, "a bearer token is needed: authorization: Bearer TOKEN");
+        call_end(call, GRPC_UNAUTHENTICATED, "a bearer token is needed: authorization: Bearer TOKEN");
     return false;
 }
 
 /* Whether the call may go on, once its header is complete. */
-static bool check_header(struct call *x)
+static bool check_header(struct call *call)
 {
-    struct server *s = x->server;
+    struct server *server = call->server;
 
-    x->method = method_find(x->path);
-    if (x->header_bytes > s->max_header_bytes)
-        call_end(x, GRPC_RESOURCE_EXHAUSTED, "the header is larger than max_header_bytes");
-    else if (!x->is_grpc)
-        call_end(x, GRPC_INTERNAL, "the content-type is not application/grpc");
-    else if (x->method == NULL)
-        call_end(x, GRPC_UNIMPLEMENTED, "there is no such method");
-    else if (!x->is_plain)
-        call_end(x, GRPC_UNIMPLEMENTED, "compressed messages are not supported");
+    call->method = method_find(call->path);
+    if (call->header_bytes > server->max_header_bytes)
+        call_end(call, GRPC_RESOURCE_EXHAUSTED, "the header is larger than max_header_bytes");
+    else if (!call->is_grpc)
+        call_end(call, GRPC_INTERNAL, "the content-type is not application/grpc");
+    else if (call->method == NULL)
+        call_end(call, GRPC_UNIMPLEMENTED, "there is no such method");
+    else if (!call->is_plain)
+        call_end(call, GRPC_UNIMPLEMENTED, "compressed messages are not supported");
     else
-        (void)call_may(x, x->method->access);
-    return !x->ended;
+        (void)call_may(call, call->method->access);
+    return !call->ended;
 }
 
 /* ------------------------------------------------------------------ what is sent */
@@ -149,31 +150,31 @@ static bool check_header(struct call *x)
 static ssize_t read_out(nghttp2_session *session, int32_t stream, uint8_t *to, size_t room, uint32_t *flags,
                         nghttp2_data_source *source, void *user)
 {
-    struct call *x = source->ptr;
-    size_t bytes = x->out.size - x->sent;
+    struct call *call = source->ptr;
+    size_t bytes = call->out.size - call->sent;
 
     (void)user;
     if (bytes > room)
         bytes = room;
     if (bytes > 0)
-        memcpy(to, x->out.data + x->sent, bytes);
-    x->sent += bytes;
-    if (x->sent < x->out.size)
+        memcpy(to, call->out.data + call->sent, bytes);
+    call->sent += bytes;
+    if (call->sent < call->out.size)
         return (ssize_t)bytes;
-    x->out.size = x->sent = 0;
-    if (x->ended) {
+    call->out.size = call->sent = 0;
+    if (call->ended) {
         char status[8];
-        nghttp2_nv trailers[3] = {
-            { (uint8_t *)(uintptr_t) "grpc-status", (uint8_t *)status, 11, 0, NGHTTP2_NV_FLAG_NONE },
-            { (uint8_t *)(uintptr_t) "grpc-message", (uint8_t *)x->text, 12, strlen(x->text), NGHTTP2_NV_FLAG_NONE }
-        };
+        nghttp2_nv trailers[3] = { { (uint8_t *)(uintptr_t) "grpc-status", (uint8_t *)status, 11, 0,
+                                     NGHTTP2_NV_FLAG_NONE },
+                                   { (uint8_t *)(uintptr_t) "grpc-message", (uint8_t *)call->text, 12,
+                                     strlen(call->text), NGHTTP2_NV_FLAG_NONE } };
         char load[LOAD_BYTES];
-        size_t count = x->text[0] != '\0' ? 2 : 1;
+        size_t count = call->text[0] != '\0' ? 2 : 1;
 
-        trailers[0].valuelen = (size_t)snprintf(status, sizeof status, "%d", x->status);
+        trailers[0].valuelen = (size_t)snprintf(status, sizeof status, "%d", call->status);
         *flags |= NGHTTP2_DATA_FLAG_EOF | NGHTTP2_DATA_FLAG_NO_END_STREAM;
-        if (x->server->load_header) {
-            load_report(x->server, false, load);
+        if (call->server->load_header) {
+            load_report(call->server, false, load);
             trailers[count++] = (nghttp2_nv){ (uint8_t *)(uintptr_t) "endpoint-load-metrics", (uint8_t *)load, 21,
                                               strlen(load), NGHTTP2_NV_FLAG_NONE };
         }
@@ -190,74 +191,74 @@ static ssize_t read_out(nghttp2_session *session, int32_t stream, uint8_t *to, s
             NGHTTP2_NV_FLAG_NO_COPY_NAME | NGHTTP2_NV_FLAG_NO_COPY_VALUE                                               \
     }
 
-static void begin_answer(struct call *x)
+static void begin_answer(struct call *call)
 {
     static const nghttp2_nv headers[] = { HEADER(":status", "200"), HEADER("content-type", "application/grpc") };
-    nghttp2_data_provider provider = { .source.ptr = x, .read_callback = read_out };
+    nghttp2_data_provider provider = { .source.ptr = call, .read_callback = read_out };
 
-    if (x->answering) {
-        (void)nghttp2_session_resume_data(x->session, x->stream);
+    if (call->answering) {
+        (void)nghttp2_session_resume_data(call->session, call->stream);
     } else {
-        x->answering = true;
-        (void)nghttp2_submit_response(x->session, x->stream, headers, 2, &provider);
+        call->answering = true;
+        (void)nghttp2_submit_response(call->session, call->stream, headers, 2, &provider);
     }
 }
 
 /* grpc-message: what is not printable ASCII, and '%', as %XX. */
-static void set_text(struct call *x, const char *text)
+static void set_text(struct call *call, const char *text)
 {
     size_t used = 0;
 
-    for (; *text != '\0' && used + 4 < sizeof x->text; text++) {
+    for (; *text != '\0' && used + 4 < sizeof call->text; text++) {
         unsigned char c = (unsigned char)*text;
 
         if (c >= ' ' && c <= '~' && c != '%')
-            x->text[used++] = (char)c;
+            call->text[used++] = (char)c;
         else
-            used += (size_t)snprintf(x->text + used, sizeof x->text - used, "%%%02X", c);
+            used += (size_t)snprintf(call->text + used, sizeof call->text - used, "%%%02X", c);
     }
-    x->text[used] = '\0';
+    call->text[used] = '\0';
 }
 
 /* An answer that is only a status. */
-static void send_status(struct call *x)
+static void send_status(struct call *call)
 {
     char status[8];
     nghttp2_nv headers[] = { HEADER(":status", "200"),
                              HEADER("content-type", "application/grpc"),
                              { (uint8_t *)(uintptr_t) "grpc-status", (uint8_t *)status, 11, 0, NGHTTP2_NV_FLAG_NONE },
-                             { (uint8_t *)(uintptr_t) "grpc-message", (uint8_t *)x->text, 12, strlen(x->text),
+                             { (uint8_t *)(uintptr_t) "grpc-message", (uint8_t *)call->text, 12, strlen(call->text),
                                NGHTTP2_NV_FLAG_NONE } };
 
-    headers[2].valuelen = (size_t)snprintf(status, sizeof status, "%d", x->status);
-    x->answering = true;
-    (void)nghttp2_submit_response(x->session, x->stream, headers, x->text[0] != '\0' ? 4 : 3, NULL);
+    headers[2].valuelen = (size_t)snprintf(status, sizeof status, "%d", call->status);
+    call->answering = true;
+    (void)nghttp2_submit_response(call->session, call->stream, headers, call->text[0] != '\0' ? 4 : 3, NULL);
 }
 
-void call_end(struct call *x, int status, const char *text)
+void call_end(struct call *call, int status, const char *text)
 {
-    if (x->ended)
+    if (call->ended)
         return;
-    x->ended = true;
-    x->status = status;
-    set_text(x, text);
-    if (x->session == NULL)
+    call->ended = true;
+    call->status = status;
+    set_text(call, text);
+    if (call->session == NULL)
         return;
-    if (x->answering || x->out.size > 0)
-        begin_answer(x); /* the status comes behind what is still to be sent */
+    if (call->answering || call->out.size > 0)
+        begin_answer(call); /* the status comes behind what is still to be sent */
     else
-        send_status(x);
+        send_status(call);
 }
 
 /* ------------------------------------------------------------------ messages */
 
-void call_pack(struct call *x, const ProtobufCMessage *message)
+void call_pack(struct call *call, const ProtobufCMessage *message)
 {
     size_t bytes = protobuf_c_message_get_packed_size(message);
-    char *to = strbuf_reserve(&x->reply, bytes + 1);
+    char *to = strbuf_reserve(&call->reply, bytes + 1);
 
     if (to != NULL)
-        x->reply.size += protobuf_c_message_pack(message, (uint8_t *)to);
+        call->reply.size += protobuf_c_message_pack(message, (uint8_t *)to);
 }
 
 /* What a message may take, so that many tiny parts do not take many times its size. */
@@ -267,11 +268,11 @@ struct budget {
 
 static void *budget_alloc(void *user, size_t bytes)
 {
-    struct budget *b = user;
+    struct budget *budget = user;
 
-    if (bytes > SIZE_MAX / 2 || b->left < bytes + 16)
+    if (bytes > SIZE_MAX / 2 || budget->left < bytes + 16)
         return NULL;
-    b->left -= bytes + 16;
+    budget->left -= bytes + 16;
     return malloc(bytes > 0 ? bytes : 1);
 }
 
@@ -281,14 +282,14 @@ static void budget_free(void *user, void *memory)
     free(memory);
 }
 
-void *call_unpack(struct call *x, const ProtobufCMessageDescriptor *type, const uint8_t *message, size_t bytes)
+void *call_unpack(struct call *call, const ProtobufCMessageDescriptor *type, const uint8_t *message, size_t bytes)
 {
-    struct budget b = { bytes > SIZE_MAX / 32 ? SIZE_MAX / 2 : 16 * bytes + 65536 };
-    ProtobufCAllocator allocator = { budget_alloc, budget_free, &b };
+    struct budget budget = { bytes > SIZE_MAX / 32 ? SIZE_MAX / 2 : 16 * bytes + 65536 };
+    ProtobufCAllocator allocator = { budget_alloc, budget_free, &budget };
     void *unpacked = protobuf_c_message_unpack(type, &allocator, bytes, message);
 
     if (unpacked == NULL)
-        call_fail(x, GRPC_INVALID_ARGUMENT, "the message is not of the method's type");
+        call_fail(call, GRPC_INVALID_ARGUMENT, "the message is not of the method's type");
     return unpacked;
 }
 
@@ -298,11 +299,11 @@ void call_release(void *unpacked)
         protobuf_c_message_free_unpacked(unpacked, NULL); /* the allocator's free() is malloc's */
 }
 
-void call_fail(struct call *x, int status, const char *text)
+void call_fail(struct call *call, int status, const char *text)
 {
-    strbuf_deinit(&x->reply);
-    x->reply_status = status;
-    (void)snprintf(x->reply_text, sizeof x->reply_text, "%s", text);
+    strbuf_deinit(&call->reply);
+    call->reply_status = status;
+    (void)snprintf(call->reply_text, sizeof call->reply_text, "%s", text);
 }
 
 static int status_of(inlay_status status)
@@ -330,119 +331,119 @@ static int status_of(inlay_status status)
     }
 }
 
-void call_fail_diag(struct call *x, const inlay_diag *diag)
+void call_fail_diag(struct call *call, const inlay_diag *diag)
 {
-    call_fail(x, status_of(diag->code), diag->text[0] != '\0' ? diag->text : inlay_status_text(diag->code));
+    call_fail(call, status_of(diag->code), diag->text[0] != '\0' ? diag->text : inlay_status_text(diag->code));
 }
 
 /* In a stream of requests a failure is a message, and the stream goes on. */
-static void wrap_stream_reply(struct call *x)
+static void wrap_stream_reply(struct call *call)
 {
     Inference__StreamInferReply reply = INFERENCE__STREAM_INFER_REPLY__INIT;
 
-    if (x->reply_status == GRPC_OK)
+    if (call->reply_status == GRPC_OK)
         return; /* grpc_infer() has wrapped it */
-    reply.error_message = x->reply_text;
-    if (!utf8_is_valid(x->reply_text, strlen(x->reply_text)))
+    reply.error_message = call->reply_text;
+    if (!utf8_is_valid(call->reply_text, strlen(call->reply_text)))
         reply.error_message = (char *)(uintptr_t) "the request is wrong";
-    x->reply_status = GRPC_OK;
-    call_pack(x, &reply.base);
+    call->reply_status = GRPC_OK;
+    call_pack(call, &reply.base);
 }
 
-void call_finish_message(struct call *x)
+void call_finish_message(struct call *call)
 {
     uint8_t prefix[PREFIX];
 
-    x->working = false;
-    grpc_infer_deinit(x);
-    if (x->session == NULL || x->ended)
+    call->working = false;
+    grpc_infer_deinit(call);
+    if (call->session == NULL || call->ended)
         return;
-    if (x->method->streams)
-        wrap_stream_reply(x);
-    if (x->reply_status != GRPC_OK) {
-        call_end(x, x->reply_status, x->reply_text);
+    if (call->method->streams)
+        wrap_stream_reply(call);
+    if (call->reply_status != GRPC_OK) {
+        call_end(call, call->reply_status, call->reply_text);
         return;
     }
     prefix[0] = 0;
     for (int i = 1; i < PREFIX; i++)
-        prefix[i] = (uint8_t)(x->reply.size >> (8 * (4 - i)));
-    strbuf_add(&x->out, prefix, sizeof prefix);
-    strbuf_add(&x->out, x->reply.data, x->reply.size);
-    if (x->reply.failed || x->out.failed || x->reply.size > UINT32_MAX)
-        call_end(x, GRPC_RESOURCE_EXHAUSTED, "no memory for the answer");
-    else if (!x->method->streams)
-        call_end(x, GRPC_OK, "");
+        prefix[i] = (uint8_t)(call->reply.size >> (8 * (4 - i)));
+    strbuf_add(&call->out, prefix, sizeof prefix);
+    strbuf_add(&call->out, call->reply.data, call->reply.size);
+    if (call->reply.failed || call->out.failed || call->reply.size > UINT32_MAX)
+        call_end(call, GRPC_RESOURCE_EXHAUSTED, "no memory for the answer");
+    else if (!call->method->streams)
+        call_end(call, GRPC_OK, "");
     else
-        begin_answer(x);
-    strbuf_deinit(&x->reply);
+        begin_answer(call);
+    strbuf_deinit(&call->reply);
 }
 
-static uint32_t message_bytes(const struct call *x)
+static uint32_t message_bytes(const struct call *call)
 {
-    const uint8_t *p = (const uint8_t *)x->in.data;
+    const uint8_t *p = (const uint8_t *)call->in.data;
 
     return (uint32_t)p[1] << 24 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 8 | p[4];
 }
 
-bool call_data(struct call *x, const uint8_t *data, size_t bytes)
+bool call_data(struct call *call, const uint8_t *data, size_t bytes)
 {
-    if (x->ended)
+    if (call->ended)
         return true;
-    if (x->in.size + bytes > 2 * x->server->max_body_bytes + 65536)
+    if (call->in.size + bytes > 2 * call->server->max_body_bytes + 65536)
         return false; /* of a stream that does not wait for its replies */
-    strbuf_add(&x->in, data, bytes);
-    (void)atomic_fetch_add_explicit(&x->server->moved_bytes, bytes, memory_order_relaxed);
-    if (x->in.failed) {
-        call_end(x, GRPC_RESOURCE_EXHAUSTED, "no memory for the message");
-    } else if (x->in.size >= PREFIX && x->in.data[0] != 0) {
-        call_end(x, GRPC_UNIMPLEMENTED, "compressed messages are not supported");
-    } else if (x->in.size >= PREFIX && message_bytes(x) > x->server->max_body_bytes) {
-        call_end(x, GRPC_RESOURCE_EXHAUSTED, "the message is larger than max_body_bytes");
+    strbuf_add(&call->in, data, bytes);
+    (void)atomic_fetch_add_explicit(&call->server->moved_bytes, bytes, memory_order_relaxed);
+    if (call->in.failed) {
+        call_end(call, GRPC_RESOURCE_EXHAUSTED, "no memory for the message");
+    } else if (call->in.size >= PREFIX && call->in.data[0] != 0) {
+        call_end(call, GRPC_UNIMPLEMENTED, "compressed messages are not supported");
+    } else if (call->in.size >= PREFIX && message_bytes(call) > call->server->max_body_bytes) {
+        call_end(call, GRPC_RESOURCE_EXHAUSTED, "the message is larger than max_body_bytes");
     }
     return true;
 }
 
 /* The next message, if it is complete. */
-static bool take_message(struct call *x)
+static bool take_message(struct call *call)
 {
     size_t bytes;
 
-    if (x->in.size < PREFIX)
+    if (call->in.size < PREFIX)
         return false;
-    bytes = message_bytes(x);
-    if (x->in.data[0] != 0 || bytes > x->server->max_body_bytes) {
-        call_end(x, GRPC_RESOURCE_EXHAUSTED, "the message is compressed, or larger than max_body_bytes");
+    bytes = message_bytes(call);
+    if (call->in.data[0] != 0 || bytes > call->server->max_body_bytes) {
+        call_end(call, GRPC_RESOURCE_EXHAUSTED, "the message is compressed, or larger than max_body_bytes");
         return false;
     }
-    if (x->in.size - PREFIX < bytes)
+    if (call->in.size - PREFIX < bytes)
         return false;
-    x->messages++;
-    x->reply_status = GRPC_OK;
-    x->working = true;
-    if (x->messages > 1)
-        x->arrived_ns = clock_ns();
-    x->method->run(x, (const uint8_t *)x->in.data + PREFIX, bytes);
-    if (x->in.size > PREFIX + bytes)
-        memmove(x->in.data, x->in.data + PREFIX + bytes, x->in.size - PREFIX - bytes);
-    x->in.size -= PREFIX + bytes;
+    call->messages++;
+    call->reply_status = GRPC_OK;
+    call->working = true;
+    if (call->messages > 1)
+        call->arrived_ns = clock_ns();
+    call->method->run(call, (const uint8_t *)call->in.data + PREFIX, bytes);
+    if (call->in.size > PREFIX + bytes)
+        memmove(call->in.data, call->in.data + PREFIX + bytes, call->in.size - PREFIX - bytes);
+    call->in.size -= PREFIX + bytes;
     return true;
 }
 
-void call_advance(struct call *x)
+void call_advance(struct call *call)
 {
-    if (x->method == NULL && !x->ended && !check_header(x))
+    if (call->method == NULL && !call->ended && !check_header(call))
         return;
-    while (!x->ended && !x->working && x->session != NULL && (x->method->streams || x->client_done)) {
-        if (take_message(x)) {
-            if (!x->queued)
-                call_finish_message(x);
+    while (!call->ended && !call->working && call->session != NULL && (call->method->streams || call->client_done)) {
+        if (take_message(call)) {
+            if (!call->queued)
+                call_finish_message(call);
             continue;
         }
-        if (x->ended || !x->client_done)
+        if (call->ended || !call->client_done)
             break;
-        if (x->in.size > 0 || (!x->method->streams && x->messages == 0))
-            call_end(x, GRPC_INTERNAL, "the call ended within a message");
+        if (call->in.size > 0 || (!call->method->streams && call->messages == 0))
+            call_end(call, GRPC_INTERNAL, "the call ended within a message");
         else
-            call_end(x, GRPC_OK, "");
+            call_end(call, GRPC_OK, "");
     }
 }

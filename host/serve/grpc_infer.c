@@ -7,16 +7,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-void grpc_infer_deinit(struct call *x)
+void grpc_infer_deinit(struct call *call)
 {
-    infer_request_deinit(&x->request);
-    sequence_leave(&x->job);
-    model_unref(x->job.model);
-    x->job = (struct job){ .model = NULL };
-    call_release(x->decoded);
-    x->decoded = NULL;
-    x->queued = x->keeping = false;
-    x->finished = false;
+    infer_request_deinit(&call->request);
+    sequence_leave(&call->job);
+    model_unref(call->job.model);
+    call->job = (struct job){ .model = NULL };
+    call_release(call->decoded);
+    call->decoded = NULL;
+    call->queued = call->keeping = false;
+    call->finished = false;
 }
 
 /* ------------------------------------------------------------------ outputs */
@@ -31,33 +31,33 @@ typedef struct reply_parts {
     struct strbuf *strings; /* [output_count] */
 } reply_parts;
 
-static void parts_deinit(reply_parts *p, uint32_t count)
+static void parts_deinit(reply_parts *parts, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
-        if (p->owned != NULL)
-            free(p->owned[i]);
-        if (p->strings != NULL)
-            strbuf_deinit(&p->strings[i]);
+        if (parts->owned != NULL)
+            free(parts->owned[i]);
+        if (parts->strings != NULL)
+            strbuf_deinit(&parts->strings[i]);
     }
-    free(p->tensors);
-    free((void *)p->tensor_list);
-    free(p->contents);
-    free(p->raws);
-    free((void *)p->owned);
-    free(p->strings);
+    free(parts->tensors);
+    free((void *)parts->tensor_list);
+    free(parts->contents);
+    free(parts->raws);
+    free((void *)parts->owned);
+    free(parts->strings);
 }
 
-static bool parts_init(reply_parts *p, uint32_t count)
+static bool parts_init(reply_parts *parts, uint32_t count)
 {
-    *p = (reply_parts){ .tensors = calloc(count + 1u, sizeof *p->tensors) };
-    inference__infer_reply__init(&p->reply);
-    p->tensor_list = calloc(count + 1u, sizeof *p->tensor_list);
-    p->contents = calloc(count + 1u, sizeof *p->contents);
-    p->raws = calloc(count + 1u, sizeof *p->raws);
-    p->owned = calloc(count + 1u, sizeof *p->owned);
-    p->strings = calloc(count + 1u, sizeof *p->strings);
-    return p->tensors != NULL && p->tensor_list != NULL && p->contents != NULL && p->raws != NULL && p->owned != NULL &&
-           p->strings != NULL;
+    *parts = (reply_parts){ .tensors = calloc(count + 1u, sizeof *parts->tensors) };
+    inference__infer_reply__init(&parts->reply);
+    parts->tensor_list = calloc(count + 1u, sizeof *parts->tensor_list);
+    parts->contents = calloc(count + 1u, sizeof *parts->contents);
+    parts->raws = calloc(count + 1u, sizeof *parts->raws);
+    parts->owned = calloc(count + 1u, sizeof *parts->owned);
+    parts->strings = calloc(count + 1u, sizeof *parts->strings);
+    return parts->tensors != NULL && parts->tensor_list != NULL && parts->contents != NULL && parts->raws != NULL &&
+           parts->owned != NULL && parts->strings != NULL;
 }
 
 /* A small type in the elements of the field that it travels in. */
@@ -86,8 +86,8 @@ static bool give_strings(const infer_output *o, Inference__Contents *c, void **o
 
     *owned = texts;
     for (uint64_t i = 0; texts != NULL && i < o->count; i++) {
-        const inlay_str *s = &((const inlay_str *)o->data)[i];
-        texts[i] = (ProtobufCBinaryData){ s->bytes, (uint8_t *)(uintptr_t)s->data };
+        const inlay_str *string = &((const inlay_str *)o->data)[i];
+        texts[i] = (ProtobufCBinaryData){ string->bytes, (uint8_t *)(uintptr_t)string->data };
     }
     c->n_bytes_contents = o->count;
     c->bytes_contents = texts;
@@ -125,206 +125,206 @@ static bool give_contents(const infer_output *o, Inference__Contents *c, void **
 }
 
 /* Outputs come as the inputs did: raw, or in fields. FP16 and BF16 have no field, so with one of them all are raw. */
-static bool is_raw(const struct call *x, const infer_output *outputs, uint32_t count)
+static bool is_raw(const struct call *call, const infer_output *outputs, uint32_t count)
 {
-    bool raw = x->decoded->n_raw_input_contents > 0;
+    bool raw = call->decoded->n_raw_input_contents > 0;
 
     for (uint32_t i = 0; i < count; i++)
         raw |= outputs[i].dtype == INLAY_FLOAT16 || outputs[i].dtype == INLAY_BFLOAT16;
     return raw;
 }
 
-static bool give_output(reply_parts *p, uint32_t i, const infer_output *o, bool raw)
+static bool give_output(reply_parts *parts, uint32_t i, const infer_output *o, bool raw)
 {
-    Inference__Tensor *t = &p->tensors[i];
+    Inference__Tensor *Tensor = &parts->tensors[i];
 
-    inference__tensor__init(t);
-    t->name = (char *)(uintptr_t)o->name;
-    t->datatype = (char *)(uintptr_t)datatype_name(o->dtype);
-    t->n_shape = o->rank;
-    t->shape = (int64_t *)(uintptr_t)o->dims;
-    p->tensor_list[i] = t;
+    inference__tensor__init(Tensor);
+    Tensor->name = (char *)(uintptr_t)o->name;
+    Tensor->datatype = (char *)(uintptr_t)datatype_name(o->dtype);
+    Tensor->n_shape = o->rank;
+    Tensor->shape = (int64_t *)(uintptr_t)o->dims;
+    parts->tensor_list[i] = Tensor;
     if (!raw) {
-        inference__contents__init(&p->contents[i]);
-        t->contents = &p->contents[i];
-        return give_contents(o, t->contents, &p->owned[i]);
+        inference__contents__init(&parts->contents[i]);
+        Tensor->contents = &parts->contents[i];
+        return give_contents(o, Tensor->contents, &parts->owned[i]);
     }
     if (o->dtype == INLAY_STRING) {
-        datatype_write_raw(&p->strings[i], o->dtype, o->count, o->data);
-        p->raws[i] = (ProtobufCBinaryData){ p->strings[i].size, (uint8_t *)p->strings[i].data };
-        return !p->strings[i].failed;
+        datatype_write_raw(&parts->strings[i], o->dtype, o->count, o->data);
+        parts->raws[i] = (ProtobufCBinaryData){ parts->strings[i].size, (uint8_t *)parts->strings[i].data };
+        return !parts->strings[i].failed;
     }
-    p->raws[i] = (ProtobufCBinaryData){ o->count * datatype_bytes(o->dtype), (uint8_t *)(uintptr_t)o->data };
+    parts->raws[i] = (ProtobufCBinaryData){ o->count * datatype_bytes(o->dtype), (uint8_t *)(uintptr_t)o->data };
     return true;
 }
 
-static inlay_status write_reply(struct call *x, const infer_output *outputs, uint32_t count, inlay_diag *diag)
+static inlay_status write_reply(struct call *call, const infer_output *outputs, uint32_t count, inlay_diag *diag)
 {
-    bool raw = is_raw(x, outputs, count), good;
+    bool raw = is_raw(call, outputs, count), good;
     Inference__StreamInferReply wrapped = INFERENCE__STREAM_INFER_REPLY__INIT;
-    reply_parts p;
+    reply_parts parts;
 
     for (uint32_t i = 0; i < count; i++)
         if (datatype_name(outputs[i].dtype) == NULL)
             return inlay_fail(diag, INLAY_UNSUPPORTED, "output '%s' is of type %s, which the protocol does not have",
                               outputs[i].name, inlay_dtype_name(outputs[i].dtype));
-    good = parts_init(&p, count);
+    good = parts_init(&parts, count);
     for (uint32_t i = 0; good && i < count; i++)
-        good = give_output(&p, i, &outputs[i], raw);
+        good = give_output(&parts, i, &outputs[i], raw);
     if (good) {
-        p.reply.model_name = x->job.model->name;
-        p.reply.model_version = x->job.model->version;
-        p.reply.id = x->decoded->id;
-        p.reply.n_outputs = count;
-        p.reply.outputs = p.tensor_list;
-        p.reply.n_raw_output_contents = raw ? count : 0;
-        p.reply.raw_output_contents = p.raws;
-        wrapped.infer_response = &p.reply;
-        call_pack(x, x->method->streams ? &wrapped.base : &p.reply.base);
+        parts.reply.model_name = call->job.model->name;
+        parts.reply.model_version = call->job.model->version;
+        parts.reply.id = call->decoded->id;
+        parts.reply.n_outputs = count;
+        parts.reply.outputs = parts.tensor_list;
+        parts.reply.n_raw_output_contents = raw ? count : 0;
+        parts.reply.raw_output_contents = parts.raws;
+        wrapped.infer_response = &parts.reply;
+        call_pack(call, call->method->streams ? &wrapped.base : &parts.reply.base);
     }
-    parts_deinit(&p, count);
-    return good && !x->reply.failed ? INLAY_OK : no_memory(diag, "for the answer");
+    parts_deinit(&parts, count);
+    return good && !call->reply.failed ? INLAY_OK : no_memory(diag, "for the answer");
 }
 
 /* ------------------------------------------------------------------ the run */
 
-static void fail(struct call *x, const inlay_diag *diag)
+static void fail(struct call *call, const inlay_diag *diag)
 {
-    call_fail_diag(x, diag);
-    stats_add_error(&x->job.model->stats, stats_error_of(diag->code), clock_ns() - x->arrived_ns);
+    call_fail_diag(call, diag);
+    stats_add_error(&call->job.model->stats, stats_error_of(diag->code), clock_ns() - call->arrived_ns);
 }
 
 /* Any thread; see finish() of infer_route.c. */
-static void finish(struct job *j, const inlay_diag *failure, const infer_output *outputs, uint32_t output_count)
+static void finish(struct job *job, const inlay_diag *failure, const infer_output *outputs, uint32_t output_count)
 {
-    struct call *x = j->user;
+    struct call *call = job->user;
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_status status = INLAY_OK;
     uint64_t answered;
 
     if (failure == NULL)
-        status = write_reply(x, outputs, output_count, &diag);
+        status = write_reply(call, outputs, output_count, &diag);
     if (failure != NULL || status != INLAY_OK) {
-        fail(x, failure != NULL ? failure : &diag);
+        fail(call, failure != NULL ? failure : &diag);
     } else {
-        (void)atomic_fetch_add_explicit(&j->model->stats.rows, j->rows, memory_order_relaxed);
+        (void)atomic_fetch_add_explicit(&job->model->stats.rows, job->rows, memory_order_relaxed);
         answered = clock_ns();
-        stats_add_request(&j->model->stats, answered - x->arrived_ns, j->model->settings.batch_target_us);
-        trace_request(x->server->trace, j, answered);
+        stats_add_request(&job->model->stats, answered - call->arrived_ns, job->model->settings.batch_target_us);
+        trace_request(call->server->trace, job, answered);
     }
-    sequence_leave(j);
-    if (x->queued)
-        grpc_finished(x);
+    sequence_leave(job);
+    if (call->queued)
+        grpc_finished(call);
 }
 
 static void note_queued(void *user)
 {
-    struct call *x = user;
+    struct call *call = user;
 
-    if (x->queued) /* it has waited for its model already */
+    if (call->queued) /* it has waited for its model already */
         return;
-    x->queued = true;
-    (void)atomic_fetch_add(&x->server->suspended, 1);
+    call->queued = true;
+    (void)atomic_fetch_add(&call->server->suspended, 1);
 }
 
-static uint64_t deadline(const struct call *x)
+static uint64_t deadline(const struct call *call)
 {
-    uint64_t allowed = x->timeout_ns > 0 ? x->timeout_ns : x->server->timeout_ns;
+    uint64_t allowed = call->timeout_ns > 0 ? call->timeout_ns : call->server->timeout_ns;
 
-    if (x->request.timeout_us > 0 && x->request.timeout_us < UINT64_MAX / 1000000 &&
-        (allowed == 0 || x->request.timeout_us * 1000 < allowed))
-        allowed = x->request.timeout_us * 1000;
-    return allowed > 0 ? x->arrived_ns + allowed : 0;
+    if (call->request.timeout_us > 0 && call->request.timeout_us < UINT64_MAX / 1000000 &&
+        (allowed == 0 || call->request.timeout_us * 1000 < allowed))
+        allowed = call->request.timeout_us * 1000;
+    return allowed > 0 ? call->arrived_ns + allowed : 0;
 }
 
-static struct model *find_model(const struct call *x, uint64_t *out_version, bool *out_asleep)
+static struct model *find_model(const struct call *call, uint64_t *out_version, bool *out_asleep)
 {
     *out_asleep = false;
-    if (!grpc_version(x->decoded->model_version, out_version))
+    if (!grpc_version(call->decoded->model_version, out_version))
         return NULL;
-    return repository_ask(x->server->repository, x->decoded->model_name, strlen(x->decoded->model_name), *out_version,
-                          out_asleep);
+    return repository_ask(call->server->repository, call->decoded->model_name, strlen(call->decoded->model_name),
+                          *out_version, out_asleep);
 }
 
-static inlay_status read_request(struct call *x, inlay_diag *diag)
+static inlay_status read_request(struct call *call, inlay_diag *diag)
 {
     uint64_t version = 0;
     inlay_status status;
 
-    x->job.request = &x->request;
-    status = grpc_read_request(x->decoded, x->decoded_bytes, &x->request, diag);
+    call->job.request = &call->request;
+    status = grpc_read_request(call->decoded, call->decoded_bytes, &call->request, diag);
     if (status != INLAY_OK)
         return status;
-    (void)grpc_version(x->decoded->model_version, &version); /* find_model() has read it */
-    x->job.model = repository_of_sequence(x->server->repository, x->job.model, version, &x->request);
-    return model_check(&x->job, diag);
+    (void)grpc_version(call->decoded->model_version, &version); /* find_model() has read it */
+    call->job.model = repository_of_sequence(call->server->repository, call->job.model, version, &call->request);
+    return model_check(&call->job, diag);
 }
 
 /* false: the message is answered. true: finish() was called, or will be. */
-static bool submit(struct call *x)
+static bool submit(struct call *call)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
 
-    if (read_request(x, &diag) != INLAY_OK) {
-        fail(x, &diag);
+    if (read_request(call, &diag) != INLAY_OK) {
+        fail(call, &diag);
         return false;
     }
-    (void)atomic_fetch_add_explicit(&x->server->copied_bytes, x->request.copied_bytes, memory_order_relaxed);
-    x->job.arrived_ns = x->arrived_ns;
-    x->job.deadline_ns = deadline(x);
-    x->job.finish = finish;
-    x->job.user = x;
-    if (sched_submit(x->server->sched, &x->job, note_queued, x) != SCHED_FULL)
+    (void)atomic_fetch_add_explicit(&call->server->copied_bytes, call->request.copied_bytes, memory_order_relaxed);
+    call->job.arrived_ns = call->arrived_ns;
+    call->job.deadline_ns = deadline(call);
+    call->job.finish = finish;
+    call->job.user = call;
+    if (sched_submit(call->server->sched, &call->job, note_queued, call) != SCHED_FULL)
         return true;
     (void)inlay_fail(&diag, INLAY_BUSY, "the model's queue is full; try again later");
-    fail(x, &diag);
-    x->reply_status = GRPC_RESOURCE_EXHAUSTED;
+    fail(call, &diag);
+    call->reply_status = GRPC_RESOURCE_EXHAUSTED;
     return false;
 }
 
 /* The model that the message waited for is loaded, or could not be. On the keeper's thread. */
 static void woken(void *user, const inlay_diag *failure)
 {
-    struct call *x = user;
+    struct call *call = user;
     uint64_t version;
     bool asleep;
 
     if (failure->code == INLAY_OK)
-        x->job.model = find_model(x, &version, &asleep);
-    if (x->job.model != NULL && submit(x))
+        call->job.model = find_model(call, &version, &asleep);
+    if (call->job.model != NULL && submit(call))
         return;
     if (failure->code != INLAY_OK)
-        call_fail_diag(x, failure);
-    else if (x->job.model == NULL)
-        call_fail(x, GRPC_UNAVAILABLE, "the model was unloaded again for others; try again later");
-    grpc_finished(x);
+        call_fail_diag(call, failure);
+    else if (call->job.model == NULL)
+        call_fail(call, GRPC_UNAVAILABLE, "the model was unloaded again for others; try again later");
+    grpc_finished(call);
 }
 
-void grpc_infer(struct call *x, const uint8_t *message, size_t bytes)
+void grpc_infer(struct call *call, const uint8_t *message, size_t bytes)
 {
     uint64_t version = 0;
     bool asleep;
 
-    if (atomic_load_explicit(&x->server->refusing, memory_order_relaxed)) {
-        call_fail(x, GRPC_UNAVAILABLE, "the server is going down");
+    if (atomic_load_explicit(&call->server->refusing, memory_order_relaxed)) {
+        call_fail(call, GRPC_UNAVAILABLE, "the server is going down");
         return;
     }
-    x->decoded = call_unpack(x, &inference__infer_request__descriptor, message, bytes);
-    if (x->decoded == NULL)
+    call->decoded = call_unpack(call, &inference__infer_request__descriptor, message, bytes);
+    if (call->decoded == NULL)
         return;
-    x->decoded_bytes = bytes;
-    x->job.model = find_model(x, &version, &asleep);
-    if (x->job.model != NULL) {
-        (void)submit(x);
+    call->decoded_bytes = bytes;
+    call->job.model = find_model(call, &version, &asleep);
+    if (call->job.model != NULL) {
+        (void)submit(call);
     } else if (asleep) {
-        x->kept = (struct kept){ .what = KEPT_WAKE, .version = version, .done = woken, .user = x };
-        (void)snprintf(x->kept.name, sizeof x->kept.name, "%s", x->decoded->model_name);
-        note_queued(x);
-        x->keeping = true;
-        keeper_submit(x->server->keeper, &x->kept);
-    } else if (!atomic_load(&x->server->ready)) {
-        call_fail(x, GRPC_UNAVAILABLE, "models are being loaded");
+        call->kept = (struct kept){ .what = KEPT_WAKE, .version = version, .done = woken, .user = call };
+        (void)snprintf(call->kept.name, sizeof call->kept.name, "%s", call->decoded->model_name);
+        note_queued(call);
+        call->keeping = true;
+        keeper_submit(call->server->keeper, &call->kept);
+    } else if (!atomic_load(&call->server->ready)) {
+        call_fail(call, GRPC_UNAVAILABLE, "models are being loaded");
     } else {
-        call_fail(x, GRPC_NOT_FOUND, "no such model or version is loaded");
+        call_fail(call, GRPC_NOT_FOUND, "no such model or version is loaded");
     }
 }

@@ -7,34 +7,34 @@
 
 enum { SERVING = 1, NOT_SERVING = 2 };
 
-void grpc_live(struct call *x, const uint8_t *message, size_t bytes)
+void grpc_live(struct call *call, const uint8_t *message, size_t bytes)
 {
     Inference__LiveReply reply = INFERENCE__LIVE_REPLY__INIT;
 
     (void)message;
     (void)bytes;
     reply.live = true;
-    call_pack(x, &reply.base);
+    call_pack(call, &reply.base);
 }
 
-void grpc_ready(struct call *x, const uint8_t *message, size_t bytes)
+void grpc_ready(struct call *call, const uint8_t *message, size_t bytes)
 {
     Inference__ReadyReply reply = INFERENCE__READY_REPLY__INIT;
 
     (void)message;
     (void)bytes;
-    reply.ready = atomic_load(&x->server->ready);
-    call_pack(x, &reply.base);
+    reply.ready = atomic_load(&call->server->ready);
+    call_pack(call, &reply.base);
 }
 
-void grpc_health(struct call *x, const uint8_t *message, size_t bytes)
+void grpc_health(struct call *call, const uint8_t *message, size_t bytes)
 {
     Inference__HealthReply reply = INFERENCE__HEALTH_REPLY__INIT;
 
     (void)message;
     (void)bytes;
-    reply.status = atomic_load(&x->server->ready) ? SERVING : NOT_SERVING;
-    call_pack(x, &reply.base);
+    reply.status = atomic_load(&call->server->ready) ? SERVING : NOT_SERVING;
+    call_pack(call, &reply.base);
 }
 
 bool grpc_version(const char *text, uint64_t *out_number)
@@ -49,31 +49,31 @@ bool grpc_version(const char *text, uint64_t *out_number)
 }
 
 /* The model of that name and version, or NULL. */
-static struct model *find(struct call *x, const char *name, const char *version)
+static struct model *find(struct call *call, const char *name, const char *version)
 {
     uint64_t number;
 
     if (!grpc_version(version, &number))
         return NULL;
-    return repository_find(x->server->repository, name, strlen(name), number);
+    return repository_find(call->server->repository, name, strlen(name), number);
 }
 
-void grpc_model_ready(struct call *x, const uint8_t *message, size_t bytes)
+void grpc_model_ready(struct call *call, const uint8_t *message, size_t bytes)
 {
-    Inference__ModelName *name = call_unpack(x, &inference__model_name__descriptor, message, bytes);
+    Inference__ModelName *name = call_unpack(call, &inference__model_name__descriptor, message, bytes);
     Inference__ReadyReply reply = INFERENCE__READY_REPLY__INIT;
-    struct model *m;
+    struct model *model;
 
     if (name == NULL)
         return;
-    m = find(x, name->name, name->version);
-    reply.ready = m != NULL;
-    model_unref(m);
+    model = find(call, name->name, name->version);
+    reply.ready = model != NULL;
+    model_unref(model);
     call_release(name);
-    call_pack(x, &reply.base);
+    call_pack(call, &reply.base);
 }
 
-void grpc_server_metadata(struct call *x, const uint8_t *message, size_t bytes)
+void grpc_server_metadata(struct call *call, const uint8_t *message, size_t bytes)
 {
     Inference__ServerMetadataReply reply = INFERENCE__SERVER_METADATA_REPLY__INIT;
 
@@ -83,7 +83,7 @@ void grpc_server_metadata(struct call *x, const uint8_t *message, size_t bytes)
     reply.version = (char *)(uintptr_t)inlay_version();
     reply.extensions = (char **)(uintptr_t)server_extensions;
     reply.n_extensions = SERVER_EXTENSIONS;
-    call_pack(x, &reply.base);
+    call_pack(call, &reply.base);
 }
 
 /* [count] descriptions and, behind them, the pointers to these; to be freed. NULL: no memory. */
@@ -115,50 +115,50 @@ typedef struct version_list {
     size_t count;
 } version_list;
 
-static void add_version(void *user, const repository_entry *e)
+static void add_version(void *user, const repository_entry *entry)
 {
     version_list *list = user;
 
-    if (!repository_matches(e, list->name, strlen(list->name), 0) || list->count == 64)
+    if (!repository_matches(entry, list->name, strlen(list->name), 0) || list->count == 64)
         return;
-    (void)snprintf(list->texts[list->count], sizeof list->texts[0], "%llu", (unsigned long long)e->version);
+    (void)snprintf(list->texts[list->count], sizeof list->texts[0], "%llu", (unsigned long long)entry->version);
     list->pointers[list->count] = list->texts[list->count];
     list->count++;
 }
 
-void grpc_model_metadata(struct call *x, const uint8_t *message, size_t bytes)
+void grpc_model_metadata(struct call *call, const uint8_t *message, size_t bytes)
 {
-    Inference__ModelName *name = call_unpack(x, &inference__model_name__descriptor, message, bytes);
+    Inference__ModelName *name = call_unpack(call, &inference__model_name__descriptor, message, bytes);
     Inference__ModelMetadataReply reply = INFERENCE__MODEL_METADATA_REPLY__INIT;
     Inference__TensorMetadata *inputs = NULL, *outputs = NULL;
     version_list versions = { .count = 0 };
-    struct model *m;
+    struct model *model;
 
     if (name == NULL)
         return;
-    m = find(x, name->name, name->version);
+    model = find(call, name->name, name->version);
     call_release(name);
-    if (m == NULL) {
-        call_fail(x, GRPC_NOT_FOUND, "no such model or version is loaded");
+    if (model == NULL) {
+        call_fail(call, GRPC_NOT_FOUND, "no such model or version is loaded");
         return;
     }
-    versions.name = m->name;
-    repository_each(x->server->repository, add_version, &versions);
-    inputs = describe(m->inputs, m->input_count, &reply.inputs);
-    outputs = describe(m->outputs, m->output_count, &reply.outputs);
-    reply.name = m->name;
+    versions.name = model->name;
+    repository_each(call->server->repository, add_version, &versions);
+    inputs = describe(model->inputs, model->input_count, &reply.inputs);
+    outputs = describe(model->outputs, model->output_count, &reply.outputs);
+    reply.name = model->name;
     reply.versions = versions.pointers;
     reply.n_versions = versions.count;
     reply.platform = (char *)(uintptr_t) "inlay_onnx";
-    reply.n_inputs = m->input_count;
-    reply.n_outputs = m->output_count;
+    reply.n_inputs = model->input_count;
+    reply.n_outputs = model->output_count;
     if (inputs != NULL && outputs != NULL)
-        call_pack(x, &reply.base);
+        call_pack(call, &reply.base);
     else
-        call_fail(x, GRPC_RESOURCE_EXHAUSTED, "no memory for the answer");
+        call_fail(call, GRPC_RESOURCE_EXHAUSTED, "no memory for the answer");
     free(inputs);
     free(outputs);
-    model_unref(m);
+    model_unref(model);
 }
 
 typedef struct index_list {
@@ -192,14 +192,14 @@ static void add_entry(void *user, const repository_entry *e)
         list->to->size += inference__index_reply__pack(&reply, (uint8_t *)to);
 }
 
-void grpc_index(struct call *x, const uint8_t *message, size_t bytes)
+void grpc_index(struct call *call, const uint8_t *message, size_t bytes)
 {
-    Inference__IndexRequest *request = call_unpack(x, &inference__index_request__descriptor, message, bytes);
-    index_list list = { &x->reply, false };
+    Inference__IndexRequest *request = call_unpack(call, &inference__index_request__descriptor, message, bytes);
+    index_list list = { &call->reply, false };
 
     if (request == NULL)
         return;
     list.ready_only = request->ready;
     call_release(request);
-    repository_each(x->server->repository, add_entry, &list);
+    repository_each(call->server->repository, add_entry, &list);
 }

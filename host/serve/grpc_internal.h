@@ -25,8 +25,8 @@ enum {
 struct call;
 typedef struct wire_link wire_link;
 
-/* What a method does with a message: writes its reply into x->reply, or fails with call_fail(), or goes to work. */
-typedef void (*method_fn)(struct call *x, const uint8_t *message, size_t bytes);
+/* What a method does with a message: writes its reply into call->reply, or fails with call_fail(), or goes to work. */
+typedef void (*method_fn)(struct call *call, const uint8_t *message, size_t bytes);
 struct method {
     const char *path;
     method_fn run;
@@ -75,25 +75,25 @@ struct call {
 };
 
 /* grpc_call.c */
-struct call *call_create(struct grpc *g, struct server *s, nghttp2_session *session, int32_t stream);
-void call_header(struct call *x, const char *name, size_t name_bytes, const char *value, size_t value_bytes);
+struct call *call_create(struct grpc *grpc, struct server *server, nghttp2_session *session, int32_t stream);
+void call_header(struct call *call, const char *name, size_t name_bytes, const char *value, size_t value_bytes);
 /* Both false: the stream is to be reset. */
-bool call_data(struct call *x, const uint8_t *data, size_t bytes);
-void call_advance(struct call *x); /* takes the messages that are complete */
+bool call_data(struct call *call, const uint8_t *data, size_t bytes);
+void call_advance(struct call *call); /* takes the messages that are complete */
 /* The message failed; the call goes on if it is a stream of requests, otherwise it ends. */
-void call_fail(struct call *x, int status, const char *text);
-void call_fail_diag(struct call *x, const inlay_diag *diag);
+void call_fail(struct call *call, int status, const char *text);
+void call_fail_diag(struct call *call, const inlay_diag *diag);
 /* The message at work is finished, with reply, or reply_status and text. */
-void call_finish_message(struct call *x);
+void call_finish_message(struct call *call);
 /* Whether the caller may: 0 to 2, as route_access(); ends the call where not. */
-bool call_may(struct call *x, int access);
+bool call_may(struct call *call, int access);
 /* Ends the call. */
-void call_end(struct call *x, int status, const char *text);
-void call_destroy(struct call *x);
-/* Appends the message to x->reply. */
-void call_pack(struct call *x, const ProtobufCMessage *message);
+void call_end(struct call *call, int status, const char *text);
+void call_destroy(struct call *call);
+/* Appends the message to call->reply. */
+void call_pack(struct call *call, const ProtobufCMessage *message);
 /* Unpacks with a limit of memory that depends on the size; NULL: the call has failed. */
-void *call_unpack(struct call *x, const ProtobufCMessageDescriptor *type, const uint8_t *message, size_t bytes);
+void *call_unpack(struct call *call, const ProtobufCMessageDescriptor *type, const uint8_t *message, size_t bytes);
 void call_release(void *unpacked);
 
 /* grpc_session.c: the calls of a connection. */
@@ -102,30 +102,30 @@ typedef struct grpc_streams {
     struct server *server;
     struct call *calls;
 } grpc_streams;
-nghttp2_session *grpc_streams_open(grpc_streams *l); /* NULL: no memory */
-void grpc_streams_close(grpc_streams *l, nghttp2_session *session);
+nghttp2_session *grpc_streams_open(grpc_streams *streams); /* NULL: no memory */
+void grpc_streams_close(grpc_streams *streams, nghttp2_session *session);
 
 /* grpc.c: the client wants no answer to the call any more. */
-void grpc_leave(struct call *x);
+void grpc_leave(struct call *call);
 /* grpc.c: hands a call that was queued back to its thread; any thread. */
-void grpc_finished(struct call *x);
+void grpc_finished(struct call *call);
 
 /* grpc_info.c, grpc_infer.c: the methods */
-void grpc_live(struct call *x, const uint8_t *message, size_t bytes);
-void grpc_ready(struct call *x, const uint8_t *message, size_t bytes);
-void grpc_model_ready(struct call *x, const uint8_t *message, size_t bytes);
-void grpc_server_metadata(struct call *x, const uint8_t *message, size_t bytes);
-void grpc_model_metadata(struct call *x, const uint8_t *message, size_t bytes);
-void grpc_index(struct call *x, const uint8_t *message, size_t bytes);
-void grpc_health(struct call *x, const uint8_t *message, size_t bytes);
-void grpc_load(struct call *x, const uint8_t *message, size_t bytes); /* grpc_admin.c */
-void grpc_unload(struct call *x, const uint8_t *message, size_t bytes);
-void grpc_statistics(struct call *x, const uint8_t *message, size_t bytes);
-void grpc_trace_setting(struct call *x, const uint8_t *message, size_t bytes);
-void grpc_log_settings(struct call *x, const uint8_t *message, size_t bytes);
+void grpc_live(struct call *call, const uint8_t *message, size_t bytes);
+void grpc_ready(struct call *call, const uint8_t *message, size_t bytes);
+void grpc_model_ready(struct call *call, const uint8_t *message, size_t bytes);
+void grpc_server_metadata(struct call *call, const uint8_t *message, size_t bytes);
+void grpc_model_metadata(struct call *call, const uint8_t *message, size_t bytes);
+void grpc_index(struct call *call, const uint8_t *message, size_t bytes);
+void grpc_health(struct call *call, const uint8_t *message, size_t bytes);
+void grpc_load(struct call *call, const uint8_t *message, size_t bytes); /* grpc_admin.c */
+void grpc_unload(struct call *call, const uint8_t *message, size_t bytes);
+void grpc_statistics(struct call *call, const uint8_t *message, size_t bytes);
+void grpc_trace_setting(struct call *call, const uint8_t *message, size_t bytes);
+void grpc_log_settings(struct call *call, const uint8_t *message, size_t bytes);
 /* "" = the latest; false: no version. */
 bool grpc_version(const char *text, uint64_t *out_number);
-void grpc_infer(struct call *x, const uint8_t *message, size_t bytes);
+void grpc_infer(struct call *call, const uint8_t *message, size_t bytes);
 /* What infer keeps of a message. */
-void grpc_infer_deinit(struct call *x);
+void grpc_infer_deinit(struct call *call);
 #endif

@@ -64,8 +64,8 @@ static bool take_contents(const Inference__Contents *c, infer_tensor *t)
     }
 }
 
-static inlay_status set_contents(infer_request *q, infer_tensor *t, const Inference__Contents *c, size_t message_bytes,
-                                 inlay_diag *diag)
+static inlay_status set_contents(infer_request *request, infer_tensor *t, const Inference__Contents *c,
+                                 size_t message_bytes, inlay_diag *diag)
 {
     if (t->count > message_bytes) /* an element takes a byte and more */
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input '%s' has fewer elements than its shape", t->name);
@@ -75,7 +75,7 @@ static inlay_status set_contents(infer_request *q, infer_tensor *t, const Infere
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "input '%s': no memory for %llu bytes", t->name,
                           (unsigned long long)t->bytes);
     t->owned = true;
-    q->copied_bytes += t->bytes;
+    request->copied_bytes += t->bytes;
     if (!take_contents(c, t))
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                           "input '%s': its contents are not %llu values of %s in the field of that type", t->name,
@@ -83,16 +83,16 @@ static inlay_status set_contents(infer_request *q, infer_tensor *t, const Infere
     return INLAY_OK;
 }
 
-static inlay_status read_input(const Inference__InferRequest *d, infer_request *q, uint32_t i, size_t message_bytes,
-                               inlay_diag *diag)
+static inlay_status read_input(const Inference__InferRequest *InferRequest, infer_request *request, uint32_t i,
+                               size_t message_bytes, inlay_diag *diag)
 {
-    const Inference__Tensor *from = d->inputs[i];
-    infer_tensor *t = &q->inputs[i];
+    const Inference__Tensor *from = InferRequest->inputs[i];
+    infer_tensor *t = &request->inputs[i];
 
     t->name = from->name;
     t->dtype = datatype_find(from->datatype, strlen(from->datatype));
     for (uint32_t k = 0; k < i; k++)
-        if (strcmp(q->inputs[k].name, t->name) == 0)
+        if (strcmp(request->inputs[k].name, t->name) == 0)
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input '%s' is there twice", t->name);
     if (t->dtype == INLAY_UNDEFINED)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input '%s': datatype '%.40s' is not known", t->name,
@@ -108,91 +108,96 @@ static inlay_status read_input(const Inference__InferRequest *d, infer_request *
     for (size_t k = 0; k < from->n_parameters; k++)
         if (strncmp(from->parameters[k]->key, "shared_memory", 13) == 0)
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "shared memory is not supported");
-    if (d->n_raw_input_contents > 0)
-        return infer_set_raw(q, t, (char *)d->raw_input_contents[i].data, d->raw_input_contents[i].len, diag);
+    if (InferRequest->n_raw_input_contents > 0)
+        return infer_set_raw(request, t, (char *)InferRequest->raw_input_contents[i].data,
+                             InferRequest->raw_input_contents[i].len, diag);
     if (from->contents == NULL)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input '%s' has no contents", t->name);
-    return set_contents(q, t, from->contents, message_bytes, diag);
+    return set_contents(request, t, from->contents, message_bytes, diag);
 }
 
-static uint64_t parameter_number(const Inference__Parameter *p)
+static uint64_t parameter_number(const Inference__Parameter *Parameter)
 {
-    if (p->value == NULL)
+    if (Parameter->value == NULL)
         return 0;
-    if (p->value->choice_case == INFERENCE__PARAMETER_VALUE__CHOICE_UINT64_VALUE)
-        return p->value->uint64_value;
-    if (p->value->choice_case == INFERENCE__PARAMETER_VALUE__CHOICE_INT64_VALUE && p->value->int64_value > 0)
-        return (uint64_t)p->value->int64_value;
+    if (Parameter->value->choice_case == INFERENCE__PARAMETER_VALUE__CHOICE_UINT64_VALUE)
+        return Parameter->value->uint64_value;
+    if (Parameter->value->choice_case == INFERENCE__PARAMETER_VALUE__CHOICE_INT64_VALUE &&
+        Parameter->value->int64_value > 0)
+        return (uint64_t)Parameter->value->int64_value;
     return 0;
 }
 
-static bool parameter_bool(const Inference__Parameter *p)
+static bool parameter_bool(const Inference__Parameter *Parameter)
 {
-    return p->value != NULL && p->value->choice_case == INFERENCE__PARAMETER_VALUE__CHOICE_BOOL_VALUE &&
-           p->value->bool_value;
+    return Parameter->value != NULL && Parameter->value->choice_case == INFERENCE__PARAMETER_VALUE__CHOICE_BOOL_VALUE &&
+           Parameter->value->bool_value;
 }
 
-static bool set_sequence(infer_request *q, const Inference__Parameter *p)
+static bool set_sequence(infer_request *request, const Inference__Parameter *Parameter)
 {
     char number[24];
 
-    if (p->value != NULL && p->value->choice_case == INFERENCE__PARAMETER_VALUE__CHOICE_STRING_VALUE)
-        return infer_set_sequence(q, p->value->string_value, strlen(p->value->string_value));
-    (void)snprintf(number, sizeof number, "%llu", (unsigned long long)parameter_number(p));
-    return infer_set_sequence(q, number, strlen(number));
+    if (Parameter->value != NULL && Parameter->value->choice_case == INFERENCE__PARAMETER_VALUE__CHOICE_STRING_VALUE)
+        return infer_set_sequence(request, Parameter->value->string_value, strlen(Parameter->value->string_value));
+    (void)snprintf(number, sizeof number, "%llu", (unsigned long long)parameter_number(Parameter));
+    return infer_set_sequence(request, number, strlen(number));
 }
 
-static inlay_status read_parameters(const Inference__InferRequest *d, infer_request *q, inlay_diag *diag)
+static inlay_status read_parameters(const Inference__InferRequest *InferRequest, infer_request *request,
+                                    inlay_diag *diag)
 {
-    for (size_t i = 0; i < d->n_parameters; i++) {
-        const Inference__Parameter *p = d->parameters[i];
+    for (size_t i = 0; i < InferRequest->n_parameters; i++) {
+        const Inference__Parameter *Parameter = InferRequest->parameters[i];
 
-        if (strcmp(p->key, "timeout") == 0)
-            q->timeout_us = parameter_number(p);
-        else if (strcmp(p->key, "priority") == 0)
-            q->priority = parameter_number(p);
-        else if (strcmp(p->key, "sequence_start") == 0)
-            q->sequence_start = parameter_bool(p);
-        else if (strcmp(p->key, "sequence_end") == 0)
-            q->sequence_end = parameter_bool(p);
-        else if (strcmp(p->key, "sequence_id") == 0 && !set_sequence(q, p))
+        if (strcmp(Parameter->key, "timeout") == 0)
+            request->timeout_us = parameter_number(Parameter);
+        else if (strcmp(Parameter->key, "priority") == 0)
+            request->priority = parameter_number(Parameter);
+        else if (strcmp(Parameter->key, "sequence_start") == 0)
+            request->sequence_start = parameter_bool(Parameter);
+        else if (strcmp(Parameter->key, "sequence_end") == 0)
+            request->sequence_end = parameter_bool(Parameter);
+        else if (strcmp(Parameter->key, "sequence_id") == 0 && !set_sequence(request, Parameter))
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "sequence_id is a number, or a text of at most %d bytes",
                               SEQUENCE_ID_BYTES - 1);
     }
     return INLAY_OK;
 }
 
-static inlay_status read_tensors(const Inference__InferRequest *d, infer_request *q, size_t message_bytes,
-                                 inlay_diag *diag)
+static inlay_status read_tensors(const Inference__InferRequest *InferRequest, infer_request *request,
+                                 size_t message_bytes, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
 
-    if (d->n_inputs == 0 || d->n_inputs > INFER_MAX_TENSORS || d->n_outputs > INFER_MAX_TENSORS)
+    if (InferRequest->n_inputs == 0 || InferRequest->n_inputs > INFER_MAX_TENSORS ||
+        InferRequest->n_outputs > INFER_MAX_TENSORS)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "a request has 1 to %d inputs, and no more outputs",
                           INFER_MAX_TENSORS);
-    if (d->n_raw_input_contents > 0 && d->n_raw_input_contents != d->n_inputs)
+    if (InferRequest->n_raw_input_contents > 0 && InferRequest->n_raw_input_contents != InferRequest->n_inputs)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%zu raw_input_contents for %zu inputs",
-                          d->n_raw_input_contents, d->n_inputs);
-    q->inputs = calloc(d->n_inputs, sizeof *q->inputs);
-    q->outputs = calloc(d->n_outputs + 1, sizeof *q->outputs);
-    if (q->inputs == NULL || q->outputs == NULL)
+                          InferRequest->n_raw_input_contents, InferRequest->n_inputs);
+    request->inputs = calloc(InferRequest->n_inputs, sizeof *request->inputs);
+    request->outputs = calloc(InferRequest->n_outputs + 1, sizeof *request->outputs);
+    if (request->inputs == NULL || request->outputs == NULL)
         return no_memory(diag, "for the tensors");
-    q->input_count = (uint32_t)d->n_inputs;
-    for (uint32_t i = 0; status == INLAY_OK && i < q->input_count; i++)
-        status = read_input(d, q, i, message_bytes, diag);
-    for (; q->output_count < d->n_outputs; q->output_count++)
-        q->outputs[q->output_count] = (infer_wanted){ .name = d->outputs[q->output_count]->name, .binary = -1 };
+    request->input_count = (uint32_t)InferRequest->n_inputs;
+    for (uint32_t i = 0; status == INLAY_OK && i < request->input_count; i++)
+        status = read_input(InferRequest, request, i, message_bytes, diag);
+    for (; request->output_count < InferRequest->n_outputs; request->output_count++)
+        request->outputs[request->output_count] =
+            (infer_wanted){ .name = InferRequest->outputs[request->output_count]->name, .binary = -1 };
     return status;
 }
 
-inlay_status grpc_read_request(const Inference__InferRequest *d, size_t message_bytes, infer_request *q,
-                               inlay_diag *diag)
+inlay_status grpc_read_request(const Inference__InferRequest *InferRequest, size_t message_bytes,
+                               infer_request *request, inlay_diag *diag)
 {
     inlay_status status;
 
-    q->id = "";
-    if (!utf8_is_valid(d->id, strlen(d->id)))
+    request->id = "";
+    if (!utf8_is_valid(InferRequest->id, strlen(InferRequest->id)))
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the request's id is not UTF-8");
-    status = read_parameters(d, q, diag);
-    return status == INLAY_OK ? read_tensors(d, q, message_bytes, diag) : status;
+    status = read_parameters(InferRequest, request, diag);
+    return status == INLAY_OK ? read_tensors(InferRequest, request, message_bytes, diag) : status;
 }

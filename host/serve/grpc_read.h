@@ -6,6 +6,6 @@
 
 /* message_bytes: how long the message was. The request, which is {0}, points into the message; the caller releases it
  * after a failure, too. */
-INLAY_NODISCARD inlay_status grpc_read_request(const Inference__InferRequest *d, size_t message_bytes, infer_request *q,
-                                               inlay_diag *diag);
+INLAY_NODISCARD inlay_status grpc_read_request(const Inference__InferRequest *InferRequest, size_t message_bytes,
+                                               infer_request *request, inlay_diag *diag);
 #endif

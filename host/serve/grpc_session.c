@@ -7,89 +7,89 @@ enum { MAX_STREAMS = 256 };
 
 static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *user)
 {
-    grpc_streams *l = user;
-    struct call *x;
+    grpc_streams *streams = user;
+    struct call *call;
 
     if (frame->hd.type != NGHTTP2_HEADERS || frame->headers.cat != NGHTTP2_HCAT_REQUEST)
         return 0;
-    x = call_create(l->grpc, l->server, session, frame->hd.stream_id);
-    if (x == NULL)
+    call = call_create(streams->grpc, streams->server, session, frame->hd.stream_id);
+    if (call == NULL)
         return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
-    CHAIN_ADD(l->calls, x, next, previous);
-    (void)nghttp2_session_set_stream_user_data(session, frame->hd.stream_id, x);
+    CHAIN_ADD(streams->calls, call, next, previous);
+    (void)nghttp2_session_set_stream_user_data(session, frame->hd.stream_id, call);
     return 0;
 }
 
 static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name, size_t name_bytes,
                      const uint8_t *value, size_t value_bytes, uint8_t flags, void *user)
 {
-    struct call *x = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
+    struct call *call = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
 
     (void)flags;
     (void)user;
-    if (x != NULL && frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat == NGHTTP2_HCAT_REQUEST)
-        call_header(x, (const char *)name, name_bytes, (const char *)value, value_bytes);
+    if (call != NULL && frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat == NGHTTP2_HCAT_REQUEST)
+        call_header(call, (const char *)name, name_bytes, (const char *)value, value_bytes);
     return 0;
 }
 
 static int on_data(nghttp2_session *session, uint8_t flags, int32_t stream, const uint8_t *data, size_t bytes,
                    void *user)
 {
-    struct call *x = nghttp2_session_get_stream_user_data(session, stream);
+    struct call *call = nghttp2_session_get_stream_user_data(session, stream);
 
     (void)flags;
     (void)user;
-    if (x != NULL && !call_data(x, data, bytes))
+    if (call != NULL && !call_data(call, data, bytes))
         (void)nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, stream, NGHTTP2_ENHANCE_YOUR_CALM);
     return 0;
 }
 
 static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *user)
 {
-    struct call *x;
+    struct call *call;
 
     (void)user;
     if (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA)
         return 0;
-    x = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
-    if (x == NULL)
+    call = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
+    if (call == NULL)
         return 0;
     if ((frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0)
-        x->client_done = true;
-    call_advance(x);
+        call->client_done = true;
+    call_advance(call);
     return 0;
 }
 
 /* Behind the end of an answer: what the client still sends is of no use. */
 static int on_sent(nghttp2_session *session, const nghttp2_frame *frame, void *user)
 {
-    const struct call *x = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
+    const struct call *call = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
 
     (void)user;
-    if (x != NULL && frame->hd.type == NGHTTP2_HEADERS && (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0 &&
-        !x->client_done)
+    if (call != NULL && frame->hd.type == NGHTTP2_HEADERS && (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0 &&
+        !call->client_done)
         (void)nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, frame->hd.stream_id, NGHTTP2_NO_ERROR);
     return 0;
 }
 
 static int on_close(nghttp2_session *session, int32_t stream, uint32_t code, void *user)
 {
-    struct call *x = nghttp2_session_get_stream_user_data(session, stream);
+    struct call *call = nghttp2_session_get_stream_user_data(session, stream);
 
     (void)code;
-    if (x == NULL)
+    if (call == NULL)
         return 0;
-    CHAIN_REMOVE(((grpc_streams *)user)->calls, x, next, previous);
-    grpc_leave(x);
+    CHAIN_REMOVE(((grpc_streams *)user)->calls, call, next, previous);
+    grpc_leave(call);
     return 0;
 }
 
-nghttp2_session *grpc_streams_open(grpc_streams *l)
+nghttp2_session *grpc_streams_open(grpc_streams *streams)
 {
     nghttp2_settings_entry entries[] = {
         { NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, MAX_STREAMS },
         { NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 1 << 20 },
-        { NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, (uint32_t)l->server->max_header_bytes },
+        { NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, (uint32_t)streams->server->max_header_bytes },
     };
     nghttp2_session_callbacks *callbacks = NULL;
     nghttp2_session *session = NULL;
@@ -102,7 +102,7 @@ nghttp2_session *grpc_streams_open(grpc_streams *l)
     nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame);
     nghttp2_session_callbacks_set_on_frame_send_callback(callbacks, on_sent);
     nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_close);
-    if (nghttp2_session_server_new(&session, callbacks, l) != 0)
+    if (nghttp2_session_server_new(&session, callbacks, streams) != 0)
         session = NULL;
     nghttp2_session_callbacks_del(callbacks);
     if (session != NULL) {
@@ -112,13 +112,13 @@ nghttp2_session *grpc_streams_open(grpc_streams *l)
     return session;
 }
 
-void grpc_streams_close(grpc_streams *l, nghttp2_session *session)
+void grpc_streams_close(grpc_streams *streams, nghttp2_session *session)
 {
-    while (l->calls != NULL) {
-        struct call *x = l->calls;
+    while (streams->calls != NULL) {
+        struct call *call = streams->calls;
 
-        CHAIN_REMOVE(l->calls, x, next, previous);
-        grpc_leave(x);
+        CHAIN_REMOVE(streams->calls, call, next, previous);
+        grpc_leave(call);
     }
     nghttp2_session_del(session); /* its streams' data are gone, and no callback is called */
 }

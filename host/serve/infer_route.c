@@ -4,145 +4,153 @@
 #include "serve/trace.h"
 #include <string.h>
 
-static void fail(struct exchange *x, const inlay_diag *diag)
+static void fail(struct exchange *exchange, const inlay_diag *diag)
 {
-    exchange_fail_diag(x, diag);
-    stats_add_error(&x->job.model->stats, stats_error_of(diag->code), clock_ns() - x->arrived_ns);
+    exchange_fail_diag(exchange, diag);
+    stats_add_error(&exchange->job.model->stats, stats_error_of(diag->code), clock_ns() - exchange->arrived_ns);
 }
 
 /* The request ran, or will not: makes the answer and wakes the connection, if it sleeps. Any thread. */
-static void finish(struct job *j, const inlay_diag *failure, const infer_output *outputs, uint32_t output_count)
+static void finish(struct job *job, const inlay_diag *failure, const infer_output *outputs, uint32_t output_count)
 {
-    struct exchange *x = j->user;
-    struct model *m = j->model;
+    struct exchange *exchange = job->user;
+    struct model *model = job->model;
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_status status = INLAY_OK;
     uint64_t answered;
 
-    watch_remove(x->server->watch, x);
-    x->queue_ns = j->started_ns - j->arrived_ns;
-    x->compute_ns = j->compute_ns;
-    x->run_rows = j->run_rows;
+    watch_remove(exchange->server->watch, exchange);
+    exchange->queue_ns = job->started_ns - job->arrived_ns;
+    exchange->compute_ns = job->compute_ns;
+    exchange->run_rows = job->run_rows;
     if (failure == NULL)
-        status = infer_write_rest(&x->request, m->name, m->version, outputs, output_count, &x->reply,
-                                  &x->reply_json_bytes, &diag);
+        status = infer_write_rest(&exchange->request, model->name, model->version, outputs, output_count,
+                                  &exchange->reply, &exchange->reply_json_bytes, &diag);
     if (failure != NULL || status != INLAY_OK) {
-        fail(x, failure != NULL ? failure : &diag);
+        fail(exchange, failure != NULL ? failure : &diag);
     } else {
-        x->code = MHD_HTTP_OK;
-        if (x->reply_json_bytes > 0)
-            x->type = "application/octet-stream";
-        (void)atomic_fetch_add_explicit(&m->stats.rows, j->rows, memory_order_relaxed);
+        exchange->code = MHD_HTTP_OK;
+        if (exchange->reply_json_bytes > 0)
+            exchange->type = "application/octet-stream";
+        (void)atomic_fetch_add_explicit(&model->stats.rows, job->rows, memory_order_relaxed);
         answered = clock_ns();
-        stats_add_request(&m->stats, answered - x->arrived_ns, m->settings.batch_target_us);
-        trace_request(x->server->trace, j, answered);
+        stats_add_request(&model->stats, answered - exchange->arrived_ns, model->settings.batch_target_us);
+        trace_request(exchange->server->trace, job, answered);
     }
-    sequence_leave(j); /* before the client knows: who ends one has a place for the next */
-    if (x->suspended)
-        exchange_wake(x);
+    sequence_leave(job); /* before the client knows: who ends one has a place for the next */
+    if (exchange->suspended)
+        exchange_wake(exchange);
 }
 
 static void suspend(void *user)
 {
-    struct exchange *x = user;
+    struct exchange *exchange = user;
 
-    if (!x->suspended) /* it may have waited for its model already */
-        exchange_suspend(x);
+    if (!exchange->suspended) /* it may have waited for its model already */
+        exchange_suspend(exchange);
 }
 
-static inlay_status read_request(struct exchange *x, inlay_diag *diag)
+static inlay_status read_request(struct exchange *exchange, inlay_diag *diag)
 {
-    size_t json_bytes = x->json_bytes == SIZE_MAX ? x->body_bytes : x->json_bytes;
-    inlay_status status = infer_parse_rest(x->body, x->body_bytes, json_bytes, &x->request, diag);
+    size_t json_bytes = exchange->json_bytes == SIZE_MAX ? exchange->body_bytes : exchange->json_bytes;
+    inlay_status status = infer_parse_rest(exchange->body, exchange->body_bytes, json_bytes, &exchange->request, diag);
 
     if (status != INLAY_OK)
         return status;
-    (void)atomic_fetch_add_explicit(&x->server->copied_bytes, x->request.copied_bytes, memory_order_relaxed);
-    if (x->request.timeout_us > 0 && x->request.timeout_us < UINT64_MAX / 1000000) {
-        uint64_t until = x->arrived_ns + x->request.timeout_us * 1000;
+    (void)atomic_fetch_add_explicit(&exchange->server->copied_bytes, exchange->request.copied_bytes,
+                                    memory_order_relaxed);
+    if (exchange->request.timeout_us > 0 && exchange->request.timeout_us < UINT64_MAX / 1000000) {
+        uint64_t until = exchange->arrived_ns + exchange->request.timeout_us * 1000;
 
-        if (x->job.deadline_ns == 0 || until < x->job.deadline_ns)
-            x->job.deadline_ns = until;
+        if (exchange->job.deadline_ns == 0 || until < exchange->job.deadline_ns)
+            exchange->job.deadline_ns = until;
     }
-    x->job.request = &x->request;
-    x->job.model = repository_of_sequence(x->server->repository, x->job.model, x->route.version, &x->request);
-    return model_check(&x->job, diag);
+    exchange->job.request = &exchange->request;
+    exchange->job.model = repository_of_sequence(exchange->server->repository, exchange->job.model,
+                                                 exchange->route.version, &exchange->request);
+    return model_check(&exchange->job, diag);
 }
 
 /* false: it is answered. true: finish() was called, or will be. */
-static bool submit(struct exchange *x)
+static bool submit(struct exchange *exchange)
 {
-    struct server *s = x->server;
+    struct server *server = exchange->server;
     inlay_diag diag = INLAY_DIAG_INIT;
 
-    if (read_request(x, &diag) != INLAY_OK) {
-        fail(x, &diag);
+    if (read_request(exchange, &diag) != INLAY_OK) {
+        fail(exchange, &diag);
         return false;
     }
-    x->job.arrived_ns = x->arrived_ns;
-    x->job.finish = finish;
-    x->job.user = x;
-    watch_add(s->watch, x);
-    if (sched_submit(s->sched, &x->job, suspend, x) != SCHED_FULL)
+    exchange->job.arrived_ns = exchange->arrived_ns;
+    exchange->job.finish = finish;
+    exchange->job.user = exchange;
+    watch_add(server->watch, exchange);
+    if (sched_submit(server->sched, &exchange->job, suspend, exchange) != SCHED_FULL)
         return true;
-    watch_remove(s->watch, x);
-    x->retry_after = sched_retry_after(s->sched, x->job.model);
-    exchange_fail(x, MHD_HTTP_TOO_MANY_REQUESTS, "the model's queue is full; try again later");
-    stats_add_error(&x->job.model->stats, STATS_REJECTED, clock_ns() - x->arrived_ns);
+    watch_remove(server->watch, exchange);
+    exchange->retry_after = sched_retry_after(server->sched, exchange->job.model);
+    exchange_fail(exchange, MHD_HTTP_TOO_MANY_REQUESTS, "the model's queue is full; try again later");
+    stats_add_error(&exchange->job.model->stats, STATS_REJECTED, clock_ns() - exchange->arrived_ns);
     return false;
 }
 
 /* The model that the request waited for is loaded, or could not be. */
 static void woken(void *user, const inlay_diag *failure)
 {
-    struct exchange *x = user;
+    struct exchange *exchange = user;
 
     if (failure->code == INLAY_OK)
-        x->job.model = repository_find(x->server->repository, x->route.name, x->route.name_bytes, x->route.version);
-    if (x->job.model != NULL && submit(x))
+        exchange->job.model = repository_find(exchange->server->repository, exchange->route.name,
+                                              exchange->route.name_bytes, exchange->route.version);
+    if (exchange->job.model != NULL && submit(exchange))
         return;
     if (failure->code != INLAY_OK) {
-        exchange_fail_diag(x, failure);
-    } else if (x->job.model == NULL) {
-        x->retry_after = 1;
-        exchange_fail(x, MHD_HTTP_SERVICE_UNAVAILABLE, "the model was unloaded again for others; try again later");
+        exchange_fail_diag(exchange, failure);
+    } else if (exchange->job.model == NULL) {
+        exchange->retry_after = 1;
+        exchange_fail(exchange, MHD_HTTP_SERVICE_UNAVAILABLE,
+                      "the model was unloaded again for others; try again later");
     }
-    exchange_wake(x);
+    exchange_wake(exchange);
 }
 
-static void wake_model(struct exchange *x)
+static void wake_model(struct exchange *exchange)
 {
-    x->kept = (struct kept){ .what = KEPT_WAKE, .version = x->route.version, .done = woken, .user = x };
-    (void)snprintf(x->kept.name, sizeof x->kept.name, "%.*s", (int)x->route.name_bytes, x->route.name);
-    exchange_suspend(x);
-    keeper_submit(x->server->keeper, &x->kept);
+    exchange->kept =
+        (struct kept){ .what = KEPT_WAKE, .version = exchange->route.version, .done = woken, .user = exchange };
+    (void)snprintf(exchange->kept.name, sizeof exchange->kept.name, "%.*s", (int)exchange->route.name_bytes,
+                   exchange->route.name);
+    exchange_suspend(exchange);
+    keeper_submit(exchange->server->keeper, &exchange->kept);
 }
 
-void answer_infer(struct exchange *x)
+void answer_infer(struct exchange *exchange)
 {
-    struct server *s = x->server;
+    struct server *server = exchange->server;
     bool asleep;
 
-    if (atomic_load_explicit(&s->refusing, memory_order_relaxed)) {
-        exchange_fail(x, MHD_HTTP_SERVICE_UNAVAILABLE, "the server is going down");
+    if (atomic_load_explicit(&server->refusing, memory_order_relaxed)) {
+        exchange_fail(exchange, MHD_HTTP_SERVICE_UNAVAILABLE, "the server is going down");
         return;
     }
-    x->job.model = repository_ask(s->repository, x->route.name, x->route.name_bytes, x->route.version, &asleep);
-    if (x->job.model == NULL && !atomic_load(&s->ready) && !atomic_load(&s->draining)) {
-        x->retry_after = 1;
-        exchange_fail(x, MHD_HTTP_SERVICE_UNAVAILABLE, "models are being loaded");
+    exchange->job.model = repository_ask(server->repository, exchange->route.name, exchange->route.name_bytes,
+                                         exchange->route.version, &asleep);
+    if (exchange->job.model == NULL && !atomic_load(&server->ready) && !atomic_load(&server->draining)) {
+        exchange->retry_after = 1;
+        exchange_fail(exchange, MHD_HTTP_SERVICE_UNAVAILABLE, "models are being loaded");
         return;
     }
-    if (x->job.model == NULL && !asleep) {
-        exchange_fail(x, MHD_HTTP_NOT_FOUND, "no such model or version is loaded; POST v2/repository/index lists them");
+    if (exchange->job.model == NULL && !asleep) {
+        exchange_fail(exchange, MHD_HTTP_NOT_FOUND,
+                      "no such model or version is loaded; POST v2/repository/index lists them");
         return;
     }
-    if (x->body_bytes == 0) {
-        exchange_fail(x, MHD_HTTP_BAD_REQUEST, "the request has no body");
+    if (exchange->body_bytes == 0) {
+        exchange_fail(exchange, MHD_HTTP_BAD_REQUEST, "the request has no body");
         return;
     }
     if (asleep)
-        wake_model(x);
+        wake_model(exchange);
     else
-        (void)submit(x);
+        (void)submit(exchange);
 }

@@ -19,15 +19,15 @@ const char *const server_extensions[SERVER_EXTENSIONS] = { "binary_tensor_data",
                                                            "trace",
                                                            "logging" };
 
-void answer_server(struct exchange *x)
+void answer_server(struct exchange *exchange)
 {
-    strbuf_text(&x->reply, "{\"name\":\"inlay\",");
-    text_member(&x->reply, "version", inlay_version());
-    strbuf_text(&x->reply, ",\"extensions\":");
+    strbuf_text(&exchange->reply, "{\"name\":\"inlay\",");
+    text_member(&exchange->reply, "version", inlay_version());
+    strbuf_text(&exchange->reply, ",\"extensions\":");
     for (uint32_t i = 0; i < SERVER_EXTENSIONS; i++)
-        strbuf_format(&x->reply, "%c\"%s\"", i > 0 ? ',' : '[', server_extensions[i]);
-    strbuf_text(&x->reply, "]}");
-    x->code = MHD_HTTP_OK;
+        strbuf_format(&exchange->reply, "%c\"%s\"", i > 0 ? ',' : '[', server_extensions[i]);
+    strbuf_text(&exchange->reply, "]}");
+    exchange->code = MHD_HTTP_OK;
 }
 
 static void write_ios(struct strbuf *to, const inlay_io_info *ios, uint32_t count)
@@ -50,12 +50,14 @@ static void write_ios(struct strbuf *to, const inlay_io_info *ios, uint32_t coun
 }
 
 /* The model that the path names, as the exchange's own; NULL: answered. */
-static struct model *find_model(struct exchange *x)
+static struct model *find_model(struct exchange *exchange)
 {
-    x->job.model = repository_find(x->server->repository, x->route.name, x->route.name_bytes, x->route.version);
-    if (x->job.model == NULL)
-        exchange_fail(x, MHD_HTTP_NOT_FOUND, "no such model or version is loaded; POST v2/repository/index lists them");
-    return x->job.model;
+    exchange->job.model = repository_find(exchange->server->repository, exchange->route.name,
+                                          exchange->route.name_bytes, exchange->route.version);
+    if (exchange->job.model == NULL)
+        exchange_fail(exchange, MHD_HTTP_NOT_FOUND,
+                      "no such model or version is loaded; POST v2/repository/index lists them");
+    return exchange->job.model;
 }
 
 typedef struct version_list {
@@ -64,45 +66,45 @@ typedef struct version_list {
     uint32_t count;
 } version_list;
 
-static void add_version(void *user, const repository_entry *e)
+static void add_version(void *user, const repository_entry *entry)
 {
     version_list *list = user;
 
-    if (!repository_matches(e, list->name, strlen(list->name), 0))
+    if (!repository_matches(entry, list->name, strlen(list->name), 0))
         return;
-    strbuf_format(list->to, "%s\"%llu\"", list->count++ > 0 ? "," : "", (unsigned long long)e->version);
+    strbuf_format(list->to, "%s\"%llu\"", list->count++ > 0 ? "," : "", (unsigned long long)entry->version);
 }
 
-void answer_model(struct exchange *x)
+void answer_model(struct exchange *exchange)
 {
-    const struct model *m = find_model(x);
+    const struct model *model = find_model(exchange);
     version_list list;
 
-    if (m == NULL)
+    if (model == NULL)
         return;
-    list = (version_list){ m->name, &x->reply, 0 };
-    strbuf_text(&x->reply, "{");
-    text_member(&x->reply, "name", m->name);
-    strbuf_text(&x->reply, ",\"versions\":[");
-    repository_each(x->server->repository, add_version, &list);
-    strbuf_text(&x->reply, "],\"platform\":\"inlay_onnx\",\"inputs\":[");
-    write_ios(&x->reply, m->inputs, m->input_count);
-    strbuf_text(&x->reply, "],\"outputs\":[");
-    write_ios(&x->reply, m->outputs, m->output_count);
-    strbuf_text(&x->reply, "]}");
-    x->code = MHD_HTTP_OK;
+    list = (version_list){ model->name, &exchange->reply, 0 };
+    strbuf_text(&exchange->reply, "{");
+    text_member(&exchange->reply, "name", model->name);
+    strbuf_text(&exchange->reply, ",\"versions\":[");
+    repository_each(exchange->server->repository, add_version, &list);
+    strbuf_text(&exchange->reply, "],\"platform\":\"inlay_onnx\",\"inputs\":[");
+    write_ios(&exchange->reply, model->inputs, model->input_count);
+    strbuf_text(&exchange->reply, "],\"outputs\":[");
+    write_ios(&exchange->reply, model->outputs, model->output_count);
+    strbuf_text(&exchange->reply, "]}");
+    exchange->code = MHD_HTTP_OK;
 }
 
-void answer_model_ready(struct exchange *x)
+void answer_model_ready(struct exchange *exchange)
 {
-    const struct model *m = find_model(x);
+    const struct model *model = find_model(exchange);
 
-    if (m == NULL)
+    if (model == NULL)
         return;
-    strbuf_text(&x->reply, "{");
-    text_member(&x->reply, "name", m->name);
-    strbuf_text(&x->reply, ",\"ready\":true}");
-    x->code = MHD_HTTP_OK;
+    strbuf_text(&exchange->reply, "{");
+    text_member(&exchange->reply, "name", model->name);
+    strbuf_text(&exchange->reply, ",\"ready\":true}");
+    exchange->code = MHD_HTTP_OK;
 }
 
 typedef struct index_list {
@@ -111,48 +113,48 @@ typedef struct index_list {
     bool ready_only;
 } index_list;
 
-static void add_index(void *user, const repository_entry *e)
+static void add_index(void *user, const repository_entry *entry)
 {
     index_list *list = user;
 
-    if (list->ready_only && e->loaded == NULL)
+    if (list->ready_only && entry->loaded == NULL)
         return;
     strbuf_text(list->to, list->count++ > 0 ? ",{" : "{");
-    text_member(list->to, "name", e->name);
-    strbuf_format(list->to, ",\"version\":\"%llu\",", (unsigned long long)e->version);
-    text_member(list->to, "state", e->state);
+    text_member(list->to, "name", entry->name);
+    strbuf_format(list->to, ",\"version\":\"%llu\",", (unsigned long long)entry->version);
+    text_member(list->to, "state", entry->state);
     strbuf_text(list->to, ",");
-    text_member(list->to, "reason", e->reason);
+    text_member(list->to, "reason", entry->reason);
     strbuf_text(list->to, "}");
 }
 
 /* The body may be {"ready": true}. */
-static bool read_index_body(struct exchange *x, bool *ready_only)
+static bool read_index_body(struct exchange *exchange, bool *ready_only)
 {
-    json_reader r;
+    json_reader reader;
     json_text key, ignored;
 
-    if (x->body_bytes == 0)
+    if (exchange->body_bytes == 0)
         return true;
-    r = reader_begin(x->body, x->body_bytes);
-    if (!reader_open(&r, '{'))
+    reader = reader_begin(exchange->body, exchange->body_bytes);
+    if (!reader_open(&reader, '{'))
         return false;
-    while (reader_member(&r, &key))
-        if (!(text_is(key, "ready") ? reader_bool(&r, ready_only) : reader_skip(&r, &ignored)))
+    while (reader_member(&reader, &key))
+        if (!(text_is(key, "ready") ? reader_bool(&reader, ready_only) : reader_skip(&reader, &ignored)))
             return false;
-    return reader_end(&r);
+    return reader_end(&reader);
 }
 
-void answer_index(struct exchange *x)
+void answer_index(struct exchange *exchange)
 {
-    index_list list = { &x->reply, 0, false };
+    index_list list = { &exchange->reply, 0, false };
 
-    if (!read_index_body(x, &list.ready_only)) {
-        exchange_fail(x, MHD_HTTP_BAD_REQUEST, "the body is neither empty nor {\"ready\": true}");
+    if (!read_index_body(exchange, &list.ready_only)) {
+        exchange_fail(exchange, MHD_HTTP_BAD_REQUEST, "the body is neither empty nor {\"ready\": true}");
         return;
     }
-    strbuf_text(&x->reply, "[");
-    repository_each(x->server->repository, add_index, &list);
-    strbuf_text(&x->reply, "]");
-    x->code = MHD_HTTP_OK;
+    strbuf_text(&exchange->reply, "[");
+    repository_each(exchange->server->repository, add_index, &list);
+    strbuf_text(&exchange->reply, "]");
+    exchange->code = MHD_HTTP_OK;
 }

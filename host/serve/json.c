@@ -9,78 +9,79 @@ json_reader reader_begin(char *text, size_t bytes)
     return (json_reader){ .start = text, .at = text, .end = text + bytes };
 }
 
-bool reader_fail(json_reader *r, const char *error)
+bool reader_fail(json_reader *reader, const char *error)
 {
-    if (r->error == NULL)
-        r->error = error;
+    if (reader->error == NULL)
+        reader->error = error;
     return false;
 }
 
-static void skip_space(json_reader *r)
+static void skip_space(json_reader *reader)
 {
-    while (r->at < r->end && (*r->at == ' ' || *r->at == '\n' || *r->at == '\r' || *r->at == '\t'))
-        r->at++;
+    while (reader->at < reader->end &&
+           (*reader->at == ' ' || *reader->at == '\n' || *reader->at == '\r' || *reader->at == '\t'))
+        reader->at++;
 }
 
-char reader_peek(json_reader *r)
+char reader_peek(json_reader *reader)
 {
-    if (r->error != NULL)
+    if (reader->error != NULL)
         return '\0';
-    skip_space(r);
-    return r->at < r->end ? *r->at : '\0';
+    skip_space(reader);
+    return reader->at < reader->end ? *reader->at : '\0';
 }
 
-bool reader_open(json_reader *r, char kind)
+bool reader_open(json_reader *reader, char kind)
 {
-    if (reader_peek(r) != kind)
-        return reader_fail(r, kind == '{' ? "expected an object" : "expected an array");
-    if (r->depth == JSON_MAX_DEPTH)
-        return reader_fail(r, "nested too deeply");
-    r->at++;
-    r->depth++;
-    r->begun &= ~(UINT64_C(1) << r->depth);
+    if (reader_peek(reader) != kind)
+        return reader_fail(reader, kind == '{' ? "expected an object" : "expected an array");
+    if (reader->depth == JSON_MAX_DEPTH)
+        return reader_fail(reader, "nested too deeply");
+    reader->at++;
+    reader->depth++;
+    reader->begun &= ~(UINT64_C(1) << reader->depth);
     return true;
 }
 
 /* Between two members: takes the comma, or leaves the container. */
-static bool next(json_reader *r, char close)
+static bool next(json_reader *reader, char close)
 {
-    uint64_t bit = UINT64_C(1) << r->depth;
-    char c = reader_peek(r);
+    uint64_t bit = UINT64_C(1) << reader->depth;
+    char c = reader_peek(reader);
 
-    if (r->error != NULL)
+    if (reader->error != NULL)
         return false;
     if (c == close) {
-        r->at++;
-        r->depth--;
+        reader->at++;
+        reader->depth--;
         return false;
     }
-    if ((r->begun & bit) == 0) {
-        r->begun |= bit;
+    if ((reader->begun & bit) == 0) {
+        reader->begun |= bit;
         return true;
     }
     if (c != ',')
-        return reader_fail(r, close == '}' ? "expected ',' or '}'" : "expected ',' or ']'");
-    r->at++;
+        return reader_fail(reader, close == '}' ? "expected ',' or '}'" : "expected ',' or ']'");
+    reader->at++;
     return true;
 }
 
-bool reader_element(json_reader *r)
+bool reader_element(json_reader *reader)
 {
-    return next(r, ']');
+    return next(reader, ']');
 }
 
-bool reader_member(json_reader *r, json_text *key)
+bool reader_member(json_reader *reader, json_text *key)
 {
-    if (!next(r, '}'))
+    if (!next(reader, '}'))
         return false;
-    if (reader_peek(r) != '"')
-        return reader_fail(r, "expected a key in quotes");
-    if (!reader_string(r, key))
+    if (reader_peek(reader) != '"')
+        return reader_fail(reader, "expected a key in quotes");
+    if (!reader_string(reader, key))
         return false;
-    if (reader_peek(r) != ':')
-        return reader_fail(r, "expected ':'");
-    r->at++;
+    if (reader_peek(reader) != ':')
+        return reader_fail(reader, "expected ':'");
+    reader->at++;
     return true;
 }
 
@@ -111,44 +112,44 @@ static int32_t hex_four(const char *at, const char *end)
 }
 
 /* \uXXXX, behind the u, and its second half where it is one of a pair. */
-static bool read_point(json_reader *r, uint32_t *out)
+static bool read_point(json_reader *reader, uint32_t *out)
 {
-    int32_t first = hex_four(r->at, r->end), second;
+    int32_t first = hex_four(reader->at, reader->end), second;
 
     if (first < 0)
-        return reader_fail(r, "\\u wants four digits of hex");
-    r->at += 4;
+        return reader_fail(reader, "\\u wants four digits of hex");
+    reader->at += 4;
     *out = (uint32_t)first;
     if (first < 0xd800 || first > 0xdfff)
         return true;
-    if (first > 0xdbff || r->end - r->at < 6 || r->at[0] != '\\' || r->at[1] != 'u')
-        return reader_fail(r, "half of a surrogate pair");
-    second = hex_four(r->at + 2, r->end);
+    if (first > 0xdbff || reader->end - reader->at < 6 || reader->at[0] != '\\' || reader->at[1] != 'u')
+        return reader_fail(reader, "half of a surrogate pair");
+    second = hex_four(reader->at + 2, reader->end);
     if (second < 0xdc00 || second > 0xdfff)
-        return reader_fail(r, "half of a surrogate pair");
-    r->at += 6;
+        return reader_fail(reader, "half of a surrogate pair");
+    reader->at += 6;
     *out = 0x10000 + ((uint32_t)(first - 0xd800) << 10) + (uint32_t)(second - 0xdc00);
     return true;
 }
 
 /* The escape behind a backslash. to NULL: only checked. */
-static bool read_escape(json_reader *r, char **to)
+static bool read_escape(json_reader *reader, char **to)
 {
     static const char names[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";
     const char *found;
     uint32_t point;
     char c;
 
-    if (r->at == r->end)
-        return reader_fail(r, "a string without its end");
-    c = *r->at++;
+    if (reader->at == reader->end)
+        return reader_fail(reader, "a string without its end");
+    c = *reader->at++;
     if (c == 'u') {
-        if (!read_point(r, &point))
+        if (!read_point(reader, &point))
             return false;
     } else {
         found = c != '\0' ? strchr(names, c) : NULL;
         if (found == NULL)
-            return reader_fail(r, "an unknown escape");
+            return reader_fail(reader, "an unknown escape");
         point = (uint32_t)(unsigned char)values[found - names];
     }
     if (*to != NULL)
@@ -157,179 +158,179 @@ static bool read_escape(json_reader *r, char **to)
 }
 
 /* decode: in place. Otherwise the text stays, and *out is what is between the quotes. */
-static bool read_string(json_reader *r, json_text *out, bool decode)
+static bool read_string(json_reader *reader, json_text *out, bool decode)
 {
     char *begin, *to = NULL;
 
-    if (reader_peek(r) != '"')
-        return reader_fail(r, "expected a string");
-    begin = ++r->at;
-    while (r->at < r->end && *r->at != '"') {
-        unsigned char c = (unsigned char)*r->at;
+    if (reader_peek(reader) != '"')
+        return reader_fail(reader, "expected a string");
+    begin = ++reader->at;
+    while (reader->at < reader->end && *reader->at != '"') {
+        unsigned char c = (unsigned char)*reader->at;
 
         if (c == '\\') {
             if (decode && to == NULL)
-                to = r->at;
-            r->at++;
-            if (!read_escape(r, &to))
+                to = reader->at;
+            reader->at++;
+            if (!read_escape(reader, &to))
                 return false;
             continue;
         }
         if (c < ' ')
-            return reader_fail(r, "a control character in a string");
+            return reader_fail(reader, "a control character in a string");
         if (to != NULL)
             *to++ = (char)c;
-        r->at++;
+        reader->at++;
     }
-    if (r->at == r->end)
-        return reader_fail(r, "a string without its end");
-    *out = (json_text){ begin, (size_t)((to != NULL ? to : r->at) - begin) };
-    r->at++;
+    if (reader->at == reader->end)
+        return reader_fail(reader, "a string without its end");
+    *out = (json_text){ begin, (size_t)((to != NULL ? to : reader->at) - begin) };
+    reader->at++;
     if (!utf8_is_valid(out->data, out->bytes))
-        return reader_fail(r, "a string that is not UTF-8");
+        return reader_fail(reader, "a string that is not UTF-8");
     return true;
 }
 
-bool reader_string(json_reader *r, json_text *out)
+bool reader_string(json_reader *reader, json_text *out)
 {
-    return read_string(r, out, true);
+    return read_string(reader, out, true);
 }
 
 /* ------------------------------------------------------------------ numbers and words */
 
-static bool digits(json_reader *r)
+static bool digits(json_reader *reader)
 {
-    char *begin = r->at;
+    char *begin = reader->at;
 
-    while (r->at < r->end && *r->at >= '0' && *r->at <= '9')
-        r->at++;
-    return r->at > begin;
+    while (reader->at < reader->end && *reader->at >= '0' && *reader->at <= '9')
+        reader->at++;
+    return reader->at > begin;
 }
 
-bool reader_c_string(json_reader *r, char **out)
+bool reader_c_string(json_reader *reader, char **out)
 {
     json_text text;
 
-    if (!reader_string(r, &text))
+    if (!reader_string(reader, &text))
         return false;
     if (memchr(text.data, '\0', text.bytes) != NULL)
-        return reader_fail(r, "a text with NUL in it");
+        return reader_fail(reader, "a text with NUL in it");
     text.data[text.bytes] = '\0';
     *out = text.data;
     return true;
 }
 
-bool reader_number(json_reader *r, json_text *out)
+bool reader_number(json_reader *reader, json_text *out)
 {
-    char c = reader_peek(r), *begin = r->at;
+    char c = reader_peek(reader), *begin = reader->at;
 
     if (c != '-' && (c < '0' || c > '9'))
-        return reader_fail(r, "expected a number");
+        return reader_fail(reader, "expected a number");
     if (c == '-')
-        r->at++;
-    if (r->at < r->end && *r->at == '0')
-        r->at++; /* no digit may follow */
-    else if (!digits(r))
-        return reader_fail(r, "a number without digits");
-    if (r->at < r->end && *r->at == '.') {
-        r->at++;
-        if (!digits(r))
-            return reader_fail(r, "a number without digits after '.'");
+        reader->at++;
+    if (reader->at < reader->end && *reader->at == '0')
+        reader->at++; /* no digit may follow */
+    else if (!digits(reader))
+        return reader_fail(reader, "a number without digits");
+    if (reader->at < reader->end && *reader->at == '.') {
+        reader->at++;
+        if (!digits(reader))
+            return reader_fail(reader, "a number without digits after '.'");
     }
-    if (r->at < r->end && (*r->at == 'e' || *r->at == 'E')) {
-        r->at++;
-        if (r->at < r->end && (*r->at == '+' || *r->at == '-'))
-            r->at++;
-        if (!digits(r))
-            return reader_fail(r, "a number without digits after 'e'");
+    if (reader->at < reader->end && (*reader->at == 'e' || *reader->at == 'E')) {
+        reader->at++;
+        if (reader->at < reader->end && (*reader->at == '+' || *reader->at == '-'))
+            reader->at++;
+        if (!digits(reader))
+            return reader_fail(reader, "a number without digits after 'e'");
     }
-    *out = (json_text){ begin, (size_t)(r->at - begin) };
+    *out = (json_text){ begin, (size_t)(reader->at - begin) };
     return true;
 }
 
-static bool word(json_reader *r, const char *text)
+static bool word(json_reader *reader, const char *text)
 {
     size_t n = strlen(text);
 
-    if ((size_t)(r->end - r->at) < n || memcmp(r->at, text, n) != 0)
-        return reader_fail(r, "expected a value");
-    r->at += n;
+    if ((size_t)(reader->end - reader->at) < n || memcmp(reader->at, text, n) != 0)
+        return reader_fail(reader, "expected a value");
+    reader->at += n;
     return true;
 }
 
-bool reader_bool(json_reader *r, bool *out)
+bool reader_bool(json_reader *reader, bool *out)
 {
-    char c = reader_peek(r);
+    char c = reader_peek(reader);
 
     if (c != 't' && c != 'f')
-        return reader_fail(r, "expected true or false");
+        return reader_fail(reader, "expected true or false");
     *out = c == 't';
-    return word(r, c == 't' ? "true" : "false");
+    return word(reader, c == 't' ? "true" : "false");
 }
 
 /* A value that is no container. */
-static bool skip_plain(json_reader *r, char c)
+static bool skip_plain(json_reader *reader, char c)
 {
     json_text ignored;
 
     if (c == '"')
-        return read_string(r, &ignored, false);
+        return read_string(reader, &ignored, false);
     if (c == '-' || (c >= '0' && c <= '9'))
-        return reader_number(r, &ignored);
-    return word(r, c == 't' ? "true" : c == 'f' ? "false" : "null");
+        return reader_number(reader, &ignored);
+    return word(reader, c == 't' ? "true" : c == 'f' ? "false" : "null");
 }
 
-bool reader_skip(json_reader *r, json_text *out)
+bool reader_skip(json_reader *reader, json_text *out)
 {
-    uint32_t outside = r->depth;
+    uint32_t outside = reader->depth;
     uint64_t objects = 0; /* bit n: the container at depth n is an object */
-    char c = reader_peek(r), *begin = r->at;
+    char c = reader_peek(reader), *begin = reader->at;
     json_text ignored;
 
     for (;;) {
-        c = reader_peek(r);
+        c = reader_peek(reader);
         if (c == '{' || c == '[') {
-            if (!reader_open(r, c))
+            if (!reader_open(reader, c))
                 return false;
-            objects = (objects & ~(UINT64_C(1) << r->depth)) | (uint64_t)(c == '{') << r->depth;
-        } else if (!skip_plain(r, c)) {
+            objects = (objects & ~(UINT64_C(1) << reader->depth)) | (uint64_t)(c == '{') << reader->depth;
+        } else if (!skip_plain(reader, c)) {
             return false;
         }
         /* On to the next value: out of every container that ends here. */
-        while (r->depth > outside) {
-            bool object = (objects >> r->depth & 1) != 0;
+        while (reader->depth > outside) {
+            bool object = (objects >> reader->depth & 1) != 0;
 
-            if (!next(r, object ? '}' : ']')) {
-                if (r->error != NULL)
+            if (!next(reader, object ? '}' : ']')) {
+                if (reader->error != NULL)
                     return false;
                 continue;
             }
             if (object) {
-                if (reader_peek(r) != '"')
-                    return reader_fail(r, "expected a key in quotes");
-                if (!read_string(r, &ignored, false))
+                if (reader_peek(reader) != '"')
+                    return reader_fail(reader, "expected a key in quotes");
+                if (!read_string(reader, &ignored, false))
                     return false;
-                if (reader_peek(r) != ':')
-                    return reader_fail(r, "expected ':'");
-                r->at++;
+                if (reader_peek(reader) != ':')
+                    return reader_fail(reader, "expected ':'");
+                reader->at++;
             }
             break;
         }
-        if (r->depth == outside)
+        if (reader->depth == outside)
             break;
     }
-    *out = (json_text){ begin, (size_t)(r->at - begin) };
+    *out = (json_text){ begin, (size_t)(reader->at - begin) };
     return true;
 }
 
-bool reader_end(json_reader *r)
+bool reader_end(json_reader *reader)
 {
-    if (r->error == NULL) {
-        skip_space(r);
-        if (r->at != r->end)
-            (void)reader_fail(r, "more text behind the value");
+    if (reader->error == NULL) {
+        skip_space(reader);
+        if (reader->at != reader->end)
+            (void)reader_fail(reader, "more text behind the value");
     }
-    return r->error == NULL;
+    return reader->error == NULL;
 }
 
 /* ------------------------------------------------------------------ values of numbers */

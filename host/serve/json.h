@@ -34,25 +34,25 @@ typedef struct json_reader {
 
 json_reader reader_begin(char *text, size_t bytes);
 /* The first character of the next value ('{', '[', '"', 't', 'f', 'n', '-' or a digit); 0 at the end or an error. */
-char reader_peek(json_reader *r);
+char reader_peek(json_reader *reader);
 /* Enters an object ('{') or array ('['). */
-bool reader_open(json_reader *r, char kind);
+bool reader_open(json_reader *reader, char kind);
 /* The next member's key, decoded; false at the end of the object, which is then left, or at an error. */
-bool reader_member(json_reader *r, json_text *key);
+bool reader_member(json_reader *reader, json_text *key);
 /* Whether another element follows; false at the end of the array, which is then left, or at an error. */
-bool reader_element(json_reader *r);
-bool reader_string(json_reader *r, json_text *out);
+bool reader_element(json_reader *reader);
+bool reader_string(json_reader *reader, json_text *out);
 /* The same, ended with NUL in place of its closing quote; one with a NUL in it is an error. */
-bool reader_c_string(json_reader *r, char **out);
+bool reader_c_string(json_reader *reader, char **out);
 /* A number's text, checked. */
-bool reader_number(json_reader *r, json_text *out);
-bool reader_bool(json_reader *r, bool *out);
+bool reader_number(json_reader *reader, json_text *out);
+bool reader_bool(json_reader *reader, bool *out);
 /* Passes over one value of any kind and checks it. */
-bool reader_skip(json_reader *r, json_text *out);
+bool reader_skip(json_reader *reader, json_text *out);
 /* True if there was no error and nothing follows but space. */
-bool reader_end(json_reader *r);
+bool reader_end(json_reader *reader);
 /* Sets the error, unless there is one. */
-bool reader_fail(json_reader *r, const char *error);
+bool reader_fail(json_reader *reader, const char *error);
 
 static inline bool text_is(json_text text, const char *word)
 {

@@ -18,153 +18,157 @@ struct keeper {
     struct changes changes;
 };
 
-static void perform(struct keeper *k, struct kept *task)
+static void perform(struct keeper *keeper, struct kept *task)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_status status;
 
     if (task->what == KEPT_LOAD)
-        status = repository_load(k->server->repository, task->name, &diag);
+        status = repository_load(keeper->server->repository, task->name, &diag);
     else if (task->what == KEPT_WAKE)
-        status = repository_wake(k->server->repository, task->name, task->version, &diag);
+        status = repository_wake(keeper->server->repository, task->name, task->version, &diag);
     else
-        status = repository_unload(k->server->repository, task->name, &diag);
+        status = repository_unload(keeper->server->repository, task->name, &diag);
     diag.code = status;
     task->done(task->user, &diag);
 }
 
 /* Waits for a request; false: it is time to look at the folder. */
-static bool wait_for_work(struct keeper *k, uint64_t look_at)
+static bool wait_for_work(struct keeper *keeper, uint64_t look_at)
 {
     struct timespec until = { (time_t)(look_at / 1000000000u), (long)(look_at % 1000000000u) };
 
-    if (k->poll_ns == 0)
-        return pthread_cond_wait(&k->work, &k->lock) == 0;
-    return pthread_cond_timedwait(&k->work, &k->lock, &until) == 0;
+    if (keeper->poll_ns == 0)
+        return pthread_cond_wait(&keeper->work, &keeper->lock) == 0;
+    return pthread_cond_timedwait(&keeper->work, &keeper->lock, &until) == 0;
 }
 
 /* Not before all models are loaded for the first time. */
-static void look(struct keeper *k)
+static void look(struct keeper *keeper)
 {
-    if (atomic_load(&k->server->ready))
-        changes_look(&k->changes, k->server->repository, k->server->settings->models);
+    if (atomic_load(&keeper->server->ready))
+        changes_look(&keeper->changes, keeper->server->repository, keeper->server->settings->models);
 }
 
 static void *work(void *user)
 {
-    struct keeper *k = user;
-    uint64_t look_at = clock_ns() + k->poll_ns;
+    struct keeper *keeper = user;
+    uint64_t look_at = clock_ns() + keeper->poll_ns;
 
-    (void)pthread_mutex_lock(&k->lock);
+    (void)pthread_mutex_lock(&keeper->lock);
     for (;;) {
-        struct kept *task = k->first;
+        struct kept *task = keeper->first;
 
-        if (task == NULL && k->stop)
+        if (task == NULL && keeper->stop)
             break;
         if (task == NULL) {
-            if (!wait_for_work(k, look_at) && k->first == NULL && !k->stop) {
-                k->working = true;
-                (void)pthread_mutex_unlock(&k->lock);
-                look(k);
-                (void)pthread_mutex_lock(&k->lock);
-                k->working = false;
-                look_at = clock_ns() + k->poll_ns;
+            if (!wait_for_work(keeper, look_at) && keeper->first == NULL && !keeper->stop) {
+                keeper->working = true;
+                (void)pthread_mutex_unlock(&keeper->lock);
+                look(keeper);
+                (void)pthread_mutex_lock(&keeper->lock);
+                keeper->working = false;
+                look_at = clock_ns() + keeper->poll_ns;
             }
             continue;
         }
-        k->first = task->next;
-        if (k->first == NULL)
-            k->last = NULL;
-        k->working = true;
-        (void)pthread_mutex_unlock(&k->lock);
-        perform(k, task);
-        (void)pthread_mutex_lock(&k->lock);
-        k->working = false;
+        keeper->first = task->next;
+        if (keeper->first == NULL)
+            keeper->last = NULL;
+        keeper->working = true;
+        (void)pthread_mutex_unlock(&keeper->lock);
+        perform(keeper, task);
+        (void)pthread_mutex_lock(&keeper->lock);
+        keeper->working = false;
     }
-    (void)pthread_mutex_unlock(&k->lock);
+    (void)pthread_mutex_unlock(&keeper->lock);
     return NULL;
 }
 
-void keeper_submit(struct keeper *k, struct kept *task)
+void keeper_submit(struct keeper *keeper, struct kept *task)
 {
     task->next = NULL;
-    (void)pthread_mutex_lock(&k->lock);
-    if (k->last != NULL)
-        k->last->next = task;
+    (void)pthread_mutex_lock(&keeper->lock);
+    if (keeper->last != NULL)
+        keeper->last->next = task;
     else
-        k->first = task;
-    k->last = task;
-    (void)pthread_cond_signal(&k->work);
-    (void)pthread_mutex_unlock(&k->lock);
+        keeper->first = task;
+    keeper->last = task;
+    (void)pthread_cond_signal(&keeper->work);
+    (void)pthread_mutex_unlock(&keeper->lock);
 }
 
-bool keeper_is_idle(struct keeper *k)
+bool keeper_is_idle(struct keeper *keeper)
 {
     bool idle;
 
-    if (k == NULL)
+    if (keeper == NULL)
         return true;
-    (void)pthread_mutex_lock(&k->lock);
-    idle = k->first == NULL && !k->working;
-    (void)pthread_mutex_unlock(&k->lock);
+    (void)pthread_mutex_lock(&keeper->lock);
+    idle = keeper->first == NULL && !keeper->working;
+    (void)pthread_mutex_unlock(&keeper->lock);
     return idle;
 }
 
 static void answer(void *user, const inlay_diag *diag)
 {
-    struct exchange *x = user;
+    struct exchange *exchange = user;
 
     if (diag->code == INLAY_OK)
-        x->code = MHD_HTTP_OK;
+        exchange->code = MHD_HTTP_OK;
     else
-        exchange_fail(x, diag->code == INLAY_NOT_FOUND ? MHD_HTTP_NOT_FOUND : MHD_HTTP_BAD_REQUEST, diag->text);
-    exchange_wake(x);
+        exchange_fail(exchange, diag->code == INLAY_NOT_FOUND ? MHD_HTTP_NOT_FOUND : MHD_HTTP_BAD_REQUEST, diag->text);
+    exchange_wake(exchange);
 }
 
-void answer_repository(struct exchange *x)
+void answer_repository(struct exchange *exchange)
 {
-    if (x->route.kind == ROUTE_LOAD && x->body_bytes > 0 &&
-        memmem(x->body, x->body_bytes, "\"parameters\"", 12) != NULL) {
-        exchange_fail(x, MHD_HTTP_BAD_REQUEST, "models are loaded as they lie in the repository: send no parameters");
+    if (exchange->route.kind == ROUTE_LOAD && exchange->body_bytes > 0 &&
+        memmem(exchange->body, exchange->body_bytes, "\"parameters\"", 12) != NULL) {
+        exchange_fail(exchange, MHD_HTTP_BAD_REQUEST,
+                      "models are loaded as they lie in the repository: send no parameters");
         return;
     }
-    x->kept = (struct kept){ .what = x->route.kind == ROUTE_LOAD ? KEPT_LOAD : KEPT_UNLOAD, .done = answer, .user = x };
-    (void)snprintf(x->kept.name, sizeof x->kept.name, "%.*s", (int)x->route.name_bytes, x->route.name);
-    exchange_suspend(x);
-    keeper_submit(x->server->keeper, &x->kept);
+    exchange->kept = (struct kept){ .what = exchange->route.kind == ROUTE_LOAD ? KEPT_LOAD : KEPT_UNLOAD,
+                                    .done = answer,
+                                    .user = exchange };
+    (void)snprintf(exchange->kept.name, sizeof exchange->kept.name, "%.*s", (int)exchange->route.name_bytes,
+                   exchange->route.name);
+    exchange_suspend(exchange);
+    keeper_submit(exchange->server->keeper, &exchange->kept);
 }
 
-inlay_status keeper_create(struct server *s, struct keeper **out_keeper, inlay_diag *diag)
+inlay_status keeper_create(struct server *server, struct keeper **out_keeper, inlay_diag *diag)
 {
-    struct keeper *k = calloc(1, sizeof *k);
+    struct keeper *keeper = calloc(1, sizeof *keeper);
 
     *out_keeper = NULL;
-    if (k == NULL)
+    if (keeper == NULL)
         return no_memory(diag, "for the keeper");
-    k->server = s;
-    monitor_init(&k->lock, &k->work);
-    k->poll_ns = (uint64_t)settings_int(s->settings, SET_poll_ms) * 1000000;
-    if (k->poll_ns > 0)
-        changes_note(&k->changes, s->settings->models); /* as it is about to be loaded */
-    if (pthread_create(&k->thread, NULL, work, k) != 0) {
-        free(k);
+    keeper->server = server;
+    monitor_init(&keeper->lock, &keeper->work);
+    keeper->poll_ns = (uint64_t)settings_int(server->settings, SET_poll_ms) * 1000000;
+    if (keeper->poll_ns > 0)
+        changes_note(&keeper->changes, server->settings->models); /* as it is about to be loaded */
+    if (pthread_create(&keeper->thread, NULL, work, keeper) != 0) {
+        free(keeper);
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "cannot start a thread");
     }
-    *out_keeper = k;
+    *out_keeper = keeper;
     return INLAY_OK;
 }
 
-void keeper_destroy(struct keeper *k)
+void keeper_destroy(struct keeper *keeper)
 {
-    if (k == NULL)
+    if (keeper == NULL)
         return;
-    (void)pthread_mutex_lock(&k->lock);
-    k->stop = true;
-    (void)pthread_cond_signal(&k->work);
-    (void)pthread_mutex_unlock(&k->lock);
-    (void)pthread_join(k->thread, NULL);
-    (void)pthread_cond_destroy(&k->work);
-    (void)pthread_mutex_destroy(&k->lock);
-    changes_deinit(&k->changes);
-    free(k);
+    (void)pthread_mutex_lock(&keeper->lock);
+    keeper->stop = true;
+    (void)pthread_cond_signal(&keeper->work);
+    (void)pthread_mutex_unlock(&keeper->lock);
+    (void)pthread_join(keeper->thread, NULL);
+    (void)pthread_cond_destroy(&keeper->work);
+    (void)pthread_mutex_destroy(&keeper->lock);
+    changes_deinit(&keeper->changes);
+    free(keeper);
 }

@@ -31,14 +31,14 @@ static int passed_socket(const char *name)
     return -1;
 }
 
-static int open_one(const struct addrinfo *a)
+static int open_one(const struct addrinfo *addrinfo)
 {
-    int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), on = 1;
+    int fd = socket(addrinfo->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), on = 1;
 
     if (fd < 0)
         return -1;
     (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (bind(fd, a->ai_addr, a->ai_addrlen) == 0 && listen(fd, SOMAXCONN) == 0)
+    if (bind(fd, addrinfo->ai_addr, addrinfo->ai_addrlen) == 0 && listen(fd, SOMAXCONN) == 0)
         return fd;
     on = errno;
     (void)close(fd);

@@ -47,22 +47,22 @@ typedef struct program_state {
 static inlay_status read_pem(const char *path, char **out_text, inlay_diag *diag)
 {
     enum { MAX_BYTES = 1 << 20 };
-    FILE *f = fopen(path, "re");
+    FILE *file = fopen(path, "re");
     size_t bytes;
 
-    if (f == NULL)
+    if (file == NULL)
         return inlay_fail(diag, INLAY_IO_ERROR, "%s: %s", path, strerror(errno));
     *out_text = calloc(1, MAX_BYTES + 1);
-    bytes = *out_text != NULL ? fread(*out_text, 1, MAX_BYTES, f) : 0;
-    (void)fclose(f);
+    bytes = *out_text != NULL ? fread(*out_text, 1, MAX_BYTES, file) : 0;
+    (void)fclose(file);
     return bytes > 0 ? INLAY_OK : inlay_fail(diag, INLAY_IO_ERROR, "%s: is empty, or no memory for it", path);
 }
 
-static inlay_status read_tls(program_state *p, inlay_diag *diag)
+static inlay_status read_tls(program_state *state, inlay_diag *diag)
 {
-    const char *certificate = settings_text(&p->settings, SET_tls_cert),
-               *key = settings_text(&p->settings, SET_tls_key);
-    const char *client_ca = settings_text(&p->settings, SET_tls_client_ca);
+    const char *certificate = settings_text(&state->settings, SET_tls_cert),
+               *key = settings_text(&state->settings, SET_tls_key);
+    const char *client_ca = settings_text(&state->settings, SET_tls_client_ca);
     inlay_status status;
 
     if (certificate[0] == '\0' && key[0] == '\0')
@@ -71,37 +71,38 @@ static inlay_status read_tls(program_state *p, inlay_diag *diag)
                    : inlay_fail(diag, INLAY_INVALID_ARGUMENT, "tls_client_ca needs tls_cert and tls_key");
     if (certificate[0] == '\0' || key[0] == '\0')
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "tls_cert and tls_key belong together: set both");
-    status = read_pem(certificate, &p->certificate, diag);
+    status = read_pem(certificate, &state->certificate, diag);
     if (status == INLAY_OK)
-        status = read_pem(key, &p->key, diag);
+        status = read_pem(key, &state->key, diag);
     if (status == INLAY_OK && client_ca[0] != '\0')
-        status = read_pem(client_ca, &p->client_ca, diag);
-    p->server.client_certificates = p->client_ca != NULL;
-    return status != INLAY_OK ? status : tls_create(p->certificate, p->key, p->client_ca, &p->server.tls, diag);
+        status = read_pem(client_ca, &state->client_ca, diag);
+    state->server.client_certificates = state->client_ca != NULL;
+    return status != INLAY_OK ? status
+                              : tls_create(state->certificate, state->key, state->client_ca, &state->server.tls, diag);
 }
 
-static inlay_status open_log(struct server *s, inlay_diag *diag)
+static inlay_status open_log(struct server *server, inlay_diag *diag)
 {
-    const char *path = settings_text(s->settings, SET_access_log);
+    const char *path = settings_text(server->settings, SET_access_log);
 
-    s->access_log = -1;
+    server->access_log = -1;
     if (strcmp(path, "-") == 0)
-        s->access_log = STDERR_FILENO;
+        server->access_log = STDERR_FILENO;
     else if (path[0] != '\0')
-        s->access_log = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0640);
-    if (path[0] != '\0' && s->access_log < 0)
+        server->access_log = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0640);
+    if (path[0] != '\0' && server->access_log < 0)
         return inlay_fail(diag, INLAY_IO_ERROR, "%s: %s", path, strerror(errno));
     return INLAY_OK;
 }
 
 /* Workers have a file each. */
-static inlay_status open_trace(struct server *s, inlay_diag *diag)
+static inlay_status open_trace(struct server *server, inlay_diag *diag)
 {
-    const char *path = settings_text(s->settings, SET_trace_file);
+    const char *path = settings_text(server->settings, SET_trace_file);
     char own[4200];
 
     (void)snprintf(own, sizeof own, supervise_is_worker() && path[0] != '\0' ? "%s.%d" : "%s", path, (int)getpid());
-    return trace_create(own, &s->trace, diag);
+    return trace_create(own, &server->trace, diag);
 }
 
 static void log_mhd(void *user, const char *format, va_list args)
@@ -110,9 +111,9 @@ static void log_mhd(void *user, const char *format, va_list args)
     (void)vfprintf(stderr, format, args);
 }
 
-static uint32_t thread_count(const struct settings *s)
+static uint32_t thread_count(const struct settings *settings)
 {
-    uint32_t count = (uint32_t)settings_int(s, SET_serve_threads), cpus = cpus_allowed();
+    uint32_t count = (uint32_t)settings_int(settings, SET_serve_threads), cpus = cpus_allowed();
 
     return count > 0 ? count : cpus < 8 ? cpus : 8;
 }
@@ -120,119 +121,121 @@ static uint32_t thread_count(const struct settings *s)
 /* What libmicrohttpd has for a connection: a header, and as much again for pieces of the body and the answer's header.
  * It clears all of it for each request. Above 32 KiB the memory is mapped, and given back with the connection; below,
  * it would be the heap's, which grows by it. */
-static size_t connection_bytes(const struct server *s)
+static size_t connection_bytes(const struct server *server)
 {
-    return (s->max_header_bytes > 16384 ? 2 * s->max_header_bytes : 32768) + 4096;
+    return (server->max_header_bytes > 16384 ? 2 * server->max_header_bytes : 32768) + 4096;
 }
 
-static inlay_status start_http(program_state *p, inlay_diag *diag)
+static inlay_status start_http(program_state *state, inlay_diag *diag)
 {
-    struct server *s = &p->server;
+    struct server *server = &state->server;
     unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC;
     char name[128], url[160];
     int fd, family;
-    inlay_status status = listen_open("rest", settings_text(s->settings, SET_listen),
-                                      (int)settings_int(s->settings, SET_port), &fd, &family, name, sizeof name, diag);
-    struct MHD_OptionItem over_tls[] = { { MHD_OPTION_HTTPS_MEM_CERT, 0, p->certificate },
-                                         { MHD_OPTION_HTTPS_MEM_KEY, 0, p->key },
-                                         { p->client_ca != NULL ? MHD_OPTION_HTTPS_MEM_TRUST : MHD_OPTION_END, 0,
-                                           p->client_ca },
+    inlay_status status =
+        listen_open("rest", settings_text(server->settings, SET_listen), (int)settings_int(server->settings, SET_port),
+                    &fd, &family, name, sizeof name, diag);
+    struct MHD_OptionItem over_tls[] = { { MHD_OPTION_HTTPS_MEM_CERT, 0, state->certificate },
+                                         { MHD_OPTION_HTTPS_MEM_KEY, 0, state->key },
+                                         { state->client_ca != NULL ? MHD_OPTION_HTTPS_MEM_TRUST : MHD_OPTION_END, 0,
+                                           state->client_ca },
                                          { MHD_OPTION_END, 0, NULL } };
     struct MHD_OptionItem none[] = { { MHD_OPTION_END, 0, NULL } };
 
     if (status != INLAY_OK)
         return status;
-    flags |= (family == AF_INET6 ? MHD_USE_IPv6 : 0) | (p->certificate != NULL ? MHD_USE_TLS : 0) |
-             (s->settings->verbose ? MHD_USE_ERROR_LOG : 0);
-    p->daemon = MHD_start_daemon(
-        flags, 0, NULL, NULL, exchange_handle, s, MHD_OPTION_EXTERNAL_LOGGER, log_mhd, NULL, MHD_OPTION_LISTEN_SOCKET,
-        fd, MHD_OPTION_CONNECTION_MEMORY_LIMIT, connection_bytes(s), MHD_OPTION_CONNECTION_LIMIT,
-        (unsigned)settings_int(s->settings, SET_max_connections), MHD_OPTION_THREAD_POOL_SIZE,
-        thread_count(s->settings) > 1 ? thread_count(s->settings) : 0, MHD_OPTION_NOTIFY_CONNECTION, watch_connection,
-        s, MHD_OPTION_NOTIFY_COMPLETED, exchange_completed, s, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_ARRAY,
-        p->certificate != NULL ? over_tls : none, MHD_OPTION_END);
-    if (p->daemon == NULL) {
+    flags |= (family == AF_INET6 ? MHD_USE_IPv6 : 0) | (state->certificate != NULL ? MHD_USE_TLS : 0) |
+             (server->settings->verbose ? MHD_USE_ERROR_LOG : 0);
+    state->daemon = MHD_start_daemon(
+        flags, 0, NULL, NULL, exchange_handle, server, MHD_OPTION_EXTERNAL_LOGGER, log_mhd, NULL,
+        MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_MEMORY_LIMIT, connection_bytes(server),
+        MHD_OPTION_CONNECTION_LIMIT, (unsigned)settings_int(server->settings, SET_max_connections),
+        MHD_OPTION_THREAD_POOL_SIZE, thread_count(server->settings) > 1 ? thread_count(server->settings) : 0,
+        MHD_OPTION_NOTIFY_CONNECTION, watch_connection, server, MHD_OPTION_NOTIFY_COMPLETED, exchange_completed, server,
+        MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_ARRAY, state->certificate != NULL ? over_tls : none,
+        MHD_OPTION_END);
+    if (state->daemon == NULL) {
         (void)close(fd);
         return inlay_fail(diag, INLAY_IO_ERROR, "cannot start serving on %s%s", name,
-                          p->certificate != NULL ? "; are tls_cert and tls_key a pair in PEM?" : "");
+                          state->certificate != NULL ? "; are tls_cert and tls_key a pair in PEM?" : "");
     }
-    (void)snprintf(url, sizeof url, "%s://%s", p->certificate != NULL ? "https" : "http", name);
+    (void)snprintf(url, sizeof url, "%server://%s", state->certificate != NULL ? "https" : "http", name);
     log_line(LOG_INFO_LINE, "listening on %s", url);
     return INLAY_OK;
 }
 
-static inlay_status start_grpc(program_state *p, inlay_diag *diag)
+static inlay_status start_grpc(program_state *state, inlay_diag *diag)
 {
-    int port = (int)settings_int(&p->settings, SET_grpc_port);
+    int port = (int)settings_int(&state->settings, SET_grpc_port);
     char name[128];
     inlay_status status;
 
     if (port < 0)
         return INLAY_OK;
-    status =
-        grpc_start(&p->server, settings_text(&p->settings, SET_listen), port, &p->server.grpc, name, sizeof name, diag);
-    if (p->server.grpc != NULL)
-        log_line(LOG_INFO_LINE, "listening on %s://%s", p->server.tls != NULL ? "grpcs" : "grpc", name);
+    status = grpc_start(&state->server, settings_text(&state->settings, SET_listen), port, &state->server.grpc, name,
+                        sizeof name, diag);
+    if (state->server.grpc != NULL)
+        log_line(LOG_INFO_LINE, "listening on %s://%s", state->server.tls != NULL ? "grpcs" : "grpc", name);
     return status;
 }
 
-static inlay_status start_listening(program_state *p, inlay_diag *diag)
+static inlay_status start_listening(program_state *state, inlay_diag *diag)
 {
-    inlay_status status = start_http(p, diag);
+    inlay_status status = start_http(state, diag);
 
-    return status == INLAY_OK ? start_grpc(p, diag) : status;
+    return status == INLAY_OK ? start_grpc(state, diag) : status;
 }
 
-static inlay_status start(program_state *p, inlay_diag *diag)
+static inlay_status start(program_state *state, inlay_diag *diag)
 {
-    struct server *s = &p->server;
-    uint32_t runners = (uint32_t)settings_int(&p->settings, SET_runners);
+    struct server *server = &state->server;
+    uint32_t runners = (uint32_t)settings_int(&state->settings, SET_runners);
     inlay_status status = INLAY_OK;
 
-    s->settings = &p->settings;
-    s->max_body_bytes = (uint64_t)settings_int(&p->settings, SET_max_body_bytes);
-    s->max_header_bytes = (uint64_t)settings_int(&p->settings, SET_max_header_bytes);
-    s->receive_ns = (uint64_t)settings_int(&p->settings, SET_receive_timeout_ms) * 1000000;
-    s->timeout_ns = (uint64_t)settings_int(&p->settings, SET_timeout_ms) * 1000000;
-    s->started_ns = clock_ns();
+    server->settings = &state->settings;
+    server->max_body_bytes = (uint64_t)settings_int(&state->settings, SET_max_body_bytes);
+    server->max_header_bytes = (uint64_t)settings_int(&state->settings, SET_max_header_bytes);
+    server->receive_ns = (uint64_t)settings_int(&state->settings, SET_receive_timeout_ms) * 1000000;
+    server->timeout_ns = (uint64_t)settings_int(&state->settings, SET_timeout_ms) * 1000000;
+    server->started_ns = clock_ns();
     if (runners == 0)
         runners = cpus_allowed();
-    s->runners = runners;
-    s->load_header = settings_int(&p->settings, SET_load_header) != 0;
-    INLAY_TRY(open_log(s, diag));
-    INLAY_TRY(tokens_read(settings_text(&p->settings, SET_token_file), &s->tokens, diag));
-    INLAY_TRY(tokens_read(settings_text(&p->settings, SET_admin_token_file), &s->admin_tokens, diag));
-    INLAY_TRY(open_trace(s, diag));
-    INLAY_TRY(read_tls(p, diag));
-    INLAY_TRY(repository_open(&p->settings, runners, &s->repository, diag));
-    INLAY_TRY(sched_create(runners, &s->sched, diag));
-    INLAY_TRY(watch_create(s, &s->watch, diag));
-    INLAY_TRY(keeper_create(s, &s->keeper, diag));
+    server->runners = runners;
+    server->load_header = settings_int(&state->settings, SET_load_header) != 0;
+    INLAY_TRY(open_log(server, diag));
+    INLAY_TRY(tokens_read(settings_text(&state->settings, SET_token_file), &server->tokens, diag));
+    INLAY_TRY(tokens_read(settings_text(&state->settings, SET_admin_token_file), &server->admin_tokens, diag));
+    INLAY_TRY(open_trace(server, diag));
+    INLAY_TRY(read_tls(state, diag));
+    INLAY_TRY(repository_open(&state->settings, runners, &server->repository, diag));
+    INLAY_TRY(sched_create(runners, &server->sched, diag));
+    INLAY_TRY(watch_create(server, &server->watch, diag));
+    INLAY_TRY(keeper_create(server, &server->keeper, diag));
     if (!supervise_is_worker())
-        INLAY_TRY(start_listening(p, diag));
+        INLAY_TRY(start_listening(state, diag));
 done:
     return status;
 }
 
 /* Loads the models while the health checks are already answered; a worker takes no connection before, and is ready when
  * it does. */
-static void load_models(program_state *p)
+static void load_models(program_state *state)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
 
-    p->ready_count = repository_load_all(p->server.repository);
-    atomic_store(&p->server.ready, true);
-    if (settings_stopped(&p->settings)) { /* drain() came before, or comes now and says the same */
-        atomic_store(&p->server.ready, false);
+    state->ready_count = repository_load_all(state->server.repository);
+    atomic_store(&state->server.ready, true);
+    if (settings_stopped(&state->settings)) { /* drain() came before, or comes now and says the same */
+        atomic_store(&state->server.ready, false);
         return;
     }
-    if (supervise_is_worker() && start_listening(p, &diag) != INLAY_OK) {
+    if (supervise_is_worker() && start_listening(state, &diag) != INLAY_OK) {
         log_line(LOG_ERROR_LINE, "%s", diag.text);
-        p->failed = true;
+        state->failed = true;
         (void)kill(getpid(), SIGTERM);
         return;
     }
-    log_line(LOG_INFO_LINE, "ready, models: %u", p->ready_count);
+    log_line(LOG_INFO_LINE, "ready, models: %u", state->ready_count);
     if (supervise_is_worker())
         supervise_ready();
     else
@@ -241,82 +244,82 @@ static void load_models(program_state *p)
 
 static void *load(void *user)
 {
-    program_state *p = user;
+    program_state *state = user;
 
-    load_models(p);
-    atomic_store(&p->loaded, true);
+    load_models(state);
+    atomic_store(&state->loaded, true);
     return NULL;
 }
 
 /* ------------------------------------------------------------------ the end */
 
 /* Waits until there are no requests, or the time is up. */
-static bool wait_idle(struct server *s, uint64_t ms)
+static bool wait_idle(struct server *server, uint64_t ms)
 {
     const struct timespec pause = { 0, 2000000 };
     uint64_t until = clock_ns() + ms * 1000000;
 
-    while (atomic_load(&s->exchanges) > 0 && clock_ns() < until)
+    while (atomic_load(&server->exchanges) > 0 && clock_ns() < until)
         (void)nanosleep(&pause, NULL);
-    return atomic_load(&s->exchanges) == 0;
+    return atomic_load(&server->exchanges) == 0;
 }
 
 /* Models that are being loaded need not be finished, but what loads one may take no notice for a while, or for ever: a
  * plugin that compiles, a run of it. At the end of the grace time it is left alone, and the process ends around it. */
-static void end_loads(program_state *p)
+static void end_loads(program_state *state)
 {
     const struct timespec pause = { 0, 1000000 };
 
-    while ((p->loading && !atomic_load(&p->loaded)) || !keeper_is_idle(p->server.keeper)) {
-        if (clock_ns() >= p->leave_ns) {
+    while ((state->loading && !atomic_load(&state->loaded)) || !keeper_is_idle(state->server.keeper)) {
+        if (clock_ns() >= state->leave_ns) {
             log_line(LOG_WARNING_LINE, "%s", "a model that is being loaded does not stop; leaving it");
-            _exit(p->failed ? 1 : 0);
+            _exit(state->failed ? 1 : 0);
         }
         (void)nanosleep(&pause, NULL);
     }
-    if (p->loading)
-        (void)pthread_join(p->loader, NULL);
-    p->loading = false;
+    if (state->loading)
+        (void)pthread_join(state->loader, NULL);
+    state->loading = false;
 }
 
 /* Not ready, then no new connections, then what is at work is finished, or cancelled when the time is up. */
-static void drain(program_state *p, const sigset_t *signals)
+static void drain(program_state *state, const sigset_t *signals)
 {
-    struct server *s = &p->server;
-    uint64_t ms = (uint64_t)settings_int(&p->settings, SET_drain_ms),
-             grace_ms = (uint64_t)settings_int(&p->settings, SET_grace_ms);
+    struct server *server = &state->server;
+    uint64_t ms = (uint64_t)settings_int(&state->settings, SET_drain_ms),
+             grace_ms = (uint64_t)settings_int(&state->settings, SET_grace_ms);
     struct timespec pause = { (time_t)(ms / 1000), (long)(ms % 1000) * 1000000 };
     int listening;
 
-    __atomic_store_n(&p->settings.stop, 1, __ATOMIC_SEQ_CST); /* of loading */
-    p->leave_ns = clock_ns() + grace_ms * 1000000;
+    __atomic_store_n(&state->settings.stop, 1, __ATOMIC_SEQ_CST); /* of loading */
+    state->leave_ns = clock_ns() + grace_ms * 1000000;
     if (supervise_is_worker())
-        end_loads(p); /* it listens after that, or never */
-    atomic_store(&s->ready, false);
-    atomic_store(&s->draining, true);
+        end_loads(state); /* it listens after that, or never */
+    atomic_store(&server->ready, false);
+    atomic_store(&server->draining, true);
     listen_notify("STOPPING=1");
     if (ms > 0)
         (void)sigtimedwait(signals, NULL, &pause); /* a second signal ends the wait */
-    p->leave_ns = clock_ns() + grace_ms * 1000000;
-    grpc_drain(s->grpc);
-    listening = p->daemon != NULL ? MHD_quiesce_daemon(p->daemon) : -1;
+    state->leave_ns = clock_ns() + grace_ms * 1000000;
+    grpc_drain(server->grpc);
+    listening = state->daemon != NULL ? MHD_quiesce_daemon(state->daemon) : -1;
     if (listening >= 0)
         (void)close(listening);
-    if (!wait_idle(s, grace_ms)) {
-        atomic_store(&s->refusing, true);
-        watch_cancel_all(s->watch);
-        grpc_cancel_all(s->grpc);
-        (void)wait_idle(s, 2000);
+    if (!wait_idle(server, grace_ms)) {
+        atomic_store(&server->refusing, true);
+        watch_cancel_all(server->watch);
+        grpc_cancel_all(server->grpc);
+        (void)wait_idle(server, 2000);
     }
 }
 
 /* Connections that sleep must not be there when libmicrohttpd stops: a run that does not end would hold it for good. */
-static void end_if_stuck(struct server *s)
+static void end_if_stuck(struct server *server)
 {
     const struct timespec pause = { 0, 1000000 };
 
     for (uint32_t i = 0; i < 2000; i++) {
-        if (atomic_load(&s->suspended) == 0)
+        if (atomic_load(&server->suspended) == 0)
             return;
         (void)nanosleep(&pause, NULL);
     }
@@ -324,34 +327,34 @@ static void end_if_stuck(struct server *s)
     _exit(1);
 }
 
-static void stop(program_state *p)
+static void stop(program_state *state)
 {
-    struct server *s = &p->server;
+    struct server *server = &state->server;
 
-    end_if_stuck(s);
-    if (p->daemon != NULL)
-        MHD_stop_daemon(p->daemon);
-    grpc_stop(s->grpc);
-    end_loads(p);
-    keeper_destroy(s->keeper);
-    watch_destroy(s->watch);
-    sched_destroy(s->sched);
-    repository_close(s->repository);
-    tokens_deinit(&s->tokens);
-    tokens_deinit(&s->admin_tokens);
-    trace_destroy(s->trace);
-    tls_destroy(s->tls);
-    if (s->access_log > STDERR_FILENO)
-        (void)close(s->access_log);
-    free(p->certificate);
-    free(p->key);
-    free(p->client_ca);
-    settings_deinit(&p->settings);
+    end_if_stuck(server);
+    if (state->daemon != NULL)
+        MHD_stop_daemon(state->daemon);
+    grpc_stop(server->grpc);
+    end_loads(state);
+    keeper_destroy(server->keeper);
+    watch_destroy(server->watch);
+    sched_destroy(server->sched);
+    repository_close(server->repository);
+    tokens_deinit(&server->tokens);
+    tokens_deinit(&server->admin_tokens);
+    trace_destroy(server->trace);
+    tls_destroy(server->tls);
+    if (server->access_log > STDERR_FILENO)
+        (void)close(server->access_log);
+    free(state->certificate);
+    free(state->key);
+    free(state->client_ca);
+    settings_deinit(&state->settings);
 }
 
 int main(int argc, char **argv)
 {
-    static program_state p;
+    static program_state state;
     inlay_diag diag = INLAY_DIAG_INIT;
     sigset_t signals;
     int code = 0, which;
@@ -364,23 +367,23 @@ int main(int argc, char **argv)
     else
         (void)sigaddset(&signals, SIGINT);
     (void)pthread_sigmask(SIG_BLOCK, &signals, NULL); /* in all threads that are made from here on */
-    settings_parse(&p.settings, argc, argv);
+    settings_parse(&state.settings, argc, argv);
     (void)signal(SIGPIPE, SIG_IGN);
     raise_file_limit();
-    if (supervise_wanted(&p.settings)) {
-        code = supervise(&p.settings, argv);
-        settings_deinit(&p.settings);
+    if (supervise_wanted(&state.settings)) {
+        code = supervise(&state.settings, argv);
+        settings_deinit(&state.settings);
         return code;
     }
-    if (start(&p, &diag) != INLAY_OK) {
+    if (start(&state, &diag) != INLAY_OK) {
         log_line(LOG_ERROR_LINE, "%s", diag.text);
         code = diag.code == INLAY_INVALID_ARGUMENT ? 2 : diag.code == INLAY_NOT_FOUND ? 3 : 1;
     } else {
-        p.loading = pthread_create(&p.loader, NULL, load, &p) == 0;
+        state.loading = pthread_create(&state.loader, NULL, load, &state) == 0;
         (void)sigwait(&signals, &which);
-        drain(&p, &signals);
-        code = p.failed ? 1 : 0;
+        drain(&state, &signals);
+        code = state.failed ? 1 : 0;
     }
-    stop(&p);
+    stop(&state);
     return code;
 }

@@ -12,12 +12,12 @@ struct held {
     uint32_t count;
 };
 
-static void hold(void *user, const repository_entry *e)
+static void hold(void *user, const repository_entry *entry)
 {
-    struct held *h = user;
+    struct held *held = user;
 
-    if (e->loaded != NULL && h->count < MAX_MODELS)
-        h->models[h->count++] = model_ref(e->loaded);
+    if (entry->loaded != NULL && held->count < MAX_MODELS)
+        held->models[held->count++] = model_ref(entry->loaded);
 }
 
 static uint64_t get(const atomic_uint_fast64_t *from)
@@ -31,9 +31,9 @@ static void head(struct strbuf *to, const char *name, const char *type, const ch
 }
 
 /* name{model="...",version="..."<more>} - names of models need no escapes, see folder_is_name(). */
-static void series(struct strbuf *to, const char *name, const struct model *m, const char *more)
+static void series(struct strbuf *to, const char *name, const struct model *model, const char *more)
 {
-    strbuf_format(to, "%s{model=\"%s\",version=\"%s\"%s} ", name, m->name, m->version, more);
+    strbuf_format(to, "%s{model=\"%s\",version=\"%s\"%s} ", name, model->name, model->version, more);
 }
 
 static void number(struct strbuf *to, uint64_t value)
@@ -48,61 +48,61 @@ static void plain(struct strbuf *to, const char *name, const char *type, const c
     strbuf_format(to, "%s %.15g\n", name, value);
 }
 
-static void histogram(struct strbuf *to, const struct held *h, const char *name, const char *help, size_t offset)
+static void histogram(struct strbuf *to, const struct held *held, const char *name, const char *help, size_t offset)
 {
     char full[80], label[40];
 
     head(to, name, "histogram", help);
-    for (uint32_t k = 0; k < h->count; k++) {
-        const struct model *m = h->models[k];
-        const stats_time *t = (const stats_time *)((const char *)&m->stats + offset);
+    for (uint32_t k = 0; k < held->count; k++) {
+        const struct model *model = held->models[k];
+        const stats_time *time = (const stats_time *)((const char *)&model->stats + offset);
         uint64_t sum = 0;
 
         (void)snprintf(full, sizeof full, "%s_bucket", name);
         for (uint32_t i = 0; i < STATS_BUCKETS; i++) {
-            sum += get(&t->buckets[i]);
+            sum += get(&time->buckets[i]);
             (void)snprintf(label, sizeof label, ",le=\"%g\"", (double)stats_bounds_ns[i] / 1e9);
-            series(to, full, m, label);
+            series(to, full, model, label);
             number(to, sum);
         }
-        sum += get(&t->buckets[STATS_BUCKETS]);
-        series(to, full, m, ",le=\"+Inf\"");
+        sum += get(&time->buckets[STATS_BUCKETS]);
+        series(to, full, model, ",le=\"+Inf\"");
         number(to, sum);
         (void)snprintf(full, sizeof full, "%s_sum", name);
-        series(to, full, m, "");
-        strbuf_format(to, "%.9f\n", (double)get(&t->ns) / 1e9);
+        series(to, full, model, "");
+        strbuf_format(to, "%.9f\n", (double)get(&time->ns) / 1e9);
         (void)snprintf(full, sizeof full, "%s_count", name);
-        series(to, full, m, "");
+        series(to, full, model, "");
         number(to, sum);
     }
 }
 
-static void batch_histogram(struct strbuf *to, const struct held *h)
+static void batch_histogram(struct strbuf *to, const struct held *held)
 {
     char label[40];
 
     head(to, "inlay_batch_rows", "histogram", "Rows of runs.");
-    for (uint32_t k = 0; k < h->count; k++) {
-        const struct model *m = h->models[k];
+    for (uint32_t k = 0; k < held->count; k++) {
+        const struct model *model = held->models[k];
         uint64_t sum = 0;
 
         for (uint32_t i = 0; i < STATS_BATCH_BUCKETS; i++) {
-            sum += get(&m->stats.batch_buckets[i]);
+            sum += get(&model->stats.batch_buckets[i]);
             (void)snprintf(label, sizeof label, ",le=\"%llu\"", 1ull << i);
-            series(to, "inlay_batch_rows_bucket", m, label);
+            series(to, "inlay_batch_rows_bucket", model, label);
             number(to, sum);
         }
-        sum += get(&m->stats.batch_buckets[STATS_BATCH_BUCKETS]);
-        series(to, "inlay_batch_rows_bucket", m, ",le=\"+Inf\"");
+        sum += get(&model->stats.batch_buckets[STATS_BATCH_BUCKETS]);
+        series(to, "inlay_batch_rows_bucket", model, ",le=\"+Inf\"");
         number(to, sum);
-        series(to, "inlay_batch_rows_sum", m, "");
-        number(to, get(&m->stats.batch_rows));
-        series(to, "inlay_batch_rows_count", m, "");
+        series(to, "inlay_batch_rows_sum", model, "");
+        number(to, get(&model->stats.batch_rows));
+        series(to, "inlay_batch_rows_count", model, "");
         number(to, sum);
     }
 }
 
-static void counters(struct strbuf *to, const struct held *h, struct sched *s)
+static void counters(struct strbuf *to, const struct held *held, struct sched *sched)
 {
     static const char *const labels[] = {
 #define STATS_LABEL(name, label, doc) ",reason=\"" label "\"",
@@ -111,39 +111,39 @@ static void counters(struct strbuf *to, const struct held *h, struct sched *s)
     };
 
     head(to, "inlay_requests_total", "counter", "Requests that were answered with a result.");
-    for (uint32_t k = 0; k < h->count; k++) {
-        series(to, "inlay_requests_total", h->models[k], "");
-        number(to, get(&h->models[k]->stats.request.count));
+    for (uint32_t k = 0; k < held->count; k++) {
+        series(to, "inlay_requests_total", held->models[k], "");
+        number(to, get(&held->models[k]->stats.request.count));
     }
     head(to, "inlay_request_errors_total", "counter", "Requests without a result, by reason.");
-    for (uint32_t k = 0; k < h->count; k++)
+    for (uint32_t k = 0; k < held->count; k++)
         for (uint32_t i = 0; i < STATS_ERROR_COUNT; i++) {
-            series(to, "inlay_request_errors_total", h->models[k], labels[i]);
-            number(to, get(&h->models[k]->stats.errors[i]));
+            series(to, "inlay_request_errors_total", held->models[k], labels[i]);
+            number(to, get(&held->models[k]->stats.errors[i]));
         }
     head(to, "inlay_rows_total", "counter", "Rows of requests that were answered with a result.");
-    for (uint32_t k = 0; k < h->count; k++) {
-        series(to, "inlay_rows_total", h->models[k], "");
-        number(to, get(&h->models[k]->stats.rows));
+    for (uint32_t k = 0; k < held->count; k++) {
+        series(to, "inlay_rows_total", held->models[k], "");
+        number(to, get(&held->models[k]->stats.rows));
     }
     head(to, "inlay_over_target_total", "counter", "Requests that took longer than batch_target_us.");
-    for (uint32_t k = 0; k < h->count; k++) {
-        series(to, "inlay_over_target_total", h->models[k], "");
-        number(to, get(&h->models[k]->stats.over_target));
+    for (uint32_t k = 0; k < held->count; k++) {
+        series(to, "inlay_over_target_total", held->models[k], "");
+        number(to, get(&held->models[k]->stats.over_target));
     }
     head(to, "inlay_batch_best_rows", "gauge", "Rows with the cheapest row, as measured; 0 = nothing is known.");
-    for (uint32_t k = 0; k < h->count; k++) {
-        series(to, "inlay_batch_best_rows", h->models[k], "");
-        number(to, sched_best_rows(s, h->models[k]));
+    for (uint32_t k = 0; k < held->count; k++) {
+        series(to, "inlay_batch_best_rows", held->models[k], "");
+        number(to, sched_best_rows(sched, held->models[k]));
     }
     head(to, "inlay_queue_length", "gauge", "Requests that wait.");
-    for (uint32_t k = 0; k < h->count; k++) {
-        series(to, "inlay_queue_length", h->models[k], "");
-        number(to, sched_queued(s, h->models[k]));
+    for (uint32_t k = 0; k < held->count; k++) {
+        series(to, "inlay_queue_length", held->models[k], "");
+        number(to, sched_queued(sched, held->models[k]));
     }
 }
 
-static void shares(struct strbuf *to, const struct held *h)
+static void shares(struct strbuf *to, const struct held *held)
 {
     char label[96];
 
@@ -153,12 +153,12 @@ static void shares(struct strbuf *to, const struct held *h)
         head(to, name, "gauge",
              time ? "The provider's part of the time of the model's runs, as expected."
                   : "Nodes that the provider runs.");
-        for (uint32_t k = 0; k < h->count; k++)
-            for (uint32_t i = 0; i < h->models[k]->share_count; i++) {
-                const provider_share *share = &h->models[k]->shares[i];
+        for (uint32_t k = 0; k < held->count; k++)
+            for (uint32_t i = 0; i < held->models[k]->share_count; i++) {
+                const provider_share *share = &held->models[k]->shares[i];
 
                 (void)snprintf(label, sizeof label, ",provider=\"%s\"", share->name);
-                series(to, name, h->models[k], label);
+                series(to, name, held->models[k], label);
                 strbuf_format(to, "%g\n", time ? share->part : share->nodes);
             }
     }
@@ -167,12 +167,12 @@ static void shares(struct strbuf *to, const struct held *h)
 static double resident_bytes(void)
 {
     unsigned long long pages = 0;
-    FILE *f = fopen("/proc/self/statm", "re");
+    FILE *file = fopen("/proc/self/statm", "re");
 
-    if (f != NULL) {
-        if (fscanf(f, "%*u %llu", &pages) != 1)
+    if (file != NULL) {
+        if (fscanf(file, "%*u %llu", &pages) != 1)
             pages = 0;
-        (void)fclose(f);
+        (void)fclose(file);
     }
     return (double)pages * (double)sysconf(_SC_PAGESIZE);
 }
@@ -189,49 +189,49 @@ static double open_files(void)
     return count;
 }
 
-static void process(struct strbuf *to, struct server *s)
+static void process(struct strbuf *to, struct server *server)
 {
     static const char *const codes[] = { "other", "1xx", "2xx", "3xx", "4xx", "5xx" };
 
     head(to, "inlay_http_answers_total", "counter", "Answers over HTTP, by class of their code.");
     for (uint32_t i = 2; i < 6; i++)
         strbuf_format(to, "inlay_http_answers_total{code=\"%s\"} %llu\n", codes[i],
-                      (unsigned long long)get(&s->answers[i]));
-    plain(to, "inlay_http_connections", "gauge", "Open connections.", atomic_load(&s->connections));
-    plain(to, "inlay_http_requests", "gauge", "Requests at work, this one too.", atomic_load(&s->exchanges));
-    plain(to, "inlay_runs", "gauge", "Runs at work.", sched_running(s->sched));
+                      (unsigned long long)get(&server->answers[i]));
+    plain(to, "inlay_http_connections", "gauge", "Open connections.", atomic_load(&server->connections));
+    plain(to, "inlay_http_requests", "gauge", "Requests at work, this one too.", atomic_load(&server->exchanges));
+    plain(to, "inlay_runs", "gauge", "Runs at work.", sched_running(server->sched));
     plain(to, "inlay_copied_bytes_total", "counter",
           "Bytes of input tensors that did not stay where they arrived: JSON, strings, misaligned data.",
-          (double)get(&s->copied_bytes));
+          (double)get(&server->copied_bytes));
     plain(to, "inlay_moved_bytes_total", "counter",
           "Bytes of requests' bodies, each time they are copied from where they were received to where they stay.",
-          (double)get(&s->moved_bytes));
-    plain(to, "inlay_ready", "gauge", "1 while the server says that it is ready.", atomic_load(&s->ready));
+          (double)get(&server->moved_bytes));
+    plain(to, "inlay_ready", "gauge", "1 while the server says that it is ready.", atomic_load(&server->ready));
     plain(to, "inlay_models_bytes", "gauge", "Memory of the models that are loaded: files and runs.",
-          (double)repository_bytes(s->repository));
+          (double)repository_bytes(server->repository));
     plain(to, "inlay_replaced_models", "gauge",
           "Models that others have taken the place of, kept until their sequences are over.",
-          (double)repository_retired(s->repository));
+          (double)repository_retired(server->repository));
     plain(to, "process_resident_memory_bytes", "gauge", "Resident memory.", resident_bytes());
     plain(to, "process_open_fds", "gauge", "Open file descriptors.", open_files());
 }
 
-void answer_metrics(struct exchange *x)
+void answer_metrics(struct exchange *exchange)
 {
-    struct held h = { .count = 0 };
+    struct held held = { .count = 0 };
 
-    repository_each(x->server->repository, hold, &h);
-    counters(&x->reply, &h, x->server->sched);
-    histogram(&x->reply, &h, "inlay_request_seconds", "Time from a request's header to its answer.",
+    repository_each(exchange->server->repository, hold, &held);
+    counters(&exchange->reply, &held, exchange->server->sched);
+    histogram(&exchange->reply, &held, "inlay_request_seconds", "Time from a request's header to its answer.",
               offsetof(model_stats, request));
-    histogram(&x->reply, &h, "inlay_queue_seconds", "Time from a request's header to its run.",
+    histogram(&exchange->reply, &held, "inlay_queue_seconds", "Time from a request's header to its run.",
               offsetof(model_stats, queue));
-    histogram(&x->reply, &h, "inlay_compute_seconds", "Time of runs.", offsetof(model_stats, compute));
-    batch_histogram(&x->reply, &h);
-    shares(&x->reply, &h);
-    process(&x->reply, x->server);
-    for (uint32_t k = 0; k < h.count; k++)
-        model_unref(h.models[k]);
-    x->type = "text/plain; version=0.0.4; charset=utf-8";
-    x->code = MHD_HTTP_OK;
+    histogram(&exchange->reply, &held, "inlay_compute_seconds", "Time of runs.", offsetof(model_stats, compute));
+    batch_histogram(&exchange->reply, &held);
+    shares(&exchange->reply, &held);
+    process(&exchange->reply, exchange->server);
+    for (uint32_t k = 0; k < held.count; k++)
+        model_unref(held.models[k]);
+    exchange->type = "text/plain; version=0.0.4; charset=utf-8";
+    exchange->code = MHD_HTTP_OK;
 }

@@ -100,7 +100,7 @@ struct job {
     uint64_t padded;
     uint32_t level;
     /* Called once, by the thread that ran it: outputs, or a failure (then outputs is NULL). */
-    void (*finish)(struct job *j, const inlay_diag *failure, const infer_output *outputs, uint32_t output_count);
+    void (*finish)(struct job *job, const inlay_diag *failure, const infer_output *outputs, uint32_t output_count);
     void *user;
 
     /* The scheduler's. */
@@ -119,25 +119,26 @@ INLAY_NODISCARD inlay_status model_load(const char *name, uint64_t version, cons
                                         struct model **out_model, inlay_diag *diag);
 /* The files' part of `bytes`: of path, or of the folder that it lies in. */
 uint64_t model_file_bytes(const char *path, bool whole_folder);
-struct model *model_ref(struct model *m);
-void model_unref(struct model *m); /* NULL is a no-op */
+struct model *model_ref(struct model *model);
+void model_unref(struct model *model); /* NULL is a no-op */
 
 /* An instance for so many jobs at once, with a context of its own. */
-INLAY_NODISCARD inlay_status instance_init(const struct model *m, struct instance *i, uint32_t jobs, inlay_diag *diag);
-void instance_deinit(const struct model *m, struct instance *i);
+INLAY_NODISCARD inlay_status instance_init(const struct model *model, struct instance *instance, uint32_t jobs,
+                                           inlay_diag *diag);
+void instance_deinit(const struct model *model, struct instance *instance);
 
 /* The shape of a made-up input k, into [INLAY_MAX_RANK]: `rows` along the first axis where requests are joined by it,
  * `length` along the axis that is padded; other open sizes are 1. Returns the rank. */
-uint32_t model_made_dims(const struct model *m, uint32_t k, int64_t rows, int64_t length, int64_t *out_dims);
+uint32_t model_made_dims(const struct model *model, uint32_t k, int64_t rows, int64_t length, int64_t *out_dims);
 /* Runs inputs that nobody sent: make() makes input k, or leaves *out_value NULL where the run goes without it. */
-typedef inlay_status (*model_input_fn)(const struct model *m, uint32_t k, const void *user, inlay_value **out_value,
+typedef inlay_status (*model_input_fn)(const struct model *model, uint32_t k, const void *user, inlay_value **out_value,
                                        inlay_diag *diag);
-INLAY_NODISCARD inlay_status instance_try(const struct model *m, const struct instance *i, model_input_fn make,
-                                          const void *user, inlay_diag *diag);
+INLAY_NODISCARD inlay_status instance_try(const struct model *model, const struct instance *instance,
+                                          model_input_fn make, const void *user, inlay_diag *diag);
 
 /* Finds the request's inputs and outputs in the model and compares types and sizes; sets the job's rows and level. */
-INLAY_NODISCARD inlay_status model_check(struct job *j, inlay_diag *diag);
+INLAY_NODISCARD inlay_status model_check(struct job *job, inlay_diag *diag);
 
 /* Runs the instance's first `count` jobs as one, and finishes each. */
-void model_run(struct model *m, struct instance *i, uint32_t count);
+void model_run(struct model *model, struct instance *instance, uint32_t count);
 #endif

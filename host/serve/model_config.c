@@ -40,30 +40,32 @@ static bool take(const int64_t *from, int64_t min, int64_t max, int64_t *to)
     return *from >= min && *from <= max;
 }
 
-static inlay_status take_numbers(const char *path, const config_file *f, model_config *config, inlay_diag *diag)
+static inlay_status take_numbers(const char *path, const config_file *file, model_config *config, inlay_diag *diag)
 {
-    model_settings *s = &config->settings;
-    int64_t batch = s->max_batch, delay = (int64_t)s->batch_delay_us, target = (int64_t)s->batch_target_us,
-            instances = s->instances, queue = s->max_queue, warmup = s->warmup, priority = s->priority;
-    const char *wrong = !take(f->max_batch, 1, 65536, &batch)               ? "max_batch is from 1 to 65536"
-                        : !take(f->batch_delay_us, 0, 10000000, &delay)     ? "batch_delay_us is from 0 to 10000000"
-                        : !take(f->batch_target_us, 0, 3600000000, &target) ? "batch_target_us is from 0 to 3600000000"
-                        : !take(f->instances, 1, 4096, &instances)          ? "instances is from 1 to 4096"
-                        : !take(f->max_queue, 1, 1000000, &queue)           ? "max_queue is from 1 to 1000000"
-                        : !take(f->warmup, 0, 1, &warmup)                   ? "warmup is 0 or 1"
-                        : !take(f->priority, 1, PRIORITY_LEVELS, &priority) ? "priority is 1, 2 or 3"
-                                                                            : NULL;
+    model_settings *settings = &config->settings;
+    int64_t batch = settings->max_batch, delay = (int64_t)settings->batch_delay_us,
+            target = (int64_t)settings->batch_target_us, instances = settings->instances, queue = settings->max_queue,
+            warmup = settings->warmup, priority = settings->priority;
+    const char *wrong = !take(file->max_batch, 1, 65536, &batch)           ? "max_batch is from 1 to 65536"
+                        : !take(file->batch_delay_us, 0, 10000000, &delay) ? "batch_delay_us is from 0 to 10000000"
+                        : !take(file->batch_target_us, 0, 3600000000, &target)
+                            ? "batch_target_us is from 0 to 3600000000"
+                        : !take(file->instances, 1, 4096, &instances)          ? "instances is from 1 to 4096"
+                        : !take(file->max_queue, 1, 1000000, &queue)           ? "max_queue is from 1 to 1000000"
+                        : !take(file->warmup, 0, 1, &warmup)                   ? "warmup is 0 or 1"
+                        : !take(file->priority, 1, PRIORITY_LEVELS, &priority) ? "priority is 1, 2 or 3"
+                                                                               : NULL;
 
     if (wrong != NULL)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: %s", path, wrong);
-    config->asks_to_join = f->max_batch != NULL && batch > 1;
-    s->max_batch = (uint32_t)batch;
-    s->batch_delay_us = (uint64_t)delay;
-    s->batch_target_us = (uint64_t)target;
-    s->instances = (uint32_t)instances;
-    s->max_queue = (uint32_t)queue;
-    s->warmup = warmup != 0;
-    s->priority = (uint32_t)priority;
+    config->asks_to_join = file->max_batch != NULL && batch > 1;
+    settings->max_batch = (uint32_t)batch;
+    settings->batch_delay_us = (uint64_t)delay;
+    settings->batch_target_us = (uint64_t)target;
+    settings->instances = (uint32_t)instances;
+    settings->max_queue = (uint32_t)queue;
+    settings->warmup = warmup != 0;
+    settings->priority = (uint32_t)priority;
     return INLAY_OK;
 }
 
@@ -92,27 +94,28 @@ static inlay_status take_versions(const char *path, const char *text, model_conf
                       CONFIG_MAX_VERSIONS);
 }
 
-static inlay_status take_options(const char *path, config_file *f, model_config *config, inlay_diag *diag)
+static inlay_status take_options(const char *path, config_file *file, model_config *config, inlay_diag *diag)
 {
     static const char *const barred[] = { "plugin_dirs", "plugin_allow",    "probe",        "probe_timeout_ms",
                                           "cache_dir",   "cache_max_bytes", "crash_report", "external_dir",
                                           "plan",        "profile",         "isa" };
 
-    for (unsigned i = 0; i < f->options_count; i++) {
-        size_t name = strcspn(f->options[i], "=");
+    for (unsigned i = 0; i < file->options_count; i++) {
+        size_t name = strcspn(file->options[i], "=");
 
-        if (name == 0 || f->options[i][name] == '\0')
-            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: options: '%s' is not NAME=VALUE", path, f->options[i]);
+        if (name == 0 || file->options[i][name] == '\0')
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: options: '%s' is not NAME=VALUE", path,
+                              file->options[i]);
         for (size_t k = 0; k < sizeof barred / sizeof barred[0]; k++)
-            if (strlen(barred[k]) == name && strncmp(barred[k], f->options[i], name) == 0)
+            if (strlen(barred[k]) == name && strncmp(barred[k], file->options[i], name) == 0)
                 return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: option %s is one of the whole server", path,
                                   barred[k]);
     }
-    config->options = calloc(f->options_count + 1u, sizeof(char *));
+    config->options = calloc(file->options_count + 1u, sizeof(char *));
     if (config->options == NULL)
         return no_memory(diag, "for options");
-    for (unsigned i = 0; i < f->options_count; i++) {
-        config->options[i] = strdup(f->options[i]);
+    for (unsigned i = 0; i < file->options_count; i++) {
+        config->options[i] = strdup(file->options[i]);
         if (config->options[i] == NULL)
             return no_memory(diag, "for options");
         config->option_count++;
@@ -120,14 +123,14 @@ static inlay_status take_options(const char *path, config_file *f, model_config 
     return INLAY_OK;
 }
 
-static inlay_status take_padding(const char *path, const config_file *f, model_config *config, inlay_diag *diag)
+static inlay_status take_padding(const char *path, const config_file *file, model_config *config, inlay_diag *diag)
 {
     padding_config *p = &config->settings.padding;
     inlay_diag why = INLAY_DIAG_INIT;
-    inlay_status status = f->buckets != NULL ? padding_set_sizes(p, f->buckets, &why) : INLAY_OK;
+    inlay_status status = file->buckets != NULL ? padding_set_sizes(p, file->buckets, &why) : INLAY_OK;
 
-    for (unsigned i = 0; status == INLAY_OK && i < f->pad_count; i++)
-        status = padding_set_value(p, f->pad[i], &why);
+    for (unsigned i = 0; status == INLAY_OK && i < file->pad_count; i++)
+        status = padding_set_value(p, file->pad[i], &why);
     return status == INLAY_OK ? INLAY_OK : inlay_fail(diag, status, "%s: %s", path, why.text);
 }
 

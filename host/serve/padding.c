@@ -7,34 +7,35 @@
 
 /* ------------------------------------------------------------------ config.yaml */
 
-inlay_status padding_set_sizes(padding_config *c, const char *text, inlay_diag *diag)
+inlay_status padding_set_sizes(padding_config *config, const char *text, inlay_diag *diag)
 {
     for (const char *at = text; at != NULL;) {
         char *end;
         uint64_t size = strtoull(at, &end, 10);
 
-        if (end == at || *at < '0' || *at > '9' || size == 0 || size > INT32_MAX || c->size_count == PADDING_SIZES ||
-            (c->size_count > 0 && size <= c->sizes[c->size_count - 1]) || (*end != ',' && *end != '\0'))
+        if (end == at || *at < '0' || *at > '9' || size == 0 || size > INT32_MAX ||
+            config->size_count == PADDING_SIZES ||
+            (config->size_count > 0 && size <= config->sizes[config->size_count - 1]) || (*end != ',' && *end != '\0'))
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "buckets is at most %d ascending numbers: 16,32,64",
                               PADDING_SIZES);
-        c->sizes[c->size_count++] = size;
+        config->sizes[config->size_count++] = size;
         at = *end == ',' ? end + 1 : NULL;
     }
     return INLAY_OK;
 }
 
-inlay_status padding_set_value(padding_config *c, const char *text, inlay_diag *diag)
+inlay_status padding_set_value(padding_config *config, const char *text, inlay_diag *diag)
 {
     size_t name = strcspn(text, "=");
     char *end = NULL;
     int64_t value = text[name] != '\0' ? strtoll(text + name + 1, &end, 10) : 0;
 
     if (name == 0 || name >= PADDING_NAME || end == NULL || end == text + name + 1 || *end != '\0' ||
-        c->value_count == PADDING_VALUES)
+        config->value_count == PADDING_VALUES)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "pad: '%.64s' is not INPUT=NUMBER, or there are more than %d",
                           text, PADDING_VALUES);
-    (void)snprintf(c->values[c->value_count].input, PADDING_NAME, "%.*s", (int)name, text);
-    c->values[c->value_count++].value = value;
+    (void)snprintf(config->values[config->value_count].input, PADDING_NAME, "%.*s", (int)name, text);
+    config->values[config->value_count++].value = value;
     return INLAY_OK;
 }
 
@@ -50,12 +51,12 @@ static uint32_t find_axis(const inlay_io_info *io, const char *axis)
 }
 
 /* The one name that inputs have for open sizes besides the first. */
-static const char *open_name(const struct model *m, inlay_diag *diag)
+static const char *open_name(const struct model *model, inlay_diag *diag)
 {
     const char *found = NULL;
 
-    for (uint32_t k = 0; k < m->input_count; k++) {
-        const inlay_io_info *io = &m->inputs[k];
+    for (uint32_t k = 0; k < model->input_count; k++) {
+        const inlay_io_info *io = &model->inputs[k];
 
         for (uint32_t d = 1; io->rank != INLAY_RANK_UNKNOWN && d < io->rank; d++) {
             if (io->dims[d] >= 0)
@@ -75,14 +76,14 @@ static const char *open_name(const struct model *m, inlay_diag *diag)
 }
 
 /* Each open size is that of the rows or of the axis, which occurs once. */
-static inlay_status check_axes(const struct model *m, const inlay_io_info *io, const char *what, inlay_diag *diag)
+static inlay_status check_axes(const struct model *model, const inlay_io_info *io, const char *what, inlay_diag *diag)
 {
     uint32_t times = 0;
 
     if (io->kind != INLAY_KIND_TENSOR || io->rank == INLAY_RANK_UNKNOWN)
         return inlay_fail(diag, INLAY_UNSUPPORTED, "buckets: %s '%s' has no known rank", what, io->name);
     for (uint32_t d = 0; d < io->rank; d++) {
-        bool same = io->dims[d] < 0 && strcmp(io->dim_names[d], m->padding.axis) == 0;
+        bool same = io->dims[d] < 0 && strcmp(io->dim_names[d], model->padding.axis) == 0;
 
         if (io->dims[d] >= 0 || (d == 0 && !same))
             continue;
@@ -90,7 +91,7 @@ static inlay_status check_axes(const struct model *m, const inlay_io_info *io, c
             return inlay_fail(diag, INLAY_UNSUPPORTED,
                               "buckets: axis %u of %s '%s' is open in another way than '%s' of the "
                               "inputs",
-                              d, what, io->name, m->padding.axis);
+                              d, what, io->name, model->padding.axis);
     }
     if (times > 0 && io->dtype == INLAY_STRING)
         return inlay_fail(diag, INLAY_UNSUPPORTED, "buckets: %s '%s' is of texts, which are not padded", what,
@@ -98,85 +99,86 @@ static inlay_status check_axes(const struct model *m, const inlay_io_info *io, c
     return INLAY_OK;
 }
 
-static inlay_status take_values(struct model *m, inlay_diag *diag)
+static inlay_status take_values(struct model *model, inlay_diag *diag)
 {
-    const padding_config *c = &m->settings.padding;
+    const padding_config *config = &model->settings.padding;
 
-    for (uint32_t v = 0; v < c->value_count; v++) {
-        uint32_t input = inlay_session_find_input(m->session, c->values[v].input);
+    for (uint32_t value = 0; value < config->value_count; value++) {
+        uint32_t input = inlay_session_find_input(model->session, config->values[value].input);
 
-        if (input == INLAY_NONE || m->padding.input_axes[input] == 0)
-            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "pad: no input '%s' is padded", c->values[v].input);
-        m->padding.values[input] = c->values[v].value;
+        if (input == INLAY_NONE || model->padding.input_axes[input] == 0)
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "pad: no input '%s' is padded",
+                              config->values[value].input);
+        model->padding.values[input] = config->values[value].value;
     }
     return INLAY_OK;
 }
 
-inlay_status padding_init(struct model *m, inlay_diag *diag)
+inlay_status padding_init(struct model *model, inlay_diag *diag)
 {
-    struct padding *p = &m->padding;
+    struct padding *padding = &model->padding;
     const char *axis;
 
-    if (m->settings.padding.size_count == 0)
-        return m->settings.padding.value_count == 0
+    if (model->settings.padding.size_count == 0)
+        return model->settings.padding.value_count == 0
                    ? INLAY_OK
                    : inlay_fail(diag, INLAY_INVALID_ARGUMENT, "pad: without buckets nothing is padded");
-    if ((axis = open_name(m, diag)) == NULL)
+    if ((axis = open_name(model, diag)) == NULL)
         return INLAY_UNSUPPORTED;
-    p->input_axes = calloc(m->input_count + 1u, sizeof *p->input_axes);
-    p->output_axes = calloc(m->output_count + 1u, sizeof *p->output_axes);
-    p->values = calloc(m->input_count + 1u, sizeof *p->values);
-    if (p->input_axes == NULL || p->output_axes == NULL || p->values == NULL)
+    padding->input_axes = calloc(model->input_count + 1u, sizeof *padding->input_axes);
+    padding->output_axes = calloc(model->output_count + 1u, sizeof *padding->output_axes);
+    padding->values = calloc(model->input_count + 1u, sizeof *padding->values);
+    if (padding->input_axes == NULL || padding->output_axes == NULL || padding->values == NULL)
         return no_memory(diag, "for the model's inputs");
-    p->axis = axis;
-    for (uint32_t k = 0; k < m->input_count + m->output_count; k++) {
-        bool input = k < m->input_count;
-        const inlay_io_info *io = input ? &m->inputs[k] : &m->outputs[k - m->input_count];
-        inlay_status status = check_axes(m, io, input ? "input" : "output", diag);
+    padding->axis = axis;
+    for (uint32_t k = 0; k < model->input_count + model->output_count; k++) {
+        bool input = k < model->input_count;
+        const inlay_io_info *io = input ? &model->inputs[k] : &model->outputs[k - model->input_count];
+        inlay_status status = check_axes(model, io, input ? "input" : "output", diag);
 
         if (status != INLAY_OK)
             return status;
-        *(input ? &p->input_axes[k] : &p->output_axes[k - m->input_count]) = find_axis(io, axis);
+        *(input ? &padding->input_axes[k] : &padding->output_axes[k - model->input_count]) = find_axis(io, axis);
     }
-    return take_values(m, diag);
+    return take_values(model, diag);
 }
 
-void padding_deinit(struct padding *p)
+void padding_deinit(struct padding *padding)
 {
-    free(p->input_axes);
-    free(p->output_axes);
-    free(p->values);
-    *p = (struct padding){ .axis = NULL };
+    free(padding->input_axes);
+    free(padding->output_axes);
+    free(padding->values);
+    *padding = (struct padding){ .axis = NULL };
 }
 
 /* ------------------------------------------------------------------ requests */
 
-void padding_choose(struct job *j)
+void padding_choose(struct job *job)
 {
-    const struct model *m = j->model;
-    const padding_config *c = &m->settings.padding;
+    const struct model *model = job->model;
+    const padding_config *config = &model->settings.padding;
     uint32_t given = 0, wanted = 0, n = 0;
 
-    j->length = j->padded = 0;
-    if (m->padding.axis == NULL || j->rows == 0 || j->request->sequence[0] != '\0')
+    job->length = job->padded = 0;
+    if (model->padding.axis == NULL || job->rows == 0 || job->request->sequence[0] != '\0')
         return;
-    for (uint32_t k = 0; k < m->input_count; k++)
-        wanted += m->padding.input_axes[k] > 0;
-    for (uint32_t i = 0; i < j->request->input_count; i++) {
-        const infer_tensor *t = &j->request->inputs[i];
-        uint32_t axis = m->padding.input_axes[t->input];
+    for (uint32_t k = 0; k < model->input_count; k++)
+        wanted += model->padding.input_axes[k] > 0;
+    for (uint32_t i = 0; i < job->request->input_count; i++) {
+        const infer_tensor *tensor = &job->request->inputs[i];
+        uint32_t axis = model->padding.input_axes[tensor->input];
 
         if (axis == 0)
             continue;
-        if (t->bytes == 0 || (given > 0 && (uint64_t)t->dims[axis] != j->length))
+        if (tensor->bytes == 0 || (given > 0 && (uint64_t)tensor->dims[axis] != job->length))
             return;
-        j->length = (uint64_t)t->dims[axis];
+        job->length = (uint64_t)tensor->dims[axis];
         given++;
     }
-    while (n < c->size_count && c->sizes[n] < j->length)
+    while (n < config->size_count && config->sizes[n] < job->length)
         n++;
-    if (given == wanted && n < c->size_count) /* a mask with a default value, not given, would exclude nothing */
-        j->padded = c->sizes[n];
+    if (given == wanted && n < config->size_count) /* a mask with a default value, not given, would exclude nothing */
+        job->padded = config->sizes[n];
 }
 
 static void fill(inlay_dtype dtype, int64_t value, uint64_t count, char *out)
@@ -201,31 +203,31 @@ static void around(uint32_t rank, const int64_t *dims, uint32_t axis, uint64_t *
         *(d < axis ? out_before : out_behind) *= d == axis ? 1 : (uint64_t)dims[d];
 }
 
-uint64_t padding_write(const struct padding *p, const infer_tensor *t, uint64_t length, char *out)
+uint64_t padding_write(const struct padding *padding, const infer_tensor *tensor, uint64_t length, char *out)
 {
-    uint32_t axis = p->axis != NULL ? p->input_axes[t->input] : 0;
-    uint64_t before, behind, step = datatype_bytes(t->dtype), own = axis > 0 ? (uint64_t)t->dims[axis] : 0;
+    uint32_t axis = padding->axis != NULL ? padding->input_axes[tensor->input] : 0;
+    uint64_t before, behind, step = datatype_bytes(tensor->dtype), own = axis > 0 ? (uint64_t)tensor->dims[axis] : 0;
 
     if (axis == 0 || length == 0 || length == own) {
-        if (t->bytes > 0)
-            memcpy(out, t->data, t->bytes);
-        return t->bytes;
+        if (tensor->bytes > 0)
+            memcpy(out, tensor->data, tensor->bytes);
+        return tensor->bytes;
     }
-    around(t->rank, t->dims, axis, &before, &behind);
+    around(tensor->rank, tensor->dims, axis, &before, &behind);
     step *= behind;
     for (uint64_t n = 0; n < before; n++) {
-        memcpy(out + n * length * step, (const char *)t->data + n * own * step, own * step);
-        fill(t->dtype, p->values[t->input], (length - own) * behind, out + (n * length + own) * step);
+        memcpy(out + n * length * step, (const char *)tensor->data + n * own * step, own * step);
+        fill(tensor->dtype, padding->values[tensor->input], (length - own) * behind, out + (n * length + own) * step);
     }
     return before * length * step;
 }
 
-bool padding_cut(infer_output *o, uint32_t axis, uint64_t length, void **scratch, uint64_t *scratch_bytes)
+bool padding_cut(infer_output *output, uint32_t axis, uint64_t length, void **scratch, uint64_t *scratch_bytes)
 {
-    uint64_t before, behind, step, padded = (uint64_t)o->dims[axis], bytes;
+    uint64_t before, behind, step, padded = (uint64_t)output->dims[axis], bytes;
 
-    around(o->rank, o->dims, axis, &before, &behind);
-    step = behind * datatype_bytes(o->dtype);
+    around(output->rank, output->dims, axis, &before, &behind);
+    step = behind * datatype_bytes(output->dtype);
     bytes = before * length * step;
     if (before > 1 && bytes > 0) { /* of one row the beginning is it */
         if (*scratch_bytes < bytes) {
@@ -236,10 +238,10 @@ bool padding_cut(infer_output *o, uint32_t axis, uint64_t length, void **scratch
         if (*scratch == NULL)
             return false;
         for (uint64_t n = 0; n < before; n++)
-            memcpy((char *)*scratch + n * length * step, (const char *)o->data + n * padded * step, length * step);
-        o->data = *scratch;
+            memcpy((char *)*scratch + n * length * step, (const char *)output->data + n * padded * step, length * step);
+        output->data = *scratch;
     }
-    o->dims[axis] = (int64_t)length;
-    o->count = before * length * behind;
+    output->dims[axis] = (int64_t)length;
+    output->count = before * length * behind;
     return true;
 }

@@ -34,19 +34,20 @@ struct padding {
 };
 
 /* "16,32,64", and "NAME=NUMBER". */
-INLAY_NODISCARD inlay_status padding_set_sizes(padding_config *c, const char *text, inlay_diag *diag);
-INLAY_NODISCARD inlay_status padding_set_value(padding_config *c, const char *text, inlay_diag *diag);
+INLAY_NODISCARD inlay_status padding_set_sizes(padding_config *config, const char *text, inlay_diag *diag);
+INLAY_NODISCARD inlay_status padding_set_value(padding_config *config, const char *text, inlay_diag *diag);
 
 /* Finds the axis. INLAY_UNSUPPORTED: the model has none that could be padded. */
-INLAY_NODISCARD inlay_status padding_init(struct model *m, inlay_diag *diag);
-void padding_deinit(struct padding *p);
+INLAY_NODISCARD inlay_status padding_init(struct model *model, inlay_diag *diag);
+void padding_deinit(struct padding *padding);
 /* Runs the model as it is and padded: INLAY_UNSUPPORTED if its outputs differ. */
-INLAY_NODISCARD inlay_status padding_check(const struct model *m, const struct instance *i, inlay_diag *diag);
+INLAY_NODISCARD inlay_status padding_check(const struct model *model, const struct instance *instance,
+                                           inlay_diag *diag);
 
 /* Sets the job's length, and to what it is padded; its request fits the model. */
-void padding_choose(struct job *j);
+void padding_choose(struct job *job);
 /* Writes the tensor with its axis made so long, 0 = as long as it is; returns the bytes written. */
-uint64_t padding_write(const struct padding *p, const infer_tensor *t, uint64_t length, char *out);
+uint64_t padding_write(const struct padding *padding, const infer_tensor *tensor, uint64_t length, char *out);
 /* Cuts the axis of the output back to so many, into *scratch (of *scratch_bytes, grown as needed). false: no memory. */
-bool padding_cut(infer_output *o, uint32_t axis, uint64_t length, void **scratch, uint64_t *scratch_bytes);
+bool padding_cut(infer_output *output, uint32_t axis, uint64_t length, void **scratch, uint64_t *scratch_bytes);
 #endif

@@ -22,30 +22,31 @@ typedef struct padded_size {
     uint64_t own, length;
 } padded_size;
 
-static inlay_status make_input(const struct model *m, uint32_t k, const void *user, inlay_value **out, inlay_diag *diag)
+static inlay_status make_input(const struct model *model, uint32_t k, const void *user, inlay_value **out,
+                               inlay_diag *diag)
 {
     const padded_size *size = user;
-    const inlay_io_info *io = &m->inputs[k];
-    infer_tensor t = { .dtype = io->dtype, .input = k };
+    const inlay_io_info *io = &model->inputs[k];
+    infer_tensor tensor = { .dtype = io->dtype, .input = k };
     int64_t dims[INLAY_MAX_RANK];
     inlay_status status;
 
     *out = NULL;
-    if (io->optional && m->padding.input_axes[k] == 0)
+    if (io->optional && model->padding.input_axes[k] == 0)
         return INLAY_OK;
-    t.rank = model_made_dims(m, k, 1, (int64_t)size->own, t.dims);
-    (void)model_made_dims(m, k, 1, (int64_t)size->length, dims);
-    if (io->dtype == INLAY_STRING || !infer_count(t.rank, t.dims, &t.count))
+    tensor.rank = model_made_dims(model, k, 1, (int64_t)size->own, tensor.dims);
+    (void)model_made_dims(model, k, 1, (int64_t)size->length, dims);
+    if (io->dtype == INLAY_STRING || !infer_count(tensor.rank, tensor.dims, &tensor.count))
         return inlay_fail(diag, INLAY_UNSUPPORTED, "input '%s' is of texts", io->name);
-    t.bytes = t.count * datatype_bytes(t.dtype);
-    t.data = malloc(t.bytes + 1);
-    if (t.data == NULL)
+    tensor.bytes = tensor.count * datatype_bytes(tensor.dtype);
+    tensor.data = malloc(tensor.bytes + 1);
+    if (tensor.data == NULL)
         return no_memory(diag, "for input '%s'", io->name);
-    fill_pattern(io, t.count, t.data);
-    status = inlay_value_create(io->dtype, t.rank, dims, out, diag);
+    fill_pattern(io, tensor.count, tensor.data);
+    status = inlay_value_create(io->dtype, tensor.rank, dims, out, diag);
     if (status == INLAY_OK)
-        (void)padding_write(&m->padding, &t, size->length, inlay_value_data(*out));
-    free(t.data);
+        (void)padding_write(&model->padding, &tensor, size->length, inlay_value_data(*out));
+    free(tensor.data);
     return status;
 }
 
@@ -55,36 +56,36 @@ static bool near_enough(double a, double b)
 }
 
 /* A copy of the output as its request would see it; data is the caller's, NULL after a failure. */
-static inlay_status copy_output(const struct model *m, const struct instance *i, uint32_t k, uint64_t own,
+static inlay_status copy_output(const struct model *model, const struct instance *instance, uint32_t k, uint64_t own,
                                 infer_output *out, inlay_diag *diag)
 {
-    inlay_value *value = inlay_context_output(i->context, k);
-    uint32_t axis = m->padding.output_axes[k];
-    infer_output o = { .name = m->outputs[k].name };
+    inlay_value *value = inlay_context_output(instance->context, k);
+    uint32_t axis = model->padding.output_axes[k];
+    infer_output output = { .name = model->outputs[k].name };
     void *copy = NULL;
     uint64_t bytes = 0;
 
-    *out = o;
+    *out = output;
     if (value == NULL || inlay_value_kind(value) != INLAY_KIND_TENSOR || inlay_value_dtype(value) == INLAY_STRING ||
         (inlay_value_data(value) == NULL && inlay_value_count(value) > 0))
-        return inlay_fail(diag, INLAY_UNSUPPORTED, "output '%s' is no tensor of numbers in host memory", o.name);
-    o.dtype = inlay_value_dtype(value);
-    o.rank = inlay_value_rank(value);
-    o.count = (uint64_t)inlay_value_count(value);
-    o.data = inlay_value_data(value);
-    if (o.rank > 0)
-        memcpy(o.dims, inlay_value_dims(value), o.rank * sizeof o.dims[0]);
-    if (axis > 0 && (axis >= o.rank || (uint64_t)o.dims[axis] < own))
-        return inlay_fail(diag, INLAY_UNSUPPORTED, "output '%s' is not as long as the inputs", o.name);
-    if (axis > 0 && !padding_cut(&o, axis, own, &copy, &bytes))
-        return no_memory(diag, "for output '%s'", o.name);
-    bytes = o.count * datatype_bytes(o.dtype);
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "output '%s' is no tensor of numbers in host memory", output.name);
+    output.dtype = inlay_value_dtype(value);
+    output.rank = inlay_value_rank(value);
+    output.count = (uint64_t)inlay_value_count(value);
+    output.data = inlay_value_data(value);
+    if (output.rank > 0)
+        memcpy(output.dims, inlay_value_dims(value), output.rank * sizeof output.dims[0]);
+    if (axis > 0 && (axis >= output.rank || (uint64_t)output.dims[axis] < own))
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "output '%s' is not as long as the inputs", output.name);
+    if (axis > 0 && !padding_cut(&output, axis, own, &copy, &bytes))
+        return no_memory(diag, "for output '%s'", output.name);
+    bytes = output.count * datatype_bytes(output.dtype);
     if (copy == NULL && (copy = malloc(bytes + 1)) == NULL)
-        return no_memory(diag, "for output '%s'", o.name);
-    if (copy != o.data && bytes > 0)
-        memcpy(copy, o.data, bytes);
-    o.data = copy;
-    *out = o;
+        return no_memory(diag, "for output '%s'", output.name);
+    if (copy != output.data && bytes > 0)
+        memcpy(copy, output.data, bytes);
+    output.data = copy;
+    *out = output;
     return INLAY_OK;
 }
 
@@ -104,15 +105,15 @@ static inlay_status compare(const infer_output *a, const infer_output *b, inlay_
 }
 
 /* The outputs of one run beside those of `plain`. */
-static inlay_status compare_run(const struct model *m, const struct instance *i, uint64_t own,
+static inlay_status compare_run(const struct model *model, const struct instance *instance, uint64_t own,
                                 const infer_output *plain, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
 
-    for (uint32_t k = 0; status == INLAY_OK && k < m->output_count; k++) {
+    for (uint32_t k = 0; status == INLAY_OK && k < model->output_count; k++) {
         infer_output padded;
 
-        status = copy_output(m, i, k, own, &padded, diag);
+        status = copy_output(model, instance, k, own, &padded, diag);
         if (status == INLAY_OK)
             status = compare(&plain[k], &padded, diag);
         free((void *)(uintptr_t)padded.data);
@@ -120,28 +121,28 @@ static inlay_status compare_run(const struct model *m, const struct instance *i,
     return status;
 }
 
-inlay_status padding_check(const struct model *m, const struct instance *i, inlay_diag *diag)
+inlay_status padding_check(const struct model *model, const struct instance *instance, inlay_diag *diag)
 {
-    const padding_config *c = &m->settings.padding;
+    const padding_config *config = &model->settings.padding;
     infer_output *plain;
-    const uint64_t length = c->sizes[c->size_count > 1 && c->sizes[0] == 1], own = (length + 1) / 2;
+    const uint64_t length = config->sizes[config->size_count > 1 && config->sizes[0] == 1], own = (length + 1) / 2;
     const padded_size as_it_is = { own, own }, padded = { own, length };
     inlay_diag why = INLAY_DIAG_INIT;
     inlay_status status;
 
-    if (m->padding.axis == NULL || length <= 1) /* nothing can be padded */
+    if (model->padding.axis == NULL || length <= 1) /* nothing can be padded */
         return INLAY_OK;
-    plain = calloc(m->output_count + 1u, sizeof *plain);
+    plain = calloc(model->output_count + 1u, sizeof *plain);
     if (plain == NULL)
         return no_memory(diag, "for outputs");
-    status = instance_try(m, i, make_input, &as_it_is, &why);
-    for (uint32_t k = 0; status == INLAY_OK && k < m->output_count; k++)
-        status = copy_output(m, i, k, own, &plain[k], &why);
+    status = instance_try(model, instance, make_input, &as_it_is, &why);
+    for (uint32_t k = 0; status == INLAY_OK && k < model->output_count; k++)
+        status = copy_output(model, instance, k, own, &plain[k], &why);
     if (status == INLAY_OK)
-        status = instance_try(m, i, make_input, &padded, &why);
+        status = instance_try(model, instance, make_input, &padded, &why);
     if (status == INLAY_OK)
-        status = compare_run(m, i, own, plain, &why);
-    for (uint32_t k = 0; k < m->output_count; k++)
+        status = compare_run(model, instance, own, plain, &why);
+    for (uint32_t k = 0; k < model->output_count; k++)
         free((void *)(uintptr_t)plain[k].data);
     free(plain);
     return status == INLAY_OK ? INLAY_OK : inlay_fail(diag, status, "buckets: %s", why.text);

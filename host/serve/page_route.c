@@ -4,9 +4,9 @@
 
 extern const char serve_page[]; /* page/page.html, made by embed.cmake */
 
-void answer_page(struct exchange *x)
+void answer_page(struct exchange *exchange)
 {
-    strbuf_text(&x->reply, serve_page);
-    x->type = "text/html; charset=utf-8";
-    x->code = MHD_HTTP_OK;
+    strbuf_text(&exchange->reply, serve_page);
+    exchange->type = "text/html; charset=utf-8";
+    exchange->code = MHD_HTTP_OK;
 }

@@ -1,123 +1,123 @@
 #include "serve/queue.h"
 #include "serve/sequence.h"
 
-static void list_model(struct queues *all, struct model *m)
+static void list_model(struct queues *all, struct model *model)
 {
     uint64_t least = UINT64_MAX;
 
-    if (m->queue.listed)
+    if (model->queue.listed)
         return;
     /* Who had nothing to do has saved nothing up: it starts level with those that are waiting. */
     for (const struct model *other = all->models; other != NULL; other = other->queue.next)
         least = other->queue.used_ns < least ? other->queue.used_ns : least;
-    if (least != UINT64_MAX && m->queue.used_ns < least)
-        m->queue.used_ns = least;
-    m->queue.listed = true;
-    m->queue.next = all->models;
-    all->models = m;
+    if (least != UINT64_MAX && model->queue.used_ns < least)
+        model->queue.used_ns = least;
+    model->queue.listed = true;
+    model->queue.next = all->models;
+    all->models = model;
 }
 
-static void unlist_model(struct queues *all, struct model *m)
+static void unlist_model(struct queues *all, struct model *model)
 {
     struct model **at = &all->models;
 
-    while (*at != m)
+    while (*at != model)
         at = &(*at)->queue.next;
-    *at = m->queue.next;
-    m->queue.listed = false;
+    *at = model->queue.next;
+    model->queue.listed = false;
 }
 
-void queues_push(struct queues *all, struct job *j)
+void queues_push(struct queues *all, struct job *job)
 {
-    job_queue *q = &j->model->queue;
-    uint32_t level = j->level - 1;
+    job_queue *queue = &job->model->queue;
+    uint32_t level = job->level - 1;
 
-    j->next = NULL;
-    if (q->last[level] != NULL)
-        q->last[level]->next = j;
+    job->next = NULL;
+    if (queue->last[level] != NULL)
+        queue->last[level]->next = job;
     else
-        q->first[level] = j;
-    q->last[level] = j;
-    q->count++;
+        queue->first[level] = job;
+    queue->last[level] = job;
+    queue->count++;
     all->count++;
-    q->rows += j->rows;
-    j->queued = true;
-    list_model(all, j->model);
+    queue->rows += job->rows;
+    job->queued = true;
+    list_model(all, job->model);
 }
 
-void queues_take(struct queues *all, struct job *j, struct job *before)
+void queues_take(struct queues *all, struct job *job, struct job *before)
 {
-    job_queue *q = &j->model->queue;
-    uint32_t level = j->level - 1;
+    job_queue *queue = &job->model->queue;
+    uint32_t level = job->level - 1;
 
     if (before != NULL)
-        before->next = j->next;
+        before->next = job->next;
     else
-        q->first[level] = j->next;
-    if (q->last[level] == j)
-        q->last[level] = before;
-    q->count--;
+        queue->first[level] = job->next;
+    if (queue->last[level] == job)
+        queue->last[level] = before;
+    queue->count--;
     all->count--;
-    q->rows -= j->rows;
-    j->queued = false;
-    j->next = NULL;
-    if (q->count == 0)
-        unlist_model(all, j->model);
+    queue->rows -= job->rows;
+    job->queued = false;
+    job->next = NULL;
+    if (queue->count == 0)
+        unlist_model(all, job->model);
 }
 
-struct job *queue_first(const struct model *m)
+struct job *queue_first(const struct model *model)
 {
     for (uint32_t level = 0; level < PRIORITY_LEVELS; level++)
-        if (m->queue.first[level] != NULL)
-            return m->queue.first[level];
+        if (model->queue.first[level] != NULL)
+            return model->queue.first[level];
     return NULL;
 }
 
-void queues_hold(struct queues *all, struct job *j)
+void queues_hold(struct queues *all, struct job *job)
 {
-    struct sequence *q = j->sequence;
+    struct sequence *sequence = job->sequence;
 
-    j->next = NULL;
-    if (q->last != NULL)
-        q->last->next = j;
+    job->next = NULL;
+    if (sequence->last != NULL)
+        sequence->last->next = job;
     else
-        q->first = j;
-    q->last = j;
-    j->held = true;
-    j->next_held = all->held;
-    all->held = j;
-    j->model->queue.held++;
+        sequence->first = job;
+    sequence->last = job;
+    job->held = true;
+    job->next_held = all->held;
+    all->held = job;
+    job->model->queue.held++;
 }
 
-void queues_unhold(struct queues *all, struct job *j)
+void queues_unhold(struct queues *all, struct job *job)
 {
-    struct sequence *q = j->sequence;
+    struct sequence *sequence = job->sequence;
     struct job *before = NULL, **at = &all->held;
 
-    for (struct job *k = q->first; k != j; k = k->next)
+    for (struct job *k = sequence->first; k != job; k = k->next)
         before = k;
     if (before != NULL)
-        before->next = j->next;
+        before->next = job->next;
     else
-        q->first = j->next;
-    if (q->last == j)
-        q->last = before;
-    while (*at != j)
+        sequence->first = job->next;
+    if (sequence->last == job)
+        sequence->last = before;
+    while (*at != job)
         at = &(*at)->next_held;
-    *at = j->next_held;
-    j->held = false;
-    j->model->queue.held--;
+    *at = job->next_held;
+    job->held = false;
+    job->model->queue.held--;
 }
 
-void queues_advance(struct queues *all, struct sequence *s)
+void queues_advance(struct queues *all, struct sequence *sequence)
 {
-    struct job *j = s != NULL ? s->first : NULL;
+    struct job *job = sequence != NULL ? sequence->first : NULL;
 
-    if (s == NULL)
+    if (sequence == NULL)
         return;
-    s->busy = j != NULL;
-    if (j == NULL)
+    sequence->busy = job != NULL;
+    if (job == NULL)
         return;
-    queues_unhold(all, j);
-    queues_push(all, j);
+    queues_unhold(all, job);
+    queues_push(all, job);
 }

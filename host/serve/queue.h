@@ -11,14 +11,14 @@ struct queues {
 };
 
 /* Behind the others of its level. */
-void queues_push(struct queues *all, struct job *j);
+void queues_push(struct queues *all, struct job *job);
 /* Takes a request out; before is the one in front of it, NULL = it is the first of its level. */
-void queues_take(struct queues *all, struct job *j, struct job *before);
+void queues_take(struct queues *all, struct job *job, struct job *before);
 /* The model's next request, by level and arrival; NULL: it has none. */
-struct job *queue_first(const struct model *m);
+struct job *queue_first(const struct model *model);
 /* Puts a request behind the others of its sequence, and takes it from there. */
-void queues_hold(struct queues *all, struct job *j);
-void queues_unhold(struct queues *all, struct job *j);
+void queues_hold(struct queues *all, struct job *job);
+void queues_unhold(struct queues *all, struct job *job);
 /* A request of the sequence is over: the next may run. sequence may be NULL. */
-void queues_advance(struct queues *all, struct sequence *s);
+void queues_advance(struct queues *all, struct sequence *sequence);
 #endif

@@ -14,38 +14,38 @@
 struct repository;
 
 /* runners: how many instances a model has whose settings do not say. */
-INLAY_NODISCARD inlay_status repository_open(const struct settings *s, uint32_t runners,
+INLAY_NODISCARD inlay_status repository_open(const struct settings *settings, uint32_t runners,
                                              struct repository **out_repository, inlay_diag *diag);
 /* Unloads everything; no request may be left. NULL is a no-op. */
-void repository_close(struct repository *r);
+void repository_close(struct repository *repository);
 
 /* Loads all models; each that cannot be loaded is a line on stderr. Returns how many versions are ready. */
-uint32_t repository_load_all(struct repository *r);
+uint32_t repository_load_all(struct repository *repository);
 /* Reads the folder again for this model and loads the versions that its config asks for, in place of those that are
  * loaded. Where one fails the old one stays. Takes a while, one call at a time. INLAY_NOT_FOUND: there is none. */
-INLAY_NODISCARD inlay_status repository_load(struct repository *r, const char *name, inlay_diag *diag);
-INLAY_NODISCARD inlay_status repository_unload(struct repository *r, const char *name, inlay_diag *diag);
+INLAY_NODISCARD inlay_status repository_load(struct repository *repository, const char *name, inlay_diag *diag);
+INLAY_NODISCARD inlay_status repository_unload(struct repository *repository, const char *name, inlay_diag *diag);
 
 /* A reference to the model, or NULL. version 0 = the latest that is loaded. Any thread. */
-struct model *repository_find(struct repository *r, const char *name, size_t name_bytes, uint64_t version);
+struct model *repository_find(struct repository *repository, const char *name, size_t name_bytes, uint64_t version);
 
 /* The same for a request that wants to run it. *out_asleep: there is one, which was unloaded for memory, or not loaded
  * yet, and repository_wake() loads it. */
-struct model *repository_ask(struct repository *r, const char *name, size_t name_bytes, uint64_t version,
+struct model *repository_ask(struct repository *repository, const char *name, size_t name_bytes, uint64_t version,
                              bool *out_asleep);
 /* Loads what is asleep, in place of others where memory asks for it. version 0 = the latest. As repository_load(). */
-INLAY_NODISCARD inlay_status repository_wake(struct repository *r, const char *name, uint64_t version,
+INLAY_NODISCARD inlay_status repository_wake(struct repository *repository, const char *name, uint64_t version,
                                              inlay_diag *diag);
-/* The model that has the sequence which the request goes on with: m, or one that m or a newer version has taken the
- * place of. Takes over the reference to m, and returns one. version 0 = the request named none. */
-struct model *repository_of_sequence(struct repository *r, struct model *m, uint64_t version,
+/* The model that has the sequence which the request goes on with: model, or one that model or a newer version has taken
+ * the place of. Takes over the reference to model, and returns one. version 0 = the request named none. */
+struct model *repository_of_sequence(struct repository *repository, struct model *model, uint64_t version,
                                      const infer_request *request);
 /* Lets go models that others have taken the place of, once their sequences are over; now and then. */
-void repository_tidy(struct repository *r);
+void repository_tidy(struct repository *repository);
 /* How many of those there are. */
-uint32_t repository_retired(struct repository *r);
+uint32_t repository_retired(struct repository *repository);
 /* Bytes of the models that are loaded. */
-uint64_t repository_bytes(struct repository *r);
+uint64_t repository_bytes(struct repository *repository);
 
 /* What the index tells. */
 typedef struct repository_entry {
@@ -56,7 +56,8 @@ typedef struct repository_entry {
     struct model *loaded; /* borrowed; NULL unless ready */
 } repository_entry;
 /* Whether the entry is loaded and is of that model (NULL = any) and version (0 = any). */
-bool repository_matches(const repository_entry *e, const char *name, size_t name_bytes, uint64_t version);
+bool repository_matches(const repository_entry *entry, const char *name, size_t name_bytes, uint64_t version);
 /* Calls each for every version known, in the order of names; the repository is locked meanwhile. */
-void repository_each(struct repository *r, void (*each)(void *user, const repository_entry *entry), void *user);
+void repository_each(struct repository *repository, void (*each)(void *user, const repository_entry *entry),
+                     void *user);
 #endif

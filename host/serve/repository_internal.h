@@ -30,12 +30,12 @@ struct repository {
 };
 
 /* The entry of that version, made where there is none; NULL: no memory. Under the lock. */
-struct entry *repository_entry_of(struct repository *r, const char *name, uint64_t version);
+struct entry *repository_entry_of(struct repository *repository, const char *name, uint64_t version);
 
 /* ------------------------------------------------------------------ repository_memory.c */
 
 /* Unloads others until so many more bytes would fit. */
-void repository_make_room(struct repository *r, const char *name, uint64_t version, uint64_t needed);
+void repository_make_room(struct repository *repository, const char *name, uint64_t version, uint64_t needed);
 /* Whether the version is to be loaded later, when a request names it: at the start nothing is unloaded for another. */
-bool repository_leave_asleep(struct repository *r, const char *name, uint64_t version, uint64_t needed);
+bool repository_leave_asleep(struct repository *repository, const char *name, uint64_t version, uint64_t needed);
 #endif

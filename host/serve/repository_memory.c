@@ -6,43 +6,43 @@
 #include <string.h>
 
 /* Under the lock. */
-static uint64_t loaded_bytes(struct repository *r)
+static uint64_t loaded_bytes(struct repository *repository)
 {
     uint64_t bytes;
 
-    (void)retired_count(&r->retired, &bytes);
-    for (uint32_t i = 0; i < r->count; i++)
-        bytes += r->entries[i].loaded != NULL ? r->entries[i].bytes : 0;
+    (void)retired_count(&repository->retired, &bytes);
+    for (uint32_t i = 0; i < repository->count; i++)
+        bytes += repository->entries[i].loaded != NULL ? repository->entries[i].bytes : 0;
     return bytes;
 }
 
-uint64_t repository_bytes(struct repository *r)
+uint64_t repository_bytes(struct repository *repository)
 {
     uint64_t bytes;
 
-    (void)pthread_mutex_lock(&r->lock);
-    bytes = loaded_bytes(r);
-    (void)pthread_mutex_unlock(&r->lock);
+    (void)pthread_mutex_lock(&repository->lock);
+    bytes = loaded_bytes(repository);
+    (void)pthread_mutex_unlock(&repository->lock);
     return bytes;
 }
 
 /* The model that has not been asked for the longest, but not that version; under the lock. One in the middle of
  * sequences comes last. */
-static struct entry *least_needed(struct repository *r, const char *name, uint64_t version, bool *out_live)
+static struct entry *least_needed(struct repository *repository, const char *name, uint64_t version, bool *out_live)
 {
     struct entry *oldest = NULL;
 
     *out_live = true;
-    for (uint32_t i = 0; i < r->count; i++) {
-        struct entry *e = &r->entries[i];
+    for (uint32_t i = 0; i < repository->count; i++) {
+        struct entry *entry = &repository->entries[i];
         bool live;
 
-        if (e->loaded == NULL || (e->version == version && strcmp(e->name, name) == 0))
+        if (entry->loaded == NULL || (entry->version == version && strcmp(entry->name, name) == 0))
             continue;
-        live = sequences_live(e->loaded);
+        live = sequences_live(entry->loaded);
         if (oldest == NULL || live < *out_live ||
-            (live == *out_live && atomic_load(&e->loaded->asked_ns) < atomic_load(&oldest->loaded->asked_ns))) {
-            oldest = e;
+            (live == *out_live && atomic_load(&entry->loaded->asked_ns) < atomic_load(&oldest->loaded->asked_ns))) {
+            oldest = entry;
             *out_live = live;
         }
     }
@@ -51,52 +51,53 @@ static struct entry *least_needed(struct repository *r, const char *name, uint64
 
 /* Takes a model out of the list, or one that another has taken the place of; NULL: there is none to take, or no
  * need. */
-static struct model *put_to_sleep(struct repository *r, const char *name, uint64_t version, uint64_t needed)
+static struct model *put_to_sleep(struct repository *repository, const char *name, uint64_t version, uint64_t needed)
 {
     struct model *taken = NULL;
     bool live = false;
-    struct entry *e;
+    struct entry *entry;
 
-    (void)pthread_mutex_lock(&r->lock);
-    e = loaded_bytes(r) + needed > r->budget ? least_needed(r, name, version, &live) : NULL;
-    if (loaded_bytes(r) + needed > r->budget && (e == NULL || live))
-        taken = retired_take(&r->retired, NULL);
-    if (taken == NULL && e != NULL) {
-        taken = e->loaded;
-        e->loaded = NULL;
-        e->asleep = true;
-        e->state = STATE_UNAVAILABLE;
-        free(e->reason);
-        e->reason = strdup("unloaded for memory; a request loads it");
+    (void)pthread_mutex_lock(&repository->lock);
+    entry =
+        loaded_bytes(repository) + needed > repository->budget ? least_needed(repository, name, version, &live) : NULL;
+    if (loaded_bytes(repository) + needed > repository->budget && (entry == NULL || live))
+        taken = retired_take(&repository->retired, NULL);
+    if (taken == NULL && entry != NULL) {
+        taken = entry->loaded;
+        entry->loaded = NULL;
+        entry->asleep = true;
+        entry->state = STATE_UNAVAILABLE;
+        free(entry->reason);
+        entry->reason = strdup("unloaded for memory; a request loads it");
     }
-    (void)pthread_mutex_unlock(&r->lock);
+    (void)pthread_mutex_unlock(&repository->lock);
     return taken;
 }
 
-void repository_make_room(struct repository *r, const char *name, uint64_t version, uint64_t needed)
+void repository_make_room(struct repository *repository, const char *name, uint64_t version, uint64_t needed)
 {
     struct model *taken;
 
-    while (r->budget > 0 && (taken = put_to_sleep(r, name, version, needed)) != NULL) {
+    while (repository->budget > 0 && (taken = put_to_sleep(repository, name, version, needed)) != NULL) {
         log_line(LOG_INFO_LINE, "model '%s', version %s: unloaded for memory", taken->name, taken->version);
         model_unref(taken);
     }
 }
 
-bool repository_leave_asleep(struct repository *r, const char *name, uint64_t version, uint64_t needed)
+bool repository_leave_asleep(struct repository *repository, const char *name, uint64_t version, uint64_t needed)
 {
     bool left;
-    struct entry *e;
+    struct entry *entry;
 
-    (void)pthread_mutex_lock(&r->lock);
-    left = r->budget > 0 && loaded_bytes(r) + needed > r->budget;
-    e = left ? repository_entry_of(r, name, version) : NULL;
-    if (e != NULL) {
-        e->asleep = true;
-        e->state = STATE_UNAVAILABLE;
-        free(e->reason);
-        e->reason = strdup("not loaded yet, for memory; a request loads it");
+    (void)pthread_mutex_lock(&repository->lock);
+    left = repository->budget > 0 && loaded_bytes(repository) + needed > repository->budget;
+    entry = left ? repository_entry_of(repository, name, version) : NULL;
+    if (entry != NULL) {
+        entry->asleep = true;
+        entry->state = STATE_UNAVAILABLE;
+        free(entry->reason);
+        entry->reason = strdup("not loaded yet, for memory; a request loads it");
     }
-    (void)pthread_mutex_unlock(&r->lock);
+    (void)pthread_mutex_unlock(&repository->lock);
     return left;
 }

@@ -10,31 +10,31 @@ static bool is_binary(const infer_request *request, uint32_t i)
     return binary < 0 ? request->binary_output : binary > 0;
 }
 
-static inlay_status write_output(const infer_output *o, bool binary, struct strbuf *out, inlay_diag *diag)
+static inlay_status write_output(const infer_output *output, bool binary, struct strbuf *out, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
 
-    if (datatype_name(o->dtype) == NULL)
+    if (datatype_name(output->dtype) == NULL)
         return inlay_fail(diag, INLAY_UNSUPPORTED, "output '%s' is of type %s, which the protocol does not have",
-                          o->name, inlay_dtype_name(o->dtype));
+                          output->name, inlay_dtype_name(output->dtype));
     strbuf_text(out, "{\"name\":");
-    strbuf_json(out, o->name, strlen(o->name));
+    strbuf_json(out, output->name, strlen(output->name));
     strbuf_text(out, ",\"datatype\":\"");
-    strbuf_text(out, datatype_name(o->dtype));
+    strbuf_text(out, datatype_name(output->dtype));
     strbuf_text(out, "\",\"shape\":[");
-    for (uint32_t i = 0; i < o->rank; i++) {
+    for (uint32_t i = 0; i < output->rank; i++) {
         if (i > 0)
             strbuf_add(out, ",", 1);
-        strbuf_int(out, o->dims[i]);
+        strbuf_int(out, output->dims[i]);
     }
     strbuf_text(out, "]");
     if (binary) {
         strbuf_text(out, ",\"parameters\":{\"binary_data_size\":");
-        strbuf_uint(out, datatype_raw_bytes(o->dtype, o->count, o->data));
+        strbuf_uint(out, datatype_raw_bytes(output->dtype, output->count, output->data));
         strbuf_text(out, "}}");
     } else {
         strbuf_text(out, ",\"data\":[");
-        status = datatype_write_json(out, o->dtype, o->count, o->data, o->name, diag);
+        status = datatype_write_json(out, output->dtype, output->count, output->data, output->name, diag);
         strbuf_text(out, "]}");
     }
     return status;

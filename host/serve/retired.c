@@ -4,106 +4,107 @@
 #include <stdlib.h>
 #include <string.h>
 
-void retired_init(struct retired *r)
+void retired_init(struct retired *retired)
 {
-    *r = (struct retired){ .models = NULL };
-    (void)pthread_mutex_init(&r->lock, NULL);
+    *retired = (struct retired){ .models = NULL };
+    (void)pthread_mutex_init(&retired->lock, NULL);
 }
 
-void retired_deinit(struct retired *r)
+void retired_deinit(struct retired *retired)
 {
-    for (uint32_t i = 0; i < r->count; i++)
-        model_unref(r->models[i]);
-    free(r->models);
-    (void)pthread_mutex_destroy(&r->lock);
-    *r = (struct retired){ .models = NULL };
+    for (uint32_t i = 0; i < retired->count; i++)
+        model_unref(retired->models[i]);
+    free(retired->models);
+    (void)pthread_mutex_destroy(&retired->lock);
+    *retired = (struct retired){ .models = NULL };
 }
 
-void retired_add(struct retired *r, struct model *m)
+void retired_add(struct retired *retired, struct model *model)
 {
     bool kept = false;
 
-    if (m != NULL && m->sequences != NULL) {
-        (void)pthread_mutex_lock(&r->lock);
-        kept = LIST_GROW(r->models, r->count);
+    if (model != NULL && model->sequences != NULL) {
+        (void)pthread_mutex_lock(&retired->lock);
+        kept = LIST_GROW(retired->models, retired->count);
         if (kept)
-            r->models[r->count++] = m;
-        (void)pthread_mutex_unlock(&r->lock);
+            retired->models[retired->count++] = model;
+        (void)pthread_mutex_unlock(&retired->lock);
     }
     if (!kept)
-        model_unref(m);
+        model_unref(model);
 }
 
 /* Under the lock. */
-static struct model *take(struct retired *r, uint32_t at)
+static struct model *take(struct retired *retired, uint32_t at)
 {
-    struct model *m = r->models[at];
+    struct model *model = retired->models[at];
 
-    r->count--;
-    memmove(&r->models[at], &r->models[at + 1], (r->count - at) * sizeof(struct model *));
-    return m;
+    retired->count--;
+    memmove(&retired->models[at], &retired->models[at + 1], (retired->count - at) * sizeof(struct model *));
+    return model;
 }
 
-struct model *retired_find(struct retired *r, const char *name, uint64_t version, const char *id)
+struct model *retired_find(struct retired *retired, const char *name, uint64_t version, const char *id)
 {
     struct model *found = NULL;
 
-    (void)pthread_mutex_lock(&r->lock);
-    for (uint32_t i = r->count; found == NULL && i-- > 0;) {
-        struct model *m = r->models[i];
+    (void)pthread_mutex_lock(&retired->lock);
+    for (uint32_t i = retired->count; found == NULL && i-- > 0;) {
+        struct model *model = retired->models[i];
 
-        if (strcmp(m->name, name) == 0 && (version == 0 || m->number == version) && sequence_is_known(m, id))
-            found = model_ref(m);
+        if (strcmp(model->name, name) == 0 && (version == 0 || model->number == version) &&
+            sequence_is_known(model, id))
+            found = model_ref(model);
     }
-    (void)pthread_mutex_unlock(&r->lock);
+    (void)pthread_mutex_unlock(&retired->lock);
     return found;
 }
 
 /* One whose sequences are over; a request that has a reference may begin or go on with one. */
-static struct model *take_done(struct retired *r)
+static struct model *take_done(struct retired *retired)
 {
     struct model *done = NULL;
 
-    (void)pthread_mutex_lock(&r->lock);
-    for (uint32_t i = 0; done == NULL && i < r->count; i++)
-        if (atomic_load(&r->models[i]->refs) == 1 && !sequences_live(r->models[i]))
-            done = take(r, i);
-    (void)pthread_mutex_unlock(&r->lock);
+    (void)pthread_mutex_lock(&retired->lock);
+    for (uint32_t i = 0; done == NULL && i < retired->count; i++)
+        if (atomic_load(&retired->models[i]->refs) == 1 && !sequences_live(retired->models[i]))
+            done = take(retired, i);
+    (void)pthread_mutex_unlock(&retired->lock);
     return done;
 }
 
-void retired_tidy(struct retired *r)
+void retired_tidy(struct retired *retired)
 {
-    struct model *m;
+    struct model *model;
 
-    while ((m = take_done(r)) != NULL) {
-        log_line(LOG_INFO_LINE, "model '%s', version %s: the last sequences of what it was before are over", m->name,
-                 m->version);
-        model_unref(m);
+    while ((model = take_done(retired)) != NULL) {
+        log_line(LOG_INFO_LINE, "model '%s', version %s: the last sequences of what it was before are over",
+                 model->name, model->version);
+        model_unref(model);
     }
 }
 
-struct model *retired_take(struct retired *r, const char *name)
+struct model *retired_take(struct retired *retired, const char *name)
 {
     struct model *taken = NULL;
 
-    (void)pthread_mutex_lock(&r->lock);
-    for (uint32_t i = 0; taken == NULL && i < r->count; i++)
-        if (name == NULL || strcmp(r->models[i]->name, name) == 0)
-            taken = take(r, i);
-    (void)pthread_mutex_unlock(&r->lock);
+    (void)pthread_mutex_lock(&retired->lock);
+    for (uint32_t i = 0; taken == NULL && i < retired->count; i++)
+        if (name == NULL || strcmp(retired->models[i]->name, name) == 0)
+            taken = take(retired, i);
+    (void)pthread_mutex_unlock(&retired->lock);
     return taken;
 }
 
-uint32_t retired_count(struct retired *r, uint64_t *out_bytes)
+uint32_t retired_count(struct retired *retired, uint64_t *out_bytes)
 {
     uint32_t count;
 
-    (void)pthread_mutex_lock(&r->lock);
-    count = r->count;
+    (void)pthread_mutex_lock(&retired->lock);
+    count = retired->count;
     *out_bytes = 0;
     for (uint32_t i = 0; i < count; i++)
-        *out_bytes += r->models[i]->bytes;
-    (void)pthread_mutex_unlock(&r->lock);
+        *out_bytes += retired->models[i]->bytes;
+    (void)pthread_mutex_unlock(&retired->lock);
     return count;
 }

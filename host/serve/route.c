@@ -66,35 +66,35 @@ static const char *read_version(const char *text, uint64_t *out)
 
 static struct route model_route(const char *path)
 {
-    struct route r = { .name = path, .name_bytes = strcspn(path, "/") };
-    const char *rest = path + r.name_bytes, *versions = after(rest, "/versions/");
+    struct route route = { .name = path, .name_bytes = strcspn(path, "/") };
+    const char *rest = path + route.name_bytes, *versions = after(rest, "/versions/");
 
     if (strcmp(path, "stats") == 0)
         return (struct route){ .kind = ROUTE_STATS };
-    if (r.name_bytes == 0)
+    if (route.name_bytes == 0)
         return (struct route){ .kind = ROUTE_NONE };
     if (versions != NULL)
-        rest = read_version(versions, &r.version);
-    r.kind = rest != NULL ? of_model(rest) : ROUTE_NONE;
-    return r;
+        rest = read_version(versions, &route.version);
+    route.kind = rest != NULL ? of_model(rest) : ROUTE_NONE;
+    return route;
 }
 
 static struct route repository_route(const char *path)
 {
-    struct route r = { .kind = ROUTE_NONE };
+    struct route route = { .kind = ROUTE_NONE };
     const char *model = after(path, "models/");
 
     if (strcmp(path, "index") == 0)
-        r.kind = ROUTE_INDEX;
+        route.kind = ROUTE_INDEX;
     if (model == NULL)
-        return r;
-    r.name = model;
-    r.name_bytes = strcspn(model, "/");
-    if (r.name_bytes > 0)
-        r.kind = strcmp(model + r.name_bytes, "/load") == 0     ? ROUTE_LOAD
-                 : strcmp(model + r.name_bytes, "/unload") == 0 ? ROUTE_UNLOAD
-                                                                : ROUTE_NONE;
-    return r;
+        return route;
+    route.name = model;
+    route.name_bytes = strcspn(model, "/");
+    if (route.name_bytes > 0)
+        route.kind = strcmp(model + route.name_bytes, "/load") == 0     ? ROUTE_LOAD
+                     : strcmp(model + route.name_bytes, "/unload") == 0 ? ROUTE_UNLOAD
+                                                                        : ROUTE_NONE;
+    return route;
 }
 
 struct route route_find(const char *path)

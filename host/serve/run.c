@@ -6,139 +6,143 @@
 
 /* ------------------------------------------------------------------ inputs */
 
-static inlay_status bind(const struct instance *i, uint32_t input, const infer_tensor *t, const int64_t *dims,
-                         void *data, uint64_t bytes, inlay_diag *diag)
+static inlay_status bind(const struct instance *instance, uint32_t input, const infer_tensor *tensor,
+                         const int64_t *dims, void *data, uint64_t bytes, inlay_diag *diag)
 {
     inlay_value *value = NULL;
-    inlay_status status = inlay_value_borrow(t->dtype, t->rank, dims, data, bytes, &value, diag);
+    inlay_status status = inlay_value_borrow(tensor->dtype, tensor->rank, dims, data, bytes, &value, diag);
 
     if (status == INLAY_OK)
-        status = inlay_context_set_input(i->context, input, value, diag);
+        status = inlay_context_set_input(instance->context, input, value, diag);
     inlay_value_unref(value);
     return status;
 }
 
 /* The input of each job, one behind the other, padded where the run is. */
-static inlay_status bind_joined(const struct model *m, struct instance *i, uint32_t k, uint32_t count, uint64_t rows,
-                                inlay_diag *diag)
+static inlay_status bind_joined(const struct model *model, struct instance *instance, uint32_t k, uint32_t count,
+                                uint64_t rows, inlay_diag *diag)
 {
-    const infer_tensor *first = &i->jobs[0]->request->inputs[k];
-    uint32_t input = first->input, axis = i->jobs[0]->padded > 0 ? m->padding.input_axes[input] : 0;
-    uint64_t length = i->jobs[0]->padded, bytes = first->bytes / i->jobs[0]->rows * rows, used = 0;
+    const infer_tensor *first = &instance->jobs[0]->request->inputs[k];
+    uint32_t input = first->input, axis = instance->jobs[0]->padded > 0 ? model->padding.input_axes[input] : 0;
+    uint64_t length = instance->jobs[0]->padded, bytes = first->bytes / instance->jobs[0]->rows * rows, used = 0;
     int64_t dims[INLAY_MAX_RANK];
 
     memcpy(dims, first->dims, sizeof dims);
-    dims[0] = m->joinable ? (int64_t)rows : dims[0];
+    dims[0] = model->joinable ? (int64_t)rows : dims[0];
     if (axis > 0) {
         bytes = bytes / (uint64_t)dims[axis] * length;
         dims[axis] = (int64_t)length;
     }
-    if (i->joined_bytes[input] < bytes) {
+    if (instance->joined_bytes[input] < bytes) {
         void *more = aligned_alloc(64, (bytes + 63) / 64 * 64);
 
         if (more == NULL)
             return no_memory(diag, "to join %llu rows", (unsigned long long)rows);
-        free(i->joined[input]);
-        i->joined[input] = more;
-        i->joined_bytes[input] = bytes;
+        free(instance->joined[input]);
+        instance->joined[input] = more;
+        instance->joined_bytes[input] = bytes;
     }
     for (uint32_t n = 0; n < count; n++) {
-        const infer_request *q = i->jobs[n]->request;
+        const infer_request *request = instance->jobs[n]->request;
 
-        for (uint32_t t = 0; t < q->input_count; t++)
-            if (q->inputs[t].input == input)
-                used += padding_write(&m->padding, &q->inputs[t], length, (char *)i->joined[input] + used);
+        for (uint32_t t = 0; t < request->input_count; t++)
+            if (request->inputs[t].input == input)
+                used +=
+                    padding_write(&model->padding, &request->inputs[t], length, (char *)instance->joined[input] + used);
     }
-    return bind(i, input, first, dims, i->joined[input], bytes, diag);
+    return bind(instance, input, first, dims, instance->joined[input], bytes, diag);
 }
 
-static inlay_status bind_inputs(const struct model *m, struct instance *i, uint32_t count, uint64_t rows,
+static inlay_status bind_inputs(const struct model *model, struct instance *instance, uint32_t count, uint64_t rows,
                                 inlay_diag *diag)
 {
-    const struct job *j = i->jobs[0];
-    bool written = count > 1 || j->padded > j->length; /* otherwise the inputs stay where they arrived */
+    const struct job *job = instance->jobs[0];
+    bool written = count > 1 || job->padded > job->length; /* otherwise the inputs stay where they arrived */
     inlay_status status = INLAY_OK;
 
-    for (uint32_t k = 0; status == INLAY_OK && k < j->request->input_count; k++) {
-        const infer_tensor *t = &j->request->inputs[k];
+    for (uint32_t k = 0; status == INLAY_OK && k < job->request->input_count; k++) {
+        const infer_tensor *tensor = &job->request->inputs[k];
 
-        status =
-            written ? bind_joined(m, i, k, count, rows, diag) : bind(i, t->input, t, t->dims, t->data, t->bytes, diag);
+        status = written ? bind_joined(model, instance, k, count, rows, diag)
+                         : bind(instance, tensor->input, tensor, tensor->dims, tensor->data, tensor->bytes, diag);
     }
     return status;
 }
 
-static void unbind_inputs(const struct model *m, const struct instance *i)
+static void unbind_inputs(const struct model *model, const struct instance *instance)
 {
-    for (uint32_t k = 0; k < m->input_count; k++)
-        (void)inlay_context_set_input(i->context, k, NULL, NULL);
+    for (uint32_t k = 0; k < model->input_count; k++)
+        (void)inlay_context_set_input(instance->context, k, NULL, NULL);
 }
 
 /* ------------------------------------------------------------------ outputs */
 
-static inlay_status read_output(const struct model *m, const struct instance *i, uint32_t k, infer_output *o,
-                                inlay_diag *diag)
+static inlay_status read_output(const struct model *model, const struct instance *instance, uint32_t k,
+                                infer_output *output, inlay_diag *diag)
 {
-    inlay_value *value = inlay_context_output(i->context, k);
+    inlay_value *value = inlay_context_output(instance->context, k);
 
     if (value == NULL || inlay_value_kind(value) != INLAY_KIND_TENSOR)
         return inlay_fail(diag, INLAY_UNSUPPORTED, "output '%s' is no tensor, which the protocol has no form for",
-                          m->outputs[k].name);
-    *o = (infer_output){ .name = m->outputs[k].name,
-                         .dtype = inlay_value_dtype(value),
-                         .rank = inlay_value_rank(value),
-                         .count = (uint64_t)inlay_value_count(value),
-                         .data = inlay_value_data(value) };
-    if (o->rank > 0)
-        memcpy(o->dims, inlay_value_dims(value), o->rank * sizeof o->dims[0]);
-    if (o->data == NULL && o->count > 0)
-        return inlay_fail(diag, INLAY_UNSUPPORTED, "output '%s' is not in host memory", o->name);
+                          model->outputs[k].name);
+    *output = (infer_output){ .name = model->outputs[k].name,
+                              .dtype = inlay_value_dtype(value),
+                              .rank = inlay_value_rank(value),
+                              .count = (uint64_t)inlay_value_count(value),
+                              .data = inlay_value_data(value) };
+    if (output->rank > 0)
+        memcpy(output->dims, inlay_value_dims(value), output->rank * sizeof output->dims[0]);
+    if (output->data == NULL && output->count > 0)
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "output '%s' is not in host memory", output->name);
     return INLAY_OK;
 }
 
 /* Rows [from, from + the job's own) of an output of the run, as long as the job's inputs. */
-static inlay_status slice_output(const struct model *m, const struct instance *i, const struct job *j, uint64_t from,
-                                 uint64_t rows, uint32_t k, infer_output *o, inlay_diag *diag)
+static inlay_status slice_output(const struct model *model, const struct instance *instance, const struct job *job,
+                                 uint64_t from, uint64_t rows, uint32_t k, infer_output *output, inlay_diag *diag)
 {
-    uint32_t axis = j->padded > j->length ? m->padding.output_axes[k] : 0;
-    inlay_status status = read_output(m, i, k, o, diag);
+    uint32_t axis = job->padded > job->length ? model->padding.output_axes[k] : 0;
+    inlay_status status = read_output(model, instance, k, output, diag);
     uint64_t row_count;
 
     if (status != INLAY_OK)
         return status;
-    if (rows != j->rows) {
-        if (o->rank == 0 || (uint64_t)o->dims[0] != rows)
+    if (rows != job->rows) {
+        if (output->rank == 0 || (uint64_t)output->dims[0] != rows)
             return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
                               "output '%s' has no row for each of its inputs'; serve this model with max_batch: 1",
-                              o->name);
-        row_count = o->count / rows;
-        o->data = o->count > 0 ? (const char *)o->data + from * row_count * datatype_bytes(o->dtype) : NULL;
-        o->count = j->rows * row_count;
-        o->dims[0] = (int64_t)j->rows;
+                              output->name);
+        row_count = output->count / rows;
+        output->data =
+            output->count > 0 ? (const char *)output->data + from * row_count * datatype_bytes(output->dtype) : NULL;
+        output->count = job->rows * row_count;
+        output->dims[0] = (int64_t)job->rows;
     }
     if (axis == 0)
         return INLAY_OK;
-    if (axis >= o->rank || (uint64_t)o->dims[axis] != j->padded)
+    if (axis >= output->rank || (uint64_t)output->dims[axis] != job->padded)
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
-                          "output '%s' is not as long as its inputs; serve this model without buckets", o->name);
-    return padding_cut(o, axis, j->length, &i->cut[k], &i->cut_bytes[k]) ? INLAY_OK
-                                                                         : no_memory(diag, "for output '%s'", o->name);
+                          "output '%s' is not as long as its inputs; serve this model without buckets", output->name);
+    return padding_cut(output, axis, job->length, &instance->cut[k], &instance->cut_bytes[k])
+               ? INLAY_OK
+               : no_memory(diag, "for output '%s'", output->name);
 }
 
 /* The job's outputs in the order in which it wants them. */
-static inlay_status slice_outputs(const struct model *m, const struct instance *i, const struct job *j, uint64_t from,
-                                  uint64_t rows, uint32_t *out_count, inlay_diag *diag)
+static inlay_status slice_outputs(const struct model *model, const struct instance *instance, const struct job *job,
+                                  uint64_t from, uint64_t rows, uint32_t *out_count, inlay_diag *diag)
 {
-    const infer_request *q = j->request;
-    uint32_t count = q->output_count > 0 ? q->output_count : m->output_count;
+    const infer_request *request = job->request;
+    uint32_t count = request->output_count > 0 ? request->output_count : model->output_count;
     inlay_status status = INLAY_OK;
 
     *out_count = 0;
     for (uint32_t n = 0; status == INLAY_OK && n < count; n++) {
-        if (q->output_count == 0 && j->sequence != NULL && m->state_outputs[n])
+        if (request->output_count == 0 && job->sequence != NULL && model->state_outputs[n])
             continue; /* what the context keeps */
-        status = slice_output(m, i, j, from, rows, q->output_count > 0 ? q->outputs[n].output : n,
-                              &i->outputs[(*out_count)++], diag);
+        status =
+            slice_output(model, instance, job, from, rows, request->output_count > 0 ? request->outputs[n].output : n,
+                         &instance->outputs[(*out_count)++], diag);
     }
     return status;
 }
@@ -146,41 +150,41 @@ static inlay_status slice_outputs(const struct model *m, const struct instance *
 /* ------------------------------------------------------------------ the run */
 
 /* Time that the run has: until the last of its jobs has none left; 0 = one of them has no limit. */
-static uint64_t time_left(const struct instance *i, uint32_t count, uint64_t now)
+static uint64_t time_left(const struct instance *instance, uint32_t count, uint64_t now)
 {
     uint64_t latest = 0;
 
     for (uint32_t n = 0; n < count; n++) {
-        if (i->jobs[n]->deadline_ns == 0)
+        if (instance->jobs[n]->deadline_ns == 0)
             return 0;
-        latest = i->jobs[n]->deadline_ns > latest ? i->jobs[n]->deadline_ns : latest;
+        latest = instance->jobs[n]->deadline_ns > latest ? instance->jobs[n]->deadline_ns : latest;
     }
     return latest > now ? latest - now : 1;
 }
 
 /* Each alone, after a run of all failed: what is wrong with one request is nothing to the others. */
-static void run_apart(struct model *m, struct instance *i, uint32_t count)
+static void run_apart(struct model *model, struct instance *instance, uint32_t count)
 {
     for (uint32_t n = 0; n < count; n++) {
-        struct job *j = i->jobs[n];
+        struct job *job = instance->jobs[n];
 
-        i->jobs[0] = j;
-        model_run(m, i, 1);
+        instance->jobs[0] = job;
+        model_run(model, instance, 1);
     }
 }
 
 /* Forgets the states of before, where a sequence begins. */
-static void begin_sequence(const struct instance *i)
+static void begin_sequence(const struct instance *instance)
 {
-    struct sequence *q = i->jobs[0]->sequence;
+    struct sequence *sequence = instance->jobs[0]->sequence;
 
-    if (q == NULL || !(q->fresh || i->jobs[0]->request->sequence_start))
+    if (sequence == NULL || !(sequence->fresh || instance->jobs[0]->request->sequence_start))
         return;
-    (void)inlay_context_state_rewind(i->context, 0, NULL);
-    q->fresh = false;
+    (void)inlay_context_state_rewind(instance->context, 0, NULL);
+    sequence->fresh = false;
 }
 
-void model_run(struct model *m, struct instance *i, uint32_t count)
+void model_run(struct model *model, struct instance *instance, uint32_t count)
 {
     inlay_run_options run = INLAY_RUN_OPTIONS_INIT;
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -188,40 +192,40 @@ void model_run(struct model *m, struct instance *i, uint32_t count)
     inlay_status status;
 
     for (uint32_t n = 0; n < count; n++)
-        rows += i->jobs[n]->rows;
-    begin_sequence(i);
-    status = bind_inputs(m, i, count, rows, &diag);
+        rows += instance->jobs[n]->rows;
+    begin_sequence(instance);
+    status = bind_inputs(model, instance, count, rows, &diag);
     bound = clock_ns();
-    run.cancel = &i->cancel;
-    run.max_threads = i->threads;
-    run.timeout_ns = time_left(i, count, bound);
+    run.cancel = &instance->cancel;
+    run.max_threads = instance->threads;
+    run.timeout_ns = time_left(instance, count, bound);
     if (status == INLAY_OK)
-        status = inlay_context_run(i->context, &run, &diag);
+        status = inlay_context_run(instance->context, &run, &diag);
     ended = clock_ns();
-    unbind_inputs(m, i);
+    unbind_inputs(model, instance);
     if (status != INLAY_OK && count > 1 && status != INLAY_CANCELLED && status != INLAY_DEADLINE_EXCEEDED) {
-        run_apart(m, i, count);
+        run_apart(model, instance, count);
         return;
     }
     /* Before the first answer leaves: a client that has its answer finds the run in the statistics. */
     if (status == INLAY_OK)
-        stats_add_run(&m->stats, rows, bound - start, ended - bound);
+        stats_add_run(&model->stats, rows, bound - start, ended - bound);
     for (uint32_t n = 0; n < count; n++) {
-        struct job *j = i->jobs[n];
+        struct job *job = instance->jobs[n];
         uint32_t outputs = 0;
         inlay_status own = status;
 
-        j->started_ns = start;
-        j->compute_ns = ended - bound;
-        j->ended_ns = ended;
-        j->run_rows = rows;
-        stats_add_time(&m->stats.queue, start - j->arrived_ns);
+        job->started_ns = start;
+        job->compute_ns = ended - bound;
+        job->ended_ns = ended;
+        job->run_rows = rows;
+        stats_add_time(&model->stats.queue, start - job->arrived_ns);
         if (own == INLAY_OK)
-            own = slice_outputs(m, i, j, from, rows, &outputs, &diag);
-        from += j->rows;
-        j->finish(j, own == INLAY_OK ? NULL : &diag, own == INLAY_OK ? i->outputs : NULL,
-                  own == INLAY_OK ? outputs : 0);
+            own = slice_outputs(model, instance, job, from, rows, &outputs, &diag);
+        from += job->rows;
+        job->finish(job, own == INLAY_OK ? NULL : &diag, own == INLAY_OK ? instance->outputs : NULL,
+                    own == INLAY_OK ? outputs : 0);
     }
     if (status == INLAY_OK)
-        stats_add_output(&m->stats, rows, clock_ns() - ended);
+        stats_add_output(&model->stats, rows, clock_ns() - ended);
 }

@@ -30,26 +30,26 @@ struct sched {
 /* ------------------------------------------------------------------ who is next, under the lock */
 
 /* The model to run next; NULL: none, and none before *out_wake_at. */
-static struct model *pick(struct sched *s, uint64_t now, uint64_t *out_wake_at)
+static struct model *pick(struct sched *sched, uint64_t now, uint64_t *out_wake_at)
 {
     struct model *best = NULL;
     uint32_t best_level = UINT32_MAX;
 
     *out_wake_at = UINT64_MAX;
-    for (struct model *m = s->queues.models; m != NULL; m = m->queue.next) {
+    for (struct model *model = sched->queues.models; model != NULL; model = model->queue.next) {
         uint64_t at;
         uint32_t level;
 
-        if (m->idle == NULL && queue_first(m)->sequence == NULL)
+        if (model->idle == NULL && queue_first(model)->sequence == NULL)
             continue;
-        at = join_ready_at(m);
+        at = join_ready_at(model);
         if (at > now) {
             *out_wake_at = at < *out_wake_at ? at : *out_wake_at;
             continue;
         }
-        level = queue_first(m)->level;
-        if (best == NULL || level < best_level || (level == best_level && m->queue.used_ns < best->queue.used_ns)) {
-            best = m;
+        level = queue_first(model)->level;
+        if (best == NULL || level < best_level || (level == best_level && model->queue.used_ns < best->queue.used_ns)) {
+            best = model;
             best_level = level;
         }
     }
@@ -57,7 +57,7 @@ static struct model *pick(struct sched *s, uint64_t now, uint64_t *out_wake_at)
 }
 
 /* Takes the first request of the model, and those that can be joined to it. */
-static uint32_t fill(struct sched *s, struct model *m, struct instance *i)
+static uint32_t fill(struct sched *sched, struct model *model, struct instance *instance)
 {
     uint32_t count = 0;
     uint64_t rows = 0, most = UINT64_MAX, now = clock_ns();
@@ -65,49 +65,50 @@ static uint32_t fill(struct sched *s, struct model *m, struct instance *i)
     for (uint32_t level = 0; level < PRIORITY_LEVELS; level++) {
         struct job *before = NULL;
 
-        for (struct job *j = m->queue.first[level], *after; j != NULL; j = after) {
+        for (struct job *job = model->queue.first[level], *after; job != NULL; job = after) {
             uint64_t in_time;
 
-            after = j->next;
-            if (count == i->job_capacity)
+            after = job->next;
+            if (count == instance->job_capacity)
                 break;
-            in_time = join_rows(j, now);
+            in_time = join_rows(job, now);
             in_time = in_time < most ? in_time : most;
-            if (count == 0 || (rows + j->rows <= in_time && join_fits(i->jobs[0], j))) {
-                rows += j->rows;
+            if (count == 0 || (rows + job->rows <= in_time && join_fits(instance->jobs[0], job))) {
+                rows += job->rows;
                 most = in_time;
-                i->jobs[count++] = j;
-                queues_take(&s->queues, j, before);
-                j->running = i;
+                instance->jobs[count++] = job;
+                queues_take(&sched->queues, job, before);
+                job->running = instance;
             } else {
-                before = j;
+                before = job;
             }
         }
     }
-    i->cancel = 0;
-    i->live = count;
+    instance->cancel = 0;
+    instance->live = count;
     return count;
 }
 
 /* Threads for a run that begins now, so that all that run, and those that will as soon as they can, have CPUs of their
  * own: threads of one run wait for each other, the longer the more others want the CPUs. */
-static uint32_t share_of(const struct sched *s)
+static uint32_t share_of(const struct sched *sched)
 {
-    uint32_t runs = s->queues.count < s->runners - s->active ? s->active + s->queues.count : s->runners;
+    uint32_t runs =
+        sched->queues.count < sched->runners - sched->active ? sched->active + sched->queues.count : sched->runners;
 
-    return s->cpus > runs ? s->cpus / runs : 1;
+    return sched->cpus > runs ? sched->cpus / runs : 1;
 }
 
 /* The one to run this job: a sequence has its own. */
-static struct instance *take_instance(struct sched *s, const struct job *j)
+static struct instance *take_instance(struct sched *sched, const struct job *job)
 {
-    struct model *m = j->model;
-    struct instance *i = j->sequence != NULL ? &j->sequence->instance : m->idle;
+    struct model *model = job->model;
+    struct instance *instance = job->sequence != NULL ? &job->sequence->instance : model->idle;
 
-    if (j->sequence == NULL)
-        m->idle = i->next;
-    s->active++;
-    return i;
+    if (job->sequence == NULL)
+        model->idle = instance->next;
+    sched->active++;
+    return instance;
 }
 
 static double smooth(double mean, double value)
@@ -116,301 +117,303 @@ static double smooth(double mean, double value)
 }
 
 /* After a run of so many rows and bytes of inputs. */
-static void give_instance(struct sched *s, struct model *m, struct instance *i, struct sequence *q, uint64_t ns,
-                          uint64_t rows, uint64_t bytes)
+static void give_instance(struct sched *sched, struct model *model, struct instance *instance,
+                          struct sequence *sequence, uint64_t ns, uint64_t rows, uint64_t bytes)
 {
-    if (m->settings.max_batch > 1)
-        batch_cost_add(&m->queue.cost, rows, (double)ns);
-    if (q != NULL) {
-        queues_advance(&s->queues, q);
+    if (model->settings.max_batch > 1)
+        batch_cost_add(&model->queue.cost, rows, (double)ns);
+    if (sequence != NULL) {
+        queues_advance(&sched->queues, sequence);
     } else {
-        i->next = m->idle;
-        m->idle = i;
+        instance->next = model->idle;
+        model->idle = instance;
     }
-    m->queue.used_ns += ns;
-    m->queue.run_ns = smooth(m->queue.run_ns, (double)ns);
-    m->queue.run_bytes = smooth(m->queue.run_bytes, (double)bytes);
-    s->active--;
+    model->queue.used_ns += ns;
+    model->queue.run_ns = smooth(model->queue.run_ns, (double)ns);
+    model->queue.run_bytes = smooth(model->queue.run_bytes, (double)bytes);
+    sched->active--;
 }
 
 /* ------------------------------------------------------------------ threads */
 
 /* Runs what pick() chose; the lock is held before and after. */
-static void run_model(struct sched *s, struct model *m)
+static void run_model(struct sched *sched, struct model *model)
 {
-    struct sequence *q = queue_first(m)->sequence;
-    struct instance *i = take_instance(s, queue_first(m));
-    uint32_t count = fill(s, m, i);
+    struct sequence *sequence = queue_first(model)->sequence;
+    struct instance *instance = take_instance(sched, queue_first(model));
+    uint32_t count = fill(sched, model, instance);
     uint64_t start, bytes = 0, rows = 0;
 
-    i->threads = share_of(s);
+    instance->threads = share_of(sched);
     for (uint32_t n = 0; n < count; n++) {
-        bytes += i->jobs[n]->bytes;
-        rows += i->jobs[n]->rows;
+        bytes += instance->jobs[n]->bytes;
+        rows += instance->jobs[n]->rows;
     }
-    (void)model_ref(m); /* the jobs' own end with them */
-    if (s->queues.models != NULL && s->waiting > 0 && s->active < s->runners)
-        (void)pthread_cond_signal(&s->work);
-    (void)pthread_mutex_unlock(&s->lock);
+    (void)model_ref(model); /* the jobs' own end with them */
+    if (sched->queues.models != NULL && sched->waiting > 0 && sched->active < sched->runners)
+        (void)pthread_cond_signal(&sched->work);
+    (void)pthread_mutex_unlock(&sched->lock);
     start = clock_ns();
-    model_run(m, i, count);
-    (void)pthread_mutex_lock(&s->lock);
-    give_instance(s, m, i, q, clock_ns() - start, rows, bytes);
-    (void)pthread_mutex_unlock(&s->lock);
-    model_unref(m); /* may destroy it, which takes a while */
-    (void)pthread_mutex_lock(&s->lock);
+    model_run(model, instance, count);
+    (void)pthread_mutex_lock(&sched->lock);
+    give_instance(sched, model, instance, sequence, clock_ns() - start, rows, bytes);
+    (void)pthread_mutex_unlock(&sched->lock);
+    model_unref(model); /* may destroy it, which takes a while */
+    (void)pthread_mutex_lock(&sched->lock);
 }
 
-static void sleep_until(struct sched *s, uint64_t at)
+static void sleep_until(struct sched *sched, uint64_t at)
 {
-    struct timespec t = { .tv_sec = (time_t)(at / 1000000000u), .tv_nsec = (long)(at % 1000000000u) };
+    struct timespec timespec = { .tv_sec = (time_t)(at / 1000000000u), .tv_nsec = (long)(at % 1000000000u) };
 
-    s->waiting++;
+    sched->waiting++;
     if (at == UINT64_MAX)
-        (void)pthread_cond_wait(&s->work, &s->lock);
+        (void)pthread_cond_wait(&sched->work, &sched->lock);
     else
-        (void)pthread_cond_timedwait(&s->work, &s->lock, &t);
-    s->waiting--;
+        (void)pthread_cond_timedwait(&sched->work, &sched->lock, &timespec);
+    sched->waiting--;
 }
 
 static void *runner(void *user)
 {
-    struct sched *s = user;
+    struct sched *sched = user;
 
     (void)prctl(PR_SET_TIMERSLACK, 1000); /* delays are in microseconds */
-    (void)pthread_mutex_lock(&s->lock);
-    while (!s->stop) {
+    (void)pthread_mutex_lock(&sched->lock);
+    while (!sched->stop) {
         uint64_t wake_at = UINT64_MAX;
-        struct model *m = s->active < s->runners ? pick(s, clock_ns(), &wake_at) : NULL;
+        struct model *model = sched->active < sched->runners ? pick(sched, clock_ns(), &wake_at) : NULL;
 
-        if (m != NULL)
-            run_model(s, m);
+        if (model != NULL)
+            run_model(sched, model);
         else
-            sleep_until(s, wake_at);
+            sleep_until(sched, wake_at);
     }
-    (void)pthread_mutex_unlock(&s->lock);
+    (void)pthread_mutex_unlock(&sched->lock);
     return NULL;
 }
 
 inlay_status sched_create(uint32_t runners, struct sched **out_sched, inlay_diag *diag)
 {
-    struct sched *s = calloc(1, sizeof *s);
+    struct sched *sched = calloc(1, sizeof *sched);
 
     *out_sched = NULL;
-    if (s == NULL || (s->threads = calloc(runners, sizeof *s->threads)) == NULL) {
-        free(s);
+    if (sched == NULL || (sched->threads = calloc(runners, sizeof *sched->threads)) == NULL) {
+        free(sched);
         return no_memory(diag, "for %u runners", runners);
     }
-    monitor_init(&s->lock, &s->work);
-    s->runners = runners;
-    s->cpus = cpus_allowed();
-    while (s->thread_count < runners && pthread_create(&s->threads[s->thread_count], NULL, runner, s) == 0)
-        s->thread_count++;
-    if (s->thread_count < runners) {
-        sched_destroy(s);
+    monitor_init(&sched->lock, &sched->work);
+    sched->runners = runners;
+    sched->cpus = cpus_allowed();
+    while (sched->thread_count < runners &&
+           pthread_create(&sched->threads[sched->thread_count], NULL, runner, sched) == 0)
+        sched->thread_count++;
+    if (sched->thread_count < runners) {
+        sched_destroy(sched);
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "cannot start %u threads", runners);
     }
-    *out_sched = s;
+    *out_sched = sched;
     return INLAY_OK;
 }
 
-void sched_destroy(struct sched *s)
+void sched_destroy(struct sched *sched)
 {
-    if (s == NULL)
+    if (sched == NULL)
         return;
-    (void)pthread_mutex_lock(&s->lock);
-    s->stop = true;
-    (void)pthread_cond_broadcast(&s->work);
-    (void)pthread_mutex_unlock(&s->lock);
-    for (uint32_t i = 0; i < s->thread_count; i++)
-        (void)pthread_join(s->threads[i], NULL);
-    (void)pthread_cond_destroy(&s->work);
-    (void)pthread_mutex_destroy(&s->lock);
-    free(s->threads);
-    free(s);
+    (void)pthread_mutex_lock(&sched->lock);
+    sched->stop = true;
+    (void)pthread_cond_broadcast(&sched->work);
+    (void)pthread_mutex_unlock(&sched->lock);
+    for (uint32_t i = 0; i < sched->thread_count; i++)
+        (void)pthread_join(sched->threads[i], NULL);
+    (void)pthread_cond_destroy(&sched->work);
+    (void)pthread_mutex_destroy(&sched->lock);
+    free(sched->threads);
+    free(sched);
 }
 
 /* ------------------------------------------------------------------ requests */
 
 /* Nothing would be gained by waiting or joining, and the run is shorter than waking a thread for it. */
-static bool is_quick(const struct sched *s, const struct job *j)
+static bool is_quick(const struct sched *sched, const struct job *job)
 {
-    const struct model *m = j->model;
-    double larger = m->queue.run_bytes > 0 ? (double)j->bytes / m->queue.run_bytes : 1;
+    const struct model *model = job->model;
+    double larger = model->queue.run_bytes > 0 ? (double)job->bytes / model->queue.run_bytes : 1;
 
-    return (j->sequence != NULL ? !j->sequence->busy : m->idle != NULL) && s->queues.models == NULL &&
-           s->active < s->runners && m->queue.run_ns > 0 && m->queue.run_ns * (larger > 1 ? larger : 1) < QUICK_NS &&
-           (m->settings.max_batch <= 1 ||
-            (m->settings.batch_delay_us == 0 && batch_cost_gain(&m->queue.cost) < CHANGE_NS));
+    return (job->sequence != NULL ? !job->sequence->busy : model->idle != NULL) && sched->queues.models == NULL &&
+           sched->active < sched->runners && model->queue.run_ns > 0 &&
+           model->queue.run_ns * (larger > 1 ? larger : 1) < QUICK_NS &&
+           (model->settings.max_batch <= 1 ||
+            (model->settings.batch_delay_us == 0 && batch_cost_gain(&model->queue.cost) < CHANGE_NS));
 }
 
-sched_answer sched_submit(struct sched *s, struct job *j, void (*suspend)(void *user), void *user)
+sched_answer sched_submit(struct sched *sched, struct job *job, void (*suspend)(void *user), void *user)
 {
-    struct model *m = j->model;
-    struct instance *i;
+    struct model *model = job->model;
+    struct instance *instance;
 
-    j->queued_ns = clock_ns();
-    (void)pthread_mutex_lock(&s->lock);
-    if (is_quick(s, j)) {
-        uint64_t start = clock_ns(), bytes = j->bytes, rows = j->rows;
+    job->queued_ns = clock_ns();
+    (void)pthread_mutex_lock(&sched->lock);
+    if (is_quick(sched, job)) {
+        uint64_t start = clock_ns(), bytes = job->bytes, rows = job->rows;
 
-        struct sequence *q = j->sequence;
+        struct sequence *sequence = job->sequence;
 
-        if (q != NULL)
-            q->busy = true;
-        i = take_instance(s, j);
-        i->jobs[0] = j;
-        i->cancel = 0;
-        i->live = 1;
-        i->threads = share_of(s);
-        j->running = i;
-        (void)model_ref(m);
-        (void)pthread_mutex_unlock(&s->lock);
-        model_run(m, i, 1);
-        (void)pthread_mutex_lock(&s->lock);
-        give_instance(s, m, i, q, clock_ns() - start, rows, bytes);
-        if (s->queues.models != NULL && s->waiting > 0)
-            (void)pthread_cond_signal(&s->work);
-        (void)pthread_mutex_unlock(&s->lock);
-        model_unref(m);
+        if (sequence != NULL)
+            sequence->busy = true;
+        instance = take_instance(sched, job);
+        instance->jobs[0] = job;
+        instance->cancel = 0;
+        instance->live = 1;
+        instance->threads = share_of(sched);
+        job->running = instance;
+        (void)model_ref(model);
+        (void)pthread_mutex_unlock(&sched->lock);
+        model_run(model, instance, 1);
+        (void)pthread_mutex_lock(&sched->lock);
+        give_instance(sched, model, instance, sequence, clock_ns() - start, rows, bytes);
+        if (sched->queues.models != NULL && sched->waiting > 0)
+            (void)pthread_cond_signal(&sched->work);
+        (void)pthread_mutex_unlock(&sched->lock);
+        model_unref(model);
         return SCHED_DONE;
     }
-    if (m->queue.count + m->queue.held >= m->settings.max_queue) {
-        (void)pthread_mutex_unlock(&s->lock);
+    if (model->queue.count + model->queue.held >= model->settings.max_queue) {
+        (void)pthread_mutex_unlock(&sched->lock);
         return SCHED_FULL;
     }
     suspend(user);
-    if (j->sequence != NULL && j->sequence->busy) {
-        queues_hold(&s->queues, j);
+    if (job->sequence != NULL && job->sequence->busy) {
+        queues_hold(&sched->queues, job);
     } else {
-        if (j->sequence != NULL)
-            j->sequence->busy = true;
-        queues_push(&s->queues, j);
+        if (job->sequence != NULL)
+            job->sequence->busy = true;
+        queues_push(&sched->queues, job);
     }
-    if (s->waiting > 0)
-        (void)pthread_cond_signal(&s->work);
-    (void)pthread_mutex_unlock(&s->lock);
+    if (sched->waiting > 0)
+        (void)pthread_cond_signal(&sched->work);
+    (void)pthread_mutex_unlock(&sched->lock);
     return SCHED_QUEUED;
 }
 
-bool sched_cancel(struct sched *s, struct job *j)
+bool sched_cancel(struct sched *sched, struct job *job)
 {
     bool waited;
     struct job *before = NULL;
 
-    (void)pthread_mutex_lock(&s->lock);
-    waited = j->queued || j->held;
-    if (j->held) {
-        queues_unhold(&s->queues, j);
+    (void)pthread_mutex_lock(&sched->lock);
+    waited = job->queued || job->held;
+    if (job->held) {
+        queues_unhold(&sched->queues, job);
     } else if (waited) {
-        for (struct job *k = j->model->queue.first[j->level - 1]; k != j; k = k->next)
+        for (struct job *k = job->model->queue.first[job->level - 1]; k != job; k = k->next)
             before = k;
-        queues_take(&s->queues, j, before);
-        queues_advance(&s->queues, j->sequence);
-    } else if (j->running != NULL && !j->cancelled && --j->running->live == 0) {
-        __atomic_store_n(&j->running->cancel, 1, __ATOMIC_RELAXED);
+        queues_take(&sched->queues, job, before);
+        queues_advance(&sched->queues, job->sequence);
+    } else if (job->running != NULL && !job->cancelled && --job->running->live == 0) {
+        __atomic_store_n(&job->running->cancel, 1, __ATOMIC_RELAXED);
     }
-    j->cancelled = true;
-    (void)pthread_mutex_unlock(&s->lock);
+    job->cancelled = true;
+    (void)pthread_mutex_unlock(&sched->lock);
     return waited;
 }
 
-static void finish_late(struct job *j)
+static void finish_late(struct job *job)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
 
     (void)inlay_fail(&diag, INLAY_DEADLINE_EXCEEDED, "the request's time was up before it could run");
-    j->started_ns = clock_ns();
-    j->finish(j, &diag, NULL, 0);
+    job->started_ns = clock_ns();
+    job->finish(job, &diag, NULL, 0);
 }
 
-static bool is_late(const struct job *j, uint64_t now)
+static bool is_late(const struct job *job, uint64_t now)
 {
-    return j->deadline_ns != 0 && j->deadline_ns <= now;
+    return job->deadline_ns != 0 && job->deadline_ns <= now;
 }
 
 /* Takes the late requests of a model's level out, in front of `late`. */
-static struct job *take_late(struct sched *s, struct model *m, uint32_t level, uint64_t now, struct job *late)
+static struct job *take_late(struct sched *sched, struct model *model, uint32_t level, uint64_t now, struct job *late)
 {
     struct job *before = NULL;
 
-    for (struct job *j = m->queue.first[level], *after; j != NULL; j = after) {
-        after = j->next;
-        if (!is_late(j, now)) {
-            before = j;
+    for (struct job *job = model->queue.first[level], *after; job != NULL; job = after) {
+        after = job->next;
+        if (!is_late(job, now)) {
+            before = job;
             continue;
         }
-        queues_take(&s->queues, j, before);
-        queues_advance(&s->queues, j->sequence);
-        j->next = late;
-        late = j;
+        queues_take(&sched->queues, job, before);
+        queues_advance(&sched->queues, job->sequence);
+        job->next = late;
+        late = job;
     }
     return late;
 }
 
-void sched_expire(struct sched *s)
+void sched_expire(struct sched *sched)
 {
     uint64_t now = clock_ns();
     struct job *late = NULL;
 
-    (void)pthread_mutex_lock(&s->lock);
-    for (struct job *j = s->queues.held, *after; j != NULL;
-         j = after) { /* first: what is queued late must not be followed by these */
-        after = j->next_held;
-        if (is_late(j, now)) {
-            queues_unhold(&s->queues, j);
-            j->next = late;
-            late = j;
+    (void)pthread_mutex_lock(&sched->lock);
+    for (struct job *job = sched->queues.held, *after; job != NULL;
+         job = after) { /* first: what is queued late must not be followed by these */
+        after = job->next_held;
+        if (is_late(job, now)) {
+            queues_unhold(&sched->queues, job);
+            job->next = late;
+            late = job;
         }
     }
-    for (struct model *m = s->queues.models, *next_model; m != NULL; m = next_model) {
-        next_model = m->queue.next;
+    for (struct model *model = sched->queues.models, *next_model; model != NULL; model = next_model) {
+        next_model = model->queue.next;
         for (uint32_t level = 0; level < PRIORITY_LEVELS; level++)
-            late = take_late(s, m, level, now, late);
+            late = take_late(sched, model, level, now, late);
     }
-    (void)pthread_mutex_unlock(&s->lock);
+    (void)pthread_mutex_unlock(&sched->lock);
     for (struct job *after; late != NULL; late = after) {
         after = late->next;
         finish_late(late);
     }
 }
 
-uint32_t sched_queued(struct sched *s, const struct model *m)
+uint32_t sched_queued(struct sched *sched, const struct model *model)
 {
     uint32_t count;
 
-    (void)pthread_mutex_lock(&s->lock);
-    count = m->queue.count;
-    (void)pthread_mutex_unlock(&s->lock);
+    (void)pthread_mutex_lock(&sched->lock);
+    count = model->queue.count;
+    (void)pthread_mutex_unlock(&sched->lock);
     return count;
 }
 
-uint32_t sched_best_rows(struct sched *s, const struct model *m)
+uint32_t sched_best_rows(struct sched *sched, const struct model *model)
 {
     uint32_t best;
 
-    (void)pthread_mutex_lock(&s->lock);
-    best = m->queue.cost.best;
-    (void)pthread_mutex_unlock(&s->lock);
+    (void)pthread_mutex_lock(&sched->lock);
+    best = model->queue.cost.best;
+    (void)pthread_mutex_unlock(&sched->lock);
     return best;
 }
 
-uint32_t sched_running(struct sched *s)
+uint32_t sched_running(struct sched *sched)
 {
     uint32_t count;
 
-    (void)pthread_mutex_lock(&s->lock);
-    count = s->active;
-    (void)pthread_mutex_unlock(&s->lock);
+    (void)pthread_mutex_lock(&sched->lock);
+    count = sched->active;
+    (void)pthread_mutex_unlock(&sched->lock);
     return count;
 }
 
-uint32_t sched_retry_after(struct sched *s, const struct model *m)
+uint32_t sched_retry_after(struct sched *sched, const struct model *model)
 {
     double seconds;
 
-    (void)pthread_mutex_lock(&s->lock);
-    seconds = m->queue.count * m->queue.run_ns / 1e9 / m->settings.instances;
-    (void)pthread_mutex_unlock(&s->lock);
+    (void)pthread_mutex_lock(&sched->lock);
+    seconds = model->queue.count * model->queue.run_ns / 1e9 / model->settings.instances;
+    (void)pthread_mutex_unlock(&sched->lock);
     return seconds < 1 ? 1 : seconds > 60 ? 60 : (uint32_t)seconds + 1;
 }

@@ -14,7 +14,7 @@ struct sched;
 
 INLAY_NODISCARD inlay_status sched_create(uint32_t runners, struct sched **out_sched, inlay_diag *diag);
 /* All queues must be empty. NULL is a no-op. */
-void sched_destroy(struct sched *s);
+void sched_destroy(struct sched *sched);
 
 typedef enum sched_answer {
     SCHED_DONE,   /* ran here; the job is finished */
@@ -22,18 +22,18 @@ typedef enum sched_answer {
     SCHED_FULL    /* the queue of the model is full; the job is the caller's */
 } sched_answer;
 /* suspend(user) is called before the job can be finished by another thread. */
-sched_answer sched_submit(struct sched *s, struct job *j, void (*suspend)(void *user), void *user);
+sched_answer sched_submit(struct sched *sched, struct job *job, void (*suspend)(void *user), void *user);
 
 /* Nobody wants the job any more; it must not be finished yet. true: it was taken from the queue and is the caller's
  * again. false: it runs, or is about to; its run is told to stop, and finish will be called. */
-bool sched_cancel(struct sched *s, struct job *j);
+bool sched_cancel(struct sched *sched, struct job *job);
 /* Finishes requests whose time was up while they waited. */
-void sched_expire(struct sched *s);
+void sched_expire(struct sched *sched);
 
-uint32_t sched_queued(struct sched *s, const struct model *m);
+uint32_t sched_queued(struct sched *sched, const struct model *model);
 /* Rows that are worth joining, as measured; 0 = not known. */
-uint32_t sched_best_rows(struct sched *s, const struct model *m);
-uint32_t sched_running(struct sched *s);
+uint32_t sched_best_rows(struct sched *sched, const struct model *model);
+uint32_t sched_running(struct sched *sched);
 /* Seconds until a full queue will have room again, as far as that is known; at least 1. */
-uint32_t sched_retry_after(struct sched *s, const struct model *m);
+uint32_t sched_retry_after(struct sched *sched, const struct model *model);
 #endif

@@ -20,13 +20,13 @@ struct sequence {
 };
 
 /* Room for sequences, if the model has states. */
-INLAY_NODISCARD inlay_status sequences_create(struct model *m, inlay_diag *diag);
-void sequences_destroy(struct model *m);
+INLAY_NODISCARD inlay_status sequences_create(struct model *model, inlay_diag *diag);
+void sequences_destroy(struct model *model);
 /* Gives the job the sequence that its request names; nothing where it names none. INLAY_BUSY: all are in use. */
-INLAY_NODISCARD inlay_status sequence_join(struct job *j, inlay_diag *diag);
+INLAY_NODISCARD inlay_status sequence_join(struct job *job, inlay_diag *diag);
 /* Whether the model has that sequence; whether it has one that was used within sequence_idle_ms. */
-bool sequence_is_known(struct model *m, const char *id);
-bool sequences_live(struct model *m);
+bool sequence_is_known(struct model *model, const char *id);
+bool sequences_live(struct model *model);
 /* The job is over, or never ran. */
-void sequence_leave(struct job *j);
+void sequence_leave(struct job *job);
 #endif

@@ -104,63 +104,63 @@ enum MHD_Result exchange_handle(void *user, struct MHD_Connection *mhd, const ch
 void exchange_completed(void *user, struct MHD_Connection *mhd, void **memory, enum MHD_RequestTerminationCode how);
 
 /* Frees it; its connection is gone, and none of its runs is at work. */
-void exchange_release(struct exchange *x);
+void exchange_release(struct exchange *exchange);
 /* Answers with {"error": text}. */
-void exchange_fail(struct exchange *x, int code, const char *text);
+void exchange_fail(struct exchange *exchange, int code, const char *text);
 /* The same for a failure of the library. */
-void exchange_fail_diag(struct exchange *x, const inlay_diag *diag);
+void exchange_fail_diag(struct exchange *exchange, const inlay_diag *diag);
 /* Sends the request's connection to sleep until exchange_wake(). */
-void exchange_suspend(struct exchange *x);
-void exchange_wake(struct exchange *x);
+void exchange_suspend(struct exchange *exchange);
+void exchange_wake(struct exchange *exchange);
 
 /* ------------------------------------------------------------------ what routes do: set code and reply, or suspend */
 
-void answer_infer(struct exchange *x);  /* infer_route.c */
-void answer_server(struct exchange *x); /* info_route.c */
+void answer_infer(struct exchange *exchange);  /* infer_route.c */
+void answer_server(struct exchange *exchange); /* info_route.c */
 /* What GET /v2 and ServerMetadata name, as Triton does. */
 enum { SERVER_EXTENSIONS = 9 };
 extern const char *const server_extensions[SERVER_EXTENSIONS];
-void answer_model(struct exchange *x);
-void answer_model_ready(struct exchange *x);
-void answer_index(struct exchange *x);
-void answer_stats(struct exchange *x);   /* stats_route.c */
-void answer_metrics(struct exchange *x); /* metrics_route.c */
-void answer_page(struct exchange *x);    /* page_route.c */
-void answer_trace(struct exchange *x);   /* tuning_route.c */
-void answer_logging(struct exchange *x);
-void answer_completions(struct exchange *x); /* completion.c */
-void answer_models(struct exchange *x);
-void answer_embeddings(struct exchange *x); /* embedding.c */
-void answer_repository(struct exchange *x); /* keeper.c */
+void answer_model(struct exchange *exchange);
+void answer_model_ready(struct exchange *exchange);
+void answer_index(struct exchange *exchange);
+void answer_stats(struct exchange *exchange);   /* stats_route.c */
+void answer_metrics(struct exchange *exchange); /* metrics_route.c */
+void answer_page(struct exchange *exchange);    /* page_route.c */
+void answer_trace(struct exchange *exchange);   /* tuning_route.c */
+void answer_logging(struct exchange *exchange);
+void answer_completions(struct exchange *exchange); /* completion.c */
+void answer_models(struct exchange *exchange);
+void answer_embeddings(struct exchange *exchange); /* embedding.c */
+void answer_repository(struct exchange *exchange); /* keeper.c */
 
 /* ------------------------------------------------------------------ watch.c */
 
 /* A thread that looks after slow and lost clients: it closes connections that take too long to send or to read, cancels
  * requests whose client is gone, and ends those whose time is up. */
-INLAY_NODISCARD inlay_status watch_create(struct server *s, struct watch **out_watch, inlay_diag *diag);
-void watch_destroy(struct watch *w);
+INLAY_NODISCARD inlay_status watch_create(struct server *server, struct watch **out_watch, inlay_diag *diag);
+void watch_destroy(struct watch *watch);
 /* Connections: made and gone, and whose turn it is: ours (busy) or the client's, from now on. */
 void watch_connection(void *user, struct MHD_Connection *mhd, void **socket_context,
                       enum MHD_ConnectionNotificationCode what);
-void watch_busy(struct peer *c, bool busy);
+void watch_busy(struct peer *peer, bool busy);
 /* Whether the connection's client has shown a certificate that tls_client_ca vouches for. */
-bool watch_is_trusted(struct peer *c, struct MHD_Connection *mhd);
+bool watch_is_trusted(struct peer *peer, struct MHD_Connection *mhd);
 /* Requests that run or wait to run. */
-void watch_add(struct watch *w, struct exchange *x);
-void watch_remove(struct watch *w, struct exchange *x);
+void watch_add(struct watch *watch, struct exchange *exchange);
+void watch_remove(struct watch *watch, struct exchange *exchange);
 /* Cancels all requests that still run. */
-void watch_cancel_all(struct watch *w);
+void watch_cancel_all(struct watch *watch);
 
 /* ------------------------------------------------------------------ keeper.c */
 
 /* The thread that loads and unloads models on request. */
-INLAY_NODISCARD inlay_status keeper_create(struct server *s, struct keeper **out_keeper, inlay_diag *diag);
-void keeper_destroy(struct keeper *k);
-void keeper_submit(struct keeper *k, struct kept *task);
+INLAY_NODISCARD inlay_status keeper_create(struct server *server, struct keeper **out_keeper, inlay_diag *diag);
+void keeper_destroy(struct keeper *keeper);
+void keeper_submit(struct keeper *keeper, struct kept *task);
 /* Whether it has nothing to do: keeper_destroy() returns at once, where nobody submits more. NULL is idle. */
-bool keeper_is_idle(struct keeper *k);
+bool keeper_is_idle(struct keeper *keeper);
 
 /* ------------------------------------------------------------------ access_log.c */
 
-void access_log_write(const struct exchange *x);
+void access_log_write(const struct exchange *exchange);
 #endif

@@ -51,14 +51,14 @@ enum {
 /* Where a value is from; the later wins. */
 enum { FROM_FILE = 1, FROM_ENVIRONMENT, FROM_FLAG };
 
-const char *settings_text(const struct settings *s, int setting)
+const char *settings_text(const struct settings *settings, int setting)
 {
-    return s->text[setting] != NULL ? s->text[setting] : rows[setting].default_value;
+    return settings->text[setting] != NULL ? settings->text[setting] : rows[setting].default_value;
 }
 
-int64_t settings_int(const struct settings *s, int setting)
+int64_t settings_int(const struct settings *settings, int setting)
 {
-    return strtoll(settings_text(s, setting), NULL, 10);
+    return strtoll(settings_text(settings, setting), NULL, 10);
 }
 
 /* ------------------------------------------------------------------ setting one */
@@ -78,24 +78,24 @@ static inlay_status check_value(const setting_row *row, const char *value, const
     return INLAY_OK;
 }
 
-static inlay_status set(struct settings *s, int setting, const char *value, uint32_t source, const char *origin,
+static inlay_status set(struct settings *settings, int setting, const char *value, uint32_t source, const char *origin,
                         inlay_diag *diag)
 {
     inlay_status status = check_value(&rows[setting], value, origin, diag);
     char *copy;
 
-    if (status != INLAY_OK || source < s->source[setting])
+    if (status != INLAY_OK || source < settings->source[setting])
         return status;
     copy = strdup(value);
     if (copy == NULL)
         return no_memory(diag, "for settings");
-    free(s->text[setting]);
-    s->text[setting] = copy;
-    s->source[setting] = source;
+    free(settings->text[setting]);
+    settings->text[setting] = copy;
+    settings->source[setting] = source;
     return INLAY_OK;
 }
 
-static inlay_status read_environment(struct settings *s, inlay_diag *diag)
+static inlay_status read_environment(struct settings *settings, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
 
@@ -109,13 +109,13 @@ static inlay_status read_environment(struct settings *s, inlay_diag *diag)
         name[used] = '\0';
         value = getenv(name);
         if (value != NULL)
-            status = set(s, i, value, FROM_ENVIRONMENT, name, diag);
+            status = set(settings, i, value, FROM_ENVIRONMENT, name, diag);
     }
     return status;
 }
 
 /* A file of settings is a mapping of their names to texts. */
-static inlay_status read_file(struct settings *s, const char *path, inlay_diag *diag)
+static inlay_status read_file(struct settings *settings, const char *path, inlay_diag *diag)
 {
     static cyaml_schema_field_t fields[SETTING_COUNT + 1];
     static const cyaml_schema_value_t schema = { CYAML_VALUE_MAPPING(CYAML_FLAG_POINTER, char *[SETTING_COUNT],
@@ -135,7 +135,7 @@ static inlay_status read_file(struct settings *s, const char *path, inlay_diag *
     status = yaml_load(path, &schema, &data, diag);
     for (int i = 0; status == INLAY_OK && data != NULL && i < SETTING_COUNT; i++)
         if (((char **)data)[i] != NULL)
-            status = set(s, i, ((char **)data)[i], FROM_FILE, path, diag);
+            status = set(settings, i, ((char **)data)[i], FROM_FILE, path, diag);
     yaml_free(&schema, data);
     return status;
 }
@@ -146,16 +146,17 @@ static struct argp_option flags[SETTING_COUNT + MAX_OPTIONS + 10];
 static char flag_names[SETTING_COUNT + MAX_OPTIONS][64];
 static char flag_docs[SETTING_COUNT + MAX_OPTIONS][512];
 
-static void add_flag(uint32_t n, const char *name, const char *text, const char *default_value, const char *arg,
-                     int key, int group)
+static void add_flag(uint32_t name_index, const char *name, const char *text, const char *default_value,
+                     const char *arg, int key, int group)
 {
-    (void)snprintf(flag_names[n], sizeof flag_names[n], "%s", name);
-    for (char *c = flag_names[n]; *c != '\0'; c++)
+    (void)snprintf(flag_names[name_index], sizeof flag_names[name_index], "%s", name);
+    for (char *c = flag_names[name_index]; *c != '\0'; c++)
         *c = *c == '_' ? '-' : *c;
-    (void)snprintf(flag_docs[n], sizeof flag_docs[n], default_value[0] != '\0' ? "%s (default: %s)" : "%s", text,
-                   default_value);
-    flags[n] =
-        (struct argp_option){ .name = flag_names[n], .key = key, .arg = arg, .doc = flag_docs[n], .group = group };
+    (void)snprintf(flag_docs[name_index], sizeof flag_docs[name_index],
+                   default_value[0] != '\0' ? "%s (default: %s)" : "%s", text, default_value);
+    flags[name_index] = (struct argp_option){
+        .name = flag_names[name_index], .key = key, .arg = arg, .doc = flag_docs[name_index], .group = group
+    };
 }
 
 static void describe_flags(void)
@@ -192,19 +193,19 @@ static void describe_flags(void)
                                      .doc = "Set any option of the library by its name, for instance a provider's" };
 }
 
-static inlay_status keep_flag(struct settings *s, const char *name, size_t name_bytes, const char *value,
+static inlay_status keep_flag(struct settings *settings, const char *name, size_t name_bytes, const char *value,
                               const char *flag, inlay_diag *diag)
 {
-    if (!LIST_GROW(s->flags, s->flag_count))
+    if (!LIST_GROW(settings->flags, settings->flag_count))
         return no_memory(diag, "for settings");
-    s->flags[s->flag_count] = (library_flag){ strndup(name, name_bytes), strdup(value), strdup(flag) };
-    s->flag_count++;
+    settings->flags[settings->flag_count] = (library_flag){ strndup(name, name_bytes), strdup(value), strdup(flag) };
+    settings->flag_count++;
     return INLAY_OK;
 }
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
-    struct settings *s = state->input;
+    struct settings *settings = state->input;
     inlay_option_doc option = { .struct_size = sizeof option };
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_status status = INLAY_OK;
@@ -212,31 +213,31 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
     if (key >= KEY_SETTING && key < KEY_SETTING + SETTING_COUNT) {
         (void)snprintf(flag, sizeof flag, "--%s", flag_names[key - KEY_SETTING]);
-        status = set(s, key - KEY_SETTING, arg, FROM_FLAG, flag, &diag);
+        status = set(settings, key - KEY_SETTING, arg, FROM_FLAG, flag, &diag);
     } else if (key >= KEY_LIBRARY && key < KEY_LIBRARY + MAX_OPTIONS &&
                inlay_options_describe((uint32_t)(key - KEY_LIBRARY), &option) == INLAY_OK) {
         (void)snprintf(flag, sizeof flag, "--%s", flag_names[key - KEY_LIBRARY + SETTING_COUNT]);
-        status = keep_flag(s, option.name, strlen(option.name), arg, flag, &diag);
+        status = keep_flag(settings, option.name, strlen(option.name), arg, flag, &diag);
     } else if (key == KEY_OPTION && strchr(arg, '=') == NULL) {
         argp_error(state, "--option %s: expected NAME=VALUE", arg);
     } else if (key == KEY_OPTION) {
-        status = keep_flag(s, arg, strcspn(arg, "="), strchr(arg, '=') + 1, "--option", &diag);
+        status = keep_flag(settings, arg, strcspn(arg, "="), strchr(arg, '=') + 1, "--option", &diag);
     } else if (key == KEY_CONFIG) {
-        s->config_file = arg;
+        settings->config_file = arg;
     } else if (key == KEY_SERVE_CONFIG) {
-        s->serve_config = arg;
+        settings->serve_config = arg;
     } else if (key == KEY_NO_CONFIG) {
-        s->no_config = true;
+        settings->no_config = true;
     } else if (key == KEY_VERBOSE) {
-        log_set_verbose(s->verbose = true);
+        log_set_verbose(settings->verbose = true);
     } else if (key == KEY_VERSION) {
         (void)printf("inlay-serve %s\n", inlay_version());
         exit(0);
     } else if (key == ARGP_KEY_ARG) {
-        if (s->models != NULL)
+        if (settings->models != NULL)
             argp_error(state, "which models? '%s' is one too many", arg);
-        s->models = arg;
-    } else if (key == ARGP_KEY_END && s->models == NULL) {
+        settings->models = arg;
+    } else if (key == ARGP_KEY_END && settings->models == NULL) {
         argp_error(state, "which models? name a folder, or a file");
     } else if (key != ARGP_KEY_END) {
         return ARGP_ERR_UNKNOWN;
@@ -246,25 +247,25 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     return 0;
 }
 
-void settings_parse(struct settings *s, int argc, char **argv)
+void settings_parse(struct settings *settings, int argc, char **argv)
 {
     static const struct argp argp = { flags, parse, "MODELS", doc, NULL, NULL, NULL };
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_options *options = NULL;
     inlay_status status = INLAY_OK;
 
-    *s = (struct settings){ .models = NULL };
+    *settings = (struct settings){ .models = NULL };
     argp_err_exit_status = 2;
     describe_flags();
-    (void)argp_parse(&argp, argc, argv, 0, NULL, s);
-    if (s->serve_config != NULL)
-        status = read_file(s, s->serve_config, &diag);
-    else if (!s->no_config && access(default_file, F_OK) == 0)
-        status = read_file(s, default_file, &diag);
+    (void)argp_parse(&argp, argc, argv, 0, NULL, settings);
+    if (settings->serve_config != NULL)
+        status = read_file(settings, settings->serve_config, &diag);
+    else if (!settings->no_config && access(default_file, F_OK) == 0)
+        status = read_file(settings, default_file, &diag);
     if (status == INLAY_OK)
-        status = read_environment(s, &diag);
+        status = read_environment(settings, &diag);
     if (status == INLAY_OK)
-        status = settings_options(s, &options, &diag); /* mistakes are told now */
+        status = settings_options(settings, &options, &diag); /* mistakes are told now */
     inlay_options_destroy(options);
     if (status != INLAY_OK) {
         (void)fprintf(stderr, "%s: %s\n", argv[0], diag.text);
@@ -272,16 +273,16 @@ void settings_parse(struct settings *s, int argc, char **argv)
     }
 }
 
-void settings_deinit(struct settings *s)
+void settings_deinit(struct settings *settings)
 {
     for (int i = 0; i < SETTING_COUNT; i++)
-        free(s->text[i]);
-    for (uint32_t i = 0; i < s->flag_count; i++) {
-        free(s->flags[i].name);
-        free(s->flags[i].value);
-        free(s->flags[i].flag);
+        free(settings->text[i]);
+    for (uint32_t i = 0; i < settings->flag_count; i++) {
+        free(settings->flags[i].name);
+        free(settings->flags[i].value);
+        free(settings->flags[i].flag);
     }
-    free(s->flags);
+    free(settings->flags);
 }
 
 static void print_log(void *user, uint32_t level, const char *text)
@@ -292,9 +293,9 @@ static void print_log(void *user, uint32_t level, const char *text)
     log_line(level > warning ? LOG_VERBOSE_LINE : level == warning ? LOG_WARNING_LINE : LOG_ERROR_LINE, "%s", text);
 }
 
-bool settings_stopped(const struct settings *s)
+bool settings_stopped(const struct settings *settings)
 {
-    return __atomic_load_n(&s->stop, __ATOMIC_SEQ_CST) != 0;
+    return __atomic_load_n(&settings->stop, __ATOMIC_SEQ_CST) != 0;
 }
 
 /* An inlay_progress_fn. */
@@ -305,7 +306,7 @@ static int is_stopped(void *user, double fraction, const char *what)
     return settings_stopped(user);
 }
 
-inlay_status settings_options(const struct settings *s, inlay_options **out_options, inlay_diag *diag)
+inlay_status settings_options(const struct settings *settings, inlay_options **out_options, inlay_diag *diag)
 {
     inlay_options *options = NULL;
     inlay_status status = inlay_options_create(&options, diag);
@@ -313,19 +314,20 @@ inlay_status settings_options(const struct settings *s, inlay_options **out_opti
     *out_options = NULL;
     if (status != INLAY_OK)
         return status;
-    inlay_options_set_log(options, print_log, (void *)(uintptr_t)s);
-    inlay_options_set_progress(options, is_stopped, (void *)(uintptr_t)s);
+    inlay_options_set_log(options, print_log, (void *)(uintptr_t)settings);
+    inlay_options_set_progress(options, is_stopped, (void *)(uintptr_t)settings);
     /* A plugin that crashes takes the process; the next start does without it. */
     INLAY_TRY(inlay_options_set(options, "crash_report", "1", diag));
-    if (!s->no_config)
+    if (!settings->no_config)
         INLAY_TRY(inlay_options_load(options, NULL, diag));
-    if (s->config_file != NULL)
-        INLAY_TRY(inlay_options_load(options, s->config_file, diag));
+    if (settings->config_file != NULL)
+        INLAY_TRY(inlay_options_load(options, settings->config_file, diag));
     INLAY_TRY(inlay_options_load_environment(options, diag));
-    for (uint32_t i = 0; i < s->flag_count; i++) {
-        if (s->flags[i].name == NULL || s->flags[i].value == NULL || s->flags[i].flag == NULL)
+    for (uint32_t i = 0; i < settings->flag_count; i++) {
+        if (settings->flags[i].name == NULL || settings->flags[i].value == NULL || settings->flags[i].flag == NULL)
             INLAY_TRY(no_memory(diag, "for settings"));
-        INLAY_TRY(inlay_options_set_from(options, s->flags[i].name, s->flags[i].value, s->flags[i].flag, diag));
+        INLAY_TRY(inlay_options_set_from(options, settings->flags[i].name, settings->flags[i].value,
+                                         settings->flags[i].flag, diag));
     }
     *out_options = options;
     options = NULL;

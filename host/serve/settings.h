@@ -29,12 +29,13 @@ struct settings {
 };
 
 /* Reads all sources. What is wrong ends the process with a line and exit code 2; --help and --version end it with 0. */
-void settings_parse(struct settings *s, int argc, char **argv);
-void settings_deinit(struct settings *s);
+void settings_parse(struct settings *settings, int argc, char **argv);
+void settings_deinit(struct settings *settings);
 /* Whether the server is about to end. Any thread. */
-bool settings_stopped(const struct settings *s);
-const char *settings_text(const struct settings *s, int setting);
-int64_t settings_int(const struct settings *s, int setting);
+bool settings_stopped(const struct settings *settings);
+const char *settings_text(const struct settings *settings, int setting);
+int64_t settings_int(const struct settings *settings, int setting);
 /* New options of the library as they are set, for one model. */
-INLAY_NODISCARD inlay_status settings_options(const struct settings *s, inlay_options **out_options, inlay_diag *diag);
+INLAY_NODISCARD inlay_status settings_options(const struct settings *settings, inlay_options **out_options,
+                                              inlay_diag *diag);
 #endif

@@ -12,64 +12,65 @@ static void add(atomic_uint_fast64_t *to, uint64_t n)
     (void)atomic_fetch_add_explicit(to, n, memory_order_relaxed);
 }
 
-void stats_add_time(stats_time *t, uint64_t ns)
+void stats_add_time(stats_time *time, uint64_t ns)
 {
     uint32_t i = 0;
 
     while (i < STATS_BUCKETS && ns > stats_bounds_ns[i])
         i++;
-    add(&t->buckets[i], 1);
-    add(&t->count, 1);
-    add(&t->ns, ns);
+    add(&time->buckets[i], 1);
+    add(&time->count, 1);
+    add(&time->ns, ns);
 }
 
-void stats_add_request(model_stats *s, uint64_t ns, uint64_t target_us)
+void stats_add_request(model_stats *stats, uint64_t ns, uint64_t target_us)
 {
-    stats_add_time(&s->request, ns);
+    stats_add_time(&stats->request, ns);
     if (target_us > 0 && ns / US >= target_us)
-        add(&s->over_target, 1);
+        add(&stats->over_target, 1);
 }
 
 /* The counters of runs with that number of rows; NULL: there are none. */
-static stats_batch *batch_of(const model_stats *s, uint64_t rows)
+static stats_batch *batch_of(const model_stats *stats, uint64_t rows)
 {
-    return rows > 0 && rows <= s->batch_count ? &s->batches[rows - 1] : NULL;
+    return rows > 0 && rows <= stats->batch_count ? &stats->batches[rows - 1] : NULL;
 }
 
-void stats_add_run(model_stats *s, uint64_t rows, uint64_t input_ns, uint64_t infer_ns)
+void stats_add_run(model_stats *stats, uint64_t rows, uint64_t input_ns, uint64_t infer_ns)
 {
-    stats_batch *b = batch_of(s, rows);
+    stats_batch *batch = batch_of(stats, rows);
     struct timespec now;
     uint32_t i = 0;
 
     while (i < STATS_BATCH_BUCKETS && rows > UINT64_C(1) << i)
         i++;
-    add(&s->batch_buckets[i], 1);
-    add(&s->batch_rows, rows);
-    add(&s->input_ns, input_ns);
-    stats_add_time(&s->compute, infer_ns);
-    if (b != NULL) {
-        add(&b->count, 1);
-        add(&b->input_ns, input_ns);
-        add(&b->infer_ns, infer_ns);
+    add(&stats->batch_buckets[i], 1);
+    add(&stats->batch_rows, rows);
+    add(&stats->input_ns, input_ns);
+    stats_add_time(&stats->compute, infer_ns);
+    if (batch != NULL) {
+        add(&batch->count, 1);
+        add(&batch->input_ns, input_ns);
+        add(&batch->infer_ns, infer_ns);
     }
     (void)clock_gettime(CLOCK_REALTIME_COARSE, &now);
-    atomic_store_explicit(&s->last_ms, (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / MS, memory_order_relaxed);
+    atomic_store_explicit(&stats->last_ms, (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / MS,
+                          memory_order_relaxed);
 }
 
-void stats_add_output(model_stats *s, uint64_t rows, uint64_t ns)
+void stats_add_output(model_stats *stats, uint64_t rows, uint64_t ns)
 {
-    stats_batch *b = batch_of(s, rows);
+    stats_batch *batch = batch_of(stats, rows);
 
-    add(&s->output_ns, ns);
-    if (b != NULL)
-        add(&b->output_ns, ns);
+    add(&stats->output_ns, ns);
+    if (batch != NULL)
+        add(&batch->output_ns, ns);
 }
 
-void stats_add_error(model_stats *s, uint32_t error, uint64_t ns)
+void stats_add_error(model_stats *stats, uint32_t error, uint64_t ns)
 {
-    add(&s->errors[error], 1);
-    add(&s->fail_ns, ns);
+    add(&stats->errors[error], 1);
+    add(&stats->fail_ns, ns);
 }
 
 uint32_t stats_error_of(inlay_status status)

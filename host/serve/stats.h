@@ -50,15 +50,15 @@ typedef struct model_stats {
     uint32_t batch_count;
 } model_stats;
 
-void stats_add_time(stats_time *t, uint64_t ns);
+void stats_add_time(stats_time *time, uint64_t ns);
 /* A request that succeeded; target_us = how long one may take, 0 = any time. */
-void stats_add_request(model_stats *s, uint64_t ns, uint64_t target_us);
+void stats_add_request(model_stats *stats, uint64_t ns, uint64_t target_us);
 /* A run with that number of rows, and the time to make its inputs and to compute. */
-void stats_add_run(model_stats *s, uint64_t rows, uint64_t input_ns, uint64_t infer_ns);
+void stats_add_run(model_stats *stats, uint64_t rows, uint64_t input_ns, uint64_t infer_ns);
 /* The time that handing out its outputs took. */
-void stats_add_output(model_stats *s, uint64_t rows, uint64_t ns);
+void stats_add_output(model_stats *stats, uint64_t rows, uint64_t ns);
 /* The reason that belongs to a failure. */
 uint32_t stats_error_of(inlay_status status);
-void stats_add_error(model_stats *s, uint32_t error, uint64_t ns);
+void stats_add_error(model_stats *stats, uint32_t error, uint64_t ns);
 
 #endif

@@ -12,52 +12,52 @@ static void duration(struct strbuf *to, const char *key, uint64_t count, uint64_
     strbuf_format(to, "\"%s\":{\"count\":%llu,\"ns\":%llu}", key, (unsigned long long)count, (unsigned long long)ns);
 }
 
-static void write_batches(struct strbuf *to, const model_stats *s)
+static void write_batches(struct strbuf *to, const model_stats *stats)
 {
     bool any = false;
 
-    for (uint32_t i = 0; i < s->batch_count; i++) {
-        const stats_batch *b = &s->batches[i];
-        uint64_t count = get(&b->count);
+    for (uint32_t i = 0; i < stats->batch_count; i++) {
+        const stats_batch *batch = &stats->batches[i];
+        uint64_t count = get(&batch->count);
 
         if (count == 0)
             continue;
         strbuf_format(to, "%s{\"batch_size\":%u,", any ? "," : "", i + 1);
         any = true;
-        duration(to, "compute_input", count, get(&b->input_ns));
+        duration(to, "compute_input", count, get(&batch->input_ns));
         strbuf_text(to, ",");
-        duration(to, "compute_infer", count, get(&b->infer_ns));
+        duration(to, "compute_infer", count, get(&batch->infer_ns));
         strbuf_text(to, ",");
-        duration(to, "compute_output", count, get(&b->output_ns));
+        duration(to, "compute_output", count, get(&batch->output_ns));
         strbuf_text(to, "}");
     }
 }
 
-static void write_stats(struct strbuf *to, const char *name, const char *version, const model_stats *s)
+static void write_stats(struct strbuf *to, const char *name, const char *version, const model_stats *stats)
 {
-    uint64_t failed = 0, runs = get(&s->compute.count);
+    uint64_t failed = 0, runs = get(&stats->compute.count);
 
     for (uint32_t i = 0; i < STATS_ERROR_COUNT; i++)
-        failed += get(&s->errors[i]);
+        failed += get(&stats->errors[i]);
     strbuf_text(to, "{\"name\":");
     strbuf_json(to, name, strlen(name));
     strbuf_format(to, ",\"version\":\"%s\",\"last_inference\":%llu,\"inference_count\":%llu,\"execution_count\":%llu,",
-                  version, (unsigned long long)get(&s->last_ms), (unsigned long long)get(&s->rows),
+                  version, (unsigned long long)get(&stats->last_ms), (unsigned long long)get(&stats->rows),
                   (unsigned long long)runs);
     strbuf_text(to, "\"inference_stats\":{");
-    duration(to, "success", get(&s->request.count), get(&s->request.ns));
+    duration(to, "success", get(&stats->request.count), get(&stats->request.ns));
     strbuf_text(to, ",");
-    duration(to, "fail", failed, get(&s->fail_ns));
+    duration(to, "fail", failed, get(&stats->fail_ns));
     strbuf_text(to, ",");
-    duration(to, "queue", get(&s->queue.count), get(&s->queue.ns));
+    duration(to, "queue", get(&stats->queue.count), get(&stats->queue.ns));
     strbuf_text(to, ",");
-    duration(to, "compute_input", runs, get(&s->input_ns));
+    duration(to, "compute_input", runs, get(&stats->input_ns));
     strbuf_text(to, ",");
-    duration(to, "compute_infer", runs, get(&s->compute.ns));
+    duration(to, "compute_infer", runs, get(&stats->compute.ns));
     strbuf_text(to, ",");
-    duration(to, "compute_output", runs, get(&s->output_ns));
+    duration(to, "compute_output", runs, get(&stats->output_ns));
     strbuf_text(to, "},\"batch_stats\":[");
-    write_batches(to, s);
+    write_batches(to, stats);
     strbuf_text(to, "]}");
 }
 
@@ -67,27 +67,28 @@ typedef struct stats_list {
     uint32_t count;
 } stats_list;
 
-static void add_stats(void *user, const repository_entry *e)
+static void add_stats(void *user, const repository_entry *entry)
 {
     stats_list *list = user;
-    const struct route *r = &list->x->route;
+    const struct route *route = &list->x->route;
 
-    if (!repository_matches(e, r->name, r->name_bytes, r->version))
+    if (!repository_matches(entry, route->name, route->name_bytes, route->version))
         return;
     if (list->count++ > 0)
         strbuf_text(list->to, ",");
-    write_stats(list->to, e->name, e->loaded->version, &e->loaded->stats);
+    write_stats(list->to, entry->name, entry->loaded->version, &entry->loaded->stats);
 }
 
-void answer_stats(struct exchange *x)
+void answer_stats(struct exchange *exchange)
 {
-    stats_list list = { x, &x->reply, 0 };
+    stats_list list = { exchange, &exchange->reply, 0 };
 
-    strbuf_text(&x->reply, "{\"model_stats\":[");
-    repository_each(x->server->repository, add_stats, &list);
-    strbuf_text(&x->reply, "]}");
-    if (x->route.name != NULL && list.count == 0)
-        exchange_fail(x, MHD_HTTP_NOT_FOUND, "no such model or version is loaded; POST v2/repository/index lists them");
+    strbuf_text(&exchange->reply, "{\"model_stats\":[");
+    repository_each(exchange->server->repository, add_stats, &list);
+    strbuf_text(&exchange->reply, "]}");
+    if (exchange->route.name != NULL && list.count == 0)
+        exchange_fail(exchange, MHD_HTTP_NOT_FOUND,
+                      "no such model or version is loaded; POST v2/repository/index lists them");
     else
-        x->code = MHD_HTTP_OK;
+        exchange->code = MHD_HTTP_OK;
 }

@@ -36,9 +36,9 @@ struct supervisor {
     int code;
 };
 
-bool supervise_wanted(const struct settings *s)
+bool supervise_wanted(const struct settings *settings)
 {
-    return settings_int(s, SET_workers) > 0 && !supervise_is_worker();
+    return settings_int(settings, SET_workers) > 0 && !supervise_is_worker();
 }
 
 bool supervise_is_worker(void)
@@ -59,11 +59,12 @@ void supervise_ready(void)
 }
 
 /* The socket under a number that is out of the way of those that a worker gets them under. */
-static inlay_status open_socket(const struct settings *s, const char *name, int port, int *out, inlay_diag *diag)
+static inlay_status open_socket(const struct settings *settings, const char *name, int port, int *out, inlay_diag *diag)
 {
     char url[128];
     int fd, family;
-    inlay_status status = listen_open(name, settings_text(s, SET_listen), port, &fd, &family, url, sizeof url, diag);
+    inlay_status status =
+        listen_open(name, settings_text(settings, SET_listen), port, &fd, &family, url, sizeof url, diag);
 
     if (status != INLAY_OK)
         return status;
@@ -73,22 +74,23 @@ static inlay_status open_socket(const struct settings *s, const char *name, int 
     return *out >= 0 ? INLAY_OK : inlay_fail(diag, INLAY_IO_ERROR, "no more files: %s", strerror(errno));
 }
 
-static inlay_status open_pipe(struct supervisor *v, inlay_diag *diag)
+static inlay_status open_pipe(struct supervisor *supervisor, inlay_diag *diag)
 {
     int ends[2];
 
     if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)
         return inlay_fail(diag, INLAY_IO_ERROR, "no more files: %s", strerror(errno));
-    v->ready[0] = ends[0];
-    v->ready[1] = fcntl(ends[1], F_DUPFD_CLOEXEC, 10);
+    supervisor->ready[0] = ends[0];
+    supervisor->ready[1] = fcntl(ends[1], F_DUPFD_CLOEXEC, 10);
     (void)close(ends[1]);
-    return v->ready[1] >= 0 ? INLAY_OK : inlay_fail(diag, INLAY_IO_ERROR, "no more files: %s", strerror(errno));
+    return supervisor->ready[1] >= 0 ? INLAY_OK
+                                     : inlay_fail(diag, INLAY_IO_ERROR, "no more files: %s", strerror(errno));
 }
 
 /* In the child: the sockets as systemd passes them, and the program anew. SIGTERM stays blocked until the worker waits
  * for it: one told to end while it starts drains and ends well, too. SIGINT, which a terminal sends to all processes,
  * is the supervisor's, who tells each. */
-static void become_worker(const struct supervisor *v, uint32_t index)
+static void become_worker(const struct supervisor *supervisor, uint32_t index)
 {
     char number[16], pid[16];
     sigset_t of_supervisor;
@@ -99,33 +101,33 @@ static void become_worker(const struct supervisor *v, uint32_t index)
     (void)signal(SIGINT, SIG_IGN);
     (void)sigprocmask(SIG_UNBLOCK, &of_supervisor, NULL);
     (void)prctl(PR_SET_PDEATHSIG, SIGTERM);
-    if (getppid() != v->pid)
+    if (getppid() != supervisor->pid)
         _exit(1); /* it died before it could be asked to tell */
     (void)snprintf(number, sizeof number, "%u", index);
     (void)snprintf(pid, sizeof pid, "%d", (int)getpid());
-    if (dup2(v->sockets[0], 3) < 0 || (v->sockets[1] >= 0 && dup2(v->sockets[1], 4) < 0) ||
-        dup2(v->ready[1], READY_FD) < 0)
+    if (dup2(supervisor->sockets[0], 3) < 0 || (supervisor->sockets[1] >= 0 && dup2(supervisor->sockets[1], 4) < 0) ||
+        dup2(supervisor->ready[1], READY_FD) < 0)
         _exit(1);
     (void)setenv(mark, number, 1);
     (void)setenv("LISTEN_PID", pid, 1);
-    (void)setenv("LISTEN_FDS", v->sockets[1] >= 0 ? "2" : "1", 1);
-    (void)setenv("LISTEN_FDNAMES", v->sockets[1] >= 0 ? "rest:grpc" : "rest", 1);
+    (void)setenv("LISTEN_FDS", supervisor->sockets[1] >= 0 ? "2" : "1", 1);
+    (void)setenv("LISTEN_FDNAMES", supervisor->sockets[1] >= 0 ? "rest:grpc" : "rest", 1);
     (void)unsetenv("NOTIFY_SOCKET");
-    (void)execv("/proc/self/exe", v->argv);
+    (void)execv("/proc/self/exe", supervisor->argv);
     _exit(1);
 }
 
-static void start_worker(const struct supervisor *v, uint32_t index)
+static void start_worker(const struct supervisor *supervisor, uint32_t index)
 {
-    struct worker *w = &v->workers[index];
+    struct worker *worker = &supervisor->workers[index];
 
-    w->started_ns = clock_ns();
-    w->pid = fork();
-    if (w->pid == 0)
-        become_worker(v, index);
-    if (w->pid < 0) {
-        w->pid = 0;
-        w->start_at_ns = w->started_ns + (uint64_t)LATE_MS * 1000000;
+    worker->started_ns = clock_ns();
+    worker->pid = fork();
+    if (worker->pid == 0)
+        become_worker(supervisor, index);
+    if (worker->pid < 0) {
+        worker->pid = 0;
+        worker->start_at_ns = worker->started_ns + (uint64_t)LATE_MS * 1000000;
     }
 }
 
@@ -138,99 +140,103 @@ static void say_end(uint32_t index, int status, const char *then)
 
 /* One that crashed is started again, later each time if it does not last. If one ends by itself at once and none was
  * ever ready, the next would do the same: the settings are wrong. */
-static void note_end(struct supervisor *v, uint32_t index, int status)
+static void note_end(struct supervisor *supervisor, uint32_t index, int status)
 {
-    struct worker *w = &v->workers[index];
+    struct worker *worker = &supervisor->workers[index];
     uint64_t now = clock_ns();
-    bool young = now - w->started_ns < (uint64_t)YOUNG_MS * 1000000;
+    bool young = now - worker->started_ns < (uint64_t)YOUNG_MS * 1000000;
 
-    w->pid = 0;
-    if (v->stop) {
+    worker->pid = 0;
+    if (supervisor->stop) {
         /* What befell one before it was told to end is nothing to how they end. */
-        if (v->told && !(WIFEXITED(status) && WEXITSTATUS(status) == 0)) {
-            v->code = v->code == 0 ? 1 : v->code;
+        if (supervisor->told && !(WIFEXITED(status) && WEXITSTATUS(status) == 0)) {
+            supervisor->code = supervisor->code == 0 ? 1 : supervisor->code;
             say_end(index, status, "it was told to end");
         }
         return;
     }
-    if (WIFEXITED(status) && young && !v->served) {
-        v->stop = true;
-        v->code = WEXITSTATUS(status);
+    if (WIFEXITED(status) && young && !supervisor->served) {
+        supervisor->stop = true;
+        supervisor->code = WEXITSTATUS(status);
         return;
     }
-    w->pause_ms = !young || w->pause_ms == 0 ? SOON_MS : w->pause_ms * 2 < LATE_MS ? w->pause_ms * 2 : LATE_MS;
-    w->start_at_ns = now + (uint64_t)w->pause_ms * 1000000;
+    worker->pause_ms = !young || worker->pause_ms == 0  ? SOON_MS
+                       : worker->pause_ms * 2 < LATE_MS ? worker->pause_ms * 2
+                                                        : LATE_MS;
+    worker->start_at_ns = now + (uint64_t)worker->pause_ms * 1000000;
     say_end(index, status, "starting it again");
 }
 
-static void reap(struct supervisor *v)
+static void reap(struct supervisor *supervisor)
 {
     int status;
     pid_t pid;
 
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
-        for (uint32_t i = 0; i < v->count; i++)
-            if (v->workers[i].pid == pid)
-                note_end(v, i, status);
+        for (uint32_t i = 0; i < supervisor->count; i++)
+            if (supervisor->workers[i].pid == pid)
+                note_end(supervisor, i, status);
 }
 
-static uint32_t running(const struct supervisor *v)
+static uint32_t running(const struct supervisor *supervisor)
 {
     uint32_t count = 0;
 
-    for (uint32_t i = 0; i < v->count; i++)
-        count += v->workers[i].pid > 0;
+    for (uint32_t i = 0; i < supervisor->count; i++)
+        count += supervisor->workers[i].pid > 0;
     return count;
 }
 
-static void tell_all(struct supervisor *v)
+static void tell_all(struct supervisor *supervisor)
 {
-    v->told = true;
-    for (uint32_t i = 0; i < v->count; i++)
-        if (v->workers[i].pid > 0)
-            (void)kill(v->workers[i].pid, SIGTERM);
+    supervisor->told = true;
+    for (uint32_t i = 0; i < supervisor->count; i++)
+        if (supervisor->workers[i].pid > 0)
+            (void)kill(supervisor->workers[i].pid, SIGTERM);
 }
 
 /* The first worker that is ready makes the whole of them ready. */
-static void hear_ready(struct supervisor *v)
+static void hear_ready(struct supervisor *supervisor)
 {
     char bytes[64];
 
-    if (read(v->ready[0], bytes, sizeof bytes) <= 0 || v->served)
+    if (read(supervisor->ready[0], bytes, sizeof bytes) <= 0 || supervisor->served)
         return;
-    v->served = true;
+    supervisor->served = true;
     listen_notify("READY=1");
 }
 
-static void look_after(struct supervisor *v, const sigset_t *signals)
+static void look_after(struct supervisor *supervisor, const sigset_t *signals)
 {
     const struct timespec tick = { 0, 50000000 };
 
-    while (!v->stop || running(v) > 0) {
+    while (!supervisor->stop || running(supervisor) > 0) {
         int which;
 
-        for (uint32_t i = 0; !v->stop && i < v->count; i++)
-            if (v->workers[i].pid == 0 && clock_ns() >= v->workers[i].start_at_ns)
-                start_worker(v, i);
-        if (v->stop && !v->told)
-            tell_all(v);
+        for (uint32_t i = 0; !supervisor->stop && i < supervisor->count; i++)
+            if (supervisor->workers[i].pid == 0 && clock_ns() >= supervisor->workers[i].start_at_ns)
+                start_worker(supervisor, i);
+        if (supervisor->stop && !supervisor->told)
+            tell_all(supervisor);
         which = sigtimedwait(signals, NULL, &tick);
         if (which == SIGTERM || which == SIGINT) {
-            if (!v->stop)
+            if (!supervisor->stop)
                 listen_notify("STOPPING=1");
-            v->stop = true;
-            if (v->told)
-                tell_all(v); /* a second one ends the wait of those that drain */
+            supervisor->stop = true;
+            if (supervisor->told)
+                tell_all(supervisor); /* a second one ends the wait of those that drain */
         }
-        hear_ready(v);
-        reap(v);
+        hear_ready(supervisor);
+        reap(supervisor);
     }
 }
 
-int supervise(const struct settings *s, char **argv)
+int supervise(const struct settings *settings, char **argv)
 {
-    struct supervisor v = { .settings = s, .argv = argv, .sockets = { -1, -1 }, .ready = { -1, -1 }, .pid = getpid() };
-    int grpc_port = (int)settings_int(s, SET_grpc_port);
+    struct supervisor supervisor = {
+        .settings = settings, .argv = argv, .sockets = { -1, -1 }, .ready = { -1, -1 }, .pid = getpid()
+    };
+    int grpc_port = (int)settings_int(settings, SET_grpc_port);
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_status status;
     sigset_t signals;
@@ -240,26 +246,27 @@ int supervise(const struct settings *s, char **argv)
     (void)sigaddset(&signals, SIGINT);
     (void)sigaddset(&signals, SIGCHLD);
     (void)sigprocmask(SIG_BLOCK, &signals, NULL);
-    v.count = (uint32_t)settings_int(s, SET_workers);
-    v.workers = calloc(v.count, sizeof *v.workers);
-    status = v.workers != NULL ? open_socket(s, "rest", (int)settings_int(s, SET_port), &v.sockets[0], &diag)
-                               : no_memory(&diag, "for workers");
+    supervisor.count = (uint32_t)settings_int(settings, SET_workers);
+    supervisor.workers = calloc(supervisor.count, sizeof *supervisor.workers);
+    status = supervisor.workers != NULL
+                 ? open_socket(settings, "rest", (int)settings_int(settings, SET_port), &supervisor.sockets[0], &diag)
+                 : no_memory(&diag, "for workers");
     if (status == INLAY_OK && grpc_port >= 0 && grpc_is_built())
-        status = open_socket(s, "grpc", grpc_port, &v.sockets[1], &diag);
+        status = open_socket(settings, "grpc", grpc_port, &supervisor.sockets[1], &diag);
     if (status == INLAY_OK)
-        status = open_pipe(&v, &diag);
+        status = open_pipe(&supervisor, &diag);
     if (status != INLAY_OK) {
         (void)fprintf(stderr, "inlay-serve: %s\n", diag.text);
-        v.code = status == INLAY_INVALID_ARGUMENT ? 2 : 1;
+        supervisor.code = status == INLAY_INVALID_ARGUMENT ? 2 : 1;
     } else {
-        look_after(&v, &signals);
+        look_after(&supervisor, &signals);
     }
     for (int i = 0; i < 2; i++) {
-        if (v.sockets[i] >= 0)
-            (void)close(v.sockets[i]);
-        if (v.ready[i] >= 0)
-            (void)close(v.ready[i]);
+        if (supervisor.sockets[i] >= 0)
+            (void)close(supervisor.sockets[i]);
+        if (supervisor.ready[i] >= 0)
+            (void)close(supervisor.ready[i]);
     }
-    free(v.workers);
-    return v.code;
+    free(supervisor.workers);
+    return supervisor.code;
 }

@@ -19,25 +19,25 @@ static bool find_file(const char *path, const char *name, char out[PATH_MAX])
     return false;
 }
 
-static void add_end(text_model *t, const json_t *id)
+static void add_end(text_model *model, const json_t *id)
 {
-    if (json_is_integer(id) && t->end_count < TEXT_MAX_ENDS)
-        t->ends[t->end_count++] = json_integer_value(id);
+    if (json_is_integer(id) && model->end_count < TEXT_MAX_ENDS)
+        model->ends[model->end_count++] = json_integer_value(id);
 }
 
 /* eos_token_id of generation_config.json or config.json: a number or several. */
-static void find_ends(text_model *t, const char *path)
+static void find_ends(text_model *model, const char *path)
 {
     static const char *const names[] = { "generation_config.json", "config.json" };
     char file[PATH_MAX];
 
-    for (int i = 0; i < 2 && t->end_count == 0; i++) {
+    for (int i = 0; i < 2 && model->end_count == 0; i++) {
         json_t *root = find_file(path, names[i], file) ? json_load_file(file, 0, NULL) : NULL;
         const json_t *ends = json_object_get(root, "eos_token_id");
 
-        add_end(t, ends);
+        add_end(model, ends);
         for (size_t k = 0; k < json_array_size(ends); k++)
-            add_end(t, json_array_get(ends, k));
+            add_end(model, json_array_get(ends, k));
         json_decref(root);
     }
 }
@@ -66,63 +66,63 @@ static const char *find_form(const json_t *root)
 }
 
 /* What tokenizer_config.json says of chats; none where it is not there. false: no memory. */
-static bool read_chat(text_model *t, const char *path)
+static bool read_chat(text_model *model, const char *path)
 {
     char file[PATH_MAX];
     json_t *root = find_file(path, "tokenizer_config.json", file) ? json_load_file(file, 0, NULL) : NULL;
     const char *form = find_form(root);
     int64_t end;
 
-    t->begin = text_copy(json_object_get(root, "bos_token"));
-    t->end = text_copy(json_object_get(root, "eos_token"));
-    t->chat_form = form != NULL ? strdup(form) : NULL;
-    end = t->end != NULL && t->end[0] != '\0' ? tokenizer_id(t->tokenizer, t->end) : -1;
-    if (end >= 0 && !text_is_end(t, end) && t->end_count < TEXT_MAX_ENDS)
-        t->ends[t->end_count++] = end;
+    model->begin = text_copy(json_object_get(root, "bos_token"));
+    model->end = text_copy(json_object_get(root, "eos_token"));
+    model->chat_form = form != NULL ? strdup(form) : NULL;
+    end = model->end != NULL && model->end[0] != '\0' ? tokenizer_id(model->tokenizer, model->end) : -1;
+    if (end >= 0 && !text_is_end(model, end) && model->end_count < TEXT_MAX_ENDS)
+        model->ends[model->end_count++] = end;
     json_decref(root);
-    return t->begin != NULL && t->end != NULL && (form == NULL || t->chat_form != NULL);
+    return model->begin != NULL && model->end != NULL && (form == NULL || model->chat_form != NULL);
 }
 
 /* Whether the inputs are tokens, and what follows from how many there are, besides states. */
-static bool takes_tokens(const struct model *m, const text_model *t)
+static bool takes_tokens(const struct model *model, const text_model *t)
 {
-    for (uint32_t i = 0; i < m->input_count; i++) {
+    for (uint32_t i = 0; i < model->input_count; i++) {
         bool known = i == t->ids || i == t->mask || i == t->positions || i == t->types;
 
-        if ((known && m->inputs[i].dtype != INLAY_INT64) ||
-            (!known && !m->state_inputs[i] && m->inputs[i].optional == 0))
+        if ((known && model->inputs[i].dtype != INLAY_INT64) ||
+            (!known && !model->state_inputs[i] && model->inputs[i].optional == 0))
             return false;
     }
     return t->ids != INLAY_NONE;
 }
 
-static void find_outputs(const struct model *m, text_model *t)
+static void find_outputs(const struct model *model, text_model *t)
 {
     static const char *const names[] = { "sentence_embedding", "last_hidden_state", "token_embeddings" };
 
-    t->logits = m->sequences != NULL ? inlay_session_find_output(m->session, "logits") : INLAY_NONE;
+    t->logits = model->sequences != NULL ? inlay_session_find_output(model->session, "logits") : INLAY_NONE;
     t->vectors = INLAY_NONE;
-    for (size_t i = 0; i < sizeof names / sizeof names[0] && m->state_count == 0 && t->vectors == INLAY_NONE; i++)
-        t->vectors = inlay_session_find_output(m->session, names[i]);
+    for (size_t i = 0; i < sizeof names / sizeof names[0] && model->state_count == 0 && t->vectors == INLAY_NONE; i++)
+        t->vectors = inlay_session_find_output(model->session, names[i]);
 }
 
-inlay_status language_open(const struct model *m, text_model **out_text, inlay_diag *diag)
+inlay_status language_open(const struct model *model, text_model **out_text, inlay_diag *diag)
 {
     char path[PATH_MAX], error[512];
     text_model *t;
 
     *out_text = NULL;
-    if (!find_file(m->path, "tokenizer.json", path))
+    if (!find_file(model->path, "tokenizer.json", path))
         return INLAY_OK;
     t = calloc(1, sizeof *t);
     if (t == NULL)
         return no_memory(diag, "for the tokenizer");
-    t->ids = inlay_session_find_input(m->session, "input_ids");
-    t->mask = inlay_session_find_input(m->session, "attention_mask");
-    t->positions = inlay_session_find_input(m->session, "position_ids");
-    t->types = inlay_session_find_input(m->session, "token_type_ids");
-    find_outputs(m, t);
-    if (!takes_tokens(m, t) || (t->logits == INLAY_NONE && t->vectors == INLAY_NONE)) {
+    t->ids = inlay_session_find_input(model->session, "input_ids");
+    t->mask = inlay_session_find_input(model->session, "attention_mask");
+    t->positions = inlay_session_find_input(model->session, "position_ids");
+    t->types = inlay_session_find_input(model->session, "token_type_ids");
+    find_outputs(model, t);
+    if (!takes_tokens(model, t) || (t->logits == INLAY_NONE && t->vectors == INLAY_NONE)) {
         language_close(t);
         return INLAY_OK;
     }
@@ -131,8 +131,8 @@ inlay_status language_open(const struct model *m, text_model **out_text, inlay_d
         language_close(t);
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s", error);
     }
-    find_ends(t, m->path);
-    if (!read_chat(t, m->path)) {
+    find_ends(t, model->path);
+    if (!read_chat(t, model->path)) {
         language_close(t);
         return no_memory(diag, "for the tokenizer");
     }
@@ -140,21 +140,21 @@ inlay_status language_open(const struct model *m, text_model **out_text, inlay_d
     return INLAY_OK;
 }
 
-void language_close(text_model *t)
+void language_close(text_model *model)
 {
-    if (t == NULL)
+    if (model == NULL)
         return;
-    tokenizer_close(t->tokenizer);
-    free(t->chat_form);
-    free(t->begin);
-    free(t->end);
-    free(t);
+    tokenizer_close(model->tokenizer);
+    free(model->chat_form);
+    free(model->begin);
+    free(model->end);
+    free(model);
 }
 
-bool text_is_end(const text_model *t, int64_t token)
+bool text_is_end(const text_model *model, int64_t token)
 {
-    for (uint32_t i = 0; i < t->end_count; i++)
-        if (t->ends[i] == token)
+    for (uint32_t i = 0; i < model->end_count; i++)
+        if (model->ends[i] == token)
             return true;
     return false;
 }

@@ -19,7 +19,7 @@ typedef struct text_model {
 
 /* NULL in *out_text where no tokenizer.json is beside the model's file or a folder above, or the model is of another
  * kind. A tokenizer.json that cannot be read is a failure. */
-INLAY_NODISCARD inlay_status language_open(const struct model *m, text_model **out_text, inlay_diag *diag);
-void language_close(text_model *t); /* NULL is a no-op */
-bool text_is_end(const text_model *t, int64_t token);
+INLAY_NODISCARD inlay_status language_open(const struct model *model, text_model **out_text, inlay_diag *diag);
+void language_close(text_model *model); /* NULL is a no-op */
+bool text_is_end(const text_model *model, int64_t token);
 #endif

@@ -18,40 +18,40 @@ inlay_status tls_create(const char *certificate, const char *key, const char *cl
                         inlay_diag *diag)
 {
     gnutls_datum_t certificate_pem = datum(certificate), key_pem = datum(key);
-    struct tls *t = calloc(1, sizeof *t);
+    struct tls *tls = calloc(1, sizeof *tls);
     int code;
 
     *out_tls = NULL;
-    if (t == NULL || gnutls_certificate_allocate_credentials(&t->credentials) != GNUTLS_E_SUCCESS) {
-        free(t);
+    if (tls == NULL || gnutls_certificate_allocate_credentials(&tls->credentials) != GNUTLS_E_SUCCESS) {
+        free(tls);
         return no_memory(diag, "for TLS");
     }
-    code = gnutls_certificate_set_x509_key_mem(t->credentials, &certificate_pem, &key_pem, GNUTLS_X509_FMT_PEM);
+    code = gnutls_certificate_set_x509_key_mem(tls->credentials, &certificate_pem, &key_pem, GNUTLS_X509_FMT_PEM);
     if (code < 0) {
-        tls_destroy(t);
+        tls_destroy(tls);
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "tls_cert and tls_key are no pair in PEM: %s",
                           gnutls_strerror(code));
     }
     if (client_ca != NULL) {
         gnutls_datum_t pem = datum(client_ca);
 
-        code = gnutls_certificate_set_x509_trust_mem(t->credentials, &pem, GNUTLS_X509_FMT_PEM);
+        code = gnutls_certificate_set_x509_trust_mem(tls->credentials, &pem, GNUTLS_X509_FMT_PEM);
         if (code <= 0) {
-            tls_destroy(t);
+            tls_destroy(tls);
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "tls_client_ca has no certificate in PEM");
         }
-        t->clients = true;
+        tls->clients = true;
     }
-    *out_tls = t;
+    *out_tls = tls;
     return INLAY_OK;
 }
 
-void tls_destroy(struct tls *t)
+void tls_destroy(struct tls *tls)
 {
-    if (t == NULL)
+    if (tls == NULL)
         return;
-    gnutls_certificate_free_credentials(t->credentials);
-    free(t);
+    gnutls_certificate_free_credentials(tls->credentials);
+    free(tls);
 }
 
 bool tls_is_trusted(gnutls_session_t session)
@@ -61,7 +61,7 @@ bool tls_is_trusted(gnutls_session_t session)
     return gnutls_certificate_verify_peers2(session, &status) == GNUTLS_E_SUCCESS && status == 0;
 }
 
-gnutls_session_t tls_accept(const struct tls *t, int fd)
+gnutls_session_t tls_accept(const struct tls *tls, int fd)
 {
     static const gnutls_datum_t protocol = { (unsigned char *)(uintptr_t) "h2", 2 };
     gnutls_session_t session = NULL;
@@ -69,13 +69,13 @@ gnutls_session_t tls_accept(const struct tls *t, int fd)
     if (gnutls_init(&session, GNUTLS_SERVER | GNUTLS_NONBLOCK) != GNUTLS_E_SUCCESS)
         return NULL;
     if (gnutls_set_default_priority(session) != GNUTLS_E_SUCCESS ||
-        gnutls_credentials_set(session, GNUTLS_CRD_CERTIFICATE, t->credentials) != GNUTLS_E_SUCCESS ||
+        gnutls_credentials_set(session, GNUTLS_CRD_CERTIFICATE, tls->credentials) != GNUTLS_E_SUCCESS ||
         gnutls_alpn_set_protocols(session, &protocol, 1, GNUTLS_ALPN_MANDATORY) != GNUTLS_E_SUCCESS) {
         gnutls_deinit(session);
         return NULL;
     }
-    gnutls_certificate_server_set_request(session, t->clients ? GNUTLS_CERT_REQUIRE : GNUTLS_CERT_IGNORE);
-    if (t->clients)
+    gnutls_certificate_server_set_request(session, tls->clients ? GNUTLS_CERT_REQUIRE : GNUTLS_CERT_IGNORE);
+    if (tls->clients)
         gnutls_session_set_verify_cert(session, NULL, 0);
     gnutls_transport_set_int(session, fd);
     return session;

@@ -11,12 +11,12 @@ struct tls;
 /* All in PEM; client_ca NULL: clients show no certificate. */
 INLAY_NODISCARD inlay_status tls_create(const char *certificate, const char *key, const char *client_ca,
                                         struct tls **out_tls, inlay_diag *diag);
-void tls_destroy(struct tls *t); /* NULL is a no-op */
+void tls_destroy(struct tls *tls); /* NULL is a no-op */
 /* Whether the session's client has shown a certificate that is vouched for. */
 bool tls_is_trusted(gnutls_session_t session);
 
 /* A connection over TLS that speaks HTTP/2 (ALPN h2). fd is non-blocking, and stays the caller's. NULL: no memory. */
-gnutls_session_t tls_accept(const struct tls *t, int fd);
+gnutls_session_t tls_accept(const struct tls *tls, int fd);
 /* 1: done; 0: the socket has to be waited for, see tls_wants_write(); -1: the client is refused. */
 int tls_handshake(gnutls_session_t session);
 bool tls_wants_write(gnutls_session_t session);

@@ -6,13 +6,13 @@
 #include <strings.h>
 #include <sys/stat.h>
 
-void tokens_deinit(struct tokens *t)
+void tokens_deinit(struct tokens *tokens)
 {
-    free(t->texts);
-    *t = (struct tokens){ .texts = NULL };
+    free(tokens->texts);
+    *tokens = (struct tokens){ .texts = NULL };
 }
 
-static inlay_status add_line(struct tokens *t, char *line, const char *path, uint32_t number, inlay_diag *diag)
+static inlay_status add_line(struct tokens *tokens, char *line, const char *path, uint32_t number, inlay_diag *diag)
 {
     size_t bytes = strcspn(line, "\r\n");
 
@@ -22,9 +22,9 @@ static inlay_status add_line(struct tokens *t, char *line, const char *path, uin
     if (bytes < 16 || bytes >= TOKEN_MAX_BYTES)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s:%u: a token has 16 to %d characters", path, number,
                           TOKEN_MAX_BYTES - 1);
-    if (t->count == TOKENS_MAX)
+    if (tokens->count == TOKENS_MAX)
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "%s: more than %d tokens", path, TOKENS_MAX);
-    memcpy(t->texts[t->count++], line, bytes);
+    memcpy(tokens->texts[tokens->count++], line, bytes);
     return INLAY_OK;
 }
 
@@ -34,13 +34,13 @@ inlay_status tokens_read(const char *path, struct tokens *out_tokens, inlay_diag
     inlay_status status = INLAY_OK;
     uint32_t number = 0;
     struct stat st;
-    FILE *f;
+    FILE *file;
 
     *out_tokens = (struct tokens){ .texts = NULL };
     if (path[0] == '\0')
         return INLAY_OK;
-    f = fopen(path, "re");
-    if (f == NULL || fstat(fileno(f), &st) != 0) {
+    file = fopen(path, "re");
+    if (file == NULL || fstat(fileno(file), &st) != 0) {
         status = inlay_fail(diag, INLAY_IO_ERROR, "%s: %s", path, strerror(errno));
     } else if ((st.st_mode & (S_IROTH | S_IWOTH)) != 0) {
         status = inlay_fail(diag, INLAY_IO_ERROR, "%s: anybody may read or write it; chmod o-rw", path);
@@ -49,18 +49,18 @@ inlay_status tokens_read(const char *path, struct tokens *out_tokens, inlay_diag
         if (out_tokens->texts == NULL)
             status = no_memory(diag, "for tokens");
     }
-    while (status == INLAY_OK && fgets(line, sizeof line, f) != NULL)
+    while (status == INLAY_OK && fgets(line, sizeof line, file) != NULL)
         status = add_line(out_tokens, line, path, ++number, diag);
     if (status == INLAY_OK && out_tokens->count == 0)
         status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: holds no token", path);
-    if (f != NULL)
-        (void)fclose(f);
+    if (file != NULL)
+        (void)fclose(file);
     if (status != INLAY_OK)
         tokens_deinit(out_tokens);
     return status;
 }
 
-bool tokens_match(const struct tokens *t, const char *authorization)
+bool tokens_match(const struct tokens *tokens, const char *authorization)
 {
     char given[TOKEN_MAX_BYTES] = "";
     bool any = false;
@@ -69,11 +69,11 @@ bool tokens_match(const struct tokens *t, const char *authorization)
         strlen(authorization + 7) >= sizeof given)
         return false;
     memcpy(given, authorization + 7, strlen(authorization + 7));
-    for (uint32_t i = 0; i < t->count; i++) {
+    for (uint32_t i = 0; i < tokens->count; i++) {
         volatile unsigned char differs = 0;
 
         for (uint32_t k = 0; k < TOKEN_MAX_BYTES; k++)
-            differs = (unsigned char)(differs | (given[k] ^ t->texts[i][k]));
+            differs = (unsigned char)(differs | (given[k] ^ tokens->texts[i][k]));
         any |= differs == 0;
     }
     return any;

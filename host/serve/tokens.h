@@ -14,8 +14,8 @@ struct tokens {
 /* Reads one token a line; empty lines and those that begin with # are none. path "" gives no tokens. A file that others
  * than its owner and group may read is refused. */
 INLAY_NODISCARD inlay_status tokens_read(const char *path, struct tokens *out_tokens, inlay_diag *diag);
-void tokens_deinit(struct tokens *t);
+void tokens_deinit(struct tokens *tokens);
 /* Whether the value of a header Authorization holds one of them, in a time that does not tell which letters are right.
  */
-bool tokens_match(const struct tokens *t, const char *authorization);
+bool tokens_match(const struct tokens *tokens, const char *authorization);
 #endif

@@ -31,46 +31,46 @@ static const int64_t defaults[TRACE_KEYS] = { 0, 1000, -1 }; /* Triton's */
 
 inlay_status trace_create(const char *path, struct trace **out_trace, inlay_diag *diag)
 {
-    struct trace *t = calloc(1, sizeof *t);
+    struct trace *trace = calloc(1, sizeof *trace);
 
     *out_trace = NULL;
-    if (t == NULL || (t->path = strdup(path)) == NULL) {
-        free(t);
+    if (trace == NULL || (trace->path = strdup(path)) == NULL) {
+        free(trace);
         return no_memory(diag, "for the trace");
     }
-    t->file = path[0] != '\0' ? open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0640) : -1;
-    if (path[0] != '\0' && (t->file < 0 || write(t->file, "[\n]\n", 4) != 4)) {
+    trace->file = path[0] != '\0' ? open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0640) : -1;
+    if (path[0] != '\0' && (trace->file < 0 || write(trace->file, "[\n]\n", 4) != 4)) {
         inlay_status status = inlay_fail(diag, INLAY_IO_ERROR, "trace_file %s: %s", path, strerror(errno));
 
-        if (t->file >= 0)
-            (void)close(t->file);
-        free(t->path);
-        free(t);
+        if (trace->file >= 0)
+            (void)close(trace->file);
+        free(trace->path);
+        free(trace);
         return status;
     }
-    t->end = 1;
-    (void)pthread_mutex_init(&t->lock, NULL);
-    memcpy(t->all.values, defaults, sizeof defaults);
-    *out_trace = t;
+    trace->end = 1;
+    (void)pthread_mutex_init(&trace->lock, NULL);
+    memcpy(trace->all.values, defaults, sizeof defaults);
+    *out_trace = trace;
     return INLAY_OK;
 }
 
-void trace_destroy(struct trace *t)
+void trace_destroy(struct trace *trace)
 {
-    if (t == NULL)
+    if (trace == NULL)
         return;
-    for (uint32_t i = 0; i < t->model_count; i++)
-        free(t->models[i].model);
-    if (t->file >= 0)
-        (void)close(t->file);
-    (void)pthread_mutex_destroy(&t->lock);
-    free(t->path);
-    free(t);
+    for (uint32_t i = 0; i < trace->model_count; i++)
+        free(trace->models[i].model);
+    if (trace->file >= 0)
+        (void)close(trace->file);
+    (void)pthread_mutex_destroy(&trace->lock);
+    free(trace->path);
+    free(trace);
 }
 
 /* ------------------------------------------------------------------ settings */
 
-static inlay_status take_level(const struct trace *t, const char *text, int64_t *out, inlay_diag *diag)
+static inlay_status take_level(const struct trace *trace, const char *text, int64_t *out, inlay_diag *diag)
 {
     if (strcmp(text, "TENSORS") == 0)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
@@ -78,7 +78,7 @@ static inlay_status take_level(const struct trace *t, const char *text, int64_t 
     if (strcmp(text, "TIMESTAMPS") != 0 && strcmp(text, "OFF") != 0)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "trace_level is TIMESTAMPS or OFF, not '%.40s'", text);
     *out = text[0] == 'T';
-    if (*out == 1 && t->file < 0)
+    if (*out == 1 && trace->file < 0)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                           "there is no file to trace to: start the server with trace_file");
     return INLAY_OK;
@@ -97,12 +97,12 @@ static inlay_status take_number(const char *key, const char *text, int64_t least
 }
 
 /* What cannot be changed may be given as it is. */
-static inlay_status check_fixed(const struct trace *t, const char *key, const char *const *values, uint32_t count,
+static inlay_status check_fixed(const struct trace *trace, const char *key, const char *const *values, uint32_t count,
                                 inlay_diag *diag)
 {
     const struct {
         const char *key, *value;
-    } fixed[] = { { "log_frequency", "0" }, { "trace_file", t->path }, { "trace_mode", "triton" } };
+    } fixed[] = { { "log_frequency", "0" }, { "trace_file", trace->path }, { "trace_mode", "triton" } };
 
     for (size_t i = 0; i < sizeof fixed / sizeof fixed[0]; i++) {
         if (strcmp(fixed[i].key, key) != 0)
@@ -115,8 +115,8 @@ static inlay_status check_fixed(const struct trace *t, const char *key, const ch
     return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "there is no trace setting '%.64s'", key);
 }
 
-inlay_status trace_change_add(const struct trace *t, trace_change *change, const char *key, const char *const *values,
-                              uint32_t count, inlay_diag *diag)
+inlay_status trace_change_add(const struct trace *trace, trace_change *change, const char *key,
+                              const char *const *values, uint32_t count, inlay_diag *diag)
 {
     static const char *const keys[TRACE_KEYS] = { "trace_level", "trace_rate", "trace_count" };
     static const int64_t least[TRACE_KEYS] = { 0, 1, -1 };
@@ -126,11 +126,11 @@ inlay_status trace_change_add(const struct trace *t, trace_change *change, const
     while (k < TRACE_KEYS && strcmp(keys[k], key) != 0)
         k++;
     if (k == TRACE_KEYS)
-        return check_fixed(t, key, values, count, diag);
+        return check_fixed(trace, key, values, count, diag);
     if (count > 1 && k != TRACE_LEVEL)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s is one number", key);
     for (uint32_t i = 0; status == INLAY_OK && i < count; i++)
-        status = k == TRACE_LEVEL ? take_level(t, values[i], &change->values[k], diag)
+        status = k == TRACE_LEVEL ? take_level(trace, values[i], &change->values[k], diag)
                                   : take_number(key, values[i], least[k], &change->values[k], diag);
     change->given[k] = true;
     change->cleared[k] = count == 0;
@@ -138,30 +138,30 @@ inlay_status trace_change_add(const struct trace *t, trace_change *change, const
 }
 
 /* Under the lock; NULL: the model has none. */
-static own_settings *own_of(struct trace *t, const char *name)
+static own_settings *own_of(struct trace *trace, const char *name)
 {
     if (name == NULL)
-        return &t->all;
-    for (uint32_t i = 0; i < t->model_count; i++)
-        if (strcmp(t->models[i].model, name) == 0)
-            return &t->models[i];
+        return &trace->all;
+    for (uint32_t i = 0; i < trace->model_count; i++)
+        if (strcmp(trace->models[i].model, name) == 0)
+            return &trace->models[i];
     return NULL;
 }
 
-static int64_t value_of(const struct trace *t, const own_settings *own, trace_key key)
+static int64_t value_of(const struct trace *trace, const own_settings *own, trace_key key)
 {
-    return own != NULL && own->own[key] ? own->values[key] : t->all.values[key];
+    return own != NULL && own->own[key] ? own->values[key] : trace->all.values[key];
 }
 
-inlay_status trace_apply(struct trace *t, const char *name, const trace_change *change, inlay_diag *diag)
+inlay_status trace_apply(struct trace *trace, const char *name, const trace_change *change, inlay_diag *diag)
 {
     own_settings *own;
     bool on;
 
-    (void)pthread_mutex_lock(&t->lock);
-    own = own_of(t, name);
-    if (own == NULL && t->model_count < MAX_OWN && (t->models[t->model_count].model = strdup(name)) != NULL)
-        own = &t->models[t->model_count++];
+    (void)pthread_mutex_lock(&trace->lock);
+    own = own_of(trace, name);
+    if (own == NULL && trace->model_count < MAX_OWN && (trace->models[trace->model_count].model = strdup(name)) != NULL)
+        own = &trace->models[trace->model_count++];
     for (int k = 0; own != NULL && k < TRACE_KEYS; k++) {
         if (!change->given[k])
             continue;
@@ -170,51 +170,52 @@ inlay_status trace_apply(struct trace *t, const char *name, const trace_change *
         if (k == TRACE_RATE)
             own->seen = 0;
     }
-    on = t->all.values[TRACE_LEVEL] != 0;
-    for (uint32_t i = 0; i < t->model_count; i++)
-        on |= value_of(t, &t->models[i], TRACE_LEVEL) != 0;
-    atomic_store(&t->on, on);
-    (void)pthread_mutex_unlock(&t->lock);
+    on = trace->all.values[TRACE_LEVEL] != 0;
+    for (uint32_t i = 0; i < trace->model_count; i++)
+        on |= value_of(trace, &trace->models[i], TRACE_LEVEL) != 0;
+    atomic_store(&trace->on, on);
+    (void)pthread_mutex_unlock(&trace->lock);
     return own != NULL ? INLAY_OK
                        : inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "more than %d models have trace settings of their own",
                                     MAX_OWN);
 }
 
-void trace_read(struct trace *t, const char *name, trace_setting out[TRACE_SETTINGS])
+void trace_read(struct trace *trace, const char *name, trace_setting out[TRACE_SETTINGS])
 {
     const own_settings *own;
 
     memset(out, 0, TRACE_SETTINGS * sizeof *out);
-    (void)pthread_mutex_lock(&t->lock);
-    own = own_of(t, name);
+    (void)pthread_mutex_lock(&trace->lock);
+    own = own_of(trace, name);
     out[0] = (trace_setting){ .key = "trace_level", .is_list = true };
-    (void)snprintf(out[0].value, sizeof out[0].value, "%s", value_of(t, own, TRACE_LEVEL) != 0 ? "TIMESTAMPS" : "OFF");
+    (void)snprintf(out[0].value, sizeof out[0].value, "%s",
+                   value_of(trace, own, TRACE_LEVEL) != 0 ? "TIMESTAMPS" : "OFF");
     out[1].key = "trace_rate";
-    (void)snprintf(out[1].value, sizeof out[1].value, "%lld", (long long)value_of(t, own, TRACE_RATE));
+    (void)snprintf(out[1].value, sizeof out[1].value, "%lld", (long long)value_of(trace, own, TRACE_RATE));
     out[2].key = "trace_count";
-    (void)snprintf(out[2].value, sizeof out[2].value, "%lld", (long long)value_of(t, own, TRACE_COUNT));
-    (void)pthread_mutex_unlock(&t->lock);
+    (void)snprintf(out[2].value, sizeof out[2].value, "%lld", (long long)value_of(trace, own, TRACE_COUNT));
+    (void)pthread_mutex_unlock(&trace->lock);
     out[3] = (trace_setting){ .key = "log_frequency", .value = "0" };
     out[4].key = "trace_file";
-    (void)snprintf(out[4].value, sizeof out[4].value, "%s", t->path);
+    (void)snprintf(out[4].value, sizeof out[4].value, "%s", trace->path);
     out[5] = (trace_setting){ .key = "trace_mode", .value = "triton" };
 }
 
 /* ------------------------------------------------------------------ requests */
 
 /* Whether the request is to be written; under the lock. */
-static bool is_due(struct trace *t, const struct model *m)
+static bool is_due(struct trace *trace, const struct model *model)
 {
-    own_settings *own = own_of(t, m->name), *counter;
-    int64_t left = value_of(t, own, TRACE_COUNT);
+    own_settings *own = own_of(trace, model->name), *counter;
+    int64_t left = value_of(trace, own, TRACE_COUNT);
 
-    if (value_of(t, own, TRACE_LEVEL) == 0 || left == 0)
+    if (value_of(trace, own, TRACE_LEVEL) == 0 || left == 0)
         return false;
-    counter = own != NULL && own->own[TRACE_RATE] ? own : &t->all;
-    if (++counter->seen < (uint64_t)value_of(t, own, TRACE_RATE))
+    counter = own != NULL && own->own[TRACE_RATE] ? own : &trace->all;
+    if (++counter->seen < (uint64_t)value_of(trace, own, TRACE_RATE))
         return false;
     counter->seen = 0;
-    counter = own != NULL && own->own[TRACE_COUNT] ? own : &t->all;
+    counter = own != NULL && own->own[TRACE_COUNT] ? own : &trace->all;
     if (left > 0)
         counter->values[TRACE_COUNT]--;
     return true;
@@ -226,46 +227,47 @@ static void stamp(struct strbuf *to, const char *name, uint64_t ns, bool last)
 }
 
 /* In place of the array's end; the end comes behind it. */
-static void write_record(struct trace *t, const struct strbuf *record)
+static void write_record(struct trace *trace, const struct strbuf *record)
 {
     static const char tail[] = "\n]\n";
-    off_t at = t->end;
+    off_t at = trace->end;
 
-    if (record->failed || pwrite(t->file, record->data, record->size, at) != (ssize_t)record->size)
+    if (record->failed || pwrite(trace->file, record->data, record->size, at) != (ssize_t)record->size)
         return; /* a full disk is no reason to stop serving */
-    t->end = at + (off_t)record->size;
-    if (pwrite(t->file, tail, sizeof tail - 1, t->end) < 0)
+    trace->end = at + (off_t)record->size;
+    if (pwrite(trace->file, tail, sizeof tail - 1, trace->end) < 0)
         return;
 }
 
-void trace_request(struct trace *t, const struct job *j, uint64_t answered_ns)
+void trace_request(struct trace *trace, const struct job *job, uint64_t answered_ns)
 {
     struct strbuf record = { .data = NULL };
     uint64_t input_end;
 
-    if (!atomic_load_explicit(&t->on, memory_order_relaxed))
+    if (!atomic_load_explicit(&trace->on, memory_order_relaxed))
         return;
-    input_end = j->ended_ns - j->compute_ns;
-    (void)pthread_mutex_lock(&t->lock);
-    if (is_due(t, j->model)) {
-        t->written++;
+    input_end = job->ended_ns - job->compute_ns;
+    (void)pthread_mutex_lock(&trace->lock);
+    if (is_due(trace, job->model)) {
+        trace->written++;
         strbuf_format(&record, "%s{\"id\":%llu,\"model_name\":\"%s\",\"model_version\":%s",
-                      t->written > 1 ? ",\n" : "\n", (unsigned long long)t->written, j->model->name, j->model->version);
-        if (j->request->id[0] != '\0') {
+                      trace->written > 1 ? ",\n" : "\n", (unsigned long long)trace->written, job->model->name,
+                      job->model->version);
+        if (job->request->id[0] != '\0') {
             strbuf_text(&record, ",\"request_id\":");
-            strbuf_json(&record, j->request->id, strlen(j->request->id));
+            strbuf_json(&record, job->request->id, strlen(job->request->id));
         }
-        strbuf_format(&record, "},\n{\"id\":%llu,\"timestamps\":[", (unsigned long long)t->written);
-        stamp(&record, "REQUEST_START", j->arrived_ns, false);
-        stamp(&record, "QUEUE_START", j->queued_ns, false);
-        stamp(&record, "COMPUTE_START", j->started_ns, false);
+        strbuf_format(&record, "},\n{\"id\":%llu,\"timestamps\":[", (unsigned long long)trace->written);
+        stamp(&record, "REQUEST_START", job->arrived_ns, false);
+        stamp(&record, "QUEUE_START", job->queued_ns, false);
+        stamp(&record, "COMPUTE_START", job->started_ns, false);
         stamp(&record, "COMPUTE_INPUT_END", input_end, false);
-        stamp(&record, "COMPUTE_OUTPUT_START", j->ended_ns, false);
+        stamp(&record, "COMPUTE_OUTPUT_START", job->ended_ns, false);
         stamp(&record, "COMPUTE_END", answered_ns, false);
         stamp(&record, "REQUEST_END", answered_ns, true);
         strbuf_text(&record, "]}");
-        write_record(t, &record);
+        write_record(trace, &record);
     }
-    (void)pthread_mutex_unlock(&t->lock);
+    (void)pthread_mutex_unlock(&trace->lock);
     strbuf_deinit(&record);
 }

@@ -10,7 +10,7 @@ struct trace;
 
 /* path "": no file, so that tracing cannot be turned on. */
 INLAY_NODISCARD inlay_status trace_create(const char *path, struct trace **out_trace, inlay_diag *diag);
-void trace_destroy(struct trace *t); /* NULL is a no-op */
+void trace_destroy(struct trace *trace); /* NULL is a no-op */
 
 typedef enum trace_key { TRACE_LEVEL, TRACE_RATE, TRACE_COUNT, TRACE_KEYS } trace_key;
 /* Settings to be changed. Starts as {0}. */
@@ -19,10 +19,10 @@ typedef struct trace_change {
     int64_t values[TRACE_KEYS];                  /* TRACE_LEVEL: 1 = timestamps */
 } trace_change;
 /* Adds "trace_level": ["TIMESTAMPS"] and the like; no value = cleared. */
-INLAY_NODISCARD inlay_status trace_change_add(const struct trace *t, trace_change *change, const char *key,
+INLAY_NODISCARD inlay_status trace_change_add(const struct trace *trace, trace_change *change, const char *key,
                                               const char *const *values, uint32_t count, inlay_diag *diag);
 /* name: of a model, NULL = all. INLAY_LIMIT_EXCEEDED: too many models have settings of their own. */
-INLAY_NODISCARD inlay_status trace_apply(struct trace *t, const char *name, const trace_change *change,
+INLAY_NODISCARD inlay_status trace_apply(struct trace *trace, const char *name, const trace_change *change,
                                          inlay_diag *diag);
 
 /* What holds for a model, NULL = all, as texts. */
@@ -32,8 +32,8 @@ typedef struct trace_setting {
     char value[256];
     bool is_list; /* trace_level: a list of one */
 } trace_setting;
-void trace_read(struct trace *t, const char *name, trace_setting out[TRACE_SETTINGS]);
+void trace_read(struct trace *trace, const char *name, trace_setting out[TRACE_SETTINGS]);
 
 /* A request that has run; answered_ns: when its answer was made. Writes it if its turn has come. */
-void trace_request(struct trace *t, const struct job *j, uint64_t answered_ns);
+void trace_request(struct trace *trace, const struct job *job, uint64_t answered_ns);
 #endif

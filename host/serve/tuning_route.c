@@ -7,58 +7,59 @@
 
 enum { MAX_VALUES = 8 };
 
-static bool read_text(json_reader *r, const char **out)
+static bool read_text(json_reader *reader, const char **out)
 {
     char *text = NULL;
 
-    if (!reader_c_string(r, &text))
+    if (!reader_c_string(reader, &text))
         return false;
     *out = text;
     return true;
 }
 
 /* A member's key: the colon behind it is read, so it can be ended with NUL. */
-static bool end_key(json_reader *r, json_text key)
+static bool end_key(json_reader *reader, json_text key)
 {
     if (memchr(key.data, '\0', key.bytes) != NULL)
-        return reader_fail(r, "a key with NUL in it");
+        return reader_fail(reader, "a key with NUL in it");
     key.data[key.bytes] = '\0';
     return true;
 }
 
-static void fail_json(struct exchange *x, const json_reader *r, const inlay_diag *diag)
+static void fail_json(struct exchange *exchange, const json_reader *reader, const inlay_diag *diag)
 {
     char text[256];
 
-    (void)snprintf(text, sizeof text, "the request's JSON, byte %zu: %s", (size_t)(r->at - r->start),
-                   r->error != NULL ? r->error : "expected an object");
+    (void)snprintf(text, sizeof text, "the request's JSON, byte %zu: %s", (size_t)(reader->at - reader->start),
+                   reader->error != NULL ? reader->error : "expected an object");
     if (diag->code != INLAY_OK)
-        exchange_fail_diag(x, diag);
+        exchange_fail_diag(exchange, diag);
     else
-        exchange_fail(x, MHD_HTTP_BAD_REQUEST, text);
+        exchange_fail(exchange, MHD_HTTP_BAD_REQUEST, text);
 }
 
 /* ------------------------------------------------------------------ trace */
 
 /* A text, a number, an array of these, or null. Numbers are copied, for they have no end of their own. */
-static bool read_values(json_reader *r, const char *values[MAX_VALUES], char numbers[MAX_VALUES][32], uint32_t *count)
+static bool read_values(json_reader *reader, const char *values[MAX_VALUES], char numbers[MAX_VALUES][32],
+                        uint32_t *count)
 {
     json_text text;
-    bool list = reader_peek(r) == '[';
+    bool list = reader_peek(reader) == '[';
 
     *count = 0;
-    if (reader_peek(r) == 'n')
-        return reader_skip(r, &text);
-    if (list && !reader_open(r, '['))
+    if (reader_peek(reader) == 'n')
+        return reader_skip(reader, &text);
+    if (list && !reader_open(reader, '['))
         return false;
-    while (!list || reader_element(r)) {
+    while (!list || reader_element(reader)) {
         if (*count == MAX_VALUES)
-            return reader_fail(r, "too many values");
-        if (reader_peek(r) == '"') {
-            if (!read_text(r, &values[*count]))
+            return reader_fail(reader, "too many values");
+        if (reader_peek(reader) == '"') {
+            if (!read_text(reader, &values[*count]))
                 return false;
         } else {
-            if (!reader_number(r, &text))
+            if (!reader_number(reader, &text))
                 return false;
             (void)snprintf(numbers[*count], sizeof numbers[0], "%.*s", text.bytes < 31 ? (int)text.bytes : 31,
                            text.data);
@@ -68,125 +69,127 @@ static bool read_values(json_reader *r, const char *values[MAX_VALUES], char num
         if (!list)
             return true;
     }
-    return r->error == NULL;
+    return reader->error == NULL;
 }
 
-static bool change_trace(struct exchange *x, const char *name)
+static bool change_trace(struct exchange *exchange, const char *name)
 {
-    json_reader r = reader_begin(x->body, x->body_bytes);
+    json_reader reader = reader_begin(exchange->body, exchange->body_bytes);
     trace_change change = { .given = { false } };
     inlay_diag diag = INLAY_DIAG_INIT;
     json_text key;
 
-    if (reader_open(&r, '{')) {
-        while (reader_member(&r, &key) && end_key(&r, key)) {
+    if (reader_open(&reader, '{')) {
+        while (reader_member(&reader, &key) && end_key(&reader, key)) {
             const char *values[MAX_VALUES];
             char numbers[MAX_VALUES][32];
             uint32_t count;
 
-            if (!read_values(&r, values, numbers, &count) ||
-                trace_change_add(x->server->trace, &change, key.data, values, count, &diag) != INLAY_OK)
+            if (!read_values(&reader, values, numbers, &count) ||
+                trace_change_add(exchange->server->trace, &change, key.data, values, count, &diag) != INLAY_OK)
                 break;
         }
     }
-    if (diag.code == INLAY_OK && reader_end(&r) && trace_apply(x->server->trace, name, &change, &diag) == INLAY_OK)
+    if (diag.code == INLAY_OK && reader_end(&reader) &&
+        trace_apply(exchange->server->trace, name, &change, &diag) == INLAY_OK)
         return true;
-    fail_json(x, &r, &diag);
+    fail_json(exchange, &reader, &diag);
     return false;
 }
 
-void answer_trace(struct exchange *x)
+void answer_trace(struct exchange *exchange)
 {
     trace_setting now[TRACE_SETTINGS];
     const char *name = NULL;
 
-    if (x->route.name != NULL) {
-        x->job.model = repository_find(x->server->repository, x->route.name, x->route.name_bytes, 0);
-        if (x->job.model == NULL) {
-            exchange_fail(x, MHD_HTTP_NOT_FOUND, "no such model is loaded; POST v2/repository/index lists them");
+    if (exchange->route.name != NULL) {
+        exchange->job.model =
+            repository_find(exchange->server->repository, exchange->route.name, exchange->route.name_bytes, 0);
+        if (exchange->job.model == NULL) {
+            exchange_fail(exchange, MHD_HTTP_NOT_FOUND, "no such model is loaded; POST v2/repository/index lists them");
             return;
         }
-        name = x->job.model->name;
+        name = exchange->job.model->name;
     }
-    if (strcmp(x->method, "POST") == 0 && !change_trace(x, name))
+    if (strcmp(exchange->method, "POST") == 0 && !change_trace(exchange, name))
         return;
-    trace_read(x->server->trace, name, now);
+    trace_read(exchange->server->trace, name, now);
     for (uint32_t i = 0; i < TRACE_SETTINGS; i++) {
-        strbuf_format(&x->reply, "%s\"%s\":%s", i > 0 ? "," : "{", now[i].key, now[i].is_list ? "[" : "");
-        strbuf_json(&x->reply, now[i].value, strlen(now[i].value));
-        strbuf_text(&x->reply, now[i].is_list ? "]" : "");
+        strbuf_format(&exchange->reply, "%s\"%s\":%s", i > 0 ? "," : "{", now[i].key, now[i].is_list ? "[" : "");
+        strbuf_json(&exchange->reply, now[i].value, strlen(now[i].value));
+        strbuf_text(&exchange->reply, now[i].is_list ? "]" : "");
     }
-    strbuf_text(&x->reply, "}");
-    x->code = MHD_HTTP_OK;
+    strbuf_text(&exchange->reply, "}");
+    exchange->code = MHD_HTTP_OK;
 }
 
 /* ------------------------------------------------------------------ log */
 
-static bool read_log_value(json_reader *r, log_setting *out)
+static bool read_log_value(json_reader *reader, log_setting *out)
 {
-    char kind = reader_peek(r);
+    char kind = reader_peek(reader);
     json_text number;
     bool on = false;
 
     out->text = "";
     if (kind == '"') {
         out->kind = LOG_TEXT;
-        return read_text(r, &out->text);
+        return read_text(reader, &out->text);
     }
     if (kind == 't' || kind == 'f') {
         out->kind = LOG_BOOL;
-        if (!reader_bool(r, &on))
+        if (!reader_bool(reader, &on))
             return false;
         out->number = on;
         return true;
     }
     out->kind = LOG_NUMBER;
-    return reader_number(r, &number) &&
-           (text_to_uint64(number, &out->number) || reader_fail(r, "expected a whole number"));
+    return reader_number(reader, &number) &&
+           (text_to_uint64(number, &out->number) || reader_fail(reader, "expected a whole number"));
 }
 
-static bool change_log(struct exchange *x)
+static bool change_log(struct exchange *exchange)
 {
-    json_reader r = reader_begin(x->body, x->body_bytes);
+    json_reader reader = reader_begin(exchange->body, exchange->body_bytes);
     log_setting changes[LOG_SETTINGS] = { { .key = "" } };
     inlay_diag diag = INLAY_DIAG_INIT;
     uint32_t count = 0;
     json_text key;
 
-    if (reader_open(&r, '{')) {
-        while (reader_member(&r, &key) && end_key(&r, key)) {
+    if (reader_open(&reader, '{')) {
+        while (reader_member(&reader, &key) && end_key(&reader, key)) {
             if (count == LOG_SETTINGS) {
-                (void)reader_fail(&r, "too many settings");
+                (void)reader_fail(&reader, "too many settings");
                 break;
             }
             changes[count].key = key.data;
-            if (!read_log_value(&r, &changes[count]))
+            if (!read_log_value(&reader, &changes[count]))
                 break;
             count++;
         }
     }
-    if (reader_end(&r) && log_settings_change(changes, count, &diag) == INLAY_OK)
+    if (reader_end(&reader) && log_settings_change(changes, count, &diag) == INLAY_OK)
         return true;
-    fail_json(x, &r, &diag);
+    fail_json(exchange, &reader, &diag);
     return false;
 }
 
-void answer_logging(struct exchange *x)
+void answer_logging(struct exchange *exchange)
 {
     log_setting now[LOG_SETTINGS];
 
-    if (strcmp(x->method, "POST") == 0 && !change_log(x))
+    if (strcmp(exchange->method, "POST") == 0 && !change_log(exchange))
         return;
     log_settings_read(now);
     for (uint32_t i = 0; i < LOG_SETTINGS; i++) {
-        strbuf_format(&x->reply, "%s\"%s\":", i > 0 ? "," : "{", now[i].key);
+        strbuf_format(&exchange->reply, "%s\"%s\":", i > 0 ? "," : "{", now[i].key);
         if (now[i].kind == LOG_TEXT)
-            strbuf_json(&x->reply, now[i].text, strlen(now[i].text));
+            strbuf_json(&exchange->reply, now[i].text, strlen(now[i].text));
         else if (now[i].kind == LOG_BOOL)
-            strbuf_text(&x->reply, now[i].number != 0 ? "true" : "false");
+            strbuf_text(&exchange->reply, now[i].number != 0 ? "true" : "false");
         else
-            strbuf_uint(&x->reply, now[i].number);
+            strbuf_uint(&exchange->reply, now[i].number);
     }
-    strbuf_text(&x->reply, "}");
-    x->code = MHD_HTTP_OK;
+    strbuf_text(&exchange->reply, "}");
+    exchange->code = MHD_HTTP_OK;
 }

@@ -38,158 +38,158 @@ struct watch {
 void watch_connection(void *user, struct MHD_Connection *mhd, void **socket_context,
                       enum MHD_ConnectionNotificationCode what)
 {
-    struct server *s = user;
-    struct watch *w = s->watch;
-    struct peer *c = *socket_context;
+    struct server *server = user;
+    struct watch *watch = server->watch;
+    struct peer *peer = *socket_context;
 
     if (what == MHD_CONNECTION_NOTIFY_STARTED) {
         const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
 
-        c = info != NULL ? calloc(1, sizeof *c) : NULL;
-        *socket_context = c; /* NULL: its first request ends it */
-        if (c == NULL)
+        peer = info != NULL ? calloc(1, sizeof *peer) : NULL;
+        *socket_context = peer; /* NULL: its first request ends it */
+        if (peer == NULL)
             return;
-        c->fd = info->connect_fd;
-        atomic_store(&c->since, clock_ns());
-        (void)atomic_fetch_add(&s->connections, 1);
-        (void)pthread_mutex_lock(&w->lock);
-        CHAIN_ADD(w->connections, c, next, previous);
-        (void)pthread_mutex_unlock(&w->lock);
-    } else if (c != NULL) {
-        (void)pthread_mutex_lock(&w->lock);
-        CHAIN_REMOVE(w->connections, c, next, previous);
-        (void)pthread_mutex_unlock(&w->lock);
-        (void)atomic_fetch_sub(&s->connections, 1);
-        free(c);
+        peer->fd = info->connect_fd;
+        atomic_store(&peer->since, clock_ns());
+        (void)atomic_fetch_add(&server->connections, 1);
+        (void)pthread_mutex_lock(&watch->lock);
+        CHAIN_ADD(watch->connections, peer, next, previous);
+        (void)pthread_mutex_unlock(&watch->lock);
+    } else if (peer != NULL) {
+        (void)pthread_mutex_lock(&watch->lock);
+        CHAIN_REMOVE(watch->connections, peer, next, previous);
+        (void)pthread_mutex_unlock(&watch->lock);
+        (void)atomic_fetch_sub(&server->connections, 1);
+        free(peer);
         *socket_context = NULL;
     }
 }
 
-void watch_busy(struct peer *c, bool busy)
+void watch_busy(struct peer *peer, bool busy)
 {
     if (!busy) /* before anybody sees that it is the client's turn */
-        atomic_store_explicit(&c->since, clock_ns(), memory_order_relaxed);
-    atomic_store_explicit(&c->busy, busy, memory_order_release);
+        atomic_store_explicit(&peer->since, clock_ns(), memory_order_relaxed);
+    atomic_store_explicit(&peer->busy, busy, memory_order_release);
 }
 
-bool watch_is_trusted(struct peer *c, struct MHD_Connection *mhd)
+bool watch_is_trusted(struct peer *peer, struct MHD_Connection *mhd)
 {
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_GNUTLS_SESSION);
 
-    if (!c->asked) {
-        c->asked = true;
-        c->trusted = info != NULL && info->tls_session != NULL && tls_is_trusted(info->tls_session);
+    if (!peer->asked) {
+        peer->asked = true;
+        peer->trusted = info != NULL && info->tls_session != NULL && tls_is_trusted(info->tls_session);
     }
-    return c->trusted;
+    return peer->trusted;
 }
 
 /* Under the lock. */
-static void unlink_request(struct watch *w, struct exchange *x)
+static void unlink_request(struct watch *watch, struct exchange *exchange)
 {
-    CHAIN_REMOVE(w->requests, x, next_watched, previous_watched);
-    x->next_watched = x->previous_watched = NULL;
-    x->watched = false;
+    CHAIN_REMOVE(watch->requests, exchange, next_watched, previous_watched);
+    exchange->next_watched = exchange->previous_watched = NULL;
+    exchange->watched = false;
 }
 
-void watch_add(struct watch *w, struct exchange *x)
+void watch_add(struct watch *watch, struct exchange *exchange)
 {
-    (void)pthread_mutex_lock(&w->lock);
-    x->watched = true;
-    CHAIN_ADD(w->requests, x, next_watched, previous_watched);
-    (void)pthread_mutex_unlock(&w->lock);
+    (void)pthread_mutex_lock(&watch->lock);
+    exchange->watched = true;
+    CHAIN_ADD(watch->requests, exchange, next_watched, previous_watched);
+    (void)pthread_mutex_unlock(&watch->lock);
 }
 
-void watch_remove(struct watch *w, struct exchange *x)
+void watch_remove(struct watch *watch, struct exchange *exchange)
 {
-    (void)pthread_mutex_lock(&w->lock);
-    if (x->watched)
-        unlink_request(w, x);
-    (void)pthread_mutex_unlock(&w->lock);
+    (void)pthread_mutex_lock(&watch->lock);
+    if (exchange->watched)
+        unlink_request(watch, exchange);
+    (void)pthread_mutex_unlock(&watch->lock);
 }
 
 /* ------------------------------------------------------------------ rounds */
 
 /* Clients that are slow to send, or to take an answer: the socket is shut down, and libmicrohttpd finds it so. */
-static void close_slow(struct watch *w, uint64_t now)
+static void close_slow(struct watch *watch, uint64_t now)
 {
-    (void)pthread_mutex_lock(&w->lock);
-    for (struct peer *c = w->connections; c != NULL; c = c->next) {
-        bool busy = atomic_load_explicit(&c->busy, memory_order_acquire);
-        uint64_t since = atomic_load_explicit(&c->since, memory_order_relaxed);
+    (void)pthread_mutex_lock(&watch->lock);
+    for (struct peer *peer = watch->connections; peer != NULL; peer = peer->next) {
+        bool busy = atomic_load_explicit(&peer->busy, memory_order_acquire);
+        uint64_t since = atomic_load_explicit(&peer->since, memory_order_relaxed);
 
-        if (c->closed || busy || now < since || now - since < w->server->receive_ns)
+        if (peer->closed || busy || now < since || now - since < watch->server->receive_ns)
             continue;
-        (void)shutdown(c->fd, SHUT_RDWR);
-        c->closed = true;
+        (void)shutdown(peer->fd, SHUT_RDWR);
+        peer->closed = true;
     }
-    (void)pthread_mutex_unlock(&w->lock);
+    (void)pthread_mutex_unlock(&watch->lock);
 }
 
 /* Cancels a request. Under the lock; those that nobody will finish are put before *waited. */
-static void cancel(struct watch *w, struct exchange *x, struct exchange **waited)
+static void cancel(struct watch *watch, struct exchange *exchange, struct exchange **waited)
 {
-    if (!sched_cancel(w->server->sched, &x->job))
+    if (!sched_cancel(watch->server->sched, &exchange->job))
         return;
-    unlink_request(w, x);
-    x->next_watched = *waited;
-    *waited = x;
+    unlink_request(watch, exchange);
+    exchange->next_watched = *waited;
+    *waited = exchange;
 }
 
-static void finish_cancelled(struct exchange *x, const char *why)
+static void finish_cancelled(struct exchange *exchange, const char *why)
 {
-    for (struct exchange *next; x != NULL; x = next) {
+    for (struct exchange *next; exchange != NULL; exchange = next) {
         inlay_diag diag = INLAY_DIAG_INIT;
 
-        next = x->next_watched;
-        x->next_watched = NULL;
+        next = exchange->next_watched;
+        exchange->next_watched = NULL;
         (void)inlay_fail(&diag, INLAY_CANCELLED, "%s", why);
-        x->job.started_ns = clock_ns();
-        x->job.finish(&x->job, &diag, NULL, 0);
+        exchange->job.started_ns = clock_ns();
+        exchange->job.finish(&exchange->job, &diag, NULL, 0);
     }
 }
 
 /* Requests whose client has hung up. */
-static void cancel_lost(struct watch *w, uint64_t now)
+static void cancel_lost(struct watch *watch, uint64_t now)
 {
     struct pollfd polled[MAX_POLLED];
     struct exchange *asked[MAX_POLLED], *waited = NULL;
 
-    (void)pthread_mutex_lock(&w->lock);
-    for (struct exchange *x = w->requests; x != NULL;) {
+    (void)pthread_mutex_lock(&watch->lock);
+    for (struct exchange *exchange = watch->requests; exchange != NULL;) {
         nfds_t count = 0;
 
-        for (; x != NULL && count < MAX_POLLED; x = x->next_watched) {
-            if (now < x->arrived_ns + FRESH_NS || x->job.cancelled)
+        for (; exchange != NULL && count < MAX_POLLED; exchange = exchange->next_watched) {
+            if (now < exchange->arrived_ns + FRESH_NS || exchange->job.cancelled)
                 continue;
-            asked[count] = x;
-            polled[count++] = (struct pollfd){ .fd = x->peer->fd, .events = POLLRDHUP };
+            asked[count] = exchange;
+            polled[count++] = (struct pollfd){ .fd = exchange->peer->fd, .events = POLLRDHUP };
         }
         if (count == 0 || poll(polled, count, 0) <= 0)
             continue;
         for (nfds_t i = 0; i < count; i++)
             if ((polled[i].revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0)
-                cancel(w, asked[i], &waited);
+                cancel(watch, asked[i], &waited);
     }
-    (void)pthread_mutex_unlock(&w->lock);
+    (void)pthread_mutex_unlock(&watch->lock);
     finish_cancelled(waited, "the client went away");
 }
 
-void watch_cancel_all(struct watch *w)
+void watch_cancel_all(struct watch *watch)
 {
     struct exchange *waited = NULL;
 
-    (void)pthread_mutex_lock(&w->lock);
-    for (struct exchange *x = w->requests, *next; x != NULL; x = next) {
-        next = x->next_watched;
-        cancel(w, x, &waited);
+    (void)pthread_mutex_lock(&watch->lock);
+    for (struct exchange *exchange = watch->requests, *next; exchange != NULL; exchange = next) {
+        next = exchange->next_watched;
+        cancel(watch, exchange, &waited);
     }
-    (void)pthread_mutex_unlock(&w->lock);
+    (void)pthread_mutex_unlock(&watch->lock);
     finish_cancelled(waited, "the server is going down");
 }
 
 static void *rounds(void *user)
 {
-    struct watch *w = user;
+    struct watch *watch = user;
     struct timespec until;
 
     for (;;) {
@@ -197,49 +197,49 @@ static void *rounds(void *user)
         bool stop;
 
         until = (struct timespec){ (time_t)(at / 1000000000u), (long)(at % 1000000000u) };
-        (void)pthread_mutex_lock(&w->lock);
-        if (!w->stop)
-            (void)pthread_cond_timedwait(&w->stopped, &w->lock, &until);
-        stop = w->stop;
-        (void)pthread_mutex_unlock(&w->lock);
+        (void)pthread_mutex_lock(&watch->lock);
+        if (!watch->stop)
+            (void)pthread_cond_timedwait(&watch->stopped, &watch->lock, &until);
+        stop = watch->stop;
+        (void)pthread_mutex_unlock(&watch->lock);
         if (stop)
             return NULL;
         now = clock_ns();
-        close_slow(w, now);
-        cancel_lost(w, now);
-        sched_expire(w->server->sched);
-        repository_tidy(w->server->repository);
-        load_follow(w->server);
+        close_slow(watch, now);
+        cancel_lost(watch, now);
+        sched_expire(watch->server->sched);
+        repository_tidy(watch->server->repository);
+        load_follow(watch->server);
     }
 }
 
-inlay_status watch_create(struct server *s, struct watch **out_watch, inlay_diag *diag)
+inlay_status watch_create(struct server *server, struct watch **out_watch, inlay_diag *diag)
 {
-    struct watch *w = calloc(1, sizeof *w);
+    struct watch *watch = calloc(1, sizeof *watch);
 
     *out_watch = NULL;
-    if (w == NULL)
+    if (watch == NULL)
         return no_memory(diag, "for the watch");
-    w->server = s;
-    monitor_init(&w->lock, &w->stopped);
-    if (pthread_create(&w->thread, NULL, rounds, w) != 0) {
-        free(w);
+    watch->server = server;
+    monitor_init(&watch->lock, &watch->stopped);
+    if (pthread_create(&watch->thread, NULL, rounds, watch) != 0) {
+        free(watch);
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "cannot start a thread");
     }
-    *out_watch = w;
+    *out_watch = watch;
     return INLAY_OK;
 }
 
-void watch_destroy(struct watch *w)
+void watch_destroy(struct watch *watch)
 {
-    if (w == NULL)
+    if (watch == NULL)
         return;
-    (void)pthread_mutex_lock(&w->lock);
-    w->stop = true;
-    (void)pthread_cond_signal(&w->stopped);
-    (void)pthread_mutex_unlock(&w->lock);
-    (void)pthread_join(w->thread, NULL);
-    (void)pthread_cond_destroy(&w->stopped);
-    (void)pthread_mutex_destroy(&w->lock);
-    free(w);
+    (void)pthread_mutex_lock(&watch->lock);
+    watch->stop = true;
+    (void)pthread_cond_signal(&watch->stopped);
+    (void)pthread_mutex_unlock(&watch->lock);
+    (void)pthread_join(watch->thread, NULL);
+    (void)pthread_cond_destroy(&watch->stopped);
+    (void)pthread_mutex_destroy(&watch->lock);
+    free(watch);
 }

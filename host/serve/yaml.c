@@ -11,7 +11,7 @@ struct complaint {
 
 static void listen(cyaml_log_t level, void *user, const char *format, va_list args)
 {
-    struct complaint *c = user;
+    struct complaint *complaint = user;
     char line[256];
     const char *text = line;
 
@@ -20,16 +20,16 @@ static void listen(cyaml_log_t level, void *user, const char *format, va_list ar
     line[strcspn(line, "\n")] = '\0';
     if (strncmp(text, "Load: ", 6) == 0)
         text += 6;
-    if (c->what[0] == '\0')
-        (void)snprintf(c->what, sizeof c->what, "%s", text);
-    else if (c->where[0] == '\0' && strstr(text, "line: ") != NULL)
-        (void)snprintf(c->where, sizeof c->where, "%s", text + strspn(text, " "));
+    if (complaint->what[0] == '\0')
+        (void)snprintf(complaint->what, sizeof complaint->what, "%s", text);
+    else if (complaint->where[0] == '\0' && strstr(text, "line: ") != NULL)
+        (void)snprintf(complaint->where, sizeof complaint->where, "%s", text + strspn(text, " "));
 }
 
-static cyaml_config_t config_of(struct complaint *c)
+static cyaml_config_t config_of(struct complaint *complaint)
 {
     return (cyaml_config_t){ .log_fn = listen,
-                             .log_ctx = c,
+                             .log_ctx = complaint,
                              .mem_fn = cyaml_mem,
                              .log_level = CYAML_LOG_ERROR,
                              .flags = CYAML_CFG_DEFAULT | CYAML_CFG_NO_ALIAS };
@@ -37,8 +37,8 @@ static cyaml_config_t config_of(struct complaint *c)
 
 inlay_status yaml_load(const char *path, const cyaml_schema_value_t *schema, void **out_data, inlay_diag *diag)
 {
-    struct complaint c = { .what = "" };
-    cyaml_config_t config = config_of(&c);
+    struct complaint complaint = { .what = "" };
+    cyaml_config_t config = config_of(&complaint);
     struct stat st;
     cyaml_err_t error;
 
@@ -56,13 +56,14 @@ inlay_status yaml_load(const char *path, const cyaml_schema_value_t *schema, voi
         return INLAY_OK;
     *out_data = NULL;
     return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: %s%s%s", path,
-                      c.what[0] != '\0' ? c.what : cyaml_strerror(error), c.where[0] != '\0' ? ", " : "", c.where);
+                      complaint.what[0] != '\0' ? complaint.what : cyaml_strerror(error),
+                      complaint.where[0] != '\0' ? ", " : "", complaint.where);
 }
 
 void yaml_free(const cyaml_schema_value_t *schema, void *data)
 {
-    struct complaint c = { .what = "" };
-    cyaml_config_t config = config_of(&c);
+    struct complaint complaint = { .what = "" };
+    cyaml_config_t config = config_of(&complaint);
 
     if (data != NULL)
         (void)cyaml_free(&config, schema, data, 0);

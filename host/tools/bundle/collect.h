@@ -46,9 +46,9 @@ typedef struct bundle_collection {
 
 /* Lists what a run of the session does; memory is the collection's, but it borrows the session. INLAY_UNSUPPORTED names
  * the node or the input that a program without a host cannot have. The caller releases *out whatever comes of it. */
-INLAY_NODISCARD inlay_status bundle_collect(const inlay_session *s, bundle_collection *out, inlay_diag *diag);
-void bundle_collection_deinit(bundle_collection *c);
+INLAY_NODISCARD inlay_status bundle_collect(const inlay_session *session, bundle_collection *out, inlay_diag *diag);
+void bundle_collection_deinit(bundle_collection *collection);
 /* Is the step a region of the provider cpu, rather than one of its operators, which a program runs as it runs those of
  * the provider reference? Operators are the offers that do not merge. */
-bool bundle_is_region(const bundle_collection *c, const bundle_do *step);
+bool bundle_is_region(const bundle_collection *collection, const bundle_do *step);
 #endif

@@ -4,67 +4,67 @@
 #include "plan/layout/planner.h"
 #include <string.h>
 
-uint32_t collect_item(struct collector *k, bundle_item item)
+uint32_t collect_item(struct collector *collector, bundle_item item)
 {
-    bundle_collection *c = k->c;
+    bundle_collection *collection = collector->c;
 
-    if (!ARENA_GROW(&c->a, c->items, c->item_count))
+    if (!ARENA_GROW(&collection->a, collection->items, collection->item_count))
         return INLAY_NONE;
-    c->items[c->item_count] = item;
-    return c->item_count++;
+    collection->items[collection->item_count] = item;
+    return collection->item_count++;
 }
 
-bundle_do *collect_step(struct collector *k, bundle_what what, uint32_t in_count, uint32_t out_count)
+bundle_do *collect_step(struct collector *collector, bundle_what what, uint32_t in_count, uint32_t out_count)
 {
-    bundle_collection *c = k->c;
+    bundle_collection *collection = collector->c;
     bundle_do *s;
 
-    if (!ARENA_GROW(&c->a, c->steps, c->step_count))
+    if (!ARENA_GROW(&collection->a, collection->steps, collection->step_count))
         return NULL;
-    s = &c->steps[c->step_count];
+    s = &collection->steps[collection->step_count];
     *s = (bundle_do){ .what = what, .in_count = in_count, .out_count = out_count };
-    s->in = arena_array(&c->a, (size_t)in_count + out_count + 1, sizeof *s->in);
+    s->in = arena_array(&collection->a, (size_t)in_count + out_count + 1, sizeof *s->in);
     s->out = s->in != NULL ? s->in + in_count : NULL;
     return s->in != NULL ? s : NULL;
 }
 
-void collect_finish(struct collector *k)
+void collect_finish(struct collector *collector)
 {
-    bundle_collection *c = k->c;
-    const bundle_do *s = &c->steps[c->step_count];
+    bundle_collection *collection = collector->c;
+    const bundle_do *s = &collection->steps[collection->step_count];
 
     for (uint32_t i = 0; i < s->in_count + s->out_count; i++) {
-        bundle_item *item = &c->items[s->in[i]];
+        bundle_item *item = &collection->items[s->in[i]];
 
-        item->first = item->first < c->step_count ? item->first : c->step_count;
-        item->last = item->last > c->step_count ? item->last : c->step_count;
+        item->first = item->first < collection->step_count ? item->first : collection->step_count;
+        item->last = item->last > collection->step_count ? item->last : collection->step_count;
     }
-    c->step_count++;
+    collection->step_count++;
 }
 
-inlay_status collect_copy(struct collector *k, uint32_t from, uint32_t to)
+inlay_status collect_copy(struct collector *collector, uint32_t from, uint32_t to)
 {
-    bundle_do *s = collect_step(k, DO_COPY, 1, 1);
+    bundle_do *s = collect_step(collector, DO_COPY, 1, 1);
 
     if (s == NULL)
-        return no_memory(k->diag, "to bundle the model");
+        return no_memory(collector->diag, "to bundle the model");
     s->in[0] = from;
     s->out[0] = to;
-    collect_finish(k);
+    collect_finish(collector);
     return INLAY_OK;
 }
 
 /* ------------------------------------------------------------------ values */
 
-inlay_status collect_bytes(const struct collector *k, const inlay_value_info *info, uint64_t *out_bytes)
+inlay_status collect_bytes(const struct collector *collector, const inlay_value_info *info, uint64_t *out_bytes)
 {
     size_t bytes;
 
     if (info->kind != INLAY_VALUE_TENSOR || info->dtype == INLAY_STRING)
-        return inlay_fail(k->diag, INLAY_UNSUPPORTED, "'%s' is %s: a bundle holds tensors of numbers alone",
+        return inlay_fail(collector->diag, INLAY_UNSUPPORTED, "'%s' is %s: a bundle holds tensors of numbers alone",
                           info->name.data, info->dtype == INLAY_STRING ? "a tensor of texts" : "no tensor");
     if (!plan_info_bytes(info, &bytes))
-        return inlay_fail(k->diag, INLAY_UNSUPPORTED,
+        return inlay_fail(collector->diag, INLAY_UNSUPPORTED,
                           "the size of '%s' is not fixed: fix the open sizes of the inputs "
                           "with --dim NAME=N; sizes that depend on data cannot be bundled",
                           info->name.data);
@@ -72,42 +72,43 @@ inlay_status collect_bytes(const struct collector *k, const inlay_value_info *in
     return INLAY_OK;
 }
 
-inlay_status collect_value(struct collector *k, uint32_t part, uint32_t v)
+inlay_status collect_value(struct collector *collector, uint32_t part, uint32_t value)
 {
-    const inlay_value_info *info = &k->c->parts[part].p->graph->values[v].info;
+    const inlay_value_info *info = &collector->c->parts[part].p->graph->values[value].info;
     bundle_item item = { .kind = ITEM_SLAB, .first = UINT32_MAX };
     uint32_t number;
-    inlay_status status = collect_bytes(k, info, &item.bytes);
+    inlay_status status = collect_bytes(collector, info, &item.bytes);
 
     if (status != INLAY_OK)
         return status;
-    number = collect_item(k, item);
-    k->c->parts[part].item_of[v] = number;
-    return number != INLAY_NONE ? INLAY_OK : no_memory(k->diag, "to bundle the model");
+    number = collect_item(collector, item);
+    collector->c->parts[part].item_of[value] = number;
+    return number != INLAY_NONE ? INLAY_OK : no_memory(collector->diag, "to bundle the model");
 }
 
-inlay_status collect_find(struct collector *k, uint32_t part, uint32_t v, uint32_t *out)
+inlay_status collect_find(struct collector *collector, uint32_t part, uint32_t value, uint32_t *out)
 {
-    const inlay_value_info *info = &k->c->parts[part].p->graph->values[v].info;
+    const inlay_value_info *info = &collector->c->parts[part].p->graph->values[value].info;
 
-    if (k->c->parts[part].item_of[v] == INLAY_NONE && info->data != NULL)
-        k->c->parts[part].item_of[v] = collect_item(
-            k, (bundle_item){ .kind = ITEM_DATA, .first = UINT32_MAX, .bytes = info->data_bytes, .data = info->data });
-    *out = k->c->parts[part].item_of[v];
+    if (collector->c->parts[part].item_of[value] == INLAY_NONE && info->data != NULL)
+        collector->c->parts[part].item_of[value] = collect_item(
+            collector,
+            (bundle_item){ .kind = ITEM_DATA, .first = UINT32_MAX, .bytes = info->data_bytes, .data = info->data });
+    *out = collector->c->parts[part].item_of[value];
     if (*out == INLAY_NONE)
-        return inlay_fail(k->diag, INLAY_UNSUPPORTED, "nothing makes '%s' before it is read", info->name.data);
+        return inlay_fail(collector->diag, INLAY_UNSUPPORTED, "nothing makes '%s' before it is read", info->name.data);
     return INLAY_OK;
 }
 
-inlay_status collect_part(struct collector *k, const struct program *p, uint32_t *out)
+inlay_status collect_part(struct collector *collector, const struct program *program, uint32_t *out)
 {
-    bundle_collection *c = k->c;
-    uint32_t *item_of = arena_array(&c->a, (size_t)p->graph->value_count + 1, sizeof *item_of);
+    bundle_collection *collection = collector->c;
+    uint32_t *item_of = arena_array(&collection->a, (size_t)program->graph->value_count + 1, sizeof *item_of);
 
-    if (item_of == NULL || !ARENA_GROW(&c->a, c->parts, c->part_count))
-        return no_memory(k->diag, "to bundle the model");
-    memset(item_of, 0xff, p->graph->value_count * sizeof *item_of);
-    c->parts[c->part_count] = (bundle_part){ p, item_of };
-    *out = c->part_count++;
+    if (item_of == NULL || !ARENA_GROW(&collection->a, collection->parts, collection->part_count))
+        return no_memory(collector->diag, "to bundle the model");
+    memset(item_of, 0xff, program->graph->value_count * sizeof *item_of);
+    collection->parts[collection->part_count] = (bundle_part){ program, item_of };
+    *out = collection->part_count++;
     return INLAY_OK;
 }

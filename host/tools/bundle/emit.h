@@ -54,17 +54,18 @@ typedef struct bundle_part_of {
 
 /* C identifiers for the model's names, all different, and for the one that the user chose, which may be any: the
  * sources begin with a prefix of their own. Memory is the collection's. false: no memory. */
-bool bundle_name(bundle_collection *c, const char *api, bundle_names *out);
+bool bundle_name(bundle_collection *collection, const char *api, bundle_names *out);
 
 /* The C type of the elements; NULL: C has none. */
 const char *bundle_c_type(inlay_dtype dtype);
 /* "const float x[1][3], float y[1][2]": the parameters of the function that runs the model. */
-void bundle_write_parameters(FILE *to, const struct graph *g, const bundle_names *n);
+void bundle_write_parameters(FILE *to, const struct graph *graph, const bundle_names *names);
 
 /* The three files; the header's functions begin with `name`, `source` includes bundle.h, `data` is what its symbol
  * NAME_data points to. INLAY_IO_ERROR is left to ferror() of the caller's. */
-INLAY_NODISCARD inlay_status bundle_emit_header(FILE *to, const bundle_collection *c, const bundle_names *n,
-                                                const char *name, const bundle_facts *f, inlay_diag *diag);
-INLAY_NODISCARD inlay_status bundle_emit_source(FILE *to, FILE *data, bundle_collection *c, const bundle_names *n,
-                                                bundle_facts *f, inlay_diag *diag);
+INLAY_NODISCARD inlay_status bundle_emit_header(FILE *to, const bundle_collection *collection,
+                                                const bundle_names *names, const char *name, const bundle_facts *facts,
+                                                inlay_diag *diag);
+INLAY_NODISCARD inlay_status bundle_emit_source(FILE *to, FILE *data, bundle_collection *collection,
+                                                const bundle_names *names, bundle_facts *facts, inlay_diag *diag);
 #endif

@@ -27,36 +27,36 @@ static bool is_keyword(const char *name)
     return is_taken(words, sizeof words / sizeof words[0], name);
 }
 
-static char *identifier(struct arena *a, const char *text, const char *const *taken, uint32_t count)
+static char *identifier(struct arena *arena, const char *text, const char *const *taken, uint32_t count)
 {
-    char *name = arena_format(a, "%s%s", isalpha((unsigned char)text[0]) || text[0] == '_' ? "" : "x", text);
+    char *name = arena_format(arena, "%s%s", isalpha((unsigned char)text[0]) || text[0] == '_' ? "" : "x", text);
 
     for (char *c = name; c != NULL && *c != '\0'; c++)
         if (!isalnum((unsigned char)*c) || (unsigned char)*c >= 0x80)
             *c = '_';
     for (uint32_t i = 2; name != NULL && (is_keyword(name) || is_taken(taken, count, name)); i++)
-        name = arena_format(a, "%s_%u", name, i);
+        name = arena_format(arena, "%s_%u", name, i);
     return name;
 }
 
-bool bundle_name(bundle_collection *c, const char *api, bundle_names *out)
+bool bundle_name(bundle_collection *collection, const char *api, bundle_names *out)
 {
-    const struct graph *g = c->parts[0].p->graph;
-    const char **list = arena_array(&c->a, (size_t)g->input_count + g->output_count + 1, sizeof *list);
+    const struct graph *graph = collection->parts[0].p->graph;
+    const char **list = arena_array(&collection->a, (size_t)graph->input_count + graph->output_count + 1, sizeof *list);
 
     out->name = "app";
-    out->api = identifier(&c->a, api, NULL, 0);
+    out->api = identifier(&collection->a, api, NULL, 0);
     if (list == NULL || out->api == NULL)
         return false;
-    for (uint32_t i = 0; i < g->input_count + g->output_count; i++) {
-        const uint32_t v = i < g->input_count ? g->inputs[i] : g->outputs[i - g->input_count];
+    for (uint32_t i = 0; i < graph->input_count + graph->output_count; i++) {
+        const uint32_t value = i < graph->input_count ? graph->inputs[i] : graph->outputs[i - graph->input_count];
 
-        list[i] = identifier(&c->a, g->values[v].info.name.data, list, i);
+        list[i] = identifier(&collection->a, graph->values[value].info.name.data, list, i);
         if (list[i] == NULL)
             return false;
     }
     out->inputs = list;
-    out->outputs = list + g->input_count;
+    out->outputs = list + graph->input_count;
     return true;
 }
 
@@ -81,62 +81,64 @@ const char *bundle_c_type(inlay_dtype dtype)
 
 /* ------------------------------------------------------------------ the header */
 
-void bundle_write_parameters(FILE *to, const struct graph *g, const bundle_names *n)
+void bundle_write_parameters(FILE *to, const struct graph *graph, const bundle_names *names)
 {
-    for (uint32_t i = 0; i < g->input_count + g->output_count; i++) {
-        const bool in = i < g->input_count;
-        const inlay_value_info *v = &g->values[in ? g->inputs[i] : g->outputs[i - g->input_count]].info;
+    for (uint32_t i = 0; i < graph->input_count + graph->output_count; i++) {
+        const bool in = i < graph->input_count;
+        const inlay_value_info *value =
+            &graph->values[in ? graph->inputs[i] : graph->outputs[i - graph->input_count]].info;
 
-        (void)fprintf(to, "%s%s%s %s%s", i > 0 ? ", " : "", in ? "const " : "", bundle_c_type(v->dtype),
-                      v->rank == 0 ? "*" : "", in ? n->inputs[i] : n->outputs[i - g->input_count]);
-        for (uint32_t d = 0; d < v->rank; d++)
-            (void)fprintf(to, "[%" PRId64 "]", v->dims[d].value);
+        (void)fprintf(to, "%s%s%s %s%s", i > 0 ? ", " : "", in ? "const " : "", bundle_c_type(value->dtype),
+                      value->rank == 0 ? "*" : "", in ? names->inputs[i] : names->outputs[i - graph->input_count]);
+        for (uint32_t d = 0; d < value->rank; d++)
+            (void)fprintf(to, "[%" PRId64 "]", value->dims[d].value);
     }
 }
 
-static inlay_status check_types(const struct graph *g, inlay_diag *diag)
+static inlay_status check_types(const struct graph *graph, inlay_diag *diag)
 {
-    for (uint32_t i = 0; i < g->input_count + g->output_count; i++) {
-        const inlay_value_info *v = &g->values[i < g->input_count ? g->inputs[i] : g->outputs[i - g->input_count]].info;
+    for (uint32_t i = 0; i < graph->input_count + graph->output_count; i++) {
+        const inlay_value_info *value =
+            &graph->values[i < graph->input_count ? graph->inputs[i] : graph->outputs[i - graph->input_count]].info;
 
-        if (bundle_c_type(v->dtype) == NULL)
+        if (bundle_c_type(value->dtype) == NULL)
             return inlay_fail(diag, INLAY_UNSUPPORTED, "'%s' is of type %s, which C has not: end the model with a Cast",
-                              v->name.data, inlay_dtype_name(v->dtype));
-        for (uint32_t d = 0; d < v->rank; d++)
-            if (v->dims[d].value == 0)
-                return inlay_fail(diag, INLAY_UNSUPPORTED, "'%s' has no elements", v->name.data);
+                              value->name.data, inlay_dtype_name(value->dtype));
+        for (uint32_t d = 0; d < value->rank; d++)
+            if (value->dims[d].value == 0)
+                return inlay_fail(diag, INLAY_UNSUPPORTED, "'%s' has no elements", value->name.data);
     }
     return INLAY_OK;
 }
 
-inlay_status bundle_emit_header(FILE *to, const bundle_collection *c, const bundle_names *n, const char *name,
-                                const bundle_facts *f, inlay_diag *diag)
+inlay_status bundle_emit_header(FILE *to, const bundle_collection *collection, const bundle_names *names,
+                                const char *name, const bundle_facts *facts, inlay_diag *diag)
 {
-    const struct graph *g = c->parts[0].p->graph;
-    const inlay_status status = check_types(g, diag);
+    const struct graph *graph = collection->parts[0].p->graph;
+    const inlay_status status = check_types(graph, diag);
 
     if (status != INLAY_OK)
         return status;
     (void)fprintf(
         to,
         "/* Made by inlay bundle. Functions return 0, or an error that %s_error() puts into words. One thread\n"
-        " * at a time. */\n#ifndef BUNDLE_%s_H\n#define BUNDLE_%s_H\n#include <stdint.h>\n\n"
+        " * at a time. */\names#ifndef BUNDLE_%s_H\names#define BUNDLE_%s_H\names#include <stdint.h>\names\names"
         "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n",
         name, name, name);
-    if (f->arena_bytes > 0)
+    if (facts->arena_bytes > 0)
         (void)fprintf(to,
                       "/* Bytes of a buffer for %s_start_in(), which begins at a multiple of 64. */\n"
                       "#define %s_ARENA_BYTES %" PRIu64 "\n\n",
-                      name, name, f->arena_bytes);
+                      name, name, facts->arena_bytes);
     (void)fprintf(to,
                   "/* Prepares the model in memory of the system's, or in a buffer that stays the model's. Once. */\n"
                   "int %s_start(void);\nint %s_start_in(void *buffer, uint64_t bytes);\n\n"
                   "/* Runs it, and starts it first where that has not been done. Started, it allocates nothing. */\n"
                   "int %s_run(",
                   name, name, name);
-    bundle_write_parameters(to, g, n);
+    bundle_write_parameters(to, graph, names);
     (void)fprintf(to, ");\n/* The same, started in the buffer. */\nint %s_run_in(void *buffer, uint64_t bytes, ", name);
-    bundle_write_parameters(to, g, n);
+    bundle_write_parameters(to, graph, names);
     (void)fprintf(to, ");\nconst char *%s_error(void);\n\n#ifdef __cplusplus\n}\n#endif\n#endif\n", name);
     return INLAY_OK;
 }

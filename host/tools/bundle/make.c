@@ -13,85 +13,85 @@ enum { MOST_ARGS = 128 };
 /* ------------------------------------------------------------------ sources */
 
 /* The constants as bytes in an object, by the assembler's .incbin. */
-static inlay_status write_assembly(struct maker *m)
+static inlay_status write_assembly(struct maker *maker)
 {
     inlay_status status;
-    FILE *f;
+    FILE *file;
 
-    INLAY_TRY(maker_write_file(m, "data.s", &f));
+    INLAY_TRY(maker_write_file(maker, "data.s", &file));
     for (int i = 0; i < 2; i++)
-        (void)fprintf(f,
+        (void)fprintf(file,
                       "    .section .rodata.%s,\"a\"\n    .balign 64\n    .globl %s_%s\n    .hidden %s_%s\n%s_%s:\n"
                       "    .incbin \"%s/%s.bin\"\n    .zero 64\n",
-                      i == 0 ? "data" : "packs", m->n.name, i == 0 ? "data" : "packs", m->n.name,
-                      i == 0 ? "data" : "packs", m->n.name, i == 0 ? "data" : "packs", m->job->dir,
+                      i == 0 ? "data" : "packs", maker->n.name, i == 0 ? "data" : "packs", maker->n.name,
+                      i == 0 ? "data" : "packs", maker->n.name, i == 0 ? "data" : "packs", maker->job->dir,
                       i == 0 ? "data" : "packs");
-    (void)fprintf(f, "    .section .note.GNU-stack,\"\",%%progbits\n");
-    status = maker_close_file(m, f, "data.s");
+    (void)fprintf(file, "    .section .note.GNU-stack,\"\",%%progbits\n");
+    status = maker_close_file(maker, file, "data.s");
 done:
     return status;
 }
 
 /* prepares: the main program is that of first runs. */
-static inlay_status write_sources(struct maker *m, bool first, bool prepares)
+static inlay_status write_sources(struct maker *maker, bool first, bool prepares)
 {
-    FILE *f = NULL, *data = NULL;
+    FILE *file = NULL, *data = NULL;
     inlay_status status;
 
-    m->f.first = first;
-    INLAY_TRY(maker_write_file(m, "app.h", &f));
-    status = bundle_emit_header(f, m->c, &m->n, m->n.name, &m->f, m->diag);
+    maker->f.first = first;
+    INLAY_TRY(maker_write_file(maker, "app.h", &file));
+    status = bundle_emit_header(file, maker->c, &maker->n, maker->n.name, &maker->f, maker->diag);
     if (status != INLAY_OK) {
-        (void)fclose(f);
+        (void)fclose(file);
         goto done;
     }
-    INLAY_TRY(maker_close_file(m, f, "app.h"));
-    INLAY_TRY(maker_write_file(m, "model.c", &f));
-    status = maker_write_file(m, "data.bin", &data);
+    INLAY_TRY(maker_close_file(maker, file, "app.h"));
+    INLAY_TRY(maker_write_file(maker, "model.c", &file));
+    status = maker_write_file(maker, "data.bin", &data);
     if (status != INLAY_OK) {
-        (void)fclose(f);
+        (void)fclose(file);
         goto done;
     }
-    status = bundle_emit_source(f, data, m->c, &m->n, &m->f, m->diag);
+    status = bundle_emit_source(file, data, maker->c, &maker->n, &maker->f, maker->diag);
     if (status != INLAY_OK) {
-        (void)fclose(f);
+        (void)fclose(file);
         (void)fclose(data);
         goto done;
     }
-    m->job->data_bytes = m->f.packs_bytes + (uint64_t)ftell(data);
-    INLAY_TRY(maker_close_file(m, f, "model.c"));
-    INLAY_TRY(maker_close_file(m, data, "data.bin"));
-    INLAY_TRY(maker_write_file(m, "main.c", &f));
+    maker->job->data_bytes = maker->f.packs_bytes + (uint64_t)ftell(data);
+    INLAY_TRY(maker_close_file(maker, file, "model.c"));
+    INLAY_TRY(maker_close_file(maker, data, "data.bin"));
+    INLAY_TRY(maker_write_file(maker, "main.c", &file));
     if (prepares)
-        (void)fprintf(f,
+        (void)fprintf(file,
                       "#include \"bundle.h\"\nextern const bundle_model %s_model;\n"
                       "int bundle_prepare(const bundle_model *m, const char *path, int plain);\n"
                       "int main(int argc, char **argv)\n{\n"
                       "    return argc == 3 ? bundle_prepare(&%s_model, argv[1], *argv[2] == 'p') : 2;\n}\n",
-                      m->n.name, m->n.name);
+                      maker->n.name, maker->n.name);
     else
-        (void)fprintf(f,
+        (void)fprintf(file,
                       "#include \"bundle.h\"\nextern const bundle_model %s_model;\nint main(int argc, char **argv)\n"
                       "{\n    return bundle_main(&%s_model, \"%s\", argc, argv);\n}\n",
-                      m->n.name, m->n.name, m->n.api);
-    INLAY_TRY(maker_close_file(m, f, "main.c"));
+                      maker->n.name, maker->n.name, maker->n.api);
+    INLAY_TRY(maker_close_file(maker, file, "main.c"));
     if (first) {
-        INLAY_TRY(maker_write_file(m, "packs.bin", &f));
-        INLAY_TRY(maker_close_file(m, f, "packs.bin"));
+        INLAY_TRY(maker_write_file(maker, "packs.bin", &file));
+        INLAY_TRY(maker_close_file(maker, file, "packs.bin"));
     }
-    status = write_assembly(m);
+    status = write_assembly(maker);
 done:
     return status;
 }
 
 /* ------------------------------------------------------------------ compiling and linking */
 
-static inlay_status compile(struct maker *m, const char *source, const char *object)
+static inlay_status compile(struct maker *maker, const char *source, const char *object)
 {
-    char *include = arena_format(&m->c->a, "-I%s/include", m->parts),
-         *own = arena_format(&m->c->a, "-I%s", m->job->dir);
-    char *in = maker_path(m, m->job->dir, source), *out = maker_path(m, m->job->dir, object);
-    char *argv[] = { (char *)(uintptr_t)maker_compiler(m),
+    char *include = arena_format(&maker->c->a, "-I%s/include", maker->parts),
+         *own = arena_format(&maker->c->a, "-I%s", maker->job->dir);
+    char *in = maker_path(maker, maker->job->dir, source), *out = maker_path(maker, maker->job->dir, object);
+    char *argv[] = { (char *)(uintptr_t)maker_compiler(maker),
                      (char *)"-c",
                      (char *)"-O1",
                      (char *)"-fPIC",
@@ -107,29 +107,29 @@ static inlay_status compile(struct maker *m, const char *source, const char *obj
     int code;
 
     if (include == NULL || own == NULL || in == NULL || out == NULL)
-        return no_memory(m->diag, "to write the bundle");
-    code = maker_run(argv, m->log);
-    return code == 0 ? INLAY_OK : maker_failed(m, "compiling the bundle", argv[0], code);
+        return no_memory(maker->diag, "to write the bundle");
+    code = maker_run(argv, maker->log);
+    return code == 0 ? INLAY_OK : maker_failed(maker, "compiling the bundle", argv[0], code);
 }
 
 static const char *const wraps[] = { "malloc", "calloc", "realloc", "free", "aligned_alloc", "posix_memalign" };
 
 /* Names that a program for AVX2 is without become 0, so that the linker does not look for them. */
-static uint32_t leave_out(struct maker *m, char **argv, uint32_t n)
+static uint32_t leave_out(struct maker *maker, char **argv, uint32_t n)
 {
-    for (uint32_t i = 0; m->n.isa != NULL && i < m->n.part_count && n < MOST_ARGS / 2; i++)
-        if (m->n.parts[i].kind == PART_LEVEL)
-            argv[n++] = arena_format(&m->c->a, "-Wl,--defsym=%s=0", m->n.parts[i].name);
+    for (uint32_t i = 0; maker->n.isa != NULL && i < maker->n.part_count && n < MOST_ARGS / 2; i++)
+        if (maker->n.parts[i].kind == PART_LEVEL)
+            argv[n++] = arena_format(&maker->c->a, "-Wl,--defsym=%s=0", maker->n.parts[i].name);
     return n;
 }
 
-static inlay_status link_program(struct maker *m, bool first, const char *output)
+static inlay_status link_program(struct maker *maker, bool first, const char *output)
 {
     char *argv[MOST_ARGS];
     uint32_t n = 0;
     int code;
 
-    argv[n++] = (char *)(uintptr_t)maker_compiler(m);
+    argv[n++] = (char *)(uintptr_t)maker_compiler(maker);
     argv[n++] = (char *)"-static";
     argv[n++] = (char *)"-no-pie";
     argv[n++] = (char *)"-o";
@@ -137,22 +137,22 @@ static inlay_status link_program(struct maker *m, bool first, const char *output
     argv[n++] = (char *)"-Wl,--gc-sections";
     argv[n++] = (char *)"-Wl,--build-id=none";
     argv[n++] = (char *)"-s";
-    n = leave_out(m, argv, n);
+    n = leave_out(maker, argv, n);
     for (size_t i = 0; i < sizeof wraps / sizeof wraps[0]; i++)
-        argv[n++] = arena_format(&m->c->a, "-Wl,--wrap=%s", wraps[i]);
-    argv[n++] = maker_path(m, m->job->dir, "main.o");
-    argv[n++] = maker_path(m, m->job->dir, "model.o");
-    argv[n++] = maker_path(m, m->job->dir, "data.o");
+        argv[n++] = arena_format(&maker->c->a, "-Wl,--wrap=%s", wraps[i]);
+    argv[n++] = maker_path(maker, maker->job->dir, "main.o");
+    argv[n++] = maker_path(maker, maker->job->dir, "model.o");
+    argv[n++] = maker_path(maker, maker->job->dir, "data.o");
     if (first)
-        argv[n++] = maker_path(m, m->job->dir, "stubs.o");
-    argv[n++] = maker_path(m, m->parts, "libinlay_bundle.a");
+        argv[n++] = maker_path(maker, maker->job->dir, "stubs.o");
+    argv[n++] = maker_path(maker, maker->parts, "libinlay_bundle.a");
     argv[n++] = (char *)"-lm";
     argv[n] = NULL;
     for (uint32_t i = 0; i < n; i++)
         if (argv[i] == NULL)
-            return no_memory(m->diag, "to write the bundle");
-    code = maker_run(argv, m->log);
-    return code == 0 ? INLAY_OK : maker_failed(m, "linking the bundle", argv[0], code);
+            return no_memory(maker->diag, "to write the bundle");
+    code = maker_run(argv, maker->log);
+    return code == 0 ? INLAY_OK : maker_failed(maker, "linking the bundle", argv[0], code);
 }
 
 static const char *const functions[] = { "start", "start_in", "run", "run_in", "error" };
@@ -160,84 +160,85 @@ enum { FUNCTIONS = sizeof functions / sizeof functions[0] };
 
 /* Everything in one object, with the bundle's functions alone to be seen, by the names that the user chose: only now,
  * for until here a function of the run-time part may be called so. */
-static inlay_status link_object(struct maker *m, const char *output)
+static inlay_status link_object(struct maker *maker, const char *output)
 {
     char *argv[MOST_ARGS], *hide[FUNCTIONS + 4], *rename[FUNCTIONS + 4];
     uint32_t n = 0, h = 0, r = 0;
     int code;
 
-    argv[n++] = (char *)(uintptr_t)maker_compiler(m);
+    argv[n++] = (char *)(uintptr_t)maker_compiler(maker);
     argv[n++] = (char *)"-r";
     argv[n++] = (char *)"-nostdlib";
     argv[n++] = (char *)"-o";
     argv[n++] = (char *)(uintptr_t)output;
     argv[n++] = (char *)"-Wl,--gc-sections";
-    n = leave_out(m, argv, n);
-    hide[h++] = rename[r++] = maker_tool(m, "objcopy");
+    n = leave_out(maker, argv, n);
+    hide[h++] = rename[r++] = maker_tool(maker, "objcopy");
     for (size_t i = 0; i < FUNCTIONS; i++) {
-        argv[n++] = arena_format(&m->c->a, "-Wl,-u,%s_%s", m->n.name, functions[i]);
-        hide[h++] = arena_format(&m->c->a, "--keep-global-symbol=%s_%s", m->n.name, functions[i]);
-        rename[r++] =
-            arena_format(&m->c->a, "--redefine-sym=%s_%s=%s_%s", m->n.name, functions[i], m->n.api, functions[i]);
+        argv[n++] = arena_format(&maker->c->a, "-Wl,-u,%s_%s", maker->n.name, functions[i]);
+        hide[h++] = arena_format(&maker->c->a, "--keep-global-symbol=%s_%s", maker->n.name, functions[i]);
+        rename[r++] = arena_format(&maker->c->a, "--redefine-sym=%s_%s=%s_%s", maker->n.name, functions[i],
+                                   maker->n.api, functions[i]);
     }
     for (size_t i = 0; i < sizeof wraps / sizeof wraps[0]; i++)
-        argv[n++] = arena_format(&m->c->a, "-Wl,--wrap=%s", wraps[i]);
-    argv[n++] = maker_path(m, m->job->dir, "model.o");
-    argv[n++] = maker_path(m, m->job->dir, "data.o");
-    argv[n++] = maker_path(m, m->parts, "libinlay_bundle.a");
+        argv[n++] = arena_format(&maker->c->a, "-Wl,--wrap=%s", wraps[i]);
+    argv[n++] = maker_path(maker, maker->job->dir, "model.o");
+    argv[n++] = maker_path(maker, maker->job->dir, "data.o");
+    argv[n++] = maker_path(maker, maker->parts, "libinlay_bundle.a");
     argv[n] = NULL;
     hide[h++] = rename[r++] = (char *)(uintptr_t)output;
     hide[h] = rename[r] = NULL;
     for (uint32_t i = 0; i < n + h + r; i++)
         if ((i < n ? argv[i] : i < n + h ? hide[i - n] : rename[i - n - h]) == NULL)
-            return no_memory(m->diag, "to write the bundle");
-    code = maker_run(argv, m->log);
+            return no_memory(maker->diag, "to write the bundle");
+    code = maker_run(argv, maker->log);
     if (code != 0)
-        return maker_failed(m, "linking the object", argv[0], code);
-    code = maker_run(hide, m->log);
+        return maker_failed(maker, "linking the object", argv[0], code);
+    code = maker_run(hide, maker->log);
     if (code == 0)
-        code = maker_run(rename, m->log);
-    return code == 0 ? INLAY_OK : maker_failed(m, "hiding the object's symbols", hide[0], code);
+        code = maker_run(rename, maker->log);
+    return code == 0 ? INLAY_OK : maker_failed(maker, "hiding the object's symbols", hide[0], code);
 }
 
-static inlay_status link_library(struct maker *m, const char *output)
+static inlay_status link_library(struct maker *maker, const char *output)
 {
-    char *object = arena_format(&m->c->a, "%s/whole_%s.o", m->job->dir, m->n.api); /* no name of the sources */
-    char *argv[] = { maker_tool(m, "ar"), (char *)"rcs", (char *)(uintptr_t)output, object, NULL };
+    char *object =
+        arena_format(&maker->c->a, "%s/whole_%s.o", maker->job->dir, maker->n.api); /* no name of the sources */
+    char *argv[] = { maker_tool(maker, "ar"), (char *)"rcs", (char *)(uintptr_t)output, object, NULL };
     inlay_status status;
     int code;
 
     if (object == NULL || argv[0] == NULL)
-        return no_memory(m->diag, "to write the bundle");
-    INLAY_TRY(link_object(m, object));
-    code = maker_run(argv, m->log);
+        return no_memory(maker->diag, "to write the bundle");
+    INLAY_TRY(link_object(maker, object));
+    code = maker_run(argv, maker->log);
     if (code != 0)
-        status = maker_failed(m, "writing the library", argv[0], code);
+        status = maker_failed(maker, "writing the library", argv[0], code);
 done:
     return status;
 }
 
 /* The header goes beside the output: what stands before its last dot, and ".h". */
-static char *header_path(struct arena *a, const bundle_job *job)
+static char *header_path(struct arena *arena, const bundle_job *job)
 {
     const char *slash = strrchr(job->output, '/'), *dot = strrchr(job->output, '.');
     const int stem =
         dot != NULL && (slash == NULL || dot > slash) ? (int)(dot - job->output) : (int)strlen(job->output);
 
-    return arena_format(a, "%.*s.h", stem, job->output);
+    return arena_format(arena, "%.*s.h", stem, job->output);
 }
 
-static inlay_status write_header(struct maker *m)
+static inlay_status write_header(struct maker *maker)
 {
     inlay_status status;
-    FILE *f;
+    FILE *file;
 
-    INLAY_TRY(maker_write_file(m, HEADER, &f));
-    status = bundle_emit_header(f, m->c, &m->n, m->n.api, &m->f, m->diag);
+    INLAY_TRY(maker_write_file(maker, HEADER, &file));
+    status = bundle_emit_header(file, maker->c, &maker->n, maker->n.api, &maker->f, maker->diag);
     if (status != INLAY_OK)
-        (void)fclose(f);
+        (void)fclose(file);
     else
-        status = maker_close_file(m, f, HEADER);
+        status = maker_close_file(maker, file, HEADER);
 done:
     return status;
 }
@@ -246,8 +247,8 @@ inlay_status bundle_publish(const bundle_job *job, inlay_diag *diag)
 {
     output_file made = { .fd = -1 }, header = { .fd = -1 };
     char from[PATH_MAX], target[PATH_MAX];
-    struct arena a = { 0 };
-    char *path = header_path(&a, job);
+    struct arena arena = { 0 };
+    char *path = header_path(&arena, job);
     inlay_status status = INLAY_OK;
 
     if (path == NULL || (size_t)snprintf(from, sizeof from, "%s/" HEADER, job->dir) >= sizeof from)
@@ -263,134 +264,136 @@ inlay_status bundle_publish(const bundle_job *job, inlay_diag *diag)
 done:
     output_drop(&made);
     output_drop(&header);
-    arena_deinit(&a);
+    arena_deinit(&arena);
     return status;
 }
 
 /* ------------------------------------------------------------------ the whole */
 
-static inlay_status tell(const struct maker *m, double fraction, const char *what)
+static inlay_status tell(const struct maker *maker, double fraction, const char *what)
 {
-    if (m->job->progress != NULL && m->job->progress(m->job->user, fraction, what) != 0)
-        return inlay_fail(m->diag, INLAY_CANCELLED, "stopped");
+    if (maker->job->progress != NULL && maker->job->progress(maker->job->user, fraction, what) != 0)
+        return inlay_fail(maker->diag, INLAY_CANCELLED, "stopped");
     return INLAY_OK;
 }
 
-static inlay_status build(struct maker *m, bool first, bool prepares, const char *output)
+static inlay_status build(struct maker *maker, bool first, bool prepares, const char *output)
 {
     inlay_status status;
 
-    INLAY_TRY(write_sources(m, first, prepares));
-    INLAY_TRY(compile(m, "model.c", "model.o"));
-    INLAY_TRY(compile(m, "main.c", "main.o"));
-    INLAY_TRY(compile(m, "data.s", "data.o"));
+    INLAY_TRY(write_sources(maker, first, prepares));
+    INLAY_TRY(compile(maker, "model.c", "model.o"));
+    INLAY_TRY(compile(maker, "main.c", "main.o"));
+    INLAY_TRY(compile(maker, "data.s", "data.o"));
     if (first) {
-        INLAY_TRY(maker_write_stubs(m));
-        INLAY_TRY(compile(m, "stubs.s", "stubs.o"));
+        INLAY_TRY(maker_write_stubs(maker));
+        INLAY_TRY(compile(maker, "stubs.s", "stubs.o"));
     }
-    status = link_program(m, first, output);
+    status = link_program(maker, first, output);
 done:
     return status;
 }
 
 /* The first program again, with other parts. */
-static inlay_status build_again(struct maker *m, const char *output)
+static inlay_status build_again(struct maker *maker, const char *output)
 {
     inlay_status status;
 
-    INLAY_TRY(write_sources(m, true, true));
-    INLAY_TRY(compile(m, "model.c", "model.o"));
-    INLAY_TRY(maker_write_stubs(m));
-    INLAY_TRY(compile(m, "stubs.s", "stubs.o"));
-    status = link_program(m, true, output);
+    INLAY_TRY(write_sources(maker, true, true));
+    INLAY_TRY(compile(maker, "model.c", "model.o"));
+    INLAY_TRY(maker_write_stubs(maker));
+    INLAY_TRY(compile(maker, "stubs.s", "stubs.o"));
+    status = link_program(maker, true, output);
 done:
     return status;
 }
 
 /* libmodel.a -> model; "model" where there is no memory. */
-static const char *default_name(struct maker *m)
+static const char *default_name(struct maker *maker)
 {
-    const char *slash = strrchr(m->job->output, '/'), *base = slash != NULL ? slash + 1 : m->job->output;
+    const char *slash = strrchr(maker->job->output, '/'), *base = slash != NULL ? slash + 1 : maker->job->output;
     const char *name, *dot = strrchr(base, '.');
 
-    if (m->job->kind == BUNDLE_LIBRARY && strncmp(base, "lib", 3) == 0 && base[3] != '\0' && base[3] != '.')
+    if (maker->job->kind == BUNDLE_LIBRARY && strncmp(base, "lib", 3) == 0 && base[3] != '\0' && base[3] != '.')
         base += 3;
-    name = arena_string_n(&m->c->a, base, dot != NULL && dot > base ? (size_t)(dot - base) : strlen(base));
+    name = arena_string_n(&maker->c->a, base, dot != NULL && dot > base ? (size_t)(dot - base) : strlen(base));
     return name != NULL && name[0] != '\0' ? name : "model";
 }
 
 /* With packs in the program a start takes less of the arena than the first runs did: how much, runs of it tell. */
-static inlay_status measure_arena(struct maker *m)
+static inlay_status measure_arena(struct maker *maker)
 {
-    const uint32_t count = maker_level_count(m);
+    const uint32_t count = maker_level_count(maker);
     inlay_status status;
 
-    if (m->job->pack_count == 0)
+    if (maker->job->pack_count == 0)
         return INLAY_OK;
-    INLAY_TRY(build(m, false, true, maker_path(m, m->job->dir, "measured")));
+    INLAY_TRY(build(maker, false, true, maker_path(maker, maker->job->dir, "measured")));
     for (uint32_t level = 0; level < count; level++)
-        INLAY_TRY(maker_first_run(m, "measured", level, &(bool){ false }));
-    status = maker_read_arena(m, count);
+        INLAY_TRY(maker_first_run(maker, "measured", level, &(bool){ false }));
+    status = maker_read_arena(maker, count);
 done:
     return status;
 }
 
-inlay_status bundle_make(bundle_job *job, bundle_collection *c, inlay_diag *diag)
+inlay_status bundle_make(bundle_job *job, bundle_collection *collection, inlay_diag *diag)
 {
     const bool native = job->isa != NULL && strcmp(job->isa, "native") == 0;
-    struct maker m = { .job = job, .c = c, .diag = diag, .native = native, .n = { .isa = native ? NULL : job->isa } };
+    struct maker maker = {
+        .job = job, .c = collection, .diag = diag, .native = native, .n = { .isa = native ? NULL : job->isa }
+    };
     struct stat st;
     inlay_status status;
 
-    if (!maker_find_parts(job->target, m.parts))
+    if (!maker_find_parts(job->target, maker.parts))
         return inlay_fail(diag, INLAY_NOT_FOUND,
                           "there is no run-time part for target '%s' in %s, seen from this program: it "
                           "comes with libinlay-dev, and for arm64 host/tools/bundle/runtime/cross.sh makes it",
                           job->target, INLAY_BUNDLE_FROM_BIN);
-    if (native && !maker_is_native(&m))
+    if (native && !maker_is_native(&maker))
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                           "--for native is for this machine's CPU, and target '%s' is not", job->target);
-    (void)snprintf(m.log, sizeof m.log, "%s/log", job->dir);
+    (void)snprintf(maker.log, sizeof maker.log, "%s/log", job->dir);
     job->pack_count = job->start_count = 0;
     job->memory_bytes = 0;
     job->prepared = job->declined = false;
-    if (!bundle_name(c, job->name != NULL ? job->name : default_name(&m), &m.n))
+    if (!bundle_name(collection, job->name != NULL ? job->name : default_name(&maker), &maker.n))
         return no_memory(diag, "to write the bundle");
-    INLAY_TRY(maker_find_needs(&m));
-    INLAY_TRY(tell(&m, 0.1, "compiling"));
-    INLAY_TRY(build(&m, true, true, maker_path(&m, job->dir, "first")));
-    INLAY_TRY(tell(&m, 0.5, "packing"));
-    for (uint32_t level = 0; level < maker_level_count(&m);) {
+    INLAY_TRY(maker_find_needs(&maker));
+    INLAY_TRY(tell(&maker, 0.1, "compiling"));
+    INLAY_TRY(build(&maker, true, true, maker_path(&maker, job->dir, "first")));
+    INLAY_TRY(tell(&maker, 0.5, "packing"));
+    for (uint32_t level = 0; level < maker_level_count(&maker);) {
         bool again = false;
 
-        INLAY_TRY(maker_first_run(&m, "first", level, &again));
+        INLAY_TRY(maker_first_run(&maker, "first", level, &again));
         if (again)
-            INLAY_TRY(build_again(&m, maker_path(&m, job->dir, "first")));
+            INLAY_TRY(build_again(&maker, maker_path(&maker, job->dir, "first")));
         level += !again;
     }
     if (job->prepared)
-        INLAY_TRY(maker_read_accounts(&m, maker_level_count(&m)));
+        INLAY_TRY(maker_read_accounts(&maker, maker_level_count(&maker)));
     else
-        maker_keep_untried(&m, NULL, 0);
+        maker_keep_untried(&maker, NULL, 0);
     if (job->prepared && job->accept != NULL && !job->accept(job->user)) {
         job->declined = true;
         return inlay_fail(diag, INLAY_UNSUPPORTED, "weights of %llu bytes in memory were declined",
                           (unsigned long long)job->memory_bytes);
     }
-    INLAY_TRY(tell(&m, 0.7, "linking"));
-    INLAY_TRY(measure_arena(&m));
-    job->tried = maker_path(&m, job->dir, "whole");
-    INLAY_TRY(build(&m, false, false, job->tried));
+    INLAY_TRY(tell(&maker, 0.7, "linking"));
+    INLAY_TRY(measure_arena(&maker));
+    job->tried = maker_path(&maker, job->dir, "whole");
+    INLAY_TRY(build(&maker, false, false, job->tried));
     job->made = job->tried;
     if (job->kind != BUNDLE_PROGRAM) {
-        job->made = maker_path(&m, job->dir, "made");
-        INLAY_TRY(write_header(&m));
+        job->made = maker_path(&maker, job->dir, "made");
+        INLAY_TRY(write_header(&maker));
     }
     if (job->kind == BUNDLE_LIBRARY)
-        INLAY_TRY(link_library(&m, job->made));
+        INLAY_TRY(link_library(&maker, job->made));
     if (job->kind == BUNDLE_OBJECT)
-        INLAY_TRY(link_object(&m, job->made));
-    job->arena_bytes = m.f.arena_bytes;
+        INLAY_TRY(link_object(&maker, job->made));
+    job->arena_bytes = maker.f.arena_bytes;
     job->file_bytes = stat(job->made, &st) == 0 ? (uint64_t)st.st_size : 0;
 done:
     return status;
@@ -398,16 +401,16 @@ done:
 
 inlay_status bundle_try(const bundle_job *job, char *const *inputs, uint32_t count, const char *dir, inlay_diag *diag)
 {
-    struct maker m = { .job = (bundle_job *)(uintptr_t)job, .diag = diag };
+    struct maker maker = { .job = (bundle_job *)(uintptr_t)job, .diag = diag };
     char *argv[MOST_ARGS + 8], path[PATH_MAX + 8];
     uint32_t n = 0;
     int code;
 
     if (count > MOST_ARGS)
         return inlay_fail(diag, INLAY_UNSUPPORTED, "more than %d inputs", MOST_ARGS);
-    (void)snprintf(m.log, sizeof m.log, "%s/log", job->dir);
-    if (maker_emulator(&m) != NULL)
-        argv[n++] = (char *)(uintptr_t)maker_emulator(&m);
+    (void)snprintf(maker.log, sizeof maker.log, "%s/log", job->dir);
+    if (maker_emulator(&maker) != NULL)
+        argv[n++] = (char *)(uintptr_t)maker_emulator(&maker);
     (void)snprintf(path, sizeof path, "%s%s", strchr(job->tried, '/') == NULL ? "./" : "", job->tried);
     argv[n++] = path;
     argv[n++] = (char *)"-o";
@@ -415,8 +418,8 @@ inlay_status bundle_try(const bundle_job *job, char *const *inputs, uint32_t cou
     for (uint32_t i = 0; i < count; i++)
         argv[n++] = inputs[i];
     argv[n] = NULL;
-    code = maker_run(argv, m.log);
-    if (code == 127 && !maker_is_native(&m))
+    code = maker_run(argv, maker.log);
+    if (code == 127 && !maker_is_native(&maker))
         return inlay_fail(diag, INLAY_UNSUPPORTED, "there is no %s here", argv[0]);
-    return code == 0 ? INLAY_OK : maker_failed(&m, "trying the bundle", argv[0], code);
+    return code == 0 ? INLAY_OK : maker_failed(&maker, "trying the bundle", argv[0], code);
 }

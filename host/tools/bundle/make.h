@@ -37,7 +37,7 @@ typedef struct bundle_job {
 
 /* The target that this program was made for. */
 const char *bundle_native_target(void);
-INLAY_NODISCARD inlay_status bundle_make(bundle_job *job, bundle_collection *c, inlay_diag *diag);
+INLAY_NODISCARD inlay_status bundle_make(bundle_job *job, bundle_collection *collection, inlay_diag *diag);
 /* Puts what was made, and its header, into the places that `output` names. */
 INLAY_NODISCARD inlay_status bundle_publish(const bundle_job *job, inlay_diag *diag);
 /* Runs the program that was made, or one of the same parts where a library was: inputs are "NAME=FILE.npy", outputs go

@@ -11,11 +11,11 @@ enum { MOST_LEVELS = 3 };
 
 static int by_key(const void *a, const void *b)
 {
-    const bundle_pack_entry *x = a, *y = b;
+    const bundle_pack_entry *entry = a, *pack_entry = b;
 
-    if (x->key[0] != y->key[0])
-        return x->key[0] < y->key[0] ? -1 : 1;
-    return x->key[1] < y->key[1] ? -1 : x->key[1] > y->key[1];
+    if (entry->key[0] != pack_entry->key[0])
+        return entry->key[0] < pack_entry->key[0] ? -1 : 1;
+    return entry->key[1] < pack_entry->key[1] ? -1 : entry->key[1] > pack_entry->key[1];
 }
 
 /* What a first run wrote. */
@@ -26,22 +26,22 @@ typedef struct pack_account {
     const unsigned char *fates, *packs, *end;
 } pack_account;
 
-static bool read_account(struct maker *m, uint32_t level, pack_account *out)
+static bool read_account(struct maker *maker, uint32_t level, pack_account *out)
 {
-    char *path = arena_format(&m->c->a, "%s/account.%u", m->job->dir, level);
-    FILE *f = path != NULL ? fopen(path, "rb") : NULL;
+    char *path = arena_format(&maker->c->a, "%s/account.%u", maker->job->dir, level);
+    FILE *file = path != NULL ? fopen(path, "rb") : NULL;
     uint64_t fates = 0;
     struct stat st;
-    bool good = f != NULL && fstat(fileno(f), &st) == 0 && st.st_size >= 16;
+    bool good = file != NULL && fstat(fileno(file), &st) == 0 && st.st_size >= 16;
 
-    for (uint32_t i = 0; i < m->c->step_count; i++)
-        if (m->c->steps[i].what == DO_RUN)
-            fates += m->f.values[m->c->steps[i].part];
+    for (uint32_t i = 0; i < maker->c->step_count; i++)
+        if (maker->c->steps[i].what == DO_RUN)
+            fates += maker->f.values[maker->c->steps[i].part];
     out->size = good ? (uint64_t)st.st_size : 0;
     out->bytes = good ? malloc((size_t)out->size) : NULL;
-    good = out->bytes != NULL && out->size >= 16 + fates && fread(out->bytes, 1, (size_t)out->size, f) == out->size;
-    if (f != NULL)
-        (void)fclose(f);
+    good = out->bytes != NULL && out->size >= 16 + fates && fread(out->bytes, 1, (size_t)out->size, file) == out->size;
+    if (file != NULL)
+        (void)fclose(file);
     if (!good)
         return false;
     memcpy(&out->level, out->bytes, 8);
@@ -53,32 +53,32 @@ static bool read_account(struct maker *m, uint32_t level, pack_account *out)
 }
 
 /* Regions come in the order of their steps: a constant is left out where all who read it packed it. */
-static bool find_unread(struct maker *m, const unsigned char *fates)
+static bool find_unread(struct maker *maker, const unsigned char *fates)
 {
-    const bool first = m->f.unread == NULL;
+    const bool first = maker->f.unread == NULL;
 
     if (first)
-        m->f.unread = arena_array(&m->c->a, (size_t)m->c->part_count + 1, sizeof *m->f.unread);
-    for (uint32_t i = 0; first && m->f.unread != NULL && i < m->c->part_count; i++) {
-        m->f.unread[i] = arena_alloc(&m->c->a, (size_t)m->c->parts[i].p->graph->value_count + 1);
-        if (m->f.unread[i] == NULL)
+        maker->f.unread = arena_array(&maker->c->a, (size_t)maker->c->part_count + 1, sizeof *maker->f.unread);
+    for (uint32_t i = 0; first && maker->f.unread != NULL && i < maker->c->part_count; i++) {
+        maker->f.unread[i] = arena_alloc(&maker->c->a, (size_t)maker->c->parts[i].p->graph->value_count + 1);
+        if (maker->f.unread[i] == NULL)
             return false;
     }
-    for (uint32_t i = 0; m->f.unread != NULL && i < m->c->step_count; i++) {
-        const bundle_do *d = &m->c->steps[i];
-        const struct graph *g = d->what == DO_RUN ? m->c->parts[d->part].p->graph : NULL;
+    for (uint32_t i = 0; maker->f.unread != NULL && i < maker->c->step_count; i++) {
+        const bundle_do *d = &maker->c->steps[i];
+        const struct graph *graph = d->what == DO_RUN ? maker->c->parts[d->part].p->graph : NULL;
 
-        for (uint32_t k = 0; g != NULL && k < d->step->region->node_count; k++) {
-            const inlay_node_info *n = &g->nodes[d->step->region->nodes[k]]->info;
+        for (uint32_t k = 0; graph != NULL && k < d->step->region->node_count; k++) {
+            const inlay_node_info *node = &graph->nodes[d->step->region->nodes[k]]->info;
 
-            for (uint32_t x = 0; x < n->input_count; x++)
-                if (n->inputs[x] != INLAY_NONE)
-                    m->f.unread[d->part][n->inputs[x]] |=
-                        fates[m->f.value[d->part][n->inputs[x]]] == INLAY_CONST_PACKED ? 1 : 2;
+            for (uint32_t x = 0; x < node->input_count; x++)
+                if (node->inputs[x] != INLAY_NONE)
+                    maker->f.unread[d->part][node->inputs[x]] |=
+                        fates[maker->f.value[d->part][node->inputs[x]]] == INLAY_CONST_PACKED ? 1 : 2;
         }
-        fates += g != NULL ? m->f.values[d->part] : 0;
+        fates += graph != NULL ? maker->f.values[d->part] : 0;
     }
-    return m->f.unread != NULL;
+    return maker->f.unread != NULL;
 }
 
 /* ------------------------------------------------------------------ what is worth its bytes
@@ -109,71 +109,72 @@ struct choice {
 };
 
 /* Lists the packs of an account. NULL out: counts them. */
-static bool list_packs(const struct maker *m, const pack_account *a, struct pack *out, uint32_t *count)
+static bool list_packs(const struct maker *maker, const pack_account *account, struct pack *out, uint32_t *count)
 {
     uint64_t head[4];
 
-    for (const unsigned char *p = a->packs; p < a->end; p += head[3], ++*count) {
-        if ((uint64_t)(a->end - p) < sizeof head)
+    for (const unsigned char *p = account->packs; p < account->end; p += head[3], ++*count) {
+        if ((uint64_t)(account->end - p) < sizeof head)
             return false;
         memcpy(head, p, sizeof head);
         p += sizeof head;
-        if ((uint64_t)(a->end - p) < head[3])
+        if ((uint64_t)(account->end - p) < head[3])
             return false;
         if (out != NULL)
-            out[*count] = (struct pack){ { { head[0] ^ (a->level & m->f.packs_levels), head[1] }, head[3], 0, false },
-                                         p,
-                                         head[2],
-                                         hash_blocks(p, (size_t)head[3], 0),
-                                         *count };
+            out[*count] =
+                (struct pack){ { { head[0] ^ (account->level & maker->f.packs_levels), head[1] }, head[3], 0, false },
+                               p,
+                               head[2],
+                               hash_blocks(p, (size_t)head[3], 0),
+                               *count };
     }
     return true;
 }
 
-static struct source *find_source(const struct choice *c, uint64_t hash)
+static struct source *find_source(const struct choice *choice, uint64_t hash)
 {
-    for (uint32_t i = 0; i < c->source_count; i++)
-        if (c->sources[i].hash == hash)
-            return &c->sources[i];
+    for (uint32_t i = 0; i < choice->source_count; i++)
+        if (choice->sources[i].hash == hash)
+            return &choice->sources[i];
     return NULL;
 }
 
 /* How many bytes a program is smaller by without the constant: 0 where somebody reads it itself. */
-static uint64_t freed_by(const struct maker *m, uint64_t hash)
+static uint64_t freed_by(const struct maker *maker, uint64_t hash)
 {
     uint64_t bytes = 0;
 
-    for (uint32_t p = 0; m->f.unread != NULL && p < m->c->part_count; p++) {
-        const struct graph *g = m->c->parts[p].p->graph;
+    for (uint32_t part = 0; maker->f.unread != NULL && part < maker->c->part_count; part++) {
+        const struct graph *graph = maker->c->parts[part].p->graph;
 
-        for (uint32_t v = 0; v < g->value_count; v++) {
-            if (g->values[v].info.content_hash != hash || g->values[v].info.data == NULL)
+        for (uint32_t value = 0; value < graph->value_count; value++) {
+            if (graph->values[value].info.content_hash != hash || graph->values[value].info.data == NULL)
                 continue;
-            if (m->f.unread[p][v] > 1)
+            if (maker->f.unread[part][value] > 1)
                 return 0;
-            bytes += m->f.unread[p][v] == 1 ? g->values[v].info.data_bytes : 0;
+            bytes += maker->f.unread[part][value] == 1 ? graph->values[value].info.data_bytes : 0;
         }
     }
     return bytes;
 }
 
-static bool list_sources(struct maker *m, struct choice *c)
+static bool list_sources(struct maker *maker, struct choice *choice)
 {
-    c->sources = arena_array(&m->c->a, (size_t)c->pack_count + 1, sizeof *c->sources);
-    if (c->sources == NULL)
+    choice->sources = arena_array(&maker->c->a, (size_t)choice->pack_count + 1, sizeof *choice->sources);
+    if (choice->sources == NULL)
         return false;
-    for (uint32_t i = 0; i < c->pack_count; i++) {
-        struct pack *p = &c->packs[i];
-        struct source *s = find_source(c, p->source);
+    for (uint32_t i = 0; i < choice->pack_count; i++) {
+        struct pack *pack = &choice->packs[i];
+        struct source *source = find_source(choice, pack->source);
 
-        for (uint32_t k = 0; k < i && p->twin == i; k++)
-            if (c->packs[k].entry.bytes == p->entry.bytes && c->packs[k].hash == p->hash)
-                p->twin = k;
-        if (s == NULL) {
-            s = &c->sources[c->source_count++];
-            *s = (struct source){ p->source, 0, p->source != 0 ? freed_by(m, p->source) : 0, false };
+        for (uint32_t k = 0; k < i && pack->twin == i; k++)
+            if (choice->packs[k].entry.bytes == pack->entry.bytes && choice->packs[k].hash == pack->hash)
+                pack->twin = k;
+        if (source == NULL) {
+            source = &choice->sources[choice->source_count++];
+            *source = (struct source){ pack->source, 0, pack->source != 0 ? freed_by(maker, pack->source) : 0, false };
         }
-        s->packs += p->twin == i ? p->entry.bytes : 0;
+        source->packs += pack->twin == i ? pack->entry.bytes : 0;
     }
     return true;
 }
@@ -182,103 +183,105 @@ static bool list_sources(struct maker *m, struct choice *c)
  * all: nothing can be left out while they are not in. */
 static int by_growth(const void *a, const void *b)
 {
-    const struct source *x = a, *y = b;
-    const double more_x = ((double)x->packs - (double)x->freed) / (double)(x->packs + 1);
+    const struct source *source = a, *y = b;
+    const double more_x = ((double)source->packs - (double)source->freed) / (double)(source->packs + 1);
     const double more_y = ((double)y->packs - (double)y->freed) / (double)(y->packs + 1);
 
-    if ((x->hash == 0) != (y->hash == 0))
-        return x->hash == 0 ? -1 : 1;
-    return more_x != more_y ? (more_x < more_y ? -1 : 1) : x->hash < y->hash ? -1 : x->hash > y->hash;
+    if ((source->hash == 0) != (y->hash == 0))
+        return source->hash == 0 ? -1 : 1;
+    return more_x != more_y ? (more_x < more_y ? -1 : 1) : source->hash < y->hash ? -1 : source->hash > y->hash;
 }
 
-static void choose_sources(const struct maker *m, struct choice *c)
+static void choose_sources(const struct maker *maker, struct choice *choice)
 {
-    const double most = m->job->size * (double)m->job->constant_bytes;
-    double total = (double)m->job->constant_bytes;
+    const double most = maker->job->size * (double)maker->job->constant_bytes;
+    double total = (double)maker->job->constant_bytes;
     bool all_known = true;
 
-    qsort(c->sources, c->source_count, sizeof *c->sources, by_growth);
-    for (uint32_t i = 0; i < c->source_count; i++) {
-        struct source *s = &c->sources[i];
+    qsort(choice->sources, choice->source_count, sizeof *choice->sources, by_growth);
+    for (uint32_t i = 0; i < choice->source_count; i++) {
+        struct source *source = &choice->sources[i];
 
         if (!all_known)
-            s->freed = 0;
-        s->kept = s->packs <= s->freed || total + (double)s->packs - (double)s->freed <= most;
-        total += s->kept ? (double)s->packs - (double)s->freed : 0;
-        all_known = all_known && (s->hash != 0 || s->kept);
+            source->freed = 0;
+        source->kept = source->packs <= source->freed || total + (double)source->packs - (double)source->freed <= most;
+        total += source->kept ? (double)source->packs - (double)source->freed : 0;
+        all_known = all_known && (source->hash != 0 || source->kept);
     }
 }
 
 /* Constants stay whose packs do not. */
-static void keep_read(struct maker *m, const struct choice *c)
+static void keep_read(struct maker *maker, const struct choice *choice)
 {
-    m->f.drops = false;
-    for (uint32_t p = 0; m->f.unread != NULL && p < m->c->part_count; p++) {
-        const struct graph *g = m->c->parts[p].p->graph;
+    maker->f.drops = false;
+    for (uint32_t part = 0; maker->f.unread != NULL && part < maker->c->part_count; part++) {
+        const struct graph *graph = maker->c->parts[part].p->graph;
 
-        for (uint32_t v = 0; v < g->value_count; v++) {
-            const struct source *s = find_source(c, g->values[v].info.content_hash);
+        for (uint32_t value = 0; value < graph->value_count; value++) {
+            const struct source *source = find_source(choice, graph->values[value].info.content_hash);
 
-            if (m->f.unread[p][v] == 1 && (s == NULL || s->hash == 0 || !s->kept || s->freed == 0))
-                m->f.unread[p][v] = 2;
-            m->f.drops |= m->f.unread[p][v] == 1;
+            if (maker->f.unread[part][value] == 1 &&
+                (source == NULL || source->hash == 0 || !source->kept || source->freed == 0))
+                maker->f.unread[part][value] = 2;
+            maker->f.drops |= maker->f.unread[part][value] == 1;
         }
     }
 }
 
 /* Writes what is kept to packs.bin, and the table. */
-static bool write_packs(struct maker *m, struct choice *c, FILE *to)
+static bool write_packs(struct maker *maker, struct choice *choice, FILE *to)
 {
     static const char zeros[64];
     uint64_t at = 0;
 
-    m->f.packs = arena_array(&m->c->a, (size_t)c->pack_count + 1, sizeof *m->f.packs);
-    for (uint32_t i = 0; m->f.packs != NULL && i < c->pack_count; i++) {
-        struct pack *p = &c->packs[i], *twin = &c->packs[p->twin];
-        const uint64_t pad = (64 - p->entry.bytes % 64) % 64;
+    maker->f.packs = arena_array(&maker->c->a, (size_t)choice->pack_count + 1, sizeof *maker->f.packs);
+    for (uint32_t i = 0; maker->f.packs != NULL && i < choice->pack_count; i++) {
+        struct pack *pack = &choice->packs[i], *twin = &choice->packs[pack->twin];
+        const uint64_t pad = (64 - pack->entry.bytes % 64) % 64;
 
-        p->entry.kept = find_source(c, p->source)->kept;
-        if (p->entry.kept && twin->entry.kept && twin != p) {
-            p->entry.offset = twin->entry.offset;
-        } else if (p->entry.kept) {
-            p->entry.offset = at;
-            if (fwrite(p->data, 1, (size_t)p->entry.bytes, to) != p->entry.bytes || fwrite(zeros, 1, pad, to) != pad)
+        pack->entry.kept = find_source(choice, pack->source)->kept;
+        if (pack->entry.kept && twin->entry.kept && twin != pack) {
+            pack->entry.offset = twin->entry.offset;
+        } else if (pack->entry.kept) {
+            pack->entry.offset = at;
+            if (fwrite(pack->data, 1, (size_t)pack->entry.bytes, to) != pack->entry.bytes ||
+                fwrite(zeros, 1, pad, to) != pad)
                 return false;
-            at += p->entry.bytes + pad;
+            at += pack->entry.bytes + pad;
         }
-        m->f.packs[m->f.pack_count++] = p->entry;
-        m->job->pack_count += p->entry.kept;
+        maker->f.packs[maker->f.pack_count++] = pack->entry;
+        maker->job->pack_count += pack->entry.kept;
     }
-    m->f.packs_bytes = at;
-    m->job->start_count = m->f.pack_count - m->job->pack_count;
-    return m->f.packs != NULL;
+    maker->f.packs_bytes = at;
+    maker->job->start_count = maker->f.pack_count - maker->job->pack_count;
+    return maker->f.packs != NULL;
 }
 
 /* Takes over the packs of `count` accounts. */
-static inlay_status take_packs(struct maker *m, const pack_account *list, uint32_t count)
+static inlay_status take_packs(struct maker *maker, const pack_account *list, uint32_t count)
 {
-    struct choice c = { 0 };
+    struct choice choice = { 0 };
     uint32_t total = 0;
     FILE *to = NULL;
     inlay_status status;
     bool good = true;
 
     for (uint32_t i = 0; i < count; i++)
-        good = good && list_packs(m, &list[i], NULL, &total);
-    c.packs = arena_array(&m->c->a, (size_t)total + 1, sizeof *c.packs);
-    for (uint32_t i = 0; good && c.packs != NULL && i < count; i++)
-        good = list_packs(m, &list[i], c.packs, &c.pack_count);
-    if (c.packs == NULL || !good || !list_sources(m, &c))
-        return inlay_fail(m->diag, INLAY_IO_ERROR, "the bundle's first run left no readable account");
-    choose_sources(m, &c);
-    keep_read(m, &c);
-    INLAY_TRY(maker_write_file(m, "packs.bin", &to));
-    good = write_packs(m, &c, to);
-    INLAY_TRY(maker_close_file(m, to, "packs.bin"));
+        good = good && list_packs(maker, &list[i], NULL, &total);
+    choice.packs = arena_array(&maker->c->a, (size_t)total + 1, sizeof *choice.packs);
+    for (uint32_t i = 0; good && choice.packs != NULL && i < count; i++)
+        good = list_packs(maker, &list[i], choice.packs, &choice.pack_count);
+    if (choice.packs == NULL || !good || !list_sources(maker, &choice))
+        return inlay_fail(maker->diag, INLAY_IO_ERROR, "the bundle's first run left no readable account");
+    choose_sources(maker, &choice);
+    keep_read(maker, &choice);
+    INLAY_TRY(maker_write_file(maker, "packs.bin", &to));
+    good = write_packs(maker, &choice, to);
+    INLAY_TRY(maker_close_file(maker, to, "packs.bin"));
     if (!good)
-        return inlay_fail(m->diag, INLAY_IO_ERROR, "cannot write the bundle's packs");
-    if (m->f.pack_count > 0)
-        qsort(m->f.packs, m->f.pack_count, sizeof *m->f.packs, by_key);
+        return inlay_fail(maker->diag, INLAY_IO_ERROR, "cannot write the bundle's packs");
+    if (maker->f.pack_count > 0)
+        qsort(maker->f.packs, maker->f.pack_count, sizeof *maker->f.packs, by_key);
 done:
     return status;
 }
@@ -287,43 +290,43 @@ done:
  *
  * Of one account: its packs, and the constants that are not packed alone. */
 
-static bool count_memory(struct maker *m, const pack_account *a)
+static bool count_memory(struct maker *maker, const pack_account *account)
 {
-    uint64_t bytes = m->job->constant_bytes, head[4];
-    const unsigned char *p = a->packs;
-    bool good = find_unread(m, a->fates);
+    uint64_t bytes = maker->job->constant_bytes, head[4];
+    const unsigned char *p = account->packs;
+    bool good = find_unread(maker, account->fates);
 
-    for (uint32_t i = 0; good && i < m->c->part_count; i++)
-        for (uint32_t v = 0; v < m->c->parts[i].p->graph->value_count; v++)
-            bytes -= m->f.unread[i][v] == 1 ? m->c->parts[i].p->graph->values[v].info.data_bytes : 0;
-    m->f.unread = NULL;
-    for (; good && p < a->end; p += head[3]) {
-        good = (uint64_t)(a->end - p) >= sizeof head;
+    for (uint32_t i = 0; good && i < maker->c->part_count; i++)
+        for (uint32_t value = 0; value < maker->c->parts[i].p->graph->value_count; value++)
+            bytes -= maker->f.unread[i][value] == 1 ? maker->c->parts[i].p->graph->values[value].info.data_bytes : 0;
+    maker->f.unread = NULL;
+    for (; good && p < account->end; p += head[3]) {
+        good = (uint64_t)(account->end - p) >= sizeof head;
         if (!good)
             break;
         memcpy(head, p, sizeof head);
         p += sizeof head;
-        good = (uint64_t)(a->end - p) >= head[3];
+        good = (uint64_t)(account->end - p) >= head[3];
         bytes += head[3];
     }
-    m->job->memory_bytes = bytes > m->job->memory_bytes ? bytes : m->job->memory_bytes;
+    maker->job->memory_bytes = bytes > maker->job->memory_bytes ? bytes : maker->job->memory_bytes;
     return good;
 }
 
 /* ------------------------------------------------------------------ accounts */
 
 /* Reads the accounts of `count` runs, those of a level once; how many there are, 0: one could not be read. */
-static uint32_t read_accounts(struct maker *m, uint32_t count, pack_account *list, uint64_t *levels)
+static uint32_t read_accounts(struct maker *maker, uint32_t count, pack_account *list, uint64_t *levels)
 {
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < count; i++) {
         uint32_t same = 0;
 
-        if (!read_account(m, i, &list[n]))
+        if (!read_account(maker, i, &list[n]))
             return 0;
-        if (list[n].arena_bytes > m->f.arena_bytes)
-            m->f.arena_bytes = list[n].arena_bytes;
+        if (list[n].arena_bytes > maker->f.arena_bytes)
+            maker->f.arena_bytes = list[n].arena_bytes;
         while (same < n && levels[same] != list[n].level)
             same++;
         if (same < n) {
@@ -334,7 +337,7 @@ static uint32_t read_accounts(struct maker *m, uint32_t count, pack_account *lis
             n++;
         }
     }
-    m->f.arena_bytes = (m->f.arena_bytes + 4095) / 4096 * 4096;
+    maker->f.arena_bytes = (maker->f.arena_bytes + 4095) / 4096 * 4096;
     return n;
 }
 
@@ -349,10 +352,10 @@ static bool differ(const pack_account *list, uint32_t count)
 }
 
 /* Was every kind of CPU tried that multiplies bytes in a way of its own? See bundle_cap_bytes(). */
-static bool is_whole(const struct maker *m, const uint64_t *levels, uint32_t count)
+static bool is_whole(const struct maker *maker, const uint64_t *levels, uint32_t count)
 {
     static const uint64_t kinds[] = { 2, 2 + 32, 3 + 16 };
-    uint32_t found = m->n.isa != NULL; /* for AVX2 the last is not needed */
+    uint32_t found = maker->n.isa != NULL; /* for AVX2 the last is not needed */
 
     for (uint32_t i = 0; i < count; i++)
         for (uint32_t k = 0; k < 3; k++)
@@ -360,48 +363,49 @@ static bool is_whole(const struct maker *m, const uint64_t *levels, uint32_t cou
     return found == 3;
 }
 
-inlay_status maker_read_accounts(struct maker *m, uint32_t count)
+inlay_status maker_read_accounts(struct maker *maker, uint32_t count)
 {
     pack_account list[MOST_LEVELS] = { { 0 } };
     uint64_t levels[MOST_LEVELS] = { 0 };
-    const bundle_part_of *bytes = maker_part(m, "byte_set_of_cpu");
+    const bundle_part_of *bytes = maker_part(maker, "byte_set_of_cpu");
     inlay_status status;
     bool good;
 
-    count = read_accounts(m, count, list, levels);
+    count = read_accounts(maker, count, list, levels);
     good = count > 0;
-    m->job->constant_bytes = m->job->data_bytes; /* the first program had all constants, no packs */
+    maker->job->constant_bytes = maker->job->data_bytes; /* the first program had all constants, no packs */
     for (uint32_t i = 0; good && i < count; i++)
-        good = count_memory(m, &list[i]);
-    if (good && m->native)
-        m->f.only_level = (uint32_t)levels[0];
+        good = count_memory(maker, &list[i]);
+    if (good && maker->native)
+        maker->f.only_level = (uint32_t)levels[0];
     else if (good)
-        maker_keep_untried(m, levels, count);
-    if (good && !m->native && bytes != NULL && bytes->needed && strncmp(m->job->target, "x86_64", 6) == 0)
-        m->f.packs_levels = UINT32_MAX; /* even with one account: other CPUs pack otherwise */
+        maker_keep_untried(maker, levels, count);
+    if (good && !maker->native && bytes != NULL && bytes->needed && strncmp(maker->job->target, "x86_64", 6) == 0)
+        maker->f.packs_levels = UINT32_MAX; /* even with one account: other CPUs pack otherwise */
     else if (differ(list, count))
-        m->f.packs_levels = LEVEL_ALONE;
-    for (uint32_t i = 0; good && (m->f.packs_levels != UINT32_MAX || is_whole(m, levels, count)) && i < count; i++)
-        good = find_unread(m, list[i].fates);
-    status = good ? take_packs(m, list, m->f.packs_levels == 0 ? 1 : count)
-                  : inlay_fail(m->diag, INLAY_IO_ERROR, "the bundle's first run left no readable account");
+        maker->f.packs_levels = LEVEL_ALONE;
+    for (uint32_t i = 0; good && (maker->f.packs_levels != UINT32_MAX || is_whole(maker, levels, count)) && i < count;
+         i++)
+        good = find_unread(maker, list[i].fates);
+    status = good ? take_packs(maker, list, maker->f.packs_levels == 0 ? 1 : count)
+                  : inlay_fail(maker->diag, INLAY_IO_ERROR, "the bundle's first run left no readable account");
     for (uint32_t i = 0; i < MOST_LEVELS; i++)
         free(list[i].bytes);
     return status;
 }
 
-inlay_status maker_read_arena(struct maker *m, uint32_t count)
+inlay_status maker_read_arena(struct maker *maker, uint32_t count)
 {
     uint64_t most = 0;
 
     for (uint32_t i = 0; i < count; i++) {
-        pack_account a = { 0 };
+        pack_account account = { 0 };
 
-        if (!read_account(m, i, &a))
-            return inlay_fail(m->diag, INLAY_IO_ERROR, "the bundle's run left no readable account");
-        most = a.arena_bytes > most ? a.arena_bytes : most;
-        free(a.bytes);
+        if (!read_account(maker, i, &account))
+            return inlay_fail(maker->diag, INLAY_IO_ERROR, "the bundle's run left no readable account");
+        most = account.arena_bytes > most ? account.arena_bytes : most;
+        free(account.bytes);
     }
-    m->f.arena_bytes = (most + 4095) / 4096 * 4096;
+    maker->f.arena_bytes = (most + 4095) / 4096 * 4096;
     return INLAY_OK;
 }

@@ -54,81 +54,83 @@ static void read_log(const char *log, char *out, size_t bytes)
 {
     static const char *const words[] = { "undefined reference", "undefined symbol", "multiple definition", "rror" };
     enum { SYMBOLS = 3, WORDS = sizeof words / sizeof words[0] };
-    FILE *f = fopen(log, "r");
+    FILE *file = fopen(log, "r");
     char line[1024];
     size_t best = WORDS + 1;
 
     out[0] = '\0';
-    while (f != NULL && best > 0 && fgets(line, sizeof line, f) != NULL) {
+    while (file != NULL && best > 0 && fgets(line, sizeof line, file) != NULL) {
         const char *at = line;
-        size_t w = 0;
+        size_t word = 0;
 
         line[strcspn(line, "\n")] = '\0';
-        while (w < WORDS && strstr(line, words[w]) == NULL)
-            w++;
-        if (w < SYMBOLS) /* the names of objects before it are of a folder that is gone */
-            at = strstr(line, words[w]);
-        if (w < best)
+        while (word < WORDS && strstr(line, words[word]) == NULL)
+            word++;
+        if (word < SYMBOLS) /* the names of objects before it are of a folder that is gone */
+            at = strstr(line, words[word]);
+        if (word < best)
             (void)snprintf(out, bytes, "%.*s", (int)bytes - 1, at);
-        best = w < best ? w : best;
+        best = word < best ? word : best;
     }
-    if (f != NULL)
-        (void)fclose(f);
+    if (file != NULL)
+        (void)fclose(file);
 }
 
-bool maker_is_native(const struct maker *m)
+bool maker_is_native(const struct maker *maker)
 {
-    return strcmp(m->job->target, bundle_native_target()) == 0;
+    return strcmp(maker->job->target, bundle_native_target()) == 0;
 }
 
-const char *maker_compiler(const struct maker *m)
+const char *maker_compiler(const struct maker *maker)
 {
     static char text[128];
 
-    if (m->job->cc != NULL)
-        return m->job->cc;
-    if (maker_is_native(m))
+    if (maker->job->cc != NULL)
+        return maker->job->cc;
+    if (maker_is_native(maker))
         return "cc";
-    (void)snprintf(text, sizeof text, "%s-gcc", m->job->target);
+    (void)snprintf(text, sizeof text, "%s-gcc", maker->job->target);
     return text;
 }
 
-inlay_status maker_failed(struct maker *m, const char *what, const char *tool, int code)
+inlay_status maker_failed(struct maker *maker, const char *what, const char *tool, int code)
 {
     char line[400];
 
     if (code == 127)
-        return inlay_fail(m->diag, INLAY_NOT_FOUND, "%s: there is no program '%s'; --cc names another compiler", what,
-                          tool);
-    read_log(m->log, line, sizeof line);
-    return inlay_fail(m->diag, INLAY_INTERNAL, "%s: %s ended with %d: %s", what, tool, code, line);
+        return inlay_fail(maker->diag, INLAY_NOT_FOUND, "%s: there is no program '%s'; --cc names another compiler",
+                          what, tool);
+    read_log(maker->log, line, sizeof line);
+    return inlay_fail(maker->diag, INLAY_INTERNAL, "%s: %s ended with %d: %s", what, tool, code, line);
 }
 
-char *maker_path(struct maker *m, const char *folder, const char *file)
+char *maker_path(struct maker *maker, const char *folder, const char *file)
 {
-    return arena_format(&m->c->a, "%s/%s", folder, file);
+    return arena_format(&maker->c->a, "%s/%s", folder, file);
 }
 
-inlay_status maker_write_file(struct maker *m, const char *file, FILE **out)
+inlay_status maker_write_file(struct maker *maker, const char *file, FILE **out)
 {
-    char *path = maker_path(m, m->job->dir, file);
+    char *path = maker_path(maker, maker->job->dir, file);
 
     *out = path != NULL ? fopen(path, "wb") : NULL;
-    return *out != NULL
-               ? INLAY_OK
-               : inlay_fail(m->diag, INLAY_IO_ERROR, "cannot write %s/%s: %s", m->job->dir, file, strerror(errno));
+    return *out != NULL ? INLAY_OK
+                        : inlay_fail(maker->diag, INLAY_IO_ERROR, "cannot write %s/%s: %s", maker->job->dir, file,
+                                     strerror(errno));
 }
 
-inlay_status maker_close_file(struct maker *m, FILE *f, const char *file)
+inlay_status maker_close_file(struct maker *maker, FILE *f, const char *file)
 {
     const bool bad = ferror(f) != 0;
 
     if (fclose(f) != 0 || bad)
-        return inlay_fail(m->diag, INLAY_IO_ERROR, "cannot write %s/%s: %s", m->job->dir, file, strerror(errno));
+        return inlay_fail(maker->diag, INLAY_IO_ERROR, "cannot write %s/%s: %s", maker->job->dir, file,
+                          strerror(errno));
     return INLAY_OK;
 }
 
-char *maker_tool(struct maker *m, const char *tool)
+char *maker_tool(struct maker *maker, const char *tool)
 {
-    return maker_is_native(m) ? arena_string(&m->c->a, tool) : arena_format(&m->c->a, "%s-%s", m->job->target, tool);
+    return maker_is_native(maker) ? arena_string(&maker->c->a, tool)
+                                  : arena_format(&maker->c->a, "%s-%s", maker->job->target, tool);
 }

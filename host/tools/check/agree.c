@@ -20,10 +20,11 @@ double agree_rtol(inlay_dtype dtype)
     }
 }
 
-static inlay_tensor_view view_of(const bench_output *o)
+static inlay_tensor_view view_of(const bench_output *output)
 {
-    return (
-        inlay_tensor_view){ .data = o->data, .bytes = o->bytes, .dims = o->dims, .rank = o->rank, .dtype = o->dtype };
+    return (inlay_tensor_view){
+        .data = output->data, .bytes = output->bytes, .dims = output->dims, .rank = output->rank, .dtype = output->dtype
+    };
 }
 
 bool agree_tensor(const bench_output *got, const inlay_tensor_view *want, double rtol, double atol, char *text,

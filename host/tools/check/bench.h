@@ -30,20 +30,20 @@ typedef struct device_link {
 } device_link;
 
 /* The next point of the timeline. */
-inlay_fence device_point(device_link *l);
+inlay_fence device_point(device_link *link);
 /* Waits if the provider is asynchronous; its fences mean nothing otherwise. */
-INLAY_NODISCARD inlay_status device_wait(const device_link *l, inlay_fence f, inlay_diag *diag);
+INLAY_NODISCARD inlay_status device_wait(const device_link *link, inlay_fence fence, inlay_diag *diag);
 /* Copies between host memory and a buffer, and waits. */
-INLAY_NODISCARD inlay_status device_copy(device_link *l, void *host, const inlay_buffer *device, uint64_t bytes,
+INLAY_NODISCARD inlay_status device_copy(device_link *link, void *host, const inlay_buffer *device, uint64_t bytes,
                                          bool to_device, inlay_diag *diag);
 /* The caller frees whole with buffer_free where its handle is not 0, also after a failure. */
-INLAY_NODISCARD inlay_status device_tensor_alloc(const loaded_provider *p, uint32_t domain, uint64_t bytes,
+INLAY_NODISCARD inlay_status device_tensor_alloc(const loaded_provider *provider, uint32_t domain, uint64_t bytes,
                                                  device_tensor *out, inlay_diag *diag);
 /* Writes the margins and the tensor: data, or where it is NULL fill. */
-INLAY_NODISCARD inlay_status device_tensor_fill(device_link *l, const device_tensor *t, const void *data, uint8_t fill,
-                                                struct arena *a, inlay_diag *diag);
+INLAY_NODISCARD inlay_status device_tensor_fill(device_link *link, const device_tensor *tensor, const void *data,
+                                                uint8_t fill, struct arena *arena, inlay_diag *diag);
 /* Reads the tensor into memory of a; hurt: somebody wrote into the margins. */
-INLAY_NODISCARD inlay_status device_tensor_read(device_link *l, const device_tensor *t, struct arena *a,
+INLAY_NODISCARD inlay_status device_tensor_read(device_link *link, const device_tensor *tensor, struct arena *arena,
                                                 void **out_data, bool *out_hurt, inlay_diag *diag);
 
 /* ------------------------------------------------------------------ what a provider says of a case */
@@ -57,10 +57,10 @@ typedef struct bench_answer {
     char why[256];
 } bench_answer;
 
-void bench_assess(const loaded_provider *p, const case_one *one, bench_answer *out);
+void bench_assess(const loaded_provider *provider, const case_one *one, bench_answer *out);
 /* cost of the offer at the case's shapes. */
-inlay_status bench_cost(const loaded_provider *p, const case_one *one, const bench_answer *answer, uint32_t threads,
-                        inlay_cost *out);
+inlay_status bench_cost(const loaded_provider *provider, const case_one *one, const bench_answer *answer,
+                        uint32_t threads, inlay_cost *out);
 
 /* ------------------------------------------------------------------ the bench */
 
@@ -90,16 +90,16 @@ struct bench {
     const char *phase; /* that failed */
 };
 
-/* Assess, compile, specialize. A failure leaves nothing to close; b->phase names it. An offer that was refused is
+/* Assess, compile, specialize. A failure leaves nothing to close; bench->phase names it. An offer that was refused is
  * INLAY_UNSUPPORTED with phase "assess". */
-INLAY_NODISCARD inlay_status bench_open(struct check *c, const loaded_provider *p, const case_one *one,
-                                        const op_case *k, uint32_t threads, struct bench *b, inlay_diag *diag);
+INLAY_NODISCARD inlay_status bench_open(struct check *check, const loaded_provider *provider, const case_one *one,
+                                        const op_case *entry, uint32_t threads, struct bench *bench, inlay_diag *diag);
 /* The same of a region: `one` says what enters and leaves, k's inputs are what enters. placements: of its offers. */
-INLAY_NODISCARD inlay_status bench_open_region(struct check *c, const loaded_provider *p, const case_one *one,
-                                               const op_case *k, const bench_region *region,
+INLAY_NODISCARD inlay_status bench_open_region(struct check *check, const loaded_provider *provider,
+                                               const case_one *one, const op_case *entry, const bench_region *region,
                                                const inlay_placement *placements, uint32_t placement_count,
-                                               struct bench *b, inlay_diag *diag);
-void bench_close(struct bench *b);
+                                               struct bench *bench, inlay_diag *diag);
+void bench_close(struct bench *bench);
 
 /* How to run. {0} is a run as the host does it. */
 typedef struct bench_how {
@@ -132,8 +132,8 @@ typedef struct bench_result {
     struct arena a;
 } bench_result;
 
-/* Runs once. INLAY_OK with a fault: outputs may be there, but a rule was broken. Any thread, b is read-only. */
-INLAY_NODISCARD inlay_status bench_run(const struct bench *b, const bench_how *how, bench_result *out,
+/* Runs once. INLAY_OK with a fault: outputs may be there, but a rule was broken. Any thread, bench is read-only. */
+INLAY_NODISCARD inlay_status bench_run(const struct bench *bench, const bench_how *how, bench_result *out,
                                        inlay_diag *diag);
-void bench_result_deinit(bench_result *r);
+void bench_result_deinit(bench_result *result);
 #endif

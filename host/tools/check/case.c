@@ -7,38 +7,38 @@
 
 enum { MAX_BYTES = 1 << 28, ALIGN = 64 };
 
-void case_init(op_case *k, const char *domain, const char *op_type, int64_t opset)
+void case_init(op_case *entry, const char *domain, const char *op_type, int64_t opset)
 {
-    memset(k, 0, sizeof *k);
-    (void)snprintf(k->domain, sizeof k->domain, "%s", domain);
-    (void)snprintf(k->op_type, sizeof k->op_type, "%s", op_type);
-    k->opset = opset;
-    k->out_count = 1;
+    memset(entry, 0, sizeof *entry);
+    (void)snprintf(entry->domain, sizeof entry->domain, "%s", domain);
+    (void)snprintf(entry->op_type, sizeof entry->op_type, "%s", op_type);
+    entry->opset = opset;
+    entry->out_count = 1;
 }
 
-void case_deinit(op_case *k)
+void case_deinit(op_case *entry)
 {
-    arena_deinit(&k->a);
+    arena_deinit(&entry->a);
 }
 
-case_tensor *case_input(op_case *k, inlay_dtype dtype, uint32_t rank, const int64_t *dims, bool constant)
+case_tensor *case_input(op_case *entry, inlay_dtype dtype, uint32_t rank, const int64_t *dims, bool constant)
 {
-    case_tensor *t = k->in_count < CASE_INPUTS && rank <= CASE_RANK ? &k->in[k->in_count] : NULL;
+    case_tensor *tensor = entry->in_count < CASE_INPUTS && rank <= CASE_RANK ? &entry->in[entry->in_count] : NULL;
 
-    if (t == NULL)
+    if (tensor == NULL)
         return NULL;
-    *t = (case_tensor){ .dtype = dtype, .rank = rank, .low = -8, .high = 8, .constant = constant };
+    *tensor = (case_tensor){ .dtype = dtype, .rank = rank, .low = -8, .high = 8, .constant = constant };
     if (rank > 0)
-        memcpy(t->dims, dims, rank * sizeof *dims);
-    k->in_count++;
-    return t;
+        memcpy(tensor->dims, dims, rank * sizeof *dims);
+    entry->in_count++;
+    return tensor;
 }
 
-bool case_attr(op_case *k, const inlay_attr_info *attr)
+bool case_attr(op_case *entry, const inlay_attr_info *attr)
 {
-    if (k->attr_count == CASE_ATTRS)
+    if (entry->attr_count == CASE_ATTRS)
         return false;
-    k->attrs[k->attr_count++] = *attr;
+    entry->attrs[entry->attr_count++] = *attr;
     return true;
 }
 
@@ -110,26 +110,26 @@ static bool is_integer(inlay_dtype dtype)
     return dtype != INLAY_BOOL && element_integer(dtype, &zero, 0, &value);
 }
 
-static void random_words(inlay_str *words, int64_t count, uint64_t *state, struct arena *a)
+static void random_words(inlay_str *words, int64_t count, uint64_t *state, struct arena *arena)
 {
     static const char *const list[] = { "one", "Two", "three four", "", "FIVE", "a,b", "sieben" };
 
     for (int64_t i = 0; i < count; i++) {
         const char *word = list[case_random(state) % 7];
 
-        words[i] = (inlay_str){ arena_string(a, word), strlen(word) };
+        words[i] = (inlay_str){ arena_string(arena, word), strlen(word) };
         if (words[i].data == NULL)
             words[i] = (inlay_str){ "", 0 };
     }
 }
 
 void case_random_elements(inlay_dtype dtype, void *data, int64_t count, int64_t low, int64_t high, uint64_t *state,
-                          struct arena *a)
+                          struct arena *arena)
 {
     if (is_unsigned(dtype) && low < 0)
         low = 0;
     if (dtype == INLAY_STRING) {
-        random_words(data, count, state, a);
+        random_words(data, count, state, arena);
     } else if (dtype == INLAY_COMPLEX64 || dtype == INLAY_COMPLEX128) {
         for (int64_t i = 0; i < 2 * count; i++)
             put_float(dtype == INLAY_COMPLEX64 ? INLAY_FLOAT : INLAY_DOUBLE, data, i, (double)random_float(state));
@@ -148,38 +148,39 @@ void case_random_elements(inlay_dtype dtype, void *data, int64_t count, int64_t 
     }
 }
 
-static void put_given(case_tensor *t)
+static void put_given(case_tensor *tensor)
 {
-    for (int64_t i = 0; i < t->count && t->given_count > 0; i++) {
-        double value = t->given[i % t->given_count];
+    for (int64_t i = 0; i < tensor->count && tensor->given_count > 0; i++) {
+        double value = tensor->given[i % tensor->given_count];
 
-        if (is_plain_float(t->dtype))
-            put_float(t->dtype, t->data, i, value);
-        else if (is_integer(t->dtype) || t->dtype == INLAY_BOOL)
-            put_integer(t->dtype, t->data, i, (int64_t)value);
+        if (is_plain_float(tensor->dtype))
+            put_float(tensor->dtype, tensor->data, i, value);
+        else if (is_integer(tensor->dtype) || tensor->dtype == INLAY_BOOL)
+            put_integer(tensor->dtype, tensor->data, i, (int64_t)value);
     }
 }
 
-inlay_status case_fill(op_case *k, uint64_t seed)
+inlay_status case_fill(op_case *entry, uint64_t seed)
 {
     uint64_t state = seed;
 
-    for (uint32_t i = 0; i < k->in_count; i++) {
-        case_tensor *t = &k->in[i];
+    for (uint32_t i = 0; i < entry->in_count; i++) {
+        case_tensor *tensor = &entry->in[i];
         size_t bytes;
         char *room;
 
-        if (t->dtype == INLAY_UNDEFINED || t->data != NULL)
+        if (tensor->dtype == INLAY_UNDEFINED || tensor->data != NULL)
             continue;
-        if (!dims_count(t->dims, t->rank, &t->count) || !dtype_bytes(t->dtype, t->count, &bytes) || bytes > MAX_BYTES)
+        if (!dims_count(tensor->dims, tensor->rank, &tensor->count) ||
+            !dtype_bytes(tensor->dtype, tensor->count, &bytes) || bytes > MAX_BYTES)
             return INLAY_LIMIT_EXCEEDED;
-        room = arena_alloc(&k->a, bytes + ALIGN);
+        room = arena_alloc(&entry->a, bytes + ALIGN);
         if (room == NULL)
             return INLAY_OUT_OF_MEMORY;
-        t->data = room + (ALIGN - (uintptr_t)room % ALIGN) % ALIGN;
-        t->bytes = bytes;
-        case_random_elements(t->dtype, t->data, t->count, t->low, t->high, &state, &k->a);
-        put_given(t);
+        tensor->data = room + (ALIGN - (uintptr_t)room % ALIGN) % ALIGN;
+        tensor->bytes = bytes;
+        case_random_elements(tensor->dtype, tensor->data, tensor->count, tensor->low, tensor->high, &state, &entry->a);
+        put_given(tensor);
     }
     return INLAY_OK;
 }
@@ -199,57 +200,57 @@ static size_t add(char *text, size_t bytes, size_t used, const char *format, ...
     return n < 0 ? used : used + (size_t)n;
 }
 
-static size_t add_attr(char *text, size_t bytes, size_t used, const inlay_attr_info *a)
+static size_t add_attr(char *text, size_t bytes, size_t used, const inlay_attr_info *attribute)
 {
-    used = add(text, bytes, used, " %s=", a->name.data);
-    if (a->kind == INLAY_ATTR_INT)
-        return add(text, bytes, used, "%lld", (long long)a->i);
-    if (a->kind == INLAY_ATTR_FLOAT)
-        return add(text, bytes, used, "%g", a->f);
-    if (a->kind == INLAY_ATTR_STRING)
-        return add(text, bytes, used, "'%s'", a->s.data);
-    if (a->kind != INLAY_ATTR_INTS)
-        return add(text, bytes, used, "(%u)", a->count);
-    for (uint32_t i = 0; i < a->count; i++)
-        used = add(text, bytes, used, "%s%lld", i == 0 ? "[" : ",", (long long)a->ints[i]);
-    return add(text, bytes, used, a->count == 0 ? "[]" : "]");
+    used = add(text, bytes, used, " %s=", attribute->name.data);
+    if (attribute->kind == INLAY_ATTR_INT)
+        return add(text, bytes, used, "%lld", (long long)attribute->i);
+    if (attribute->kind == INLAY_ATTR_FLOAT)
+        return add(text, bytes, used, "%g", attribute->f);
+    if (attribute->kind == INLAY_ATTR_STRING)
+        return add(text, bytes, used, "'%s'", attribute->s.data);
+    if (attribute->kind != INLAY_ATTR_INTS)
+        return add(text, bytes, used, "(%u)", attribute->count);
+    for (uint32_t i = 0; i < attribute->count; i++)
+        used = add(text, bytes, used, "%s%lld", i == 0 ? "[" : ",", (long long)attribute->ints[i]);
+    return add(text, bytes, used, attribute->count == 0 ? "[]" : "]");
 }
 
-char *case_text(const op_case *k, char *text, size_t bytes)
+char *case_text(const op_case *entry, char *text, size_t bytes)
 {
-    size_t used = add(text, bytes, 0, "%s-%lld", k->op_type, (long long)k->opset);
+    size_t used = add(text, bytes, 0, "%s-%lld", entry->op_type, (long long)entry->opset);
 
-    for (uint32_t i = 0; i < k->in_count; i++) {
-        const case_tensor *t = &k->in[i];
+    for (uint32_t i = 0; i < entry->in_count; i++) {
+        const case_tensor *tensor = &entry->in[i];
 
-        if (t->dtype == INLAY_UNDEFINED) {
+        if (tensor->dtype == INLAY_UNDEFINED) {
             used = add(text, bytes, used, " -");
             continue;
         }
-        used = add(text, bytes, used, " %s[", inlay_dtype_name(t->dtype));
-        for (uint32_t d = 0; d < t->rank; d++)
-            used = add(text, bytes, used, "%s%lld", d > 0 ? "," : "", (long long)t->dims[d]);
-        used = add(text, bytes, used, "]%s", t->constant ? "!" : "");
+        used = add(text, bytes, used, " %s[", inlay_dtype_name(tensor->dtype));
+        for (uint32_t d = 0; d < tensor->rank; d++)
+            used = add(text, bytes, used, "%s%lld", d > 0 ? "," : "", (long long)tensor->dims[d]);
+        used = add(text, bytes, used, "]%s", tensor->constant ? "!" : "");
     }
-    for (uint32_t i = 0; i < k->attr_count; i++)
-        used = add_attr(text, bytes, used, &k->attrs[i]);
+    for (uint32_t i = 0; i < entry->attr_count; i++)
+        used = add_attr(text, bytes, used, &entry->attrs[i]);
     return text;
 }
 
 /* ------------------------------------------------------------------ the graph */
 
-inlay_status case_import(const op_case *k, graph_model *model)
+inlay_status case_import(const op_case *entry, graph_model *model)
 {
     graph_opset *list = arena_array(&model->arena, model->opset_count + (size_t)1, sizeof *list);
 
-    if (graph_model_opset(model, k->domain) != 0)
+    if (graph_model_opset(model, entry->domain) != 0)
         return INLAY_OK;
     if (list == NULL)
         return INLAY_OUT_OF_MEMORY;
     if (model->opset_count > 0)
         memcpy(list, model->opsets, model->opset_count * sizeof *list);
-    list[model->opset_count].domain = arena_string(&model->arena, k->domain);
-    list[model->opset_count].version = k->opset;
+    list[model->opset_count].domain = arena_string(&model->arena, entry->domain);
+    list[model->opset_count].version = entry->opset;
     if (list[model->opset_count].domain == NULL)
         return INLAY_OUT_OF_MEMORY;
     model->opsets = list;
@@ -257,9 +258,9 @@ inlay_status case_import(const op_case *k, graph_model *model)
     return INLAY_OK;
 }
 
-static bool append(struct arena *a, uint32_t **list, uint32_t *count, uint32_t value)
+static bool append(struct arena *arena, uint32_t **list, uint32_t *count, uint32_t value)
 {
-    uint32_t *more = arena_array(a, *count + (size_t)1, sizeof *more);
+    uint32_t *more = arena_array(arena, *count + (size_t)1, sizeof *more);
 
     if (more == NULL)
         return false;
@@ -271,157 +272,163 @@ static bool append(struct arena *a, uint32_t **list, uint32_t *count, uint32_t v
 }
 
 /* An input of the graph, or a constant, for the case's input. INLAY_NONE: no memory. */
-static uint32_t add_input(const case_tensor *t, struct graph *g, uint32_t known)
+static uint32_t add_input(const case_tensor *tensor, struct graph *graph, uint32_t known)
 {
-    struct arena *a = &g->model->arena;
-    uint32_t v = graph_add_value(g, NULL, 0);
-    inlay_dim *dims = arena_array(a, t->rank, sizeof *dims);
+    struct arena *arena = &graph->model->arena;
+    uint32_t value = graph_add_value(graph, NULL, 0);
+    inlay_dim *dims = arena_array(arena, tensor->rank, sizeof *dims);
     char symbol[32];
 
-    if (v == INLAY_NONE || dims == NULL)
+    if (value == INLAY_NONE || dims == NULL)
         return INLAY_NONE;
-    if (t->constant)
-        return graph_set_constant(g, v, t->dtype, t->rank, t->dims, t->data, t->bytes) == INLAY_OK ? v : INLAY_NONE;
-    for (uint32_t d = 0; d < t->rank; d++) {
-        dims[d] = (inlay_dim){ .value = t->dims[d], .kind = INLAY_DIM_FIXED };
+    if (tensor->constant)
+        return graph_set_constant(graph, value, tensor->dtype, tensor->rank, tensor->dims, tensor->data,
+                                  tensor->bytes) == INLAY_OK
+                   ? value
+                   : INLAY_NONE;
+    for (uint32_t d = 0; d < tensor->rank; d++) {
+        dims[d] = (inlay_dim){ .value = tensor->dims[d], .kind = INLAY_DIM_FIXED };
         if (known == CASE_SYMBOLS) {
-            (void)snprintf(symbol, sizeof symbol, "n%lld", (long long)t->dims[d]); /* equal sizes, equal symbols */
-            dims[d] = (inlay_dim){ .value = -1, .kind = INLAY_DIM_SYMBOLIC, .symbol = graph_symbol(g->model, symbol) };
+            (void)snprintf(symbol, sizeof symbol, "n%lld", (long long)tensor->dims[d]); /* equal sizes, equal symbols */
+            dims[d] =
+                (inlay_dim){ .value = -1, .kind = INLAY_DIM_SYMBOLIC, .symbol = graph_symbol(graph->model, symbol) };
         }
     }
-    g->values[v].info.dtype = t->dtype;
-    g->values[v].info.rank = known == CASE_RANK_UNKNOWN ? INLAY_RANK_UNKNOWN : t->rank;
-    g->values[v].info.dims = dims;
-    return append(a, &g->inputs, &g->input_count, v) ? v : INLAY_NONE;
+    graph->values[value].info.dtype = tensor->dtype;
+    graph->values[value].info.rank = known == CASE_RANK_UNKNOWN ? INLAY_RANK_UNKNOWN : tensor->rank;
+    graph->values[value].info.dims = dims;
+    return append(arena, &graph->inputs, &graph->input_count, value) ? value : INLAY_NONE;
 }
 
-graph_node *case_add(const op_case *k, struct graph *g, uint32_t known)
+graph_node *case_add(const op_case *entry, struct graph *graph, uint32_t known)
 {
-    graph_node *n = graph_add_node(g, k->op_type, k->domain, NULL, k->in_count, k->out_count);
+    graph_node *node = graph_add_node(graph, entry->op_type, entry->domain, NULL, entry->in_count, entry->out_count);
 
-    if (n == NULL)
+    if (node == NULL)
         return NULL;
-    n->opset = k->opset;
-    for (uint32_t i = 0; i < k->in_count; i++) {
-        if (k->in[i].dtype == INLAY_UNDEFINED)
+    node->opset = entry->opset;
+    for (uint32_t i = 0; i < entry->in_count; i++) {
+        if (entry->in[i].dtype == INLAY_UNDEFINED)
             continue;
-        ((uint32_t *)(uintptr_t)n->info.inputs)[i] = add_input(&k->in[i], g, known);
-        if (n->info.inputs[i] == INLAY_NONE)
+        ((uint32_t *)(uintptr_t)node->info.inputs)[i] = add_input(&entry->in[i], graph, known);
+        if (node->info.inputs[i] == INLAY_NONE)
             return NULL;
     }
-    for (uint32_t i = 0; i < k->attr_count; i++)
-        if (graph_set_attr(g, n, &k->attrs[i]) != INLAY_OK)
+    for (uint32_t i = 0; i < entry->attr_count; i++)
+        if (graph_set_attr(graph, node, &entry->attrs[i]) != INLAY_OK)
             return NULL;
-    for (uint32_t o = 0; o < k->out_count; o++) {
-        uint32_t v = graph_add_value(g, NULL, 0);
+    for (uint32_t o = 0; o < entry->out_count; o++) {
+        uint32_t value = graph_add_value(graph, NULL, 0);
 
-        if (v == INLAY_NONE || !append(&g->model->arena, &g->outputs, &g->output_count, v))
+        if (value == INLAY_NONE || !append(&graph->model->arena, &graph->outputs, &graph->output_count, value))
             return NULL;
-        ((uint32_t *)(uintptr_t)n->info.outputs)[o] = v;
+        ((uint32_t *)(uintptr_t)node->info.outputs)[o] = value;
     }
-    return n;
+    return node;
 }
 
 /* Shapes of outputs that follow from the elements of inputs, as the host finds them when it reaches the node. */
-static inlay_status infer_with_data(const op_case *k, case_one *one, inlay_diag *diag)
+static inlay_status infer_with_data(const op_case *entry, case_one *one, inlay_diag *diag)
 {
-    const struct graph *g = one->model->main;
-    const graph_node *n = g->nodes[0];
+    const struct graph *graph = one->model->main;
+    const graph_node *node = graph->nodes[0];
     inlay_value_info in[CASE_INPUTS], out[CASE_OUTPUTS];
     const inlay_value_info *ins[CASE_INPUTS];
     inlay_value_info *outs[CASE_OUTPUTS];
     inlay_status status;
 
-    for (uint32_t i = 0; i < k->in_count; i++) {
-        const case_tensor *t = &k->in[i];
-        inlay_dim *dims = arena_array(&one->a, t->rank, sizeof *dims);
+    for (uint32_t i = 0; i < entry->in_count; i++) {
+        const case_tensor *tensor = &entry->in[i];
+        inlay_dim *dims = arena_array(&one->a, tensor->rank, sizeof *dims);
 
         ins[i] = NULL;
-        if (t->dtype == INLAY_UNDEFINED)
+        if (tensor->dtype == INLAY_UNDEFINED)
             continue;
         if (dims == NULL)
             return no_memory(diag, "for a graph of one node");
-        in[i] = g->values[n->info.inputs[i]].info;
-        in[i].rank = t->rank;
+        in[i] = graph->values[node->info.inputs[i]].info;
+        in[i].rank = tensor->rank;
         in[i].dims = dims;
-        for (uint32_t d = 0; d < t->rank; d++)
-            dims[d] = (inlay_dim){ .value = t->dims[d], .kind = INLAY_DIM_FIXED };
-        if (t->dtype != INLAY_STRING && t->count <= 64) {
-            in[i].data = t->data;
-            in[i].data_bytes = t->bytes;
+        for (uint32_t d = 0; d < tensor->rank; d++)
+            dims[d] = (inlay_dim){ .value = tensor->dims[d], .kind = INLAY_DIM_FIXED };
+        if (tensor->dtype != INLAY_STRING && tensor->count <= 64) {
+            in[i].data = tensor->data;
+            in[i].data_bytes = tensor->bytes;
         }
         ins[i] = &in[i];
     }
-    for (uint32_t o = 0; o < k->out_count; o++) {
-        out[o] = g->values[n->info.outputs[o]].info;
-        outs[o] = &out[o];
+    for (uint32_t output = 0; output < entry->out_count; output++) {
+        out[output] = graph->values[node->info.outputs[output]].info;
+        outs[output] = &out[output];
     }
-    status = graph_infer_node(one->model, n, ins, outs, &one->a, diag);
-    for (uint32_t o = 0; status == INLAY_OK && o < k->out_count; o++) {
-        inlay_value_state *s = &one->states[n->info.outputs[o]];
-        int64_t *dims = out[o].rank == INLAY_RANK_UNKNOWN ? NULL : arena_array(&one->a, out[o].rank, sizeof *dims);
+    status = graph_infer_node(one->model, node, ins, outs, &one->a, diag);
+    for (uint32_t output = 0; status == INLAY_OK && output < entry->out_count; output++) {
+        inlay_value_state *state = &one->states[node->info.outputs[output]];
+        int64_t *dims =
+            out[output].rank == INLAY_RANK_UNKNOWN ? NULL : arena_array(&one->a, out[output].rank, sizeof *dims);
 
-        for (uint32_t d = 0; dims != NULL && d < out[o].rank; d++)
-            dims[d] = out[o].dims[d].kind == INLAY_DIM_FIXED ? out[o].dims[d].value : -1;
-        *s = (inlay_value_state){ .dims = dims, .rank = out[o].rank, .dtype = out[o].dtype };
+        for (uint32_t d = 0; dims != NULL && d < out[output].rank; d++)
+            dims[d] = out[output].dims[d].kind == INLAY_DIM_FIXED ? out[output].dims[d].value : -1;
+        *state = (inlay_value_state){ .dims = dims, .rank = out[output].rank, .dtype = out[output].dtype };
     }
     return status;
 }
 
 /* Where an output's size depends on data the host reaches the node with its small integer inputs in hand, and shows
  * them to specialize. */
-static void show_data(const op_case *k, case_one *one)
+static void show_data(const op_case *entry, case_one *one)
 {
-    const struct graph *g = one->model->main;
-    const graph_node *n = g->nodes[0];
+    const struct graph *graph = one->model->main;
+    const graph_node *node = graph->nodes[0];
     bool depends = false;
 
-    for (uint32_t o = 0; o < k->out_count; o++) {
-        const inlay_value_info *y = &g->values[n->info.outputs[o]].info;
+    for (uint32_t output = 0; output < entry->out_count; output++) {
+        const inlay_value_info *y = &graph->values[node->info.outputs[output]].info;
 
         depends = depends || y->rank == INLAY_RANK_UNKNOWN;
         for (uint32_t d = 0; !depends && d < y->rank; d++)
             depends = y->dims[d].kind == INLAY_DIM_UNKNOWN;
     }
-    for (uint32_t i = 0; depends && i < k->in_count; i++) {
-        const case_tensor *t = &k->in[i];
+    for (uint32_t i = 0; depends && i < entry->in_count; i++) {
+        const case_tensor *tensor = &entry->in[i];
 
-        if ((t->dtype != INLAY_INT64 && t->dtype != INLAY_INT32) || t->count > 64)
+        if ((tensor->dtype != INLAY_INT64 && tensor->dtype != INLAY_INT32) || tensor->count > 64)
             continue;
-        one->states[n->info.inputs[i]].data = t->data;
-        one->states[n->info.inputs[i]].data_bytes = t->bytes;
+        one->states[node->info.inputs[i]].data = tensor->data;
+        one->states[node->info.inputs[i]].data_bytes = tensor->bytes;
     }
 }
 
-static inlay_status make_states(const op_case *k, case_one *one, inlay_diag *diag)
+static inlay_status make_states(const op_case *entry, case_one *one, inlay_diag *diag)
 {
-    const struct graph *g = one->model->main;
-    const graph_node *n = g->nodes[0];
+    const struct graph *graph = one->model->main;
+    const graph_node *node = graph->nodes[0];
 
-    one->states = arena_array(&one->a, g->value_count + (size_t)1, sizeof *one->states);
+    one->states = arena_array(&one->a, graph->value_count + (size_t)1, sizeof *one->states);
     if (one->states == NULL)
         return no_memory(diag, "for a graph of one node");
-    for (uint32_t i = 0; i < k->in_count; i++) {
-        const case_tensor *t = &k->in[i];
+    for (uint32_t i = 0; i < entry->in_count; i++) {
+        const case_tensor *tensor = &entry->in[i];
 
-        if (t->dtype == INLAY_UNDEFINED)
+        if (tensor->dtype == INLAY_UNDEFINED)
             continue;
-        one->states[n->info.inputs[i]] = (inlay_value_state){ .dims = t->dims, .rank = t->rank, .dtype = t->dtype };
-        if (t->constant) {
-            one->states[n->info.inputs[i]].data = t->data;
-            one->states[n->info.inputs[i]].data_bytes = t->bytes;
+        one->states[node->info.inputs[i]] =
+            (inlay_value_state){ .dims = tensor->dims, .rank = tensor->rank, .dtype = tensor->dtype };
+        if (tensor->constant) {
+            one->states[node->info.inputs[i]].data = tensor->data;
+            one->states[node->info.inputs[i]].data_bytes = tensor->bytes;
         } else {
             one->input_of[one->input_count] = i;
-            one->inputs[one->input_count++] = n->info.inputs[i];
+            one->inputs[one->input_count++] = node->info.inputs[i];
         }
     }
-    for (uint32_t o = 0; o < k->out_count; o++)
-        one->outputs[one->output_count++] = n->info.outputs[o];
-    show_data(k, one);
-    return infer_with_data(k, one, diag);
+    for (uint32_t output = 0; output < entry->out_count; output++)
+        one->outputs[one->output_count++] = node->info.outputs[output];
+    show_data(entry, one);
+    return infer_with_data(entry, one, diag);
 }
 
-inlay_status case_graph(const op_case *k, const graph_operators *operators, uint32_t known, case_one *out,
+inlay_status case_graph(const op_case *entry, const graph_operators *operators, uint32_t known, case_one *out,
                         inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
@@ -430,7 +437,7 @@ inlay_status case_graph(const op_case *k, const graph_operators *operators, uint
     out->model = graph_model_create();
     if (out->model == NULL)
         return no_memory(diag, "for a graph of one node");
-    if (case_import(k, out->model) != INLAY_OK || case_add(k, out->model->main, known) == NULL) {
+    if (case_import(entry, out->model) != INLAY_OK || case_add(entry, out->model->main, known) == NULL) {
         status = no_memory(diag, "for a graph of one node");
         goto done;
     }
@@ -438,7 +445,7 @@ inlay_status case_graph(const op_case *k, const graph_operators *operators, uint
     INLAY_TRY(graph_bind(out->model, operators, diag));
     INLAY_TRY(graph_infer(out->model, diag));
     INLAY_TRY(graph_snapshot(out->model->main, &out->a, &out->snapshot, diag));
-    INLAY_TRY(make_states(k, out, diag));
+    INLAY_TRY(make_states(entry, out, diag));
 done:
     if (status != INLAY_OK)
         case_one_deinit(out);

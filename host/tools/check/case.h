@@ -35,22 +35,22 @@ typedef struct op_case {
     struct arena a; /* of elements and attributes */
 } op_case;
 
-void case_init(op_case *k, const char *domain, const char *op_type, int64_t opset);
-void case_deinit(op_case *k);
+void case_init(op_case *entry, const char *domain, const char *op_type, int64_t opset);
+void case_deinit(op_case *entry);
 /* Adds an input; NULL: there are too many, or the rank is too high. dtype INLAY_UNDEFINED: omitted. */
-case_tensor *case_input(op_case *k, inlay_dtype dtype, uint32_t rank, const int64_t *dims, bool constant);
+case_tensor *case_input(op_case *entry, inlay_dtype dtype, uint32_t rank, const int64_t *dims, bool constant);
 /* Adds an attribute; its name and lists are the caller's and must live as long. */
-bool case_attr(op_case *k, const inlay_attr_info *attr);
+bool case_attr(op_case *entry, const inlay_attr_info *attr);
 /* Makes elements for the inputs that have none. INLAY_LIMIT_EXCEEDED: too many. */
-INLAY_NODISCARD inlay_status case_fill(op_case *k, uint64_t seed);
+INLAY_NODISCARD inlay_status case_fill(op_case *entry, uint64_t seed);
 /* "Conv-22 float[2,3,9,7] float[4,3,3,3]! pads=[1,1,1,1]", cut to fit; ! marks constants. */
-char *case_text(const op_case *k, char *text, size_t bytes);
+char *case_text(const op_case *entry, char *text, size_t bytes);
 
 /* The next number of a sequence; the state is the caller's. */
 uint64_t case_random(uint64_t *state);
 /* Random elements: floats in (-2, 2), integers in [low, high], words. */
 void case_random_elements(inlay_dtype dtype, void *data, int64_t count, int64_t low, int64_t high, uint64_t *state,
-                          struct arena *a);
+                          struct arena *arena);
 
 /* ------------------------------------------------------------------ the graph */
 
@@ -69,12 +69,12 @@ typedef struct case_one {
 enum { CASE_SIZES = 0, CASE_SYMBOLS = 1, CASE_RANK_UNKNOWN = 2 };
 
 /* A model of one node, bound and inferred. What the host itself would refuse fails as it does there. */
-INLAY_NODISCARD inlay_status case_graph(const op_case *k, const graph_operators *operators, uint32_t known,
+INLAY_NODISCARD inlay_status case_graph(const op_case *entry, const graph_operators *operators, uint32_t known,
                                         case_one *out, inlay_diag *diag);
 void case_one_deinit(case_one *one);
 /* Adds the case's node, with inputs of its own, to a graph that is being built. NULL: no memory. The values of
  * its outputs are the last of the graph. */
-graph_node *case_add(const op_case *k, struct graph *g, uint32_t known);
+graph_node *case_add(const op_case *entry, struct graph *graph, uint32_t known);
 /* Has the model import the case's domain; one model imports one version of each. */
-inlay_status case_import(const op_case *k, graph_model *model);
+inlay_status case_import(const op_case *entry, graph_model *model);
 #endif

@@ -22,7 +22,7 @@ static int by_name(const void *a, const void *b)
 }
 
 /* The folders in dir, sorted, as paths. */
-static inlay_status list_folders(const char *dir, struct arena *a, const char ***out_paths, uint32_t *out_count,
+static inlay_status list_folders(const char *dir, struct arena *arena, const char ***out_paths, uint32_t *out_count,
                                  inlay_diag *diag)
 {
     DIR *handle = opendir(dir);
@@ -39,10 +39,10 @@ static inlay_status list_folders(const char *dir, struct arena *a, const char **
 
         if (entry->d_name[0] == '.')
             continue;
-        path = arena_format(a, "%s/%s", dir, entry->d_name);
+        path = arena_format(arena, "%s/%s", dir, entry->d_name);
         if (path != NULL && !is_dir(path))
             continue;
-        if (path == NULL || !ARENA_GROW(a, paths, count)) {
+        if (path == NULL || !ARENA_GROW(arena, paths, count)) {
             status = no_memory(diag, "for the files of %s", dir);
             goto done;
         }
@@ -64,31 +64,31 @@ static bool is_data_set(const char *path)
     return strncmp(base != NULL ? base + 1 : path, "test_data_set_", 14) == 0;
 }
 
-static inlay_status add_case(const test_case *found, struct arena *a, case_list *list, inlay_diag *diag)
+static inlay_status add_case(const test_case *found, struct arena *arena, case_list *list, inlay_diag *diag)
 {
-    if (!ARENA_GROW(a, list->cases, list->count))
+    if (!ARENA_GROW(arena, list->cases, list->count))
         return no_memory(diag, "for the list of cases");
     list->cases[list->count++] = *found;
     return INLAY_OK;
 }
 
-static inlay_status visit(const char *root, const char *dir, int depth, struct arena *a, case_list *list,
+static inlay_status visit(const char *root, const char *dir, int depth, struct arena *arena, case_list *list,
                           inlay_diag *diag)
 {
     const char **folders = NULL;
     uint32_t count, sets = 0;
-    char *model = arena_format(a, "%s/model.onnx", dir);
+    char *model = arena_format(arena, "%s/model.onnx", dir);
     inlay_status status;
 
     if (depth > MAX_DEPTH)
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "%s: folders nest more than %d deep", root, MAX_DEPTH);
-    INLAY_TRY(list_folders(dir, a, &folders, &count, diag));
+    INLAY_TRY(list_folders(dir, arena, &folders, &count, diag));
     if (model == NULL) {
         status = no_memory(diag, "for a path");
         goto done;
     }
     if (access(model, F_OK) == 0) {
-        const char **data = arena_array(a, (size_t)count + 1, sizeof *data);
+        const char **data = arena_array(arena, (size_t)count + 1, sizeof *data);
         const char *base = strrchr(dir, '/');
         const char *below = dir[strlen(root)] == '/' ? dir + strlen(root) + 1 : base != NULL ? base + 1 : dir;
 
@@ -96,26 +96,26 @@ static inlay_status visit(const char *root, const char *dir, int depth, struct a
             if (is_data_set(folders[i]))
                 data[sets++] = folders[i];
         if (sets > 0)
-            INLAY_TRY(add_case(&(test_case){ below, model, data, sets }, a, list, diag));
+            INLAY_TRY(add_case(&(test_case){ below, model, data, sets }, arena, list, diag));
     }
     for (uint32_t i = 0; i < count; i++)
         if (!is_data_set(folders[i]))
-            INLAY_TRY(visit(root, folders[i], depth + 1, a, list, diag));
+            INLAY_TRY(visit(root, folders[i], depth + 1, arena, list, diag));
 done:
     return status;
 }
 
-inlay_status cases_find(const char *dir, struct arena *a, case_list *list, inlay_diag *diag)
+inlay_status cases_find(const char *dir, struct arena *arena, case_list *list, inlay_diag *diag)
 {
     uint32_t before = list->count;
-    char *root = arena_string(a, dir);
+    char *root = arena_string(arena, dir);
     inlay_status status;
 
     if (root == NULL)
         return no_memory(diag, "for a path");
     for (size_t n = strlen(root); n > 1 && root[n - 1] == '/'; n--)
         root[n - 1] = '\0';
-    status = visit(root, root, 0, a, list, diag);
+    status = visit(root, root, 0, arena, list, diag);
     if (status == INLAY_OK && list->count == before)
         status = inlay_fail(diag, INLAY_NOT_FOUND,
                             "%s: no test case here: expected folders with model.onnx and test_data_set_0", dir);

@@ -18,5 +18,5 @@ typedef struct case_list {
 
 /* Adds the cases at or below dir, at any depth, to list. A folder with a model but without data is no case. Not finding
  * any is INLAY_NOT_FOUND. */
-INLAY_NODISCARD inlay_status cases_find(const char *dir, struct arena *a, case_list *list, inlay_diag *diag);
+INLAY_NODISCARD inlay_status cases_find(const char *dir, struct arena *arena, case_list *list, inlay_diag *diag);
 #endif

@@ -93,25 +93,25 @@ struct check {
 int check_child(const check_args *args);
 
 /* Names what the plugin does next, for the report of a crash. phase is a literal. */
-void check_phase(struct check *c, const char *phase);
+void check_phase(struct check *check, const char *phase);
 INLAY_PRINTF(2, 3)
-void check_subject(struct check *c, const char *format, ...);
+void check_subject(struct check *check, const char *format, ...);
 /* A sign of life. */
-void check_tick(struct check *c);
+void check_tick(struct check *check);
 /* Begins the next unit of the group, called subject. False: it was looked at before, leave it out. */
 INLAY_PRINTF(2, 3)
-bool check_unit(struct check *c, const char *format, ...);
+bool check_unit(struct check *check, const char *format, ...);
 
 /* Lines of the report. The texts are cut at a few hundred bytes. */
 INLAY_PRINTF(4, 5)
-void check_pass(struct check *c, const char *name, const char *subject, const char *format, ...);
+void check_pass(struct check *check, const char *name, const char *subject, const char *format, ...);
 INLAY_PRINTF(4, 5)
-void check_skip(struct check *c, const char *name, const char *subject, const char *format, ...);
+void check_skip(struct check *check, const char *name, const char *subject, const char *format, ...);
 INLAY_PRINTF(6, 7)
-void check_fail(struct check *c, const char *name, const char *subject, const char *expected, const char *fix,
+void check_fail(struct check *check, const char *name, const char *subject, const char *expected, const char *fix,
                 const char *format, ...);
 INLAY_PRINTF(6, 7)
-void check_warn(struct check *c, const char *name, const char *subject, const char *expected, const char *fix,
+void check_warn(struct check *check, const char *name, const char *subject, const char *expected, const char *fix,
                 const char *format, ...);
 
 /* ------------------------------------------------------------------ crash.c */

@@ -23,53 +23,53 @@ static void end_fork(void)
 }
 
 /* What would leave the report without an end. */
-static void look_after(struct check *c)
+static void look_after(struct check *check)
 {
     if (fcntl(CHECK_REPORT_FD, F_GETFD) < 0) {
-        c->beacon->closed = 1;
+        check->beacon->closed = 1;
         _exit(1);
     }
-    if (__atomic_exchange_n(&c->beacon->forked, 0, __ATOMIC_RELAXED) != 0 && !c->told_fork) {
-        c->told_fork = true;
-        check_fail(c, "manners", c->beacon->subject, "no fork",
+    if (__atomic_exchange_n(&check->beacon->forked, 0, __ATOMIC_RELAXED) != 0 && !check->told_fork) {
+        check->told_fork = true;
+        check_fail(check, "manners", check->beacon->subject, "no fork",
                    "use threads, or posix_spawn for another program: a copy of the host's process is of no use",
-                   "it forked in %s", c->beacon->phase);
+                   "it forked in %s", check->beacon->phase);
     }
 }
 
-void check_phase(struct check *c, const char *phase)
+void check_phase(struct check *check, const char *phase)
 {
-    look_after(c);
-    (void)snprintf(c->beacon->phase, sizeof c->beacon->phase, "%s", phase);
-    check_tick(c);
+    look_after(check);
+    (void)snprintf(check->beacon->phase, sizeof check->beacon->phase, "%s", phase);
+    check_tick(check);
 }
 
-void check_tick(struct check *c)
+void check_tick(struct check *check)
 {
-    (void)__atomic_add_fetch(&c->beacon->ticks, 1, __ATOMIC_RELAXED);
+    (void)__atomic_add_fetch(&check->beacon->ticks, 1, __ATOMIC_RELAXED);
 }
 
-void check_subject(struct check *c, const char *format, ...)
+void check_subject(struct check *check, const char *format, ...)
 {
     va_list args;
 
     va_start(args, format);
-    (void)vsnprintf(c->beacon->subject, sizeof c->beacon->subject, format, args);
+    (void)vsnprintf(check->beacon->subject, sizeof check->beacon->subject, format, args);
     va_end(args);
-    check_tick(c);
+    check_tick(check);
 }
 
-bool check_unit(struct check *c, const char *format, ...)
+bool check_unit(struct check *check, const char *format, ...)
 {
     va_list args;
 
-    if (c->unit++ < c->args->from)
+    if (check->unit++ < check->args->from)
         return false;
-    c->beacon->unit = c->unit - 1;
+    check->beacon->unit = check->unit - 1;
     va_start(args, format);
-    (void)vsnprintf(c->beacon->subject, sizeof c->beacon->subject, format, args);
+    (void)vsnprintf(check->beacon->subject, sizeof check->beacon->subject, format, args);
     va_end(args);
-    check_tick(c);
+    check_tick(check);
     return true;
 }
 
@@ -83,7 +83,7 @@ static void plain(char *text)
             *p = '?';
 }
 
-static void put(struct check *c, uint32_t result, const char *name, const char *subject, const char *expected,
+static void put(struct check *check, uint32_t result, const char *name, const char *subject, const char *expected,
                 const char *fix, const char *format, va_list args)
 {
     char got[700], about[300], want[400];
@@ -97,49 +97,49 @@ static void put(struct check *c, uint32_t result, const char *name, const char *
     plain(want);
     object = json_pack("{s:i, s:s, s:s, s:s, s:s, s:s}", "result", (int)result, "check", name, "subject", about,
                        "expected", want, "got", got, "fix", fix);
-    if (object != NULL && json_dumpf(object, c->report, JSON_COMPACT) == 0) {
-        (void)fputc('\n', c->report);
-        (void)fflush(c->report);
+    if (object != NULL && json_dumpf(object, check->report, JSON_COMPACT) == 0) {
+        (void)fputc('\n', check->report);
+        (void)fflush(check->report);
     }
     json_decref(object);
-    check_tick(c);
+    check_tick(check);
 }
 
-void check_pass(struct check *c, const char *name, const char *subject, const char *format, ...)
+void check_pass(struct check *check, const char *name, const char *subject, const char *format, ...)
 {
     va_list args;
 
     va_start(args, format);
-    put(c, CHECK_PASS, name, subject, "", "", format, args);
+    put(check, CHECK_PASS, name, subject, "", "", format, args);
     va_end(args);
 }
 
-void check_skip(struct check *c, const char *name, const char *subject, const char *format, ...)
+void check_skip(struct check *check, const char *name, const char *subject, const char *format, ...)
 {
     va_list args;
 
     va_start(args, format);
-    put(c, CHECK_SKIP, name, subject, "", "", format, args);
+    put(check, CHECK_SKIP, name, subject, "", "", format, args);
     va_end(args);
 }
 
-void check_fail(struct check *c, const char *name, const char *subject, const char *expected, const char *fix,
+void check_fail(struct check *check, const char *name, const char *subject, const char *expected, const char *fix,
                 const char *format, ...)
 {
     va_list args;
 
     va_start(args, format);
-    put(c, CHECK_FAIL, name, subject, expected, fix, format, args);
+    put(check, CHECK_FAIL, name, subject, expected, fix, format, args);
     va_end(args);
 }
 
-void check_warn(struct check *c, const char *name, const char *subject, const char *expected, const char *fix,
+void check_warn(struct check *check, const char *name, const char *subject, const char *expected, const char *fix,
                 const char *format, ...)
 {
     va_list args;
 
     va_start(args, format);
-    put(c, CHECK_WARN, name, subject, expected, fix, format, args);
+    put(check, CHECK_WARN, name, subject, expected, fix, format, args);
     va_end(args);
 }
 
@@ -149,7 +149,7 @@ int check_child(const check_args *args)
 {
     static const struct {
         const char *name;
-        void (*run)(struct check *c);
+        void (*run)(struct check *check);
     } groups[] = {
 #define GROUP(name, doc) { #name, check_group_##name },
 #include "check/groups.def"
@@ -166,9 +166,9 @@ int check_child(const check_args *args)
     the_beacon = c.beacon;
     (void)pthread_atfork(note_fork, NULL, end_fork);
     (void)prctl(PR_SET_CHILD_SUBREAPER, 1); /* so that all processes that it leaves behind are this one's */
-    for (size_t g = 0; g < sizeof groups / sizeof groups[0]; g++)
-        if (strcmp(groups[g].name, args->group) == 0)
-            groups[g].run(&c);
+    for (size_t group = 0; group < sizeof groups / sizeof groups[0]; group++)
+        if (strcmp(groups[group].name, args->group) == 0)
+            groups[group].run(&c);
     check_phase(&c, "the end of the process");
     if (waitpid(-1, NULL, WNOHANG) == 0)
         check_fail(&c, "manners", args->group, "no process that outlives the plugin", "wait for those that it starts",

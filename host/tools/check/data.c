@@ -5,84 +5,86 @@
 #include <string.h>
 
 /* The number of the file that holds a graph's input: files stand for the inputs in their order. INLAY_NONE: none. */
-static uint32_t file_of(const struct graph *g, uint32_t value)
+static uint32_t file_of(const struct graph *graph, uint32_t value)
 {
     uint32_t file = 0;
 
-    for (uint32_t i = 0; i < g->input_count; i++) {
-        if (g->inputs[i] == value)
+    for (uint32_t i = 0; i < graph->input_count; i++) {
+        if (graph->inputs[i] == value)
             return file;
-        file += g->values[g->inputs[i]].default_value == NULL;
+        file += graph->values[graph->inputs[i]].default_value == NULL;
     }
     return INLAY_NONE;
 }
 
-static bool add_constant(op_case *k, const inlay_value_info *v)
+static bool add_constant(op_case *entry, const inlay_value_info *value)
 {
     int64_t dims[CASE_RANK];
-    case_tensor *t;
+    case_tensor *tensor;
 
-    for (uint32_t d = 0; d < v->rank && d < CASE_RANK; d++)
-        dims[d] = v->dims[d].value;
-    t = case_input(k, v->dtype, v->rank, dims, true);
-    if (t == NULL)
+    for (uint32_t d = 0; d < value->rank && d < CASE_RANK; d++)
+        dims[d] = value->dims[d].value;
+    tensor = case_input(entry, value->dtype, value->rank, dims, true);
+    if (tensor == NULL)
         return false;
-    t->data = (void *)(uintptr_t)v->data;
-    t->bytes = v->data_bytes;
+    tensor->data = (void *)(uintptr_t)value->data;
+    tensor->bytes = value->data_bytes;
     return true;
 }
 
-static bool add_file(op_case *k, const char *set, uint32_t file)
+static bool add_file(op_case *entry, const char *set, uint32_t file)
 {
     model_datum datum;
     char path[4200];
-    case_tensor *t;
+    case_tensor *tensor;
 
     (void)snprintf(path, sizeof path, "%s/input_%u.pb", set, file);
-    if (model_datum_load(path, INLAY_VALUE_TENSOR, &k->a, &datum, NULL) != INLAY_OK ||
-        (t = case_input(k, datum.tensor.dtype, datum.tensor.rank, datum.tensor.dims, false)) == NULL)
+    if (model_datum_load(path, INLAY_VALUE_TENSOR, &entry->a, &datum, NULL) != INLAY_OK ||
+        (tensor = case_input(entry, datum.tensor.dtype, datum.tensor.rank, datum.tensor.dims, false)) == NULL)
         return false;
-    t->data = (void *)(uintptr_t)datum.tensor.data;
-    t->bytes = datum.tensor.bytes;
+    tensor->data = (void *)(uintptr_t)datum.tensor.data;
+    tensor->bytes = datum.tensor.bytes;
     return true;
 }
 
-static bool add_input(op_case *k, const struct graph *g, uint32_t value, const char *set)
+static bool add_input(op_case *entry, const struct graph *graph, uint32_t value, const char *set)
 {
-    const inlay_value_info *v = value == INLAY_NONE ? NULL : &g->values[value].info;
-    uint32_t file = value == INLAY_NONE ? 0 : file_of(g, value);
-    case_tensor *t;
+    const inlay_value_info *v = value == INLAY_NONE ? NULL : &graph->values[value].info;
+    uint32_t file = value == INLAY_NONE ? 0 : file_of(graph, value);
+    case_tensor *tensor;
 
     if (v == NULL)
-        return case_input(k, INLAY_UNDEFINED, 0, NULL, false) != NULL;
+        return case_input(entry, INLAY_UNDEFINED, 0, NULL, false) != NULL;
     if (v->kind != INLAY_VALUE_TENSOR)
         return false;
-    if ((v->flags & INLAY_VALUE_CONSTANT) != 0 ? !add_constant(k, v) : file == INLAY_NONE || !add_file(k, set, file))
+    if ((v->flags & INLAY_VALUE_CONSTANT) != 0 ? !add_constant(entry, v)
+                                               : file == INLAY_NONE || !add_file(entry, set, file))
         return false;
-    t = &k->in[k->in_count - 1];
-    t->count = 1;
-    for (uint32_t d = 0; d < t->rank; d++)
-        t->count *= t->dims[d]; /* the loader has checked it */
+    tensor = &entry->in[entry->in_count - 1];
+    tensor->count = 1;
+    for (uint32_t d = 0; d < tensor->rank; d++)
+        tensor->count *= tensor->dims[d]; /* the loader has checked it */
     return true;
 }
 
-static bool read_case(const graph_model *m, const char *set, const char *match, op_case *k)
+static bool read_case(const graph_model *model, const char *set, const char *match, op_case *entry)
 {
-    const struct graph *g = m->main;
-    const graph_node *n = g->node_count == 1 ? g->nodes[0] : NULL;
-    bool ok = n != NULL && n->body_count == 0 && n->info.output_count > 0 && n->info.output_count <= CASE_OUTPUTS &&
-              m->function_count == 0 && (match == NULL || fnmatch(match, n->info.op_type.data, 0) == 0);
+    const struct graph *graph = model->main;
+    const graph_node *node = graph->node_count == 1 ? graph->nodes[0] : NULL;
+    bool ok = node != NULL && node->body_count == 0 && node->info.output_count > 0 &&
+              node->info.output_count <= CASE_OUTPUTS && model->function_count == 0 &&
+              (match == NULL || fnmatch(match, node->info.op_type.data, 0) == 0);
 
     if (!ok)
         return false;
-    case_init(k, n->info.domain.data, n->info.op_type.data, n->opset);
-    k->out_count = n->info.output_count;
-    k->random = strncmp(k->op_type, "Random", 6) == 0 || strcmp(k->op_type, "Bernoulli") == 0 ||
-                strcmp(k->op_type, "Multinomial") == 0 || strcmp(k->op_type, "Dropout") == 0;
-    for (uint32_t i = 0; i < n->info.attr_count && ok; i++)
-        ok = case_attr(k, &n->info.attrs[i]);
-    for (uint32_t i = 0; i < n->info.input_count && ok; i++)
-        ok = add_input(k, g, n->info.inputs[i], set);
+    case_init(entry, node->info.domain.data, node->info.op_type.data, node->opset);
+    entry->out_count = node->info.output_count;
+    entry->random = strncmp(entry->op_type, "Random", 6) == 0 || strcmp(entry->op_type, "Bernoulli") == 0 ||
+                    strcmp(entry->op_type, "Multinomial") == 0 || strcmp(entry->op_type, "Dropout") == 0;
+    for (uint32_t i = 0; i < node->info.attr_count && ok; i++)
+        ok = case_attr(entry, &node->info.attrs[i]);
+    for (uint32_t i = 0; i < node->info.input_count && ok; i++)
+        ok = add_input(entry, graph, node->info.inputs[i], set);
     return ok;
 }
 
@@ -90,23 +92,23 @@ inlay_status data_cases(const char *dir, const char *match, case_fn fn, void *us
                         inlay_diag *diag)
 {
     case_list list = { 0 };
-    struct arena a = { 0 };
-    inlay_status status = cases_find(dir, &a, &list, diag);
+    struct arena arena = { 0 };
+    inlay_status status = cases_find(dir, &arena, &list, diag);
     bool go_on = status == INLAY_OK;
 
     *out_count = 0;
     for (uint32_t i = 0; i < list.count && go_on; i++) {
-        graph_model *m = NULL;
-        op_case k = { .in_count = 0 };
+        graph_model *model = NULL;
+        op_case entry = { .in_count = 0 };
 
-        if (list.cases[i].set_count > 0 && model_load_path(list.cases[i].model, NULL, &m, NULL) == INLAY_OK &&
-            read_case(m, list.cases[i].sets[0], match, &k)) {
+        if (list.cases[i].set_count > 0 && model_load_path(list.cases[i].model, NULL, &model, NULL) == INLAY_OK &&
+            read_case(model, list.cases[i].sets[0], match, &entry)) {
             ++*out_count;
-            go_on = fn(user, &k);
+            go_on = fn(user, &entry);
         }
-        case_deinit(&k);
-        graph_model_destroy(m);
+        case_deinit(&entry);
+        graph_model_destroy(model);
     }
-    arena_deinit(&a);
+    arena_deinit(&arena);
     return status;
 }

@@ -35,35 +35,35 @@ bool fenced_alloc(size_t bytes, size_t alignment, uint8_t fill, const char *what
     return true;
 }
 
-bool fenced_is_hurt(const struct fenced *f)
+bool fenced_is_hurt(const struct fenced *fenced)
 {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE), before = f->map == NULL ? 0 : (uintptr_t)f->data % page;
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), before = fenced->map == NULL ? 0 : (uintptr_t)fenced->data % page;
 
-    for (size_t i = 0; i < before && f->bytes > 0; i++)
-        if ((uint8_t)f->data[-(ptrdiff_t)i - 1] != PATTERN)
+    for (size_t i = 0; i < before && fenced->bytes > 0; i++)
+        if ((uint8_t)fenced->data[-(ptrdiff_t)i - 1] != PATTERN)
             return true;
-    for (size_t i = 0; i < f->slack; i++)
-        if ((uint8_t)f->data[f->bytes + i] != PATTERN)
+    for (size_t i = 0; i < fenced->slack; i++)
+        if ((uint8_t)fenced->data[fenced->bytes + i] != PATTERN)
             return true;
     return false;
 }
 
-void fenced_protect(struct fenced *f, bool read_only)
+void fenced_protect(struct fenced *fenced, bool read_only)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    char *start = f->data - (uintptr_t)f->data % page;
+    char *start = fenced->data - (uintptr_t)fenced->data % page;
 
-    if (f->bytes > 0)
-        (void)mprotect(start, (size_t)(f->data + f->bytes + f->slack - start),
+    if (fenced->bytes > 0)
+        (void)mprotect(start, (size_t)(fenced->data + fenced->bytes + fenced->slack - start),
                        read_only ? PROT_READ : PROT_READ | PROT_WRITE);
 }
 
-void fenced_free(struct fenced *f)
+void fenced_free(struct fenced *fenced)
 {
-    if (f->map == NULL)
+    if (fenced->map == NULL)
         return;
-    if (f->data != NULL)
-        crash_forget_range(f->data + f->bytes + f->slack);
-    (void)munmap(f->map, f->map_bytes);
-    f->map = NULL;
+    if (fenced->data != NULL)
+        crash_forget_range(fenced->data + fenced->bytes + fenced->slack);
+    (void)munmap(fenced->map, fenced->map_bytes);
+    fenced->map = NULL;
 }

@@ -17,7 +17,7 @@ struct fenced {
  * the page is touched. False: no memory. */
 bool fenced_alloc(size_t bytes, size_t alignment, uint8_t fill, const char *what, struct fenced *out);
 /* Were the bytes before or behind written to? */
-bool fenced_is_hurt(const struct fenced *f);
-void fenced_protect(struct fenced *f, bool read_only);
-void fenced_free(struct fenced *f);
+bool fenced_is_hurt(const struct fenced *fenced);
+void fenced_protect(struct fenced *fenced, bool read_only);
+void fenced_free(struct fenced *fenced);
 #endif

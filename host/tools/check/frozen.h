@@ -14,6 +14,6 @@ struct frozen {
  * zero. False: no memory. */
 bool frozen_create(const inlay_graph *from, uint32_t extra, bool borrowed, struct frozen *out);
 /* Forbids reading it, too: the call that it was for has returned. */
-void frozen_hide(struct frozen *f);
-void frozen_destroy(struct frozen *f); /* one that is zero is a no-op */
+void frozen_hide(struct frozen *frozen);
+void frozen_destroy(struct frozen *frozen); /* one that is zero is a no-op */
 #endif

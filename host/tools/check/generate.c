@@ -49,7 +49,7 @@ static const char *skip(const char *at)
 }
 
 /* Reads "[1,2.5]" or a single number into memory of the case. */
-static const char *read_numbers(op_case *k, const char *at, const double **out, uint32_t *out_count)
+static const char *read_numbers(op_case *entry, const char *at, const double **out, uint32_t *out_count)
 {
     double numbers[MAX_NUMBERS];
     uint32_t count = 0;
@@ -62,49 +62,50 @@ static const char *read_numbers(op_case *k, const char *at, const double **out, 
             break;
         at = *end == ',' ? end + 1 : end;
     }
-    *out = arena_copy(&k->a, numbers, count * sizeof *numbers);
+    *out = arena_copy(&entry->a, numbers, count * sizeof *numbers);
     *out_count = *out != NULL ? count : 0;
     return *at == ']' ? at + 1 : at;
 }
 
-static inlay_dtype type_of(const struct maker *m, const op_formal *formal)
+static inlay_dtype type_of(const struct maker *maker, const op_formal *formal)
 {
-    return formal != NULL && formal->type_param >= 0 ? m->types[formal->type_param] : INLAY_UNDEFINED;
+    return formal != NULL && formal->type_param >= 0 ? maker->types[formal->type_param] : INLAY_UNDEFINED;
 }
 
 /* Reads one input of a recipe and adds it. NULL: it cannot be. */
-static const char *read_input(const struct maker *m, op_case *k, const char *at, bool constants)
+static const char *read_input(const struct maker *maker, op_case *entry, const char *at, bool constants)
 {
-    const op_formal *formal = op_input_formal(m->source->schema, k->in_count);
+    const op_formal *formal = op_input_formal(maker->source->schema, entry->in_count);
     int64_t dims[CASE_RANK];
     uint32_t rank = 0;
-    case_tensor *t;
+    case_tensor *tensor;
     char *end;
 
     at = skip(at);
     if (*at == '-')
-        return case_input(k, INLAY_UNDEFINED, 0, NULL, false) != NULL ? skip(at + 1) : NULL;
+        return case_input(entry, INLAY_UNDEFINED, 0, NULL, false) != NULL ? skip(at + 1) : NULL;
     if (strncmp(at, "()", 2) == 0)
         at += 2;
     while (isdigit((unsigned char)*at) && rank < CASE_RANK) {
         dims[rank] = strtoll(at, &end, 10);
         if (*end == 'n')
-            dims[rank] *= m->range->scale, end++;
+            dims[rank] *= maker->range->scale, end++;
         rank++;
         at = *end == ',' ? end + 1 : end;
     }
-    t = type_of(m, formal) != INLAY_UNDEFINED ? case_input(k, type_of(m, formal), rank, dims, false) : NULL;
-    if (t == NULL)
+    tensor =
+        type_of(maker, formal) != INLAY_UNDEFINED ? case_input(entry, type_of(maker, formal), rank, dims, false) : NULL;
+    if (tensor == NULL)
         return NULL;
     for (at = skip(at); *at != ';' && *at != '\0'; at = skip(at)) {
         if (*at == '!') {
-            t->constant = constants;
+            tensor->constant = constants;
             at++;
         } else if (*at == '=') {
-            at = read_numbers(k, at + 1, &t->given, &t->given_count);
+            at = read_numbers(entry, at + 1, &tensor->given, &tensor->given_count);
         } else if (isdigit((unsigned char)*at)) {
-            t->low = strtoll(at, &end, 10);
-            t->high = strtoll(end + 2, &end, 10);
+            tensor->low = strtoll(at, &end, 10);
+            tensor->high = strtoll(end + 2, &end, 10);
             at = end;
         } else {
             return NULL;
@@ -113,132 +114,134 @@ static const char *read_input(const struct maker *m, op_case *k, const char *at,
     return at;
 }
 
-static bool read_list(op_case *k, inlay_attr_info *a, const char **at)
+static bool read_list(op_case *entry, inlay_attr_info *attribute, const char **at)
 {
     const double *numbers;
     int64_t *ints;
 
-    *at = read_numbers(k, *at, &numbers, &a->count);
-    ints = arena_array(&k->a, a->count + (size_t)1, sizeof *ints);
-    for (uint32_t i = 0; ints != NULL && i < a->count; i++)
+    *at = read_numbers(entry, *at, &numbers, &attribute->count);
+    ints = arena_array(&entry->a, attribute->count + (size_t)1, sizeof *ints);
+    for (uint32_t i = 0; ints != NULL && i < attribute->count; i++)
         ints[i] = (int64_t)numbers[i];
-    a->kind = INLAY_ATTR_INTS;
-    a->ints = ints;
+    attribute->kind = INLAY_ATTR_INTS;
+    attribute->ints = ints;
     return ints != NULL;
 }
 
 /* Reads "name=value" and adds it. */
-static const char *read_attr(op_case *k, const char *at)
+static const char *read_attr(op_case *entry, const char *at)
 {
     size_t name = strcspn(at, "=");
     const char *end;
-    inlay_attr_info a = { .name = { arena_string_n(&k->a, at, name), name } };
+    inlay_attr_info attribute = { .name = { arena_string_n(&entry->a, at, name), name } };
 
-    if (a.name.data == NULL || at[name] != '=')
+    if (attribute.name.data == NULL || at[name] != '=')
         return NULL;
     at += name + 1;
     if (*at == '\'') {
         end = strchr(at + 1, '\'');
-        a.kind = INLAY_ATTR_STRING;
-        a.s = (inlay_str){ arena_string_n(&k->a, at + 1, (size_t)(end - at - 1)), (uint64_t)(end - at - 1) };
+        attribute.kind = INLAY_ATTR_STRING;
+        attribute.s =
+            (inlay_str){ arena_string_n(&entry->a, at + 1, (size_t)(end - at - 1)), (uint64_t)(end - at - 1) };
         at = end + 1;
-        if (a.s.data == NULL)
+        if (attribute.s.data == NULL)
             return NULL;
     } else if (*at == '[') {
-        if (!read_list(k, &a, &at))
+        if (!read_list(entry, &attribute, &at))
             return NULL;
     } else {
         size_t bytes = strcspn(at, " ");
 
-        a.kind = memchr(at, '.', bytes) != NULL ? INLAY_ATTR_FLOAT : INLAY_ATTR_INT;
-        a.f = strtod(at, NULL);
-        a.i = strtoll(at, NULL, 10);
+        attribute.kind = memchr(at, '.', bytes) != NULL ? INLAY_ATTR_FLOAT : INLAY_ATTR_INT;
+        attribute.f = strtod(at, NULL);
+        attribute.i = strtoll(at, NULL, 10);
         at += bytes;
     }
-    return case_attr(k, &a) ? skip(at) : NULL;
+    return case_attr(entry, &attribute) ? skip(at) : NULL;
 }
 
 /* ------------------------------------------------------------------ one case */
 
-static void hand_over(struct maker *m, op_case *k)
+static void hand_over(struct maker *maker, op_case *entry)
 {
-    k->random = m->source->random;
-    if (!m->stopped && case_fill(k, case_random(&m->state)) == INLAY_OK)
-        m->stopped = !m->fn(m->user, k);
+    entry->random = maker->source->random;
+    if (!maker->stopped && case_fill(entry, case_random(&maker->state)) == INLAY_OK)
+        maker->stopped = !maker->fn(maker->user, entry);
 }
 
-static bool has_attr(const op_case *k, const char *name)
+static bool has_attr(const op_case *entry, const char *name)
 {
-    for (uint32_t i = 0; i < k->attr_count; i++)
-        if (strcmp(k->attrs[i].name.data, name) == 0)
+    for (uint32_t i = 0; i < entry->attr_count; i++)
+        if (strcmp(entry->attrs[i].name.data, name) == 0)
             return true;
     return false;
 }
 
 /* Something for the attributes without which there is no node. */
-static bool add_required(const struct maker *m, op_case *k)
+static bool add_required(const struct maker *maker, op_case *entry)
 {
     static const int64_t one = 1;
     static const float half = 0.5F;
 
-    for (uint32_t i = 0; i < m->source->schema->attr_count; i++) {
-        const op_attr *s = &m->source->schema->attrs[i];
-        const size_t bytes = strlen(s->name);
-        inlay_attr_info a = { .kind = s->kind, .i = 1, .f = 0.5, .s = { "", 0 } };
+    for (uint32_t i = 0; i < maker->source->schema->attr_count; i++) {
+        const op_attr *attribute = &maker->source->schema->attrs[i];
+        const size_t bytes = strlen(attribute->name);
+        inlay_attr_info a = { .kind = attribute->kind, .i = 1, .f = 0.5, .s = { "", 0 } };
 
-        if (!s->required || has_attr(k, s->name))
+        if (!attribute->required || has_attr(entry, attribute->name))
             continue;
-        a.name = (inlay_str){ arena_copy(&k->a, s->name, bytes + 1), bytes }; /* the case may outlive the schema */
+        a.name = (inlay_str){ arena_copy(&entry->a, attribute->name, bytes + 1),
+                              bytes }; /* the case may outlive the schema */
         if (a.name.data == NULL)
             return false;
-        a.count = s->kind == INLAY_ATTR_INTS || s->kind == INLAY_ATTR_FLOATS;
-        a.ints = s->kind == INLAY_ATTR_INTS ? &one : NULL;
-        a.floats = s->kind == INLAY_ATTR_FLOATS ? &half : NULL;
-        if (s->kind == INLAY_ATTR_TENSOR || s->kind > INLAY_ATTR_STRINGS || !case_attr(k, &a))
+        a.count = attribute->kind == INLAY_ATTR_INTS || attribute->kind == INLAY_ATTR_FLOATS;
+        a.ints = attribute->kind == INLAY_ATTR_INTS ? &one : NULL;
+        a.floats = attribute->kind == INLAY_ATTR_FLOATS ? &half : NULL;
+        if (attribute->kind == INLAY_ATTR_TENSOR || attribute->kind > INLAY_ATTR_STRINGS || !case_attr(entry, &a))
             return false;
     }
     return true;
 }
 
-static void make_from(struct maker *m, const struct recipe *r, bool constants)
+static void make_from(struct maker *maker, const struct recipe *recipe, bool constants)
 {
-    const char *at = r->inputs;
+    const char *at = recipe->inputs;
     bool ok = true;
-    op_case k;
+    op_case entry;
 
-    case_init(&k, m->source->domain, m->source->op_type, m->source->opset);
-    k.out_count = r->outputs;
+    case_init(&entry, maker->source->domain, maker->source->op_type, maker->source->opset);
+    entry.out_count = recipe->outputs;
     while (ok && *at != '\0') {
-        at = read_input(m, &k, at, constants);
+        at = read_input(maker, &entry, at, constants);
         ok = at != NULL;
         at += ok && *at == ';';
     }
-    for (at = r->attrs; ok && *at != '\0';) {
-        at = read_attr(&k, at);
+    for (at = recipe->attrs; ok && *at != '\0';) {
+        at = read_attr(&entry, at);
         ok = at != NULL;
     }
-    if (ok && m->source->own != NULL)
-        ok = add_required(m, &k);
+    if (ok && maker->source->own != NULL)
+        ok = add_required(maker, &entry);
     if (ok)
-        hand_over(m, &k);
-    case_deinit(&k);
+        hand_over(maker, &entry);
+    case_deinit(&entry);
 }
 
 /* A list of the same shape for as many inputs as the operator takes; all: the optional ones too. */
-static void make_generic(struct maker *m, const char *first, const char *other, bool all)
+static void make_generic(struct maker *maker, const char *first, const char *other, bool all)
 {
-    const op_schema *s = m->source->schema;
-    uint32_t count = s->min_inputs, outputs = s->min_outputs > 0 ? s->min_outputs : 1;
+    const op_schema *schema = maker->source->schema;
+    uint32_t count = schema->min_inputs, outputs = schema->min_outputs > 0 ? schema->min_outputs : 1;
     char text[256] = "";
     size_t used = 0;
 
     if (all)
-        count = s->max_inputs == UINT32_MAX ? s->min_inputs + 2 : s->max_inputs;
+        count = schema->max_inputs == UINT32_MAX ? schema->min_inputs + 2 : schema->max_inputs;
     if (count > 8)
         return;
     for (uint32_t i = 0; i < count && used < sizeof text; i++)
         used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", i > 0 ? ";" : "", i == 0 ? first : other);
-    make_from(m, &(struct recipe){ .outputs = outputs, .inputs = text, .attrs = "" }, false);
+    make_from(maker, &(struct recipe){ .outputs = outputs, .inputs = text, .attrs = "" }, false);
 }
 
 /* ------------------------------------------------------------------ shapes */
@@ -249,35 +252,35 @@ static bool grows(const char *inputs)
 }
 
 /* All shapes at the types at hand; few: the first ones only. */
-static void make_shapes(struct maker *m, bool few)
+static void make_shapes(struct maker *maker, bool few)
 {
-    const op_schema *s = m->source->schema;
+    const op_schema *schema = maker->source->schema;
     bool found = false;
     uint32_t made = 0;
 
-    for (uint32_t i = 0; i < RECIPE_COUNT && !m->stopped; i++) {
-        const struct recipe *r = &recipes[i];
+    for (uint32_t i = 0; i < RECIPE_COUNT && !maker->stopped; i++) {
+        const struct recipe *recipe = &recipes[i];
 
-        if (strcmp(r->op_type, m->source->op_type) != 0)
+        if (strcmp(recipe->op_type, maker->source->op_type) != 0)
             continue;
         found = true;
-        if ((m->range->scaled && !grows(r->inputs)) || (few && made >= 3))
+        if ((maker->range->scaled && !grows(recipe->inputs)) || (few && made >= 3))
             continue;
         made++;
-        make_from(m, r, true);
-        if (strchr(r->inputs, '!') != NULL && !few)
-            make_from(m, r, false);
+        make_from(maker, recipe, true);
+        if (strchr(recipe->inputs, '!') != NULL && !few)
+            make_from(maker, recipe, false);
     }
-    for (uint32_t i = 0; i < SHAPE_COUNT && !found && !m->stopped; i++) {
-        if ((m->range->scaled && !grows(shapes[i])) || (few && i >= 2) ||
-            (m->range->quick && !m->range->scaled && i >= QUICK_SHAPES))
+    for (uint32_t i = 0; i < SHAPE_COUNT && !found && !maker->stopped; i++) {
+        if ((maker->range->scaled && !grows(shapes[i])) || (few && i >= 2) ||
+            (maker->range->quick && !maker->range->scaled && i >= QUICK_SHAPES))
             continue;
-        make_generic(m, shapes[i], shapes[i], false);
-        if (s->max_inputs > s->min_inputs && !m->range->scaled)
-            make_generic(m, shapes[i], shapes[i], true);
+        make_generic(maker, shapes[i], shapes[i], false);
+        if (schema->max_inputs > schema->min_inputs && !maker->range->scaled)
+            make_generic(maker, shapes[i], shapes[i], true);
     }
-    for (uint32_t i = 0; i < SECOND_COUNT && !found && !few && !m->range->scaled && s->min_inputs == 2; i++)
-        make_generic(m, "3,5", second[i], false);
+    for (uint32_t i = 0; i < SECOND_COUNT && !found && !few && !maker->range->scaled && schema->min_inputs == 2; i++)
+        make_generic(maker, "3,5", second[i], false);
 }
 
 /* ------------------------------------------------------------------ examples at other sizes
@@ -293,154 +296,155 @@ static const struct resize resizes[] = {
 };
 enum { RESIZES = sizeof resizes / sizeof resizes[0], QUICK_RESIZES = 4, MOST_EXAMPLES = 8 };
 
-static int64_t resized(int64_t dim, int64_t only, struct resize r)
+static int64_t resized(int64_t dim, int64_t only, struct resize resize)
 {
-    int64_t to = dim * r.times + r.plus;
+    int64_t to = dim * resize.times + resize.plus;
 
     return only >= 0 && dim != only ? dim : to < 0 ? 0 : to;
 }
 
 /* The range of an example's integers, so that indexes stay what they are. */
-static void take_range(const inlay_tensor_view *from, case_tensor *t)
+static void take_range(const inlay_tensor_view *from, case_tensor *tensor)
 {
     int64_t count = from->bytes * 8 / (inlay_dtype_bits(from->dtype) > 0 ? inlay_dtype_bits(from->dtype) : 8), value;
 
     for (int64_t i = 0; i < count && from->dtype != INLAY_STRING; i++) {
         if (!element_integer(from->dtype, from->data, i, &value))
             return;
-        t->low = i == 0 || value < t->low ? value : t->low;
-        t->high = i == 0 || value > t->high ? value : t->high;
+        tensor->low = i == 0 || value < tensor->low ? value : tensor->low;
+        tensor->high = i == 0 || value > tensor->high ? value : tensor->high;
     }
 }
 
 /* only: the size that changes; -1: all do. */
-static void make_resized(struct maker *m, const inlay_op_example *e, int64_t only, struct resize r)
+static void make_resized(struct maker *maker, const inlay_op_example *example, int64_t only, struct resize resize)
 {
-    bool ok = e->output_count <= CASE_OUTPUTS;
-    op_case k;
+    bool ok = example->output_count <= CASE_OUTPUTS;
+    op_case entry;
 
-    case_init(&k, m->source->domain, m->source->op_type, m->source->opset);
-    k.out_count = e->output_count;
-    for (uint32_t i = 0; ok && i < e->input_count; i++) {
-        const inlay_tensor_view *from = &e->inputs[i];
+    case_init(&entry, maker->source->domain, maker->source->op_type, maker->source->opset);
+    entry.out_count = example->output_count;
+    for (uint32_t i = 0; ok && i < example->input_count; i++) {
+        const inlay_tensor_view *from = &example->inputs[i];
         int64_t dims[CASE_RANK];
-        case_tensor *t;
+        case_tensor *tensor;
 
         for (uint32_t d = 0; d < from->rank && d < CASE_RANK; d++)
-            dims[d] = resized(from->dims[d], only, r);
-        t = case_input(&k, from->dtype, from->rank, dims, false);
-        ok = t != NULL;
+            dims[d] = resized(from->dims[d], only, resize);
+        tensor = case_input(&entry, from->dtype, from->rank, dims, false);
+        ok = tensor != NULL;
         if (ok)
-            take_range(from, t);
+            take_range(from, tensor);
     }
-    for (uint32_t i = 0; ok && i < e->attr_count; i++)
-        ok = case_attr(&k, INLAY_AT(inlay_attr_info, e->attrs, e->attr_stride, i));
+    for (uint32_t i = 0; ok && i < example->attr_count; i++)
+        ok = case_attr(&entry, INLAY_AT(inlay_attr_info, example->attrs, example->attr_stride, i));
     if (ok)
-        hand_over(m, &k);
-    case_deinit(&k);
+        hand_over(maker, &entry);
+    case_deinit(&entry);
 }
 
 /* Is it the first dim of that size? */
-static bool is_first(const inlay_op_example *e, uint32_t input, uint32_t dim)
+static bool is_first(const inlay_op_example *example, uint32_t input, uint32_t dim)
 {
     for (uint32_t i = 0; i <= input; i++)
-        for (uint32_t d = 0; d < (i == input ? dim : e->inputs[i].rank); d++)
-            if (e->inputs[i].dims[d] == e->inputs[input].dims[dim])
+        for (uint32_t d = 0; d < (i == input ? dim : example->inputs[i].rank); d++)
+            if (example->inputs[i].dims[d] == example->inputs[input].dims[dim])
                 return false;
     return true;
 }
 
-static void make_from_examples(struct maker *m)
+static void make_from_examples(struct maker *maker)
 {
-    const inlay_operator *op = m->source->own;
-    const uint32_t sizes = m->range->quick ? QUICK_RESIZES : RESIZES;
+    const inlay_operator *op = maker->source->own;
+    const uint32_t sizes = maker->range->quick ? QUICK_RESIZES : RESIZES;
 
-    for (uint32_t x = 0; x < op->example_count && x < MOST_EXAMPLES; x++) {
-        const inlay_op_example *e = INLAY_AT(inlay_op_example, op->examples, op->example_stride, x);
+    for (uint32_t input = 0; input < op->example_count && input < MOST_EXAMPLES; input++) {
+        const inlay_op_example *example = INLAY_AT(inlay_op_example, op->examples, op->example_stride, input);
 
-        if (m->range->scaled) {
-            make_resized(m, e, -1, (struct resize){ 2 * m->range->scale, 1 });
+        if (maker->range->scaled) {
+            make_resized(maker, example, -1, (struct resize){ 2 * maker->range->scale, 1 });
             continue;
         }
-        for (uint32_t r = 0; r < sizes && !m->stopped; r++)
-            make_resized(m, e, -1, resizes[r]);
-        for (uint32_t i = 0; i < e->input_count; i++)
-            for (uint32_t d = 0; d < e->inputs[i].rank; d++)
-                for (uint32_t r = 0; r < sizes && is_first(e, i, d) && !m->stopped; r++)
-                    make_resized(m, e, e->inputs[i].dims[d], resizes[r]);
+        for (uint32_t resize = 0; resize < sizes && !maker->stopped; resize++)
+            make_resized(maker, example, -1, resizes[resize]);
+        for (uint32_t i = 0; i < example->input_count; i++)
+            for (uint32_t d = 0; d < example->inputs[i].rank; d++)
+                for (uint32_t resize = 0; resize < sizes && is_first(example, i, d) && !maker->stopped; resize++)
+                    make_resized(maker, example, example->inputs[i].dims[d], resizes[resize]);
     }
 }
 
 /* ------------------------------------------------------------------ types */
 
-static bool allows(const op_type_param *p, inlay_dtype t)
+static bool allows(const op_type_param *param, inlay_dtype dtype)
 {
-    return t != INLAY_UNDEFINED && (p->types.tensor & INLAY_DTYPE_BIT(t)) != 0;
+    return dtype != INLAY_UNDEFINED && (param->types.tensor & INLAY_DTYPE_BIT(dtype)) != 0;
 }
 
 /* The type of a parameter that nothing was said about. */
-static inlay_dtype usual_type(const op_type_param *p, inlay_dtype like)
+static inlay_dtype usual_type(const op_type_param *param, inlay_dtype like)
 {
     static const inlay_dtype order[] = { INLAY_INT64, INLAY_FLOAT, INLAY_UINT8, INLAY_INT32, INLAY_BOOL };
 
-    if (allows(p, like))
+    if (allows(param, like))
         return like;
     for (size_t i = 0; i < sizeof order / sizeof order[0]; i++)
-        if (allows(p, order[i]))
+        if (allows(param, order[i]))
             return order[i];
-    for (inlay_dtype t = 1; t < INLAY_DTYPE_COUNT; t++)
-        if (allows(p, t))
-            return t;
+    for (inlay_dtype dtype = 1; dtype < INLAY_DTYPE_COUNT; dtype++)
+        if (allows(param, dtype))
+            return dtype;
     return INLAY_UNDEFINED;
 }
 
 /* The parameter of the first input; -1: there is none. */
-static int32_t main_param(const op_schema *s)
+static int32_t main_param(const op_schema *schema)
 {
-    return s->input_count > 0 ? s->inputs[0].type_param : -1;
+    return schema->input_count > 0 ? schema->inputs[0].type_param : -1;
 }
 
-static void set_types(struct maker *m, int32_t param, inlay_dtype t)
+static void set_types(struct maker *maker, int32_t param, inlay_dtype dtype)
 {
-    const op_schema *s = m->source->schema;
+    const op_schema *schema = maker->source->schema;
 
-    for (uint32_t i = 0; i < s->type_count && i < PARAMS; i++)
-        m->types[i] = (int32_t)i == param ? t : usual_type(&s->types[i], t);
+    for (uint32_t i = 0; i < schema->type_count && i < PARAMS; i++)
+        maker->types[i] = (int32_t)i == param ? dtype : usual_type(&schema->types[i], dtype);
 }
 
 void generate_cases(const case_source *source, const case_range *range, case_fn fn, void *user)
 {
-    const op_schema *s = source->schema;
-    struct maker m = { .source = source, .range = range, .fn = fn, .user = user, .state = range->seed };
-    int32_t first = main_param(s);
+    const op_schema *schema = source->schema;
+    struct maker maker = { .source = source, .range = range, .fn = fn, .user = user, .state = range->seed };
+    int32_t first = main_param(schema);
     inlay_dtype usual = INLAY_FLOAT;
 
-    if (first >= 0 && !allows(&s->types[first], usual))
-        usual = usual_type(&s->types[first], INLAY_UNDEFINED);
-    set_types(&m, first, usual);
-    make_shapes(&m, false);
+    if (first >= 0 && !allows(&schema->types[first], usual))
+        usual = usual_type(&schema->types[first], INLAY_UNDEFINED);
+    set_types(&maker, first, usual);
+    make_shapes(&maker, false);
     if (source->own != NULL)
-        make_from_examples(&m);
+        make_from_examples(&maker);
     if (range->scaled || first < 0)
         return;
-    for (inlay_dtype t = 1; t < INLAY_DTYPE_COUNT && !m.stopped; t++) {
-        if (t == usual || !allows(&s->types[first], t))
+    for (inlay_dtype dtype = 1; dtype < INLAY_DTYPE_COUNT && !maker.stopped; dtype++) {
+        if (dtype == usual || !allows(&schema->types[first], dtype))
             continue;
-        set_types(&m, first, t);
-        make_shapes(&m, range->quick);
+        set_types(&maker, first, dtype);
+        make_shapes(&maker, range->quick);
     }
     /* The other parameters of inputs, each in turn. */
-    for (uint32_t i = 1; i < s->input_count && !m.stopped; i++) {
-        int32_t param = s->inputs[i].type_param;
+    for (uint32_t i = 1; i < schema->input_count && !maker.stopped; i++) {
+        int32_t param = schema->inputs[i].type_param;
 
-        for (inlay_dtype t = 1; param >= 0 && param != first && t < INLAY_DTYPE_COUNT && !m.stopped; t++) {
-            if (!allows(&s->types[param], t))
+        for (inlay_dtype dtype = 1; param >= 0 && param != first && dtype < INLAY_DTYPE_COUNT && !maker.stopped;
+             dtype++) {
+            if (!allows(&schema->types[param], dtype))
                 continue;
-            set_types(&m, first, usual);
-            if (m.types[param] == t)
+            set_types(&maker, first, usual);
+            if (maker.types[param] == dtype)
                 continue;
-            m.types[param] = t;
-            make_shapes(&m, true);
+            maker.types[param] = dtype;
+            make_shapes(&maker, true);
         }
     }
 }
@@ -455,14 +459,14 @@ static void *schema_alloc(void *ctx, size_t bytes)
 static bool give_source(case_source source, const char *signature, source_fn fn, void *user)
 {
     op_schema schema;
-    struct arena a = { 0 };
+    struct arena arena = { 0 };
     bool go_on = true;
 
-    if (op_schema_parse(signature, schema_alloc, &a, &schema, NULL) == INLAY_OK) {
+    if (op_schema_parse(signature, schema_alloc, &arena, &schema, NULL) == INLAY_OK) {
         source.schema = &schema;
         go_on = fn(user, &source);
     }
-    arena_deinit(&a);
+    arena_deinit(&arena);
     return go_on;
 }
 
@@ -476,9 +480,9 @@ static bool give_own(const inlay_operator *op, source_fn fn, void *user)
                        op->signature, fn, user);
 }
 
-static bool is_newest(const op_table *t, uint32_t row)
+static bool is_newest(const op_table *table, uint32_t row)
 {
-    return row + 1 == t->count || strcmp(t->rows[row + 1].op_type, t->rows[row].op_type) != 0;
+    return row + 1 == table->count || strcmp(table->rows[row + 1].op_type, table->rows[row].op_type) != 0;
 }
 
 typedef struct one_source {
@@ -497,9 +501,9 @@ static bool generate_one(void *user, const case_source *source)
 
 void generate_operator(const inlay_operator *op, case_fn fn, void *user, const case_range *range)
 {
-    one_source o = { fn, user, range };
+    one_source source = { fn, user, range };
 
-    (void)give_own(op, generate_one, &o);
+    (void)give_own(op, generate_one, &source);
 }
 
 void generate_sources(const inlay_operator *const *custom, uint32_t custom_count, const char *match, bool newest,
@@ -508,14 +512,14 @@ void generate_sources(const inlay_operator *const *custom, uint32_t custom_count
     uint32_t count;
     const op_table *const *tables = op_tables(&count);
 
-    for (uint32_t t = 0; t < count; t++) {
-        for (uint32_t r = 0; r < tables[t]->count; r++) {
-            const op_row *row = &tables[t]->rows[r];
+    for (uint32_t table = 0; table < count; table++) {
+        for (uint32_t row_index = 0; row_index < tables[table]->count; row_index++) {
+            const op_row *row = &tables[table]->rows[row_index];
 
-            if ((row->flags & (OP_HOST | OP_DEPRECATED)) != 0 || (newest && !is_newest(tables[t], r)) ||
+            if ((row->flags & (OP_HOST | OP_DEPRECATED)) != 0 || (newest && !is_newest(tables[table], row_index)) ||
                 (match != NULL && fnmatch(match, row->op_type, 0) != 0))
                 continue;
-            if (!give_source((case_source){ .domain = tables[t]->domain,
+            if (!give_source((case_source){ .domain = tables[table]->domain,
                                             .op_type = row->op_type,
                                             .opset = row->since_version,
                                             .random = (row->flags & OP_RANDOM) != 0 },

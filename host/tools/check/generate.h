@@ -22,7 +22,7 @@ typedef struct case_range {
 
 /* Calls fn with each case, its elements filled in; fn returns false to stop. The case is the callee's for the call.
  * Whether a case is legal is not known: case_graph() says. */
-typedef bool (*case_fn)(void *user, op_case *k);
+typedef bool (*case_fn)(void *user, op_case *entry);
 void generate_cases(const case_source *source, const case_range *range, case_fn fn, void *user);
 
 /* generate_cases for an operator of a plugin. */

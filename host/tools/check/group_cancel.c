@@ -19,77 +19,77 @@ struct search {
     bool offers; /* the operator at hand, in some small case */
 };
 
-static double run_ms(const struct bench *b, const uint32_t *cancel, inlay_status *out_status)
+static double run_ms(const struct bench *bench, const uint32_t *cancel, inlay_status *out_status)
 {
     const bench_how how = { .cancel = cancel };
     inlay_diag diag = INLAY_DIAG_INIT;
-    bench_result r;
+    bench_result result;
     double ms;
 
-    *out_status = bench_run(b, &how, &r, &diag);
-    ms = r.ns * 1e-6;
-    bench_result_deinit(&r);
+    *out_status = bench_run(bench, &how, &result, &diag);
+    ms = result.ns * 1e-6;
+    bench_result_deinit(&result);
     return ms;
 }
 
-static bool try_case(void *user, op_case *k)
+static bool try_case(void *user, op_case *entry)
 {
-    struct search *s = user;
+    struct search *search = user;
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_status status;
     case_one one;
     double ms = 0;
-    struct bench b;
+    struct bench bench;
 
-    if (case_graph(k, &s->w->operators, CASE_SIZES, &one, &diag) != INLAY_OK)
+    if (case_graph(entry, &search->w->operators, CASE_SIZES, &one, &diag) != INLAY_OK)
         return true;
-    if (bench_open(s->c, s->p, &one, k, 1, &b, &diag) == INLAY_OK) {
-        ms = run_ms(&b, NULL, &status);
-        if (status == INLAY_OK && ms > s->best_ms) {
-            if (s->found)
-                case_deinit(&s->best);
-            s->best = *k;
-            k->a = (struct arena){ 0 }; /* ours now */
-            s->best_ms = ms;
-            s->found = true;
+    if (bench_open(search->c, search->p, &one, entry, 1, &bench, &diag) == INLAY_OK) {
+        ms = run_ms(&bench, NULL, &status);
+        if (status == INLAY_OK && ms > search->best_ms) {
+            if (search->found)
+                case_deinit(&search->best);
+            search->best = *entry;
+            entry->a = (struct arena){ 0 }; /* ours now */
+            search->best_ms = ms;
+            search->found = true;
         }
-        bench_close(&b);
+        bench_close(&bench);
     }
     case_one_deinit(&one);
-    return ms == 0 && s->best_ms < ENOUGH_MS;
+    return ms == 0 && search->best_ms < ENOUGH_MS;
 }
 
-static bool see_offer(void *user, op_case *k)
+static bool see_offer(void *user, op_case *entry)
 {
-    struct search *s = user;
+    struct search *search = user;
     inlay_diag diag = INLAY_DIAG_INIT;
     bench_answer answer = { .kind = BENCH_REFUSED };
     case_one one;
 
-    if (case_graph(k, &s->w->operators, CASE_SIZES, &one, &diag) != INLAY_OK)
+    if (case_graph(entry, &search->w->operators, CASE_SIZES, &one, &diag) != INLAY_OK)
         return true;
-    bench_assess(s->p, &one, &answer);
+    bench_assess(search->p, &one, &answer);
     case_one_deinit(&one);
-    s->offers |= answer.kind == BENCH_OFFERED;
-    return !s->offers;
+    search->offers |= answer.kind == BENCH_OFFERED;
+    return !search->offers;
 }
 
 static bool try_source(void *user, const case_source *source)
 {
-    struct search *s = user;
+    struct search *search = user;
     const case_range small = { .seed = 1, .scale = 1, .quick = true, .scaled = true };
     const case_range range = {
-        .seed = 1, .scale = s->c->args->quick ? QUICK_SCALE : SCALE, .quick = true, .scaled = true
+        .seed = 1, .scale = search->c->args->quick ? QUICK_SCALE : SCALE, .quick = true, .scaled = true
     };
 
-    check_subject(s->c, "%s-%lld", source->op_type, (long long)source->opset);
-    check_phase(s->c, "assess");
-    s->offers = false;
-    generate_cases(source, &small, see_offer, s); /* large tensors take long to make */
-    check_phase(s->c, "the checker");
-    if (s->offers)
-        generate_cases(source, &range, try_case, s);
-    return s->best_ms < ENOUGH_MS;
+    check_subject(search->c, "%s-%lld", source->op_type, (long long)source->opset);
+    check_phase(search->c, "assess");
+    search->offers = false;
+    generate_cases(source, &small, see_offer, search); /* large tensors take long to make */
+    check_phase(search->c, "the checker");
+    if (search->offers)
+        generate_cases(source, &range, try_case, search);
+    return search->best_ms < ENOUGH_MS;
 }
 
 /* ------------------------------------------------------------------ cancelling */
@@ -102,96 +102,97 @@ struct canceller {
 
 static void *cancel_later(void *user)
 {
-    struct canceller *k = user;
-    const struct timespec pause = { .tv_sec = (time_t)(k->after_ms / 1e3),
-                                    .tv_nsec = (long)(1e6 * k->after_ms) % 1000000000L };
+    struct canceller *canceller = user;
+    const struct timespec pause = { .tv_sec = (time_t)(canceller->after_ms / 1e3),
+                                    .tv_nsec = (long)(1e6 * canceller->after_ms) % 1000000000L };
 
     (void)nanosleep(&pause, NULL);
-    k->at_ms = clock_ms();
-    __atomic_store_n(&k->word, 1, __ATOMIC_RELAXED);
+    canceller->at_ms = clock_ms();
+    __atomic_store_n(&canceller->word, 1, __ATOMIC_RELAXED);
     return NULL;
 }
 
-static void judge(struct check *c, const struct search *s, const char *text, const struct canceller *k, double took_ms,
-                  double late_ms, inlay_status status)
+static void judge(struct check *check, const struct search *search, const char *text, const struct canceller *canceller,
+                  double took_ms, double late_ms, inlay_status status)
 {
-    const uint32_t poll = s->p->table->poll_ms;
+    const uint32_t poll = search->p->table->poll_ms;
 
-    if (took_ms < k->after_ms)
-        check_skip(c, "cancel", text, "it was done before it could be cancelled");
+    if (took_ms < canceller->after_ms)
+        check_skip(check, "cancel", text, "it was done before it could be cancelled");
     else if (late_ms > poll + SLACK_MS)
-        check_fail(c, "cancel", text, "that a cancelled run ends within poll_ms",
+        check_fail(check, "cancel", text, "that a cancelled run ends within poll_ms",
                    "call inlay_host.poll (or read args->cancel) between pieces of work, or raise poll_ms",
                    "poll_ms is %u, but it went on for %.0f ms", poll, late_ms);
     else if (status != INLAY_CANCELLED && status != INLAY_OK)
-        check_fail(c, "cancel", text, "INLAY_CANCELLED", "return what inlay_host.poll returned", "it returned '%s'",
+        check_fail(check, "cancel", text, "INLAY_CANCELLED", "return what inlay_host.poll returned", "it returned '%s'",
                    inlay_status_text(status));
     else if (late_ms > 2 * poll + 10)
-        check_warn(c, "cancel", text, "that a cancelled run ends within poll_ms", "poll more often, or raise poll_ms",
-                   "poll_ms is %u, but it went on for %.0f ms", poll, late_ms);
+        check_warn(check, "cancel", text, "that a cancelled run ends within poll_ms",
+                   "poll more often, or raise poll_ms", "poll_ms is %u, but it went on for %.0f ms", poll, late_ms);
     else
-        check_pass(c, "cancel", text, "it ended %.1f ms after it was cancelled, of a run of %.0f ms",
-                   late_ms > 0 ? late_ms : 0, s->best_ms);
+        check_pass(check, "cancel", text, "it ended %.1f ms after it was cancelled, of a run of %.0f ms",
+                   late_ms > 0 ? late_ms : 0, search->best_ms);
 }
 
-static void cancel_best(struct check *c, struct search *s, const char *text)
+static void cancel_best(struct check *check, struct search *search, const char *text)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    struct canceller k = { .after_ms = s->best_ms / 4 };
+    struct canceller canceller = { .after_ms = search->best_ms / 4 };
     inlay_status status;
     pthread_t thread;
     case_one one;
-    struct bench b;
+    struct bench bench;
 
-    if (case_graph(&s->best, &s->w->operators, CASE_SIZES, &one, &diag) != INLAY_OK)
+    if (case_graph(&search->best, &search->w->operators, CASE_SIZES, &one, &diag) != INLAY_OK)
         return;
-    if (bench_open(c, s->p, &one, &s->best, 1, &b, &diag) == INLAY_OK) {
-        if (pthread_create(&thread, NULL, cancel_later, &k) == 0) {
-            double took = run_ms(&b, &k.word, &status), end = clock_ms();
+    if (bench_open(check, search->p, &one, &search->best, 1, &bench, &diag) == INLAY_OK) {
+        if (pthread_create(&thread, NULL, cancel_later, &canceller) == 0) {
+            double took = run_ms(&bench, &canceller.word, &status), end = clock_ms();
 
             (void)pthread_join(thread, NULL);
-            judge(c, s, text, &k, took, end - k.at_ms, status);
+            judge(check, search, text, &canceller, took, end - canceller.at_ms, status);
         }
-        bench_close(&b);
+        bench_close(&bench);
     }
     case_one_deinit(&one);
 }
 
-static void try_provider(struct check *c, const struct world *w, const loaded_provider *p)
+static void try_provider(struct check *check, const struct world *world, const loaded_provider *provider)
 {
     const inlay_operator *custom[64];
-    struct search s = { .c = c, .w = w, .p = p };
-    const uint32_t poll = p->table->poll_ms;
+    struct search search = { .c = check, .w = world, .p = provider };
+    const uint32_t poll = provider->table->poll_ms;
     char text[256];
 
     if (poll == 0) {
-        check_warn(c, "cancel", p->name, "a poll_ms above 0, and that a cancelled run ends within it",
+        check_warn(check, "cancel", provider->name, "a poll_ms above 0, and that a cancelled run ends within it",
                    "poll in long kernels and set poll_ms", "poll_ms is 0: runs cannot be cancelled within an operator");
         return;
     }
-    generate_sources(custom, world_operators(w, custom, 64), c->args->op, true, try_source, &s);
-    if (!s.found || s.best_ms < 4.0 * poll) {
-        check_skip(c, "cancel", p->name, "the longest run here takes %.1f ms, poll_ms is %u", s.best_ms, poll);
+    generate_sources(custom, world_operators(world, custom, 64), check->args->op, true, try_source, &search);
+    if (!search.found || search.best_ms < 4.0 * poll) {
+        check_skip(check, "cancel", provider->name, "the longest run here takes %.1f ms, poll_ms is %u", search.best_ms,
+                   poll);
     } else {
-        check_subject(c, "%s", case_text(&s.best, text, sizeof text));
-        cancel_best(c, &s, text);
+        check_subject(check, "%s", case_text(&search.best, text, sizeof text));
+        cancel_best(check, &search, text);
     }
-    if (s.found)
-        case_deinit(&s.best);
+    if (search.found)
+        case_deinit(&search.best);
 }
 
-void check_group_cancel(struct check *c)
+void check_group_cancel(struct check *check)
 {
-    struct world w;
+    struct world world;
 
-    if (c->args->no_timing) {
-        check_skip(c, "cancel", NULL, "--no-timing");
+    if (check->args->no_timing) {
+        check_skip(check, "cancel", NULL, "--no-timing");
         return;
     }
-    if (!world_open(c, "cancel", false, &w))
+    if (!world_open(check, "cancel", false, &world))
         return;
-    for (uint32_t i = 0; i < w.own_count; i++)
-        if (check_unit(c, "%s", w.own[i].name))
-            try_provider(c, &w, &w.own[i]);
-    world_close(&w);
+    for (uint32_t i = 0; i < world.own_count; i++)
+        if (check_unit(check, "%s", world.own[i].name))
+            try_provider(check, &world, &world.own[i]);
+    world_close(&world);
 }

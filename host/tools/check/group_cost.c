@@ -32,19 +32,19 @@ static inlay_status run_once(void *subject, double *out_ms, inlay_diag *diag)
 {
     const bench_how how = { 0 };
     inlay_diag failure = INLAY_DIAG_INIT;
-    bench_result r;
+    bench_result result;
 
     (void)diag;
-    *out_ms = bench_run(subject, &how, &r, &failure) == INLAY_OK ? r.ns * 1e-6 : -1;
-    bench_result_deinit(&r);
+    *out_ms = bench_run(subject, &how, &result, &failure) == INLAY_OK ? result.ns * 1e-6 : -1;
+    bench_result_deinit(&result);
     return INLAY_OK;
 }
 
 /* Times a few runs. */
-static void measure(struct bench *b, struct sample *out)
+static void measure(struct bench *bench, struct sample *out)
 {
     const timing_plan plan = { .least = RUNS, .most = RUNS };
-    void *subject = b;
+    void *subject = bench;
     run_times times = { 0 };
 
     if (timing_rounds(&plan, run_once, &subject, 1, &times, NULL) == INLAY_OK && times.count > 0) {
@@ -55,32 +55,32 @@ static void measure(struct bench *b, struct sample *out)
     free(times.ms);
 }
 
-static bool try_case(void *user, op_case *k)
+static bool try_case(void *user, op_case *entry)
 {
-    struct costing *t = user;
+    struct costing *costing = user;
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_cost cost;
     case_one one;
-    struct bench b;
+    struct bench bench;
 
-    if (case_graph(k, &t->w->operators, CASE_SIZES, &one, &diag) != INLAY_OK)
+    if (case_graph(entry, &costing->w->operators, CASE_SIZES, &one, &diag) != INLAY_OK)
         return true;
-    check_subject(t->c, "%s", case_text(k, t->now->text, sizeof t->now->text));
-    if (bench_open(t->c, t->p, &one, k, 1, &b, &diag) == INLAY_OK) {
-        check_phase(t->c, "cost");
-        if (bench_cost(t->p, &one, &b.answer, 1, &cost) == INLAY_OK) {
-            t->now->predicted = cost.ns + cost.enter_ns + cost.leave_ns; /* all that it is a region of */
-            if ((t->p->table->flags & INLAY_PROVIDER_REFERENCE_CORE) != 0 &&
+    check_subject(costing->c, "%s", case_text(entry, costing->now->text, sizeof costing->now->text));
+    if (bench_open(costing->c, costing->p, &one, entry, 1, &bench, &diag) == INLAY_OK) {
+        check_phase(costing->c, "cost");
+        if (bench_cost(costing->p, &one, &bench.answer, 1, &cost) == INLAY_OK) {
+            costing->now->predicted = cost.ns + cost.enter_ns + cost.leave_ns; /* all that it is a region of */
+            if ((costing->p->table->flags & INLAY_PROVIDER_REFERENCE_CORE) != 0 &&
                 cost.confidence != INLAY_CONFIDENCE_MEASURED)
-                t->now->predicted *= pace_of_cpu();
-            t->now->flops = cost.flops;
-            t->now->guessed = cost.confidence == INLAY_CONFIDENCE_GUESS;
-            measure(&b, t->now);
+                costing->now->predicted *= pace_of_cpu();
+            costing->now->flops = cost.flops;
+            costing->now->guessed = cost.confidence == INLAY_CONFIDENCE_GUESS;
+            measure(&bench, costing->now);
         }
-        bench_close(&b);
+        bench_close(&bench);
     }
     case_one_deinit(&one);
-    return t->now->measured <= 0;
+    return costing->now->measured <= 0;
 }
 
 /* Times in words: "12.5 us". */
@@ -95,19 +95,19 @@ static const char *time_text(double ns, char text[32])
     return text;
 }
 
-static void judge(const struct costing *t)
+static void judge(const struct costing *costing)
 {
     const struct sample *big = NULL, *small = NULL;
     char a[32], b[32];
     double ratio;
 
     for (uint32_t i = 0; i < SIZES; i++) {
-        if (t->samples[i].measured <= 0)
+        if (costing->samples[i].measured <= 0)
             continue;
-        small = small == NULL ? &t->samples[i] : small;
-        big = &t->samples[i];
+        small = small == NULL ? &costing->samples[i] : small;
+        big = &costing->samples[i];
         if (!isfinite(big->predicted) || big->predicted < 0 || !isfinite(big->flops) || big->flops < 0) {
-            check_fail(t->c, "cost", big->text, "a time from 0 ns up", "divide by nothing that may be 0",
+            check_fail(costing->c, "cost", big->text, "a time from 0 ns up", "divide by nothing that may be 0",
                        "ns is %g, flops %g", big->predicted, big->flops);
             return;
         }
@@ -115,73 +115,73 @@ static void judge(const struct costing *t)
     if (big == NULL)
         return;
     if (small->predicted > far * big->predicted) {
-        check_fail(t->c, "cost", big->text, "that more work costs more",
+        check_fail(costing->c, "cost", big->text, "that more work costs more",
                    "compute the cost from the shapes in request->values", "%s, but for %s it was %s",
                    time_text(big->predicted, a), small->text, time_text(small->predicted, b));
         return;
     }
     if (big->measured < RELIABLE_NS) {
-        check_pass(t->c, "cost", big->text, "predicted %s; too short to measure (%s)", time_text(big->predicted, a),
-                   time_text(big->measured, b));
+        check_pass(costing->c, "cost", big->text, "predicted %s; too short to measure (%s)",
+                   time_text(big->predicted, a), time_text(big->measured, b));
         return;
     }
     ratio = big->predicted / big->measured;
     /* Too dear a guess draws no work: a device that nobody asked for may keep away so. */
     if ((ratio > far && !big->guessed) || big->predicted < big->least / far)
-        check_fail(t->c, "cost", big->text, "a prediction that partitions can be made by",
+        check_fail(costing->c, "cost", big->text, "a prediction that partitions can be made by",
                    "compute ns from the operations and bytes of the shapes at hand (kit: set cost->flops)",
                    "predicted %s, measured %s: %.3g times", time_text(big->predicted, a), time_text(big->measured, b),
                    ratio);
     else if (ratio > off || ratio < 1 / off)
-        check_warn(t->c, "cost", big->text, "a prediction within a factor of 3",
+        check_warn(costing->c, "cost", big->text, "a prediction within a factor of 3",
                    "tell the number of operations, or measure: set cost->ns and confidence",
                    "predicted %s, measured %s: %.2g times", time_text(big->predicted, a), time_text(big->measured, b),
                    ratio);
     else
-        check_pass(t->c, "cost", big->text, "predicted %s, measured %s: %.2g times", time_text(big->predicted, a),
+        check_pass(costing->c, "cost", big->text, "predicted %s, measured %s: %.2g times", time_text(big->predicted, a),
                    time_text(big->measured, b), ratio);
 }
 
 static bool try_source(void *user, const case_source *source)
 {
     static const uint32_t scales[SIZES] = { 1, 4, 16 };
-    struct costing *t = user;
+    struct costing *costing = user;
 
-    if (!check_unit(t->c, "%s-%lld", source->op_type, (long long)source->opset))
+    if (!check_unit(costing->c, "%s-%lld", source->op_type, (long long)source->opset))
         return true;
-    memset(t->samples, 0, sizeof t->samples);
+    memset(costing->samples, 0, sizeof costing->samples);
     for (uint32_t i = 0; i < SIZES; i++) {
-        const case_range range = { .seed = t->c->args->seed, .scale = scales[i], .quick = true, .scaled = true };
-        t->now = &t->samples[i];
-        if (!t->c->args->quick || i != 1)
-            generate_cases(source, &range, try_case, t);
-        if (t->c->args->quick && t->samples[0].measured <= 0)
+        const case_range range = { .seed = costing->c->args->seed, .scale = scales[i], .quick = true, .scaled = true };
+        costing->now = &costing->samples[i];
+        if (!costing->c->args->quick || i != 1)
+            generate_cases(source, &range, try_case, costing);
+        if (costing->c->args->quick && costing->samples[0].measured <= 0)
             return true; /* large tensors take long to make, and what is not offered when small hardly is when large */
     }
-    judge(t);
+    judge(costing);
     return true;
 }
 
-void check_group_cost(struct check *c)
+void check_group_cost(struct check *check)
 {
     const inlay_operator *custom[64];
     uint32_t count;
-    struct world w;
+    struct world world;
     bool timed;
 
-    if (!world_open(c, "cost", false, &w))
+    if (!world_open(check, "cost", false, &world))
         return;
-    count = world_operators(&w, custom, 64);
-    timed = w.plugins[0].sanitizers == 0 && !c->args->no_timing;
-    if (c->args->no_timing) {
-        check_skip(c, "cost", NULL, "--no-timing");
-    } else if (w.plugins[0].sanitizers != 0) {
-        check_skip(c, "cost", NULL, "the plugin is built with a sanitizer, so times say nothing");
+    count = world_operators(&world, custom, 64);
+    timed = world.plugins[0].sanitizers == 0 && !check->args->no_timing;
+    if (check->args->no_timing) {
+        check_skip(check, "cost", NULL, "--no-timing");
+    } else if (world.plugins[0].sanitizers != 0) {
+        check_skip(check, "cost", NULL, "the plugin is built with a sanitizer, so times say nothing");
     }
-    for (uint32_t i = 0; i < w.own_count && timed; i++) {
-        struct costing t = { .c = c, .w = &w, .p = &w.own[i] };
+    for (uint32_t i = 0; i < world.own_count && timed; i++) {
+        struct costing costing = { .c = check, .w = &world, .p = &world.own[i] };
 
-        generate_sources(custom, count, c->args->op, true, try_source, &t);
+        generate_sources(custom, count, check->args->op, true, try_source, &costing);
     }
-    world_close(&w);
+    world_close(&world);
 }

@@ -19,115 +19,116 @@ struct pool {
     uint64_t state;
 };
 
-static bool take_case(void *user, op_case *k)
+static bool take_case(void *user, op_case *entry)
 {
-    struct pool *p = user;
+    struct pool *pool = user;
     inlay_diag diag = INLAY_DIAG_INIT;
     bench_answer answer = { .kind = BENCH_REFUSED };
     case_one one;
 
-    if (p->count == POOL || p->of_source == CASES_EACH)
+    if (pool->count == POOL || pool->of_source == CASES_EACH)
         return false;
-    if (case_random(&p->state) % 3 == 0 || case_graph(k, &p->w->operators, CASE_SIZES, &one, &diag) != INLAY_OK)
+    if (case_random(&pool->state) % 3 == 0 ||
+        case_graph(entry, &pool->w->operators, CASE_SIZES, &one, &diag) != INLAY_OK)
         return true;
-    check_phase(p->c, "assess");
-    bench_assess(p->p, &one, &answer);
+    check_phase(pool->c, "assess");
+    bench_assess(pool->p, &one, &answer);
     case_one_deinit(&one);
-    p->of_source++;
-    p->cases[p->count] = *k;
-    k->a = (struct arena){ 0 }; /* it is the pool's now */
+    pool->of_source++;
+    pool->cases[pool->count] = *entry;
+    entry->a = (struct arena){ 0 }; /* it is the pool's now */
     if (answer.kind == BENCH_OFFERED) {
-        op_case swap = p->cases[p->offered];
+        op_case swap = pool->cases[pool->offered];
 
-        p->cases[p->offered++] = p->cases[p->count];
-        p->cases[p->count] = swap;
+        pool->cases[pool->offered++] = pool->cases[pool->count];
+        pool->cases[pool->count] = swap;
     }
-    p->count++;
+    pool->count++;
     return true;
 }
 
 static bool take_source(void *user, const case_source *source)
 {
-    struct pool *p = user;
-    const case_range range = { .seed = p->c->args->seed, .scale = 1, .quick = true };
+    struct pool *pool = user;
+    const case_range range = { .seed = pool->c->args->seed, .scale = 1, .quick = true };
 
-    p->of_source = 0;
-    check_subject(p->c, "%s-%lld", source->op_type, (long long)source->opset);
-    generate_cases(source, &range, take_case, p);
-    return p->count < POOL;
+    pool->of_source = 0;
+    check_subject(pool->c, "%s-%lld", source->op_type, (long long)source->opset);
+    generate_cases(source, &range, take_case, pool);
+    return pool->count < POOL;
 }
 
 /* ------------------------------------------------------------------ graphs */
 
 /* Bends a case that is the caller's copy; what the host then refuses is left out. */
-static uint32_t bend(op_case *k, uint64_t *state)
+static uint32_t bend(op_case *entry, uint64_t *state)
 {
     static const int64_t sizes[] = { 0, 1, 2, 1 << 20, (int64_t)1 << 40 };
     static const int64_t numbers[] = { -1, 0, 1, 2, -100, INT32_MAX, INT64_MIN, INT64_MAX };
     uint64_t dice = case_random(state) % 8;
 
-    if (dice == 0 && k->in_count > 0) {
-        case_tensor *t = &k->in[case_random(state) % k->in_count];
+    if (dice == 0 && entry->in_count > 0) {
+        case_tensor *tensor = &entry->in[case_random(state) % entry->in_count];
 
-        if (!t->constant && t->rank > 0)
-            t->dims[case_random(state) % t->rank] = sizes[case_random(state) % 5];
-    } else if (dice == 1 && k->attr_count > 0) {
-        k->attrs[case_random(state) % k->attr_count].i = numbers[case_random(state) % 8];
-    } else if (dice == 2 && k->in_count > 1) {
-        k->in[k->in_count - 1].dtype = INLAY_UNDEFINED;
+        if (!tensor->constant && tensor->rank > 0)
+            tensor->dims[case_random(state) % tensor->rank] = sizes[case_random(state) % 5];
+    } else if (dice == 1 && entry->attr_count > 0) {
+        entry->attrs[case_random(state) % entry->attr_count].i = numbers[case_random(state) % 8];
+    } else if (dice == 2 && entry->in_count > 1) {
+        entry->in[entry->in_count - 1].dtype = INLAY_UNDEFINED;
     }
     return dice == 3 ? CASE_RANK_UNKNOWN : dice == 4 || dice == 5 ? CASE_SYMBOLS : CASE_SIZES;
 }
 
-static bool is_legal(const struct pool *p, const op_case *k, uint32_t known)
+static bool is_legal(const struct pool *pool, const op_case *entry, uint32_t known)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     graph_model *model = graph_model_create();
-    bool ok = model != NULL && case_import(k, model) == INLAY_OK && case_add(k, model->main, known) != NULL &&
-              graph_finish(model->main, &diag) == INLAY_OK && graph_bind(model, &p->w->operators, &diag) == INLAY_OK &&
-              graph_infer(model, &diag) == INLAY_OK;
+    bool ok = model != NULL && case_import(entry, model) == INLAY_OK && case_add(entry, model->main, known) != NULL &&
+              graph_finish(model->main, &diag) == INLAY_OK &&
+              graph_bind(model, &pool->w->operators, &diag) == INLAY_OK && graph_infer(model, &diag) == INLAY_OK;
 
     graph_model_destroy(model);
     return ok;
 }
 
 /* Lets nodes read what earlier ones make, where type and shape fit. */
-static void chain(struct graph *g, uint64_t *state)
+static void chain(struct graph *graph, uint64_t *state)
 {
-    for (uint32_t n = 1; n < g->node_count && n < 200; n++) {
-        uint32_t maker = (uint32_t)(case_random(state) % n), input = 0;
-        const inlay_node_info *from = &g->nodes[maker]->info, *to = &g->nodes[n]->info;
+    for (uint32_t node = 1; node < graph->node_count && node < 200; node++) {
+        uint32_t maker = (uint32_t)(case_random(state) % node), input = 0;
+        const inlay_node_info *from = &graph->nodes[maker]->info, *to = &graph->nodes[node]->info;
 
         if (from->output_count == 0 || to->input_count == 0 || from->outputs[0] == INLAY_NONE)
             continue;
         input = (uint32_t)(case_random(state) % to->input_count);
-        if (to->inputs[input] != INLAY_NONE && g->values[to->inputs[input]].info.data == NULL &&
-            g->values[to->inputs[input]].info.dtype == g->values[from->outputs[0]].info.dtype &&
-            graph_same_sizes(&g->values[to->inputs[input]].info, &g->values[from->outputs[0]].info))
+        if (to->inputs[input] != INLAY_NONE && graph->values[to->inputs[input]].info.data == NULL &&
+            graph->values[to->inputs[input]].info.dtype == graph->values[from->outputs[0]].info.dtype &&
+            graph_same_sizes(&graph->values[to->inputs[input]].info, &graph->values[from->outputs[0]].info))
             ((uint32_t *)(uintptr_t)to->inputs)[input] = from->outputs[0];
     }
 }
 
 /* A graph of count nodes. NULL: memory is out. */
-static graph_model *make_graph(const struct pool *p, uint32_t count, uint64_t *state, inlay_diag *diag)
+static graph_model *make_graph(const struct pool *pool, uint32_t count, uint64_t *state, inlay_diag *diag)
 {
     graph_model *model = graph_model_create();
 
     if (model == NULL)
         return NULL;
-    for (uint32_t n = 0; n < count && p->count > 0; n++) {
-        uint32_t among = p->offered > 0 && case_random(state) % 4 != 0 ? p->offered : p->count;
-        op_case k = p->cases[case_random(state) % among]; /* shares the arena, and is never deinitialised */
-        uint32_t known = count > FEW_NODES ? CASE_SIZES : bend(&k, state);
+    for (uint32_t n = 0; n < count && pool->count > 0; n++) {
+        uint32_t among = pool->offered > 0 && case_random(state) % 4 != 0 ? pool->offered : pool->count;
+        op_case entry = pool->cases[case_random(state) % among]; /* shares the arena, and is never deinitialised */
+        uint32_t known = count > FEW_NODES ? CASE_SIZES : bend(&entry, state);
 
-        if (count <= FEW_NODES && !is_legal(p, &k, known))
+        if (count <= FEW_NODES && !is_legal(pool, &entry, known))
             continue;
-        if (case_import(&k, model) != INLAY_OK || case_add(&k, model->main, known) == NULL) {
+        if (case_import(&entry, model) != INLAY_OK || case_add(&entry, model->main, known) == NULL) {
             graph_model_destroy(model);
             return NULL;
         }
     }
-    if (graph_finish(model->main, diag) == INLAY_OK && graph_bind(model, &p->w->operators, diag) == INLAY_OK &&
+    if (graph_finish(model->main, diag) == INLAY_OK && graph_bind(model, &pool->w->operators, diag) == INLAY_OK &&
         graph_infer(model, diag) == INLAY_OK) {
         chain(model->main, state);
         if (graph_finish(model->main, diag) == INLAY_OK)
@@ -152,83 +153,86 @@ struct hearing {
 };
 
 INLAY_PRINTF(3, 4)
-static void fault(struct hearing *h, const char *fix, const char *format, ...)
+static void fault(struct hearing *hearing, const char *fix, const char *format, ...)
 {
     va_list args;
 
-    if (h->fault[0] != '\0')
+    if (hearing->fault[0] != '\0')
         return;
     va_start(args, format);
-    (void)vsnprintf(h->fault, sizeof h->fault, format, args);
+    (void)vsnprintf(hearing->fault, sizeof hearing->fault, format, args);
     va_end(args);
-    h->fix = fix;
+    hearing->fix = fix;
 }
 
-static const char *op_of(const struct hearing *h, uint32_t node)
+static const char *op_of(const struct hearing *hearing, uint32_t node)
 {
-    return inlay_graph_node(h->graph, node)->op_type.data;
+    return inlay_graph_node(hearing->graph, node)->op_type.data;
 }
 
 static inlay_status hear_offer(void *ctx, const inlay_offer *offer)
 {
-    struct hearing *h = ctx;
+    struct hearing *hearing = ctx;
 
-    h->offers++;
+    hearing->offers++;
     if (offer->struct_size < offsetof(inlay_offer, resident_bytes) + sizeof offer->resident_bytes) {
-        fault(h, "set .struct_size = sizeof(inlay_offer)", "an offer has struct_size %llu",
+        fault(hearing, "set .struct_size = sizeof(inlay_offer)", "an offer has struct_size %llu",
               (unsigned long long)offer->struct_size);
         return INLAY_OK;
     }
     if (offer->node_count == 0 || offer->nodes == NULL)
-        fault(h, "name the nodes that are offered", "an offer names no node");
-    for (uint32_t i = 0; i < offer->node_count && h->fault[0] == '\0'; i++) {
+        fault(hearing, "name the nodes that are offered", "an offer names no node");
+    for (uint32_t i = 0; i < offer->node_count && hearing->fault[0] == '\0'; i++) {
         uint32_t n = offer->nodes[i];
 
-        if (n >= h->graph->node_count)
-            fault(h, "offer indexes of graph->nodes", "an offer names node %u of %u", n, h->graph->node_count);
-        else if (h->candidates[n] == 0)
-            fault(h, "look at candidates[] before offering", "node %u (%s) was offered, but is no candidate", n,
-                  op_of(h, n));
+        if (n >= hearing->graph->node_count)
+            fault(hearing, "offer indexes of graph->nodes", "an offer names node %u of %u", n,
+                  hearing->graph->node_count);
+        else if (hearing->candidates[n] == 0)
+            fault(hearing, "look at candidates[] before offering", "node %u (%s) was offered, but is no candidate", n,
+                  op_of(hearing, n));
         else if (i > 0 && n <= offer->nodes[i - 1])
-            fault(h, "sort the indexes", "the node indexes of an offer do not ascend");
+            fault(hearing, "sort the indexes", "the node indexes of an offer do not ascend");
         else
-            h->answered[n] |= offer->node_count == 1 ? 1 | 4 : 1;
-        h->hash = hash_u64(h->hash, n);
+            hearing->answered[n] |= offer->node_count == 1 ? 1 | 4 : 1;
+        hearing->hash = hash_u64(hearing->hash, n);
     }
     if ((offer->flags & 0xffffu & ~(uint32_t)INLAY_OFFER_MERGE) != 0)
-        fault(h, "use INLAY_OFFER_... only", "an offer has flags 0x%x", offer->flags);
-    for (uint32_t i = 0; i < offer->placement_count && h->fault[0] == '\0'; i++) {
+        fault(hearing, "use INLAY_OFFER_... only", "an offer has flags 0x%x", offer->flags);
+    for (uint32_t i = 0; i < offer->placement_count && hearing->fault[0] == '\0'; i++) {
         if (offer->placements == NULL || offer->placement_stride < offsetof(inlay_placement, dtype))
-            fault(h, "set placement_stride to sizeof placements[0]", "an offer's placements cannot be read");
+            fault(hearing, "set placement_stride to sizeof placements[0]", "an offer's placements cannot be read");
         else if (INLAY_AT(inlay_placement, offer->placements, offer->placement_stride, i)->value >=
-                 h->graph->value_count)
-            fault(h, "place values of the snapshot", "an offer places a value that there is not");
+                 hearing->graph->value_count)
+            fault(hearing, "place values of the snapshot", "an offer places a value that there is not");
     }
-    if (h->node == INLAY_NONE && offer->node_count == 1 && h->fault[0] == '\0') {
-        h->node = offer->nodes[0];
-        h->cookie = offer->cookie;
+    if (hearing->node == INLAY_NONE && offer->node_count == 1 && hearing->fault[0] == '\0') {
+        hearing->node = offer->nodes[0];
+        hearing->cookie = offer->cookie;
     }
-    h->hash = hash_u64(h->hash, offer->flags);
+    hearing->hash = hash_u64(hearing->hash, offer->flags);
     return INLAY_OK;
 }
 
-static inlay_status hear_refusal(void *ctx, const inlay_refusal *r)
+static inlay_status hear_refusal(void *ctx, const inlay_refusal *refusal)
 {
-    struct hearing *h = ctx;
+    struct hearing *hearing = ctx;
 
-    if (r->struct_size < offsetof(inlay_refusal, accepted_if) + sizeof r->accepted_if) {
-        fault(h, "set .struct_size = sizeof(inlay_refusal)", "a refusal has struct_size %llu",
-              (unsigned long long)r->struct_size);
-    } else if (r->node >= h->graph->node_count) {
-        fault(h, "refuse indexes of graph->nodes", "a refusal names node %u of %u", r->node, h->graph->node_count);
-    } else if (r->text == NULL || r->text[0] == '\0') {
-        fault(h, "write a sentence: `inlay explain` shows it", "node %u (%s) was refused without a sentence", r->node,
-              op_of(h, r->node));
-    } else if (r->code < INLAY_REFUSE_OPERATOR || r->code > INLAY_REFUSE_OPTION) {
-        fault(h, "use INLAY_REFUSE_...", "node %u (%s) was refused with code %u", r->node, op_of(h, r->node), r->code);
+    if (refusal->struct_size < offsetof(inlay_refusal, accepted_if) + sizeof refusal->accepted_if) {
+        fault(hearing, "set .struct_size = sizeof(inlay_refusal)", "a refusal has struct_size %llu",
+              (unsigned long long)refusal->struct_size);
+    } else if (refusal->node >= hearing->graph->node_count) {
+        fault(hearing, "refuse indexes of graph->nodes", "a refusal names node %u of %u", refusal->node,
+              hearing->graph->node_count);
+    } else if (refusal->text == NULL || refusal->text[0] == '\0') {
+        fault(hearing, "write a sentence: `inlay explain` shows it", "node %u (%s) was refused without a sentence",
+              refusal->node, op_of(hearing, refusal->node));
+    } else if (refusal->code < INLAY_REFUSE_OPERATOR || refusal->code > INLAY_REFUSE_OPTION) {
+        fault(hearing, "use INLAY_REFUSE_...", "node %u (%s) was refused with code %u", refusal->node,
+              op_of(hearing, refusal->node), refusal->code);
     } else {
-        h->answered[r->node] |= 2;
-        h->hash = hash_bytes(r->text, strlen(r->text), hash_u64(h->hash, r->node));
+        hearing->answered[refusal->node] |= 2;
+        hearing->hash = hash_bytes(refusal->text, strlen(refusal->text), hash_u64(hearing->hash, refusal->node));
     }
     return INLAY_OK;
 }
@@ -245,47 +249,47 @@ struct inquiry {
     bool failed;
 };
 
-static void complain(struct inquiry *r, const char *expected, const char *fix, const char *got)
+static void complain(struct inquiry *inquiry, const char *expected, const char *fix, const char *got)
 {
-    r->failed = true;
-    check_fail(r->c, "offers", r->p->name, expected, fix, "%s", got);
+    inquiry->failed = true;
+    check_fail(inquiry->c, "offers", inquiry->p->name, expected, fix, "%s", got);
 }
 
 /* Hears what the provider says of the graph; false: something was wrong and was told. */
-static bool hear(struct inquiry *r, const inlay_graph *g, struct hearing *h, const char *when)
+static bool hear(struct inquiry *inquiry, const inlay_graph *graph, struct hearing *hearing, const char *when)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     const inlay_assess_sink sink = {
-        .struct_size = sizeof sink, .ctx = h, .offer = hear_offer, .refuse = hear_refusal
+        .struct_size = sizeof sink, .ctx = hearing, .offer = hear_offer, .refuse = hear_refusal
     };
     inlay_status status;
     char got[700];
 
-    *h = (struct hearing){ .graph = g,
-                           .candidates = r->candidates,
-                           .node = INLAY_NONE,
-                           .hash = 1,
-                           .answered = calloc(g->node_count + (size_t)1, 1) };
-    if (h->answered == NULL)
+    *hearing = (struct hearing){ .graph = graph,
+                                 .candidates = inquiry->candidates,
+                                 .node = INLAY_NONE,
+                                 .hash = 1,
+                                 .answered = calloc(graph->node_count + (size_t)1, 1) };
+    if (hearing->answered == NULL)
         return false;
-    check_phase(r->c, when);
-    status = r->p->table->assess(r->p->state, g, r->candidates, &sink, &diag);
-    check_phase(r->c, "the checker");
+    check_phase(inquiry->c, when);
+    status = inquiry->p->table->assess(inquiry->p->state, graph, inquiry->candidates, &sink, &diag);
+    check_phase(inquiry->c, "the checker");
     if (status != INLAY_OK) {
         (void)snprintf(got, sizeof got, "%s returned '%s': %.300s", when, inlay_status_text(status), diag.text);
-        complain(r, "INLAY_OK and an answer for each node", "refuse a node that cannot be run; do not fail", got);
+        complain(inquiry, "INLAY_OK and an answer for each node", "refuse a node that cannot be run; do not fail", got);
         return false;
     }
-    for (uint32_t n = 0; n < g->node_count && h->fault[0] == '\0'; n++)
-        if (r->candidates[n] != 0 && h->answered[n] == 0)
-            fault(h, "call sink->refuse with a code and a sentence for every node that is in no offer",
-                  "node %u (%s) is neither offered nor refused", n, op_of(h, n));
-    for (uint32_t n = 0; n < g->node_count; n++)
-        if (h->answered[n] == (1 | 2 | 4) && r->both++ == 0)
-            (void)snprintf(r->one_of_both, sizeof r->one_of_both, "%s", op_of(h, n));
-    if (h->fault[0] != '\0')
-        complain(r, "offers and refusals as inlay/plugin.h describes them", h->fix, h->fault);
-    return h->fault[0] == '\0';
+    for (uint32_t n = 0; n < graph->node_count && hearing->fault[0] == '\0'; n++)
+        if (inquiry->candidates[n] != 0 && hearing->answered[n] == 0)
+            fault(hearing, "call sink->refuse with a code and a sentence for every node that is in no offer",
+                  "node %u (%s) is neither offered nor refused", n, op_of(hearing, n));
+    for (uint32_t n = 0; n < graph->node_count; n++)
+        if (hearing->answered[n] == (1 | 2 | 4) && inquiry->both++ == 0)
+            (void)snprintf(inquiry->one_of_both, sizeof inquiry->one_of_both, "%s", op_of(hearing, n));
+    if (hearing->fault[0] != '\0')
+        complain(inquiry, "offers and refusals as inlay/plugin.h describes them", hearing->fix, hearing->fault);
+    return hearing->fault[0] == '\0';
 }
 
 static bool is_number(double x)
@@ -294,66 +298,69 @@ static bool is_number(double x)
 }
 
 /* cost with all sizes unknown must answer, or say that it cannot, and never crash. */
-static void ask_cost(struct inquiry *r, const inlay_graph *g, const struct hearing *h)
+static void ask_cost(struct inquiry *inquiry, const inlay_graph *graph, const struct hearing *hearing)
 {
-    inlay_value_state *states = calloc(g->value_count + (size_t)1, sizeof *states);
-    const inlay_offer offer = { .struct_size = sizeof offer, .cookie = h->cookie, .nodes = &h->node, .node_count = 1 };
+    inlay_value_state *states = calloc(graph->value_count + (size_t)1, sizeof *states);
+    const inlay_offer offer = {
+        .struct_size = sizeof offer, .cookie = hearing->cookie, .nodes = &hearing->node, .node_count = 1
+    };
     const inlay_cost_request request = { .struct_size = sizeof request,
-                                         .graph = g,
+                                         .graph = graph,
                                          .offer = &offer,
                                          .values = states,
-                                         .value_count = g->value_count,
+                                         .value_count = graph->value_count,
                                          .value_stride = sizeof *states,
                                          .max_threads = 1 };
     static const int64_t unknown[INLAY_MAX_RANK] = { -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1 };
     char got[300];
 
-    for (uint32_t v = 0; states != NULL && v < g->value_count; v++) {
-        const inlay_value_info *info = inlay_graph_value(g, v);
+    for (uint32_t value = 0; states != NULL && value < graph->value_count; value++) {
+        const inlay_value_info *info = inlay_graph_value(graph, value);
 
-        states[v] = (inlay_value_state){ .dims = info->rank == INLAY_RANK_UNKNOWN ? NULL : unknown,
-                                         .rank = info->rank,
-                                         .dtype = info->dtype };
+        states[value] = (inlay_value_state){ .dims = info->rank == INLAY_RANK_UNKNOWN ? NULL : unknown,
+                                             .rank = info->rank,
+                                             .dtype = info->dtype };
     }
     for (int known = 0; states != NULL && known < 2; known++) {
         inlay_cost cost = { .struct_size = sizeof cost };
 
-        check_phase(r->c, known ? "cost with an unknown rank" : "cost with unknown sizes");
-        if (r->p->table->cost(r->p->state, &request, &cost) == INLAY_OK &&
+        check_phase(inquiry->c, known ? "cost with an unknown rank" : "cost with unknown sizes");
+        if (inquiry->p->table->cost(inquiry->p->state, &request, &cost) == INLAY_OK &&
             (!is_number(cost.ns) || !is_number(cost.flops) || cost.confidence > INLAY_CONFIDENCE_MEASURED)) {
-            (void)snprintf(got, sizeof got, "%s: %g ns, %g operations, confidence %u", op_of(h, h->node), cost.ns,
-                           cost.flops, cost.confidence);
-            complain(r, "numbers from 0 up and a confidence of 0 to 2, whatever is known",
+            (void)snprintf(got, sizeof got, "%s: %g ns, %g operations, confidence %u", op_of(hearing, hearing->node),
+                           cost.ns, cost.flops, cost.confidence);
+            complain(inquiry, "numbers from 0 up and a confidence of 0 to 2, whatever is known",
                      "give an upper bound or a guess where sizes are -1", got);
         }
-        for (uint32_t v = 0; v < g->value_count; v++) {
-            states[v].rank = INLAY_RANK_UNKNOWN;
-            states[v].dims = NULL;
+        for (uint32_t value = 0; value < graph->value_count; value++) {
+            states[value].rank = INLAY_RANK_UNKNOWN;
+            states[value].dims = NULL;
         }
     }
-    check_phase(r->c, "the checker");
+    check_phase(inquiry->c, "the checker");
     free(states);
 }
 
-static void try_snapshot(struct inquiry *r, const inlay_graph *g)
+static void try_snapshot(struct inquiry *inquiry, const inlay_graph *graph)
 {
     struct hearing first = { 0 }, second = { 0 }, wide = { 0 };
     struct frozen plain, wider;
 
-    if (!frozen_create(g, 0, false, &plain))
+    if (!frozen_create(graph, 0, false, &plain))
         return;
-    if (hear(r, plain.graph, &first, "assess") && hear(r, plain.graph, &second, "a second assess of the same graph")) {
+    if (hear(inquiry, plain.graph, &first, "assess") &&
+        hear(inquiry, plain.graph, &second, "a second assess of the same graph")) {
         if (first.hash != second.hash)
-            complain(r, "the same answers for the same graph", "let assess depend on nothing but its arguments",
+            complain(inquiry, "the same answers for the same graph", "let assess depend on nothing but its arguments",
                      "a second assess of the same graph said something else");
-        r->offers += first.offers;
+        inquiry->offers += first.offers;
         if (first.node != INLAY_NONE)
-            ask_cost(r, plain.graph, &first);
+            ask_cost(inquiry, plain.graph, &first);
     }
-    if (!r->failed && frozen_create(g, 32, false, &wider)) {
-        if (hear(r, wider.graph, &wide, "assess with longer structs, as later hosts have them") &&
+    if (!inquiry->failed && frozen_create(graph, 32, false, &wider)) {
+        if (hear(inquiry, wider.graph, &wide, "assess with longer structs, as later hosts have them") &&
             wide.hash != first.hash)
-            complain(r, "the same answers when structs and elements have grown at the end",
+            complain(inquiry, "the same answers when structs and elements have grown at the end",
                      "walk arrays with their stride (inlay_graph_node, inlay_graph_value, INLAY_AT)",
                      "assess said something else");
         frozen_destroy(&wider);
@@ -364,70 +371,74 @@ static void try_snapshot(struct inquiry *r, const inlay_graph *g)
     frozen_destroy(&plain);
 }
 
-static void try_graph(const struct pool *p, uint32_t count, uint64_t seed, struct inquiry *r)
+static void try_graph(const struct pool *pool, uint32_t count, uint64_t seed, struct inquiry *inquiry)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     uint64_t state = seed;
-    graph_model *model = make_graph(p, count, &state, &diag);
+    graph_model *model = make_graph(pool, count, &state, &diag);
     uint8_t *candidates;
     struct fenced memory = { .map = NULL };
-    struct arena a = { 0 };
+    struct arena arena = { 0 };
     inlay_graph snapshot;
 
     if (model == NULL)
         return;
     if (fenced_alloc(model->main->node_count, 1, 0, "behind the end of candidates", &memory) &&
-        graph_snapshot(model->main, &a, &snapshot, &diag) == INLAY_OK) {
+        graph_snapshot(model->main, &arena, &snapshot, &diag) == INLAY_OK) {
         candidates = (uint8_t *)memory.data;
         for (uint32_t n = 0; n < snapshot.node_count; n++)
             candidates[n] = seed % 4 == 3 ? case_random(&state) % 4 == 0 : case_random(&state) % 8 != 0;
         fenced_protect(&memory, true);
-        r->candidates = candidates;
-        r->node_count += snapshot.node_count;
-        try_snapshot(r, &snapshot);
+        inquiry->candidates = candidates;
+        inquiry->node_count += snapshot.node_count;
+        try_snapshot(inquiry, &snapshot);
     }
     fenced_free(&memory);
-    arena_deinit(&a);
+    arena_deinit(&arena);
     graph_model_destroy(model);
 }
 
-static void try_provider(struct check *c, const struct world *w, const loaded_provider *p,
+static void try_provider(struct check *check, const struct world *world, const loaded_provider *provider,
                          const inlay_operator *const *custom, uint32_t custom_count)
 {
-    struct pool all = { .c = c, .w = w, .p = p, .state = c->args->seed, .cases = calloc(POOL, sizeof *all.cases) };
-    const uint32_t graphs = c->args->quick ? QUICK_GRAPHS : GRAPHS;
-    struct inquiry r = { .c = c, .p = p };
+    struct pool all = {
+        .c = check, .w = world, .p = provider, .state = check->args->seed, .cases = calloc(POOL, sizeof *all.cases)
+    };
+    const uint32_t graphs = check->args->quick ? QUICK_GRAPHS : GRAPHS;
+    struct inquiry inquiry = { .c = check, .p = provider };
     uint32_t tried = 0;
 
     if (all.cases == NULL)
         return;
-    generate_sources(custom, custom_count, NULL, c->args->quick, take_source, &all);
+    generate_sources(custom, custom_count, NULL, check->args->quick, take_source, &all);
     if (all.offered == 0)
-        check_warn(c, "offers", p->name, "at least one operator", "see what assess refuses: inlay explain MODEL",
+        check_warn(check, "offers", provider->name, "at least one operator",
+                   "see what assess refuses: inlay explain MODEL",
                    "it offers none of %u operators in their usual shapes", all.count);
-    for (uint32_t i = 0; i < graphs && !r.failed; i++) {
-        uint64_t seed = c->args->seed * 1000 + i;
+    for (uint32_t i = 0; i < graphs && !inquiry.failed; i++) {
+        uint64_t seed = check->args->seed * 1000 + i;
         uint32_t count = i == 0 ? 0 : i == 1 ? 1 : i == 2 ? MANY_NODES : 1 + (uint32_t)(seed * 7 % FEW_NODES);
 
-        if (!check_unit(c, "%s: graph %u of %u nodes", p->name, i, count))
+        if (!check_unit(check, "%s: graph %u of %u nodes", provider->name, i, count))
             continue;
-        try_graph(&all, count, seed, &r);
+        try_graph(&all, count, seed, &inquiry);
         tried++;
     }
-    if (!r.failed && tried > 0)
-        check_pass(c, "offers", p->name, "%u graphs, %u nodes, %u offers: each node answered, the same each time",
-                   tried, r.node_count, r.offers);
-    if (r.both > 0)
-        check_warn(c, "offers", p->name, "an offer or a refusal",
+    if (!inquiry.failed && tried > 0)
+        check_pass(check, "offers", provider->name,
+                   "%u graphs, %u nodes, %u offers: each node answered, the same each time", tried, inquiry.node_count,
+                   inquiry.offers);
+    if (inquiry.both > 0)
+        check_warn(check, "offers", provider->name, "an offer or a refusal",
                    "refuse only what is in no offer: the refusal of an "
                    "offered node is not shown",
-                   "%u nodes are both offered and refused, such as %s", r.both, r.one_of_both);
+                   "%u nodes are both offered and refused, such as %s", inquiry.both, inquiry.one_of_both);
     for (uint32_t i = 0; i < all.count; i++)
         case_deinit(&all.cases[i]);
     free(all.cases);
 }
 
-void check_group_offers(struct check *c)
+void check_group_offers(struct check *check)
 {
-    world_each(c, "offers", try_provider);
+    world_each(check, "offers", try_provider);
 }

@@ -200,19 +200,19 @@ bool heap_watch(void *handle)
     const ElfW(Rela) *jumps = NULL, *others = NULL;
     size_t jump_bytes = 0, other_bytes = 0;
 
-    for (const ElfW(Dyn) *d = map->l_ld; d->d_tag != DT_NULL; d++) {
-        if (d->d_tag == DT_SYMTAB)
-            symbols = (const ElfW(Sym) *)d->d_un.d_ptr;
-        else if (d->d_tag == DT_STRTAB)
-            names = (const char *)d->d_un.d_ptr;
-        else if (d->d_tag == DT_JMPREL)
-            jumps = (const ElfW(Rela) *)d->d_un.d_ptr;
-        else if (d->d_tag == DT_PLTRELSZ)
-            jump_bytes = (size_t)d->d_un.d_val;
-        else if (d->d_tag == DT_RELA)
-            others = (const ElfW(Rela) *)d->d_un.d_ptr;
-        else if (d->d_tag == DT_RELASZ)
-            other_bytes = (size_t)d->d_un.d_val;
+    for (const ElfW(Dyn) *Elf64_Dyn = map->l_ld; Elf64_Dyn->d_tag != DT_NULL; Elf64_Dyn++) {
+        if (Elf64_Dyn->d_tag == DT_SYMTAB)
+            symbols = (const ElfW(Sym) *)Elf64_Dyn->d_un.d_ptr;
+        else if (Elf64_Dyn->d_tag == DT_STRTAB)
+            names = (const char *)Elf64_Dyn->d_un.d_ptr;
+        else if (Elf64_Dyn->d_tag == DT_JMPREL)
+            jumps = (const ElfW(Rela) *)Elf64_Dyn->d_un.d_ptr;
+        else if (Elf64_Dyn->d_tag == DT_PLTRELSZ)
+            jump_bytes = (size_t)Elf64_Dyn->d_un.d_val;
+        else if (Elf64_Dyn->d_tag == DT_RELA)
+            others = (const ElfW(Rela) *)Elf64_Dyn->d_un.d_ptr;
+        else if (Elf64_Dyn->d_tag == DT_RELASZ)
+            other_bytes = (size_t)Elf64_Dyn->d_un.d_val;
     }
     if (symbols == NULL || names == NULL)
         return false;

@@ -20,7 +20,7 @@ typedef struct loaded_plugin {
 /* dlopen, inlay_plugin_open, and copies of what it says. Lists that make no sense are INLAY_INVALID_ARGUMENT. */
 INLAY_NODISCARD inlay_status loaded_open(const char *path, loaded_plugin *out, inlay_diag *diag);
 /* shutdown, and dlclose if the plugin allows it. Nothing of it may be open. */
-void loaded_close(loaded_plugin *p);
+void loaded_close(loaded_plugin *plugin);
 
 /* A created provider. */
 typedef struct loaded_provider {
@@ -32,10 +32,10 @@ typedef struct loaded_provider {
 } loaded_provider;
 
 /* create. asked (NULL: default options) says which options are set. */
-INLAY_NODISCARD inlay_status loaded_create(const loaded_plugin *p, uint32_t index, const check_args *asked,
+INLAY_NODISCARD inlay_status loaded_create(const loaded_plugin *plugin, uint32_t index, const check_args *asked,
                                            loaded_provider *out, inlay_diag *diag);
 /* quiesce and destroy; one that was not created is a no-op. */
-void loaded_destroy(loaded_provider *p);
+void loaded_destroy(loaded_provider *provider);
 
 /* ------------------------------------------------------------------ all that a group needs */
 
@@ -53,12 +53,12 @@ struct world {
 
 /* Opens the plugin and the one of --with, and creates their providers; with_reference: the reference provider too, if
  * it is installed. False: the plugin cannot be opened; the report then has a SKIP line for check `name`. */
-bool world_open(struct check *c, const char *name, bool with_reference, struct world *w);
-void world_close(struct world *w);
+bool world_open(struct check *check, const char *name, bool with_reference, struct world *world);
+void world_close(struct world *world);
 /* The operators that its plugins bring, at most room of them; returns how many. */
-uint32_t world_operators(const struct world *w, const inlay_operator **list, uint32_t room);
+uint32_t world_operators(const struct world *world, const inlay_operator **list, uint32_t room);
 /* Opens a world as world_open() does, without the reference provider, for fn with each provider that is checked. */
-typedef void (*world_fn)(struct check *c, const struct world *w, const loaded_provider *p,
+typedef void (*world_fn)(struct check *check, const struct world *world, const loaded_provider *provider,
                          const inlay_operator *const *custom, uint32_t custom_count);
-void world_each(struct check *c, const char *name, world_fn fn);
+void world_each(struct check *check, const char *name, world_fn fn);
 #endif

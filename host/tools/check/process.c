@@ -23,30 +23,30 @@ static int count_entries(const char *path)
 
 process_state process_look(void)
 {
-    process_state s = { .threads = count_entries("/proc/self/task"),
-                        .files = count_entries("/proc/self/fd"),
-                        .resident_kb = -1 };
-    FILE *f = fopen("/proc/self/statm", "re");
+    process_state state = { .threads = count_entries("/proc/self/task"),
+                            .files = count_entries("/proc/self/fd"),
+                            .resident_kb = -1 };
+    FILE *file = fopen("/proc/self/statm", "re");
     long pages;
 
-    if (f != NULL) {
-        if (fscanf(f, "%*s %ld", &pages) == 1)
-            s.resident_kb = pages * (sysconf(_SC_PAGESIZE) / 1024);
-        (void)fclose(f);
+    if (file != NULL) {
+        if (fscanf(file, "%*s %ld", &pages) == 1)
+            state.resident_kb = pages * (sysconf(_SC_PAGESIZE) / 1024);
+        (void)fclose(file);
     }
-    return s;
+    return state;
 }
 
 bool process_has_mapped(const char *path)
 {
-    FILE *f = fopen("/proc/self/maps", "re");
+    FILE *file = fopen("/proc/self/maps", "re");
     char line[4400];
     bool found = false;
 
-    while (f != NULL && !found && fgets(line, sizeof line, f) != NULL)
+    while (file != NULL && !found && fgets(line, sizeof line, file) != NULL)
         found = strstr(line, path) != NULL;
-    if (f != NULL)
-        (void)fclose(f);
+    if (file != NULL)
+        (void)fclose(file);
     return found;
 }
 
@@ -74,14 +74,15 @@ static uint32_t look_up_all(Elf *elf, void *handle, char *names, size_t bytes)
             continue;
         data = elf_getdata(section, NULL);
         for (size_t i = 1; data != NULL && i < header.sh_size / header.sh_entsize; i++) {
-            GElf_Sym s;
+            GElf_Sym Sym;
             const char *name;
             size_t used = strlen(names);
 
             /* Weak symbols may be missing. dlsym with a handle looks at the file and at what it names. */
-            if (gelf_getsym(data, (int)i, &s) == NULL || s.st_shndx != SHN_UNDEF ||
-                GELF_ST_BIND(s.st_info) != STB_GLOBAL || (name = elf_strptr(elf, header.sh_link, s.st_name)) == NULL ||
-                name[0] == '\0' || is_sanitizer(name) || dlsym(handle, name) != NULL)
+            if (gelf_getsym(data, (int)i, &Sym) == NULL || Sym.st_shndx != SHN_UNDEF ||
+                GELF_ST_BIND(Sym.st_info) != STB_GLOBAL ||
+                (name = elf_strptr(elf, header.sh_link, Sym.st_name)) == NULL || name[0] == '\0' ||
+                is_sanitizer(name) || dlsym(handle, name) != NULL)
                 continue;
             count++;
             if (used + strlen(name) + 3 < bytes)

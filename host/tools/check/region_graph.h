@@ -41,22 +41,22 @@ struct regions {
     uint32_t tried, declined, unconnected, failed;
 };
 
-/* A number below `sides`, the next one of r->state. */
-uint32_t region_roll(struct regions *r, uint32_t sides);
+/* A number below `sides`, the next one of regions->state. */
+uint32_t region_roll(struct regions *regions, uint32_t sides);
 
 /* Takes cases of a source into the pool (user is a regions): those that run alone, by offers that may be merged. False
  * once it is full; for generate_sources. */
 bool region_take_source(void *user, const case_source *source);
 
 /* Draws one more part, and runs it for what it makes. False: none of those tried runs. */
-bool region_add_part(struct regions *r);
-void region_drop_parts(struct regions *r);
+bool region_add_part(struct regions *regions);
+void region_drop_parts(struct regions *regions);
 
 /* Makes a model of the parts, checked and with its snapshot; false: it is none, or no memory. case_one_deinit frees
  * what it holds, in both cases. */
-bool region_make_model(struct regions *r, case_one *one);
+bool region_make_model(struct regions *regions, case_one *one);
 /* Adds the shapes of all values, as a plan knows them. False: no memory. */
 bool region_make_states(case_one *one);
-bool region_sizes_known(const inlay_value_info *v);
+bool region_sizes_known(const inlay_value_info *value);
 
 #endif

@@ -34,12 +34,12 @@ struct trial {
 
 /* Makes the session and runs it once, on the inputs of the command line. End *out with trial_end(), also after a
  * failure. */
-INLAY_NODISCARD inlay_status trial_run(struct search *s, const struct setting *list, uint32_t count, struct trial *out,
-                                       inlay_diag *diag);
-void trial_end(struct trial *t);
+INLAY_NODISCARD inlay_status trial_run(struct search *search, const struct setting *list, uint32_t count,
+                                       struct trial *out, inlay_diag *diag);
+void trial_end(struct trial *trial);
 /* The options of the command line with the settings on top; the caller destroys them. Where the settings name the
  * providers, options of others and those about who runs what are left out. */
-INLAY_NODISCARD inlay_status trial_options(const struct search *s, const struct setting *list, uint32_t count,
+INLAY_NODISCARD inlay_status trial_options(const struct search *search, const struct setting *list, uint32_t count,
                                            inlay_options **out_options, inlay_diag *diag);
 
 /* What differs between two runs. */
@@ -50,10 +50,10 @@ struct difference {
 };
 
 /* The first output of a, from index `first` round to it again, that b has by the same name with another value. */
-INLAY_NODISCARD inlay_status trial_compare(const struct search *s, const struct trial *a, const struct trial *b,
+INLAY_NODISCARD inlay_status trial_compare(const struct search *search, const struct trial *a, const struct trial *b,
                                            uint32_t first, struct difference *out, inlay_diag *diag);
 /* Runs with the settings and compares with `good`. */
-INLAY_NODISCARD inlay_status trial_differs(struct search *s, const struct setting *list, uint32_t count,
+INLAY_NODISCARD inlay_status trial_differs(struct search *search, const struct setting *list, uint32_t count,
                                            const struct trial *good, struct difference *out, inlay_diag *diag);
 
 /* Nodes of one provider that make a difference: one, or several that do only together. */
@@ -71,7 +71,8 @@ struct place {
  * or from some node on, and what then differs lies before. io->found is false, with INLAY_OK, when that tells nothing:
  * the model on `base` alone differs from `good`, too, or a run with every node where it was does not. *out_base_differs
  * says which. Release with place_deinit(). */
-INLAY_NODISCARD inlay_status place_find(struct search *s, const char *base, int64_t limit, const struct trial *good,
-                                        struct place *out, bool *out_base_differs, inlay_diag *diag);
-void place_deinit(struct place *p);
+INLAY_NODISCARD inlay_status place_find(struct search *search, const char *base, int64_t limit,
+                                        const struct trial *good, struct place *out, bool *out_base_differs,
+                                        inlay_diag *diag);
+void place_deinit(struct place *place);
 #endif

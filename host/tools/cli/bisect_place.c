@@ -38,15 +38,15 @@ struct assignment {
 
 static inlay_status read_plan(const inlay_session *session, json_t **out, inlay_diag *diag)
 {
-    struct strbuf t = { 0 };
-    inlay_status status = inlay_session_plan_save(session, strbuf_write, &t, diag);
+    struct strbuf text = { 0 };
+    inlay_status status = inlay_session_plan_save(session, strbuf_write, &text, diag);
 
     if (status == INLAY_OK) {
-        *out = t.failed ? NULL : json_loadb(t.data, t.size, 0, NULL);
+        *out = text.failed ? NULL : json_loadb(text.data, text.size, 0, NULL);
         if (*out == NULL)
             status = no_memory(diag, "for the plan of a run");
     }
-    strbuf_deinit(&t);
+    strbuf_deinit(&text);
     return status;
 }
 
@@ -63,32 +63,34 @@ static uint32_t find_graph_index(const json_t *saved, const char *path)
 
 /* The offers of a graph in the order in which they run, those of bodies where their node does. In a plan they are in
  * the order of its regions. */
-static bool order_units(struct assignment *a, struct program *p)
+static bool order_units(struct assignment *assignment, struct program *program)
 {
-    uint32_t index = find_graph_index(a->mine, p->path);
-    const json_t *offers = json_object_get(json_array_get(json_object_get(a->mine, "graphs"), index), "offers"), *o;
-    size_t *first = calloc((size_t)p->parts.region_count + 1, sizeof *first), i;
+    uint32_t index = find_graph_index(assignment->mine, program->path);
+    const json_t *offers =
+                     json_object_get(json_array_get(json_object_get(assignment->mine, "graphs"), index), "offers"),
+                 *object;
+    size_t *first = calloc((size_t)program->parts.region_count + 1, sizeof *first), i;
     bool ok = first != NULL;
 
     for (i = json_array_size(offers); ok && i-- > 0;) {
         json_int_t region = json_integer_value(json_object_get(json_array_get(offers, i), "region"));
-        if (region >= 0 && region < p->parts.region_count)
+        if (region >= 0 && region < program->parts.region_count)
             first[region] = i;
     }
-    for (uint32_t k = 0; ok && k < p->step_count; k++) {
-        const program_step *step = &p->steps[k];
-        json_int_t region = step->region - p->parts.regions;
+    for (uint32_t k = 0; ok && k < program->step_count; k++) {
+        const program_step *step = &program->steps[k];
+        json_int_t region = step->region - program->parts.regions;
 
         for (uint32_t b = 0; ok && step->provider == NULL && b < step->node->body_count; b++)
-            ok = order_units(a, step->bodies[b]);
+            ok = order_units(assignment, step->bodies[b]);
         if (step->provider == NULL)
             continue;
-        for (i = first[region]; (o = json_array_get(offers, i)) != NULL; i++) {
-            if (json_integer_value(json_object_get(o, "region")) != region)
+        for (i = first[region]; (object = json_array_get(offers, i)) != NULL; i++) {
+            if (json_integer_value(json_object_get(object, "region")) != region)
                 break;
-            a->units[a->count++] = (struct unit){ o, index, a->regions, true };
+            assignment->units[assignment->count++] = (struct unit){ object, index, assignment->regions, true };
         }
-        a->regions++;
+        assignment->regions++;
     }
     free(first);
     return ok;
@@ -97,15 +99,15 @@ static bool order_units(struct assignment *a, struct program *p)
 /* For each graph of the plan, {node: provider}. NULL: no memory. */
 static json_t *who_runs(const json_t *saved)
 {
-    json_t *all = json_array(), *g, *o, *node;
+    json_t *all = json_array(), *g, *object, *node;
     size_t i, k, n;
 
     json_array_foreach(json_object_get(saved, "graphs"), i, g) {
         json_t *where = json_object();
 
-        json_array_foreach(json_object_get(g, "offers"), k, o)
-            json_array_foreach(json_object_get(o, "nodes"), n, node)
-                (void)json_object_set(where, json_string_value(node), json_object_get(o, "provider"));
+        json_array_foreach(json_object_get(g, "offers"), k, object)
+            json_array_foreach(json_object_get(object, "nodes"), n, node)
+                (void)json_object_set(where, json_string_value(node), json_object_get(object, "provider"));
         if (json_array_append_new(all, where) != 0) {
             json_decref(all);
             return NULL;
@@ -132,47 +134,49 @@ static void add_names(char *list, size_t bytes, const inlay_session *session)
 }
 
 /* Both plans, and the units. */
-static inlay_status read_plans(struct assignment *a, const char *base, inlay_diag *diag)
+static inlay_status read_plans(struct assignment *assignment, const char *base, inlay_diag *diag)
 {
-    const struct setting limit = { "rewrite_limit", a->limit };
-    struct trial t = { 0 };
+    const struct setting limit = { "rewrite_limit", assignment->limit };
+    struct trial trial = { 0 };
     json_t *saved = NULL, *g;
     size_t offers = 0, i;
     inlay_status status = INLAY_OK;
 
-    INLAY_TRY(trial_run(a->s, &limit, 1, &t, diag));
-    INLAY_TRY(read_plan(t.session, &a->mine, diag));
-    json_array_foreach(json_object_get(a->mine, "graphs"), i, g)
+    INLAY_TRY(trial_run(assignment->s, &limit, 1, &trial, diag));
+    INLAY_TRY(read_plan(trial.session, &assignment->mine, diag));
+    json_array_foreach(json_object_get(assignment->mine, "graphs"), i, g)
         offers += json_array_size(json_object_get(g, "offers"));
-    a->units = calloc(offers + 1, sizeof *a->units);
-    if (a->units == NULL || !order_units(a, t.session->main)) {
+    assignment->units = calloc(offers + 1, sizeof *assignment->units);
+    if (assignment->units == NULL || !order_units(assignment, trial.session->main)) {
         status = no_memory(diag, "for the plan of a run");
         goto done;
     }
-    (void)snprintf(a->providers, sizeof a->providers, "%s", base);
-    add_names(a->providers, sizeof a->providers, t.session);
-    trial_end(&t);
-    INLAY_TRY(trial_run(
-        a->s, (const struct setting[]){ limit, { "providers", a->providers }, { "policy", "priority" } }, 3, &t, diag));
-    INLAY_TRY(read_plan(t.session, &saved, diag));
-    a->base = who_runs(saved);
-    if (a->base == NULL)
+    (void)snprintf(assignment->providers, sizeof assignment->providers, "%s", base);
+    add_names(assignment->providers, sizeof assignment->providers, trial.session);
+    trial_end(&trial);
+    INLAY_TRY(
+        trial_run(assignment->s,
+                  (const struct setting[]){ limit, { "providers", assignment->providers }, { "policy", "priority" } },
+                  3, &trial, diag));
+    INLAY_TRY(read_plan(trial.session, &saved, diag));
+    assignment->base = who_runs(saved);
+    if (assignment->base == NULL)
         status = no_memory(diag, "for the plan of a run");
 done:
     json_decref(saved);
-    trial_end(&t);
+    trial_end(&trial);
     return status;
 }
 
 /* ------------------------------------------------------------------ mixed runs */
 
 /* Each node of the unit by itself, where the other plan has it. */
-static bool add_base(const struct assignment *a, const struct unit *u, json_t *offers)
+static bool add_base(const struct assignment *assignment, const struct unit *unit, json_t *offers)
 {
-    const json_t *where = json_array_get(a->base, u->graph), *name;
+    const json_t *where = json_array_get(assignment->base, unit->graph), *name;
     size_t i;
 
-    json_array_foreach(json_object_get(u->offer, "nodes"), i, name)
+    json_array_foreach(json_object_get(unit->offer, "nodes"), i, name)
         if (json_array_append_new(offers, json_pack("{s:O, s:[O]}", "provider",
                                                     json_object_get(where, json_string_value(name)), "nodes", name)) !=
             0)
@@ -181,99 +185,102 @@ static bool add_base(const struct assignment *a, const struct unit *u, json_t *o
 }
 
 /* The plan in which the units that are kept run where they did. NULL: no memory. */
-static json_t *mix(const struct assignment *a)
+static json_t *mix(const struct assignment *assignment)
 {
-    json_t *saved = json_deep_copy(a->mine), *graphs = json_object_get(saved, "graphs"), *g;
+    json_t *saved = json_deep_copy(assignment->mine), *graphs = json_object_get(saved, "graphs"), *g;
     size_t i;
     bool ok = saved != NULL;
 
     json_array_foreach(graphs, i, g)
         ok = ok && json_object_set_new(g, "offers", json_array()) == 0;
-    for (uint32_t u = 0; ok && u < a->count; u++) {
-        json_t *offers = json_object_get(json_array_get(graphs, a->units[u].graph), "offers");
-        json_t *copy = a->units[u].kept ? json_deep_copy(a->units[u].offer) : NULL;
+    for (uint32_t unit = 0; ok && unit < assignment->count; unit++) {
+        json_t *offers = json_object_get(json_array_get(graphs, assignment->units[unit].graph), "offers");
+        json_t *copy = assignment->units[unit].kept ? json_deep_copy(assignment->units[unit].offer) : NULL;
 
-        ok = a->units[u].kept ? json_array_append_new(offers, copy) == 0 : add_base(a, &a->units[u], offers);
+        ok = assignment->units[unit].kept ? json_array_append_new(offers, copy) == 0
+                                          : add_base(assignment, &assignment->units[unit], offers);
     }
     if (!ok)
         json_decref(saved);
     return ok ? saved : NULL;
 }
 
-static inlay_status write_mix(struct assignment *a, inlay_diag *diag)
+static inlay_status write_mix(struct assignment *assignment, inlay_diag *diag)
 {
     const char *folder = getenv("TMPDIR");
-    json_t *saved = mix(a);
+    json_t *saved = mix(assignment);
     inlay_status status = INLAY_OK;
     int fd;
 
     if (saved == NULL)
         return no_memory(diag, "for a plan");
-    (void)snprintf(a->path, sizeof a->path, "%s/inlay-bisect-XXXXXX", folder != NULL ? folder : "/tmp");
-    fd = mkstemp(a->path);
+    (void)snprintf(assignment->path, sizeof assignment->path, "%s/inlay-bisect-XXXXXX",
+                   folder != NULL ? folder : "/tmp");
+    fd = mkstemp(assignment->path);
     if (fd < 0 || json_dumpfd(saved, fd, 0) != 0)
-        status = inlay_fail(diag, INLAY_IO_ERROR, "%s: %s; set TMPDIR to a folder that can be written", a->path,
-                            strerror(errno));
+        status = inlay_fail(diag, INLAY_IO_ERROR, "%s: %s; set TMPDIR to a folder that can be written",
+                            assignment->path, strerror(errno));
     if (fd >= 0)
         (void)close(fd);
     if (fd >= 0 && status != INLAY_OK)
-        (void)unlink(a->path);
+        (void)unlink(assignment->path);
     json_decref(saved);
     return status;
 }
 
 /* Runs the mix, with `tap` as one more output (NULL: none), and compares with `good`. end(t) is the caller's. */
-static inlay_status run_mix(struct assignment *a, const char *tap, struct trial *out, inlay_diag *diag)
+static inlay_status run_mix(struct assignment *assignment, const char *tap, struct trial *out, inlay_diag *diag)
 {
-    const struct setting list[] = {
-        { "rewrite_limit", a->limit }, { "providers", a->providers }, { "plan", a->path }, { "tap", tap }
-    };
-    inlay_status status = write_mix(a, diag);
+    const struct setting list[] = { { "rewrite_limit", assignment->limit },
+                                    { "providers", assignment->providers },
+                                    { "plan", assignment->path },
+                                    { "tap", tap } };
+    inlay_status status = write_mix(assignment, diag);
 
     *out = (struct trial){ 0 };
     if (status == INLAY_OK) {
-        status = trial_run(a->s, list, tap != NULL ? 4 : 3, out, diag);
-        (void)unlink(a->path);
+        status = trial_run(assignment->s, list, tap != NULL ? 4 : 3, out, diag);
+        (void)unlink(assignment->path);
     }
     return status;
 }
 
-static inlay_status mix_differs(struct assignment *a, struct difference *what, inlay_diag *diag)
+static inlay_status mix_differs(struct assignment *assignment, struct difference *what, inlay_diag *diag)
 {
-    struct trial t;
-    inlay_status status = run_mix(a, NULL, &t, diag);
+    struct trial trial;
+    inlay_status status = run_mix(assignment, NULL, &trial, diag);
 
     if (status == INLAY_OK)
-        status = trial_compare(a->s, &t, a->good, 0, what, diag);
-    trial_end(&t);
+        status = trial_compare(assignment->s, &trial, assignment->good, 0, what, diag);
+    trial_end(&trial);
     return status;
 }
 
 /* Keeps units [from, to) and no other. */
-static void keep(struct assignment *a, uint32_t from, uint32_t to)
+static void keep(struct assignment *assignment, uint32_t from, uint32_t to)
 {
-    for (uint32_t u = 0; u < a->count; u++)
-        a->units[u].kept = u >= from && u < to;
+    for (uint32_t unit = 0; unit < assignment->count; unit++)
+        assignment->units[unit].kept = unit >= from && unit < to;
 }
 
 /* ------------------------------------------------------------------ the search */
 
 /* Of the units [low, high), which differ: the one with which the first of them begin to. */
-static inlay_status find_last(struct assignment *a, uint32_t low, uint32_t high, uint32_t *out_unit,
+static inlay_status find_last(struct assignment *assignment, uint32_t low, uint32_t high, uint32_t *out_unit,
                               struct difference *what, inlay_diag *diag)
 {
     const uint32_t first = low;
-    struct difference d;
+    struct difference difference;
     inlay_status status = INLAY_OK;
 
     while (high - low > 1) {
         uint32_t middle = low + (high - low) / 2;
 
-        keep(a, first, middle);
-        INLAY_TRY(mix_differs(a, &d, diag));
-        if (d.found) {
+        keep(assignment, first, middle);
+        INLAY_TRY(mix_differs(assignment, &difference, diag));
+        if (difference.found) {
             high = middle;
-            *what = d;
+            *what = difference;
         } else {
             low = middle;
         }
@@ -284,107 +291,107 @@ done:
 }
 
 /* Units from `low` to `last` differ together: the fewest of them. Those that are left are kept. */
-static inlay_status find_company(struct assignment *a, uint32_t low, uint32_t last, struct difference *what,
+static inlay_status find_company(struct assignment *assignment, uint32_t low, uint32_t last, struct difference *what,
                                  inlay_diag *diag)
 {
     enum { MOST_SINGLE = 64 }; /* that are tried one by one */
     uint32_t high = last;
-    struct difference d;
+    struct difference difference;
     inlay_status status = INLAY_OK;
 
-    keep(a, last, last + 1);
-    INLAY_TRY(mix_differs(a, &d, diag));
-    if (d.found) {
-        *what = d;
+    keep(assignment, last, last + 1);
+    INLAY_TRY(mix_differs(assignment, &difference, diag));
+    if (difference.found) {
+        *what = difference;
         goto done;
     }
     while (high - low > 1) { /* from low it differs, from high it does not */
         uint32_t middle = low + (high - low) / 2;
 
-        keep(a, middle, last + 1);
-        INLAY_TRY(mix_differs(a, &d, diag));
-        low = d.found ? middle : low;
-        high = d.found ? high : middle;
-        *what = d.found ? d : *what;
+        keep(assignment, middle, last + 1);
+        INLAY_TRY(mix_differs(assignment, &difference, diag));
+        low = difference.found ? middle : low;
+        high = difference.found ? high : middle;
+        *what = difference.found ? difference : *what;
     }
-    keep(a, low, last + 1);
-    for (uint32_t u = low + 1; u < last && last - low <= MOST_SINGLE; u++) {
-        a->units[u].kept = false;
-        INLAY_TRY(mix_differs(a, &d, diag));
-        a->units[u].kept = !d.found;
-        *what = d.found ? d : *what;
+    keep(assignment, low, last + 1);
+    for (uint32_t unit = low + 1; unit < last && last - low <= MOST_SINGLE; unit++) {
+        assignment->units[unit].kept = false;
+        INLAY_TRY(mix_differs(assignment, &difference, diag));
+        assignment->units[unit].kept = !difference.found;
+        *what = difference.found ? difference : *what;
     }
 done:
     return status;
 }
 
-/* Puts units of one node each, of the same provider, in the place of unit u. */
-static inlay_status split_unit(struct assignment *a, uint32_t u, inlay_diag *diag)
+/* Puts units of one node each, of the same provider, in the place of unit unit. */
+static inlay_status split_unit(struct assignment *assignment, uint32_t unit, inlay_diag *diag)
 {
-    const struct unit old = a->units[u];
+    const struct unit old = assignment->units[unit];
     const json_t *names = json_object_get(old.offer, "nodes"), *name;
     uint32_t more = (uint32_t)json_array_size(names) - 1;
-    struct unit *units = calloc((size_t)a->count + more + 1, sizeof *units);
+    struct unit *units = calloc((size_t)assignment->count + more + 1, sizeof *units);
     bool ok = units != NULL;
     size_t i;
 
-    json_decref(a->split);
-    a->split = json_array();
+    json_decref(assignment->split);
+    assignment->split = json_array();
     if (ok) {
-        memcpy(units, a->units, u * sizeof *units);
-        memcpy(units + u + 1 + more, a->units + u + 1, (a->count - u - 1) * sizeof *units);
+        memcpy(units, assignment->units, unit * sizeof *units);
+        memcpy(units + unit + 1 + more, assignment->units + unit + 1, (assignment->count - unit - 1) * sizeof *units);
     }
     json_array_foreach(names, i, name) {
-        ok = ok &&
-             json_array_append_new(a->split, json_pack("{s:O, s:[O]}", "provider",
-                                                       json_object_get(old.offer, "provider"), "nodes", name)) == 0;
+        ok = ok && json_array_append_new(assignment->split,
+                                         json_pack("{s:O, s:[O]}", "provider", json_object_get(old.offer, "provider"),
+                                                   "nodes", name)) == 0;
         if (ok)
-            units[u + i] = (struct unit){ json_array_get(a->split, i), old.graph, old.region, true };
+            units[unit + i] = (struct unit){ json_array_get(assignment->split, i), old.graph, old.region, true };
     }
     if (!ok) {
         free(units);
         return no_memory(diag, "for the plan of a run");
     }
-    free(a->units);
-    a->units = units;
-    a->count += more;
+    free(assignment->units);
+    assignment->units = units;
+    assignment->count += more;
     return INLAY_OK;
 }
 
-/* Unit u, alone, differs. When it is an offer of several nodes, and these differ also one after the other, it is one of
- * them; otherwise all of them stay, as one unit. */
-static inlay_status look_inside(struct assignment *a, uint32_t u, struct difference *what, inlay_diag *diag)
+/* Unit unit, alone, differs. When it is an offer of several nodes, and these differ also one after the other, it is one
+ * of them; otherwise all of them stay, as one unit. */
+static inlay_status look_inside(struct assignment *assignment, uint32_t unit, struct difference *what, inlay_diag *diag)
 {
-    uint32_t count = (uint32_t)json_array_size(json_object_get(a->units[u].offer, "nodes")), last = 0;
+    uint32_t count = (uint32_t)json_array_size(json_object_get(assignment->units[unit].offer, "nodes")), last = 0;
     inlay_diag unheard = INLAY_DIAG_INIT;
-    struct difference d = { 0 };
+    struct difference difference = { 0 };
     struct unit *whole;
     inlay_status status = INLAY_OK;
 
     if (count < 2)
         return INLAY_OK;
-    whole = calloc(a->count, sizeof *whole);
+    whole = calloc(assignment->count, sizeof *whole);
     if (whole == NULL)
         return no_memory(diag, "for the plan of a run");
-    memcpy(whole, a->units, a->count * sizeof *whole);
-    INLAY_TRY(split_unit(a, u, diag));
-    status = mix_differs(a, &d, &unheard);
+    memcpy(whole, assignment->units, assignment->count * sizeof *whole);
+    INLAY_TRY(split_unit(assignment, unit, diag));
+    status = mix_differs(assignment, &difference, &unheard);
     if (status == INLAY_CANCELLED || status == INLAY_OUT_OF_MEMORY) {
         *diag = unheard;
         goto done;
     }
-    if (status != INLAY_OK || !d.found) { /* it does not offer them one by one, or they are right then */
-        struct unit *parts = a->units;
+    if (status != INLAY_OK || !difference.found) { /* it does not offer them one by one, or they are right then */
+        struct unit *parts = assignment->units;
 
-        a->units = whole;
-        a->count -= count - 1;
+        assignment->units = whole;
+        assignment->count -= count - 1;
         whole = parts;
         status = INLAY_OK;
         goto done;
     }
-    *what = d;
-    INLAY_TRY(find_last(a, u, u + count, &last, what, diag));
-    INLAY_TRY(find_company(a, u, last, what, diag));
+    *what = difference;
+    INLAY_TRY(find_last(assignment, unit, unit + count, &last, what, diag));
+    INLAY_TRY(find_company(assignment, unit, last, what, diag));
 done:
     free(whole);
     return status;
@@ -392,47 +399,48 @@ done:
 
 /* ------------------------------------------------------------------ what is found */
 
-static const struct graph *find_graph(const struct program *p, const char *path)
+static const struct graph *find_graph(const struct program *program, const char *path)
 {
-    const struct graph *found = strcmp(p->path, path) == 0 ? p->graph : NULL;
+    const struct graph *found = strcmp(program->path, path) == 0 ? program->graph : NULL;
 
-    for (uint32_t b = 0; b < p->body_count && found == NULL; b++)
-        found = find_graph(p->bodies[b], path);
+    for (uint32_t b = 0; b < program->body_count && found == NULL; b++)
+        found = find_graph(program->bodies[b], path);
     return found;
 }
 
 /* Names of what is kept; *out_value is the first output of the last of them, if that is one of the main graph's. */
-static inlay_status describe(struct assignment *a, const struct program *main, struct place *out,
+static inlay_status describe(struct assignment *assignment, const struct program *main, struct place *out,
                              const char **out_value, inlay_diag *diag)
 {
     uint32_t region = INLAY_NONE;
 
     out->one_region = true;
     out->nodes = json_array();
-    for (uint32_t u = 0; u < a->count; u++) {
-        const json_t *g = json_array_get(json_object_get(a->mine, "graphs"), a->units[u].graph), *name;
+    for (uint32_t unit = 0; unit < assignment->count; unit++) {
+        const json_t *g = json_array_get(json_object_get(assignment->mine, "graphs"), assignment->units[unit].graph),
+                     *name;
         const char *path = json_string_value(json_object_get(g, "graph"));
-        const struct graph *in = a->units[u].kept ? find_graph(main, path) : NULL;
+        const struct graph *in = assignment->units[unit].kept ? find_graph(main, path) : NULL;
         size_t i;
 
         if (in == NULL)
             continue;
-        out->one_region = out->one_region && (region == INLAY_NONE || region == a->units[u].region);
-        region = a->units[u].region;
+        out->one_region = out->one_region && (region == INLAY_NONE || region == assignment->units[unit].region);
+        region = assignment->units[unit].region;
         (void)snprintf(out->graph, sizeof out->graph, "%s", path);
         (void)snprintf(out->provider, sizeof out->provider, "%s",
-                       json_string_value(json_object_get(a->units[u].offer, "provider")));
-        json_array_foreach(json_object_get(a->units[u].offer, "nodes"), i, name) {
-            const graph_node *n = NULL;
+                       json_string_value(json_object_get(assignment->units[unit].offer, "provider")));
+        json_array_foreach(json_object_get(assignment->units[unit].offer, "nodes"), i, name) {
+            const graph_node *node = NULL;
 
-            for (uint32_t k = 0; k < in->node_count && n == NULL; k++)
+            for (uint32_t k = 0; k < in->node_count && node == NULL; k++)
                 if (strcmp(in->nodes[k]->info.name.data, json_string_value(name)) == 0)
-                    n = in->nodes[k];
-            if (n == NULL || json_array_append_new(out->nodes, json_pack("{s:s, s:s}", "op", n->info.op_type.data,
-                                                                         "name", n->info.name.data)) != 0)
+                    node = in->nodes[k];
+            if (node == NULL || json_array_append_new(out->nodes, json_pack("{s:s, s:s}", "op", node->info.op_type.data,
+                                                                            "name", node->info.name.data)) != 0)
                 return no_memory(diag, "for the names of nodes");
-            *out_value = path[0] == '\0' && n->info.output_count > 0 && n->info.outputs[0] != INLAY_NONE
-                             ? in->values[n->info.outputs[0]].info.name.data
+            *out_value = path[0] == '\0' && node->info.output_count > 0 && node->info.outputs[0] != INLAY_NONE
+                             ? in->values[node->info.outputs[0]].info.name.data
                              : NULL;
         }
     }
@@ -441,21 +449,23 @@ static inlay_status describe(struct assignment *a, const struct program *main, s
 
 /* The difference where it begins: at an output of the nodes that are kept, rather than of the model. Values that the
  * optimiser has made can't be tapped, and keep the difference found so far. */
-static inlay_status look_closer(struct assignment *a, const char *value, struct difference *what, inlay_diag *diag)
+static inlay_status look_closer(struct assignment *assignment, const char *value, struct difference *what,
+                                inlay_diag *diag)
 {
     struct trial bad = { 0 }, right = { 0 };
-    struct difference d = { 0 };
+    struct difference difference = { 0 };
     inlay_diag unheard = INLAY_DIAG_INIT;
-    inlay_status status = run_mix(a, value, &bad, &unheard);
+    inlay_status status = run_mix(assignment, value, &bad, &unheard);
 
     if (status == INLAY_OK) {
-        keep(a, 0, 0);
-        status = run_mix(a, value, &right, &unheard);
+        keep(assignment, 0, 0);
+        status = run_mix(assignment, value, &right, &unheard);
     }
     if (status == INLAY_OK && inlay_session_find_output(bad.session, value) != INLAY_NONE)
-        status = trial_compare(a->s, &bad, &right, inlay_session_find_output(bad.session, value), &d, &unheard);
-    if (status == INLAY_OK && d.found)
-        *what = d;
+        status = trial_compare(assignment->s, &bad, &right, inlay_session_find_output(bad.session, value), &difference,
+                               &unheard);
+    if (status == INLAY_OK && difference.found)
+        *what = difference;
     trial_end(&bad);
     trial_end(&right);
     if (status == INLAY_CANCELLED)
@@ -463,51 +473,51 @@ static inlay_status look_closer(struct assignment *a, const char *value, struct 
     return status == INLAY_CANCELLED ? status : INLAY_OK;
 }
 
-inlay_status place_find(struct search *s, const char *base, int64_t limit, const struct trial *good, struct place *out,
-                        bool *out_base_differs, inlay_diag *diag)
+inlay_status place_find(struct search *search, const char *base, int64_t limit, const struct trial *good,
+                        struct place *out, bool *out_base_differs, inlay_diag *diag)
 {
-    struct assignment a = { .s = s, .good = good };
-    struct trial t = { 0 };
-    struct difference d;
+    struct assignment assignment = { .s = search, .good = good };
+    struct trial trial = { 0 };
+    struct difference difference;
     uint32_t last = 0, kept = 0;
     const char *value = NULL;
     inlay_status status = INLAY_OK;
 
     *out = (struct place){ 0 };
     *out_base_differs = false;
-    (void)snprintf(a.limit, sizeof a.limit, "%lld", (long long)limit);
-    INLAY_TRY(read_plans(&a, base, diag));
-    keep(&a, 0, 0);
-    INLAY_TRY(mix_differs(&a, &d, diag));
-    *out_base_differs = d.found;
-    if (d.found)
+    (void)snprintf(assignment.limit, sizeof assignment.limit, "%lld", (long long)limit);
+    INLAY_TRY(read_plans(&assignment, base, diag));
+    keep(&assignment, 0, 0);
+    INLAY_TRY(mix_differs(&assignment, &difference, diag));
+    *out_base_differs = difference.found;
+    if (difference.found)
         goto done;
-    keep(&a, 0, a.count);
-    INLAY_TRY(run_mix(&a, NULL, &t, diag));
-    INLAY_TRY(trial_compare(s, &t, good, 0, &out->what, diag));
+    keep(&assignment, 0, assignment.count);
+    INLAY_TRY(run_mix(&assignment, NULL, &trial, diag));
+    INLAY_TRY(trial_compare(search, &trial, good, 0, &out->what, diag));
     if (!out->what.found)
         goto done;
-    INLAY_TRY(find_last(&a, 0, a.count, &last, &out->what, diag));
-    INLAY_TRY(find_company(&a, 0, last, &out->what, diag));
-    for (uint32_t u = 0; u < a.count; u++)
-        kept += a.units[u].kept;
+    INLAY_TRY(find_last(&assignment, 0, assignment.count, &last, &out->what, diag));
+    INLAY_TRY(find_company(&assignment, 0, last, &out->what, diag));
+    for (uint32_t unit = 0; unit < assignment.count; unit++)
+        kept += assignment.units[unit].kept;
     if (kept == 1)
-        INLAY_TRY(look_inside(&a, last, &out->what, diag));
-    INLAY_TRY(describe(&a, t.session->main, out, &value, diag));
+        INLAY_TRY(look_inside(&assignment, last, &out->what, diag));
+    INLAY_TRY(describe(&assignment, trial.session->main, out, &value, diag));
     out->found = true;
     if (value != NULL)
-        INLAY_TRY(look_closer(&a, value, &out->what, diag));
+        INLAY_TRY(look_closer(&assignment, value, &out->what, diag));
 done:
-    trial_end(&t);
-    json_decref(a.mine);
-    json_decref(a.split);
-    json_decref(a.base);
-    free(a.units);
+    trial_end(&trial);
+    json_decref(assignment.mine);
+    json_decref(assignment.split);
+    json_decref(assignment.base);
+    free(assignment.units);
     return status;
 }
 
-void place_deinit(struct place *p)
+void place_deinit(struct place *place)
 {
-    json_decref(p->nodes);
-    *p = (struct place){ 0 };
+    json_decref(place->nodes);
+    *place = (struct place){ 0 };
 }

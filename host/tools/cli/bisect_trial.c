@@ -8,11 +8,11 @@
 
 /* ------------------------------------------------------------------ runs */
 
-void trial_end(struct trial *t)
+void trial_end(struct trial *trial)
 {
-    inlay_context_destroy(t->context);
-    inlay_session_destroy(t->session);
-    *t = (struct trial){ 0 };
+    inlay_context_destroy(trial->context);
+    inlay_session_destroy(trial->session);
+    *trial = (struct trial){ 0 };
 }
 
 /* Is `name` one of the names in the list, which are separated by commas and may end in "?"? */
@@ -45,7 +45,7 @@ static bool holds_for(const inlay_setting *item, const char *providers)
     return dot == NULL || is_listed(providers, item->name, (size_t)(dot - item->name));
 }
 
-inlay_status trial_options(const struct search *s, const struct setting *list, uint32_t count,
+inlay_status trial_options(const struct search *search, const struct setting *list, uint32_t count,
                            inlay_options **out_options, inlay_diag *diag)
 {
     inlay_options *copy = NULL;
@@ -56,7 +56,7 @@ inlay_status trial_options(const struct search *s, const struct setting *list, u
     for (uint32_t i = 0; i < count; i++)
         providers = strcmp(list[i].name, "providers") == 0 ? list[i].value : providers;
     INLAY_TRY(inlay_options_create(&copy, diag));
-    for (uint32_t i = 0; inlay_options_setting(s->common->options, i, &item) == INLAY_OK; i++)
+    for (uint32_t i = 0; inlay_options_setting(search->common->options, i, &item) == INLAY_OK; i++)
         if (item.source != INLAY_SOURCE_DEFAULT && item.text[0] != '\0' && holds_for(&item, providers))
             INLAY_TRY(inlay_options_set(copy, item.name, item.text, diag));
     for (uint32_t i = 0; i < count; i++)
@@ -68,11 +68,11 @@ done:
     return status;
 }
 
-inlay_status trial_run(struct search *s, const struct setting *list, uint32_t count, struct trial *out,
+inlay_status trial_run(struct search *search, const struct setting *list, uint32_t count, struct trial *out,
                        inlay_diag *diag)
 {
-    cli_common common = *s->common;
-    struct feed given = s->args->feed; /* flags are shared, what is found out is not */
+    cli_common common = *search->common;
+    struct feed given = search->args->feed; /* flags are shared, what is found out is not */
     inlay_value **inputs = NULL;
     inlay_run_options run = { .struct_size = sizeof run, .cancel = cli_cancel() };
     inlay_status status = INLAY_OK;
@@ -80,12 +80,12 @@ inlay_status trial_run(struct search *s, const struct setting *list, uint32_t co
 
     *out = (struct trial){ 0 };
     common.options = NULL;
-    common.quiet |= s->runs > 0; /* each note once */
-    (void)snprintf(what, sizeof what, "run %u", ++s->runs);
-    if (cli_progress(NULL, 1 - 4.0 / (4 + s->runs), what) != 0)
+    common.quiet |= search->runs > 0; /* each note once */
+    (void)snprintf(what, sizeof what, "run %u", ++search->runs);
+    if (cli_progress(NULL, 1 - 4.0 / (4 + search->runs), what) != 0)
         return inlay_fail(diag, INLAY_CANCELLED, "stopped");
-    INLAY_TRY(trial_options(s, list, count, &common.options, diag));
-    INLAY_TRY(cli_open(&common, s->args->model, &out->session, diag));
+    INLAY_TRY(trial_options(search, list, count, &common.options, diag));
+    INLAY_TRY(cli_open(&common, search->args->model, &out->session, diag));
     given.trial = true;
     given.made = NULL;
     INLAY_TRY(feed_make(&given, cli_caller(&common), out->session, &inputs, diag));
@@ -104,7 +104,7 @@ done:
 
 /* ------------------------------------------------------------------ differences */
 
-inlay_status trial_compare(const struct search *s, const struct trial *a, const struct trial *b, uint32_t first,
+inlay_status trial_compare(const struct search *search, const struct trial *a, const struct trial *b, uint32_t first,
                            struct difference *out, inlay_diag *diag)
 {
     uint32_t count = inlay_session_output_count(a->session);
@@ -124,7 +124,8 @@ inlay_status trial_compare(const struct search *s, const struct trial *a, const 
         want = at == INLAY_NONE ? NULL : inlay_context_output(b->context, at);
         if (got == NULL || want == NULL)
             continue;
-        status = compare_values(got, want, s->args->rtol, s->args->atol, &same, out->text, sizeof out->text, diag);
+        status =
+            compare_values(got, want, search->args->rtol, search->args->atol, &same, out->text, sizeof out->text, diag);
         if (status != INLAY_OK)
             return status;
         out->found = !same;
@@ -134,14 +135,14 @@ inlay_status trial_compare(const struct search *s, const struct trial *a, const 
     return INLAY_OK;
 }
 
-inlay_status trial_differs(struct search *s, const struct setting *list, uint32_t count, const struct trial *good,
+inlay_status trial_differs(struct search *search, const struct setting *list, uint32_t count, const struct trial *good,
                            struct difference *out, inlay_diag *diag)
 {
-    struct trial t;
-    inlay_status status = trial_run(s, list, count, &t, diag);
+    struct trial trial;
+    inlay_status status = trial_run(search, list, count, &trial, diag);
 
     if (status == INLAY_OK)
-        status = trial_compare(s, &t, good, 0, out, diag);
-    trial_end(&t);
+        status = trial_compare(search, &trial, good, 0, out, diag);
+    trial_end(&trial);
     return status;
 }

@@ -41,11 +41,11 @@ struct sink {
     struct sha256 sum;
 };
 
-static void put(struct sink *s, const void *data, size_t bytes)
+static void put(struct sink *sink, const void *data, size_t bytes)
 {
-    sha256_update(&s->sum, data, bytes);
-    if (s->to != NULL)
-        (void)fwrite(data, 1, bytes, s->to);
+    sha256_update(&sink->sum, data, bytes);
+    if (sink->to != NULL)
+        (void)fwrite(data, 1, bytes, sink->to);
 }
 
 /* Adds the plain files of a folder to the list, in the order of their names. */
@@ -83,7 +83,7 @@ static bool is_cost_file(const char *name)
     return strcmp(name, measured) == 0 || strcmp(name, profile) == 0;
 }
 
-static inlay_status put_file(struct sink *s, const inlay_options *options, const json_t *file, inlay_diag *diag)
+static inlay_status put_file(struct sink *sink, const inlay_options *options, const json_t *file, inlay_diag *diag)
 {
     const char *name = json_string_value(json_object_get(file, "name")), *slash = strchr(name, '/');
     uint64_t left = (uint64_t)json_integer_value(json_object_get(file, "bytes"));
@@ -100,7 +100,7 @@ static inlay_status put_file(struct sink *s, const inlay_options *options, const
 
         if (got == 0)
             break;
-        put(s, block, got);
+        put(sink, block, got);
         left -= got;
     }
     if (from != NULL)
@@ -131,7 +131,7 @@ static inlay_status write_all(FILE *to, const inlay_options *options, const json
     inlay_status status = INLAY_OK;
 
     for (int pass = 0; pass < 2; pass++) {
-        struct sink s = { .to = pass == 0 ? NULL : to };
+        struct sink sink = { .to = pass == 0 ? NULL : to };
         const json_t *file;
         size_t i;
 
@@ -139,15 +139,15 @@ static inlay_status write_all(FILE *to, const inlay_options *options, const json
             (void)snprintf(line, sizeof line, MAGIC " %d %s %zu", VERSION, sum[0], bytes);
             (void)fprintf(to, "%-*s\n", FIRST_LINE - 1, line);
         }
-        sha256_init(&s.sum);
-        put(&s, head, bytes);
-        put(&s, "\n", 1);
+        sha256_init(&sink.sum);
+        put(&sink, head, bytes);
+        put(&sink, "\n", 1);
         json_array_foreach(files, i, file) {
             if (cli_progress(NULL, ((double)i / (double)count + pass) / 2, "exporting") != 0)
                 return inlay_fail(diag, INLAY_CANCELLED, "stopped");
-            INLAY_TRY(put_file(&s, options, file, diag));
+            INLAY_TRY(put_file(&sink, options, file, diag));
         }
-        sha256_hex(&s.sum, sum[pass]);
+        sha256_hex(&sink.sum, sum[pass]);
     }
     if (strcmp(sum[0], sum[1]) != 0)
         status = inlay_fail(diag, INLAY_IO_ERROR, "the cache changed while it was read; export again");
@@ -215,7 +215,7 @@ static inlay_status read_head(FILE *from, const char *path, json_t **out_head, i
     int version = 0;
     size_t got;
     char *text;
-    struct sha256 s;
+    struct sha256 sha256;
 
     if (fread(line, 1, FIRST_LINE, from) != FIRST_LINE || sscanf(line, MAGIC " %d", &version) != 1)
         return inlay_fail(diag, INLAY_INVALID_MODEL, "%.300s: no file of inlay cache export", path);
@@ -224,10 +224,10 @@ static inlay_status read_head(FILE *from, const char *path, json_t **out_head, i
                           "%.300s: version %d of the file format; this inlay reads version %d", path, version, VERSION);
     if (sscanf(line, MAGIC " %d %64[0-9a-f] %lu", &version, want, &head_bytes) != 3 || head_bytes > MOST_HEAD)
         return inlay_fail(diag, INLAY_INVALID_MODEL, "%.300s: damaged: the first line is not as it was written", path);
-    sha256_init(&s);
+    sha256_init(&sha256);
     while ((got = fread(block, 1, sizeof block, from)) > 0)
-        sha256_update(&s, block, got);
-    sha256_hex(&s, sum);
+        sha256_update(&sha256, block, got);
+    sha256_hex(&sha256, sum);
     if (strcmp(sum, want) != 0)
         return inlay_fail(diag, INLAY_INVALID_MODEL, "%.300s: damaged: the check sum is wrong; copy it again", path);
     text = malloc(head_bytes + 1);

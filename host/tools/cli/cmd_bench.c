@@ -131,28 +131,29 @@ struct growing {
 
 static inlay_status run_grown(void *subject, double *out_ms, inlay_diag *diag)
 {
-    struct growing *g = subject;
+    struct growing *growing = subject;
     inlay_status status;
     double cpu;
 
-    INLAY_TRY(grow_bind(&g->args->grow, ++g->step, g->first->inputs, g->session, g->first->context, diag));
+    INLAY_TRY(grow_bind(&growing->args->grow, ++growing->step, growing->first->inputs, growing->session,
+                        growing->first->context, diag));
     cpu = clock_cpu_ms();
-    INLAY_TRY(timing_run(g->first->context, g->options, out_ms, diag));
-    g->out->elapsed_ms += *out_ms;
-    g->out->cpu_ms += clock_cpu_ms() - cpu;
+    INLAY_TRY(timing_run(growing->first->context, growing->options, out_ms, diag));
+    growing->out->elapsed_ms += *out_ms;
+    growing->out->cpu_ms += clock_cpu_ms() - cpu;
 done:
     return status;
 }
 
-static inlay_status time_grown(struct growing *g, inlay_diag *diag)
+static inlay_status time_grown(struct growing *growing, inlay_diag *diag)
 {
-    const size_t runs = g->args->max_runs > 0 ? g->args->max_runs : GROWN_RUNS;
+    const size_t runs = growing->args->max_runs > 0 ? growing->args->max_runs : GROWN_RUNS;
     const timing_plan plan = { .least = runs, .most = runs, .progress = cli_progress, .what = "timing" };
-    void *subject = g;
-    const inlay_status status = timing_rounds(&plan, run_grown, &subject, 1, &g->out->times, diag);
+    void *subject = growing;
+    const inlay_status status = timing_rounds(&plan, run_grown, &subject, 1, &growing->out->times, diag);
 
-    g->out->cpu_ms /= (double)runs;
-    timing_sort(&g->out->times);
+    growing->out->cpu_ms /= (double)runs;
+    timing_sort(&growing->out->times);
     return status;
 }
 
@@ -210,63 +211,64 @@ done:
     return status;
 }
 
-static json_t *with_energy(const bench_args *args, const bench_result *r, json_t *j)
+static json_t *with_energy(const bench_args *args, const bench_result *result, json_t *json)
 {
-    if (r->joules >= 0)
-        (void)json_object_set_new(j, "joules_per_run", json_real(r->joules));
+    if (result->joules >= 0)
+        (void)json_object_set_new(json, "joules_per_run", json_real(result->joules));
     else if (args->meter.why[0] != '\0')
-        (void)json_object_set_new(j, "energy", json_pack("{s:s}", "not_available", args->meter.why));
-    return j;
+        (void)json_object_set_new(json, "energy", json_pack("{s:s}", "not_available", args->meter.why));
+    return json;
 }
 
-static int print_result(const bench_args *args, const cli_common *common, const bench_result *r)
+static int print_result(const bench_args *args, const cli_common *common, const bench_result *result)
 {
-    const struct calls *c = &r->calls;
-    double median = timing_quantile(&c->times, 0.5), p95 = timing_quantile(&c->times, 0.95);
-    double p99 = timing_quantile(&c->times, 0.99), rate = (double)c->times.count / c->elapsed_ms * 1e3;
+    const struct calls *calls = &result->calls;
+    double median = timing_quantile(&calls->times, 0.5), p95 = timing_quantile(&calls->times, 0.95);
+    double p99 = timing_quantile(&calls->times, 0.99), rate = (double)calls->times.count / calls->elapsed_ms * 1e3;
 
     if (common->json)
         return cli_print_json(
             common,
-            with_energy(args, r,
+            with_energy(args, result,
                         json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:f, s:I, s:I, s:I, s:I, "
                                   "s:I, s:I, s:f}",
-                                  "model", args->model, "create_ms", r->create_ms, "first_ms", r->first_ms, "median_ms",
-                                  median, "min_ms", c->times.ms[0], "p95_ms", p95, "p99_ms", p99, "cpu_ms", c->cpu_ms,
-                                  "predicted_ms", r->plan.predicted_ns * 1e-6, "runs", (json_int_t)c->times.count,
-                                  "peak_mb", timing_peak_mb(), "slab_bytes", (json_int_t)r->plan.slab_bytes,
-                                  "lower_bound_bytes", (json_int_t)r->plan.lower_bound_bytes, "constant_bytes",
-                                  (json_int_t)r->plan.constant_bytes, "steps", (json_int_t)r->plan.step_count,
-                                  "recorded", (json_int_t)r->recorded, "callers", (json_int_t)args->callers,
+                                  "model", args->model, "create_ms", result->create_ms, "first_ms", result->first_ms,
+                                  "median_ms", median, "min_ms", calls->times.ms[0], "p95_ms", p95, "p99_ms", p99,
+                                  "cpu_ms", calls->cpu_ms, "predicted_ms", result->plan.predicted_ns * 1e-6, "runs",
+                                  (json_int_t)calls->times.count, "peak_mb", timing_peak_mb(), "slab_bytes",
+                                  (json_int_t)result->plan.slab_bytes, "lower_bound_bytes",
+                                  (json_int_t)result->plan.lower_bound_bytes, "constant_bytes",
+                                  (json_int_t)result->plan.constant_bytes, "steps", (json_int_t)result->plan.step_count,
+                                  "recorded", (json_int_t)result->recorded, "callers", (json_int_t)args->callers,
                                   "runs_per_s", rate)),
             CLI_OK);
-    (void)printf("create  %10.1f ms\nfirst   %10.3f ms\n", r->create_ms, r->first_ms);
+    (void)printf("create  %10.1f ms\nfirst   %10.3f ms\n", result->create_ms, result->first_ms);
     (void)printf("median  %10.4f ms   (%zu runs)\nmin     %10.4f ms\np95     %10.4f ms\np99     %10.4f ms\n", median,
-                 c->times.count, c->times.ms[0], p95, p99);
+                 calls->times.count, calls->times.ms[0], p95, p99);
     (void)printf("rate    %10.1f runs a second%s\n", rate, args->callers > 1 ? ", of all callers" : "");
-    (void)printf("cpu     %10.4f ms   of all threads together, a run\n", c->cpu_ms);
+    (void)printf("cpu     %10.4f ms   of all threads together, a run\n", calls->cpu_ms);
     (void)printf("expected%10.4f ms   by the costs that are known; inlay calibrate and inlay tune learn them\n",
-                 r->plan.predicted_ns * 1e-6);
+                 result->plan.predicted_ns * 1e-6);
     (void)printf("memory  %10.1f MiB  peak of the process\n", timing_peak_mb());
     (void)printf("        %10.3f MiB  planned for intermediate values (lower bound %.3f), %.3f MiB of weights\n",
-                 (double)r->plan.slab_bytes / 1048576, (double)r->plan.lower_bound_bytes / 1048576,
-                 (double)r->plan.constant_bytes / 1048576);
-    if (r->joules >= 0)
-        (void)printf("energy  %10.4g J     of the whole machine, a run, by %s\n", r->joules, args->meter.source);
+                 (double)result->plan.slab_bytes / 1048576, (double)result->plan.lower_bound_bytes / 1048576,
+                 (double)result->plan.constant_bytes / 1048576);
+    if (result->joules >= 0)
+        (void)printf("energy  %10.4g J     of the whole machine, a run, by %s\n", result->joules, args->meter.source);
     else if (args->meter.why[0] != '\0')
         (void)printf("energy  not available here, because %s\n", args->meter.why);
     if (args->record)
-        (void)printf("kept    %10u kernels' times\n", r->recorded);
+        (void)printf("kept    %10u kernels' times\n", result->recorded);
     return CLI_OK;
 }
 
 static int sweep_all(bench_args *args, cli_common *common, inlay_diag *diag)
 {
-    static struct sweep s;
+    static struct sweep sweep;
     int code = CLI_OK;
     inlay_status status;
 
-    s.args = &args->sweep;
+    sweep.args = &args->sweep;
     args->sweep.model = args->model;
     args->sweep.feed = &args->feed;
     args->sweep.warmup = args->warmup;
@@ -274,8 +276,8 @@ static int sweep_all(bench_args *args, cli_common *common, inlay_diag *diag)
         (void)energy_open(&args->meter, "/sys/class", args->energy_command);
         args->sweep.energy = &args->meter;
     }
-    INLAY_TRY(sweep_run(&s, common, diag));
-    INLAY_TRY(sweep_tell(&s, common, &code, diag));
+    INLAY_TRY(sweep_run(&sweep, common, diag));
+    INLAY_TRY(sweep_tell(&sweep, common, &code, diag));
 done:
     return status == INLAY_OK ? code : cli_fail(common, diag);
 }

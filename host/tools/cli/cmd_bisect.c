@@ -37,58 +37,59 @@ typedef struct found_rewrite {
     char text[600];
 } found_rewrite;
 
-static void on_event(void *user, const inlay_optimize_event *e)
+static void on_event(void *user, const inlay_optimize_event *event)
 {
-    found_rewrite *f = user;
-    size_t used = strlen(f->text);
+    found_rewrite *rewrite = user;
+    size_t used = strlen(rewrite->text);
 
-    if (e->node == NULL)
+    if (event->node == NULL)
         return;
-    f->last = e->rewrite > f->last ? e->rewrite : f->last;
-    if (e->rewrite != f->number)
+    rewrite->last = event->rewrite > rewrite->last ? event->rewrite : rewrite->last;
+    if (event->rewrite != rewrite->number)
         return;
-    (void)snprintf(f->pass, sizeof f->pass, "%s", e->pass);
-    (void)snprintf(f->text + used, sizeof f->text - used, "%s%s: %s", used > 0 ? "; " : "", e->node, e->text);
+    (void)snprintf(rewrite->pass, sizeof rewrite->pass, "%s", event->pass);
+    (void)snprintf(rewrite->text + used, sizeof rewrite->text - used, "%s%s: %s", used > 0 ? "; " : "", event->node,
+                   event->text);
 }
 
-/* Follows the optimiser and hears of rewrite `number` (0 = of none); f->last is how many there are. */
-static inlay_status follow(const struct search *s, uint64_t number, found_rewrite *f, inlay_diag *diag)
+/* Follows the optimiser and hears of rewrite `number` (0 = of none); rewrite->last is how many there are. */
+static inlay_status follow(const struct search *search, uint64_t number, found_rewrite *rewrite, inlay_diag *diag)
 {
-    inlay_optimize_args work = { .struct_size = sizeof work, .event = on_event, .user = f };
+    inlay_optimize_args work = { .struct_size = sizeof work, .event = on_event, .user = rewrite };
     inlay_options *options = NULL;
-    inlay_status status = trial_options(s, NULL, 0, &options, diag);
+    inlay_status status = trial_options(search, NULL, 0, &options, diag);
 
-    *f = (found_rewrite){ .number = number };
+    *rewrite = (found_rewrite){ .number = number };
     if (status == INLAY_OK)
-        status = inlay_optimize(s->args->model, options, &work, diag);
+        status = inlay_optimize(search->args->model, options, &work, diag);
     inlay_options_destroy(options);
     return status;
 }
 
 /* The first rewrite after which the result is bad; between `low` rewrites (good) and all (bad) there is such a step. */
-static inlay_status find_rewrite(struct search *s, const struct trial *good, uint64_t low, found_rewrite *out,
+static inlay_status find_rewrite(struct search *search, const struct trial *good, uint64_t low, found_rewrite *out,
                                  struct difference *what, inlay_diag *diag)
 {
     uint64_t high;
     inlay_status status = INLAY_OK;
 
-    INLAY_TRY(follow(s, 0, out, diag));
+    INLAY_TRY(follow(search, 0, out, diag));
     high = out->last;
     while (high - low > 1) {
         uint64_t middle = low + (high - low) / 2;
         char number[32];
-        struct difference d;
+        struct difference difference;
 
         (void)snprintf(number, sizeof number, "%llu", (unsigned long long)middle);
-        INLAY_TRY(trial_differs(s, &(struct setting){ "rewrite_limit", number }, 1, good, &d, diag));
-        if (d.found) {
+        INLAY_TRY(trial_differs(search, &(struct setting){ "rewrite_limit", number }, 1, good, &difference, diag));
+        if (difference.found) {
             high = middle;
-            *what = d;
+            *what = difference;
         } else {
             low = middle;
         }
     }
-    INLAY_TRY(follow(s, high, out, diag));
+    INLAY_TRY(follow(search, high, out, diag));
 done:
     return status;
 }
@@ -105,21 +106,21 @@ struct verdict {
 };
 
 /* "Softmax '/att/Softmax' on openblas", the node that makes the value. */
-static void find_maker(const inlay_session *s, const char *value, char *text, size_t bytes)
+static void find_maker(const inlay_session *session, const char *value, char *text, size_t bytes)
 {
-    const struct program *p = s->main;
+    const struct program *program = session->main;
 
-    for (uint32_t i = 0; i < p->step_count; i++) {
-        const part_region *r = p->steps[i].region;
-        for (uint32_t k = 0; k < r->output_count; k++) {
-            const graph_value *v = &p->graph->values[r->outputs[k]];
-            const inlay_node_info *n;
+    for (uint32_t i = 0; i < program->step_count; i++) {
+        const part_region *region = program->steps[i].region;
+        for (uint32_t k = 0; k < region->output_count; k++) {
+            const graph_value *v = &program->graph->values[region->outputs[k]];
+            const inlay_node_info *node;
 
             if (strcmp(v->info.name.data, value) != 0 || v->info.producer == INLAY_NONE)
                 continue;
-            n = &p->graph->nodes[v->info.producer]->info;
-            (void)snprintf(text, bytes, "%s '%s' on %s", n->op_type.data, n->name.data,
-                           p->steps[i].provider != NULL ? p->steps[i].provider->name : "the host");
+            node = &program->graph->nodes[v->info.producer]->info;
+            (void)snprintf(text, bytes, "%s '%s' on %s", node->op_type.data, node->name.data,
+                           program->steps[i].provider != NULL ? program->steps[i].provider->name : "the host");
         }
     }
 }
@@ -131,10 +132,10 @@ static const char *base_of(const struct setting *against)
 }
 
 /* Looks for nodes of providers, with the optimiser stopped after `limit` rewrites (negative: not). */
-static inlay_status judge_place(struct search *s, const struct setting *against, int64_t limit,
+static inlay_status judge_place(struct search *search, const struct setting *against, int64_t limit,
                                 const struct trial *good, struct verdict *out, bool *out_base_differs, inlay_diag *diag)
 {
-    inlay_status status = place_find(s, base_of(against), limit, good, &out->place, out_base_differs, diag);
+    inlay_status status = place_find(search, base_of(against), limit, good, &out->place, out_base_differs, diag);
 
     if (status == INLAY_OK && out->place.found) {
         out->what = out->place.what;
@@ -144,24 +145,26 @@ static inlay_status judge_place(struct search *s, const struct setting *against,
 }
 
 /* Without the optimiser, and with nobody to hold nodes against: compares every value of the main graph. */
-static inlay_status judge_values(struct search *s, const struct setting *against, struct verdict *out, inlay_diag *diag)
+static inlay_status judge_values(struct search *search, const struct setting *against, struct verdict *out,
+                                 inlay_diag *diag)
 {
     const struct setting both[] = { *against, { "level", "0" }, { "tap", "*" } };
     struct trial good = { 0 }, mine = { 0 };
-    struct difference d;
+    struct difference difference;
     uint32_t own_outputs;
     inlay_status status = INLAY_OK;
 
-    INLAY_TRY(trial_run(s, both + 1, 1, &mine, diag));
+    INLAY_TRY(trial_run(search, both + 1, 1, &mine, diag));
     own_outputs = inlay_session_output_count(mine.session);
     trial_end(&mine);
-    INLAY_TRY(trial_run(s, both, 3, &good, diag));
-    INLAY_TRY(trial_run(s, both + 1, 2, &mine, diag));
-    INLAY_TRY(trial_compare(s, &mine, &good, own_outputs, &d, diag)); /* the taps, in the order of the run */
-    out->stage = d.found ? "node" : "rounding";
-    if (d.found) {
-        out->what = d;
-        find_maker(mine.session, d.output, out->maker, sizeof out->maker);
+    INLAY_TRY(trial_run(search, both, 3, &good, diag));
+    INLAY_TRY(trial_run(search, both + 1, 2, &mine, diag));
+    INLAY_TRY(
+        trial_compare(search, &mine, &good, own_outputs, &difference, diag)); /* the taps, in the order of the run */
+    out->stage = difference.found ? "node" : "rounding";
+    if (difference.found) {
+        out->what = difference;
+        find_maker(mine.session, difference.output, out->maker, sizeof out->maker);
     }
 done:
     trial_end(&mine);
@@ -169,7 +172,7 @@ done:
     return status;
 }
 
-static inlay_status judge(struct search *s, const struct setting *against, struct verdict *out, inlay_diag *diag)
+static inlay_status judge(struct search *search, const struct setting *against, struct verdict *out, inlay_diag *diag)
 {
     struct trial good = { 0 }, mine = { 0 };
     struct difference plain = { 0 };
@@ -179,88 +182,92 @@ static inlay_status judge(struct search *s, const struct setting *against, struc
     inlay_status status = INLAY_OK;
 
     out->stage = "none";
-    INLAY_TRY(trial_run(s, against, 1, &good, diag));
-    INLAY_TRY(trial_run(s, NULL, 0, &mine, diag));
-    INLAY_TRY(trial_compare(s, &mine, &good, 0, &out->what, diag));
+    INLAY_TRY(trial_run(search, against, 1, &good, diag));
+    INLAY_TRY(trial_run(search, NULL, 0, &mine, diag));
+    INLAY_TRY(trial_compare(search, &mine, &good, 0, &out->what, diag));
     if (!out->what.found)
         goto done;
     /* What both lower alike is none of the optimiser's levels. */
     shared = mine.session->lowerings == good.session->lowerings ? mine.session->lowerings : 0;
     trial_end(&mine);
     (void)snprintf(number, sizeof number, "%lld", (long long)shared);
-    INLAY_TRY(trial_differs(s, &(struct setting){ "rewrite_limit", number }, 1, &good, &plain, diag));
+    INLAY_TRY(trial_differs(search, &(struct setting){ "rewrite_limit", number }, 1, &good, &plain, diag));
     if (!plain.found) {
-        INLAY_TRY(find_rewrite(s, &good, (uint64_t)shared, &out->rewrite, &out->what, diag));
+        INLAY_TRY(find_rewrite(search, &good, (uint64_t)shared, &out->rewrite, &out->what, diag));
         shared = (int64_t)out->rewrite.number;
     } else {
         out->what = plain;
     }
     /* A rewrite may be right, and a provider's kernel for what it has made wrong: then it is right on the others. */
-    INLAY_TRY(judge_place(s, against, shared, &good, out, &base_differs, diag));
+    INLAY_TRY(judge_place(search, against, shared, &good, out, &base_differs, diag));
     if (out->place.found)
         goto done;
     if (!plain.found)
         out->stage = "pass";
     else
-        INLAY_TRY(judge_values(s, against, out, diag));
+        INLAY_TRY(judge_values(search, against, out, diag));
 done:
     trial_end(&mine);
     trial_end(&good);
     return status;
 }
 
-static void print_nodes(const struct verdict *v)
+static void print_nodes(const struct verdict *verdict)
 {
     const json_t *node;
-    size_t i, count = json_array_size(v->place.nodes);
+    size_t i, count = json_array_size(verdict->place.nodes);
 
-    if (v->maker[0] != '\0') {
-        (void)printf("  made by %s\n", v->maker);
+    if (verdict->maker[0] != '\0') {
+        (void)printf("  made by %s\n", verdict->maker);
         return;
     }
     (void)printf("  made by ");
-    if (strcmp(v->stage, "region") == 0)
+    if (strcmp(verdict->stage, "region") == 0)
         (void)printf("%zu nodes of one region, wrong only together: ", count);
     else if (count > 1)
         (void)printf("%zu nodes together: ", count);
-    json_array_foreach(v->place.nodes, i, node)
+    json_array_foreach(verdict->place.nodes, i, node)
         (void)printf("%s%s '%s'", i > 0 ? ", " : "", json_string_value(json_object_get(node, "op")),
                      json_string_value(json_object_get(node, "name")));
-    (void)printf(" on %s", v->place.provider);
-    if (v->place.graph[0] != '\0')
-        (void)printf(", in the body %s", v->place.graph);
+    (void)printf(" on %s", verdict->place.provider);
+    if (verdict->place.graph[0] != '\0')
+        (void)printf(", in the body %s", verdict->place.graph);
     (void)printf("\n");
-    if (v->rewrite.number > 0)
-        (void)printf("  there since rewrite %llu, pass %s: %s\n", (unsigned long long)v->rewrite.number,
-                     v->rewrite.pass, v->rewrite.text);
+    if (verdict->rewrite.number > 0)
+        (void)printf("  there since rewrite %llu, pass %s: %s\n", (unsigned long long)verdict->rewrite.number,
+                     verdict->rewrite.pass, verdict->rewrite.text);
 }
 
-static void print_verdict(const struct verdict *v)
+static void print_verdict(const struct verdict *verdict)
 {
-    if (strcmp(v->stage, "none") == 0) {
+    if (strcmp(verdict->stage, "none") == 0) {
         (void)printf("no difference\n");
-    } else if (strcmp(v->stage, "pass") == 0) {
-        (void)printf("output '%s' differs: %s\nfirst bad rewrite: %llu, pass %s\n  %s\n", v->what.output, v->what.text,
-                     (unsigned long long)v->rewrite.number, v->rewrite.pass, v->rewrite.text);
-    } else if (strcmp(v->stage, "rounding") == 0) {
+    } else if (strcmp(verdict->stage, "pass") == 0) {
+        (void)printf("output '%s' differs: %s\nfirst bad rewrite: %llu, pass %s\n  %s\n", verdict->what.output,
+                     verdict->what.text, (unsigned long long)verdict->rewrite.number, verdict->rewrite.pass,
+                     verdict->rewrite.text);
+    } else if (strcmp(verdict->stage, "rounding") == 0) {
         (void)printf("output '%s' differs: %s\nbut no value of a node does without the optimiser: differences add up\n",
-                     v->what.output, v->what.text);
+                     verdict->what.output, verdict->what.text);
     } else {
-        (void)printf("value '%s' is the first that differs: %s\n", v->what.output, v->what.text);
-        print_nodes(v);
+        (void)printf("value '%s' is the first that differs: %s\n", verdict->what.output, verdict->what.text);
+        print_nodes(verdict);
     }
 }
 
-static json_t *verdict_json(const struct verdict *v)
+static json_t *verdict_json(const struct verdict *verdict)
 {
-    bool placed = v->place.found, rewritten = v->rewrite.number > 0;
-    const char *text = v->rewrite.text[0] != '\0' ? v->rewrite.text : v->maker[0] != '\0' ? v->maker : NULL;
+    bool placed = verdict->place.found, rewritten = verdict->rewrite.number > 0;
+    const char *text = verdict->rewrite.text[0] != '\0' ? verdict->rewrite.text
+                       : verdict->maker[0] != '\0'      ? verdict->maker
+                                                        : NULL;
 
-    return json_pack("{s:s, s:s?, s:s?, s:s?, s:I, s:s?, s:s?, s:s?, s:O?, s:I}", "stage", v->stage, "value",
-                     v->what.found ? v->what.output : NULL, "difference", v->what.found ? v->what.text : NULL, "pass",
-                     rewritten ? v->rewrite.pass : NULL, "rewrite", (json_int_t)v->rewrite.number, "text", text,
-                     "provider", placed ? v->place.provider : NULL, "graph", placed ? v->place.graph : NULL, "nodes",
-                     v->place.nodes, "runs", (json_int_t)v->runs);
+    return json_pack("{s:s, s:s?, s:s?, s:s?, s:I, s:s?, s:s?, s:s?, s:O?, s:I}", "stage", verdict->stage, "value",
+                     verdict->what.found ? verdict->what.output : NULL, "difference",
+                     verdict->what.found ? verdict->what.text : NULL, "pass", rewritten ? verdict->rewrite.pass : NULL,
+                     "rewrite", (json_int_t)verdict->rewrite.number, "text", text, "provider",
+                     placed ? verdict->place.provider : NULL, "graph", placed ? verdict->place.graph : NULL, "nodes",
+                     verdict->place.nodes, "runs", (json_int_t)verdict->runs);
 }
 
 /* "reference", "level=0", "level 0": what to run against. False: neither. */
@@ -301,11 +308,11 @@ int cmd_bisect(int argc, char **argv)
     static const cli_verb verb = { "MODEL", doc, own_options, NULL };
     bisect_args args = { .rtol = 1e-3, .atol = 1e-4 };
     cli_common common;
-    struct search s = { &common, &args, 0 };
+    struct search search = { &common, &args, 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
     char name[64], old[256], text[sizeof diag.text];
     struct setting against;
-    struct verdict v = { 0 };
+    struct verdict verdict = { 0 };
     inlay_status status;
     int code = CLI_OK;
 
@@ -320,18 +327,18 @@ int cmd_bisect(int argc, char **argv)
     if (status == INLAY_OK && inlay_options_get(common.options, against.name, old, sizeof old, &diag) != INLAY_OK)
         status = inlay_fail(&diag, INLAY_INVALID_ARGUMENT, "--against: %s", strcpy(text, diag.text));
     if (status == INLAY_OK)
-        status = judge(&s, &against, &v, &diag);
+        status = judge(&search, &against, &verdict, &diag);
     cli_progress_clear();
-    v.runs = s.runs;
+    verdict.runs = search.runs;
     if (status != INLAY_OK)
         code = cli_fail(&common, &diag);
     else
-        code = v.what.found ? CLI_FAILED : CLI_OK;
+        code = verdict.what.found ? CLI_FAILED : CLI_OK;
     if (status == INLAY_OK && common.json)
-        code = cli_print_json(&common, verdict_json(&v), code);
+        code = cli_print_json(&common, verdict_json(&verdict), code);
     else if (status == INLAY_OK)
-        print_verdict(&v);
-    place_deinit(&v.place);
+        print_verdict(&verdict);
+    place_deinit(&verdict.place);
     feed_deinit(&args.feed);
     cli_common_deinit(&common);
     return code;

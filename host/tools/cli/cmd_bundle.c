@@ -128,7 +128,7 @@ static void cap_programs(const cli_common *common)
 }
 
 /* The model with its sizes fixed, in the folder of the bundle. */
-static inlay_status fix_sizes(const bundle_args *args, const struct scratch *s, char *path, inlay_diag *diag)
+static inlay_status fix_sizes(const bundle_args *args, const struct scratch *scratch, char *path, inlay_diag *diag)
 {
     graph_model *model = NULL;
     inlay_status status;
@@ -158,7 +158,7 @@ static inlay_status fix_sizes(const bundle_args *args, const struct scratch *s, 
         if (status != INLAY_OK)
             goto done;
     }
-    status = scratch_save(s, "fixed", model, false, path, diag);
+    status = scratch_save(scratch, "fixed", model, false, path, diag);
 done:
     graph_model_destroy(model);
     return status;
@@ -183,16 +183,16 @@ done:
 static inlay_status bundle_once(bundle_args *args, cli_common *common, const char *model, inlay_diag *diag)
 {
     inlay_session *session = NULL;
-    bundle_collection c = { 0 };
+    bundle_collection collection = { 0 };
     inlay_status status;
 
     INLAY_TRY(cli_open(common, model, &session, diag));
-    INLAY_TRY(bundle_collect(session, &c, diag));
-    INLAY_TRY(bundle_make(&args->job, &c, diag));
+    INLAY_TRY(bundle_collect(session, &collection, diag));
+    INLAY_TRY(bundle_make(&args->job, &collection, diag));
     INLAY_TRY(bundle_check_run(common, &args->job, session, &args->check, diag));
     status = bundle_publish(&args->job, diag);
 done:
-    bundle_collection_deinit(&c);
+    bundle_collection_deinit(&collection);
     inlay_session_destroy(session);
     return status;
 }
@@ -271,14 +271,14 @@ static inlay_status move_node(bundle_args *args, cli_common *common, const inlay
 static inlay_status bundle(bundle_args *args, cli_common *common, inlay_diag *diag)
 {
     inlay_diag why = INLAY_DIAG_INIT;
-    struct scratch s = { .dir = "" };
+    struct scratch scratch = { .dir = "" };
     char path[PATH_MAX];
     inlay_status status;
 
-    INLAY_TRY(scratch_make(args->job.output, NULL, &s, diag));
-    INLAY_TRY(fix_sizes(args, &s, path, diag));
+    INLAY_TRY(scratch_make(args->job.output, NULL, &scratch, diag));
+    INLAY_TRY(fix_sizes(args, &scratch, path, diag));
     INLAY_TRY(set_options(args, common, "cpu,reference", diag));
-    args->job.dir = s.dir;
+    args->job.dir = scratch.dir;
     args->job.progress = common->quiet ? NULL : cli_progress;
     args->job.accept = accept_memory;
     args->job.user = args;
@@ -289,9 +289,9 @@ static inlay_status bundle(bundle_args *args, cli_common *common, inlay_diag *di
         *diag = why;
 done:
     if (args->keep)
-        (void)fprintf(stderr, "kept: %s\n", s.dir);
+        (void)fprintf(stderr, "kept: %s\n", scratch.dir);
     else
-        scratch_remove(&s);
+        scratch_remove(&scratch);
     return status;
 }
 

@@ -115,7 +115,7 @@ static bool is_recent(const struct stat *file, double days)
 
 /* Counts the regular files of a folder, and removes them but for those used within `days`. Links are left alone,
  * whatever they lead to. */
-static inlay_status walk(const char *folder, bool remove, double days, struct tally *t, inlay_diag *diag)
+static inlay_status walk(const char *folder, bool remove, double days, struct tally *tally, inlay_diag *diag)
 {
     DIR *dir = opendir(folder);
     const struct dirent *entry;
@@ -128,12 +128,12 @@ static inlay_status walk(const char *folder, bool remove, double days, struct ta
 
         if (fstatat(dirfd(dir), entry->d_name, &file, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(file.st_mode))
             continue;
-        t->files++;
-        t->bytes += (uint64_t)file.st_size;
+        tally->files++;
+        tally->bytes += (uint64_t)file.st_size;
         if (!remove || is_recent(&file, days))
             continue;
         if (unlinkat(dirfd(dir), entry->d_name, 0) == 0)
-            t->removed++;
+            tally->removed++;
         else if (errno != ENOENT) /* another process was faster */
             status = inlay_fail(diag, INLAY_IO_ERROR, "%.200s/%.100s: %s", folder, entry->d_name, strerror(errno));
     }
@@ -141,10 +141,11 @@ static inlay_status walk(const char *folder, bool remove, double days, struct ta
     return status;
 }
 
-static json_t *kind_json(uint32_t i, const struct tally *t)
+static json_t *kind_json(uint32_t i, const struct tally *tally)
 {
     return json_pack("{s:s, s:s, s:I, s:I, s:I}", "name", kinds[i].name, "holds", kinds[i].holds, "files",
-                     (json_int_t)t->files, "bytes", (json_int_t)t->bytes, "removed", (json_int_t)t->removed);
+                     (json_int_t)tally->files, "bytes", (json_int_t)tally->bytes, "removed",
+                     (json_int_t)tally->removed);
 }
 
 static inlay_status look(const cache_args *args, const cli_common *common, struct tally *tallies, char *root,
@@ -195,18 +196,18 @@ static int print_cache(const cli_common *common, const char *root, const struct 
     return CLI_OK;
 }
 
-static int print_moved(const cli_common *common, const cache_args *args, const cache_file_result *r)
+static int print_moved(const cli_common *common, const cache_args *args, const cache_file_result *result)
 {
     if (common->json)
         return cli_print_json(common,
                               json_pack("{s:s, s:s, s:i, s:i, s:I}", "action", actions[args->action], "file",
-                                        args->file, "files", (int)r->files, "kept", (int)r->kept, "bytes",
-                                        (json_int_t)r->bytes),
+                                        args->file, "files", (int)result->files, "kept", (int)result->kept, "bytes",
+                                        (json_int_t)result->bytes),
                               CLI_OK);
-    (void)printf("%u files, %.1f KiB, %s %s", r->files, (double)r->bytes / 1024,
+    (void)printf("%u files, %.1f KiB, %s %s", result->files, (double)result->bytes / 1024,
                  args->action == CACHE_EXPORT ? "written to" : "taken in from", args->file);
-    if (r->kept > 0)
-        (void)printf("; %u were there already, --replace takes them too", r->kept);
+    if (result->kept > 0)
+        (void)printf("; %u were there already, --replace takes them too", result->kept);
     (void)putchar('\n');
     return CLI_OK;
 }

@@ -50,20 +50,20 @@ static const cli_option own_options[] = {
     { 0 },
 };
 
-static int print_result(const cli_common *common, const inlay_calibrate_result *r)
+static int print_result(const cli_common *common, const inlay_calibrate_result *result)
 {
     cli_progress_clear();
     if (common->json)
         return cli_print_json(common,
-                              json_pack("{s:s, s:i, s:i, s:i, s:i, s:f, s:f}", "path", r->path, "providers",
-                                        (int)r->provider_count, "kernels", (int)r->kernel_count, "lines",
-                                        (int)r->line_count, "links", (int)r->link_count, "median_error",
-                                        r->median_error, "seconds", r->seconds),
+                              json_pack("{s:s, s:i, s:i, s:i, s:i, s:f, s:f}", "path", result->path, "providers",
+                                        (int)result->provider_count, "kernels", (int)result->kernel_count, "lines",
+                                        (int)result->line_count, "links", (int)result->link_count, "median_error",
+                                        result->median_error, "seconds", result->seconds),
                               CLI_OK);
-    (void)printf("%u kernels of %u provider%s timed in %.1f s, %u copy links\n", r->kernel_count, r->provider_count,
-                 r->provider_count == 1 ? "" : "s", r->seconds, r->link_count);
-    (void)printf("%u classes of kernels, the median one within a factor of %.2f\nwritten to %s\n", r->line_count,
-                 r->median_error, r->path);
+    (void)printf("%u kernels of %u provider%s timed in %.1f s, %u copy links\n", result->kernel_count,
+                 result->provider_count, result->provider_count == 1 ? "" : "s", result->seconds, result->link_count);
+    (void)printf("%u classes of kernels, the median one within a factor of %.2f\nwritten to %s\n", result->line_count,
+                 result->median_error, result->path);
     return CLI_OK;
 }
 

@@ -30,25 +30,25 @@ struct counts {
     uint64_t shaped; /* with every dimension fixed or named */
 };
 
-static void count_graph(const struct graph *g, struct counts *c)
+static void count_graph(const struct graph *graph, struct counts *counts)
 {
-    for (uint32_t v = 0; v < g->value_count; v++) {
-        const inlay_value_info *info = &g->values[v].info;
+    for (uint32_t value = 0; value < graph->value_count; value++) {
+        const inlay_value_info *info = &graph->values[value].info;
         bool shaped = info->rank != INLAY_RANK_UNKNOWN;
 
         if (info->flags & INLAY_VALUE_CONSTANT)
             continue;
-        c->values++;
-        c->typed += info->dtype != INLAY_UNDEFINED;
-        c->ranked += shaped;
+        counts->values++;
+        counts->typed += info->dtype != INLAY_UNDEFINED;
+        counts->ranked += shaped;
         for (uint32_t d = 0; shaped && d < info->rank; d++)
             shaped = info->dims[d].kind != INLAY_DIM_UNKNOWN;
-        c->shaped += shaped;
+        counts->shaped += shaped;
     }
-    for (uint32_t i = 0; i < g->node_count; i++) {
-        c->nodes++;
-        for (uint32_t b = 0; b < g->nodes[i]->body_count; b++)
-            count_graph(g->nodes[i]->bodies[b].graph, c);
+    for (uint32_t i = 0; i < graph->node_count; i++) {
+        counts->nodes++;
+        for (uint32_t b = 0; b < graph->nodes[i]->body_count; b++)
+            count_graph(graph->nodes[i]->bodies[b].graph, counts);
     }
 }
 
@@ -58,35 +58,37 @@ static uint32_t count_errors(const graph_model *model)
 {
     uint32_t count = 0;
 
-    for (const graph_finding *f = model->findings; f != NULL; f = f->next)
-        count += f->status != INLAY_OK;
+    for (const graph_finding *finding = model->findings; finding != NULL; finding = finding->next)
+        count += finding->status != INLAY_OK;
     return count;
 }
 
-static json_t *finding_json(const graph_finding *f)
+static json_t *finding_json(const graph_finding *finding)
 {
-    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "severity", f->status != INLAY_OK ? "error" : "warning", "code",
-                     f->code, "path", f->path, "node", f->node, "text", f->text, "fix", f->fix);
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "severity", finding->status != INLAY_OK ? "error" : "warning",
+                     "code", finding->code, "path", finding->path, "node", finding->node, "text", finding->text, "fix",
+                     finding->fix);
 }
 
 static json_t *findings_json(const graph_finding *first)
 {
     json_t *list = json_array();
 
-    for (const graph_finding *f = first; f != NULL; f = f->next)
-        (void)json_array_append_new(list, finding_json(f));
+    for (const graph_finding *finding = first; finding != NULL; finding = finding->next)
+        (void)json_array_append_new(list, finding_json(finding));
     return list;
 }
 
 static void print_findings(const cli_common *common, const graph_finding *first)
 {
-    for (const graph_finding *f = first; f != NULL; f = f->next) {
-        const bool says = f->fix[0] == '\0' || strchr(f->text, ';') != NULL; /* the sentence has a fix of its own */
+    for (const graph_finding *finding = first; finding != NULL; finding = finding->next) {
+        const bool says =
+            finding->fix[0] == '\0' || strchr(finding->text, ';') != NULL; /* the sentence has a fix of its own */
 
-        if (f->status != INLAY_OK || !common->quiet)
+        if (finding->status != INLAY_OK || !common->quiet)
             (void)fprintf(stderr, "%s: %s%s%s%s [%s at %s]\n", common->verb,
-                          f->status != INLAY_OK ? "" : "warning: ", f->text, says ? "" : "; ", says ? "" : f->fix,
-                          f->code, f->path);
+                          finding->status != INLAY_OK ? "" : "warning: ", finding->text, says ? "" : "; ",
+                          says ? "" : finding->fix, finding->code, finding->path);
     }
 }
 
@@ -99,13 +101,13 @@ static int print_wrong(const cli_common *common, const char *path, const graph_m
     const bool ended = last.status != INLAY_OK;
     json_t *list;
 
-    for (const graph_finding *f = model == NULL ? NULL : model->findings; f != NULL && first.code == INLAY_OK;
-         f = f->next) {
-        if (f->status == INLAY_OK)
+    for (const graph_finding *finding = model == NULL ? NULL : model->findings;
+         finding != NULL && first.code == INLAY_OK; finding = finding->next) {
+        if (finding->status == INLAY_OK)
             continue;
-        first.code = f->status;
-        (void)snprintf(first.text, sizeof first.text, "%s", f->text);
-        (void)snprintf(first.node, sizeof first.node, "%s", f->node);
+        first.code = finding->status;
+        (void)snprintf(first.text, sizeof first.text, "%s", finding->text);
+        (void)snprintf(first.node, sizeof first.node, "%s", finding->node);
     }
     if (ended)
         graph_fault_text(fault, last.status, &last.code, &last.fix);
@@ -125,21 +127,22 @@ static int print_wrong(const cli_common *common, const char *path, const graph_m
 
 static int print_ok(const cli_common *common, const char *path, const graph_model *model)
 {
-    struct counts c = { 0 };
+    struct counts counts = { 0 };
 
-    count_graph(model->main, &c);
+    count_graph(model->main, &counts);
     if (common->json)
         return cli_print_json(common,
                               json_pack("{s:s, s:b, s:I, s:I, s:I, s:I, s:I, s:o}", "model", path, "ok", 1, "nodes",
-                                        (json_int_t)c.nodes, "values", (json_int_t)c.values, "typed",
-                                        (json_int_t)c.typed, "ranked", (json_int_t)c.ranked, "shaped",
-                                        (json_int_t)c.shaped, "findings", findings_json(model->findings)),
+                                        (json_int_t)counts.nodes, "values", (json_int_t)counts.values, "typed",
+                                        (json_int_t)counts.typed, "ranked", (json_int_t)counts.ranked, "shaped",
+                                        (json_int_t)counts.shaped, "findings", findings_json(model->findings)),
                               CLI_OK);
     print_findings(common, model->findings);
     (void)printf("%s: OK: %llu nodes; of %llu values %llu have a type, %llu a rank, %llu a shape of fixed or named "
                  "sizes\n",
-                 path, (unsigned long long)c.nodes, (unsigned long long)c.values, (unsigned long long)c.typed,
-                 (unsigned long long)c.ranked, (unsigned long long)c.shaped);
+                 path, (unsigned long long)counts.nodes, (unsigned long long)counts.values,
+                 (unsigned long long)counts.typed, (unsigned long long)counts.ranked,
+                 (unsigned long long)counts.shaped);
     return CLI_OK;
 }
 

@@ -100,58 +100,61 @@ static bool is_comparable(const inlay_io_info *a, const inlay_io_info *b)
            b->dtype != INLAY_STRING;
 }
 
-static inlay_status add_pair(struct comparison *c, uint32_t i, uint32_t own)
+static inlay_status add_pair(struct comparison *comparison, uint32_t i, uint32_t own)
 {
     inlay_io_info info = { .struct_size = sizeof info }, other = { .struct_size = sizeof other };
-    const struct graph *g = c->session[0]->model->main;
-    struct pair *p = &c->pairs[c->pair_count];
+    const struct graph *graph = comparison->session[0]->model->main;
+    struct pair *pair = &comparison->pairs[comparison->pair_count];
     inlay_status status;
 
-    INLAY_TRY(inlay_session_output(c->session[0], i, &info));
-    *p = (struct pair){ .name = info.name,
-                        .at = { i, inlay_session_find_output(c->session[1], info.name) },
-                        .is_layer = i >= own };
-    if (p->at[1] == INLAY_NONE)
+    INLAY_TRY(inlay_session_output(comparison->session[0], i, &info));
+    *pair = (struct pair){ .name = info.name,
+                           .at = { i, inlay_session_find_output(comparison->session[1], info.name) },
+                           .is_layer = i >= own };
+    if (pair->at[1] == INLAY_NONE)
         return INLAY_OK;
-    INLAY_TRY(inlay_session_output(c->session[1], p->at[1], &other));
+    INLAY_TRY(inlay_session_output(comparison->session[1], pair->at[1], &other));
     if (!is_comparable(&info, &other))
         return INLAY_OK;
-    p->sum.metric = p->is_layer ? AGREE_cosine : c->args->metric < AGREE_METRIC_COUNT ? c->args->metric : AGREE_auto;
-    if (p->sum.metric == AGREE_auto)
-        p->sum.metric = agree_metric_of(g, i);
-    c->pair_count++;
+    pair->sum.metric = pair->is_layer                                  ? AGREE_cosine
+                       : comparison->args->metric < AGREE_METRIC_COUNT ? comparison->args->metric
+                                                                       : AGREE_auto;
+    if (pair->sum.metric == AGREE_auto)
+        pair->sum.metric = agree_metric_of(graph, i);
+    comparison->pair_count++;
 done:
     return status;
 }
 
-static inlay_status find_pairs(struct comparison *c, uint32_t own, inlay_diag *diag)
+static inlay_status find_pairs(struct comparison *comparison, uint32_t own, inlay_diag *diag)
 {
-    const uint32_t count = inlay_session_output_count(c->session[0]);
+    const uint32_t count = inlay_session_output_count(comparison->session[0]);
     inlay_status status = INLAY_OK;
 
-    c->pairs = calloc((size_t)count + 1, sizeof *c->pairs);
-    if (c->pairs == NULL)
+    comparison->pairs = calloc((size_t)count + 1, sizeof *comparison->pairs);
+    if (comparison->pairs == NULL)
         return no_memory(diag, "for %u outputs", count);
     for (uint32_t i = 0; i < count; i++)
-        INLAY_TRY(add_pair(c, i, own));
-    if (c->pair_count > 0 && !c->pairs[0].is_layer)
+        INLAY_TRY(add_pair(comparison, i, own));
+    if (comparison->pair_count > 0 && !comparison->pairs[0].is_layer)
         return INLAY_OK;
-    if (own != inlay_session_output_count(c->session[1]) && !c->args->layers)
+    if (own != inlay_session_output_count(comparison->session[1]) && !comparison->args->layers)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                           "the models have no output of the same name, and not as many "
                           "outputs; inlay inspect lists them");
-    for (uint32_t i = 0; i < own && !c->args->layers; i++) {
+    for (uint32_t i = 0; i < own && !comparison->args->layers; i++) {
         inlay_io_info info = { .struct_size = sizeof info };
 
-        INLAY_TRY(inlay_session_output(c->session[0], i, &info));
-        c->pairs[c->pair_count++] =
+        INLAY_TRY(inlay_session_output(comparison->session[0], i, &info));
+        comparison->pairs[comparison->pair_count++] =
             (struct pair){ .name = info.name,
                            .at = { i, i },
-                           .sum.metric = c->args->metric == AGREE_auto || c->args->metric >= AGREE_METRIC_COUNT
-                                             ? agree_metric_of(c->session[0]->model->main, i)
-                                             : c->args->metric };
+                           .sum.metric =
+                               comparison->args->metric == AGREE_auto || comparison->args->metric >= AGREE_METRIC_COUNT
+                                   ? agree_metric_of(comparison->session[0]->model->main, i)
+                                   : comparison->args->metric };
     }
-    if (c->pair_count == 0)
+    if (comparison->pair_count == 0)
         status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the models have no value of the same name");
 done:
     return status;
@@ -159,25 +162,25 @@ done:
 
 /* ------------------------------------------------------------------ runs */
 
-static inlay_status compare_outputs(struct comparison *c, inlay_diag *diag)
+static inlay_status compare_outputs(struct comparison *comparison, inlay_diag *diag)
 {
-    for (uint32_t i = 0; i < c->pair_count; i++) {
-        struct pair *p = &c->pairs[i];
-        const inlay_value *a = inlay_context_output(c->context[0], p->at[0]);
-        const inlay_value *b = inlay_context_output(c->context[1], p->at[1]);
+    for (uint32_t i = 0; i < comparison->pair_count; i++) {
+        struct pair *pair = &comparison->pairs[i];
+        const inlay_value *a = inlay_context_output(comparison->context[0], pair->at[0]);
+        const inlay_value *b = inlay_context_output(comparison->context[1], pair->at[1]);
         inlay_diag why = INLAY_DIAG_INIT;
-        inlay_tensor_view x, y;
+        inlay_tensor_view input, output;
         inlay_status status;
 
-        if (a == NULL || b == NULL || !value_view(a, &x) || !value_view(b, &y))
+        if (a == NULL || b == NULL || !value_view(a, &input) || !value_view(b, &output))
             continue;
-        status = agree_add(&p->sum, &x, &y, &why);
-        if (status == INLAY_SHAPE_MISMATCH && p->is_layer) {
-            (void)snprintf(p->unlike, sizeof p->unlike, "%.150s", why.text);
+        status = agree_add(&pair->sum, &input, &output, &why);
+        if (status == INLAY_SHAPE_MISMATCH && pair->is_layer) {
+            (void)snprintf(pair->unlike, sizeof pair->unlike, "%.150s", why.text);
         } else if (status != INLAY_OK) {
             char shapes[2][192];
 
-            return inlay_fail(diag, status, "output '%s': %s: %s and %s", p->name, why.text,
+            return inlay_fail(diag, status, "output '%s': %s: %s and %s", pair->name, why.text,
                               value_type_text(a, shapes[0], sizeof shapes[0]),
                               value_type_text(b, shapes[1], sizeof shapes[1]));
         }
@@ -185,7 +188,7 @@ static inlay_status compare_outputs(struct comparison *c, inlay_diag *diag)
     return INLAY_OK;
 }
 
-static inlay_status run_samples(struct comparison *c, const struct samples *set, inlay_diag *diag)
+static inlay_status run_samples(struct comparison *comparison, const struct samples *set, inlay_diag *diag)
 {
     inlay_value **values = NULL;
     inlay_status status = INLAY_OK;
@@ -199,40 +202,40 @@ static inlay_status run_samples(struct comparison *c, const struct samples *set,
             return inlay_fail(diag, INLAY_CANCELLED, "stopped at sample %u of %u", i + 1, set->count);
         INLAY_TRY(samples_load(set, i, &values, diag));
         for (int k = 0; k < 2; k++)
-            INLAY_TRY(samples_run(set, values, c->session[k], c->context[k], diag));
-        INLAY_TRY(compare_outputs(c, diag));
-        if (c->args->command != NULL) {
-            INLAY_TRY(
-                custom_score(&c->command, c->session[0], c->context[0], c->session[1], c->context[1], &score, diag));
-            agree_add_score(&c->custom, score);
+            INLAY_TRY(samples_run(set, values, comparison->session[k], comparison->context[k], diag));
+        INLAY_TRY(compare_outputs(comparison, diag));
+        if (comparison->args->command != NULL) {
+            INLAY_TRY(custom_score(&comparison->command, comparison->session[0], comparison->context[0],
+                                   comparison->session[1], comparison->context[1], &score, diag));
+            agree_add_score(&comparison->custom, score);
         }
         samples_release(set, values);
         values = NULL;
-        c->samples++;
+        comparison->samples++;
     }
 done:
     samples_release(set, values);
     return status;
 }
 
-static inlay_status open_both(struct comparison *c, uint32_t *out_own, inlay_diag *diag)
+static inlay_status open_both(struct comparison *comparison, uint32_t *out_own, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
 
     for (int k = 0; k < 2; k++) {
-        INLAY_TRY(cli_open(c->common, c->args->models[k], &c->session[k], diag));
-        *out_own = k == 0 ? inlay_session_output_count(c->session[0]) : *out_own;
+        INLAY_TRY(cli_open(comparison->common, comparison->args->models[k], &comparison->session[k], diag));
+        *out_own = k == 0 ? inlay_session_output_count(comparison->session[0]) : *out_own;
     }
-    for (int k = 0; c->args->layers && k < 2; k++) { /* again, with all values */
-        inlay_session_destroy(c->session[k]);
-        c->session[k] = NULL;
+    for (int k = 0; comparison->args->layers && k < 2; k++) { /* again, with all values */
+        inlay_session_destroy(comparison->session[k]);
+        comparison->session[k] = NULL;
     }
-    if (c->args->layers)
-        INLAY_TRY(inlay_options_set(c->common->options, "tap", "*", diag));
+    if (comparison->args->layers)
+        INLAY_TRY(inlay_options_set(comparison->common->options, "tap", "*", diag));
     for (int k = 0; k < 2; k++) {
-        if (c->session[k] == NULL)
-            INLAY_TRY(cli_open(c->common, c->args->models[k], &c->session[k], diag));
-        INLAY_TRY(inlay_context_create(c->session[k], &c->context[k], diag));
+        if (comparison->session[k] == NULL)
+            INLAY_TRY(cli_open(comparison->common, comparison->args->models[k], &comparison->session[k], diag));
+        INLAY_TRY(inlay_context_create(comparison->session[k], &comparison->context[k], diag));
     }
 done:
     return status;
@@ -240,55 +243,55 @@ done:
 
 /* ------------------------------------------------------------------ what came of it */
 
-static json_t *pair_json(const char *name, const struct agree *a, const char *unlike)
+static json_t *pair_json(const char *name, const struct agree *agree, const char *unlike)
 {
-    const agree_score s = agree_result(a);
-    json_t *j =
-        json_pack("{s:s, s:s, s:o, s:o, s:o}", "name", name, "metric", agree_metric_name(a->metric), "score",
-                  value_number_json(s.value), "low", value_number_json(s.low), "high", value_number_json(s.high));
+    const agree_score score = agree_result(agree);
+    json_t *json = json_pack("{s:s, s:s, s:o, s:o, s:o}", "name", name, "metric", agree_metric_name(agree->metric),
+                             "score", value_number_json(score.value), "low", value_number_json(score.low), "high",
+                             value_number_json(score.high));
 
-    if (a->metric != AGREE_custom) {
-        (void)json_object_set_new(j, "max_error", value_number_json(a->max_error));
-        (void)json_object_set_new(j, "rms_error", value_number_json(agree_rms(a)));
-        (void)json_object_set_new(j, "relative_error", value_number_json(agree_relative(a)));
-        (void)json_object_set_new(j, "cosine", value_number_json(agree_cosine(a)));
-        if (a->rows > 0)
-            (void)json_object_set_new(j, "top1", json_real((double)a->rows_same / (double)a->rows));
-        if (a->broken > 0)
-            (void)json_object_set_new(j, "not_finite", json_integer((json_int_t)a->broken));
+    if (agree->metric != AGREE_custom) {
+        (void)json_object_set_new(json, "max_error", value_number_json(agree->max_error));
+        (void)json_object_set_new(json, "rms_error", value_number_json(agree_rms(agree)));
+        (void)json_object_set_new(json, "relative_error", value_number_json(agree_relative(agree)));
+        (void)json_object_set_new(json, "cosine", value_number_json(agree_cosine(agree)));
+        if (agree->rows > 0)
+            (void)json_object_set_new(json, "top1", json_real((double)agree->rows_same / (double)agree->rows));
+        if (agree->broken > 0)
+            (void)json_object_set_new(json, "not_finite", json_integer((json_int_t)agree->broken));
     }
     if (unlike != NULL && unlike[0] != '\0')
-        (void)json_object_set_new(j, "unlike", json_string(unlike));
-    return j;
+        (void)json_object_set_new(json, "unlike", json_string(unlike));
+    return json;
 }
 
-static int widest(const struct comparison *c)
+static int widest(const struct comparison *comparison)
 {
     size_t width = 6;
 
-    for (uint32_t i = 0; i < c->pair_count; i++)
-        width = strlen(c->pairs[i].name) > width ? strlen(c->pairs[i].name) : width;
+    for (uint32_t i = 0; i < comparison->pair_count; i++)
+        width = strlen(comparison->pairs[i].name) > width ? strlen(comparison->pairs[i].name) : width;
     return width > 48 ? 48 : (int)width;
 }
 
-static void print_pair(const char *name, int width, const struct agree *a, const char *unlike)
+static void print_pair(const char *name, int width, const struct agree *agree, const char *unlike)
 {
-    const agree_score s = agree_result(a);
+    const agree_score score = agree_result(agree);
 
-    (void)printf("%-*s  %-6s  ", width, name, agree_metric_name(a->metric));
-    if (unlike[0] != '\0' && a->samples == 0) {
+    (void)printf("%-*s  %-6s  ", width, name, agree_metric_name(agree->metric));
+    if (unlike[0] != '\0' && agree->samples == 0) {
         (void)printf("%s\n", unlike);
         return;
     }
-    (void)printf("%-9.6g  %-8.5g %-8.5g", s.value, s.low, s.high);
-    if (a->metric != AGREE_custom) {
-        (void)printf("  %-9.3g  %-9.3g  %-9.3g", a->max_error, agree_rms(a), agree_relative(a));
-        (void)printf("  %.6f", agree_cosine(a));
+    (void)printf("%-9.6g  %-8.5g %-8.5g", score.value, score.low, score.high);
+    if (agree->metric != AGREE_custom) {
+        (void)printf("  %-9.3g  %-9.3g  %-9.3g", agree->max_error, agree_rms(agree), agree_relative(agree));
+        (void)printf("  %.6f", agree_cosine(agree));
     }
-    if (a->rows > 0)
-        (void)printf("  %.4f", (double)a->rows_same / (double)a->rows);
-    if (a->broken > 0)
-        (void)printf("  (%llu elements NaN or infinite in one alone)", (unsigned long long)a->broken);
+    if (agree->rows > 0)
+        (void)printf("  %.4f", (double)agree->rows_same / (double)agree->rows);
+    if (agree->broken > 0)
+        (void)printf("  (%llu elements NaN or infinite in one alone)", (unsigned long long)agree->broken);
     (void)putchar('\n');
 }
 
@@ -299,116 +302,119 @@ static void print_head(const char *what, int width)
 }
 
 /* Does every output, or the command's score, hold the bound? */
-static bool holds(const struct comparison *c)
+static bool holds(const struct comparison *comparison)
 {
     bool all = true;
 
-    if (isnan(c->args->at_least))
+    if (isnan(comparison->args->at_least))
         return true;
-    if (c->args->command != NULL)
-        return agree_holds(AGREE_custom, agree_result(&c->custom).value, c->args->at_least);
-    for (uint32_t i = 0; i < c->pair_count; i++)
-        if (!c->pairs[i].is_layer)
-            all = all && agree_holds(c->pairs[i].sum.metric, agree_result(&c->pairs[i].sum).value, c->args->at_least);
+    if (comparison->args->command != NULL)
+        return agree_holds(AGREE_custom, agree_result(&comparison->custom).value, comparison->args->at_least);
+    for (uint32_t i = 0; i < comparison->pair_count; i++)
+        if (!comparison->pairs[i].is_layer)
+            all = all && agree_holds(comparison->pairs[i].sum.metric, agree_result(&comparison->pairs[i].sum).value,
+                                     comparison->args->at_least);
     return all;
 }
 
-static int tell_json(const struct comparison *c, bool all_hold)
+static int tell_json(const struct comparison *comparison, bool all_hold)
 {
     json_t *outputs = json_array(), *layers = json_array();
-    json_t *all = json_pack("{s:s, s:s, s:i, s:o}", "a", c->args->models[0], "b", c->args->models[1], "samples",
-                            (int)c->samples, "outputs", outputs);
+    json_t *all = json_pack("{s:s, s:s, s:i, s:o}", "a", comparison->args->models[0], "b", comparison->args->models[1],
+                            "samples", (int)comparison->samples, "outputs", outputs);
 
-    if (c->args->command != NULL)
-        (void)json_array_append_new(outputs, pair_json(c->args->command, &c->custom, NULL));
-    for (uint32_t i = 0; i < c->pair_count; i++)
-        (void)json_array_append_new(c->pairs[i].is_layer ? layers : outputs,
-                                    pair_json(c->pairs[i].name, &c->pairs[i].sum, c->pairs[i].unlike));
-    if (c->args->layers)
+    if (comparison->args->command != NULL)
+        (void)json_array_append_new(outputs, pair_json(comparison->args->command, &comparison->custom, NULL));
+    for (uint32_t i = 0; i < comparison->pair_count; i++)
+        (void)json_array_append_new(
+            comparison->pairs[i].is_layer ? layers : outputs,
+            pair_json(comparison->pairs[i].name, &comparison->pairs[i].sum, comparison->pairs[i].unlike));
+    if (comparison->args->layers)
         (void)json_object_set(all, "layers", layers);
     json_decref(layers);
-    if (!isnan(c->args->at_least)) {
-        (void)json_object_set_new(all, "at_least", json_real(c->args->at_least));
+    if (!isnan(comparison->args->at_least)) {
+        (void)json_object_set_new(all, "at_least", json_real(comparison->args->at_least));
         (void)json_object_set_new(all, "holds", json_boolean(all_hold));
     }
-    return cli_print_json(c->common, all, all_hold ? CLI_OK : CLI_FAILED);
+    return cli_print_json(comparison->common, all, all_hold ? CLI_OK : CLI_FAILED);
 }
 
-static int tell(const struct comparison *c)
+static int tell(const struct comparison *comparison)
 {
-    const bool all_hold = holds(c);
-    const int width = widest(c);
+    const bool all_hold = holds(comparison);
+    const int width = widest(comparison);
 
-    if (c->common->json)
-        return tell_json(c, all_hold);
-    (void)printf("%u samples%s\n", c->samples, c->args->data == NULL ? ", made up" : "");
+    if (comparison->common->json)
+        return tell_json(comparison, all_hold);
+    (void)printf("%u samples%s\n", comparison->samples, comparison->args->data == NULL ? ", made up" : "");
     print_head("output", width);
-    if (c->args->command != NULL)
-        print_pair("custom", width, &c->custom, "");
-    for (uint32_t i = 0; i < c->pair_count; i++)
-        if (!c->pairs[i].is_layer)
-            print_pair(c->pairs[i].name, width, &c->pairs[i].sum, c->pairs[i].unlike);
-    if (c->args->layers)
+    if (comparison->args->command != NULL)
+        print_pair("custom", width, &comparison->custom, "");
+    for (uint32_t i = 0; i < comparison->pair_count; i++)
+        if (!comparison->pairs[i].is_layer)
+            print_pair(comparison->pairs[i].name, width, &comparison->pairs[i].sum, comparison->pairs[i].unlike);
+    if (comparison->args->layers)
         print_head("\nlayer", width + 1);
-    for (uint32_t i = 0; i < c->pair_count; i++)
-        if (c->pairs[i].is_layer)
-            print_pair(c->pairs[i].name, width, &c->pairs[i].sum, c->pairs[i].unlike);
-    if (!isnan(c->args->at_least) && !all_hold)
-        (void)fprintf(stderr, "%s: the score is not %s %g\n", c->common->verb,
-                      c->args->metric == AGREE_kl ? "at most" : "at least", c->args->at_least);
+    for (uint32_t i = 0; i < comparison->pair_count; i++)
+        if (comparison->pairs[i].is_layer)
+            print_pair(comparison->pairs[i].name, width, &comparison->pairs[i].sum, comparison->pairs[i].unlike);
+    if (!isnan(comparison->args->at_least) && !all_hold)
+        (void)fprintf(stderr, "%s: the score is not %s %g\n", comparison->common->verb,
+                      comparison->args->metric == AGREE_kl ? "at most" : "at least", comparison->args->at_least);
     return all_hold ? CLI_OK : CLI_FAILED;
 }
 
 /* ------------------------------------------------------------------ where they part */
 
-static void end_runs(struct comparison *c)
+static void end_runs(struct comparison *comparison)
 {
     for (int k = 0; k < 2; k++) {
-        inlay_context_destroy(c->context[k]);
-        inlay_session_destroy(c->session[k]);
+        inlay_context_destroy(comparison->context[k]);
+        inlay_session_destroy(comparison->session[k]);
     }
-    free(c->pairs);
+    free(comparison->pairs);
 }
 
 /* The first value, in the order of a run, that is off by half of what the outputs are; NULL: no value is that both
  * have. *out_before: what is off most before it. */
-static const struct pair *find_parting(const struct comparison *c, const struct comparison *layers, double *out_before)
+static const struct pair *find_parting(const struct comparison *comparison, const struct comparison *layers,
+                                       double *out_before)
 {
     double most = 0;
 
-    for (uint32_t i = 0; i < c->pair_count; i++)
-        if (!c->pairs[i].is_layer && isfinite(agree_relative(&c->pairs[i].sum)))
-            most = fmax(most, agree_relative(&c->pairs[i].sum));
+    for (uint32_t i = 0; i < comparison->pair_count; i++)
+        if (!comparison->pairs[i].is_layer && isfinite(agree_relative(&comparison->pairs[i].sum)))
+            most = fmax(most, agree_relative(&comparison->pairs[i].sum));
     *out_before = 0;
     for (uint32_t i = 0; i < layers->pair_count; i++) {
-        const struct pair *p = &layers->pairs[i];
-        const double off = p->sum.samples > 0 ? agree_relative(&p->sum) : 0;
+        const struct pair *pair = &layers->pairs[i];
+        const double off = pair->sum.samples > 0 ? agree_relative(&pair->sum) : 0;
 
-        if (p->is_layer && p->sum.samples > 0 && !(off < most / 2))
-            return p;
-        *out_before = p->is_layer ? fmax(*out_before, off) : *out_before;
+        if (pair->is_layer && pair->sum.samples > 0 && !(off < most / 2))
+            return pair;
+        *out_before = pair->is_layer ? fmax(*out_before, off) : *out_before;
     }
     return NULL;
 }
 
 /* Runs a few samples with all values watched. What cannot be watched is no failure: the scores are told already. */
-static void tell_where(const struct comparison *c, const struct samples *set)
+static void tell_where(const struct comparison *comparison, const struct samples *set)
 {
-    compare_args args = *c->args;
-    struct comparison layers = { .args = &args, .common = c->common };
+    compare_args args = *comparison->args;
+    struct comparison layers = { .args = &args, .common = comparison->common };
     struct samples few = *set;
     uint32_t own = 0;
-    const struct pair *p;
+    const struct pair *pair;
     double before;
 
     args.layers = true;
     args.command = NULL;
     few.count = few.count > LOOKED_INTO ? LOOKED_INTO : few.count;
     if (open_both(&layers, &own, NULL) == INLAY_OK && find_pairs(&layers, own, NULL) == INLAY_OK &&
-        run_samples(&layers, &few, NULL) == INLAY_OK && (p = find_parting(c, &layers, &before)) != NULL) {
+        run_samples(&layers, &few, NULL) == INLAY_OK && (pair = find_parting(comparison, &layers, &before)) != NULL) {
         cli_progress_clear();
         (void)fprintf(stderr, "%s: the two part at value '%s': relative error %.3g there, at most %.3g before\n",
-                      c->common->verb, p->name, agree_relative(&p->sum), before);
+                      comparison->common->verb, pair->name, agree_relative(&pair->sum), before);
     }
     cli_progress_clear();
     end_runs(&layers);
@@ -419,7 +425,7 @@ int cmd_compare(int argc, char **argv)
     static const cli_verb verb = { "A B", doc, own_options, NULL };
     static compare_args args = { .at_least = NAN };
     cli_common common;
-    struct comparison c = { .args = &args, .common = &common, .custom.metric = AGREE_custom };
+    struct comparison comparison = { .args = &args, .common = &common, .custom.metric = AGREE_custom };
     inlay_diag diag = INLAY_DIAG_INIT;
     struct dataset *set = NULL;
     struct samples list;
@@ -428,27 +434,27 @@ int cmd_compare(int argc, char **argv)
     inlay_status status;
 
     cli_parse(&verb, true, argc, argv, &common, &args);
-    c.command.command = args.command;
-    INLAY_TRY(open_both(&c, &own, &diag));
-    INLAY_TRY(find_pairs(&c, own, &diag));
+    comparison.command.command = args.command;
+    INLAY_TRY(open_both(&comparison, &own, &diag));
+    INLAY_TRY(find_pairs(&comparison, own, &diag));
     INLAY_TRY(dataset_open(args.data,
                            args.samples > 0    ? args.samples
                            : args.data == NULL ? MADE_UP_SAMPLES
                                                : 0,
-                           cli_caller(&common), c.session[0], &set, &diag));
+                           cli_caller(&common), comparison.session[0], &set, &diag));
     list = dataset_samples(set);
-    INLAY_TRY(samples_fit(&list, c.session[1], &diag));
-    INLAY_TRY(run_samples(&c, &list, &diag));
+    INLAY_TRY(samples_fit(&list, comparison.session[1], &diag));
+    INLAY_TRY(run_samples(&comparison, &list, &diag));
     cli_progress_clear();
-    code = tell(&c);
+    code = tell(&comparison);
     if (code == CLI_FAILED && !common.json && !common.quiet && args.command == NULL)
-        tell_where(&c, &list);
+        tell_where(&comparison, &list);
 done:
     if (status != INLAY_OK)
         code = cli_fail(&common, &diag);
-    custom_end(&c.command);
+    custom_end(&comparison.command);
     dataset_close(set);
-    end_runs(&c);
+    end_runs(&comparison);
     cli_common_deinit(&common);
     return code;
 }

@@ -66,33 +66,33 @@ static bool is_wanted(const show_args *args, const char *name)
     return wanted;
 }
 
-static bool next_setting(const inlay_options *options, const show_args *args, uint32_t *i, inlay_setting *s)
+static bool next_setting(const inlay_options *options, const show_args *args, uint32_t *i, inlay_setting *setting)
 {
-    while (inlay_options_setting(options, (*i)++, s) == INLAY_OK)
-        if (is_wanted(args, s->name))
+    while (inlay_options_setting(options, (*i)++, setting) == INLAY_OK)
+        if (is_wanted(args, setting->name))
             return true;
     return false;
 }
 
 static void print_table(const inlay_options *options, const show_args *args)
 {
-    inlay_setting s = { .struct_size = sizeof s };
+    inlay_setting setting = { .struct_size = sizeof setting };
     int name_width = 0, text_width = 0;
 
-    for (uint32_t i = 0; next_setting(options, args, &i, &s);) {
-        int name = (int)strlen(s.name), text = (int)strlen(s.text);
+    for (uint32_t i = 0; next_setting(options, args, &i, &setting);) {
+        int name = (int)strlen(setting.name), text = (int)strlen(setting.text);
         name_width = name > name_width ? name : name_width;
         text_width = text > text_width && text <= 40 ? text : text_width;
     }
-    for (uint32_t i = 0; next_setting(options, args, &i, &s);) {
-        (void)printf("%-*s  ", name_width, s.item == 0 || s.item == INLAY_NONE ? s.name : "");
-        if (is_plain(s.text))
-            (void)printf("%-*s", text_width, s.text);
+    for (uint32_t i = 0; next_setting(options, args, &i, &setting);) {
+        (void)printf("%-*s  ", name_width, setting.item == 0 || setting.item == INLAY_NONE ? setting.name : "");
+        if (is_plain(setting.text))
+            (void)printf("%-*s", text_width, setting.text);
         else
-            print_quoted(s.text);
-        if (s.text[0] == '\0')
+            print_quoted(setting.text);
+        if (setting.text[0] == '\0')
             (void)printf("%*s", text_width - 2 > 0 ? text_width - 2 : 0, "");
-        (void)printf("  %s\n", s.origin);
+        (void)printf("  %s\n", setting.origin);
     }
 }
 
@@ -133,41 +133,42 @@ static void print_parts(const char *text, char separator, bool paths)
     (void)putchar(']');
 }
 
-static void print_value(const inlay_setting *s, const inlay_option_doc *option)
+static void print_value(const inlay_setting *setting, const inlay_option_doc *option)
 {
     if (option->kind == INLAY_SETTING_INT)
-        (void)fputs(s->text, stdout);
+        (void)fputs(setting->text, stdout);
     else if (option->kind == INLAY_SETTING_NAMES || option->kind == INLAY_SETTING_PATHS)
-        print_parts(s->text, option->kind == INLAY_SETTING_NAMES ? ',' : ':', option->kind == INLAY_SETTING_PATHS);
-    else if (option->kind == INLAY_SETTING_PATH && strcmp(s->text, option->default_value) != 0)
-        print_path(s->text, strlen(s->text));
-    else if ((option->kind == INLAY_SETTING_LIST || option->kind == INLAY_SETTING_PAIRS) && s->item == INLAY_NONE)
+        print_parts(setting->text, option->kind == INLAY_SETTING_NAMES ? ',' : ':',
+                    option->kind == INLAY_SETTING_PATHS);
+    else if (option->kind == INLAY_SETTING_PATH && strcmp(setting->text, option->default_value) != 0)
+        print_path(setting->text, strlen(setting->text));
+    else if ((option->kind == INLAY_SETTING_LIST || option->kind == INLAY_SETTING_PAIRS) && setting->item == INLAY_NONE)
         (void)fputs("[]", stdout);
     else
-        print_quoted(s->text);
+        print_quoted(setting->text);
 }
 
 /* What is not a default as it would stand in a file, the defaults as comments. */
 static void print_yaml(const inlay_options *options, const show_args *args)
 {
-    inlay_setting s = { .struct_size = sizeof s };
+    inlay_setting setting = { .struct_size = sizeof setting };
 
-    for (uint32_t i = 0; next_setting(options, args, &i, &s);) {
+    for (uint32_t i = 0; next_setting(options, args, &i, &setting);) {
         inlay_option_doc option = { .struct_size = sizeof option };
         uint32_t k = 0;
 
-        while (inlay_options_describe(k++, &option) == INLAY_OK && strcmp(option.name, s.name) != 0)
+        while (inlay_options_describe(k++, &option) == INLAY_OK && strcmp(option.name, setting.name) != 0)
             ;
-        if (strcmp(option.name, s.name) != 0) /* of a provider */
+        if (strcmp(option.name, setting.name) != 0) /* of a provider */
             option = (inlay_option_doc){ .kind = INLAY_SETTING_TEXT, .default_value = "" };
-        if (s.source == INLAY_SOURCE_DEFAULT)
+        if (setting.source == INLAY_SOURCE_DEFAULT)
             (void)fputs("# ", stdout);
-        if (s.item == INLAY_NONE)
-            (void)printf("%s: ", s.name);
+        if (setting.item == INLAY_NONE)
+            (void)printf("%s: ", setting.name);
         else
-            (void)printf("%s%s  - ", s.item == 0 ? s.name : "", s.item == 0 ? ":\n" : "");
-        print_value(&s, &option);
-        (void)printf(s.source == INLAY_SOURCE_DEFAULT ? "\n" : " # %s\n", s.origin);
+            (void)printf("%s%s  - ", setting.item == 0 ? setting.name : "", setting.item == 0 ? ":\n" : "");
+        print_value(&setting, &option);
+        (void)printf(setting.source == INLAY_SOURCE_DEFAULT ? "\n" : " # %s\n", setting.origin);
     }
 }
 
@@ -183,13 +184,13 @@ static json_t *text_json(const char *text)
 static json_t *settings_json(const inlay_options *options, const show_args *args)
 {
     json_t *list = json_array();
-    inlay_setting s = { .struct_size = sizeof s };
+    inlay_setting setting = { .struct_size = sizeof setting };
 
-    for (uint32_t i = 0; next_setting(options, args, &i, &s);) {
-        json_t *one = json_pack("{s:s, s:o, s:o, s:s}", "name", s.name, "value", text_json(s.text), "origin",
-                                text_json(s.origin), "source", sources[s.source]);
-        if (s.item != INLAY_NONE)
-            (void)json_object_set_new(one, "item", json_integer(s.item));
+    for (uint32_t i = 0; next_setting(options, args, &i, &setting);) {
+        json_t *one = json_pack("{s:s, s:o, s:o, s:s}", "name", setting.name, "value", text_json(setting.text),
+                                "origin", text_json(setting.origin), "source", sources[setting.source]);
+        if (setting.item != INLAY_NONE)
+            (void)json_object_set_new(one, "item", json_integer(setting.item));
         (void)json_array_append_new(list, one);
     }
     return json_pack("{s:o}", "settings", list);
@@ -223,24 +224,25 @@ static const char *pass_at(const void *ctx, uint32_t i)
 /* What only the optimiser knows: its passes. */
 static inlay_status check_passes(const inlay_options *options, json_t *mistakes)
 {
-    inlay_setting s = { .struct_size = sizeof s };
+    inlay_setting setting = { .struct_size = sizeof setting };
     inlay_status status = INLAY_OK;
     uint32_t count = 0;
     char line[512];
 
     while (pass_at(NULL, count) != NULL)
         count++;
-    for (uint32_t i = 0; inlay_options_setting(options, i, &s) == INLAY_OK; i++) {
+    for (uint32_t i = 0; inlay_options_setting(options, i, &setting) == INLAY_OK; i++) {
         const char *nearest;
-        bool known = (strcmp(s.name, "pass") != 0 && strcmp(s.name, "no_pass") != 0) || s.item == INLAY_NONE;
+        bool known =
+            (strcmp(setting.name, "pass") != 0 && strcmp(setting.name, "no_pass") != 0) || setting.item == INLAY_NONE;
 
         for (uint32_t k = 0; !known && k < count; k++)
-            known = strcmp(s.text, pass_at(NULL, k)) == 0;
+            known = strcmp(setting.text, pass_at(NULL, k)) == 0;
         if (known)
             continue;
-        nearest = nearest_name(s.text, pass_at, NULL, count);
-        (void)snprintf(line, sizeof line, "%.300s: there is no optimiser pass '%.64s'%s%s%s", s.origin, s.text,
-                       nearest != NULL ? "; did you mean '" : "; `inlay optimize --list` names them",
+        nearest = nearest_name(setting.text, pass_at, NULL, count);
+        (void)snprintf(line, sizeof line, "%.300s: there is no optimiser pass '%.64s'%s%s%s", setting.origin,
+                       setting.text, nearest != NULL ? "; did you mean '" : "; `inlay optimize --list` names them",
                        nearest != NULL ? nearest : "", nearest != NULL ? "'?" : "");
         note_mistake(mistakes, 0, line);
         status = INLAY_INVALID_ARGUMENT;

@@ -51,70 +51,70 @@ static void print_line(const diff_args *args, const diff_line *line)
 }
 
 /* Is line i within `context` lines of one that differs? */
-static bool is_near(const diff_part *p, uint32_t i, uint32_t context)
+static bool is_near(const diff_part *part, uint32_t i, uint32_t context)
 {
     const uint32_t from = i > context ? i - context : 0;
-    const uint32_t to = p->count - i > context + 1 ? i + context + 1 : p->count;
+    const uint32_t to = part->count - i > context + 1 ? i + context + 1 : part->count;
 
     for (uint32_t k = from; k < to; k++)
-        if (p->lines[k].side != DIFF_BOTH)
+        if (part->lines[k].side != DIFF_BOTH)
             return true;
     return false;
 }
 
-static void print_part(const diff_args *args, const diff_part *p)
+static void print_part(const diff_args *args, const diff_part *part)
 {
     bool open = false;
 
-    for (uint32_t i = 0; i < p->count; i++) {
-        const bool shown = p->lines[i].side != DIFF_BOTH || is_near(p, i, args->context);
+    for (uint32_t i = 0; i < part->count; i++) {
+        const bool shown = part->lines[i].side != DIFF_BOTH || is_near(part, i, args->context);
 
         if (shown && !open)
-            (void)printf("%s@@ %s, line %u @@%s\n", args->color ? "\033[36m" : "", p->title, i + 1,
+            (void)printf("%s@@ %s, line %u @@%s\n", args->color ? "\033[36m" : "", part->title, i + 1,
                          args->color ? "\033[m" : "");
         if (shown)
-            print_line(args, &p->lines[i]);
+            print_line(args, &part->lines[i]);
         open = shown;
     }
 }
 
-static void print_text(const diff_args *args, const struct diff *d)
+static void print_text(const diff_args *args, const struct diff *diff)
 {
-    if (d->changed > 0)
+    if (diff->changed > 0)
         (void)printf("--- %s\n+++ %s\n", args->models[0], args->models[1]);
-    for (uint32_t i = 0; i < d->part_count; i++)
-        if (d->parts[i].changed > 0)
-            print_part(args, &d->parts[i]);
-    if (d->weight_count > 0)
+    for (uint32_t i = 0; i < diff->part_count; i++)
+        if (diff->parts[i].changed > 0)
+            print_part(args, &diff->parts[i]);
+    if (diff->weight_count > 0)
         (void)printf("@@ weights @@\n");
-    for (uint32_t i = 0; i < d->weight_count; i++) {
-        const diff_weight *w = &d->weights[i];
+    for (uint32_t i = 0; i < diff->weight_count; i++) {
+        const diff_weight *weight = &diff->weights[i];
 
-        (void)printf("~ %s: %lld of %lld elements differ, by at most %.4g, %.3g relative\n", w->name,
-                     (long long)w->differing, (long long)w->elements, w->largest, w->relative);
+        (void)printf("~ %s: %lld of %lld elements differ, by at most %.4g, %.3g relative\n", weight->name,
+                     (long long)weight->differing, (long long)weight->elements, weight->largest, weight->relative);
     }
 }
 
-static json_t *make_json(const diff_args *args, const struct diff *d)
+static json_t *make_json(const diff_args *args, const struct diff *diff)
 {
     json_t *changes = json_array(), *weights = json_array();
 
-    for (uint32_t i = 0; i < d->part_count; i++)
-        for (uint32_t k = 0; k < d->parts[i].count; k++)
-            if (d->parts[i].lines[k].side != DIFF_BOTH)
-                (void)json_array_append_new(changes, json_pack("{s:s, s:s, s:s}", "in", d->parts[i].title, "side",
-                                                               d->parts[i].lines[k].side == DIFF_A ? "a" : "b", "text",
-                                                               d->parts[i].lines[k].text));
-    for (uint32_t i = 0; i < d->weight_count; i++) {
-        const diff_weight *w = &d->weights[i];
+    for (uint32_t i = 0; i < diff->part_count; i++)
+        for (uint32_t k = 0; k < diff->parts[i].count; k++)
+            if (diff->parts[i].lines[k].side != DIFF_BOTH)
+                (void)json_array_append_new(changes, json_pack("{s:s, s:s, s:s}", "in", diff->parts[i].title, "side",
+                                                               diff->parts[i].lines[k].side == DIFF_A ? "a" : "b",
+                                                               "text", diff->parts[i].lines[k].text));
+    for (uint32_t i = 0; i < diff->weight_count; i++) {
+        const diff_weight *weight = &diff->weights[i];
 
-        (void)json_array_append_new(weights, json_pack("{s:s, s:I, s:I, s:o, s:o}", "name", w->name, "elements",
-                                                       (json_int_t)w->elements, "differing", (json_int_t)w->differing,
-                                                       "largest", value_number_json(w->largest), "relative",
-                                                       value_number_json(w->relative)));
+        (void)json_array_append_new(
+            weights, json_pack("{s:s, s:I, s:I, s:o, s:o}", "name", weight->name, "elements",
+                               (json_int_t)weight->elements, "differing", (json_int_t)weight->differing, "largest",
+                               value_number_json(weight->largest), "relative", value_number_json(weight->relative)));
     }
-    return json_pack("{s:s, s:s, s:b, s:o, s:o}", "a", args->models[0], "b", args->models[1], "equal", d->changed == 0,
-                     "changes", changes, "weights", weights);
+    return json_pack("{s:s, s:s, s:b, s:o, s:o}", "a", args->models[0], "b", args->models[1], "equal",
+                     diff->changed == 0, "changes", changes, "weights", weights);
 }
 
 int cmd_diff(int argc, char **argv)
@@ -124,7 +124,7 @@ int cmd_diff(int argc, char **argv)
     graph_model *models[2] = { NULL, NULL };
     cli_common common;
     inlay_diag diag = INLAY_DIAG_INIT;
-    struct diff d = { .part_count = 0 };
+    struct diff diff = { .part_count = 0 };
     inlay_status status = INLAY_OK;
     int code;
 
@@ -132,17 +132,17 @@ int cmd_diff(int argc, char **argv)
     for (int k = 0; k < 2; k++)
         INLAY_TRY(model_load_path(args.models[k], NULL, &models[k], &diag));
     (void)cli_progress(NULL, 0.5, "comparing");
-    INLAY_TRY(diff_models(models[0], models[1], &d, &diag));
+    INLAY_TRY(diff_models(models[0], models[1], &diff, &diag));
     cli_progress_clear();
     if (cli_cancelled())
         status = inlay_fail(&diag, INLAY_CANCELLED, "stopped");
 done:
-    code = status != INLAY_OK ? cli_fail(&common, &diag) : d.changed > 0 ? CLI_FAILED : CLI_OK;
+    code = status != INLAY_OK ? cli_fail(&common, &diag) : diff.changed > 0 ? CLI_FAILED : CLI_OK;
     if (status == INLAY_OK && common.json)
-        code = cli_print_json(&common, make_json(&args, &d), code);
+        code = cli_print_json(&common, make_json(&args, &diff), code);
     else if (status == INLAY_OK)
-        print_text(&args, &d);
-    diff_deinit(&d);
+        print_text(&args, &diff);
+    diff_deinit(&diff);
     for (int k = 0; k < 2; k++)
         graph_model_destroy(models[k]);
     cli_common_deinit(&common);

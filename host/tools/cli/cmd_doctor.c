@@ -69,40 +69,40 @@ struct fixing {
 /* There is nothing to put right: the model as it stands in its file. */
 static inlay_status write_as_it_is(const doctor_args *args, struct fixing *out, inlay_diag *diag)
 {
-    struct scratch s = { .dir = "" };
+    struct scratch scratch = { .dir = "" };
     graph_model *model = NULL;
     char path[PATH_MAX];
     inlay_status status;
 
     INLAY_TRY(model_load_path(args->files.model, NULL, &model, diag));
-    INLAY_TRY(scratch_make(args->files.output, args->files.external, &s, diag));
-    INLAY_TRY(scratch_save(&s, "same", model, false, path, diag));
-    INLAY_TRY(scratch_publish(&s, path, &out->bytes, diag));
+    INLAY_TRY(scratch_make(args->files.output, args->files.external, &scratch, diag));
+    INLAY_TRY(scratch_save(&scratch, "same", model, false, path, diag));
+    INLAY_TRY(scratch_publish(&scratch, path, &out->bytes, diag));
 done:
-    scratch_remove(&s);
+    scratch_remove(&scratch);
     graph_model_destroy(model);
     return status;
 }
 
-static inlay_status fix(struct doctor *d, const doctor_args *args, const cli_common *common, struct fixing *out,
+static inlay_status fix(struct doctor *doctor, const doctor_args *args, const cli_common *common, struct fixing *out,
                         inlay_diag *diag)
 {
-    struct scratch s = { .dir = "" };
+    struct scratch scratch = { .dir = "" };
     inlay_diag why = INLAY_DIAG_INIT;
     char path[PATH_MAX];
     inlay_status status;
 
-    INLAY_TRY(doctor_fix(d, diag));
-    for (const doctor_finding *f = d->first; f != NULL; f = f->next)
-        out->count += f->fixed;
+    INLAY_TRY(doctor_fix(doctor, diag));
+    for (const doctor_finding *finding = doctor->first; finding != NULL; finding = finding->next)
+        out->count += finding->fixed;
     if (out->count == 0)
         return write_as_it_is(args, out, diag);
-    if (d->model->function_count > 0) { /* what their nodes are, this model's opset may not have */
-        d->model->function_count = 0;
-        INLAY_TRY(model_outline(d->model, 0, diag));
+    if (doctor->model->function_count > 0) { /* what their nodes are, this model's opset may not have */
+        doctor->model->function_count = 0;
+        INLAY_TRY(model_outline(doctor->model, 0, diag));
     }
-    INLAY_TRY(scratch_make(args->files.output, args->files.external, &s, diag));
-    INLAY_TRY(scratch_save(&s, "fixed", d->model, false, path, diag));
+    INLAY_TRY(scratch_make(args->files.output, args->files.external, &scratch, diag));
+    INLAY_TRY(scratch_save(&scratch, "fixed", doctor->model, false, path, diag));
     status = same_outputs(common, args->files.model, path, FIX_SAMPLES, FIX_TOLERANCE, FIX_TOLERANCE, args->seconds,
                           &out->times, &why);
     if (status == INLAY_INTERNAL)
@@ -114,87 +114,87 @@ static inlay_status fix(struct doctor *d, const doctor_args *args, const cli_com
         status =
             inlay_fail(diag, status, "nothing was written, for the two models could not be compared: %.300s", why.text);
     INLAY_TRY(status);
-    INLAY_TRY(scratch_publish(&s, path, &out->bytes, diag));
+    INLAY_TRY(scratch_publish(&scratch, path, &out->bytes, diag));
 done:
-    scratch_remove(&s);
+    scratch_remove(&scratch);
     return status;
 }
 
 /* ------------------------------------------------------------------ what is told */
 
-static const char *node_of(const doctor_finding *f)
+static const char *node_of(const doctor_finding *finding)
 {
-    return f->node_count > 0 ? f->nodes[0]->info.name.data : "";
+    return finding->node_count > 0 ? finding->nodes[0]->info.name.data : "";
 }
 
-static json_t *finding_json(const doctor_finding *f)
+static json_t *finding_json(const doctor_finding *finding)
 {
-    json_t *nodes = json_array(), *j;
+    json_t *nodes = json_array(), *json;
 
-    for (uint32_t i = 0; i < f->node_count; i++)
-        (void)json_array_append_new(nodes, json_string(f->nodes[i]->info.name.data));
-    j = json_pack("{s:s, s:s, s:s?, s:o, s:s, s:s, s:s, s:I, s:o, s:s?, s:b, s:b}", "severity",
-                  doctor_severity_text(doctor_severity_of(f->kind)), "code", doctor_code(f->kind), "graph",
-                  f->g != NULL ? f->g->name : NULL, "nodes", nodes, "value", f->value, "text", f->text, "fix",
-                  doctor_fix_text(f->kind), "bytes", (json_int_t)f->bytes, "cost_ms",
-                  f->cost_ms < 0 ? json_null() : json_real(f->cost_ms), "cost",
-                  f->cost_ms < 0 ? NULL
-                  : f->measured  ? "measured"
-                                 : "predicted",
-                  "fixable", f->can_fix, "fixed", f->fixed);
-    return j;
+    for (uint32_t i = 0; i < finding->node_count; i++)
+        (void)json_array_append_new(nodes, json_string(finding->nodes[i]->info.name.data));
+    json = json_pack("{s:s, s:s, s:s?, s:o, s:s, s:s, s:s, s:I, s:o, s:s?, s:b, s:b}", "severity",
+                     doctor_severity_text(doctor_severity_of(finding->kind)), "code", doctor_code(finding->kind),
+                     "graph", finding->g != NULL ? finding->g->name : NULL, "nodes", nodes, "value", finding->value,
+                     "text", finding->text, "fix", doctor_fix_text(finding->kind), "bytes", (json_int_t)finding->bytes,
+                     "cost_ms", finding->cost_ms < 0 ? json_null() : json_real(finding->cost_ms), "cost",
+                     finding->cost_ms < 0 ? NULL
+                     : finding->measured  ? "measured"
+                                          : "predicted",
+                     "fixable", finding->can_fix, "fixed", finding->fixed);
+    return json;
 }
 
-static json_t *make_json(const doctor_args *args, const struct doctor *d, const doctor_costs *costs,
+static json_t *make_json(const doctor_args *args, const struct doctor *doctor, const doctor_costs *costs,
                          const struct fixing *done)
 {
-    json_t *list = json_array(), *j;
+    json_t *list = json_array(), *json;
 
-    for (const doctor_finding *f = d->first; f != NULL; f = f->next)
-        (void)json_array_append_new(list, finding_json(f));
-    j = json_pack("{s:s, s:o, s:b, s:o}", "model", args->files.model, "run_ms",
-                  costs->run_ms < 0 ? json_null() : json_real(costs->run_ms), "measured", costs->measured, "findings",
-                  list);
-    if (args->fix && j != NULL)
-        (void)json_object_set_new(j, "written",
+    for (const doctor_finding *finding = doctor->first; finding != NULL; finding = finding->next)
+        (void)json_array_append_new(list, finding_json(finding));
+    json = json_pack("{s:s, s:o, s:b, s:o}", "model", args->files.model, "run_ms",
+                     costs->run_ms < 0 ? json_null() : json_real(costs->run_ms), "measured", costs->measured,
+                     "findings", list);
+    if (args->fix && json != NULL)
+        (void)json_object_set_new(json, "written",
                                   json_pack("{s:s, s:i, s:I, s:f, s:f, s:f, s:i}", "output", args->files.output,
                                             "fixed", (int)done->count, "bytes", (json_int_t)done->bytes, "before_ms",
                                             done->times.a_ms, "after_ms", done->times.b_ms, "tolerance", FIX_TOLERANCE,
                                             "samples", (int)done->times.samples));
-    return j;
+    return json;
 }
 
-static void print_finding(const doctor_finding *f, const doctor_costs *costs)
+static void print_finding(const doctor_finding *finding, const doctor_costs *costs)
 {
-    (void)printf("%-8s%s: ", doctor_severity_text(doctor_severity_of(f->kind)), doctor_code(f->kind));
-    if (f->node_count > 0)
-        (void)printf("node '%.200s': ", node_of(f));
-    (void)printf("%s; %s", f->text, doctor_fix_text(f->kind));
-    if (f->cost_ms >= 0)
-        (void)printf(" (%.3g of %.3g ms%s)", f->cost_ms, costs->run_ms, f->measured ? "" : ", predicted");
-    if (f->bytes > 0)
-        (void)printf(" (%.1f KiB)", (double)f->bytes / 1024);
-    (void)printf("%s\n", f->fixed ? " [put right]" : f->can_fix ? " [--fix]" : "");
+    (void)printf("%-8s%s: ", doctor_severity_text(doctor_severity_of(finding->kind)), doctor_code(finding->kind));
+    if (finding->node_count > 0)
+        (void)printf("node '%.200s': ", node_of(finding));
+    (void)printf("%s; %s", finding->text, doctor_fix_text(finding->kind));
+    if (finding->cost_ms >= 0)
+        (void)printf(" (%.3g of %.3g ms%s)", finding->cost_ms, costs->run_ms, finding->measured ? "" : ", predicted");
+    if (finding->bytes > 0)
+        (void)printf(" (%.1f KiB)", (double)finding->bytes / 1024);
+    (void)printf("%s\n", finding->fixed ? " [put right]" : finding->can_fix ? " [--fix]" : "");
 }
 
-static void print_text(const doctor_args *args, const struct doctor *d, const doctor_costs *costs,
+static void print_text(const doctor_args *args, const struct doctor *doctor, const doctor_costs *costs,
                        const struct fixing *done)
 {
     uint32_t counts[3] = { 0 }, can = 0;
 
-    for (const doctor_finding *f = d->first; f != NULL; f = f->next) {
-        print_finding(f, costs);
-        counts[doctor_severity_of(f->kind)]++;
-        can += f->can_fix;
+    for (const doctor_finding *finding = doctor->first; finding != NULL; finding = finding->next) {
+        print_finding(finding, costs);
+        counts[doctor_severity_of(finding->kind)]++;
+        can += finding->can_fix;
     }
-    if (d->count == 0)
+    if (doctor->count == 0)
         (void)printf("%s: nothing found\n", args->files.model);
     else
         (void)printf("%u errors, %u warnings, %u notes", counts[DOCTOR_ERROR], counts[DOCTOR_WARNING],
                      counts[DOCTOR_NOTE]);
-    if (d->count > 0 && can > 0 && !args->fix)
+    if (doctor->count > 0 && can > 0 && !args->fix)
         (void)printf("; --fix -o FILE puts %u right", can);
-    if (d->count > 0)
+    if (doctor->count > 0)
         (void)putchar('\n');
     if (!args->fix)
         return;
@@ -209,10 +209,10 @@ static void print_text(const doctor_args *args, const struct doctor *d, const do
     (void)putchar('\n');
 }
 
-static int verdict_of(const struct doctor *d)
+static int verdict_of(const struct doctor *doctor)
 {
-    for (const doctor_finding *f = d->first; f != NULL; f = f->next)
-        if (doctor_severity_of(f->kind) != DOCTOR_NOTE)
+    for (const doctor_finding *finding = doctor->first; finding != NULL; finding = finding->next)
+        if (doctor_severity_of(finding->kind) != DOCTOR_NOTE)
             return CLI_FAILED;
     return CLI_OK;
 }
@@ -259,14 +259,14 @@ static int progress(void *user, double fraction, const char *what)
     return cli_progress(user, fraction, what);
 }
 
-static inlay_status examine(struct doctor *d, const doctor_args *args, cli_common *common, doctor_costs *costs,
+static inlay_status examine(struct doctor *doctor, const doctor_args *args, cli_common *common, doctor_costs *costs,
                             struct fixing *done, inlay_diag *diag)
 {
     inlay_diag why = INLAY_DIAG_INIT;
     inlay_status status;
 
-    INLAY_TRY(doctor_examine(d, diag));
-    status = doctor_costs_find(d, args->files.model, &args->feed, args->seconds, common, costs, &why);
+    INLAY_TRY(doctor_examine(doctor, diag));
+    status = doctor_costs_find(doctor, args->files.model, &args->feed, args->seconds, common, costs, &why);
     if (status == INLAY_CANCELLED || status == INLAY_OUT_OF_MEMORY)
         *diag = why;
     else if (status != INLAY_OK) { /* what was found holds all the same */
@@ -274,10 +274,10 @@ static inlay_status examine(struct doctor *d, const doctor_args *args, cli_commo
             (void)fprintf(stderr, "%s: without times, for the model does not run: %s\n", common->verb, why.text);
         status = INLAY_OK;
     }
-    if (status == INLAY_OK && d->failed)
+    if (status == INLAY_OK && doctor->failed)
         status = no_memory(diag, "for what was found");
     if (status == INLAY_OK && args->fix)
-        status = fix(d, args, common, done, diag);
+        status = fix(doctor, args, common, done, diag);
 done:
     cli_progress_clear();
     return status;
@@ -288,7 +288,7 @@ int cmd_doctor(int argc, char **argv)
     static const cli_verb verb = { "MODEL", doc, own_options, finish };
     const model_load_options load = { .out_fault = NULL };
     doctor_args args = { .seconds = 0.5, .feed.as_priced = true };
-    struct doctor d = { .progress = progress };
+    struct doctor doctor = { .progress = progress };
     doctor_costs costs = { .run_ms = -1 };
     struct fixing done = { 0 };
     cli_common common;
@@ -301,20 +301,20 @@ int cmd_doctor(int argc, char **argv)
         code = list_kinds(&common);
         goto done;
     }
-    status = cli_look(&common, args.files.model, &load, &d.model, &diag);
-    if (status != INLAY_OK && d.model == NULL && lacks_data(&diag)) {
+    status = cli_look(&common, args.files.model, &load, &doctor.model, &diag);
+    if (status != INLAY_OK && doctor.model == NULL && lacks_data(&diag)) {
         code = tell_missing(&args, &common, &diag);
-    } else if (status != INLAY_OK || examine(&d, &args, &common, &costs, &done, &diag) != INLAY_OK) {
+    } else if (status != INLAY_OK || examine(&doctor, &args, &common, &costs, &done, &diag) != INLAY_OK) {
         code = cli_fail(&common, &diag);
     } else {
-        code = args.fix ? CLI_OK : verdict_of(&d); /* the file was written */
+        code = args.fix ? CLI_OK : verdict_of(&doctor); /* the file was written */
         if (common.json)
-            code = cli_print_json(&common, make_json(&args, &d, &costs, &done), code);
+            code = cli_print_json(&common, make_json(&args, &doctor, &costs, &done), code);
         else
-            print_text(&args, &d, &costs, &done);
+            print_text(&args, &doctor, &costs, &done);
     }
 done:
-    graph_model_destroy(d.model);
+    graph_model_destroy(doctor.model);
     feed_deinit(&args.feed);
     cli_common_deinit(&common);
     return code;

@@ -39,12 +39,12 @@ static error_t add_change(const cli_option *option, void *field, char *arg, stru
     edit_args *args = field;
     const int key = option->key;
     char *equals = key == KEY_DIM ? strrchr(arg, '=') : strchr(arg, '='), *end = NULL;
-    struct change *c;
+    struct change *change;
 
     if (args->count == MOST_CHANGES)
         argp_error(state, "more than %d changes", MOST_CHANGES);
-    c = &args->list[args->count++];
-    *c = (struct change){ .option = option, .name = arg };
+    change = &args->list[args->count++];
+    *change = (struct change){ .option = option, .name = arg };
     if (key == KEY_REMOVE)
         return 0;
     if (equals == NULL || equals == arg)
@@ -53,13 +53,13 @@ static error_t add_change(const cli_option *option, void *field, char *arg, stru
                      : key == KEY_SET ? "VALUE"
                                       : "NEW");
     *equals = '\0';
-    c->value = equals + 1;
+    change->value = equals + 1;
     if (key != KEY_DIM)
         return 0;
     errno = 0;
-    c->size = strtoll(c->value, &end, 10);
-    if (end == c->value || *end != '\0' || errno != 0 || c->size < 0)
-        argp_failure(state, CLI_USAGE, 0, "--fix-dim %s=%s: expected a number from 0", c->name, c->value);
+    change->size = strtoll(change->value, &end, 10);
+    if (end == change->value || *end != '\0' || errno != 0 || change->size < 0)
+        argp_failure(state, CLI_USAGE, 0, "--fix-dim %s=%s: expected a number from 0", change->name, change->value);
     return 0;
 }
 
@@ -84,18 +84,18 @@ static bool finish(void *user, struct argp_state *state)
     return true;
 }
 
-static inlay_status apply(graph_model *model, const struct change *c, inlay_diag *diag)
+static inlay_status apply(graph_model *model, const struct change *change, inlay_diag *diag)
 {
-    switch (c->option->key) {
+    switch (change->option->key) {
     case KEY_SET:
     case KEY_REMOVE:
-        return change_metadata(model, c->name, c->value, diag);
+        return change_metadata(model, change->name, change->value, diag);
     case KEY_INPUT:
-        return change_input_name(model, c->name, c->value, diag);
+        return change_input_name(model, change->name, change->value, diag);
     case KEY_OUTPUT:
-        return change_output_name(model, c->name, c->value, diag);
+        return change_output_name(model, change->name, change->value, diag);
     default:
-        return change_dim(model, c->name, c->size, diag);
+        return change_dim(model, change->name, change->size, diag);
     }
 }
 
@@ -113,7 +113,7 @@ static inlay_status look(const cli_common *common, const char *path, inlay_diag 
 static inlay_status edit(const edit_args *args, const cli_common *common, uint64_t *out_bytes, inlay_diag *diag)
 {
     graph_model *model = NULL;
-    struct scratch s = { .dir = "" };
+    struct scratch scratch = { .dir = "" };
     inlay_diag before = INLAY_DIAG_INIT, after = INLAY_DIAG_INIT;
     char path[PATH_MAX];
     inlay_status status;
@@ -126,8 +126,8 @@ static inlay_status edit(const edit_args *args, const cli_common *common, uint64
             goto done;
         }
     }
-    INLAY_TRY(scratch_make(args->files.output, args->files.external, &s, diag));
-    INLAY_TRY(scratch_save(&s, "edited", model, false, path, diag));
+    INLAY_TRY(scratch_make(args->files.output, args->files.external, &scratch, diag));
+    INLAY_TRY(scratch_save(&scratch, "edited", model, false, path, diag));
     if (!cli_cancelled() && look(common, path, &after) != INLAY_OK &&
         look(common, args->files.model, &before) == INLAY_OK) {
         status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the model would not be valid any longer: %s", after.text);
@@ -137,10 +137,10 @@ static inlay_status edit(const edit_args *args, const cli_common *common, uint64
         status = inlay_fail(diag, INLAY_CANCELLED, "stopped");
         goto done;
     }
-    INLAY_TRY(scratch_publish(&s, path, out_bytes, diag));
+    INLAY_TRY(scratch_publish(&scratch, path, out_bytes, diag));
 done:
     cli_progress_clear();
-    scratch_remove(&s);
+    scratch_remove(&scratch);
     graph_model_destroy(model);
     return status;
 }

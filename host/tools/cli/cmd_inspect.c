@@ -74,88 +74,89 @@ static const cli_option own_options[] = {
 
 /* ------------------------------------------------------------------ counting */
 
-static void count_op(struct summary *s, const graph_node *n)
+static void count_op(struct summary *summary, const graph_node *node)
 {
-    for (uint32_t i = 0; i < s->op_kinds; i++) {
-        if (strcmp(s->ops[i].op_type, n->info.op_type.data) == 0 &&
-            strcmp(s->ops[i].domain, n->info.domain.data) == 0) {
-            s->ops[i].count++;
+    for (uint32_t i = 0; i < summary->op_kinds; i++) {
+        if (strcmp(summary->ops[i].op_type, node->info.op_type.data) == 0 &&
+            strcmp(summary->ops[i].domain, node->info.domain.data) == 0) {
+            summary->ops[i].count++;
             return;
         }
     }
-    if (!LIST_GROW(s->ops, s->op_kinds)) {
-        s->out_of_memory = true;
+    if (!LIST_GROW(summary->ops, summary->op_kinds)) {
+        summary->out_of_memory = true;
         return;
     }
-    s->ops[s->op_kinds++] = (op_count){ n->info.domain.data, n->info.op_type.data, 1 };
+    summary->ops[summary->op_kinds++] = (op_count){ node->info.domain.data, node->info.op_type.data, 1 };
 }
 
-static void count_tensor(struct summary *s, const inlay_tensor_view *t)
+static void count_tensor(struct summary *summary, const inlay_tensor_view *view)
 {
     int64_t elements = 0;
 
-    (void)dims_count(t->dims, t->rank, &elements); /* the loader has checked it */
-    s->parameters += (uint64_t)elements;
-    s->bytes += t->bytes;
+    (void)dims_count(view->dims, view->rank, &elements); /* the loader has checked it */
+    summary->parameters += (uint64_t)elements;
+    summary->bytes += view->bytes;
 }
 
-static void count_constant(struct summary *s, const inlay_value_info *info)
+static void count_constant(struct summary *summary, const inlay_value_info *info)
 {
     uint64_t elements = 1;
 
     for (uint32_t d = 0; d < info->rank; d++)
         elements *= (uint64_t)info->dims[d].value;
-    s->initializers++;
-    s->parameters += elements;
-    s->bytes += info->data_bytes;
+    summary->initializers++;
+    summary->parameters += elements;
+    summary->bytes += info->data_bytes;
 }
 
-static void count_graph(struct summary *s, const struct graph *g, uint32_t depth)
+static void count_graph(struct summary *summary, const struct graph *graph, uint32_t depth)
 {
-    s->depth = depth > s->depth ? depth : s->depth;
-    for (uint32_t v = 0; v < g->value_count; v++) {
-        const inlay_value_info *info = &g->values[v].info;
+    summary->depth = depth > summary->depth ? depth : summary->depth;
+    for (uint32_t value_index = 0; value_index < graph->value_count; value_index++) {
+        const inlay_value_info *info = &graph->values[value_index].info;
 
-        if (g->values[v].default_value != NULL)
-            count_tensor(s, g->values[v].default_value);
+        if (graph->values[value_index].default_value != NULL)
+            count_tensor(summary, graph->values[value_index].default_value);
         if ((info->flags & INLAY_VALUE_CONSTANT) != 0)
-            count_constant(s, info);
+            count_constant(summary, info);
     }
-    for (uint32_t i = 0; i < g->node_count; i++) {
-        const graph_node *n = g->nodes[i];
-        const inlay_attr_info *value = strcmp(n->info.op_type.data, "Constant") == 0 ? graph_attr(n, "value") : NULL;
+    for (uint32_t i = 0; i < graph->node_count; i++) {
+        const graph_node *node = graph->nodes[i];
+        const inlay_attr_info *value =
+            strcmp(node->info.op_type.data, "Constant") == 0 ? graph_attr(node, "value") : NULL;
 
-        s->nodes++;
-        count_op(s, n);
+        summary->nodes++;
+        count_op(summary, node);
         if (value != NULL && value->kind == INLAY_ATTR_TENSOR)
-            count_tensor(s, value->tensor);
-        for (uint32_t b = 0; b < n->body_count; b++) {
-            s->subgraphs++;
-            count_graph(s, n->bodies[b].graph, depth + 1);
+            count_tensor(summary, value->tensor);
+        for (uint32_t b = 0; b < node->body_count; b++) {
+            summary->subgraphs++;
+            count_graph(summary, node->bodies[b].graph, depth + 1);
         }
     }
 }
 
 static int by_count(const void *a, const void *b)
 {
-    const op_count *x = a, *y = b;
+    const op_count *count = a, *y = b;
 
-    if (x->count != y->count)
-        return x->count < y->count ? 1 : -1;
-    int order = strcmp(x->op_type, y->op_type);
-    return order != 0 ? order : strcmp(x->domain, y->domain);
+    if (count->count != y->count)
+        return count->count < y->count ? 1 : -1;
+    int order = strcmp(count->op_type, y->op_type);
+    return order != 0 ? order : strcmp(count->domain, y->domain);
 }
 
-static struct summary summarize(const graph_model *m)
+static struct summary summarize(const graph_model *model)
 {
-    struct summary s = { 0 };
+    struct summary summary = { 0 };
 
-    count_graph(&s, m->main, 0);
-    for (uint32_t i = 0; i < m->function_count; i++)
-        count_graph(&s, m->functions[i].body, 0);
-    if (s.op_kinds > 0)
-        qsort(s.ops, s.op_kinds, sizeof *s.ops, by_count);
-    return s;
+    count_graph(&summary, model->main, 0);
+    for (uint32_t i = 0; i < model->function_count; i++)
+        count_graph(&summary, model->functions[i].body, 0);
+    if (summary.op_kinds > 0)
+        qsort(summary.ops, summary.op_kinds, sizeof *summary.ops, by_count);
+    return summary;
 }
 
 /* ------------------------------------------------------------------ types of inputs and outputs */
@@ -167,35 +168,35 @@ static const char *kind_text(uint32_t kind)
 }
 
 /* The name of a dimension that is not a number. */
-static const char *dim_name(const graph_model *m, const inlay_dim *d)
+static const char *dim_name(const graph_model *model, const inlay_dim *dim)
 {
-    if (d->kind != INLAY_DIM_SYMBOLIC || d->symbol >= m->symbol_count)
+    if (dim->kind != INLAY_DIM_SYMBOLIC || dim->symbol >= model->symbol_count)
         return "?";
-    return m->symbols[d->symbol].name.data;
+    return model->symbols[dim->symbol].name.data;
 }
 
 /* What the file says; nothing has been inferred. */
-static inlay_value_info declared(const graph_value *v)
+static inlay_value_info declared(const graph_value *value)
 {
-    inlay_value_info info = v->info;
+    inlay_value_info info = value->info;
 
-    if (v->declared) {
-        info.dtype = v->declared_dtype;
-        info.rank = v->declared_rank;
-        info.dims = v->declared_dims;
+    if (value->declared) {
+        info.dtype = value->declared_dtype;
+        info.rank = value->declared_rank;
+        info.dims = value->declared_dims;
     }
     return info;
 }
 
-static void print_value(const graph_model *m, const graph_value *v)
+static void print_value(const graph_model *model, const graph_value *value)
 {
-    const inlay_value_info type = declared(v), *info = &type;
+    const inlay_value_info type = declared(value), *info = &type;
 
     (void)printf("  %-24s ", info->name.data);
     if (info->kind != INLAY_VALUE_TENSOR)
         (void)printf("%s of ", kind_text(info->kind));
-    if (v->inner_kind > INLAY_VALUE_TENSOR)
-        (void)printf("%s of ", kind_text(v->inner_kind));
+    if (value->inner_kind > INLAY_VALUE_TENSOR)
+        (void)printf("%s of ", kind_text(value->inner_kind));
     (void)printf("%s", inlay_dtype_name(info->dtype));
     if (info->rank == INLAY_RANK_UNKNOWN) {
         (void)printf("[...]");
@@ -205,16 +206,16 @@ static void print_value(const graph_model *m, const graph_value *v)
             if (info->dims[i].kind == INLAY_DIM_FIXED)
                 (void)printf("%lld", (long long)info->dims[i].value);
             else
-                (void)printf("%s", dim_name(m, &info->dims[i]));
+                (void)printf("%s", dim_name(model, &info->dims[i]));
         }
         (void)printf("%s", info->rank == 0 ? "[]" : "]");
     }
-    (void)printf("%s\n", v->has_default ? "  (has a default)" : "");
+    (void)printf("%s\n", value->has_default ? "  (has a default)" : "");
 }
 
-static json_t *value_to_json(const graph_model *m, const graph_value *v)
+static json_t *value_to_json(const graph_model *model, const graph_value *value)
 {
-    const inlay_value_info type = declared(v), *info = &type;
+    const inlay_value_info type = declared(value), *info = &type;
     json_t *shape = json_null();
     json_t *json;
 
@@ -223,13 +224,13 @@ static json_t *value_to_json(const graph_model *m, const graph_value *v)
         for (uint32_t i = 0; i < info->rank; i++)
             (void)json_array_append_new(shape, info->dims[i].kind == INLAY_DIM_FIXED
                                                    ? json_integer(info->dims[i].value)
-                                                   : json_string(dim_name(m, &info->dims[i])));
+                                                   : json_string(dim_name(model, &info->dims[i])));
     }
     json = json_pack("{s:s, s:s, s:s, s:o}", "name", info->name.data, "kind", kind_text(info->kind), "type",
                      inlay_dtype_name(info->dtype), "shape", shape);
-    if (v->inner_kind > INLAY_VALUE_TENSOR)
-        (void)json_object_set_new(json, "of", json_string(kind_text(v->inner_kind)));
-    if (v->has_default)
+    if (value->inner_kind > INLAY_VALUE_TENSOR)
+        (void)json_object_set_new(json, "of", json_string(kind_text(value->inner_kind)));
+    if (value->has_default)
         (void)json_object_set_new(json, "has_default", json_true());
     return json;
 }
@@ -241,104 +242,109 @@ static void write_out(void *ctx, const char *text, size_t bytes)
     (void)fwrite(text, 1, bytes, ctx);
 }
 
-static void print_header(const graph_model *m, const char *path)
+static void print_header(const graph_model *model, const char *path)
 {
-    (void)printf("%s: IR version %lld", path, (long long)m->ir_version);
-    if (m->producer_name != NULL && m->producer_name[0] != '\0')
-        (void)printf(", by %s %s", m->producer_name, m->producer_version != NULL ? m->producer_version : "");
+    (void)printf("%s: IR version %lld", path, (long long)model->ir_version);
+    if (model->producer_name != NULL && model->producer_name[0] != '\0')
+        (void)printf(", by %s %s", model->producer_name,
+                     model->producer_version != NULL ? model->producer_version : "");
     (void)printf("\nopsets:");
-    for (uint32_t i = 0; i < m->opset_count; i++)
-        (void)printf(" %s %lld", m->opsets[i].domain, (long long)m->opsets[i].version);
-    (void)printf("\ngraph '%s'\n", m->main->name);
+    for (uint32_t i = 0; i < model->opset_count; i++)
+        (void)printf(" %s %lld", model->opsets[i].domain, (long long)model->opsets[i].version);
+    (void)printf("\ngraph '%s'\n", model->main->name);
 }
 
-static void print_text(const inspect_args *args, const graph_model *m, const struct summary *s)
+static void print_text(const inspect_args *args, const graph_model *model, const struct summary *summary)
 {
-    print_header(m, args->model);
+    print_header(model, args->model);
     (void)printf("inputs:\n");
-    for (uint32_t i = 0; i < m->main->input_count; i++)
-        print_value(m, &m->main->values[m->main->inputs[i]]);
+    for (uint32_t i = 0; i < model->main->input_count; i++)
+        print_value(model, &model->main->values[model->main->inputs[i]]);
     (void)printf("outputs:\n");
-    for (uint32_t i = 0; i < m->main->output_count; i++)
-        print_value(m, &m->main->values[m->main->outputs[i]]);
-    (void)printf("parameters: %llu in %llu initializers, %.2f MiB\n", (unsigned long long)s->parameters,
-                 (unsigned long long)s->initializers, (double)s->bytes / 1048576);
-    if (s->subgraphs > 0)
-        (void)printf("subgraphs: %llu, nested %u deep\n", (unsigned long long)s->subgraphs, s->depth);
-    (void)printf("nodes: %llu of %u kinds\n", (unsigned long long)s->nodes, s->op_kinds);
-    for (uint32_t i = 0; i < s->op_kinds; i++) {
-        bool onnx = strcmp(s->ops[i].domain, "ai.onnx") == 0;
-        (void)printf("  %6u %s%s%s\n", s->ops[i].count, onnx ? "" : s->ops[i].domain, onnx ? "" : ".",
-                     s->ops[i].op_type);
+    for (uint32_t i = 0; i < model->main->output_count; i++)
+        print_value(model, &model->main->values[model->main->outputs[i]]);
+    (void)printf("parameters: %llu in %llu initializers, %.2f MiB\n", (unsigned long long)summary->parameters,
+                 (unsigned long long)summary->initializers, (double)summary->bytes / 1048576);
+    if (summary->subgraphs > 0)
+        (void)printf("subgraphs: %llu, nested %u deep\n", (unsigned long long)summary->subgraphs, summary->depth);
+    (void)printf("nodes: %llu of %u kinds\n", (unsigned long long)summary->nodes, summary->op_kinds);
+    for (uint32_t i = 0; i < summary->op_kinds; i++) {
+        bool onnx = strcmp(summary->ops[i].domain, "ai.onnx") == 0;
+        (void)printf("  %6u %s%s%s\n", summary->ops[i].count, onnx ? "" : summary->ops[i].domain, onnx ? "" : ".",
+                     summary->ops[i].op_type);
     }
-    for (uint32_t i = 0; i < m->function_count; i++)
-        (void)printf("%s  %s.%s: %u nodes\n", i == 0 ? "functions:\n" : "", m->functions[i].domain,
-                     m->functions[i].name, m->functions[i].body->node_count);
-    for (uint32_t i = 0; i < m->metadata_count; i++)
-        (void)printf("%s  %s = %.200s\n", i == 0 ? "metadata:\n" : "", m->metadata[i].key, m->metadata[i].value);
+    for (uint32_t i = 0; i < model->function_count; i++)
+        (void)printf("%s  %s.%s: %u nodes\n", i == 0 ? "functions:\n" : "", model->functions[i].domain,
+                     model->functions[i].name, model->functions[i].body->node_count);
+    for (uint32_t i = 0; i < model->metadata_count; i++)
+        (void)printf("%s  %s = %.200s\n", i == 0 ? "metadata:\n" : "", model->metadata[i].key,
+                     model->metadata[i].value);
     if (args->quantization)
-        quant_print(&s->quantization);
+        quant_print(&summary->quantization);
     if (args->nodes)
-        graph_dump(m->main, write_out, stdout);
+        graph_dump(model->main, write_out, stdout);
 }
 
-static json_t *names_to_json(const struct graph *g, const uint32_t *values, uint32_t count)
+static json_t *names_to_json(const struct graph *graph, const uint32_t *values, uint32_t count)
 {
     json_t *names = json_array();
 
     for (uint32_t i = 0; i < count; i++)
-        (void)json_array_append_new(names, values[i] == INLAY_NONE ? json_null()
-                                                                   : json_string(g->values[values[i]].info.name.data));
+        (void)json_array_append_new(
+            names, values[i] == INLAY_NONE ? json_null() : json_string(graph->values[values[i]].info.name.data));
     return names;
 }
 
-static json_t *nodes_to_json(const struct graph *g)
+static json_t *nodes_to_json(const struct graph *graph)
 {
     json_t *nodes = json_array();
 
-    for (uint32_t i = 0; i < g->node_count; i++) {
-        const inlay_node_info *n = &g->nodes[i]->info;
-        json_t *json = json_pack("{s:s, s:s, s:s, s:o, s:o}", "name", n->name.data, "domain", n->domain.data,
-                                 "operator", n->op_type.data, "inputs", names_to_json(g, n->inputs, n->input_count),
-                                 "outputs", names_to_json(g, n->outputs, n->output_count));
-        for (uint32_t b = 0; json != NULL && b < g->nodes[i]->body_count; b++)
-            (void)json_object_set_new(json, g->nodes[i]->bodies[b].attr, nodes_to_json(g->nodes[i]->bodies[b].graph));
+    for (uint32_t i = 0; i < graph->node_count; i++) {
+        const inlay_node_info *node = &graph->nodes[i]->info;
+        json_t *json =
+            json_pack("{s:s, s:s, s:s, s:o, s:o}", "name", node->name.data, "domain", node->domain.data, "operator",
+                      node->op_type.data, "inputs", names_to_json(graph, node->inputs, node->input_count), "outputs",
+                      names_to_json(graph, node->outputs, node->output_count));
+        for (uint32_t b = 0; json != NULL && b < graph->nodes[i]->body_count; b++)
+            (void)json_object_set_new(json, graph->nodes[i]->bodies[b].attr,
+                                      nodes_to_json(graph->nodes[i]->bodies[b].graph));
         (void)json_array_append_new(nodes, json);
     }
     return nodes;
 }
 
-static json_t *make_json(const inspect_args *args, const graph_model *m, const struct summary *s)
+static json_t *make_json(const inspect_args *args, const graph_model *model, const struct summary *summary)
 {
     json_t *inputs = json_array(), *outputs = json_array(), *ops = json_array(), *opsets = json_object();
     json_t *metadata = json_object(), *functions = json_array(), *json;
 
-    for (uint32_t i = 0; i < m->main->input_count; i++)
-        (void)json_array_append_new(inputs, value_to_json(m, &m->main->values[m->main->inputs[i]]));
-    for (uint32_t i = 0; i < m->main->output_count; i++)
-        (void)json_array_append_new(outputs, value_to_json(m, &m->main->values[m->main->outputs[i]]));
-    for (uint32_t i = 0; i < s->op_kinds; i++)
-        (void)json_array_append_new(ops, json_pack("{s:s, s:s, s:I}", "domain", s->ops[i].domain, "operator",
-                                                   s->ops[i].op_type, "count", (json_int_t)s->ops[i].count));
-    for (uint32_t i = 0; i < m->opset_count; i++)
-        (void)json_object_set_new(opsets, m->opsets[i].domain, json_integer(m->opsets[i].version));
-    for (uint32_t i = 0; i < m->function_count; i++)
-        (void)json_array_append_new(functions, json_pack("{s:s, s:s, s:I}", "domain", m->functions[i].domain, "name",
-                                                         m->functions[i].name, "nodes",
-                                                         (json_int_t)m->functions[i].body->node_count));
-    for (uint32_t i = 0; i < m->metadata_count; i++)
-        (void)json_object_set_new(metadata, m->metadata[i].key, json_string(m->metadata[i].value));
+    for (uint32_t i = 0; i < model->main->input_count; i++)
+        (void)json_array_append_new(inputs, value_to_json(model, &model->main->values[model->main->inputs[i]]));
+    for (uint32_t i = 0; i < model->main->output_count; i++)
+        (void)json_array_append_new(outputs, value_to_json(model, &model->main->values[model->main->outputs[i]]));
+    for (uint32_t i = 0; i < summary->op_kinds; i++)
+        (void)json_array_append_new(ops,
+                                    json_pack("{s:s, s:s, s:I}", "domain", summary->ops[i].domain, "operator",
+                                              summary->ops[i].op_type, "count", (json_int_t)summary->ops[i].count));
+    for (uint32_t i = 0; i < model->opset_count; i++)
+        (void)json_object_set_new(opsets, model->opsets[i].domain, json_integer(model->opsets[i].version));
+    for (uint32_t i = 0; i < model->function_count; i++)
+        (void)json_array_append_new(functions, json_pack("{s:s, s:s, s:I}", "domain", model->functions[i].domain,
+                                                         "name", model->functions[i].name, "nodes",
+                                                         (json_int_t)model->functions[i].body->node_count));
+    for (uint32_t i = 0; i < model->metadata_count; i++)
+        (void)json_object_set_new(metadata, model->metadata[i].key, json_string(model->metadata[i].value));
     json = json_pack("{s:s, s:I, s:s?, s:s?, s:o, s:s, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o}", "model",
-                     args->model, "ir_version", (json_int_t)m->ir_version, "producer", m->producer_name,
-                     "producer_version", m->producer_version, "opsets", opsets, "graph", m->main->name, "inputs",
-                     inputs, "outputs", outputs, "nodes", (json_int_t)s->nodes, "parameters", (json_int_t)s->parameters,
-                     "parameter_bytes", (json_int_t)s->bytes, "initializers", (json_int_t)s->initializers, "subgraphs",
-                     (json_int_t)s->subgraphs, "subgraph_depth", (json_int_t)s->depth, "operators", ops, "functions",
-                     functions, "metadata", metadata);
+                     args->model, "ir_version", (json_int_t)model->ir_version, "producer", model->producer_name,
+                     "producer_version", model->producer_version, "opsets", opsets, "graph", model->main->name,
+                     "inputs", inputs, "outputs", outputs, "nodes", (json_int_t)summary->nodes, "parameters",
+                     (json_int_t)summary->parameters, "parameter_bytes", (json_int_t)summary->bytes, "initializers",
+                     (json_int_t)summary->initializers, "subgraphs", (json_int_t)summary->subgraphs, "subgraph_depth",
+                     (json_int_t)summary->depth, "operators", ops, "functions", functions, "metadata", metadata);
     if (args->nodes && json != NULL)
-        (void)json_object_set_new(json, "node_list", nodes_to_json(m->main));
+        (void)json_object_set_new(json, "node_list", nodes_to_json(model->main));
     if (args->quantization && json != NULL)
-        (void)json_object_set_new(json, "quantization", quant_to_json(&s->quantization));
+        (void)json_object_set_new(json, "quantization", quant_to_json(&summary->quantization));
     return json;
 }
 
@@ -392,29 +398,29 @@ int cmd_inspect(int argc, char **argv)
     cli_common common;
     inlay_diag diag = INLAY_DIAG_INIT;
     graph_model *model = NULL;
-    struct summary s = { 0 };
+    struct summary summary = { 0 };
     inlay_status status;
     int code = CLI_OK;
 
     cli_parse(&verb, false, argc, argv, &common, &args);
     status = model_load_path(args.model, NULL, &model, &diag);
     if (status == INLAY_OK) {
-        s = summarize(model);
-        if (s.out_of_memory)
+        summary = summarize(model);
+        if (summary.out_of_memory)
             status = no_memory(&diag, "to look at the model");
     }
     if (status == INLAY_OK && args.drawing != NULL)
         status = draw(&args, &common, model, &diag);
     if (status == INLAY_OK && args.quantization) /* last, for it makes constants of Constant nodes */
-        status = look_at_quantization(model, &s.quantization, &diag);
+        status = look_at_quantization(model, &summary.quantization, &diag);
     if (status != INLAY_OK)
         code = cli_fail(&common, &diag);
     else if (common.json)
-        code = cli_print_json(&common, make_json(&args, model, &s), CLI_OK);
+        code = cli_print_json(&common, make_json(&args, model, &summary), CLI_OK);
     else
-        print_text(&args, model, &s);
-    free(s.ops);
-    quant_release(&s.quantization);
+        print_text(&args, model, &summary);
+    free(summary.ops);
+    quant_release(&summary.quantization);
     graph_model_destroy(model);
     cli_common_deinit(&common);
     return code;

@@ -68,33 +68,33 @@ static int list_passes(const cli_common *common)
     return common->json ? cli_print_json(common, list, CLI_OK) : CLI_OK;
 }
 
-static void print_event(const optimize_args *args, const inlay_optimize_event *e)
+static void print_event(const optimize_args *args, const inlay_optimize_event *event)
 {
-    if (e->node != NULL) {
-        (void)printf("  %-22s %s: %s\n", e->pass, e->node, e->text);
+    if (event->node != NULL) {
+        (void)printf("  %-22s %s: %s\n", event->pass, event->node, event->text);
         return;
     }
-    (void)printf("%-24s %u -> %u nodes", e->pass, e->nodes_before, e->nodes_after);
-    if (args->explain && e->cost_before_ns > 0)
-        (void)printf(", expected %.1f -> %.1f us", e->cost_before_ns / 1e3, e->cost_after_ns / 1e3);
+    (void)printf("%-24s %u -> %u nodes", event->pass, event->nodes_before, event->nodes_after);
+    if (args->explain && event->cost_before_ns > 0)
+        (void)printf(", expected %.1f -> %.1f us", event->cost_before_ns / 1e3, event->cost_after_ns / 1e3);
     (void)putchar('\n');
 }
 
-static void on_event(void *user, const inlay_optimize_event *e)
+static void on_event(void *user, const inlay_optimize_event *event)
 {
     optimize_args *args = user;
 
     if (!args->json) {
         cli_progress_clear();
-        print_event(args, e);
-    } else if (e->node != NULL) {
-        (void)json_array_append_new(args->events, json_pack("{s:s, s:s, s:s, s:s}", "pass", e->pass, "graph", e->graph,
-                                                            "node", e->node, "text", e->text));
+        print_event(args, event);
+    } else if (event->node != NULL) {
+        (void)json_array_append_new(args->events, json_pack("{s:s, s:s, s:s, s:s}", "pass", event->pass, "graph",
+                                                            event->graph, "node", event->node, "text", event->text));
     } else {
-        (void)json_array_append_new(args->events,
-                                    json_pack("{s:s, s:i, s:i, s:f, s:f}", "pass", e->pass, "nodes_before",
-                                              (int)e->nodes_before, "nodes_after", (int)e->nodes_after,
-                                              "cost_before_ns", e->cost_before_ns, "cost_after_ns", e->cost_after_ns));
+        (void)json_array_append_new(
+            args->events, json_pack("{s:s, s:i, s:i, s:f, s:f}", "pass", event->pass, "nodes_before",
+                                    (int)event->nodes_before, "nodes_after", (int)event->nodes_after, "cost_before_ns",
+                                    event->cost_before_ns, "cost_after_ns", event->cost_after_ns));
     }
 }
 
@@ -104,20 +104,20 @@ static inlay_status optimize(const optimize_args *args, const cli_common *common
 {
     const char *folder = getenv("TMPDIR");
     char converted[PATH_MAX], beside[PATH_MAX];
-    struct scratch s = { .dir = "" };
+    struct scratch scratch = { .dir = "" };
     inlay_options *rest = NULL;
     inlay_status status = INLAY_OK;
 
     if (args->opset == 0)
         return inlay_optimize(args->files.model, common->options, work, diag);
     (void)snprintf(beside, sizeof beside, "%s/model.onnx", folder != NULL && folder[0] != '\0' ? folder : P_tmpdir);
-    INLAY_TRY(scratch_make(args->files.output != NULL ? args->files.output : beside, NULL, &s, diag));
-    INLAY_TRY(convert_file(args->files.model, common->options, args->opset, &s, converted, diag));
+    INLAY_TRY(scratch_make(args->files.output != NULL ? args->files.output : beside, NULL, &scratch, diag));
+    INLAY_TRY(convert_file(args->files.model, common->options, args->opset, &scratch, converted, diag));
     INLAY_TRY(convert_options(common->options, &rest, diag));
     status = inlay_optimize(converted, rest, work, diag);
 done:
     inlay_options_destroy(rest);
-    scratch_remove(&s);
+    scratch_remove(&scratch);
     return status;
 }
 

@@ -72,11 +72,11 @@ static void print_part(const json_t *offers, size_t from, size_t to, unsigned nu
     json_int_t region = -1;
 
     for (size_t i = from; i < to; i++) {
-        const json_t *o = json_array_get(offers, i);
-        nodes += (unsigned)json_array_size(json_object_get(o, "nodes"));
-        ns += json_number_value(json_object_get(o, "ns"));
-        regions += json_integer_value(json_object_get(o, "region")) != region;
-        region = json_integer_value(json_object_get(o, "region"));
+        const json_t *object = json_array_get(offers, i);
+        nodes += (unsigned)json_array_size(json_object_get(object, "nodes"));
+        ns += json_number_value(json_object_get(object, "ns"));
+        regions += json_integer_value(json_object_get(object, "region")) != region;
+        region = json_integer_value(json_object_get(object, "region"));
     }
     if (json_array_size(json_object_get(first, "nodes")) > 0)
         begin = json_string_value(json_array_get(json_object_get(first, "nodes"), 0));
@@ -105,11 +105,11 @@ static void print_graph(const json_t *graph)
         json_int_t region = json_integer_value(json_object_get(first, "region"));
 
         for (to = from; to < count; to++) {
-            const json_t *o = json_array_get(offers, to);
-            if (strcmp(text_at(o, "provider"), text_at(first, "provider")) != 0 ||
-                json_integer_value(json_object_get(o, "region")) > region + 1)
+            const json_t *object = json_array_get(offers, to);
+            if (strcmp(text_at(object, "provider"), text_at(first, "provider")) != 0 ||
+                json_integer_value(json_object_get(object, "region")) > region + 1)
                 break; /* another provider, or a node of the host's between */
-            region = json_integer_value(json_object_get(o, "region"));
+            region = json_integer_value(json_object_get(object, "region"));
         }
         print_part(offers, from, to, number++);
     }

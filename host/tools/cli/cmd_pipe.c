@@ -74,12 +74,12 @@ static bool finish(void *user, struct argp_state *state)
     return true;
 }
 
-static json_t *name_list(const struct graph *g, const uint32_t *values, uint32_t count)
+static json_t *name_list(const struct graph *graph, const uint32_t *values, uint32_t count)
 {
     json_t *list = json_array();
 
     for (uint32_t i = 0; i < count; i++)
-        (void)json_array_append_new(list, json_string(g->values[values[i]].info.name.data));
+        (void)json_array_append_new(list, json_string(graph->values[values[i]].info.name.data));
     return list;
 }
 
@@ -88,7 +88,7 @@ static inlay_status join(const pipe_args *args, const cli_common *common, json_t
 {
     const model_load_options load = { .out_fault = NULL };
     graph_model *model = NULL, *whole = NULL;
-    struct scratch s = { .dir = "" };
+    struct scratch scratch = { .dir = "" };
     inlay_diag why = INLAY_DIAG_INIT;
     char path[PATH_MAX];
     uint64_t bytes = 0;
@@ -96,8 +96,8 @@ static inlay_status join(const pipe_args *args, const cli_common *common, json_t
 
     INLAY_TRY(model_load_path(args->files.model, NULL, &model, diag));
     INLAY_TRY(pipe_join(model, &args->request, diag));
-    INLAY_TRY(scratch_make(args->files.output, args->files.external, &s, diag));
-    INLAY_TRY(scratch_save(&s, "piped", model, false, path, diag));
+    INLAY_TRY(scratch_make(args->files.output, args->files.external, &scratch, diag));
+    INLAY_TRY(scratch_save(&scratch, "piped", model, false, path, diag));
     status = cli_look(common, path, &load, &whole, &why);
     if (status != INLAY_OK) {
         status = inlay_fail(diag, status, "the steps and the model do not go together: %s", why.text);
@@ -107,14 +107,14 @@ static inlay_status join(const pipe_args *args, const cli_common *common, json_t
         status = inlay_fail(diag, INLAY_CANCELLED, "stopped");
         goto done;
     }
-    INLAY_TRY(scratch_publish(&s, path, &bytes, diag));
+    INLAY_TRY(scratch_publish(&scratch, path, &bytes, diag));
     *out_told =
         json_pack("{s:s, s:s, s:I, s:o, s:o}", "model", args->files.model, "output", args->files.output, "bytes",
                   (json_int_t)bytes, "inputs", name_list(whole->main, whole->main->inputs, whole->main->input_count),
                   "outputs", name_list(whole->main, whole->main->outputs, whole->main->output_count));
 done:
     cli_progress_clear();
-    scratch_remove(&s);
+    scratch_remove(&scratch);
     graph_model_destroy(whole);
     graph_model_destroy(model);
     return status;

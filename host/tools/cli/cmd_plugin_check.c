@@ -83,12 +83,13 @@ struct output {
 
 static void say(void *user, const check_line *line)
 {
-    struct output *o = user;
+    struct output *output = user;
 
-    if (o->json) {
-        (void)json_array_append_new(o->lines, json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "result", words[line->result],
-                                                        "check", line->check, "subject", line->subject, "expected",
-                                                        line->expected, "got", line->got, "fix", line->fix));
+    if (output->json) {
+        (void)json_array_append_new(output->lines,
+                                    json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "result", words[line->result], "check",
+                                              line->check, "subject", line->subject, "expected", line->expected, "got",
+                                              line->got, "fix", line->fix));
         return;
     }
     (void)printf("%s  %s%s%s: %s\n", words[line->result], line->check, line->subject[0] != '\0' ? " " : "",
@@ -120,7 +121,7 @@ int cmd_plugin_check(int argc, char **argv)
     plugin_check_args args = { .check = { .time_limit = 60 } };
     inlay_diag diag = INLAY_DIAG_INIT;
     check_summary summary = { { 0 } };
-    struct output o = { 0 };
+    struct output output = { 0 };
     cli_common common;
     inlay_status status = INLAY_OK;
     int code = CLI_OK;
@@ -140,18 +141,18 @@ int cmd_plugin_check(int argc, char **argv)
         cli_common_deinit(&common);
         return code;
     }
-    o.json = common.json;
-    o.lines = json_array();
+    output.json = common.json;
+    output.lines = json_array();
     cli_catch_interrupt();
-    status = check_plugin(&args.check, cli_cancel(), say, &o, &summary, &diag);
+    status = check_plugin(&args.check, cli_cancel(), say, &output, &summary, &diag);
     if (status != INLAY_OK) {
         code = cli_fail(&common, &diag);
-        json_decref(o.lines);
+        json_decref(output.lines);
     } else {
         code = summary.counts[CHECK_FAIL] > 0 ? CLI_FAILED : CLI_OK;
         if (common.json) {
             code = cli_print_json(&common,
-                                  json_pack("{s:o, s:i, s:i, s:i, s:i}", "checks", o.lines, "passed",
+                                  json_pack("{s:o, s:i, s:i, s:i, s:i}", "checks", output.lines, "passed",
                                             (int)summary.counts[CHECK_PASS], "failed", (int)summary.counts[CHECK_FAIL],
                                             "warnings", (int)summary.counts[CHECK_WARN], "skipped",
                                             (int)summary.counts[CHECK_SKIP]),
@@ -159,7 +160,7 @@ int cmd_plugin_check(int argc, char **argv)
         } else {
             (void)printf("%u passed, %u failed, %u warnings\n", summary.counts[CHECK_PASS], summary.counts[CHECK_FAIL],
                          summary.counts[CHECK_WARN]);
-            json_decref(o.lines);
+            json_decref(output.lines);
         }
     }
     cli_common_deinit(&common);

@@ -85,61 +85,61 @@ done:
  * A product of matrices that fit the caches, for operations, and a sum of tensors that do not, for bytes: through the
  * same providers on the same threads. */
 
-static void put_input(struct wire *w, uint32_t field, const char *name, inlay_dtype dtype, const int64_t *dims,
+static void put_input(struct wire *wire, uint32_t field, const char *name, inlay_dtype dtype, const int64_t *dims,
                       uint32_t rank)
 {
-    wire_mark value = wire_begin(w, field), type, tensor, shape;
+    wire_mark value = wire_begin(wire, field), type, tensor, shape;
 
-    wire_text(w, 1, name);
-    type = wire_begin(w, 2);
-    tensor = wire_begin(w, 1);
-    wire_int(w, 1, dtype);
-    shape = wire_begin(w, 2);
+    wire_text(wire, 1, name);
+    type = wire_begin(wire, 2);
+    tensor = wire_begin(wire, 1);
+    wire_int(wire, 1, dtype);
+    shape = wire_begin(wire, 2);
     for (uint32_t d = 0; d < rank; d++) {
-        wire_mark dim = wire_begin(w, 1);
-        wire_int(w, 1, dims[d]);
-        wire_end(w, dim);
+        wire_mark dim = wire_begin(wire, 1);
+        wire_int(wire, 1, dims[d]);
+        wire_end(wire, dim);
     }
-    wire_end(w, shape);
-    wire_end(w, tensor);
-    wire_end(w, type);
-    wire_end(w, value);
+    wire_end(wire, shape);
+    wire_end(wire, tensor);
+    wire_end(wire, type);
+    wire_end(wire, value);
 }
 
 /* y = op(a, b) of two tensors of the same dims and type; b is a constant where it has `weights`, of int8 beside uint8.
  */
-static void write_model(struct wire *w, const char *op, inlay_dtype dtype, const int64_t *dims, uint32_t rank,
+static void write_model(struct wire *wire, const char *op, inlay_dtype dtype, const int64_t *dims, uint32_t rank,
                         const void *weights, size_t bytes)
 {
     const bool integers = dtype == INLAY_UINT8;
     wire_mark part, node;
 
-    wire_int(w, 1, 8);
-    part = wire_begin(w, 8);
-    wire_int(w, 2, 14);
-    wire_end(w, part);
-    part = wire_begin(w, 7);
-    node = wire_begin(w, 1);
-    wire_text(w, 1, "a");
-    wire_text(w, 1, "b");
-    wire_text(w, 2, "y");
-    wire_text(w, 4, op);
-    wire_end(w, node);
-    wire_text(w, 2, "peak");
+    wire_int(wire, 1, 8);
+    part = wire_begin(wire, 8);
+    wire_int(wire, 2, 14);
+    wire_end(wire, part);
+    part = wire_begin(wire, 7);
+    node = wire_begin(wire, 1);
+    wire_text(wire, 1, "a");
+    wire_text(wire, 1, "b");
+    wire_text(wire, 2, "y");
+    wire_text(wire, 4, op);
+    wire_end(wire, node);
+    wire_text(wire, 2, "peak");
     if (weights != NULL) {
-        node = wire_begin(w, 5);
+        node = wire_begin(wire, 5);
         for (uint32_t d = 0; d < rank; d++)
-            wire_int(w, 1, dims[d]);
-        wire_int(w, 2, integers ? INLAY_INT8 : dtype);
-        wire_text(w, 8, "b");
-        wire_bytes(w, 9, weights, bytes);
-        wire_end(w, node);
+            wire_int(wire, 1, dims[d]);
+        wire_int(wire, 2, integers ? INLAY_INT8 : dtype);
+        wire_text(wire, 8, "b");
+        wire_bytes(wire, 9, weights, bytes);
+        wire_end(wire, node);
     }
-    put_input(w, 11, "a", dtype, dims, rank);
+    put_input(wire, 11, "a", dtype, dims, rank);
     if (weights == NULL)
-        put_input(w, 11, "b", dtype, dims, rank);
-    put_input(w, 12, "y", integers ? INLAY_INT32 : dtype, dims, rank);
-    wire_end(w, part);
+        put_input(wire, 11, "b", dtype, dims, rank);
+    put_input(wire, 12, "y", integers ? INLAY_INT32 : dtype, dims, rank);
+    wire_end(wire, part);
 }
 
 /* Options for models of ours: what is about the user's model (sizes, pins) stays behind. NULL: no memory. */
@@ -168,32 +168,32 @@ static double best_seconds(const inlay_options *options, const char *op, inlay_d
     inlay_session *session = NULL;
     inlay_context *context = NULL;
     double best_ms = 0;
-    struct wire w = { 0 };
+    struct wire wire = { 0 };
     inlay_status status;
 
     if (weights != NULL)
         feed_random(dtype == INLAY_UINT8 ? INLAY_INT8 : dtype, weights, dims[0] * dims[1], 7);
-    write_model(&w, op, dtype, dims, rank, weights, bytes);
+    write_model(&wire, op, dtype, dims, rank, weights, bytes);
     free(weights);
-    status =
-        w.failed ? INLAY_OUT_OF_MEMORY : inlay_session_create_from_bytes(w.bytes, w.count, options, &session, NULL);
+    status = wire.failed ? INLAY_OUT_OF_MEMORY
+                         : inlay_session_create_from_bytes(wire.bytes, wire.count, options, &session, NULL);
     if (status == INLAY_OK)
         status = inlay_context_create(session, &context, NULL);
     for (uint32_t i = 0; status == INLAY_OK && i < (product ? 1 : 2); i++) {
-        inlay_value *v = NULL;
+        inlay_value *value = NULL;
 
-        status = inlay_value_create(dtype, rank, dims, &v, NULL);
+        status = inlay_value_create(dtype, rank, dims, &value, NULL);
         if (status == INLAY_OK) {
-            feed_random(dtype, inlay_value_data(v), inlay_value_count(v), i);
-            status = inlay_context_set_input(context, i, v, NULL);
+            feed_random(dtype, inlay_value_data(value), inlay_value_count(value), i);
+            status = inlay_context_set_input(context, i, value, NULL);
         }
-        inlay_value_unref(v);
+        inlay_value_unref(value);
     }
     if (status == INLAY_OK)
         status = run_for(context, false, 0.15, 1000, &best_ms, NULL);
     inlay_context_destroy(context);
     inlay_session_destroy(session);
-    wire_deinit(&w);
+    wire_deinit(&wire);
     return status == INLAY_OK ? best_ms / 1e3 : 0;
 }
 

@@ -59,74 +59,76 @@ static const char *option_kind_text(uint32_t kind)
     return kinds[kind < 6 ? kind : 0];
 }
 
-static void print_option(const char *owner, const inlay_option *o)
+static void print_option(const char *owner, const inlay_option *option)
 {
-    (void)printf("    %s.%s (%s", owner, o->name, option_kind_text(o->kind));
-    if (o->kind == INLAY_OPTION_ENUM && o->choices != NULL)
-        (void)printf(": %s", o->choices);
-    if (o->kind == INLAY_OPTION_INT && (o->min != 0 || o->max != 0))
-        (void)printf(" from %lld to %lld", (long long)o->min, (long long)o->max);
-    if (o->default_value != NULL)
-        (void)printf(", default %s", o->default_value);
-    (void)printf("): %s\n", or_empty(o->doc));
+    (void)printf("    %s.%s (%s", owner, option->name, option_kind_text(option->kind));
+    if (option->kind == INLAY_OPTION_ENUM && option->choices != NULL)
+        (void)printf(": %s", option->choices);
+    if (option->kind == INLAY_OPTION_INT && (option->min != 0 || option->max != 0))
+        (void)printf(" from %lld to %lld", (long long)option->min, (long long)option->max);
+    if (option->default_value != NULL)
+        (void)printf(", default %s", option->default_value);
+    (void)printf("): %s\n", or_empty(option->doc));
 }
 
-static inlay_status print_device(void *user, const inlay_device_info *d)
+static inlay_status print_device(void *user, const inlay_device_info *info)
 {
     (void)user;
-    (void)printf("    device %s%s%s: %s (%s", or_empty(d->option), d->option != NULL ? "=" : "", or_empty(d->value),
-                 or_empty(d->name), device_text(d->kind));
-    if (d->memory_bytes > 0)
-        (void)printf(", %.1f GiB%s", (double)d->memory_bytes / (1u << 30),
-                     (d->flags & INLAY_DEVICE_UNIFIED) != 0 ? " shared with the CPU" : "");
-    (void)printf("%s%s)%s%s\n", d->facts != NULL ? ", " : "", or_empty(d->facts),
-                 d->unusable != NULL ? ": can't be used: " : "", or_empty(d->unusable));
+    (void)printf("    device %s%s%s: %s (%s", or_empty(info->option), info->option != NULL ? "=" : "",
+                 or_empty(info->value), or_empty(info->name), device_text(info->kind));
+    if (info->memory_bytes > 0)
+        (void)printf(", %.1f GiB%s", (double)info->memory_bytes / (1u << 30),
+                     (info->flags & INLAY_DEVICE_UNIFIED) != 0 ? " shared with the CPU" : "");
+    (void)printf("%s%s)%s%s\n", info->facts != NULL ? ", " : "", or_empty(info->facts),
+                 info->unusable != NULL ? ": can't be used: " : "", or_empty(info->unusable));
     return INLAY_OK;
 }
 
 /* Of providers that list them: the others have the one that is named above. */
-static void print_devices(const plugin_provider *p)
+static void print_devices(const plugin_provider *provider)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
 
-    if (p->table.enumerate != NULL && plugin_devices(p, print_device, NULL, &diag) != INLAY_OK)
+    if (provider->table.enumerate != NULL && plugin_devices(provider, print_device, NULL, &diag) != INLAY_OK)
         (void)printf("    no device: %s\n", diag.text);
 }
 
-static void print_provider(const plugin_provider *p)
+static void print_provider(const plugin_provider *provider)
 {
-    (void)printf("  provider %s on %s: %s\n", p->table.name, device_text(p->table.device_kind),
-                 or_empty(p->table.description));
-    for (uint32_t i = 0; i < p->table.domain_count; i++)
-        (void)printf("    memory %s, %llu bytes aligned to %llu\n", p->domains[i].name,
-                     (unsigned long long)p->domains[i].memory_bytes, (unsigned long long)p->domains[i].alignment);
-    print_devices(p);
-    for (uint32_t i = 0; i < p->table.option_count; i++)
-        print_option(p->table.name, &p->options[i]);
+    (void)printf("  provider %s on %s: %s\n", provider->table.name, device_text(provider->table.device_kind),
+                 or_empty(provider->table.description));
+    for (uint32_t i = 0; i < provider->table.domain_count; i++)
+        (void)printf("    memory %s, %llu bytes aligned to %llu\n", provider->domains[i].name,
+                     (unsigned long long)provider->domains[i].memory_bytes,
+                     (unsigned long long)provider->domains[i].alignment);
+    print_devices(provider);
+    for (uint32_t i = 0; i < provider->table.option_count; i++)
+        print_option(provider->table.name, &provider->options[i]);
 }
 
 static void print_text(const plugin_set *set)
 {
     for (uint32_t i = 0; i < plugin_set_file_count(set); i++) {
-        const plugin_file *f = plugin_set_file(set, i);
-        if (!f->loaded) {
-            (void)printf("%s: %s: %s\n", f->path, plugin_outcome_text(f->outcome), or_empty(f->reason));
-            if (f->name != NULL)
-                (void)printf("  would have brought %s: providers %s\n", f->name,
-                             or_empty(f->providers)[0] != '\0' ? f->providers : "none");
-            if (f->fix != NULL)
-                (void)printf("  %s\n", f->fix);
+        const plugin_file *file = plugin_set_file(set, i);
+        if (!file->loaded) {
+            (void)printf("%s: %s: %s\n", file->path, plugin_outcome_text(file->outcome), or_empty(file->reason));
+            if (file->name != NULL)
+                (void)printf("  would have brought %s: providers %s\n", file->name,
+                             or_empty(file->providers)[0] != '\0' ? file->providers : "none");
+            if (file->fix != NULL)
+                (void)printf("  %s\n", file->fix);
             continue;
         }
-        (void)printf("%s: %s %s\n", f->path, or_empty(f->name), or_empty(f->version));
+        (void)printf("%s: %s %s\n", file->path, or_empty(file->name), or_empty(file->version));
         for (uint32_t k = 0; k < plugin_set_provider_count(set); k++)
-            if (plugin_set_provider(set, k)->file == f)
+            if (plugin_set_provider(set, k)->file == file)
                 print_provider(plugin_set_provider(set, k));
     }
     for (uint32_t i = 0; i < plugin_set_operator_count(set); i++) {
-        const inlay_operator *o = plugin_set_operator(set, i);
-        (void)printf("%s  %s.%s since version %u: %s\n", i == 0 ? "operators:\n" : "", o->domain, o->op_type,
-                     o->since_version, o->signature);
+        const inlay_operator *operator= plugin_set_operator(set, i);
+        (void)printf("%s  %s.%s since version %u: %s\n",
+                     i == 0 ? "operators:\n" : "", operator->domain, operator->op_type, operator->since_version,
+                                                                                        operator->signature);
     }
     if (plugin_set_operator_count(set) == 0)
         (void)printf("operators: these plugins bring none of their own; --operators lists those that inlay knows\n");
@@ -142,10 +144,10 @@ static json_t *all_operators(const plugin_set *set)
     const op_table *const *table = op_tables(&tables);
 
     for (uint32_t t = 0; t < tables; t++) {
-        for (uint32_t r = 0; r < table[t]->count; r++) {
-            const op_row *row = &table[t]->rows[r];
+        for (uint32_t row_index = 0; row_index < table[t]->count; row_index++) {
+            const op_row *row = &table[t]->rows[row_index];
 
-            if (r == 0 || strcmp(row[-1].op_type, row->op_type) != 0) {
+            if (row_index == 0 || strcmp(row[-1].op_type, row->op_type) != 0) {
                 last = json_array();
                 (void)json_array_append_new(list, json_pack("{s:s, s:s, s:o}", "domain", table[t]->domain, "operator",
                                                             row->op_type, "versions", last));
@@ -154,10 +156,11 @@ static json_t *all_operators(const plugin_set *set)
         }
     }
     for (uint32_t i = 0; i < plugin_set_operator_count(set); i++) {
-        const inlay_operator *o = plugin_set_operator(set, i);
+        const inlay_operator *operator= plugin_set_operator(set, i);
 
-        (void)json_array_append_new(list, json_pack("{s:s, s:s, s:[i]}", "domain", o->domain, "operator", o->op_type,
-                                                    "versions", (int)o->since_version));
+        (void)json_array_append_new(list,
+                                    json_pack("{s:s, s:s, s:[i]}", "domain", operator->domain,
+                                              "operator", operator->op_type, "versions", (int)operator->since_version));
     }
     return list;
 }
@@ -180,47 +183,48 @@ static int print_operators(const cli_common *common, const plugin_set *set)
     return CLI_OK;
 }
 
-static inlay_status add_device(void *user, const inlay_device_info *d)
+static inlay_status add_device(void *user, const inlay_device_info *info)
 {
-    (void)json_array_append_new(
-        user, json_pack("{s:s?, s:s?, s:s?, s:s?, s:s?, s:s, s:I, s:b}", "name", d->name, "option", d->option, "value",
-                        d->value, "unusable", d->unusable, "facts", d->facts, "kind", device_text(d->kind), "bytes",
-                        (json_int_t)d->memory_bytes, "unified", (d->flags & INLAY_DEVICE_UNIFIED) != 0));
+    (void)json_array_append_new(user, json_pack("{s:s?, s:s?, s:s?, s:s?, s:s?, s:s, s:I, s:b}", "name", info->name,
+                                                "option", info->option, "value", info->value, "unusable",
+                                                info->unusable, "facts", info->facts, "kind", device_text(info->kind),
+                                                "bytes", (json_int_t)info->memory_bytes, "unified",
+                                                (info->flags & INLAY_DEVICE_UNIFIED) != 0));
     return INLAY_OK;
 }
 
 /* What listing them said where there is none is in "no_device". */
-static void add_devices(const plugin_provider *p, json_t *to)
+static void add_devices(const plugin_provider *provider, json_t *to)
 {
     json_t *list = json_array();
     inlay_diag diag = INLAY_DIAG_INIT;
 
-    if (p->table.enumerate == NULL) {
+    if (provider->table.enumerate == NULL) {
         json_decref(list);
         return;
     }
-    if (plugin_devices(p, add_device, list, &diag) != INLAY_OK)
+    if (plugin_devices(provider, add_device, list, &diag) != INLAY_OK)
         (void)json_object_set_new(to, "no_device", json_string(diag.text));
     (void)json_object_set_new(to, "devices", list);
 }
 
-static json_t *provider_json(const plugin_provider *p)
+static json_t *provider_json(const plugin_provider *provider)
 {
     json_t *options = json_array(), *domains = json_array(), *made;
 
-    for (uint32_t i = 0; i < p->table.option_count; i++) {
-        const inlay_option *o = &p->options[i];
-        (void)json_array_append_new(options, json_pack("{s:s, s:s, s:s?, s:s?, s:s?}", "name", o->name, "kind",
-                                                       option_kind_text(o->kind), "default", o->default_value,
-                                                       "choices", o->choices, "doc", o->doc));
+    for (uint32_t i = 0; i < provider->table.option_count; i++) {
+        const inlay_option *option = &provider->options[i];
+        (void)json_array_append_new(options, json_pack("{s:s, s:s, s:s?, s:s?, s:s?}", "name", option->name, "kind",
+                                                       option_kind_text(option->kind), "default", option->default_value,
+                                                       "choices", option->choices, "doc", option->doc));
     }
-    for (uint32_t i = 0; i < p->table.domain_count; i++)
-        (void)json_array_append_new(domains, json_pack("{s:s, s:I}", "name", p->domains[i].name, "bytes",
-                                                       (json_int_t)p->domains[i].memory_bytes));
-    made = json_pack("{s:s, s:s?, s:s, s:s, s:o, s:o}", "name", p->table.name, "description", p->table.description,
-                     "device", device_text(p->table.device_kind), "file", p->file->path, "options", options, "domains",
-                     domains);
-    add_devices(p, made);
+    for (uint32_t i = 0; i < provider->table.domain_count; i++)
+        (void)json_array_append_new(domains, json_pack("{s:s, s:I}", "name", provider->domains[i].name, "bytes",
+                                                       (json_int_t)provider->domains[i].memory_bytes));
+    made = json_pack("{s:s, s:s?, s:s, s:s, s:o, s:o}", "name", provider->table.name, "description",
+                     provider->table.description, "device", device_text(provider->table.device_kind), "file",
+                     provider->file->path, "options", options, "domains", domains);
+    add_devices(provider, made);
     return made;
 }
 
@@ -229,20 +233,21 @@ static json_t *make_json(const plugin_set *set)
     json_t *files = json_array(), *providers = json_array(), *operators = json_array();
 
     for (uint32_t i = 0; i < plugin_set_file_count(set); i++) {
-        const plugin_file *f = plugin_set_file(set, i);
-        (void)json_array_append_new(files,
-                                    json_pack("{s:s, s:b, s:s, s:s?, s:s?, s:s?, s:s?, s:s?, s:s?}", "path", f->path,
-                                              "loaded", (int)f->loaded, "outcome", plugin_outcome_text(f->outcome),
-                                              "reason", f->reason, "fix", f->fix, "name", f->name, "version",
-                                              f->version, "build_id", f->build_id, "note_providers", f->providers));
+        const plugin_file *file = plugin_set_file(set, i);
+        (void)json_array_append_new(files, json_pack("{s:s, s:b, s:s, s:s?, s:s?, s:s?, s:s?, s:s?, s:s?}", "path",
+                                                     file->path, "loaded", (int)file->loaded, "outcome",
+                                                     plugin_outcome_text(file->outcome), "reason", file->reason, "fix",
+                                                     file->fix, "name", file->name, "version", file->version,
+                                                     "build_id", file->build_id, "note_providers", file->providers));
     }
     for (uint32_t i = 0; i < plugin_set_provider_count(set); i++)
         (void)json_array_append_new(providers, provider_json(plugin_set_provider(set, i)));
     for (uint32_t i = 0; i < plugin_set_operator_count(set); i++) {
-        const inlay_operator *o = plugin_set_operator(set, i);
-        (void)json_array_append_new(operators, json_pack("{s:s, s:s, s:I, s:s, s:s?}", "domain", o->domain, "operator",
-                                                         o->op_type, "since_version", (json_int_t)o->since_version,
-                                                         "signature", o->signature, "doc", o->doc));
+        const inlay_operator *operator= plugin_set_operator(set, i);
+        (void)json_array_append_new(operators, json_pack("{s:s, s:s, s:I, s:s, s:s?}", "domain", operator->domain,
+                                                         "operator", operator->op_type, "since_version",
+                                                         (json_int_t) operator->since_version,
+                                                         "signature", operator->signature, "doc", operator->doc));
     }
     return json_pack("{s:o, s:o, s:o}", "files", files, "providers", providers, "operators", operators);
 }
@@ -253,20 +258,20 @@ int cmd_providers(int argc, char **argv)
     cli_common common;
     inlay_diag diag = INLAY_DIAG_INIT;
     plugin_set *set = NULL;
-    providers_flags f = { 0 };
+    providers_flags flags = { 0 };
     int code = CLI_OK;
 
-    cli_parse(&verb, true, argc, argv, &common, &f);
-    if ((f.retry != NULL ? cli_plugins_again(&common, f.retry, &set, &diag) : cli_plugins(&common, &set, &diag)) !=
-        INLAY_OK)
+    cli_parse(&verb, true, argc, argv, &common, &flags);
+    if ((flags.retry != NULL ? cli_plugins_again(&common, flags.retry, &set, &diag)
+                             : cli_plugins(&common, &set, &diag)) != INLAY_OK)
         code = cli_fail(&common, &diag);
-    else if (f.types)
+    else if (flags.types)
         code = cli_types_text(set, &diag) == INLAY_OK ? CLI_OK : cli_fail(&common, &diag);
-    else if (f.operators)
+    else if (flags.operators)
         code = print_operators(&common, set);
-    else if (f.kernels && common.json)
+    else if (flags.kernels && common.json)
         code = cli_print_json(&common, cli_sources_json(set, common.options), CLI_OK);
-    else if (f.kernels)
+    else if (flags.kernels)
         cli_sources_text(set, common.options);
     else if (common.json)
         code = cli_print_json(&common, make_json(set), CLI_OK);

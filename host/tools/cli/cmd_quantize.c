@@ -55,34 +55,34 @@ struct command {
 
 static error_t take_weights(const cli_option *option, void *field, char *arg, struct argp_state *state)
 {
-    struct command *c = field;
+    struct command *command = field;
 
     (void)option;
     if (strcmp(arg, "4") == 0)
-        c->q.bits = 4;
+        command->q.bits = 4;
     else if (strcmp(arg, "8") == 0)
-        c->q.bits = 8;
+        command->q.bits = 8;
     else if (strcmp(arg, "f16") == 0)
-        c->q.bits = 16;
+        command->q.bits = 16;
     else if (strcmp(arg, "auto") == 0)
-        c->q.bits = NARROW_MIXED;
+        command->q.bits = NARROW_MIXED;
     else if (strcmp(arg, "exact") == 0)
-        c->q.bits = NARROW_EXACT;
+        command->q.bits = NARROW_EXACT;
     else
         argp_failure(state, CLI_USAGE, 0, "--weights %s: expected 4, 8, auto, f16 or exact", arg);
-    c->q.must = true;
+    command->q.must = true;
     return 0;
 }
 
 static error_t take_method(const cli_option *option, void *field, char *arg, struct argp_state *state)
 {
-    struct command *c = field;
+    struct command *command = field;
     static const char *const names[] = { "auto", "minmax", "percentile", "entropy", "mse" };
 
     (void)option;
     for (int i = 0; i <= QUANTIZE_MSE; i++)
         if (strcmp(arg, names[i]) == 0) {
-            c->q.method = (quantize_method)i;
+            command->q.method = (quantize_method)i;
             return 0;
         }
     argp_failure(state, CLI_USAGE, 0, "--method %s: expected auto, minmax, percentile, entropy or mse", arg);
@@ -91,92 +91,92 @@ static error_t take_method(const cli_option *option, void *field, char *arg, str
 
 static bool finish(void *user, struct argp_state *state)
 {
-    struct command *c = user;
+    struct command *command = user;
 
-    c->q.front = c->front != NULL;
-    if (c->q.output == NULL)
+    command->q.front = command->front != NULL;
+    if (command->q.output == NULL)
         argp_error(state, CLI_OUTPUT_NEED);
-    if ((c->q.block & (c->q.block - 1)) != 0)
-        argp_failure(state, CLI_USAGE, 0, "--block %u: expected 16, 32, 64, 128 or 256", c->q.block);
-    if (!c->has_mode)
-        c->q.mode = c->data != NULL && !c->q.must ? QUANTIZE_STATIC : QUANTIZE_WEIGHTS;
-    if (c->q.bits != 4 && c->q.bits != NARROW_MIXED && (c->q.nbits || c->q.block != 32))
+    if ((command->q.block & (command->q.block - 1)) != 0)
+        argp_failure(state, CLI_USAGE, 0, "--block %u: expected 16, 32, 64, 128 or 256", command->q.block);
+    if (!command->has_mode)
+        command->q.mode = command->data != NULL && !command->q.must ? QUANTIZE_STATIC : QUANTIZE_WEIGHTS;
+    if (command->q.bits != 4 && command->q.bits != NARROW_MIXED && (command->q.nbits || command->q.block != 32))
         argp_error(state, "--block and --format nbits are of --weights 4 and auto");
-    if (c->q.mode != QUANTIZE_STATIC && c->q.qoperator)
+    if (command->q.mode != QUANTIZE_STATIC && command->q.qoperator)
         argp_error(state, "--format qoperator is of --mode static");
-    if (c->q.bits == NARROW_MIXED && c->data == NULL)
+    if (command->q.bits == NARROW_MIXED && command->data == NULL)
         argp_error(state, "--weights auto needs --data: samples tell which weights may have 4 bits");
-    if (c->q.mode == QUANTIZE_STATIC && c->data == NULL)
+    if (command->q.mode == QUANTIZE_STATIC && command->data == NULL)
         argp_error(state, "--mode static needs --data: the ranges of activations come from samples");
-    if (c->q.mode != QUANTIZE_STATIC && c->q.stats != NULL)
+    if (command->q.mode != QUANTIZE_STATIC && command->q.stats != NULL)
         argp_error(state, "--stats is of --mode static");
-    if (c->q.mode != QUANTIZE_STATIC && c->front != NULL)
+    if (command->q.mode != QUANTIZE_STATIC && command->front != NULL)
         argp_error(state, "--front is of --mode static");
-    if (c->q.mode != QUANTIZE_WEIGHTS && c->q.must && c->q.bits != 8)
+    if (command->q.mode != QUANTIZE_WEIGHTS && command->q.must && command->q.bits != 8)
         argp_error(state, "--mode static and dynamic have weights of 8 bits");
-    if (!isnan(c->q.prune)) {
-        if (c->q.must || c->has_mode)
+    if (!isnan(command->q.prune)) {
+        if (command->q.must || command->has_mode)
             argp_failure(state, CLI_USAGE, 0,
                          "--prune leaves weights floats: give its result to another inlay quantize --weights");
-        c->q.mode = QUANTIZE_WEIGHTS;
-        c->q.must = true;
+        command->q.mode = QUANTIZE_WEIGHTS;
+        command->q.must = true;
     }
-    c->q.small = c->q.mode == QUANTIZE_WEIGHTS && (c->has_mode || c->q.pack);
-    if (c->q.pack && c->q.external == NULL) {
-        const char *slash = strrchr(c->q.output, '/');
+    command->q.small = command->q.mode == QUANTIZE_WEIGHTS && (command->has_mode || command->q.pack);
+    if (command->q.pack && command->q.external == NULL) {
+        const char *slash = strrchr(command->q.output, '/');
 
-        if ((size_t)snprintf(c->data_name, sizeof c->data_name, "%s.data", slash == NULL ? c->q.output : slash + 1) >=
-            sizeof c->data_name)
+        if ((size_t)snprintf(command->data_name, sizeof command->data_name, "%s.data",
+                             slash == NULL ? command->q.output : slash + 1) >= sizeof command->data_name)
             argp_error(state, "the name of the output is too long for a file beside it; name one with --external");
-        c->q.external = c->data_name;
+        command->q.external = command->data_name;
     }
     return true;
 }
 
 static error_t take_mode(const cli_option *option, void *field, char *arg, struct argp_state *state)
 {
-    struct command *c = field;
+    struct command *command = field;
 
     (void)option;
-    c->q.mode = strcmp(arg, "static") == 0    ? QUANTIZE_STATIC
-                : strcmp(arg, "dynamic") == 0 ? QUANTIZE_DYNAMIC
-                                              : QUANTIZE_WEIGHTS;
-    if (c->q.mode == QUANTIZE_WEIGHTS && strcmp(arg, "weights") != 0)
+    command->q.mode = strcmp(arg, "static") == 0    ? QUANTIZE_STATIC
+                      : strcmp(arg, "dynamic") == 0 ? QUANTIZE_DYNAMIC
+                                                    : QUANTIZE_WEIGHTS;
+    if (command->q.mode == QUANTIZE_WEIGHTS && strcmp(arg, "weights") != 0)
         argp_failure(state, CLI_USAGE, 0, "--mode %s: expected static, dynamic or weights", arg);
-    c->has_mode = true;
+    command->has_mode = true;
     return 0;
 }
 
 static error_t take_format(const cli_option *option, void *field, char *arg, struct argp_state *state)
 {
-    struct command *c = field;
+    struct command *command = field;
 
     (void)option;
-    c->q.nbits = strcmp(arg, "nbits") == 0;
-    c->q.qoperator = strcmp(arg, "qoperator") == 0;
-    if (!c->q.nbits && !c->q.qoperator && strcmp(arg, "qdq") != 0)
+    command->q.nbits = strcmp(arg, "nbits") == 0;
+    command->q.qoperator = strcmp(arg, "qoperator") == 0;
+    if (!command->q.nbits && !command->q.qoperator && strcmp(arg, "qdq") != 0)
         argp_failure(state, CLI_USAGE, 0, "--format %s: expected qdq, qoperator or nbits", arg);
     return 0;
 }
 
 static error_t take_pattern(const cli_option *option, void *field, char *arg, struct argp_state *state)
 {
-    struct command *c = field;
+    struct command *command = field;
 
     (void)option;
-    if (c->q.skip_count == MOST_PATTERNS)
+    if (command->q.skip_count == MOST_PATTERNS)
         argp_error(state, "more than %d patterns to skip", MOST_PATTERNS);
-    c->patterns[c->q.skip_count++] = arg;
+    command->patterns[command->q.skip_count++] = arg;
     return 0;
 }
 
 static error_t take_metric(const cli_option *option, void *field, char *arg, struct argp_state *state)
 {
-    struct command *c = field;
+    struct command *command = field;
 
     (void)option;
-    c->q.metric = agree_metric_find(arg);
-    if (c->q.metric == AGREE_METRIC_COUNT)
+    command->q.metric = agree_metric_find(arg);
+    if (command->q.metric == AGREE_METRIC_COUNT)
         argp_failure(state, CLI_USAGE, 0, "--metric %s: expected auto, top1, cosine, kl, psnr, iou or text", arg);
     return 0;
 }
@@ -234,70 +234,76 @@ static const cli_option own_options[] = {
 
 /* ------------------------------------------------------------------ what came of it */
 
-static json_t *report_json(const struct command *c, const quantize_report *r)
+static json_t *report_json(const struct command *command, const quantize_report *report)
 {
     json_t *layers = json_array();
 
-    for (uint32_t i = 0; i < r->layer_count; i++) {
-        const quantize_layer *l = &r->layers[i];
-        json_t *j = json_pack("{s:s, s:s, s:i, s:b, s:I, s:I}", "name", l->name, "op", l->op, "bits", (int)l->bits,
-                              "integers", (int)l->integers, "bytes_before", (json_int_t)l->bytes_before, "bytes_after",
-                              (json_int_t)l->bytes_after);
+    for (uint32_t i = 0; i < report->layer_count; i++) {
+        const quantize_layer *layer = &report->layers[i];
+        json_t *json = json_pack("{s:s, s:s, s:i, s:b, s:I, s:I}", "name", layer->name, "op", layer->op, "bits",
+                                 (int)layer->bits, "integers", (int)layer->integers, "bytes_before",
+                                 (json_int_t)layer->bytes_before, "bytes_after", (json_int_t)layer->bytes_after);
 
-        if (l->kept != NULL)
-            (void)json_object_set_new(j, "kept", json_string(l->kept));
-        (void)json_array_append_new(layers, j);
+        if (layer->kept != NULL)
+            (void)json_object_set_new(json, "kept", json_string(layer->kept));
+        (void)json_array_append_new(layers, json);
     }
-    return json_pack(
-        "{s:s, s:s, s:s?, s:s?, s:s?, s:I, s:I, s:f, s:f, s:s, s:s, s:f, s:f, s:f, s:i, s:b, s:f, s:o}", "output",
-        c->q.output, "what", r->handed != NULL ? "the model as it is" : r->what, "tried",
-        r->handed != NULL ? r->what : NULL, "handed_back", r->handed, "unmeasured", r->unmeasured, "bytes_before",
-        (json_int_t)r->bytes_before, "bytes_after", (json_int_t)r->bytes_after, "ms_before", r->ms_before, "ms_after",
-        r->ms_after, "metric", agree_metric_name(r->agreement.metric), "worst_output", r->agreement.output, "agreement",
-        r->agreement.score.value, "low", r->agreement.score.low, "high", r->agreement.score.high, "samples",
-        (int)r->agreement.samples, "made_up", c->data == NULL, "seconds", r->seconds, "layers", layers);
+    return json_pack("{s:s, s:s, s:s?, s:s?, s:s?, s:I, s:I, s:f, s:f, s:s, s:s, s:f, s:f, s:f, s:i, s:b, s:f, s:o}",
+                     "output", command->q.output, "what", report->handed != NULL ? "the model as it is" : report->what,
+                     "tried", report->handed != NULL ? report->what : NULL, "handed_back", report->handed, "unmeasured",
+                     report->unmeasured, "bytes_before", (json_int_t)report->bytes_before, "bytes_after",
+                     (json_int_t)report->bytes_after, "ms_before", report->ms_before, "ms_after", report->ms_after,
+                     "metric", agree_metric_name(report->agreement.metric), "worst_output", report->agreement.output,
+                     "agreement", report->agreement.score.value, "low", report->agreement.score.low, "high",
+                     report->agreement.score.high, "samples", (int)report->agreement.samples, "made_up",
+                     command->data == NULL, "seconds", report->seconds, "layers", layers);
 }
 
-static void print_layers(const quantize_report *r)
+static void print_layers(const quantize_report *report)
 {
     int width = 5;
 
-    for (uint32_t i = 0; i < r->layer_count; i++)
-        width = (int)strlen(r->layers[i].name) > width ? (int)strlen(r->layers[i].name) : width;
+    for (uint32_t i = 0; i < report->layer_count; i++)
+        width = (int)strlen(report->layers[i].name) > width ? (int)strlen(report->layers[i].name) : width;
     width = width > 60 ? 60 : width;
     (void)printf("%-*s  %-13s  weights   bytes     -> bytes\n", width, "layer", "operator");
-    for (uint32_t i = 0; i < r->layer_count; i++) {
-        const quantize_layer *l = &r->layers[i];
+    for (uint32_t i = 0; i < report->layer_count; i++) {
+        const quantize_layer *layer = &report->layers[i];
         char bits[24];
 
-        (void)snprintf(bits, sizeof bits, l->bits == 32 ? "float" : l->bits == 16 ? "float16" : "%u bits", l->bits);
-        (void)printf("%-*s  %-13s  %-8s  %-9llu -> %-9llu%s%s\n", width, l->name, l->op, bits,
-                     (unsigned long long)l->bytes_before, (unsigned long long)l->bytes_after,
-                     l->kept != NULL ? "  " : "", l->kept != NULL ? l->kept : "");
+        (void)snprintf(bits, sizeof bits,
+                       layer->bits == 32   ? "float"
+                       : layer->bits == 16 ? "float16"
+                                           : "%u bits",
+                       layer->bits);
+        (void)printf("%-*s  %-13s  %-8s  %-9llu -> %-9llu%s%s\n", width, layer->name, layer->op, bits,
+                     (unsigned long long)layer->bytes_before, (unsigned long long)layer->bytes_after,
+                     layer->kept != NULL ? "  " : "", layer->kept != NULL ? layer->kept : "");
     }
 }
 
-static void print_report(const struct command *c, const quantize_report *r)
+static void print_report(const struct command *command, const quantize_report *report)
 {
-    if (r->layer_count > 0)
-        print_layers(r);
-    if (r->handed != NULL)
-        (void)printf("%s: the model as it is, for %s\n", c->q.output, r->handed);
+    if (report->layer_count > 0)
+        print_layers(report);
+    if (report->handed != NULL)
+        (void)printf("%s: the model as it is, for %s\n", command->q.output, report->handed);
     else
-        (void)printf("%s: %s\n", c->q.output, r->what);
-    (void)printf("bytes      %llu -> %llu (%.1f %%)\n", (unsigned long long)r->bytes_before,
-                 (unsigned long long)r->bytes_after,
-                 r->bytes_before > 0 ? 100 * (double)r->bytes_after / (double)r->bytes_before : 100);
-    if (r->unmeasured != NULL)
-        (void)printf("not compared, for made-up inputs cannot be run (--data): %s\n", r->unmeasured);
-    if (r->ms_before > 0)
-        (void)printf("a run      %.3g ms -> %.3g ms%s\n", r->ms_before, r->ms_after,
-                     r->handed != NULL ? " (what was tried)" : "");
-    if (r->agreement.samples > 0)
+        (void)printf("%s: %s\n", command->q.output, report->what);
+    (void)printf("bytes      %llu -> %llu (%.1f %%)\n", (unsigned long long)report->bytes_before,
+                 (unsigned long long)report->bytes_after,
+                 report->bytes_before > 0 ? 100 * (double)report->bytes_after / (double)report->bytes_before : 100);
+    if (report->unmeasured != NULL)
+        (void)printf("not compared, for made-up inputs cannot be run (--data): %s\n", report->unmeasured);
+    if (report->ms_before > 0)
+        (void)printf("a run      %.3g ms -> %.3g ms%s\n", report->ms_before, report->ms_after,
+                     report->handed != NULL ? " (what was tried)" : "");
+    if (report->agreement.samples > 0)
         (void)printf("agreement  %.6g (%s, 95 %%: %.6g to %.6g) of output '%s' on %u%s samples%s\n",
-                     r->agreement.score.value, agree_metric_name(r->agreement.metric), r->agreement.score.low,
-                     r->agreement.score.high, r->agreement.output, r->agreement.samples,
-                     c->data == NULL ? " made-up" : "", r->handed != NULL ? " (what was tried)" : "");
+                     report->agreement.score.value, agree_metric_name(report->agreement.metric),
+                     report->agreement.score.low, report->agreement.score.high, report->agreement.output,
+                     report->agreement.samples, command->data == NULL ? " made-up" : "",
+                     report->handed != NULL ? " (what was tried)" : "");
 }
 
 static void print_note(void *user, const char *text)
@@ -313,41 +319,41 @@ static inlay_status look(cli_common *common, const char *path, inlay_session **o
     const session_watch watch = { .newest_opset = -1 };
     const session_source source = { .path = path, .fd = -1 };
     cli_common own = *common;
-    inlay_session *s = NULL;
+    inlay_session *session = NULL;
     inlay_status status;
 
     *out_session = NULL;
     cli_attach(common);
     INLAY_TRY(judge_options(common->options, "level", "0", &own.options, diag));
     cli_attach(&own);
-    INLAY_TRY(session_prepare(&source, own.options, &watch, &s, diag));
-    s->log = NULL; /* own ends here */
-    s->progress = NULL;
-    INLAY_TRY(session_describe(s, diag));
-    *out_session = s;
-    s = NULL;
+    INLAY_TRY(session_prepare(&source, own.options, &watch, &session, diag));
+    session->log = NULL; /* own ends here */
+    session->progress = NULL;
+    INLAY_TRY(session_describe(session, diag));
+    *out_session = session;
+    session = NULL;
 done:
-    inlay_session_destroy(s);
+    inlay_session_destroy(session);
     if (own.options != common->options)
         inlay_options_destroy(own.options);
     return status;
 }
 
 /* A session that tells the model's inputs, and the samples; the caller ends both, whatever comes of it. */
-static inlay_status open_samples(const struct command *c, cli_common *common, inlay_session **out_session,
+static inlay_status open_samples(const struct command *command, cli_common *common, inlay_session **out_session,
                                  struct dataset **out_set, inlay_diag *diag)
 {
     inlay_status status;
 
     INLAY_TRY(isa_cap(options_text(common->options, OPTION_isa), diag));
     INLAY_TRY(cpu_cap(options_text(common->options, OPTION_isa), diag)); /* the quantizer's own loops */
-    INLAY_TRY(c->data != NULL
-                  ? look(common, c->q.model, out_session, diag)
-                  : cli_open(common, c->q.model, out_session, diag)); /* made-up inputs are tried by a run */
-    status = dataset_open(c->data,
-                          c->samples > 0    ? c->samples
-                          : c->data == NULL ? MADE_UP_SAMPLES
-                                            : 0,
+    INLAY_TRY(command->data != NULL
+                  ? look(common, command->q.model, out_session, diag)
+                  : cli_open(common, command->q.model, out_session, diag)); /* made-up inputs are tried by a run */
+    status = dataset_open(command->data,
+                          command->samples > 0    ? command->samples
+                          : command->data == NULL ? MADE_UP_SAMPLES
+                                                  : 0,
                           cli_caller(common), *out_session, out_set, diag);
 done:
     return status;
@@ -361,7 +367,7 @@ struct timing {
 /* In a process of its own: the time of the model at path on the first sample. */
 static double time_fresh(void *user, const char *path)
 {
-    struct timing *t = user;
+    struct timing *timing = user;
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_session *session = NULL;
     struct dataset *set = NULL;
@@ -369,13 +375,13 @@ static double time_fresh(void *user, const char *path)
     double ms = NAN;
     inlay_status status;
 
-    t->common.quiet = true; /* nor the log: it is told once, by the caller */
-    t->common.verbose = false;
-    cli_attach(&t->common);
-    INLAY_TRY(open_samples(t->c, &t->common, &session, &set, &diag));
+    timing->common.quiet = true; /* nor the log: it is told once, by the caller */
+    timing->common.verbose = false;
+    cli_attach(&timing->common);
+    INLAY_TRY(open_samples(timing->c, &timing->common, &session, &set, &diag));
     list = dataset_samples(set);
     /* With the cache, as users have it: packed weights that are mapped lie on other pages than those just made. */
-    INLAY_TRY(judge_alone(&list, path, t->common.options, QUANTIZE_TIMED_S, &ms, &diag));
+    INLAY_TRY(judge_alone(&list, path, timing->common.options, QUANTIZE_TIMED_S, &ms, &diag));
 done:
     dataset_close(set);
     inlay_session_destroy(session);
@@ -390,11 +396,11 @@ static bool ask_time(void *user, const char *path, double *out_ms)
 int cmd_quantize(int argc, char **argv)
 {
     static const cli_verb verb = { "MODEL", doc, own_options, finish };
-    static struct command c = { .q = { .bits = 8, .most_bits = 6, .block = 32, .prune = NAN } };
+    static struct command command = { .q = { .bits = 8, .most_bits = 6, .block = 32, .prune = NAN } };
     cli_common common;
     inlay_diag diag = INLAY_DIAG_INIT;
     quantize_report report = { 0 };
-    struct timing t = { .c = &c };
+    struct timing timing = { .c = &command };
     struct fresh apart;
     inlay_session *session = NULL;
     struct dataset *set = NULL;
@@ -402,31 +408,31 @@ int cmd_quantize(int argc, char **argv)
     int code = CLI_OK;
     inlay_status status;
 
-    cli_parse(&verb, true, argc, argv, &common, &c);
-    c.q.skip = c.patterns;
-    c.q.options = common.options;
-    c.q.progress = cli_progress;
-    c.q.note = common.verbose ? print_note : NULL;
+    cli_parse(&verb, true, argc, argv, &common, &command);
+    command.q.skip = command.patterns;
+    command.q.options = common.options;
+    command.q.progress = cli_progress;
+    command.q.note = common.verbose ? print_note : NULL;
     common.many_sessions = true; /* one bar for all */
-    t.common = common;
-    if (fresh_begin(&apart, time_fresh, &t)) {
-        c.q.timer = ask_time;
-        c.q.timer_user = &apart;
+    timing.common = common;
+    if (fresh_begin(&apart, time_fresh, &timing)) {
+        command.q.timer = ask_time;
+        command.q.timer_user = &apart;
     }
-    INLAY_TRY(open_samples(&c, &common, &session, &set, &diag));
+    INLAY_TRY(open_samples(&command, &common, &session, &set, &diag));
     list = dataset_samples(set);
-    c.q.data = &list;
-    c.q.made_up = c.data == NULL;
-    if (c.data == NULL && c.q.metric == AGREE_auto) /* decisions on made-up contents are none */
-        c.q.metric = AGREE_cosine;
-    INLAY_TRY(quantize_model(&c.q, &report, &diag));
+    command.q.data = &list;
+    command.q.made_up = command.data == NULL;
+    if (command.data == NULL && command.q.metric == AGREE_auto) /* decisions on made-up contents are none */
+        command.q.metric = AGREE_cosine;
+    INLAY_TRY(quantize_model(&command.q, &report, &diag));
     cli_progress_clear();
-    if (c.front != NULL)
-        INLAY_TRY(front_write(c.front, c.q.model, &report, &diag));
+    if (command.front != NULL)
+        INLAY_TRY(front_write(command.front, command.q.model, &report, &diag));
     if (common.json)
-        code = cli_print_json(&common, report_json(&c, &report), CLI_OK);
+        code = cli_print_json(&common, report_json(&command, &report), CLI_OK);
     else
-        print_report(&c, &report);
+        print_report(&command, &report);
 done:
     if (status != INLAY_OK)
         code = cli_fail(&common, &diag);

@@ -60,72 +60,74 @@ static bool has_text(const char *path, const char *text)
     char *data = NULL;
     size_t capacity = 0;
     bool found = false;
-    FILE *f = fopen(path, "re");
+    FILE *file = fopen(path, "re");
 
-    while (f != NULL && !found && getline(&data, &capacity, f) >= 0)
+    while (file != NULL && !found && getline(&data, &capacity, file) >= 0)
         found = strstr(data, text) != NULL;
     free(data);
-    if (f != NULL)
-        (void)fclose(f);
+    if (file != NULL)
+        (void)fclose(file);
     return found;
 }
 
-static inlay_status run_check(const struct trying *t, const char *model, int *out_code, bool *out_text,
+static inlay_status run_check(const struct trying *trying, const char *model, int *out_code, bool *out_text,
                               inlay_diag *diag)
 {
     char printed[PATH_MAX];
-    struct command c = { .line = t->args->check, .flag = "--check", .args = { model }, .seconds = t->args->timeout };
+    struct command command = {
+        .line = trying->args->check, .flag = "--check", .args = { model }, .seconds = trying->args->timeout
+    };
     inlay_status status;
 
-    (void)snprintf(printed, sizeof printed, "%s/printed", t->s->dir);
-    c.output = t->args->text != NULL ? printed : NULL;
-    status = command_run(&c, out_code, diag);
-    *out_text = status == INLAY_OK && (t->args->text == NULL || has_text(printed, t->args->text));
+    (void)snprintf(printed, sizeof printed, "%s/printed", trying->s->dir);
+    command.output = trying->args->text != NULL ? printed : NULL;
+    status = command_run(&command, out_code, diag);
+    *out_text = status == INLAY_OK && (trying->args->text == NULL || has_text(printed, trying->args->text));
     return status;
 }
 
 /* The part of these nodes as a file; INLAY_INVALID_ARGUMENT or INLAY_UNSUPPORTED: there is no such model. */
-static inlay_status write_part(const struct trying *t, const uint32_t *list, uint32_t count, char *path,
+static inlay_status write_part(const struct trying *trying, const uint32_t *list, uint32_t count, char *path,
                                inlay_diag *diag)
 {
     char name[32];
-    graph_model *m = NULL;
+    graph_model *model = NULL;
     model_part part = { 0 };
     bool *nodes;
     inlay_status status;
 
-    INLAY_TRY(model_load_path(t->args->files.model, NULL, &m, diag));
-    nodes = arena_array(&m->arena, (size_t)m->main->node_count + 1, sizeof *nodes);
+    INLAY_TRY(model_load_path(trying->args->files.model, NULL, &model, diag));
+    nodes = arena_array(&model->arena, (size_t)model->main->node_count + 1, sizeof *nodes);
     if (nodes == NULL) {
-        status = no_memory(diag, "for %u nodes", m->main->node_count);
+        status = no_memory(diag, "for %u nodes", model->main->node_count);
         goto done;
     }
     for (uint32_t i = 0; i < count; i++)
         nodes[list[i]] = true;
-    INLAY_TRY(model_part_of(m, nodes, 0, &part, diag));
-    INLAY_TRY(model_cut(m, &part, t->typed, t->typed == NULL ? t->why.text : NULL, diag));
+    INLAY_TRY(model_part_of(model, nodes, 0, &part, diag));
+    INLAY_TRY(model_cut(model, &part, trying->typed, trying->typed == NULL ? trying->why.text : NULL, diag));
     /* Two names in turn: the smallest so far stays. */
-    (void)snprintf(name, sizeof name, "part%u", (unsigned)(strstr(t->smallest, "/part0/") != NULL));
-    INLAY_TRY(scratch_save(t->s, name, m, false, path, diag));
+    (void)snprintf(name, sizeof name, "part%u", (unsigned)(strstr(trying->smallest, "/part0/") != NULL));
+    INLAY_TRY(scratch_save(trying->s, name, model, false, path, diag));
 done:
-    graph_model_destroy(m);
+    graph_model_destroy(model);
     return status;
 }
 
 static reduce_answer try_part(void *ctx, const uint32_t *list, uint32_t count, inlay_status *status, inlay_diag *diag)
 {
-    struct trying *t = ctx;
+    struct trying *trying = ctx;
     char path[PATH_MAX], what[64];
     inlay_diag unheard = INLAY_DIAG_INIT;
     bool text;
     int code;
 
-    (void)snprintf(what, sizeof what, "%u of %u nodes", t->left, t->all);
-    if (cli_progress(NULL, 1 - 8.0 / (8 + t->tries++), what) != 0) {
+    (void)snprintf(what, sizeof what, "%u of %u nodes", trying->left, trying->all);
+    if (cli_progress(NULL, 1 - 8.0 / (8 + trying->tries++), what) != 0) {
         *status = inlay_fail(diag, INLAY_CANCELLED, "stopped");
         return REDUCE_STOP;
     }
-    *status = write_part(t, list, count, path, &unheard);
+    *status = write_part(trying, list, count, path, &unheard);
     if (*status == INLAY_INVALID_ARGUMENT || *status == INLAY_UNSUPPORTED) {
         *status = INLAY_OK;
         return REDUCE_PASSES;
@@ -134,93 +136,95 @@ static reduce_answer try_part(void *ctx, const uint32_t *list, uint32_t count, i
         *diag = unheard;
         return REDUCE_STOP;
     }
-    *status = run_check(t, path, &code, &text, diag);
+    *status = run_check(trying, path, &code, &text, diag);
     if (*status != INLAY_OK)
         return REDUCE_STOP;
-    if (code != t->code || !text)
+    if (code != trying->code || !text)
         return REDUCE_PASSES;
-    memcpy(t->smallest, path, sizeof path);
-    t->left = count;
+    memcpy(trying->smallest, path, sizeof path);
+    trying->left = count;
     return REDUCE_FAILS;
 }
 
 /* ------------------------------------------------------------------ the search */
 
 /* All nodes that may be left out: Constant nodes come along with those that read them. */
-static inlay_status list_nodes(struct trying *t, struct reduction *r, inlay_diag *diag)
+static inlay_status list_nodes(struct trying *trying, struct reduction *reduction, inlay_diag *diag)
 {
-    graph_model *m = NULL;
+    graph_model *model = NULL;
     inlay_status status;
 
-    INLAY_TRY(model_load_path(t->args->files.model, NULL, &m, diag));
-    r->list = malloc(((size_t)m->main->node_count + 1) * sizeof *r->list);
-    if (r->list == NULL) {
-        status = no_memory(diag, "for %u nodes", m->main->node_count);
+    INLAY_TRY(model_load_path(trying->args->files.model, NULL, &model, diag));
+    reduction->list = malloc(((size_t)model->main->node_count + 1) * sizeof *reduction->list);
+    if (reduction->list == NULL) {
+        status = no_memory(diag, "for %u nodes", model->main->node_count);
         goto done;
     }
-    for (uint32_t i = 0; i < m->main->node_count; i++)
-        if (strcmp(m->main->nodes[i]->info.op_type.data, "Constant") != 0)
-            r->list[r->count++] = i;
-    t->all = t->left = r->count;
+    for (uint32_t i = 0; i < model->main->node_count; i++)
+        if (strcmp(model->main->nodes[i]->info.op_type.data, "Constant") != 0)
+            reduction->list[reduction->count++] = i;
+    trying->all = trying->left = reduction->count;
 done:
-    graph_model_destroy(m);
+    graph_model_destroy(model);
     return status;
 }
 
-static inlay_status search_all(struct trying *t, cli_common *common, inlay_diag *diag)
+static inlay_status search_all(struct trying *trying, cli_common *common, inlay_diag *diag)
 {
     const model_load_options load = { .out_fault = NULL };
     graph_model *typed = NULL;
-    struct reduction r = { .most = t->args->tries };
+    struct reduction reduction = { .most = trying->args->tries };
     bool text;
     inlay_status status;
 
-    INLAY_TRY(list_nodes(t, &r, diag));
-    if (cli_look(common, t->args->files.model, &load, &typed, &t->why) == INLAY_OK)
-        t->typed = typed->main;
-    INLAY_TRY(run_check(t, t->args->files.model, &t->code, &text, diag));
-    if (t->code == 0 || !text)
+    INLAY_TRY(list_nodes(trying, &reduction, diag));
+    if (cli_look(common, trying->args->files.model, &load, &typed, &trying->why) == INLAY_OK)
+        trying->typed = typed->main;
+    INLAY_TRY(run_check(trying, trying->args->files.model, &trying->code, &text, diag));
+    if (trying->code == 0 || !text)
         status = inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                            t->code == 0 ? "--check: '%.200s' does not fail for the whole model: exit code 0"
-                                         : "--text: '%.200s' does not print it for the whole model",
-                            t->args->check);
+                            trying->code == 0 ? "--check: '%.200s' does not fail for the whole model: exit code 0"
+                                              : "--text: '%.200s' does not print it for the whole model",
+                            trying->args->check);
     else
-        status = reduce_nodes(&r, try_part, t, diag);
+        status = reduce_nodes(&reduction, try_part, trying, diag);
 done:
-    free(r.list);
+    free(reduction.list);
     graph_model_destroy(typed);
     return status;
 }
 
 /* The smallest part to the output; the whole model, if no part of it fails. */
-static inlay_status publish(struct trying *t, uint64_t *out_bytes, inlay_diag *diag)
+static inlay_status publish(struct trying *trying, uint64_t *out_bytes, inlay_diag *diag)
 {
-    graph_model *m = NULL;
+    graph_model *model = NULL;
     inlay_status status = INLAY_OK;
 
-    if (t->smallest[0] == '\0') {
-        INLAY_TRY(model_load_path(t->args->files.model, NULL, &m, diag));
-        INLAY_TRY(scratch_save(t->s, "whole", m, false, t->smallest, diag));
+    if (trying->smallest[0] == '\0') {
+        INLAY_TRY(model_load_path(trying->args->files.model, NULL, &model, diag));
+        INLAY_TRY(scratch_save(trying->s, "whole", model, false, trying->smallest, diag));
     }
-    INLAY_TRY(scratch_publish(t->s, t->smallest, out_bytes, diag));
+    INLAY_TRY(scratch_publish(trying->s, trying->smallest, out_bytes, diag));
 done:
-    graph_model_destroy(m);
+    graph_model_destroy(model);
     return status;
 }
 
-static int print_result(const struct trying *t, const cli_common *common, uint64_t bytes, double seconds, bool stopped)
+static int print_result(const struct trying *trying, const cli_common *common, uint64_t bytes, double seconds,
+                        bool stopped)
 {
     const int code = stopped ? CLI_CANCELLED : CLI_OK;
 
     if (common->json)
         return cli_print_json(common,
-                              json_pack("{s:s, s:s, s:i, s:i, s:i, s:i, s:I, s:f, s:b}", "model", t->args->files.model,
-                                        "output", t->args->files.output, "nodes", (int)t->left, "of", (int)t->all,
-                                        "tries", (int)t->tries, "exit_code", t->code, "bytes", (json_int_t)bytes,
-                                        "seconds", seconds, "stopped", stopped),
+                              json_pack("{s:s, s:s, s:i, s:i, s:i, s:i, s:I, s:f, s:b}", "model",
+                                        trying->args->files.model, "output", trying->args->files.output, "nodes",
+                                        (int)trying->left, "of", (int)trying->all, "tries", (int)trying->tries,
+                                        "exit_code", trying->code, "bytes", (json_int_t)bytes, "seconds", seconds,
+                                        "stopped", stopped),
                               code);
-    (void)printf("%u of %u nodes still fail with exit code %d; %s after %u tries, written to %s\n", t->left, t->all,
-                 t->code, stopped ? "stopped" : "found", t->tries, t->args->files.output);
+    (void)printf("%u of %u nodes still fail with exit code %d; %s after %u tries, written to %s\n", trying->left,
+                 trying->all, trying->code, stopped ? "stopped" : "found", trying->tries, trying->args->files.output);
     return code;
 }
 
@@ -228,8 +232,8 @@ int cmd_reduce(int argc, char **argv)
 {
     static const cli_verb verb = { "MODEL", doc, own_options, NULL };
     reduce_args args = { .tries = 10000 };
-    struct scratch s = { .dir = "" };
-    struct trying t = { .args = &args, .s = &s, .why = INLAY_DIAG_INIT };
+    struct scratch scratch = { .dir = "" };
+    struct trying trying = { .args = &args, .s = &scratch, .why = INLAY_DIAG_INIT };
     const double begin = clock_ms();
     cli_common common;
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -239,18 +243,18 @@ int cmd_reduce(int argc, char **argv)
     int code;
 
     cli_parse(&verb, true, argc, argv, &common, &args);
-    INLAY_TRY(scratch_make(args.files.output, args.files.external, &s, &diag));
-    status = search_all(&t, &common, &diag);
+    INLAY_TRY(scratch_make(args.files.output, args.files.external, &scratch, &diag));
+    status = search_all(&trying, &common, &diag);
     cli_progress_clear();
-    stopped = status == INLAY_CANCELLED && t.smallest[0] != '\0';
+    stopped = status == INLAY_CANCELLED && trying.smallest[0] != '\0';
     if (status == INLAY_OK || stopped)
-        status = publish(&t, &bytes, &diag);
+        status = publish(&trying, &bytes, &diag);
 done:
     if (status != INLAY_OK)
         code = cli_fail(&common, &diag);
     else
-        code = print_result(&t, &common, bytes, (clock_ms() - begin) / 1e3, stopped);
-    scratch_remove(&s);
+        code = print_result(&trying, &common, bytes, (clock_ms() - begin) / 1e3, stopped);
+    scratch_remove(&scratch);
     cli_common_deinit(&common);
     return code;
 }

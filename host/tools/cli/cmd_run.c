@@ -63,8 +63,8 @@ static inlay_status save_outputs(const run_args *args, const inlay_session *sess
                                  inlay_diag *diag)
 {
     uint32_t count = inlay_session_output_count(session);
-    struct arena a = { 0 };
-    char **paths = arena_array(&a, (size_t)count + 1, sizeof *paths);
+    struct arena arena = { 0 };
+    char **paths = arena_array(&arena, (size_t)count + 1, sizeof *paths);
     inlay_status status = INLAY_OK;
 
     if (mkdir(args->outputs, 0777) != 0 && errno != EEXIST) {
@@ -76,7 +76,7 @@ static inlay_status save_outputs(const run_args *args, const inlay_session *sess
         const inlay_value *value = inlay_context_output(context, i);
 
         INLAY_TRY(inlay_session_output(session, i, &info));
-        if (paths == NULL || (paths[i] = value_path(&a, args->outputs, info.name, "")) == NULL) {
+        if (paths == NULL || (paths[i] = value_path(&arena, args->outputs, info.name, "")) == NULL) {
             status = no_memory(diag, "for the names of the outputs");
             goto done;
         }
@@ -94,7 +94,7 @@ static inlay_status save_outputs(const run_args *args, const inlay_session *sess
             INLAY_TRY(value_save(args->outputs, &info, value, diag));
     }
 done:
-    arena_deinit(&a);
+    arena_deinit(&arena);
     return status;
 }
 

@@ -31,16 +31,16 @@ static const cli_option own_options[] = {
 
 static int by_bytes(const void *a, const void *b)
 {
-    const struct sparsity *x = a, *y = b;
+    const struct sparsity *sparsity = a, *y = b;
 
-    if (x->bytes != y->bytes)
-        return x->bytes < y->bytes ? 1 : -1;
-    return x->g != y->g ? (x->g < y->g ? -1 : 1) : x->v < y->v ? -1 : x->v > y->v;
+    if (sparsity->bytes != y->bytes)
+        return sparsity->bytes < y->bytes ? 1 : -1;
+    return sparsity->g != y->g ? (sparsity->g < y->g ? -1 : 1) : sparsity->v < y->v ? -1 : sparsity->v > y->v;
 }
 
-static const char *name_of(const struct sparsity *s)
+static const char *name_of(const struct sparsity *sparsity)
 {
-    return s->g->values[s->v].info.name.data;
+    return sparsity->g->values[sparsity->v].info.name.data;
 }
 
 static double share(uint64_t part, uint64_t whole)
@@ -48,19 +48,20 @@ static double share(uint64_t part, uint64_t whole)
     return whole > 0 ? (double)part / (double)whole : 0;
 }
 
-static json_t *one_json(const struct sparsity *s)
+static json_t *one_json(const struct sparsity *sparsity)
 {
-    const inlay_value_info *info = &s->g->values[s->v].info;
+    const inlay_value_info *info = &sparsity->g->values[sparsity->v].info;
     json_t *shape = json_array();
 
     for (uint32_t i = 0; i < info->rank; i++)
         (void)json_array_append_new(shape, json_integer(info->dims[i].value));
-    return json_pack("{s:s, s:s, s:s, s:o, s:I, s:I, s:I, s:f, s:f, s:I, s:I, s:f}", "name", name_of(s), "graph",
-                     s->g->name, "type", inlay_dtype_name(info->dtype), "shape", shape, "elements",
-                     (json_int_t)s->elements, "bytes", (json_int_t)s->bytes, "zeros", (json_int_t)s->zeros, "small",
-                     share(s->small, s->elements), "two_of_four", share(s->groups_2_4, s->groups), "zero_rows",
-                     (json_int_t)s->zero_rows, "zero_columns", (json_int_t)s->zero_columns, "zero_blocks",
-                     share(s->zero_blocks, s->blocks));
+    return json_pack("{s:s, s:s, s:s, s:o, s:I, s:I, s:I, s:f, s:f, s:I, s:I, s:f}", "name", name_of(sparsity), "graph",
+                     sparsity->g->name, "type", inlay_dtype_name(info->dtype), "shape", shape, "elements",
+                     (json_int_t)sparsity->elements, "bytes", (json_int_t)sparsity->bytes, "zeros",
+                     (json_int_t)sparsity->zeros, "small", share(sparsity->small, sparsity->elements), "two_of_four",
+                     share(sparsity->groups_2_4, sparsity->groups), "zero_rows", (json_int_t)sparsity->zero_rows,
+                     "zero_columns", (json_int_t)sparsity->zero_columns, "zero_blocks",
+                     share(sparsity->zero_blocks, sparsity->blocks));
 }
 
 static json_t *make_json(const sparsity_args *args, const struct sparsities *all, uint32_t shown,
@@ -80,16 +81,18 @@ static void print_text(const struct sparsities *all, uint32_t shown, const struc
     (void)printf("%-40s %12s %8s %8s %8s %12s %12s %8s\n", "tensor", "elements", "zeros", "small", "2:4", "rows of 0",
                  "columns of 0", "4x4");
     for (uint32_t i = 0; i < shown; i++) {
-        const struct sparsity *s = &all->list[i];
+        const struct sparsity *sparsity = &all->list[i];
         char rows[32], columns[32];
 
-        (void)snprintf(rows, sizeof rows, "%llu/%llu", (unsigned long long)s->zero_rows, (unsigned long long)s->rows);
-        (void)snprintf(columns, sizeof columns, "%llu/%llu", (unsigned long long)s->zero_columns,
-                       (unsigned long long)s->columns);
-        (void)printf("%-40.40s %12llu %7.2f%% %7.2f%% %7.1f%% %12s %12s %7.1f%%\n", name_of(s),
-                     (unsigned long long)s->elements, 100 * share(s->zeros, s->elements),
-                     100 * share(s->small, s->elements), 100 * share(s->groups_2_4, s->groups), rows, columns,
-                     100 * share(s->zero_blocks, s->blocks));
+        (void)snprintf(rows, sizeof rows, "%llu/%llu", (unsigned long long)sparsity->zero_rows,
+                       (unsigned long long)sparsity->rows);
+        (void)snprintf(columns, sizeof columns, "%llu/%llu", (unsigned long long)sparsity->zero_columns,
+                       (unsigned long long)sparsity->columns);
+        (void)printf("%-40.40s %12llu %7.2f%% %7.2f%% %7.1f%% %12s %12s %7.1f%%\n", name_of(sparsity),
+                     (unsigned long long)sparsity->elements, 100 * share(sparsity->zeros, sparsity->elements),
+                     100 * share(sparsity->small, sparsity->elements),
+                     100 * share(sparsity->groups_2_4, sparsity->groups), rows, columns,
+                     100 * share(sparsity->zero_blocks, sparsity->blocks));
     }
     (void)printf("%llu of %llu weights are 0 (%.2f %%), in %u tensors of %.2f MiB\n", (unsigned long long)sum->zeros,
                  (unsigned long long)sum->elements, 100 * share(sum->zeros, sum->elements), all->count,

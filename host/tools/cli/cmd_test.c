@@ -69,49 +69,50 @@ static const cli_option own_options[] = {
 };
 
 /* One line for a case or a mismatch in it. */
-static void report(const test_run *t, const char *word, const char *name, const char *text)
+static void report(const test_run *run, const char *word, const char *name, const char *text)
 {
-    if (t->common->json)
+    if (run->common->json)
         return;
     cli_progress_clear();
     (void)printf("%s %s%s%s\n", word, name, text[0] != '\0' ? ": " : "", text);
 }
 
-static void note_mismatch(const test_run *t, case_state *s, const char *text)
+static void note_mismatch(const test_run *run, case_state *state, const char *text)
 {
-    report(t, "FAIL", s->c->name, text);
-    if (s->problems != NULL)
-        (void)json_array_append_new(s->problems, json_string(text));
-    s->wrong++;
+    report(run, "FAIL", state->c->name, text);
+    if (state->problems != NULL)
+        (void)json_array_append_new(state->problems, json_string(text));
+    state->wrong++;
 }
 
 /* Does the graph draw random numbers? Dropout does so when training only, and is compared like all others. */
-static bool draws(const struct graph *g)
+static bool draws(const struct graph *graph)
 {
     bool found = false;
 
-    for (uint32_t i = 0; i < g->node_count && !found; i++) {
-        const graph_node *n = g->nodes[i];
-        const op_row *row = op_find(n->info.domain.data, n->info.op_type.data, n->opset, NULL);
+    for (uint32_t i = 0; i < graph->node_count && !found; i++) {
+        const graph_node *node = graph->nodes[i];
+        const op_row *row = op_find(node->info.domain.data, node->info.op_type.data, node->opset, NULL);
 
         found = row != NULL && (row->flags & OP_RANDOM) != 0 && strcmp(row->op_type, "Dropout") != 0;
-        for (uint32_t b = 0; b < n->body_count && !found; b++)
-            found = draws(n->bodies[b].graph);
+        for (uint32_t b = 0; b < node->body_count && !found; b++)
+            found = draws(node->bodies[b].graph);
     }
     return found;
 }
 
 /* Outputs of a model that draws random numbers have the right type and shape, and any values. */
-static bool is_random(case_state *s)
+static bool is_random(case_state *state)
 {
     graph_model *model = NULL;
 
-    if (s->kind == NOT_ASKED) {
-        s->kind =
-            model_load_path(s->c->model, NULL, &model, NULL) == INLAY_OK && draws(model->main) ? RANDOM : DETERMINISTIC;
+    if (state->kind == NOT_ASKED) {
+        state->kind = model_load_path(state->c->model, NULL, &model, NULL) == INLAY_OK && draws(model->main)
+                          ? RANDOM
+                          : DETERMINISTIC;
         graph_model_destroy(model);
     }
-    return s->kind == RANDOM;
+    return state->kind == RANDOM;
 }
 
 /* ------------------------------------------------------------------ one data set */
@@ -161,13 +162,13 @@ done:
 }
 
 /* Compares the outputs for which there is a file. */
-static inlay_status check_outputs(const test_run *t, case_state *s, const char *set, const inlay_session *session,
+static inlay_status check_outputs(const test_run *run, case_state *state, const char *set, const inlay_session *session,
                                   inlay_context *context, inlay_diag *diag)
 {
     uint32_t files = count_files(set, "output"), count = inlay_session_output_count(session);
     const char *set_name = strrchr(set, '/') + 1;
     inlay_status status = INLAY_OK;
-    struct arena a = { 0 };
+    struct arena arena = { 0 };
     char line[1200];
 
     for (uint32_t i = 0; i < count && i < files; i++) {
@@ -178,28 +179,28 @@ static inlay_status check_outputs(const test_run *t, case_state *s, const char *
 
         INLAY_TRY(inlay_session_output(session, i, &info));
         (void)snprintf(path, sizeof path, "%s/output_%u.pb", set, i);
-        INLAY_TRY(value_datum(path, &info, &a, &want, diag));
+        INLAY_TRY(value_datum(path, &info, &arena, &want, diag));
         if (got == NULL)
             (void)snprintf(text, sizeof text, "nothing came out");
-        else if (compare_value(got, &want, t->args->rtol, t->args->atol, text, sizeof text) ||
-                 (is_random(s) && compare_value(got, &want, 0, INFINITY, text, sizeof text)))
+        else if (compare_value(got, &want, run->args->rtol, run->args->atol, text, sizeof text) ||
+                 (is_random(state) && compare_value(got, &want, 0, INFINITY, text, sizeof text)))
             continue;
         (void)snprintf(line, sizeof line, "%s output '%s': %s", set_name, info.name, text);
-        note_mismatch(t, s, line);
+        note_mismatch(run, state, line);
     }
     if (files > count) {
         (void)snprintf(line, sizeof line, "%s has %u outputs, the model %u", set_name, files, count);
-        note_mismatch(t, s, line);
+        note_mismatch(run, state, line);
     }
 done:
-    arena_deinit(&a);
+    arena_deinit(&arena);
     return status;
 }
 
 /* ------------------------------------------------------------------ one case */
 
 /* One session, all data sets. *out_created: did the session come to be? */
-static inlay_status run_sets(test_run *t, case_state *s, bool *out_created, inlay_diag *diag)
+static inlay_status run_sets(test_run *run, case_state *state, bool *out_created, inlay_diag *diag)
 {
     inlay_run_options options = { .struct_size = sizeof options, .cancel = cli_cancel() };
     inlay_session *session = NULL;
@@ -207,35 +208,35 @@ static inlay_status run_sets(test_run *t, case_state *s, bool *out_created, inla
     inlay_status status;
 
     *out_created = false;
-    INLAY_TRY(cli_open(t->common, s->c->model, &session, diag));
+    INLAY_TRY(cli_open(run->common, state->c->model, &session, diag));
     *out_created = true;
     INLAY_TRY(inlay_context_create(session, &context, diag));
-    for (uint32_t i = 0; i < s->c->set_count; i++) {
-        INLAY_TRY(bind_inputs(s->c->sets[i], session, context, diag));
+    for (uint32_t i = 0; i < state->c->set_count; i++) {
+        INLAY_TRY(bind_inputs(state->c->sets[i], session, context, diag));
         INLAY_TRY(inlay_context_run(context, &options, diag));
-        INLAY_TRY(check_outputs(t, s, s->c->sets[i], session, context, diag));
+        INLAY_TRY(check_outputs(run, state, state->c->sets[i], session, context, diag));
     }
 done:
     inlay_context_destroy(context);
     if (session != NULL) {
-        inlay_session_destroy(t->last);
-        t->last = session;
+        inlay_session_destroy(run->last);
+        run->last = session;
     }
     return status;
 }
 
-static outcome run_case(test_run *t, const test_case *c, json_t *problems, inlay_diag *diag)
+static outcome run_case(test_run *run, const test_case *c, json_t *problems, inlay_diag *diag)
 {
-    case_state s = { .c = c, .problems = problems };
+    case_state state = { .c = c, .problems = problems };
     bool created;
-    inlay_status status = run_sets(t, &s, &created, diag);
+    inlay_status status = run_sets(run, &state, &created, diag);
 
     /* Some cases feed inputs of other sizes than their model declares. */
-    if (status == INLAY_SHAPE_MISMATCH && created && s.wrong == 0) {
+    if (status == INLAY_SHAPE_MISMATCH && created && state.wrong == 0) {
         inlay_diag second = INLAY_DIAG_INIT;
-        if (inlay_options_set(t->common->options, "free_shapes", "1", &second) == INLAY_OK) {
-            status = run_sets(t, &s, &created, &second);
-            (void)inlay_options_set(t->common->options, "free_shapes", "0", NULL);
+        if (inlay_options_set(run->common->options, "free_shapes", "1", &second) == INLAY_OK) {
+            status = run_sets(run, &state, &created, &second);
+            (void)inlay_options_set(run->common->options, "free_shapes", "0", NULL);
         }
         if (status != INLAY_OK && status != INLAY_SHAPE_MISMATCH)
             *diag = second;
@@ -243,11 +244,11 @@ static outcome run_case(test_run *t, const test_case *c, json_t *problems, inlay
     if (status == INLAY_UNSUPPORTED && !created)
         return SKIPPED;
     if (status != INLAY_OK && !cli_cancelled())
-        note_mismatch(t, &s, diag->text);
-    return status == INLAY_OK && s.wrong == 0 ? PASSED : FAILED;
+        note_mismatch(run, &state, diag->text);
+    return status == INLAY_OK && state.wrong == 0 ? PASSED : FAILED;
 }
 
-static void add_json(test_run *t, const test_case *c, outcome result, json_t *problems, const inlay_diag *diag,
+static void add_json(test_run *run, const test_case *c, outcome result, json_t *problems, const inlay_diag *diag,
                      double ms)
 {
     static const char *const words[OUTCOMES] = { "passed", "failed", "skipped" };
@@ -257,10 +258,10 @@ static void add_json(test_run *t, const test_case *c, outcome result, json_t *pr
         (void)json_object_set(json, "problems", problems);
     if (result == SKIPPED)
         (void)json_object_set_new(json, "reason", json_string(diag->text));
-    (void)json_array_append_new(t->cases, json);
+    (void)json_array_append_new(run->cases, json);
 }
 
-static inlay_status run_all(test_run *t, const case_list *list, inlay_diag *out_diag)
+static inlay_status run_all(test_run *run, const case_list *list, inlay_diag *out_diag)
 {
     for (uint32_t i = 0; i < list->count; i++) {
         const test_case *c = &list->cases[i];
@@ -269,24 +270,24 @@ static inlay_status run_all(test_run *t, const case_list *list, inlay_diag *out_
         double start = clock_ms();
         outcome result;
 
-        if (t->args->match != NULL && fnmatch(t->args->match, c->name, 0) != 0)
+        if (run->args->match != NULL && fnmatch(run->args->match, c->name, 0) != 0)
             continue;
         (void)cli_progress(NULL, (double)i / list->count, c->name);
-        problems = t->common->json ? json_array() : NULL;
-        result = run_case(t, c, problems, &diag);
+        problems = run->common->json ? json_array() : NULL;
+        result = run_case(run, c, problems, &diag);
         if (cli_cancelled()) {
             json_decref(problems);
             return inlay_fail(out_diag, INLAY_CANCELLED, "stopped at %s", c->name);
         }
-        t->counts[result]++;
+        run->counts[result]++;
         if (result == SKIPPED)
-            report(t, "skip", c->name, diag.text);
-        else if (result == PASSED && t->common->verbose)
-            report(t, "pass", c->name, "");
-        if (t->common->json)
-            add_json(t, c, result, problems, &diag, clock_ms() - start);
+            report(run, "skip", c->name, diag.text);
+        else if (result == PASSED && run->common->verbose)
+            report(run, "pass", c->name, "");
+        if (run->common->json)
+            add_json(run, c, result, problems, &diag, clock_ms() - start);
         json_decref(problems);
-        if (result == FAILED && t->args->fail_fast)
+        if (result == FAILED && run->args->fail_fast)
             break;
     }
     return INLAY_OK;
@@ -298,31 +299,31 @@ int cmd_test(int argc, char **argv)
     test_args args = { .rtol = 1e-3, .atol = 1e-7 };
     cli_common common;
     inlay_diag diag = INLAY_DIAG_INIT;
-    struct arena a = { 0 };
+    struct arena arena = { 0 };
     case_list list = { 0 };
-    test_run t = { .args = &args, .common = &common };
+    test_run run = { .args = &args, .common = &common };
     inlay_status status = INLAY_OK;
     int code;
 
     cli_parse(&verb, true, argc, argv, &common, &args);
     common.many_sessions = true;
-    t.cases = common.json ? json_array() : NULL;
+    run.cases = common.json ? json_array() : NULL;
     for (uint32_t i = 0; i < args.dir_count && status == INLAY_OK; i++)
-        status = cases_find(args.dirs[i], &a, &list, &diag);
+        status = cases_find(args.dirs[i], &arena, &list, &diag);
     if (status == INLAY_OK)
-        status = run_all(&t, &list, &diag);
+        status = run_all(&run, &list, &diag);
     cli_progress_clear();
-    code = status != INLAY_OK ? cli_fail(&common, &diag) : t.counts[FAILED] > 0 ? CLI_FAILED : CLI_OK;
+    code = status != INLAY_OK ? cli_fail(&common, &diag) : run.counts[FAILED] > 0 ? CLI_FAILED : CLI_OK;
     if (status == INLAY_OK && common.json)
         code = cli_print_json(&common,
-                              json_pack("{s:i, s:i, s:i, s:O}", "passed", t.counts[PASSED], "failed", t.counts[FAILED],
-                                        "skipped", t.counts[SKIPPED], "cases", t.cases),
+                              json_pack("{s:i, s:i, s:i, s:O}", "passed", run.counts[PASSED], "failed",
+                                        run.counts[FAILED], "skipped", run.counts[SKIPPED], "cases", run.cases),
                               code);
     else if (!common.json && (status == INLAY_OK || status == INLAY_CANCELLED))
-        (void)printf("%u passed, %u failed, %u skipped\n", t.counts[PASSED], t.counts[FAILED], t.counts[SKIPPED]);
-    inlay_session_destroy(t.last);
-    json_decref(t.cases);
-    arena_deinit(&a);
+        (void)printf("%u passed, %u failed, %u skipped\n", run.counts[PASSED], run.counts[FAILED], run.counts[SKIPPED]);
+    inlay_session_destroy(run.last);
+    json_decref(run.cases);
+    arena_deinit(&arena);
     free(args.dirs);
     cli_common_deinit(&common);
     return code;

@@ -39,63 +39,68 @@ static const cli_option own_options[] = {
     { 0 },
 };
 
-static void note_change(void *user, const inlay_tune_change *c)
+static void note_change(void *user, const inlay_tune_change *change)
 {
-    struct changes *x = user;
+    struct changes *changes = user;
 
-    if (x->list != NULL)
-        (void)json_array_append_new(x->list,
-                                    json_pack("{s:s, s:s, s:s, s:s, s:f, s:f}", "node", c->node, "op_type", c->op_type,
-                                              "from", c->from, "to", c->to, "from_ns", c->from_ns, "to_ns", c->to_ns));
-    if (x->count < SHOWN_CHANGES)
-        (void)snprintf(x->lines[x->count], sizeof x->lines[0],
-                       "  %-14.40s %-12.40s -> %-12.40s %10.1f -> %.1f us  %.80s", c->op_type, c->from, c->to,
-                       c->from_ns * 1e-3, c->to_ns * 1e-3, c->node);
-    x->count++;
+    if (changes->list != NULL)
+        (void)json_array_append_new(changes->list,
+                                    json_pack("{s:s, s:s, s:s, s:s, s:f, s:f}", "node", change->node, "op_type",
+                                              change->op_type, "from", change->from, "to", change->to, "from_ns",
+                                              change->from_ns, "to_ns", change->to_ns));
+    if (changes->count < SHOWN_CHANGES)
+        (void)snprintf(changes->lines[changes->count], sizeof changes->lines[0],
+                       "  %-14.40s %-12.40s -> %-12.40s %10.1f -> %.1f us  %.80s", change->op_type, change->from,
+                       change->to, change->from_ns * 1e-3, change->to_ns * 1e-3, change->node);
+    changes->count++;
 }
 
-static int print_result(const tune_args *args, const cli_common *common, const inlay_tune_result *r, struct changes *x)
+static int print_result(const tune_args *args, const cli_common *common, const inlay_tune_result *result,
+                        struct changes *changes)
 {
     const int code = cli_cancelled() ? CLI_CANCELLED : CLI_OK; /* what was measured until then is kept, and told */
 
     if (common->json) {
-        json_t *list = x->list;
-        x->list = NULL;
+        json_t *list = changes->list;
+        changes->list = NULL;
         return cli_print_json(
             common,
             json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:b, s:f, s:f, s:f, s:f, s:f, s:f, s:b, s:o}", "model",
-                      args->model, "offers", (int)r->offer_count, "kernels", (int)r->kernel_count, "known",
-                      (int)r->known_count, "measured", (int)r->measured_count, "failed", (int)r->failed_count, "pruned",
-                      (int)r->pruned_count, "stopped", (int)r->stopped, "before_ms", r->before_ns * 1e-6, "measured_ms",
-                      r->measured_ns * 1e-6, "after_ms", r->after_ns * 1e-6, "seconds", r->seconds, "run_before_ms",
-                      r->run_before_ns * 1e-6, "run_after_ms", r->run_after_ns * 1e-6, "dropped", (int)r->dropped,
-                      "changes", list),
+                      args->model, "offers", (int)result->offer_count, "kernels", (int)result->kernel_count, "known",
+                      (int)result->known_count, "measured", (int)result->measured_count, "failed",
+                      (int)result->failed_count, "pruned", (int)result->pruned_count, "stopped", (int)result->stopped,
+                      "before_ms", result->before_ns * 1e-6, "measured_ms", result->measured_ns * 1e-6, "after_ms",
+                      result->after_ns * 1e-6, "seconds", result->seconds, "run_before_ms",
+                      result->run_before_ns * 1e-6, "run_after_ms", result->run_after_ns * 1e-6, "dropped",
+                      (int)result->dropped, "changes", list),
             code);
     }
     (void)printf("%u of %u kernels timed in %.1f s (%u had a figure before, %u could not be run); %u offers, %u far "
                  "too dear to try%s\n",
-                 r->measured_count, r->kernel_count, r->seconds, r->known_count, r->failed_count, r->offer_count,
-                 r->pruned_count, r->stopped ? "; stopped early" : "");
-    if (r->measured_count == 0 && r->known_count == 0) {
-        (void)printf("expected         %10.3f ms; nothing was measured%s\n", r->before_ns * 1e-6,
-                     r->stopped && code == CLI_OK ? ": --budget-s was too short for one kernel" : "");
+                 result->measured_count, result->kernel_count, result->seconds, result->known_count,
+                 result->failed_count, result->offer_count, result->pruned_count,
+                 result->stopped ? "; stopped early" : "");
+    if (result->measured_count == 0 && result->known_count == 0) {
+        (void)printf("expected         %10.3f ms; nothing was measured%s\n", result->before_ns * 1e-6,
+                     result->stopped && code == CLI_OK ? ": --budget-s was too short for one kernel" : "");
         return code;
     }
     (void)printf("expected before  %10.3f ms\nas assigned now  %10.3f ms, by what was measured\nbest assignment  "
                  "%10.3f ms, %u node%s change provider\n",
-                 r->before_ns * 1e-6, r->measured_ns * 1e-6, r->after_ns * 1e-6, r->changed_count,
-                 r->changed_count == 1 ? "" : "s");
-    if (r->run_before_ns > 0)
+                 result->before_ns * 1e-6, result->measured_ns * 1e-6, result->after_ns * 1e-6, result->changed_count,
+                 result->changed_count == 1 ? "" : "s");
+    if (result->run_before_ns > 0)
         (void)printf("a run takes     %10.3f ms as assigned now, %.3f ms as the figures have it%s\n",
-                     r->run_before_ns * 1e-6, r->run_after_ns * 1e-6, r->dropped ? ": they are not kept" : "");
-    for (uint32_t i = 0; i < x->count && i < SHOWN_CHANGES; i++)
-        (void)printf("%s\n", x->lines[i]);
-    if (x->count > SHOWN_CHANGES)
-        (void)printf("  and %u more; --json lists all\n", x->count - SHOWN_CHANGES);
+                     result->run_before_ns * 1e-6, result->run_after_ns * 1e-6,
+                     result->dropped ? ": they are not kept" : "");
+    for (uint32_t i = 0; i < changes->count && i < SHOWN_CHANGES; i++)
+        (void)printf("%s\n", changes->lines[i]);
+    if (changes->count > SHOWN_CHANGES)
+        (void)printf("  and %u more; --json lists all\n", changes->count - SHOWN_CHANGES);
     return code;
 }
 
-static inlay_status tune(tune_args *args, cli_common *common, inlay_tune_result *result, struct changes *x,
+static inlay_status tune(tune_args *args, cli_common *common, inlay_tune_result *result, struct changes *changes,
                          inlay_diag *diag)
 {
     inlay_session *session = NULL;
@@ -109,7 +114,7 @@ static inlay_status tune(tune_args *args, cli_common *common, inlay_tune_result 
     args->how.input_count = inlay_session_input_count(session);
     args->how.progress = cli_progress;
     args->how.change = note_change;
-    args->how.change_user = x;
+    args->how.change_user = changes;
     INLAY_TRY(inlay_tune(session, &args->how, result, diag));
 done:
     cli_progress_clear();
@@ -123,16 +128,16 @@ int cmd_tune(int argc, char **argv)
     static const cli_verb verb = { "MODEL", doc, own_options, NULL };
     tune_args args = { .how = { .struct_size = sizeof args.how } };
     inlay_tune_result result = { .struct_size = sizeof result };
-    static struct changes x;
+    static struct changes changes;
     cli_common common;
     inlay_diag diag = INLAY_DIAG_INIT;
     int code;
 
     cli_parse(&verb, true, argc, argv, &common, &args);
-    x.list = common.json ? json_array() : NULL;
-    code = tune(&args, &common, &result, &x, &diag) == INLAY_OK ? print_result(&args, &common, &result, &x)
-                                                                : cli_fail(&common, &diag);
-    json_decref(x.list);
+    changes.list = common.json ? json_array() : NULL;
+    code = tune(&args, &common, &result, &changes, &diag) == INLAY_OK ? print_result(&args, &common, &result, &changes)
+                                                                      : cli_fail(&common, &diag);
+    json_decref(changes.list);
     feed_deinit(&args.feed);
     cli_common_deinit(&common);
     return code;

@@ -7,38 +7,41 @@
 #include <unistd.h>
 
 /* In a process group of its own, so that it goes with all that it starts. */
-static int start(const struct command *c, const char *line, pid_t *out_child)
+static int start(const struct command *command, const char *line, pid_t *out_child)
 {
-    const char *const argv[] = { "/bin/sh", "-c", line, "sh", c->args[0], c->args[1], NULL };
-    const int output = c->output != NULL ? open(c->output, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600) : SPAWN_NULL;
+    const char *const argv[] = { "/bin/sh", "-c", line, "sh", command->args[0], command->args[1], NULL };
+    const int output =
+        command->output != NULL ? open(command->output, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600) : SPAWN_NULL;
     const spawn_fd fds[] = { { SPAWN_NULL, STDIN_FILENO },
                              { output, STDOUT_FILENO },
                              { STDOUT_FILENO, STDERR_FILENO } };
-    const int code = c->output != NULL && output < 0
-                         ? errno
-                         : spawn_start(&(spawn_args){ argv, fds, c->only_stdout ? 2 : 3, true, false }, out_child);
+    const int code =
+        command->output != NULL && output < 0
+            ? errno
+            : spawn_start(&(spawn_args){ argv, fds, command->only_stdout ? 2 : 3, true, false }, out_child);
 
     if (output >= 0)
         (void)close(output);
     return code;
 }
 
-inlay_status command_run(const struct command *c, int *out_code, inlay_diag *diag)
+inlay_status command_run(const struct command *command, int *out_code, inlay_diag *diag)
 {
     char line[4096];
     pid_t child = -1;
     int code;
 
-    if ((size_t)snprintf(line, sizeof line, "%s \"$@\"", c->line) >= sizeof line)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: a command of more than %zu bytes", c->flag, sizeof line);
-    code = start(c, line, &child);
+    if ((size_t)snprintf(line, sizeof line, "%s \"$@\"", command->line) >= sizeof line)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: a command of more than %zu bytes", command->flag,
+                          sizeof line);
+    code = start(command, line, &child);
     if (code != 0)
-        return inlay_fail(diag, INLAY_IO_ERROR, "/bin/sh for %s: %s", c->flag, strerror(code));
-    *out_code = spawn_wait(child, c->seconds, cli_cancelled);
+        return inlay_fail(diag, INLAY_IO_ERROR, "/bin/sh for %s: %s", command->flag, strerror(code));
+    *out_code = spawn_wait(child, command->seconds, cli_cancelled);
     if (cli_cancelled())
         return inlay_fail(diag, INLAY_CANCELLED, "stopped");
     if (*out_code == SPAWN_NOT_FOUND || *out_code == SPAWN_NOT_EXECUTABLE)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: '%.200s' cannot be run (exit code %d)", c->flag, c->line,
-                          *out_code);
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: '%.200s' cannot be run (exit code %d)", command->flag,
+                          command->line, *out_code);
     return INLAY_OK;
 }

@@ -15,5 +15,5 @@ struct command {
 
 /* Runs it to its end. *out_code: its exit code, 128 + the signal that ended it, or 124 after `seconds`. Ctrl-C kills it
  * and is INLAY_CANCELLED; a command that the shell does not find is INLAY_INVALID_ARGUMENT. */
-INLAY_NODISCARD inlay_status command_run(const struct command *c, int *out_code, inlay_diag *diag);
+INLAY_NODISCARD inlay_status command_run(const struct command *command, int *out_code, inlay_diag *diag);
 #endif

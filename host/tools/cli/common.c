@@ -51,33 +51,33 @@ static const char *placeholder(const inlay_option_doc *doc)
 static void describe_flags(void)
 {
     inlay_option_doc doc = { .struct_size = sizeof doc };
-    uint32_t n = 0;
+    uint32_t name = 0;
 
-    for (; n < MAX_OPTIONS && inlay_options_describe(n, &doc) == INLAY_OK; n++) {
-        (void)snprintf(flag_names[n], sizeof flag_names[n], "%s", doc.name);
-        for (char *c = flag_names[n]; *c != '\0'; c++)
+    for (; name < MAX_OPTIONS && inlay_options_describe(name, &doc) == INLAY_OK; name++) {
+        (void)snprintf(flag_names[name], sizeof flag_names[name], "%s", doc.name);
+        for (char *c = flag_names[name]; *c != '\0'; c++)
             *c = *c == '_' ? '-' : *c;
         if (doc.default_value[0] != '\0')
-            (void)snprintf(flag_docs[n], sizeof flag_docs[n], "%s (default: %s)", doc.doc, doc.default_value);
+            (void)snprintf(flag_docs[name], sizeof flag_docs[name], "%s (default: %s)", doc.doc, doc.default_value);
         else
-            (void)snprintf(flag_docs[n], sizeof flag_docs[n], "%s", doc.doc);
-        session_flags[n] = (struct argp_option){
-            .name = flag_names[n], .key = KEY_SESSION + (int)n, .arg = placeholder(&doc), .doc = flag_docs[n]
+            (void)snprintf(flag_docs[name], sizeof flag_docs[name], "%s", doc.doc);
+        session_flags[name] = (struct argp_option){
+            .name = flag_names[name], .key = KEY_SESSION + (int)name, .arg = placeholder(&doc), .doc = flag_docs[name]
         };
     }
-    session_flags[n++] = (struct argp_option){
+    session_flags[name++] = (struct argp_option){
         .name = "option",
         .key = KEY_OPTION,
         .arg = "NAME=VALUE",
         .doc = "Set any option by its name, for instance one of a provider: --option reference.NAME=VALUE",
     };
-    session_flags[n++] = (struct argp_option){
+    session_flags[name++] = (struct argp_option){
         .name = "config",
         .key = KEY_CONFIG,
         .arg = "FILE",
         .doc = "Read this YAML file too, over the standard ones",
     };
-    session_flags[n] = (struct argp_option){
+    session_flags[name] = (struct argp_option){
         .name = "no-config",
         .key = KEY_NO_CONFIG,
         .doc = "Do not read the standard files (see inlay config)",

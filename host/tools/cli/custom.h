@@ -12,8 +12,8 @@ struct custom {
 };
 
 /* The score of one sample; the outputs are those of the last run of each context. */
-INLAY_NODISCARD inlay_status custom_score(struct custom *c, const inlay_session *a, inlay_context *run_a,
+INLAY_NODISCARD inlay_status custom_score(struct custom *custom, const inlay_session *a, inlay_context *run_a,
                                           const inlay_session *b, inlay_context *run_b, double *out_score,
                                           inlay_diag *diag);
-void custom_end(struct custom *c); /* removes the folder */
+void custom_end(struct custom *custom); /* removes the folder */
 #endif

@@ -11,9 +11,9 @@
 
 static double number_of(const json_t *object, const char *key, double otherwise)
 {
-    const json_t *v = json_object_get(object, key);
+    const json_t *value = json_object_get(object, key);
 
-    return json_is_number(v) ? json_number_value(v) : otherwise;
+    return json_is_number(value) ? json_number_value(value) : otherwise;
 }
 
 static const char *text_of(const json_t *object, const char *key)
@@ -63,16 +63,16 @@ static void take_times(const json_t *of, json_t *times)
     }
 }
 
-static void give_times(struct doctor *d, const json_t *times, bool measured)
+static void give_times(struct doctor *doctor, const json_t *times, bool measured)
 {
-    for (doctor_finding *f = d->first; f != NULL; f = f->next) {
-        for (uint32_t i = 0; i < f->node_count; i++) {
-            const json_t *ns = json_object_get(times, f->nodes[i]->info.name.data);
+    for (doctor_finding *finding = doctor->first; finding != NULL; finding = finding->next) {
+        for (uint32_t i = 0; i < finding->node_count; i++) {
+            const json_t *ns = json_object_get(times, finding->nodes[i]->info.name.data);
 
             if (!json_is_number(ns))
                 continue;
-            f->cost_ms = (f->cost_ms < 0 ? 0 : f->cost_ms) + json_number_value(ns) * 1e-6;
-            f->measured = measured;
+            finding->cost_ms = (finding->cost_ms < 0 ? 0 : finding->cost_ms) + json_number_value(ns) * 1e-6;
+            finding->measured = measured;
         }
     }
 }
@@ -80,9 +80,9 @@ static void give_times(struct doctor *d, const json_t *times, bool measured)
 /* ------------------------------------------------------------------ the opset */
 
 /* Operators of later versions than the model's that the optimiser has put together from older ones. */
-static void look_opset(struct doctor *d, const json_t *nodes)
+static void look_opset(struct doctor *doctor, const json_t *nodes)
 {
-    const int64_t opset = graph_model_opset(d->model, "ai.onnx");
+    const int64_t opset = graph_model_opset(doctor->model, "ai.onnx");
     json_t *seen = json_object(), *entry;
     const json_t *node;
     const char *op;
@@ -103,7 +103,7 @@ static void look_opset(struct doctor *d, const json_t *nodes)
                                       json_integer(json_integer_value(json_object_get(entry, "count")) + 1));
     }
     json_object_foreach(seen, op, entry)
-        (void)doctor_add(d, DOCTOR_OPSET_OLD, d->model->main, NULL, INLAY_NONE,
+        (void)doctor_add(doctor, DOCTOR_OPSET_OLD, doctor->model->main, NULL, INLAY_NONE,
                          "the model spells out %.60s %d times: "
                          "opset %lld does not have it, opset %d does",
                          op, (int)json_integer_value(json_object_get(entry, "count")), (long long)opset,
@@ -113,11 +113,11 @@ static void look_opset(struct doctor *d, const json_t *nodes)
 
 /* ------------------------------------------------------------------ regions */
 
-static graph_node *find_node(const struct graph *g, const char *name)
+static graph_node *find_node(const struct graph *graph, const char *name)
 {
-    for (uint32_t i = 0; i < g->node_count; i++)
-        if (strcmp(g->nodes[i]->info.name.data, name) == 0)
-            return g->nodes[i];
+    for (uint32_t i = 0; i < graph->node_count; i++)
+        if (strcmp(graph->nodes[i]->info.name.data, name) == 0)
+            return graph->nodes[i];
     return NULL;
 }
 
@@ -183,7 +183,8 @@ static bool is_by_price(const json_t *of, size_t at, const char *own, const char
 
 /* A region of one provider between two of another, which refuses it. by_price: prices choose between providers, and not
  * their order. */
-static void look_split(struct doctor *d, const json_t *of, size_t at, double least_ns, bool by_price, bool measured)
+static void look_split(struct doctor *doctor, const json_t *of, size_t at, double least_ns, bool by_price,
+                       bool measured)
 {
     const json_t *regions = json_object_get(of, "regions"), *region = json_array_get(regions, at);
     const char *before = text_of(json_array_get(regions, at - 1), "provider");
@@ -192,27 +193,27 @@ static void look_split(struct doctor *d, const json_t *of, size_t at, double lea
         json_object_get(of, "nodes"), (size_t)json_integer_value(json_array_get(json_object_get(region, "nodes"), 0)));
     const json_t *why = refusal_by(node, before);
     const double ns = number_of(region, "measured_ns", number_of(region, "cost_ns", 0)) + copies_ns(of, at);
-    graph_node *n = find_node(d->model->main, text_of(node, "name"));
-    doctor_finding *f;
+    graph_node *n = find_node(doctor->model->main, text_of(node, "name"));
+    doctor_finding *finding;
 
     if (strcmp(before, after) != 0 || strcmp(before, own) == 0 || why == NULL || ns < least_ns ||
         (by_price && is_by_price(of, at, own, before)))
         return;
-    f = doctor_add(d, DOCTOR_REGION_SPLIT, d->model->main, n, INLAY_NONE,
-                   "%.40s runs %zu node%s between two regions of %.40s, which refuses %s: %.200s%s%.120s", own,
-                   json_array_size(json_object_get(region, "nodes")),
-                   json_array_size(json_object_get(region, "nodes")) > 1 ? "s" : "", before, text_of(node, "op"),
-                   text_of(why, "text"), text_of(why, "accepted_if")[0] != '\0' ? "; it takes it if " : "",
-                   text_of(why, "accepted_if"));
-    if (f != NULL) {
-        f->cost_ms = ns * 1e-6;
-        f->measured = measured;
+    finding = doctor_add(doctor, DOCTOR_REGION_SPLIT, doctor->model->main, n, INLAY_NONE,
+                         "%.40s runs %zu node%s between two regions of %.40s, which refuses %s: %.200s%s%.120s", own,
+                         json_array_size(json_object_get(region, "nodes")),
+                         json_array_size(json_object_get(region, "nodes")) > 1 ? "s" : "", before, text_of(node, "op"),
+                         text_of(why, "text"), text_of(why, "accepted_if")[0] != '\0' ? "; it takes it if " : "",
+                         text_of(why, "accepted_if"));
+    if (finding != NULL) {
+        finding->cost_ms = ns * 1e-6;
+        finding->measured = measured;
     }
 }
 
 /* ------------------------------------------------------------------ the whole */
 
-inlay_status doctor_costs_find(struct doctor *d, const char *path, const struct feed *given, double seconds,
+inlay_status doctor_costs_find(struct doctor *doctor, const char *path, const struct feed *given, double seconds,
                                cli_common *common, doctor_costs *out, inlay_diag *diag)
 {
     inlay_session *session = NULL;
@@ -233,10 +234,11 @@ inlay_status doctor_costs_find(struct doctor *d, const char *path, const struct 
     *out = (doctor_costs){ .run_ms = run_ns < 0 ? -1 : run_ns * 1e-6, .measured = seconds > 0 };
     main_graph = json_object_get(told, "main");
     take_times(main_graph, times);
-    give_times(d, times, out->measured);
-    look_opset(d, json_object_get(main_graph, "nodes"));
+    give_times(doctor, times, out->measured);
+    look_opset(doctor, json_object_get(main_graph, "nodes"));
     for (size_t i = 1; i + 1 < json_array_size(json_object_get(main_graph, "regions")); i++)
-        look_split(d, main_graph, i, run_ns * LEAST_SHARE, strcmp(text_of(told, "policy"), "cost") == 0, out->measured);
+        look_split(doctor, main_graph, i, run_ns * LEAST_SHARE, strcmp(text_of(told, "policy"), "cost") == 0,
+                   out->measured);
 done:
     json_decref(times);
     json_decref(told);

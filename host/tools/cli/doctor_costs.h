@@ -11,8 +11,8 @@ typedef struct doctor_costs {
     bool measured;
 } doctor_costs;
 
-/* Opens the model at path, runs it on made-up inputs for `seconds` (0 = only prices it), and gives the findings of d
- * their costs; adds those about the opset and about regions. */
-INLAY_NODISCARD inlay_status doctor_costs_find(struct doctor *d, const char *path, const struct feed *given,
+/* Opens the model at path, runs it on made-up inputs for `seconds` (0 = only prices it), and gives the findings of
+ * doctor their costs; adds those about the opset and about regions. */
+INLAY_NODISCARD inlay_status doctor_costs_find(struct doctor *doctor, const char *path, const struct feed *given,
                                                double seconds, cli_common *common, doctor_costs *out, inlay_diag *diag);
 #endif

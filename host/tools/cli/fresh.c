@@ -48,16 +48,16 @@ static void work_once(int fd, fresh_work work, void *user, const char *text)
         (void)transmit(fd, &answer, sizeof answer);
 }
 
-bool fresh_begin(struct fresh *f, fresh_work work, void *user)
+bool fresh_begin(struct fresh *fresh, fresh_work work, void *user)
 {
     char text[PATH_MAX];
     int ends[2];
 
-    *f = (struct fresh){ .pid = -1, .in = -1 };
+    *fresh = (struct fresh){ .pid = -1, .in = -1 };
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
         return false;
-    f->pid = fork();
-    if (f->pid == 0) {
+    fresh->pid = fork();
+    if (fresh->pid == 0) {
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
         (void)close(ends[0]);
         while (receive(ends[1], text, sizeof text))
@@ -65,28 +65,28 @@ bool fresh_begin(struct fresh *f, fresh_work work, void *user)
         _exit(0);
     }
     (void)close(ends[1]);
-    f->in = ends[0];
-    if (f->pid < 0)
-        fresh_end(f);
-    return f->in >= 0;
+    fresh->in = ends[0];
+    if (fresh->pid < 0)
+        fresh_end(fresh);
+    return fresh->in >= 0;
 }
 
-bool fresh_ask(const struct fresh *f, const char *text, double *out)
+bool fresh_ask(const struct fresh *fresh, const char *text, double *out)
 {
     char message[PATH_MAX] = { 0 };
 
-    if (f->in < 0 || strlen(text) >= sizeof message)
+    if (fresh->in < 0 || strlen(text) >= sizeof message)
         return false;
     memcpy(message, text, strlen(text));
-    return transmit(f->in, message, sizeof message) && receive(f->in, out, sizeof *out) && !isnan(*out);
+    return transmit(fresh->in, message, sizeof message) && receive(fresh->in, out, sizeof *out) && !isnan(*out);
 }
 
-void fresh_end(struct fresh *f)
+void fresh_end(struct fresh *fresh)
 {
-    if (f->in < 0)
+    if (fresh->in < 0)
         return;
-    (void)close(f->in);
-    while (f->pid > 0 && waitpid(f->pid, NULL, 0) < 0 && errno == EINTR)
+    (void)close(fresh->in);
+    while (fresh->pid > 0 && waitpid(fresh->pid, NULL, 0) < 0 && errno == EINTR)
         ;
-    *f = (struct fresh){ .pid = -1, .in = -1 };
+    *fresh = (struct fresh){ .pid = -1, .in = -1 };
 }

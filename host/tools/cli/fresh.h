@@ -15,8 +15,8 @@ struct fresh {
 typedef double (*fresh_work)(void *user, const char *text);
 
 /* To be called while the process has one thread; user stays as it is now. false: there is none, errno says why. */
-bool fresh_begin(struct fresh *f, fresh_work work, void *user);
+bool fresh_begin(struct fresh *fresh, fresh_work work, void *user);
 /* The number that the work makes of the text (shorter than PATH_MAX); false: it failed, or its process ended. */
-bool fresh_ask(const struct fresh *f, const char *text, double *out);
-void fresh_end(struct fresh *f); /* one that is none is a no-op */
+bool fresh_ask(const struct fresh *fresh, const char *text, double *out);
+void fresh_end(struct fresh *fresh); /* one that is none is a no-op */
 #endif

@@ -28,7 +28,7 @@ static bool read_spec(const char *spec, size_t *name_bytes, int64_t *start, int6
 
 error_t grow_add(const cli_option *option, void *field, char *arg, struct argp_state *state)
 {
-    struct grow *g = field;
+    struct grow *grow = field;
     int64_t start, step;
     size_t n;
 
@@ -36,27 +36,27 @@ error_t grow_add(const cli_option *option, void *field, char *arg, struct argp_s
     if (!read_spec(arg, &n, &start, &step))
         argp_failure(state, CLI_USAGE, 0, "--grow %s: expected NAME=STEP or NAME=START+STEP, of at most %d", arg,
                      (int)SIZE_MAX_GROWN);
-    if (!LIST_GROW(g->specs, g->count))
+    if (!LIST_GROW(grow->specs, grow->count))
         return ENOMEM;
-    g->specs[g->count++] = arg;
+    grow->specs[grow->count++] = arg;
     return 0;
 }
 
-void grow_deinit(struct grow *g)
+void grow_deinit(struct grow *grow)
 {
-    free(g->specs);
-    *g = (struct grow){ 0 };
+    free(grow->specs);
+    *grow = (struct grow){ 0 };
 }
 
 /* The size in run k of an axis of that name, which has `size` now; used notes who was asked for. false: too large. */
-static bool size_of(const struct grow *g, const char *name, uint64_t k, int64_t size, uint32_t *used, int64_t *out)
+static bool size_of(const struct grow *grow, const char *name, uint64_t k, int64_t size, uint32_t *used, int64_t *out)
 {
     int64_t start, step, more;
     size_t n;
 
     *out = size;
-    for (uint32_t i = 0; i < g->count; i++) {
-        if (!read_spec(g->specs[i], &n, &start, &step) || strlen(name) != n || strncmp(g->specs[i], name, n) != 0)
+    for (uint32_t i = 0; i < grow->count; i++) {
+        if (!read_spec(grow->specs[i], &n, &start, &step) || strlen(name) != n || strncmp(grow->specs[i], name, n) != 0)
             continue;
         used[i] = 1;
         if (__builtin_mul_overflow(k, step, &more) || __builtin_add_overflow(start < 0 ? size : start, more, out))
@@ -76,45 +76,45 @@ struct sizes {
 };
 
 /* The size that an axis of that name has in the values; -1: none has it. */
-static int64_t size_now(const struct sizes *s, const char *name, size_t bytes)
+static int64_t size_now(const struct sizes *sizes, const char *name, size_t bytes)
 {
     inlay_io_info info = { .struct_size = sizeof info };
 
-    for (uint32_t i = 0; inlay_session_input(s->session, i, &info) == INLAY_OK; i++)
-        for (uint32_t d = 0; s->values[i] != NULL && info.dim_names != NULL &&
-                             info.rank == inlay_value_rank(s->values[i]) && d < info.rank;
+    for (uint32_t i = 0; inlay_session_input(sizes->session, i, &info) == INLAY_OK; i++)
+        for (uint32_t d = 0; sizes->values[i] != NULL && info.dim_names != NULL &&
+                             info.rank == inlay_value_rank(sizes->values[i]) && d < info.rank;
              d++)
             if (strlen(info.dim_names[d]) == bytes && memcmp(info.dim_names[d], name, bytes) == 0)
-                return inlay_value_dims(s->values[i])[d];
+                return inlay_value_dims(sizes->values[i])[d];
     return -1;
 }
 
 /* The size that a part of a sum of names has in the run. */
 static int64_t part_size(void *ctx, const char *name, size_t bytes)
 {
-    struct sizes *s = ctx;
-    int64_t now = size_now(s, name, bytes), size;
+    struct sizes *sizes = ctx;
+    int64_t now = size_now(sizes, name, bytes), size;
     char text[MAX_TEXT + 1];
 
     if (now < 0 || bytes > MAX_TEXT)
         return -1;
     memcpy(text, name, bytes);
     text[bytes] = '\0';
-    if (!size_of(s->g, text, s->k, now, s->used, &size))
+    if (!size_of(sizes->g, text, sizes->k, now, sizes->used, &size))
         return -1;
-    s->grows |= size != now;
+    sizes->grows |= size != now;
     return size;
 }
 
 /* size_of() of a name that may be a sum: "past + new" follows from the sizes of past and new. */
-static bool whole_size(struct sizes *s, const char *name, int64_t now, int64_t *out)
+static bool whole_size(struct sizes *sizes, const char *name, int64_t now, int64_t *out)
 {
     struct sum total;
 
-    if (!size_of(s->g, name, s->k, now, s->used, out))
+    if (!size_of(sizes->g, name, sizes->k, now, sizes->used, out))
         return false;
-    s->grows = false;
-    if (*out != now || strchr(name, ' ') == NULL || !sum_read_with(name, part_size, s, &total) || !s->grows)
+    sizes->grows = false;
+    if (*out != now || strchr(name, ' ') == NULL || !sum_read_with(name, part_size, sizes, &total) || !sizes->grows)
         return true;
     *out = sum_value(&total);
     return *out >= 0 && *out <= SIZE_MAX_GROWN;
@@ -139,7 +139,7 @@ static void repeat(char *out, const int64_t *dims, const char *in, const int64_t
 }
 
 /* The value at this step: another reference to it when nothing in it grows. */
-static inlay_status grown(struct sizes *s, inlay_value *value, const inlay_io_info *info, inlay_value **out,
+static inlay_status grown(struct sizes *sizes, inlay_value *value, const inlay_io_info *info, inlay_value **out,
                           inlay_diag *diag)
 {
     uint32_t rank = inlay_value_rank(value), bits = inlay_dtype_bits(inlay_value_dtype(value));
@@ -152,7 +152,7 @@ static inlay_status grown(struct sizes *s, inlay_value *value, const inlay_io_in
     if (inlay_value_kind(value) != INLAY_KIND_TENSOR || info->rank != rank || info->dim_names == NULL)
         return INLAY_OK;
     for (uint32_t d = 0; d < rank; d++) {
-        if (!whole_size(s, info->dim_names[d], from[d], &dims[d]))
+        if (!whole_size(sizes, info->dim_names[d], from[d], &dims[d]))
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "--grow: input '%s' becomes too large", info->name);
         differs |= dims[d] != from[d];
     }
@@ -172,12 +172,12 @@ static inlay_status grown(struct sizes *s, inlay_value *value, const inlay_io_in
     return status;
 }
 
-inlay_status grow_bind(const struct grow *g, uint64_t step, inlay_value *const *values, const inlay_session *session,
+inlay_status grow_bind(const struct grow *grow, uint64_t step, inlay_value *const *values, const inlay_session *session,
                        inlay_context *context, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
-    uint32_t *used = calloc((size_t)g->count + 1, sizeof *used);
-    struct sizes s = { .g = g, .session = session, .values = values, .k = step, .used = used };
+    uint32_t *used = calloc((size_t)grow->count + 1, sizeof *used);
+    struct sizes sizes = { .g = grow, .session = session, .values = values, .k = step, .used = used };
     inlay_value *value = NULL;
 
     if (used == NULL)
@@ -188,18 +188,18 @@ inlay_status grow_bind(const struct grow *g, uint64_t step, inlay_value *const *
         INLAY_TRY(inlay_session_input(session, i, &info));
         if (values[i] == NULL)
             continue;
-        INLAY_TRY(grown(&s, values[i], &info, &value, diag));
+        INLAY_TRY(grown(&sizes, values[i], &info, &value, diag));
         INLAY_TRY(inlay_context_set_input(context, i, value, diag));
         inlay_value_unref(value);
         value = NULL;
     }
-    for (uint32_t i = 0; i < g->count; i++) {
+    for (uint32_t i = 0; i < grow->count; i++) {
         if (used[i])
             continue;
         status = inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                             "--grow %s: no input has an open axis of that name; inlay inspect lists them, --dim "
                             "fixes them",
-                            g->specs[i]);
+                            grow->specs[i]);
         goto done;
     }
 done:

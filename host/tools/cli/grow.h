@@ -23,10 +23,10 @@ error_t grow_add(const cli_option *option, void *field, char *arg, struct argp_s
             "Time runs whose axes called NAME grow by STEP each, from START if that is there: what new sizes cost",    \
             CLI_CALL(grow_add, type, field)                                                                            \
     }
-void grow_deinit(struct grow *g);
+void grow_deinit(struct grow *grow);
 
 /* Binds the inputs of run `step`, made of values (feed.h). INLAY_INVALID_ARGUMENT: the model
  * has no axis of such a name, an input that grows is no dense tensor, or a size becomes too large to be counted. */
-INLAY_NODISCARD inlay_status grow_bind(const struct grow *g, uint64_t step, inlay_value *const *values,
+INLAY_NODISCARD inlay_status grow_bind(const struct grow *grow, uint64_t step, inlay_value *const *values,
                                        const inlay_session *session, inlay_context *context, inlay_diag *diag);
 #endif

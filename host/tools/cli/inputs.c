@@ -6,14 +6,14 @@
 
 error_t feed_take_input(const cli_option *option, void *field, char *arg, struct argp_state *state)
 {
-    struct feed *f = field;
+    struct feed *feed = field;
 
     (void)option;
     if (strchr(arg, '=') == NULL)
         argp_failure(state, CLI_USAGE, 0, "--input %s: expected NAME=FILE.npy, .npz or .pb, or NAME=random", arg);
-    if (!LIST_GROW(f->specs, f->spec_count))
+    if (!LIST_GROW(feed->specs, feed->spec_count))
         return ENOMEM;
-    f->specs[f->spec_count++] = arg;
+    feed->specs[feed->spec_count++] = arg;
     return 0;
 }
 
@@ -29,32 +29,32 @@ error_t feed_take_seed(const cli_option *option, void *field, char *arg, struct 
     return 0;
 }
 
-inlay_status first_run_make(struct feed *f, const struct grow *g, const cli_common *common, inlay_session *session,
-                            const inlay_run_options *options, first_run *out, inlay_diag *diag)
+inlay_status first_run_make(struct feed *feed, const struct grow *grow, const cli_common *common,
+                            inlay_session *session, const inlay_run_options *options, first_run *out, inlay_diag *diag)
 {
-    const bool grows = g != NULL && g->count > 0;
+    const bool grows = grow != NULL && grow->count > 0;
     inlay_status status;
 
     *out = (first_run){ 0 };
-    f->tells_later = true;
-    f->starts = grows ? g->specs : NULL;
-    f->start_count = grows ? g->count : 0;
+    feed->tells_later = true;
+    feed->starts = grows ? grow->specs : NULL;
+    feed->start_count = grows ? grow->count : 0;
     do {
         first_run_deinit(out, session);
-        INLAY_TRY(feed_make(f, cli_caller(common), session, &out->inputs, diag));
+        INLAY_TRY(feed_make(feed, cli_caller(common), session, &out->inputs, diag));
         INLAY_TRY(inlay_context_create(session, &out->context, diag));
-        INLAY_TRY(grows ? grow_bind(g, 0, out->inputs, session, out->context, diag)
+        INLAY_TRY(grows ? grow_bind(grow, 0, out->inputs, session, out->context, diag)
                         : feed_bind(out->inputs, session, out->context, diag));
         status = timing_run(out->context, options, &out->ms, diag);
-    } while (!grows && feed_again(f, status));
-    feed_tell(f, cli_caller(common), session, out->inputs);
+    } while (!grows && feed_again(feed, status));
+    feed_tell(feed, cli_caller(common), session, out->inputs);
 done:
     return status;
 }
 
-void first_run_deinit(first_run *r, const inlay_session *session)
+void first_run_deinit(first_run *run, const inlay_session *session)
 {
-    inlay_context_destroy(r->context);
-    feed_release(r->inputs, session);
-    *r = (first_run){ 0 };
+    inlay_context_destroy(run->context);
+    feed_release(run->inputs, session);
+    *run = (first_run){ 0 };
 }

@@ -31,10 +31,10 @@ typedef struct first_run {
 /* Makes inputs and runs the session once; where the model refuses sizes that were guessed, again with others. Notes
  * which sizes were assumed. grow, or NULL: the inputs of its step 0; their sizes are not guessed again. Also after a
  * failure the caller calls first_run_deinit(). */
-INLAY_NODISCARD inlay_status first_run_make(struct feed *f, const struct grow *g, const cli_common *common,
+INLAY_NODISCARD inlay_status first_run_make(struct feed *feed, const struct grow *grow, const cli_common *common,
                                             inlay_session *session, const inlay_run_options *options, first_run *out,
                                             inlay_diag *diag);
-void first_run_deinit(first_run *r, const inlay_session *session);
+void first_run_deinit(first_run *run, const inlay_session *session);
 
 /* For whom the verb makes inputs. */
 static inline feed_caller cli_caller(const cli_common *common)

@@ -30,42 +30,43 @@ static const struct {
                          "store the scales as float" },
 };
 
-static void note(quant_report *r, int kind, const char *name, uint64_t count, uint64_t bytes)
+static void note(quant_report *report, int kind, const char *name, uint64_t count, uint64_t bytes)
 {
-    if (count > 0 && r->found[kind].count == 0)
-        r->found[kind].first = name;
-    r->found[kind].count += count;
-    r->found[kind].bytes += bytes;
+    if (count > 0 && report->found[kind].count == 0)
+        report->found[kind].first = name;
+    report->found[kind].count += count;
+    report->found[kind].bytes += bytes;
 }
 
 /* ------------------------------------------------------------------ looking around */
 
-static bool is_op(const graph_node *n, const char *op_type)
+static bool is_op(const graph_node *node, const char *op_type)
 {
-    return strcmp(n->info.op_type.data, op_type) == 0;
+    return strcmp(node->info.op_type.data, op_type) == 0;
 }
 
-static const inlay_value_info *input_of(const struct graph *g, const graph_node *n, uint32_t i)
+static const inlay_value_info *input_of(const struct graph *graph, const graph_node *node, uint32_t i)
 {
-    return i < n->info.input_count && n->info.inputs[i] != INLAY_NONE ? &g->values[n->info.inputs[i]].info : NULL;
+    return i < node->info.input_count && node->info.inputs[i] != INLAY_NONE ? &graph->values[node->info.inputs[i]].info
+                                                                            : NULL;
 }
 
-static bool is_constant(const inlay_value_info *v)
+static bool is_constant(const inlay_value_info *value)
 {
-    return v != NULL && (v->flags & INLAY_VALUE_CONSTANT) != 0 && v->data != NULL;
+    return value != NULL && (value->flags & INLAY_VALUE_CONSTANT) != 0 && value->data != NULL;
 }
 
-static uint32_t first_out(const graph_node *n)
+static uint32_t first_out(const graph_node *node)
 {
-    return n->info.output_count > 0 ? n->info.outputs[0] : INLAY_NONE;
+    return node->info.output_count > 0 ? node->info.outputs[0] : INLAY_NONE;
 }
 
-static int64_t elements_of(const inlay_value_info *v)
+static int64_t elements_of(const inlay_value_info *value)
 {
     int64_t count = 1;
 
-    for (uint32_t d = 0; d < v->rank; d++)
-        count *= v->dims[d].value; /* the loader has checked them */
+    for (uint32_t d = 0; d < value->rank; d++)
+        count *= value->dims[d].value; /* the loader has checked them */
     return count;
 }
 
@@ -79,24 +80,24 @@ static bool is_half(float x)
     return element_number(INLAY_FLOAT16, &half, 0, &back, NULL) && (back == (double)x || (isnan(back) && isnan(x)));
 }
 
-static void look_for_halves(const inlay_value_info *v, quant_report *r)
+static void look_for_halves(const inlay_value_info *value, quant_report *report)
 {
-    const int64_t count = elements_of(v);
+    const int64_t count = elements_of(value);
 
-    if (v->dtype != INLAY_FLOAT || count < FEW_ELEMENTS)
+    if (value->dtype != INLAY_FLOAT || count < FEW_ELEMENTS)
         return;
     for (int64_t i = 0; i < count; i++) {
         float x;
 
-        memcpy(&x, (const char *)v->data + i * (int64_t)sizeof x, sizeof x);
+        memcpy(&x, (const char *)value->data + i * (int64_t)sizeof x, sizeof x);
         if (!is_half(x))
             return;
     }
-    note(r, QUANT_HALVES, v->name.data, 1, v->data_bytes);
+    note(report, QUANT_HALVES, value->name.data, 1, value->data_bytes);
 }
 
 /* Which input of a node is quantized weights, which their zero point, and along which axis their channels lie. */
-static bool find_weights(const struct graph *g, const graph_node *n, const inlay_value_info **weights,
+static bool find_weights(const struct graph *graph, const graph_node *node, const inlay_value_info **weights,
                          const inlay_value_info **zero, uint32_t *axis)
 {
     static const struct {
@@ -110,121 +111,123 @@ static bool find_weights(const struct graph *g, const graph_node *n, const inlay
                  { "DequantizeLinear", 0, 2, false } };
 
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        if (!is_op(n, rows[i].op_type))
+        if (!is_op(node, rows[i].op_type))
             continue;
-        *weights = input_of(g, n, rows[i].weights);
-        *zero = input_of(g, n, rows[i].zero);
+        *weights = input_of(graph, node, rows[i].weights);
+        *zero = input_of(graph, node, rows[i].zero);
         if (!is_constant(*weights) || (*weights)->rank < 2 || (*zero != NULL && !is_constant(*zero)))
             return false;
         *axis = rows[i].first ? 0 : (*weights)->rank - 1;
-        if (is_op(n, "DequantizeLinear") && (*weights)->rank > 2)
+        if (is_op(node, "DequantizeLinear") && (*weights)->rank > 2)
             *axis = 0;
         return true;
     }
     return false;
 }
 
-static void look_for_dead(const struct graph *g, const graph_node *n, quant_report *r)
+static void look_for_dead(const struct graph *graph, const graph_node *node, quant_report *report)
 {
-    const inlay_value_info *w, *z;
+    const inlay_value_info *weights, *info;
     int64_t inner = 1, channels, count, dead = 0, zeros;
     uint32_t axis;
 
-    if (!find_weights(g, n, &w, &z, &axis) || inlay_dtype_bits(w->dtype) != 8)
+    if (!find_weights(graph, node, &weights, &info, &axis) || inlay_dtype_bits(weights->dtype) != 8)
         return;
-    for (uint32_t d = axis + 1; d < w->rank; d++)
-        inner *= w->dims[d].value;
-    channels = w->dims[axis].value;
-    count = elements_of(w);
-    zeros = z == NULL ? 0 : elements_of(z);
+    for (uint32_t d = axis + 1; d < weights->rank; d++)
+        inner *= weights->dims[d].value;
+    channels = weights->dims[axis].value;
+    count = elements_of(weights);
+    zeros = info == NULL ? 0 : elements_of(info);
     for (int64_t c = 0; c < channels && (zeros <= 1 || zeros == channels); c++) {
         int64_t zero = 0, value;
         bool all = count > 0;
 
         if (zeros > 0)
-            (void)element_integer(z->dtype, z->data, zeros == 1 ? 0 : c, &zero);
+            (void)element_integer(info->dtype, info->data, zeros == 1 ? 0 : c, &zero);
         for (int64_t at = c * inner; all && at < count; at += channels * inner)
             for (int64_t i = 0; all && i < inner; i++)
-                all = element_integer(w->dtype, w->data, at + i, &value) && value == zero;
+                all = element_integer(weights->dtype, weights->data, at + i, &value) && value == zero;
         dead += all;
     }
-    note(r, QUANT_DEAD, w->name.data, (uint64_t)dead, 0);
+    note(report, QUANT_DEAD, weights->name.data, (uint64_t)dead, 0);
 }
 
 /* What is known of a value. */
 enum { DYNAMIC = 1, USED = 2 };
 
 /* DynamicQuantizeLinear in front of products. */
-static bool look_at_roundings(const struct graph *g, quant_report *r)
+static bool look_at_roundings(const struct graph *graph, quant_report *report)
 {
-    uint8_t *known = calloc((size_t)g->value_count + 1, 1);
+    uint8_t *known = calloc((size_t)graph->value_count + 1, 1);
 
     if (known == NULL)
         return false;
-    for (uint32_t i = 0; i < g->node_count; i++) {
-        const graph_node *n = g->nodes[i];
-        const uint32_t x = n->info.input_count > 0 ? n->info.inputs[0] : INLAY_NONE;
+    for (uint32_t i = 0; i < graph->node_count; i++) {
+        const graph_node *node = graph->nodes[i];
+        const uint32_t x = node->info.input_count > 0 ? node->info.inputs[0] : INLAY_NONE;
 
-        if (is_op(n, "DynamicQuantizeLinear") && first_out(n) != INLAY_NONE)
-            known[first_out(n)] |= DYNAMIC;
-        if (is_op(n, "MatMulInteger") && x != INLAY_NONE && (known[x] & DYNAMIC) != 0) /* makers come first */
+        if (is_op(node, "DynamicQuantizeLinear") && first_out(node) != INLAY_NONE)
+            known[first_out(node)] |= DYNAMIC;
+        if (is_op(node, "MatMulInteger") && x != INLAY_NONE && (known[x] & DYNAMIC) != 0) /* makers come first */
             known[x] |= USED;
     }
-    for (uint32_t i = 0; i < g->node_count; i++) {
-        const uint32_t y = first_out(g->nodes[i]);
+    for (uint32_t i = 0; i < graph->node_count; i++) {
+        const uint32_t y = first_out(graph->nodes[i]);
 
-        note(r, QUANT_DYNAMIC, g->nodes[i]->info.name.data, y != INLAY_NONE && known[y] == (DYNAMIC | USED), 0);
+        note(report, QUANT_DYNAMIC, graph->nodes[i]->info.name.data, y != INLAY_NONE && known[y] == (DYNAMIC | USED),
+             0);
     }
     free(known);
     return true;
 }
 
-static void look_at_scales(const struct graph *g, const graph_node *n, quant_report *r)
+static void look_at_scales(const struct graph *graph, const graph_node *node, quant_report *report)
 {
-    const bool is_pair = is_op(n, "DequantizeLinear") || is_op(n, "QuantizeLinear");
-    const inlay_value_info *s = is_pair ? input_of(g, n, 1) : NULL, *w = input_of(g, n, 0);
-    const uint32_t bits = w == NULL ? 0 : inlay_dtype_bits(w->dtype);
+    const bool is_pair = is_op(node, "DequantizeLinear") || is_op(node, "QuantizeLinear");
+    const inlay_value_info *info = is_pair ? input_of(graph, node, 1) : NULL, *weights = input_of(graph, node, 0);
+    const uint32_t bits = weights == NULL ? 0 : inlay_dtype_bits(weights->dtype);
     uint64_t bad = 0, large = 0;
     double x;
 
-    if (!is_constant(s))
+    if (!is_constant(info))
         return;
-    for (int64_t i = 0; i < elements_of(s); i++) {
-        if (!element_number(s->dtype, s->data, i, &x, NULL))
+    for (int64_t i = 0; i < elements_of(info); i++) {
+        if (!element_number(info->dtype, info->data, i, &x, NULL))
             return;
         bad += !(x > 0) || !isfinite(x);
-        large += s->dtype == INLAY_FLOAT16 && is_constant(w) && bits <= 8 && x * (double)(1u << (bits - 1)) > 65504;
+        large +=
+            info->dtype == INLAY_FLOAT16 && is_constant(weights) && bits <= 8 && x * (double)(1u << (bits - 1)) > 65504;
     }
-    note(r, QUANT_SCALE, s->name.data, bad, 0);
-    note(r, QUANT_OVERFLOW, s->name.data, large, 0);
+    note(report, QUANT_SCALE, info->name.data, bad, 0);
+    note(report, QUANT_OVERFLOW, info->name.data, large, 0);
 }
 
-static bool look_at(const struct graph *g, quant_report *r)
+static bool look_at(const struct graph *graph, quant_report *report)
 {
-    bool ok = look_at_roundings(g, r) && quant_look_at_pairs(g, r);
+    bool ok = look_at_roundings(graph, report) && quant_look_at_pairs(graph, report);
 
-    for (uint32_t v = 0; v < g->value_count; v++)
-        if (is_constant(&g->values[v].info))
-            look_for_halves(&g->values[v].info, r);
-    for (uint32_t i = 0; ok && i < g->node_count; i++) {
-        const graph_node *n = g->nodes[i];
+    for (uint32_t value = 0; value < graph->value_count; value++)
+        if (is_constant(&graph->values[value].info))
+            look_for_halves(&graph->values[value].info, report);
+    for (uint32_t i = 0; ok && i < graph->node_count; i++) {
+        const graph_node *node = graph->nodes[i];
 
-        look_for_dead(g, n, r);
-        look_at_scales(g, n, r);
-        for (uint32_t b = 0; ok && b < n->body_count; b++)
-            ok = look_at(n->bodies[b].graph, r);
+        look_for_dead(graph, node, report);
+        look_at_scales(graph, node, report);
+        for (uint32_t b = 0; ok && b < node->body_count; b++)
+            ok = look_at(node->bodies[b].graph, report);
     }
     return ok;
 }
 
-bool quant_look(const graph_model *m, quant_report *out)
+bool quant_look(const graph_model *model, quant_report *out)
 {
     bool ok;
 
     *out = (quant_report){ 0 };
-    ok = look_at(m->main, out);
-    for (uint32_t i = 0; ok && i < m->function_count; i++)
-        ok = look_at(m->functions[i].body, out);
+    ok = look_at(model->main, out);
+    for (uint32_t i = 0; ok && i < model->function_count; i++)
+        ok = look_at(model->functions[i].body, out);
     for (uint32_t i = 0; i < out->unused_count; i++)
         note(out, QUANT_UNUSED, out->unused[i].node, 1, 0);
     return ok;
@@ -232,40 +235,41 @@ bool quant_look(const graph_model *m, quant_report *out)
 
 /* ------------------------------------------------------------------ telling */
 
-void quant_print(const quant_report *r)
+void quant_print(const quant_report *report)
 {
     bool any = false;
 
     (void)printf("quantization:\n");
     for (int k = 0; k < QUANT_KINDS; k++) {
-        if (r->found[k].count == 0)
+        if (report->found[k].count == 0)
             continue;
         any = true;
-        (void)printf("  %6llu %s: %s", (unsigned long long)r->found[k].count, kinds[k].code, kinds[k].what);
-        if (r->found[k].bytes > 0)
-            (void)printf(" (%.1f MiB)", (double)r->found[k].bytes / 1048576);
-        (void)printf(", first '%s'\n         %s\n", r->found[k].first, kinds[k].todo);
-        for (uint32_t i = 0; k == QUANT_UNUSED && i < r->unused_count; i++)
-            (void)printf("         '%s'%s%s: %s\n", r->unused[i].node, r->unused[i].by != NULL ? ", read by " : "",
-                         r->unused[i].by != NULL ? r->unused[i].by : "", r->unused[i].reason);
+        (void)printf("  %6llu %s: %s", (unsigned long long)report->found[k].count, kinds[k].code, kinds[k].what);
+        if (report->found[k].bytes > 0)
+            (void)printf(" (%.1f MiB)", (double)report->found[k].bytes / 1048576);
+        (void)printf(", first '%s'\n         %s\n", report->found[k].first, kinds[k].todo);
+        for (uint32_t i = 0; k == QUANT_UNUSED && i < report->unused_count; i++)
+            (void)printf("         '%s'%s%s: %s\n", report->unused[i].node,
+                         report->unused[i].by != NULL ? ", read by " : "",
+                         report->unused[i].by != NULL ? report->unused[i].by : "", report->unused[i].reason);
     }
     if (!any)
         (void)printf("  nothing that costs digits, time or memory for nothing\n");
 }
 
-json_t *quant_to_json(const quant_report *r)
+json_t *quant_to_json(const quant_report *report)
 {
     json_t *list = json_array(), *pairs = json_array();
 
-    for (uint32_t i = 0; i < r->unused_count; i++)
-        (void)json_array_append_new(pairs, json_pack("{s:s, s:s*, s:s}", "node", r->unused[i].node, "by",
-                                                     r->unused[i].by, "reason", r->unused[i].reason));
+    for (uint32_t i = 0; i < report->unused_count; i++)
+        (void)json_array_append_new(pairs, json_pack("{s:s, s:s*, s:s}", "node", report->unused[i].node, "by",
+                                                     report->unused[i].by, "reason", report->unused[i].reason));
     for (int k = 0; k < QUANT_KINDS; k++)
-        if (r->found[k].count > 0)
-            (void)json_array_append_new(list, json_pack("{s:s, s:I, s:I, s:s, s:s, s:s}", "code", kinds[k].code,
-                                                        "count", (json_int_t)r->found[k].count, "bytes",
-                                                        (json_int_t)r->found[k].bytes, "first", r->found[k].first,
-                                                        "what", kinds[k].what, "todo", kinds[k].todo));
+        if (report->found[k].count > 0)
+            (void)json_array_append_new(
+                list, json_pack("{s:s, s:I, s:I, s:s, s:s, s:s}", "code", kinds[k].code, "count",
+                                (json_int_t)report->found[k].count, "bytes", (json_int_t)report->found[k].bytes,
+                                "first", report->found[k].first, "what", kinds[k].what, "todo", kinds[k].todo));
     for (size_t i = 0; i < json_array_size(list); i++)
         if (strcmp(json_string_value(json_object_get(json_array_get(list, i), "code")), kinds[QUANT_UNUSED].code) == 0)
             (void)json_object_set(json_array_get(list, i), "pairs", pairs);

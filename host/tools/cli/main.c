@@ -58,13 +58,13 @@ static const struct verb *find_verb(const char *name)
 }
 
 /* argv[0] is the verb. argp names the program after it in help and errors. */
-static int run_verb(const struct verb *v, int argc, char **argv)
+static int run_verb(const struct verb *verb, int argc, char **argv)
 {
     char name[32];
 
-    (void)snprintf(name, sizeof name, "inlay %s", verb_name(NULL, (uint32_t)(v - verbs)));
+    (void)snprintf(name, sizeof name, "inlay %s", verb_name(NULL, (uint32_t)(verb - verbs)));
     argv[0] = name;
-    return v->run(argc, argv);
+    return verb->run(argc, argv);
 }
 
 static int unknown_verb(const char *name)
@@ -79,7 +79,7 @@ static int unknown_verb(const char *name)
 static int help(int argc, char **argv)
 {
     char *help_args[] = { NULL, (char[]){ "--help" }, NULL };
-    const struct verb *v;
+    const struct verb *verb;
 
     if (argc < 2) {
         print_usage(stdout);
@@ -87,13 +87,13 @@ static int help(int argc, char **argv)
     }
     if (strcmp(argv[1], "exit-codes") == 0)
         return print_exit_codes();
-    v = find_verb(argv[1]);
-    return v != NULL ? run_verb(v, 2, help_args) : unknown_verb(argv[1]);
+    verb = find_verb(argv[1]);
+    return verb != NULL ? run_verb(verb, 2, help_args) : unknown_verb(argv[1]);
 }
 
 static int run(int argc, char **argv)
 {
-    const struct verb *v;
+    const struct verb *verb;
 
     if (argc < 2) {
         print_usage(stderr);
@@ -109,8 +109,8 @@ static int run(int argc, char **argv)
     }
     if (strcmp(argv[1], "help") == 0)
         return help(argc - 1, argv + 1);
-    v = find_verb(argv[1]);
-    return v != NULL ? run_verb(v, argc - 1, argv + 1) : unknown_verb(argv[1]);
+    verb = find_verb(argv[1]);
+    return verb != NULL ? run_verb(verb, argc - 1, argv + 1) : unknown_verb(argv[1]);
 }
 
 int main(int argc, char **argv)

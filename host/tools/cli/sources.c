@@ -24,10 +24,10 @@ static inlay_status open_sources(plugin_set *set, uint32_t i, const inlay_option
         if (strcmp(info->options[k].name, "isa") == 0)
             settings[count++] = (provider_setting){ "isa", isa };
     for (uint32_t k = 0; k < options->setting_count; k++) {
-        const provider_setting *s = &options->settings[k];
+        const provider_setting *setting = &options->settings[k];
 
-        if (strncmp(s->name, name, bytes) == 0 && s->name[bytes] == '.')
-            settings[count++] = (provider_setting){ s->name + bytes + 1, s->value };
+        if (strncmp(setting->name, name, bytes) == 0 && setting->name[bytes] == '.')
+            settings[count++] = (provider_setting){ setting->name + bytes + 1, setting->value };
     }
     status = provider_open(set, name, settings, count, out, diag);
     free(settings);
@@ -47,10 +47,10 @@ static void print_sources(const char *provider_name, const inlay_ext_sources *li
 {
     (void)printf("%s\n  %-14s %-36s %-24s %s\n", provider_name, "kernel", "source", "instances", "runs");
     for (uint32_t i = 0; i < list->source_count; i++) {
-        const inlay_kernel_source *s = source_at(list, i);
+        const inlay_kernel_source *source = source_at(list, i);
 
-        (void)printf("  %-14s %-36s %-24s %s\n", s->name, s->file, s->instances,
-                     s->chosen != NULL ? s->chosen : "none");
+        (void)printf("  %-14s %-36s %-24s %s\n", source->name, source->file, source->instances,
+                     source->chosen != NULL ? source->chosen : "none");
     }
 }
 
@@ -61,15 +61,15 @@ void cli_sources_text(plugin_set *set, const inlay_options *options)
     for (uint32_t i = 0; i < plugin_set_provider_count(set); i++) {
         inlay_diag diag = INLAY_DIAG_INIT;
         const inlay_ext_sources *list;
-        const struct provider *p;
+        const struct provider *provider;
 
-        if (open_sources(set, i, options, &p, &list, &diag) != INLAY_OK) {
+        if (open_sources(set, i, options, &provider, &list, &diag) != INLAY_OK) {
             (void)printf("%s: %s\n", plugin_set_provider(set, i)->table.name, diag.text);
         } else if (list != NULL) {
-            print_sources(p->name, list);
+            print_sources(provider->name, list);
             printed++;
         }
-        provider_close(p);
+        provider_close(provider);
     }
     if (printed == 0)
         (void)printf("no provider here lists its kernels\n");
@@ -95,19 +95,20 @@ json_t *cli_sources_json(plugin_set *set, const inlay_options *options)
         inlay_diag diag = INLAY_DIAG_INIT;
         json_t *kernels = json_array();
         const inlay_ext_sources *list;
-        const struct provider *p;
-        const inlay_status status = open_sources(set, i, options, &p, &list, &diag);
+        const struct provider *provider;
+        const inlay_status status = open_sources(set, i, options, &provider, &list, &diag);
 
         for (uint32_t k = 0; list != NULL && k < list->source_count; k++) {
-            const inlay_kernel_source *s = source_at(list, k);
+            const inlay_kernel_source *source = source_at(list, k);
 
-            (void)json_array_append_new(kernels, json_pack("{s:s, s:s, s:o, s:s?}", "name", s->name, "source", s->file,
-                                                           "instances", split(s->instances), "chosen", s->chosen));
+            (void)json_array_append_new(kernels,
+                                        json_pack("{s:s, s:s, s:o, s:s?}", "name", source->name, "source", source->file,
+                                                  "instances", split(source->instances), "chosen", source->chosen));
         }
         (void)json_array_append_new(providers,
                                     json_pack("{s:s, s:o, s:s?}", "provider", plugin_set_provider(set, i)->table.name,
                                               "kernels", kernels, "error", status != INLAY_OK ? diag.text : NULL));
-        provider_close(p);
+        provider_close(provider);
     }
     return providers;
 }

@@ -18,29 +18,29 @@ struct finder {
 };
 
 /* Names of nodes to numbers of stretches; the texts are the JSON's. */
-static inlay_status read_stretches(struct finder *f, struct stages *out)
+static inlay_status read_stretches(struct finder *finder, struct stages *out)
 {
-    const json_t *regions = json_object_get(f->main, "regions"), *nodes = json_object_get(f->main, "nodes");
-    const json_t *list = json_object_get(f->main, "stretches"), *s, *index;
+    const json_t *regions = json_object_get(finder->main, "regions"), *nodes = json_object_get(finder->main, "nodes");
+    const json_t *list = json_object_get(finder->main, "stretches"), *s, *index;
     size_t k, i;
 
     out->list = calloc(json_array_size(list) + 1, sizeof *out->list);
     if (out->list == NULL)
-        return no_memory(f->diag, "for the stages");
+        return no_memory(finder->diag, "for the stages");
     json_array_foreach(list, k, s) {
         const size_t first = (size_t)json_integer_value(json_object_get(s, "first_region"));
         const size_t count = (size_t)json_integer_value(json_object_get(s, "regions"));
 
         out->list[out->count].provider = strdup(json_string_value(json_object_get(s, "provider")));
         if (out->list[out->count++].provider == NULL)
-            return no_memory(f->diag, "for the stages");
+            return no_memory(finder->diag, "for the stages");
         for (size_t r = first; r < first + count; r++)
             json_array_foreach(json_object_get(json_array_get(regions, r), "nodes"), i, index) {
                 const char *name = json_string_value(
                     json_object_get(json_array_get(nodes, (size_t)json_integer_value(index)), "name"));
 
-                if (!names_add(&f->at, name, strlen(name), (uint32_t)k, NULL))
-                    return no_memory(f->diag, "for the stages");
+                if (!names_add(&finder->at, name, strlen(name), (uint32_t)k, NULL))
+                    return no_memory(finder->diag, "for the stages");
             }
     }
     return INLAY_OK;
@@ -48,57 +48,58 @@ static inlay_status read_stretches(struct finder *f, struct stages *out)
 
 /* A node that nobody runs, such as Constant, belongs to the first stage that reads from it. Nodes are in topological
  * order, so readers come first from the end. */
-static inlay_status place_nodes(struct finder *f, const struct stages *all)
+static inlay_status place_nodes(struct finder *finder, const struct stages *all)
 {
-    const struct graph *g = f->raw->main;
-    uint32_t *first = malloc(((size_t)g->value_count + 1) * sizeof *first);
+    const struct graph *graph = finder->raw->main;
+    uint32_t *first = malloc(((size_t)graph->value_count + 1) * sizeof *first);
 
-    f->stage_of = malloc(((size_t)g->node_count + 1) * sizeof *f->stage_of);
-    if (first == NULL || f->stage_of == NULL) {
+    finder->stage_of = malloc(((size_t)graph->node_count + 1) * sizeof *finder->stage_of);
+    if (first == NULL || finder->stage_of == NULL) {
         free(first);
-        return no_memory(f->diag, "for the stages");
+        return no_memory(finder->diag, "for the stages");
     }
-    memset(first, 0xff, g->value_count * sizeof *first);
-    for (uint32_t i = g->node_count; i-- > 0;) {
-        const inlay_node_info *n = &g->nodes[i]->info;
-        uint32_t own = names_find(&f->at, n->name.data, n->name.bytes);
+    memset(first, 0xff, graph->value_count * sizeof *first);
+    for (uint32_t i = graph->node_count; i-- > 0;) {
+        const inlay_node_info *node = &graph->nodes[i]->info;
+        uint32_t own = names_find(&finder->at, node->name.data, node->name.bytes);
 
-        for (uint32_t k = 0; own == NAMES_NONE && k < n->output_count; k++)
-            own = n->outputs[k] != INLAY_NONE && first[n->outputs[k]] < own ? first[n->outputs[k]] : own;
-        f->stage_of[i] = own == NAMES_NONE ? all->count - 1 : own;
-        for (uint32_t k = 0; k < n->input_count + g->nodes[i]->capture_count; k++) {
-            const uint32_t v = k < n->input_count ? n->inputs[k] : g->nodes[i]->captures[k - n->input_count];
+        for (uint32_t k = 0; own == NAMES_NONE && k < node->output_count; k++)
+            own = node->outputs[k] != INLAY_NONE && first[node->outputs[k]] < own ? first[node->outputs[k]] : own;
+        finder->stage_of[i] = own == NAMES_NONE ? all->count - 1 : own;
+        for (uint32_t k = 0; k < node->input_count + graph->nodes[i]->capture_count; k++) {
+            const uint32_t v =
+                k < node->input_count ? node->inputs[k] : graph->nodes[i]->captures[k - node->input_count];
 
-            if (v != INLAY_NONE && f->stage_of[i] < first[v])
-                first[v] = f->stage_of[i];
+            if (v != INLAY_NONE && finder->stage_of[i] < first[v])
+                first[v] = finder->stage_of[i];
         }
     }
     free(first);
     return INLAY_OK;
 }
 
-static inlay_status fill(struct finder *f, struct stages *out)
+static inlay_status fill(struct finder *finder, struct stages *out)
 {
-    const struct graph *g = f->raw->main;
+    const struct graph *graph = finder->raw->main;
 
     for (uint32_t s = 0; s < out->count; s++) {
-        out->list[s].nodes = calloc((size_t)g->node_count + 1, sizeof(char *));
+        out->list[s].nodes = calloc((size_t)graph->node_count + 1, sizeof(char *));
         if (out->list[s].nodes == NULL)
-            return no_memory(f->diag, "for the stages");
+            return no_memory(finder->diag, "for the stages");
     }
-    for (uint32_t i = 0; i < g->node_count; i++) {
-        struct stage *s = &out->list[f->stage_of[i]];
+    for (uint32_t i = 0; i < graph->node_count; i++) {
+        struct stage *stage = &out->list[finder->stage_of[i]];
 
-        s->nodes[s->count] = strdup(g->nodes[i]->info.name.data);
-        if (s->nodes[s->count++] == NULL)
-            return no_memory(f->diag, "for the stages");
+        stage->nodes[stage->count] = strdup(graph->nodes[i]->info.name.data);
+        if (stage->nodes[stage->count++] == NULL)
+            return no_memory(finder->diag, "for the stages");
     }
     return INLAY_OK;
 }
 
 inlay_status stages_find(cli_common *common, const char *path, struct stages *out, inlay_diag *diag)
 {
-    struct finder f = { .diag = diag };
+    struct finder finder = { .diag = diag };
     inlay_session *session = NULL;
     json_t *told = NULL;
     inlay_status status;
@@ -107,19 +108,19 @@ inlay_status stages_find(cli_common *common, const char *path, struct stages *ou
     INLAY_TRY(inlay_options_set(common->options, "level", "0", diag)); /* nodes as they are in the file */
     INLAY_TRY(cli_open(common, path, &session, diag));
     INLAY_TRY(measured_explain(session, NULL, &told, diag));
-    f.main = json_object_get(told, "main");
-    INLAY_TRY(model_load_path(path, NULL, &f.raw, diag));
-    INLAY_TRY(read_stretches(&f, out));
+    finder.main = json_object_get(told, "main");
+    INLAY_TRY(model_load_path(path, NULL, &finder.raw, diag));
+    INLAY_TRY(read_stretches(&finder, out));
     if (out->count == 0) {
         status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "nobody runs anything of this model, so there are no stages");
         goto done;
     }
-    INLAY_TRY(place_nodes(&f, out));
-    INLAY_TRY(fill(&f, out));
+    INLAY_TRY(place_nodes(&finder, out));
+    INLAY_TRY(fill(&finder, out));
 done:
-    free(f.stage_of);
-    names_deinit(&f.at);
-    graph_model_destroy(f.raw);
+    free(finder.stage_of);
+    names_deinit(&finder.at);
+    graph_model_destroy(finder.raw);
     json_decref(told);
     inlay_session_destroy(session);
     if (status != INLAY_OK)
@@ -127,14 +128,14 @@ done:
     return status;
 }
 
-void stages_deinit(struct stages *s)
+void stages_deinit(struct stages *stages)
 {
-    for (uint32_t i = 0; i < s->count; i++) {
-        stages_free_names((char **)(uintptr_t)s->list[i].nodes, s->list[i].count);
-        free(s->list[i].provider);
+    for (uint32_t i = 0; i < stages->count; i++) {
+        stages_free_names((char **)(uintptr_t)stages->list[i].nodes, stages->list[i].count);
+        free(stages->list[i].provider);
     }
-    free(s->list);
-    *s = (struct stages){ 0 };
+    free(stages->list);
+    *stages = (struct stages){ 0 };
 }
 
 /* ------------------------------------------------------------------ globs */
@@ -147,25 +148,25 @@ void stages_free_names(char **names, uint32_t count)
 }
 
 /* Values that somebody computes, or that come in; constants are nothing that a part begins or ends at. */
-static bool is_edge(const struct graph *g, uint32_t v)
+static bool is_edge(const struct graph *graph, uint32_t value)
 {
-    return (g->values[v].info.flags & INLAY_VALUE_CONSTANT) == 0 && g->values[v].default_value == NULL;
+    return (graph->values[value].info.flags & INLAY_VALUE_CONSTANT) == 0 && graph->values[value].default_value == NULL;
 }
 
-static inlay_status expand_one(const struct graph *g, const char *name, const char *what, char **list, uint32_t *count,
-                               inlay_diag *diag)
+static inlay_status expand_one(const struct graph *graph, const char *name, const char *what, char **list,
+                               uint32_t *count, inlay_diag *diag)
 {
-    const bool is_glob = strpbrk(name, "*?") != NULL && graph_find_value(g, name) == INLAY_NONE;
+    const bool is_glob = strpbrk(name, "*?") != NULL && graph_find_value(graph, name) == INLAY_NONE;
     bool found = !is_glob;
 
-    for (uint32_t v = 0; is_glob && v < g->value_count; v++) {
-        const bool fits = is_edge(g, v) && fnmatch(name, g->values[v].info.name.data, 0) == 0;
+    for (uint32_t value = 0; is_glob && value < graph->value_count; value++) {
+        const bool fits = is_edge(graph, value) && fnmatch(name, graph->values[value].info.name.data, 0) == 0;
         bool seen = !fits;
 
         found |= fits;
         for (uint32_t i = 0; !seen && i < *count; i++)
-            seen = strcmp(list[i], g->values[v].info.name.data) == 0;
-        if (!seen && (list[(*count)++] = strdup(g->values[v].info.name.data)) == NULL)
+            seen = strcmp(list[i], graph->values[value].info.name.data) == 0;
+        if (!seen && (list[(*count)++] = strdup(graph->values[value].info.name.data)) == NULL)
             return no_memory(diag, "for the stages");
     }
     if (!is_glob && (list[(*count)++] = strdup(name)) == NULL)
@@ -177,21 +178,21 @@ static inlay_status expand_one(const struct graph *g, const char *name, const ch
 inlay_status stages_expand(const char *path, const char *const *names, uint32_t count, const char *what,
                            char ***out_names, uint32_t *out_count, inlay_diag *diag)
 {
-    graph_model *m = NULL;
+    graph_model *model = NULL;
     inlay_status status;
 
     *out_names = NULL;
     *out_count = 0;
-    INLAY_TRY(model_load_path(path, NULL, &m, diag));
-    *out_names = calloc((size_t)m->main->value_count + count + 1, sizeof(char *));
+    INLAY_TRY(model_load_path(path, NULL, &model, diag));
+    *out_names = calloc((size_t)model->main->value_count + count + 1, sizeof(char *));
     if (*out_names == NULL) {
         status = no_memory(diag, "for the stages");
         goto done;
     }
     for (uint32_t i = 0; i < count; i++)
-        INLAY_TRY(expand_one(m->main, names[i], what, *out_names, out_count, diag));
+        INLAY_TRY(expand_one(model->main, names[i], what, *out_names, out_count, diag));
 done:
-    graph_model_destroy(m);
+    graph_model_destroy(model);
     if (status != INLAY_OK) {
         stages_free_names(*out_names, *out_count);
         *out_names = NULL;

@@ -17,7 +17,7 @@ struct stages {
 
 /* Assigns the model as it stands in its file, not optimised, and gives each stretch of one provider a stage. */
 INLAY_NODISCARD inlay_status stages_find(cli_common *common, const char *path, struct stages *out, inlay_diag *diag);
-void stages_deinit(struct stages *s);
+void stages_deinit(struct stages *stages);
 
 /* Names of values of the main graph for a list in which some may be globs; what is a name stands for itself. The result
  * and its texts are released with stages_free_names(). INLAY_INVALID_ARGUMENT: a glob fits nothing. */

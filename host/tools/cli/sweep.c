@@ -24,26 +24,26 @@ static uint32_t axis_of(const sweep_args *args, sweep_role role)
 }
 
 /* What a run computes: the first dimension's size is how many items. */
-static double items_of(const sweep_args *args, const sweep_point *p)
+static double items_of(const sweep_args *args, const sweep_point *point)
 {
     const uint32_t axis = axis_of(args, SWEEP_DIM);
 
-    return axis == INLAY_NONE ? 1 : (double)p->at[axis];
+    return axis == INLAY_NONE ? 1 : (double)point->at[axis];
 }
 
 /* All combinations, the last axis fastest. */
-static void make_points(struct sweep *s)
+static void make_points(struct sweep *sweep)
 {
-    const sweep_args *args = s->args;
+    const sweep_args *args = sweep->args;
     uint32_t index[SWEEP_AXES] = { 0 };
     bool more = true;
 
-    while (more && s->count < SWEEP_POINTS) {
-        sweep_point *p = &s->points[s->count++];
+    while (more && sweep->count < SWEEP_POINTS) {
+        sweep_point *point = &sweep->points[sweep->count++];
 
-        *p = (sweep_point){ .joules = -1 };
+        *point = (sweep_point){ .joules = -1 };
         for (uint32_t i = 0; i < args->axis_count; i++)
-            p->at[i] = args->axes[i].values[index[i]];
+            point->at[i] = args->axes[i].values[index[i]];
         more = false;
         for (uint32_t i = args->axis_count; i-- > 0 && !more;) {
             index[i] = (index[i] + 1) % args->axes[i].count;
@@ -53,17 +53,17 @@ static void make_points(struct sweep *s)
 }
 
 /* Does another point, with a smaller batch and otherwise the same, take too long already? */
-static bool is_hopeless(const struct sweep *s, const sweep_point *p)
+static bool is_hopeless(const struct sweep *sweep, const sweep_point *point)
 {
-    const uint32_t axis = axis_of(s->args, SWEEP_DIM);
+    const uint32_t axis = axis_of(sweep->args, SWEEP_DIM);
 
-    for (uint32_t k = 0; s->args->latency_ms > 0 && axis != INLAY_NONE && k < s->count; k++) {
-        const sweep_point *o = &s->points[k];
-        bool alike = o->slices > 0 && o->at[axis] < p->at[axis];
+    for (uint32_t k = 0; sweep->args->latency_ms > 0 && axis != INLAY_NONE && k < sweep->count; k++) {
+        const sweep_point *o = &sweep->points[k];
+        bool alike = o->slices > 0 && o->at[axis] < point->at[axis];
 
-        for (uint32_t i = 0; i < s->args->axis_count; i++)
-            alike = alike && (i == axis || o->at[i] == p->at[i]);
-        if (alike && o->median_ms > s->args->latency_ms * HOPELESS)
+        for (uint32_t i = 0; i < sweep->args->axis_count; i++)
+            alike = alike && (i == axis || o->at[i] == point->at[i]);
+        if (alike && o->median_ms > sweep->args->latency_ms * HOPELESS)
             return true;
     }
     return false;
@@ -71,7 +71,7 @@ static bool is_hopeless(const struct sweep *s, const sweep_point *p)
 
 /* ------------------------------------------------------------------ one point */
 
-static inlay_status point_options(const sweep_args *args, const sweep_point *p, const cli_common *common,
+static inlay_status point_options(const sweep_args *args, const sweep_point *point, const cli_common *common,
                                   inlay_options **out, inlay_diag *diag)
 {
     inlay_options *options = NULL;
@@ -80,13 +80,13 @@ static inlay_status point_options(const sweep_args *args, const sweep_point *p, 
 
     INLAY_TRY(judge_options(common->options, NULL, NULL, &options, diag));
     for (uint32_t i = 0; i < args->axis_count; i++) {
-        const sweep_axis *a = &args->axes[i];
+        const sweep_axis *axis = &args->axes[i];
 
-        if (a->role == SWEEP_CALLERS)
+        if (axis->role == SWEEP_CALLERS)
             continue;
-        (void)snprintf(text, sizeof text, "%s%s%lld", a->role == SWEEP_DIM ? a->symbol : "",
-                       a->role == SWEEP_DIM ? "=" : "", (long long)p->at[i]);
-        INLAY_TRY(inlay_options_set(options, a->role == SWEEP_DIM ? "dim" : "intra_threads", text, diag));
+        (void)snprintf(text, sizeof text, "%s%s%lld", axis->role == SWEEP_DIM ? axis->symbol : "",
+                       axis->role == SWEEP_DIM ? "=" : "", (long long)point->at[i]);
+        INLAY_TRY(inlay_options_set(options, axis->role == SWEEP_DIM ? "dim" : "intra_threads", text, diag));
     }
     *out = options;
     options = NULL;
@@ -95,7 +95,7 @@ done:
     return status;
 }
 
-static inlay_status time_slices(const sweep_args *args, sweep_point *p, uint32_t slices, struct callers *how,
+static inlay_status time_slices(const sweep_args *args, sweep_point *point, uint32_t slices, struct callers *how,
                                 inlay_session *session, inlay_value *const *inputs, inlay_context *context,
                                 inlay_diag *diag)
 {
@@ -104,20 +104,20 @@ static inlay_status time_slices(const sweep_args *args, sweep_point *p, uint32_t
     for (uint32_t i = 0; i < slices; i++) {
         const double before = args->energy != NULL ? energy_read(args->energy) : -1;
         double after;
-        struct calls c = { 0 };
+        struct calls calls = { 0 };
 
-        status = callers_run(how, session, inputs, context, &c, diag);
+        status = callers_run(how, session, inputs, context, &calls, diag);
         after = args->energy != NULL ? energy_read(args->energy) : -1;
-        if (status == INLAY_OK && p->slices < SWEEP_SLICES) {
-            p->rates[p->slices++] = (double)c.times.count * items_of(args, p) / c.elapsed_ms * 1e3;
-            p->runs += c.times.count;
-            p->items += (double)c.times.count * items_of(args, p);
-            p->spent_joules = before < 0 || after < 0 ? -1 : p->spent_joules + after - before;
-            p->median_ms = fmax(p->median_ms, timing_quantile(&c.times, 0.5));
-            p->p95_ms = fmax(p->p95_ms, timing_quantile(&c.times, 0.95));
-            p->p99_ms = fmax(p->p99_ms, timing_quantile(&c.times, 0.99));
+        if (status == INLAY_OK && point->slices < SWEEP_SLICES) {
+            point->rates[point->slices++] = (double)calls.times.count * items_of(args, point) / calls.elapsed_ms * 1e3;
+            point->runs += calls.times.count;
+            point->items += (double)calls.times.count * items_of(args, point);
+            point->spent_joules = before < 0 || after < 0 ? -1 : point->spent_joules + after - before;
+            point->median_ms = fmax(point->median_ms, timing_quantile(&calls.times, 0.5));
+            point->p95_ms = fmax(point->p95_ms, timing_quantile(&calls.times, 0.95));
+            point->p99_ms = fmax(point->p99_ms, timing_quantile(&calls.times, 0.99));
         }
-        free(c.times.ms);
+        free(calls.times.ms);
         if (status != INLAY_OK)
             return status;
         how->warmup = 0;
@@ -126,12 +126,12 @@ static inlay_status time_slices(const sweep_args *args, sweep_point *p, uint32_t
 }
 
 /* So many slices at a point: a session of its own, so that nothing of another's settings stays. */
-static inlay_status measure(const sweep_args *args, sweep_point *p, uint32_t slices, const cli_common *common,
+static inlay_status measure(const sweep_args *args, sweep_point *point, uint32_t slices, const cli_common *common,
                             inlay_diag *diag)
 {
     const inlay_run_options run = { .struct_size = sizeof run, .cancel = cli_cancel() };
     const uint32_t crowd = axis_of(args, SWEEP_CALLERS);
-    struct callers how = { .count = crowd == INLAY_NONE ? 1 : (uint32_t)p->at[crowd],
+    struct callers how = { .count = crowd == INLAY_NONE ? 1 : (uint32_t)point->at[crowd],
                            .seconds = args->seconds / SWEEP_SLICES,
                            .warmup = args->warmup,
                            .most = MOST_RUNS,
@@ -144,16 +144,16 @@ static inlay_status measure(const sweep_args *args, sweep_point *p, uint32_t sli
     inlay_status status;
 
     own.options = NULL;
-    own.quiet = own.quiet || p->slices > 0 || p->again; /* each note once */
+    own.quiet = own.quiet || point->slices > 0 || point->again; /* each note once */
     given.trial = true;
     given.made = NULL;
-    INLAY_TRY(point_options(args, p, common, &own.options, diag));
+    INLAY_TRY(point_options(args, point, common, &own.options, diag));
     INLAY_TRY(inlay_session_create(args->model, own.options, &session, diag));
     INLAY_TRY(feed_make(&given, cli_caller(&own), session, &inputs, diag));
     INLAY_TRY(inlay_context_create(session, &context, diag));
     INLAY_TRY(feed_bind(inputs, session, context, diag));
     INLAY_TRY(inlay_context_run(context, &run, diag));
-    INLAY_TRY(time_slices(args, p, slices, &how, session, inputs, context, diag));
+    INLAY_TRY(time_slices(args, point, slices, &how, session, inputs, context, diag));
 done:
     inlay_context_destroy(context);
     if (session != NULL)
@@ -174,53 +174,55 @@ static const char *nth_symbol(const void *ctx, uint32_t i)
 /* The model's name of each dimension that is swept. */
 static inlay_status find_symbols(sweep_args *args, inlay_diag *diag)
 {
-    graph_model *m = NULL;
-    inlay_status status = model_load_path(args->model, NULL, &m, diag);
+    graph_model *model = NULL;
+    inlay_status status = model_load_path(args->model, NULL, &model, diag);
 
     for (uint32_t i = 0; status == INLAY_OK && i < args->axis_count; i++) {
-        sweep_axis *a = &args->axes[i];
-        const inlay_value_info *first = m->main->input_count > 0 ? &m->main->values[m->main->inputs[0]].info : NULL;
+        sweep_axis *axis = &args->axes[i];
+        const inlay_value_info *first =
+            model->main->input_count > 0 ? &model->main->values[model->main->inputs[0]].info : NULL;
         uint32_t found = 0;
 
-        if (a->role != SWEEP_DIM)
+        if (axis->role != SWEEP_DIM)
             continue;
-        for (uint32_t s = 1; s < m->symbol_count; s++)
-            found = strcmp(m->symbols[s].name.data, a->name) == 0 ? s : found;
-        if (found == 0 && strcmp(a->name, "batch") == 0 && first != NULL && first->rank != INLAY_RANK_UNKNOWN &&
+        for (uint32_t symbol = 1; symbol < model->symbol_count; symbol++)
+            found = strcmp(model->symbols[symbol].name.data, axis->name) == 0 ? symbol : found;
+        if (found == 0 && strcmp(axis->name, "batch") == 0 && first != NULL && first->rank != INLAY_RANK_UNKNOWN &&
             first->rank > 0 && first->dims[0].kind == INLAY_DIM_SYMBOLIC)
             found = first->dims[0].symbol;
         if (found == 0) {
-            const char *near = m->symbol_count > 1 ? nearest_name(a->name, nth_symbol, m, m->symbol_count - 1) : NULL;
+            const char *near =
+                model->symbol_count > 1 ? nearest_name(axis->name, nth_symbol, model, model->symbol_count - 1) : NULL;
 
             status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "--sweep: the model has no open dimension '%s'%s%.100s%s",
-                                a->name, near != NULL ? "; did you mean '" : "", near != NULL ? near : "",
+                                axis->name, near != NULL ? "; did you mean '" : "", near != NULL ? near : "",
                                 near != NULL ? "'?" : "");
         } else {
-            (void)snprintf(a->symbol, sizeof a->symbol, "%s", m->symbols[found].name.data);
+            (void)snprintf(axis->symbol, sizeof axis->symbol, "%s", model->symbols[found].name.data);
         }
     }
-    graph_model_destroy(m);
+    graph_model_destroy(model);
     return status;
 }
 
-static inlay_status measure_all(struct sweep *s, uint32_t from, double progress_from, double progress_to,
+static inlay_status measure_all(struct sweep *sweep, uint32_t from, double progress_from, double progress_to,
                                 cli_common *common, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
 
     for (uint32_t pass = 0; pass < PASSES; pass++) {
-        for (uint32_t k = 0; k < s->count - from; k++) {
+        for (uint32_t k = 0; k < sweep->count - from; k++) {
             /* There and back, so that what drifts does so for all alike. */
-            sweep_point *p = &s->points[pass % 2 == 0 ? from + k : s->count - 1 - k];
-            const double done = (double)(pass * (s->count - from) + k) / (PASSES * (s->count - from));
+            sweep_point *point = &sweep->points[pass % 2 == 0 ? from + k : sweep->count - 1 - k];
+            const double done = (double)(pass * (sweep->count - from) + k) / (PASSES * (sweep->count - from));
 
             if (cli_progress(NULL, progress_from + done * (progress_to - progress_from), "sweeping") != 0)
                 return inlay_fail(diag, INLAY_CANCELLED, "stopped");
-            if (p->skipped || (pass == 0 && is_hopeless(s, p))) {
-                p->skipped = true;
+            if (point->skipped || (pass == 0 && is_hopeless(sweep, point))) {
+                point->skipped = true;
                 continue;
             }
-            INLAY_TRY(measure(s->args, p, SWEEP_SLICES / PASSES, common, diag));
+            INLAY_TRY(measure(sweep->args, point, SWEEP_SLICES / PASSES, common, diag));
         }
     }
 done:
@@ -228,46 +230,47 @@ done:
 }
 
 /* again: of those alone that were measured anew. */
-static void choose(struct sweep *s, bool again)
+static void choose(struct sweep *sweep, bool again)
 {
-    s->best = INLAY_NONE;
-    s->noisy = 0;
-    for (uint32_t i = 0; i < s->count; i++) {
-        sweep_point *p = &s->points[i];
+    sweep->best = INLAY_NONE;
+    sweep->noisy = 0;
+    for (uint32_t i = 0; i < sweep->count; i++) {
+        sweep_point *point = &sweep->points[i];
 
-        sweep_settle(p);
-        s->noisy += p->noisy;
-        p->fits = p->slices > 0 && (s->args->latency_ms <= 0 || p->p95_ms <= s->args->latency_ms);
-        if (p->fits && p->again >= again && (s->best == INLAY_NONE || p->rate > s->points[s->best].rate))
-            s->best = i;
+        sweep_settle(point);
+        sweep->noisy += point->noisy;
+        point->fits = point->slices > 0 && (sweep->args->latency_ms <= 0 || point->p95_ms <= sweep->args->latency_ms);
+        if (point->fits && point->again >= again &&
+            (sweep->best == INLAY_NONE || point->rate > sweep->points[sweep->best].rate))
+            sweep->best = i;
     }
 }
 
 /* Points halfway from the best to its neighbours along the first dimension. */
-static void add_between(struct sweep *s)
+static void add_between(struct sweep *sweep)
 {
-    const uint32_t axis = axis_of(s->args, SWEEP_DIM);
+    const uint32_t axis = axis_of(sweep->args, SWEEP_DIM);
     int64_t best, below = 0, above = INT64_MAX;
 
-    if (axis == INLAY_NONE || s->args->axes[axis].dense || s->best == INLAY_NONE)
+    if (axis == INLAY_NONE || sweep->args->axes[axis].dense || sweep->best == INLAY_NONE)
         return;
-    best = s->points[s->best].at[axis];
-    for (uint32_t i = 0; i < s->args->axes[axis].count; i++) {
-        const int64_t v = s->args->axes[axis].values[i];
+    best = sweep->points[sweep->best].at[axis];
+    for (uint32_t i = 0; i < sweep->args->axes[axis].count; i++) {
+        const int64_t v = sweep->args->axes[axis].values[i];
 
         below = v < best && v > below ? v : below;
         above = v > best && v < above ? v : above;
     }
     for (int side = 0; side < 2; side++) {
         const int64_t other = side == 0 ? below : above, middle = other + (best - other) / 2;
-        sweep_point *p = &s->points[s->count];
+        sweep_point *point = &sweep->points[sweep->count];
 
-        if (other == 0 || other == INT64_MAX || middle == best || middle == other || s->count == SWEEP_POINTS)
+        if (other == 0 || other == INT64_MAX || middle == best || middle == other || sweep->count == SWEEP_POINTS)
             continue;
-        *p = (sweep_point){ .joules = -1 };
-        memcpy(p->at, s->points[s->best].at, sizeof p->at);
-        p->at[axis] = middle;
-        s->count++;
+        *point = (sweep_point){ .joules = -1 };
+        memcpy(point->at, sweep->points[sweep->best].at, sizeof point->at);
+        point->at[axis] = middle;
+        sweep->count++;
     }
 }
 
@@ -275,40 +278,41 @@ static void add_between(struct sweep *s)
  * than its interval to take the place of the first choice, or noise would choose, and the rate be that of a lucky
  * moment.
  */
-static inlay_status measure_again(struct sweep *s, cli_common *common, inlay_diag *diag)
+static inlay_status measure_again(struct sweep *sweep, cli_common *common, inlay_diag *diag)
 {
     uint32_t list[MOST_CANDIDATES], count = 0;
-    const uint32_t first = s->best;
+    const uint32_t first = sweep->best;
     inlay_status status = INLAY_OK;
 
-    while (count < MOST_CANDIDATES && s->best != INLAY_NONE) {
-        sweep_point *p = &s->points[s->best];
+    while (count < MOST_CANDIDATES && sweep->best != INLAY_NONE) {
+        sweep_point *point = &sweep->points[sweep->best];
 
-        list[count++] = s->best;
-        p->again = true;
-        s->best = INLAY_NONE;
-        for (uint32_t i = 0; i < s->count; i++)
-            if (!s->points[i].again && s->points[i].fits && s->points[i].high >= s->points[first].rate &&
-                (s->best == INLAY_NONE || s->points[i].rate > s->points[s->best].rate))
-                s->best = i;
+        list[count++] = sweep->best;
+        point->again = true;
+        sweep->best = INLAY_NONE;
+        for (uint32_t i = 0; i < sweep->count; i++)
+            if (!sweep->points[i].again && sweep->points[i].fits &&
+                sweep->points[i].high >= sweep->points[first].rate &&
+                (sweep->best == INLAY_NONE || sweep->points[i].rate > sweep->points[sweep->best].rate))
+                sweep->best = i;
     }
     for (uint32_t k = 0; k < count; k++)
-        s->points[list[k]] =
-            (sweep_point){ .at = { s->points[list[k]].at[0], s->points[list[k]].at[1], s->points[list[k]].at[2] },
-                           .joules = -1,
-                           .again = true };
+        sweep->points[list[k]] = (sweep_point){ .at = { sweep->points[list[k]].at[0], sweep->points[list[k]].at[1],
+                                                        sweep->points[list[k]].at[2] },
+                                                .joules = -1,
+                                                .again = true };
     for (uint32_t slice = 0; slice < SWEEP_SLICES; slice++) {
         for (uint32_t k = 0; k < count; k++) {
             if (cli_progress(NULL, 0.9 + 0.1 * (slice * count + k) / (SWEEP_SLICES * count), "the best again") != 0)
                 return inlay_fail(diag, INLAY_CANCELLED, "stopped");
-            INLAY_TRY(measure(s->args, &s->points[list[k]], 1, common, diag));
+            INLAY_TRY(measure(sweep->args, &sweep->points[list[k]], 1, common, diag));
         }
     }
-    choose(s, true);
-    if (s->best == INLAY_NONE) /* none of them keeps the latency this time */
-        choose(s, false);
-    else if (s->points[first].fits && s->points[first].high >= s->points[s->best].rate)
-        s->best = first;
+    choose(sweep, true);
+    if (sweep->best == INLAY_NONE) /* none of them keeps the latency this time */
+        choose(sweep, false);
+    else if (sweep->points[first].fits && sweep->points[first].high >= sweep->points[sweep->best].rate)
+        sweep->best = first;
 done:
     return status;
 }
@@ -316,45 +320,45 @@ done:
 /* By the first axis, then the next: how tables and curves want them. */
 static int by_place(const void *a, const void *b)
 {
-    const sweep_point *x = a, *y = b;
+    const sweep_point *point = a, *y = b;
 
     for (uint32_t i = 0; i < SWEEP_AXES; i++)
-        if (x->at[i] != y->at[i])
-            return x->at[i] < y->at[i] ? -1 : 1;
+        if (point->at[i] != y->at[i])
+            return point->at[i] < y->at[i] ? -1 : 1;
     return 0;
 }
 
-static void sort(struct sweep *s)
+static void sort(struct sweep *sweep)
 {
-    const sweep_point best = s->best != INLAY_NONE ? s->points[s->best] : (sweep_point){ 0 };
+    const sweep_point best = sweep->best != INLAY_NONE ? sweep->points[sweep->best] : (sweep_point){ 0 };
 
-    qsort(s->points, s->count, sizeof *s->points, by_place);
-    for (uint32_t i = 0; s->best != INLAY_NONE && i < s->count; i++)
-        if (by_place(&s->points[i], &best) == 0) {
-            s->best = i;
+    qsort(sweep->points, sweep->count, sizeof *sweep->points, by_place);
+    for (uint32_t i = 0; sweep->best != INLAY_NONE && i < sweep->count; i++)
+        if (by_place(&sweep->points[i], &best) == 0) {
+            sweep->best = i;
             break;
         }
 }
 
-inlay_status sweep_run(struct sweep *s, cli_common *common, inlay_diag *diag)
+inlay_status sweep_run(struct sweep *sweep, cli_common *common, inlay_diag *diag)
 {
     inlay_status status;
     uint32_t first;
 
-    s->best = INLAY_NONE;
-    INLAY_TRY(find_symbols(s->args, diag));
+    sweep->best = INLAY_NONE;
+    INLAY_TRY(find_symbols(sweep->args, diag));
     common->many_sessions = true;
     cli_attach(common);
-    make_points(s);
-    first = s->count;
-    INLAY_TRY(measure_all(s, 0, 0, 0.7, common, diag));
-    choose(s, false);
-    add_between(s);
-    if (s->count > first)
-        INLAY_TRY(measure_all(s, first, 0.7, 0.9, common, diag));
-    choose(s, false);
-    INLAY_TRY(measure_again(s, common, diag));
-    sort(s);
+    make_points(sweep);
+    first = sweep->count;
+    INLAY_TRY(measure_all(sweep, 0, 0, 0.7, common, diag));
+    choose(sweep, false);
+    add_between(sweep);
+    if (sweep->count > first)
+        INLAY_TRY(measure_all(sweep, first, 0.7, 0.9, common, diag));
+    choose(sweep, false);
+    INLAY_TRY(measure_again(sweep, common, diag));
+    sort(sweep);
 done:
     cli_progress_clear();
     return status;

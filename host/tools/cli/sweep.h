@@ -64,11 +64,11 @@ struct sweep {
 /* Reads the argument of --sweep; a mistake ends the process as argp's do. */
 error_t sweep_parse(const cli_option *option, void *field, char *arg, struct argp_state *state);
 /* Measures. */
-INLAY_NODISCARD inlay_status sweep_run(struct sweep *s, cli_common *common, inlay_diag *diag);
+INLAY_NODISCARD inlay_status sweep_run(struct sweep *sweep, cli_common *common, inlay_diag *diag);
 /* Rate, interval and noise of a point out of its slices. */
-void sweep_settle(sweep_point *p);
+void sweep_settle(sweep_point *point);
 
 /* The table or JSON on stdout, and the files that were asked for. Returns the exit code, or fails. */
-INLAY_NODISCARD inlay_status sweep_tell(const struct sweep *s, const cli_common *common, int *out_code,
+INLAY_NODISCARD inlay_status sweep_tell(const struct sweep *sweep, const cli_common *common, int *out_code,
                                         inlay_diag *diag);
 #endif

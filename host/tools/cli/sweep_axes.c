@@ -29,36 +29,36 @@ static int64_t read_number(struct argp_state *state, const char *whole, const ch
 }
 
 /* Values rise, each once, in whatever order they are named. */
-static void add_value(struct argp_state *state, sweep_axis *a, int64_t value)
+static void add_value(struct argp_state *state, sweep_axis *axis, int64_t value)
 {
-    uint32_t at = a->count;
+    uint32_t at = axis->count;
 
-    while (at > 0 && a->values[at - 1] >= value)
+    while (at > 0 && axis->values[at - 1] >= value)
         at--;
-    if (at < a->count && a->values[at] == value)
+    if (at < axis->count && axis->values[at] == value)
         return;
-    if (a->count == SWEEP_POINTS)
-        argp_failure(state, CLI_USAGE, 0, "--sweep: %s: more than %d values", a->name, SWEEP_POINTS);
-    memmove(a->values + at + 1, a->values + at, (a->count - at) * sizeof *a->values);
-    a->values[at] = value;
-    a->count++;
+    if (axis->count == SWEEP_POINTS)
+        argp_failure(state, CLI_USAGE, 0, "--sweep: %s: more than %d values", axis->name, SWEEP_POINTS);
+    memmove(axis->values + at + 1, axis->values + at, (axis->count - at) * sizeof *axis->values);
+    axis->values[at] = value;
+    axis->count++;
 }
 
-static void read_values(struct argp_state *state, sweep_axis *a, const char *whole, const char *text)
+static void read_values(struct argp_state *state, sweep_axis *axis, const char *whole, const char *text)
 {
     const char *at;
     int64_t first = read_number(state, whole, text, &at), last, step;
 
     if (strncmp(at, "..", 2) != 0) {
-        add_value(state, a, first);
+        add_value(state, axis, first);
         while (*at == '/')
-            add_value(state, a, read_number(state, whole, at + 1, &at));
+            add_value(state, axis, read_number(state, whole, at + 1, &at));
         if (*at != '\0')
             wrong(state, whole);
-        a->dense = true;
+        axis->dense = true;
         return;
     }
-    if (a->role != SWEEP_DIM && at[2] == 'N') { /* as many as this process may use */
+    if (axis->role != SWEEP_DIM && at[2] == 'N') { /* as many as this process may use */
         last = cpus_allowed();
         at += 3;
     } else {
@@ -67,12 +67,12 @@ static void read_values(struct argp_state *state, sweep_axis *a, const char *who
     step = *at == '+' ? read_number(state, whole, at + 1, &at) : 0;
     if (*at != '\0' || last < first)
         wrong(state, whole);
-    a->dense = step > 0 || (a->role != SWEEP_DIM && last <= DENSE_THREADS);
-    if (a->dense && step == 0)
+    axis->dense = step > 0 || (axis->role != SWEEP_DIM && last <= DENSE_THREADS);
+    if (axis->dense && step == 0)
         step = 1;
     for (int64_t v = first; v<last; v = step> 0 ? v + step : v * 2)
-        add_value(state, a, v);
-    add_value(state, a, last);
+        add_value(state, axis, v);
+    add_value(state, axis, last);
 }
 
 error_t sweep_parse(const cli_option *option, void *field, char *arg, struct argp_state *state)
@@ -84,22 +84,22 @@ error_t sweep_parse(const cli_option *option, void *field, char *arg, struct arg
     (void)option;
     for (char *one = strtok_r(arg, ",", &rest); one != NULL; one = strtok_r(NULL, ",", &rest)) {
         const size_t length = strcspn(one, "=");
-        sweep_axis *a = &args->axes[args->axis_count];
+        sweep_axis *axis = &args->axes[args->axis_count];
 
         if (args->axis_count == SWEEP_AXES)
             argp_failure(state, CLI_USAGE, 0, "--sweep: at most %d names", SWEEP_AXES);
-        if (one[length] == '\0' || length == 0 || length >= sizeof a->name)
+        if (one[length] == '\0' || length == 0 || length >= sizeof axis->name)
             wrong(state, one);
-        *a = (sweep_axis){ .role = SWEEP_DIM };
-        memcpy(a->name, one, length);
+        *axis = (sweep_axis){ .role = SWEEP_DIM };
+        memcpy(axis->name, one, length);
         for (uint32_t i = 0; i < args->axis_count; i++)
-            if (strcmp(args->axes[i].name, a->name) == 0)
-                argp_failure(state, CLI_USAGE, 0, "--sweep: %s stands there twice", a->name);
-        a->role = strcmp(a->name, "threads") == 0   ? SWEEP_THREADS
-                  : strcmp(a->name, "callers") == 0 ? SWEEP_CALLERS
-                                                    : SWEEP_DIM;
-        read_values(state, a, one, one + length + 1);
-        points *= a->count;
+            if (strcmp(args->axes[i].name, axis->name) == 0)
+                argp_failure(state, CLI_USAGE, 0, "--sweep: %s stands there twice", axis->name);
+        axis->role = strcmp(axis->name, "threads") == 0   ? SWEEP_THREADS
+                     : strcmp(axis->name, "callers") == 0 ? SWEEP_CALLERS
+                                                          : SWEEP_DIM;
+        read_values(state, axis, one, one + length + 1);
+        points *= axis->count;
         args->axis_count++;
     }
     if (args->axis_count == 0)

@@ -15,22 +15,24 @@ static double student(uint32_t freedom)
     return freedom < sizeof table / sizeof table[0] ? table[freedom] : table[sizeof table / sizeof table[0] - 1];
 }
 
-void sweep_settle(sweep_point *p)
+void sweep_settle(sweep_point *point)
 {
     double sum = 0, squares = 0, half;
 
-    if (p->slices == 0)
+    if (point->slices == 0)
         return;
-    for (uint32_t i = 0; i < p->slices; i++)
-        sum += p->rates[i];
-    p->rate = sum / p->slices;
-    for (uint32_t i = 0; i < p->slices; i++)
-        squares += (p->rates[i] - p->rate) * (p->rates[i] - p->rate);
+    for (uint32_t i = 0; i < point->slices; i++)
+        sum += point->rates[i];
+    point->rate = sum / point->slices;
+    for (uint32_t i = 0; i < point->slices; i++)
+        squares += (point->rates[i] - point->rate) * (point->rates[i] - point->rate);
     /* Of another mean of as many slices, which has an error of its own. */
-    half = p->slices < 2 ? p->rate : student(p->slices - 1) * sqrt(squares / (p->slices - 1)) * sqrt(2.0 / p->slices);
-    half = sqrt(half * half + 2 * 2 * BETWEEN * BETWEEN * p->rate * p->rate);
-    p->low = p->rate > half ? p->rate - half : 0;
-    p->high = p->rate + half;
-    p->noisy = half > NOISE * p->rate;
-    p->joules = p->items > 0 && p->spent_joules >= 0 ? p->spent_joules / p->items : -1;
+    half = point->slices < 2
+               ? point->rate
+               : student(point->slices - 1) * sqrt(squares / (point->slices - 1)) * sqrt(2.0 / point->slices);
+    half = sqrt(half * half + 2 * 2 * BETWEEN * BETWEEN * point->rate * point->rate);
+    point->low = point->rate > half ? point->rate - half : 0;
+    point->high = point->rate + half;
+    point->noisy = half > NOISE * point->rate;
+    point->joules = point->items > 0 && point->spent_joules >= 0 ? point->spent_joules / point->items : -1;
 }

@@ -54,12 +54,12 @@ static void print_types(uint32_t types, uint32_t of)
     (void)printf(" |");
 }
 
-static void print_row(const types_table *t, const types_row *row)
+static void print_row(const types_table *table, const types_row *row)
 {
     (void)printf("| %s | %lld |", row->name, row->since);
     print_types(row->tried, 0);
-    for (uint32_t p = 0; p < t->provider_count; p++)
-        if (t->takes[p])
+    for (uint32_t p = 0; p < table->provider_count; p++)
+        if (table->takes[p])
             print_types(row->taken[p], row->tried);
     (void)printf(" %s", row->spelled      ? "the optimiser puts others in its place"
                         : row->tried == 0 ? "not asked: its attributes and inputs belong together"
@@ -96,28 +96,28 @@ static bool is_spelled(const case_source *source)
 }
 
 /* Some providers take few shapes: several are tried until each has one that it takes. */
-static bool ask(void *user, op_case *k)
+static bool ask(void *user, op_case *entry)
 {
-    types_table *t = user;
-    types_row *row = &t->rows[t->count];
+    types_table *table = user;
+    types_row *row = &table->rows[table->count];
     inlay_diag diag = INLAY_DIAG_INIT;
-    const inlay_dtype dtype = k->in_count > 0 ? k->in[0].dtype : INLAY_FLOAT;
+    const inlay_dtype dtype = entry->in_count > 0 ? entry->in[0].dtype : INLAY_FLOAT;
     bench_answer answer;
     case_one one;
 
-    if (t->cases[dtype] >= ENOUGH_CASES || case_graph(k, NULL, CASE_SIZES, &one, &diag) != INLAY_OK)
+    if (table->cases[dtype] >= ENOUGH_CASES || case_graph(entry, NULL, CASE_SIZES, &one, &diag) != INLAY_OK)
         return true;
-    t->cases[dtype]++;
+    table->cases[dtype]++;
     row->tried |= INLAY_DTYPE_BIT(dtype);
-    for (uint32_t p = 0; p < t->provider_count; p++) {
-        if ((row->taken[p] & INLAY_DTYPE_BIT(dtype)) != 0)
+    for (uint32_t provider = 0; provider < table->provider_count; provider++) {
+        if ((row->taken[provider] & INLAY_DTYPE_BIT(dtype)) != 0)
             continue;
-        bench_assess(&t->providers[p], &one, &answer);
+        bench_assess(&table->providers[provider], &one, &answer);
         if (answer.kind == BENCH_OFFERED) {
-            row->taken[p] |= INLAY_DTYPE_BIT(dtype);
-            t->takes[p] = true;
-        } else if (strcmp(t->providers[p].name, "reference") == 0) {
-            (void)snprintf(t->why[dtype], sizeof t->why[dtype], "%.120s", answer.why);
+            row->taken[provider] |= INLAY_DTYPE_BIT(dtype);
+            table->takes[provider] = true;
+        } else if (strcmp(table->providers[provider].name, "reference") == 0) {
+            (void)snprintf(table->why[dtype], sizeof table->why[dtype], "%.120s", answer.why);
         }
     }
     case_one_deinit(&one);
@@ -125,24 +125,24 @@ static bool ask(void *user, op_case *k)
 }
 
 /* Types that nobody takes, those with the same reason together. */
-static void tell_none(types_table *t, types_row *row)
+static void tell_none(types_table *table, types_row *row)
 {
     uint32_t none = row->tried;
     size_t used = 0;
 
-    for (uint32_t p = 0; p < t->provider_count; p++)
+    for (uint32_t p = 0; p < table->provider_count; p++)
         none &= ~row->taken[p];
     for (uint32_t d = 1; d < INLAY_DTYPE_COUNT; d++) {
         if ((none & INLAY_DTYPE_BIT(d)) == 0)
             continue;
         used += (size_t)snprintf(row->why + used, sizeof row->why - used, "%s%s", used > 0 ? ", " : "", name_of(d));
         for (uint32_t e = d + 1; e < INLAY_DTYPE_COUNT && used < sizeof row->why; e++)
-            if ((none & INLAY_DTYPE_BIT(e)) != 0 && strcmp(t->why[d], t->why[e]) == 0) {
+            if ((none & INLAY_DTYPE_BIT(e)) != 0 && strcmp(table->why[d], table->why[e]) == 0) {
                 used += (size_t)snprintf(row->why + used, sizeof row->why - used, " %s", name_of(e));
                 none &= ~INLAY_DTYPE_BIT(e);
             }
         if (used < sizeof row->why)
-            used += (size_t)snprintf(row->why + used, sizeof row->why - used, ": %s", t->why[d]);
+            used += (size_t)snprintf(row->why + used, sizeof row->why - used, ": %s", table->why[d]);
         if (used >= sizeof row->why)
             return;
     }
@@ -152,22 +152,22 @@ static bool take_operator(void *user, const case_source *source)
 {
     const case_range range = { .seed = 1, .scale = 1, .quick = true };
     const bool own = strcmp(source->domain, "ai.onnx") == 0;
-    types_table *t = user;
+    types_table *table = user;
     types_row *row;
 
-    if (!LIST_GROW(t->rows, t->count))
+    if (!LIST_GROW(table->rows, table->count))
         return false;
-    row = &t->rows[t->count];
+    row = &table->rows[table->count];
     memset(row, 0, sizeof *row);
-    memset(t->cases, 0, sizeof t->cases);
+    memset(table->cases, 0, sizeof table->cases);
     (void)snprintf(row->name, sizeof row->name, "%s%s%s", own ? "" : source->domain, own ? "" : ".", source->op_type);
     row->since = (long long)source->opset;
-    generate_cases(source, &range, ask, t);
-    tell_none(t, row);
+    generate_cases(source, &range, ask, table);
+    tell_none(table, row);
     if (source->schema->input_count > 0 && source->schema->inputs[0].type_param >= 0)
         row->others = source->schema->types[source->schema->inputs[0].type_param].types.tensor & ~row->tried;
     row->spelled = (row->tried == 0 || row->why[0] != '\0') && is_spelled(source);
-    t->count++;
+    table->count++;
     return true;
 }
 
@@ -177,22 +177,22 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const loaded_provider *)a)->name, ((const loaded_provider *)b)->name);
 }
 
-static void open_all(types_table *t, const plugin_set *set)
+static void open_all(types_table *table, const plugin_set *set)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
 
-    for (uint32_t i = 0; i < plugin_set_file_count(set) && t->plugin_count < MOST_PLUGINS; i++) {
-        const plugin_file *f = plugin_set_file(set, i);
-        loaded_plugin *p = &t->plugins[t->plugin_count];
+    for (uint32_t i = 0; i < plugin_set_file_count(set) && table->plugin_count < MOST_PLUGINS; i++) {
+        const plugin_file *file = plugin_set_file(set, i);
+        loaded_plugin *plugin = &table->plugins[table->plugin_count];
 
-        if (!f->loaded || loaded_open(f->path, p, &diag) != INLAY_OK)
+        if (!file->loaded || loaded_open(file->path, plugin, &diag) != INLAY_OK)
             continue;
-        t->plugin_count++;
-        for (uint32_t k = 0; k < p->table.provider_count && t->provider_count < MOST_PROVIDERS; k++)
-            if (loaded_create(p, k, NULL, &t->providers[t->provider_count], &diag) == INLAY_OK)
-                t->provider_count++;
+        table->plugin_count++;
+        for (uint32_t k = 0; k < plugin->table.provider_count && table->provider_count < MOST_PROVIDERS; k++)
+            if (loaded_create(plugin, k, NULL, &table->providers[table->provider_count], &diag) == INLAY_OK)
+                table->provider_count++;
     }
-    qsort(t->providers, t->provider_count, sizeof *t->providers, by_name);
+    qsort(table->providers, table->provider_count, sizeof *table->providers, by_name);
 }
 
 static void *from_arena(void *a, size_t bytes)
@@ -201,22 +201,22 @@ static void *from_arena(void *a, size_t bytes)
 }
 
 /* Control flow, sequences, optionals, maps: the types of the first input, or of the output where there is none. */
-static void print_host_rows(const types_table *t)
+static void print_host_rows(const types_table *table)
 {
     uint32_t count;
     const op_table *const *tables = op_tables(&count);
 
     for (uint32_t k = 0; k < count; k++) {
-        for (uint32_t r = 0; r < tables[k]->count; r++) {
-            const op_row *row = &tables[k]->rows[r];
+        for (uint32_t row_index = 0; row_index < tables[k]->count; row_index++) {
+            const op_row *row = &tables[k]->rows[row_index];
             const bool own = strcmp(tables[k]->domain, "ai.onnx") == 0;
             op_schema schema;
-            struct arena a = { 0 };
+            struct arena arena = { 0 };
             char types[2048] = "";
             int32_t set = -1;
 
             if ((row->flags & OP_HOST) == 0 ||
-                op_schema_parse(row->signature, from_arena, &a, &schema, NULL) != INLAY_OK)
+                op_schema_parse(row->signature, from_arena, &arena, &schema, NULL) != INLAY_OK)
                 continue;
             if (schema.input_count > 0)
                 set = schema.inputs[0].type_param;
@@ -226,40 +226,40 @@ static void print_host_rows(const types_table *t)
                 op_types_text(&schema.types[set].types, types, sizeof types);
             (void)printf("| %s%s%s | %lld | %s |", own ? "" : tables[k]->domain, own ? "" : ".", row->op_type,
                          (long long)row->since_version, types[0] != '\0' ? types : "-");
-            for (uint32_t p = 0; p < t->provider_count; p++)
-                if (t->takes[p])
+            for (uint32_t p = 0; p < table->provider_count; p++)
+                if (table->takes[p])
                     (void)printf(" - |");
             (void)puts(" the host runs it |");
-            arena_deinit(&a);
+            arena_deinit(&arena);
         }
     }
 }
 
 inlay_status cli_types_text(plugin_set *set, inlay_diag *diag)
 {
-    types_table *t = calloc(1, sizeof *t);
+    types_table *table = calloc(1, sizeof *table);
 
-    if (t == NULL)
+    if (table == NULL)
         return no_memory(diag, "for a table of types");
-    open_all(t, set);
-    generate_sources(NULL, 0, NULL, false, take_operator, t);
+    open_all(table, set);
+    generate_sources(NULL, 0, NULL, false, take_operator, table);
     (void)printf("| operator | since | types |");
-    for (uint32_t p = 0; p < t->provider_count; p++)
-        if (t->takes[p])
-            (void)printf(" %s |", t->providers[p].name);
+    for (uint32_t provider = 0; provider < table->provider_count; provider++)
+        if (table->takes[provider])
+            (void)printf(" %s |", table->providers[provider].name);
     (void)printf(" taken by none |\n|---|---|---|");
-    for (uint32_t p = 0; p < t->provider_count; p++)
-        if (t->takes[p])
+    for (uint32_t p = 0; p < table->provider_count; p++)
+        if (table->takes[p])
             (void)printf("---|");
     (void)puts("---|");
-    for (uint32_t r = 0; r < t->count; r++)
-        print_row(t, &t->rows[r]);
-    print_host_rows(t);
-    for (uint32_t p = 0; p < t->provider_count; p++)
-        loaded_destroy(&t->providers[p]);
-    for (uint32_t i = 0; i < t->plugin_count; i++)
-        loaded_close(&t->plugins[i]);
-    free(t->rows);
-    free(t);
+    for (uint32_t row = 0; row < table->count; row++)
+        print_row(table, &table->rows[row]);
+    print_host_rows(table);
+    for (uint32_t provider = 0; provider < table->provider_count; provider++)
+        loaded_destroy(&table->providers[provider]);
+    for (uint32_t i = 0; i < table->plugin_count; i++)
+        loaded_close(&table->plugins[i]);
+    free(table->rows);
+    free(table);
     return INLAY_OK;
 }

@@ -16,12 +16,13 @@ struct watched {
 
 /* Keeps an argument of --watch. ENOMEM: no memory. */
 error_t watched_add(const cli_option *option, void *field, char *arg, struct argp_state *state);
-void watched_deinit(struct watched *w);
+void watched_deinit(struct watched *watched);
 /* Finds the nodes of the main graph, its functions inlined, and has a session of these options show their values.
  * INLAY_INVALID_ARGUMENT: no node fits. */
-INLAY_NODISCARD inlay_status watched_tap(struct watched *w, cli_common *common, const char *path, inlay_diag *diag);
+INLAY_NODISCARD inlay_status watched_tap(struct watched *watched, cli_common *common, const char *path,
+                                         inlay_diag *diag);
 /* After a run: the values of each node, a line each. max: elements shown of each. */
-void watched_print(const struct watched *w, const inlay_session *session, inlay_context *context, uint32_t max);
+void watched_print(const struct watched *watched, const inlay_session *session, inlay_context *context, uint32_t max);
 /* [{"node", "op", "inputs", "outputs"}]; NULL: no memory. */
-json_t *watched_json(const struct watched *w, const inlay_session *session, inlay_context *context, uint32_t max);
+json_t *watched_json(const struct watched *watched, const inlay_session *session, inlay_context *context, uint32_t max);
 #endif

@@ -43,15 +43,15 @@ static double element_error(const void *got, const inlay_tensor_view *want, int6
 }
 
 /* "[1,2,3]" of a flat index. */
-static const char *index_text(const inlay_tensor_view *t, int64_t flat, char *text, size_t bytes)
+static const char *index_text(const inlay_tensor_view *view, int64_t flat, char *text, size_t bytes)
 {
     int64_t index[INLAY_MAX_RANK] = { 0 };
 
-    for (uint32_t d = t->rank < INLAY_MAX_RANK ? t->rank : INLAY_MAX_RANK; d-- > 0;) {
-        index[d] = t->dims[d] > 0 ? flat % t->dims[d] : 0;
-        flat = t->dims[d] > 0 ? flat / t->dims[d] : 0;
+    for (uint32_t d = view->rank < INLAY_MAX_RANK ? view->rank : INLAY_MAX_RANK; d-- > 0;) {
+        index[d] = view->dims[d] > 0 ? flat % view->dims[d] : 0;
+        flat = view->dims[d] > 0 ? flat / view->dims[d] : 0;
     }
-    return t->rank > 0 ? dims_text(index, t->rank, ",", text, bytes) : "the scalar";
+    return view->rank > 0 ? dims_text(index, view->rank, ",", text, bytes) : "the scalar";
 }
 
 struct comparison compare_elements(const void *got, const inlay_tensor_view *want, int64_t count, double rtol,
@@ -74,12 +74,12 @@ struct comparison compare_elements(const void *got, const inlay_tensor_view *wan
     return found;
 }
 
-double compare_largest(const inlay_tensor_view *t, int64_t count)
+double compare_largest(const inlay_tensor_view *view, int64_t count)
 {
     double most = 0, re, im;
 
     for (int64_t i = 0; i < count; i++)
-        if (element_number(t->dtype, t->data, i, &re, &im) && isfinite(re) && isfinite(im))
+        if (element_number(view->dtype, view->data, i, &re, &im) && isfinite(re) && isfinite(im))
             most = fmax(most, hypot(re, im));
     return most;
 }
@@ -140,30 +140,30 @@ bool compare_value(const inlay_value *got, const model_datum *want, double rtol,
 }
 
 /* A value as what is expected: borrowed but for lists of items, which free_datum() frees. False: no memory. */
-static bool make_datum(const inlay_value *v, model_datum *out)
+static bool make_datum(const inlay_value *value, model_datum *out)
 {
-    *out = (model_datum){ .kind = inlay_value_kind(v), .name = "" };
+    *out = (model_datum){ .kind = inlay_value_kind(value), .name = "" };
     if (out->kind == INLAY_KIND_TENSOR) {
-        out->tensor = (inlay_tensor_view){ .data = inlay_value_data(v),
-                                           .bytes = inlay_value_bytes(v),
-                                           .dims = inlay_value_dims(v),
-                                           .rank = inlay_value_rank(v),
-                                           .dtype = inlay_value_dtype(v) };
+        out->tensor = (inlay_tensor_view){ .data = inlay_value_data(value),
+                                           .bytes = inlay_value_bytes(value),
+                                           .dims = inlay_value_dims(value),
+                                           .rank = inlay_value_rank(value),
+                                           .dtype = inlay_value_dtype(value) };
         return true;
     }
-    out->item_count = (uint32_t)inlay_value_count(v);
+    out->item_count = (uint32_t)inlay_value_count(value);
     out->items = calloc((size_t)out->item_count + 1, sizeof *out->items);
     for (uint32_t i = 0; out->items != NULL && i < out->item_count; i++)
-        if (!make_datum(inlay_value_item(v, i), &out->items[i]))
+        if (!make_datum(inlay_value_item(value, i), &out->items[i]))
             return false;
     return out->items != NULL;
 }
 
-static void free_datum(model_datum *d)
+static void free_datum(model_datum *datum)
 {
-    for (uint32_t i = 0; d->items != NULL && i < d->item_count; i++)
-        free_datum(&d->items[i]);
-    free(d->items);
+    for (uint32_t i = 0; datum->items != NULL && i < datum->item_count; i++)
+        free_datum(&datum->items[i]);
+    free(datum->items);
 }
 
 inlay_status compare_values(const inlay_value *got, const inlay_value *want, double rtol, double atol, bool *out_same,

@@ -15,7 +15,7 @@ struct comparison {
 struct comparison compare_elements(const void *got, const inlay_tensor_view *want, int64_t count, double rtol,
                                    double atol);
 /* The largest absolute value of the finite elements; 0 if no element is finite. */
-double compare_largest(const inlay_tensor_view *t, int64_t count);
+double compare_largest(const inlay_tensor_view *view, int64_t count);
 
 /* One tensor beside another, types and shapes too; otherwise as compare_value(). */
 bool compare_tensor(const inlay_tensor_view *got, const inlay_tensor_view *want, double rtol, double atol, char *text,

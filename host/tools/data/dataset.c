@@ -51,25 +51,25 @@ static bool ends_with(const char *text, const char *suffix)
     return n >= m && strcmp(text + n - m, suffix) == 0;
 }
 
-static void close_source(struct dataset *d)
+static void close_source(struct dataset *dataset)
 {
-    for (uint32_t i = 0; i < d->input_count; i++)
-        if (d->columns[i].npy != NULL)
-            (void)fclose(d->columns[i].npy);
-    memset(d->columns, 0, d->input_count * sizeof *d->columns);
-    arena_deinit(&d->open);
-    d->at = INLAY_NONE;
+    for (uint32_t i = 0; i < dataset->input_count; i++)
+        if (dataset->columns[i].npy != NULL)
+            (void)fclose(dataset->columns[i].npy);
+    memset(dataset->columns, 0, dataset->input_count * sizeof *dataset->columns);
+    arena_deinit(&dataset->open);
+    dataset->at = INLAY_NONE;
 }
 
-void dataset_close(struct dataset *d)
+void dataset_close(struct dataset *dataset)
 {
-    if (d == NULL)
+    if (dataset == NULL)
         return;
-    if (d->columns != NULL)
-        close_source(d);
-    feed_deinit(&d->feed);
-    arena_deinit(&d->a);
-    free(d);
+    if (dataset->columns != NULL)
+        close_source(dataset);
+    feed_deinit(&dataset->feed);
+    arena_deinit(&dataset->a);
+    free(dataset);
 }
 
 /* ------------------------------------------------------------------ arrays of one source */
@@ -83,71 +83,73 @@ static bool dims_fit(const int64_t *dims, const int64_t *declared, uint32_t rank
 }
 
 /* How many samples an array has, from its shape and that of the input. */
-static inlay_status count_rows(struct column *c, const inlay_io_info *info, const npy_header *h, inlay_diag *diag)
+static inlay_status count_rows(struct column *column, const inlay_io_info *info, const npy_header *header,
+                               inlay_diag *diag)
 {
     char got[128], want[128];
 
-    c->samples = 1;
-    c->rows = 0;
+    column->samples = 1;
+    column->rows = 0;
     if (info->rank == INLAY_RANK_UNKNOWN || info->rank > INLAY_MAX_RANK)
         return INLAY_OK;
-    if (h->rank == info->rank && dims_fit(h->dims, info->dims, h->rank) &&
-        (h->rank < 2 || info->dims[0] >= 0 || h->dims[0] == 1))
+    if (header->rank == info->rank && dims_fit(header->dims, info->dims, header->rank) &&
+        (header->rank < 2 || info->dims[0] >= 0 || header->dims[0] == 1))
         return INLAY_OK;
-    if (h->rank == info->rank + 1 && dims_fit(h->dims + 1, info->dims, info->rank)) {
-        c->rows = 1;
-        c->samples = h->dims[0];
-    } else if (h->rank == info->rank && h->rank > 0 && dims_fit(h->dims + 1, info->dims + 1, h->rank - 1)) {
-        c->rows = info->dims[0] > 0 ? info->dims[0] : 1;
-        c->samples = h->dims[0] % c->rows == 0 ? h->dims[0] / c->rows : -1;
-        c->keeps_axis = true;
+    if (header->rank == info->rank + 1 && dims_fit(header->dims + 1, info->dims, info->rank)) {
+        column->rows = 1;
+        column->samples = header->dims[0];
+    } else if (header->rank == info->rank && header->rank > 0 &&
+               dims_fit(header->dims + 1, info->dims + 1, header->rank - 1)) {
+        column->rows = info->dims[0] > 0 ? info->dims[0] : 1;
+        column->samples = header->dims[0] % column->rows == 0 ? header->dims[0] / column->rows : -1;
+        column->keeps_axis = true;
     } else {
-        c->samples = -1;
+        column->samples = -1;
     }
-    if (c->samples >= 1 && c->samples <= MOST_SAMPLES)
+    if (column->samples >= 1 && column->samples <= MOST_SAMPLES)
         return INLAY_OK;
     return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                      "%s: an array of shape %s holds no samples for input '%s' of shape %s", c->label,
-                      dims_text(h->dims, h->rank, ", ", got, sizeof got), info->name,
+                      "%s: an array of shape %s holds no samples for input '%s' of shape %s", column->label,
+                      dims_text(header->dims, header->rank, ", ", got, sizeof got), info->name,
                       dims_text(info->dims, info->rank, ", ", want, sizeof want));
 }
 
-static inlay_status measure_column(struct dataset *d, uint32_t i, inlay_diag *diag)
+static inlay_status measure_column(struct dataset *dataset, uint32_t i, inlay_diag *diag)
 {
     inlay_io_info info = { .struct_size = sizeof info };
-    struct column *c = &d->columns[i];
-    npy_header h = { 0 };
+    struct column *column = &dataset->columns[i];
+    npy_header header = { 0 };
     uint64_t left;
     inlay_status status = INLAY_OK;
 
-    c->samples = 1;
-    if (c->npy == NULL)
+    column->samples = 1;
+    if (column->npy == NULL)
         return INLAY_OK;
-    INLAY_TRY(inlay_session_input(d->session, i, &info));
-    rewind(c->npy);
-    INLAY_TRY(npy_read_header(c->npy, c->label, &d->open, &h, &left, diag));
-    status = count_rows(c, &info, &h, diag);
+    INLAY_TRY(inlay_session_input(dataset->session, i, &info));
+    rewind(column->npy);
+    INLAY_TRY(npy_read_header(column->npy, column->label, &dataset->open, &header, &left, diag));
+    status = count_rows(column, &info, &header, diag);
 done:
     return status;
 }
 
 /* The entry of the archive for an input: by name, or the only one there is. */
-static const zip_entry *find_entry(const struct dataset *d, const zip_list *list, const char *name)
+static const zip_entry *find_entry(const struct dataset *dataset, const zip_list *list, const char *name)
 {
     const zip_entry *named = zip_array(list, name);
 
-    if (named != NULL || d->input_count != 1 || list->count != 1)
+    if (named != NULL || dataset->input_count != 1 || list->count != 1)
         return named;
     return ends_with(list->entries[0].name, ".npy") ? &list->entries[0] : NULL;
 }
 
-static inlay_status missing(const struct dataset *d, const char *path, const inlay_io_info *info, const zip_list *list,
-                            inlay_diag *diag)
+static inlay_status missing(const struct dataset *dataset, const char *path, const inlay_io_info *info,
+                            const zip_list *list, inlay_diag *diag)
 {
     char keys[200] = "";
     size_t used = 0;
 
-    (void)d;
+    (void)dataset;
     if (list == NULL)
         return inlay_fail(diag, INLAY_NOT_FOUND, "input '%s': neither .npy nor .pb of that name in %s", info->name,
                           path);
@@ -157,166 +159,166 @@ static inlay_status missing(const struct dataset *d, const char *path, const inl
                       keys[0] != '\0' ? keys : "none");
 }
 
-static inlay_status open_archive(struct dataset *d, const char *path, inlay_diag *diag)
+static inlay_status open_archive(struct dataset *dataset, const char *path, inlay_diag *diag)
 {
-    FILE *f = fopen(path, "rbe");
+    FILE *file = fopen(path, "rbe");
     zip_list list = { 0 };
     inlay_status status = INLAY_OK;
 
-    if (f == NULL)
+    if (file == NULL)
         return inlay_fail(diag, INLAY_IO_ERROR, "%s: %s", path, strerror(errno));
-    INLAY_TRY(zip_read(f, path, &d->open, &list, diag));
-    for (uint32_t i = 0; i < d->input_count; i++) {
+    INLAY_TRY(zip_read(file, path, &dataset->open, &list, diag));
+    for (uint32_t i = 0; i < dataset->input_count; i++) {
         inlay_io_info info = { .struct_size = sizeof info };
-        const zip_entry *e;
+        const zip_entry *entry;
 
-        INLAY_TRY(inlay_session_input(d->session, i, &info));
-        e = find_entry(d, &list, info.name);
-        if (e == NULL && info.optional != 0)
+        INLAY_TRY(inlay_session_input(dataset->session, i, &info));
+        entry = find_entry(dataset, &list, info.name);
+        if (entry == NULL && info.optional != 0)
             continue;
-        if (e == NULL) {
-            status = missing(d, path, &info, &list, diag);
+        if (entry == NULL) {
+            status = missing(dataset, path, &info, &list, diag);
             goto done;
         }
-        d->columns[i].label = arena_format(&d->open, "%s: %s", path, e->name);
-        if (d->columns[i].label == NULL) {
+        dataset->columns[i].label = arena_format(&dataset->open, "%s: %s", path, entry->name);
+        if (dataset->columns[i].label == NULL) {
             status = no_memory(diag, "for the samples");
             goto done;
         }
-        INLAY_TRY(zip_extract(f, path, e, &d->columns[i].npy, diag));
+        INLAY_TRY(zip_extract(file, path, entry, &dataset->columns[i].npy, diag));
     }
 done:
-    (void)fclose(f);
+    (void)fclose(file);
     return status;
 }
 
 /* One file for input i. */
-static inlay_status open_file(struct dataset *d, uint32_t i, char *path, inlay_diag *diag)
+static inlay_status open_file(struct dataset *dataset, uint32_t i, char *path, inlay_diag *diag)
 {
-    struct column *c = &d->columns[i];
+    struct column *column = &dataset->columns[i];
 
-    c->label = path;
+    column->label = path;
     if (ends_with(path, ".pb")) {
-        c->pb = path;
+        column->pb = path;
         return INLAY_OK;
     }
-    c->npy = fopen(path, "rbe");
-    return c->npy != NULL ? INLAY_OK : inlay_fail(diag, INLAY_IO_ERROR, "%s: %s", path, strerror(errno));
+    column->npy = fopen(path, "rbe");
+    return column->npy != NULL ? INLAY_OK : inlay_fail(diag, INLAY_IO_ERROR, "%s: %s", path, strerror(errno));
 }
 
-static inlay_status open_folder(struct dataset *d, const char *path, inlay_diag *diag)
+static inlay_status open_folder(struct dataset *dataset, const char *path, inlay_diag *diag)
 {
     static const char *const suffixes[] = { ".npy", ".pb" };
     inlay_status status = INLAY_OK;
 
-    for (uint32_t i = 0; i < d->input_count; i++) {
+    for (uint32_t i = 0; i < dataset->input_count; i++) {
         inlay_io_info info = { .struct_size = sizeof info };
         char *found = NULL;
 
-        INLAY_TRY(inlay_session_input(d->session, i, &info));
+        INLAY_TRY(inlay_session_input(dataset->session, i, &info));
         for (int k = 0; k < 3 && found == NULL; k++) {
-            found = k < 2 ? value_path(&d->open, path, info.name, suffixes[k])
-                          : arena_format(&d->open, "%s/input_%u.pb", path, i); /* as ONNX's test cases have it */
+            found = k < 2 ? value_path(&dataset->open, path, info.name, suffixes[k])
+                          : arena_format(&dataset->open, "%s/input_%u.pb", path, i); /* as ONNX's test cases have it */
             if (found == NULL)
                 return no_memory(diag, "for the samples");
             found = access(found, F_OK) == 0 ? found : NULL;
         }
         if (found == NULL && info.optional == 0)
-            return missing(d, path, &info, NULL, diag);
+            return missing(dataset, path, &info, NULL, diag);
         if (found != NULL)
-            INLAY_TRY(open_file(d, i, found, diag));
+            INLAY_TRY(open_file(dataset, i, found, diag));
     }
 done:
     return status;
 }
 
 /* Opens the arrays of a source and finds how many samples they are. */
-static inlay_status open_source(struct dataset *d, uint32_t index, inlay_diag *diag)
+static inlay_status open_source(struct dataset *dataset, uint32_t index, inlay_diag *diag)
 {
-    struct source *s = &d->sources[index];
+    struct source *source = &dataset->sources[index];
     int64_t count = 1;
     inlay_status status = INLAY_OK;
 
-    if (d->at == index)
+    if (dataset->at == index)
         return INLAY_OK;
-    close_source(d);
-    if (s->kind == IS_FILE && d->input_count != 1)
+    close_source(dataset);
+    if (source->kind == IS_FILE && dataset->input_count != 1)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                           "%s: one file for a model with %u inputs; put the inputs of a "
                           "sample into a .npz file or a folder",
-                          s->path, d->input_count);
-    INLAY_TRY(s->kind == IS_NPZ      ? open_archive(d, s->path, diag)
-              : s->kind == IS_FOLDER ? open_folder(d, s->path, diag)
-                                     : open_file(d, 0, s->path, diag));
-    for (uint32_t i = 0; i < d->input_count; i++) {
-        INLAY_TRY(measure_column(d, i, diag));
-        if (d->columns[i].samples > 1 && count > 1 && d->columns[i].samples != count) {
+                          source->path, dataset->input_count);
+    INLAY_TRY(source->kind == IS_NPZ      ? open_archive(dataset, source->path, diag)
+              : source->kind == IS_FOLDER ? open_folder(dataset, source->path, diag)
+                                          : open_file(dataset, 0, source->path, diag));
+    for (uint32_t i = 0; i < dataset->input_count; i++) {
+        INLAY_TRY(measure_column(dataset, i, diag));
+        if (dataset->columns[i].samples > 1 && count > 1 && dataset->columns[i].samples != count) {
             status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: has %lld samples, another array %lld",
-                                d->columns[i].label, (long long)d->columns[i].samples, (long long)count);
+                                dataset->columns[i].label, (long long)dataset->columns[i].samples, (long long)count);
             goto done;
         }
-        count = d->columns[i].samples > count ? d->columns[i].samples : count;
+        count = dataset->columns[i].samples > count ? dataset->columns[i].samples : count;
     }
-    s->count = (uint32_t)count;
-    d->at = index;
+    source->count = (uint32_t)count;
+    dataset->at = index;
 done:
     return status;
 }
 
 /* ------------------------------------------------------------------ what a path has */
 
-static bool holds_inputs(const struct dataset *d, const char *dir)
+static bool holds_inputs(const struct dataset *dataset, const char *dir)
 {
-    struct arena a = { 0 };
+    struct arena arena = { 0 };
     bool holds = false;
 
-    for (uint32_t i = 0; i < d->input_count && !holds; i++) {
+    for (uint32_t i = 0; i < dataset->input_count && !holds; i++) {
         inlay_io_info info = { .struct_size = sizeof info };
         const char *paths[3];
 
-        if (inlay_session_input(d->session, i, &info) != INLAY_OK)
+        if (inlay_session_input(dataset->session, i, &info) != INLAY_OK)
             break;
-        paths[0] = value_path(&a, dir, info.name, ".npy");
-        paths[1] = value_path(&a, dir, info.name, ".pb");
-        paths[2] = arena_format(&a, "%s/input_%u.pb", dir, i);
+        paths[0] = value_path(&arena, dir, info.name, ".npy");
+        paths[1] = value_path(&arena, dir, info.name, ".pb");
+        paths[2] = arena_format(&arena, "%s/input_%u.pb", dir, i);
         for (int k = 0; k < 3; k++)
             holds |= paths[k] != NULL && access(paths[k], F_OK) == 0;
     }
-    arena_deinit(&a);
+    arena_deinit(&arena);
     return holds;
 }
 
 /* Adds what lies at path, if it is a kind of source. */
-static inlay_status add_source(struct dataset *d, const char *path, bool *out_added, inlay_diag *diag)
+static inlay_status add_source(struct dataset *dataset, const char *path, bool *out_added, inlay_diag *diag)
 {
     struct stat info;
-    struct source s = { .kind = IS_FILE };
+    struct source source = { .kind = IS_FILE };
 
     *out_added = false;
     if (stat(path, &info) != 0)
         return inlay_fail(diag, INLAY_IO_ERROR, "--data %s: %s", path, strerror(errno));
     if (S_ISDIR(info.st_mode))
-        s.kind = IS_FOLDER;
+        source.kind = IS_FOLDER;
     else if (ends_with(path, ".npz"))
-        s.kind = IS_NPZ;
+        source.kind = IS_NPZ;
     else if (!ends_with(path, ".npy") && !ends_with(path, ".pb"))
         return INLAY_OK;
-    if (s.kind == IS_FOLDER && !holds_inputs(d, path))
+    if (source.kind == IS_FOLDER && !holds_inputs(dataset, path))
         return INLAY_OK;
-    s.path = arena_string(&d->a, path);
-    if (s.path == NULL)
+    source.path = arena_string(&dataset->a, path);
+    if (source.path == NULL)
         return no_memory(diag, "for the samples");
-    d->sources[d->source_count++] = s;
+    dataset->sources[dataset->source_count++] = source;
     *out_added = true;
     return INLAY_OK;
 }
 
-static int visible(const struct dirent *e)
+static int visible(const struct dirent *dirent)
 {
-    return e->d_name[0] != '.';
+    return dirent->d_name[0] != '.';
 }
 
-static inlay_status list_folder(struct dataset *d, const char *path, inlay_diag *diag)
+static inlay_status list_folder(struct dataset *dataset, const char *path, inlay_diag *diag)
 {
     struct dirent **names = NULL;
     const int count = scandir(path, &names, visible, versionsort);
@@ -325,21 +327,21 @@ static inlay_status list_folder(struct dataset *d, const char *path, inlay_diag 
 
     if (count < 0)
         return inlay_fail(diag, INLAY_IO_ERROR, "--data %s: %s", path, strerror(errno));
-    d->sources = arena_array(&d->a, (size_t)count + 1, sizeof *d->sources);
-    if (d->sources == NULL)
+    dataset->sources = arena_array(&dataset->a, (size_t)count + 1, sizeof *dataset->sources);
+    if (dataset->sources == NULL)
         status = no_memory(diag, "for the samples");
     for (int i = 0; i < count; i++) {
-        char *inner = status == INLAY_OK ? arena_format(&d->a, "%s/%s", path, names[i]->d_name) : NULL;
+        char *inner = status == INLAY_OK ? arena_format(&dataset->a, "%s/%s", path, names[i]->d_name) : NULL;
 
         if (status == INLAY_OK)
-            status = inner == NULL ? no_memory(diag, "for the samples") : add_source(d, inner, &added, diag);
+            status = inner == NULL ? no_memory(diag, "for the samples") : add_source(dataset, inner, &added, diag);
         free(names[i]);
     }
     free((void *)names);
     return status;
 }
 
-static inlay_status list_sources(struct dataset *d, const char *path, inlay_diag *diag)
+static inlay_status list_sources(struct dataset *dataset, const char *path, inlay_diag *diag)
 {
     struct stat info;
     inlay_status status = INLAY_OK;
@@ -347,15 +349,15 @@ static inlay_status list_sources(struct dataset *d, const char *path, inlay_diag
 
     if (stat(path, &info) != 0)
         return inlay_fail(diag, INLAY_IO_ERROR, "--data %s: %s", path, strerror(errno));
-    if (S_ISDIR(info.st_mode) && !holds_inputs(d, path)) {
-        INLAY_TRY(list_folder(d, path, diag));
+    if (S_ISDIR(info.st_mode) && !holds_inputs(dataset, path)) {
+        INLAY_TRY(list_folder(dataset, path, diag));
     } else {
-        d->sources = arena_array(&d->a, 1, sizeof *d->sources);
-        if (d->sources == NULL)
+        dataset->sources = arena_array(&dataset->a, 1, sizeof *dataset->sources);
+        if (dataset->sources == NULL)
             return no_memory(diag, "for the samples");
-        INLAY_TRY(add_source(d, path, &added, diag));
+        INLAY_TRY(add_source(dataset, path, &added, diag));
     }
-    if (d->source_count == 0)
+    if (dataset->source_count == 0)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                           "--data %s: has no samples: .npz files, or files or folders of "
                           "<input>.npy and <input>.pb (inlay help compare)",
@@ -367,121 +369,125 @@ done:
 inlay_status dataset_open(const char *path, uint32_t most, feed_caller caller, const inlay_session *session,
                           struct dataset **out_set, inlay_diag *diag)
 {
-    struct dataset *d = calloc(1, sizeof *d);
+    struct dataset *dataset = calloc(1, sizeof *dataset);
     inlay_status status = INLAY_OK;
 
     *out_set = NULL;
-    if (d == NULL)
+    if (dataset == NULL)
         return no_memory(diag, "for the samples");
-    *d = (struct dataset){
+    *dataset = (struct dataset){
         .caller = caller, .session = session, .input_count = inlay_session_input_count(session), .at = INLAY_NONE
     };
-    d->columns = arena_array(&d->a, (size_t)d->input_count + 1, sizeof *d->columns);
-    if (d->columns == NULL) {
+    dataset->columns = arena_array(&dataset->a, (size_t)dataset->input_count + 1, sizeof *dataset->columns);
+    if (dataset->columns == NULL) {
         status = no_memory(diag, "for the samples");
         goto done;
     }
-    d->count = most;
+    dataset->count = most;
     if (path != NULL) {
         uint64_t count = 0;
 
-        INLAY_TRY(list_sources(d, path, diag));
-        for (uint32_t i = 0; i < d->source_count; i++) {
-            INLAY_TRY(open_source(d, i, diag));
-            d->sources[i].first = (uint32_t)count;
-            count += d->sources[i].count;
+        INLAY_TRY(list_sources(dataset, path, diag));
+        for (uint32_t i = 0; i < dataset->source_count; i++) {
+            INLAY_TRY(open_source(dataset, i, diag));
+            dataset->sources[i].first = (uint32_t)count;
+            count += dataset->sources[i].count;
             if (count > MOST_SAMPLES || (most > 0 && count >= most))
                 break;
         }
-        d->count = most > 0 && count > most ? most : (uint32_t)(count > MOST_SAMPLES ? MOST_SAMPLES : count);
+        dataset->count = most > 0 && count > most ? most : (uint32_t)(count > MOST_SAMPLES ? MOST_SAMPLES : count);
     }
-    *out_set = d;
-    d = NULL;
+    *out_set = dataset;
+    dataset = NULL;
 done:
-    dataset_close(d);
+    dataset_close(dataset);
     return status;
 }
 
 /* ------------------------------------------------------------------ loading */
 
-static inlay_status load_made_up(struct dataset *d, uint32_t i, inlay_value **values, inlay_diag *diag)
+static inlay_status load_made_up(struct dataset *dataset, uint32_t i, inlay_value **values, inlay_diag *diag)
 {
-    feed_caller caller = d->caller;
+    feed_caller caller = dataset->caller;
     inlay_value **made = NULL;
     inlay_status status;
 
     caller.quiet |= i > 0;
-    d->feed.seed = i;
-    d->feed.trial = i == 0; /* sizes that the first one found are those of all */
-    status = feed_make(&d->feed, caller, d->session, &made, diag);
+    dataset->feed.seed = i;
+    dataset->feed.trial = i == 0; /* sizes that the first one found are those of all */
+    status = feed_make(&dataset->feed, caller, dataset->session, &made, diag);
     if (status != INLAY_OK)
         return status;
-    memcpy((void *)values, (void *)made, d->input_count * sizeof *values);
+    memcpy((void *)values, (void *)made, dataset->input_count * sizeof *values);
     free((void *)made);
     return INLAY_OK;
 }
 
 /* The shape without the first axis, where it counts samples. */
-static void drop_axis(const struct column *c, inlay_tensor_view *view)
+static void drop_axis(const struct column *column, inlay_tensor_view *view)
 {
-    if (c->rows > 0 && !c->keeps_axis) {
+    if (column->rows > 0 && !column->keeps_axis) {
         view->dims++;
         view->rank--;
     }
 }
 
-static inlay_status load_column(struct dataset *d, uint32_t i, uint32_t row, inlay_value **out_value, inlay_diag *diag)
+static inlay_status load_column(struct dataset *dataset, uint32_t i, uint32_t row, inlay_value **out_value,
+                                inlay_diag *diag)
 {
     inlay_io_info info = { .struct_size = sizeof info };
-    const struct column *c = &d->columns[i];
-    struct arena a = { 0 };
+    const struct column *column = &dataset->columns[i];
+    struct arena arena = { 0 };
     inlay_tensor_view view;
     inlay_status status;
 
-    INLAY_TRY(inlay_session_input(d->session, i, &info));
-    if (c->pb != NULL) {
-        status = value_load(c->pb, &info, out_value, diag);
+    INLAY_TRY(inlay_session_input(dataset->session, i, &info));
+    if (column->pb != NULL) {
+        status = value_load(column->pb, &info, out_value, diag);
         goto done;
     }
-    if (c->npy == NULL)
+    if (column->npy == NULL)
         goto done;
-    if (c->rows == 0) {
-        rewind(c->npy);
-        INLAY_TRY(npy_load_file(c->npy, c->label, info.dtype, &a, &view, diag));
+    if (column->rows == 0) {
+        rewind(column->npy);
+        INLAY_TRY(npy_load_file(column->npy, column->label, info.dtype, &arena, &view, diag));
     } else {
-        INLAY_TRY(npy_load_rows(c->npy, c->label, info.dtype, row * c->rows, c->rows, &a, &view, diag));
-        drop_axis(c, &view);
+        INLAY_TRY(npy_load_rows(column->npy, column->label, info.dtype, row * column->rows, column->rows, &arena, &view,
+                                diag));
+        drop_axis(column, &view);
     }
     if (info.dtype != INLAY_UNDEFINED && view.dtype != info.dtype)
-        status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: holds %s, but input '%s' is %s", c->label,
+        status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: holds %s, but input '%s' is %s", column->label,
                             inlay_dtype_name(view.dtype), info.name, inlay_dtype_name(info.dtype));
     else
         status = value_from_view(&view, out_value, diag);
 done:
-    arena_deinit(&a);
+    arena_deinit(&arena);
     return status;
 }
 
 static inlay_status load_sample(void *ctx, uint32_t i, inlay_value **values, inlay_diag *diag)
 {
-    struct dataset *d = ctx;
+    struct dataset *dataset = ctx;
     uint32_t at = 0;
     inlay_status status = INLAY_OK;
 
-    if (d->sources == NULL)
-        return load_made_up(d, i, values, diag);
-    while (at + 1 < d->source_count && i >= d->sources[at].first + d->sources[at].count)
+    if (dataset->sources == NULL)
+        return load_made_up(dataset, i, values, diag);
+    while (at + 1 < dataset->source_count && i >= dataset->sources[at].first + dataset->sources[at].count)
         at++;
-    INLAY_TRY(open_source(d, at, diag));
-    for (uint32_t k = 0; k < d->input_count; k++)
-        INLAY_TRY(load_column(d, k, i - d->sources[at].first, &values[k], diag));
+    INLAY_TRY(open_source(dataset, at, diag));
+    for (uint32_t k = 0; k < dataset->input_count; k++)
+        INLAY_TRY(load_column(dataset, k, i - dataset->sources[at].first, &values[k], diag));
 done:
     return status;
 }
 
-struct samples dataset_samples(struct dataset *d)
+struct samples dataset_samples(struct dataset *dataset)
 {
-    return (struct samples){
-        .count = d->count, .of = d->session, .load = load_sample, .ctx = d, .cancel = d->caller.cancel
-    };
+    return (struct samples){ .count = dataset->count,
+                             .of = dataset->session,
+                             .load = load_sample,
+                             .ctx = dataset,
+                             .cancel = dataset->caller.cancel };
 }

@@ -12,11 +12,11 @@
 #include <string.h>
 #include <unistd.h>
 
-void feed_deinit(struct feed *f)
+void feed_deinit(struct feed *feed)
 {
-    free(f->specs);
-    free(f->made);
-    *f = (struct feed){ 0 };
+    free(feed->specs);
+    free(feed->made);
+    *feed = (struct feed){ 0 };
 }
 
 /* ------------------------------------------------------------------ random contents */
@@ -100,7 +100,7 @@ struct request {
 };
 
 /* The shape after "random:", as in 2,3,224,224 or 2x3x224x224; "" is rank 0. */
-static inlay_status parse_shape(const struct request *r, const char *text, int64_t *dims, uint32_t *out_rank)
+static inlay_status parse_shape(const struct request *request, const char *text, int64_t *dims, uint32_t *out_rank)
 {
     *out_rank = 0;
     while (*text != '\0') {
@@ -110,8 +110,8 @@ static inlay_status parse_shape(const struct request *r, const char *text, int64
         errno = 0;
         size = *text >= '0' && *text <= '9' ? strtoll(text, &end, 10) : -1;
         if (size < 0 || errno != 0 || *out_rank == INLAY_MAX_RANK || (*end != '\0' && *end != ',' && *end != 'x'))
-            return inlay_fail(r->diag, INLAY_INVALID_ARGUMENT,
-                              "--input %s=random:...: expected sizes as in random:2,3,224,224", r->info->name);
+            return inlay_fail(request->diag, INLAY_INVALID_ARGUMENT,
+                              "--input %s=random:...: expected sizes as in random:2,3,224,224", request->info->name);
         dims[(*out_rank)++] = size;
         text = *end == '\0' ? end : end + 1;
     }
@@ -119,14 +119,15 @@ static inlay_status parse_shape(const struct request *r, const char *text, int64
 }
 
 /* The size that option dim, or the start of one that grows, gives a name; -1: none does. The texts were checked. */
-static int64_t named_dim(const struct feed *f, const feed_caller *caller, const char *name)
+static int64_t named_dim(const struct feed *feed, const feed_caller *caller, const char *name)
 {
     size_t n = strlen(name);
     option_pair dim;
 
-    for (uint32_t i = 0; i < f->start_count; i++)
-        if (strncmp(f->starts[i], name, n) == 0 && f->starts[i][n] == '=' && strchr(f->starts[i] + n, '+') != NULL)
-            return strtoll(f->starts[i] + n + 1, NULL, 10);
+    for (uint32_t i = 0; i < feed->start_count; i++)
+        if (strncmp(feed->starts[i], name, n) == 0 && feed->starts[i][n] == '=' &&
+            strchr(feed->starts[i] + n, '+') != NULL)
+            return strtoll(feed->starts[i] + n + 1, NULL, 10);
     for (uint32_t i = 0; options_pair(caller->options, OPTION_dim, i, &dim); i++)
         if ((dim.key_bytes == n || (dim.key_bytes == n + 1 && dim.key[n] == '?')) && memcmp(dim.key, name, n) == 0)
             return strtoll(dim.value, NULL, 10);
@@ -134,22 +135,22 @@ static int64_t named_dim(const struct feed *f, const feed_caller *caller, const 
 }
 
 /* What the session's costs assume of an input; NULL: nothing. */
-static const int64_t *priced_dims(const inlay_session *s, uint32_t input, uint32_t rank)
+static const int64_t *priced_dims(const inlay_session *session, uint32_t input, uint32_t rank)
 {
-    const inlay_value_state *v = &s->main->parts.profile[s->model->main->inputs[input]];
+    const inlay_value_state *state = &session->main->parts.profile[session->model->main->inputs[input]];
 
-    return v->rank == rank && rank != INLAY_RANK_UNKNOWN ? v->dims : NULL;
+    return state->rank == rank && rank != INLAY_RANK_UNKNOWN ? state->dims : NULL;
 }
 
 /* The same where the sizes of all inputs go together; guesses for costs alone need not. */
-static const int64_t *usual_dims(const inlay_session *s, uint32_t input, uint32_t rank)
+static const int64_t *usual_dims(const inlay_session *session, uint32_t input, uint32_t rank)
 {
-    const inlay_value_state *all = s->main->parts.compiled_for, *v;
+    const inlay_value_state *all = session->main->parts.compiled_for, *state;
 
     if (all == NULL)
         return NULL;
-    v = &all[s->model->main->inputs[input]];
-    return v->rank == rank && rank != INLAY_RANK_UNKNOWN ? v->dims : NULL;
+    state = &all[session->model->main->inputs[input]];
+    return state->rank == rank && rank != INLAY_RANK_UNKNOWN ? state->dims : NULL;
 }
 
 /* The declared shape. What it leaves open is as everywhere in a session: what --dim or --assume says, or else a usual
@@ -158,22 +159,23 @@ static const int64_t *usual_dims(const inlay_session *s, uint32_t input, uint32_
 static const int64_t lengths[] = { 0 /* the usual one */, 64, 256, 512, 576, 1536, 4096, 16000, 8, 1 };
 enum { LENGTHS = sizeof lengths / sizeof lengths[0] };
 
-bool feed_again(struct feed *f, inlay_status status)
+bool feed_again(struct feed *feed, inlay_status status)
 {
-    if (!f->guessed || f->attempt + 1 >= LENGTHS || status == INLAY_CANCELLED || status == INLAY_DEADLINE_EXCEEDED ||
-        status == INLAY_OUT_OF_MEMORY || status == INLAY_UNSUPPORTED || status == INLAY_OK)
+    if (!feed->guessed || feed->attempt + 1 >= LENGTHS || status == INLAY_CANCELLED ||
+        status == INLAY_DEADLINE_EXCEEDED || status == INLAY_OUT_OF_MEMORY || status == INLAY_UNSUPPORTED ||
+        status == INLAY_OK)
         return false;
-    f->attempt++;
+    feed->attempt++;
     return true;
 }
 
 /* Does another axis than the first of some input have that name, too? */
-static bool is_length(const inlay_session *s, const char *name)
+static bool is_length(const inlay_session *session, const char *name)
 {
-    for (uint32_t i = 0; i < inlay_session_input_count(s) && name[0] != '\0'; i++) {
+    for (uint32_t i = 0; i < inlay_session_input_count(session) && name[0] != '\0'; i++) {
         inlay_io_info info = { .struct_size = sizeof info };
 
-        if (inlay_session_input(s, i, &info) != INLAY_OK || info.rank > INLAY_MAX_RANK)
+        if (inlay_session_input(session, i, &info) != INLAY_OK || info.rank > INLAY_MAX_RANK)
             continue;
         for (uint32_t d = 1; d < info.rank; d++)
             if (info.dims[d] < 0 && strcmp(info.dim_names[d], name) == 0)
@@ -182,21 +184,22 @@ static bool is_length(const inlay_session *s, const char *name)
     return false;
 }
 
-static int64_t guessed_size(const struct request *r, uint32_t axis);
+static int64_t guessed_size(const struct request *request, uint32_t axis);
 
 /* The size that an axis of that name has, or will be guessed to have; -1: no input has such an axis. */
 static int64_t part_size(void *ctx, const char *name, size_t bytes)
 {
-    const struct request *r = ctx;
+    const struct request *request = ctx;
     char text[MAX_TEXT + 1];
     int64_t size;
 
     (void)snprintf(text, sizeof text, "%.*s", (int)bytes, name);
-    size = named_dim(r->feed, r->caller, text);
-    for (uint32_t i = 0; size < 0 && strchr(text, ' ') == NULL && i < inlay_session_input_count(r->session); i++) {
+    size = named_dim(request->feed, request->caller, text);
+    for (uint32_t i = 0; size < 0 && strchr(text, ' ') == NULL && i < inlay_session_input_count(request->session);
+         i++) {
         inlay_io_info info = { .struct_size = sizeof info };
-        const bool known = inlay_session_input(r->session, i, &info) == INLAY_OK && info.rank <= INLAY_MAX_RANK;
-        const struct request part = { r->feed, r->caller, r->session, &info, i, r->diag, NULL };
+        const bool known = inlay_session_input(request->session, i, &info) == INLAY_OK && info.rank <= INLAY_MAX_RANK;
+        const struct request part = { request->feed, request->caller, request->session, &info, i, request->diag, NULL };
 
         for (uint32_t d = 0; known && size < 0 && d < info.rank; d++)
             if (info.dims[d] < 0 && strcmp(info.dim_names[d], text) == 0)
@@ -206,67 +209,68 @@ static int64_t part_size(void *ctx, const char *name, size_t bytes)
 }
 
 /* What the sizes of its parts make of a name that is a sum of names ("past + new"); -1: it is none. */
-static int64_t sum_size(const struct request *r, const char *name)
+static int64_t sum_size(const struct request *request, const char *name)
 {
     struct sum total;
 
-    return strchr(name, ' ') != NULL && sum_read_with(name, part_size, (void *)(uintptr_t)r, &total) ? sum_value(&total)
-                                                                                                     : -1;
+    return strchr(name, ' ') != NULL && sum_read_with(name, part_size, (void *)(uintptr_t)request, &total)
+               ? sum_value(&total)
+               : -1;
 }
 
-static int64_t guessed_size(const struct request *r, uint32_t axis)
+static int64_t guessed_size(const struct request *request, uint32_t axis)
 {
-    const inlay_io_info *info = r->info;
+    const inlay_io_info *info = request->info;
     const char *name = info->dim_names[axis];
     int64_t size;
 
-    r->feed->guessed = true;
-    if (r->feed->attempt == 0 && r->usual != NULL && r->usual[axis] >= 0)
-        return r->usual[axis];
-    size = sum_size(r, name);
-    if (size >= 0 || r->feed->attempt == 0)
+    request->feed->guessed = true;
+    if (request->feed->attempt == 0 && request->usual != NULL && request->usual[axis] >= 0)
+        return request->usual[axis];
+    size = sum_size(request, name);
+    if (size >= 0 || request->feed->attempt == 0)
         return size >= 0 ? size : 1;
     if (info->rank == 3 && axis == 1 && info->dims[0] >= 0 && info->dims[2] >= 0) /* a state: layers, batch, features */
         return 1;
-    if (strcasestr(name, "batch") != NULL || (axis == 0 && !is_length(r->session, name)))
+    if (strcasestr(name, "batch") != NULL || (axis == 0 && !is_length(request->session, name)))
         return 1;
-    return lengths[r->feed->attempt];
+    return lengths[request->feed->attempt];
 }
 
-static inlay_status assume_shape(const struct request *r, int64_t *dims, uint32_t *out_rank)
+static inlay_status assume_shape(const struct request *request, int64_t *dims, uint32_t *out_rank)
 {
-    const inlay_io_info *info = r->info;
+    const inlay_io_info *info = request->info;
 
     if (info->rank == INLAY_RANK_UNKNOWN || info->rank > INLAY_MAX_RANK)
-        return inlay_fail(r->diag, INLAY_INVALID_ARGUMENT,
+        return inlay_fail(request->diag, INLAY_INVALID_ARGUMENT,
                           "input '%s' has no declared shape: give it a file, or --input %s=random:SIZES", info->name,
                           info->name);
     *out_rank = info->rank;
     for (uint32_t i = 0; i < info->rank; i++) {
         dims[i] = info->dims[i];
         if (dims[i] < 0)
-            dims[i] = named_dim(r->feed, r->caller, info->dim_names[i]);
+            dims[i] = named_dim(request->feed, request->caller, info->dim_names[i]);
         if (dims[i] >= 0)
             continue;
-        dims[i] = guessed_size(r, i);
-        r->feed->made[r->index] = 1;
+        dims[i] = guessed_size(request, i);
+        request->feed->made[request->index] = 1;
     }
     return INLAY_OK;
 }
 
-void feed_tell(const struct feed *f, feed_caller caller, const inlay_session *session, inlay_value *const *values)
+void feed_tell(const struct feed *feed, feed_caller caller, const inlay_session *session, inlay_value *const *values)
 {
-    struct feed quiet = *f;
+    struct feed quiet = *feed;
 
     for (uint32_t i = 0; i < inlay_session_input_count(session) && !caller.quiet; i++) {
         inlay_io_info info = { .struct_size = sizeof info };
 
-        if (f->made[i] == 0 || values[i] == NULL || inlay_session_input(session, i, &info) != INLAY_OK)
+        if (feed->made[i] == 0 || values[i] == NULL || inlay_session_input(session, i, &info) != INLAY_OK)
             continue;
         for (uint32_t d = 0; d < info.rank && d < inlay_value_rank(values[i]); d++) {
             const int64_t size = inlay_value_dims(values[i])[d];
 
-            if (info.dims[d] >= 0 || named_dim(f, &caller, info.dim_names[d]) >= 0 ||
+            if (info.dims[d] >= 0 || named_dim(feed, &caller, info.dim_names[d]) >= 0 ||
                 sum_size(&(struct request){ &quiet, &caller, session, &info, i, NULL, NULL }, info.dim_names[d]) >= 0)
                 continue; /* said, or it follows from others */
             if (info.dim_names[d][0] != '\0')
@@ -314,27 +318,27 @@ static void keep_small(inlay_value *tensor)
 }
 
 /* Keys 0 to 3, or words, whatever the model knows of. */
-static inlay_status random_map(const struct request *r, uint64_t seed, inlay_value **out_value)
+static inlay_status random_map(const struct request *request, uint64_t seed, inlay_value **out_value)
 {
     static const inlay_str words[] = { { "a", 1 }, { "b", 1 }, { "word", 4 }, { "42", 2 } };
     const int64_t count = sizeof words / sizeof words[0];
     inlay_value *items[2] = { NULL, NULL };
     inlay_status status;
 
-    if (r->info->key_dtype == INLAY_STRING) {
-        status = inlay_value_create_strings(1, &count, words, &items[0], r->diag);
+    if (request->info->key_dtype == INLAY_STRING) {
+        status = inlay_value_create_strings(1, &count, words, &items[0], request->diag);
     } else {
-        status = inlay_value_create(INLAY_INT64, 1, &count, &items[0], r->diag);
+        status = inlay_value_create(INLAY_INT64, 1, &count, &items[0], request->diag);
         for (int64_t i = 0; status == INLAY_OK && i < count; i++)
             ((int64_t *)inlay_value_data(items[0]))[i] = i;
     }
-    if (status == INLAY_OK && r->info->dtype == INLAY_STRING)
-        status = random_strings(1, &count, seed, &items[1], r->diag);
+    if (status == INLAY_OK && request->info->dtype == INLAY_STRING)
+        status = random_strings(1, &count, seed, &items[1], request->diag);
     else if (status == INLAY_OK)
-        status = inlay_value_create(r->info->dtype, 1, &count, &items[1], r->diag);
+        status = inlay_value_create(request->info->dtype, 1, &count, &items[1], request->diag);
     if (status == INLAY_OK) {
-        feed_random(r->info->dtype, inlay_value_data(items[1]), count, seed);
-        status = inlay_value_create_list(INLAY_KIND_MAP, r->info->dtype, items, 2, out_value, r->diag);
+        feed_random(request->info->dtype, inlay_value_data(items[1]), count, seed);
+        status = inlay_value_create_list(INLAY_KIND_MAP, request->info->dtype, items, 2, out_value, request->diag);
     }
     inlay_value_unref(items[0]);
     inlay_value_unref(items[1]);
@@ -342,24 +346,25 @@ static inlay_status random_map(const struct request *r, uint64_t seed, inlay_val
 }
 
 /* shape is what stood after "random:", NULL if nothing did. */
-static inlay_status make_random(const struct request *r, const char *shape, inlay_value **out_value)
+static inlay_status make_random(const struct request *request, const char *shape, inlay_value **out_value)
 {
-    const inlay_io_info *info = r->info;
-    uint64_t seed = r->feed->seed ^ hash_name(info->name);
+    const inlay_io_info *info = request->info;
+    uint64_t seed = request->feed->seed ^ hash_name(info->name);
     int64_t dims[INLAY_MAX_RANK];
     uint32_t rank = 0;
     inlay_value *tensor = NULL;
     inlay_status status;
 
     if (info->kind == INLAY_KIND_MAP)
-        return random_map(r, seed, out_value);
+        return random_map(request, seed, out_value);
     if (info->dtype == INLAY_UNDEFINED)
-        return inlay_fail(r->diag, INLAY_INVALID_ARGUMENT, "input '%s' cannot be random: give it a file", info->name);
-    INLAY_TRY(shape != NULL ? parse_shape(r, shape, dims, &rank) : assume_shape(r, dims, &rank));
+        return inlay_fail(request->diag, INLAY_INVALID_ARGUMENT, "input '%s' cannot be random: give it a file",
+                          info->name);
+    INLAY_TRY(shape != NULL ? parse_shape(request, shape, dims, &rank) : assume_shape(request, dims, &rank));
     if (info->dtype == INLAY_STRING) {
-        INLAY_TRY(random_strings(rank, dims, seed, &tensor, r->diag));
+        INLAY_TRY(random_strings(rank, dims, seed, &tensor, request->diag));
     } else {
-        INLAY_TRY(inlay_value_create(info->dtype, rank, dims, &tensor, r->diag));
+        INLAY_TRY(inlay_value_create(info->dtype, rank, dims, &tensor, request->diag));
         feed_random(info->dtype, inlay_value_data(tensor), inlay_value_count(tensor), seed);
         keep_small(tensor);
     }
@@ -367,50 +372,50 @@ static inlay_status make_random(const struct request *r, const char *shape, inla
         *out_value = tensor;
         tensor = NULL;
     } else { /* a list of one */
-        status = inlay_value_create_list(info->kind, info->dtype, &tensor, 1, out_value, r->diag);
+        status = inlay_value_create_list(info->kind, info->dtype, &tensor, 1, out_value, request->diag);
     }
 done:
     inlay_value_unref(tensor);
     return status;
 }
 
-static inlay_status make_one(const struct request *r, inlay_value **out_value)
+static inlay_status make_one(const struct request *request, inlay_value **out_value)
 {
     const char *source = NULL;
-    size_t n = strlen(r->info->name);
+    size_t n = strlen(request->info->name);
     inlay_status status = INLAY_OK;
 
-    for (uint32_t i = 0; i < r->feed->spec_count; i++)
-        if (strncmp(r->feed->specs[i], r->info->name, n) == 0 && r->feed->specs[i][n] == '=')
-            source = r->feed->specs[i] + n + 1;
+    for (uint32_t i = 0; i < request->feed->spec_count; i++)
+        if (strncmp(request->feed->specs[i], request->info->name, n) == 0 && request->feed->specs[i][n] == '=')
+            source = request->feed->specs[i] + n + 1;
     if (source != NULL && strcmp(source, "random") == 0)
-        return make_random(r, NULL, out_value);
+        return make_random(request, NULL, out_value);
     if (source != NULL && strncmp(source, "random:", 7) == 0)
-        return make_random(r, source + 7, out_value);
-    if (source != NULL && raw_is(source, r->info))
-        return raw_load(source, r->info, out_value, r->diag);
+        return make_random(request, source + 7, out_value);
+    if (source != NULL && raw_is(source, request->info))
+        return raw_load(source, request->info, out_value, request->diag);
     if (source != NULL)
-        return value_load(source, r->info, out_value, r->diag);
-    if (r->feed->dir != NULL) {
-        status = value_load_named(r->feed->dir, r->info, out_value, r->diag);
-        return status == INLAY_OK && *out_value == NULL && !r->info->optional
-                   ? value_missing("input", r->feed->dir, r->info, r->diag)
+        return value_load(source, request->info, out_value, request->diag);
+    if (request->feed->dir != NULL) {
+        status = value_load_named(request->feed->dir, request->info, out_value, request->diag);
+        return status == INLAY_OK && *out_value == NULL && !request->info->optional
+                   ? value_missing("input", request->feed->dir, request->info, request->diag)
                    : status;
     }
-    return r->info->optional ? INLAY_OK : make_random(r, NULL, out_value);
+    return request->info->optional ? INLAY_OK : make_random(request, NULL, out_value);
 }
 
 /* Every --input must name an input. */
-static inlay_status check_names(const struct feed *f, const inlay_session *session, inlay_diag *diag)
+static inlay_status check_names(const struct feed *feed, const inlay_session *session, inlay_diag *diag)
 {
-    for (uint32_t i = 0; i < f->spec_count; i++) {
-        const char *equals = strchr(f->specs[i], '=');
+    for (uint32_t i = 0; i < feed->spec_count; i++) {
+        const char *equals = strchr(feed->specs[i], '=');
         bool found = false;
 
         /* A name may itself hold '=': every cut is tried. */
         for (; equals != NULL && !found; equals = strchr(equals + 1, '=')) {
             char name[512];
-            (void)snprintf(name, sizeof name, "%.*s", (int)(equals - f->specs[i]), f->specs[i]);
+            (void)snprintf(name, sizeof name, "%.*s", (int)(equals - feed->specs[i]), feed->specs[i]);
             found = inlay_session_find_input(session, name) != INLAY_NONE;
         }
         if (!found) {
@@ -422,13 +427,13 @@ static inlay_status check_names(const struct feed *f, const inlay_session *sessi
                     used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", k > 0 ? ", " : "", info.name);
             }
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "--input %s: the model has no such input; it has %s",
-                              f->specs[i], names[0] != '\0' ? names : "none");
+                              feed->specs[i], names[0] != '\0' ? names : "none");
         }
     }
     return INLAY_OK;
 }
 
-static inlay_status make_all(struct feed *f, const feed_caller *caller, const inlay_session *session,
+static inlay_status make_all(struct feed *feed, const feed_caller *caller, const inlay_session *session,
                              inlay_value ***out_values, inlay_diag *diag)
 {
     uint32_t count = inlay_session_input_count(session);
@@ -436,20 +441,20 @@ static inlay_status make_all(struct feed *f, const feed_caller *caller, const in
     inlay_status status = INLAY_OK;
 
     *out_values = NULL;
-    f->guessed = false;
-    free(f->made);
-    f->made = calloc((size_t)count + 1, 1);
-    if (values == NULL || f->made == NULL) {
+    feed->guessed = false;
+    free(feed->made);
+    feed->made = calloc((size_t)count + 1, 1);
+    if (values == NULL || feed->made == NULL) {
         free((void *)values);
         return no_memory(diag, "for %u inputs", count);
     }
     for (uint32_t i = 0; i < count; i++) {
         inlay_io_info info = { .struct_size = sizeof info };
-        struct request r = { f, caller, session, &info, i, diag, NULL };
+        struct request request = { feed, caller, session, &info, i, diag, NULL };
 
         INLAY_TRY(inlay_session_input(session, i, &info));
-        r.usual = f->as_priced ? priced_dims(session, i, info.rank) : usual_dims(session, i, info.rank);
-        INLAY_TRY(make_one(&r, &values[i]));
+        request.usual = feed->as_priced ? priced_dims(session, i, info.rank) : usual_dims(session, i, info.rank);
+        INLAY_TRY(make_one(&request, &values[i]));
     }
     *out_values = values;
     values = NULL;
@@ -474,26 +479,27 @@ done:
     return status;
 }
 
-inlay_status feed_make(struct feed *f, feed_caller caller, const inlay_session *session, inlay_value ***out_values,
+inlay_status feed_make(struct feed *feed, feed_caller caller, const inlay_session *session, inlay_value ***out_values,
                        inlay_diag *diag)
 {
     inlay_status status;
 
     *out_values = NULL;
-    status = f->dir != NULL ? value_source("--inputs", f->dir, diag) : INLAY_OK;
+    status = feed->dir != NULL ? value_source("--inputs", feed->dir, diag) : INLAY_OK;
     if (status != INLAY_OK)
         return status;
-    status = check_names(f, session, diag);
+    status = check_names(feed, session, diag);
     if (status != INLAY_OK)
         return status;
     for (;;) {
-        status = make_all(f, &caller, session, out_values, diag);
+        status = make_all(feed, &caller, session, out_values, diag);
         if (status != INLAY_OK)
             return status;
-        if (!f->trial || !f->guessed || !feed_again(f, try_values(*out_values, session, caller.cancel, diag))) {
+        if (!feed->trial || !feed->guessed ||
+            !feed_again(feed, try_values(*out_values, session, caller.cancel, diag))) {
             /* What fails at all sizes tells its reason where the model is run. */
-            if (!f->tells_later)
-                feed_tell(f, caller, session, *out_values);
+            if (!feed->tells_later)
+                feed_tell(feed, caller, session, *out_values);
             return INLAY_OK;
         }
         feed_release(*out_values, session);
@@ -503,14 +509,14 @@ inlay_status feed_make(struct feed *f, feed_caller caller, const inlay_session *
 bool feed_is_as_priced(inlay_value *const *values, const inlay_session *session)
 {
     for (uint32_t i = 0; i < inlay_session_input_count(session); i++) {
-        const inlay_value *v = values[i];
+        const inlay_value *value = values[i];
         const int64_t *dims;
 
-        if (v == NULL || inlay_value_kind(v) != INLAY_KIND_TENSOR)
+        if (value == NULL || inlay_value_kind(value) != INLAY_KIND_TENSOR)
             continue;
-        dims = priced_dims(session, i, inlay_value_rank(v));
-        for (uint32_t d = 0; dims != NULL && d < inlay_value_rank(v); d++)
-            if (dims[d] >= 0 && dims[d] != inlay_value_dims(v)[d])
+        dims = priced_dims(session, i, inlay_value_rank(value));
+        for (uint32_t d = 0; dims != NULL && d < inlay_value_rank(value); d++)
+            if (dims[d] >= 0 && dims[d] != inlay_value_dims(value)[d])
                 return false;
     }
     return true;

@@ -38,18 +38,18 @@ struct feed {
     uint32_t start_count;
 };
 
-void feed_deinit(struct feed *f);
+void feed_deinit(struct feed *feed);
 
 /* Makes every input of the session: *out_values is an array of inlay_session_input_count() values, NULL where an input
  * with a default is left to it. Release with feed_release(). Dimensions that had to
  * be assumed are noted on stderr, unless tells_later. */
-INLAY_NODISCARD inlay_status feed_make(struct feed *f, feed_caller caller, const inlay_session *session,
+INLAY_NODISCARD inlay_status feed_make(struct feed *feed, feed_caller caller, const inlay_session *session,
                                        inlay_value ***out_values, inlay_diag *diag);
 /* The model refused the inputs with that status: are there other sizes to guess? Then the next feed_make() takes them.
  * The order is fixed, so all callers come to the same. */
-bool feed_again(struct feed *f, inlay_status status);
+bool feed_again(struct feed *feed, inlay_status status);
 /* Says which sizes had to be assumed, a line each on stderr. */
-void feed_tell(const struct feed *f, feed_caller caller, const inlay_session *session, inlay_value *const *values);
+void feed_tell(const struct feed *feed, feed_caller caller, const inlay_session *session, inlay_value *const *values);
 /* Do the inputs have the sizes that the session's costs assume? */
 bool feed_is_as_priced(inlay_value *const *values, const inlay_session *session);
 /* Binds them. */

@@ -33,10 +33,10 @@ const char *npy_note(inlay_dtype dtype)
     return "numpy lacks this type: its bits are in an unsigned integer type";
 }
 
-/* Decodes one code point; false if s is not UTF-8 there. */
-static bool next_code_point(const inlay_str *s, uint64_t *at, uint32_t *out)
+/* Decodes one code point; false if string is not UTF-8 there. */
+static bool next_code_point(const inlay_str *string, uint64_t *at, uint32_t *out)
 {
-    const size_t bytes = utf8_get(s->data + *at, (size_t)(s->bytes - *at), out);
+    const size_t bytes = utf8_get(string->data + *at, (size_t)(string->bytes - *at), out);
 
     *at += bytes;
     return bytes > 0;
@@ -59,7 +59,7 @@ static uint64_t string_width(const inlay_str *texts, int64_t count, bool *out_ut
     return *out_utf8 ? points : bytes;
 }
 
-static void write_strings(FILE *f, const inlay_str *texts, int64_t count, uint64_t width, bool utf8)
+static void write_strings(FILE *file, const inlay_str *texts, int64_t count, uint64_t width, bool utf8)
 {
     static const char zeros[4];
 
@@ -68,55 +68,55 @@ static void write_strings(FILE *f, const inlay_str *texts, int64_t count, uint64
         if (utf8) {
             uint32_t c = 0;
             for (uint64_t at = 0; at < texts[i].bytes && next_code_point(&texts[i], &at, &c); n++)
-                (void)fwrite(&c, 4, 1, f);
+                (void)fwrite(&c, 4, 1, file);
         } else {
-            n = fwrite(texts[i].data, 1, texts[i].bytes, f);
+            n = fwrite(texts[i].data, 1, texts[i].bytes, file);
         }
         for (; n < width; n++)
-            (void)fwrite(zeros, utf8 ? 4 : 1, 1, f);
+            (void)fwrite(zeros, utf8 ? 4 : 1, 1, file);
     }
 }
 
-static void write_unpacked(FILE *f, const inlay_tensor_view *t, int64_t count)
+static void write_unpacked(FILE *file, const inlay_tensor_view *view, int64_t count)
 {
-    uint32_t bits = inlay_dtype_bits(t->dtype);
-    bool is_signed = t->dtype == INLAY_INT4 || t->dtype == INLAY_INT2;
+    uint32_t bits = inlay_dtype_bits(view->dtype);
+    bool is_signed = view->dtype == INLAY_INT4 || view->dtype == INLAY_INT2;
 
     for (int64_t i = 0; i < count; i++) {
         uint64_t bit = (uint64_t)i * bits;
-        unsigned code = ((const uint8_t *)t->data)[bit / 8] >> (bit % 8) & ((1u << bits) - 1);
+        unsigned code = ((const uint8_t *)view->data)[bit / 8] >> (bit % 8) & ((1u << bits) - 1);
         if (is_signed && code >> (bits - 1))
             code |= 0xffu << bits & 0xff;
-        (void)fputc((int)code, f);
+        (void)fputc((int)code, file);
     }
 }
 
 /* The header, padded so that the data starts at a multiple of 64 as numpy does it. */
-static void write_header(FILE *f, const char *descr, const inlay_tensor_view *t)
+static void write_header(FILE *file, const char *descr, const inlay_tensor_view *view)
 {
     char text[INLAY_MAX_RANK * 22 + 128];
     size_t used = (size_t)snprintf(text, sizeof text, "{'descr': '%s', 'fortran_order': False, 'shape': (", descr);
     size_t total;
 
-    for (uint32_t i = 0; i < t->rank; i++)
-        used += (size_t)snprintf(text + used, sizeof text - used, "%lld,%s", (long long)t->dims[i],
-                                 i + 1 < t->rank ? " " : "");
+    for (uint32_t i = 0; i < view->rank; i++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "%lld,%s", (long long)view->dims[i],
+                                 i + 1 < view->rank ? " " : "");
     used += (size_t)snprintf(text + used, sizeof text - used, "), }");
     total = (10 + used + 1 + 63) / 64 * 64;
-    (void)fwrite(npy_magic, 1, sizeof npy_magic, f);
-    (void)fputc(1, f);
-    (void)fputc(0, f);
-    (void)fputc((int)((total - 10) & 0xff), f);
-    (void)fputc((int)((total - 10) >> 8), f);
-    (void)fwrite(text, 1, used, f);
+    (void)fwrite(npy_magic, 1, sizeof npy_magic, file);
+    (void)fputc(1, file);
+    (void)fputc(0, file);
+    (void)fputc((int)((total - 10) & 0xff), file);
+    (void)fputc((int)((total - 10) >> 8), file);
+    (void)fwrite(text, 1, used, file);
     for (size_t i = 10 + used; i + 1 < total; i++)
-        (void)fputc(' ', f);
-    (void)fputc('\n', f);
+        (void)fputc(' ', file);
+    (void)fputc('\n', file);
 }
 
 inlay_status npy_save(const char *path, const inlay_tensor_view *tensor, inlay_diag *diag)
 {
-    npy_stored s;
+    npy_stored stored;
     uint64_t width = 0;
     bool utf8 = false;
     int64_t count;
@@ -127,12 +127,12 @@ inlay_status npy_save(const char *path, const inlay_tensor_view *tensor, inlay_d
     if (inlay_dtype_bits(tensor->dtype) == 0 || tensor->rank > INLAY_MAX_RANK ||
         !dims_count(tensor->dims, tensor->rank, &count))
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: not a tensor that can be written", path);
-    s = npy_stored_as[tensor->dtype];
+    stored = npy_stored_as[tensor->dtype];
     if (tensor->dtype == INLAY_STRING) {
         width = string_width(tensor->data, count, &utf8);
         (void)snprintf(descr, sizeof descr, "%s%llu", utf8 ? "<U" : "|S", (unsigned long long)width);
     } else {
-        (void)snprintf(descr, sizeof descr, "%c%c%u", s.bytes == 1 ? '|' : '<', s.kind, s.bytes);
+        (void)snprintf(descr, sizeof descr, "%c%c%u", stored.bytes == 1 ? '|' : '<', stored.kind, stored.bytes);
     }
     INLAY_TRY(output_open_stream(&file, path, diag));
     write_header(file.to, descr, tensor);
@@ -141,7 +141,7 @@ inlay_status npy_save(const char *path, const inlay_tensor_view *tensor, inlay_d
     else if (inlay_dtype_bits(tensor->dtype) < 8)
         write_unpacked(file.to, tensor, count);
     else if (count > 0)
-        (void)fwrite(tensor->data, s.bytes, (size_t)count, file.to);
+        (void)fwrite(tensor->data, stored.bytes, (size_t)count, file.to);
     status = output_commit(&file, NULL, diag);
 done:
     return status;

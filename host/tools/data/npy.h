@@ -13,16 +13,16 @@
  * structured types are refused. want is the type that the tensor is needed in, INLAY_UNDEFINED for any: it only serves
  * to give bits kept in an integer type their meaning; the caller checks out->dtype.
  * INLAY_IO_ERROR: cannot be read, is cut short, is no .npy file, or one of a kind that is refused. */
-INLAY_NODISCARD inlay_status npy_load(const char *path, inlay_dtype want, struct arena *a, inlay_tensor_view *out,
+INLAY_NODISCARD inlay_status npy_load(const char *path, inlay_dtype want, struct arena *arena, inlay_tensor_view *out,
                                       inlay_diag *diag);
 
 /* The same of a file that is open and stands at its beginning; path is for messages. */
-INLAY_NODISCARD inlay_status npy_load_file(FILE *f, const char *path, inlay_dtype want, struct arena *a,
+INLAY_NODISCARD inlay_status npy_load_file(FILE *file, const char *path, inlay_dtype want, struct arena *arena,
                                            inlay_tensor_view *out, inlay_diag *diag);
 /* Rows first to first + count - 1 along the first axis, of a file that is open and may stand anywhere; the others are
  * not read. path is for messages. Arrays in Fortran order are refused. */
-INLAY_NODISCARD inlay_status npy_load_rows(FILE *f, const char *path, inlay_dtype want, int64_t first, int64_t count,
-                                           struct arena *a, inlay_tensor_view *out, inlay_diag *diag);
+INLAY_NODISCARD inlay_status npy_load_rows(FILE *file, const char *path, inlay_dtype want, int64_t first, int64_t count,
+                                           struct arena *arena, inlay_tensor_view *out, inlay_diag *diag);
 
 /* Writes a tensor as version 1.0 (2.0 if the header is long). Strings become <U as long as the longest, or |S when one
  * is not UTF-8. A file that could not be written whole is removed. */

@@ -30,9 +30,9 @@ typedef struct npy_header {
 
 /* Reads up to the data; the header's text is the arena's. *out_left is the number of bytes that the file has from
  * there. INLAY_IO_ERROR: no regular file, cut short, not .npy, or of a kind that cannot be read. */
-INLAY_NODISCARD inlay_status npy_read_header(FILE *f, const char *path, struct arena *a, npy_header *h,
+INLAY_NODISCARD inlay_status npy_read_header(FILE *file, const char *path, struct arena *arena, npy_header *header,
                                              uint64_t *out_left, inlay_diag *diag);
 
 /* Reads so many bytes or fails with INLAY_IO_ERROR. */
-INLAY_NODISCARD inlay_status npy_read_exactly(FILE *f, const char *path, void *data, size_t bytes, inlay_diag *diag);
+INLAY_NODISCARD inlay_status npy_read_exactly(FILE *file, const char *path, void *data, size_t bytes, inlay_diag *diag);
 #endif

@@ -11,9 +11,9 @@
 #include "inlay/inlay.h"
 
 /* Reads what the archive holds for an input. INLAY_IO_ERROR, INLAY_INVALID_ARGUMENT: it is none of these. */
-INLAY_NODISCARD inlay_status npz_value(const char *path, const inlay_io_info *info, struct arena *a,
+INLAY_NODISCARD inlay_status npz_value(const char *path, const inlay_io_info *info, struct arena *arena,
                                        inlay_value **out_value, inlay_diag *diag);
 /* The array of the declared name, among others; *out_value is NULL where there is none. */
-INLAY_NODISCARD inlay_status npz_named(const char *path, const inlay_io_info *info, struct arena *a,
+INLAY_NODISCARD inlay_status npz_named(const char *path, const inlay_io_info *info, struct arena *arena,
                                        inlay_value **out_value, inlay_diag *diag);
 #endif

@@ -24,19 +24,19 @@ bool raw_is(const char *source, const inlay_io_info *info)
 
 static inlay_status read_file(const char *path, char **out, size_t *out_bytes, inlay_diag *diag)
 {
-    FILE *f = fopen(path, "rb");
-    long bytes = f != NULL && fseek(f, 0, SEEK_END) == 0 ? ftell(f) : -1;
+    FILE *file = fopen(path, "rb");
+    long bytes = file != NULL && fseek(file, 0, SEEK_END) == 0 ? ftell(file) : -1;
     inlay_status status = INLAY_OK;
 
     *out = NULL;
-    if (bytes < 0 || fseek(f, 0, SEEK_SET) != 0)
+    if (bytes < 0 || fseek(file, 0, SEEK_SET) != 0)
         status = inlay_fail(diag, INLAY_IO_ERROR, "%s: %s", path, strerror(errno));
     else if ((*out = malloc((size_t)bytes + 1)) == NULL)
         status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "%s: no memory for %ld bytes", path, bytes);
-    else if (fread(*out, 1, (size_t)bytes, f) != (size_t)bytes)
+    else if (fread(*out, 1, (size_t)bytes, file) != (size_t)bytes)
         status = inlay_fail(diag, INLAY_IO_ERROR, "%s: it can't be read", path);
-    if (f != NULL)
-        fclose(f);
+    if (file != NULL)
+        fclose(file);
     if (status == INLAY_OK) {
         (*out)[bytes] = '\0';
         *out_bytes = (size_t)bytes;

@@ -3,50 +3,50 @@
 #include <stdlib.h>
 #include <string.h>
 
-inlay_status samples_load(const struct samples *s, uint32_t i, inlay_value ***out_values, inlay_diag *diag)
+inlay_status samples_load(const struct samples *samples, uint32_t i, inlay_value ***out_values, inlay_diag *diag)
 {
-    const uint32_t count = inlay_session_input_count(s->of);
+    const uint32_t count = inlay_session_input_count(samples->of);
     inlay_value **values = calloc((size_t)count + 1, sizeof(inlay_value *));
     inlay_status status;
 
     *out_values = NULL;
     if (values == NULL)
         return no_memory(diag, "for %u inputs", count);
-    status = s->load(s->ctx, i, values, diag);
+    status = samples->load(samples->ctx, i, values, diag);
     if (status != INLAY_OK)
-        samples_release(s, values);
+        samples_release(samples, values);
     else
         *out_values = values;
     return status;
 }
 
-void samples_release(const struct samples *s, inlay_value **values)
+void samples_release(const struct samples *samples, inlay_value **values)
 {
-    for (uint32_t i = 0; values != NULL && i < inlay_session_input_count(s->of); i++)
+    for (uint32_t i = 0; values != NULL && i < inlay_session_input_count(samples->of); i++)
         inlay_value_unref(values[i]);
     free((void *)values);
 }
 
 /* The input of the samples that is input `index` of the session; INLAY_NONE: none is. */
-static uint32_t source_of(const struct samples *s, const inlay_session *session, uint32_t index,
+static uint32_t source_of(const struct samples *samples, const inlay_session *session, uint32_t index,
                           const inlay_io_info *info)
 {
-    const uint32_t named = inlay_session_find_input(s->of, info->name);
+    const uint32_t named = inlay_session_find_input(samples->of, info->name);
 
-    if (named != INLAY_NONE || session == s->of)
+    if (named != INLAY_NONE || session == samples->of)
         return named;
     /* Other names mean other inputs, unless all have others. */
     for (uint32_t i = 0; i < inlay_session_input_count(session); i++) {
         inlay_io_info other = { .struct_size = sizeof other };
 
         if (inlay_session_input(session, i, &other) != INLAY_OK ||
-            inlay_session_find_input(s->of, other.name) != INLAY_NONE)
+            inlay_session_find_input(samples->of, other.name) != INLAY_NONE)
             return INLAY_NONE;
     }
-    return index < inlay_session_input_count(s->of) ? index : INLAY_NONE;
+    return index < inlay_session_input_count(samples->of) ? index : INLAY_NONE;
 }
 
-inlay_status samples_fit(const struct samples *s, const inlay_session *session, inlay_diag *diag)
+inlay_status samples_fit(const struct samples *samples, const inlay_session *session, inlay_diag *diag)
 {
     for (uint32_t i = 0; i < inlay_session_input_count(session); i++) {
         inlay_io_info info = { .struct_size = sizeof info };
@@ -54,7 +54,7 @@ inlay_status samples_fit(const struct samples *s, const inlay_session *session, 
 
         if (status != INLAY_OK)
             return status;
-        if (info.optional == 0 && source_of(s, session, i, &info) == INLAY_NONE)
+        if (info.optional == 0 && source_of(samples, session, i, &info) == INLAY_NONE)
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                               "input '%s' of the second model: the first has no input of "
                               "that name",
@@ -63,10 +63,10 @@ inlay_status samples_fit(const struct samples *s, const inlay_session *session, 
     return INLAY_OK;
 }
 
-inlay_status samples_run(const struct samples *s, inlay_value *const *values, const inlay_session *session,
+inlay_status samples_run(const struct samples *samples, inlay_value *const *values, const inlay_session *session,
                          inlay_context *context, inlay_diag *diag)
 {
-    const inlay_run_options run = { .struct_size = sizeof run, .cancel = s->cancel };
+    const inlay_run_options run = { .struct_size = sizeof run, .cancel = samples->cancel };
     inlay_status status = INLAY_OK;
 
     for (uint32_t i = 0; i < inlay_session_input_count(session); i++) {
@@ -74,7 +74,7 @@ inlay_status samples_run(const struct samples *s, inlay_value *const *values, co
         uint32_t from;
 
         INLAY_TRY(inlay_session_input(session, i, &info));
-        from = source_of(s, session, i, &info);
+        from = source_of(samples, session, i, &info);
         INLAY_TRY(inlay_context_set_input(context, i, from == INLAY_NONE ? NULL : values[from], diag));
     }
     status = inlay_context_run(context, &run, diag);

@@ -22,18 +22,18 @@ static bool make_folder(char dir[SCRATCH_BYTES], const char *folder, const char 
 
 /* What cannot be written is known before the work begins. Elsewhere than beside the output only where that is no
  * regular file, or one that its folder does not allow to be replaced. */
-static bool make_beside(struct scratch *s)
+static bool make_beside(struct scratch *scratch)
 {
     const char *temporary = getenv("TMPDIR");
     char target[PATH_MAX];
-    const bool regular = output_target(s->output, target);
+    const bool regular = output_target(scratch->output, target);
     const bool exists = regular && access(target, F_OK) == 0;
 
     if (exists && faccessat(AT_FDCWD, target, W_OK, AT_EACCESS) != 0)
         return false;
-    if (regular && make_folder(s->dir, target, ""))
+    if (regular && make_folder(scratch->dir, target, ""))
         return true;
-    return (exists || !regular) && make_folder(s->dir, temporary != NULL ? temporary : "/tmp", "/inlay");
+    return (exists || !regular) && make_folder(scratch->dir, temporary != NULL ? temporary : "/tmp", "/inlay");
 }
 
 inlay_status scratch_make(const char *output, const char *external, struct scratch *out, inlay_diag *diag)
@@ -66,31 +66,31 @@ void scratch_remove_folder(const char *path)
     (void)nftw(path, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 }
 
-void scratch_remove(struct scratch *s)
+void scratch_remove(struct scratch *scratch)
 {
-    if (s->dir[0] != '\0')
-        scratch_remove_folder(s->dir);
-    s->dir[0] = '\0';
+    if (scratch->dir[0] != '\0')
+        scratch_remove_folder(scratch->dir);
+    scratch->dir[0] = '\0';
 }
 
-inlay_status scratch_save(const struct scratch *s, const char *name, const graph_model *model, bool inside, char *path,
-                          inlay_diag *diag)
+inlay_status scratch_save(const struct scratch *scratch, const char *name, const graph_model *model, bool inside,
+                          char *path, inlay_diag *diag)
 {
-    const model_save_options save = { .external_file = s->external != NULL ? s->external
-                                                       : inside            ? "tensors"
-                                                                           : NULL,
+    const model_save_options save = { .external_file = scratch->external != NULL ? scratch->external
+                                                       : inside                  ? "tensors"
+                                                                                 : NULL,
                                       .with_inferred_shapes = inside };
 
-    (void)snprintf(path, PATH_MAX, "%s/%.64s", s->dir, name);
+    (void)snprintf(path, PATH_MAX, "%s/%.64s", scratch->dir, name);
     if (mkdir(path, 0777) != 0 && errno != EEXIST)
-        return inlay_fail(diag, INLAY_IO_ERROR, "%.200s: cannot be written: %s", s->output, strerror(errno));
-    (void)snprintf(path, PATH_MAX, "%s/%.64s/model.onnx", s->dir, name);
+        return inlay_fail(diag, INLAY_IO_ERROR, "%.200s: cannot be written: %s", scratch->output, strerror(errno));
+    (void)snprintf(path, PATH_MAX, "%s/%.64s/model.onnx", scratch->dir, name);
     return model_save(model, path, &save, diag);
 }
 
-inlay_status scratch_publish(const struct scratch *s, const char *path, uint64_t *out_bytes, inlay_diag *diag)
+inlay_status scratch_publish(const struct scratch *scratch, const char *path, uint64_t *out_bytes, inlay_diag *diag)
 {
-    const char *slash = strrchr(s->output, '/');
+    const char *slash = strrchr(scratch->output, '/');
     const int folder = (int)(strrchr(path, '/') - path);
     char from[PATH_MAX], to[PATH_MAX], target[PATH_MAX];
     output_file model = { .fd = -1 }, data = { .fd = -1 };
@@ -99,22 +99,22 @@ inlay_status scratch_publish(const struct scratch *s, const char *path, uint64_t
     inlay_status status = INLAY_OK;
 
     *out_bytes = stat(path, &info) == 0 ? (uint64_t)info.st_size : 0;
-    if (s->external != NULL) {
-        if ((size_t)snprintf(from, sizeof from, "%.*s/%s", folder, path, s->external) >= sizeof from ||
-            (size_t)snprintf(to, sizeof to, "%.*s%s", slash == NULL ? 0 : (int)(slash - s->output) + 1, s->output,
-                             s->external) >= sizeof to)
+    if (scratch->external != NULL) {
+        if ((size_t)snprintf(from, sizeof from, "%.*s/%s", folder, path, scratch->external) >= sizeof from ||
+            (size_t)snprintf(to, sizeof to, "%.*s%s", slash == NULL ? 0 : (int)(slash - scratch->output) + 1,
+                             scratch->output, scratch->external) >= sizeof to)
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the path of the external file is too long");
         outside = stat(from, &info) == 0; /* otherwise no tensor was large enough */
     }
-    if (outside && !output_target(s->output, target))
+    if (outside && !output_target(scratch->output, target))
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                           "%.200s is no regular file: there is no place beside it for the file '%.200s' of tensors",
-                          s->output, s->external);
+                          scratch->output, scratch->external);
     if (outside) {
         *out_bytes += (uint64_t)info.st_size;
         INLAY_TRY(output_take(&data, to, from, diag));
     }
-    INLAY_TRY(output_take(&model, s->output, path, diag));
+    INLAY_TRY(output_take(&model, scratch->output, path, diag));
     status = outside ? output_commit(&data, &model, diag) : output_commit(&model, NULL, diag);
 done:
     output_drop(&model);

@@ -19,12 +19,12 @@ INLAY_NODISCARD inlay_status scratch_make(const char *output, const char *extern
 /* Removes a folder and what is in it. */
 void scratch_remove_folder(const char *path);
 /* Removes the folder and what is in it; {0} is a no-op. */
-void scratch_remove(struct scratch *s);
+void scratch_remove(struct scratch *scratch);
 /* "DIR/NAME/", made if it is not there, with the model in it as model.onnx; path is [PATH_MAX]. inside: tensors go into
  * a file of their own even where the caller named none, so that they are mapped. */
-INLAY_NODISCARD inlay_status scratch_save(const struct scratch *s, const char *name, const graph_model *model,
+INLAY_NODISCARD inlay_status scratch_save(const struct scratch *scratch, const char *name, const graph_model *model,
                                           bool inside, char *path, inlay_diag *diag);
 /* Moves a model that scratch_save() wrote, without `inside`, to the output; *out_bytes is how large it is. */
-INLAY_NODISCARD inlay_status scratch_publish(const struct scratch *s, const char *path, uint64_t *out_bytes,
+INLAY_NODISCARD inlay_status scratch_publish(const struct scratch *scratch, const char *path, uint64_t *out_bytes,
                                              inlay_diag *diag);
 #endif

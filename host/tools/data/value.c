@@ -55,13 +55,13 @@ static bool has_suffix(const char *path, const char *suffix)
     return n >= m && strcmp(path + n - m, suffix) == 0;
 }
 
-inlay_status value_datum(const char *path, const inlay_io_info *info, struct arena *a, model_datum *out,
+inlay_status value_datum(const char *path, const inlay_io_info *info, struct arena *arena, model_datum *out,
                          inlay_diag *diag)
 {
     if (info->sparse != 0 && info->kind == INLAY_KIND_TENSOR &&
-        model_datum_load(path, MODEL_DATUM_SPARSE, a, out, NULL) == INLAY_OK)
-        return INLAY_OK;                                     /* otherwise it may be dense in the file */
-    return model_datum_load(path, info->kind, a, out, diag); /* INLAY_KIND_* are INLAY_VALUE_*'s numbers */
+        model_datum_load(path, MODEL_DATUM_SPARSE, arena, out, NULL) == INLAY_OK)
+        return INLAY_OK;                                         /* otherwise it may be dense in the file */
+    return model_datum_load(path, info->kind, arena, out, diag); /* INLAY_KIND_* are INLAY_VALUE_*'s numbers */
 }
 
 /* Is a value that was read from path what info declares? */
@@ -80,7 +80,7 @@ static inlay_status check_declared(const char *path, const inlay_io_info *info, 
 
 inlay_status value_load(const char *path, const inlay_io_info *info, inlay_value **out_value, inlay_diag *diag)
 {
-    struct arena a = { 0 };
+    struct arena arena = { 0 };
     inlay_tensor_view view;
     model_datum datum;
     inlay_value *value = NULL;
@@ -88,14 +88,14 @@ inlay_status value_load(const char *path, const inlay_io_info *info, inlay_value
 
     *out_value = NULL;
     if (has_suffix(path, ".pb")) {
-        INLAY_TRY(value_datum(path, info, &a, &datum, diag));
+        INLAY_TRY(value_datum(path, info, &arena, &datum, diag));
         if (datum.kind == INLAY_VALUE_TENSOR && value_same_bits(datum.tensor.dtype, info->dtype))
             datum.tensor.dtype = info->dtype;
         INLAY_TRY(value_from_datum(&datum, info->dtype, &value, diag));
     } else if (has_suffix(path, ".npz")) {
-        INLAY_TRY(npz_value(path, info, &a, &value, diag));
+        INLAY_TRY(npz_value(path, info, &arena, &value, diag));
     } else if (has_suffix(path, ".npy")) {
-        INLAY_TRY(npy_load(path, info->dtype, &a, &view, diag));
+        INLAY_TRY(npy_load(path, info->dtype, &arena, &view, diag));
         INLAY_TRY(value_from_view(&view, &value, diag));
         if (info->kind == INLAY_KIND_OPTIONAL)
             INLAY_TRY(wrap_optional(&value, diag));
@@ -109,7 +109,7 @@ inlay_status value_load(const char *path, const inlay_io_info *info, inlay_value
     value = NULL;
 done:
     inlay_value_unref(value);
-    arena_deinit(&a);
+    arena_deinit(&arena);
     return status;
 }
 
@@ -128,13 +128,13 @@ inlay_status value_source(const char *flag, const char *from, inlay_diag *diag)
 }
 
 /* The array of the declared name in an archive; *out_value stays NULL where it has none. */
-static inlay_status load_array(const char *path, const inlay_io_info *info, struct arena *a, inlay_value **out_value,
-                               inlay_diag *diag)
+static inlay_status load_array(const char *path, const inlay_io_info *info, struct arena *arena,
+                               inlay_value **out_value, inlay_diag *diag)
 {
     inlay_value *value = NULL;
     inlay_status status;
 
-    INLAY_TRY(npz_named(path, info, a, &value, diag));
+    INLAY_TRY(npz_named(path, info, arena, &value, diag));
     if (value != NULL && info->kind == INLAY_KIND_OPTIONAL)
         INLAY_TRY(wrap_optional(&value, diag));
     if (value != NULL)
@@ -149,21 +149,21 @@ done:
 inlay_status value_load_named(const char *from, const inlay_io_info *info, inlay_value **out_value, inlay_diag *diag)
 {
     static const char *const suffixes[] = { ".npy", ".pb", ".npz" };
-    struct arena a = { 0 };
+    struct arena arena = { 0 };
     inlay_status status = INLAY_OK;
 
     *out_value = NULL;
     if (has_suffix(from, ".npz"))
-        status = load_array(from, info, &a, out_value, diag);
+        status = load_array(from, info, &arena, out_value, diag);
     for (int i = 0; i < 3 && !has_suffix(from, ".npz") && status == INLAY_OK && *out_value == NULL; i++) {
-        const char *path = value_path(&a, from, info->name, suffixes[i]);
+        const char *path = value_path(&arena, from, info->name, suffixes[i]);
 
         if (path == NULL)
             status = no_memory(diag, "for a path");
         else if (access(path, F_OK) == 0)
             status = value_load(path, info, out_value, diag);
     }
-    arena_deinit(&a);
+    arena_deinit(&arena);
     return status;
 }
 
@@ -175,9 +175,9 @@ inlay_status value_missing(const char *what, const char *from, const inlay_io_in
                             info->name, from);
 }
 
-char *value_path(struct arena *a, const char *dir, const char *name, const char *suffix)
+char *value_path(struct arena *arena, const char *dir, const char *name, const char *suffix)
 {
-    char *path = arena_format(a, "%s/%s%s", dir, name, suffix);
+    char *path = arena_format(arena, "%s/%s%s", dir, name, suffix);
 
     if (path != NULL)
         for (char *c = path + strlen(dir) + 1; *c != '\0'; c++)
@@ -185,10 +185,10 @@ char *value_path(struct arena *a, const char *dir, const char *name, const char 
     return path;
 }
 
-static inlay_status save_item(struct arena *a, const char *dir, const char *name, const inlay_value *value,
+static inlay_status save_item(struct arena *arena, const char *dir, const char *name, const inlay_value *value,
                               inlay_diag *diag)
 {
-    char *path = value_path(a, dir, name, ".npy");
+    char *path = value_path(arena, dir, name, ".npy");
     uint32_t kind = inlay_value_kind(value);
     inlay_tensor_view view;
     inlay_status status = INLAY_OK;
@@ -198,28 +198,29 @@ static inlay_status save_item(struct arena *a, const char *dir, const char *name
     if (value_view(value, &view))
         return npy_save(path, &view, diag);
     if (kind == INLAY_KIND_MAP) {
-        path = value_path(a, dir, name, ".pb");
+        path = value_path(arena, dir, name, ".pb");
         return path == NULL ? no_memory(diag, "for a path") : pb_save_map(path, value, diag);
     }
     for (int64_t i = 0; i < inlay_value_count(value) && status == INLAY_OK; i++) {
         const inlay_value *item = inlay_value_item(value, (uint32_t)i);
-        char *item_name =
-            kind == INLAY_KIND_OPTIONAL ? arena_string(a, name) : arena_format(a, "%s.%lld", name, (long long)i);
+        char *item_name = kind == INLAY_KIND_OPTIONAL ? arena_string(arena, name)
+                                                      : arena_format(arena, "%s.%lld", name, (long long)i);
         if (item == NULL || item_name == NULL)
             return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "output '%s' cannot be written", name);
-        status = save_item(a, dir, item_name, item, diag);
+        status = save_item(arena, dir, item_name, item, diag);
     }
     return status;
 }
 
 inlay_status value_save(const char *dir, const inlay_io_info *info, const inlay_value *value, inlay_diag *diag)
 {
-    struct arena a = { 0 };
-    char *path = info->sparse != 0 && info->kind == INLAY_KIND_TENSOR ? value_path(&a, dir, info->name, ".pb") : NULL;
+    struct arena arena = { 0 };
+    char *path =
+        info->sparse != 0 && info->kind == INLAY_KIND_TENSOR ? value_path(&arena, dir, info->name, ".pb") : NULL;
     inlay_status status =
-        path != NULL ? pb_save_sparse(path, value, diag) : save_item(&a, dir, info->name, value, diag);
+        path != NULL ? pb_save_sparse(path, value, diag) : save_item(&arena, dir, info->name, value, diag);
 
-    arena_deinit(&a);
+    arena_deinit(&arena);
     return status;
 }
 
@@ -253,27 +254,27 @@ struct statistics {
     int64_t number_count; /* elements that are no NaN; min, max and mean are over them */
 };
 
-static struct statistics measure(const inlay_tensor_view *t, int64_t count)
+static struct statistics measure(const inlay_tensor_view *view, int64_t count)
 {
-    struct statistics s = { .min = INFINITY, .max = -INFINITY };
+    struct statistics statistics = { .min = INFINITY, .max = -INFINITY };
     double sum = 0, v;
 
-    if (t->dtype == INLAY_COMPLEX64 || t->dtype == INLAY_COMPLEX128)
-        return s;
+    if (view->dtype == INLAY_COMPLEX64 || view->dtype == INLAY_COMPLEX128)
+        return statistics;
     for (int64_t i = 0; i < count; i++) {
-        if (!element_number(t->dtype, t->data, i, &v, NULL))
-            return s;
+        if (!element_number(view->dtype, view->data, i, &v, NULL))
+            return statistics;
         if (isnan(v)) {
-            s.nan_count++;
+            statistics.nan_count++;
             continue;
         }
-        s.min = v < s.min ? v : s.min;
-        s.max = v > s.max ? v : s.max;
+        statistics.min = v < statistics.min ? v : statistics.min;
+        statistics.max = v > statistics.max ? v : statistics.max;
         sum += v;
-        s.number_count++;
+        statistics.number_count++;
     }
-    s.mean = s.number_count > 0 ? sum / (double)s.number_count : 0;
-    return s;
+    statistics.mean = statistics.number_count > 0 ? sum / (double)statistics.number_count : 0;
+    return statistics;
 }
 
 void value_print(FILE *to, const char *name, const inlay_value *value, uint32_t max)
@@ -281,7 +282,7 @@ void value_print(FILE *to, const char *name, const inlay_value *value, uint32_t 
     char text[512], item_name[300];
     inlay_tensor_view view;
     int64_t count = inlay_value_count(value);
-    struct statistics s;
+    struct statistics statistics;
 
     (void)fprintf(to, "%s: %s", name, value_type_text(value, text, sizeof text));
     if (!value_view(value, &view)) {
@@ -297,11 +298,11 @@ void value_print(FILE *to, const char *name, const inlay_value *value, uint32_t 
         (void)fprintf(to, " %s", element_text(view.dtype, view.data, i, text, 80));
     if (count > max)
         (void)fputs(" ...", to);
-    s = measure(&view, count);
-    if (s.number_count > 1)
-        (void)fprintf(to, "  (min %.6g, max %.6g, mean %.6g)", s.min, s.max, s.mean);
-    if (s.nan_count > 0)
-        (void)fprintf(to, "  (%lld NaN)", (long long)s.nan_count);
+    statistics = measure(&view, count);
+    if (statistics.number_count > 1)
+        (void)fprintf(to, "  (min %.6g, max %.6g, mean %.6g)", statistics.min, statistics.max, statistics.mean);
+    if (statistics.nan_count > 0)
+        (void)fprintf(to, "  (%lld NaN)", (long long)statistics.nan_count);
     (void)fputc('\n', to);
 }
 
@@ -323,29 +324,29 @@ static double short_float(double v)
     return strtod(text, NULL);
 }
 
-static json_t *json_element(const inlay_tensor_view *t, int64_t i)
+static json_t *json_element(const inlay_tensor_view *view, int64_t i)
 {
     char text[96];
     int64_t integer;
     double re, im;
     json_t *json;
 
-    if (t->dtype == INLAY_STRING) {
-        const inlay_str *s = (const inlay_str *)t->data + i;
-        json = json_stringn(s->data, s->bytes);
-        return json != NULL ? json : json_string(element_text(t->dtype, t->data, i, text, sizeof text));
+    if (view->dtype == INLAY_STRING) {
+        const inlay_str *string = (const inlay_str *)view->data + i;
+        json = json_stringn(string->data, string->bytes);
+        return json != NULL ? json : json_string(element_text(view->dtype, view->data, i, text, sizeof text));
     }
-    if (t->dtype == INLAY_BOOL)
-        return json_boolean(((const uint8_t *)t->data)[i]);
-    if (t->dtype != INLAY_UINT64 && element_integer(t->dtype, t->data, i, &integer))
+    if (view->dtype == INLAY_BOOL)
+        return json_boolean(((const uint8_t *)view->data)[i]);
+    if (view->dtype != INLAY_UINT64 && element_integer(view->dtype, view->data, i, &integer))
         return json_integer(integer);
-    if (!element_number(t->dtype, t->data, i, &re, &im))
+    if (!element_number(view->dtype, view->data, i, &re, &im))
         return json_null();
-    if (t->dtype != INLAY_DOUBLE && t->dtype != INLAY_COMPLEX128) {
+    if (view->dtype != INLAY_DOUBLE && view->dtype != INLAY_COMPLEX128) {
         re = short_float(re);
         im = short_float(im);
     }
-    if (t->dtype == INLAY_COMPLEX64 || t->dtype == INLAY_COMPLEX128)
+    if (view->dtype == INLAY_COMPLEX64 || view->dtype == INLAY_COMPLEX128)
         return json_pack("[o, o]", value_number_json(re), value_number_json(im));
     return value_number_json(re);
 }
@@ -356,7 +357,7 @@ json_t *value_json(const char *name, const inlay_value *value, uint32_t max)
     inlay_tensor_view view;
     int64_t count = inlay_value_count(value);
     json_t *json = json_object(), *shape = json_array(), *values = json_array();
-    struct statistics s;
+    struct statistics statistics;
 
     if (name != NULL)
         (void)json_object_set_new(json, "name", json_string(name));
@@ -379,13 +380,13 @@ json_t *value_json(const char *name, const inlay_value *value, uint32_t max)
     (void)json_object_set_new(json, "type", json_string(inlay_dtype_name(view.dtype)));
     (void)json_object_set_new(json, "shape", shape);
     (void)json_object_set_new(json, "values", values);
-    s = measure(&view, count);
-    if (s.number_count > 0) {
-        (void)json_object_set_new(json, "min", value_number_json(s.min));
-        (void)json_object_set_new(json, "max", value_number_json(s.max));
-        (void)json_object_set_new(json, "mean", value_number_json(s.mean));
+    statistics = measure(&view, count);
+    if (statistics.number_count > 0) {
+        (void)json_object_set_new(json, "min", value_number_json(statistics.min));
+        (void)json_object_set_new(json, "max", value_number_json(statistics.max));
+        (void)json_object_set_new(json, "mean", value_number_json(statistics.mean));
     }
-    if (s.nan_count > 0)
-        (void)json_object_set_new(json, "nan", json_integer(s.nan_count));
+    if (statistics.nan_count > 0)
+        (void)json_object_set_new(json, "nan", json_integer(statistics.nan_count));
     return json;
 }

@@ -14,8 +14,8 @@ INLAY_NODISCARD inlay_status value_from_datum(const model_datum *datum, inlay_dt
                                               inlay_diag *diag);
 
 /* model_datum_load() of what info declares: a sparse tensor may be a SparseTensorProto or dense. */
-INLAY_NODISCARD inlay_status value_datum(const char *path, const inlay_io_info *info, struct arena *a, model_datum *out,
-                                         inlay_diag *diag);
+INLAY_NODISCARD inlay_status value_datum(const char *path, const inlay_io_info *info, struct arena *arena,
+                                         model_datum *out, inlay_diag *diag);
 /* Reads path for an input of that kind and type: .npy (tensors), .npz (sparse tensors, maps; npz.h) or .pb
  * (TensorProto, SparseTensorProto, SequenceProto, OptionalProto, MapProto). A tensor for an optional input is wrapped.
  * The element type must be right, there is no conversion; but bfloat16 may come as its bits in uint16, as ONNX's test
@@ -44,7 +44,7 @@ INLAY_NODISCARD inlay_status value_save(const char *dir, const inlay_io_info *in
                                         inlay_diag *diag);
 
 /* "dir/name" + suffix with '/' and ':' of the name as '_', in the arena; NULL: out of memory. */
-char *value_path(struct arena *a, const char *dir, const char *name, const char *suffix);
+char *value_path(struct arena *arena, const char *dir, const char *name, const char *suffix);
 
 /* "float[2, 3]", "sequence(4)", "optional(float[2])": the type in words, cut to fit. Returns text. */
 char *value_type_text(const inlay_value *value, char *text, size_t bytes);

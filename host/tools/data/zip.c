@@ -24,9 +24,9 @@ static uint64_t number(const unsigned char *p, int bytes)
     return n;
 }
 
-static bool read_at(FILE *f, uint64_t offset, void *data, size_t bytes)
+static bool read_at(FILE *file, uint64_t offset, void *data, size_t bytes)
 {
-    return offset <= INT64_MAX && fseeko(f, (off_t)offset, SEEK_SET) == 0 && fread(data, 1, bytes, f) == bytes;
+    return offset <= INT64_MAX && fseeko(file, (off_t)offset, SEEK_SET) == 0 && fread(data, 1, bytes, file) == bytes;
 }
 
 static inlay_status broken(const char *path, const char *what, inlay_diag *diag)
@@ -39,49 +39,50 @@ struct directory {
     uint64_t offset, bytes, count;
 };
 
-static inlay_status read_end64(FILE *f, const char *path, uint64_t locator_at, struct directory *d, inlay_diag *diag)
+static inlay_status read_end64(FILE *file, const char *path, uint64_t locator_at, struct directory *directory,
+                               inlay_diag *diag)
 {
     unsigned char locator[LOCATOR_BYTES], end[END64_BYTES];
 
-    if (!read_at(f, locator_at, locator, sizeof locator) || number(locator, 4) != 0x07064b50 ||
-        !read_at(f, number(locator + 8, 8), end, sizeof end) || number(end, 4) != 0x06064b50)
+    if (!read_at(file, locator_at, locator, sizeof locator) || number(locator, 4) != 0x07064b50 ||
+        !read_at(file, number(locator + 8, 8), end, sizeof end) || number(end, 4) != 0x06064b50)
         return broken(path, "its zip64 record is missing", diag);
-    d->count = number(end + 32, 8);
-    d->bytes = number(end + 40, 8);
-    d->offset = number(end + 48, 8);
+    directory->count = number(end + 32, 8);
+    directory->bytes = number(end + 40, 8);
+    directory->offset = number(end + 48, 8);
     return INLAY_OK;
 }
 
-static inlay_status find_directory(FILE *f, const char *path, uint64_t size, struct arena *a, struct directory *d,
-                                   inlay_diag *diag)
+static inlay_status find_directory(FILE *file, const char *path, uint64_t size, struct arena *arena,
+                                   struct directory *directory, inlay_diag *diag)
 {
     const size_t room = size < END_BYTES + MOST_COMMENT ? (size_t)size : END_BYTES + MOST_COMMENT;
-    unsigned char *tail = arena_alloc(a, room + 1);
+    unsigned char *tail = arena_alloc(arena, room + 1);
     size_t at;
 
     if (tail == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "%s: no memory for its directory", path);
-    if (size < END_BYTES || !read_at(f, size - room, tail, room))
+    if (size < END_BYTES || !read_at(file, size - room, tail, room))
         return broken(path, "it is too short", diag);
     for (at = room - END_BYTES; number(tail + at, 4) != 0x06054b50; at--)
         if (at == 0)
             return broken(path, "there is no directory at its end", diag);
     if (number(tail + at + 4, 2) != number(tail + at + 6, 2))
         return broken(path, "it is one of several parts", diag);
-    d->count = number(tail + at + 10, 2);
-    d->bytes = number(tail + at + 12, 4);
-    d->offset = number(tail + at + 16, 4);
-    if (d->count == 0xffff || d->bytes == 0xffffffff || d->offset == 0xffffffff) {
+    directory->count = number(tail + at + 10, 2);
+    directory->bytes = number(tail + at + 12, 4);
+    directory->offset = number(tail + at + 16, 4);
+    if (directory->count == 0xffff || directory->bytes == 0xffffffff || directory->offset == 0xffffffff) {
         const uint64_t end_at = size - room + at;
 
         return end_at < LOCATOR_BYTES ? broken(path, "its zip64 record is missing", diag)
-                                      : read_end64(f, path, end_at - LOCATOR_BYTES, d, diag);
+                                      : read_end64(file, path, end_at - LOCATOR_BYTES, directory, diag);
     }
     return INLAY_OK;
 }
 
 /* Sizes beyond 32 bits stand in an extra field, in this order and only where the short field is all ones. */
-static void read_extra(const unsigned char *extra, size_t bytes, zip_entry *e)
+static void read_extra(const unsigned char *extra, size_t bytes, zip_entry *entry)
 {
     while (bytes >= 4) {
         const size_t field = (size_t)number(extra + 2, 2), kind = (size_t)number(extra, 2);
@@ -91,7 +92,7 @@ static void read_extra(const unsigned char *extra, size_t bytes, zip_entry *e)
             return;
         end = p + field;
         if (kind == 1) {
-            uint64_t *const wide[] = { &e->bytes, &e->packed, &e->offset };
+            uint64_t *const wide[] = { &entry->bytes, &entry->packed, &entry->offset };
 
             for (int i = 0; i < 3 && end - p >= 8; i++)
                 if (*wide[i] == 0xffffffff) {
@@ -104,31 +105,31 @@ static void read_extra(const unsigned char *extra, size_t bytes, zip_entry *e)
     }
 }
 
-inlay_status zip_read(FILE *f, const char *path, struct arena *a, zip_list *out, inlay_diag *diag)
+inlay_status zip_read(FILE *file, const char *path, struct arena *arena, zip_list *out, inlay_diag *diag)
 {
-    struct directory d = { 0 };
+    struct directory directory = { 0 };
     unsigned char *all;
     size_t at = 0;
     off_t size;
     inlay_status status;
 
     *out = (zip_list){ 0 };
-    if (fseeko(f, 0, SEEK_END) != 0 || (size = ftello(f)) < 0)
+    if (fseeko(file, 0, SEEK_END) != 0 || (size = ftello(file)) < 0)
         return inlay_fail(diag, INLAY_IO_ERROR, "%s: %s", path, strerror(errno));
-    INLAY_TRY(find_directory(f, path, (uint64_t)size, a, &d, diag));
-    if (d.offset > (uint64_t)size || d.bytes > (uint64_t)size - d.offset || d.count > MOST_ENTRIES ||
-        d.count > d.bytes / CENTRAL_BYTES)
+    INLAY_TRY(find_directory(file, path, (uint64_t)size, arena, &directory, diag));
+    if (directory.offset > (uint64_t)size || directory.bytes > (uint64_t)size - directory.offset ||
+        directory.count > MOST_ENTRIES || directory.count > directory.bytes / CENTRAL_BYTES)
         return broken(path, "its directory lies outside", diag);
-    all = arena_alloc(a, (size_t)d.bytes + 1);
-    out->entries = arena_array(a, (size_t)d.count + 1, sizeof *out->entries);
+    all = arena_alloc(arena, (size_t)directory.bytes + 1);
+    out->entries = arena_array(arena, (size_t)directory.count + 1, sizeof *out->entries);
     if (all == NULL || out->entries == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "%s: no memory for its directory", path);
-    if (!read_at(f, d.offset, all, (size_t)d.bytes))
+    if (!read_at(file, directory.offset, all, (size_t)directory.bytes))
         return broken(path, "its directory cannot be read", diag);
-    while (out->count < d.count) {
+    while (out->count < directory.count) {
         const unsigned char *p = all + at;
-        const size_t left = (size_t)d.bytes - at;
-        zip_entry *e = &out->entries[out->count];
+        const size_t left = (size_t)directory.bytes - at;
+        zip_entry *entry = &out->entries[out->count];
         size_t name, extra, comment;
 
         if (left < CENTRAL_BYTES || number(p, 4) != 0x02014b50)
@@ -138,15 +139,15 @@ inlay_status zip_read(FILE *f, const char *path, struct arena *a, zip_list *out,
         comment = (size_t)number(p + 32, 2);
         if (left - CENTRAL_BYTES < name + extra + comment)
             return broken(path, "its directory is damaged", diag);
-        *e = (zip_entry){ .name = arena_string_n(a, (const char *)p + CENTRAL_BYTES, name),
-                          .offset = number(p + 42, 4),
-                          .packed = number(p + 20, 4),
-                          .bytes = number(p + 24, 4),
-                          .method = (uint32_t)number(p + 10, 2),
-                          .crc = (uint32_t)number(p + 16, 4) };
-        if (e->name == NULL)
+        *entry = (zip_entry){ .name = arena_string_n(arena, (const char *)p + CENTRAL_BYTES, name),
+                              .offset = number(p + 42, 4),
+                              .packed = number(p + 20, 4),
+                              .bytes = number(p + 24, 4),
+                              .method = (uint32_t)number(p + 10, 2),
+                              .crc = (uint32_t)number(p + 16, 4) };
+        if (entry->name == NULL)
             return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "%s: no memory for its directory", path);
-        read_extra(p + CENTRAL_BYTES + name, extra, e);
+        read_extra(p + CENTRAL_BYTES + name, extra, entry);
         if ((number(p + 8, 2) & 1) != 0)
             return broken(path, "it is encrypted", diag);
         at += CENTRAL_BYTES + name + extra + comment;
@@ -165,65 +166,65 @@ struct unpacking {
     uLong crc;
 };
 
-static inlay_status put(struct unpacking *u, const unsigned char *data, size_t bytes, inlay_diag *diag)
+static inlay_status put(struct unpacking *unpacking, const unsigned char *data, size_t bytes, inlay_diag *diag)
 {
-    if (bytes > u->entry->bytes - u->written)
-        return broken(u->path, "an entry is longer than it says", diag);
-    if (fwrite(data, 1, bytes, u->to) != bytes)
-        return inlay_fail(diag, INLAY_IO_ERROR, "%s: entry '%.100s' cannot be unpacked: %s", u->path, u->entry->name,
-                          strerror(errno));
-    u->crc = crc32(u->crc, data, (uInt)bytes);
-    u->written += bytes;
+    if (bytes > unpacking->entry->bytes - unpacking->written)
+        return broken(unpacking->path, "an entry is longer than it says", diag);
+    if (fwrite(data, 1, bytes, unpacking->to) != bytes)
+        return inlay_fail(diag, INLAY_IO_ERROR, "%s: entry '%.100s' cannot be unpacked: %s", unpacking->path,
+                          unpacking->entry->name, strerror(errno));
+    unpacking->crc = crc32(unpacking->crc, data, (uInt)bytes);
+    unpacking->written += bytes;
     return INLAY_OK;
 }
 
-static inlay_status copy_stored(struct unpacking *u, inlay_diag *diag)
+static inlay_status copy_stored(struct unpacking *unpacking, inlay_diag *diag)
 {
     unsigned char chunk[CHUNK];
     inlay_status status = INLAY_OK;
 
-    for (uint64_t left = u->entry->packed; left > 0 && status == INLAY_OK;) {
+    for (uint64_t left = unpacking->entry->packed; left > 0 && status == INLAY_OK;) {
         const size_t n = left < sizeof chunk ? (size_t)left : sizeof chunk;
 
-        if (fread(chunk, 1, n, u->from) != n)
-            return broken(u->path, "an entry is cut short", diag);
-        status = put(u, chunk, n, diag);
+        if (fread(chunk, 1, n, unpacking->from) != n)
+            return broken(unpacking->path, "an entry is cut short", diag);
+        status = put(unpacking, chunk, n, diag);
         left -= n;
     }
     return status;
 }
 
-static inlay_status inflate_entry(struct unpacking *u, inlay_diag *diag)
+static inlay_status inflate_entry(struct unpacking *unpacking, inlay_diag *diag)
 {
     unsigned char in[CHUNK], out[CHUNK];
-    uint64_t left = u->entry->packed;
-    z_stream z = { .next_in = in };
+    uint64_t left = unpacking->entry->packed;
+    z_stream stream = { .next_in = in };
     inlay_status status = INLAY_OK;
     int code = Z_OK;
 
-    if (inflateInit2(&z, -MAX_WBITS) != Z_OK)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "%s: no memory to unpack", u->path);
+    if (inflateInit2(&stream, -MAX_WBITS) != Z_OK)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "%s: no memory to unpack", unpacking->path);
     while (status == INLAY_OK && code != Z_STREAM_END) {
-        if (z.avail_in == 0) {
+        if (stream.avail_in == 0) {
             const size_t n = left < sizeof in ? (size_t)left : sizeof in;
 
-            if (n == 0 || fread(in, 1, n, u->from) != n) {
-                status = broken(u->path, "an entry is cut short", diag);
+            if (n == 0 || fread(in, 1, n, unpacking->from) != n) {
+                status = broken(unpacking->path, "an entry is cut short", diag);
                 break;
             }
             left -= n;
-            z.next_in = in;
-            z.avail_in = (uInt)n;
+            stream.next_in = in;
+            stream.avail_in = (uInt)n;
         }
-        z.next_out = out;
-        z.avail_out = sizeof out;
-        code = inflate(&z, Z_NO_FLUSH);
+        stream.next_out = out;
+        stream.avail_out = sizeof out;
+        code = inflate(&stream, Z_NO_FLUSH);
         if (code != Z_OK && code != Z_STREAM_END && code != Z_BUF_ERROR)
-            status = broken(u->path, "an entry is damaged", diag);
+            status = broken(unpacking->path, "an entry is damaged", diag);
         else
-            status = put(u, out, sizeof out - z.avail_out, diag);
+            status = put(unpacking, out, sizeof out - stream.avail_out, diag);
     }
-    (void)inflateEnd(&z);
+    (void)inflateEnd(&stream);
     return status;
 }
 
@@ -244,39 +245,39 @@ const zip_entry *zip_array(const zip_list *list, const char *name)
     return NULL;
 }
 
-inlay_status zip_extract(FILE *f, const char *path, const zip_entry *e, FILE **out_file, inlay_diag *diag)
+inlay_status zip_extract(FILE *file, const char *path, const zip_entry *entry, FILE **out_file, inlay_diag *diag)
 {
-    struct unpacking u = { .from = f, .path = path, .entry = e, .crc = crc32(0, NULL, 0) };
+    struct unpacking unpacking = { .from = file, .path = path, .entry = entry, .crc = crc32(0, NULL, 0) };
     unsigned char local[LOCAL_BYTES];
     inlay_status status = INLAY_OK;
 
     *out_file = NULL;
-    if (e->method != 0 && e->method != 8)
+    if (entry->method != 0 && entry->method != 8)
         return inlay_fail(diag, INLAY_IO_ERROR,
                           "%s: entry '%.100s' is packed by method %u; stored and deflated ones "
                           "can be read (numpy.savez, savez_compressed)",
-                          path, e->name, e->method);
-    if (!read_at(f, e->offset, local, sizeof local) || number(local, 4) != 0x04034b50 ||
-        fseeko(f, (off_t)(number(local + 26, 2) + number(local + 28, 2)), SEEK_CUR) != 0)
+                          path, entry->name, entry->method);
+    if (!read_at(file, entry->offset, local, sizeof local) || number(local, 4) != 0x04034b50 ||
+        fseeko(file, (off_t)(number(local + 26, 2) + number(local + 28, 2)), SEEK_CUR) != 0)
         return broken(path, "an entry is not where the directory says", diag);
-    u.to = tmpfile();
-    if (u.to == NULL)
+    unpacking.to = tmpfile();
+    if (unpacking.to == NULL)
         return inlay_fail(diag, INLAY_IO_ERROR, "%s: no temporary file to unpack into: %s", path, strerror(errno));
-    INLAY_TRY(e->method == 0 ? copy_stored(&u, diag) : inflate_entry(&u, diag));
-    if (u.written != e->bytes || u.crc != e->crc) {
+    INLAY_TRY(entry->method == 0 ? copy_stored(&unpacking, diag) : inflate_entry(&unpacking, diag));
+    if (unpacking.written != entry->bytes || unpacking.crc != entry->crc) {
         status = broken(path, "an entry does not have the checksum that the directory states", diag);
         goto done;
     }
-    if (fflush(u.to) != 0) {
-        status = inlay_fail(diag, INLAY_IO_ERROR, "%s: entry '%.100s' cannot be unpacked: %s", path, e->name,
+    if (fflush(unpacking.to) != 0) {
+        status = inlay_fail(diag, INLAY_IO_ERROR, "%s: entry '%.100s' cannot be unpacked: %s", path, entry->name,
                             strerror(errno));
         goto done;
     }
-    rewind(u.to);
-    *out_file = u.to;
-    u.to = NULL;
+    rewind(unpacking.to);
+    *out_file = unpacking.to;
+    unpacking.to = NULL;
 done:
-    if (u.to != NULL)
-        (void)fclose(u.to);
+    if (unpacking.to != NULL)
+        (void)fclose(unpacking.to);
     return status;
 }

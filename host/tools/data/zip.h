@@ -22,13 +22,14 @@ typedef struct zip_list {
 
 /* Reads the directory of the archive; all memory is the arena's. INLAY_IO_ERROR: no archive, cut short, encrypted, or
  * in several parts. path is for messages. */
-INLAY_NODISCARD inlay_status zip_read(FILE *f, const char *path, struct arena *a, zip_list *out, inlay_diag *diag);
+INLAY_NODISCARD inlay_status zip_read(FILE *file, const char *path, struct arena *arena, zip_list *out,
+                                      inlay_diag *diag);
 
 /* The entry "name.npy", where '_' may stand for each '/' and ':' of the name; NULL: the archive has none. */
 const zip_entry *zip_array(const zip_list *list, const char *name);
 
 /* Unpacks an entry into a new temporary file without a name, which the caller closes. INLAY_IO_ERROR also when the
  * contents do not have the size and the checksum that the directory states. */
-INLAY_NODISCARD inlay_status zip_extract(FILE *f, const char *path, const zip_entry *e, FILE **out_file,
+INLAY_NODISCARD inlay_status zip_extract(FILE *file, const char *path, const zip_entry *entry, FILE **out_file,
                                          inlay_diag *diag);
 #endif

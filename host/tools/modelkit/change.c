@@ -44,13 +44,13 @@ inlay_status change_metadata(graph_model *model, const char *key, const char *va
 
 /* ------------------------------------------------------------------ names */
 
-bool change_has_name(const struct graph *g, const char *name)
+bool change_has_name(const struct graph *graph, const char *name)
 {
-    if (graph_find_value(g, name) != INLAY_NONE)
+    if (graph_find_value(graph, name) != INLAY_NONE)
         return true;
-    for (uint32_t i = 0; i < g->node_count; i++)
-        for (uint32_t b = 0; b < g->nodes[i]->body_count; b++)
-            if (change_has_name(g->nodes[i]->bodies[b].graph, name))
+    for (uint32_t i = 0; i < graph->node_count; i++)
+        for (uint32_t b = 0; b < graph->nodes[i]->body_count; b++)
+            if (change_has_name(graph->nodes[i]->bodies[b].graph, name))
                 return true;
     return false;
 }
@@ -62,9 +62,9 @@ struct listed {
 
 static const char *nth_name(const void *ctx, uint32_t i)
 {
-    const struct listed *l = ctx;
+    const struct listed *listed = ctx;
 
-    return l->g->values[l->values[i]].info.name.data;
+    return listed->g->values[listed->values[i]].info.name.data;
 }
 
 static inlay_status rename_value(graph_model *model, const uint32_t *values, uint32_t count, const char *what,
@@ -114,49 +114,50 @@ struct which {
     uint32_t found;
 };
 
-static bool fix_value(struct graph *g, uint32_t v, struct which *w)
+static bool fix_value(struct graph *graph, uint32_t value_index, struct which *which)
 {
-    graph_value *value = &g->values[v];
+    graph_value *value = &graph->values[value_index];
     inlay_dim *dims = NULL;
 
     if (!value->declared || value->declared_rank == INLAY_RANK_UNKNOWN)
         return true;
     for (uint32_t d = 0; d < value->declared_rank; d++) {
         const inlay_dim *old = &value->declared_dims[d];
-        const bool is_it = w->symbol != 0 ? old->kind == INLAY_DIM_SYMBOLIC && old->symbol == w->symbol
-                                          : g->parent == NULL && v == w->value && d == w->axis;
+        const bool is_it = which->symbol != 0
+                               ? old->kind == INLAY_DIM_SYMBOLIC && old->symbol == which->symbol
+                               : graph->parent == NULL && value_index == which->value && d == which->axis;
 
         if (!is_it)
             continue;
         if (dims == NULL)
-            dims = arena_copy(&g->model->arena, value->declared_dims, value->declared_rank * sizeof *dims);
+            dims = arena_copy(&graph->model->arena, value->declared_dims, value->declared_rank * sizeof *dims);
         if (dims == NULL)
             return false;
-        dims[d] = (inlay_dim){ .value = w->size, .kind = INLAY_DIM_FIXED };
-        w->found++;
+        dims[d] = (inlay_dim){ .value = which->size, .kind = INLAY_DIM_FIXED };
+        which->found++;
     }
     if (dims != NULL)
         value->declared_dims = dims;
     return true;
 }
 
-static bool fix_graph(struct graph *g, struct which *w)
+static bool fix_graph(struct graph *graph, struct which *which)
 {
-    for (uint32_t v = 0; v < g->value_count; v++)
-        if (!fix_value(g, v, w))
+    for (uint32_t value = 0; value < graph->value_count; value++)
+        if (!fix_value(graph, value, which))
             return false;
-    for (uint32_t i = 0; w->symbol != 0 && i < g->node_count; i++)
-        for (uint32_t b = 0; b < g->nodes[i]->body_count; b++)
-            if (!fix_graph(g->nodes[i]->bodies[b].graph, w))
+    for (uint32_t i = 0; which->symbol != 0 && i < graph->node_count; i++)
+        for (uint32_t b = 0; b < graph->nodes[i]->body_count; b++)
+            if (!fix_graph(graph->nodes[i]->bodies[b].graph, which))
                 return false;
     return true;
 }
 
 /* "input:axis"; false: it is no such thing. */
-static bool find_axis(const graph_model *model, const char *name, struct which *w)
+static bool find_axis(const graph_model *model, const char *name, struct which *which)
 {
     const char *colon = strrchr(name, ':');
-    const struct graph *g = model->main;
+    const struct graph *graph = model->main;
     char *end = NULL;
     long axis;
 
@@ -165,16 +166,17 @@ static bool find_axis(const graph_model *model, const char *name, struct which *
     axis = strtol(colon + 1, &end, 10);
     if (end == colon + 1 || *end != '\0')
         return false;
-    for (uint32_t i = 0; i < g->input_count; i++) {
-        const graph_value *v = &g->values[g->inputs[i]];
+    for (uint32_t i = 0; i < graph->input_count; i++) {
+        const graph_value *value = &graph->values[graph->inputs[i]];
 
-        if (v->info.name.bytes != (size_t)(colon - name) || memcmp(v->info.name.data, name, v->info.name.bytes) != 0 ||
-            !v->declared || v->declared_rank == INLAY_RANK_UNKNOWN)
+        if (value->info.name.bytes != (size_t)(colon - name) ||
+            memcmp(value->info.name.data, name, value->info.name.bytes) != 0 || !value->declared ||
+            value->declared_rank == INLAY_RANK_UNKNOWN)
             continue;
-        axis += axis < 0 ? (long)v->declared_rank : 0;
-        w->value = g->inputs[i];
-        w->axis = (uint32_t)axis;
-        return axis >= 0 && axis < (long)v->declared_rank;
+        axis += axis < 0 ? (long)value->declared_rank : 0;
+        which->value = graph->inputs[i];
+        which->axis = (uint32_t)axis;
+        return axis >= 0 && axis < (long)value->declared_rank;
     }
     return false;
 }
@@ -186,16 +188,16 @@ static const char *nth_symbol(const void *ctx, uint32_t i)
 
 inlay_status change_dim(graph_model *model, const char *name, int64_t size, inlay_diag *diag)
 {
-    struct which w = { .value = INLAY_NONE, .size = size };
+    struct which which = { .value = INLAY_NONE, .size = size };
     const char *near;
 
-    if (!find_axis(model, name, &w))
-        for (uint32_t s = 1; s < model->symbol_count; s++)
-            if (strcmp(model->symbols[s].name.data, name) == 0)
-                w.symbol = s;
-    if ((w.symbol != 0 || w.value != INLAY_NONE) && !fix_graph(model->main, &w))
+    if (!find_axis(model, name, &which))
+        for (uint32_t symbol = 1; symbol < model->symbol_count; symbol++)
+            if (strcmp(model->symbols[symbol].name.data, name) == 0)
+                which.symbol = symbol;
+    if ((which.symbol != 0 || which.value != INLAY_NONE) && !fix_graph(model->main, &which))
         return no_memory(diag, "to change the model");
-    if (w.found > 0)
+    if (which.found > 0)
         return INLAY_OK;
     near = model->symbol_count > 1 ? nearest_name(name, nth_symbol, model, model->symbol_count - 1) : NULL;
     return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
@@ -240,21 +242,21 @@ static bool read_number(const char *text, inlay_dtype dtype, void *out, uint64_t
 inlay_status change_constant(graph_model *model, const char *input, const char *value, inlay_diag *diag)
 {
     static const int64_t one = 1;
-    struct graph *g = model->main;
-    const struct listed names = { g, g->inputs };
-    const char *near = nearest_name(input, nth_name, &names, g->input_count);
+    struct graph *graph = model->main;
+    const struct listed names = { graph, graph->inputs };
+    const char *near = nearest_name(input, nth_name, &names, graph->input_count);
     uint32_t i = 0, rank;
     uint64_t number = 0, bytes;
     const graph_value *v;
     inlay_status status;
     void *data;
 
-    while (i < g->input_count && strcmp(nth_name(&names, i), input) != 0)
+    while (i < graph->input_count && strcmp(nth_name(&names, i), input) != 0)
         i++;
-    if (i == g->input_count)
+    if (i == graph->input_count)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "no input is called '%.150s'%s%.150s%s", input,
                           near != NULL ? "; did you mean '" : "", near != NULL ? near : "", near != NULL ? "'?" : "");
-    v = &g->values[g->inputs[i]];
+    v = &graph->values[graph->inputs[i]];
     rank = v->declared_rank;
     if (!v->declared || rank > 1 || !read_number(value, v->declared_dtype, &number, &bytes))
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input '%.150s' is %s, and cannot be the one number '%.50s'",
@@ -262,11 +264,11 @@ inlay_status change_constant(graph_model *model, const char *input, const char *
     data = arena_copy(&model->arena, &number, sizeof number);
     if (data == NULL)
         return no_memory(diag, "to change the model");
-    status = graph_set_constant(g, g->inputs[i], v->declared_dtype, rank, &one, data, bytes);
+    status = graph_set_constant(graph, graph->inputs[i], v->declared_dtype, rank, &one, data, bytes);
     if (status != INLAY_OK)
         return no_memory(diag, "to change the model");
-    for (; i + 1 < g->input_count; i++)
-        g->inputs[i] = g->inputs[i + 1];
-    g->input_count--;
+    for (; i + 1 < graph->input_count; i++)
+        graph->inputs[i] = graph->inputs[i + 1];
+    graph->input_count--;
     return INLAY_OK;
 }

@@ -7,7 +7,7 @@
 /* Sets an entry of metadata_props; value NULL removes it, and fails where there is none. */
 INLAY_NODISCARD inlay_status change_metadata(graph_model *model, const char *key, const char *value, inlay_diag *diag);
 /* Is a value of the graph, or of a body in it, called so? What a body captures has the name of the outer value. */
-bool change_has_name(const struct graph *g, const char *name);
+bool change_has_name(const struct graph *graph, const char *name);
 /* Renames an input or an output of the main graph. No other value, in bodies neither, may have the new name. */
 INLAY_NODISCARD inlay_status change_input_name(graph_model *model, const char *from, const char *to, inlay_diag *diag);
 INLAY_NODISCARD inlay_status change_output_name(graph_model *model, const char *from, const char *to, inlay_diag *diag);

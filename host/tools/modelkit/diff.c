@@ -23,10 +23,10 @@ struct worker {
 
 enum { MOST_DEPTH = 64 }; /* of ranges in ranges: below, lines are told as they are */
 
-static void emit(struct worker *w, diff_side side, const char *text)
+static void emit(struct worker *worker, diff_side side, const char *text)
 {
-    w->out->lines[w->out->count++] = (diff_line){ side, text };
-    w->out->changed += side != DIFF_BOTH;
+    worker->out->lines[worker->out->count++] = (diff_line){ side, text };
+    worker->out->changed += side != DIFF_BOTH;
 }
 
 /* A line that stands once in the range of either side: where. */
@@ -40,19 +40,19 @@ struct tally {
 };
 
 /* Lines that both ranges have exactly once, in a's order. false: no memory. */
-static bool find_unique(struct worker *w, const struct range *r, struct fixed *out, uint32_t *out_count)
+static bool find_unique(struct worker *worker, const struct range *range, struct fixed *out, uint32_t *out_count)
 {
-    const uint32_t total = (r->a_end - r->a) + (r->b_end - r->b);
-    struct tally *seen = arena_array(w->a, (size_t)total + 1, sizeof *seen);
+    const uint32_t total = (range->a_end - range->a) + (range->b_end - range->b);
+    struct tally *seen = arena_array(worker->a, (size_t)total + 1, sizeof *seen);
     names_table table = { 0 };
     uint32_t count = 0, number = 0, present;
     bool ok = seen != NULL;
 
     for (int side = 0; ok && side < 2; side++) {
-        char **lines_of_side = side == 0 ? w->left : w->right;
-        const uint32_t end = side == 0 ? r->a_end : r->b_end;
+        char **lines_of_side = side == 0 ? worker->left : worker->right;
+        const uint32_t end = side == 0 ? range->a_end : range->b_end;
 
-        for (uint32_t i = side == 0 ? r->a : r->b; ok && i < end; i++) {
+        for (uint32_t i = side == 0 ? range->a : range->b; ok && i < end; i++) {
             ok = names_add(&table, lines_of_side[i], strlen(lines_of_side[i]), number, &present);
             present = present == NAMES_NONE ? number++ : present;
             if (ok) {
@@ -61,11 +61,11 @@ static bool find_unique(struct worker *w, const struct range *r, struct fixed *o
             }
         }
     }
-    for (uint32_t i = r->a; ok && i < r->a_end; i++) {
-        const struct tally *t = &seen[names_find(&table, w->left[i], strlen(w->left[i]))];
+    for (uint32_t i = range->a; ok && i < range->a_end; i++) {
+        const struct tally *tally = &seen[names_find(&table, worker->left[i], strlen(worker->left[i]))];
 
-        if (t->count[0] == 1 && t->count[1] == 1)
-            out[count++] = (struct fixed){ i, t->at[1] };
+        if (tally->count[0] == 1 && tally->count[1] == 1)
+            out[count++] = (struct fixed){ i, tally->at[1] };
     }
     names_deinit(&table);
     *out_count = count;
@@ -73,10 +73,10 @@ static bool find_unique(struct worker *w, const struct range *r, struct fixed *o
 }
 
 /* Keeps the longest run of them that is in order on side b too. false: no memory. */
-static bool keep_ordered(struct worker *w, struct fixed *list, uint32_t *count)
+static bool keep_ordered(struct worker *worker, struct fixed *list, uint32_t *count)
 {
-    uint32_t *tops = arena_array(w->a, (size_t)*count + 1, sizeof *tops); /* of piles: index into list */
-    uint32_t *before = arena_array(w->a, (size_t)*count + 1, sizeof *before);
+    uint32_t *tops = arena_array(worker->a, (size_t)*count + 1, sizeof *tops); /* of piles: index into list */
+    uint32_t *before = arena_array(worker->a, (size_t)*count + 1, sizeof *before);
     uint32_t piles = 0, at;
 
     if (tops == NULL || before == NULL)
@@ -106,134 +106,138 @@ static bool keep_ordered(struct worker *w, struct fixed *list, uint32_t *count)
 }
 
 /* Between two fixed points: what is equal at the ends first. */
-static void compare_range(struct worker *w, struct range r)
+static void compare_range(struct worker *worker, struct range range)
 {
     uint32_t tail = 0, count = 0;
     struct range between;
     struct fixed *list;
 
-    while (r.a < r.a_end && r.b < r.b_end && strcmp(w->left[r.a], w->right[r.b]) == 0) {
-        emit(w, DIFF_BOTH, w->left[r.a++]);
-        r.b++;
+    while (range.a < range.a_end && range.b < range.b_end &&
+           strcmp(worker->left[range.a], worker->right[range.b]) == 0) {
+        emit(worker, DIFF_BOTH, worker->left[range.a++]);
+        range.b++;
     }
-    while (r.a < r.a_end - tail && r.b < r.b_end - tail &&
-           strcmp(w->left[r.a_end - tail - 1], w->right[r.b_end - tail - 1]) == 0)
+    while (range.a < range.a_end - tail && range.b < range.b_end - tail &&
+           strcmp(worker->left[range.a_end - tail - 1], worker->right[range.b_end - tail - 1]) == 0)
         tail++;
-    r.a_end -= tail;
-    r.b_end -= tail;
-    list = arena_array(w->a, (size_t)(r.a_end - r.a) + 1, sizeof *list);
-    if (list == NULL || (r.a < r.a_end && r.b < r.b_end && w->depth < MOST_DEPTH &&
-                         (!find_unique(w, &r, list, &count) || !keep_ordered(w, list, &count)))) {
-        w->failed = true;
+    range.a_end -= tail;
+    range.b_end -= tail;
+    list = arena_array(worker->a, (size_t)(range.a_end - range.a) + 1, sizeof *list);
+    if (list == NULL || (range.a < range.a_end && range.b < range.b_end && worker->depth < MOST_DEPTH &&
+                         (!find_unique(worker, &range, list, &count) || !keep_ordered(worker, list, &count)))) {
+        worker->failed = true;
         return;
     }
-    w->depth++;
-    between = (struct range){ .a = r.a, .b = r.b };
-    for (uint32_t i = 0; i < count && !w->failed; i++) {
+    worker->depth++;
+    between = (struct range){ .a = range.a, .b = range.b };
+    for (uint32_t i = 0; i < count && !worker->failed; i++) {
         between.a_end = list[i].a;
         between.b_end = list[i].b;
-        compare_range(w, between);
-        emit(w, DIFF_BOTH, w->left[list[i].a]);
+        compare_range(worker, between);
+        emit(worker, DIFF_BOTH, worker->left[list[i].a]);
         between = (struct range){ .a = list[i].a + 1, .b = list[i].b + 1 };
     }
-    between.a_end = r.a_end;
-    between.b_end = r.b_end;
-    if (count > 0 && !w->failed) {
-        compare_range(w, between);
-    } else if (!w->failed) {
-        for (uint32_t i = r.a; i < r.a_end; i++)
-            emit(w, DIFF_A, w->left[i]);
-        for (uint32_t i = r.b; i < r.b_end; i++)
-            emit(w, DIFF_B, w->right[i]);
+    between.a_end = range.a_end;
+    between.b_end = range.b_end;
+    if (count > 0 && !worker->failed) {
+        compare_range(worker, between);
+    } else if (!worker->failed) {
+        for (uint32_t i = range.a; i < range.a_end; i++)
+            emit(worker, DIFF_A, worker->left[i]);
+        for (uint32_t i = range.b; i < range.b_end; i++)
+            emit(worker, DIFF_B, worker->right[i]);
     }
-    w->depth--;
+    worker->depth--;
     for (uint32_t i = 0; i < tail; i++)
-        emit(w, DIFF_BOTH, w->left[r.a_end + i]);
+        emit(worker, DIFF_BOTH, worker->left[range.a_end + i]);
 }
 
-static const lines_part *find_part(const struct lines *l, const char *title)
+static const lines_part *find_part(const struct lines *lines, const char *title)
 {
-    for (uint32_t i = 0; i < l->count; i++)
-        if (strcmp(l->parts[i].title, title) == 0)
-            return &l->parts[i];
+    for (uint32_t i = 0; i < lines->count; i++)
+        if (strcmp(lines->parts[i].title, title) == 0)
+            return &lines->parts[i];
     return NULL;
 }
 
-static bool compare_parts(struct diff *d, const lines_part *left, const lines_part *right)
+static bool compare_parts(struct diff *diff, const lines_part *left, const lines_part *right)
 {
     static const lines_part none = { .title = "" };
-    struct worker w = { .a = &d->a, .out = &d->parts[d->part_count++] };
+    struct worker worker = { .a = &diff->a, .out = &diff->parts[diff->part_count++] };
 
     left = left != NULL ? left : &none;
     right = right != NULL ? right : &none;
-    w.left = left->lines;
-    w.right = right->lines;
-    *w.out = (diff_part){ .title = left != &none ? left->title : right->title };
-    w.out->lines = arena_array(&d->a, (size_t)left->count + right->count + 1, sizeof *w.out->lines);
-    if (w.out->lines == NULL)
+    worker.left = left->lines;
+    worker.right = right->lines;
+    *worker.out = (diff_part){ .title = left != &none ? left->title : right->title };
+    worker.out->lines = arena_array(&diff->a, (size_t)left->count + right->count + 1, sizeof *worker.out->lines);
+    if (worker.out->lines == NULL)
         return false;
-    compare_range(&w, (struct range){ 0, left->count, 0, right->count });
-    d->changed += w.out->changed;
-    return !w.failed;
+    compare_range(&worker, (struct range){ 0, left->count, 0, right->count });
+    diff->changed += worker.out->changed;
+    return !worker.failed;
 }
 
 /* ------------------------------------------------------------------ weights */
 
-static bool same_shape(const inlay_value_info *x, const inlay_value_info *y)
+static bool same_shape(const inlay_value_info *input, const inlay_value_info *output)
 {
-    if (x->dtype != y->dtype || x->rank != y->rank || x->data_bytes != y->data_bytes || x->dtype == INLAY_STRING)
+    if (input->dtype != output->dtype || input->rank != output->rank || input->data_bytes != output->data_bytes ||
+        input->dtype == INLAY_STRING)
         return false;
-    for (uint32_t i = 0; i < x->rank; i++)
-        if (x->dims[i].value != y->dims[i].value)
+    for (uint32_t i = 0; i < input->rank; i++)
+        if (input->dims[i].value != output->dims[i].value)
             return false;
     return true;
 }
 
-static diff_weight compare_weight(const inlay_value_info *x, const inlay_value_info *y)
+static diff_weight compare_weight(const inlay_value_info *input, const inlay_value_info *output)
 {
-    diff_weight w = { .name = x->name.data, .elements = 1 };
+    diff_weight weight = { .name = input->name.data, .elements = 1 };
     double squares = 0, own = 0;
 
-    for (uint32_t i = 0; i < x->rank; i++)
-        w.elements *= x->dims[i].value;
-    for (int64_t i = 0; i < w.elements; i++) {
+    for (uint32_t i = 0; i < input->rank; i++)
+        weight.elements *= input->dims[i].value;
+    for (int64_t i = 0; i < weight.elements; i++) {
         double p = 0, q = 0;
 
-        (void)element_number(x->dtype, x->data, i, &p, NULL);
-        (void)element_number(y->dtype, y->data, i, &q, NULL);
+        (void)element_number(input->dtype, input->data, i, &p, NULL);
+        (void)element_number(output->dtype, output->data, i, &q, NULL);
         own += p * p;
         if (p == q || (isnan(p) && isnan(q)))
             continue;
-        w.differing++;
-        w.largest = fabs(p - q) > w.largest ? fabs(p - q) : w.largest;
+        weight.differing++;
+        weight.largest = fabs(p - q) > weight.largest ? fabs(p - q) : weight.largest;
         squares += (p - q) * (p - q);
     }
-    w.relative = own > 0 ? sqrt(squares / own) : squares > 0 ? INFINITY : 0;
-    return w;
+    weight.relative = own > 0 ? sqrt(squares / own) : squares > 0 ? INFINITY : 0;
+    return weight;
 }
 
-static bool compare_weights(struct diff *d, const struct graph *left, const struct graph *right)
+static bool compare_weights(struct diff *diff, const struct graph *left, const struct graph *right)
 {
     names_table names = { 0 };
     bool ok = true;
 
-    d->weights = arena_array(&d->a, (size_t)left->value_count + 1, sizeof *d->weights);
-    for (uint32_t v = 0; ok && v < right->value_count; v++)
-        if ((right->values[v].info.flags & INLAY_VALUE_CONSTANT) != 0)
-            ok = names_add(&names, right->values[v].info.name.data, right->values[v].info.name.bytes, v, NULL);
-    for (uint32_t v = 0; ok && d->weights != NULL && v < left->value_count; v++) {
-        const inlay_value_info *x = &left->values[v].info, *y;
-        const uint32_t at =
-            (x->flags & INLAY_VALUE_CONSTANT) != 0 ? names_find(&names, x->name.data, x->name.bytes) : NAMES_NONE;
+    diff->weights = arena_array(&diff->a, (size_t)left->value_count + 1, sizeof *diff->weights);
+    for (uint32_t value = 0; ok && value < right->value_count; value++)
+        if ((right->values[value].info.flags & INLAY_VALUE_CONSTANT) != 0)
+            ok = names_add(&names, right->values[value].info.name.data, right->values[value].info.name.bytes, value,
+                           NULL);
+    for (uint32_t value = 0; ok && diff->weights != NULL && value < left->value_count; value++) {
+        const inlay_value_info *input = &left->values[value].info, *output;
+        const uint32_t at = (input->flags & INLAY_VALUE_CONSTANT) != 0
+                                ? names_find(&names, input->name.data, input->name.bytes)
+                                : NAMES_NONE;
 
         if (at == NAMES_NONE)
             continue;
-        y = &right->values[at].info;
-        if (same_shape(x, y) && memcmp(x->data, y->data, x->data_bytes) != 0)
-            d->weights[d->weight_count++] = compare_weight(x, y);
+        output = &right->values[at].info;
+        if (same_shape(input, output) && memcmp(input->data, output->data, input->data_bytes) != 0)
+            diff->weights[diff->weight_count++] = compare_weight(input, output);
     }
     names_deinit(&names);
-    return ok && d->weights != NULL;
+    return ok && diff->weights != NULL;
 }
 
 /* ------------------------------------------------------------------ the whole */
@@ -256,10 +260,10 @@ inlay_status diff_models(graph_model *a, graph_model *b, struct diff *out, inlay
     return ok ? INLAY_OK : no_memory(diag, "to compare the models");
 }
 
-void diff_deinit(struct diff *d)
+void diff_deinit(struct diff *diff)
 {
-    lines_deinit(&d->text[0]);
-    lines_deinit(&d->text[1]);
-    arena_deinit(&d->a);
-    *d = (struct diff){ 0 };
+    lines_deinit(&diff->text[0]);
+    lines_deinit(&diff->text[1]);
+    arena_deinit(&diff->a);
+    *diff = (struct diff){ 0 };
 }

@@ -38,5 +38,5 @@ struct diff {
 /* Compares two models as they stand in their files; they must outlive *out, which diff_deinit() releases whatever comes
  * of it. */
 INLAY_NODISCARD inlay_status diff_models(graph_model *a, graph_model *b, struct diff *out, inlay_diag *diag);
-void diff_deinit(struct diff *d);
+void diff_deinit(struct diff *diff);
 #endif

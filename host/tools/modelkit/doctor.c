@@ -27,9 +27,9 @@ doctor_severity doctor_severity_of(doctor_kind kind)
     return kinds[kind].severity;
 }
 
-const char *doctor_severity_text(doctor_severity s)
+const char *doctor_severity_text(doctor_severity severity)
 {
-    return s == DOCTOR_ERROR ? "error" : s == DOCTOR_WARNING ? "warning" : "note";
+    return severity == DOCTOR_ERROR ? "error" : severity == DOCTOR_WARNING ? "warning" : "note";
 }
 
 /* ------------------------------------------------------------------ findings */
@@ -42,10 +42,10 @@ static void make_line(char *text)
             *text = '?';
 }
 
-doctor_finding *doctor_add(struct doctor *d, doctor_kind kind, struct graph *g, graph_node *n, uint32_t v,
-                           const char *format, ...)
+doctor_finding *doctor_add(struct doctor *doctor, doctor_kind kind, struct graph *graph, graph_node *node,
+                           uint32_t value, const char *format, ...)
 {
-    doctor_finding *f = arena_alloc(&d->model->arena, sizeof *f);
+    doctor_finding *finding = arena_alloc(&doctor->model->arena, sizeof *finding);
     char text[512];
     char *copy;
     va_list args;
@@ -54,76 +54,78 @@ doctor_finding *doctor_add(struct doctor *d, doctor_kind kind, struct graph *g, 
     (void)vsnprintf(text, sizeof text, format, args);
     va_end(args);
     make_line(text);
-    copy = arena_string(&d->model->arena, text);
-    if (f == NULL || copy == NULL) {
-        d->failed = true;
+    copy = arena_string(&doctor->model->arena, text);
+    if (finding == NULL || copy == NULL) {
+        doctor->failed = true;
         return NULL;
     }
-    *f = (doctor_finding){
-        .kind = kind, .g = g, .text = copy, .value = "", .v = v, .instead = INLAY_NONE, .cost_ms = -1
+    *finding = (doctor_finding){
+        .kind = kind, .g = graph, .text = copy, .value = "", .v = value, .instead = INLAY_NONE, .cost_ms = -1
     };
-    if (n != NULL) {
-        f->nodes = arena_copy(&d->model->arena, &n, sizeof n);
-        f->node_count = f->nodes != NULL;
+    if (node != NULL) {
+        finding->nodes = arena_copy(&doctor->model->arena, &node, sizeof node);
+        finding->node_count = finding->nodes != NULL;
     }
-    if (g != NULL && v != INLAY_NONE)
-        f->value = g->values[v].info.name.data;
-    if (d->last != NULL)
-        d->last->next = f;
+    if (graph != NULL && value != INLAY_NONE)
+        finding->value = graph->values[value].info.name.data;
+    if (doctor->last != NULL)
+        doctor->last->next = finding;
     else
-        d->first = f;
-    d->last = f;
-    d->count++;
-    return f;
+        doctor->first = finding;
+    doctor->last = finding;
+    doctor->count++;
+    return finding;
 }
 
 /* ------------------------------------------------------------------ helpers of the parts */
 
-static void count_read(struct readers *r, uint32_t v, graph_node *n)
+static void count_read(struct readers *readers, uint32_t value, graph_node *node)
 {
-    if (v == INLAY_NONE)
+    if (value == INLAY_NONE)
         return;
-    r->count[v]++;
-    r->one[v] = n;
+    readers->count[value]++;
+    readers->one[value] = node;
 }
 
-bool readers_find(struct graph *g, struct readers *out)
+bool readers_find(struct graph *graph, struct readers *out)
 {
-    out->count = arena_array(&g->model->arena, (size_t)g->value_count + 1, sizeof *out->count);
-    out->one = arena_array(&g->model->arena, (size_t)g->value_count + 1, sizeof(graph_node *));
+    out->count = arena_array(&graph->model->arena, (size_t)graph->value_count + 1, sizeof *out->count);
+    out->one = arena_array(&graph->model->arena, (size_t)graph->value_count + 1, sizeof(graph_node *));
     if (out->count == NULL || out->one == NULL)
         return false;
-    for (uint32_t i = 0; i < g->node_count; i++) {
-        graph_node *n = g->nodes[i];
+    for (uint32_t i = 0; i < graph->node_count; i++) {
+        graph_node *node = graph->nodes[i];
 
-        for (uint32_t k = 0; k < n->info.input_count; k++)
-            count_read(out, n->info.inputs[k], n);
-        for (uint32_t k = 0; k < n->capture_count; k++)
-            count_read(out, n->captures[k], n);
+        for (uint32_t k = 0; k < node->info.input_count; k++)
+            count_read(out, node->info.inputs[k], node);
+        for (uint32_t k = 0; k < node->capture_count; k++)
+            count_read(out, node->captures[k], node);
     }
-    for (uint32_t i = 0; i < g->output_count; i++)
-        out->count[g->outputs[i]]++;
+    for (uint32_t i = 0; i < graph->output_count; i++)
+        out->count[graph->outputs[i]]++;
     return true;
 }
 
-bool doctor_constant(const struct graph *g, uint32_t v, inlay_tensor_view *out)
+bool doctor_constant(const struct graph *graph, uint32_t value, inlay_tensor_view *out)
 {
-    const inlay_value_info *info = v != INLAY_NONE ? &g->values[v].info : NULL;
-    const inlay_attr_info *a;
+    const inlay_value_info *info = value != INLAY_NONE ? &graph->values[value].info : NULL;
+    const inlay_attr_info *attribute;
     int64_t *dims;
 
     if (info == NULL || info->kind != INLAY_VALUE_TENSOR || info->dtype == INLAY_STRING)
         return false;
-    if (info->producer != INLAY_NONE && info->producer < g->node_count) {
-        a = doctor_is_op(g->nodes[info->producer], "Constant") ? graph_attr(g->nodes[info->producer], "value") : NULL;
-        if (a != NULL && a->tensor != NULL && a->tensor->dtype != INLAY_STRING) {
-            *out = *a->tensor;
+    if (info->producer != INLAY_NONE && info->producer < graph->node_count) {
+        attribute = doctor_is_op(graph->nodes[info->producer], "Constant")
+                        ? graph_attr(graph->nodes[info->producer], "value")
+                        : NULL;
+        if (attribute != NULL && attribute->tensor != NULL && attribute->tensor->dtype != INLAY_STRING) {
+            *out = *attribute->tensor;
             return true;
         }
     }
     if (info->data == NULL || info->rank == INLAY_RANK_UNKNOWN)
         return false;
-    dims = arena_array(&g->model->arena, (size_t)info->rank + 1, sizeof *dims);
+    dims = arena_array(&graph->model->arena, (size_t)info->rank + 1, sizeof *dims);
     if (dims == NULL)
         return false;
     for (uint32_t i = 0; i < info->rank; i++)
@@ -134,16 +136,16 @@ bool doctor_constant(const struct graph *g, uint32_t v, inlay_tensor_view *out)
     return true;
 }
 
-bool doctor_is_op(const graph_node *n, const char *op)
+bool doctor_is_op(const graph_node *node, const char *op)
 {
-    return strcmp(n->info.op_type.data, op) == 0 && strcmp(n->info.domain.data, "ai.onnx") == 0;
+    return strcmp(node->info.op_type.data, op) == 0 && strcmp(node->info.domain.data, "ai.onnx") == 0;
 }
 
-int64_t doctor_int(const graph_node *n, const char *attr, int64_t otherwise)
+int64_t doctor_int(const graph_node *node, const char *attr, int64_t otherwise)
 {
-    const inlay_attr_info *a = graph_attr(n, attr);
+    const inlay_attr_info *attribute = graph_attr(node, attr);
 
-    return a != NULL && a->kind == INLAY_ATTR_INT ? a->i : otherwise;
+    return attribute != NULL && attribute->kind == INLAY_ATTR_INT ? attribute->i : otherwise;
 }
 
 int64_t doctor_elements(const inlay_value_info *info)

@@ -45,14 +45,14 @@ struct doctor {
 const char *doctor_code(doctor_kind kind);
 const char *doctor_fix_text(doctor_kind kind);
 doctor_severity doctor_severity_of(doctor_kind kind);
-const char *doctor_severity_text(doctor_severity s);
+const char *doctor_severity_text(doctor_severity severity);
 
-/* Finds what is to be found in d->model, {.model = ...} to begin with. INLAY_CANCELLED: progress said so. */
-INLAY_NODISCARD inlay_status doctor_examine(struct doctor *d, inlay_diag *diag);
-/* Adds a finding; n may be NULL. NULL: no memory, which doctor_examine() tells in the end. */
+/* Finds what is to be found in doctor->model, {.model = ...} to begin with. INLAY_CANCELLED: progress said so. */
+INLAY_NODISCARD inlay_status doctor_examine(struct doctor *doctor, inlay_diag *diag);
+/* Adds a finding; node may be NULL. NULL: no memory, which doctor_examine() tells in the end. */
 INLAY_PRINTF(6, 7)
-doctor_finding *doctor_add(struct doctor *d, doctor_kind kind, struct graph *g, graph_node *n, uint32_t v,
+doctor_finding *doctor_add(struct doctor *doctor, doctor_kind kind, struct graph *graph, graph_node *node, uint32_t v,
                            const char *format, ...);
 /* Puts right what can be; marks it `fixed`. The model can be saved afterwards. */
-INLAY_NODISCARD inlay_status doctor_fix(struct doctor *d, inlay_diag *diag);
+INLAY_NODISCARD inlay_status doctor_fix(struct doctor *doctor, inlay_diag *diag);
 #endif

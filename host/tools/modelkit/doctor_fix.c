@@ -4,69 +4,71 @@
 #include "modelkit/edit.h"
 #include <string.h>
 
-/* Readers of v read `instead`. */
-static inlay_status lead(struct graph *g, uint32_t v, uint32_t instead)
+/* Readers of value read `instead`. */
+static inlay_status lead(struct graph *graph, uint32_t value, uint32_t instead)
 {
-    uint32_t *replacement = arena_array(&g->model->arena, (size_t)g->value_count + 1, sizeof *replacement);
+    uint32_t *replacement = arena_array(&graph->model->arena, (size_t)graph->value_count + 1, sizeof *replacement);
 
     if (replacement == NULL)
         return INLAY_OUT_OF_MEMORY;
-    memset(replacement, 0xff, g->value_count * sizeof *replacement);
-    replacement[v] = instead;
-    pass_replace_uses(g, replacement);
+    memset(replacement, 0xff, graph->value_count * sizeof *replacement);
+    replacement[value] = instead;
+    pass_replace_uses(graph, replacement);
     return INLAY_OK;
 }
 
 /* What each of the casts reads does for their readers: its own type is right. */
-static inlay_status fix_needless(doctor_finding *f)
+static inlay_status fix_needless(doctor_finding *finding)
 {
     inlay_status status = INLAY_OK;
 
-    for (uint32_t i = 0; i < f->node_count && status == INLAY_OK; i++)
-        status = lead(f->g, f->nodes[i]->info.outputs[0], f->nodes[i]->info.inputs[0]);
+    for (uint32_t i = 0; i < finding->node_count && status == INLAY_OK; i++)
+        status = lead(finding->g, finding->nodes[i]->info.outputs[0], finding->nodes[i]->info.inputs[0]);
     return status;
 }
 
 /* The Cast reads what the chain began with; where that has the right type already, its readers do. */
-static inlay_status fix_cast(doctor_finding *f)
+static inlay_status fix_cast(doctor_finding *finding)
 {
-    graph_node *n = f->nodes[0];
-    const inlay_value_info *from = &f->g->values[f->instead].info, *to = &f->g->values[f->v].info;
+    graph_node *node = finding->nodes[0];
+    const inlay_value_info *from = &finding->g->values[finding->instead].info,
+                           *to = &finding->g->values[finding->v].info;
 
     if (from->dtype == to->dtype && (to->flags & INLAY_VALUE_GRAPH_OUTPUT) == 0)
-        return lead(f->g, f->v, f->instead);
-    edit_input(n, 0, f->instead);
+        return lead(finding->g, finding->v, finding->instead);
+    edit_input(node, 0, finding->instead);
     return INLAY_OK;
 }
 
-static inlay_status fix_constants(doctor_finding *f)
+static inlay_status fix_constants(doctor_finding *finding)
 {
     uint32_t kept = 0, next = 0;
     inlay_status status = INLAY_OK;
 
-    for (uint32_t i = 0; i < f->g->node_count; i++) {
-        graph_node *n = f->g->nodes[i];
+    for (uint32_t i = 0; i < finding->g->node_count; i++) {
+        graph_node *node = finding->g->nodes[i];
 
-        if (next == f->node_count || f->nodes[next] != n) { /* both are in the order of the graph */
-            f->g->nodes[kept++] = n;
+        if (next == finding->node_count || finding->nodes[next] != node) { /* both are in the order of the graph */
+            finding->g->nodes[kept++] = node;
             continue;
         }
         next++;
         if (status == INLAY_OK) {
-            const inlay_tensor_view *t = graph_attr(n, "value")->tensor;
+            const inlay_tensor_view *view = graph_attr(node, "value")->tensor;
 
-            status = graph_set_constant(f->g, n->info.outputs[0], t->dtype, t->rank, t->dims, t->data, t->bytes);
+            status = graph_set_constant(finding->g, node->info.outputs[0], view->dtype, view->rank, view->dims,
+                                        view->data, view->bytes);
         }
     }
-    f->g->node_count = kept;
+    finding->g->node_count = kept;
     return status;
 }
 
-static inlay_status fix_integers(doctor_finding *f)
+static inlay_status fix_integers(doctor_finding *finding)
 {
-    const inlay_value_info *info = &f->g->values[f->v].info;
+    const inlay_value_info *info = &finding->g->values[finding->v].info;
     const uint64_t count = info->data_bytes / 8;
-    int32_t *narrow = graph_blob_alloc(f->g->model, count * sizeof *narrow);
+    int32_t *narrow = graph_blob_alloc(finding->g->model, count * sizeof *narrow);
     int64_t dims[INLAY_MAX_RANK], one;
 
     if (narrow == NULL || info->rank > INLAY_MAX_RANK)
@@ -77,100 +79,101 @@ static inlay_status fix_integers(doctor_finding *f)
     }
     for (uint32_t i = 0; i < info->rank; i++)
         dims[i] = info->dims[i].value;
-    f->g->values[f->v].declared = false;
-    return graph_set_constant(f->g, f->v, INLAY_INT32, info->rank, dims, narrow, count * sizeof *narrow);
+    finding->g->values[finding->v].declared = false;
+    return graph_set_constant(finding->g, finding->v, INLAY_INT32, info->rank, dims, narrow, count * sizeof *narrow);
 }
 
 /* Every declared axis of that symbol, or the axes of an output, get their sizes. */
-static inlay_status fix_axis(doctor_finding *f)
+static inlay_status fix_axis(doctor_finding *finding)
 {
-    struct graph *g = f->g;
+    struct graph *graph = finding->g;
 
-    for (uint32_t v = 0; v < g->value_count; v++) {
-        graph_value *value = &g->values[v];
+    for (uint32_t value_index = 0; value_index < graph->value_count; value_index++) {
+        graph_value *value = &graph->values[value_index];
         inlay_dim *dims;
 
         if (!value->declared || value->declared_rank == INLAY_RANK_UNKNOWN || value->declared_rank == 0 ||
-            value->declared_rank != value->info.rank || (f->instead == 0 && v != f->v))
+            value->declared_rank != value->info.rank || (finding->instead == 0 && value_index != finding->v))
             continue;
-        dims = arena_copy(&g->model->arena, value->declared_dims, value->declared_rank * sizeof *dims);
+        dims = arena_copy(&graph->model->arena, value->declared_dims, value->declared_rank * sizeof *dims);
         if (dims == NULL)
             return INLAY_OUT_OF_MEMORY;
         for (uint32_t k = 0; k < value->declared_rank; k++) {
             const inlay_dim *known = &value->info.dims[k];
 
-            if (f->instead == 0 && dims[k].kind != INLAY_DIM_FIXED && known->kind == INLAY_DIM_FIXED)
+            if (finding->instead == 0 && dims[k].kind != INLAY_DIM_FIXED && known->kind == INLAY_DIM_FIXED)
                 dims[k] = *known;
-            if (f->instead != 0 && ((known->kind == INLAY_DIM_SYMBOLIC && known->symbol == f->instead) ||
-                                    (dims[k].kind == INLAY_DIM_SYMBOLIC && dims[k].symbol == f->instead)))
-                dims[k] = (inlay_dim){ .value = f->size, .kind = INLAY_DIM_FIXED };
+            if (finding->instead != 0 && ((known->kind == INLAY_DIM_SYMBOLIC && known->symbol == finding->instead) ||
+                                          (dims[k].kind == INLAY_DIM_SYMBOLIC && dims[k].symbol == finding->instead)))
+                dims[k] = (inlay_dim){ .value = finding->size, .kind = INLAY_DIM_FIXED };
         }
         value->declared_dims = dims;
     }
     return INLAY_OK;
 }
 
-static inlay_status fix_one(doctor_finding *f)
+static inlay_status fix_one(doctor_finding *finding)
 {
-    switch (f->kind) {
+    switch (finding->kind) {
     case DOCTOR_CAST_CHAIN:
-        return fix_cast(f);
+        return fix_cast(finding);
     case DOCTOR_CAST_NEEDLESS:
-        return fix_needless(f);
+        return fix_needless(finding);
     case DOCTOR_WEIGHTS_TWICE:
-        return lead(f->g, f->v, f->instead);
+        return lead(finding->g, finding->v, finding->instead);
     case DOCTOR_WEIGHTS_UNUSED:
         return INLAY_OK; /* dropped below */
     case DOCTOR_CONSTANT_HUGE:
-        return fix_constants(f);
+        return fix_constants(finding);
     case DOCTOR_WEIGHTS_INPUTS:
-        return graph_freeze_defaults(f->g);
+        return graph_freeze_defaults(finding->g);
     case DOCTOR_INT64:
-        return fix_integers(f);
+        return fix_integers(finding);
     case DOCTOR_AXIS_CONSTANT:
-        return fix_axis(f);
+        return fix_axis(finding);
     default:
         return INLAY_UNSUPPORTED;
     }
 }
 
 /* Casts that nobody reads any longer, from the last to the first. */
-static bool drop_casts(struct graph *g)
+static bool drop_casts(struct graph *graph)
 {
-    bool *drop = arena_array(&g->model->arena, (size_t)g->node_count + 1, sizeof *drop);
+    bool *drop = arena_array(&graph->model->arena, (size_t)graph->node_count + 1, sizeof *drop);
     bool more = drop != NULL;
 
     while (more) {
-        struct readers r;
+        struct readers readers;
 
         more = false;
-        if (!readers_find(g, &r))
+        if (!readers_find(graph, &readers))
             return false;
-        memset(drop, 0, g->node_count * sizeof *drop);
-        for (uint32_t i = 0; i < g->node_count; i++)
-            more |= drop[i] = doctor_is_op(g->nodes[i], "Cast") && r.count[g->nodes[i]->info.outputs[0]] == 0;
-        pass_drop_nodes(g, drop);
+        memset(drop, 0, graph->node_count * sizeof *drop);
+        for (uint32_t i = 0; i < graph->node_count; i++)
+            more |= drop[i] =
+                doctor_is_op(graph->nodes[i], "Cast") && readers.count[graph->nodes[i]->info.outputs[0]] == 0;
+        pass_drop_nodes(graph, drop);
     }
-    for (uint32_t i = 0; i < g->node_count && drop != NULL; i++)
-        for (uint32_t b = 0; b < g->nodes[i]->body_count; b++)
-            if (!drop_casts(g->nodes[i]->bodies[b].graph))
+    for (uint32_t i = 0; i < graph->node_count && drop != NULL; i++)
+        for (uint32_t b = 0; b < graph->nodes[i]->body_count; b++)
+            if (!drop_casts(graph->nodes[i]->bodies[b].graph))
                 return false;
     return drop != NULL;
 }
 
-inlay_status doctor_fix(struct doctor *d, inlay_diag *diag)
+inlay_status doctor_fix(struct doctor *doctor, inlay_diag *diag)
 {
     bool casts = false;
 
-    for (doctor_finding *f = d->first; f != NULL; f = f->next) {
-        if (!f->can_fix)
+    for (doctor_finding *finding = doctor->first; finding != NULL; finding = finding->next) {
+        if (!finding->can_fix)
             continue;
-        if (fix_one(f) != INLAY_OK)
+        if (fix_one(finding) != INLAY_OK)
             return no_memory(diag, "to put the model right");
-        f->fixed = true;
-        casts = casts || f->kind == DOCTOR_CAST_CHAIN || f->kind == DOCTOR_CAST_NEEDLESS;
+        finding->fixed = true;
+        casts = casts || finding->kind == DOCTOR_CAST_CHAIN || finding->kind == DOCTOR_CAST_NEEDLESS;
     }
-    if ((casts && !drop_casts(d->model->main)) || !edit_drop_unused(d->model->main))
+    if ((casts && !drop_casts(doctor->model->main)) || !edit_drop_unused(doctor->model->main))
         return no_memory(diag, "to put the model right");
-    return graph_finish(d->model->main, diag);
+    return graph_finish(doctor->model->main, diag);
 }

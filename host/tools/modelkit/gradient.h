@@ -34,14 +34,14 @@ static inline bool gradient_is_float(inlay_dtype dtype)
     return dtype == INLAY_FLOAT || dtype == INLAY_DOUBLE || dtype == INLAY_FLOAT16 || dtype == INLAY_BFLOAT16;
 }
 
-/* Does the value depend on what is differentiated by? v may be INLAY_NONE. */
-static inline bool gradient_reaches(const struct gradient *f, uint32_t v)
+/* Does the value depend on what is differentiated by? value may be INLAY_NONE. */
+static inline bool gradient_reaches(const struct gradient *gradient, uint32_t value)
 {
-    return v != INLAY_NONE && f->active[v];
+    return value != INLAY_NONE && gradient->active[value];
 }
 
 /* Adds the derivatives by what the node reads, from that by its output. INLAY_UNSUPPORTED: there is no rule for it. */
-INLAY_NODISCARD inlay_status gradient_back(struct gradient *f, const graph_node *n, inlay_diag *diag);
-/* A number of type f->dtype in the shape of a value. */
-uint32_t gradient_filled(struct gradient *f, double x, uint32_t like);
+INLAY_NODISCARD inlay_status gradient_back(struct gradient *gradient, const graph_node *node, inlay_diag *diag);
+/* A number of type gradient->dtype in the shape of a value. */
+uint32_t gradient_filled(struct gradient *gradient, double x, uint32_t like);
 #endif

@@ -18,21 +18,21 @@ struct text {
     size_t bytes;
 };
 
-static bool begin(struct text *t)
+static bool begin(struct text *text)
 {
-    *t = (struct text){ 0 };
-    t->to = open_memstream(&t->data, &t->bytes);
-    return t->to != NULL;
+    *text = (struct text){ 0 };
+    text->to = open_memstream(&text->data, &text->bytes);
+    return text->to != NULL;
 }
 
 /* A copy in the arena, with what would break the line as '?'. NULL: no memory. */
-static char *finish(struct text *t, struct arena *a)
+static char *finish(struct text *text, struct arena *arena)
 {
     char *copy = NULL;
 
-    if (fclose(t->to) == 0)
-        copy = arena_string_n(a, t->data, t->bytes);
-    free(t->data);
+    if (fclose(text->to) == 0)
+        copy = arena_string_n(arena, text->data, text->bytes);
+    free(text->data);
     for (char *c = copy; c != NULL && *c != '\0'; c++)
         *c = (unsigned char)*c < ' ' || *c == 0x7f ? '?' : *c;
     return copy;
@@ -40,7 +40,7 @@ static char *finish(struct text *t, struct arena *a)
 
 /* ------------------------------------------------------------------ types, tensors, attributes */
 
-static void put_dims(FILE *to, const graph_model *m, uint32_t rank, const inlay_dim *dims)
+static void put_dims(FILE *to, const graph_model *model, uint32_t rank, const inlay_dim *dims)
 {
     if (rank == INLAY_RANK_UNKNOWN) {
         (void)fputs("[...]", to);
@@ -51,39 +51,39 @@ static void put_dims(FILE *to, const graph_model *m, uint32_t rank, const inlay_
         if (dims[i].kind == INLAY_DIM_FIXED)
             (void)fprintf(to, "%" PRId64, dims[i].value);
         else
-            (void)fputs(dims[i].kind == INLAY_DIM_SYMBOLIC && dims[i].symbol < m->symbol_count
-                            ? m->symbols[dims[i].symbol].name.data
+            (void)fputs(dims[i].kind == INLAY_DIM_SYMBOLIC && dims[i].symbol < model->symbol_count
+                            ? model->symbols[dims[i].symbol].name.data
                             : "?",
                         to);
     }
     (void)fputs(rank == 0 ? "[]" : "]", to);
 }
 
-static void put_type(FILE *to, const graph_model *m, const graph_value *v)
+static void put_type(FILE *to, const graph_model *model, const graph_value *value)
 {
     static const char *const kinds[] = { "?", "", "sequence of ", "optional ", "map of " };
 
-    (void)fputs(kinds[v->info.kind < 5 ? v->info.kind : 0], to);
-    if (v->inner_kind > INLAY_VALUE_TENSOR)
-        (void)fputs(kinds[v->inner_kind < 5 ? v->inner_kind : 0], to);
-    if (v->declared)
-        (void)fputs(inlay_dtype_name(v->declared_dtype), to);
+    (void)fputs(kinds[value->info.kind < 5 ? value->info.kind : 0], to);
+    if (value->inner_kind > INLAY_VALUE_TENSOR)
+        (void)fputs(kinds[value->inner_kind < 5 ? value->inner_kind : 0], to);
+    if (value->declared)
+        (void)fputs(inlay_dtype_name(value->declared_dtype), to);
     else
-        (void)fputs(inlay_dtype_name(v->info.dtype), to);
-    if (v->declared)
-        put_dims(to, m, v->declared_rank, v->declared_dims);
+        (void)fputs(inlay_dtype_name(value->info.dtype), to);
+    if (value->declared)
+        put_dims(to, model, value->declared_rank, value->declared_dims);
     else
-        put_dims(to, m, v->info.rank, v->info.dims);
+        put_dims(to, model, value->info.rank, value->info.dims);
 }
 
-char *lines_type(struct arena *a, const graph_model *m, const graph_value *v)
+char *lines_type(struct arena *arena, const graph_model *model, const graph_value *value)
 {
-    struct text t;
+    struct text text;
 
-    if (!begin(&t))
+    if (!begin(&text))
         return NULL;
-    put_type(t.to, m, v);
-    return finish(&t, a);
+    put_type(text.to, model, value);
+    return finish(&text, arena);
 }
 
 static void put_elements(FILE *to, inlay_dtype dtype, const void *data, uint64_t bytes, int64_t count)
@@ -99,70 +99,71 @@ static void put_elements(FILE *to, inlay_dtype dtype, const void *data, uint64_t
         (void)fprintf(to, " %s", element_text(dtype, data, i, one, sizeof one));
 }
 
-static void put_tensor(FILE *to, const inlay_tensor_view *t)
+static void put_tensor(FILE *to, const inlay_tensor_view *view)
 {
     int64_t count = 1;
 
-    (void)fprintf(to, "%s[", inlay_dtype_name(t->dtype));
-    for (uint32_t i = 0; i < t->rank; i++) {
-        (void)fprintf(to, "%s%" PRId64, i > 0 ? ", " : "", t->dims[i]);
-        count *= t->dims[i];
+    (void)fprintf(to, "%s[", inlay_dtype_name(view->dtype));
+    for (uint32_t i = 0; i < view->rank; i++) {
+        (void)fprintf(to, "%s%" PRId64, i > 0 ? ", " : "", view->dims[i]);
+        count *= view->dims[i];
     }
     (void)fputs("]", to);
-    put_elements(to, t->dtype, t->data, t->bytes, count);
+    put_elements(to, view->dtype, view->data, view->bytes, count);
 }
 
-static void put_attr(FILE *to, const inlay_attr_info *a)
+static void put_attr(FILE *to, const inlay_attr_info *attribute)
 {
-    (void)fprintf(to, " %s=", a->name.data);
-    switch (a->kind) {
+    (void)fprintf(to, " %s=", attribute->name.data);
+    switch (attribute->kind) {
     case INLAY_ATTR_INT:
-        (void)fprintf(to, "%" PRId64, a->i);
+        (void)fprintf(to, "%" PRId64, attribute->i);
         break;
     case INLAY_ATTR_FLOAT:
-        (void)fprintf(to, "%.9g", a->f);
+        (void)fprintf(to, "%.9g", attribute->f);
         break;
     case INLAY_ATTR_STRING:
-        (void)fprintf(to, "'%.*s'", (int)(a->s.bytes < 4096 ? a->s.bytes : 4096), a->s.data);
+        (void)fprintf(to, "'%.*s'", (int)(attribute->s.bytes < 4096 ? attribute->s.bytes : 4096), attribute->s.data);
         break;
     case INLAY_ATTR_INTS:
     case INLAY_ATTR_FLOATS:
     case INLAY_ATTR_STRINGS:
-        for (uint32_t i = 0; i < a->count; i++) {
+        for (uint32_t i = 0; i < attribute->count; i++) {
             (void)fputs(i == 0 ? "[" : ", ", to);
-            if (a->kind == INLAY_ATTR_INTS)
-                (void)fprintf(to, "%" PRId64, a->ints[i]);
-            else if (a->kind == INLAY_ATTR_FLOATS)
-                (void)fprintf(to, "%.9g", (double)a->floats[i]);
+            if (attribute->kind == INLAY_ATTR_INTS)
+                (void)fprintf(to, "%" PRId64, attribute->ints[i]);
+            else if (attribute->kind == INLAY_ATTR_FLOATS)
+                (void)fprintf(to, "%.9g", (double)attribute->floats[i]);
             else
-                (void)fprintf(to, "'%.*s'", (int)(a->strings[i].bytes < 4096 ? a->strings[i].bytes : 4096),
-                              a->strings[i].data);
+                (void)fprintf(to, "'%.*s'",
+                              (int)(attribute->strings[i].bytes < 4096 ? attribute->strings[i].bytes : 4096),
+                              attribute->strings[i].data);
         }
-        (void)fputs(a->count == 0 ? "[]" : "]", to);
+        (void)fputs(attribute->count == 0 ? "[]" : "]", to);
         break;
     default:
-        for (uint32_t i = 0; i < graph_attr_tensors(a); i++) {
+        for (uint32_t i = 0; i < graph_attr_tensors(attribute); i++) {
             (void)fputs(i > 0 ? ", " : "", to);
-            put_tensor(to, &a->tensor[i]);
+            put_tensor(to, &attribute->tensor[i]);
         }
         break;
     }
 }
 
 /* Those of the file, not what binding filled in. In the order of their names: files have them in any. */
-static void put_attrs(FILE *to, const graph_node *n)
+static void put_attrs(FILE *to, const graph_node *node)
 {
     const inlay_attr_info *last = NULL;
 
-    for (uint32_t done = 0; done < n->own_attr_count; done++) {
+    for (uint32_t done = 0; done < node->own_attr_count; done++) {
         const inlay_attr_info *next = NULL;
 
-        for (uint32_t i = 0; i < n->own_attr_count; i++) {
-            const inlay_attr_info *a = &n->info.attrs[i];
+        for (uint32_t i = 0; i < node->own_attr_count; i++) {
+            const inlay_attr_info *attribute = &node->info.attrs[i];
 
-            if ((last == NULL || strcmp(a->name.data, last->name.data) > 0) &&
-                (next == NULL || strcmp(a->name.data, next->name.data) < 0))
-                next = a;
+            if ((last == NULL || strcmp(attribute->name.data, last->name.data) > 0) &&
+                (next == NULL || strcmp(attribute->name.data, next->name.data) < 0))
+                next = attribute;
         }
         if (next == NULL)
             return;
@@ -171,153 +172,155 @@ static void put_attrs(FILE *to, const graph_node *n)
     }
 }
 
-char *lines_attributes(struct arena *a, const graph_node *n)
+char *lines_attributes(struct arena *arena, const graph_node *node)
 {
-    struct text t;
+    struct text text;
 
-    if (!begin(&t))
+    if (!begin(&text))
         return NULL;
-    put_attrs(t.to, n);
-    return finish(&t, a);
+    put_attrs(text.to, node);
+    return finish(&text, arena);
 }
 
 /* ------------------------------------------------------------------ the model */
 
-static lines_part *add_part(struct lines *l, const char *title)
+static lines_part *add_part(struct lines *lines, const char *title)
 {
-    if (!ARENA_GROW(&l->a, l->parts, l->count)) {
-        l->failed = true;
+    if (!ARENA_GROW(&lines->a, lines->parts, lines->count)) {
+        lines->failed = true;
         return NULL;
     }
-    l->parts[l->count] = (lines_part){ .title = title };
-    l->failed = l->failed || title == NULL;
-    return &l->parts[l->count++];
+    lines->parts[lines->count] = (lines_part){ .title = title };
+    lines->failed = lines->failed || title == NULL;
+    return &lines->parts[lines->count++];
 }
 
-static void add_line(struct lines *l, lines_part *p, char *line)
+static void add_line(struct lines *lines, lines_part *part, char *line)
 {
-    if (p == NULL || line == NULL || !ARENA_GROW(&l->a, p->lines, p->count))
-        l->failed = true;
+    if (part == NULL || line == NULL || !ARENA_GROW(&lines->a, part->lines, part->count))
+        lines->failed = true;
     else
-        p->lines[p->count++] = line;
+        part->lines[part->count++] = line;
 }
 
-static void add_value(struct lines *l, lines_part *p, const struct graph *g, uint32_t v)
+static void add_value(struct lines *lines, lines_part *part, const struct graph *graph, uint32_t value_index)
 {
-    const graph_value *value = &g->values[v];
-    struct text t;
+    const graph_value *value = &graph->values[value_index];
+    struct text text;
 
-    if (!begin(&t)) {
-        l->failed = true;
+    if (!begin(&text)) {
+        lines->failed = true;
         return;
     }
-    (void)fprintf(t.to, "%s: ", value->info.name.data);
-    put_type(t.to, g->model, value);
+    (void)fprintf(text.to, "%s: ", value->info.name.data);
+    put_type(text.to, graph->model, value);
     if (value->default_value != NULL) {
-        (void)fputs(" by default ", t.to);
-        put_tensor(t.to, value->default_value);
+        (void)fputs(" by default ", text.to);
+        put_tensor(text.to, value->default_value);
     }
-    add_line(l, p, finish(&t, &l->a));
+    add_line(lines, part, finish(&text, &lines->a));
 }
 
-static void add_constant(struct lines *l, lines_part *p, const struct graph *g, uint32_t v)
+static void add_constant(struct lines *lines, lines_part *part, const struct graph *graph, uint32_t value)
 {
-    const inlay_value_info *info = &g->values[v].info;
+    const inlay_value_info *info = &graph->values[value].info;
     int64_t count = 1;
-    struct text t;
+    struct text text;
 
-    if (!begin(&t)) {
-        l->failed = true;
+    if (!begin(&text)) {
+        lines->failed = true;
         return;
     }
     for (uint32_t i = 0; i < info->rank; i++)
         count *= info->dims[i].value;
-    (void)fprintf(t.to, "%s: %s", info->name.data, inlay_dtype_name(info->dtype));
-    put_dims(t.to, g->model, info->rank, info->dims);
-    put_elements(t.to, info->dtype, info->data, info->data_bytes, count);
-    add_line(l, p, finish(&t, &l->a));
+    (void)fprintf(text.to, "%s: %s", info->name.data, inlay_dtype_name(info->dtype));
+    put_dims(text.to, graph->model, info->rank, info->dims);
+    put_elements(text.to, info->dtype, info->data, info->data_bytes, count);
+    add_line(lines, part, finish(&text, &lines->a));
 }
 
-static void put_names(FILE *to, const struct graph *g, const uint32_t *values, uint32_t count)
+static void put_names(FILE *to, const struct graph *graph, const uint32_t *values, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
         (void)fprintf(to, "%s%s", i > 0 ? ", " : "",
-                      values[i] == INLAY_NONE ? "_" : g->values[values[i]].info.name.data);
+                      values[i] == INLAY_NONE ? "_" : graph->values[values[i]].info.name.data);
 }
 
-static void add_node(struct lines *l, lines_part *p, const struct graph *g, const graph_node *n)
+static void add_node(struct lines *lines, lines_part *part, const struct graph *graph, const graph_node *node)
 {
-    struct text t;
+    struct text text;
 
-    if (!begin(&t)) {
-        l->failed = true;
+    if (!begin(&text)) {
+        lines->failed = true;
         return;
     }
-    put_names(t.to, g, n->info.outputs, n->info.output_count);
-    (void)fprintf(t.to, " = %s%s%s(", strcmp(n->info.domain.data, "ai.onnx") == 0 ? "" : n->info.domain.data,
-                  strcmp(n->info.domain.data, "ai.onnx") == 0 ? "" : ".", n->info.op_type.data);
-    put_names(t.to, g, n->info.inputs, n->info.input_count);
-    (void)fputs(")", t.to);
-    put_attrs(t.to, n);
-    for (uint32_t i = 0; i < n->ref_count; i++)
-        (void)fprintf(t.to, " %s=@%s", n->refs[i].name, n->refs[i].from);
-    if (n->info.output_count == 0 || n->info.outputs[0] == INLAY_NONE ||
-        strcmp(n->info.name.data, g->values[n->info.outputs[0]].info.name.data) != 0)
-        (void)fprintf(t.to, "  # %s", n->info.name.data);
-    add_line(l, p, finish(&t, &l->a));
+    put_names(text.to, graph, node->info.outputs, node->info.output_count);
+    (void)fprintf(text.to, " = %s%s%s(", strcmp(node->info.domain.data, "ai.onnx") == 0 ? "" : node->info.domain.data,
+                  strcmp(node->info.domain.data, "ai.onnx") == 0 ? "" : ".", node->info.op_type.data);
+    put_names(text.to, graph, node->info.inputs, node->info.input_count);
+    (void)fputs(")", text.to);
+    put_attrs(text.to, node);
+    for (uint32_t i = 0; i < node->ref_count; i++)
+        (void)fprintf(text.to, " %s=@%s", node->refs[i].name, node->refs[i].from);
+    if (node->info.output_count == 0 || node->info.outputs[0] == INLAY_NONE ||
+        strcmp(node->info.name.data, graph->values[node->info.outputs[0]].info.name.data) != 0)
+        (void)fprintf(text.to, "  # %s", node->info.name.data);
+    add_line(lines, part, finish(&text, &lines->a));
 }
 
-static void add_graph(struct lines *l, const struct graph *g, const char *place)
+static void add_graph(struct lines *lines, const struct graph *graph, const char *place)
 {
-    lines_part *p;
+    lines_part *part;
 
-    p = add_part(l, arena_format(&l->a, "%s inputs", place));
-    for (uint32_t i = 0; i < g->input_count; i++)
-        add_value(l, p, g, g->inputs[i]);
-    p = add_part(l, arena_format(&l->a, "%s outputs", place));
-    for (uint32_t i = 0; i < g->output_count; i++)
-        add_value(l, p, g, g->outputs[i]);
-    p = add_part(l, arena_format(&l->a, "%s initializers", place));
-    for (uint32_t v = 0; v < g->value_count; v++)
-        if ((g->values[v].info.flags & INLAY_VALUE_CONSTANT) != 0)
-            add_constant(l, p, g, v);
-    p = add_part(l, arena_format(&l->a, "%s nodes", place));
-    for (uint32_t i = 0; i < g->node_count; i++)
-        add_node(l, p, g, g->nodes[i]);
-    for (uint32_t i = 0; i < g->node_count; i++) {
-        const graph_node *n = g->nodes[i];
+    part = add_part(lines, arena_format(&lines->a, "%s inputs", place));
+    for (uint32_t i = 0; i < graph->input_count; i++)
+        add_value(lines, part, graph, graph->inputs[i]);
+    part = add_part(lines, arena_format(&lines->a, "%s outputs", place));
+    for (uint32_t i = 0; i < graph->output_count; i++)
+        add_value(lines, part, graph, graph->outputs[i]);
+    part = add_part(lines, arena_format(&lines->a, "%s initializers", place));
+    for (uint32_t value = 0; value < graph->value_count; value++)
+        if ((graph->values[value].info.flags & INLAY_VALUE_CONSTANT) != 0)
+            add_constant(lines, part, graph, value);
+    part = add_part(lines, arena_format(&lines->a, "%s nodes", place));
+    for (uint32_t i = 0; i < graph->node_count; i++)
+        add_node(lines, part, graph, graph->nodes[i]);
+    for (uint32_t i = 0; i < graph->node_count; i++) {
+        const graph_node *node = graph->nodes[i];
 
-        for (uint32_t b = 0; b < n->body_count; b++)
-            add_graph(l, n->bodies[b].graph, arena_format(&l->a, "%s of '%s'", n->bodies[b].attr, n->info.name.data));
+        for (uint32_t b = 0; b < node->body_count; b++)
+            add_graph(lines, node->bodies[b].graph,
+                      arena_format(&lines->a, "%s of '%s'", node->bodies[b].attr, node->info.name.data));
     }
 }
 
 void lines_of(graph_model *model, struct lines *out)
 {
-    lines_part *p;
+    lines_part *part;
 
     *out = (struct lines){ 0 };
-    p = add_part(out, "model");
-    add_line(out, p, arena_format(&out->a, "ir_version %" PRId64, model->ir_version));
+    part = add_part(out, "model");
+    add_line(out, part, arena_format(&out->a, "ir_version %" PRId64, model->ir_version));
     for (uint32_t i = 0; i < model->opset_count; i++)
-        add_line(out, p, arena_format(&out->a, "opset %s %" PRId64, model->opsets[i].domain, model->opsets[i].version));
+        add_line(out, part,
+                 arena_format(&out->a, "opset %s %" PRId64, model->opsets[i].domain, model->opsets[i].version));
     if (model->producer_name != NULL && model->producer_name[0] != '\0')
-        add_line(out, p,
+        add_line(out, part,
                  arena_format(&out->a, "producer %s %s", model->producer_name,
                               model->producer_version != NULL ? model->producer_version : ""));
-    p = add_part(out, "metadata");
+    part = add_part(out, "metadata");
     for (uint32_t i = 0; i < model->metadata_count; i++)
-        add_line(out, p, arena_format(&out->a, "%s = %s", model->metadata[i].key, model->metadata[i].value));
+        add_line(out, part, arena_format(&out->a, "%s = %s", model->metadata[i].key, model->metadata[i].value));
     add_graph(out, model->main, "graph");
     for (uint32_t i = 0; i < model->function_count && !out->failed; i++) {
-        const graph_function *f = &model->functions[i];
+        const graph_function *function = &model->functions[i];
 
-        add_graph(out, f->body, arena_format(&out->a, "function %s.%s", f->domain, f->name));
+        add_graph(out, function->body, arena_format(&out->a, "function %s.%s", function->domain, function->name));
     }
 }
 
-void lines_deinit(struct lines *l)
+void lines_deinit(struct lines *lines)
 {
-    arena_deinit(&l->a);
-    *l = (struct lines){ 0 };
+    arena_deinit(&lines->a);
+    *lines = (struct lines){ 0 };
 }

@@ -19,10 +19,10 @@ struct lines {
 
 /* The model's lines. Check `failed`; release with lines_deinit(). */
 void lines_of(graph_model *model, struct lines *out);
-void lines_deinit(struct lines *l);
+void lines_deinit(struct lines *lines);
 
 /* The attributes of a node as text: " axis=1 pads=[0, 1]"; NULL: no memory. */
-char *lines_attributes(struct arena *a, const graph_node *n);
+char *lines_attributes(struct arena *arena, const graph_node *node);
 /* "float[N, 3]" of what is declared, or known where nothing is. NULL: no memory. */
-char *lines_type(struct arena *a, const graph_model *m, const graph_value *v);
+char *lines_type(struct arena *arena, const graph_model *model, const graph_value *value);
 #endif

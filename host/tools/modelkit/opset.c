@@ -4,285 +4,297 @@
 #include <string.h>
 
 /* A list of integers becomes an input. */
-static void ints_to_input(struct conversion *c, const char *attr, uint32_t i)
+static void ints_to_input(struct conversion *conversion, const char *attr, uint32_t i)
 {
-    const inlay_attr_info *a = conversion_stated(c->n, attr);
+    const inlay_attr_info *attribute = conversion_stated(conversion->n, attr);
 
-    if (a == NULL)
+    if (attribute == NULL)
         return;
-    if (a->kind == INLAY_ATTR_INTS)
-        edit_set_input(c->e, c->n, i, conversion_ints(c, attr, a->ints, a->count));
-    else if (a->kind == INLAY_ATTR_INT)
-        edit_set_input(c->e, c->n, i, conversion_ints(c, attr, &a->i, 1));
-    conversion_drop_attr(c, attr);
+    if (attribute->kind == INLAY_ATTR_INTS)
+        edit_set_input(conversion->e, conversion->n, i,
+                       conversion_ints(conversion, attr, attribute->ints, attribute->count));
+    else if (attribute->kind == INLAY_ATTR_INT)
+        edit_set_input(conversion->e, conversion->n, i, conversion_ints(conversion, attr, &attribute->i, 1));
+    conversion_drop_attr(conversion, attr);
 }
 
 /* A number becomes an input of the type that input 0 has. */
-static bool number_to_input(struct conversion *c, const char *attr, uint32_t i)
+static bool number_to_input(struct conversion *conversion, const char *attr, uint32_t i)
 {
-    const inlay_attr_info *a = conversion_stated(c->n, attr);
-    uint32_t v;
+    const inlay_attr_info *attribute = conversion_stated(conversion->n, attr);
+    uint32_t value;
 
-    if (a == NULL)
+    if (attribute == NULL)
         return true;
-    v = conversion_number(c, attr, a->f);
-    if (v == INLAY_NONE)
+    value = conversion_number(conversion, attr, attribute->f);
+    if (value == INLAY_NONE)
         return false;
-    edit_set_input(c->e, c->n, i, v);
-    conversion_drop_attr(c, attr);
+    edit_set_input(conversion->e, conversion->n, i, value);
+    conversion_drop_attr(conversion, attr);
     return true;
 }
 
 /* ------------------------------------------------------------------ operators */
 
-static bool raise_axes(struct conversion *r)
+static bool raise_axes(struct conversion *conversion)
 {
-    const bool early = strcmp(conversion_op(r), "Squeeze") == 0 || strcmp(conversion_op(r), "Unsqueeze") == 0 ||
-                       strcmp(conversion_op(r), "ReduceSum") == 0;
+    const bool early = strcmp(conversion_op(conversion), "Squeeze") == 0 ||
+                       strcmp(conversion_op(conversion), "Unsqueeze") == 0 ||
+                       strcmp(conversion_op(conversion), "ReduceSum") == 0;
 
-    if (r->opset >= (early ? 13 : 18))
-        ints_to_input(r, "axes", 1);
+    if (conversion->opset >= (early ? 13 : 18))
+        ints_to_input(conversion, "axes", 1);
     return true;
 }
 
 /* Before opset 13 all axes from `axis` on are one. */
-static bool raise_softmax(struct conversion *r)
+static bool raise_softmax(struct conversion *conversion)
 {
-    const uint32_t in = r->n->info.inputs[0], out = r->n->info.outputs[0];
-    const uint32_t rank = r->e->g->values[in].info.rank;
-    int64_t axis = conversion_int(r->n, "axis", 1);
+    const uint32_t in = conversion->n->info.inputs[0], out = conversion->n->info.outputs[0];
+    const uint32_t rank = conversion->e->g->values[in].info.rank;
+    int64_t axis = conversion_int(conversion->n, "axis", 1);
     uint32_t flat, shape, back[2];
     graph_node *flatten, *reshape;
 
-    if (r->n->info.since_version >= 13 || r->opset < 13)
+    if (conversion->n->info.since_version >= 13 || conversion->opset < 13)
         return true;
     axis += axis < 0 && rank != INLAY_RANK_UNKNOWN ? rank : 0;
-    conversion_drop_attr(r, "axis");
-    edit_int(r->e, r->n, "axis", -1);
+    conversion_drop_attr(conversion, "axis");
+    edit_int(conversion->e, conversion->n, "axis", -1);
     if (rank != INLAY_RANK_UNKNOWN && axis == (int64_t)rank - 1)
         return true;
-    flat = edit_node(r->e, conversion_name(r), "_flat", "Flatten", "", &in, 1, &flatten);
-    edit_int(r->e, flatten, "axis", axis);
-    shape = edit_node(r->e, conversion_name(r), "_shape", "Shape", "", &in, 1, NULL);
+    flat = edit_node(conversion->e, conversion_name(conversion), "_flat", "Flatten", "", &in, 1, &flatten);
+    edit_int(conversion->e, flatten, "axis", axis);
+    shape = edit_node(conversion->e, conversion_name(conversion), "_shape", "Shape", "", &in, 1, NULL);
     back[0] = INLAY_NONE;
     back[1] = shape;
-    *(uint32_t *)(uintptr_t)r->n->info.outputs =
-        edit_node(r->e, conversion_name(r), "_rows", "Reshape", "", back, 2, &reshape);
+    *(uint32_t *)(uintptr_t)conversion->n->info.outputs =
+        edit_node(conversion->e, conversion_name(conversion), "_rows", "Reshape", "", back, 2, &reshape);
     if (reshape == NULL || flatten == NULL)
         return false;
-    edit_input(reshape, 0, r->n->info.outputs[0]);
+    edit_input(reshape, 0, conversion->n->info.outputs[0]);
     *(uint32_t *)(uintptr_t)reshape->info.outputs = out;
-    edit_input(r->n, 0, flat);
+    edit_input(conversion->n, 0, flat);
     return true;
 }
 
-static bool raise_split(struct conversion *r)
+static bool raise_split(struct conversion *conversion)
 {
-    const bool has_sizes = conversion_stated(r->n, "split") != NULL || r->n->info.input_count > 1;
+    const bool has_sizes = conversion_stated(conversion->n, "split") != NULL || conversion->n->info.input_count > 1;
 
-    if (r->n->info.since_version < 13 && r->opset >= 13)
-        ints_to_input(r, "split", 1);
-    if (r->opset >= 18 && !has_sizes && conversion_stated(r->n, "num_outputs") == NULL)
-        edit_int(r->e, r->n, "num_outputs", r->n->info.output_count);
+    if (conversion->n->info.since_version < 13 && conversion->opset >= 13)
+        ints_to_input(conversion, "split", 1);
+    if (conversion->opset >= 18 && !has_sizes && conversion_stated(conversion->n, "num_outputs") == NULL)
+        edit_int(conversion->e, conversion->n, "num_outputs", conversion->n->info.output_count);
     return true;
 }
 
 /* What Resize-11 has where nothing is given. */
-static uint32_t no_floats(struct conversion *r)
+static uint32_t no_floats(struct conversion *conversion)
 {
     const int64_t none = 0;
 
-    return edit_constant(r->e, conversion_name(r), "_none", INLAY_FLOAT, 1, &none, edit_memory(r->e, 1), 0);
+    return edit_constant(conversion->e, conversion_name(conversion), "_none", INLAY_FLOAT, 1, &none,
+                         edit_memory(conversion->e, 1), 0);
 }
 
 /* The first Resize and Upsample leave out what lies between pixels as "asymmetric" does. */
-static bool raise_upsample(struct conversion *r)
+static bool raise_upsample(struct conversion *conversion)
 {
-    uint32_t scales = conversion_input(r, 1);
-    const inlay_attr_info *list = conversion_stated(r->n, "scales"), *mode = conversion_stated(r->n, "mode");
+    uint32_t scales = conversion_input(conversion, 1);
+    const inlay_attr_info *list = conversion_stated(conversion->n, "scales"),
+                          *mode = conversion_stated(conversion->n, "mode");
     const bool nearest = mode == NULL || strcmp(mode->s.data, "nearest") == 0;
 
-    if (r->opset < 9 || (r->opset < 11 && strcmp(conversion_op(r), "Resize") == 0))
+    if (conversion->opset < 9 || (conversion->opset < 11 && strcmp(conversion_op(conversion), "Resize") == 0))
         return true;
-    if (r->opset >= 11)
-        edit_set_input(r->e, r->n, 1, r->opset >= 13 ? INLAY_NONE : no_floats(r));
+    if (conversion->opset >= 11)
+        edit_set_input(conversion->e, conversion->n, 1, conversion->opset >= 13 ? INLAY_NONE : no_floats(conversion));
     if (list != NULL && list->kind == INLAY_ATTR_FLOATS) {
         const int64_t dims[] = { list->count };
-        float *data = edit_memory(r->e, (uint64_t)list->count * sizeof *data);
+        float *data = edit_memory(conversion->e, (uint64_t)list->count * sizeof *data);
 
         for (uint32_t i = 0; data != NULL && i < list->count; i++)
             data[i] = (float)list->floats[i];
-        scales = edit_constant(r->e, conversion_name(r), "scales", INLAY_FLOAT, 1, dims, data,
+        scales = edit_constant(conversion->e, conversion_name(conversion), "scales", INLAY_FLOAT, 1, dims, data,
                                (uint64_t)list->count * sizeof *data);
-        conversion_drop_attr(r, "scales");
+        conversion_drop_attr(conversion, "scales");
     }
-    edit_set_input(r->e, r->n, r->opset >= 11 ? 2 : 1, scales);
-    if (r->opset < 10)
+    edit_set_input(conversion->e, conversion->n, conversion->opset >= 11 ? 2 : 1, scales);
+    if (conversion->opset < 10)
         return true;
-    r->n->info.op_type = (inlay_str){ "Resize", 6 };
-    if (r->opset < 11)
+    conversion->n->info.op_type = (inlay_str){ "Resize", 6 };
+    if (conversion->opset < 11)
         return true;
-    r->e->failed |= graph_set_attr_string(r->e->g, r->n, "coordinate_transformation_mode", "asymmetric") != INLAY_OK;
+    conversion->e->failed |= graph_set_attr_string(conversion->e->g, conversion->n, "coordinate_transformation_mode",
+                                                   "asymmetric") != INLAY_OK;
     if (nearest)
-        r->e->failed |= graph_set_attr_string(r->e->g, r->n, "nearest_mode", "floor") != INLAY_OK;
+        conversion->e->failed |=
+            graph_set_attr_string(conversion->e->g, conversion->n, "nearest_mode", "floor") != INLAY_OK;
     return true;
 }
 
 /* tf_half_pixel_for_nn rounded down is half_pixel rounded up from the middle. */
-static bool raise_resize(struct conversion *r)
+static bool raise_resize(struct conversion *conversion)
 {
-    if (r->n->info.since_version < 11)
-        return raise_upsample(r);
-    if (r->n->info.since_version < 13 && r->opset >= 13 &&
-        conversion_is_text(r->n, "coordinate_transformation_mode", "tf_half_pixel_for_nn", false) &&
-        conversion_is_text(r->n, "mode", "nearest", true) && conversion_is_text(r->n, "nearest_mode", "floor", false))
-        r->e->failed |=
-            graph_set_attr_string(r->e->g, r->n, "coordinate_transformation_mode", "half_pixel") != INLAY_OK ||
-            graph_set_attr_string(r->e->g, r->n, "nearest_mode", "round_prefer_ceil") != INLAY_OK;
+    if (conversion->n->info.since_version < 11)
+        return raise_upsample(conversion);
+    if (conversion->n->info.since_version < 13 && conversion->opset >= 13 &&
+        conversion_is_text(conversion->n, "coordinate_transformation_mode", "tf_half_pixel_for_nn", false) &&
+        conversion_is_text(conversion->n, "mode", "nearest", true) &&
+        conversion_is_text(conversion->n, "nearest_mode", "floor", false))
+        conversion->e->failed |=
+            graph_set_attr_string(conversion->e->g, conversion->n, "coordinate_transformation_mode", "half_pixel") !=
+                INLAY_OK ||
+            graph_set_attr_string(conversion->e->g, conversion->n, "nearest_mode", "round_prefer_ceil") != INLAY_OK;
     return true;
 }
 
-static bool raise_slice(struct conversion *r)
+static bool raise_slice(struct conversion *conversion)
 {
-    if (r->opset < 10)
+    if (conversion->opset < 10)
         return true;
-    ints_to_input(r, "starts", 1);
-    ints_to_input(r, "ends", 2);
-    ints_to_input(r, "axes", 3);
+    ints_to_input(conversion, "starts", 1);
+    ints_to_input(conversion, "ends", 2);
+    ints_to_input(conversion, "axes", 3);
     return true;
 }
 
 /* What scale and bias have for each group, each channel of the group gets: they are constants. */
-static uint32_t repeated(struct conversion *r, uint32_t v, int64_t times, const char *suffix)
+static uint32_t repeated(struct conversion *conversion, uint32_t value, int64_t times, const char *suffix)
 {
-    const inlay_value_info *info = v == INLAY_NONE ? NULL : &r->e->g->values[v].info;
+    const inlay_value_info *info = value == INLAY_NONE ? NULL : &conversion->e->g->values[value].info;
     const int64_t groups = info == NULL || info->rank != 1 ? 0 : info->dims[0].value;
     const int64_t channels = groups * times;
     float *data, x;
 
     if (groups == 0 || (info->flags & INLAY_VALUE_CONSTANT) == 0 || info->dtype != INLAY_FLOAT)
         return INLAY_NONE;
-    data = edit_memory(r->e, (uint64_t)channels * sizeof *data);
+    data = edit_memory(conversion->e, (uint64_t)channels * sizeof *data);
     for (int64_t i = 0; data != NULL && i < channels; i++) {
         memcpy(&x, (const char *)info->data + (size_t)(i / times) * sizeof x, sizeof x);
         data[i] = x;
     }
-    return edit_constant(r->e, conversion_name(r), suffix, INLAY_FLOAT, 1, &channels, data,
+    return edit_constant(conversion->e, conversion_name(conversion), suffix, INLAY_FLOAT, 1, &channels, data,
                          (uint64_t)channels * sizeof *data);
 }
 
-static bool raise_group_norm(struct conversion *r)
+static bool raise_group_norm(struct conversion *conversion)
 {
-    const inlay_value_info *x = &r->e->g->values[conversion_input(r, 0)].info;
-    const int64_t groups = conversion_int(r->n, "num_groups", 0);
+    const inlay_value_info *input = &conversion->e->g->values[conversion_input(conversion, 0)].info;
+    const int64_t groups = conversion_int(conversion->n, "num_groups", 0);
     uint32_t scale, bias;
 
-    if (r->n->info.since_version >= 21 || r->opset < 21)
+    if (conversion->n->info.since_version >= 21 || conversion->opset < 21)
         return true;
-    r->why = "its channels are not known, or its scale and bias are no constant floats";
-    if (x->rank == INLAY_RANK_UNKNOWN || x->rank < 2 || x->dims[1].kind != INLAY_DIM_FIXED || groups <= 0)
+    conversion->why = "its channels are not known, or its scale and bias are no constant floats";
+    if (input->rank == INLAY_RANK_UNKNOWN || input->rank < 2 || input->dims[1].kind != INLAY_DIM_FIXED || groups <= 0)
         return false;
-    scale = repeated(r, conversion_input(r, 1), x->dims[1].value / groups, "_scales");
-    bias = repeated(r, conversion_input(r, 2), x->dims[1].value / groups, "_biases");
+    scale = repeated(conversion, conversion_input(conversion, 1), input->dims[1].value / groups, "_scales");
+    bias = repeated(conversion, conversion_input(conversion, 2), input->dims[1].value / groups, "_biases");
     if (scale == INLAY_NONE || bias == INLAY_NONE)
         return false;
-    edit_input(r->n, 1, scale);
-    edit_input(r->n, 2, bias);
+    edit_input(conversion->n, 1, scale);
+    edit_input(conversion->n, 2, bias);
     return true;
 }
 
-static bool raise_dft(struct conversion *r)
+static bool raise_dft(struct conversion *conversion)
 {
-    const int64_t axis = conversion_int(r->n, "axis", 1);
+    const int64_t axis = conversion_int(conversion->n, "axis", 1);
     int64_t *data;
 
-    if (r->n->info.since_version >= 20 || r->opset < 20)
+    if (conversion->n->info.since_version >= 20 || conversion->opset < 20)
         return true;
-    data = edit_memory(r->e, sizeof *data);
+    data = edit_memory(conversion->e, sizeof *data);
     if (data != NULL)
         *data = axis;
-    edit_set_input(r->e, r->n, 2,
-                   edit_constant(r->e, conversion_name(r), "_axis", INLAY_INT64, 0, NULL, data, sizeof *data));
-    conversion_drop_attr(r, "axis");
+    edit_set_input(
+        conversion->e, conversion->n, 2,
+        edit_constant(conversion->e, conversion_name(conversion), "_axis", INLAY_INT64, 0, NULL, data, sizeof *data));
+    conversion_drop_attr(conversion, "axis");
     return true;
 }
 
-static bool raise_grid_sample(struct conversion *r)
+static bool raise_grid_sample(struct conversion *conversion)
 {
-    const inlay_attr_info *mode = graph_attr(r->n, "mode");
+    const inlay_attr_info *mode = graph_attr(conversion->n, "mode");
 
-    if (r->opset >= 20 && mode != NULL && mode->kind == INLAY_ATTR_STRING && strncmp(mode->s.data, "bi", 2) == 0)
-        r->e->failed |= graph_set_attr_string(r->e->g, r->n, "mode", mode->s.data + 2) != INLAY_OK;
+    if (conversion->opset >= 20 && mode != NULL && mode->kind == INLAY_ATTR_STRING &&
+        strncmp(mode->s.data, "bi", 2) == 0)
+        conversion->e->failed |=
+            graph_set_attr_string(conversion->e->g, conversion->n, "mode", mode->s.data + 2) != INLAY_OK;
     return true;
 }
 
-static bool raise_clip(struct conversion *r)
+static bool raise_clip(struct conversion *conversion)
 {
-    return r->opset < 11 || (number_to_input(r, "min", 1) && number_to_input(r, "max", 2));
+    return conversion->opset < 11 || (number_to_input(conversion, "min", 1) && number_to_input(conversion, "max", 2));
 }
 
-static bool raise_pad(struct conversion *r)
+static bool raise_pad(struct conversion *conversion)
 {
-    if (r->n->info.since_version >= 11 || r->opset < 11)
+    if (conversion->n->info.since_version >= 11 || conversion->opset < 11)
         return true;
-    ints_to_input(r, "pads", 1);
-    return number_to_input(r, "value", 2);
+    ints_to_input(conversion, "pads", 1);
+    return number_to_input(conversion, "value", 2);
 }
 
-static bool raise_top_k(struct conversion *r)
+static bool raise_top_k(struct conversion *conversion)
 {
-    if (r->opset >= 10)
-        ints_to_input(r, "k", 1);
+    if (conversion->opset >= 10)
+        ints_to_input(conversion, "k", 1);
     return true;
 }
 
-static bool raise_scatter(struct conversion *r)
+static bool raise_scatter(struct conversion *conversion)
 {
-    if (r->opset >= 11)
-        r->n->info.op_type = (inlay_str){ "ScatterElements", 15 };
+    if (conversion->opset >= 11)
+        conversion->n->info.op_type = (inlay_str){ "ScatterElements", 15 };
     return true;
 }
 
-static bool raise_roi_align(struct conversion *r)
+static bool raise_roi_align(struct conversion *conversion)
 {
-    if (r->n->info.since_version < 16 && r->opset >= 16)
-        r->e->failed |=
-            graph_set_attr_string(r->e->g, r->n, "coordinate_transformation_mode", "output_half_pixel") != INLAY_OK;
+    if (conversion->n->info.since_version < 16 && conversion->opset >= 16)
+        conversion->e->failed |=
+            graph_set_attr_string(conversion->e->g, conversion->n, "coordinate_transformation_mode",
+                                  "output_half_pixel") != INLAY_OK;
     return true;
 }
 
 /* What earlier versions train with are more outputs; without them is_test changes nothing. */
-static bool raise_batch_norm(struct conversion *r)
+static bool raise_batch_norm(struct conversion *conversion)
 {
-    if (r->n->info.output_count > 1 && r->n->info.since_version < 14) {
-        r->why = "its statistics mean something else since opset 14";
-        return r->opset < 14 && r->n->info.since_version >= 7;
+    if (conversion->n->info.output_count > 1 && conversion->n->info.since_version < 14) {
+        conversion->why = "its statistics mean something else since opset 14";
+        return conversion->opset < 14 && conversion->n->info.since_version >= 7;
     }
-    if (r->n->info.since_version < 7)
-        edit_int(r->e, r->n, "is_test", 1);
+    if (conversion->n->info.since_version < 7)
+        edit_int(conversion->e, conversion->n, "is_test", 1);
     return true;
 }
 
-static bool raise_scan(struct conversion *r)
+static bool raise_scan(struct conversion *conversion)
 {
-    r->why = "it means another thing before opset 9";
-    return r->n->info.since_version >= 9;
+    conversion->why = "it means another thing before opset 9";
+    return conversion->n->info.since_version >= 9;
 }
 
 /* Nothing is trained. */
-static bool raise_dropout(struct conversion *r)
+static bool raise_dropout(struct conversion *conversion)
 {
-    if (r->n->info.since_version < 12 && r->opset >= 12)
-        conversion_drop_attr(r, "ratio");
+    if (conversion->n->info.since_version < 12 && conversion->opset >= 12)
+        conversion_drop_attr(conversion, "ratio");
     return true;
 }
 
 /* True: the node has the form of the later opset now. */
-static bool raise_node(struct conversion *r)
+static bool raise_node(struct conversion *conversion)
 {
     static const struct {
         const char *op;
-        bool (*raise)(struct conversion *r);
+        bool (*raise)(struct conversion *conversion);
     } forms[] = {
         { "Squeeze", raise_axes },
         { "Unsqueeze", raise_axes },
@@ -318,88 +330,90 @@ static bool raise_node(struct conversion *r)
     const op_row *row;
 
     for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++)
-        if (strcmp(conversion_op(r), forms[i].op) == 0) {
-            if (!forms[i].raise(r))
+        if (strcmp(conversion_op(conversion), forms[i].op) == 0) {
+            if (!forms[i].raise(conversion))
                 return false;
             break;
         }
-    row = conversion_row(r);
-    return row != NULL && graph_refit(r->e->g, r->n, row, true, &r->why);
+    row = conversion_row(conversion);
+    return row != NULL && graph_refit(conversion->e->g, conversion->n, row, true, &conversion->why);
 }
 
 /* The writer need not look at the node again. */
-static void settle(graph_node *n, int64_t opset)
+static void settle(graph_node *node, int64_t opset)
 {
-    n->row = NULL;
-    n->schema = NULL;
-    n->opset = opset;
+    node->row = NULL;
+    node->schema = NULL;
+    node->opset = opset;
 }
 
-static inlay_status no_form(const struct conversion *c, inlay_diag *diag)
+static inlay_status no_form(const struct conversion *conversion, inlay_diag *diag)
 {
-    return graph_fail(c->e->g, c->n, NULL, INLAY_UNSUPPORTED, diag, "%.48s-%u has no form in opset %lld%s%s",
-                      conversion_op(c), c->n->info.since_version, (long long)c->opset, c->why != NULL ? ": " : "",
-                      c->why != NULL ? c->why : "");
+    return graph_fail(conversion->e->g, conversion->n, NULL, INLAY_UNSUPPORTED, diag,
+                      "%.48s-%u has no form in opset %lld%s%s", conversion_op(conversion),
+                      conversion->n->info.since_version, (long long)conversion->opset,
+                      conversion->why != NULL ? ": " : "", conversion->why != NULL ? conversion->why : "");
 }
 
 /* A node that the opset would have in another form: of an earlier version, or of a later one. Nodes of functions that
  * were inlined may be of any. */
-static inlay_status convert_node(struct editor *e, graph_node *n, int64_t opset, inlay_diag *diag)
+static inlay_status convert_node(struct editor *editor, graph_node *node, int64_t opset, inlay_diag *diag)
 {
-    struct conversion c = { e, n, opset, NULL };
-    const op_row *row = conversion_row(&c);
+    struct conversion conversion = { editor, node, opset, NULL };
+    const op_row *row = conversion_row(&conversion);
 
-    if (n->row == NULL || strcmp(n->info.domain.data, "ai.onnx") != 0 ||
-        (n->row == row && (row->flags & OP_DEPRECATED) == 0))
+    if (node->row == NULL || strcmp(node->info.domain.data, "ai.onnx") != 0 ||
+        (node->row == row && (row->flags & OP_DEPRECATED) == 0))
         return INLAY_OK;
-    if (row == NULL || row->since_version < n->info.since_version ? conversion_lower(&c) : raise_node(&c))
-        settle(n, opset);
-    else if (!e->failed)
-        return no_form(&c, diag);
+    if (row == NULL || row->since_version < node->info.since_version ? conversion_lower(&conversion)
+                                                                     : raise_node(&conversion))
+        settle(node, opset);
+    else if (!editor->failed)
+        return no_form(&conversion, diag);
     return INLAY_OK;
 }
 
-static inlay_status convert_graph(struct graph *g, int64_t opset, inlay_diag *diag)
+static inlay_status convert_graph(struct graph *graph, int64_t opset, inlay_diag *diag)
 {
-    const uint32_t count = g->node_count; /* the new ones are new already */
-    struct editor e;
+    const uint32_t count = graph->node_count; /* the new ones are new already */
+    struct editor editor;
     inlay_status status = INLAY_OK;
 
-    edit_begin(&e, g);
-    for (uint32_t i = 0; i < count && !e.failed && status == INLAY_OK; i++) {
-        for (uint32_t b = 0; status == INLAY_OK && b < g->nodes[i]->body_count; b++)
-            status = convert_graph(g->nodes[i]->bodies[b].graph, opset, diag);
+    edit_begin(&editor, graph);
+    for (uint32_t i = 0; i < count && !editor.failed && status == INLAY_OK; i++) {
+        for (uint32_t b = 0; status == INLAY_OK && b < graph->nodes[i]->body_count; b++)
+            status = convert_graph(graph->nodes[i]->bodies[b].graph, opset, diag);
         if (status == INLAY_OK)
-            status = convert_node(&e, g->nodes[i], opset, diag);
+            status = convert_node(&editor, graph->nodes[i], opset, diag);
     }
     if (status == INLAY_OK)
-        return edit_finish(&e, diag);
-    names_deinit(&e.names);
+        return edit_finish(&editor, diag);
+    names_deinit(&editor.names);
     return status;
 }
 
-static void mark_new(struct graph *g, int64_t opset)
+static void mark_new(struct graph *graph, int64_t opset)
 {
-    for (uint32_t i = 0; i < g->node_count; i++) {
-        if (strcmp(g->nodes[i]->info.domain.data, "ai.onnx") == 0)
-            g->nodes[i]->opset = opset;
-        for (uint32_t b = 0; b < g->nodes[i]->body_count; b++)
-            mark_new(g->nodes[i]->bodies[b].graph, opset);
+    for (uint32_t i = 0; i < graph->node_count; i++) {
+        if (strcmp(graph->nodes[i]->info.domain.data, "ai.onnx") == 0)
+            graph->nodes[i]->opset = opset;
+        for (uint32_t b = 0; b < graph->nodes[i]->body_count; b++)
+            mark_new(graph->nodes[i]->bodies[b].graph, opset);
     }
 }
 
 /* The first call of a function that model_outline() had to make; NULL: there is none. */
-static const graph_node *find_outlined(const struct graph *g, const struct graph **out_graph)
+static const graph_node *find_outlined(const struct graph *graph, const struct graph **out_graph)
 {
     const graph_node *found = NULL;
 
-    for (uint32_t i = 0; i < g->node_count && found == NULL; i++) {
-        if (strcmp(g->nodes[i]->info.domain.data, "inlay") == 0) {
-            *out_graph = g;
-            return g->nodes[i];
+    for (uint32_t i = 0; i < graph->node_count && found == NULL; i++) {
+        if (strcmp(graph->nodes[i]->info.domain.data, "inlay") == 0) {
+            *out_graph = graph;
+            return graph->nodes[i];
         }
-        for (uint32_t b = 0; b < g->nodes[i]->body_count && found == NULL; b++)
-            found = find_outlined(g->nodes[i]->bodies[b].graph, out_graph);
+        for (uint32_t b = 0; b < graph->nodes[i]->body_count && found == NULL; b++)
+            found = find_outlined(graph->nodes[i]->bodies[b].graph, out_graph);
     }
     return found;
 }
@@ -408,8 +422,8 @@ static const graph_node *find_outlined(const struct graph *g, const struct graph
  * and before 4 every constant had to be an input. */
 static inlay_status finish(graph_model *model, int64_t import, uint32_t functions, inlay_diag *diag)
 {
-    const struct graph *g = model->main;
-    const graph_node *n;
+    const struct graph *graph = model->main;
+    const graph_node *node;
     inlay_status status = model_outline(model, import, diag);
     const int64_t opset = graph_model_opset(model, "ai.onnx");
 
@@ -417,11 +431,11 @@ static inlay_status finish(graph_model *model, int64_t import, uint32_t function
         return status;
     mark_new(model->main, opset);
     if (model->function_count > functions) {
-        n = find_outlined(model->main, &g);
-        if (n == NULL)
+        node = find_outlined(model->main, &graph);
+        if (node == NULL)
             return inlay_fail(diag, INLAY_UNSUPPORTED, "a node has no form in opset %lld", (long long)opset);
-        return graph_fail(g, n, NULL, INLAY_UNSUPPORTED, diag, "%.64s has no form in opset %lld", n->info.op_type.data,
-                          (long long)opset);
+        return graph_fail(graph, node, NULL, INLAY_UNSUPPORTED, diag, "%.64s has no form in opset %lld",
+                          node->info.op_type.data, (long long)opset);
     }
     if (opset >= 21 && model->ir_version < 10)
         model->ir_version = 10;

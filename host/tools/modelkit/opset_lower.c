@@ -21,24 +21,24 @@ static int64_t int_at(const inlay_value_info *info, int64_t i)
     return narrow;
 }
 
-bool conversion_constant_ints(struct conversion *c, uint32_t i, const char *what, int64_t **out_list,
+bool conversion_constant_ints(struct conversion *conversion, uint32_t i, const char *what, int64_t **out_list,
                               uint32_t *out_count)
 {
-    const uint32_t v = conversion_input(c, i);
-    const inlay_value_info *info = v == INLAY_NONE ? NULL : &c->e->g->values[v].info;
+    const uint32_t value = conversion_input(conversion, i);
+    const inlay_value_info *info = value == INLAY_NONE ? NULL : &conversion->e->g->values[value].info;
     int64_t count = 1;
 
     *out_list = NULL;
     *out_count = 0;
     if (info == NULL || (info->flags & INLAY_VALUE_CONSTANT) == 0 || info->rank > 1 ||
         (info->dtype != INLAY_INT64 && info->dtype != INLAY_INT32)) {
-        c->why = arena_format(&c->e->g->model->arena, "its %s are computed", what);
+        conversion->why = arena_format(&conversion->e->g->model->arena, "its %s are computed", what);
         return false;
     }
     if (info->rank == 1)
         count = info->dims[0].value;
-    *out_list = arena_array(&c->e->g->model->arena, (size_t)count + 1, sizeof **out_list);
-    c->e->failed = c->e->failed || *out_list == NULL;
+    *out_list = arena_array(&conversion->e->g->model->arena, (size_t)count + 1, sizeof **out_list);
+    conversion->e->failed = conversion->e->failed || *out_list == NULL;
     for (int64_t k = 0; *out_list != NULL && k < count; k++)
         (*out_list)[k] = int_at(info, k);
     *out_count = *out_list != NULL ? (uint32_t)count : 0;
@@ -46,23 +46,23 @@ bool conversion_constant_ints(struct conversion *c, uint32_t i, const char *what
 }
 
 /* Input i, a list of integers, becomes an attribute; inputs from i on are gone. */
-static bool ints_to_attr(struct conversion *c, uint32_t i, const char *attr)
+static bool ints_to_attr(struct conversion *conversion, uint32_t i, const char *attr)
 {
     int64_t *list;
     uint32_t count;
 
-    if (conversion_input(c, i) == INLAY_NONE)
+    if (conversion_input(conversion, i) == INLAY_NONE)
         return true;
-    if (!conversion_constant_ints(c, i, attr, &list, &count))
+    if (!conversion_constant_ints(conversion, i, attr, &list, &count))
         return false;
-    c->e->failed |= graph_set_attr_ints(c->e->g, c->n, attr, list, count) != INLAY_OK;
+    conversion->e->failed |= graph_set_attr_ints(conversion->e->g, conversion->n, attr, list, count) != INLAY_OK;
     return true;
 }
 
-static bool float_to_attr(struct conversion *c, uint32_t i, const char *attr)
+static bool float_to_attr(struct conversion *conversion, uint32_t i, const char *attr)
 {
-    const uint32_t v = conversion_input(c, i);
-    const inlay_value_info *info = v == INLAY_NONE ? NULL : &c->e->g->values[v].info;
+    const uint32_t value = conversion_input(conversion, i);
+    const inlay_value_info *info = value == INLAY_NONE ? NULL : &conversion->e->g->values[value].info;
     double x;
 
     if (info == NULL)
@@ -70,132 +70,134 @@ static bool float_to_attr(struct conversion *c, uint32_t i, const char *attr)
     if ((info->flags & INLAY_VALUE_CONSTANT) == 0 || !element_is_float(info->dtype) ||
         info->data_bytes * 8 != inlay_dtype_bits(info->dtype) ||
         !element_number(info->dtype, info->data, 0, &x, NULL) || (isfinite(x) && (double)(float)x != x)) {
-        c->why = arena_format(&c->e->g->model->arena, "its %s is no constant number that a float holds", attr);
+        conversion->why =
+            arena_format(&conversion->e->g->model->arena, "its %s is no constant number that a float holds", attr);
         return false;
     }
-    c->e->failed |= graph_set_attr_float(c->e->g, c->n, attr, x) != INLAY_OK;
+    conversion->e->failed |= graph_set_attr_float(conversion->e->g, conversion->n, attr, x) != INLAY_OK;
     return true;
 }
 
 /* ------------------------------------------------------------------ operators */
 
-static bool lower_axes(struct conversion *c)
+static bool lower_axes(struct conversion *conversion)
 {
     int64_t *axes;
     uint32_t count = 0;
 
-    if (conversion_input(c, 1) != INLAY_NONE && !conversion_constant_ints(c, 1, "axes", &axes, &count))
+    if (conversion_input(conversion, 1) != INLAY_NONE &&
+        !conversion_constant_ints(conversion, 1, "axes", &axes, &count))
         return false;
-    if (count == 0 && conversion_int(c->n, "noop_with_empty_axes", 0) != 0) {
-        c->why = "without axes, attribute 'noop_with_empty_axes' has it reduce none";
+    if (count == 0 && conversion_int(conversion->n, "noop_with_empty_axes", 0) != 0) {
+        conversion->why = "without axes, attribute 'noop_with_empty_axes' has it reduce none";
         return false;
     }
-    conversion_drop_attr(c, "noop_with_empty_axes");
-    if (count > 0 && !ints_to_attr(c, 1, "axes"))
+    conversion_drop_attr(conversion, "noop_with_empty_axes");
+    if (count > 0 && !ints_to_attr(conversion, 1, "axes"))
         return false;
-    conversion_cut_inputs(c, 1);
+    conversion_cut_inputs(conversion, 1);
     return true;
 }
 
 /* Before opset 13 all axes from `axis` on are one: the same for the last axis, which others are moved to. */
-static bool lower_softmax(struct conversion *c)
+static bool lower_softmax(struct conversion *conversion)
 {
-    const uint32_t rank = conversion_rank(c), made = c->n->info.outputs[0];
-    int64_t axis = conversion_int(c->n, "axis", -1), order[INLAY_MAX_RANK];
+    const uint32_t rank = conversion_rank(conversion), made = conversion->n->info.outputs[0];
+    int64_t axis = conversion_int(conversion->n, "axis", -1), order[INLAY_MAX_RANK];
     graph_node *there, *back;
     uint32_t moved, in;
 
     if (rank == INLAY_RANK_UNKNOWN || rank == 0) {
-        c->why = "the rank of its input is not known";
+        conversion->why = "the rank of its input is not known";
         return false;
     }
     axis += axis < 0 ? rank : 0;
-    conversion_drop_attr(c, "axis");
-    edit_int(c->e, c->n, "axis", (int64_t)rank - 1);
+    conversion_drop_attr(conversion, "axis");
+    edit_int(conversion->e, conversion->n, "axis", (int64_t)rank - 1);
     if (axis == (int64_t)rank - 1)
         return true;
     for (uint32_t d = 0; d < rank; d++)
         order[d] = d;
     order[axis] = (int64_t)rank - 1;
     order[rank - 1] = axis;
-    in = conversion_input(c, 0);
-    moved = edit_node(c->e, conversion_name(c), "_moved", "Transpose", "", &in, 1, &there);
-    in = conversion_take_output(c, "_last");
-    (void)edit_node(c->e, conversion_name(c), "_back", "Transpose", "", &in, 1, &back);
+    in = conversion_input(conversion, 0);
+    moved = edit_node(conversion->e, conversion_name(conversion), "_moved", "Transpose", "", &in, 1, &there);
+    in = conversion_take_output(conversion, "_last");
+    (void)edit_node(conversion->e, conversion_name(conversion), "_back", "Transpose", "", &in, 1, &back);
     if (there == NULL || back == NULL)
         return false;
-    edit_input(c->n, 0, moved);
+    edit_input(conversion->n, 0, moved);
     *(uint32_t *)(uintptr_t)back->info.outputs = made;
-    c->e->failed |= graph_set_attr_ints(c->e->g, there, "perm", order, rank) != INLAY_OK ||
-                    graph_set_attr_ints(c->e->g, back, "perm", order, rank) != INLAY_OK;
+    conversion->e->failed |= graph_set_attr_ints(conversion->e->g, there, "perm", order, rank) != INLAY_OK ||
+                             graph_set_attr_ints(conversion->e->g, back, "perm", order, rank) != INLAY_OK;
     return true;
 }
 
 /* Without sizes, num_outputs parts are of one size but for the last, which older opsets want to be equal. */
-static bool lower_split(struct conversion *c)
+static bool lower_split(struct conversion *conversion)
 {
-    const inlay_attr_info *parts = conversion_stated(c->n, "num_outputs");
-    const uint32_t rank = conversion_rank(c), outputs = c->n->info.output_count;
-    int64_t axis = conversion_int(c->n, "axis", 0);
+    const inlay_attr_info *parts = conversion_stated(conversion->n, "num_outputs");
+    const uint32_t rank = conversion_rank(conversion), outputs = conversion->n->info.output_count;
+    int64_t axis = conversion_int(conversion->n, "axis", 0);
     int64_t *sizes;
 
-    if (parts != NULL && conversion_input(c, 1) == INLAY_NONE) {
+    if (parts != NULL && conversion_input(conversion, 1) == INLAY_NONE) {
         const inlay_dim *dim;
 
         axis += axis < 0 && rank != INLAY_RANK_UNKNOWN ? rank : 0;
         dim = rank != INLAY_RANK_UNKNOWN && axis < (int64_t)rank
-                  ? &c->e->g->values[conversion_input(c, 0)].info.dims[axis]
+                  ? &conversion->e->g->values[conversion_input(conversion, 0)].info.dims[axis]
                   : NULL;
         if (dim == NULL || dim->kind != INLAY_DIM_FIXED) {
-            c->why = "the size that it splits is not known";
+            conversion->why = "the size that it splits is not known";
             return false;
         }
         if (dim->value % outputs != 0) {
             const int64_t part = (dim->value + outputs - 1) / outputs;
 
-            sizes = arena_array(&c->e->g->model->arena, outputs, sizeof *sizes);
+            sizes = arena_array(&conversion->e->g->model->arena, outputs, sizeof *sizes);
             for (uint32_t i = 0; sizes != NULL && i < outputs; i++)
                 sizes[i] = i + 1 < outputs ? part : dim->value - part * (outputs - 1);
-            c->e->failed = c->e->failed || sizes == NULL;
+            conversion->e->failed = conversion->e->failed || sizes == NULL;
             if (sizes != NULL)
-                edit_set_input(c->e, c->n, 1, conversion_ints(c, "_sizes", sizes, outputs));
+                edit_set_input(conversion->e, conversion->n, 1, conversion_ints(conversion, "_sizes", sizes, outputs));
         }
     }
-    conversion_drop_attr(c, "num_outputs");
-    if (c->opset >= 13)
+    conversion_drop_attr(conversion, "num_outputs");
+    if (conversion->opset >= 13)
         return true;
-    if (!ints_to_attr(c, 1, "split"))
+    if (!ints_to_attr(conversion, 1, "split"))
         return false;
-    conversion_cut_inputs(c, 1);
+    conversion_cut_inputs(conversion, 1);
     return true;
 }
 
-static bool lower_clip(struct conversion *c)
+static bool lower_clip(struct conversion *conversion)
 {
-    if (!float_to_attr(c, 1, "min") || !float_to_attr(c, 2, "max"))
+    if (!float_to_attr(conversion, 1, "min") || !float_to_attr(conversion, 2, "max"))
         return false;
-    conversion_cut_inputs(c, 1);
+    conversion_cut_inputs(conversion, 1);
     return true;
 }
 
 /* pads of some axes are pads of all, the others' 0. */
-static bool spread_pads(struct conversion *c)
+static bool spread_pads(struct conversion *conversion)
 {
-    const uint32_t rank = conversion_rank(c);
+    const uint32_t rank = conversion_rank(conversion);
     int64_t *pads, *axes, *all;
     uint32_t count, pad_count;
 
-    if (conversion_input(c, 3) == INLAY_NONE)
+    if (conversion_input(conversion, 3) == INLAY_NONE)
         return true;
     if (rank == INLAY_RANK_UNKNOWN) {
-        c->why = "the rank of its input is not known";
+        conversion->why = "the rank of its input is not known";
         return false;
     }
-    if (!conversion_constant_ints(c, 1, "pads", &pads, &pad_count) ||
-        !conversion_constant_ints(c, 3, "axes", &axes, &count))
+    if (!conversion_constant_ints(conversion, 1, "pads", &pads, &pad_count) ||
+        !conversion_constant_ints(conversion, 3, "axes", &axes, &count))
         return false;
-    all = arena_array(&c->e->g->model->arena, (size_t)rank * 2 + 1, sizeof *all);
-    c->e->failed = c->e->failed || all == NULL;
+    all = arena_array(&conversion->e->g->model->arena, (size_t)rank * 2 + 1, sizeof *all);
+    conversion->e->failed = conversion->e->failed || all == NULL;
     for (uint32_t i = 0; all != NULL && i < count && pad_count == 2 * count; i++) {
         const int64_t axis = axes[i] + (axes[i] < 0 ? rank : 0);
 
@@ -205,188 +207,191 @@ static bool spread_pads(struct conversion *c)
         all[axis + rank] = pads[i + count];
     }
     if (all != NULL)
-        edit_set_input(c->e, c->n, 1, conversion_ints(c, "_pads", all, rank * 2));
-    conversion_cut_inputs(c, 3);
+        edit_set_input(conversion->e, conversion->n, 1, conversion_ints(conversion, "_pads", all, rank * 2));
+    conversion_cut_inputs(conversion, 3);
     return all != NULL;
 }
 
-static bool lower_pad(struct conversion *c)
+static bool lower_pad(struct conversion *conversion)
 {
-    if (c->opset < 18 && !spread_pads(c))
+    if (conversion->opset < 18 && !spread_pads(conversion))
         return false;
-    if (c->opset >= 11)
+    if (conversion->opset >= 11)
         return true;
-    if (!float_to_attr(c, 2, "value") || !ints_to_attr(c, 1, "pads"))
+    if (!float_to_attr(conversion, 2, "value") || !ints_to_attr(conversion, 1, "pads"))
         return false;
-    conversion_cut_inputs(c, 1);
+    conversion_cut_inputs(conversion, 1);
     return true;
 }
 
-static bool lower_slice(struct conversion *c)
+static bool lower_slice(struct conversion *conversion)
 {
     int64_t *steps;
     uint32_t count = 0;
 
-    if (c->opset >= 10)
+    if (conversion->opset >= 10)
         return true;
-    if (conversion_input(c, 4) != INLAY_NONE && !conversion_constant_ints(c, 4, "steps", &steps, &count))
+    if (conversion_input(conversion, 4) != INLAY_NONE &&
+        !conversion_constant_ints(conversion, 4, "steps", &steps, &count))
         return false;
     for (uint32_t i = 0; i < count; i++)
         if (steps[i] != 1) {
-            c->why = "steps came with opset 10";
+            conversion->why = "steps came with opset 10";
             return false;
         }
-    if (!ints_to_attr(c, 1, "starts") || !ints_to_attr(c, 2, "ends") || !ints_to_attr(c, 3, "axes"))
+    if (!ints_to_attr(conversion, 1, "starts") || !ints_to_attr(conversion, 2, "ends") ||
+        !ints_to_attr(conversion, 3, "axes"))
         return false;
-    conversion_cut_inputs(c, 1);
+    conversion_cut_inputs(conversion, 1);
     return true;
 }
 
-static bool lower_top_k(struct conversion *c)
+static bool lower_top_k(struct conversion *conversion)
 {
     int64_t *list;
     uint32_t count;
 
-    if (c->opset >= 10)
+    if (conversion->opset >= 10)
         return true;
-    if (!conversion_constant_ints(c, 1, "k", &list, &count) || count != 1)
+    if (!conversion_constant_ints(conversion, 1, "k", &list, &count) || count != 1)
         return false;
-    edit_int(c->e, c->n, "k", list[0]);
-    conversion_cut_inputs(c, 1);
+    edit_int(conversion->e, conversion->n, "k", list[0]);
+    conversion_cut_inputs(conversion, 1);
     return true;
 }
 
 /* What is not trained drops nothing. */
-static bool lower_dropout(struct conversion *c)
+static bool lower_dropout(struct conversion *conversion)
 {
-    const uint32_t v = conversion_input(c, 2);
-    const inlay_value_info *info = v == INLAY_NONE ? NULL : &c->e->g->values[v].info;
+    const uint32_t value = conversion_input(conversion, 2);
+    const inlay_value_info *info = value == INLAY_NONE ? NULL : &conversion->e->g->values[value].info;
 
-    if (c->opset >= 12)
+    if (conversion->opset >= 12)
         return true;
     if (info != NULL &&
         ((info->flags & INLAY_VALUE_CONSTANT) == 0 || info->data_bytes != 1 || *(const uint8_t *)info->data != 0)) {
-        c->why = "training came with opset 12";
+        conversion->why = "training came with opset 12";
         return false;
     }
-    conversion_drop_attr(c, "seed");
-    conversion_cut_inputs(c, 1);
+    conversion_drop_attr(conversion, "seed");
+    conversion_cut_inputs(conversion, 1);
     return true;
 }
 
-bool conversion_is_text(const graph_node *n, const char *attr, const char *text, bool otherwise)
+bool conversion_is_text(const graph_node *node, const char *attr, const char *text, bool otherwise)
 {
-    const inlay_attr_info *a = conversion_stated(n, attr);
+    const inlay_attr_info *attribute = conversion_stated(node, attr);
 
-    return a == NULL ? otherwise : a->kind == INLAY_ATTR_STRING && strcmp(a->s.data, text) == 0;
+    return attribute == NULL ? otherwise : attribute->kind == INLAY_ATTR_STRING && strcmp(attribute->s.data, text) == 0;
 }
 
 /* The scales of Upsample-9 become the attribute that Upsample-7 has. */
-static bool lower_upsample(struct conversion *c)
+static bool lower_upsample(struct conversion *conversion)
 {
-    const uint32_t scales = conversion_input(c, 1);
-    const inlay_value_info *info = scales == INLAY_NONE ? NULL : &c->e->g->values[scales].info;
+    const uint32_t scales = conversion_input(conversion, 1);
+    const inlay_value_info *info = scales == INLAY_NONE ? NULL : &conversion->e->g->values[scales].info;
     inlay_attr_info attr = { .name = { "scales", 6 }, .kind = INLAY_ATTR_FLOATS };
     float *copy;
 
-    if (c->opset >= 9)
+    if (conversion->opset >= 9)
         return true;
     if (info == NULL || (info->flags & INLAY_VALUE_CONSTANT) == 0 || info->dtype != INLAY_FLOAT) {
-        c->why = "its scales are computed";
+        conversion->why = "its scales are computed";
         return false;
     }
-    copy = arena_copy(&c->e->g->model->arena, info->data, (size_t)info->data_bytes);
+    copy = arena_copy(&conversion->e->g->model->arena, info->data, (size_t)info->data_bytes);
     attr.floats = copy;
     attr.count = (uint32_t)(info->data_bytes / sizeof *copy);
-    c->e->failed |= copy == NULL || graph_set_attr(c->e->g, c->n, &attr) != INLAY_OK;
-    conversion_cut_inputs(c, 1);
+    conversion->e->failed |= copy == NULL || graph_set_attr(conversion->e->g, conversion->n, &attr) != INLAY_OK;
+    conversion_cut_inputs(conversion, 1);
     return copy != NULL;
 }
 
 /* To Resize-10 and Upsample: their grids begin at 0 and leave out what lies between. */
-static bool lower_to_scales(struct conversion *c)
+static bool lower_to_scales(struct conversion *conversion)
 {
-    const bool nearest = conversion_is_text(c->n, "mode", "nearest", true);
-    const uint32_t scales = conversion_input(c, 2);
-    const inlay_value_info *info = scales == INLAY_NONE ? NULL : &c->e->g->values[scales].info;
+    const bool nearest = conversion_is_text(conversion->n, "mode", "nearest", true);
+    const uint32_t scales = conversion_input(conversion, 2);
+    const inlay_value_info *info = scales == INLAY_NONE ? NULL : &conversion->e->g->values[scales].info;
 
-    if (info == NULL || info->data_bytes == 0 || conversion_input(c, 3) != INLAY_NONE ||
-        !conversion_is_text(c->n, "coordinate_transformation_mode", "asymmetric", false) ||
-        conversion_is_text(c->n, "mode", "cubic", false) ||
-        (nearest && !conversion_is_text(c->n, "nearest_mode", "floor", false))) {
-        c->why = "before opset 11 grids are asymmetric, rounded down and given by scales";
+    if (info == NULL || info->data_bytes == 0 || conversion_input(conversion, 3) != INLAY_NONE ||
+        !conversion_is_text(conversion->n, "coordinate_transformation_mode", "asymmetric", false) ||
+        conversion_is_text(conversion->n, "mode", "cubic", false) ||
+        (nearest && !conversion_is_text(conversion->n, "nearest_mode", "floor", false))) {
+        conversion->why = "before opset 11 grids are asymmetric, rounded down and given by scales";
         return false;
     }
     for (int i = 0; i < 5; i++) {
         static const char *const names[] = { "coordinate_transformation_mode", "cubic_coeff_a", "exclude_outside",
                                              "extrapolation_value", "nearest_mode" };
 
-        conversion_drop_attr(c, names[i]);
+        conversion_drop_attr(conversion, names[i]);
     }
-    edit_set_input(c->e, c->n, 1, scales);
-    conversion_cut_inputs(c, 2);
-    if (c->opset >= 10)
+    edit_set_input(conversion->e, conversion->n, 1, scales);
+    conversion_cut_inputs(conversion, 2);
+    if (conversion->opset >= 10)
         return true;
-    c->n->info.op_type = (inlay_str){ "Upsample", 8 };
-    return lower_upsample(c);
+    conversion->n->info.op_type = (inlay_str){ "Upsample", 8 };
+    return lower_upsample(conversion);
 }
 
 /* Pixels of RoiAlign-10 are counted from their corners. */
-static bool lower_roi_align(struct conversion *c)
+static bool lower_roi_align(struct conversion *conversion)
 {
-    if (c->opset >= 16)
+    if (conversion->opset >= 16)
         return true;
-    if (!conversion_is_text(c->n, "coordinate_transformation_mode", "output_half_pixel", false)) {
-        c->why = "half_pixel came with opset 16";
+    if (!conversion_is_text(conversion->n, "coordinate_transformation_mode", "output_half_pixel", false)) {
+        conversion->why = "half_pixel came with opset 16";
         return false;
     }
-    conversion_drop_attr(c, "coordinate_transformation_mode");
+    conversion_drop_attr(conversion, "coordinate_transformation_mode");
     return true;
 }
 
-static bool lower_resize(struct conversion *c)
+static bool lower_resize(struct conversion *conversion)
 {
-    if (c->n->info.since_version >= 11 && c->opset < 11)
-        return lower_to_scales(c);
-    if (c->n->info.since_version == 10 && c->opset < 10) {
-        edit_set_input(c->e, c->n, 2, conversion_input(c, 1));
-        c->e->failed |=
-            graph_set_attr_string(c->e->g, c->n, "coordinate_transformation_mode", "asymmetric") != INLAY_OK ||
-            graph_set_attr_string(c->e->g, c->n, "nearest_mode", "floor") != INLAY_OK;
-        return lower_to_scales(c);
+    if (conversion->n->info.since_version >= 11 && conversion->opset < 11)
+        return lower_to_scales(conversion);
+    if (conversion->n->info.since_version == 10 && conversion->opset < 10) {
+        edit_set_input(conversion->e, conversion->n, 2, conversion_input(conversion, 1));
+        conversion->e->failed |=
+            graph_set_attr_string(conversion->e->g, conversion->n, "coordinate_transformation_mode", "asymmetric") !=
+                INLAY_OK ||
+            graph_set_attr_string(conversion->e->g, conversion->n, "nearest_mode", "floor") != INLAY_OK;
+        return lower_to_scales(conversion);
     }
-    for (uint32_t i = 1; i < 3 && c->opset < 13; i++) /* in opset 11 what is left out is empty */
-        if (conversion_input(c, i) == INLAY_NONE) {
+    for (uint32_t i = 1; i < 3 && conversion->opset < 13; i++) /* in opset 11 what is left out is empty */
+        if (conversion_input(conversion, i) == INLAY_NONE) {
             const int64_t none = 0;
-            float *data = edit_memory(c->e, sizeof *data);
+            float *data = edit_memory(conversion->e, sizeof *data);
 
-            edit_set_input(
-                c->e, c->n, i,
-                edit_constant(c->e, conversion_name(c), i == 1 ? "_roi" : "_scales", INLAY_FLOAT, 1, &none, data, 0));
+            edit_set_input(conversion->e, conversion->n, i,
+                           edit_constant(conversion->e, conversion_name(conversion), i == 1 ? "_roi" : "_scales",
+                                         INLAY_FLOAT, 1, &none, data, 0));
         }
     return true;
 }
 
 /* Floats of 8 bits alone are saturated and rounded in more than one way. */
-static void drop_unless_narrow(struct conversion *c)
+static void drop_unless_narrow(struct conversion *conversion)
 {
-    const inlay_dtype to = c->e->g->values[c->n->info.outputs[0]].info.dtype;
+    const inlay_dtype to = conversion->e->g->values[conversion->n->info.outputs[0]].info.dtype;
 
     if (to == INLAY_UNDEFINED || (element_is_float(to) && inlay_dtype_bits(to) <= 8))
         return;
-    conversion_drop_attr(c, "saturate");
-    conversion_drop_attr(c, "round_mode");
+    conversion_drop_attr(conversion, "saturate");
+    conversion_drop_attr(conversion, "round_mode");
 }
 
 /* The type that QuantizeLinear's output_dtype names is that of its zero points, which may be left out. */
-static bool zero_points_of_type(struct conversion *c, inlay_dtype dtype, const inlay_value_info *scale)
+static bool zero_points_of_type(struct conversion *conversion, inlay_dtype dtype, const inlay_value_info *scale)
 {
     int64_t dims[INLAY_MAX_RANK], count = 1;
     uint64_t bytes;
     void *zeros;
 
     if (scale == NULL || scale->rank == INLAY_RANK_UNKNOWN || dtype <= 0 || dtype >= INLAY_DTYPE_COUNT ||
-        inlay_dtype_bits(dtype) != 8 || (element_is_float(dtype) && c->opset < 19))
+        inlay_dtype_bits(dtype) != 8 || (element_is_float(dtype) && conversion->opset < 19))
         return false;
     for (uint32_t d = 0; d < scale->rank; d++) {
         if (scale->dims[d].kind != INLAY_DIM_FIXED)
@@ -395,133 +400,137 @@ static bool zero_points_of_type(struct conversion *c, inlay_dtype dtype, const i
         count *= dims[d];
     }
     bytes = ((uint64_t)count * inlay_dtype_bits(dtype) + 7) / 8;
-    zeros = edit_memory(c->e, bytes);
+    zeros = edit_memory(conversion->e, bytes);
     if (zeros != NULL)
         memset(zeros, 0, (size_t)bytes);
-    edit_set_input(c->e, c->n, 2,
-                   edit_constant(c->e, conversion_name(c), "_zero", dtype, scale->rank, dims, zeros, bytes));
-    return !c->e->failed;
+    edit_set_input(
+        conversion->e, conversion->n, 2,
+        edit_constant(conversion->e, conversion_name(conversion), "_zero", dtype, scale->rank, dims, zeros, bytes));
+    return !conversion->e->failed;
 }
 
 /* What the type of its scales or zero points says already. */
-static bool lower_types(struct conversion *c, const inlay_value_info *scale)
+static bool lower_types(struct conversion *conversion, const inlay_value_info *scale)
 {
-    const bool quantize = strcmp(conversion_op(c), "QuantizeLinear") == 0;
-    const uint32_t zero = conversion_input(c, 2);
-    const inlay_dtype output = (inlay_dtype)conversion_int(c->n, "output_dtype", 0);
+    const bool quantize = strcmp(conversion_op(conversion), "QuantizeLinear") == 0;
+    const uint32_t zero = conversion_input(conversion, 2);
+    const inlay_dtype output = (inlay_dtype)conversion_int(conversion->n, "output_dtype", 0);
     const inlay_dtype implied = !quantize            ? scale != NULL ? scale->dtype : INLAY_UNDEFINED
                                 : zero == INLAY_NONE ? INLAY_UINT8
-                                                     : c->e->g->values[zero].info.dtype;
+                                                     : conversion->e->g->values[zero].info.dtype;
 
-    if (c->opset < 23 && scale != NULL && conversion_int(c->n, "precision", 0) == (int64_t)scale->dtype)
-        conversion_drop_attr(c, "precision");
-    if (c->opset >= (quantize ? 21 : 23) || output == INLAY_UNDEFINED)
+    if (conversion->opset < 23 && scale != NULL &&
+        conversion_int(conversion->n, "precision", 0) == (int64_t)scale->dtype)
+        conversion_drop_attr(conversion, "precision");
+    if (conversion->opset >= (quantize ? 21 : 23) || output == INLAY_UNDEFINED)
         return true;
-    if (output != implied && (!quantize || zero != INLAY_NONE || !zero_points_of_type(c, output, scale))) {
-        c->why = arena_format(&c->e->g->model->arena,
-                              "there it has no attribute 'output_dtype', and its %s cannot be of that type",
-                              quantize ? "zero points" : "scales");
+    if (output != implied && (!quantize || zero != INLAY_NONE || !zero_points_of_type(conversion, output, scale))) {
+        conversion->why = arena_format(&conversion->e->g->model->arena,
+                                       "there it has no attribute 'output_dtype', and its %s cannot be of that type",
+                                       quantize ? "zero points" : "scales");
         return false;
     }
-    conversion_drop_attr(c, "output_dtype");
+    conversion_drop_attr(conversion, "output_dtype");
     return true;
 }
 
 /* One scale for all, as before opset 13. */
-static bool lower_linear(struct conversion *c)
+static bool lower_linear(struct conversion *conversion)
 {
-    const uint32_t v = conversion_input(c, 1);
-    const inlay_value_info *info = v == INLAY_NONE ? NULL : &c->e->g->values[v].info;
+    const uint32_t value = conversion_input(conversion, 1);
+    const inlay_value_info *info = value == INLAY_NONE ? NULL : &conversion->e->g->values[value].info;
 
-    if (!lower_types(c, info))
+    if (!lower_types(conversion, info))
         return false;
-    if (c->opset < 19)
-        drop_unless_narrow(c);
-    if (c->opset >= 13)
+    if (conversion->opset < 19)
+        drop_unless_narrow(conversion);
+    if (conversion->opset >= 13)
         return true;
     if (info == NULL || info->rank != 0) {
-        c->why = "scales of channels came with opset 13";
+        conversion->why = "scales of channels came with opset 13";
         return false;
     }
-    conversion_drop_attr(c, "axis");
+    conversion_drop_attr(conversion, "axis");
     return true;
 }
 
-static bool lower_cast(struct conversion *c)
+static bool lower_cast(struct conversion *conversion)
 {
-    drop_unless_narrow(c);
+    drop_unless_narrow(conversion);
     return true;
 }
 
 /* Without zeros in the shape, what they would mean changes nothing. */
-static bool lower_reshape(struct conversion *c)
+static bool lower_reshape(struct conversion *conversion)
 {
     int64_t *shape;
     uint32_t count;
     bool zero = false;
 
-    if (c->opset >= 14 || conversion_int(c->n, "allowzero", 0) == 0 ||
-        !conversion_constant_ints(c, 1, "shape", &shape, &count))
+    if (conversion->opset >= 14 || conversion_int(conversion->n, "allowzero", 0) == 0 ||
+        !conversion_constant_ints(conversion, 1, "shape", &shape, &count))
         return true;
     for (uint32_t i = 0; i < count; i++)
         zero |= shape[i] == 0;
     if (!zero)
-        conversion_drop_attr(c, "allowzero");
+        conversion_drop_attr(conversion, "allowzero");
     return true;
 }
 
 /* Training has other outputs before opset 14. */
-static bool lower_batch_norm(struct conversion *c)
+static bool lower_batch_norm(struct conversion *conversion)
 {
-    c->why = "its statistics mean something else before opset 14: attribute 'training_mode' came with it";
-    return c->opset >= 14 || c->n->info.output_count == 1;
+    conversion->why = "its statistics mean something else before opset 14: attribute 'training_mode' came with it";
+    return conversion->opset >= 14 || conversion->n->info.output_count == 1;
 }
 
 /* C may be left out since opset 11. */
-static bool lower_gemm(struct conversion *c)
+static bool lower_gemm(struct conversion *conversion)
 {
-    if (c->opset >= 11 || conversion_input(c, 2) != INLAY_NONE)
+    if (conversion->opset >= 11 || conversion_input(conversion, 2) != INLAY_NONE)
         return true;
-    edit_set_input(c->e, c->n, 2, conversion_number(c, "_zero", 0));
-    return conversion_input(c, 2) != INLAY_NONE;
+    edit_set_input(conversion->e, conversion->n, 2, conversion_number(conversion, "_zero", 0));
+    return conversion_input(conversion, 2) != INLAY_NONE;
 }
 
-static bool lower_grid_sample(struct conversion *c)
+static bool lower_grid_sample(struct conversion *conversion)
 {
-    const bool linear = conversion_is_text(c->n, "mode", "linear", true),
-               cubic = conversion_is_text(c->n, "mode", "cubic", false);
+    const bool linear = conversion_is_text(conversion->n, "mode", "linear", true),
+               cubic = conversion_is_text(conversion->n, "mode", "cubic", false);
 
-    if (c->opset >= 20)
+    if (conversion->opset >= 20)
         return true;
     if (linear || cubic)
-        c->e->failed |= graph_set_attr_string(c->e->g, c->n, "mode", linear ? "bilinear" : "bicubic") != INLAY_OK;
+        conversion->e->failed |=
+            graph_set_attr_string(conversion->e->g, conversion->n, "mode", linear ? "bilinear" : "bicubic") != INLAY_OK;
     return true;
 }
 
-static bool lower_dft(struct conversion *c)
+static bool lower_dft(struct conversion *conversion)
 {
-    const uint32_t rank = conversion_rank(c);
+    const uint32_t rank = conversion_rank(conversion);
     int64_t *list = NULL, axis = -2;
     uint32_t count = 1;
 
-    if (c->opset >= 20)
+    if (conversion->opset >= 20)
         return true;
-    if (conversion_input(c, 2) != INLAY_NONE && !conversion_constant_ints(c, 2, "axis", &list, &count))
+    if (conversion_input(conversion, 2) != INLAY_NONE &&
+        !conversion_constant_ints(conversion, 2, "axis", &list, &count))
         return false;
     axis = list != NULL && count == 1 ? list[0] : axis;
     if (axis < 0 && rank == INLAY_RANK_UNKNOWN) {
-        c->why = "the rank of its input is not known";
+        conversion->why = "the rank of its input is not known";
         return false;
     }
-    edit_int(c->e, c->n, "axis", axis < 0 ? axis + rank : axis);
-    conversion_cut_inputs(c, 2);
+    edit_int(conversion->e, conversion->n, "axis", axis < 0 ? axis + rank : axis);
+    conversion_cut_inputs(conversion, 2);
     return true;
 }
 
-static bool lower_scatter(struct conversion *c)
+static bool lower_scatter(struct conversion *conversion)
 {
-    if (c->opset < 11)
-        c->n->info.op_type = (inlay_str){ "Scatter", 7 };
+    if (conversion->opset < 11)
+        conversion->n->info.op_type = (inlay_str){ "Scatter", 7 };
     return true;
 }
 
@@ -536,11 +545,11 @@ static bool takes_axes(const char *op)
 }
 
 /* What the operator itself needs. since: its version in the model. */
-static bool lower_operator(struct conversion *c, const char *op, uint32_t since)
+static bool lower_operator(struct conversion *conversion, const char *op, uint32_t since)
 {
     static const struct {
         const char *op;
-        bool (*lower)(struct conversion *c);
+        bool (*lower)(struct conversion *conversion);
         uint32_t since;
     } forms[] = { { "Split", lower_split, 13 },
                   { "Clip", lower_clip, 11 },
@@ -563,47 +572,48 @@ static bool lower_operator(struct conversion *c, const char *op, uint32_t since)
                   { "CastLike", lower_cast, 19 } };
 
     if ((strcmp(op, "Squeeze") == 0 || strcmp(op, "Unsqueeze") == 0 || strcmp(op, "ReduceSum") == 0) && since >= 13 &&
-        c->opset < 13)
-        return lower_axes(c);
-    if (takes_axes(op) && since >= 18 && c->opset < 18)
-        return lower_axes(c);
+        conversion->opset < 13)
+        return lower_axes(conversion);
+    if (takes_axes(op) && since >= 18 && conversion->opset < 18)
+        return lower_axes(conversion);
     if ((strcmp(op, "Softmax") == 0 || strcmp(op, "LogSoftmax") == 0 || strcmp(op, "Hardmax") == 0) && since >= 13 &&
-        c->opset < 13)
-        return lower_softmax(c);
-    if (strcmp(op, "Clip") == 0 && c->opset >= 11)
+        conversion->opset < 13)
+        return lower_softmax(conversion);
+    if (strcmp(op, "Clip") == 0 && conversion->opset >= 11)
         return true;
     for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++)
         if (strcmp(op, forms[i].op) == 0 && since >= forms[i].since)
-            return forms[i].lower(c);
+            return forms[i].lower(conversion);
     return true;
 }
 
-bool conversion_lower(struct conversion *c)
+bool conversion_lower(struct conversion *conversion)
 {
-    const char *op = conversion_op(c);
-    const uint32_t since = c->n->info.since_version;
+    const char *op = conversion_op(conversion);
+    const uint32_t since = conversion->n->info.since_version;
     static const char *const equal_shapes[] = { "Sum", "Max", "Min", "Mean" };
     const op_row *row;
 
-    if (strcmp(op, "GroupNormalization") == 0 && since >= 21 && c->opset < 21)
-        return conversion_expand(c);
-    if (strcmp(op, "Shape") == 0 && c->opset < 15 &&
-        (conversion_int(c->n, "start", 0) != 0 || conversion_stated(c->n, "end") != NULL))
-        return conversion_expand(c);
-    if (conversion_row(c) == NULL && strcmp(op, "Resize") != 0 && strcmp(op, "ScatterElements") != 0)
-        return conversion_expand(c);
-    if (strcmp(op, "Scan") == 0 && c->opset < 9) {
-        c->why = "it means another thing before opset 9";
+    if (strcmp(op, "GroupNormalization") == 0 && since >= 21 && conversion->opset < 21)
+        return conversion_expand(conversion);
+    if (strcmp(op, "Shape") == 0 && conversion->opset < 15 &&
+        (conversion_int(conversion->n, "start", 0) != 0 || conversion_stated(conversion->n, "end") != NULL))
+        return conversion_expand(conversion);
+    if (conversion_row(conversion) == NULL && strcmp(op, "Resize") != 0 && strcmp(op, "ScatterElements") != 0)
+        return conversion_expand(conversion);
+    if (strcmp(op, "Scan") == 0 && conversion->opset < 9) {
+        conversion->why = "it means another thing before opset 9";
         return false;
     }
-    if (c->opset < 8 && since >= 8 && conversion_is_one_of(op, equal_shapes, 4) && !conversion_has_one_shape(c))
+    if (conversion->opset < 8 && since >= 8 && conversion_is_one_of(op, equal_shapes, 4) &&
+        !conversion_has_one_shape(conversion))
         return false;
-    if (!lower_operator(c, op, since))
+    if (!lower_operator(conversion, op, since))
         return false;
-    if (c->opset < 11 && !conversion_lower_axes(c))
+    if (conversion->opset < 11 && !conversion_lower_axes(conversion))
         return false;
-    row = conversion_row(c);
+    row = conversion_row(conversion);
     if (row == NULL || (row->flags & OP_DEPRECATED) != 0)
         return false;
-    return graph_refit(c->e->g, c->n, row, true, &c->why);
+    return graph_refit(conversion->e->g, conversion->n, row, true, &conversion->why);
 }

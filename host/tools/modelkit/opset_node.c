@@ -4,19 +4,19 @@
 #include <math.h>
 #include <string.h>
 
-const char *conversion_op(const struct conversion *c)
+const char *conversion_op(const struct conversion *conversion)
 {
-    return c->n->info.op_type.data;
+    return conversion->n->info.op_type.data;
 }
 
-const char *conversion_name(const struct conversion *c)
+const char *conversion_name(const struct conversion *conversion)
 {
-    return c->n->info.name.data;
+    return conversion->n->info.name.data;
 }
 
-const op_row *conversion_row(const struct conversion *c)
+const op_row *conversion_row(const struct conversion *conversion)
 {
-    return op_find("ai.onnx", conversion_op(c), c->opset, NULL);
+    return op_find("ai.onnx", conversion_op(conversion), conversion->opset, NULL);
 }
 
 bool conversion_is_one_of(const char *op, const char *const *names, size_t count)
@@ -29,76 +29,78 @@ bool conversion_is_one_of(const char *op, const char *const *names, size_t count
 
 /* ------------------------------------------------------------------ attributes */
 
-const inlay_attr_info *conversion_stated(const graph_node *n, const char *name)
+const inlay_attr_info *conversion_stated(const graph_node *node, const char *name)
 {
-    for (uint32_t i = 0; i < n->own_attr_count; i++)
-        if (strcmp(n->info.attrs[i].name.data, name) == 0)
-            return &n->info.attrs[i];
+    for (uint32_t i = 0; i < node->own_attr_count; i++)
+        if (strcmp(node->info.attrs[i].name.data, name) == 0)
+            return &node->info.attrs[i];
     return NULL;
 }
 
-int64_t conversion_int(const graph_node *n, const char *name, int64_t otherwise)
+int64_t conversion_int(const graph_node *node, const char *name, int64_t otherwise)
 {
-    const inlay_attr_info *a = graph_attr(n, name);
+    const inlay_attr_info *attribute = graph_attr(node, name);
 
-    return a != NULL && a->kind == INLAY_ATTR_INT ? a->i : otherwise;
+    return attribute != NULL && attribute->kind == INLAY_ATTR_INT ? attribute->i : otherwise;
 }
 
-void conversion_drop_attr(struct conversion *c, const char *name)
+void conversion_drop_attr(struct conversion *conversion, const char *name)
 {
-    graph_node *n = c->n;
-    inlay_attr_info *list = arena_array(&c->e->g->model->arena, (size_t)n->own_attr_count + 1, sizeof *list);
+    graph_node *node = conversion->n;
+    inlay_attr_info *list =
+        arena_array(&conversion->e->g->model->arena, (size_t)node->own_attr_count + 1, sizeof *list);
     uint32_t kept = 0;
 
     if (list == NULL) {
-        c->e->failed = true;
+        conversion->e->failed = true;
         return;
     }
-    for (uint32_t i = 0; i < n->own_attr_count; i++)
-        if (strcmp(n->info.attrs[i].name.data, name) != 0)
-            list[kept++] = n->info.attrs[i];
-    n->info.attrs = list;
-    n->info.attr_count = n->own_attr_count = kept;
+    for (uint32_t i = 0; i < node->own_attr_count; i++)
+        if (strcmp(node->info.attrs[i].name.data, name) != 0)
+            list[kept++] = node->info.attrs[i];
+    node->info.attrs = list;
+    node->info.attr_count = node->own_attr_count = kept;
 }
 
 /* ------------------------------------------------------------------ inputs and outputs */
 
-uint32_t conversion_input(const struct conversion *c, uint32_t i)
+uint32_t conversion_input(const struct conversion *conversion, uint32_t i)
 {
-    return i < c->n->info.input_count ? c->n->info.inputs[i] : INLAY_NONE;
+    return i < conversion->n->info.input_count ? conversion->n->info.inputs[i] : INLAY_NONE;
 }
 
-void conversion_cut_inputs(struct conversion *c, uint32_t count)
+void conversion_cut_inputs(struct conversion *conversion, uint32_t count)
 {
-    if (count < c->n->info.input_count)
-        c->n->info.input_count = count;
+    if (count < conversion->n->info.input_count)
+        conversion->n->info.input_count = count;
 }
 
-uint32_t conversion_rank(const struct conversion *c)
+uint32_t conversion_rank(const struct conversion *conversion)
 {
-    const uint32_t v = conversion_input(c, 0);
+    const uint32_t value = conversion_input(conversion, 0);
 
-    return v == INLAY_NONE ? INLAY_RANK_UNKNOWN : c->e->g->values[v].info.rank;
+    return value == INLAY_NONE ? INLAY_RANK_UNKNOWN : conversion->e->g->values[value].info.rank;
 }
 
-uint32_t conversion_ints(struct conversion *c, const char *suffix, const int64_t *values, uint32_t count)
+uint32_t conversion_ints(struct conversion *conversion, const char *suffix, const int64_t *values, uint32_t count)
 {
     const int64_t dims[] = { count };
-    int64_t *data = edit_memory(c->e, (uint64_t)count * sizeof *data);
+    int64_t *data = edit_memory(conversion->e, (uint64_t)count * sizeof *data);
 
     if (data != NULL && count > 0)
         memcpy(data, values, count * sizeof *data);
-    return edit_constant(c->e, conversion_name(c), suffix, INLAY_INT64, 1, dims, data, (uint64_t)count * sizeof *data);
+    return edit_constant(conversion->e, conversion_name(conversion), suffix, INLAY_INT64, 1, dims, data,
+                         (uint64_t)count * sizeof *data);
 }
 
-uint32_t conversion_number(struct conversion *c, const char *suffix, double value)
+uint32_t conversion_number(struct conversion *conversion, const char *suffix, double value)
 {
-    const uint32_t in = conversion_input(c, 0);
-    const inlay_dtype dtype = in == INLAY_NONE ? INLAY_UNDEFINED : c->e->g->values[in].info.dtype;
+    const uint32_t in = conversion_input(conversion, 0);
+    const inlay_dtype dtype = in == INLAY_NONE ? INLAY_UNDEFINED : conversion->e->g->values[in].info.dtype;
     const uint64_t bytes = inlay_dtype_bits(dtype) / 8;
     const uint16_t half = element_half((float)value);
     const float single = (float)value;
-    void *data = edit_memory(c->e, sizeof value);
+    void *data = edit_memory(conversion->e, sizeof value);
 
     if (data == NULL)
         return INLAY_NONE;
@@ -109,19 +111,19 @@ uint32_t conversion_number(struct conversion *c, const char *suffix, double valu
     else if (dtype == INLAY_DOUBLE)
         memcpy(data, &value, sizeof value);
     else if (floor(value) != value || !element_put(dtype, data, 0, (int64_t)value)) {
-        c->why = "the type of its input is not known, or cannot hold its numbers";
+        conversion->why = "the type of its input is not known, or cannot hold its numbers";
         return INLAY_NONE;
     }
-    return edit_constant(c->e, conversion_name(c), suffix, dtype, 0, NULL, data, bytes);
+    return edit_constant(conversion->e, conversion_name(conversion), suffix, dtype, 0, NULL, data, bytes);
 }
 
-uint32_t conversion_take_output(struct conversion *c, const char *suffix)
+uint32_t conversion_take_output(struct conversion *conversion, const char *suffix)
 {
-    const uint32_t v = edit_value(c->e, conversion_name(c), suffix);
+    const uint32_t value = edit_value(conversion->e, conversion_name(conversion), suffix);
 
-    if (v != INLAY_NONE)
-        *(uint32_t *)(uintptr_t)c->n->info.outputs = v;
+    if (value != INLAY_NONE)
+        *(uint32_t *)(uintptr_t)conversion->n->info.outputs = value;
     else
-        c->e->failed = true;
-    return v;
+        conversion->e->failed = true;
+    return value;
 }

@@ -14,60 +14,61 @@ struct searcher {
 };
 
 /* Tries chunk i of n alone, or all but it; takes it over when it fails. */
-static bool try_chunk(struct searcher *s, uint32_t i, uint32_t n, bool alone)
+static bool try_chunk(struct searcher *searcher, uint32_t i, uint32_t n, bool alone)
 {
-    struct reduction *r = s->r;
-    const uint32_t from = (uint32_t)((uint64_t)r->count * i / n), to = (uint32_t)((uint64_t)r->count * (i + 1) / n);
+    struct reduction *reduction = searcher->r;
+    const uint32_t from = (uint32_t)((uint64_t)reduction->count * i / n),
+                   to = (uint32_t)((uint64_t)reduction->count * (i + 1) / n);
     uint32_t count = 0;
     reduce_answer answer;
 
-    for (uint32_t k = 0; k < r->count; k++)
+    for (uint32_t k = 0; k < reduction->count; k++)
         if ((k >= from && k < to) == alone)
-            s->part[count++] = r->list[k];
-    if (count == 0 || count == r->count)
+            searcher->part[count++] = reduction->list[k];
+    if (count == 0 || count == reduction->count)
         return false;
-    if (r->tries >= r->most) {
-        s->stopped = true;
+    if (reduction->tries >= reduction->most) {
+        searcher->stopped = true;
         return false;
     }
-    r->tries++;
-    answer = s->try(s->ctx, s->part, count, &s->status, s->diag);
-    s->stopped = answer == REDUCE_STOP;
+    reduction->tries++;
+    answer = searcher->try(searcher->ctx, searcher->part, count, &searcher->status, searcher->diag);
+    searcher->stopped = answer == REDUCE_STOP;
     if (answer != REDUCE_FAILS)
         return false;
-    memcpy(r->list, s->part, count * sizeof *r->list);
-    r->count = count;
+    memcpy(reduction->list, searcher->part, count * sizeof *reduction->list);
+    reduction->count = count;
     return true;
 }
 
-inlay_status reduce_nodes(struct reduction *r, reduce_try_fn try, void *ctx, inlay_diag *diag)
+inlay_status reduce_nodes(struct reduction *reduction, reduce_try_fn try, void *ctx, inlay_diag *diag)
 {
-    struct searcher s = { .r = r, .try = try, .ctx = ctx, .status = INLAY_OK, .diag = diag };
+    struct searcher searcher = { .r = reduction, .try = try, .ctx = ctx, .status = INLAY_OK, .diag = diag };
     uint32_t n = 2;
 
-    s.part = malloc(((size_t)r->count + 1) * sizeof *s.part);
-    if (s.part == NULL)
-        return no_memory(diag, "for %u nodes", r->count);
-    while (r->count >= 2 && !s.stopped) {
+    searcher.part = malloc(((size_t)reduction->count + 1) * sizeof *searcher.part);
+    if (searcher.part == NULL)
+        return no_memory(diag, "for %u nodes", reduction->count);
+    while (reduction->count >= 2 && !searcher.stopped) {
         bool smaller = false;
 
-        for (uint32_t i = 0; i < n && !smaller && !s.stopped; i++)
-            smaller = try_chunk(&s, i, n, true);
+        for (uint32_t i = 0; i < n && !smaller && !searcher.stopped; i++)
+            smaller = try_chunk(&searcher, i, n, true);
         if (smaller) {
             n = 2;
             continue;
         }
-        for (uint32_t i = 0; n > 2 && i < n && !smaller && !s.stopped; i++)
-            smaller = try_chunk(&s, i, n, false);
+        for (uint32_t i = 0; n > 2 && i < n && !smaller && !searcher.stopped; i++)
+            smaller = try_chunk(&searcher, i, n, false);
         if (smaller)
             n = n - 1 > 2 ? n - 1 : 2;
-        else if (n >= r->count)
+        else if (n >= reduction->count)
             break;
         else
-            n = n * 2 < r->count ? n * 2 : r->count;
-        n = n > r->count ? r->count : n;
+            n = n * 2 < reduction->count ? n * 2 : reduction->count;
+        n = n > reduction->count ? reduction->count : n;
         n = n < 2 ? 2 : n;
     }
-    free(s.part);
-    return s.status;
+    free(searcher.part);
+    return searcher.status;
 }

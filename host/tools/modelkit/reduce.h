@@ -18,7 +18,7 @@ struct reduction {
     uint32_t most;  /* tries */
 };
 
-/* r->list holds all nodes, which fail; on return, those of the smallest part found, also when it was stopped. It is
- * minimal (no node of it can be left out) unless tries ran out. */
-INLAY_NODISCARD inlay_status reduce_nodes(struct reduction *r, reduce_try_fn try, void *ctx, inlay_diag *diag);
+/* reduction->list holds all nodes, which fail; on return, those of the smallest part found, also when it was stopped.
+ * It is minimal (no node of it can be left out) unless tries ran out. */
+INLAY_NODISCARD inlay_status reduce_nodes(struct reduction *reduction, reduce_try_fn try, void *ctx, inlay_diag *diag);
 #endif

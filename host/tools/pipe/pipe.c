@@ -32,7 +32,7 @@ const char *const pipe_steps[] = {
 
 /* ------------------------------------------------------------------ a step's words */
 
-inlay_status pipe_fail(pipe_chain *c, const char *format, ...)
+inlay_status pipe_fail(pipe_chain *chain, const char *format, ...)
 {
     char text[384];
     va_list args;
@@ -40,44 +40,44 @@ inlay_status pipe_fail(pipe_chain *c, const char *format, ...)
     va_start(args, format);
     (void)vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    return inlay_fail(c->diag, INLAY_INVALID_ARGUMENT, "step '%.100s': %s", c->step, text);
+    return inlay_fail(chain->diag, INLAY_INVALID_ARGUMENT, "step '%.100s': %s", chain->step, text);
 }
 
-const char *pipe_option(pipe_chain *c, const char *name)
+const char *pipe_option(pipe_chain *chain, const char *name)
 {
     const size_t n = strlen(name);
 
-    for (uint32_t i = 1; i < c->word_count; i++) {
-        if (strncmp(c->words[i], name, n) != 0 || c->words[i][n] != '=')
+    for (uint32_t i = 1; i < chain->word_count; i++) {
+        if (strncmp(chain->words[i], name, n) != 0 || chain->words[i][n] != '=')
             continue;
-        c->used[i] = true;
-        return c->words[i] + n + 1;
+        chain->used[i] = true;
+        return chain->words[i] + n + 1;
     }
     return NULL;
 }
 
-bool pipe_flag(pipe_chain *c, const char *name)
+bool pipe_flag(pipe_chain *chain, const char *name)
 {
-    for (uint32_t i = 1; i < c->word_count; i++)
-        if (strcmp(c->words[i], name) == 0)
-            return c->used[i] = true;
+    for (uint32_t i = 1; i < chain->word_count; i++)
+        if (strcmp(chain->words[i], name) == 0)
+            return chain->used[i] = true;
     return false;
 }
 
-char *pipe_word(pipe_chain *c)
+char *pipe_word(pipe_chain *chain)
 {
-    for (uint32_t i = 1; i < c->word_count; i++) {
-        if (c->used[i] || strchr(c->words[i], '=') != NULL)
+    for (uint32_t i = 1; i < chain->word_count; i++) {
+        if (chain->used[i] || strchr(chain->words[i], '=') != NULL)
             continue;
-        c->used[i] = true;
-        return c->words[i];
+        chain->used[i] = true;
+        return chain->words[i];
     }
     return NULL;
 }
 
-inlay_status pipe_int(pipe_chain *c, const char *name, int64_t otherwise, int64_t least, int64_t most, int64_t *out)
+inlay_status pipe_int(pipe_chain *chain, const char *name, int64_t otherwise, int64_t least, int64_t most, int64_t *out)
 {
-    const char *text = pipe_option(c, name);
+    const char *text = pipe_option(chain, name);
     char *end = NULL;
 
     *out = otherwise;
@@ -86,24 +86,24 @@ inlay_status pipe_int(pipe_chain *c, const char *name, int64_t otherwise, int64_
     errno = 0;
     *out = strtoll(text, &end, 10);
     if (end == text || *end != '\0' || errno != 0 || *out < least || *out > most)
-        return pipe_fail(c, "%s=%s: expected a number from %lld to %lld", name, text, (long long)least,
+        return pipe_fail(chain, "%s=%s: expected a number from %lld to %lld", name, text, (long long)least,
                          (long long)most);
     return INLAY_OK;
 }
 
-inlay_status pipe_float(pipe_chain *c, const char *name, double otherwise, double *out)
+inlay_status pipe_float(pipe_chain *chain, const char *name, double otherwise, double *out)
 {
-    const char *text = pipe_option(c, name);
+    const char *text = pipe_option(chain, name);
     char *end = NULL;
 
     *out = otherwise;
     if (text == NULL)
         return INLAY_OK;
     *out = strtod(text, &end);
-    return end == text || *end != '\0' ? pipe_fail(c, "%s=%s: expected a number", name, text) : INLAY_OK;
+    return end == text || *end != '\0' ? pipe_fail(chain, "%s=%s: expected a number", name, text) : INLAY_OK;
 }
 
-inlay_status pipe_size(pipe_chain *c, const char *text, int64_t out[2])
+inlay_status pipe_size(pipe_chain *chain, const char *text, int64_t out[2])
 {
     char *end = NULL;
 
@@ -116,90 +116,91 @@ inlay_status pipe_size(pipe_chain *c, const char *text, int64_t out[2])
             end = NULL;
     }
     if (end == NULL || end == text || *end != '\0' || out[0] < 1 || out[0] > 65500 || out[1] > 65500)
-        return pipe_fail(c, "expected a size, as in 48 (the height) or 224x320 (height x width)");
+        return pipe_fail(chain, "expected a size, as in 48 (the height) or 224x320 (height x width)");
     return INLAY_OK;
 }
 
-inlay_status pipe_file(pipe_chain *c, const char *path, inlay_str *out)
+inlay_status pipe_file(pipe_chain *chain, const char *path, inlay_str *out)
 {
     enum { MOST = 256 << 20 };
-    FILE *f = fopen(path, "rb");
+    FILE *file = fopen(path, "rb");
     long bytes = -1;
     char *text = NULL;
     inlay_status status = INLAY_OK;
 
-    if (f != NULL && fseek(f, 0, SEEK_END) == 0)
-        bytes = ftell(f);
-    if (bytes < 0 || fseek(f, 0, SEEK_SET) != 0) {
-        status = pipe_fail(c, "%s: %s", path, strerror(errno));
+    if (file != NULL && fseek(file, 0, SEEK_END) == 0)
+        bytes = ftell(file);
+    if (bytes < 0 || fseek(file, 0, SEEK_SET) != 0) {
+        status = pipe_fail(chain, "%s: %s", path, strerror(errno));
     } else if (bytes > MOST) {
-        status = pipe_fail(c, "%s: more than %d MB", path, MOST >> 20);
+        status = pipe_fail(chain, "%s: more than %d MB", path, MOST >> 20);
     } else {
-        text = graph_blob_alloc(c->model, (size_t)bytes + 1);
+        text = graph_blob_alloc(chain->model, (size_t)bytes + 1);
         if (text == NULL)
-            status = no_memory(c->diag, "for %s", path);
-        else if (fread(text, 1, (size_t)bytes, f) != (size_t)bytes)
-            status = pipe_fail(c, "%s: it can't be read", path);
+            status = no_memory(chain->diag, "for %s", path);
+        else if (fread(text, 1, (size_t)bytes, file) != (size_t)bytes)
+            status = pipe_fail(chain, "%s: it can't be read", path);
         else
             text[bytes] = '\0';
     }
-    if (f != NULL)
-        fclose(f);
+    if (file != NULL)
+        fclose(file);
     *out = (inlay_str){ text, bytes > 0 ? (uint64_t)bytes : 0 };
     return status;
 }
 
 /* ------------------------------------------------------------------ the graph */
 
-uint32_t pipe_value(pipe_chain *c, const char *name)
+uint32_t pipe_value(pipe_chain *chain, const char *name)
 {
     char text[128];
 
-    name = name != NULL ? name : c->makes;
+    name = name != NULL ? name : chain->makes;
     (void)snprintf(text, sizeof text, "%s", name);
-    for (uint32_t i = 2; change_has_name(c->g, text); i++)
+    for (uint32_t i = 2; change_has_name(chain->g, text); i++)
         (void)snprintf(text, sizeof text, "%s_%u", name, i);
-    return graph_add_value(c->g, text, strlen(text));
+    return graph_add_value(chain->g, text, strlen(text));
 }
 
-static void set_type(graph_value *v, inlay_dtype dtype, uint32_t rank, const inlay_dim *dims)
+static void set_type(graph_value *value, inlay_dtype dtype, uint32_t rank, const inlay_dim *dims)
 {
-    v->info.kind = INLAY_VALUE_TENSOR;
-    v->info.dtype = v->declared_dtype = dtype;
-    v->info.rank = v->declared_rank = rank;
-    v->info.dims = v->declared_dims = dims;
-    v->declared = true;
+    value->info.kind = INLAY_VALUE_TENSOR;
+    value->info.dtype = value->declared_dtype = dtype;
+    value->info.rank = value->declared_rank = rank;
+    value->info.dims = value->declared_dims = dims;
+    value->declared = true;
 }
 
 /* dims[i] -1: open, of that name, or of none. */
-static inlay_status declare(pipe_chain *c, uint32_t value, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
+static inlay_status declare(pipe_chain *chain, uint32_t value, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
                             const char *const *names)
 {
-    inlay_dim *own = arena_array(&c->model->arena, rank + 1, sizeof *own);
+    inlay_dim *own = arena_array(&chain->model->arena, rank + 1, sizeof *own);
 
     if (own == NULL)
-        return no_memory(c->diag, "for the steps");
+        return no_memory(chain->diag, "for the steps");
     for (uint32_t i = 0; i < rank; i++) {
         if (dims != NULL && dims[i] >= 0) {
             own[i] = (inlay_dim){ .value = dims[i], .kind = INLAY_DIM_FIXED };
         } else if (names != NULL && names[i] != NULL) {
-            own[i] = (inlay_dim){ .value = -1, .kind = INLAY_DIM_SYMBOLIC, .symbol = graph_symbol(c->model, names[i]) };
+            own[i] =
+                (inlay_dim){ .value = -1, .kind = INLAY_DIM_SYMBOLIC, .symbol = graph_symbol(chain->model, names[i]) };
             if (own[i].symbol == 0)
-                return no_memory(c->diag, "for the steps");
+                return no_memory(chain->diag, "for the steps");
         } else {
             own[i] = (inlay_dim){ .value = -1, .kind = INLAY_DIM_UNKNOWN };
         }
     }
-    set_type(&c->g->values[value], dtype, rank, own);
+    set_type(&chain->g->values[value], dtype, rank, own);
     return INLAY_OK;
 }
 
-static inlay_status append(pipe_chain *c, uint32_t **list, uint32_t *count, uint32_t value)
+static inlay_status append(pipe_chain *chain, uint32_t **list, uint32_t *count, uint32_t value)
 {
-    uint32_t *more = arena_array(&c->model->arena, *count + 1, sizeof *more);
+    uint32_t *more = arena_array(&chain->model->arena, *count + 1, sizeof *more);
 
     if (more == NULL)
-        return no_memory(c->diag, "for the steps");
+        return no_memory(chain->diag, "for the steps");
     if (*count > 0)
         memcpy(more, *list, *count * sizeof *more);
     more[*count] = value;
@@ -218,114 +219,116 @@ static void take_out(uint32_t *list, uint32_t *count, uint32_t value)
     *count = kept;
 }
 
-inlay_status pipe_input(pipe_chain *c, const char *name, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
+inlay_status pipe_input(pipe_chain *chain, const char *name, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
                         const char *const *names)
 {
     inlay_status status;
 
-    c->value = pipe_value(c, name);
-    if (c->value == INLAY_NONE)
-        return no_memory(c->diag, "for the steps");
-    status = declare(c, c->value, dtype, rank, dims, names);
-    c->maker = NULL;
-    return status == INLAY_OK ? append(c, &c->g->inputs, &c->g->input_count, c->value) : status;
+    chain->value = pipe_value(chain, name);
+    if (chain->value == INLAY_NONE)
+        return no_memory(chain->diag, "for the steps");
+    status = declare(chain, chain->value, dtype, rank, dims, names);
+    chain->maker = NULL;
+    return status == INLAY_OK ? append(chain, &chain->g->inputs, &chain->g->input_count, chain->value) : status;
 }
 
-inlay_status pipe_node(pipe_chain *c, const char *domain, const char *op, graph_node **out)
+inlay_status pipe_node(pipe_chain *chain, const char *domain, const char *op, graph_node **out)
 {
-    graph_node *n = graph_add_node(c->g, op, domain, NULL, 1, 1);
-    const uint32_t made = pipe_value(c, NULL);
+    graph_node *node = graph_add_node(chain->g, op, domain, NULL, 1, 1);
+    const uint32_t made = pipe_value(chain, NULL);
 
-    if (n == NULL || made == INLAY_NONE || (domain[0] != '\0' && !graph_model_import(c->model, domain, 1)))
-        return no_memory(c->diag, "for the steps");
-    ((uint32_t *)(uintptr_t)n->info.inputs)[0] = c->value;
-    ((uint32_t *)(uintptr_t)n->info.outputs)[0] = made;
-    c->value = made;
-    c->maker = n;
-    *out = n;
+    if (node == NULL || made == INLAY_NONE || (domain[0] != '\0' && !graph_model_import(chain->model, domain, 1)))
+        return no_memory(chain->diag, "for the steps");
+    ((uint32_t *)(uintptr_t)node->info.inputs)[0] = chain->value;
+    ((uint32_t *)(uintptr_t)node->info.outputs)[0] = made;
+    chain->value = made;
+    chain->maker = node;
+    *out = node;
     return INLAY_OK;
 }
 
-inlay_status pipe_output(pipe_chain *c, uint32_t value, inlay_dtype dtype, uint32_t rank)
+inlay_status pipe_output(pipe_chain *chain, uint32_t value, inlay_dtype dtype, uint32_t rank)
 {
-    if (c->output_count == sizeof c->outputs / sizeof c->outputs[0])
-        return pipe_fail(c, "too many outputs");
-    c->outputs[c->output_count++] = value;
-    return declare(c, value, dtype, rank, NULL, NULL);
+    if (chain->output_count == sizeof chain->outputs / sizeof chain->outputs[0])
+        return pipe_fail(chain, "too many outputs");
+    chain->outputs[chain->output_count++] = value;
+    return declare(chain, value, dtype, rank, NULL, NULL);
 }
 
-uint32_t pipe_target_rank(const pipe_chain *c)
+uint32_t pipe_target_rank(const pipe_chain *chain)
 {
-    const graph_value *v = c->target != INLAY_NONE ? &c->g->values[c->target] : NULL;
+    const graph_value *value = chain->target != INLAY_NONE ? &chain->g->values[chain->target] : NULL;
 
-    return v != NULL && v->declared ? v->declared_rank : INLAY_RANK_UNKNOWN;
+    return value != NULL && value->declared ? value->declared_rank : INLAY_RANK_UNKNOWN;
 }
 
-int64_t pipe_target_size(const pipe_chain *c, uint32_t axis)
+int64_t pipe_target_size(const pipe_chain *chain, uint32_t axis)
 {
-    const uint32_t rank = pipe_target_rank(c);
+    const uint32_t rank = pipe_target_rank(chain);
 
     if (rank == INLAY_RANK_UNKNOWN || axis >= rank ||
-        c->g->values[c->target].declared_dims[axis].kind != INLAY_DIM_FIXED)
+        chain->g->values[chain->target].declared_dims[axis].kind != INLAY_DIM_FIXED)
         return -1;
-    return c->g->values[c->target].declared_dims[axis].value;
+    return chain->g->values[chain->target].declared_dims[axis].value;
 }
 
-bool pipe_target_is_nhwc(const pipe_chain *c)
+bool pipe_target_is_nhwc(const pipe_chain *chain)
 {
-    const uint32_t rank = pipe_target_rank(c);
+    const uint32_t rank = pipe_target_rank(chain);
     int64_t first, last;
 
     if (rank != 3 && rank != 4)
         return false;
-    first = pipe_target_size(c, rank - 3);
-    last = pipe_target_size(c, rank - 1);
+    first = pipe_target_size(chain, rank - 3);
+    last = pipe_target_size(chain, rank - 1);
     return first != 1 && first != 3 && first != 4 && (last == 1 || last == 3 || last == 4);
 }
 
 /* Casts the value to the type that the model's input has. */
-static inlay_status cast_to(pipe_chain *c, uint32_t *value, inlay_dtype from, inlay_dtype to)
+static inlay_status cast_to(pipe_chain *chain, uint32_t *value, inlay_dtype from, inlay_dtype to)
 {
-    graph_node *n;
+    graph_node *node;
     inlay_status status;
 
     if (from == to || to == INLAY_UNDEFINED || from == INLAY_UNDEFINED)
         return INLAY_OK;
-    c->value = *value;
-    status = pipe_node(c, "", "Cast", &n);
-    *value = c->value;
-    return status == INLAY_OK ? graph_set_attr_int(c->g, n, "to", to) : status;
+    chain->value = *value;
+    status = pipe_node(chain, "", "Cast", &node);
+    *value = chain->value;
+    return status == INLAY_OK ? graph_set_attr_int(chain->g, node, "to", to) : status;
 }
 
 /* Makes the node that made `from` make `to`. */
-static void give(struct graph *g, uint32_t from, uint32_t to)
+static void give(struct graph *graph, uint32_t from, uint32_t to)
 {
-    for (uint32_t i = 0; i < g->node_count; i++) {
-        uint32_t *in = (uint32_t *)(uintptr_t)g->nodes[i]->info.inputs;
-        uint32_t *out = (uint32_t *)(uintptr_t)g->nodes[i]->info.outputs;
+    for (uint32_t i = 0; i < graph->node_count; i++) {
+        uint32_t *in = (uint32_t *)(uintptr_t)graph->nodes[i]->info.inputs;
+        uint32_t *out = (uint32_t *)(uintptr_t)graph->nodes[i]->info.outputs;
 
-        for (uint32_t k = 0; k < g->nodes[i]->info.output_count; k++)
+        for (uint32_t k = 0; k < graph->nodes[i]->info.output_count; k++)
             out[k] = out[k] == from ? to : out[k];
-        for (uint32_t k = 0; k < g->nodes[i]->info.input_count; k++)
+        for (uint32_t k = 0; k < graph->nodes[i]->info.input_count; k++)
             in[k] = in[k] == from ? to : in[k];
     }
 }
 
-inlay_status pipe_feed(pipe_chain *c, const char *input, uint32_t value, inlay_dtype dtype, bool *out_found)
+inlay_status pipe_feed(pipe_chain *chain, const char *input, uint32_t value, inlay_dtype dtype, bool *out_found)
 {
     *out_found = false;
-    for (uint32_t i = 0; i < c->g->input_count; i++) {
-        const uint32_t v = c->g->inputs[i];
+    for (uint32_t i = 0; i < chain->g->input_count; i++) {
+        const uint32_t value_index = chain->g->inputs[i];
         inlay_status status;
 
-        if (strcmp(c->g->values[v].info.name.data, input) != 0)
+        if (strcmp(chain->g->values[value_index].info.name.data, input) != 0)
             continue;
         *out_found = true;
-        status = cast_to(c, &value, dtype, c->g->values[v].declared ? c->g->values[v].declared_dtype : INLAY_UNDEFINED);
+        status = cast_to(chain, &value, dtype,
+                         chain->g->values[value_index].declared ? chain->g->values[value_index].declared_dtype
+                                                                : INLAY_UNDEFINED);
         if (status != INLAY_OK)
             return status;
-        take_out(c->g->inputs, &c->g->input_count, v);
-        give(c->g, value, v);
+        take_out(chain->g->inputs, &chain->g->input_count, value_index);
+        give(chain->g, value, value_index);
         return INLAY_OK;
     }
     return INLAY_OK;
@@ -335,12 +338,12 @@ inlay_status pipe_feed(pipe_chain *c, const char *input, uint32_t value, inlay_d
 
 static const pipe_step *find_step(const char *name)
 {
-    for (const pipe_step *s = pipe_picture_steps; s->name != NULL; s++)
-        if (strcmp(s->name, name) == 0)
-            return s;
-    for (const pipe_step *s = pipe_text_steps; s->name != NULL; s++)
-        if (strcmp(s->name, name) == 0)
-            return s;
+    for (const pipe_step *step = pipe_picture_steps; step->name != NULL; step++)
+        if (strcmp(step->name, name) == 0)
+            return step;
+    for (const pipe_step *step = pipe_text_steps; step->name != NULL; step++)
+        if (strcmp(step->name, name) == 0)
+            return step;
     return NULL;
 }
 
@@ -351,7 +354,7 @@ static const char *nth_step(const void *ctx, uint32_t i)
     return i < *pictures ? pipe_picture_steps[i].name : pipe_text_steps[i - *pictures].name;
 }
 
-static inlay_status unknown_step(pipe_chain *c)
+static inlay_status unknown_step(pipe_chain *chain)
 {
     uint32_t pictures = 0, texts = 0;
     const char *near;
@@ -360,146 +363,149 @@ static inlay_status unknown_step(pipe_chain *c)
         pictures++;
     while (pipe_text_steps[texts].name != NULL)
         texts++;
-    near = nearest_name(c->words[0], nth_step, &pictures, pictures + texts);
-    return pipe_fail(c, "there is no such step%s%s%s; `inlay pipe --help` lists them",
+    near = nearest_name(chain->words[0], nth_step, &pictures, pictures + texts);
+    return pipe_fail(chain, "there is no such step%s%s%s; `inlay pipe --help` lists them",
                      near != NULL ? "; did you mean '" : "", near != NULL ? near : "", near != NULL ? "'?" : "");
 }
 
-static inlay_status add_step(pipe_chain *c, char *text)
+static inlay_status add_step(pipe_chain *chain, char *text)
 {
-    const pipe_step *s;
+    const pipe_step *step;
     inlay_status status;
 
-    c->word_count = 0;
-    memset(c->used, 0, sizeof c->used);
+    chain->word_count = 0;
+    memset(chain->used, 0, sizeof chain->used);
     for (char *rest = text, *word; (word = strsep(&rest, ":")) != NULL;) {
-        if (c->word_count == PIPE_MOST_WORDS)
-            return pipe_fail(c, "more than %d words between colons", PIPE_MOST_WORDS);
-        c->words[c->word_count++] = word;
+        if (chain->word_count == PIPE_MOST_WORDS)
+            return pipe_fail(chain, "more than %d words between colons", PIPE_MOST_WORDS);
+        chain->words[chain->word_count++] = word;
     }
-    if (strcmp(c->words[0], "normalize") == 0)
-        c->words[0] = arena_string(&c->model->arena, "normalise");
-    s = c->words[0] != NULL ? find_step(c->words[0]) : NULL;
-    if (s == NULL)
-        return unknown_step(c);
-    if (c->post ? !s->post : !s->pre)
-        return pipe_fail(c, "it stands in --%s", c->post ? "pre, before the model" : "post, behind the model");
-    if (c->kind == PIPE_DONE)
-        return pipe_fail(c, "nothing follows the step before it");
-    c->makes = s->makes;
-    status = s->add(c);
-    for (uint32_t i = 1; status == INLAY_OK && i < c->word_count; i++)
-        if (!c->used[i])
-            status = pipe_fail(c, "'%s' is not understood; `inlay pipe --help` lists what it takes", c->words[i]);
+    if (strcmp(chain->words[0], "normalize") == 0)
+        chain->words[0] = arena_string(&chain->model->arena, "normalise");
+    step = chain->words[0] != NULL ? find_step(chain->words[0]) : NULL;
+    if (step == NULL)
+        return unknown_step(chain);
+    if (chain->post ? !step->post : !step->pre)
+        return pipe_fail(chain, "it stands in --%s", chain->post ? "pre, before the model" : "post, behind the model");
+    if (chain->kind == PIPE_DONE)
+        return pipe_fail(chain, "nothing follows the step before it");
+    chain->makes = step->makes;
+    status = step->add(chain);
+    for (uint32_t i = 1; status == INLAY_OK && i < chain->word_count; i++)
+        if (!chain->used[i])
+            status =
+                pipe_fail(chain, "'%s' is not understood; `inlay pipe --help` lists what it takes", chain->words[i]);
     return status;
 }
 
-static inlay_status add_steps(pipe_chain *c, const char *steps)
+static inlay_status add_steps(pipe_chain *chain, const char *steps)
 {
-    char *copy = arena_string(&c->model->arena, steps);
+    char *copy = arena_string(&chain->model->arena, steps);
     inlay_status status = INLAY_OK;
 
     if (copy == NULL)
-        return no_memory(c->diag, "for the steps");
+        return no_memory(chain->diag, "for the steps");
     for (char *rest = copy, *text; status == INLAY_OK && (text = strsep(&rest, ",")) != NULL;) {
-        c->step = arena_string(&c->model->arena, text);
-        if (c->step == NULL)
-            return no_memory(c->diag, "for the steps");
-        status = add_step(c, text);
+        chain->step = arena_string(&chain->model->arena, text);
+        if (chain->step == NULL)
+            return no_memory(chain->diag, "for the steps");
+        status = add_step(chain, text);
     }
     return status;
 }
 
-static uint32_t find_named(const struct graph *g, const uint32_t *list, uint32_t count, const char *name)
+static uint32_t find_named(const struct graph *graph, const uint32_t *list, uint32_t count, const char *name)
 {
     for (uint32_t i = 0; i < count; i++)
-        if (strcmp(g->values[list[i]].info.name.data, name) == 0)
+        if (strcmp(graph->values[list[i]].info.name.data, name) == 0)
             return list[i];
     return INLAY_NONE;
 }
 
-static inlay_status find_target(pipe_chain *c, const char *what, const char *name, const uint32_t *list, uint32_t count)
+static inlay_status find_target(pipe_chain *chain, const char *what, const char *name, const uint32_t *list,
+                                uint32_t count)
 {
-    c->target = name != NULL ? find_named(c->g, list, count, name) : count > 0 ? list[0] : INLAY_NONE;
-    if (c->target != INLAY_NONE)
+    chain->target = name != NULL ? find_named(chain->g, list, count, name) : count > 0 ? list[0] : INLAY_NONE;
+    if (chain->target != INLAY_NONE)
         return INLAY_OK;
     if (name != NULL)
-        return inlay_fail(c->diag, INLAY_INVALID_ARGUMENT,
+        return inlay_fail(chain->diag, INLAY_INVALID_ARGUMENT,
                           "--%s %.150s: the model has no such %s; `inlay inspect` lists them", what, name, what);
-    return inlay_fail(c->diag, INLAY_INVALID_ARGUMENT, "the model has no %s", what);
+    return inlay_fail(chain->diag, INLAY_INVALID_ARGUMENT, "the model has no %s", what);
 }
 
-static inlay_status join_pre(pipe_chain *c)
+static inlay_status join_pre(pipe_chain *chain)
 {
-    const graph_value *v;
+    const graph_value *value;
     inlay_dtype have;
-    inlay_status status = find_target(c, "input", c->request->input, c->g->inputs, c->g->input_count);
+    inlay_status status = find_target(chain, "input", chain->request->input, chain->g->inputs, chain->g->input_count);
 
     if (status == INLAY_OK)
-        status = add_steps(c, c->request->pre);
-    if (status != INLAY_OK || c->kind == PIPE_DONE)
+        status = add_steps(chain, chain->request->pre);
+    if (status != INLAY_OK || chain->kind == PIPE_DONE)
         return status;
-    v = &c->g->values[c->target];
-    have = c->kind == PIPE_PICTURE ? INLAY_UINT8 : INLAY_FLOAT;
-    status = cast_to(c, &c->value, have, v->declared ? v->declared_dtype : INLAY_UNDEFINED);
+    value = &chain->g->values[chain->target];
+    have = chain->kind == PIPE_PICTURE ? INLAY_UINT8 : INLAY_FLOAT;
+    status = cast_to(chain, &chain->value, have, value->declared ? value->declared_dtype : INLAY_UNDEFINED);
     if (status != INLAY_OK)
         return status;
-    take_out(c->g->inputs, &c->g->input_count, c->target);
-    if (c->maker == NULL) /* an input goes on as it is: no step made anything of it */
-        return pipe_fail(c, "the steps change nothing");
-    give(c->g, c->value, c->target);
+    take_out(chain->g->inputs, &chain->g->input_count, chain->target);
+    if (chain->maker == NULL) /* an input goes on as it is: no step made anything of it */
+        return pipe_fail(chain, "the steps change nothing");
+    give(chain->g, chain->value, chain->target);
     return INLAY_OK;
 }
 
-static inlay_status join_post(pipe_chain *c)
+static inlay_status join_post(pipe_chain *chain)
 {
     uint32_t *list, at = 0, n = 0;
-    inlay_status status = find_target(c, "output", c->request->output, c->g->outputs, c->g->output_count);
+    inlay_status status =
+        find_target(chain, "output", chain->request->output, chain->g->outputs, chain->g->output_count);
 
     if (status != INLAY_OK)
         return status;
-    c->value = c->target;
-    c->kind = PIPE_NUMBERS;
-    c->maker = NULL;
-    status = add_steps(c, c->request->post);
-    if (status == INLAY_OK && c->kind != PIPE_DONE)
-        status = pipe_output(c, c->value, c->kind == PIPE_PICTURE ? INLAY_UINT8 : INLAY_FLOAT,
-                             c->kind == PIPE_PICTURE ? 3 : pipe_target_rank(c));
+    chain->value = chain->target;
+    chain->kind = PIPE_NUMBERS;
+    chain->maker = NULL;
+    status = add_steps(chain, chain->request->post);
+    if (status == INLAY_OK && chain->kind != PIPE_DONE)
+        status = pipe_output(chain, chain->value, chain->kind == PIPE_PICTURE ? INLAY_UINT8 : INLAY_FLOAT,
+                             chain->kind == PIPE_PICTURE ? 3 : pipe_target_rank(chain));
     if (status != INLAY_OK)
         return status;
-    list = arena_array(&c->model->arena, c->g->output_count + c->output_count, sizeof *list);
+    list = arena_array(&chain->model->arena, chain->g->output_count + chain->output_count, sizeof *list);
     if (list == NULL)
-        return no_memory(c->diag, "for the steps");
-    for (; at < c->g->output_count; at++) {
-        if (c->g->outputs[at] != c->target) {
-            list[n++] = c->g->outputs[at];
+        return no_memory(chain->diag, "for the steps");
+    for (; at < chain->g->output_count; at++) {
+        if (chain->g->outputs[at] != chain->target) {
+            list[n++] = chain->g->outputs[at];
             continue;
         }
-        memcpy(list + n, c->outputs, c->output_count * sizeof *list);
-        n += c->output_count;
+        memcpy(list + n, chain->outputs, chain->output_count * sizeof *list);
+        n += chain->output_count;
     }
-    c->g->outputs = list;
-    c->g->output_count = n;
+    chain->g->outputs = list;
+    chain->g->output_count = n;
     return INLAY_OK;
 }
 
 inlay_status pipe_join(graph_model *model, const pipe_request *request, inlay_diag *diag)
 {
-    pipe_chain c = { .model = model,
-                     .g = model->main,
-                     .diag = diag,
-                     .request = request,
-                     .value = INLAY_NONE,
-                     .target = INLAY_NONE,
-                     .place = INLAY_NONE,
-                     .makes = "value" };
+    pipe_chain chain = { .model = model,
+                         .g = model->main,
+                         .diag = diag,
+                         .request = request,
+                         .value = INLAY_NONE,
+                         .target = INLAY_NONE,
+                         .place = INLAY_NONE,
+                         .makes = "value" };
     inlay_status status = INLAY_OK;
 
     if (request->pre != NULL)
-        status = join_pre(&c);
+        status = join_pre(&chain);
     if (status == INLAY_OK && request->post != NULL) {
-        c.post = true;
-        status = join_post(&c);
+        chain.post = true;
+        status = join_post(&chain);
     }
     return status == INLAY_OK ? graph_finish(model->main, diag) : status;
 }

@@ -30,43 +30,43 @@ typedef struct pipe_chain {
 typedef struct pipe_step {
     const char *name, *makes; /* makes: what the value is called */
     bool pre, post;
-    inlay_status (*add)(pipe_chain *c);
+    inlay_status (*add)(pipe_chain *chain);
 } pipe_step;
 extern const pipe_step pipe_text_steps[], pipe_picture_steps[]; /* each ends with a name NULL */
 
 /* Fails with "step 'resize:0': text". */
-INLAY_PRINTF(2, 3) inlay_status pipe_fail(pipe_chain *c, const char *format, ...);
+INLAY_PRINTF(2, 3) inlay_status pipe_fail(pipe_chain *chain, const char *format, ...);
 /* The value of word "name=..."; NULL: there is none. */
-const char *pipe_option(pipe_chain *c, const char *name);
+const char *pipe_option(pipe_chain *chain, const char *name);
 /* Is there a word of that name alone? */
-bool pipe_flag(pipe_chain *c, const char *name);
+bool pipe_flag(pipe_chain *chain, const char *name);
 /* The next word without "=" that nothing has used; NULL: there is none. */
-char *pipe_word(pipe_chain *c);
+char *pipe_word(pipe_chain *chain);
 /* The whole number of an option, or `otherwise`. */
-INLAY_NODISCARD inlay_status pipe_int(pipe_chain *c, const char *name, int64_t otherwise, int64_t least, int64_t most,
-                                      int64_t *out);
-INLAY_NODISCARD inlay_status pipe_float(pipe_chain *c, const char *name, double otherwise, double *out);
+INLAY_NODISCARD inlay_status pipe_int(pipe_chain *chain, const char *name, int64_t otherwise, int64_t least,
+                                      int64_t most, int64_t *out);
+INLAY_NODISCARD inlay_status pipe_float(pipe_chain *chain, const char *name, double otherwise, double *out);
 /* "224" or "224x320": height and width; a missing one is 0. */
-INLAY_NODISCARD inlay_status pipe_size(pipe_chain *c, const char *text, int64_t out[2]);
+INLAY_NODISCARD inlay_status pipe_size(pipe_chain *chain, const char *text, int64_t out[2]);
 /* The text of a file, as the model's; ended by a NUL. */
-INLAY_NODISCARD inlay_status pipe_file(pipe_chain *c, const char *path, inlay_str *out);
+INLAY_NODISCARD inlay_status pipe_file(pipe_chain *chain, const char *path, inlay_str *out);
 
 /* A new value; name NULL: a made-up one. What is taken gets a number behind it. NULL after a failure: INLAY_NONE. */
-uint32_t pipe_value(pipe_chain *c, const char *name);
+uint32_t pipe_value(pipe_chain *chain, const char *name);
 /* Appends an operator that reads the end of the chain and makes one value, the new end. */
-INLAY_NODISCARD inlay_status pipe_node(pipe_chain *c, const char *domain, const char *op, graph_node **out);
+INLAY_NODISCARD inlay_status pipe_node(pipe_chain *chain, const char *domain, const char *op, graph_node **out);
 /* Makes a new input of the model the end of the chain. dims: -1 for open ones, called names[i]. */
-INLAY_NODISCARD inlay_status pipe_input(pipe_chain *c, const char *name, inlay_dtype dtype, uint32_t rank,
+INLAY_NODISCARD inlay_status pipe_input(pipe_chain *chain, const char *name, inlay_dtype dtype, uint32_t rank,
                                         const int64_t *dims, const char *const *names);
 /* Puts a value among the outputs that take the place of the model's; dtype and rank are declared, sizes are open. */
-INLAY_NODISCARD inlay_status pipe_output(pipe_chain *c, uint32_t value, inlay_dtype dtype, uint32_t rank);
+INLAY_NODISCARD inlay_status pipe_output(pipe_chain *chain, uint32_t value, inlay_dtype dtype, uint32_t rank);
 /* What is declared of the target: its rank (INLAY_RANK_UNKNOWN), its size along an axis (-1 = open). */
-uint32_t pipe_target_rank(const pipe_chain *c);
-int64_t pipe_target_size(const pipe_chain *c, uint32_t axis);
+uint32_t pipe_target_rank(const pipe_chain *chain);
+int64_t pipe_target_size(const pipe_chain *chain, uint32_t axis);
 /* Are the channels of the target its last axis? */
-bool pipe_target_is_nhwc(const pipe_chain *c);
+bool pipe_target_is_nhwc(const pipe_chain *chain);
 /* Wires the end of the chain to a named input of the model, which is none any longer; false: there is no such input. */
-INLAY_NODISCARD inlay_status pipe_feed(pipe_chain *c, const char *input, uint32_t value, inlay_dtype dtype,
+INLAY_NODISCARD inlay_status pipe_feed(pipe_chain *chain, const char *input, uint32_t value, inlay_dtype dtype,
                                        bool *out_found);
 
 #define PIPE_DOMAIN "inlay.prepost"

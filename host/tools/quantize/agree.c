@@ -8,32 +8,32 @@
 
 enum { BATCH = 1024 };
 
-const char *agree_metric_name(agree_metric m)
+const char *agree_metric_name(agree_metric metric)
 {
     static const char *const names[] = { "auto",
 #define AGREE_NAME(name, text) #name,
                                          AGREE_METRICS(AGREE_NAME)
 #undef AGREE_NAME
     };
-    return m < AGREE_METRIC_COUNT ? names[m] : "custom";
+    return metric < AGREE_METRIC_COUNT ? names[metric] : "custom";
 }
 
 agree_metric agree_metric_find(const char *name)
 {
-    agree_metric m = AGREE_auto;
+    agree_metric metric = AGREE_auto;
 
-    while (m < AGREE_METRIC_COUNT && strcmp(agree_metric_name(m), name) != 0)
-        m++;
-    return m;
+    while (metric < AGREE_METRIC_COUNT && strcmp(agree_metric_name(metric), name) != 0)
+        metric++;
+    return metric;
 }
 
 /* ------------------------------------------------------------------ which metric */
 
-static const graph_node *maker(const struct graph *g, uint32_t v)
+static const graph_node *maker(const struct graph *graph, uint32_t value)
 {
-    const uint32_t n = g->values[v].info.producer;
+    const uint32_t node = graph->values[value].info.producer;
 
-    return n == INLAY_NONE ? NULL : g->nodes[n];
+    return node == INLAY_NONE ? NULL : graph->nodes[node];
 }
 
 /* Operators that leave the numbers as they are, or add to each column the same. */
@@ -48,15 +48,15 @@ static bool looks_through(const char *op)
     return false;
 }
 
-agree_metric agree_metric_of(const struct graph *g, uint32_t output)
+agree_metric agree_metric_of(const struct graph *graph, uint32_t output)
 {
-    const inlay_value_info *info = &g->values[g->outputs[output]].info;
-    const graph_node *n = maker(g, g->outputs[output]);
+    const inlay_value_info *info = &graph->values[graph->outputs[output]].info;
+    const graph_node *node = maker(graph, graph->outputs[output]);
 
     if (!element_is_float(info->dtype))
         return AGREE_top1;
-    for (int depth = 0; n != NULL && depth < 8; depth++) {
-        const char *op = n->info.op_type.data;
+    for (int depth = 0; node != NULL && depth < 8; depth++) {
+        const char *op = node->info.op_type.data;
 
         if (strcmp(op, "Softmax") == 0 || strcmp(op, "LogSoftmax") == 0)
             return AGREE_top1;
@@ -64,28 +64,28 @@ agree_metric agree_metric_of(const struct graph *g, uint32_t output)
             return AGREE_iou;
         if (strcmp(op, "Gemm") == 0 || strstr(op, "MatMul") != NULL)
             return AGREE_top1;
-        if (!looks_through(op) || n->info.input_count == 0 || n->info.inputs[0] == INLAY_NONE)
+        if (!looks_through(op) || node->info.input_count == 0 || node->info.inputs[0] == INLAY_NONE)
             break;
-        n = maker(g, n->info.inputs[0]);
+        node = maker(graph, node->info.inputs[0]);
     }
     return AGREE_cosine;
 }
 
 /* ------------------------------------------------------------------ adding a sample */
 
-static void fetch(const inlay_tensor_view *t, int64_t from, int64_t count, double *out)
+static void fetch(const inlay_tensor_view *view, int64_t from, int64_t count, double *out)
 {
-    if (t->dtype == INLAY_FLOAT) {
+    if (view->dtype == INLAY_FLOAT) {
         for (int64_t i = 0; i < count; i++) {
             float f;
 
-            memcpy(&f, (const char *)t->data + (size_t)(from + i) * sizeof f, sizeof f);
+            memcpy(&f, (const char *)view->data + (size_t)(from + i) * sizeof f, sizeof f);
             out[i] = f;
         }
         return;
     }
     for (int64_t i = 0; i < count; i++)
-        if (!element_number(t->dtype, t->data, from + i, &out[i], NULL))
+        if (!element_number(view->dtype, view->data, from + i, &out[i], NULL))
             out[i] = NAN;
 }
 
@@ -96,26 +96,26 @@ struct sums {
     uint64_t both, either;        /* above 0.5 */
 };
 
-static void add_element(struct agree *a, struct sums *s, double want, double got)
+static void add_element(struct agree *agree, struct sums *sums, double want, double got)
 {
     double error;
 
-    s->both += want > 0.5 && got > 0.5;
-    s->either += want > 0.5 || got > 0.5;
+    sums->both += want > 0.5 && got > 0.5;
+    sums->either += want > 0.5 || got > 0.5;
     if (!isfinite(want) || !isfinite(got)) {
         const bool same = (isnan(want) && isnan(got)) || want == got;
 
-        a->broken += !same;
+        agree->broken += !same;
         return;
     }
     error = fabs(got - want);
-    a->max_error = error > a->max_error ? error : a->max_error;
-    s->error += error * error;
-    s->want += want * want;
-    s->got += got * got;
-    s->dot += want * got;
-    s->low = want < s->low ? want : s->low;
-    s->high = want > s->high ? want : s->high;
+    agree->max_error = error > agree->max_error ? error : agree->max_error;
+    sums->error += error * error;
+    sums->want += want * want;
+    sums->got += got * got;
+    sums->dot += want * got;
+    sums->low = want < sums->low ? want : sums->low;
+    sums->high = want > sums->high ? want : sums->high;
 }
 
 /* The place of the largest; -1: one is NaN. */
@@ -175,13 +175,13 @@ typedef struct text_reader {
     uint64_t hash, length;
 } text_reader;
 
-static void read_symbol(text_reader *t, int64_t symbol)
+static void read_symbol(text_reader *reader, int64_t symbol)
 {
-    if (symbol != t->last && symbol != 0) {
-        t->hash = (t->hash ^ (uint64_t)symbol) * UINT64_C(0x100000001b3) + 1;
-        t->length++;
+    if (symbol != reader->last && symbol != 0) {
+        reader->hash = (reader->hash ^ (uint64_t)symbol) * UINT64_C(0x100000001b3) + 1;
+        reader->length++;
     }
-    t->last = symbol;
+    reader->last = symbol;
 }
 
 /* ------------------------------------------------------------------ texts */
@@ -193,31 +193,31 @@ struct ctc {
 };
 
 /* One row of probabilities more; first: it is the first one. */
-static void ctc_step(struct ctc *c, const int64_t *text, int64_t length, const double *row, bool first)
+static void ctc_step(struct ctc *ctc, const int64_t *text, int64_t length, const double *row, bool first)
 {
     double sum = 0;
 
     for (int64_t s = 2 * length; s >= 0; s--) { /* from behind: what is read is of the row before */
         const double p = row[s % 2 == 0 ? 0 : text[s / 2]];
-        double from = first ? s <= 1 : c->alpha[s];
+        double from = first ? s <= 1 : ctc->alpha[s];
 
         if (!first && s > 0)
-            from += c->alpha[s - 1];
+            from += ctc->alpha[s - 1];
         if (!first && s > 2 && s % 2 == 1 && text[s / 2] != text[s / 2 - 1])
-            from += c->alpha[s - 2];
-        c->alpha[s] = from * p;
-        sum += c->alpha[s];
+            from += ctc->alpha[s - 2];
+        ctc->alpha[s] = from * p;
+        sum += ctc->alpha[s];
     }
-    c->log += sum > 0 ? log(sum) : -1e3;
+    ctc->log += sum > 0 ? log(sum) : -1e3;
     for (int64_t s = 0; s <= 2 * length; s++)
-        c->alpha[s] = sum > 0 ? c->alpha[s] / sum : 1 / (2 * (double)length + 1);
+        ctc->alpha[s] = sum > 0 ? ctc->alpha[s] / sum : 1 / (2 * (double)length + 1);
 }
 
-static double ctc_log(const struct ctc *c, int64_t length)
+static double ctc_log(const struct ctc *ctc, int64_t length)
 {
-    const double end = c->alpha[2 * length] + (length > 0 ? c->alpha[2 * length - 1] : 0);
+    const double end = ctc->alpha[2 * length] + (length > 0 ? ctc->alpha[2 * length - 1] : 0);
 
-    return c->log + (end > 0 ? log(end) : -1e3);
+    return ctc->log + (end > 0 ? log(end) : -1e3);
 }
 
 /* By how much the probability of the text that want reads differs: the square of the difference of logarithms, from 0
@@ -226,9 +226,9 @@ static double text_off(const inlay_tensor_view *want, const inlay_tensor_view *g
 {
     double *row = malloc((size_t)width * sizeof *row), off;
     int64_t *text = malloc(((size_t)rows + 1) * sizeof *text), length = 0, last = 0;
-    struct ctc c[2] = { { malloc((2 * (size_t)rows + 1) * sizeof(double)), 0 },
-                        { malloc((2 * (size_t)rows + 1) * sizeof(double)), 0 } };
-    const bool good = row != NULL && text != NULL && c[0].alpha != NULL && c[1].alpha != NULL;
+    struct ctc ctc[2] = { { malloc((2 * (size_t)rows + 1) * sizeof(double)), 0 },
+                          { malloc((2 * (size_t)rows + 1) * sizeof(double)), 0 } };
+    const bool good = row != NULL && text != NULL && ctc[0].alpha != NULL && ctc[1].alpha != NULL;
 
     for (int64_t r = 0; good && r < rows; r++) {
         fetch(want, r * width, width, row);
@@ -242,26 +242,26 @@ static double text_off(const inlay_tensor_view *want, const inlay_tensor_view *g
         for (int k = 0; k < 2; k++) {
             fetch(k == 0 ? want : got, r * width, width, row);
             to_probabilities(row, width);
-            ctc_step(&c[k], text, length, row, r == 0);
+            ctc_step(&ctc[k], text, length, row, r == 0);
         }
-    off = good ? ctc_log(&c[0], length) - ctc_log(&c[1], length) : 0;
+    off = good ? ctc_log(&ctc[0], length) - ctc_log(&ctc[1], length) : 0;
     free(row);
     free(text);
-    free(c[0].alpha);
-    free(c[1].alpha);
+    free(ctc[0].alpha);
+    free(ctc[1].alpha);
     return good ? isfinite(off) ? off * off / (1 + off * off) : 1 : -1;
 }
 
 /* ------------------------------------------------------------------ rows */
 
 /* Is it about rows of probabilities? */
-static bool diverges(agree_metric m)
+static bool diverges(agree_metric metric)
 {
-    return m == AGREE_kl || m == AGREE_top1 || m == AGREE_text;
+    return metric == AGREE_kl || metric == AGREE_top1 || metric == AGREE_text;
 }
 
-static bool add_rows(const struct agree *a, const inlay_tensor_view *want, const inlay_tensor_view *got, int64_t count,
-                     by_row *out)
+static bool add_rows(const struct agree *agree, const inlay_tensor_view *want, const inlay_tensor_view *got,
+                     int64_t count, by_row *out)
 {
     const int64_t width = want->rank == 0 ? 1 : want->dims[want->rank - 1];
     text_reader texts[2] = { { .last = 0 }, { .last = 0 } };
@@ -286,10 +286,10 @@ static bool add_rows(const struct agree *a, const inlay_tensor_view *want, const
         read_symbol(&texts[1], best[1]);
         if (best[0] < 0 || best[1] < 0)
             out->kl += best[0] == best[1] ? 0 : INFINITY;
-        else if (diverges(a->metric) && a->metric != AGREE_text)
-            out->kl += divergence(rows, rows + width, width, a->metric == AGREE_kl ? 0 : 1e-7);
+        else if (diverges(agree->metric) && agree->metric != AGREE_text)
+            out->kl += divergence(rows, rows + width, width, agree->metric == AGREE_kl ? 0 : 1e-7);
     }
-    if (good && a->metric == AGREE_text) {
+    if (good && agree->metric == AGREE_text) {
         out->kl = text_off(want, got, count / width, width);
         good = out->kl >= 0;
     }
@@ -305,39 +305,39 @@ static double cosine_of(double dot, double want, double got)
     return dot / sqrt(want) / sqrt(got);
 }
 
-static void add_score(struct agree *a, const struct sums *s, const by_row *r, int64_t count)
+static void add_score(struct agree *agree, const struct sums *sums, const by_row *row, int64_t count)
 {
     double score = 0;
 
-    switch (a->metric) {
+    switch (agree->metric) {
     case AGREE_top1:
-        if (r->rows == 0) /* no rows: equal within half a step of an integer, or on one side of 0.5 */
-            score = s->either == s->both;
+        if (row->rows == 0) /* no rows: equal within half a step of an integer, or on one side of 0.5 */
+            score = sums->either == sums->both;
         else
-            score = (double)r->same / (double)r->rows;
+            score = (double)row->same / (double)row->rows;
         break;
     case AGREE_kl:
-        score = r->rows == 0 ? 0 : r->kl / (double)r->rows;
+        score = row->rows == 0 ? 0 : row->kl / (double)row->rows;
         break;
     case AGREE_psnr:
-        score = s->error == 0 ? 200 : 20 * log10(s->high - s->low) - 10 * log10(s->error / (double)count);
+        score = sums->error == 0 ? 200 : 20 * log10(sums->high - sums->low) - 10 * log10(sums->error / (double)count);
         score = score > 200 ? 200 : score;
         break;
     case AGREE_iou:
-        score = s->either == 0 ? 1 : (double)s->both / (double)s->either;
+        score = sums->either == 0 ? 1 : (double)sums->both / (double)sums->either;
         break;
     case AGREE_text:
-        score = r->same_text;
+        score = row->same_text;
         break;
     default:
-        score = cosine_of(s->dot, s->want, s->got);
+        score = cosine_of(sums->dot, sums->want, sums->got);
         break;
     }
     if (isnan(score))
-        score = a->metric == AGREE_kl ? INFINITY : 0;
-    a->score += score;
-    a->score_squares += score * score;
-    a->scored++;
+        score = agree->metric == AGREE_kl ? INFINITY : 0;
+    agree->score += score;
+    agree->score_squares += score * score;
+    agree->scored++;
 }
 
 static bool same_shape(const inlay_tensor_view *a, const inlay_tensor_view *b)
@@ -345,11 +345,12 @@ static bool same_shape(const inlay_tensor_view *a, const inlay_tensor_view *b)
     return a->rank == b->rank && (a->rank == 0 || memcmp(a->dims, b->dims, a->rank * sizeof *a->dims) == 0);
 }
 
-inlay_status agree_add(struct agree *a, const inlay_tensor_view *want, const inlay_tensor_view *got, inlay_diag *diag)
+inlay_status agree_add(struct agree *agree, const inlay_tensor_view *want, const inlay_tensor_view *got,
+                       inlay_diag *diag)
 {
-    struct sums s = { .low = INFINITY, .high = -INFINITY };
+    struct sums sums = { .low = INFINITY, .high = -INFINITY };
     double x[BATCH], y[BATCH];
-    uint64_t broken = a->broken;
+    uint64_t broken = agree->broken;
     int64_t count;
     by_row rows;
 
@@ -363,31 +364,31 @@ inlay_status agree_add(struct agree *a, const inlay_tensor_view *want, const inl
         fetch(want, i, n, x);
         fetch(got, i, n, y);
         for (int64_t k = 0; k < n; k++)
-            add_element(a, &s, x[k], y[k]);
+            add_element(agree, &sums, x[k], y[k]);
     }
-    if (!add_rows(a, want, got, count, &rows))
+    if (!add_rows(agree, want, got, count, &rows))
         return no_memory(diag, "to compare rows");
-    a->samples++;
-    a->elements += (uint64_t)count;
-    a->error_squares += s.error;
-    a->want_squares += s.want;
-    a->got_squares += s.got;
-    a->dot += s.dot;
-    a->rows += rows.rows;
-    a->rows_same += rows.same;
-    a->divergence += rows.kl;
-    if (a->broken > broken) /* a number where there is none is no agreement, whatever else holds */
-        s = (struct sums){ .error = 1, .want = 1, .got = 1, .either = 1 };
-    add_score(a, &s, &rows, count > 0 ? count : 1);
+    agree->samples++;
+    agree->elements += (uint64_t)count;
+    agree->error_squares += sums.error;
+    agree->want_squares += sums.want;
+    agree->got_squares += sums.got;
+    agree->dot += sums.dot;
+    agree->rows += rows.rows;
+    agree->rows_same += rows.same;
+    agree->divergence += rows.kl;
+    if (agree->broken > broken) /* a number where there is none is no agreement, whatever else holds */
+        sums = (struct sums){ .error = 1, .want = 1, .got = 1, .either = 1 };
+    add_score(agree, &sums, &rows, count > 0 ? count : 1);
     return INLAY_OK;
 }
 
-void agree_add_score(struct agree *a, double score)
+void agree_add_score(struct agree *agree, double score)
 {
-    a->samples++;
-    a->score += score;
-    a->score_squares += score * score;
-    a->scored++;
+    agree->samples++;
+    agree->score += score;
+    agree->score_squares += score * score;
+    agree->scored++;
 }
 
 /* ------------------------------------------------------------------ results */
@@ -411,50 +412,52 @@ double agree_share_bound(double share, uint64_t samples)
     return wilson(share, (double)samples, 1.281552).low;
 }
 
-agree_score agree_result(const struct agree *a)
+agree_score agree_result(const struct agree *agree)
 {
-    const double n = (double)a->scored;
+    const double n = (double)agree->scored;
     double mean, spread;
 
-    if (a->scored == 0)
+    if (agree->scored == 0)
         return (agree_score){ 0, 0, 0 };
-    if (a->metric == AGREE_top1 && a->rows > 0)
-        return share(a->rows_same, a->rows);
-    mean = a->score / n;
-    if (a->metric == AGREE_text || a->metric == AGREE_top1)
-        return share((uint64_t)llrint(a->score), a->scored);
-    spread = n > 1 ? a->score_squares / n - mean * mean : 0;
+    if (agree->metric == AGREE_top1 && agree->rows > 0)
+        return share(agree->rows_same, agree->rows);
+    mean = agree->score / n;
+    if (agree->metric == AGREE_text || agree->metric == AGREE_top1)
+        return share((uint64_t)llrint(agree->score), agree->scored);
+    spread = n > 1 ? agree->score_squares / n - mean * mean : 0;
     spread = spread > 0 ? 1.959964 * sqrt(spread / (n - 1)) : 0;
-    if (a->metric == AGREE_psnr || a->metric == AGREE_kl || a->metric == AGREE_custom)
+    if (agree->metric == AGREE_psnr || agree->metric == AGREE_kl || agree->metric == AGREE_custom)
         return (agree_score){ mean, mean - spread, mean + spread };
     return (agree_score){ mean, mean - spread > -1 ? mean - spread : -1, mean + spread < 1 ? mean + spread : 1 };
 }
 
-bool agree_holds(agree_metric m, double value, double bound)
+bool agree_holds(agree_metric metric, double value, double bound)
 {
-    return m == AGREE_kl ? value <= bound : value >= bound;
+    return metric == AGREE_kl ? value <= bound : value >= bound;
 }
 
-double agree_cosine(const struct agree *a)
+double agree_cosine(const struct agree *agree)
 {
-    return cosine_of(a->dot, a->want_squares, a->got_squares);
+    return cosine_of(agree->dot, agree->want_squares, agree->got_squares);
 }
 
-double agree_rms(const struct agree *a)
+double agree_rms(const struct agree *agree)
 {
-    return a->elements == 0 ? 0 : sqrt(a->error_squares / (double)a->elements);
+    return agree->elements == 0 ? 0 : sqrt(agree->error_squares / (double)agree->elements);
 }
 
-double agree_off(const struct agree *a)
+double agree_off(const struct agree *agree)
 {
-    if (!diverges(a->metric) || a->rows == 0)
-        return agree_relative(a);
-    return sqrt(a->divergence > 0 ? a->divergence / (double)(a->metric == AGREE_text ? a->samples : a->rows) : 0);
+    if (!diverges(agree->metric) || agree->rows == 0)
+        return agree_relative(agree);
+    return sqrt(agree->divergence > 0
+                    ? agree->divergence / (double)(agree->metric == AGREE_text ? agree->samples : agree->rows)
+                    : 0);
 }
 
-double agree_relative(const struct agree *a)
+double agree_relative(const struct agree *agree)
 {
-    if (a->error_squares == 0)
+    if (agree->error_squares == 0)
         return 0;
-    return a->want_squares == 0 ? INFINITY : sqrt(a->error_squares / a->want_squares);
+    return agree->want_squares == 0 ? INFINITY : sqrt(agree->error_squares / agree->want_squares);
 }

@@ -22,12 +22,12 @@ typedef enum agree_metric {
     AGREE_custom /* see agree_add_score() */
 } agree_metric;
 
-const char *agree_metric_name(agree_metric m);
+const char *agree_metric_name(agree_metric metric);
 /* The metric of that name ("auto" among them); AGREE_METRIC_COUNT: there is none. */
 agree_metric agree_metric_find(const char *name);
 /* What suits an output of a graph: top1 for what Softmax or a product with weights makes, iou for what Sigmoid makes,
- * otherwise cosine. output is an index into g->outputs. */
-agree_metric agree_metric_of(const struct graph *g, uint32_t output);
+ * otherwise cosine. output is an index into graph->outputs. */
+agree_metric agree_metric_of(const struct graph *graph, uint32_t output);
 
 /* What was seen of one output. {.metric = ...} is a beginning; metric must not be auto. */
 struct agree {
@@ -46,18 +46,18 @@ struct agree {
 
 /* Adds a sample. want and got are tensors of numbers; different shapes or strings are INLAY_SHAPE_MISMATCH with a
  * sentence that does not name the output. */
-INLAY_NODISCARD inlay_status agree_add(struct agree *a, const inlay_tensor_view *want, const inlay_tensor_view *got,
+INLAY_NODISCARD inlay_status agree_add(struct agree *agree, const inlay_tensor_view *want, const inlay_tensor_view *got,
                                        inlay_diag *diag);
 
 /* Adds a sample of which somebody else says the score; metric is AGREE_custom. */
-void agree_add_score(struct agree *a, double score);
+void agree_add_score(struct agree *agree, double score);
 
 /* The score so far and an interval that holds that of all such samples with 95 % (Wilson's for shares, the normal one
  * for means). */
 typedef struct agree_score {
     double value, low, high;
 } agree_score;
-agree_score agree_result(const struct agree *a);
+agree_score agree_result(const struct agree *agree);
 /* What a text that differs adds to the square of agree_off(), at least: the other text is then as probable as the one
  * that was wanted, to which the logarithm of 2 belongs. Texts that nearly differ add to it, too, so that few samples
  * tell more by it than by the number of texts. */
@@ -65,12 +65,12 @@ agree_score agree_result(const struct agree *a);
 /* The share of so many samples as one-sided 90 % of confidence bound it from below. */
 double agree_share_bound(double share, uint64_t samples);
 /* Is the score at least (of kl: at most) bound? */
-bool agree_holds(agree_metric m, double value, double bound);
-double agree_cosine(const struct agree *a); /* over all samples together */
-double agree_rms(const struct agree *a);    /* of the error */
+bool agree_holds(agree_metric metric, double value, double bound);
+double agree_cosine(const struct agree *agree); /* over all samples together */
+double agree_rms(const struct agree *agree);    /* of the error */
 /* How far the two are from each other, whatever the score says: a number that grows with the square root of what is
  * added. Of rows of probabilities the root of their mean divergence; of text of the mean square of the
  * difference that the text's probability has (its logarithm, bounded by 1); otherwise agree_relative(). */
-double agree_off(const struct agree *a);
-double agree_relative(const struct agree *a); /* root of error_squares / want_squares; 0 when both are 0 */
+double agree_off(const struct agree *agree);
+double agree_relative(const struct agree *agree); /* root of error_squares / want_squares; 0 when both are 0 */
 #endif

@@ -31,11 +31,12 @@ struct balancing {
 };
 
 /* Finds all of the main graph; e.failed: no memory. To be ended with balancing_end() whatever comes of it. */
-void balancing_begin(struct balancing *x, graph_model *model, const layer_list *list);
-INLAY_NODISCARD inlay_status balancing_finish(struct balancing *x, inlay_diag *diag); /* the graph is in order again */
-void balancing_end(struct balancing *x);
+void balancing_begin(struct balancing *balancing, graph_model *model, const layer_list *list);
+INLAY_NODISCARD inlay_status balancing_finish(struct balancing *balancing,
+                                              inlay_diag *diag); /* the graph is in order again */
+void balancing_end(struct balancing *balancing);
 /* Divides the channels of the value by factors, [channels], and multiplies the weights that read them. */
-void balancing_scale(struct balancing *x, const struct balanced *b, const float *factors);
+void balancing_scale(struct balancing *balancing, const struct balanced *balanced, const float *factors);
 /* Does the layer read the value, along which of its weights' axes? INLAY_NONE: it does not. */
-uint32_t balancing_axis(const struct balancing *x, const struct layer *l, const struct balanced *b);
+uint32_t balancing_axis(const struct balancing *balancing, const struct layer *layer, const struct balanced *balanced);
 #endif

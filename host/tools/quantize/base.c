@@ -7,23 +7,24 @@ inlay_status base_open(const quantize_args *args, int64_t opset, inlay_session *
     const session_watch watch = { .newest_opset = -1 };
     const session_source source = { .path = args->model, .fd = -1 };
     inlay_options *options = NULL;
-    inlay_session *s = NULL;
+    inlay_session *session = NULL;
     inlay_status status;
 
     *out_session = NULL;
     INLAY_TRY(judge_options(args->options, "level", "1", &options, diag));
     INLAY_TRY(inlay_options_set(options, "no_pass", "quantized_ops", diag)); /* floats between Q and DQ stay */
-    INLAY_TRY(session_prepare(&source, options, &watch, &s, diag));
-    s->model->function_count = 0; /* their calls are inlined */
-    INLAY_TRY(opset_raise(s->model, opset, diag));
-    if (!edit_drop_unused(s->model->main)) { /* what passes have folded into others would count as the model's bytes */
+    INLAY_TRY(session_prepare(&source, options, &watch, &session, diag));
+    session->model->function_count = 0; /* their calls are inlined */
+    INLAY_TRY(opset_raise(session->model, opset, diag));
+    if (!edit_drop_unused(
+            session->model->main)) { /* what passes have folded into others would count as the model's bytes */
         status = no_memory(diag, "for the model's constants");
         goto done;
     }
-    *out_session = s;
-    s = NULL;
+    *out_session = session;
+    session = NULL;
 done:
-    inlay_session_destroy(s);
+    inlay_session_destroy(session);
     inlay_options_destroy(options);
     return status;
 }

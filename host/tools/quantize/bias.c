@@ -3,27 +3,28 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool is_conv(const struct layer *l)
+static bool is_conv(const struct layer *layer)
 {
-    return strcmp(l->node->info.op_type.data, "Conv") == 0;
+    return strcmp(layer->node->info.op_type.data, "Conv") == 0;
 }
 
-static int64_t group_of(const struct layer *l)
+static int64_t group_of(const struct layer *layer)
 {
-    const inlay_attr_info *a = graph_attr(l->node, "group");
+    const inlay_attr_info *attribute = graph_attr(layer->node, "group");
 
-    return is_conv(l) && a != NULL && a->kind == INLAY_ATTR_INT && a->i > 0 ? a->i : 1;
+    return is_conv(layer) && attribute != NULL && attribute->kind == INLAY_ATTR_INT && attribute->i > 0 ? attribute->i
+                                                                                                        : 1;
 }
 
 /* Weights are [outputs, inputs, rest], or [inputs, outputs] of an upright matrix. */
-bool bias_lost(const struct layer *l, const float *weights, const narrowed_bytes *bytes, const double *means,
+bool bias_lost(const struct layer *layer, const float *weights, const narrowed_bytes *bytes, const double *means,
                int64_t channels, double *out)
 {
-    const inlay_value_info *info = &l->g->values[l->weight].info;
-    const int64_t outputs = layer_channels(l), groups = group_of(l);
-    const bool upright = l->channel != 0;
+    const inlay_value_info *info = &layer->g->values[layer->weight].info;
+    const int64_t outputs = layer_channels(layer), groups = group_of(layer);
+    const bool upright = layer->channel != 0;
     const int64_t inputs = info->dims[upright ? 0 : 1].value;
-    const int64_t rest = outputs > 0 && inputs > 0 ? l->count / outputs / inputs : 0;
+    const int64_t rest = outputs > 0 && inputs > 0 ? layer->count / outputs / inputs : 0;
 
     if (inputs * groups != channels || outputs % groups != 0 || (upright && rest != 1))
         return false;
@@ -43,101 +44,101 @@ bool bias_lost(const struct layer *l, const float *weights, const narrowed_bytes
 
 /* ------------------------------------------------------------------ where it goes */
 
-static double factor_of(const graph_node *n, const char *name)
+static double factor_of(const graph_node *node, const char *name)
 {
-    const inlay_attr_info *a = graph_attr(n, name);
+    const inlay_attr_info *attribute = graph_attr(node, name);
 
-    return a != NULL && a->kind == INLAY_ATTR_FLOAT ? a->f : 1;
+    return attribute != NULL && attribute->kind == INLAY_ATTR_FLOAT ? attribute->f : 1;
 }
 
 /* The Add that alone reads a product, with a constant for each column; *out_input is which input that is. */
-static graph_node *add_behind(const struct editor *e, const struct layer *l, uint32_t *out_input)
+static graph_node *add_behind(const struct editor *editor, const struct layer *layer, uint32_t *out_input)
 {
-    const struct graph *g = l->g;
-    const uint32_t made = l->node->info.outputs[0];
+    const struct graph *graph = layer->g;
+    const uint32_t made = layer->node->info.outputs[0];
     graph_node *found = NULL;
     uint32_t readers = 0;
 
-    for (uint32_t i = 0; i < e->old_count; i++) /* new ones are QuantizeLinear, which Add will read through */
-        for (uint32_t k = 0; k < g->nodes[i]->info.input_count; k++)
-            if (g->nodes[i]->info.inputs[k] == made) {
+    for (uint32_t i = 0; i < editor->old_count; i++) /* new ones are QuantizeLinear, which Add will read through */
+        for (uint32_t k = 0; k < graph->nodes[i]->info.input_count; k++)
+            if (graph->nodes[i]->info.inputs[k] == made) {
                 readers++;
-                found = g->nodes[i];
+                found = graph->nodes[i];
                 *out_input = 1 - k;
             }
-    for (uint32_t i = 0; i < g->output_count; i++)
-        readers += g->outputs[i] == made;
+    for (uint32_t i = 0; i < graph->output_count; i++)
+        readers += graph->outputs[i] == made;
     if (readers != 1 || found == NULL || strcmp(found->info.op_type.data, "Add") != 0)
         return NULL;
     return found;
 }
 
 /* A float constant with as many elements as the layer has channels, all along the last axis. */
-static bool is_row(const struct layer *l, uint32_t v)
+static bool is_row(const struct layer *layer, uint32_t value)
 {
-    const inlay_value_info *info = &l->g->values[v].info;
+    const inlay_value_info *info = &layer->g->values[value].info;
 
     return (info->flags & INLAY_VALUE_CONSTANT) != 0 && info->dtype == INLAY_FLOAT && info->rank > 0 &&
-           info->rank != INLAY_RANK_UNKNOWN && info->dims[info->rank - 1].value == layer_channels(l) &&
-           info->data_bytes == (uint64_t)layer_channels(l) * sizeof(float);
+           info->rank != INLAY_RANK_UNKNOWN && info->dims[info->rank - 1].value == layer_channels(layer) &&
+           info->data_bytes == (uint64_t)layer_channels(layer) * sizeof(float);
 }
 
 /* Where the layer adds something to each channel. *out_value: what it adds now, INLAY_NONE for nothing. */
-static bool has_place(const struct editor *e, const struct layer *l, uint32_t *out_value)
+static bool has_place(const struct editor *editor, const struct layer *layer, uint32_t *out_value)
 {
-    const char *op = l->node->info.op_type.data;
+    const char *op = layer->node->info.op_type.data;
     uint32_t input = 0;
     graph_node *add;
     bool other;
 
     if (strcmp(op, "MatMul") == 0) {
-        add = add_behind(e, l, &input);
+        add = add_behind(editor, layer, &input);
         *out_value = add != NULL ? add->info.inputs[input] : INLAY_NONE;
-        return add != NULL && is_row(l, *out_value);
+        return add != NULL && is_row(layer, *out_value);
     }
-    *out_value = layer_bias(l, &other);
-    return !other && factor_of(l->node, "alpha") == 1 && factor_of(l->node, "beta") == 1;
+    *out_value = layer_bias(layer, &other);
+    return !other && factor_of(layer->node, "alpha") == 1 && factor_of(layer->node, "beta") == 1;
 }
 
-const float *bias_made_good(struct editor *e, const struct layer *l, const float *weights, const narrowed_bytes *bytes,
-                            const double *means, int64_t channels)
+const float *bias_made_good(struct editor *editor, const struct layer *layer, const float *weights,
+                            const narrowed_bytes *bytes, const double *means, int64_t channels)
 {
-    const int64_t outputs = layer_channels(l);
+    const int64_t outputs = layer_channels(layer);
     double *lost;
     float *bias = NULL;
-    uint32_t v;
+    uint32_t value;
 
-    if (means == NULL || !has_place(e, l, &v))
+    if (means == NULL || !has_place(editor, layer, &value))
         return NULL;
     lost = malloc((size_t)outputs * sizeof *lost + 1);
-    bias = edit_memory(e, (uint64_t)outputs * sizeof *bias);
+    bias = edit_memory(editor, (uint64_t)outputs * sizeof *bias);
     if (lost == NULL || bias == NULL) {
-        e->failed = true;
+        editor->failed = true;
         bias = NULL;
-    } else if (!bias_lost(l, weights, bytes, means, channels, lost)) {
+    } else if (!bias_lost(layer, weights, bytes, means, channels, lost)) {
         bias = NULL;
     }
     for (int64_t c = 0; bias != NULL && c < outputs; c++) {
         float was = 0;
 
-        if (v != INLAY_NONE)
-            memcpy(&was, (const char *)l->g->values[v].info.data + (size_t)c * sizeof was, sizeof was);
+        if (value != INLAY_NONE)
+            memcpy(&was, (const char *)layer->g->values[value].info.data + (size_t)c * sizeof was, sizeof was);
         bias[c] = isfinite(lost[c]) ? (float)((double)was + lost[c]) : was;
     }
     free(lost);
     return bias;
 }
 
-void bias_store(struct editor *e, const struct layer *l, const float *bias)
+void bias_store(struct editor *editor, const struct layer *layer, const float *bias)
 {
-    const int64_t channels = layer_channels(l);
-    const uint32_t v = edit_constant(e, l->node->info.name.data, "_bias", INLAY_FLOAT, 1, &channels, bias,
-                                     (uint64_t)channels * sizeof *bias);
+    const int64_t channels = layer_channels(layer);
+    const uint32_t value = edit_constant(editor, layer->node->info.name.data, "_bias", INLAY_FLOAT, 1, &channels, bias,
+                                         (uint64_t)channels * sizeof *bias);
     uint32_t input = 2;
-    graph_node *n = l->node;
+    graph_node *node = layer->node;
 
-    if (strcmp(n->info.op_type.data, "MatMul") == 0)
-        n = add_behind(e, l, &input);
-    if (n != NULL && v != INLAY_NONE)
-        edit_set_input(e, n, input, v);
+    if (strcmp(node->info.op_type.data, "MatMul") == 0)
+        node = add_behind(editor, layer, &input);
+    if (node != NULL && value != INLAY_NONE)
+        edit_set_input(editor, node, input, value);
 }

@@ -18,143 +18,144 @@ struct pass {
 
 /* ------------------------------------------------------------------ passes */
 
-static void add_bounds(tensor_range *r, const float *x, int64_t count)
+static void add_bounds(tensor_range *range, const float *input, int64_t count)
 {
     for (int64_t i = 0; i < count; i++) {
         float v;
 
-        memcpy(&v, x + i, sizeof v);
+        memcpy(&v, input + i, sizeof v);
         if (!isfinite(v)) {
-            r->broken++;
+            range->broken++;
             continue;
         }
-        r->low = v < r->low ? v : r->low;
-        r->high = v > r->high ? v : r->high;
+        range->low = v < range->low ? v : range->low;
+        range->high = v > range->high ? v : range->high;
     }
 }
 
-static void add_bins(tensor_range *r, const float *x, int64_t count)
+static void add_bins(tensor_range *range, const float *input, int64_t count)
 {
-    const float scale = r->high > r->low ? (float)CALIBRATE_BINS / (r->high - r->low) : 0;
+    const float scale = range->high > range->low ? (float)CALIBRATE_BINS / (range->high - range->low) : 0;
 
     for (int64_t i = 0; i < count; i++) {
         int bin;
 
-        if (!isfinite(x[i]))
+        if (!isfinite(input[i]))
             continue;
-        bin = (int)((x[i] - r->low) * scale);
-        r->bins[bin < 0 ? 0 : bin >= CALIBRATE_BINS ? CALIBRATE_BINS - 1 : bin]++;
-        r->count++;
+        bin = (int)((input[i] - range->low) * scale);
+        range->bins[bin < 0 ? 0 : bin >= CALIBRATE_BINS ? CALIBRATE_BINS - 1 : bin]++;
+        range->count++;
     }
 }
 
 /* Memory for the sums of channels, when the first sample shows how many there are. Others have another number: then
  * there is no mean. */
-static void count_channels(struct calibration *c, tensor_range *r, int64_t channels)
+static void count_channels(struct calibration *calibration, tensor_range *range, int64_t channels)
 {
-    if (r->per_channel == 0 && r->means == NULL && channels > 0) {
-        r->means = arena_array(&c->a, (size_t)channels, sizeof *r->means);
-        r->channels = r->means != NULL ? channels : 0;
+    if (range->per_channel == 0 && range->means == NULL && channels > 0) {
+        range->means = arena_array(&calibration->a, (size_t)channels, sizeof *range->means);
+        range->channels = range->means != NULL ? channels : 0;
     }
-    if (r->channels != channels) {
-        r->axis = 0;
-        r->channels = 0;
-        r->means = NULL;
+    if (range->channels != channels) {
+        range->axis = 0;
+        range->channels = 0;
+        range->means = NULL;
     }
 }
 
-static void add_channels(struct calibration *c, tensor_range *r, const inlay_tensor_view *view)
+static void add_channels(struct calibration *calibration, tensor_range *range, const inlay_tensor_view *view)
 {
-    const uint32_t axis = r->axis < 0 ? view->rank - 1 : (uint32_t)r->axis;
-    const float *x = view->data;
+    const uint32_t axis = range->axis < 0 ? view->rank - 1 : (uint32_t)range->axis;
+    const float *input = view->data;
     int64_t outer = 1, inner = 1;
 
-    if (r->axis == 0 || axis >= view->rank)
+    if (range->axis == 0 || axis >= view->rank)
         return;
-    count_channels(c, r, view->dims[axis]);
-    if (r->means == NULL)
+    count_channels(calibration, range, view->dims[axis]);
+    if (range->means == NULL)
         return;
     for (uint32_t d = 0; d < view->rank; d++) {
         outer *= d < axis ? view->dims[d] : 1;
         inner *= d > axis ? view->dims[d] : 1;
     }
     for (int64_t o = 0; o < outer; o++)
-        for (int64_t k = 0; k < r->channels; k++) {
+        for (int64_t k = 0; k < range->channels; k++) {
             double sum = 0;
 
             for (int64_t i = 0; i < inner; i++)
-                sum += isfinite(x[i]) ? (double)x[i] : 0;
-            r->means[k] += sum;
-            x += inner;
+                sum += isfinite(input[i]) ? (double)input[i] : 0;
+            range->means[k] += sum;
+            input += inner;
         }
-    r->per_channel += (uint64_t)(outer * inner);
+    range->per_channel += (uint64_t)(outer * inner);
 }
 
-static inlay_status add_sample(struct pass *p, inlay_value *const *values)
+static inlay_status add_sample(struct pass *pass, inlay_value *const *values)
 {
-    for (uint32_t k = 0; k < p->c->count; k++) {
-        tensor_range *r = &p->c->ranges[k];
-        const inlay_value *v = p->outputs[k] != INLAY_NONE ? inlay_context_output(p->subject.context, p->outputs[k])
-                                                           : values[p->inputs[k]];
+    for (uint32_t k = 0; k < pass->c->count; k++) {
+        tensor_range *range = &pass->c->ranges[k];
+        const inlay_value *value = pass->outputs[k] != INLAY_NONE
+                                       ? inlay_context_output(pass->subject.context, pass->outputs[k])
+                                       : values[pass->inputs[k]];
         inlay_tensor_view view;
 
-        if (v == NULL)
+        if (value == NULL)
             continue; /* an input that was left to its default */
-        if (!judge_view(v, &view) || view.dtype != INLAY_FLOAT)
-            return inlay_fail(p->diag, INLAY_INVALID_ARGUMENT, "value '%s' is no float tensor", r->name);
-        if (p->histogram) {
-            add_bins(r, view.data, inlay_value_count(v));
-            add_channels(p->c, r, &view);
+        if (!judge_view(value, &view) || view.dtype != INLAY_FLOAT)
+            return inlay_fail(pass->diag, INLAY_INVALID_ARGUMENT, "value '%s' is no float tensor", range->name);
+        if (pass->histogram) {
+            add_bins(range, view.data, inlay_value_count(value));
+            add_channels(pass->c, range, &view);
         } else {
-            add_bounds(r, view.data, inlay_value_count(v));
+            add_bounds(range, view.data, inlay_value_count(value));
         }
     }
     return INLAY_OK;
 }
 
-static inlay_status run_pass(struct pass *p, double from, double to, int (*progress)(void *, double, const char *),
+static inlay_status run_pass(struct pass *pass, double from, double to, int (*progress)(void *, double, const char *),
                              void *user)
 {
     inlay_value **values = NULL;
     inlay_status status = INLAY_OK;
 
-    for (uint32_t i = 0; i < p->set->count; i++) {
-        if (progress != NULL && progress(user, from + (to - from) * i / p->set->count, "calibrating") != 0) {
-            status = inlay_fail(p->diag, INLAY_CANCELLED, "stopped at sample %u of %u; nothing was written", i + 1,
-                                p->set->count);
+    for (uint32_t i = 0; i < pass->set->count; i++) {
+        if (progress != NULL && progress(user, from + (to - from) * i / pass->set->count, "calibrating") != 0) {
+            status = inlay_fail(pass->diag, INLAY_CANCELLED, "stopped at sample %u of %u; nothing was written", i + 1,
+                                pass->set->count);
             goto done;
         }
-        INLAY_TRY(samples_load(p->set, i, &values, p->diag));
-        INLAY_TRY(samples_run(p->set, values, p->subject.session, p->subject.context, p->diag));
-        INLAY_TRY(add_sample(p, values));
-        samples_release(p->set, values);
+        INLAY_TRY(samples_load(pass->set, i, &values, pass->diag));
+        INLAY_TRY(samples_run(pass->set, values, pass->subject.session, pass->subject.context, pass->diag));
+        INLAY_TRY(add_sample(pass, values));
+        samples_release(pass->set, values);
         values = NULL;
         if (i % TRIM_EVERY == 0)
-            subject_trim(&p->subject);
+            subject_trim(&pass->subject);
     }
 done:
-    samples_release(p->set, values);
+    samples_release(pass->set, values);
     return status;
 }
 
-static inlay_status find_values(struct pass *p, const calibrate_value *values, uint32_t count)
+static inlay_status find_values(struct pass *pass, const calibrate_value *values, uint32_t count)
 {
-    struct arena *a = &p->c->a;
+    struct arena *arena = &pass->c->a;
 
-    p->outputs = arena_array(a, (size_t)count + 1, sizeof *p->outputs);
-    p->inputs = arena_array(a, (size_t)count + 1, sizeof *p->inputs);
-    p->c->ranges = arena_array(a, (size_t)count + 1, sizeof *p->c->ranges);
-    if (p->outputs == NULL || p->inputs == NULL || p->c->ranges == NULL)
-        return no_memory(p->diag, "for %u ranges", count);
-    p->c->count = count;
+    pass->outputs = arena_array(arena, (size_t)count + 1, sizeof *pass->outputs);
+    pass->inputs = arena_array(arena, (size_t)count + 1, sizeof *pass->inputs);
+    pass->c->ranges = arena_array(arena, (size_t)count + 1, sizeof *pass->c->ranges);
+    if (pass->outputs == NULL || pass->inputs == NULL || pass->c->ranges == NULL)
+        return no_memory(pass->diag, "for %u ranges", count);
+    pass->c->count = count;
     for (uint32_t k = 0; k < count; k++) {
-        p->c->ranges[k] = (tensor_range){
-            .name = arena_string(a, values[k].name), .low = INFINITY, .high = -INFINITY, .axis = values[k].axis
+        pass->c->ranges[k] = (tensor_range){
+            .name = arena_string(arena, values[k].name), .low = INFINITY, .high = -INFINITY, .axis = values[k].axis
         };
-        p->outputs[k] = inlay_session_find_output(p->subject.session, values[k].name);
-        p->inputs[k] = inlay_session_find_input(p->set->of, values[k].name);
-        if (p->outputs[k] == INLAY_NONE && p->inputs[k] == INLAY_NONE)
-            return inlay_fail(p->diag, INLAY_INTERNAL, "value '%s' cannot be watched", values[k].name);
+        pass->outputs[k] = inlay_session_find_output(pass->subject.session, values[k].name);
+        pass->inputs[k] = inlay_session_find_input(pass->set->of, values[k].name);
+        if (pass->outputs[k] == INLAY_NONE && pass->inputs[k] == INLAY_NONE)
+            return inlay_fail(pass->diag, INLAY_INTERNAL, "value '%s' cannot be watched", values[k].name);
     }
     return INLAY_OK;
 }
@@ -177,15 +178,15 @@ inlay_status calibrate(const char *path, const inlay_options *options, const str
                        int (*progress)(void *user, double fraction, const char *what), void *user,
                        struct calibration *out, inlay_diag *diag)
 {
-    struct pass p = { .set = set, .c = out, .diag = diag };
+    struct pass pass = { .set = set, .c = out, .diag = diag };
     inlay_options *tapped = NULL;
     inlay_status status;
 
     *out = (struct calibration){ 0 };
     INLAY_TRY(tap_options(options, set, values, count, &tapped, diag));
-    INLAY_TRY(subject_open(path, tapped, &p.subject, diag));
-    INLAY_TRY(find_values(&p, values, count));
-    INLAY_TRY(run_pass(&p, 0.1, 0.25, progress, user));
+    INLAY_TRY(subject_open(path, tapped, &pass.subject, diag));
+    INLAY_TRY(find_values(&pass, values, count));
+    INLAY_TRY(run_pass(&pass, 0.1, 0.25, progress, user));
     for (uint32_t k = 0; k < count; k++) {
         out->ranges[k].bins = arena_array(&out->a, CALIBRATE_BINS, sizeof *out->ranges[k].bins);
         if (out->ranges[k].bins == NULL) {
@@ -193,28 +194,28 @@ inlay_status calibrate(const char *path, const inlay_options *options, const str
             goto done;
         }
     }
-    p.histogram = true;
-    INLAY_TRY(run_pass(&p, 0.25, 0.4, progress, user));
+    pass.histogram = true;
+    INLAY_TRY(run_pass(&pass, 0.25, 0.4, progress, user));
     for (uint32_t k = 0; k < count; k++)
         for (int64_t i = 0; i < out->ranges[k].channels; i++)
             out->ranges[k].means[i] /= out->ranges[k].per_channel > 0 ? (double)out->ranges[k].per_channel : 1;
 done:
-    subject_close(&p.subject);
+    subject_close(&pass.subject);
     inlay_options_destroy(tapped);
     return status;
 }
 
-void calibration_end(struct calibration *c)
+void calibration_end(struct calibration *calibration)
 {
-    arena_deinit(&c->a);
-    *c = (struct calibration){ 0 };
+    arena_deinit(&calibration->a);
+    *calibration = (struct calibration){ 0 };
 }
 
 /* ------------------------------------------------------------------ methods */
 
-static float bin_edge(const tensor_range *r, int bin)
+static float bin_edge(const tensor_range *range, int bin)
 {
-    return r->low + (r->high - r->low) * (float)bin / (float)CALIBRATE_BINS;
+    return range->low + (range->high - range->low) * (float)bin / (float)CALIBRATE_BINS;
 }
 
 static void with_zero(float *low, float *high)
@@ -223,62 +224,62 @@ static void with_zero(float *low, float *high)
     *high = *high < 0 ? 0 : *high;
 }
 
-void calibrate_minmax(const tensor_range *r, float *low, float *high)
+void calibrate_minmax(const tensor_range *range, float *low, float *high)
 {
-    *low = r->low <= r->high ? r->low : 0;
-    *high = r->low <= r->high ? r->high : 0;
+    *low = range->low <= range->high ? range->low : 0;
+    *high = range->low <= range->high ? range->high : 0;
     with_zero(low, high);
 }
 
-void calibrate_percentile(const tensor_range *r, double percentile, float *low, float *high)
+void calibrate_percentile(const tensor_range *range, double percentile, float *low, float *high)
 {
-    const double outside = (1 - percentile) / 2 * (double)r->count;
+    const double outside = (1 - percentile) / 2 * (double)range->count;
     int from = 0, to = CALIBRATE_BINS;
     double below = 0, above = 0;
 
-    while (from + 1 < to && below + (double)r->bins[from] <= outside)
-        below += (double)r->bins[from++];
-    while (to - 1 > from && above + (double)r->bins[to - 1] <= outside)
-        above += (double)r->bins[--to];
-    calibrate_minmax(r, low, high);
-    if (r->low < r->high) {
-        *low = bin_edge(r, from);
-        *high = bin_edge(r, to);
+    while (from + 1 < to && below + (double)range->bins[from] <= outside)
+        below += (double)range->bins[from++];
+    while (to - 1 > from && above + (double)range->bins[to - 1] <= outside)
+        above += (double)range->bins[--to];
+    calibrate_minmax(range, low, high);
+    if (range->low < range->high) {
+        *low = bin_edge(range, from);
+        *high = bin_edge(range, to);
         with_zero(low, high);
     }
 }
 
 /* The sum of squared errors when all bins are rounded to `levels` steps from low to high, or cut there. */
-static double square_error(const tensor_range *r, float low, float high, int levels)
+static double square_error(const tensor_range *range, float low, float high, int levels)
 {
     const double step = (double)(high - low) / levels;
     double sum = 0;
 
     for (int i = 0; i < CALIBRATE_BINS; i++) {
-        const double x = ((double)bin_edge(r, i) + (double)bin_edge(r, i + 1)) / 2;
+        const double x = ((double)bin_edge(range, i) + (double)bin_edge(range, i + 1)) / 2;
         const double outside = x < low ? low - x : x > high ? x - high : 0;
 
-        if (r->bins[i] > 0)
-            sum += (double)r->bins[i] * (outside > 0 ? outside * outside : step * step / 12);
+        if (range->bins[i] > 0)
+            sum += (double)range->bins[i] * (outside > 0 ? outside * outside : step * step / 12);
     }
     return sum;
 }
 
 /* Both ends are moved towards zero, together and each alone. */
-void calibrate_mse(const tensor_range *r, float *low, float *high)
+void calibrate_mse(const tensor_range *range, float *low, float *high)
 {
     enum { STEPS = 40 };
     double least = INFINITY;
     float bottom, top;
 
-    calibrate_minmax(r, &bottom, &top);
+    calibrate_minmax(range, &bottom, &top);
     *low = bottom;
     *high = top;
-    for (int i = 0; i < STEPS && r->low < r->high; i++)
+    for (int i = 0; i < STEPS && range->low < range->high; i++)
         for (int k = 0; k < 3; k++) {
             const float share = 1 - (float)i / (STEPS + 1);
             const float l = k == 1 ? bottom : bottom * share, h = k == 2 ? top : top * share;
-            const double error = square_error(r, l, h, 255);
+            const double error = square_error(range, l, h, 255);
 
             if (error < least) {
                 least = error;
@@ -290,28 +291,28 @@ void calibrate_mse(const tensor_range *r, float *low, float *high)
 
 /* The divergence of the histogram, cut at the bins from and to, from itself in 255 steps. Zeros, of which Relu makes
  * many, are exact in any steps: their bin is left out. */
-static double divergence(const tensor_range *r, int from, int to, int zero)
+static double divergence(const tensor_range *range, int from, int to, int zero)
 {
     enum { STEPS = 255 };
     const int width = to - from;
     double all = 0, sum = 0, outside[2] = { 0, 0 };
 
     for (int i = 0; i < CALIBRATE_BINS; i++) {
-        outside[0] += i < from ? (double)r->bins[i] : 0;
-        outside[1] += i >= to ? (double)r->bins[i] : 0;
-        all += (double)r->bins[i];
+        outside[0] += i < from ? (double)range->bins[i] : 0;
+        outside[1] += i >= to ? (double)range->bins[i] : 0;
+        all += (double)range->bins[i];
     }
     for (int s = 0; s < STEPS; s++) {
         const int begin = from + width * s / STEPS, end = from + width * (s + 1) / STEPS;
         double inside = 0, filled = 0;
 
         for (int i = begin; i < end; i++) {
-            inside += i != zero ? (double)r->bins[i] : 0;
-            filled += i != zero && r->bins[i] > 0;
+            inside += i != zero ? (double)range->bins[i] : 0;
+            filled += i != zero && range->bins[i] > 0;
         }
         for (int i = begin; i < end; i++) {
-            const double p = (double)r->bins[i] + (i == from ? outside[0] : 0) + (i == to - 1 ? outside[1] : 0);
-            const double q = r->bins[i] > 0 ? inside / filled : 0;
+            const double p = (double)range->bins[i] + (i == from ? outside[0] : 0) + (i == to - 1 ? outside[1] : 0);
+            const double q = range->bins[i] > 0 ? inside / filled : 0;
 
             if (p > 0 && i != zero)
                 sum += p / all * log(p / (q > 0 ? q : 1e-3));
@@ -325,20 +326,21 @@ static int within(int x, int low, int high)
     return x < low ? low : x > high ? high : x;
 }
 
-void calibrate_entropy(const tensor_range *r, float *low, float *high)
+void calibrate_entropy(const tensor_range *range, float *low, float *high)
 {
     enum { LEAST = 256, STEP = 16 };
-    const int zero = r->low < r->high ? (int)((0 - r->low) / (r->high - r->low) * CALIBRATE_BINS) : 0;
+    const int zero =
+        range->low < range->high ? (int)((0 - range->low) / (range->high - range->low) * CALIBRATE_BINS) : 0;
     double least = INFINITY;
     int best[2] = { 0, CALIBRATE_BINS };
 
-    calibrate_minmax(r, low, high);
-    if (!(r->low < r->high))
+    calibrate_minmax(range, low, high);
+    if (!(range->low < range->high))
         return;
     for (int half = LEAST / 2; half <= CALIBRATE_BINS; half += STEP) {
         const int from = within(zero - half, 0, CALIBRATE_BINS - LEAST);
         const int to = within(zero + half, LEAST, CALIBRATE_BINS);
-        const double d = to - from >= LEAST ? divergence(r, from, to, zero) : INFINITY;
+        const double d = to - from >= LEAST ? divergence(range, from, to, zero) : INFINITY;
 
         if (d < least) {
             least = d;
@@ -346,7 +348,7 @@ void calibrate_entropy(const tensor_range *r, float *low, float *high)
             best[1] = to;
         }
     }
-    *low = bin_edge(r, best[0]);
-    *high = bin_edge(r, best[1]);
+    *low = bin_edge(range, best[0]);
+    *high = bin_edge(range, best[1]);
     with_zero(low, high);
 }

@@ -38,11 +38,11 @@ INLAY_NODISCARD inlay_status calibrate(const char *path, const inlay_options *op
                                        const calibrate_value *values, uint32_t count,
                                        int (*progress)(void *user, double fraction, const char *what), void *user,
                                        struct calibration *out, inlay_diag *diag);
-void calibration_end(struct calibration *c);
+void calibration_end(struct calibration *calibration);
 
 /* The range that a method gives; low <= 0 <= high. percentile is the share of elements inside, 0.99999 for instance. */
-void calibrate_minmax(const tensor_range *r, float *low, float *high);
-void calibrate_percentile(const tensor_range *r, double percentile, float *low, float *high);
-void calibrate_entropy(const tensor_range *r, float *low, float *high); /* least Kullback-Leibler divergence */
-void calibrate_mse(const tensor_range *r, float *low, float *high);     /* least squares of errors in 255 steps */
+void calibrate_minmax(const tensor_range *range, float *low, float *high);
+void calibrate_percentile(const tensor_range *range, double percentile, float *low, float *high);
+void calibrate_entropy(const tensor_range *range, float *low, float *high); /* least Kullback-Leibler divergence */
+void calibrate_mse(const tensor_range *range, float *low, float *high);     /* least squares of errors in 255 steps */
 #endif

@@ -28,7 +28,7 @@ inlay_status convert_options(const inlay_options *given, inlay_options **out_opt
     return judge_options_without(given, of_the_file, out_options, diag);
 }
 
-inlay_status convert_file(const char *path, const inlay_options *options, int64_t opset, const struct scratch *s,
+inlay_status convert_file(const char *path, const inlay_options *options, int64_t opset, const struct scratch *scratch,
                           char *out, inlay_diag *diag)
 {
     const session_watch watch = { .newest_opset = -1, .later_opset = opset };
@@ -46,7 +46,7 @@ inlay_status convert_file(const char *path, const inlay_options *options, int64_
     session->model->function_count = 0; /* their calls are inlined */
     INLAY_TRY(opset_convert(session->model, opset, diag));
     INLAY_TRY(check_types(session->model, opset, diag));
-    (void)snprintf(out, PATH_MAX, "%s/converted.onnx", s->dir);
+    (void)snprintf(out, PATH_MAX, "%s/converted.onnx", scratch->dir);
     status = model_save(session->model, out, &save, diag);
 done:
     inlay_session_destroy(session);

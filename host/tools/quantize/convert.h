@@ -8,7 +8,7 @@
  * inlined and its Constant nodes are constants; nothing else is optimised. INLAY_UNSUPPORTED names a node that the
  * opset has no form for. */
 INLAY_NODISCARD inlay_status convert_file(const char *path, const inlay_options *options, int64_t opset,
-                                          const struct scratch *s, char *out, inlay_diag *diag);
+                                          const struct scratch *scratch, char *out, inlay_diag *diag);
 /* The options that are left for what convert_file() wrote: not those that say how the model's file is read. The caller
  * destroys them. */
 INLAY_NODISCARD inlay_status convert_options(const inlay_options *given, inlay_options **out_options, inlay_diag *diag);

@@ -99,12 +99,12 @@ static int open_unnamed(const char *dir)
     return fd;
 }
 
-inlay_status subject_keep(struct subject *s, const struct samples *set, const char *dir, inlay_diag *diag)
+inlay_status subject_keep(struct subject *subject, const struct samples *set, const char *dir, inlay_diag *diag)
 {
-    const uint32_t outputs = inlay_session_output_count(s->session);
+    const uint32_t outputs = inlay_session_output_count(subject->session);
     kept_outputs *k;
 
-    if (s->kept != NULL)
+    if (subject->kept != NULL)
         return INLAY_OK;
     k = calloc(1, sizeof *k);
     if (k != NULL) {
@@ -114,67 +114,67 @@ inlay_status subject_keep(struct subject *s, const struct samples *set, const ch
         k->blocks = calloc((size_t)outputs + 1, sizeof(void *));
         k->block_bytes = calloc((size_t)outputs + 1, sizeof *k->block_bytes);
     }
-    s->kept = k;
+    subject->kept = k;
     if (k == NULL || k->items == NULL || k->known == NULL || k->blocks == NULL || k->block_bytes == NULL)
         return no_memory(diag, "for the outputs of %u samples", set->count);
     return INLAY_OK;
 }
 
-static void kept_free(kept_outputs *k)
+static void kept_free(kept_outputs *outputs)
 {
-    if (k == NULL)
+    if (outputs == NULL)
         return;
-    for (size_t i = 0; k->items != NULL && i < (size_t)k->samples * k->outputs; i++)
-        free((void *)(uintptr_t)k->items[i].view.dims);
-    for (uint32_t i = 0; k->blocks != NULL && i < k->outputs; i++)
-        free(k->blocks[i]);
-    if (k->fd >= 0)
-        (void)close(k->fd);
-    free(k->items);
-    free(k->known);
-    free((void *)k->blocks);
-    free(k->block_bytes);
-    free(k);
+    for (size_t i = 0; outputs->items != NULL && i < (size_t)outputs->samples * outputs->outputs; i++)
+        free((void *)(uintptr_t)outputs->items[i].view.dims);
+    for (uint32_t i = 0; outputs->blocks != NULL && i < outputs->outputs; i++)
+        free(outputs->blocks[i]);
+    if (outputs->fd >= 0)
+        (void)close(outputs->fd);
+    free(outputs->items);
+    free(outputs->known);
+    free((void *)outputs->blocks);
+    free(outputs->block_bytes);
+    free(outputs);
 }
 
-void subject_close(struct subject *s)
+void subject_close(struct subject *subject)
 {
-    subject_rest(s);
-    kept_free(s->kept);
-    *s = (struct subject){ 0 };
+    subject_rest(subject);
+    kept_free(subject->kept);
+    *subject = (struct subject){ 0 };
 }
 
-void subject_trim(const struct subject *s)
+void subject_trim(const struct subject *subject)
 {
-    const struct graph *g = s->session->model->main;
+    const struct graph *graph = subject->session->model->main;
 
-    for (uint32_t v = 0; v < g->value_count; v++) {
-        const inlay_value_info *info = &g->values[v].info;
+    for (uint32_t value = 0; value < graph->value_count; value++) {
+        const inlay_value_info *info = &graph->values[value].info;
 
         if ((info->flags & INLAY_VALUE_CONSTANT) != 0 && info->data_bytes >= TRIMMED_BYTES)
-            graph_blob_forget(s->session->model, info->data, (size_t)info->data_bytes);
+            graph_blob_forget(subject->session->model, info->data, (size_t)info->data_bytes);
     }
 }
 
-void subject_rest(struct subject *s)
+void subject_rest(struct subject *subject)
 {
-    inlay_context_destroy(s->context);
-    inlay_session_destroy(s->session);
+    inlay_context_destroy(subject->context);
+    inlay_session_destroy(subject->session);
 #ifdef __GLIBC__
     (void)malloc_trim(0); /* what a model of another form takes next does not fit between what is free */
 #endif
-    s->context = NULL;
-    s->session = NULL;
+    subject->context = NULL;
+    subject->session = NULL;
 }
 
-inlay_status subject_wake(struct subject *s, const char *path, const inlay_options *options, inlay_diag *diag)
+inlay_status subject_wake(struct subject *subject, const char *path, const inlay_options *options, inlay_diag *diag)
 {
-    kept_outputs *kept = s->kept;
+    kept_outputs *kept = subject->kept;
     inlay_status status = INLAY_OK;
 
-    if (s->session == NULL) {
-        status = subject_open(path, options, s, diag);
-        s->kept = kept;
+    if (subject->session == NULL) {
+        status = subject_open(path, options, subject, diag);
+        subject->kept = kept;
     }
     return status;
 }
@@ -202,23 +202,23 @@ struct outputs {
 };
 
 static inlay_status find_outputs(const struct subject *want, const struct subject *got, agree_metric metric,
-                                 struct outputs *o, inlay_diag *diag)
+                                 struct outputs *outputs, inlay_diag *diag)
 {
-    o->count = inlay_session_output_count(want->session);
-    o->sums = calloc((size_t)o->count + 1, sizeof *o->sums);
-    o->at = calloc((size_t)o->count + 1, sizeof *o->at);
-    if (o->sums == NULL || o->at == NULL)
-        return no_memory(diag, "for %u outputs", o->count);
-    for (uint32_t i = 0; i < o->count; i++) {
+    outputs->count = inlay_session_output_count(want->session);
+    outputs->sums = calloc((size_t)outputs->count + 1, sizeof *outputs->sums);
+    outputs->at = calloc((size_t)outputs->count + 1, sizeof *outputs->at);
+    if (outputs->sums == NULL || outputs->at == NULL)
+        return no_memory(diag, "for %u outputs", outputs->count);
+    for (uint32_t i = 0; i < outputs->count; i++) {
         inlay_io_info info = { .struct_size = sizeof info };
         inlay_status status = inlay_session_output(want->session, i, &info);
 
         if (status != INLAY_OK)
             return status;
-        o->at[i] = inlay_session_find_output(got->session, info.name);
-        o->sums[i].metric = metric != AGREE_auto ? metric : agree_metric_of(want->session->model->main, i);
+        outputs->at[i] = inlay_session_find_output(got->session, info.name);
+        outputs->sums[i].metric = metric != AGREE_auto ? metric : agree_metric_of(want->session->model->main, i);
         if (info.kind != INLAY_KIND_TENSOR || info.dtype == INLAY_STRING)
-            o->at[i] = INLAY_NONE;
+            outputs->at[i] = INLAY_NONE;
     }
     return INLAY_OK;
 }
@@ -256,52 +256,52 @@ static bool read_all(int fd, void *data, uint64_t bytes, uint64_t offset)
 }
 
 /* Copies what the subject has just made of the sample. Without room it is run again the next time. */
-static void keep_sample(const struct subject *s, uint32_t sample)
+static void keep_sample(const struct subject *subject, uint32_t sample)
 {
-    kept_outputs *k = s->kept;
+    kept_outputs *outputs = subject->kept;
 
-    for (uint32_t i = 0; k->fd >= 0 && i < k->outputs; i++) {
-        kept_output *to = &k->items[(size_t)sample * k->outputs + i];
-        inlay_tensor_view v;
+    for (uint32_t i = 0; outputs->fd >= 0 && i < outputs->outputs; i++) {
+        kept_output *to = &outputs->items[(size_t)sample * outputs->outputs + i];
+        inlay_tensor_view view;
         int64_t *dims;
 
-        if (!judge_view(inlay_context_output(s->context, i), &v) || v.dtype == INLAY_STRING)
+        if (!judge_view(inlay_context_output(subject->context, i), &view) || view.dtype == INLAY_STRING)
             continue;
-        dims = to->view.dims != NULL ? (int64_t *)(uintptr_t)to->view.dims : malloc((v.rank + 1) * sizeof *dims);
-        if (dims == NULL || k->bytes + v.bytes > (uint64_t)MOST_KEPT_MIB << 20 ||
-            !write_all(k->fd, v.data, v.bytes, k->bytes)) {
+        dims = to->view.dims != NULL ? (int64_t *)(uintptr_t)to->view.dims : malloc((view.rank + 1) * sizeof *dims);
+        if (dims == NULL || outputs->bytes + view.bytes > (uint64_t)MOST_KEPT_MIB << 20 ||
+            !write_all(outputs->fd, view.data, view.bytes, outputs->bytes)) {
             to->view.dims = dims;
             return;
         }
-        if (v.rank > 0)
-            memcpy(dims, v.dims, v.rank * sizeof *dims);
-        *to = (kept_output){ v, k->bytes };
+        if (view.rank > 0)
+            memcpy(dims, view.dims, view.rank * sizeof *dims);
+        *to = (kept_output){ view, outputs->bytes };
         to->view.dims = dims;
         to->view.data = NULL;
-        k->bytes += v.bytes;
+        outputs->bytes += view.bytes;
     }
-    k->known[sample] = k->fd >= 0;
+    outputs->known[sample] = outputs->fd >= 0;
 }
 
 /* Output i of the sample that the subject has made, now or before; false: it is no tensor of numbers. */
-static bool output_of(const struct subject *s, uint32_t sample, uint32_t i, inlay_tensor_view *out)
+static bool output_of(const struct subject *subject, uint32_t sample, uint32_t i, inlay_tensor_view *out)
 {
-    kept_outputs *k = s->kept;
+    kept_outputs *outputs = subject->kept;
     const kept_output *item;
 
-    if (k == NULL || !k->known[sample])
-        return judge_view(inlay_context_output(s->context, i), out);
-    item = &k->items[(size_t)sample * k->outputs + i];
+    if (outputs == NULL || !outputs->known[sample])
+        return judge_view(inlay_context_output(subject->context, i), out);
+    item = &outputs->items[(size_t)sample * outputs->outputs + i];
     if (item->view.dims == NULL)
         return false;
-    if (k->block_bytes[i] < item->view.bytes || k->blocks[i] == NULL) {
-        free(k->blocks[i]);
-        k->blocks[i] = malloc((size_t)item->view.bytes + 1);
-        k->block_bytes[i] = k->blocks[i] != NULL ? item->view.bytes : 0;
+    if (outputs->block_bytes[i] < item->view.bytes || outputs->blocks[i] == NULL) {
+        free(outputs->blocks[i]);
+        outputs->blocks[i] = malloc((size_t)item->view.bytes + 1);
+        outputs->block_bytes[i] = outputs->blocks[i] != NULL ? item->view.bytes : 0;
     }
     *out = item->view;
-    out->data = k->blocks[i];
-    return k->blocks[i] != NULL && read_all(k->fd, k->blocks[i], item->view.bytes, item->offset);
+    out->data = outputs->blocks[i];
+    return outputs->blocks[i] != NULL && read_all(outputs->fd, outputs->blocks[i], item->view.bytes, item->offset);
 }
 
 /* How far the outputs of the sample are off that made now of was. */
@@ -319,7 +319,7 @@ static double off_by(const struct agree *was, const struct agree *now)
 
 /* *off grows to how far the sample's outputs are off. */
 static inlay_status add_sample(const struct samples *set, uint32_t index, const struct subject *want,
-                               const struct subject *got, struct outputs *o, double *off, inlay_diag *diag)
+                               const struct subject *got, struct outputs *outputs, double *off, inlay_diag *diag)
 {
     inlay_value **values = NULL;
     inlay_status status;
@@ -331,16 +331,16 @@ static inlay_status add_sample(const struct samples *set, uint32_t index, const 
             keep_sample(want, index);
     }
     INLAY_TRY(samples_run(set, values, got->session, got->context, diag));
-    for (uint32_t i = 0; i < o->count; i++) {
-        const struct agree was = o->sums[i];
+    for (uint32_t i = 0; i < outputs->count; i++) {
+        const struct agree was = outputs->sums[i];
         inlay_tensor_view a, b;
         double own;
 
-        if (o->at[i] == INLAY_NONE || !output_of(want, index, i, &a) ||
-            !judge_view(inlay_context_output(got->context, o->at[i]), &b))
+        if (outputs->at[i] == INLAY_NONE || !output_of(want, index, i, &a) ||
+            !judge_view(inlay_context_output(got->context, outputs->at[i]), &b))
             continue;
-        INLAY_TRY(agree_add(&o->sums[i], &a, &b, diag));
-        own = off_by(&was, &o->sums[i]);
+        INLAY_TRY(agree_add(&outputs->sums[i], &a, &b, diag));
+        own = off_by(&was, &outputs->sums[i]);
         *off = own <= *off ? *off : own;
     }
 done:
@@ -358,55 +358,58 @@ inlay_status judge_some(const struct samples *set, const uint32_t *which, uint32
                         const struct subject *want, const struct subject *got, struct verdict *out, double *off,
                         inlay_diag *diag)
 {
-    struct outputs o = { 0 };
+    struct outputs outputs = { 0 };
     bool any = false;
     inlay_status status;
 
     *out = (struct verdict){ .samples = count };
-    INLAY_TRY(find_outputs(want, got, metric, &o, diag));
+    INLAY_TRY(find_outputs(want, got, metric, &outputs, diag));
     for (uint32_t i = 0; i < count; i++) {
         double own = 0;
 
-        INLAY_TRY(add_sample(set, which != NULL ? which[i] : i, want, got, &o, &own, diag));
+        INLAY_TRY(add_sample(set, which != NULL ? which[i] : i, want, got, &outputs, &own, diag));
         if (off != NULL)
             off[i] = own;
     }
-    for (uint32_t i = 0; i < o.count; i++) {
-        const agree_score s = agree_result(&o.sums[i]);
+    for (uint32_t i = 0; i < outputs.count; i++) {
+        const agree_score score = agree_result(&outputs.sums[i]);
         inlay_io_info info = { .struct_size = sizeof info };
 
-        if (o.sums[i].scored > 0 && !(agree_off(&o.sums[i]) <= out->error))
-            out->error = agree_off(&o.sums[i]);
-        if (o.sums[i].scored == 0 || (any && agree_holds(o.sums[i].metric, s.value, out->score.value)))
+        if (outputs.sums[i].scored > 0 && !(agree_off(&outputs.sums[i]) <= out->error))
+            out->error = agree_off(&outputs.sums[i]);
+        if (outputs.sums[i].scored == 0 || (any && agree_holds(outputs.sums[i].metric, score.value, out->score.value)))
             continue;
         any = true;
-        out->score = s;
-        out->metric = o.sums[i].metric;
+        out->score = score;
+        out->metric = outputs.sums[i].metric;
         if (inlay_session_output(want->session, i, &info) == INLAY_OK)
             (void)snprintf(out->output, sizeof out->output, "%s", info.name);
     }
     if (!any)
         status = inlay_fail(diag, INLAY_UNSUPPORTED, "the model has no output of numbers to compare");
 done:
-    free(o.sums);
-    free(o.at);
+    free(outputs.sums);
+    free(outputs.at);
     return status;
 }
 
-bool verdict_holds(const struct verdict *v, double goal, bool sure)
+bool verdict_holds(const struct verdict *verdict, double goal, bool sure)
 {
-    const bool counts = sure && v->metric == AGREE_text;
+    const bool counts = sure && verdict->metric == AGREE_text;
 
-    if (counts && 1 - v->error * v->error / AGREE_TEXT_DIFFERS < goal)
+    if (counts && 1 - verdict->error * verdict->error / AGREE_TEXT_DIFFERS < goal)
         return false;
-    return agree_holds(
-        v->metric, counts && v->score.value < 1 ? agree_share_bound(v->score.value, v->samples) : v->score.value, goal);
+    return agree_holds(verdict->metric,
+                       counts && verdict->score.value < 1 ? agree_share_bound(verdict->score.value, verdict->samples)
+                                                          : verdict->score.value,
+                       goal);
 }
 
-const char *verdict_only(const struct verdict *v, const char *what, struct arena *a)
+const char *verdict_only(const struct verdict *verdict, const char *what, struct arena *arena)
 {
-    return arena_format(a, "with %s, output '%s' agrees to %.4g (%s, 95 %%: %.4g to %.4g) only", what, v->output,
-                        v->score.value, agree_metric_name(v->metric), v->score.low, v->score.high);
+    return arena_format(arena, "with %s, output '%s' agrees to %.4g (%s, 95 %%: %.4g to %.4g) only", what,
+                        verdict->output, verdict->score.value, agree_metric_name(verdict->metric), verdict->score.low,
+                        verdict->score.high);
 }
 
 /* ------------------------------------------------------------------ rows that are text */
@@ -415,26 +418,26 @@ const char *verdict_only(const struct verdict *v, const char *what, struct arena
 static bool count_blanks(const inlay_value *value, uint64_t *rows, uint64_t *blanks)
 {
     enum { LEAST_ROWS = 8, LEAST_SYMBOLS = 8 };
-    inlay_tensor_view v;
+    inlay_tensor_view view;
     int64_t symbols;
 
-    if (value == NULL || !judge_view(value, &v) || v.dtype != INLAY_FLOAT || v.rank != 3 || v.dims[1] < LEAST_ROWS ||
-        v.dims[2] < LEAST_SYMBOLS)
+    if (value == NULL || !judge_view(value, &view) || view.dtype != INLAY_FLOAT || view.rank != 3 ||
+        view.dims[1] < LEAST_ROWS || view.dims[2] < LEAST_SYMBOLS)
         return false;
-    symbols = v.dims[2];
-    for (int64_t r = 0; r < v.dims[0] * v.dims[1]; r++) {
-        const float *row = (const float *)v.data + r * symbols;
+    symbols = view.dims[2];
+    for (int64_t r = 0; r < view.dims[0] * view.dims[1]; r++) {
+        const float *row = (const float *)view.data + r * symbols;
         int64_t k = 1;
 
         while (k < symbols && row[k] <= row[0])
             k++;
         *blanks += k == symbols;
     }
-    *rows += (uint64_t)(v.dims[0] * v.dims[1]);
+    *rows += (uint64_t)(view.dims[0] * view.dims[1]);
     return true;
 }
 
-inlay_status judge_metric(const struct samples *set, const struct subject *s, agree_metric *out, inlay_diag *diag)
+inlay_status judge_metric(const struct samples *set, const struct subject *subject, agree_metric *out, inlay_diag *diag)
 {
     enum { LOOKED_AT = 8 };
     uint64_t rows = 0, blanks = 0;
@@ -442,12 +445,13 @@ inlay_status judge_metric(const struct samples *set, const struct subject *s, ag
     inlay_status status = INLAY_OK;
 
     *out = AGREE_auto;
-    if (inlay_session_output_count(s->session) != 1 || agree_metric_of(s->session->model->main, 0) != AGREE_top1)
+    if (inlay_session_output_count(subject->session) != 1 ||
+        agree_metric_of(subject->session->model->main, 0) != AGREE_top1)
         return INLAY_OK;
     for (uint32_t i = 0; i < set->count && i < LOOKED_AT; i++) {
         INLAY_TRY(samples_load(set, i, &values, diag));
-        INLAY_TRY(samples_run(set, values, s->session, s->context, diag));
-        if (!count_blanks(inlay_context_output(s->context, 0), &rows, &blanks))
+        INLAY_TRY(samples_run(set, values, subject->session, subject->context, diag));
+        if (!count_blanks(inlay_context_output(subject->context, 0), &rows, &blanks))
             goto done;
         samples_release(set, values);
         values = NULL;
@@ -478,11 +482,11 @@ inlay_status judge_time(const struct samples *set, const struct subject *a, cons
 inlay_status judge_alone(const struct samples *set, const char *path, const inlay_options *options, double budget_s,
                          double *out_ms, inlay_diag *diag)
 {
-    struct subject s = { 0 };
-    inlay_status status = subject_open(path, options, &s, diag);
+    struct subject subject = { 0 };
+    inlay_status status = subject_open(path, options, &subject, diag);
 
     if (status == INLAY_OK)
-        status = timing_models(set, &(timed_model){ s.session, s.context }, 1, budget_s, out_ms, diag);
-    subject_close(&s);
+        status = timing_models(set, &(timed_model){ subject.session, subject.context }, 1, budget_s, out_ms, diag);
+    subject_close(&subject);
     return status;
 }

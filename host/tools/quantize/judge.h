@@ -25,18 +25,18 @@ INLAY_NODISCARD inlay_status judge_options_without(const inlay_options *given, c
                                                    inlay_options **out_options, inlay_diag *diag);
 INLAY_NODISCARD inlay_status subject_open(const char *path, const inlay_options *options, struct subject *out,
                                           inlay_diag *diag);
-void subject_close(struct subject *s); /* {0} is a no-op */
+void subject_close(struct subject *subject); /* {0} is a no-op */
 /* What runs have read of the model's file leaves memory until it is read again: rows of tables above all, of which each
  * sample reads others. */
-void subject_trim(const struct subject *s);
+void subject_trim(const struct subject *subject);
 /* Session and context go, and their memory with them; what is kept of outputs stays. */
-void subject_rest(struct subject *s);
+void subject_rest(struct subject *subject);
 /* Opens them again; one that is open stays as it is. */
-INLAY_NODISCARD inlay_status subject_wake(struct subject *s, const char *path, const inlay_options *options,
+INLAY_NODISCARD inlay_status subject_wake(struct subject *subject, const char *path, const inlay_options *options,
                                           inlay_diag *diag);
 /* From now on judge_agreement() keeps what the subject makes of each sample of the set, in a file of the folder without
  * a name, as long as that is no more than 4 GiB in all. What is kept already stays. */
-INLAY_NODISCARD inlay_status subject_keep(struct subject *s, const struct samples *set, const char *dir,
+INLAY_NODISCARD inlay_status subject_keep(struct subject *subject, const struct samples *set, const char *dir,
                                           inlay_diag *diag);
 
 /* How well the outputs agree. */
@@ -51,9 +51,9 @@ struct verdict {
 /* Is the agreement at least goal (of kl: at most)? With sure, where the score is the share of texts that agree, it is
  * to be at least that of texts that were not seen: with 90 % of confidence by those that agree (where there are too few
  * samples to tell, all of them must), and by how far all of them are off (AGREE_TEXT_DIFFERS). */
-bool verdict_holds(const struct verdict *v, double goal, bool sure);
+bool verdict_holds(const struct verdict *verdict, double goal, bool sure);
 /* "with WHAT, output 'y' agrees to 0.97 (text, 95 %: 0.91 to 0.99) only", of the arena; NULL: no memory. */
-const char *verdict_only(const struct verdict *v, const char *what, struct arena *a);
+const char *verdict_only(const struct verdict *verdict, const char *what, struct arena *arena);
 
 /* Runs both on the samples, at most `most` of them (0: all), and compares each output; metric may be auto. A run that
  * is cancelled is INLAY_CANCELLED. */
@@ -67,7 +67,7 @@ INLAY_NODISCARD inlay_status judge_some(const struct samples *set, const uint32_
                                         struct verdict *out, double *off, inlay_diag *diag);
 /* text, where the only output is rows of probabilities as a CTC decoder reads them: of samples that are given, the
  * blank symbol 0 is the most probable one of many rows, but not of all. Otherwise auto. */
-INLAY_NODISCARD inlay_status judge_metric(const struct samples *set, const struct subject *s, agree_metric *out,
+INLAY_NODISCARD inlay_status judge_metric(const struct samples *set, const struct subject *subject, agree_metric *out,
                                           inlay_diag *diag);
 /* The times of a run of both on the first sample, in milliseconds: see timing_models(). */
 INLAY_NODISCARD inlay_status judge_time(const struct samples *set, const struct subject *a, const struct subject *b,

@@ -34,11 +34,11 @@ struct finder {
     inlay_diag *diag;
 };
 
-static int64_t attr_int(const graph_node *n, const char *name, int64_t otherwise)
+static int64_t attr_int(const graph_node *node, const char *name, int64_t otherwise)
 {
-    const inlay_attr_info *a = graph_attr(n, name);
+    const inlay_attr_info *attribute = graph_attr(node, name);
 
-    return a != NULL && a->kind == INLAY_ATTR_INT ? a->i : otherwise;
+    return attribute != NULL && attribute->kind == INLAY_ATTR_INT ? attribute->i : otherwise;
 }
 
 static uint32_t axis_of(int axis, uint32_t rank)
@@ -46,16 +46,16 @@ static uint32_t axis_of(int axis, uint32_t rank)
     return axis == NO_DEPTH ? INLAY_NONE : (uint32_t)(axis < 0 ? axis + (int)rank : axis);
 }
 
-static bool is_skipped(struct finder *f, const graph_node *n)
+static bool is_skipped(struct finder *finder, const graph_node *node)
 {
     bool any = false;
 
-    for (uint32_t i = 0; i < f->skip_count; i++) {
-        const char *p = f->skip[i];
+    for (uint32_t i = 0; i < finder->skip_count; i++) {
+        const char *p = finder->skip[i];
         const bool fits = strncmp(p, "op:", 3) == 0
-                              ? fnmatch(p + 3, n->info.op_type.data, 0) == 0
-                              : fnmatch(p, n->info.name.data, 0) == 0 || strcmp(p, n->info.name.data) == 0;
-        f->used[i] |= fits;
+                              ? fnmatch(p + 3, node->info.op_type.data, 0) == 0
+                              : fnmatch(p, node->info.name.data, 0) == 0 || strcmp(p, node->info.name.data) == 0;
+        finder->used[i] |= fits;
         any |= fits;
     }
     return any;
@@ -84,79 +84,82 @@ static bool all_finite(const graph_model *model, const inlay_value_info *info, i
     return finite;
 }
 
-static inlay_status add_layer(struct finder *f, const struct layer *l)
+static inlay_status add_layer(struct finder *finder, const struct layer *layer)
 {
-    if (!ARENA_GROW(f->a, f->out->items, f->out->count))
-        return no_memory(f->diag, "for the list of layers");
-    f->out->items[f->out->count++] = *l;
+    if (!ARENA_GROW(finder->a, finder->out->items, finder->out->count))
+        return no_memory(finder->diag, "for the list of layers");
+    finder->out->items[finder->out->count++] = *layer;
     return INLAY_OK;
 }
 
-static inlay_status match(struct finder *f, struct graph *g, graph_node *n, const char *path, const struct kind *k)
+static inlay_status match(struct finder *finder, struct graph *graph, graph_node *node, const char *path,
+                          const struct kind *kind)
 {
-    const uint32_t v = k->input < n->info.input_count ? n->info.inputs[k->input] : INLAY_NONE;
-    const inlay_value_info *info = v == INLAY_NONE ? NULL : &g->values[v].info;
-    struct layer l = { .g = g, .node = n, .path = path, .weight = v, .weight_input = k->input, .count = 1 };
+    const uint32_t value = kind->input < node->info.input_count ? node->info.inputs[kind->input] : INLAY_NONE;
+    const inlay_value_info *info = value == INLAY_NONE ? NULL : &graph->values[value].info;
+    struct layer layer = {
+        .g = graph, .node = node, .path = path, .weight = value, .weight_input = kind->input, .count = 1
+    };
 
     if (info == NULL || (info->flags & INLAY_VALUE_CONSTANT) == 0 || info->dtype != INLAY_FLOAT ||
-        info->rank < k->least_rank || info->rank == INLAY_RANK_UNKNOWN)
+        info->rank < kind->least_rank || info->rank == INLAY_RANK_UNKNOWN)
         return INLAY_OK;
     for (uint32_t d = 0; d < info->rank; d++)
-        if (!mul_dim(&l.count, info->dims[d].value))
+        if (!mul_dim(&layer.count, info->dims[d].value))
             return INLAY_OK;
-    l.channel = axis_of(k->channel, info->rank);
-    l.depth = axis_of(k->depth, info->rank);
-    if (strcmp(k->op, "Gemm") == 0 && attr_int(n, "transB", 0) != 0) {
-        l.channel = 0;
-        l.depth = 1;
+    layer.channel = axis_of(kind->channel, info->rank);
+    layer.depth = axis_of(kind->depth, info->rank);
+    if (strcmp(kind->op, "Gemm") == 0 && attr_int(node, "transB", 0) != 0) {
+        layer.channel = 0;
+        layer.depth = 1;
     }
-    if (strcmp(k->op, "Gather") == 0 && attr_int(n, "axis", 0) != 0)
+    if (strcmp(kind->op, "Gather") == 0 && attr_int(node, "axis", 0) != 0)
         return INLAY_OK;
-    l.multiplies = k->multiplies && path[0] == '\0' && info->rank <= (strcmp(k->op, "Conv") == 0 ? 8u : 2u) &&
-                   n->info.inputs[0] != INLAY_NONE && attr_int(n, "transA", 0) == 0 &&
-                   (g->values[n->info.inputs[0]].info.flags & INLAY_VALUE_CONSTANT) == 0;
-    if (is_skipped(f, n))
-        l.kept = "skipped";
-    else if (!all_finite(g->model, info, l.count))
-        l.kept = "weights that are NaN or infinite";
-    return add_layer(f, &l);
+    layer.multiplies = kind->multiplies && path[0] == '\0' && info->rank <= (strcmp(kind->op, "Conv") == 0 ? 8u : 2u) &&
+                       node->info.inputs[0] != INLAY_NONE && attr_int(node, "transA", 0) == 0 &&
+                       (graph->values[node->info.inputs[0]].info.flags & INLAY_VALUE_CONSTANT) == 0;
+    if (is_skipped(finder, node))
+        layer.kept = "skipped";
+    else if (!all_finite(graph->model, info, layer.count))
+        layer.kept = "weights that are NaN or infinite";
+    return add_layer(finder, &layer);
 }
 
-static inlay_status find_in(struct finder *f, struct graph *g, const char *path)
+static inlay_status find_in(struct finder *finder, struct graph *graph, const char *path)
 {
     inlay_status status = INLAY_OK;
 
-    for (uint32_t i = 0; i < g->node_count; i++) {
-        graph_node *n = g->nodes[i];
+    for (uint32_t i = 0; i < graph->node_count; i++) {
+        graph_node *node = graph->nodes[i];
 
         for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++)
-            if (strcmp(n->info.op_type.data, kinds[k].op) == 0 && strcmp(n->info.domain.data, "ai.onnx") == 0)
-                INLAY_TRY(match(f, g, n, path, &kinds[k]));
-        for (uint32_t b = 0; b < n->body_count; b++) {
-            const char *inner = arena_format(f->a, "%s%s.%s/", path, n->info.name.data, n->bodies[b].attr);
+            if (strcmp(node->info.op_type.data, kinds[k].op) == 0 && strcmp(node->info.domain.data, "ai.onnx") == 0)
+                INLAY_TRY(match(finder, graph, node, path, &kinds[k]));
+        for (uint32_t b = 0; b < node->body_count; b++) {
+            const char *inner = arena_format(finder->a, "%s%s.%s/", path, node->info.name.data, node->bodies[b].attr);
 
             if (inner == NULL)
-                return no_memory(f->diag, "for the list of layers");
-            INLAY_TRY(find_in(f, n->bodies[b].graph, inner));
+                return no_memory(finder->diag, "for the list of layers");
+            INLAY_TRY(find_in(finder, node->bodies[b].graph, inner));
         }
     }
 done:
     return status;
 }
 
-inlay_status layers_find(graph_model *model, const char *const *skip, uint32_t skip_count, struct arena *a,
+inlay_status layers_find(graph_model *model, const char *const *skip, uint32_t skip_count, struct arena *arena,
                          layer_list *out, inlay_diag *diag)
 {
-    struct finder f = { .out = out, .skip = skip, .skip_count = skip_count, .a = a, .diag = diag };
+    struct finder finder = { .out = out, .skip = skip, .skip_count = skip_count, .a = arena, .diag = diag };
     inlay_status status;
 
     *out = (layer_list){ 0 };
-    f.used = arena_array(a, (size_t)skip_count + 1, sizeof *f.used);
-    if (f.used == NULL)
+    finder.used = arena_array(arena, (size_t)skip_count + 1, sizeof *finder.used);
+    if (finder.used == NULL)
         return no_memory(diag, "for the list of layers");
-    INLAY_TRY(find_in(&f, model->main, ""));
+    INLAY_TRY(find_in(&finder, model->main, ""));
     for (uint32_t i = 0; i < skip_count; i++)
-        if (!f.used[i])
+        if (!finder.used[i])
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                               "skip: no layer with weights fits '%.200s'; inlay inspect "
                               "--nodes lists the nodes",
@@ -165,42 +168,43 @@ done:
     return status;
 }
 
-int64_t layer_channels(const struct layer *l)
+int64_t layer_channels(const struct layer *layer)
 {
-    return l->g->values[l->weight].info.dims[l->channel].value;
+    return layer->g->values[layer->weight].info.dims[layer->channel].value;
 }
 
-uint32_t layer_bias(const struct layer *l, bool *out_other)
+uint32_t layer_bias(const struct layer *layer, bool *out_other)
 {
-    const graph_node *n = l->node;
-    const uint32_t v =
-        strcmp(n->info.op_type.data, "MatMul") != 0 && n->info.input_count > 2 ? n->info.inputs[2] : INLAY_NONE;
-    const inlay_value_info *info = v == INLAY_NONE ? NULL : &l->g->values[v].info;
+    const graph_node *node = layer->node;
+    const uint32_t value = strcmp(node->info.op_type.data, "MatMul") != 0 && node->info.input_count > 2
+                               ? node->info.inputs[2]
+                               : INLAY_NONE;
+    const inlay_value_info *info = value == INLAY_NONE ? NULL : &layer->g->values[value].info;
 
     *out_other = false;
     if (info == NULL)
         return INLAY_NONE;
     if ((info->flags & INLAY_VALUE_CONSTANT) != 0 && info->dtype == INLAY_FLOAT && info->rank == 1 &&
-        info->dims[0].value == layer_channels(l))
-        return v;
+        info->dims[0].value == layer_channels(layer))
+        return value;
     *out_other = true;
     return INLAY_NONE;
 }
 
-float *layer_weights(const struct layer *l)
+float *layer_weights(const struct layer *layer)
 {
-    float *w = malloc((size_t)l->count * sizeof *w + 1);
+    float *weights = malloc((size_t)layer->count * sizeof *weights + 1);
 
-    if (w != NULL) {
-        const inlay_value_info *info = &l->g->values[l->weight].info;
+    if (weights != NULL) {
+        const inlay_value_info *info = &layer->g->values[layer->weight].info;
 
-        for (int64_t at = 0; at < l->count; at += SLICE) {
-            const size_t bytes = (size_t)(l->count - at < SLICE ? l->count - at : SLICE) * sizeof *w;
+        for (int64_t at = 0; at < layer->count; at += SLICE) {
+            const size_t bytes = (size_t)(layer->count - at < SLICE ? layer->count - at : SLICE) * sizeof *weights;
 
-            memcpy(w + at, (const char *)info->data + (size_t)at * sizeof *w, bytes);
-            graph_blob_forget(l->g->model, (const char *)info->data + (size_t)at * sizeof *w, bytes);
+            memcpy(weights + at, (const char *)info->data + (size_t)at * sizeof *weights, bytes);
+            graph_blob_forget(layer->g->model, (const char *)info->data + (size_t)at * sizeof *weights, bytes);
         }
-        graph_blob_forget(l->g->model, info->data, (size_t)info->data_bytes);
+        graph_blob_forget(layer->g->model, info->data, (size_t)info->data_bytes);
     }
-    return w;
+    return weights;
 }

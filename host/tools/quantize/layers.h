@@ -25,12 +25,12 @@ typedef struct layer_list {
 /* All of a model, bodies included, in the order in which they run. skip: [skip_count] globs on node names, or op:GLOB
  * on operators, of layers to keep. Memory is a's. INLAY_INVALID_ARGUMENT: a pattern fits no node. */
 INLAY_NODISCARD inlay_status layers_find(graph_model *model, const char *const *skip, uint32_t skip_count,
-                                         struct arena *a, layer_list *out, inlay_diag *diag);
+                                         struct arena *arena, layer_list *out, inlay_diag *diag);
 /* The bias of a convolution or product: a constant of one dimension, as many as channels. INLAY_NONE: it has none, or
  * another one (*out_other). */
-uint32_t layer_bias(const struct layer *l, bool *out_other);
-int64_t layer_channels(const struct layer *l);
+uint32_t layer_bias(const struct layer *layer, bool *out_other);
+int64_t layer_channels(const struct layer *layer);
 /* The weights as aligned floats, from malloc; NULL: no memory. The file's pages leave memory until they are read again.
  */
-float *layer_weights(const struct layer *l);
+float *layer_weights(const struct layer *layer);
 #endif

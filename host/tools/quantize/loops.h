@@ -42,20 +42,20 @@ struct settling {
 
 typedef struct quantize_loops {
     /* A product of small blocks of floats, for matrices of moments and what is made of them. */
-    void (*add)(const struct blockmul *m);
+    void (*add)(const struct blockmul *blockmul);
     /* weights_bytes() */
-    void (*bytes)(const float *w, int64_t outer, int64_t channels, int64_t inner, int limit, int8_t *out,
+    void (*bytes)(const float *weights, int64_t outer, int64_t channels, int64_t inner, int limit, int8_t *out,
                   float *scales);
     /* The scale and zero point of a block with the least squares of errors that a search finds. */
-    void (*find_grid)(const weight_block *b, weight_grid *out);
+    void (*find_grid)(const weight_block *block, weight_grid *out);
     /* Codes and step of a block for the least of what its outputs are off. */
-    void (*settle)(struct settling *s);
+    void (*settle)(struct settling *settling);
 } quantize_loops;
 
 KERNEL_INSTANCES(quantize_loops, quantize_loops)
 
-static inline void blockmul_add(const struct blockmul *m)
+static inline void blockmul_add(const struct blockmul *blockmul)
 {
-    KERNEL_BEST(quantize_loops)->add(m);
+    KERNEL_BEST(quantize_loops)->add(blockmul);
 }
 #endif

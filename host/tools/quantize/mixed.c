@@ -26,126 +26,128 @@ struct choice {
     inlay_diag *diag;
 };
 
-double mixed_bits(const struct layer *l, uint32_t bits, uint32_t block, bool halves)
+double mixed_bits(const struct layer *layer, uint32_t bits, uint32_t block, bool halves)
 {
-    const double depth = (double)l->g->values[l->weight].info.dims[l->depth != INLAY_NONE ? l->depth : 0].value;
+    const double depth =
+        (double)layer->g->values[layer->weight].info.dims[layer->depth != INLAY_NONE ? layer->depth : 0].value;
 
     return bits == 4 ? 4 + ((halves ? 16.0 : 32.0) + 4) / block : bits == 8 ? 8 + 32 / (depth > 1 ? depth : 1) : bits;
 }
 
-static bool is_product(const struct layer *l)
+static bool is_product(const struct layer *layer)
 {
-    return l->kept == NULL && l->count >= NARROW_LEAST_WEIGHTS && narrow_is_matrix(l);
+    return layer->kept == NULL && layer->count >= NARROW_LEAST_WEIGHTS && narrow_is_matrix(layer);
 }
 
 /* The part of that size's set; what is beyond the most sets shares the last. */
-static uint32_t find_set(struct choice *c, int64_t depth, int64_t rows, uint32_t part)
+static uint32_t find_set(struct choice *choice, int64_t depth, int64_t rows, uint32_t part)
 {
-    for (uint32_t i = 0; i < c->set_count; i++)
-        if (c->sets[i].depth == depth && c->sets[i].rows == rows && c->sets[i].part == part)
+    for (uint32_t i = 0; i < choice->set_count; i++)
+        if (choice->sets[i].depth == depth && choice->sets[i].rows == rows && choice->sets[i].part == part)
             return i;
-    if (c->set_count == MOST_SETS)
+    if (choice->set_count == MOST_SETS)
         return MOST_SETS - 1;
-    c->sets[c->set_count] = (struct set){ .depth = depth, .rows = rows, .part = part };
-    return c->set_count++;
+    choice->sets[choice->set_count] = (struct set){ .depth = depth, .rows = rows, .part = part };
+    return choice->set_count++;
 }
 
 /* How many products of that size stand before layer i. */
-static uint32_t find_ordinal(const struct choice *c, uint32_t i)
+static uint32_t find_ordinal(const struct choice *choice, uint32_t i)
 {
-    const struct layer *items = c->list->items, *l = &items[i];
+    const struct layer *items = choice->list->items, *layer = &items[i];
     uint32_t before = 0;
 
     for (uint32_t k = 0; k < i; k++)
-        before += is_product(&items[k]) && items[k].count == l->count &&
+        before += is_product(&items[k]) && items[k].count == layer->count &&
                   items[k].g->values[items[k].weight].info.dims[items[k].depth].value ==
-                      l->g->values[l->weight].info.dims[l->depth].value;
+                      layer->g->values[layer->weight].info.dims[layer->depth].value;
     return before;
 }
 
 /* Large products are sets of their own, or of as few neighbours of one size as there is time for: what 4 bits do hangs
  * on where in the model a product stands. */
-static void find_sets(struct choice *c)
+static void find_sets(struct choice *choice)
 {
     double weights = 0;
     uint32_t large = 0, together;
 
-    for (uint32_t i = 0; i < c->list->count; i++)
-        weights += (double)c->list->items[i].count;
-    for (uint32_t i = 0; i < c->list->count; i++)
-        large += is_product(&c->list->items[i]) && (double)c->list->items[i].count > LARGE * weights;
+    for (uint32_t i = 0; i < choice->list->count; i++)
+        weights += (double)choice->list->items[i].count;
+    for (uint32_t i = 0; i < choice->list->count; i++)
+        large += is_product(&choice->list->items[i]) && (double)choice->list->items[i].count > LARGE * weights;
     together = 1 + large / ENOUGH_SETS;
-    for (uint32_t i = 0; i < c->list->count; i++) {
-        const struct layer *l = &c->list->items[i];
-        const inlay_value_info *info = &l->g->values[l->weight].info;
-        const bool alone = (double)l->count > LARGE * weights;
+    for (uint32_t i = 0; i < choice->list->count; i++) {
+        const struct layer *layer = &choice->list->items[i];
+        const inlay_value_info *info = &layer->g->values[layer->weight].info;
+        const bool alone = (double)layer->count > LARGE * weights;
 
-        c->set_of[i] = NO_SET;
-        if (is_product(l))
-            c->set_of[i] = find_set(c, info->dims[l->depth].value, info->dims[1 - l->depth].value,
-                                    alone ? find_ordinal(c, i) / together : 0);
+        choice->set_of[i] = NO_SET;
+        if (is_product(layer))
+            choice->set_of[i] = find_set(choice, info->dims[layer->depth].value, info->dims[1 - layer->depth].value,
+                                         alone ? find_ordinal(choice, i) / together : 0);
     }
 }
 
 /* ------------------------------------------------------------------ what a set does */
 
 /* The model with the layers that have 4 of bits_of in 4 bits, and no other. */
-static inlay_status build(const struct choice *c, const uint8_t *bits_of, char *path)
+static inlay_status build(const struct choice *choice, const uint8_t *bits_of, char *path)
 {
-    const mixed_how *how = c->how;
+    const mixed_how *how = choice->how;
     const session_source source = { .path = how->base, .fd = -1 };
     inlay_session raw = { .model = NULL };
     narrow_how narrow = *how->narrow;
-    struct arena a = { 0 };
+    struct arena arena = { 0 };
     layer_form *forms;
     layer_list list;
     inlay_status status;
 
     narrow.bits_of = bits_of;
-    INLAY_TRY(session_load_model(&raw, &source, how->args->options, c->diag));
-    INLAY_TRY(layers_find(raw.model, how->args->skip, how->args->skip_count, &a, &list, c->diag));
-    forms = arena_array(&a, (size_t)list.count + 1, sizeof *forms);
-    if (forms == NULL || list.count != c->list->count) {
-        status = inlay_fail(c->diag, forms == NULL ? INLAY_OUT_OF_MEMORY : INLAY_INTERNAL,
+    INLAY_TRY(session_load_model(&raw, &source, how->args->options, choice->diag));
+    INLAY_TRY(layers_find(raw.model, how->args->skip, how->args->skip_count, &arena, &list, choice->diag));
+    forms = arena_array(&arena, (size_t)list.count + 1, sizeof *forms);
+    if (forms == NULL || list.count != choice->list->count) {
+        status = inlay_fail(choice->diag, forms == NULL ? INLAY_OUT_OF_MEMORY : INLAY_INTERNAL,
                             "the layers of the model cannot be listed again");
         goto done;
     }
-    INLAY_TRY(narrow_model(raw.model, &list, &narrow, forms, c->diag));
-    INLAY_TRY(scratch_save(how->scratch, "set", raw.model, true, path, c->diag));
+    INLAY_TRY(narrow_model(raw.model, &list, &narrow, forms, choice->diag));
+    INLAY_TRY(scratch_save(how->scratch, "set", raw.model, true, path, choice->diag));
 done:
     graph_model_destroy(raw.model);
-    arena_deinit(&a);
+    arena_deinit(&arena);
     return status;
 }
 
-static void note_set(const struct choice *c, uint32_t k)
+static void note_set(const struct choice *choice, uint32_t k)
 {
-    const struct set *s = &c->sets[k];
+    const struct set *set = &choice->sets[k];
     char line[160];
 
-    (void)snprintf(line, sizeof line, "4 bits for %lld x %lld, part %u: error %.3g", (long long)s->depth,
-                   (long long)s->rows, s->part, sqrt(s->harm));
-    if (c->how->args->note != NULL)
-        c->how->args->note(c->how->args->progress_user, line);
+    (void)snprintf(line, sizeof line, "4 bits for %lld x %lld, part %u: error %.3g", (long long)set->depth,
+                   (long long)set->rows, set->part, sqrt(set->harm));
+    if (choice->how->args->note != NULL)
+        choice->how->args->note(choice->how->args->progress_user, line);
 }
 
-static inlay_status measure(struct choice *c, uint32_t k, uint8_t *bits_of)
+static inlay_status measure(struct choice *choice, uint32_t k, uint8_t *bits_of)
 {
     struct subject after = { 0 };
     char path[PATH_MAX];
-    struct verdict v;
+    struct verdict verdict;
     inlay_status status;
 
-    for (uint32_t i = 0; i < c->list->count; i++)
-        bits_of[i] = c->set_of[i] == k ? 4 : FLOAT_BITS;
-    INLAY_TRY(build(c, bits_of, path));
-    INLAY_TRY(subject_open(path, c->how->plain, &after, c->diag));
-    INLAY_TRY(judge_agreement(c->how->args->data, SAMPLES, c->how->args->metric, c->how->before, &after, &v, c->diag));
-    c->sets[k].harm = v.error * v.error;
-    for (uint32_t i = 0; i < c->list->count; i++)
-        if (c->set_of[i] == k && c->how->narrow->known[i].energy > 0)
-            c->sets[k].relative += c->how->narrow->known[i].loss / c->how->narrow->known[i].energy;
-    note_set(c, k);
+    for (uint32_t i = 0; i < choice->list->count; i++)
+        bits_of[i] = choice->set_of[i] == k ? 4 : FLOAT_BITS;
+    INLAY_TRY(build(choice, bits_of, path));
+    INLAY_TRY(subject_open(path, choice->how->plain, &after, choice->diag));
+    INLAY_TRY(judge_agreement(choice->how->args->data, SAMPLES, choice->how->args->metric, choice->how->before, &after,
+                              &verdict, choice->diag));
+    choice->sets[k].harm = verdict.error * verdict.error;
+    for (uint32_t i = 0; i < choice->list->count; i++)
+        if (choice->set_of[i] == k && choice->how->narrow->known[i].energy > 0)
+            choice->sets[k].relative += choice->how->narrow->known[i].loss / choice->how->narrow->known[i].energy;
+    note_set(choice, k);
 done:
     subject_close(&after);
     return status;
@@ -154,40 +156,42 @@ done:
 /* ------------------------------------------------------------------ the choice */
 
 /* What 4 bits of the layer cost, for each bit that 8 would take. */
-static double price_of(const struct choice *c, uint32_t i)
+static double price_of(const struct choice *choice, uint32_t i)
 {
-    const struct nibbles *q = &c->how->narrow->known[i];
-    const struct set *s = &c->sets[c->set_of[i]];
-    const double share = s->relative > 0 && q->energy > 0 ? q->loss / q->energy / s->relative : 0;
+    const struct nibbles *nibbles = &choice->how->narrow->known[i];
+    const struct set *set = &choice->sets[choice->set_of[i]];
+    const double share = set->relative > 0 && nibbles->energy > 0 ? nibbles->loss / nibbles->energy / set->relative : 0;
 
-    return s->harm * share / (double)c->list->items[i].count;
+    return set->harm * share / (double)choice->list->items[i].count;
 }
 
-static void spend(const struct choice *c, uint8_t *bits_of)
+static void spend(const struct choice *choice, uint8_t *bits_of)
 {
-    const uint32_t block = c->how->narrow->block;
+    const uint32_t block = choice->how->narrow->block;
     double bits = 0, weights = 0;
 
-    for (uint32_t i = 0; i < c->list->count; i++) {
-        const struct layer *l = &c->list->items[i];
+    for (uint32_t i = 0; i < choice->list->count; i++) {
+        const struct layer *layer = &choice->list->items[i];
 
-        bits_of[i] = c->set_of[i] == NO_SET ? 8 : 4;
-        if (l->kept != NULL || l->count < NARROW_LEAST_WEIGHTS)
+        bits_of[i] = choice->set_of[i] == NO_SET ? 8 : 4;
+        if (layer->kept != NULL || layer->count < NARROW_LEAST_WEIGHTS)
             continue;
-        bits += mixed_bits(l, bits_of[i], block, c->how->narrow->known[i].m.halves) * (double)l->count;
-        weights += (double)l->count;
+        bits += mixed_bits(layer, bits_of[i], block, choice->how->narrow->known[i].m.halves) * (double)layer->count;
+        weights += (double)layer->count;
     }
     for (;;) { /* the dearest of those that there is room for */
         uint32_t best = NO_SET;
         double more = 0;
 
-        for (uint32_t i = 0; i < c->list->count; i++) {
-            const struct layer *l = &c->list->items[i];
-            const bool halves = c->how->narrow->known[i].m.halves;
-            const double extra = (mixed_bits(l, 8, block, halves) - mixed_bits(l, 4, block, halves)) * (double)l->count;
+        for (uint32_t i = 0; i < choice->list->count; i++) {
+            const struct layer *layer = &choice->list->items[i];
+            const bool halves = choice->how->narrow->known[i].m.halves;
+            const double extra =
+                (mixed_bits(layer, 8, block, halves) - mixed_bits(layer, 4, block, halves)) * (double)layer->count;
 
-            if (c->set_of[i] == NO_SET || bits_of[i] == 8 || bits + extra > c->how->args->most_bits * weights ||
-                (best != NO_SET && price_of(c, i) <= price_of(c, best)))
+            if (choice->set_of[i] == NO_SET || bits_of[i] == 8 ||
+                bits + extra > choice->how->args->most_bits * weights ||
+                (best != NO_SET && price_of(choice, i) <= price_of(choice, best)))
                 continue;
             best = i;
             more = extra;
@@ -201,23 +205,23 @@ static void spend(const struct choice *c, uint8_t *bits_of)
 
 inlay_status mixed_choose(const mixed_how *how, const layer_list *list, uint8_t *bits_of, inlay_diag *diag)
 {
-    struct choice c = { .how = how, .list = list, .diag = diag };
+    struct choice choice = { .how = how, .list = list, .diag = diag };
     inlay_status status = INLAY_OK;
 
-    c.set_of = malloc(((size_t)list->count + 1) * sizeof *c.set_of);
-    if (c.set_of == NULL)
+    choice.set_of = malloc(((size_t)list->count + 1) * sizeof *choice.set_of);
+    if (choice.set_of == NULL)
         return no_memory(diag, "for %u layers", list->count);
-    find_sets(&c);
-    for (uint32_t k = 0; k < c.set_count; k++) {
+    find_sets(&choice);
+    for (uint32_t k = 0; k < choice.set_count; k++) {
         if (how->args->progress != NULL &&
-            how->args->progress(how->args->progress_user, 0.4 + 0.2 * k / c.set_count, "choosing bits") != 0) {
+            how->args->progress(how->args->progress_user, 0.4 + 0.2 * k / choice.set_count, "choosing bits") != 0) {
             status = inlay_fail(diag, INLAY_CANCELLED, "stopped; nothing was written");
             goto done;
         }
-        INLAY_TRY(measure(&c, k, bits_of));
+        INLAY_TRY(measure(&choice, k, bits_of));
     }
-    spend(&c, bits_of);
+    spend(&choice, bits_of);
 done:
-    free(c.set_of);
+    free(choice.set_of);
     return status;
 }

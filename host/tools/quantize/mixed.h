@@ -24,5 +24,5 @@ typedef struct mixed_how {
 INLAY_NODISCARD inlay_status mixed_choose(const mixed_how *how, const layer_list *list, uint8_t *bits_of,
                                           inlay_diag *diag);
 /* Bits of a weight, its share of scales and zero points included. */
-double mixed_bits(const struct layer *l, uint32_t bits, uint32_t block, bool halves);
+double mixed_bits(const struct layer *layer, uint32_t bits, uint32_t block, bool halves);
 #endif

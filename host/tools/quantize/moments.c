@@ -41,20 +41,20 @@ struct summing {
 /* Columns from strip `begin` on; each with the rows of the matrix that stand above their diagonal. */
 static inlay_status add_strips(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    const struct summing *s = user;
-    const int64_t n = s->r->depth;
+    const struct summing *summing = user;
+    const int64_t n = summing->r->depth;
 
     (void)worker;
     for (int64_t strip = begin; strip < end; strip++) {
         const int64_t from = strip * STRIP, to = from + STRIP < n ? from + STRIP : n;
 
-        for (int64_t k = 0; k < s->rows; k += ROWS)
-            blockmul_add(&(struct blockmul){ .c = s->r->sums + from,
-                                             .a = s->x + k * n,
-                                             .b = s->x + k * n + from,
+        for (int64_t k = 0; k < summing->rows; k += ROWS)
+            blockmul_add(&(struct blockmul){ .c = summing->r->sums + from,
+                                             .a = summing->x + k * n,
+                                             .b = summing->x + k * n + from,
                                              .rows = to,
                                              .columns = to - from,
-                                             .depth = s->rows - k < ROWS ? s->rows - k : ROWS,
+                                             .depth = summing->rows - k < ROWS ? summing->rows - k : ROWS,
                                              .c_row = n,
                                              .a_row = 1,
                                              .a_step = n,
@@ -64,34 +64,34 @@ static inlay_status add_strips(void *user, int64_t begin, int64_t end, uint32_t 
     return INLAY_OK;
 }
 
-static void add_rows(struct read *r, const float *x, int64_t rows)
+static void add_rows(struct read *read, const float *input, int64_t rows)
 {
-    struct summing s = { r, x, rows };
+    struct summing summing = { read, input, rows };
 
-    (void)threads_parallel_for(NULL, (r->depth + STRIP - 1) / STRIP, 1, add_strips, &s); /* a fixed cut */
-    r->rows += (uint64_t)rows;
+    (void)threads_parallel_for(NULL, (read->depth + STRIP - 1) / STRIP, 1, add_strips, &summing); /* a fixed cut */
+    read->rows += (uint64_t)rows;
 }
 
-static inlay_status add_sample(struct gathering *x, const struct subject *s, inlay_value *const *values)
+static inlay_status add_sample(struct gathering *gathering, const struct subject *subject, inlay_value *const *values)
 {
-    for (uint32_t k = 0; k < x->count; k++) {
-        struct read *r = &x->reads[k];
-        const uint32_t out = inlay_session_find_output(s->session, r->name);
-        const uint32_t in = inlay_session_find_input(x->set->of, r->name);
-        const inlay_value *v = out != INLAY_NONE  ? inlay_context_output(s->context, out)
-                               : in != INLAY_NONE ? values[in]
-                                                  : NULL;
+    for (uint32_t k = 0; k < gathering->count; k++) {
+        struct read *read = &gathering->reads[k];
+        const uint32_t out = inlay_session_find_output(subject->session, read->name);
+        const uint32_t in = inlay_session_find_input(gathering->set->of, read->name);
+        const inlay_value *value = out != INLAY_NONE  ? inlay_context_output(subject->context, out)
+                                   : in != INLAY_NONE ? values[in]
+                                                      : NULL;
         inlay_tensor_view view;
         int64_t rows;
 
-        if (r->sums == NULL || v == NULL || r->rows >= ENOUGH_ROWS + 2 * (uint64_t)r->depth)
+        if (read->sums == NULL || value == NULL || read->rows >= ENOUGH_ROWS + 2 * (uint64_t)read->depth)
             continue;
-        if (!judge_view(v, &view) || view.dtype != INLAY_FLOAT || view.rank == 0 ||
-            view.dims[view.rank - 1] != r->depth)
-            return inlay_fail(x->diag, INLAY_INVALID_ARGUMENT, "value '%s' is no float tensor of rows of %lld", r->name,
-                              (long long)r->depth);
-        rows = inlay_value_count(v) / r->depth;
-        add_rows(r, view.data, rows);
+        if (!judge_view(value, &view) || view.dtype != INLAY_FLOAT || view.rank == 0 ||
+            view.dims[view.rank - 1] != read->depth)
+            return inlay_fail(gathering->diag, INLAY_INVALID_ARGUMENT, "value '%s' is no float tensor of rows of %lld",
+                              read->name, (long long)read->depth);
+        rows = inlay_value_count(value) / read->depth;
+        add_rows(read, view.data, rows);
     }
     return INLAY_OK;
 }
@@ -195,181 +195,182 @@ struct matter {
 
 static int most_first(const void *a, const void *b)
 {
-    const struct matter *x = a, *y = b;
+    const struct matter *matter = a, *y = b;
 
-    return x->weight != y->weight ? (x->weight < y->weight) - (x->weight > y->weight)
-                                  : (x->at > y->at) - (x->at < y->at);
+    return matter->weight != y->weight ? (matter->weight < y->weight) - (matter->weight > y->weight)
+                                       : (matter->at > y->at) - (matter->at < y->at);
 }
 
 /* Blocks that matter most come first, and in each the elements that do: what is off in them is made good by the others.
  * Parts of blocks would break them up: then the order stays. False: no memory. */
-static bool find_order(struct gathering *x, struct read *r)
+static bool find_order(struct gathering *gathering, struct read *read)
 {
-    const int64_t n = r->depth, blocks = n / x->block;
+    const int64_t n = read->depth, blocks = n / gathering->block;
     struct matter *list;
 
-    if (n % x->block != 0)
+    if (n % gathering->block != 0)
         return true;
-    r->order = arena_array(&x->out->a, (size_t)n, sizeof *r->order);
+    read->order = arena_array(&gathering->out->a, (size_t)n, sizeof *read->order);
     list = calloc((size_t)n + (size_t)blocks + 1, sizeof *list);
-    if (r->order == NULL || list == NULL) {
+    if (read->order == NULL || list == NULL) {
         free(list);
         return false;
     }
     for (int64_t b = 0; b < blocks; b++) {
         list[b].at = (int32_t)b;
-        for (int64_t i = b * x->block; i < (b + 1) * x->block; i++)
-            list[b].weight += (double)r->importance[i];
+        for (int64_t i = b * gathering->block; i < (b + 1) * gathering->block; i++)
+            list[b].weight += (double)read->importance[i];
     }
     qsort(list, (size_t)blocks, sizeof *list, most_first);
     for (int64_t b = 0; b < blocks; b++) {
         struct matter *in = list + blocks;
 
-        for (int64_t i = 0; i < x->block; i++) {
-            in[i].at = (int32_t)(list[b].at * (int64_t)x->block + i);
-            in[i].weight = (double)r->importance[in[i].at];
+        for (int64_t i = 0; i < gathering->block; i++) {
+            in[i].at = (int32_t)(list[b].at * (int64_t)gathering->block + i);
+            in[i].weight = (double)read->importance[in[i].at];
         }
-        qsort(in, x->block, sizeof *in, most_first);
-        for (int64_t i = 0; i < x->block; i++)
-            r->order[b * x->block + i] = in[i].at;
+        qsort(in, gathering->block, sizeof *in, most_first);
+        for (int64_t i = 0; i < gathering->block; i++)
+            read->order[b * gathering->block + i] = in[i].at;
     }
     free(list);
     return true;
 }
 
 /* Element i, k of the second moments in the order of rounding. */
-static float moment(const struct read *r, int64_t i, int64_t k)
+static float moment(const struct read *read, int64_t i, int64_t k)
 {
-    const int64_t a = r->order != NULL ? r->order[i] : i, b = r->order != NULL ? r->order[k] : k;
+    const int64_t a = read->order != NULL ? read->order[i] : i, b = read->order != NULL ? read->order[k] : k;
 
-    return r->sums[(a < b ? a : b) * r->depth + (a < b ? b : a)] / (float)(r->rows > 0 ? r->rows : 1);
+    return read->sums[(a < b ? a : b) * read->depth + (a < b ? b : a)] / (float)(read->rows > 0 ? read->rows : 1);
 }
 
 /* Mean squares, the order, and room for the factor. False: no memory. */
-static bool begin_factor(struct gathering *x, struct read *r)
+static bool begin_factor(struct gathering *gathering, struct read *read)
 {
-    const int64_t n = r->depth;
+    const int64_t n = read->depth;
 
-    r->importance = arena_array(&x->out->a, (size_t)n, sizeof *r->importance);
-    r->factor = arena_array(&x->out->a, (size_t)(n * n), sizeof *r->factor);
-    if (r->importance == NULL || r->factor == NULL)
+    read->importance = arena_array(&gathering->out->a, (size_t)n, sizeof *read->importance);
+    read->factor = arena_array(&gathering->out->a, (size_t)(n * n), sizeof *read->factor);
+    if (read->importance == NULL || read->factor == NULL)
         return false;
     for (int64_t i = 0; i < n; i++)
-        r->importance[i] = r->sums[i * n + i] / (float)(r->rows > 0 ? r->rows : 1);
-    return find_order(x, r);
+        read->importance[i] = read->sums[i * n + i] / (float)(read->rows > 0 ? read->rows : 1);
+    return find_order(gathering, read);
 }
 
 /* The factor, with a hundredth of the mean added to the diagonal, more where that is not enough. False: no memory. */
-static bool find_factor(struct read *r)
+static bool find_factor(struct read *read)
 {
-    const int64_t n = r->depth;
+    const int64_t n = read->depth;
     float *copy = malloc((size_t)(n * n) * sizeof *copy);
     double mean = 0;
 
     if (copy == NULL)
         return false;
     for (int64_t i = 0; i < n; i++)
-        mean += (double)r->importance[i] / (double)n;
+        mean += (double)read->importance[i] / (double)n;
     for (double damp = WEIGHTS_DAMP; damp < 1e4; damp *= 10) {
         for (int64_t i = 0; i < n; i++)
             for (int64_t k = i; k < n; k++)
-                copy[i * n + k] = moment(r, i, k);
+                copy[i * n + k] = moment(read, i, k);
         for (int64_t i = 0; i < n; i++)
             copy[i * n + i] += (float)(damp * mean);
-        if (moments_factor(copy, n, r->factor)) {
+        if (moments_factor(copy, n, read->factor)) {
             for (int64_t i = 0; i < n; i++)
                 for (int64_t k = 0; k < i; k++)
-                    r->factor[i * n + k] = moment(r, i, k);
+                    read->factor[i * n + k] = moment(read, i, k);
             free(copy);
             return true;
         }
     }
     free(copy);
-    r->importance = r->factor = NULL; /* zeros, or no numbers: nothing is known */
+    read->importance = read->factor = NULL; /* zeros, or no numbers: nothing is known */
     return true;
 }
 
 static inlay_status find_factors(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    struct gathering *x = user;
+    struct gathering *gathering = user;
 
     (void)worker;
     for (int64_t k = begin; k < end; k++)
-        if (x->reads[k].sums != NULL && !find_factor(&x->reads[k]))
+        if (gathering->reads[k].sums != NULL && !find_factor(&gathering->reads[k]))
             return INLAY_OUT_OF_MEMORY;
     return INLAY_OK;
 }
 
 /* ------------------------------------------------------------------ rounds */
 
-static inlay_status run_round(struct gathering *x, int (*progress)(void *, double, const char *), void *user)
+static inlay_status run_round(struct gathering *gathering, int (*progress)(void *, double, const char *), void *user)
 {
     inlay_options *tapped = NULL;
-    struct subject s = { 0 };
+    struct subject subject = { 0 };
     inlay_value **values = NULL;
     inlay_status status;
 
-    INLAY_TRY(judge_options(x->options, NULL, NULL, &tapped, x->diag));
-    for (uint32_t k = 0; k < x->count; k++)
-        if (x->reads[k].sums != NULL && inlay_session_find_input(x->set->of, x->reads[k].name) == INLAY_NONE &&
-            inlay_session_find_output(x->set->of, x->reads[k].name) == INLAY_NONE)
-            INLAY_TRY(inlay_options_set(tapped, "tap", x->reads[k].name, x->diag));
-    INLAY_TRY(subject_open(x->path, tapped, &s, x->diag));
-    for (uint32_t i = 0; i < x->set->count; i++) {
-        if (progress != NULL && progress(user, 0.2 + 0.2 * i / x->set->count, "calibrating") != 0) {
-            status = inlay_fail(x->diag, INLAY_CANCELLED, "stopped at sample %u of %u; nothing was written", i + 1,
-                                x->set->count);
+    INLAY_TRY(judge_options(gathering->options, NULL, NULL, &tapped, gathering->diag));
+    for (uint32_t k = 0; k < gathering->count; k++)
+        if (gathering->reads[k].sums != NULL &&
+            inlay_session_find_input(gathering->set->of, gathering->reads[k].name) == INLAY_NONE &&
+            inlay_session_find_output(gathering->set->of, gathering->reads[k].name) == INLAY_NONE)
+            INLAY_TRY(inlay_options_set(tapped, "tap", gathering->reads[k].name, gathering->diag));
+    INLAY_TRY(subject_open(gathering->path, tapped, &subject, gathering->diag));
+    for (uint32_t i = 0; i < gathering->set->count; i++) {
+        if (progress != NULL && progress(user, 0.2 + 0.2 * i / gathering->set->count, "calibrating") != 0) {
+            status = inlay_fail(gathering->diag, INLAY_CANCELLED, "stopped at sample %u of %u; nothing was written",
+                                i + 1, gathering->set->count);
             goto done;
         }
-        INLAY_TRY(samples_load(x->set, i, &values, x->diag));
-        INLAY_TRY(samples_run(x->set, values, s.session, s.context, x->diag));
-        INLAY_TRY(add_sample(x, &s, values));
-        samples_release(x->set, values);
+        INLAY_TRY(samples_load(gathering->set, i, &values, gathering->diag));
+        INLAY_TRY(samples_run(gathering->set, values, subject.session, subject.context, gathering->diag));
+        INLAY_TRY(add_sample(gathering, &subject, values));
+        samples_release(gathering->set, values);
         values = NULL;
     }
-    for (uint32_t k = 0; k < x->count && status == INLAY_OK; k++)
-        if (x->reads[k].sums != NULL && !begin_factor(x, &x->reads[k]))
-            status = no_memory(x->diag, "for the moments of activations");
-    if (status == INLAY_OK && threads_parallel_for(NULL, x->count, 1, find_factors, x) != INLAY_OK)
-        status = no_memory(x->diag, "for the moments of activations");
-    for (uint32_t k = 0; k < x->count; k++) {
-        free(x->reads[k].sums);
-        x->reads[k].sums = NULL;
+    for (uint32_t k = 0; k < gathering->count && status == INLAY_OK; k++)
+        if (gathering->reads[k].sums != NULL && !begin_factor(gathering, &gathering->reads[k]))
+            status = no_memory(gathering->diag, "for the moments of activations");
+    if (status == INLAY_OK && threads_parallel_for(NULL, gathering->count, 1, find_factors, gathering) != INLAY_OK)
+        status = no_memory(gathering->diag, "for the moments of activations");
+    for (uint32_t k = 0; k < gathering->count; k++) {
+        free(gathering->reads[k].sums);
+        gathering->reads[k].sums = NULL;
     }
 done:
-    samples_release(x->set, values);
-    subject_close(&s);
+    samples_release(gathering->set, values);
+    subject_close(&subject);
     inlay_options_destroy(tapped);
     return status;
 }
 
 /* What a layer reads, if its weights may be of 4 bits; NULL: they may not. */
-static const char *read_by(const struct layer *l, int64_t *out_depth)
+static const char *read_by(const struct layer *layer, int64_t *out_depth)
 {
-    const inlay_value_info *info = &l->g->values[l->weight].info;
+    const inlay_value_info *info = &layer->g->values[layer->weight].info;
 
-    if (l->kept != NULL || !l->multiplies || info->rank != 2 || l->depth == INLAY_NONE)
+    if (layer->kept != NULL || !layer->multiplies || info->rank != 2 || layer->depth == INLAY_NONE)
         return NULL;
-    *out_depth = info->dims[l->depth].value;
-    return *out_depth <= MOMENTS_MOST_DEPTH ? l->g->values[l->node->info.inputs[0]].info.name.data : NULL;
+    *out_depth = info->dims[layer->depth].value;
+    return *out_depth <= MOMENTS_MOST_DEPTH ? layer->g->values[layer->node->info.inputs[0]].info.name.data : NULL;
 }
 
-static struct read *find_read(const struct gathering *x, const char *name)
+static struct read *find_read(const struct gathering *gathering, const char *name)
 {
-    for (uint32_t k = 0; k < x->count; k++)
-        if (strcmp(x->reads[k].name, name) == 0)
-            return &x->reads[k];
+    for (uint32_t k = 0; k < gathering->count; k++)
+        if (strcmp(gathering->reads[k].name, name) == 0)
+            return &gathering->reads[k];
     return NULL;
 }
 
-static void list_reads(struct gathering *x, const layer_list *list)
+static void list_reads(struct gathering *gathering, const layer_list *list)
 {
     for (uint32_t i = 0; i < list->count; i++) {
         int64_t depth;
         const char *name = read_by(&list->items[i], &depth);
 
-        if (name != NULL && find_read(x, name) == NULL)
-            x->reads[x->count++] = (struct read){ .name = name, .depth = depth };
+        if (name != NULL && find_read(gathering, name) == NULL)
+            gathering->reads[gathering->count++] = (struct read){ .name = name, .depth = depth };
     }
 }
 
@@ -378,44 +379,46 @@ inlay_status moments_gather(const char *path, const inlay_options *options, cons
                             int (*progress)(void *user, double fraction, const char *what), void *user,
                             struct moments *out, inlay_diag *diag)
 {
-    struct gathering x = { .path = path, .options = options, .set = set, .out = out, .block = block, .diag = diag };
+    struct gathering gathering = {
+        .path = path, .options = options, .set = set, .out = out, .block = block, .diag = diag
+    };
     inlay_status status = INLAY_OK;
 
     *out = (struct moments){ 0 };
     out->layers = arena_array(&out->a, (size_t)list->count + 1, sizeof *out->layers);
-    x.reads = arena_array(&out->a, (size_t)list->count + 1, sizeof *x.reads);
-    if (out->layers == NULL || x.reads == NULL)
-        return no_memory(x.diag, "for the moments of activations");
-    list_reads(&x, list);
-    for (uint32_t k = 0; k < x.count;) {
-        for (uint64_t bytes = 0; k < x.count && (bytes == 0 || bytes < MOST_BYTES); k++) {
-            const uint64_t more = (uint64_t)(x.reads[k].depth * x.reads[k].depth) * sizeof(float);
+    gathering.reads = arena_array(&out->a, (size_t)list->count + 1, sizeof *gathering.reads);
+    if (out->layers == NULL || gathering.reads == NULL)
+        return no_memory(gathering.diag, "for the moments of activations");
+    list_reads(&gathering, list);
+    for (uint32_t k = 0; k < gathering.count;) {
+        for (uint64_t bytes = 0; k < gathering.count && (bytes == 0 || bytes < MOST_BYTES); k++) {
+            const uint64_t more = (uint64_t)(gathering.reads[k].depth * gathering.reads[k].depth) * sizeof(float);
 
-            x.reads[k].sums = calloc((size_t)more, 1);
-            if (x.reads[k].sums == NULL) {
-                status = no_memory(x.diag, "for the moments of activations");
+            gathering.reads[k].sums = calloc((size_t)more, 1);
+            if (gathering.reads[k].sums == NULL) {
+                status = no_memory(gathering.diag, "for the moments of activations");
                 goto done;
             }
             bytes += more;
         }
-        INLAY_TRY(run_round(&x, progress, user));
+        INLAY_TRY(run_round(&gathering, progress, user));
     }
     for (uint32_t i = 0; i < list->count; i++) {
         int64_t depth;
         const char *name = read_by(&list->items[i], &depth);
-        const struct read *r = name == NULL ? NULL : find_read(&x, name);
+        const struct read *read = name == NULL ? NULL : find_read(&gathering, name);
 
-        if (r != NULL)
-            out->layers[i] = (weight_inputs){ r->importance, r->factor, r->order };
+        if (read != NULL)
+            out->layers[i] = (weight_inputs){ read->importance, read->factor, read->order };
     }
 done:
-    for (uint32_t k = 0; k < x.count; k++)
-        free(x.reads[k].sums);
+    for (uint32_t k = 0; k < gathering.count; k++)
+        free(gathering.reads[k].sums);
     return status;
 }
 
-void moments_end(struct moments *m)
+void moments_end(struct moments *moments)
 {
-    arena_deinit(&m->a);
-    *m = (struct moments){ 0 };
+    arena_deinit(&moments->a);
+    *moments = (struct moments){ 0 };
 }

@@ -18,7 +18,7 @@ INLAY_NODISCARD inlay_status moments_gather(const char *path, const inlay_option
                                             const layer_list *list, uint32_t block,
                                             int (*progress)(void *user, double fraction, const char *what), void *user,
                                             struct moments *out, inlay_diag *diag);
-void moments_end(struct moments *m);
+void moments_end(struct moments *moments);
 
 /* The upper triangular u with inverse(h) = u' u, of a symmetric positive h of which the upper triangle counts; [n, n].
  * h is used up. False: h is not positive. */

@@ -26,108 +26,109 @@ int64_t narrow_opset(const narrow_how *how)
     return how->bits == 4 && !how->nbits ? 21 : how->bits == 4 || how->bits == 8 ? 13 : 9;
 }
 
-static const int64_t *dims_of(const struct layer *l, int64_t *dims)
+static const int64_t *dims_of(const struct layer *layer, int64_t *dims)
 {
-    const inlay_value_info *info = &l->g->values[l->weight].info;
+    const inlay_value_info *info = &layer->g->values[layer->weight].info;
 
     for (uint32_t d = 0; d < info->rank; d++)
         dims[d] = info->dims[d].value;
     return dims;
 }
 
-static uint32_t rank_of(const struct layer *l)
+static uint32_t rank_of(const struct layer *layer)
 {
-    return l->g->values[l->weight].info.rank;
+    return layer->g->values[layer->weight].info.rank;
 }
 
 /* ------------------------------------------------------------------ float16 */
 
 /* Halves of all weights; false: one does not fit (or, of NARROW_EXACT, is not exactly that). */
-static bool to_halves(const struct narrowing *n, uint16_t *out)
+static bool to_halves(const struct narrowing *narrowing, uint16_t *out)
 {
-    for (int64_t i = 0; i < n->l->count; i++) {
+    for (int64_t i = 0; i < narrowing->l->count; i++) {
         double back;
 
-        out[i] = element_half(n->w[i]);
+        out[i] = element_half(narrowing->w[i]);
         (void)element_number(INLAY_FLOAT16, out, i, &back, NULL);
-        if (!isfinite(back) || (n->how->bits == NARROW_EXACT && (float)back != n->w[i]))
+        if (!isfinite(back) || (narrowing->how->bits == NARROW_EXACT && (float)back != narrowing->w[i]))
             return false;
     }
     return true;
 }
 
-static uint32_t make_halves(struct narrowing *n)
+static uint32_t make_halves(struct narrowing *narrowing)
 {
     int64_t dims[INLAY_MAX_RANK];
-    uint16_t *halves = edit_memory(n->e, (uint64_t)n->l->count * sizeof *halves);
+    uint16_t *halves = edit_memory(narrowing->e, (uint64_t)narrowing->l->count * sizeof *halves);
     graph_node *cast;
-    uint32_t v, out;
+    uint32_t value, out;
 
     if (halves == NULL)
         return INLAY_NONE;
-    if (!to_halves(n, halves)) {
-        n->form.kept = n->how->bits == NARROW_EXACT ? "not all weights are halves" : "weights beyond float16";
+    if (!to_halves(narrowing, halves)) {
+        narrowing->form.kept =
+            narrowing->how->bits == NARROW_EXACT ? "not all weights are halves" : "weights beyond float16";
         return INLAY_NONE;
     }
-    v = edit_constant(n->e, n->stem, "_half", INLAY_FLOAT16, rank_of(n->l), dims_of(n->l, dims), halves,
-                      (uint64_t)n->l->count * sizeof *halves);
-    out = edit_node(n->e, n->stem, "_wide", "Cast", "", &v, 1, &cast);
-    edit_int(n->e, cast, "to", INLAY_FLOAT);
-    n->form.bits = 16;
-    n->form.bytes = (uint64_t)n->l->count * sizeof *halves;
+    value = edit_constant(narrowing->e, narrowing->stem, "_half", INLAY_FLOAT16, rank_of(narrowing->l),
+                          dims_of(narrowing->l, dims), halves, (uint64_t)narrowing->l->count * sizeof *halves);
+    out = edit_node(narrowing->e, narrowing->stem, "_wide", "Cast", "", &value, 1, &cast);
+    edit_int(narrowing->e, cast, "to", INLAY_FLOAT);
+    narrowing->form.bits = 16;
+    narrowing->form.bytes = (uint64_t)narrowing->l->count * sizeof *halves;
     return out;
 }
 
 /* ------------------------------------------------------------------ 8 bits */
 
-uint32_t narrow_bytes(struct editor *e, const struct layer *l, const float *weights, narrowed_bytes *out_bytes,
+uint32_t narrow_bytes(struct editor *editor, const struct layer *layer, const float *weights, narrowed_bytes *out_bytes,
                       layer_form *form)
 {
-    const char *stem = l->g->values[l->weight].info.name.data;
-    const int64_t channels = layer_channels(l);
+    const char *stem = layer->g->values[layer->weight].info.name.data;
+    const int64_t channels = layer_channels(layer);
     int64_t dims[INLAY_MAX_RANK], outer = 1, inner = 1;
-    int8_t *codes = edit_memory(e, (uint64_t)l->count);
-    float *scales = edit_memory(e, (uint64_t)channels * sizeof *scales);
+    int8_t *codes = edit_memory(editor, (uint64_t)layer->count);
+    float *scales = edit_memory(editor, (uint64_t)channels * sizeof *scales);
     graph_node *node;
     uint32_t inputs[2], out;
 
     *out_bytes = (narrowed_bytes){ codes, scales };
     if (codes == NULL || scales == NULL)
         return INLAY_NONE;
-    (void)dims_of(l, dims);
-    for (uint32_t d = 0; d < rank_of(l); d++) {
-        outer *= d < l->channel ? dims[d] : 1;
-        inner *= d > l->channel ? dims[d] : 1;
+    (void)dims_of(layer, dims);
+    for (uint32_t d = 0; d < rank_of(layer); d++) {
+        outer *= d < layer->channel ? dims[d] : 1;
+        inner *= d > layer->channel ? dims[d] : 1;
     }
     weights_bytes(weights, outer, channels, inner, 127, codes, scales);
-    inputs[0] = edit_constant(e, stem, "_int8", INLAY_INT8, rank_of(l), dims, codes, (uint64_t)l->count);
+    inputs[0] = edit_constant(editor, stem, "_int8", INLAY_INT8, rank_of(layer), dims, codes, (uint64_t)layer->count);
     inputs[1] =
-        edit_constant(e, stem, "_scale", INLAY_FLOAT, 1, &channels, scales, (uint64_t)channels * sizeof *scales);
-    out = edit_node(e, stem, "_wide", "DequantizeLinear", "", inputs, 2, &node);
-    edit_int(e, node, "axis", l->channel);
+        edit_constant(editor, stem, "_scale", INLAY_FLOAT, 1, &channels, scales, (uint64_t)channels * sizeof *scales);
+    out = edit_node(editor, stem, "_wide", "DequantizeLinear", "", inputs, 2, &node);
+    edit_int(editor, node, "axis", layer->channel);
     form->bits = 8;
-    form->bytes = (uint64_t)l->count + (uint64_t)channels * sizeof *scales;
+    form->bytes = (uint64_t)layer->count + (uint64_t)channels * sizeof *scales;
     return out;
 }
 
 /* ------------------------------------------------------------------ 4 bits */
 
-void nibbles_free(struct nibbles *q)
+void nibbles_free(struct nibbles *nibbles)
 {
-    free(q->codes);
-    free(q->zeros);
-    free(q->scales);
-    *q = (struct nibbles){ 0 };
+    free(nibbles->codes);
+    free(nibbles->zeros);
+    free(nibbles->scales);
+    *nibbles = (struct nibbles){ 0 };
 }
 
 /* The square of what the layer makes, were its inputs independent of each other. */
-static double energy_of(const weight_rows *m, const float *importance)
+static double energy_of(const weight_rows *rows, const float *importance)
 {
     double sum = 0;
 
-    for (int64_t r = 0; r < m->rows; r++)
-        for (int64_t k = 0; k < m->depth; k++) {
-            const double w = (double)m->w[r * m->row_step + k * m->step];
+    for (int64_t r = 0; r < rows->rows; r++)
+        for (int64_t k = 0; k < rows->depth; k++) {
+            const double w = (double)rows->w[r * rows->row_step + k * rows->step];
 
             sum += w * w * (importance != NULL ? (double)importance[k] : 1);
         }
@@ -135,17 +136,18 @@ static double energy_of(const weight_rows *m, const float *importance)
 }
 
 /* The same of what it is off. */
-static double loss_of(const struct nibbles *q, const float *importance)
+static double loss_of(const struct nibbles *nibbles, const float *importance)
 {
-    const weight_rows *m = &q->m;
-    const int64_t blocks = weight_blocks(m);
+    const weight_rows *rows = &nibbles->m;
+    const int64_t blocks = weight_blocks(rows);
     double sum = 0;
 
-    for (int64_t r = 0; r < m->rows; r++)
-        for (int64_t k = 0; k < m->depth; k++) {
-            const int64_t b = r * blocks + k / m->block;
-            const double e = (double)m->w[r * m->row_step + k * m->step] -
-                             (double)(q->codes[r * m->depth + k] - q->zeros[b]) * (double)q->scales[b];
+    for (int64_t r = 0; r < rows->rows; r++)
+        for (int64_t k = 0; k < rows->depth; k++) {
+            const int64_t b = r * blocks + k / rows->block;
+            const double e =
+                (double)rows->w[r * rows->row_step + k * rows->step] -
+                (double)(nibbles->codes[r * rows->depth + k] - nibbles->zeros[b]) * (double)nibbles->scales[b];
 
             sum += e * e * (importance != NULL ? (double)importance[k] : 1);
         }
@@ -164,111 +166,112 @@ struct rounding {
 
 static inlay_status round_rows(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    const struct rounding *r = user;
-    struct nibbles *q = r->q;
+    const struct rounding *rounding = user;
+    struct nibbles *nibbles = rounding->q;
 
     for (int64_t group = begin; group < end; group++) {
-        const int64_t first = group * WEIGHTS_TOGETHER, left = q->m.rows - first;
+        const int64_t first = group * WEIGHTS_TOGETHER, left = nibbles->m.rows - first;
         const int64_t count = left < WEIGHTS_TOGETHER ? left : WEIGHTS_TOGETHER;
-        float *scratch = r->scratch + worker * r->scratch_floats;
+        float *scratch = rounding->scratch + worker * rounding->scratch_floats;
 
-        (void)weights_nibbles_compensated(&q->m, r->inputs, first, count, q->codes, q->scales, q->zeros, scratch);
-        r->losses[group] =
-            refine_nibbles(&q->m, r->inputs, r->moments, first, count, q->codes, q->scales, q->zeros, scratch);
+        (void)weights_nibbles_compensated(&nibbles->m, rounding->inputs, first, count, nibbles->codes, nibbles->scales,
+                                          nibbles->zeros, scratch);
+        rounding->losses[group] = refine_nibbles(&nibbles->m, rounding->inputs, rounding->moments, first, count,
+                                                 nibbles->codes, nibbles->scales, nibbles->zeros, scratch);
     }
     return INLAY_OK;
 }
 
 /* False: no memory. */
-static bool make_compensated(const weight_inputs *inputs, struct nibbles *q)
+static bool make_compensated(const weight_inputs *inputs, struct nibbles *nibbles)
 {
-    const int64_t groups = (q->m.rows + WEIGHTS_TOGETHER - 1) / WEIGHTS_TOGETHER;
+    const int64_t groups = (nibbles->m.rows + WEIGHTS_TOGETHER - 1) / WEIGHTS_TOGETHER;
     const uint32_t workers = threads_limit(NULL);
-    struct rounding r = { .inputs = inputs,
-                          .q = q,
-                          .scratch_floats = WEIGHTS_TOGETHER * (2 * q->m.depth + WEIGHTS_MOST_BLOCK) };
+    struct rounding rounding = { .inputs = inputs,
+                                 .q = nibbles,
+                                 .scratch_floats = WEIGHTS_TOGETHER * (2 * nibbles->m.depth + WEIGHTS_MOST_BLOCK) };
     bool good;
 
-    r.moments = malloc((size_t)(q->m.depth * q->m.depth) * sizeof *r.moments);
-    r.scratch = malloc((size_t)r.scratch_floats * workers * sizeof *r.scratch);
-    r.losses = malloc((size_t)groups * sizeof *r.losses);
-    good = r.moments != NULL && r.scratch != NULL && r.losses != NULL;
+    rounding.moments = malloc((size_t)(nibbles->m.depth * nibbles->m.depth) * sizeof *rounding.moments);
+    rounding.scratch = malloc((size_t)rounding.scratch_floats * workers * sizeof *rounding.scratch);
+    rounding.losses = malloc((size_t)groups * sizeof *rounding.losses);
+    good = rounding.moments != NULL && rounding.scratch != NULL && rounding.losses != NULL;
     if (good) {
-        refine_moments(inputs, q->m.depth, r.moments);
-        (void)threads_parallel_for(NULL, groups, 1, round_rows, &r);
+        refine_moments(inputs, nibbles->m.depth, rounding.moments);
+        (void)threads_parallel_for(NULL, groups, 1, round_rows, &rounding);
         for (int64_t i = 0; i < groups; i++)
-            q->loss += r.losses[i];
+            nibbles->loss += rounding.losses[i];
     }
-    free(r.losses);
-    free(r.scratch);
-    free(r.moments);
+    free(rounding.losses);
+    free(rounding.scratch);
+    free(rounding.moments);
     return good;
 }
 
 /* Do scales of float16 lose nothing that counts? They have eleven bits, of steps that are well above their smallest. */
-static bool fit_for_halves(const float *w, int64_t count)
+static bool fit_for_halves(const float *weights, int64_t count)
 {
     double sum = 0;
     float most = 0;
 
     for (int64_t i = 0; i < count; i++) {
-        sum += (double)fabsf(w[i]);
-        most = fabsf(w[i]) > most ? fabsf(w[i]) : most;
+        sum += (double)fabsf(weights[i]);
+        most = fabsf(weights[i]) > most ? fabsf(weights[i]) : most;
     }
     return sum / (double)count > 1.0 / 512 && most < 1000;
 }
 
 /* False: no memory. */
-static bool make_nibbles(const struct narrowing *n, struct nibbles *q)
+static bool make_nibbles(const struct narrowing *narrowing, struct nibbles *nibbles)
 {
     int64_t dims[INLAY_MAX_RANK];
-    const bool upright = n->l->depth == 0; /* [depth, rows] */
-    const float *importance = n->inputs != NULL ? n->inputs->importance : NULL;
+    const bool upright = narrowing->l->depth == 0; /* [depth, rows] */
+    const float *importance = narrowing->inputs != NULL ? narrowing->inputs->importance : NULL;
     bool good;
 
-    (void)dims_of(n->l, dims);
-    q->m = (weight_rows){ .w = n->w,
-                          .rows = dims[upright ? 1 : 0],
-                          .depth = dims[upright ? 0 : 1],
-                          .row_step = upright ? 1 : dims[1],
-                          .step = upright ? dims[1] : 1,
-                          .block = n->how->block,
-                          .halves = !n->how->nbits && fit_for_halves(n->w, n->l->count) };
-    q->codes = malloc((size_t)n->l->count);
-    q->zeros = malloc((size_t)(q->m.rows * weight_blocks(&q->m)));
-    q->scales = malloc((size_t)(q->m.rows * weight_blocks(&q->m)) * sizeof *q->scales);
-    good = q->codes != NULL && q->zeros != NULL && q->scales != NULL;
-    if (good && n->inputs != NULL && n->inputs->factor != NULL) {
-        good = make_compensated(n->inputs, q);
+    (void)dims_of(narrowing->l, dims);
+    nibbles->m = (weight_rows){ .w = narrowing->w,
+                                .rows = dims[upright ? 1 : 0],
+                                .depth = dims[upright ? 0 : 1],
+                                .row_step = upright ? 1 : dims[1],
+                                .step = upright ? dims[1] : 1,
+                                .block = narrowing->how->block,
+                                .halves = !narrowing->how->nbits && fit_for_halves(narrowing->w, narrowing->l->count) };
+    nibbles->codes = malloc((size_t)narrowing->l->count);
+    nibbles->zeros = malloc((size_t)(nibbles->m.rows * weight_blocks(&nibbles->m)));
+    nibbles->scales = malloc((size_t)(nibbles->m.rows * weight_blocks(&nibbles->m)) * sizeof *nibbles->scales);
+    good = nibbles->codes != NULL && nibbles->zeros != NULL && nibbles->scales != NULL;
+    if (good && narrowing->inputs != NULL && narrowing->inputs->factor != NULL) {
+        good = make_compensated(narrowing->inputs, nibbles);
     } else if (good) {
-        weights_nibbles(&q->m, importance, q->codes, q->scales, q->zeros);
-        q->loss = loss_of(q, importance);
+        weights_nibbles(&nibbles->m, importance, nibbles->codes, nibbles->scales, nibbles->zeros);
+        nibbles->loss = loss_of(nibbles, importance);
     }
     if (!good) {
-        nibbles_free(q);
+        nibbles_free(nibbles);
         return false;
     }
-    q->energy = energy_of(&q->m, importance);
-    q->m.w = NULL;
+    nibbles->energy = energy_of(&nibbles->m, importance);
+    nibbles->m.w = NULL;
     return true;
 }
 
 /* The codes of the layer, found or known; false: no memory. nibbles_done() lets go of them. */
-static bool find_nibbles(const struct narrowing *n, struct nibbles *q)
+static bool find_nibbles(const struct narrowing *narrowing, struct nibbles *nibbles)
 {
-    *q = (struct nibbles){ 0 };
-    if (n->known == NULL)
-        return make_nibbles(n, q);
-    if (n->known->codes == NULL && !make_nibbles(n, n->known))
+    *nibbles = (struct nibbles){ 0 };
+    if (narrowing->known == NULL)
+        return make_nibbles(narrowing, nibbles);
+    if (narrowing->known->codes == NULL && !make_nibbles(narrowing, narrowing->known))
         return false;
-    *q = *n->known;
+    *nibbles = *narrowing->known;
     return true;
 }
 
-static void nibbles_done(const struct narrowing *n, struct nibbles *q)
+static void nibbles_done(const struct narrowing *narrowing, struct nibbles *nibbles)
 {
-    if (n->known == NULL)
-        nibbles_free(q);
+    if (narrowing->known == NULL)
+        nibbles_free(nibbles);
 }
 
 /* Two codes a byte, the first in the low half. */
@@ -278,25 +281,28 @@ static void pack(uint8_t *out, int64_t at, uint8_t code)
 }
 
 /* The scales as the DequantizeLinear reads them: floats, or halves and a Cast, which is folded when a session loads. */
-static uint32_t put_scales(struct narrowing *n, const int64_t *dims, int64_t count, const float *steps, bool halves)
+static uint32_t put_scales(struct narrowing *narrowing, const int64_t *dims, int64_t count, const float *steps,
+                           bool halves)
 {
     uint16_t *half;
     graph_node *cast;
-    uint32_t v;
+    uint32_t value;
 
-    n->form.bytes += (uint64_t)count * (halves ? sizeof *half : sizeof *steps);
+    narrowing->form.bytes += (uint64_t)count * (halves ? sizeof *half : sizeof *steps);
     if (!halves)
-        return edit_constant(n->e, n->stem, "_scale", INLAY_FLOAT, 2, dims, steps, (uint64_t)count * sizeof *steps);
-    half = edit_memory(n->e, (uint64_t)count * sizeof *half);
+        return edit_constant(narrowing->e, narrowing->stem, "_scale", INLAY_FLOAT, 2, dims, steps,
+                             (uint64_t)count * sizeof *steps);
+    half = edit_memory(narrowing->e, (uint64_t)count * sizeof *half);
     for (int64_t i = 0; half != NULL && i < count; i++)
         half[i] = element_half(steps[i]);
-    v = edit_constant(n->e, n->stem, "_scale", INLAY_FLOAT16, 2, dims, half, (uint64_t)count * sizeof *half);
-    v = edit_node(n->e, n->stem, "_steps", "Cast", "", &v, 1, &cast);
-    edit_int(n->e, cast, "to", INLAY_FLOAT);
-    return v;
+    value = edit_constant(narrowing->e, narrowing->stem, "_scale", INLAY_FLOAT16, 2, dims, half,
+                          (uint64_t)count * sizeof *half);
+    value = edit_node(narrowing->e, narrowing->stem, "_steps", "Cast", "", &value, 1, &cast);
+    edit_int(narrowing->e, cast, "to", INLAY_FLOAT);
+    return value;
 }
 
-static uint32_t make_blocks(struct narrowing *n)
+static uint32_t make_blocks(struct narrowing *narrowing)
 {
     int64_t dims[INLAY_MAX_RANK], less[INLAY_MAX_RANK], blocks, scales;
     uint8_t *codes, *zeros;
@@ -304,114 +310,119 @@ static uint32_t make_blocks(struct narrowing *n)
     graph_node *node;
     uint32_t inputs[3], out;
     bool halves;
-    struct nibbles q;
+    struct nibbles nibbles;
 
-    if (!find_nibbles(n, &q)) {
-        n->e->failed = true;
+    if (!find_nibbles(narrowing, &nibbles)) {
+        narrowing->e->failed = true;
         return INLAY_NONE;
     }
-    (void)dims_of(n->l, dims);
-    (void)dims_of(n->l, less);
-    blocks = weight_blocks(&q.m);
-    less[n->l->depth] = blocks;
-    scales = q.m.rows * blocks;
-    codes = edit_memory(n->e, (uint64_t)(n->l->count + 1) / 2);
-    zeros = edit_memory(n->e, (uint64_t)(scales + 1) / 2);
-    steps = edit_memory(n->e, (uint64_t)scales * sizeof *steps);
-    for (int64_t i = 0; codes != NULL && i < n->l->count; i++)
-        pack(codes, i, q.codes[n->l->depth == 0 ? i % q.m.rows * q.m.depth + i / q.m.rows : i]);
+    (void)dims_of(narrowing->l, dims);
+    (void)dims_of(narrowing->l, less);
+    blocks = weight_blocks(&nibbles.m);
+    less[narrowing->l->depth] = blocks;
+    scales = nibbles.m.rows * blocks;
+    codes = edit_memory(narrowing->e, (uint64_t)(narrowing->l->count + 1) / 2);
+    zeros = edit_memory(narrowing->e, (uint64_t)(scales + 1) / 2);
+    steps = edit_memory(narrowing->e, (uint64_t)scales * sizeof *steps);
+    for (int64_t i = 0; codes != NULL && i < narrowing->l->count; i++)
+        pack(codes, i,
+             nibbles.codes[narrowing->l->depth == 0 ? i % nibbles.m.rows * nibbles.m.depth + i / nibbles.m.rows : i]);
     for (int64_t i = 0; zeros != NULL && steps != NULL && i < scales; i++) {
-        const int64_t from = n->l->depth == 0 ? i % q.m.rows * blocks + i / q.m.rows : i;
+        const int64_t from = narrowing->l->depth == 0 ? i % nibbles.m.rows * blocks + i / nibbles.m.rows : i;
 
-        pack(zeros, i, q.zeros[from]);
-        steps[i] = q.scales[from];
+        pack(zeros, i, nibbles.zeros[from]);
+        steps[i] = nibbles.scales[from];
     }
-    halves = q.m.halves;
-    nibbles_done(n, &q);
+    halves = nibbles.m.halves;
+    nibbles_done(narrowing, &nibbles);
     if (steps == NULL)
         return INLAY_NONE;
-    n->form.bits = 4;
-    n->form.bytes = (uint64_t)(n->l->count + 1) / 2 + (uint64_t)(scales + 1) / 2;
-    inputs[0] = edit_constant(n->e, n->stem, "_uint4", INLAY_UINT4, 2, dims, codes, (uint64_t)(n->l->count + 1) / 2);
-    inputs[1] = put_scales(n, less, scales, steps, halves);
-    inputs[2] = edit_constant(n->e, n->stem, "_zero", INLAY_UINT4, 2, less, zeros, (uint64_t)(scales + 1) / 2);
-    out = edit_node(n->e, n->stem, "_wide", "DequantizeLinear", "", inputs, 3, &node);
-    edit_int(n->e, node, "axis", n->l->depth);
-    edit_int(n->e, node, "block_size", n->how->block);
+    narrowing->form.bits = 4;
+    narrowing->form.bytes = (uint64_t)(narrowing->l->count + 1) / 2 + (uint64_t)(scales + 1) / 2;
+    inputs[0] = edit_constant(narrowing->e, narrowing->stem, "_uint4", INLAY_UINT4, 2, dims, codes,
+                              (uint64_t)(narrowing->l->count + 1) / 2);
+    inputs[1] = put_scales(narrowing, less, scales, steps, halves);
+    inputs[2] =
+        edit_constant(narrowing->e, narrowing->stem, "_zero", INLAY_UINT4, 2, less, zeros, (uint64_t)(scales + 1) / 2);
+    out = edit_node(narrowing->e, narrowing->stem, "_wide", "DequantizeLinear", "", inputs, 3, &node);
+    edit_int(narrowing->e, node, "axis", narrowing->l->depth);
+    edit_int(narrowing->e, node, "block_size", narrowing->how->block);
     return out;
 }
 
 /* The inputs of MatMulNBits: rows of blocks, each padded to whole ones. */
-static void make_nbits(struct narrowing *n, uint32_t *inputs, int64_t *out_k, int64_t *out_n)
+static void make_nbits(struct narrowing *narrowing, uint32_t *inputs, int64_t *out_k, int64_t *out_n)
 {
-    struct nibbles q;
+    struct nibbles nibbles;
     int64_t blocks, half, dims[3], zero_bytes;
     uint8_t *codes, *zeros;
     float *steps;
 
-    if (!find_nibbles(n, &q)) {
-        n->e->failed = true;
+    if (!find_nibbles(narrowing, &nibbles)) {
+        narrowing->e->failed = true;
         return;
     }
-    blocks = weight_blocks(&q.m);
-    half = q.m.block / 2;
+    blocks = weight_blocks(&nibbles.m);
+    half = nibbles.m.block / 2;
     zero_bytes = (blocks + 1) / 2;
-    *out_k = q.m.depth;
-    *out_n = q.m.rows;
-    codes = edit_memory(n->e, (uint64_t)(q.m.rows * blocks * half));
-    zeros = edit_memory(n->e, (uint64_t)(q.m.rows * zero_bytes));
-    steps = edit_memory(n->e, (uint64_t)(q.m.rows * blocks) * sizeof *steps);
-    for (int64_t r = 0; codes != NULL && zeros != NULL && steps != NULL && r < q.m.rows; r++) {
+    *out_k = nibbles.m.depth;
+    *out_n = nibbles.m.rows;
+    codes = edit_memory(narrowing->e, (uint64_t)(nibbles.m.rows * blocks * half));
+    zeros = edit_memory(narrowing->e, (uint64_t)(nibbles.m.rows * zero_bytes));
+    steps = edit_memory(narrowing->e, (uint64_t)(nibbles.m.rows * blocks) * sizeof *steps);
+    for (int64_t r = 0; codes != NULL && zeros != NULL && steps != NULL && r < nibbles.m.rows; r++) {
         memset(codes + r * blocks * half, 0, (size_t)(blocks * half));
-        for (int64_t k = 0; k < q.m.depth; k++)
-            pack(codes + r * blocks * half, k, q.codes[r * q.m.depth + k]);
+        for (int64_t k = 0; k < nibbles.m.depth; k++)
+            pack(codes + r * blocks * half, k, nibbles.codes[r * nibbles.m.depth + k]);
         for (int64_t b = 0; b < blocks; b++) {
-            pack(zeros + r * zero_bytes, b, q.zeros[r * blocks + b]);
-            steps[r * blocks + b] = q.scales[r * blocks + b];
+            pack(zeros + r * zero_bytes, b, nibbles.zeros[r * blocks + b]);
+            steps[r * blocks + b] = nibbles.scales[r * blocks + b];
         }
     }
-    dims[0] = q.m.rows;
+    dims[0] = nibbles.m.rows;
     dims[1] = blocks;
     dims[2] = half;
-    n->form.bits = 4;
-    n->form.bytes = (uint64_t)(q.m.rows * (blocks * (half + (int64_t)sizeof *steps) + zero_bytes));
-    inputs[1] =
-        edit_constant(n->e, n->stem, "_nbits", INLAY_UINT8, 3, dims, codes, (uint64_t)(q.m.rows * blocks * half));
-    dims[0] = q.m.rows * blocks;
-    inputs[2] = edit_constant(n->e, n->stem, "_scale", INLAY_FLOAT, 1, dims, steps, (uint64_t)dims[0] * sizeof *steps);
-    dims[0] = q.m.rows * zero_bytes;
-    inputs[3] = edit_constant(n->e, n->stem, "_zero", INLAY_UINT8, 1, dims, zeros, (uint64_t)dims[0]);
-    nibbles_done(n, &q);
+    narrowing->form.bits = 4;
+    narrowing->form.bytes = (uint64_t)(nibbles.m.rows * (blocks * (half + (int64_t)sizeof *steps) + zero_bytes));
+    inputs[1] = edit_constant(narrowing->e, narrowing->stem, "_nbits", INLAY_UINT8, 3, dims, codes,
+                              (uint64_t)(nibbles.m.rows * blocks * half));
+    dims[0] = nibbles.m.rows * blocks;
+    inputs[2] = edit_constant(narrowing->e, narrowing->stem, "_scale", INLAY_FLOAT, 1, dims, steps,
+                              (uint64_t)dims[0] * sizeof *steps);
+    dims[0] = nibbles.m.rows * zero_bytes;
+    inputs[3] = edit_constant(narrowing->e, narrowing->stem, "_zero", INLAY_UINT8, 1, dims, zeros, (uint64_t)dims[0]);
+    nibbles_done(narrowing, &nibbles);
 }
 
-static double attr_float(const graph_node *n, const char *name)
+static double attr_float(const graph_node *node, const char *name)
 {
-    const inlay_attr_info *a = graph_attr(n, name);
+    const inlay_attr_info *attribute = graph_attr(node, name);
 
-    return a != NULL && a->kind == INLAY_ATTR_FLOAT ? a->f : 1;
+    return attribute != NULL && attribute->kind == INLAY_ATTR_FLOAT ? attribute->f : 1;
 }
 
 /* MatMul and Gemm become MatMulNBits, the bias an Add behind it. */
-static void replace_product(struct narrowing *n)
+static void replace_product(struct narrowing *narrowing)
 {
-    graph_node *node = n->l->node, *add;
-    graph_model *model = n->e->g->model;
+    graph_node *node = narrowing->l->node, *add;
+    graph_model *model = narrowing->e->g->model;
     uint32_t *inputs = arena_array(&model->arena, 4, sizeof *inputs), sum[2], last;
     const uint32_t bias =
         strcmp(node->info.op_type.data, "Gemm") == 0 && node->info.input_count > 2 ? node->info.inputs[2] : INLAY_NONE;
     int64_t k = 0, columns = 0;
 
     if (inputs == NULL) {
-        n->e->failed = true;
+        narrowing->e->failed = true;
         return;
     }
     inputs[0] = node->info.inputs[0];
-    make_nbits(n, inputs, &k, &columns);
+    make_nbits(narrowing, inputs, &k, &columns);
     if (bias != INLAY_NONE) {
         last = node->info.outputs[0];
         sum[0] = INLAY_NONE;
         sum[1] = bias;
-        *(uint32_t *)(uintptr_t)node->info.outputs = edit_node(n->e, n->stem, "_biased", "Add", "", sum, 2, &add);
+        *(uint32_t *)(uintptr_t)node->info.outputs =
+            edit_node(narrowing->e, narrowing->stem, "_biased", "Add", "", sum, 2, &add);
         if (add == NULL)
             return;
         edit_input(add, 0, node->info.outputs[0]);
@@ -425,69 +436,69 @@ static void replace_product(struct narrowing *n)
     node->row = NULL;
     node->schema = NULL;
     node->opset = 1;
-    edit_int(n->e, node, "K", k);
-    edit_int(n->e, node, "N", columns);
-    edit_int(n->e, node, "bits", 4);
-    edit_int(n->e, node, "block_size", n->how->block);
+    edit_int(narrowing->e, node, "K", k);
+    edit_int(narrowing->e, node, "N", columns);
+    edit_int(narrowing->e, node, "bits", 4);
+    edit_int(narrowing->e, node, "block_size", narrowing->how->block);
 }
 
 /* ------------------------------------------------------------------ all layers */
 
-bool narrow_is_matrix(const struct layer *l)
+bool narrow_is_matrix(const struct layer *layer)
 {
-    return rank_of(l) == 2 && l->weight_input == 1 && l->depth != INLAY_NONE;
+    return rank_of(layer) == 2 && layer->weight_input == 1 && layer->depth != INLAY_NONE;
 }
 
-static bool fits_nbits(const struct layer *l)
+static bool fits_nbits(const struct layer *layer)
 {
-    return narrow_is_matrix(l) && attr_float(l->node, "alpha") == 1 && attr_float(l->node, "beta") == 1 &&
-           (graph_attr(l->node, "transA") == NULL || graph_attr(l->node, "transA")->i == 0);
+    return narrow_is_matrix(layer) && attr_float(layer->node, "alpha") == 1 && attr_float(layer->node, "beta") == 1 &&
+           (graph_attr(layer->node, "transA") == NULL || graph_attr(layer->node, "transA")->i == 0);
 }
 
-/* Readers of v read `with`; nodes of layers that are kept do not. */
-static void replace_reads(const layer_list *list, struct graph *g, uint32_t v, uint32_t with)
+/* Readers of value read `with`; nodes of layers that are kept do not. */
+static void replace_reads(const layer_list *list, struct graph *graph, uint32_t value, uint32_t with)
 {
-    for (uint32_t i = 0; i < g->node_count; i++) {
-        graph_node *n = g->nodes[i];
+    for (uint32_t i = 0; i < graph->node_count; i++) {
+        graph_node *node = graph->nodes[i];
         bool keeps = false;
 
         for (uint32_t k = 0; k < list->count; k++)
-            keeps |= list->items[k].node == n && list->items[k].weight == v && list->items[k].kept != NULL;
-        for (uint32_t k = 0; k < n->info.input_count && !keeps; k++)
-            if (n->info.inputs[k] == v)
-                edit_input(n, k, with);
-        for (uint32_t k = 0; k < n->capture_count; k++)
-            if (n->captures[k] == v)
-                n->captures[k] = with;
-        for (uint32_t b = 0; b < n->body_count; b++)
-            for (uint32_t k = 0; k < n->bodies[b].capture_count; k++)
-                if (n->bodies[b].capture_outer[k] == v)
-                    n->bodies[b].capture_outer[k] = with;
+            keeps |= list->items[k].node == node && list->items[k].weight == value && list->items[k].kept != NULL;
+        for (uint32_t k = 0; k < node->info.input_count && !keeps; k++)
+            if (node->info.inputs[k] == value)
+                edit_input(node, k, with);
+        for (uint32_t k = 0; k < node->capture_count; k++)
+            if (node->captures[k] == value)
+                node->captures[k] = with;
+        for (uint32_t b = 0; b < node->body_count; b++)
+            for (uint32_t k = 0; k < node->bodies[b].capture_count; k++)
+                if (node->bodies[b].capture_outer[k] == value)
+                    node->bodies[b].capture_outer[k] = with;
     }
 }
 
-static void narrow_one(struct narrowing *n, const layer_list *list)
+static void narrow_one(struct narrowing *narrowing, const layer_list *list)
 {
-    const bool wants_blocks = n->bits == 4, is_product = n->l->weight_input == 1;
+    const bool wants_blocks = narrowing->bits == 4, is_product = narrowing->l->weight_input == 1;
     uint32_t with = INLAY_NONE;
 
-    if (wants_blocks && n->how->nbits && fits_nbits(n->l) && is_product) {
-        replace_product(n);
-        n->e->failed = n->e->failed || !graph_model_import(n->e->g->model, "com.microsoft", 1);
+    if (wants_blocks && narrowing->how->nbits && fits_nbits(narrowing->l) && is_product) {
+        replace_product(narrowing);
+        narrowing->e->failed = narrowing->e->failed || !graph_model_import(narrowing->e->g->model, "com.microsoft", 1);
         return;
     }
-    if (wants_blocks && !n->how->nbits && narrow_is_matrix(n->l)) {
-        with = make_blocks(n);
-    } else if (n->bits == 4 || n->bits == 8) {
+    if (wants_blocks && !narrowing->how->nbits && narrow_is_matrix(narrowing->l)) {
+        with = make_blocks(narrowing);
+    } else if (narrowing->bits == 4 || narrowing->bits == 8) {
         narrowed_bytes bytes;
 
-        n->form.kept = wants_blocks ? "4 bits are for products alone" : NULL;
-        with = narrow_bytes(n->e, n->l, n->w, &bytes, &n->form);
+        narrowing->form.kept = wants_blocks ? "4 bits are for products alone" : NULL;
+        with = narrow_bytes(narrowing->e, narrowing->l, narrowing->w, &bytes, &narrowing->form);
     } else {
-        with = make_halves(n);
+        with = make_halves(narrowing);
     }
     if (with != INLAY_NONE)
-        replace_reads(list, n->e->g, n->l->weight, with);
+        replace_reads(list, narrowing->e->g, narrowing->l->weight, with);
 }
 
 /* A layer whose weights another one, earlier in the list, has replaced: -1 = none has. */
@@ -500,52 +511,52 @@ static int64_t shared_with(const layer_list *list, uint32_t i)
     return -1;
 }
 
-static inlay_status narrow_graph(const layer_list *list, struct graph *g, const narrow_how *how, layer_form *forms,
+static inlay_status narrow_graph(const layer_list *list, struct graph *graph, const narrow_how *how, layer_form *forms,
                                  inlay_diag *diag)
 {
-    struct editor e;
+    struct editor editor;
     inlay_status status = INLAY_OK;
 
-    edit_begin(&e, g);
-    for (uint32_t i = 0; i < list->count && !e.failed && status == INLAY_OK; i++) {
-        const struct layer *l = &list->items[i];
-        const int64_t shared = l->g == g ? shared_with(list, i) : -1;
-        struct narrowing n = { .e = &e,
-                               .l = l,
-                               .how = how,
-                               .inputs = how->inputs != NULL ? &how->inputs[i] : NULL,
-                               .known = how->known != NULL ? &how->known[i] : NULL,
-                               .bits = how->bits_of != NULL ? how->bits_of[i] : how->bits,
-                               .stem = g->values[l->weight].info.name.data,
-                               .form = { .bits = 32 } };
+    edit_begin(&editor, graph);
+    for (uint32_t i = 0; i < list->count && !editor.failed && status == INLAY_OK; i++) {
+        const struct layer *layer = &list->items[i];
+        const int64_t shared = layer->g == graph ? shared_with(list, i) : -1;
+        struct narrowing narrowing = { .e = &editor,
+                                       .l = layer,
+                                       .how = how,
+                                       .inputs = how->inputs != NULL ? &how->inputs[i] : NULL,
+                                       .known = how->known != NULL ? &how->known[i] : NULL,
+                                       .bits = how->bits_of != NULL ? how->bits_of[i] : how->bits,
+                                       .stem = graph->values[layer->weight].info.name.data,
+                                       .form = { .bits = 32 } };
 
-        if (l->g != g)
+        if (layer->g != graph)
             continue;
-        forms[i] = (layer_form){ .bits = 32, .bytes = (uint64_t)l->count * sizeof(float), .kept = l->kept };
+        forms[i] = (layer_form){ .bits = 32, .bytes = (uint64_t)layer->count * sizeof(float), .kept = layer->kept };
         if (how->progress != NULL && how->progress(how->progress_user, (double)i / list->count, "weights") != 0)
             status = inlay_fail(diag, INLAY_CANCELLED, "stopped at layer %u of %u", i + 1, list->count);
-        if (l->kept == NULL && l->count < NARROW_LEAST_WEIGHTS)
+        if (layer->kept == NULL && layer->count < NARROW_LEAST_WEIGHTS)
             forms[i].kept = "fewer than 1024 weights";
-        if (forms[i].kept != NULL || status != INLAY_OK || n.bits == 32)
+        if (forms[i].kept != NULL || status != INLAY_OK || narrowing.bits == 32)
             continue;
-        if (shared >= 0 && !(how->nbits && n.bits == 4 && fits_nbits(l))) {
+        if (shared >= 0 && !(how->nbits && narrowing.bits == 4 && fits_nbits(layer))) {
             forms[i] = forms[shared];
             forms[i].bytes = 0;
             continue;
         }
-        n.w = layer_weights(l);
-        if (n.w == NULL) {
-            e.failed = true;
+        narrowing.w = layer_weights(layer);
+        if (narrowing.w == NULL) {
+            editor.failed = true;
             break;
         }
-        n.form.bytes = forms[i].bytes;
-        narrow_one(&n, list);
-        free(n.w);
-        forms[i] = n.form;
+        narrowing.form.bytes = forms[i].bytes;
+        narrow_one(&narrowing, list);
+        free(narrowing.w);
+        forms[i] = narrowing.form;
     }
     if (status == INLAY_OK)
-        return edit_finish(&e, diag);
-    names_deinit(&e.names);
+        return edit_finish(&editor, diag);
+    names_deinit(&editor.names);
     return status;
 }
 

@@ -18,7 +18,7 @@ struct nibbles {
     float *scales;
     double loss, energy; /* squares by which the layer's outputs are off, and of the outputs; 0 = not known */
 };
-void nibbles_free(struct nibbles *q);
+void nibbles_free(struct nibbles *nibbles);
 
 typedef struct narrow_how {
     uint32_t bits;               /* 4, 8, 16 (float16) or NARROW_EXACT */
@@ -45,10 +45,10 @@ typedef struct narrowed_bytes {
 } narrowed_bytes;
 
 /* The weights as signed bytes with a DequantizeLinear: what that makes, or INLAY_NONE without memory. */
-uint32_t narrow_bytes(struct editor *e, const struct layer *l, const float *weights, narrowed_bytes *out_bytes,
+uint32_t narrow_bytes(struct editor *editor, const struct layer *layer, const float *weights, narrowed_bytes *out_bytes,
                       layer_form *form);
 /* Is it a matrix that MatMul or Gemm multiplies by, as 4 bits need it? */
-bool narrow_is_matrix(const struct layer *l);
+bool narrow_is_matrix(const struct layer *layer);
 /* The opset that the model must import for that. */
 int64_t narrow_opset(const narrow_how *how);
 /* Rewrites the layers of the list that are not kept; forms is [list->count]. The model is finished again. */

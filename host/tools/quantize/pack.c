@@ -69,28 +69,30 @@ static void part(const uint8_t *from, size_t bytes, size_t planes, uint8_t *to)
 }
 
 /* Room for a chunk cut into planes, and for what becomes of it. */
-static size_t room_bytes(const struct packing *x)
+static size_t room_bytes(const struct packing *packing)
 {
-    return x->chunk_bytes +
-           PACKED_MOST_PLANES * (4 + x->zstd->bound(x->chunk_bytes / PACKED_MOST_PLANES + PACKED_MOST_PLANES)) + 2;
+    return packing->chunk_bytes +
+           PACKED_MOST_PLANES *
+               (4 + packing->zstd->bound(packing->chunk_bytes / PACKED_MOST_PLANES + PACKED_MOST_PLANES)) +
+           2;
 }
 
 /* Each plane is a frame of its own, for bytes of one plane are alike and those of another have another code; planes of
  * noise stay as they are. SIZE_MAX: zstd failed. */
-static size_t compress_planes(const struct packing *x, void *compressor, const uint8_t *raw, size_t bytes,
+static size_t compress_planes(const struct packing *packing, void *compressor, const uint8_t *raw, size_t bytes,
                               size_t planes, uint8_t *room)
 {
     const size_t count = planes == 0 ? 2 : planes, n = planes == 0 ? (bytes + 1) / 2 : bytes / planes;
-    const size_t capacity = room_bytes(x) - x->chunk_bytes;
-    uint8_t *out = room + x->chunk_bytes;
+    const size_t capacity = room_bytes(packing) - packing->chunk_bytes;
+    uint8_t *out = room + packing->chunk_bytes;
     size_t used = 4 * count;
 
     part(raw, bytes, planes, room);
     for (size_t p = 0; p < count; p++) {
         const size_t own = p + 1 < count || planes == 0 ? n : bytes - n * p;
-        size_t got = x->zstd->compress(compressor, out + used, capacity - used, room + n * p, own);
+        size_t got = packing->zstd->compress(compressor, out + used, capacity - used, room + n * p, own);
 
-        if (x->zstd->is_error(got))
+        if (packing->zstd->is_error(got))
             return SIZE_MAX;
         if (got + own / GAIN >= own) {
             memcpy(out + used, room + n * p, own);
@@ -104,7 +106,8 @@ static size_t compress_planes(const struct packing *x, void *compressor, const u
 
 /* The planes that make the beginning of a chunk smallest. Digits of a byte are spread over its high half alone, and
  * half as many symbols are decoded twice as fast: halves win where they are nearly as small as bytes. */
-static uint8_t best_planes(const struct packing *x, void *compressor, const uint8_t *raw, size_t bytes, uint8_t *room)
+static uint8_t best_planes(const struct packing *packing, void *compressor, const uint8_t *raw, size_t bytes,
+                           uint8_t *room)
 {
     static const uint8_t choices[] = { 1, 0, 2, 4, 8 };
     const size_t tried = bytes < TRIED ? bytes : TRIED;
@@ -113,7 +116,7 @@ static uint8_t best_planes(const struct packing *x, void *compressor, const uint
 
     for (size_t i = 0; i < sizeof choices; i++) {
         const uint8_t planes = choices[i];
-        const size_t got = compress_planes(x, compressor, raw, tried, planes, room);
+        const size_t got = compress_planes(packing, compressor, raw, tried, planes, room);
         const size_t room_left = planes == 0 ? tried / GAIN : 0, handicap = planes > 1 ? tried / GAIN : 0;
 
         if (got != SIZE_MAX && least != SIZE_MAX ? got + handicap < least + room_left : got < least) {
@@ -154,19 +157,21 @@ static bool find_kinds(const uint8_t *raw, size_t n, size_t size, uint8_t *table
 
 /* The chunk as a table and codes, where its elements are of few kinds: weights that were bytes before they were floats.
  * SIZE_MAX: they are not. */
-static size_t pack_table(const struct packing *x, void *compressor, const uint8_t *raw, size_t bytes, uint8_t *room,
-                         uint8_t *out_size)
+static size_t pack_table(const struct packing *packing, void *compressor, const uint8_t *raw, size_t bytes,
+                         uint8_t *room, uint8_t *out_size)
 {
-    uint8_t *out = room + x->chunk_bytes;
+    uint8_t *out = room + packing->chunk_bytes;
 
     for (size_t size = 4; size >= 2; size -= 2) {
         const size_t n = bytes / size, table = PACKED_KINDS * size;
         size_t got;
 
-        if (n * size != bytes || table + n > room_bytes(x) - x->chunk_bytes || !find_kinds(raw, n, size, out, room))
+        if (n * size != bytes || table + n > room_bytes(packing) - packing->chunk_bytes ||
+            !find_kinds(raw, n, size, out, room))
             continue;
-        got = x->zstd->compress(compressor, out + table, room_bytes(x) - x->chunk_bytes - table, room, n);
-        if (x->zstd->is_error(got) || got + n / GAIN >= n) {
+        got = packing->zstd->compress(compressor, out + table, room_bytes(packing) - packing->chunk_bytes - table, room,
+                                      n);
+        if (packing->zstd->is_error(got) || got + n / GAIN >= n) {
             memcpy(out + table, room, n);
             got = n;
         }
@@ -176,145 +181,151 @@ static size_t pack_table(const struct packing *x, void *compressor, const uint8_
     return SIZE_MAX;
 }
 
-static bool keep_chunk(const struct packing *x, struct chunk *c, const uint8_t *room, size_t bytes, int method,
-                       uint8_t planes)
+static bool keep_chunk(const struct packing *packing, struct chunk *chunk, const uint8_t *room, size_t bytes,
+                       int method, uint8_t planes)
 {
     uint8_t *own = malloc(bytes);
 
     if (own == NULL)
         return false;
-    memcpy(own, room + x->chunk_bytes, bytes);
-    free(c->bytes);
-    c->bytes = own;
-    c->stored = (uint32_t)bytes;
-    c->method = (uint8_t)method;
-    c->planes = planes;
+    memcpy(own, room + packing->chunk_bytes, bytes);
+    free(chunk->bytes);
+    chunk->bytes = own;
+    chunk->stored = (uint32_t)bytes;
+    chunk->method = (uint8_t)method;
+    chunk->planes = planes;
     return true;
 }
 
-static bool pack_chunk(const struct packing *x, void *compressor, uint32_t i, uint8_t *room)
+static bool pack_chunk(const struct packing *packing, void *compressor, uint32_t i, uint8_t *room)
 {
-    const uint8_t *raw = x->raw + (size_t)i * x->chunk_bytes;
-    const size_t left = x->bytes - (size_t)i * x->chunk_bytes, bytes = left < x->chunk_bytes ? left : x->chunk_bytes;
-    struct chunk *c = &x->chunks[i];
+    const uint8_t *raw = packing->raw + (size_t)i * packing->chunk_bytes;
+    const size_t left = packing->bytes - (size_t)i * packing->chunk_bytes,
+                 bytes = left < packing->chunk_bytes ? left : packing->chunk_bytes;
+    struct chunk *chunk = &packing->chunks[i];
     uint8_t planes;
     size_t got;
 
-    *c = (struct chunk){
+    *chunk = (struct chunk){
         .stored = (uint32_t)bytes, .method = PACKED_AS_IS, .planes = 1, .hash = hash_bytes(raw, bytes, 0)
     };
-    got = pack_table(x, compressor, raw, bytes, room, &planes);
-    if (got < bytes && !keep_chunk(x, c, room, got, PACKED_TABLE, planes))
+    got = pack_table(packing, compressor, raw, bytes, room, &planes);
+    if (got < bytes && !keep_chunk(packing, chunk, room, got, PACKED_TABLE, planes))
         return false;
-    planes = best_planes(x, compressor, raw, bytes, room);
-    got = compress_planes(x, compressor, raw, bytes, planes, room);
-    return got == SIZE_MAX || got >= c->stored || got + bytes / GAIN >= bytes ||
-           keep_chunk(x, c, room, got, PACKED_ZSTD, planes);
+    planes = best_planes(packing, compressor, raw, bytes, room);
+    got = compress_planes(packing, compressor, raw, bytes, planes, room);
+    return got == SIZE_MAX || got >= chunk->stored || got + bytes / GAIN >= bytes ||
+           keep_chunk(packing, chunk, room, got, PACKED_ZSTD, planes);
 }
 
 static inlay_status pack_some(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    const struct packing *x = user;
-    uint8_t *room = malloc(room_bytes(x));
-    void *compressor = x->zstd->create();
-    bool good = room != NULL && compressor != NULL && !x->zstd->is_error(x->zstd->set(compressor, ZSTD_LEVEL, LEVEL)) &&
-                !x->zstd->is_error(x->zstd->set(compressor, ZSTD_LEAST_MATCH, LEAST_MATCH));
+    const struct packing *packing = user;
+    uint8_t *room = malloc(room_bytes(packing));
+    void *compressor = packing->zstd->create();
+    bool good = room != NULL && compressor != NULL &&
+                !packing->zstd->is_error(packing->zstd->set(compressor, ZSTD_LEVEL, LEVEL)) &&
+                !packing->zstd->is_error(packing->zstd->set(compressor, ZSTD_LEAST_MATCH, LEAST_MATCH));
 
     (void)worker;
     for (int64_t i = begin; good && i < end; i++)
-        good = pack_chunk(x, compressor, (uint32_t)i, room);
-    (void)x->zstd->destroy(compressor); /* NULL is none */
+        good = pack_chunk(packing, compressor, (uint32_t)i, room);
+    (void)packing->zstd->destroy(compressor); /* NULL is none */
     free(room);
     return good ? INLAY_OK : INLAY_OUT_OF_MEMORY;
 }
 
 /* ------------------------------------------------------------------ the file */
 
-static size_t packed_bytes(const struct packing *x)
+static size_t packed_bytes(const struct packing *packing)
 {
-    size_t bytes = PACKED_HEADER + (size_t)x->count * PACKED_ENTRY;
+    size_t bytes = PACKED_HEADER + (size_t)packing->count * PACKED_ENTRY;
 
-    for (uint32_t i = 0; i < x->count; i++)
-        bytes += x->chunks[i].stored;
+    for (uint32_t i = 0; i < packing->count; i++)
+        bytes += packing->chunks[i].stored;
     return bytes;
 }
 
 /* Chunks are stored as they are again until the whole is within what a reader believes. */
-static size_t settle_size(const struct packing *x)
+static size_t settle_size(const struct packing *packing)
 {
-    size_t bytes = packed_bytes(x);
+    size_t bytes = packed_bytes(packing);
 
-    for (uint32_t i = 0; i < x->count && x->bytes > PACKED_FREE && (x->bytes - PACKED_FREE) / PACKED_RATIO > bytes;
+    for (uint32_t i = 0;
+         i < packing->count && packing->bytes > PACKED_FREE && (packing->bytes - PACKED_FREE) / PACKED_RATIO > bytes;
          i++) {
-        const size_t left = x->bytes - (size_t)i * x->chunk_bytes, own = left < x->chunk_bytes ? left : x->chunk_bytes;
+        const size_t left = packing->bytes - (size_t)i * packing->chunk_bytes,
+                     own = left < packing->chunk_bytes ? left : packing->chunk_bytes;
 
-        bytes += own - x->chunks[i].stored;
-        free(x->chunks[i].bytes);
-        x->chunks[i].bytes = NULL;
-        x->chunks[i].stored = (uint32_t)own;
-        x->chunks[i].method = PACKED_AS_IS;
-        x->chunks[i].planes = 1;
+        bytes += own - packing->chunks[i].stored;
+        free(packing->chunks[i].bytes);
+        packing->chunks[i].bytes = NULL;
+        packing->chunks[i].stored = (uint32_t)own;
+        packing->chunks[i].method = PACKED_AS_IS;
+        packing->chunks[i].planes = 1;
     }
     return bytes;
 }
 
-static void write_packed(const struct packing *x, uint8_t *out)
+static void write_packed(const struct packing *packing, uint8_t *out)
 {
     uint8_t *at = out + PACKED_HEADER;
 
     memcpy(out, PACKED_MAGIC, 8);
-    (void)put(out + 8, x->bytes, 8);
-    (void)put(out + 16, x->chunk_bytes, 4);
-    (void)put(out + 20, x->count, 4);
-    for (uint32_t i = 0; i < x->count; i++) {
-        const struct chunk *c = &x->chunks[i];
+    (void)put(out + 8, packing->bytes, 8);
+    (void)put(out + 16, packing->chunk_bytes, 4);
+    (void)put(out + 20, packing->count, 4);
+    for (uint32_t i = 0; i < packing->count; i++) {
+        const struct chunk *chunk = &packing->chunks[i];
 
-        at = put(at, c->stored, 4);
-        at = put(at, c->method, 1);
-        at = put(at, c->planes, 1);
+        at = put(at, chunk->stored, 4);
+        at = put(at, chunk->method, 1);
+        at = put(at, chunk->planes, 1);
         at = put(at, 0, 2);
-        at = put(at, c->hash, 8);
+        at = put(at, chunk->hash, 8);
     }
-    (void)put(out + 24,
-              hash_bytes(out + PACKED_HEADER, (size_t)x->count * PACKED_ENTRY, hash_bytes(out, PACKED_HEADER - 8, 0)),
-              8);
-    for (uint32_t i = 0; i < x->count; i++) {
-        const struct chunk *c = &x->chunks[i];
+    (void)put(
+        out + 24,
+        hash_bytes(out + PACKED_HEADER, (size_t)packing->count * PACKED_ENTRY, hash_bytes(out, PACKED_HEADER - 8, 0)),
+        8);
+    for (uint32_t i = 0; i < packing->count; i++) {
+        const struct chunk *chunk = &packing->chunks[i];
 
-        memcpy(at, c->bytes != NULL ? c->bytes : x->raw + (size_t)i * x->chunk_bytes, c->stored);
-        at += c->stored;
+        memcpy(at, chunk->bytes != NULL ? chunk->bytes : packing->raw + (size_t)i * packing->chunk_bytes,
+               chunk->stored);
+        at += chunk->stored;
     }
 }
 
 inlay_status pack_bytes(const uint8_t *raw, size_t bytes, uint32_t chunk_bytes, uint8_t **out, size_t *out_bytes,
                         bool *out_smaller, inlay_diag *diag)
 {
-    struct packing x = { .raw = raw, .bytes = bytes, .chunk_bytes = chunk_bytes, .zstd = packed_library() };
+    struct packing packing = { .raw = raw, .bytes = bytes, .chunk_bytes = chunk_bytes, .zstd = packed_library() };
     inlay_status status = INLAY_OK;
 
     *out = NULL;
     *out_bytes = 0;
     *out_smaller = false;
-    if (x.zstd == NULL)
+    if (packing.zstd == NULL)
         return inlay_fail(diag, INLAY_NOT_FOUND, "packing needs libzstd.so.1: install it (Debian: libzstd1)");
     if (bytes > (size_t)UINT32_MAX * chunk_bytes)
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "%zu bytes are more than a packed file can hold", bytes);
-    x.count = (uint32_t)((bytes + chunk_bytes - 1) / chunk_bytes);
-    x.chunks = calloc((size_t)x.count + 1, sizeof *x.chunks);
-    if (x.chunks == NULL || threads_parallel_for(NULL, x.count, 1, pack_some, &x) != INLAY_OK) {
+    packing.count = (uint32_t)((bytes + chunk_bytes - 1) / chunk_bytes);
+    packing.chunks = calloc((size_t)packing.count + 1, sizeof *packing.chunks);
+    if (packing.chunks == NULL || threads_parallel_for(NULL, packing.count, 1, pack_some, &packing) != INLAY_OK) {
         status = no_memory(diag, "to pack %zu bytes", bytes);
     } else {
-        *out_bytes = settle_size(&x);
+        *out_bytes = settle_size(&packing);
         *out_smaller = *out_bytes < bytes;
         *out = *out_smaller ? malloc(*out_bytes) : NULL;
         if (*out != NULL)
-            write_packed(&x, *out);
+            write_packed(&packing, *out);
         else if (*out_smaller)
             status = no_memory(diag, "to pack %zu bytes", bytes);
     }
-    for (uint32_t i = 0; x.chunks != NULL && i < x.count; i++)
-        free(x.chunks[i].bytes);
-    free(x.chunks);
+    for (uint32_t i = 0; packing.chunks != NULL && i < packing.count; i++)
+        free(packing.chunks[i].bytes);
+    free(packing.chunks);
     return status;
 }
 

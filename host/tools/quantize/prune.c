@@ -24,24 +24,24 @@ struct matrix {
     int64_t depth, columns, step, column_step;
 };
 
-static struct matrix matrix_of(const struct layer *l, float *w)
+static struct matrix matrix_of(const struct layer *layer, float *weights)
 {
-    const inlay_value_info *info = &l->g->values[l->weight].info;
-    const bool upright = l->depth == 0;
+    const inlay_value_info *info = &layer->g->values[layer->weight].info;
+    const bool upright = layer->depth == 0;
 
-    return (struct matrix){ w, info->dims[l->depth].value, info->dims[1 - l->depth].value,
+    return (struct matrix){ weights, info->dims[layer->depth].value, info->dims[1 - layer->depth].value,
                             upright ? info->dims[1].value : 1, upright ? 1 : info->dims[1].value };
 }
 
-static int64_t end_of(const struct matrix *m, int64_t panel)
+static int64_t end_of(const struct matrix *matrix, int64_t panel)
 {
-    return (panel + 1) * PRUNE_WIDTH < m->columns ? (panel + 1) * PRUNE_WIDTH : m->columns;
+    return (panel + 1) * PRUNE_WIDTH < matrix->columns ? (panel + 1) * PRUNE_WIDTH : matrix->columns;
 }
 
 /* False: no memory. */
-static bool drop_blocks(const struct matrix *m, double share, const float *importance)
+static bool drop_blocks(const struct matrix *matrix, double share, const float *importance)
 {
-    const int64_t panels = (m->columns + PRUNE_WIDTH - 1) / PRUNE_WIDTH, count = m->depth * panels;
+    const int64_t panels = (matrix->columns + PRUNE_WIDTH - 1) / PRUNE_WIDTH, count = matrix->depth * panels;
     const int64_t gone = (int64_t)(share * (double)count + 0.5);
     struct block *blocks = calloc((size_t)count + 1, sizeof *blocks);
 
@@ -49,41 +49,42 @@ static bool drop_blocks(const struct matrix *m, double share, const float *impor
         return false;
     for (int64_t i = 0; i < count; i++) {
         blocks[i].at = i;
-        for (int64_t j = i % panels * PRUNE_WIDTH; j < end_of(m, i % panels); j++) {
-            const double w = (double)m->w[i / panels * m->step + j * m->column_step];
+        for (int64_t j = i % panels * PRUNE_WIDTH; j < end_of(matrix, i % panels); j++) {
+            const double w = (double)matrix->w[i / panels * matrix->step + j * matrix->column_step];
 
             blocks[i].worth += w * w * (importance != NULL ? (double)importance[i / panels] : 1);
         }
     }
     qsort(blocks, (size_t)count, sizeof *blocks, least_first);
     for (int64_t i = 0; i < gone; i++)
-        for (int64_t p = blocks[i].at % panels, j = p * PRUNE_WIDTH; j < end_of(m, p); j++)
-            m->w[blocks[i].at / panels * m->step + j * m->column_step] = 0;
+        for (int64_t p = blocks[i].at % panels, j = p * PRUNE_WIDTH; j < end_of(matrix, p); j++)
+            matrix->w[blocks[i].at / panels * matrix->step + j * matrix->column_step] = 0;
     free(blocks);
     return true;
 }
 
 /* Weights in a file may lie at any address. */
-static float element(const struct matrix *m, int64_t row, int64_t column)
+static float element(const struct matrix *matrix, int64_t row, int64_t column)
 {
     float w;
 
-    memcpy(&w, (const char *)m->w + (row * m->step + column * m->column_step) * (int64_t)sizeof w, sizeof w);
+    memcpy(&w, (const char *)matrix->w + (row * matrix->step + column * matrix->column_step) * (int64_t)sizeof w,
+           sizeof w);
     return w;
 }
 
 /* What is left when a block of zeros takes nothing, and one that is not its place. */
-static uint64_t bytes_left(const struct matrix *m)
+static uint64_t bytes_left(const struct matrix *matrix)
 {
-    const int64_t panels = (m->columns + PRUNE_WIDTH - 1) / PRUNE_WIDTH;
+    const int64_t panels = (matrix->columns + PRUNE_WIDTH - 1) / PRUNE_WIDTH;
     uint64_t bytes = 0;
 
-    for (int64_t i = 0; i < m->depth * panels; i++) {
+    for (int64_t i = 0; i < matrix->depth * panels; i++) {
         bool zero = true;
 
-        for (int64_t j = i % panels * PRUNE_WIDTH; j < end_of(m, i % panels); j++)
-            zero &= element(m, i / panels, j) == 0;
-        bytes += zero ? 0 : (uint64_t)(end_of(m, i % panels) - i % panels * PRUNE_WIDTH + 1) * sizeof(float);
+        for (int64_t j = i % panels * PRUNE_WIDTH; j < end_of(matrix, i % panels); j++)
+            zero &= element(matrix, i / panels, j) == 0;
+        bytes += zero ? 0 : (uint64_t)(end_of(matrix, i % panels) - i % panels * PRUNE_WIDTH + 1) * sizeof(float);
     }
     return bytes;
 }
@@ -108,16 +109,16 @@ static bool keeps_zero(const char *op)
     return false;
 }
 
-static graph_node *only_reader(const struct pruning *x, uint32_t value)
+static graph_node *only_reader(const struct pruning *pruning, uint32_t value)
 {
-    const struct graph *g = x->e.g;
+    const struct graph *graph = pruning->e.g;
 
-    if (x->uses[value] != 1)
+    if (pruning->uses[value] != 1)
         return NULL;
-    for (uint32_t i = 0; i < g->node_count; i++)
-        for (uint32_t k = 0; k < g->nodes[i]->info.input_count; k++)
-            if (g->nodes[i]->info.inputs[k] == value)
-                return k == 0 ? g->nodes[i] : NULL;
+    for (uint32_t i = 0; i < graph->node_count; i++)
+        for (uint32_t k = 0; k < graph->nodes[i]->info.input_count; k++)
+            if (graph->nodes[i]->info.inputs[k] == value)
+                return k == 0 ? graph->nodes[i] : NULL;
     return NULL;
 }
 
@@ -128,75 +129,75 @@ struct slices {
 
 static struct slices slices_of(const inlay_value_info *info, uint32_t axis)
 {
-    struct slices s = { 1, info->dims[axis].value, 1 };
+    struct slices slices = { 1, info->dims[axis].value, 1 };
 
     for (uint32_t d = 0; d < info->rank; d++) {
-        s.outer *= d < axis ? info->dims[d].value : 1;
-        s.inner *= d > axis ? info->dims[d].value : 1;
+        slices.outer *= d < axis ? info->dims[d].value : 1;
+        slices.inner *= d > axis ? info->dims[d].value : 1;
     }
-    return s;
+    return slices;
 }
 
 static void note_zeros(const inlay_value_info *info, uint32_t axis, bool *zero)
 {
-    const struct slices s = slices_of(info, axis);
+    const struct slices slices = slices_of(info, axis);
 
-    for (int64_t i = 0; i < s.outer * s.channels * s.inner; i++) {
+    for (int64_t i = 0; i < slices.outer * slices.channels * slices.inner; i++) {
         float w;
 
         memcpy(&w, (const char *)info->data + i * (int64_t)sizeof w, sizeof w);
-        zero[i / s.inner % s.channels] &= w == 0;
+        zero[i / slices.inner % slices.channels] &= w == 0;
     }
 }
 
 /* The constant without channels that are dead. */
-static void cut(struct pruning *x, uint32_t value, uint32_t axis, const bool *dead, int64_t left)
+static void cut(struct pruning *pruning, uint32_t value, uint32_t axis, const bool *dead, int64_t left)
 {
-    inlay_value_info *info = &x->e.g->values[value].info;
-    const struct slices s = slices_of(info, axis);
-    const uint64_t bytes = (uint64_t)(s.outer * left * s.inner) * sizeof(float);
-    inlay_dim *dims = arena_array(&x->e.g->model->arena, info->rank, sizeof *dims);
-    char *to = edit_memory(&x->e, bytes);
+    inlay_value_info *info = &pruning->e.g->values[value].info;
+    const struct slices slices = slices_of(info, axis);
+    const uint64_t bytes = (uint64_t)(slices.outer * left * slices.inner) * sizeof(float);
+    inlay_dim *dims = arena_array(&pruning->e.g->model->arena, info->rank, sizeof *dims);
+    char *to = edit_memory(&pruning->e, bytes);
 
-    x->e.failed = x->e.failed || dims == NULL;
-    if (x->e.failed)
+    pruning->e.failed = pruning->e.failed || dims == NULL;
+    if (pruning->e.failed)
         return;
     memcpy(dims, info->dims, info->rank * sizeof *dims);
     dims[axis].value = left;
     info->dims = dims;
-    for (int64_t o = 0; o < s.outer; o++)
-        for (int64_t c = 0; c < s.channels; c++) {
-            const size_t piece = (size_t)s.inner * sizeof(float);
+    for (int64_t o = 0; o < slices.outer; o++)
+        for (int64_t c = 0; c < slices.channels; c++) {
+            const size_t piece = (size_t)slices.inner * sizeof(float);
 
             if (dead[c])
                 continue;
-            memcpy(to, (const char *)info->data + (size_t)(o * s.channels + c) * piece, piece);
+            memcpy(to, (const char *)info->data + (size_t)(o * slices.channels + c) * piece, piece);
             to += piece;
         }
     info->data = to - bytes;
     info->data_bytes = bytes;
-    x->e.g->values[value].declared = false;
+    pruning->e.g->values[value].declared = false;
 }
 
-static bool is_plain(const struct layer *l)
+static bool is_plain(const struct layer *layer)
 {
-    const inlay_attr_info *group = graph_attr(l->node, "group");
+    const inlay_attr_info *group = graph_attr(layer->node, "group");
 
-    return l->kept == NULL && l->multiplies && (group == NULL || group->i == 1);
+    return layer->kept == NULL && layer->multiplies && (group == NULL || group->i == 1);
 }
 
-static const struct layer *layer_of(const struct pruning *x, const graph_node *n)
+static const struct layer *layer_of(const struct pruning *pruning, const graph_node *node)
 {
-    for (uint32_t i = 0; i < x->list->count; i++)
-        if (x->list->items[i].node == n && x->list->items[i].weight_input == 1)
-            return &x->list->items[i];
+    for (uint32_t i = 0; i < pruning->list->count; i++)
+        if (pruning->list->items[i].node == node && pruning->list->items[i].weight_input == 1)
+            return &pruning->list->items[i];
     return NULL;
 }
 
 /* The axis of l's weights along which it reads channels. */
-static uint32_t reading_axis(const struct layer *l)
+static uint32_t reading_axis(const struct layer *layer)
 {
-    return l->depth != INLAY_NONE ? l->depth : 1;
+    return layer->depth != INLAY_NONE ? layer->depth : 1;
 }
 
 /* Are channels along the axis that the next layer sums over? Rows of a product are not channels of an image. */
@@ -212,61 +213,62 @@ struct between {
     const struct layer *next;
 };
 
-static bool follow(const struct pruning *x, const struct layer *l, struct between *out)
+static bool follow(const struct pruning *pruning, const struct layer *layer, struct between *out)
 {
-    const struct graph *g = x->e.g;
-    uint32_t v = l->node->info.outputs[0];
+    const struct graph *graph = pruning->e.g;
+    uint32_t value = layer->node->info.outputs[0];
 
     *out = (struct between){ .added = INLAY_NONE };
-    for (graph_node *n; out->value_count < 16 && (n = only_reader(x, v)) != NULL; v = n->info.outputs[0]) {
-        const uint32_t other = n->info.input_count == 2 ? n->info.inputs[1] : INLAY_NONE;
-        const inlay_value_info *info = other != INLAY_NONE ? &g->values[other].info : NULL;
+    for (graph_node *node; out->value_count < 16 && (node = only_reader(pruning, value)) != NULL;
+         value = node->info.outputs[0]) {
+        const uint32_t other = node->info.input_count == 2 ? node->info.inputs[1] : INLAY_NONE;
+        const inlay_value_info *info = other != INLAY_NONE ? &graph->values[other].info : NULL;
 
-        out->values[out->value_count++] = v;
-        out->next = layer_of(x, n);
+        out->values[out->value_count++] = value;
+        out->next = layer_of(pruning, node);
         if (out->next != NULL)
-            return is_plain(out->next) && same_axis(l, out->next) && x->uses[out->next->weight] == 1;
-        if (strcmp(n->info.domain.data, "ai.onnx") != 0)
+            return is_plain(out->next) && same_axis(layer, out->next) && pruning->uses[out->next->weight] == 1;
+        if (strcmp(node->info.domain.data, "ai.onnx") != 0)
             return false;
-        if (strcmp(n->info.op_type.data, "Add") == 0 && out->added == INLAY_NONE && out->value_count == 1 &&
-            l->depth != INLAY_NONE && info != NULL && (info->flags & INLAY_VALUE_CONSTANT) != 0 &&
-            info->dtype == INLAY_FLOAT && info->rank == 1 && info->dims[0].value == layer_channels(l) &&
-            x->uses[other] == 1)
+        if (strcmp(node->info.op_type.data, "Add") == 0 && out->added == INLAY_NONE && out->value_count == 1 &&
+            layer->depth != INLAY_NONE && info != NULL && (info->flags & INLAY_VALUE_CONSTANT) != 0 &&
+            info->dtype == INLAY_FLOAT && info->rank == 1 && info->dims[0].value == layer_channels(layer) &&
+            pruning->uses[other] == 1)
             out->added = other;
-        else if (!keeps_zero(n->info.op_type.data))
+        else if (!keeps_zero(node->info.op_type.data))
             return false;
     }
     return false;
 }
 
-static void drop_channels(struct pruning *x, const struct layer *l)
+static void drop_channels(struct pruning *pruning, const struct layer *layer)
 {
-    const inlay_value_info *w = &x->e.g->values[l->weight].info;
-    const int64_t channels = layer_channels(l);
+    const inlay_value_info *weights = &pruning->e.g->values[layer->weight].info;
+    const int64_t channels = layer_channels(layer);
     bool other, *dead, *unread;
     uint32_t bias;
     int64_t left = 0;
-    struct between b;
+    struct between between;
 
-    if (!is_plain(l) || x->uses[l->weight] != 1 || !follow(x, l, &b) ||
-        x->e.g->values[b.next->weight].info.dims[reading_axis(b.next)].value != channels)
+    if (!is_plain(layer) || pruning->uses[layer->weight] != 1 || !follow(pruning, layer, &between) ||
+        pruning->e.g->values[between.next->weight].info.dims[reading_axis(between.next)].value != channels)
         return;
-    bias = layer_bias(l, &other);
-    if (other || (bias != INLAY_NONE && x->uses[bias] != 1))
+    bias = layer_bias(layer, &other);
+    if (other || (bias != INLAY_NONE && pruning->uses[bias] != 1))
         return;
     dead = malloc(2 * (size_t)channels + 1);
     if (dead == NULL) {
-        x->e.failed = true;
+        pruning->e.failed = true;
         return;
     }
     unread = dead + channels;
     memset(dead, 1, 2 * (size_t)channels);
-    note_zeros(w, l->channel, dead);
+    note_zeros(weights, layer->channel, dead);
     if (bias != INLAY_NONE)
-        note_zeros(&x->e.g->values[bias].info, 0, dead);
-    if (b.added != INLAY_NONE)
-        note_zeros(&x->e.g->values[b.added].info, 0, dead);
-    note_zeros(&x->e.g->values[b.next->weight].info, reading_axis(b.next), unread);
+        note_zeros(&pruning->e.g->values[bias].info, 0, dead);
+    if (between.added != INLAY_NONE)
+        note_zeros(&pruning->e.g->values[between.added].info, 0, dead);
+    note_zeros(&pruning->e.g->values[between.next->weight].info, reading_axis(between.next), unread);
     for (int64_t c = 0; c < channels; c++) {
         dead[c] |= unread[c];
         left += !dead[c];
@@ -274,17 +276,17 @@ static void drop_channels(struct pruning *x, const struct layer *l)
     dead[0] &= left > 0; /* one stays: without any there would be nothing to multiply */
     left += left == 0;
     if (left < channels) {
-        x->channels += (uint64_t)(channels - left);
-        cut(x, l->weight, l->channel, dead, left);
+        pruning->channels += (uint64_t)(channels - left);
+        cut(pruning, layer->weight, layer->channel, dead, left);
         if (bias != INLAY_NONE)
-            cut(x, bias, 0, dead, left);
-        if (b.added != INLAY_NONE)
-            cut(x, b.added, 0, dead, left);
-        cut(x, b.next->weight, reading_axis(b.next), dead, left);
-        for (uint32_t i = 0; i < b.value_count; i++) {
-            x->e.g->values[b.values[i]].declared = false;
-            x->e.g->values[b.values[i]].info.rank = INLAY_RANK_UNKNOWN;
-            x->e.g->values[b.values[i]].info.dims = NULL;
+            cut(pruning, bias, 0, dead, left);
+        if (between.added != INLAY_NONE)
+            cut(pruning, between.added, 0, dead, left);
+        cut(pruning, between.next->weight, reading_axis(between.next), dead, left);
+        for (uint32_t i = 0; i < between.value_count; i++) {
+            pruning->e.g->values[between.values[i]].declared = false;
+            pruning->e.g->values[between.values[i]].info.rank = INLAY_RANK_UNKNOWN;
+            pruning->e.g->values[between.values[i]].info.dims = NULL;
         }
     }
     free(dead);
@@ -292,35 +294,36 @@ static void drop_channels(struct pruning *x, const struct layer *l)
 
 /* ------------------------------------------------------------------ the model */
 
-static void prune_blocks(struct editor *e, const struct layer *l, const prune_how *how, uint32_t i)
+static void prune_blocks(struct editor *editor, const struct layer *layer, const prune_how *how, uint32_t i)
 {
-    inlay_value_info *info = &e->g->values[l->weight].info;
-    const uint64_t bytes = (uint64_t)l->count * sizeof(float);
-    float *w = edit_memory(e, bytes);
-    struct matrix m;
+    inlay_value_info *info = &editor->g->values[layer->weight].info;
+    const uint64_t bytes = (uint64_t)layer->count * sizeof(float);
+    float *weights = edit_memory(editor, bytes);
+    struct matrix matrix;
 
-    if (w == NULL)
+    if (weights == NULL)
         return;
-    memcpy(w, info->data, bytes);
-    m = matrix_of(l, w);
-    e->failed = e->failed || !drop_blocks(&m, how->share, how->inputs != NULL ? how->inputs[i].importance : NULL);
-    info->data = w;
+    memcpy(weights, info->data, bytes);
+    matrix = matrix_of(layer, weights);
+    editor->failed =
+        editor->failed || !drop_blocks(&matrix, how->share, how->inputs != NULL ? how->inputs[i].importance : NULL);
+    info->data = weights;
 }
 
 static void note_forms(const layer_list *list, layer_form *forms)
 {
     for (uint32_t i = 0; i < list->count; i++) {
-        const struct layer *l = &list->items[i];
-        const inlay_value_info *info = &l->g->values[l->weight].info;
+        const struct layer *layer = &list->items[i];
+        const inlay_value_info *info = &layer->g->values[layer->weight].info;
 
-        forms[i] = (layer_form){ .bits = 32, .bytes = info->data_bytes, .kept = l->kept };
-        if (l->kept == NULL && l->count < NARROW_LEAST_WEIGHTS)
+        forms[i] = (layer_form){ .bits = 32, .bytes = info->data_bytes, .kept = layer->kept };
+        if (layer->kept == NULL && layer->count < NARROW_LEAST_WEIGHTS)
             forms[i].kept = "fewer than 1024 weights";
-        else if (l->kept == NULL && !narrow_is_matrix(l))
+        else if (layer->kept == NULL && !narrow_is_matrix(layer))
             forms[i].kept = "no matrix of a product: zeros in it would save nothing";
-        if (narrow_is_matrix(l)) {
-            const struct matrix m = matrix_of(l, (float *)(uintptr_t)info->data);
-            const uint64_t left = bytes_left(&m);
+        if (narrow_is_matrix(layer)) {
+            const struct matrix matrix = matrix_of(layer, (float *)(uintptr_t)info->data);
+            const uint64_t left = bytes_left(&matrix);
 
             forms[i].bytes = left < info->data_bytes ? left : info->data_bytes;
         }
@@ -330,26 +333,26 @@ static void note_forms(const layer_list *list, layer_form *forms)
 inlay_status prune_model(graph_model *model, const layer_list *list, const prune_how *how, layer_form *forms,
                          uint64_t *out_channels, inlay_diag *diag)
 {
-    struct pruning x = { .list = list };
+    struct pruning pruning = { .list = list };
     inlay_status status;
 
     *out_channels = 0;
-    edit_begin(&x.e, model->main);
-    x.uses = calloc((size_t)model->main->value_count + 1, sizeof *x.uses);
-    x.e.failed = x.e.failed || x.uses == NULL;
-    for (uint32_t i = 0; !x.e.failed && how->share > 0 && i < list->count; i++)
+    edit_begin(&pruning.e, model->main);
+    pruning.uses = calloc((size_t)model->main->value_count + 1, sizeof *pruning.uses);
+    pruning.e.failed = pruning.e.failed || pruning.uses == NULL;
+    for (uint32_t i = 0; !pruning.e.failed && how->share > 0 && i < list->count; i++)
         if (list->items[i].g == model->main && list->items[i].kept == NULL && narrow_is_matrix(&list->items[i]) &&
             list->items[i].count >= NARROW_LEAST_WEIGHTS)
-            prune_blocks(&x.e, &list->items[i], how, i);
-    if (!x.e.failed)
-        edit_count_uses(model->main, x.uses);
-    for (uint32_t i = 0; !x.e.failed && i < list->count; i++)
+            prune_blocks(&pruning.e, &list->items[i], how, i);
+    if (!pruning.e.failed)
+        edit_count_uses(model->main, pruning.uses);
+    for (uint32_t i = 0; !pruning.e.failed && i < list->count; i++)
         if (list->items[i].g == model->main && list->items[i].weight_input == 1)
-            drop_channels(&x, &list->items[i]);
-    if (!x.e.failed)
+            drop_channels(&pruning, &list->items[i]);
+    if (!pruning.e.failed)
         note_forms(list, forms);
-    free(x.uses);
-    *out_channels = x.channels;
-    status = edit_finish(&x.e, diag);
+    free(pruning.uses);
+    *out_channels = pruning.channels;
+    status = edit_finish(&pruning.e, diag);
     return status;
 }

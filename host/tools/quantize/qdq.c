@@ -6,36 +6,36 @@
 
 /* ------------------------------------------------------------------ which values */
 
-static bool is_op(const graph_node *n, const char *const *names, size_t count)
+static bool is_op(const graph_node *node, const char *const *names, size_t count)
 {
-    if (strcmp(n->info.domain.data, "ai.onnx") != 0)
+    if (strcmp(node->info.domain.data, "ai.onnx") != 0)
         return false;
     for (size_t i = 0; i < count; i++)
-        if (strcmp(n->info.op_type.data, names[i]) == 0)
+        if (strcmp(node->info.op_type.data, names[i]) == 0)
             return true;
     return false;
 }
 
 /* What may stand between layers and be computed from bytes. */
-static bool is_between(const graph_node *n)
+static bool is_between(const graph_node *node)
 {
     static const char *const names[] = { "Add",     "Mul",         "HardSwish",         "HardSigmoid", "Sigmoid",
                                          "MaxPool", "AveragePool", "GlobalAveragePool", "LeakyRelu",   "Concat" };
 
-    return is_op(n, names, sizeof names / sizeof names[0]);
+    return is_op(node, names, sizeof names / sizeof names[0]);
 }
 
 /* What a layer's kernel takes in, so that its result need not be bytes before. */
-static bool is_bound(const graph_node *n)
+static bool is_bound(const graph_node *node)
 {
     static const char *const names[] = { "Relu", "Clip" };
 
-    return is_op(n, names, sizeof names / sizeof names[0]);
+    return is_op(node, names, sizeof names / sizeof names[0]);
 }
 
-static bool is_activation(const struct graph *g, uint32_t v)
+static bool is_activation(const struct graph *graph, uint32_t value_index)
 {
-    const graph_value *value = &g->values[v];
+    const graph_value *value = &graph->values[value_index];
     const inlay_dtype dtype = value->info.dtype != INLAY_UNDEFINED ? value->info.dtype : value->declared_dtype;
 
     return value->info.kind == INLAY_VALUE_TENSOR && dtype == INLAY_FLOAT &&
@@ -47,34 +47,35 @@ struct reading {
     uint32_t *count, *reader; /* [values] */
 };
 
-static bool find_readers(const struct graph *g, struct arena *a, struct reading *r)
+static bool find_readers(const struct graph *graph, struct arena *arena, struct reading *reading)
 {
-    r->count = arena_array(a, (size_t)g->value_count + 1, sizeof *r->count);
-    r->reader = arena_array(a, (size_t)g->value_count + 1, sizeof *r->reader);
-    if (r->count == NULL || r->reader == NULL)
+    reading->count = arena_array(arena, (size_t)graph->value_count + 1, sizeof *reading->count);
+    reading->reader = arena_array(arena, (size_t)graph->value_count + 1, sizeof *reading->reader);
+    if (reading->count == NULL || reading->reader == NULL)
         return false;
-    for (uint32_t i = 0; i < g->node_count; i++) {
-        const graph_node *n = g->nodes[i];
+    for (uint32_t i = 0; i < graph->node_count; i++) {
+        const graph_node *node = graph->nodes[i];
 
-        for (uint32_t k = 0; k < n->info.input_count; k++)
-            if (n->info.inputs[k] != INLAY_NONE) {
-                r->count[n->info.inputs[k]]++;
-                r->reader[n->info.inputs[k]] = i;
+        for (uint32_t k = 0; k < node->info.input_count; k++)
+            if (node->info.inputs[k] != INLAY_NONE) {
+                reading->count[node->info.inputs[k]]++;
+                reading->reader[node->info.inputs[k]] = i;
             }
-        for (uint32_t k = 0; k < n->capture_count; k++)
-            r->count[n->captures[k]] += 2; /* a body: no node that could take a value in */
+        for (uint32_t k = 0; k < node->capture_count; k++)
+            reading->count[node->captures[k]] += 2; /* a body: no node that could take a value in */
     }
-    for (uint32_t i = 0; i < g->output_count; i++)
-        r->count[g->outputs[i]] += 2;
+    for (uint32_t i = 0; i < graph->output_count; i++)
+        reading->count[graph->outputs[i]] += 2;
     return true;
 }
 
 /* The value behind Relu and Clip. */
-static uint32_t bounded(const struct graph *g, const struct reading *r, uint32_t v)
+static uint32_t bounded(const struct graph *graph, const struct reading *reading, uint32_t value)
 {
-    while (r->count[v] == 1 && is_bound(g->nodes[r->reader[v]]) && g->nodes[r->reader[v]]->info.inputs[0] == v)
-        v = g->nodes[r->reader[v]]->info.outputs[0];
-    return v;
+    while (reading->count[value] == 1 && is_bound(graph->nodes[reading->reader[value]]) &&
+           graph->nodes[reading->reader[value]]->info.inputs[0] == value)
+        value = graph->nodes[reading->reader[value]]->info.outputs[0];
+    return value;
 }
 
 static bool stays(const layer_list *list, const qdq_how *how, uint32_t i)
@@ -84,64 +85,66 @@ static bool stays(const layer_list *list, const qdq_how *how, uint32_t i)
 }
 
 /* Marks what becomes bytes, [value_count]; how NULL: what may in any way. False: no memory. */
-static bool mark_values(const struct graph *g, const layer_list *list, const qdq_how *how, struct arena *a, bool *marks)
+static bool mark_values(const struct graph *graph, const layer_list *list, const qdq_how *how, struct arena *arena,
+                        bool *marks)
 {
     const bool all = how == NULL || how->placement == QDQ_ALL;
     const bool makes = how == NULL || how->placement != QDQ_INPUTS;
-    struct reading r;
+    struct reading reading;
 
-    if (!find_readers(g, a, &r))
+    if (!find_readers(graph, arena, &reading))
         return false;
     for (uint32_t i = 0; i < list->count; i++) {
-        const graph_node *n = list->items[i].node;
+        const graph_node *node = list->items[i].node;
 
         if (stays(list, how, i))
             continue;
-        if (is_activation(g, n->info.inputs[0]))
-            marks[n->info.inputs[0]] = true;
+        if (is_activation(graph, node->info.inputs[0]))
+            marks[node->info.inputs[0]] = true;
         if (makes)
-            marks[bounded(g, &r, n->info.outputs[0])] = true;
+            marks[bounded(graph, &reading, node->info.outputs[0])] = true;
     }
-    for (uint32_t i = 0; all && i < g->node_count; i++) {
-        const graph_node *n = g->nodes[i];
+    for (uint32_t i = 0; all && i < graph->node_count; i++) {
+        const graph_node *node = graph->nodes[i];
         bool follows = false;
 
-        for (uint32_t k = 0; is_between(n) && k < n->info.input_count; k++)
-            follows |= n->info.inputs[k] != INLAY_NONE && marks[n->info.inputs[k]];
+        for (uint32_t k = 0; is_between(node) && k < node->info.input_count; k++)
+            follows |= node->info.inputs[k] != INLAY_NONE && marks[node->info.inputs[k]];
         if (!follows)
             continue;
-        for (uint32_t k = 0; k < n->info.input_count; k++)
-            if (n->info.inputs[k] != INLAY_NONE && is_activation(g, n->info.inputs[k]))
-                marks[n->info.inputs[k]] = true;
-        if (is_activation(g, n->info.outputs[0]))
-            marks[bounded(g, &r, n->info.outputs[0])] = true;
+        for (uint32_t k = 0; k < node->info.input_count; k++)
+            if (node->info.inputs[k] != INLAY_NONE && is_activation(graph, node->info.inputs[k]))
+                marks[node->info.inputs[k]] = true;
+        if (is_activation(graph, node->info.outputs[0]))
+            marks[bounded(graph, &reading, node->info.outputs[0])] = true;
     }
-    for (uint32_t i = 0; i < g->output_count; i++)
-        marks[g->outputs[i]] = false; /* the caller's are as they were */
+    for (uint32_t i = 0; i < graph->output_count; i++)
+        marks[graph->outputs[i]] = false; /* the caller's are as they were */
     return true;
 }
 
-/* Along which axis the layers that read v have channels; 0: none reads it. */
-static int channel_axis(const layer_list *list, uint32_t v)
+/* Along which axis the layers that read value have channels; 0: none reads it. */
+static int channel_axis(const layer_list *list, uint32_t value)
 {
     for (uint32_t i = 0; i < list->count; i++)
-        if (list->items[i].kept == NULL && list->items[i].multiplies && list->items[i].node->info.inputs[0] == v)
+        if (list->items[i].kept == NULL && list->items[i].multiplies && list->items[i].node->info.inputs[0] == value)
             return strcmp(list->items[i].node->info.op_type.data, "Conv") == 0 ? 1 : -1;
     return 0;
 }
 
-inlay_status qdq_values(const struct graph *g, const layer_list *list, struct arena *a, calibrate_value **out_values,
-                        uint32_t *out_count, inlay_diag *diag)
+inlay_status qdq_values(const struct graph *graph, const layer_list *list, struct arena *arena,
+                        calibrate_value **out_values, uint32_t *out_count, inlay_diag *diag)
 {
-    bool *marks = arena_array(a, (size_t)g->value_count + 1, sizeof *marks);
+    bool *marks = arena_array(arena, (size_t)graph->value_count + 1, sizeof *marks);
 
     *out_count = 0;
-    *out_values = arena_array(a, (size_t)g->value_count + 1, sizeof **out_values);
-    if (marks == NULL || *out_values == NULL || !mark_values(g, list, NULL, a, marks))
+    *out_values = arena_array(arena, (size_t)graph->value_count + 1, sizeof **out_values);
+    if (marks == NULL || *out_values == NULL || !mark_values(graph, list, NULL, arena, marks))
         return no_memory(diag, "for the list of values");
-    for (uint32_t v = 0; v < g->value_count; v++)
-        if (marks[v])
-            (*out_values)[(*out_count)++] = (calibrate_value){ g->values[v].info.name.data, channel_axis(list, v) };
+    for (uint32_t value = 0; value < graph->value_count; value++)
+        if (marks[value])
+            (*out_values)[(*out_count)++] =
+                (calibrate_value){ graph->values[value].info.name.data, channel_axis(list, value) };
     return INLAY_OK;
 }
 
@@ -165,10 +168,10 @@ static const qdq_range *range_of(const qdq_how *how, const char *name)
     return NULL;
 }
 
-static void quantize_value(struct rewriting *w, uint32_t v)
+static void quantize_value(struct rewriting *rewriting, uint32_t value)
 {
-    const char *stem = w->g->values[v].info.name.data;
-    const qdq_range *range = range_of(w->how, stem);
+    const char *stem = rewriting->g->values[value].info.name.data;
+    const qdq_range *range = range_of(rewriting->how, stem);
     uint32_t inputs[3], bytes;
     float scale;
     int zero;
@@ -179,40 +182,40 @@ static void quantize_value(struct rewriting *w, uint32_t v)
     if (!(scale >= 1e-30F))
         scale = 1; /* a constant 0 */
     zero = (int)nearbyintf(-range->low / scale);
-    inputs[0] = v;
-    inputs[1] = edit_float(w->e, stem, "_scale", scale);
-    inputs[2] = edit_byte(w->e, stem, "_zero", INLAY_UINT8, zero < 0 ? 0 : zero > 255 ? 255 : zero);
-    bytes = edit_node(w->e, stem, "_uint8", "QuantizeLinear", "", inputs, 3, NULL);
+    inputs[0] = value;
+    inputs[1] = edit_float(rewriting->e, stem, "_scale", scale);
+    inputs[2] = edit_byte(rewriting->e, stem, "_zero", INLAY_UINT8, zero < 0 ? 0 : zero > 255 ? 255 : zero);
+    bytes = edit_node(rewriting->e, stem, "_uint8", "QuantizeLinear", "", inputs, 3, NULL);
     inputs[0] = bytes;
-    w->bytes_of[v] = edit_node(w->e, stem, "_rounded", "DequantizeLinear", "", inputs, 3, NULL);
-    w->scale_of[v] = scale;
+    rewriting->bytes_of[value] = edit_node(rewriting->e, stem, "_rounded", "DequantizeLinear", "", inputs, 3, NULL);
+    rewriting->scale_of[value] = scale;
 }
 
 /* Readers of the value read what it is as bytes. */
-static void replace_readers(const struct rewriting *w, uint32_t v, uint32_t old_nodes)
+static void replace_readers(const struct rewriting *rewriting, uint32_t value, uint32_t old_nodes)
 {
     for (uint32_t i = 0; i < old_nodes; i++) {
-        graph_node *n = w->g->nodes[i];
+        graph_node *node = rewriting->g->nodes[i];
         bool is_layer = false;
 
-        for (uint32_t k = 0; k < w->list->count; k++)
-            is_layer |= w->list->items[k].node == n && !stays(w->list, w->how, k);
-        for (uint32_t k = 0; k < n->info.input_count; k++)
-            if (n->info.inputs[k] == v && (w->how->placement != QDQ_INPUTS || (is_layer && k == 0)))
-                edit_input(n, k, w->bytes_of[v]);
+        for (uint32_t k = 0; k < rewriting->list->count; k++)
+            is_layer |= rewriting->list->items[k].node == node && !stays(rewriting->list, rewriting->how, k);
+        for (uint32_t k = 0; k < node->info.input_count; k++)
+            if (node->info.inputs[k] == value && (rewriting->how->placement != QDQ_INPUTS || (is_layer && k == 0)))
+                edit_input(node, k, rewriting->bytes_of[value]);
     }
 }
 
 /* ------------------------------------------------------------------ layers */
 
 /* A bias in steps of the product of scales; INLAY_NONE: it does not fit 32 bits and stays float. */
-static uint32_t integer_bias(struct rewriting *w, const struct layer *l, const float *bias, float x_scale,
+static uint32_t integer_bias(struct rewriting *rewriting, const struct layer *layer, const float *bias, float x_scale,
                              const float *w_scales)
 {
-    const int64_t channels = layer_channels(l);
-    const char *stem = l->node->info.name.data;
-    int32_t *steps = edit_memory(w->e, (uint64_t)channels * sizeof *steps);
-    float *scales = edit_memory(w->e, (uint64_t)channels * sizeof *scales), b;
+    const int64_t channels = layer_channels(layer);
+    const char *stem = layer->node->info.name.data;
+    int32_t *steps = edit_memory(rewriting->e, (uint64_t)channels * sizeof *steps);
+    float *scales = edit_memory(rewriting->e, (uint64_t)channels * sizeof *scales), b;
     graph_node *node;
     uint32_t inputs[2], out;
 
@@ -226,90 +229,91 @@ static uint32_t integer_bias(struct rewriting *w, const struct layer *l, const f
             return INLAY_NONE;
         steps[c] = (int32_t)q;
     }
-    inputs[0] =
-        edit_constant(w->e, stem, "_bias_int32", INLAY_INT32, 1, &channels, steps, (uint64_t)channels * sizeof *steps);
-    inputs[1] = edit_constant(w->e, stem, "_bias_scale", INLAY_FLOAT, 1, &channels, scales,
+    inputs[0] = edit_constant(rewriting->e, stem, "_bias_int32", INLAY_INT32, 1, &channels, steps,
+                              (uint64_t)channels * sizeof *steps);
+    inputs[1] = edit_constant(rewriting->e, stem, "_bias_scale", INLAY_FLOAT, 1, &channels, scales,
                               (uint64_t)channels * sizeof *scales);
-    out = edit_node(w->e, stem, "_bias_wide", "DequantizeLinear", "", inputs, 2, &node);
-    edit_int(w->e, node, "axis", 0);
+    out = edit_node(rewriting->e, stem, "_bias_wide", "DequantizeLinear", "", inputs, 2, &node);
+    edit_int(rewriting->e, node, "axis", 0);
     return out;
 }
 
 /* The bias of a convolution becomes integers; that of Gemm stays, for kernels add it in floats. */
-static void quantize_bias(struct rewriting *w, const struct layer *l, const float *better, const float *w_scales)
+static void quantize_bias(struct rewriting *rewriting, const struct layer *layer, const float *better,
+                          const float *w_scales)
 {
     bool other;
-    const uint32_t v = layer_bias(l, &other);
-    const float *bias = better != NULL ? better : v != INLAY_NONE ? w->g->values[v].info.data : NULL;
+    const uint32_t value = layer_bias(layer, &other);
+    const float *bias = better != NULL ? better : value != INLAY_NONE ? rewriting->g->values[value].info.data : NULL;
     uint32_t steps = INLAY_NONE;
 
-    if (bias != NULL && strcmp(l->node->info.op_type.data, "Conv") == 0)
-        steps = integer_bias(w, l, bias, w->scale_of[l->node->info.inputs[0]], w_scales);
+    if (bias != NULL && strcmp(layer->node->info.op_type.data, "Conv") == 0)
+        steps = integer_bias(rewriting, layer, bias, rewriting->scale_of[layer->node->info.inputs[0]], w_scales);
     if (steps != INLAY_NONE)
-        edit_set_input(w->e, l->node, 2, steps);
+        edit_set_input(rewriting->e, layer->node, 2, steps);
     else if (better != NULL)
-        bias_store(w->e, l, better);
+        bias_store(rewriting->e, layer, better);
 }
 
-static void quantize_layer_weights(struct rewriting *w, const struct layer *l, layer_form *form)
+static void quantize_layer_weights(struct rewriting *rewriting, const struct layer *layer, layer_form *form)
 {
-    const qdq_range *range = range_of(w->how, w->g->values[l->node->info.inputs[0]].info.name.data);
-    float *weights = layer_weights(l);
+    const qdq_range *range = range_of(rewriting->how, rewriting->g->values[layer->node->info.inputs[0]].info.name.data);
+    float *weights = layer_weights(layer);
     narrowed_bytes bytes = { NULL, NULL };
     const float *better = NULL;
     uint32_t wide;
 
-    w->e->failed = w->e->failed || weights == NULL;
-    wide = weights == NULL ? INLAY_NONE : narrow_bytes(w->e, l, weights, &bytes, form);
-    if (wide != INLAY_NONE && w->how->corrects && range != NULL)
-        better = bias_made_good(w->e, l, weights, &bytes, range->means, range->channels);
+    rewriting->e->failed = rewriting->e->failed || weights == NULL;
+    wide = weights == NULL ? INLAY_NONE : narrow_bytes(rewriting->e, layer, weights, &bytes, form);
+    if (wide != INLAY_NONE && rewriting->how->corrects && range != NULL)
+        better = bias_made_good(rewriting->e, layer, weights, &bytes, range->means, range->channels);
     free(weights);
     if (wide == INLAY_NONE)
         return;
-    quantize_bias(w, l, better, bytes.scales);
-    edit_input(l->node, 1, wide);
+    quantize_bias(rewriting, layer, better, bytes.scales);
+    edit_input(layer->node, 1, wide);
 }
 
-static const char *why_not(const struct rewriting *w, const struct layer *l)
+static const char *why_not(const struct rewriting *rewriting, const struct layer *layer)
 {
     const qdq_range *range;
 
-    if (l->kept != NULL)
-        return l->kept;
-    if (!l->multiplies)
+    if (layer->kept != NULL)
+        return layer->kept;
+    if (!layer->multiplies)
         return "not an operator on integers";
-    range = range_of(w->how, w->g->values[l->node->info.inputs[0]].info.name.data);
+    range = range_of(rewriting->how, rewriting->g->values[layer->node->info.inputs[0]].info.name.data);
     return range != NULL && range->kept != NULL ? range->kept : "its input is an output of the model";
 }
 
-static void quantize_layers(struct rewriting *w, layer_form *forms)
+static void quantize_layers(struct rewriting *rewriting, layer_form *forms)
 {
-    for (uint32_t i = 0; i < w->list->count && !w->e->failed; i++) {
-        const struct layer *l = &w->list->items[i];
-        const bool chosen = !stays(w->list, w->how, i);
+    for (uint32_t i = 0; i < rewriting->list->count && !rewriting->e->failed; i++) {
+        const struct layer *layer = &rewriting->list->items[i];
+        const bool chosen = !stays(rewriting->list, rewriting->how, i);
 
-        forms[i] = (layer_form){ .bits = 32, .bytes = (uint64_t)l->count * sizeof(float) };
-        if (chosen && w->bytes_of[l->node->info.inputs[0]] != INLAY_NONE)
-            quantize_layer_weights(w, l, &forms[i]);
-        else if (!chosen && w->how->stays != NULL && w->how->stays[i] && l->kept == NULL)
+        forms[i] = (layer_form){ .bits = 32, .bytes = (uint64_t)layer->count * sizeof(float) };
+        if (chosen && rewriting->bytes_of[layer->node->info.inputs[0]] != INLAY_NONE)
+            quantize_layer_weights(rewriting, layer, &forms[i]);
+        else if (!chosen && rewriting->how->stays != NULL && rewriting->how->stays[i] && layer->kept == NULL)
             forms[i].kept = "for the agreement";
         else
-            forms[i].kept = why_not(w, l);
+            forms[i].kept = why_not(rewriting, layer);
     }
 }
 
 /* A pool of the largest has the steps of what it reads. */
-static void share_ranges(const struct graph *g, qdq_range *ranges, uint32_t count)
+static void share_ranges(const struct graph *graph, qdq_range *ranges, uint32_t count)
 {
-    for (uint32_t i = 0; i < g->node_count; i++) {
-        const graph_node *n = g->nodes[i];
+    for (uint32_t i = 0; i < graph->node_count; i++) {
+        const graph_node *node = graph->nodes[i];
         qdq_range *from = NULL, *to = NULL;
 
-        if (strcmp(n->info.op_type.data, "MaxPool") != 0)
+        if (strcmp(node->info.op_type.data, "MaxPool") != 0)
             continue;
         for (uint32_t k = 0; k < count; k++) {
-            from = strcmp(ranges[k].name, g->values[n->info.inputs[0]].info.name.data) == 0 ? &ranges[k] : from;
-            to = strcmp(ranges[k].name, g->values[n->info.outputs[0]].info.name.data) == 0 ? &ranges[k] : to;
+            from = strcmp(ranges[k].name, graph->values[node->info.inputs[0]].info.name.data) == 0 ? &ranges[k] : from;
+            to = strcmp(ranges[k].name, graph->values[node->info.outputs[0]].info.name.data) == 0 ? &ranges[k] : to;
         }
         if (from != NULL && to != NULL) {
             to->low = from->low;
@@ -319,57 +323,57 @@ static void share_ranges(const struct graph *g, qdq_range *ranges, uint32_t coun
 }
 
 /* Types of values that nobody outside asks for are the reader's to infer. */
-static void forget_types(struct graph *g)
+static void forget_types(struct graph *graph)
 {
     const uint32_t outside = INLAY_VALUE_GRAPH_INPUT | INLAY_VALUE_GRAPH_OUTPUT | INLAY_VALUE_CONSTANT;
 
-    for (uint32_t v = 0; v < g->value_count; v++)
-        if ((g->values[v].info.flags & outside) == 0)
-            g->values[v].declared = false;
-    for (uint32_t i = 0; i < g->node_count; i++)
-        for (uint32_t b = 0; b < g->nodes[i]->body_count; b++)
-            forget_types(g->nodes[i]->bodies[b].graph);
+    for (uint32_t value = 0; value < graph->value_count; value++)
+        if ((graph->values[value].info.flags & outside) == 0)
+            graph->values[value].declared = false;
+    for (uint32_t i = 0; i < graph->node_count; i++)
+        for (uint32_t b = 0; b < graph->nodes[i]->body_count; b++)
+            forget_types(graph->nodes[i]->bodies[b].graph);
 }
 
 inlay_status qdq_model(graph_model *model, const layer_list *list, const qdq_how *how, layer_form *forms,
                        inlay_diag *diag)
 {
-    struct graph *g = model->main;
-    const uint32_t old_nodes = g->node_count, old_values = g->value_count;
-    struct arena a = { 0 };
-    bool *marks = arena_array(&a, (size_t)old_values + 1, sizeof *marks);
-    qdq_range *ranges = arena_array(&a, (size_t)how->range_count + 1, sizeof *ranges);
+    struct graph *graph = model->main;
+    const uint32_t old_nodes = graph->node_count, old_values = graph->value_count;
+    struct arena arena = { 0 };
+    bool *marks = arena_array(&arena, (size_t)old_values + 1, sizeof *marks);
+    qdq_range *ranges = arena_array(&arena, (size_t)how->range_count + 1, sizeof *ranges);
     qdq_how shared = *how;
-    struct editor e;
-    struct rewriting w = { .e = &e, .g = g, .how = &shared, .list = list, .value_count = old_values };
+    struct editor editor;
+    struct rewriting rewriting = { .e = &editor, .g = graph, .how = &shared, .list = list, .value_count = old_values };
     inlay_status status = INLAY_OK;
 
-    edit_begin(&e, g);
-    w.bytes_of = arena_array(&a, (size_t)old_values + 1, sizeof *w.bytes_of);
-    w.scale_of = arena_array(&a, (size_t)old_values + 1, sizeof *w.scale_of);
-    if (marks == NULL || ranges == NULL || w.bytes_of == NULL || w.scale_of == NULL ||
-        !mark_values(g, list, how, &a, marks)) {
-        e.failed = true;
+    edit_begin(&editor, graph);
+    rewriting.bytes_of = arena_array(&arena, (size_t)old_values + 1, sizeof *rewriting.bytes_of);
+    rewriting.scale_of = arena_array(&arena, (size_t)old_values + 1, sizeof *rewriting.scale_of);
+    if (marks == NULL || ranges == NULL || rewriting.bytes_of == NULL || rewriting.scale_of == NULL ||
+        !mark_values(graph, list, how, &arena, marks)) {
+        editor.failed = true;
         goto done;
     }
     if (how->range_count > 0)
         memcpy(ranges, how->ranges, how->range_count * sizeof *ranges);
     shared.ranges = ranges;
-    share_ranges(g, ranges, how->range_count);
-    memset(w.bytes_of, 0xff, old_values * sizeof *w.bytes_of);
-    for (uint32_t v = 0; v < old_values && !e.failed; v++)
-        if (marks[v])
-            quantize_value(&w, v);
-    quantize_layers(&w, forms);
-    for (uint32_t v = 0; v < old_values && !e.failed; v++)
-        if (w.bytes_of[v] != INLAY_NONE)
-            replace_readers(&w, v, old_nodes);
+    share_ranges(graph, ranges, how->range_count);
+    memset(rewriting.bytes_of, 0xff, old_values * sizeof *rewriting.bytes_of);
+    for (uint32_t value = 0; value < old_values && !editor.failed; value++)
+        if (marks[value])
+            quantize_value(&rewriting, value);
+    quantize_layers(&rewriting, forms);
+    for (uint32_t value = 0; value < old_values && !editor.failed; value++)
+        if (rewriting.bytes_of[value] != INLAY_NONE)
+            replace_readers(&rewriting, value, old_nodes);
 done:
-    status = edit_finish(&e, diag);
-    arena_deinit(&a);
-    if (status == INLAY_OK && !edit_drop_unused(g))
+    status = edit_finish(&editor, diag);
+    arena_deinit(&arena);
+    if (status == INLAY_OK && !edit_drop_unused(graph))
         status = no_memory(diag, "for the quantized model");
     if (status == INLAY_OK)
-        forget_types(g);
+        forget_types(graph);
     return status;
 }

@@ -32,7 +32,7 @@ typedef struct qdq_how {
 
 /* The values that may become bytes, in the order in which they are made; memory is a's. The model's values must be
  * declared (model_save_options.with_inferred_shapes). */
-INLAY_NODISCARD inlay_status qdq_values(const struct graph *g, const layer_list *list, struct arena *a,
+INLAY_NODISCARD inlay_status qdq_values(const struct graph *graph, const layer_list *list, struct arena *arena,
                                         calibrate_value **out_values, uint32_t *out_count, inlay_diag *diag);
 /* Rewrites the main graph; forms is [list->count]. A layer whose bits are 8 computes with integers. */
 INLAY_NODISCARD inlay_status qdq_model(graph_model *model, const layer_list *list, const qdq_how *how,

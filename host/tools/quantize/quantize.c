@@ -32,30 +32,31 @@ struct work {
     inlay_diag *diag;
 };
 
-static inlay_status tell(const struct work *w, double fraction, const char *what)
+static inlay_status tell(const struct work *work, double fraction, const char *what)
 {
-    if (w->args->progress != NULL && w->args->progress(w->args->progress_user, fraction, what) != 0)
-        return inlay_fail(w->diag, INLAY_CANCELLED, "stopped; nothing was written");
+    if (work->args->progress != NULL && work->args->progress(work->args->progress_user, fraction, what) != 0)
+        return inlay_fail(work->diag, INLAY_CANCELLED, "stopped; nothing was written");
     return INLAY_OK;
 }
 
-static inlay_status wake(struct work *w)
+static inlay_status wake(struct work *work)
 {
-    return subject_wake(&w->before, w->args->model, w->plain, w->diag);
+    return subject_wake(&work->before, work->args->model, work->plain, work->diag);
 }
 
 /* ------------------------------------------------------------------ the report */
 
-static const char *describe(const quantize_args *args, struct arena *a)
+static const char *describe(const quantize_args *args, struct arena *arena)
 {
     if (args->mode == QUANTIZE_DYNAMIC)
         return "products of integers, ranges found in each run";
     switch (args->bits) {
     case NARROW_MIXED:
-        return arena_format(a, "weights in 4 and 8 bits, at most %.3g on average, blocks of %u%s", args->most_bits,
+        return arena_format(arena, "weights in 4 and 8 bits, at most %.3g on average, blocks of %u%s", args->most_bits,
                             args->block, args->nbits ? " (MatMulNBits)" : "");
     case 4:
-        return arena_format(a, "weights in 4 bits, blocks of %u%s", args->block, args->nbits ? " (MatMulNBits)" : "");
+        return arena_format(arena, "weights in 4 bits, blocks of %u%s", args->block,
+                            args->nbits ? " (MatMulNBits)" : "");
     case 8:
         return "weights in 8 bits";
     case NARROW_EXACT:
@@ -66,7 +67,8 @@ static const char *describe(const quantize_args *args, struct arena *a)
 }
 
 /* What was done, where that is not what was asked for: 4 bits are for products alone. */
-static const char *describe_done(const quantize_args *args, const layer_form *forms, uint32_t count, struct arena *a)
+static const char *describe_done(const quantize_args *args, const layer_form *forms, uint32_t count,
+                                 struct arena *arena)
 {
     uint32_t fours = 0, eights = 0;
 
@@ -75,50 +77,51 @@ static const char *describe_done(const quantize_args *args, const layer_form *fo
         eights += forms[i].bits == 8;
     }
     if (args->mode == QUANTIZE_DYNAMIC || (args->bits != 4 && args->bits != NARROW_MIXED) || eights == 0)
-        return describe(args, a);
+        return describe(args, arena);
     if (fours == 0)
         return "weights in 8 bits, for no layer can have 4";
     if (args->bits == NARROW_MIXED)
-        return describe(args, a);
-    return arena_format(a, "weights of %u layer%s in 4 bits, blocks of %u%s, of %u in 8 bits", fours,
+        return describe(args, arena);
+    return arena_format(arena, "weights of %u layer%s in 4 bits, blocks of %u%s, of %u in 8 bits", fours,
                         fours == 1 ? "" : "s", args->block, args->nbits ? " (MatMulNBits)" : "", eights);
 }
 
-static inlay_status note_layers(const struct work *w, const layer_list *list, const layer_form *forms,
+static inlay_status note_layers(const struct work *work, const layer_list *list, const layer_form *forms,
                                 const char *const *names, const char *const *ops)
 {
-    quantize_report *r = w->report;
-    struct arena *a = &r->a;
+    quantize_report *report = work->report;
+    struct arena *arena = &report->a;
 
-    r->layers = arena_array(a, (size_t)list->count + 1, sizeof *r->layers);
-    for (uint32_t i = 0; r->layers != NULL && i < list->count; i++) {
-        const struct layer *l = &list->items[i];
-        quantize_layer *out = &r->layers[i];
+    report->layers = arena_array(arena, (size_t)list->count + 1, sizeof *report->layers);
+    for (uint32_t i = 0; report->layers != NULL && i < list->count; i++) {
+        const struct layer *layer = &list->items[i];
+        quantize_layer *out = &report->layers[i];
 
-        *out = (quantize_layer){ .name = names != NULL ? names[i]
-                                                       : arena_format(a, "%s%s", l->path, l->node->info.name.data),
-                                 .op = ops != NULL ? ops[i] : arena_string(a, l->node->info.op_type.data),
-                                 .integers = ops != NULL && forms[i].bits < 32 && l->multiplies,
+        *out = (quantize_layer){ .name = names != NULL
+                                             ? names[i]
+                                             : arena_format(arena, "%s%s", layer->path, layer->node->info.name.data),
+                                 .op = ops != NULL ? ops[i] : arena_string(arena, layer->node->info.op_type.data),
+                                 .integers = ops != NULL && forms[i].bits < 32 && layer->multiplies,
                                  .bits = forms[i].bits,
-                                 .bytes_before = (uint64_t)l->count * sizeof(float),
+                                 .bytes_before = (uint64_t)layer->count * sizeof(float),
                                  .bytes_after = forms[i].bytes,
                                  .kept = forms[i].kept };
         if (out->name == NULL || out->op == NULL)
-            return no_memory(w->diag, "for the report");
+            return no_memory(work->diag, "for the report");
     }
-    r->layer_count = list->count;
-    return r->layers != NULL ? INLAY_OK : no_memory(w->diag, "for the report");
+    report->layer_count = list->count;
+    return report->layers != NULL ? INLAY_OK : no_memory(work->diag, "for the report");
 }
 
 /* The model is handed back: why says so, and no layer is changed. */
-static void hand_back(struct work *w, const char *why)
+static void hand_back(struct work *work, const char *why)
 {
-    w->report->handed = why;
-    w->path[0] = '\0';
-    for (uint32_t i = 0; i < w->report->layer_count; i++) {
-        w->report->layers[i].bits = 32;
-        w->report->layers[i].integers = false;
-        w->report->layers[i].bytes_after = w->report->layers[i].bytes_before;
+    work->report->handed = why;
+    work->path[0] = '\0';
+    for (uint32_t i = 0; i < work->report->layer_count; i++) {
+        work->report->layers[i].bits = 32;
+        work->report->layers[i].integers = false;
+        work->report->layers[i].bytes_after = work->report->layers[i].bytes_before;
     }
 }
 
@@ -142,72 +145,72 @@ static void aids_end(narrowing_aids *aids)
 }
 
 /* Which products get 8 bits instead of 4. */
-static inlay_status choose_bits(struct work *w, const char *base, const layer_list *list, narrow_how *how,
+static inlay_status choose_bits(struct work *work, const char *base, const layer_list *list, narrow_how *how,
                                 narrowing_aids *aids)
 {
-    const mixed_how mixed = { w->args, &w->scratch, &w->before, w->plain, base, how };
+    const mixed_how mixed = { work->args, &work->scratch, &work->before, work->plain, base, how };
     inlay_status status;
 
     aids->layer_count = list->count;
     aids->codes = calloc((size_t)list->count + 1, sizeof *aids->codes);
     aids->bits_of = calloc((size_t)list->count + 1, 1);
     if (aids->codes == NULL || aids->bits_of == NULL)
-        return no_memory(w->diag, "for %u layers", list->count);
+        return no_memory(work->diag, "for %u layers", list->count);
     how->known = aids->codes;
     how->bits_of = aids->bits_of;
-    INLAY_TRY(wake(w));
-    INLAY_TRY(subject_keep(&w->before, w->args->data, w->scratch.dir, w->diag));
-    status = mixed_choose(&mixed, list, aids->bits_of, w->diag);
+    INLAY_TRY(wake(work));
+    INLAY_TRY(subject_keep(&work->before, work->args->data, work->scratch.dir, work->diag));
+    status = mixed_choose(&mixed, list, aids->bits_of, work->diag);
 done:
     return status;
 }
 
 /* Channels that matter get finer steps, where that is better. */
-static inlay_status scale_channels(struct work *w, graph_model *model, const layer_list *list, const narrow_how *how,
+static inlay_status scale_channels(struct work *work, graph_model *model, const layer_list *list, const narrow_how *how,
                                    narrowing_aids *aids, char *path)
 {
     const awq_how scaling = { how->block, how->nbits };
     uint32_t count;
     inlay_status status;
 
-    INLAY_TRY(tell(w, 0.38, "scaling channels"));
-    INLAY_TRY(awq_model(model, list, &scaling, &aids->known, &count, w->diag));
+    INLAY_TRY(tell(work, 0.38, "scaling channels"));
+    INLAY_TRY(awq_model(model, list, &scaling, &aids->known, &count, work->diag));
     if (count == 0)
         goto done;
-    if (w->args->note != NULL) {
-        const char *line = arena_format(&w->report->a, "%u values have their channels scaled", count);
+    if (work->args->note != NULL) {
+        const char *line = arena_format(&work->report->a, "%u values have their channels scaled", count);
 
-        w->args->note(w->args->progress_user, line != NULL ? line : "");
+        work->args->note(work->args->progress_user, line != NULL ? line : "");
     }
-    status = scratch_save(&w->scratch, "base", model, true, path, w->diag);
+    status = scratch_save(&work->scratch, "base", model, true, path, work->diag);
 done:
     return status;
 }
 
 /* Of real samples it is worth to know what products read, where weights are to have 4 bits. */
-static inlay_status gather_aids(struct work *w, graph_model *model, const layer_list *list, narrow_how *how,
+static inlay_status gather_aids(struct work *work, graph_model *model, const layer_list *list, narrow_how *how,
                                 narrowing_aids *aids)
 {
-    const quantize_args *args = w->args;
+    const quantize_args *args = work->args;
     char path[PATH_MAX];
     inlay_status status;
 
     if (how->bits != 4 || args->made_up || args->mode == QUANTIZE_DYNAMIC)
         return INLAY_OK;
-    INLAY_TRY(scratch_save(&w->scratch, "base", model, true, path, w->diag));
-    INLAY_TRY(moments_gather(path, w->plain, args->data, list, args->block, args->progress, args->progress_user,
-                             &aids->known, w->diag));
+    INLAY_TRY(scratch_save(&work->scratch, "base", model, true, path, work->diag));
+    INLAY_TRY(moments_gather(path, work->plain, args->data, list, args->block, args->progress, args->progress_user,
+                             &aids->known, work->diag));
     how->inputs = aids->known.layers;
-    INLAY_TRY(scale_channels(w, model, list, how, aids, path));
+    INLAY_TRY(scale_channels(work, model, list, how, aids, path));
     if (args->bits == NARROW_MIXED)
-        INLAY_TRY(choose_bits(w, path, list, how, aids));
+        INLAY_TRY(choose_bits(work, path, list, how, aids));
 done:
     return status;
 }
 
-static inlay_status narrow_weights(struct work *w)
+static inlay_status narrow_weights(struct work *work)
 {
-    const quantize_args *args = w->args;
+    const quantize_args *args = work->args;
     const bool is_dynamic = args->mode == QUANTIZE_DYNAMIC;
     narrowing_aids aids = { 0 };
     narrow_how how = { .bits = args->bits == NARROW_MIXED ? 4 : args->bits,
@@ -221,26 +224,26 @@ static inlay_status narrow_weights(struct work *w)
     uint32_t changed = 0;
     inlay_status status;
 
-    INLAY_TRY(base_open(args, is_dynamic ? DYNAMIC_OPSET : narrow_opset(&how), &base, w->diag));
-    INLAY_TRY(layers_find(base->model, args->skip, args->skip_count, &base->a, &list, w->diag));
+    INLAY_TRY(base_open(args, is_dynamic ? DYNAMIC_OPSET : narrow_opset(&how), &base, work->diag));
+    INLAY_TRY(layers_find(base->model, args->skip, args->skip_count, &base->a, &list, work->diag));
     forms = arena_array(&base->a, (size_t)list.count + 1, sizeof *forms);
     if (forms == NULL) {
-        status = no_memory(w->diag, "for %u layers", list.count);
+        status = no_memory(work->diag, "for %u layers", list.count);
         goto done;
     }
-    INLAY_TRY(gather_aids(w, base->model, &list, &how, &aids));
-    INLAY_TRY(is_dynamic ? dynamic_model(base->model, &list, forms, w->diag)
-                         : narrow_model(base->model, &list, &how, forms, w->diag));
-    INLAY_TRY(note_layers(w, &list, forms, NULL, NULL));
-    w->report->what = describe_done(args, forms, list.count, &w->report->a);
+    INLAY_TRY(gather_aids(work, base->model, &list, &how, &aids));
+    INLAY_TRY(is_dynamic ? dynamic_model(base->model, &list, forms, work->diag)
+                         : narrow_model(base->model, &list, &how, forms, work->diag));
+    INLAY_TRY(note_layers(work, &list, forms, NULL, NULL));
+    work->report->what = describe_done(args, forms, list.count, &work->report->a);
     for (uint32_t i = 0; i < list.count; i++)
         changed += forms[i].bits < 32;
     if (changed == 0)
-        hand_back(w, list.count == 0 ? "it has no layers with constant float weights"
-                     : is_dynamic    ? "no layer is a product that --mode dynamic makes one of integers (MatMul, Gemm)"
+        hand_back(work, list.count == 0 ? "it has no layers with constant float weights"
+                        : is_dynamic ? "no layer is a product that --mode dynamic makes one of integers (MatMul, Gemm)"
                                      : "no layer can be narrower");
     else
-        status = scratch_save(&w->scratch, "narrow", base->model, false, w->path, w->diag);
+        status = scratch_save(&work->scratch, "narrow", base->model, false, work->path, work->diag);
 done:
     aids_end(&aids);
     inlay_session_destroy(base);
@@ -249,9 +252,9 @@ done:
 
 /* ------------------------------------------------------------------ zeros */
 
-static inlay_status prune_weights(struct work *w)
+static inlay_status prune_weights(struct work *work)
 {
-    const quantize_args *args = w->args;
+    const quantize_args *args = work->args;
     prune_how how = { .share = args->prune };
     struct moments known = { 0 };
     inlay_session *base = NULL;
@@ -261,24 +264,24 @@ static inlay_status prune_weights(struct work *w)
     char path[PATH_MAX];
     inlay_status status;
 
-    INLAY_TRY(base_open(args, 7, &base, w->diag));
-    INLAY_TRY(layers_find(base->model, args->skip, args->skip_count, &base->a, &list, w->diag));
+    INLAY_TRY(base_open(args, 7, &base, work->diag));
+    INLAY_TRY(layers_find(base->model, args->skip, args->skip_count, &base->a, &list, work->diag));
     forms = arena_array(&base->a, (size_t)list.count + 1, sizeof *forms);
     if (forms == NULL) {
-        status = no_memory(w->diag, "for %u layers", list.count);
+        status = no_memory(work->diag, "for %u layers", list.count);
         goto done;
     }
     if (!args->made_up && args->prune > 0) {
-        INLAY_TRY(scratch_save(&w->scratch, "base", base->model, true, path, w->diag));
-        INLAY_TRY(moments_gather(path, w->plain, args->data, &list, args->block, args->progress, args->progress_user,
-                                 &known, w->diag));
+        INLAY_TRY(scratch_save(&work->scratch, "base", base->model, true, path, work->diag));
+        INLAY_TRY(moments_gather(path, work->plain, args->data, &list, args->block, args->progress, args->progress_user,
+                                 &known, work->diag));
         how.inputs = known.layers;
     }
-    INLAY_TRY(prune_model(base->model, &list, &how, forms, &channels, w->diag));
-    INLAY_TRY(note_layers(w, &list, forms, NULL, NULL));
-    w->report->what = arena_format(&w->report->a, "%.3g %% of blocks of 1x%d are zeros, %llu channels are gone",
-                                   100 * args->prune, PRUNE_WIDTH, (unsigned long long)channels);
-    status = scratch_save(&w->scratch, "pruned", base->model, false, w->path, w->diag);
+    INLAY_TRY(prune_model(base->model, &list, &how, forms, &channels, work->diag));
+    INLAY_TRY(note_layers(work, &list, forms, NULL, NULL));
+    work->report->what = arena_format(&work->report->a, "%.3g %% of blocks of 1x%d are zeros, %llu channels are gone",
+                                      100 * args->prune, PRUNE_WIDTH, (unsigned long long)channels);
+    status = scratch_save(&work->scratch, "pruned", base->model, false, work->path, work->diag);
 done:
     moments_end(&known);
     inlay_session_destroy(base);
@@ -287,87 +290,90 @@ done:
 
 /* ------------------------------------------------------------------ integers */
 
-static inlay_status find_integers(struct work *w)
+static inlay_status find_integers(struct work *work)
 {
     search_result found;
-    quantize_report *r = w->report;
-    inlay_status status = search_integers(w->args, &w->scratch, &w->before, &r->a, &found, w->diag);
+    quantize_report *report = work->report;
+    inlay_status status = search_integers(work->args, &work->scratch, &work->before, &report->a, &found, work->diag);
 
     if (status != INLAY_OK)
         return status;
-    r->what = found.what;
-    r->agreement = found.agreement;
-    r->ms_before = found.ms_before;
-    r->ms_after = found.ms_after;
-    status = note_layers(w, &found.list, found.forms, found.names, found.ops);
-    r->points = arena_array(&r->a, (size_t)found.point_count + 1, sizeof *r->points);
-    for (uint32_t i = 0; r->points != NULL && i < found.point_count; i++)
-        r->points[r->point_count++] = (quantize_point){ found.points[i].what, found.points[i].ms,
-                                                        found.points[i].agreement.score.value, found.points[i].chosen };
-    memcpy(w->path, found.path, sizeof w->path);
+    report->what = found.what;
+    report->agreement = found.agreement;
+    report->ms_before = found.ms_before;
+    report->ms_after = found.ms_after;
+    status = note_layers(work, &found.list, found.forms, found.names, found.ops);
+    report->points = arena_array(&report->a, (size_t)found.point_count + 1, sizeof *report->points);
+    for (uint32_t i = 0; report->points != NULL && i < found.point_count; i++)
+        report->points[report->point_count++] =
+            (quantize_point){ found.points[i].what, found.points[i].ms, found.points[i].agreement.score.value,
+                              found.points[i].chosen };
+    memcpy(work->path, found.path, sizeof work->path);
     if (found.failed != NULL)
-        hand_back(w, found.failed);
+        hand_back(work, found.failed);
     return status;
 }
 
 /* Times the result beside the model, in sessions that are made for it: in turns that begin with the one and with the
  * other, so that what the machine does meanwhile meets both. Hands the model back where the result is not fast enough.
  */
-static inlay_status judge_pace(struct work *w)
+static inlay_status judge_pace(struct work *work)
 {
-    const quantize_args *args = w->args;
+    const quantize_args *args = work->args;
     const double most = args->must ? INFINITY : args->small ? NO_SLOWER : FASTER;
-    const char *const paths[] = { args->model, w->path };
-    quantize_report *r = w->report;
-    struct pace p = { 0 };
+    const char *const paths[] = { args->model, work->path };
+    quantize_report *report = work->report;
+    struct pace pace = { 0 };
     inlay_status status;
 
-    subject_rest(&w->before);
-    for (uint32_t round = 0; !pace_is_settled(&p, most); round++) {
+    subject_rest(&work->before);
+    for (uint32_t round = 0; !pace_is_settled(&pace, most); round++) {
         double ms[2];
 
-        INLAY_TRY(tell(w, 0.9, "timing"));
+        INLAY_TRY(tell(work, 0.9, "timing"));
         for (uint32_t i = round; i < round + 2; i++)
             if (args->timer == NULL || !args->timer(args->timer_user, paths[i % 2], &ms[i % 2]))
-                INLAY_TRY(judge_alone(args->data, paths[i % 2], w->plain, QUANTIZE_TIMED_S, &ms[i % 2], w->diag));
-        pace_add(&p, ms[0], ms[1]);
+                INLAY_TRY(judge_alone(args->data, paths[i % 2], work->plain, QUANTIZE_TIMED_S, &ms[i % 2], work->diag));
+        pace_add(&pace, ms[0], ms[1]);
     }
-    pace_times(&p, &r->ms_before, &r->ms_after);
-    if (!pace_holds(&p, most))
-        hand_back(w, arena_format(&r->a,
-                                  "with %s it takes %.3g ms instead of %.3g ms: %.2f times, %.2f to %.2f in %u rounds",
-                                  r->what, r->ms_after, r->ms_before, r->ms_after / r->ms_before, p.ratios[0],
-                                  p.ratios[p.rounds - 1], p.rounds));
+    pace_times(&pace, &report->ms_before, &report->ms_after);
+    if (!pace_holds(&pace, most))
+        hand_back(work,
+                  arena_format(&report->a,
+                               "with %s it takes %.3g ms instead of %.3g ms: %.2f times, %.2f to %.2f in %u rounds",
+                               report->what, report->ms_after, report->ms_before, report->ms_after / report->ms_before,
+                               pace.ratios[0], pace.ratios[pace.rounds - 1], pace.rounds));
 done:
     return status;
 }
 
 /* Runs what was made, holds it beside the model, and decides whether it is good. */
-static inlay_status judge(struct work *w)
+static inlay_status judge(struct work *work)
 {
-    const quantize_args *args = w->args;
-    quantize_report *r = w->report;
+    const quantize_args *args = work->args;
+    quantize_report *report = work->report;
     struct subject after = { 0 };
     inlay_status status;
 
-    INLAY_TRY(tell(w, 0.6, "comparing"));
-    INLAY_TRY(wake(w));
-    INLAY_TRY(subject_open(w->path, w->plain, &after, w->diag));
-    status = judge_agreement(args->data, args->must ? MOST_LOOKED_AT : MOST_COMPARED, args->metric, &w->before, &after,
-                             &r->agreement, w->diag);
+    INLAY_TRY(tell(work, 0.6, "comparing"));
+    INLAY_TRY(wake(work));
+    INLAY_TRY(subject_open(work->path, work->plain, &after, work->diag));
+    status = judge_agreement(args->data, args->must ? MOST_LOOKED_AT : MOST_COMPARED, args->metric, &work->before,
+                             &after, &report->agreement, work->diag);
     if (status != INLAY_OK && args->made_up && status != INLAY_CANCELLED && status != INLAY_OUT_OF_MEMORY) {
-        r->unmeasured = arena_string(&r->a, w->diag->text); /* contents that nobody meant are refused by many models */
-        r->agreement = (struct verdict){ 0 };
+        report->unmeasured =
+            arena_string(&report->a, work->diag->text); /* contents that nobody meant are refused by many models */
+        report->agreement = (struct verdict){ 0 };
         status = INLAY_OK;
         goto done;
     }
     if (status != INLAY_OK)
         goto done;
     subject_close(&after);
-    if (!args->must && !verdict_holds(&r->agreement, args->goal, args->sure))
-        hand_back(w, verdict_only(&r->agreement, r->what, &r->a));
+    if (!args->must && !verdict_holds(&report->agreement, args->goal, args->sure))
+        hand_back(work, verdict_only(&report->agreement, report->what, &report->a));
     else
-        status = judge_pace(w);
+        status = judge_pace(work);
 done:
     subject_close(&after);
     return status;
@@ -376,52 +382,52 @@ done:
 /* ------------------------------------------------------------------ the whole */
 
 /* The model as it is, as a file beside which tensors may lie. */
-static inlay_status save_as_is(struct work *w)
+static inlay_status save_as_is(struct work *work)
 {
-    const session_source source = { .path = w->args->model, .fd = -1 };
+    const session_source source = { .path = work->args->model, .fd = -1 };
     inlay_session raw = { .model = NULL };
     inlay_status status;
 
-    INLAY_TRY(session_load_model(&raw, &source, w->args->options, w->diag));
-    status = scratch_save(&w->scratch, "same", raw.model, false, w->path, w->diag);
+    INLAY_TRY(session_load_model(&raw, &source, work->args->options, work->diag));
+    status = scratch_save(&work->scratch, "same", raw.model, false, work->path, work->diag);
 done:
     graph_model_destroy(raw.model);
     return status;
 }
 
 /* The file of tensors beside the model that is to be published. */
-static inlay_status pack_tensors(const struct work *w)
+static inlay_status pack_tensors(const struct work *work)
 {
     char path[PATH_MAX];
 
-    if ((size_t)snprintf(path, sizeof path, "%.*s/%s", (int)(strrchr(w->path, '/') - w->path), w->path,
-                         w->args->external) >= sizeof path)
-        return inlay_fail(w->diag, INLAY_INVALID_ARGUMENT, "the path of the external file is too long");
-    return pack_file(path, w->diag);
+    if ((size_t)snprintf(path, sizeof path, "%.*s/%s", (int)(strrchr(work->path, '/') - work->path), work->path,
+                         work->args->external) >= sizeof path)
+        return inlay_fail(work->diag, INLAY_INVALID_ARGUMENT, "the path of the external file is too long");
+    return pack_file(path, work->diag);
 }
 
 /* Bytes of the model's file and of those beside it that it names; sparse tensors as they stand there. */
-static inlay_status measure_before(struct work *w)
+static inlay_status measure_before(struct work *work)
 {
-    const session_source source = { .path = w->args->model, .fd = -1 };
+    const session_source source = { .path = work->args->model, .fd = -1 };
     inlay_session raw = { .keeps_sparse = true };
-    inlay_status status = session_load_model(&raw, &source, w->args->options, w->diag);
+    inlay_status status = session_load_model(&raw, &source, work->args->options, work->diag);
 
     if (status == INLAY_OK)
-        w->report->bytes_before = graph_blob_mapped(raw.model);
+        work->report->bytes_before = graph_blob_mapped(raw.model);
     graph_model_destroy(raw.model);
     return status;
 }
 
 /* What the caller leaves open: the metric by what the samples make of the model, and the agreement by the metric. */
-static inlay_status settle_goal(struct work *w, quantize_args *args)
+static inlay_status settle_goal(struct work *work, quantize_args *args)
 {
     inlay_status status = INLAY_OK;
 
     if (args->metric == AGREE_auto && !args->made_up && inlay_session_output_count(args->data->of) == 1) {
-        INLAY_TRY(wake(w));
-        INLAY_TRY(judge_metric(args->data, &w->before, &args->metric, w->diag));
-        subject_rest(&w->before); /* what comes next runs other models */
+        INLAY_TRY(wake(work));
+        INLAY_TRY(judge_metric(args->data, &work->before, &args->metric, work->diag));
+        subject_rest(&work->before); /* what comes next runs other models */
     }
     if (isnan(args->goal)) {
         args->goal = args->metric == AGREE_kl ? 0.01 : args->metric == AGREE_text ? 0.95 : 0.99;
@@ -434,36 +440,36 @@ done:
 inlay_status quantize_model(const quantize_args *given, quantize_report *report, inlay_diag *diag)
 {
     quantize_args settled = *given, *args = &settled;
-    struct work w = { .args = args, .report = report, .diag = diag };
+    struct work work = { .args = args, .report = report, .diag = diag };
     const double begin_ms = clock_ms();
     inlay_status status;
 
     *report = (quantize_report){ 0 };
     report->what = describe(args, &report->a);
-    INLAY_TRY(scratch_make(args->output, args->external, &w.scratch, diag));
-    INLAY_TRY(judge_options(args->options, NULL, NULL, &w.plain, diag));
-    INLAY_TRY(tell(&w, 0.1, "loading"));
-    INLAY_TRY(settle_goal(&w, args));
+    INLAY_TRY(scratch_make(args->output, args->external, &work.scratch, diag));
+    INLAY_TRY(judge_options(args->options, NULL, NULL, &work.plain, diag));
+    INLAY_TRY(tell(&work, 0.1, "loading"));
+    INLAY_TRY(settle_goal(&work, args));
     if (args->mode == QUANTIZE_STATIC) {
-        INLAY_TRY(find_integers(&w));
-        if (w.path[0] != '\0')
-            INLAY_TRY(judge_pace(&w)); /* the search has timed candidates beside each other, and took the luckiest */
+        INLAY_TRY(find_integers(&work));
+        if (work.path[0] != '\0')
+            INLAY_TRY(judge_pace(&work)); /* the search has timed candidates beside each other, and took the luckiest */
     } else {
-        INLAY_TRY(isnan(args->prune) ? narrow_weights(&w) : prune_weights(&w));
-        if (w.path[0] != '\0')
-            INLAY_TRY(judge(&w));
+        INLAY_TRY(isnan(args->prune) ? narrow_weights(&work) : prune_weights(&work));
+        if (work.path[0] != '\0')
+            INLAY_TRY(judge(&work));
     }
-    INLAY_TRY(measure_before(&w));
-    if (w.path[0] == '\0')
-        INLAY_TRY(save_as_is(&w));
-    INLAY_TRY(tell(&w, 1, "writing"));
+    INLAY_TRY(measure_before(&work));
+    if (work.path[0] == '\0')
+        INLAY_TRY(save_as_is(&work));
+    INLAY_TRY(tell(&work, 1, "writing"));
     if (args->pack)
-        INLAY_TRY(pack_tensors(&w));
-    status = scratch_publish(&w.scratch, w.path, &report->bytes_after, diag);
+        INLAY_TRY(pack_tensors(&work));
+    status = scratch_publish(&work.scratch, work.path, &report->bytes_after, diag);
 done:
-    subject_close(&w.before);
-    scratch_remove(&w.scratch);
-    inlay_options_destroy(w.plain);
+    subject_close(&work.before);
+    scratch_remove(&work.scratch);
+    inlay_options_destroy(work.plain);
     report->seconds = (clock_ms() - begin_ms) * 1e-3;
     return status;
 }

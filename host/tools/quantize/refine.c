@@ -34,29 +34,30 @@ static int64_t place(const weight_inputs *in, int64_t p)
     return in->order != NULL ? in->order[p] : p;
 }
 
-static void find_off(const side_by_side *s)
+static void find_off(const side_by_side *side)
 {
-    const weight_rows *m = s->m;
+    const weight_rows *rows = side->m;
 
-    for (int64_t i = 0; i < s->count; i++)
-        for (int64_t p = 0; p < m->depth; p++) {
-            const int64_t r = s->first + i, k = place(s->in, p), b = r * weight_blocks(m) + k / m->block;
+    for (int64_t i = 0; i < side->count; i++)
+        for (int64_t p = 0; p < rows->depth; p++) {
+            const int64_t r = side->first + i, k = place(side->in, p), b = r * weight_blocks(rows) + k / rows->block;
 
-            s->off[i * m->depth + p] =
-                (float)(s->codes[r * m->depth + k] - s->zeros[b]) * s->scales[b] - m->w[r * m->row_step + k * m->step];
+            side->off[i * rows->depth + p] =
+                (float)(side->codes[r * rows->depth + k] - side->zeros[b]) * side->scales[b] -
+                rows->w[r * rows->row_step + k * rows->step];
         }
 }
 
-static void find_slopes(const side_by_side *s, const float *moments)
+static void find_slopes(const side_by_side *side, const float *moments)
 {
-    const int64_t n = s->m->depth;
+    const int64_t n = side->m->depth;
 
-    find_off(s);
-    memset(s->slopes, 0, (size_t)(s->count * n) * sizeof *s->slopes);
-    blockmul_add(&(struct blockmul){ .c = s->slopes,
-                                     .a = s->off,
+    find_off(side);
+    memset(side->slopes, 0, (size_t)(side->count * n) * sizeof *side->slopes);
+    blockmul_add(&(struct blockmul){ .c = side->slopes,
+                                     .a = side->off,
                                      .b = moments,
-                                     .rows = s->count,
+                                     .rows = side->count,
                                      .columns = n,
                                      .depth = n,
                                      .c_row = n,
@@ -66,67 +67,67 @@ static void find_slopes(const side_by_side *s, const float *moments)
                                      .factor = 1 });
 }
 
-static void settle_row(const side_by_side *s, const float *moments, int64_t i, int64_t from, int64_t to)
+static void settle_row(const side_by_side *side, const float *moments, int64_t i, int64_t from, int64_t to)
 {
-    const weight_rows *m = s->m;
-    const int64_t r = s->first + i, b = r * weight_blocks(m) + place(s->in, from) / m->block;
+    const weight_rows *rows = side->m;
+    const int64_t r = side->first + i, b = r * weight_blocks(rows) + place(side->in, from) / rows->block;
     struct settling one = { .n = (int)(to - from),
-                            .moments = moments + from * m->depth + from,
-                            .row = m->depth,
-                            .low = (float)-s->zeros[b],
-                            .high = (float)(WEIGHTS_MOST_CODE - s->zeros[b]),
-                            .step = s->scales[b],
-                            .change = s->changes + i * m->block,
-                            .halves = m->halves };
+                            .moments = moments + from * rows->depth + from,
+                            .row = rows->depth,
+                            .low = (float)-side->zeros[b],
+                            .high = (float)(WEIGHTS_MOST_CODE - side->zeros[b]),
+                            .step = side->scales[b],
+                            .change = side->changes + i * rows->block,
+                            .halves = rows->halves };
 
     for (int k = 0; k < one.n; k++) {
-        one.codes[k] = (float)(s->codes[r * m->depth + place(s->in, from + k)] - s->zeros[b]);
-        one.slope[k] = s->slopes[i * m->depth + from + k];
+        one.codes[k] = (float)(side->codes[r * rows->depth + place(side->in, from + k)] - side->zeros[b]);
+        one.slope[k] = side->slopes[i * rows->depth + from + k];
         one.change[k] = 0;
     }
     KERNEL_BEST(quantize_loops)->settle(&one);
-    s->scales[b] = one.step;
+    side->scales[b] = one.step;
     for (int k = 0; k < one.n; k++)
-        s->codes[r * m->depth + place(s->in, from + k)] = (uint8_t)((int)one.codes[k] + s->zeros[b]);
+        side->codes[r * rows->depth + place(side->in, from + k)] = (uint8_t)((int)one.codes[k] + side->zeros[b]);
 }
 
-double refine_nibbles(const weight_rows *m, const weight_inputs *in, const float *moments, int64_t first, int64_t count,
-                      uint8_t *codes, float *scales, const uint8_t *zeros, float *scratch)
+double refine_nibbles(const weight_rows *rows, const weight_inputs *in, const float *moments, int64_t first,
+                      int64_t count, uint8_t *codes, float *scales, const uint8_t *zeros, float *scratch)
 {
-    const int64_t n = m->depth;
-    const side_by_side s = { m,
-                             in,
-                             first,
-                             count,
-                             codes,
-                             scales,
-                             zeros,
-                             scratch,
-                             scratch + WEIGHTS_TOGETHER * n,
-                             scratch + 2 * WEIGHTS_TOGETHER * n };
+    const int64_t n = rows->depth;
+    const side_by_side side = { rows,
+                                in,
+                                first,
+                                count,
+                                codes,
+                                scales,
+                                zeros,
+                                scratch,
+                                scratch + WEIGHTS_TOGETHER * n,
+                                scratch + 2 * WEIGHTS_TOGETHER * n };
     double loss = 0;
 
-    find_slopes(&s, moments);
+    find_slopes(&side, moments);
     for (int pass = 0; pass < PASSES; pass++)
-        for (int64_t from = 0; from < n; from += m->block) {
-            const int64_t to = from + m->block < n ? from + m->block : n;
+        for (int64_t from = 0; from < n; from += rows->block) {
+            const int64_t to = from + rows->block < n ? from + rows->block : n;
 
             for (int64_t i = 0; i < count; i++)
-                settle_row(&s, moments, i, from, to);
-            blockmul_add(&(struct blockmul){ .c = s.slopes,
-                                             .a = s.changes,
+                settle_row(&side, moments, i, from, to);
+            blockmul_add(&(struct blockmul){ .c = side.slopes,
+                                             .a = side.changes,
                                              .b = moments + from * n,
                                              .rows = count,
                                              .columns = n,
                                              .depth = to - from,
                                              .c_row = n,
-                                             .a_row = m->block,
+                                             .a_row = rows->block,
                                              .a_step = 1,
                                              .b_row = n,
                                              .factor = 1 });
         }
-    find_off(&s);
+    find_off(&side);
     for (int64_t i = 0; i < count * n; i++)
-        loss += (double)s.off[i] * (double)s.slopes[i];
+        loss += (double)side.off[i] * (double)side.slopes[i];
     return loss;
 }

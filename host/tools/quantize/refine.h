@@ -10,6 +10,6 @@ void refine_moments(const weight_inputs *in, int64_t depth, float *out);
 /* Changes codes and scales of rows first .. first + count (at most WEIGHTS_TOGETHER); the error of what these rows make
  * never grows. moments is what refine_moments() makes, scratch [WEIGHTS_TOGETHER, 2 * depth + WEIGHTS_MOST_BLOCK].
  * Returns the mean square that the outputs of these rows together are off. */
-double refine_nibbles(const weight_rows *m, const weight_inputs *in, const float *moments, int64_t first, int64_t count,
-                      uint8_t *codes, float *scales, const uint8_t *zeros, float *scratch);
+double refine_nibbles(const weight_rows *rows, const weight_inputs *in, const float *moments, int64_t first,
+                      int64_t count, uint8_t *codes, float *scales, const uint8_t *zeros, float *scratch);
 #endif

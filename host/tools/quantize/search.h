@@ -34,6 +34,7 @@ typedef struct search_result {
 
 /* Candidates lie in the scratch folder; before is the model as it is, which is open only while it is run. Memory of the
  * result is a's. */
-INLAY_NODISCARD inlay_status search_integers(const quantize_args *args, const struct scratch *s, struct subject *before,
-                                             struct arena *a, search_result *out, inlay_diag *diag);
+INLAY_NODISCARD inlay_status search_integers(const quantize_args *args, const struct scratch *scratch,
+                                             struct subject *before, struct arena *arena, search_result *out,
+                                             inlay_diag *diag);
 #endif

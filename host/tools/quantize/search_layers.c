@@ -13,94 +13,96 @@ static const double LEAST_GAIN = 0.02;
 
 /* What the layers take as floats less what they take with integers. Where no kernel has the name of a layer, its share
  * of what the whole gains; and never less than a little, for its neighbours exchange bytes through it. */
-static inlay_status find_gains(struct search *x, const struct candidate *c, struct ranking *r)
+static inlay_status find_gains(struct search *search, const struct candidate *candidate, struct ranking *ranking)
 {
-    const search_result *out = x->out;
-    double *floats = arena_array(x->a, (size_t)x->layer_count + 1, sizeof *floats);
-    double *bytes = arena_array(x->a, (size_t)x->layer_count + 1, sizeof *bytes), runs[2], share;
-    struct subject s = { 0 };
+    const search_result *out = search->out;
+    double *floats = arena_array(search->a, (size_t)search->layer_count + 1, sizeof *floats);
+    double *bytes = arena_array(search->a, (size_t)search->layer_count + 1, sizeof *bytes), runs[2], share;
+    struct subject subject = { 0 };
     char path[PATH_MAX];
     inlay_status status;
 
     if (floats == NULL || bytes == NULL)
-        return no_memory(x->diag, "to search");
-    INLAY_TRY(search_build(x, c, false, path));
-    subject_rest(x->before);
-    INLAY_TRY(subject_open(x->base, x->plain, &s, x->diag));
-    INLAY_TRY(times_of_layers(&s, x->args->data, out->names, x->layer_count, floats, &runs[0], x->diag));
-    subject_close(&s);
-    INLAY_TRY(subject_open(path, x->plain, &s, x->diag));
-    INLAY_TRY(times_of_layers(&s, x->args->data, out->names, x->layer_count, bytes, &runs[1], x->diag));
-    subject_close(&s);
-    INLAY_TRY(search_wake(x));
+        return no_memory(search->diag, "to search");
+    INLAY_TRY(search_build(search, candidate, false, path));
+    subject_rest(search->before);
+    INLAY_TRY(subject_open(search->base, search->plain, &subject, search->diag));
+    INLAY_TRY(
+        times_of_layers(&subject, search->args->data, out->names, search->layer_count, floats, &runs[0], search->diag));
+    subject_close(&subject);
+    INLAY_TRY(subject_open(path, search->plain, &subject, search->diag));
+    INLAY_TRY(
+        times_of_layers(&subject, search->args->data, out->names, search->layer_count, bytes, &runs[1], search->diag));
+    subject_close(&subject);
+    INLAY_TRY(search_wake(search));
     share = runs[0] > runs[1] ? 1 - runs[1] / runs[0] : 0;
-    for (uint32_t k = 0; k < r->count; k++) {
-        layer_worth *w = &r->items[k];
-        const double took = floats[w->layer] > 0 ? floats[w->layer] : runs[0] / x->layer_count;
-        const double gain = bytes[w->layer] > 0 ? took - bytes[w->layer] : took * share;
+    for (uint32_t k = 0; k < ranking->count; k++) {
+        layer_worth *worth = &ranking->items[k];
+        const double took = floats[worth->layer] > 0 ? floats[worth->layer] : runs[0] / search->layer_count;
+        const double gain = bytes[worth->layer] > 0 ? took - bytes[worth->layer] : took * share;
 
-        w->gain_ns = gain > took * LEAST_GAIN ? gain : took * LEAST_GAIN;
+        worth->gain_ns = gain > took * LEAST_GAIN ? gain : took * LEAST_GAIN;
     }
 done:
-    subject_close(&s);
+    subject_close(&subject);
     return status;
 }
 
-static bool known_gains(struct search *x, struct ranking *r)
+static bool known_gains(struct search *search, struct ranking *ranking)
 {
-    const char **names = arena_array(x->a, (size_t)r->count + 1, sizeof *names);
-    double *gains = arena_array(x->a, (size_t)r->count + 1, sizeof *gains);
+    const char **names = arena_array(search->a, (size_t)ranking->count + 1, sizeof *names);
+    double *gains = arena_array(search->a, (size_t)ranking->count + 1, sizeof *gains);
 
-    for (uint32_t k = 0; names != NULL && k < r->count; k++)
-        names[k] = x->out->names[r->items[k].layer];
-    if (names == NULL || gains == NULL || !stats_gains(x->known, names, r->count, gains))
+    for (uint32_t k = 0; names != NULL && k < ranking->count; k++)
+        names[k] = search->out->names[ranking->items[k].layer];
+    if (names == NULL || gains == NULL || !stats_gains(search->known, names, ranking->count, gains))
         return false;
-    for (uint32_t k = 0; k < r->count; k++)
-        r->items[k].gain_ns = gains[k];
+    for (uint32_t k = 0; k < ranking->count; k++)
+        ranking->items[k].gain_ns = gains[k];
     return true;
 }
 
 /* Errors of layers add up as squares. */
-static double price(const layer_worth *w)
+static double price(const layer_worth *worth)
 {
-    return isnan(w->error) ? INFINITY : w->error * w->error / w->gain_ns;
+    return isnan(worth->error) ? INFINITY : worth->error * worth->error / worth->gain_ns;
 }
 
 static int dearest_first(const void *a, const void *b)
 {
-    const layer_worth *x = a, *y = b;
-    const double p = price(x), q = price(y);
+    const layer_worth *worth = a, *y = b;
+    const double p = price(worth), q = price(y);
 
-    return p != q ? (p < q) - (p > q) : (x->layer > y->layer) - (x->layer < y->layer);
+    return p != q ? (p < q) - (p > q) : (worth->layer > y->layer) - (worth->layer < y->layer);
 }
 
 /* ------------------------------------------------------------------ the ranking */
 
-inlay_status search_rank(struct search *x, const struct candidate *c, struct ranking *out)
+inlay_status search_rank(struct search *search, const struct candidate *candidate, struct ranking *out)
 {
-    bool *only = arena_array(x->a, (size_t)x->layer_count + 1, sizeof *only);
-    struct candidate alone = { c->placement, c->method, only, c->corrects };
+    bool *only = arena_array(search->a, (size_t)search->layer_count + 1, sizeof *only);
+    struct candidate alone = { candidate->placement, candidate->method, only, candidate->corrects };
     char path[PATH_MAX];
     inlay_status status;
 
-    *out = (struct ranking){ arena_array(x->a, (size_t)x->layer_count + 1, sizeof *out->items), 0 };
+    *out = (struct ranking){ arena_array(search->a, (size_t)search->layer_count + 1, sizeof *out->items), 0 };
     if (only == NULL || out->items == NULL)
-        return no_memory(x->diag, "to search");
-    INLAY_TRY(search_build(x, c, true, path)); /* tells which they are */
-    for (uint32_t i = 0; i < x->layer_count; i++) {
-        struct verdict v;
+        return no_memory(search->diag, "to search");
+    INLAY_TRY(search_build(search, candidate, true, path)); /* tells which they are */
+    for (uint32_t i = 0; i < search->layer_count; i++) {
+        struct verdict verdict;
 
-        if (x->out->forms[i].bits == 32)
+        if (search->out->forms[i].bits == 32)
             continue;
-        memset(only, true, x->layer_count * sizeof *only);
+        memset(only, true, search->layer_count * sizeof *only);
         only[i] = false;
-        INLAY_TRY(search_attempt(x, &alone, SEARCH_TELLING, &v, NULL));
-        out->items[out->count++] = (layer_worth){ i, v.error, 1 };
+        INLAY_TRY(search_attempt(search, &alone, SEARCH_TELLING, &verdict, NULL));
+        out->items[out->count++] = (layer_worth){ i, verdict.error, 1 };
     }
-    if (!known_gains(x, out)) {
-        INLAY_TRY(find_gains(x, c, out));
+    if (!known_gains(search, out)) {
+        INLAY_TRY(find_gains(search, candidate, out));
         for (uint32_t k = 0; k < out->count; k++)
-            stats_add_gain(x->known, x->out->names[out->items[k].layer], out->items[k].gain_ns);
+            stats_add_gain(search->known, search->out->names[out->items[k].layer], out->items[k].gain_ns);
     }
     qsort(out->items, out->count, sizeof *out->items, dearest_first);
 done:
@@ -109,92 +111,92 @@ done:
 
 /* ------------------------------------------------------------------ sets */
 
-static void put_back(const struct search *x, const struct ranking *r, uint32_t count, bool *stays)
+static void put_back(const struct search *search, const struct ranking *ranking, uint32_t count, bool *stays)
 {
-    memset(stays, false, x->layer_count * sizeof *stays);
+    memset(stays, false, search->layer_count * sizeof *stays);
     for (uint32_t i = 0; i < count; i++)
-        stays[r->items[i].layer] = true;
+        stays[ranking->items[i].layer] = true;
 }
 
 /* Of those that are floats, the one with the largest gain below the last; NULL: none. */
-static const layer_worth *next_largest(const struct ranking *r, const bool *stays, const layer_worth *last)
+static const layer_worth *next_largest(const struct ranking *ranking, const bool *stays, const layer_worth *last)
 {
     const layer_worth *best = NULL;
 
-    for (uint32_t i = 0; i < r->count; i++) {
-        const layer_worth *w = &r->items[i];
+    for (uint32_t i = 0; i < ranking->count; i++) {
+        const layer_worth *worth = &ranking->items[i];
 
-        if (stays[w->layer] && (last == NULL || w->gain_ns < last->gain_ns) &&
-            (best == NULL || w->gain_ns > best->gain_ns))
-            best = w;
+        if (stays[worth->layer] && (last == NULL || worth->gain_ns < last->gain_ns) &&
+            (best == NULL || worth->gain_ns > best->gain_ns))
+            best = worth;
     }
     return best;
 }
 
-inlay_status search_mix(struct search *x, const struct ranking *r, struct candidate *c)
+inlay_status search_mix(struct search *search, const struct ranking *ranking, struct candidate *candidate)
 {
-    bool *stays = arena_array(x->a, (size_t)x->layer_count + 1, sizeof *stays);
-    const layer_worth *w = NULL;
-    uint32_t low = 0, high = r->count;
-    struct verdict v;
+    bool *stays = arena_array(search->a, (size_t)search->layer_count + 1, sizeof *stays);
+    const layer_worth *worth = NULL;
+    uint32_t low = 0, high = ranking->count;
+    struct verdict verdict;
     inlay_status status = INLAY_OK;
 
     if (stays == NULL)
-        return no_memory(x->diag, "to search");
-    c->stays = stays;
+        return no_memory(search->diag, "to search");
+    candidate->stays = stays;
     while (low < high) {
         const uint32_t middle = low + (high - low) / 2;
 
-        put_back(x, r, middle, stays);
-        INLAY_TRY(search_attempt(x, c, x->compared, &v, NULL));
-        if (search_is_good(x, &v))
+        put_back(search, ranking, middle, stays);
+        INLAY_TRY(search_attempt(search, candidate, search->compared, &verdict, NULL));
+        if (search_is_good(search, &verdict))
             high = middle;
         else
             low = middle + 1;
     }
-    put_back(x, r, high, stays);
-    for (uint32_t tries = 0; tries < MOST_RETRIED && (w = next_largest(r, stays, w)) != NULL; tries++) {
-        stays[w->layer] = false;
-        INLAY_TRY(search_attempt(x, c, x->compared, &v, NULL));
-        if (!search_is_good(x, &v))
-            stays[w->layer] = true;
+    put_back(search, ranking, high, stays);
+    for (uint32_t tries = 0; tries < MOST_RETRIED && (worth = next_largest(ranking, stays, worth)) != NULL; tries++) {
+        stays[worth->layer] = false;
+        INLAY_TRY(search_attempt(search, candidate, search->compared, &verdict, NULL));
+        if (!search_is_good(search, &verdict))
+            stays[worth->layer] = true;
     }
 done:
     return status;
 }
 
-bool search_mix_more(const struct search *x, const struct ranking *r, struct candidate *c)
+bool search_mix_more(const struct search *search, const struct ranking *ranking, struct candidate *candidate)
 {
-    bool *stays = (bool *)(uintptr_t)c->stays;
-    uint32_t more = 1 + r->count / 20;
+    bool *stays = (bool *)(uintptr_t)candidate->stays;
+    uint32_t more = 1 + ranking->count / 20;
 
-    if (search_floats(x, c) >= r->count)
+    if (search_floats(search, candidate) >= ranking->count)
         return false;
-    for (uint32_t i = 0; i < r->count && more > 0; i++)
-        if (!stays[r->items[i].layer]) {
-            stays[r->items[i].layer] = true;
+    for (uint32_t i = 0; i < ranking->count && more > 0; i++)
+        if (!stays[ranking->items[i].layer]) {
+            stays[ranking->items[i].layer] = true;
             more--;
         }
     return true;
 }
 
-inlay_status search_front(struct search *x, const struct ranking *r, const struct candidate *c)
+inlay_status search_front(struct search *search, const struct ranking *ranking, const struct candidate *candidate)
 {
     enum { STEPS = 6 };
-    bool *stays = arena_array(x->a, (size_t)x->layer_count + 1, sizeof *stays);
-    struct candidate other = { c->placement, c->method, stays, c->corrects };
+    bool *stays = arena_array(search->a, (size_t)search->layer_count + 1, sizeof *stays);
+    struct candidate other = { candidate->placement, candidate->method, stays, candidate->corrects };
     inlay_status status = INLAY_OK;
 
     if (stays == NULL)
-        return no_memory(x->diag, "to search");
+        return no_memory(search->diag, "to search");
     for (uint32_t k = 0; k < STEPS; k++) {
         double ms[2];
-        struct verdict v;
+        struct verdict verdict;
 
-        put_back(x, r, r->count * k / STEPS, stays);
-        INLAY_TRY(search_attempt(x, &other, x->compared, &v, ms));
-        if (!search_note_point(x, search_describe(x, &other), &v, ms[1]))
-            return no_memory(x->diag, "to search");
+        put_back(search, ranking, ranking->count * k / STEPS, stays);
+        INLAY_TRY(search_attempt(search, &other, search->compared, &verdict, ms));
+        if (!search_note_point(search, search_describe(search, &other), &verdict, ms[1]))
+            return no_memory(search->diag, "to search");
     }
 done:
     return status;

@@ -45,39 +45,41 @@ struct search {
 };
 
 /* Opens the model as it is, with its outputs kept from then on. */
-INLAY_NODISCARD inlay_status search_wake(struct search *x);
+INLAY_NODISCARD inlay_status search_wake(struct search *search);
 
 /* The range of value i by a method. */
-qdq_range search_range(const struct search *x, uint32_t i, uint32_t method);
+qdq_range search_range(const struct search *search, uint32_t i, uint32_t method);
 /* Writes the candidate; keep: it is the one that the result is about. path is [PATH_MAX]. */
-INLAY_NODISCARD inlay_status search_build(struct search *x, const struct candidate *c, bool keep, char *path);
+INLAY_NODISCARD inlay_status search_build(struct search *search, const struct candidate *candidate, bool keep,
+                                          char *path);
 /* Builds it, and says how well it agrees on as many samples (SEARCH_TELLING: on those that tell most, or the first
  * few), and what a run takes: out and ms may be NULL. */
 enum { SEARCH_TELLING = 0x7fffffff };
-INLAY_NODISCARD inlay_status search_attempt(struct search *x, const struct candidate *c, uint32_t most_samples,
-                                            struct verdict *out, double ms[2]);
+INLAY_NODISCARD inlay_status search_attempt(struct search *search, const struct candidate *candidate,
+                                            uint32_t most_samples, struct verdict *out, double ms[2]);
 /* Finds the samples on which the candidate is off most, and as many others: few that tell of ranges and layers what all
  * of them would. From then on search_attempt() knows them. */
-INLAY_NODISCARD inlay_status search_find_telling(struct search *x, const struct candidate *c);
+INLAY_NODISCARD inlay_status search_find_telling(struct search *search, const struct candidate *candidate);
 /* Does the agreement hold? While sets are chosen, with some room: what suits the samples suits others less. */
-bool search_is_good(const struct search *x, const struct verdict *v);
-bool search_holds(const struct search *x, const struct verdict *v);
+bool search_is_good(const struct search *search, const struct verdict *verdict);
+bool search_holds(const struct search *search, const struct verdict *verdict);
 /* "the inputs of layers, ranges by mse" */
-const char *search_describe(const struct search *x, const struct candidate *c);
+const char *search_describe(const struct search *search, const struct candidate *candidate);
 /* Layers that are floats in the candidate though they need not be. */
-uint32_t search_floats(const struct search *x, const struct candidate *c);
+uint32_t search_floats(const struct search *search, const struct candidate *candidate);
 
 /* Keeps what was seen of a candidate for the report; false: no memory. */
-bool search_note_point(struct search *x, const char *what, const struct verdict *v, double ms);
+bool search_note_point(struct search *search, const char *what, const struct verdict *verdict, double ms);
 
 /* ------------------------------------------------------------------ search_ranges.c */
 
-/* The method that suits all values best, and whether corrected biases do; c->method is new memory, the search's. */
-INLAY_NODISCARD inlay_status search_ranges(struct search *x, struct candidate *c, struct verdict *out);
+/* The method that suits all values best, and whether corrected biases do; candidate->method is new memory, the
+ * search's. */
+INLAY_NODISCARD inlay_status search_ranges(struct search *search, struct candidate *candidate, struct verdict *out);
 /* ------------------------------------------------------------------ search_tables.c */
 
 /* Tables of the result in bytes, where the agreement holds with them and no run takes longer. */
-INLAY_NODISCARD inlay_status search_tables(struct search *x);
+INLAY_NODISCARD inlay_status search_tables(struct search *search);
 
 /* ------------------------------------------------------------------ search_layers.c */
 
@@ -94,15 +96,18 @@ struct ranking {
 };
 
 /* Tries each layer of the candidate alone. */
-INLAY_NODISCARD inlay_status search_rank(struct search *x, const struct candidate *c, struct ranking *out);
+INLAY_NODISCARD inlay_status search_rank(struct search *search, const struct candidate *candidate, struct ranking *out);
 /* The ranges of what the layers at the front of the ranking read, each by the method with which the outputs of the
- * whole are off least. c->method is new memory where that is much less. */
-INLAY_NODISCARD inlay_status search_refine(struct search *x, const struct ranking *r, struct candidate *c);
+ * whole are off least. candidate->method is new memory where that is much less. */
+INLAY_NODISCARD inlay_status search_refine(struct search *search, const struct ranking *ranking,
+                                           struct candidate *candidate);
 /* Makes floats of as few layers from the front of the ranking as the agreement takes; then those with the largest gain
- * are tried as integers again. c->stays is new memory. */
-INLAY_NODISCARD inlay_status search_mix(struct search *x, const struct ranking *r, struct candidate *c);
+ * are tried as integers again. candidate->stays is new memory. */
+INLAY_NODISCARD inlay_status search_mix(struct search *search, const struct ranking *ranking,
+                                        struct candidate *candidate);
 /* Candidates with shares of the ranking as floats, run and timed: points of the report. */
-INLAY_NODISCARD inlay_status search_front(struct search *x, const struct ranking *r, const struct candidate *c);
+INLAY_NODISCARD inlay_status search_front(struct search *search, const struct ranking *ranking,
+                                          const struct candidate *candidate);
 /* A few more of them; false: all are floats. */
-bool search_mix_more(const struct search *x, const struct ranking *r, struct candidate *c);
+bool search_mix_more(const struct search *search, const struct ranking *ranking, struct candidate *candidate);
 #endif

@@ -11,33 +11,34 @@ static bool is_wanted(const quantize_args *args, uint32_t m)
     return args->method == QUANTIZE_AUTO || args->method == search_methods[m].kind;
 }
 
-inlay_status search_ranges(struct search *x, struct candidate *c, struct verdict *out)
+inlay_status search_ranges(struct search *search, struct candidate *candidate, struct verdict *out)
 {
-    uint8_t *best = arena_array(x->a, (size_t)x->c.count + 1, 1), *tried = arena_array(x->a, (size_t)x->c.count + 1, 1);
-    struct candidate other = { c->placement, tried, c->stays, false };
+    uint8_t *best = arena_array(search->a, (size_t)search->c.count + 1, 1),
+            *tried = arena_array(search->a, (size_t)search->c.count + 1, 1);
+    struct candidate other = { candidate->placement, tried, candidate->stays, false };
     bool any = false;
-    struct verdict v;
+    struct verdict verdict;
     inlay_status status = INLAY_OK;
 
     if (best == NULL || tried == NULL)
-        return no_memory(x->diag, "to search");
+        return no_memory(search->diag, "to search");
     for (uint32_t m = 0; m < SEARCH_METHODS; m++) {
-        if (!is_wanted(x->args, m))
+        if (!is_wanted(search->args, m))
             continue;
-        memset(tried, (int)m, x->c.count);
-        INLAY_TRY(search_attempt(x, &other, x->compared, &v, NULL));
-        if (!any || v.error < out->error) { /* errors tell more than scores do where all of these are bad */
-            *out = v;
-            memcpy(best, tried, x->c.count);
+        memset(tried, (int)m, search->c.count);
+        INLAY_TRY(search_attempt(search, &other, search->compared, &verdict, NULL));
+        if (!any || verdict.error < out->error) { /* errors tell more than scores do where all of these are bad */
+            *out = verdict;
+            memcpy(best, tried, search->c.count);
         }
         any = true;
     }
-    *c = (struct candidate){ c->placement, best, c->stays, true };
-    INLAY_TRY(search_attempt(x, c, x->compared, &v, NULL));
-    if (v.error < out->error)
-        *out = v;
+    *candidate = (struct candidate){ candidate->placement, best, candidate->stays, true };
+    INLAY_TRY(search_attempt(search, candidate, search->compared, &verdict, NULL));
+    if (verdict.error < out->error)
+        *out = verdict;
     else
-        c->corrects = false;
+        candidate->corrects = false;
 done:
     return status;
 }
@@ -52,14 +53,14 @@ static bool is_unlike(const qdq_range *a, const qdq_range *b)
 }
 
 /* The methods whose range of the value is unlike that of its method and of each other; how many. */
-static uint32_t choices(const struct search *x, uint32_t value, uint8_t method, uint8_t out[SEARCH_METHODS])
+static uint32_t choices(const struct search *search, uint32_t value, uint8_t method, uint8_t out[SEARCH_METHODS])
 {
     qdq_range seen[SEARCH_METHODS];
     uint32_t count = 1;
 
-    seen[0] = search_range(x, value, method);
+    seen[0] = search_range(search, value, method);
     for (uint8_t m = 0; m < SEARCH_METHODS; m++) {
-        const qdq_range range = search_range(x, value, m);
+        const qdq_range range = search_range(search, value, m);
         bool known = false;
 
         for (uint32_t k = 0; k < count; k++)
@@ -72,21 +73,21 @@ static uint32_t choices(const struct search *x, uint32_t value, uint8_t method, 
     return count - 1;
 }
 
-/* Tries the other ranges for the value; the rest of *c stays as it is. *error is that of the best so far. */
-static inlay_status refine_value(struct search *x, const struct candidate *c, uint8_t *method, uint32_t value,
-                                 double *error)
+/* Tries the other ranges for the value; the rest of *candidate stays as it is. *error is that of the best so far. */
+static inlay_status refine_value(struct search *search, const struct candidate *candidate, uint8_t *method,
+                                 uint32_t value, double *error)
 {
     uint8_t others[SEARCH_METHODS], best = method[value];
-    const uint32_t count = choices(x, value, best, others);
+    const uint32_t count = choices(search, value, best, others);
     inlay_status status = INLAY_OK;
 
     for (uint32_t k = 0; k < count; k++) {
-        struct verdict v;
+        struct verdict verdict;
 
         method[value] = others[k];
-        INLAY_TRY(search_attempt(x, c, SEARCH_TELLING, &v, NULL));
-        if (v.error < *error * BETTER) {
-            *error = v.error;
+        INLAY_TRY(search_attempt(search, candidate, SEARCH_TELLING, &verdict, NULL));
+        if (verdict.error < *error * BETTER) {
+            *error = verdict.error;
             best = others[k];
         }
     }
@@ -95,33 +96,33 @@ done:
     return status;
 }
 
-inlay_status search_refine(struct search *x, const struct ranking *r, struct candidate *c)
+inlay_status search_refine(struct search *search, const struct ranking *ranking, struct candidate *candidate)
 {
-    uint8_t *method = arena_copy(x->a, c->method, (size_t)x->c.count + 1);
-    bool *done_with = arena_array(x->a, (size_t)x->c.count + 1, sizeof *done_with);
-    struct candidate other = { c->placement, method, c->stays, c->corrects };
+    uint8_t *method = arena_copy(search->a, candidate->method, (size_t)search->c.count + 1);
+    bool *done_with = arena_array(search->a, (size_t)search->c.count + 1, sizeof *done_with);
+    struct candidate other = { candidate->placement, method, candidate->stays, candidate->corrects };
     uint32_t tried = 0;
-    struct verdict v, w;
+    struct verdict verdict, w;
     inlay_status status;
 
-    if (x->args->method != QUANTIZE_AUTO)
+    if (search->args->method != QUANTIZE_AUTO)
         return INLAY_OK;
     if (method == NULL || done_with == NULL)
-        return no_memory(x->diag, "to search");
-    INLAY_TRY(search_attempt(x, &other, SEARCH_TELLING, &w, NULL));
-    for (uint32_t k = 0; k < r->count && tried < MOST_REFINED; k++) {
-        const uint32_t value = x->reads[r->items[k].layer];
+        return no_memory(search->diag, "to search");
+    INLAY_TRY(search_attempt(search, &other, SEARCH_TELLING, &w, NULL));
+    for (uint32_t k = 0; k < ranking->count && tried < MOST_REFINED; k++) {
+        const uint32_t value = search->reads[ranking->items[k].layer];
 
         if (value == INLAY_NONE || done_with[value])
             continue;
         done_with[value] = true;
         tried++;
-        INLAY_TRY(refine_value(x, &other, method, value, &w.error));
+        INLAY_TRY(refine_value(search, &other, method, value, &w.error));
     }
-    INLAY_TRY(search_attempt(x, c, x->compared, &v, NULL));
-    INLAY_TRY(search_attempt(x, &other, x->compared, &w, NULL));
-    if (w.error < v.error * MUCH_LESS) /* less would be what suits these samples, and no others */
-        c->method = method;
+    INLAY_TRY(search_attempt(search, candidate, search->compared, &verdict, NULL));
+    INLAY_TRY(search_attempt(search, &other, search->compared, &w, NULL));
+    if (w.error < verdict.error * MUCH_LESS) /* less would be what suits these samples, and no others */
+        candidate->method = method;
 done:
     return status;
 }

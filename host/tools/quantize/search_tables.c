@@ -12,93 +12,94 @@ static bool is_table(const char *op)
 
 /* The layer of the report that layer i of the result is, if it is a table that may be narrower; INLAY_NONE: there is
  * none. Tables stand in the same order in both; nodes without names have others in each. */
-static uint32_t table_of(const search_result *r, const layer_list *list, uint32_t i)
+static uint32_t table_of(const search_result *result, const layer_list *list, uint32_t i)
 {
-    const struct layer *l = &list->items[i];
+    const struct layer *layer = &list->items[i];
     uint32_t before = 0, k = 0;
 
-    if (!is_table(l->node->info.op_type.data) || l->path[0] != '\0' || l->count < NARROW_LEAST_WEIGHTS)
+    if (!is_table(layer->node->info.op_type.data) || layer->path[0] != '\0' || layer->count < NARROW_LEAST_WEIGHTS)
         return INLAY_NONE;
     for (uint32_t j = 0; j < i; j++)
         before += is_table(list->items[j].node->info.op_type.data);
-    for (; k < r->list.count && (!is_table(r->ops[k]) || before > 0); k++)
-        before -= is_table(r->ops[k]);
-    return k < r->list.count && r->list.items[k].count == l->count && r->list.items[k].kept == NULL &&
-                   r->forms[k].bits == 32
+    for (; k < result->list.count && (!is_table(result->ops[k]) || before > 0); k++)
+        before -= is_table(result->ops[k]);
+    return k < result->list.count && result->list.items[k].count == layer->count &&
+                   result->list.items[k].kept == NULL && result->forms[k].bits == 32
                ? k
                : INLAY_NONE;
 }
 
 /* The result with its tables in bytes; forms are of the report's layers. *out_any: there are tables. */
-static inlay_status build(struct search *x, layer_form *forms, char *path, bool *out_any)
+static inlay_status build(struct search *search, layer_form *forms, char *path, bool *out_any)
 {
-    const session_source source = { .path = x->out->path, .fd = -1 };
+    const session_source source = { .path = search->out->path, .fd = -1 };
     inlay_session raw = { .model = NULL };
     narrow_how how = { .bits = 8 };
     layer_form *made = NULL;
-    struct arena a = { 0 };
+    struct arena arena = { 0 };
     layer_list list;
     uint8_t *bits;
     inlay_status status;
 
     *out_any = false;
-    INLAY_TRY(session_load_model(&raw, &source, x->args->options, x->diag));
-    INLAY_TRY(layers_find(raw.model, NULL, 0, &a, &list, x->diag));
-    bits = arena_array(&a, (size_t)list.count + 1, 1);
-    made = arena_array(&a, (size_t)list.count + 1, sizeof *made);
+    INLAY_TRY(session_load_model(&raw, &source, search->args->options, search->diag));
+    INLAY_TRY(layers_find(raw.model, NULL, 0, &arena, &list, search->diag));
+    bits = arena_array(&arena, (size_t)list.count + 1, 1);
+    made = arena_array(&arena, (size_t)list.count + 1, sizeof *made);
     if (bits == NULL || made == NULL) {
-        status = no_memory(x->diag, "to search");
+        status = no_memory(search->diag, "to search");
         goto done;
     }
     for (uint32_t i = 0; i < list.count; i++) {
-        bits[i] = table_of(x->out, &list, i) != INLAY_NONE ? 8 : 32;
+        bits[i] = table_of(search->out, &list, i) != INLAY_NONE ? 8 : 32;
         *out_any = *out_any || bits[i] == 8;
     }
     if (!*out_any)
         goto done;
     how.bits_of = bits;
-    INLAY_TRY(narrow_model(raw.model, &list, &how, made, x->diag));
+    INLAY_TRY(narrow_model(raw.model, &list, &how, made, search->diag));
     for (uint32_t i = 0; i < list.count; i++)
         if (bits[i] == 8)
-            forms[table_of(x->out, &list, i)] = made[i];
-    INLAY_TRY(scratch_save(x->scratch, "tables", raw.model, false, path, x->diag));
+            forms[table_of(search->out, &list, i)] = made[i];
+    INLAY_TRY(scratch_save(search->scratch, "tables", raw.model, false, path, search->diag));
 done:
     graph_model_destroy(raw.model);
-    arena_deinit(&a);
+    arena_deinit(&arena);
     return status;
 }
 
-inlay_status search_tables(struct search *x)
+inlay_status search_tables(struct search *search)
 {
-    search_result *r = x->out;
-    layer_form *forms = arena_copy(x->a, r->forms, ((size_t)r->list.count + 1) * sizeof *forms);
+    search_result *result = search->out;
+    layer_form *forms = arena_copy(search->a, result->forms, ((size_t)result->list.count + 1) * sizeof *forms);
     struct subject after = { 0 };
     char path[PATH_MAX];
     double ms[2];
-    struct verdict v;
+    struct verdict verdict;
     bool any;
     inlay_status status;
 
     if (forms == NULL)
-        return no_memory(x->diag, "to search");
-    INLAY_TRY(build(x, forms, path, &any));
+        return no_memory(search->diag, "to search");
+    INLAY_TRY(build(search, forms, path, &any));
     if (!any)
         goto done;
-    INLAY_TRY(subject_open(path, x->plain, &after, x->diag));
-    INLAY_TRY(judge_agreement(x->args->data, 0, x->args->metric, x->before, &after, &v, x->diag));
-    if (!search_holds(x, &v))
+    INLAY_TRY(subject_open(path, search->plain, &after, search->diag));
+    INLAY_TRY(
+        judge_agreement(search->args->data, 0, search->args->metric, search->before, &after, &verdict, search->diag));
+    if (!search_holds(search, &verdict))
         goto done;
-    INLAY_TRY(judge_time(x->args->data, x->before, &after, 1, &ms[0], &ms[1], x->diag));
-    if (!x->args->must && ms[1] / ms[0] > r->ms_after / r->ms_before * SLOWER)
+    INLAY_TRY(judge_time(search->args->data, search->before, &after, 1, &ms[0], &ms[1], search->diag));
+    if (!search->args->must && ms[1] / ms[0] > result->ms_after / result->ms_before * SLOWER)
         goto done;
-    memcpy(r->path, path, sizeof r->path);
-    r->forms = forms;
-    r->agreement = v;
-    r->ms_before = ms[0];
-    r->ms_after = ms[1];
-    r->what = arena_format(x->a, "%s, tables in 8 bits", r->what);
-    if (r->what == NULL)
-        status = no_memory(x->diag, "to search");
+    memcpy(result->path, path, sizeof result->path);
+    result->forms = forms;
+    result->agreement = verdict;
+    result->ms_before = ms[0];
+    result->ms_after = ms[1];
+    result->what = arena_format(search->a, "%s, tables in 8 bits", result->what);
+    if (result->what == NULL)
+        status = no_memory(search->diag, "to search");
 done:
     subject_close(&after);
     return status;

@@ -41,10 +41,10 @@ static inlay_status hash_sample(const struct samples *set, uint32_t i, uint64_t 
     inlay_status status = samples_load(set, i, &values, diag);
 
     for (uint32_t k = 0; status == INLAY_OK && k < inlay_session_input_count(set->of); k++) {
-        inlay_tensor_view v;
+        inlay_tensor_view view;
 
-        if (values[k] != NULL && judge_view(values[k], &v) && v.dtype != INLAY_STRING && v.bytes > 0)
-            *io_hash = hash_bytes(v.data, (size_t)v.bytes, *io_hash);
+        if (values[k] != NULL && judge_view(values[k], &view) && view.dtype != INLAY_STRING && view.bytes > 0)
+            *io_hash = hash_bytes(view.data, (size_t)view.bytes, *io_hash);
     }
     samples_release(set, values);
     return status;
@@ -76,7 +76,7 @@ static json_t *new_root(const char *key)
 inlay_status stats_open(const char *path, const char *model, const struct samples *set, agree_metric metric,
                         struct stats **out, inlay_diag *diag)
 {
-    struct stats *s;
+    struct stats *stats;
     json_error_t error;
     char key[80];
     const char *of;
@@ -88,17 +88,17 @@ inlay_status stats_open(const char *path, const char *model, const struct sample
     status = make_key(model, set, metric, key, diag);
     if (status != INLAY_OK)
         return status;
-    s = calloc(1, sizeof *s);
-    if (s == NULL)
+    stats = calloc(1, sizeof *stats);
+    if (stats == NULL)
         return no_memory(diag, "for %.200s", path);
-    s->path = path;
-    s->root = json_load_file(path, 0, &error);
-    of = json_string_value(json_object_get(s->root, "of"));
-    if (s->root == NULL && json_error_code(&error) == json_error_cannot_open_file) {
-        s->root = new_root(key);
-    } else if (s->root == NULL || of == NULL || !json_is_object(json_object_get(s->root, "verdicts")) ||
-               !json_is_object(json_object_get(s->root, "ranges")) ||
-               !json_is_object(json_object_get(s->root, "gains"))) {
+    stats->path = path;
+    stats->root = json_load_file(path, 0, &error);
+    of = json_string_value(json_object_get(stats->root, "of"));
+    if (stats->root == NULL && json_error_code(&error) == json_error_cannot_open_file) {
+        stats->root = new_root(key);
+    } else if (stats->root == NULL || of == NULL || !json_is_object(json_object_get(stats->root, "verdicts")) ||
+               !json_is_object(json_object_get(stats->root, "ranges")) ||
+               !json_is_object(json_object_get(stats->root, "gains"))) {
         status = inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                             "--stats %.200s: not what inlay quantize wrote; remove it, or "
                             "name another file",
@@ -109,41 +109,41 @@ inlay_status stats_open(const char *path, const char *model, const struct sample
                             "metric; remove it, or name another file",
                             path);
     }
-    if (status == INLAY_OK && s->root == NULL)
+    if (status == INLAY_OK && stats->root == NULL)
         status = no_memory(diag, "for %.200s", path);
     if (status == INLAY_OK)
-        *out = s;
+        *out = stats;
     else
-        stats_close(s);
+        stats_close(stats);
     return status;
 }
 
-void stats_close(struct stats *s)
+void stats_close(struct stats *stats)
 {
-    if (s != NULL)
-        json_decref(s->root);
-    free(s);
+    if (stats != NULL)
+        json_decref(stats->root);
+    free(stats);
 }
 
-inlay_status stats_save(struct stats *s, bool now, inlay_diag *diag)
+inlay_status stats_save(struct stats *stats, bool now, inlay_diag *diag)
 {
     output_file file = { .fd = -1 };
     char *text;
     inlay_status status;
 
-    if (s == NULL || !s->changed || (!now && time(NULL) <= s->saved))
+    if (stats == NULL || !stats->changed || (!now && time(NULL) <= stats->saved))
         return INLAY_OK;
-    text = json_dumps(s->root, JSON_COMPACT | JSON_REAL_PRECISION(17));
+    text = json_dumps(stats->root, JSON_COMPACT | JSON_REAL_PRECISION(17));
     if (text == NULL)
-        return no_memory(diag, "for %.200s", s->path);
-    INLAY_TRY(output_open(&file, s->path, diag));
+        return no_memory(diag, "for %.200s", stats->path);
+    INLAY_TRY(output_open(&file, stats->path, diag));
     if (output_write(file.fd, text, strlen(text)))
         status = output_commit(&file, NULL, diag);
     else
         status = output_failed(&file, diag);
     INLAY_TRY(status);
-    s->changed = false;
-    s->saved = time(NULL);
+    stats->changed = false;
+    stats->saved = time(NULL);
 done:
     output_drop(&file);
     free(text);
@@ -153,32 +153,32 @@ done:
 /* ------------------------------------------------------------------ verdicts */
 
 /* JSON has no infinities and no NaN: such a verdict is not kept. */
-void stats_add_verdict(struct stats *s, uint64_t digest, const struct verdict *v)
+void stats_add_verdict(struct stats *stats, uint64_t digest, const struct verdict *verdict)
 {
     char name[20];
     json_t *item;
 
-    if (s == NULL)
+    if (stats == NULL)
         return;
     (void)snprintf(name, sizeof name, "%016" PRIx64, digest);
-    item = json_pack("{s:s, s:f, s:f, s:f, s:f, s:s, s:i}", "metric", agree_metric_name(v->metric), "score",
-                     v->score.value, "low", v->score.low, "high", v->score.high, "error", v->error, "output", v->output,
-                     "samples", (int)v->samples);
-    if (item != NULL && json_object_set_new(json_object_get(s->root, "verdicts"), name, item) == 0)
-        s->changed = true;
+    item = json_pack("{s:s, s:f, s:f, s:f, s:f, s:s, s:i}", "metric", agree_metric_name(verdict->metric), "score",
+                     verdict->score.value, "low", verdict->score.low, "high", verdict->score.high, "error",
+                     verdict->error, "output", verdict->output, "samples", (int)verdict->samples);
+    if (item != NULL && json_object_set_new(json_object_get(stats->root, "verdicts"), name, item) == 0)
+        stats->changed = true;
 }
 
-bool stats_verdict(const struct stats *s, uint64_t digest, struct verdict *out)
+bool stats_verdict(const struct stats *stats, uint64_t digest, struct verdict *out)
 {
     char name[20];
     const char *metric, *output;
     json_t *item;
     int count;
 
-    if (s == NULL)
+    if (stats == NULL)
         return false;
     (void)snprintf(name, sizeof name, "%016" PRIx64, digest);
-    item = json_object_get(json_object_get(s->root, "verdicts"), name);
+    item = json_object_get(json_object_get(stats->root, "verdicts"), name);
     *out = (struct verdict){ 0 };
     if (item == NULL || json_unpack(item, "{s:s, s:F, s:F, s:F, s:F, s:s, s:i}", "metric", &metric, "score",
                                     &out->score.value, "low", &out->score.low, "high", &out->score.high, "error",
@@ -192,79 +192,80 @@ bool stats_verdict(const struct stats *s, uint64_t digest, struct verdict *out)
 
 /* ------------------------------------------------------------------ gains */
 
-bool stats_gains(const struct stats *s, const char *const *names, uint32_t count, double *out)
+bool stats_gains(const struct stats *stats, const char *const *names, uint32_t count, double *out)
 {
-    for (uint32_t i = 0; s != NULL && i < count; i++) {
-        const json_t *ns = json_object_get(json_object_get(s->root, "gains"), names[i]);
+    for (uint32_t i = 0; stats != NULL && i < count; i++) {
+        const json_t *ns = json_object_get(json_object_get(stats->root, "gains"), names[i]);
 
         if (ns == NULL)
             return false;
         out[i] = json_number_value(ns);
     }
-    return s != NULL;
+    return stats != NULL;
 }
 
-void stats_add_gain(struct stats *s, const char *name, double ns)
+void stats_add_gain(struct stats *stats, const char *name, double ns)
 {
-    if (s != NULL && json_object_set_new(json_object_get(s->root, "gains"), name, json_real(ns)) == 0)
-        s->changed = true;
+    if (stats != NULL && json_object_set_new(json_object_get(stats->root, "gains"), name, json_real(ns)) == 0)
+        stats->changed = true;
 }
 
 /* ------------------------------------------------------------------ ranges */
 
-void stats_add_ranges(struct stats *s, const struct calibration *c)
+void stats_add_ranges(struct stats *stats, const struct calibration *calibration)
 {
-    json_t *all = s == NULL ? NULL : json_object_get(s->root, "ranges");
+    json_t *all = stats == NULL ? NULL : json_object_get(stats->root, "ranges");
 
-    for (uint32_t i = 0; s != NULL && i < c->count; i++) {
-        const tensor_range *r = &c->ranges[i];
+    for (uint32_t i = 0; stats != NULL && i < calibration->count; i++) {
+        const tensor_range *range = &calibration->ranges[i];
         json_t *bins = json_array(), *means = json_array(), *item;
 
         for (int k = 0; k < CALIBRATE_BINS; k++)
-            (void)json_array_append_new(bins, json_integer((json_int_t)r->bins[k]));
-        for (int64_t k = 0; k < r->channels; k++)
-            (void)json_array_append_new(means, json_real(r->means[k]));
-        item =
-            r->low <= r->high
-                ? json_pack("{s:f, s:f, s:I, s:I, s:o, s:o}", "low", (double)r->low, "high", (double)r->high, "broken",
-                            (json_int_t)r->broken, "count", (json_int_t)r->count, "bins", bins, "means", means)
-                : json_pack("{s:I, s:o, s:o}", "broken", (json_int_t)r->broken, "bins", bins, "means", means);
-        if (item != NULL && json_object_set_new(all, r->name, item) == 0)
-            s->changed = true;
+            (void)json_array_append_new(bins, json_integer((json_int_t)range->bins[k]));
+        for (int64_t k = 0; k < range->channels; k++)
+            (void)json_array_append_new(means, json_real(range->means[k]));
+        item = range->low <= range->high
+                   ? json_pack("{s:f, s:f, s:I, s:I, s:o, s:o}", "low", (double)range->low, "high", (double)range->high,
+                               "broken", (json_int_t)range->broken, "count", (json_int_t)range->count, "bins", bins,
+                               "means", means)
+                   : json_pack("{s:I, s:o, s:o}", "broken", (json_int_t)range->broken, "bins", bins, "means", means);
+        if (item != NULL && json_object_set_new(all, range->name, item) == 0)
+            stats->changed = true;
     }
 }
 
-static bool read_range(const json_t *item, struct calibration *c, tensor_range *r)
+static bool read_range(const json_t *item, struct calibration *calibration, tensor_range *range)
 {
     const json_t *bins = json_object_get(item, "bins"), *means = json_object_get(item, "means");
 
     if (item == NULL || json_array_size(bins) != CALIBRATE_BINS)
         return false;
     if (json_object_get(item, "low") != NULL) {
-        r->low = (float)json_number_value(json_object_get(item, "low"));
-        r->high = (float)json_number_value(json_object_get(item, "high"));
+        range->low = (float)json_number_value(json_object_get(item, "low"));
+        range->high = (float)json_number_value(json_object_get(item, "high"));
     }
-    r->broken = (uint64_t)json_integer_value(json_object_get(item, "broken"));
-    r->count = (uint64_t)json_integer_value(json_object_get(item, "count"));
-    r->bins = arena_array(&c->a, CALIBRATE_BINS, sizeof *r->bins);
-    r->channels = (int64_t)json_array_size(means);
-    r->means = r->channels == 0 ? NULL : arena_array(&c->a, (size_t)r->channels, sizeof *r->means);
-    if (r->bins == NULL || (r->channels > 0 && r->means == NULL))
+    range->broken = (uint64_t)json_integer_value(json_object_get(item, "broken"));
+    range->count = (uint64_t)json_integer_value(json_object_get(item, "count"));
+    range->bins = arena_array(&calibration->a, CALIBRATE_BINS, sizeof *range->bins);
+    range->channels = (int64_t)json_array_size(means);
+    range->means =
+        range->channels == 0 ? NULL : arena_array(&calibration->a, (size_t)range->channels, sizeof *range->means);
+    if (range->bins == NULL || (range->channels > 0 && range->means == NULL))
         return false;
     for (size_t k = 0; k < CALIBRATE_BINS; k++)
-        r->bins[k] = (uint64_t)json_integer_value(json_array_get(bins, k));
-    for (int64_t k = 0; k < r->channels; k++)
-        r->means[k] = json_number_value(json_array_get(means, (size_t)k));
+        range->bins[k] = (uint64_t)json_integer_value(json_array_get(bins, k));
+    for (int64_t k = 0; k < range->channels; k++)
+        range->means[k] = json_number_value(json_array_get(means, (size_t)k));
     return true;
 }
 
-bool stats_ranges(const struct stats *s, const calibrate_value *values, uint32_t count, struct calibration *out)
+bool stats_ranges(const struct stats *stats, const calibrate_value *values, uint32_t count, struct calibration *out)
 {
-    const json_t *all = s == NULL ? NULL : json_object_get(s->root, "ranges");
+    const json_t *all = stats == NULL ? NULL : json_object_get(stats->root, "ranges");
     bool ok;
 
     *out = (struct calibration){ 0 };
-    if (s == NULL || count == 0)
+    if (stats == NULL || count == 0)
         return false;
     out->ranges = arena_array(&out->a, count, sizeof *out->ranges);
     ok = out->ranges != NULL;

@@ -7,16 +7,16 @@
 
 enum { RUNS = 12, MOST_EVENTS = 1 << 18 };
 
-static inlay_status run_profiled(const struct subject *s, const struct samples *set, inlay_diag *diag)
+static inlay_status run_profiled(const struct subject *subject, const struct samples *set, inlay_diag *diag)
 {
     inlay_value **values = NULL;
     inlay_status status;
 
     INLAY_TRY(samples_load(set, 0, &values, diag));
-    INLAY_TRY(samples_run(set, values, s->session, s->context, diag)); /* what is done once */
-    INLAY_TRY(inlay_context_profile(s->context, 1, MOST_EVENTS, diag));
+    INLAY_TRY(samples_run(set, values, subject->session, subject->context, diag)); /* what is done once */
+    INLAY_TRY(inlay_context_profile(subject->context, 1, MOST_EVENTS, diag));
     for (int i = 0; i < RUNS; i++)
-        INLAY_TRY(samples_run(set, values, s->session, s->context, diag));
+        INLAY_TRY(samples_run(set, values, subject->session, subject->context, diag));
 done:
     samples_release(set, values);
     return status;
@@ -41,20 +41,20 @@ static void add_steps(const json_t *profile, const char *const *names, uint32_t 
     }
 }
 
-inlay_status times_of_layers(const struct subject *s, const struct samples *set, const char *const *names,
+inlay_status times_of_layers(const struct subject *subject, const struct samples *set, const char *const *names,
                              uint32_t count, double *out, double *out_run_ns, inlay_diag *diag)
 {
-    struct strbuf t = { 0 };
+    struct strbuf text = { 0 };
     json_t *profile = NULL;
     inlay_status status;
 
     *out_run_ns = 0;
     for (uint32_t i = 0; i < count; i++)
         out[i] = 0;
-    INLAY_TRY(run_profiled(s, set, diag));
-    INLAY_TRY(inlay_context_profile_write(s->context, "json", 0, 0, strbuf_write, &t, diag));
-    if (!t.failed)
-        profile = json_loadb(t.data, t.size, 0, NULL);
+    INLAY_TRY(run_profiled(subject, set, diag));
+    INLAY_TRY(inlay_context_profile_write(subject->context, "json", 0, 0, strbuf_write, &text, diag));
+    if (!text.failed)
+        profile = json_loadb(text.data, text.size, 0, NULL);
     if (profile == NULL) {
         status = no_memory(diag, "for a profile");
         goto done;
@@ -62,8 +62,8 @@ inlay_status times_of_layers(const struct subject *s, const struct samples *set,
     *out_run_ns = json_number_value(json_object_get(profile, "run_ns"));
     add_steps(profile, names, count, out);
 done:
-    (void)inlay_context_profile(s->context, 0, 0, NULL);
+    (void)inlay_context_profile(subject->context, 0, 0, NULL);
     json_decref(profile);
-    strbuf_deinit(&t);
+    strbuf_deinit(&text);
     return status;
 }

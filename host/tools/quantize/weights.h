@@ -4,10 +4,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Signed bytes around 0, one scale for each channel: w is [outer, channels, inner], as is out; scales is [channels]. A
- * channel of zeros gets scale 1. limit: the largest code, 127 or less. Weights that are multiples of a step already,
- * none beyond limit of them, keep that step and lose nothing. */
-void weights_bytes(const float *w, int64_t outer, int64_t channels, int64_t inner, int limit, int8_t *out,
+/* Signed bytes around 0, one scale for each channel: weights is [outer, channels, inner], as is out; scales is
+ * [channels]. A channel of zeros gets scale 1. limit: the largest code, 127 or less. Weights that are multiples of a
+ * step already, none beyond limit of them, keep that step and lose nothing. */
+void weights_bytes(const float *weights, int64_t outer, int64_t channels, int64_t inner, int limit, int8_t *out,
                    float *scales);
 
 /* A matrix seen as `rows` vectors along which blocks lie: element k of row r is w[r * row_step + k * step]. */
@@ -18,15 +18,15 @@ typedef struct weight_rows {
     bool halves; /* scales are numbers of float16, none below its smallest normal one */
 } weight_rows;
 
-static inline int64_t weight_blocks(const weight_rows *m)
+static inline int64_t weight_blocks(const weight_rows *rows)
 {
-    return (m->depth + m->block - 1) / m->block;
+    return (rows->depth + rows->block - 1) / rows->block;
 }
 
 /* Codes from 0 to 15 with a scale and a zero point for each block, w = (code - zero) * scale: codes is [rows, depth],
  * scales and zeros are [rows, blocks]. Scale and zero point are those with the least squares of errors that a search
  * finds; importance, [depth] or NULL, weighs the errors. */
-void weights_nibbles(const weight_rows *m, const float *importance, uint8_t *codes, float *scales, uint8_t *zeros);
+void weights_nibbles(const weight_rows *rows, const float *importance, uint8_t *codes, float *scales, uint8_t *zeros);
 
 /* The scale as it will be stored: of float16 with halves. */
 float weights_storable(float scale, bool halves);
@@ -46,6 +46,6 @@ typedef struct weight_inputs {
  * WEIGHTS_MOST_BLOCK]. Returns the mean square that the outputs of these rows together are off. */
 #define WEIGHTS_DAMP 0.01
 enum { WEIGHTS_TOGETHER = 16, WEIGHTS_MOST_BLOCK = 256 };
-double weights_nibbles_compensated(const weight_rows *m, const weight_inputs *in, int64_t first, int64_t count,
+double weights_nibbles_compensated(const weight_rows *rows, const weight_inputs *in, int64_t first, int64_t count,
                                    uint8_t *codes, float *scales, uint8_t *zeros, float *scratch);
 #endif

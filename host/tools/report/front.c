@@ -16,19 +16,19 @@ enum { WIDTH = 800, HEIGHT = 360, LEFT = 60, RIGHT = 20, TOP = 16, BOTTOM = 40 }
 
 /* ------------------------------------------------------------------ which points count */
 
-static bool is_better(const quantize_report *r, double a, double b)
+static bool is_better(const quantize_report *report, double a, double b)
 {
-    return r->agreement.metric == AGREE_kl ? a < b : a > b;
+    return report->agreement.metric == AGREE_kl ? a < b : a > b;
 }
 
 /* Is another one no slower and agrees better, or is faster and agrees no worse? */
-static bool is_dominated(const quantize_report *r, const quantize_point *p)
+static bool is_dominated(const quantize_report *report, const quantize_point *point)
 {
-    for (uint32_t i = 0; i < r->point_count; i++) {
-        const quantize_point *o = &r->points[i];
+    for (uint32_t i = 0; i < report->point_count; i++) {
+        const quantize_point *o = &report->points[i];
 
-        if ((o->ms < p->ms && !is_better(r, p->score, o->score)) ||
-            (o->ms <= p->ms && is_better(r, o->score, p->score)))
+        if ((o->ms < point->ms && !is_better(report, point->score, o->score)) ||
+            (o->ms <= point->ms && is_better(report, o->score, point->score)))
             return true;
     }
     return false;
@@ -36,9 +36,9 @@ static bool is_dominated(const quantize_report *r, const quantize_point *p)
 
 static int by_time(const void *a, const void *b)
 {
-    const quantize_point *x = a, *y = b;
+    const quantize_point *point = a, *y = b;
 
-    return (x->ms > y->ms) - (x->ms < y->ms);
+    return (point->ms > y->ms) - (point->ms < y->ms);
 }
 
 /* ------------------------------------------------------------------ the drawing */
@@ -47,150 +47,152 @@ struct frame {
     double low_ms, high_ms, low, high; /* of the axes */
 };
 
-static struct frame frame_of(const quantize_report *r)
+static struct frame frame_of(const quantize_report *report)
 {
-    struct frame f = { INFINITY, 0, INFINITY, -INFINITY };
+    struct frame frame = { INFINITY, 0, INFINITY, -INFINITY };
 
-    for (uint32_t i = 0; i < r->point_count; i++) {
-        const quantize_point *p = &r->points[i];
+    for (uint32_t i = 0; i < report->point_count; i++) {
+        const quantize_point *point = &report->points[i];
 
-        f.low_ms = fmin(f.low_ms, p->ms);
-        f.high_ms = fmax(f.high_ms, p->ms);
-        f.low = isfinite(p->score) ? fmin(f.low, p->score) : f.low;
-        f.high = isfinite(p->score) ? fmax(f.high, p->score) : f.high;
+        frame.low_ms = fmin(frame.low_ms, point->ms);
+        frame.high_ms = fmax(frame.high_ms, point->ms);
+        frame.low = isfinite(point->score) ? fmin(frame.low, point->score) : frame.low;
+        frame.high = isfinite(point->score) ? fmax(frame.high, point->score) : frame.high;
     }
-    if (!(f.high_ms > f.low_ms))
-        f = (struct frame){ 0, f.high_ms > 0 ? 2 * f.high_ms : 1, f.low, f.high };
-    if (!(f.high > f.low))
-        f = (struct frame){ f.low_ms, f.high_ms, isfinite(f.low) ? f.low - 0.5 : 0, isfinite(f.low) ? f.low + 0.5 : 1 };
-    f.low_ms -= (f.high_ms - f.low_ms) * 0.05;
-    f.high_ms += (f.high_ms - f.low_ms) * 0.05;
-    f.low -= (f.high - f.low) * 0.05;
-    f.high += (f.high - f.low) * 0.05;
-    return f;
+    if (!(frame.high_ms > frame.low_ms))
+        frame = (struct frame){ 0, frame.high_ms > 0 ? 2 * frame.high_ms : 1, frame.low, frame.high };
+    if (!(frame.high > frame.low))
+        frame = (struct frame){ frame.low_ms, frame.high_ms, isfinite(frame.low) ? frame.low - 0.5 : 0,
+                                isfinite(frame.low) ? frame.low + 0.5 : 1 };
+    frame.low_ms -= (frame.high_ms - frame.low_ms) * 0.05;
+    frame.high_ms += (frame.high_ms - frame.low_ms) * 0.05;
+    frame.low -= (frame.high - frame.low) * 0.05;
+    frame.high += (frame.high - frame.low) * 0.05;
+    return frame;
 }
 
-static double x_of(const struct frame *f, double ms)
+static double x_of(const struct frame *frame, double ms)
 {
-    return LEFT + (ms - f->low_ms) / (f->high_ms - f->low_ms) * (WIDTH - LEFT - RIGHT);
+    return LEFT + (ms - frame->low_ms) / (frame->high_ms - frame->low_ms) * (WIDTH - LEFT - RIGHT);
 }
 
-static double y_of(const struct frame *f, double score)
+static double y_of(const struct frame *frame, double score)
 {
-    const double s = isfinite(score) ? score : f->low;
+    const double s = isfinite(score) ? score : frame->low;
 
-    return HEIGHT - BOTTOM - (s - f->low) / (f->high - f->low) * (HEIGHT - TOP - BOTTOM);
+    return HEIGHT - BOTTOM - (s - frame->low) / (frame->high - frame->low) * (HEIGHT - TOP - BOTTOM);
 }
 
-static void draw_axes(FILE *out, const struct frame *f, const char *metric)
+static void draw_axes(FILE *out, const struct frame *frame, const char *metric)
 {
     enum { TICKS = 5 };
 
     (void)fprintf(out, "<path class=\"axis\" fill=\"none\" d=\"M%d %dV%dH%d\"/>\n", LEFT, TOP, HEIGHT - BOTTOM,
                   WIDTH - RIGHT);
     for (int i = 0; i <= TICKS; i++) {
-        const double ms = f->low_ms + (f->high_ms - f->low_ms) * i / TICKS;
-        const double score = f->low + (f->high - f->low) * i / TICKS;
+        const double ms = frame->low_ms + (frame->high_ms - frame->low_ms) * i / TICKS;
+        const double score = frame->low + (frame->high - frame->low) * i / TICKS;
 
-        (void)fprintf(out, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%.3g</text>\n", x_of(f, ms),
+        (void)fprintf(out, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%.3g</text>\n", x_of(frame, ms),
                       HEIGHT - BOTTOM + 16, ms);
-        (void)fprintf(out, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%.4g</text>\n", LEFT - 6, y_of(f, score) + 4,
-                      score);
+        (void)fprintf(out, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%.4g</text>\n", LEFT - 6,
+                      y_of(frame, score) + 4, score);
     }
     (void)fprintf(out, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">milliseconds a run</text>\n", WIDTH - RIGHT,
                   HEIGHT - 6);
     (void)fprintf(out, "<text x=\"%d\" y=\"%d\">agreement (%s)</text>\n", LEFT + 6, TOP, metric);
 }
 
-static void draw(FILE *out, const quantize_report *r)
+static void draw(FILE *out, const quantize_report *report)
 {
-    const struct frame f = frame_of(r);
+    const struct frame frame = frame_of(report);
     char pen = 'M';
 
     (void)fprintf(out, "<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"time and agreement of what was tried\">\n",
                   WIDTH, HEIGHT);
-    draw_axes(out, &f, agree_metric_name(r->agreement.metric));
+    draw_axes(out, &frame, agree_metric_name(report->agreement.metric));
     (void)fputs("<path class=\"front\" d=\"", out);
-    for (uint32_t i = 0; i < r->point_count; i++)
-        if (!is_dominated(r, &r->points[i])) {
-            (void)fprintf(out, "%c%.1f %.1f", pen, x_of(&f, r->points[i].ms), y_of(&f, r->points[i].score));
+    for (uint32_t i = 0; i < report->point_count; i++)
+        if (!is_dominated(report, &report->points[i])) {
+            (void)fprintf(out, "%c%.1f %.1f", pen, x_of(&frame, report->points[i].ms),
+                          y_of(&frame, report->points[i].score));
             pen = 'L';
         }
     (void)fputs("\"/>\n", out);
-    for (uint32_t i = 0; i < r->point_count; i++) {
-        const quantize_point *p = &r->points[i];
+    for (uint32_t i = 0; i < report->point_count; i++) {
+        const quantize_point *point = &report->points[i];
 
         (void)fprintf(out, "<g class=\"%s\"><circle cx=\"%.1f\" cy=\"%.1f\" r=\"5\"><title>",
-                      p->chosen            ? "chosen"
-                      : is_dominated(r, p) ? "dominated"
-                                           : "best",
-                      x_of(&f, p->ms), y_of(&f, p->score));
-        page_text(out, p->what, 0);
-        (void)fprintf(out, ": %.4g ms, %.5g</title></circle></g>\n", p->ms, p->score);
+                      point->chosen                 ? "chosen"
+                      : is_dominated(report, point) ? "dominated"
+                                                    : "best",
+                      x_of(&frame, point->ms), y_of(&frame, point->score));
+        page_text(out, point->what, 0);
+        (void)fprintf(out, ": %.4g ms, %.5g</title></circle></g>\n", point->ms, point->score);
     }
     (void)fputs("</svg>\n", out);
 }
 
 /* ------------------------------------------------------------------ the page */
 
-static void put_tables(FILE *out, const quantize_report *r)
+static void put_tables(FILE *out, const quantize_report *report)
 {
     (void)fputs("<table>\n<tr><th>tried</th><th class=\"n\">ms a run</th><th class=\"n\">agreement</th></tr>\n", out);
-    for (uint32_t i = 0; i < r->point_count; i++) {
-        (void)fprintf(out, "<tr%s><td>", r->points[i].chosen ? " class=\"chosen\"" : "");
-        page_text(out, r->points[i].what, 0);
-        (void)fprintf(out, "</td><td class=\"n\">%.4g</td><td class=\"n\">%.5g</td></tr>\n", r->points[i].ms,
-                      r->points[i].score);
+    for (uint32_t i = 0; i < report->point_count; i++) {
+        (void)fprintf(out, "<tr%s><td>", report->points[i].chosen ? " class=\"chosen\"" : "");
+        page_text(out, report->points[i].what, 0);
+        (void)fprintf(out, "</td><td class=\"n\">%.4g</td><td class=\"n\">%.5g</td></tr>\n", report->points[i].ms,
+                      report->points[i].score);
     }
     (void)fputs("</table>\n<h2>Layers</h2>\n<table>\n<tr><th>layer</th><th>operator</th><th>weights</th>"
                 "<th class=\"n\">bytes before</th><th class=\"n\">after</th><th>why not</th></tr>\n",
                 out);
-    for (uint32_t i = 0; i < r->layer_count; i++) {
-        const quantize_layer *l = &r->layers[i];
+    for (uint32_t i = 0; i < report->layer_count; i++) {
+        const quantize_layer *layer = &report->layers[i];
 
         (void)fputs("<tr><td>", out);
-        page_text(out, l->name, 0);
+        page_text(out, layer->name, 0);
         (void)fputs("</td><td>", out);
-        page_text(out, l->op, 0);
-        if (l->bits == 32)
+        page_text(out, layer->op, 0);
+        if (layer->bits == 32)
             (void)fputs("</td><td>float", out);
         else
-            (void)fprintf(out, "</td><td>%u bits%s", l->bits, l->integers ? ", integers" : "");
+            (void)fprintf(out, "</td><td>%u bits%s", layer->bits, layer->integers ? ", integers" : "");
         (void)fprintf(out, "</td><td class=\"n\">%llu</td><td class=\"n\">%llu</td><td>",
-                      (unsigned long long)l->bytes_before, (unsigned long long)l->bytes_after);
-        page_text(out, l->kept != NULL ? l->kept : "", 0);
+                      (unsigned long long)layer->bytes_before, (unsigned long long)layer->bytes_after);
+        page_text(out, layer->kept != NULL ? layer->kept : "", 0);
         (void)fputs("</td></tr>\n", out);
     }
     (void)fputs("</table>\n", out);
 }
 
-static void put_page(FILE *out, const char *model, const quantize_report *r)
+static void put_page(FILE *out, const char *model, const quantize_report *report)
 {
     page_begin(out, model);
     (void)fprintf(out, "%s<p>", style);
-    if (r->handed != NULL) {
+    if (report->handed != NULL) {
         (void)fputs("The model stays as it is: ", out);
-        page_text(out, r->handed, 0);
+        page_text(out, report->handed, 0);
     } else {
-        page_text(out, r->what, 0);
+        page_text(out, report->what, 0);
     }
-    (void)fprintf(out, ". %llu bytes before, %llu after.</p>\n", (unsigned long long)r->bytes_before,
-                  (unsigned long long)r->bytes_after);
-    if (r->point_count > 0)
-        draw(out, r);
-    put_tables(out, r);
+    (void)fprintf(out, ". %llu bytes before, %llu after.</p>\n", (unsigned long long)report->bytes_before,
+                  (unsigned long long)report->bytes_after);
+    if (report->point_count > 0)
+        draw(out, report);
+    put_tables(out, report);
     page_end(out);
 }
 
-inlay_status front_write(const char *path, const char *model, const quantize_report *r, inlay_diag *diag)
+inlay_status front_write(const char *path, const char *model, const quantize_report *report, inlay_diag *diag)
 {
     output_file file;
     inlay_status status;
 
     INLAY_TRY(output_open_stream(&file, path, diag));
-    if (r->point_count > 0)
-        qsort(r->points, r->point_count, sizeof *r->points, by_time);
-    put_page(file.to, model, r);
+    if (report->point_count > 0)
+        qsort(report->points, report->point_count, sizeof *report->points, by_time);
+    put_page(file.to, model, report);
     status = output_commit(&file, NULL, diag);
 done:
     return status;

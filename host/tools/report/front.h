@@ -4,6 +4,6 @@
 #include "quantize/quantize.h"
 
 /* Writes the page, one file without references to others. */
-INLAY_NODISCARD inlay_status front_write(const char *path, const char *model, const quantize_report *r,
+INLAY_NODISCARD inlay_status front_write(const char *path, const char *model, const quantize_report *report,
                                          inlay_diag *diag);
 #endif

@@ -26,5 +26,5 @@ struct layout {
 };
 
 /* Memory is the arena's. false: there is none. */
-bool layout_graph(const struct graph *g, struct arena *a, struct layout *out);
+bool layout_graph(const struct graph *graph, struct arena *arena, struct layout *out);
 #endif

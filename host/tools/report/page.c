@@ -124,17 +124,18 @@ struct frame {
     bool log_x;
 };
 
-static double place_x(const struct frame *f, double x)
+static double place_x(const struct frame *frame, double x)
 {
-    const double low = f->log_x ? log2(f->x_low) : f->x_low, high = f->log_x ? log2(f->x_high) : f->x_high;
-    const double at = f->log_x ? log2(x) : x;
+    const double low = frame->log_x ? log2(frame->x_low) : frame->x_low,
+                 high = frame->log_x ? log2(frame->x_high) : frame->x_high;
+    const double at = frame->log_x ? log2(x) : x;
 
     return LEFT + (high > low ? (at - low) / (high - low) : 0.5) * (WIDTH - LEFT - RIGHT);
 }
 
-static double place_y(const struct frame *f, double y)
+static double place_y(const struct frame *frame, double y)
 {
-    return TOP + (1 - (f->y_high > 0 ? y / f->y_high : 0)) * (HEIGHT - TOP - BOTTOM);
+    return TOP + (1 - (frame->y_high > 0 ? y / frame->y_high : 0)) * (HEIGHT - TOP - BOTTOM);
 }
 
 /* 1, 2 or 5 times a power of ten, at least as large. */
@@ -148,7 +149,7 @@ static double round_up(double v)
     return 10 * power;
 }
 
-static void put_axes(FILE *to, const struct frame *f, const char *title, const char *x_name, const char *y_name)
+static void put_axes(FILE *to, const struct frame *frame, const char *title, const char *x_name, const char *y_name)
 {
     (void)fprintf(to, "<text x=\"%d\" y=\"18\">", LEFT);
     page_text(to, title, 0);
@@ -158,54 +159,56 @@ static void put_axes(FILE *to, const struct frame *f, const char *title, const c
     page_text(to, y_name, 0);
     (void)fprintf(to, "</text>\n");
     for (int i = 0; i <= 4; i++) {
-        const double y = f->y_high * i / 4;
+        const double y = frame->y_high * i / 4;
 
         (void)fprintf(to,
                       "<line class=\"axis\" x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\"/>"
                       "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%.4g</text>\n",
-                      LEFT, WIDTH - RIGHT, place_y(f, y), place_y(f, y), LEFT - 6, place_y(f, y) + 4, y);
+                      LEFT, WIDTH - RIGHT, place_y(frame, y), place_y(frame, y), LEFT - 6, place_y(frame, y) + 4, y);
     }
 }
 
-static void put_curve(FILE *to, const struct frame *f, const page_curve *c, const char *color)
+static void put_curve(FILE *to, const struct frame *frame, const page_curve *curve, const char *color)
 {
     (void)fprintf(to, "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"2\" points=\"", color);
-    for (uint32_t i = 0; i < c->count; i++)
-        (void)fprintf(to, "%s%.1f,%.1f", i > 0 ? " " : "", place_x(f, c->points[i].x), place_y(f, c->points[i].y));
+    for (uint32_t i = 0; i < curve->count; i++)
+        (void)fprintf(to, "%s%.1f,%.1f", i > 0 ? " " : "", place_x(frame, curve->points[i].x),
+                      place_y(frame, curve->points[i].y));
     (void)fprintf(to, "\"/>\n");
-    for (uint32_t i = 0; i < c->count; i++) {
-        const page_point *p = &c->points[i];
+    for (uint32_t i = 0; i < curve->count; i++) {
+        const page_point *point = &curve->points[i];
 
-        if (p->high > p->low)
+        if (point->high > point->low)
             (void)fprintf(to, "<line stroke=\"%s\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" y2=\"%.1f\"/>\n", color,
-                          place_x(f, p->x), place_x(f, p->x), place_y(f, p->low > 0 ? p->low : 0),
-                          place_y(f, p->high < f->y_high ? p->high : f->y_high));
-        (void)fprintf(to, "<circle fill=\"%s\" cx=\"%.1f\" cy=\"%.1f\" r=\"%d\"><title>", color, place_x(f, p->x),
-                      place_y(f, p->y), p->marked ? 6 : 3);
-        page_text(to, c->name, 0);
-        (void)fprintf(to, ", %.6g: %.6g</title></circle>\n", p->x, p->y);
+                          place_x(frame, point->x), place_x(frame, point->x),
+                          place_y(frame, point->low > 0 ? point->low : 0),
+                          place_y(frame, point->high < frame->y_high ? point->high : frame->y_high));
+        (void)fprintf(to, "<circle fill=\"%s\" cx=\"%.1f\" cy=\"%.1f\" r=\"%d\"><title>", color,
+                      place_x(frame, point->x), place_y(frame, point->y), point->marked ? 6 : 3);
+        page_text(to, curve->name, 0);
+        (void)fprintf(to, ", %.6g: %.6g</title></circle>\n", point->x, point->y);
     }
 }
 
 void page_curves(FILE *to, const char *title, const char *x_name, const char *y_name, const page_curve *curves,
                  uint32_t count, bool log_x)
 {
-    struct frame f = { .x_low = INFINITY, .x_high = -INFINITY, .log_x = log_x };
+    struct frame frame = { .x_low = INFINITY, .x_high = -INFINITY, .log_x = log_x };
     double last = -1;
 
-    for (uint32_t c = 0; c < count; c++)
-        for (uint32_t i = 0; i < curves[c].count; i++) {
-            f.x_low = fmin(f.x_low, curves[c].points[i].x);
-            f.x_high = fmax(f.x_high, curves[c].points[i].x);
-            f.y_high = fmax(f.y_high, curves[c].points[i].y);
+    for (uint32_t curve = 0; curve < count; curve++)
+        for (uint32_t i = 0; i < curves[curve].count; i++) {
+            frame.x_low = fmin(frame.x_low, curves[curve].points[i].x);
+            frame.x_high = fmax(frame.x_high, curves[curve].points[i].x);
+            frame.y_high = fmax(frame.y_high, curves[curve].points[i].y);
         }
-    if (!(f.x_low <= f.x_high))
+    if (!(frame.x_low <= frame.x_high))
         return;
-    f.y_high = round_up(f.y_high * 1.02);
+    frame.y_high = round_up(frame.y_high * 1.02);
     (void)fprintf(to, "<svg viewBox=\"0 0 %d %d\" role=\"img\">\n", WIDTH, HEIGHT);
-    put_axes(to, &f, title, x_name, y_name);
+    put_axes(to, &frame, title, x_name, y_name);
     for (uint32_t i = 0; i < curves[0].count; i++) {
-        const double at = place_x(&f, curves[0].points[i].x);
+        const double at = place_x(&frame, curves[0].points[i].x);
 
         if (at - last < 30)
             continue;
@@ -213,12 +216,12 @@ void page_curves(FILE *to, const char *title, const char *x_name, const char *y_
                       curves[0].points[i].x);
         last = at;
     }
-    for (uint32_t c = 0; c < count; c++)
-        put_curve(to, &f, &curves[c], colors[c % (sizeof colors / sizeof colors[0])]);
+    for (uint32_t curve = 0; curve < count; curve++)
+        put_curve(to, &frame, &curves[curve], colors[curve % (sizeof colors / sizeof colors[0])]);
     (void)fprintf(to, "</svg>\n<p class=\"legend\">");
-    for (uint32_t c = 0; c < count; c++) {
-        (void)fprintf(to, "<span><i style=\"background:%s\"></i>", colors[c % (sizeof colors / sizeof colors[0])]);
-        page_text(to, curves[c].name, 0);
+    for (uint32_t curve = 0; curve < count; curve++) {
+        (void)fprintf(to, "<span><i style=\"background:%s\"></i>", colors[curve % (sizeof colors / sizeof colors[0])]);
+        page_text(to, curves[curve].name, 0);
         (void)fputs("</span>", to);
     }
     (void)fputs("</p>\n", to);

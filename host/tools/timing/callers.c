@@ -34,9 +34,9 @@ static void pause_ms(double ms, const inlay_run_options *options)
 
     while ((left = end - clock_ms()) > 0 && __atomic_load_n(options->cancel, __ATOMIC_RELAXED) == 0) {
         const double now = left < slice ? left : slice;
-        const struct timespec t = { .tv_sec = 0, .tv_nsec = (long)(now * 1e6) };
+        const struct timespec timespec = { .tv_sec = 0, .tv_nsec = (long)(now * 1e6) };
 
-        (void)nanosleep(&t, NULL);
+        (void)nanosleep(&timespec, NULL);
     }
 }
 
@@ -51,29 +51,29 @@ static bool is_over(void *user)
 
 static inlay_status run_once(void *subject, double *out_ms, inlay_diag *diag)
 {
-    const struct caller *c = subject;
-    const struct callers *how = c->all->how;
+    const struct caller *caller = subject;
+    const struct callers *how = caller->all->how;
 
     if (how->interval_ms > 0)
         pause_ms(how->interval_ms, how->options);
-    return timing_run(c->context, how->options, out_ms, diag);
+    return timing_run(caller->context, how->options, out_ms, diag);
 }
 
 static void *call(void *user)
 {
-    struct caller *c = user;
-    const struct callers *how = c->all->how;
-    const timing_plan plan = { .seconds = (c->all->end - clock_ms()) * 1e-3,
+    struct caller *caller = user;
+    const struct callers *how = caller->all->how;
+    const timing_plan plan = { .seconds = (caller->all->end - clock_ms()) * 1e-3,
                                .least = 1,
                                .most = how->most,
                                .stop = is_over,
-                               .stop_user = c->all,
-                               .progress = c->shows && how->seconds > 0 ? how->progress : NULL,
+                               .stop_user = caller->all,
+                               .progress = caller->shows && how->seconds > 0 ? how->progress : NULL,
                                .what = "timing" };
 
-    c->status = timing_rounds(&plan, run_once, &user, 1, &c->times, &c->diag);
-    if (c->status != INLAY_OK)
-        __atomic_store_n(&c->all->failed, true, __ATOMIC_RELAXED);
+    caller->status = timing_rounds(&plan, run_once, &user, 1, &caller->times, &caller->diag);
+    if (caller->status != INLAY_OK)
+        __atomic_store_n(&caller->all->failed, true, __ATOMIC_RELAXED);
     return NULL;
 }
 
@@ -134,16 +134,16 @@ inlay_status callers_run(const struct callers *how, inlay_session *session, inla
     if (list == NULL)
         return no_memory(diag, "for %u callers", how->count);
     for (uint32_t i = 0; i < how->count; i++) {
-        struct caller *c = &list[i];
+        struct caller *caller = &list[i];
 
-        *c = (struct caller){
+        *caller = (struct caller){
             .all = &all, .context = i == 0 ? context : NULL, .shows = i == 0, .diag = INLAY_DIAG_INIT
         };
         if (i > 0) {
-            INLAY_TRY(inlay_context_create(session, &c->context, diag));
-            INLAY_TRY(feed_bind(inputs, session, c->context, diag));
+            INLAY_TRY(inlay_context_create(session, &caller->context, diag));
+            INLAY_TRY(feed_bind(inputs, session, caller->context, diag));
         }
-        INLAY_TRY(timing_warm_up(c->context, how->options, how->warmup, diag));
+        INLAY_TRY(timing_warm_up(caller->context, how->options, how->warmup, diag));
     }
     cpu = clock_cpu_ms();
     begin = clock_ms();

@@ -20,8 +20,8 @@ struct energy {
 };
 
 /* Looks below sys_class ("/sys/class") for powercap's packages, then for hwmon's energy sensors; or takes the command.
- * false: e->why says why energy cannot be told here. */
-bool energy_open(struct energy *e, const char *sys_class, const char *command);
-/* Joules since energy_open(); negative when they can't be read any longer, and e->why says why. */
-double energy_read(struct energy *e);
+ * false: energy->why says why energy cannot be told here. */
+bool energy_open(struct energy *energy, const char *sys_class, const char *command);
+/* Joules since energy_open(); negative when they can't be read any longer, and energy->why says why. */
+double energy_read(struct energy *energy);
 #endif

@@ -17,28 +17,28 @@ struct subject {
     bool warm;         /* a run before them is not timed: the other model has replaced the contents of the caches */
 };
 
-static inlay_status run_once(const struct subject *s, inlay_diag *diag)
+static inlay_status run_once(const struct subject *subject, inlay_diag *diag)
 {
-    return samples_run(s->set, s->values, s->model->session, s->model->context, diag);
+    return samples_run(subject->set, subject->values, subject->model->session, subject->model->context, diag);
 }
 
 /* A timing_fn: the mean of the runs, but at most the CPU time of the process, as on a busy machine the rest is others'
  * work. */
 static inlay_status time_runs(void *user, double *out_ms, inlay_diag *diag)
 {
-    const struct subject *s = user;
+    const struct subject *subject = user;
     double wall, work, took, worked;
     inlay_status status = INLAY_OK;
 
-    if (s->warm)
-        INLAY_TRY(run_once(s, diag));
+    if (subject->warm)
+        INLAY_TRY(run_once(subject, diag));
     wall = clock_ms();
     work = clock_cpu_ms();
-    for (uint32_t i = 0; i < s->together; i++)
-        INLAY_TRY(run_once(s, diag));
+    for (uint32_t i = 0; i < subject->together; i++)
+        INLAY_TRY(run_once(subject, diag));
     took = clock_ms() - wall;
     worked = clock_cpu_ms() - work;
-    *out_ms = (took < worked ? took : worked) / s->together;
+    *out_ms = (took < worked ? took : worked) / subject->together;
 done:
     return status;
 }
@@ -93,33 +93,34 @@ done:
     return status;
 }
 
-void pace_add(struct pace *p, double before_ms, double after_ms)
+void pace_add(struct pace *pace, double before_ms, double after_ms)
 {
-    if (p->rounds == PACE_MOST)
+    if (pace->rounds == PACE_MOST)
         return;
-    p->before_ms[p->rounds] = before_ms;
-    p->ratios[p->rounds++] = after_ms / (before_ms > 1e-9 ? before_ms : 1e-9);
-    qsort(p->ratios, p->rounds, sizeof *p->ratios, order_doubles);
+    pace->before_ms[pace->rounds] = before_ms;
+    pace->ratios[pace->rounds++] = after_ms / (before_ms > 1e-9 ? before_ms : 1e-9);
+    qsort(pace->ratios, pace->rounds, sizeof *pace->ratios, order_doubles);
 }
 
-bool pace_is_settled(const struct pace *p, double most)
+bool pace_is_settled(const struct pace *pace, double most)
 {
-    return p->rounds == PACE_MOST ||
-           (p->rounds >= PACE_LEAST && (p->ratios[p->rounds - 1] <= most || p->ratios[0] > most));
+    return pace->rounds == PACE_MOST ||
+           (pace->rounds >= PACE_LEAST && (pace->ratios[pace->rounds - 1] <= most || pace->ratios[0] > most));
 }
 
-bool pace_holds(const struct pace *p, double most)
+bool pace_holds(const struct pace *pace, double most)
 {
-    const uint32_t outlier = p->rounds == PACE_MOST; /* one of many rounds may have met what others do */
+    const uint32_t outlier = pace->rounds == PACE_MOST; /* one of many rounds may have met what others do */
 
-    return p->rounds > 0 && p->ratios[p->rounds / 2] <= most && (most >= 1 || p->ratios[p->rounds - 1 - outlier] < 1);
+    return pace->rounds > 0 && pace->ratios[pace->rounds / 2] <= most &&
+           (most >= 1 || pace->ratios[pace->rounds - 1 - outlier] < 1);
 }
 
-void pace_times(const struct pace *p, double *out_before_ms, double *out_after_ms)
+void pace_times(const struct pace *pace, double *out_before_ms, double *out_after_ms)
 {
     double times[PACE_MOST];
 
-    memcpy(times, p->before_ms, sizeof times);
-    *out_before_ms = p->rounds > 0 ? middle(times, p->rounds, 2) : 0;
-    *out_after_ms = p->rounds > 0 ? *out_before_ms * p->ratios[p->rounds / 2] : 0;
+    memcpy(times, pace->before_ms, sizeof times);
+    *out_before_ms = pace->rounds > 0 ? middle(times, pace->rounds, 2) : 0;
+    *out_after_ms = pace->rounds > 0 ? *out_before_ms * pace->ratios[pace->rounds / 2] : 0;
 }

@@ -25,12 +25,12 @@ struct pace {
 };
 
 /* Adds a round; rounds beyond PACE_MOST are ignored. */
-void pace_add(struct pace *p, double before_ms, double after_ms);
+void pace_add(struct pace *pace, double before_ms, double after_ms);
 /* Would more rounds change nothing? There are PACE_MOST, or PACE_LEAST that are all on one side of most. */
-bool pace_is_settled(const struct pace *p, double most);
+bool pace_is_settled(const struct pace *pace, double most);
 /* Takes the other at most this share of the time, by the middle round? Where most is below 1, so that it is to be
  * faster, it was so in each round but one of PACE_MOST: what is gained is more than what rounds differ by. */
-bool pace_holds(const struct pace *p, double most);
+bool pace_holds(const struct pace *pace, double most);
 /* Milliseconds of the first; the other's are these, multiplied by the ratio of the middle round. */
-void pace_times(const struct pace *p, double *out_before_ms, double *out_after_ms);
+void pace_times(const struct pace *pace, double *out_before_ms, double *out_after_ms);
 #endif

@@ -92,16 +92,16 @@ double timing_quantile(const run_times *sorted, double q)
 /* ru_maxrss counts what ran in the process before exec, a fork of a large parent for one; VmHWM does not. */
 double timing_peak_mb(void)
 {
-    FILE *f = fopen("/proc/self/status", "re");
+    FILE *file = fopen("/proc/self/status", "re");
     struct rusage usage;
     double kilobytes = 0;
     char line[256];
 
-    while (f != NULL && kilobytes == 0 && fgets(line, sizeof line, f) != NULL)
+    while (file != NULL && kilobytes == 0 && fgets(line, sizeof line, file) != NULL)
         if (strncmp(line, "VmHWM:", 6) == 0)
             kilobytes = strtod(line + 6, NULL);
-    if (f != NULL)
-        (void)fclose(f);
+    if (file != NULL)
+        (void)fclose(file);
     if (kilobytes > 0)
         return kilobytes / 1024;
     return getrusage(RUSAGE_SELF, &usage) == 0 ? (double)usage.ru_maxrss / 1024 : 0;

@@ -25,36 +25,36 @@ static uint64_t in_use, peak, calls;
 static int is_fixed;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static void give(struct block *b)
+static void give(struct block *block)
 {
     struct block **at = &free_list;
 
-    while (*at != NULL && *at < b)
+    while (*at != NULL && *at < block)
         at = &(*at)->next;
-    b->next = *at;
-    *at = b;
-    if (b->next != NULL && (char *)b + HEAD + b->bytes == (char *)b->next) {
-        b->bytes += HEAD + b->next->bytes;
-        b->next = b->next->next;
+    block->next = *at;
+    *at = block;
+    if (block->next != NULL && (char *)block + HEAD + block->bytes == (char *)block->next) {
+        block->bytes += HEAD + block->next->bytes;
+        block->next = block->next->next;
     }
     if (at != &free_list) { /* the block before it holds the pointer */
         struct block *before = (struct block *)(void *)((char *)at - offsetof(struct block, next));
 
-        if ((char *)before + HEAD + before->bytes == (char *)b) {
-            before->bytes += HEAD + b->bytes;
-            before->next = b->next;
+        if ((char *)before + HEAD + before->bytes == (char *)block) {
+            before->bytes += HEAD + block->bytes;
+            before->next = block->next;
         }
     }
 }
 
 static void add(void *memory, uint64_t bytes)
 {
-    struct block *b = memory;
+    struct block *block = memory;
 
     if (bytes <= HEAD)
         return;
-    b->bytes = bytes / 64 * 64 - HEAD;
-    give(b);
+    block->bytes = bytes / 64 * 64 - HEAD;
+    give(block);
 }
 
 void heap_open(void *memory, uint64_t bytes)
@@ -90,21 +90,21 @@ static int grow(uint64_t bytes)
 static struct block *take(uint64_t bytes)
 {
     for (struct block **at = &free_list; *at != NULL; at = &(*at)->next) {
-        struct block *b = *at;
+        struct block *block = *at;
 
-        if (b->bytes < bytes)
+        if (block->bytes < bytes)
             continue;
-        if (b->bytes >= bytes + HEAD + 64) {
-            struct block *rest = (struct block *)(void *)((char *)b + HEAD + bytes);
+        if (block->bytes >= bytes + HEAD + 64) {
+            struct block *rest = (struct block *)(void *)((char *)block + HEAD + bytes);
 
-            rest->bytes = b->bytes - bytes - HEAD;
-            rest->next = b->next;
-            b->bytes = bytes;
+            rest->bytes = block->bytes - bytes - HEAD;
+            rest->next = block->next;
+            block->bytes = bytes;
             *at = rest;
         } else {
-            *at = b->next;
+            *at = block->next;
         }
-        return b;
+        return block;
     }
     return NULL;
 }
@@ -112,7 +112,7 @@ static struct block *take(uint64_t bytes)
 /* *out_zero: are the bytes zero? */
 static void *alloc(uint64_t bytes, uint64_t alignment, int *out_zero)
 {
-    struct block *b;
+    struct block *block;
     char *data;
 
     /* Larger alignments keep the head's address in front of the data. */
@@ -123,29 +123,30 @@ static void *alloc(uint64_t bytes, uint64_t alignment, int *out_zero)
         return NULL;
     (void)pthread_mutex_lock(&lock);
     calls++;
-    b = take(bytes);
-    if (b == NULL && grow(bytes))
-        b = take(bytes);
-    if (b != NULL) {
-        const uint64_t reach = is_fixed ? (uint64_t)((char *)b + HEAD + b->bytes - begin) : in_use + b->bytes + HEAD;
+    block = take(bytes);
+    if (block == NULL && grow(bytes))
+        block = take(bytes);
+    if (block != NULL) {
+        const uint64_t reach =
+            is_fixed ? (uint64_t)((char *)block + HEAD + block->bytes - begin) : in_use + block->bytes + HEAD;
 
-        data = (char *)b + HEAD;
-        *out_zero = data >= clean && data + b->bytes <= clean_end;
-        if (data < clean_end && data + b->bytes + HEAD > clean) /* and the head of what is left of the block */
-            clean = data + b->bytes + HEAD;
-        in_use += b->bytes + HEAD;
+        data = (char *)block + HEAD;
+        *out_zero = data >= clean && data + block->bytes <= clean_end;
+        if (data < clean_end && data + block->bytes + HEAD > clean) /* and the head of what is left of the block */
+            clean = data + block->bytes + HEAD;
+        in_use += block->bytes + HEAD;
         if (reach > peak)
             peak = reach;
     }
     (void)pthread_mutex_unlock(&lock);
-    if (b == NULL) {
+    if (block == NULL) {
         errno = ENOMEM;
         return NULL;
     }
-    data = (char *)b + HEAD;
+    data = (char *)block + HEAD;
     if (alignment > 64)
         data = (char *)(((uintptr_t)data + alignment - 1) / alignment * alignment);
-    *(struct block **)(void *)(data - sizeof(struct block *)) = b;
+    *(struct block **)(void *)(data - sizeof(struct block *)) = block;
     return data;
 }
 
@@ -196,14 +197,14 @@ void *__wrap_calloc(size_t count, size_t bytes)
 
 void __wrap_free(void *p)
 {
-    struct block *b;
+    struct block *block;
 
     if (p == NULL || (is_fixed && ((char *)p < begin || (char *)p >= end)))
         return;
-    b = *(struct block **)(void *)((char *)p - sizeof(struct block *));
+    block = *(struct block **)(void *)((char *)p - sizeof(struct block *));
     (void)pthread_mutex_lock(&lock);
-    in_use -= b->bytes + HEAD;
-    give(b);
+    in_use -= block->bytes + HEAD;
+    give(block);
     (void)pthread_mutex_unlock(&lock);
 }
 
@@ -212,8 +213,8 @@ void *__wrap_realloc(void *old, size_t bytes)
     void *p = heap_alloc(bytes, 64);
 
     if (p != NULL && old != NULL) {
-        const struct block *b = *(struct block **)(void *)((char *)old - sizeof(struct block *));
-        const size_t had = (size_t)((const char *)b + HEAD + b->bytes - (char *)old);
+        const struct block *block = *(struct block **)(void *)((char *)old - sizeof(struct block *));
+        const size_t had = (size_t)((const char *)block + HEAD + block->bytes - (char *)old);
 
         memcpy(p, old, had < bytes ? had : bytes);
         __wrap_free(old);

@@ -24,14 +24,14 @@ static int fail(const char *name, const char *what, const char *which)
 
 static double now_us(void)
 {
-    struct timespec t;
+    struct timespec timespec;
 
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
+    (void)clock_gettime(CLOCK_MONOTONIC, &timespec);
+    return (double)timespec.tv_sec * 1e6 + (double)timespec.tv_nsec / 1e3;
 }
 
 /* Reads bytes at the end of a .npy file; 0: it is not one of that size. */
-static int read_npy(const char *path, const bundle_tensor *t, char *to)
+static int read_npy(const char *path, const bundle_tensor *tensor, char *to)
 {
     unsigned char head[12];
     uint64_t skip, got = 0;
@@ -42,10 +42,11 @@ static int read_npy(const char *path, const bundle_tensor *t, char *to)
     if (good) {
         skip = head[6] == 1 ? 10 + (uint64_t)(head[8] | head[9] << 8)
                             : 12 + ((uint64_t)head[8] | (uint64_t)head[9] << 8 | (uint64_t)head[10] << 16);
-        good = fstat(fd, &st) == 0 && (uint64_t)st.st_size == skip + t->bytes && lseek(fd, (off_t)skip, SEEK_SET) >= 0;
+        good = fstat(fd, &st) == 0 && (uint64_t)st.st_size == skip + tensor->bytes &&
+               lseek(fd, (off_t)skip, SEEK_SET) >= 0;
     }
-    while (good && got < t->bytes) {
-        const ssize_t n = read(fd, to + got, t->bytes - got);
+    while (good && got < tensor->bytes) {
+        const ssize_t n = read(fd, to + got, tensor->bytes - got);
 
         good = n > 0;
         got += good ? (uint64_t)n : 0;
@@ -55,14 +56,14 @@ static int read_npy(const char *path, const bundle_tensor *t, char *to)
     return good;
 }
 
-static int write_npy(const char *path, const bundle_tensor *t, const char *from)
+static int write_npy(const char *path, const bundle_tensor *tensor, const char *from)
 {
     const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     uint64_t done = 0;
-    int good = fd >= 0 && write(fd, t->npy, t->npy_bytes) == (ssize_t)t->npy_bytes;
+    int good = fd >= 0 && write(fd, tensor->npy, tensor->npy_bytes) == (ssize_t)tensor->npy_bytes;
 
-    while (good && done < t->bytes) {
-        const ssize_t n = write(fd, from + done, t->bytes - done);
+    while (good && done < tensor->bytes) {
+        const ssize_t n = write(fd, from + done, tensor->bytes - done);
 
         good = n > 0;
         done += good ? (uint64_t)n : 0;
@@ -70,17 +71,19 @@ static int write_npy(const char *path, const bundle_tensor *t, const char *from)
     return (fd < 0 || close(fd) == 0) && good;
 }
 
-static void usage(const bundle_model *m, const char *name)
+static void usage(const bundle_model *model, const char *name)
 {
     (void)printf(
         "Usage: %s [--info] [--repeat N] [-o DIR] [NAME=FILE.npy ...]\n"
         "Runs the model that is in this file. Inputs without a file are zeros; with -o, each output is written "
         "to DIR/NUMBER.npy.\n",
         name);
-    for (uint32_t i = 0; i < m->input_count; i++)
-        (void)printf("input %u: %s, %llu bytes\n", i, m->inputs[i].name, (unsigned long long)m->inputs[i].bytes);
-    for (uint32_t i = 0; i < m->output_count; i++)
-        (void)printf("output %u: %s, %llu bytes\n", i, m->outputs[i].name, (unsigned long long)m->outputs[i].bytes);
+    for (uint32_t i = 0; i < model->input_count; i++)
+        (void)printf("input %u: %s, %llu bytes\n", i, model->inputs[i].name,
+                     (unsigned long long)model->inputs[i].bytes);
+    for (uint32_t i = 0; i < model->output_count; i++)
+        (void)printf("output %u: %s, %llu bytes\n", i, model->outputs[i].name,
+                     (unsigned long long)model->outputs[i].bytes);
 }
 
 static uint32_t number_of(const char *text)
@@ -93,29 +96,30 @@ static uint32_t number_of(const char *text)
 }
 
 /* 0, or the exit code; -1: done. */
-static int parse(const bundle_model *m, const char *name, int argc, char **argv, struct files *f)
+static int parse(const bundle_model *model, const char *name, int argc, char **argv, struct files *files)
 {
     for (int i = 1; i < argc; i++) {
         const char *equals = strchr(argv[i], '=');
         uint32_t k = 0;
 
         if (strcmp(argv[i], "--help") == 0) {
-            usage(m, name);
+            usage(model, name);
             return -1;
         }
         if (strcmp(argv[i], "--info") == 0) {
-            f->info = 1;
+            files->info = 1;
         } else if (strcmp(argv[i], "--repeat") == 0 && i + 1 < argc && number_of(argv[i + 1]) > 0) {
-            f->repeat = number_of(argv[++i]);
+            files->repeat = number_of(argv[++i]);
         } else if (strcmp(argv[i], "-o") == 0 && i + 1 < argc) {
-            f->out = argv[++i];
+            files->out = argv[++i];
         } else if (equals != NULL && argv[i][0] != '-') {
-            while (k < m->input_count && (strncmp(argv[i], m->inputs[k].name, (size_t)(equals - argv[i])) != 0 ||
-                                          m->inputs[k].name[equals - argv[i]] != '\0'))
+            while (k < model->input_count &&
+                   (strncmp(argv[i], model->inputs[k].name, (size_t)(equals - argv[i])) != 0 ||
+                    model->inputs[k].name[equals - argv[i]] != '\0'))
                 k++;
-            if (k == m->input_count)
+            if (k == model->input_count)
                 return fail(name, "the model has no such input", argv[i]) + 1;
-            f->in[k] = equals + 1;
+            files->in[k] = equals + 1;
         } else {
             return fail(name, "not understood; see --help", argv[i]) + 1;
         }
@@ -123,7 +127,7 @@ static int parse(const bundle_model *m, const char *name, int argc, char **argv,
     return 0;
 }
 
-static void print_info(const bundle_model *m, double start_us, double first_us, double *times, uint32_t count,
+static void print_info(const bundle_model *model, double start_us, double first_us, double *times, uint32_t count,
                        uint64_t before)
 {
     double best = times[0], sum = 0;
@@ -139,7 +143,7 @@ static void print_info(const bundle_model *m, double start_us, double first_us, 
                  "allocations_at_start %llu\nallocations_in_runs %llu\npacks %u\n",
                  start_us, first_us, best, sum / count, (unsigned long long)bundle_arena_peak(),
                  (unsigned long long)usage.ru_maxrss * 1024, (unsigned long long)before,
-                 (unsigned long long)(bundle_allocations() - before), m->pack_count);
+                 (unsigned long long)(bundle_allocations() - before), model->pack_count);
 }
 
 static uint64_t read_hex(const char **at)
@@ -185,64 +189,65 @@ static int are_of_file(uint64_t first, uint64_t last)
 }
 
 /* Constants that are packed when the program starts need not stay in memory beside their packs. */
-static void let_originals_go(const bundle_model *m)
+static void let_originals_go(const bundle_model *model)
 {
-    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), at = (uint64_t)(uintptr_t)m->data;
-    const uint64_t first = (at + page - 1) / page * page, last = (at + m->data_bytes) / page * page;
+    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), at = (uint64_t)(uintptr_t)model->data;
+    const uint64_t first = (at + page - 1) / page * page, last = (at + model->data_bytes) / page * page;
 
     if (first < last && are_of_file(first, last))
         bundle_let_go((void *)(uintptr_t)first, last - first);
 }
 
-int bundle_main(const bundle_model *m, const char *name, int argc, char **argv)
+int bundle_main(const bundle_model *model, const char *name, int argc, char **argv)
 {
     static double times[1024];
-    struct files f = { .repeat = 1 };
+    struct files files = { .repeat = 1 };
     const void *in[MOST];
     void *out[MOST];
     double begin, started_us, first = 0;
     uint64_t before;
-    int code = m->input_count > MOST || m->output_count > MOST ? fail(name, "too many inputs or outputs", NULL)
-                                                               : parse(m, name, argc, argv, &f);
+    int code = model->input_count > MOST || model->output_count > MOST ? fail(name, "too many inputs or outputs", NULL)
+                                                                       : parse(model, name, argc, argv, &files);
 
     if (code != 0)
         return code < 0 ? 0 : code;
     begin = now_us();
-    let_originals_go(m);
-    if (bundle_start(m, NULL, 0) != INLAY_OK)
+    let_originals_go(model);
+    if (bundle_start(model, NULL, 0) != INLAY_OK)
         return fail(name, bundle_error(), NULL);
     started_us = now_us() - begin;
-    for (uint32_t i = 0; i < m->input_count + m->output_count; i++) {
-        const bundle_tensor *t = i < m->input_count ? &m->inputs[i] : &m->outputs[i - m->input_count];
-        char *p = heap_alloc(t->bytes, 64);
+    for (uint32_t i = 0; i < model->input_count + model->output_count; i++) {
+        const bundle_tensor *tensor =
+            i < model->input_count ? &model->inputs[i] : &model->outputs[i - model->input_count];
+        char *p = heap_alloc(tensor->bytes, 64);
 
         if (p == NULL)
             return fail(name, "no memory for the tensors", NULL);
-        memset(p, 0, t->bytes);
-        if (i < m->input_count)
+        memset(p, 0, tensor->bytes);
+        if (i < model->input_count)
             in[i] = p;
         else
-            out[i - m->input_count] = p;
-        if (i < m->input_count && f.in[i] != NULL && !read_npy(f.in[i], t, p))
-            return fail(name, "not a readable .npy file of that input's size", f.in[i]);
+            out[i - model->input_count] = p;
+        if (i < model->input_count && files.in[i] != NULL && !read_npy(files.in[i], tensor, p))
+            return fail(name, "not a readable .npy file of that input's size", files.in[i]);
     }
     before = bundle_allocations();
-    for (uint32_t r = 0; r < f.repeat; r++) {
+    for (uint32_t r = 0; r < files.repeat; r++) {
         const double t0 = now_us();
 
-        if (bundle_run(m, in, out) != INLAY_OK)
+        if (bundle_run(model, in, out) != INLAY_OK)
             return fail(name, bundle_error(), NULL);
         times[r % 1024] = now_us() - t0;
         if (r == 0)
             first = times[0];
     }
-    if (f.info)
-        print_info(m, started_us, first, times, f.repeat < 1024 ? f.repeat : 1024, before);
-    for (uint32_t i = 0; f.out != NULL && i < m->output_count; i++) {
+    if (files.info)
+        print_info(model, started_us, first, times, files.repeat < 1024 ? files.repeat : 1024, before);
+    for (uint32_t i = 0; files.out != NULL && i < model->output_count; i++) {
         char path[4096];
 
-        (void)snprintf(path, sizeof path, "%s/%u.npy", f.out, i);
-        if (!write_npy(path, &m->outputs[i], out[i]))
+        (void)snprintf(path, sizeof path, "%s/%u.npy", files.out, i);
+        if (!write_npy(path, &model->outputs[i], out[i]))
             return fail(name, "cannot write", path);
     }
     return 0;

@@ -7,7 +7,7 @@
 
 uint32_t bundle_level(void);
 void cpu_hide_avx_vnni(void);
-int bundle_prepare(const bundle_model *m, const char *path, int plain);
+int bundle_prepare(const bundle_model *model, const char *path, int plain);
 void bundle_missed(const char *name);
 void bundle_lacks(char *name);
 
@@ -34,7 +34,7 @@ static _Noreturn void tell_missed(const char *name)
     _exit(5);
 }
 
-int bundle_prepare(const bundle_model *m, const char *path, int plain)
+int bundle_prepare(const bundle_model *model, const char *path, int plain)
 {
     const uint64_t room = UINT64_C(1) << 34;
     void *arena = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -47,36 +47,37 @@ int bundle_prepare(const bundle_model *m, const char *path, int plain)
         return 1;
     if (plain)
         cpu_hide_avx_vnni();
-    status = bundle_start(m, arena, room);
+    status = bundle_start(model, arena, room);
     if (status != INLAY_OK) {
         if (lacked_count > 0)
             tell_missed(NULL);
         (void)fprintf(stderr, "%s\n%s\n", bundle_error_node(), bundle_error());
         return status == INLAY_UNSUPPORTED ? 3 : 1;
     }
-    for (uint32_t i = 0; i < m->input_count + m->output_count && i < 256; i++) {
-        const bundle_tensor *t = i < m->input_count ? &m->inputs[i] : &m->outputs[i - m->input_count];
+    for (uint32_t i = 0; i < model->input_count + model->output_count && i < 256; i++) {
+        const bundle_tensor *tensor =
+            i < model->input_count ? &model->inputs[i] : &model->outputs[i - model->input_count];
 
-        tensors[i] = mmap(NULL, t->bytes + 64, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        tensors[i] = mmap(NULL, tensor->bytes + 64, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (tensors[i] == MAP_FAILED)
             return 1;
     }
     /* What is only made in a run counts, and so do the parts that it calls. */
-    status = bundle_run(m, (const void *const *)tensors, tensors + m->input_count);
+    status = bundle_run(model, (const void *const *)tensors, tensors + model->input_count);
     if (status != INLAY_OK) {
         if (lacked_count > 0)
             tell_missed(NULL);
         (void)fprintf(stderr, "%s\n", bundle_error());
         return 1;
     }
-    bundle_run_all(m, (const void *const *)tensors, tensors + m->input_count);
+    bundle_run_all(model, (const void *const *)tensors, tensors + model->input_count);
     if (lacked_count > 0)
         tell_missed(NULL);
     head[0] = bundle_level();
     head[1] = bundle_arena_peak();
     (void)fwrite(head, sizeof head, 1, to);
-    for (uint32_t r = 0; r < m->region_count; r++)
-        (void)fwrite(bundle_constant_fates(r), 1, m->regions[r].graph->value_count, to);
+    for (uint32_t region = 0; region < model->region_count; region++)
+        (void)fwrite(bundle_constant_fates(region), 1, model->regions[region].graph->value_count, to);
     bundle_made_packs(write_pack, to);
     return fclose(to) == 0 ? 0 : 1;
 }
