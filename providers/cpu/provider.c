@@ -87,10 +87,10 @@ static const inlay_option options[] = {
 static inlay_status cap_cpu(const inlay_create_args *args, inlay_diag *diag)
 {
     for (uint32_t i = 0; i < args->option_count; i++) {
-        const inlay_option_value *v = INLAY_AT(inlay_option_value, args->options, args->option_stride, i);
+        const inlay_option_value *value = INLAY_AT(inlay_option_value, args->options, args->option_stride, i);
 
-        if (strcmp(v->name, "isa") == 0 && v->s != NULL)
-            return cpu_cap(v->s, diag);
+        if (strcmp(value->name, "isa") == 0 && value->s != NULL)
+            return cpu_cap(value->s, diag);
     }
     return INLAY_OK;
 }
@@ -106,9 +106,9 @@ static bool takes_own_loops(const rg_front *front, const inlay_create_args *args
         return false;
 #endif
     for (uint32_t i = 0; !own && i < args->option_count; i++) {
-        const inlay_option_value *v = INLAY_AT(inlay_option_value, args->options, args->option_stride, i);
+        const inlay_option_value *value = INLAY_AT(inlay_option_value, args->options, args->option_stride, i);
 
-        own = strcmp(v->name, "own_loops") == 0 && v->i != 0;
+        own = strcmp(value->name, "own_loops") == 0 && value->i != 0;
     }
     return own;
 }
@@ -119,15 +119,15 @@ static void tell_of_cpu(const rg_front *front, const inlay_host *host, const inl
     static const char *const ours[] = { "winograd", "pairs", "activations" };
 
     for (uint32_t i = 0; i < args->option_count; i++) {
-        const inlay_option_value *v = INLAY_AT(inlay_option_value, args->options, args->option_stride, i);
+        const inlay_option_value *value = INLAY_AT(inlay_option_value, args->options, args->option_stride, i);
         char text[200];
 
         for (size_t k = 0; k < KIT_COUNT(ours); k++) {
-            if (v->is_set == 0 || strcmp(v->name, ours[k]) != 0)
+            if (value->is_set == 0 || strcmp(value->name, ours[k]) != 0)
                 continue;
             (void)snprintf(text, sizeof text,
                            "option %s.%s: these kernels are the provider cpu's (cpu.%s); %s has them with own_loops 1",
-                           front->name, v->name, v->name, front->name);
+                           front->name, value->name, value->name, front->name);
             host->log(host->ctx, INLAY_LOG_WARNING, text);
         }
     }

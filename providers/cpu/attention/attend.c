@@ -54,47 +54,47 @@ static int64_t round_up(int64_t n)
     return (n + SG_LANES - 1) / SG_LANES * SG_LANES;
 }
 
-static int64_t at(const struct strides *s, int64_t batch, int64_t head, int64_t row)
+static int64_t at(const struct strides *strides, int64_t batch, int64_t head, int64_t row)
 {
-    return batch * s->batch + head * s->head + row * s->row;
+    return batch * strides->batch + head * strides->head + row * strides->row;
 }
 
 /* Scores of `rows` queries against `seen` keys. */
-static void make_scores(const struct attend *a, const float *q, int64_t rows, const float *k, int64_t seen,
+static void make_scores(const struct attend *attend, const float *q, int64_t rows, const float *k, int64_t seen,
                         float *scores, float *panel)
 {
-    sg_job job = { .kernel = a->kernel,
+    sg_job job = { .kernel = attend->kernel,
                    .m = rows,
-                   .k = a->size,
-                   .chain = sg_chain(a->size, a->strict),
+                   .k = attend->size,
+                   .chain = sg_chain(attend->size, attend->strict),
                    .a = q,
-                   .a_row = a->q.row,
+                   .a_row = attend->q.row,
                    .b = panel,
                    .width = SG_WIDTH,
                    .b_step = SG_WIDTH,
-                   .c_row = a->score_row };
+                   .c_row = attend->score_row };
 
-    if (a->few || a->size == 0) {
-        a->kernel->dots(q, a->q.row, rows, k, a->k.row, seen, a->size, scores, a->score_row);
+    if (attend->few || attend->size == 0) {
+        attend->kernel->dots(q, attend->q.row, rows, k, attend->k.row, seen, attend->size, scores, attend->score_row);
         return;
     }
     for (int64_t j = 0; j < seen; j += SG_WIDTH) {
         job.n = seen - j < SG_WIDTH ? seen - j : SG_WIDTH;
         job.c = scores + j;
-        a->kernel->panel(k + j * a->k.row, a->k.row, job.n, a->size, panel);
+        attend->kernel->panel(k + j * attend->k.row, attend->k.row, job.n, attend->size, panel);
         sg_run(&job, 0, sg_units(&job));
     }
 }
 
 /* Is no element of those rows above most, infinite or NaN? */
-static bool is_within(const float *x, int64_t row, int64_t rows, int64_t size, float most)
+static bool is_within(const float *input, int64_t row, int64_t rows, int64_t size, float most)
 {
     for (int64_t r = 0; r < rows; r++) {
         bool odd = false;
 
 #pragma omp simd reduction(| : odd)
         for (int64_t i = 0; i < size; i++)
-            odd |= !(fabsf(x[r * row + i]) <= most);
+            odd |= !(fabsf(input[r * row + i]) <= most);
         if (odd)
             return false;
     }
@@ -103,74 +103,81 @@ static bool is_within(const float *x, int64_t row, int64_t rows, int64_t size, f
 
 /* May the block leave out the keys behind its last query? Their scores are then finite and of no weight beside the
  * mask, and 0 times their values is 0. */
-static bool may_stop(const struct call *c, int64_t batch, int64_t head, int64_t r0, int64_t r1)
+static bool may_stop(const struct call *call, int64_t batch, int64_t head, int64_t r0, int64_t r1)
 {
-    const struct attend *a = c->a;
-    int64_t kv = head / a->shared;
+    const struct attend *attend = call->a;
+    int64_t kv = head / attend->shared;
 
-    return a->causal &&
-           (!a->hinted || (is_within(c->q + at(&a->q, batch, head, r0), a->q.row, r1 - r0, a->size, a->ordinary) &&
-                           is_within(c->k + at(&a->k, batch, kv, 0), a->k.row, a->keys, a->size, a->ordinary) &&
-                           is_within(c->v + at(&a->v, batch, kv, 0), a->v.row, a->keys, a->value_size, FLT_MAX)));
+    return attend->causal && (!attend->hinted || (is_within(call->q + at(&attend->q, batch, head, r0), attend->q.row,
+                                                            r1 - r0, attend->size, attend->ordinary) &&
+                                                  is_within(call->k + at(&attend->k, batch, kv, 0), attend->k.row,
+                                                            attend->keys, attend->size, attend->ordinary) &&
+                                                  is_within(call->v + at(&attend->v, batch, kv, 0), attend->v.row,
+                                                            attend->keys, attend->value_size, FLT_MAX)));
 }
 
-static void one_block(const struct call *c, int64_t batch, int64_t head, int64_t r0, int64_t r1, float *scratch)
+static void one_block(const struct call *call, int64_t batch, int64_t head, int64_t r0, int64_t r1, float *scratch)
 {
-    const struct attend *a = c->a;
-    const bool causal = may_stop(c, batch, head, r0, r1), masked = a->mask.there && !(causal && a->hinted);
-    int64_t rows = r1 - r0, seen = causal && r1 < a->reach ? r1 : a->reach, kv = head / a->shared;
-    float *scores = scratch, *panel = scores + a->rows * a->score_row, *factors = panel + a->size * SG_WIDTH;
-    float *y = c->y + at(&a->y, batch, head, r0);
+    const struct attend *attend = call->a;
+    const bool causal = may_stop(call, batch, head, r0, r1), masked = attend->mask.there && !(causal && attend->hinted);
+    int64_t rows = r1 - r0, seen = causal && r1 < attend->reach ? r1 : attend->reach, kv = head / attend->shared;
+    float *scores = scratch, *panel = scores + attend->rows * attend->score_row,
+          *factors = panel + attend->size * SG_WIDTH;
+    float *output = call->y + at(&attend->y, batch, head, r0);
     const sg_post post = { .fn = SG_MUL, .other = factors, .row = 1, .col = 0 };
-    sg_job job = { .kernel = a->kernel,
+    sg_job job = { .kernel = attend->kernel,
                    .m = rows,
-                   .n = a->value_size,
+                   .n = attend->value_size,
                    .k = seen,
-                   .chain = sg_chain(seen, a->strict),
+                   .chain = sg_chain(seen, attend->strict),
                    .a = scores,
-                   .a_row = a->score_row,
-                   .b = c->v + at(&a->v, batch, kv, 0),
+                   .a_row = attend->score_row,
+                   .b = call->v + at(&attend->v, batch, kv, 0),
                    .width = SG_WIDTH,
                    .b_panel = SG_WIDTH,
-                   .b_step = a->v.row,
-                   .c = y,
-                   .c_row = a->y.row,
+                   .b_step = attend->v.row,
+                   .c = output,
+                   .c_row = attend->y.row,
                    .posts = &post,
                    .post_count = 1 };
 
     if (seen == 0) {
         for (int64_t r = 0; r < rows; r++)
-            memset(y + r * a->y.row, 0, (size_t)a->value_size * sizeof *y);
+            memset(output + r * attend->y.row, 0, (size_t)attend->value_size * sizeof *output);
         return;
     }
-    make_scores(a, c->q + at(&a->q, batch, head, r0), rows, c->k + at(&a->k, batch, kv, 0), seen, scores, panel);
-    for (int64_t r = 0; r < rows && a->hidden.there; r++)
+    make_scores(attend, call->q + at(&attend->q, batch, head, r0), rows, call->k + at(&attend->k, batch, kv, 0), seen,
+                scores, panel);
+    for (int64_t r = 0; r < rows && attend->hidden.there; r++)
         KERNEL_BEST(score_loops)
-            ->hide(scores + r * a->score_row, c->hidden + rg_mask_at(&a->hidden, batch, head, r0 + r), a->hidden.step,
-                   seen);
-    a->kernel->softmax(&(sg_scores){ .rows = rows,
-                                     .count = seen,
-                                     .seen = causal ? r0 + 1 : seen,
-                                     .x = scores,
-                                     .x_row = a->score_row,
-                                     .mask_row = a->mask.query,
-                                     .scale = a->scale,
-                                     .blank = a->blank,
-                                     .mask = masked ? c->mask + rg_mask_at(&a->mask, batch, head, r0) : NULL,
-                                     .factors = factors });
+            ->hide(scores + r * attend->score_row, call->hidden + rg_mask_at(&attend->hidden, batch, head, r0 + r),
+                   attend->hidden.step, seen);
+    attend->kernel->softmax(
+        &(sg_scores){ .rows = rows,
+                      .count = seen,
+                      .seen = causal ? r0 + 1 : seen,
+                      .x = scores,
+                      .x_row = attend->score_row,
+                      .mask_row = attend->mask.query,
+                      .scale = attend->scale,
+                      .blank = attend->blank,
+                      .mask = masked ? call->mask + rg_mask_at(&attend->mask, batch, head, r0) : NULL,
+                      .factors = factors });
     sg_run(&job, 0, sg_units(&job));
 }
 
 static inlay_status run_some(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    const struct call *c = user;
-    const struct attend *a = c->a;
-    float *scratch = c->scratch + worker % a->workers * a->worker_floats;
+    const struct call *call = user;
+    const struct attend *attend = call->a;
+    float *scratch = call->scratch + worker % attend->workers * attend->worker_floats;
 
     for (int64_t i = begin; i < end; i++) {
-        int64_t block = i % a->blocks, head = i / a->blocks % a->heads, batch = i / a->blocks / a->heads;
+        int64_t block = i % attend->blocks, head = i / attend->blocks % attend->heads,
+                batch = i / attend->blocks / attend->heads;
 
-        one_block(c, batch, head, a->queries * block / a->blocks, a->queries * (block + 1) / a->blocks, scratch);
+        one_block(call, batch, head, attend->queries * block / attend->blocks,
+                  attend->queries * (block + 1) / attend->blocks, scratch);
     }
     return INLAY_OK;
 }
@@ -179,48 +186,48 @@ static inlay_status run_some(void *user, int64_t begin, int64_t end, uint32_t wo
 static inlay_status run_attend(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
                                uint32_t threads)
 {
-    const struct attend *a = (const struct attend *)(const void *)native;
-    struct call c = { .a = a,
-                      .q = args[0],
-                      .k = args[1],
-                      .v = args[2],
-                      .mask = a->mask.there ? args[5] : NULL,
-                      .hidden = a->hidden.there ? args[5 + a->mask.there] : NULL,
-                      .scratch = args[3],
-                      .y = args[4] };
-    int64_t count = a->batch * a->heads * a->blocks, grain = 1;
-    double ns = 2.0 * (double)(a->batch * a->heads) * (double)a->queries * (double)a->keys *
-                (double)(a->size + a->value_size) / FLOPS_PER_NS;
+    const struct attend *attend = (const struct attend *)(const void *)native;
+    struct call call = { .a = attend,
+                         .q = args[0],
+                         .k = args[1],
+                         .v = args[2],
+                         .mask = attend->mask.there ? args[5] : NULL,
+                         .hidden = attend->hidden.there ? args[5 + attend->mask.there] : NULL,
+                         .scratch = args[3],
+                         .y = args[4] };
+    int64_t count = attend->batch * attend->heads * attend->blocks, grain = 1;
+    double ns = 2.0 * (double)(attend->batch * attend->heads) * (double)attend->queries * (double)attend->keys *
+                (double)(attend->size + attend->value_size) / FLOPS_PER_NS;
 
     if (threads <= 1 || ns < WAKE_NS)
-        return run_some(&c, 0, count, 0);
+        return run_some(&call, 0, count, 0);
     while (grain < count && ns * (double)grain / (double)count < WAKE_NS / 4)
         grain *= 2;
-    return state->host->parallel_for(state->host->ctx, run, count, grain, run_some, &c);
+    return state->host->parallel_for(state->host->ctx, run, count, grain, run_some, &call);
 }
 
 /* ------------------------------------------------------------------ lowering */
 
 /* An operand where it lies if elements of a row are neighbours there, otherwise row-major. */
-static inlay_status read_rows(rg_build *b, uint32_t value, rg_place *out, struct strides *s)
+static inlay_status read_rows(rg_build *build, uint32_t value, rg_place *out, struct strides *strides)
 {
     const int64_t *by;
-    inlay_status status = rg_read_strided(b, value, out);
+    inlay_status status = rg_read_strided(build, value, out);
 
     if (status == INLAY_OK && (rg_md_is_blocked(&out->md) || out->md.strides[3] != 1))
-        status = rg_read_plain(b, value, out);
+        status = rg_read_plain(build, value, out);
     by = out->md.strides;
-    *s = (struct strides){ by[0], by[1], by[2] };
+    *strides = (struct strides){ by[0], by[1], by[2] };
     return status;
 }
 
 /* Does only a Transpose that moves the heads back read the value? */
-static bool goes_to_rows(const rg_build *b, uint32_t value)
+static bool goes_to_rows(const rg_build *build, uint32_t value)
 {
-    if (b->c->values[value].output != INLAY_NONE || b->c->values[value].uses != 1)
+    if (build->c->values[value].output != INLAY_NONE || build->c->values[value].uses != 1)
         return false;
-    for (uint32_t o = 0; o < b->c->op_count; o++) {
-        const rg_op *op = &b->c->ops[o];
+    for (uint32_t o = 0; o < build->c->op_count; o++) {
+        const rg_op *op = &build->c->ops[o];
 
         if (op->in_count > 0 && op->in[0] == value)
             return op->row->family == &rg_transpose && op->perm[0] == 0 && op->perm[1] == 2 && op->perm[2] == 1 &&
@@ -231,34 +238,36 @@ static bool goes_to_rows(const rg_build *b, uint32_t value)
 
 enum { CAUSAL_SHARERS = 4 };
 
-static void plan(const rg_build *b, struct attend *a)
+static void plan(const rg_build *build, struct attend *attend)
 {
     /* How far a block sees decides how its sums are cut. */
-    const int64_t sharers = !a->causal ? b->instance->threads : b->state->reproducible ? 1 : CAUSAL_SHARERS;
-    int64_t rows, heads = a->batch * a->heads;
+    const int64_t sharers = !attend->causal              ? build->instance->threads
+                            : build->state->reproducible ? 1
+                                                         : CAUSAL_SHARERS;
+    int64_t rows, heads = attend->batch * attend->heads;
 
-    a->workers = b->instance->threads > 0 ? b->instance->threads : 1;
-    a->few = a->queries <= SG_FEW && !b->state->reproducible;
-    a->score_row = round_up(a->keys) + SG_LANES; /* rows that are no power of two apart */
-    rows = BLOCK_SCORES / a->score_row;
+    attend->workers = build->instance->threads > 0 ? build->instance->threads : 1;
+    attend->few = attend->queries <= SG_FEW && !build->state->reproducible;
+    attend->score_row = round_up(attend->keys) + SG_LANES; /* rows that are no power of two apart */
+    rows = BLOCK_SCORES / attend->score_row;
     rows = rows < 12 ? 12 : rows > BLOCK_ROWS ? BLOCK_ROWS : rows;
-    if (sharers > 1 && heads < 2 * sharers && a->queries > 24) { /* so that all get something */
-        int64_t share = a->queries * heads / (2 * sharers) + 1;
+    if (sharers > 1 && heads < 2 * sharers && attend->queries > 24) { /* so that all get something */
+        int64_t share = attend->queries * heads / (2 * sharers) + 1;
 
         rows = share < 12 ? 12 : share < rows ? share : rows;
     }
-    rows = rows < a->queries ? rows : a->queries;
-    a->blocks = (a->queries + rows - 1) / rows;
-    a->rows = (a->queries + a->blocks - 1) / a->blocks;
-    a->worker_floats = round_up(a->rows * a->score_row + a->size * SG_WIDTH + a->rows);
+    rows = rows < attend->queries ? rows : attend->queries;
+    attend->blocks = (attend->queries + rows - 1) / rows;
+    attend->rows = (attend->queries + attend->blocks - 1) / attend->blocks;
+    attend->worker_floats = round_up(attend->rows * attend->score_row + attend->size * SG_WIDTH + attend->rows);
 }
 
 /* One query of each head, several heads to one of keys and values: these are queries of that head, which is then read
  * once for all of them. */
-static bool shares_keys(const rg_build *b, const struct attend *a)
+static bool shares_keys(const rg_build *build, const struct attend *attend)
 {
-    return a->queries == 1 && a->shared > 1 && !a->causal && !b->state->reproducible &&
-           a->batch * a->heads >= a->shared * (int64_t)b->instance->threads;
+    return attend->queries == 1 && attend->shared > 1 && !attend->causal && !build->state->reproducible &&
+           attend->batch * attend->heads >= attend->shared * (int64_t)build->instance->threads;
 }
 
 static void by_keys(int64_t *head, int64_t *row, int64_t shared)
@@ -267,67 +276,67 @@ static void by_keys(int64_t *head, int64_t *row, int64_t shared)
     *head *= shared;
 }
 
-inlay_status rg_lower_attend(rg_build *b, const rg_group *group, const sg_kernel *kernel)
+inlay_status rg_lower_attend(rg_build *build, const rg_group *group, const sg_kernel *kernel)
 {
-    const rg_op *op = b->op;
-    const int64_t *q = b->dims[op->in[0]], *k = b->dims[op->in[1]], *v = b->dims[op->in[2]];
+    const rg_op *op = build->op;
+    const int64_t *q = build->dims[op->in[0]], *k = build->dims[op->in[1]], *v = build->dims[op->in[2]];
     const int64_t transposed[] = { q[2] * q[1] * v[3], v[3], q[1] * v[3], 1 };
-    struct attend a = { .native.run = run_attend,
-                        .kernel = kernel,
-                        .strict = b->state->strict,
-                        .batch = q[0],
-                        .heads = q[1],
-                        .shared = q[1] / k[1],
-                        .queries = q[2],
-                        .keys = k[2],
-                        .size = q[3],
-                        .value_size = v[3],
-                        .blank = rg_blank(op),
-                        .scale = op->alpha != 0 ? op->alpha : 1 / sqrtf((float)q[3]),
-                        .causal = op->attention.causal,
-                        .hinted = op->attention.own,
-                        .reach = rg_mask_reach(b) };
-    rg_place queries, keys, values, mask, hidden, scratch, y;
-    const rg_place *places[] = { &queries, &keys, &values, &scratch, &y, NULL, NULL };
+    struct attend attend = { .native.run = run_attend,
+                             .kernel = kernel,
+                             .strict = build->state->strict,
+                             .batch = q[0],
+                             .heads = q[1],
+                             .shared = q[1] / k[1],
+                             .queries = q[2],
+                             .keys = k[2],
+                             .size = q[3],
+                             .value_size = v[3],
+                             .blank = rg_blank(op),
+                             .scale = op->alpha != 0 ? op->alpha : 1 / sqrtf((float)q[3]),
+                             .causal = op->attention.causal,
+                             .hinted = op->attention.own,
+                             .reach = rg_mask_reach(build) };
+    rg_place queries, keys, values, mask, hidden, scratch, output;
+    const rg_place *places[] = { &queries, &keys, &values, &scratch, &output, NULL, NULL };
     uint32_t count = 5;
     inlay_status status;
     int64_t floats, shared;
     rg_md md;
 
-    INLAY_TRY(read_rows(b, op->in[0], &queries, &a.q));
-    INLAY_TRY(read_rows(b, op->in[1], &keys, &a.k));
-    INLAY_TRY(read_rows(b, op->in[2], &values, &a.v));
-    INLAY_TRY(rg_read_mask(b, 3, &a.mask, &mask));
-    INLAY_TRY(rg_read_mask(b, 4, &a.hidden, &hidden));
-    if (a.mask.there)
+    INLAY_TRY(read_rows(build, op->in[0], &queries, &attend.q));
+    INLAY_TRY(read_rows(build, op->in[1], &keys, &attend.k));
+    INLAY_TRY(read_rows(build, op->in[2], &values, &attend.v));
+    INLAY_TRY(rg_read_mask(build, 3, &attend.mask, &mask));
+    INLAY_TRY(rg_read_mask(build, 4, &attend.hidden, &hidden));
+    if (attend.mask.there)
         places[count++] = &mask;
-    if (a.hidden.there)
+    if (attend.hidden.there)
         places[count++] = &hidden;
-    a.ordinary = sqrtf(ORDINARY / (a.scale * (float)(a.size > 0 ? a.size : 1)));
-    shared = shares_keys(b, &a) ? a.shared : 1;
+    attend.ordinary = sqrtf(ORDINARY / (attend.scale * (float)(attend.size > 0 ? attend.size : 1)));
+    shared = shares_keys(build, &attend) ? attend.shared : 1;
     if (shared > 1) {
-        by_keys(&a.q.head, &a.q.row, shared);
-        by_keys(&a.mask.head, &a.mask.query, shared);
-        by_keys(&a.hidden.head, &a.hidden.query, shared);
-        a.heads /= shared;
-        a.queries = shared;
-        a.shared = 1;
+        by_keys(&attend.q.head, &attend.q.row, shared);
+        by_keys(&attend.mask.head, &attend.mask.query, shared);
+        by_keys(&attend.hidden.head, &attend.hidden.query, shared);
+        attend.heads /= shared;
+        attend.queries = shared;
+        attend.shared = 1;
     }
-    plan(b, &a);
-    floats = a.worker_floats * a.workers;
-    INLAY_TRY(rg_new_floats(b, floats, &scratch));
-    if (goes_to_rows(b, group->out)) {
-        rg_md_strides(&md, 4, b->dims[group->out], transposed);
-        INLAY_TRY(rg_new_place(b, &md, &y));
+    plan(build, &attend);
+    floats = attend.worker_floats * attend.workers;
+    INLAY_TRY(rg_new_floats(build, floats, &scratch));
+    if (goes_to_rows(build, group->out)) {
+        rg_md_strides(&md, 4, build->dims[group->out], transposed);
+        INLAY_TRY(rg_new_place(build, &md, &output));
     } else {
-        rg_md_plain(&md, 4, b->dims[group->out]);
-        INLAY_TRY(rg_result_place(b, group->out, &md, &y));
+        rg_md_plain(&md, 4, build->dims[group->out]);
+        INLAY_TRY(rg_result_place(build, group->out, &md, &output));
     }
-    a.y = (struct strides){ md.strides[0], md.strides[1], md.strides[2] };
+    attend.y = (struct strides){ md.strides[0], md.strides[1], md.strides[2] };
     if (shared > 1)
-        by_keys(&a.y.head, &a.y.row, shared);
-    INLAY_TRY(rg_emit_step(b, &a.native, sizeof a, places, count));
-    status = rg_set_place(b, group->out, &y);
+        by_keys(&attend.y.head, &attend.y.row, shared);
+    INLAY_TRY(rg_emit_step(build, &attend.native, sizeof attend, places, count));
+    status = rg_set_place(build, group->out, &output);
 done:
     return status;
 }

@@ -8,16 +8,16 @@
 #include <math.h>
 
 /* Is it certain that a size is neither the one of the scores nor 1? */
-static bool differs(const inlay_dim *x, const inlay_dim *of)
+static bool differs(const inlay_dim *dim, const inlay_dim *of)
 {
-    return x->kind == INLAY_DIM_FIXED && x->value != 1 && of->kind == INLAY_DIM_FIXED && x->value != of->value;
+    return dim->kind == INLAY_DIM_FIXED && dim->value != 1 && of->kind == INLAY_DIM_FIXED && dim->value != of->value;
 }
 
 /* What only the run knows is checked then (check_mask). With fewer columns than keys a mask hides the others. */
-static bool mask_fits(const inlay_value_info *mask, inlay_dtype dtype, const inlay_value_info *q,
-                      const inlay_value_info *k, kit_refusal *why)
+static bool mask_fits(const inlay_value_info *mask, inlay_dtype dtype, const inlay_value_info *info,
+                      const inlay_value_info *value_info, kit_refusal *why)
 {
-    const inlay_dim *scores[] = { &q->dims[0], &q->dims[1], &q->dims[2], &k->dims[2] };
+    const inlay_dim *scores[] = { &info->dims[0], &info->dims[1], &info->dims[2], &value_info->dims[2] };
 
     if (mask == NULL)
         return true;
@@ -33,11 +33,11 @@ static bool mask_fits(const inlay_value_info *mask, inlay_dtype dtype, const inl
 }
 
 /* May several query heads share one of keys and values? Only the loops of attend.c know how. */
-static bool heads_fit(const inlay_value_info *q, const inlay_value_info *k, const inlay_value_info *v)
+static bool heads_fit(const inlay_value_info *info, const inlay_value_info *value_info, const inlay_value_info *value)
 {
-    const inlay_dim *many = &q->dims[1], *few = &k->dims[1];
+    const inlay_dim *many = &info->dims[1], *few = &value_info->dims[1];
 
-    if (!rg_same_dim(few, &v->dims[1]))
+    if (!rg_same_dim(few, &value->dims[1]))
         return false;
     return rg_same_dim(many, few) || (sg_kernel_best() != NULL && many->kind == INLAY_DIM_FIXED &&
                                       few->kind == INLAY_DIM_FIXED && few->value > 0 && many->value % few->value == 0);
@@ -92,23 +92,24 @@ struct call {
 
 static inlay_status run_some(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    const struct call *c = user;
-    const struct rows *r = c->r;
+    const struct call *call = user;
+    const struct rows *rows = call->r;
 
     (void)worker;
     for (int64_t i = begin; i < end; i++) {
-        int64_t query = i % r->queries, head = i / r->queries % r->heads, batch = i / r->queries / r->heads;
-        int64_t seen = r->causal && query + 1 < r->reach ? query + 1 : r->reach;
-        if (c->hidden != NULL)
+        int64_t query = i % rows->queries, head = i / rows->queries % rows->heads,
+                batch = i / rows->queries / rows->heads;
+        int64_t seen = rows->causal && query + 1 < rows->reach ? query + 1 : rows->reach;
+        if (call->hidden != NULL)
             KERNEL_BEST(score_loops)
-                ->hide(c->scores + i * r->keys, c->hidden + rg_mask_at(&r->hidden, batch, head, query), r->hidden.step,
-                       seen);
+                ->hide(call->scores + i * rows->keys, call->hidden + rg_mask_at(&rows->hidden, batch, head, query),
+                       rows->hidden.step, seen);
         KERNEL_BEST(score_loops)
-            ->softmax_row(c->scores + i * r->keys,
-                          c->mask != NULL ? c->mask + rg_mask_at(&r->mask, batch, head, query) : NULL, seen, r->scale,
-                          r->blank);
-        for (int64_t k = seen; k < r->keys; k++)
-            c->scores[i * r->keys + k] = 0;
+            ->softmax_row(call->scores + i * rows->keys,
+                          call->mask != NULL ? call->mask + rg_mask_at(&rows->mask, batch, head, query) : NULL, seen,
+                          rows->scale, rows->blank);
+        for (int64_t k = seen; k < rows->keys; k++)
+            call->scores[i * rows->keys + k] = 0;
     }
     return INLAY_OK;
 }
@@ -116,26 +117,28 @@ static inlay_status run_some(void *user, int64_t begin, int64_t end, uint32_t wo
 static inlay_status run_rows(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
                              uint32_t threads)
 {
-    const struct rows *r = (const struct rows *)(const void *)native;
-    struct call c = { r, args[0], r->mask.there ? args[1] : NULL, r->hidden.there ? args[1 + r->mask.there] : NULL };
-    int64_t grain = 16384 / (r->keys > 0 ? r->keys : 1) + 1;
+    const struct rows *rows = (const struct rows *)(const void *)native;
+    struct call call = { rows, args[0], rows->mask.there ? args[1] : NULL,
+                         rows->hidden.there ? args[1 + rows->mask.there] : NULL };
+    int64_t grain = 16384 / (rows->keys > 0 ? rows->keys : 1) + 1;
 
-    if (threads <= 1 || r->count <= grain)
-        return run_some(&c, 0, r->count, 0);
-    return state->host->parallel_for(state->host->ctx, run, r->count, grain, run_some, &c);
+    if (threads <= 1 || rows->count <= grain)
+        return run_some(&call, 0, rows->count, 0);
+    return state->host->parallel_for(state->host->ctx, run, rows->count, grain, run_some, &call);
 }
 
-static inlay_status emit_softmax(rg_build *b, const rg_place *scores)
+static inlay_status emit_softmax(rg_build *build, const rg_place *scores)
 {
-    const rg_op *op = b->op;
-    const int64_t *q = b->dims[op->in[0]], *k = b->dims[op->in[1]];
+    const rg_op *op = build->op;
+    const int64_t *q = build->dims[op->in[0]], *k = build->dims[op->in[1]];
     const rg_place *places[3] = { scores, NULL, NULL };
     inlay_status status = INLAY_OK;
     uint32_t count = 1;
     rg_place mask, hidden;
-    struct rows r;
+    struct rows rows;
 
-    r = (struct rows){ .native.run = run_rows,
+    rows =
+        (struct rows){ .native.run = run_rows,
                        .heads = q[1],
                        .queries = q[2],
                        .keys = k[2],
@@ -143,62 +146,63 @@ static inlay_status emit_softmax(rg_build *b, const rg_place *scores)
                        .scale = op->alpha != 0 ? op->alpha : 1 / sqrtf((float)q[3]),
                        .blank = rg_blank(op),
                        .causal = op->attention.causal && !op->attention.own, /* otherwise it stands in the bias, too */
-                       .reach = rg_mask_reach(b) };
-    INLAY_TRY(rg_read_mask(b, 3, &r.mask, &mask));
-    INLAY_TRY(rg_read_mask(b, 4, &r.hidden, &hidden));
-    if (r.mask.there)
+                       .reach = rg_mask_reach(build) };
+    INLAY_TRY(rg_read_mask(build, 3, &rows.mask, &mask));
+    INLAY_TRY(rg_read_mask(build, 4, &rows.hidden, &hidden));
+    if (rows.mask.there)
         places[count++] = &mask;
-    if (r.hidden.there)
+    if (rows.hidden.there)
         places[count++] = &hidden;
-    status = rg_emit_step(b, &r.native, sizeof r, places, count);
+    status = rg_emit_step(build, &rows.native, sizeof rows, places, count);
 done:
     return status;
 }
 
 /* ------------------------------------------------------------------ lowering */
 
-static inlay_status check_mask(const rg_build *b, uint32_t input)
+static inlay_status check_mask(const rg_build *build, uint32_t input)
 {
-    const rg_op *op = b->op;
-    const int64_t *q = b->dims[op->in[0]], of[] = { q[0], q[1], q[2], b->dims[op->in[1]][2] };
-    uint32_t mask = input < op->in_count ? op->in[input] : INLAY_NONE, rank = mask == INLAY_NONE ? 0 : b->ranks[mask];
+    const rg_op *op = build->op;
+    const int64_t *q = build->dims[op->in[0]], of[] = { q[0], q[1], q[2], build->dims[op->in[1]][2] };
+    uint32_t mask = input < op->in_count ? op->in[input] : INLAY_NONE,
+             rank = mask == INLAY_NONE ? 0 : build->ranks[mask];
 
     for (uint32_t d = 0; d < rank; d++) {
-        int64_t size = b->dims[mask][d], want = of[4 - rank + d];
+        int64_t size = build->dims[mask][d], want = of[4 - rank + d];
         bool last = d + 1 == rank;
 
         if (last && !op->attention.own ? size > want : size != want && (size != 1 || (last && input == 3)))
-            return inlay_fail(b->diag, INLAY_SHAPE_MISMATCH,
+            return inlay_fail(build->diag, INLAY_SHAPE_MISMATCH,
                               "node '%s': dim %u of the mask is %lld, where the scores have %lld", op->name, d,
                               (long long)size, (long long)want);
     }
     return INLAY_OK;
 }
 
-static inlay_status lower(rg_build *b, const rg_group *group)
+static inlay_status lower(rg_build *build, const rg_group *group)
 {
-    const rg_op *op = b->op;
-    const int64_t *q = b->dims[op->in[0]], *k = b->dims[op->in[1]];
+    const rg_op *op = build->op;
+    const int64_t *q = build->dims[op->in[0]], *k = build->dims[op->in[1]];
     const int64_t score_dims[] = { q[0], q[1], q[2], k[2] };
-    rg_place queries, keys, values, scores, y;
+    rg_place queries, keys, values, scores, output;
     inlay_status status;
     rg_md md;
 
-    INLAY_TRY(check_mask(b, 3));
-    INLAY_TRY(check_mask(b, 4));
-    if (b->state->attend != NULL || k[1] != q[1])
-        return rg_lower_attend(b, group, sg_kernel_best());
-    INLAY_TRY(rg_read_matrix(b, op->in[0], 4, false, &queries));
-    INLAY_TRY(rg_read_matrix(b, op->in[1], 4, true, &keys));
-    INLAY_TRY(rg_read_matrix(b, op->in[2], 4, false, &values));
+    INLAY_TRY(check_mask(build, 3));
+    INLAY_TRY(check_mask(build, 4));
+    if (build->state->attend != NULL || k[1] != q[1])
+        return rg_lower_attend(build, group, sg_kernel_best());
+    INLAY_TRY(rg_read_matrix(build, op->in[0], 4, false, &queries));
+    INLAY_TRY(rg_read_matrix(build, op->in[1], 4, true, &keys));
+    INLAY_TRY(rg_read_matrix(build, op->in[2], 4, false, &values));
     rg_md_plain(&md, 4, score_dims);
-    INLAY_TRY(rg_new_place(b, &md, &scores));
-    INLAY_TRY(rg_emit_cut_matrices(b, &queries, &keys, &scores));
-    INLAY_TRY(emit_softmax(b, &scores));
-    rg_md_plain(&md, 4, b->dims[group->out]);
-    INLAY_TRY(rg_result_place(b, group->out, &md, &y));
-    INLAY_TRY(rg_emit_cut_matrices(b, &scores, &values, &y));
-    status = rg_set_place(b, group->out, &y);
+    INLAY_TRY(rg_new_place(build, &md, &scores));
+    INLAY_TRY(rg_emit_cut_matrices(build, &queries, &keys, &scores));
+    INLAY_TRY(emit_softmax(build, &scores));
+    rg_md_plain(&md, 4, build->dims[group->out]);
+    INLAY_TRY(rg_result_place(build, group->out, &md, &output));
+    INLAY_TRY(rg_emit_cut_matrices(build, &scores, &values, &output));
+    status = rg_set_place(build, group->out, &output);
 done:
     return status;
 }

@@ -1,15 +1,15 @@
 /* The masks of attention: how a mask lies, and how many keys it has columns for. */
 #include "region/build.h"
 
-int64_t rg_mask_reach(const rg_build *b)
+int64_t rg_mask_reach(const rg_build *build)
 {
-    const rg_op *op = b->op;
-    const int64_t keys = b->dims[op->in[1]][2];
+    const rg_op *op = build->op;
+    const int64_t keys = build->dims[op->in[1]][2];
     int64_t columns;
 
     if (op->in_count < 4 || op->in[3] == INLAY_NONE)
         return keys;
-    columns = b->dims[op->in[3]][b->ranks[op->in[3]] - 1];
+    columns = build->dims[op->in[3]][build->ranks[op->in[3]] - 1];
     return columns < keys ? columns : keys;
 }
 
@@ -18,23 +18,23 @@ sg_blank rg_blank(const rg_op *op)
     return !op->attention.own ? SG_BLANK_ZERO : op->attention.guarded ? SG_BLANK_GUARDED : SG_BLANK_NAN;
 }
 
-inlay_status rg_read_mask(rg_build *b, uint32_t input, rg_mask *m, rg_place *out)
+inlay_status rg_read_mask(rg_build *build, uint32_t input, rg_mask *mask, rg_place *out)
 {
-    const uint32_t value = input < b->op->in_count ? b->op->in[input] : INLAY_NONE;
+    const uint32_t value = input < build->op->in_count ? build->op->in[input] : INLAY_NONE;
 
-    *m = (rg_mask){ .there = value != INLAY_NONE };
-    if (!m->there)
+    *mask = (rg_mask){ .there = value != INLAY_NONE };
+    if (!mask->there)
         return INLAY_OK;
     {
-        const int64_t *dims = b->dims[value];
-        uint32_t rank = b->ranks[value];
-        int64_t stride = dims[rank - 1], *const steps[] = { &m->query, &m->head, &m->batch };
+        const int64_t *dims = build->dims[value];
+        uint32_t rank = build->ranks[value];
+        int64_t stride = dims[rank - 1], *const steps[] = { &mask->query, &mask->head, &mask->batch };
 
-        m->step = stride == 1 ? 0 : 1;
+        mask->step = stride == 1 ? 0 : 1;
         for (uint32_t d = 2; d <= rank && d <= 4; d++) {
             *steps[d - 2] = dims[rank - d] == 1 ? 0 : stride;
             stride *= dims[rank - d];
         }
     }
-    return rg_read_plain(b, value, out);
+    return rg_read_plain(build, value, out);
 }

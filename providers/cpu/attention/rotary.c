@@ -5,14 +5,14 @@
 
 static bool parse(const kit_node *node, rg_op *op, kit_refusal *why)
 {
-    const inlay_value_info *x = kit_input(node, 0), *places = kit_input(node, 3);
+    const inlay_value_info *input = kit_input(node, 0), *places = kit_input(node, 3);
 
     op->size = kit_attr_int(node->info, "rotary_embedding_dim", 0);
     op->rotary.heads = kit_attr_int(node->info, "num_heads", 0);
     op->rotary.interleaved = kit_attr_int(node->info, "interleaved", 0) != 0;
-    if (!rg_known_rank(x, 3, 4, "input 0", why))
+    if (!rg_known_rank(input, 3, 4, "input 0", why))
         return false;
-    if (x->rank == 3 && op->rotary.heads <= 0)
+    if (input->rank == 3 && op->rotary.heads <= 0)
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "state num_heads", "the number of heads is not known");
     if (places != NULL && (places->dtype != INLAY_INT64 || places->rank != 2))
         return kit_refuse(why, INLAY_REFUSE_DTYPE, NULL, "the places are not int64 of rank 2");
@@ -35,13 +35,13 @@ typedef struct rotary_call {
     void *const *args; /* x, cosines, sines, y, places */
 } rotary_call;
 
-static void turn_pairs(const float *x, const float *c, const float *s, float *y, int64_t half)
+static void turn_pairs(const float *input, const float *c, const float *s, float *output, int64_t half)
 {
     for (int64_t i = 0; i < half; i++) {
-        const float real = x[2 * i] * c[i] - x[2 * i + 1] * s[i];
+        const float real = input[2 * i] * c[i] - input[2 * i + 1] * s[i];
 
-        y[2 * i + 1] = x[2 * i] * s[i] + x[2 * i + 1] * c[i];
-        y[2 * i] = real;
+        output[2 * i + 1] = input[2 * i] * s[i] + input[2 * i + 1] * c[i];
+        output[2 * i] = real;
     }
 }
 
@@ -49,27 +49,29 @@ static void turn_pairs(const float *x, const float *c, const float *s, float *y,
 static inlay_status run_some(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const rotary_call *call = user;
-    const rotary_step *s = call->s;
-    const int64_t *places = s->placed ? call->args[4] : NULL;
+    const rotary_step *step = call->s;
+    const int64_t *places = step->placed ? call->args[4] : NULL;
 
     (void)worker;
     for (int64_t i = begin; i < end; i++) {
-        const int64_t b = i / s->length, t = i % s->length, row = places != NULL ? places[i] : i;
-        const float *c = (const float *)call->args[1] + row * s->half;
-        const float *sines = (const float *)call->args[2] + row * s->half;
+        const int64_t b = i / step->length, t = i % step->length, row = places != NULL ? places[i] : i;
+        const float *c = (const float *)call->args[1] + row * step->half;
+        const float *sines = (const float *)call->args[2] + row * step->half;
 
-        if (row < 0 || row >= s->table)
+        if (row < 0 || row >= step->table)
             return INLAY_INVALID_ARGUMENT;
-        for (int64_t h = 0; h < s->heads; h++) {
-            const float *x = (const float *)call->args[0] + b * s->from[0] + h * s->from[1] + t * s->from[2];
-            float *y = (float *)call->args[3] + b * s->to[0] + h * s->to[1] + t * s->to[2];
+        for (int64_t h = 0; h < step->heads; h++) {
+            const float *input =
+                (const float *)call->args[0] + b * step->from[0] + h * step->from[1] + t * step->from[2];
+            float *output = (float *)call->args[3] + b * step->to[0] + h * step->to[1] + t * step->to[2];
 
-            if (s->interleaved)
-                turn_pairs(x, c, sines, y, s->half);
+            if (step->interleaved)
+                turn_pairs(input, c, sines, output, step->half);
             else
-                KERNEL_BEST(score_loops)->turn_halves(x, c, sines, y, s->half);
-            if (2 * s->half < s->size)
-                memcpy(y + 2 * s->half, x + 2 * s->half, (size_t)(s->size - 2 * s->half) * sizeof *y);
+                KERNEL_BEST(score_loops)->turn_halves(input, c, sines, output, step->half);
+            if (2 * step->half < step->size)
+                memcpy(output + 2 * step->half, input + 2 * step->half,
+                       (size_t)(step->size - 2 * step->half) * sizeof *output);
         }
     }
     return INLAY_OK;
@@ -78,9 +80,9 @@ static inlay_status run_some(void *user, int64_t begin, int64_t end, uint32_t wo
 static inlay_status run_rotary(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
                                uint32_t threads)
 {
-    const rotary_step *s = (const rotary_step *)(const void *)native;
-    rotary_call call = { s, args };
-    const int64_t count = s->batch * s->length, grain = 16384 / (s->heads * s->size + 1) + 1;
+    const rotary_step *step = (const rotary_step *)(const void *)native;
+    rotary_call call = { step, args };
+    const int64_t count = step->batch * step->length, grain = 16384 / (step->heads * step->size + 1) + 1;
 
     if (threads <= 1 || count <= grain)
         return run_some(&call, 0, count, 0);
@@ -90,66 +92,66 @@ static inlay_status run_rotary(const rg_native *native, const rg_state *state, i
 /* ------------------------------------------------------------------ lowering */
 
 /* Sizes; of rank 3 the heads are side by side in a row. */
-static inlay_status plan(const rg_build *b, rotary_step *s)
+static inlay_status plan(const rg_build *build, rotary_step *step)
 {
-    const rg_op *op = b->op;
-    const int64_t *x = b->dims[op->in[0]], *table = b->dims[op->in[1]], *other = b->dims[op->in[2]];
-    const bool heads_apart = b->ranks[op->in[0]] == 4;
+    const rg_op *op = build->op;
+    const int64_t *input = build->dims[op->in[0]], *table = build->dims[op->in[1]], *other = build->dims[op->in[2]];
+    const bool heads_apart = build->ranks[op->in[0]] == 4;
     int64_t rotary;
 
-    s->placed = op->in_count > 3 && op->in[3] != INLAY_NONE;
-    s->interleaved = op->rotary.interleaved;
-    s->batch = x[0];
-    s->heads = heads_apart ? x[1] : op->rotary.heads;
-    s->length = heads_apart ? x[2] : x[1];
-    s->size = heads_apart ? x[3] : x[2] / op->rotary.heads;
-    rotary = op->size > 0 ? op->size : s->size;
-    s->half = rotary / 2;
-    s->table = s->placed ? table[0] : s->batch * s->length;
-    if ((!heads_apart && x[2] % op->rotary.heads != 0) || rotary > s->size || rotary % 2 != 0 ||
-        rg_count(b, op->in[1]) != s->table * s->half ||
-        memcmp(table, other, (s->placed ? 2 : 3) * sizeof *table) != 0 ||
-        (s->placed && rg_count(b, op->in[3]) != s->batch * s->length))
-        return inlay_fail(b->diag, INLAY_SHAPE_MISMATCH,
+    step->placed = op->in_count > 3 && op->in[3] != INLAY_NONE;
+    step->interleaved = op->rotary.interleaved;
+    step->batch = input[0];
+    step->heads = heads_apart ? input[1] : op->rotary.heads;
+    step->length = heads_apart ? input[2] : input[1];
+    step->size = heads_apart ? input[3] : input[2] / op->rotary.heads;
+    rotary = op->size > 0 ? op->size : step->size;
+    step->half = rotary / 2;
+    step->table = step->placed ? table[0] : step->batch * step->length;
+    if ((!heads_apart && input[2] % op->rotary.heads != 0) || rotary > step->size || rotary % 2 != 0 ||
+        rg_count(build, op->in[1]) != step->table * step->half ||
+        memcmp(table, other, (step->placed ? 2 : 3) * sizeof *table) != 0 ||
+        (step->placed && rg_count(build, op->in[3]) != step->batch * step->length))
+        return inlay_fail(build->diag, INLAY_SHAPE_MISMATCH,
                           "node '%s': the caches and positions do not fit heads of %lld, of which %lld turn", op->name,
-                          (long long)s->size, (long long)rotary);
+                          (long long)step->size, (long long)rotary);
     return INLAY_OK;
 }
 
-static void steps_of(const rotary_step *s, const rg_md *md, int64_t *out)
+static void steps_of(const rotary_step *step, const rg_md *md, int64_t *out)
 {
     const bool heads_apart = md->ndims == 4;
 
     out[0] = md->strides[0];
-    out[1] = heads_apart ? md->strides[1] : s->size;
+    out[1] = heads_apart ? md->strides[1] : step->size;
     out[2] = heads_apart ? md->strides[2] : md->strides[1];
 }
 
-static inlay_status lower(rg_build *b, const rg_group *group)
+static inlay_status lower(rg_build *build, const rg_group *group)
 {
-    const rg_op *op = b->op;
-    rotary_step s = { .native = { .run = run_rotary, .wrong = "a position is outside the caches" } };
-    rg_place x, cosines, sines, y, places;
-    const rg_place *const all[] = { &x, &cosines, &sines, &y, &places };
-    const uint32_t rank = b->ranks[op->in[0]];
+    const rg_op *op = build->op;
+    rotary_step step = { .native = { .run = run_rotary, .wrong = "a position is outside the caches" } };
+    rg_place input, cosines, sines, output, places;
+    const rg_place *const all[] = { &input, &cosines, &sines, &output, &places };
+    const uint32_t rank = build->ranks[op->in[0]];
     inlay_status status;
     rg_md md;
 
-    INLAY_TRY(plan(b, &s));
-    INLAY_TRY(rg_read_strided(b, op->in[0], &x));
-    if (rg_md_is_blocked(&x.md) || x.md.strides[rank - 1] != 1)
-        INLAY_TRY(rg_read_plain(b, op->in[0], &x));
-    INLAY_TRY(rg_read_plain(b, op->in[1], &cosines));
-    INLAY_TRY(rg_read_plain(b, op->in[2], &sines));
-    if (s.placed)
-        INLAY_TRY(rg_read_plain(b, op->in[3], &places));
-    rg_md_plain(&md, rank, b->dims[group->out]);
-    INLAY_TRY(rg_result_place(b, group->out, &md, &y));
-    steps_of(&s, &x.md, s.from);
-    steps_of(&s, &y.md, s.to);
-    if (rg_count(b, group->out) > 0)
-        INLAY_TRY(rg_emit_step(b, &s.native, sizeof s, all, s.placed ? 5 : 4));
-    status = rg_set_place(b, group->out, &y);
+    INLAY_TRY(plan(build, &step));
+    INLAY_TRY(rg_read_strided(build, op->in[0], &input));
+    if (rg_md_is_blocked(&input.md) || input.md.strides[rank - 1] != 1)
+        INLAY_TRY(rg_read_plain(build, op->in[0], &input));
+    INLAY_TRY(rg_read_plain(build, op->in[1], &cosines));
+    INLAY_TRY(rg_read_plain(build, op->in[2], &sines));
+    if (step.placed)
+        INLAY_TRY(rg_read_plain(build, op->in[3], &places));
+    rg_md_plain(&md, rank, build->dims[group->out]);
+    INLAY_TRY(rg_result_place(build, group->out, &md, &output));
+    steps_of(&step, &input.md, step.from);
+    steps_of(&step, &output.md, step.to);
+    if (rg_count(build, group->out) > 0)
+        INLAY_TRY(rg_emit_step(build, &step.native, sizeof step, all, step.placed ? 5 : 4));
+    status = rg_set_place(build, group->out, &output);
 done:
     return status;
 }

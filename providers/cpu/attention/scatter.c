@@ -34,23 +34,23 @@ typedef struct scatter_step {
 static inlay_status run_scatter(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
                                 uint32_t threads)
 {
-    const scatter_step *s = (const scatter_step *)(const void *)native;
-    const int64_t *places = s->placed ? args[2] : NULL;
+    const scatter_step *step = (const scatter_step *)(const void *)native;
+    const int64_t *places = step->placed ? args[2] : NULL;
 
     (void)state;
     (void)run;
     (void)threads;
-    for (int64_t b = 0; b < s->batch; b++) {
+    for (int64_t b = 0; b < step->batch; b++) {
         const int64_t at = places != NULL ? places[b] : 0;
 
-        if (at < 0 || at > s->limit - s->rows)
+        if (at < 0 || at > step->limit - step->rows)
             return INLAY_INVALID_ARGUMENT;
-        for (int64_t h = 0; h < s->heads; h++) {
-            const float *from = (const float *)args[0] + b * s->from[0] + h * s->from[1];
-            float *to = (float *)args[1] + b * s->to[0] + h * s->to[1] + at * s->to[2];
+        for (int64_t h = 0; h < step->heads; h++) {
+            const float *from = (const float *)args[0] + b * step->from[0] + h * step->from[1];
+            float *to = (float *)args[1] + b * step->to[0] + h * step->to[1] + at * step->to[2];
 
-            for (int64_t r = 0; r < s->rows; r++)
-                memcpy(to + r * s->to[2], from + r * s->from[2], (size_t)s->size * sizeof *to);
+            for (int64_t r = 0; r < step->rows; r++)
+                memcpy(to + r * step->to[2], from + r * step->from[2], (size_t)step->size * sizeof *to);
         }
     }
     return INLAY_OK;
@@ -58,73 +58,74 @@ static inlay_status run_scatter(const rg_native *native, const rg_state *state, 
 
 /* ------------------------------------------------------------------ lowering */
 
-static inlay_status check(const rg_build *b)
+static inlay_status check(const rg_build *build)
 {
-    const rg_op *op = b->op;
-    const int64_t *cache = b->dims[op->in[0]], *update = b->dims[op->in[1]];
+    const rg_op *op = build->op;
+    const int64_t *cache = build->dims[op->in[0]], *update = build->dims[op->in[1]];
 
     for (uint32_t d = 0; d < 4; d++)
         if (d == ROW_AXIS ? update[d] > cache[d] : update[d] != cache[d])
-            return inlay_fail(b->diag, INLAY_SHAPE_MISMATCH,
+            return inlay_fail(build->diag, INLAY_SHAPE_MISMATCH,
                               "node '%s': update has size %lld on axis %u, the cache %lld", op->name,
                               (long long)update[d], d, (long long)cache[d]);
-    if (op->in_count > 2 && op->in[2] != INLAY_NONE && b->dims[op->in[2]][0] != cache[0])
-        return inlay_fail(b->diag, INLAY_SHAPE_MISMATCH, "node '%s': write_indices has %lld values for a batch of %lld",
-                          op->name, (long long)b->dims[op->in[2]][0], (long long)cache[0]);
+    if (op->in_count > 2 && op->in[2] != INLAY_NONE && build->dims[op->in[2]][0] != cache[0])
+        return inlay_fail(build->diag, INLAY_SHAPE_MISMATCH,
+                          "node '%s': write_indices has %lld values for a batch of %lld", op->name,
+                          (long long)build->dims[op->in[2]][0], (long long)cache[0]);
     return INLAY_OK;
 }
 
 /* Where the rows go: the cache itself if nobody reads it as it was, or a copy. */
-static inlay_status find_cache(rg_build *b, const rg_group *group, rg_place *out)
+static inlay_status find_cache(rg_build *build, const rg_group *group, rg_place *out)
 {
-    const rg_op *op = b->op;
-    const bool in_place = op->appends && b->rooms[group->out] != 0;
+    const rg_op *op = build->op;
+    const bool in_place = op->appends && build->rooms[group->out] != 0;
     inlay_status status;
     rg_place cache;
     rg_md md;
 
-    INLAY_TRY(rg_read_strided(b, op->in[0], &cache));
-    if (in_place || (rg_is_last_use(b, op->in[0]) && rg_md_is_plain(&cache.md))) {
+    INLAY_TRY(rg_read_strided(build, op->in[0], &cache));
+    if (in_place || (rg_is_last_use(build, op->in[0]) && rg_md_is_plain(&cache.md))) {
         *out = cache;
         return INLAY_OK;
     }
-    rg_md_plain(&md, 4, b->dims[group->out]);
-    INLAY_TRY(rg_result_place(b, group->out, &md, out));
-    status = rg_count(b, group->out) > 0 ? rg_emit_copy(b, &cache, out) : INLAY_OK;
+    rg_md_plain(&md, 4, build->dims[group->out]);
+    INLAY_TRY(rg_result_place(build, group->out, &md, out));
+    status = rg_count(build, group->out) > 0 ? rg_emit_copy(build, &cache, out) : INLAY_OK;
 done:
     return status;
 }
 
-static inlay_status lower(rg_build *b, const rg_group *group)
+static inlay_status lower(rg_build *build, const rg_group *group)
 {
-    const rg_op *op = b->op;
-    const int64_t *update = b->dims[op->in[1]];
-    scatter_step s = { .native = { .run = run_scatter, .wrong = "write_indices lead out of the cache" },
-                       .batch = update[0],
-                       .heads = update[1],
-                       .rows = update[2],
-                       .size = update[3],
-                       .limit = b->dims[op->in[0]][ROW_AXIS],
-                       .placed = op->in_count > 2 && op->in[2] != INLAY_NONE };
+    const rg_op *op = build->op;
+    const int64_t *update = build->dims[op->in[1]];
+    scatter_step step = { .native = { .run = run_scatter, .wrong = "write_indices lead out of the cache" },
+                          .batch = update[0],
+                          .heads = update[1],
+                          .rows = update[2],
+                          .size = update[3],
+                          .limit = build->dims[op->in[0]][ROW_AXIS],
+                          .placed = op->in_count > 2 && op->in[2] != INLAY_NONE };
     rg_place cache, rows, places;
     inlay_status status;
 
-    INLAY_TRY(check(b));
-    INLAY_TRY(find_cache(b, group, &cache));
-    if (rg_count(b, op->in[1]) > 0) {
-        INLAY_TRY(rg_read_strided(b, op->in[1], &rows));
+    INLAY_TRY(check(build));
+    INLAY_TRY(find_cache(build, group, &cache));
+    if (rg_count(build, op->in[1]) > 0) {
+        INLAY_TRY(rg_read_strided(build, op->in[1], &rows));
         if (rg_md_is_blocked(&rows.md) || rows.md.strides[3] != 1)
-            INLAY_TRY(rg_read_plain(b, op->in[1], &rows));
-        if (s.placed)
-            INLAY_TRY(rg_read_plain(b, op->in[2], &places));
+            INLAY_TRY(rg_read_plain(build, op->in[1], &rows));
+        if (step.placed)
+            INLAY_TRY(rg_read_plain(build, op->in[2], &places));
         for (uint32_t d = 0; d < 3; d++) {
-            s.from[d] = rows.md.strides[d];
-            s.to[d] = cache.md.strides[d];
+            step.from[d] = rows.md.strides[d];
+            step.to[d] = cache.md.strides[d];
         }
-        INLAY_TRY(rg_emit_step(b, &s.native, sizeof s, (const rg_place *const[]){ &rows, &cache, &places },
-                               s.placed ? 3 : 2));
+        INLAY_TRY(rg_emit_step(build, &step.native, sizeof step, (const rg_place *const[]){ &rows, &cache, &places },
+                               step.placed ? 3 : 2));
     }
-    status = rg_set_place(b, group->out, &cache);
+    status = rg_set_place(build, group->out, &cache);
 done:
     return status;
 }

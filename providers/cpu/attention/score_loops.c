@@ -5,52 +5,52 @@
 #include <math.h>
 #include <string.h>
 
-static void hide(float *restrict x, const uint8_t *restrict hidden, int64_t step, int64_t n)
+static void hide(float *restrict input, const uint8_t *restrict hidden, int64_t step, int64_t n)
 {
     if (step == 0 && *hidden == 0)
         return;
 #pragma omp simd
     for (int64_t i = 0; i < n; i++)
-        x[i] = step == 0 || hidden[i] != 0 ? 0 : x[i];
+        input[i] = step == 0 || hidden[i] != 0 ? 0 : input[i];
 }
 
-static void softmax_row(float *restrict x, const float *restrict mask, int64_t n, float scale, sg_blank blank)
+static void softmax_row(float *restrict input, const float *restrict mask, int64_t n, float scale, sg_blank blank)
 {
     float top = -INFINITY, sum = 0;
 
     if (mask != NULL)
         for (int64_t i = 0; i < n; i++)
-            x[i] = x[i] * scale + mask[i];
+            input[i] = input[i] * scale + mask[i];
     else
         for (int64_t i = 0; i < n; i++)
-            x[i] *= scale;
+            input[i] *= scale;
 #pragma omp simd reduction(max : top)
     for (int64_t i = 0; i < n; i++)
-        top = x[i] > top ? x[i] : top;
+        top = input[i] > top ? input[i] : top;
     if (top == -INFINITY) /* also NaN everywhere, which stays */
         top = 0;
 #pragma omp simd reduction(+ : sum)
     for (int64_t i = 0; i < n; i++) {
-        x[i] = vm_exp(x[i] - top);
-        sum += x[i];
+        input[i] = vm_exp(input[i] - top);
+        sum += input[i];
     }
     if (!(sum > 0) && blank != SG_BLANK_NAN && (sum == 0 || blank == SG_BLANK_GUARDED)) {
-        memset(x, 0, (size_t)n * sizeof *x);
+        memset(input, 0, (size_t)n * sizeof *input);
         return;
     }
     sum = 1 / sum;
     for (int64_t i = 0; i < n; i++)
-        x[i] *= sum;
+        input[i] *= sum;
 }
 
-static void turn_halves(const float *restrict x, const float *restrict c, const float *restrict s, float *restrict y,
-                        int64_t half)
+static void turn_halves(const float *restrict input, const float *restrict c, const float *restrict s,
+                        float *restrict output, int64_t half)
 {
     for (int64_t i = 0; i < half; i++) {
-        const float real = x[i] * c[i] - x[half + i] * s[i];
+        const float real = input[i] * c[i] - input[half + i] * s[i];
 
-        y[half + i] = x[half + i] * c[i] + x[i] * s[i];
-        y[i] = real;
+        output[half + i] = input[half + i] * c[i] + input[i] * s[i];
+        output[i] = real;
     }
 }
 

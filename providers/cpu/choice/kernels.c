@@ -61,44 +61,45 @@ static void leave_strict(kn_choice *choice)
 }
 
 /* By what each is expected to take. */
-static void by_model(rg_build *b, const rg_group *group, const kn_case *c, kn_choice *choice)
+static void by_model(rg_build *build, const rg_group *group, const kn_case *layer, kn_choice *choice)
 {
     for (uint32_t k = 0; k < KN_COUNT; k++) {
         const char *why = NULL;
         uint32_t at = 0;
         double ns;
 
-        if ((k >= KN_PACKED) != c->product)
+        if ((k >= KN_PACKED) != layer->product)
             continue;
-        if (!kn_kernels[k].runs(b, group, c, &why)) {
+        if (!kn_kernels[k].runs(build, group, layer, &why)) {
             choice->why = why != NULL ? why : choice->why;
             continue;
         }
-        ns = kn_kernels[k].ns(b, group, c) + kn_gates_ns(b, group, kn_kernels[k].gate_ns) + kn_turns_ns(b, group, c, k);
+        ns = kn_kernels[k].ns(build, group, layer) + kn_gates_ns(build, group, kn_kernels[k].gate_ns) +
+             kn_turns_ns(build, group, layer, k);
         while (at < choice->count && choice->ns[at] <= ns)
             at++;
         put(choice, at, k, ns);
     }
-    if (b->state->strict)
+    if (build->state->strict)
         leave_strict(choice);
     choice->source = choice->count > 1 ? KN_BY_MODEL : KN_ONLY;
 }
 
-static double timing(const rg_build *b, const uint64_t key[2])
+static double timing(const rg_build *build, const uint64_t key[2])
 {
-    if (b->attempt != NULL)
-        return b->attempt->find(b->attempt->ctx, key);
-    return b->state->timings->find(b->state->host->ctx, b->c->timings, key, sizeof(kn_key_words));
+    if (build->attempt != NULL)
+        return build->attempt->find(build->attempt->ctx, key);
+    return build->state->timings->find(build->state->host->ctx, build->c->timings, key, sizeof(kn_key_words));
 }
 
 /* By what they took, where at least two were timed: those that were not go behind. */
-static void by_time(const rg_build *b, kn_choice *choice)
+static void by_time(const rg_build *build, kn_choice *choice)
 {
     kn_choice timed = *choice;
     bool left[KN_COUNT] = { false };
     uint32_t known = 0;
 
-    if (b->attempt == NULL && b->c->timings == NULL)
+    if (build->attempt == NULL && build->c->timings == NULL)
         return;
     timed.count = 0;
     for (uint32_t i = 0; i < choice->count; i++) {
@@ -107,7 +108,7 @@ static void by_time(const rg_build *b, kn_choice *choice)
         double ns;
 
         kn_key(choice, choice->kernel[i], word);
-        ns = timing(b, word);
+        ns = timing(build, word);
         left[i] = ns < 0;
         if (ns < 0)
             continue;
@@ -126,9 +127,9 @@ static void by_time(const rg_build *b, kn_choice *choice)
 }
 
 /* The best of our own in the place of oneDNN's, where those are not worth making. */
-static void spare_library(const rg_build *b, kn_choice *choice)
+static void spare_library(const rg_build *build, kn_choice *choice)
 {
-    for (uint32_t i = 0; b->spares_library && choice->source == KN_BY_MODEL && i < choice->count; i++) {
+    for (uint32_t i = 0; build->spares_library && choice->source == KN_BY_MODEL && i < choice->count; i++) {
         const uint8_t k = choice->kernel[i];
 
         if (k == KN_LIBRARY || k == KN_BLOCKS || k == KN_LIBRARY_WINOGRAD)
@@ -142,26 +143,26 @@ static void spare_library(const rg_build *b, kn_choice *choice)
 }
 
 /* The time of a kernel, plus the price of the memory for its packed weights: the original weights stay as well. */
-static double priced_ns(const rg_build *b, const kn_case *c, uint8_t kernel, double ns)
+static double priced_ns(const rg_build *build, const kn_case *layer, uint8_t kernel, double ns)
 {
     const double points = (double)kn_kernels[kernel].points;
 
-    return ns + b->state->pack_price * points * points * (double)(c->w.in * c->w.out) * sizeof(float);
+    return ns + build->state->pack_price * points * points * (double)(layer->w.in * layer->w.out) * sizeof(float);
 }
 
 /* Option pack_price: orders the kernels by time plus the price of memory. */
-static void spare_memory(const rg_build *b, const kn_case *c, kn_choice *choice)
+static void spare_memory(const rg_build *build, const kn_case *layer, kn_choice *choice)
 {
     kn_choice spared = *choice;
 
-    if (b->state->pack_price <= 0 || c->product || kn_is_narrow(b))
+    if (build->state->pack_price <= 0 || layer->product || kn_is_narrow(build))
         return;
     spared.count = 0;
     for (uint32_t i = 0; i < choice->count; i++) {
-        const double ns = priced_ns(b, c, choice->kernel[i], choice->ns[i]);
+        const double ns = priced_ns(build, layer, choice->kernel[i], choice->ns[i]);
         uint32_t at = spared.count;
 
-        while (at > 0 && priced_ns(b, c, spared.kernel[at - 1], spared.ns[at - 1]) > ns)
+        while (at > 0 && priced_ns(build, layer, spared.kernel[at - 1], spared.ns[at - 1]) > ns)
             at--;
         put(&spared, at, choice->kernel[i], choice->ns[i]);
     }
@@ -173,10 +174,10 @@ static void spare_memory(const rg_build *b, const kn_case *c, kn_choice *choice)
 /* The kernel whose pack the weights have already, where it costs little: weights that several layers have in common, as
  * the heads of a detector on images of all sizes do, or layers of other sizes, of a sentence one word longer. A pack
  * for each would be several times the weights in memory. */
-static void share_pack(const rg_build *b, kn_choice *choice)
+static void share_pack(const rg_build *build, kn_choice *choice)
 {
     const double worth = choice->kernel[0] >= KN_PACKED ? KN_WORTH_A_MATRIX : KN_WORTH_A_PACK;
-    const uint32_t kernel = kn_packs_find(b);
+    const uint32_t kernel = kn_packs_find(build);
 
     for (uint32_t i = 0; choice->source == KN_BY_MODEL && i < choice->count && choice->ns[i] <= worth * choice->ns[0];
          i++) {
@@ -206,26 +207,27 @@ static void by_kind(kn_choice *choice)
             }
 }
 
-static void choose(rg_build *b, const rg_group *group, const kn_case *c, kn_choice *choice)
+static void choose(rg_build *build, const rg_group *group, const kn_case *layer, kn_choice *choice)
 {
     *choice = (kn_choice){ .op = group->op };
-    by_model(b, group, c, choice);
+    by_model(build, group, layer, choice);
     if (choice->count < 2)
         return;
-    kn_layer_key(b, group, c, choice->key);
-    if (b->state->reproducible && b->state->kernel == KN_COUNT)
+    kn_layer_key(build, group, layer, choice->key);
+    if (build->state->reproducible && build->state->kernel == KN_COUNT)
         by_kind(choice);
-    else if (b->attempt == NULL || b->attempt->find != NULL) {
-        by_time(b, choice);
-        spare_library(b, choice);
-        spare_memory(b, c, choice);
-        share_pack(b, choice);
-    } else if (b->attempt->order < choice->count && choice->ns[b->attempt->order] < KN_PLAUSIBLE * choice->ns[0]) {
-        choice->moved = b->attempt->order > 0;
-        to_front(choice, b->attempt->order);
+    else if (build->attempt == NULL || build->attempt->find != NULL) {
+        by_time(build, choice);
+        spare_library(build, choice);
+        spare_memory(build, layer, choice);
+        share_pack(build, choice);
+    } else if (build->attempt->order < choice->count &&
+               choice->ns[build->attempt->order] < KN_PLAUSIBLE * choice->ns[0]) {
+        choice->moved = build->attempt->order > 0;
+        to_front(choice, build->attempt->order);
     }
-    for (uint32_t i = 0; b->state->kernel != KN_COUNT && i < choice->count; i++) {
-        if (choice->kernel[i] != b->state->kernel)
+    for (uint32_t i = 0; build->state->kernel != KN_COUNT && i < choice->count; i++) {
+        if (choice->kernel[i] != build->state->kernel)
             continue;
         to_front(choice, i);
         choice->source = KN_BY_OPTION;
@@ -234,19 +236,19 @@ static void choose(rg_build *b, const rg_group *group, const kn_case *c, kn_choi
 }
 
 /* Does the error of the first have a bound? Otherwise it is taken out. */
-static inlay_status check_error(rg_build *b, const kn_case *c, kn_choice *choice, bool *out_fine)
+static inlay_status check_error(rg_build *build, const kn_case *layer, kn_choice *choice, bool *out_fine)
 {
     const uint8_t kernel = choice->kernel[0];
-    const uint32_t constant = b->c->values[b->op->in[1]].constant;
+    const uint32_t constant = build->c->values[build->op->in[1]].constant;
     const tile_trust **trust = &choice->trusts[kernel];
     inlay_status status = INLAY_OK;
 
     *out_fine = kn_kernels[kernel].points == 0;
     if (*out_fine)
         return INLAY_OK;
-    INLAY_TRY(
-        rg_constant_trust(b->c, &b->c->constants[constant], &c->weights, kn_kernels[kernel].points, trust, b->diag));
-    *out_fine = tiles_are_trusted(b->state, *trust);
+    INLAY_TRY(rg_constant_trust(build->c, &build->c->constants[constant], &layer->weights, kn_kernels[kernel].points,
+                                trust, build->diag));
+    *out_fine = tiles_are_trusted(build->state, *trust);
     if (*out_fine)
         return INLAY_OK;
     take_out(choice, 0);
@@ -256,47 +258,48 @@ done:
     return status;
 }
 
-inlay_status kn_remember(rg_build *b, const kn_choice *choice)
+inlay_status kn_remember(rg_build *build, const kn_choice *choice)
 {
-    inlay_instance *i = b->instance;
+    inlay_instance *instance = build->instance;
 
-    if (!rg_scratch_grow(i->memory, &i->choices, i->choice_count, &b->choice_capacity, sizeof *i->choices))
-        return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", b->op->name);
-    i->choices[i->choice_count++] = *choice;
+    if (!rg_scratch_grow(instance->memory, &instance->choices, instance->choice_count, &build->choice_capacity,
+                         sizeof *instance->choices))
+        return inlay_fail(build->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", build->op->name);
+    instance->choices[instance->choice_count++] = *choice;
     return INLAY_OK;
 }
 
-inlay_status kn_lower(rg_build *b, const rg_group *group, const kn_case *c)
+inlay_status kn_lower(rg_build *build, const rg_group *group, const kn_case *layer)
 {
     inlay_status status = INLAY_OK;
     kn_choice choice;
 
-    choose(b, group, c, &choice);
+    choose(build, group, layer, &choice);
     while (choice.count > 0) {
         bool done = false, fine;
 
-        INLAY_TRY(check_error(b, c, &choice, &fine));
+        INLAY_TRY(check_error(build, layer, &choice, &fine));
         if (!fine)
             continue;
-        INLAY_TRY(kn_kernels[choice.kernel[0]].lower(b, group, c, &done));
+        INLAY_TRY(kn_kernels[choice.kernel[0]].lower(build, group, layer, &done));
         if (done) {
-            if (b->attempt == NULL)
-                kn_packs_note(b, choice.kernel[0]);
-            return kn_remember(b, &choice);
+            if (build->attempt == NULL)
+                kn_packs_note(build, choice.kernel[0]);
+            return kn_remember(build, &choice);
         }
         take_out(&choice, 0);
         choice.source = choice.count > 1 ? choice.source : KN_ONLY;
     }
-    if (b->state->strict && !c->product) { /* where no loop of our own can be after all */
+    if (build->state->strict && !layer->product) { /* where no loop of our own can be after all */
         bool done = false;
 
         choice = (kn_choice){ .op = group->op, .count = 1, .source = KN_ONLY, .kernel = { KN_LIBRARY } };
-        INLAY_TRY(kn_kernels[KN_LIBRARY].lower(b, group, c, &done));
+        INLAY_TRY(kn_kernels[KN_LIBRARY].lower(build, group, layer, &done));
         if (done)
-            return kn_remember(b, &choice);
+            return kn_remember(build, &choice);
     }
-    status = inlay_fail(b->diag, INLAY_UNSUPPORTED, "node '%s': %s has no kernel for this %s", b->op->name,
-                        dn_in_use->title, c->product ? "product" : "convolution");
+    status = inlay_fail(build->diag, INLAY_UNSUPPORTED, "node '%s': %s has no kernel for this %s", build->op->name,
+                        dn_in_use->title, layer->product ? "product" : "convolution");
 done:
     return status;
 }

@@ -28,69 +28,69 @@ kn_packs *kn_packs_create(void)
     return calloc(1, sizeof(kn_packs));
 }
 
-void kn_packs_destroy(kn_packs *p)
+void kn_packs_destroy(kn_packs *packs)
 {
-    if (p == NULL)
+    if (packs == NULL)
         return;
     for (uint32_t i = 0; i < BUCKETS; i++)
-        while (p->buckets[i] != NULL) {
-            struct noted *next = p->buckets[i]->next;
+        while (packs->buckets[i] != NULL) {
+            struct noted *next = packs->buckets[i]->next;
 
-            free(p->buckets[i]);
-            p->buckets[i] = next;
+            free(packs->buckets[i]);
+            packs->buckets[i] = next;
         }
-    free(p);
+    free(packs);
 }
 
 /* The large constant that the op in hand has as its weights; NULL: none. */
-static const rg_constant *weights_of(const rg_build *b)
+static const rg_constant *weights_of(const rg_build *build)
 {
-    const uint32_t own = b->op->in_count > 1 ? b->c->values[b->op->in[1]].constant : INLAY_NONE;
-    const rg_constant *k = own != INLAY_NONE ? &b->c->constants[own] : NULL;
+    const uint32_t own = build->op->in_count > 1 ? build->c->values[build->op->in[1]].constant : INLAY_NONE;
+    const rg_constant *constant = own != INLAY_NONE ? &build->c->constants[own] : NULL;
 
-    return k != NULL && k->content_hash != 0 && k->bytes >= LEAST_BYTES ? k : NULL;
+    return constant != NULL && constant->content_hash != 0 && constant->bytes >= LEAST_BYTES ? constant : NULL;
 }
 
-static struct noted *find(const kn_packs *p, uint64_t content)
+static struct noted *find(const kn_packs *packs, uint64_t content)
 {
-    struct noted *n = p->buckets[content % BUCKETS];
+    struct noted *noted = packs->buckets[content % BUCKETS];
 
-    while (n != NULL && n->content != content)
-        n = n->next;
-    return n;
+    while (noted != NULL && noted->content != content)
+        noted = noted->next;
+    return noted;
 }
 
-uint32_t kn_packs_find(const rg_build *b)
+uint32_t kn_packs_find(const rg_build *build)
 {
-    kn_packs *p = b->state->packed_for;
-    const rg_constant *k = weights_of(b);
-    const struct noted *n;
+    kn_packs *packs = build->state->packed_for;
+    const rg_constant *constant = weights_of(build);
+    const struct noted *noted;
     uint32_t kernel;
 
-    if (k == NULL)
+    if (constant == NULL)
         return KN_COUNT;
     (void)pthread_mutex_lock(&lock);
-    n = find(p, k->content_hash);
-    kernel = n != NULL ? n->kernel : KN_COUNT;
+    noted = find(packs, constant->content_hash);
+    kernel = noted != NULL ? noted->kernel : KN_COUNT;
     (void)pthread_mutex_unlock(&lock);
     return kernel;
 }
 
-void kn_packs_note(const rg_build *b, uint8_t kernel)
+void kn_packs_note(const rg_build *build, uint8_t kernel)
 {
-    kn_packs *p = b->state->packed_for;
-    const rg_constant *k = weights_of(b);
-    struct noted *n;
+    kn_packs *packs = build->state->packed_for;
+    const rg_constant *constant = weights_of(build);
+    struct noted *noted;
 
-    if (k == NULL)
+    if (constant == NULL)
         return;
     (void)pthread_mutex_lock(&lock);
-    n = find(p, k->content_hash) == NULL ? malloc(sizeof *n) : NULL;
-    if (n != NULL) { /* without memory for it, the next one chooses for itself */
-        *n = (struct noted){ .next = p->buckets[k->content_hash % BUCKETS],
-                             .content = k->content_hash,
-                             .kernel = kernel };
-        p->buckets[k->content_hash % BUCKETS] = n;
+    noted = find(packs, constant->content_hash) == NULL ? malloc(sizeof *noted) : NULL;
+    if (noted != NULL) { /* without memory for it, the next one chooses for itself */
+        *noted = (struct noted){ .next = packs->buckets[constant->content_hash % BUCKETS],
+                                 .content = constant->content_hash,
+                                 .kernel = kernel };
+        packs->buckets[constant->content_hash % BUCKETS] = noted;
     }
     (void)pthread_mutex_unlock(&lock);
 }

@@ -14,12 +14,12 @@ static void name_op(rg_op *op, const inlay_node_info *info)
     (void)snprintf(op->name, sizeof op->name, "%s", info->name.data);
 }
 
-static inlay_status read_node(rg_reader *reader, uint32_t n, inlay_diag *diag)
+static inlay_status read_node(rg_reader *reader, uint32_t node_index, inlay_diag *diag)
 {
-    inlay_compiled *c = reader->c;
-    const inlay_compile_request *r = reader->r;
-    const inlay_node_info *info = inlay_graph_node(r->graph, r->nodes[n]);
-    const kit_node node = { .host = c->state->host, .graph = r->graph, .info = info };
+    inlay_compiled *compiled = reader->c;
+    const inlay_compile_request *request = reader->r;
+    const inlay_node_info *info = inlay_graph_node(request->graph, request->nodes[node_index]);
+    const kit_node node = { .host = compiled->state->host, .graph = request->graph, .info = info };
     kit_refusal why = { 0, "", "" };
     rg_op parsed, *op;
     const rg_operator *row = rg_parse(&node, &parsed, &why);
@@ -28,11 +28,11 @@ static inlay_status read_node(rg_reader *reader, uint32_t n, inlay_diag *diag)
     if (row == NULL)
         return inlay_fail(diag, INLAY_UNSUPPORTED, "node '%s': %s", parsed.name, why.text);
     parsed.row = row;
-    parsed.node = r->nodes[n];
+    parsed.node = request->nodes[node_index];
     if (rg_expand(reader, info, &parsed))
         return INLAY_OK;
-    c->as_written |= row->family == &rg_dynamic;
-    op = &c->ops[c->op_count++];
+    compiled->as_written |= row->family == &rg_dynamic;
+    op = &compiled->ops[compiled->op_count++];
     *op = parsed;
     op->in_count = info->input_count;
     op->out_count = info->output_count;
@@ -42,50 +42,51 @@ static inlay_status read_node(rg_reader *reader, uint32_t n, inlay_diag *diag)
     for (uint32_t i = 0; i < op->in_count; i++) {
         op->in[i] = rg_reader_value(reader, info->inputs[i]);
         if (op->in[i] != INLAY_NONE)
-            c->values[op->in[i]].uses++;
+            compiled->values[op->in[i]].uses++;
     }
     for (uint32_t i = 0; i < op->out_count; i++)
         op->out[i] = rg_reader_value(reader, info->outputs[i]);
-    return row->family == &rg_recurrent ? rg_recurrent_prepare(c, r, info, op, diag) : INLAY_OK;
+    return row->family == &rg_recurrent ? rg_recurrent_prepare(compiled, request, info, op, diag) : INLAY_OK;
 }
 
-static inlay_status read_region(inlay_compiled *c, const inlay_compile_request *r, inlay_diag *diag)
+static inlay_status read_region(inlay_compiled *compiled, const inlay_compile_request *request, inlay_diag *diag)
 {
-    rg_reader reader = { .c = c, .r = r };
+    rg_reader reader = { .c = compiled, .r = request };
     uint32_t total = 1, ops = 1;
     inlay_status status = INLAY_OK;
 
-    for (uint32_t n = 0; n < r->node_count; n++) {
+    for (uint32_t node = 0; node < request->node_count; node++) {
         uint32_t more_ops, more_numbers;
 
-        rg_expand_room(inlay_graph_node(r->graph, r->nodes[n]), &more_ops, &more_numbers);
+        rg_expand_room(inlay_graph_node(request->graph, request->nodes[node]), &more_ops, &more_numbers);
         ops += more_ops;
         total += more_numbers;
     }
-    c->ops = calloc(ops, sizeof *c->ops);
-    c->numbers = calloc(total, sizeof *c->numbers);
-    c->values = calloc(total, sizeof *c->values);
-    c->constants = calloc(total, sizeof *c->constants);
-    reader.number_of = malloc((r->graph->value_count + 1) * sizeof *reader.number_of);
-    if (c->ops == NULL || c->numbers == NULL || c->values == NULL || c->constants == NULL || reader.number_of == NULL) {
-        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "compiling a region of %u nodes", r->node_count);
+    compiled->ops = calloc(ops, sizeof *compiled->ops);
+    compiled->numbers = calloc(total, sizeof *compiled->numbers);
+    compiled->values = calloc(total, sizeof *compiled->values);
+    compiled->constants = calloc(total, sizeof *compiled->constants);
+    reader.number_of = malloc((request->graph->value_count + 1) * sizeof *reader.number_of);
+    if (compiled->ops == NULL || compiled->numbers == NULL || compiled->values == NULL || compiled->constants == NULL ||
+        reader.number_of == NULL) {
+        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "compiling a region of %u nodes", request->node_count);
         goto done;
     }
-    memset(reader.number_of, 0xff, (r->graph->value_count + 1) * sizeof *reader.number_of);
-    reader.next = c->numbers;
-    for (uint32_t n = 0; n < r->node_count; n++) {
-        if (r->poll != NULL && n > 0)
-            INLAY_TRY(r->poll(r->ctx));
+    memset(reader.number_of, 0xff, (request->graph->value_count + 1) * sizeof *reader.number_of);
+    reader.next = compiled->numbers;
+    for (uint32_t n = 0; n < request->node_count; n++) {
+        if (request->poll != NULL && n > 0)
+            INLAY_TRY(request->poll(request->ctx));
         INLAY_TRY(read_node(&reader, n, diag));
     }
-    for (uint32_t i = 0; i < r->input_count; i++)
-        if (reader.number_of[r->inputs[i]] != INLAY_NONE)
-            c->values[reader.number_of[r->inputs[i]]].input = i;
-    for (uint32_t i = 0; i < r->output_count; i++)
-        if (reader.number_of[r->outputs[i]] != INLAY_NONE)
-            c->values[reader.number_of[r->outputs[i]]].output = i;
-    c->input_count = r->input_count;
-    c->output_count = r->output_count;
+    for (uint32_t i = 0; i < request->input_count; i++)
+        if (reader.number_of[request->inputs[i]] != INLAY_NONE)
+            compiled->values[reader.number_of[request->inputs[i]]].input = i;
+    for (uint32_t i = 0; i < request->output_count; i++)
+        if (reader.number_of[request->outputs[i]] != INLAY_NONE)
+            compiled->values[reader.number_of[request->outputs[i]]].output = i;
+    compiled->input_count = request->input_count;
+    compiled->output_count = request->output_count;
 done:
     free(reader.number_of);
     return status;
@@ -95,95 +96,101 @@ done:
 
 /* Small constants are copied, but in programs of `inlay bundle`, which hold them and their packs; the others keep what
  * the host has until it is known how they are read. */
-static inlay_status copy_small(inlay_compiled *c, inlay_diag *diag)
+static inlay_status copy_small(inlay_compiled *compiled, inlay_diag *diag)
 {
-    for (uint32_t i = 0; i < c->constant_count; i++) {
-        rg_constant *k = &c->constants[i];
+    for (uint32_t i = 0; i < compiled->constant_count; i++) {
+        rg_constant *constant = &compiled->constants[i];
 
-        if (k->bytes > RG_SMALL_BYTES || k->data == NULL || c->state->alone)
+        if (constant->bytes > RG_SMALL_BYTES || constant->data == NULL || compiled->state->alone)
             continue;
-        if (posix_memalign(&k->copy, 64, RG_SMALL_BYTES) != 0) {
-            k->copy = NULL;
+        if (posix_memalign(&constant->copy, 64, RG_SMALL_BYTES) != 0) {
+            constant->copy = NULL;
             return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "copying the constants of a region");
         }
-        memcpy(k->copy, k->data, k->bytes);
-        k->data = k->copy;
+        memcpy(constant->copy, constant->data, constant->bytes);
+        constant->data = constant->copy;
     }
     return INLAY_OK;
 }
 
 /* Tells the host what it may drop: everything that has been copied or packed, and is not also read as it lies. */
-static void settle_constants(inlay_compiled *c, const inlay_compile_request *r)
+static void settle_constants(inlay_compiled *compiled, const inlay_compile_request *request)
 {
-    if (c->ready != NULL) {
-        narrow_settle(c);
-        halves_settle(c);
+    if (compiled->ready != NULL) {
+        narrow_settle(compiled);
+        halves_settle(compiled);
     }
-    for (uint32_t v = 0; v < c->value_count; v++) {
-        rg_constant *k = c->values[v].constant != INLAY_NONE ? &c->constants[c->values[v].constant] : NULL;
+    for (uint32_t value = 0; value < compiled->value_count; value++) {
+        rg_constant *constant = compiled->values[value].constant != INLAY_NONE
+                                    ? &compiled->constants[compiled->values[value].constant]
+                                    : NULL;
         bool packed;
 
-        if (k == NULL || k->narrow != NULL || k->entries.count > 0 ||
-            k->half_type != INLAY_UNDEFINED) /* no constant of the host */
+        if (constant == NULL || constant->narrow != NULL || constant->entries.count > 0 ||
+            constant->half_type != INLAY_UNDEFINED) /* no constant of the host */
             continue;
         /* A program of `inlay bundle` never makes a second instance, for which a pack has to tell what the original
          * was. */
-        packed = ((rg_constant_is_packed(k) || (c->state->alone && k->packs != NULL)) && !k->plain_used &&
-                  c->ready != NULL) ||
-                 (k->given_up > 0 && k->given_up == c->values[v].uses && c->values[v].output == INLAY_NONE);
-        if (k->copy == NULL && (!packed || k->bytes <= RG_SMALL_BYTES))
+        packed = ((rg_constant_is_packed(constant) || (compiled->state->alone && constant->packs != NULL)) &&
+                  !constant->plain_used && compiled->ready != NULL) ||
+                 (constant->given_up > 0 && constant->given_up == compiled->values[value].uses &&
+                  compiled->values[value].output == INLAY_NONE);
+        if (constant->copy == NULL && (!packed || constant->bytes <= RG_SMALL_BYTES))
             continue;
-        if (k->copy == NULL)
-            k->data = NULL;
-        if (r->constants != NULL)
-            r->constants[k->value] = k->copy != NULL ? INLAY_CONST_COPIED : INLAY_CONST_PACKED;
+        if (constant->copy == NULL)
+            constant->data = NULL;
+        if (request->constants != NULL)
+            request->constants[constant->value] = constant->copy != NULL ? INLAY_CONST_COPIED : INLAY_CONST_PACKED;
     }
 }
 
-static bool profile_is_complete(const inlay_compiled *c, const inlay_compile_request *r)
+static bool profile_is_complete(const inlay_compiled *compiled, const inlay_compile_request *request)
 {
-    if (r->profile == NULL)
+    if (request->profile == NULL)
         return false;
-    for (uint32_t v = 0; v < c->value_count; v++) {
-        const inlay_value_state *s = INLAY_AT(inlay_value_state, r->profile, r->profile_stride, c->values[v].snapshot);
+    for (uint32_t value = 0; value < compiled->value_count; value++) {
+        const inlay_value_state *state =
+            INLAY_AT(inlay_value_state, request->profile, request->profile_stride, compiled->values[value].snapshot);
 
-        if (c->values[v].constant != INLAY_NONE)
+        if (compiled->values[value].constant != INLAY_NONE)
             continue;
-        if (s->rank == INLAY_RANK_UNKNOWN || s->rank > RG_MAX_RANK)
+        if (state->rank == INLAY_RANK_UNKNOWN || state->rank > RG_MAX_RANK)
             return false;
-        for (uint32_t d = 0; d < s->rank; d++)
-            if (s->dims[d] < 0)
+        for (uint32_t d = 0; d < state->rank; d++)
+            if (state->dims[d] < 0)
                 return false;
     }
     return true;
 }
 
-inlay_status rg_compile(void *state, const inlay_compile_request *r, inlay_compiled **out_compiled, inlay_diag *diag)
+inlay_status rg_compile(void *state, const inlay_compile_request *request, inlay_compiled **out_compiled,
+                        inlay_diag *diag)
 {
-    inlay_compiled *c = calloc(1, sizeof *c);
+    inlay_compiled *compiled = calloc(1, sizeof *compiled);
     inlay_status status = INLAY_OK;
 
     *out_compiled = NULL;
-    if (c == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "compiling a region of %u nodes", r->node_count);
-    c->state = state;
-    c->compiling = r->handle;
-    if (c->state->timings != NULL)
-        c->timings = c->state->timings->open(c->state->host->ctx, r->handle);
-    (void)pthread_mutex_init(&c->lock, NULL);
-    INLAY_TRY(read_region(c, r, diag));
-    INLAY_TRY(copy_small(c, diag));
-    halves_find(c, r->graph);
-    INLAY_TRY(narrow_find(c, r->graph, diag));
-    INLAY_TRY(nbits_find(c, diag));
-    sparse_find(c);
-    if (profile_is_complete(c, r)) {
+    if (compiled == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "compiling a region of %u nodes", request->node_count);
+    compiled->state = state;
+    compiled->compiling = request->handle;
+    if (compiled->state->timings != NULL)
+        compiled->timings = compiled->state->timings->open(compiled->state->host->ctx, request->handle);
+    (void)pthread_mutex_init(&compiled->lock, NULL);
+    INLAY_TRY(read_region(compiled, request, diag));
+    INLAY_TRY(copy_small(compiled, diag));
+    halves_find(compiled, request->graph);
+    INLAY_TRY(narrow_find(compiled, request->graph, diag));
+    INLAY_TRY(nbits_find(compiled, diag));
+    sparse_find(compiled);
+    if (profile_is_complete(compiled, request)) {
         /* Packs the weights, so that the host can drop the originals. Shapes that do not work are no error yet: it is
          * the run's that count. */
         inlay_diag quiet = INLAY_DIAG_INIT;
 
-        status = rg_instance_build(c, r->profile, r->profile_stride, r->graph->value_count, NULL,
-                                   r->max_threads > 0 ? r->max_threads : 1, NULL, &c->ready, &quiet);
+        status =
+            rg_instance_build(compiled, request->profile, request->profile_stride, request->graph->value_count, NULL,
+                              request->max_threads > 0 ? request->max_threads : 1, NULL, &compiled->ready, &quiet);
         if (status == INLAY_OUT_OF_MEMORY) {
             if (diag != NULL)
                 *diag = quiet;
@@ -191,107 +198,110 @@ inlay_status rg_compile(void *state, const inlay_compile_request *r, inlay_compi
         }
         status = INLAY_OK;
     }
-    c->compiling = NULL;
-    settle_constants(c, r);
-    *out_compiled = c;
-    c = NULL;
+    compiled->compiling = NULL;
+    settle_constants(compiled, request);
+    *out_compiled = compiled;
+    compiled = NULL;
 done:
-    rg_release_compiled(state, c);
+    rg_release_compiled(state, compiled);
     return status;
 }
 
-void rg_release_compiled(void *state, inlay_compiled *c)
+void rg_release_compiled(void *state, inlay_compiled *compiled)
 {
     (void)state;
-    if (c == NULL)
+    if (compiled == NULL)
         return;
-    rg_instance_destroy(c->ready);
-    rg_instance_destroy(c->last);
-    rg_scratch_drop(&c->spare);
-    for (uint32_t i = 0; i < c->constant_count; i++)
-        rg_constant_deinit(&c->constants[i]);
-    for (uint32_t o = 0; o < c->op_count; o++)
-        rg_recurrent_release(&c->ops[o]);
-    free(c->constants);
-    free(c->values);
-    free(c->numbers);
-    free(c->ops);
-    (void)pthread_mutex_destroy(&c->lock);
-    free(c);
+    rg_instance_destroy(compiled->ready);
+    rg_instance_destroy(compiled->last);
+    rg_scratch_drop(&compiled->spare);
+    for (uint32_t i = 0; i < compiled->constant_count; i++)
+        rg_constant_deinit(&compiled->constants[i]);
+    for (uint32_t o = 0; o < compiled->op_count; o++)
+        rg_recurrent_release(&compiled->ops[o]);
+    free(compiled->constants);
+    free(compiled->values);
+    free(compiled->numbers);
+    free(compiled->ops);
+    (void)pthread_mutex_destroy(&compiled->lock);
+    free(compiled);
 }
 
 /* ------------------------------------------------------------------ instances */
 
 /* Is the instance for these shapes? Its key lists the dims of all values. */
-static bool key_fits(const inlay_compiled *c, const inlay_instance *i, const inlay_specialize_request *r)
+static bool key_fits(const inlay_compiled *compiled, const inlay_instance *instance,
+                     const inlay_specialize_request *request)
 {
-    const uint64_t *rooms = INLAY_HAS(r, rooms) ? r->rooms : NULL;
+    const uint64_t *rooms = INLAY_HAS(request, rooms) ? request->rooms : NULL;
     uint32_t k = 0;
 
-    for (uint32_t v = 0; v < c->value_count; v++) {
-        const inlay_value_state *s;
+    for (uint32_t value = 0; value < compiled->value_count; value++) {
+        const inlay_value_state *state;
         uint64_t room;
 
-        if (c->values[v].constant != INLAY_NONE)
+        if (compiled->values[value].constant != INLAY_NONE)
             continue;
-        s = INLAY_AT(inlay_value_state, r->values, r->value_stride, c->values[v].snapshot);
-        room = rooms != NULL && c->values[v].input != INLAY_NONE ? rooms[c->values[v].input] : 0;
-        if (k >= i->key_count || i->key[k++] != rg_key_word(s->rank, room))
+        state = INLAY_AT(inlay_value_state, request->values, request->value_stride, compiled->values[value].snapshot);
+        room = rooms != NULL && compiled->values[value].input != INLAY_NONE ? rooms[compiled->values[value].input] : 0;
+        if (k >= instance->key_count || instance->key[k++] != rg_key_word(state->rank, room))
             return false;
-        for (uint32_t d = 0; d < s->rank; d++)
-            if (k >= i->key_count || i->key[k++] != s->dims[d])
+        for (uint32_t d = 0; d < state->rank; d++)
+            if (k >= instance->key_count || instance->key[k++] != state->dims[d])
                 return false;
     }
-    return k == i->key_count;
+    return k == instance->key_count;
 }
 
-inlay_status rg_specialize(void *state, inlay_compiled *c, inlay_specialize_request *r, inlay_instance **out_instance,
-                           inlay_diag *diag)
+inlay_status rg_specialize(void *state, inlay_compiled *compiled, inlay_specialize_request *request,
+                           inlay_instance **out_instance, inlay_diag *diag)
 {
-    uint32_t threads = r->max_threads > 0 ? r->max_threads : 1;
+    uint32_t threads = request->max_threads > 0 ? request->max_threads : 1;
     inlay_instance *instance = NULL, *old = NULL;
     inlay_status status = INLAY_OK;
 
     (void)state;
     *out_instance = NULL;
-    (void)pthread_mutex_lock(&c->lock);
-    if (c->ready != NULL && c->ready->threads == threads && key_fits(c, c->ready, r)) {
-        instance = c->ready;
+    (void)pthread_mutex_lock(&compiled->lock);
+    if (compiled->ready != NULL && compiled->ready->threads == threads &&
+        key_fits(compiled, compiled->ready, request)) {
+        instance = compiled->ready;
         instance->references++;
-    } else if (c->last != NULL && c->last->threads == threads && key_fits(c, c->last, r)) {
-        instance = c->last;
+    } else if (compiled->last != NULL && compiled->last->threads == threads &&
+               key_fits(compiled, compiled->last, request)) {
+        instance = compiled->last;
         instance->references++;
     } else {
-        status = rg_instance_build(c, r->values, r->value_stride, r->value_count, INLAY_HAS(r, rooms) ? r->rooms : NULL,
-                                   threads, NULL, &instance, diag);
+        status = rg_instance_build(compiled, request->values, request->value_stride, request->value_count,
+                                   INLAY_HAS(request, rooms) ? request->rooms : NULL, threads, NULL, &instance, diag);
     }
-    if (status == INLAY_OK && instance != c->ready && instance != c->last) {
-        old = c->last;
-        c->last = instance;
+    if (status == INLAY_OK && instance != compiled->ready && instance != compiled->last) {
+        old = compiled->last;
+        compiled->last = instance;
         instance->references++;
         if (old != NULL && --old->references > 0)
             old = NULL;
     }
-    (void)pthread_mutex_unlock(&c->lock);
+    (void)pthread_mutex_unlock(&compiled->lock);
     rg_instance_destroy(old);
     if (status != INLAY_OK)
         return status;
-    r->workspace_bytes = instance->workspace_bytes;
-    r->workspace_alignment = 64;
+    request->workspace_bytes = instance->workspace_bytes;
+    request->workspace_alignment = 64;
     *out_instance = instance;
     return INLAY_OK;
 }
 
-void rg_release_instance(void *state, inlay_compiled *c, inlay_instance *instance)
+void rg_release_instance(void *state, inlay_compiled *compiled, inlay_instance *instance)
 {
     bool last;
 
     (void)state;
     if (instance == NULL)
         return;
-    (void)pthread_mutex_lock(&c->lock);
+    (void)pthread_mutex_lock(&compiled->lock);
     last = --instance->references == 0;
-    (void)pthread_mutex_unlock(&c->lock);
+    (void)pthread_mutex_unlock(&compiled->lock);
     if (last)
         rg_instance_destroy(instance);
 }

@@ -99,33 +99,36 @@ struct sizes {
     const inlay_value_state *x, *w, *y;
 };
 
-static double count_of(const inlay_value_state *s)
+static double count_of(const inlay_value_state *state)
 {
     double count = 1;
 
-    if (s == NULL || s->rank == INLAY_RANK_UNKNOWN)
+    if (state == NULL || state->rank == INLAY_RANK_UNKNOWN)
         return 0;
-    for (uint32_t d = 0; d < s->rank; d++)
-        count *= s->dims[d] < 0 ? 1 : (double)s->dims[d];
+    for (uint32_t d = 0; d < state->rank; d++)
+        count *= state->dims[d] < 0 ? 1 : (double)state->dims[d];
     return count;
 }
 
 /* Bytes of an element. */
-static double width_of(const inlay_value_state *s)
+static double width_of(const inlay_value_state *state)
 {
-    return s == NULL ? 0 : inlay_dtype_bits(s->dtype) / 8.0;
+    return state == NULL ? 0 : inlay_dtype_bits(state->dtype) / 8.0;
 }
 
 /* The size of axis d, 1 where it is not known. */
-static double size_of(const inlay_value_state *s, uint32_t d)
+static double size_of(const inlay_value_state *state, uint32_t d)
 {
-    return s == NULL || s->rank == INLAY_RANK_UNKNOWN || d >= s->rank || s->dims[d] < 1 ? 1 : (double)s->dims[d];
+    return state == NULL || state->rank == INLAY_RANK_UNKNOWN || d >= state->rank || state->dims[d] < 1
+               ? 1
+               : (double)state->dims[d];
 }
 
-static const inlay_value_state *state_of(const inlay_cost_request *r, const uint32_t *list, uint32_t count, uint32_t i)
+static const inlay_value_state *state_of(const inlay_cost_request *request, const uint32_t *list, uint32_t count,
+                                         uint32_t i)
 {
-    return i < count && list[i] != INLAY_NONE && list[i] < r->value_count
-               ? INLAY_AT(inlay_value_state, r->values, r->value_stride, list[i])
+    return i < count && list[i] != INLAY_NONE && list[i] < request->value_count
+               ? INLAY_AT(inlay_value_state, request->values, request->value_stride, list[i])
                : NULL;
 }
 
@@ -138,20 +141,20 @@ static double speed_of(const rg_state *state, double library_speed)
 }
 
 /* Of Winograd's algorithm, which runs on kernels of this folder. */
-static double winograd_gain(const rg_state *state, const rg_op *op, const struct sizes *s)
+static double winograd_gain(const rg_state *state, const rg_op *op, const struct sizes *sizes)
 {
-    if (state->library_alone || op->window.spatial != 2 || s->y == NULL || s->y->rank != 4)
+    if (state->library_alone || op->window.spatial != 2 || sizes->y == NULL || sizes->y->rank != 4)
         return 1;
-    return fmax(1, rg_winograd_gain(op, (int64_t)size_of(s->x, 1), (int64_t)size_of(s->y, 1), (int64_t)size_of(s->y, 2),
-                                    (int64_t)size_of(s->y, 3)));
+    return fmax(1, rg_winograd_gain(op, (int64_t)size_of(sizes->x, 1), (int64_t)size_of(sizes->y, 1),
+                                    (int64_t)size_of(sizes->y, 2), (int64_t)size_of(sizes->y, 3)));
 }
 
 /* How many taps of a window lie in the image, on average along one axis: those in the padding are not computed, which
  * is most of them when a dilated window is larger than the image. */
-static double taps(const rg_op *op, const struct sizes *s, uint32_t axis)
+static double taps(const rg_op *op, const struct sizes *sizes, uint32_t axis)
 {
-    const int64_t k = op->window.kernel[axis], in = (int64_t)size_of(s->x, axis + 2),
-                  out = (int64_t)size_of(s->y, axis + 2);
+    const int64_t k = op->window.kernel[axis], in = (int64_t)size_of(sizes->x, axis + 2),
+                  out = (int64_t)size_of(sizes->y, axis + 2);
     const int64_t span = op->window.dilations[axis] * (k - 1), step = op->window.strides[axis];
     int64_t pad = op->window.pads[axis];
     double share;
@@ -173,55 +176,55 @@ static double product_rate(const rg_state *state, double rows, double depth, dou
 }
 
 /* Multiplications and additions, and how fast they go. */
-static double flops_of(const rg_state *state, const rg_op *op, const struct sizes *s, double *out_rate)
+static double flops_of(const rg_state *state, const rg_op *op, const struct sizes *sizes, double *out_rate)
 {
-    const rg_family *f = op->row->family;
-    double outputs = count_of(s->y), window = 1;
+    const rg_family *family = op->row->family;
+    double outputs = count_of(sizes->y), window = 1;
 
     *out_rate = CORE_FLOPS_PER_NS;
-    if (f == &rg_conv || f == &rg_conv_transpose || f == &rg_conv_computed) {
-        double per = size_of(s->w, 1); /* of a place of the output, or of the input where that is spread */
+    if (family == &rg_conv || family == &rg_conv_transpose || family == &rg_conv_computed) {
+        double per = size_of(sizes->w, 1); /* of a place of the output, or of the input where that is spread */
 
-        if (f == &rg_conv_transpose || strcmp(op->row->op_type, "ConvTranspose") == 0)
-            outputs = count_of(s->x);
+        if (family == &rg_conv_transpose || strcmp(op->row->op_type, "ConvTranspose") == 0)
+            outputs = count_of(sizes->x);
 
         for (uint32_t i = 0; i < op->window.spatial; i++)
-            window *= taps(op, s, i);
+            window *= taps(op, sizes, i);
         if (per == 1 && op->window.group > 1)
             *out_rate = 2 * window / (1 / CHANNELS_PER_NS + window * TAP_NS);
         else if (per < 8 && op->window.group > 1)
             *out_rate = THIN_FLOPS_PER_NS * speed_of(state, dn_in_use->thin_speed);
-        else if (winograd_gain(state, op, s) > 1)
-            *out_rate *= winograd_gain(state, op, s);
-        else if (f == &rg_conv && op->window.group == 1)
+        else if (winograd_gain(state, op, sizes) > 1)
+            *out_rate *= winograd_gain(state, op, sizes);
+        else if (family == &rg_conv && op->window.group == 1)
             *out_rate = speed_of(state, dn_in_use->convolution_speed) *
-                        product_rate(state, outputs / size_of(s->y, 1), per * window, size_of(s->y, 1));
+                        product_rate(state, outputs / size_of(sizes->y, 1), per * window, size_of(sizes->y, 1));
         return 2 * outputs * per * window;
     }
-    if (f == &rg_product && s->x != NULL && s->x->rank != INLAY_RANK_UNKNOWN && s->x->rank >= 2) {
-        const double depth = size_of(s->x, s->x->rank - (op->product.trans_a ? 2 : 1));
+    if (family == &rg_product && sizes->x != NULL && sizes->x->rank != INLAY_RANK_UNKNOWN && sizes->x->rank >= 2) {
+        const double depth = size_of(sizes->x, sizes->x->rank - (op->product.trans_a ? 2 : 1));
 
-        if (s->weights > 0 && s->y != NULL && s->y->rank != INLAY_RANK_UNKNOWN && s->y->rank >= 1)
-            *out_rate =
-                speed_of(state, dn_in_use->product_speed) *
-                product_rate(state, outputs / size_of(s->y, s->y->rank - 1), depth, size_of(s->y, s->y->rank - 1));
+        if (sizes->weights > 0 && sizes->y != NULL && sizes->y->rank != INLAY_RANK_UNKNOWN && sizes->y->rank >= 1)
+            *out_rate = speed_of(state, dn_in_use->product_speed) *
+                        product_rate(state, outputs / size_of(sizes->y, sizes->y->rank - 1), depth,
+                                     size_of(sizes->y, sizes->y->rank - 1));
         return 2 * outputs * depth;
     }
-    if (f == &rg_attention) {
-        const double per = 4 * size_of(s->x, 3); /* for a score */
+    if (family == &rg_attention) {
+        const double per = 4 * size_of(sizes->x, 3); /* for a score */
 
         *out_rate = per / (per / ATTENTION_FLOPS_PER_NS + SCORE_NS);
-        return 4 * count_of(s->x) * size_of(s->w, 2);
+        return 4 * count_of(sizes->x) * size_of(sizes->w, 2);
     }
-    if (f == &rg_pool && !op->window.global) {
+    if (family == &rg_pool && !op->window.global) {
         for (uint32_t i = 0; i < op->window.spatial; i++)
             window *= (double)op->window.kernel[i];
         *out_rate = POOL_FLOPS_PER_NS;
         return outputs * window;
     }
     *out_rate = function_rate(op);
-    return f == &rg_view || f == &rg_transpose || f == &rg_split || f == &rg_slice || f == &rg_concat || f == &rg_pad ||
-                   f == &rg_scatter
+    return family == &rg_view || family == &rg_transpose || family == &rg_split || family == &rg_slice ||
+                   family == &rg_concat || family == &rg_pad || family == &rg_scatter
                ? 0
                : outputs;
 }
@@ -241,23 +244,24 @@ static bool made_here(const rg_state *state, const inlay_graph *graph, uint32_t 
 /* Will the op be fused behind the maker of one of its inputs? */
 static bool is_fused(const rg_op *op, const rg_op *maker)
 {
-    const rg_family *f = maker->row->family;
+    const rg_family *family = maker->row->family;
 
     return (op->row->family == &rg_eltwise_family || op->row->family == &rg_binary) &&
-           (f == &rg_conv || f == &rg_conv_transpose || f == &rg_conv_computed || f == &rg_product ||
-            f == &rg_normalize || f == &rg_nbits_product);
+           (family == &rg_conv || family == &rg_conv_transpose || family == &rg_conv_computed ||
+            family == &rg_product || family == &rg_normalize || family == &rg_nbits_product);
 }
 
 /* Convolutions choose the layouts of what they read and make; the others keep what is there, or go by rows. */
-static bool is_laid_out(const rg_family *f)
+static bool is_laid_out(const rg_family *family)
 {
-    return f == &rg_conv || f == &rg_conv_transpose || f == &rg_conv_computed || f == &rg_int8_conv;
+    return family == &rg_conv || family == &rg_conv_transpose || family == &rg_conv_computed || family == &rg_int8_conv;
 }
 
-static bool keeps_layout(const rg_family *f)
+static bool keeps_layout(const rg_family *family)
 {
-    return f == &rg_pool || f == &rg_eltwise_family || f == &rg_binary || f == &rg_concat || f == &rg_normalize ||
-           f == &rg_resize || f == &rg_pad || f == &rg_quantize || f == &rg_dequantize || f == &rg_byte_clip;
+    return family == &rg_pool || family == &rg_eltwise_family || family == &rg_binary || family == &rg_concat ||
+           family == &rg_normalize || family == &rg_resize || family == &rg_pad || family == &rg_quantize ||
+           family == &rg_dequantize || family == &rg_byte_clip;
 }
 
 /* Is the value in a layout that others can't read, when it is made in a region? */
@@ -308,31 +312,31 @@ static double reorder_ns(double bytes, double threads)
 /* Does the op only say where elements are? */
 static bool is_view(const rg_op *op)
 {
-    const rg_family *f = op->row->family;
+    const rg_family *family = op->row->family;
 
-    return f == &rg_view || f == &rg_transpose || f == &rg_split || f == &rg_slice;
+    return family == &rg_view || family == &rg_transpose || family == &rg_split || family == &rg_slice;
 }
 
 /* Are its elements apart until somebody outside needs them side by side? */
 static bool is_gathered(const rg_op *op)
 {
-    const rg_family *f = op->row->family;
+    const rg_family *family = op->row->family;
 
-    return f == &rg_transpose || f == &rg_split || f == &rg_slice;
+    return family == &rg_transpose || family == &rg_split || family == &rg_slice;
 }
 
 /* Do threads share the work? Of little each family says so in its own way: dense.c, attend.c, tiles.c, build.c. */
-static bool is_shared(const rg_op *op, const struct sizes *s, double flops)
+static bool is_shared(const rg_op *op, const struct sizes *sizes, double flops)
 {
-    const rg_family *f = op->row->family;
+    const rg_family *family = op->row->family;
 
-    if (f == &rg_product && s->weights > 0)
-        return flops > 2e6 || s->weights > 3e5;
-    if (f == &rg_attention || f == &rg_product)
+    if (family == &rg_product && sizes->weights > 0)
+        return flops > 2e6 || sizes->weights > 3e5;
+    if (family == &rg_attention || family == &rg_product)
         return flops > 1e6;
-    if (f == &rg_conv || f == &rg_conv_computed)
+    if (family == &rg_conv || family == &rg_conv_computed)
         return flops > 4e5;
-    return s->in + s->out + s->weights > 192 * 1024;
+    return sizes->in + sizes->out + sizes->weights > 192 * 1024;
 }
 
 /* Does it read images in a layout, that of a convolution or of what it belongs to? */
@@ -344,120 +348,121 @@ static bool reads_layout(const rg_state *state, const inlay_graph *graph, const 
 
 /* A convolution of single channels among row-major images reads and makes planes as they lie (planes.c). */
 static bool is_planar(const rg_state *state, const inlay_graph *graph, const rg_op *op, const inlay_node_info *info,
-                      const struct sizes *s)
+                      const struct sizes *sizes)
 {
-    return !state->library_alone && op->row->family == &rg_conv && op->window.group > 1 && s->x != NULL &&
-           s->x->rank != INLAY_RANK_UNKNOWN && s->x->rank <= 4 && s->x->rank > 2 &&
-           (double)op->window.group == size_of(s->x, 1) && s->y != NULL && s->y->rank == s->x->rank &&
-           size_of(s->y, 1) == size_of(s->x, 1) && !has_layout(state, graph, info->inputs[0]) &&
+    return !state->library_alone && op->row->family == &rg_conv && op->window.group > 1 && sizes->x != NULL &&
+           sizes->x->rank != INLAY_RANK_UNKNOWN && sizes->x->rank <= 4 && sizes->x->rank > 2 &&
+           (double)op->window.group == size_of(sizes->x, 1) && sizes->y != NULL && sizes->y->rank == sizes->x->rank &&
+           size_of(sizes->y, 1) == size_of(sizes->x, 1) && !has_layout(state, graph, info->inputs[0]) &&
            !wants_layout(state, graph, info->outputs[0]);
 }
 
 /* What input i costs that is row-major then: of a convolution the image, of others all that are images. */
-static double layout_ns(const inlay_cost_request *r, const inlay_node_info *info, uint32_t i, const rg_op *op,
+static double layout_ns(const inlay_cost_request *request, const inlay_node_info *info, uint32_t i, const rg_op *op,
                         double threads)
 {
-    const inlay_value_state *x = state_of(r, info->inputs, info->input_count, i);
-    const inlay_value_info *v = inlay_graph_value(r->graph, info->inputs[i]);
+    const inlay_value_state *state = state_of(request, info->inputs, info->input_count, i);
+    const inlay_value_info *value = inlay_graph_value(request->graph, info->inputs[i]);
 
-    if (x == NULL || v == NULL || (v->flags & INLAY_VALUE_CONSTANT) != 0 || x->rank == INLAY_RANK_UNKNOWN ||
-        x->rank < 3 || size_of(x, 1) <= FEW_CHANNELS || (i > 0 && is_laid_out(op->row->family)))
+    if (state == NULL || value == NULL || (value->flags & INLAY_VALUE_CONSTANT) != 0 ||
+        state->rank == INLAY_RANK_UNKNOWN || state->rank < 3 || size_of(state, 1) <= FEW_CHANNELS ||
+        (i > 0 && is_laid_out(op->row->family)))
         return 0;
-    return reorder_ns(width_of(x) * count_of(x), threads);
+    return reorder_ns(width_of(state) * count_of(state), threads);
 }
 
 /* Of tables and caches only the rows that are named are read, or written. */
-static void count_rows(const rg_op *op, struct sizes *s)
+static void count_rows(const rg_op *op, struct sizes *sizes)
 {
     if (op->row->family == &rg_rotary) {
-        s->weights = 0;
-        s->in = 2 * s->out;
+        sizes->weights = 0;
+        sizes->in = 2 * sizes->out;
     } else if (op->row->family == &rg_scatter) {
-        s->weights = 0;
-        s->in = s->out = 4 * count_of(s->w);
+        sizes->weights = 0;
+        sizes->in = sizes->out = 4 * count_of(sizes->w);
     }
 }
 
-static inlay_status cost_of(const rg_state *state, const inlay_cost_request *r, uint32_t n, inlay_cost *cost)
+static inlay_status cost_of(const rg_state *state, const inlay_cost_request *request, uint32_t n, inlay_cost *cost)
 {
-    const inlay_node_info *info = inlay_graph_node(r->graph, n);
-    const kit_node node = { .host = state->host, .graph = r->graph, .info = info };
+    const inlay_node_info *info = inlay_graph_node(request->graph, n);
+    const kit_node node = { .host = state->host, .graph = request->graph, .info = info };
     kit_refusal why = { 0, "", "" };
-    double flops, rate, work, streams, share = 1, threads = r->max_threads > 0 ? r->max_threads : 1;
+    double flops, rate, work, streams, share = 1, threads = request->max_threads > 0 ? request->max_threads : 1;
     bool fused = false, laid_out, planar;
-    struct sizes s = { 0 };
+    struct sizes sizes = { 0 };
     rg_op op, maker;
 
     if (rg_parse(&node, &op, &why) == NULL)
         return INLAY_INVALID_ARGUMENT;
-    s.x = state_of(r, info->inputs, info->input_count, 0);
-    s.w = state_of(r, info->inputs, info->input_count, 1);
-    s.y = state_of(r, info->outputs, info->output_count, 0);
+    sizes.x = state_of(request, info->inputs, info->input_count, 0);
+    sizes.w = state_of(request, info->inputs, info->input_count, 1);
+    sizes.y = state_of(request, info->outputs, info->output_count, 0);
     for (uint32_t i = 0; i < info->input_count; i++) {
-        const inlay_value_info *v = inlay_graph_value(r->graph, info->inputs[i]);
-        double bytes = 4 * count_of(state_of(r, info->inputs, info->input_count, i));
+        const inlay_value_info *value = inlay_graph_value(request->graph, info->inputs[i]);
+        double bytes = 4 * count_of(state_of(request, info->inputs, info->input_count, i));
 
-        if (v == NULL)
+        if (value == NULL)
             continue;
-        if (i == 1 && op.row->family == &rg_product && nbits_is_weights(r->graph, info->inputs[i], &bytes)) {
-            s.weights += bytes;
+        if (i == 1 && op.row->family == &rg_product && nbits_is_weights(request->graph, info->inputs[i], &bytes)) {
+            sizes.weights += bytes;
             continue;
         }
         if (i == 1 && op.row->family == &rg_product &&
-            sparse_share_of(r->graph, v, !op.product.trans_b, count_of(s.x), &share)) {
+            sparse_share_of(request->graph, value, !op.product.trans_b, count_of(sizes.x), &share)) {
             share = state->strict || state->reproducible ? 1 : share;
-            s.weights += bytes * share;
+            sizes.weights += bytes * share;
             continue;
         }
-        if (i > 0 && (narrow_is_constant(r->graph, info->inputs[i], NULL) ||
-                      halves_is_constant(r->graph, info->inputs[i]))) { /* floats that were just made */
-            s.weights += bytes;
+        if (i > 0 && (narrow_is_constant(request->graph, info->inputs[i], NULL) ||
+                      halves_is_constant(request->graph, info->inputs[i]))) { /* floats that were just made */
+            sizes.weights += bytes;
             continue;
         }
-        if ((v->flags & INLAY_VALUE_CONSTANT) != 0) {
-            s.weights += bytes;
+        if ((value->flags & INLAY_VALUE_CONSTANT) != 0) {
+            sizes.weights += bytes;
             continue;
         }
-        s.in += bytes;
-        fused = fused || (made_here(state, r->graph, info->inputs[i], &maker) && is_fused(&op, &maker));
+        sizes.in += bytes;
+        fused = fused || (made_here(state, request->graph, info->inputs[i], &maker) && is_fused(&op, &maker));
         cost->enter_ns += ENTER_NS;
     }
     if (op.row->family == &rg_recurrent) {
-        rg_recurrent_cost(state, r, info, cost);
+        rg_recurrent_cost(state, request, info, cost);
         return INLAY_OK;
     }
-    s.out = 4 * count_of(s.y);
-    count_rows(&op, &s);
-    planar = is_planar(state, r->graph, &op, info, &s);
-    laid_out = !planar && reads_layout(state, r->graph, &op, info);
+    sizes.out = 4 * count_of(sizes.y);
+    count_rows(&op, &sizes);
+    planar = is_planar(state, request->graph, &op, info, &sizes);
+    laid_out = !planar && reads_layout(state, request->graph, &op, info);
     for (uint32_t i = 0; laid_out && i < info->input_count; i++)
-        cost->enter_ns += layout_ns(r, info, i, &op, threads);
-    if (info->output_count > 0 && !planar && (has_layout(state, r->graph, info->outputs[0]) || is_gathered(&op)))
-        cost->leave_ns += reorder_ns(width_of(s.y) * count_of(s.y), threads);
+        cost->enter_ns += layout_ns(request, info, i, &op, threads);
+    if (info->output_count > 0 && !planar && (has_layout(state, request->graph, info->outputs[0]) || is_gathered(&op)))
+        cost->leave_ns += reorder_ns(width_of(sizes.y) * count_of(sizes.y), threads);
     if (op.row->takes != NULL) {
-        rg_quant_cost(&op, r, info, cost);
+        rg_quant_cost(&op, request, info, cost);
         return INLAY_OK;
     }
-    flops = flops_of(state, &op, &s, &rate);
+    flops = flops_of(state, &op, &sizes, &rate);
     flops *= share < SPARSE_PACE ? share / SPARSE_PACE : 1;
     rate *= cpu_speed();
     cost->flops += flops;
-    cost->bytes_read += (uint64_t)(s.in + s.weights);
-    cost->bytes_written += (uint64_t)s.out;
-    if (state->bf16 && (op.row->family == &rg_conv || (op.row->family == &rg_product && s.weights > 0)))
+    cost->bytes_read += (uint64_t)(sizes.in + sizes.weights);
+    cost->bytes_written += (uint64_t)sizes.out;
+    if (state->bf16 && (op.row->family == &rg_conv || (op.row->family == &rg_product && sizes.weights > 0)))
         rate *= 2;
     if (fused || is_view(&op)) {
         cost->ns += FUSED_NS;
         if (op.row->family == &rg_eltwise_family && rate < SIMPLE_PER_NS * cpu_speed())
             cost->ns += flops / (op.eltwise[0].alg == DN_ELTWISE_LOGISTIC ? GATE_PER_NS : rate) / threads;
         if (op.row->family == &rg_binary) /* what is not in the registers: the other operand */
-            cost->ns += stream_ns(s.in > s.out ? s.in - s.out : 0) / threads;
+            cost->ns += stream_ns(sizes.in > sizes.out ? sizes.in - sizes.out : 0) / threads;
         return INLAY_OK;
     }
     /* Without loops of our own convolutions are oneDNN's on one thread (make_for_threads in conv.c). */
-    threads = is_shared(&op, &s, flops) && (op.row->family != &rg_conv || state->tiles != NULL) ? threads : 1;
+    threads = is_shared(&op, &sizes, flops) && (op.row->family != &rg_conv || state->tiles != NULL) ? threads : 1;
     work = flops / rate / threads;
-    streams = stream_ns(s.in + s.out) / threads + weights_ns(r->graph, s.weights, threads);
+    streams = stream_ns(sizes.in + sizes.out) / threads + weights_ns(request->graph, sizes.weights, threads);
     cost->ns += (work > streams ? work : streams) + CALL_NS + (threads > 1 ? TEAM_NS : 0);
     return INLAY_OK;
 }

@@ -20,15 +20,15 @@ static rg_op *add_op(rg_reader *reader, const rg_op *like, const char *op_type, 
 /* A value that only the region knows, of the shape of one of the host's. */
 static uint32_t inner_value(rg_reader *reader, uint32_t snapshot)
 {
-    inlay_compiled *c = reader->c;
+    inlay_compiled *compiled = reader->c;
 
-    c->values[c->value_count] = (rg_value){ .snapshot = snapshot,
-                                            .input = INLAY_NONE,
-                                            .output = INLAY_NONE,
-                                            .weights = INLAY_NONE,
-                                            .constant = INLAY_NONE,
-                                            .type = DN_F32 };
-    return c->value_count++;
+    compiled->values[compiled->value_count] = (rg_value){ .snapshot = snapshot,
+                                                          .input = INLAY_NONE,
+                                                          .output = INLAY_NONE,
+                                                          .weights = INLAY_NONE,
+                                                          .constant = INLAY_NONE,
+                                                          .type = DN_F32 };
+    return compiled->value_count++;
 }
 
 /* y = alg(a, b); y: a value, INLAY_NONE for one inside, of the shape of `like`. Returns y. */
@@ -46,16 +46,17 @@ static uint32_t add_binary(rg_reader *reader, const rg_op *parsed, const char *o
     return op->out[0];
 }
 
-/* y = factor * x, likewise. */
-static uint32_t add_scale(rg_reader *reader, const rg_op *parsed, float factor, uint32_t x, uint32_t y, uint32_t like)
+/* y = factor * input, likewise. */
+static uint32_t add_scale(rg_reader *reader, const rg_op *parsed, float factor, uint32_t input, uint32_t y,
+                          uint32_t like)
 {
     rg_op *op = add_op(reader, parsed, "Neg", 1);
 
     op->eltwise_count = 1;
     op->eltwise[0] = (rg_eltwise){ DN_ELTWISE_LINEAR, factor, 0 };
-    op->in[0] = x;
+    op->in[0] = input;
     op->out[0] = y != INLAY_NONE ? y : inner_value(reader, like);
-    reader->c->values[x].uses++;
+    reader->c->values[input].uses++;
     return op->out[0];
 }
 

@@ -9,22 +9,22 @@ void rg_read_options(rg_state *state, const inlay_create_args *args, bool *out_r
 
     state->kernel = KN_COUNT;
     for (uint32_t i = 0; i < args->option_count; i++) {
-        const inlay_option_value *v = INLAY_AT(inlay_option_value, args->options, args->option_stride, i);
+        const inlay_option_value *value = INLAY_AT(inlay_option_value, args->options, args->option_stride, i);
 
-        if (strcmp(v->name, "winograd") == 0)
-            winograd = v->i != 0;
-        else if (strcmp(v->name, "pack_price") == 0)
-            state->pack_price = (double)v->i * 1000 / (1 << 20);
-        else if (strcmp(v->name, "pairs") == 0)
-            pairs = v->i != 0;
-        else if (strcmp(v->name, "reproducible") == 0)
-            state->reproducible = v->i != 0;
-        else if (strcmp(v->name, "kernel") == 0 && v->s != NULL)
-            state->kernel = kn_find(v->s);
-        else if (strcmp(v->name, "precision") == 0 && v->s != NULL)
-            precision = v->s;
-        else if (strcmp(v->name, "activations") == 0 && v->s != NULL)
-            activations = v->s;
+        if (strcmp(value->name, "winograd") == 0)
+            winograd = value->i != 0;
+        else if (strcmp(value->name, "pack_price") == 0)
+            state->pack_price = (double)value->i * 1000 / (1 << 20);
+        else if (strcmp(value->name, "pairs") == 0)
+            pairs = value->i != 0;
+        else if (strcmp(value->name, "reproducible") == 0)
+            state->reproducible = value->i != 0;
+        else if (strcmp(value->name, "kernel") == 0 && value->s != NULL)
+            state->kernel = kn_find(value->s);
+        else if (strcmp(value->name, "precision") == 0 && value->s != NULL)
+            precision = value->s;
+        else if (strcmp(value->name, "activations") == 0 && value->s != NULL)
+            activations = value->s;
     }
     state->strict = strcmp(precision, "strict") == 0;
     state->fast = strcmp(precision, "fast") == 0;

@@ -13,30 +13,30 @@ static dn_type type_of(inlay_dtype dtype)
 
 uint32_t rg_reader_value(rg_reader *reader, uint32_t snapshot)
 {
-    inlay_compiled *c = reader->c;
+    inlay_compiled *compiled = reader->c;
     const inlay_value_info *info = inlay_graph_value(reader->r->graph, snapshot);
-    rg_value *v;
+    rg_value *value;
 
     if (info == NULL)
         return INLAY_NONE;
     if (reader->number_of[snapshot] != INLAY_NONE)
         return reader->number_of[snapshot];
-    reader->number_of[snapshot] = c->value_count;
-    v = &c->values[c->value_count];
-    *v = (rg_value){ .snapshot = snapshot,
-                     .input = INLAY_NONE,
-                     .output = INLAY_NONE,
-                     .weights = INLAY_NONE,
-                     .constant = INLAY_NONE,
-                     .type = type_of(info->dtype) };
+    reader->number_of[snapshot] = compiled->value_count;
+    value = &compiled->values[compiled->value_count];
+    *value = (rg_value){ .snapshot = snapshot,
+                         .input = INLAY_NONE,
+                         .output = INLAY_NONE,
+                         .weights = INLAY_NONE,
+                         .constant = INLAY_NONE,
+                         .type = type_of(info->dtype) };
     if ((info->flags & INLAY_VALUE_CONSTANT) != 0) {
-        v->constant = c->constant_count;
-        v->rank = info->rank <= RG_MAX_RANK ? info->rank : 0;
-        for (uint32_t d = 0; d < v->rank; d++)
-            v->dims[d] = info->dims[d].value;
-        c->constants[c->constant_count++] = (rg_constant){
+        value->constant = compiled->constant_count;
+        value->rank = info->rank <= RG_MAX_RANK ? info->rank : 0;
+        for (uint32_t d = 0; d < value->rank; d++)
+            value->dims[d] = info->dims[d].value;
+        compiled->constants[compiled->constant_count++] = (rg_constant){
             .value = snapshot, .data = info->data, .bytes = info->data_bytes, .content_hash = info->content_hash
         };
     }
-    return c->value_count++;
+    return compiled->value_count++;
 }

@@ -7,21 +7,22 @@
 
 static bool parse_both(const kit_node *node, rg_op *op, kit_refusal *why)
 {
-    const inlay_value_info *x = kit_input(node, 0), *w = kit_input(node, 1), *bias = kit_input(node, 2);
+    const inlay_value_info *input = kit_input(node, 0), *weights = kit_input(node, 1), *bias = kit_input(node, 2);
 
-    if (!rg_known_rank(x, 3, 5, "input 0", why) || !rg_known_rank(w, x->rank, x->rank, "input 1", why))
+    if (!rg_known_rank(input, 3, 5, "input 0", why) ||
+        !rg_known_rank(weights, input->rank, input->rank, "input 1", why))
         return false;
-    for (uint32_t d = 0; d < w->rank; d++)
-        if (w->dims[d].kind != INLAY_DIM_FIXED || w->dims[d].value < 1)
+    for (uint32_t d = 0; d < weights->rank; d++)
+        if (weights->dims[d].kind != INLAY_DIM_FIXED || weights->dims[d].value < 1)
             return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "the shape of the weights is not known");
     if (bias != NULL && bias->rank != 1)
         return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "the bias is not a vector");
     op->window.group = kit_attr_int(node->info, "group", 1);
-    if (op->window.group < 1 || w->dims[0].value % op->window.group != 0)
+    if (op->window.group < 1 || weights->dims[0].value % op->window.group != 0)
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "group does not divide the channels");
-    for (uint32_t i = 0; i < x->rank - 2; i++)
-        op->window.kernel[i] = w->dims[2 + i].value;
-    if (!rg_parse_window(node, x->rank - 2, op, why))
+    for (uint32_t i = 0; i < input->rank - 2; i++)
+        op->window.kernel[i] = weights->dims[2 + i].value;
+    if (!rg_parse_window(node, input->rank - 2, op, why))
         return false;
     return true;
 }
@@ -31,16 +32,17 @@ enum { MOST_COLUMNS = 1 << 22 };
 
 static bool parse_conv(const kit_node *node, rg_op *op, kit_refusal *why)
 {
-    const inlay_value_info *y;
+    const inlay_value_info *output;
 
     if (!parse_both(node, op, why))
         return false;
-    y = kit_output(node, 0);
-    if (dn_in_use != &dn_none && y->rank != INLAY_RANK_UNKNOWN && y->dims[y->rank - 1].kind == INLAY_DIM_FIXED &&
-        y->dims[y->rank - 1].value > MOST_COLUMNS &&
+    output = kit_output(node, 0);
+    if (dn_in_use != &dn_none && output->rank != INLAY_RANK_UNKNOWN &&
+        output->dims[output->rank - 1].kind == INLAY_DIM_FIXED && output->dims[output->rank - 1].value > MOST_COLUMNS &&
         (tiles_of_cpu() == NULL || op->window.spatial > 2 || op->window.group > 1))
         return kit_refuse(why, INLAY_REFUSE_SHAPE, "cut the input into parts",
-                          "oneDNN takes long to prepare for rows of %lld", (long long)y->dims[y->rank - 1].value);
+                          "oneDNN takes long to prepare for rows of %lld",
+                          (long long)output->dims[output->rank - 1].value);
     return true;
 }
 
@@ -69,11 +71,11 @@ bool rg_parse_deconvolution(const kit_node *node, rg_op *op, kit_refusal *why)
 }
 
 /* The weights as oneDNN numbers their axes, read where ONNX has them: Conv [O, I/g, ..], ConvTranspose [I, O/g, ..]. */
-static uint32_t weights_axes(const rg_build *b, bool transposed, rg_md *out_plain, int64_t *dims)
+static uint32_t weights_axes(const rg_build *build, bool transposed, rg_md *out_plain, int64_t *dims)
 {
-    const rg_op *op = b->op;
-    const int64_t *w = b->dims[op->in[1]];
-    uint32_t rank = b->ranks[op->in[1]], n = 0;
+    const rg_op *op = build->op;
+    const int64_t *w = build->dims[op->in[1]];
+    uint32_t rank = build->ranks[op->in[1]], n = 0;
     int64_t own[RG_MAX_RANK], strides[RG_MAX_RANK], kernel = 1, first = w[0] / op->window.group;
 
     for (uint32_t d = 2; d < rank; d++)
@@ -97,22 +99,22 @@ static uint32_t weights_axes(const rg_build *b, bool transposed, rg_md *out_plai
 }
 
 /* Its operands are there. */
-static inlay_status describe(const rg_build *b, bool transposed, lib_variant v, dn_op *io)
+static inlay_status describe(const rg_build *build, bool transposed, lib_variant variant, dn_op *io)
 {
-    const rg_op *op = b->op;
-    const rg_md *x = &io->x, *y = &io->y;
+    const rg_op *op = build->op;
+    const rg_md *input = &io->x, *output = &io->y;
 
     io->kind = transposed ? DN_DECONVOLUTION : DN_CONVOLUTION;
-    io->alg = transposed          ? DN_DECONVOLUTION_DIRECT
-              : v == LIB_WINOGRAD ? DN_CONVOLUTION_WINOGRAD
-                                  : DN_CONVOLUTION_DIRECT;
-    if (!rg_counts(x->dims, (uint32_t)x->ndims) || !rg_counts(y->dims, (uint32_t)y->ndims))
-        return inlay_fail(b->diag, INLAY_UNSUPPORTED, "node '%s': a convolution of more than 2^31 - 1 elements",
+    io->alg = transposed                ? DN_DECONVOLUTION_DIRECT
+              : variant == LIB_WINOGRAD ? DN_CONVOLUTION_WINOGRAD
+                                        : DN_CONVOLUTION_DIRECT;
+    if (!rg_counts(input->dims, (uint32_t)input->ndims) || !rg_counts(output->dims, (uint32_t)output->ndims))
+        return inlay_fail(build->diag, INLAY_UNSUPPORTED, "node '%s': a convolution of more than 2^31 - 1 elements",
                           op->name);
     if (transposed)
-        rg_deconvolution_pads(op, x->dims + 2, y->dims + 2, io->begins, io->ends);
+        rg_deconvolution_pads(op, input->dims + 2, output->dims + 2, io->begins, io->ends);
     else
-        rg_window_pads(op, x->dims + 2, y->dims + 2, op->window.kernel, io->begins, io->ends);
+        rg_window_pads(op, input->dims + 2, output->dims + 2, op->window.kernel, io->begins, io->ends);
     for (uint32_t i = 0; i < op->window.spatial; i++) {
         io->strides[i] = op->window.strides[i];
         io->dilations[i] = op->window.dilations[i] - 1;
@@ -121,25 +123,25 @@ static inlay_status describe(const rg_build *b, bool transposed, lib_variant v, 
 }
 
 /* The descriptor of a variant. Winograd's counts only if it takes all functions behind it. */
-static inlay_status make(rg_build *b, const rg_group *group, bool transposed, lib_variant v, const kn_case *c,
-                         rg_fused *out)
+static inlay_status make(rg_build *build, const rg_group *group, bool transposed, lib_variant variant,
+                         const kn_case *layer, rg_fused *out)
 {
-    const rg_op *op = b->op;
-    uint32_t y = op->out[0], rank = b->ranks[y];
-    dn_op desc = { .bias = c->bias_value != INLAY_NONE ? c->bias : (rg_md){ 0 } };
+    const rg_op *op = build->op;
+    uint32_t y = op->out[0], rank = build->ranks[y];
+    dn_op desc = { .bias = layer->bias_value != INLAY_NONE ? layer->bias : (rg_md){ 0 } };
     inlay_status status;
 
-    rg_md_any(&desc.w, c->w_rank, c->w_dims);
-    rg_md_any(&desc.x, rank, b->dims[op->in[0]]);
-    rg_md_any(&desc.y, rank, b->dims[y]);
-    if (v == LIB_AS_IT_LIES && rg_md_same_blocks(&c->x.md, rank, b->dims[y], &desc.y))
-        (void)rg_md_same_blocks(&c->x.md, rank, b->dims[op->in[0]],
+    rg_md_any(&desc.w, layer->w_rank, layer->w_dims);
+    rg_md_any(&desc.x, rank, build->dims[op->in[0]]);
+    rg_md_any(&desc.y, rank, build->dims[y]);
+    if (variant == LIB_AS_IT_LIES && rg_md_same_blocks(&layer->x.md, rank, build->dims[y], &desc.y))
+        (void)rg_md_same_blocks(&layer->x.md, rank, build->dims[op->in[0]],
                                 &desc.x); /* kernels compare strides, idle ones too */
-    status = describe(b, transposed, v, &desc);
+    status = describe(build, transposed, variant, &desc);
     if (status == INLAY_OK)
-        status = rg_fuse_posts(b, group, &desc, out);
-    if (status == INLAY_OK &&
-        ((v == LIB_WINOGRAD && out->count < group->post_count) || (v != LIB_AS_LIKED && !rg_is_fast(out->pd))))
+        status = rg_fuse_posts(build, group, &desc, out);
+    if (status == INLAY_OK && ((variant == LIB_WINOGRAD && out->count < group->post_count) ||
+                               (variant != LIB_AS_LIKED && !rg_is_fast(out->pd))))
         status = INLAY_UNSUPPORTED;
     return status;
 }
@@ -152,100 +154,105 @@ static bool unfolds(dn_const_description pd)
     return !rg_is_fast(pd) || strncmp(name, "gemm", 4) == 0 || strncmp(name, "x64:gemm", 8) == 0;
 }
 
-bool lib_unfolds(rg_build *b, const rg_group *group, const kn_case *c)
+bool lib_unfolds(rg_build *build, const rg_group *group, const kn_case *layer)
 {
-    rg_op *op = &b->c->ops[group->op];
-    inlay_diag *diag = b->diag;
+    rg_op *op = &build->c->ops[group->op];
+    inlay_diag *diag = build->diag;
     rg_fused fused = { 0 };
     bool result;
 
     if (op->window.unfolds != 0) /* that is decided by channels and windows */
         return op->window.unfolds == RG_YES;
-    b->diag = NULL;
-    result = make(b, group, false, LIB_AS_LIKED, c, &fused) == INLAY_OK && unfolds(fused.pd);
-    b->diag = diag;
+    build->diag = NULL;
+    result = make(build, group, false, LIB_AS_LIKED, layer, &fused) == INLAY_OK && unfolds(fused.pd);
+    build->diag = diag;
     dn_destroy(fused.pd);
     op->window.unfolds = result ? RG_YES : RG_NO;
     return result;
 }
 
 /* The descriptor of a variant, and whether it is for one thread: oneDNN's kernels that unfold windows cut sums, or do
- * not, by how many threads there are. Is it set, the step is emitted with b->alone. */
-static inlay_status make_for_threads(rg_build *b, const rg_group *group, bool transposed, lib_variant v,
-                                     const kn_case *c, rg_fused *out, bool *out_alone)
+ * not, by how many threads there are. Is it set, the step is emitted with build->alone. */
+static inlay_status make_for_threads(rg_build *build, const rg_group *group, bool transposed, lib_variant variant,
+                                     const kn_case *layer, rg_fused *out, bool *out_alone)
 {
-    inlay_status status = make(b, group, transposed, v, c, out);
+    inlay_status status = make(build, group, transposed, variant, layer, out);
     int before;
 
-    *out_alone = b->alone;
-    if (status != INLAY_OK || b->alone || b->instance->threads <= 1 || !unfolds(out->pd))
+    *out_alone = build->alone;
+    if (status != INLAY_OK || build->alone || build->instance->threads <= 1 || !unfolds(out->pd))
         return status;
     dn_destroy(out->pd);
     *out = (rg_fused){ 0 };
     before = rg_threads_set(1);
-    status = make(b, group, transposed, v, c, out);
+    status = make(build, group, transposed, variant, layer, out);
     rg_threads_restore(before);
     *out_alone = true;
     return status;
 }
 
 /* Weights or bias in the layout that the descriptor wants: packed once, or in each run where they are computed. */
-static inlay_status read_weights(rg_build *b, uint32_t value, const rg_md *plain, const rg_md *wanted, rg_place *out)
+static inlay_status read_weights(rg_build *build, uint32_t value, const rg_md *plain, const rg_md *wanted,
+                                 rg_place *out)
 {
     inlay_status status;
 
-    if (b->c->values[value].constant != INLAY_NONE)
-        return rg_read_constant(b, value, plain, wanted, out);
-    status = rg_read_plain(b, value, out);
+    if (build->c->values[value].constant != INLAY_NONE)
+        return rg_read_constant(build, value, plain, wanted, out);
+    status = rg_read_plain(build, value, out);
     if (status != INLAY_OK)
         return status;
     out->md = *plain;
-    return rg_reorder(b, out, wanted, out);
+    return rg_reorder(build, out, wanted, out);
 }
 
 /* Reads operands as the descriptor wants them, and runs it. alone: on one thread. */
-static inlay_status emit(rg_build *b, const rg_group *group, const kn_case *c, const rg_fused *fused, bool alone)
+static inlay_status emit(rg_build *build, const rg_group *group, const kn_case *layer, const rg_fused *fused,
+                         bool alone)
 {
-    const rg_op *op = b->op;
-    const bool before = b->alone;
-    rg_place x, w, bias;
+    const rg_op *op = build->op;
+    const bool before = build->alone;
+    rg_place input, weights, bias;
     rg_operand operands[3];
     uint32_t n = 0;
     inlay_status status;
 
-    INLAY_TRY(rg_read_as(b, op->in[0], dn_layout(fused->pd, DN_OPERAND_SRC, &(rg_md){ 0 }), &x));
-    INLAY_TRY(read_weights(b, op->in[1], &c->weights, dn_layout(fused->pd, DN_OPERAND_WEIGHTS, &(rg_md){ 0 }), &w));
-    operands[n++] = (rg_operand){ DN_ARG_SRC, &x };
-    operands[n++] = (rg_operand){ DN_ARG_WEIGHTS, &w };
-    if (c->bias_value != INLAY_NONE) {
-        INLAY_TRY(read_weights(b, c->bias_value, &c->bias, &c->bias, &bias));
+    INLAY_TRY(rg_read_as(build, op->in[0], dn_layout(fused->pd, DN_OPERAND_SRC, &(rg_md){ 0 }), &input));
+    INLAY_TRY(read_weights(build, op->in[1], &layer->weights, dn_layout(fused->pd, DN_OPERAND_WEIGHTS, &(rg_md){ 0 }),
+                           &weights));
+    operands[n++] = (rg_operand){ DN_ARG_SRC, &input };
+    operands[n++] = (rg_operand){ DN_ARG_WEIGHTS, &weights };
+    if (layer->bias_value != INLAY_NONE) {
+        INLAY_TRY(read_weights(build, layer->bias_value, &layer->bias, &layer->bias, &bias));
         operands[n++] = (rg_operand){ DN_ARG_BIAS, &bias };
     }
-    b->alone = alone;
-    status = rg_emit_fused(b, group, fused, operands, n);
+    build->alone = alone;
+    status = rg_emit_fused(build, group, fused, operands, n);
 done:
-    b->alone = before;
+    build->alone = before;
     return status;
 }
 
-inlay_status lib_lower(rg_build *b, const rg_group *group, const kn_case *c, lib_variant v, bool *out_done)
+inlay_status lib_lower(rg_build *build, const rg_group *group, const kn_case *layer, lib_variant variant,
+                       bool *out_done)
 {
-    inlay_diag *diag = b->diag;
+    inlay_diag *diag = build->diag;
     rg_fused fused = { 0 };
     inlay_status status;
     bool alone;
 
     *out_done = false;
-    if (v != LIB_AS_LIKED)
-        b->diag = NULL; /* no error yet: another way is left */
-    status = make_for_threads(b, group, false, v, c, &fused, &alone);
-    b->diag = diag;
+    if (variant != LIB_AS_LIKED)
+        build->diag = NULL; /* no error yet: another way is left */
+    status = make_for_threads(build, group, false, variant, layer, &fused, &alone);
+    build->diag = diag;
     if (status == INLAY_OK) {
-        status = emit(b, group, c, &fused, alone);
+        status = emit(build, group, layer, &fused, alone);
         *out_done = status == INLAY_OK;
-    } else if (v != LIB_AS_LIKED) {
-        status =
-            status == INLAY_OUT_OF_MEMORY ? inlay_fail(b->diag, status, "node '%s': no memory", b->op->name) : INLAY_OK;
+    } else if (variant != LIB_AS_LIKED) {
+        status = status == INLAY_OUT_OF_MEMORY
+                     ? inlay_fail(build->diag, status, "node '%s': no memory", build->op->name)
+                     : INLAY_OK;
     }
     dn_destroy(fused.pd);
     return status;
@@ -253,71 +260,71 @@ inlay_status lib_lower(rg_build *b, const rg_group *group, const kn_case *c, lib
 
 /* ------------------------------------------------------------------ lowering */
 
-static void read_case(const rg_build *b, const rg_group *group, bool transposed, kn_case *c)
+static void read_case(const rg_build *build, const rg_group *group, bool transposed, kn_case *layer)
 {
-    const rg_op *op = b->op;
+    const rg_op *op = build->op;
 
-    *c = (kn_case){ .bias_value = op->in_count > 2 && op->in[2] != INLAY_NONE ? op->in[2] : group->bias };
-    c->w_rank = weights_axes(b, transposed, &c->weights, c->w_dims);
-    rg_md_plain(&c->bias, 1, &b->dims[op->out[0]][1]);
+    *layer = (kn_case){ .bias_value = op->in_count > 2 && op->in[2] != INLAY_NONE ? op->in[2] : group->bias };
+    layer->w_rank = weights_axes(build, transposed, &layer->weights, layer->w_dims);
+    rg_md_plain(&layer->bias, 1, &build->dims[op->out[0]][1]);
 }
 
-static inlay_status lower_conv(rg_build *b, const rg_group *group)
+static inlay_status lower_conv(rg_build *build, const rg_group *group)
 {
     bool done = false;
-    inlay_status status = b->state->bf16 ? rg_lower_reduced_conv(b, group, &done) : INLAY_OK;
+    inlay_status status = build->state->bf16 ? rg_lower_reduced_conv(build, group, &done) : INLAY_OK;
 
-    kn_case c;
+    kn_case layer;
 
     if (status != INLAY_OK || done)
         return status;
-    read_case(b, group, false, &c);
-    if (b->ahead[b->op->in[0]] != NULL) {
-        c.x.buffer = INLAY_NONE;
-        rg_md_channels_last(&c.x.md, b->ranks[b->op->in[0]], b->dims[b->op->in[0]]);
+    read_case(build, group, false, &layer);
+    if (build->ahead[build->op->in[0]] != NULL) {
+        layer.x.buffer = INLAY_NONE;
+        rg_md_channels_last(&layer.x.md, build->ranks[build->op->in[0]], build->dims[build->op->in[0]]);
     } else {
-        status = rg_read_strided(b, b->op->in[0], &c.x);
+        status = rg_read_strided(build, build->op->in[0], &layer.x);
     }
     if (status != INLAY_OK)
         return status;
-    kn_measure(b, b->op, &c.w);
-    c.w.home = tiles_has_home(b, group->out);
-    status = kn_wait(b, group, &c, &done);
-    return status != INLAY_OK || done ? status : kn_lower(b, group, &c);
+    kn_measure(build, build->op, &layer.w);
+    layer.w.home = tiles_has_home(build, group->out);
+    status = kn_wait(build, group, &layer, &done);
+    return status != INLAY_OK || done ? status : kn_lower(build, group, &layer);
 }
 
-static inlay_status lower_by_library(rg_build *b, const rg_group *group, bool transposed)
+static inlay_status lower_by_library(rg_build *build, const rg_group *group, bool transposed)
 {
     rg_fused fused = { 0 };
-    kn_case c;
+    kn_case layer;
     inlay_status status;
     bool alone;
 
-    read_case(b, group, transposed, &c);
-    status = make_for_threads(b, group, transposed, LIB_AS_LIKED, &c, &fused, &alone);
+    read_case(build, group, transposed, &layer);
+    status = make_for_threads(build, group, transposed, LIB_AS_LIKED, &layer, &fused, &alone);
     if (status == INLAY_OK)
-        status = emit(b, group, &c, &fused, alone);
+        status = emit(build, group, &layer, &fused, alone);
     dn_destroy(fused.pd);
     return status;
 }
 
 /* On one thread: oneDNN's goes backwards through a convolution, and cuts its sums by how many threads there are. */
-inlay_status rg_lower_deconvolution(rg_build *b, const rg_group *group)
+inlay_status rg_lower_deconvolution(rg_build *build, const rg_group *group)
 {
     const int before = rg_threads_set(1);
     inlay_status status;
 
-    b->alone = true;
-    status = lower_by_library(b, group, true);
-    b->alone = false;
+    build->alone = true;
+    status = lower_by_library(build, group, true);
+    build->alone = false;
     rg_threads_restore(before);
     return status;
 }
 
-static inlay_status lower_computed(rg_build *b, const rg_group *group)
+static inlay_status lower_computed(rg_build *build, const rg_group *group)
 {
-    return strcmp(b->op->row->op_type, "ConvTranspose") == 0 ? rg_lower_deconvolution(b, group)
-                                                             : lower_by_library(b, group, false);
+    return strcmp(build->op->row->op_type, "ConvTranspose") == 0 ? rg_lower_deconvolution(build, group)
+                                                                 : lower_by_library(build, group, false);
 }
 
 const rg_family rg_conv = { "convolution", parse_conv, lower_conv };

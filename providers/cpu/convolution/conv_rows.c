@@ -40,45 +40,46 @@ typedef struct conv_rows_call {
     int64_t parts; /* of a unit's channels of the output, each of them work for a thread */
 } conv_rows_call;
 
-/* The panels of `rows` rows of the output. x: a channel's rows from the first that is seen on, x_row apart. */
-static void lay_out(const conv_rows *r, const float *x, int64_t x_row, int64_t channel, int64_t rows, float *panels)
+/* The panels of `rows` rows of the output. input: a channel's rows from the first that is seen on, x_row apart. */
+static void lay_out(const conv_rows *r, const float *input, int64_t x_row, int64_t channel, int64_t rows, float *panels)
 {
-    const kn_window *w = &r->w;
+    const kn_window *window = &r->w;
     const plane_set *set = r->copy.set;
-    const int64_t taps = w->kernel[0] * w->kernel[1], depth = r->in * taps;
-    const bool joined = w->out_width == x_row && w->stride[0] == 1; /* rows run on into each other */
+    const int64_t taps = window->kernel[0] * window->kernel[1], depth = r->in * taps;
+    const bool joined = window->out_width == x_row && window->stride[0] == 1; /* rows run on into each other */
 
-    for (int64_t a = 0; a < w->kernel[0]; a++)
-        for (int64_t c = 0; c < w->kernel[1]; c++) {
-            const int64_t k = channel * taps + a * w->kernel[1] + c;
-            const float *from = x + a * w->dilation[0] * x_row + plane_offset(&r->copy, w, c);
+    for (int64_t a = 0; a < window->kernel[0]; a++)
+        for (int64_t c = 0; c < window->kernel[1]; c++) {
+            const int64_t k = channel * taps + a * window->kernel[1] + c;
+            const float *from = input + a * window->dilation[0] * x_row + plane_offset(&r->copy, window, c);
 
             if (joined) {
-                set->put(from, rows * w->out_width, panels + k * SG_WIDTH, SG_WIDTH * depth, 0);
+                set->put(from, rows * window->out_width, panels + k * SG_WIDTH, SG_WIDTH * depth, 0);
                 continue;
             }
             for (int64_t i = 0; i < rows; i++)
-                set->put(from + i * w->stride[0] * x_row, w->out_width, panels + k * SG_WIDTH, SG_WIDTH * depth,
-                         i * w->out_width);
+                set->put(from + i * window->stride[0] * x_row, window->out_width, panels + k * SG_WIDTH,
+                         SG_WIDTH * depth, i * window->out_width);
         }
 }
 
 static void one_unit(const conv_rows_call *call, int64_t unit, int64_t part, float *panels, float *copy)
 {
     const conv_rows *r = call->r;
-    const kn_window *w = &r->w;
-    const int64_t image = unit / r->blocks / w->group, group = unit / r->blocks % w->group;
+    const kn_window *window = &r->w;
+    const int64_t image = unit / r->blocks / window->group, group = unit / r->blocks % window->group;
     const int64_t first = unit % r->blocks * r->rows;
     const int64_t low = r->out * part / call->parts, high = r->out * (part + 1) / call->parts;
     const int64_t channel = group * r->out + low; /* the first that is made */
-    const int64_t rows = w->out_height - first < r->rows ? w->out_height - first : r->rows;
-    const int64_t depth = r->in * w->kernel[0] * w->kernel[1], places = w->out_height * w->out_width;
-    const int64_t top = first * w->stride[0] - w->begin[0];
-    const int64_t seen = plane_rows_seen(w, rows);
+    const int64_t rows = window->out_height - first < r->rows ? window->out_height - first : r->rows;
+    const int64_t depth = r->in * window->kernel[0] * window->kernel[1],
+                  places = window->out_height * window->out_width;
+    const int64_t top = first * window->stride[0] - window->begin[0];
+    const int64_t seen = plane_rows_seen(window, rows);
     sg_post posts[2];
     sg_job job = { .kernel = r->kernel,
                    .m = high - low,
-                   .n = rows * w->out_width,
+                   .n = rows * window->out_width,
                    .k = depth,
                    .chain = r->chain,
                    .a = (const float *)call->args[ARG_W] + channel * depth,
@@ -88,21 +89,22 @@ static void one_unit(const conv_rows_call *call, int64_t unit, int64_t part, flo
                    .b_panel = SG_WIDTH * depth,
                    .b_step = SG_WIDTH,
                    .c_row = places,
-                   .c = (float *)call->args[ARG_Y] + (image * w->group * r->out + channel) * places +
-                        first * w->out_width,
+                   .c = (float *)call->args[ARG_Y] + (image * window->group * r->out + channel) * places +
+                        first * window->out_width,
                    .posts = posts };
 
     for (int64_t c = 0; c < r->in; c++) {
-        const float *x =
-            (const float *)call->args[ARG_X] + ((image * w->group + group) * r->in + c) * w->height * w->width;
+        const float *input = (const float *)call->args[ARG_X] +
+                             ((image * window->group + group) * r->in + c) * window->height * window->width;
 
         if (r->copied) {
             for (int64_t i = 0; i < seen; i++)
-                plane_copy_row(&r->copy, top + i >= 0 && top + i < w->height ? x + (top + i) * w->width : NULL,
+                plane_copy_row(&r->copy,
+                               top + i >= 0 && top + i < window->height ? input + (top + i) * window->width : NULL,
                                copy + i * r->copy.row);
             lay_out(r, copy, r->copy.row, c, rows, panels);
         } else {
-            lay_out(r, x + top * w->width, w->width, c, rows, panels);
+            lay_out(r, input + top * window->width, window->width, c, rows, panels);
         }
     }
     if (r->biased)
@@ -116,11 +118,12 @@ static void one_unit(const conv_rows_call *call, int64_t unit, int64_t part, flo
 static inlay_status conv_units(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const conv_rows_call *call = user;
-    const conv_rows *r = call->r;
-    float *panels = (float *)call->args[r->scratch] + worker % r->workers * (r->panel_floats + r->copy_floats);
-    float *copy = panels + r->panel_floats;
+    const conv_rows *rows = call->r;
+    float *panels =
+        (float *)call->args[rows->scratch] + worker % rows->workers * (rows->panel_floats + rows->copy_floats);
+    float *copy = panels + rows->panel_floats;
 
-    memset(copy, 0, (size_t)r->copy_floats * sizeof *copy);
+    memset(copy, 0, (size_t)rows->copy_floats * sizeof *copy);
     for (int64_t u = begin; u < end; u++)
         one_unit(call, u / call->parts, u % call->parts, panels, copy);
     return INLAY_OK;
@@ -129,14 +132,14 @@ static inlay_status conv_units(void *user, int64_t begin, int64_t end, uint32_t 
 static inlay_status run_conv_rows(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
                                   uint32_t threads)
 {
-    const conv_rows *r = (const conv_rows *)(const void *)native;
-    conv_rows_call call = { r, args, 1 };
-    int64_t units = r->w.images * r->w.group * r->blocks;
+    const conv_rows *rows = (const conv_rows *)(const void *)native;
+    conv_rows_call call = { rows, args, 1 };
+    int64_t units = rows->w.images * rows->w.group * rows->blocks;
 
-    if (threads <= 1 || r->w.flops < ALONE_FLOPS)
+    if (threads <= 1 || rows->w.flops < ALONE_FLOPS)
         return conv_units(&call, 0, units, 0);
     /* Few units, as of a row of sound: their channels are shared, too, though each part lays the panels out again. */
-    for (; units * call.parts < threads && r->out / (2 * call.parts) >= LEAST_CHANNELS;)
+    for (; units * call.parts < threads && rows->out / (2 * call.parts) >= LEAST_CHANNELS;)
         call.parts *= 2;
     units *= call.parts;
     return units < 2 ? conv_units(&call, 0, units, 0)
@@ -146,91 +149,92 @@ static inlay_status run_conv_rows(const rg_native *native, const rg_state *state
 /* ------------------------------------------------------------------ the choice, and lowering */
 
 /* Rows of the output in a unit, and what that needs; false: one row has no room. */
-static bool cut(conv_rows *r)
+static bool cut(conv_rows *rows)
 {
-    const kn_window *w = &r->w;
-    const int64_t depth = r->in * w->kernel[0] * w->kernel[1];
+    const kn_window *window = &rows->w;
+    const int64_t depth = rows->in * window->kernel[0] * window->kernel[1];
     /* enough for two threads and more, whatever there are: a unit reads all weights */
-    const int64_t most = w->out_height >= 8 ? (w->out_height + 7) / 8 : w->out_height;
+    const int64_t most = window->out_height >= 8 ? (window->out_height + 7) / 8 : window->out_height;
 
-    for (r->rows = most; r->rows > 0; r->rows--) {
-        r->panel_floats = depth * ((r->rows * w->out_width + SG_WIDTH - 1) / SG_WIDTH * SG_WIDTH);
-        r->copy_floats = r->copied ? plane_rows_seen(w, r->rows) * r->copy.row : 0;
-        if (r->panel_floats <= PANEL_FLOATS && r->copy_floats <= COPY_FLOATS)
+    for (rows->rows = most; rows->rows > 0; rows->rows--) {
+        rows->panel_floats = depth * ((rows->rows * window->out_width + SG_WIDTH - 1) / SG_WIDTH * SG_WIDTH);
+        rows->copy_floats = rows->copied ? plane_rows_seen(window, rows->rows) * rows->copy.row : 0;
+        if (rows->panel_floats <= PANEL_FLOATS && rows->copy_floats <= COPY_FLOATS)
             break;
     }
-    if (r->rows < 1)
+    if (rows->rows < 1)
         return false;
-    r->blocks = (w->out_height + r->rows - 1) / r->rows;
+    rows->blocks = (window->out_height + rows->rows - 1) / rows->rows;
     return true;
 }
 
-static bool measure(const rg_build *b, const kn_case *c, conv_rows *r)
+static bool measure(const rg_build *build, const kn_case *layer, conv_rows *rows)
 {
-    const kn_window *w = &c->w;
+    const kn_window *window = &layer->w;
 
-    *r = (conv_rows){ .kernel = b->state->sgemm,
-                      .w = *w,
-                      .in = w->in / w->group,
-                      .out = w->out / w->group,
-                      .copied = w->padded || w->stride[1] > 1 };
-    if (w->stride[1] > PL_LANES)
+    *rows = (conv_rows){ .kernel = build->state->sgemm,
+                         .w = *window,
+                         .in = window->in / window->group,
+                         .out = window->out / window->group,
+                         .copied = window->padded || window->stride[1] > 1 };
+    if (window->stride[1] > PL_LANES)
         return false;
-    plane_copy_plan(&r->copy, w);
-    return cut(r);
+    plane_copy_plan(&rows->copy, window);
+    return cut(rows);
 }
 
-bool conv_rows_run(const rg_build *b, const rg_group *group, const kn_case *c)
+bool conv_rows_run(const rg_build *build, const rg_group *group, const kn_case *layer)
 {
-    const kn_window *w = &c->w;
-    conv_rows r;
+    const kn_window *window = &layer->w;
+    conv_rows rows;
 
-    return b->state->sgemm != NULL && w->flat && !w->home && kn_is_whole(b) && rg_md_is_plain(&c->x.md) &&
-           !rg_md_is_image(&c->x.md) && c->x.md.data_type == DN_F32 && b->c->values[group->out].uses == 0 &&
-           w->in > w->group && w->out_width > 0 && w->out_height > 0 && measure(b, c, &r);
+    return build->state->sgemm != NULL && window->flat && !window->home && kn_is_whole(build) &&
+           rg_md_is_plain(&layer->x.md) && !rg_md_is_image(&layer->x.md) && layer->x.md.data_type == DN_F32 &&
+           build->c->values[group->out].uses == 0 && window->in > window->group && window->out_width > 0 &&
+           window->out_height > 0 && measure(build, layer, &rows);
 }
 
-inlay_status conv_rows_lower(rg_build *b, const rg_group *group, const kn_case *c)
+inlay_status conv_rows_lower(rg_build *build, const rg_group *group, const kn_case *layer)
 {
-    const rg_op *op = b->op;
+    const rg_op *op = build->op;
     tile_ending ending = { 0 };
-    rg_place x, w, y, bias, scratch;
+    rg_place input, weights, output, bias, scratch;
     const rg_place *places[ARG_BIAS + 2];
     uint32_t count = ARG_BIAS, posts;
     inlay_status status;
     int64_t floats;
-    conv_rows r;
+    conv_rows rows;
     rg_md md;
 
-    if (!measure(b, c, &r))
-        return inlay_fail(b->diag, INLAY_INTERNAL, "node '%s': no room for its rows", op->name);
-    r.native.run = run_conv_rows;
-    r.chain = sg_chain(r.in * r.w.kernel[0] * r.w.kernel[1], b->state->strict);
-    r.workers = b->instance->threads > 0 ? b->instance->threads : 1;
-    INLAY_TRY(rg_read_plain(b, op->in[0], &x));
-    rg_md_plain(&md, (uint32_t)c->weights.ndims, c->weights.dims);
-    INLAY_TRY(rg_read_constant(b, op->in[1], &c->weights, &md, &w));
+    if (!measure(build, layer, &rows))
+        return inlay_fail(build->diag, INLAY_INTERNAL, "node '%s': no room for its rows", op->name);
+    rows.native.run = run_conv_rows;
+    rows.chain = sg_chain(rows.in * rows.w.kernel[0] * rows.w.kernel[1], build->state->strict);
+    rows.workers = build->instance->threads > 0 ? build->instance->threads : 1;
+    INLAY_TRY(rg_read_plain(build, op->in[0], &input));
+    rg_md_plain(&md, (uint32_t)layer->weights.ndims, layer->weights.dims);
+    INLAY_TRY(rg_read_constant(build, op->in[1], &layer->weights, &md, &weights));
     posts = group->post_count > 0 && group->posts[0].kind == RG_POST_ELTWISE &&
             tiles_clamps(&group->posts[0].eltwise, &ending);
-    r.clamp = ending.clamp;
-    r.low = ending.low;
-    r.high = ending.high;
-    rg_md_plain(&md, b->ranks[op->out[0]], b->dims[op->out[0]]);
-    INLAY_TRY(rg_made_place(b, group, posts, &md, &y));
-    places[ARG_X] = &x;
-    places[ARG_W] = &w;
-    places[ARG_Y] = &y;
-    r.biased = c->bias_value != INLAY_NONE;
-    if (r.biased) {
-        INLAY_TRY(rg_read_floats(b, c->bias_value, r.w.out, &bias));
+    rows.clamp = ending.clamp;
+    rows.low = ending.low;
+    rows.high = ending.high;
+    rg_md_plain(&md, build->ranks[op->out[0]], build->dims[op->out[0]]);
+    INLAY_TRY(rg_made_place(build, group, posts, &md, &output));
+    places[ARG_X] = &input;
+    places[ARG_W] = &weights;
+    places[ARG_Y] = &output;
+    rows.biased = layer->bias_value != INLAY_NONE;
+    if (rows.biased) {
+        INLAY_TRY(rg_read_floats(build, layer->bias_value, rows.w.out, &bias));
         places[count++] = &bias;
     }
-    floats = (r.panel_floats + r.copy_floats) * r.workers;
-    INLAY_TRY(rg_new_floats(b, floats, &scratch));
-    r.scratch = count;
+    floats = (rows.panel_floats + rows.copy_floats) * rows.workers;
+    INLAY_TRY(rg_new_floats(build, floats, &scratch));
+    rows.scratch = count;
     places[count++] = &scratch;
-    INLAY_TRY(rg_emit_step(b, &r.native, sizeof r, places, count));
-    status = rg_finish(b, group, posts, &y, true);
+    INLAY_TRY(rg_emit_step(build, &rows.native, sizeof rows, places, count));
+    status = rg_finish(build, group, posts, &output, true);
 done:
     return status;
 }

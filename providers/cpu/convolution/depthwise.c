@@ -43,7 +43,7 @@ VEC_INLINE void reused(const int width, const int stride, const int pixels, cons
                        const bool full)
 {
     const vmask mask = vec_first(b->channels - c);
-    const float *w = b->w + c / GROUP * b->w_step + c % GROUP;
+    const float *weights = b->w + c / GROUP * b->w_step + c % GROUP;
     vec sum[DW_PIXELS];
 
     begin(pixels, b, c, full, mask, sum);
@@ -53,8 +53,8 @@ VEC_INLINE void reused(const int width, const int stride, const int pixels, cons
         vec tap[DW_REUSED];
 
         VEC_UNROLL
-        for (int k = 0; k < width; k++, w += GROUP)
-            tap[k] = vec_load(w);
+        for (int k = 0; k < width; k++, weights += GROUP)
+            tap[k] = vec_load(weights);
         VEC_UNROLL
         for (int i = 0; i < (pixels - 1) * stride + width; i++) {
             const vec v = LOAD(x[i] + c);
@@ -75,15 +75,15 @@ VEC_INLINE void plain(const int pixels, const dw_block *b, int64_t c, const bool
 {
     const int64_t stride = b->stride;
     const vmask mask = vec_first(b->channels - c);
-    const float *w = b->w + c / GROUP * b->w_step + c % GROUP;
+    const float *weights = b->w + c / GROUP * b->w_step + c % GROUP;
     vec sum[DW_PIXELS];
 
     begin(pixels, b, c, full, mask, sum);
     for (int64_t r = 0; r < b->rows; r++) {
         const float *const *x = b->x[r];
 
-        for (int64_t k = 0; k < b->width; k++, w += GROUP, x += b->dilation) {
-            const vec tap = vec_load(w);
+        for (int64_t k = 0; k < b->width; k++, weights += GROUP, x += b->dilation) {
+            const vec tap = vec_load(weights);
 
             VEC_UNROLL
             for (int p = 0; p < pixels; p++)

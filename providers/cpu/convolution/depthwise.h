@@ -42,8 +42,8 @@ static inline bool dw_reuses(int64_t width, int64_t stride, int64_t dilation)
 {
     return (width == 3 || width == 5 || width == DW_REUSED) && (stride == 1 || stride == 2) && dilation == 1;
 }
-void dw_block_avx512(const dw_block *b);
-void dw_block_avx2(const dw_block *b);
-void dw_block_neon(const dw_block *b);
-void dw_block_c(const dw_block *b);
+void dw_block_avx512(const dw_block *block);
+void dw_block_avx2(const dw_block *block);
+void dw_block_neon(const dw_block *block);
+void dw_block_c(const dw_block *block);
 #endif

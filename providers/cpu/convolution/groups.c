@@ -5,27 +5,27 @@
 enum { PIXELS = 8 };
 
 /* `count` pixels of up to VEC_LANES channels; a tap's weights are read once for all of them. */
-VEC_INLINE void block(const thin_row *r, const int count, const bool full, const vmask mask, const float *x,
-                      const float *w, vec first, float *y)
+VEC_INLINE void block(const thin_row *row, const int count, const bool full, const vmask mask, const float *input,
+                      const float *weights, vec first, float *output)
 {
     vec sum[PIXELS];
 
 #define LOAD(p) (full ? vec_load(p) : vec_load_some(mask, p))
     for (int p = 0; p < count; p++)
         sum[p] = first;
-    for (int64_t t = 0; t < r->tap_count; t++) {
-        const vec weight = LOAD(w + t * r->w_step);
-        const float *from = x + r->taps[t];
+    for (int64_t tap = 0; tap < row->tap_count; tap++) {
+        const vec weight = LOAD(weights + tap * row->w_step);
+        const float *from = input + row->taps[tap];
 
         VEC_UNROLL
         for (int p = 0; p < count; p++)
-            sum[p] = vec_fma(LOAD(from + p * r->x_step), weight, sum[p]);
+            sum[p] = vec_fma(LOAD(from + p * row->x_step), weight, sum[p]);
     }
     for (int p = 0; p < count; p++)
         if (full)
-            vec_store(y + p * r->y_step, sum[p]);
+            vec_store(output + p * row->y_step, sum[p]);
         else
-            vec_store_some(y + p * r->y_step, mask, sum[p]);
+            vec_store_some(output + p * row->y_step, mask, sum[p]);
 #undef LOAD
 }
 

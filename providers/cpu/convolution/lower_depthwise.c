@@ -75,87 +75,92 @@ static void inside(int64_t at, int64_t taps, int64_t dilation, int64_t size, int
 }
 
 /* Makes pixels of the input up to number `until`, all channels of the strip. */
-static void make_pixels(const depthwise_call *call, int64_t until, struct strip *s)
+static void make_pixels(const depthwise_call *call, int64_t until, struct strip *strip)
 {
-    const struct depthwise *d = call->d;
-    const struct maker *m = &d->maker;
-    const tile_ending *e = &m->ending;
-    const int64_t tap = 0, panel_floats = m->depth * TILE_WIDTH;
-    const float *x = (const float *)call->args[ARG_X] + s->image * m->in.image;
-    const float *w = (const float *)call->args[m->w] + s->channel / TILE_WIDTH * panel_floats;
-    const bool fetch = s->past - s->start <= FETCHING_TILES * TILE_ROWS;
-    tile_product p = { .a_row = m->in.pixel,
-                       .taps = &tap,
-                       .tap_count = 1,
-                       .depth = m->depth,
-                       .chain = m->chain,
-                       .ahead_lines = 1,
-                       .c_row = d->block,
-                       .clamp = e->clamp,
-                       .low = e->low,
-                       .high = e->high };
+    const struct depthwise *depthwise = call->d;
+    const struct maker *maker = &depthwise->maker;
+    const tile_ending *ending = &maker->ending;
+    const int64_t tap = 0, panel_floats = maker->depth * TILE_WIDTH;
+    const float *input = (const float *)call->args[ARG_X] + strip->image * maker->in.image;
+    const float *weights = (const float *)call->args[maker->w] + strip->channel / TILE_WIDTH * panel_floats;
+    const bool fetch = strip->past - strip->start <= FETCHING_TILES * TILE_ROWS;
+    tile_product product = { .a_row = maker->in.pixel,
+                             .taps = &tap,
+                             .tap_count = 1,
+                             .depth = maker->depth,
+                             .chain = maker->chain,
+                             .ahead_lines = 1,
+                             .c_row = depthwise->block,
+                             .clamp = ending->clamp,
+                             .low = ending->low,
+                             .high = ending->high };
 
-    while (s->made < until && s->made < s->past) {
-        const int64_t rows = s->past - s->made < s->tile ? s->past - s->made : s->tile;
-        float *c = s->ring + (s->made - s->start) % s->places * d->block;
+    while (strip->made < until && strip->made < strip->past) {
+        const int64_t rows = strip->past - strip->made < strip->tile ? strip->past - strip->made : strip->tile;
+        float *c = strip->ring + (strip->made - strip->start) % strip->places * depthwise->block;
 
-        p.a = x + s->made * m->in.pixel;
-        for (int64_t k = 0; k < s->count; k += TILE_WIDTH) {
-            const int64_t after = s->channel + k + TILE_WIDTH, turn = (s->made - s->start) / s->tile;
+        product.a = input + strip->made * maker->in.pixel;
+        for (int64_t k = 0; k < strip->count; k += TILE_WIDTH) {
+            const int64_t after = strip->channel + k + TILE_WIDTH, turn = (strip->made - strip->start) / strip->tile;
 
-            p.b = w + k / TILE_WIDTH * panel_floats;
-            p.bias = e->bias != INLAY_NONE ? (const float *)call->args[e->bias] + s->channel + k : NULL;
-            p.c = c + k;
-            p.columns = s->count - k < TILE_WIDTH ? s->count - k : TILE_WIDTH;
-            p.ahead = fetch && turn < 2 && after < d->w.in ? p.b + panel_floats + turn * panel_floats / 2 : NULL;
-            d->set->multiply(&p, (int)rows);
+            product.b = weights + k / TILE_WIDTH * panel_floats;
+            product.bias =
+                ending->bias != INLAY_NONE ? (const float *)call->args[ending->bias] + strip->channel + k : NULL;
+            product.c = c + k;
+            product.columns = strip->count - k < TILE_WIDTH ? strip->count - k : TILE_WIDTH;
+            product.ahead = fetch && turn < 2 && after < depthwise->w.in
+                                ? product.b + panel_floats + turn * panel_floats / 2
+                                : NULL;
+            depthwise->set->multiply(&product, (int)rows);
         }
-        if (e->post_count > 0)
-            tiles_end(d->set, d->kernel, e, call->args, c, d->block, s->made, rows, s->channel, s->count);
-        s->made += rows;
+        if (ending->post_count > 0)
+            tiles_end(depthwise->set, depthwise->kernel, ending, call->args, c, depthwise->block, strip->made, rows,
+                      strip->channel, strip->count);
+        strip->made += rows;
     }
 }
 
 /* Fills the part of a table whose pixels are in the image, from number `pixel` on. */
-static void find_made(const struct depthwise *d, const struct strip *s, int64_t pixel, int64_t count,
+static void find_made(const struct depthwise *depthwise, const struct strip *strip, int64_t pixel, int64_t count,
                       const float **table)
 {
-    int64_t at = (pixel - s->start) % s->places;
+    int64_t at = (pixel - strip->start) % strip->places;
 
     for (int64_t i = 0; i < count;) {
-        const int64_t run = s->places - at < count - i ? s->places - at : count - i;
+        const int64_t run = strip->places - at < count - i ? strip->places - at : count - i;
 
         for (int64_t k = 0; k < run; k++)
-            table[i + k] = s->ring + (at + k) * d->block;
+            table[i + k] = strip->ring + (at + k) * depthwise->block;
         i += run;
         at = 0;
     }
 }
 
 /* The table of row `at` of the input. */
-static const float *const *find_row(const depthwise_call *call, int64_t at, struct strip *s)
+static const float *const *find_row(const depthwise_call *call, int64_t at, struct strip *strip)
 {
-    const struct depthwise *d = call->d;
-    const kn_window *w = &d->w;
-    const int64_t slot = at % d->slots, step = d->in.pixel, first = s->first * w->stride[1] - w->begin[1];
-    const float **table = &s->pixels[slot * d->columns];
-    const int64_t begin = first < 0 ? (-first < d->columns ? -first : d->columns) : 0;
-    int64_t end = w->width - first < d->columns ? w->width - first : d->columns;
+    const struct depthwise *depthwise = call->d;
+    const kn_window *window = &depthwise->w;
+    const int64_t slot = at % depthwise->slots, step = depthwise->in.pixel,
+                  first = strip->first * window->stride[1] - window->begin[1];
+    const float **table = &strip->pixels[slot * depthwise->columns];
+    const int64_t begin = first < 0 ? (-first < depthwise->columns ? -first : depthwise->columns) : 0;
+    int64_t end = window->width - first < depthwise->columns ? window->width - first : depthwise->columns;
 
-    if (s->row[slot] == at)
+    if (strip->row[slot] == at)
         return table;
-    s->row[slot] = at;
+    strip->row[slot] = at;
     end = end > begin ? end : begin;
     for (int64_t i = 0; i < begin; i++)
         table[i] = zeros;
-    for (int64_t i = end; i < d->columns; i++)
+    for (int64_t i = end; i < depthwise->columns; i++)
         table[i] = zeros;
-    if (d->maker.depth > 0) {
+    if (depthwise->maker.depth > 0) {
         if (end > begin)
-            find_made(d, s, at * w->width + first + begin, end - begin, table + begin);
+            find_made(depthwise, strip, at * window->width + first + begin, end - begin, table + begin);
     } else {
-        const float *row =
-            (const float *)call->args[ARG_X] + s->image * d->in.image + at * d->in.row + first * step + s->channel;
+        const float *row = (const float *)call->args[ARG_X] + strip->image * depthwise->in.image +
+                           at * depthwise->in.row + first * step + strip->channel;
 
         for (int64_t i = begin; i < end; i++)
             table[i] = row + i * step;
@@ -168,93 +173,104 @@ static int64_t fitting(int64_t pixels, int64_t most)
     return pixels >= most ? most : pixels >= 4 ? 4 : pixels >= 2 ? 2 : 1;
 }
 
-static void one_row(const depthwise_call *call, int64_t y, struct strip *s)
+static void one_row(const depthwise_call *call, int64_t y, struct strip *strip)
 {
-    const struct depthwise *d = call->d;
-    const kn_window *w = &d->w;
-    const tile_ending *e = &d->ending;
-    const int64_t at = y * w->stride[0] - w->begin[0];
-    const int64_t pixel = (s->image * w->out_height + y) * w->out_width + s->first;
+    const struct depthwise *depthwise = call->d;
+    const kn_window *window = &depthwise->w;
+    const tile_ending *ending = &depthwise->ending;
+    const int64_t at = y * window->stride[0] - window->begin[0];
+    const int64_t pixel = (strip->image * window->out_height + y) * window->out_width + strip->first;
     const float *const *rows[DW_ROWS];
-    float *out = (float *)call->args[ARG_Y] + pixel * d->y_pixel + s->channel;
+    float *out = (float *)call->args[ARG_Y] + pixel * depthwise->y_pixel + strip->channel;
     int64_t from, end;
-    dw_block b;
+    dw_block block;
 
-    inside(at, w->kernel[0], w->dilation[0], w->height, &from, &end);
-    if (d->maker.depth > 0 && end > from)
-        make_pixels(call, (at + (end - 1) * w->dilation[0] + 1) * w->width, s);
+    inside(at, window->kernel[0], window->dilation[0], window->height, &from, &end);
+    if (depthwise->maker.depth > 0 && end > from)
+        make_pixels(call, (at + (end - 1) * window->dilation[0] + 1) * window->width, strip);
     for (int64_t r = from; r < end; r++)
-        rows[r - from] = find_row(call, at + r * w->dilation[0], s);
-    b.rows = end - from;
-    b.width = w->kernel[1];
-    b.ahead = w->stride[0] * d->in.row;
-    b.fetch = d->maker.depth > 0 ? 0 : w->stride[0];
-    b.w_step = w->kernel[0] * w->kernel[1] * TILE_LANES;
-    b.w = (const float *)call->args[ARG_W] + s->channel / TILE_LANES * b.w_step + from * w->kernel[1] * TILE_LANES;
-    b.bias = e->bias != INLAY_NONE ? (const float *)call->args[e->bias] + s->channel : NULL;
-    b.add = e->add != INLAY_NONE ? (const float *)call->args[e->add] + pixel * e->add_pixel + s->channel : NULL;
-    b.add_step = e->add_pixel;
-    b.y = out;
-    b.y_step = d->y_pixel;
-    b.channels = s->count;
-    b.stride = w->stride[1];
-    b.dilation = w->dilation[1];
-    b.reused = d->reused;
-    b.clamp = e->clamp;
-    b.low = e->low;
-    b.high = e->high;
-    for (int64_t x = 0; x < s->last - s->first; x += b.pixels) {
-        b.pixels = (int32_t)fitting(s->last - s->first - x, d->step);
-        for (int64_t r = 0; r < b.rows; r++)
-            b.x[r] = rows[r] + x * w->stride[1];
-        d->set->depthwise(&b);
-        b.y += b.pixels * d->y_pixel;
-        b.add += b.add != NULL ? b.pixels * e->add_pixel : 0;
+        rows[r - from] = find_row(call, at + r * window->dilation[0], strip);
+    block.rows = end - from;
+    block.width = window->kernel[1];
+    block.ahead = window->stride[0] * depthwise->in.row;
+    block.fetch = depthwise->maker.depth > 0 ? 0 : window->stride[0];
+    block.w_step = window->kernel[0] * window->kernel[1] * TILE_LANES;
+    block.w = (const float *)call->args[ARG_W] + strip->channel / TILE_LANES * block.w_step +
+              from * window->kernel[1] * TILE_LANES;
+    block.bias = ending->bias != INLAY_NONE ? (const float *)call->args[ending->bias] + strip->channel : NULL;
+    block.add = ending->add != INLAY_NONE
+                    ? (const float *)call->args[ending->add] + pixel * ending->add_pixel + strip->channel
+                    : NULL;
+    block.add_step = ending->add_pixel;
+    block.y = out;
+    block.y_step = depthwise->y_pixel;
+    block.channels = strip->count;
+    block.stride = window->stride[1];
+    block.dilation = window->dilation[1];
+    block.reused = depthwise->reused;
+    block.clamp = ending->clamp;
+    block.low = ending->low;
+    block.high = ending->high;
+    for (int64_t x = 0; x < strip->last - strip->first; x += block.pixels) {
+        block.pixels = (int32_t)fitting(strip->last - strip->first - x, depthwise->step);
+        for (int64_t row = 0; row < block.rows; row++)
+            block.x[row] = rows[row] + x * window->stride[1];
+        depthwise->set->depthwise(&block);
+        block.y += block.pixels * depthwise->y_pixel;
+        block.add += block.add != NULL ? block.pixels * ending->add_pixel : 0;
     }
-    if (e->post_count > 0)
-        tiles_end(d->set, d->kernel, e, call->args, out, d->y_pixel, pixel, s->last - s->first, s->channel, s->count);
+    if (ending->post_count > 0)
+        tiles_end(depthwise->set, depthwise->kernel, ending, call->args, out, depthwise->y_pixel, pixel,
+                  strip->last - strip->first, strip->channel, strip->count);
 }
 
 /* What is to be made for rows [top, bottom) of the output, and how. */
-static void begin_ring(const struct depthwise *d, int64_t top, int64_t bottom, float *ring, struct strip *s)
+static void begin_ring(const struct depthwise *depthwise, int64_t top, int64_t bottom, float *ring, struct strip *strip)
 {
-    const kn_window *w = &d->w;
-    const int64_t first = top * w->stride[0] - w->begin[0];
-    const int64_t last = (bottom - 1) * w->stride[0] - w->begin[0] + (w->kernel[0] - 1) * w->dilation[0] + 1;
+    const kn_window *window = &depthwise->w;
+    const int64_t first = top * window->stride[0] - window->begin[0];
+    const int64_t last =
+        (bottom - 1) * window->stride[0] - window->begin[0] + (window->kernel[0] - 1) * window->dilation[0] + 1;
     int64_t count, tiles;
 
-    s->ring = ring;
-    s->start = s->made = (first < 0 ? 0 : first < w->height ? first : w->height) * w->width;
-    s->past = (last < w->height ? last < 0 ? 0 : last : w->height) * w->width;
-    count = s->past > s->start ? s->past - s->start : 1;
+    strip->ring = ring;
+    strip->start = strip->made = (first < 0 ? 0 : first < window->height ? first : window->height) * window->width;
+    strip->past = (last < window->height ? last < 0 ? 0 : last : window->height) * window->width;
+    count = strip->past > strip->start ? strip->past - strip->start : 1;
     tiles = (count + TILE_ROWS - 1) / TILE_ROWS;
-    s->tile = (count + tiles - 1) / tiles;
-    s->places = d->maker.places / s->tile * s->tile;
+    strip->tile = (count + tiles - 1) / tiles;
+    strip->places = depthwise->maker.places / strip->tile * strip->tile;
 }
 
 static inlay_status depthwise_units(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const depthwise_call *call = user;
-    const struct depthwise *d = call->d;
-    const int64_t blocks = (d->w.in + d->block - 1) / d->block;
+    const struct depthwise *depthwise = call->d;
+    const int64_t blocks = (depthwise->w.in + depthwise->block - 1) / depthwise->block;
 
     for (int64_t u = begin; u < end; u++) {
-        const int64_t part = u / blocks, image = part / d->parts, top = part % d->parts * d->part;
-        const int64_t bottom = top + d->part < d->w.out_height ? top + d->part : d->w.out_height;
-        struct strip s;
+        const int64_t part = u / blocks, image = part / depthwise->parts,
+                      top = part % depthwise->parts * depthwise->part;
+        const int64_t bottom =
+            top + depthwise->part < depthwise->w.out_height ? top + depthwise->part : depthwise->w.out_height;
+        struct strip strip;
 
-        s.image = image;
-        s.channel = u % blocks * d->block;
-        s.count = s.channel + d->block < d->w.in ? d->block : d->w.in - s.channel;
-        if (d->maker.depth > 0)
-            begin_ring(d, top, bottom,
-                       (float *)call->args[d->maker.ring] + worker % d->maker.workers * d->maker.places * d->block, &s);
-        for (s.first = 0; s.first < d->w.out_width; s.first += d->strip) {
-            s.last = s.first + d->strip < d->w.out_width ? s.first + d->strip : d->w.out_width;
-            for (int64_t i = 0; i < d->slots; i++)
-                s.row[i] = -1;
+        strip.image = image;
+        strip.channel = u % blocks * depthwise->block;
+        strip.count =
+            strip.channel + depthwise->block < depthwise->w.in ? depthwise->block : depthwise->w.in - strip.channel;
+        if (depthwise->maker.depth > 0)
+            begin_ring(depthwise, top, bottom,
+                       (float *)call->args[depthwise->maker.ring] +
+                           worker % depthwise->maker.workers * depthwise->maker.places * depthwise->block,
+                       &strip);
+        for (strip.first = 0; strip.first < depthwise->w.out_width; strip.first += depthwise->strip) {
+            strip.last = strip.first + depthwise->strip < depthwise->w.out_width ? strip.first + depthwise->strip
+                                                                                 : depthwise->w.out_width;
+            for (int64_t i = 0; i < depthwise->slots; i++)
+                strip.row[i] = -1;
             for (int64_t y = top; y < bottom; y++)
-                one_row(call, y, &s);
+                one_row(call, y, &strip);
         }
     }
     return INLAY_OK;
@@ -263,11 +279,12 @@ static inlay_status depthwise_units(void *user, int64_t begin, int64_t end, uint
 static inlay_status run_depthwise(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
                                   uint32_t threads)
 {
-    const struct depthwise *d = (const struct depthwise *)(const void *)native;
-    depthwise_call call = { d, args };
-    const int64_t units = d->w.images * d->parts * ((d->w.in + d->block - 1) / d->block);
+    const struct depthwise *depthwise = (const struct depthwise *)(const void *)native;
+    depthwise_call call = { depthwise, args };
+    const int64_t units =
+        depthwise->w.images * depthwise->parts * ((depthwise->w.in + depthwise->block - 1) / depthwise->block);
 
-    if (threads <= 1 || units < 2 || d->w.flops < ALONE_FLOPS)
+    if (threads <= 1 || units < 2 || depthwise->w.flops < ALONE_FLOPS)
         return depthwise_units(&call, 0, units, 0);
     return state->host->parallel_for(state->host->ctx, run, units, 1, depthwise_units, &call);
 }
@@ -280,33 +297,34 @@ static int64_t share(int64_t count, int64_t size, int64_t multiple)
 }
 
 /* Blocks of channels and strips of columns whose rows stay near, parts of the rows for threads. */
-static void cut(struct depthwise *d, uint32_t threads)
+static void cut(struct depthwise *depthwise, uint32_t threads)
 {
-    const kn_window *w = &d->w;
-    const int64_t rows = w->kernel[0] + w->stride[0];
-    int64_t fit = NEAR_BYTES / (int64_t)sizeof(float) / (rows * w->out_width * w->stride[1]);
+    const kn_window *window = &depthwise->w;
+    const int64_t rows = window->kernel[0] + window->stride[0];
+    int64_t fit = NEAR_BYTES / (int64_t)sizeof(float) / (rows * window->out_width * window->stride[1]);
 
     fit = fit / TILE_LANES * TILE_LANES;
     fit = fit < LEAST_CHANNELS ? LEAST_CHANNELS : fit > DW_CHANNELS ? DW_CHANNELS : fit;
-    d->block = share(w->in, fit, TILE_LANES);
-    d->step = w->out_width % 7 == 0 && w->out_width % DW_PIXELS != 0 ? 7 : DW_PIXELS;
-    fit = NEAR_BYTES / (int64_t)sizeof(float) / (rows * w->stride[1] * d->block);
-    d->strip = share(w->out_width, fit > d->step ? fit : d->step, d->step);
-    d->slots = (w->kernel[0] - 1) * w->dilation[0] + 1;
-    d->columns = (d->strip - 1) * w->stride[1] + (w->kernel[1] - 1) * w->dilation[1] + 1;
-    while (d->slots * d->columns > TABLE_PIXELS && d->strip > 1) {
-        d->strip = (d->strip + 1) / 2;
-        d->columns = (d->strip - 1) * w->stride[1] + (w->kernel[1] - 1) * w->dilation[1] + 1;
+    depthwise->block = share(window->in, fit, TILE_LANES);
+    depthwise->step = window->out_width % 7 == 0 && window->out_width % DW_PIXELS != 0 ? 7 : DW_PIXELS;
+    fit = NEAR_BYTES / (int64_t)sizeof(float) / (rows * window->stride[1] * depthwise->block);
+    depthwise->strip = share(window->out_width, fit > depthwise->step ? fit : depthwise->step, depthwise->step);
+    depthwise->slots = (window->kernel[0] - 1) * window->dilation[0] + 1;
+    depthwise->columns = (depthwise->strip - 1) * window->stride[1] + (window->kernel[1] - 1) * window->dilation[1] + 1;
+    while (depthwise->slots * depthwise->columns > TABLE_PIXELS && depthwise->strip > 1) {
+        depthwise->strip = (depthwise->strip + 1) / 2;
+        depthwise->columns =
+            (depthwise->strip - 1) * window->stride[1] + (window->kernel[1] - 1) * window->dilation[1] + 1;
     }
-    d->parts = threads > 1 ? 2 * (int64_t)threads : 1;
-    d->part = (w->out_height + d->parts - 1) / d->parts;
-    d->parts = (w->out_height + d->part - 1) / d->part;
+    depthwise->parts = threads > 1 ? 2 * (int64_t)threads : 1;
+    depthwise->part = (window->out_height + depthwise->parts - 1) / depthwise->parts;
+    depthwise->parts = (window->out_height + depthwise->part - 1) / depthwise->part;
 }
 
 /* How many pixels a ring holds: those of a window's rows, and of a tile that is made too early. */
-static int64_t ring_places(const kn_window *w)
+static int64_t ring_places(const kn_window *window)
 {
-    return ((w->kernel[0] - 1) * w->dilation[0] + 1) * w->width + 2 * TILE_ROWS;
+    return ((window->kernel[0] - 1) * window->dilation[0] + 1) * window->width + 2 * TILE_ROWS;
 }
 
 /* The cut of one whose input is made on the way: blocks of channels as wide as a few panels of weights, and no more
@@ -354,43 +372,45 @@ bool depthwise_makes(const kn_window *w)
            window * w->width <= TABLE_PIXELS;
 }
 
-double kn_waiting_ns(const kn_case *c, const kn_case *d)
+double kn_waiting_ns(const kn_case *layer, const kn_case *d)
 {
     double taps = (double)(d->w.kernel[0] * d->w.kernel[1]) * d->w.share;
     int64_t block, parts;
 
-    return cut_made(&d->w, TILE_NS + DEPTH_NS * (double)c->w.in, 0.5 + 0.15 * taps, KN_THREADS, &block, &parts) + 1000;
+    return cut_made(&d->w, TILE_NS + DEPTH_NS * (double)layer->w.in, 0.5 + 0.15 * taps, KN_THREADS, &block, &parts) +
+           1000;
 }
 
-bool depthwise_runs(const rg_build *b, const kn_case *c)
+bool depthwise_runs(const rg_build *build, const kn_case *layer)
 {
-    const kn_window *w = &c->w;
+    const kn_window *window = &layer->w;
 
-    return b->state->tiles != NULL && b->state->sgemm != NULL && w->flat && w->group > 1 && w->in == w->group &&
-           w->out == w->group && (w->kernel[0] - 1) * w->dilation[0] < TABLE_ROWS && w->kernel[0] <= DW_ROWS &&
-           (w->kernel[1] - 1) * w->dilation[1] < TABLE_PIXELS / TABLE_ROWS;
+    return build->state->tiles != NULL && build->state->sgemm != NULL && window->flat && window->group > 1 &&
+           window->in == window->group && window->out == window->group &&
+           (window->kernel[0] - 1) * window->dilation[0] < TABLE_ROWS && window->kernel[0] <= DW_ROWS &&
+           (window->kernel[1] - 1) * window->dilation[1] < TABLE_PIXELS / TABLE_ROWS;
 }
 
 /* Its weights, bias and ring become arguments; places has room for them. */
-static inlay_status read_maker(rg_build *b, struct depthwise *d, const kn_ahead *a, rg_place *own,
+static inlay_status read_maker(rg_build *build, struct depthwise *depthwise, const kn_ahead *ahead, rg_place *own,
                                const rg_place **places, uint32_t *io_count)
 {
-    struct maker *m = &d->maker;
-    const int64_t block_floats = m->places * d->block * (int64_t)m->workers;
+    struct maker *maker = &depthwise->maker;
+    const int64_t block_floats = maker->places * depthwise->block * (int64_t)maker->workers;
     inlay_status status;
     rg_md md;
 
-    if (!tiles_panel_layout(&a->c.weights, &md))
-        return inlay_fail(b->diag, INLAY_INTERNAL, "node '%s': no layout for its weights", b->op->name);
-    INLAY_TRY(rg_read_constant(b, b->c->ops[a->group->op].in[1], &a->c.weights, &md, &own[0]));
-    INLAY_TRY(rg_new_floats(b, block_floats, &own[1]));
-    m->w = *io_count;
+    if (!tiles_panel_layout(&ahead->c.weights, &md))
+        return inlay_fail(build->diag, INLAY_INTERNAL, "node '%s': no layout for its weights", build->op->name);
+    INLAY_TRY(rg_read_constant(build, build->c->ops[ahead->group->op].in[1], &ahead->c.weights, &md, &own[0]));
+    INLAY_TRY(rg_new_floats(build, block_floats, &own[1]));
+    maker->w = *io_count;
     places[(*io_count)++] = &own[0];
-    m->ring = *io_count;
+    maker->ring = *io_count;
     places[(*io_count)++] = &own[1];
-    if (a->c.bias_value != INLAY_NONE) {
-        INLAY_TRY(rg_read_floats(b, a->c.bias_value, a->c.w.out, &own[2]));
-        m->ending.bias = *io_count;
+    if (ahead->c.bias_value != INLAY_NONE) {
+        INLAY_TRY(rg_read_floats(build, ahead->c.bias_value, ahead->c.w.out, &own[2]));
+        maker->ending.bias = *io_count;
         places[(*io_count)++] = &own[2];
     }
 done:
@@ -398,63 +418,67 @@ done:
 }
 
 /* The cut and distances of one whose input is made on the way. */
-static void begin_maker(const rg_build *b, struct depthwise *d, const kn_ahead *a)
+static void begin_maker(const rg_build *build, struct depthwise *depthwise, const kn_ahead *ahead)
 {
-    const double taps = (double)(d->w.kernel[0] * d->w.kernel[1]) * d->w.share;
-    struct maker *m = &d->maker;
+    const double taps = (double)(depthwise->w.kernel[0] * depthwise->w.kernel[1]) * depthwise->w.share;
+    struct maker *maker = &depthwise->maker;
 
-    d->w.flops += a->c.w.flops;
-    m->depth = a->c.w.in;
-    m->chain = sg_chain(m->depth, b->state->strict);
-    m->in = d->in;
-    m->workers = b->instance->threads > 0 ? b->instance->threads : 1;
-    (void)tiles_functions(a->group, &m->ending);
-    (void)cut_made(&d->w, TILE_NS + DEPTH_NS * (double)m->depth, 0.5 + 0.15 * taps, m->workers, &d->block, &d->parts);
-    d->part = (d->w.out_height + d->parts - 1) / d->parts;
-    d->parts = (d->w.out_height + d->part - 1) / d->part;
-    d->strip = d->w.out_width;
-    d->columns = (d->strip - 1) * d->w.stride[1] + (d->w.kernel[1] - 1) * d->w.dilation[1] + 1;
-    m->places = ring_places(&d->w);
+    depthwise->w.flops += ahead->c.w.flops;
+    maker->depth = ahead->c.w.in;
+    maker->chain = sg_chain(maker->depth, build->state->strict);
+    maker->in = depthwise->in;
+    maker->workers = build->instance->threads > 0 ? build->instance->threads : 1;
+    (void)tiles_functions(ahead->group, &maker->ending);
+    (void)cut_made(&depthwise->w, TILE_NS + DEPTH_NS * (double)maker->depth, 0.5 + 0.15 * taps, maker->workers,
+                   &depthwise->block, &depthwise->parts);
+    depthwise->part = (depthwise->w.out_height + depthwise->parts - 1) / depthwise->parts;
+    depthwise->parts = (depthwise->w.out_height + depthwise->part - 1) / depthwise->part;
+    depthwise->strip = depthwise->w.out_width;
+    depthwise->columns =
+        (depthwise->strip - 1) * depthwise->w.stride[1] + (depthwise->w.kernel[1] - 1) * depthwise->w.dilation[1] + 1;
+    maker->places = ring_places(&depthwise->w);
 }
 
-inlay_status depthwise_emit(rg_build *b, const kn_case *c, const tile_ending *ending, const rg_place **places,
+inlay_status depthwise_emit(rg_build *build, const kn_case *layer, const tile_ending *ending, const rg_place **places,
                             uint32_t count)
 {
-    const rg_md *x = &places[ARG_X]->md, *y = &places[ARG_Y]->md;
-    const kn_ahead *ahead = b->ahead[b->op->in[0]];
-    struct depthwise *d;
-    rg_place w, own[3];
+    const rg_md *input = &places[ARG_X]->md, *output = &places[ARG_Y]->md;
+    const kn_ahead *ahead = build->ahead[build->op->in[0]];
+    struct depthwise *depthwise;
+    rg_place weights, own[3];
     inlay_status status;
     rg_md md;
 
-    if (!rg_md_blocks(&md, (uint32_t)c->weights.ndims, c->weights.dims, c->weights.ndims == 5 ? "Abcde16a" : "Abcd16a"))
-        return inlay_fail(b->diag, INLAY_INTERNAL, "node '%s': no layout for its weights", b->op->name);
-    status = rg_read_constant(b, b->op->in[1], &c->weights, &md, &w);
+    if (!rg_md_blocks(&md, (uint32_t)layer->weights.ndims, layer->weights.dims,
+                      layer->weights.ndims == 5 ? "Abcde16a" : "Abcd16a"))
+        return inlay_fail(build->diag, INLAY_INTERNAL, "node '%s': no layout for its weights", build->op->name);
+    status = rg_read_constant(build, build->op->in[1], &layer->weights, &md, &weights);
     if (status != INLAY_OK)
         return status;
-    d = calloc(1, sizeof *d);
-    if (d == NULL)
-        return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", b->op->name);
-    *d = (struct depthwise){ .native.run = run_depthwise,
-                             .set = b->state->tiles,
-                             .kernel = b->state->sgemm,
-                             .w = c->w,
-                             .y_pixel = tiles_pixel_step(y),
-                             .ending = *ending,
-                             .reused = dw_reuses(c->w.kernel[1], c->w.stride[1], c->w.dilation[1]) };
-    d->in.pixel = tiles_pixel_step(x);
-    d->in.row = c->w.width * d->in.pixel;
-    d->in.image = c->w.height * d->in.row;
-    cut(d, b->instance->threads);
-    places[ARG_W] = &w;
+    depthwise = calloc(1, sizeof *depthwise);
+    if (depthwise == NULL)
+        return inlay_fail(build->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", build->op->name);
+    *depthwise =
+        (struct depthwise){ .native.run = run_depthwise,
+                            .set = build->state->tiles,
+                            .kernel = build->state->sgemm,
+                            .w = layer->w,
+                            .y_pixel = tiles_pixel_step(output),
+                            .ending = *ending,
+                            .reused = dw_reuses(layer->w.kernel[1], layer->w.stride[1], layer->w.dilation[1]) };
+    depthwise->in.pixel = tiles_pixel_step(input);
+    depthwise->in.row = layer->w.width * depthwise->in.pixel;
+    depthwise->in.image = layer->w.height * depthwise->in.row;
+    cut(depthwise, build->instance->threads);
+    places[ARG_W] = &weights;
     if (ahead != NULL) {
-        begin_maker(b, d, ahead);
-        status = read_maker(b, d, ahead, own, places, &count);
+        begin_maker(build, depthwise, ahead);
+        status = read_maker(build, depthwise, ahead, own, places, &count);
         if (status != INLAY_OK) {
-            free(d);
+            free(depthwise);
             return status;
         }
-        b->instance->buffers[ahead->c.x.buffer].pending--;
+        build->instance->buffers[ahead->c.x.buffer].pending--;
     }
-    return rg_emit_native(b, &d->native, places, count);
+    return rg_emit_native(build, &depthwise->native, places, count);
 }

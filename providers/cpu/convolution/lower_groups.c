@@ -41,60 +41,60 @@ enum { ARG_X, ARG_W, ARG_Y, ARG_BIAS };
 /* Where the window of the first pixel of a row lies. */
 static const float *row_of(const grouped_call *call, int64_t row)
 {
-    const struct grouped *g = call->g;
-    int64_t at = row % g->sizes[1] * g->steps[1];
+    const struct grouped *grouped = call->g;
+    int64_t at = row % grouped->sizes[1] * grouped->steps[1];
 
-    row /= g->sizes[1];
-    at += row % g->sizes[0] * g->steps[0];
-    return (const float *)call->args[ARG_X] + at + row / g->sizes[0] * g->image;
+    row /= grouped->sizes[1];
+    at += row % grouped->sizes[0] * grouped->steps[0];
+    return (const float *)call->args[ARG_X] + at + row / grouped->sizes[0] * grouped->image;
 }
 
 /* Channels [first, first + count), each by itself. */
 static void thin_unit(const grouped_call *call, int64_t row, int64_t first, int64_t count)
 {
-    const struct grouped *g = call->g;
+    const struct grouped *grouped = call->g;
     const thin_row r = {
         .x = row_of(call, row) + first,
-        .x_step = g->steps[MAX_SPATIAL - 1],
-        .taps = g->taps,
-        .tap_count = g->tap_count,
+        .x_step = grouped->steps[MAX_SPATIAL - 1],
+        .taps = grouped->taps,
+        .tap_count = grouped->tap_count,
         .w = (const float *)call->args[ARG_W] + first,
-        .w_step = g->groups,
-        .bias = g->biased ? (const float *)call->args[ARG_BIAS] + first : NULL,
-        .y = (float *)call->args[ARG_Y] + row * g->sizes[MAX_SPATIAL - 1] * g->groups + first,
-        .y_step = g->groups,
-        .pixels = g->sizes[MAX_SPATIAL - 1],
+        .w_step = grouped->groups,
+        .bias = grouped->biased ? (const float *)call->args[ARG_BIAS] + first : NULL,
+        .y = (float *)call->args[ARG_Y] + row * grouped->sizes[MAX_SPATIAL - 1] * grouped->groups + first,
+        .y_step = grouped->groups,
+        .pixels = grouped->sizes[MAX_SPATIAL - 1],
         .channels = count,
     };
 
-    g->thin_row(&r);
+    grouped->thin_row(&r);
 }
 
 static void wide_unit(const grouped_call *call, int64_t row, int64_t group)
 {
-    const struct grouped *g = call->g;
-    const int64_t pixels = g->sizes[MAX_SPATIAL - 1], channels = g->groups * g->out;
-    const float *x = row_of(call, row) + group * g->in;
-    float *y = (float *)call->args[ARG_Y] + row * pixels * channels + group * g->out;
+    const struct grouped *grouped = call->g;
+    const int64_t pixels = grouped->sizes[MAX_SPATIAL - 1], channels = grouped->groups * grouped->out;
+    const float *input = row_of(call, row) + group * grouped->in;
+    float *output = (float *)call->args[ARG_Y] + row * pixels * channels + group * grouped->out;
 
-    for (int64_t panel = 0; panel < g->panels; panel++) {
+    for (int64_t panel = 0; panel < grouped->panels; panel++) {
         const int64_t column = panel * TILE_WIDTH;
-        tile_product p = {
-            .a_row = g->steps[MAX_SPATIAL - 1],
-            .taps = g->taps,
-            .tap_count = g->tap_count,
-            .depth = g->in,
-            .chain = g->chain,
-            .b = (const float *)call->args[ARG_W] + (group * g->panels + panel) * g->depth * TILE_WIDTH,
-            .bias = g->biased ? (const float *)call->args[ARG_BIAS] + group * g->out + column : NULL,
+        tile_product product = {
+            .a_row = grouped->steps[MAX_SPATIAL - 1],
+            .taps = grouped->taps,
+            .tap_count = grouped->tap_count,
+            .depth = grouped->in,
+            .chain = grouped->chain,
+            .b = (const float *)call->args[ARG_W] + (group * grouped->panels + panel) * grouped->depth * TILE_WIDTH,
+            .bias = grouped->biased ? (const float *)call->args[ARG_BIAS] + group * grouped->out + column : NULL,
             .c_row = channels,
-            .columns = g->out - column < TILE_WIDTH ? g->out - column : TILE_WIDTH,
+            .columns = grouped->out - column < TILE_WIDTH ? grouped->out - column : TILE_WIDTH,
         };
 
         for (int64_t first = 0; first < pixels; first += TILE_ROWS) {
-            p.a = x + first * p.a_row;
-            p.c = y + first * channels + column;
-            g->set->multiply(&p, (int)(pixels - first < TILE_ROWS ? pixels - first : TILE_ROWS));
+            product.a = input + first * product.a_row;
+            product.c = output + first * channels + column;
+            grouped->set->multiply(&product, (int)(pixels - first < TILE_ROWS ? pixels - first : TILE_ROWS));
         }
     }
 }
@@ -103,16 +103,17 @@ static void wide_unit(const grouped_call *call, int64_t row, int64_t group)
 static inlay_status grouped_units(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const grouped_call *call = user;
-    const struct grouped *g = call->g;
+    const struct grouped *grouped = call->g;
 
     (void)worker;
     for (int64_t u = begin; u < end; u++) {
-        int64_t part = u / g->rows, first = part * CHANNEL_BLOCK;
+        int64_t part = u / grouped->rows, first = part * CHANNEL_BLOCK;
 
-        if (g->thin)
-            thin_unit(call, u % g->rows, first, g->groups - first < CHANNEL_BLOCK ? g->groups - first : CHANNEL_BLOCK);
+        if (grouped->thin)
+            thin_unit(call, u % grouped->rows, first,
+                      grouped->groups - first < CHANNEL_BLOCK ? grouped->groups - first : CHANNEL_BLOCK);
         else
-            wide_unit(call, u % g->rows, part);
+            wide_unit(call, u % grouped->rows, part);
     }
     return INLAY_OK;
 }
@@ -120,11 +121,13 @@ static inlay_status grouped_units(void *user, int64_t begin, int64_t end, uint32
 static inlay_status run_grouped(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
                                 uint32_t threads)
 {
-    const struct grouped *g = (const struct grouped *)(const void *)native;
-    grouped_call call = { g, args };
-    int64_t parts = g->thin ? (g->groups + CHANNEL_BLOCK - 1) / CHANNEL_BLOCK : g->groups, units = parts * g->rows;
+    const struct grouped *grouped = (const struct grouped *)(const void *)native;
+    grouped_call call = { grouped, args };
+    int64_t parts = grouped->thin ? (grouped->groups + CHANNEL_BLOCK - 1) / CHANNEL_BLOCK : grouped->groups,
+            units = parts * grouped->rows;
     int64_t grain;
-    double flops = 2.0 * (double)(g->rows * g->sizes[MAX_SPATIAL - 1] * g->groups) * (double)(g->out * g->depth);
+    double flops = 2.0 * (double)(grouped->rows * grouped->sizes[MAX_SPATIAL - 1] * grouped->groups) *
+                   (double)(grouped->out * grouped->depth);
 
     if (threads <= 1 || units < 2 || flops < ALONE_FLOPS)
         return grouped_units(&call, 0, units, 0);
@@ -149,103 +152,105 @@ static bool weights_layout(const rg_md *weights, bool thin, rg_md *md)
     return md->ndims > 0;
 }
 
-/* x with channels last and with its border. */
-static inlay_status read_image(rg_build *b, const rg_op *op, rg_place *x)
+/* input with channels last and with its border. */
+static inlay_status read_image(rg_build *build, const rg_op *op, rg_place *input)
 {
-    const int64_t *dims = b->dims[op->in[0]];
+    const int64_t *dims = build->dims[op->in[0]];
     int64_t before[RG_MAX_RANK] = { 0 }, after[RG_MAX_RANK] = { 0 };
-    uint32_t rank = b->ranks[op->in[0]];
+    uint32_t rank = build->ranks[op->in[0]];
     rg_place bordered;
     bool padded = false;
     inlay_status status;
     rg_md md;
 
     rg_md_channels_last(&md, rank, dims);
-    INLAY_TRY(rg_read_as(b, op->in[0], &md, x));
-    x->md = md;
-    rg_window_pads(op, dims + 2, b->dims[op->out[0]] + 2, op->window.kernel, before + 2, after + 2);
+    INLAY_TRY(rg_read_as(build, op->in[0], &md, input));
+    input->md = md;
+    rg_window_pads(op, dims + 2, build->dims[op->out[0]] + 2, op->window.kernel, before + 2, after + 2);
     for (uint32_t d = 2; d < rank; d++) {
         after[d] = after[d] > 0 ? after[d] : 0;
         padded = padded || before[d] > 0 || after[d] > 0;
     }
     if (padded) {
-        INLAY_TRY(rg_emit_border(b, x, before, after, &bordered));
-        *x = bordered;
+        INLAY_TRY(rg_emit_border(build, input, before, after, &bordered));
+        *input = bordered;
     }
 done:
     return status;
 }
 
-/* The step: shapes and distances. x: bordered. */
-static struct grouped *new_step(const rg_build *b, const rg_op *op, const rg_place *x, const rg_md *weights, bool thin)
+/* The step: shapes and distances. input: bordered. */
+static struct grouped *new_step(const rg_build *build, const rg_op *op, const rg_place *input, const rg_md *weights,
+                                bool thin)
 {
-    const int64_t *w = weights->dims, *y = b->dims[op->out[0]], *by = x->md.strides;
+    const int64_t *w = weights->dims, *output = build->dims[op->out[0]], *by = input->md.strides;
     const uint32_t n = op->window.spatial, skip = MAX_SPATIAL - n;
     int64_t taps = 1;
-    struct grouped *g;
+    struct grouped *grouped;
 
     for (uint32_t i = 0; i < n; i++)
         taps *= op->window.kernel[i];
-    g = calloc(1, sizeof *g + (size_t)taps * sizeof g->taps[0]);
-    if (g == NULL)
+    grouped = calloc(1, sizeof *grouped + (size_t)taps * sizeof grouped->taps[0]);
+    if (grouped == NULL)
         return NULL;
-    *g = (struct grouped){ .native.run = run_grouped,
-                           .set = b->state->tiles,
-                           .thin_row = thin_row_of_cpu(),
-                           .thin = thin,
-                           .rows = y[0],
-                           .sizes = { 1, 1, 1 },
-                           .image = by[0],
-                           .groups = w[0],
-                           .out = w[1],
-                           .in = w[2],
-                           .panels = (w[1] + TILE_WIDTH - 1) / TILE_WIDTH,
-                           .depth = taps * w[2],
-                           .tap_count = taps,
-                           .chain = sg_chain(taps * w[2], b->state->strict) };
+    *grouped = (struct grouped){ .native.run = run_grouped,
+                                 .set = build->state->tiles,
+                                 .thin_row = thin_row_of_cpu(),
+                                 .thin = thin,
+                                 .rows = output[0],
+                                 .sizes = { 1, 1, 1 },
+                                 .image = by[0],
+                                 .groups = w[0],
+                                 .out = w[1],
+                                 .in = w[2],
+                                 .panels = (w[1] + TILE_WIDTH - 1) / TILE_WIDTH,
+                                 .depth = taps * w[2],
+                                 .tap_count = taps,
+                                 .chain = sg_chain(taps * w[2], build->state->strict) };
     for (uint32_t i = 0; i < n; i++) {
-        g->sizes[skip + i] = y[2 + i];
-        g->steps[skip + i] = by[2 + i] * op->window.strides[i];
-        g->rows *= i + 1 < n ? y[2 + i] : 1;
+        grouped->sizes[skip + i] = output[2 + i];
+        grouped->steps[skip + i] = by[2 + i] * op->window.strides[i];
+        grouped->rows *= i + 1 < n ? output[2 + i] : 1;
     }
-    for (int64_t t = 0; t < taps; t++) {
-        int64_t left = t;
+    for (int64_t tap = 0; tap < taps; tap++) {
+        int64_t left = tap;
 
         for (uint32_t i = n; i-- > 0; left /= op->window.kernel[i])
-            g->taps[t] += left % op->window.kernel[i] * op->window.dilations[i] * by[2 + i];
+            grouped->taps[tap] += left % op->window.kernel[i] * op->window.dilations[i] * by[2 + i];
     }
-    return g;
+    return grouped;
 }
 
-inlay_status rg_lower_groups(rg_build *b, const rg_group *group, const rg_md *weights, uint32_t bias, bool *out_done)
+inlay_status rg_lower_groups(rg_build *build, const rg_group *group, const rg_md *weights, uint32_t bias,
+                             bool *out_done)
 {
-    const rg_op *op = b->op;
+    const rg_op *op = build->op;
     const bool thin = op->window.group > 1 && weights->dims[1] == 1 && weights->dims[2] == 1;
-    rg_place x, w, y, bias_place;
+    rg_place input, w, output, bias_place;
     inlay_status status;
-    struct grouped *g = NULL;
+    struct grouped *grouped = NULL;
     rg_md md;
 
     *out_done = false;
-    if (b->state->tiles == NULL || op->window.group < 2 || op->window.spatial > MAX_SPATIAL ||
+    if (build->state->tiles == NULL || op->window.group < 2 || op->window.spatial > MAX_SPATIAL ||
         !weights_layout(weights, thin, &md))
         return INLAY_OK;
-    INLAY_TRY(read_image(b, op, &x));
-    INLAY_TRY(rg_read_constant(b, op->in[1], weights, &md, &w));
+    INLAY_TRY(read_image(build, op, &input));
+    INLAY_TRY(rg_read_constant(build, op->in[1], weights, &md, &w));
     if (bias != INLAY_NONE) {
-        INLAY_TRY(rg_read_floats(b, bias, b->dims[op->out[0]][1], &bias_place));
+        INLAY_TRY(rg_read_floats(build, bias, build->dims[op->out[0]][1], &bias_place));
     }
-    rg_md_channels_last(&md, b->ranks[op->out[0]], b->dims[op->out[0]]);
-    INLAY_TRY(rg_made_place(b, group, 0, &md, &y));
-    g = new_step(b, op, &x, weights, thin);
-    if (g == NULL)
-        return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", op->name);
-    g->biased = bias != INLAY_NONE;
-    INLAY_TRY(rg_emit_native(b, &g->native, (const rg_place *const[]){ &x, &w, &y, &bias_place },
-                             g->biased ? ARG_BIAS + 1 : ARG_BIAS));
-    if (rg_md_is_plain(&y.md))
-        rg_md_plain(&y.md, b->ranks[group->out], b->dims[group->out]);
-    INLAY_TRY(rg_finish(b, group, 0, &y, true));
+    rg_md_channels_last(&md, build->ranks[op->out[0]], build->dims[op->out[0]]);
+    INLAY_TRY(rg_made_place(build, group, 0, &md, &output));
+    grouped = new_step(build, op, &input, weights, thin);
+    if (grouped == NULL)
+        return inlay_fail(build->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", op->name);
+    grouped->biased = bias != INLAY_NONE;
+    INLAY_TRY(rg_emit_native(build, &grouped->native, (const rg_place *const[]){ &input, &w, &output, &bias_place },
+                             grouped->biased ? ARG_BIAS + 1 : ARG_BIAS));
+    if (rg_md_is_plain(&output.md))
+        rg_md_plain(&output.md, build->ranks[group->out], build->dims[group->out]);
+    INLAY_TRY(rg_finish(build, group, 0, &output, true));
     *out_done = true;
 done:
     return status;

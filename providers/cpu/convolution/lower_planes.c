@@ -29,48 +29,51 @@ typedef struct planes_call {
 
 static void one_unit(const planes_call *call, int64_t plane, int64_t first, int64_t rows, float *copy)
 {
-    const struct planes *p = call->p;
-    const kn_window *w = &p->w;
-    const int64_t channel = plane % w->in, seen = plane_rows_seen(w, rows), top = first * w->stride[0] - w->begin[0];
-    const float *x = (const float *)call->args[ARG_X] + plane * w->height * w->width;
-    pl_rows r = { .x_row = p->copy.row,
-                  .at = p->at,
-                  .height = w->kernel[0],
-                  .width = w->kernel[1],
-                  .w = (const float *)call->args[ARG_W] + channel * w->kernel[0] * w->kernel[1],
-                  .stride = w->stride[0],
-                  .dilation = w->dilation[0],
-                  .y_row = w->out_width,
-                  .n = w->out_width,
-                  .bias = p->biased ? ((const float *)call->args[ARG_BIAS])[channel] : 0,
-                  .clamp = p->clamp,
-                  .low = p->low,
-                  .high = p->high };
+    const struct planes *planes = call->p;
+    const kn_window *window = &planes->w;
+    const int64_t channel = plane % window->in, seen = plane_rows_seen(window, rows),
+                  top = first * window->stride[0] - window->begin[0];
+    const float *input = (const float *)call->args[ARG_X] + plane * window->height * window->width;
+    pl_rows r = { .x_row = planes->copy.row,
+                  .at = planes->at,
+                  .height = window->kernel[0],
+                  .width = window->kernel[1],
+                  .w = (const float *)call->args[ARG_W] + channel * window->kernel[0] * window->kernel[1],
+                  .stride = window->stride[0],
+                  .dilation = window->dilation[0],
+                  .y_row = window->out_width,
+                  .n = window->out_width,
+                  .bias = planes->biased ? ((const float *)call->args[ARG_BIAS])[channel] : 0,
+                  .clamp = planes->clamp,
+                  .low = planes->low,
+                  .high = planes->high };
 
     for (int64_t i = 0; i < seen; i++)
-        plane_copy_row(&p->copy, top + i >= 0 && top + i < w->height ? x + (top + i) * w->width : NULL,
-                       copy + i * p->copy.row);
+        plane_copy_row(&planes->copy,
+                       top + i >= 0 && top + i < window->height ? input + (top + i) * window->width : NULL,
+                       copy + i * planes->copy.row);
     for (int64_t i = 0; i < rows; i += r.rows) {
         r.rows = (int32_t)(rows - i < PL_ROWS ? rows - i : PL_ROWS);
-        r.x = copy + i * w->stride[0] * p->copy.row;
-        r.y = (float *)call->args[ARG_Y] + (plane * w->out_height + first + i) * w->out_width;
-        p->copy.set->rows(&r);
+        r.x = copy + i * window->stride[0] * planes->copy.row;
+        r.y = (float *)call->args[ARG_Y] + (plane * window->out_height + first + i) * window->out_width;
+        planes->copy.set->rows(&r);
     }
 }
 
 static inlay_status planes_units(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const planes_call *call = user;
-    const struct planes *p = call->p;
-    const int64_t height = p->w.out_height;
+    const struct planes *planes = call->p;
+    const int64_t height = planes->w.out_height;
     _Alignas(64) float copy[COPY_FLOATS];
 
     (void)worker;
     memset(copy, 0, sizeof copy);
     for (int64_t u = begin; u < end; u++) {
-        const int64_t first = u % p->blocks * p->block;
+        const int64_t first = u % planes->blocks * planes->block;
 
-        one_unit(call, u / p->blocks, first, height - first < p->block ? height - first : p->block, copy);
+        one_unit(call, u / planes->blocks, first, height - first < planes->block ? height - first : planes->block,
+                 copy);
     }
     return INLAY_OK;
 }
@@ -78,10 +81,10 @@ static inlay_status planes_units(void *user, int64_t begin, int64_t end, uint32_
 static inlay_status run_planes(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
                                uint32_t threads)
 {
-    const struct planes *p = (const struct planes *)(const void *)native;
-    planes_call call = { p, args };
-    const int64_t units = p->count * p->blocks;
-    const double unit = p->w.flops / (double)units;
+    const struct planes *planes = (const struct planes *)(const void *)native;
+    planes_call call = { planes, args };
+    const int64_t units = planes->count * planes->blocks;
+    const double unit = planes->w.flops / (double)units;
     const int64_t grain = unit < UNIT_FLOPS ? (int64_t)(UNIT_FLOPS / (unit + 1)) + 1 : 1;
 
     if (threads <= 1 || units <= grain)
@@ -91,63 +94,66 @@ static inlay_status run_planes(const rg_native *native, const rg_state *state, i
 
 /* ------------------------------------------------------------------ the choice, and lowering */
 
-bool planes_run(const rg_build *b, const kn_case *c)
+bool planes_run(const rg_build *build, const kn_case *layer)
 {
-    const kn_window *w = &c->w;
+    const kn_window *window = &layer->w;
     plane_copy copy;
 
-    if (!depthwise_runs(b, c) || w->home || !kn_is_whole(b) || w->kernel[1] > MOST_TAPS || w->stride[1] > PL_LANES ||
-        rg_md_is_image(&c->x.md) || c->x.md.kind != RG_BLOCKED || rg_md_is_blocked(&c->x.md))
+    if (!depthwise_runs(build, layer) || window->home || !kn_is_whole(build) || window->kernel[1] > MOST_TAPS ||
+        window->stride[1] > PL_LANES || rg_md_is_image(&layer->x.md) || layer->x.md.kind != RG_BLOCKED ||
+        rg_md_is_blocked(&layer->x.md))
         return false;
-    plane_copy_plan(&copy, w);
-    return copy.row * plane_rows_seen(w, 1) <= COPY_FLOATS;
+    plane_copy_plan(&copy, window);
+    return copy.row * plane_rows_seen(window, 1) <= COPY_FLOATS;
 }
 
 /* As many rows as the copy has room for, alike in all units. */
-static void cut(struct planes *p)
+static void cut(struct planes *planes)
 {
-    const kn_window *w = &p->w;
+    const kn_window *window = &planes->w;
 
-    p->block = w->out_height;
-    while (p->block > 1 && plane_rows_seen(w, p->block) * p->copy.row > COPY_FLOATS)
-        p->block--;
-    p->blocks = (w->out_height + p->block - 1) / p->block;
-    p->block = (w->out_height + p->blocks - 1) / p->blocks;
-    p->blocks = (w->out_height + p->block - 1) / p->block;
+    planes->block = window->out_height;
+    while (planes->block > 1 && plane_rows_seen(window, planes->block) * planes->copy.row > COPY_FLOATS)
+        planes->block--;
+    planes->blocks = (window->out_height + planes->block - 1) / planes->block;
+    planes->block = (window->out_height + planes->blocks - 1) / planes->blocks;
+    planes->blocks = (window->out_height + planes->block - 1) / planes->block;
 }
 
-inlay_status planes_lower(rg_build *b, const rg_group *group, const kn_case *c)
+inlay_status planes_lower(rg_build *build, const rg_group *group, const kn_case *layer)
 {
-    const rg_op *op = b->op;
+    const rg_op *op = build->op;
     tile_ending ending = { 0 };
-    struct planes p = {
-        .native.run = run_planes, .w = c->w, .count = c->w.images * c->w.in, .biased = c->bias_value != INLAY_NONE
-    };
-    rg_place x, w, y, bias;
+    struct planes planes = { .native.run = run_planes,
+                             .w = layer->w,
+                             .count = layer->w.images * layer->w.in,
+                             .biased = layer->bias_value != INLAY_NONE };
+    rg_place input, weights, output, bias;
     inlay_status status;
     uint32_t posts;
     rg_md md;
 
-    INLAY_TRY(rg_read_plain(b, op->in[0], &x));
-    rg_md_plain(&md, (uint32_t)c->weights.ndims, c->weights.dims);
-    INLAY_TRY(rg_read_constant(b, op->in[1], &c->weights, &md, &w));
-    if (p.biased) {
-        INLAY_TRY(rg_read_floats(b, c->bias_value, c->w.out, &bias));
+    INLAY_TRY(rg_read_plain(build, op->in[0], &input));
+    rg_md_plain(&md, (uint32_t)layer->weights.ndims, layer->weights.dims);
+    INLAY_TRY(rg_read_constant(build, op->in[1], &layer->weights, &md, &weights));
+    if (planes.biased) {
+        INLAY_TRY(rg_read_floats(build, layer->bias_value, layer->w.out, &bias));
     }
     posts = group->post_count > 0 && group->posts[0].kind == RG_POST_ELTWISE &&
             tiles_clamps(&group->posts[0].eltwise, &ending);
-    p.clamp = ending.clamp;
-    p.low = ending.low;
-    p.high = ending.high;
-    plane_copy_plan(&p.copy, &p.w);
-    for (int64_t k = 0; k < p.w.kernel[1]; k++)
-        p.at[k] = plane_offset(&p.copy, &p.w, k);
-    cut(&p);
-    rg_md_plain(&md, b->ranks[op->out[0]], b->dims[op->out[0]]);
-    INLAY_TRY(rg_made_place(b, group, posts, &md, &y));
-    INLAY_TRY(rg_emit_step(b, &p.native, sizeof p, (const rg_place *const[]){ &x, &w, &y, &bias },
-                           p.biased ? ARG_BIAS + 1 : ARG_BIAS));
-    status = rg_finish(b, group, posts, &y, true);
+    planes.clamp = ending.clamp;
+    planes.low = ending.low;
+    planes.high = ending.high;
+    plane_copy_plan(&planes.copy, &planes.w);
+    for (int64_t k = 0; k < planes.w.kernel[1]; k++)
+        planes.at[k] = plane_offset(&planes.copy, &planes.w, k);
+    cut(&planes);
+    rg_md_plain(&md, build->ranks[op->out[0]], build->dims[op->out[0]]);
+    INLAY_TRY(rg_made_place(build, group, posts, &md, &output));
+    INLAY_TRY(rg_emit_step(build, &planes.native, sizeof planes,
+                           (const rg_place *const[]){ &input, &weights, &output, &bias },
+                           planes.biased ? ARG_BIAS + 1 : ARG_BIAS));
+    status = rg_finish(build, group, posts, &output, true);
 done:
     return status;
 }

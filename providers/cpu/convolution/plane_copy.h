@@ -18,20 +18,20 @@ typedef struct plane_copy {
     plane_phase phases[PL_LANES]; /* [step] */
 } plane_copy;
 
-void plane_copy_plan(plane_copy *out, const kn_window *w);
+void plane_copy_plan(plane_copy *out, const kn_window *window);
 /* A row of the input, NULL: outside the image. The border of the copy is zero already. */
-void plane_copy_row(const plane_copy *c, const float *x, float *to);
+void plane_copy_row(const plane_copy *copy, const float *input, float *to);
 
 /* From where windows begin to their tap number k of a row. */
-static inline int64_t plane_offset(const plane_copy *c, const kn_window *w, int64_t k)
+static inline int64_t plane_offset(const plane_copy *copy, const kn_window *window, int64_t k)
 {
-    const int64_t column = k * w->dilation[1];
+    const int64_t column = k * window->dilation[1];
 
-    return c->step == 1 ? column : column % c->step * c->part + column / c->step;
+    return copy->step == 1 ? column : column % copy->step * copy->part + column / copy->step;
 }
 /* Rows of the input that some of the output see. */
-static inline int64_t plane_rows_seen(const kn_window *w, int64_t rows)
+static inline int64_t plane_rows_seen(const kn_window *window, int64_t rows)
 {
-    return (rows - 1) * w->stride[0] + (w->kernel[0] - 1) * w->dilation[0] + 1;
+    return (rows - 1) * window->stride[0] + (window->kernel[0] - 1) * window->dilation[0] + 1;
 }
 #endif

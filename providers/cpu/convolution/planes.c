@@ -11,12 +11,12 @@ VEC_INLINE vec clamped(const pl_rows *r, vec v)
 
 VEC_INLINE void put(const pl_rows *r, int64_t p, int64_t i, vec v)
 {
-    float *y = r->y + p * r->y_row + i;
+    float *output = r->y + p * r->y_row + i;
 
     if (i + VEC_LANES <= r->n)
-        vec_store(y, clamped(r, v));
+        vec_store(output, clamped(r, v));
     else
-        vec_store_some(y, vec_first(r->n - i), clamped(r, v));
+        vec_store_some(output, vec_first(r->n - i), clamped(r, v));
 }
 
 /* Square windows whose rows are neighbours: a vector of the input goes into all the sums that it is a part of. Each sum
@@ -35,17 +35,17 @@ VEC_INLINE void square(const int side, const int stride, const int rows, const p
     for (int k = 0; k < side * side; k++)
         tap[k] = vec_set(r->w[k]);
     for (int64_t i = 0; i < r->n; i += VEC_LANES) {
-        const float *x = r->x + i;
+        const float *input = r->x + i;
         vec sum[PL_ROWS];
 
         VEC_UNROLL
         for (int p = 0; p < rows; p++)
             sum[p] = first;
         VEC_UNROLL
-        for (int a = 0; a < (rows - 1) * stride + side; a++, x += x_row) {
+        for (int a = 0; a < (rows - 1) * stride + side; a++, input += x_row) {
             VEC_UNROLL
             for (int k = 0; k < side; k++) {
-                const vec v = vec_hold(vec_load(x + at[k]));
+                const vec v = vec_hold(vec_load(input + at[k]));
 
                 VEC_UNROLL
                 for (int p = 0; p < rows; p++)
@@ -62,7 +62,7 @@ VEC_INLINE void square(const int side, const int stride, const int rows, const p
 /* Any window: some vectors of a row. */
 VEC_INLINE void some(const int count, const pl_rows *r, int64_t p, int64_t i)
 {
-    const float *w = r->w, *row = r->x + p * r->stride * r->x_row + i;
+    const float *weights = r->w, *row = r->x + p * r->stride * r->x_row + i;
     vec sum[VECTORS];
 
     VEC_UNROLL
@@ -70,7 +70,7 @@ VEC_INLINE void some(const int count, const pl_rows *r, int64_t p, int64_t i)
         sum[c] = vec_set(r->bias);
     for (int64_t a = 0; a < r->height; a++, row += r->dilation * r->x_row)
         for (int64_t k = 0; k < r->width; k++) {
-            const vec tap = vec_set(*w++);
+            const vec tap = vec_set(*weights++);
 
             VEC_UNROLL
             for (int c = 0; c < count; c++)

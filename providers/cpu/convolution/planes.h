@@ -31,16 +31,16 @@ typedef struct pl_rows {
 
 typedef struct plane_set {
     void (*rows)(const pl_rows *r);
-    /* y[i] = x[i * step], i < n. */
-    void (*every)(const float *x, int64_t step, float *y, int64_t n);
-    /* The other way: y[i] = x[i % step * part + i / step]. 1 < step. */
-    void (*join)(const float *x, int64_t part, int64_t step, float *y, int64_t n);
+    /* output[i] = input[i * step], i < n. */
+    void (*every)(const float *input, int64_t step, float *output, int64_t n);
+    /* The other way: output[i] = input[i % step * part + i / step]. 1 < step. */
+    void (*join)(const float *input, int64_t part, int64_t step, float *output, int64_t n);
     /* n floats into panels of PL_PANEL columns, each `step` floats long, from column `at` on. */
-    void (*put)(const float *x, int64_t n, float *panels, int64_t step, int64_t at);
-    /* y[i] = v. */
-    void (*fill)(float *y, float v, int64_t n);
-    /* y[i] += x[i]. */
-    void (*add)(const float *x, float *y, int64_t n);
+    void (*put)(const float *input, int64_t n, float *panels, int64_t step, int64_t at);
+    /* output[i] = v. */
+    void (*fill)(float *output, float v, int64_t n);
+    /* output[i] += input[i]. */
+    void (*add)(const float *input, float *output, int64_t n);
 } plane_set;
 
 KERNEL_INSTANCES(plane_set, planes)

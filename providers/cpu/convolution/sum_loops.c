@@ -27,16 +27,16 @@ static void weigh_column(const float *const *x, int64_t pixels, int64_t channels
     }
 }
 
-static void add_dots(const float (*x)[SUM_TERMS], const float *w, int64_t count, float *sums, int64_t step)
+static void add_dots(const float (*x)[SUM_TERMS], const float *weights, int64_t count, float *sums, int64_t step)
 {
     float a = 0, b = 0, c = 0, d = 0;
 
 #pragma omp simd reduction(+ : a, b, c, d)
     for (int64_t i = 0; i < count; i++) {
-        a += x[0][i] * w[i];
-        b += x[1][i] * w[i];
-        c += x[2][i] * w[i];
-        d += x[3][i] * w[i];
+        a += x[0][i] * weights[i];
+        b += x[1][i] * weights[i];
+        c += x[2][i] * weights[i];
+        d += x[3][i] * weights[i];
     }
     sums[0] += a;
     sums[step] += b;
@@ -44,44 +44,44 @@ static void add_dots(const float (*x)[SUM_TERMS], const float *w, int64_t count,
     sums[3 * step] += d;
 }
 
-static void add_rows(float *restrict y, const float *const *rows, const float *const *weights, uint32_t count,
+static void add_rows(float *restrict output, const float *const *rows, const float *const *weights, uint32_t count,
                      const float *bias, int64_t n)
 {
     if (weights != NULL) {
         for (int64_t i = 0; i < n; i++)
-            y[i] = bias != NULL ? bias[i] : 0;
+            output[i] = bias != NULL ? bias[i] : 0;
         for (uint32_t k = 0; k < count; k++) {
-            const float *x = rows[k], *w = weights[k];
+            const float *input = rows[k], *w = weights[k];
 
             for (int64_t i = 0; i < n; i++)
-                y[i] += x[i] * w[i];
+                output[i] += input[i] * w[i];
         }
     } else if (count == 1 && bias != NULL) {
-        const float *x = rows[0];
+        const float *input = rows[0];
 
         for (int64_t i = 0; i < n; i++)
-            y[i] = x[i] + bias[i];
+            output[i] = input[i] + bias[i];
     } else if (count == 4 && bias != NULL) {
         const float *a = rows[0], *b = rows[1], *c = rows[2], *d = rows[3];
 
         for (int64_t i = 0; i < n; i++)
-            y[i] = (a[i] + b[i]) + (c[i] + d[i]) + bias[i];
+            output[i] = (a[i] + b[i]) + (c[i] + d[i]) + bias[i];
     } else {
         for (int64_t i = 0; i < n; i++)
-            y[i] = (count > 0 ? rows[0][i] : 0) + (bias != NULL ? bias[i] : 0);
+            output[i] = (count > 0 ? rows[0][i] : 0) + (bias != NULL ? bias[i] : 0);
         for (uint32_t k = 1; k < count; k++) {
-            const float *x = rows[k];
+            const float *input = rows[k];
 
             for (int64_t i = 0; i < n; i++)
-                y[i] += x[i];
+                output[i] += input[i];
         }
     }
 }
 
-static void relu(float *y, int64_t n, float slope)
+static void relu(float *output, int64_t n, float slope)
 {
     for (int64_t i = 0; i < n; i++)
-        y[i] = y[i] < 0 ? (slope != 0 ? y[i] * slope : 0) : y[i]; /* 0 * -inf is no 0 */
+        output[i] = output[i] < 0 ? (slope != 0 ? output[i] * slope : 0) : output[i]; /* 0 * -inf is no 0 */
 }
 
 static void look_at(const char *data, int64_t count, sum_channel *out)
@@ -118,18 +118,18 @@ static void take_larger(const char *data, int64_t count, float *largest)
     }
 }
 
-static void make_noise(float *x, int64_t count)
+static void make_noise(float *input, int64_t count)
 {
     for (int64_t i = 0; i < count; i++) {
         uint32_t h = (uint32_t)i * 0x9e3779b1u;
 
         h = (h ^ h >> 15) * 0x85ebca77u;
         h = (h ^ h >> 13) * 0xc2b2ae3du;
-        x[i] = (float)(int32_t)(h ^ h >> 16) * 0x1p-31f;
+        input[i] = (float)(int32_t)(h ^ h >> 16) * 0x1p-31f;
     }
 }
 
-static void add_terms(const float *x, const float *weights, int64_t count, sum_terms *out)
+static void add_terms(const float *input, const float *weights, int64_t count, sum_terms *out)
 {
     for (int64_t first = 0; first < count; first += SG_CHAIN) {
         const int64_t last = count - first < SG_CHAIN ? count : first + SG_CHAIN;
@@ -137,11 +137,11 @@ static void add_terms(const float *x, const float *weights, int64_t count, sum_t
 
         for (int64_t i = first; i < last; i++) {
             for (int64_t o = 0; o < TILE_LANES; o++) {
-                const double term = (double)x[i] * (double)weights[i * TILE_LANES + o];
+                const double term = (double)input[i] * (double)weights[i * TILE_LANES + o];
 
                 out->exact[o] += term;
                 out->terms[o] += fabs(term);
-                chain[o] += x[i] * weights[i * TILE_LANES + o];
+                chain[o] += input[i] * weights[i * TILE_LANES + o];
             }
         }
         for (int64_t o = 0; o < TILE_LANES; o++)

@@ -31,20 +31,21 @@ typedef struct sum_loops {
     /* out[p] of the channels of pixel x[p]; pixels: even. */
     void (*weigh_column)(const float *const *x, int64_t pixels, int64_t channels, const float *weight,
                          sum_weighed *out);
-    /* sums[g * step] += x[g] . w over count floats, g = 0 ... 3. */
-    void (*add_dots)(const float (*x)[SUM_TERMS], const float *w, int64_t count, float *sums, int64_t step);
-    /* y = bias + the sum of `count` rows, each times its weights if there are any. */
-    void (*add_rows)(float *restrict y, const float *const *rows, const float *const *weights, uint32_t count,
+    /* sums[g * step] += x[g] . weights over count floats, g = 0 ... 3. */
+    void (*add_dots)(const float (*x)[SUM_TERMS], const float *weights, int64_t count, float *sums, int64_t step);
+    /* output = bias + the sum of `count` rows, each times its weights if there are any. */
+    void (*add_rows)(float *restrict output, const float *const *rows, const float *const *weights, uint32_t count,
                      const float *bias, int64_t n);
-    void (*relu)(float *y, int64_t n, float slope);
+    void (*relu)(float *output, int64_t n, float slope);
     /* data: floats at any address. */
     void (*look_at)(const char *data, int64_t count, sum_channel *out);
     void (*take_larger)(const char *data, int64_t count, float *largest);
     /* The same numbers each time, in [-1, 1). */
-    void (*make_noise)(float *x, int64_t count);
-    /* One row of a window: x[0 ... count) by weights [count][TILE_LANES]; the float sum is a chain for each SG_CHAIN.
+    void (*make_noise)(float *input, int64_t count);
+    /* One row of a window: input[0 ... count) by weights [count][TILE_LANES]; the float sum is a chain for each
+     * SG_CHAIN.
      */
-    void (*add_terms)(const float *x, const float *weights, int64_t count, sum_terms *out);
+    void (*add_terms)(const float *input, const float *weights, int64_t count, sum_terms *out);
 } sum_loops;
 
 KERNEL_INSTANCES(sum_loops, sum_loops)

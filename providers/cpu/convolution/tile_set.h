@@ -51,14 +51,14 @@ struct dw_block;
 
 typedef struct tile_set {
     /* rows: 1 ... TILE_ROWS */
-    void (*multiply)(const tile_product *p, int rows);
+    void (*multiply)(const tile_product *product, int rows);
     /* c[rows][columns] = post(c) where this is faster than sg_kernel's; false: it is not. */
     bool (*function)(const sg_post *post, float *c, int64_t c_row, int64_t rows, int64_t columns);
-    void (*depthwise)(const struct dw_block *b); /* depthwise.h */
+    void (*depthwise)(const struct dw_block *block); /* depthwise.h */
     /* x: [points * points] the pixels of one window, each `channels` floats, those outside the image zero.
      * v: [points * points] lines `step` floats apart. points: 4 or 6. */
     void (*window_in)(const float *const *x, int64_t channels, int64_t points, float *v, int64_t step);
-    void (*window_out)(const tile_window *w);
+    void (*window_out)(const tile_window *window);
     /* Windows of `count` (up to TILE_WIDTH) output channels, w[o * step + (0 ... 8) * tap], as points * points lines of
      * TILE_WIDTH, u_step floats apart; zero beyond count. */
     void (*window_weights)(const char *w, int64_t step, int64_t tap, int64_t count, int64_t points, float *u,
@@ -66,7 +66,7 @@ typedef struct tile_set {
 } tile_set;
 
 /* tile_set.multiply for an even depth, up to 24 columns, and no more terms than two sums may have: of AVX-512. */
-void tiles_narrow_avx512(const tile_product *p, int rows);
+void tiles_narrow_avx512(const tile_product *product, int rows);
 
 KERNEL_INSTANCES(tile_set, tiles)
 #endif

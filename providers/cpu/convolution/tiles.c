@@ -38,11 +38,11 @@ VEC_INLINE void one_row(const int vectors, const float *a, const float *b, int64
 
             VEC_UNROLL
             for (int v = 0; v < vectors; v++) {
-                const float *w = b + i * TILE_WIDTH + v * VEC_LANES;
+                const float *weights = b + i * TILE_WIDTH + v * VEC_LANES;
 
                 if (v * VEC_LANES % 16 == 0)
-                    vec_fetch_near(w + ROW_AHEAD);
-                part[i][v] = vec_fma(x, vec_load(w), part[i][v]);
+                    vec_fetch_near(weights + ROW_AHEAD);
+                part[i][v] = vec_fma(x, vec_load(weights), part[i][v]);
             }
         }
     }
@@ -103,10 +103,10 @@ VEC_INLINE void product(const int rows, const int vectors, const bool full, cons
                     vec_fetch_near(p->add + r * p->add_row + v * VEC_LANES);
         }
     }
-    for (int64_t t = 0; t < p->tap_count; t++) {
+    for (int64_t tap = 0; tap < p->tap_count; tap++) {
         VEC_UNROLL
         for (int i = 0; 3 * i < rows; i++)
-            source.a[i] = p->a + p->taps[t] + 3 * i * p->a_row;
+            source.a[i] = p->a + p->taps[tap] + 3 * i * p->a_row;
         for (int64_t k = 0; k < depth;) {
             const int64_t end = depth - k < room ? depth : k + room;
 
@@ -131,7 +131,7 @@ VEC_INLINE void product(const int rows, const int vectors, const bool full, cons
             }
             block_sum(rows, vectors, true, &source, end - k, 0, 0, sum[0], BLOCK_VECTORS);
             k = end;
-            if (room > 0 || (k == depth && t + 1 == p->tap_count))
+            if (room > 0 || (k == depth && tap + 1 == p->tap_count))
                 continue;
             /* a long sum is made of parts, for the sake of its error; the parts before wait in C */
             ADD_REST
@@ -230,18 +230,18 @@ static void multiply(const tile_product *p, int rows)
         const int blocks = rows <= most ? 1 : rows <= 2 * most ? 2 : 3;
 
         for (int i = 0, first = 0, past; i < blocks; i++, first = past) {
-            tile_product q = *p;
+            tile_product product = *p;
 
             past = i + 1 < blocks ? first + least + (i < rows - least * blocks) : rows;
 
-            q.a += first * q.a_row;
-            q.b += column;
-            q.ahead = column == 0 && i == 0 ? q.ahead : NULL;
-            q.bias = q.bias != NULL ? q.bias + column : NULL;
-            q.add = q.add != NULL ? q.add + first * q.add_row + column : NULL;
-            q.c += first * q.c_row + column;
-            q.columns = columns;
-            block(&q, past - first);
+            product.a += first * product.a_row;
+            product.b += column;
+            product.ahead = column == 0 && i == 0 ? product.ahead : NULL;
+            product.bias = product.bias != NULL ? product.bias + column : NULL;
+            product.add = product.add != NULL ? product.add + first * product.add_row + column : NULL;
+            product.c += first * product.c_row + column;
+            product.columns = columns;
+            block(&product, past - first);
         }
     }
 }
@@ -361,53 +361,53 @@ static void window_in(const float *const *x, int64_t channels, int64_t points, f
         windows_in(6, x, channels, v, step);
 }
 
-VEC_INLINE void lines_out(const int points, const bool full, const vmask mask, const tile_window *w, int64_t c)
+VEC_INLINE void lines_out(const int points, const bool full, const vmask mask, const tile_window *window, int64_t c)
 {
-    const vec low = vec_set(w->low), high = vec_set(w->high);
-    const vec first = w->bias != NULL ? LOAD(w->bias + c) : vec_zero();
+    const vec low = vec_set(window->low), high = vec_set(window->high);
+    const vec first = window->bias != NULL ? LOAD(window->bias + c) : vec_zero();
     vec d[TILE_ALPHA], t[TILE_ALPHA * TILE_ALPHA], u[TILE_ALPHA];
 
     for (int i = 0; i < points; i++) {
         VEC_UNROLL
         for (int j = 0; j < points; j++)
-            d[j] = vec_load(w->m + (i * points + j) * w->step + c);
+            d[j] = vec_load(window->m + (i * points + j) * window->step + c);
         points_out(points, d, 1, t + i * (points - 2));
     }
-    for (int j = 0; j < points - 2 && j < w->columns; j++) {
+    for (int j = 0; j < points - 2 && j < window->columns; j++) {
         points_out(points, t + j, points - 2, u);
-        for (int i = 0; i < points - 2 && i < w->rows; i++) {
-            float *y = w->y + i * w->y_row + j * w->y_pixel + c;
+        for (int i = 0; i < points - 2 && i < window->rows; i++) {
+            float *output = window->y + i * window->y_row + j * window->y_pixel + c;
             vec r = vec_add(u[i], first);
 
-            if (w->add != NULL)
-                r = vec_add(r, LOAD(w->add + i * w->add_row + j * w->add_pixel + c));
-            if (w->clamp)
+            if (window->add != NULL)
+                r = vec_add(r, LOAD(window->add + i * window->add_row + j * window->add_pixel + c));
+            if (window->clamp)
                 r = vec_min(high, vec_max(low, r));
             if (full)
-                vec_store(y, r);
+                vec_store(output, r);
             else
-                vec_store_some(y, mask, r);
+                vec_store_some(output, mask, r);
         }
     }
 }
 #undef LOAD
 
-VEC_INLINE void windows_out(const int points, const tile_window *w)
+VEC_INLINE void windows_out(const int points, const tile_window *window)
 {
     int64_t c = 0;
 
-    for (; !VEC_HAS_MASKS && c + VEC_LANES <= w->channels; c += VEC_LANES)
-        lines_out(points, true, vec_first(VEC_LANES), w, c);
-    for (; c < w->channels; c += VEC_LANES)
-        lines_out(points, false, vec_first(w->channels - c), w, c);
+    for (; !VEC_HAS_MASKS && c + VEC_LANES <= window->channels; c += VEC_LANES)
+        lines_out(points, true, vec_first(VEC_LANES), window, c);
+    for (; c < window->channels; c += VEC_LANES)
+        lines_out(points, false, vec_first(window->channels - c), window, c);
 }
 
-static void window_out(const tile_window *w)
+static void window_out(const tile_window *window)
 {
-    if (w->points == 4)
-        windows_out(4, w);
+    if (window->points == 4)
+        windows_out(4, window);
     else
-        windows_out(6, w);
+        windows_out(6, window);
 }
 
 /* G w along one axis. */

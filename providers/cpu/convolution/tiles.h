@@ -40,7 +40,7 @@ typedef struct tile_ending {
 } tile_ending;
 
 /* Applies the posts to rows of pixels from number `pixel` on, columns [column, column + columns). */
-void tiles_end(const tile_set *set, const sg_kernel *kernel, const tile_ending *e, void *const *args, float *c,
+void tiles_end(const tile_set *set, const sg_kernel *kernel, const tile_ending *ending, void *const *args, float *c,
                int64_t c_pixel, int64_t pixel, int64_t rows, int64_t column, int64_t columns);
 
 /* Weights of Winograd's: [points^2][panels][channels][TILE_WIDTH], as layout and from the original. */
@@ -53,7 +53,7 @@ bool tiles_window_weights(const rg_state *state, inlay_run *run, const rg_md *pl
  * pairs, pairs.h), or by Winograd's algorithm with so many points. What each is for is for the caller to know
  * (kernels.c). */
 enum { TILES_PAIRS = -2, TILES_GEMM = -1, TILES_WRITTEN = 0, TILES_DEPTHWISE = 1 };
-inlay_status tiles_lower(rg_build *b, const rg_group *group, const kn_case *c, int64_t points);
+inlay_status tiles_lower(rg_build *build, const rg_group *group, const kn_case *layer, int64_t points);
 
 /* Of a core with AVX-512, in nanoseconds: a tile, and each row of weights in it. */
 #define TILE_NS 20.0
@@ -69,45 +69,46 @@ void tiles_find_cut(int64_t tiles, int64_t tile_bytes, int64_t panels, int64_t d
 
 /* A product of an image by one factor for each channel, read by nothing but a pointwise convolution: *out_done, and the
  * convolution multiplies its weights instead, if there are fewer of them. */
-inlay_status tiles_take_scale(rg_build *b, const rg_group *group, bool *out_done);
+inlay_status tiles_take_scale(rg_build *build, const rg_group *group, bool *out_done);
 /* The part of a concatenation that the value will be; *out_found is false: it will be none, or it is copied. */
-inlay_status tiles_home(rg_build *b, uint32_t value, rg_place *out, bool *out_found);
-bool tiles_has_home(const rg_build *b, uint32_t value);
+inlay_status tiles_home(rg_build *build, uint32_t value, rg_place *out, bool *out_found);
+bool tiles_has_home(const rg_build *build, uint32_t value);
 /* A concatenation some of whose parts are at home already; *out_done is false where none is. */
-inlay_status tiles_concat(rg_build *b, const rg_group *group, bool *out_done);
-/* Weights in panels times the factors; *w becomes the product. */
-inlay_status tiles_scale_weights(rg_build *b, uint32_t scale, int64_t in, rg_place *w);
+inlay_status tiles_concat(rg_build *build, const rg_group *group, bool *out_done);
+/* Weights in panels times the factors; *weights becomes the product. */
+inlay_status tiles_scale_weights(rg_build *build, uint32_t scale, int64_t in, rg_place *weights);
 /* The ending of a group that has nothing but functions of one operand behind it, without its bias; false: it has. */
 bool tiles_functions(const rg_group *group, tile_ending *out);
 /* Is it Relu or Clip, which right behind the sums are done in registers? *out then clamps. */
-bool tiles_clamps(const rg_eltwise *f, tile_ending *out);
+bool tiles_clamps(const rg_eltwise *eltwise, tile_ending *out);
 /* Weights in panels: [out / TILE_WIDTH][window][in][TILE_WIDTH]. */
 bool tiles_panel_layout(const rg_md *weights, rg_md *md);
 /* Convolutions of single channels (depthwise.c): can they run, may their input be made on the way, and the step.
  * places: x, none yet, y, the ending's, and room for DW_PLACES more. */
 enum { DW_PLACES = 3 };
-bool depthwise_makes(const kn_window *w);
-bool depthwise_runs(const rg_build *b, const kn_case *c);
-inlay_status depthwise_emit(rg_build *b, const kn_case *c, const tile_ending *ending, const rg_place **places,
+bool depthwise_makes(const kn_window *window);
+bool depthwise_runs(const rg_build *build, const kn_case *layer);
+inlay_status depthwise_emit(rg_build *build, const kn_case *layer, const tile_ending *ending, const rg_place **places,
                             uint32_t count);
 /* The same of images that lie row by row, where nobody wants them otherwise (planes.c). */
-bool planes_run(const rg_build *b, const kn_case *c);
-inlay_status planes_lower(rg_build *b, const rg_group *group, const kn_case *c);
+bool planes_run(const rg_build *build, const kn_case *layer);
+inlay_status planes_lower(rg_build *build, const rg_group *group, const kn_case *layer);
 /* Any groups but such, as products of weights and windows (conv_rows.c). */
-bool conv_rows_run(const rg_build *b, const rg_group *group, const kn_case *c);
-inlay_status conv_rows_lower(rg_build *b, const rg_group *group, const kn_case *c);
+bool conv_rows_run(const rg_build *build, const rg_group *group, const kn_case *layer);
+inlay_status conv_rows_lower(rg_build *build, const rg_group *group, const kn_case *layer);
 /* As it is written (tiles_direct.c): places are x, none yet, y, the ending's, and room for one more. */
 enum { TILES_X, TILES_W, TILES_Y, TILES_OTHERS };
-inlay_status tiles_lower_direct(rg_build *b, const rg_op *op, const kn_case *c, const tile_ending *ending,
+inlay_status tiles_lower_direct(rg_build *build, const rg_op *op, const kn_case *layer, const tile_ending *ending,
                                 const rg_place **places, uint32_t count);
-/* Winograd's with this many points (4, 6). x: channels last. */
-inlay_status tiles_lower_window(rg_build *b, const rg_op *op, int64_t points, const rg_place *x, const rg_md *weights,
-                                const tile_ending *ending, const rg_place *const *operands, uint32_t operand_count,
-                                const rg_place *y);
+/* Winograd's with this many points (4, 6). input: channels last. */
+inlay_status tiles_lower_window(rg_build *build, const rg_op *op, int64_t points, const rg_place *input,
+                                const rg_md *weights, const tile_ending *ending, const rg_place *const *operands,
+                                uint32_t operand_count, const rg_place *output);
 /* A product (tiles_gemm.c), as written or in pairs. x: as tiles_lie_well says, any number of axes. */
 /* The share of the window's rows that it multiplies by: those that meet the image for none of a block of pixels are
  * left out. */
-double tiles_gemm_share(const kn_window *w);
-inlay_status tiles_lower_gemm(rg_build *b, const kn_case *c, bool paired, const rg_place *x, const tile_ending *ending,
-                              const rg_place *const *operands, uint32_t operand_count, const rg_place *y);
+double tiles_gemm_share(const kn_window *window);
+inlay_status tiles_lower_gemm(rg_build *build, const kn_case *layer, bool paired, const rg_place *input,
+                              const tile_ending *ending, const rg_place *const *operands, uint32_t operand_count,
+                              const rg_place *output);
 #endif

@@ -3,15 +3,15 @@
 #include "convolution/tiles.h"
 
 /* The concatenation of channels that alone reads the value, INLAY_NONE; *out_before: channels before its own. */
-static uint32_t concat_of(const rg_build *b, uint32_t value, int64_t *out_before)
+static uint32_t concat_of(const rg_build *build, uint32_t value, int64_t *out_before)
 {
-    const rg_value *v = &b->c->values[value];
+    const rg_value *v = &build->c->values[value];
     uint32_t found = INLAY_NONE;
 
-    if (v->output != INLAY_NONE || v->constant != INLAY_NONE || v->uses != 1 || b->ranks[value] != 4)
+    if (v->output != INLAY_NONE || v->constant != INLAY_NONE || v->uses != 1 || build->ranks[value] != 4)
         return INLAY_NONE;
-    for (uint32_t o = 0; o < b->c->op_count && found == INLAY_NONE; o++) {
-        const rg_op *op = &b->c->ops[o];
+    for (uint32_t o = 0; o < build->c->op_count && found == INLAY_NONE; o++) {
+        const rg_op *op = &build->c->ops[o];
 
         *out_before = 0;
         for (uint32_t i = 0; i < op->in_count; i++) {
@@ -21,7 +21,7 @@ static uint32_t concat_of(const rg_build *b, uint32_t value, int64_t *out_before
                     return INLAY_NONE;
                 break;
             }
-            *out_before += op->in[i] != INLAY_NONE && b->ranks[op->in[i]] == 4 ? b->dims[op->in[i]][1] : 0;
+            *out_before += op->in[i] != INLAY_NONE && build->ranks[op->in[i]] == 4 ? build->dims[op->in[i]][1] : 0;
         }
     }
     return found;
@@ -37,65 +37,65 @@ static void part_of(const rg_place *whole, int64_t before, const int64_t *dims, 
     rg_md_strides(&out->md, 4, dims, strides);
 }
 
-bool tiles_has_home(const rg_build *b, uint32_t value)
+bool tiles_has_home(const rg_build *build, uint32_t value)
 {
     int64_t before = 0;
-    uint32_t o = concat_of(b, value, &before);
+    uint32_t o = concat_of(build, value, &before);
 
-    return o != INLAY_NONE && b->c->values[b->c->ops[o].out[0]].output == INLAY_NONE;
+    return o != INLAY_NONE && build->c->values[build->c->ops[o].out[0]].output == INLAY_NONE;
 }
 
-inlay_status tiles_home(rg_build *b, uint32_t value, rg_place *out, bool *out_found)
+inlay_status tiles_home(rg_build *build, uint32_t value, rg_place *out, bool *out_found)
 {
     int64_t before = 0;
-    uint32_t o = concat_of(b, value, &before), y;
+    uint32_t o = concat_of(build, value, &before), output;
     inlay_status status = INLAY_OK;
     rg_md md;
 
     *out_found = false;
     if (o == INLAY_NONE)
         return INLAY_OK;
-    y = b->c->ops[o].out[0];
-    if (b->c->values[y].output != INLAY_NONE || rg_count(b, y) == 0)
+    output = build->c->ops[o].out[0];
+    if (build->c->values[output].output != INLAY_NONE || rg_count(build, output) == 0)
         return INLAY_OK;
-    for (uint32_t i = 0; i < b->c->ops[o].in_count; i++)
-        if (rg_type(b, b->c->ops[o].in[i]) != DN_F32)
+    for (uint32_t i = 0; i < build->c->ops[o].in_count; i++)
+        if (rg_type(build, build->c->ops[o].in[i]) != DN_F32)
             return INLAY_OK;
-    if ((b->has[y] & RG_HAS_HOME) == 0) {
-        rg_md_channels_last(&md, 4, b->dims[y]);
-        status = rg_new_place(b, &md, &b->homes[y]);
+    if ((build->has[output] & RG_HAS_HOME) == 0) {
+        rg_md_channels_last(&md, 4, build->dims[output]);
+        status = rg_new_place(build, &md, &build->homes[output]);
         if (status != INLAY_OK)
             return status;
-        b->has[y] |= RG_HAS_HOME;
+        build->has[output] |= RG_HAS_HOME;
     }
-    part_of(&b->homes[y], before, b->dims[value], out);
+    part_of(&build->homes[output], before, build->dims[value], out);
     *out_found = true;
     return INLAY_OK;
 }
 
-inlay_status tiles_concat(rg_build *b, const rg_group *group, bool *out_done)
+inlay_status tiles_concat(rg_build *build, const rg_group *group, bool *out_done)
 {
-    const rg_op *op = b->op;
-    const rg_place *home = &b->homes[op->out[0]];
+    const rg_op *op = build->op;
+    const rg_place *home = &build->homes[op->out[0]];
     inlay_status status = INLAY_OK;
     int64_t before = 0;
 
     *out_done = false;
-    if ((b->has[op->out[0]] & RG_HAS_HOME) == 0)
+    if ((build->has[op->out[0]] & RG_HAS_HOME) == 0)
         return INLAY_OK;
     for (uint32_t i = 0; i < op->in_count; i++) {
-        rg_place x, part;
+        rg_place input, part;
 
-        if (rg_count(b, op->in[i]) == 0)
+        if (rg_count(build, op->in[i]) == 0)
             continue;
-        INLAY_TRY(rg_read_strided(b, op->in[i], &x));
-        part_of(home, before, b->dims[op->in[i]], &part);
-        before += b->dims[op->in[i]][1];
-        if (x.buffer == part.buffer)
+        INLAY_TRY(rg_read_strided(build, op->in[i], &input));
+        part_of(home, before, build->dims[op->in[i]], &part);
+        before += build->dims[op->in[i]][1];
+        if (input.buffer == part.buffer)
             continue;
-        INLAY_TRY(rg_emit_copy(b, &x, &part));
+        INLAY_TRY(rg_emit_copy(build, &input, &part));
     }
-    INLAY_TRY(rg_set_place(b, group->out, home));
+    INLAY_TRY(rg_set_place(build, group->out, home));
     *out_done = true;
 done:
     return status;

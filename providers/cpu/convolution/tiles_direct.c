@@ -25,42 +25,43 @@ typedef struct border_call {
 } border_call;
 
 /* A row of pixels whose channels are apart: a row of each channel at a time, since that is how they lie. */
-static void copy_row(const struct border *b, const float *x, float *y)
+static void copy_row(const struct border *border, const float *input, float *output)
 {
-    if (b->s_channel == 1) {
-        for (int64_t w = 0; w < b->width; w++)
-            memcpy(y + w * b->channels, x + w * b->s_pixel, (size_t)b->channels * sizeof *y);
+    if (border->s_channel == 1) {
+        for (int64_t w = 0; w < border->width; w++)
+            memcpy(output + w * border->channels, input + w * border->s_pixel,
+                   (size_t)border->channels * sizeof *output);
         return;
     }
-    if (b->s_pixel == 1) {
-        b->moves->turn(x, b->s_channel, y, b->channels, b->channels, b->width);
+    if (border->s_pixel == 1) {
+        border->moves->turn(input, border->s_channel, output, border->channels, border->channels, border->width);
         return;
     }
-    for (int64_t c = 0; c < b->channels; c++)
-        for (int64_t w = 0; w < b->width; w++)
-            y[w * b->channels + c] = x[c * b->s_channel + w * b->s_pixel];
+    for (int64_t c = 0; c < border->channels; c++)
+        for (int64_t w = 0; w < border->width; w++)
+            output[w * border->channels + c] = input[c * border->s_channel + w * border->s_pixel];
 }
 
 static inlay_status border_rows(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const border_call *call = user;
-    const struct border *b = call->b;
-    const size_t left = (size_t)(b->left * b->channels),
-                 right = (size_t)((b->out_width - b->left - b->width) * b->channels),
-                 row = (size_t)(b->out_width * b->channels);
+    const struct border *border = call->b;
+    const size_t left = (size_t)(border->left * border->channels),
+                 right = (size_t)((border->out_width - border->left - border->width) * border->channels),
+                 row = (size_t)(border->out_width * border->channels);
 
     (void)worker;
     for (int64_t i = begin; i < end; i++) {
-        int64_t image = i / b->out_height, h = i % b->out_height - b->top;
-        float *y = call->y + i * b->out_width * b->channels;
+        int64_t image = i / border->out_height, h = i % border->out_height - border->top;
+        float *output = call->y + i * border->out_width * border->channels;
 
-        if (h < 0 || h >= b->height) {
-            memset(y, 0, row * sizeof *y);
+        if (h < 0 || h >= border->height) {
+            memset(output, 0, row * sizeof *output);
             continue;
         }
-        memset(y, 0, left * sizeof *y);
-        copy_row(b, call->x + image * b->s_image + h * b->s_row, y + left);
-        memset(y + left + b->width * b->channels, 0, right * sizeof *y);
+        memset(output, 0, left * sizeof *output);
+        copy_row(border, call->x + image * border->s_image + h * border->s_row, output + left);
+        memset(output + left + border->width * border->channels, 0, right * sizeof *output);
     }
     return INLAY_OK;
 }
@@ -70,9 +71,10 @@ enum { GRAIN_FLOATS = 1 << 15 };
 static inlay_status run_border(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
                                uint32_t threads)
 {
-    const struct border *b = (const struct border *)(const void *)native;
-    border_call call = { b, args[0], args[1] };
-    int64_t rows = b->images * b->out_height, grain = GRAIN_FLOATS / (b->out_width * b->channels) + 1;
+    const struct border *border = (const struct border *)(const void *)native;
+    border_call call = { border, args[0], args[1] };
+    int64_t rows = border->images * border->out_height,
+            grain = GRAIN_FLOATS / (border->out_width * border->channels) + 1;
 
     if (threads <= 1 || rows <= grain)
         return border_rows(&call, 0, rows, 0);
@@ -104,48 +106,53 @@ typedef struct direct_call {
     void *const *args;
 } direct_call;
 
-/* One panel of weights, w, by tiles [first, last): each of the first two fetches half of `next`, if there is one. */
-static void one_panel(const direct_call *call, int64_t panel, const float *w, int64_t first, int64_t last,
+/* One panel of weights, weights, by tiles [first, last): each of the first two fetches half of `next`, if there is one.
+ */
+static void one_panel(const direct_call *call, int64_t panel, const float *weights, int64_t first, int64_t last,
                       const float *next)
 {
-    const struct direct *d = call->d;
-    const tile_ending *e = &d->ending;
-    const float *add = e->add != INLAY_NONE ? call->args[e->add] : NULL;
-    const float *bias = e->bias != INLAY_NONE ? call->args[e->bias] : NULL;
-    int64_t column = panel * TILE_WIDTH, panel_floats = d->tap_count * d->depth * TILE_WIDTH;
-    int64_t row = first / d->row_tiles, at = first % d->row_tiles, begin = at * d->row_pixels / d->row_tiles;
-    tile_product p = {
-        .a_row = d->in.pixel,
-        .taps = d->taps,
-        .tap_count = d->tap_count,
-        .depth = d->depth,
-        .chain = d->chain,
-        .b = w,
+    const struct direct *direct = call->d;
+    const tile_ending *ending = &direct->ending;
+    const float *add = ending->add != INLAY_NONE ? call->args[ending->add] : NULL;
+    const float *bias = ending->bias != INLAY_NONE ? call->args[ending->bias] : NULL;
+    int64_t column = panel * TILE_WIDTH, panel_floats = direct->tap_count * direct->depth * TILE_WIDTH;
+    int64_t row = first / direct->row_tiles, at = first % direct->row_tiles,
+            begin = at * direct->row_pixels / direct->row_tiles;
+    tile_product product = {
+        .a_row = direct->in.pixel,
+        .taps = direct->taps,
+        .tap_count = direct->tap_count,
+        .depth = direct->depth,
+        .chain = direct->chain,
+        .b = weights,
         .ahead_lines = 1,
         .bias = bias != NULL ? bias + column : NULL,
-        .add_row = e->add_pixel,
-        .c_row = d->y_pixel,
-        .columns = d->channels - column < TILE_WIDTH ? d->channels - column : TILE_WIDTH,
-        .clamp = e->clamp,
-        .lone = d->lone,
-        .low = e->low,
-        .high = e->high,
+        .add_row = ending->add_pixel,
+        .c_row = direct->y_pixel,
+        .columns = direct->channels - column < TILE_WIDTH ? direct->channels - column : TILE_WIDTH,
+        .clamp = ending->clamp,
+        .lone = direct->lone,
+        .low = ending->low,
+        .high = ending->high,
     };
 
     for (int64_t t = first; t < last; t++) {
-        int64_t end = at + 1 == d->row_tiles ? d->row_pixels : (at + 1) * d->row_pixels / d->row_tiles;
-        int64_t pixel = row * d->row_pixels + begin;
+        int64_t end =
+            at + 1 == direct->row_tiles ? direct->row_pixels : (at + 1) * direct->row_pixels / direct->row_tiles;
+        int64_t pixel = row * direct->row_pixels + begin;
 
-        p.a = (const float *)call->args[TILES_X] + begin * d->in.pixel +
-              (d->rows == 1 ? row * d->in.image : row / d->rows * d->in.image + row % d->rows * d->in.row);
-        p.add = add != NULL ? add + pixel * e->add_pixel + column : NULL;
-        p.c = (float *)call->args[TILES_Y] + pixel * d->y_pixel + column;
-        p.ahead = next != NULL && t < first + 2 ? next + (t - first) * panel_floats / 2 : NULL;
-        d->set->multiply(&p, (int)(end - begin));
-        if (e->post_count > 0)
-            tiles_end(d->set, d->kernel, e, call->args, p.c, p.c_row, pixel, end - begin, column, p.columns);
+        product.a = (const float *)call->args[TILES_X] + begin * direct->in.pixel +
+                    (direct->rows == 1 ? row * direct->in.image
+                                       : row / direct->rows * direct->in.image + row % direct->rows * direct->in.row);
+        product.add = add != NULL ? add + pixel * ending->add_pixel + column : NULL;
+        product.c = (float *)call->args[TILES_Y] + pixel * direct->y_pixel + column;
+        product.ahead = next != NULL && t < first + 2 ? next + (t - first) * panel_floats / 2 : NULL;
+        direct->set->multiply(&product, (int)(end - begin));
+        if (ending->post_count > 0)
+            tiles_end(direct->set, direct->kernel, ending, call->args, product.c, product.c_row, pixel, end - begin,
+                      column, product.columns);
         begin = end;
-        if (++at == d->row_tiles) {
+        if (++at == direct->row_tiles) {
             at = begin = 0;
             row++;
         }
@@ -158,25 +165,29 @@ enum { ALONE_FLOPS = 400000, FETCHING_TILES = 8 };
 static inlay_status direct_units(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const direct_call *call = user;
-    const struct direct *d = call->d;
-    int64_t chunks = (d->panels + d->chunk - 1) / d->chunk, tiles = d->images * d->rows * d->row_tiles;
-    int64_t panel_floats = d->tap_count * d->depth * TILE_WIDTH;
-    float *room = d->room_arg != INLAY_NONE
-                      ? (float *)call->args[d->room_arg] + worker % d->workers * (uint64_t)panel_floats
+    const struct direct *direct = call->d;
+    int64_t chunks = (direct->panels + direct->chunk - 1) / direct->chunk,
+            tiles = direct->images * direct->rows * direct->row_tiles;
+    int64_t panel_floats = direct->tap_count * direct->depth * TILE_WIDTH;
+    float *room = direct->room_arg != INLAY_NONE
+                      ? (float *)call->args[direct->room_arg] + worker % direct->workers * (uint64_t)panel_floats
                       : NULL;
 
     for (int64_t u = begin; u < end; u++) {
-        int64_t first = u / chunks * d->block, last = first + d->block < tiles ? first + d->block : tiles;
-        int64_t panel = u % chunks * d->chunk, past = panel + d->chunk < d->panels ? panel + d->chunk : d->panels;
+        int64_t first = u / chunks * direct->block,
+                last = first + direct->block < tiles ? first + direct->block : tiles;
+        int64_t panel = u % chunks * direct->chunk,
+                past = panel + direct->chunk < direct->panels ? panel + direct->chunk : direct->panels;
 
         for (; panel < past; panel++) {
-            const float *w = (const float *)call->args[TILES_W] + panel * panel_floats;
+            const float *weights = (const float *)call->args[TILES_W] + panel * panel_floats;
 
             if (room != NULL) {
                 narrow_unfold(call->args[TILES_W], panel * panel_floats, (panel + 1) * panel_floats, room);
                 one_panel(call, panel, room, first, last, NULL);
             } else {
-                one_panel(call, panel, w, first, last, d->fetch && panel + 1 < past ? w + panel_floats : NULL);
+                one_panel(call, panel, weights, first, last,
+                          direct->fetch && panel + 1 < past ? weights + panel_floats : NULL);
             }
         }
     }
@@ -186,10 +197,11 @@ static inlay_status direct_units(void *user, int64_t begin, int64_t end, uint32_
 static inlay_status run_direct(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
                                uint32_t threads)
 {
-    const struct direct *d = (const struct direct *)(const void *)native;
-    direct_call call = { d, args };
-    int64_t tiles = d->images * d->rows * d->row_tiles;
-    int64_t units = (tiles + d->block - 1) / d->block * ((d->panels + d->chunk - 1) / d->chunk);
+    const struct direct *direct = (const struct direct *)(const void *)native;
+    direct_call call = { direct, args };
+    int64_t tiles = direct->images * direct->rows * direct->row_tiles;
+    int64_t units =
+        (tiles + direct->block - 1) / direct->block * ((direct->panels + direct->chunk - 1) / direct->chunk);
 
     if (threads <= 1 || units < 2)
         return direct_units(&call, 0, units, 0);
@@ -198,123 +210,129 @@ static inlay_status run_direct(const rg_native *native, const rg_state *state, i
 
 /* How the work is cut: pixels in blocks that stay in the second-level cache while all panels pass, and both so that
  * threads end together, without reading much twice. */
-static void cut(struct direct *d, uint32_t threads)
+static void cut(struct direct *direct, uint32_t threads)
 {
-    int64_t tiles = d->images * d->rows * d->row_tiles, pixels = d->images * d->rows * d->row_pixels;
-    int64_t tile_bytes = (d->row_pixels + d->row_tiles - 1) / d->row_tiles * d->in.pixel * (int64_t)sizeof(float);
-    double flops = 2.0 * (double)(pixels * d->channels) * (double)(d->tap_count * d->depth);
+    int64_t tiles = direct->images * direct->rows * direct->row_tiles,
+            pixels = direct->images * direct->rows * direct->row_pixels;
+    int64_t tile_bytes =
+        (direct->row_pixels + direct->row_tiles - 1) / direct->row_tiles * direct->in.pixel * (int64_t)sizeof(float);
+    double flops = 2.0 * (double)(pixels * direct->channels) * (double)(direct->tap_count * direct->depth);
     tiles_cut c;
 
-    tiles_find_cut(tiles, tile_bytes, d->panels, d->tap_count * d->depth, flops > ALONE_FLOPS ? threads : 1, &c);
-    d->block = c.block;
-    d->chunk = c.chunk;
-    d->fetch = tiles <= FETCHING_TILES;
+    tiles_find_cut(tiles, tile_bytes, direct->panels, direct->tap_count * direct->depth,
+                   flops > ALONE_FLOPS ? threads : 1, &c);
+    direct->block = c.block;
+    direct->chunk = c.chunk;
+    direct->fetch = tiles <= FETCHING_TILES;
 }
 
 /* ------------------------------------------------------------------ lowering */
 
-/* x in a copy with a border; *g then has the size of the copy. */
-static inlay_status add_border(rg_build *b, kn_window *g, rg_place *x)
+/* input in a copy with a border; *window then has the size of the copy. */
+static inlay_status add_border(rg_build *build, kn_window *window, rg_place *input)
 {
-    const int64_t *s = x->md.strides;
-    const int64_t dims[] = { g->images, g->in, g->height + g->begin[0] + g->end[0],
-                             g->width + g->begin[1] + g->end[1] };
+    const int64_t *s = input->md.strides;
+    const int64_t dims[] = { window->images, window->in, window->height + window->begin[0] + window->end[0],
+                             window->width + window->begin[1] + window->end[1] };
     const struct border step = { .native.run = run_border,
                                  .moves = moves_of_cpu(),
-                                 .images = g->images,
-                                 .channels = g->in,
-                                 .height = g->height,
-                                 .width = g->width,
-                                 .top = g->begin[0],
-                                 .left = g->begin[1],
+                                 .images = window->images,
+                                 .channels = window->in,
+                                 .height = window->height,
+                                 .width = window->width,
+                                 .top = window->begin[0],
+                                 .left = window->begin[1],
                                  .out_height = dims[2],
                                  .out_width = dims[3],
                                  .s_image = s[0],
                                  .s_channel = s[1],
-                                 .s_row = x->md.ndims == 4 ? s[2] : 0,
-                                 .s_pixel = s[x->md.ndims - 1] };
+                                 .s_row = input->md.ndims == 4 ? s[2] : 0,
+                                 .s_pixel = s[input->md.ndims - 1] };
     inlay_status status;
-    rg_place y;
+    rg_place output;
     rg_md md;
 
     rg_md_channels_last(&md, 4, dims);
-    INLAY_TRY(rg_new_place(b, &md, &y));
-    INLAY_TRY(rg_emit_step(b, &step.native, sizeof step, (const rg_place *const[]){ x, &y }, 2));
-    *x = y;
-    g->height = dims[2];
-    g->width = dims[3];
+    INLAY_TRY(rg_new_place(build, &md, &output));
+    INLAY_TRY(rg_emit_step(build, &step.native, sizeof step, (const rg_place *const[]){ input, &output }, 2));
+    *input = output;
+    window->height = dims[2];
+    window->width = dims[3];
 done:
     return status;
 }
 
-inlay_status tiles_lower_direct(rg_build *b, const rg_op *op, const kn_case *c, const tile_ending *ending,
+inlay_status tiles_lower_direct(rg_build *build, const rg_op *op, const kn_case *layer, const tile_ending *ending,
                                 const rg_place **places, uint32_t count)
 {
-    const rg_md *weights = &c->weights;
-    kn_window g = c->w;
-    const bool narrow = kn_is_narrow(b) && b->scales[op->in[0]] == INLAY_NONE;
-    rg_place x = *places[TILES_X], w, room;
+    const rg_md *weights = &layer->weights;
+    kn_window window = layer->w;
+    const bool narrow = kn_is_narrow(build) && build->scales[op->in[0]] == INLAY_NONE;
+    rg_place input = *places[TILES_X], w, room;
     bool merged;
     int64_t tap_count, pixel, at = 0;
     inlay_status status;
-    struct direct *d;
+    struct direct *direct;
     rg_md md;
 
-    if (g.padded || !tiles_lie_well(&x.md) || (tiles_pixel_step(&x.md) != g.in && g.kernel[1] > 1))
-        INLAY_TRY(add_border(b, &g, &x));
-    pixel = tiles_pixel_step(&x.md);
+    if (window.padded || !tiles_lie_well(&input.md) ||
+        (tiles_pixel_step(&input.md) != window.in && window.kernel[1] > 1))
+        INLAY_TRY(add_border(build, &window, &input));
+    pixel = tiles_pixel_step(&input.md);
     if (!tiles_panel_layout(weights, &md))
-        return inlay_fail(b->diag, INLAY_INTERNAL, "node '%s': no layout for its weights", op->name);
-    INLAY_TRY((narrow ? narrow_read_pack : rg_read_constant)(b, op->in[1], weights, &md, &w));
-    if (b->scales[op->in[0]] != INLAY_NONE)
-        INLAY_TRY(tiles_scale_weights(b, b->scales[op->in[0]], g.in, &w));
-    merged = g.dilation[1] == 1;
-    tap_count = g.kernel[0] * (merged ? 1 : g.kernel[1]);
-    d = calloc(1, sizeof *d + (size_t)tap_count * sizeof d->taps[0]);
-    if (d == NULL)
-        return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", op->name);
-    *d = (struct direct){ .native.run = run_direct,
-                          .set = b->state->tiles,
-                          .kernel = b->state->sgemm,
-                          .images = g.images,
-                          .rows = g.out_height,
-                          .row_pixels = g.out_width,
-                          .in = { g.height * g.width * pixel, g.stride[0] * g.width * pixel, g.stride[1] * pixel },
-                          .tap_count = tap_count,
-                          .depth = g.in * (merged ? g.kernel[1] : 1),
-                          .channels = g.out,
-                          .chain = sg_chain(g.in * g.kernel[0] * g.kernel[1], b->state->strict),
-                          .y_pixel = tiles_pixel_step(&places[TILES_Y]->md),
-                          .panels = (g.out + TILE_WIDTH - 1) / TILE_WIDTH,
-                          .room_arg = INLAY_NONE,
-                          .workers = b->instance->threads > 0 ? b->instance->threads : 1,
-                          .ending = *ending };
-    for (int64_t i = 0; i < g.kernel[0]; i++)
-        for (int64_t j = 0; j < (merged ? 1 : g.kernel[1]); j++)
-            d->taps[at++] = (i * g.dilation[0] * g.width + j * g.dilation[1]) * pixel;
-    if (d->in.row == d->row_pixels * d->in.pixel) { /* rows run on into each other, images perhaps, too */
-        d->row_pixels *= d->rows;
-        d->rows = 1;
-        if (d->in.image == d->row_pixels * d->in.pixel) {
-            d->row_pixels *= d->images;
-            d->images = 1;
+        return inlay_fail(build->diag, INLAY_INTERNAL, "node '%s': no layout for its weights", op->name);
+    INLAY_TRY((narrow ? narrow_read_pack : rg_read_constant)(build, op->in[1], weights, &md, &w));
+    if (build->scales[op->in[0]] != INLAY_NONE)
+        INLAY_TRY(tiles_scale_weights(build, build->scales[op->in[0]], window.in, &w));
+    merged = window.dilation[1] == 1;
+    tap_count = window.kernel[0] * (merged ? 1 : window.kernel[1]);
+    direct = calloc(1, sizeof *direct + (size_t)tap_count * sizeof direct->taps[0]);
+    if (direct == NULL)
+        return inlay_fail(build->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", op->name);
+    *direct = (struct direct){ .native.run = run_direct,
+                               .set = build->state->tiles,
+                               .kernel = build->state->sgemm,
+                               .images = window.images,
+                               .rows = window.out_height,
+                               .row_pixels = window.out_width,
+                               .in = { window.height * window.width * pixel, window.stride[0] * window.width * pixel,
+                                       window.stride[1] * pixel },
+                               .tap_count = tap_count,
+                               .depth = window.in * (merged ? window.kernel[1] : 1),
+                               .channels = window.out,
+                               .chain = sg_chain(window.in * window.kernel[0] * window.kernel[1], build->state->strict),
+                               .y_pixel = tiles_pixel_step(&places[TILES_Y]->md),
+                               .panels = (window.out + TILE_WIDTH - 1) / TILE_WIDTH,
+                               .room_arg = INLAY_NONE,
+                               .workers = build->instance->threads > 0 ? build->instance->threads : 1,
+                               .ending = *ending };
+    for (int64_t i = 0; i < window.kernel[0]; i++)
+        for (int64_t j = 0; j < (merged ? 1 : window.kernel[1]); j++)
+            direct->taps[at++] = (i * window.dilation[0] * window.width + j * window.dilation[1]) * pixel;
+    if (direct->in.row ==
+        direct->row_pixels * direct->in.pixel) { /* rows run on into each other, images perhaps, too */
+        direct->row_pixels *= direct->rows;
+        direct->rows = 1;
+        if (direct->in.image == direct->row_pixels * direct->in.pixel) {
+            direct->row_pixels *= direct->images;
+            direct->images = 1;
         }
     }
-    d->row_tiles = (d->row_pixels + TILE_ROWS - 1) / TILE_ROWS;
-    d->lone = !b->state->reproducible && d->images * d->rows * d->row_pixels == 1;
-    cut(d, b->instance->threads);
-    places[TILES_X] = &x;
+    direct->row_tiles = (direct->row_pixels + TILE_ROWS - 1) / TILE_ROWS;
+    direct->lone = !build->state->reproducible && direct->images * direct->rows * direct->row_pixels == 1;
+    cut(direct, build->instance->threads);
+    places[TILES_X] = &input;
     places[TILES_W] = &w;
     if (narrow) {
-        rg_md_plain(&md, 1, (const int64_t[]){ d->workers * d->tap_count * d->depth * TILE_WIDTH });
-        status = rg_new_place(b, &md, &room);
-        d->room_arg = count;
+        rg_md_plain(&md, 1, (const int64_t[]){ direct->workers * direct->tap_count * direct->depth * TILE_WIDTH });
+        status = rg_new_place(build, &md, &room);
+        direct->room_arg = count;
         places[count++] = &room;
     }
     if (status != INLAY_OK)
-        free(d);
+        free(direct);
     else
-        status = rg_emit_native(b, &d->native, places, count);
+        status = rg_emit_native(build, &direct->native, places, count);
 done:
     return status;
 }

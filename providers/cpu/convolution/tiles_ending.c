@@ -20,29 +20,29 @@ bool tiles_panel_layout(const rg_md *weights, rg_md *md)
 
 /* ------------------------------------------------------------------ functions behind the sums */
 
-bool tiles_clamps(const rg_eltwise *f, tile_ending *e)
+bool tiles_clamps(const rg_eltwise *eltwise, tile_ending *ending)
 {
-    bool relu = f->alg == DN_ELTWISE_RELU && f->alpha == 0;
+    bool relu = eltwise->alg == DN_ELTWISE_RELU && eltwise->alpha == 0;
 
-    if (!relu && f->alg != DN_ELTWISE_CLIP_V2)
+    if (!relu && eltwise->alg != DN_ELTWISE_CLIP_V2)
         return false;
-    e->clamp = true;
-    e->low = relu ? 0 : f->alpha;
-    e->high = relu ? INFINITY : f->beta;
+    ending->clamp = true;
+    ending->low = relu ? 0 : eltwise->alpha;
+    ending->high = relu ? INFINITY : eltwise->beta;
     return true;
 }
 
 bool tiles_functions(const rg_group *group, tile_ending *out)
 {
     *out = (tile_ending){ .bias = INLAY_NONE, .add = INLAY_NONE };
-    for (uint32_t p = 0; p < group->post_count; p++) {
+    for (uint32_t post = 0; post < group->post_count; post++) {
         tile_post *t = &out->posts[out->post_count];
 
-        if (group->posts[p].kind != RG_POST_ELTWISE)
+        if (group->posts[post].kind != RG_POST_ELTWISE)
             return false;
-        if (p == 0 && tiles_clamps(&group->posts[p].eltwise, out))
+        if (post == 0 && tiles_clamps(&group->posts[post].eltwise, out))
             continue;
-        if (!rg_function_of(&group->posts[p].eltwise, &t->post))
+        if (!rg_function_of(&group->posts[post].eltwise, &t->post))
             return false;
         t->arg = INLAY_NONE;
         out->post_count++;
@@ -50,17 +50,17 @@ bool tiles_functions(const rg_group *group, tile_ending *out)
     return true;
 }
 
-void tiles_end(const tile_set *set, const sg_kernel *kernel, const tile_ending *e, void *const *args, float *c,
+void tiles_end(const tile_set *set, const sg_kernel *kernel, const tile_ending *ending, void *const *args, float *c,
                int64_t c_pixel, int64_t pixel, int64_t rows, int64_t column, int64_t columns)
 {
-    for (uint32_t p = 0; p < e->post_count; p++) {
-        sg_post post = e->posts[p].post;
+    for (uint32_t post_index = 0; post_index < ending->post_count; post_index++) {
+        sg_post post = ending->posts[post_index].post;
         /* Pixels without gaps are one row to a function of one operand: few channels would fill no vector. */
-        const bool one = e->posts[p].arg == INLAY_NONE && c_pixel == columns;
+        const bool one = ending->posts[post_index].arg == INLAY_NONE && c_pixel == columns;
         const int64_t count = one ? 1 : rows, width = one ? rows * columns : columns;
 
-        if (e->posts[p].arg != INLAY_NONE)
-            post.other = (const float *)args[e->posts[p].arg] + pixel * post.row + column;
+        if (ending->posts[post_index].arg != INLAY_NONE)
+            post.other = (const float *)args[ending->posts[post_index].arg] + pixel * post.row + column;
         if (!set->function(&post, c, c_pixel, count, width))
             kernel->post(&post, c, c_pixel, count, width);
     }

@@ -53,64 +53,66 @@ struct sample {
 
 static inlay_status some_outputs(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    const struct sample *s = user;
-    int64_t count = s->in * TAPS;
+    const struct sample *sample = user;
+    int64_t count = sample->in * TAPS;
 
     (void)worker;
     for (int64_t o = begin; o < end; o++)
-        KERNEL_BEST(sum_loops)->look_at(s->source + o * count * (int64_t)sizeof(float), count, &s->channels[o]);
+        KERNEL_BEST(sum_loops)->look_at(sample->source + o * count * (int64_t)sizeof(float), count,
+                                        &sample->channels[o]);
     return INLAY_OK;
 }
 
 static inlay_status some_inputs(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    const struct sample *s = user;
+    const struct sample *sample = user;
 
     (void)worker;
-    memset(s->loudest + begin * TAPS, 0, (size_t)((end - begin) * TAPS) * sizeof *s->loudest);
-    for (int64_t o = 0; o < s->out; o++)
-        KERNEL_BEST(sum_loops)->take_larger(s->source + (o * s->in + begin) * TAPS * (int64_t)sizeof(float),
-                                            (end - begin) * TAPS, s->loudest + begin * TAPS);
+    memset(sample->loudest + begin * TAPS, 0, (size_t)((end - begin) * TAPS) * sizeof *sample->loudest);
+    for (int64_t o = 0; o < sample->out; o++)
+        KERNEL_BEST(sum_loops)->take_larger(sample->source + (o * sample->in + begin) * TAPS * (int64_t)sizeof(float),
+                                            (end - begin) * TAPS, sample->loudest + begin * TAPS);
     return INLAY_OK;
 }
 
-static void share(const struct sample *s, const rg_state *state, int64_t total, int64_t grain, inlay_parallel_fn body)
+static void share(const struct sample *sample, const rg_state *state, int64_t total, int64_t grain,
+                  inlay_parallel_fn body)
 {
-    const bool many = s->in * s->out * TAPS * (int64_t)sizeof(float) > THREADS_BYTES && rg_threads_many();
+    const bool many = sample->in * sample->out * TAPS * (int64_t)sizeof(float) > THREADS_BYTES && rg_threads_many();
 
     if (!many ||
-        state->host->parallel_for(state->host->ctx, NULL, total, grain, body, (void *)(uintptr_t)s) != INLAY_OK)
-        (void)body((void *)(uintptr_t)s, 0, total, 0);
+        state->host->parallel_for(state->host->ctx, NULL, total, grain, body, (void *)(uintptr_t)sample) != INLAY_OK)
+        (void)body((void *)(uintptr_t)sample, 0, total, 0);
 }
 
-static uint32_t look_at_all(const struct sample *s)
+static uint32_t look_at_all(const struct sample *sample)
 {
     enum { INFINITE = 0x7f800000 };
     bool whole = true;
 
-    for (int64_t o = 0; o < s->out; o++) {
-        if (s->channels[o].largest >= INFINITE)
+    for (int64_t o = 0; o < sample->out; o++) {
+        if (sample->channels[o].largest >= INFINITE)
             return TILE_NO_NUMBERS;
-        whole = whole && s->channels[o].whole;
+        whole = whole && sample->channels[o].whole;
     }
     return whole ? TILE_INTEGERS : TILE_MEASURED;
 }
 
 /* What each channel of the input weighs in the guard: its largest weight, beside the largest of all. A channel without
  * weights is not left out, since its pixels must not overflow either. */
-static uint32_t weigh_inputs(const struct sample *s, tile_trust *trust)
+static uint32_t weigh_inputs(const struct sample *sample, tile_trust *trust)
 {
     float top = 0;
 
-    for (int64_t c = 0; c < s->in; c++) {
+    for (int64_t c = 0; c < sample->in; c++) {
         trust->weight[c] = 0;
         for (int64_t t = 0; t < TAPS; t++)
-            trust->weight[c] = fmaxf(trust->weight[c], s->loudest[c * TAPS + t]);
+            trust->weight[c] = fmaxf(trust->weight[c], sample->loudest[c * TAPS + t]);
         top = fmaxf(top, trust->weight[c]);
     }
     if (!(top >= LEAST_WEIGHT && top <= MOST_WEIGHT))
         return TILE_EXTREME;
-    for (int64_t c = 0; c < s->in; c++)
+    for (int64_t c = 0; c < sample->in; c++)
         trust->weight[c] = fmaxf(trust->weight[c] / top, 1e-6F);
     trust->top = top;
     return TILE_MEASURED;
@@ -118,129 +120,130 @@ static uint32_t weigh_inputs(const struct sample *s, tile_trust *trust)
 
 /* A third each: those of the largest weights, those whose weights are fewest, evenly spread ones. Channels that are all
  * zeros are not worth a look. */
-static void pick(struct sample *s)
+static void pick(struct sample *sample)
 {
     for (int64_t i = 0; i < SAMPLE; i++) {
-        int64_t at = i * s->out / SAMPLE;
+        int64_t at = i * sample->out / SAMPLE;
 
-        for (int64_t o = 0; o < s->out; o++) {
-            const sum_channel *c = &s->channels[o], *best = &s->channels[at];
+        for (int64_t o = 0; o < sample->out; o++) {
+            const sum_channel *channel = &sample->channels[o], *best = &sample->channels[at];
 
-            if (i < SAMPLE / 3 ? c->largest > best->largest : i < 2 * (SAMPLE / 3) && c->spread < best->spread)
+            if (i < SAMPLE / 3 ? channel->largest > best->largest
+                               : i < 2 * (SAMPLE / 3) && channel->spread < best->spread)
                 at = o;
         }
-        s->picked[i] = at;
+        sample->picked[i] = at;
         if (i < 2 * (SAMPLE / 3))
-            s->channels[at] = (sum_channel){ .spread = FLT_MAX };
+            sample->channels[at] = (sum_channel){ .spread = FLT_MAX };
     }
 }
 
 /* ------------------------------------------------------------------ operands */
 
-static void gather(const struct sample *s)
+static void gather(const struct sample *sample)
 {
     for (int64_t o = 0; o < SAMPLE; o++) {
-        const char *from = s->source + s->picked[o] * s->in * TAPS * (int64_t)sizeof(float);
+        const char *from = sample->source + sample->picked[o] * sample->in * TAPS * (int64_t)sizeof(float);
 
-        for (int64_t c = 0; c < s->in; c++) {
+        for (int64_t c = 0; c < sample->in; c++) {
             float window[TAPS];
 
             memcpy(window, from + c * (int64_t)sizeof window, sizeof window);
             for (int64_t t = 0; t < TAPS; t++)
-                s->weights[(t * s->in + c) * SAMPLE + o] = window[t];
+                sample->weights[(t * sample->in + c) * SAMPLE + o] = window[t];
         }
     }
 }
 
 /* The input channel of the largest weight of a filter that has few. */
-static int64_t lone_channel(const struct sample *s)
+static int64_t lone_channel(const struct sample *sample)
 {
     const int64_t o = SAMPLE / 3;
     int64_t at = 0;
     float top = -1;
 
-    for (int64_t i = 0; i < TAPS * s->in; i++) {
-        const float w = fabsf(s->weights[i * SAMPLE + o]);
+    for (int64_t i = 0; i < TAPS * sample->in; i++) {
+        const float w = fabsf(sample->weights[i * SAMPLE + o]);
 
-        at = w > top ? i % s->in : at;
+        at = w > top ? i % sample->in : at;
         top = w > top ? w : top;
     }
     return at;
 }
 
-static void make_inputs(const struct sample *s)
+static void make_inputs(const struct sample *sample)
 {
-    const int64_t pixels = s->points * s->points, count = pixels * s->in, lone = lone_channel(s);
+    const int64_t pixels = sample->points * sample->points, count = pixels * sample->in, lone = lone_channel(sample);
 
-    KERNEL_BEST(sum_loops)->make_noise(s->x, KINDS * count);
+    KERNEL_BEST(sum_loops)->make_noise(sample->x, KINDS * count);
     for (int64_t i = 0; i < count; i++) {
-        const int64_t column = i / s->in % s->points;
-        float *at = s->x + i;
+        const int64_t column = i / sample->in % sample->points;
+        float *at = sample->x + i;
 
         at[RELU * count] = fmaxf(at[RELU * count], 0);
         at[EVEN * count] = 1 + at[EVEN * count] / 1024;
-        at[EDGE * count] = (1 + at[EDGE * count] / 8) / (2 * column >= s->points ? 32 : 1);
-        at[UNEQUAL * count] *= powf(10, 1.5F * s->x[NOISE * count + i % s->in]);
+        at[EDGE * count] = (1 + at[EDGE * count] / 8) / (2 * column >= sample->points ? 32 : 1);
+        at[UNEQUAL * count] *= powf(10, 1.5F * sample->x[NOISE * count + i % sample->in]);
     }
-    for (int64_t c = 0; c < s->in; c++)
-        s->x[BRIGHT * count + c] = BRIGHT_PIXEL;
-    s->x[LONE * count + lone] = BRIGHT_PIXEL;
-    s->x[INNER * count + (2 * s->points + s->points / 2) * s->in + lone] = BRIGHT_PIXEL;
+    for (int64_t c = 0; c < sample->in; c++)
+        sample->x[BRIGHT * count + c] = BRIGHT_PIXEL;
+    sample->x[LONE * count + lone] = BRIGHT_PIXEL;
+    sample->x[INNER * count + (2 * sample->points + sample->points / 2) * sample->in + lone] = BRIGHT_PIXEL;
 }
 
 /* ------------------------------------------------------------------ the kernels */
 
-static void add_chunk(const struct sample *s, int64_t first, int64_t count)
+static void add_chunk(const struct sample *sample, int64_t first, int64_t count)
 {
     static const int64_t tap = 0;
-    const int64_t squared = s->points * s->points;
+    const int64_t squared = sample->points * sample->points;
 
     for (int64_t i = 0; i < count; i++)
-        s->set->window_weights((const char *)(s->weights + (first + i) * SAMPLE), 1, s->in * SAMPLE, SAMPLE, s->points,
-                               s->u + i * TILE_WIDTH, count * TILE_WIDTH);
+        sample->set->window_weights((const char *)(sample->weights + (first + i) * SAMPLE), 1, sample->in * SAMPLE,
+                                    SAMPLE, sample->points, sample->u + i * TILE_WIDTH, count * TILE_WIDTH);
     for (int64_t k = 0; k < KINDS; k++) {
         const float *pixels[TILE_ALPHA * TILE_ALPHA];
 
-        for (int64_t p = 0; p < squared; p++)
-            pixels[p] = s->x + (k * squared + p) * s->in + first;
-        s->set->window_in(pixels, count, s->points, s->v + k * s->v_line, KINDS * s->v_line);
+        for (int64_t pixel = 0; pixel < squared; pixel++)
+            pixels[pixel] = sample->x + (k * squared + pixel) * sample->in + first;
+        sample->set->window_in(pixels, count, sample->points, sample->v + k * sample->v_line, KINDS * sample->v_line);
     }
     for (int64_t p = 0; p < squared; p++) {
-        float *m = s->m + p * KINDS * TILE_LANES;
-        const tile_product product = { .a = s->v + p * KINDS * s->v_line,
-                                       .a_row = s->v_line,
+        float *m = sample->m + p * KINDS * TILE_LANES;
+        const tile_product product = { .a = sample->v + p * KINDS * sample->v_line,
+                                       .a_row = sample->v_line,
                                        .taps = &tap,
                                        .tap_count = 1,
                                        .depth = count,
-                                       .b = s->u + p * count * TILE_WIDTH,
+                                       .b = sample->u + p * count * TILE_WIDTH,
                                        .add = first > 0 ? m : NULL,
                                        .add_row = TILE_LANES,
                                        .c = m,
                                        .c_row = TILE_LANES,
                                        .columns = SAMPLE };
 
-        s->set->multiply(&product, KINDS);
+        sample->set->multiply(&product, KINDS);
     }
 }
 
-static void run_kernels(struct sample *s)
+static void run_kernels(struct sample *sample)
 {
-    const int64_t size = s->points - 2;
+    const int64_t size = sample->points - 2;
 
-    for (int64_t first = 0; first < s->in; first += CHUNK)
-        add_chunk(s, first, s->in - first < CHUNK ? s->in - first : CHUNK);
+    for (int64_t first = 0; first < sample->in; first += CHUNK)
+        add_chunk(sample, first, sample->in - first < CHUNK ? sample->in - first : CHUNK);
     for (int64_t k = 0; k < KINDS; k++) {
-        const tile_window back = { .m = s->m + k * TILE_LANES,
+        const tile_window back = { .m = sample->m + k * TILE_LANES,
                                    .step = KINDS * TILE_LANES,
-                                   .points = s->points,
+                                   .points = sample->points,
                                    .channels = SAMPLE,
-                                   .y = s->y[k][0],
+                                   .y = sample->y[k][0],
                                    .y_row = size * SAMPLE,
                                    .y_pixel = SAMPLE,
                                    .rows = size,
                                    .columns = size };
 
-        s->set->window_out(&back);
+        sample->set->window_out(&back);
     }
 }
 
@@ -254,18 +257,18 @@ struct picture {
     bool few[TILE_ALPHA - 2][TILE_ALPHA - 2]; /* results that have too few terms for the guard */
 };
 
-static void compare(const struct sample *s, int64_t kind, int64_t r, int64_t q, struct picture *out)
+static void compare(const struct sample *sample, int64_t kind, int64_t r, int64_t q, struct picture *out)
 {
-    const double justified = OWN_ROUNDING * sqrt((double)(TAPS * s->in));
-    const float *x = s->x + (kind * s->points * s->points + r * s->points + q) * s->in;
-    const float *y = s->y[kind][r * (s->points - 2) + q];
+    const double justified = OWN_ROUNDING * sqrt((double)(TAPS * sample->in));
+    const float *input = sample->x + (kind * sample->points * sample->points + r * sample->points + q) * sample->in;
+    const float *output = sample->y[kind][r * (sample->points - 2) + q];
     sum_terms want = { .plain = { 0 } };
 
     for (int64_t t = 0; t < TAPS; t++)
-        KERNEL_BEST(sum_loops)->add_terms(x + (t / 3 * s->points + t % 3) * s->in, s->weights + t * s->in * SAMPLE,
-                                          s->in, &want);
+        KERNEL_BEST(sum_loops)->add_terms(input + (t / 3 * sample->points + t % 3) * sample->in,
+                                          sample->weights + t * sample->in * SAMPLE, sample->in, &want);
     for (int64_t o = 0; o < SAMPLE; o++) {
-        const double off = fabs((double)y[o] - want.exact[o]), plain = fabs((double)want.plain[o] - want.exact[o]);
+        const double off = fabs((double)output[o] - want.exact[o]), plain = fabs((double)want.plain[o] - want.exact[o]);
 
         out->error = off > out->error || !isfinite(off) ? off : out->error;
         out->plain_error = fmax(plain, out->plain_error);
@@ -276,28 +279,28 @@ static void compare(const struct sample *s, int64_t kind, int64_t r, int64_t q, 
 }
 
 /* The guard of a run, on one picture. */
-static void guard(const struct sample *s, int64_t kind, const tile_trust *trust, struct picture *out)
+static void guard(const struct sample *sample, int64_t kind, const tile_trust *trust, struct picture *out)
 {
-    const float *x = s->x + kind * s->points * s->points * s->in;
+    const float *input = sample->x + kind * sample->points * sample->points * sample->in;
     double pixels[TILE_ALPHA * TILE_ALPHA], squares[TILE_ALPHA * TILE_ALPHA], largest = 0, smallest = INFINITY;
 
-    for (int64_t p = 0; p < s->points * s->points; p++) {
-        pixels[p] = squares[p] = 0;
-        for (int64_t c = 0; c < s->in; c++) {
-            const double weighed = (double)(trust->weight[c] * fabsf(x[p * s->in + c]));
+    for (int64_t pixel = 0; pixel < sample->points * sample->points; pixel++) {
+        pixels[pixel] = squares[pixel] = 0;
+        for (int64_t c = 0; c < sample->in; c++) {
+            const double weighed = (double)(trust->weight[c] * fabsf(input[pixel * sample->in + c]));
 
-            pixels[p] += weighed;
-            squares[p] += weighed * weighed;
+            pixels[pixel] += weighed;
+            squares[pixel] += weighed * weighed;
         }
-        largest = fmax(largest, pixels[p]);
+        largest = fmax(largest, pixels[pixel]);
     }
-    for (int64_t r = 0; r < s->points - 2; r++) {
-        for (int64_t q = 0; q < s->points - 2; q++) {
+    for (int64_t r = 0; r < sample->points - 2; r++) {
+        for (int64_t q = 0; q < sample->points - 2; q++) {
             double sum = 0, square = 0;
 
             for (int64_t t = 0; t < TAPS; t++) {
-                sum += pixels[(r + t / 3) * s->points + q + t % 3];
-                square += squares[(r + t / 3) * s->points + q + t % 3];
+                sum += pixels[(r + t / 3) * sample->points + q + t % 3];
+                square += squares[(r + t / 3) * sample->points + q + t % 3];
             }
             smallest = fmin(smallest, sum);
             out->few[r][q] = sum * sum < TILE_LEAST_TERMS * square;
@@ -306,69 +309,70 @@ static void guard(const struct sample *s, int64_t kind, const tile_trust *trust,
     out->uneven = largest / smallest;
 }
 
-static struct picture show(const struct sample *s, int64_t kind, const tile_trust *trust)
+static struct picture show(const struct sample *sample, int64_t kind, const tile_trust *trust)
 {
     static const uint8_t large[CHECKED][2] = { { 0, 0 }, { 1, 2 }, { 2, 1 }, { 3, 3 } };
     static const uint8_t small[CHECKED][2] = { { 0, 0 }, { 0, 1 }, { 1, 0 }, { 1, 1 } };
-    struct picture p = { .error = 0 };
+    struct picture picture = { .error = 0 };
 
-    guard(s, kind, trust, &p);
+    guard(sample, kind, trust, &picture);
     for (int i = 0; i < CHECKED; i++)
-        compare(s, kind, (s->points == 6 ? large : small)[i][0], (s->points == 6 ? large : small)[i][1], &p);
-    return p;
+        compare(sample, kind, (sample->points == 6 ? large : small)[i][0], (sample->points == 6 ? large : small)[i][1],
+                &picture);
+    return picture;
 }
 
-static void judge(const struct sample *s, tile_trust *trust)
+static void judge(const struct sample *sample, tile_trust *trust)
 {
     double ordinary = 0;
 
     trust->error = trust->times_plain = 0;
     trust->uneven = MOST_UNEVEN;
     for (int64_t k = 0; k < KINDS; k++) {
-        const struct picture p = show(s, k, trust);
-        const double error = p.error > 0 ? p.error / p.largest : p.error;
+        const struct picture picture = show(sample, k, trust);
+        const double error = picture.error > 0 ? picture.error / picture.largest : picture.error;
 
         if (!(error <= DBL_MAX)) {
             trust->verdict = TILE_EXTREME;
             return;
         }
         trust->error = fmax(error, trust->error);
-        if (p.error > 0)
-            trust->times_plain = fmax(p.error / p.plain_error, trust->times_plain);
-        if (p.beside_terms > 0)
-            trust->uneven = fmin(p.uneven / (LEAST_MARGIN * p.beside_terms), trust->uneven);
-        ordinary = k <= EVEN ? fmax(p.uneven, ordinary) : ordinary;
+        if (picture.error > 0)
+            trust->times_plain = fmax(picture.error / picture.plain_error, trust->times_plain);
+        if (picture.beside_terms > 0)
+            trust->uneven = fmin(picture.uneven / (LEAST_MARGIN * picture.beside_terms), trust->uneven);
+        ordinary = k <= EVEN ? fmax(picture.uneven, ordinary) : ordinary;
     }
     if (trust->uneven < LEAST_MARGIN * ordinary)
         trust->uneven = 0;
 }
 
-static bool reserve(struct sample *s)
+static bool reserve(struct sample *sample)
 {
-    const size_t squared = (size_t)(s->points * s->points), in = (size_t)s->in;
+    const size_t squared = (size_t)(sample->points * sample->points), in = (size_t)sample->in;
     const size_t chunk = in < CHUNK ? in : CHUNK;
 
-    s->v_line = (int64_t)(chunk + TILE_LANES - 1) / TILE_LANES * TILE_LANES;
-    s->channels = malloc((size_t)s->out * sizeof *s->channels);
-    s->loudest = malloc(in * TAPS * sizeof *s->loudest);
-    s->weights = malloc(SAMPLE * TAPS * in * sizeof *s->weights);
-    s->x = malloc(KINDS * squared * in * sizeof *s->x);
-    s->u = malloc(squared * chunk * TILE_WIDTH * sizeof *s->u);
-    s->v = malloc(squared * KINDS * (size_t)s->v_line * sizeof *s->v);
-    s->m = malloc(squared * KINDS * TILE_LANES * sizeof *s->m);
-    return s->channels != NULL && s->loudest != NULL && s->weights != NULL && s->x != NULL && s->u != NULL &&
-           s->v != NULL && s->m != NULL;
+    sample->v_line = (int64_t)(chunk + TILE_LANES - 1) / TILE_LANES * TILE_LANES;
+    sample->channels = malloc((size_t)sample->out * sizeof *sample->channels);
+    sample->loudest = malloc(in * TAPS * sizeof *sample->loudest);
+    sample->weights = malloc(SAMPLE * TAPS * in * sizeof *sample->weights);
+    sample->x = malloc(KINDS * squared * in * sizeof *sample->x);
+    sample->u = malloc(squared * chunk * TILE_WIDTH * sizeof *sample->u);
+    sample->v = malloc(squared * KINDS * (size_t)sample->v_line * sizeof *sample->v);
+    sample->m = malloc(squared * KINDS * TILE_LANES * sizeof *sample->m);
+    return sample->channels != NULL && sample->loudest != NULL && sample->weights != NULL && sample->x != NULL &&
+           sample->u != NULL && sample->v != NULL && sample->m != NULL;
 }
 
-static void drop(struct sample *s)
+static void drop(struct sample *sample)
 {
-    free(s->channels);
-    free(s->loudest);
-    free(s->weights);
-    free(s->x);
-    free(s->u);
-    free(s->v);
-    free(s->m);
+    free(sample->channels);
+    free(sample->loudest);
+    free(sample->weights);
+    free(sample->x);
+    free(sample->u);
+    free(sample->v);
+    free(sample->m);
 }
 
 uint64_t tiles_trust_bytes(int64_t in)
@@ -378,57 +382,57 @@ uint64_t tiles_trust_bytes(int64_t in)
 
 bool tiles_measure_trust(const rg_state *state, const rg_md *plain, const void *source, int64_t points, tile_trust *out)
 {
-    struct sample s = { .set = tiles_of_cpu(), .source = source, .points = points };
+    struct sample sample = { .set = tiles_of_cpu(), .source = source, .points = points };
     bool reserved;
 
     memset(out, 0, tiles_trust_bytes(plain->ndims > 1 ? plain->dims[1] : 0));
     out->verdict = TILE_EXTREME;
-    if (s.set == NULL || plain->ndims != 4 || !rg_md_is_plain(plain) || plain->dims[2] != 3 || plain->dims[3] != 3)
+    if (sample.set == NULL || plain->ndims != 4 || !rg_md_is_plain(plain) || plain->dims[2] != 3 || plain->dims[3] != 3)
         return true;
-    s.out = plain->dims[0];
-    s.in = plain->dims[1];
-    reserved = reserve(&s);
+    sample.out = plain->dims[0];
+    sample.in = plain->dims[1];
+    reserved = reserve(&sample);
     if (reserved) {
-        share(&s, state, s.out, 1, some_outputs);
-        share(&s, state, s.in, 64, some_inputs);
-        out->verdict = look_at_all(&s);
+        share(&sample, state, sample.out, 1, some_outputs);
+        share(&sample, state, sample.in, 64, some_inputs);
+        out->verdict = look_at_all(&sample);
     }
     if (out->verdict == TILE_MEASURED)
-        out->verdict = weigh_inputs(&s, out);
+        out->verdict = weigh_inputs(&sample, out);
     if (out->verdict == TILE_MEASURED) {
-        pick(&s);
-        gather(&s);
-        make_inputs(&s);
-        run_kernels(&s);
-        judge(&s, out);
+        pick(&sample);
+        gather(&sample);
+        make_inputs(&sample);
+        run_kernels(&sample);
+        judge(&sample, out);
     }
-    drop(&s);
+    drop(&sample);
     return reserved;
 }
 
-bool tiles_are_trusted(const rg_state *state, const tile_trust *t)
+bool tiles_are_trusted(const rg_state *state, const tile_trust *trust)
 {
-    if (t->verdict != TILE_MEASURED)
+    if (trust->verdict != TILE_MEASURED)
         return false;
     if (state->fast)
-        return t->error <= TILE_FAST_ERROR;
-    return t->error <= TILE_MOST_ERROR && t->times_plain <= TILE_MOST_TIMES && t->uneven > 0;
+        return trust->error <= TILE_FAST_ERROR;
+    return trust->error <= TILE_MOST_ERROR && trust->times_plain <= TILE_MOST_TIMES && trust->uneven > 0;
 }
 
-void tiles_say_distrust(const rg_state *state, const tile_trust *t, char *text, size_t bytes)
+void tiles_say_distrust(const rg_state *state, const tile_trust *trust, char *text, size_t bytes)
 {
     const double most = state->fast ? TILE_FAST_ERROR : TILE_MOST_ERROR;
 
-    if (t->verdict == TILE_NO_NUMBERS)
+    if (trust->verdict == TILE_NO_NUMBERS)
         (void)snprintf(text, bytes, "weights are infinite or NaN");
-    else if (t->verdict == TILE_INTEGERS)
+    else if (trust->verdict == TILE_INTEGERS)
         (void)snprintf(text, bytes, "weights are integers, whose sums are exact");
-    else if (t->verdict == TILE_EXTREME)
+    else if (trust->verdict == TILE_EXTREME)
         (void)snprintf(text, bytes, "weights are too large or too small for its transforms");
-    else if (!(t->error <= most))
-        (void)snprintf(text, bytes, "error %.1e with these weights, most %.0e", t->error, most);
-    else if (!(t->times_plain <= TILE_MOST_TIMES))
-        (void)snprintf(text, bytes, "error %.0f times a plain sum's with these weights, most %.0f", t->times_plain,
+    else if (!(trust->error <= most))
+        (void)snprintf(text, bytes, "error %.1e with these weights, most %.0e", trust->error, most);
+    else if (!(trust->times_plain <= TILE_MOST_TIMES))
+        (void)snprintf(text, bytes, "error %.0f times a plain sum's with these weights, most %.0f", trust->times_plain,
                        TILE_MOST_TIMES);
     else
         (void)snprintf(text, bytes, "filters of few weights, whose results it would round too much");

@@ -38,33 +38,34 @@ typedef struct gemm_call {
 
 static sg_post *one_more(gemm_call *call, sg_fn fn)
 {
-    sg_post *p = &call->posts[call->job.post_count++];
+    sg_post *post = &call->posts[call->job.post_count++];
 
-    *p = (sg_post){ .fn = fn };
-    return p;
+    *post = (sg_post){ .fn = fn };
+    return post;
 }
 
 /* What is done behind the product, in its order: other operands are those of pixel 0. */
 static void set_posts(gemm_call *call)
 {
-    const struct gemm *g = call->g;
-    const tile_ending *e = &g->ending;
-    const float *bias = e->bias != INLAY_NONE ? call->args[e->bias] : NULL;
+    const struct gemm *gemm = call->g;
+    const tile_ending *ending = &gemm->ending;
+    const float *bias = ending->bias != INLAY_NONE ? call->args[ending->bias] : NULL;
 
-    call->job.add = g->in_place;
-    call->job.bias = g->in_place ? NULL : bias;
-    if (g->in_place && bias != NULL)
+    call->job.add = gemm->in_place;
+    call->job.bias = gemm->in_place ? NULL : bias;
+    if (gemm->in_place && bias != NULL)
         *one_more(call, SG_ADD) = (sg_post){ .fn = SG_ADD, .other = bias, .col = 1 };
-    if (!g->in_place && e->add != INLAY_NONE)
-        *one_more(call, SG_ADD) = (sg_post){ .fn = SG_ADD, .other = call->args[e->add], .row = e->add_pixel, .col = 1 };
-    if (e->clamp)
-        *one_more(call, SG_CLIP) = (sg_post){ .fn = SG_CLIP, .alpha = e->low, .beta = e->high };
-    for (uint32_t p = 0; p < e->post_count; p++) {
-        sg_post *post = one_more(call, e->posts[p].post.fn);
+    if (!gemm->in_place && ending->add != INLAY_NONE)
+        *one_more(call, SG_ADD) =
+            (sg_post){ .fn = SG_ADD, .other = call->args[ending->add], .row = ending->add_pixel, .col = 1 };
+    if (ending->clamp)
+        *one_more(call, SG_CLIP) = (sg_post){ .fn = SG_CLIP, .alpha = ending->low, .beta = ending->high };
+    for (uint32_t post_index = 0; post_index < ending->post_count; post_index++) {
+        sg_post *post = one_more(call, ending->posts[post_index].post.fn);
 
-        *post = e->posts[p].post;
-        if (e->posts[p].arg != INLAY_NONE)
-            post->other = call->args[e->posts[p].arg];
+        *post = ending->posts[post_index].post;
+        if (ending->posts[post_index].arg != INLAY_NONE)
+            post->other = call->args[ending->posts[post_index].arg];
     }
     call->job.posts = call->posts;
 }
@@ -75,65 +76,65 @@ typedef struct tap_rows {
 } tap_rows;
 
 /* Those that meet the image for some of the pixels; at least one. */
-static tap_rows rows_met(const kn_window *w, int64_t pixel, int64_t count)
+static tap_rows rows_met(const kn_window *window, int64_t pixel, int64_t count)
 {
-    const int64_t plane = w->out_height * w->out_width, last = pixel + count - 1;
-    const int64_t top = pixel / w->out_width % w->out_height * w->stride[0] - w->begin[0];
-    const int64_t bottom = last / w->out_width % w->out_height * w->stride[0] - w->begin[0];
-    tap_rows taps = { 0, w->kernel[0] };
+    const int64_t plane = window->out_height * window->out_width, last = pixel + count - 1;
+    const int64_t top = pixel / window->out_width % window->out_height * window->stride[0] - window->begin[0];
+    const int64_t bottom = last / window->out_width % window->out_height * window->stride[0] - window->begin[0];
+    tap_rows taps = { 0, window->kernel[0] };
 
     if (pixel / plane != last / plane)
         return taps;
-    while (taps.first + 1 < taps.end && bottom + taps.first * w->dilation[0] < 0)
+    while (taps.first + 1 < taps.end && bottom + taps.first * window->dilation[0] < 0)
         taps.first++;
-    while (taps.first + 1 < taps.end && top + (taps.end - 1) * w->dilation[0] >= w->height)
+    while (taps.first + 1 < taps.end && top + (taps.end - 1) * window->dilation[0] >= window->height)
         taps.end--;
     return taps;
 }
 
-double tiles_gemm_share(const kn_window *w)
+double tiles_gemm_share(const kn_window *window)
 {
-    const int64_t pixels = w->out_height * w->out_width, blocks = (pixels + BLOCK_PIXELS - 1) / BLOCK_PIXELS;
+    const int64_t pixels = window->out_height * window->out_width, blocks = (pixels + BLOCK_PIXELS - 1) / BLOCK_PIXELS;
     double met = 0;
 
     for (int64_t n = 0; n < blocks; n++) {
         const int64_t first = pixels * n / blocks, count = pixels * (n + 1) / blocks - first;
-        const tap_rows taps = rows_met(w, first, count);
+        const tap_rows taps = rows_met(window, first, count);
 
         met += (double)((taps.end - taps.first) * count);
     }
-    return met / (double)(pixels * w->kernel[0]);
+    return met / (double)(pixels * window->kernel[0]);
 }
 
 /* The windows of pixels [first, first + count) as rows of elements: zeros outside the image. */
 static void unfold(const gemm_call *call, int64_t first, int64_t count, tap_rows taps, float *rows)
 {
-    const struct gemm *g = call->g;
-    const kn_window *w = &g->w;
-    const size_t bytes = (size_t)w->in * sizeof(float);
-    const float *x = call->args[ARG_X];
+    const struct gemm *gemm = call->g;
+    const kn_window *window = &gemm->w;
+    const size_t bytes = (size_t)window->in * sizeof(float);
+    const float *input = call->args[ARG_X];
 
     for (int64_t i = 0; i < count; i++) {
-        int64_t pixel = first + i, image = pixel / (w->out_height * w->out_width);
-        int64_t r = pixel / w->out_width % w->out_height * w->stride[0] - w->begin[0];
-        int64_t q = pixel % w->out_width * w->stride[1] - w->begin[1];
+        int64_t pixel = first + i, image = pixel / (window->out_height * window->out_width);
+        int64_t r = pixel / window->out_width % window->out_height * window->stride[0] - window->begin[0];
+        int64_t q = pixel % window->out_width * window->stride[1] - window->begin[1];
 
         for (int64_t a = taps.first; a < taps.end; a++) {
-            int64_t y = r + a * w->dilation[0], from = (image * w->height + y) * w->width + q;
+            int64_t y = r + a * window->dilation[0], from = (image * window->height + y) * window->width + q;
 
-            if (y >= 0 && y < w->height && w->dilation[1] == 1 && g->x_pixel == w->in && q >= 0 &&
-                q + w->kernel[1] <= w->width) {
-                memcpy(rows, x + from * w->in, (size_t)w->kernel[1] * bytes);
-                rows += w->kernel[1] * w->in;
+            if (y >= 0 && y < window->height && window->dilation[1] == 1 && gemm->x_pixel == window->in && q >= 0 &&
+                q + window->kernel[1] <= window->width) {
+                memcpy(rows, input + from * window->in, (size_t)window->kernel[1] * bytes);
+                rows += window->kernel[1] * window->in;
                 continue;
             }
-            for (int64_t c = 0; c < w->kernel[1]; c++, rows += w->in) {
-                int64_t at = q + c * w->dilation[1];
+            for (int64_t c = 0; c < window->kernel[1]; c++, rows += window->in) {
+                int64_t at = q + c * window->dilation[1];
 
-                if (y < 0 || y >= w->height || at < 0 || at >= w->width)
+                if (y < 0 || y >= window->height || at < 0 || at >= window->width)
                     memset(rows, 0, bytes);
                 else
-                    memcpy(rows, x + (from + c * w->dilation[1]) * g->x_pixel, bytes);
+                    memcpy(rows, input + (from + c * window->dilation[1]) * gemm->x_pixel, bytes);
             }
         }
     }
@@ -150,10 +151,10 @@ static void block_in_pairs(const gemm_call *call, const float *rows, int64_t fir
     job.m = count;
     job.a = rows;
     job.c += first * job.c_row;
-    for (uint32_t p = 0; p < job.post_count; p++) {
-        posts[p] = call->posts[p];
-        if (posts[p].other != NULL)
-            posts[p].other += first * posts[p].row;
+    for (uint32_t post = 0; post < job.post_count; post++) {
+        posts[post] = call->posts[post];
+        if (posts[post].other != NULL)
+            posts[post].other += first * posts[post].row;
     }
     job.posts = posts;
     if (fresh)
@@ -164,17 +165,19 @@ static void block_in_pairs(const gemm_call *call, const float *rows, int64_t fir
 static inlay_status unfolded_pairs(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const gemm_call *call = user;
-    const struct gemm *g = call->g;
-    float *rows = (float *)call->args[ARG_Y + 1] + worker % g->workers * g->block_floats;
-    float *scratch = call->prepared + worker % g->workers * pairs_scratch_floats(&g->job);
+    const struct gemm *gemm = call->g;
+    float *rows = (float *)call->args[ARG_Y + 1] + worker % gemm->workers * gemm->block_floats;
+    float *scratch = call->prepared + worker % gemm->workers * pairs_scratch_floats(&gemm->job);
     int64_t there = -1;
 
     for (int64_t u = begin; u < end; u++) {
-        int64_t block = u / g->chunks, first = g->job.m * block / g->blocks, next = g->job.m * (block + 1) / g->blocks;
+        int64_t block = u / gemm->chunks, first = gemm->job.m * block / gemm->blocks,
+                next = gemm->job.m * (block + 1) / gemm->blocks;
 
         if (block != there)
-            unfold(call, first, next - first, (tap_rows){ 0, g->w.kernel[0] }, rows);
-        block_in_pairs(call, rows, first, next - first, u % g->chunks * g->chunk, g->chunk, block != there, scratch);
+            unfold(call, first, next - first, (tap_rows){ 0, gemm->w.kernel[0] }, rows);
+        block_in_pairs(call, rows, first, next - first, u % gemm->chunks * gemm->chunk, gemm->chunk, block != there,
+                       scratch);
         there = block;
     }
     return INLAY_OK;
@@ -192,14 +195,15 @@ static inlay_status whole_pairs(void *user, int64_t begin, int64_t end, uint32_t
 static inlay_status unfolded_units(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const gemm_call *call = user;
-    const struct gemm *g = call->g;
-    float *rows = (float *)call->args[ARG_Y + 1] + worker % g->workers * g->block_floats;
+    const struct gemm *gemm = call->g;
+    float *rows = (float *)call->args[ARG_Y + 1] + worker % gemm->workers * gemm->block_floats;
     int64_t there = -1;
 
     for (int64_t u = begin; u < end; u++) {
-        int64_t block = u / g->chunks, first = g->job.m * block / g->blocks, next = g->job.m * (block + 1) / g->blocks;
-        int64_t column = u % g->chunks * g->chunk * g->job.width, tap_row = g->w.kernel[1] * g->w.in;
-        const tap_rows taps = rows_met(&g->w, first, next - first);
+        int64_t block = u / gemm->chunks, first = gemm->job.m * block / gemm->blocks,
+                next = gemm->job.m * (block + 1) / gemm->blocks;
+        int64_t column = u % gemm->chunks * gemm->chunk * gemm->job.width, tap_row = gemm->w.kernel[1] * gemm->w.in;
+        const tap_rows taps = rows_met(&gemm->w, first, next - first);
         sg_post posts[RG_MAX_POSTS + 3];
         sg_job job = call->job;
 
@@ -208,15 +212,16 @@ static inlay_status unfolded_units(void *user, int64_t begin, int64_t end, uint3
         there = block;
         job.m = next - first;
         job.k = job.a_row = (taps.end - taps.first) * tap_row;
-        job.n = g->job.n - column < g->chunk * g->job.width ? g->job.n - column : g->chunk * g->job.width;
+        job.n =
+            gemm->job.n - column < gemm->chunk * gemm->job.width ? gemm->job.n - column : gemm->chunk * gemm->job.width;
         job.a = rows;
-        job.b = call->job.b + column / g->job.width * g->job.b_panel + taps.first * tap_row * g->job.width;
+        job.b = call->job.b + column / gemm->job.width * gemm->job.b_panel + taps.first * tap_row * gemm->job.width;
         job.bias = call->job.bias != NULL ? call->job.bias + column : NULL;
         job.c = call->job.c + first * job.c_row + column;
-        for (uint32_t p = 0; p < job.post_count; p++) {
-            posts[p] = call->posts[p];
-            if (posts[p].other != NULL)
-                posts[p].other += first * posts[p].row + column * posts[p].col;
+        for (uint32_t post = 0; post < job.post_count; post++) {
+            posts[post] = call->posts[post];
+            if (posts[post].other != NULL)
+                posts[post].other += first * posts[post].row + column * posts[post].col;
         }
         job.posts = posts;
         sg_run(&job, 0, sg_units(&job));
@@ -228,11 +233,11 @@ static inlay_status unfolded_units(void *user, int64_t begin, int64_t end, uint3
 static inlay_status narrow_units(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const gemm_call *call = user;
-    const struct gemm *g = call->g;
-    float *room = (float *)call->args[g->room] + worker % g->workers * (uint64_t)g->job.b_panel;
+    const struct gemm *gemm = call->g;
+    float *room = (float *)call->args[gemm->room] + worker % gemm->workers * (uint64_t)gemm->job.b_panel;
 
     for (int64_t u = begin; u < end; u++) {
-        const int64_t column = u * g->job.width;
+        const int64_t column = u * gemm->job.width;
         sg_post posts[RG_MAX_POSTS + 3];
         sg_job job = call->job;
 
@@ -241,10 +246,10 @@ static inlay_status narrow_units(void *user, int64_t begin, int64_t end, uint32_
         job.b = room;
         job.bias = job.bias != NULL ? job.bias + column : NULL;
         job.c += column;
-        for (uint32_t p = 0; p < job.post_count; p++) {
-            posts[p] = call->posts[p];
-            if (posts[p].other != NULL)
-                posts[p].other += column * posts[p].col;
+        for (uint32_t post = 0; post < job.post_count; post++) {
+            posts[post] = call->posts[post];
+            if (posts[post].other != NULL)
+                posts[post].other += column * posts[post].col;
         }
         job.posts = posts;
         sg_run(&job, 0, sg_units(&job));
@@ -264,26 +269,28 @@ static inlay_status whole_units(void *user, int64_t begin, int64_t end, uint32_t
 static inlay_status run_gemm(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
                              uint32_t threads)
 {
-    const struct gemm *g = (const struct gemm *)(const void *)native;
-    gemm_call call = { .g = g, .args = args, .job = g->job };
-    int64_t units = g->unfolded ? g->blocks * g->chunks : g->paired ? pairs_units(&g->job) : sg_units(&g->job);
-    inlay_parallel_fn body = g->paired     ? g->unfolded ? unfolded_pairs : whole_pairs
-                             : g->unfolded ? unfolded_units
-                                           : whole_units;
+    const struct gemm *gemm = (const struct gemm *)(const void *)native;
+    gemm_call call = { .g = gemm, .args = args, .job = gemm->job };
+    int64_t units = gemm->unfolded ? gemm->blocks * gemm->chunks
+                    : gemm->paired ? pairs_units(&gemm->job)
+                                   : sg_units(&gemm->job);
+    inlay_parallel_fn body = gemm->paired     ? gemm->unfolded ? unfolded_pairs : whole_pairs
+                             : gemm->unfolded ? unfolded_units
+                                              : whole_units;
 
-    if (g->narrow) {
-        units = (g->job.n + g->job.width - 1) / g->job.width;
+    if (gemm->narrow) {
+        units = (gemm->job.n + gemm->job.width - 1) / gemm->job.width;
         body = narrow_units;
     }
     call.job.a = args[ARG_X];
-    call.job.b = (const float *)args[ARG_W] + g->skipped;
+    call.job.b = (const float *)args[ARG_W] + gemm->skipped;
     call.job.c = args[ARG_Y];
     set_posts(&call);
-    if (g->paired)
-        call.prepared = args[g->prepared];
-    if (g->paired && !g->unfolded)
-        pairs_start(&g->job, call.prepared, g->workers);
-    if (threads <= 1 || units < 2 || sg_estimate_ns(&g->job) < WAKE_NS)
+    if (gemm->paired)
+        call.prepared = args[gemm->prepared];
+    if (gemm->paired && !gemm->unfolded)
+        pairs_start(&gemm->job, call.prepared, gemm->workers);
+    if (threads <= 1 || units < 2 || sg_estimate_ns(&gemm->job) < WAKE_NS)
         return body(&call, 0, units, 0);
     return state->host->parallel_for(state->host->ctx, run, units, 1, body, &call);
 }
@@ -291,60 +298,63 @@ static inlay_status run_gemm(const rg_native *native, const rg_state *state, inl
 /* ------------------------------------------------------------------ lowering */
 
 /* Panels [out / width][window][in][width]. */
-static bool panel_layout(const kn_case *c, rg_md *md, sg_job *job)
+static bool panel_layout(const kn_case *layer, rg_md *md, sg_job *job)
 {
-    const bool flat = c->weights.ndims == 4;
+    const bool flat = layer->weights.ndims == 4;
     const int at = job->n <= 16 ? 0 : job->n <= 32 ? 1 : 2;
     static const char *const tags[2][3] = { { "Acb16a", "Acb32a", "Acb64a" }, { "Acdb16a", "Acdb32a", "Acdb64a" } };
 
     job->width = job->b_step = 16 << at;
-    job->b_panel = c->w.in * c->w.kernel[0] * c->w.kernel[1] * job->width;
-    return rg_md_blocks(md, (uint32_t)c->weights.ndims, c->weights.dims, tags[flat][at]);
+    job->b_panel = layer->w.in * layer->w.kernel[0] * layer->w.kernel[1] * job->width;
+    return rg_md_blocks(md, (uint32_t)layer->weights.ndims, layer->weights.dims, tags[flat][at]);
 }
 
-static void divide(struct gemm *g, uint32_t threads)
+static void divide(struct gemm *gemm, uint32_t threads)
 {
-    const int64_t width = g->paired ? PR_WIDTH : g->job.width;
-    const int64_t most = g->paired ? pairs_block_rows(g->job.k) : BLOCK_PIXELS; /* one block to it */
-    int64_t panels = (g->job.n + width - 1) / width;
+    const int64_t width = gemm->paired ? PR_WIDTH : gemm->job.width;
+    const int64_t most = gemm->paired ? pairs_block_rows(gemm->job.k) : BLOCK_PIXELS; /* one block to it */
+    int64_t panels = (gemm->job.n + width - 1) / width;
 
-    g->blocks = (g->job.m + most - 1) / most;
-    if (g->paired && threads > 1 && g->job.m / threads >= SHARED_PIXELS)
-        g->blocks = (g->blocks + threads - 1) / threads * threads;
-    g->chunks = g->blocks >= 2 * (int64_t)threads || threads <= 1 || (g->paired && g->blocks % threads == 0)
-                    ? 1
-                    : (int64_t)threads;
-    g->chunks = g->chunks < panels ? g->chunks : panels;
-    g->chunk = (panels + g->chunks - 1) / g->chunks;
-    g->chunks = (panels + g->chunk - 1) / g->chunk;
-    g->block_floats = ((g->job.m + g->blocks - 1) / g->blocks * g->job.k + SG_LANES - 1) / SG_LANES * SG_LANES;
-    g->workers = threads > 0 ? threads : 1;
+    gemm->blocks = (gemm->job.m + most - 1) / most;
+    if (gemm->paired && threads > 1 && gemm->job.m / threads >= SHARED_PIXELS)
+        gemm->blocks = (gemm->blocks + threads - 1) / threads * threads;
+    gemm->chunks = gemm->blocks >= 2 * (int64_t)threads || threads <= 1 || (gemm->paired && gemm->blocks % threads == 0)
+                       ? 1
+                       : (int64_t)threads;
+    gemm->chunks = gemm->chunks < panels ? gemm->chunks : panels;
+    gemm->chunk = (panels + gemm->chunks - 1) / gemm->chunks;
+    gemm->chunks = (panels + gemm->chunk - 1) / gemm->chunk;
+    gemm->block_floats =
+        ((gemm->job.m + gemm->blocks - 1) / gemm->blocks * gemm->job.k + SG_LANES - 1) / SG_LANES * SG_LANES;
+    gemm->workers = threads > 0 ? threads : 1;
 }
 
 /* A scratchpad moves everything behind the result on by one. */
-static void move_on(tile_ending *e)
+static void move_on(tile_ending *ending)
 {
-    e->bias += e->bias != INLAY_NONE;
-    e->add += e->add != INLAY_NONE;
-    for (uint32_t p = 0; p < e->post_count; p++)
-        e->posts[p].arg += e->posts[p].arg != INLAY_NONE;
+    ending->bias += ending->bias != INLAY_NONE;
+    ending->add += ending->add != INLAY_NONE;
+    for (uint32_t post = 0; post < ending->post_count; post++)
+        ending->posts[post].arg += ending->posts[post].arg != INLAY_NONE;
 }
 
-inlay_status tiles_lower_gemm(rg_build *b, const kn_case *c, bool paired, const rg_place *x, const tile_ending *ending,
-                              const rg_place *const *operands, uint32_t operand_count, const rg_place *y)
+inlay_status tiles_lower_gemm(rg_build *build, const kn_case *layer, bool paired, const rg_place *input,
+                              const tile_ending *ending, const rg_place *const *operands, uint32_t operand_count,
+                              const rg_place *output)
 {
     int64_t first = 0;
-    const kn_window inner = paired ? c->w : kn_trimmed(&c->w, &first), *w = &inner;
+    const kn_window inner = paired ? layer->w : kn_trimmed(&layer->w, &first), *window = &inner;
     const rg_place *places[ARG_Y + 2 + RG_MAX_POSTS + 3];
-    struct gemm g = { .native.run = run_gemm,
-                      .w = inner,
-                      .ending = *ending,
-                      .paired = paired,
-                      .job = { .kernel = b->state->sgemm,
-                               .m = w->images * w->out_height * w->out_width,
-                               .n = w->out,
-                               .k = w->in * w->kernel[0] * w->kernel[1],
-                               .chain = sg_chain(w->in * w->kernel[0] * w->kernel[1], b->state->strict) } };
+    struct gemm gemm = { .native.run = run_gemm,
+                         .w = inner,
+                         .ending = *ending,
+                         .paired = paired,
+                         .job = { .kernel = build->state->sgemm,
+                                  .m = window->images * window->out_height * window->out_width,
+                                  .n = window->out,
+                                  .k = window->in * window->kernel[0] * window->kernel[1],
+                                  .chain = sg_chain(window->in * window->kernel[0] * window->kernel[1],
+                                                    build->state->strict) } };
     rg_place weights, scratch, prepared;
     uint32_t count = ARG_Y + 1;
     inlay_status status;
@@ -352,45 +362,47 @@ inlay_status tiles_lower_gemm(rg_build *b, const kn_case *c, bool paired, const 
     rg_md md;
 
     if (paired)
-        pairs_layout(g.job.k, g.job.n, &md);
-    else if (!panel_layout(c, &md, &g.job))
-        return inlay_fail(b->diag, INLAY_INTERNAL, "node '%s': no layout for its weights", b->op->name);
-    g.skipped = first * w->in * g.job.width;
-    g.unfolded = w->padded || w->kernel[0] * w->kernel[1] > 1 || w->stride[0] > 1 || w->stride[1] > 1;
-    g.narrow = kn_is_narrow(b) && !g.unfolded && g.skipped == 0;
-    INLAY_TRY((g.narrow ? narrow_read_pack : rg_read_constant)(b, b->op->in[1], &c->weights, &md, &weights));
-    g.x_pixel = x->md.strides[x->md.ndims - 1];
-    g.job.c_row = y->md.strides[y->md.ndims - 1];
-    g.job.a_row = g.unfolded ? g.job.k : g.x_pixel;
-    g.in_place = ending->add != INLAY_NONE && operands[ending->add]->buffer == y->buffer;
-    divide(&g, b->instance->threads);
-    if (paired && !g.unfolded)
-        pairs_share(&g.job, b->instance->threads);
-    places[ARG_X] = x;
+        pairs_layout(gemm.job.k, gemm.job.n, &md);
+    else if (!panel_layout(layer, &md, &gemm.job))
+        return inlay_fail(build->diag, INLAY_INTERNAL, "node '%s': no layout for its weights", build->op->name);
+    gemm.skipped = first * window->in * gemm.job.width;
+    gemm.unfolded =
+        window->padded || window->kernel[0] * window->kernel[1] > 1 || window->stride[0] > 1 || window->stride[1] > 1;
+    gemm.narrow = kn_is_narrow(build) && !gemm.unfolded && gemm.skipped == 0;
+    INLAY_TRY(
+        (gemm.narrow ? narrow_read_pack : rg_read_constant)(build, build->op->in[1], &layer->weights, &md, &weights));
+    gemm.x_pixel = input->md.strides[input->md.ndims - 1];
+    gemm.job.c_row = output->md.strides[output->md.ndims - 1];
+    gemm.job.a_row = gemm.unfolded ? gemm.job.k : gemm.x_pixel;
+    gemm.in_place = ending->add != INLAY_NONE && operands[ending->add]->buffer == output->buffer;
+    divide(&gemm, build->instance->threads);
+    if (paired && !gemm.unfolded)
+        pairs_share(&gemm.job, build->instance->threads);
+    places[ARG_X] = input;
     places[ARG_W] = &weights;
-    places[ARG_Y] = y;
-    if (g.unfolded) {
-        floats = g.block_floats * g.workers;
-        INLAY_TRY(rg_new_floats(b, floats, &scratch));
+    places[ARG_Y] = output;
+    if (gemm.unfolded) {
+        floats = gemm.block_floats * gemm.workers;
+        INLAY_TRY(rg_new_floats(build, floats, &scratch));
         places[count++] = &scratch;
-        move_on(&g.ending);
+        move_on(&gemm.ending);
     }
     for (uint32_t i = ARG_Y + 1; i < operand_count; i++)
         places[count++] = operands[i];
     if (paired) {
-        floats = pairs_scratch_floats(&g.job) * g.workers;
-        INLAY_TRY(rg_new_floats(b, floats, &prepared));
-        g.prepared = count;
+        floats = pairs_scratch_floats(&gemm.job) * gemm.workers;
+        INLAY_TRY(rg_new_floats(build, floats, &prepared));
+        gemm.prepared = count;
         places[count++] = &prepared;
     }
-    if (g.narrow) {
-        floats = g.job.b_panel * g.workers;
+    if (gemm.narrow) {
+        floats = gemm.job.b_panel * gemm.workers;
         rg_md_plain(&md, 1, &floats);
-        INLAY_TRY(rg_new_place(b, &md, &prepared));
-        g.room = count;
+        INLAY_TRY(rg_new_place(build, &md, &prepared));
+        gemm.room = count;
         places[count++] = &prepared;
     }
-    status = rg_emit_step(b, &g.native, sizeof g, places, count);
+    status = rg_emit_step(build, &gemm.native, sizeof gemm, places, count);
 done:
     return status;
 }

@@ -8,11 +8,11 @@
 
 enum { MOST_ROWS = 7 }; /* of three vectors: 21 sums, 3 of weights, and what they are made of */
 
-static inline __m512 two_of(const float *x)
+static inline __m512 two_of(const float *input)
 {
     double both;
 
-    memcpy(&both, x, sizeof both);
+    memcpy(&both, input, sizeof both);
     return _mm512_castpd_ps(_mm512_set1_pd(both));
 }
 
@@ -35,22 +35,22 @@ static inline __attribute__((always_inline)) void narrow(const int rows, const i
         for (int r = 0; r < rows; r++)
             sum[r][v] = _mm512_setzero_ps();
     }
-    for (int64_t t = 0; t < p->tap_count; t++) {
+    for (int64_t tap = 0; tap < p->tap_count; tap++) {
         const float *base[(TILE_ROWS + 2) / 3]; /* of three rows each: addresses that an instruction can state */
 
         VEC_UNROLL
         for (int i = 0; 3 * i < rows; i++)
-            base[i] = p->a + p->taps[t] + 3 * i * a_row;
+            base[i] = p->a + p->taps[tap] + 3 * i * a_row;
         for (int64_t k = 0; k < p->depth; k += 2, b += 2 * TILE_WIDTH) {
             const __m512 first = _mm512_loadu_ps(b), second = _mm512_loadu_ps(b + TILE_WIDTH);
-            __m512 w[3];
+            __m512 m512[3];
 
-            w[0] = _mm512_permutex2var_ps(first, low, second);
+            m512[0] = _mm512_permutex2var_ps(first, low, second);
             if (vectors > 1)
-                w[1] = _mm512_permutex2var_ps(first, high, second);
+                m512[1] = _mm512_permutex2var_ps(first, high, second);
             if (vectors > 2)
-                w[2] = _mm512_permutex2var_ps(_mm512_loadu_ps(b + TILE_LANES), low,
-                                              _mm512_loadu_ps(b + TILE_WIDTH + TILE_LANES));
+                m512[2] = _mm512_permutex2var_ps(_mm512_loadu_ps(b + TILE_LANES), low,
+                                                 _mm512_loadu_ps(b + TILE_WIDTH + TILE_LANES));
             if (ahead != NULL) {
                 VEC_UNROLL
                 for (int i = 0; i < 2; i++, ahead += 64 * p->ahead_lines) {
@@ -65,7 +65,7 @@ static inline __attribute__((always_inline)) void narrow(const int rows, const i
 
                 VEC_UNROLL
                 for (int v = 0; v < vectors; v++)
-                    sum[r][v] = _mm512_fmadd_ps(x, w[v], sum[r][v]);
+                    sum[r][v] = _mm512_fmadd_ps(x, m512[v], sum[r][v]);
             }
             VEC_UNROLL
             for (int i = 0; 3 * i < rows; i++)

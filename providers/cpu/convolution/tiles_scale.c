@@ -11,42 +11,42 @@ struct scale {
 static inlay_status run_scale(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
                               uint32_t threads)
 {
-    const struct scale *n = (const struct scale *)(const void *)native;
-    const float *restrict w = args[0], *restrict s = args[1];
-    float *restrict y = args[2];
+    const struct scale *scale = (const struct scale *)(const void *)native;
+    const float *restrict weights = args[0], *restrict s = args[1];
+    float *restrict output = args[2];
 
     (void)state, (void)run, (void)threads; /* less than it takes to wake a thread */
-    for (int64_t p = 0; p < n->panels; p++)
-        for (int64_t i = 0; i < n->in; i++, w += TILE_WIDTH, y += TILE_WIDTH)
+    for (int64_t p = 0; p < scale->panels; p++)
+        for (int64_t i = 0; i < scale->in; i++, weights += TILE_WIDTH, output += TILE_WIDTH)
             for (int64_t j = 0; j < TILE_WIDTH; j++)
-                y[j] = w[j] * s[i];
+                output[j] = weights[j] * s[i];
     return INLAY_OK;
 }
 
-inlay_status tiles_scale_weights(rg_build *b, uint32_t factors, int64_t in, rg_place *w)
+inlay_status tiles_scale_weights(rg_build *build, uint32_t factors, int64_t in, rg_place *weights)
 {
-    const struct scale step = { .native.run = run_scale, .in = in, .panels = w->md.padded_dims[0] / TILE_WIDTH };
+    const struct scale step = { .native.run = run_scale, .in = in, .panels = weights->md.padded_dims[0] / TILE_WIDTH };
     inlay_status status;
-    rg_place s, y;
+    rg_place place, output;
 
-    INLAY_TRY(rg_read_plain(b, factors, &s));
-    INLAY_TRY(rg_new_place(b, &w->md, &y));
-    INLAY_TRY(rg_emit_step(b, &step.native, sizeof step, (const rg_place *const[]){ w, &s, &y }, 3));
-    *w = y;
+    INLAY_TRY(rg_read_plain(build, factors, &place));
+    INLAY_TRY(rg_new_place(build, &weights->md, &output));
+    INLAY_TRY(rg_emit_step(build, &step.native, sizeof step, (const rg_place *const[]){ weights, &place, &output }, 3));
+    *weights = output;
 done:
     return status;
 }
 
 /* The only op that reads the value, INLAY_NONE: there are others, or it leaves the region. */
-static uint32_t only_reader(const rg_build *b, uint32_t value)
+static uint32_t only_reader(const rg_build *build, uint32_t value)
 {
     uint32_t found = INLAY_NONE;
 
-    if (b->c->values[value].output != INLAY_NONE || b->c->values[value].uses != 1)
+    if (build->c->values[value].output != INLAY_NONE || build->c->values[value].uses != 1)
         return INLAY_NONE;
-    for (uint32_t o = 0; o < b->c->op_count; o++)
-        for (uint32_t i = 0; i < b->c->ops[o].in_count; i++)
-            if (b->c->ops[o].in[i] == value)
+    for (uint32_t o = 0; o < build->c->op_count; o++)
+        for (uint32_t i = 0; i < build->c->ops[o].in_count; i++)
+            if (build->c->ops[o].in[i] == value)
                 found = o;
     return found;
 }
@@ -62,34 +62,34 @@ static bool is_pointwise(const rg_op *op, uint32_t value)
     return true;
 }
 
-inlay_status tiles_take_scale(rg_build *b, const rg_group *group, bool *out_done)
+inlay_status tiles_take_scale(rg_build *build, const rg_group *group, bool *out_done)
 {
-    const rg_op *op = b->op;
-    uint32_t y = op->out[0], rank = b->ranks[y], reader, x, s;
+    const rg_op *op = build->op;
+    uint32_t y = op->out[0], rank = build->ranks[y], reader, x, s;
     inlay_status status = INLAY_OK;
     int64_t pixels = 1;
     rg_place place;
 
     *out_done = false;
-    if (b->state->tiles == NULL || b->state->sgemm == NULL || b->state->bf16 || op->alg != DN_BINARY_MUL ||
-        group->post_count > 0 || group->out != y || rank < 3 || rank > 4 || b->dims[y][0] != 1)
+    if (build->state->tiles == NULL || build->state->sgemm == NULL || build->state->bf16 || op->alg != DN_BINARY_MUL ||
+        group->post_count > 0 || group->out != y || rank < 3 || rank > 4 || build->dims[y][0] != 1)
         return INLAY_OK;
-    reader = only_reader(b, y);
-    if (reader == INLAY_NONE || !is_pointwise(&b->c->ops[reader], y))
+    reader = only_reader(build, y);
+    if (reader == INLAY_NONE || !is_pointwise(&build->c->ops[reader], y))
         return INLAY_OK;
     for (uint32_t d = 2; d < rank; d++)
-        pixels *= b->dims[y][d];
-    x = rg_count(b, op->in[0]) == rg_count(b, y) ? op->in[0] : op->in[1];
+        pixels *= build->dims[y][d];
+    x = rg_count(build, op->in[0]) == rg_count(build, y) ? op->in[0] : op->in[1];
     s = x == op->in[0] ? op->in[1] : op->in[0];
-    if (x == s || b->ranks[x] != rank || b->ranks[s] != rank || rg_count(b, x) != rg_count(b, y) ||
-        b->dims[s][1] != b->dims[y][1] || rg_count(b, s) != b->dims[s][1] ||
-        pixels < b->dims[b->c->ops[reader].out[0]][1])
+    if (x == s || build->ranks[x] != rank || build->ranks[s] != rank || rg_count(build, x) != rg_count(build, y) ||
+        build->dims[s][1] != build->dims[y][1] || rg_count(build, s) != build->dims[s][1] ||
+        pixels < build->dims[build->c->ops[reader].out[0]][1])
         return INLAY_OK;
-    INLAY_TRY(rg_read(b, s, &place)); /* both stay where they are until then */
-    b->instance->buffers[place.buffer].pending++;
-    INLAY_TRY(rg_read(b, x, &place));
-    INLAY_TRY(rg_set_place(b, y, &place));
-    b->scales[y] = s;
+    INLAY_TRY(rg_read(build, s, &place)); /* both stay where they are until then */
+    build->instance->buffers[place.buffer].pending++;
+    INLAY_TRY(rg_read(build, x, &place));
+    INLAY_TRY(rg_set_place(build, y, &place));
+    build->scales[y] = s;
     *out_done = true;
 done:
     return status;

@@ -54,13 +54,14 @@ typedef struct window_at {
     int64_t image, h, q, rows, columns;
 } window_at;
 
-static window_at locate(const struct window *w, int64_t n)
+static window_at locate(const struct window *window, int64_t n)
 {
-    const int64_t size = w->points - 2, at = n % (w->down * w->across);
-    const int64_t h = at / w->across * size, q = at % w->across * size;
+    const int64_t size = window->points - 2, at = n % (window->down * window->across);
+    const int64_t h = at / window->across * size, q = at % window->across * size;
 
-    return (window_at){ n / (w->down * w->across), h, q, w->out_height - h < size ? w->out_height - h : size,
-                        w->out_width - q < size ? w->out_width - q : size };
+    return (window_at){ n / (window->down * window->across), h, q,
+                        window->out_height - h < size ? window->out_height - h : size,
+                        window->out_width - q < size ? window->out_width - q : size };
 }
 
 static int64_t padded_line(int64_t floats)
@@ -69,14 +70,14 @@ static int64_t padded_line(int64_t floats)
 }
 
 /* V, M, and a float for each window: 1 where it failed the guard. */
-static int64_t scratch_floats(const struct window *w)
+static int64_t scratch_floats(const struct window *window)
 {
-    return (w->v_step + w->m_step) * w->points * w->points + padded_line(w->block);
+    return (window->v_step + window->m_step) * window->points * window->points + padded_line(window->block);
 }
 
-static float *failed_windows(const struct window *w, const float *v)
+static float *failed_windows(const struct window *window, const float *v)
 {
-    return (float *)(uintptr_t)v + (w->v_step + w->m_step) * w->points * w->points;
+    return (float *)(uintptr_t)v + (window->v_step + window->m_step) * window->points * window->points;
 }
 
 /* ------------------------------------------------------------------ the guard */
@@ -85,15 +86,15 @@ static float *failed_windows(const struct window *w, const float *v)
 static const float LEAST_SUM = 1e-16F, MOST_SUM = 1e16F; /* squares of what is between are normal numbers */
 
 /* May the window of these pixels, [column][row], be transformed? NaN fails every comparison. */
-static bool passes(const struct window *w, sum_weighed (*at)[TILE_ALPHA], int64_t rows, int64_t columns)
+static bool passes(const struct window *window, sum_weighed (*at)[TILE_ALPHA], int64_t rows, int64_t columns)
 {
-    const float limit = w->trust->top > 1 ? MOST_SUM / w->trust->top : MOST_SUM;
-    const float least = w->trust->top < 1 ? LEAST_SUM / w->trust->top : LEAST_SUM;
+    const float limit = window->trust->top > 1 ? MOST_SUM / window->trust->top : MOST_SUM;
+    const float least = window->trust->top < 1 ? LEAST_SUM / window->trust->top : LEAST_SUM;
     float largest = 0, all = 0, smallest = FLT_MAX;
     bool many = true;
 
-    for (int64_t c = 0; c < w->points; c++) {
-        for (int64_t r = 0; r < w->points; r++) {
+    for (int64_t c = 0; c < window->points; c++) {
+        for (int64_t r = 0; r < window->points; r++) {
             largest = at[c][r].sum > largest ? at[c][r].sum : largest;
             all += at[c][r].sum;
         }
@@ -103,7 +104,7 @@ static bool passes(const struct window *w, sum_weighed (*at)[TILE_ALPHA], int64_
     for (int64_t c = 0; c < columns; c++) {
         sum_weighed row[TILE_ALPHA];
 
-        for (int64_t r = 0; r < w->points; r++)
+        for (int64_t r = 0; r < window->points; r++)
             row[r] = (sum_weighed){ at[c][r].sum + at[c + 1][r].sum + at[c + 2][r].sum,
                                     at[c][r].square + at[c + 1][r].square + at[c + 2][r].square };
         for (int64_t r = 0; r < rows; r++) {
@@ -114,25 +115,25 @@ static bool passes(const struct window *w, sum_weighed (*at)[TILE_ALPHA], int64_
             many = many && sum * sum >= (float)TILE_LEAST_TERMS * square;
         }
     }
-    return many && all <= limit && smallest >= least && largest <= (float)w->trust->uneven * smallest;
+    return many && all <= limit && smallest >= least && largest <= (float)window->trust->uneven * smallest;
 }
 
 /* x: the pixels of a window, row by row. The columns that it shares with the window to its left are there already. */
-static bool window_passes(const struct window *w, const float *const *x, sum_weighed (*at)[TILE_ALPHA], bool shares,
-                          int64_t rows, int64_t columns)
+static bool window_passes(const struct window *window, const float *const *x, sum_weighed (*at)[TILE_ALPHA],
+                          bool shares, int64_t rows, int64_t columns)
 {
-    const int64_t size = w->points - 2;
+    const int64_t size = window->points - 2;
 
     if (shares)
         memmove(at, at + size, 2 * sizeof *at);
-    for (int64_t c = shares ? 2 : 0; c < w->points; c++) {
+    for (int64_t c = shares ? 2 : 0; c < window->points; c++) {
         const float *column[TILE_ALPHA];
 
-        for (int64_t r = 0; r < w->points; r++)
-            column[r] = x[r * w->points + c];
-        KERNEL_BEST(sum_loops)->weigh_column(column, w->points, w->in, w->trust->weight, at[c]);
+        for (int64_t r = 0; r < window->points; r++)
+            column[r] = x[r * window->points + c];
+        KERNEL_BEST(sum_loops)->weigh_column(column, window->points, window->in, window->trust->weight, at[c]);
     }
-    return passes(w, at, rows, columns);
+    return passes(window, at, rows, columns);
 }
 
 /* ------------------------------------------------------------------ the three steps, for some windows of a block */
@@ -140,26 +141,27 @@ static bool window_passes(const struct window *w, const float *const *x, sum_wei
 static void transform_in(const window_call *call, float *v, int64_t begin, int64_t end)
 {
     static const float zeros[TILE_CHANNELS];
-    const struct window *w = call->w;
-    const float *x = call->args[ARG_X], *pixels[TILE_ALPHA * TILE_ALPHA];
+    const struct window *window = call->w;
+    const float *input = call->args[ARG_X], *pixels[TILE_ALPHA * TILE_ALPHA];
     sum_weighed of_window[TILE_ALPHA][TILE_ALPHA];
-    float *failed = failed_windows(w, v);
+    float *failed = failed_windows(window, v);
 
     for (int64_t i = begin; i < end; i++) {
-        const window_at at = locate(w, call->first + i);
-        const int64_t h = at.h - w->top, q = at.q - w->left;
+        const window_at at = locate(window, call->first + i);
+        const int64_t h = at.h - window->top, q = at.q - window->left;
 
-        for (int64_t a = 0; a < w->points; a++) {
-            for (int64_t c = 0; c < w->points; c++) {
-                bool inside = h + a >= 0 && h + a < w->height && q + c >= 0 && q + c < w->width;
+        for (int64_t a = 0; a < window->points; a++) {
+            for (int64_t c = 0; c < window->points; c++) {
+                bool inside = h + a >= 0 && h + a < window->height && q + c >= 0 && q + c < window->width;
 
-                pixels[a * w->points + c] =
-                    inside ? x + ((at.image * w->height + h + a) * w->width + q + c) * w->x_pixel : zeros;
+                pixels[a * window->points + c] =
+                    inside ? input + ((at.image * window->height + h + a) * window->width + q + c) * window->x_pixel
+                           : zeros;
             }
         }
-        if (w->trust != NULL)
-            failed[i] = !window_passes(w, pixels, of_window, i > begin && at.q > 0, at.rows, at.columns);
-        w->set->window_in(pixels, w->in, w->points, v + i * w->v_line, w->v_step);
+        if (window->trust != NULL)
+            failed[i] = !window_passes(window, pixels, of_window, i > begin && at.q > 0, at.rows, at.columns);
+        window->set->window_in(pixels, window->in, window->points, v + i * window->v_line, window->v_step);
     }
 }
 
@@ -172,16 +174,17 @@ enum { GROUP = 4, PART = SUM_TERMS / 9, TAPS = 9 }; /* results side by side; cha
 static void gather_windows(const window_call *call, int64_t image, int64_t h, int64_t q, int64_t there, int64_t first,
                            int64_t count, float (*out)[PART * TAPS])
 {
-    const struct window *w = call->w;
-    const float *x = call->args[ARG_X];
+    const struct window *window = call->w;
+    const float *input = call->args[ARG_X];
 
     memset(out, 0, GROUP * sizeof *out);
     for (int64_t g = 0; g < there; g++) {
         for (int64_t t = 0; t < TAPS; t++) {
-            const int64_t row = h - w->top + t / 3, column = q + g - w->left + t % 3;
-            const float *pixel = x + ((image * w->height + row) * w->width + column) * w->x_pixel + first;
+            const int64_t row = h - window->top + t / 3, column = q + g - window->left + t % 3;
+            const float *pixel =
+                input + ((image * window->height + row) * window->width + column) * window->x_pixel + first;
 
-            if (row < 0 || row >= w->height || column < 0 || column >= w->width)
+            if (row < 0 || row >= window->height || column < 0 || column >= window->width)
                 continue;
             for (int64_t c = 0; c < count; c++)
                 out[g][c * TAPS + t] = pixel[c];
@@ -194,7 +197,7 @@ static void end_sums(const tile_window *to, int64_t row)
 {
     for (int64_t g = 0; g < to->columns; g++) {
         const float *add = to->add != NULL ? to->add + row * to->add_row + g * to->add_pixel : NULL;
-        float *y = to->y + row * to->y_row + g * to->y_pixel;
+        float *output = to->y + row * to->y_row + g * to->y_pixel;
 
         for (int64_t o = 0; o < to->channels; o++) {
             float sum = to->m[g * to->step + o] + (to->bias != NULL ? to->bias[o] : 0);
@@ -204,7 +207,7 @@ static void end_sums(const tile_window *to, int64_t row)
                 sum = sum < to->low ? to->low : sum; /* NaN stays */
                 sum = sum > to->high ? to->high : sum;
             }
-            y[o] = sum;
+            output[o] = sum;
         }
     }
 }
@@ -212,21 +215,21 @@ static void end_sums(const tile_window *to, int64_t row)
 /* One window by the original weights. m: to->m, whose first GROUP lines hold sums meanwhile. */
 static void plain_window(const window_call *call, const window_at *at, float *m, const tile_window *to)
 {
-    const struct window *w = call->w;
+    const struct window *window = call->w;
     const sum_loops *const loops = KERNEL_BEST(sum_loops);
     const float *weights = call->args[ARG_PLAIN];
     float x[GROUP][PART * TAPS];
 
     for (int64_t r = 0; r < at->rows; r++) {
         for (int64_t g = 0; g < GROUP; g++)
-            memset(m + g * to->step, 0, (size_t)w->out * sizeof *m);
-        for (int64_t first = 0; first < w->in; first += PART) {
-            const int64_t count = w->in - first < PART ? w->in - first : PART;
+            memset(m + g * to->step, 0, (size_t)window->out * sizeof *m);
+        for (int64_t first = 0; first < window->in; first += PART) {
+            const int64_t count = window->in - first < PART ? window->in - first : PART;
 
             gather_windows(call, at->image, at->h + r, at->q, at->columns, first, count, x);
-            for (int64_t o = 0; o < w->out; o++)
-                loops->add_dots((const float(*)[SUM_TERMS])x, weights + (o * w->in + first) * TAPS, count * TAPS, m + o,
-                                to->step);
+            for (int64_t o = 0; o < window->out; o++)
+                loops->add_dots((const float(*)[SUM_TERMS])x, weights + (o * window->in + first) * TAPS, count * TAPS,
+                                m + o, to->step);
         }
         end_sums(to, r);
     }
@@ -248,75 +251,75 @@ static bool all_failed(const window_call *call, const float *v)
 static void multiply(const window_call *call, const float *v, float *m, int64_t begin, int64_t end)
 {
     static const int64_t tap = 0;
-    const struct window *w = call->w;
-    int64_t tiles = (call->count + TILE_ROWS - 1) / TILE_ROWS, panel_floats = w->in * TILE_WIDTH;
+    const struct window *window = call->w;
+    int64_t tiles = (call->count + TILE_ROWS - 1) / TILE_ROWS, panel_floats = window->in * TILE_WIDTH;
 
     if (all_failed(call, v))
         return;
     for (int64_t u = begin; u < end; u++) {
-        int64_t point = u / w->panels, column = u % w->panels * TILE_WIDTH;
+        int64_t point = u / window->panels, column = u % window->panels * TILE_WIDTH;
         const float *b = (const float *)call->args[ARG_W] + u * panel_floats, *next = b + panel_floats;
 
         for (int64_t t = 0; t < tiles; t++) {
             int64_t first = t * call->count / tiles, last = (t + 1) * call->count / tiles;
-            const tile_product p = {
-                .a = v + point * w->v_step + first * w->v_line,
-                .a_row = w->v_line,
+            const tile_product product = {
+                .a = v + point * window->v_step + first * window->v_line,
+                .a_row = window->v_line,
                 .taps = &tap,
                 .tap_count = 1,
-                .depth = w->in,
+                .depth = window->in,
                 .b = b,
                 .ahead = u + 1 == end || t > 1 ? NULL : next + t * panel_floats / 2,
                 .ahead_lines = tiles == 1 ? 2 : 1,
-                .c = m + point * w->m_step + first * w->m_line + column,
-                .c_row = w->m_line,
-                .columns = w->out - column < TILE_WIDTH ? w->out - column : TILE_WIDTH,
+                .c = m + point * window->m_step + first * window->m_line + column,
+                .c_row = window->m_line,
+                .columns = window->out - column < TILE_WIDTH ? window->out - column : TILE_WIDTH,
             };
 
-            w->set->multiply(&p, (int)(last - first));
+            window->set->multiply(&product, (int)(last - first));
         }
     }
 }
 
 static void transform_out(const window_call *call, const float *v, float *m, int64_t begin, int64_t end)
 {
-    const struct window *w = call->w;
-    const tile_ending *e = &w->ending;
-    const float *bias = e->bias != INLAY_NONE ? call->args[e->bias] : NULL;
-    const float *add = e->add != INLAY_NONE ? call->args[e->add] : NULL;
-    float *y = call->args[ARG_Y];
+    const struct window *window = call->w;
+    const tile_ending *ending = &window->ending;
+    const float *bias = ending->bias != INLAY_NONE ? call->args[ending->bias] : NULL;
+    const float *add = ending->add != INLAY_NONE ? call->args[ending->add] : NULL;
+    float *output = call->args[ARG_Y];
 
     for (int64_t i = begin; i < end; i++) {
-        const window_at at = locate(w, call->first + i);
-        const int64_t pixel = (at.image * w->out_height + at.h) * w->out_width + at.q;
+        const window_at at = locate(window, call->first + i);
+        const int64_t pixel = (at.image * window->out_height + at.h) * window->out_width + at.q;
         const tile_window back = {
-            .m = m + i * w->m_line,
-            .step = w->m_step,
-            .points = w->points,
-            .channels = w->out,
+            .m = m + i * window->m_line,
+            .step = window->m_step,
+            .points = window->points,
+            .channels = window->out,
             .bias = bias,
-            .add = add != NULL ? add + pixel * e->add_pixel : NULL,
-            .add_row = w->out_width * e->add_pixel,
-            .add_pixel = e->add_pixel,
-            .clamp = e->clamp,
-            .low = e->low,
-            .high = e->high,
-            .y = y + pixel * w->y_pixel,
-            .y_row = w->out_width * w->y_pixel,
-            .y_pixel = w->y_pixel,
+            .add = add != NULL ? add + pixel * ending->add_pixel : NULL,
+            .add_row = window->out_width * ending->add_pixel,
+            .add_pixel = ending->add_pixel,
+            .clamp = ending->clamp,
+            .low = ending->low,
+            .high = ending->high,
+            .y = output + pixel * window->y_pixel,
+            .y_row = window->out_width * window->y_pixel,
+            .y_pixel = window->y_pixel,
             .rows = at.rows,
             .columns = at.columns,
         };
 
-        if (w->trust != NULL && failed_windows(w, v)[i] != 0)
-            plain_window(call, &at, m + i * w->m_line, &back);
+        if (window->trust != NULL && failed_windows(window, v)[i] != 0)
+            plain_window(call, &at, m + i * window->m_line, &back);
         else
-            w->set->window_out(&back);
-        for (int64_t r = 0; e->post_count > 0 && r < at.rows; r++) {
-            int64_t first = pixel + r * w->out_width;
+            window->set->window_out(&back);
+        for (int64_t r = 0; ending->post_count > 0 && r < at.rows; r++) {
+            int64_t first = pixel + r * window->out_width;
 
-            tiles_end(w->set, w->kernel, e, call->args, y + first * w->y_pixel, w->y_pixel, first, at.columns, 0,
-                      w->out);
+            tiles_end(window->set, window->kernel, ending, call->args, output + first * window->y_pixel,
+                      window->y_pixel, first, at.columns, 0, window->out);
         }
     }
 }
@@ -325,22 +328,23 @@ static void transform_out(const window_call *call, const float *v, float *m, int
 
 static void take_block(window_call *call, int64_t block)
 {
-    const struct window *w = call->w;
+    const struct window *window = call->w;
 
-    call->first = block * w->block;
-    call->count = w->total - call->first < w->block ? w->total - call->first : w->block;
+    call->first = block * window->block;
+    call->count = window->total - call->first < window->block ? window->total - call->first : window->block;
 }
 
 static inlay_status whole_blocks(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     window_call call = *(const window_call *)user;
-    const struct window *w = call.w;
-    float *v = call.scratch + worker * scratch_floats(w), *m = v + w->v_step * w->points * w->points;
+    const struct window *window = call.w;
+    float *v = call.scratch + worker * scratch_floats(window),
+          *m = v + window->v_step * window->points * window->points;
 
     for (int64_t b = begin; b < end; b++) {
         take_block(&call, b);
         transform_in(&call, v, 0, call.count);
-        multiply(&call, v, m, 0, w->points * w->points * w->panels);
+        multiply(&call, v, m, 0, window->points * window->points * window->panels);
         transform_out(&call, v, m, 0, call.count);
     }
     return INLAY_OK;
@@ -376,20 +380,21 @@ static inlay_status part_out(void *user, int64_t begin, int64_t end, uint32_t wo
 static inlay_status run_window(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
                                uint32_t threads)
 {
-    const struct window *w = (const struct window *)(const void *)native;
-    int64_t blocks = (w->total + w->block - 1) / w->block, units = w->points * w->points * w->panels;
-    window_call call = { .w = w, .args = args, .scratch = args[ARG_SCRATCH] };
+    const struct window *window = (const struct window *)(const void *)native;
+    int64_t blocks = (window->total + window->block - 1) / window->block,
+            units = window->points * window->points * window->panels;
+    window_call call = { .w = window, .args = args, .scratch = args[ARG_SCRATCH] };
     inlay_status status = INLAY_OK;
 
     if (threads <= 1)
         return whole_blocks(&call, 0, blocks, 0);
-    if (w->apart)
+    if (window->apart)
         return state->host->parallel_for(state->host->ctx, run, blocks, 1, whole_blocks, &call);
     for (int64_t b = 0; b < blocks && status == INLAY_OK; b++) {
         take_block(&call, b);
         status = state->host->parallel_for(state->host->ctx, run, call.count, 2, part_in, &call);
         if (status == INLAY_OK)
-            status = state->host->parallel_for(state->host->ctx, run, units, w->panels < 4 ? 4 : w->panels,
+            status = state->host->parallel_for(state->host->ctx, run, units, window->panels < 4 ? 4 : window->panels,
                                                part_multiply, &call);
         if (status == INLAY_OK)
             status = state->host->parallel_for(state->host->ctx, run, call.count, 2, part_out, &call);
@@ -406,100 +411,100 @@ enum {
 };
 
 /* How many windows at a time. */
-static void cut(struct window *w, uint32_t threads)
+static void cut(struct window *window, uint32_t threads)
 {
-    int64_t squared = w->points * w->points, weights = squared * w->in * w->panels * TILE_WIDTH * 4;
-    int64_t each = squared * (w->v_line + w->m_line) * 4, blocks;
+    int64_t squared = window->points * window->points, weights = squared * window->in * window->panels * TILE_WIDTH * 4;
+    int64_t each = squared * (window->v_line + window->m_line) * 4, blocks;
     int64_t most = (weights > NEAR_WEIGHTS ? FAR_BYTES : NEAR_BYTES) / each;
 
     if (most < TILE_ROWS)
         most = TILE_ROWS;
-    blocks = (w->total + most - 1) / most;
-    w->apart = threads > 1 && weights <= NEAR_WEIGHTS && blocks >= threads;
-    if (w->apart)
+    blocks = (window->total + most - 1) / most;
+    window->apart = threads > 1 && weights <= NEAR_WEIGHTS && blocks >= threads;
+    if (window->apart)
         blocks = (blocks + threads - 1) / threads * threads;
-    w->block = (w->total + blocks - 1) / blocks;
+    window->block = (window->total + blocks - 1) / blocks;
     /* Lines of different points must not all fall into the same set of the cache. */
-    w->v_step = w->block * w->v_line + TILE_LANES;
-    w->m_step = w->block * w->m_line + TILE_LANES;
+    window->v_step = window->block * window->v_line + TILE_LANES;
+    window->m_step = window->block * window->m_line + TILE_LANES;
 }
 
-inlay_status tiles_lower_window(rg_build *b, const rg_op *op, int64_t points, const rg_place *x, const rg_md *weights,
-                                const tile_ending *ending, const rg_place *const *operands, uint32_t operand_count,
-                                const rg_place *y)
+inlay_status tiles_lower_window(rg_build *build, const rg_op *op, int64_t points, const rg_place *input,
+                                const rg_md *weights, const tile_ending *ending, const rg_place *const *operands,
+                                uint32_t operand_count, const rg_place *output)
 {
-    const int64_t *xd = b->dims[op->in[0]], *yd = b->dims[op->out[0]];
+    const int64_t *xd = build->dims[op->in[0]], *yd = build->dims[op->out[0]];
     const rg_place *places[5 + RG_MAX_POSTS + 2];
     const tile_trust *trust = NULL;
-    rg_place u, original, scratch;
+    rg_place place, original, scratch;
     dn_dims begins, ends;
     inlay_status status;
     int64_t floats;
-    struct window *w;
+    struct window *window;
     rg_md md;
 
     if (!tiles_window_layout(points, xd[1], yd[1], &md))
-        return inlay_fail(b->diag, INLAY_UNSUPPORTED, "node '%s': no layout for its weights", op->name);
-    status = rg_read_constant(b, op->in[1], weights, &md, &u);
-    original = u;
-    if (status == INLAY_OK && !b->state->fast) {
-        rg_constant *k = &b->c->constants[b->c->values[op->in[1]].constant];
+        return inlay_fail(build->diag, INLAY_UNSUPPORTED, "node '%s': no layout for its weights", op->name);
+    status = rg_read_constant(build, op->in[1], weights, &md, &place);
+    original = place;
+    if (status == INLAY_OK && !build->state->fast) {
+        rg_constant *constant = &build->c->constants[build->c->values[op->in[1]].constant];
 
-        status = rg_constant_trust(b->c, k, weights, points, &trust, b->diag);
+        status = rg_constant_trust(build->c, constant, weights, points, &trust, build->diag);
         if (status == INLAY_OK)
-            status = rg_read_plain(b, op->in[1], &original);
+            status = rg_read_plain(build, op->in[1], &original);
     }
     if (status != INLAY_OK)
         return status;
-    w = calloc(1, sizeof *w);
-    if (w == NULL)
-        return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", op->name);
+    window = calloc(1, sizeof *window);
+    if (window == NULL)
+        return inlay_fail(build->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", op->name);
     rg_window_pads(op, xd + 2, yd + 2, op->window.kernel, begins, ends);
-    *w = (struct window){ .native.run = run_window,
-                          .set = b->state->tiles,
-                          .kernel = b->state->sgemm,
-                          .points = points,
-                          .images = xd[0],
-                          .height = xd[2],
-                          .width = xd[3],
-                          .in = xd[1],
-                          .out_height = yd[2],
-                          .out_width = yd[3],
-                          .out = yd[1],
-                          .top = begins[0],
-                          .left = begins[1],
-                          .x_pixel = x->md.strides[3],
-                          .y_pixel = y->md.strides[3],
-                          .v_line = padded_line(xd[1]),
-                          .m_line = padded_line(yd[1]),
-                          .panels = (yd[1] + TILE_WIDTH - 1) / TILE_WIDTH,
-                          .ending = *ending,
-                          .trust = trust };
-    w->down = (yd[2] + points - 3) / (points - 2);
-    w->across = (yd[3] + points - 3) / (points - 2);
-    w->total = xd[0] * w->down * w->across;
-    cut(w, b->instance->threads);
-    floats = scratch_floats(w) * (w->apart ? b->instance->threads : 1);
-    status = rg_new_floats(b, floats, &scratch);
+    *window = (struct window){ .native.run = run_window,
+                               .set = build->state->tiles,
+                               .kernel = build->state->sgemm,
+                               .points = points,
+                               .images = xd[0],
+                               .height = xd[2],
+                               .width = xd[3],
+                               .in = xd[1],
+                               .out_height = yd[2],
+                               .out_width = yd[3],
+                               .out = yd[1],
+                               .top = begins[0],
+                               .left = begins[1],
+                               .x_pixel = input->md.strides[3],
+                               .y_pixel = output->md.strides[3],
+                               .v_line = padded_line(xd[1]),
+                               .m_line = padded_line(yd[1]),
+                               .panels = (yd[1] + TILE_WIDTH - 1) / TILE_WIDTH,
+                               .ending = *ending,
+                               .trust = trust };
+    window->down = (yd[2] + points - 3) / (points - 2);
+    window->across = (yd[3] + points - 3) / (points - 2);
+    window->total = xd[0] * window->down * window->across;
+    cut(window, build->instance->threads);
+    floats = scratch_floats(window) * (window->apart ? build->instance->threads : 1);
+    status = rg_new_floats(build, floats, &scratch);
     if (status != INLAY_OK) {
-        free(w);
+        free(window);
         return status;
     }
-    places[ARG_X] = x;
-    places[ARG_W] = &u;
+    places[ARG_X] = input;
+    places[ARG_W] = &place;
     places[ARG_PLAIN] = &original;
-    places[ARG_Y] = y;
+    places[ARG_Y] = output;
     places[ARG_SCRATCH] = &scratch;
     for (uint32_t i = OPERANDS; i < operand_count; i++)
         places[i + MORE] = operands[i];
-    if (w->ending.bias != INLAY_NONE)
-        w->ending.bias += MORE;
-    if (w->ending.add != INLAY_NONE)
-        w->ending.add += MORE;
-    for (uint32_t p = 0; p < w->ending.post_count; p++)
-        if (w->ending.posts[p].arg != INLAY_NONE)
-            w->ending.posts[p].arg += MORE;
-    return rg_emit_native(b, &w->native, places, operand_count + MORE);
+    if (window->ending.bias != INLAY_NONE)
+        window->ending.bias += MORE;
+    if (window->ending.add != INLAY_NONE)
+        window->ending.add += MORE;
+    for (uint32_t post = 0; post < window->ending.post_count; post++)
+        if (window->ending.posts[post].arg != INLAY_NONE)
+            window->ending.posts[post].arg += MORE;
+    return rg_emit_native(build, &window->native, places, operand_count + MORE);
 }
 
 /* ------------------------------------------------------------------ weights */
@@ -521,17 +526,17 @@ typedef struct weights_call {
 
 static inlay_status some_panels(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    const weights_call *w = user;
-    int64_t in = w->dims[1], step = w->panels * in * TILE_WIDTH;
+    const weights_call *call = user;
+    int64_t in = call->dims[1], step = call->panels * in * TILE_WIDTH;
 
     (void)worker;
     for (int64_t p = begin; p < end; p++) {
-        int64_t first = p * TILE_WIDTH, count = w->dims[0] - first < TILE_WIDTH ? w->dims[0] - first : TILE_WIDTH;
+        int64_t first = p * TILE_WIDTH, count = call->dims[0] - first < TILE_WIDTH ? call->dims[0] - first : TILE_WIDTH;
 
         for (int64_t i = 0; i < in; i++)
-            w->set->window_weights(w->source + (first * w->strides[0] + i * w->strides[1]) * (int64_t)sizeof(float),
-                                   w->strides[0], w->strides[3], count, w->points, w->u + (p * in + i) * TILE_WIDTH,
-                                   step);
+            call->set->window_weights(
+                call->source + (first * call->strides[0] + i * call->strides[1]) * (int64_t)sizeof(float),
+                call->strides[0], call->strides[3], count, call->points, call->u + (p * in + i) * TILE_WIDTH, step);
     }
     return INLAY_OK;
 }
@@ -539,14 +544,14 @@ static inlay_status some_panels(void *user, int64_t begin, int64_t end, uint32_t
 bool tiles_window_weights(const rg_state *state, inlay_run *run, const rg_md *plain, const void *source,
                           const rg_md *md, void *target)
 {
-    weights_call w = {
+    weights_call call = {
         .set = state->tiles, .source = source, .dims = plain->dims, .strides = plain->strides, .u = target
     };
 
     if (plain->ndims != 4 || md->ndims != 3 || plain->kind != RG_BLOCKED || state->tiles == NULL)
         return false;
-    w.points = md->dims[0] == 16 ? 4 : 6;
-    w.panels = (w.dims[0] + TILE_WIDTH - 1) / TILE_WIDTH;
-    (void)state->host->parallel_for(state->host->ctx, run, w.panels, 1, some_panels, &w);
+    call.points = md->dims[0] == 16 ? 4 : 6;
+    call.panels = (call.dims[0] + TILE_WIDTH - 1) / TILE_WIDTH;
+    (void)state->host->parallel_for(state->host->ctx, run, call.panels, 1, some_panels, &call);
     return true;
 }

@@ -48,33 +48,34 @@ struct sums {
 };
 
 /* Bytes of the pairs of an axis: at most one for each tap of each place. */
-static uint64_t reach_bytes(const struct reach *r)
+static uint64_t reach_bytes(const struct reach *reach)
 {
-    return ((uint64_t)r->out + 1) * sizeof(int64_t) + 2 * (uint64_t)r->most * sizeof(int32_t) * (uint64_t)r->out;
+    return ((uint64_t)reach->out + 1) * sizeof(int64_t) +
+           2 * (uint64_t)reach->most * sizeof(int32_t) * (uint64_t)reach->out;
 }
 
-static char *reach_fill(struct reach *r, int64_t stride, int64_t dilation, int64_t begin, char *memory)
+static char *reach_fill(struct reach *reach, int64_t stride, int64_t dilation, int64_t begin, char *memory)
 {
     int64_t count = 0, most = 0;
 
-    r->first = (int64_t *)(void *)memory;
-    r->in = (int32_t *)(r->first + r->out + 1);
-    r->tap = r->in + r->most * r->out;
-    for (int64_t o = 0; o < r->out; o++) {
-        r->first[o] = count;
-        for (int64_t k = 0; k < r->kernel; k++) {
+    reach->first = (int64_t *)(void *)memory;
+    reach->in = (int32_t *)(reach->first + reach->out + 1);
+    reach->tap = reach->in + reach->most * reach->out;
+    for (int64_t o = 0; o < reach->out; o++) {
+        reach->first[o] = count;
+        for (int64_t k = 0; k < reach->kernel; k++) {
             int64_t at = o + begin - k * dilation;
 
-            if (at < 0 || at % stride != 0 || at / stride >= r->size)
+            if (at < 0 || at % stride != 0 || at / stride >= reach->size)
                 continue;
-            r->in[count] = (int32_t)(at / stride);
-            r->tap[count++] = (int32_t)k;
+            reach->in[count] = (int32_t)(at / stride);
+            reach->tap[count++] = (int32_t)k;
         }
-        most = count - r->first[o] > most ? count - r->first[o] : most;
+        most = count - reach->first[o] > most ? count - reach->first[o] : most;
     }
-    r->first[r->out] = count;
-    memory = (char *)(r->tap + r->most * r->out);
-    r->most = most;
+    reach->first[reach->out] = count;
+    memory = (char *)(reach->tap + reach->most * reach->out);
+    reach->most = most;
     return memory;
 }
 
@@ -104,101 +105,103 @@ uint32_t transposed_take(const rg_group *group, transposed_ending *out)
     return taken;
 }
 
-void transposed_end(const transposed_ending *e, const struct sg_kernel *kernel, float *y, int64_t n)
+void transposed_end(const transposed_ending *ending, const struct sg_kernel *kernel, float *output, int64_t n)
 {
-    if (e->relu)
-        KERNEL_BEST(sum_loops)->relu(y, n, e->slope);
-    for (uint32_t i = 0; i < e->behind_count; i++)
-        rg_apply(kernel, &e->behind[i], y, n);
+    if (ending->relu)
+        KERNEL_BEST(sum_loops)->relu(output, n, ending->slope);
+    for (uint32_t i = 0; i < ending->behind_count; i++)
+        rg_apply(kernel, &ending->behind[i], output, n);
 }
 
 /* Rows [begin, end) of places of the output, channels last. */
 static inlay_status run_wide(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    const struct call *c = user;
-    const struct sums *s = c->s;
-    const struct reach *d = &s->axes[0], *h = &s->axes[1], *w = &s->axes[2];
+    const struct call *call = user;
+    const struct sums *sums = call->s;
+    const struct reach *reach = &sums->axes[0], *h = &sums->axes[1], *w = &sums->axes[2];
     const sum_loops *const loops = KERNEL_BEST(sum_loops);
-    int64_t n = s->channels;
+    int64_t n = sums->channels;
 
     (void)worker;
     for (int64_t row = begin; row < end; row++) {
-        int64_t oh = row % h->out, od = row / h->out % d->out, image = row / h->out / d->out;
-        float *y = c->y + row * w->out * n;
+        int64_t oh = row % h->out, od = row / h->out % reach->out, image = row / h->out / reach->out;
+        float *output = call->y + row * w->out * n;
 
-        for (int64_t ow = 0; ow < w->out; ow++, y += n) {
+        for (int64_t ow = 0; ow < w->out; ow++, output += n) {
             const float *rows[MAX_TERMS], *weights[MAX_TERMS];
             uint32_t count = 0;
 
-            for (int64_t i = d->first[od]; i < d->first[od + 1]; i++) {
+            for (int64_t i = reach->first[od]; i < reach->first[od + 1]; i++) {
                 for (int64_t j = h->first[oh]; j < h->first[oh + 1]; j++) {
                     for (int64_t k = w->first[ow]; k < w->first[ow + 1]; k++) {
-                        int64_t tap = ((int64_t)d->tap[i] * h->kernel + h->tap[j]) * w->kernel + w->tap[k];
-                        int64_t at = ((int64_t)d->in[i] * h->size + h->in[j]) * w->size + w->in[k];
+                        int64_t tap = ((int64_t)reach->tap[i] * h->kernel + h->tap[j]) * w->kernel + w->tap[k];
+                        int64_t at = ((int64_t)reach->in[i] * h->size + h->in[j]) * w->size + w->in[k];
 
-                        at += image * s->places;
-                        rows[count] = c->from + (s->weighted ? at : tap * s->batch * s->places + at) * n;
-                        weights[count++] = c->weights + tap * n;
+                        at += image * sums->places;
+                        rows[count] = call->from + (sums->weighted ? at : tap * sums->batch * sums->places + at) * n;
+                        weights[count++] = call->weights + tap * n;
                     }
                 }
             }
-            loops->add_rows(y, rows, s->weighted ? weights : NULL, count, c->bias, n);
+            loops->add_rows(output, rows, sums->weighted ? weights : NULL, count, call->bias, n);
         }
-        transposed_end(&s->ending, s->kernel, y - w->out * n, w->out * n);
+        transposed_end(&sums->ending, sums->kernel, output - w->out * n, w->out * n);
     }
     return INLAY_OK;
 }
 
 /* ------------------------------------------------------------------ sums along rows */
 
-/* y[i * stride] += x[i * step] */
-static void add_strided(float *y, int64_t stride, const float *x, int64_t step, int64_t n)
+/* output[i * stride] += input[i * step] */
+static void add_strided(float *output, int64_t stride, const float *input, int64_t step, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
-        y[i * stride] += x[i * step];
+        output[i * stride] += input[i * step];
 }
 
 /* A row of one channel of the output, row-major: what falls into it of one row of the input and tap row. */
-static void add_taps(const struct sums *s, float *y, const float *x, int64_t step)
+static void add_taps(const struct sums *sums, float *output, const float *input, int64_t step)
 {
-    const struct reach *w = &s->axes[2];
+    const struct reach *reach = &sums->axes[2];
 
-    for (int64_t k = 0; k < w->kernel; k++) {
-        int64_t shift = k * s->dilations[2] - s->begins[2]; /* place i goes to i * stride + shift */
-        int64_t first = 0, last = w->size - 1;
+    for (int64_t k = 0; k < reach->kernel; k++) {
+        int64_t shift = k * sums->dilations[2] - sums->begins[2]; /* place i goes to i * stride + shift */
+        int64_t first = 0, last = reach->size - 1;
 
         if (shift < 0)
-            first = (-shift + s->strides[2] - 1) / s->strides[2];
-        if (w->out - 1 - shift < last * s->strides[2])
-            last = w->out - 1 - shift >= 0 ? (w->out - 1 - shift) / s->strides[2] : -1;
+            first = (-shift + sums->strides[2] - 1) / sums->strides[2];
+        if (reach->out - 1 - shift < last * sums->strides[2])
+            last = reach->out - 1 - shift >= 0 ? (reach->out - 1 - shift) / sums->strides[2] : -1;
         if (last >= first)
-            add_strided(y + first * s->strides[2] + shift, s->strides[2], x + first * step + k, step, last - first + 1);
+            add_strided(output + first * sums->strides[2] + shift, sums->strides[2], input + first * step + k, step,
+                        last - first + 1);
     }
 }
 
 /* Rows [begin, end) of the output [batch, channels, ..]. */
 static inlay_status run_thin(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    const struct call *c = user;
-    const struct sums *s = c->s;
-    const struct reach *d = &s->axes[0], *h = &s->axes[1], *w = &s->axes[2];
-    int64_t step = s->channels * s->taps;
+    const struct call *call = user;
+    const struct sums *sums = call->s;
+    const struct reach *reach = &sums->axes[0], *h = &sums->axes[1], *w = &sums->axes[2];
+    int64_t step = sums->channels * sums->taps;
 
     (void)worker;
     for (int64_t row = begin; row < end; row++) {
-        int64_t oh = row % h->out, od = row / h->out % d->out, channel = row / h->out / d->out % s->channels;
-        const float *image = c->from + row / h->out / d->out / s->channels * s->places * step + channel * s->taps;
-        float *y = c->y + row * w->out;
+        int64_t oh = row % h->out, od = row / h->out % reach->out, channel = row / h->out / reach->out % sums->channels;
+        const float *image =
+            call->from + row / h->out / reach->out / sums->channels * sums->places * step + channel * sums->taps;
+        float *output = call->y + row * w->out;
 
         for (int64_t ow = 0; ow < w->out; ow++)
-            y[ow] = c->bias != NULL ? c->bias[channel] : 0;
-        for (int64_t i = d->first[od]; i < d->first[od + 1]; i++)
+            output[ow] = call->bias != NULL ? call->bias[channel] : 0;
+        for (int64_t i = reach->first[od]; i < reach->first[od + 1]; i++)
             for (int64_t j = h->first[oh]; j < h->first[oh + 1]; j++)
-                add_taps(s, y,
-                         image + ((int64_t)d->in[i] * h->size + h->in[j]) * w->size * step +
-                             ((int64_t)d->tap[i] * h->kernel + h->tap[j]) * w->kernel,
+                add_taps(sums, output,
+                         image + ((int64_t)reach->in[i] * h->size + h->in[j]) * w->size * step +
+                             ((int64_t)reach->tap[i] * h->kernel + h->tap[j]) * w->kernel,
                          step);
-        transposed_end(&s->ending, s->kernel, y, w->out);
+        transposed_end(&sums->ending, sums->kernel, output, w->out);
     }
     return INLAY_OK;
 }
@@ -206,175 +209,178 @@ static inlay_status run_thin(void *user, int64_t begin, int64_t end, uint32_t wo
 static inlay_status run_sums(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
                              uint32_t threads)
 {
-    const struct sums *s = (const struct sums *)(const void *)native;
-    const bool thin = s->thin;
+    const struct sums *sums = (const struct sums *)(const void *)native;
+    const bool thin = sums->thin;
     uint32_t next = 2;
-    struct call c = { .s = s, .from = args[0], .y = args[1] };
-    int64_t rows = s->batch * s->axes[0].out * s->axes[1].out * (thin ? s->channels : 1);
-    int64_t row = s->axes[2].out * (thin ? 1 : s->channels) * (s->axes[2].most > 0 ? s->axes[2].most : 1);
+    struct call call = { .s = sums, .from = args[0], .y = args[1] };
+    int64_t rows = sums->batch * sums->axes[0].out * sums->axes[1].out * (thin ? sums->channels : 1);
+    int64_t row = sums->axes[2].out * (thin ? 1 : sums->channels) * (sums->axes[2].most > 0 ? sums->axes[2].most : 1);
     int64_t grain = 16384 / (row + 1) + 1;
 
-    if (s->biased)
-        c.bias = args[next++];
-    if (s->weighted)
-        c.weights = args[next];
+    if (sums->biased)
+        call.bias = args[next++];
+    if (sums->weighted)
+        call.weights = args[next];
     if (threads <= 1 || rows <= grain)
-        return thin ? run_thin(&c, 0, rows, 0) : run_wide(&c, 0, rows, 0);
-    return state->host->parallel_for(state->host->ctx, run, rows, grain, thin ? run_thin : run_wide, &c);
+        return thin ? run_thin(&call, 0, rows, 0) : run_wide(&call, 0, rows, 0);
+    return state->host->parallel_for(state->host->ctx, run, rows, grain, thin ? run_thin : run_wide, &call);
 }
 
 /* ------------------------------------------------------------------ lowering */
 
 /* The sums for the op being lowered, without flags; NULL and INLAY_UNSUPPORTED: too many terms for a place. */
-static inlay_status make_sums(const rg_build *b, struct sums **out)
+static inlay_status make_sums(const rg_build *build, struct sums **out)
 {
-    const rg_op *op = b->op;
-    const int64_t *x = b->dims[op->in[0]], *y = b->dims[op->out[0]];
+    const rg_op *op = build->op;
+    const int64_t *input = build->dims[op->in[0]], *output = build->dims[op->out[0]];
     int64_t begins[SPATIAL], ends[SPATIAL], terms = 1;
     uint32_t front = SPATIAL - op->window.spatial;
-    struct sums s = { .native.run = run_sums, .batch = y[0], .channels = y[1], .taps = 1, .places = 1 };
+    struct sums sums = { .native.run = run_sums, .batch = output[0], .channels = output[1], .taps = 1, .places = 1 };
     uint64_t bytes = 0;
     char *memory;
 
     *out = NULL;
-    rg_deconvolution_pads(op, x + 2, y + 2, begins, ends);
+    rg_deconvolution_pads(op, input + 2, output + 2, begins, ends);
     for (uint32_t i = 0; i < SPATIAL; i++) {
-        struct reach *r = &s.axes[i];
+        struct reach *reach = &sums.axes[i];
         bool real = i >= front;
         uint32_t d = real ? i - front : 0;
 
-        *r = (struct reach){ .size = real ? x[2 + d] : 1,
-                             .out = real ? y[2 + d] : 1,
-                             .kernel = real ? op->window.kernel[d] : 1 };
-        s.strides[i] = real ? op->window.strides[d] : 1;
-        s.dilations[i] = real ? op->window.dilations[d] : 1;
-        s.begins[i] = real ? begins[d] : 0;
-        s.places *= r->size;
-        s.taps *= r->kernel;
+        *reach = (struct reach){ .size = real ? input[2 + d] : 1,
+                                 .out = real ? output[2 + d] : 1,
+                                 .kernel = real ? op->window.kernel[d] : 1 };
+        sums.strides[i] = real ? op->window.strides[d] : 1;
+        sums.dilations[i] = real ? op->window.dilations[d] : 1;
+        sums.begins[i] = real ? begins[d] : 0;
+        sums.places *= reach->size;
+        sums.taps *= reach->kernel;
         /* Taps a multiple of the stride apart fall on the same place: with a common divisor there are more. */
-        r->most = r->kernel;
-        if (s.dilations[i] == 1)
-            r->most = (r->kernel + s.strides[i] - 1) / s.strides[i];
-        terms *= r->most;
-        if (r->size > INT32_MAX || r->out > INT32_MAX || terms > MAX_TERMS)
+        reach->most = reach->kernel;
+        if (sums.dilations[i] == 1)
+            reach->most = (reach->kernel + sums.strides[i] - 1) / sums.strides[i];
+        terms *= reach->most;
+        if (reach->size > INT32_MAX || reach->out > INT32_MAX || terms > MAX_TERMS)
             return INLAY_UNSUPPORTED;
-        bytes += reach_bytes(r);
+        bytes += reach_bytes(reach);
     }
-    *out = malloc(sizeof s + bytes);
+    *out = malloc(sizeof sums + bytes);
     if (*out == NULL)
-        return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for the sums of node '%s'", op->name);
+        return inlay_fail(build->diag, INLAY_OUT_OF_MEMORY, "no memory for the sums of node '%s'", op->name);
     memory = (char *)(*out + 1);
     for (uint32_t i = 0; i < SPATIAL; i++)
-        memory = reach_fill(&s.axes[i], s.strides[i], s.dilations[i], s.begins[i], memory);
-    **out = s;
+        memory = reach_fill(&sums.axes[i], sums.strides[i], sums.dilations[i], sums.begins[i], memory);
+    **out = sums;
     return INLAY_OK;
 }
 
-/* Rows of x by each of some matrices [taps][groups][k, n], which are put so from where they lie in the weights. */
-static inlay_status emit_product(rg_build *b, const rg_place *x, int64_t m, const int64_t *w_dims, const rg_md *w_plain,
-                                 const rg_md *y_md, rg_place *out)
+/* Rows of input by each of some matrices [taps][groups][k, n], which are put so from where they lie in the weights. */
+static inlay_status emit_product(rg_build *build, const rg_place *input, int64_t m, const int64_t *w_dims,
+                                 const rg_md *w_plain, const rg_md *y_md, rg_place *out)
 {
     rg_md w_md;
-    rg_place w;
+    rg_place weights;
     inlay_status status;
 
     rg_md_plain(&w_md, 4, w_dims);
-    INLAY_TRY(rg_read_constant(b, b->op->in[1], w_plain, &w_md, &w));
-    INLAY_TRY(rg_new_place(b, y_md, out));
-    status = rg_emit_cut(b, x, &w, w_dims[0], w_dims[1], m, w_dims[2], w_dims[3], out);
+    INLAY_TRY(rg_read_constant(build, build->op->in[1], w_plain, &w_md, &weights));
+    INLAY_TRY(rg_new_place(build, y_md, out));
+    status = rg_emit_cut(build, input, &weights, w_dims[0], w_dims[1], m, w_dims[2], w_dims[3], out);
 done:
     return status;
 }
 
 /* [taps, places, channels] or, thin, [places, channels * taps]. */
-static inlay_status multiply(rg_build *b, const struct sums *s, const rg_place *x, rg_place *out)
+static inlay_status multiply(rg_build *build, const struct sums *sums, const rg_place *input, rg_place *out)
 {
-    const int64_t groups = b->op->window.group, in = b->dims[b->op->in[0]][1] / groups, m = s->batch * s->places;
-    const int64_t o = s->channels / groups, t = s->taps, thin[] = { 1, 1, in, o * t }, wide[] = { t, groups, in, o };
+    const int64_t groups = build->op->window.group, in = build->dims[build->op->in[0]][1] / groups,
+                  m = sums->batch * sums->places;
+    const int64_t o = sums->channels / groups, t = sums->taps, thin[] = { 1, 1, in, o * t },
+                  wide[] = { t, groups, in, o };
     rg_md w_plain, y_md;
 
-    if (s->thin) {
+    if (sums->thin) {
         rg_md_plain(&w_plain, 4, thin);
         rg_md_plain(&y_md, 2, (const int64_t[]){ m, o * t });
-        return emit_product(b, x, m, thin, &w_plain, &y_md, out);
+        return emit_product(build, input, m, thin, &w_plain, &y_md, out);
     }
     rg_md_strides(&w_plain, 4, wide, (const int64_t[]){ 1, in * o * t, o * t, t });
-    rg_md_plain(&y_md, 3, (const int64_t[]){ t, m, s->channels });
-    return emit_product(b, x, m, wide, &w_plain, &y_md, out);
+    rg_md_plain(&y_md, 3, (const int64_t[]){ t, m, sums->channels });
+    return emit_product(build, input, m, wide, &w_plain, &y_md, out);
 }
 
 /* The group's bias: input 2, or what is added right behind. */
-static inlay_status add_bias(rg_build *b, const rg_group *group, const rg_place **places, rg_place *bias,
+static inlay_status add_bias(rg_build *build, const rg_group *group, const rg_place **places, rg_place *bias,
                              uint32_t *count, bool *out_biased)
 {
-    uint32_t value = b->op->in_count > 2 && b->op->in[2] != INLAY_NONE ? b->op->in[2] : group->bias;
+    uint32_t value = build->op->in_count > 2 && build->op->in[2] != INLAY_NONE ? build->op->in[2] : group->bias;
     inlay_status status;
 
     *out_biased = value != INLAY_NONE;
     if (value == INLAY_NONE)
         return INLAY_OK;
-    status = rg_read_floats(b, value, b->dims[b->op->out[0]][1], bias);
+    status = rg_read_floats(build, value, build->dims[build->op->out[0]][1], bias);
     places[(*count)++] = bias;
     return status;
 }
 
-static inlay_status lower_sums(rg_build *b, const rg_group *group, struct sums **io)
+static inlay_status lower_sums(rg_build *build, const rg_group *group, struct sums **io)
 {
-    const rg_op *op = b->op;
-    uint32_t y_value = op->out[0], rank = b->ranks[y_value], count = 2, taken;
+    const rg_op *op = build->op;
+    uint32_t y_value = op->out[0], rank = build->ranks[y_value], count = 2, taken;
     const rg_place *places[4];
-    rg_place x, from, y, bias, weights;
-    struct sums *s = *io;
+    rg_place input, from, output, bias, weights;
+    struct sums *sums = *io;
     inlay_status status;
     rg_md md;
 
-    s->weighted = op->window.group > 1 && op->window.group == b->dims[op->in[0]][1] && op->window.group == s->channels;
-    s->thin = op->window.group == 1 && s->channels < WIDE_CHANNELS;
-    rg_md_channels_last(&md, rank, b->dims[op->in[0]]);
-    INLAY_TRY(rg_read_as(b, op->in[0], &md, &x));
-    from = x;
-    if (!s->weighted)
-        INLAY_TRY(multiply(b, s, &x, &from));
-    if (!s->thin)
-        rg_md_channels_last(&md, rank, b->dims[y_value]);
+    sums->weighted =
+        op->window.group > 1 && op->window.group == build->dims[op->in[0]][1] && op->window.group == sums->channels;
+    sums->thin = op->window.group == 1 && sums->channels < WIDE_CHANNELS;
+    rg_md_channels_last(&md, rank, build->dims[op->in[0]]);
+    INLAY_TRY(rg_read_as(build, op->in[0], &md, &input));
+    from = input;
+    if (!sums->weighted)
+        INLAY_TRY(multiply(build, sums, &input, &from));
+    if (!sums->thin)
+        rg_md_channels_last(&md, rank, build->dims[y_value]);
     else
-        rg_md_plain(&md, rank, b->dims[y_value]);
-    s->kernel = b->state->sgemm;
-    taken = transposed_take(group, &s->ending);
-    INLAY_TRY(rg_made_place(b, group, taken, &md, &y));
+        rg_md_plain(&md, rank, build->dims[y_value]);
+    sums->kernel = build->state->sgemm;
+    taken = transposed_take(group, &sums->ending);
+    INLAY_TRY(rg_made_place(build, group, taken, &md, &output));
     places[0] = &from;
-    places[1] = &y;
-    INLAY_TRY(add_bias(b, group, places, &bias, &count, &s->biased));
-    if (s->weighted) {
-        const int64_t w[] = { s->channels, s->taps };
+    places[1] = &output;
+    INLAY_TRY(add_bias(build, group, places, &bias, &count, &sums->biased));
+    if (sums->weighted) {
+        const int64_t w[] = { sums->channels, sums->taps };
         rg_md w_plain, w_md;
 
         rg_md_plain(&w_plain, 2, w);
-        rg_md_strides(&w_md, 2, w, (const int64_t[]){ 1, s->channels });
-        INLAY_TRY(rg_read_constant(b, op->in[1], &w_plain, &w_md, &weights));
+        rg_md_strides(&w_md, 2, w, (const int64_t[]){ 1, sums->channels });
+        INLAY_TRY(rg_read_constant(build, op->in[1], &w_plain, &w_md, &weights));
         places[count++] = &weights;
     }
     *io = NULL; /* the step's, or freed */
-    INLAY_TRY(rg_emit_native(b, &s->native, places, count));
-    status = rg_finish(b, group, taken, &y, true);
+    INLAY_TRY(rg_emit_native(build, &sums->native, places, count));
+    status = rg_finish(build, group, taken, &output, true);
 done:
     return status;
 }
 
-static inlay_status lower(rg_build *b, const rg_group *group)
+static inlay_status lower(rg_build *build, const rg_group *group)
 {
     bool done = false;
-    struct sums *s = NULL;
-    inlay_status status = transposed_lower_planes(b, group, &done);
+    struct sums *sums = NULL;
+    inlay_status status = transposed_lower_planes(build, group, &done);
 
     if (status != INLAY_OK || done)
         return status;
-    status = make_sums(b, &s);
+    status = make_sums(build, &sums);
     if (status == INLAY_UNSUPPORTED)
-        return rg_lower_deconvolution(b, group);
+        return rg_lower_deconvolution(build, group);
     if (status == INLAY_OK)
-        status = lower_sums(b, group, &s);
-    free(s);
+        status = lower_sums(build, group, &sums);
+    free(sums);
     return status;
 }
 

@@ -16,8 +16,8 @@ typedef struct transposed_ending {
 /* Takes functions from the group's posts; returns how many of these that are. */
 uint32_t transposed_take(const rg_group *group, transposed_ending *out);
 /* kernel: NULL where there is none. */
-void transposed_end(const transposed_ending *e, const struct sg_kernel *kernel, float *y, int64_t n);
+void transposed_end(const transposed_ending *ending, const struct sg_kernel *kernel, float *output, int64_t n);
 
 /* Images that lie row by row (transposed_planes.c); *out_done is false, and nothing was emitted, for others. */
-inlay_status transposed_lower_planes(rg_build *b, const rg_group *group, bool *out_done);
+inlay_status transposed_lower_planes(rg_build *build, const rg_group *group, bool *out_done);
 #endif

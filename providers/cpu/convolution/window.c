@@ -85,33 +85,33 @@ double rg_window_share(int64_t kernel, int64_t dilation, int64_t stride, int64_t
     return out > 0 ? inside / ((double)out * (double)kernel) : 1;
 }
 
-bool rg_window_misses(const rg_build *b, const rg_op *op)
+bool rg_window_misses(const rg_build *build, const rg_op *op)
 {
-    const int64_t *x = b->dims[op->in[0]] + 2, *y = b->dims[op->out[0]] + 2;
+    const int64_t *input = build->dims[op->in[0]] + 2, *output = build->dims[op->out[0]] + 2;
     dn_dims begins, ends;
 
-    rg_window_pads(op, x, y, op->window.kernel, begins, ends);
+    rg_window_pads(op, input, output, op->window.kernel, begins, ends);
     for (uint32_t i = 0; i < op->window.spatial; i++) {
-        for (int64_t o = 0; o < y[i]; o++) {
+        for (int64_t o = 0; o < output[i]; o++) {
             const int64_t start = o * op->window.strides[i] - begins[i], step = op->window.dilations[i];
             const int64_t tap = start >= 0 ? 0 : (step - 1 - start) / step; /* the first that is not before the image */
 
-            if (tap >= op->window.kernel[i] || start + tap * step >= x[i])
+            if (tap >= op->window.kernel[i] || start + tap * step >= input[i])
                 return true;
         }
     }
     return false;
 }
 
-void rg_window_weights(const rg_build *b, uint32_t value, rg_md *out)
+void rg_window_weights(const rg_build *build, uint32_t value, rg_md *out)
 {
-    const int64_t *w = b->dims[value];
-    uint32_t rank = b->ranks[value], n = 0;
+    const int64_t *w = build->dims[value];
+    uint32_t rank = build->ranks[value], n = 0;
     int64_t dims[RG_MAX_RANK];
 
-    if (b->op->window.group > 1)
-        dims[n++] = b->op->window.group;
-    dims[n++] = w[0] / b->op->window.group;
+    if (build->op->window.group > 1)
+        dims[n++] = build->op->window.group;
+    dims[n++] = w[0] / build->op->window.group;
     for (uint32_t d = 1; d < rank; d++)
         dims[n++] = w[d];
     rg_md_plain(out, n, dims);

@@ -71,46 +71,46 @@ static pair_fn *rows_of(dn_alg alg)
     }
 }
 
-void rg_binary_row(dn_alg alg, const float *p, const float *q, float *y, int64_t n, int64_t step)
+void rg_binary_row(dn_alg alg, const float *p, const float *q, float *output, int64_t n, int64_t step)
 {
-    rows_of(alg)(p, q, y, n, 1, step, 1, &(const pair_steps){ 0 });
+    rows_of(alg)(p, q, output, n, 1, step, 1, &(const pair_steps){ 0 });
 }
 
 static inlay_status run_rows(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    const struct call *c = user;
-    const struct loop *l = c->l;
-    pair_fn *const rows = rows_of(l->alg);
-    uint32_t outer = l->rank > 0 ? l->rank - 1 : 0; /* the last of the axes is the function's own loop */
-    int64_t at[LOOP_AXES] = { 0 }, size = l->rank > 0 ? l->dims[outer] : 1, rest = begin, y = 0, x0 = 0, x1 = 0;
+    const struct call *call = user;
+    const struct loop *loop = call->l;
+    pair_fn *const rows = rows_of(loop->alg);
+    uint32_t outer = loop->rank > 0 ? loop->rank - 1 : 0; /* the last of the axes is the function's own loop */
+    int64_t at[LOOP_AXES] = { 0 }, size = loop->rank > 0 ? loop->dims[outer] : 1, rest = begin, y = 0, x0 = 0, x1 = 0;
     const pair_steps step =
-        l->rank > 0 ? (pair_steps){ l->y[outer], l->x0[outer], l->x1[outer] } : (pair_steps){ 0, 0, 0 };
+        loop->rank > 0 ? (pair_steps){ loop->y[outer], loop->x0[outer], loop->x1[outer] } : (pair_steps){ 0, 0, 0 };
 
     (void)worker;
-    for (uint32_t d = l->rank; d-- > 0; rest /= l->dims[d]) {
-        at[d] = rest % l->dims[d];
-        y += at[d] * l->y[d];
-        x0 += at[d] * l->x0[d];
-        x1 += at[d] * l->x1[d];
+    for (uint32_t d = loop->rank; d-- > 0; rest /= loop->dims[d]) {
+        at[d] = rest % loop->dims[d];
+        y += at[d] * loop->y[d];
+        x0 += at[d] * loop->x0[d];
+        x1 += at[d] * loop->x1[d];
     }
     for (int64_t r = begin; r < end;) {
         int64_t n = size - at[outer] < end - r ? size - at[outer] : end - r;
 
-        rows(c->x0 + x0, c->x1 + x1, c->y + y, l->count, l->s0, l->s1, n, &step);
+        rows(call->x0 + x0, call->x1 + x1, call->y + y, loop->count, loop->s0, loop->s1, n, &step);
         r += n;
         y -= at[outer] * step.y;
         x0 -= at[outer] * step.x0;
         x1 -= at[outer] * step.x1;
         at[outer] = 0;
         for (uint32_t d = outer; d-- > 0;) { /* the next place, without a division */
-            y += l->y[d];
-            x0 += l->x0[d];
-            x1 += l->x1[d];
-            if (++at[d] < l->dims[d])
+            y += loop->y[d];
+            x0 += loop->x0[d];
+            x1 += loop->x1[d];
+            if (++at[d] < loop->dims[d])
                 break;
-            y -= l->dims[d] * l->y[d];
-            x0 -= l->dims[d] * l->x0[d];
-            x1 -= l->dims[d] * l->x1[d];
+            y -= loop->dims[d] * loop->y[d];
+            x0 -= loop->dims[d] * loop->x0[d];
+            x1 -= loop->dims[d] * loop->x1[d];
             at[d] = 0;
         }
     }
@@ -120,13 +120,13 @@ static inlay_status run_rows(void *user, int64_t begin, int64_t end, uint32_t wo
 static inlay_status run_loop(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
                              uint32_t threads)
 {
-    const struct loop *l = (const struct loop *)(const void *)native;
-    struct call c = { l, args[0], args[1], args[2] };
-    int64_t grain = 32768 / (l->count > 0 ? l->count : 1) + 1;
+    const struct loop *loop = (const struct loop *)(const void *)native;
+    struct call call = { loop, args[0], args[1], args[2] };
+    int64_t grain = 32768 / (loop->count > 0 ? loop->count : 1) + 1;
 
-    if (threads <= 1 || l->rows <= grain)
-        return run_rows(&c, 0, l->rows, 0);
-    return state->host->parallel_for(state->host->ctx, run, l->rows, grain, run_rows, &c);
+    if (threads <= 1 || loop->rows <= grain)
+        return run_rows(&call, 0, loop->rows, 0);
+    return state->host->parallel_for(state->host->ctx, run, loop->rows, grain, run_rows, &call);
 }
 
 /* ------------------------------------------------------------------ how operands lie along the result */
@@ -138,27 +138,27 @@ struct axis {
 
 /* The strides of an operand along axis d of the result: outer steps and steps within the block. Operands are plain, or
  * blocked as the result is; of size 1 they stand still. */
-static void strides_along(const rg_md *x, int d, int64_t block, int64_t *out_outer, int64_t *out_inner)
+static void strides_along(const rg_md *input, int d, int64_t block, int64_t *out_outer, int64_t *out_inner)
 {
-    const rg_md *b = x;
+    const rg_md *desc = input;
 
     *out_outer = *out_inner = 0;
-    if (x->dims[d] == 1)
+    if (input->dims[d] == 1)
         return;
-    if (b->inner_nblks > 0) {
-        *out_outer = b->strides[d];
+    if (desc->inner_nblks > 0) {
+        *out_outer = desc->strides[d];
         *out_inner = 1;
     } else {
-        *out_outer = b->strides[d] * block;
-        *out_inner = b->strides[d];
+        *out_outer = desc->strides[d] * block;
+        *out_inner = desc->strides[d];
     }
 }
 
 static int by_stride(const void *a, const void *b)
 {
-    const struct axis *x = a, *y = b;
+    const struct axis *axis = a, *y = b;
 
-    return x->y < y->y ? 1 : x->y > y->y ? -1 : 0;
+    return axis->y < y->y ? 1 : axis->y > y->y ? -1 : 0;
 }
 
 /* Neighbours that all three step through as one become one. */
@@ -181,39 +181,39 @@ static uint32_t merge_axes(struct axis *list, uint32_t count)
     return kept;
 }
 
-static struct loop make_loop(dn_alg alg, const rg_md *x0, const rg_md *x1, const rg_md *y)
+static struct loop make_loop(dn_alg alg, const rg_md *x0, const rg_md *x1, const rg_md *output)
 {
-    const rg_md *b = y;
-    struct loop l = { .native.run = run_loop, .alg = alg, .rows = 1, .count = 1 };
+    const rg_md *desc = output;
+    struct loop loop = { .native.run = run_loop, .alg = alg, .rows = 1, .count = 1 };
     struct axis list[LOOP_AXES];
     uint32_t count = 0;
 
-    for (int d = 0; d < y->ndims; d++) {
-        int64_t block = b->inner_nblks > 0 && b->inner_idxs[0] == d ? b->inner_blks[0] : 1, o0, i0, o1, i1;
+    for (int d = 0; d < output->ndims; d++) {
+        int64_t block = desc->inner_nblks > 0 && desc->inner_idxs[0] == d ? desc->inner_blks[0] : 1, o0, i0, o1, i1;
 
         strides_along(x0, d, block, &o0, &i0);
         strides_along(x1, d, block, &o1, &i1);
-        list[count++] = (struct axis){ y->padded_dims[d] / block, b->strides[d], o0, o1 };
+        list[count++] = (struct axis){ output->padded_dims[d] / block, desc->strides[d], o0, o1 };
         if (block > 1)
             list[count++] = (struct axis){ block, 1, i0, i1 };
     }
     qsort(list, count, sizeof *list, by_stride);
     count = merge_axes(list, count);
     if (count > 0 && list[count - 1].y == 1) {
-        l.count = list[count - 1].size;
-        l.s0 = list[count - 1].x0;
-        l.s1 = list[count - 1].x1;
+        loop.count = list[count - 1].size;
+        loop.s0 = list[count - 1].x0;
+        loop.s1 = list[count - 1].x1;
         count--;
     }
     for (uint32_t d = 0; d < count; d++) {
-        l.dims[d] = list[d].size;
-        l.y[d] = list[d].y;
-        l.x0[d] = list[d].x0;
-        l.x1[d] = list[d].x1;
-        l.rows *= list[d].size;
+        loop.dims[d] = list[d].size;
+        loop.y[d] = list[d].y;
+        loop.x0[d] = list[d].x0;
+        loop.x1[d] = list[d].x1;
+        loop.rows *= list[d].size;
     }
-    l.rank = count;
-    return l;
+    loop.rank = count;
+    return loop;
 }
 
 /* ------------------------------------------------------------------ lowering */
@@ -238,26 +238,26 @@ static bool has_dims(const rg_md *md, uint32_t rank, const int64_t *dims)
 }
 
 /* The place seen with `rank` axes, ones in front. Plain places only. */
-static void raise_rank(rg_place *p, uint32_t rank)
+static void raise_rank(rg_place *place, uint32_t rank)
 {
     int64_t dims[RG_MAX_RANK], strides[RG_MAX_RANK];
-    uint32_t own = (uint32_t)p->md.ndims, front = rank - own;
+    uint32_t own = (uint32_t)place->md.ndims, front = rank - own;
 
     if (own >= rank)
         return;
     for (uint32_t d = 0; d < rank; d++) {
-        dims[d] = d < front ? 1 : p->md.dims[d - front];
-        strides[d] = d < front ? 1 : p->md.strides[d - front];
+        dims[d] = d < front ? 1 : place->md.dims[d - front];
+        strides[d] = d < front ? 1 : place->md.strides[d - front];
     }
-    rg_md_strides(&p->md, rank, dims, strides);
+    rg_md_strides(&place->md, rank, dims, strides);
 }
 
 /* Brings x1 into the blocks of x0, so that the loop can go through both; false: x0 has to become plain. Padding stays
  * zero only if both have it. */
 static bool can_follow(const rg_md *x0, const rg_md *x1, dn_alg alg, rg_md *out_x1)
 {
-    const rg_md *b = x0;
-    int axis_at = b->inner_nblks > 0 ? (int)b->inner_idxs[0] : -1;
+    const rg_md *desc = x0;
+    int axis_at = desc->inner_nblks > 0 ? (int)desc->inner_idxs[0] : -1;
     int64_t strides[RG_MAX_RANK], stride;
 
     *out_x1 = *x1;
@@ -267,12 +267,12 @@ static bool can_follow(const rg_md *x0, const rg_md *x1, dn_alg alg, rg_md *out_
         return false;
     /* The same blocks for a smaller tensor. */
     *out_x1 = *x0;
-    stride = b->inner_blks[0];
+    stride = desc->inner_blks[0];
     for (int d = x1->ndims; d-- > 0;) {
         out_x1->dims[d] = x1->dims[d];
         out_x1->padded_dims[d] = d == axis_at ? x0->padded_dims[d] : x1->dims[d];
         strides[d] = stride;
-        stride *= d == axis_at ? out_x1->padded_dims[d] / b->inner_blks[0] : x1->dims[d];
+        stride *= d == axis_at ? out_x1->padded_dims[d] / desc->inner_blks[0] : x1->dims[d];
     }
     memcpy(out_x1->strides, strides, (size_t)x1->ndims * sizeof *strides);
     return true;
@@ -289,10 +289,10 @@ bool rg_binary_loses_nan(dn_alg alg)
 }
 
 /* oneDNN's own kernel, where it has a fast one: an operand with one element for each channel, or one in all. */
-static inlay_status try_primitive(rg_build *b, dn_alg alg, const rg_place *x0, const rg_place *x1, bool overwrite,
+static inlay_status try_primitive(rg_build *build, dn_alg alg, const rg_place *x0, const rg_place *x1, bool overwrite,
                                   uint32_t result, rg_place *out, bool *out_done)
 {
-    inlay_diag *diag = b->diag;
+    inlay_diag *diag = build->diag;
     const dn_op desc = { .kind = DN_BINARY, .alg = alg, .x = x0->md, .w = x1->md, .y = x0->md };
     dn_description pd = NULL;
     inlay_status status;
@@ -300,20 +300,21 @@ static inlay_status try_primitive(rg_build *b, dn_alg alg, const rg_place *x0, c
     *out_done = false;
     if (rg_binary_loses_nan(alg) || alg == RG_PRELU)
         return INLAY_OK;
-    b->diag = NULL; /* no error: the loop is left */
-    status = rg_describe(b, &desc, &pd);
-    b->diag = diag;
+    build->diag = NULL; /* no error: the loop is left */
+    status = rg_describe(build, &desc, &pd);
+    build->diag = diag;
     if (status != INLAY_OK || strncmp(dn_name(pd), "jit", 3) != 0) {
         dn_destroy(pd);
         return INLAY_OK;
     }
-    if (overwrite && (result == INLAY_NONE || b->c->values[result].output == INLAY_NONE))
+    if (overwrite && (result == INLAY_NONE || build->c->values[result].output == INLAY_NONE))
         *out = *x0;
     else if (result != INLAY_NONE)
-        INLAY_TRY(rg_result_place(b, result, &x0->md, out));
+        INLAY_TRY(rg_result_place(build, result, &x0->md, out));
     else
-        INLAY_TRY(rg_new_place(b, &x0->md, out));
-    status = rg_emit(b, pd, (const rg_operand[]){ { DN_ARG_SRC_0, x0 }, { DN_ARG_SRC_1, x1 }, { DN_ARG_DST, out } }, 3);
+        INLAY_TRY(rg_new_place(build, &x0->md, out));
+    status =
+        rg_emit(build, pd, (const rg_operand[]){ { DN_ARG_SRC_0, x0 }, { DN_ARG_SRC_1, x1 }, { DN_ARG_DST, out } }, 3);
     *out_done = status == INLAY_OK;
 done:
     dn_destroy(pd);
@@ -334,40 +335,40 @@ static bool is_scaled_image(const rg_md *x0, const rg_md *x1)
 }
 
 /* Operands and result of the loop, in layouts that fit each other. */
-static inlay_status emit_loop(rg_build *b, dn_alg alg, rg_place x0, rg_place x1, bool overwrite, uint32_t like,
+static inlay_status emit_loop(rg_build *build, dn_alg alg, rg_place x0, rg_place x1, bool overwrite, uint32_t like,
                               uint32_t result, rg_place *out)
 {
-    uint32_t rank = b->ranks[like];
-    const int64_t *dims = b->dims[like];
+    uint32_t rank = build->ranks[like];
+    const int64_t *dims = build->dims[like];
     inlay_status status;
     rg_md plain, wanted;
-    struct loop l;
+    struct loop loop;
 
     if (has_dims(&x0.md, rank, dims) && is_simple(&x0.md) && rg_md_bytes(&x0.md) > 0) {
         rg_md_plain(&plain, (uint32_t)x1.md.ndims, x1.md.dims);
         if (rg_md_is_blocked(&x1.md) || !is_simple(&x1.md))
-            INLAY_TRY(rg_reorder(b, &x1, &plain, &x1));
+            INLAY_TRY(rg_reorder(build, &x1, &plain, &x1));
         raise_rank(&x1, rank);
         if (is_scaled_image(&x0.md, &x1.md)) {
             bool done;
 
-            INLAY_TRY(try_primitive(b, alg, &x0, &x1, overwrite, result, out, &done));
+            INLAY_TRY(try_primitive(build, alg, &x0, &x1, overwrite, result, out, &done));
             if (done)
                 goto done;
         }
         if (can_follow(&x0.md, &x1.md, alg, &wanted)) {
-            INLAY_TRY(rg_reorder(b, &x1, &wanted, &x1));
+            INLAY_TRY(rg_reorder(build, &x1, &wanted, &x1));
         } else {
             rg_md_plain(&plain, rank, dims);
-            INLAY_TRY(rg_reorder(b, &x0, &plain, &x0));
+            INLAY_TRY(rg_reorder(build, &x0, &plain, &x0));
             overwrite = false;
         }
         plain = x0.md;
     } else {
         rg_md_plain(&plain, (uint32_t)x0.md.ndims, x0.md.dims);
-        INLAY_TRY(rg_reorder(b, &x0, &plain, &x0));
+        INLAY_TRY(rg_reorder(build, &x0, &plain, &x0));
         rg_md_plain(&plain, (uint32_t)x1.md.ndims, x1.md.dims);
-        INLAY_TRY(rg_reorder(b, &x1, &plain, &x1));
+        INLAY_TRY(rg_reorder(build, &x1, &plain, &x1));
         raise_rank(&x0, rank);
         raise_rank(&x1, rank);
         rg_md_plain(&plain, rank, dims);
@@ -377,89 +378,90 @@ static inlay_status emit_loop(rg_build *b, dn_alg alg, rg_place x0, rg_place x1,
         rg_md_plain(&plain, rank, dims);
         overwrite = false;
     }
-    if (overwrite && (result == INLAY_NONE || b->c->values[result].output == INLAY_NONE))
+    if (overwrite && (result == INLAY_NONE || build->c->values[result].output == INLAY_NONE))
         *out = x0;
     else if (result != INLAY_NONE)
-        INLAY_TRY(rg_result_place(b, result, &plain, out));
+        INLAY_TRY(rg_result_place(build, result, &plain, out));
     else
-        INLAY_TRY(rg_new_place(b, &plain, out));
-    l = make_loop(alg, &x0.md, &x1.md, &out->md);
-    status = rg_emit_step(b, &l.native, sizeof l, (const rg_place *const[]){ &x0, &x1, out }, 3);
+        INLAY_TRY(rg_new_place(build, &plain, out));
+    loop = make_loop(alg, &x0.md, &x1.md, &out->md);
+    status = rg_emit_step(build, &loop.native, sizeof loop, (const rg_place *const[]){ &x0, &x1, out }, 3);
 done:
     return status;
 }
 
-inlay_status rg_binary_at(rg_build *b, dn_alg alg, const rg_place *x, bool overwrite, uint32_t other, uint32_t like,
-                          uint32_t result, rg_place *out)
+inlay_status rg_binary_at(rg_build *build, dn_alg alg, const rg_place *input, bool overwrite, uint32_t other,
+                          uint32_t like, uint32_t result, rg_place *out)
 {
-    uint32_t rank = b->ranks[like];
-    rg_place x0 = *x, x1;
-    inlay_status status = rg_read(b, other, &x1);
+    uint32_t rank = build->ranks[like];
+    rg_place x0 = *input, x1;
+    inlay_status status = rg_read(build, other, &x1);
 
     if (status != INLAY_OK)
         return status;
-    if (!has_dims(&x0.md, rank, b->dims[like]) && has_dims(&x1.md, rank, b->dims[like]) &&
+    if (!has_dims(&x0.md, rank, build->dims[like]) && has_dims(&x1.md, rank, build->dims[like]) &&
         swapped(alg) != DN_ALG_UNDEFINED) {
-        const rg_place t = x0;
+        const rg_place place = x0;
 
         x0 = x1;
-        x1 = t;
+        x1 = place;
         overwrite = false;
     }
     /* Whole tensors that lie differently: kernels that follow both are slower than the reorder. */
-    if (has_dims(&x0.md, rank, b->dims[like]) && has_dims(&x1.md, rank, b->dims[like]) && is_simple(&x0.md) &&
+    if (has_dims(&x0.md, rank, build->dims[like]) && has_dims(&x1.md, rank, build->dims[like]) && is_simple(&x0.md) &&
         (rg_md_is_blocked(&x0.md) || rg_md_is_dense(&x0.md))) {
-        status = rg_reorder(b, &x1, &x0.md, &x1);
+        status = rg_reorder(build, &x1, &x0.md, &x1);
         if (status != INLAY_OK)
             return status;
     }
-    return emit_loop(b, alg, x0, x1, overwrite, like, result, out);
+    return emit_loop(build, alg, x0, x1, overwrite, like, result, out);
 }
 
 /* Both operands whole: one loop with what follows; with padding between, one primitive of oneDNN's. */
-static inlay_status lower_whole(rg_build *b, const rg_group *group, rg_place x0, rg_place x1, bool overwrite)
+static inlay_status lower_whole(rg_build *build, const rg_group *group, rg_place x0, rg_place x1, bool overwrite)
 {
     const uint32_t before = x0.buffer;
-    dn_op desc = { .kind = DN_BINARY, .alg = b->op->alg };
+    dn_op desc = { .kind = DN_BINARY, .alg = build->op->alg };
     rg_fused fused = { 0 };
     inlay_status status;
 
     if (rg_md_is_image(&x1.md) && !rg_md_is_image(&x0.md))
-        INLAY_TRY(rg_reorder(b, &x0, &x1.md, &x0));
+        INLAY_TRY(rg_reorder(build, &x0, &x1.md, &x0));
     else
-        INLAY_TRY(rg_reorder(b, &x1, &x0.md, &x1));
+        INLAY_TRY(rg_reorder(build, &x1, &x0.md, &x1));
     if (is_simple(&x0.md) && !is_padded(&x0.md) && x0.md.data_type == DN_F32 && x1.md.data_type == DN_F32)
-        return rg_lower_whole(b, group, &x0, &x1, overwrite && x0.buffer == before);
+        return rg_lower_whole(build, group, &x0, &x1, overwrite && x0.buffer == before);
     desc.x = desc.y = x0.md;
     desc.w = x1.md;
-    INLAY_TRY(rg_fuse_posts(b, group, &desc, &fused));
-    status = rg_emit_fused(b, group, &fused, (const rg_operand[]){ { DN_ARG_SRC_0, &x0 }, { DN_ARG_SRC_1, &x1 } }, 2);
+    INLAY_TRY(rg_fuse_posts(build, group, &desc, &fused));
+    status =
+        rg_emit_fused(build, group, &fused, (const rg_operand[]){ { DN_ARG_SRC_0, &x0 }, { DN_ARG_SRC_1, &x1 } }, 2);
 done:
     dn_destroy(fused.pd);
     return status;
 }
 
-static inlay_status lower_binary(rg_build *b, const rg_group *group)
+static inlay_status lower_binary(rg_build *build, const rg_group *group)
 {
-    const rg_op *op = b->op;
-    uint32_t y = op->out[0], rank = b->ranks[y];
+    const rg_op *op = build->op;
+    uint32_t y = op->out[0], rank = build->ranks[y];
     rg_place x0, x1, out;
     inlay_status status;
-    bool overwrite = rg_is_last_use(b, op->in[0]) && op->in[0] != op->in[1], done;
+    bool overwrite = rg_is_last_use(build, op->in[0]) && op->in[0] != op->in[1], done;
 
-    INLAY_TRY(tiles_take_scale(b, group, &done));
+    INLAY_TRY(tiles_take_scale(build, group, &done));
     if (done)
         goto done;
 
-    INLAY_TRY(rg_read(b, op->in[0], &x0));
-    INLAY_TRY(rg_read(b, op->in[1], &x1));
-    if (op->alg != RG_PRELU && !rg_binary_loses_nan(op->alg) && has_dims(&x0.md, rank, b->dims[y]) &&
-        has_dims(&x1.md, rank, b->dims[y]) && (rg_md_is_blocked(&x0.md) || rg_md_is_dense(&x0.md)) &&
+    INLAY_TRY(rg_read(build, op->in[0], &x0));
+    INLAY_TRY(rg_read(build, op->in[1], &x1));
+    if (op->alg != RG_PRELU && !rg_binary_loses_nan(op->alg) && has_dims(&x0.md, rank, build->dims[y]) &&
+        has_dims(&x1.md, rank, build->dims[y]) && (rg_md_is_blocked(&x0.md) || rg_md_is_dense(&x0.md)) &&
         (rg_md_is_blocked(&x1.md) || rg_md_is_dense(&x1.md)))
-        return lower_whole(b, group, x0, x1, overwrite);
-    INLAY_TRY(
-        rg_binary_at(b, op->alg, &x0, overwrite, op->in[1], y, group->post_count == 0 ? group->out : INLAY_NONE, &out));
-    status = rg_finish(b, group, 0, &out, true);
+        return lower_whole(build, group, x0, x1, overwrite);
+    INLAY_TRY(rg_binary_at(build, op->alg, &x0, overwrite, op->in[1], y,
+                           group->post_count == 0 ? group->out : INLAY_NONE, &out));
+    status = rg_finish(build, group, 0, &out, true);
 done:
     return status;
 }

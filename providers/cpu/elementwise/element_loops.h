@@ -4,16 +4,16 @@
 #include "simd/instances.h"
 #include <stdint.h>
 
-/* y[i] = f(x[i]) with its parameters; y may be x. */
-typedef void element_fn(const float *x, float *y, int64_t n, float alpha, float beta);
+/* output[i] = f(input[i]) with its parameters; output may be input. */
+typedef void element_fn(const float *input, float *output, int64_t n, float alpha, float beta);
 
 /* Elements from one row to the next. */
 typedef struct pair_steps {
     int64_t y, x0, x1;
 } pair_steps;
 
-/* `rows` rows of n elements: y[i] = f(p[i * s0], q[i * s1]); y may be p. */
-typedef void pair_fn(const float *p, const float *q, float *y, int64_t n, int64_t s0, int64_t s1, int64_t rows,
+/* `rows` rows of n elements: output[i] = f(p[i * s0], q[i * s1]); output may be p. */
+typedef void pair_fn(const float *p, const float *q, float *output, int64_t n, int64_t s0, int64_t s1, int64_t rows,
                      const pair_steps *step);
 
 typedef struct element_loops {

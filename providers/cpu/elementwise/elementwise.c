@@ -9,36 +9,36 @@
 /* Scalars and vectors are mostly shape arithmetic, which the host computes ahead when it is no part of a region. */
 bool rg_is_large(const kit_node *node, kit_refusal *why)
 {
-    const inlay_value_info *y = kit_output(node, 0);
+    const inlay_value_info *output = kit_output(node, 0);
 
     for (uint32_t i = 0; i < node->info->input_count; i++)
         if (rg_is_dynamic_scale(node, kit_input(node, i)))
             return true;
-    return y->rank >= 2 ||
+    return output->rank >= 2 ||
            kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "scalars and vectors are not worth a step of a region");
 }
 
 /* Clip-6 has attributes, with the ends of finite numbers where they are omitted; Clip-11 has inputs, and what is
  * omitted does not bound. */
-static bool clip_bounds(const kit_node *node, rg_eltwise *f, kit_refusal *why)
+static bool clip_bounds(const kit_node *node, rg_eltwise *eltwise, kit_refusal *why)
 {
-    *f = (rg_eltwise){ DN_ELTWISE_CLIP_V2, -INFINITY, INFINITY };
+    *eltwise = (rg_eltwise){ DN_ELTWISE_CLIP_V2, -INFINITY, INFINITY };
     if (node->info->since_version < 11) {
-        f->alpha = (float)kit_attr_float(node->info, "min", -(double)FLT_MAX);
-        f->beta = (float)kit_attr_float(node->info, "max", (double)FLT_MAX);
+        eltwise->alpha = (float)kit_attr_float(node->info, "min", -(double)FLT_MAX);
+        eltwise->beta = (float)kit_attr_float(node->info, "max", (double)FLT_MAX);
         return true;
     }
-    if ((kit_input(node, 1) != NULL && !rg_known_scalar(kit_input(node, 1), &f->alpha)) ||
-        (kit_input(node, 2) != NULL && !rg_known_scalar(kit_input(node, 2), &f->beta)))
+    if ((kit_input(node, 1) != NULL && !rg_known_scalar(kit_input(node, 1), &eltwise->alpha)) ||
+        (kit_input(node, 2) != NULL && !rg_known_scalar(kit_input(node, 2), &eltwise->beta)))
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "make min and max constants", "the bounds are not constant");
     /* ONNX Clip-13: where min > max, everything is max. */
-    if (f->alpha > f->beta)
-        f->alpha = f->beta;
+    if (eltwise->alpha > eltwise->beta)
+        eltwise->alpha = eltwise->beta;
     return true;
 }
 
 /* Pow by one of the exponents that are in use: those that the reference has loops for, too. */
-static bool power(const kit_node *node, rg_eltwise *f, kit_refusal *why)
+static bool power(const kit_node *node, rg_eltwise *eltwise, kit_refusal *why)
 {
     static const struct {
         float exponent;
@@ -58,7 +58,7 @@ static bool power(const kit_node *node, rg_eltwise *f, kit_refusal *why)
         return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "the exponent has more axes than the base");
     for (uint32_t i = 0; i < KIT_COUNT(known); i++) {
         if (exponent == known[i].exponent) {
-            *f = (rg_eltwise){ (dn_alg)known[i].alg, known[i].alpha, 0 };
+            *eltwise = (rg_eltwise){ (dn_alg)known[i].alg, known[i].alpha, 0 };
             return true;
         }
     }
@@ -136,23 +136,23 @@ static bool parse_eltwise(const kit_node *node, rg_op *op, kit_refusal *why)
 
 /* ------------------------------------------------------------------ lowering */
 
-inlay_status rg_describe(rg_build *b, const dn_op *op, dn_description *out)
+inlay_status rg_describe(rg_build *build, const dn_op *op, dn_description *out)
 {
     inlay_status status;
 
     *out = NULL;
-    if (rg_memo_find(b, op, out))
+    if (rg_memo_find(build, op, out))
         return INLAY_OK;
-    status = rg_check(dn_describe(b->state->engine, op, NULL, out), b->diag, "compute this", b->op->name);
+    status = rg_check(dn_describe(build->state->engine, op, NULL, out), build->diag, "compute this", build->op->name);
     if (status == INLAY_OK)
-        rg_memo_keep(b, op, *out);
+        rg_memo_keep(build, op, *out);
     return status;
 }
 
 /* May a loop run over all that is there: are gaps nothing but zeros that fill blocks up, which stay zeros? */
-static bool is_one_run(const rg_md *md, const rg_eltwise *f)
+static bool is_one_run(const rg_md *md, const rg_eltwise *eltwise)
 {
-    const rg_row_fn row = rg_row_of(f);
+    const rg_row_fn row = rg_row_of(eltwise);
     uint64_t padded = 1;
     float zero = 0;
 
@@ -162,87 +162,87 @@ static bool is_one_run(const rg_md *md, const rg_eltwise *f)
         padded *= (uint64_t)md->padded_dims[d];
     if (row == NULL || !rg_md_is_blocked(md) || rg_md_bytes(md) != padded * sizeof(float))
         return false;
-    row(&zero, &zero, 1, f->alpha, f->beta);
+    row(&zero, &zero, 1, eltwise->alpha, eltwise->beta);
     return zero == 0;
 }
 
-inlay_status rg_eltwise_at(rg_build *b, const rg_place *place, bool overwrite, const rg_eltwise *f, uint32_t result,
-                           rg_place *out)
+inlay_status rg_eltwise_at(rg_build *build, const rg_place *place, bool overwrite, const rg_eltwise *eltwise,
+                           uint32_t result, rg_place *out)
 {
     dn_description pd = NULL;
     const bool floats = place->md.data_type == DN_F32;
-    dn_op desc = { .kind = DN_ELTWISE, .alg = f->alg, .alpha = f->alpha, .beta = f->beta };
-    rg_place copy, *x = &copy;
+    dn_op desc = { .kind = DN_ELTWISE, .alg = eltwise->alg, .alpha = eltwise->alpha, .beta = eltwise->beta };
+    rg_place copy, *input = &copy;
     inlay_status status;
     rg_md plain;
     bool whole;
 
     copy = *place;
-    whole = floats && is_one_run(&x->md, f);
-    if (!whole && (rg_is_ours(f->alg) || (floats && rg_loses_nan(f)))) {
+    whole = floats && is_one_run(&input->md, eltwise);
+    if (!whole && (rg_is_ours(eltwise->alg) || (floats && rg_loses_nan(eltwise)))) {
         whole = true;
-        rg_md_plain(&plain, (uint32_t)x->md.ndims, x->md.dims);
-        INLAY_TRY(rg_reorder(b, place, &plain, x));
+        rg_md_plain(&plain, (uint32_t)input->md.ndims, input->md.dims);
+        INLAY_TRY(rg_reorder(build, place, &plain, input));
     }
-    if (overwrite && (result == INLAY_NONE || b->c->values[result].output == INLAY_NONE))
-        *out = *x;
+    if (overwrite && (result == INLAY_NONE || build->c->values[result].output == INLAY_NONE))
+        *out = *input;
     else if (result != INLAY_NONE)
-        INLAY_TRY(rg_result_place(b, result, &x->md, out));
+        INLAY_TRY(rg_result_place(build, result, &input->md, out));
     else
-        INLAY_TRY(rg_new_place(b, &x->md, out));
-    if (whole && rg_row_is_best(b->state, f, rg_md_count(&x->md)))
-        return rg_emit_function(b, f, x, out);
-    desc.x = x->md;
-    INLAY_TRY(rg_describe(b, &desc, &pd));
-    status = rg_emit(b, pd, (const rg_operand[]){ { DN_ARG_SRC, x }, { DN_ARG_DST, out } }, 2);
+        INLAY_TRY(rg_new_place(build, &input->md, out));
+    if (whole && rg_row_is_best(build->state, eltwise, rg_md_count(&input->md)))
+        return rg_emit_function(build, eltwise, input, out);
+    desc.x = input->md;
+    INLAY_TRY(rg_describe(build, &desc, &pd));
+    status = rg_emit(build, pd, (const rg_operand[]){ { DN_ARG_SRC, input }, { DN_ARG_DST, out } }, 2);
 done:
     dn_destroy(pd);
     return status;
 }
 
-inlay_status rg_finish(rg_build *b, const rg_group *group, uint32_t first, const rg_place *made, bool overwrite)
+inlay_status rg_finish(rg_build *build, const rg_group *group, uint32_t first, const rg_place *made, bool overwrite)
 {
     rg_place now = *made;
 
-    for (uint32_t p = first; p < group->post_count; p++) {
-        const rg_post *post = &group->posts[p];
-        uint32_t result = p + 1 == group->post_count ? group->out : INLAY_NONE;
+    for (uint32_t post_index = first; post_index < group->post_count; post_index++) {
+        const rg_post *post = &group->posts[post_index];
+        uint32_t result = post_index + 1 == group->post_count ? group->out : INLAY_NONE;
         rg_place next;
         inlay_status status;
 
         if (post->kind == RG_POST_ELTWISE)
-            status = rg_eltwise_at(b, &now, overwrite, &post->eltwise, result, &next);
+            status = rg_eltwise_at(build, &now, overwrite, &post->eltwise, result, &next);
         else
-            status = rg_binary_at(b, post->alg, &now, overwrite, post->other, group->out, result, &next);
+            status = rg_binary_at(build, post->alg, &now, overwrite, post->other, group->out, result, &next);
         if (status != INLAY_OK)
             return status;
         now = next;
         overwrite = true;
     }
-    return rg_set_place(b, group->out, &now);
+    return rg_set_place(build, group->out, &now);
 }
 
-static inlay_status lower_eltwise(rg_build *b, const rg_group *group)
+static inlay_status lower_eltwise(rg_build *build, const rg_group *group)
 {
-    const rg_op *op = b->op;
-    bool overwrite = rg_is_last_use(b, op->in[0]);
+    const rg_op *op = build->op;
+    bool overwrite = rg_is_last_use(build, op->in[0]);
     rg_place now, next;
     inlay_status status;
 
-    INLAY_TRY(rg_read(b, op->in[0], &now));
-    overwrite = overwrite && b->places[op->in[0]].buffer == now.buffer;
+    INLAY_TRY(rg_read(build, op->in[0], &now));
+    overwrite = overwrite && build->places[op->in[0]].buffer == now.buffer;
     if (!rg_md_is_blocked(&now.md) && !rg_md_is_dense(&now.md)) {
-        INLAY_TRY(rg_read_plain(b, op->in[0], &now));
+        INLAY_TRY(rg_read_plain(build, op->in[0], &now));
         overwrite = false;
     }
     for (uint32_t f = 0; f < op->eltwise_count; f++) {
         bool last = f + 1 == op->eltwise_count && group->post_count == 0;
 
-        INLAY_TRY(rg_eltwise_at(b, &now, overwrite, &op->eltwise[f], last ? group->out : INLAY_NONE, &next));
+        INLAY_TRY(rg_eltwise_at(build, &now, overwrite, &op->eltwise[f], last ? group->out : INLAY_NONE, &next));
         now = next;
         overwrite = true;
     }
-    status = rg_finish(b, group, 0, &now, true);
+    status = rg_finish(build, group, 0, &now, true);
 done:
     return status;
 }

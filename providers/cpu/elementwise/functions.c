@@ -30,19 +30,19 @@ KERNEL_ROW(tanh)
 KERNEL_ROW(erf)
 KERNEL_ROW(sigmoid)
 
-rg_row_fn rg_row_of(const rg_eltwise *f)
+rg_row_fn rg_row_of(const rg_eltwise *eltwise)
 {
     const element_loops *const loops = KERNEL_BEST(element_loops);
 
-    switch ((int)f->alg) {
+    switch ((int)eltwise->alg) {
     case DN_ELTWISE_LOG:
         return loops->log;
     case DN_ELTWISE_EXP:
         return exp_row;
     case DN_ELTWISE_RELU:
-        return f->alpha == 0 ? loops->relu : loops->leaky;
+        return eltwise->alpha == 0 ? loops->relu : loops->leaky;
     case DN_ELTWISE_LINEAR:
-        return f->beta == 0 ? loops->scale : loops->linear; /* -0 + 0 is 0 */
+        return eltwise->beta == 0 ? loops->scale : loops->linear; /* -0 + 0 is 0 */
     case DN_ELTWISE_CLIP_V2:
         return loops->clip;
     case DN_ELTWISE_ABS:
@@ -106,11 +106,11 @@ bool rg_is_ours(dn_alg alg)
            alg == DN_ELTWISE_ELU || alg == DN_ELTWISE_MISH;
 }
 
-bool rg_loses_nan(const rg_eltwise *f)
+bool rg_loses_nan(const rg_eltwise *eltwise)
 {
-    switch ((int)f->alg) {
+    switch ((int)eltwise->alg) {
     case DN_ELTWISE_RELU:
-        return f->alpha == 0;
+        return eltwise->alpha == 0;
     case DN_ELTWISE_CLIP_V2:
     case DN_ELTWISE_EXP:
     case DN_ELTWISE_LOGISTIC:
@@ -124,18 +124,18 @@ bool rg_loses_nan(const rg_eltwise *f)
 
 enum { FEW = 2048 }; /* elements that are done before oneDNN has begun */
 
-bool rg_is_gelu(const rg_eltwise *f)
+bool rg_is_gelu(const rg_eltwise *eltwise)
 {
-    return f->alg == DN_ELTWISE_GELU_ERF || f->alg == DN_ELTWISE_GELU_TANH;
+    return eltwise->alg == DN_ELTWISE_GELU_ERF || eltwise->alg == DN_ELTWISE_GELU_TANH;
 }
 
-bool rg_row_is_best(const rg_state *state, const rg_eltwise *f, int64_t count)
+bool rg_row_is_best(const rg_state *state, const rg_eltwise *eltwise, int64_t count)
 {
-    if (rg_is_gelu(f) && !state->bf16) /* ours are as fast, and exact near 0 */
+    if (rg_is_gelu(eltwise) && !state->bf16) /* ours are as fast, and exact near 0 */
         return true;
     if (state->strict || state->alone) /* whose errors are those of vecmath.h */
-        return rg_row_of(f) != NULL;
-    switch ((int)f->alg) {
+        return rg_row_of(eltwise) != NULL;
+    switch ((int)eltwise->alg) {
     case DN_ELTWISE_LOGISTIC: /* oneDNN's loops for AVX-512 keep NaN: there is an overflow between */
         return count <= FEW || state->sgemm == NULL || cpu_has(CPU_AVX512);
     case DN_ELTWISE_SWISH:
@@ -143,18 +143,18 @@ bool rg_row_is_best(const rg_state *state, const rg_eltwise *f, int64_t count)
     case DN_ELTWISE_GELU_TANH:
         return count <= FEW;
     default:
-        return rg_row_of(f) != NULL;
+        return rg_row_of(eltwise) != NULL;
     }
 }
 
-void rg_apply(const sg_kernel *kernel, const rg_eltwise *f, float *y, int64_t n)
+void rg_apply(const sg_kernel *kernel, const rg_eltwise *eltwise, float *y, int64_t n)
 {
     sg_post post = { .fn = SG_GELU };
 
-    if (kernel != NULL && rg_is_gelu(f) && rg_function_of(f, &post))
+    if (kernel != NULL && rg_is_gelu(eltwise) && rg_function_of(eltwise, &post))
         kernel->post(&post, y, n, 1, n);
     else
-        rg_row_of(f)(y, y, n, f->alpha, f->beta);
+        rg_row_of(eltwise)(y, y, n, eltwise->alpha, eltwise->beta);
 }
 
 /* ------------------------------------------------------------------ the step */
@@ -174,54 +174,54 @@ typedef struct functions_call {
 } functions_call;
 
 /* What products have behind them, which works in place, by pieces that stay in the first-level cache. */
-static void behind_row(const functions_call *c, int64_t begin, int64_t end)
+static void behind_row(const functions_call *call, int64_t begin, int64_t end)
 {
     enum { PIECE = 2048 };
     sg_post post = { .fn = SG_GELU };
 
-    (void)rg_function_of(&c->l->f, &post);
+    (void)rg_function_of(&call->l->f, &post);
     for (int64_t i = begin; i < end; i += PIECE) {
         const int64_t n = end - i < PIECE ? end - i : PIECE;
 
-        if (c->x != c->y)
-            memcpy(c->y + i, c->x + i, (size_t)n * sizeof *c->y);
-        c->l->kernel->post(&post, c->y + i, n, 1, n);
+        if (call->x != call->y)
+            memcpy(call->y + i, call->x + i, (size_t)n * sizeof *call->y);
+        call->l->kernel->post(&post, call->y + i, n, 1, n);
     }
 }
 
 static inlay_status functions_some(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    const functions_call *c = user;
+    const functions_call *call = user;
 
     (void)worker;
-    if (c->l->row != NULL)
-        c->l->row(c->x + begin, c->y + begin, end - begin, c->l->f.alpha, c->l->f.beta);
+    if (call->l->row != NULL)
+        call->l->row(call->x + begin, call->y + begin, end - begin, call->l->f.alpha, call->l->f.beta);
     else
-        behind_row(c, begin, end);
+        behind_row(call, begin, end);
     return INLAY_OK;
 }
 
 static inlay_status run_functions(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
                                   uint32_t threads)
 {
-    const struct functions *l = (const struct functions *)(const void *)native;
-    functions_call c = { l, args[0], args[1] };
+    const struct functions *functions = (const struct functions *)(const void *)native;
+    functions_call call = { functions, args[0], args[1] };
     enum { GRAIN = 16384 };
 
-    if (threads <= 1 || l->count <= GRAIN)
-        return functions_some(&c, 0, l->count, 0);
-    return state->host->parallel_for(state->host->ctx, run, l->count, GRAIN, functions_some, &c);
+    if (threads <= 1 || functions->count <= GRAIN)
+        return functions_some(&call, 0, functions->count, 0);
+    return state->host->parallel_for(state->host->ctx, run, functions->count, GRAIN, functions_some, &call);
 }
 
-inlay_status rg_emit_function(rg_build *b, const rg_eltwise *f, const rg_place *x, const rg_place *y)
+inlay_status rg_emit_function(rg_build *build, const rg_eltwise *eltwise, const rg_place *x, const rg_place *y)
 {
-    struct functions l = { .native.run = run_functions,
-                           .f = *f,
-                           .row = rg_row_of(f),
-                           .kernel = b->state->sgemm,
-                           .count = (int64_t)(rg_md_bytes(&x->md) / sizeof(float)) };
+    struct functions functions = { .native.run = run_functions,
+                                   .f = *eltwise,
+                                   .row = rg_row_of(eltwise),
+                                   .kernel = build->state->sgemm,
+                                   .count = (int64_t)(rg_md_bytes(&x->md) / sizeof(float)) };
 
-    if (rg_is_gelu(f) && l.kernel != NULL)
-        l.row = NULL;
-    return rg_emit_step(b, &l.native, sizeof l, (const rg_place *const[]){ x, y }, 2);
+    if (rg_is_gelu(eltwise) && functions.kernel != NULL)
+        functions.row = NULL;
+    return rg_emit_step(build, &functions.native, sizeof functions, (const rg_place *const[]){ x, y }, 2);
 }

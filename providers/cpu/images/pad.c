@@ -113,18 +113,18 @@ static int64_t source_of(uint32_t mode, int64_t i, int64_t begin, int64_t size)
 }
 
 /* Rows of some length by vectors, which do not start up as large memcpys do. */
-static void copy(const pad_step *p, const float *x, float *y, int64_t count)
+static void copy(const pad_step *step, const float *input, float *output, int64_t count)
 {
-    if (p->set != NULL)
-        p->set->rows(x, 0, y, 0, 1, count);
+    if (step->set != NULL)
+        step->set->rows(input, 0, output, 0, 1, count);
     else
-        memcpy(y, x, (size_t)count * sizeof *y);
+        memcpy(output, input, (size_t)count * sizeof *output);
 }
 
-static void fill(float *y, float value, int64_t count)
+static void fill(float *output, float value, int64_t count)
 {
     for (int64_t i = 0; i < count; i++)
-        y[i] = value;
+        output[i] = value;
 }
 
 /* Where the first places of the innermost axis, and its last ones, come from; the same in all rows. */
@@ -134,70 +134,72 @@ typedef struct pad_ends_map {
     bool whole; /* all of them are there */
 } pad_ends_map;
 
-static void map_ends(const pad_step *p, pad_ends_map *map)
+static void map_ends(const pad_step *step, pad_ends_map *map)
 {
-    const uint32_t last = p->rank - 1;
-    const int64_t past = p->begins[last] + p->sizes[last], after = p->dims[last] - past;
+    const uint32_t last = step->rank - 1;
+    const int64_t past = step->begins[last] + step->sizes[last], after = step->dims[last] - past;
 
-    map->whole = p->mode != PAD_CONSTANT && p->begins[last] <= ENDS && after <= ENDS;
-    for (int64_t i = 0; map->whole && i < p->begins[last]; i++)
-        map->from[0][i] = source_of(p->mode, i, p->begins[last], p->sizes[last]);
+    map->whole = step->mode != PAD_CONSTANT && step->begins[last] <= ENDS && after <= ENDS;
+    for (int64_t i = 0; map->whole && i < step->begins[last]; i++)
+        map->from[0][i] = source_of(step->mode, i, step->begins[last], step->sizes[last]);
     for (int64_t i = 0; map->whole && i < after; i++)
-        map->from[1][i] = source_of(p->mode, past + i, p->begins[last], p->sizes[last]);
+        map->from[1][i] = source_of(step->mode, past + i, step->begins[last], step->sizes[last]);
 }
 
 /* Places [begin, end) of the innermost axis, of which none is the source's own. */
-static void pad_ends(const pad_step *p, const pad_ends_map *map, const float *x, float *y, int64_t begin, int64_t end)
+static void pad_ends(const pad_step *step, const pad_ends_map *map, const float *input, float *output, int64_t begin,
+                     int64_t end)
 {
-    const uint32_t last = p->rank - 1;
+    const uint32_t last = step->rank - 1;
     const int64_t *from = map->from[begin > 0];
 
-    if (p->mode == PAD_CONSTANT) {
-        fill(y + begin * p->block, p->value, (end - begin) * p->block);
+    if (step->mode == PAD_CONSTANT) {
+        fill(output + begin * step->block, step->value, (end - begin) * step->block);
         return;
     }
-    if (map->whole && p->block == 1) {
+    if (map->whole && step->block == 1) {
         for (int64_t i = begin; i < end; i++)
-            y[i] = x[from[i - begin]];
+            output[i] = input[from[i - begin]];
         return;
     }
     for (int64_t i = begin; i < end; i++)
-        copy(p, x + source_of(p->mode, i, p->begins[last], p->sizes[last]) * p->block, y + i * p->block, p->block);
+        copy(step, input + source_of(step->mode, i, step->begins[last], step->sizes[last]) * step->block,
+             output + i * step->block, step->block);
 }
 
 static inlay_status pad_some(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const pad_call *call = user;
-    const pad_step *p = call->p;
-    const uint32_t last = p->rank - 1;
-    const int64_t row = p->dims[last] * p->block, own = p->sizes[last], first = p->begins[last];
+    const pad_step *step = call->p;
+    const uint32_t last = step->rank - 1;
+    const int64_t row = step->dims[last] * step->block, own = step->sizes[last], first = step->begins[last];
     int64_t index[RG_MAX_PAD_RANK], rest = begin;
     pad_ends_map map;
 
     (void)worker;
-    map_ends(p, &map);
-    for (uint32_t d = last; d-- > 0; rest /= p->dims[d])
-        index[d] = rest % p->dims[d];
+    map_ends(step, &map);
+    for (uint32_t d = last; d-- > 0; rest /= step->dims[d])
+        index[d] = rest % step->dims[d];
     for (int64_t r = begin; r < end; r++) {
-        float *y = call->y + r * row;
-        const float *x = call->x;
+        float *output = call->y + r * row;
+        const float *input = call->x;
         bool constant = false;
 
         for (uint32_t d = 0; d < last; d++) {
-            int64_t at = source_of(p->mode, index[d], p->begins[d], p->sizes[d]);
+            int64_t at = source_of(step->mode, index[d], step->begins[d], step->sizes[d]);
 
             constant = constant || at < 0;
-            x += at * p->from[d];
+            input += at * step->from[d];
         }
-        for (uint32_t d = last; d-- > 0 && ++index[d] == p->dims[d];)
+        for (uint32_t d = last; d-- > 0 && ++index[d] == step->dims[d];)
             index[d] = 0;
         if (constant) {
-            fill(y, p->value, row);
+            fill(output, step->value, row);
             continue;
         }
-        pad_ends(p, &map, x, y, 0, first);
-        copy(p, x, y + first * p->block, own * p->block);
-        pad_ends(p, &map, x, y, first + own, p->dims[last]);
+        pad_ends(step, &map, input, output, 0, first);
+        copy(step, input, output + first * step->block, own * step->block);
+        pad_ends(step, &map, input, output, first + own, step->dims[last]);
     }
     return INLAY_OK;
 }
@@ -205,13 +207,13 @@ static inlay_status pad_some(void *user, int64_t begin, int64_t end, uint32_t wo
 static inlay_status run_pad(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
                             uint32_t threads)
 {
-    const pad_step *p = (const pad_step *)(const void *)native;
-    pad_call call = { p, args[0], args[1] };
-    int64_t grain = 16384 / (p->dims[p->rank - 1] * p->block + 1) + 1;
+    const pad_step *step = (const pad_step *)(const void *)native;
+    pad_call call = { step, args[0], args[1] };
+    int64_t grain = 16384 / (step->dims[step->rank - 1] * step->block + 1) + 1;
 
-    if (threads <= 1 || p->rows <= 2 * grain)
-        return pad_some(&call, 0, p->rows, 0);
-    return state->host->parallel_for(state->host->ctx, run, p->rows, grain, pad_some, &call);
+    if (threads <= 1 || step->rows <= 2 * grain)
+        return pad_some(&call, 0, step->rows, 0);
+    return state->host->parallel_for(state->host->ctx, run, step->rows, grain, pad_some, &call);
 }
 
 /* ------------------------------------------------------------------ lowering */
@@ -230,69 +232,74 @@ static void order_axes(const rg_md *md, uint32_t *order)
     }
 }
 
-/* x padded by `before` and `after` each axis; dims are the result's. */
-static void plan_step(const rg_md *x, const uint32_t *order, const int64_t *dims, const int64_t *before,
-                      const int64_t *after, pad_step *p)
+/* input padded by `before` and `after` each axis; dims are the result's. */
+static void plan_step(const rg_md *input, const uint32_t *order, const int64_t *dims, const int64_t *before,
+                      const int64_t *after, pad_step *step)
 {
-    p->block = p->rows = 1;
-    for (uint32_t i = (uint32_t)x->ndims; i-- > 0;) { /* from the innermost */
+    step->block = step->rows = 1;
+    for (uint32_t i = (uint32_t)input->ndims; i-- > 0;) { /* from the innermost */
         uint32_t d = order[i];
 
-        if (p->rank == 0 && before[d] == 0 && after[d] == 0) {
-            p->block *= dims[d];
+        if (step->rank == 0 && before[d] == 0 && after[d] == 0) {
+            step->block *= dims[d];
             continue;
         }
-        p->dims[p->rank] = dims[d];
-        p->begins[p->rank] = before[d];
-        p->sizes[p->rank] = x->dims[d];
-        p->from[p->rank++] = x->strides[d];
+        step->dims[step->rank] = dims[d];
+        step->begins[step->rank] = before[d];
+        step->sizes[step->rank] = input->dims[d];
+        step->from[step->rank++] = input->strides[d];
     }
-    if (p->rank == 0) { /* nothing is padded: one row */
-        p->dims[0] = p->sizes[0] = p->from[0] = p->rank = 1;
+    if (step->rank == 0) { /* nothing is padded: one row */
+        step->dims[0] = step->sizes[0] = step->from[0] = step->rank = 1;
     }
-    for (uint32_t a = 0, z = p->rank - 1; a < z; a++, z--) { /* outermost first */
-        const pad_step was = *p;
+    for (uint32_t a = 0, z = step->rank - 1; a < z; a++, z--) { /* outermost first */
+        const pad_step was = *step;
 
-        p->dims[a] = was.dims[z], p->begins[a] = was.begins[z], p->sizes[a] = was.sizes[z], p->from[a] = was.from[z];
-        p->dims[z] = was.dims[a], p->begins[z] = was.begins[a], p->sizes[z] = was.sizes[a], p->from[z] = was.from[a];
+        step->dims[a] = was.dims[z], step->begins[a] = was.begins[z], step->sizes[a] = was.sizes[z],
+        step->from[a] = was.from[z];
+        step->dims[z] = was.dims[a], step->begins[z] = was.begins[a], step->sizes[z] = was.sizes[a],
+        step->from[z] = was.from[a];
     }
-    for (uint32_t a = 0; a + 1 < p->rank; a++)
-        p->rows *= p->dims[a];
+    for (uint32_t a = 0; a + 1 < step->rank; a++)
+        step->rows *= step->dims[a];
 }
 
-inlay_status rg_emit_border(rg_build *b, const rg_place *x, const int64_t *before, const int64_t *after, rg_place *out)
+inlay_status rg_emit_border(rg_build *build, const rg_place *input, const int64_t *before, const int64_t *after,
+                            rg_place *out)
 {
-    uint32_t rank = (uint32_t)x->md.ndims, order[RG_MAX_RANK];
+    uint32_t rank = (uint32_t)input->md.ndims, order[RG_MAX_RANK];
     int64_t dims[RG_MAX_RANK];
-    pad_step p = { .native.run = run_pad, .set = b->state->moves };
+    pad_step step = { .native.run = run_pad, .set = build->state->moves };
     inlay_status status;
     rg_md md;
 
     for (uint32_t d = 0; d < rank; d++)
-        dims[d] = x->md.dims[d] + before[d] + after[d];
+        dims[d] = input->md.dims[d] + before[d] + after[d];
     rg_md_channels_last(&md, rank, dims);
-    order_axes(&x->md, order);
-    plan_step(&x->md, order, dims, before, after, &p);
-    status = rg_new_place(b, &md, out);
-    return status != INLAY_OK ? status : rg_emit_step(b, &p.native, sizeof p, (const rg_place *const[]){ x, out }, 2);
+    order_axes(&input->md, order);
+    plan_step(&input->md, order, dims, before, after, &step);
+    status = rg_new_place(build, &md, out);
+    return status != INLAY_OK
+               ? status
+               : rg_emit_step(build, &step.native, sizeof step, (const rg_place *const[]){ input, out }, 2);
 }
 
 /* The input, dense, and the layout of the output, whose axes have the same order. */
-static inlay_status read_input(rg_build *b, uint32_t *order, rg_place *x, rg_md *out_y)
+static inlay_status read_input(rg_build *build, uint32_t *order, rg_place *input, rg_md *out_y)
 {
-    const rg_op *op = b->op;
-    const int64_t *dims = b->dims[op->out[0]];
-    uint32_t rank = b->ranks[op->in[0]];
+    const rg_op *op = build->op;
+    const int64_t *dims = build->dims[op->out[0]];
+    uint32_t rank = build->ranks[op->in[0]];
     int64_t strides[RG_MAX_RANK], stride = 1;
     inlay_status status;
     rg_md md;
 
-    INLAY_TRY(rg_read(b, op->in[0], x));
-    if (rg_md_is_blocked(&x->md)) { /* blocks are images' */
-        rg_md_channels_last(&md, rank, b->dims[op->in[0]]);
-        INLAY_TRY(rg_read_as(b, op->in[0], &md, x));
+    INLAY_TRY(rg_read(build, op->in[0], input));
+    if (rg_md_is_blocked(&input->md)) { /* blocks are images' */
+        rg_md_channels_last(&md, rank, build->dims[op->in[0]]);
+        INLAY_TRY(rg_read_as(build, op->in[0], &md, input));
     }
-    order_axes(&x->md, order);
+    order_axes(&input->md, order);
     for (uint32_t i = rank; i-- > 0; stride *= dims[order[i]])
         strides[order[i]] = stride;
     rg_md_strides(out_y, rank, dims, strides);
@@ -300,44 +307,45 @@ done:
     return status;
 }
 
-static inlay_status lower_pad(rg_build *b, const rg_group *group)
+static inlay_status lower_pad(rg_build *build, const rg_group *group)
 {
-    const rg_op *op = b->op;
-    const int64_t *from = b->dims[op->in[0]], *dims = b->dims[op->out[0]];
-    const bool empty = rg_count(b, op->in[0]) == 0;
-    uint32_t rank = b->ranks[op->in[0]], order[RG_MAX_RANK];
-    rg_place x, y;
+    const rg_op *op = build->op;
+    const int64_t *from = build->dims[op->in[0]], *dims = build->dims[op->out[0]];
+    const bool empty = rg_count(build, op->in[0]) == 0;
+    uint32_t rank = build->ranks[op->in[0]], order[RG_MAX_RANK];
+    rg_place input, output;
     rg_md md;
-    pad_step p = { .native.run = run_pad, .set = b->state->moves };
+    pad_step step = { .native.run = run_pad, .set = build->state->moves };
     inlay_status status;
 
     for (uint32_t d = 0; d < rank; d++) {
         int64_t size;
 
-        if (b->ranks[op->out[0]] != rank || __builtin_add_overflow(from[d], op->pad.amounts[d], &size) ||
+        if (build->ranks[op->out[0]] != rank || __builtin_add_overflow(from[d], op->pad.amounts[d], &size) ||
             __builtin_add_overflow(size, op->pad.amounts[RG_MAX_PAD_RANK + d], &size) || dims[d] != size ||
             (from[d] == 0 && op->pad.mode != PAD_CONSTANT))
-            return inlay_fail(b->diag, INLAY_INVALID_ARGUMENT, "node '%s': the pads of axis %u do not fit", op->name,
-                              d);
+            return inlay_fail(build->diag, INLAY_INVALID_ARGUMENT, "node '%s': the pads of axis %u do not fit",
+                              op->name, d);
     }
     if (empty) { /* all of it is the constant */
-        p = (pad_step){ .native = p.native,
-                        .set = p.set,
-                        .rank = 1,
-                        .dims = { rg_count(b, op->out[0]) },
-                        .block = 1,
-                        .rows = 1,
-                        .value = op->alpha };
+        step = (pad_step){ .native = step.native,
+                           .set = step.set,
+                           .rank = 1,
+                           .dims = { rg_count(build, op->out[0]) },
+                           .block = 1,
+                           .rows = 1,
+                           .value = op->alpha };
         rg_md_plain(&md, rank, dims);
     } else {
-        INLAY_TRY(read_input(b, order, &x, &md));
-        p.mode = op->pad.mode;
-        p.value = op->alpha;
-        plan_step(&x.md, order, dims, op->pad.amounts, op->pad.amounts + RG_MAX_PAD_RANK, &p);
+        INLAY_TRY(read_input(build, order, &input, &md));
+        step.mode = op->pad.mode;
+        step.value = op->alpha;
+        plan_step(&input.md, order, dims, op->pad.amounts, op->pad.amounts + RG_MAX_PAD_RANK, &step);
     }
-    INLAY_TRY(rg_result_place(b, op->out[0], &md, &y));
-    INLAY_TRY(rg_emit_step(b, &p.native, sizeof p, (const rg_place *const[]){ empty ? &y : &x, &y }, 2));
-    status = rg_finish(b, group, 0, &y, true);
+    INLAY_TRY(rg_result_place(build, op->out[0], &md, &output));
+    INLAY_TRY(rg_emit_step(build, &step.native, sizeof step,
+                           (const rg_place *const[]){ empty ? &output : &input, &output }, 2));
+    status = rg_finish(build, group, 0, &output, true);
 done:
     return status;
 }

@@ -8,10 +8,11 @@
 /* An input that is there; an empty tensor stands for none. */
 static const inlay_value_info *input_of(const kit_node *node, uint32_t i)
 {
-    const inlay_value_info *v = kit_input(node, i);
-    bool empty = v != NULL && v->rank == 1 && v->dims[0].kind == INLAY_DIM_FIXED && v->dims[0].value == 0;
+    const inlay_value_info *value = kit_input(node, i);
+    bool empty =
+        value != NULL && value->rank == 1 && value->dims[0].kind == INLAY_DIM_FIXED && value->dims[0].value == 0;
 
-    return empty ? NULL : v;
+    return empty ? NULL : value;
 }
 
 static bool read_scales(const kit_node *node, uint32_t rank, rg_op *op, kit_refusal *why)
@@ -56,9 +57,9 @@ static bool read_scales(const kit_node *node, uint32_t rank, rg_op *op, kit_refu
 
 static bool parse(const kit_node *node, rg_op *op, kit_refusal *why)
 {
-    const inlay_value_info *x = kit_input(node, 0);
+    const inlay_value_info *input = kit_input(node, 0);
 
-    if (!rg_known_rank(x, 2, RG_MAX_RANK, "input 0", why) ||
+    if (!rg_known_rank(input, 2, RG_MAX_RANK, "input 0", why) ||
         !resize_rule_read(node->info, false, &op->resize.rule, why))
         return false;
     if (op->resize.rule.coordinates == RESIZE_TF_CROP_AND_RESIZE)
@@ -67,7 +68,7 @@ static bool parse(const kit_node *node, rg_op *op, kit_refusal *why)
     if (op->resize.rule.policy != RESIZE_STRETCH)
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "use keep_aspect_ratio_policy stretch",
                           "sizes that follow from the aspect ratio");
-    return read_scales(node, x->rank, op, why);
+    return read_scales(node, input->rank, op, why);
 }
 
 /* ------------------------------------------------------------------ the loop */
@@ -90,35 +91,35 @@ enum { GRAIN = 1 << 14 };
 
 static inlay_status run_some(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    const struct call *c = user;
-    const resize_plan *p = &c->l->plan;
+    const struct call *call = user;
+    const resize_plan *plan = &call->l->plan;
 
-    if (c->l->copies)
-        resize_copy_rows(p, c->l->elem, c->x, c->y, NULL, begin, end);
+    if (call->l->copies)
+        resize_copy_rows(plan, call->l->elem, call->x, call->y, NULL, begin, end);
     else
-        resize_rows_of(INLAY_FLOAT)(p, c->x, c->y, begin, end, c->scratch + worker * p->scratch_bytes);
+        resize_rows_of(INLAY_FLOAT)(plan, call->x, call->y, begin, end, call->scratch + worker * plan->scratch_bytes);
     return INLAY_OK;
 }
 
 static inlay_status run_loop(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
                              uint32_t threads)
 {
-    const resize_loop *l = (const resize_loop *)(const void *)native;
-    const resize_axis *last = &l->plan.axes[l->plan.rank - 1];
-    struct call c = { l, args[0], args[1], l->copies ? NULL : args[2] };
-    int64_t grain = GRAIN / (last->out * l->plan.inner + 1) + 1;
+    const resize_loop *loop = (const resize_loop *)(const void *)native;
+    const resize_axis *last = &loop->plan.axes[loop->plan.rank - 1];
+    struct call call = { loop, args[0], args[1], loop->copies ? NULL : args[2] };
+    int64_t grain = GRAIN / (last->out * loop->plan.inner + 1) + 1;
 
-    if (threads <= 1 || l->plan.rows <= grain)
-        return run_some(&c, 0, l->plan.rows, 0);
-    return state->host->parallel_for(state->host->ctx, run, l->plan.rows, grain, run_some, &c);
+    if (threads <= 1 || loop->plan.rows <= grain)
+        return run_some(&call, 0, loop->plan.rows, 0);
+    return state->host->parallel_for(state->host->ctx, run, loop->plan.rows, grain, run_some, &call);
 }
 
 /* ------------------------------------------------------------------ lowering */
 
-static resize_axis axis_of(const rg_build *b, uint32_t d)
+static resize_axis axis_of(const rg_build *build, uint32_t d)
 {
-    const rg_op *op = b->op;
-    int64_t in = b->dims[op->in[0]][d], out = b->dims[op->out[0]][d];
+    const rg_op *op = build->op;
+    int64_t in = build->dims[op->in[0]][d], out = build->dims[op->out[0]][d];
     double scale = op->resize.scaled ? (double)op->resize.scales[d] : (double)out / (double)in;
 
     return (resize_axis){
@@ -126,114 +127,117 @@ static resize_axis axis_of(const rg_build *b, uint32_t d)
     };
 }
 
-static bool stays(const resize_axis *a)
+static bool stays(const resize_axis *axis)
 {
-    return a->in == a->out && a->exact;
+    return axis->in == axis->out && axis->exact;
 }
 
-/* Layouts of input and output in which batches and channels may be left alone, for x as it lies or nearly so; false:
- * row-major is the one for both. */
-static bool image_layouts(const rg_build *b, const rg_md *x, rg_md *out_x, rg_md *out_y)
+/* Layouts of input and output in which batches and channels may be left alone, for input as it lies or nearly so;
+ * false: row-major is the one for both. */
+static bool image_layouts(const rg_build *build, const rg_md *input, rg_md *out_x, rg_md *out_y)
 {
-    uint32_t from = b->op->in[0], to = b->op->out[0], rank = b->ranks[to];
-    resize_axis batch = axis_of(b, 0), channels = axis_of(b, 1);
+    uint32_t from = build->op->in[0], to = build->op->out[0], rank = build->ranks[to];
+    resize_axis batch = axis_of(build, 0), channels = axis_of(build, 1);
 
-    rg_md_plain(out_x, rank, b->dims[from]);
-    rg_md_plain(out_y, rank, b->dims[to]);
-    if (rank < 3 || rank > 5 || !stays(&batch) || !stays(&channels) || rg_md_is_plain(x) || x->kind != RG_BLOCKED)
+    rg_md_plain(out_x, rank, build->dims[from]);
+    rg_md_plain(out_y, rank, build->dims[to]);
+    if (rank < 3 || rank > 5 || !stays(&batch) || !stays(&channels) || rg_md_is_plain(input) ||
+        input->kind != RG_BLOCKED)
         return false;
-    if (rg_md_is_blocked(x))
-        return rg_md_same_blocks(x, rank, b->dims[from], out_x) && rg_md_same_blocks(x, rank, b->dims[to], out_y);
-    if (x->strides[1] != 1 || x->dims[1] < 2)
+    if (rg_md_is_blocked(input))
+        return rg_md_same_blocks(input, rank, build->dims[from], out_x) &&
+               rg_md_same_blocks(input, rank, build->dims[to], out_y);
+    if (input->strides[1] != 1 || input->dims[1] < 2)
         return false;
-    rg_md_channels_last(out_x, rank, b->dims[from]);
-    rg_md_channels_last(out_y, rank, b->dims[to]);
+    rg_md_channels_last(out_x, rank, build->dims[from]);
+    rg_md_channels_last(out_y, rank, build->dims[to]);
     return true;
 }
 
-/* The axes as the loop sees them in such a layout of x. */
-static uint32_t axes_along(const rg_build *b, const rg_md *x, bool image, resize_axis *axes, int64_t *out_inner)
+/* The axes as the loop sees them in such a layout of input. */
+static uint32_t axes_along(const rg_build *build, const rg_md *input, bool image, resize_axis *axes, int64_t *out_inner)
 {
-    uint32_t rank = b->ranks[b->op->out[0]], count = 0;
-    const rg_md *blocks = x;
-    int64_t outer = x->dims[0];
+    uint32_t rank = build->ranks[build->op->out[0]], count = 0;
+    const rg_md *blocks = input;
+    int64_t outer = input->dims[0];
 
     *out_inner = 1;
     if (!image) {
         for (; count < rank; count++)
-            axes[count] = axis_of(b, count);
+            axes[count] = axis_of(build, count);
         return count;
     }
-    *out_inner = rg_md_is_blocked(x) ? blocks->inner_blks[0] : x->dims[1];
-    if (rg_md_is_blocked(x))
-        outer *= x->padded_dims[1] / blocks->inner_blks[0];
+    *out_inner = rg_md_is_blocked(input) ? blocks->inner_blks[0] : input->dims[1];
+    if (rg_md_is_blocked(input))
+        outer *= input->padded_dims[1] / blocks->inner_blks[0];
     axes[count++] = (resize_axis){ .in = outer, .out = outer, .scale = 1, .exact = true, .roi_end = 1 };
     for (uint32_t d = 2; d < rank; d++)
-        axes[count++] = axis_of(b, d);
+        axes[count++] = axis_of(build, d);
     return count;
 }
 
-static inlay_status make_loop(const rg_build *b, const resize_axis *axes, uint32_t rank, int64_t inner,
+static inlay_status make_loop(const rg_build *build, const resize_axis *axes, uint32_t rank, int64_t inner,
                               resize_loop **out)
 {
-    resize_rule rule = b->op->resize.rule;
-    resize_plan p = { 0 };
+    resize_rule rule = build->op->resize.rule;
+    resize_plan plan = { 0 };
 
     *out = NULL;
     for (uint32_t d = 0; d < rank; d++)
         if (axes[d].in > INT32_MAX || axes[d].out > INT32_MAX)
-            return inlay_fail(b->diag, INLAY_LIMIT_EXCEEDED, "node '%s': an axis of more than 2^31 - 1", b->op->name);
-    resize_plan_axes(&p, &rule, axes, rank, inner);
-    if (p.rank == 0)
+            return inlay_fail(build->diag, INLAY_LIMIT_EXCEEDED, "node '%s': an axis of more than 2^31 - 1",
+                              build->op->name);
+    resize_plan_axes(&plan, &rule, axes, rank, inner);
+    if (plan.rank == 0)
         return INLAY_OK;
-    if (!resize_plan_count(&p, &rule))
-        return inlay_fail(b->diag, INLAY_LIMIT_EXCEEDED, "node '%s': the filter is too large", b->op->name);
-    *out = malloc(sizeof **out + p.table_bytes);
+    if (!resize_plan_count(&plan, &rule))
+        return inlay_fail(build->diag, INLAY_LIMIT_EXCEEDED, "node '%s': the filter is too large", build->op->name);
+    *out = malloc(sizeof **out + plan.table_bytes);
     if (*out == NULL)
-        return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for the tables of node '%s'", b->op->name);
+        return inlay_fail(build->diag, INLAY_OUT_OF_MEMORY, "no memory for the tables of node '%s'", build->op->name);
     **out = (resize_loop){
-        .native.run = run_loop, .copies = rule.mode == RESIZE_NEAREST, .elem = sizeof(float), .plan = p
+        .native.run = run_loop, .copies = rule.mode == RESIZE_NEAREST, .elem = sizeof(float), .plan = plan
     };
     resize_plan_fill(&(*out)->plan, &rule, *out + 1);
     return INLAY_OK;
 }
 
-static inlay_status lower(rg_build *b, const rg_group *group)
+static inlay_status lower(rg_build *build, const rg_group *group)
 {
-    const rg_op *op = b->op;
+    const rg_op *op = build->op;
     uint32_t count;
     int64_t scratch_count, inner;
     resize_axis axes[RG_MAX_RANK];
     const rg_place *places[3];
-    rg_place x, y, scratch;
+    rg_place input, output, scratch;
     resize_loop *loop = NULL;
     rg_md x_md, y_md;
     inlay_status status;
     bool image;
 
-    INLAY_TRY(rg_read(b, op->in[0], &x));
-    if (rg_count(b, op->in[0]) == 0)
-        return inlay_fail(b->diag, INLAY_SHAPE_MISMATCH, "node '%s': nothing to make an output from", op->name);
-    image = image_layouts(b, &x.md, &x_md, &y_md);
-    INLAY_TRY(rg_read_as(b, op->in[0], &x_md, &x));
-    count = axes_along(b, &x_md, image, axes, &inner);
-    INLAY_TRY(make_loop(b, axes, count, inner, &loop));
+    INLAY_TRY(rg_read(build, op->in[0], &input));
+    if (rg_count(build, op->in[0]) == 0)
+        return inlay_fail(build->diag, INLAY_SHAPE_MISMATCH, "node '%s': nothing to make an output from", op->name);
+    image = image_layouts(build, &input.md, &x_md, &y_md);
+    INLAY_TRY(rg_read_as(build, op->in[0], &x_md, &input));
+    count = axes_along(build, &x_md, image, axes, &inner);
+    INLAY_TRY(make_loop(build, axes, count, inner, &loop));
     if (loop == NULL) { /* nothing changes */
-        x.md = y_md;
-        return rg_set_place(b, group->out, &x);
+        input.md = y_md;
+        return rg_set_place(build, group->out, &input);
     }
-    INLAY_TRY(rg_result_place(b, group->out, &y_md, &y));
-    places[0] = &x;
-    places[1] = &y;
+    INLAY_TRY(rg_result_place(build, group->out, &y_md, &output));
+    places[0] = &input;
+    places[1] = &output;
     if (!loop->copies) {
-        scratch_count = (int64_t)(loop->plan.scratch_bytes / sizeof(float) * b->instance->threads);
-        INLAY_TRY(rg_new_floats(b, scratch_count, &scratch));
+        scratch_count = (int64_t)(loop->plan.scratch_bytes / sizeof(float) * build->instance->threads);
+        INLAY_TRY(rg_new_floats(build, scratch_count, &scratch));
         places[2] = &scratch;
     }
-    status = rg_emit_native(b, &loop->native, places, loop->copies ? 2 : 3);
+    status = rg_emit_native(build, &loop->native, places, loop->copies ? 2 : 3);
     loop = NULL; /* the step's, or freed */
     if (status == INLAY_OK)
-        status = rg_set_place(b, group->out, &y);
+        status = rg_set_place(build, group->out, &output);
 done:
     free(loop);
     return status;

@@ -23,10 +23,10 @@ double kn_pace(kn_id kernel)
 
 /* With AVX2 a tile is cut into blocks of six pixels by 16 channels: what begins and ends them counts where sums are
  * short, and blocks of few pixels wait for their own sums. */
-static double blocks_pace(const kn_window *w, int64_t depth)
+static double blocks_pace(const kn_window *window, int64_t depth)
 {
-    const bool joined = w->kernel[0] * w->kernel[1] == 1 && w->stride[0] == 1 && w->stride[1] == 1;
-    const int64_t rows = joined || w->out_width > TILE_ROWS ? TILE_ROWS : w->out_width;
+    const bool joined = window->kernel[0] * window->kernel[1] == 1 && window->stride[0] == 1 && window->stride[1] == 1;
+    const int64_t rows = joined || window->out_width > TILE_ROWS ? TILE_ROWS : window->out_width;
     const double each = (double)rows / (double)((rows + 5) / 6);
 
     if (cpu_has(CPU_AVX512))
@@ -45,165 +45,173 @@ static double turn_ns(double bytes)
     return reorder_ns(bytes) * (bytes > NEAR_BYTES ? 2.5 : 1);
 }
 
-double kn_turns_ns(const rg_build *b, const rg_group *group, const kn_case *c, kn_id kernel)
+double kn_turns_ns(const rg_build *build, const rg_group *group, const kn_case *layer, kn_id kernel)
 {
-    const bool by_rows = !rg_md_is_image(&c->x.md) && rg_md_is_plain(&c->x.md);
+    const bool by_rows = !rg_md_is_image(&layer->x.md) && rg_md_is_plain(&layer->x.md);
     double ns = 0;
 
-    if (c->product || kernel == KN_PLANES || kernel == KN_ROWS)
+    if (layer->product || kernel == KN_PLANES || kernel == KN_ROWS)
         return 0;
     if (by_rows)
-        ns += turn_ns((double)rg_md_bytes(&c->x.md));
-    if (by_rows && b->c->values[group->out].uses == 0) /* whose readers are others' */
-        ns += turn_ns(4.0 * (double)rg_count(b, group->out));
+        ns += turn_ns((double)rg_md_bytes(&layer->x.md));
+    if (by_rows && build->c->values[group->out].uses == 0) /* whose readers are others' */
+        ns += turn_ns(4.0 * (double)rg_count(build, group->out));
     return ns;
 }
 
 /* Vectors of output channels. */
-static int64_t lines_of(const kn_window *w)
+static int64_t lines_of(const kn_window *window)
 {
-    return (w->out + TILE_LANES - 1) / TILE_LANES;
+    return (window->out + TILE_LANES - 1) / TILE_LANES;
 }
 
-static int64_t panels_of(const kn_window *w)
+static int64_t panels_of(const kn_window *window)
 {
-    return (w->out + TILE_WIDTH - 1) / TILE_WIDTH;
+    return (window->out + TILE_WIDTH - 1) / TILE_WIDTH;
 }
 
 /* What the panels of tiles take, in vectors of channels that are all used: the last may be of 8, 16 or 24, of which two
  * elements at a time are multiplied where there is an even number of them, and not too many. */
-static double tile_lines(const kn_window *w, int64_t depth)
+static double tile_lines(const kn_window *window, int64_t depth)
 {
     static const double narrow[] = { 0, 0.7, 1, 1.55, 2 };
-    const int64_t last = w->out % TILE_WIDTH;
-    const bool even = (w->in * (w->dilation[1] == 1 ? w->kernel[1] : 1)) % 2 == 0 && depth <= 2 * SG_CHAIN;
+    const int64_t last = window->out % TILE_WIDTH;
+    const bool even =
+        (window->in * (window->dilation[1] == 1 ? window->kernel[1] : 1)) % 2 == 0 && depth <= 2 * SG_CHAIN;
 
-    return even ? (double)(w->out / TILE_WIDTH * 2) + narrow[(last + 7) / 8] : (double)lines_of(w);
+    return even ? (double)(window->out / TILE_WIDTH * 2) + narrow[(last + 7) / 8] : (double)lines_of(window);
 }
 
-double kn_gates_ns(const rg_build *b, const rg_group *group, double vector_ns)
+double kn_gates_ns(const rg_build *build, const rg_group *group, double vector_ns)
 {
     double gates = 0;
 
-    for (uint32_t p = 0; p < group->post_count; p++) {
-        const rg_post *post = &group->posts[p];
+    for (uint32_t post_index = 0; post_index < group->post_count; post_index++) {
+        const rg_post *post = &group->posts[post_index];
 
         gates += post->kind == RG_POST_ELTWISE &&
                  (post->eltwise.alg == DN_ELTWISE_SWISH || post->eltwise.alg == DN_ELTWISE_LOGISTIC);
     }
-    return gates * vector_ns * (double)rg_count(b, group->out) / TILE_LANES / KN_THREADS;
+    return gates * vector_ns * (double)rg_count(build, group->out) / TILE_LANES / KN_THREADS;
 }
 
 /* ------------------------------------------------------------------ our own */
 
-double kn_tiles_ns(const rg_build *b, const rg_group *group, const kn_case *c)
+double kn_tiles_ns(const rg_build *build, const rg_group *group, const kn_case *layer)
 {
-    const kn_window *w = &c->w;
-    int64_t pixels = w->images * w->out_height * w->out_width, tiles = (pixels + TILE_ROWS - 1) / TILE_ROWS;
-    int64_t depth = w->in * w->kernel[0] * w->kernel[1], pixel_bytes = w->in * w->stride[1] * (int64_t)sizeof(float);
-    double weights = (double)(depth * panels_of(w) * TILE_WIDTH) * sizeof(float), ns;
+    const kn_window *window = &layer->w;
+    int64_t pixels = window->images * window->out_height * window->out_width,
+            tiles = (pixels + TILE_ROWS - 1) / TILE_ROWS;
+    int64_t depth = window->in * window->kernel[0] * window->kernel[1],
+            pixel_bytes = window->in * window->stride[1] * (int64_t)sizeof(float);
+    double weights = (double)(depth * panels_of(window) * TILE_WIDTH) * sizeof(float), ns;
     tiles_cut cut;
 
     (void)group;
-    tiles_find_cut(tiles, TILE_ROWS * pixel_bytes, panels_of(w), depth, KN_THREADS, &cut);
-    ns = cut.ns * tile_lines(w, depth) / (double)(2 * panels_of(w));
+    tiles_find_cut(tiles, TILE_ROWS * pixel_bytes, panels_of(window), depth, KN_THREADS, &cut);
+    ns = cut.ns * tile_lines(window, depth) / (double)(2 * panels_of(window));
     ns *= pixels > tiles * TILE_ROWS / 2 ? (double)pixels / (double)(tiles * TILE_ROWS) : 0.5; /* rows that are there */
-    ns *= kn_pace(KN_TILES) * blocks_pace(w, depth);
+    ns *= kn_pace(KN_TILES) * blocks_pace(window, depth);
     if (pixel_bytes % ALIASED_BYTES == 0 && tiles > 4)
         ns *= 1.5;
     if (weights > NEAR_BYTES && ns < weights / FAR_BYTES_PER_NS / KN_THREADS)
         ns = weights / FAR_BYTES_PER_NS / KN_THREADS;
-    if (w->padded)
-        ns += 4.0 * (double)rg_count(b, b->op->in[0]) / BORDER_BYTES_PER_NS / KN_THREADS + LOOP_NS;
+    if (window->padded)
+        ns += 4.0 * (double)rg_count(build, build->op->in[0]) / BORDER_BYTES_PER_NS / KN_THREADS + LOOP_NS;
     return ns + LOOP_NS;
 }
 
-double kn_windows_ns(const kn_case *c, int64_t points)
+double kn_windows_ns(const kn_case *layer, int64_t points)
 {
     const double far = 3.6, row = 0.135; /* for each input channel: a panel of weights from afar, a line of results */
-    const kn_window *w = &c->w;
+    const kn_window *window = &layer->w;
     int64_t size = points - 2, squared = points * points;
-    double windows = (double)(w->images * ((w->out_height + size - 1) / size) * ((w->out_width + size - 1) / size));
-    double lines = (double)lines_of(w), panels = (double)panels_of(w), products, least;
-    double weights = (double)(squared * w->in) * panels * TILE_WIDTH * sizeof(float);
-    double lines_in = (double)((w->in + TILE_LANES - 1) / TILE_LANES);
+    double windows =
+        (double)(window->images * ((window->out_height + size - 1) / size) * ((window->out_width + size - 1) / size));
+    double lines = (double)lines_of(window), panels = (double)panels_of(window), products, least;
+    double weights = (double)(squared * window->in) * panels * TILE_WIDTH * sizeof(float);
+    double lines_in = (double)((window->in + TILE_LANES - 1) / TILE_LANES);
 
     products = windows * row * lines + (weights > NEAR_BYTES ? 0.7 * panels : 0);
     least = panels * (weights > NEAR_BYTES ? far : far / 3);
     products = products > least ? products : least;
-    return ((double)(squared * w->in) * products + windows * (lines_in + lines) * (points == 6 ? 55 : 19)) /
+    return ((double)(squared * window->in) * products + windows * (lines_in + lines) * (points == 6 ? 55 : 19)) /
                KN_THREADS +
            3 * LOOP_NS;
 }
 
-double kn_depthwise_ns(const rg_build *b, const rg_group *group, const kn_case *c)
+double kn_depthwise_ns(const rg_build *build, const rg_group *group, const kn_case *layer)
 {
-    const kn_window *w = &c->w;
-    double taps = (double)(w->kernel[0] * w->kernel[1]) * w->share;
-    double vectors = (double)(w->images * w->out_height * w->out_width) * (double)lines_of(w);
-    double bytes = 4.0 * (double)(rg_count(b, b->op->in[0]) + rg_count(b, b->op->out[0]));
+    const kn_window *window = &layer->w;
+    double taps = (double)(window->kernel[0] * window->kernel[1]) * window->share;
+    double vectors = (double)(window->images * window->out_height * window->out_width) * (double)lines_of(window);
+    double bytes = 4.0 * (double)(rg_count(build, build->op->in[0]) + rg_count(build, build->op->out[0]));
 
     (void)group;
     return (vectors * (0.5 + 0.15 * taps) + bytes / 130) / KN_THREADS + LOOP_NS;
 }
 
 /* Vectors of neighbours in a row: squares of 3 and 5 have loops of their own, others read a vector for each tap. */
-double kn_planes_ns(const rg_build *b, const rg_group *group, const kn_case *c)
+double kn_planes_ns(const rg_build *build, const rg_group *group, const kn_case *layer)
 {
-    const kn_window *w = &c->w;
-    const bool own = w->kernel[0] == w->kernel[1] && (w->kernel[0] == 3 || w->kernel[0] == 5) && w->stride[0] <= 2 &&
-                     w->dilation[0] == 1;
-    double taps = (double)(w->kernel[0] * w->kernel[1]), copied = (double)rg_count(b, b->op->in[0]) / TILE_LANES;
-    double vectors = (double)(w->images * w->in * w->out_height * ((w->out_width + TILE_LANES - 1) / TILE_LANES));
-    double planes = (double)(w->images * w->in), ns = vectors * (1 + (own ? 0.17 : 0.36) * taps) + copied + 30 * planes;
+    const kn_window *window = &layer->w;
+    const bool own = window->kernel[0] == window->kernel[1] && (window->kernel[0] == 3 || window->kernel[0] == 5) &&
+                     window->stride[0] <= 2 && window->dilation[0] == 1;
+    double taps = (double)(window->kernel[0] * window->kernel[1]),
+           copied = (double)rg_count(build, build->op->in[0]) / TILE_LANES;
+    double vectors = (double)(window->images * window->in * window->out_height *
+                              ((window->out_width + TILE_LANES - 1) / TILE_LANES));
+    double planes = (double)(window->images * window->in),
+           ns = vectors * (1 + (own ? 0.17 : 0.36) * taps) + copied + 30 * planes;
 
-    if (b->c->values[group->out].uses > 0) /* those who read it mostly want channels last */
-        ns += KN_THREADS * reorder_ns(4.0 * (double)rg_count(b, group->out));
+    if (build->c->values[group->out].uses > 0) /* those who read it mostly want channels last */
+        ns += KN_THREADS * reorder_ns(4.0 * (double)rg_count(build, group->out));
     return ns / KN_THREADS + LOOP_NS;
 }
 
 /* A product whose second operand is laid out in rows of the image, cut where panels of 64 end. */
-double kn_rows_ns(const rg_build *b, const rg_group *group, const kn_case *c)
+double kn_rows_ns(const rg_build *build, const rg_group *group, const kn_case *layer)
 {
     const double rate = 225, piece = 3;
-    const kn_window *w = &c->w;
-    const int64_t out = w->out / w->group;
-    double depth = (double)(w->in / w->group * w->kernel[0] * w->kernel[1]), whole = ceil((double)out / 6) * 6;
-    double columns = (double)(w->images * w->group * w->out_height * w->out_width);
-    double lines = ceil((double)w->out_width / SG_WIDTH) + (w->out_width % SG_WIDTH != 0);
-    double pieces = (double)(w->images * w->group * w->out_height) * depth * lines;
+    const kn_window *window = &layer->w;
+    const int64_t out = window->out / window->group;
+    double depth = (double)(window->in / window->group * window->kernel[0] * window->kernel[1]),
+           whole = ceil((double)out / 6) * 6;
+    double columns = (double)(window->images * window->group * window->out_height * window->out_width);
+    double lines = ceil((double)window->out_width / SG_WIDTH) + (window->out_width % SG_WIDTH != 0);
+    double pieces = (double)(window->images * window->group * window->out_height) * depth * lines;
     double ns = 2 * whole * columns * depth / rate * kn_pace(KN_GEMM);
 
     (void)group;
     ns += pieces * piece + columns * depth * sizeof(float) / UNFOLD_BYTES_PER_NS;
-    if (w->padded || w->stride[1] > 1)
-        ns += 4.0 * (double)rg_count(b, b->op->in[0]) * (double)w->kernel[0] / BORDER_BYTES_PER_NS;
+    if (window->padded || window->stride[1] > 1)
+        ns += 4.0 * (double)rg_count(build, build->op->in[0]) * (double)window->kernel[0] / BORDER_BYTES_PER_NS;
     return ns / KN_THREADS + LOOP_NS;
 }
 
 /* Did threads make channels of the input, not pixels (depthwise.c)? Then every pixel lies in the caches of several
  * cores, and who reads few pixels at a time waits for them. */
-static bool is_spread(const rg_build *b)
+static bool is_spread(const rg_build *build)
 {
-    for (uint32_t g = 0; g < b->group_count; g++) {
-        const rg_op *maker = &b->c->ops[b->groups[g].op];
+    for (uint32_t group = 0; group < build->group_count; group++) {
+        const rg_op *maker = &build->c->ops[build->groups[group].op];
 
-        if (b->groups[g].out == b->op->in[0])
-            return maker->in_count > 0 && maker->in[0] != INLAY_NONE && b->ahead[maker->in[0]] != NULL;
+        if (build->groups[group].out == build->op->in[0])
+            return maker->in_count > 0 && maker->in[0] != INLAY_NONE && build->ahead[maker->in[0]] != NULL;
     }
     return false;
 }
 
 /* Blocks of 6 pixels by 64 channels, or as large; rows of windows are copied. */
-double kn_gemm_ns(const rg_build *b, const rg_group *group, const kn_case *c)
+double kn_gemm_ns(const rg_build *build, const rg_group *group, const kn_case *layer)
 {
     static const int rows[] = { 6, 12, 12, 8, 6 }; /* of a block, by vectors of channels */
     const double rate = 238, narrow = 225, block = 60, piece = 2.5, hidden = 0.8; /* of what weights take from afar */
     int64_t first;
-    const kn_window inner = kn_trimmed(&c->w, &first), *w = &inner;
-    double pixels = (double)(w->images * w->out_height * w->out_width), lines = (double)lines_of(w);
-    double taps = (double)(w->kernel[0] * w->kernel[1]) * (w->padded ? tiles_gemm_share(w) : 1);
-    double depth = (double)w->in * taps;
+    const kn_window inner = kn_trimmed(&layer->w, &first), *window = &inner;
+    double pixels = (double)(window->images * window->out_height * window->out_width), lines = (double)lines_of(window);
+    double taps = (double)(window->kernel[0] * window->kernel[1]) * (window->padded ? tiles_gemm_share(window) : 1);
+    double depth = (double)window->in * taps;
     double weights = depth * lines * TILE_LANES * sizeof(float), far = weights / FAR_BYTES_PER_NS;
     double whole = rows[lines < 4 ? (int)lines : 0], blocks = ceil(pixels / whole);
     double work = 2 * whole * depth * lines * TILE_LANES / (lines > 2 ? rate : narrow) * kn_pace(KN_GEMM);
@@ -212,38 +220,39 @@ double kn_gemm_ns(const rg_build *b, const rg_group *group, const kn_case *c)
     (void)group;
     if (weights > NEAR_BYTES)
         ns = ns < far ? far : ns + (1 - hidden) * far;
-    if (w->padded || taps > 1 || w->stride[0] > 1 || w->stride[1] > 1)
-        ns += pixels * (w->dilation[1] == 1 ? (double)w->kernel[0] : taps) * piece +
+    if (window->padded || taps > 1 || window->stride[0] > 1 || window->stride[1] > 1)
+        ns += pixels * (window->dilation[1] == 1 ? (double)window->kernel[0] : taps) * piece +
               pixels * depth * sizeof(float) / UNFOLD_BYTES_PER_NS;
-    return ns * (is_spread(b) ? 1.35 : 1) / KN_THREADS + LOOP_NS;
+    return ns * (is_spread(build) ? 1.35 : 1) / KN_THREADS + LOOP_NS;
 }
 
-double kn_pairs_work_ns(const rg_build *b, double rows, int64_t k, int64_t n)
+double kn_pairs_work_ns(const rg_build *build, double rows, int64_t k, int64_t n)
 {
-    const double rate = b->state->fast_pairs ? 330 : 165, block = 6.8; /* of 64 columns, a row's part of it */
-    const double row = 15, element = 0.05;                             /* rows are prepared */
+    const double rate = build->state->fast_pairs ? 330 : 165, block = 6.8; /* of 64 columns, a row's part of it */
+    const double row = 15, element = 0.05;                                 /* rows are prepared */
     const double columns = (double)((n + TILE_LANES - 1) / TILE_LANES * TILE_LANES);
 
     return rows * (2 * (double)k * columns / rate + ceil(columns / 64) * block + row + element * (double)k);
 }
 
 /* Blocks of 5 pixels by 64 channels; rows of windows are copied. */
-double kn_pairs_ns(const rg_build *b, const rg_group *group, const kn_case *c)
+double kn_pairs_ns(const rg_build *build, const rg_group *group, const kn_case *layer)
 {
     const double piece = 2.5, hidden = 0.8; /* of what weights take from afar */
-    const kn_window *w = &c->w;
-    double pixels = (double)(w->images * w->out_height * w->out_width), taps = (double)(w->kernel[0] * w->kernel[1]);
-    int64_t depth = w->in * w->kernel[0] * w->kernel[1];
-    double weights = (double)(depth * lines_of(w) * TILE_LANES) * sizeof(float), far = weights / FAR_BYTES_PER_NS;
-    double ns = kn_pairs_work_ns(b, pixels, depth, w->out);
+    const kn_window *window = &layer->w;
+    double pixels = (double)(window->images * window->out_height * window->out_width),
+           taps = (double)(window->kernel[0] * window->kernel[1]);
+    int64_t depth = window->in * window->kernel[0] * window->kernel[1];
+    double weights = (double)(depth * lines_of(window) * TILE_LANES) * sizeof(float), far = weights / FAR_BYTES_PER_NS;
+    double ns = kn_pairs_work_ns(build, pixels, depth, window->out);
 
     (void)group;
     if (weights > NEAR_BYTES)
         ns = ns < far ? far : ns + (1 - hidden) * far;
-    if (w->padded || taps > 1 || w->stride[0] > 1 || w->stride[1] > 1)
-        ns += pixels * (w->dilation[1] == 1 ? (double)w->kernel[0] : taps) * piece +
+    if (window->padded || taps > 1 || window->stride[0] > 1 || window->stride[1] > 1)
+        ns += pixels * (window->dilation[1] == 1 ? (double)window->kernel[0] : taps) * piece +
               pixels * (double)depth * sizeof(float) / UNFOLD_BYTES_PER_NS;
-    return ns * (is_spread(b) ? 1.35 : 1) / KN_THREADS + LOOP_NS;
+    return ns * (is_spread(build) ? 1.35 : 1) / KN_THREADS + LOOP_NS;
 }
 
 /* ------------------------------------------------------------------ oneDNN's */
@@ -268,10 +277,10 @@ double rg_winograd_gain(const rg_op *op, int64_t in, int64_t out, int64_t height
 }
 
 /* How a direct convolution in blocks of 16 channels does beside one with channels last. */
-static double blocked_rate(const rg_build *b, const rg_op *op)
+static double blocked_rate(const rg_build *build, const rg_op *op)
 {
-    const int64_t *y = b->dims[op->out[0]];
-    int64_t side = op->window.spatial == 2 && y[2] > y[3] ? y[3] : y[2];
+    const int64_t *output = build->dims[op->out[0]];
+    int64_t side = op->window.spatial == 2 && output[2] > output[3] ? output[3] : output[2];
 
     if (op->window.group > 1 || (op->window.kernel[0] == 1 && (op->window.spatial < 2 || op->window.kernel[1] == 1)))
         return 1;
@@ -279,52 +288,54 @@ static double blocked_rate(const rg_build *b, const rg_op *op)
 }
 
 /* Does anybody who reads the value gain by blocks? */
-static bool blocks_are_wanted(const rg_build *b, uint32_t value)
+static bool blocks_are_wanted(const rg_build *build, uint32_t value)
 {
-    for (uint32_t o = 0; o < b->c->op_count; o++) {
-        const rg_op *op = &b->c->ops[o];
+    for (uint32_t o = 0; o < build->c->op_count; o++) {
+        const rg_op *op = &build->c->ops[o];
 
         if (op->in_count > 0 && op->in[0] == value && op->row->family == &rg_conv && op->window.spatial == 2 &&
-            rg_winograd_gain(op, b->dims[op->in[0]][1], b->dims[op->out[0]][1], b->dims[op->out[0]][2],
-                             b->dims[op->out[0]][3]) > 0)
-            return b->state->winograd;
+            rg_winograd_gain(op, build->dims[op->in[0]][1], build->dims[op->out[0]][1], build->dims[op->out[0]][2],
+                             build->dims[op->out[0]][3]) > 0)
+            return build->state->winograd;
     }
     return false;
 }
 
 /* Operands as large as the output that lie otherwise have to be reordered too. */
-static double operands_ns(const rg_build *b, const rg_group *group, bool blocked)
+static double operands_ns(const rg_build *build, const rg_group *group, bool blocked)
 {
     double ns = 0;
 
-    for (uint32_t p = 0; p < group->post_count; p++) {
-        const rg_place *other = group->posts[p].kind == RG_POST_BINARY ? &b->places[group->posts[p].other] : NULL;
+    for (uint32_t post = 0; post < group->post_count; post++) {
+        const rg_place *other =
+            group->posts[post].kind == RG_POST_BINARY ? &build->places[group->posts[post].other] : NULL;
 
-        if (other != NULL && other->buffer != INLAY_NONE && rg_md_count(&other->md) >= rg_count(b, group->out) &&
+        if (other != NULL && other->buffer != INLAY_NONE && rg_md_count(&other->md) >= rg_count(build, group->out) &&
             rg_md_is_blocked(&other->md) != blocked)
-            ns += reorder_ns(4.0 * (double)rg_count(b, group->out));
+            ns += reorder_ns(4.0 * (double)rg_count(build, group->out));
     }
     return ns;
 }
 
 /* One that has its input in blocks, or channels last. */
-static double own_layout_ns(const rg_build *b, const rg_group *group, const kn_case *c, bool blocked)
+static double own_layout_ns(const rg_build *build, const rg_group *group, const kn_case *layer, bool blocked)
 {
-    return operands_ns(b, group, blocked) +
-           (rg_md_is_blocked(&c->x.md) != blocked ? reorder_ns((double)rg_md_bytes(&c->x.md)) : 0);
+    return operands_ns(build, group, blocked) +
+           (rg_md_is_blocked(&layer->x.md) != blocked ? reorder_ns((double)rg_md_bytes(&layer->x.md)) : 0);
 }
 
 /* The sums themselves, channels last: a row of 14 pixels by two lines of channels at a time, as tiles, with the taps
  * that lie in the image alone. What a call costs counts for small ones, and weights are not fetched ahead. */
-static double sums_ns(const rg_build *b, const kn_case *c)
+static double sums_ns(const rg_build *build, const kn_case *layer)
 {
     const double start = 4500;
-    const kn_window *w = &c->w;
-    double weights = 4.0 * (double)rg_count(b, b->op->in[1]);
+    const kn_window *w = &layer->w;
+    double weights = 4.0 * (double)rg_count(build, build->op->in[1]);
     /* Without AVX-512 its loops over gaps multiply by what is outside the image, too. */
     double share = cpu_has(CPU_AVX512) || w->dilation[0] * w->dilation[1] == 1 ? 1 : w->share;
-    double depth = w->flops / share / (2.0 * (double)rg_count(b, b->op->out[0]));
-    double tiles = ceil((double)rg_count(b, b->op->out[0]) / (double)w->out / TILE_ROWS) * (double)lines_of(w) / 2;
+    double depth = w->flops / share / (2.0 * (double)rg_count(build, build->op->out[0]));
+    double tiles =
+        ceil((double)rg_count(build, build->op->out[0]) / (double)w->out / TILE_ROWS) * (double)lines_of(w) / 2;
     bool window = w->flat && w->kernel[0] * w->kernel[1] > 1;
     double ns = tiles * (12 + depth * (window ? 3.5 : 3.66)) + weights / 24;
 
@@ -337,24 +348,24 @@ static double sums_ns(const rg_build *b, const kn_case *c)
     return start + ns / KN_THREADS;
 }
 
-double kn_library_ns(const rg_build *b, const rg_group *group, const kn_case *c)
+double kn_library_ns(const rg_build *build, const rg_group *group, const kn_case *layer)
 {
-    return sums_ns(b, c) + own_layout_ns(b, group, c, false) +
-           (c->w.home ? reorder_ns(4.0 * (double)rg_count(b, group->out)) : 0);
+    return sums_ns(build, layer) + own_layout_ns(build, group, layer, false) +
+           (layer->w.home ? reorder_ns(4.0 * (double)rg_count(build, group->out)) : 0);
 }
 
-double kn_blocks_ns(const rg_build *b, const rg_group *group, const kn_case *c)
+double kn_blocks_ns(const rg_build *build, const rg_group *group, const kn_case *layer)
 {
-    return sums_ns(b, c) / blocked_rate(b, b->op) + own_layout_ns(b, group, c, true);
+    return sums_ns(build, layer) / blocked_rate(build, build->op) + own_layout_ns(build, group, layer, true);
 }
 
-double kn_library_winograd_ns(const rg_build *b, const rg_group *group, const kn_case *c)
+double kn_library_winograd_ns(const rg_build *build, const rg_group *group, const kn_case *layer)
 {
-    const kn_window *w = &c->w;
-    double gain = rg_winograd_gain(b->op, w->in, w->out, w->out_height, w->out_width);
-    double ns = sums_ns(b, c) / gain + own_layout_ns(b, group, c, true);
+    const kn_window *window = &layer->w;
+    double gain = rg_winograd_gain(build->op, window->in, window->out, window->out_height, window->out_width);
+    double ns = sums_ns(build, layer) / gain + own_layout_ns(build, group, layer, true);
 
-    if (!blocks_are_wanted(b, group->out))
-        ns += reorder_ns(4.0 * (double)rg_count(b, group->out)) / 2;
+    if (!blocks_are_wanted(build, group->out))
+        ns += reorder_ns(4.0 * (double)rg_count(build, group->out)) / 2;
     return ns;
 }

@@ -10,67 +10,67 @@ static const double WINDOW_NS = 0.7e6;
 enum { FEW_CHANNELS = 16 };
 
 /* Does a convolution of single channels alone read what the group makes? Then it may be made on the way (kn_wait). */
-static bool may_wait(const rg_build *b, const rg_group *group)
+static bool may_wait(const rg_build *build, const rg_group *group)
 {
-    if (b->c->values[group->out].output != INLAY_NONE || b->c->values[group->out].uses != 1)
+    if (build->c->values[group->out].output != INLAY_NONE || build->c->values[group->out].uses != 1)
         return false;
-    for (uint32_t o = 0; o < b->c->op_count; o++) {
-        const rg_op *op = &b->c->ops[o];
+    for (uint32_t o = 0; o < build->c->op_count; o++) {
+        const rg_op *op = &build->c->ops[o];
 
         if (op->in_count > 0 && op->in[0] == group->out)
-            return op->row->family == &rg_conv && op->window.group > 1 && op->window.group == b->dims[op->in[0]][1];
+            return op->row->family == &rg_conv && op->window.group > 1 && op->window.group == build->dims[op->in[0]][1];
     }
     return false;
 }
 
-/* The best of our own, negative: there is none; and that of oneDNN, for an image with channels last. b->op is the
+/* The best of our own, negative: there is none; and that of oneDNN, for an image with channels last. build->op is the
  * convolution. */
-static void expect(rg_build *b, const rg_group *group, const kn_case *c, double *out_own, double *out_library)
+static void expect(rg_build *build, const rg_group *group, const kn_case *layer, double *out_own, double *out_library)
 {
     static const uint8_t own[] = { KN_TILES, KN_WINOGRAD_4, KN_WINOGRAD_2, KN_DEPTHWISE, KN_GEMM, KN_PAIRS };
     const char *why = NULL;
 
     *out_own = -1;
     for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) {
-        const kn_kernel *k = &kn_kernels[own[i]];
+        const kn_kernel *kernel = &kn_kernels[own[i]];
         double ns;
 
-        if (!k->runs(b, group, c, &why))
+        if (!kernel->runs(build, group, layer, &why))
             continue;
-        ns = k->ns(b, group, c) + kn_gates_ns(b, group, k->gate_ns);
+        ns = kernel->ns(build, group, layer) + kn_gates_ns(build, group, kernel->gate_ns);
         *out_own = *out_own < 0 || ns < *out_own ? ns : *out_own;
     }
-    *out_library = kn_library_ns(b, group, c) + kn_gates_ns(b, group, kn_kernels[KN_LIBRARY].gate_ns);
+    *out_library = kn_library_ns(build, group, layer) + kn_gates_ns(build, group, kn_kernels[KN_LIBRARY].gate_ns);
 }
 
-bool kn_spares_library(rg_build *b)
+bool kn_spares_library(rg_build *build)
 {
-    const rg_op *op = b->op;
+    const rg_op *op = build->op;
     double gain = 0, cost = 0;
     bool needed = false;
 
-    if (b->state->alone)
+    if (build->state->alone)
         return true;
-    if (b->state->bf16 || b->state->kernel != KN_COUNT || b->attempt != NULL)
+    if (build->state->bf16 || build->state->kernel != KN_COUNT || build->attempt != NULL)
         return false;
-    for (uint32_t g = 0; g < b->group_count; g++) {
-        const rg_group *group = &b->groups[g];
-        kn_case c = { .x.buffer = INLAY_NONE };
+    for (uint32_t group_index = 0; group_index < build->group_count; group_index++) {
+        const rg_group *group = &build->groups[group_index];
+        kn_case layer = { .x.buffer = INLAY_NONE };
         double own, library;
 
-        b->op = &b->c->ops[group->op];
-        if (b->op->row->family != &rg_conv || may_wait(b, group) || rg_count(b, b->op->out[0]) == 0)
+        build->op = &build->c->ops[group->op];
+        if (build->op->row->family != &rg_conv || may_wait(build, group) || rg_count(build, build->op->out[0]) == 0)
             continue;
-        kn_measure(b, b->op, &c.w);
-        rg_md_channels_last(&c.x.md, b->ranks[b->op->in[0]], b->dims[b->op->in[0]]);
-        expect(b, group, &c, &own, &library);
+        kn_measure(build, build->op, &layer.w);
+        rg_md_channels_last(&layer.x.md, build->ranks[build->op->in[0]], build->dims[build->op->in[0]]);
+        expect(build, group, &layer, &own, &library);
         if (own < 0) {
             needed = true;
         } else if (library < own) {
             gain += own - library;
-            cost += c.w.in < FEW_CHANNELS && c.w.kernel[0] * c.w.kernel[1] > 1 ? WINDOW_NS : KERNEL_NS;
+            cost += layer.w.in < FEW_CHANNELS && layer.w.kernel[0] * layer.w.kernel[1] > 1 ? WINDOW_NS : KERNEL_NS;
         }
     }
-    b->op = op;
+    build->op = op;
     return gain * RUNS < cost + (needed ? 0 : OPEN_NS);
 }

@@ -8,243 +8,247 @@
 static const double TRANSFORM_NS = 0.25;
 static const double LEAST_INSIDE = 0.7, LEAST_SPARING = 0.3;
 
-bool kn_has_tiles(const rg_build *b, const kn_case *c)
+bool kn_has_tiles(const rg_build *build, const kn_case *layer)
 {
-    return b->state->tiles != NULL && b->state->sgemm != NULL && c->w.group == 1 && c->w.flat;
+    return build->state->tiles != NULL && build->state->sgemm != NULL && layer->w.group == 1 && layer->w.flat;
 }
 
 /* oneDNN's kernels describe each column of an image while they are made: a second and hundreds of megabytes for some
  * 250000 of them, and all memory for a hundred million. Tiles take nearly the same time in such a layer, and the same
  * where there is one row. */
-static bool is_wide(const rg_build *b, const kn_case *c)
+static bool is_wide(const rg_build *build, const kn_case *layer)
 {
     const int64_t without_tiles = 1 << 16;
-    const uint32_t y = b->op->out[0];
-    const int64_t width = c->w.flat ? c->w.out_width : b->dims[y][b->ranks[y] - 1];
+    const uint32_t y = build->op->out[0];
+    const int64_t width = layer->w.flat ? layer->w.out_width : build->dims[y][build->ranks[y] - 1];
 
-    return width > (!kn_has_tiles(b, c) ? without_tiles : c->w.out_height == 1 ? 256 : 1024);
+    return width > (!kn_has_tiles(build, layer) ? without_tiles : layer->w.out_height == 1 ? 256 : 1024);
 }
 
-static bool tiles_run(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why)
+static bool tiles_run(rg_build *build, const rg_group *group, const kn_case *layer, const char **out_why)
 {
     (void)group, (void)out_why;
-    return kn_has_tiles(b, c) && (b->state->reproducible || b->state->strict || is_wide(b, c) ||
-                                  c->w.share >= (b->spares_library ? LEAST_SPARING : LEAST_INSIDE));
+    return kn_has_tiles(build, layer) && (build->state->reproducible || build->state->strict || is_wide(build, layer) ||
+                                          layer->w.share >= (build->spares_library ? LEAST_SPARING : LEAST_INSIDE));
 }
 
-static inlay_status tiles_direct(rg_build *b, const rg_group *group, const kn_case *c, bool *out_done)
+static inlay_status tiles_direct(rg_build *build, const rg_group *group, const kn_case *layer, bool *out_done)
 {
     *out_done = true;
-    return tiles_lower(b, group, c, TILES_WRITTEN);
+    return tiles_lower(build, group, layer, TILES_WRITTEN);
 }
 
 /* A product of pixels by channels; windows are laid out in rows first. */
-static bool gemm_runs(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why)
+static bool gemm_runs(rg_build *build, const rg_group *group, const kn_case *layer, const char **out_why)
 {
     int64_t first;
 
     (void)group, (void)out_why;
-    return kn_has_tiles(b, c) && kn_trimmed(&c->w, &first).share >= (cpu_has(CPU_AVX512) ? LEAST_INSIDE : 0) &&
-           b->scales[b->op->in[0]] == INLAY_NONE;
+    return kn_has_tiles(build, layer) &&
+           kn_trimmed(&layer->w, &first).share >= (cpu_has(CPU_AVX512) ? LEAST_INSIDE : 0) &&
+           build->scales[build->op->in[0]] == INLAY_NONE;
 }
 
-bool kn_is_narrow(const rg_build *b)
+bool kn_is_narrow(const rg_build *build)
 {
-    const uint32_t k = b->op->in_count > 1 ? b->c->values[b->op->in[1]].constant : INLAY_NONE;
+    const uint32_t k = build->op->in_count > 1 ? build->c->values[build->op->in[1]].constant : INLAY_NONE;
 
-    return k != INLAY_NONE && b->c->constants[k].narrow != NULL;
+    return k != INLAY_NONE && build->c->constants[k].narrow != NULL;
 }
 
-bool kn_pairs_wanted(const rg_build *b, const char **out_why)
+bool kn_pairs_wanted(const rg_build *build, const char **out_why)
 {
-    if (b->state->pairs && b->c->as_written)
+    if (build->state->pairs && build->c->as_written)
         *out_why = "what DynamicQuantizeLinear rounds is summed as written";
-    return b->state->pairs && !b->c->as_written && !kn_is_narrow(b);
+    return build->state->pairs && !build->c->as_written && !kn_is_narrow(build);
 }
 
-static bool pairs_run_here(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why)
+static bool pairs_run_here(rg_build *build, const rg_group *group, const kn_case *layer, const char **out_why)
 {
-    return kn_pairs_wanted(b, out_why) && c->w.share >= LEAST_INSIDE && gemm_runs(b, group, c, out_why);
+    return kn_pairs_wanted(build, out_why) && layer->w.share >= LEAST_INSIDE && gemm_runs(build, group, layer, out_why);
 }
 
-static inlay_status in_pairs(rg_build *b, const rg_group *group, const kn_case *c, bool *out_done)
+static inlay_status in_pairs(rg_build *build, const rg_group *group, const kn_case *layer, bool *out_done)
 {
     *out_done = true;
-    return tiles_lower(b, group, c, TILES_PAIRS);
+    return tiles_lower(build, group, layer, TILES_PAIRS);
 }
 
 /* Is this what Winograd's algorithm is for? */
-static bool is_window(const rg_build *b, const kn_case *c, const char **out_why)
+static bool is_window(const rg_build *build, const kn_case *layer, const char **out_why)
 {
-    const kn_window *w = &c->w;
+    const kn_window *window = &layer->w;
 
-    if (!w->flat || b->op->window.spatial != 2 || w->group != 1 || w->kernel[0] != 3 || w->kernel[1] != 3 ||
-        w->stride[0] != 1 || w->stride[1] != 1 || w->dilation[0] != 1 || w->dilation[1] != 1 || w->in < 16 ||
-        w->out < 16)
+    if (!window->flat || build->op->window.spatial != 2 || window->group != 1 || window->kernel[0] != 3 ||
+        window->kernel[1] != 3 || window->stride[0] != 1 || window->stride[1] != 1 || window->dilation[0] != 1 ||
+        window->dilation[1] != 1 || window->in < 16 || window->out < 16)
         return false;
-    if (!b->state->winograd)
-        *out_why = b->state->strict ? "precision strict is without Winograd's algorithm"
-                                    : "option winograd forbids Winograd's algorithm";
-    return b->state->winograd;
+    if (!build->state->winograd)
+        *out_why = build->state->strict ? "precision strict is without Winograd's algorithm"
+                                        : "option winograd forbids Winograd's algorithm";
+    return build->state->winograd;
 }
 
-static bool windows_run(const rg_build *b, const kn_case *c, int64_t points, const char **out_why)
+static bool windows_run(const rg_build *build, const kn_case *layer, int64_t points, const char **out_why)
 {
-    int64_t side = c->w.out_height < c->w.out_width ? c->w.out_height : c->w.out_width;
+    int64_t side = layer->w.out_height < layer->w.out_width ? layer->w.out_height : layer->w.out_width;
 
-    return kn_has_tiles(b, c) && is_window(b, c, out_why) && c->w.share >= LEAST_INSIDE && c->w.in <= TILE_CHANNELS &&
-           side >= points - 2 && b->scales[b->op->in[0]] == INLAY_NONE;
+    return kn_has_tiles(build, layer) && is_window(build, layer, out_why) && layer->w.share >= LEAST_INSIDE &&
+           layer->w.in <= TILE_CHANNELS && side >= points - 2 && build->scales[build->op->in[0]] == INLAY_NONE;
 }
 
-static bool windows_4_run(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why)
-{
-    (void)group;
-    return windows_run(b, c, 6, out_why);
-}
-
-static bool windows_2_run(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why)
+static bool windows_4_run(rg_build *build, const rg_group *group, const kn_case *layer, const char **out_why)
 {
     (void)group;
-    return windows_run(b, c, 4, out_why);
+    return windows_run(build, layer, 6, out_why);
+}
+
+static bool windows_2_run(rg_build *build, const rg_group *group, const kn_case *layer, const char **out_why)
+{
+    (void)group;
+    return windows_run(build, layer, 4, out_why);
 }
 
 /* Narrow weights are transformed in each run, as many numbers as there are points for nine. */
-static double transform_ns(const rg_build *b, const kn_case *c, double points)
+static double transform_ns(const rg_build *build, const kn_case *layer, double points)
 {
-    return kn_is_narrow(b) ? (double)(c->w.in * c->w.out) * points * TRANSFORM_NS / KN_THREADS : 0;
+    return kn_is_narrow(build) ? (double)(layer->w.in * layer->w.out) * points * TRANSFORM_NS / KN_THREADS : 0;
 }
 
-static double windows_4_ns(const rg_build *b, const rg_group *group, const kn_case *c)
+static double windows_4_ns(const rg_build *build, const rg_group *group, const kn_case *layer)
 {
     (void)group;
-    return kn_windows_ns(c, 6) + transform_ns(b, c, 36);
+    return kn_windows_ns(layer, 6) + transform_ns(build, layer, 36);
 }
 
-static double windows_2_ns(const rg_build *b, const rg_group *group, const kn_case *c)
+static double windows_2_ns(const rg_build *build, const rg_group *group, const kn_case *layer)
 {
     (void)group;
-    return kn_windows_ns(c, 4) + transform_ns(b, c, 16);
+    return kn_windows_ns(layer, 4) + transform_ns(build, layer, 16);
 }
 
-static inlay_status windows_4(rg_build *b, const rg_group *group, const kn_case *c, bool *out_done)
+static inlay_status windows_4(rg_build *build, const rg_group *group, const kn_case *layer, bool *out_done)
 {
     *out_done = true;
-    return tiles_lower(b, group, c, 6);
+    return tiles_lower(build, group, layer, 6);
 }
 
-static inlay_status windows_2(rg_build *b, const rg_group *group, const kn_case *c, bool *out_done)
+static inlay_status windows_2(rg_build *build, const rg_group *group, const kn_case *layer, bool *out_done)
 {
     *out_done = true;
-    return tiles_lower(b, group, c, 4);
+    return tiles_lower(build, group, layer, 4);
 }
 
 /* Factors that wait for a convolution to take them into its weights are for tiles, and so is an input that waits. */
-bool kn_is_whole(const rg_build *b)
+bool kn_is_whole(const rg_build *build)
 {
-    return b->scales[b->op->in[0]] == INLAY_NONE && b->ahead[b->op->in[0]] == NULL;
+    return build->scales[build->op->in[0]] == INLAY_NONE && build->ahead[build->op->in[0]] == NULL;
 }
 
-static bool library_runs(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why)
+static bool library_runs(rg_build *build, const rg_group *group, const kn_case *layer, const char **out_why)
 {
     (void)group;
-    if (is_wide(b, c)) {
+    if (is_wide(build, layer)) {
         *out_why = "oneDNN takes long to prepare for rows of that length";
         return false;
     }
-    return kn_is_whole(b) && !b->state->alone;
+    return kn_is_whole(build) && !build->state->alone;
 }
 
-static bool blocks_run(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why)
+static bool blocks_run(rg_build *build, const rg_group *group, const kn_case *layer, const char **out_why)
 {
     (void)group, (void)out_why;
-    return kn_is_whole(b) && !b->state->alone && rg_md_is_blocked(&c->x.md) && !is_wide(b, c);
+    return kn_is_whole(build) && !build->state->alone && rg_md_is_blocked(&layer->x.md) && !is_wide(build, layer);
 }
 
-static bool library_winograd_runs(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why)
+static bool library_winograd_runs(rg_build *build, const rg_group *group, const kn_case *layer, const char **out_why)
 {
     (void)group;
-    return dn_has_winograd() && b->state->fast && kn_is_whole(b) && !kn_is_narrow(b) && is_window(b, c, out_why) &&
-           tiles_of_cpu() != NULL && rg_winograd_gain(b->op, c->w.in, c->w.out, c->w.out_height, c->w.out_width) > 0;
+    return dn_has_winograd() && build->state->fast && kn_is_whole(build) && !kn_is_narrow(build) &&
+           is_window(build, layer, out_why) && tiles_of_cpu() != NULL &&
+           rg_winograd_gain(build->op, layer->w.in, layer->w.out, layer->w.out_height, layer->w.out_width) > 0;
 }
 
-static inlay_status library(rg_build *b, const rg_group *group, const kn_case *c, bool *out_done)
+static inlay_status library(rg_build *build, const rg_group *group, const kn_case *layer, bool *out_done)
 {
-    return lib_lower(b, group, c, LIB_AS_LIKED, out_done);
+    return lib_lower(build, group, layer, LIB_AS_LIKED, out_done);
 }
 
-static inlay_status blocks(rg_build *b, const rg_group *group, const kn_case *c, bool *out_done)
+static inlay_status blocks(rg_build *build, const rg_group *group, const kn_case *layer, bool *out_done)
 {
-    return lib_lower(b, group, c, LIB_AS_IT_LIES, out_done);
+    return lib_lower(build, group, layer, LIB_AS_IT_LIES, out_done);
 }
 
-static inlay_status library_winograd(rg_build *b, const rg_group *group, const kn_case *c, bool *out_done)
+static inlay_status library_winograd(rg_build *build, const rg_group *group, const kn_case *layer, bool *out_done)
 {
-    return lib_lower(b, group, c, LIB_WINOGRAD, out_done);
+    return lib_lower(build, group, layer, LIB_WINOGRAD, out_done);
 }
 
 /* Groups by loops of our own, where oneDNN has none to speak of, or where the option asks for them. Planes of one
  * channel a group it has. */
-static bool groups_run(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why)
+static bool groups_run(rg_build *build, const rg_group *group, const kn_case *layer, const char **out_why)
 {
-    const bool depthwise = b->op->window.spatial == 2 && c->w.in == c->w.group && c->w.out == c->w.group;
-    const bool wanted = b->state->strict || b->state->alone || b->state->kernel == KN_GROUPS;
+    const bool depthwise =
+        build->op->window.spatial == 2 && layer->w.in == layer->w.group && layer->w.out == layer->w.group;
+    const bool wanted = build->state->strict || build->state->alone || build->state->kernel == KN_GROUPS;
 
     (void)out_why;
-    return c->w.group > 1 && !depthwise && b->state->tiles != NULL && (wanted || lib_unfolds(b, group, c));
+    return layer->w.group > 1 && !depthwise && build->state->tiles != NULL &&
+           (wanted || lib_unfolds(build, group, layer));
 }
 
-static double groups_ns(const rg_build *b, const rg_group *group, const kn_case *c)
+static double groups_ns(const rg_build *build, const rg_group *group, const kn_case *layer)
 {
-    return kn_library_ns(b, group, c) / 2;
+    return kn_library_ns(build, group, layer) / 2;
 }
 
-static inlay_status groups(rg_build *b, const rg_group *group, const kn_case *c, bool *out_done)
+static inlay_status groups(rg_build *build, const rg_group *group, const kn_case *layer, bool *out_done)
 {
-    return rg_lower_groups(b, group, &c->weights, c->bias_value, out_done);
+    return rg_lower_groups(build, group, &layer->weights, layer->bias_value, out_done);
 }
 
-static bool channels_run(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why)
+static bool channels_run(rg_build *build, const rg_group *group, const kn_case *layer, const char **out_why)
 {
     (void)group, (void)out_why;
-    return depthwise_runs(b, c);
+    return depthwise_runs(build, layer);
 }
 
-static inlay_status channels(rg_build *b, const rg_group *group, const kn_case *c, bool *out_done)
+static inlay_status channels(rg_build *build, const rg_group *group, const kn_case *layer, bool *out_done)
 {
     *out_done = true;
-    return tiles_lower(b, group, c, TILES_DEPTHWISE);
+    return tiles_lower(build, group, layer, TILES_DEPTHWISE);
 }
 
 /* Single channels of an image that lies row by row. */
-static bool planes_run_here(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why)
+static bool planes_run_here(rg_build *build, const rg_group *group, const kn_case *layer, const char **out_why)
 {
     (void)group, (void)out_why;
-    return planes_run(b, c);
+    return planes_run(build, layer);
 }
 
-static inlay_status planes(rg_build *b, const rg_group *group, const kn_case *c, bool *out_done)
+static inlay_status planes(rg_build *build, const rg_group *group, const kn_case *layer, bool *out_done)
 {
     *out_done = true;
-    return planes_lower(b, group, c);
+    return planes_lower(build, group, layer);
 }
 
 /* Products of weights and windows of an image that lies row by row. */
-static bool rows_run(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why)
+static bool rows_run(rg_build *build, const rg_group *group, const kn_case *layer, const char **out_why)
 {
     (void)out_why;
-    return conv_rows_run(b, group, c);
+    return conv_rows_run(build, group, layer);
 }
 
-static inlay_status rows(rg_build *b, const rg_group *group, const kn_case *c, bool *out_done)
+static inlay_status rows(rg_build *build, const rg_group *group, const kn_case *layer, bool *out_done)
 {
     *out_done = true;
-    return conv_rows_lower(b, group, c);
+    return conv_rows_lower(build, group, layer);
 }
 
-static inlay_status gemm(rg_build *b, const rg_group *group, const kn_case *c, bool *out_done)
+static inlay_status gemm(rg_build *build, const rg_group *group, const kn_case *layer, bool *out_done)
 {
     *out_done = true;
-    return tiles_lower(b, group, c, TILES_GEMM);
+    return tiles_lower(build, group, layer, TILES_GEMM);
 }
 
 #define OWN_GATE 1.7
@@ -252,9 +256,9 @@ static inlay_status gemm(rg_build *b, const rg_group *group, const kn_case *c, b
 
 /* Of equals the first is taken. */
 /* Lowered by what has such weights (nbits.c). */
-static bool never_runs(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why)
+static bool never_runs(rg_build *build, const rg_group *group, const kn_case *layer, const char **out_why)
 {
-    (void)b, (void)group, (void)c, (void)out_why;
+    (void)build, (void)group, (void)layer, (void)out_why;
     return false;
 }
 

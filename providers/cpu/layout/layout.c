@@ -54,7 +54,7 @@ void rg_md_strides(rg_md *md, uint32_t rank, const int64_t *dims, const int64_t 
 
 bool rg_md_blocks(rg_md *md, uint32_t rank, const int64_t *dims, const char *tag)
 {
-    rg_md *b = md;
+    rg_md *desc = md;
     int64_t blocks[DN_MAX_NDIMS], stride = 1;
     const char *inner;
 
@@ -63,12 +63,12 @@ bool rg_md_blocks(rg_md *md, uint32_t rank, const int64_t *dims, const char *tag
         return false;
     for (uint32_t d = 0; d < rank; d++)
         blocks[d] = 1;
-    for (inner = tag + rank; *inner != '\0' && b->inner_nblks < RG_MAX_BLOCKS; inner++, b->inner_nblks++) {
+    for (inner = tag + rank; *inner != '\0' && desc->inner_nblks < RG_MAX_BLOCKS; inner++, desc->inner_nblks++) {
         char *axis;
         int64_t block = strtol(inner, &axis, 10);
 
-        b->inner_blks[b->inner_nblks] = block;
-        b->inner_idxs[b->inner_nblks] = *axis - 'a';
+        desc->inner_blks[desc->inner_nblks] = block;
+        desc->inner_idxs[desc->inner_nblks] = *axis - 'a';
         blocks[*axis - 'a'] *= block;
         stride *= block;
         inner = axis;
@@ -77,7 +77,7 @@ bool rg_md_blocks(rg_md *md, uint32_t rank, const int64_t *dims, const char *tag
         uint32_t d = (uint32_t)((tag[i] | 0x20) - 'a');
 
         md->padded_dims[d] = (dims[d] + blocks[d] - 1) / blocks[d] * blocks[d];
-        b->strides[d] = stride;
+        desc->strides[d] = stride;
         stride *= md->padded_dims[d] > 0 ? md->padded_dims[d] / blocks[d] : 1;
     }
     return true;
@@ -128,24 +128,24 @@ int64_t rg_md_count(const rg_md *md)
 
 uint64_t rg_md_bytes(const rg_md *md)
 {
-    const rg_md *b = md;
+    const rg_md *desc = md;
     uint64_t most = 1, block_total = 1;
 
     if (md->kind != RG_BLOCKED)
         return md->opaque_bytes;
     if (md->ndims == 0 || rg_md_count(md) == 0)
         return 0;
-    for (int i = 0; i < b->inner_nblks; i++)
-        block_total *= (uint64_t)b->inner_blks[i];
+    for (int i = 0; i < desc->inner_nblks; i++)
+        block_total *= (uint64_t)desc->inner_blks[i];
     /* The axis that reaches farthest; its last element ends there. */
     for (int d = 0; d < md->ndims; d++) {
         int64_t blocks = md->padded_dims[d];
 
-        for (int i = 0; i < b->inner_nblks; i++)
-            if (b->inner_idxs[i] == d)
-                blocks /= b->inner_blks[i];
-        if (blocks > 1 && (uint64_t)blocks * (uint64_t)b->strides[d] > most)
-            most = (uint64_t)blocks * (uint64_t)b->strides[d];
+        for (int i = 0; i < desc->inner_nblks; i++)
+            if (desc->inner_idxs[i] == d)
+                blocks /= desc->inner_blks[i];
+        if (blocks > 1 && (uint64_t)blocks * (uint64_t)desc->strides[d] > most)
+            most = (uint64_t)blocks * (uint64_t)desc->strides[d];
     }
     return (most == 1 ? block_total : most) * rg_type_bytes(md->data_type);
 }
@@ -160,71 +160,71 @@ bool rg_md_is_dense(const rg_md *md)
     return md->kind == RG_BLOCKED && rg_md_bytes(md) == (uint64_t)rg_md_count(md) * rg_type_bytes(md->data_type);
 }
 
-void rg_md_packed(rg_md *md, const rg_md *x)
+void rg_md_packed(rg_md *md, const rg_md *input)
 {
-    const int64_t *by = x->strides;
+    const int64_t *by = input->strides;
     int64_t strides[DN_MAX_NDIMS], stride = 1;
     bool done[DN_MAX_NDIMS] = { false };
 
-    for (int n = 0; n < x->ndims; n++) {
+    for (int n = 0; n < input->ndims; n++) {
         int next = -1; /* of the smallest stride; the last of equals */
 
-        for (int d = x->ndims; d-- > 0;)
+        for (int d = input->ndims; d-- > 0;)
             if (!done[d] && (next < 0 || by[d] < by[next]))
                 next = d;
         done[next] = true;
         strides[next] = stride;
-        stride *= x->dims[next];
+        stride *= input->dims[next];
     }
-    rg_md_strides(md, (uint32_t)x->ndims, x->dims, strides);
-    md->data_type = x->data_type;
+    rg_md_strides(md, (uint32_t)input->ndims, input->dims, strides);
+    md->data_type = input->data_type;
 }
 
-bool rg_md_has_rows(const rg_md *x, int64_t *out_stride)
+bool rg_md_has_rows(const rg_md *input, int64_t *out_stride)
 {
-    const int64_t *by = x->strides;
-    int last = x->ndims - 1;
+    const int64_t *by = input->strides;
+    int last = input->ndims - 1;
     int64_t stride = 0, rows = 1;
 
-    if (rg_md_is_blocked(x) || (x->dims[last] != 1 && by[last] != 1))
+    if (rg_md_is_blocked(input) || (input->dims[last] != 1 && by[last] != 1))
         return false;
     for (int d = last; d-- > 0;) {
-        if (x->dims[d] == 1)
+        if (input->dims[d] == 1)
             continue;
         if (stride == 0)
             stride = by[d];
         else if (by[d] != stride * rows)
             return false;
-        rows *= x->dims[d];
+        rows *= input->dims[d];
     }
-    *out_stride = stride > 0 ? stride : x->dims[last];
+    *out_stride = stride > 0 ? stride : input->dims[last];
     return true;
 }
 
-bool rg_md_reshaped(const rg_md *x, uint32_t rank, const int64_t *dims, rg_md *out)
+bool rg_md_reshaped(const rg_md *input, uint32_t rank, const int64_t *dims, rg_md *out)
 {
     int64_t strides[DN_MAX_NDIMS];
     uint32_t to = 0;
     int from = 0;
 
-    if (rg_md_count(x) == 0 || rg_md_is_blocked(x))
+    if (rg_md_count(input) == 0 || rg_md_is_blocked(input))
         return false;
     /* Groups of axes on both sides that have as many elements. Within one of x's, axes follow each other without
      * gaps. */
-    while (to < rank || from < x->ndims) {
+    while (to < rank || from < input->ndims) {
         uint32_t first = to;
         int64_t theirs = 1, ours = 1, stride = 0;
 
         for (bool more = true; more;) {
-            if (theirs <= ours && from < x->ndims) {
-                if (x->dims[from] != 1) {
-                    int64_t by = x->strides[from];
+            if (theirs <= ours && from < input->ndims) {
+                if (input->dims[from] != 1) {
+                    int64_t by = input->strides[from];
 
-                    if (stride != 0 && stride != by * x->dims[from])
+                    if (stride != 0 && stride != by * input->dims[from])
                         return false;
                     stride = by;
                 }
-                theirs *= x->dims[from++];
+                theirs *= input->dims[from++];
             } else if (to < rank) {
                 ours *= dims[to++];
             } else {
@@ -239,74 +239,74 @@ bool rg_md_reshaped(const rg_md *x, uint32_t rank, const int64_t *dims, rg_md *o
             strides[d] = stride;
     }
     rg_md_strides(out, rank, dims, strides);
-    out->data_type = x->data_type;
+    out->data_type = input->data_type;
     return true;
 }
 
 /* Where an axis has one element, or one block, its stride says nothing. */
 static void drop_idle_strides(rg_md *md)
 {
-    rg_md *b = md;
+    rg_md *desc = md;
 
     for (int d = 0; d < md->ndims; d++) {
         int64_t block = 1;
 
-        for (int i = 0; i < b->inner_nblks; i++)
-            block *= b->inner_idxs[i] == d ? b->inner_blks[i] : 1;
+        for (int i = 0; i < desc->inner_nblks; i++)
+            block *= desc->inner_idxs[i] == d ? desc->inner_blks[i] : 1;
         if (md->padded_dims[d] == block)
-            b->strides[d] = 0;
+            desc->strides[d] = 0;
     }
 }
 
 bool rg_md_equal(const rg_md *a, const rg_md *b)
 {
-    const rg_md *p = a, *q = b;
-    rg_md x, y;
+    const rg_md *desc = a, *q = b;
+    rg_md input, output;
 
     if (a->ndims != b->ndims || a->data_type != b->data_type || a->kind != b->kind ||
         !same_numbers(a->dims, b->dims, a->ndims) || !same_numbers(a->padded_dims, b->padded_dims, a->ndims))
         return false;
     if (a->kind != RG_BLOCKED)
         return a->opaque == b->opaque;
-    if (p->inner_nblks != q->inner_nblks || !same_numbers(p->inner_blks, q->inner_blks, p->inner_nblks) ||
-        !same_numbers(p->inner_idxs, q->inner_idxs, p->inner_nblks))
+    if (desc->inner_nblks != q->inner_nblks || !same_numbers(desc->inner_blks, q->inner_blks, desc->inner_nblks) ||
+        !same_numbers(desc->inner_idxs, q->inner_idxs, desc->inner_nblks))
         return false;
-    if (same_numbers(p->strides, q->strides, a->ndims))
+    if (same_numbers(desc->strides, q->strides, a->ndims))
         return true;
-    x = *a;
-    y = *b;
-    drop_idle_strides(&x);
-    drop_idle_strides(&y);
-    return same_numbers(x.strides, y.strides, a->ndims);
+    input = *a;
+    output = *b;
+    drop_idle_strides(&input);
+    drop_idle_strides(&output);
+    return same_numbers(input.strides, output.strides, a->ndims);
 }
 
-bool rg_md_permuted(const rg_md *x, const int *to, rg_md *out)
+bool rg_md_permuted(const rg_md *input, const int *to, rg_md *out)
 {
-    *out = *x;
-    for (int d = 0; d < x->ndims; d++) {
-        out->dims[to[d]] = x->dims[d];
-        out->padded_dims[to[d]] = x->padded_dims[d];
-        out->strides[to[d]] = x->strides[d];
+    *out = *input;
+    for (int d = 0; d < input->ndims; d++) {
+        out->dims[to[d]] = input->dims[d];
+        out->padded_dims[to[d]] = input->padded_dims[d];
+        out->strides[to[d]] = input->strides[d];
     }
-    for (int i = 0; i < x->inner_nblks; i++)
-        out->inner_idxs[i] = to[x->inner_idxs[i]];
+    for (int i = 0; i < input->inner_nblks; i++)
+        out->inner_idxs[i] = to[input->inner_idxs[i]];
     return dn_knows(out);
 }
 
 bool rg_md_is_plain(const rg_md *md)
 {
-    const rg_md *b = md;
+    const rg_md *desc = md;
     int64_t expect = 1;
     int blocked_axis = -1;
     int64_t block = 1;
 
     if (md->kind != RG_BLOCKED)
         return false;
-    if (b->inner_nblks > 1)
+    if (desc->inner_nblks > 1)
         return false;
-    if (b->inner_nblks == 1) {
-        blocked_axis = (int)b->inner_idxs[0];
-        block = b->inner_blks[0];
+    if (desc->inner_nblks == 1) {
+        blocked_axis = (int)desc->inner_idxs[0];
+        block = desc->inner_blks[0];
         /* Everything behind the axis has one element, and the axis fills its blocks. */
         for (int d = blocked_axis + 1; d < md->ndims; d++)
             if (md->dims[d] != 1)
@@ -318,9 +318,9 @@ bool rg_md_is_plain(const rg_md *md)
         if (md->padded_dims[d] != md->dims[d])
             return false;
         if (d == blocked_axis) {
-            if (md->dims[d] > block && b->strides[d] != expect * block)
+            if (md->dims[d] > block && desc->strides[d] != expect * block)
                 return false;
-        } else if (md->dims[d] != 1 && b->strides[d] != expect) {
+        } else if (md->dims[d] != 1 && desc->strides[d] != expect) {
             return false;
         }
         expect *= md->dims[d];
@@ -330,25 +330,25 @@ bool rg_md_is_plain(const rg_md *md)
 
 bool rg_md_is_image(const rg_md *md)
 {
-    const rg_md *b = md;
+    const rg_md *desc = md;
     int64_t expect = md->ndims >= 3 ? md->dims[1] : 0;
 
     if (rg_md_is_blocked(md))
         return true;
-    if (md->ndims < 3 || md->kind != RG_BLOCKED || !rg_md_is_dense(md) || b->strides[1] != 1)
+    if (md->ndims < 3 || md->kind != RG_BLOCKED || !rg_md_is_dense(md) || desc->strides[1] != 1)
         return false;
     for (int d = md->ndims; d-- > 2; expect *= md->dims[d])
-        if (md->dims[d] != 1 && b->strides[d] != expect)
+        if (md->dims[d] != 1 && desc->strides[d] != expect)
             return false;
-    return md->dims[0] == 1 || b->strides[0] == expect;
+    return md->dims[0] == 1 || desc->strides[0] == expect;
 }
 
-bool rg_md_same_blocks(const rg_md *x, uint32_t rank, const int64_t *dims, rg_md *out)
+bool rg_md_same_blocks(const rg_md *input, uint32_t rank, const int64_t *dims, rg_md *out)
 {
     static const char *const tags[3][2] = { { "aBc16b", "aBc8b" }, { "aBcd16b", "aBcd8b" }, { "aBcde16b", "aBcde8b" } };
-    const rg_md *blocks = x;
+    const rg_md *blocks = input;
 
-    if (!rg_md_is_blocked(x) || rank < 3 || rank > 5 || blocks->inner_nblks != 1 || blocks->inner_idxs[0] != 1 ||
+    if (!rg_md_is_blocked(input) || rank < 3 || rank > 5 || blocks->inner_nblks != 1 || blocks->inner_idxs[0] != 1 ||
         (blocks->inner_blks[0] != 16 && blocks->inner_blks[0] != 8))
         return false;
     return rg_md_blocks(out, rank, dims, tags[rank - 3][blocks->inner_blks[0] == 8]);

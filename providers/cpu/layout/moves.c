@@ -14,54 +14,55 @@ const move_set *moves_of_cpu(void)
  * layouts. Elements of other sizes than a word are the library's where they lie in blocks. */
 static bool find_block(const rg_md *md, int *out_axis, int64_t *out_block)
 {
-    const rg_md *b = md;
+    const rg_md *desc = md;
 
     *out_axis = -1;
     *out_block = 1;
-    if (md->kind != RG_BLOCKED || b->inner_nblks > 1 || rg_type_bytes(md->data_type) > sizeof(float))
+    if (md->kind != RG_BLOCKED || desc->inner_nblks > 1 || rg_type_bytes(md->data_type) > sizeof(float))
         return false;
-    if (b->inner_nblks == 0)
+    if (desc->inner_nblks == 0)
         return true;
     if (rg_type_bytes(md->data_type) != sizeof(float))
         return false;
-    *out_axis = (int)b->inner_idxs[0];
-    *out_block = b->inner_blks[0];
+    *out_axis = (int)desc->inner_idxs[0];
+    *out_block = desc->inner_blks[0];
     return md->dims[*out_axis] % *out_block == 0;
 }
 
 /* One more axis, at its place by the target's strides. */
-static void add_axis(move_axes *a, int64_t size, int64_t from, int64_t to)
+static void add_axis(move_axes *axes, int64_t size, int64_t from, int64_t to)
 {
-    uint32_t at = a->rank;
+    uint32_t at = axes->rank;
 
     if (size == 1)
         return;
-    for (; at > 0 && a->to[at - 1] < to; at--) {
-        a->dims[at] = a->dims[at - 1];
-        a->from[at] = a->from[at - 1];
-        a->to[at] = a->to[at - 1];
+    for (; at > 0 && axes->to[at - 1] < to; at--) {
+        axes->dims[at] = axes->dims[at - 1];
+        axes->from[at] = axes->from[at - 1];
+        axes->to[at] = axes->to[at - 1];
     }
-    a->dims[at] = size;
-    a->from[at] = from;
-    a->to[at] = to;
-    a->rank++;
+    axes->dims[at] = size;
+    axes->from[at] = from;
+    axes->to[at] = to;
+    axes->rank++;
 }
 
 /* Neighbours that lie together on both sides become one. */
-static void merge_axes(move_axes *a)
+static void merge_axes(move_axes *axes)
 {
     uint32_t last = 0;
 
-    for (uint32_t d = 1; d < a->rank; d++) {
-        bool together = a->to[last] == a->to[d] * a->dims[d] && a->from[last] == a->from[d] * a->dims[d];
-        int64_t before = together ? a->dims[last] : 1;
+    for (uint32_t d = 1; d < axes->rank; d++) {
+        bool together =
+            axes->to[last] == axes->to[d] * axes->dims[d] && axes->from[last] == axes->from[d] * axes->dims[d];
+        int64_t before = together ? axes->dims[last] : 1;
 
         last += together ? 0 : 1;
-        a->dims[last] = before * a->dims[d];
-        a->from[last] = a->from[d];
-        a->to[last] = a->to[d];
+        axes->dims[last] = before * axes->dims[d];
+        axes->from[last] = axes->from[d];
+        axes->to[last] = axes->to[d];
     }
-    a->rank = last + 1;
+    axes->rank = last + 1;
 }
 
 bool move_axes_of(const rg_md *from, const rg_md *to, move_axes *out)
@@ -118,25 +119,26 @@ typedef struct move_call {
 } move_call;
 
 /* Neither side has neighbours to move at once. */
-static inline __attribute__((always_inline)) void move_elements(const move_step *m, const char *x, char *y,
+static inline __attribute__((always_inline)) void move_elements(const move_step *step, const char *x, char *y,
                                                                 int64_t rows, int64_t columns, const size_t size)
 {
-    const move_axes *a = &m->axes;
-    const int64_t from = a->from[m->column] * (int64_t)size, to = a->to[m->column] * (int64_t)size;
+    const move_axes *axes = &step->axes;
+    const int64_t from = axes->from[step->column] * (int64_t)size, to = axes->to[step->column] * (int64_t)size;
 
-    for (int64_t r = 0; r < rows; r++, x += a->from[m->row] * (int64_t)size, y += a->to[m->row] * (int64_t)size)
+    for (int64_t r = 0; r < rows;
+         r++, x += axes->from[step->row] * (int64_t)size, y += axes->to[step->row] * (int64_t)size)
         for (int64_t c = 0; c < columns; c++)
             memcpy(y + c * to, x + c * from, size);
 }
 
 /* Both sides have rows. */
-static void move_rows(const move_step *m, const char *x, char *y, int64_t rows, int64_t columns)
+static void move_rows(const move_step *step, const char *x, char *y, int64_t rows, int64_t columns)
 {
-    const int64_t size = m->size, from = m->axes.from[m->row] * size, to = m->axes.to[m->row] * size;
+    const int64_t size = step->size, from = step->axes.from[step->row] * size, to = step->axes.to[step->row] * size;
 
     if ((columns * size | from | to) % (int64_t)sizeof(float) == 0 &&
         ((uintptr_t)x | (uintptr_t)y) % sizeof(float) == 0) {
-        m->set->rows((const float *)(const void *)x, from / 4, (float *)(void *)y, to / 4, rows, columns * size / 4);
+        step->set->rows((const float *)(const void *)x, from / 4, (float *)(void *)y, to / 4, rows, columns * size / 4);
         return;
     }
     for (int64_t r = 0; r < rows; r++)
@@ -145,53 +147,53 @@ static void move_rows(const move_step *m, const char *x, char *y, int64_t rows, 
 
 static void move_unit(const move_call *call, const int64_t *at)
 {
-    const move_step *m = call->m;
-    const move_axes *a = &m->axes;
-    int64_t from = 0, to = 0, rows = 1, columns = a->dims[m->column] - at[m->column] * m->column_block;
+    const move_step *step = call->m;
+    const move_axes *axes = &step->axes;
+    int64_t from = 0, to = 0, rows = 1, columns = axes->dims[step->column] - at[step->column] * step->column_block;
 
-    for (uint32_t d = 0; d < a->rank; d++) {
-        int64_t i = at[d] * (d == m->column ? m->column_block : d == m->row ? m->row_block : 1);
+    for (uint32_t d = 0; d < axes->rank; d++) {
+        int64_t i = at[d] * (d == step->column ? step->column_block : d == step->row ? step->row_block : 1);
 
-        from += i * a->from[d];
-        to += i * a->to[d];
+        from += i * axes->from[d];
+        to += i * axes->to[d];
     }
-    columns = columns < m->column_block ? columns : m->column_block;
-    if (m->row != m->column) {
-        rows = a->dims[m->row] - at[m->row] * m->row_block;
-        rows = rows < m->row_block ? rows : m->row_block;
+    columns = columns < step->column_block ? columns : step->column_block;
+    if (step->row != step->column) {
+        rows = axes->dims[step->row] - at[step->row] * step->row_block;
+        rows = rows < step->row_block ? rows : step->row_block;
     }
-    const char *x = call->x + from * m->size;
-    char *y = call->y + to * m->size;
-    const int64_t x_row = a->from[m->row], y_row = a->to[m->column];
+    const char *x = call->x + from * step->size;
+    char *y = call->y + to * step->size;
+    const int64_t x_row = axes->from[step->row], y_row = axes->to[step->column];
 
-    if (m->turn && m->set != NULL && m->size == sizeof(float))
-        m->set->turn((const float *)(const void *)x, x_row, (float *)(void *)y, y_row, rows, columns);
-    else if (m->turn && m->set != NULL)
-        m->set->turn_elements[m->size / 2](x, x_row * m->size, y, y_row * m->size, rows, columns);
-    else if (m->set != NULL && a->from[m->column] == 1 && a->to[m->column] == 1)
-        move_rows(m, x, y, rows, columns);
-    else if (m->size == sizeof(float))
-        move_elements(m, x, y, rows, columns, sizeof(float));
-    else if (m->size == 2)
-        move_elements(m, x, y, rows, columns, 2);
+    if (step->turn && step->set != NULL && step->size == sizeof(float))
+        step->set->turn((const float *)(const void *)x, x_row, (float *)(void *)y, y_row, rows, columns);
+    else if (step->turn && step->set != NULL)
+        step->set->turn_elements[step->size / 2](x, x_row * step->size, y, y_row * step->size, rows, columns);
+    else if (step->set != NULL && axes->from[step->column] == 1 && axes->to[step->column] == 1)
+        move_rows(step, x, y, rows, columns);
+    else if (step->size == sizeof(float))
+        move_elements(step, x, y, rows, columns, sizeof(float));
+    else if (step->size == 2)
+        move_elements(step, x, y, rows, columns, 2);
     else
-        move_elements(m, x, y, rows, columns, 1);
+        move_elements(step, x, y, rows, columns, 1);
 }
 
 static inlay_status move_some(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const move_call *call = user;
-    const move_step *m = call->m;
+    const move_step *step = call->m;
     int64_t at[DN_MAX_NDIMS], left = begin;
 
     (void)worker;
-    for (uint32_t d = m->axes.rank; d-- > 0; left /= m->counts[d])
-        at[d] = left % m->counts[d];
+    for (uint32_t d = step->axes.rank; d-- > 0; left /= step->counts[d])
+        at[d] = left % step->counts[d];
     for (int64_t u = begin; u < end; u++) {
-        uint32_t d = m->axes.rank;
+        uint32_t d = step->axes.rank;
 
         move_unit(call, at);
-        while (d-- > 0 && ++at[d] == m->counts[d])
+        while (d-- > 0 && ++at[d] == step->counts[d])
             at[d] = 0;
     }
     return INLAY_OK;
@@ -200,76 +202,76 @@ static inlay_status move_some(void *user, int64_t begin, int64_t end, uint32_t w
 static inlay_status run_move(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
                              uint32_t threads)
 {
-    const move_step *m = (const move_step *)(const void *)native;
-    move_call call = { m, args[0], args[1] };
+    const move_step *step = (const move_step *)(const void *)native;
+    move_call call = { step, args[0], args[1] };
     int64_t words = 1, grain;
 
-    for (uint32_t d = 0; d < m->axes.rank; d++)
-        words *= m->axes.dims[d];
-    if (threads <= 1 || m->units == 1 || words < ALONE_WORDS)
-        return move_some(&call, 0, m->units, 0);
-    grain = UNIT_WORDS / (words / m->units + 1) + 1;
-    return state->host->parallel_for(state->host->ctx, run, m->units, grain, move_some, &call);
+    for (uint32_t d = 0; d < step->axes.rank; d++)
+        words *= step->axes.dims[d];
+    if (threads <= 1 || step->units == 1 || words < ALONE_WORDS)
+        return move_some(&call, 0, step->units, 0);
+    grain = UNIT_WORDS / (words / step->units + 1) + 1;
+    return state->host->parallel_for(state->host->ctx, run, step->units, grain, move_some, &call);
 }
 
 /* Which axes are the kernel's, and how they are cut into units. */
-static void divide(move_step *m)
+static void divide(move_step *step)
 {
-    const move_axes *a = &m->axes;
-    uint32_t last = a->rank - 1, inner = INLAY_NONE;
+    const move_axes *axes = &step->axes;
+    uint32_t last = axes->rank - 1, inner = INLAY_NONE;
 
-    for (uint32_t d = 0; d < a->rank; d++)
-        if (a->from[d] == 1)
+    for (uint32_t d = 0; d < axes->rank; d++)
+        if (axes->from[d] == 1)
             inner = d;
-    m->turn = a->to[last] == 1 && a->from[last] != 1 && inner != INLAY_NONE && inner != last;
-    if (m->turn) {
-        m->row = last;
-        m->column = inner;
-        m->row_block = ROW_BLOCK;
-        m->column_block = a->dims[last] < ROW_BLOCK ? UNIT_WORDS / a->dims[last] / COLUMN_BLOCK * COLUMN_BLOCK
-                                                    : COLUMN_BLOCK; /* of few rows, more columns */
+    step->turn = axes->to[last] == 1 && axes->from[last] != 1 && inner != INLAY_NONE && inner != last;
+    if (step->turn) {
+        step->row = last;
+        step->column = inner;
+        step->row_block = ROW_BLOCK;
+        step->column_block = axes->dims[last] < ROW_BLOCK ? UNIT_WORDS / axes->dims[last] / COLUMN_BLOCK * COLUMN_BLOCK
+                                                          : COLUMN_BLOCK; /* of few rows, more columns */
     } else {
-        m->column = last;
-        m->row = last > 0 ? last - 1 : last;
-        for (uint32_t d = 0; d < last && a->dims[last - 1] * a->dims[last] < SHORT_WORDS; d++)
-            if (a->dims[d] > a->dims[m->row])
-                m->row = d;
-        m->column_block = a->dims[last] < UNIT_WORDS ? a->dims[last] : UNIT_WORDS;
-        m->row_block = m->row == m->column ? m->column_block : UNIT_WORDS / m->column_block;
+        step->column = last;
+        step->row = last > 0 ? last - 1 : last;
+        for (uint32_t d = 0; d < last && axes->dims[last - 1] * axes->dims[last] < SHORT_WORDS; d++)
+            if (axes->dims[d] > axes->dims[step->row])
+                step->row = d;
+        step->column_block = axes->dims[last] < UNIT_WORDS ? axes->dims[last] : UNIT_WORDS;
+        step->row_block = step->row == step->column ? step->column_block : UNIT_WORDS / step->column_block;
     }
-    m->units = 1;
-    for (uint32_t d = 0; d < a->rank; d++) {
-        int64_t block = d == m->column ? m->column_block : d == m->row ? m->row_block : 1;
+    step->units = 1;
+    for (uint32_t d = 0; d < axes->rank; d++) {
+        int64_t block = d == step->column ? step->column_block : d == step->row ? step->row_block : 1;
 
-        m->counts[d] = a->dims[d] / block + (a->dims[d] % block != 0);
-        m->units *= m->counts[d];
+        step->counts[d] = axes->dims[d] / block + (axes->dims[d] % block != 0);
+        step->units *= step->counts[d];
     }
 }
 
-static inlay_status emit_move(rg_build *b, const move_axes *axes, const rg_place *from, const rg_place *to)
+static inlay_status emit_move(rg_build *build, const move_axes *axes, const rg_place *from, const rg_place *to)
 {
-    move_step m = { .native.run = run_move,
-                    .set = b->state->moves,
-                    .axes = *axes,
-                    .size = (uint32_t)rg_type_bytes(from->md.data_type) };
+    move_step step = { .native.run = run_move,
+                       .set = build->state->moves,
+                       .axes = *axes,
+                       .size = (uint32_t)rg_type_bytes(from->md.data_type) };
 
-    divide(&m);
-    return rg_emit_step(b, &m.native, sizeof m, (const rg_place *const[]){ from, to }, 2);
+    divide(&step);
+    return rg_emit_step(build, &step.native, sizeof step, (const rg_place *const[]){ from, to }, 2);
 }
 
 /* oneDNN's, but for layouts that it can't be told of: parts whose last step ends past the whole. */
-static inlay_status emit_reorder(rg_build *b, const rg_place *from, const rg_place *to)
+static inlay_status emit_reorder(rg_build *build, const rg_place *from, const rg_place *to)
 {
     dn_description pd = NULL;
-    dn_status code = dn_describe_reorder(b->state->engine, &from->md, &to->md, &pd);
+    dn_status code = dn_describe_reorder(build->state->engine, &from->md, &to->md, &pd);
     inlay_status status;
     move_axes axes;
 
-    if ((code == DN_INVALID_ARGUMENTS || b->state->alone) && b->state->moves != NULL &&
+    if ((code == DN_INVALID_ARGUMENTS || build->state->alone) && build->state->moves != NULL &&
         move_axes_of(&from->md, &to->md, &axes))
-        return emit_move(b, &axes, from, to);
-    INLAY_TRY(rg_check(code, b->diag, "reorder values", b->op->name));
-    status = rg_emit(b, pd, (const rg_operand[]){ { DN_ARG_FROM, from }, { DN_ARG_TO, to } }, 2);
+        return emit_move(build, &axes, from, to);
+    INLAY_TRY(rg_check(code, build->diag, "reorder values", build->op->name));
+    status = rg_emit(build, pd, (const rg_operand[]){ { DN_ARG_FROM, from }, { DN_ARG_TO, to } }, 2);
 done:
     dn_destroy(pd);
     return status;
@@ -277,31 +279,31 @@ done:
 
 /* Squares of bytes and halves are wide: of a few columns or rows of them the library makes more, but of bytes of
  * colours that follow each other without gaps. */
-static bool is_thin(const move_axes *a, const rg_md *md)
+static bool is_thin(const move_axes *axes, const rg_md *md)
 {
     enum { THIN = 8, COLOURS = 3, PIXELS = 64 };
-    const uint32_t last = a->rank - 1;
+    const uint32_t last = axes->rank - 1;
 
-    if (rg_type_bytes(md->data_type) == sizeof(float) || a->from[last] == 1)
+    if (rg_type_bytes(md->data_type) == sizeof(float) || axes->from[last] == 1)
         return false;
     for (uint32_t d = 0; d < last; d++) {
-        const int64_t columns = a->dims[d], rows = a->dims[last];
+        const int64_t columns = axes->dims[d], rows = axes->dims[last];
 
-        if (a->from[d] != 1)
+        if (axes->from[d] != 1)
             continue;
         if (rg_type_bytes(md->data_type) == 1 && columns >= COLOURS && columns <= COLOURS + 1 &&
-            a->from[last] == columns && rows >= PIXELS)
+            axes->from[last] == columns && rows >= PIXELS)
             return false;
         return columns < THIN || rows < THIN;
     }
     return true;
 }
 
-inlay_status rg_emit_copy(rg_build *b, const rg_place *from, const rg_place *to)
+inlay_status rg_emit_copy(rg_build *build, const rg_place *from, const rg_place *to)
 {
     move_axes axes;
 
-    if (b->state->moves == NULL || !move_axes_of(&from->md, &to->md, &axes) || is_thin(&axes, &from->md))
-        return emit_reorder(b, from, to);
-    return emit_move(b, &axes, from, to);
+    if (build->state->moves == NULL || !move_axes_of(&from->md, &to->md, &axes) || is_thin(&axes, &from->md))
+        return emit_reorder(build, from, to);
+    return emit_move(build, &axes, from, to);
 }

@@ -192,7 +192,7 @@ typedef struct dn_library {
      * NULL. The caller destroys it. */
     dn_status (*describe)(dn_engine engine, const dn_op *op, const dn_attr *attr, dn_description *out);
     dn_status (*describe_reorder)(dn_engine engine, const rg_md *from, const rg_md *to, dn_description *out);
-    dn_status (*describe_concat)(dn_engine engine, const rg_md *y, int axis, const rg_md *xs, uint32_t count,
+    dn_status (*describe_concat)(dn_engine engine, const rg_md *output, int axis, const rg_md *xs, uint32_t count,
                                  dn_description *out);
     dn_status (*clone)(dn_description *out, dn_const_description pd);
     void (*destroy)(dn_description pd); /* NULL is a no-op */
@@ -223,10 +223,10 @@ typedef struct dn_library {
     dn_status (*reorder)(dn_engine engine, const rg_md *from, const void *source, const rg_md *to, void *target,
                          const int64_t *dims, const int64_t *offsets);
 
-    /* y[m][n] = a[m][k] * b[k][n] on the thread of the caller; an operand that is turned lies as [k][m], [n][k]. A line
-     * is the elements from one row to the next as it lies. */
+    /* output[m][n] = a[m][k] * b[k][n] on the thread of the caller; an operand that is turned lies as [k][m], [n][k]. A
+     * line is the elements from one row to the next as it lies. */
     dn_status (*sgemm)(bool a_turned, bool b_turned, int64_t m, int64_t n, int64_t k, const float *a, int64_t a_line,
-                       const float *b, int64_t b_line, float *y, int64_t y_line);
+                       const float *b, int64_t b_line, float *output, int64_t y_line);
 
     /* Instructions that the library may use. */
     bool (*has_isa)(dn_isa isa);
@@ -255,10 +255,10 @@ static inline dn_status dn_describe_reorder(dn_engine engine, const rg_md *from,
     return dn_in_use->describe_reorder(engine, from, to, out);
 }
 
-static inline dn_status dn_describe_concat(dn_engine engine, const rg_md *y, int axis, const rg_md *xs, uint32_t count,
-                                           dn_description *out)
+static inline dn_status dn_describe_concat(dn_engine engine, const rg_md *output, int axis, const rg_md *xs,
+                                           uint32_t count, dn_description *out)
 {
-    return dn_in_use->describe_concat(engine, y, axis, xs, count, out);
+    return dn_in_use->describe_concat(engine, output, axis, xs, count, out);
 }
 
 static inline dn_status dn_clone(dn_description *out, dn_const_description pd)
@@ -354,9 +354,9 @@ static inline dn_status dn_reorder(dn_engine engine, const rg_md *from, const vo
 }
 
 static inline dn_status dn_sgemm(bool a_turned, bool b_turned, int64_t m, int64_t n, int64_t k, const float *a,
-                                 int64_t a_line, const float *b, int64_t b_line, float *y, int64_t y_line)
+                                 int64_t a_line, const float *b, int64_t b_line, float *output, int64_t y_line)
 {
-    return dn_in_use->sgemm(a_turned, b_turned, m, n, k, a, a_line, b, b_line, y, y_line);
+    return dn_in_use->sgemm(a_turned, b_turned, m, n, k, a, a_line, b, b_line, output, y_line);
 }
 
 static inline bool dn_has_isa(dn_isa isa)

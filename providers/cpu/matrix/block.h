@@ -16,17 +16,17 @@ typedef struct block_source {
     vmask part; /* lanes of the last vector that are there, unless the block is full */
 } block_source;
 
-VEC_INLINE vec block_line(const block_source *s, const int v, const int vectors, const bool full, const float *b)
+VEC_INLINE vec block_line(const block_source *source, const int v, const int vectors, const bool full, const float *b)
 {
-    return full || v + 1 < vectors ? vec_load(b + v * VEC_LANES) : vec_load_some(s->part, b + v * VEC_LANES);
+    return full || v + 1 < vectors ? vec_load(b + v * VEC_LANES) : vec_load_some(source->part, b + v * VEC_LANES);
 }
 
 /* sum[r * pitch + v] takes `count` elements more. Lines of the cache, so many for each element, are asked for `near`
  * floats before they are needed; none where weights are near. */
-VEC_INLINE void block_sum(const int rows, const int vectors, const bool full, block_source *s, int64_t count,
+VEC_INLINE void block_sum(const int rows, const int vectors, const bool full, block_source *source, int64_t count,
                           const int lines, const int64_t near, vec *sum, const int pitch)
 {
-    const int64_t a_row = s->a_row, b_step = s->b_step;
+    const int64_t a_row = source->a_row, b_step = source->b_step;
 
     VEC_UNROLL_SOME
     for (int64_t i = 0; i < count; i++) {
@@ -34,22 +34,22 @@ VEC_INLINE void block_sum(const int rows, const int vectors, const bool full, bl
 
         VEC_UNROLL
         for (int l = 0; l < lines; l++)
-            vec_fetch_near(s->b + l * 16 + near);
+            vec_fetch_near(source->b + l * 16 + near);
         VEC_UNROLL
         for (int v = 0; v < vectors; v++)
-            line[v] = block_line(s, v, vectors, full, s->b);
+            line[v] = block_line(source, v, vectors, full, source->b);
         VEC_UNROLL
         for (int r = 0; r < rows; r++) {
-            const vec x = vec_set(s->a[r / 3][r % 3 * a_row]);
+            const vec x = vec_set(source->a[r / 3][r % 3 * a_row]);
 
             VEC_UNROLL
             for (int v = 0; v < vectors; v++)
                 sum[r * pitch + v] = vec_fma(x, line[v], sum[r * pitch + v]);
         }
-        s->b += b_step;
+        source->b += b_step;
         VEC_UNROLL
         for (int j = 0; 3 * j < rows; j++)
-            s->a[j]++;
+            source->a[j]++;
     }
 }
 #endif

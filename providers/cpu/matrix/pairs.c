@@ -64,14 +64,15 @@ int64_t pairs_pack_floats(int64_t k, int64_t n)
 
 enum { SQUARE = 16 };
 
-/* `count` rows that lie s->step apart, `columns` elements of each. */
-static void read_run(const pr_weights *s, const char *from, int64_t columns, int64_t width, int64_t count, float *out)
+/* `count` rows that lie weights->step apart, `columns` elements of each. */
+static void read_run(const pr_weights *weights, const char *from, int64_t columns, int64_t width, int64_t count,
+                     float *out)
 {
-    const int64_t column = s->column * (int64_t)sizeof(float), step = s->step * (int64_t)sizeof(float);
+    const int64_t column = weights->column * (int64_t)sizeof(float), step = weights->step * (int64_t)sizeof(float);
 
-    for (int64_t k = 0; s->column == 1 && k < count; k++)
+    for (int64_t k = 0; weights->column == 1 && k < count; k++)
         memcpy(out + k * width, from + k * step, (size_t)columns * sizeof *out);
-    for (int64_t k0 = 0; s->column != 1 && k0 < count; k0 += SQUARE) {
+    for (int64_t k0 = 0; weights->column != 1 && k0 < count; k0 += SQUARE) {
         const int64_t k1 = count - k0 < SQUARE ? count : k0 + SQUARE;
 
         for (int64_t j = 0; j < columns; j++)
@@ -80,41 +81,43 @@ static void read_run(const pr_weights *s, const char *from, int64_t columns, int
     }
 }
 
-static void read_rows(const pr_weights *s, int64_t first, int64_t columns, int64_t width, int64_t k0, int64_t k1,
+static void read_rows(const pr_weights *weights, int64_t first, int64_t columns, int64_t width, int64_t k0, int64_t k1,
                       float *out)
 {
     if (columns < width)
         memset(out, 0, (size_t)((k1 - k0) * width) * sizeof *out);
     while (k0 < k1) {
-        const int64_t count = s->in - k0 % s->in < k1 - k0 ? s->in - k0 % s->in : k1 - k0;
-        int64_t place = k0 / s->in, at = k0 % s->in * s->step + first * s->column;
+        const int64_t count = weights->in - k0 % weights->in < k1 - k0 ? weights->in - k0 % weights->in : k1 - k0;
+        int64_t place = k0 / weights->in, at = k0 % weights->in * weights->step + first * weights->column;
 
         for (int i = 2; i >= 0; i--) {
-            at += place % s->window[i] * s->steps[i];
-            place /= s->window[i];
+            at += place % weights->window[i] * weights->steps[i];
+            place /= weights->window[i];
         }
-        read_run(s, (const char *)s->data + at * (int64_t)sizeof(float), columns, width, count, out);
+        read_run(weights, (const char *)weights->data + at * (int64_t)sizeof(float), columns, width, count, out);
         out += count * width;
         k0 += count;
     }
 }
 
 /* Units: panels of a part. */
-int64_t pairs_pack_units(const pr_weights *w)
+int64_t pairs_pack_units(const pr_weights *weights)
 {
-    return part_count(w->k) * ((w->n + PR_WIDTH - 1) / PR_WIDTH);
+    return part_count(weights->k) * ((weights->n + PR_WIDTH - 1) / PR_WIDTH);
 }
 
-void pairs_pack(const pr_weights *w, float *target, int64_t begin, int64_t end)
+void pairs_pack(const pr_weights *weights, float *target, int64_t begin, int64_t end)
 {
-    const int64_t panels = (w->n + PR_WIDTH - 1) / PR_WIDTH;
+    const int64_t panels = (weights->n + PR_WIDTH - 1) / PR_WIDTH;
 
     for (int64_t u = begin; u < end; u++) {
-        const int64_t part = u / panels, p = u % panels, width = panel_width(w->n, p), first = p * PR_WIDTH;
-        const int64_t k0 = part_begin(w->k, part), k1 = part_begin(w->k, part + 1), rows = rounded(k1 - k0, 2);
-        float *panel = target + part_offset(w->k, w->n, part) + first * (PR_HEAD + rows);
+        const int64_t part = u / panels, p = u % panels, width = panel_width(weights->n, p), first = p * PR_WIDTH;
+        const int64_t k0 = part_begin(weights->k, part), k1 = part_begin(weights->k, part + 1),
+                      rows = rounded(k1 - k0, 2);
+        float *panel = target + part_offset(weights->k, weights->n, part) + first * (PR_HEAD + rows);
 
-        read_rows(w, first, w->n - first < PR_WIDTH ? w->n - first : PR_WIDTH, width, k0, k1, panel + PR_HEAD * width);
+        read_rows(weights, first, weights->n - first < PR_WIDTH ? weights->n - first : PR_WIDTH, width, k0, k1,
+                  panel + PR_HEAD * width);
         if (rows > k1 - k0)
             memset(panel + (PR_HEAD + rows - 1) * width, 0, (size_t)width * sizeof *panel);
         KERNEL_BEST(pairs)->make_head(panel, rows, k1 - k0, width);
@@ -204,25 +207,25 @@ struct ending {
     uint32_t posts; /* the first that is left */
 };
 
-static void find_ending(const sg_job *job, struct ending *e)
+static void find_ending(const sg_job *job, struct ending *ending)
 {
-    const sg_post *p = job->posts;
+    const sg_post *post = job->posts;
     uint32_t n = 0;
 
-    *e = (struct ending){ .bias = job->bias, .add = job->add ? job->c : NULL, .add_row = job->c_row };
-    if (n < job->post_count && p[n].fn == SG_ADD && p[n].col == 1 && p[n].row == 0 && e->bias == NULL)
-        e->bias = p[n++].other;
-    if (n < job->post_count && p[n].fn == SG_ADD && p[n].col == 1 && p[n].row > 0 && e->add == NULL) {
-        e->add = p[n].other;
-        e->add_row = p[n++].row;
+    *ending = (struct ending){ .bias = job->bias, .add = job->add ? job->c : NULL, .add_row = job->c_row };
+    if (n < job->post_count && post[n].fn == SG_ADD && post[n].col == 1 && post[n].row == 0 && ending->bias == NULL)
+        ending->bias = post[n++].other;
+    if (n < job->post_count && post[n].fn == SG_ADD && post[n].col == 1 && post[n].row > 0 && ending->add == NULL) {
+        ending->add = post[n].other;
+        ending->add_row = post[n++].row;
     }
-    if (n < job->post_count && (p[n].fn == SG_CLIP || (p[n].fn == SG_RELU && p[n].alpha == 0))) {
-        e->clamp = true;
-        e->low = p[n].fn == SG_CLIP ? p[n].alpha : 0;
-        e->high = p[n].fn == SG_CLIP ? p[n].beta : INFINITY;
+    if (n < job->post_count && (post[n].fn == SG_CLIP || (post[n].fn == SG_RELU && post[n].alpha == 0))) {
+        ending->clamp = true;
+        ending->low = post[n].fn == SG_CLIP ? post[n].alpha : 0;
+        ending->high = post[n].fn == SG_CLIP ? post[n].beta : INFINITY;
         n++;
     }
-    e->posts = n;
+    ending->posts = n;
 }
 
 struct block {
@@ -236,21 +239,22 @@ struct block {
 };
 
 /* A tile some of which the kernel can't do. */
-static void write_out(const struct block *d, int64_t row, int64_t rows, const pr_tile *t, int64_t width,
+static void write_out(const struct block *d, int64_t row, int64_t rows, const pr_tile *tile, int64_t width,
                       int64_t columns)
 {
     float sum[PR_WIDTH];
 
     for (int64_t r = 0; r < rows; r++) {
-        float *c = t->c + r * t->c_row;
+        float *c = tile->c + r * tile->c_row;
 
-        KERNEL_BEST(pairs)->as_written(d->job->a + (d->first + row + r) * d->job->a_row + d->k0, d->k1 - d->k0, t->b,
+        KERNEL_BEST(pairs)->as_written(d->job->a + (d->first + row + r) * d->job->a_row + d->k0, d->k1 - d->k0, tile->b,
                                        width, sum);
         for (int64_t j = 0; j < columns; j++) {
-            float x = sum[j] + (t->bias != NULL ? t->bias[j] : 0) + (t->add != NULL ? t->add[r * t->add_row + j] : 0);
+            float x = sum[j] + (tile->bias != NULL ? tile->bias[j] : 0) +
+                      (tile->add != NULL ? tile->add[r * tile->add_row + j] : 0);
 
-            if (t->clamp)
-                x = x < t->low ? t->low : x > t->high ? t->high : x;
+            if (tile->clamp)
+                x = x < tile->low ? tile->low : x > tile->high ? tile->high : x;
             c[j] = x;
         }
     }
@@ -260,8 +264,8 @@ static bool all_fine(const pr_row *rows, int64_t count)
 {
     bool fine = true;
 
-    for (int64_t r = 0; r < count; r++)
-        fine = fine && rows[r].fine != 0;
+    for (int64_t row = 0; row < count; row++)
+        fine = fine && rows[row].fine != 0;
     return fine;
 }
 
@@ -269,7 +273,7 @@ static bool all_fine(const pr_row *rows, int64_t count)
 static void run_panel(const struct block *d, int64_t j, const float *panel, const float *next)
 {
     const sg_job *job = d->job;
-    const struct ending *e = d->end;
+    const struct ending *ending = d->end;
     const int64_t at = j * PR_WIDTH, width = panel_width(job->n, j);
     const int64_t columns = job->n - at < width ? job->n - at : width;
     const int64_t vectors = width / SG_LANES, tiles = (d->count + d->set->rows[vectors] - 1) / d->set->rows[vectors];
@@ -277,38 +281,38 @@ static void run_panel(const struct block *d, int64_t j, const float *panel, cons
     /* Elements a pair that each tile fetches of what comes next: evenly, for memory gives no more at a time. */
     const int64_t share = ((2 * pairs + PR_HEAD) * PR_WIDTH + tiles * pairs - 1) / (tiles * pairs);
     const bool onto = d->k0 > 0, fine = panel[3 * width] != 0;
-    pr_tile t = { .k = 2 * pairs,
-                  .width = width,
-                  .a_row = prepared_row(job->k),
-                  .b = panel,
-                  .c_row = job->c_row,
-                  .lines = share > SG_LANES ? 2 : 1,
-                  .ahead_step = share,
-                  .bias = !onto && e->bias != NULL ? e->bias + at : NULL,
-                  .add_row = onto ? job->c_row : e->add_row,
-                  .clamp = e->clamp && d->k1 == job->k,
-                  .low = e->low,
-                  .high = e->high,
-                  .last = (uint32_t)(columns - (vectors - 1) * SG_LANES) };
+    pr_tile tile = { .k = 2 * pairs,
+                     .width = width,
+                     .a_row = prepared_row(job->k),
+                     .b = panel,
+                     .c_row = job->c_row,
+                     .lines = share > SG_LANES ? 2 : 1,
+                     .ahead_step = share,
+                     .bias = !onto && ending->bias != NULL ? ending->bias + at : NULL,
+                     .add_row = onto ? job->c_row : ending->add_row,
+                     .clamp = ending->clamp && d->k1 == job->k,
+                     .low = ending->low,
+                     .high = ending->high,
+                     .last = (uint32_t)(columns - (vectors - 1) * SG_LANES) };
 
     for (int64_t n = 0; n < tiles; n++) {
         const int64_t i = d->count * n / tiles, rows = d->count * (n + 1) / tiles - i;
 
-        t.a = d->a + i * t.a_row;
-        t.rows = d->facts + i;
-        t.c = job->c + (d->first + i) * job->c_row + at;
-        t.add = onto ? t.c : e->add != NULL ? e->add + (d->first + i) * e->add_row + at : NULL;
-        t.ahead = next + n * pairs * share;
-        if (fine && all_fine(t.rows, rows))
-            d->set->tile[vectors - 1][rows - 1](&t);
+        tile.a = d->a + i * tile.a_row;
+        tile.rows = d->facts + i;
+        tile.c = job->c + (d->first + i) * job->c_row + at;
+        tile.add = onto ? tile.c : ending->add != NULL ? ending->add + (d->first + i) * ending->add_row + at : NULL;
+        tile.ahead = next + n * pairs * share;
+        if (fine && all_fine(tile.rows, rows))
+            d->set->tile[vectors - 1][rows - 1](&tile);
         else
-            write_out(d, i, rows, &t, width, columns);
-        for (uint32_t p = e->posts; p < job->post_count && d->k1 == job->k; p++) {
-            sg_post post = job->posts[p];
+            write_out(d, i, rows, &tile, width, columns);
+        for (uint32_t post_index = ending->posts; post_index < job->post_count && d->k1 == job->k; post_index++) {
+            sg_post post = job->posts[post_index];
 
             if (post.other != NULL)
                 post.other += (d->first + i) * post.row + at * post.col;
-            job->kernel->post(&post, t.c, job->c_row, rows, columns);
+            job->kernel->post(&post, tile.c, job->c_row, rows, columns);
         }
     }
 }
@@ -332,43 +336,43 @@ static const float *panel_after(const sg_job *job, int64_t part, int64_t j, int6
 }
 
 /* Part number `part` of k, for block number `at` of the rows and panels [j0, j1). */
-static void run_part(const sg_job *job, const struct ending *e, float *scratch, int64_t at, int64_t part, int64_t j0,
-                     int64_t j1)
+static void run_part(const sg_job *job, const struct ending *ending, float *scratch, int64_t at, int64_t part,
+                     int64_t j0, int64_t j1)
 {
     const int64_t k0 = part_begin(job->k, part), k1 = part_begin(job->k, part + 1), blocks = row_blocks(job);
     float *piece = scratch + part * rounded(piece_floats(job), SG_LANES);
     float *a = piece + SG_LANES + block_rows(job) * (int64_t)(sizeof(pr_row) / sizeof(float));
     pr_row *facts = (pr_row *)(void *)(piece + SG_LANES);
-    struct block d = { .job = job,
-                       .set = pairs_of_cpu(),
-                       .end = e,
-                       .a = a,
-                       .facts = facts,
-                       .first = job->m * at / blocks,
-                       .k0 = k0,
-                       .k1 = k1 };
+    struct block block = { .job = job,
+                           .set = pairs_of_cpu(),
+                           .end = ending,
+                           .a = a,
+                           .facts = facts,
+                           .first = job->m * at / blocks,
+                           .k0 = k0,
+                           .k1 = k1 };
 
-    d.count = job->m * (at + 1) / blocks - d.first;
+    block.count = job->m * (at + 1) / blocks - block.first;
     if (!is_marked(piece, at)) {
-        d.set->prepare(job->a + d.first * job->a_row + k0, job->a_row, d.count, k1 - k0, a, prepared_row(job->k),
-                       facts);
+        block.set->prepare(job->a + block.first * job->a_row + k0, job->a_row, block.count, k1 - k0, a,
+                           prepared_row(job->k), facts);
         mark(piece, at);
     }
     for (int64_t j = j0; j < j1; j++)
-        run_panel(&d, j, panel_of(job, part, j), panel_after(job, part, j, j0, j1));
+        run_panel(&block, j, panel_of(job, part, j), panel_after(job, part, j, j0, j1));
 }
 
 void pairs_run(const sg_job *job, float *scratch, int64_t begin, int64_t end)
 {
     const int64_t panels = panels_of(job);
-    struct ending e;
+    struct ending ending;
 
-    find_ending(job, &e);
+    find_ending(job, &ending);
     while (begin < end) {
         const int64_t j0 = begin % panels, j1 = end - begin < panels - j0 ? j0 + (end - begin) : panels;
 
         for (int64_t p = 0; p < part_count(job->k); p++)
-            run_part(job, &e, scratch, begin / panels, p, j0, j1);
+            run_part(job, &ending, scratch, begin / panels, p, j0, j1);
         begin += j1 - j0;
     }
 }
@@ -380,14 +384,14 @@ struct trial {
     float *scratch;
 };
 
-static double seconds_of(const struct trial *t, bool paired)
+static double seconds_of(const struct trial *trial, bool paired)
 {
     const uint64_t begin = clock_ns();
 
     if (paired)
-        pairs_run(&t->paired, t->scratch, 0, pairs_units(&t->paired));
+        pairs_run(&trial->paired, trial->scratch, 0, pairs_units(&trial->paired));
     else
-        sg_run(&t->written, 0, sg_units(&t->written));
+        sg_run(&trial->written, 0, sg_units(&trial->written));
     return 1e-9 * (double)(clock_ns() - begin);
 }
 
@@ -415,19 +419,19 @@ static bool measure_gain(void)
         const pr_weights weights = {
             .data = b, .n = PR_WIDTH, .k = K, .column = 1, .in = K, .step = PR_WIDTH, .window = { 1, 1, 1 }
         };
-        struct trial t = { .written = job, .paired = job, .scratch = packed + pack };
+        struct trial trial = { .written = job, .paired = job, .scratch = packed + pack };
 
         for (int64_t i = 0; i < FLOATS; i++)
             all[i] = (float)(i % 17 - 8) / 16;
         pairs_pack(&weights, packed, 0, pairs_pack_units(&weights));
-        t.written.a = t.paired.a = all;
-        t.written.c = t.paired.c = c;
-        t.written.b = b;
-        t.paired.b = packed;
-        pairs_start(&job, t.scratch, 1);
+        trial.written.a = trial.paired.a = all;
+        trial.written.c = trial.paired.c = c;
+        trial.written.b = b;
+        trial.paired.b = packed;
+        pairs_start(&job, trial.scratch, 1);
         for (int turn = 0; turn < TURNS; turn++)
             for (int paired = 0; paired < 2; paired++) {
-                const double now = seconds_of(&t, paired != 0);
+                const double now = seconds_of(&trial, paired != 0);
 
                 least[paired] = now < least[paired] ? now : least[paired];
             }

@@ -81,8 +81,8 @@ typedef struct pr_weights {
 } pr_weights;
 
 /* Packs them in units of any order: target [pairs_pack_floats(k, n)]. */
-int64_t pairs_pack_units(const pr_weights *w);
-void pairs_pack(const pr_weights *w, float *target, int64_t begin, int64_t end);
+int64_t pairs_pack_units(const pr_weights *weights);
+void pairs_pack(const pr_weights *weights, float *target, int64_t begin, int64_t end);
 
 /* Sets job->blocks so that threads have as many blocks each, where that is no matter of few rows. */
 void pairs_share(sg_job *job, uint32_t threads);

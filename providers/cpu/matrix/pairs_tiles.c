@@ -112,12 +112,12 @@ VEC_INLINE void multiply(const int rows, const int vectors, const pr_tile *t, in
         const vec bias = t->bias != NULL ? vec_load_some(mask, t->bias + at) : vec_zero();
 
         VEC_UNROLL
-        for (int r = 0; r < rows; r++) {
-            const pr_row *row = &t->rows[r];
+        for (int row_index = 0; row_index < rows; row_index++) {
+            const pr_row *row = &t->rows[row_index];
             const vec rest = vec_fma(vec_set(row->mean), total, bias);
-            const vec s = vec_sub(vec_sub(sum[r][v], pairs), vec_set(row->pairs));
+            const vec s = vec_sub(vec_sub(sum[row_index][v], pairs), vec_set(row->pairs));
 
-            sum[r][v] = vec_fma(vec_mul(s, vec_set(row->size)), size, rest);
+            sum[row_index][v] = vec_fma(vec_mul(s, vec_set(row->size)), size, rest);
         }
         if (t->add != NULL) { /* all rows are read before one is written: they may be 4096 bytes apart */
             VEC_UNROLL
@@ -244,15 +244,15 @@ static bool any_at_all(const float *a, int64_t k)
     return i < k;
 }
 
-/* The sum of x[i] x[i + 1] over even i. x is zero from k on, for a vector behind the last, too. */
-VEC_INLINE float sum_of_pairs(const float *x, int64_t k)
+/* The sum of input[i] input[i + 1] over even i. input is zero from k on, for a vector behind the last, too. */
+VEC_INLINE float sum_of_pairs(const float *input, int64_t k)
 {
     static const float first[SG_LANES] = { 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0 };
     const vec even = vec_load(first);
     vec sum = vec_zero();
 
     for (int64_t i = 0; i < k; i += VEC_LANES)
-        sum = vec_fma(vec_mul(vec_load(x + i), even), vec_load(x + i + 1), sum);
+        sum = vec_fma(vec_mul(vec_load(input + i), even), vec_load(input + i + 1), sum);
     return total_of(sum);
 }
 
@@ -297,8 +297,8 @@ static void prepare(const float *a, int64_t a_row, int64_t count, int64_t k, flo
 {
     const float part = 1 / (float)k;
 
-    for (int64_t r = 0; r < count; r++)
-        prepare_row(a + r * a_row, k, part, out + r * out_row, &rows[r]);
+    for (int64_t row = 0; row < count; row++)
+        prepare_row(a + row * a_row, k, part, out + row * out_row, &rows[row]);
 }
 
 /* ------------------------------------------------------------------ panels */
@@ -307,14 +307,14 @@ enum { LEAST_EXPONENT = -250 /* of squares: the factor, and its inverse, are fin
 
 static void make_head(float *panel, int64_t rows, int64_t count, int64_t width)
 {
-    float *w = panel + PR_HEAD * width;
+    float *weights = panel + PR_HEAD * width;
     double total[PR_WIDTH] = { 0 }, square[PR_WIDTH] = { 0 }, pairs[PR_WIDTH] = { 0 };
     float scale[PR_WIDTH];
     bool fine = true;
 
     for (int64_t k = 0; k < rows; k++)
         for (int64_t j = 0; j < width; j++) {
-            const double x = w[k * width + j];
+            const double x = weights[k * width + j];
 
             total[j] += x;
             square[j] += x * x;
@@ -331,11 +331,11 @@ static void make_head(float *panel, int64_t rows, int64_t count, int64_t width)
     }
     for (int64_t k = 0; k < rows && fine; k += 2)
         for (int64_t j = 0; j < width; j++) {
-            float *x = &w[k * width + j], *y = x + width;
+            float *input = &weights[k * width + j], *output = input + width;
 
-            *x *= scale[j];
-            *y *= scale[j];
-            pairs[j] += (double)*x * (double)*y;
+            *input *= scale[j];
+            *output *= scale[j];
+            pairs[j] += (double)*input * (double)*output;
         }
     for (int64_t j = 0; j < width; j++) {
         panel[j] = (float)pairs[j];

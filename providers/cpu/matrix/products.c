@@ -335,17 +335,17 @@ VEC_INLINE vec exp_of(vec x)
 
 /* At most VEC_LANES rows from `first` on: what is joined over a row is joined for all of them at once, and in whole
  * vectors, for rows of windows and images are short. */
-static void softmax_some(const sg_scores *s, int64_t first, int64_t rows)
+static void softmax_some(const sg_scores *scores, int64_t first, int64_t rows)
 {
-    const vec least = vec_set(-VM_INFINITY), zero = vec_zero(), factor = vec_set(s->scale);
-    const int64_t size = s->count;
+    const vec least = vec_set(-VM_INFINITY), zero = vec_zero(), factor = vec_set(scores->scale);
+    const int64_t size = scores->count;
     vec tops[VEC_LANES], sums[VEC_LANES];
     float top[VEC_LANES];
 
     for (int64_t r = 0; r < VEC_LANES; r++) {
-        const int64_t n = r >= rows ? 0 : s->seen + first + r < size ? s->seen + first + r : size;
-        const float *mask = s->mask != NULL ? s->mask + (first + r) * s->mask_row : NULL;
-        float *x = s->x + (first + r) * s->x_row;
+        const int64_t n = r >= rows ? 0 : scores->seen + first + r < size ? scores->seen + first + r : size;
+        const float *mask = scores->mask != NULL ? scores->mask + (first + r) * scores->mask_row : NULL;
+        float *x = scores->x + (first + r) * scores->x_row;
         vec most = least;
 
         for (int64_t i = 0; i < n; i += VEC_LANES) {
@@ -363,8 +363,8 @@ static void softmax_some(const sg_scores *s, int64_t first, int64_t rows)
     tops[0] = vec_tops(tops); /* -infinity also where all is NaN, which stays */
     vec_store(top, vec_select(vec_greater(tops[0], least), tops[0], zero));
     for (int64_t r = 0; r < rows; r++) {
-        const int64_t n = s->seen + first + r < size ? s->seen + first + r : size;
-        float *x = s->x + (first + r) * s->x_row;
+        const int64_t n = scores->seen + first + r < size ? scores->seen + first + r : size;
+        float *x = scores->x + (first + r) * scores->x_row;
         vec sum = zero;
         int64_t i = 0;
 
@@ -380,13 +380,13 @@ static void softmax_some(const sg_scores *s, int64_t first, int64_t rows)
     }
     sums[0] = vec_sums(sums);
     tops[0] = vec_div(vec_set(1), sums[0]); /* where all are 0, infinity, which makes NaN of them */
-    if (s->blank != SG_BLANK_NAN)
-        tops[0] = vec_select(vec_greater(sums[0], zero), tops[0], s->blank == SG_BLANK_ZERO ? sums[0] : zero);
+    if (scores->blank != SG_BLANK_NAN)
+        tops[0] = vec_select(vec_greater(sums[0], zero), tops[0], scores->blank == SG_BLANK_ZERO ? sums[0] : zero);
     vec_store(top, tops[0]);
-    for (int64_t r = 0; r < rows && s->blank == SG_BLANK_GUARDED; r++)
+    for (int64_t r = 0; r < rows && scores->blank == SG_BLANK_GUARDED; r++)
         for (int64_t i = 0; i < size && top[r] == 0; i += VEC_LANES)
-            vec_store(s->x + (first + r) * s->x_row + i, zero);
-    vec_store_some(s->factors + first, vec_first(rows), tops[0]);
+            vec_store(scores->x + (first + r) * scores->x_row + i, zero);
+    vec_store_some(scores->factors + first, vec_first(rows), tops[0]);
 }
 
 KERNEL_PART(void, softmax_rows, const sg_scores *s)

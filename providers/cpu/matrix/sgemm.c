@@ -62,14 +62,14 @@ static void run_panel(const sg_job *job, int64_t i0, int64_t i1, int64_t j, int6
     int64_t share = ceil_div(job->width, blocks < SG_VECTORS ? SG_VECTORS : blocks);
     const int64_t even = blocks > 0 ? (i1 - i0) / blocks : 0, left = i1 - i0 - even * blocks;
     bool sums = k0 > 0 || job->add;
-    sg_tile t = { .k = k1 - k0,
-                  .chain = job->chain > 0 ? job->chain : SG_CHAIN,
-                  .a_row = job->a_row,
-                  .b = job->b + j * job->b_panel + k0 * job->b_step,
-                  .b_step = job->b_step,
-                  .from_row = sums ? job->c_row : 0,
-                  .c_row = job->c_row,
-                  .last = (uint32_t)(cols - (vectors - 1) * SG_LANES) };
+    sg_tile tile = { .k = k1 - k0,
+                     .chain = job->chain > 0 ? job->chain : SG_CHAIN,
+                     .a_row = job->a_row,
+                     .b = job->b + j * job->b_panel + k0 * job->b_step,
+                     .b_step = job->b_step,
+                     .from_row = sums ? job->c_row : 0,
+                     .c_row = job->c_row,
+                     .last = (uint32_t)(cols - (vectors - 1) * SG_LANES) };
 
     /* Blocks of about the same size: block n ends at (i1 - i0) (n + 1) / blocks, without dividing each time. */
     for (int64_t n = 0, i = i0, rows, part = 0; n < blocks; n++, i += rows) {
@@ -81,21 +81,21 @@ static void run_panel(const sg_job *job, int64_t i0, int64_t i1, int64_t j, int6
             part -= blocks;
             rows++;
         }
-        t.a = job->a + i * job->a_row + k0;
-        t.c = job->c + i * job->c_row + at;
-        t.from = sums ? t.c : NULL;
-        t.bias = k1 == job->k && job->bias != NULL ? job->bias + at : NULL;
-        t.ahead = fetch ? next + n * t.k * share : t.a;
-        t.ahead_step = fetch ? share : 0;
-        kernel->tile[vectors][rows - 1](&t);
+        tile.a = job->a + i * job->a_row + k0;
+        tile.c = job->c + i * job->c_row + at;
+        tile.from = sums ? tile.c : NULL;
+        tile.bias = k1 == job->k && job->bias != NULL ? job->bias + at : NULL;
+        tile.ahead = fetch ? next + n * tile.k * share : tile.a;
+        tile.ahead_step = fetch ? share : 0;
+        kernel->tile[vectors][rows - 1](&tile);
         if (k1 < job->k)
             continue;
-        for (uint32_t p = 0; p < job->post_count; p++) {
-            sg_post post = job->posts[p];
+        for (uint32_t post_index = 0; post_index < job->post_count; post_index++) {
+            sg_post post = job->posts[post_index];
 
             if (post.other != NULL)
                 post.other += i * post.row + at * post.col;
-            kernel->post(&post, t.c, job->c_row, rows, cols);
+            kernel->post(&post, tile.c, job->c_row, rows, cols);
         }
     }
 }

@@ -81,7 +81,7 @@ typedef struct sg_tile {
     const float *ahead;
     int64_t ahead_step;
 } sg_tile;
-typedef void (*sg_tile_fn)(const sg_tile *t);
+typedef void (*sg_tile_fn)(const sg_tile *tile);
 
 /* What becomes of rows of scores that are -infinity everywhere: 0; NaN, as Softmax has it; or 0, also of rows that have
  * a NaN. */
@@ -109,7 +109,7 @@ typedef struct sg_kernel {
     const sg_tile_fn *tile[SG_VECTORS + 1]; /* [vectors][rows - 1] */
     void (*post)(const sg_post *post, float *c, int64_t c_row, int64_t rows, int64_t cols);
     /* Rows of scores become probabilities, up to what each is multiplied by. */
-    void (*softmax)(const sg_scores *s);
+    void (*softmax)(const sg_scores *scores);
     /* Lines of `size` elements, `stride` apart, count of them (at most SG_WIDTH), as a panel: out[k * SG_WIDTH + i] is
      * element k of line i; 0 for the rest of the last SG_LANES lines, what is beyond is left. */
     void (*panel)(const float *lines, int64_t stride, int64_t count, int64_t size, float *out);

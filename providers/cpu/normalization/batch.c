@@ -20,34 +20,34 @@ typedef struct batch_call {
     int64_t unit; /* rows */
 } batch_call;
 
-static float factor_of(const batch_call *c, int64_t channel)
+static float factor_of(const batch_call *call, int64_t channel)
 {
-    return c->scale[channel] / sqrtf(c->variance[channel] + c->n->epsilon);
+    return call->scale[channel] / sqrtf(call->variance[channel] + call->n->epsilon);
 }
 
 static inlay_status run_rows(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    const batch_call *c = user;
-    const struct batch *n = c->n;
-    int64_t first = begin * c->unit, last = end * c->unit < n->rows ? end * c->unit : n->rows;
+    const batch_call *call = user;
+    const struct batch *batch = call->n;
+    int64_t first = begin * call->unit, last = end * call->unit < batch->rows ? end * call->unit : batch->rows;
     float factors[CHUNK];
 
     (void)worker;
-    if (n->pixels > 0) {
+    if (batch->pixels > 0) {
         for (int64_t r = first; r < last; r++)
-            KERNEL_BEST(row_loops)->pixels_row(c->y + r * n->pixels, c->x + r * n->pixels, c->mean[r % n->channels],
-                                               factor_of(c, r % n->channels), c->shift[r % n->channels], n->pixels,
-                                               n->relu);
+            KERNEL_BEST(row_loops)->pixels_row(call->y + r * batch->pixels, call->x + r * batch->pixels,
+                                               call->mean[r % batch->channels], factor_of(call, r % batch->channels),
+                                               call->shift[r % batch->channels], batch->pixels, batch->relu);
         return INLAY_OK;
     }
-    for (int64_t at = 0; at < n->channels; at += CHUNK) {
-        int64_t count = n->channels - at < CHUNK ? n->channels - at : CHUNK;
+    for (int64_t at = 0; at < batch->channels; at += CHUNK) {
+        int64_t count = batch->channels - at < CHUNK ? batch->channels - at : CHUNK;
 
         for (int64_t i = 0; i < count; i++)
-            factors[i] = factor_of(c, at + i);
+            factors[i] = factor_of(call, at + i);
         for (int64_t r = first; r < last; r++)
-            KERNEL_BEST(row_loops)->channels_row(c->y + r * n->channels + at, c->x + r * n->channels + at, c->mean + at,
-                                                 factors, c->shift + at, count, n->relu);
+            KERNEL_BEST(row_loops)->channels_row(call->y + r * batch->channels + at, call->x + r * batch->channels + at,
+                                                 call->mean + at, factors, call->shift + at, count, batch->relu);
     }
     return INLAY_OK;
 }
@@ -56,54 +56,55 @@ static inlay_status run_rows(void *user, int64_t begin, int64_t end, uint32_t wo
 static inlay_status run_batch(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
                               uint32_t threads)
 {
-    const struct batch *n = (const struct batch *)(const void *)native;
-    int64_t length = n->pixels > 0 ? n->pixels : n->channels, units;
-    batch_call call = { n, args[0], args[1], args[2], args[3], args[4], args[5], 1 };
+    const struct batch *batch = (const struct batch *)(const void *)native;
+    int64_t length = batch->pixels > 0 ? batch->pixels : batch->channels, units;
+    batch_call call = { batch, args[0], args[1], args[2], args[3], args[4], args[5], 1 };
 
     call.unit = length < UNIT_ELEMENTS ? (UNIT_ELEMENTS + length - 1) / length : 1;
-    units = (n->rows + call.unit - 1) / call.unit;
+    units = (batch->rows + call.unit - 1) / call.unit;
     if (threads <= 1 || units < 2)
         return run_rows(&call, 0, units, 0);
     return state->host->parallel_for(state->host->ctx, run, units, 1, run_rows, &call);
 }
 
-inlay_status rg_lower_batch_rows(rg_build *b, const rg_group *group, bool relu, bool *out_done)
+inlay_status rg_lower_batch_rows(rg_build *build, const rg_group *group, bool relu, bool *out_done)
 {
-    const rg_op *op = b->op;
-    uint32_t rank = b->ranks[op->in[0]];
-    const int64_t *dims = b->dims[op->in[0]];
-    rg_place x, y, parameters[4];
-    const rg_place *places[6] = { &x, &parameters[0], &parameters[1], &parameters[2], &parameters[3], &y };
-    bool overwrite = rg_is_last_use(b, op->in[0]), last;
+    const rg_op *op = build->op;
+    uint32_t rank = build->ranks[op->in[0]];
+    const int64_t *dims = build->dims[op->in[0]];
+    rg_place input, output, parameters[4];
+    const rg_place *places[6] = { &input, &parameters[0], &parameters[1], &parameters[2], &parameters[3], &output };
+    bool overwrite = rg_is_last_use(build, op->in[0]), last;
     inlay_status status;
     rg_md vector, image;
-    struct batch n = { 0 };
+    struct batch batch = { 0 };
 
     *out_done = false;
-    if (rg_type(b, op->in[0]) != DN_F32 || rg_count(b, op->in[0]) == 0)
+    if (rg_type(build, op->in[0]) != DN_F32 || rg_count(build, op->in[0]) == 0)
         return INLAY_OK;
-    INLAY_TRY(rg_read(b, op->in[0], &x));
+    INLAY_TRY(rg_read(build, op->in[0], &input));
     if (rank >= 3)
         rg_md_channels_last(&image, rank, dims);
-    last = rank == 2 ? rg_md_is_plain(&x.md) : rg_md_equal(&x.md, &image);
-    if (!last && !rg_md_is_plain(&x.md))
+    last = rank == 2 ? rg_md_is_plain(&input.md) : rg_md_equal(&input.md, &image);
+    if (!last && !rg_md_is_plain(&input.md))
         return INLAY_OK;
-    if (overwrite && b->c->values[group->out].output == INLAY_NONE)
-        y = x;
+    if (overwrite && build->c->values[group->out].output == INLAY_NONE)
+        output = input;
     else
-        INLAY_TRY(rg_result_place(b, group->post_count == (relu ? 1u : 0u) ? group->out : op->out[0], &x.md, &y));
+        INLAY_TRY(rg_result_place(build, group->post_count == (relu ? 1u : 0u) ? group->out : op->out[0], &input.md,
+                                  &output));
     rg_md_plain(&vector, 1, &dims[1]);
     for (uint32_t i = 0; i < 4; i++)
-        INLAY_TRY(rg_read_constant(b, op->in[1 + i], &vector, &vector, &parameters[i]));
-    n.native.run = run_batch;
-    n.channels = dims[1];
-    n.pixels = last ? 0 : rg_count(b, op->in[0]) / dims[0] / dims[1];
-    n.rows = last ? rg_count(b, op->in[0]) / dims[1] : dims[0] * dims[1];
-    n.epsilon = op->normalization.epsilon;
-    n.relu = relu;
-    INLAY_TRY(rg_emit_step(b, &n.native, sizeof n, places, 6));
+        INLAY_TRY(rg_read_constant(build, op->in[1 + i], &vector, &vector, &parameters[i]));
+    batch.native.run = run_batch;
+    batch.channels = dims[1];
+    batch.pixels = last ? 0 : rg_count(build, op->in[0]) / dims[0] / dims[1];
+    batch.rows = last ? rg_count(build, op->in[0]) / dims[1] : dims[0] * dims[1];
+    batch.epsilon = op->normalization.epsilon;
+    batch.relu = relu;
+    INLAY_TRY(rg_emit_step(build, &batch.native, sizeof batch, places, 6));
     *out_done = true;
-    status = rg_finish(b, group, relu ? 1 : 0, &y, true);
+    status = rg_finish(build, group, relu ? 1 : 0, &output, true);
 done:
     return status;
 }

@@ -5,39 +5,39 @@
 #include <math.h>
 #include <stddef.h>
 
-static void layer_rows(const float *x, const float *scale, const float *bias, float *y, int64_t count, int64_t n,
-                       float epsilon)
+static void layer_rows(const float *input, const float *scale, const float *bias, float *output, int64_t count,
+                       int64_t n, float epsilon)
 {
     float means[NORM_ROWS], deviations[NORM_ROWS];
 
     for (int64_t r = 0; r < count; r++)
-        means[r] = row_sum(x + r * n, n) / (float)n;
+        means[r] = row_sum(input + r * n, n) / (float)n;
     for (int64_t r = 0; r < count; r++)
-        deviations[r] = row_squares(x + r * n, n, means[r]);
+        deviations[r] = row_squares(input + r * n, n, means[r]);
     for (int64_t r = 0; r < count; r++)
         deviations[r] = sqrtf(deviations[r] / (float)n + epsilon);
-    for (int64_t r = 0; r < count; r++, x += n, y += n) {
+    for (int64_t r = 0; r < count; r++, input += n, output += n) {
         const float mean = means[r], deviation = deviations[r];
 
         if (bias != NULL) {
 #pragma omp simd
             for (int64_t i = 0; i < n; i++)
-                y[i] = (x[i] - mean) / deviation * scale[i] + bias[i];
+                output[i] = (input[i] - mean) / deviation * scale[i] + bias[i];
         } else {
 #pragma omp simd
             for (int64_t i = 0; i < n; i++)
-                y[i] = (x[i] - mean) / deviation * scale[i];
+                output[i] = (input[i] - mean) / deviation * scale[i];
         }
     }
 }
 
-static void rms_row(const float *x, const float *scale, float *y, int64_t n, float epsilon)
+static void rms_row(const float *input, const float *scale, float *output, int64_t n, float epsilon)
 {
-    const float factor = 1 / sqrtf(row_squares(x, n, 0) / (float)n + epsilon);
+    const float factor = 1 / sqrtf(row_squares(input, n, 0) / (float)n + epsilon);
 
 #pragma omp simd
     for (int64_t i = 0; i < n; i++)
-        y[i] = x[i] * factor * scale[i];
+        output[i] = input[i] * factor * scale[i];
 }
 
 const norm_loops KERNEL(norm_loops) = { .layer_rows = layer_rows, .rms_row = rms_row };

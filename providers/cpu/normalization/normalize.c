@@ -7,9 +7,9 @@
 
 static bool parse_batch(const kit_node *node, rg_op *op, kit_refusal *why)
 {
-    const inlay_value_info *x = kit_input(node, 0);
+    const inlay_value_info *input = kit_input(node, 0);
 
-    if (!rg_known_rank(x, 2, 5, "input 0", why))
+    if (!rg_known_rank(input, 2, 5, "input 0", why))
         return false;
     for (uint32_t i = 1; i < 5; i++)
         if (!kit_is_constant(node, i) || kit_input(node, i)->rank != 1)
@@ -20,47 +20,48 @@ static bool parse_batch(const kit_node *node, rg_op *op, kit_refusal *why)
     return true;
 }
 
-static inlay_status lower_batch(rg_build *b, const rg_group *group)
+static inlay_status lower_batch(rg_build *build, const rg_group *group)
 {
     static const int ids[] = { DN_ARG_SCALE, DN_ARG_SHIFT, DN_ARG_MEAN, DN_ARG_VARIANCE };
-    const rg_op *op = b->op;
+    const rg_op *op = build->op;
     unsigned flags = DN_USE_GLOBAL_STATS | DN_USE_SCALE | DN_USE_SHIFT;
     const rg_post *next = group->post_count > 0 ? &group->posts[0] : NULL;
     bool relu = next != NULL && next->kind == RG_POST_ELTWISE && next->eltwise.alg == DN_ELTWISE_RELU &&
                 next->eltwise.alpha == 0;
-    bool overwrite = rg_is_last_use(b, op->in[0]);
+    bool overwrite = rg_is_last_use(build, op->in[0]);
     dn_description pd = NULL;
     dn_op desc = { .kind = DN_BATCH_NORM, .epsilon = op->normalization.epsilon };
-    rg_place x, y, parameters[4];
+    rg_place input, output, parameters[4];
     rg_operand operands[6];
     inlay_status status;
     rg_md vector;
     bool done;
 
-    INLAY_TRY(rg_lower_batch_rows(b, group, relu, &done));
+    INLAY_TRY(rg_lower_batch_rows(build, group, relu, &done));
     if (done)
         return INLAY_OK;
-    INLAY_TRY(rg_read(b, op->in[0], &x));
-    if (!rg_md_is_image(&x.md) && !rg_md_is_plain(&x.md)) {
-        INLAY_TRY(rg_read_plain(b, op->in[0], &x));
+    INLAY_TRY(rg_read(build, op->in[0], &input));
+    if (!rg_md_is_image(&input.md) && !rg_md_is_plain(&input.md)) {
+        INLAY_TRY(rg_read_plain(build, op->in[0], &input));
         overwrite = false;
     }
-    desc.x = x.md;
+    desc.x = input.md;
     desc.flags = flags | (relu ? DN_FUSE_RELU : 0);
-    INLAY_TRY(rg_describe(b, &desc, &pd));
-    if (overwrite && b->c->values[group->out].output == INLAY_NONE)
-        y = x;
+    INLAY_TRY(rg_describe(build, &desc, &pd));
+    if (overwrite && build->c->values[group->out].output == INLAY_NONE)
+        output = input;
     else
-        INLAY_TRY(rg_result_place(b, group->post_count == (relu ? 1u : 0u) ? group->out : op->out[0], &x.md, &y));
-    operands[0] = (rg_operand){ DN_ARG_SRC, &x };
-    operands[1] = (rg_operand){ DN_ARG_DST, &y };
-    rg_md_plain(&vector, 1, &b->dims[op->in[0]][1]);
+        INLAY_TRY(rg_result_place(build, group->post_count == (relu ? 1u : 0u) ? group->out : op->out[0], &input.md,
+                                  &output));
+    operands[0] = (rg_operand){ DN_ARG_SRC, &input };
+    operands[1] = (rg_operand){ DN_ARG_DST, &output };
+    rg_md_plain(&vector, 1, &build->dims[op->in[0]][1]);
     for (uint32_t i = 0; i < 4; i++) {
-        INLAY_TRY(rg_read_constant(b, op->in[1 + i], &vector, &vector, &parameters[i]));
+        INLAY_TRY(rg_read_constant(build, op->in[1 + i], &vector, &vector, &parameters[i]));
         operands[2 + i] = (rg_operand){ ids[i], &parameters[i] };
     }
-    INLAY_TRY(rg_emit(b, pd, operands, 6));
-    status = rg_finish(b, group, relu ? 1 : 0, &y, true);
+    INLAY_TRY(rg_emit(build, pd, operands, 6));
+    status = rg_finish(build, group, relu ? 1 : 0, &output, true);
 done:
     dn_destroy(pd);
     return status;
@@ -88,71 +89,72 @@ typedef struct rows_call {
 
 static inlay_status rows_some(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    const rows_call *c = user;
+    const rows_call *call = user;
     const norm_loops *const loops = KERNEL_BEST(norm_loops);
-    const int64_t n = c->r->n;
+    const int64_t n = call->r->n;
 
     (void)worker;
-    for (int64_t r = begin; r < end && !c->r->centred; r++)
-        loops->rms_row(c->x + r * n, c->scale, c->y + r * n, n, c->r->epsilon);
-    for (int64_t r = begin; r < end && c->r->centred; r += NORM_ROWS)
-        loops->layer_rows(c->x + r * n, c->scale, c->bias, c->y + r * n, end - r < NORM_ROWS ? end - r : NORM_ROWS, n,
-                          c->r->epsilon);
+    for (int64_t r = begin; r < end && !call->r->centred; r++)
+        loops->rms_row(call->x + r * n, call->scale, call->y + r * n, n, call->r->epsilon);
+    for (int64_t r = begin; r < end && call->r->centred; r += NORM_ROWS)
+        loops->layer_rows(call->x + r * n, call->scale, call->bias, call->y + r * n,
+                          end - r < NORM_ROWS ? end - r : NORM_ROWS, n, call->r->epsilon);
     return INLAY_OK;
 }
 
 static inlay_status run_rows(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
                              uint32_t threads)
 {
-    const struct rows *r = (const struct rows *)(const void *)native;
-    rows_call c = { r, args[0], args[1], r->shifted ? args[2] : NULL, args[r->shifted ? 3 : 2] };
-    int64_t grain = 32768 / (r->n > 0 ? r->n : 1) + 1;
+    const struct rows *rows = (const struct rows *)(const void *)native;
+    rows_call call = { rows, args[0], args[1], rows->shifted ? args[2] : NULL, args[rows->shifted ? 3 : 2] };
+    int64_t grain = 32768 / (rows->n > 0 ? rows->n : 1) + 1;
 
-    if (threads <= 1 || r->count <= grain)
-        return rows_some(&c, 0, r->count, 0);
-    return state->host->parallel_for(state->host->ctx, run, r->count, grain, rows_some, &c);
+    if (threads <= 1 || rows->count <= grain)
+        return rows_some(&call, 0, rows->count, 0);
+    return state->host->parallel_for(state->host->ctx, run, rows->count, grain, rows_some, &call);
 }
 
 /* Scale or bias: an element for each of a row. */
-static inlay_status read_row(rg_build *b, uint32_t value, int64_t n, rg_place *out)
+static inlay_status read_row(rg_build *build, uint32_t value, int64_t n, rg_place *out)
 {
     rg_md vector;
 
-    if (rg_count(b, value) != n)
-        return inlay_fail(b->diag, INLAY_SHAPE_MISMATCH, "node '%s': scale or bias has %lld elements for rows of %lld",
-                          b->op->name, (long long)rg_count(b, value), (long long)n);
-    if (b->c->values[value].constant == INLAY_NONE)
-        return rg_read_plain(b, value, out);
+    if (rg_count(build, value) != n)
+        return inlay_fail(build->diag, INLAY_SHAPE_MISMATCH,
+                          "node '%s': scale or bias has %lld elements for rows of %lld", build->op->name,
+                          (long long)rg_count(build, value), (long long)n);
+    if (build->c->values[value].constant == INLAY_NONE)
+        return rg_read_plain(build, value, out);
     rg_md_plain(&vector, 1, &n);
-    return rg_read_constant(b, value, &vector, &vector, out);
+    return rg_read_constant(build, value, &vector, &vector, out);
 }
 
-static inlay_status lower_rows(rg_build *b, const rg_group *group)
+static inlay_status lower_rows(rg_build *build, const rg_group *group)
 {
-    const rg_op *op = b->op;
-    bool overwrite = rg_is_last_use(b, op->in[0]), centred = op->row->family == &rg_layer_norm;
+    const rg_op *op = build->op;
+    bool overwrite = rg_is_last_use(build, op->in[0]), centred = op->row->family == &rg_layer_norm;
     bool shifted = centred && op->in_count > 2 && op->in[2] != INLAY_NONE;
-    rg_place x, y, scale, bias;
-    const rg_place *places[] = { &x, &scale, shifted ? &bias : &y, &y };
-    struct rows r = {
+    rg_place input, output, scale, bias;
+    const rg_place *places[] = { &input, &scale, shifted ? &bias : &output, &output };
+    struct rows rows = {
         .native.run = run_rows, .epsilon = op->normalization.epsilon, .n = 1, .centred = centred, .shifted = shifted
     };
     inlay_status status;
 
-    for (uint32_t d = (uint32_t)op->axis; d < b->ranks[op->in[0]]; d++)
-        r.n *= b->dims[op->in[0]][d];
-    r.count = r.n > 0 ? rg_count(b, op->in[0]) / r.n : 0;
-    INLAY_TRY(rg_read_plain(b, op->in[0], &x));
-    overwrite = overwrite && b->places[op->in[0]].buffer == x.buffer;
-    INLAY_TRY(read_row(b, op->in[1], r.n, &scale));
+    for (uint32_t d = (uint32_t)op->axis; d < build->ranks[op->in[0]]; d++)
+        rows.n *= build->dims[op->in[0]][d];
+    rows.count = rows.n > 0 ? rg_count(build, op->in[0]) / rows.n : 0;
+    INLAY_TRY(rg_read_plain(build, op->in[0], &input));
+    overwrite = overwrite && build->places[op->in[0]].buffer == input.buffer;
+    INLAY_TRY(read_row(build, op->in[1], rows.n, &scale));
     if (shifted)
-        INLAY_TRY(read_row(b, op->in[2], r.n, &bias));
-    if (overwrite && b->c->values[group->out].output == INLAY_NONE)
-        y = x;
+        INLAY_TRY(read_row(build, op->in[2], rows.n, &bias));
+    if (overwrite && build->c->values[group->out].output == INLAY_NONE)
+        output = input;
     else
-        INLAY_TRY(rg_result_place(b, group->out, &x.md, &y));
-    INLAY_TRY(rg_emit_step(b, &r.native, sizeof r, places, shifted ? 4 : 3));
-    status = rg_finish(b, group, 0, &y, false);
+        INLAY_TRY(rg_result_place(build, group->out, &input.md, &output));
+    INLAY_TRY(rg_emit_step(build, &rows.native, sizeof rows, places, shifted ? 4 : 3));
+    status = rg_finish(build, group, 0, &output, false);
 done:
     return status;
 }
@@ -163,16 +165,16 @@ done:
  * would be one for all. */
 static bool covers_row(const kit_node *node, uint32_t input, int64_t axis, kit_refusal *why)
 {
-    const inlay_value_info *x = kit_input(node, 0), *v = kit_input(node, input);
+    const inlay_value_info *x = kit_input(node, 0), *value = kit_input(node, input);
 
-    if (v == NULL)
+    if (value == NULL)
         return true;
-    if (v->rank != x->rank - (uint32_t)axis)
+    if (value->rank != x->rank - (uint32_t)axis)
         return kit_refuse(why, INLAY_REFUSE_SHAPE, "spell it out", "input %u has %u axes; %u are normalised", input,
-                          v->rank, x->rank - (uint32_t)axis);
-    for (uint32_t d = 0; d < v->rank; d++)
-        if (!rg_same_dim(&v->dims[d], &x->dims[(uint32_t)axis + d]) &&
-            (v->dims[d].kind != INLAY_DIM_FIXED || v->dims[d].value == 1))
+                          value->rank, x->rank - (uint32_t)axis);
+    for (uint32_t d = 0; d < value->rank; d++)
+        if (!rg_same_dim(&value->dims[d], &x->dims[(uint32_t)axis + d]) &&
+            (value->dims[d].kind != INLAY_DIM_FIXED || value->dims[d].value == 1))
             return kit_refuse(why, INLAY_REFUSE_SHAPE, "declare the shapes, or spell it out",
                               "input %u may be one element for all along axis %u", input, d);
     return true;
@@ -180,11 +182,11 @@ static bool covers_row(const kit_node *node, uint32_t input, int64_t axis, kit_r
 
 static bool parse_layer(const kit_node *node, rg_op *op, kit_refusal *why)
 {
-    const inlay_value_info *x = kit_input(node, 0);
+    const inlay_value_info *input = kit_input(node, 0);
 
-    if (!rg_known_rank(x, 1, RG_MAX_RANK, "input 0", why))
+    if (!rg_known_rank(input, 1, RG_MAX_RANK, "input 0", why))
         return false;
-    if (!rg_axis(kit_attr_int(node->info, "axis", -1), x->rank, &op->axis))
+    if (!rg_axis(kit_attr_int(node->info, "axis", -1), input->rank, &op->axis))
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "the axis is outside the tensor");
     op->normalization.epsilon = (float)kit_attr_float(node->info, "epsilon", 1e-5);
     return covers_row(node, 1, op->axis, why) && covers_row(node, 2, op->axis, why);
@@ -203,12 +205,12 @@ static bool is_vector(const kit_node *node, uint32_t i)
  * that the sums are made where the product before them has its own. */
 static bool parse_skip(const kit_node *node, rg_op *op, kit_refusal *why)
 {
-    const inlay_value_info *x = kit_input(node, 0), *skip = kit_input(node, 1);
+    const inlay_value_info *input = kit_input(node, 0), *skip = kit_input(node, 1);
 
-    if (!rg_known_rank(x, 2, 5, "input 0", why) || !rg_known_rank(skip, x->rank, x->rank, "input 1", why))
+    if (!rg_known_rank(input, 2, 5, "input 0", why) || !rg_known_rank(skip, input->rank, input->rank, "input 1", why))
         return false;
-    for (uint32_t d = 0; d < x->rank; d++)
-        if (!rg_same_dim(&x->dims[d], &skip->dims[d]))
+    for (uint32_t d = 0; d < input->rank; d++)
+        if (!rg_same_dim(&input->dims[d], &skip->dims[d]))
             return kit_refuse(why, INLAY_REFUSE_SHAPE, "declare their shapes", "they may differ along axis %u", d);
     for (uint32_t i = 2; i < node->info->input_count; i++)
         if (!is_vector(node, i) || (i == 2 && kit_input(node, i) == NULL))
@@ -255,20 +257,20 @@ static int64_t lrn_place(const rg_md *md, int64_t n, int64_t c, int64_t h, int64
     return n * md->strides[0] + c / block * md->strides[1] + c % block + h * md->strides[2] + w * md->strides[3];
 }
 
-static void lrn_pixel(const odd_lrn *l, const float *x, float *y, int64_t n, int64_t h, int64_t w)
+static void lrn_pixel(const odd_lrn *lrn, const float *input, float *output, int64_t n, int64_t h, int64_t w)
 {
-    const int64_t half = l->size / 2, channels = l->md.dims[1];
+    const int64_t half = lrn->size / 2, channels = lrn->md.dims[1];
 
     for (int64_t c = 0; c < channels; c++) {
         float sum = 0;
 
         for (int64_t k = c > half ? c - half : 0; k <= c + half && k < channels; k++) {
-            const float v = x[lrn_place(&l->md, n, k, h, w)];
+            const float v = input[lrn_place(&lrn->md, n, k, h, w)];
 
             sum += v * v;
         }
-        y[lrn_place(&l->md, n, c, h, w)] =
-            (float)(x[lrn_place(&l->md, n, c, h, w)] * pow(l->bias + l->factor * (double)sum, -l->beta));
+        output[lrn_place(&lrn->md, n, c, h, w)] =
+            (float)(input[lrn_place(&lrn->md, n, c, h, w)] * pow(lrn->bias + lrn->factor * (double)sum, -lrn->beta));
     }
 }
 
@@ -276,58 +278,58 @@ static void lrn_pixel(const odd_lrn *l, const float *x, float *y, int64_t n, int
 static inlay_status run_odd_lrn(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
                                 uint32_t threads)
 {
-    const odd_lrn *l = (const odd_lrn *)(const void *)native;
-    const float *x = args[0];
+    const odd_lrn *lrn = (const odd_lrn *)(const void *)native;
+    const float *input = args[0];
     int64_t count = 1;
     bool odd = false;
 
     (void)state, (void)run, (void)threads;
     for (uint32_t d = 0; d < 4; d++)
-        count *= l->md.padded_dims[d];
+        count *= lrn->md.padded_dims[d];
 #pragma omp simd reduction(| : odd)
     for (int64_t i = 0; i < count; i++)
-        odd |= !(fabsf(x[i]) <= l->most);
-    for (int64_t n = 0; odd && n < l->md.dims[0]; n++)
-        for (int64_t h = 0; h < l->md.dims[2]; h++)
-            for (int64_t w = 0; w < l->md.dims[3]; w++)
-                lrn_pixel(l, x, args[1], n, h, w);
+        odd |= !(fabsf(input[i]) <= lrn->most);
+    for (int64_t n = 0; odd && n < lrn->md.dims[0]; n++)
+        for (int64_t h = 0; h < lrn->md.dims[2]; h++)
+            for (int64_t w = 0; w < lrn->md.dims[3]; w++)
+                lrn_pixel(lrn, input, args[1], n, h, w);
     return INLAY_OK;
 }
 
-static inlay_status lower_lrn(rg_build *b, const rg_group *group)
+static inlay_status lower_lrn(rg_build *build, const rg_group *group)
 {
     odd_lrn odd = { .native.run = run_odd_lrn };
-    const rg_op *op = b->op;
+    const rg_op *op = build->op;
     dn_description pd = NULL;
     dn_op desc = {
         .kind = DN_LRN, .alpha = op->alpha, .beta = op->beta, .epsilon = op->normalization.bias, .size = op->size
     };
-    const int64_t *dims = b->dims[op->in[0]],
-                  folded[] = { dims[0], dims[1], rg_count(b, op->in[0]) / dims[0] / dims[1], 1 };
-    const bool folds = b->ranks[op->in[0]] != 4; /* an image of two axes for other numbers of them */
-    rg_place x, y;
+    const int64_t *dims = build->dims[op->in[0]],
+                  folded[] = { dims[0], dims[1], rg_count(build, op->in[0]) / dims[0] / dims[1], 1 };
+    const bool folds = build->ranks[op->in[0]] != 4; /* an image of two axes for other numbers of them */
+    rg_place input, output;
     inlay_status status;
 
-    INLAY_TRY(rg_read(b, op->in[0], &x));
-    if (folds || (!rg_md_is_image(&x.md) && !rg_md_is_plain(&x.md)) || x.md.inner_nblks > 1)
-        INLAY_TRY(rg_read_plain(b, op->in[0], &x));
+    INLAY_TRY(rg_read(build, op->in[0], &input));
+    if (folds || (!rg_md_is_image(&input.md) && !rg_md_is_plain(&input.md)) || input.md.inner_nblks > 1)
+        INLAY_TRY(rg_read_plain(build, op->in[0], &input));
     if (folds)
-        rg_md_plain(&x.md, 4, folded);
-    desc.x = x.md;
-    INLAY_TRY(rg_describe(b, &desc, &pd));
-    INLAY_TRY(rg_result_place(b, group->out, &x.md, &y));
-    INLAY_TRY(rg_emit(b, pd, (const rg_operand[]){ { DN_ARG_SRC, &x }, { DN_ARG_DST, &y } }, 2));
-    odd.md = x.md;
+        rg_md_plain(&input.md, 4, folded);
+    desc.x = input.md;
+    INLAY_TRY(rg_describe(build, &desc, &pd));
+    INLAY_TRY(rg_result_place(build, group->out, &input.md, &output));
+    INLAY_TRY(rg_emit(build, pd, (const rg_operand[]){ { DN_ARG_SRC, &input }, { DN_ARG_DST, &output } }, 2));
+    odd.md = input.md;
     odd.factor = (double)op->alpha / (double)op->size;
     odd.beta = (double)op->beta;
     odd.bias = (double)op->normalization.bias;
     odd.size = op->size;
     odd.most = op->alpha > 1e-12f ? sqrtf(1e24f / op->alpha) : 1e18f;
     odd.most = odd.most < 1e18f ? odd.most : 1e18f;
-    INLAY_TRY(rg_emit_step(b, &odd.native, sizeof odd, (const rg_place *[]){ &x, &y }, 2));
+    INLAY_TRY(rg_emit_step(build, &odd.native, sizeof odd, (const rg_place *[]){ &input, &output }, 2));
     if (folds)
-        rg_md_plain(&y.md, b->ranks[op->in[0]], dims);
-    status = rg_finish(b, group, 0, &y, false);
+        rg_md_plain(&output.md, build->ranks[op->in[0]], dims);
+    status = rg_finish(build, group, 0, &output, false);
 done:
     dn_destroy(pd);
     return status;

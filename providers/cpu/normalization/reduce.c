@@ -76,13 +76,14 @@ static bool reduced_axes(const kit_node *node, uint32_t rank, uint32_t *out, kit
 
 static bool parse_reduce(const kit_node *node, rg_op *op, kit_refusal *why)
 {
-    const inlay_value_info *x = kit_input(node, 0);
+    const inlay_value_info *input = kit_input(node, 0);
     const char *type = op->row->op_type;
     uint32_t rank, images;
 
-    if (!rg_known_rank(x, 2, RG_MAX_RANK, "input 0", why) || !reduced_axes(node, x->rank, &op->reduction.axes, why))
+    if (!rg_known_rank(input, 2, RG_MAX_RANK, "input 0", why) ||
+        !reduced_axes(node, input->rank, &op->reduction.axes, why))
         return false;
-    rank = x->rank;
+    rank = input->rank;
     op->reduction.keepdims = kit_attr_int(node->info, "keepdims", 1) != 0;
     images = rank >= 3 && rank <= 5 ? ((1u << rank) - 1) & ~3u : 0;
     if (op->reduction.axes == images && images != 0 &&
@@ -115,37 +116,39 @@ typedef struct reduction_call {
     float *y;
 } reduction_call;
 
-static void finish(const struct reduction *s, float *y, int64_t count)
+static void finish(const struct reduction *reduction, float *output, int64_t count)
 {
-    const float n = (float)s->n;
+    const float n = (float)reduction->n;
 
-    for (int64_t i = 0; i < count && s->kind->finish == FINISH_MEAN; i++)
-        y[i] = y[i] / n;
-    for (int64_t i = 0; i < count && s->kind->finish == FINISH_ROOT; i++)
-        y[i] = sqrtf(y[i]);
-    for (int64_t i = 0; i < count && s->kind->finish == FINISH_LOG && s->kind->fold != FOLD_EXPONENTIALS; i++)
-        y[i] = vm_log(y[i]);
+    for (int64_t i = 0; i < count && reduction->kind->finish == FINISH_MEAN; i++)
+        output[i] = output[i] / n;
+    for (int64_t i = 0; i < count && reduction->kind->finish == FINISH_ROOT; i++)
+        output[i] = sqrtf(output[i]);
+    for (int64_t i = 0;
+         i < count && reduction->kind->finish == FINISH_LOG && reduction->kind->fold != FOLD_EXPONENTIALS; i++)
+        output[i] = vm_log(output[i]);
 }
 
 static inlay_status reduce_some(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    const reduction_call *c = user;
-    const struct reduction *s = c->s;
+    const reduction_call *call = user;
+    const struct reduction *reduction = call->s;
 
     (void)worker;
-    if (s->inner == 1) {
-        KERNEL_BEST(row_loops)->folds[s->kind->fold].rows(c->x + begin * s->n, c->y + begin, end - begin, s->n);
-        finish(s, c->y + begin, end - begin);
+    if (reduction->inner == 1) {
+        KERNEL_BEST(row_loops)->folds[reduction->kind->fold].rows(call->x + begin * reduction->n, call->y + begin,
+                                                                  end - begin, reduction->n);
+        finish(reduction, call->y + begin, end - begin);
         return INLAY_OK;
     }
     for (int64_t i = begin; i < end; i++) {
-        const int64_t column = i % s->blocks * ROW_COLUMNS, outer = i / s->blocks;
-        const int64_t width = s->inner - column < ROW_COLUMNS ? s->inner - column : ROW_COLUMNS;
-        float *y = c->y + outer * s->inner + column;
+        const int64_t column = i % reduction->blocks * ROW_COLUMNS, outer = i / reduction->blocks;
+        const int64_t width = reduction->inner - column < ROW_COLUMNS ? reduction->inner - column : ROW_COLUMNS;
+        float *output = call->y + outer * reduction->inner + column;
 
-        KERNEL_BEST(row_loops)->folds[s->kind->fold].columns(c->x + outer * s->n * s->inner + column, y, s->n, s->inner,
-                                                             width);
-        finish(s, y, width);
+        KERNEL_BEST(row_loops)->folds[reduction->kind->fold].columns(
+            call->x + outer * reduction->n * reduction->inner + column, output, reduction->n, reduction->inner, width);
+        finish(reduction, output, width);
     }
     return INLAY_OK;
 }
@@ -153,29 +156,30 @@ static inlay_status reduce_some(void *user, int64_t begin, int64_t end, uint32_t
 static inlay_status run_reduction(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
                                   uint32_t threads)
 {
-    const struct reduction *s = (const struct reduction *)(const void *)native;
-    reduction_call c = { s, args[0], args[1] };
-    const int64_t items = s->count * s->blocks, grain = 32768 / (s->n * (s->inner > 1 ? ROW_COLUMNS : 1)) + 1;
+    const struct reduction *reduction = (const struct reduction *)(const void *)native;
+    reduction_call call = { reduction, args[0], args[1] };
+    const int64_t items = reduction->count * reduction->blocks,
+                  grain = 32768 / (reduction->n * (reduction->inner > 1 ? ROW_COLUMNS : 1)) + 1;
 
     if (threads <= 1 || items <= grain)
-        return reduce_some(&c, 0, items, 0);
-    return state->host->parallel_for(state->host->ctx, run, items, grain, reduce_some, &c);
+        return reduce_some(&call, 0, items, 0);
+    return state->host->parallel_for(state->host->ctx, run, items, grain, reduce_some, &call);
 }
 
 /* ------------------------------------------------------------------ lowering */
 
-/* Do the reduced axes lie together in x, which is dense, and the kept ones in their order, so that the result is
+/* Do the reduced axes lie together in input, which is dense, and the kept ones in their order, so that the result is
  * row-major? Axes of one element aside. *count, *n, *inner: elements before, of and behind the reduced ones. */
-static bool together(const rg_md *x, uint32_t axes, int64_t *count, int64_t *n, int64_t *inner)
+static bool together(const rg_md *input, uint32_t axes, int64_t *count, int64_t *n, int64_t *inner)
 {
-    const int64_t *strides = x->strides;
+    const int64_t *strides = input->strides;
     int order[RG_MAX_RANK], rank = 0, last_kept = -1;
     int64_t *part = count;
 
-    for (int d = 0; d < x->ndims; d++) { /* from the outermost, as they lie */
+    for (int d = 0; d < input->ndims; d++) { /* from the outermost, as they lie */
         int at = rank;
 
-        if (x->dims[d] == 1)
+        if (input->dims[d] == 1)
             continue;
         for (; at > 0 && strides[order[at - 1]] < strides[d]; at--)
             order[at] = order[at - 1];
@@ -194,65 +198,65 @@ static bool together(const rg_md *x, uint32_t axes, int64_t *count, int64_t *n, 
             part = inner;
         if (!reduced)
             last_kept = order[k];
-        *part *= x->dims[order[k]];
+        *part *= input->dims[order[k]];
     }
     return true;
 }
 
 /* The kept axes, then the reduced ones, each in their order. */
-static void reduced_last(const rg_build *b, uint32_t x, uint32_t axes, rg_md *out)
+static void reduced_last(const rg_build *build, uint32_t x, uint32_t axes, rg_md *out)
 {
     int64_t strides[RG_MAX_RANK], stride = 1;
 
     for (int pass = 1; pass >= 0; pass--)
-        for (uint32_t d = b->ranks[x]; d-- > 0;) {
+        for (uint32_t d = build->ranks[x]; d-- > 0;) {
             if (((axes >> d) & 1) != (uint32_t)pass)
                 continue;
             strides[d] = stride;
-            stride *= b->dims[x][d];
+            stride *= build->dims[x][d];
         }
-    rg_md_strides(out, b->ranks[x], b->dims[x], strides);
+    rg_md_strides(out, build->ranks[x], build->dims[x], strides);
 }
 
-static inlay_status lower_reduce(rg_build *b, const rg_group *group)
+static inlay_status lower_reduce(rg_build *build, const rg_group *group)
 {
-    const rg_op *op = b->op;
-    const uint32_t x = op->in[0], rank = b->ranks[x];
-    struct reduction r = { .native.run = run_reduction, .kind = kind_of(op->row->op_type) };
+    const rg_op *op = build->op;
+    const uint32_t x = op->in[0], rank = build->ranks[x];
+    struct reduction reduction = { .native.run = run_reduction, .kind = kind_of(op->row->op_type) };
     rg_place in, out;
     inlay_status status;
     bool lies;
     rg_md md;
 
-    INLAY_TRY(rg_read(b, x, &in));
+    INLAY_TRY(rg_read(build, x, &in));
     lies = !rg_md_is_blocked(&in.md) && rg_md_is_dense(&in.md);
     /* Means and maxima of images, which are rows as long as channels do not lie last. Of one axis they are rows of a
      * sequence that a Transpose has left where they were, summed as any other row. */
     if (op->window.global && (op->alg == DN_POOLING_MAX || (rg_md_is_image(&in.md) && !(rank == 3 && lies))))
-        return rg_pool.lower(b, group);
-    rg_md_plain(&md, rank, b->dims[x]);
-    if (lies && together(&in.md, op->reduction.axes, &r.count, &r.n, &r.inner)) {
+        return rg_pool.lower(build, group);
+    rg_md_plain(&md, rank, build->dims[x]);
+    if (lies && together(&in.md, op->reduction.axes, &reduction.count, &reduction.n, &reduction.inner)) {
         /* as it is */
-    } else if (together(&md, op->reduction.axes, &r.count, &r.n, &r.inner)) {
-        INLAY_TRY(rg_read_plain(b, x, &in));
+    } else if (together(&md, op->reduction.axes, &reduction.count, &reduction.n, &reduction.inner)) {
+        INLAY_TRY(rg_read_plain(build, x, &in));
     } else {
-        reduced_last(b, x, op->reduction.axes, &md);
-        INLAY_TRY(rg_read_as(b, x, &md, &in));
-        r.n = r.inner = 1;
+        reduced_last(build, x, op->reduction.axes, &md);
+        INLAY_TRY(rg_read_as(build, x, &md, &in));
+        reduction.n = reduction.inner = 1;
         for (uint32_t d = 0; d < rank; d++)
-            r.n *= (op->reduction.axes & (1u << d)) != 0 ? b->dims[x][d] : 1;
-        r.count = rg_count(b, x) / r.n;
+            reduction.n *= (op->reduction.axes & (1u << d)) != 0 ? build->dims[x][d] : 1;
+        reduction.count = rg_count(build, x) / reduction.n;
     }
-    rg_md_plain(&md, b->ranks[group->out], b->dims[group->out]);
-    if (r.n == 1 && r.kind->is_itself) {
-        INLAY_TRY(rg_read_plain(b, x, &in));
+    rg_md_plain(&md, build->ranks[group->out], build->dims[group->out]);
+    if (reduction.n == 1 && reduction.kind->is_itself) {
+        INLAY_TRY(rg_read_plain(build, x, &in));
         in.md = md;
-        return rg_finish(b, group, 0, &in, false);
+        return rg_finish(build, group, 0, &in, false);
     }
-    INLAY_TRY(rg_result_place(b, group->out, &md, &out));
-    r.blocks = r.inner > 1 ? (r.inner + ROW_COLUMNS - 1) / ROW_COLUMNS : 1;
-    INLAY_TRY(rg_emit_step(b, &r.native, sizeof r, (const rg_place *const[]){ &in, &out }, 2));
-    status = rg_finish(b, group, 0, &out, false);
+    INLAY_TRY(rg_result_place(build, group->out, &md, &out));
+    reduction.blocks = reduction.inner > 1 ? (reduction.inner + ROW_COLUMNS - 1) / ROW_COLUMNS : 1;
+    INLAY_TRY(rg_emit_step(build, &reduction.native, sizeof reduction, (const rg_place *const[]){ &in, &out }, 2));
+    status = rg_finish(build, group, 0, &out, false);
 done:
     return status;
 }

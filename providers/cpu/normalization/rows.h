@@ -6,24 +6,24 @@
 
 #define ROWS_INLINE static inline __attribute__((always_inline)) /* into loops for several CPUs */
 
-ROWS_INLINE float row_sum(const float *x, int64_t n)
+ROWS_INLINE float row_sum(const float *input, int64_t n)
 {
     double sum = 0;
 
 #pragma omp simd reduction(+ : sum)
     for (int64_t i = 0; i < n; i++)
-        sum += (double)x[i];
+        sum += (double)input[i];
     return (float)sum;
 }
 
-/* The sum of (x - shift)^2, differences and squares rounded to float. */
-ROWS_INLINE float row_squares(const float *x, int64_t n, float shift)
+/* The sum of (input - shift)^2, differences and squares rounded to float. */
+ROWS_INLINE float row_squares(const float *input, int64_t n, float shift)
 {
     double sum = 0;
 
 #pragma omp simd reduction(+ : sum)
     for (int64_t i = 0; i < n; i++) {
-        float d = x[i] - shift;
+        float d = input[i] - shift;
 
         sum += (double)(d * d);
     }

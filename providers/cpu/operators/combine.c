@@ -30,9 +30,9 @@ static void destroy(void *state_)
 
     if (state == NULL)
         return;
-    for (uint32_t p = 0; p < PARTS; p++)
-        if (state->states[p] != NULL)
-            state->parts[p].destroy(state->states[p]);
+    for (uint32_t part = 0; part < PARTS; part++)
+        if (state->states[part] != NULL)
+            state->parts[part].destroy(state->states[part]);
     free(state);
 }
 
@@ -47,12 +47,12 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
     if (state == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for provider %s", regions->name);
     state->parts[REGIONS] = *regions;
-    for (uint32_t p = 0; p < PARTS && status == INLAY_OK; p++) {
-        if (p == OPERATORS) /* whose tables depend on options that regions have read by now */
-            state->parts[p] = kit_describe_provider(cpu_operators());
-        status = state->parts[p].create(state->parts[p].ctx, host, args, &state->states[p], diag);
+    for (uint32_t part = 0; part < PARTS && status == INLAY_OK; part++) {
+        if (part == OPERATORS) /* whose tables depend on options that regions have read by now */
+            state->parts[part] = kit_describe_provider(cpu_operators());
+        status = state->parts[part].create(state->parts[part].ctx, host, args, &state->states[part], diag);
         if (status == INLAY_OK)
-            state->branches[p] = state->parts[p].extension(state->states[p], INLAY_EXT_BRANCHES);
+            state->branches[part] = state->parts[part].extension(state->states[part], INLAY_EXT_BRANCHES);
     }
     if (status != INLAY_OK) {
         destroy(state);
@@ -74,29 +74,29 @@ struct relay {
 
 static inlay_status pass_region(void *ctx, const inlay_offer *offer)
 {
-    const struct relay *r = ctx;
+    const struct relay *relay = ctx;
 
-    for (uint32_t n = 0; n < offer->node_count; n++)
-        r->open[offer->nodes[n]] = 0;
-    return r->to->offer(r->to->ctx, offer);
+    for (uint32_t node = 0; node < offer->node_count; node++)
+        relay->open[offer->nodes[node]] = 0;
+    return relay->to->offer(relay->to->ctx, offer);
 }
 
 static inlay_status pass_operator(void *ctx, const inlay_offer *offer)
 {
-    const struct relay *r = ctx;
+    const struct relay *relay = ctx;
     inlay_offer marked = *offer;
 
-    for (uint32_t n = 0; n < offer->node_count; n++)
-        r->open[offer->nodes[n]] = 0;
+    for (uint32_t node = 0; node < offer->node_count; node++)
+        relay->open[offer->nodes[node]] = 0;
     marked.cookie |= CPU_COOKIE_OPERATOR;
-    return r->to->offer(r->to->ctx, &marked);
+    return relay->to->offer(relay->to->ctx, &marked);
 }
 
 static inlay_status pass_refusal(void *ctx, const inlay_refusal *refusal)
 {
-    const struct relay *r = ctx;
+    const struct relay *relay = ctx;
 
-    return r->to->refuse(r->to->ctx, refusal);
+    return relay->to->refuse(relay->to->ctx, refusal);
 }
 
 static inlay_status drop_offer(void *ctx, const inlay_offer *offer)
@@ -116,34 +116,34 @@ static inlay_status assess(void *state_, const inlay_graph *graph, const uint8_t
                            const inlay_assess_sink *sink, inlay_diag *diag)
 {
     combined_state *state = state_;
-    struct relay r = { .to = sink, .open = malloc((size_t)graph->node_count + 1) };
+    struct relay relay = { .to = sink, .open = malloc((size_t)graph->node_count + 1) };
     const struct {
         uint32_t part;
         inlay_assess_sink sink;
     } rounds[] = {
-        { REGIONS, { sizeof(inlay_assess_sink), &r, pass_region, drop_refusal } },
-        { OPERATORS, { sizeof(inlay_assess_sink), &r, pass_operator, drop_refusal } },
-        { REGIONS, { sizeof(inlay_assess_sink), &r, drop_offer, pass_refusal } },
+        { REGIONS, { sizeof(inlay_assess_sink), &relay, pass_region, drop_refusal } },
+        { OPERATORS, { sizeof(inlay_assess_sink), &relay, pass_operator, drop_refusal } },
+        { REGIONS, { sizeof(inlay_assess_sink), &relay, drop_offer, pass_refusal } },
     };
     inlay_status status = INLAY_OK;
 
-    if (r.open == NULL)
+    if (relay.open == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for %u nodes", graph->node_count);
     for (uint32_t n = 0; n < graph->node_count; n++)
-        r.open[n] = candidates == NULL || candidates[n] != 0;
+        relay.open[n] = candidates == NULL || candidates[n] != 0;
     for (size_t i = 0; i < KIT_COUNT(rounds) && status == INLAY_OK; i++) {
-        const uint32_t p = rounds[i].part;
+        const uint32_t part_index = rounds[i].part;
 
-        status = state->parts[p].assess(state->states[p], graph, r.open, &rounds[i].sink, diag);
+        status = state->parts[part_index].assess(state->states[part_index], graph, relay.open, &rounds[i].sink, diag);
     }
-    free(r.open);
+    free(relay.open);
     return status;
 }
 
 static inlay_status cost(void *state_, const inlay_cost_request *request, inlay_cost *out)
 {
     combined_state *state = state_;
-    const uint32_t p = (request->offer->cookie & CPU_COOKIE_OPERATOR) != 0 ? OPERATORS : REGIONS;
+    const uint32_t part = (request->offer->cookie & CPU_COOKIE_OPERATOR) != 0 ? OPERATORS : REGIONS;
     inlay_cost_request own = *request;
     inlay_offer offer = *request->offer;
 
@@ -151,8 +151,8 @@ static inlay_status cost(void *state_, const inlay_cost_request *request, inlay_
 
     offer.cookie &= ~CPU_COOKIE_OPERATOR;
     own.offer = &offer;
-    status = state->parts[p].cost(state->states[p], &own, out);
-    if (p == OPERATORS)
+    status = state->parts[part].cost(state->states[part], &own, out);
+    if (part == OPERATORS)
         out->ns *= VECTORS;
     return status;
 }
@@ -199,12 +199,12 @@ static void release_compiled(void *state_, inlay_compiled *compiled)
 {
     combined_state *state = state_;
     inlay_compiled *own;
-    uint32_t p;
+    uint32_t part;
 
     if (compiled == NULL)
         return;
-    p = part_of(compiled, &own);
-    state->parts[p].release_compiled(state->states[p], own);
+    part = part_of(compiled, &own);
+    state->parts[part].release_compiled(state->states[part], own);
     free(compiled);
 }
 
@@ -213,18 +213,18 @@ static inlay_status specialize(void *state_, inlay_compiled *compiled, inlay_spe
 {
     combined_state *state = state_;
     inlay_compiled *own;
-    const uint32_t p = part_of(compiled, &own);
+    const uint32_t part = part_of(compiled, &own);
 
-    return state->parts[p].specialize(state->states[p], own, request, out_instance, diag);
+    return state->parts[part].specialize(state->states[part], own, request, out_instance, diag);
 }
 
 static void release_instance(void *state_, inlay_compiled *compiled, inlay_instance *instance)
 {
     combined_state *state = state_;
     inlay_compiled *own;
-    const uint32_t p = part_of(compiled, &own);
+    const uint32_t part = part_of(compiled, &own);
 
-    state->parts[p].release_instance(state->states[p], own, instance);
+    state->parts[part].release_instance(state->states[part], own, instance);
 }
 
 static inlay_status execute(void *state_, inlay_compiled *compiled, inlay_instance *instance,
@@ -232,9 +232,9 @@ static inlay_status execute(void *state_, inlay_compiled *compiled, inlay_instan
 {
     combined_state *state = state_;
     inlay_compiled *own;
-    const uint32_t p = part_of(compiled, &own);
+    const uint32_t part = part_of(compiled, &own);
 
-    return state->parts[p].execute(state->states[p], own, instance, args);
+    return state->parts[part].execute(state->states[part], own, instance, args);
 }
 
 /* ------------------------------------------------------------------ tables of functions */

@@ -5,22 +5,22 @@
 
 static bool parse_pool(const kit_node *node, rg_op *op, kit_refusal *why)
 {
-    const inlay_value_info *x = kit_input(node, 0);
+    const inlay_value_info *input = kit_input(node, 0);
     const char *type = op->row->op_type;
     bool include;
     const int64_t *kernel;
     uint32_t given;
 
-    if (!rg_known_rank(x, 3, 5, "input 0", why))
+    if (!rg_known_rank(input, 3, 5, "input 0", why))
         return false;
     op->reduction.keepdims = true;
-    op->window.spatial = x->rank - 2;
+    op->window.spatial = input->rank - 2;
     if (strncmp(type, "Global", 6) == 0) {
         op->window.global = true;
         op->alg = strcmp(type, "GlobalMaxPool") == 0 ? DN_POOLING_MAX : DN_POOLING_AVG_EXCLUDE_PADDING;
         return true;
     }
-    if (!rg_parse_window(node, x->rank - 2, op, why))
+    if (!rg_parse_window(node, input->rank - 2, op, why))
         return false;
     kernel = kit_attr_ints(node->info, "kernel_shape", &given);
     if (kernel == NULL || given != op->window.spatial)
@@ -46,32 +46,32 @@ static bool parse_pool(const kit_node *node, rg_op *op, kit_refusal *why)
 }
 
 /* The output of a reduction: what was made has all axes, what ONNX wants perhaps not. */
-static inlay_status set_reduced(rg_build *b, const rg_group *group, const rg_place *made)
+static inlay_status set_reduced(rg_build *build, const rg_group *group, const rg_place *made)
 {
     rg_place place = *made;
     inlay_status status;
 
-    if (!b->op->reduction.keepdims) {
+    if (!build->op->reduction.keepdims) {
         rg_md plain;
 
         rg_md_plain(&plain, (uint32_t)place.md.ndims, place.md.dims);
-        status = rg_reorder(b, made, &plain, &place);
+        status = rg_reorder(build, made, &plain, &place);
         if (status != INLAY_OK)
             return status;
-        rg_md_plain(&place.md, b->ranks[group->out], b->dims[group->out]);
+        rg_md_plain(&place.md, build->ranks[group->out], build->dims[group->out]);
     }
-    return rg_finish(b, group, 0, &place, false);
+    return rg_finish(build, group, 0, &place, false);
 }
 
-static inlay_status read_image(rg_build *b, uint32_t x, rg_place *out)
+static inlay_status read_image(rg_build *build, uint32_t x, rg_place *out)
 {
     rg_md md;
 
-    if (b->op->window.global || b->dims[x][1] < 8)
-        return rg_read_plain(b, x, out);
-    rg_md_channels_last(&md, b->ranks[x], b->dims[x]);
-    md.data_type = rg_type(b, x);
-    return rg_read_as(b, x, &md, out);
+    if (build->op->window.global || build->dims[x][1] < 8)
+        return rg_read_plain(build, x, out);
+    rg_md_channels_last(&md, build->ranks[x], build->dims[x]);
+    md.data_type = rg_type(build, x);
+    return rg_read_as(build, x, &md, out);
 }
 
 /* Is the only window all of the image, and nothing else? */
@@ -85,90 +85,91 @@ static bool is_whole_image(const rg_op *op, const int64_t *in, const int64_t *ou
 }
 
 /* A pool of an image that lies row by row anyway, and of some pixels of it. */
-static inlay_status lower_plain(rg_build *b, const rg_place *in, const dn_op *desc, const int64_t *out_dims,
+static inlay_status lower_plain(rg_build *build, const rg_place *in, const dn_op *desc, const int64_t *out_dims,
                                 uint32_t result, rg_place *out, bool *out_done)
 {
-    const rg_op *op = b->op;
+    const rg_op *op = build->op;
     rg_place plain = *in;
     inlay_status status = INLAY_OK;
 
     *out_done = false;
-    if (rg_md_is_image(&in->md) || in->md.data_type != DN_F32 || rg_count(b, op->in[0]) == 0)
+    if (rg_md_is_image(&in->md) || in->md.data_type != DN_F32 || rg_count(build, op->in[0]) == 0)
         goto done;
-    INLAY_TRY(rg_read_plain(b, op->in[0], &plain));
-    if (is_whole_image(op, b->dims[op->in[0]] + 2, out_dims + 2, desc->begins, desc->ends)) {
+    INLAY_TRY(rg_read_plain(build, op->in[0], &plain));
+    if (is_whole_image(op, build->dims[op->in[0]] + 2, out_dims + 2, desc->begins, desc->ends)) {
         *out_done = true;
-        status = rg_lower_planes(b, &plain, result, out);
+        status = rg_lower_planes(build, &plain, result, out);
     } else {
-        status = rg_lower_rows(b, &plain, out_dims, desc->kernel, desc->strides, desc->dilations, desc->begins, result,
-                               out, out_done);
+        status = rg_lower_rows(build, &plain, out_dims, desc->kernel, desc->strides, desc->dilations, desc->begins,
+                               result, out, out_done);
     }
 done:
     return status;
 }
 
-static inlay_status lower_pool(rg_build *b, const rg_group *group)
+static inlay_status lower_pool(rg_build *build, const rg_group *group)
 {
-    const rg_op *op = b->op;
-    uint32_t x = op->in[0], rank = b->ranks[x];
+    const rg_op *op = build->op;
+    uint32_t x = op->in[0], rank = build->ranks[x];
     dn_description pd = NULL;
     dn_op desc = { .kind = DN_POOLING, .alg = op->alg };
-    const int64_t *dims_of_image = b->dims[x] + 2;
+    const int64_t *dims_of_image = build->dims[x] + 2;
     dn_dims dims;
     rg_place in, out;
     rg_md y_md;
     inlay_status status;
     bool done;
 
-    if (!rg_counts(b->dims[x], rank) || !rg_counts(b->dims[op->out[0]], b->ranks[op->out[0]]))
-        return inlay_fail(b->diag, INLAY_UNSUPPORTED, "node '%s': pooling of more than 2^31 - 1 elements", op->name);
-    INLAY_TRY(rg_read(b, x, &in));
+    if (!rg_counts(build->dims[x], rank) || !rg_counts(build->dims[op->out[0]], build->ranks[op->out[0]]))
+        return inlay_fail(build->diag, INLAY_UNSUPPORTED, "node '%s': pooling of more than 2^31 - 1 elements",
+                          op->name);
+    INLAY_TRY(rg_read(build, x, &in));
     for (uint32_t d = 0; d < rank; d++)
-        dims[d] = d < 2 ? b->dims[x][d] : op->window.global ? 1 : b->dims[op->out[0]][d];
+        dims[d] = d < 2 ? build->dims[x][d] : op->window.global ? 1 : build->dims[op->out[0]][d];
     if (!op->window.global)
-        rg_window_pads(op, b->dims[x] + 2, dims + 2, op->window.kernel, desc.begins, desc.ends);
+        rg_window_pads(op, build->dims[x] + 2, dims + 2, op->window.kernel, desc.begins, desc.ends);
     for (uint32_t i = 0; i < op->window.spatial; i++) {
-        desc.kernel[i] = op->window.global ? b->dims[x][2 + i] : op->window.kernel[i];
+        desc.kernel[i] = op->window.global ? build->dims[x][2 + i] : op->window.kernel[i];
         desc.strides[i] = op->window.global ? 1 : op->window.strides[i];
         desc.dilations[i] = op->window.global ? 0 : op->window.dilations[i] - 1;
     }
-    INLAY_TRY(lower_plain(b, &in, &desc, dims, op->reduction.keepdims ? group->out : op->out[0], &out, &done));
+    INLAY_TRY(lower_plain(build, &in, &desc, dims, op->reduction.keepdims ? group->out : op->out[0], &out, &done));
     if (done)
-        return set_reduced(b, group, &out);
+        return set_reduced(build, group, &out);
     if (!rg_md_is_image(&in.md)) /* oneDNN's kernels for row-major images are many times slower than a reorder */
-        INLAY_TRY(read_image(b, x, &in));
+        INLAY_TRY(read_image(build, x, &in));
     if (op->alg == DN_POOLING_MAX) {
-        INLAY_TRY(rg_lower_max(b, &in, dims, desc.kernel, desc.strides, desc.dilations, desc.begins,
+        INLAY_TRY(rg_lower_max(build, &in, dims, desc.kernel, desc.strides, desc.dilations, desc.begins,
                                op->reduction.keepdims ? group->out : op->out[0], &out, &done));
         if (done)
-            return set_reduced(b, group, &out);
+            return set_reduced(build, group, &out);
     }
-    if (op->alg != DN_POOLING_MAX && is_whole_image(op, b->dims[x] + 2, dims + 2, desc.begins, desc.ends)) {
-        INLAY_TRY(rg_lower_mean(b, &in, op->reduction.keepdims ? group->out : op->out[0], &out, &done));
+    if (op->alg != DN_POOLING_MAX && is_whole_image(op, build->dims[x] + 2, dims + 2, desc.begins, desc.ends)) {
+        INLAY_TRY(rg_lower_mean(build, &in, op->reduction.keepdims ? group->out : op->out[0], &out, &done));
         if (done)
-            return set_reduced(b, group, &out);
+            return set_reduced(build, group, &out);
     }
-    if (b->state->alone && in.md.data_type == DN_F32) {
-        INLAY_TRY(rg_read_plain(b, x, &in));
-        INLAY_TRY(rg_lower_rows(b, &in, dims, desc.kernel, desc.strides, desc.dilations, desc.begins,
+    if (build->state->alone && in.md.data_type == DN_F32) {
+        INLAY_TRY(rg_read_plain(build, x, &in));
+        INLAY_TRY(rg_lower_rows(build, &in, dims, desc.kernel, desc.strides, desc.dilations, desc.begins,
                                 op->reduction.keepdims ? group->out : op->out[0], &out, &done));
         if (done)
-            return set_reduced(b, group, &out);
+            return set_reduced(build, group, &out);
     }
     for (uint32_t i = 0; i < op->window.spatial; i++)
         if (desc.kernel[i] / 8 > dims_of_image[i])
-            INLAY_TRY(inlay_fail(b->diag, INLAY_UNSUPPORTED,
+            INLAY_TRY(inlay_fail(build->diag, INLAY_UNSUPPORTED,
                                  "a window of %lld for an image of %lld: %s would look "
                                  "at all of its padding",
                                  (long long)desc.kernel[i], (long long)dims_of_image[i], dn_in_use->title));
     desc.x = in.md;
     rg_md_any(&desc.y, rank, dims);
     desc.y.data_type = in.md.data_type;
-    INLAY_TRY(rg_describe(b, &desc, &pd));
-    INLAY_TRY(rg_result_place(b, op->reduction.keepdims ? group->out : op->out[0], dn_layout(pd, DN_OPERAND_DST, &y_md),
-                              &out));
-    INLAY_TRY(rg_emit(b, pd, (const rg_operand[]){ { DN_ARG_SRC, &in }, { DN_ARG_DST, &out } }, 2));
-    status = set_reduced(b, group, &out);
+    INLAY_TRY(rg_describe(build, &desc, &pd));
+    INLAY_TRY(rg_result_place(build, op->reduction.keepdims ? group->out : op->out[0],
+                              dn_layout(pd, DN_OPERAND_DST, &y_md), &out));
+    INLAY_TRY(rg_emit(build, pd, (const rg_operand[]){ { DN_ARG_SRC, &in }, { DN_ARG_DST, &out } }, 2));
+    status = set_reduced(build, group, &out);
 done:
     dn_destroy(pd);
     return status;

@@ -4,28 +4,28 @@
 #include "simd/vec.h"
 #include <math.h>
 
-static void take_one(const float *x, float *y, int64_t pixels, int64_t lanes, int64_t x_step, int64_t y_step)
+static void take_one(const float *input, float *output, int64_t pixels, int64_t lanes, int64_t x_step, int64_t y_step)
 {
-    for (int64_t p = 0; p < pixels; p++, x += x_step, y += y_step) {
+    for (int64_t p = 0; p < pixels; p++, input += x_step, output += y_step) {
 #pragma omp simd
         for (int64_t i = 0; i < lanes; i++) {
-            const float a = x[i], m = y[i], larger = m > a ? m : a; /* a where either is NaN */
+            const float a = input[i], m = output[i], larger = m > a ? m : a; /* a where either is NaN */
 
-            y[i] = m != m ? m : larger;
+            output[i] = m != m ? m : larger;
         }
     }
 }
 
-static void take_three(const float *x, float *y, int64_t pixels, int64_t lanes, int64_t x_step, int64_t y_step,
+static void take_three(const float *input, float *output, int64_t pixels, int64_t lanes, int64_t x_step, int64_t y_step,
                        int64_t tap_step)
 {
-    for (int64_t p = 0; p < pixels; p++, x += x_step, y += y_step) {
+    for (int64_t p = 0; p < pixels; p++, input += x_step, output += y_step) {
 #pragma omp simd
         for (int64_t i = 0; i < lanes; i++) {
-            const float a = x[i], b = x[i + tap_step], c = x[i + 2 * tap_step], m = y[i];
+            const float a = input[i], b = input[i + tap_step], c = input[i + 2 * tap_step], m = output[i];
             const float ab = a > b ? a : b, cm = c > m ? c : m, larger = ab > cm ? ab : cm;
 
-            y[i] = __builtin_isunordered(a, b) | __builtin_isunordered(c, m) ? NAN : larger;
+            output[i] = __builtin_isunordered(a, b) | __builtin_isunordered(c, m) ? NAN : larger;
         }
     }
 }
@@ -41,73 +41,73 @@ static inline float joined(float a, float b, bool adds)
     return adds ? a + b : larger_of(a, b);
 }
 
-/* t[i] = all of x[i], x[i + step] ... joined, `taps` of them, and with t[i] where it `goes_on`. stride: from one i to
- * the next in x. Numbers of taps and strides that are usual are constants where this is inlined. */
-static inline __attribute__((always_inline)) void join_some(float *restrict t, const float *restrict x, int64_t n,
+/* t[i] = all of input[i], input[i + step] ... joined, `taps` of them, and with t[i] where it `goes_on`. stride: from
+ * one i to the next in input. Numbers of taps and strides that are usual are constants where this is inlined. */
+static inline __attribute__((always_inline)) void join_some(float *restrict t, const float *restrict input, int64_t n,
                                                             const int taps, int64_t step, const int64_t stride,
                                                             bool adds, bool goes_on)
 {
     for (int64_t i = 0; i < n; i++) {
-        float v = x[i * stride];
+        float v = input[i * stride];
 
         for (int k = 1; k < taps; k++)
-            v = joined(v, x[i * stride + k * step], adds);
+            v = joined(v, input[i * stride + k * step], adds);
         t[i] = goes_on ? joined(t[i], v, adds) : v;
     }
 }
-static inline __attribute__((always_inline)) void join_stride(float *restrict t, const float *restrict x, int64_t n,
+static inline __attribute__((always_inline)) void join_stride(float *restrict t, const float *restrict input, int64_t n,
                                                               int taps, int64_t step, const int64_t stride, bool adds,
                                                               bool goes_on)
 {
     if (taps == 1)
-        join_some(t, x, n, 1, step, stride, adds, goes_on);
+        join_some(t, input, n, 1, step, stride, adds, goes_on);
     else if (taps == 2)
-        join_some(t, x, n, 2, step, stride, adds, goes_on);
+        join_some(t, input, n, 2, step, stride, adds, goes_on);
     else if (taps == 3)
-        join_some(t, x, n, 3, step, stride, adds, goes_on);
+        join_some(t, input, n, 3, step, stride, adds, goes_on);
     else
-        join_some(t, x, n, POOL_TAPS, step, stride, adds, goes_on);
+        join_some(t, input, n, POOL_TAPS, step, stride, adds, goes_on);
 }
-static inline __attribute__((always_inline)) void join_any(float *t, const float *x, int64_t n, int taps, int64_t step,
-                                                           int64_t stride, const bool adds, bool goes_on)
+static inline __attribute__((always_inline)) void join_any(float *t, const float *input, int64_t n, int taps,
+                                                           int64_t step, int64_t stride, const bool adds, bool goes_on)
 {
     if (stride == 1)
-        join_stride(t, x, n, taps, step, 1, adds, goes_on);
+        join_stride(t, input, n, taps, step, 1, adds, goes_on);
     else if (stride == 2)
-        join_stride(t, x, n, taps, step, 2, adds, goes_on);
+        join_stride(t, input, n, taps, step, 2, adds, goes_on);
     else
-        join_stride(t, x, n, taps, step, stride, adds, goes_on);
+        join_stride(t, input, n, taps, step, stride, adds, goes_on);
 }
-static void join_tops(float *t, const float *x, int64_t n, int taps, int64_t step, int64_t stride, bool goes_on)
+static void join_tops(float *t, const float *input, int64_t n, int taps, int64_t step, int64_t stride, bool goes_on)
 {
-    join_any(t, x, n, taps, step, stride, false, goes_on);
+    join_any(t, input, n, taps, step, stride, false, goes_on);
 }
-static void join_sums(float *t, const float *x, int64_t n, int taps, int64_t step, int64_t stride, bool goes_on)
+static void join_sums(float *t, const float *input, int64_t n, int taps, int64_t step, int64_t stride, bool goes_on)
 {
-    join_any(t, x, n, taps, step, stride, true, goes_on);
+    join_any(t, input, n, taps, step, stride, true, goes_on);
 }
 
-static void divide(float *restrict y, const float *restrict columns, float rows, int64_t n)
+static void divide(float *restrict output, const float *restrict columns, float rows, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
-        y[i] /= columns[i] * rows;
+        output[i] /= columns[i] * rows;
 }
 
-static void pick(const float *restrict x, float *restrict y, int64_t n, int64_t stride)
+static void pick(const float *restrict input, float *restrict output, int64_t n, int64_t stride)
 {
     if (stride == 2)
         for (int64_t i = 0; i < n; i++)
-            y[i] = x[2 * i];
+            output[i] = input[2 * i];
     else
         for (int64_t i = 0; i < n; i++)
-            y[i] = x[i * stride];
+            output[i] = input[i * stride];
 }
 
 enum { STRETCH = 128 }; /* pixels that are added in float */
 
 /* Sums of `width` lanes of n pixels, `step` apart: `side` pixels at once, with width * side = POOL_LANES sums in
  * flight. Both are constants where this is inlined. */
-ROWS_INLINE void sum_lanes(const float *x, double *total, int64_t n, int64_t step, const int64_t width,
+ROWS_INLINE void sum_lanes(const float *input, double *total, int64_t n, int64_t step, const int64_t width,
                            const int64_t side)
 {
     for (int64_t p = 0; p < n; p += STRETCH) {
@@ -118,49 +118,49 @@ ROWS_INLINE void sum_lanes(const float *x, double *total, int64_t n, int64_t ste
         for (; k + side <= last; k += side)
             for (int64_t j = 0; j < side; j++)
                 for (int64_t i = 0; i < width; i++)
-                    sum[j * width + i] += x[(k + j) * step + i];
+                    sum[j * width + i] += input[(k + j) * step + i];
         for (; k < last; k++)
             for (int64_t i = 0; i < width; i++)
-                sum[i] += x[k * step + i];
+                sum[i] += input[k * step + i];
         for (int64_t j = 0; j < side; j++)
             for (int64_t i = 0; i < width; i++)
                 total[i] += (double)sum[j * width + i];
     }
 }
 
-static void mean_of_lanes(const float *x, float *y, int64_t n, int64_t step, int64_t width)
+static void mean_of_lanes(const float *input, float *output, int64_t n, int64_t step, int64_t width)
 {
     double total[POOL_LANES] = { 0 };
 
     if (width == POOL_LANES)
-        sum_lanes(x, total, n, step, POOL_LANES, 1);
+        sum_lanes(input, total, n, step, POOL_LANES, 1);
     else if (width == POOL_LANES / 4)
-        sum_lanes(x, total, n, step, POOL_LANES / 4, 4);
+        sum_lanes(input, total, n, step, POOL_LANES / 4, 4);
     else
         for (int64_t k = 0; k < n; k++)
             for (int64_t i = 0; i < width; i++)
-                total[i] += (double)x[k * step + i];
+                total[i] += (double)input[k * step + i];
     for (int64_t i = 0; i < width; i++)
-        y[i] = (float)(total[i] / (double)n);
+        output[i] = (float)(total[i] / (double)n);
 }
 
-static void mean_of_few(const float *x, float *y, int64_t n, int64_t lanes)
+static void mean_of_few(const float *input, float *output, int64_t n, int64_t lanes)
 {
     double total[POOL_LANES] = { 0 }, one[POOL_LANES] = { 0 };
     const int64_t whole = n * lanes / POOL_LANES;
 
-    sum_lanes(x, total, whole, POOL_LANES, POOL_LANES, 1);
+    sum_lanes(input, total, whole, POOL_LANES, POOL_LANES, 1);
     for (int64_t i = 0; i < POOL_LANES; i++)
         one[i % lanes] += total[i];
     for (int64_t i = whole * POOL_LANES; i < n * lanes; i++)
-        one[i % lanes] += (double)x[i];
+        one[i % lanes] += (double)input[i];
     for (int64_t i = 0; i < lanes; i++)
-        y[i] = (float)(one[i] / (double)n);
+        output[i] = (float)(one[i] / (double)n);
 }
 
-static void mean_of_row(const float *x, float *y, int64_t n)
+static void mean_of_row(const float *input, float *output, int64_t n)
 {
-    *y = row_sum(x, n) / (float)n;
+    *output = row_sum(input, n) / (float)n;
 }
 
 const pool_loops KERNEL(pool_loops) = {

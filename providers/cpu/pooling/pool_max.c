@@ -24,101 +24,103 @@ typedef struct maxima_call {
     float *y;
 } maxima_call;
 
-static void take(const float *x, float *y, int64_t pixels, int64_t lanes, int64_t x_step, int64_t y_step, int64_t taps,
-                 int64_t tap_step)
+static void take(const float *input, float *output, int64_t pixels, int64_t lanes, int64_t x_step, int64_t y_step,
+                 int64_t taps, int64_t tap_step)
 {
-    for (; taps >= 3; taps -= 3, x += 3 * tap_step)
-        KERNEL_BEST(pool_loops)->take_three(x, y, pixels, lanes, x_step, y_step, tap_step);
-    for (; taps > 0; taps--, x += tap_step)
-        KERNEL_BEST(pool_loops)->take_one(x, y, pixels, lanes, x_step, y_step);
+    for (; taps >= 3; taps -= 3, input += 3 * tap_step)
+        KERNEL_BEST(pool_loops)->take_three(input, output, pixels, lanes, x_step, y_step, tap_step);
+    for (; taps > 0; taps--, input += tap_step)
+        KERNEL_BEST(pool_loops)->take_one(input, output, pixels, lanes, x_step, y_step);
 }
 
 /* n numbers one after the other into one. */
-static void take_row(const float *x, float *y, int64_t n)
+static void take_row(const float *input, float *output, int64_t n)
 {
     enum { SIDE = 64 };
     float side[SIDE];
     int64_t i = 0;
 
     if (n >= SIDE) {
-        memcpy(side, x, sizeof side);
+        memcpy(side, input, sizeof side);
         i = n / SIDE * SIDE;
-        KERNEL_BEST(pool_loops)->take_one(x + SIDE, side, i / SIDE - 1, SIDE, SIDE, 0);
+        KERNEL_BEST(pool_loops)->take_one(input + SIDE, side, i / SIDE - 1, SIDE, SIDE, 0);
         for (int64_t half = SIDE / 2; half > 0; half /= 2)
             KERNEL_BEST(pool_loops)->take_one(side + half, side, 1, half, 0, 0);
-        KERNEL_BEST(pool_loops)->take_one(side, y, 1, 1, 0, 0);
+        KERNEL_BEST(pool_loops)->take_one(side, output, 1, 1, 0, 0);
     }
     for (; i < n; i++)
-        *y = x[i] > *y || x[i] != x[i] ? x[i] : *y;
+        *output = input[i] > *output || input[i] != input[i] ? input[i] : *output;
 }
 
 /* Taps [*low, *high) of a window that begins at that row (axis 0) or column (1) lie in the image. */
-static void taps_along(const struct maxima *m, int axis, int64_t first, int64_t *low, int64_t *high)
+static void taps_along(const struct maxima *maxima, int axis, int64_t first, int64_t *low, int64_t *high)
 {
-    const int64_t step = m->dilation[axis];
+    const int64_t step = maxima->dilation[axis];
 
     *low = first < 0 ? (-first + step - 1) / step : 0;
-    *high = first < m->in[axis] ? (m->in[axis] - 1 - first) / step + 1 : 0;
-    *high = *high < m->kernel[axis] ? *high : m->kernel[axis];
+    *high = first < maxima->in[axis] ? (maxima->in[axis] - 1 - first) / step + 1 : 0;
+    *high = *high < maxima->kernel[axis] ? *high : maxima->kernel[axis];
 }
 
-static void taps_inside(const struct maxima *m, int64_t first, int64_t *low, int64_t *high)
+static void taps_inside(const struct maxima *maxima, int64_t first, int64_t *low, int64_t *high)
 {
-    taps_along(m, 1, first, low, high);
+    taps_along(maxima, 1, first, low, high);
 }
 
-static bool has_taps(const struct maxima *m, int64_t first, int64_t low, int64_t high)
+static bool has_taps(const struct maxima *maxima, int64_t first, int64_t low, int64_t high)
 {
     int64_t l, h;
 
-    taps_inside(m, first, &l, &h);
+    taps_inside(maxima, first, &l, &h);
     return l == low && h == high;
 }
 
 /* A row of the image into the only pixel of the output's. */
-static void one_pixel(const struct maxima *m, const float *row, float *y)
+static void one_pixel(const struct maxima *maxima, const float *row, float *output)
 {
     int64_t low, high;
 
-    taps_inside(m, -m->begin[1], &low, &high);
-    row += (low * m->dilation[1] - m->begin[1]) * m->x.pixel;
-    if (high > low && m->lanes == 1 && m->dilation[1] * m->x.pixel == 1)
-        take_row(row, y, high - low);
+    taps_inside(maxima, -maxima->begin[1], &low, &high);
+    row += (low * maxima->dilation[1] - maxima->begin[1]) * maxima->x.pixel;
+    if (high > low && maxima->lanes == 1 && maxima->dilation[1] * maxima->x.pixel == 1)
+        take_row(row, output, high - low);
     else if (high > low)
-        KERNEL_BEST(pool_loops)->take_one(row, y, high - low, m->lanes, m->dilation[1] * m->x.pixel, 0);
+        KERNEL_BEST(pool_loops)
+            ->take_one(row, output, high - low, maxima->lanes, maxima->dilation[1] * maxima->x.pixel, 0);
 }
 
-/* One row of the output; x and y are where its plane begins. */
-static void make_row(const struct maxima *m, const float *x, float *y, int64_t oh)
+/* One row of the output; input and output are where its plane begins. */
+static void make_row(const struct maxima *maxima, const float *input, float *output, int64_t oh)
 {
-    const int64_t top = oh * m->stride[0] - m->begin[0];
+    const int64_t top = oh * maxima->stride[0] - maxima->begin[0];
     int64_t first_row, last_row;
 
-    taps_along(m, 0, top, &first_row, &last_row);
-    y += oh * m->y.row;
-    for (int64_t p = 0; p < m->out[1]; p++)
-        for (int64_t i = 0; i < m->lanes; i++)
-            y[p * m->y.pixel + i] = -INFINITY;
+    taps_along(maxima, 0, top, &first_row, &last_row);
+    output += oh * maxima->y.row;
+    for (int64_t p = 0; p < maxima->out[1]; p++)
+        for (int64_t i = 0; i < maxima->lanes; i++)
+            output[p * maxima->y.pixel + i] = -INFINITY;
     for (int64_t kh = first_row; kh < last_row; kh++) {
-        const float *row = x + (top + kh * m->dilation[0]) * m->x.row;
+        const float *row = input + (top + kh * maxima->dilation[0]) * maxima->x.row;
 
-        if (m->out[1] == 1) {
-            one_pixel(m, row, y);
+        if (maxima->out[1] == 1) {
+            one_pixel(maxima, row, output);
             continue;
         }
-        for (int64_t p = 0; p < m->out[1];) { /* pixels whose taps are in the image alike go together */
-            int64_t low, high, last = p, first = p * m->stride[1] - m->begin[1];
+        for (int64_t p = 0; p < maxima->out[1];) { /* pixels whose taps are in the image alike go together */
+            int64_t low, high, last = p, first = p * maxima->stride[1] - maxima->begin[1];
 
-            taps_inside(m, first, &low, &high);
+            taps_inside(maxima, first, &low, &high);
             do
                 last++;
-            while (last < m->out[1] && has_taps(m, last * m->stride[1] - m->begin[1], low, high));
-            if (high > low && m->lanes == m->y.pixel && m->stride[1] * m->x.pixel == m->lanes)
-                take(row + (first + low * m->dilation[1]) * m->x.pixel, y + p * m->y.pixel, 1, (last - p) * m->lanes, 0,
-                     0, high - low, m->dilation[1] * m->x.pixel);
+            while (last < maxima->out[1] && has_taps(maxima, last * maxima->stride[1] - maxima->begin[1], low, high));
+            if (high > low && maxima->lanes == maxima->y.pixel && maxima->stride[1] * maxima->x.pixel == maxima->lanes)
+                take(row + (first + low * maxima->dilation[1]) * maxima->x.pixel, output + p * maxima->y.pixel, 1,
+                     (last - p) * maxima->lanes, 0, 0, high - low, maxima->dilation[1] * maxima->x.pixel);
             else if (high > low)
-                take(row + (first + low * m->dilation[1]) * m->x.pixel, y + p * m->y.pixel, last - p, m->lanes,
-                     m->stride[1] * m->x.pixel, m->y.pixel, high - low, m->dilation[1] * m->x.pixel);
+                take(row + (first + low * maxima->dilation[1]) * maxima->x.pixel, output + p * maxima->y.pixel,
+                     last - p, maxima->lanes, maxima->stride[1] * maxima->x.pixel, maxima->y.pixel, high - low,
+                     maxima->dilation[1] * maxima->x.pixel);
             p = last;
         }
     }
@@ -126,14 +128,16 @@ static void make_row(const struct maxima *m, const float *x, float *y, int64_t o
 
 static inlay_status rows_some(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    const maxima_call *c = user;
-    const struct maxima *m = c->m;
+    const maxima_call *call = user;
+    const struct maxima *maxima = call->m;
 
     (void)worker;
     for (int64_t r = begin; r < end; r++) {
-        const int64_t oh = r % m->out[0], plane = r / m->out[0] % m->planes, n = r / m->out[0] / m->planes;
+        const int64_t oh = r % maxima->out[0], plane = r / maxima->out[0] % maxima->planes,
+                      n = r / maxima->out[0] / maxima->planes;
 
-        make_row(m, c->x + n * m->x.batch + plane * m->x.plane, c->y + n * m->y.batch + plane * m->y.plane, oh);
+        make_row(maxima, call->x + n * maxima->x.batch + plane * maxima->x.plane,
+                 call->y + n * maxima->y.batch + plane * maxima->y.plane, oh);
     }
     return INLAY_OK;
 }
@@ -141,86 +145,89 @@ static inlay_status rows_some(void *user, int64_t begin, int64_t end, uint32_t w
 static inlay_status run_maxima(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
                                uint32_t threads)
 {
-    const struct maxima *m = (const struct maxima *)(const void *)native;
-    maxima_call c = { m, args[0], args[1] };
-    const int64_t rows = m->batches * m->planes * m->out[0];
-    const double row = (double)m->out[1] * (double)m->lanes * (double)m->kernel[0] * (double)m->kernel[1];
+    const struct maxima *maxima = (const struct maxima *)(const void *)native;
+    maxima_call call = { maxima, args[0], args[1] };
+    const int64_t rows = maxima->batches * maxima->planes * maxima->out[0];
+    const double row =
+        (double)maxima->out[1] * (double)maxima->lanes * (double)maxima->kernel[0] * (double)maxima->kernel[1];
     const int64_t grain = row < 32768 ? (int64_t)(32768 / (row + 1)) + 1 : 1;
 
     if (threads <= 1 || rows <= grain)
-        return rows_some(&c, 0, rows, 0);
-    return state->host->parallel_for(state->host->ctx, run, rows, grain, rows_some, &c);
+        return rows_some(&call, 0, rows, 0);
+    return state->host->parallel_for(state->host->ctx, run, rows, grain, rows_some, &call);
 }
 
 /* How the image lies; false: in a way that the loop does not know. */
 static bool read_image(const rg_md *md, struct image *out, int64_t *planes, int64_t *lanes)
 {
-    const rg_md *b = md;
+    const rg_md *desc = md;
     const uint32_t rank = (uint32_t)md->ndims;
 
-    if (md->kind != RG_BLOCKED || md->data_type != DN_F32 || rank < 3 || rank > 4 || b->inner_nblks > 1 ||
-        (b->inner_nblks == 1 && b->inner_idxs[0] != 1))
+    if (md->kind != RG_BLOCKED || md->data_type != DN_F32 || rank < 3 || rank > 4 || desc->inner_nblks > 1 ||
+        (desc->inner_nblks == 1 && desc->inner_idxs[0] != 1))
         return false;
-    *out = (struct image){ .batch = b->strides[0],
-                           .plane = b->strides[1],
-                           .row = rank == 4 ? b->strides[2] : 0,
-                           .pixel = b->strides[rank - 1] };
+    *out = (struct image){ .batch = desc->strides[0],
+                           .plane = desc->strides[1],
+                           .row = rank == 4 ? desc->strides[2] : 0,
+                           .pixel = desc->strides[rank - 1] };
     *lanes = 1;
     *planes = md->dims[1];
-    if (b->inner_nblks == 1) {
-        *lanes = b->inner_blks[0];
+    if (desc->inner_nblks == 1) {
+        *lanes = desc->inner_blks[0];
         *planes = md->padded_dims[1] / *lanes;
-    } else if (b->strides[1] == 1 && (md->dims[1] > 1 || out->pixel != 1)) {
+    } else if (desc->strides[1] == 1 && (md->dims[1] > 1 || out->pixel != 1)) {
         *lanes = md->dims[1];
         *planes = 1;
     }
     return true;
 }
 
-inlay_status rg_lower_max(rg_build *b, const rg_place *x, const int64_t *out_dims, const int64_t *kernel,
+inlay_status rg_lower_max(rg_build *build, const rg_place *input, const int64_t *out_dims, const int64_t *kernel,
                           const int64_t *strides, const int64_t *dilations, const int64_t *begins, uint32_t result,
                           rg_place *out, bool *out_done)
 {
-    const uint32_t rank = (uint32_t)x->md.ndims, first = rank == 3 ? 1 : 0;
-    struct maxima m = { .native.run = run_maxima,
-                        .batches = x->md.dims[0],
-                        .in = { 1, 1 },
-                        .out = { 1, 1 },
-                        .kernel = { 1, 1 },
-                        .stride = { 1, 1 },
-                        .dilation = { 1, 1 } };
+    const uint32_t rank = (uint32_t)input->md.ndims, first = rank == 3 ? 1 : 0;
+    struct maxima maxima = { .native.run = run_maxima,
+                             .batches = input->md.dims[0],
+                             .in = { 1, 1 },
+                             .out = { 1, 1 },
+                             .kernel = { 1, 1 },
+                             .stride = { 1, 1 },
+                             .dilation = { 1, 1 } };
     int64_t planes = 0, lanes = 0;
     inlay_status status = INLAY_OK;
-    rg_md y;
+    rg_md output;
 
     *out_done = false;
-    if (!read_image(&x->md, &m.x, &m.planes, &m.lanes))
+    if (!read_image(&input->md, &maxima.x, &maxima.planes, &maxima.lanes))
         goto done;
-    if (rg_md_is_blocked(&x->md)) {
-        if (!rg_md_same_blocks(&x->md, rank, out_dims, &y))
+    if (rg_md_is_blocked(&input->md)) {
+        if (!rg_md_same_blocks(&input->md, rank, out_dims, &output))
             goto done;
-    } else if (m.lanes > 1) {
-        rg_md_channels_last(&y, rank, out_dims);
+    } else if (maxima.lanes > 1) {
+        rg_md_channels_last(&output, rank, out_dims);
     } else {
-        rg_md_plain(&y, rank, out_dims);
+        rg_md_plain(&output, rank, out_dims);
     }
-    (void)read_image(&y, &m.y, &planes, &lanes);
-    if (planes != m.planes || lanes != m.lanes) { /* an image of one pixel, which lies either way */
-        m.y = (struct image){ .batch = m.planes * m.lanes, .plane = m.lanes, .row = 0, .pixel = m.lanes };
+    (void)read_image(&output, &maxima.y, &planes, &lanes);
+    if (planes != maxima.planes || lanes != maxima.lanes) { /* an image of one pixel, which lies either way */
+        maxima.y = (struct image){
+            .batch = maxima.planes * maxima.lanes, .plane = maxima.lanes, .row = 0, .pixel = maxima.lanes
+        };
         if (out_dims[rank - 1] != 1 || out_dims[2] != 1)
             goto done;
     }
     for (uint32_t i = 0; i < rank - 2; i++) {
-        m.in[first + i] = x->md.dims[2 + i];
-        m.out[first + i] = out_dims[2 + i];
-        m.kernel[first + i] = kernel[i];
-        m.stride[first + i] = strides[i];
-        m.dilation[first + i] = dilations[i] + 1;
-        m.begin[first + i] = begins[i];
+        maxima.in[first + i] = input->md.dims[2 + i];
+        maxima.out[first + i] = out_dims[2 + i];
+        maxima.kernel[first + i] = kernel[i];
+        maxima.stride[first + i] = strides[i];
+        maxima.dilation[first + i] = dilations[i] + 1;
+        maxima.begin[first + i] = begins[i];
     }
-    INLAY_TRY(rg_result_place(b, result, &y, out));
+    INLAY_TRY(rg_result_place(build, result, &output, out));
     *out_done = true;
-    status = rg_emit_step(b, &m.native, sizeof m, (const rg_place *const[]){ x, out }, 2);
+    status = rg_emit_step(build, &maxima.native, sizeof maxima, (const rg_place *const[]){ input, out }, 2);
 done:
     return status;
 }

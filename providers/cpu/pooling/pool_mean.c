@@ -25,24 +25,26 @@ typedef struct means_call {
 
 static inlay_status means_some(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    const means_call *c = user;
-    const struct means *m = c->m;
+    const means_call *call = user;
+    const struct means *means = call->m;
     const pool_loops *const loops = KERNEL_BEST(pool_loops);
 
     (void)worker;
     for (int64_t i = begin; i < end; i++) {
-        const int64_t chunk = i % m->chunks, plane = i / m->chunks % m->planes, image = i / m->chunks / m->planes;
+        const int64_t chunk = i % means->chunks, plane = i / means->chunks % means->planes,
+                      image = i / means->chunks / means->planes;
         /* The last begins earlier where there are fewer left: some are made twice, in the same order. */
-        const int64_t past = (chunk + 1) * m->chunk, first = (past < m->lanes ? past : m->lanes) - m->chunk;
-        const float *x = c->x + image * m->batch + plane * m->plane + first;
-        float *y = c->y + image * m->y_batch + plane * m->lanes + first;
+        const int64_t past = (chunk + 1) * means->chunk,
+                      first = (past < means->lanes ? past : means->lanes) - means->chunk;
+        const float *input = call->x + image * means->batch + plane * means->plane + first;
+        float *output = call->y + image * means->y_batch + plane * means->lanes + first;
 
-        if (m->lanes == 1)
-            loops->mean_of_row(x, y, m->pixels);
-        else if (m->lanes < POOL_LANES / 4 && POOL_LANES % m->lanes == 0)
-            loops->mean_of_few(x, y, m->pixels, m->lanes);
+        if (means->lanes == 1)
+            loops->mean_of_row(input, output, means->pixels);
+        else if (means->lanes < POOL_LANES / 4 && POOL_LANES % means->lanes == 0)
+            loops->mean_of_few(input, output, means->pixels, means->lanes);
         else
-            loops->mean_of_lanes(x, y, m->pixels, m->lanes, m->chunk);
+            loops->mean_of_lanes(input, output, means->pixels, means->lanes, means->chunk);
     }
     return INLAY_OK;
 }
@@ -50,37 +52,38 @@ static inlay_status means_some(void *user, int64_t begin, int64_t end, uint32_t 
 static inlay_status run_means(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
                               uint32_t threads)
 {
-    const struct means *m = (const struct means *)(const void *)native;
-    means_call c = { m, args[0], args[1] };
-    const int64_t tasks = m->images * m->planes * m->chunks, grain = 32768 / (m->pixels * m->chunk + 1) + 1;
+    const struct means *means = (const struct means *)(const void *)native;
+    means_call call = { means, args[0], args[1] };
+    const int64_t tasks = means->images * means->planes * means->chunks,
+                  grain = 32768 / (means->pixels * means->chunk + 1) + 1;
 
     if (threads <= 1 || tasks <= grain)
-        return means_some(&c, 0, tasks, 0);
-    return state->host->parallel_for(state->host->ctx, run, tasks, grain, means_some, &c);
+        return means_some(&call, 0, tasks, 0);
+    return state->host->parallel_for(state->host->ctx, run, tasks, grain, means_some, &call);
 }
 
 /* How the image lies; false: in a way that the loop does not know. */
-static bool read_image(const rg_md *md, struct means *m)
+static bool read_image(const rg_md *md, struct means *means)
 {
-    const rg_md *b = md;
+    const rg_md *desc = md;
     int64_t step;
 
-    if (md->kind != RG_BLOCKED || md->data_type != DN_F32 || md->ndims < 3 || b->inner_nblks > 1 ||
-        (b->inner_nblks == 1 && b->inner_idxs[0] != 1))
+    if (md->kind != RG_BLOCKED || md->data_type != DN_F32 || md->ndims < 3 || desc->inner_nblks > 1 ||
+        (desc->inner_nblks == 1 && desc->inner_idxs[0] != 1))
         return false;
-    m->lanes = b->inner_nblks == 1 ? b->inner_blks[0] : b->strides[1] == 1 ? md->dims[1] : 1;
-    m->planes = md->padded_dims[1] / m->lanes;
-    m->images = md->dims[0];
-    m->batch = b->strides[0];
-    m->plane = m->planes > 1 ? b->strides[1] : 0;
-    m->pixels = 1;
-    step = m->lanes;
+    means->lanes = desc->inner_nblks == 1 ? desc->inner_blks[0] : desc->strides[1] == 1 ? md->dims[1] : 1;
+    means->planes = md->padded_dims[1] / means->lanes;
+    means->images = md->dims[0];
+    means->batch = desc->strides[0];
+    means->plane = means->planes > 1 ? desc->strides[1] : 0;
+    means->pixels = 1;
+    step = means->lanes;
     for (int d = md->ndims; d-- > 2; step *= md->dims[d]) { /* all pixels one behind the other */
-        if (md->dims[d] > 1 && b->strides[d] != step)
+        if (md->dims[d] > 1 && desc->strides[d] != step)
             return false;
-        m->pixels *= md->dims[d];
+        means->pixels *= md->dims[d];
     }
-    return m->pixels > 0;
+    return means->pixels > 0;
 }
 
 /* So many lanes are a task: as many as the loops have at once, yet some tasks for threads, however many there are, for
@@ -92,33 +95,33 @@ static int64_t chunk_of(int64_t lanes)
     return lanes >= most ? most : lanes;
 }
 
-inlay_status rg_lower_mean(rg_build *b, const rg_place *x, uint32_t result, rg_place *out, bool *out_done)
+inlay_status rg_lower_mean(rg_build *build, const rg_place *input, uint32_t result, rg_place *out, bool *out_done)
 {
-    const uint32_t rank = (uint32_t)x->md.ndims;
+    const uint32_t rank = (uint32_t)input->md.ndims;
     int64_t dims[RG_MAX_RANK];
     inlay_status status = INLAY_OK;
-    struct means m = { .native.run = run_means };
-    rg_md y;
+    struct means means = { .native.run = run_means };
+    rg_md output;
 
     *out_done = false;
-    if (!read_image(&x->md, &m))
+    if (!read_image(&input->md, &means))
         goto done;
     for (uint32_t d = 0; d < rank; d++)
-        dims[d] = d < 2 ? x->md.dims[d] : 1;
-    if (rg_md_is_blocked(&x->md)) {
-        if (!rg_md_same_blocks(&x->md, rank, dims, &y))
+        dims[d] = d < 2 ? input->md.dims[d] : 1;
+    if (rg_md_is_blocked(&input->md)) {
+        if (!rg_md_same_blocks(&input->md, rank, dims, &output))
             goto done;
-    } else if (m.lanes > 1) {
-        rg_md_channels_last(&y, rank, dims);
+    } else if (means.lanes > 1) {
+        rg_md_channels_last(&output, rank, dims);
     } else {
-        rg_md_plain(&y, rank, dims);
+        rg_md_plain(&output, rank, dims);
     }
-    m.y_batch = m.planes * m.lanes;
-    m.chunk = chunk_of(m.lanes);
-    m.chunks = (m.lanes + m.chunk - 1) / m.chunk;
-    INLAY_TRY(rg_result_place(b, result, &y, out));
+    means.y_batch = means.planes * means.lanes;
+    means.chunk = chunk_of(means.lanes);
+    means.chunks = (means.lanes + means.chunk - 1) / means.chunk;
+    INLAY_TRY(rg_result_place(build, result, &output, out));
     *out_done = true;
-    status = rg_emit_step(b, &m.native, sizeof m, (const rg_place *const[]){ x, out }, 2);
+    status = rg_emit_step(build, &means.native, sizeof means, (const rg_place *const[]){ input, out }, 2);
 done:
     return status;
 }

@@ -19,12 +19,12 @@ typedef struct dense_call {
 } dense_call;
 
 /* Where product number i starts in an operand. */
-static int64_t offset(const struct dense *d, int64_t i, const int64_t *steps)
+static int64_t offset(const struct dense *dense, int64_t i, const int64_t *steps)
 {
     int64_t at = 0;
 
-    for (uint32_t x = d->axes; x-- > 0; i /= d->dims[x])
-        at += i % d->dims[x] * steps[x];
+    for (uint32_t x = dense->axes; x-- > 0; i /= dense->dims[x])
+        at += i % dense->dims[x] * steps[x];
     return at;
 }
 
@@ -55,11 +55,11 @@ static inlay_status one_sparse(void *user, int64_t begin, int64_t end, uint32_t 
 static inlay_status narrow_panels(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const dense_call *call = user;
-    const struct dense *d = call->d;
-    float *room = call->scratch + worker % d->workers * (uint64_t)d->job.b_panel;
+    const struct dense *dense = call->d;
+    float *room = call->scratch + worker % dense->workers * (uint64_t)dense->job.b_panel;
 
     for (int64_t u = begin; u < end; u++) {
-        const int64_t at = u * d->job.width;
+        const int64_t at = u * dense->job.width;
         sg_post posts[RG_MAX_POSTS + 1];
         sg_job job = call->job;
 
@@ -83,8 +83,8 @@ static inlay_status narrow_panels(void *user, int64_t begin, int64_t end, uint32
 static inlay_status many_products(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const dense_call *call = user;
-    const struct dense *d = call->d;
-    int64_t units = sg_units(&call->job), matrix = d->job.k * ((d->job.n + SG_WIDTH - 1) / SG_WIDTH * SG_WIDTH);
+    const struct dense *dense = call->d;
+    int64_t units = sg_units(&call->job), matrix = dense->job.k * ((dense->job.n + SG_WIDTH - 1) / SG_WIDTH * SG_WIDTH);
 
     (void)worker;
     while (begin < end) {
@@ -93,14 +93,14 @@ static inlay_status many_products(void *user, int64_t begin, int64_t end, uint32
         sg_post posts[RG_MAX_POSTS + 1];
         sg_job job = call->job;
 
-        job.a += offset(d, i, d->a_steps);
-        job.b += d->lines > 0 ? i % d->b_count * matrix : offset(d, i, d->b_steps);
-        job.c += i * d->job.m * job.c_row;
+        job.a += offset(dense, i, dense->a_steps);
+        job.b += dense->lines > 0 ? i % dense->b_count * matrix : offset(dense, i, dense->b_steps);
+        job.c += i * dense->job.m * job.c_row;
         job.posts = posts;
-        for (uint32_t p = 0; p < job.post_count; p++) {
-            posts[p] = call->posts[p];
-            if (posts[p].other != NULL)
-                posts[p].other += i * d->job.m * posts[p].row;
+        for (uint32_t post = 0; post < job.post_count; post++) {
+            posts[post] = call->posts[post];
+            if (posts[post].other != NULL)
+                posts[post].other += i * dense->job.m * posts[post].row;
         }
         sg_run(&job, first, last);
         begin += last - first;
@@ -112,7 +112,7 @@ static inlay_status many_products(void *user, int64_t begin, int64_t end, uint32
 static inlay_status few_rows(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const dense_call *call = user;
-    const struct dense *d = call->d;
+    const struct dense *dense = call->d;
     const sg_job *job = &call->job;
 
     (void)worker;
@@ -120,10 +120,10 @@ static inlay_status few_rows(void *user, int64_t begin, int64_t end, uint32_t wo
         const int64_t row = i * job->m;
         float *c = job->c + row * job->c_row;
 
-        job->kernel->dots(job->a + offset(d, i, d->a_steps), job->a_row, job->m, call->lines + offset(d, i, d->b_steps),
-                          d->lines, job->n, job->k, c, job->c_row);
-        for (uint32_t p = 0; p < job->post_count; p++) {
-            sg_post post = call->posts[p];
+        job->kernel->dots(job->a + offset(dense, i, dense->a_steps), job->a_row, job->m,
+                          call->lines + offset(dense, i, dense->b_steps), dense->lines, job->n, job->k, c, job->c_row);
+        for (uint32_t post_index = 0; post_index < job->post_count; post_index++) {
+            sg_post post = call->posts[post_index];
 
             post.other += post.other != NULL ? row * post.row : 0;
             job->kernel->post(&post, c, job->c_row, job->m, job->n);
@@ -135,15 +135,16 @@ static inlay_status few_rows(void *user, int64_t begin, int64_t end, uint32_t wo
 static inlay_status make_panels(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const dense_call *call = user;
-    const struct dense *d = call->d;
-    int64_t panels = (d->job.n + SG_WIDTH - 1) / SG_WIDTH;
+    const struct dense *dense = call->d;
+    int64_t panels = (dense->job.n + SG_WIDTH - 1) / SG_WIDTH;
 
     (void)worker;
     for (int64_t u = begin; u < end; u++) {
-        int64_t first = u % panels * SG_WIDTH, count = d->job.n - first < SG_WIDTH ? d->job.n - first : SG_WIDTH;
+        int64_t first = u % panels * SG_WIDTH,
+                count = dense->job.n - first < SG_WIDTH ? dense->job.n - first : SG_WIDTH;
 
-        d->job.kernel->panel(call->lines + offset(d, u / panels, d->b_steps) + first * d->lines, d->lines, count,
-                             d->job.k, call->panels + u * d->job.k * SG_WIDTH);
+        dense->job.kernel->panel(call->lines + offset(dense, u / panels, dense->b_steps) + first * dense->lines,
+                                 dense->lines, count, dense->job.k, call->panels + u * dense->job.k * SG_WIDTH);
     }
     return INLAY_OK;
 }
@@ -162,57 +163,58 @@ static inlay_status run_loop(const rg_state *state, inlay_run *run, int64_t unit
 static inlay_status run_dense(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
                               uint32_t threads)
 {
-    const struct dense *d = (const struct dense *)(const void *)native;
-    dense_call call = { .d = d, .lines = args[1], .job = d->job };
-    int64_t units = d->paired   ? pairs_units(&call.job)
-                    : d->sparse ? sparse_units(&call.job)
-                                : sg_units(&call.job) * d->batch;
-    int64_t panels = d->b_count * ((d->job.n + SG_WIDTH - 1) / SG_WIDTH);
-    double ns = sg_estimate_ns(&call.job) * (double)d->batch;
+    const struct dense *dense = (const struct dense *)(const void *)native;
+    dense_call call = { .d = dense, .lines = args[1], .job = dense->job };
+    int64_t units = dense->paired   ? pairs_units(&call.job)
+                    : dense->sparse ? sparse_units(&call.job)
+                                    : sg_units(&call.job) * dense->batch;
+    int64_t panels = dense->b_count * ((dense->job.n + SG_WIDTH - 1) / SG_WIDTH);
+    double ns = sg_estimate_ns(&call.job) * (double)dense->batch;
     const bool alone = ns < WAKE_NS;
     inlay_status status = INLAY_OK;
 
     (void)threads; /* one goes by the host, too, which ends long loops of cancelled runs */
     call.job.a = args[0];
-    call.job.b = call.panels = args[d->lines > 0 && !d->few ? 2 : 1];
-    call.job.bias = d->biased ? args[d->bias_arg] : NULL;
-    call.job.c = args[d->arg_count - 1];
+    call.job.b = call.panels = args[dense->lines > 0 && !dense->few ? 2 : 1];
+    call.job.bias = dense->biased ? args[dense->bias_arg] : NULL;
+    call.job.c = args[dense->arg_count - 1];
     call.job.posts = call.posts;
-    for (uint32_t p = 0; p < call.job.post_count; p++) {
-        call.posts[p] = d->posts[p].post;
-        if (d->posts[p].arg != INLAY_NONE)
-            call.posts[p].other = args[d->posts[p].arg];
+    for (uint32_t post = 0; post < call.job.post_count; post++) {
+        call.posts[post] = dense->posts[post].post;
+        if (dense->posts[post].arg != INLAY_NONE)
+            call.posts[post].other = args[dense->posts[post].arg];
     }
-    if (d->few)
-        return alone ? few_rows(&call, 0, d->batch, 0) : run_loop(state, run, d->batch, ns, few_rows, &call);
-    if (d->lines > 0)
-        status = alone ? make_panels(&call, 0, panels, 0)
-                       : run_loop(state, run, panels, 4.0 * (double)(panels * SG_WIDTH * d->job.k) / PANEL_BYTES_PER_NS,
-                                  make_panels, &call);
+    if (dense->few)
+        return alone ? few_rows(&call, 0, dense->batch, 0) : run_loop(state, run, dense->batch, ns, few_rows, &call);
+    if (dense->lines > 0)
+        status =
+            alone ? make_panels(&call, 0, panels, 0)
+                  : run_loop(state, run, panels, 4.0 * (double)(panels * SG_WIDTH * dense->job.k) / PANEL_BYTES_PER_NS,
+                             make_panels, &call);
     if (status != INLAY_OK)
         return status;
-    if (d->paired) {
-        call.scratch = args[d->arg_count];
-        pairs_start(&call.job, call.scratch, d->workers);
+    if (dense->paired) {
+        call.scratch = args[dense->arg_count];
+        pairs_start(&call.job, call.scratch, dense->workers);
         return alone ? one_in_pairs(&call, 0, units, 0) : run_loop(state, run, units, ns, one_in_pairs, &call);
     }
-    if (d->sparse) {
-        call.scratch = args[d->arg_count];
+    if (dense->sparse) {
+        call.scratch = args[dense->arg_count];
         return alone ? one_sparse(&call, 0, units, 0) : run_loop(state, run, units, ns, one_sparse, &call);
     }
-    if (d->narrow) {
-        call.scratch = args[d->arg_count];
-        units = (d->job.n + d->job.width - 1) / d->job.width;
+    if (dense->narrow) {
+        call.scratch = args[dense->arg_count];
+        units = (dense->job.n + dense->job.width - 1) / dense->job.width;
         return alone ? narrow_panels(&call, 0, units, 0) : run_loop(state, run, units, ns, narrow_panels, &call);
     }
     if (alone)
-        return (d->batch == 1 ? one_product : many_products)(&call, 0, units, 0);
-    return run_loop(state, run, units, ns, d->batch == 1 ? one_product : many_products, &call);
+        return (dense->batch == 1 ? one_product : many_products)(&call, 0, units, 0);
+    return run_loop(state, run, units, ns, dense->batch == 1 ? one_product : many_products, &call);
 }
 
 /* ------------------------------------------------------------------ lowering */
 
-bool rg_function_of(const rg_eltwise *f, sg_post *out)
+bool rg_function_of(const rg_eltwise *eltwise, sg_post *out)
 {
     static const struct {
         dn_alg alg;
@@ -226,8 +228,8 @@ bool rg_function_of(const rg_eltwise *f, sg_post *out)
     };
 
     for (uint32_t i = 0; i < KIT_COUNT(known); i++) {
-        if (known[i].alg == f->alg) {
-            *out = (sg_post){ .fn = known[i].fn, .alpha = f->alpha, .beta = f->beta };
+        if (known[i].alg == eltwise->alg) {
+            *out = (sg_post){ .fn = known[i].fn, .alpha = eltwise->alpha, .beta = eltwise->beta };
             return true;
         }
     }
@@ -235,12 +237,13 @@ bool rg_function_of(const rg_eltwise *f, sg_post *out)
 }
 
 /* How value `other` lies beside the rows and columns of the output, which has `rank` axes, the last of n elements. */
-static bool operand_of(const rg_build *b, uint32_t other, uint32_t out, sg_post *post)
+static bool operand_of(const rg_build *build, uint32_t other, uint32_t out, sg_post *post)
 {
-    uint32_t rank = b->ranks[out], own = b->ranks[other];
-    int64_t n = b->dims[out][rank - 1], count = rg_count(b, other), last = own > 0 ? b->dims[other][own - 1] : 1;
+    uint32_t rank = build->ranks[out], own = build->ranks[other];
+    int64_t n = build->dims[out][rank - 1], count = rg_count(build, other),
+            last = own > 0 ? build->dims[other][own - 1] : 1;
 
-    if (count == rg_count(b, out)) {
+    if (count == rg_count(build, out)) {
         post->row = n;
         post->col = 1;
     } else if (count == last && last == n) {
@@ -248,7 +251,7 @@ static bool operand_of(const rg_build *b, uint32_t other, uint32_t out, sg_post 
         post->col = 1;
     } else if (count == 1) {
         post->row = post->col = 0;
-    } else if (last == 1 && count == rg_count(b, out) / n) {
+    } else if (last == 1 && count == rg_count(build, out) / n) {
         post->row = 1;
         post->col = 0;
     } else {
@@ -257,11 +260,11 @@ static bool operand_of(const rg_build *b, uint32_t other, uint32_t out, sg_post 
     return own <= rank;
 }
 
-static bool binary_of(const rg_build *b, const rg_post *post, uint32_t out, sg_post *result)
+static bool binary_of(const rg_build *build, const rg_post *post, uint32_t out, sg_post *result)
 {
     *result = (sg_post){ .fn = post->alg == RG_PRELU ? SG_PRELU : SG_ADD };
     if (post->alg == RG_PRELU)
-        return operand_of(b, post->other, out, result);
+        return operand_of(build, post->other, out, result);
     switch (post->alg) {
     case DN_BINARY_ADD:
         break;
@@ -277,28 +280,28 @@ static bool binary_of(const rg_build *b, const rg_post *post, uint32_t out, sg_p
     default:
         return false;
     }
-    return operand_of(b, post->other, out, result);
+    return operand_of(build, post->other, out, result);
 }
 
 /* Takes over as many of the group's posts as there are functions for; operands get their places in `others`. */
-static inlay_status take_posts(rg_build *b, const rg_group *group, struct dense *d, dense_args *args, rg_place *others,
-                               uint32_t *out_taken)
+static inlay_status take_posts(rg_build *build, const rg_group *group, struct dense *dense, dense_args *args,
+                               rg_place *others, uint32_t *out_taken)
 {
     uint32_t n = 0;
 
-    for (; n < group->post_count && d->job.post_count < KIT_COUNT(d->posts); n++) {
+    for (; n < group->post_count && dense->job.post_count < KIT_COUNT(dense->posts); n++) {
         const rg_post *post = &group->posts[n];
-        struct behind *next = &d->posts[d->job.post_count];
+        struct behind *next = &dense->posts[dense->job.post_count];
         bool binary = post->kind == RG_POST_BINARY;
         inlay_status status;
 
         next->arg = INLAY_NONE;
-        if (binary ? !binary_of(b, post, group->out, &next->post) : !rg_function_of(&post->eltwise, &next->post))
+        if (binary ? !binary_of(build, post, group->out, &next->post) : !rg_function_of(&post->eltwise, &next->post))
             break;
-        d->job.post_count++;
+        dense->job.post_count++;
         if (!binary)
             continue;
-        status = rg_read_plain(b, post->other, &others[n]);
+        status = rg_read_plain(build, post->other, &others[n]);
         if (status != INLAY_OK)
             return status;
         next->arg = args->count;
@@ -309,14 +312,14 @@ static inlay_status take_posts(rg_build *b, const rg_group *group, struct dense 
 }
 
 /* A first operand of the output's size that nobody reads afterwards takes the sums: true. */
-static bool adds_in_place(const rg_build *b, const rg_group *group)
+static bool adds_in_place(const rg_build *build, const rg_group *group)
 {
     const rg_post *first = &group->posts[0];
 
     return group->post_count > 0 && first->kind == RG_POST_BINARY && first->alg == DN_BINARY_ADD &&
-           rg_count(b, first->other) == rg_count(b, group->out) && rg_is_last_use(b, first->other) &&
-           b->places[first->other].buffer != INLAY_NONE && rg_md_is_plain(&b->places[first->other].md) &&
-           b->c->values[group->out].output == INLAY_NONE;
+           rg_count(build, first->other) == rg_count(build, group->out) && rg_is_last_use(build, first->other) &&
+           build->places[first->other].buffer != INLAY_NONE && rg_md_is_plain(&build->places[first->other].md) &&
+           build->c->values[group->out].output == INLAY_NONE;
 }
 
 /* The panels of a [k, n] matrix as a layout of oneDNN's. */
@@ -329,100 +332,102 @@ static void panels(int64_t n, int64_t k, rg_md *out, sg_job *job)
     job->b_panel = out->padded_dims[1] * job->b_step;
 }
 
-inlay_status dense_emit(rg_build *b, const rg_group *group, struct dense *d, dense_args *args, uint32_t bias_value)
+inlay_status dense_emit(rg_build *build, const rg_group *group, struct dense *dense, dense_args *args,
+                        uint32_t bias_value)
 {
-    rg_place others[RG_MAX_POSTS], bias, y, scratch;
+    rg_place others[RG_MAX_POSTS], bias, output, scratch;
     uint32_t taken = 0;
     rg_md md, bias_md;
-    bool add = !d->few && !d->bits.on && !d->sparse && adds_in_place(b, group);
+    bool add = !dense->few && !dense->bits.on && !dense->sparse && adds_in_place(build, group);
     inlay_status status;
 
-    rg_md_plain(&bias_md, 1, &d->job.n);
+    rg_md_plain(&bias_md, 1, &dense->job.n);
     if (bias_value != INLAY_NONE) {
-        INLAY_TRY(rg_read_constant(b, bias_value, &bias_md, &bias_md, &bias));
-        d->bias_arg = args->count;
+        INLAY_TRY(rg_read_constant(build, bias_value, &bias_md, &bias_md, &bias));
+        dense->bias_arg = args->count;
         args->list[args->count++] = &bias;
     }
     if (add) { /* the bias comes behind it */
         if (bias_value != INLAY_NONE)
-            d->posts[d->job.post_count++] = (struct behind){ .post = { .fn = SG_ADD, .col = 1 }, .arg = d->bias_arg };
-        y = b->places[group->posts[0].other];
-        d->job.add = true;
+            dense->posts[dense->job.post_count++] =
+                (struct behind){ .post = { .fn = SG_ADD, .col = 1 }, .arg = dense->bias_arg };
+        output = build->places[group->posts[0].other];
+        dense->job.add = true;
     }
-    d->biased = bias_value != INLAY_NONE && !add;
+    dense->biased = bias_value != INLAY_NONE && !add;
     if (add) {
         rg_group rest = *group;
 
         rest.post_count--;
         memmove(rest.posts, rest.posts + 1, rest.post_count * sizeof *rest.posts);
-        INLAY_TRY(take_posts(b, &rest, d, args, others, &taken));
+        INLAY_TRY(take_posts(build, &rest, dense, args, others, &taken));
         taken++;
     } else {
-        INLAY_TRY(take_posts(b, group, d, args, others, &taken));
-        rg_md_plain(&md, b->ranks[group->out], b->dims[group->out]);
-        INLAY_TRY(rg_made_place(b, group, taken, &md, &y));
+        INLAY_TRY(take_posts(build, group, dense, args, others, &taken));
+        rg_md_plain(&md, build->ranks[group->out], build->dims[group->out]);
+        INLAY_TRY(rg_made_place(build, group, taken, &md, &output));
     }
-    args->list[args->count++] = &y;
-    d->arg_count = args->count;
-    if (d->paired || d->sparse || d->narrow) {
-        const int64_t floats = d->workers * (d->paired   ? pairs_scratch_floats(&d->job)
-                                             : d->sparse ? sparse_scratch_floats(&d->job)
-                                                         : d->job.b_panel);
+    args->list[args->count++] = &output;
+    dense->arg_count = args->count;
+    if (dense->paired || dense->sparse || dense->narrow) {
+        const int64_t floats = dense->workers * (dense->paired   ? pairs_scratch_floats(&dense->job)
+                                                 : dense->sparse ? sparse_scratch_floats(&dense->job)
+                                                                 : dense->job.b_panel);
 
-        INLAY_TRY(rg_new_floats(b, floats, &scratch));
+        INLAY_TRY(rg_new_floats(build, floats, &scratch));
         args->list[args->count++] = &scratch;
     }
-    INLAY_TRY(rg_emit_step(b, &d->native, sizeof *d, args->list, args->count));
-    rg_md_plain(&y.md, b->ranks[group->out], b->dims[group->out]);
-    status = rg_finish(b, group, taken, &y, true);
+    INLAY_TRY(rg_emit_step(build, &dense->native, sizeof *dense, args->list, args->count));
+    rg_md_plain(&output.md, build->ranks[group->out], build->dims[group->out]);
+    status = rg_finish(build, group, taken, &output, true);
 done:
     return status;
 }
 
-inlay_status rg_lower_dense(rg_build *b, const rg_group *group, uint32_t bias_value, rg_dense_way way)
+inlay_status rg_lower_dense(rg_build *build, const rg_group *group, uint32_t bias_value, rg_dense_way way)
 {
-    const rg_op *op = b->op;
+    const rg_op *op = build->op;
     uint32_t w = op->in[1];
-    int64_t k = b->dims[w][op->product.trans_b ? 1 : 0], n = b->dims[w][op->product.trans_b ? 0 : 1],
-            m = rg_count(b, op->in[0]) / k;
+    int64_t k = build->dims[w][op->product.trans_b ? 1 : 0], n = build->dims[w][op->product.trans_b ? 0 : 1],
+            m = rg_count(build, op->in[0]) / k;
     int64_t w_dims[] = { n, k }, w_strides[] = { op->product.trans_b ? k : 1, op->product.trans_b ? 1 : n };
-    struct dense d = { .native.run = run_dense,
-                       .job = { .kernel = b->state->sgemm,
-                                .m = m,
-                                .n = n,
-                                .k = k,
-                                .chain = sg_chain(k, b->state->strict),
-                                .a_row = k,
-                                .c_row = n } };
+    struct dense dense = { .native.run = run_dense,
+                           .job = { .kernel = build->state->sgemm,
+                                    .m = m,
+                                    .n = n,
+                                    .k = k,
+                                    .chain = sg_chain(k, build->state->strict),
+                                    .a_row = k,
+                                    .c_row = n } };
     dense_args args = { .count = 2 };
-    rg_place x, packed;
+    rg_place input, packed;
     rg_md w_plain, w_md;
     inlay_status status;
 
-    d.batch = d.b_count = 1;
-    (way == RG_DENSE_PAIRS ? pairs_share : sg_share)(&d.job, b->instance->threads);
-    d.paired = way == RG_DENSE_PAIRS;
-    d.sparse = way == RG_DENSE_SPARSE;
-    d.narrow = way == RG_DENSE_PLAIN && kn_is_narrow(b);
-    d.workers = b->instance->threads > 0 ? b->instance->threads : 1;
+    dense.batch = dense.b_count = 1;
+    (way == RG_DENSE_PAIRS ? pairs_share : sg_share)(&dense.job, build->instance->threads);
+    dense.paired = way == RG_DENSE_PAIRS;
+    dense.sparse = way == RG_DENSE_SPARSE;
+    dense.narrow = way == RG_DENSE_PLAIN && kn_is_narrow(build);
+    dense.workers = build->instance->threads > 0 ? build->instance->threads : 1;
     rg_md_strides(&w_plain, 2, w_dims, w_strides);
-    if (d.paired) {
+    if (dense.paired) {
         pairs_layout(k, n, &w_md);
-    } else if (d.sparse) {
-        sparse_layout(&w_plain, sparse_blocks_of(b, op), &w_md);
-        d.job.width = sparse_fours_of(b, op) ? FR_WIDTH : SP_WIDTH;
+    } else if (dense.sparse) {
+        sparse_layout(&w_plain, sparse_blocks_of(build, op), &w_md);
+        dense.job.width = sparse_fours_of(build, op) ? FR_WIDTH : SP_WIDTH;
     } else {
-        panels(n, k, &w_md, &d.job);
+        panels(n, k, &w_md, &dense.job);
     }
-    INLAY_TRY(rg_read_strided(b, op->in[0], &x));
-    if (!rg_md_has_rows(&x.md, &d.job.a_row)) {
-        INLAY_TRY(rg_read_plain(b, op->in[0], &x));
-        d.job.a_row = k;
+    INLAY_TRY(rg_read_strided(build, op->in[0], &input));
+    if (!rg_md_has_rows(&input.md, &dense.job.a_row)) {
+        INLAY_TRY(rg_read_plain(build, op->in[0], &input));
+        dense.job.a_row = k;
     }
-    INLAY_TRY((d.narrow ? narrow_read_pack : rg_read_constant)(b, w, &w_plain, &w_md, &packed));
-    args.list[0] = &x;
+    INLAY_TRY((dense.narrow ? narrow_read_pack : rg_read_constant)(build, w, &w_plain, &w_md, &packed));
+    args.list[0] = &input;
     args.list[1] = &packed;
-    status = dense_emit(b, group, &d, &args, bias_value);
+    status = dense_emit(build, group, &dense, &args, bias_value);
 done:
     return status;
 }
@@ -438,54 +443,54 @@ static void read_steps(const rg_md *md, uint32_t axes, int64_t *steps, int64_t *
     *out_column = s[axes + 1];
 }
 
-inlay_status rg_lower_batched(rg_build *b, const rg_group *group)
+inlay_status rg_lower_batched(rg_build *build, const rg_group *group)
 {
-    const rg_op *op = b->op;
-    const uint32_t y = op->out[0], rank = b->ranks[y], axes = rank - 2;
-    const int64_t *dims = b->dims[y];
-    struct dense d = { .native.run = run_dense,
-                       .batch = rg_count(b, y) / (dims[axes] * dims[axes + 1]),
-                       .axes = axes,
-                       .job = { .kernel = b->state->sgemm,
-                                .m = dims[axes],
-                                .n = dims[axes + 1],
-                                .width = SG_WIDTH,
-                                .b_panel = SG_WIDTH,
-                                .c_row = dims[axes + 1] } };
+    const rg_op *op = build->op;
+    const uint32_t y = op->out[0], rank = build->ranks[y], axes = rank - 2;
+    const int64_t *dims = build->dims[y];
+    struct dense dense = { .native.run = run_dense,
+                           .batch = rg_count(build, y) / (dims[axes] * dims[axes + 1]),
+                           .axes = axes,
+                           .job = { .kernel = build->state->sgemm,
+                                    .m = dims[axes],
+                                    .n = dims[axes + 1],
+                                    .width = SG_WIDTH,
+                                    .b_panel = SG_WIDTH,
+                                    .c_row = dims[axes + 1] } };
     dense_args args = { .count = 2 };
     int64_t row, column, floats;
-    rg_place a, w, scratch;
+    rg_place place, weights, scratch;
     inlay_status status;
     rg_md md;
 
-    INLAY_TRY(rg_read_matrix(b, op->in[0], rank, op->product.trans_a, &a));
-    INLAY_TRY(rg_read_matrix(b, op->in[1], rank, op->product.trans_b, &w));
-    d.job.k = a.md.dims[rank - 1];
-    d.job.chain = sg_chain(d.job.k, b->state->strict);
-    if (a.md.strides[rank - 1] != 1) { /* columns lie together: rows are needed */
-        rg_md_plain(&md, rank, a.md.dims);
-        INLAY_TRY(rg_reorder(b, &a, &md, &a));
+    INLAY_TRY(rg_read_matrix(build, op->in[0], rank, op->product.trans_a, &place));
+    INLAY_TRY(rg_read_matrix(build, op->in[1], rank, op->product.trans_b, &weights));
+    dense.job.k = place.md.dims[rank - 1];
+    dense.job.chain = sg_chain(dense.job.k, build->state->strict);
+    if (place.md.strides[rank - 1] != 1) { /* columns lie together: rows are needed */
+        rg_md_plain(&md, rank, place.md.dims);
+        INLAY_TRY(rg_reorder(build, &place, &md, &place));
     }
-    memcpy(d.dims, dims, axes * sizeof *dims);
-    read_steps(&a.md, axes, d.a_steps, &d.job.a_row, &column);
-    read_steps(&w.md, axes, d.b_steps, &row, &column);
-    d.b_count = 1;
+    memcpy(dense.dims, dims, axes * sizeof *dims);
+    read_steps(&place.md, axes, dense.a_steps, &dense.job.a_row, &column);
+    read_steps(&weights.md, axes, dense.b_steps, &row, &column);
+    dense.b_count = 1;
     for (uint32_t x = 0; x < axes; x++)
-        d.b_count = d.b_steps[x] != 0 ? d.batch : d.b_count;
-    args.list[0] = &a;
-    args.list[1] = &w;
-    d.job.b_step = row;
+        dense.b_count = dense.b_steps[x] != 0 ? dense.batch : dense.b_count;
+    args.list[0] = &place;
+    args.list[1] = &weights;
+    dense.job.b_step = row;
     if (column != 1)
-        d.lines = column;
-    d.few = column != 1 && d.job.m <= SG_FEW && !b->state->reproducible;
-    if (column != 1 && !d.few) {
-        floats = d.b_count * d.job.k * ((d.job.n + SG_WIDTH - 1) / SG_WIDTH * SG_WIDTH);
-        INLAY_TRY(rg_new_floats(b, floats, &scratch));
+        dense.lines = column;
+    dense.few = column != 1 && dense.job.m <= SG_FEW && !build->state->reproducible;
+    if (column != 1 && !dense.few) {
+        floats = dense.b_count * dense.job.k * ((dense.job.n + SG_WIDTH - 1) / SG_WIDTH * SG_WIDTH);
+        INLAY_TRY(rg_new_floats(build, floats, &scratch));
         args.list[args.count++] = &scratch;
-        d.job.b_step = SG_WIDTH;
-        d.job.b_panel = d.job.k * SG_WIDTH;
+        dense.job.b_step = SG_WIDTH;
+        dense.job.b_panel = dense.job.k * SG_WIDTH;
     }
-    status = dense_emit(b, group, &d, &args, INLAY_NONE);
+    status = dense_emit(build, group, &dense, &args, INLAY_NONE);
 done:
     return status;
 }

@@ -54,7 +54,8 @@ typedef struct dense_args {
     uint32_t count;
 } dense_args;
 
-/* Adds bias, operands of functions behind it and the output to the operands, and emits a copy of d with what it takes
- * of the group; the rest of the group runs behind it. bias_value: INLAY_NONE for none. */
-inlay_status dense_emit(rg_build *b, const rg_group *group, struct dense *d, dense_args *args, uint32_t bias_value);
+/* Adds bias, operands of functions behind it and the output to the operands, and emits a copy of dense with what it
+ * takes of the group; the rest of the group runs behind it. bias_value: INLAY_NONE for none. */
+inlay_status dense_emit(rg_build *build, const rg_group *group, struct dense *dense, dense_args *args,
+                        uint32_t bias_value);
 #endif

@@ -30,152 +30,155 @@ typedef struct nbits_call {
 } nbits_call;
 
 /* Row r as kernels read it. */
-static const float *row_of(const nbits_call *c, int64_t r)
+static const float *row_of(const nbits_call *call, int64_t r)
 {
-    const nbits_plan *p = &c->d->bits;
+    const nbits_plan *plan = &call->d->bits;
 
-    if (p->spreads)
-        return (const float *)(void *)(c->scratch + p->rows) + r * nb_depth(&p->shape);
-    return c->x + r * c->d->job.a_row;
+    if (plan->spreads)
+        return (const float *)(void *)(call->scratch + plan->rows) + r * nb_depth(&plan->shape);
+    return call->x + r * call->d->job.a_row;
 }
 
 /* Bytes of a row's integers. */
-static int64_t limb_bytes(const nbits_plan *p)
+static int64_t limb_bytes(const nbits_plan *plan)
 {
-    return (p->blocks ? (int64_t)p->mode : 2) * nb_depth(&p->shape);
+    return (plan->blocks ? (int64_t)plan->mode : 2) * nb_depth(&plan->shape);
 }
 
-static int8_t *limbs_of(const nbits_call *c, int64_t r)
+static int8_t *limbs_of(const nbits_call *call, int64_t r)
 {
-    const nbits_plan *p = &c->d->bits;
+    const nbits_plan *plan = &call->d->bits;
 
-    return (int8_t *)c->scratch + p->limbs + r * limb_bytes(p);
+    return (int8_t *)call->scratch + plan->limbs + r * limb_bytes(plan);
 }
 
-static void spread(const nbits_call *c, int64_t r)
+static void spread(const nbits_call *call, int64_t r)
 {
-    const nb_shape *s = &c->d->bits.shape;
-    const float *from = c->x + r * c->d->job.a_row;
-    float *to = (float *)(void *)(c->scratch + c->d->bits.rows) + r * nb_depth(s);
+    const nb_shape *shape = &call->d->bits.shape;
+    const float *from = call->x + r * call->d->job.a_row;
+    float *to = (float *)(void *)(call->scratch + call->d->bits.rows) + r * nb_depth(shape);
 
-    for (int64_t b = 0; b < s->blocks; b++, to += s->padded) {
-        const int64_t begin = b * s->block, count = s->k - begin < s->block ? s->k - begin : s->block;
+    for (int64_t b = 0; b < shape->blocks; b++, to += shape->padded) {
+        const int64_t begin = b * shape->block,
+                      count = shape->k - begin < shape->block ? shape->k - begin : shape->block;
 
         memcpy(to, from + begin, (size_t)count * sizeof *to);
-        memset(to + count, 0, (size_t)(s->padded - count) * sizeof *to);
+        memset(to + count, 0, (size_t)(shape->padded - count) * sizeof *to);
     }
 }
 
 static inlay_status prepare_rows(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    const nbits_call *c = user;
-    const nbits_plan *p = &c->d->bits;
-    const int64_t parts = nb_parts(&p->shape);
+    const nbits_call *call = user;
+    const nbits_plan *plan = &call->d->bits;
+    const int64_t parts = nb_parts(&plan->shape);
 
     (void)worker;
     for (int64_t r = begin; r < end; r++) {
-        if (p->spreads)
-            spread(c, r);
-        if (p->mode != NB_EXACT)
-            c->scratch[p->fit + (uint64_t)r] = p->kernel->prepare(
-                &p->shape, p->mode, p->has_zeros ? NULL : &p->zero, row_of(c, r),
-                &(nb_row){ .limbs = limbs_of(c, r),
-                           .limbs_part = limb_bytes(p) / parts,
-                           .factors = (float *)(void *)(c->scratch + p->factors) + r * parts,
-                           .sums = (int32_t *)(void *)(c->scratch + p->sums) + r * parts,
-                           .starts = p->blocks ? (int32_t *)(void *)(c->scratch + p->starts) + r * parts : NULL });
+        if (plan->spreads)
+            spread(call, r);
+        if (plan->mode != NB_EXACT)
+            call->scratch[plan->fit + (uint64_t)r] = plan->kernel->prepare(
+                &plan->shape, plan->mode, plan->has_zeros ? NULL : &plan->zero, row_of(call, r),
+                &(nb_row){ .limbs = limbs_of(call, r),
+                           .limbs_part = limb_bytes(plan) / parts,
+                           .factors = (float *)(void *)(call->scratch + plan->factors) + r * parts,
+                           .sums = (int32_t *)(void *)(call->scratch + plan->sums) + r * parts,
+                           .starts =
+                               plan->blocks ? (int32_t *)(void *)(call->scratch + plan->starts) + r * parts : NULL });
     }
     return INLAY_OK;
 }
 
 /* Rows [r, r + count) by panels from that one on. */
-static nb_tile tile_of(const nbits_call *c, int64_t panel, int64_t panels, int64_t r, int64_t count)
+static nb_tile tile_of(const nbits_call *call, int64_t panel, int64_t panels, int64_t r, int64_t count)
 {
-    const nbits_plan *p = &c->d->bits;
-    const nb_shape *s = &p->shape;
-    const int64_t parts = nb_parts(s), at = panel * NB_COLUMNS, scales = s->blocks * NB_COLUMNS;
+    const nbits_plan *plan = &call->d->bits;
+    const nb_shape *shape = &plan->shape;
+    const int64_t parts = nb_parts(shape), at = panel * NB_COLUMNS, scales = shape->blocks * NB_COLUMNS;
 
-    return (nb_tile){ .shape = s,
-                      .w = c->w + nb_weight_bytes(s) / s->panels * panel,
-                      .scales = c->scales + scales * panel,
-                      .zeros = c->zeros == NULL ? NULL : c->zeros + scales * panel,
-                      .zero = p->zero,
+    return (nb_tile){ .shape = shape,
+                      .w = call->w + nb_weight_bytes(shape) / shape->panels * panel,
+                      .scales = call->scales + scales * panel,
+                      .zeros = call->zeros == NULL ? NULL : call->zeros + scales * panel,
+                      .zero = plan->zero,
                       .rows = count,
-                      .a = row_of(c, r),
-                      .a_row = p->spreads ? nb_depth(s) : c->d->job.a_row,
-                      .limbs = limbs_of(c, r),
-                      .limbs_row = limb_bytes(p),
-                      .limbs_part = limb_bytes(p) / parts,
-                      .factors = (float *)(void *)(c->scratch + p->factors) + r * parts,
-                      .sums = (int32_t *)(void *)(c->scratch + p->sums) + r * parts,
-                      .c = c->y + r * c->d->job.c_row + at,
-                      .c_row = c->d->job.c_row,
-                      .columns = s->n - at < panels * NB_COLUMNS ? s->n - at : panels * NB_COLUMNS };
+                      .a = row_of(call, r),
+                      .a_row = plan->spreads ? nb_depth(shape) : call->d->job.a_row,
+                      .limbs = limbs_of(call, r),
+                      .limbs_row = limb_bytes(plan),
+                      .limbs_part = limb_bytes(plan) / parts,
+                      .factors = (float *)(void *)(call->scratch + plan->factors) + r * parts,
+                      .sums = (int32_t *)(void *)(call->scratch + plan->sums) + r * parts,
+                      .c = call->y + r * call->d->job.c_row + at,
+                      .c_row = call->d->job.c_row,
+                      .columns = shape->n - at < panels * NB_COLUMNS ? shape->n - at : panels * NB_COLUMNS };
 }
 
-static bool fits(const nbits_call *c, int64_t r)
+static bool fits(const nbits_call *call, int64_t r)
 {
-    return c->scratch[c->d->bits.fit + (uint64_t)r] != 0;
+    return call->scratch[call->d->bits.fit + (uint64_t)r] != 0;
 }
 
 /* Rows [r, r + count), as many as a tile may have, by one panel. What cannot be rounded is summed as it is; rows beside
  * it are not to notice. */
-static void multiply(const nbits_call *c, int64_t panel, int64_t r, int64_t count)
+static void multiply(const nbits_call *call, int64_t panel, int64_t r, int64_t count)
 {
-    const nbits_plan *p = &c->d->bits;
-    bool all = p->mode != NB_EXACT;
+    const nbits_plan *plan = &call->d->bits;
+    bool all = plan->mode != NB_EXACT;
 
     for (int64_t i = 0; all && i < count; i++)
-        all = fits(c, r + i);
+        all = fits(call, r + i);
     for (int64_t i = 0; i < count;) {
-        const int64_t rows = all || p->mode == NB_EXACT ? count : 1;
-        const nb_tile t = tile_of(c, panel, 1, r + i, rows);
+        const int64_t rows = all || plan->mode == NB_EXACT ? count : 1;
+        const nb_tile tile = tile_of(call, panel, 1, r + i, rows);
 
-        p->kernel->tile[p->mode != NB_EXACT && fits(c, r + i) ? p->mode : NB_EXACT](&t);
+        plan->kernel->tile[plan->mode != NB_EXACT && fits(call, r + i) ? plan->mode : NB_EXACT](&tile);
         i += rows;
     }
 }
 
-static void finish(const nbits_call *c, int64_t r, int64_t rows, int64_t at, int64_t columns)
+static void finish(const nbits_call *call, int64_t r, int64_t rows, int64_t at, int64_t columns)
 {
-    const sg_job *job = &c->d->job;
-    float *y = c->y + r * job->c_row + at;
+    const sg_job *job = &call->d->job;
+    float *output = call->y + r * job->c_row + at;
 
-    if (c->bias != NULL)
-        job->kernel->post(&(sg_post){ .fn = SG_ADD, .other = c->bias + at, .col = 1 }, y, job->c_row, rows, columns);
-    for (uint32_t p = 0; p < job->post_count; p++) {
-        sg_post post = c->posts[p];
+    if (call->bias != NULL)
+        job->kernel->post(&(sg_post){ .fn = SG_ADD, .other = call->bias + at, .col = 1 }, output, job->c_row, rows,
+                          columns);
+    for (uint32_t post_index = 0; post_index < job->post_count; post_index++) {
+        sg_post post = call->posts[post_index];
 
         if (post.other != NULL)
             post.other += r * post.row + at * post.col;
-        job->kernel->post(&post, y, job->c_row, rows, columns);
+        job->kernel->post(&post, output, job->c_row, rows, columns);
     }
 }
 
-static int64_t groups_of(const nb_shape *s)
+static int64_t groups_of(const nb_shape *shape)
 {
-    return (s->panels + GROUP - 1) / GROUP;
+    return (shape->panels + GROUP - 1) / GROUP;
 }
 
 /* Units: groups of panels for a block of rows, then for the next. */
 static inlay_status packed_units(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    const nbits_call *c = user;
-    const nb_shape *s = &c->d->bits.shape;
-    const int64_t groups = groups_of(s);
+    const nbits_call *call = user;
+    const nb_shape *shape = &call->d->bits.shape;
+    const int64_t groups = groups_of(shape);
 
     (void)worker;
     for (int64_t u = begin; u < end; u++) {
         const int64_t above = u / groups * ROW_BLOCK,
-                      m = c->d->job.m < above + ROW_BLOCK ? c->d->job.m : above + ROW_BLOCK;
-        const int64_t first = u % groups * GROUP, last = first + GROUP < s->panels ? first + GROUP : s->panels;
-        const int64_t at = first * NB_COLUMNS, columns = s->n - at < SG_WIDTH ? s->n - at : SG_WIDTH;
+                      m = call->d->job.m < above + ROW_BLOCK ? call->d->job.m : above + ROW_BLOCK;
+        const int64_t first = u % groups * GROUP, last = first + GROUP < shape->panels ? first + GROUP : shape->panels;
+        const int64_t at = first * NB_COLUMNS, columns = shape->n - at < SG_WIDTH ? shape->n - at : SG_WIDTH;
 
         for (int64_t r = above, rows; r < m; r += rows) {
             rows = m - r < NB_ROWS ? m - r : NB_ROWS;
             for (int64_t panel = first; panel < last; panel++)
-                multiply(c, panel, r, rows);
-            finish(c, r, rows, at, columns);
+                multiply(call, panel, r, rows);
+            finish(call, r, rows, at, columns);
         }
     }
     return INLAY_OK;
@@ -184,81 +187,81 @@ static inlay_status packed_units(void *user, int64_t begin, int64_t end, uint32_
 /* Units: panels side by side for a block of rows, then for the next. */
 static inlay_status block_units(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    const nbits_call *c = user;
-    const nbits_plan *p = &c->d->bits;
-    const nb_shape *s = &p->shape;
-    const int64_t groups = (s->panels + NB_BESIDE - 1) / NB_BESIDE, parts = nb_parts(s);
-    char *room = c->scratch + p->panels + worker % c->d->workers * p->panel_bytes;
-    int32_t *starts = (int32_t *)(void *)(room + nb_block_bytes(p->mode));
-    nb_block b = { .w = room, .w_starts = starts };
+    const nbits_call *call = user;
+    const nbits_plan *plan = &call->d->bits;
+    const nb_shape *shape = &plan->shape;
+    const int64_t groups = (shape->panels + NB_BESIDE - 1) / NB_BESIDE, parts = nb_parts(shape);
+    char *room = call->scratch + plan->panels + worker % call->d->workers * plan->panel_bytes;
+    int32_t *starts = (int32_t *)(void *)(room + nb_block_bytes(plan->mode));
+    nb_block block = { .w = room, .w_starts = starts };
 
     for (int64_t u = begin; u < end; u++) {
         const int64_t above = u / groups * BLOCK_ROWS, panel = u % groups * NB_BESIDE;
-        const int64_t m = c->d->job.m < above + BLOCK_ROWS ? c->d->job.m : above + BLOCK_ROWS;
-        const int64_t panels = s->panels - panel < NB_BESIDE ? s->panels - panel : NB_BESIDE;
+        const int64_t m = call->d->job.m < above + BLOCK_ROWS ? call->d->job.m : above + BLOCK_ROWS;
+        const int64_t panels = shape->panels - panel < NB_BESIDE ? shape->panels - panel : NB_BESIDE;
 
         for (int64_t first = 0; first < parts; first += NB_PARTS) {
             const int64_t count = parts - first < NB_PARTS ? parts - first : NB_PARTS;
 
             for (int64_t i = 0; i < NB_BESIDE; i++) { /* those that are not there are the last again */
-                const nb_tile t = tile_of(c, panel + (i < panels ? i : panels - 1), 1, above, 1);
+                const nb_tile tile = tile_of(call, panel + (i < panels ? i : panels - 1), 1, above, 1);
 
-                p->kernel->spread(&t, p->mode, first, count, (int)i, room, starts);
+                plan->kernel->spread(&tile, plan->mode, first, count, (int)i, room, starts);
             }
-            b.first = first;
-            b.parts = count;
-            b.tile = tile_of(c, panel, panels, above, NB_ROWS);
-            b.starts = (int32_t *)(void *)(c->scratch + p->starts) + above * parts;
+            block.first = first;
+            block.parts = count;
+            block.tile = tile_of(call, panel, panels, above, NB_ROWS);
+            block.starts = (int32_t *)(void *)(call->scratch + plan->starts) + above * parts;
             for (int64_t r = above; r < m; r += NB_ROWS) {
-                b.tile.rows = m - r < NB_ROWS ? m - r : NB_ROWS;
-                p->kernel->block(&b, p->mode);
-                b.tile.limbs += NB_ROWS * b.tile.limbs_row;
-                b.tile.factors += NB_ROWS * parts;
-                b.tile.sums += NB_ROWS * parts;
-                b.starts += NB_ROWS * parts;
-                b.tile.c += NB_ROWS * b.tile.c_row;
+                block.tile.rows = m - r < NB_ROWS ? m - r : NB_ROWS;
+                plan->kernel->block(&block, plan->mode);
+                block.tile.limbs += NB_ROWS * block.tile.limbs_row;
+                block.tile.factors += NB_ROWS * parts;
+                block.tile.sums += NB_ROWS * parts;
+                block.starts += NB_ROWS * parts;
+                block.tile.c += NB_ROWS * block.tile.c_row;
             }
         }
         for (int64_t r = above; r < m; r++)
-            for (int64_t i = 0; !fits(c, r) && i < panels; i++)
-                multiply(c, panel + i, r, 1);
+            for (int64_t i = 0; !fits(call, r) && i < panels; i++)
+                multiply(call, panel + i, r, 1);
         for (int64_t r = above; r < m; r += NB_ROWS)
-            finish(c, r, m - r < NB_ROWS ? m - r : NB_ROWS, panel * NB_COLUMNS, b.tile.columns);
+            finish(call, r, m - r < NB_ROWS ? m - r : NB_ROWS, panel * NB_COLUMNS, block.tile.columns);
     }
     return INLAY_OK;
 }
 
 static inlay_status unfolded_units(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    const nbits_call *c = user;
-    const nbits_plan *p = &c->d->bits;
-    const nb_shape *s = &p->shape;
-    const int64_t scales = s->blocks * NB_COLUMNS;
-    float *panel = (float *)(void *)(c->scratch + p->panels + worker % c->d->workers * p->panel_bytes);
+    const nbits_call *call = user;
+    const nbits_plan *plan = &call->d->bits;
+    const nb_shape *shape = &plan->shape;
+    const int64_t scales = shape->blocks * NB_COLUMNS;
+    float *panel = (float *)(void *)(call->scratch + plan->panels + worker % call->d->workers * plan->panel_bytes);
 
     for (int64_t u = begin; u < end; u++) {
         const int64_t at = u * SG_WIDTH;
         sg_post posts[RG_MAX_POSTS + 1];
-        sg_job job = c->d->job;
+        sg_job job = call->d->job;
 
-        job.n = s->n - at < SG_WIDTH ? s->n - at : SG_WIDTH;
-        for (int64_t i = u * GROUP; i < (u + 1) * GROUP && i < s->panels; i++) {
-            const nb_tile t = { .shape = s,
-                                .w = c->w + nb_weight_bytes(s) / s->panels * i,
-                                .scales = c->scales + scales * i,
-                                .zeros = c->zeros == NULL ? NULL : c->zeros + scales * i,
-                                .zero = p->zero };
+        job.n = shape->n - at < SG_WIDTH ? shape->n - at : SG_WIDTH;
+        for (int64_t i = u * GROUP; i < (u + 1) * GROUP && i < shape->panels; i++) {
+            const nb_tile tile = { .shape = shape,
+                                   .w = call->w + nb_weight_bytes(shape) / shape->panels * i,
+                                   .scales = call->scales + scales * i,
+                                   .zeros = call->zeros == NULL ? NULL : call->zeros + scales * i,
+                                   .zero = plan->zero };
 
-            p->kernel->unfold(&t, panel + (i - u * GROUP) * NB_COLUMNS, SG_WIDTH);
+            plan->kernel->unfold(&tile, panel + (i - u * GROUP) * NB_COLUMNS, SG_WIDTH);
         }
-        job.a = c->x;
+        job.a = call->x;
         job.b = panel;
         job.width = job.b_step = SG_WIDTH;
-        job.bias = c->bias == NULL ? NULL : c->bias + at;
-        job.c = c->y + at;
+        job.bias = call->bias == NULL ? NULL : call->bias + at;
+        job.c = call->y + at;
         job.posts = posts;
         for (uint32_t i = 0; i < job.post_count; i++) {
-            posts[i] = c->posts[i];
+            posts[i] = call->posts[i];
             if (posts[i].other != NULL)
                 posts[i].other += at * posts[i].col;
         }
@@ -267,10 +270,10 @@ static inlay_status unfolded_units(void *user, int64_t begin, int64_t end, uint3
     return INLAY_OK;
 }
 
-static double estimate_ns(const struct dense *d)
+static double estimate_ns(const struct dense *dense)
 {
-    const double count = (double)d->job.n * (double)d->job.k, bytes = count * d->bits.shape.bits / 8;
-    const double work = (double)d->job.m * count / (d->bits.mode != NB_EXACT ? INTEGERS_PER_NS : FLOATS_PER_NS);
+    const double count = (double)dense->job.n * (double)dense->job.k, bytes = count * dense->bits.shape.bits / 8;
+    const double work = (double)dense->job.m * count / (dense->bits.mode != NB_EXACT ? INTEGERS_PER_NS : FLOATS_PER_NS);
 
     return bytes / BYTES_PER_NS > work ? bytes / BYTES_PER_NS : work;
 }
@@ -291,36 +294,37 @@ static inlay_status share(const rg_state *state, inlay_run *run, int64_t units, 
 static inlay_status run_nbits(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
                               uint32_t threads)
 {
-    const struct dense *d = (const struct dense *)(const void *)native;
-    const nbits_plan *p = &d->bits;
-    nbits_call call = { .d = d,
+    const struct dense *dense = (const struct dense *)(const void *)native;
+    const nbits_plan *plan = &dense->bits;
+    nbits_call call = { .d = dense,
                         .x = args[0],
                         .w = args[1],
                         .scales = args[2],
-                        .zeros = p->has_zeros ? args[3] : NULL,
-                        .scratch = args[p->scratch_arg],
-                        .y = args[d->arg_count - 1],
-                        .bias = d->biased ? args[d->bias_arg] : NULL };
-    const double ns = estimate_ns(d);
+                        .zeros = plan->has_zeros ? args[3] : NULL,
+                        .scratch = args[plan->scratch_arg],
+                        .y = args[dense->arg_count - 1],
+                        .bias = dense->biased ? args[dense->bias_arg] : NULL };
+    const double ns = estimate_ns(dense);
     inlay_status status = INLAY_OK;
 
-    for (uint32_t i = 0; i < d->job.post_count; i++) {
-        call.posts[i] = d->posts[i].post;
-        if (d->posts[i].arg != INLAY_NONE)
-            call.posts[i].other = args[d->posts[i].arg];
+    for (uint32_t i = 0; i < dense->job.post_count; i++) {
+        call.posts[i] = dense->posts[i].post;
+        if (dense->posts[i].arg != INLAY_NONE)
+            call.posts[i].other = args[dense->posts[i].arg];
     }
-    if (p->unfolds)
-        return share(state, run, groups_of(&p->shape), ns, threads, unfolded_units, &call);
-    if (p->spreads || p->mode != NB_EXACT)
-        status = share(state, run, d->job.m, 2.0 * (double)(d->job.m * d->job.k), threads, prepare_rows, &call);
+    if (plan->unfolds)
+        return share(state, run, groups_of(&plan->shape), ns, threads, unfolded_units, &call);
+    if (plan->spreads || plan->mode != NB_EXACT)
+        status =
+            share(state, run, dense->job.m, 2.0 * (double)(dense->job.m * dense->job.k), threads, prepare_rows, &call);
     if (status != INLAY_OK)
         return status;
-    if (p->blocks)
+    if (plan->blocks)
         return share(state, run,
-                     (p->shape.panels + NB_BESIDE - 1) / NB_BESIDE * ((d->job.m + BLOCK_ROWS - 1) / BLOCK_ROWS), ns,
-                     threads, block_units, &call);
-    return share(state, run, groups_of(&p->shape) * ((d->job.m + ROW_BLOCK - 1) / ROW_BLOCK), ns, threads, packed_units,
-                 &call);
+                     (plan->shape.panels + NB_BESIDE - 1) / NB_BESIDE * ((dense->job.m + BLOCK_ROWS - 1) / BLOCK_ROWS),
+                     ns, threads, block_units, &call);
+    return share(state, run, groups_of(&plan->shape) * ((dense->job.m + ROW_BLOCK - 1) / ROW_BLOCK), ns, threads,
+                 packed_units, &call);
 }
 
 /* ------------------------------------------------------------------ lowering */
@@ -335,54 +339,55 @@ static uint64_t reserve(uint64_t *bytes, uint64_t more)
 
 /* A model may ask for floats or for 8 bits (accuracy_level 1 and 4 of MatMulNBits; a model that asks for less may get
  * more); what the session asks for is a bound for the rest. */
-static nb_mode mode_of(const rg_build *b, const rg_op *op)
+static nb_mode mode_of(const rg_build *build, const rg_op *op)
 {
     const int64_t level = op->row->family == &rg_nbits_product ? op->size : 0;
 
-    if (level == 1 || !b->state->nbits->has_limbs || b->c->as_written)
+    if (level == 1 || !build->state->nbits->has_limbs || build->c->as_written)
         return NB_EXACT;
-    return level == 4 && b->state->by_model ? NB_FINE : (nb_mode)b->state->limbs;
+    return level == 4 && build->state->by_model ? NB_FINE : (nb_mode)build->state->limbs;
 }
 
-static inlay_status read_rows(rg_build *b, struct dense *d, rg_place *x)
+static inlay_status read_rows(rg_build *build, struct dense *dense, rg_place *input)
 {
-    inlay_status status = rg_read_strided(b, b->op->in[0], x);
+    inlay_status status = rg_read_strided(build, build->op->in[0], input);
 
-    d->job.a_row = d->job.k;
-    if (status == INLAY_OK && !rg_md_has_rows(&x->md, &d->job.a_row)) {
-        d->job.a_row = d->job.k;
-        status = rg_read_plain(b, b->op->in[0], x);
+    dense->job.a_row = dense->job.k;
+    if (status == INLAY_OK && !rg_md_has_rows(&input->md, &dense->job.a_row)) {
+        dense->job.a_row = dense->job.k;
+        status = rg_read_plain(build, build->op->in[0], input);
     }
     return status;
 }
 
-static inlay_status take_scratch(rg_build *b, struct dense *d, dense_args *args, rg_place *scratch)
+static inlay_status take_scratch(rg_build *build, struct dense *dense, dense_args *args, rg_place *scratch)
 {
-    nbits_plan *p = &d->bits;
-    const uint64_t m = (uint64_t)d->job.m, depth = (uint64_t)nb_depth(&p->shape), parts = (uint64_t)nb_parts(&p->shape);
+    nbits_plan *plan = &dense->bits;
+    const uint64_t m = (uint64_t)dense->job.m, depth = (uint64_t)nb_depth(&plan->shape),
+                   parts = (uint64_t)nb_parts(&plan->shape);
     uint64_t bytes = 64;
     inlay_status status;
     int64_t count;
     rg_md md;
 
-    if (p->unfolds) {
-        p->panel_bytes = (uint64_t)d->job.k * SG_WIDTH * sizeof(float);
-        p->panels = reserve(&bytes, p->panel_bytes * d->workers);
+    if (plan->unfolds) {
+        plan->panel_bytes = (uint64_t)dense->job.k * SG_WIDTH * sizeof(float);
+        plan->panels = reserve(&bytes, plan->panel_bytes * dense->workers);
     } else {
-        p->rows = reserve(&bytes, p->spreads ? m * depth * sizeof(float) : 0);
-        p->limbs = reserve(&bytes, p->mode != NB_EXACT ? m * (uint64_t)limb_bytes(p) : 0);
-        p->factors = reserve(&bytes, p->mode != NB_EXACT ? m * parts * sizeof(float) : 0);
-        p->sums = reserve(&bytes, p->mode != NB_EXACT ? m * parts * sizeof(int32_t) : 0);
-        p->starts = reserve(&bytes, p->blocks ? m * parts * sizeof(int32_t) : 0);
-        p->fit = reserve(&bytes, m);
-        p->panel_bytes = (uint64_t)nb_block_bytes(p->mode) + NB_PARTS * NB_BESIDE * NB_COLUMNS * sizeof(int32_t);
-        p->panels = reserve(&bytes, p->blocks ? p->panel_bytes * d->workers : 0);
+        plan->rows = reserve(&bytes, plan->spreads ? m * depth * sizeof(float) : 0);
+        plan->limbs = reserve(&bytes, plan->mode != NB_EXACT ? m * (uint64_t)limb_bytes(plan) : 0);
+        plan->factors = reserve(&bytes, plan->mode != NB_EXACT ? m * parts * sizeof(float) : 0);
+        plan->sums = reserve(&bytes, plan->mode != NB_EXACT ? m * parts * sizeof(int32_t) : 0);
+        plan->starts = reserve(&bytes, plan->blocks ? m * parts * sizeof(int32_t) : 0);
+        plan->fit = reserve(&bytes, m);
+        plan->panel_bytes = (uint64_t)nb_block_bytes(plan->mode) + NB_PARTS * NB_BESIDE * NB_COLUMNS * sizeof(int32_t);
+        plan->panels = reserve(&bytes, plan->blocks ? plan->panel_bytes * dense->workers : 0);
     }
     count = (int64_t)bytes;
     rg_md_plain(&md, 1, &count);
     md.data_type = DN_U8;
-    status = rg_new_place(b, &md, scratch);
-    p->scratch_arg = args->count;
+    status = rg_new_place(build, &md, scratch);
+    plan->scratch_arg = args->count;
     args->list[args->count++] = scratch;
     return status;
 }
@@ -394,15 +399,15 @@ static const char *const bounds[] = {
 };
 
 /* C of Gemm that is no row is one more operand behind the product. */
-static uint32_t take_bias(const rg_build *b, const rg_op *op, rg_group *group, int64_t n)
+static uint32_t take_bias(const rg_build *build, const rg_op *op, rg_group *group, int64_t n)
 {
     const bool product = op->row->family == &rg_product;
     const uint32_t at = product ? 2 : 5, c = op->in_count > at ? op->in[at] : INLAY_NONE;
 
     if (c == INLAY_NONE)
         return group->bias;
-    if (!product || (b->c->values[c].constant != INLAY_NONE && rg_count(b, c) == n && b->ranks[c] >= 1 &&
-                     b->dims[c][b->ranks[c] - 1] == n))
+    if (!product || (build->c->values[c].constant != INLAY_NONE && rg_count(build, c) == n && build->ranks[c] >= 1 &&
+                     build->dims[c][build->ranks[c] - 1] == n))
         return c;
     memmove(group->posts + 1, group->posts, group->post_count * sizeof *group->posts);
     group->posts[0] = (rg_post){ .kind = RG_POST_BINARY, .alg = DN_BINARY_ADD, .other = c };
@@ -410,57 +415,57 @@ static uint32_t take_bias(const rg_build *b, const rg_op *op, rg_group *group, i
     return INLAY_NONE;
 }
 
-inlay_status nbits_lower(rg_build *b, const rg_group *group)
+inlay_status nbits_lower(rg_build *build, const rg_group *group)
 {
-    struct dense d = { .native.run = run_nbits, .batch = 1, .b_count = 1 };
-    nbits_plan *p = &d.bits;
+    struct dense dense = { .native.run = run_nbits, .batch = 1, .b_count = 1 };
+    nbits_plan *plan = &dense.bits;
     dense_args args = { .count = 3 };
-    const rg_op *op = b->op;
-    rg_place x, w, scales, zeros, scratch;
+    const rg_op *op = build->op;
+    rg_place input, weights, scales, zeros, scratch;
     rg_group own = *group;
     inlay_status status;
     uint32_t bias;
-    rg_nbits n;
+    rg_nbits nbits;
 
-    (void)nbits_weights_of(b, &n, &p->shape);
-    if (b->state->nbits == NULL)
-        return inlay_fail(b->diag, INLAY_UNSUPPORTED, "node '%s': there are no loops for packed weights on this CPU",
-                          op->name);
-    if (b->dims[op->in[0]][b->ranks[op->in[0]] - 1] != n.k)
-        return inlay_fail(b->diag, INLAY_SHAPE_MISMATCH, "node '%s': rows have %lld elements, weights %lld", op->name,
-                          (long long)b->dims[op->in[0]][b->ranks[op->in[0]] - 1], (long long)n.k);
-    p->on = true;
-    p->kernel = b->state->nbits;
-    p->mode = mode_of(b, op);
-    p->zero = n.all;
-    p->has_zeros = n.zero != INLAY_NONE;
-    p->spreads = nb_depth(&p->shape) != n.k;
-    d.workers = b->instance->threads > 0 ? b->instance->threads : 1;
-    d.job = (sg_job){ .kernel = sg_kernel_best(),
-                      .m = rg_count(b, op->in[0]) / n.k,
-                      .n = n.n,
-                      .k = n.k,
-                      .chain = sg_chain(n.k, b->state->strict),
-                      .c_row = n.n };
-    if (p->mode == NB_FINE && d.job.m >= FINE_ROWS && p->kernel->many == 0 && !b->state->reproducible)
-        p->mode = NB_EXACT;
-    p->blocks = p->mode != NB_EXACT && p->kernel->many > 0 && d.job.m >= p->kernel->many;
-    p->unfolds = p->mode == NB_EXACT && d.job.m >= MANY_ROWS && !b->state->reproducible;
-    INLAY_TRY(read_rows(b, &d, &x));
-    INLAY_TRY(nbits_read(b, &n, &w, &scales, &zeros));
-    args.list[0] = &x;
-    args.list[1] = &w;
+    (void)nbits_weights_of(build, &nbits, &plan->shape);
+    if (build->state->nbits == NULL)
+        return inlay_fail(build->diag, INLAY_UNSUPPORTED,
+                          "node '%s': there are no loops for packed weights on this CPU", op->name);
+    if (build->dims[op->in[0]][build->ranks[op->in[0]] - 1] != nbits.k)
+        return inlay_fail(build->diag, INLAY_SHAPE_MISMATCH, "node '%s': rows have %lld elements, weights %lld",
+                          op->name, (long long)build->dims[op->in[0]][build->ranks[op->in[0]] - 1], (long long)nbits.k);
+    plan->on = true;
+    plan->kernel = build->state->nbits;
+    plan->mode = mode_of(build, op);
+    plan->zero = nbits.all;
+    plan->has_zeros = nbits.zero != INLAY_NONE;
+    plan->spreads = nb_depth(&plan->shape) != nbits.k;
+    dense.workers = build->instance->threads > 0 ? build->instance->threads : 1;
+    dense.job = (sg_job){ .kernel = sg_kernel_best(),
+                          .m = rg_count(build, op->in[0]) / nbits.k,
+                          .n = nbits.n,
+                          .k = nbits.k,
+                          .chain = sg_chain(nbits.k, build->state->strict),
+                          .c_row = nbits.n };
+    if (plan->mode == NB_FINE && dense.job.m >= FINE_ROWS && plan->kernel->many == 0 && !build->state->reproducible)
+        plan->mode = NB_EXACT;
+    plan->blocks = plan->mode != NB_EXACT && plan->kernel->many > 0 && dense.job.m >= plan->kernel->many;
+    plan->unfolds = plan->mode == NB_EXACT && dense.job.m >= MANY_ROWS && !build->state->reproducible;
+    INLAY_TRY(read_rows(build, &dense, &input));
+    INLAY_TRY(nbits_read(build, &nbits, &weights, &scales, &zeros));
+    args.list[0] = &input;
+    args.list[1] = &weights;
     args.list[2] = &scales;
-    if (p->has_zeros)
+    if (plan->has_zeros)
         args.list[args.count++] = &zeros;
-    INLAY_TRY(take_scratch(b, &d, &args, &scratch));
-    bias = take_bias(b, op, &own, n.n);
-    INLAY_TRY(dense_emit(b, &own, &d, &args, bias));
-    status = kn_remember(b, &(kn_choice){ .op = own.op,
-                                          .count = 1,
-                                          .source = KN_ONLY,
-                                          .why = bounds[p->mode],
-                                          .kernel = { (uint8_t)(KN_BITS_EXACT + p->mode) } });
+    INLAY_TRY(take_scratch(build, &dense, &args, &scratch));
+    bias = take_bias(build, op, &own, nbits.n);
+    INLAY_TRY(dense_emit(build, &own, &dense, &args, bias));
+    status = kn_remember(build, &(kn_choice){ .op = own.op,
+                                              .count = 1,
+                                              .source = KN_ONLY,
+                                              .why = bounds[plan->mode],
+                                              .kernel = { (uint8_t)(KN_BITS_EXACT + plan->mode) } });
 done:
     return status;
 }

@@ -2,43 +2,43 @@
 #include "region/build.h"
 
 /* C of Gemm as a bias: one element for each column. */
-static bool is_row(const rg_build *b, uint32_t c, int64_t columns)
+static bool is_row(const rg_build *build, uint32_t c, int64_t columns)
 {
-    uint32_t rank = b->ranks[c];
+    uint32_t rank = build->ranks[c];
 
-    return b->c->values[c].constant != INLAY_NONE && rank >= 1 && b->dims[c][rank - 1] == columns &&
-           rg_count(b, c) == columns;
+    return build->c->values[c].constant != INLAY_NONE && rank >= 1 && build->dims[c][rank - 1] == columns &&
+           rg_count(build, c) == columns;
 }
 
-bool rg_is_packed(const rg_build *b, const rg_op *op)
+bool rg_is_packed(const rg_build *build, const rg_op *op)
 {
     uint32_t w = op->in[1];
     bool row = op->in_count < 3 || op->in[2] == INLAY_NONE ||
-               is_row(b, op->in[2], b->dims[op->out[0]][b->ranks[op->out[0]] - 1]);
+               is_row(build, op->in[2], build->dims[op->out[0]][build->ranks[op->out[0]] - 1]);
 
-    return b->c->values[w].constant != INLAY_NONE && b->ranks[w] == 2 && !op->product.trans_a && row &&
-           rg_count(b, op->in[0]) > 0;
+    return build->c->values[w].constant != INLAY_NONE && build->ranks[w] == 2 && !op->product.trans_a && row &&
+           rg_count(build, op->in[0]) > 0;
 }
 
-inlay_status rg_read_matrix(rg_build *b, uint32_t value, uint32_t rank, bool trans, rg_place *out)
+inlay_status rg_read_matrix(rg_build *build, uint32_t value, uint32_t rank, bool trans, rg_place *out)
 {
-    uint32_t own = b->ranks[value];
+    uint32_t own = build->ranks[value];
     int64_t dims[RG_MAX_RANK], strides[RG_MAX_RANK];
     const int64_t *s;
-    inlay_status status = rg_read(b, value, out);
+    inlay_status status = rg_read(build, value, out);
 
     if (status != INLAY_OK)
         return status;
     s = out->md.strides;
     if (rg_md_is_blocked(&out->md) || !rg_md_is_dense(&out->md) || (s[own - 1] != 1 && s[own - 2] != 1)) {
-        status = rg_read_plain(b, value, out);
+        status = rg_read_plain(build, value, out);
         if (status != INLAY_OK)
             return status;
         s = out->md.strides;
     }
     for (uint32_t d = 0; d < rank; d++) {
-        dims[d] = d + own < rank ? 1 : b->dims[value][d + own - rank];
-        strides[d] = d + own < rank ? rg_count(b, value) : s[d + own - rank];
+        dims[d] = d + own < rank ? 1 : build->dims[value][d + own - rank];
+        strides[d] = d + own < rank ? rg_count(build, value) : s[d + own - rank];
     }
     if (trans) {
         int64_t t = dims[rank - 1];

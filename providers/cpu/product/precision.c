@@ -7,56 +7,56 @@ bool rg_has_bf16(void)
     return dn_has_isa(DN_ISA_AVX512_BF16);
 }
 
-dn_type rg_product_type(const rg_build *b)
+dn_type rg_product_type(const rg_build *build)
 {
-    return b->state->bf16 ? DN_BF16 : DN_F32;
+    return build->state->bf16 ? DN_BF16 : DN_F32;
 }
 
-dn_type rg_kept_type(const rg_build *b, uint32_t value)
+dn_type rg_kept_type(const rg_build *build, uint32_t value)
 {
     uint32_t products = 0;
 
-    if (!b->state->bf16 || b->c->values[value].output != INLAY_NONE)
+    if (!build->state->bf16 || build->c->values[value].output != INLAY_NONE)
         return DN_F32;
-    for (uint32_t o = 0; o < b->c->op_count; o++) {
-        const rg_op *op = &b->c->ops[o];
+    for (uint32_t o = 0; o < build->c->op_count; o++) {
+        const rg_op *op = &build->c->ops[o];
 
         for (uint32_t i = 0; i < op->in_count; i++) {
-            const rg_family *f = op->row->family;
+            const rg_family *family = op->row->family;
 
             if (op->in[i] != value)
                 continue;
-            if (i == 0 && (f == &rg_conv || (f == &rg_product && rg_is_packed(b, op))))
+            if (i == 0 && (family == &rg_conv || (family == &rg_product && rg_is_packed(build, op))))
                 products++;
-            else if (f != &rg_binary || b->ranks[value] < 3 || op->alg != DN_BINARY_ADD)
+            else if (family != &rg_binary || build->ranks[value] < 3 || op->alg != DN_BINARY_ADD)
                 return DN_F32; /* sums become a part of a convolution's kernel */
         }
     }
     return products > 0 ? DN_BF16 : DN_F32;
 }
 
-inlay_status rg_read_rows(rg_build *b, uint32_t value, dn_type type, rg_place *out)
+inlay_status rg_read_rows(rg_build *build, uint32_t value, dn_type type, rg_place *out)
 {
     rg_md md;
 
     if (type == DN_F32)
-        return rg_read_plain(b, value, out);
-    rg_md_plain(&md, b->ranks[value], b->dims[value]);
+        return rg_read_plain(build, value, out);
+    rg_md_plain(&md, build->ranks[value], build->dims[value]);
     md.data_type = type;
-    return rg_read_as(b, value, &md, out);
+    return rg_read_as(build, value, &md, out);
 }
 
 /* ------------------------------------------------------------------ convolutions of bfloat16 */
 
-static void describe(const rg_build *b, const rg_md *w_plain, const rg_md *bias, dn_type y_type, dn_op *out)
+static void describe(const rg_build *build, const rg_md *w_plain, const rg_md *bias, dn_type y_type, dn_op *out)
 {
-    const rg_op *op = b->op;
-    uint32_t x = op->in[0], y = op->out[0], rank = b->ranks[y];
+    const rg_op *op = build->op;
+    uint32_t x = op->in[0], y = op->out[0], rank = build->ranks[y];
 
     *out = (dn_op){ .kind = DN_CONVOLUTION, .alg = DN_CONVOLUTION_DIRECT };
-    rg_md_any(&out->x, rank, b->dims[x]);
+    rg_md_any(&out->x, rank, build->dims[x]);
     rg_md_any(&out->w, (uint32_t)w_plain->ndims, w_plain->dims);
-    rg_md_any(&out->y, rank, b->dims[y]);
+    rg_md_any(&out->y, rank, build->dims[y]);
     if (bias != NULL)
         out->bias = *bias;
     out->x.data_type = out->w.data_type = DN_BF16;
@@ -69,56 +69,57 @@ static void describe(const rg_build *b, const rg_md *w_plain, const rg_md *bias,
 }
 
 /* The kernel with as many functions as it takes, and a result that is bfloat16 only if it takes all. */
-static inlay_status make(rg_build *b, const rg_group *group, const rg_md *w_plain, const rg_md *bias, rg_fused *out)
+static inlay_status make(rg_build *build, const rg_group *group, const rg_md *w_plain, const rg_md *bias, rg_fused *out)
 {
-    dn_type type = rg_kept_type(b, group->out);
+    dn_type type = rg_kept_type(build, group->out);
     inlay_status status;
     dn_op desc;
 
-    describe(b, w_plain, bias, type, &desc);
-    status = rg_fuse_posts(b, group, &desc, out);
+    describe(build, w_plain, bias, type, &desc);
+    status = rg_fuse_posts(build, group, &desc, out);
     if (status != INLAY_OK || type == DN_F32 || out->count == group->post_count)
         return status;
     dn_destroy(out->pd);
     *out = (rg_fused){ 0 };
     desc.y.data_type = DN_F32;
-    return rg_fuse_posts(b, group, &desc, out);
+    return rg_fuse_posts(build, group, &desc, out);
 }
 
-inlay_status rg_lower_reduced_conv(rg_build *b, const rg_group *group, bool *out_done)
+inlay_status rg_lower_reduced_conv(rg_build *build, const rg_group *group, bool *out_done)
 {
-    const rg_op *op = b->op;
+    const rg_op *op = build->op;
     uint32_t bias_value = op->in_count > 2 && op->in[2] != INLAY_NONE ? op->in[2] : group->bias, n = 0;
-    inlay_diag *diag = b->diag;
+    inlay_diag *diag = build->diag;
     rg_fused fused = { 0 };
     rg_md w_plain, bias_md;
-    rg_place x, w, bias;
+    rg_place input, weights, bias;
     rg_operand operands[3];
     inlay_status status;
 
     *out_done = false;
-    rg_window_weights(b, op->in[1], &w_plain);
-    rg_md_plain(&bias_md, 1, &b->dims[op->out[0]][1]);
-    b->diag = NULL; /* no error yet: floats are left */
-    status = make(b, group, &w_plain, bias_value != INLAY_NONE ? &bias_md : NULL, &fused);
-    b->diag = diag;
+    rg_window_weights(build, op->in[1], &w_plain);
+    rg_md_plain(&bias_md, 1, &build->dims[op->out[0]][1]);
+    build->diag = NULL; /* no error yet: floats are left */
+    status = make(build, group, &w_plain, bias_value != INLAY_NONE ? &bias_md : NULL, &fused);
+    build->diag = diag;
     if (status == INLAY_OUT_OF_MEMORY)
-        status = inlay_fail(b->diag, status, "node '%s': no memory", op->name);
+        status = inlay_fail(build->diag, status, "node '%s': no memory", op->name);
     else if (status != INLAY_OK)
         status = INLAY_OK;
     else
         *out_done = true;
     if (!*out_done)
         goto done;
-    INLAY_TRY(rg_read_as(b, op->in[0], dn_layout(fused.pd, DN_OPERAND_SRC, &(rg_md){ 0 }), &x));
-    INLAY_TRY(rg_read_constant(b, op->in[1], &w_plain, dn_layout(fused.pd, DN_OPERAND_WEIGHTS, &(rg_md){ 0 }), &w));
-    operands[n++] = (rg_operand){ DN_ARG_SRC, &x };
-    operands[n++] = (rg_operand){ DN_ARG_WEIGHTS, &w };
+    INLAY_TRY(rg_read_as(build, op->in[0], dn_layout(fused.pd, DN_OPERAND_SRC, &(rg_md){ 0 }), &input));
+    INLAY_TRY(
+        rg_read_constant(build, op->in[1], &w_plain, dn_layout(fused.pd, DN_OPERAND_WEIGHTS, &(rg_md){ 0 }), &weights));
+    operands[n++] = (rg_operand){ DN_ARG_SRC, &input };
+    operands[n++] = (rg_operand){ DN_ARG_WEIGHTS, &weights };
     if (bias_value != INLAY_NONE) {
-        INLAY_TRY(rg_read_constant(b, bias_value, &bias_md, &bias_md, &bias));
+        INLAY_TRY(rg_read_constant(build, bias_value, &bias_md, &bias_md, &bias));
         operands[n++] = (rg_operand){ DN_ARG_BIAS, &bias };
     }
-    status = rg_emit_fused(b, group, &fused, operands, n);
+    status = rg_emit_fused(build, group, &fused, operands, n);
 done:
     dn_destroy(fused.pd);
     return status;

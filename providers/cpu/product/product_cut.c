@@ -33,32 +33,35 @@ static int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-static int64_t offset(const struct cut *d, int64_t i, const int64_t *steps)
+static int64_t offset(const struct cut *cut, int64_t i, const int64_t *steps)
 {
     int64_t at = 0;
 
-    for (uint32_t x = d->axes; x-- > 0; i /= d->dims[x])
-        at += i % d->dims[x] * steps[x];
+    for (uint32_t x = cut->axes; x-- > 0; i /= cut->dims[x])
+        at += i % cut->dims[x] * steps[x];
     return at;
 }
 
 static inlay_status one_block(const cut_call *call, int64_t unit)
 {
-    const struct cut *d = call->d;
-    const int64_t down = parts_of(d->m, d->rows), across = parts_of(d->n, d->columns), i = unit / (down * across);
-    const int64_t row = unit / across % down * d->rows, column = unit % across * d->columns;
-    const int64_t rows = least(d->rows, d->m - row), columns = least(d->columns, d->n - column);
-    const float *a = (const float *)call->args[ARG_A] + offset(d, i, d->a_steps) + row * (d->a_turned ? 1 : d->a_line);
+    const struct cut *cut = call->d;
+    const int64_t down = parts_of(cut->m, cut->rows), across = parts_of(cut->n, cut->columns),
+                  i = unit / (down * across);
+    const int64_t row = unit / across % down * cut->rows, column = unit % across * cut->columns;
+    const int64_t rows = least(cut->rows, cut->m - row), columns = least(cut->columns, cut->n - column);
+    const float *a =
+        (const float *)call->args[ARG_A] + offset(cut, i, cut->a_steps) + row * (cut->a_turned ? 1 : cut->a_line);
     const float *b =
-        (const float *)call->args[ARG_B] + offset(d, i, d->b_steps) + column * (d->b_turned ? d->b_line : 1);
-    const float *bias = d->biased ? (const float *)call->args[ARG_BIAS] + column : NULL;
-    float *y = (float *)call->args[ARG_Y] + offset(d, i, d->y_steps) + row * d->y_line + column;
+        (const float *)call->args[ARG_B] + offset(cut, i, cut->b_steps) + column * (cut->b_turned ? cut->b_line : 1);
+    const float *bias = cut->biased ? (const float *)call->args[ARG_BIAS] + column : NULL;
+    float *output = (float *)call->args[ARG_Y] + offset(cut, i, cut->y_steps) + row * cut->y_line + column;
 
-    if (dn_sgemm(d->a_turned, d->b_turned, rows, columns, d->k, a, d->a_line, b, d->b_line, y, d->y_line) != DN_SUCCESS)
+    if (dn_sgemm(cut->a_turned, cut->b_turned, rows, columns, cut->k, a, cut->a_line, b, cut->b_line, output,
+                 cut->y_line) != DN_SUCCESS)
         return INLAY_INTERNAL;
     for (int64_t r = 0; bias != NULL && r < rows; r++)
         for (int64_t c = 0; c < columns; c++)
-            y[r * d->y_line + c] += bias[c];
+            output[r * cut->y_line + c] += bias[c];
     return INLAY_OK;
 }
 
@@ -77,10 +80,10 @@ static inlay_status blocks(void *user, int64_t begin, int64_t end, uint32_t work
 static inlay_status run_cut(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
                             uint32_t threads)
 {
-    const struct cut *d = (const struct cut *)(const void *)native;
-    const int64_t units = d->batch * parts_of(d->m, d->rows) * parts_of(d->n, d->columns);
-    const double ns = NS_OF_WORK * (double)d->batch * (double)d->m * (double)d->n * (double)d->k;
-    cut_call call = { d, args };
+    const struct cut *cut = (const struct cut *)(const void *)native;
+    const int64_t units = cut->batch * parts_of(cut->m, cut->rows) * parts_of(cut->n, cut->columns);
+    const double ns = NS_OF_WORK * (double)cut->batch * (double)cut->m * (double)cut->n * (double)cut->k;
+    cut_call call = { cut, args };
 
     (void)threads; /* one goes by the host, too, which ends long loops of cancelled runs */
     if (units < 2 || ns < WAKE_NS)
@@ -89,16 +92,16 @@ static inlay_status run_cut(const rg_native *native, const rg_state *state, inla
 }
 
 /* By sizes alone, not by threads: the library sums in another order in other blocks. */
-static void divide(struct cut *d)
+static void divide(struct cut *cut)
 {
-    d->rows = d->m;
-    d->columns = d->n;
-    while (d->batch * parts_of(d->m, d->rows) * parts_of(d->n, d->columns) < MOST_UNITS &&
-           (double)d->rows * (double)d->columns * (double)d->k >= 2.0 * LEAST_WORK) {
-        if (d->columns > FEW_COLUMNS && (d->columns >= d->rows || d->rows <= FEW_ROWS))
-            d->columns = parts_of(d->columns / 2, FEW_COLUMNS) * FEW_COLUMNS;
-        else if (d->rows > FEW_ROWS)
-            d->rows = parts_of(d->rows / 2, FEW_ROWS / 2) * (FEW_ROWS / 2);
+    cut->rows = cut->m;
+    cut->columns = cut->n;
+    while (cut->batch * parts_of(cut->m, cut->rows) * parts_of(cut->n, cut->columns) < MOST_UNITS &&
+           (double)cut->rows * (double)cut->columns * (double)cut->k >= 2.0 * LEAST_WORK) {
+        if (cut->columns > FEW_COLUMNS && (cut->columns >= cut->rows || cut->rows <= FEW_ROWS))
+            cut->columns = parts_of(cut->columns / 2, FEW_COLUMNS) * FEW_COLUMNS;
+        else if (cut->rows > FEW_ROWS)
+            cut->rows = parts_of(cut->rows / 2, FEW_ROWS / 2) * (FEW_ROWS / 2);
         else
             break;
     }
@@ -115,104 +118,105 @@ static void describe(const rg_md *md, uint32_t axes, int64_t *steps, int64_t *li
     *line = s[axes + (*turned ? 1 : 0)];
 }
 
-static inlay_status emit(rg_build *b, const struct cut *d, const rg_place *const *places, uint32_t count)
+static inlay_status emit(rg_build *build, const struct cut *cut, const rg_place *const *places, uint32_t count)
 {
-    struct cut whole = *d;
+    struct cut whole = *cut;
 
     divide(&whole);
-    return rg_emit_step(b, &whole.native, sizeof whole, places, count);
+    return rg_emit_step(build, &whole.native, sizeof whole, places, count);
 }
 
 /* Results that lie one after the other. */
-static void describe_rows(struct cut *d)
+static void describe_rows(struct cut *cut)
 {
-    int64_t step = d->m * d->n;
+    int64_t step = cut->m * cut->n;
 
-    d->y_line = d->n;
-    for (uint32_t x = d->axes; x-- > 0; step *= d->dims[x])
-        d->y_steps[x] = step;
+    cut->y_line = cut->n;
+    for (uint32_t x = cut->axes; x-- > 0; step *= cut->dims[x])
+        cut->y_steps[x] = step;
 }
 
-inlay_status rg_emit_cut(rg_build *b, const rg_place *a, const rg_place *w, int64_t batch, int64_t groups, int64_t m,
-                         int64_t k, int64_t n, const rg_place *y)
+inlay_status rg_emit_cut(rg_build *build, const rg_place *place, const rg_place *weights, int64_t batch, int64_t groups,
+                         int64_t m, int64_t k, int64_t n, const rg_place *output)
 {
-    const struct cut d = { .native.run = run_cut,
-                           .batch = batch * groups,
-                           .m = m,
-                           .n = n,
-                           .k = k,
-                           .axes = 2,
-                           .dims = { batch, groups },
-                           .a_steps = { 0, k },
-                           .b_steps = { groups * k * n, k * n },
-                           .y_steps = { m * groups * n, n },
-                           .a_line = groups * k,
-                           .b_line = n,
-                           .y_line = groups * n };
+    const struct cut cut = { .native.run = run_cut,
+                             .batch = batch * groups,
+                             .m = m,
+                             .n = n,
+                             .k = k,
+                             .axes = 2,
+                             .dims = { batch, groups },
+                             .a_steps = { 0, k },
+                             .b_steps = { groups * k * n, k * n },
+                             .y_steps = { m * groups * n, n },
+                             .a_line = groups * k,
+                             .b_line = n,
+                             .y_line = groups * n };
 
-    return emit(b, &d, (const rg_place *const[]){ a, w, y }, 3);
+    return emit(build, &cut, (const rg_place *const[]){ place, weights, output }, 3);
 }
 
-inlay_status rg_emit_cut_matrices(rg_build *b, const rg_place *a, const rg_place *w, const rg_place *y)
+inlay_status rg_emit_cut_matrices(rg_build *build, const rg_place *place, const rg_place *weights,
+                                  const rg_place *output)
 {
-    const uint32_t axes = (uint32_t)y->md.ndims - 2;
-    struct cut d = { .native.run = run_cut,
-                     .batch = 1,
-                     .axes = axes,
-                     .m = a->md.dims[axes],
-                     .k = a->md.dims[axes + 1],
-                     .n = w->md.dims[axes + 1] };
+    const uint32_t axes = (uint32_t)output->md.ndims - 2;
+    struct cut cut = { .native.run = run_cut,
+                       .batch = 1,
+                       .axes = axes,
+                       .m = place->md.dims[axes],
+                       .k = place->md.dims[axes + 1],
+                       .n = weights->md.dims[axes + 1] };
 
     for (uint32_t x = 0; x < axes; x++)
-        d.batch *= d.dims[x] = y->md.dims[x];
-    describe(&a->md, axes, d.a_steps, &d.a_line, &d.a_turned);
-    describe(&w->md, axes, d.b_steps, &d.b_line, &d.b_turned);
-    describe_rows(&d);
-    return emit(b, &d, (const rg_place *const[]){ a, w, y }, 3);
+        cut.batch *= cut.dims[x] = output->md.dims[x];
+    describe(&place->md, axes, cut.a_steps, &cut.a_line, &cut.a_turned);
+    describe(&weights->md, axes, cut.b_steps, &cut.b_line, &cut.b_turned);
+    describe_rows(&cut);
+    return emit(build, &cut, (const rg_place *const[]){ place, weights, output }, 3);
 }
 
-inlay_status rg_lower_cut(rg_build *b, const rg_group *group, uint32_t bias_value)
+inlay_status rg_lower_cut(rg_build *build, const rg_group *group, uint32_t bias_value)
 {
-    const rg_op *op = b->op;
-    const uint32_t y_value = op->out[0], rank = b->ranks[y_value] < 2 ? 2 : b->ranks[y_value];
-    const bool packed = rg_is_packed(b, op);
-    struct cut d = { .native.run = run_cut, .batch = 1, .biased = bias_value != INLAY_NONE };
-    rg_place a, w, y, bias;
+    const rg_op *op = build->op;
+    const uint32_t y_value = op->out[0], rank = build->ranks[y_value] < 2 ? 2 : build->ranks[y_value];
+    const bool packed = rg_is_packed(build, op);
+    struct cut cut = { .native.run = run_cut, .batch = 1, .biased = bias_value != INLAY_NONE };
+    rg_place place, weights, output, bias;
     inlay_status status;
     rg_md md;
 
     if (packed) { /* all rows are one matrix */
-        const uint32_t rows = b->ranks[op->in[1]];
+        const uint32_t rows = build->ranks[op->in[1]];
 
-        INLAY_TRY(rg_read_plain(b, op->in[0], &a));
-        INLAY_TRY(rg_read_matrix(b, op->in[1], rows, op->product.trans_b, &w));
-        d.k = w.md.dims[0];
-        d.n = w.md.dims[1];
-        d.m = rg_count(b, op->in[0]) / d.k;
-        d.a_line = d.k;
-        describe(&w.md, 0, d.b_steps, &d.b_line, &d.b_turned);
+        INLAY_TRY(rg_read_plain(build, op->in[0], &place));
+        INLAY_TRY(rg_read_matrix(build, op->in[1], rows, op->product.trans_b, &weights));
+        cut.k = weights.md.dims[0];
+        cut.n = weights.md.dims[1];
+        cut.m = rg_count(build, op->in[0]) / cut.k;
+        cut.a_line = cut.k;
+        describe(&weights.md, 0, cut.b_steps, &cut.b_line, &cut.b_turned);
     } else {
-        INLAY_TRY(rg_read_matrix(b, op->in[0], rank, op->product.trans_a, &a));
-        INLAY_TRY(rg_read_matrix(b, op->in[1], rank, op->product.trans_b, &w));
-        d.axes = rank - 2;
-        memcpy(d.dims, b->dims[y_value], d.axes * sizeof *d.dims);
-        for (uint32_t x = 0; x < d.axes; x++)
-            d.batch *= d.dims[x];
-        d.m = a.md.dims[rank - 2];
-        d.k = a.md.dims[rank - 1];
-        d.n = w.md.dims[rank - 1];
-        describe(&a.md, d.axes, d.a_steps, &d.a_line, &d.a_turned);
-        describe(&w.md, d.axes, d.b_steps, &d.b_line, &d.b_turned);
+        INLAY_TRY(rg_read_matrix(build, op->in[0], rank, op->product.trans_a, &place));
+        INLAY_TRY(rg_read_matrix(build, op->in[1], rank, op->product.trans_b, &weights));
+        cut.axes = rank - 2;
+        memcpy(cut.dims, build->dims[y_value], cut.axes * sizeof *cut.dims);
+        for (uint32_t x = 0; x < cut.axes; x++)
+            cut.batch *= cut.dims[x];
+        cut.m = place.md.dims[rank - 2];
+        cut.k = place.md.dims[rank - 1];
+        cut.n = weights.md.dims[rank - 1];
+        describe(&place.md, cut.axes, cut.a_steps, &cut.a_line, &cut.a_turned);
+        describe(&weights.md, cut.axes, cut.b_steps, &cut.b_line, &cut.b_turned);
     }
-    describe_rows(&d);
-    rg_md_plain(&md, 1, &d.n);
-    if (d.biased)
-        INLAY_TRY(rg_read_constant(b, bias_value, &md, &md, &bias));
-    rg_md_plain(&md, b->ranks[group->out], b->dims[group->out]);
-    INLAY_TRY(rg_made_place(b, group, 0, &md, &y));
-    INLAY_TRY(emit(b, &d, (const rg_place *const[]){ &a, &w, &y, &bias }, d.biased ? 4 : 3));
-    y.md = md;
-    status = rg_finish(b, group, 0, &y, true);
+    describe_rows(&cut);
+    rg_md_plain(&md, 1, &cut.n);
+    if (cut.biased)
+        INLAY_TRY(rg_read_constant(build, bias_value, &md, &md, &bias));
+    rg_md_plain(&md, build->ranks[group->out], build->dims[group->out]);
+    INLAY_TRY(rg_made_place(build, group, 0, &md, &output));
+    INLAY_TRY(emit(build, &cut, (const rg_place *const[]){ &place, &weights, &output, &bias }, cut.biased ? 4 : 3));
+    output.md = md;
+    status = rg_finish(build, group, 0, &output, true);
 done:
     return status;
 }

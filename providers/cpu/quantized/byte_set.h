@@ -86,18 +86,19 @@ typedef struct byte_set {
     int block, tap_bytes; /* single channels: channels of a block, bytes of the weights of four rows of a column */
     bool wide;            /* tiles read widened inputs */
     bool halves;          /* is there BYTE_HALF? */
-    void (*multiply)(const byte_product *p, int rows); /* rows: 1 ... rows[p->lines - 1] */
-    /* y[0 ... n) = x[0 ... n) as 16 bits, n a multiple of 4; up to 16 behind y + n may be written to. NULL unless wide.
+    void (*multiply)(const byte_product *product, int rows); /* rows: 1 ... rows[p->lines - 1] */
+    /* output[0 ... n) = input[0 ... n) as 16 bits, n a multiple of 4; up to 16 behind output + n may be written to.
+     * NULL unless wide.
      */
-    void (*widen)(const uint8_t *x, int64_t n, bool flip, int16_t *y);
+    void (*widen)(const uint8_t *input, int64_t n, bool flip, int16_t *output);
     void (*window)(const byte_window *w);
     /* Where in a block the sum of a channel lies, and which element of a tap's weights is that of row 0 ... 3. */
     int (*sum_place)(byte_block kind, int channel);
     int (*tap_place)(byte_block kind, int channel, int row);
-    /* y[pixels][4] from up to four channels, `step` bytes apart; those beyond `channels` are anything. */
-    void (*interleave)(const uint8_t *x, int64_t step, int64_t channels, int64_t pixels, uint8_t *y);
-    /* A pair, for scales of y that quantize_divides(). */
-    void (*pair)(const byte_pair *p, uint8_t *y, const uint8_t *a, const uint8_t *b, int64_t n);
+    /* output[pixels][4] from up to four channels, `step` bytes apart; those beyond `channels` are anything. */
+    void (*interleave)(const uint8_t *input, int64_t step, int64_t channels, int64_t pixels, uint8_t *output);
+    /* A pair, for scales of output that quantize_divides(). */
+    void (*pair)(const byte_pair *p, uint8_t *output, const uint8_t *a, const uint8_t *b, int64_t n);
 } byte_set;
 
 /* NULL: there is none for this CPU. */

@@ -8,25 +8,25 @@
 /* Weights of one step for a vector of sums. */
 enum { LINE_BYTES = INT_QUADS ? sizeof(ivec) : sizeof(ivec) / 2 };
 
-VEC_INLINE ivec step_of(const uint8_t *x)
+VEC_INLINE ivec step_of(const uint8_t *input)
 {
     int32_t v;
 
-    memcpy(&v, x, sizeof v);
+    memcpy(&v, input, sizeof v);
     return int_set(v);
 }
 
 VEC_INLINE void end_tile(const int rows, const int lines, const byte_product *p, ivec sum[][BYTE_LINES])
 {
-    const byte_ending *e = &p->ending;
-    const ivec zero = int_set_short(e->zero), low = int_set_byte(e->low), high = int_set_byte(e->high);
-    const ivec flip = int_set_byte(e->flip);
+    const byte_ending *ending = &p->ending;
+    const ivec zero = int_set_short(ending->zero), low = int_set_byte(ending->low), high = int_set_byte(ending->high);
+    const ivec flip = int_set_byte(ending->flip);
     const int step = lines == 1 ? 4 : lines == 2 ? 2 : 1; /* rows whose vectors make one of bytes */
     vec scale[BYTE_LINES];
 
     VEC_UNROLL
     for (int v = 0; v < lines; v++)
-        scale[v] = vec_load(e->scale + v * VEC_LANES);
+        scale[v] = vec_load(ending->scale + v * VEC_LANES);
     VEC_UNROLL
     for (int r = 0; r < rows; r += step) {
         ivec q[4], bytes;
@@ -49,19 +49,19 @@ VEC_INLINE void store_sums(const int rows, const int lines, const byte_product *
 {
     VEC_UNROLL
     for (int r = 0; r < rows; r++) {
-        uint8_t *y = (uint8_t *)p->y + r * p->y_pixel;
+        uint8_t *output = (uint8_t *)p->y + r * p->y_pixel;
 
         VEC_UNROLL
         for (int v = 0; v < lines; v++) {
             const int64_t left = p->columns - v * VEC_LANES;
 
             if (left >= VEC_LANES) {
-                int_store(y + v * (int64_t)sizeof(ivec), sum[r][v]);
+                int_store(output + v * (int64_t)sizeof(ivec), sum[r][v]);
             } else if (left > 0) {
                 int32_t rest[VEC_LANES];
 
                 int_store(rest, sum[r][v]);
-                memcpy(y + v * (int64_t)sizeof(ivec), rest, (size_t)left * sizeof rest[0]);
+                memcpy(output + v * (int64_t)sizeof(ivec), rest, (size_t)left * sizeof rest[0]);
             }
         }
     }
@@ -74,16 +74,16 @@ VEC_INLINE void store_floats(const int rows, const int lines, const byte_product
         const vec scale = vec_load(p->ending.scale + v * VEC_LANES), shift = vec_load(p->ending.shift + v * VEC_LANES);
         const int64_t left = p->columns - v * VEC_LANES;
         const vmask some = vec_first(left);
-        uint8_t *y = (uint8_t *)p->y + v * (int64_t)sizeof(vec);
+        uint8_t *output = (uint8_t *)p->y + v * (int64_t)sizeof(vec);
 
         VEC_UNROLL
-        for (int r = 0; r < rows; r++, y += p->y_pixel) {
+        for (int r = 0; r < rows; r++, output += p->y_pixel) {
             const vec x = vec_add(vec_mul(int_float(sum[r][v]), scale), shift);
 
             if (left >= VEC_LANES)
-                vec_store((float *)(void *)y, x);
+                vec_store((float *)(void *)output, x);
             else
-                vec_store_some((float *)(void *)y, some, x);
+                vec_store_some((float *)(void *)output, some, x);
         }
     }
 }
@@ -92,7 +92,7 @@ VEC_INLINE void product(const int rows, const int lines, const bool flip, const 
 {
     const int64_t x_pixel = p->x_pixel, steps = p->steps;
     const ivec upper = int_set_byte(0x80);
-    const int8_t *w = p->w, *ahead = p->ahead;
+    const int8_t *weights = p->w, *ahead = p->ahead;
     ivec sum[BYTE_ROWS][BYTE_LINES];
 
     VEC_UNROLL
@@ -103,19 +103,19 @@ VEC_INLINE void product(const int rows, const int lines, const bool flip, const 
         for (int r = 0; r < rows; r++)
             sum[r][v] = first;
     }
-    for (int64_t t = 0; t < p->tap_count; t++) {
+    for (int64_t tap = 0; tap < p->tap_count; tap++) {
         const uint8_t *base[(BYTE_ROWS + 2) / 3]; /* of three rows each: addresses that an instruction can state */
 
         VEC_UNROLL
         for (int i = 0; 3 * i < rows; i++)
-            base[i] = p->x + p->taps[t] + 3 * i * x_pixel;
+            base[i] = p->x + p->taps[tap] + 3 * i * x_pixel;
         for (int64_t k = 0; k < steps; k++) {
             ivec line[BYTE_LINES];
 
             VEC_UNROLL
             for (int v = 0; v < lines; v++)
-                line[v] = int_line(w + LINE_BYTES * v);
-            w += LINE_BYTES * lines;
+                line[v] = int_line(weights + LINE_BYTES * v);
+            weights += LINE_BYTES * lines;
             if (lines == INT_LINES) {
                 vec_fetch_far(ahead);
                 ahead += p->ahead_step;
@@ -196,40 +196,40 @@ static void multiply(const byte_product *p, int rows)
 }
 
 #if !INT_QUADS
-static void widen(const uint8_t *x, int64_t n, bool flip, int16_t *y)
+static void widen(const uint8_t *input, int64_t n, bool flip, int16_t *output)
 {
     const ivec upper = int_set_short(flip ? 0x80 : 0);
     int64_t i = 0;
 
     for (; i + 2 * VEC_LANES <= n; i += 2 * VEC_LANES)
-        int_store(y + i, int_xor(int_widen(x + i), upper));
+        int_store(output + i, int_xor(int_widen(input + i), upper));
     if (i + VEC_LANES <= n) {
-        int_store(y + i, int_xor(int_widen_half(x + i), upper));
+        int_store(output + i, int_xor(int_widen_half(input + i), upper));
         i += VEC_LANES;
     }
     if (i < n) {
         uint8_t rest[VEC_LANES] = { 0 };
 
-        memcpy(rest, x + i, 4);
-        int_store(y + i, int_xor(int_widen_half(rest), upper));
+        memcpy(rest, input + i, 4);
+        int_store(output + i, int_xor(int_widen_half(rest), upper));
     }
 }
 #endif
 
 /* ------------------------------------------------------------------ pixels of few channels */
 
-static void interleave(const uint8_t *x, int64_t step, int64_t channels, int64_t pixels, uint8_t *y)
+static void interleave(const uint8_t *input, int64_t step, int64_t channels, int64_t pixels, uint8_t *output)
 {
     const uint8_t *row[4];
     int64_t i = 0;
 
     for (int64_t c = 0; c < 4; c++)
-        row[c] = x + (c < channels ? c : 0) * step;
+        row[c] = input + (c < channels ? c : 0) * step;
     for (; i + 16 <= pixels; i += 16)
-        int_interleave_4(y + 4 * i, row[0] + i, row[1] + i, row[2] + i, row[3] + i);
+        int_interleave_4(output + 4 * i, row[0] + i, row[1] + i, row[2] + i, row[3] + i);
     for (; i < pixels; i++)
         for (int64_t c = 0; c < 4; c++)
-            y[4 * i + c] = row[c][i];
+            output[4 * i + c] = row[c][i];
 }
 
 /* ------------------------------------------------------------------ quotients */
@@ -245,7 +245,7 @@ VEC_INLINE vec quotient(vec x, vec scale, vec inverse)
 
 /* 4 VEC_LANES of them. NaN gives the lower bound; quotients beyond `most` end at the bounds of a byte whatever is
  * added. */
-VEC_INLINE void pair_block(const byte_pair *p, uint8_t *y, const uint8_t *a, const uint8_t *b)
+VEC_INLINE void pair_block(const byte_pair *p, uint8_t *output, const uint8_t *a, const uint8_t *b)
 {
     const vec scale = vec_set(p->y_scale), inverse = vec_set(1 / p->y_scale), most = vec_set(8192 * p->y_scale);
     const vec least = vec_set(-8192 * p->y_scale);
@@ -264,8 +264,8 @@ VEC_INLINE void pair_block(const byte_pair *p, uint8_t *y, const uint8_t *a, con
         x = vec_min(vec_max(x, vec_set(p->low)), vec_set(p->high));
         q[v] = int_round(quotient(vec_min(vec_max(x, least), most), scale, inverse));
     }
-    int_store(y, int_in_order(int_xor(int_bytes(q, int_set_short(zero), int_set_byte(0), int_set_byte(255)),
-                                      int_set_byte(p->y_signed ? 0x80 : 0))));
+    int_store(output, int_in_order(int_xor(int_bytes(q, int_set_short(zero), int_set_byte(0), int_set_byte(255)),
+                                           int_set_byte(p->y_signed ? 0x80 : 0))));
 }
 
 /* A sum as two products and an addition, all of it divided by the scale of y: as near to the quotient as ONNX's steps
@@ -296,64 +296,66 @@ static pair_sum sum_of(const byte_pair *p)
 {
     const double most = 255 * ((double)p->scale[0] + (double)p->scale[1]) / (double)p->y_scale;
     const float least = p->scale[0] < p->scale[1] ? p->scale[0] : p->scale[1];
-    pair_sum s = { .low = bound_of(p->low, p), .high = bound_of(p->high, p) };
+    pair_sum sum = { .low = bound_of(p->low, p), .high = bound_of(p->high, p) };
     double start = 0, off = 0;
 
-    s.usable = !p->product && p->low <= p->high && least > 1e-30f && most * (1 << 16) <= MOST_SUM;
-    while (s.usable && s.bits < MOST_BITS && most * (2 << s.bits) <= MOST_SUM)
-        s.bits++;
-    for (int i = 0; s.usable && i < 2; i++) {
-        const double exact = (double)p->scale[i] / (double)p->y_scale * (1 << s.bits);
+    sum.usable = !p->product && p->low <= p->high && least > 1e-30f && most * (1 << 16) <= MOST_SUM;
+    while (sum.usable && sum.bits < MOST_BITS && most * (2 << sum.bits) <= MOST_SUM)
+        sum.bits++;
+    for (int i = 0; sum.usable && i < 2; i++) {
+        const double exact = (double)p->scale[i] / (double)p->y_scale * (1 << sum.bits);
         const int32_t factor = (int32_t)lrint(exact);
 
-        s.flip[i] = p->is_signed[i] ? 0x80 : 0;
+        sum.flip[i] = p->is_signed[i] ? 0x80 : 0;
         off += 255 * fabs((double)factor - exact);
         start -= ((double)p->zero[i] + (p->is_signed[i] ? 128 : 0)) * (double)factor;
         for (int l = 0; l < LIMBS; l++) {
             const int32_t limb = factor >> LIMB_BITS * l & ((1 << LIMB_BITS) - 1);
 
-            s.limb[l][0] |= limb << 8 * i;
-            s.limb[l][1] |= (int32_t)((uint32_t)limb << (8 * i + 16));
+            sum.limb[l][0] |= limb << 8 * i;
+            sum.limb[l][1] |= (int32_t)((uint32_t)limb << (8 * i + 16));
         }
     }
-    off += 4 * most * ldexp(1, s.bits - 24) + 2; /* four roundings of the steps */
-    s.near = (int32_t)off;
-    s.start = (int32_t)start + (1 << s.bits >> 1) + s.near;
-    return s;
+    off += 4 * most * ldexp(1, sum.bits - 24) + 2; /* four roundings of the steps */
+    sum.near = (int32_t)off;
+    sum.start = (int32_t)start + (1 << sum.bits >> 1) + sum.near;
+    return sum;
 }
 
 /* Sums of the dwords of x. */
-VEC_INLINE ivec limbs_of(const pair_sum *s, ivec x, int which)
+VEC_INLINE ivec limbs_of(const pair_sum *sum, ivec x, int which)
 {
-    ivec high = int_dot(int_set(0), x, int_set(s->limb[2][which]));
+    ivec high = int_dot(int_set(0), x, int_set(sum->limb[2][which]));
 
-    high = int_dot(_mm512_slli_epi32(high, LIMB_BITS), x, int_set(s->limb[1][which]));
-    return _mm512_add_epi32(int_dot(int_set(s->start), x, int_set(s->limb[0][which])),
+    high = int_dot(_mm512_slli_epi32(high, LIMB_BITS), x, int_set(sum->limb[1][which]));
+    return _mm512_add_epi32(int_dot(int_set(sum->start), x, int_set(sum->limb[0][which])),
                             _mm512_slli_epi32(high, LIMB_BITS));
 }
 
 /* false: a quotient lies so near to the middle of two integers that the steps decide. */
-VEC_INLINE bool sum_block(const byte_pair *p, const pair_sum *s, uint8_t *y, const uint8_t *a, const uint8_t *b)
+VEC_INLINE bool sum_block(const byte_pair *p, const pair_sum *sum, uint8_t *output, const uint8_t *a, const uint8_t *b)
 {
-    const ivec x = int_xor(int_load(a), int_set_byte(s->flip[0])), t = int_xor(int_load(b), int_set_byte(s->flip[1]));
+    const ivec x = int_xor(int_load(a), int_set_byte(sum->flip[0])),
+               t = int_xor(int_load(b), int_set_byte(sum->flip[1]));
     const ivec dwords[2] = { _mm512_unpacklo_epi8(x, t), _mm512_unpackhi_epi8(x, t) };
-    const ivec mask = int_set((1 << s->bits) - 1), zero = int_set_short((int16_t)(p->y_zero + (p->y_signed ? 128 : 0)));
+    const ivec mask = int_set((1 << sum->bits) - 1),
+               zero = int_set_short((int16_t)(p->y_zero + (p->y_signed ? 128 : 0)));
     ivec least = mask, words[2], bytes;
 
     VEC_UNROLL
     for (int v = 0; v < 2; v++) {
-        const ivec even = limbs_of(s, dwords[v], 0), odd = limbs_of(s, dwords[v], 1);
+        const ivec even = limbs_of(sum, dwords[v], 0), odd = limbs_of(sum, dwords[v], 1);
 
         least = _mm512_min_epu32(least, _mm512_min_epu32(_mm512_and_si512(even, mask), _mm512_and_si512(odd, mask)));
-        words[v] = _mm512_mask_blend_epi16(0xaaaaaaaa, _mm512_srav_epi32(even, int_set(s->bits)),
-                                           _mm512_srav_epi32(odd, int_set(s->bits - 16)));
+        words[v] = _mm512_mask_blend_epi16(0xaaaaaaaa, _mm512_srav_epi32(even, int_set(sum->bits)),
+                                           _mm512_srav_epi32(odd, int_set(sum->bits - 16)));
         words[v] = _mm512_adds_epi16(words[v], zero);
     }
-    if (_mm512_cmple_epu32_mask(least, int_set(2 * s->near)) != 0)
+    if (_mm512_cmple_epu32_mask(least, int_set(2 * sum->near)) != 0)
         return false;
     bytes = _mm512_packus_epi16(words[0], words[1]);
-    bytes = _mm512_min_epu8(int_set_byte(s->high), _mm512_max_epu8(int_set_byte(s->low), bytes));
-    int_store(y, int_xor(bytes, int_set_byte(p->y_signed ? 0x80 : 0)));
+    bytes = _mm512_min_epu8(int_set_byte(sum->high), _mm512_max_epu8(int_set_byte(sum->low), bytes));
+    int_store(output, int_xor(bytes, int_set_byte(p->y_signed ? 0x80 : 0)));
     return true;
 }
 #else
@@ -379,7 +381,7 @@ static pair_sum sum_of(const byte_pair *p)
 }
 
 /* false: a quotient lies so near to the middle of two integers that the steps decide. */
-VEC_INLINE bool sum_block(const byte_pair *p, const pair_sum *s, uint8_t *y, const uint8_t *a, const uint8_t *b)
+VEC_INLINE bool sum_block(const byte_pair *p, const pair_sum *sum, uint8_t *output, const uint8_t *a, const uint8_t *b)
 {
     const int16_t zero = (int16_t)(p->y_zero + (p->y_signed ? 128 : 0));
     vec far = vec_zero();
@@ -389,16 +391,17 @@ VEC_INLINE bool sum_block(const byte_pair *p, const pair_sum *s, uint8_t *y, con
     for (int v = 0; v < 4; v++) {
         const int at = VEC_LANES * v;
         const vec x =
-            vec_fma(int_from_bytes(b + at, p->is_signed[1]), vec_set(s->factor[1]),
-                    vec_fma(int_from_bytes(a + at, p->is_signed[0]), vec_set(s->factor[0]), vec_set(s->shift)));
+            vec_fma(int_from_bytes(b + at, p->is_signed[1]), vec_set(sum->factor[1]),
+                    vec_fma(int_from_bytes(a + at, p->is_signed[0]), vec_set(sum->factor[0]), vec_set(sum->shift)));
 
         q[v] = int_round(x);
         far = vec_max(far, vec_abs(vec_sub(x, int_float(q[v]))));
     }
-    if (int_any_above(far, vec_set(s->far)))
+    if (int_any_above(far, vec_set(sum->far)))
         return false;
-    int_store(y, int_in_order(int_xor(int_bytes(q, int_set_short(zero), int_set_byte(s->low), int_set_byte(s->high)),
-                                      int_set_byte(p->y_signed ? 0x80 : 0))));
+    int_store(output,
+              int_in_order(int_xor(int_bytes(q, int_set_short(zero), int_set_byte(sum->low), int_set_byte(sum->high)),
+                                   int_set_byte(p->y_signed ? 0x80 : 0))));
     return true;
 }
 #endif
@@ -406,34 +409,34 @@ VEC_INLINE bool sum_block(const byte_pair *p, const pair_sum *s, uint8_t *y, con
 enum { PAIR_BLOCK = 4 * VEC_LANES, PAIR_MISSES = 16 };
 
 /* Whole blocks; returns how many elements. Scales that make many such quotients are known by the first blocks. */
-static int64_t pair_sums(const byte_pair *p, const pair_sum *s, uint8_t *y, const uint8_t *a, const uint8_t *b,
+static int64_t pair_sums(const byte_pair *p, const pair_sum *sum, uint8_t *output, const uint8_t *a, const uint8_t *b,
                          int64_t n)
 {
     int64_t i = 0, misses = 0;
 
     for (; i + PAIR_BLOCK <= n && (misses < PAIR_MISSES || 4 * PAIR_BLOCK * misses < i); i += PAIR_BLOCK)
-        if (!sum_block(p, s, y + i, a + i, b + i)) {
-            pair_block(p, y + i, a + i, b + i);
+        if (!sum_block(p, sum, output + i, a + i, b + i)) {
+            pair_block(p, output + i, a + i, b + i);
             misses++;
         }
     return i;
 }
 
-static void pair(const byte_pair *p, uint8_t *y, const uint8_t *a, const uint8_t *b, int64_t n)
+static void pair(const byte_pair *p, uint8_t *output, const uint8_t *a, const uint8_t *b, int64_t n)
 {
     const byte_pair q = *p;
-    const pair_sum s = sum_of(p);
-    int64_t i = s.usable ? pair_sums(&q, &s, y, a, b, n) : 0;
+    const pair_sum sum = sum_of(p);
+    int64_t i = sum.usable ? pair_sums(&q, &sum, output, a, b, n) : 0;
 
     for (; i + PAIR_BLOCK <= n; i += PAIR_BLOCK)
-        pair_block(&q, y + i, a + i, b + i);
+        pair_block(&q, output + i, a + i, b + i);
     if (i < n) {
         uint8_t rest[3][PAIR_BLOCK] = { { 0 } };
 
         memcpy(rest[0], a + i, (size_t)(n - i));
         memcpy(rest[1], b + i, (size_t)(n - i));
         pair_block(&q, rest[2], rest[0], rest[1]);
-        memcpy(y + i, rest[2], (size_t)(n - i));
+        memcpy(output + i, rest[2], (size_t)(n - i));
     }
 }
 

@@ -11,17 +11,17 @@
 bool bytes_offers_conv(const kit_node *node, const rg_op *op, kit_refusal *why);
 /* The QLinearConv or ConvInteger in hand by loops of our own; *out_done = false, and nothing was emitted: there are
  * none for it. */
-inlay_status bytes_lower_conv(rg_build *b, const rg_group *group, bool *out_done);
+inlay_status bytes_lower_conv(rg_build *build, const rg_group *group, bool *out_done);
 /* Are there, for such an op; and if its sums become floats, for all that the group has behind it (quant_floats.c)? */
-bool bytes_runs_conv(const rg_build *b, const rg_op *op);
-bool bytes_takes_posts(const rg_build *b, const rg_group *group);
+bool bytes_runs_conv(const rg_build *build, const rg_op *op);
+bool bytes_takes_posts(const rg_build *build, const rg_group *group);
 
 /* Products of bytes into int32 by loops of our own (quant_rows.c): whether somebody can run this one, whether these
  * loops run one with sums of k products, and one of rows `a` by the constant of w (int8 from now on). */
 bool bytes_offer_product(const kit_node *node, uint32_t matrix, kit_refusal *why);
 bool bytes_run_product(const rg_state *state, int64_t k);
-inlay_status bytes_emit_product(rg_build *b, const rg_place *a, uint32_t weights, int64_t m, int64_t k, int64_t n,
-                                rg_place *out);
+inlay_status bytes_emit_product(rg_build *build, const rg_place *place, uint32_t weights, int64_t m, int64_t k,
+                                int64_t n, rg_place *out);
 
 /* ------------------------------------------------------------------ between the two kinds */
 
@@ -38,9 +38,9 @@ typedef struct bytes_floats {
 } bytes_floats;
 
 /* Is what loops make no result yet? */
-static inline bool bytes_has_more(const bytes_floats *f)
+static inline bool bytes_has_more(const bytes_floats *floats)
 {
-    return f->ending.post_count > 0 || f->quantizes;
+    return floats->ending.post_count > 0 || floats->quantizes;
 }
 
 /* A convolution of bytes as it is lowered. */
@@ -70,30 +70,31 @@ typedef struct bytes_ends {
 } bytes_ends;
 /* Are all scales of sums below 1? From there on sums might leave the range of int32. */
 bool bytes_scales_fit(const rg_op *op, const char *scales, int64_t count);
-inlay_status bytes_ends_of(rg_build *b, const bytes_case *c, bytes_ends *out);
+inlay_status bytes_ends_of(rg_build *build, const bytes_case *layer, bytes_ends *out);
 /* What an ending has for one channel. sum: of the weights of its filter. */
-void bytes_end_channel(const bytes_ends *e, int64_t channel, int32_t sum, int32_t *out_first, float *out_scale,
+void bytes_end_channel(const bytes_ends *ends, int64_t channel, int32_t sum, int32_t *out_first, float *out_scale,
                        float *out_shift);
-/* Reads the posts of c, scales first; the place of what the step makes; and the step. */
-inlay_status bytes_read_posts(rg_build *b, bytes_case *c);
-inlay_status bytes_result(rg_build *b, const bytes_case *c, rg_place *out);
-inlay_status bytes_emit(rg_build *b, const bytes_case *c, const rg_place *w, const rg_place *y, rg_native *native);
-/* The functions of rows [pixel, pixel + rows), columns [column, column + columns), on c[rows][columns]; they end in y,
- * with y_pixel elements from one to the next. */
-void bytes_finish(const bytes_floats *f, void *const *args, float *c, int64_t pixel, int64_t rows, int64_t column,
-                  int64_t columns, void *y, int64_t y_pixel);
+/* Reads the posts of layer, scales first; the place of what the step makes; and the step. */
+inlay_status bytes_read_posts(rg_build *build, bytes_case *layer);
+inlay_status bytes_result(rg_build *build, const bytes_case *layer, rg_place *out);
+inlay_status bytes_emit(rg_build *build, const bytes_case *layer, const rg_place *weights, const rg_place *output,
+                        rg_native *native);
+/* The functions of rows [pixel, pixel + rows), columns [column, column + columns), on c[rows][columns]; they end in
+ * output, with y_pixel elements from one to the next. */
+void bytes_finish(const bytes_floats *floats, void *const *args, float *c, int64_t pixel, int64_t rows, int64_t column,
+                  int64_t columns, void *output, int64_t y_pixel);
 /* The rest of an ending: zero point, bounds, sign. */
-void bytes_end(const rg_build *b, const bytes_case *c, byte_ending *out);
-/* c->x in a copy, channels last in fours, with the border that c->w tells; c->w then has the size of the copy
- * (quant_border.c). */
-inlay_status bytes_add_border(rg_build *b, bytes_case *c);
+void bytes_end(const rg_build *build, const bytes_case *layer, byte_ending *out);
+/* layer->x in a copy, channels last in fours, with the border that layer->w tells; layer->w then has the size of the
+ * copy (quant_border.c). */
+inlay_status bytes_add_border(rg_build *build, bytes_case *layer);
 static inline int64_t bytes_in_fours(int64_t channels)
 {
     return (channels + 3) / 4 * 4;
 }
 /* Single channels (quant_depthwise.c). */
-bool bytes_depthwise_runs(const byte_set *set, const kn_window *w);
-inlay_status bytes_lower_depthwise(rg_build *b, const bytes_case *c);
+bool bytes_depthwise_runs(const byte_set *set, const kn_window *window);
+inlay_status bytes_lower_depthwise(rg_build *build, const bytes_case *layer);
 /* The layout of weights of one group for tiles: panels of channels (the last may have fewer vectors) by taps of a
  * window of channels in fours, each [lines * lanes][4], or where inputs are widened [2][lines * lanes][2]; then the sum
  * of each filter. Six axes, which no weights have, tell it from others, the fourth which loops read it. false: too

@@ -65,16 +65,17 @@ int KERNEL(bytes_tap_place)(byte_block kind, int channel, int row)
 }
 
 /* Four vectors of sums, as what is stored, in the order of channels. */
-VEC_INLINE void whole_words(const byte_ending *e, int64_t c, const ivec *sum, ivec *out)
+VEC_INLINE void whole_words(const byte_ending *ending, int64_t c, const ivec *sum, ivec *out)
 {
     ivec x[4], low[2], high[2];
 
     VEC_UNROLL
     for (int v = 0; v < 4; v++)
-        x[v] = e->kind == BYTE_SUMS
-                   ? sum[v]
-                   : _mm512_castps_si512(vec_add(vec_mul(int_float(sum[v]), vec_load(e->scale + c + v * VEC_LANES)),
-                                                 vec_load(e->shift + c + v * VEC_LANES)));
+        x[v] =
+            ending->kind == BYTE_SUMS
+                ? sum[v]
+                : _mm512_castps_si512(vec_add(vec_mul(int_float(sum[v]), vec_load(ending->scale + c + v * VEC_LANES)),
+                                              vec_load(ending->shift + c + v * VEC_LANES)));
     VEC_UNROLL
     for (int i = 0; i < 2; i++) {
         low[i] = _mm512_shuffle_i32x4(x[2 * i], x[2 * i + 1], 0x44);
@@ -91,16 +92,16 @@ VEC_INLINE void store_words(const byte_block kind, const int pixels, int64_t sec
 {
     VEC_UNROLL
     for (int p = 0; p < pixels; p++) {
-        uint8_t *y = b->y + p * b->y_pixel;
+        uint8_t *output = b->y + p * b->y_pixel;
         ivec x[4];
 
         whole_words(&b->ending, c, sum[p], x);
         VEC_UNROLL
         for (int v = 0; v < 4; v++) {
             if (kind == BYTE_WHOLE) {
-                int_store(y + 4 * c + v * (int64_t)sizeof(ivec), x[v]);
+                int_store(output + 4 * c + v * (int64_t)sizeof(ivec), x[v]);
             } else {
-                uint8_t *half = y + v / 2 * second * b->y_pixel + v % 2 * (int64_t)sizeof(ivec);
+                uint8_t *half = output + v / 2 * second * b->y_pixel + v % 2 * (int64_t)sizeof(ivec);
 
                 vec_store_some((float *)(void *)half, vec_first(b->channels - v % 2 * VEC_LANES),
                                _mm512_castsi512_ps(x[v]));
@@ -112,24 +113,24 @@ VEC_INLINE void store_words(const byte_block kind, const int pixels, int64_t sec
 VEC_INLINE void end_bytes(const byte_block kind, const int pixels, int64_t second, const byte_window *b, int64_t c,
                           ivec sum[][SUMS])
 {
-    const byte_ending *e = &b->ending;
-    const ivec zero = int_set_short(e->zero), low = int_set_byte(e->low), high = int_set_byte(e->high);
-    const ivec flip = int_set_byte(e->flip);
+    const byte_ending *ending = &b->ending;
+    const ivec zero = int_set_short(ending->zero), low = int_set_byte(ending->low), high = int_set_byte(ending->high);
+    const ivec flip = int_set_byte(ending->flip);
 
     VEC_UNROLL
     for (int p = 0; p < pixels; p++) {
-        uint8_t *y = b->y + p * b->y_pixel;
+        uint8_t *output = b->y + p * b->y_pixel;
         ivec q[4], bytes;
 
         VEC_UNROLL
         for (int v = 0; v < 4; v++)
-            q[v] = int_round(vec_mul(int_float(sum[p][v]), vec_load(e->scale + c + v * VEC_LANES)));
+            q[v] = int_round(vec_mul(int_float(sum[p][v]), vec_load(ending->scale + c + v * VEC_LANES)));
         bytes = int_xor(int_bytes(q, zero, low, high), flip);
         if (kind == BYTE_WHOLE) {
-            int_store(y + c, bytes);
+            int_store(output + c, bytes);
         } else {
-            int_store_part(y, bytes, 0, 2, b->channels);
-            int_store_part(y + second * b->y_pixel, bytes, 1, 2, b->channels);
+            int_store_part(output, bytes, 0, 2, b->channels);
+            int_store_part(output + second * b->y_pixel, bytes, 1, 2, b->channels);
         }
     }
 }
@@ -186,50 +187,51 @@ int KERNEL(bytes_tap_place)(byte_block kind, int channel, int row)
 VEC_INLINE void store_words(const byte_block kind, const int pixels, int64_t second, const byte_window *b, int64_t c,
                             ivec sum[][SUMS])
 {
-    const byte_ending *e = &b->ending;
+    const byte_ending *ending = &b->ending;
 
     (void)kind;
     (void)second;
     VEC_UNROLL
     for (int p = 0; p < pixels; p++) {
-        uint8_t *y = b->y + p * b->y_pixel + 4 * c;
+        uint8_t *output = b->y + p * b->y_pixel + 4 * c;
         ivec x[2];
 
         VEC_UNROLL
         for (int v = 0; v < 2; v++) {
             const int64_t at = c + v * VEC_LANES;
 
-            x[v] = e->kind == BYTE_SUMS ? sum[p][v]
-                                        : int_bits(vec_add(vec_mul(int_float(sum[p][v]), vec_load(e->scale + at)),
-                                                           vec_load(e->shift + at)));
+            x[v] = ending->kind == BYTE_SUMS
+                       ? sum[p][v]
+                       : int_bits(vec_add(vec_mul(int_float(sum[p][v]), vec_load(ending->scale + at)),
+                                          vec_load(ending->shift + at)));
         }
-        int_store(y, int_first(x[0], x[1]));
-        int_store(y + sizeof(ivec), int_second(x[0], x[1]));
+        int_store(output, int_first(x[0], x[1]));
+        int_store(output + sizeof(ivec), int_second(x[0], x[1]));
     }
 }
 
 VEC_INLINE void end_bytes(const byte_block kind, const int pixels, int64_t second, const byte_window *b, int64_t c,
                           ivec sum[][SUMS])
 {
-    const byte_ending *e = &b->ending;
-    const ivec zero = int_set_short(e->zero), low = int_set_byte(e->low), high = int_set_byte(e->high);
-    const ivec flip = int_set_byte(e->flip);
-    const vec scale[2] = { vec_load(e->scale + c), vec_load(e->scale + c + VEC_LANES) };
+    const byte_ending *ending = &b->ending;
+    const ivec zero = int_set_short(ending->zero), low = int_set_byte(ending->low), high = int_set_byte(ending->high);
+    const ivec flip = int_set_byte(ending->flip);
+    const vec scale[2] = { vec_load(ending->scale + c), vec_load(ending->scale + c + VEC_LANES) };
 
     (void)kind;
     (void)second;
     VEC_UNROLL
     for (int p = 0; p < pixels; p += 2) { /* two at a time */
-        uint8_t *y = b->y + p * b->y_pixel + c;
+        uint8_t *output = b->y + p * b->y_pixel + c;
         ivec q[4], bytes;
 
         VEC_UNROLL
         for (int v = 0; v < 4; v++)
             q[v] = int_round(vec_mul(int_float(sum[p + v / 2 < pixels ? p + v / 2 : p][v % 2]), scale[v % 2]));
         bytes = int_in_pairs(int_xor(int_bytes(q, zero, low, high), flip));
-        int_store_part(y, bytes, 0, 2, BYTES_BLOCK);
+        int_store_part(output, bytes, 0, 2, BYTES_BLOCK);
         if (p + 1 < pixels)
-            int_store_part(y + b->y_pixel, bytes, 1, 2, BYTES_BLOCK);
+            int_store_part(output + b->y_pixel, bytes, 1, 2, BYTES_BLOCK);
     }
 }
 #define KINDS(X, pixels, width, stride) X(BYTE_WHOLE, pixels, width, stride)
@@ -257,15 +259,15 @@ VEC_INLINE ivec wide_pixel(const bool flip, const byte_window *b, int row, int64
 VEC_INLINE void three_by_three(const int pixels, const int stride, const bool flip, const byte_window *b)
 {
     enum { TAPS = 3, VECTOR = sizeof(ivec) };
-    const int8_t *w = b->w;
+    const int8_t *weights = b->w;
 
-    for (int64_t c = 0; c < b->channels; c += BYTES_BLOCK, w += TAPS * 4 * VECTOR) {
+    for (int64_t c = 0; c < b->channels; c += BYTES_BLOCK, weights += TAPS * 4 * VECTOR) {
         const ivec zero = int_set(0);
         ivec sum[BYTE_PIXELS][SUMS], beside[SUMS], last = zero;
 
         VEC_UNROLL
         for (int v = 0; v < SUMS; v++) {
-            beside[v] = int_or(int_load(w + (2 + v) * VECTOR), int_up_16(int_load(w + (6 + v) * VECTOR)));
+            beside[v] = int_or(int_load(weights + (2 + v) * VECTOR), int_up_16(int_load(weights + (6 + v) * VECTOR)));
             VEC_UNROLL
             for (int p = 0; p < pixels; p++)
                 sum[p][v] = int_load(b->ending.first + c + v * VEC_LANES);
@@ -283,7 +285,7 @@ VEC_INLINE void three_by_three(const int pixels, const int stride, const bool fl
                     if (i - 1 == p * stride)
                         sum[p][v] = int_dot_pairs(sum[p][v], d[v], beside[v]);
                     else if (i - 1 == p * stride + 2)
-                        sum[p][v] = int_dot_pairs(sum[p][v], d[v], int_load(w + (10 + v) * VECTOR));
+                        sum[p][v] = int_dot_pairs(sum[p][v], d[v], int_load(weights + (10 + v) * VECTOR));
                 }
             }
             last = x;
@@ -300,7 +302,7 @@ VEC_INLINE void three_by_three(const int pixels, const int stride, const bool fl
                     for (int v = 0; v < SUMS; v++)
                         if (i >= p * stride && i < p * stride + TAPS)
                             sum[p][v] =
-                                int_dot_pairs(sum[p][v], e[v], int_load(w + ((i - p * stride) * 4 + v) * VECTOR));
+                                int_dot_pairs(sum[p][v], e[v], int_load(weights + ((i - p * stride) * 4 + v) * VECTOR));
                 }
             }
         }
@@ -331,7 +333,7 @@ VEC_INLINE void windows(const byte_block kind, const int pixels, const int width
     const int64_t taps = width > 0 ? width : b->width, vector = (int64_t)sizeof(ivec);
     const int64_t second = kind == BYTE_HALF ? b->pixels - pixels : 0, shift = second * b->stride;
     const channel_mask mask = channels_of(b->channels); /* of a half */
-    const int8_t *w = b->w;
+    const int8_t *weights = b->w;
 
     for (int64_t c = 0; c < b->channels; c += BYTES_BLOCK) {
         ivec sum[BYTE_PIXELS][SUMS];
@@ -342,7 +344,7 @@ VEC_INLINE void windows(const byte_block kind, const int pixels, const int width
             for (int p = 0; p < pixels; p++)
                 sum[p][v] = int_load(b->ending.first + c + v * VEC_LANES);
         }
-        for (int64_t q = 0; q < b->quads; q++, w += taps * 4 * vector) {
+        for (int64_t q = 0; q < b->quads; q++, weights += taps * 4 * vector) {
             ivec d[4];
 
             if (width > 0) {
@@ -354,8 +356,8 @@ VEC_INLINE void windows(const byte_block kind, const int pixels, const int width
                         VEC_UNROLL
                         for (int v = 0; v < 4; v++)
                             if (i >= k && (i - k) % stride == 0 && (i - k) / stride < pixels)
-                                sum[(i - k) / stride][v % SUMS] =
-                                    dot(sum[(i - k) / stride][v % SUMS], d[v], int_load(w + (k * 4 + v) * vector));
+                                sum[(i - k) / stride][v % SUMS] = dot(sum[(i - k) / stride][v % SUMS], d[v],
+                                                                      int_load(weights + (k * 4 + v) * vector));
                     }
                 }
                 continue;
@@ -366,7 +368,7 @@ VEC_INLINE void windows(const byte_block kind, const int pixels, const int width
                     column(kind, b, 4 * q, p * b->stride + k * b->dilation, shift, b->channel + c, mask, d);
                     VEC_UNROLL
                     for (int v = 0; v < 4; v++)
-                        sum[p][v % SUMS] = dot(sum[p][v % SUMS], d[v], int_load(w + (k * 4 + v) * vector));
+                        sum[p][v % SUMS] = dot(sum[p][v % SUMS], d[v], int_load(weights + (k * 4 + v) * vector));
                 }
             }
         }

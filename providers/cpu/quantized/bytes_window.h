@@ -7,7 +7,7 @@
 /* Channels of a block: 64 by quads, two vectors by pairs. */
 enum { BYTES_BLOCK = VEC_LANES == 16 ? 64 : 2 * VEC_LANES };
 
-void KERNEL(bytes_window)(const byte_window *b);
+void KERNEL(bytes_window)(const byte_window *window);
 int KERNEL(bytes_sum_place)(byte_block kind, int channel);
 int KERNEL(bytes_tap_place)(byte_block kind, int channel, int row);
 #endif

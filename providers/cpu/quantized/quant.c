@@ -38,7 +38,7 @@ struct linear {
     float scale, zero;
     int32_t low, high; /* clip */
     bool is_signed;
-    void (*run)(const struct linear *l, void *y, const void *x, int64_t begin, int64_t count);
+    void (*run)(const struct linear *linear, void *output, const void *input, int64_t begin, int64_t count);
 };
 
 typedef struct linear_call {
@@ -47,27 +47,31 @@ typedef struct linear_call {
     void *y;
 } linear_call;
 
-static void forth(const struct linear *l, void *y, const void *x, int64_t begin, int64_t count)
+static void forth(const struct linear *linear, void *output, const void *input, int64_t begin, int64_t count)
 {
-    q_quantize((char *)y + begin, (const float *)x + begin, l->is_signed, count, l->scale, l->zero);
+    q_quantize((char *)output + begin, (const float *)input + begin, linear->is_signed, count, linear->scale,
+               linear->zero);
 }
 
-static void back(const struct linear *l, void *y, const void *x, int64_t begin, int64_t count)
+static void back(const struct linear *linear, void *output, const void *input, int64_t begin, int64_t count)
 {
-    q_dequantize((float *)y + begin, (const char *)x + begin, l->is_signed, count, l->scale, l->zero);
+    q_dequantize((float *)output + begin, (const char *)input + begin, linear->is_signed, count, linear->scale,
+                 linear->zero);
 }
 
-static void clip(const struct linear *l, void *y, const void *x, int64_t begin, int64_t count)
+static void clip(const struct linear *linear, void *output, const void *input, int64_t begin, int64_t count)
 {
-    KERNEL_BEST(byte_loops)->clip((char *)y + begin, (const char *)x + begin, l->is_signed, count, l->low, l->high);
+    KERNEL_BEST(byte_loops)
+        ->clip((char *)output + begin, (const char *)input + begin, linear->is_signed, count, linear->low,
+               linear->high);
 }
 
 static inlay_status run_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    const linear_call *c = user;
+    const linear_call *call = user;
 
     (void)worker;
-    c->l->run(c->l, c->y, c->x, begin, end - begin);
+    call->l->run(call->l, call->y, call->x, begin, end - begin);
     return INLAY_OK;
 }
 
@@ -76,67 +80,67 @@ enum { GRAIN = 16384 };
 static inlay_status run_linear(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
                                uint32_t threads)
 {
-    const struct linear *l = (const struct linear *)(const void *)native;
-    linear_call c = { l, args[0], args[1] };
+    const struct linear *linear = (const struct linear *)(const void *)native;
+    linear_call call = { linear, args[0], args[1] };
 
-    if (threads <= 1 || l->count <= GRAIN)
-        return run_range(&c, 0, l->count, 0);
-    return state->host->parallel_for(state->host->ctx, run, l->count, GRAIN, run_range, &c);
+    if (threads <= 1 || linear->count <= GRAIN)
+        return run_range(&call, 0, linear->count, 0);
+    return state->host->parallel_for(state->host->ctx, run, linear->count, GRAIN, run_range, &call);
 }
 
-static inlay_status lower_linear(rg_build *b, const rg_group *group)
+static inlay_status lower_linear(rg_build *build, const rg_group *group)
 {
-    const rg_op *op = b->op;
-    rg_place x, y;
+    const rg_op *op = build->op;
+    rg_place input, output;
     inlay_status status;
-    struct linear l;
+    struct linear linear;
     rg_md md;
 
-    INLAY_TRY(q_read_dense(b, op->in[0], NULL, &x));
-    md = q_typed(&x.md, rg_type(b, group->out));
-    INLAY_TRY(rg_result_place(b, group->out, &md, &y));
-    l = (struct linear){ .native.run = run_linear,
-                         .count = rg_md_count(&md),
-                         .scale = op->quantized.scale,
-                         .zero = (float)op->quantized.zero,
-                         .low = (int32_t)op->alpha,
-                         .high = (int32_t)op->beta };
+    INLAY_TRY(q_read_dense(build, op->in[0], NULL, &input));
+    md = q_typed(&input.md, rg_type(build, group->out));
+    INLAY_TRY(rg_result_place(build, group->out, &md, &output));
+    linear = (struct linear){ .native.run = run_linear,
+                              .count = rg_md_count(&md),
+                              .scale = op->quantized.scale,
+                              .zero = (float)op->quantized.zero,
+                              .low = (int32_t)op->alpha,
+                              .high = (int32_t)op->beta };
     if (op->row->family == &rg_quantize) {
-        l.is_signed = md.data_type == DN_S8;
-        l.run = forth;
+        linear.is_signed = md.data_type == DN_S8;
+        linear.run = forth;
     } else {
-        l.is_signed = x.md.data_type == DN_S8;
-        l.run = op->row->family == &rg_dequantize ? back : clip;
+        linear.is_signed = input.md.data_type == DN_S8;
+        linear.run = op->row->family == &rg_dequantize ? back : clip;
     }
-    INLAY_TRY(rg_emit_step(b, &l.native, sizeof l, (const rg_place *const[]){ &x, &y }, 2));
-    status = rg_finish(b, group, 0, &y, true);
+    INLAY_TRY(rg_emit_step(build, &linear.native, sizeof linear, (const rg_place *const[]){ &input, &output }, 2));
+    status = rg_finish(build, group, 0, &output, true);
 done:
     return status;
 }
 
-static inlay_status lower_quantize(rg_build *b, const rg_group *group);
+static inlay_status lower_quantize(rg_build *build, const rg_group *group);
 
 const rg_family rg_quantize = { "quantization", parse_linear, lower_quantize };
 const rg_family rg_dequantize = { "dequantization", parse_linear, lower_linear };
 
-static inlay_status lower_quantize(rg_build *b, const rg_group *group)
+static inlay_status lower_quantize(rg_build *build, const rg_group *group)
 {
     bool done = false;
-    inlay_status status = q_lower_chain(b, group, &done);
+    inlay_status status = q_lower_chain(build, group, &done);
 
-    return status != INLAY_OK || done ? status : lower_linear(b, group);
+    return status != INLAY_OK || done ? status : lower_linear(build, group);
 }
 
 /* ------------------------------------------------------------------ Clip of bytes */
 
-static bool bound(const inlay_value_info *v, int32_t otherwise, float *out)
+static bool bound(const inlay_value_info *value, int32_t otherwise, float *out)
 {
     *out = (float)otherwise;
-    if (v == NULL)
+    if (value == NULL)
         return true;
-    if ((v->flags & INLAY_VALUE_CONSTANT) == 0 || v->data == NULL || v->data_bytes != 1)
+    if ((value->flags & INLAY_VALUE_CONSTANT) == 0 || value->data == NULL || value->data_bytes != 1)
         return false;
-    *out = (float)(v->dtype == INLAY_INT8 ? *(const int8_t *)v->data : *(const uint8_t *)v->data);
+    *out = (float)(value->dtype == INLAY_INT8 ? *(const int8_t *)value->data : *(const uint8_t *)value->data);
     return true;
 }
 
@@ -173,27 +177,27 @@ typedef struct dynamic_call {
 
 static inlay_status find_ranges(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    dynamic_call *c = user;
+    dynamic_call *call = user;
 
     (void)worker;
     for (int64_t i = begin; i < end; i++) {
-        int64_t from = i * c->part, n = c->count - from < c->part ? c->count - from : c->part;
+        int64_t from = i * call->part, n = call->count - from < call->part ? call->count - from : call->part;
 
-        c->ranges[i][0] = c->ranges[i][1] = 0; /* the range always holds 0 */
+        call->ranges[i][0] = call->ranges[i][1] = 0; /* the range always holds 0 */
         if (n > 0)
-            KERNEL_BEST(byte_loops)->range(c->x + from, n, &c->ranges[i][0], &c->ranges[i][1]);
+            KERNEL_BEST(byte_loops)->range(call->x + from, n, &call->ranges[i][0], &call->ranges[i][1]);
     }
     return INLAY_OK;
 }
 
 static inlay_status quantize_parts(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    const dynamic_call *c = user;
-    int64_t from = begin * c->part, to = end * c->part < c->count ? end * c->part : c->count;
+    const dynamic_call *call = user;
+    int64_t from = begin * call->part, to = end * call->part < call->count ? end * call->part : call->count;
 
     (void)worker;
     if (to > from)
-        q_quantize(c->y + from, c->x + from, false, to - from, c->scale, c->zero);
+        q_quantize(call->y + from, call->x + from, false, to - from, call->scale, call->zero);
     return INLAY_OK;
 }
 
@@ -201,66 +205,66 @@ static inlay_status quantize_parts(void *user, int64_t begin, int64_t end, uint3
 static inlay_status run_dynamic(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
                                 uint32_t threads)
 {
-    const struct dynamic *d = (const struct dynamic *)(const void *)native;
-    int64_t parts = threads <= 1 ? 1 : d->count / GRAIN < 1 ? 1 : d->count / GRAIN;
-    dynamic_call c = { .x = args[0], .y = args[1], .count = d->count };
+    const struct dynamic *dynamic = (const struct dynamic *)(const void *)native;
+    int64_t parts = threads <= 1 ? 1 : dynamic->count / GRAIN < 1 ? 1 : dynamic->count / GRAIN;
+    dynamic_call call = { .x = args[0], .y = args[1], .count = dynamic->count };
     float low = 0, high = 0, zero;
     inlay_status status;
 
     parts = parts > MOST_RANGES ? MOST_RANGES : parts;
-    c.part = (d->count + parts - 1) / parts;
+    call.part = (dynamic->count + parts - 1) / parts;
     if (parts == 1)
-        status = find_ranges(&c, 0, 1, 0);
+        status = find_ranges(&call, 0, 1, 0);
     else
-        status = state->host->parallel_for(state->host->ctx, run, parts, 1, find_ranges, &c);
+        status = state->host->parallel_for(state->host->ctx, run, parts, 1, find_ranges, &call);
     if (status != INLAY_OK)
         return status;
     for (int64_t i = 0; i < parts; i++) {
-        low = c.ranges[i][0] < low ? c.ranges[i][0] : low;
-        high = c.ranges[i][1] > high ? c.ranges[i][1] : high;
+        low = call.ranges[i][0] < low ? call.ranges[i][0] : low;
+        high = call.ranges[i][1] > high ? call.ranges[i][1] : high;
     }
-    c.scale = high > low ? (high - low) / 255.0f : 1.0f;
-    zero = -low / c.scale;
-    c.zero = zero > 255.0f ? 255.0f : vm_round(zero);
-    *(float *)args[2] = c.scale;
-    *(uint8_t *)args[3] = (uint8_t)c.zero;
+    call.scale = high > low ? (high - low) / 255.0f : 1.0f;
+    zero = -low / call.scale;
+    call.zero = zero > 255.0f ? 255.0f : vm_round(zero);
+    *(float *)args[2] = call.scale;
+    *(uint8_t *)args[3] = (uint8_t)call.zero;
     if (parts == 1)
-        return quantize_parts(&c, 0, 1, 0);
-    return state->host->parallel_for(state->host->ctx, run, parts, 1, quantize_parts, &c);
+        return quantize_parts(&call, 0, 1, 0);
+    return state->host->parallel_for(state->host->ctx, run, parts, 1, quantize_parts, &call);
 }
 
-static inlay_status lower_dynamic(rg_build *b, const rg_group *group)
+static inlay_status lower_dynamic(rg_build *build, const rg_group *group)
 {
-    const rg_op *op = b->op;
+    const rg_op *op = build->op;
     const dn_type types[] = { DN_U8, DN_F32, DN_U8 };
     const rg_place *places[4];
-    rg_place x, y[3];
+    rg_place input, place[3];
     inlay_status status;
-    struct dynamic d;
+    struct dynamic dynamic;
     rg_md md;
 
     (void)group;
-    INLAY_TRY(q_read_dense(b, op->in[0], NULL, &x));
-    places[0] = &x;
+    INLAY_TRY(q_read_dense(build, op->in[0], NULL, &input));
+    places[0] = &input;
     for (uint32_t i = 0; i < 3; i++) {
         uint32_t value = i < op->out_count ? op->out[i] : INLAY_NONE;
 
         if (i == 0)
-            md = x.md;
+            md = input.md;
         else
             rg_md_plain(&md, 0, NULL);
         md.data_type = types[i];
         if (value == INLAY_NONE)
-            INLAY_TRY(rg_new_place(b, &md, &y[i]));
+            INLAY_TRY(rg_new_place(build, &md, &place[i]));
         else
-            INLAY_TRY(rg_result_place(b, value, &md, &y[i]));
-        places[i + 1] = &y[i];
+            INLAY_TRY(rg_result_place(build, value, &md, &place[i]));
+        places[i + 1] = &place[i];
     }
-    d = (struct dynamic){ .native.run = run_dynamic, .count = rg_md_count(&x.md) };
-    INLAY_TRY(rg_emit_step(b, &d.native, sizeof d, places, 4));
+    dynamic = (struct dynamic){ .native.run = run_dynamic, .count = rg_md_count(&input.md) };
+    INLAY_TRY(rg_emit_step(build, &dynamic.native, sizeof dynamic, places, 4));
     for (uint32_t i = 0; i < op->out_count && i < 3; i++)
         if (op->out[i] != INLAY_NONE)
-            INLAY_TRY(rg_set_place(b, op->out[i], &y[i]));
+            INLAY_TRY(rg_set_place(build, op->out[i], &place[i]));
 done:
     return status;
 }

@@ -11,19 +11,19 @@
 /* Has oneDNN products of bytes here that neither saturate in between nor crawl? Where it has none, those of our own run
  * what they can (bytes.h). */
 bool q_library_has_products(kit_refusal *why);
-bool q_is_bytes(const inlay_value_info *v); /* uint8 or int8 */
+bool q_is_bytes(const inlay_value_info *value); /* uint8 or int8 */
 /* A constant float scale above 0. count: elements, 1 or what `most` says. */
-bool q_known_scale(const inlay_value_info *v, int64_t most, const char *what, float *out_first, kit_refusal *why);
+bool q_known_scale(const inlay_value_info *value, int64_t most, const char *what, float *out_first, kit_refusal *why);
 /* A constant zero point of one element, of the type of `of`; NULL is 0. */
-bool q_known_zero(const inlay_value_info *v, const inlay_value_info *of, const char *what, int32_t *out,
+bool q_known_zero(const inlay_value_info *value, const inlay_value_info *of, const char *what, int32_t *out,
                   kit_refusal *why);
 
 /* ------------------------------------------------------------------ lowering */
 
 /* The bytes of a constant of the region as the model has them; NULL: it is none, or dropped. It is kept from now on. */
-const void *q_constant(rg_build *b, uint32_t value);
+const void *q_constant(rg_build *build, uint32_t value);
 /* The value in a layout without gaps and blocks, whichever that is; `as`: how the other operand lies, NULL = any. */
-inlay_status q_read_dense(rg_build *b, uint32_t value, const rg_md *as, rg_place *out);
+inlay_status q_read_dense(rg_build *build, uint32_t value, const rg_md *as, rg_place *out);
 /* md with elements of another type. */
 static inline rg_md q_typed(const rg_md *md, dn_type type)
 {
@@ -32,28 +32,28 @@ static inline rg_md q_typed(const rg_md *md, dn_type type)
     typed.data_type = type;
     return typed;
 }
-inlay_status q_no_memory(const rg_build *b);
+inlay_status q_no_memory(const rg_build *build);
 /* The constant of uint8 weights is read as int8, 128 less. */
-void q_shift(rg_build *b, uint32_t value);
+void q_shift(rg_build *build, uint32_t value);
 
 /* Emits the chain that ends in the group's QuantizeLinear (quant_chain.c); *out_done = false: it is none. */
-inlay_status q_lower_chain(rg_build *b, const rg_group *group, bool *out_done);
+inlay_status q_lower_chain(rg_build *build, const rg_group *group, bool *out_done);
 
 /* ------------------------------------------------------------------ loops */
 
-static inline void q_dequantize(float *y, const void *x, bool is_signed, int64_t n, float scale, float zero)
+static inline void q_dequantize(float *output, const void *input, bool is_signed, int64_t n, float scale, float zero)
 {
-    KERNEL_BEST(byte_loops)->dequantize(y, x, is_signed, n, scale, zero);
+    KERNEL_BEST(byte_loops)->dequantize(output, input, is_signed, n, scale, zero);
 }
 
 /* As ONNX QuantizeLinear-13. NaN gives the lower bound. */
-static inline void q_quantize(void *y, const float *x, bool is_signed, int64_t n, float scale, float zero)
+static inline void q_quantize(void *output, const float *input, bool is_signed, int64_t n, float scale, float zero)
 {
     quantize_fn *const quantize = KERNEL_BEST(quantize);
 
     if (quantize != NULL && quantize_divides(scale))
-        quantize(y, x, is_signed, n, scale, zero);
+        quantize(output, input, is_signed, n, scale, zero);
     else
-        KERNEL_BEST(byte_loops)->quantize(y, x, is_signed, n, scale, zero);
+        KERNEL_BEST(byte_loops)->quantize(output, input, is_signed, n, scale, zero);
 }
 #endif

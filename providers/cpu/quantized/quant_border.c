@@ -18,41 +18,41 @@ typedef struct border_call {
     uint8_t *y;
 } border_call;
 
-static void copy_row(const struct border *b, const uint8_t *x, uint8_t *y)
+static void copy_row(const struct border *border, const uint8_t *input, uint8_t *output)
 {
-    if (b->s_channel == 1 && b->s_pixel == b->pixel && b->channels == b->pixel) {
-        memcpy(y, x, (size_t)(b->width * b->pixel));
-    } else if (b->s_channel == 1) {
-        for (int64_t w = 0; w < b->width; w++)
-            memcpy(y + w * b->pixel, x + w * b->s_pixel, (size_t)b->channels);
-    } else if (b->pixel == 4 && b->s_pixel == 1) {
-        b->set->interleave(x, b->s_channel, b->channels, b->width, y);
+    if (border->s_channel == 1 && border->s_pixel == border->pixel && border->channels == border->pixel) {
+        memcpy(output, input, (size_t)(border->width * border->pixel));
+    } else if (border->s_channel == 1) {
+        for (int64_t w = 0; w < border->width; w++)
+            memcpy(output + w * border->pixel, input + w * border->s_pixel, (size_t)border->channels);
+    } else if (border->pixel == 4 && border->s_pixel == 1) {
+        border->set->interleave(input, border->s_channel, border->channels, border->width, output);
     } else {
-        for (int64_t c = 0; c < b->channels; c++)
-            for (int64_t w = 0; w < b->width; w++)
-                y[w * b->pixel + c] = x[c * b->s_channel + w * b->s_pixel];
+        for (int64_t c = 0; c < border->channels; c++)
+            for (int64_t w = 0; w < border->width; w++)
+                output[w * border->pixel + c] = input[c * border->s_channel + w * border->s_pixel];
     }
 }
 
 static inlay_status border_rows(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const border_call *call = user;
-    const struct border *b = call->b;
-    const size_t row = (size_t)(b->out_width * b->pixel), left = (size_t)(b->left * b->pixel);
-    const size_t inner = (size_t)(b->width * b->pixel);
+    const struct border *border = call->b;
+    const size_t row = (size_t)(border->out_width * border->pixel), left = (size_t)(border->left * border->pixel);
+    const size_t inner = (size_t)(border->width * border->pixel);
 
     (void)worker;
     for (int64_t i = begin; i < end; i++) {
-        const int64_t image = i / b->out_height, h = i % b->out_height - b->top;
-        uint8_t *y = call->y + (size_t)i * row;
+        const int64_t image = i / border->out_height, h = i % border->out_height - border->top;
+        uint8_t *output = call->y + (size_t)i * row;
 
-        if (h < 0 || h >= b->height) {
-            memset(y, b->value, row);
+        if (h < 0 || h >= border->height) {
+            memset(output, border->value, row);
             continue;
         }
-        memset(y, b->value, left);
-        copy_row(b, call->x + image * b->s_image + h * b->s_row, y + left);
-        memset(y + left + inner, b->value, row - left - inner);
+        memset(output, border->value, left);
+        copy_row(border, call->x + image * border->s_image + h * border->s_row, output + left);
+        memset(output + left + inner, border->value, row - left - inner);
     }
     return INLAY_OK;
 }
@@ -62,48 +62,50 @@ enum { GRAIN_BYTES = 1 << 16 };
 static inlay_status run_border(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
                                uint32_t threads)
 {
-    const struct border *b = (const struct border *)(const void *)native;
-    border_call call = { b, args[0], args[1] };
-    const int64_t rows = b->images * b->out_height, grain = GRAIN_BYTES / (b->out_width * b->pixel) + 1;
+    const struct border *border = (const struct border *)(const void *)native;
+    border_call call = { border, args[0], args[1] };
+    const int64_t rows = border->images * border->out_height,
+                  grain = GRAIN_BYTES / (border->out_width * border->pixel) + 1;
 
     if (threads <= 1 || rows <= grain)
         return border_rows(&call, 0, rows, 0);
     return state->host->parallel_for(state->host->ctx, run, rows, grain, border_rows, &call);
 }
 
-inlay_status bytes_add_border(rg_build *b, bytes_case *c)
+inlay_status bytes_add_border(rg_build *build, bytes_case *layer)
 {
-    kn_window *g = &c->w;
-    const int64_t *s = c->x.md.strides;
-    const int64_t dims[] = { g->images, bytes_in_fours(g->in), g->height + g->begin[0] + g->end[0],
-                             g->width + g->begin[1] + g->end[1] };
+    kn_window *window = &layer->w;
+    const int64_t *s = layer->x.md.strides;
+    const int64_t dims[] = { window->images, bytes_in_fours(window->in),
+                             window->height + window->begin[0] + window->end[0],
+                             window->width + window->begin[1] + window->end[1] };
     const struct border step = { .native.run = run_border,
-                                 .set = b->state->bytes,
-                                 .images = g->images,
-                                 .channels = g->in,
+                                 .set = build->state->bytes,
+                                 .images = window->images,
+                                 .channels = window->in,
                                  .pixel = dims[1],
-                                 .height = g->height,
-                                 .width = g->width,
-                                 .top = g->begin[0],
-                                 .left = g->begin[1],
+                                 .height = window->height,
+                                 .width = window->width,
+                                 .top = window->begin[0],
+                                 .left = window->begin[1],
                                  .out_height = dims[2],
                                  .out_width = dims[3],
                                  .s_image = s[0],
                                  .s_channel = s[1],
-                                 .s_row = c->x.md.ndims == 4 ? s[2] : 0,
-                                 .s_pixel = s[c->x.md.ndims - 1],
-                                 .value = c->border };
+                                 .s_row = layer->x.md.ndims == 4 ? s[2] : 0,
+                                 .s_pixel = s[layer->x.md.ndims - 1],
+                                 .value = layer->border };
     inlay_status status;
-    rg_place y;
+    rg_place output;
     rg_md md;
 
     rg_md_channels_last(&md, 4, dims);
-    md.data_type = c->x.md.data_type;
-    INLAY_TRY(rg_new_place(b, &md, &y));
-    INLAY_TRY(rg_emit_step(b, &step.native, sizeof step, (const rg_place *const[]){ &c->x, &y }, 2));
-    c->x = y;
-    g->height = dims[2];
-    g->width = dims[3];
+    md.data_type = layer->x.md.data_type;
+    INLAY_TRY(rg_new_place(build, &md, &output));
+    INLAY_TRY(rg_emit_step(build, &step.native, sizeof step, (const rg_place *const[]){ &layer->x, &output }, 2));
+    layer->x = output;
+    window->height = dims[2];
+    window->width = dims[3];
 done:
     return status;
 }

@@ -41,12 +41,13 @@ enum { STEP = 16 }; /* slots from here on are steps */
 
 /* ------------------------------------------------------------------ finding */
 
-static uint32_t maker_of(const rg_build *b, uint32_t value)
+static uint32_t maker_of(const rg_build *build, uint32_t value)
 {
-    if (value == INLAY_NONE || b->c->values[value].constant != INLAY_NONE || b->c->values[value].input != INLAY_NONE)
+    if (value == INLAY_NONE || build->c->values[value].constant != INLAY_NONE ||
+        build->c->values[value].input != INLAY_NONE)
         return INLAY_NONE;
-    for (uint32_t o = 0; o < b->c->op_count; o++)
-        if (b->c->ops[o].out_count > 0 && b->c->ops[o].out[0] == value)
+    for (uint32_t o = 0; o < build->c->op_count; o++)
+        if (build->c->ops[o].out_count > 0 && build->c->ops[o].out[0] == value)
             return o;
     return INLAY_NONE;
 }
@@ -64,74 +65,76 @@ static bool known_function(const rg_op *op)
     return op->eltwise_count > 0;
 }
 
-static bool same_dims(const rg_build *b, uint32_t x, uint32_t y)
+static bool same_dims(const rg_build *build, uint32_t x, uint32_t y)
 {
-    return b->ranks[x] == b->ranks[y] && memcmp(b->dims[x], b->dims[y], b->ranks[x] * sizeof(int64_t)) == 0;
+    return build->ranks[x] == build->ranks[y] &&
+           memcmp(build->dims[x], build->dims[y], build->ranks[x] * sizeof(int64_t)) == 0;
 }
 
 /* A leaf that is read as it is, or through DequantizeLinear. */
-static bool add_leaf(const rg_build *b, uint32_t value, uint32_t like, struct chain *c, uint32_t *out_slot)
+static bool add_leaf(const rg_build *build, uint32_t value, uint32_t like, struct chain *chain, uint32_t *out_slot)
 {
-    uint32_t maker = maker_of(b, value);
-    struct leaf l = { .value = value, .scalar = rg_count(b, value) == 1 && b->c->values[value].constant != INLAY_NONE };
+    uint32_t maker = maker_of(build, value);
+    struct leaf leaf = { .value = value,
+                         .scalar = rg_count(build, value) == 1 && build->c->values[value].constant != INLAY_NONE };
 
-    if (maker != INLAY_NONE && b->c->ops[maker].row->family == &rg_dequantize) {
-        const rg_op *back = &b->c->ops[maker];
+    if (maker != INLAY_NONE && build->c->ops[maker].row->family == &rg_dequantize) {
+        const rg_op *back = &build->c->ops[maker];
 
-        l = (struct leaf){ .value = back->in[0],
-                           .bytes = true,
-                           .is_signed = rg_type(b, back->in[0]) == DN_S8,
-                           .scale = back->quantized.scale,
-                           .zero = (float)back->quantized.zero };
-    } else if (rg_type(b, value) != DN_F32) {
+        leaf = (struct leaf){ .value = back->in[0],
+                              .bytes = true,
+                              .is_signed = rg_type(build, back->in[0]) == DN_S8,
+                              .scale = back->quantized.scale,
+                              .zero = (float)back->quantized.zero };
+    } else if (rg_type(build, value) != DN_F32) {
         return false;
     }
-    if (!l.scalar && !same_dims(b, l.value, like))
+    if (!leaf.scalar && !same_dims(build, leaf.value, like))
         return false;
-    for (uint32_t i = 0; i < c->leaf_count; i++) {
-        if (c->leaves[i].value == l.value && c->leaves[i].bytes == l.bytes && c->leaves[i].scale == l.scale &&
-            c->leaves[i].zero == l.zero) {
+    for (uint32_t i = 0; i < chain->leaf_count; i++) {
+        if (chain->leaves[i].value == leaf.value && chain->leaves[i].bytes == leaf.bytes &&
+            chain->leaves[i].scale == leaf.scale && chain->leaves[i].zero == leaf.zero) {
             *out_slot = i;
             return true;
         }
     }
-    if (c->leaf_count == MOST_LEAVES)
+    if (chain->leaf_count == MOST_LEAVES)
         return false;
-    *out_slot = c->leaf_count;
-    c->leaves[c->leaf_count++] = l;
+    *out_slot = chain->leaf_count;
+    chain->leaves[chain->leaf_count++] = leaf;
     return true;
 }
 
-static bool add_step(struct chain *c, chain_step s, uint32_t *out_slot)
+static bool add_step(struct chain *chain, chain_step step, uint32_t *out_slot)
 {
-    if (c->step_count == MOST_STEPS)
+    if (chain->step_count == MOST_STEPS)
         return false;
-    *out_slot = STEP + c->step_count;
-    c->steps[c->step_count++] = s;
+    *out_slot = STEP + chain->step_count;
+    chain->steps[chain->step_count++] = step;
     return true;
 }
 
 /* The value as a slot: what makes it if that is a function that only the chain reads, otherwise a leaf.
  * inner: [MOST_STEPS] ops that become part of the chain. */
-static bool collect(const rg_build *b, uint32_t value, uint32_t like, struct chain *c, uint32_t *inner,
+static bool collect(const rg_build *build, uint32_t value, uint32_t like, struct chain *chain, uint32_t *inner,
                     uint32_t *inner_count, uint32_t *out_slot)
 {
-    uint32_t maker = maker_of(b, value), x, y;
-    const rg_op *op = maker == INLAY_NONE ? NULL : &b->c->ops[maker];
+    uint32_t maker = maker_of(build, value), x, y;
+    const rg_op *op = maker == INLAY_NONE ? NULL : &build->c->ops[maker];
     bool binary = op != NULL && op->row->family == &rg_binary && op->alg != RG_PRELU;
     bool single = op != NULL && op->row->family == &rg_eltwise_family && known_function(op);
 
-    if ((!binary && !single) || b->c->values[value].uses != 1 || b->c->values[value].output != INLAY_NONE ||
-        *inner_count == MOST_STEPS || !same_dims(b, value, like))
-        return add_leaf(b, value, like, c, out_slot);
+    if ((!binary && !single) || build->c->values[value].uses != 1 || build->c->values[value].output != INLAY_NONE ||
+        *inner_count == MOST_STEPS || !same_dims(build, value, like))
+        return add_leaf(build, value, like, chain, out_slot);
     inner[(*inner_count)++] = maker;
-    if (!collect(b, op->in[0], like, c, inner, inner_count, &x))
+    if (!collect(build, op->in[0], like, chain, inner, inner_count, &x))
         return false;
     if (binary)
-        return collect(b, op->in[1], like, c, inner, inner_count, &y) &&
-               add_step(c, (chain_step){ .alg = op->alg, .a = x, .b = y }, out_slot);
+        return collect(build, op->in[1], like, chain, inner, inner_count, &y) &&
+               add_step(chain, (chain_step){ .alg = op->alg, .a = x, .b = y }, out_slot);
     for (uint32_t f = 0; f < op->eltwise_count; f++) {
-        if (!add_step(c, (chain_step){ op->eltwise[f].alg, x, x, op->eltwise[f].alpha, op->eltwise[f].beta }, &x))
+        if (!add_step(chain, (chain_step){ op->eltwise[f].alg, x, x, op->eltwise[f].alpha, op->eltwise[f].beta }, &x))
             return false;
     }
     *out_slot = x;
@@ -139,38 +142,39 @@ static bool collect(const rg_build *b, uint32_t value, uint32_t like, struct cha
 }
 
 /* The chain that ends in QuantizeLinear `op`; false: there is nothing to join. */
-static bool find_chain(const rg_build *b, const rg_op *op, struct chain *c, uint32_t *inner, uint32_t *inner_count)
+static bool find_chain(const rg_build *build, const rg_op *op, struct chain *chain, uint32_t *inner,
+                       uint32_t *inner_count)
 {
     bool bytes = false;
 
-    memset(c, 0, sizeof *c);
+    memset(chain, 0, sizeof *chain);
     *inner_count = 0;
-    if (!collect(b, op->in[0], op->out[0], c, inner, inner_count, &c->root))
+    if (!collect(build, op->in[0], op->out[0], chain, inner, inner_count, &chain->root))
         return false;
-    for (uint32_t i = 0; i < c->leaf_count; i++)
-        bytes |= c->leaves[i].bytes;
+    for (uint32_t i = 0; i < chain->leaf_count; i++)
+        bytes |= chain->leaves[i].bytes;
     return bytes;
 }
 
-inlay_status rg_quant_chains(rg_build *b, uint8_t *taken, rg_group *at)
+inlay_status rg_quant_chains(rg_build *build, uint8_t *taken, rg_group *at)
 {
-    uint32_t n = b->c->op_count, inner[MOST_STEPS], count;
+    uint32_t n = build->c->op_count, inner[MOST_STEPS], count;
     uint8_t *reads = NULL; /* [value_count] by chains */
-    struct chain c;
+    struct chain chain;
 
     for (uint32_t o = 0; o < n; o++) {
-        const rg_op *op = &b->c->ops[o];
+        const rg_op *op = &build->c->ops[o];
 
-        if (op->row->family != &rg_quantize || !find_chain(b, op, &c, inner, &count))
+        if (op->row->family != &rg_quantize || !find_chain(build, op, &chain, inner, &count))
             continue;
-        if (reads == NULL && (reads = rg_scratch_take_zeroed(b->scratch, b->c->value_count + 1u, 1)) == NULL)
-            return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory to prepare a region of %u nodes", n);
+        if (reads == NULL && (reads = rg_scratch_take_zeroed(build->scratch, build->c->value_count + 1u, 1)) == NULL)
+            return inlay_fail(build->diag, INLAY_OUT_OF_MEMORY, "no memory to prepare a region of %u nodes", n);
         taken[o] = 1;
         for (uint32_t i = 0; i < count; i++)
             taken[inner[i]] = 1;
         at[o] = (rg_group){ .op = o, .last = o, .bias = INLAY_NONE, .out = op->out[0] };
         for (uint32_t i = 0; i <= count; i++) {
-            const rg_op *reader = &b->c->ops[i == count ? o : inner[i]];
+            const rg_op *reader = &build->c->ops[i == count ? o : inner[i]];
 
             for (uint32_t k = 0; k < reader->in_count; k++)
                 if (reader->in[k] != INLAY_NONE && reads[reader->in[k]] < UINT8_MAX)
@@ -179,10 +183,10 @@ inlay_status rg_quant_chains(rg_build *b, uint8_t *taken, rg_group *at)
     }
     /* What is dequantized for chains alone. */
     for (uint32_t o = 0; reads != NULL && o < n; o++) {
-        const rg_op *op = &b->c->ops[o];
-        const rg_value *y = &b->c->values[op->out[0]];
+        const rg_op *op = &build->c->ops[o];
+        const rg_value *output = &build->c->values[op->out[0]];
 
-        if (op->row->family == &rg_dequantize && y->output == INLAY_NONE && y->uses == reads[op->out[0]])
+        if (op->row->family == &rg_dequantize && output->output == INLAY_NONE && output->uses == reads[op->out[0]])
             taken[o] = 1;
     }
     return INLAY_OK;
@@ -191,37 +195,37 @@ inlay_status rg_quant_chains(rg_build *b, uint8_t *taken, rg_group *at)
 /* ------------------------------------------------------------------ running */
 
 /* Is it a sum or product of two tensors of bytes, perhaps with bounds, and do numbers stay in the range of floats? */
-static bool find_pair(struct chain *c)
+static bool find_pair(struct chain *chain)
 {
-    const chain_step *f = &c->steps[0], *g = c->step_count == 2 ? &c->steps[1] : NULL;
-    byte_pair *p = &c->pair;
+    const chain_step *step = &chain->steps[0], *g = chain->step_count == 2 ? &chain->steps[1] : NULL;
+    byte_pair *pair = &chain->pair;
 
-    if (c->leaf_count > 2 || c->step_count < 1 || c->step_count > 2 || c->root != STEP + c->step_count - 1 ||
-        (f->alg != DN_BINARY_ADD && f->alg != DN_BINARY_MUL) || !quantize_divides(c->scale) || f->a >= STEP ||
-        f->b >= STEP)
+    if (chain->leaf_count > 2 || chain->step_count < 1 || chain->step_count > 2 ||
+        chain->root != STEP + chain->step_count - 1 || (step->alg != DN_BINARY_ADD && step->alg != DN_BINARY_MUL) ||
+        !quantize_divides(chain->scale) || step->a >= STEP || step->b >= STEP)
         return false;
-    *p = (byte_pair){ .product = f->alg == DN_BINARY_MUL,
-                      .y_scale = c->scale,
-                      .y_zero = c->zero,
-                      .low = -INFINITY,
-                      .high = INFINITY,
-                      .y_signed = c->is_signed };
+    *pair = (byte_pair){ .product = step->alg == DN_BINARY_MUL,
+                         .y_scale = chain->scale,
+                         .y_zero = chain->zero,
+                         .low = -INFINITY,
+                         .high = INFINITY,
+                         .y_signed = chain->is_signed };
     if (g != NULL && g->alg == DN_ELTWISE_RELU && g->alpha == 0) {
-        p->low = 0;
+        pair->low = 0;
     } else if (g != NULL && g->alg == DN_ELTWISE_CLIP_V2) {
-        p->low = g->alpha;
-        p->high = g->beta;
+        pair->low = g->alpha;
+        pair->high = g->beta;
     } else if (g != NULL) {
         return false;
     }
     for (uint32_t i = 0; i < 2; i++) {
-        const struct leaf *l = &c->leaves[i == 0 ? f->a : f->b];
+        const struct leaf *leaf = &chain->leaves[i == 0 ? step->a : step->b];
 
-        if (!l->bytes || l->scalar || !(l->scale < 1e15f)) /* a product of two */
+        if (!leaf->bytes || leaf->scalar || !(leaf->scale < 1e15f)) /* a product of two */
             return false;
-        p->scale[i] = l->scale;
-        p->zero[i] = l->zero;
-        p->is_signed[i] = l->is_signed;
+        pair->scale[i] = leaf->scale;
+        pair->zero[i] = leaf->zero;
+        pair->is_signed[i] = leaf->is_signed;
     }
     return true;
 }
@@ -235,44 +239,45 @@ static inlay_status run_tiles(void *user, int64_t begin, int64_t end, uint32_t w
 {
     const chain_call *call = user;
     const byte_loops *const loops = KERNEL_BEST(byte_loops);
-    const struct chain *c = call->c;
+    const struct chain *chain = call->c;
     float leaves[MOST_LEAVES][TILE], steps[MOST_STEPS][TILE];
 
     (void)worker;
-    if (c->set != NULL) {
-        c->set->pair(&c->pair, (uint8_t *)call->args[c->leaf_count] + begin,
-                     (const uint8_t *)call->args[c->steps[0].a] + begin,
-                     (const uint8_t *)call->args[c->steps[0].b] + begin, end - begin);
+    if (chain->set != NULL) {
+        chain->set->pair(&chain->pair, (uint8_t *)call->args[chain->leaf_count] + begin,
+                         (const uint8_t *)call->args[chain->steps[0].a] + begin,
+                         (const uint8_t *)call->args[chain->steps[0].b] + begin, end - begin);
         return INLAY_OK;
     }
-    for (uint32_t l = 0; l < c->leaf_count; l++)
-        for (int64_t i = 0; c->leaves[l].scalar && i < TILE; i++)
+    for (uint32_t l = 0; l < chain->leaf_count; l++)
+        for (int64_t i = 0; chain->leaves[l].scalar && i < TILE; i++)
             leaves[l][i] = *(const float *)call->args[l];
     for (int64_t at = begin; at < end; at += TILE) {
         int64_t n = end - at < TILE ? end - at : TILE;
         const float *slots[STEP + MOST_STEPS] = { NULL };
 
-        for (uint32_t l = 0; l < c->leaf_count; l++) {
-            const struct leaf *f = &c->leaves[l];
+        for (uint32_t l = 0; l < chain->leaf_count; l++) {
+            const struct leaf *leaf = &chain->leaves[l];
 
             slots[l] = leaves[l];
-            if (f->bytes)
-                q_dequantize(leaves[l], (const char *)call->args[l] + at, f->is_signed, n, f->scale, f->zero);
-            else if (!f->scalar)
+            if (leaf->bytes)
+                q_dequantize(leaves[l], (const char *)call->args[l] + at, leaf->is_signed, n, leaf->scale, leaf->zero);
+            else if (!leaf->scalar)
                 slots[l] = (const float *)call->args[l] + at;
         }
-        for (uint32_t s = 0; s < c->step_count; s++) {
-            const chain_step *step = &c->steps[s];
+        for (uint32_t step_index = 0; step_index < chain->step_count; step_index++) {
+            const chain_step *step = &chain->steps[step_index];
 
-            slots[STEP + s] = steps[s];
+            slots[STEP + step_index] = steps[step_index];
             if (step->a == step->b && step->alg != DN_BINARY_ADD && step->alg != DN_BINARY_MUL &&
                 step->alg != DN_BINARY_SUB && step->alg != DN_BINARY_DIV && step->alg != DN_BINARY_MAX &&
                 step->alg != DN_BINARY_MIN)
-                loops->one_function(steps[s], slots[step->a], n, step->alg, step->alpha, step->beta);
+                loops->one_function(steps[step_index], slots[step->a], n, step->alg, step->alpha, step->beta);
             else
-                loops->two_function(steps[s], slots[step->a], slots[step->b], n, step->alg);
+                loops->two_function(steps[step_index], slots[step->a], slots[step->b], n, step->alg);
         }
-        q_quantize((char *)call->args[c->leaf_count] + at, slots[c->root], c->is_signed, n, c->scale, c->zero);
+        q_quantize((char *)call->args[chain->leaf_count] + at, slots[chain->root], chain->is_signed, n, chain->scale,
+                   chain->zero);
     }
     return INLAY_OK;
 }
@@ -280,58 +285,58 @@ static inlay_status run_tiles(void *user, int64_t begin, int64_t end, uint32_t w
 static inlay_status run_chain(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
                               uint32_t threads)
 {
-    const struct chain *c = (const struct chain *)(const void *)native;
-    const int64_t grain = c->set != NULL ? PAIR_GRAIN : CHAIN_GRAIN;
-    chain_call call = { c, args };
+    const struct chain *chain = (const struct chain *)(const void *)native;
+    const int64_t grain = chain->set != NULL ? PAIR_GRAIN : CHAIN_GRAIN;
+    chain_call call = { chain, args };
 
-    if (threads <= 1 || c->count <= grain)
-        return run_tiles(&call, 0, c->count, 0);
-    return state->host->parallel_for(state->host->ctx, run, c->count, grain, run_tiles, &call);
+    if (threads <= 1 || chain->count <= grain)
+        return run_tiles(&call, 0, chain->count, 0);
+    return state->host->parallel_for(state->host->ctx, run, chain->count, grain, run_tiles, &call);
 }
 
 /* ------------------------------------------------------------------ lowering */
 
 /* Emits the chain that ends in the group's QuantizeLinear; *out_done = false: it is no chain. */
-inlay_status q_lower_chain(rg_build *b, const rg_group *group, bool *out_done)
+inlay_status q_lower_chain(rg_build *build, const rg_group *group, bool *out_done)
 {
-    const rg_op *op = b->op;
+    const rg_op *op = build->op;
     uint32_t inner[MOST_STEPS], count, first = 0;
     const rg_place *places[MOST_LEAVES + 1];
-    rg_place at[MOST_LEAVES], y;
+    rg_place at[MOST_LEAVES], output;
     inlay_status status = INLAY_OK;
-    struct chain c;
+    struct chain chain;
     rg_md md;
 
     *out_done = false;
-    if (!find_chain(b, op, &c, inner, &count))
+    if (!find_chain(build, op, &chain, inner, &count))
         return INLAY_OK;
     *out_done = true;
-    while (c.leaves[first].scalar)
+    while (chain.leaves[first].scalar)
         first++;
     /* All lie as the first does that has channels last, or as the first one. */
-    for (uint32_t l = 0; l < c.leaf_count; l++) {
-        INLAY_TRY(rg_read(b, c.leaves[l].value, &at[l]));
-        if (!c.leaves[l].scalar && !rg_md_is_image(&at[first].md) && rg_md_is_image(&at[l].md))
+    for (uint32_t l = 0; l < chain.leaf_count; l++) {
+        INLAY_TRY(rg_read(build, chain.leaves[l].value, &at[l]));
+        if (!chain.leaves[l].scalar && !rg_md_is_image(&at[first].md) && rg_md_is_image(&at[l].md))
             first = l;
     }
-    INLAY_TRY(q_read_dense(b, c.leaves[first].value, NULL, &at[first]));
+    INLAY_TRY(q_read_dense(build, chain.leaves[first].value, NULL, &at[first]));
     md = at[first].md;
-    for (uint32_t l = 0; l < c.leaf_count; l++) {
-        if (!c.leaves[l].scalar && l != first)
-            INLAY_TRY(q_read_dense(b, c.leaves[l].value, &md, &at[l]));
+    for (uint32_t l = 0; l < chain.leaf_count; l++) {
+        if (!chain.leaves[l].scalar && l != first)
+            INLAY_TRY(q_read_dense(build, chain.leaves[l].value, &md, &at[l]));
         places[l] = &at[l];
     }
-    md.data_type = rg_type(b, group->out);
-    INLAY_TRY(rg_result_place(b, group->out, &md, &y));
-    places[c.leaf_count] = &y;
-    c.native.run = run_chain;
-    c.count = rg_md_count(&md);
-    c.scale = op->quantized.scale;
-    c.zero = (float)op->quantized.zero;
-    c.is_signed = md.data_type == DN_S8;
-    c.set = b->state->bytes != NULL && find_pair(&c) ? b->state->bytes : NULL;
-    INLAY_TRY(rg_emit_step(b, &c.native, sizeof c, places, c.leaf_count + 1));
-    status = rg_set_place(b, group->out, &y);
+    md.data_type = rg_type(build, group->out);
+    INLAY_TRY(rg_result_place(build, group->out, &md, &output));
+    places[chain.leaf_count] = &output;
+    chain.native.run = run_chain;
+    chain.count = rg_md_count(&md);
+    chain.scale = op->quantized.scale;
+    chain.zero = (float)op->quantized.zero;
+    chain.is_signed = md.data_type == DN_S8;
+    chain.set = build->state->bytes != NULL && find_pair(&chain) ? build->state->bytes : NULL;
+    INLAY_TRY(rg_emit_step(build, &chain.native, sizeof chain, places, chain.leaf_count + 1));
+    status = rg_set_place(build, group->out, &output);
 done:
     return status;
 }

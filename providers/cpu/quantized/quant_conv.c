@@ -26,15 +26,15 @@ static uint32_t weights_at(const rg_op *op)
 static bool weights_fit(const kit_node *node, const rg_op *op, kit_refusal *why)
 {
     uint32_t at = weights_at(op), zero_at = is_linear(op) ? 5 : 3;
-    const inlay_value_info *w = kit_input(node, at), *zero = kit_input(node, zero_at);
+    const inlay_value_info *weights = kit_input(node, at), *zero = kit_input(node, zero_at);
     uint8_t wanted;
 
-    if (!q_is_bytes(w) || !kit_is_constant(node, at) || rg_known_count(w) < 1)
+    if (!q_is_bytes(weights) || !kit_is_constant(node, at) || rg_known_count(weights) < 1)
         return kit_refuse(why, INLAY_REFUSE_SHAPE, "make them a constant", "the weights are not constant bytes");
-    wanted = w->dtype == INLAY_UINT8 ? 128 : 0;
+    wanted = weights->dtype == INLAY_UINT8 ? 128 : 0;
     if (zero == NULL && wanted == 0)
         return true;
-    if (zero == NULL || !kit_is_constant(node, zero_at) || zero->data == NULL || zero->dtype != w->dtype)
+    if (zero == NULL || !kit_is_constant(node, zero_at) || zero->data == NULL || zero->dtype != weights->dtype)
         return kit_refuse(why, INLAY_REFUSE_SHAPE, "make it a constant",
                           "the zero point of the weights is not a constant");
     for (uint64_t i = 0; i < zero->data_bytes; i++)
@@ -47,21 +47,22 @@ static bool weights_fit(const kit_node *node, const rg_op *op, kit_refusal *why)
 /* Scales, zero points and bias of QLinearConv. */
 static bool parse_linear(const kit_node *node, rg_op *op, kit_refusal *why)
 {
-    const inlay_value_info *x = kit_input(node, X), *w = kit_input(node, weights_at(op)), *y = kit_output(node, 0);
+    const inlay_value_info *input = kit_input(node, X), *weights = kit_input(node, weights_at(op)),
+                           *output = kit_output(node, 0);
     const inlay_value_info *bias = kit_input(node, BIAS);
     int32_t y_zero;
     float ignored;
 
-    if (!q_is_bytes(y))
+    if (!q_is_bytes(output))
         return kit_refuse(why, INLAY_REFUSE_DTYPE, NULL, "the output is not of 8 bits");
     if (bias != NULL && (!kit_is_constant(node, BIAS) || bias->dtype != INLAY_INT32 || bias->rank != 1 ||
-                         bias->dims[0].value != w->dims[0].value))
+                         bias->dims[0].value != weights->dims[0].value))
         return kit_refuse(why, INLAY_REFUSE_SHAPE, "make it a constant", "the bias is not a constant vector of int32");
     if (!q_known_scale(kit_input(node, X_SCALE), 1, "x", &op->quantized.scale, why) ||
-        !q_known_scale(kit_input(node, W_SCALE), w->dims[0].value, "w", &ignored, why) ||
+        !q_known_scale(kit_input(node, W_SCALE), weights->dims[0].value, "w", &ignored, why) ||
         !q_known_scale(kit_input(node, Y_SCALE), 1, "y", &op->alpha, why) ||
-        !q_known_zero(kit_input(node, X_ZERO), x, "x", &op->quantized.zero, why) ||
-        !q_known_zero(kit_input(node, Y_ZERO), y, "y", &y_zero, why))
+        !q_known_zero(kit_input(node, X_ZERO), input, "x", &op->quantized.zero, why) ||
+        !q_known_zero(kit_input(node, Y_ZERO), output, "y", &y_zero, why))
         return false;
     op->size = y_zero;
     return true;
@@ -70,45 +71,45 @@ static bool parse_linear(const kit_node *node, rg_op *op, kit_refusal *why)
 static bool parse(const kit_node *node, rg_op *op, kit_refusal *why)
 {
     kit_refusal library = { 0, "", "" };
-    const inlay_value_info *x = kit_input(node, X), *w = kit_input(node, weights_at(op)), *zero;
+    const inlay_value_info *input = kit_input(node, X), *weights = kit_input(node, weights_at(op)), *zero;
 
-    if (!rg_known_rank(x, 3, 5, "input 0", why) || !weights_fit(node, op, why) ||
-        !rg_known_rank(w, x->rank, x->rank, "the weights", why))
+    if (!rg_known_rank(input, 3, 5, "input 0", why) || !weights_fit(node, op, why) ||
+        !rg_known_rank(weights, input->rank, input->rank, "the weights", why))
         return false;
-    if (!q_is_bytes(x))
+    if (!q_is_bytes(input))
         return kit_refuse(why, INLAY_REFUSE_DTYPE, NULL, "the input is not of 8 bits");
     zero = kit_input(node, X_ZERO); /* ConvInteger's may be known at the run alone */
-    if (zero != NULL && (zero->dtype != x->dtype || rg_known_count(zero) != 1))
+    if (zero != NULL && (zero->dtype != input->dtype || rg_known_count(zero) != 1))
         return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "the zero point of input 0 is not one number");
     if (is_linear(op) && !parse_linear(node, op, why))
         return false;
     op->window.group = kit_attr_int(node->info, "group", 1);
-    if (op->window.group < 1 || w->dims[0].value % op->window.group != 0)
+    if (op->window.group < 1 || weights->dims[0].value % op->window.group != 0)
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "group does not divide the channels");
-    if (dn_in_use != &dn_none && op->window.group > 1 && w->dims[1].value > 1 &&
-        w->dims[0].value / op->window.group < 4) /* 4 groups of 8 by 2 in 2.6.3 */
+    if (dn_in_use != &dn_none && op->window.group > 1 && weights->dims[1].value > 1 &&
+        weights->dims[0].value / op->window.group < 4) /* 4 groups of 8 by 2 in 2.6.3 */
         return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "oneDNN's sums of so few filters a group may be wrong");
-    for (uint32_t i = 0; i < x->rank - 2; i++)
-        op->window.kernel[i] = w->dims[2 + i].value;
-    return rg_parse_window(node, x->rank - 2, op, why) &&
+    for (uint32_t i = 0; i < input->rank - 2; i++)
+        op->window.kernel[i] = weights->dims[2 + i].value;
+    return rg_parse_window(node, input->rank - 2, op, why) &&
            (q_library_has_products(&library) || bytes_offers_conv(node, op, why));
 }
 
 /* ------------------------------------------------------------------ lowering */
 
 /* Scales of the sums of each channel, or of all. */
-static inlay_status make_scales(rg_build *b, float **out, int64_t *out_count)
+static inlay_status make_scales(rg_build *build, float **out, int64_t *out_count)
 {
-    const rg_op *op = b->op;
-    const char *w_scales = q_constant(b, op->in[W_SCALE]);
-    int64_t count = rg_count(b, op->in[W_SCALE]);
+    const rg_op *op = build->op;
+    const char *w_scales = q_constant(build, op->in[W_SCALE]);
+    int64_t count = rg_count(build, op->in[W_SCALE]);
     float *scales;
 
     if (w_scales == NULL)
-        return inlay_fail(b->diag, INLAY_INTERNAL, "node '%s': its scales have gone", op->name);
+        return inlay_fail(build->diag, INLAY_INTERNAL, "node '%s': its scales have gone", op->name);
     scales = calloc((size_t)count, sizeof *scales);
     if (scales == NULL)
-        return q_no_memory(b);
+        return q_no_memory(build);
     for (int64_t i = 0; i < count; i++) {
         float w;
 
@@ -127,9 +128,9 @@ static bool has_zero_argument(const rg_op *op)
 }
 
 /* Zero points, and the bounds that are fused. */
-static void make_attributes(const rg_build *b, const rg_group *group, dn_attr *out)
+static void make_attributes(const rg_build *build, const rg_group *group, dn_attr *out)
 {
-    const rg_op *op = b->op;
+    const rg_op *op = build->op;
     const int32_t round = is_linear(op) && op->size != 0 ? ROUNDER : 0, y_zero = (int32_t)op->size - round;
 
     out->has_zero = has_zero_argument(op) || op->quantized.zero != 0;
@@ -138,11 +139,12 @@ static void make_attributes(const rg_build *b, const rg_group *group, dn_attr *o
         out->posts[out->post_count++] =
             (dn_post){ .kind = DN_POST_ELTWISE, .alg = DN_ELTWISE_LINEAR, .alpha = 1, .beta = (float)round };
     if (is_linear(op) && group->post_count > 0) {
-        const rg_eltwise *f = &group->posts[0].eltwise; /* integers; the zero point is added behind it */
+        const rg_eltwise *eltwise = &group->posts[0].eltwise; /* integers; the zero point is added behind it */
 
-        out->posts[out->post_count++] = (dn_post){
-            .kind = DN_POST_ELTWISE, .alg = f->alg, .alpha = f->alpha - (float)y_zero, .beta = f->beta - (float)y_zero
-        };
+        out->posts[out->post_count++] = (dn_post){ .kind = DN_POST_ELTWISE,
+                                                   .alg = eltwise->alg,
+                                                   .alpha = eltwise->alpha - (float)y_zero,
+                                                   .beta = eltwise->beta - (float)y_zero };
     }
 }
 
@@ -169,20 +171,20 @@ static inlay_status run_signed_zero(const rg_native *native, const rg_state *sta
     return INLAY_OK;
 }
 
-static inlay_status widen_zero(rg_build *b, rg_place *out)
+static inlay_status widen_zero(rg_build *build, rg_place *out)
 {
-    uint32_t value = b->op->in[X_ZERO];
+    uint32_t value = build->op->in[X_ZERO];
     rg_native native = { 0 };
     rg_place byte;
     rg_md md;
     inlay_status status;
 
-    INLAY_TRY(rg_read_plain(b, value, &byte));
+    INLAY_TRY(rg_read_plain(build, value, &byte));
     rg_md_plain(&md, 0, NULL);
     md.data_type = DN_S32;
-    INLAY_TRY(rg_new_place(b, &md, out));
-    native.run = rg_type(b, value) == DN_S8 ? run_signed_zero : run_zero;
-    status = rg_emit_step(b, &native, sizeof native, (const rg_place *const[]){ &byte, out }, 2);
+    INLAY_TRY(rg_new_place(build, &md, out));
+    native.run = rg_type(build, value) == DN_S8 ? run_signed_zero : run_zero;
+    status = rg_emit_step(build, &native, sizeof native, (const rg_place *const[]){ &byte, out }, 2);
 done:
     return status;
 }
@@ -198,12 +200,12 @@ struct numbers {
 static inlay_status write_numbers(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
                                   uint32_t threads)
 {
-    const struct numbers *n = (const struct numbers *)native;
+    const struct numbers *numbers = (const struct numbers *)native;
 
     (void)state;
     (void)run;
     (void)threads;
-    memcpy(args[0], n->scales != NULL ? (const void *)n->scales : &n->zero, n->bytes);
+    memcpy(args[0], numbers->scales != NULL ? (const void *)numbers->scales : &numbers->zero, numbers->bytes);
     return INLAY_OK;
 }
 
@@ -213,34 +215,34 @@ static void release_numbers(rg_native *native)
 }
 
 /* scales: become the step's. */
-static inlay_status emit_numbers(rg_build *b, const rg_md *md, int32_t zero, float *scales, rg_place *out)
+static inlay_status emit_numbers(rg_build *build, const rg_md *md, int32_t zero, float *scales, rg_place *out)
 {
-    struct numbers *n = calloc(1, sizeof *n);
-    inlay_status status = n == NULL ? q_no_memory(b) : rg_new_place(b, md, out);
+    struct numbers *numbers = calloc(1, sizeof *numbers);
+    inlay_status status = numbers == NULL ? q_no_memory(build) : rg_new_place(build, md, out);
 
     if (status != INLAY_OK) {
         free(scales);
-        free(n);
+        free(numbers);
         return status;
     }
-    *n = (struct numbers){ .native = { .run = write_numbers, .release = release_numbers },
-                           .bytes = rg_md_bytes(md),
-                           .zero = zero,
-                           .scales = scales };
-    return rg_emit_native(b, &n->native, (const rg_place *const[]){ out }, 1);
+    *numbers = (struct numbers){ .native = { .run = write_numbers, .release = release_numbers },
+                                 .bytes = rg_md_bytes(md),
+                                 .zero = zero,
+                                 .scales = scales };
+    return rg_emit_native(build, &numbers->native, (const rg_place *const[]){ out }, 1);
 }
 
-static inlay_status describe(rg_build *b, const rg_group *group, const rg_md *w_plain, const rg_md *bias,
+static inlay_status describe(rg_build *build, const rg_group *group, const rg_md *w_plain, const rg_md *bias,
                              const dn_attr *attr, dn_description *out)
 {
     dn_op desc = { .kind = DN_CONVOLUTION, .alg = DN_CONVOLUTION_DIRECT };
-    const rg_op *op = b->op;
-    uint32_t rank = b->ranks[op->in[X]];
+    const rg_op *op = build->op;
+    uint32_t rank = build->ranks[op->in[X]];
 
-    rg_md_any(&desc.x, rank, b->dims[op->in[X]]);
-    desc.x.data_type = rg_type(b, op->in[X]);
-    rg_md_any(&desc.y, rank, b->dims[op->out[0]]);
-    desc.y.data_type = rg_type(b, group->out);
+    rg_md_any(&desc.x, rank, build->dims[op->in[X]]);
+    desc.x.data_type = rg_type(build, op->in[X]);
+    rg_md_any(&desc.y, rank, build->dims[op->out[0]]);
+    desc.y.data_type = rg_type(build, group->out);
     rg_md_any(&desc.w, (uint32_t)w_plain->ndims, w_plain->dims);
     desc.w.data_type = DN_S8;
     if (bias != NULL)
@@ -250,11 +252,11 @@ static inlay_status describe(rg_build *b, const rg_group *group, const rg_md *w_
         desc.strides[i] = op->window.strides[i];
         desc.dilations[i] = op->window.dilations[i] - 1;
     }
-    return rg_check(dn_describe(b->state->engine, &desc, attr, out), b->diag, "compute this", op->name);
+    return rg_check(dn_describe(build->state->engine, &desc, attr, out), build->diag, "compute this", op->name);
 }
 
 /* What the kernel reads apart from tensors: the zero point of x, and scales. */
-static inlay_status add_numbers(rg_build *b, const dn_attr *attr, float **scales, rg_place *places,
+static inlay_status add_numbers(rg_build *build, const dn_attr *attr, float **scales, rg_place *places,
                                 rg_operand *operands, uint32_t *count)
 {
     inlay_status status = INLAY_OK;
@@ -263,24 +265,25 @@ static inlay_status add_numbers(rg_build *b, const dn_attr *attr, float **scales
     rg_md_plain(&one, 0, NULL);
     one.data_type = DN_S32;
     if (attr->has_zero) {
-        INLAY_TRY(has_zero_argument(b->op) ? widen_zero(b, &places[0])
-                                           : emit_numbers(b, &one, b->op->quantized.zero, NULL, &places[0]));
+        INLAY_TRY(has_zero_argument(build->op)
+                      ? widen_zero(build, &places[0])
+                      : emit_numbers(build, &one, build->op->quantized.zero, NULL, &places[0]));
         operands[(*count)++] = (rg_operand){ DN_ARG_ZERO, &places[0] };
     }
     if (attr->scales != NULL) {
         float *own = *scales;
 
         *scales = NULL;
-        INLAY_TRY(emit_numbers(b, &attr->scales_md, 0, own, &places[1]));
+        INLAY_TRY(emit_numbers(build, &attr->scales_md, 0, own, &places[1]));
         operands[(*count)++] = (rg_operand){ DN_ARG_SCALES, &places[1] };
     }
 done:
     return status;
 }
 
-static inlay_status lower_by_library(rg_build *b, const rg_group *group)
+static inlay_status lower_by_library(rg_build *build, const rg_group *group)
 {
-    const rg_op *op = b->op;
+    const rg_op *op = build->op;
     uint32_t weights = op->in[weights_at(op)], n = 0, posts = is_linear(op) ? group->post_count : 0;
     bool biased = is_linear(op) && op->in_count > BIAS && op->in[BIAS] != INLAY_NONE;
     int64_t scale_dims[RG_MAX_RANK] = { 1, 1, 1, 1, 1, 1, 1, 1 };
@@ -288,61 +291,62 @@ static inlay_status lower_by_library(rg_build *b, const rg_group *group)
     dn_attr attr = { .post_count = 0 };
     float *scales = NULL;
     rg_md w_plain, bias_md, md;
-    rg_place x, w, y, bias, own[2];
+    rg_place input, w, output, bias, own[2];
     rg_operand operands[6];
     inlay_status status;
 
-    rg_window_weights(b, weights, &w_plain);
+    rg_window_weights(build, weights, &w_plain);
     w_plain.data_type = DN_S8;
-    rg_md_plain(&bias_md, 1, b->dims[weights]);
+    rg_md_plain(&bias_md, 1, build->dims[weights]);
     bias_md.data_type = DN_S32;
-    make_attributes(b, group, &attr);
+    make_attributes(build, group, &attr);
     if (is_linear(op)) {
-        INLAY_TRY(make_scales(b, &scales, &scale_dims[1]));
+        INLAY_TRY(make_scales(build, &scales, &scale_dims[1]));
         attr.scales = scales;
-        rg_md_plain(&attr.scales_md, b->ranks[op->in[X]], scale_dims);
+        rg_md_plain(&attr.scales_md, build->ranks[op->in[X]], scale_dims);
     }
-    INLAY_TRY(describe(b, group, &w_plain, biased ? &bias_md : NULL, &attr, &pd));
-    INLAY_TRY(rg_read_as(b, op->in[X], dn_layout(pd, DN_OPERAND_SRC, &md), &x));
-    if (rg_type(b, weights) == DN_U8)
-        q_shift(b, weights);
-    INLAY_TRY(rg_read_constant(b, weights, &w_plain, dn_layout(pd, DN_OPERAND_WEIGHTS, &md), &w));
-    operands[n++] = (rg_operand){ DN_ARG_SRC, &x };
+    INLAY_TRY(describe(build, group, &w_plain, biased ? &bias_md : NULL, &attr, &pd));
+    INLAY_TRY(rg_read_as(build, op->in[X], dn_layout(pd, DN_OPERAND_SRC, &md), &input));
+    if (rg_type(build, weights) == DN_U8)
+        q_shift(build, weights);
+    INLAY_TRY(rg_read_constant(build, weights, &w_plain, dn_layout(pd, DN_OPERAND_WEIGHTS, &md), &w));
+    operands[n++] = (rg_operand){ DN_ARG_SRC, &input };
     operands[n++] = (rg_operand){ DN_ARG_WEIGHTS, &w };
     if (biased) {
-        INLAY_TRY(rg_read_constant(b, op->in[BIAS], &bias_md, &bias_md, &bias));
+        INLAY_TRY(rg_read_constant(build, op->in[BIAS], &bias_md, &bias_md, &bias));
         operands[n++] = (rg_operand){ DN_ARG_BIAS, &bias };
     }
-    INLAY_TRY(add_numbers(b, &attr, &scales, own, operands, &n));
+    INLAY_TRY(add_numbers(build, &attr, &scales, own, operands, &n));
     if (posts == group->post_count)
-        INLAY_TRY(rg_result_place(b, group->out, dn_layout(pd, DN_OPERAND_DST, &md), &y));
+        INLAY_TRY(rg_result_place(build, group->out, dn_layout(pd, DN_OPERAND_DST, &md), &output));
     else
-        INLAY_TRY(rg_new_place(b, dn_layout(pd, DN_OPERAND_DST, &md), &y));
-    operands[n++] = (rg_operand){ DN_ARG_DST, &y };
-    INLAY_TRY(rg_emit(b, pd, operands, n));
-    status = rg_finish(b, group, posts, &y, true);
+        INLAY_TRY(rg_new_place(build, dn_layout(pd, DN_OPERAND_DST, &md), &output));
+    operands[n++] = (rg_operand){ DN_ARG_DST, &output };
+    INLAY_TRY(rg_emit(build, pd, operands, n));
+    status = rg_finish(build, group, posts, &output, true);
 done:
     dn_destroy(pd);
     free(scales);
     return status;
 }
 
-static inlay_status lower(rg_build *b, const rg_group *group)
+static inlay_status lower(rg_build *build, const rg_group *group)
 {
     bool done = false;
-    inlay_status status = bytes_lower_conv(b, group, &done);
+    inlay_status status = bytes_lower_conv(build, group, &done);
 
     if (status != INLAY_OK || done)
         return status;
-    status = lower_by_library(b, group);
+    status = lower_by_library(build, group);
     return status != INLAY_OK
                ? status
-               : kn_remember(b, &(kn_choice){ .op = group->op,
-                                              .count = 1,
-                                              .source = KN_ONLY,
-                                              .kernel = { KN_BYTES_LIBRARY },
-                                              .why = "activations of 8 bits as the file has them: sums are exact, a "
-                                                     "result may be off by one step of its scale" });
+               : kn_remember(build,
+                             &(kn_choice){ .op = group->op,
+                                           .count = 1,
+                                           .source = KN_ONLY,
+                                           .kernel = { KN_BYTES_LIBRARY },
+                                           .why = "activations of 8 bits as the file has them: sums are exact, a "
+                                                  "result may be off by one step of its scale" });
 }
 
 const rg_family rg_int8_conv = { "convolution of bytes", parse, lower };

@@ -20,51 +20,54 @@ static double pace(void)
     return cpu_has_vnni() ? 1 : cpu_has_avx_vnni() ? 3 : 8;
 }
 
-static double count_of(const inlay_cost_request *r, const uint32_t *list, uint32_t count, uint32_t i)
+static double count_of(const inlay_cost_request *request, const uint32_t *list, uint32_t count, uint32_t i)
 {
-    const inlay_value_state *s;
+    const inlay_value_state *state;
     double n = 1;
 
-    if (i >= count || list[i] == INLAY_NONE || list[i] >= r->value_count)
+    if (i >= count || list[i] == INLAY_NONE || list[i] >= request->value_count)
         return 0;
-    s = INLAY_AT(inlay_value_state, r->values, r->value_stride, list[i]);
-    if (s->rank == INLAY_RANK_UNKNOWN)
+    state = INLAY_AT(inlay_value_state, request->values, request->value_stride, list[i]);
+    if (state->rank == INLAY_RANK_UNKNOWN)
         return 0;
-    for (uint32_t d = 0; d < s->rank; d++)
-        n *= s->dims[d] < 0 ? 1 : (double)s->dims[d];
+    for (uint32_t d = 0; d < state->rank; d++)
+        n *= state->dims[d] < 0 ? 1 : (double)state->dims[d];
     return n;
 }
 
-void rg_quant_cost(const rg_op *op, const inlay_cost_request *r, const inlay_node_info *info, inlay_cost *cost)
+void rg_quant_cost(const rg_op *op, const inlay_cost_request *request, const inlay_node_info *info, inlay_cost *cost)
 {
-    const rg_family *f = op->row->family;
-    double x = count_of(r, info->inputs, info->input_count, 0), threads = r->max_threads > 0 ? r->max_threads : 1;
-    double y = count_of(r, info->outputs, info->output_count, 0), flops = y, rate = BYTES_PER_NS, weights = 0, more = 0;
+    const rg_family *family = op->row->family;
+    double x = count_of(request, info->inputs, info->input_count, 0),
+           threads = request->max_threads > 0 ? request->max_threads : 1;
+    double y = count_of(request, info->outputs, info->output_count, 0), flops = y, rate = BYTES_PER_NS, weights = 0,
+           more = 0;
 
-    if (f == &rg_narrow) {
+    if (family == &rg_narrow) {
         cost->bytes_read += (uint64_t)x;
         cost->ns += y * NARROW_NS / threads + CALL_NS;
         return;
     }
-    if (f == &rg_weights || f == &rg_sparse || f == &rg_halves) { /* the product's: it reads them as they are packed */
+    if (family == &rg_weights || family == &rg_sparse ||
+        family == &rg_halves) { /* the product's: it reads them as they are packed */
         cost->ns += CALL_NS;
-        if (f == &rg_sparse) /* others get it dense, in each run */
+        if (family == &rg_sparse) /* others get it dense, in each run */
             cost->leave_ns += 4 * y / SPARSE_BYTES_PER_NS;
         return;
     }
-    if (f == &rg_nbits_product) {
+    if (family == &rg_nbits_product) {
         weights = (double)op->nbits.k * (double)op->nbits.n * op->nbits.bits / 8;
         flops = 2 * y * (double)op->nbits.k;
         rate = FLOAT_FLOPS_PER_NS;
-    } else if (f == &rg_int8_conv || f == &rg_int8_product) {
-        bool conv = f == &rg_int8_conv;
+    } else if (family == &rg_int8_conv || family == &rg_int8_product) {
+        bool conv = family == &rg_int8_conv;
         uint32_t at = strncmp(op->row->op_type, "QLinear", 7) == 0 ? 3 : 1;
-        const inlay_value_info *w = inlay_graph_value(r->graph, info->inputs[at]);
+        const inlay_value_info *w = inlay_graph_value(request->graph, info->inputs[at]);
         double per = conv ? (double)w->dims[1].value : (double)w->dims[0].value;
 
         for (uint32_t i = 0; conv && i < op->window.spatial; i++)
             per *= (double)op->window.kernel[i];
-        weights = count_of(r, info->inputs, info->input_count, at);
+        weights = count_of(request, info->inputs, info->input_count, at);
         flops = 2 * y * per;
         rate = BYTE_FLOPS_PER_NS / pace();
         more = conv ? y * REQUANTIZE_NS * pace() : 0;
@@ -72,7 +75,7 @@ void rg_quant_cost(const rg_op *op, const inlay_cost_request *r, const inlay_nod
             rate = 2 / THIN_TAP_NS / sqrt(pace());
             more = y * THIN_NS * sqrt(pace());
         }
-    } else if (f == &rg_view || f == &rg_transpose || f == &rg_int_cast) {
+    } else if (family == &rg_view || family == &rg_transpose || family == &rg_int_cast) {
         flops = 0; /* behind a product, or nothing at all */
     }
     cost->flops += flops;

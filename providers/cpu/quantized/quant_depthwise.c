@@ -46,28 +46,31 @@ struct strip {
     int64_t row[BYTE_WINDOW]; /* which one it is */
 };
 
-bool bytes_depthwise_runs(const byte_set *set, const kn_window *w)
+bool bytes_depthwise_runs(const byte_set *set, const kn_window *window)
 {
-    const int64_t slots = (w->kernel[0] - 1) * w->dilation[0] + 1;
+    const int64_t slots = (window->kernel[0] - 1) * window->dilation[0] + 1;
 
-    return w->flat && w->group > 1 && w->in == w->group && w->out == w->group && slots <= BYTE_WINDOW &&
-           (set->halves || w->out >= set->block) && slots * ((w->kernel[1] - 1) * w->dilation[1] + 1) <= TABLE_PIXELS;
+    return window->flat && window->group > 1 && window->in == window->group && window->out == window->group &&
+           slots <= BYTE_WINDOW && (set->halves || window->out >= set->block) &&
+           slots * ((window->kernel[1] - 1) * window->dilation[1] + 1) <= TABLE_PIXELS;
 }
 
 /* The table of row `at` of the input, which may be around the image. */
-static const uint8_t *const *find_row(const struct depthwise *d, int64_t at, struct strip *s)
+static const uint8_t *const *find_row(const struct depthwise *depthwise, int64_t at, struct strip *strip)
 {
-    const kn_window *w = &d->w;
-    const int64_t slot = (at % d->slots + d->slots) % d->slots, first = s->first * w->stride[1] - w->begin[1];
-    const uint8_t **table = &s->pixels[slot * d->columns];
-    const bool inside = at >= 0 && at < w->height;
+    const kn_window *window = &depthwise->w;
+    const int64_t slot = (at % depthwise->slots + depthwise->slots) % depthwise->slots,
+                  first = strip->first * window->stride[1] - window->begin[1];
+    const uint8_t **table = &strip->pixels[slot * depthwise->columns];
+    const bool inside = at >= 0 && at < window->height;
 
-    if (s->row[slot] == at)
+    if (strip->row[slot] == at)
         return table;
-    s->row[slot] = at;
-    for (int64_t i = 0; i < d->columns; i++)
-        table[i] = inside && first + i >= 0 && first + i < w->width ? s->x + (at * w->width + first + i) * d->x_pixel
-                                                                    : d->border;
+    strip->row[slot] = at;
+    for (int64_t i = 0; i < depthwise->columns; i++)
+        table[i] = inside && first + i >= 0 && first + i < window->width
+                       ? strip->x + (at * window->width + first + i) * depthwise->x_pixel
+                       : depthwise->border;
     return table;
 }
 
@@ -99,55 +102,58 @@ static int64_t block_channel(const byte_set *set, int64_t channels, int64_t bloc
 
 /* Pixels of a row, the first of which is number `pixel`, by blocks of one kind from number `block` on. */
 static void one_run(const depthwise_call *call, const uint8_t *const *const *rows, int64_t pixel, int64_t pixels,
-                    int64_t block, byte_window *b)
+                    int64_t block, byte_window *window)
 {
-    const struct depthwise *d = call->d;
-    const int64_t most = b->kind == BYTE_HALF ? 2 * BYTE_PIXELS : BYTE_PIXELS;
-    const bool is_more = bytes_has_more(&d->floats);
+    const struct depthwise *depthwise = call->d;
+    const int64_t most = window->kind == BYTE_HALF ? 2 * BYTE_PIXELS : BYTE_PIXELS;
+    const bool is_more = bytes_has_more(&depthwise->floats);
     float floats[BYTE_PIXELS * RUN_CHANNELS];
-    uint8_t *y;
+    uint8_t *output;
 
-    b->w = (const int8_t *)call->args[BYTES_W] + block * d->set->tap_bytes * d->quads * d->w.kernel[1];
-    b->ending = d->ending;
-    b->ending.first += block * d->set->block;
-    b->ending.scale += block * d->set->block;
-    b->ending.shift += block * d->set->block;
-    b->channel = block_channel(d->set, d->w.out, block);
-    b->y_pixel = is_more ? b->channels * (int64_t)sizeof floats[0] : d->w.out * d->y_bytes;
-    y = (uint8_t *)call->args[BYTES_Y] + (pixel * d->w.out + b->channel) * d->y_bytes;
-    for (int64_t x = 0; x < pixels; x += b->pixels) {
+    window->w = (const int8_t *)call->args[BYTES_W] +
+                block * depthwise->set->tap_bytes * depthwise->quads * depthwise->w.kernel[1];
+    window->ending = depthwise->ending;
+    window->ending.first += block * depthwise->set->block;
+    window->ending.scale += block * depthwise->set->block;
+    window->ending.shift += block * depthwise->set->block;
+    window->channel = block_channel(depthwise->set, depthwise->w.out, block);
+    window->y_pixel = is_more ? window->channels * (int64_t)sizeof floats[0] : depthwise->w.out * depthwise->y_bytes;
+    output = (uint8_t *)call->args[BYTES_Y] + (pixel * depthwise->w.out + window->channel) * depthwise->y_bytes;
+    for (int64_t x = 0; x < pixels; x += window->pixels) {
         const int64_t left = pixels - x;
 
-        b->pixels = (int32_t)(left <= most ? left : left < 2 * most ? (left + 1) / 2 : most);
-        for (int64_t r = 0; r < 4 * d->quads; r++)
-            b->x[r] = rows[r] + x * d->w.stride[1];
-        b->y = is_more ? (uint8_t *)floats : y;
-        d->set->window(b);
+        window->pixels = (int32_t)(left <= most ? left : left < 2 * most ? (left + 1) / 2 : most);
+        for (int64_t row = 0; row < 4 * depthwise->quads; row++)
+            window->x[row] = rows[row] + x * depthwise->w.stride[1];
+        window->y = is_more ? (uint8_t *)floats : output;
+        depthwise->set->window(window);
         if (is_more)
-            bytes_finish(&d->floats, call->args, floats, pixel + x, b->pixels, b->channel, b->channels, y, d->w.out);
-        y += b->pixels * d->w.out * d->y_bytes;
+            bytes_finish(&depthwise->floats, call->args, floats, pixel + x, window->pixels, window->channel,
+                         window->channels, output, depthwise->w.out);
+        output += window->pixels * depthwise->w.out * depthwise->y_bytes;
     }
 }
 
 /* Blocks [block, past) of channels; pixel: the number of the image's first one. */
-static void one_row(const depthwise_call *call, int64_t y, int64_t block, int64_t past, int64_t pixel, struct strip *s)
+static void one_row(const depthwise_call *call, int64_t y, int64_t block, int64_t past, int64_t pixel,
+                    struct strip *strip)
 {
-    const struct depthwise *d = call->d;
-    const kn_window *w = &d->w;
-    const int64_t run = bytes_has_more(&d->floats) ? RUN_CHANNELS / d->set->block : past;
-    const int64_t at = y * w->stride[0] - w->begin[0], pixels = s->last - s->first, width = d->set->block,
-                  whole = w->out / width;
+    const struct depthwise *depthwise = call->d;
+    const kn_window *window = &depthwise->w;
+    const int64_t run = bytes_has_more(&depthwise->floats) ? RUN_CHANNELS / depthwise->set->block : past;
+    const int64_t at = y * window->stride[0] - window->begin[0], pixels = strip->last - strip->first,
+                  width = depthwise->set->block, whole = window->out / width;
     const uint8_t *const *rows[BYTE_WINDOW];
-    byte_window b = { .quads = d->quads,
-                      .height = w->kernel[0],
-                      .width = w->kernel[1],
-                      .stride = w->stride[1],
-                      .dilation = w->dilation[1],
-                      .flip = d->flip };
+    byte_window b = { .quads = depthwise->quads,
+                      .height = window->kernel[0],
+                      .width = window->kernel[1],
+                      .stride = window->stride[1],
+                      .dilation = window->dilation[1],
+                      .flip = depthwise->flip };
 
-    for (int64_t r = 0; r < 4 * d->quads; r++)
-        rows[r] = r < w->kernel[0] ? find_row(d, at + r * w->dilation[0], s) : rows[0];
-    pixel += y * w->out_width + s->first;
+    for (int64_t row = 0; row < 4 * depthwise->quads; row++)
+        rows[row] = row < window->kernel[0] ? find_row(depthwise, at + row * window->dilation[0], strip) : rows[0];
+    pixel += y * window->out_width + strip->first;
     while (block < whole && block < past) {
         const int64_t end = past < whole ? past : whole, next = block + run < end ? block + run : end;
 
@@ -157,10 +163,10 @@ static void one_row(const depthwise_call *call, int64_t y, int64_t block, int64_
         block = next;
     }
     for (; block < past; block++) {
-        const int64_t left = w->out - block_channel(d->set, w->out, block);
+        const int64_t left = window->out - block_channel(depthwise->set, window->out, block);
         int64_t room;
 
-        b.kind = block_kind(d->set, w->out, block);
+        b.kind = block_kind(depthwise->set, window->out, block);
         room = b.kind == BYTE_WHOLE ? width : width / 2;
         b.channels = left < room ? left : room;
         one_run(call, rows, pixel, pixels, block, &b);
@@ -170,24 +176,27 @@ static void one_row(const depthwise_call *call, int64_t y, int64_t block, int64_
 static inlay_status depthwise_units(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const depthwise_call *call = user;
-    const struct depthwise *d = call->d;
-    const kn_window *w = &d->w;
-    const int64_t lines = block_count(d->set, w->out);
+    const struct depthwise *depthwise = call->d;
+    const kn_window *window = &depthwise->w;
+    const int64_t lines = block_count(depthwise->set, window->out);
 
     (void)worker;
     for (int64_t u = begin; u < end; u++) {
-        const int64_t part = u / d->blocks, image = part / d->parts, top = part % d->parts * d->part;
-        const int64_t bottom = top + d->part < w->out_height ? top + d->part : w->out_height;
-        const int64_t block = u % d->blocks * d->block, past = block + d->block < lines ? block + d->block : lines;
-        struct strip s;
+        const int64_t part = u / depthwise->blocks, image = part / depthwise->parts,
+                      top = part % depthwise->parts * depthwise->part;
+        const int64_t bottom = top + depthwise->part < window->out_height ? top + depthwise->part : window->out_height;
+        const int64_t block = u % depthwise->blocks * depthwise->block,
+                      past = block + depthwise->block < lines ? block + depthwise->block : lines;
+        struct strip strip;
 
-        s.x = (const uint8_t *)call->args[BYTES_X] + image * d->x_image;
-        for (s.first = 0; s.first < w->out_width; s.first = s.last) {
-            s.last = s.first + d->strip < w->out_width ? s.first + d->strip : w->out_width;
-            for (int64_t i = 0; i < d->slots; i++)
-                s.row[i] = INT64_MIN;
+        strip.x = (const uint8_t *)call->args[BYTES_X] + image * depthwise->x_image;
+        for (strip.first = 0; strip.first < window->out_width; strip.first = strip.last) {
+            strip.last =
+                strip.first + depthwise->strip < window->out_width ? strip.first + depthwise->strip : window->out_width;
+            for (int64_t i = 0; i < depthwise->slots; i++)
+                strip.row[i] = INT64_MIN;
             for (int64_t h = top; h < bottom; h++)
-                one_row(call, h, block, past, image * w->out_height * w->out_width, &s);
+                one_row(call, h, block, past, image * window->out_height * window->out_width, &strip);
         }
     }
     return INLAY_OK;
@@ -196,11 +205,11 @@ static inlay_status depthwise_units(void *user, int64_t begin, int64_t end, uint
 static inlay_status run_depthwise(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
                                   uint32_t threads)
 {
-    const struct depthwise *d = (const struct depthwise *)(const void *)native;
-    depthwise_call call = { d, args };
-    const int64_t units = d->w.images * d->parts * d->blocks;
+    const struct depthwise *depthwise = (const struct depthwise *)(const void *)native;
+    depthwise_call call = { depthwise, args };
+    const int64_t units = depthwise->w.images * depthwise->parts * depthwise->blocks;
 
-    if (threads <= 1 || units < 2 || d->w.flops < ALONE_FLOPS)
+    if (threads <= 1 || units < 2 || depthwise->w.flops < ALONE_FLOPS)
         return depthwise_units(&call, 0, units, 0);
     return state->host->parallel_for(state->host->ctx, run, units, 1, depthwise_units, &call);
 }
@@ -215,11 +224,11 @@ static int64_t element(const byte_set *set)
 
 /* The layout: for each block of channels [quads of rows][width][tap_bytes]; then the sum of each window. Seven axes,
  * which no weights have, tell it from others, the fifth what an element has. */
-static bool depthwise_layout(const byte_set *set, const kn_window *w, rg_md *md)
+static bool depthwise_layout(const byte_set *set, const kn_window *window, rg_md *md)
 {
-    int64_t dims[] = { 1, 1, 1, 1, element(set), 0, block_count(set, w->out) * set->block };
+    int64_t dims[] = { 1, 1, 1, 1, element(set), 0, block_count(set, window->out) * set->block };
 
-    if (__builtin_mul_overflow((w->kernel[0] + 3) / 4 * 4, w->kernel[1], &dims[5]))
+    if (__builtin_mul_overflow((window->kernel[0] + 3) / 4 * 4, window->kernel[1], &dims[5]))
         return false;
     dims[5] += (int64_t)sizeof(int32_t) / dims[4];
     rg_md_plain(md, 7, dims);
@@ -234,19 +243,19 @@ typedef struct window_plan {
     int64_t height, width, row, pixel; /* of the window; steps of the original */
 } window_plan;
 
-static int32_t pack_window(const window_plan *p, const int8_t *from, int channel, char *block)
+static int32_t pack_window(const window_plan *plan, const int8_t *from, int channel, char *block)
 {
     int32_t sum = 0;
 
-    for (int64_t h = 0; h < p->height; h++) {
-        const int at = p->set->tap_place(p->kind, channel, (int)(h % 4));
+    for (int64_t h = 0; h < plan->height; h++) {
+        const int at = plan->set->tap_place(plan->kind, channel, (int)(h % 4));
 
-        for (int64_t w = 0; w < p->width; w++) {
-            char *tap = block + (h / 4 * p->width + w) * p->set->tap_bytes;
-            const int8_t weight = from[h * p->row + w * p->pixel];
+        for (int64_t w = 0; w < plan->width; w++) {
+            char *tap = block + (h / 4 * plan->width + w) * plan->set->tap_bytes;
+            const int8_t weight = from[h * plan->row + w * plan->pixel];
 
             sum += weight;
-            if (element(p->set) == 1)
+            if (element(plan->set) == 1)
                 ((int8_t *)tap)[at] = weight;
             else
                 ((int16_t *)(void *)tap)[at] = weight; /* NOLINT(bugprone-signed-char-misuse): with its sign */
@@ -260,30 +269,30 @@ bool bytes_pack_depthwise(const rg_md *plain, const void *source, const rg_md *m
     const byte_set *set = byte_set_of_cpu();
     const int64_t *dims = plain->dims, *s = plain->strides;
     const bool flat = plain->ndims == 5; /* groups, 1, 1, height, width */
-    window_plan p = { .set = set,
-                      .height = flat ? dims[3] : 1,
-                      .width = flat ? dims[4] : dims[3],
-                      .row = flat ? s[3] : 0,
-                      .pixel = s[plain->ndims - 1] };
+    window_plan plan = { .set = set,
+                         .height = flat ? dims[3] : 1,
+                         .width = flat ? dims[4] : dims[3],
+                         .row = flat ? s[3] : 0,
+                         .pixel = s[plain->ndims - 1] };
     int64_t blocks, block_bytes;
     int32_t *sums;
 
     if (set == NULL || md->ndims != 7 || plain->ndims < 4 || plain->ndims > 5 || md->data_type != DN_S8)
         return false;
     blocks = block_count(set, dims[0]);
-    block_bytes = (p.height + 3) / 4 * p.width * set->tap_bytes;
+    block_bytes = (plan.height + 3) / 4 * plan.width * set->tap_bytes;
     memset(target, 0, rg_md_bytes(md));
     sums = (int32_t *)(void *)((char *)target + blocks * block_bytes);
     for (int64_t b = 0; b < blocks; b++) {
         const int64_t first = block_channel(set, dims[0], b), left = dims[0] - first;
 
-        p.kind = block_kind(set, dims[0], b);
-        for (int c = 0; c < (p.kind == BYTE_HALF ? set->block / 2 : set->block) && c < left; c++) {
+        plan.kind = block_kind(set, dims[0], b);
+        for (int c = 0; c < (plan.kind == BYTE_HALF ? set->block / 2 : set->block) && c < left; c++) {
             const int8_t *from = (const int8_t *)source + (first + c) * s[0];
 
-            sums[first + c] = pack_window(&p, from, c, (char *)target + b * block_bytes);
-            if (p.kind == BYTE_HALF) /* the other pixel's */
-                (void)pack_window(&p, from, c, (char *)target + b * block_bytes + set->block / 8 * 4);
+            sums[first + c] = pack_window(&plan, from, c, (char *)target + b * block_bytes);
+            if (plan.kind == BYTE_HALF) /* the other pixel's */
+                (void)pack_window(&plan, from, c, (char *)target + b * block_bytes + set->block / 8 * 4);
         }
     }
     return true;
@@ -292,46 +301,49 @@ bool bytes_pack_depthwise(const rg_md *plain, const void *source, const rg_md *m
 /* ------------------------------------------------------------------ lowering */
 
 /* Strips whose tables fit; parts and blocks so that threads end together, and few rows of tables are made twice. */
-static void cut(struct depthwise *d, uint32_t threads)
+static void cut(struct depthwise *depthwise, uint32_t threads)
 {
-    const kn_window *w = &d->w;
-    const int64_t span = (w->kernel[1] - 1) * w->dilation[1] + 1, lines = block_count(d->set, w->out);
-    const int64_t fit = (TABLE_PIXELS / d->slots - span) / w->stride[1] + 1;
+    const kn_window *window = &depthwise->w;
+    const int64_t span = (window->kernel[1] - 1) * window->dilation[1] + 1,
+                  lines = block_count(depthwise->set, window->out);
+    const int64_t fit = (TABLE_PIXELS / depthwise->slots - span) / window->stride[1] + 1;
     double best = -1;
 
-    d->strip = w->out_width < fit ? w->out_width : fit;
-    d->columns = (d->strip - 1) * w->stride[1] + span;
-    for (int64_t parts = 1; parts <= (threads > 1 ? 4 * (int64_t)threads : 1) && parts <= w->out_height; parts++) {
+    depthwise->strip = window->out_width < fit ? window->out_width : fit;
+    depthwise->columns = (depthwise->strip - 1) * window->stride[1] + span;
+    for (int64_t parts = 1; parts <= (threads > 1 ? 4 * (int64_t)threads : 1) && parts <= window->out_height; parts++) {
         for (int64_t blocks = 1; blocks <= (threads > 1 ? 2 * (int64_t)threads : 1) && blocks <= lines; blocks++) {
-            const int64_t part = (w->out_height + parts - 1) / parts, block = (lines + blocks - 1) / blocks;
-            const int64_t units = w->images * ((w->out_height + part - 1) / part) * ((lines + block - 1) / block);
-            const double ns = (double)((units + threads - 1) / threads) *
-                              (100 + (double)(part * w->out_width * block) * (2.5 + 0.4 * (double)w->kernel[1]) +
-                               (double)((part - 1) * w->stride[0] + d->slots) * 0.3 * (double)d->columns);
+            const int64_t part = (window->out_height + parts - 1) / parts, block = (lines + blocks - 1) / blocks;
+            const int64_t units =
+                window->images * ((window->out_height + part - 1) / part) * ((lines + block - 1) / block);
+            const double ns =
+                (double)((units + threads - 1) / threads) *
+                (100 + (double)(part * window->out_width * block) * (2.5 + 0.4 * (double)window->kernel[1]) +
+                 (double)((part - 1) * window->stride[0] + depthwise->slots) * 0.3 * (double)depthwise->columns);
 
             if (best >= 0 && ns >= best)
                 continue;
             best = ns;
-            d->part = part;
-            d->parts = (w->out_height + part - 1) / part;
-            d->block = block;
-            d->blocks = (lines + block - 1) / block;
+            depthwise->part = part;
+            depthwise->parts = (window->out_height + part - 1) / part;
+            depthwise->block = block;
+            depthwise->blocks = (lines + block - 1) / block;
         }
     }
 }
 
 /* What there is one of for each channel, in the order of blocks. */
-static inlay_status end_channels(rg_build *b, const bytes_case *c, const int32_t *sums, int32_t *first, float *scale,
-                                 float *shift)
+static inlay_status end_channels(rg_build *build, const bytes_case *layer, const int32_t *sums, int32_t *first,
+                                 float *scale, float *shift)
 {
-    const byte_set *set = b->state->bytes;
-    const int64_t blocks = block_count(set, c->w.out);
+    const byte_set *set = build->state->bytes;
+    const int64_t blocks = block_count(set, layer->w.out);
     bytes_ends ends;
-    const inlay_status status = bytes_ends_of(b, c, &ends);
+    const inlay_status status = bytes_ends_of(build, layer, &ends);
 
     for (int64_t k = 0; k < blocks && status == INLAY_OK; k++) {
-        const byte_block kind = block_kind(set, c->w.out, k);
-        const int64_t channel = block_channel(set, c->w.out, k), left = c->w.out - channel;
+        const byte_block kind = block_kind(set, layer->w.out, k);
+        const int64_t channel = block_channel(set, layer->w.out, k), left = layer->w.out - channel;
         const int width = kind == BYTE_HALF ? set->block / 2 : set->block;
 
         for (int i = 0; i < width && i < left; i++) {
@@ -348,50 +360,50 @@ static inlay_status end_channels(rg_build *b, const bytes_case *c, const int32_t
     return status;
 }
 
-inlay_status bytes_lower_depthwise(rg_build *b, const bytes_case *c)
+inlay_status bytes_lower_depthwise(rg_build *build, const bytes_case *layer)
 {
-    const rg_op *op = b->op;
-    const byte_set *set = b->state->bytes;
-    const int64_t room = block_count(set, c->w.out) * set->block;
+    const rg_op *op = build->op;
+    const byte_set *set = build->state->bytes;
+    const int64_t room = block_count(set, layer->w.out) * set->block;
     const int32_t *sums;
     inlay_status status;
-    struct depthwise *d = NULL;
-    rg_place w, y;
+    struct depthwise *depthwise = NULL;
+    rg_place weights, output;
     rg_md md;
 
-    if (!depthwise_layout(set, &c->w, &md))
-        return inlay_fail(b->diag, INLAY_UNSUPPORTED, "node '%s': its windows are too large", op->name);
-    INLAY_TRY(rg_read_constant(b, c->w_value, &c->weights, &md, &w));
-    sums = (const int32_t *)(const void *)((const char *)b->instance->buffers[w.buffer].data + rg_md_bytes(&md) -
-                                           (size_t)room * sizeof *sums);
-    INLAY_TRY(bytes_result(b, c, &y));
-    d = calloc(1, sizeof *d + 3 * (size_t)room * sizeof d->room[0] + (size_t)room);
-    if (d == NULL)
-        return q_no_memory(b);
-    *d = (struct depthwise){ .native.run = run_depthwise,
-                             .set = set,
-                             .w = c->w,
-                             .x_pixel = tiles_pixel_step(&c->x.md),
-                             .quads = (c->w.kernel[0] + 3) / 4,
-                             .slots = (c->w.kernel[0] - 1) * c->w.dilation[0] + 1,
-                             .flip = c->x.md.data_type == DN_S8,
-                             .y_bytes = (int64_t)rg_type_bytes(y.md.data_type),
-                             .floats = c->floats };
-    d->x_image = c->w.height * c->w.width * d->x_pixel;
-    memset(d->room + 3 * room, c->border, (size_t)room);
-    d->border = (const uint8_t *)(d->room + 3 * room);
-    bytes_end(b, c, &d->ending);
-    d->ending.first = d->room;
-    d->ending.scale = (float *)(void *)(d->room + room);
-    d->ending.shift = (float *)(void *)(d->room + 2 * room);
-    status =
-        end_channels(b, c, sums, d->room, (float *)(void *)(d->room + room), (float *)(void *)(d->room + 2 * room));
+    if (!depthwise_layout(set, &layer->w, &md))
+        return inlay_fail(build->diag, INLAY_UNSUPPORTED, "node '%s': its windows are too large", op->name);
+    INLAY_TRY(rg_read_constant(build, layer->w_value, &layer->weights, &md, &weights));
+    sums = (const int32_t *)(const void *)((const char *)build->instance->buffers[weights.buffer].data +
+                                           rg_md_bytes(&md) - (size_t)room * sizeof *sums);
+    INLAY_TRY(bytes_result(build, layer, &output));
+    depthwise = calloc(1, sizeof *depthwise + 3 * (size_t)room * sizeof depthwise->room[0] + (size_t)room);
+    if (depthwise == NULL)
+        return q_no_memory(build);
+    *depthwise = (struct depthwise){ .native.run = run_depthwise,
+                                     .set = set,
+                                     .w = layer->w,
+                                     .x_pixel = tiles_pixel_step(&layer->x.md),
+                                     .quads = (layer->w.kernel[0] + 3) / 4,
+                                     .slots = (layer->w.kernel[0] - 1) * layer->w.dilation[0] + 1,
+                                     .flip = layer->x.md.data_type == DN_S8,
+                                     .y_bytes = (int64_t)rg_type_bytes(output.md.data_type),
+                                     .floats = layer->floats };
+    depthwise->x_image = layer->w.height * layer->w.width * depthwise->x_pixel;
+    memset(depthwise->room + 3 * room, layer->border, (size_t)room);
+    depthwise->border = (const uint8_t *)(depthwise->room + 3 * room);
+    bytes_end(build, layer, &depthwise->ending);
+    depthwise->ending.first = depthwise->room;
+    depthwise->ending.scale = (float *)(void *)(depthwise->room + room);
+    depthwise->ending.shift = (float *)(void *)(depthwise->room + 2 * room);
+    status = end_channels(build, layer, sums, depthwise->room, (float *)(void *)(depthwise->room + room),
+                          (float *)(void *)(depthwise->room + 2 * room));
     if (status != INLAY_OK) {
-        free(d);
+        free(depthwise);
         return status;
     }
-    cut(d, b->instance->threads);
-    status = bytes_emit(b, c, &w, &y, &d->native);
+    cut(depthwise, build->instance->threads);
+    status = bytes_emit(build, layer, &weights, &output, &depthwise->native);
 done:
     return status;
 }

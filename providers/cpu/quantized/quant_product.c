@@ -35,15 +35,15 @@ enum { A_SCALE = 1, W_SCALE = 4, Y_SCALE = 6, Y_ZERO = 7 }; /* of QLinearMatMul 
 /* Scales of QLinearMatMul: op->scale is that of A over that of Y, op->zero the zero point of Y. */
 static bool parse_scales(const kit_node *node, rg_op *op, int64_t columns, kit_refusal *why)
 {
-    const inlay_value_info *y = kit_output(node, 0);
+    const inlay_value_info *output = kit_output(node, 0);
     float a_scale, ignored, y_scale;
 
-    if (!q_is_bytes(y))
+    if (!q_is_bytes(output))
         return kit_refuse(why, INLAY_REFUSE_DTYPE, NULL, "the output is not of 8 bits");
     if (!q_known_scale(kit_input(node, A_SCALE), 1, "a", &a_scale, why) ||
         !q_known_scale(kit_input(node, W_SCALE), columns, "b", &ignored, why) ||
         !q_known_scale(kit_input(node, Y_SCALE), 1, "y", &y_scale, why) ||
-        !q_known_zero(kit_input(node, Y_ZERO), y, "y", &op->quantized.zero, why))
+        !q_known_zero(kit_input(node, Y_ZERO), output, "y", &op->quantized.zero, why))
         return false;
     op->quantized.scale = a_scale / y_scale;
     return true;
@@ -52,25 +52,26 @@ static bool parse_scales(const kit_node *node, rg_op *op, int64_t columns, kit_r
 static bool parse(const kit_node *node, rg_op *op, kit_refusal *why)
 {
     const struct inputs *at = inputs_of(op);
-    const inlay_value_info *a = kit_input(node, 0), *w = kit_input(node, at->w), *a_zero = kit_input(node, at->a_zero);
+    const inlay_value_info *info = kit_input(node, 0), *weights = kit_input(node, at->w),
+                           *a_zero = kit_input(node, at->a_zero);
     const inlay_value_info *w_zero = kit_input(node, at->w_zero);
     int64_t zeros = w_zero == NULL ? 1 : rg_known_count(w_zero);
 
-    if (!bytes_offer_product(node, at->w, why) || !rg_known_rank(a, 2, 6, "input 0", why) ||
-        !rg_known_rank(w, 2, 2, "the matrix", why))
+    if (!bytes_offer_product(node, at->w, why) || !rg_known_rank(info, 2, 6, "input 0", why) ||
+        !rg_known_rank(weights, 2, 2, "the matrix", why))
         return false;
-    if (!q_is_bytes(a) || !q_is_bytes(w))
+    if (!q_is_bytes(info) || !q_is_bytes(weights))
         return kit_refuse(why, INLAY_REFUSE_DTYPE, NULL, "an input is not of 8 bits");
-    if (!kit_is_constant(node, at->w) || rg_known_count(w) < 1)
+    if (!kit_is_constant(node, at->w) || rg_known_count(weights) < 1)
         return kit_refuse(why, INLAY_REFUSE_SHAPE, "make it a constant", "the matrix is not a constant");
-    op->reduction.axes = w->dtype == INLAY_UINT8; /* shifted */
-    if (a_zero != NULL && (rg_known_count(a_zero) != 1 || a_zero->dtype != a->dtype))
+    op->reduction.axes = weights->dtype == INLAY_UINT8; /* shifted */
+    if (a_zero != NULL && (rg_known_count(a_zero) != 1 || a_zero->dtype != info->dtype))
         return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "the zero point of input 0 is not one number");
-    if (w_zero != NULL && (!kit_is_constant(node, at->w_zero) || w_zero->dtype != w->dtype ||
-                           (zeros != 1 && (w_zero->rank != 1 || zeros != w->dims[1].value))))
+    if (w_zero != NULL && (!kit_is_constant(node, at->w_zero) || w_zero->dtype != weights->dtype ||
+                           (zeros != 1 && (w_zero->rank != 1 || zeros != weights->dims[1].value))))
         return kit_refuse(why, INLAY_REFUSE_SHAPE, "make it a constant",
                           "the zero point of the matrix is no constant, or of each row");
-    return !is_linear(op) || parse_scales(node, op, w->dims[1].value, why);
+    return !is_linear(op) || parse_scales(node, op, weights->dims[1].value, why);
 }
 
 /* ------------------------------------------------------------------ what follows the product */
@@ -101,73 +102,73 @@ typedef struct tail_call {
     int32_t a_zero;
 } tail_call;
 
-static void function(float *y, int64_t n, const rg_eltwise *f)
+static void function(float *output, int64_t n, const rg_eltwise *eltwise)
 {
     const byte_loops *const loops = KERNEL_BEST(byte_loops);
 
-    if (f->alg == DN_ELTWISE_RELU)
-        loops->relu(y, n);
-    else if (f->alg == DN_ELTWISE_GELU_ERF)
-        loops->gelu(y, n);
+    if (eltwise->alg == DN_ELTWISE_RELU)
+        loops->relu(output, n);
+    else if (eltwise->alg == DN_ELTWISE_GELU_ERF)
+        loops->gelu(output, n);
 }
 
-static bool known_function(const rg_eltwise *f)
+static bool known_function(const rg_eltwise *eltwise)
 {
-    return (f->alg == DN_ELTWISE_RELU && f->alpha == 0) || f->alg == DN_ELTWISE_GELU_ERF;
+    return (eltwise->alg == DN_ELTWISE_RELU && eltwise->alpha == 0) || eltwise->alg == DN_ELTWISE_GELU_ERF;
 }
 
 enum { TILE = 1024 };
 
-static void one_tile(const tail_call *c, int64_t row, int64_t from, int64_t n, int32_t rest)
+static void one_tile(const tail_call *call, int64_t row, int64_t from, int64_t n, int32_t rest)
 {
     const byte_loops *const loops = KERNEL_BEST(byte_loops);
-    const struct tail *t = c->t;
-    int64_t at = row * t->n + from;
+    const struct tail *tail = call->t;
+    int64_t at = row * tail->n + from;
     int32_t sums[TILE];
-    float *y;
+    float *output;
 
-    loops->without_zeros(sums, c->acc + at, t->sums + from, n, c->a_zero);
-    if (t->w_zeros != NULL)
-        loops->without_weight_zeros(sums, t->w_zeros + from, n, rest);
-    if (t->scales != NULL) {
+    loops->without_zeros(sums, call->acc + at, tail->sums + from, n, call->a_zero);
+    if (tail->w_zeros != NULL)
+        loops->without_weight_zeros(sums, tail->w_zeros + from, n, rest);
+    if (tail->scales != NULL) {
         float values[TILE];
 
-        loops->scaled(values, sums, n, t->scales + from, 1);
-        q_quantize((char *)c->y + at, values, t->y_signed, n, 1, t->y_zero);
+        loops->scaled(values, sums, n, tail->scales + from, 1);
+        q_quantize((char *)call->y + at, values, tail->y_signed, n, 1, tail->y_zero);
         return;
     }
-    if (!t->floats) {
-        memcpy((int32_t *)c->y + at, sums, (size_t)n * sizeof *sums);
+    if (!tail->floats) {
+        memcpy((int32_t *)call->y + at, sums, (size_t)n * sizeof *sums);
         return;
     }
-    y = (float *)c->y + at;
-    if (c->scale != NULL)
-        loops->scaled(y, sums, n, c->scale + from * t->scale_step, t->scale_step);
+    output = (float *)call->y + at;
+    if (call->scale != NULL)
+        loops->scaled(output, sums, n, call->scale + from * tail->scale_step, tail->scale_step);
     else
-        loops->as_floats(y, sums, n);
-    if (c->bias != NULL)
-        loops->add(y, c->bias + from, n);
-    if (t->f.alg != DN_ALG_UNDEFINED)
-        function(y, n, &t->f);
-    if (c->added != NULL)
-        loops->add(y, c->added + at, n);
+        loops->as_floats(output, sums, n);
+    if (call->bias != NULL)
+        loops->add(output, call->bias + from, n);
+    if (tail->f.alg != DN_ALG_UNDEFINED)
+        function(output, n, &tail->f);
+    if (call->added != NULL)
+        loops->add(output, call->added + at, n);
 }
 
 static inlay_status run_rows(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const byte_loops *const loops = KERNEL_BEST(byte_loops);
-    const tail_call *c = user;
-    const struct tail *t = c->t;
+    const tail_call *call = user;
+    const struct tail *tail = call->t;
 
     (void)worker;
     for (int64_t row = begin; row < end; row++) {
         int32_t rest = 0;
 
-        if (t->w_zeros != NULL)
-            rest = (int32_t)((uint32_t)loops->sum((const char *)c->rows + row * t->k, t->a_signed, t->k) -
-                             (uint32_t)t->k * (uint32_t)c->a_zero);
-        for (int64_t from = 0; from < t->n; from += TILE)
-            one_tile(c, row, from, t->n - from < TILE ? t->n - from : TILE, rest);
+        if (tail->w_zeros != NULL)
+            rest = (int32_t)((uint32_t)loops->sum((const char *)call->rows + row * tail->k, tail->a_signed, tail->k) -
+                             (uint32_t)tail->k * (uint32_t)call->a_zero);
+        for (int64_t from = 0; from < tail->n; from += TILE)
+            one_tile(call, row, from, tail->n - from < TILE ? tail->n - from : TILE, rest);
     }
     return INLAY_OK;
 }
@@ -175,109 +176,109 @@ static inlay_status run_rows(void *user, int64_t begin, int64_t end, uint32_t wo
 static inlay_status run_tail(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
                              uint32_t threads)
 {
-    const struct tail *t = (const struct tail *)(const void *)native;
-    tail_call c = { .t = t, .acc = args[0] };
-    int64_t grain = 16384 / t->n + 1;
+    const struct tail *tail = (const struct tail *)(const void *)native;
+    tail_call call = { .t = tail, .acc = args[0] };
+    int64_t grain = 16384 / tail->n + 1;
     uint32_t next = 1;
 
-    if ((t->args & ZERO_ARG) != 0) {
-        c.a_zero = t->a_signed ? *(const int8_t *)args[next] : *(const uint8_t *)args[next];
+    if ((tail->args & ZERO_ARG) != 0) {
+        call.a_zero = tail->a_signed ? *(const int8_t *)args[next] : *(const uint8_t *)args[next];
         next++;
     }
-    if ((t->args & ROWS_ARG) != 0)
-        c.rows = args[next++];
-    if ((t->args & SCALE_ARG) != 0)
-        c.scale = args[next++];
-    if ((t->args & BIAS_ARG) != 0)
-        c.bias = args[next++];
-    if ((t->args & ADDED_ARG) != 0)
-        c.added = args[next++];
-    c.y = args[next];
-    if (threads <= 1 || t->m <= grain)
-        return run_rows(&c, 0, t->m, 0);
-    return state->host->parallel_for(state->host->ctx, run, t->m, grain, run_rows, &c);
+    if ((tail->args & ROWS_ARG) != 0)
+        call.rows = args[next++];
+    if ((tail->args & SCALE_ARG) != 0)
+        call.scale = args[next++];
+    if ((tail->args & BIAS_ARG) != 0)
+        call.bias = args[next++];
+    if ((tail->args & ADDED_ARG) != 0)
+        call.added = args[next++];
+    call.y = args[next];
+    if (threads <= 1 || tail->m <= grain)
+        return run_rows(&call, 0, tail->m, 0);
+    return state->host->parallel_for(state->host->ctx, run, tail->m, grain, run_rows, &call);
 }
 
 /* ------------------------------------------------------------------ lowering */
 
 /* Sums of the columns of the weights, as int8; made once. */
-static inlay_status column_sums(rg_build *b, const int32_t **out)
+static inlay_status column_sums(rg_build *build, const int32_t **out)
 {
-    const rg_op *op = b->op;
+    const rg_op *op = build->op;
     uint32_t value = op->in[inputs_of(op)->w];
-    rg_constant *k = &b->c->constants[b->c->values[value].constant];
-    int64_t rows = b->dims[value][0], columns = b->dims[value][1];
-    const uint8_t *w = k->data;
+    rg_constant *constant = &build->c->constants[build->c->values[value].constant];
+    int64_t rows = build->dims[value][0], columns = build->dims[value][1];
+    const uint8_t *weights = constant->data;
     uint8_t flip = op->reduction.axes != 0 ? 0x80 : 0;
 
-    if (k->sums == NULL) {
-        if (w == NULL)
-            return inlay_fail(b->diag, INLAY_INTERNAL, "node '%s': its weights have gone", op->name);
-        k->sums = calloc((size_t)columns, sizeof *k->sums);
-        if (k->sums == NULL)
-            return q_no_memory(b);
+    if (constant->sums == NULL) {
+        if (weights == NULL)
+            return inlay_fail(build->diag, INLAY_INTERNAL, "node '%s': its weights have gone", op->name);
+        constant->sums = calloc((size_t)columns, sizeof *constant->sums);
+        if (constant->sums == NULL)
+            return q_no_memory(build);
         for (int64_t r = 0; r < rows; r++)
-            KERNEL_BEST(byte_loops)->add_bytes(k->sums, w + r * columns, columns, flip);
+            KERNEL_BEST(byte_loops)->add_bytes(constant->sums, weights + r * columns, columns, flip);
     }
-    *out = k->sums;
+    *out = constant->sums;
     return INLAY_OK;
 }
 
-/* Scales of QLinearMatMul into t->scales. */
-static inlay_status fill_scales(rg_build *b, struct tail *t, int64_t n)
+/* Scales of QLinearMatMul into tail->scales. */
+static inlay_status fill_scales(rg_build *build, struct tail *tail, int64_t n)
 {
-    const rg_op *op = b->op;
-    const char *scales = q_constant(b, op->in[W_SCALE]);
-    int64_t count = rg_count(b, op->in[W_SCALE]);
+    const rg_op *op = build->op;
+    const char *scales = q_constant(build, op->in[W_SCALE]);
+    int64_t count = rg_count(build, op->in[W_SCALE]);
 
     if (scales == NULL)
-        return inlay_fail(b->diag, INLAY_INTERNAL, "node '%s': its scales have gone", op->name);
-    t->scales = (float *)((int32_t *)(t + 1) + n);
-    t->y_signed = rg_type(b, op->out[0]) == DN_S8;
-    t->y_zero = (float)op->quantized.zero;
+        return inlay_fail(build->diag, INLAY_INTERNAL, "node '%s': its scales have gone", op->name);
+    tail->scales = (float *)((int32_t *)(tail + 1) + n);
+    tail->y_signed = rg_type(build, op->out[0]) == DN_S8;
+    tail->y_zero = (float)op->quantized.zero;
     for (int64_t i = 0; i < n; i++) {
         float w;
 
         memcpy(&w, scales + (size_t)(count > 1 ? i : 0) * sizeof w, sizeof w);
-        t->scales[i] = op->quantized.scale * w;
+        tail->scales[i] = op->quantized.scale * w;
     }
     return INLAY_OK;
 }
 
 /* The zero points of the weights behind *t, if any is not 0 once the weights are int8, and scales. */
-static inlay_status make_tail(rg_build *b, int64_t n, struct tail **out)
+static inlay_status make_tail(rg_build *build, int64_t n, struct tail **out)
 {
-    const rg_op *op = b->op;
+    const rg_op *op = build->op;
     uint32_t at = inputs_of(op)->w_zero, zero = op->in_count > at ? op->in[at] : INLAY_NONE;
-    const uint8_t *bytes = q_constant(b, zero);
-    int64_t count = zero == INLAY_NONE ? 0 : rg_count(b, zero);
+    const uint8_t *bytes = q_constant(build, zero);
+    int64_t count = zero == INLAY_NONE ? 0 : rg_count(build, zero);
     int32_t around = op->reduction.axes != 0 ? 128 : 0;
-    struct tail *t = rg_new_native(b, sizeof *t + (size_t)n * (sizeof(int32_t) + sizeof(float)));
+    struct tail *tail = rg_new_native(build, sizeof *tail + (size_t)n * (sizeof(int32_t) + sizeof(float)));
 
-    *out = t;
-    if (t == NULL)
-        return q_no_memory(b);
+    *out = tail;
+    if (tail == NULL)
+        return q_no_memory(build);
     if (zero != INLAY_NONE && bytes == NULL)
-        return inlay_fail(b->diag, INLAY_INTERNAL, "node '%s': its zero points have gone", op->name);
+        return inlay_fail(build->diag, INLAY_INTERNAL, "node '%s': its zero points have gone", op->name);
     for (int64_t i = 0; i < n; i++) {
         uint8_t byte = count == 0 ? 0 : bytes[count > 1 ? i : 0];
         int32_t z = (op->reduction.axes != 0 ? byte : (int8_t)byte) - around;
 
-        ((int32_t *)(t + 1))[i] = z;
+        ((int32_t *)(tail + 1))[i] = z;
         if (z != 0)
-            t->w_zeros = (int32_t *)(t + 1);
+            tail->w_zeros = (int32_t *)(tail + 1);
     }
-    return is_linear(op) ? fill_scales(b, t, n) : INLAY_OK;
+    return is_linear(op) ? fill_scales(build, tail, n) : INLAY_OK;
 }
 
 /* Is the value one number, or one for each column? */
-static bool along_columns(const rg_build *b, uint32_t value, int64_t n, int64_t *out_step)
+static bool along_columns(const rg_build *build, uint32_t value, int64_t n, int64_t *out_step)
 {
-    uint32_t rank = b->ranks[value];
-    int64_t count = rg_count(b, value);
+    uint32_t rank = build->ranks[value];
+    int64_t count = rg_count(build, value);
 
     *out_step = count > 1;
-    return rg_type(b, value) == DN_F32 && (count == 1 || (count == n && b->dims[value][rank - 1] == n));
+    return rg_type(build, value) == DN_F32 && (count == 1 || (count == n && build->dims[value][rank - 1] == n));
 }
 
 struct operands {
@@ -286,19 +287,19 @@ struct operands {
     uint32_t count;
 };
 
-static inlay_status read_operand(rg_build *b, uint32_t value, struct operands *o)
+static inlay_status read_operand(rg_build *build, uint32_t value, struct operands *operands)
 {
-    inlay_status status = rg_read_plain(b, value, &o->at[o->count]);
+    inlay_status status = rg_read_plain(build, value, &operands->at[operands->count]);
 
     if (status == INLAY_OK) {
-        o->places[o->count + 1] = &o->at[o->count];
-        o->count++;
+        operands->places[operands->count + 1] = &operands->at[operands->count];
+        operands->count++;
     }
     return status;
 }
 
 /* Scale, bias, function and what is added, as far as they follow in this order; returns how many posts that are. */
-static inlay_status take_posts(rg_build *b, const rg_group *group, struct tail *t, struct operands *o,
+static inlay_status take_posts(rg_build *build, const rg_group *group, struct tail *tail, struct operands *operands,
                                uint32_t *out_taken)
 {
     uint32_t p = 0;
@@ -307,22 +308,22 @@ static inlay_status take_posts(rg_build *b, const rg_group *group, struct tail *
     inlay_status status = INLAY_OK;
 
     if (p < group->post_count && post[p].kind == RG_POST_BINARY && post[p].alg == DN_BINARY_MUL &&
-        along_columns(b, post[p].other, t->n, &t->scale_step)) {
-        INLAY_TRY(read_operand(b, post[p++].other, o));
-        t->args |= SCALE_ARG;
+        along_columns(build, post[p].other, tail->n, &tail->scale_step)) {
+        INLAY_TRY(read_operand(build, post[p++].other, operands));
+        tail->args |= SCALE_ARG;
     }
     if (p < group->post_count && post[p].kind == RG_POST_BINARY && post[p].alg == DN_BINARY_ADD &&
-        along_columns(b, post[p].other, t->n, &step) && step != 0) {
-        INLAY_TRY(read_operand(b, post[p++].other, o));
-        t->args |= BIAS_ARG;
+        along_columns(build, post[p].other, tail->n, &step) && step != 0) {
+        INLAY_TRY(read_operand(build, post[p++].other, operands));
+        tail->args |= BIAS_ARG;
     }
     if (p < group->post_count && post[p].kind == RG_POST_ELTWISE && known_function(&post[p].eltwise))
-        t->f = post[p++].eltwise;
+        tail->f = post[p++].eltwise;
     if (p < group->post_count && post[p].kind == RG_POST_BINARY && post[p].alg == DN_BINARY_ADD &&
-        rg_type(b, post[p].other) == DN_F32 && rg_count(b, post[p].other) == rg_count(b, group->out) &&
-        b->ranks[post[p].other] == b->ranks[group->out]) {
-        INLAY_TRY(read_operand(b, post[p++].other, o));
-        t->args |= ADDED_ARG;
+        rg_type(build, post[p].other) == DN_F32 && rg_count(build, post[p].other) == rg_count(build, group->out) &&
+        build->ranks[post[p].other] == build->ranks[group->out]) {
+        INLAY_TRY(read_operand(build, post[p++].other, operands));
+        tail->args |= ADDED_ARG;
     }
 done:
     *out_taken = p;
@@ -331,103 +332,104 @@ done:
 
 /* Where sizes change from run to run, rows are rounded up, so that few kernels serve them all: of what is behind the
  * last row nobody reads the sums. It has to be memory that may be read, and that is there. */
-static int64_t padded_rows(rg_build *b, const rg_place *a, int64_t m, int64_t k)
+static int64_t padded_rows(rg_build *build, const rg_place *place, int64_t m, int64_t k)
 {
     enum { KNOWN = 2 }; /* instances of whom the one that was expected and the first that was not are each their own */
     const int64_t rows = m <= 4 ? m : m <= 16 ? (m + 3) / 4 * 4 : m <= 64 ? (m + 7) / 8 * 8 : (m + 15) / 16 * 16;
-    rg_buffer *x = &b->instance->buffers[a->buffer];
+    rg_buffer *buffer = &build->instance->buffers[place->buffer];
 
-    if (b->c->builds < KNOWN || x->kind != RG_WORK || x->parent != INLAY_NONE || a->offset != 0)
+    if (build->c->builds < KNOWN || buffer->kind != RG_WORK || buffer->parent != INLAY_NONE || place->offset != 0)
         return m;
-    if (x->bytes < (uint64_t)(rows * k))
-        x->bytes = (uint64_t)(rows * k);
+    if (buffer->bytes < (uint64_t)(rows * k))
+        buffer->bytes = (uint64_t)(rows * k);
     return rows;
 }
 
-static inlay_status emit_product(rg_build *b, const rg_place *a, int64_t m, int64_t k, int64_t n, rg_place *out)
+static inlay_status emit_product(rg_build *build, const rg_place *place, int64_t m, int64_t k, int64_t n, rg_place *out)
 {
-    const rg_op *op = b->op;
+    const rg_op *op = build->op;
     const int64_t a_dims[] = { m, k }, w_dims[] = { n, k }, y_dims[] = { m, n }, w_strides[] = { 1, n };
     uint32_t weights = op->in[inputs_of(op)->w];
     dn_description pd = NULL;
     dn_op desc = { .kind = DN_INNER_PRODUCT };
     rg_md w_plain;
-    rg_place x = *a, w;
+    rg_place input = *place, w;
     inlay_status status;
 
     rg_md_plain(&desc.x, 2, a_dims);
-    desc.x.data_type = a->md.data_type;
+    desc.x.data_type = place->md.data_type;
     rg_md_strides(&w_plain, 2, w_dims, w_strides);
     w_plain.data_type = DN_S8;
     rg_md_any(&desc.w, 2, w_dims);
     desc.w.data_type = DN_S8;
     rg_md_plain(&desc.y, 2, y_dims);
     desc.y.data_type = DN_S32;
-    x.md = desc.x;
-    INLAY_TRY(rg_describe(b, &desc, &pd));
-    INLAY_TRY(rg_read_constant(b, weights, &w_plain, dn_layout(pd, DN_OPERAND_WEIGHTS, &(rg_md){ 0 }), &w));
-    INLAY_TRY(rg_new_place(b, &desc.y, out));
-    status = rg_emit(b, pd, (const rg_operand[]){ { DN_ARG_SRC, &x }, { DN_ARG_WEIGHTS, &w }, { DN_ARG_DST, out } }, 3);
+    input.md = desc.x;
+    INLAY_TRY(rg_describe(build, &desc, &pd));
+    INLAY_TRY(rg_read_constant(build, weights, &w_plain, dn_layout(pd, DN_OPERAND_WEIGHTS, &(rg_md){ 0 }), &w));
+    INLAY_TRY(rg_new_place(build, &desc.y, out));
+    status = rg_emit(build, pd,
+                     (const rg_operand[]){ { DN_ARG_SRC, &input }, { DN_ARG_WEIGHTS, &w }, { DN_ARG_DST, out } }, 3);
 done:
     dn_destroy(pd);
     return status;
 }
 
-static inlay_status lower(rg_build *b, const rg_group *group)
+static inlay_status lower(rg_build *build, const rg_group *group)
 {
-    const rg_op *op = b->op;
+    const rg_op *op = build->op;
     const struct inputs *at = inputs_of(op);
-    int64_t k = b->dims[op->in[at->w]][0], n = b->dims[op->in[at->w]][1], m = rg_count(b, op->in[0]) / k;
-    rg_place a, sums, y;
-    struct operands o = { .count = 0 };
+    int64_t k = build->dims[op->in[at->w]][0], n = build->dims[op->in[at->w]][1], m = rg_count(build, op->in[0]) / k;
+    rg_place place, sums, output;
+    struct operands operands = { .count = 0 };
     uint32_t taken = 0;
     const int32_t *columns = NULL;
-    struct tail *t = NULL;
+    struct tail *tail = NULL;
     inlay_status status;
     rg_md md;
 
-    INLAY_TRY(column_sums(b, &columns));
-    INLAY_TRY(make_tail(b, n, &t));
-    t->sums = columns;
-    t->native.run = run_tail;
-    t->m = m;
-    t->n = n;
-    t->k = k;
-    t->a_signed = rg_type(b, op->in[0]) == DN_S8;
-    t->floats = rg_type(b, group->out) == DN_F32;
-    INLAY_TRY(rg_read_plain(b, op->in[0], &a));
+    INLAY_TRY(column_sums(build, &columns));
+    INLAY_TRY(make_tail(build, n, &tail));
+    tail->sums = columns;
+    tail->native.run = run_tail;
+    tail->m = m;
+    tail->n = n;
+    tail->k = k;
+    tail->a_signed = rg_type(build, op->in[0]) == DN_S8;
+    tail->floats = rg_type(build, group->out) == DN_F32;
+    INLAY_TRY(rg_read_plain(build, op->in[0], &place));
     if (op->reduction.axes != 0)
-        q_shift(b, op->in[at->w]);
-    if (bytes_run_product(b->state, k))
-        INLAY_TRY(bytes_emit_product(b, &a, op->in[at->w], m, k, n, &sums));
+        q_shift(build, op->in[at->w]);
+    if (bytes_run_product(build->state, k))
+        INLAY_TRY(bytes_emit_product(build, &place, op->in[at->w], m, k, n, &sums));
     else
-        INLAY_TRY(emit_product(b, &a, padded_rows(b, &a, m, k), k, n, &sums));
-    o.places[0] = &sums;
+        INLAY_TRY(emit_product(build, &place, padded_rows(build, &place, m, k), k, n, &sums));
+    operands.places[0] = &sums;
     if (op->in_count > at->a_zero && op->in[at->a_zero] != INLAY_NONE) {
-        INLAY_TRY(read_operand(b, op->in[at->a_zero], &o));
-        t->args |= ZERO_ARG;
+        INLAY_TRY(read_operand(build, op->in[at->a_zero], &operands));
+        tail->args |= ZERO_ARG;
     }
-    if (t->w_zeros != NULL) {
-        INLAY_TRY(read_operand(b, op->in[0], &o));
-        t->args |= ROWS_ARG;
+    if (tail->w_zeros != NULL) {
+        INLAY_TRY(read_operand(build, op->in[0], &operands));
+        tail->args |= ROWS_ARG;
     }
-    INLAY_TRY(take_posts(b, group, t, &o, &taken));
-    rg_md_plain(&md, b->ranks[group->out], b->dims[group->out]);
-    md.data_type = rg_type(b, group->out);
+    INLAY_TRY(take_posts(build, group, tail, &operands, &taken));
+    rg_md_plain(&md, build->ranks[group->out], build->dims[group->out]);
+    md.data_type = rg_type(build, group->out);
     if (taken == group->post_count)
-        INLAY_TRY(rg_result_place(b, group->out, &md, &y));
+        INLAY_TRY(rg_result_place(build, group->out, &md, &output));
     else
-        INLAY_TRY(rg_new_place(b, &md, &y));
-    o.places[o.count + 1] = &y;
-    INLAY_TRY(rg_emit_native(b, &t->native, o.places, o.count + 2));
-    INLAY_TRY(rg_finish(b, group, taken, &y, true));
-    status =
-        kn_remember(b, &(kn_choice){ .op = group->op,
-                                     .count = 1,
-                                     .source = KN_ONLY,
-                                     .kernel = { bytes_run_product(b->state, k) ? KN_BYTES_ROWS : KN_BYTES_LIBRARY },
-                                     .why = "activations of 8 bits as the file has them: sums are exact, what follows "
-                                            "rounds as floats do" });
+        INLAY_TRY(rg_new_place(build, &md, &output));
+    operands.places[operands.count + 1] = &output;
+    INLAY_TRY(rg_emit_native(build, &tail->native, operands.places, operands.count + 2));
+    INLAY_TRY(rg_finish(build, group, taken, &output, true));
+    status = kn_remember(
+        build, &(kn_choice){ .op = group->op,
+                             .count = 1,
+                             .source = KN_ONLY,
+                             .kernel = { bytes_run_product(build->state, k) ? KN_BYTES_ROWS : KN_BYTES_LIBRARY },
+                             .why = "activations of 8 bits as the file has them: sums are exact, what follows "
+                                    "rounds as floats do" });
 done:
     return status;
 }
@@ -442,20 +444,20 @@ static bool parse_cast(const kit_node *node, rg_op *op, kit_refusal *why)
     return rg_known_rank(kit_input(node, 0), 1, 6, "input 0", why);
 }
 
-static inlay_status lower_cast(rg_build *b, const rg_group *group)
+static inlay_status lower_cast(rg_build *build, const rg_group *group)
 {
-    rg_place x, y;
+    rg_place input, output;
     inlay_status status;
     dn_description pd = NULL;
     rg_md md;
 
-    INLAY_TRY(rg_read_plain(b, b->op->in[0], &x));
-    rg_md_plain(&md, b->ranks[group->out], b->dims[group->out]);
-    INLAY_TRY(rg_result_place(b, group->out, &md, &y));
-    INLAY_TRY(
-        rg_check(dn_describe_reorder(b->state->engine, &x.md, &md, &pd), b->diag, "convert integers", b->op->name));
-    INLAY_TRY(rg_emit(b, pd, (const rg_operand[]){ { DN_ARG_FROM, &x }, { DN_ARG_TO, &y } }, 2));
-    status = rg_set_place(b, group->out, &y);
+    INLAY_TRY(rg_read_plain(build, build->op->in[0], &input));
+    rg_md_plain(&md, build->ranks[group->out], build->dims[group->out]);
+    INLAY_TRY(rg_result_place(build, group->out, &md, &output));
+    INLAY_TRY(rg_check(dn_describe_reorder(build->state->engine, &input.md, &md, &pd), build->diag, "convert integers",
+                       build->op->name));
+    INLAY_TRY(rg_emit(build, pd, (const rg_operand[]){ { DN_ARG_FROM, &input }, { DN_ARG_TO, &output } }, 2));
+    status = rg_set_place(build, group->out, &output);
 done:
     dn_destroy(pd);
     return status;
@@ -468,33 +470,33 @@ static bool is_linear_conv(const rg_op *op)
     return strcmp(op->row->op_type, "QLinearConv") == 0;
 }
 
-void rg_quant_take(const rg_build *b, uint32_t next, uint8_t *taken, rg_group *g)
+void rg_quant_take(const rg_build *build, uint32_t next, uint8_t *taken, rg_group *group)
 {
-    const rg_op *op = &b->c->ops[g->op], *f = &b->c->ops[next];
+    const rg_op *op = &build->c->ops[group->op], *f = &build->c->ops[next];
     bool cast =
         (op->row->family == &rg_int8_product || op->row->family == &rg_int8_conv) && f->row->family == &rg_int_cast;
-    bool clip = op->row->family == &rg_int8_conv && f->row->family == &rg_byte_clip && f->in[0] == g->out;
+    bool clip = op->row->family == &rg_int8_conv && f->row->family == &rg_byte_clip && f->in[0] == group->out;
 
-    if (taken[next] || b->c->values[g->out].output != INLAY_NONE || (!cast && !clip))
+    if (taken[next] || build->c->values[group->out].output != INLAY_NONE || (!cast && !clip))
         return;
     if (clip)
-        g->posts[g->post_count++] =
+        group->posts[group->post_count++] =
             (rg_post){ .kind = RG_POST_ELTWISE, .eltwise = { DN_ELTWISE_CLIP_V2, f->alpha, f->beta } };
     taken[next] = 1;
-    g->last = next;
-    g->out = f->out[0];
+    group->last = next;
+    group->out = f->out[0];
 }
 
-void rg_quant_end(const rg_build *b, uint32_t next, uint8_t *taken, rg_group *g)
+void rg_quant_end(const rg_build *build, uint32_t next, uint8_t *taken, rg_group *group)
 {
-    const rg_op *op = &b->c->ops[g->op], *q = &b->c->ops[next];
+    const rg_op *op = &build->c->ops[group->op], *q = &build->c->ops[next];
 
-    if (taken[next] || op->row->family != &rg_int8_conv || is_linear_conv(op) || rg_type(b, g->out) != DN_F32 ||
-        b->c->values[g->out].output != INLAY_NONE || q->row->family != &rg_quantize || !bytes_runs_conv(b, op) ||
-        !bytes_takes_posts(b, g))
+    if (taken[next] || op->row->family != &rg_int8_conv || is_linear_conv(op) || rg_type(build, group->out) != DN_F32 ||
+        build->c->values[group->out].output != INLAY_NONE || q->row->family != &rg_quantize ||
+        !bytes_runs_conv(build, op) || !bytes_takes_posts(build, group))
         return;
     taken[next] = 1;
-    g->ends = next + 1;
-    g->last = next;
-    g->out = q->out[0];
+    group->ends = next + 1;
+    group->last = next;
+    group->out = q->out[0];
 }

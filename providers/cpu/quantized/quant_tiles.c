@@ -70,24 +70,24 @@ struct fetching {
 
 static const int8_t *panel_at(const direct_call *call, int64_t panel)
 {
-    const struct direct *d = call->d;
+    const struct direct *direct = call->d;
 
-    return (const int8_t *)call->args[BYTES_W] + panel * d->tap_count * d->quads * d->set->width * 4;
+    return (const int8_t *)call->args[BYTES_W] + panel * direct->tap_count * direct->quads * direct->set->width * 4;
 }
 
 static void one_panel(const direct_call *call, int64_t panel, const pixel_run *run, struct fetching *ahead)
 {
-    const struct direct *d = call->d;
-    const byte_set *set = d->set;
-    const int64_t column = panel * set->width, left = d->channels - column;
+    const struct direct *direct = call->d;
+    const byte_set *set = direct->set;
+    const int64_t column = panel * set->width, left = direct->channels - column;
     const int64_t lines = lines_of(set, left < set->width ? left : set->width), most = set->rows[lines - 1];
     const int64_t pixels = run->last - run->first, tiles = (pixels + most - 1) / most;
     const int64_t least = pixels / tiles, more = pixels % tiles; /* so many tiles have one more */
-    const bool is_more = bytes_has_more(&d->floats);
-    int64_t pixel = run->row * d->row_pixels + run->first;
-    uint8_t *y = (uint8_t *)call->args[BYTES_Y] + (pixel * d->channels + column) * d->y_bytes;
+    const bool is_more = bytes_has_more(&direct->floats);
+    int64_t pixel = run->row * direct->row_pixels + run->first;
+    uint8_t *output = (uint8_t *)call->args[BYTES_Y] + (pixel * direct->channels + column) * direct->y_bytes;
     float floats[BYTE_ROWS * MOST_WIDTH];
-    byte_product p = {
+    byte_product product = {
         .x = run->x,
         .x_pixel = run->x_pixel,
         .taps = run->taps,
@@ -97,27 +97,28 @@ static void one_panel(const direct_call *call, int64_t panel, const pixel_run *r
         .lines = lines,
         .columns = left < set->width ? left : set->width,
         .flip = run->flip,
-        .ending = d->ending,
+        .ending = direct->ending,
     };
 
-    p.ending.first += column;
-    p.ending.scale += column;
-    p.ending.shift += d->ending.kind == BYTE_FLOATS ? column : 0;
-    p.y = is_more ? (void *)floats : y;
-    p.y_pixel = is_more ? p.columns * (int64_t)sizeof floats[0] : d->channels * d->y_bytes;
+    product.ending.first += column;
+    product.ending.scale += column;
+    product.ending.shift += direct->ending.kind == BYTE_FLOATS ? column : 0;
+    product.y = is_more ? (void *)floats : output;
+    product.y_pixel = is_more ? product.columns * (int64_t)sizeof floats[0] : direct->channels * direct->y_bytes;
     for (int64_t t = 0; t < tiles; t++) {
         const int64_t rows = least + (t < more);
 
-        p.ahead_step = ahead->left-- > 0 ? ahead->step : 0;
-        p.ahead = ahead->next;
-        ahead->next += p.ahead_step * d->tap_count * d->quads;
-        set->multiply(&p, (int)rows);
+        product.ahead_step = ahead->left-- > 0 ? ahead->step : 0;
+        product.ahead = ahead->next;
+        ahead->next += product.ahead_step * direct->tap_count * direct->quads;
+        set->multiply(&product, (int)rows);
         if (is_more)
-            bytes_finish(&d->floats, call->args, floats, pixel, rows, column, p.columns, y, d->channels);
-        p.x += rows * p.x_pixel;
+            bytes_finish(&direct->floats, call->args, floats, pixel, rows, column, product.columns, output,
+                         direct->channels);
+        product.x += rows * product.x_pixel;
         pixel += rows;
-        y += rows * d->channels * d->y_bytes;
-        p.y = is_more ? (void *)floats : y;
+        output += rows * direct->channels * direct->y_bytes;
+        product.y = is_more ? (void *)floats : output;
     }
 }
 
@@ -125,8 +126,8 @@ static void one_panel(const direct_call *call, int64_t panel, const pixel_run *r
 static void by_windows(const direct_call *call, int64_t panel, int64_t past, const pixel_run *all)
 {
     static const int64_t start = 0;
-    const struct direct *d = call->d;
-    const int64_t depth = d->tap_count * d->quads * 4;
+    const struct direct *direct = call->d;
+    const int64_t depth = direct->tap_count * direct->quads * 4;
     int16_t strip[STRIP_MOST + STRIP_END];
     pixel_run run = { .row = all->row,
                       .x = (const uint8_t *)strip,
@@ -136,16 +137,16 @@ static void by_windows(const direct_call *call, int64_t panel, int64_t past, con
                       .taps = &start };
 
     for (run.first = all->first; run.first < all->last; run.first = run.last) {
-        const uint8_t *x = all->x + (run.first - all->first) * d->s_pixel;
+        const uint8_t *input = all->x + (run.first - all->first) * direct->s_pixel;
         int16_t *wide = strip;
 
-        run.last = run.first + d->strip < all->last ? run.first + d->strip : all->last;
-        if (d->tap_count == 1 && d->s_pixel == depth)
-            d->set->widen(x, (run.last - run.first) * depth, d->flip, wide);
+        run.last = run.first + direct->strip < all->last ? run.first + direct->strip : all->last;
+        if (direct->tap_count == 1 && direct->s_pixel == depth)
+            direct->set->widen(input, (run.last - run.first) * depth, direct->flip, wide);
         else
-            for (int64_t i = run.first; i < run.last; i++, x += d->s_pixel)
-                for (int64_t t = 0; t < d->tap_count; t++, wide += d->quads * 4)
-                    d->set->widen(x + d->taps[t], d->quads * 4, d->flip, wide);
+            for (int64_t i = run.first; i < run.last; i++, input += direct->s_pixel)
+                for (int64_t tap = 0; tap < direct->tap_count; tap++, wide += direct->quads * 4)
+                    direct->set->widen(input + direct->taps[tap], direct->quads * 4, direct->flip, wide);
         for (int64_t k = panel; k < past; k++)
             one_panel(call, k, &run, &(struct fetching){ panel_at(call, k), 0, 0 });
     }
@@ -154,20 +155,20 @@ static void by_windows(const direct_call *call, int64_t panel, int64_t past, con
 /* Pixels of which all that their windows see is widened at once. */
 static void by_rows(const direct_call *call, int64_t panel, int64_t past, const pixel_run *all)
 {
-    const struct direct *d = call->d;
-    const int64_t span = (all->last - all->first - 1) * d->s_pixel + d->window_span;
+    const struct direct *direct = call->d;
+    const int64_t span = (all->last - all->first - 1) * direct->s_pixel + direct->window_span;
     int16_t strip[STRIP_MOST + STRIP_END];
     pixel_run run = { .row = all->row,
                       .first = all->first,
                       .last = all->last,
                       .x = (const uint8_t *)strip,
-                      .x_pixel = d->s_pixel * 2,
-                      .tap_count = d->tap_count,
-                      .steps = d->quads * 2,
-                      .taps = d->taps + d->tap_count };
+                      .x_pixel = direct->s_pixel * 2,
+                      .tap_count = direct->tap_count,
+                      .steps = direct->quads * 2,
+                      .taps = direct->taps + direct->tap_count };
 
-    for (int64_t i = 0; i < d->window_rows; i++)
-        d->set->widen(all->x + i * d->window_row, span, d->flip, strip + i * d->wide_row);
+    for (int64_t i = 0; i < direct->window_rows; i++)
+        direct->set->widen(all->x + i * direct->window_row, span, direct->flip, strip + i * direct->wide_row);
     for (; panel < past; panel++)
         one_panel(call, panel, &run, &(struct fetching){ panel_at(call, panel), 0, 0 });
 }
@@ -175,22 +176,23 @@ static void by_rows(const direct_call *call, int64_t panel, int64_t past, const 
 /* Tiles [*io_first, last) of a unit as far as they are in one row. */
 static pixel_run next_run(const direct_call *call, int64_t *io_first, int64_t last)
 {
-    const struct direct *d = call->d;
-    const int64_t row = *io_first / d->row_tiles, at = *io_first % d->row_tiles;
-    const int64_t past = (row + 1) * d->row_tiles < last ? d->row_tiles : last - row * d->row_tiles;
-    const uint8_t *x = (const uint8_t *)call->args[BYTES_X] + row / d->height * d->s_image + row % d->height * d->s_row;
-    const int64_t first = at * d->row_pixels / d->row_tiles;
+    const struct direct *direct = call->d;
+    const int64_t row = *io_first / direct->row_tiles, at = *io_first % direct->row_tiles;
+    const int64_t past = (row + 1) * direct->row_tiles < last ? direct->row_tiles : last - row * direct->row_tiles;
+    const uint8_t *input = (const uint8_t *)call->args[BYTES_X] + row / direct->height * direct->s_image +
+                           row % direct->height * direct->s_row;
+    const int64_t first = at * direct->row_pixels / direct->row_tiles;
 
-    *io_first = row * d->row_tiles + past;
+    *io_first = row * direct->row_tiles + past;
     return (pixel_run){ .row = row,
                         .first = first,
-                        .last = past * d->row_pixels / d->row_tiles,
-                        .x = x + first * d->s_pixel,
-                        .x_pixel = d->s_pixel,
-                        .tap_count = d->tap_count,
-                        .steps = d->quads,
-                        .taps = d->taps,
-                        .flip = d->flip };
+                        .last = past * direct->row_pixels / direct->row_tiles,
+                        .x = input + first * direct->s_pixel,
+                        .x_pixel = direct->s_pixel,
+                        .tap_count = direct->tap_count,
+                        .steps = direct->quads,
+                        .taps = direct->taps,
+                        .flip = direct->flip };
 }
 
 /* Units: blocks of pixels, in tiles that a full panel has, by chunks of panels. A panel is used for all of a block
@@ -199,22 +201,25 @@ static pixel_run next_run(const direct_call *call, int64_t *io_first, int64_t la
 static inlay_status direct_units(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const direct_call *call = user;
-    const struct direct *d = call->d;
-    const int64_t chunks = (d->panels + d->chunk - 1) / d->chunk, tiles = d->rows * d->row_tiles;
-    const int64_t line = d->set->width * 4;
+    const struct direct *direct = call->d;
+    const int64_t chunks = (direct->panels + direct->chunk - 1) / direct->chunk,
+                  tiles = direct->rows * direct->row_tiles;
+    const int64_t line = direct->set->width * 4;
 
     (void)worker;
     for (int64_t u = begin; u < end; u++) {
-        const int64_t first = u / chunks * d->block, last = first + d->block < tiles ? first + d->block : tiles;
-        const int64_t chunk = u % chunks * d->chunk, past = chunk + d->chunk < d->panels ? chunk + d->chunk : d->panels;
+        const int64_t first = u / chunks * direct->block,
+                      last = first + direct->block < tiles ? first + direct->block : tiles;
+        const int64_t chunk = u % chunks * direct->chunk,
+                      past = chunk + direct->chunk < direct->panels ? chunk + direct->chunk : direct->panels;
         const int64_t share = last - first < FETCHING_TILES ? last - first : FETCHING_TILES;
 
-        for (int64_t t = first; t < last && (d->wide_row > 0 || d->strip > 0);) {
+        for (int64_t t = first; t < last && (direct->wide_row > 0 || direct->strip > 0);) {
             const pixel_run run = next_run(call, &t, last);
 
-            (d->wide_row > 0 ? by_rows : by_windows)(call, chunk, past, &run);
+            (direct->wide_row > 0 ? by_rows : by_windows)(call, chunk, past, &run);
         }
-        for (int64_t k = chunk; k < past && d->wide_row == 0 && d->strip == 0; k++) {
+        for (int64_t k = chunk; k < past && direct->wide_row == 0 && direct->strip == 0; k++) {
             const bool more = u - begin < chunks && k + 1 < past;
             struct fetching ahead = { panel_at(call, more ? k + 1 : k), (line + share - 1) / share, more ? share : 0 };
 
@@ -231,10 +236,10 @@ static inlay_status direct_units(void *user, int64_t begin, int64_t end, uint32_
 static inlay_status run_direct(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
                                uint32_t threads)
 {
-    const struct direct *d = (const struct direct *)(const void *)native;
-    direct_call call = { d, args };
-    const int64_t blocks = (d->rows * d->row_tiles + d->block - 1) / d->block;
-    const int64_t units = blocks * ((d->panels + d->chunk - 1) / d->chunk);
+    const struct direct *direct = (const struct direct *)(const void *)native;
+    direct_call call = { direct, args };
+    const int64_t blocks = (direct->rows * direct->row_tiles + direct->block - 1) / direct->block;
+    const int64_t units = blocks * ((direct->panels + direct->chunk - 1) / direct->chunk);
 
     if (threads <= 1 || units < 2)
         return direct_units(&call, 0, units, 0);
@@ -322,49 +327,51 @@ static bool is_linear(const rg_op *op)
     return strcmp(op->row->op_type, "QLinearConv") == 0;
 }
 
-/* Is there a loop for the windows of g? */
-static bool loops_run(const byte_set *set, const kn_window *g)
+/* Is there a loop for the windows of window? */
+static bool loops_run(const byte_set *set, const kn_window *window)
 {
-    return g->flat && (g->group == 1 ? depth_fits(set, bytes_in_fours(g->in) * g->kernel[0] * g->kernel[1])
-                                     : bytes_depthwise_runs(set, g));
+    return window->flat &&
+           (window->group == 1 ? depth_fits(set, bytes_in_fours(window->in) * window->kernel[0] * window->kernel[1])
+                               : bytes_depthwise_runs(set, window));
 }
 
-bool bytes_runs_conv(const rg_build *b, const rg_op *op)
+bool bytes_runs_conv(const rg_build *build, const rg_op *op)
 {
     const bool linear = is_linear(op);
-    kn_window g;
+    kn_window window;
 
-    if (b->state->bytes == NULL || b->dims[op->in[linear ? W : 1]][0] < 1)
+    if (build->state->bytes == NULL || build->dims[op->in[linear ? W : 1]][0] < 1)
         return false;
-    kn_measure(b, op, &g);
-    if (!loops_run(b->state->bytes, &g))
+    kn_measure(build, op, &window);
+    if (!loops_run(build->state->bytes, &window))
         return false;
     if (linear) {
-        const rg_constant *k = &b->c->constants[b->c->values[op->in[W_SCALE]].constant];
+        const rg_constant *constant = &build->c->constants[build->c->values[op->in[W_SCALE]].constant];
 
-        return bytes_scales_fit(op, k->data, rg_count(b, op->in[W_SCALE]));
+        return bytes_scales_fit(op, constant->data, rg_count(build, op->in[W_SCALE]));
     }
     return op->in_count <= X_ZERO || op->in[X_ZERO] == INLAY_NONE ||
-           b->c->values[op->in[X_ZERO]].constant != INLAY_NONE;
+           build->c->values[op->in[X_ZERO]].constant != INLAY_NONE;
 }
 
 bool bytes_offers_conv(const kit_node *node, const rg_op *op, kit_refusal *why)
 {
     const bool linear = is_linear(op);
     const byte_set *set = byte_set_of_cpu();
-    const inlay_value_info *w = kit_input(node, linear ? W : 1), *scales = linear ? kit_input(node, W_SCALE) : NULL;
-    kn_window g = { .flat = op->window.spatial <= 2,
-                    .in = w->dims[1].value * op->window.group,
-                    .out = w->dims[0].value,
-                    .group = op->window.group,
-                    .kernel = { 1, 1 },
-                    .dilation = { 1, 1 } };
+    const inlay_value_info *weights = kit_input(node, linear ? W : 1),
+                           *scales = linear ? kit_input(node, W_SCALE) : NULL;
+    kn_window window = { .flat = op->window.spatial <= 2,
+                         .in = weights->dims[1].value * op->window.group,
+                         .out = weights->dims[0].value,
+                         .group = op->window.group,
+                         .kernel = { 1, 1 },
+                         .dilation = { 1, 1 } };
 
-    for (uint32_t i = 0; g.flat && i < op->window.spatial; i++) {
-        g.kernel[2 - op->window.spatial + i] = op->window.kernel[i];
-        g.dilation[2 - op->window.spatial + i] = op->window.dilations[i];
+    for (uint32_t i = 0; window.flat && i < op->window.spatial; i++) {
+        window.kernel[2 - op->window.spatial + i] = op->window.kernel[i];
+        window.dilation[2 - op->window.spatial + i] = op->window.dilations[i];
     }
-    if (set == NULL || !loops_run(set, &g))
+    if (set == NULL || !loops_run(set, &window))
         return kit_refuse(why, INLAY_REFUSE_DEVICE, "a CPU with AVX-512 VNNI",
                           "without AVX-512 VNNI there is no exact convolution of bytes for these groups and windows");
     if (!linear)
@@ -379,49 +386,49 @@ bool bytes_offers_conv(const kit_node *node, const rg_op *op, kit_refusal *why)
 /* ------------------------------------------------------------------ lowering */
 
 /* Taps of the window, and how what they see is widened. */
-static void find_taps(struct direct *d, const kn_window *g, int64_t pixel, bool merged)
+static void find_taps(struct direct *direct, const kn_window *window, int64_t pixel, bool merged)
 {
-    const int64_t depth = d->tap_count * d->quads * 4;
+    const int64_t depth = direct->tap_count * direct->quads * 4;
     int64_t at = 0;
 
-    d->window_rows = g->kernel[0];
-    d->window_row = g->dilation[0] * g->width * pixel;
-    d->window_span = ((g->kernel[1] - 1) * g->dilation[1]) * pixel + bytes_in_fours(g->in);
-    if (d->set->wide) {
+    direct->window_rows = window->kernel[0];
+    direct->window_row = window->dilation[0] * window->width * pixel;
+    direct->window_span = ((window->kernel[1] - 1) * window->dilation[1]) * pixel + bytes_in_fours(window->in);
+    if (direct->set->wide) {
         const int64_t pixels = STRIP / depth / TILE_PIXELS * TILE_PIXELS, most = STRIP_MOST / depth;
-        const int64_t row = (d->row_pixels - 1) * d->s_pixel + d->window_span;
+        const int64_t row = (direct->row_pixels - 1) * direct->s_pixel + direct->window_span;
 
-        d->strip = pixels > 0 ? pixels : most < TILE_PIXELS ? most : TILE_PIXELS;
-        d->wide_row = d->tap_count > 1 && pixel % 4 == 0 && row * d->window_rows <= STRIP_MOST ? row : 0;
+        direct->strip = pixels > 0 ? pixels : most < TILE_PIXELS ? most : TILE_PIXELS;
+        direct->wide_row = direct->tap_count > 1 && pixel % 4 == 0 && row * direct->window_rows <= STRIP_MOST ? row : 0;
     }
-    for (int64_t i = 0; i < g->kernel[0]; i++) {
-        for (int64_t j = 0; j < (merged ? 1 : g->kernel[1]); j++, at++) {
-            d->taps[at] = i * d->window_row + j * g->dilation[1] * pixel;
-            d->taps[d->tap_count + at] = 2 * (i * d->wide_row + j * g->dilation[1] * pixel);
+    for (int64_t i = 0; i < window->kernel[0]; i++) {
+        for (int64_t j = 0; j < (merged ? 1 : window->kernel[1]); j++, at++) {
+            direct->taps[at] = i * direct->window_row + j * window->dilation[1] * pixel;
+            direct->taps[direct->tap_count + at] = 2 * (i * direct->wide_row + j * window->dilation[1] * pixel);
         }
     }
 }
 
-static void cut(struct direct *d, uint32_t threads)
+static void cut(struct direct *direct, uint32_t threads)
 {
-    const int64_t depth = d->tap_count * d->quads;
-    const double flops = 2.0 * (double)(d->rows * d->row_pixels * d->channels) * (double)depth * 4;
+    const int64_t depth = direct->tap_count * direct->quads;
+    const double flops = 2.0 * (double)(direct->rows * direct->row_pixels * direct->channels) * (double)depth * 4;
     tiles_cut c;
 
-    d->row_tiles = (d->row_pixels + TILE_PIXELS - 1) / TILE_PIXELS;
-    d->panels = (d->channels + d->set->width - 1) / d->set->width;
+    direct->row_tiles = (direct->row_pixels + TILE_PIXELS - 1) / TILE_PIXELS;
+    direct->panels = (direct->channels + direct->set->width - 1) / direct->set->width;
     threads = flops > ALONE_FLOPS ? threads : 1;
-    tiles_find_cut(d->rows * d->row_tiles, TILE_PIXELS * d->s_pixel, d->panels, depth, threads, &c);
-    d->block = c.block;
-    d->chunk = c.chunk;
+    tiles_find_cut(direct->rows * direct->row_tiles, TILE_PIXELS * direct->s_pixel, direct->panels, depth, threads, &c);
+    direct->block = c.block;
+    direct->chunk = c.chunk;
 }
 
-static inlay_status lower_tiles(rg_build *b, bytes_case *c)
+static inlay_status lower_tiles(rg_build *build, bytes_case *layer)
 {
-    const rg_op *op = b->op;
-    kn_window *g = &c->w;
-    const byte_set *set = b->state->bytes;
-    const int64_t room = lines_of(set, g->out) * set->lanes;
+    const rg_op *op = build->op;
+    kn_window *window = &layer->w;
+    const byte_set *set = build->state->bytes;
+    const int64_t room = lines_of(set, window->out) * set->lanes;
     int64_t pixel, tap_count;
     const int32_t *sums;
     int32_t *first;
@@ -429,82 +436,84 @@ static inlay_status lower_tiles(rg_build *b, bytes_case *c)
     bool merged;
     bytes_ends ends;
     inlay_status status;
-    rg_place w, y;
-    struct direct *d = NULL;
+    rg_place weights, output;
+    struct direct *direct = NULL;
     rg_md md;
 
-    if (g->padded || g->in % 4 != 0 || !tiles_lie_well(&c->x.md) ||
-        (g->kernel[1] > 1 && tiles_pixel_step(&c->x.md) != g->in))
-        INLAY_TRY(bytes_add_border(b, c));
-    pixel = tiles_pixel_step(&c->x.md);
-    merged = g->dilation[1] == 1;
-    tap_count = g->kernel[0] * (merged ? 1 : g->kernel[1]);
-    if (!bytes_tiles_layout(set, &c->weights, &md))
-        return inlay_fail(b->diag, INLAY_INTERNAL, "node '%s': no layout for its weights", op->name);
-    INLAY_TRY(rg_read_constant(b, c->w_value, &c->weights, &md, &w));
-    sums = bytes_tiles_sums(set, &md, b->instance->buffers[w.buffer].data, g->out);
-    INLAY_TRY(bytes_result(b, c, &y));
-    d = calloc(1, sizeof *d + 2 * (size_t)tap_count * sizeof d->taps[0] + 3 * (size_t)room * sizeof(float));
-    if (d == NULL)
-        return q_no_memory(b);
-    *d = (struct direct){ .native.run = run_direct,
-                          .set = set,
-                          .rows = g->images * g->out_height,
-                          .row_pixels = g->out_width,
-                          .height = g->out_height,
-                          .s_image = g->height * g->width * pixel,
-                          .s_row = g->stride[0] * g->width * pixel,
-                          .s_pixel = g->stride[1] * pixel,
-                          .tap_count = tap_count,
-                          .quads = bytes_in_fours(g->in) / 4 * (merged ? g->kernel[1] : 1),
-                          .channels = g->out,
-                          .flip = c->x.md.data_type == DN_S8,
-                          .y_bytes = (int64_t)rg_type_bytes(y.md.data_type),
-                          .floats = c->floats };
-    find_taps(d, g, pixel, merged);
-    bytes_end(b, c, &d->ending);
-    d->ending.first = first = (int32_t *)(void *)(d->taps + 2 * tap_count);
-    d->ending.scale = scale = (float *)(void *)(first + room);
-    d->ending.shift = scale + room;
-    status = bytes_ends_of(b, c, &ends);
+    if (window->padded || window->in % 4 != 0 || !tiles_lie_well(&layer->x.md) ||
+        (window->kernel[1] > 1 && tiles_pixel_step(&layer->x.md) != window->in))
+        INLAY_TRY(bytes_add_border(build, layer));
+    pixel = tiles_pixel_step(&layer->x.md);
+    merged = window->dilation[1] == 1;
+    tap_count = window->kernel[0] * (merged ? 1 : window->kernel[1]);
+    if (!bytes_tiles_layout(set, &layer->weights, &md))
+        return inlay_fail(build->diag, INLAY_INTERNAL, "node '%s': no layout for its weights", op->name);
+    INLAY_TRY(rg_read_constant(build, layer->w_value, &layer->weights, &md, &weights));
+    sums = bytes_tiles_sums(set, &md, build->instance->buffers[weights.buffer].data, window->out);
+    INLAY_TRY(bytes_result(build, layer, &output));
+    direct =
+        calloc(1, sizeof *direct + 2 * (size_t)tap_count * sizeof direct->taps[0] + 3 * (size_t)room * sizeof(float));
+    if (direct == NULL)
+        return q_no_memory(build);
+    *direct = (struct direct){ .native.run = run_direct,
+                               .set = set,
+                               .rows = window->images * window->out_height,
+                               .row_pixels = window->out_width,
+                               .height = window->out_height,
+                               .s_image = window->height * window->width * pixel,
+                               .s_row = window->stride[0] * window->width * pixel,
+                               .s_pixel = window->stride[1] * pixel,
+                               .tap_count = tap_count,
+                               .quads = bytes_in_fours(window->in) / 4 * (merged ? window->kernel[1] : 1),
+                               .channels = window->out,
+                               .flip = layer->x.md.data_type == DN_S8,
+                               .y_bytes = (int64_t)rg_type_bytes(output.md.data_type),
+                               .floats = layer->floats };
+    find_taps(direct, window, pixel, merged);
+    bytes_end(build, layer, &direct->ending);
+    direct->ending.first = first = (int32_t *)(void *)(direct->taps + 2 * tap_count);
+    direct->ending.scale = scale = (float *)(void *)(first + room);
+    direct->ending.shift = scale + room;
+    status = bytes_ends_of(build, layer, &ends);
     if (status != INLAY_OK) {
-        free(d);
+        free(direct);
         return status;
     }
-    for (int64_t o = 0; o < g->out; o++)
+    for (int64_t o = 0; o < window->out; o++)
         bytes_end_channel(&ends, o, sums[o], &first[o], &scale[o], &scale[room + o]);
-    if (d->s_row == d->row_pixels * d->s_pixel && (g->images == 1 || d->s_image == d->height * d->s_row)) {
-        d->row_pixels *= d->rows;
-        d->rows = d->height = 1;
+    if (direct->s_row == direct->row_pixels * direct->s_pixel &&
+        (window->images == 1 || direct->s_image == direct->height * direct->s_row)) {
+        direct->row_pixels *= direct->rows;
+        direct->rows = direct->height = 1;
     }
-    cut(d, b->instance->threads);
-    status = bytes_emit(b, c, &w, &y, &d->native);
+    cut(direct, build->instance->threads);
+    status = bytes_emit(build, layer, &weights, &output, &direct->native);
 done:
     return status;
 }
 
 /* The image channels last, or as it lies where few channels are copied anyway. */
-static inlay_status read_image(rg_build *b, bytes_case *c)
+static inlay_status read_image(rg_build *build, bytes_case *layer)
 {
-    const uint32_t x = b->op->in[0];
-    inlay_status status = rg_read(b, x, &c->x);
+    const uint32_t x = build->op->in[0];
+    inlay_status status = rg_read(build, x, &layer->x);
     rg_md md;
 
-    if (status != INLAY_OK || tiles_lie_well(&c->x.md))
+    if (status != INLAY_OK || tiles_lie_well(&layer->x.md))
         return status;
-    if (c->w.group == 1 && c->w.in <= 4 && c->x.md.kind == RG_BLOCKED && !rg_md_is_blocked(&c->x.md))
+    if (layer->w.group == 1 && layer->w.in <= 4 && layer->x.md.kind == RG_BLOCKED && !rg_md_is_blocked(&layer->x.md))
         return INLAY_OK;
-    rg_md_channels_last(&md, b->ranks[x], b->dims[x]);
-    md.data_type = rg_type(b, x);
-    return rg_read_as(b, x, &md, &c->x);
+    rg_md_channels_last(&md, build->ranks[x], build->dims[x]);
+    md.data_type = rg_type(build, x);
+    return rg_read_as(build, x, &md, &layer->x);
 }
 
 /* ConvInteger's zero point of x, a constant. */
-static int32_t zero_of(rg_build *b, const rg_op *op)
+static int32_t zero_of(rg_build *build, const rg_op *op)
 {
-    const uint8_t *zero = op->in_count > X_ZERO ? q_constant(b, op->in[X_ZERO]) : NULL;
+    const uint8_t *zero = op->in_count > X_ZERO ? q_constant(build, op->in[X_ZERO]) : NULL;
 
-    return zero == NULL ? 0 : rg_type(b, op->in[X_ZERO]) == DN_S8 ? (int8_t)*zero : *zero;
+    return zero == NULL ? 0 : rg_type(build, op->in[X_ZERO]) == DN_S8 ? (int8_t)*zero : *zero;
 }
 
 /* What explain says of the activations, and of the error. */
@@ -514,37 +523,38 @@ static const char *const bounds[] = {
     [BYTE_FLOATS] = "activations of 8 bits as the file has them: sums are exact, what follows rounds as floats do",
 };
 
-inlay_status bytes_lower_conv(rg_build *b, const rg_group *group, bool *out_done)
+inlay_status bytes_lower_conv(rg_build *build, const rg_group *group, bool *out_done)
 {
-    const rg_op *op = b->op;
+    const rg_op *op = build->op;
     const bool linear = is_linear(op);
-    bytes_case c = { .group = group, .w_value = op->in[linear ? W : 1] };
+    bytes_case layer = { .group = group, .w_value = op->in[linear ? W : 1] };
     inlay_status status;
 
-    *out_done = bytes_runs_conv(b, op);
+    *out_done = bytes_runs_conv(build, op);
     if (!*out_done)
         return INLAY_OK;
-    kn_measure(b, op, &c.w);
-    c.kind = linear ? BYTE_BYTES : rg_type(b, group->out) == DN_S32 ? BYTE_SUMS : BYTE_FLOATS;
-    c.x_zero = linear ? op->quantized.zero : zero_of(b, op);
-    c.border = (uint8_t)c.x_zero;
-    status = bytes_read_posts(b, &c);
+    kn_measure(build, op, &layer.w);
+    layer.kind = linear ? BYTE_BYTES : rg_type(build, group->out) == DN_S32 ? BYTE_SUMS : BYTE_FLOATS;
+    layer.x_zero = linear ? op->quantized.zero : zero_of(build, op);
+    layer.border = (uint8_t)layer.x_zero;
+    status = bytes_read_posts(build, &layer);
     if (status == INLAY_OK)
-        status = read_image(b, &c);
+        status = read_image(build, &layer);
     if (status != INLAY_OK)
         return status;
-    if (c.x.md.data_type == DN_S8)
-        c.x_zero += 128;
-    rg_window_weights(b, c.w_value, &c.weights);
-    c.weights.data_type = DN_S8;
-    if (rg_type(b, c.w_value) == DN_U8)
-        q_shift(b, c.w_value);
-    status = c.w.group == 1 ? lower_tiles(b, &c) : bytes_lower_depthwise(b, &c);
+    if (layer.x.md.data_type == DN_S8)
+        layer.x_zero += 128;
+    rg_window_weights(build, layer.w_value, &layer.weights);
+    layer.weights.data_type = DN_S8;
+    if (rg_type(build, layer.w_value) == DN_U8)
+        q_shift(build, layer.w_value);
+    status = layer.w.group == 1 ? lower_tiles(build, &layer) : bytes_lower_depthwise(build, &layer);
     return status != INLAY_OK
                ? status
-               : kn_remember(b, &(kn_choice){ .op = group->op,
-                                              .count = 1,
-                                              .source = KN_ONLY,
-                                              .why = bounds[c.kind],
-                                              .kernel = { c.w.group == 1 ? KN_BYTES_TILES : KN_BYTES_CHANNELS } });
+               : kn_remember(build,
+                             &(kn_choice){ .op = group->op,
+                                           .count = 1,
+                                           .source = KN_ONLY,
+                                           .why = bounds[layer.kind],
+                                           .kernel = { layer.w.group == 1 ? KN_BYTES_TILES : KN_BYTES_CHANNELS } });
 }

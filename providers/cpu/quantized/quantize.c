@@ -14,18 +14,18 @@ VEC_INLINE vec quotient(vec x, vec scale, vec inverse)
     return vec_fma(vec_fnma(q, scale, x), inverse, q);
 }
 
-VEC_INLINE void quantize_four(uint8_t *y, const float *x, vec scale, vec inverse, vec low, vec high, int16_t zero,
-                              uint8_t flip)
+VEC_INLINE void quantize_four(uint8_t *output, const float *input, vec scale, vec inverse, vec low, vec high,
+                              int16_t zero, uint8_t flip)
 {
     vec q[4];
 
     VEC_UNROLL
     for (int v = 0; v < 4; v++)
-        q[v] = quotient(vec_min(vec_max(vec_load(x + v * VEC_LANES), low), high), scale, inverse);
-    vec_store_bytes(y, q, zero, flip);
+        q[v] = quotient(vec_min(vec_max(vec_load(input + v * VEC_LANES), low), high), scale, inverse);
+    vec_store_bytes(output, q, zero, flip);
 }
 
-void KERNEL(quantize)(uint8_t *y, const float *x, bool is_signed, int64_t n, float scale, float zero)
+void KERNEL(quantize)(uint8_t *output, const float *input, bool is_signed, int64_t n, float scale, float zero)
 {
     /* quotients beyond end at the bounds of a byte whatever is added */
     const vec low = vec_set(-8192 * scale), high = vec_set(8192 * scale), by = vec_set(scale),
@@ -35,13 +35,13 @@ void KERNEL(quantize)(uint8_t *y, const float *x, bool is_signed, int64_t n, flo
     int64_t i = 0;
 
     for (; i + 4 * VEC_LANES <= n; i += 4 * VEC_LANES)
-        quantize_four(y + i, x + i, by, inverse, low, high, added, flip);
+        quantize_four(output + i, input + i, by, inverse, low, high, added, flip);
     if (i < n) {
         float rest[4 * VEC_LANES] = { 0 };
         uint8_t bytes[4 * VEC_LANES];
 
-        memcpy(rest, x + i, (size_t)(n - i) * sizeof *x);
+        memcpy(rest, input + i, (size_t)(n - i) * sizeof *input);
         quantize_four(bytes, rest, by, inverse, low, high, added, flip);
-        memcpy(y + i, bytes, (size_t)(n - i));
+        memcpy(output + i, bytes, (size_t)(n - i));
     }
 }

@@ -10,8 +10,8 @@ static inline bool quantize_divides(float scale)
     return scale > 1e-25f && scale < 1e25f;
 }
 
-/* y[i] = clip(round_half_even(x[i] / scale) + zero) as a byte, signed or not; NaN gives the lower bound. For scales
- * that quantize_divides(). */
-typedef void quantize_fn(uint8_t *y, const float *x, bool is_signed, int64_t n, float scale, float zero);
+/* output[i] = clip(round_half_even(input[i] / scale) + zero) as a byte, signed or not; NaN gives the lower bound. For
+ * scales that quantize_divides(). */
+typedef void quantize_fn(uint8_t *output, const float *input, bool is_signed, int64_t n, float scale, float zero);
 quantize_fn quantize_avx512, quantize_avx2, quantize_neon, quantize_c;
 #endif

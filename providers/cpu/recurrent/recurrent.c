@@ -45,13 +45,15 @@ static bool parse_recurrent(const kit_node *node, rg_op *op, kit_refusal *why)
     return true;
 }
 
-inlay_status rg_recurrent_prepare(inlay_compiled *c, const inlay_compile_request *r, const inlay_node_info *info,
-                                  rg_op *op, inlay_diag *diag)
+inlay_status rg_recurrent_prepare(inlay_compiled *compiled, const inlay_compile_request *request,
+                                  const inlay_node_info *info, rg_op *op, inlay_diag *diag)
 {
     uint8_t fate[MOST_INPUTS] = { 0 };
-    const kit_node node = {
-        .host = c->state->host, .graph = r->graph, .info = info, .compile_handle = r->handle, .constant_fate = fate
-    };
+    const kit_node node = { .host = compiled->state->host,
+                            .graph = request->graph,
+                            .info = info,
+                            .compile_handle = request->handle,
+                            .constant_fate = fate };
     inlay_status status;
 
     op->recurrent.layer = kernel_of(op->row->op_type);
@@ -62,7 +64,7 @@ inlay_status rg_recurrent_prepare(inlay_compiled *c, const inlay_compile_request
         if (fate[i] == INLAY_CONST_BORROWED)
             continue;
         op->recurrent.dropped |= 1u << i;
-        c->constants[c->values[op->in[i]].constant].given_up++;
+        compiled->constants[compiled->values[op->in[i]].constant].given_up++;
     }
     return status;
 }
@@ -104,29 +106,29 @@ typedef struct coded_panels {
 enum { CODED_ROWS = 4 /* that are done together where columns are missing */ };
 
 /* As panels_fn has it. */
-static void coded_product(const struct panels *p, const void *packed, int64_t first, int64_t end, bool backwards,
+static void coded_product(const struct panels *panels, const void *packed, int64_t first, int64_t end, bool backwards,
                           int64_t rows, const void *const *x, const void *start, void *const *y)
 {
     const coded_panels *from = packed;
-    const int64_t limit = p->gates == 1 ? p->columns : p->stored;
+    const int64_t limit = panels->gates == 1 ? panels->columns : panels->stored;
 
     for (int64_t n = 0; n < end - first; n++) {
-        const int64_t b0 = (backwards ? end - 1 - n : first + n) * p->width, at = b0 * UF_LANES;
-        const int64_t blocks = p->blocks - b0 < p->width ? p->blocks - b0 : p->width;
+        const int64_t b0 = (backwards ? end - 1 - n : first + n) * panels->width, at = b0 * UF_LANES;
+        const int64_t blocks = panels->blocks - b0 < panels->width ? panels->blocks - b0 : panels->width;
         const bool ragged = at + blocks * UF_LANES > limit;
 
         for (int64_t r = 0, some; r < rows; r += some) {
             float room[CODED_ROWS][UF_BLOCKS * UF_LANES], *to[CODED_ROWS];
             uf_product product = { .codes = &from->codes,
-                                   .first = from->first + b0 * p->depth,
+                                   .first = from->first + b0 * panels->depth,
                                    .step = blocks,
-                                   .depth = p->depth,
+                                   .depth = panels->depth,
                                    .blocks = blocks,
                                    .rows = some = rows - r < CODED_ROWS ? rows - r : CODED_ROWS,
                                    .x = (const float *const *)x + r,
                                    .start = start != NULL ? (const float *)start + at : NULL,
                                    .y = to,
-                                   .lone = p->lone && rows == 1 };
+                                   .lone = panels->lone && rows == 1 };
 
             for (int64_t i = 0; i < some; i++)
                 to[i] = ragged ? room[i] : (float *)y[r + i] + at;
@@ -144,9 +146,9 @@ typedef struct coded_matrix {
 } coded_matrix;
 
 /* false: there are no loops for the type. */
-static bool open_codes(const void *pack, const recurrent_layout *l, uint32_t input, coded_matrix *out)
+static bool open_codes(const void *pack, const recurrent_layout *layout, uint32_t input, coded_matrix *out)
 {
-    const int64_t each = (int64_t)(recurrent_panel_bytes(l, input) / sizeof(float) / UF_LANES);
+    const int64_t each = (int64_t)(recurrent_panel_bytes(layout, input) / sizeof(float) / UF_LANES);
     uf_codes codes;
 
     if (!narrow_codes(pack, &codes))
@@ -154,7 +156,7 @@ static bool open_codes(const void *pack, const recurrent_layout *l, uint32_t inp
     out->matrix.product = coded_product;
     for (int64_t d = 0; d < 2; d++) {
         out->of[d] = out->candidate[d] = (coded_panels){ codes, d * each };
-        out->candidate[d].first += (int64_t)((l->candidate_at - l->r_at) / sizeof(float) / UF_LANES);
+        out->candidate[d].first += (int64_t)((layout->candidate_at - layout->r_at) / sizeof(float) / UF_LANES);
         out->matrix.packed[d] = &out->of[d];
         out->matrix.candidate[d] = &out->candidate[d];
     }
@@ -164,52 +166,52 @@ static bool open_codes(const void *pack, const recurrent_layout *l, uint32_t inp
 static inlay_status run_layer(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
                               uint32_t threads)
 {
-    const struct layer *l = (const struct layer *)(const void *)native;
+    const struct layer *layer = (const struct layer *)(const void *)native;
     kit_tensor in[MOST_INPUTS], out[MOST_OUTPUTS];
     coded_matrix matrices[2];
     const kit_call call = { .in = in,
                             .out = out,
-                            .in_count = l->in_count,
-                            .out_count = l->out_count,
-                            .state = l->state,
-                            .plan = l->plan,
+                            .in_count = layer->in_count,
+                            .out_count = layer->out_count,
+                            .state = layer->state,
+                            .plan = layer->plan,
                             .max_threads = threads,
                             .host = state->host,
-                            .workspace = l->workspace_arg != INLAY_NONE ? args[l->workspace_arg] : NULL,
+                            .workspace = layer->workspace_arg != INLAY_NONE ? args[layer->workspace_arg] : NULL,
                             .run = run };
 
-    for (uint32_t i = 0; i < l->in_count; i++) {
-        in[i] = l->in[i];
-        in[i].data = l->in_arg[i] != INLAY_NONE ? args[l->in_arg[i]] : NULL;
-        if (!l->panelled || (i != IN_W && i != IN_R))
+    for (uint32_t i = 0; i < layer->in_count; i++) {
+        in[i] = layer->in[i];
+        in[i].data = layer->in_arg[i] != INLAY_NONE ? args[layer->in_arg[i]] : NULL;
+        if (!layer->panelled || (i != IN_W && i != IN_R))
             continue;
-        in[i].rank = l->coded ? 0 : 1;
-        if (l->coded) {
-            (void)open_codes(in[i].data, &((const recurrent_plan *)l->plan)->weights, i, &matrices[i - IN_W]);
+        in[i].rank = layer->coded ? 0 : 1;
+        if (layer->coded) {
+            (void)open_codes(in[i].data, &((const recurrent_plan *)layer->plan)->weights, i, &matrices[i - IN_W]);
             in[i].data = &matrices[i - IN_W];
         }
     }
-    for (uint32_t o = 0; o < l->out_count; o++) {
-        out[o] = l->out[o];
-        out[o].data = l->out_arg[o] != INLAY_NONE ? args[l->out_arg[o]] : NULL;
+    for (uint32_t o = 0; o < layer->out_count; o++) {
+        out[o] = layer->out[o];
+        out[o].data = layer->out_arg[o] != INLAY_NONE ? args[layer->out_arg[o]] : NULL;
     }
-    return l->kernel->run(&call);
+    return layer->kernel->run(&call);
 }
 
 /* ------------------------------------------------------------------ lowering */
 
 /* A value as the kernel sees it, dims in `dims`; INLAY_NONE is one that is omitted. */
-static kit_tensor view(const rg_build *b, uint32_t value, int64_t *dims)
+static kit_tensor view(const rg_build *build, uint32_t value, int64_t *dims)
 {
-    kit_tensor t = { .dims = dims };
+    kit_tensor tensor = { .dims = dims };
 
     if (value == INLAY_NONE)
-        return t;
-    memcpy(dims, b->dims[value], b->ranks[value] * sizeof *dims);
-    t.rank = b->ranks[value];
-    t.count = rg_count(b, value);
-    t.dtype = b->c->values[value].type == DN_S32 ? INLAY_INT32 : INLAY_FLOAT;
-    return t;
+        return tensor;
+    memcpy(dims, build->dims[value], build->ranks[value] * sizeof *dims);
+    tensor.rank = build->ranks[value];
+    tensor.count = rg_count(build, value);
+    tensor.dtype = build->c->values[value].type == DN_S32 ? INLAY_INT32 : INLAY_FLOAT;
+    return tensor;
 }
 
 /* ------------------------------------------------------------------ narrow weights */
@@ -226,56 +228,56 @@ static const char *const cells[] = { [CELL_RNN] = "RNN", [CELL_GRU] = "GRU", [CE
 
 void recurrent_lay(const rg_md *md, const int32_t *from, int32_t *to)
 {
-    const kit_tensor t = { .data = (void *)(uintptr_t)from, .dtype = INLAY_FLOAT };
+    const kit_tensor tensor = { .data = (void *)(uintptr_t)from, .dtype = INLAY_FLOAT };
     const int64_t *d = md->dims;
-    recurrent_layout l;
-    recurrent_state s;
+    recurrent_layout layout;
+    recurrent_state state;
 
     memset(to, 0, md->opaque_bytes);
-    if (!recurrent_describe(cells[d[D_CELL]], d[D_LINEAR] != 0, &s) ||
-        !recurrent_lay_out(&s, d[D_DEPTH], d[D_HIDDEN], &l))
+    if (!recurrent_describe(cells[d[D_CELL]], d[D_LINEAR] != 0, &state) ||
+        !recurrent_lay_out(&state, d[D_DEPTH], d[D_HIDDEN], &layout))
         return; /* whoever described it has asked */
     for (int64_t i = 0; i < d[D_DIRECTIONS]; i++)
-        recurrent_pack_matrix(&s, &l, &t, (uint32_t)d[D_INPUT], i,
-                              (char *)to + (uint64_t)i * recurrent_panel_bytes(&l, (uint32_t)d[D_INPUT]));
+        recurrent_pack_matrix(&state, &layout, &tensor, (uint32_t)d[D_INPUT], i,
+                              (char *)to + (uint64_t)i * recurrent_panel_bytes(&layout, (uint32_t)d[D_INPUT]));
 }
 
 /* The layout of W or R in panels; false: its sizes are none of this layer. */
-static bool describe_panels(const rg_build *b, const rg_op *op, uint32_t input, rg_md *md)
+static bool describe_panels(const rg_build *build, const rg_op *op, uint32_t input, rg_md *md)
 {
-    const int64_t *w = b->dims[op->in[IN_W]], *r = b->dims[op->in[IN_R]];
+    const int64_t *w = build->dims[op->in[IN_W]], *r = build->dims[op->in[IN_R]];
     const recurrent_state *own = op->recurrent.prepared;
-    recurrent_layout l;
-    recurrent_state s;
+    recurrent_layout layout;
+    recurrent_state state;
 
-    if (!recurrent_describe(op->row->op_type, own->linear_before_reset, &s) || own->wide || r[0] != w[0] ||
-        w[0] != (own->direction == 2 ? 2 : 1) || w[1] != s.gates * r[2] || r[1] != w[1] ||
-        !recurrent_lay_out(&s, w[2], r[2], &l))
+    if (!recurrent_describe(op->row->op_type, own->linear_before_reset, &state) || own->wide || r[0] != w[0] ||
+        w[0] != (own->direction == 2 ? 2 : 1) || w[1] != state.gates * r[2] || r[1] != w[1] ||
+        !recurrent_lay_out(&state, w[2], r[2], &layout))
         return false;
     memset(md, 0, sizeof *md);
     md->ndims = D_COUNT;
     md->data_type = DN_F32;
     md->kind = RG_OPAQUE;
-    memcpy(md->dims, (const int64_t[]){ input, own->linear_before_reset, w[0], r[2], w[2], s.cell },
+    memcpy(md->dims, (const int64_t[]){ input, own->linear_before_reset, w[0], r[2], w[2], state.cell },
            D_COUNT * sizeof *w);
     md->opaque = PACK_PANELS;
-    md->opaque_bytes = (uint64_t)w[0] * recurrent_panel_bytes(&l, input);
+    md->opaque_bytes = (uint64_t)w[0] * recurrent_panel_bytes(&layout, input);
     return true;
 }
 
-static bool is_narrow(const rg_build *b, uint32_t value)
+static bool is_narrow(const rg_build *build, uint32_t value)
 {
-    const uint32_t k = b->c->values[value].constant;
+    const uint32_t k = build->c->values[value].constant;
 
-    return k != INLAY_NONE && b->c->constants[k].narrow != NULL;
+    return k != INLAY_NONE && build->c->constants[k].narrow != NULL;
 }
 
 /* Do the rows of a matrix have the scales of its first one? */
-static bool vectors_repeat(const coded_panels *c, const struct panels *p)
+static bool vectors_repeat(const coded_panels *panels, const struct panels *p)
 {
-    for (int64_t b0 = 0; c->codes.id_step != 0 && b0 < p->blocks; b0 += p->width) {
+    for (int64_t b0 = 0; panels->codes.id_step != 0 && b0 < p->blocks; b0 += p->width) {
         const int64_t blocks = p->blocks - b0 < p->width ? p->blocks - b0 : p->width;
-        const uint16_t *id = c->codes.ids + c->first + b0 * p->depth;
+        const uint16_t *id = panels->codes.ids + panels->first + b0 * p->depth;
 
         for (int64_t g = blocks; g < blocks * p->depth; g++)
             if (id[g] != id[g - blocks])
@@ -285,163 +287,169 @@ static bool vectors_repeat(const coded_panels *c, const struct panels *p)
 }
 
 /* Are panels of input i multiplied as the codes that they are packed in? Rows beyond a few would rather have floats. */
-static inlay_status find_codes(rg_build *b, const struct layer *l, uint32_t i, bool *out)
+static inlay_status find_codes(rg_build *build, const struct layer *layer, uint32_t i, bool *out)
 {
-    const rg_op *op = b->op;
+    const rg_op *op = build->op;
     const recurrent_state *own = op->recurrent.prepared;
     const uint32_t value = op->in[i];
     const rg_pack *pack;
     recurrent_layout lay;
-    recurrent_state s;
+    recurrent_state state;
     coded_matrix codes;
     inlay_status status;
     rg_md plain, md;
 
-    *out =
-        l->panelled && b->dims[op->in[IN_X]][own->layout != 0 ? 0 : 1] <= CODED_ROWS && describe_panels(b, op, i, &md);
+    *out = layer->panelled && build->dims[op->in[IN_X]][own->layout != 0 ? 0 : 1] <= CODED_ROWS &&
+           describe_panels(build, op, i, &md);
     if (!*out)
         return INLAY_OK;
-    rg_md_plain(&plain, b->ranks[value], b->dims[value]);
-    status = rg_constant_pack(b->c, &b->c->constants[b->c->values[value].constant], &plain, &md, &pack, b->diag);
+    rg_md_plain(&plain, build->ranks[value], build->dims[value]);
+    status = rg_constant_pack(build->c, &build->c->constants[build->c->values[value].constant], &plain, &md, &pack,
+                              build->diag);
     if (status != INLAY_OK)
         return status;
-    *out = recurrent_describe(op->row->op_type, own->linear_before_reset, &s) &&
-           recurrent_lay_out(&s, b->dims[op->in[IN_W]][2], b->dims[op->in[IN_R]][2], &lay) &&
+    *out = recurrent_describe(op->row->op_type, own->linear_before_reset, &state) &&
+           recurrent_lay_out(&state, build->dims[op->in[IN_W]][2], build->dims[op->in[IN_R]][2], &lay) &&
            open_codes(pack->data, &lay, i, &codes);
-    for (int64_t d = 0; *out && d < b->dims[value][0]; d++)
+    for (int64_t d = 0; *out && d < build->dims[value][0]; d++)
         *out = vectors_repeat(&codes.of[d], i == IN_W ? &lay.w : &lay.r) &&
                (i == IN_W || lay.bias_at == lay.candidate_at || vectors_repeat(&codes.candidate[d], &lay.candidate));
     return INLAY_OK;
 }
 
 /* Reads input i of the layer. */
-static inlay_status read_input(rg_build *b, const struct layer *l, uint32_t i, rg_place *out)
+static inlay_status read_input(rg_build *build, const struct layer *layer, uint32_t i, rg_place *out)
 {
-    const uint32_t value = b->op->in[i];
+    const uint32_t value = build->op->in[i];
     rg_md plain, md;
 
-    if (!l->panelled || (i != IN_W && i != IN_R))
-        return rg_read_plain(b, value, out);
-    rg_md_plain(&plain, b->ranks[value], b->dims[value]);
-    (void)describe_panels(b, b->op, i, &md);
-    return (l->coded ? narrow_read_pack : rg_read_constant)(b, value, &plain, &md, out);
+    if (!layer->panelled || (i != IN_W && i != IN_R))
+        return rg_read_plain(build, value, out);
+    rg_md_plain(&plain, build->ranks[value], build->dims[value]);
+    (void)describe_panels(build, build->op, i, &md);
+    return (layer->coded ? narrow_read_pack : rg_read_constant)(build, value, &plain, &md, out);
 }
 
-static inlay_status plan_layer(const rg_build *b, struct layer *l, uint64_t *out_workspace)
+static inlay_status plan_layer(const rg_build *build, struct layer *layer, uint64_t *out_workspace)
 {
-    kit_plan plan = { .in = l->in,
-                      .out = l->out,
-                      .in_count = l->in_count,
-                      .out_count = l->out_count,
-                      .max_threads = b->instance->threads };
-    inlay_status status = l->kernel->shape(l->state, &plan, b->diag);
+    kit_plan plan = { .in = layer->in,
+                      .out = layer->out,
+                      .in_count = layer->in_count,
+                      .out_count = layer->out_count,
+                      .max_threads = build->instance->threads };
+    inlay_status status = layer->kernel->shape(layer->state, &plan, build->diag);
 
-    l->plan = plan.plan;
+    layer->plan = plan.plan;
     *out_workspace = plan.workspace_bytes;
-    if (status != INLAY_OK && b->diag != NULL && b->diag->node[0] == '\0')
-        (void)snprintf(b->diag->node, sizeof b->diag->node, "%s", b->op->name);
+    if (status != INLAY_OK && build->diag != NULL && build->diag->node[0] == '\0')
+        (void)snprintf(build->diag->node, sizeof build->diag->node, "%s", build->op->name);
     return status;
 }
 
-static inlay_status lower_recurrent(rg_build *b, const rg_group *group)
+static inlay_status lower_recurrent(rg_build *build, const rg_group *group)
 {
-    const rg_op *op = b->op;
+    const rg_op *op = build->op;
     rg_place places[MOST_INPUTS + MOST_OUTPUTS + 1], made[MOST_OUTPUTS];
     const rg_place *list[MOST_INPUTS + MOST_OUTPUTS + 1];
-    struct layer *l = calloc(1, sizeof *l);
+    struct layer *layer = calloc(1, sizeof *layer);
     uint64_t workspace;
     uint32_t n = 0;
     inlay_status status;
     rg_md md;
 
     (void)group;
-    if (l == NULL)
-        return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", op->name);
-    *l = (struct layer){ .native = { .run = run_layer, .release = release_layer },
-                         .kernel = op->recurrent.layer,
-                         .state = op->recurrent.prepared,
-                         .in_count = op->in_count,
-                         .out_count = op->out_count,
-                         .workspace_arg = INLAY_NONE };
-    l->panelled = is_narrow(b, op->in[IN_W]) && is_narrow(b, op->in[IN_R]) && describe_panels(b, op, IN_W, &md);
-    INLAY_TRY(find_codes(b, l, IN_W, &l->coded));
-    if (l->coded)
-        INLAY_TRY(find_codes(b, l, IN_R, &l->coded));
+    if (layer == NULL)
+        return inlay_fail(build->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", op->name);
+    *layer = (struct layer){ .native = { .run = run_layer, .release = release_layer },
+                             .kernel = op->recurrent.layer,
+                             .state = op->recurrent.prepared,
+                             .in_count = op->in_count,
+                             .out_count = op->out_count,
+                             .workspace_arg = INLAY_NONE };
+    layer->panelled =
+        is_narrow(build, op->in[IN_W]) && is_narrow(build, op->in[IN_R]) && describe_panels(build, op, IN_W, &md);
+    INLAY_TRY(find_codes(build, layer, IN_W, &layer->coded));
+    if (layer->coded)
+        INLAY_TRY(find_codes(build, layer, IN_R, &layer->coded));
     for (uint32_t i = 0; i < op->in_count; i++) {
-        l->in[i] = view(b, op->in[i], l->dims[i]);
-        l->in_arg[i] = INLAY_NONE;
-        if (op->in[i] == INLAY_NONE || (op->recurrent.dropped & (1u << i)) != 0 || l->in[i].count == 0)
+        layer->in[i] = view(build, op->in[i], layer->dims[i]);
+        layer->in_arg[i] = INLAY_NONE;
+        if (op->in[i] == INLAY_NONE || (op->recurrent.dropped & (1u << i)) != 0 || layer->in[i].count == 0)
             continue;
-        INLAY_TRY(read_input(b, l, i, &places[n]));
-        l->in_arg[i] = n++;
+        INLAY_TRY(read_input(build, layer, i, &places[n]));
+        layer->in_arg[i] = n++;
     }
     for (uint32_t o = 0; o < op->out_count; o++) {
-        l->out[o] = view(b, op->out[o], l->dims[op->in_count + o]);
-        l->out_arg[o] = INLAY_NONE;
-        if (op->out[o] == INLAY_NONE || l->out[o].count == 0)
+        layer->out[o] = view(build, op->out[o], layer->dims[op->in_count + o]);
+        layer->out_arg[o] = INLAY_NONE;
+        if (op->out[o] == INLAY_NONE || layer->out[o].count == 0)
             continue;
-        rg_md_plain(&md, b->ranks[op->out[o]], b->dims[op->out[o]]);
-        INLAY_TRY(rg_result_place(b, op->out[o], &md, &made[o]));
+        rg_md_plain(&md, build->ranks[op->out[o]], build->dims[op->out[o]]);
+        INLAY_TRY(rg_result_place(build, op->out[o], &md, &made[o]));
         places[n] = made[o];
-        l->out_arg[o] = n++;
+        layer->out_arg[o] = n++;
     }
-    INLAY_TRY(plan_layer(b, l, &workspace));
+    INLAY_TRY(plan_layer(build, layer, &workspace));
     if (workspace > 0) {
         const int64_t floats = (int64_t)(workspace / sizeof(float)) + 1;
 
         rg_md_plain(&md, 1, &floats);
-        INLAY_TRY(rg_new_place(b, &md, &places[n]));
-        l->workspace_arg = n++;
+        INLAY_TRY(rg_new_place(build, &md, &places[n]));
+        layer->workspace_arg = n++;
     }
     for (uint32_t i = 0; i < n; i++)
         list[i] = &places[i];
     {
-        const struct layer kept = *l; /* the step may free it, should it fail */
-        rg_native *native = &l->native;
+        const struct layer kept = *layer; /* the step may free it, should it fail */
+        rg_native *native = &layer->native;
 
-        l = NULL;
-        INLAY_TRY(rg_emit_native(b, native, list, n));
+        layer = NULL;
+        INLAY_TRY(rg_emit_native(build, native, list, n));
         for (uint32_t o = 0; o < op->out_count; o++)
             if (kept.out_arg[o] != INLAY_NONE)
-                INLAY_TRY(rg_set_place(b, op->out[o], &made[o]));
+                INLAY_TRY(rg_set_place(build, op->out[o], &made[o]));
     }
 done:
-    if (l != NULL)
-        free(l->plan);
-    free(l);
+    if (layer != NULL)
+        free(layer->plan);
+    free(layer);
     return status;
 }
 
 /* ------------------------------------------------------------------ cost */
 
-void rg_recurrent_cost(const rg_state *state, const inlay_cost_request *r, const inlay_node_info *info,
+void rg_recurrent_cost(const rg_state *state, const inlay_cost_request *request, const inlay_node_info *info,
                        inlay_cost *cost)
 {
     const kit_kernel *kernel = kernel_of(info->op_type.data);
-    const kit_node node = { .host = state->host, .graph = r->graph, .info = info };
+    const kit_node node = { .host = state->host, .graph = request->graph, .info = info };
     kit_tensor in[MOST_INPUTS], out[MOST_OUTPUTS];
     const kit_plan plan = { .in = in,
                             .out = out,
                             .in_count = info->input_count,
                             .out_count = info->output_count,
-                            .max_threads = r->max_threads > 0 ? r->max_threads : 1 };
+                            .max_threads = request->max_threads > 0 ? request->max_threads : 1 };
     inlay_cost own = { 0 };
 
     for (uint32_t i = 0; i < info->input_count + info->output_count; i++) {
         const bool is_input = i < info->input_count;
         const uint32_t value = is_input ? info->inputs[i] : info->outputs[i - info->input_count];
-        kit_tensor *t = is_input ? &in[i] : &out[i - info->input_count];
-        const inlay_value_state *s = value != INLAY_NONE && value < r->value_count
-                                         ? INLAY_AT(inlay_value_state, r->values, r->value_stride, value)
-                                         : NULL;
+        kit_tensor *tensor = is_input ? &in[i] : &out[i - info->input_count];
+        const inlay_value_state *value_state =
+            value != INLAY_NONE && value < request->value_count
+                ? INLAY_AT(inlay_value_state, request->values, request->value_stride, value)
+                : NULL;
 
-        *t = (kit_tensor){ .count = -1 };
-        if (s == NULL || s->rank == INLAY_RANK_UNKNOWN)
+        *tensor = (kit_tensor){ .count = -1 };
+        if (value_state == NULL || value_state->rank == INLAY_RANK_UNKNOWN)
             continue;
-        *t = (kit_tensor){ .dims = s->dims, .rank = s->rank, .dtype = s->dtype, .count = 1 };
-        for (uint32_t d = 0; d < s->rank; d++)
-            if (s->dims[d] < 0 || t->count < 0 || __builtin_mul_overflow(t->count, s->dims[d], &t->count))
-                t->count = -1;
+        *tensor = (kit_tensor){
+            .dims = value_state->dims, .rank = value_state->rank, .dtype = value_state->dtype, .count = 1
+        };
+        for (uint32_t d = 0; d < value_state->rank; d++)
+            if (value_state->dims[d] < 0 || tensor->count < 0 ||
+                __builtin_mul_overflow(tensor->count, value_state->dims[d], &tensor->count))
+                tensor->count = -1;
     }
     kernel->cost(&node, &plan, &own);
     cost->ns += own.ns > 0 ? own.ns : UNKNOWN_NS;

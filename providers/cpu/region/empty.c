@@ -15,17 +15,17 @@ struct fill {
 static inlay_status run_fill(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
                              uint32_t threads)
 {
-    const struct fill *f = (const struct fill *)(const void *)native;
-    const float *bias = f->biased ? args[1] : NULL;
-    float *y = args[0];
+    const struct fill *fill = (const struct fill *)(const void *)native;
+    const float *bias = fill->biased ? args[1] : NULL;
+    float *output = args[0];
 
     (void)state;
     (void)run;
     (void)threads;
-    if (f->bytes)
-        memset(args[0], f->byte, (size_t)f->count);
-    for (int64_t i = 0; i < f->count && !f->bytes; i++)
-        y[i] = f->value + (bias != NULL ? bias[i / f->inner % f->channels] : 0);
+    if (fill->bytes)
+        memset(args[0], fill->byte, (size_t)fill->count);
+    for (int64_t i = 0; i < fill->count && !fill->bytes; i++)
+        output[i] = fill->value + (bias != NULL ? bias[i / fill->inner % fill->channels] : 0);
     return INLAY_OK;
 }
 
@@ -40,9 +40,9 @@ static float pooled_nothing(const rg_op *op)
     return op->alg == DN_POOLING_MAX ? -INFINITY : op->window.global ? NAN : 0;
 }
 
-bool rg_reads_nothing(const rg_build *b)
+bool rg_reads_nothing(const rg_build *build)
 {
-    const rg_op *op = b->op;
+    const rg_op *op = build->op;
 
     uint32_t operands = is_family(op, &rg_product) || is_family(op, &rg_attention) ? 2 : 1;
 
@@ -50,47 +50,47 @@ bool rg_reads_nothing(const rg_build *b)
         is_family(op, &rg_recurrent) || is_family(op, &rg_dynamic))
         return false;
     for (uint32_t i = 0; i < operands; i++)
-        if ((b->c->values[op->in[i]].type == DN_F32 || is_family(op, &rg_pool)) && rg_count(b, op->in[i]) == 0)
+        if ((build->c->values[op->in[i]].type == DN_F32 || is_family(op, &rg_pool)) && rg_count(build, op->in[i]) == 0)
             return true;
     return false;
 }
 
-inlay_status rg_lower_nothing(rg_build *b, const rg_group *group)
+inlay_status rg_lower_nothing(rg_build *build, const rg_group *group)
 {
-    const rg_op *op = b->op;
+    const rg_op *op = build->op;
     bool conv = is_family(op, &rg_conv) || is_family(op, &rg_conv_transpose) || is_family(op, &rg_conv_computed);
     bool gemm = is_family(op, &rg_product);
     bool reduce = is_family(op, &rg_reduce), pool = is_family(op, &rg_pool);
     uint32_t y_value = op->out[0], third = op->in_count > 2 ? op->in[2] : INLAY_NONE;
     uint32_t bias_value = conv && third != INLAY_NONE ? third : group->bias;
-    struct fill f;
-    rg_place y, bias;
-    const rg_place *places[2] = { &y, &bias };
+    struct fill fill;
+    rg_place output, bias;
+    const rg_place *places[2] = { &output, &bias };
     inlay_status status;
     rg_md md;
 
     if (!conv && !gemm && !is_family(op, &rg_attention) && !reduce && !pool)
-        return inlay_fail(b->diag, INLAY_SHAPE_MISMATCH, "node '%s' makes elements of a tensor that has none",
+        return inlay_fail(build->diag, INLAY_SHAPE_MISMATCH, "node '%s' makes elements of a tensor that has none",
                           op->name);
-    rg_md_plain(&md, b->ranks[y_value], b->dims[y_value]);
+    rg_md_plain(&md, build->ranks[y_value], build->dims[y_value]);
     if (pool)
-        md.data_type = rg_type(b, y_value);
-    INLAY_TRY(rg_new_place(b, &md, &y));
+        md.data_type = rg_type(build, y_value);
+    INLAY_TRY(rg_new_place(build, &md, &output));
     if (bias_value != INLAY_NONE)
-        INLAY_TRY(rg_read_plain(b, bias_value, &bias));
-    f = (struct fill){
-        .native.run = run_fill, .count = rg_count(b, y_value), .inner = 1, .biased = bias_value != INLAY_NONE
+        INLAY_TRY(rg_read_plain(build, bias_value, &bias));
+    fill = (struct fill){
+        .native.run = run_fill, .count = rg_count(build, y_value), .inner = 1, .biased = bias_value != INLAY_NONE
     };
-    f.channels = f.biased ? rg_count(b, bias_value) : 1;
-    for (uint32_t d = 2; conv && d < b->ranks[y_value]; d++)
-        f.inner *= b->dims[y_value][d];
-    f.value = reduce ? rg_reduced_nothing(op) : pool ? pooled_nothing(op) : 0;
-    f.bytes = pool && md.data_type != DN_F32;
-    f.byte = md.data_type == DN_S8 ? 0x80 : 0; /* the least */
-    INLAY_TRY(rg_emit_step(b, &f.native, sizeof f, places, f.biased ? 2 : 1));
+    fill.channels = fill.biased ? rg_count(build, bias_value) : 1;
+    for (uint32_t d = 2; conv && d < build->ranks[y_value]; d++)
+        fill.inner *= build->dims[y_value][d];
+    fill.value = reduce ? rg_reduced_nothing(op) : pool ? pooled_nothing(op) : 0;
+    fill.bytes = pool && md.data_type != DN_F32;
+    fill.byte = md.data_type == DN_S8 ? 0x80 : 0; /* the least */
+    INLAY_TRY(rg_emit_step(build, &fill.native, sizeof fill, places, fill.biased ? 2 : 1));
     if (gemm && third != INLAY_NONE)
-        INLAY_TRY(rg_binary_at(b, DN_BINARY_ADD, &y, true, third, y_value, INLAY_NONE, &y));
-    status = rg_finish(b, group, 0, &y, true);
+        INLAY_TRY(rg_binary_at(build, DN_BINARY_ADD, &output, true, third, y_value, INLAY_NONE, &output));
+    status = rg_finish(build, group, 0, &output, true);
 done:
     return status;
 }

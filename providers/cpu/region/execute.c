@@ -19,50 +19,51 @@ struct rg_context {
     bool pooled; /* all this lies in the memory of the instance */
 };
 
-static void context_destroy(rg_context *x)
+static void context_destroy(rg_context *context)
 {
-    if (x == NULL)
+    if (context == NULL)
         return;
-    for (uint32_t s = 0; x->memories != NULL && s < x->slot_count; s++)
-        dn_memory_destroy(x->memories[s]);
-    dn_stream_destroy(x->stream);
-    if (x->pooled)
+    for (uint32_t s = 0; context->memories != NULL && s < context->slot_count; s++)
+        dn_memory_destroy(context->memories[s]);
+    dn_stream_destroy(context->stream);
+    if (context->pooled)
         return;
-    free(x->addresses);
-    free(x->memories);
-    free(x->args);
-    free(x->native);
-    free(x);
+    free(context->addresses);
+    free(context->memories);
+    free(context->args);
+    free(context->native);
+    free(context);
 }
 
-void rg_contexts_destroy(inlay_instance *i)
+void rg_contexts_destroy(inlay_instance *instance)
 {
-    context_destroy(i->ready);
-    i->ready = NULL;
-    while (i->idle != NULL) {
-        rg_context *next = i->idle->next;
+    context_destroy(instance->ready);
+    instance->ready = NULL;
+    while (instance->idle != NULL) {
+        rg_context *next = instance->idle->next;
 
-        context_destroy(i->idle);
-        i->idle = next;
+        context_destroy(instance->idle);
+        instance->idle = next;
     }
 }
 
 /* The operands of a step of oneDNN's, each as an object that it knows. */
-static dn_status describe_operands(const rg_state *state, const inlay_instance *i, const rg_step *step, rg_context *x)
+static dn_status describe_operands(const rg_state *state, const inlay_instance *instance, const rg_step *step,
+                                   rg_context *context)
 {
     dn_status code = DN_SUCCESS;
 
-    if (x->stream == NULL)
-        code = dn_stream_create(state->engine, &x->stream);
+    if (context->stream == NULL)
+        code = dn_stream_create(state->engine, &context->stream);
     for (uint32_t a = step->first_arg; code == DN_SUCCESS && a < step->first_arg + step->arg_count; a++) {
-        uint32_t s = i->args[a].slot;
-        const rg_slot *p = &i->slots[s];
-        const rg_buffer *b = &i->buffers[p->buffer];
-        void *data = b->kind == RG_CONST ? (char *)(uintptr_t)b->data + p->offset : NULL;
+        uint32_t slot = instance->args[a].slot;
+        const rg_slot *p = &instance->slots[slot];
+        const rg_buffer *buffer = &instance->buffers[p->buffer];
+        void *data = buffer->kind == RG_CONST ? (char *)(uintptr_t)buffer->data + p->offset : NULL;
 
-        if (x->memories[s] == NULL)
-            code = dn_memory_create(state->engine, &i->mds[p->md], data, &x->memories[s]);
-        x->args[a] = (dn_arg){ dn_operand_number(i->args[a].id), x->memories[s] };
+        if (context->memories[slot] == NULL)
+            code = dn_memory_create(state->engine, &instance->mds[p->md], data, &context->memories[slot]);
+        context->args[a] = (dn_arg){ dn_operand_number(instance->args[a].id), context->memories[slot] };
     }
     return code;
 }
@@ -73,107 +74,108 @@ static void *take(rg_scratch *pool, size_t count, size_t element)
 }
 
 /* pool: memory of the instance, while nobody else takes some; or NULL. */
-static inlay_status context_create(const rg_state *state, const inlay_instance *i, rg_scratch *pool, rg_context **out,
-                                   inlay_diag *diag)
+static inlay_status context_create(const rg_state *state, const inlay_instance *instance, rg_scratch *pool,
+                                   rg_context **out, inlay_diag *diag)
 {
-    rg_context *x = take(pool, 1, sizeof *x);
+    rg_context *context = take(pool, 1, sizeof *context);
     dn_status code = DN_SUCCESS;
 
     *out = NULL;
-    if (x == NULL)
+    if (context == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for another run of a region");
-    x->pooled = pool != NULL;
-    x->slot_count = i->slot_count;
-    x->addresses = take(pool, i->buffer_count + 1u, sizeof *x->addresses);
-    x->memories = take(pool, i->slot_count + 1u, sizeof *x->memories);
-    x->args = take(pool, i->arg_count + 1u, sizeof *x->args);
-    x->native = take(pool, i->max_args + 1u, sizeof *x->native);
-    if (x->addresses == NULL || x->memories == NULL || x->args == NULL || x->native == NULL)
+    context->pooled = pool != NULL;
+    context->slot_count = instance->slot_count;
+    context->addresses = take(pool, instance->buffer_count + 1u, sizeof *context->addresses);
+    context->memories = take(pool, instance->slot_count + 1u, sizeof *context->memories);
+    context->args = take(pool, instance->arg_count + 1u, sizeof *context->args);
+    context->native = take(pool, instance->max_args + 1u, sizeof *context->native);
+    if (context->addresses == NULL || context->memories == NULL || context->args == NULL || context->native == NULL)
         code = DN_OUT_OF_MEMORY;
-    for (uint32_t s = 0; code == DN_SUCCESS && s < i->step_count; s++)
-        if (i->steps[s].primitive != NULL)
-            code = describe_operands(state, i, &i->steps[s], x);
+    for (uint32_t step = 0; code == DN_SUCCESS && step < instance->step_count; step++)
+        if (instance->steps[step].primitive != NULL)
+            code = describe_operands(state, instance, &instance->steps[step], context);
     if (code != DN_SUCCESS) {
-        context_destroy(x);
+        context_destroy(context);
         return rg_check(code, diag, "set up a run", "region");
     }
-    *out = x;
+    *out = context;
     return INLAY_OK;
 }
 
-inlay_status rg_context_prepare(const rg_state *state, inlay_instance *i, inlay_diag *diag)
+inlay_status rg_context_prepare(const rg_state *state, inlay_instance *instance, inlay_diag *diag)
 {
-    return context_create(state, i, i->memory, &i->idle, diag);
+    return context_create(state, instance, instance->memory, &instance->idle, diag);
 }
 
 /* One context waits where no lock is needed: a caller who is alone always finds it there. */
-static inlay_status context_take(const rg_state *state, inlay_instance *i, rg_context **out, inlay_diag *diag)
+static inlay_status context_take(const rg_state *state, inlay_instance *instance, rg_context **out, inlay_diag *diag)
 {
-    *out = __atomic_exchange_n(&i->ready, NULL, __ATOMIC_ACQUIRE);
+    *out = __atomic_exchange_n(&instance->ready, NULL, __ATOMIC_ACQUIRE);
     if (*out != NULL)
         return INLAY_OK;
-    (void)pthread_mutex_lock(&i->lock);
-    *out = i->idle;
+    (void)pthread_mutex_lock(&instance->lock);
+    *out = instance->idle;
     if (*out != NULL)
-        i->idle = (*out)->next;
-    (void)pthread_mutex_unlock(&i->lock);
-    return *out != NULL ? INLAY_OK : context_create(state, i, NULL, out, diag);
+        instance->idle = (*out)->next;
+    (void)pthread_mutex_unlock(&instance->lock);
+    return *out != NULL ? INLAY_OK : context_create(state, instance, NULL, out, diag);
 }
 
-static void context_give(inlay_instance *i, rg_context *x)
+static void context_give(inlay_instance *instance, rg_context *context)
 {
     rg_context *none = NULL;
 
-    if (__atomic_compare_exchange_n(&i->ready, &none, x, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+    if (__atomic_compare_exchange_n(&instance->ready, &none, context, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
         return;
-    (void)pthread_mutex_lock(&i->lock);
-    x->next = i->idle;
-    i->idle = x;
-    (void)pthread_mutex_unlock(&i->lock);
+    (void)pthread_mutex_lock(&instance->lock);
+    context->next = instance->idle;
+    instance->idle = context;
+    (void)pthread_mutex_unlock(&instance->lock);
 }
 
 /* Points the memory objects to this run's buffers; those that have not moved stay as they are. */
-static inlay_status bind(const inlay_instance *i, rg_context *x, const inlay_exec_args *args)
+static inlay_status bind(const inlay_instance *instance, rg_context *context, const inlay_exec_args *args)
 {
     char *workspace = inlay_buffer_host(&args->workspace);
     bool moved = false;
     dn_status code = DN_SUCCESS;
 
-    for (uint32_t k = 0; k < i->buffer_count; k++) {
-        const rg_buffer *b = &i->buffers[k];
+    for (uint32_t k = 0; k < instance->buffer_count; k++) {
+        const rg_buffer *buffer = &instance->buffers[k];
         void *now = NULL;
 
-        if (b->kind == RG_WORK)
-            now = workspace + b->offset;
-        else if (b->kind == RG_CONST)
-            now = (void *)(uintptr_t)b->data;
+        if (buffer->kind == RG_WORK)
+            now = workspace + buffer->offset;
+        else if (buffer->kind == RG_CONST)
+            now = (void *)(uintptr_t)buffer->data;
         else
-            now = inlay_buffer_host(&INLAY_AT(inlay_tensor_arg, b->kind == RG_INPUT ? args->inputs : args->outputs,
-                                              args->arg_stride, b->index)
+            now = inlay_buffer_host(&INLAY_AT(inlay_tensor_arg, buffer->kind == RG_INPUT ? args->inputs : args->outputs,
+                                              args->arg_stride, buffer->index)
                                          ->buffer);
-        if (now == x->addresses[k])
+        if (now == context->addresses[k])
             continue;
-        x->addresses[k] = now;
+        context->addresses[k] = now;
         moved = true;
     }
-    for (uint32_t s = 0; moved && code == DN_SUCCESS && s < i->slot_count; s++) {
-        const rg_slot *p = &i->slots[s];
+    for (uint32_t slot = 0; moved && code == DN_SUCCESS && slot < instance->slot_count; slot++) {
+        const rg_slot *p = &instance->slots[slot];
 
-        if (x->memories[s] != NULL && i->buffers[p->buffer].kind != RG_CONST)
-            code = dn_memory_move(x->memories[s], (char *)x->addresses[p->buffer] + p->offset, x->stream);
+        if (context->memories[slot] != NULL && instance->buffers[p->buffer].kind != RG_CONST)
+            code = dn_memory_move(context->memories[slot], (char *)context->addresses[p->buffer] + p->offset,
+                                  context->stream);
     }
     return rg_check(code, args->diag, "bind the buffers of a run", "region");
 }
 
-static inlay_status run_native(const rg_state *state, const inlay_instance *i, const rg_step *step, rg_context *x,
-                               const inlay_exec_args *args)
+static inlay_status run_native(const rg_state *state, const inlay_instance *instance, const rg_step *step,
+                               rg_context *context, const inlay_exec_args *args)
 {
     for (uint32_t a = 0; a < step->arg_count; a++) {
-        const rg_slot *p = &i->slots[i->args[step->first_arg + a].slot];
+        const rg_slot *slot = &instance->slots[instance->args[step->first_arg + a].slot];
 
-        x->native[a] = (char *)x->addresses[p->buffer] + p->offset;
+        context->native[a] = (char *)context->addresses[slot->buffer] + slot->offset;
     }
-    return step->native->run(step->native, state, args->run, x->native, i->threads);
+    return step->native->run(step->native, state, args->run, context->native, instance->threads);
 }
 
 /* Who profiles the run hears of each kernel; NULL: nobody does. */
@@ -205,29 +207,30 @@ static __attribute__((constructor)) void watch_forks(void)
 
 /* oneDNN's kernels may count on all the threads that they were made for; ours take what there are, also none but one.
  */
-uint32_t rg_may_branch(void *state, inlay_compiled *c, inlay_instance *i)
+uint32_t rg_may_branch(void *state, inlay_compiled *compiled, inlay_instance *instance)
 {
-    (void)state, (void)c;
-    for (uint32_t s = 0; s < i->step_count; s++)
-        if (i->steps[s].primitive != NULL)
+    (void)state, (void)compiled;
+    for (uint32_t step = 0; step < instance->step_count; step++)
+        if (instance->steps[step].primitive != NULL)
             return 0;
     return 1;
 }
 
-inlay_status rg_execute(void *state, inlay_compiled *c, inlay_instance *i, const inlay_exec_args *args)
+inlay_status rg_execute(void *state, inlay_compiled *compiled, inlay_instance *instance, const inlay_exec_args *args)
 {
-    return rg_execute_timed(state, c, i, args, NULL);
+    return rg_execute_timed(state, compiled, instance, args, NULL);
 }
 
-inlay_status rg_execute_timed(const rg_state *state, inlay_compiled *c, inlay_instance *i, const inlay_exec_args *args,
-                              double *out_ns)
+inlay_status rg_execute_timed(const rg_state *state, inlay_compiled *compiled, inlay_instance *instance,
+                              const inlay_exec_args *args, double *out_ns)
 {
     const inlay_ext_steps *heard = listener(state, args);
-    const uint32_t threads = args->run != NULL ? state->host->thread_count(state->host->ctx, args->run) : i->threads;
+    const uint32_t threads =
+        args->run != NULL ? state->host->thread_count(state->host->ctx, args->run) : instance->threads;
     const bool timed = out_ns != NULL || heard != NULL;
-    const bool turns = i->threads > 1 && threads > 1 && i->takes_turn && omp_in_parallel() == 0;
+    const bool turns = instance->threads > 1 && threads > 1 && instance->takes_turn && omp_in_parallel() == 0;
     inlay_status status = INLAY_OK;
-    rg_context *x = NULL;
+    rg_context *context = NULL;
     bool alone = false;
     int before;
 
@@ -235,44 +238,45 @@ inlay_status rg_execute_timed(const rg_state *state, inlay_compiled *c, inlay_in
         (void)pthread_mutex_lock(&turn);
     if (turns && state->team != NULL)
         state->team->gather(state->host->ctx, args->run);
-    before = rg_threads_set(i->threads);
-    INLAY_TRY(context_take(state, i, &x, args->diag));
-    INLAY_TRY(bind(i, x, args));
-    for (uint32_t s = 0; s < i->step_count; s++) {
-        const rg_step *step = &i->steps[s];
+    before = rg_threads_set(instance->threads);
+    INLAY_TRY(context_take(state, instance, &context, args->diag));
+    INLAY_TRY(bind(instance, context, args));
+    for (uint32_t step_index = 0; step_index < instance->step_count; step_index++) {
+        const rg_step *step = &instance->steps[step_index];
         const uint64_t begin = timed ? clock_ns() : 0;
 
         if (args->run != NULL)
             INLAY_TRY(state->host->poll(state->host->ctx, args->run));
         if (step->alone != alone) {
             alone = step->alone;
-            omp_set_num_threads(alone ? 1 : (int)i->threads);
+            omp_set_num_threads(alone ? 1 : (int)instance->threads);
         }
         if (step->primitive == NULL)
-            status = run_native(state, i, step, x, args);
+            status = run_native(state, instance, step, context, args);
         else
-            status =
-                rg_check(dn_primitive_execute(step->primitive, x->stream, step->arg_count, x->args + step->first_arg),
-                         args->diag, "run a kernel", c->ops[step->op].name);
+            status = rg_check(dn_primitive_execute(step->primitive, context->stream, step->arg_count,
+                                                   context->args + step->first_arg),
+                              args->diag, "run a kernel", compiled->ops[step->op].name);
         if (out_ns != NULL)
-            out_ns[s] = (double)(clock_ns() - begin);
+            out_ns[step_index] = (double)(clock_ns() - begin);
         if (heard != NULL)
-            heard->done(state->host->ctx, args->run, c->ops[step->op].node, begin, clock_ns());
+            heard->done(state->host->ctx, args->run, compiled->ops[step->op].node, begin, clock_ns());
         if (status != INLAY_OK) {
             if (status == INLAY_INVALID_ARGUMENT && step->primitive == NULL && step->native->wrong != NULL)
-                (void)inlay_fail(args->diag, status, "node '%s': %s", c->ops[step->op].name, step->native->wrong);
+                (void)inlay_fail(args->diag, status, "node '%s': %s", compiled->ops[step->op].name,
+                                 step->native->wrong);
             if (args->diag != NULL && args->diag->node[0] == '\0')
-                (void)snprintf(args->diag->node, sizeof args->diag->node, "%s", c->ops[step->op].name);
+                (void)snprintf(args->diag->node, sizeof args->diag->node, "%s", compiled->ops[step->op].name);
             goto done;
         }
     }
-    if (x->stream != NULL)
-        status = rg_check(dn_stream_wait(x->stream), args->diag, "finish a run", "region");
+    if (context->stream != NULL)
+        status = rg_check(dn_stream_wait(context->stream), args->diag, "finish a run", "region");
 done:
-    if (x != NULL)
-        context_give(i, x);
+    if (context != NULL)
+        context_give(instance, context);
     if (alone)
-        omp_set_num_threads((int)i->threads);
+        omp_set_num_threads((int)instance->threads);
     rg_threads_restore(before);
     if (turns)
         (void)pthread_mutex_unlock(&turn);

@@ -10,55 +10,57 @@ struct readers {
     uint32_t count; /* may be above 2 */
 };
 
-static bool is_family(const rg_build *b, uint32_t op, const rg_family *family)
+static bool is_family(const rg_build *build, uint32_t op, const rg_family *family)
 {
-    return op != INLAY_NONE && b->c->ops[op].row->family == family;
+    return op != INLAY_NONE && build->c->ops[op].row->family == family;
 }
 
-static void find_readers(const rg_build *b, struct readers *of)
+static void find_readers(const rg_build *build, struct readers *of)
 {
-    for (uint32_t o = 0; o < b->c->op_count; o++) {
-        const rg_op *op = &b->c->ops[o];
+    for (uint32_t o = 0; o < build->c->op_count; o++) {
+        const rg_op *op = &build->c->ops[o];
 
         for (uint32_t i = 0; i < op->in_count; i++) {
-            struct readers *r = op->in[i] == INLAY_NONE ? NULL : &of[op->in[i]];
+            struct readers *readers = op->in[i] == INLAY_NONE ? NULL : &of[op->in[i]];
 
-            if (r == NULL)
+            if (readers == NULL)
                 continue;
-            if (r->count < 2)
-                r->op[r->count] = o;
-            r->count++;
+            if (readers->count < 2)
+                readers->op[readers->count] = o;
+            readers->count++;
         }
     }
 }
 
-static bool same_dims(const rg_build *b, uint32_t x, uint32_t y)
+static bool same_dims(const rg_build *build, uint32_t x, uint32_t y)
 {
-    return b->ranks[x] == b->ranks[y] && memcmp(b->dims[x], b->dims[y], b->ranks[x] * sizeof(int64_t)) == 0;
+    return build->ranks[x] == build->ranks[y] &&
+           memcmp(build->dims[x], build->dims[y], build->ranks[x] * sizeof(int64_t)) == 0;
 }
 
-static bool add_post(rg_group *g, rg_post post)
+static bool add_post(rg_group *group, rg_post post)
 {
-    if (g->post_count >= g->room)
+    if (group->post_count >= group->room)
         return false;
-    g->posts[g->post_count++] = post;
+    group->posts[group->post_count++] = post;
     return true;
 }
 
 /* x * sigmoid(x), x * hardsigmoid(x): two readers of cur, of which the second multiplies it by what the first makes. */
-static uint32_t match_swish(const rg_build *b, const struct readers *of, uint32_t cur, rg_eltwise *out)
+static uint32_t match_swish(const rg_build *build, const struct readers *of, uint32_t cur, rg_eltwise *out)
 {
-    const struct readers *r = &of[cur];
+    const struct readers *readers = &of[cur];
     const rg_op *gate, *product;
     uint32_t s;
 
-    if (r->count != 2 || !is_family(b, r->op[0], &rg_eltwise_family) || !is_family(b, r->op[1], &rg_binary))
+    if (readers->count != 2 || !is_family(build, readers->op[0], &rg_eltwise_family) ||
+        !is_family(build, readers->op[1], &rg_binary))
         return INLAY_NONE;
-    gate = &b->c->ops[r->op[0]];
-    product = &b->c->ops[r->op[1]];
+    gate = &build->c->ops[readers->op[0]];
+    product = &build->c->ops[readers->op[1]];
     s = gate->out[0];
-    if (product->alg != DN_BINARY_MUL || of[s].count != 1 || of[s].op[0] != r->op[1] ||
-        b->c->values[s].output != INLAY_NONE)
+    if (product->alg != DN_BINARY_MUL || of[s].count != 1 || of[s].op[0] != readers->op[1] ||
+        build->c->values[s].output != INLAY_NONE)
         return INLAY_NONE;
     if (gate->eltwise_count == 1 && gate->eltwise[0].alg == DN_ELTWISE_LOGISTIC)
         *out = (rg_eltwise){ DN_ELTWISE_SWISH, 1, 0 };
@@ -68,54 +70,54 @@ static uint32_t match_swish(const rg_build *b, const struct readers *of, uint32_
         *out = (rg_eltwise){ DN_ELTWISE_HARDSWISH, 0, 0 };
     else
         return INLAY_NONE;
-    return r->op[1];
+    return readers->op[1];
 }
 
 /* Adds what binary op `next` does with cur; false: it stays on its own. */
-static bool take_binary(const rg_build *b, rg_group *g, const rg_op *next, uint32_t cur)
+static bool take_binary(const rg_build *build, rg_group *group, const rg_op *next, uint32_t cur)
 {
     bool first = next->in[0] == cur;
     uint32_t other = next->in[first ? 1 : 0];
     dn_alg alg = next->alg;
-    uint32_t count = g->post_count;
+    uint32_t count = group->post_count;
 
-    if (other == cur || !same_dims(b, cur, next->out[0]))
+    if (other == cur || !same_dims(build, cur, next->out[0]))
         return false;
     if (!first && (alg == DN_BINARY_DIV || alg == RG_PRELU))
         return false;
     if (!first && alg == DN_BINARY_SUB) { /* other - cur */
-        if (!add_post(g, (rg_post){ .kind = RG_POST_ELTWISE, .eltwise = { DN_ELTWISE_LINEAR, -1, 0 } }))
+        if (!add_post(group, (rg_post){ .kind = RG_POST_ELTWISE, .eltwise = { DN_ELTWISE_LINEAR, -1, 0 } }))
             return false;
         alg = DN_BINARY_ADD;
     }
-    if (!add_post(g, (rg_post){ .kind = RG_POST_BINARY, .alg = alg, .other = other })) {
-        g->post_count = count;
+    if (!add_post(group, (rg_post){ .kind = RG_POST_BINARY, .alg = alg, .other = other })) {
+        group->post_count = count;
         return false;
     }
     return true;
 }
 
 /* Is `other` a constant with one element for each output channel of the op? */
-static bool is_bias(const rg_build *b, const rg_op *op, uint32_t y, uint32_t other)
+static bool is_bias(const rg_build *build, const rg_op *op, uint32_t y, uint32_t other)
 {
-    uint32_t rank = b->ranks[y], own = b->ranks[other];
+    uint32_t rank = build->ranks[y], own = build->ranks[other];
     bool bits = op->row->family == &rg_nbits_product, product = bits || op->row->family == &rg_product;
     uint32_t channel = product ? rank - 1 : 1;
 
-    if (b->c->values[other].constant == INLAY_NONE || own > rank || rank < 2)
+    if (build->c->values[other].constant == INLAY_NONE || own > rank || rank < 2)
         return false;
     if (bits && op->in_count > 5 && op->in[5] != INLAY_NONE)
         return false;
     if (!bits && op->in_count > 2 && op->in[2] != INLAY_NONE)
         return false;
     if (product && !bits &&
-        ((b->c->values[op->in[1]].constant == INLAY_NONE && b->c->values[op->in[1]].weights == INLAY_NONE) ||
-         b->ranks[op->in[1]] != 2))
+        ((build->c->values[op->in[1]].constant == INLAY_NONE && build->c->values[op->in[1]].weights == INLAY_NONE) ||
+         build->ranks[op->in[1]] != 2))
         return false;
     for (uint32_t d = 0; d < rank; d++) {
-        int64_t size = d + own < rank ? 1 : b->dims[other][d + own - rank];
+        int64_t size = d + own < rank ? 1 : build->dims[other][d + own - rank];
 
-        if (size != (d == channel ? b->dims[y][channel] : 1))
+        if (size != (d == channel ? build->dims[y][channel] : 1))
             return false;
     }
     return true;
@@ -123,91 +125,95 @@ static bool is_bias(const rg_build *b, const rg_op *op, uint32_t y, uint32_t oth
 
 static bool takes_posts(const rg_op *op)
 {
-    const rg_family *f = op->row->family;
+    const rg_family *family = op->row->family;
 
-    return f == &rg_conv || f == &rg_conv_transpose || f == &rg_conv_computed || f == &rg_product ||
-           f == &rg_eltwise_family || f == &rg_binary || f == &rg_normalize || f == &rg_int8_product ||
-           f == &rg_int8_conv || f == &rg_nbits_product;
+    return family == &rg_conv || family == &rg_conv_transpose || family == &rg_conv_computed || family == &rg_product ||
+           family == &rg_eltwise_family || family == &rg_binary || family == &rg_normalize ||
+           family == &rg_int8_product || family == &rg_int8_conv || family == &rg_nbits_product;
 }
 
 /* Follows the only reader of what the group makes, as long as it is a function. taken: [op_count]. */
-static void extend(const rg_build *b, const struct readers *of, uint8_t *taken, rg_group *g)
+static void extend(const rg_build *build, const struct readers *of, uint8_t *taken, rg_group *group)
 {
-    const rg_op *op = &b->c->ops[g->op];
+    const rg_op *op = &build->c->ops[group->op];
     bool may_bias = op->row->family == &rg_conv || op->row->family == &rg_conv_transpose ||
                     op->row->family == &rg_conv_computed || op->row->family == &rg_product ||
                     op->row->family == &rg_nbits_product;
 
-    while (b->c->values[g->out].output == INLAY_NONE) {
-        uint32_t next = of[g->out].count == 1 ? of[g->out].op[0] : INLAY_NONE;
+    while (build->c->values[group->out].output == INLAY_NONE) {
+        uint32_t next = of[group->out].count == 1 ? of[group->out].op[0] : INLAY_NONE;
         rg_eltwise swish;
 
-        if (of[g->out].count == 2 && (next = match_swish(b, of, g->out, &swish)) != INLAY_NONE && !taken[next]) {
-            if (!add_post(g, (rg_post){ .kind = RG_POST_ELTWISE, .eltwise = swish }))
+        if (of[group->out].count == 2 && (next = match_swish(build, of, group->out, &swish)) != INLAY_NONE &&
+            !taken[next]) {
+            if (!add_post(group, (rg_post){ .kind = RG_POST_ELTWISE, .eltwise = swish }))
                 return;
-            taken[of[g->out].op[0]] = 1;
+            taken[of[group->out].op[0]] = 1;
             /* NOLINTNEXTLINE(bugprone-branch-clone): asked in this order */
         } else if (next == INLAY_NONE || taken[next]) { /* the other operand's maker has it */
             return;
-        } else if (is_family(b, next, &rg_eltwise_family)) {
-            const rg_op *f = &b->c->ops[next];
+        } else if (is_family(build, next, &rg_eltwise_family)) {
+            const rg_op *f = &build->c->ops[next];
 
-            if (g->post_count + f->eltwise_count > g->room)
+            if (group->post_count + f->eltwise_count > group->room)
                 return;
             for (uint32_t i = 0; i < f->eltwise_count; i++)
-                (void)add_post(g, (rg_post){ .kind = RG_POST_ELTWISE, .eltwise = f->eltwise[i] });
-        } else if (is_family(b, next, &rg_binary)) {
-            const rg_op *f = &b->c->ops[next];
-            uint32_t other = f->in[f->in[0] == g->out ? 1 : 0];
+                (void)add_post(group, (rg_post){ .kind = RG_POST_ELTWISE, .eltwise = f->eltwise[i] });
+        } else if (is_family(build, next, &rg_binary)) {
+            const rg_op *f = &build->c->ops[next];
+            uint32_t other = f->in[f->in[0] == group->out ? 1 : 0];
 
-            if (may_bias && g->post_count == 0 && g->bias == INLAY_NONE && f->alg == DN_BINARY_ADD &&
-                same_dims(b, g->out, f->out[0]) && is_bias(b, op, g->out, other))
-                g->bias = other;
-            else if (!take_binary(b, g, f, g->out))
+            if (may_bias && group->post_count == 0 && group->bias == INLAY_NONE && f->alg == DN_BINARY_ADD &&
+                same_dims(build, group->out, f->out[0]) && is_bias(build, op, group->out, other))
+                group->bias = other;
+            else if (!take_binary(build, group, f, group->out))
                 return;
         } else {
             return;
         }
         taken[next] = 1;
-        g->last = next;
-        g->out = b->c->ops[next].out[0];
+        group->last = next;
+        group->out = build->c->ops[next].out[0];
     }
 }
 
-inlay_status rg_fuse(rg_build *b)
+inlay_status rg_fuse(rg_build *build)
 {
-    uint32_t n = b->c->op_count;
-    struct readers *of = rg_scratch_take_zeroed(b->scratch, b->c->value_count + 1u, sizeof *of);
-    uint8_t *taken = rg_scratch_take_zeroed(b->scratch, n + 1u, 1);
-    rg_group *at = rg_scratch_take(b->scratch, n + 1u, sizeof *at); /* by last op */
+    uint32_t n = build->c->op_count;
+    struct readers *of = rg_scratch_take_zeroed(build->scratch, build->c->value_count + 1u, sizeof *of);
+    uint8_t *taken = rg_scratch_take_zeroed(build->scratch, n + 1u, 1);
+    rg_group *at = rg_scratch_take(build->scratch, n + 1u, sizeof *at); /* by last op */
     inlay_status status = INLAY_OK;
 
     if (of == NULL || taken == NULL || at == NULL) {
-        status = inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory to prepare a region of %u nodes", n);
+        status = inlay_fail(build->diag, INLAY_OUT_OF_MEMORY, "no memory to prepare a region of %u nodes", n);
         goto done;
     }
-    find_readers(b, of);
+    find_readers(build, of);
     for (uint32_t o = 0; o < n; o++)
         at[o].op = INLAY_NONE;
-    INLAY_TRY(rg_quant_chains(b, taken, at));
+    INLAY_TRY(rg_quant_chains(build, taken, at));
     for (uint32_t o = 0; o < n; o++) {
-        rg_group g = { .op = o, .last = o, .bias = INLAY_NONE, .out = b->c->ops[o].out[rg_first_out(&b->c->ops[o])] };
-        const bool adds = is_family(b, o, &rg_product) && b->c->ops[o].in_count > 2 && b->c->ops[o].in[2] != INLAY_NONE;
+        rg_group group = {
+            .op = o, .last = o, .bias = INLAY_NONE, .out = build->c->ops[o].out[rg_first_out(&build->c->ops[o])]
+        };
+        const bool adds =
+            is_family(build, o, &rg_product) && build->c->ops[o].in_count > 2 && build->c->ops[o].in[2] != INLAY_NONE;
 
         if (taken[o])
             continue;
-        g.room = adds ? RG_MAX_POSTS - 1 : RG_MAX_POSTS;
-        if (of[g.out].count == 1)
-            rg_quant_take(b, of[g.out].op[0], taken, &g);
-        if (takes_posts(&b->c->ops[o]) && rg_type(b, g.out) == DN_F32)
-            extend(b, of, taken, &g);
-        if (of[g.out].count == 1)
-            rg_quant_end(b, of[g.out].op[0], taken, &g);
-        at[g.last] = g;
+        group.room = adds ? RG_MAX_POSTS - 1 : RG_MAX_POSTS;
+        if (of[group.out].count == 1)
+            rg_quant_take(build, of[group.out].op[0], taken, &group);
+        if (takes_posts(&build->c->ops[o]) && rg_type(build, group.out) == DN_F32)
+            extend(build, of, taken, &group);
+        if (of[group.out].count == 1)
+            rg_quant_end(build, of[group.out].op[0], taken, &group);
+        at[group.last] = group;
     }
     for (uint32_t o = 0; o < n; o++)
         if (at[o].op != INLAY_NONE)
-            b->groups[b->group_count++] = at[o];
+            build->groups[build->group_count++] = at[o];
 done:
     return status;
 }

@@ -24,29 +24,29 @@ static uint64_t hash_of(const dn_op *op)
     return hash;
 }
 
-bool rg_memo_find(const rg_build *b, const dn_op *op, dn_description *out)
+bool rg_memo_find(const rg_build *build, const dn_op *op, dn_description *out)
 {
     const uint64_t hash = hash_of(op);
 
-    for (const rg_memo *m = b->memo; m != NULL; m = m->next)
-        if (m->hash == hash && m->many == rg_threads_many() && memcmp(&m->op, op, sizeof *op) == 0)
-            return dn_clone(out, m->pd) == DN_SUCCESS;
+    for (const rg_memo *memo = build->memo; memo != NULL; memo = memo->next)
+        if (memo->hash == hash && memo->many == rg_threads_many() && memcmp(&memo->op, op, sizeof *op) == 0)
+            return dn_clone(out, memo->pd) == DN_SUCCESS;
     return false;
 }
 
-void rg_memo_keep(rg_build *b, const dn_op *op, dn_const_description pd)
+void rg_memo_keep(rg_build *build, const dn_op *op, dn_const_description pd)
 {
-    rg_memo *m = rg_scratch_take(b->scratch, 1, sizeof *m);
+    rg_memo *memo = rg_scratch_take(build->scratch, 1, sizeof *memo);
 
-    if (m == NULL) /* nothing is lost */
+    if (memo == NULL) /* nothing is lost */
         return;
-    *m = (rg_memo){ .next = b->memo, .hash = hash_of(op), .many = rg_threads_many(), .op = *op };
-    if (dn_clone(&m->pd, pd) == DN_SUCCESS)
-        b->memo = m;
+    *memo = (rg_memo){ .next = build->memo, .hash = hash_of(op), .many = rg_threads_many(), .op = *op };
+    if (dn_clone(&memo->pd, pd) == DN_SUCCESS)
+        build->memo = memo;
 }
 
-void rg_memo_drop(rg_build *b)
+void rg_memo_drop(rg_build *build)
 {
-    for (; b->memo != NULL; b->memo = b->memo->next)
-        dn_destroy(b->memo->pd);
+    for (; build->memo != NULL; build->memo = build->memo->next)
+        dn_destroy(build->memo->pd);
 }

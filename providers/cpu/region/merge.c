@@ -16,12 +16,12 @@ struct axes {
 
 static struct axes real_axes(uint32_t rank, const int64_t *dims)
 {
-    struct axes a = { .count = 0 };
+    struct axes axes = { .count = 0 };
 
     for (uint32_t d = 0; d < rank; d++)
         if (dims[d] != 1)
-            a.at[a.count++] = d;
-    return a;
+            axes.at[axes.count++] = d;
+    return axes;
 }
 
 /* How many; 0: the dims do not have the same elements. */
@@ -31,10 +31,10 @@ static uint32_t find_runs(const struct axes *old, const int64_t *old_dims, const
     uint32_t i = 0, j = 0, count = 0;
 
     while (i < old->count && j < fresh->count) {
-        struct run *r = &runs[count++];
+        struct run *run = &runs[count++];
         int64_t a = old_dims[old->at[i]], b = fresh_dims[fresh->at[j]];
 
-        r->old = i++;
+        run->old = i++;
         j++;
         while (a != b) {
             if (a < b && i < old->count)
@@ -44,29 +44,29 @@ static uint32_t find_runs(const struct axes *old, const int64_t *old_dims, const
             else
                 return 0;
         }
-        r->old_end = i;
+        run->old_end = i;
     }
     return i == old->count && j == fresh->count ? count : 0;
 }
 
 /* Do the elements of the run lie together, in whatever order? Sets its key. */
-static bool lies_together(const rg_md *x, const struct axes *old, struct run *r)
+static bool lies_together(const rg_md *input, const struct axes *old, struct run *run)
 {
-    const int64_t *by = x->strides;
+    const int64_t *by = input->strides;
     int64_t elements = 1, span = 0;
 
-    r->key = by[old->at[r->old]];
-    for (uint32_t i = r->old; i < r->old_end; i++) {
-        int64_t size = x->dims[old->at[i]], stride = by[old->at[i]];
+    run->key = by[old->at[run->old]];
+    for (uint32_t i = run->old; i < run->old_end; i++) {
+        int64_t size = input->dims[old->at[i]], stride = by[old->at[i]];
 
         elements *= size;
         span = stride * size > span ? stride * size : span;
-        r->key = stride < r->key ? stride : r->key;
+        run->key = stride < run->key ? stride : run->key;
     }
-    return r->old_end - r->old == 1 || span == elements * r->key;
+    return run->old_end - run->old == 1 || span == elements * run->key;
 }
 
-bool rg_md_merged(const rg_md *x, uint32_t rank, const int64_t *dims, rg_md *out)
+bool rg_md_merged(const rg_md *input, uint32_t rank, const int64_t *dims, rg_md *out)
 {
     struct axes old, fresh = real_axes(rank, dims);
     struct run runs[RG_MAX_RANK];
@@ -75,26 +75,26 @@ bool rg_md_merged(const rg_md *x, uint32_t rank, const int64_t *dims, rg_md *out
     int64_t stride = 1;
     uint32_t count;
 
-    if (x->kind != RG_BLOCKED || rg_md_is_blocked(x) || x->ndims > RG_MAX_RANK || rank > RG_MAX_RANK)
+    if (input->kind != RG_BLOCKED || rg_md_is_blocked(input) || input->ndims > RG_MAX_RANK || rank > RG_MAX_RANK)
         return false;
-    old = real_axes((uint32_t)x->ndims, x->dims);
-    count = find_runs(&old, x->dims, &fresh, dims, runs);
-    for (uint32_t r = 0; r < count; r++)
-        if (!lies_together(x, &old, &runs[r]))
+    old = real_axes((uint32_t)input->ndims, input->dims);
+    count = find_runs(&old, input->dims, &fresh, dims, runs);
+    for (uint32_t run = 0; run < count; run++)
+        if (!lies_together(input, &old, &runs[run]))
             return false;
     for (uint32_t n = 0; n < count; n++) { /* from the innermost run outwards */
         uint32_t next = INLAY_NONE;
 
-        for (uint32_t r = 0; r < count; r++)
-            if (!done[r] && (next == INLAY_NONE || runs[r].key <= runs[next].key))
-                next = r;
+        for (uint32_t run = 0; run < count; run++)
+            if (!done[run] && (next == INLAY_NONE || runs[run].key <= runs[next].key))
+                next = run;
         done[next] = true;
-        for (uint32_t i = runs[next].old_end; i-- > runs[next].old; stride *= x->dims[old.at[i]])
+        for (uint32_t i = runs[next].old_end; i-- > runs[next].old; stride *= input->dims[old.at[i]])
             strides[old.at[i]] = stride;
     }
-    for (int d = 0; d < x->ndims; d++)
-        strides[d] = x->dims[d] == 1 ? stride : strides[d];
-    rg_md_strides(out, (uint32_t)x->ndims, x->dims, strides);
-    out->data_type = x->data_type;
+    for (int d = 0; d < input->ndims; d++)
+        strides[d] = input->dims[d] == 1 ? stride : strides[d];
+    rg_md_strides(out, (uint32_t)input->ndims, input->dims, strides);
+    out->data_type = input->data_type;
     return count > 0;
 }

@@ -17,10 +17,10 @@ static dn_status describe_reorder(dn_engine engine, const rg_md *from, const rg_
     return NOTHING(out);
 }
 
-static dn_status describe_concat(dn_engine engine, const rg_md *y, int axis, const rg_md *xs, uint32_t count,
+static dn_status describe_concat(dn_engine engine, const rg_md *output, int axis, const rg_md *xs, uint32_t count,
                                  dn_description *out)
 {
-    (void)engine, (void)y, (void)axis, (void)xs, (void)count;
+    (void)engine, (void)output, (void)axis, (void)xs, (void)count;
     return NOTHING(out);
 }
 
@@ -179,7 +179,7 @@ static dn_status reorder(dn_engine engine, const rg_md *from, const void *source
 
 /* By kernels of our own, in short chains: what is left of products where no weights are packed. */
 static dn_status sgemm(bool a_turned, bool b_turned, int64_t m, int64_t n, int64_t k, const float *a, int64_t a_line,
-                       const float *b, int64_t b_line, float *y, int64_t y_line)
+                       const float *b, int64_t b_line, float *output, int64_t y_line)
 {
     const sg_job job = { .kernel = sg_kernel_best(),
                          .m = m,
@@ -192,7 +192,7 @@ static dn_status sgemm(bool a_turned, bool b_turned, int64_t m, int64_t n, int64
                          .width = SG_WIDTH,
                          .b_panel = SG_WIDTH,
                          .b_step = b_line,
-                         .c = y,
+                         .c = output,
                          .c_row = y_line };
 
     if (a_turned || b_turned)
@@ -201,7 +201,7 @@ static dn_status sgemm(bool a_turned, bool b_turned, int64_t m, int64_t n, int64
         return DN_SUCCESS;
     if (k < 1) {
         for (int64_t row = 0; row < m; row++)
-            memset(y + row * y_line, 0, (size_t)n * sizeof *y);
+            memset(output + row * y_line, 0, (size_t)n * sizeof *output);
         return DN_SUCCESS;
     }
     sg_run(&job, 0, sg_units(&job));

@@ -18,30 +18,30 @@ static const uint16_t float_inputs[] = {
 #undef X
 };
 
-bool rg_known_rank(const inlay_value_info *v, uint32_t low, uint32_t high, const char *what, kit_refusal *why)
+bool rg_known_rank(const inlay_value_info *value, uint32_t low, uint32_t high, const char *what, kit_refusal *why)
 {
-    if (v == NULL || v->rank == INLAY_RANK_UNKNOWN)
+    if (value == NULL || value->rank == INLAY_RANK_UNKNOWN)
         return kit_refuse(why, INLAY_REFUSE_SHAPE, "declare the shape", "the rank of %s is not known", what);
-    if (v->rank < low || v->rank > high)
-        return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "%s has rank %u; %s takes %u to %u here", what, v->rank,
+    if (value->rank < low || value->rank > high)
+        return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "%s has rank %u; %s takes %u to %u here", what, value->rank,
                           dn_in_use->title, low, high);
     return true;
 }
 
-bool rg_known_ints(const inlay_value_info *v, int64_t *out, uint32_t max, uint32_t *out_count)
+bool rg_known_ints(const inlay_value_info *value, int64_t *out, uint32_t max, uint32_t *out_count)
 {
-    if (v == NULL || v->data == NULL || v->dtype != INLAY_INT64 || v->data_bytes > max * sizeof *out)
+    if (value == NULL || value->data == NULL || value->dtype != INLAY_INT64 || value->data_bytes > max * sizeof *out)
         return false;
-    *out_count = (uint32_t)(v->data_bytes / sizeof *out);
-    memcpy(out, v->data, v->data_bytes);
+    *out_count = (uint32_t)(value->data_bytes / sizeof *out);
+    memcpy(out, value->data, value->data_bytes);
     return true;
 }
 
-bool rg_known_scalar(const inlay_value_info *v, float *out)
+bool rg_known_scalar(const inlay_value_info *value, float *out)
 {
-    if (v == NULL || v->data == NULL || v->dtype != INLAY_FLOAT || v->data_bytes != sizeof *out)
+    if (value == NULL || value->data == NULL || value->dtype != INLAY_FLOAT || value->data_bytes != sizeof *out)
         return false;
-    memcpy(out, v->data, sizeof *out);
+    memcpy(out, value->data, sizeof *out);
     return true;
 }
 
@@ -78,37 +78,37 @@ bool rg_counts(const int64_t *dims, uint32_t rank)
     return true;
 }
 
-/* What is fixed of the sizes of v. */
-static bool is_counted(const inlay_value_info *v)
+/* What is fixed of the sizes of value. */
+static bool is_counted(const inlay_value_info *value)
 {
     int64_t dims[RG_MAX_RANK];
 
-    for (uint32_t d = 0; d < v->rank; d++)
-        dims[d] = v->dims[d].kind == INLAY_DIM_FIXED ? v->dims[d].value : 1;
-    return rg_counts(dims, v->rank);
+    for (uint32_t d = 0; d < value->rank; d++)
+        dims[d] = value->dims[d].kind == INLAY_DIM_FIXED ? value->dims[d].value : 1;
+    return rg_counts(dims, value->rank);
 }
 
 /* A float tensor of known rank. Sizes may be open: what these operators make of them is known before a run, or when
  * the region is reached. */
-static bool tensor_fits(const inlay_value_info *v, const char *what, uint32_t i, bool is_float, kit_refusal *why)
+static bool tensor_fits(const inlay_value_info *value, const char *what, uint32_t i, bool is_float, kit_refusal *why)
 {
-    if (v == NULL)
+    if (value == NULL)
         return true;
-    if (v->kind != INLAY_VALUE_TENSOR)
+    if (value->kind != INLAY_VALUE_TENSOR)
         return kit_refuse(why, INLAY_REFUSE_DTYPE, NULL, "%s %u is not a tensor", what, i);
     if (!is_float)
         return true;
-    if (v->dtype != INLAY_FLOAT)
+    if (value->dtype != INLAY_FLOAT)
         return kit_refuse(why, INLAY_REFUSE_DTYPE, "insert a Cast to float", "%s %u is %s; this provider takes float",
-                          what, i, inlay_dtype_name(v->dtype));
-    if (v->rank == INLAY_RANK_UNKNOWN || v->rank > RG_MAX_RANK)
+                          what, i, inlay_dtype_name(value->dtype));
+    if (value->rank == INLAY_RANK_UNKNOWN || value->rank > RG_MAX_RANK)
         return kit_refuse(why, INLAY_REFUSE_SHAPE, "declare the shape", "the rank of %s %u is not known, or above %d",
                           what, i, RG_MAX_RANK);
-    for (uint32_t d = 0; d < v->rank; d++) {
-        if (v->dims[d].kind == INLAY_DIM_FIXED && v->dims[d].value == 0)
+    for (uint32_t d = 0; d < value->rank; d++) {
+        if (value->dims[d].kind == INLAY_DIM_FIXED && value->dims[d].value == 0)
             return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "%s %u has no elements", what, i);
     }
-    if (!is_counted(v))
+    if (!is_counted(value))
         return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "%s %u has more than 2^31 - 1 elements", what, i);
     return true;
 }
@@ -168,31 +168,32 @@ static bool tensors_fit(const kit_node *node, const rg_operator *row, uint32_t f
 /* For rows of integers.def: tensors of known rank that have elements. Their parsers check the types. */
 static bool shapes_fit(const kit_node *node, const rg_operator *row, kit_refusal *why)
 {
-    const inlay_value_info *x = kit_input(node, 0), *y = kit_output(node, 0);
+    const inlay_value_info *input = kit_input(node, 0), *output = kit_output(node, 0);
 
-    if (x == NULL || y == NULL)
+    if (input == NULL || output == NULL)
         return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "input or output 0 is omitted");
     for (uint32_t i = 1; i < node->info->output_count; i++)
         if (kit_output(node, i) != NULL && row->family != &rg_dynamic)
             return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "leave output 1 away", "%s gives one output here",
                               dn_in_use->title);
-    if (!rg_known_rank(x, 0, RG_MAX_RANK, "input 0", why) || !rg_known_rank(y, 0, RG_MAX_RANK, "output 0", why))
+    if (!rg_known_rank(input, 0, RG_MAX_RANK, "input 0", why) ||
+        !rg_known_rank(output, 0, RG_MAX_RANK, "output 0", why))
         return false;
     for (uint32_t i = 0; i < node->info->input_count; i++) {
-        const inlay_value_info *v = kit_input(node, i);
+        const inlay_value_info *value = kit_input(node, i);
 
-        if (v == NULL)
+        if (value == NULL)
             continue;
-        if (v->kind != INLAY_VALUE_TENSOR || v->rank == INLAY_RANK_UNKNOWN || v->rank > RG_MAX_RANK)
+        if (value->kind != INLAY_VALUE_TENSOR || value->rank == INLAY_RANK_UNKNOWN || value->rank > RG_MAX_RANK)
             return kit_refuse(why, INLAY_REFUSE_SHAPE, "declare the shape",
                               "the rank of input %u is not known, or above %d", i, RG_MAX_RANK);
-        for (uint32_t d = 0; d < v->rank; d++)
-            if (v->dims[d].kind == INLAY_DIM_FIXED && v->dims[d].value == 0)
+        for (uint32_t d = 0; d < value->rank; d++)
+            if (value->dims[d].kind == INLAY_DIM_FIXED && value->dims[d].value == 0)
                 return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "input %u has no elements", i);
-        if (!is_counted(v))
+        if (!is_counted(value))
             return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "input %u has more than 2^31 - 1 elements", i);
     }
-    if (!is_counted(y))
+    if (!is_counted(output))
         return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "output 0 has more than 2^31 - 1 elements");
     return true;
 }
@@ -242,7 +243,7 @@ static bool has_kernel(const rg_state *state, const kit_node *node, const rg_op 
 {
     static const rg_family *const ours[] = { &rg_recurrent,     &rg_resize,  &rg_pad,    &rg_scatter, &rg_rotary,
                                              &rg_nbits_product, &rg_weights, &rg_narrow, &rg_sparse,  &rg_halves };
-    const inlay_value_info *x = kit_input(node, 0);
+    const inlay_value_info *input = kit_input(node, 0);
     const rg_family *family = op->row->family;
 
     for (size_t f = 0; state->library_alone && f < KIT_COUNT(ours); f++)
@@ -260,7 +261,7 @@ static bool has_kernel(const rg_state *state, const kit_node *node, const rg_op 
         return kit_refuse(why, INLAY_REFUSE_OPERATOR, NULL, "there is no kernel for LRN");
     if (family == &rg_pool && op->window.spatial > 2 && !op->window.global)
         return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "there is no kernel for pools of volumes");
-    if (family == &rg_pool && (x == NULL || x->dtype != INLAY_FLOAT))
+    if (family == &rg_pool && (input == NULL || input->dtype != INLAY_FLOAT))
         return kit_refuse(why, INLAY_REFUSE_DTYPE, NULL, "there is no kernel for pools of integers");
     return true;
 }
@@ -298,15 +299,15 @@ inlay_status rg_assess(void *state_, const inlay_graph *graph, const uint8_t *ca
     return INLAY_OK;
 }
 
-int64_t rg_known_count(const inlay_value_info *v)
+int64_t rg_known_count(const inlay_value_info *value)
 {
     int64_t count = 1;
 
-    if (v->rank == INLAY_RANK_UNKNOWN)
+    if (value->rank == INLAY_RANK_UNKNOWN)
         return -1;
-    for (uint32_t d = 0; d < v->rank; d++)
-        if (v->dims[d].kind != INLAY_DIM_FIXED || v->dims[d].value < 0 ||
-            __builtin_mul_overflow(count, v->dims[d].value, &count))
+    for (uint32_t d = 0; d < value->rank; d++)
+        if (value->dims[d].kind != INLAY_DIM_FIXED || value->dims[d].value < 0 ||
+            __builtin_mul_overflow(count, value->dims[d].value, &count))
             return -1;
     return count;
 }

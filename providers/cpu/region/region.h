@@ -106,7 +106,7 @@ typedef struct rg_family {
      * not. Called for assess as well as for compile; op->in and op->out are not set yet. */
     bool (*parse)(const kit_node *node, rg_op *op, kit_refusal *why);
     /* Emits the primitives of a group whose first op is of this family. */
-    inlay_status (*lower)(rg_build *b, const rg_group *group);
+    inlay_status (*lower)(rg_build *build, const rg_group *group);
 } rg_family;
 
 /* A row of operators.def, or of integers.def. */
@@ -222,13 +222,13 @@ const rg_operator *rg_parse(const kit_node *node, rg_op *op, kit_refusal *why);
 /* What parsers ask. */
 /* Are that many elements within the int that oneDNN counts with? dims[rank]; no negative ones. */
 bool rg_counts(const int64_t *dims, uint32_t rank);
-bool rg_known_rank(const inlay_value_info *v, uint32_t low, uint32_t high, const char *what, kit_refusal *why);
+bool rg_known_rank(const inlay_value_info *value, uint32_t low, uint32_t high, const char *what, kit_refusal *why);
 /* Elements of a tensor whose dims are all fixed; -1: they are not. */
-int64_t rg_known_count(const inlay_value_info *v);
+int64_t rg_known_count(const inlay_value_info *value);
 /* Elements of an integer constant or of a value that is known before the run; false: not known, or more than max. */
-bool rg_known_ints(const inlay_value_info *v, int64_t *out, uint32_t max, uint32_t *out_count);
+bool rg_known_ints(const inlay_value_info *value, int64_t *out, uint32_t max, uint32_t *out_count);
 /* The element of a float scalar constant. */
-bool rg_known_scalar(const inlay_value_info *v, float *out);
+bool rg_known_scalar(const inlay_value_info *value, float *out);
 /* axis within [0, rank), from one that may be negative. */
 bool rg_axis(int64_t axis, uint32_t rank, int64_t *out);
 /* Is the output worth a primitive? */
@@ -248,17 +248,17 @@ const rg_operator *rg_conv_row(const kit_node *node, const rg_operator *row);
 /* The row of the same convolution by weights that are computed. */
 const rg_operator *rg_computed_row(const rg_operator *row);
 /* Packs the constant weights of a recurrent layer, whose op is otherwise complete; only in compile. */
-inlay_status rg_recurrent_prepare(inlay_compiled *c, const inlay_compile_request *r, const inlay_node_info *info,
-                                  rg_op *op, inlay_diag *diag);
+inlay_status rg_recurrent_prepare(inlay_compiled *compiled, const inlay_compile_request *request,
+                                  const inlay_node_info *info, rg_op *op, inlay_diag *diag);
 void rg_recurrent_release(rg_op *op);
 /* Adds what a recurrent layer takes. */
-void rg_recurrent_cost(const rg_state *state, const inlay_cost_request *r, const inlay_node_info *info,
+void rg_recurrent_cost(const rg_state *state, const inlay_cost_request *request, const inlay_node_info *info,
                        inlay_cost *cost);
 
 /* Which nodes the rows of integers.def are for (quant.c). */
 bool rg_takes_any(const kit_node *node);
-bool rg_takes_bytes(const kit_node *node);                                 /* the first input has 8 bits */
-bool rg_is_dynamic_scale(const kit_node *node, const inlay_value_info *v); /* made by DynamicQuantizeLinear */
+bool rg_takes_bytes(const kit_node *node);                                     /* the first input has 8 bits */
+bool rg_is_dynamic_scale(const kit_node *node, const inlay_value_info *value); /* made by DynamicQuantizeLinear */
 bool rg_takes_weights(const kit_node *node); /* constant weights of a few bits that products alone read */
 bool rg_takes_narrow(const kit_node *node);  /* constants of few bits (narrow.c) */
 bool rg_takes_halves(const kit_node *node);  /* Cast of constants of 16 bits to float (halves.c) */
@@ -354,7 +354,7 @@ inlay_status rg_assess(void *state, const inlay_graph *graph, const uint8_t *can
 inlay_status rg_cost(void *state, const inlay_cost_request *request, inlay_cost *cost);
 
 /* Adds what an operator of integers.def takes. */
-void rg_quant_cost(const rg_op *op, const inlay_cost_request *r, const inlay_node_info *info, inlay_cost *cost);
+void rg_quant_cost(const rg_op *op, const inlay_cost_request *request, const inlay_node_info *info, inlay_cost *cost);
 
 /* Holds the OpenMP pool, which libdnnl shares with the host, to a number of threads for what this thread calls. Returns
  * the number before, to be set again. */

@@ -19,12 +19,12 @@ struct rg_scratch {
 
 rg_scratch *rg_scratch_open(rg_scratch **spare)
 {
-    rg_scratch *s = __atomic_exchange_n(spare, NULL, __ATOMIC_ACQUIRE);
+    rg_scratch *scratch = __atomic_exchange_n(spare, NULL, __ATOMIC_ACQUIRE);
 
-    return s != NULL ? s : calloc(1, sizeof *s);
+    return scratch != NULL ? scratch : calloc(1, sizeof *scratch);
 }
 
-void *rg_scratch_take(rg_scratch *s, size_t count, size_t element)
+void *rg_scratch_take(rg_scratch *scratch, size_t count, size_t element)
 {
     size_t bytes;
     rg_extra *extra;
@@ -33,61 +33,61 @@ void *rg_scratch_take(rg_scratch *s, size_t count, size_t element)
     if (__builtin_mul_overflow(count, element, &bytes) || bytes > SIZE_MAX / 2)
         return NULL;
     bytes = (bytes + ALIGN - 1) / ALIGN * ALIGN;
-    if (bytes <= s->bytes - s->used) {
-        p = s->memory + s->used;
-        s->used += bytes;
+    if (bytes <= scratch->bytes - scratch->used) {
+        p = scratch->memory + scratch->used;
+        scratch->used += bytes;
         return p;
     }
     extra = malloc(ALIGN + bytes);
     if (extra == NULL)
         return NULL;
-    extra->next = s->extras;
-    s->extras = extra;
-    s->extra_bytes += bytes;
+    extra->next = scratch->extras;
+    scratch->extras = extra;
+    scratch->extra_bytes += bytes;
     return (char *)extra + ALIGN;
 }
 
-void *rg_scratch_take_zeroed(rg_scratch *s, size_t count, size_t element)
+void *rg_scratch_take_zeroed(rg_scratch *scratch, size_t count, size_t element)
 {
-    void *p = rg_scratch_take(s, count, element);
+    void *p = rg_scratch_take(scratch, count, element);
 
     return p == NULL ? NULL : memset(p, 0, count * element);
 }
 
-static void reset(rg_scratch *s)
+static void reset(rg_scratch *scratch)
 {
-    while (s->extras != NULL) {
-        rg_extra *next = s->extras->next;
+    while (scratch->extras != NULL) {
+        rg_extra *next = scratch->extras->next;
 
-        free(s->extras);
-        s->extras = next;
+        free(scratch->extras);
+        scratch->extras = next;
     }
-    if (s->extra_bytes > 0) {
-        free(s->memory);
-        s->bytes = s->used + s->extra_bytes;
-        s->memory = s->bytes <= KEPT_BYTES ? malloc(s->bytes) : NULL;
-        if (s->memory == NULL)
-            s->bytes = 0;
-        s->extra_bytes = 0;
+    if (scratch->extra_bytes > 0) {
+        free(scratch->memory);
+        scratch->bytes = scratch->used + scratch->extra_bytes;
+        scratch->memory = scratch->bytes <= KEPT_BYTES ? malloc(scratch->bytes) : NULL;
+        if (scratch->memory == NULL)
+            scratch->bytes = 0;
+        scratch->extra_bytes = 0;
     }
-    s->used = 0;
+    scratch->used = 0;
 }
 
-static void destroy(rg_scratch *s)
+static void destroy(rg_scratch *scratch)
 {
-    if (s == NULL)
+    if (scratch == NULL)
         return;
-    reset(s);
-    free(s->memory);
-    free(s);
+    reset(scratch);
+    free(scratch->memory);
+    free(scratch);
 }
 
-void rg_scratch_close(rg_scratch **spare, rg_scratch *s)
+void rg_scratch_close(rg_scratch **spare, rg_scratch *scratch)
 {
-    if (s == NULL)
+    if (scratch == NULL)
         return;
-    reset(s);
-    destroy(__atomic_exchange_n(spare, s, __ATOMIC_ACQ_REL));
+    reset(scratch);
+    destroy(__atomic_exchange_n(spare, scratch, __ATOMIC_ACQ_REL));
 }
 
 void rg_scratch_drop(rg_scratch **spare)
@@ -95,7 +95,7 @@ void rg_scratch_drop(rg_scratch **spare)
     destroy(__atomic_exchange_n(spare, NULL, __ATOMIC_ACQ_REL));
 }
 
-bool rg_scratch_grow(rg_scratch *s, void *array, uint32_t count, uint32_t *capacity, size_t element)
+bool rg_scratch_grow(rg_scratch *scratch, void *array, uint32_t count, uint32_t *capacity, size_t element)
 {
     const uint32_t more = *capacity < 32 ? 32 : *capacity * 2;
     void *old, *fresh;
@@ -103,7 +103,7 @@ bool rg_scratch_grow(rg_scratch *s, void *array, uint32_t count, uint32_t *capac
     if (count < *capacity)
         return true;
     memcpy(&old, array, sizeof old); /* array is the address of a typed pointer */
-    fresh = more > *capacity ? rg_scratch_take_zeroed(s, more, element) : NULL;
+    fresh = more > *capacity ? rg_scratch_take_zeroed(scratch, more, element) : NULL;
     if (fresh == NULL)
         return false;
     if (count > 0)

@@ -10,14 +10,14 @@ static int64_t steps_of(int64_t k)
     return (k + FR_STEP - 1) / FR_STEP;
 }
 
-bool fours_are(const sp_weights *w)
+bool fours_are(const sp_weights *weights)
 {
-    for (int64_t k = 0; k < w->k; k += FR_K)
-        for (int64_t j = 0; j < w->n; j++) {
+    for (int64_t k = 0; k < weights->k; k += FR_K)
+        for (int64_t j = 0; j < weights->n; j++) {
             int count = 0;
 
-            for (int64_t p = k; p < k + FR_K && p < w->k; p++)
-                count += sp_element(w, p, j) != 0;
+            for (int64_t p = k; p < k + FR_K && p < weights->k; p++)
+                count += sp_element(weights, p, j) != 0;
             if (count > 2)
                 return false;
         }
@@ -66,12 +66,12 @@ static bool put(float *pack, int64_t depth, int64_t k, int64_t j, float x)
     return true;
 }
 
-bool fours_pack(const sp_weights *w, float *target)
+bool fours_pack(const sp_weights *weights, float *target)
 {
-    clear(w->k, w->n, target);
-    for (int64_t k = 0; k < w->k; k++)
-        for (int64_t j = 0; j < w->n; j++)
-            if (!put(target, w->k, k, j, sp_element(w, k, j)))
+    clear(weights->k, weights->n, target);
+    for (int64_t k = 0; k < weights->k; k++)
+        for (int64_t j = 0; j < weights->n; j++)
+            if (!put(target, weights->k, k, j, sp_element(weights, k, j)))
                 return false;
     return true;
 }
@@ -79,43 +79,43 @@ bool fours_pack(const sp_weights *w, float *target)
 /* ------------------------------------------------------------------ matrices as values and places */
 
 /* An entry, and its place in the matrix. */
-static float entry(const sp_entries *e, int64_t i, int64_t *out_k, int64_t *out_j)
+static float entry(const sp_entries *entries, int64_t i, int64_t *out_k, int64_t *out_j)
 {
     int64_t at;
     float x;
 
-    memcpy(&x, (const char *)e->values + i * (int64_t)sizeof x, sizeof x);
-    memcpy(&at, (const char *)e->places + i * (int64_t)sizeof at, sizeof at);
-    *out_k = e->upright ? at / e->n : at % e->k;
-    *out_j = e->upright ? at % e->n : at / e->k;
+    memcpy(&x, (const char *)entries->values + i * (int64_t)sizeof x, sizeof x);
+    memcpy(&at, (const char *)entries->places + i * (int64_t)sizeof at, sizeof at);
+    *out_k = entries->upright ? at / entries->n : at % entries->k;
+    *out_j = entries->upright ? at % entries->n : at / entries->k;
     return x;
 }
 
-bool fours_entries_are(const sp_entries *e)
+bool fours_entries_are(const sp_entries *entries)
 {
-    uint8_t *counts = calloc((size_t)((e->k + FR_K - 1) / FR_K * e->n), 1);
-    bool are = counts != NULL && sparse_entries_are_sound(e);
+    uint8_t *counts = calloc((size_t)((entries->k + FR_K - 1) / FR_K * entries->n), 1);
+    bool are = counts != NULL && sparse_entries_are_sound(entries);
 
-    for (int64_t i = 0; are && i < e->count; i++) {
+    for (int64_t i = 0; are && i < entries->count; i++) {
         int64_t k, j;
 
-        if (entry(e, i, &k, &j) != 0)
-            are = ++counts[k / FR_K * e->n + j] <= 2;
+        if (entry(entries, i, &k, &j) != 0)
+            are = ++counts[k / FR_K * entries->n + j] <= 2;
     }
     free(counts);
     return are;
 }
 
-bool fours_entries_pack(const sp_entries *e, float *target)
+bool fours_entries_pack(const sp_entries *entries, float *target)
 {
-    clear(e->k, e->n, target);
-    if (!sparse_entries_are_sound(e))
+    clear(entries->k, entries->n, target);
+    if (!sparse_entries_are_sound(entries))
         return false;
-    for (int64_t i = 0; i < e->count; i++) {
+    for (int64_t i = 0; i < entries->count; i++) {
         int64_t k, j;
-        const float x = entry(e, i, &k, &j);
+        const float x = entry(entries, i, &k, &j);
 
-        if (!put(target, e->k, k, j, x))
+        if (!put(target, entries->k, k, j, x))
             return false;
     }
     return true;
@@ -203,23 +203,23 @@ static void multiply(const sg_job *job, const float *turned, bool finite, int64_
 {
     const fr_set *set = set_of_cpu();
     const int64_t at = panel * SP_WIDTH, steps = steps_of(job->k);
-    fr_tile t = { .panel = job->b + panel * steps * FR_FLOATS,
-                  .steps = steps,
-                  .a = turned,
-                  .c = job->c + at,
-                  .c_row = job->c_row,
-                  .last = (uint32_t)(job->n - at < SP_WIDTH ? job->n - at : SP_WIDTH) };
+    fr_tile tile = { .panel = job->b + panel * steps * FR_FLOATS,
+                     .steps = steps,
+                     .a = turned,
+                     .c = job->c + at,
+                     .c_row = job->c_row,
+                     .last = (uint32_t)(job->n - at < SP_WIDTH ? job->n - at : SP_WIDTH) };
 
     for (int64_t row = 0; row < job->m; row += set->rows) {
         const int size = size_of(job->m - row);
 
-        t.rows = job->m - row;
-        set->multiply[size](&t);
-        t.a += steps * FR_STEP * rows_of[size];
-        t.c += set->rows * t.c_row;
+        tile.rows = job->m - row;
+        set->multiply[size](&tile);
+        tile.a += steps * FR_STEP * rows_of[size];
+        tile.c += set->rows * tile.c_row;
     }
     for (int64_t row = 0; !finite && row < job->m; row++)
-        spoil(job, row, panel, t.last);
+        spoil(job, row, panel, tile.last);
 }
 
 void fours_run(const sg_job *job, float *scratch, int64_t begin, int64_t end)

@@ -37,18 +37,18 @@ typedef struct fr_tile {
 
 typedef struct fr_set {
     int64_t rows; /* of the largest size that there is */
-    void (*multiply[FR_SIZES])(const fr_tile *t);
+    void (*multiply[FR_SIZES])(const fr_tile *tile);
 } fr_set;
 
 KERNEL_INSTANCES(fr_set, fours)
 
 /* Is B of that kind? Of most others a look at the first few tells. */
-bool fours_are(const sp_weights *w);
-bool fours_entries_are(const sp_entries *e); /* false, too, where places are wrong, or memory is out */
+bool fours_are(const sp_weights *weights);
+bool fours_entries_are(const sp_entries *entries); /* false, too, where places are wrong, or memory is out */
 /* Floats of a pack, in lines of the cache, and the pack; false: it is not of that kind. */
 int64_t fours_pack_floats(int64_t k, int64_t n);
-bool fours_pack(const sp_weights *w, float *target);
-bool fours_entries_pack(const sp_entries *e, float *target);
+bool fours_pack(const sp_weights *weights, float *target);
+bool fours_entries_pack(const sp_entries *entries, float *target);
 
 /* A product as sparse_run does it, to which a job with FR_WIDTH comes from there. */
 int64_t fours_units(const sg_job *job);

@@ -30,10 +30,10 @@ typedef struct sp_tile {
 
 typedef struct sp_set {
     int64_t rows, few; /* of a block, and of one that takes a third as long */
-    void (*many)(const sp_tile *t);
-    void (*some)(const sp_tile *t); /* at most `few` rows */
-    void (*one)(const sp_tile *t);
-    void (*all)(const sp_tile *t); /* one row, by zeros, too */
+    void (*many)(const sp_tile *tile);
+    void (*some)(const sp_tile *tile); /* at most `few` rows */
+    void (*one)(const sp_tile *tile);
+    void (*all)(const sp_tile *tile); /* one row, by zeros, too */
     /* Rows a_row apart, at most set->rows; what is missing is 0. out has room for SP_MOST_ROWS elements beyond
      * [k][rows]. Returns whether all elements are finite. */
     bool (*turn)(const float *a, int64_t a_row, int64_t rows, int64_t k, float *out);
@@ -55,11 +55,11 @@ typedef struct sp_weights {
     int64_t k, n, k_step, n_step;
 } sp_weights;
 
-static inline float sp_element(const sp_weights *w, int64_t k, int64_t j)
+static inline float sp_element(const sp_weights *weights, int64_t k, int64_t j)
 {
     float x;
 
-    memcpy(&x, (const char *)w->data + (k * w->k_step + j * w->n_step) * (int64_t)sizeof x, sizeof x);
+    memcpy(&x, (const char *)weights->data + (k * weights->k_step + j * weights->n_step) * (int64_t)sizeof x, sizeof x);
     return x;
 }
 
@@ -70,12 +70,12 @@ static inline int64_t sp_panels(int64_t n)
 }
 
 /* Blocks that are not zero; -1: more than the share `most` of them in a sample, and they were not counted. */
-int64_t sparse_count(const sp_weights *w, double most);
+int64_t sparse_count(const sp_weights *weights, double most);
 /* The share of blocks that are not zero, by a sample: 1 where few are zero. */
-double sparse_share(const sp_weights *w);
+double sparse_share(const sp_weights *weights);
 /* Floats of a pack with so many blocks, and the pack. */
-int64_t sparse_pack_floats(const sp_weights *w, int64_t count);
-bool sparse_pack(const sp_weights *w, int64_t count, float *target);
+int64_t sparse_pack_floats(const sp_weights *weights, int64_t count);
+bool sparse_pack(const sp_weights *weights, int64_t count, float *target);
 
 /* A matrix as a file has it that names its elements: values [count] and their places in the rows one after the other,
  * ascending, both at any address; [k, n] if upright, otherwise [n, k]. */
@@ -86,14 +86,14 @@ typedef struct sp_entries {
 } sp_entries;
 /* As sparse_count, sparse_share and sparse_pack are, without the dense matrix. -1 and false, too, where places are not
  * ascending or not in the matrix, or memory is out. */
-int64_t sparse_entries_count(const sp_entries *e, double most);
-double sparse_entries_share(const sp_entries *e);
-bool sparse_entries_pack(const sp_entries *e, int64_t count, float *target);
+int64_t sparse_entries_count(const sp_entries *entries, double most);
+double sparse_entries_share(const sp_entries *entries);
+bool sparse_entries_pack(const sp_entries *entries, int64_t count, float *target);
 /* All elements, as they lie in the matrix; false: places are wrong. */
-bool sparse_entries_expand(const sp_entries *e, float *target);
+bool sparse_entries_expand(const sp_entries *entries, float *target);
 
 /* Are the places of entries ascending, and in the matrix? */
-bool sparse_entries_are_sound(const sp_entries *e);
+bool sparse_entries_are_sound(const sp_entries *entries);
 
 /* A product as sg_run does it; job->b is the pack, of fours.h with width FR_WIDTH; b_panel, b_step and add are not
  * read. Units are blocks of rows by chunks of columns; scratch: sparse_scratch_floats(job) of this worker's own. */

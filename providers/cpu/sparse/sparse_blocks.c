@@ -60,30 +60,30 @@ static void multiply(const sg_job *job, const sp_set *set, const float *turned, 
 {
     const uint32_t *begins = (const uint32_t *)(const void *)job->b, *index = begins + sp_panels(job->n) + 1;
     const int64_t total = begins[sp_panels(job->n)], at = panel * SP_WIDTH, count = begins[panel + 1] - begins[panel];
-    sp_tile t = { .k = job->k,
-                  .index = index + begins[panel],
-                  .count = count,
-                  .blocks = job->b + sparse_blocks_at(job->n, total) + (int64_t)begins[panel] * SP_WIDTH,
-                  .a = turned,
-                  .c = job->c + row * job->c_row + at,
-                  .c_row = job->c_row,
-                  .rows = rows,
-                  .last = (uint32_t)(job->n - at < SP_WIDTH ? job->n - at : SP_WIDTH),
-                  .add = k0 > 0 };
+    sp_tile tile = { .k = job->k,
+                     .index = index + begins[panel],
+                     .count = count,
+                     .blocks = job->b + sparse_blocks_at(job->n, total) + (int64_t)begins[panel] * SP_WIDTH,
+                     .a = turned,
+                     .c = job->c + row * job->c_row + at,
+                     .c_row = job->c_row,
+                     .rows = rows,
+                     .last = (uint32_t)(job->n - at < SP_WIDTH ? job->n - at : SP_WIDTH),
+                     .add = k0 > 0 };
 
     if (finite && job->m > 1) {
-        const int64_t first = first_from(t.index, count, k0);
+        const int64_t first = first_from(tile.index, count, k0);
 
-        t.count = first_from(t.index, count, k1) - first;
-        t.index += first;
-        t.blocks += first * SP_WIDTH;
-        (rows <= set->few ? set->some : set->many)(&t);
+        tile.count = first_from(tile.index, count, k1) - first;
+        tile.index += first;
+        tile.blocks += first * SP_WIDTH;
+        (rows <= set->few ? set->some : set->many)(&tile);
         return;
     }
     for (int64_t r = 0; k1 == job->k && r < rows; r++) {
-        t.a = job->a + (row + r) * job->a_row;
-        (finite ? set->one : set->all)(&t);
-        t.c += t.c_row;
+        tile.a = job->a + (row + r) * job->a_row;
+        (finite ? set->one : set->all)(&tile);
+        tile.c += tile.c_row;
     }
 }
 
@@ -94,8 +94,8 @@ void sparse_finish(const sg_job *job, int64_t row, int64_t rows, int64_t at)
 
     if (job->bias != NULL)
         job->kernel->post(&(sg_post){ .fn = SG_ADD, .other = job->bias + at, .col = 1 }, c, job->c_row, rows, columns);
-    for (uint32_t p = 0; p < job->post_count; p++) {
-        sg_post post = job->posts[p];
+    for (uint32_t post_index = 0; post_index < job->post_count; post_index++) {
+        sg_post post = job->posts[post_index];
 
         if (post.other != NULL)
             post.other += row * post.row + at * post.col;

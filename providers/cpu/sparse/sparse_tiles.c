@@ -12,31 +12,31 @@ enum {
     LINE = 16
 };
 
-VEC_INLINE void store(const sp_tile *t, const int64_t r, const vec *sums)
+VEC_INLINE void store(const sp_tile *tile, const int64_t r, const vec *sums)
 {
-    float *c = t->c + r * t->c_row;
+    float *c = tile->c + r * tile->c_row;
 
     VEC_UNROLL
     for (int v = 0; v < PARTS; v++)
-        vec_store_some(c + v * VEC_LANES, vec_first((int64_t)t->last - v * VEC_LANES), sums[v]);
+        vec_store_some(c + v * VEC_LANES, vec_first((int64_t)tile->last - v * VEC_LANES), sums[v]);
 }
 
-VEC_INLINE void multiply(const int rows, const sp_tile *t)
+VEC_INLINE void multiply(const int rows, const sp_tile *tile)
 {
-    const float *blocks = t->blocks;
+    const float *blocks = tile->blocks;
     vec sums[ROWS][PARTS];
 
     VEC_UNROLL
     for (int r = 0; r < rows; r++) {
         VEC_UNROLL
         for (int v = 0; v < PARTS; v++)
-            sums[r][v] = t->add && r < t->rows ? vec_load_some(vec_first((int64_t)t->last - v * VEC_LANES),
-                                                               t->c + r * t->c_row + v * VEC_LANES)
-                                               : vec_zero();
+            sums[r][v] = tile->add && r < tile->rows ? vec_load_some(vec_first((int64_t)tile->last - v * VEC_LANES),
+                                                                     tile->c + r * tile->c_row + v * VEC_LANES)
+                                                     : vec_zero();
     }
-    for (int64_t i = 0; i < t->count; i++, blocks += SP_WIDTH) {
-        const float *a = t->a + (int64_t)t->index[i] * ROWS;
-        const float *next = t->a + (int64_t)t->index[i + AHEAD] * ROWS; /* any address; nobody else foresees it */
+    for (int64_t i = 0; i < tile->count; i++, blocks += SP_WIDTH) {
+        const float *a = tile->a + (int64_t)tile->index[i] * ROWS;
+        const float *next = tile->a + (int64_t)tile->index[i + AHEAD] * ROWS; /* any address; nobody else foresees it */
         vec b[PARTS];
 
         VEC_UNROLL
@@ -56,8 +56,8 @@ VEC_INLINE void multiply(const int rows, const sp_tile *t)
     }
     VEC_UNROLL
     for (int r = 0; r < rows; r++)
-        if (r < t->rows)
-            store(t, r, sums[r]);
+        if (r < tile->rows)
+            store(tile, r, sums[r]);
 }
 
 KERNEL_PART(void, sparse_many, const sp_tile *t)
@@ -102,7 +102,7 @@ KERNEL_PART(void, sparse_one, const sp_tile *t)
     store(t, 0, sums[0]);
 }
 
-static void all(const sp_tile *t)
+static void all(const sp_tile *tile)
 {
     vec sums[PARTS];
     int64_t i = 0;
@@ -110,16 +110,16 @@ static void all(const sp_tile *t)
     VEC_UNROLL
     for (int v = 0; v < PARTS; v++)
         sums[v] = vec_zero();
-    for (int64_t p = 0; p < t->k; p++) {
-        const bool there = i < t->count && t->index[i] == p;
+    for (int64_t p = 0; p < tile->k; p++) {
+        const bool there = i < tile->count && tile->index[i] == p;
 
         VEC_UNROLL
         for (int v = 0; v < PARTS; v++)
-            sums[v] = vec_fma(vec_set(t->a[p]), there ? vec_load(t->blocks + i * SP_WIDTH + v * VEC_LANES) : vec_zero(),
-                              sums[v]);
+            sums[v] = vec_fma(vec_set(tile->a[p]),
+                              there ? vec_load(tile->blocks + i * SP_WIDTH + v * VEC_LANES) : vec_zero(), sums[v]);
         i += there;
     }
-    store(t, 0, sums);
+    store(tile, 0, sums);
 }
 
 /* Squares of VEC_LANES elements are turned in registers; what is stored of one k beyond its ROWS elements is

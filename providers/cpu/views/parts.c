@@ -76,73 +76,74 @@ static bool parse_slice(const kit_node *node, rg_op *op, kit_refusal *why)
 }
 
 /* The whole, with a stride for each axis. */
-static inlay_status read_whole(rg_build *b, rg_place *out)
+static inlay_status read_whole(rg_build *build, rg_place *out)
 {
-    uint32_t value = b->op->in[0];
-    inlay_status status = rg_read_strided(b, value, out);
+    uint32_t value = build->op->in[0];
+    inlay_status status = rg_read_strided(build, value, out);
     rg_md md;
 
     if (status != INLAY_OK || !rg_md_is_blocked(&out->md))
         return status;
-    if (b->ranks[value] < 3 || b->ranks[value] > 5)
-        return rg_read_plain(b, value, out);
-    rg_md_channels_last(&md, b->ranks[value], b->dims[value]);
+    if (build->ranks[value] < 3 || build->ranks[value] > 5)
+        return rg_read_plain(build, value, out);
+    rg_md_channels_last(&md, build->ranks[value], build->dims[value]);
     md.data_type = out->md.data_type;
-    return rg_read_as(b, value, &md, out);
+    return rg_read_as(build, value, &md, out);
 }
 
 /* Value `part` is what starts at `start` elements into the whole. */
-static inlay_status set_part(rg_build *b, uint32_t part, const rg_place *whole, int64_t start, const int64_t *strides)
+static inlay_status set_part(rg_build *build, uint32_t part, const rg_place *whole, int64_t start,
+                             const int64_t *strides)
 {
-    rg_place y = *whole;
+    rg_place output = *whole;
 
-    rg_md_strides(&y.md, b->ranks[part], b->dims[part], strides);
-    y.md.data_type = whole->md.data_type;
-    y.offset += (uint64_t)start * rg_type_bytes(whole->md.data_type);
-    return rg_set_place(b, part, &y);
+    rg_md_strides(&output.md, build->ranks[part], build->dims[part], strides);
+    output.md.data_type = whole->md.data_type;
+    output.offset += (uint64_t)start * rg_type_bytes(whole->md.data_type);
+    return rg_set_place(build, part, &output);
 }
 
-static inlay_status lower_split(rg_build *b, const rg_group *group)
+static inlay_status lower_split(rg_build *build, const rg_group *group)
 {
-    const rg_op *op = b->op;
+    const rg_op *op = build->op;
     const int64_t *strides;
     int64_t at = 0;
     rg_place whole;
     inlay_status status;
 
     (void)group;
-    if (rg_count(b, op->in[0]) == 0)
+    if (rg_count(build, op->in[0]) == 0)
         return INLAY_OK;
-    INLAY_TRY(read_whole(b, &whole));
+    INLAY_TRY(read_whole(build, &whole));
     strides = whole.md.strides;
     for (uint32_t i = 0; i < op->out_count; i++) {
-        if (rg_count(b, op->out[i]) > 0)
-            INLAY_TRY(set_part(b, op->out[i], &whole, at * strides[op->axis], strides));
-        at += b->dims[op->out[i]][op->axis];
+        if (rg_count(build, op->out[i]) > 0)
+            INLAY_TRY(set_part(build, op->out[i], &whole, at * strides[op->axis], strides));
+        at += build->dims[op->out[i]][op->axis];
     }
 done:
     return status;
 }
 
-static inlay_status lower_slice(rg_build *b, const rg_group *group)
+static inlay_status lower_slice(rg_build *build, const rg_group *group)
 {
-    const rg_op *op = b->op;
+    const rg_op *op = build->op;
     int64_t strides[RG_MAX_RANK], start = 0;
     rg_place whole;
     inlay_status status;
 
-    INLAY_TRY(read_whole(b, &whole));
-    for (uint32_t d = 0; d < b->ranks[group->out]; d++) {
-        int64_t size = b->dims[op->in[0]][d],
+    INLAY_TRY(read_whole(build, &whole));
+    for (uint32_t d = 0; d < build->ranks[group->out]; d++) {
+        int64_t size = build->dims[op->in[0]][d],
                 from = op->slice.starts[d] < 0 ? op->slice.starts[d] + size : op->slice.starts[d];
 
         from = from < 0 ? 0 : from > size ? size : from;
         start += from * whole.md.strides[d];
         strides[d] = whole.md.strides[d];
-        if (b->dims[group->out][d] > 1) /* a step that is never taken may be any number */
+        if (build->dims[group->out][d] > 1) /* a step that is never taken may be any number */
             strides[d] *= op->slice.steps[d];
     }
-    status = set_part(b, group->out, &whole, start, strides);
+    status = set_part(build, group->out, &whole, start, strides);
 done:
     return status;
 }

@@ -10,9 +10,9 @@
 /* Is the value one of those? */
 bool halves_is_constant(const inlay_graph *graph, uint32_t value);
 /* What such Casts of a region that was read make becomes constants of it. */
-void halves_find(inlay_compiled *c, const inlay_graph *graph);
+void halves_find(inlay_compiled *compiled, const inlay_graph *graph);
 /* Counts the originals of what was packed as given up. */
-void halves_settle(inlay_compiled *c);
+void halves_settle(inlay_compiled *compiled);
 /* Its floats, which the caller frees. */
-INLAY_NODISCARD inlay_status halves_floats(const rg_constant *k, void **out, inlay_diag *diag);
+INLAY_NODISCARD inlay_status halves_floats(const rg_constant *constant, void **out, inlay_diag *diag);
 #endif

@@ -16,90 +16,91 @@ enum { LOOK_THROUGH = NARROW_TURNS };
 
 /* ------------------------------------------------------------------ which nodes */
 
-static bool is_op(const inlay_node_info *n, const char *op_type)
+static bool is_op(const inlay_node_info *node, const char *op_type)
 {
-    return strcmp(n->op_type.data, op_type) == 0 && strcmp(n->domain.data, "ai.onnx") == 0;
+    return strcmp(node->op_type.data, op_type) == 0 && strcmp(node->domain.data, "ai.onnx") == 0;
 }
 
-static bool is_constant(const inlay_value_info *v)
+static bool is_constant(const inlay_value_info *value)
 {
-    return v != NULL && (v->flags & INLAY_VALUE_CONSTANT) != 0 && v->data != NULL;
+    return value != NULL && (value->flags & INLAY_VALUE_CONSTANT) != 0 && value->data != NULL;
 }
 
-static bool is_narrow_type(inlay_dtype t)
+static bool is_narrow_type(inlay_dtype dtype)
 {
-    return t == INLAY_INT8 || t == INLAY_UINT8 || t == INLAY_INT4 || t == INLAY_UINT4 || t == INLAY_INT2 ||
-           t == INLAY_UINT2 || t == INLAY_INT16 || t == INLAY_UINT16 || t == INLAY_FLOAT8E4M3FN ||
-           t == INLAY_FLOAT8E4M3FNUZ || t == INLAY_FLOAT8E5M2 || t == INLAY_FLOAT8E5M2FNUZ || t == INLAY_FLOAT4E2M1;
+    return dtype == INLAY_INT8 || dtype == INLAY_UINT8 || dtype == INLAY_INT4 || dtype == INLAY_UINT4 ||
+           dtype == INLAY_INT2 || dtype == INLAY_UINT2 || dtype == INLAY_INT16 || dtype == INLAY_UINT16 ||
+           dtype == INLAY_FLOAT8E4M3FN || dtype == INLAY_FLOAT8E4M3FNUZ || dtype == INLAY_FLOAT8E5M2 ||
+           dtype == INLAY_FLOAT8E5M2FNUZ || dtype == INLAY_FLOAT4E2M1;
 }
 
 /* The axis of the scales. false: there is something about the node that ONNX does not know. */
-static bool read_axis(const kit_node *node, struct narrow *n)
+static bool read_axis(const kit_node *node, struct narrow *narrow)
 {
-    const inlay_value_info *x = kit_input(node, 0), *scale = kit_input(node, 1);
+    const inlay_value_info *input = kit_input(node, 0), *scale = kit_input(node, 1);
     const int64_t block = kit_attr_int(node->info, "block_size", 0);
     int64_t axis;
 
-    n->count = rg_known_count(x);
-    n->scales = rg_known_count(scale);
-    n->single = n->scales == 1 && (block == 0 || n->count == 1);
-    n->block = n->inner = n->size = 1;
-    if (n->single)
+    narrow->count = rg_known_count(input);
+    narrow->scales = rg_known_count(scale);
+    narrow->single = narrow->scales == 1 && (block == 0 || narrow->count == 1);
+    narrow->block = narrow->inner = narrow->size = 1;
+    if (narrow->single)
         return true;
-    if (block < 0 || !rg_axis(kit_attr_int(node->info, "axis", 1), x->rank, &axis))
+    if (block < 0 || !rg_axis(kit_attr_int(node->info, "axis", 1), input->rank, &axis))
         return false;
-    for (uint32_t d = (uint32_t)axis + 1; d < x->rank; d++)
-        n->inner *= x->dims[d].value;
-    n->size = x->dims[axis].value;
-    n->block = block > 0 ? block : 1;
+    for (uint32_t d = (uint32_t)axis + 1; d < input->rank; d++)
+        narrow->inner *= input->dims[d].value;
+    narrow->size = input->dims[axis].value;
+    narrow->block = block > 0 ? block : 1;
     if (block == 0)
-        return scale->rank == 1 && n->scales == n->size;
-    if (scale->rank != x->rank)
+        return scale->rank == 1 && narrow->scales == narrow->size;
+    if (scale->rank != input->rank)
         return false;
-    for (uint32_t d = 0; d < x->rank; d++)
-        if (scale->dims[d].value != (d == axis ? (n->size + block - 1) / block : x->dims[d].value))
+    for (uint32_t d = 0; d < input->rank; d++)
+        if (scale->dims[d].value != (d == axis ? (narrow->size + block - 1) / block : input->dims[d].value))
             return false;
     return true;
 }
 
-static bool read_dequantize(const kit_node *node, struct narrow *n)
+static bool read_dequantize(const kit_node *node, struct narrow *narrow)
 {
-    const inlay_value_info *x = kit_input(node, 0), *scale = kit_input(node, 1), *zero = kit_input(node, 2);
+    const inlay_value_info *input = kit_input(node, 0), *scale = kit_input(node, 1), *zero = kit_input(node, 2);
 
-    return is_constant(x) && is_constant(scale) && is_narrow_type(x->dtype) && x->rank <= RG_MAX_RANK &&
+    return is_constant(input) && is_constant(scale) && is_narrow_type(input->dtype) && input->rank <= RG_MAX_RANK &&
            scale->dtype == INLAY_FLOAT && kit_output_dtype(node, 0) == INLAY_FLOAT &&
            (zero == NULL ||
-            (is_constant(zero) && zero->dtype == x->dtype && rg_known_count(zero) == rg_known_count(scale))) &&
-           rg_known_count(x) > 0 && rg_known_count(x) < INT32_MAX && read_axis(node, n);
+            (is_constant(zero) && zero->dtype == input->dtype && rg_known_count(zero) == rg_known_count(scale))) &&
+           rg_known_count(input) > 0 && rg_known_count(input) < INT32_MAX && read_axis(node, narrow);
 }
 
 bool rg_takes_narrow(const kit_node *node)
 {
-    struct narrow n;
+    struct narrow narrow;
 
-    return read_dequantize(node, &n);
+    return read_dequantize(node, &narrow);
 }
 
-static bool is_view(const inlay_node_info *n)
+static bool is_view(const inlay_node_info *node)
 {
     static const char *const views[] = { "Transpose", "Reshape", "Flatten", "Squeeze", "Unsqueeze" };
 
     for (uint32_t i = 0; i < KIT_COUNT(views); i++)
-        if (is_op(n, views[i]))
+        if (is_op(node, views[i]))
             return true;
     return false;
 }
 
 /* Sizes that are all known, as many as elements. */
-static bool read_dims(const inlay_value_info *v, int64_t count, int64_t *dims)
+static bool read_dims(const inlay_value_info *value, int64_t count, int64_t *dims)
 {
     int64_t all = 1;
 
-    if (v == NULL || v->rank > RG_MAX_RANK)
+    if (value == NULL || value->rank > RG_MAX_RANK)
         return false;
-    for (uint32_t d = 0; d < v->rank; d++) {
-        dims[d] = v->dims[d].value;
-        if (v->dims[d].kind != INLAY_DIM_FIXED || __builtin_mul_overflow(all, dims[d], &all))
+    for (uint32_t d = 0; d < value->rank; d++) {
+        dims[d] = value->dims[d].value;
+        if (value->dims[d].kind != INLAY_DIM_FIXED || __builtin_mul_overflow(all, dims[d], &all))
             return false;
     }
     return all == count;
@@ -113,10 +114,10 @@ bool narrow_is_constant(const inlay_graph *graph, uint32_t value, double *out_by
     for (int depth = 0; depth <= LOOK_THROUGH && v != NULL && v->producer < graph->node_count; depth++) {
         const kit_node maker = { .graph = graph, .info = inlay_graph_node(graph, v->producer) };
         double bytes = 0;
-        struct narrow n;
+        struct narrow narrow;
 
         if (is_op(maker.info, "DequantizeLinear")) {
-            if (!read_dequantize(&maker, &n) || !read_dims(inlay_graph_value(graph, value), n.count, dims))
+            if (!read_dequantize(&maker, &narrow) || !read_dims(inlay_graph_value(graph, value), narrow.count, dims))
                 return false;
             for (uint32_t i = 0; i < maker.info->input_count; i++)
                 bytes += kit_input(&maker, i) != NULL ? (double)kit_input(&maker, i)->data_bytes : 0;
@@ -140,93 +141,101 @@ static bool parse_narrow(const kit_node *node, rg_op *op, kit_refusal *why)
 /* ------------------------------------------------------------------ in a region */
 
 /* The value is a constant from here on. */
-static bool become_constant(inlay_compiled *c, const inlay_graph *graph, uint32_t value, const struct narrow *n)
+static bool become_constant(inlay_compiled *compiled, const inlay_graph *graph, uint32_t value,
+                            const struct narrow *narrow)
 {
-    rg_value *v = &c->values[value];
+    rg_value *v = &compiled->values[value];
     struct narrow *own;
 
-    if (!read_dims(inlay_graph_value(graph, v->snapshot), n->count, v->dims))
+    if (!read_dims(inlay_graph_value(graph, v->snapshot), narrow->count, v->dims))
         return true; /* it is computed */
     own = malloc(sizeof *own);
     if (own == NULL)
         return false;
-    *own = *n;
-    v->constant = c->constant_count;
+    *own = *narrow;
+    v->constant = compiled->constant_count;
     v->rank = inlay_graph_value(graph, v->snapshot)->rank;
-    c->constants[c->constant_count++] =
-        (rg_constant){ .value = v->snapshot, .bytes = (uint64_t)n->count * sizeof(float), .narrow = own };
+    compiled->constants[compiled->constant_count++] =
+        (rg_constant){ .value = v->snapshot, .bytes = (uint64_t)narrow->count * sizeof(float), .narrow = own };
     return true;
 }
 
 /* Convolutions by what is no constant here: another region has it. */
-static void give_back(inlay_compiled *c, rg_op *op)
+static void give_back(inlay_compiled *compiled, rg_op *op)
 {
     const bool by_weights = op->row->family == &rg_conv || op->row->family == &rg_conv_transpose;
 
-    if (by_weights && c->values[op->in[1]].constant == INLAY_NONE)
+    if (by_weights && compiled->values[op->in[1]].constant == INLAY_NONE)
         op->row = rg_computed_row(op->row);
 }
 
-inlay_status narrow_find(inlay_compiled *c, const inlay_graph *graph, inlay_diag *diag)
+inlay_status narrow_find(inlay_compiled *compiled, const inlay_graph *graph, inlay_diag *diag)
 {
     bool any = false;
 
-    for (uint32_t o = 0; o < c->op_count; o++) {
-        rg_op *op = &c->ops[o];
+    for (uint32_t o = 0; o < compiled->op_count; o++) {
+        rg_op *op = &compiled->ops[o];
         const rg_constant *from = NULL;
-        struct narrow n = { .maker = o };
+        struct narrow narrow = { .maker = o };
         bool ok = true;
 
         if (op->row->family == &rg_narrow) {
-            const kit_node node = { .host = c->state->host, .graph = graph, .info = inlay_graph_node(graph, op->node) };
+            const kit_node node = { .host = compiled->state->host,
+                                    .graph = graph,
+                                    .info = inlay_graph_node(graph, op->node) };
 
-            if (!read_dequantize(&node, &n))
+            if (!read_dequantize(&node, &narrow))
                 return inlay_fail(diag, INLAY_INTERNAL, "node '%s' has changed", op->name);
-            n.dtype = kit_input_dtype(&node, 0);
-            n.q = c->values[op->in[0]].constant;
-            n.scale = c->values[op->in[1]].constant;
-            n.zero = op->in_count > 2 && op->in[2] != INLAY_NONE ? c->values[op->in[2]].constant : INLAY_NONE;
-            ok = become_constant(c, graph, op->out[0], &n);
+            narrow.dtype = kit_input_dtype(&node, 0);
+            narrow.q = compiled->values[op->in[0]].constant;
+            narrow.scale = compiled->values[op->in[1]].constant;
+            narrow.zero =
+                op->in_count > 2 && op->in[2] != INLAY_NONE ? compiled->values[op->in[2]].constant : INLAY_NONE;
+            ok = become_constant(compiled, graph, op->out[0], &narrow);
             any = true;
         } else if (any && (op->row->family == &rg_transpose || op->row->family == &rg_view) &&
-                   c->values[op->in[0]].constant != INLAY_NONE) {
-            from = &c->constants[c->values[op->in[0]].constant];
+                   compiled->values[op->in[0]].constant != INLAY_NONE) {
+            from = &compiled->constants[compiled->values[op->in[0]].constant];
             if (from->narrow == NULL || from->narrow->turn_count == LOOK_THROUGH)
                 continue;
-            n = *from->narrow;
+            narrow = *from->narrow;
             if (op->row->family == &rg_transpose)
-                n.turns[n.turn_count++] = o;
-            ok = become_constant(c, graph, op->out[0], &n);
+                narrow.turns[narrow.turn_count++] = o;
+            ok = become_constant(compiled, graph, op->out[0], &narrow);
         } else {
-            give_back(c, op);
+            give_back(compiled, op);
             continue;
         }
         if (!ok)
             return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to read a region");
-        op->silent = c->values[op->out[0]].constant != INLAY_NONE && c->values[op->out[0]].output == INLAY_NONE;
+        op->silent =
+            compiled->values[op->out[0]].constant != INLAY_NONE && compiled->values[op->out[0]].output == INLAY_NONE;
     }
     return INLAY_OK;
 }
 
-void narrow_settle(inlay_compiled *c)
+void narrow_settle(inlay_compiled *compiled)
 {
-    for (uint32_t o = 0; o < c->op_count; o++) {
-        const rg_op *op = &c->ops[o];
+    for (uint32_t o = 0; o < compiled->op_count; o++) {
+        const rg_op *op = &compiled->ops[o];
         bool packed = false, read = false;
 
         if (op->row->family != &rg_narrow)
             continue;
-        for (uint32_t i = 0; i < c->constant_count; i++) {
-            const struct narrow *n = c->constants[i].narrow;
+        for (uint32_t i = 0; i < compiled->constant_count; i++) {
+            const struct narrow *narrow = compiled->constants[i].narrow;
 
-            packed |= n != NULL && n->maker == o && c->constants[i].packs != NULL;
+            packed |= narrow != NULL && narrow->maker == o && compiled->constants[i].packs != NULL;
         }
-        for (uint32_t v = 0; v < c->value_count; v++) /* a reader that has found no pack needs the originals */
-            read |= c->values[v].constant != INLAY_NONE && c->constants[c->values[v].constant].narrow != NULL &&
-                    c->constants[c->values[v].constant].narrow->maker == o && c->values[v].output != INLAY_NONE;
+        for (uint32_t value = 0; value < compiled->value_count;
+             value++) /* a reader that has found no pack needs the originals */
+            read |= compiled->values[value].constant != INLAY_NONE &&
+                    compiled->constants[compiled->values[value].constant].narrow != NULL &&
+                    compiled->constants[compiled->values[value].constant].narrow->maker == o &&
+                    compiled->values[value].output != INLAY_NONE;
         for (uint32_t i = 0; packed && !read && i < op->in_count; i++)
             if (op->in[i] != INLAY_NONE)
-                c->constants[c->values[op->in[i]].constant].given_up++;
+                compiled->constants[compiled->values[op->in[i]].constant].given_up++;
     }
 }
 
@@ -241,14 +250,14 @@ typedef struct window_step {
 static inlay_status run_window(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
                                uint32_t threads)
 {
-    const window_step *w = (const window_step *)(const void *)native;
+    const window_step *step = (const window_step *)(const void *)native;
 
     (void)threads;
-    return pack_by_kernel(state, run, &w->plain, args[0], &w->md, args[1]) ? INLAY_OK : INLAY_INTERNAL;
+    return pack_by_kernel(state, run, &step->plain, args[0], &step->md, args[1]) ? INLAY_OK : INLAY_INTERNAL;
 }
 
 /* Weights of Winograd's: transformed in each run, from a layout in which that takes no gathering. */
-static inlay_status read_window(rg_build *b, uint32_t value, const rg_md *plain, const rg_md *md, rg_place *out)
+static inlay_status read_window(rg_build *build, uint32_t value, const rg_md *plain, const rg_md *md, rg_place *out)
 {
     const int64_t outs = plain->dims[0];
     window_step step = { .native.run = run_window, .md = *md };
@@ -256,62 +265,62 @@ static inlay_status read_window(rg_build *b, uint32_t value, const rg_md *plain,
     inlay_status status;
 
     rg_md_strides(&step.plain, 4, plain->dims, (const int64_t[]){ 1, 9 * outs, 3 * outs, outs });
-    INLAY_TRY(narrow_read(b, value, plain, &step.plain, &beside));
-    INLAY_TRY(rg_new_place(b, md, out));
-    status = rg_emit_step(b, &step.native, sizeof step, (const rg_place *const[]){ &beside, out }, 2);
+    INLAY_TRY(narrow_read(build, value, plain, &step.plain, &beside));
+    INLAY_TRY(rg_new_place(build, md, out));
+    status = rg_emit_step(build, &step.native, sizeof step, (const rg_place *const[]){ &beside, out }, 2);
 done:
     return status;
 }
 
-inlay_status narrow_read_pack(rg_build *b, uint32_t value, const rg_md *plain, const rg_md *md, rg_place *out)
+inlay_status narrow_read_pack(rg_build *build, uint32_t value, const rg_md *plain, const rg_md *md, rg_place *out)
 {
-    rg_constant *k = &b->c->constants[b->c->values[value].constant];
+    rg_constant *constant = &build->c->constants[build->c->values[value].constant];
     const rg_pack *pack;
-    inlay_status status = rg_constant_pack(b->c, k, plain, md, &pack, b->diag);
+    inlay_status status = rg_constant_pack(build->c, constant, plain, md, &pack, build->diag);
 
-    return status == INLAY_OK ? rg_pack_place(b, pack->data, narrow_pack_bytes(pack->data), out) : status;
+    return status == INLAY_OK ? rg_pack_place(build, pack->data, narrow_pack_bytes(pack->data), out) : status;
 }
 
-inlay_status narrow_read(rg_build *b, uint32_t value, const rg_md *plain, const rg_md *md, rg_place *out)
+inlay_status narrow_read(rg_build *build, uint32_t value, const rg_md *plain, const rg_md *md, rg_place *out)
 {
     static const rg_native step = { .run = narrow_run_unfold };
     inlay_status status = INLAY_OK;
     rg_md made = *md;
     rg_place from;
 
-    if ((b->has[value] & RG_HAS_COPY) != 0 && rg_md_equal(&b->copies[value].md, md)) {
-        *out = b->copies[value];
+    if ((build->has[value] & RG_HAS_COPY) != 0 && rg_md_equal(&build->copies[value].md, md)) {
+        *out = build->copies[value];
         return INLAY_OK;
     }
     if (plain->ndims == 4 && md->ndims == 3)
-        return read_window(b, value, plain, md, out);
+        return read_window(build, value, plain, md, out);
     if (recurrent_is_pack(md)) {
         const int64_t count = (int64_t)(rg_md_bytes(md) / sizeof(float));
 
         rg_md_plain(&made, 1, &count);
     } else if (md->kind != RG_BLOCKED || md->data_type != DN_F32 || md->ndims != plain->ndims) {
-        INLAY_TRY(narrow_read(b, value, plain, plain, &from));
-        return rg_reorder(b, &from, md, out);
+        INLAY_TRY(narrow_read(build, value, plain, plain, &from));
+        return rg_reorder(build, &from, md, out);
     }
-    INLAY_TRY(narrow_read_pack(b, value, plain, md, &from));
-    INLAY_TRY(rg_new_place(b, &made, out));
-    INLAY_TRY(rg_emit_step(b, &step, sizeof step, (const rg_place *const[]){ &from, out }, 2));
-    b->copies[value] = *out;
-    b->has[value] |= RG_HAS_COPY;
+    INLAY_TRY(narrow_read_pack(build, value, plain, md, &from));
+    INLAY_TRY(rg_new_place(build, &made, out));
+    INLAY_TRY(rg_emit_step(build, &step, sizeof step, (const rg_place *const[]){ &from, out }, 2));
+    build->copies[value] = *out;
+    build->has[value] |= RG_HAS_COPY;
 done:
     return status;
 }
 
 /* What leaves the region. */
-static inlay_status lower_narrow(rg_build *b, const rg_group *group)
+static inlay_status lower_narrow(rg_build *build, const rg_group *group)
 {
     rg_place made;
     inlay_status status;
     rg_md plain;
 
-    rg_md_plain(&plain, b->ranks[group->out], b->dims[group->out]);
-    status = narrow_read(b, group->out, &plain, &plain, &made);
-    return status == INLAY_OK ? rg_set_place(b, group->out, &made) : status;
+    rg_md_plain(&plain, build->ranks[group->out], build->dims[group->out]);
+    status = narrow_read(build, group->out, &plain, &plain, &made);
+    return status == INLAY_OK ? rg_set_place(build, group->out, &made) : status;
 }
 
 const rg_family rg_narrow = { "constant of few bits", parse_narrow, lower_narrow };

@@ -15,22 +15,22 @@ bool narrow_is_constant(const inlay_graph *graph, uint32_t value, double *out_by
 
 /* Makes constants of what the narrow ops of a region that was read make, silences them and the views behind them, and
  * gives convolutions by weights that another region makes to those who can read them. */
-inlay_status narrow_find(inlay_compiled *c, const inlay_graph *graph, inlay_diag *diag);
+inlay_status narrow_find(inlay_compiled *compiled, const inlay_graph *graph, inlay_diag *diag);
 /* Counts the originals of what was packed as given up. */
-void narrow_settle(inlay_compiled *c);
-void narrow_destroy(struct narrow *n);
+void narrow_settle(inlay_compiled *compiled);
+void narrow_destroy(struct narrow *narrow);
 
 /* A pack in this layout, which only moves elements; the caller frees it. */
-inlay_status narrow_pack(const inlay_compiled *c, const rg_constant *k, const rg_md *plain, const rg_md *md, void **out,
-                         inlay_diag *diag);
+inlay_status narrow_pack(const inlay_compiled *compiled, const rg_constant *constant, const rg_md *plain,
+                         const rg_md *md, void **out, inlay_diag *diag);
 /* Elements [first, last) of a pack as floats; first is a multiple of 16. */
 void narrow_unfold(const void *pack, int64_t first, int64_t last, float *out);
 
 /* rg_read_constant of a narrow constant. */
-inlay_status narrow_read(rg_build *b, uint32_t value, const rg_md *plain, const rg_md *md, rg_place *out);
+inlay_status narrow_read(rg_build *build, uint32_t value, const rg_md *plain, const rg_md *md, rg_place *out);
 /* The pack itself, in a layout that only moves elements, for a step that makes floats of parts of it (narrow_unfold).
  */
-inlay_status narrow_read_pack(rg_build *b, uint32_t value, const rg_md *plain, const rg_md *md, rg_place *out);
+inlay_status narrow_read_pack(rg_build *build, uint32_t value, const rg_md *plain, const rg_md *md, rg_place *out);
 /* All elements as floats, one after the other; the caller frees them. */
-inlay_status narrow_floats(const inlay_compiled *c, const rg_constant *k, void **out, inlay_diag *diag);
+inlay_status narrow_floats(const inlay_compiled *compiled, const rg_constant *constant, void **out, inlay_diag *diag);
 #endif

@@ -60,21 +60,21 @@ const unfold_kernel *unfold_of_cpu(void)
     return best == &unfold_c ? NULL : best; /* which has no loops of its own */
 }
 
-static bool is_coded(inlay_dtype t)
+static bool is_coded(inlay_dtype dtype)
 {
-    return t == INLAY_INT4 || t == INLAY_UINT4 || t == INLAY_INT8 || t == INLAY_UINT8;
+    return dtype == INLAY_INT4 || dtype == INLAY_UINT4 || dtype == INLAY_INT8 || dtype == INLAY_UINT8;
 }
 
 /* What is turned in the codes of a type to make them those of unfold.h. */
-static uint32_t flip_of(inlay_dtype t)
+static uint32_t flip_of(inlay_dtype dtype)
 {
-    return t == INLAY_INT4 ? 8 : t == INLAY_UINT8 ? 128 : 0;
+    return dtype == INLAY_INT4 ? 8 : dtype == INLAY_UINT8 ? 128 : 0;
 }
 
 /* What that adds to zero points. */
-static float shift_of(inlay_dtype t)
+static float shift_of(inlay_dtype dtype)
 {
-    return t == INLAY_UINT8 ? -128 : 0;
+    return dtype == INLAY_UINT8 ? -128 : 0;
 }
 
 static void set_bits(void *data, int64_t i, uint32_t bits, uint32_t value)
@@ -91,49 +91,53 @@ static void set_bits(void *data, int64_t i, uint32_t bits, uint32_t value)
         memcpy((char *)data + 2 * i, &word, sizeof word);
 }
 
-static int64_t scale_of(const struct narrow *n, int64_t i)
+static int64_t scale_of(const struct narrow *narrow, int64_t i)
 {
-    const int64_t blocks = (n->size + n->block - 1) / n->block, at = i / n->inner % n->size;
+    const int64_t blocks = (narrow->size + narrow->block - 1) / narrow->block, at = i / narrow->inner % narrow->size;
 
-    if (n->single)
+    if (narrow->single)
         return 0;
-    return n->scales == n->size && n->block == 1
+    return narrow->scales == narrow->size && narrow->block == 1
                ? at
-               : (i / n->inner / n->size * blocks + at / n->block) * n->inner + i % n->inner;
+               : (i / narrow->inner / narrow->size * blocks + at / narrow->block) * narrow->inner + i % narrow->inner;
 }
 
-static int64_t id_of(const pack_head *h, int64_t vector)
+static int64_t id_of(const pack_head *head, int64_t vector)
 {
-    const char *ids = (const char *)h + h->ids;
+    const char *ids = (const char *)head + head->ids;
 
-    if (h->ids == 0)
+    if (head->ids == 0)
         return 0;
-    return h->wide_ids ? ((const uint32_t *)(const void *)ids)[vector] : ((const uint16_t *)(const void *)ids)[vector];
+    return head->wide_ids ? ((const uint32_t *)(const void *)ids)[vector]
+                          : ((const uint16_t *)(const void *)ids)[vector];
 }
 
 /* Element i as the DequantizeLinear counts. */
-static uint32_t element(const struct source *s, int64_t i, float *scale, float *zero)
+static uint32_t element(const struct source *source, int64_t i, float *scale, float *zero)
 {
-    if (s->head != NULL) {
-        const int64_t at = s->at[i], lane = id_of(s->head, at / LANES) * LANES + at % LANES;
+    if (source->head != NULL) {
+        const int64_t at = source->at[i], lane = id_of(source->head, at / LANES) * LANES + at % LANES;
 
-        *scale = ((const float *)(const void *)((const char *)s->head + s->head->scales))[lane];
-        *zero = s->head->zeros == 0 ? 0 : ((const float *)(const void *)((const char *)s->head + s->head->zeros))[lane];
-        if (!s->head->coded)
-            return get_bits(s->head + 1, at, s->bits);
-        *zero -= s->head->zeros == 0 ? 0 : shift_of(s->head->dtype);
-        return get_bits(s->head + 1, s->bits == 4 ? uf_place(at) : at, s->bits) ^ flip_of(s->head->dtype);
+        *scale = ((const float *)(const void *)((const char *)source->head + source->head->scales))[lane];
+        *zero = source->head->zeros == 0
+                    ? 0
+                    : ((const float *)(const void *)((const char *)source->head + source->head->zeros))[lane];
+        if (!source->head->coded)
+            return get_bits(source->head + 1, at, source->bits);
+        *zero -= source->head->zeros == 0 ? 0 : shift_of(source->head->dtype);
+        return get_bits(source->head + 1, source->bits == 4 ? uf_place(at) : at, source->bits) ^
+               flip_of(source->head->dtype);
     }
-    *scale = s->scales[scale_of(s->n, i)];
-    *zero = s->zeros != NULL ? s->zeros[scale_of(s->n, i)] : 0;
-    return get_bits(s->q, i, s->bits);
+    *scale = source->scales[scale_of(source->n, i)];
+    *zero = source->zeros != NULL ? source->zeros[scale_of(source->n, i)] : 0;
+    return get_bits(source->q, i, source->bits);
 }
 
-static void close_source(struct source *s)
+static void close_source(struct source *source)
 {
-    free(s->scales);
-    free(s->zeros);
-    free(s->at);
+    free(source->scales);
+    free(source->zeros);
+    free(source->at);
 }
 
 static inlay_status no_memory(inlay_diag *diag, int64_t count)
@@ -142,26 +146,27 @@ static inlay_status no_memory(inlay_diag *diag, int64_t count)
 }
 
 /* Numbers of the DequantizeLinear's elements, from 1, in the order in which the constant has them. NULL: no memory. */
-static int32_t *number_elements(const inlay_compiled *c, const rg_constant *k)
+static int32_t *number_elements(const inlay_compiled *compiled, const rg_constant *constant)
 {
-    const struct narrow *n = k->narrow;
-    int32_t *numbers = malloc((size_t)n->count * sizeof *numbers), *other = NULL;
+    const struct narrow *narrow = constant->narrow;
+    int32_t *numbers = malloc((size_t)narrow->count * sizeof *numbers), *other = NULL;
 
-    if (numbers == NULL || (n->turn_count > 0 && (other = malloc((size_t)n->count * sizeof *other)) == NULL)) {
+    if (numbers == NULL ||
+        (narrow->turn_count > 0 && (other = malloc((size_t)narrow->count * sizeof *other)) == NULL)) {
         free(numbers);
         return NULL;
     }
-    for (int64_t i = 0; i < n->count; i++)
+    for (int64_t i = 0; i < narrow->count; i++)
         numbers[i] = (int32_t)(i + 1);
-    for (uint32_t t = 0; t < n->turn_count; t++) {
-        const rg_op *turn = &c->ops[n->turns[t]];
-        const rg_value *from = &c->values[turn->in[0]];
+    for (uint32_t turn_index = 0; turn_index < narrow->turn_count; turn_index++) {
+        const rg_op *turn = &compiled->ops[narrow->turns[turn_index]];
+        const rg_value *from = &compiled->values[turn->in[0]];
         int64_t strides[RG_MAX_RANK], at[RG_MAX_RANK] = { 0 }, offset = 0, step = 1;
         int32_t *swap;
 
         for (uint32_t d = from->rank; d-- > 0; step *= from->dims[d])
             strides[d] = step;
-        for (int64_t i = 0; i < n->count; i++) {
+        for (int64_t i = 0; i < narrow->count; i++) {
             other[i] = numbers[offset];
             for (uint32_t d = from->rank; d-- > 0;) {
                 const int32_t axis = turn->perm[d];
@@ -182,11 +187,11 @@ static int32_t *number_elements(const inlay_compiled *c, const rg_constant *k)
 }
 
 /* The numbers in the order of a layout, PADDING where there is no element. */
-static inlay_status lay_out(const inlay_compiled *c, const rg_constant *k, const rg_md *plain, const rg_md *md,
-                            int32_t **out, inlay_diag *diag)
+static inlay_status lay_out(const inlay_compiled *compiled, const rg_constant *constant, const rg_md *plain,
+                            const rg_md *md, int32_t **out, inlay_diag *diag)
 {
     const int64_t count = (int64_t)(rg_md_bytes(md) / sizeof(int32_t));
-    int32_t *numbers = number_elements(c, k), *laid = NULL;
+    int32_t *numbers = number_elements(compiled, constant), *laid = NULL;
     inlay_status status = INLAY_OK;
     int64_t there = 0;
 
@@ -200,9 +205,9 @@ static inlay_status lay_out(const inlay_compiled *c, const rg_constant *k, const
     else if (rg_md_equal(plain, md))
         memcpy(laid, numbers, (size_t)count * sizeof *laid);
     else if (!rg_md_copy(plain, numbers, md, laid))
-        INLAY_TRY(rg_reorder_now(c->state, plain, numbers, md, laid, diag));
+        INLAY_TRY(rg_reorder_now(compiled->state, plain, numbers, md, laid, diag));
     for (int64_t i = 0; i < count; i++) {
-        if (laid[i] < 0 || laid[i] > k->narrow->count)
+        if (laid[i] < 0 || laid[i] > constant->narrow->count)
             status = INLAY_INTERNAL;
         there += laid[i] != PADDING;
     }
@@ -234,41 +239,45 @@ static inlay_status to_floats(const rg_constant *from, inlay_dtype dtype, int64_
     return INLAY_OK;
 }
 
-static inlay_status open_source(const inlay_compiled *c, const rg_constant *k, struct source *s, inlay_diag *diag)
+static inlay_status open_source(const inlay_compiled *compiled, const rg_constant *constant, struct source *source,
+                                inlay_diag *diag)
 {
-    const struct narrow *n = k->narrow;
-    const rg_pack *pack = k->packs;
+    const struct narrow *narrow = constant->narrow;
+    const rg_pack *pack = constant->packs;
     inlay_status status = INLAY_OK;
     int32_t *laid = NULL;
 
-    *s = (struct source){ .n = n, .q = c->constants[n->q].data, .bits = inlay_dtype_bits(n->dtype) };
-    if (s->q != NULL && c->constants[n->scale].data != NULL) {
-        INLAY_TRY(to_floats(&c->constants[n->scale], INLAY_FLOAT, n->scales, &s->scales, diag));
-        if (n->zero != INLAY_NONE)
-            INLAY_TRY(to_floats(&c->constants[n->zero], n->dtype, n->scales, &s->zeros, diag));
+    *source = (struct source){ .n = narrow,
+                               .q = compiled->constants[narrow->q].data,
+                               .bits = inlay_dtype_bits(narrow->dtype) };
+    if (source->q != NULL && compiled->constants[narrow->scale].data != NULL) {
+        INLAY_TRY(to_floats(&compiled->constants[narrow->scale], INLAY_FLOAT, narrow->scales, &source->scales, diag));
+        if (narrow->zero != INLAY_NONE)
+            INLAY_TRY(
+                to_floats(&compiled->constants[narrow->zero], narrow->dtype, narrow->scales, &source->zeros, diag));
         return INLAY_OK;
     }
-    for (uint32_t i = 0; pack == NULL && i < c->constant_count; i++) /* of another view of the same */
-        if (c->constants[i].narrow != NULL && c->constants[i].narrow->maker == n->maker) {
-            k = &c->constants[i];
-            pack = k->packs;
+    for (uint32_t i = 0; pack == NULL && i < compiled->constant_count; i++) /* of another view of the same */
+        if (compiled->constants[i].narrow != NULL && compiled->constants[i].narrow->maker == narrow->maker) {
+            constant = &compiled->constants[i];
+            pack = constant->packs;
         }
     if (pack == NULL)
         return inlay_fail(diag, INLAY_INTERNAL, "a constant that was dropped is needed again");
-    s->head = pack->data;
-    INLAY_TRY(lay_out(c, k, &pack->plain, &pack->md, &laid, diag));
-    s->at = malloc((size_t)n->count * sizeof *s->at);
-    if (s->at == NULL) {
-        status = no_memory(diag, n->count);
+    source->head = pack->data;
+    INLAY_TRY(lay_out(compiled, constant, &pack->plain, &pack->md, &laid, diag));
+    source->at = malloc((size_t)narrow->count * sizeof *source->at);
+    if (source->at == NULL) {
+        status = no_memory(diag, narrow->count);
         goto done;
     }
-    for (int64_t i = 0; i < s->head->count; i++)
+    for (int64_t i = 0; i < source->head->count; i++)
         if (laid[i] != PADDING)
-            s->at[laid[i] - 1] = (int32_t)i;
+            source->at[laid[i] - 1] = (int32_t)i;
 done:
     free(laid);
     if (status != INLAY_OK)
-        close_source(s);
+        close_source(source);
     return status;
 }
 
@@ -292,46 +301,47 @@ struct vectors {
     bool zeros;
 };
 
-static bool make_room(struct vectors *v)
+static bool make_room(struct vectors *vectors)
 {
-    uint32_t slots = v->slots * 2 < 64 ? 64 : v->slots * 2, *table;
+    uint32_t slots = vectors->slots * 2 < 64 ? 64 : vectors->slots * 2, *table;
 
-    if (!rg_grow(&v->lanes, v->count, &v->capacity, 2 * LANES * sizeof *v->lanes))
+    if (!rg_grow(&vectors->lanes, vectors->count, &vectors->capacity, 2 * LANES * sizeof *vectors->lanes))
         return false;
-    if (v->count * 2 < v->slots)
+    if (vectors->count * 2 < vectors->slots)
         return true;
     table = calloc(slots, sizeof *table);
     if (table == NULL)
         return false;
-    for (uint32_t i = 0; i < v->slots; i++)
-        if (v->table[i] != 0) {
-            uint32_t at = hash_of(v->lanes + (size_t)(v->table[i] - 1) * 2 * LANES);
+    for (uint32_t i = 0; i < vectors->slots; i++)
+        if (vectors->table[i] != 0) {
+            uint32_t at = hash_of(vectors->lanes + (size_t)(vectors->table[i] - 1) * 2 * LANES);
 
             while (table[at % slots] != 0)
                 at++;
-            table[at % slots] = v->table[i];
+            table[at % slots] = vectors->table[i];
         }
-    free(v->table);
-    v->table = table;
-    v->slots = slots;
+    free(vectors->table);
+    vectors->table = table;
+    vectors->slots = slots;
     return true;
 }
 
 /* The number of a vector; UINT32_MAX: no memory. */
-static uint32_t find_vector(struct vectors *v, const float *lanes)
+static uint32_t find_vector(struct vectors *vectors, const float *lanes)
 {
     uint32_t at;
 
-    if (!make_room(v))
+    if (!make_room(vectors))
         return UINT32_MAX;
     at = hash_of(lanes);
-    for (; v->table[at % v->slots] != 0; at++)
+    for (; vectors->table[at % vectors->slots] != 0; at++)
         /* NOLINTNEXTLINE(bugprone-suspicious-memory-comparison): by bits */
-        if (memcmp(v->lanes + (size_t)(v->table[at % v->slots] - 1) * 2 * LANES, lanes, 2 * LANES * sizeof *lanes) == 0)
-            return v->table[at % v->slots] - 1;
-    memcpy(v->lanes + (size_t)v->count * 2 * LANES, lanes, 2 * LANES * sizeof *lanes);
-    v->table[at % v->slots] = ++v->count;
-    return v->count - 1;
+        if (memcmp(vectors->lanes + (size_t)(vectors->table[at % vectors->slots] - 1) * 2 * LANES, lanes,
+                   2 * LANES * sizeof *lanes) == 0)
+            return vectors->table[at % vectors->slots] - 1;
+    memcpy(vectors->lanes + (size_t)vectors->count * 2 * LANES, lanes, 2 * LANES * sizeof *lanes);
+    vectors->table[at % vectors->slots] = ++vectors->count;
+    return vectors->count - 1;
 }
 
 struct packing {
@@ -342,34 +352,34 @@ struct packing {
     int64_t count;
 };
 
-static void end_packing(struct packing *p)
+static void end_packing(struct packing *packing)
 {
-    close_source(&p->from);
-    free(p->v.lanes);
-    free(p->v.table);
-    free(p->ids);
-    free(p->laid);
+    close_source(&packing->from);
+    free(packing->v.lanes);
+    free(packing->v.table);
+    free(packing->ids);
+    free(packing->laid);
 }
 
 /* Which vector each LANES elements have. */
-static inlay_status find_vectors(struct packing *p, inlay_diag *diag)
+static inlay_status find_vectors(struct packing *packing, inlay_diag *diag)
 {
-    const int64_t groups = (p->count + LANES - 1) / LANES;
+    const int64_t groups = (packing->count + LANES - 1) / LANES;
 
-    p->ids = malloc((size_t)groups * sizeof *p->ids);
-    if (p->ids == NULL)
-        return no_memory(diag, p->count);
+    packing->ids = malloc((size_t)groups * sizeof *packing->ids);
+    if (packing->ids == NULL)
+        return no_memory(diag, packing->count);
     for (int64_t g = 0; g < groups; g++) {
         float lanes[2 * LANES] = { 0 };
 
-        for (int64_t i = g * LANES; i < (g + 1) * LANES && i < p->count; i++)
-            if (p->laid[i] != PADDING)
-                (void)element(&p->from, p->laid[i] - 1, &lanes[i % LANES], &lanes[LANES + i % LANES]);
+        for (int64_t i = g * LANES; i < (g + 1) * LANES && i < packing->count; i++)
+            if (packing->laid[i] != PADDING)
+                (void)element(&packing->from, packing->laid[i] - 1, &lanes[i % LANES], &lanes[LANES + i % LANES]);
         for (int l = 0; l < LANES; l++)
-            p->v.zeros |= lanes[LANES + l] != 0;
-        p->ids[g] = find_vector(&p->v, lanes);
-        if (p->ids[g] == UINT32_MAX)
-            return no_memory(diag, p->count);
+            packing->v.zeros |= lanes[LANES + l] != 0;
+        packing->ids[g] = find_vector(&packing->v, lanes);
+        if (packing->ids[g] == UINT32_MAX)
+            return no_memory(diag, packing->count);
     }
     return INLAY_OK;
 }
@@ -382,75 +392,78 @@ static uint64_t reserve(uint64_t *bytes, uint64_t more)
     return at;
 }
 
-static void fill_pack(const struct packing *p, pack_head *h)
+static void fill_pack(const struct packing *packing, pack_head *head)
 {
-    const int64_t groups = (h->count + LANES - 1) / LANES;
-    char *at = (char *)h;
+    const int64_t groups = (head->count + LANES - 1) / LANES;
+    char *at = (char *)head;
 
-    memset(h + 1, 0, h->bytes - sizeof *h);
-    for (int64_t i = 0; i < h->count; i++) {
+    memset(head + 1, 0, head->bytes - sizeof *head);
+    for (int64_t i = 0; i < head->count; i++) {
         float scale, zero;
 
-        if (p->laid[i] != PADDING)
-            set_bits(h + 1, h->coded && p->from.bits == 4 ? uf_place(i) : i, p->from.bits,
-                     element(&p->from, p->laid[i] - 1, &scale, &zero) ^ (h->coded ? flip_of(h->dtype) : 0));
+        if (packing->laid[i] != PADDING)
+            set_bits(head + 1, head->coded && packing->from.bits == 4 ? uf_place(i) : i, packing->from.bits,
+                     element(&packing->from, packing->laid[i] - 1, &scale, &zero) ^
+                         (head->coded ? flip_of(head->dtype) : 0));
     }
-    for (int64_t g = 0; h->ids != 0 && g < groups; g++)
-        if (h->wide_ids)
-            ((uint32_t *)(void *)(at + h->ids))[g] = p->ids[g];
+    for (int64_t g = 0; head->ids != 0 && g < groups; g++)
+        if (head->wide_ids)
+            ((uint32_t *)(void *)(at + head->ids))[g] = packing->ids[g];
         else
-            ((uint16_t *)(void *)(at + h->ids))[g] = (uint16_t)p->ids[g];
-    for (int64_t v = 0; v < h->vectors; v++) {
-        memcpy(at + h->scales + (size_t)v * LANES * sizeof(float), p->v.lanes + v * 2 * LANES, LANES * sizeof(float));
-        for (int l = 0; h->zeros != 0 && l < LANES; l++)
-            ((float *)(void *)(at + h->zeros))[v * LANES + l] =
-                p->v.lanes[v * 2 * LANES + LANES + l] + (h->coded ? shift_of(h->dtype) : 0);
+            ((uint16_t *)(void *)(at + head->ids))[g] = (uint16_t)packing->ids[g];
+    for (int64_t v = 0; v < head->vectors; v++) {
+        memcpy(at + head->scales + (size_t)v * LANES * sizeof(float), packing->v.lanes + v * 2 * LANES,
+               LANES * sizeof(float));
+        for (int l = 0; head->zeros != 0 && l < LANES; l++)
+            ((float *)(void *)(at + head->zeros))[v * LANES + l] =
+                packing->v.lanes[v * 2 * LANES + LANES + l] + (head->coded ? shift_of(head->dtype) : 0);
     }
 }
 
-inlay_status narrow_pack(const inlay_compiled *c, const rg_constant *k, const rg_md *plain, const rg_md *md, void **out,
-                         inlay_diag *diag)
+inlay_status narrow_pack(const inlay_compiled *compiled, const rg_constant *constant, const rg_md *plain,
+                         const rg_md *md, void **out, inlay_diag *diag)
 {
-    struct packing p = { .count = (int64_t)(rg_md_bytes(md) / sizeof(float)) };
-    const uint64_t groups = (uint64_t)(p.count + LANES - 1) / LANES;
-    pack_head h = { .count = p.count, .dtype = k->narrow->dtype, .bytes = sizeof h };
+    struct packing packing = { .count = (int64_t)(rg_md_bytes(md) / sizeof(float)) };
+    const uint64_t groups = (uint64_t)(packing.count + LANES - 1) / LANES;
+    pack_head head = { .count = packing.count, .dtype = constant->narrow->dtype, .bytes = sizeof head };
     inlay_status status = INLAY_OK;
 
     *out = NULL;
-    INLAY_TRY(open_source(c, k, &p.from, diag));
-    INLAY_TRY(lay_out(c, k, plain, md, &p.laid, diag));
-    INLAY_TRY(find_vectors(&p, diag));
-    h.vectors = p.v.count;
-    h.wide_ids = h.vectors > UINT16_MAX + 1;
-    (void)reserve(&h.bytes, (groups * LANES * p.from.bits + 7) / 8);
-    h.ids = h.vectors > 1 ? reserve(&h.bytes, groups * (h.wide_ids ? sizeof(uint32_t) : sizeof(uint16_t))) : 0;
-    h.scales = reserve(&h.bytes, (uint64_t)h.vectors * LANES * sizeof(float));
-    h.coded = is_coded(h.dtype) && !h.wide_ids && unfold_of_cpu() != NULL;
-    h.zeros = p.v.zeros || (h.coded && shift_of(h.dtype) != 0)
-                  ? reserve(&h.bytes, (uint64_t)h.vectors * LANES * sizeof(float))
-                  : 0;
-    if (posix_memalign(out, 64, h.bytes) != 0) {
+    INLAY_TRY(open_source(compiled, constant, &packing.from, diag));
+    INLAY_TRY(lay_out(compiled, constant, plain, md, &packing.laid, diag));
+    INLAY_TRY(find_vectors(&packing, diag));
+    head.vectors = packing.v.count;
+    head.wide_ids = head.vectors > UINT16_MAX + 1;
+    (void)reserve(&head.bytes, (groups * LANES * packing.from.bits + 7) / 8);
+    head.ids =
+        head.vectors > 1 ? reserve(&head.bytes, groups * (head.wide_ids ? sizeof(uint32_t) : sizeof(uint16_t))) : 0;
+    head.scales = reserve(&head.bytes, (uint64_t)head.vectors * LANES * sizeof(float));
+    head.coded = is_coded(head.dtype) && !head.wide_ids && unfold_of_cpu() != NULL;
+    head.zeros = packing.v.zeros || (head.coded && shift_of(head.dtype) != 0)
+                     ? reserve(&head.bytes, (uint64_t)head.vectors * LANES * sizeof(float))
+                     : 0;
+    if (posix_memalign(out, 64, head.bytes) != 0) {
         *out = NULL;
-        status = no_memory(diag, p.count);
+        status = no_memory(diag, packing.count);
         goto done;
     }
-    memcpy(*out, &h, sizeof h);
-    fill_pack(&p, *out);
+    memcpy(*out, &head, sizeof head);
+    fill_pack(&packing, *out);
 done:
-    end_packing(&p);
+    end_packing(&packing);
     return status;
 }
 
-inlay_status narrow_floats(const inlay_compiled *c, const rg_constant *k, void **out, inlay_diag *diag)
+inlay_status narrow_floats(const inlay_compiled *compiled, const rg_constant *constant, void **out, inlay_diag *diag)
 {
-    const int64_t count = k->narrow->count;
+    const int64_t count = constant->narrow->count;
     inlay_status status = INLAY_OK;
     int32_t *numbers = NULL;
-    struct source s = { 0 };
+    struct source source = { 0 };
 
     *out = NULL;
-    INLAY_TRY(open_source(c, k, &s, diag));
-    numbers = number_elements(c, k);
+    INLAY_TRY(open_source(compiled, constant, &source, diag));
+    numbers = number_elements(compiled, constant);
     if (numbers == NULL || posix_memalign(out, 64, (size_t)count * sizeof(float) + 64) != 0) {
         *out = NULL;
         status = no_memory(diag, count);
@@ -458,53 +471,53 @@ inlay_status narrow_floats(const inlay_compiled *c, const rg_constant *k, void *
     }
     for (int64_t i = 0; i < count; i++) {
         float scale, zero, x;
-        uint32_t bits = element(&s, numbers[i] - 1, &scale, &zero);
+        uint32_t bits = element(&source, numbers[i] - 1, &scale, &zero);
 
-        convert_to_f32(&x, k->narrow->dtype, &bits, 0, 1);
+        convert_to_f32(&x, constant->narrow->dtype, &bits, 0, 1);
         ((float *)*out)[i] = (x - zero) * scale;
     }
 done:
     free(numbers);
-    close_source(&s);
+    close_source(&source);
     return status;
 }
 
 /* ------------------------------------------------------------------ the run */
 
 /* Of types that unfold.h has no loops for. */
-static void unfold_odd(const pack_head *h, int64_t first, int64_t last, float *out)
+static void unfold_odd(const pack_head *head, int64_t first, int64_t last, float *out)
 {
-    const float *scales = (const float *)(const void *)((const char *)h + h->scales);
-    const float *zeros = h->zeros == 0 ? NULL : (const float *)(const void *)((const char *)h + h->zeros);
+    const float *scales = (const float *)(const void *)((const char *)head + head->scales);
+    const float *zeros = head->zeros == 0 ? NULL : (const float *)(const void *)((const char *)head + head->zeros);
 
     for (int64_t at = first; at < last; at += CHUNK) {
         const int64_t count = last - at < CHUNK ? last - at : CHUNK;
-        float x[CHUNK], rest[CHUNK], *y = count % LANES == 0 ? out + (at - first) : rest;
+        float x[CHUNK], rest[CHUNK], *output = count % LANES == 0 ? out + (at - first) : rest;
         uint32_t ids[LANES];
 
         for (int64_t g = 0; g < LANES; g++)
-            ids[g] = g * LANES < count ? (uint32_t)id_of(h, at / LANES + g) : 0;
-        convert_to_f32(x, h->dtype, h + 1, at, count);
-        KERNEL_BEST(unfold)->scale(x, y, count, ids, scales, zeros);
-        if (y == rest)
+            ids[g] = g * LANES < count ? (uint32_t)id_of(head, at / LANES + g) : 0;
+        convert_to_f32(x, head->dtype, head + 1, at, count);
+        KERNEL_BEST(unfold)->scale(x, output, count, ids, scales, zeros);
+        if (output == rest)
             memcpy(out + (at - first), rest, (size_t)count * sizeof *out);
     }
 }
 
 bool narrow_codes(const void *pack, uf_codes *out)
 {
-    const pack_head *h = pack;
+    const pack_head *head = pack;
     const char *at = pack;
     static const uint16_t first = 0;
 
-    *out = (uf_codes){ .data = (const uint8_t *)(h + 1),
-                       .bits = inlay_dtype_bits(h->dtype),
-                       .least = h->dtype == INLAY_INT4 ? -8 : 0,
-                       .ids = h->ids == 0 ? &first : (const uint16_t *)(const void *)(at + h->ids),
-                       .id_step = h->ids != 0,
-                       .scales = (const float *)(const void *)(at + h->scales),
-                       .zeros = h->zeros == 0 ? NULL : (const float *)(const void *)(at + h->zeros) };
-    return h->coded;
+    *out = (uf_codes){ .data = (const uint8_t *)(head + 1),
+                       .bits = inlay_dtype_bits(head->dtype),
+                       .least = head->dtype == INLAY_INT4 ? -8 : 0,
+                       .ids = head->ids == 0 ? &first : (const uint16_t *)(const void *)(at + head->ids),
+                       .id_step = head->ids != 0,
+                       .scales = (const float *)(const void *)(at + head->scales),
+                       .zeros = head->zeros == 0 ? NULL : (const float *)(const void *)(at + head->zeros) };
+    return head->coded;
 }
 
 void narrow_unfold(const void *pack, int64_t first, int64_t last, float *out)
@@ -531,24 +544,25 @@ struct unfolding {
 
 static inlay_status some_chunks(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    const struct unfolding *u = user;
+    const struct unfolding *unfolding = user;
 
     (void)worker;
-    narrow_unfold(u->pack, begin * CHUNK, end * CHUNK < u->pack->count ? end * CHUNK : u->pack->count,
-                  u->out + begin * CHUNK);
+    narrow_unfold(unfolding->pack, begin * CHUNK,
+                  end * CHUNK < unfolding->pack->count ? end * CHUNK : unfolding->pack->count,
+                  unfolding->out + begin * CHUNK);
     return INLAY_OK;
 }
 
 inlay_status narrow_run_unfold(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
                                uint32_t threads)
 {
-    struct unfolding u = { .pack = args[0], .out = args[1] };
-    const int64_t chunks = (u.pack->count + CHUNK - 1) / CHUNK;
+    struct unfolding unfolding = { .pack = args[0], .out = args[1] };
+    const int64_t chunks = (unfolding.pack->count + CHUNK - 1) / CHUNK;
 
     (void)native;
     if (threads <= 1 || chunks < 2 * SHARE)
-        return some_chunks(&u, 0, chunks, 0);
-    return state->host->parallel_for(state->host->ctx, run, chunks, SHARE, some_chunks, &u);
+        return some_chunks(&unfolding, 0, chunks, 0);
+    return state->host->parallel_for(state->host->ctx, run, chunks, SHARE, some_chunks, &unfolding);
 }
 
 uint64_t narrow_pack_bytes(const void *pack)
@@ -556,7 +570,7 @@ uint64_t narrow_pack_bytes(const void *pack)
     return ((const pack_head *)pack)->bytes;
 }
 
-void narrow_destroy(struct narrow *n)
+void narrow_destroy(struct narrow *narrow)
 {
-    free(n);
+    free(narrow);
 }

@@ -55,10 +55,10 @@ VEC_INLINE vec weight_of(vint w, int shift, int bits, const float *table)
 VEC_INLINE void exact_tile(const nb_tile *t, int bits, int rows, bool zeros)
 {
     enum { SUMS = 4 };
-    const nb_shape *s = t->shape;
+    const nb_shape *shape = t->shape;
     const int chains = rows == 1 ? SUMS : rows == 2 ? 2 : 1, words = 32 / bits;
-    const int64_t parts = s->padded / s->part;
-    const uint8_t *w = t->w;
+    const int64_t parts = shape->padded / shape->part;
+    const uint8_t *weights = t->w;
     int64_t done = 0, k = 0;
     float table[16];
     vec sum[NB_ROWS][VECTORS], total[NB_ROWS][VECTORS];
@@ -70,7 +70,7 @@ VEC_INLINE void exact_tile(const nb_tile *t, int bits, int rows, bool zeros)
         for (int v = 0; v < VECTORS; v++)
             sum[r][v] = total[r][v] = vec_zero();
     }
-    for (int64_t b = 0; b < s->blocks; b++) {
+    for (int64_t b = 0; b < shape->blocks; b++) {
         const float *scales = t->scales + b * NB_COLUMNS;
 
         for (int64_t p = 0; p < parts; p++) {
@@ -86,8 +86,8 @@ VEC_INLINE void exact_tile(const nb_tile *t, int bits, int rows, bool zeros)
                     for (int c = 0; c < SUMS; c++)
                         part[r][c] = vec_zero();
                 }
-                for (uint32_t i = 0; i < s->part; i += (uint32_t)words) {
-                    const vint word = vint_load(w + i * NB_COLUMNS * (uint32_t)bits / 8 + v * VEC_LANES * 4);
+                for (uint32_t i = 0; i < shape->part; i += (uint32_t)words) {
+                    const vint word = vint_load(weights + i * NB_COLUMNS * (uint32_t)bits / 8 + v * VEC_LANES * 4);
                     const float *a = t->a + k + i;
 
                     VEC_UNROLL
@@ -109,10 +109,10 @@ VEC_INLINE void exact_tile(const nb_tile *t, int bits, int rows, bool zeros)
                     sum[r][v] = vec_fma(part[r][0], scale, sum[r][v]);
                 }
             }
-            for (uint32_t i = 0; rows == 1 && i < s->part * (uint32_t)bits / 32; i++)
-                vec_fetch_near(w + AHEAD + 64 * i);
-            k += s->part;
-            w += s->part * NB_COLUMNS * (uint32_t)bits / 8;
+            for (uint32_t i = 0; rows == 1 && i < shape->part * (uint32_t)bits / 32; i++)
+                vec_fetch_near(weights + AHEAD + 64 * i);
+            k += shape->part;
+            weights += shape->part * NB_COLUMNS * (uint32_t)bits / 8;
             if (++done % RUN == 0)
                 end_run(total, sum, rows);
         }
@@ -163,22 +163,23 @@ VEC_INLINE void unfold_one(vint word, int e, int bits, const float *table, vec z
 /* (q - zero) * scale, rounded as DequantizeLinear does. */
 VEC_INLINE void unfold_bits(const nb_tile *t, int bits, float *out, int64_t out_row)
 {
-    const nb_shape *s = t->shape;
+    const nb_shape *shape = t->shape;
     const int words = 32 / bits;
     float table[16];
 
     make_table(bits, 0, table);
-    for (int64_t b = 0; b < s->blocks; b++) {
-        const int64_t begin = b * s->block, last = begin + s->block < s->k ? begin + s->block : s->k;
-        const uint8_t *w = t->w + b * s->padded / words * NB_COLUMNS * 4;
+    for (int64_t b = 0; b < shape->blocks; b++) {
+        const int64_t begin = b * shape->block,
+                      last = begin + shape->block < shape->k ? begin + shape->block : shape->k;
+        const uint8_t *weights = t->w + b * shape->padded / words * NB_COLUMNS * 4;
 
-        for (int64_t k = begin; k < last; k += words, w += NB_COLUMNS * 4) {
+        for (int64_t k = begin; k < last; k += words, weights += NB_COLUMNS * 4) {
             VEC_UNROLL
             for (int v = 0; v < VECTORS; v++) {
                 const vec scale = vec_load(t->scales + b * NB_COLUMNS + v * VEC_LANES);
                 const vec zero =
                     t->zeros != NULL ? vec_load(t->zeros + b * NB_COLUMNS + v * VEC_LANES) : vec_set(t->zero);
-                const vint word = vint_load(w + v * VEC_LANES * 4);
+                const vint word = vint_load(weights + v * VEC_LANES * 4);
 
                 float *const to = out + k * out_row + v * VEC_LANES;
 
@@ -274,12 +275,12 @@ VEC_INLINE uint32_t sum_of(vint q)
     return sum;
 }
 
-static bool prepare_mode(const nb_shape *s, const nb_mode mode, const bool blocks, const float *zero, const float *a,
-                         const nb_row *row)
+static bool prepare_mode(const nb_shape *shape, const nb_mode mode, const bool blocks, const float *zero,
+                         const float *a, const nb_row *row)
 {
-    const int part = (int)s->part;
-    const int64_t parts = nb_parts(s);
-    const int32_t less = zero == NULL ? 0 : (int32_t)*zero, middle = 1 << (s->bits - 1);
+    const int part = (int)shape->part;
+    const int64_t parts = nb_parts(shape);
+    const int32_t less = zero == NULL ? 0 : (int32_t)*zero, middle = 1 << (shape->bits - 1);
     const float most = mode == NB_FINE ? TOP_FINE : 127;
 
     for (int64_t p = 0; p < parts; p++, a += part) {
@@ -315,15 +316,17 @@ static bool prepare_mode(const nb_shape *s, const nb_mode mode, const bool block
     return true;
 }
 
-static bool prepare(const nb_shape *s, nb_mode mode, const float *zero, const float *a, const nb_row *row)
+static bool prepare(const nb_shape *shape, nb_mode mode, const float *zero, const float *a, const nb_row *row)
 {
     const bool blocks = row->starts != NULL;
     bool fits;
 
     if (mode == NB_FINE)
-        fits = blocks ? prepare_mode(s, NB_FINE, true, zero, a, row) : prepare_mode(s, NB_FINE, false, zero, a, row);
+        fits = blocks ? prepare_mode(shape, NB_FINE, true, zero, a, row)
+                      : prepare_mode(shape, NB_FINE, false, zero, a, row);
     else
-        fits = blocks ? prepare_mode(s, NB_BYTE, true, zero, a, row) : prepare_mode(s, NB_BYTE, false, zero, a, row);
+        fits = blocks ? prepare_mode(shape, NB_BYTE, true, zero, a, row)
+                      : prepare_mode(shape, NB_BYTE, false, zero, a, row);
     return fits;
 }
 
@@ -378,10 +381,10 @@ VEC_INLINE vint dot_part(const vint *u, int groups, nb_mode mode, const int8_t *
 
 VEC_INLINE void limb_tile(const nb_tile *t, nb_mode mode, int bits, int part, int rows, bool zeros)
 {
-    const nb_shape *s = t->shape;
+    const nb_shape *shape = t->shape;
     const int groups = part / 4, per = 8 / bits; /* per: groups of four in a word */
-    const int64_t parts = s->padded / part, all = s->blocks * parts;
-    const uint8_t *w = t->w;
+    const int64_t parts = shape->padded / part, all = shape->blocks * parts;
+    const uint8_t *weights = t->w;
     vec sum[NB_ROWS][VECTORS], total[NB_ROWS][VECTORS];
     int64_t done = 0;
 
@@ -391,7 +394,7 @@ VEC_INLINE void limb_tile(const nb_tile *t, nb_mode mode, int bits, int part, in
         for (int v = 0; v < VECTORS; v++)
             sum[r][v] = total[r][v] = vec_zero();
     }
-    for (int64_t b = 0; b < s->blocks; b++) {
+    for (int64_t b = 0; b < shape->blocks; b++) {
         const float *scales = t->scales + b * NB_COLUMNS;
 
         for (int64_t p = 0; p < parts; p++) {
@@ -404,7 +407,7 @@ VEC_INLINE void limb_tile(const nb_tile *t, nb_mode mode, int bits, int part, in
                     taken = __builtin_convertvector(vec_load(t->zeros + b * NB_COLUMNS + v * VEC_LANES), vint);
                 VEC_UNROLL
                 for (int g = 0; g < groups; g++) {
-                    const vint word = vint_load(w + g / per * NB_COLUMNS * 4 + v * VEC_LANES * 4);
+                    const vint word = vint_load(weights + g / per * NB_COLUMNS * 4 + v * VEC_LANES * 4);
 
                     VEC_UNROLL
                     for (int d = 0; d < DOTS; d++)
@@ -422,8 +425,8 @@ VEC_INLINE void limb_tile(const nb_tile *t, nb_mode mode, int bits, int part, in
                 }
             }
             for (int i = 0; rows == 1 && i < part * bits / 32; i++)
-                vec_fetch_near(w + AHEAD + 64 * i);
-            w += part * NB_COLUMNS * bits / 8;
+                vec_fetch_near(weights + AHEAD + 64 * i);
+            weights += part * NB_COLUMNS * bits / 8;
             if (++done % RUN == 0)
                 end_run(total, sum, rows);
         }
@@ -451,9 +454,9 @@ BY_BITS(fine, fine_tile, BY_ROWS)
 BY_BITS(byte, byte_tile, BY_ROWS)
 enum { HAS_LIMBS = 1 };
 #else
-static bool prepare(const nb_shape *s, nb_mode mode, const float *zero, const float *a, const nb_row *row)
+static bool prepare(const nb_shape *shape, nb_mode mode, const float *zero, const float *a, const nb_row *row)
 {
-    (void)s, (void)mode, (void)zero, (void)a, (void)row;
+    (void)shape, (void)mode, (void)zero, (void)a, (void)row;
     return false;
 }
 #define fine exact

@@ -36,12 +36,12 @@ typedef struct nb_shape {
 } nb_shape;
 
 /* block: 0 = all of k. false: sizes that cannot be. */
-bool nb_shape_init(nb_shape *s, uint32_t bits, int64_t k, int64_t n, int64_t block);
+bool nb_shape_init(nb_shape *shape, uint32_t bits, int64_t k, int64_t n, int64_t block);
 /* Elements of a packed column, and of a row of activations as kernels read them. */
-int64_t nb_depth(const nb_shape *s);
-int64_t nb_weight_bytes(const nb_shape *s);
-int64_t nb_scale_count(const nb_shape *s); /* floats, of scales and of zero points */
-int64_t nb_parts(const nb_shape *s);       /* of a row */
+int64_t nb_depth(const nb_shape *shape);
+int64_t nb_weight_bytes(const nb_shape *shape);
+int64_t nb_scale_count(const nb_shape *shape); /* floats, of scales and of zero points */
+int64_t nb_parts(const nb_shape *shape);       /* of a row */
 
 /* Where elements lie in a file: number from * n_step of a column, + k_step for each row. */
 typedef struct nb_source {
@@ -51,11 +51,11 @@ typedef struct nb_source {
 } nb_source;
 
 /* Panels [first, first + count) into out, which is where the first of them goes. */
-void nb_pack_weights(const nb_shape *s, const nb_source *from, int64_t first, int64_t count, uint8_t *out);
-void nb_pack_floats(const nb_shape *s, const nb_source *from, float *out);
+void nb_pack_weights(const nb_shape *shape, const nb_source *from, int64_t first, int64_t count, uint8_t *out);
+void nb_pack_floats(const nb_shape *shape, const nb_source *from, float *out);
 /* Zero points of `bits` bits each, packed; rows of n_step elements begin with a byte of their own where row_bytes is
  * not 0: the distance of columns then. */
-void nb_pack_zeros(const nb_shape *s, const nb_source *from, uint32_t bits, int64_t row_bytes, float *out);
+void nb_pack_zeros(const nb_shape *shape, const nb_source *from, uint32_t bits, int64_t row_bytes, float *out);
 /* One element of packed ones. */
 int32_t nb_element(const void *data, int64_t i, uint32_t bits, bool is_signed);
 
@@ -109,13 +109,13 @@ typedef struct nb_kernel {
     int64_t many;   /* from so many rows on blocks are faster than tiles; 0: there are none */
     /* a [nb_depth] -> what a tile reads, or a block; zero: NULL where each block of weights has its own zero points.
      * false: the row must be computed from its floats; what *row holds is of no use. */
-    bool (*prepare)(const nb_shape *s, nb_mode mode, const float *zero, const float *a, const nb_row *row);
+    bool (*prepare)(const nb_shape *shape, nb_mode mode, const float *zero, const float *a, const nb_row *row);
     void (*tile[3])(const nb_tile *t); /* by nb_mode */
     /* Weights of the panel as floats: out[k * out_row + column] for k in [0, shape->k). */
-    void (*unfold)(const nb_tile *t, float *out, int64_t out_row);
-    /* Parts [first, first + parts) of panel t->w as number `at` of a block: out has room for nb_block_bytes(mode),
+    void (*unfold)(const nb_tile *tile, float *out, int64_t out_row);
+    /* Parts [first, first + parts) of panel tile->w as number `at` of a block: out has room for nb_block_bytes(mode),
      * starts for NB_PARTS * NB_BESIDE * NB_COLUMNS. */
-    void (*spread)(const nb_tile *t, nb_mode mode, int64_t first, int64_t parts, int at, void *out, int32_t *starts);
+    void (*spread)(const nb_tile *tile, nb_mode mode, int64_t first, int64_t parts, int at, void *out, int32_t *starts);
     /* Rows by a block: added to what is in c, but for its first parts. The same bits as those of a tile. */
     void (*block)(const nb_block *b, nb_mode mode);
 } nb_kernel;

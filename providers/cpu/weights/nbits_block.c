@@ -48,11 +48,11 @@ VEC_INLINE vint words_of(vint w, int bits, uint32_t shift, int odd)
 VEC_INLINE void spread_bits(const nb_tile *t, nb_mode mode, int bits, int64_t first, int64_t parts, int at, int8_t *out,
                             int32_t *starts)
 {
-    const nb_shape *s = t->shape;
-    const int part = (int)s->part, per = 8 / bits, part_bytes = part * NB_COLUMNS * bits / 8;
-    const int64_t all = nb_parts(s), of_block = s->padded / part;
+    const nb_shape *shape = t->shape;
+    const int part = (int)shape->part, per = 8 / bits, part_bytes = part * NB_COLUMNS * bits / 8;
+    const int64_t all = nb_parts(shape), of_block = shape->padded / part;
     const int64_t panels = first + parts < all ? 0 : BESIDE - 1; /* what comes next is the next parts, or panels */
-    const uint8_t *w = t->w + first * part_bytes, *ahead = w + (parts + panels * all) * part_bytes;
+    const uint8_t *weights = t->w + first * part_bytes, *ahead = weights + (parts + panels * all) * part_bytes;
     const float *scales = t->scales + (first + parts + panels * all) / of_block * NB_COLUMNS;
 
     out += at * SIZE;
@@ -60,8 +60,8 @@ VEC_INLINE void spread_bits(const nb_tile *t, nb_mode mode, int bits, int64_t fi
         vint sum = vint_set(0);
 
         vec_fetch_far(scales + p / of_block * NB_COLUMNS);
-        for (int k = 0; k < part; k += 4 * per, w += SIZE, ahead += SIZE) {
-            const vint word = vint_load(w);
+        for (int k = 0; k < part; k += 4 * per, weights += SIZE, ahead += SIZE) {
+            const vint word = vint_load(weights);
 
             vec_fetch_far(ahead);
             VEC_UNROLL
@@ -104,21 +104,21 @@ void KERNEL(nbits_spread)(const nb_tile *t, nb_mode mode, int64_t first, int64_t
 #undef WAYS
 }
 
-VEC_INLINE void load_words(const int8_t *w, vint x[BESIDE])
+VEC_INLINE void load_words(const int8_t *weights, vint x[BESIDE])
 {
     VEC_UNROLL
     for (int v = 0; v < BESIDE; v++)
-        x[v] = vint_hold(vint_load(w + v * SIZE));
+        x[v] = vint_hold(vint_load(weights + v * SIZE));
 }
 
-/* acc += eight k of rows at a by weights at w. */
-VEC_INLINE void add_bytes(const int8_t *const *a, int64_t at, const int8_t *w, vint acc[ROWS][BESIDE])
+/* acc += eight k of rows at a by weights at weights. */
+VEC_INLINE void add_bytes(const int8_t *const *a, int64_t at, const int8_t *weights, vint acc[ROWS][BESIDE])
 {
     VEC_UNROLL
     for (int half = 0; half < 2; half++) {
         vint x[BESIDE];
 
-        load_words(w + half * NEXT, x);
+        load_words(weights + half * NEXT, x);
         VEC_UNROLL
         for (int r = 0; r < ROWS; r++) {
             const vint four = word_at(a[r] + at + 4 * half);
@@ -130,14 +130,14 @@ VEC_INLINE void add_bytes(const int8_t *const *a, int64_t at, const int8_t *w, v
     }
 }
 
-VEC_INLINE void add_words(const int8_t *const *a, int64_t at, const int8_t *w, vint acc[ROWS][BESIDE])
+VEC_INLINE void add_words(const int8_t *const *a, int64_t at, const int8_t *weights, vint acc[ROWS][BESIDE])
 {
     VEC_UNROLL
     for (int half = 0; half < 2; half++) {
         vint x[BESIDE], y[BESIDE];
 
-        load_words(w + 2 * half * NEXT, x);
-        load_words(w + (2 * half + 1) * NEXT, y);
+        load_words(weights + 2 * half * NEXT, x);
+        load_words(weights + (2 * half + 1) * NEXT, y);
         VEC_UNROLL
         for (int r = 0; r < ROWS; r++) {
             const vint even = word_at(a[r] + at + 8 * half), odd = word_at(a[r] + at + 8 * half + 4);
@@ -161,11 +161,11 @@ VEC_INLINE void add_words(const int8_t *const *a, int64_t at, const int8_t *w, v
 VEC_INLINE void block(const nb_block *b, nb_mode mode, bool zeros)
 {
     const nb_tile *t = &b->tile;
-    const nb_shape *s = t->shape;
-    const int part = (int)s->part;
-    const int64_t all = nb_parts(s), of_block = s->padded / part, next = s->blocks * NB_COLUMNS;
+    const nb_shape *shape = t->shape;
+    const int part = (int)shape->part;
+    const int64_t all = nb_parts(shape), of_block = shape->padded / part, next = shape->blocks * NB_COLUMNS;
     const int64_t panels = (t->columns + NB_COLUMNS - 1) / NB_COLUMNS;
-    const int8_t *w = b->w, *a[ROWS];
+    const int8_t *weights = b->w, *a[ROWS];
     int64_t row[ROWS], panel[BESIDE];
     int64_t at = b->first / of_block * NB_COLUMNS, left = of_block - b->first % of_block; /* parts of the block of k */
     vec sum[ROWS][BESIDE];
@@ -192,11 +192,11 @@ VEC_INLINE void block(const nb_block *b, nb_mode mode, bool zeros)
             for (int r = 0; r < ROWS; r++)
                 acc[r][v] = start;
         }
-        for (int k = 0; k < part; k += 8, w += 2 * (int)mode * NEXT) {
+        for (int k = 0; k < part; k += 8, weights += 2 * (int)mode * NEXT) {
             if (mode == NB_BYTE)
-                add_bytes(a, p * part + k, w, acc);
+                add_bytes(a, p * part + k, weights, acc);
             else
-                add_words(a, 2 * (p * part + k), w, acc);
+                add_words(a, 2 * (p * part + k), weights, acc);
         }
         VEC_UNROLL
         for (int r = 0; r < ROWS; r++) {

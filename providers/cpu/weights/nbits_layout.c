@@ -8,9 +8,9 @@ OPTIONAL_WITH(nbits_pack, "rg_weights rg_nbits_product");
 
 enum { D_BITS, D_K, D_N, D_BLOCK, D_K_STEP, D_N_STEP, D_SIGNED, D_ROW_BYTES, D_COUNT };
 
-int64_t nbits_row_bytes(const rg_nbits *w)
+int64_t nbits_row_bytes(const rg_nbits *nbits)
 {
-    return w->packed_zeros ? ((w->k + w->block - 1) / w->block * w->bits + 7) / 8 : 0;
+    return nbits->packed_zeros ? ((nbits->k + nbits->block - 1) / nbits->block * nbits->bits + 7) / 8 : 0;
 }
 
 bool nbits_is_pack(const rg_md *md)
@@ -18,10 +18,12 @@ bool nbits_is_pack(const rg_md *md)
     return md->kind == RG_OPAQUE && md->opaque >= NBITS_WEIGHTS && md->opaque <= NBITS_ZEROS;
 }
 
-void nbits_describe(const rg_nbits *w, uint32_t what, const int64_t *steps, int64_t bytes, rg_md *md)
+void nbits_describe(const rg_nbits *nbits, uint32_t what, const int64_t *steps, int64_t bytes, rg_md *md)
 {
-    const int64_t dims[D_COUNT] = { w->bits,  w->k,     w->n,         w->block,
-                                    steps[0], steps[1], w->is_signed, what == NBITS_ZEROS ? nbits_row_bytes(w) : 0 };
+    const int64_t dims[D_COUNT] = { nbits->bits,      nbits->k,
+                                    nbits->n,         nbits->block,
+                                    steps[0],         steps[1],
+                                    nbits->is_signed, what == NBITS_ZEROS ? nbits_row_bytes(nbits) : 0 };
 
     memset(md, 0, sizeof *md);
     md->ndims = D_COUNT;
@@ -40,11 +42,11 @@ typedef struct pack_call {
 
 static inlay_status pack_panels(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    const pack_call *p = user;
+    const pack_call *call = user;
 
     (void)worker;
-    nb_pack_weights(&p->shape, &p->source, begin, end - begin,
-                    p->out + nb_weight_bytes(&p->shape) / p->shape.panels * begin);
+    nb_pack_weights(&call->shape, &call->source, begin, end - begin,
+                    call->out + nb_weight_bytes(&call->shape) / call->shape.panels * begin);
     return INLAY_OK;
 }
 

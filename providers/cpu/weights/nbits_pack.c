@@ -6,38 +6,38 @@
 /* Programs of `inlay bundle` leave these out. */
 OPTIONAL_WITH(nb_kernel_best, "rg_nbits_product rg_weights+rg_product");
 
-bool nb_shape_init(nb_shape *s, uint32_t bits, int64_t k, int64_t n, int64_t block)
+bool nb_shape_init(nb_shape *shape, uint32_t bits, int64_t k, int64_t n, int64_t block)
 {
     int64_t bytes;
 
-    *s = (nb_shape){ .k = k, .n = n, .block = block <= 0 || block > k ? k : block, .bits = bits };
+    *shape = (nb_shape){ .k = k, .n = n, .block = block <= 0 || block > k ? k : block, .bits = bits };
     if ((bits != 2 && bits != 4 && bits != 8) || k < 1 || n < 1 || k > INT32_MAX || n > INT32_MAX)
         return false;
-    s->blocks = (k + s->block - 1) / s->block;
-    s->padded = (s->block + 15) / 16 * 16;
-    s->part = s->padded % 32 == 0 ? 32 : 16;
-    s->panels = (n + NB_COLUMNS - 1) / NB_COLUMNS;
-    return !__builtin_mul_overflow(s->panels * NB_COLUMNS, nb_depth(s), &bytes) && bytes < INT64_MAX / 64;
+    shape->blocks = (k + shape->block - 1) / shape->block;
+    shape->padded = (shape->block + 15) / 16 * 16;
+    shape->part = shape->padded % 32 == 0 ? 32 : 16;
+    shape->panels = (n + NB_COLUMNS - 1) / NB_COLUMNS;
+    return !__builtin_mul_overflow(shape->panels * NB_COLUMNS, nb_depth(shape), &bytes) && bytes < INT64_MAX / 64;
 }
 
-int64_t nb_depth(const nb_shape *s)
+int64_t nb_depth(const nb_shape *shape)
 {
-    return s->blocks * s->padded;
+    return shape->blocks * shape->padded;
 }
 
-int64_t nb_weight_bytes(const nb_shape *s)
+int64_t nb_weight_bytes(const nb_shape *shape)
 {
-    return s->panels * NB_COLUMNS * nb_depth(s) / 8 * s->bits;
+    return shape->panels * NB_COLUMNS * nb_depth(shape) / 8 * shape->bits;
 }
 
-int64_t nb_scale_count(const nb_shape *s)
+int64_t nb_scale_count(const nb_shape *shape)
 {
-    return s->panels * NB_COLUMNS * s->blocks;
+    return shape->panels * NB_COLUMNS * shape->blocks;
 }
 
-int64_t nb_parts(const nb_shape *s)
+int64_t nb_parts(const nb_shape *shape)
 {
-    return nb_depth(s) / s->part;
+    return nb_depth(shape) / shape->part;
 }
 
 const nb_kernel *nb_kernel_best(void)
@@ -58,9 +58,9 @@ int32_t nb_element(const void *data, int64_t i, uint32_t bits, bool is_signed)
 }
 
 /* `count` weights of one k from element `first` on, a byte each. */
-static void read_row(const nb_shape *s, const nb_source *from, int64_t first, int64_t count, uint8_t *out)
+static void read_row(const nb_shape *shape, const nb_source *from, int64_t first, int64_t count, uint8_t *out)
 {
-    const uint32_t bits = s->bits, flip = from->is_signed ? 1u << (bits - 1) : 0;
+    const uint32_t bits = shape->bits, flip = from->is_signed ? 1u << (bits - 1) : 0;
     const uint8_t *data = from->data;
 
     for (int64_t i = 0; i < count; i++) {
@@ -72,18 +72,18 @@ static void read_row(const nb_shape *s, const nb_source *from, int64_t first, in
 }
 
 /* The words of one step of k: 32 / bits of them from `first` on, of which those beyond `last` are 0. */
-static void pack_words(const nb_shape *s, const nb_source *from, int64_t column, int64_t first, int64_t last,
+static void pack_words(const nb_shape *shape, const nb_source *from, int64_t column, int64_t first, int64_t last,
                        uint8_t *out)
 {
-    const uint32_t bits = s->bits;
-    const int64_t columns = s->n - column < NB_COLUMNS ? s->n - column : NB_COLUMNS;
+    const uint32_t bits = shape->bits;
+    const int64_t columns = shape->n - column < NB_COLUMNS ? shape->n - column : NB_COLUMNS;
     uint32_t words[NB_COLUMNS] = { 0 };
 
     for (uint32_t e = 0; e < 32 / bits && first + e < last; e++) {
         const uint32_t shift = e % 4 * 8 + e / 4 * bits;
         uint8_t row[NB_COLUMNS];
 
-        read_row(s, from, (first + e) * from->k_step + column * from->n_step, columns, row);
+        read_row(shape, from, (first + e) * from->k_step + column * from->n_step, columns, row);
         for (int c = 0; c < NB_COLUMNS; c++)
             words[c] |= (uint32_t)row[c] << shift;
     }
@@ -143,26 +143,29 @@ static words in_order(words x, uint32_t bits)
 }
 
 /* Columns whose weights lie together in whole bytes are runs of words: `count` of them from k = `first` on. */
-static void pack_lines(const nb_shape *s, const nb_source *from, int64_t column, int64_t first, int64_t count,
+static void pack_lines(const nb_shape *shape, const nb_source *from, int64_t column, int64_t first, int64_t count,
                        uint8_t *out)
 {
     enum { FEW = sizeof(words) / sizeof(uint32_t) };
-    const uint32_t flip = !from->is_signed ? 0 : s->bits == 8 ? 0x80808080u : s->bits == 4 ? 0x88888888u : 0xaaaaaaaau;
+    const uint32_t flip = !from->is_signed   ? 0
+                          : shape->bits == 8 ? 0x80808080u
+                          : shape->bits == 4 ? 0x88888888u
+                                             : 0xaaaaaaaau;
 
     for (int64_t c = 0; c < NB_COLUMNS; c++, column++) {
-        const uint8_t *data = (const uint8_t *)from->data + (column * from->n_step + first) * s->bits / 8;
+        const uint8_t *data = (const uint8_t *)from->data + (column * from->n_step + first) * shape->bits / 8;
         uint8_t *to = out + 4 * c;
 
         for (int64_t i = 0; i < count; i += FEW) {
             const int64_t n = count - i < FEW ? count - i : FEW;
             words x = { 0 };
 
-            if (column < s->n && n == FEW)
+            if (column < shape->n && n == FEW)
                 memcpy(&x, data + 4 * i, sizeof x);
-            else if (column < s->n)
+            else if (column < shape->n)
                 memcpy(&x, data + 4 * i, (size_t)n * 4);
-            if (column < s->n)
-                x = in_order(x ^ flip, s->bits);
+            if (column < shape->n)
+                x = in_order(x ^ flip, shape->bits);
             for (int64_t w = 0; w < n; w++, to += 4 * NB_COLUMNS) {
                 const uint32_t word = x[w];
 
@@ -176,64 +179,66 @@ static void pack_lines(const nb_shape *s, const nb_source *from, int64_t column,
  * would throw out before the next panel comes: they are packed together. */
 enum { BESIDE = 8 };
 
-void nb_pack_weights(const nb_shape *s, const nb_source *from, int64_t first, int64_t count, uint8_t *out)
+void nb_pack_weights(const nb_shape *shape, const nb_source *from, int64_t first, int64_t count, uint8_t *out)
 {
-    const int64_t per = 32 / s->bits, panel = nb_weight_bytes(s) / s->panels, beside = from->n_step == 1 ? BESIDE : 1;
-    const bool lines = from->k_step == 1 && from->n_step * s->bits % 8 == 0 && s->block % per == 0;
+    const int64_t per = 32 / shape->bits, panel = nb_weight_bytes(shape) / shape->panels,
+                  beside = from->n_step == 1 ? BESIDE : 1;
+    const bool lines = from->k_step == 1 && from->n_step * shape->bits % 8 == 0 && shape->block % per == 0;
     const uint8_t *data = from->data;
-    const bool rows = from->n_step == 1 && from->k_step * s->bits % 8 == 0 && s->bits != 2;
+    const bool rows = from->n_step == 1 && from->k_step * shape->bits % 8 == 0 && shape->bits != 2;
 
     for (int64_t p0 = 0; p0 < count; p0 += beside) {
         const int64_t p1 = p0 + beside < count ? p0 + beside : count;
         int64_t at = 0;
 
-        for (int64_t b = 0; b < s->blocks; b++) {
-            const int64_t begin = b * s->block, last = begin + s->block < s->k ? begin + s->block : s->k;
+        for (int64_t b = 0; b < shape->blocks; b++) {
+            const int64_t begin = b * shape->block,
+                          last = begin + shape->block < shape->k ? begin + shape->block : shape->k;
 
             const int64_t whole = lines ? (last - begin) / per : 0; /* words of each column */
 
             for (int64_t p = p0; whole > 0 && p < p1; p++)
-                pack_lines(s, from, (first + p) * NB_COLUMNS, begin, whole, out + p * panel + at);
+                pack_lines(shape, from, (first + p) * NB_COLUMNS, begin, whole, out + p * panel + at);
             at += whole * 4 * NB_COLUMNS;
-            for (int64_t k = whole * per; k < s->padded; k += per, at += 4 * NB_COLUMNS)
+            for (int64_t k = whole * per; k < shape->padded; k += per, at += 4 * NB_COLUMNS)
                 for (int64_t p = p0; p < p1; p++) {
                     const int64_t column = (first + p) * NB_COLUMNS;
                     uint8_t *to = out + p * panel + at;
 
-                    if (rows && begin + k + per <= last && column + NB_COLUMNS <= s->n)
-                        pack_rows(s->bits, data + ((begin + k) * from->k_step + column) * s->bits / 8,
-                                  from->k_step * s->bits / 8, from->is_signed, to);
+                    if (rows && begin + k + per <= last && column + NB_COLUMNS <= shape->n)
+                        pack_rows(shape->bits, data + ((begin + k) * from->k_step + column) * shape->bits / 8,
+                                  from->k_step * shape->bits / 8, from->is_signed, to);
                     else
-                        pack_words(s, from, column, begin + k, last, to);
+                        pack_words(shape, from, column, begin + k, last, to);
                 }
         }
     }
 }
 
-void nb_pack_floats(const nb_shape *s, const nb_source *from, float *out)
+void nb_pack_floats(const nb_shape *shape, const nb_source *from, float *out)
 {
-    for (int64_t p = 0; p < s->panels; p++)
-        for (int64_t b = 0; b < s->blocks; b++, out += NB_COLUMNS)
+    for (int64_t p = 0; p < shape->panels; p++)
+        for (int64_t b = 0; b < shape->blocks; b++, out += NB_COLUMNS)
             for (int64_t c = 0; c < NB_COLUMNS; c++) {
                 const int64_t n = p * NB_COLUMNS + c;
 
                 out[c] = 0;
-                if (n < s->n)
+                if (n < shape->n)
                     memcpy(&out[c], (const float *)from->data + n * from->n_step + b * from->k_step, sizeof *out);
             }
 }
 
-void nb_pack_zeros(const nb_shape *s, const nb_source *from, uint32_t bits, int64_t row_bytes, float *out)
+void nb_pack_zeros(const nb_shape *shape, const nb_source *from, uint32_t bits, int64_t row_bytes, float *out)
 {
     const int32_t shift = from->is_signed ? 1 << (bits - 1) : 0;
 
-    for (int64_t p = 0; p < s->panels; p++)
-        for (int64_t b = 0; b < s->blocks; b++, out += NB_COLUMNS)
+    for (int64_t p = 0; p < shape->panels; p++)
+        for (int64_t b = 0; b < shape->blocks; b++, out += NB_COLUMNS)
             for (int64_t c = 0; c < NB_COLUMNS; c++) {
                 const int64_t n = p * NB_COLUMNS + c;
-                const uint8_t *row = (const uint8_t *)from->data + (n < s->n ? n * row_bytes : 0);
+                const uint8_t *row = (const uint8_t *)from->data + (n < shape->n ? n * row_bytes : 0);
                 const int64_t at = (row_bytes != 0 ? 0 : n * from->n_step) + b * from->k_step;
 
-                out[c] = n < s->n ? (float)(nb_element(row, at, bits, from->is_signed) + shift) : 0;
+                out[c] = n < shape->n ? (float)(nb_element(row, at, bits, from->is_signed) + shift) : 0;
             }
 }

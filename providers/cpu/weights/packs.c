@@ -2,44 +2,44 @@
 #include "weights/packs.h"
 #include "weights/nbits_weights.h"
 
-void pack_destroy(rg_pack *p)
+void pack_destroy(rg_pack *pack)
 {
-    if (p == NULL)
+    if (pack == NULL)
         return;
-    if (!p->hosts)
-        free(p->data);
-    free(p);
+    if (!pack->hosts)
+        free(pack->data);
+    free(pack);
 }
 
-void rg_constant_drop_trials(rg_constant *k)
+void rg_constant_drop_trials(rg_constant *constant)
 {
-    for (rg_pack **at = &k->packs; *at != NULL;) {
-        rg_pack *p = *at;
+    for (rg_pack **at = &constant->packs; *at != NULL;) {
+        rg_pack *pack = *at;
 
-        if (!p->trial) {
-            at = &p->next;
+        if (!pack->trial) {
+            at = &pack->next;
             continue;
         }
-        *at = p->next;
-        pack_destroy(p);
+        *at = pack->next;
+        pack_destroy(pack);
     }
 }
 
-const rg_pack *pack_to_unpack(const rg_constant *k)
+const rg_pack *pack_to_unpack(const rg_constant *constant)
 {
-    for (const rg_pack *p = k->packs; p != NULL; p = p->next)
-        if (p->md.kind == RG_BLOCKED && p->md.ndims == p->plain.ndims)
-            return p;
+    for (const rg_pack *pack = constant->packs; pack != NULL; pack = pack->next)
+        if (pack->md.kind == RG_BLOCKED && pack->md.ndims == pack->plain.ndims)
+            return pack;
     return NULL;
 }
 
 /* Weights of a few bits are never needed in another layout. */
-bool rg_constant_is_packed(const rg_constant *k)
+bool rg_constant_is_packed(const rg_constant *constant)
 {
-    for (const rg_pack *p = k->packs; p != NULL; p = p->next)
-        if (nbits_is_pack(&p->md))
+    for (const rg_pack *pack = constant->packs; pack != NULL; pack = pack->next)
+        if (nbits_is_pack(&pack->md))
             return true;
-    return pack_to_unpack(k) != NULL;
+    return pack_to_unpack(constant) != NULL;
 }
 
 /* ------------------------------------------------------------------ packs that the host keeps */
@@ -57,32 +57,33 @@ static void add_words(pack_words *w, const int64_t *words, int count)
 
 /* All that a layout is, without the bytes between and behind what counts. false: none that may be kept, since more than
  * this decides it. */
-static bool add_layout(pack_words *w, const rg_md *md)
+static bool add_layout(pack_words *words, const rg_md *md)
 {
     int n = md->ndims, opaque;
 
     if (n <= 0 || n > DN_MAX_NDIMS)
         return false;
-    add_words(w, (const int64_t[]){ n, md->data_type, md->kind, md->inner_nblks }, 4);
-    add_words(w, md->dims, n);
-    add_words(w, md->padded_dims, n);
+    add_words(words, (const int64_t[]){ n, md->data_type, md->kind, md->inner_nblks }, 4);
+    add_words(words, md->dims, n);
+    add_words(words, md->padded_dims, n);
     if (md->kind == RG_BLOCKED) {
-        add_words(w, md->strides, n);
-        add_words(w, md->inner_blks, md->inner_nblks);
-        add_words(w, md->inner_idxs, md->inner_nblks);
+        add_words(words, md->strides, n);
+        add_words(words, md->inner_blks, md->inner_nblks);
+        add_words(words, md->inner_idxs, md->inner_nblks);
         return true;
     }
     if (nbits_is_pack(md)) {
-        add_words(w, (const int64_t[]){ md->opaque, (int64_t)md->opaque_bytes }, 2);
+        add_words(words, (const int64_t[]){ md->opaque, (int64_t)md->opaque_bytes }, 2);
         return true;
     }
-    opaque = dn_opaque_words(md, w->word + w->count, (int)(sizeof w->word / sizeof w->word[0] - w->count));
-    w->count += (uint32_t)opaque;
+    opaque = dn_opaque_words(md, words->word + words->count,
+                             (int)(sizeof words->word / sizeof words->word[0] - words->count));
+    words->count += (uint32_t)opaque;
     return opaque > 0;
 }
 
-inlay_status pack_room(inlay_compiled *c, const rg_constant *k, rg_pack *p, uint64_t bytes, bool *out_known,
-                       inlay_diag *diag)
+inlay_status pack_room(inlay_compiled *compiled, const rg_constant *constant, rg_pack *pack, uint64_t bytes,
+                       bool *out_known, inlay_diag *diag)
 {
     pack_words from = { .count = 0 }, to = { .count = 0 };
     uint64_t key[3 + 2 * (sizeof from.word / sizeof from.word[0])];
@@ -90,22 +91,22 @@ inlay_status pack_room(inlay_compiled *c, const rg_constant *k, rg_pack *p, uint
     inlay_status status = INLAY_UNSUPPORTED;
 
     *out_known = false;
-    if (c->compiling != NULL && c->state->packs != NULL && k->copy == NULL && k->content_hash != 0 &&
-        add_layout(&from, &p->plain) && add_layout(&to, &p->md)) {
-        key[count++] = k->content_hash;
-        key[count++] = k->shifted;
-        key[count++] = p->md.kind == RG_OPAQUE ? dn_version() : 0; /* strides and blocks say all of others */
+    if (compiled->compiling != NULL && compiled->state->packs != NULL && constant->copy == NULL &&
+        constant->content_hash != 0 && add_layout(&from, &pack->plain) && add_layout(&to, &pack->md)) {
+        key[count++] = constant->content_hash;
+        key[count++] = constant->shifted;
+        key[count++] = pack->md.kind == RG_OPAQUE ? dn_version() : 0; /* strides and blocks say all of others */
         memcpy(&key[count], from.word, from.count * sizeof *key);
         count += from.count;
         memcpy(&key[count], to.word, to.count * sizeof *key);
         count += to.count;
-        status =
-            c->state->packs->take(c->state->host->ctx, c->compiling, key, count * sizeof *key, bytes, &p->data, &known);
+        status = compiled->state->packs->take(compiled->state->host->ctx, compiled->compiling, key, count * sizeof *key,
+                                              bytes, &pack->data, &known);
     }
-    p->hosts = status == INLAY_OK;
-    *out_known = p->hosts && known != 0;
-    if (!p->hosts && posix_memalign(&p->data, 64, bytes > 0 ? bytes : 1) != 0) {
-        p->data = NULL;
+    pack->hosts = status == INLAY_OK;
+    *out_known = pack->hosts && known != 0;
+    if (!pack->hosts && posix_memalign(&pack->data, 64, bytes > 0 ? bytes : 1) != 0) {
+        pack->data = NULL;
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "packing a constant of %llu bytes", (unsigned long long)bytes);
     }
     return INLAY_OK;

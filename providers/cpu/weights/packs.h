@@ -15,12 +15,12 @@ bool pack_by_kernel(const rg_state *state, inlay_run *run, const rg_md *plain, c
                     void *target);
 
 /* NULL is none. */
-void pack_destroy(rg_pack *p);
+void pack_destroy(rg_pack *pack);
 /* A pack whose layout tells where each element of the original was; NULL: there is none. */
-const rg_pack *pack_to_unpack(const rg_constant *k);
+const rg_pack *pack_to_unpack(const rg_constant *constant);
 /* Memory of the host's for this pack, or our own. *out_known: it is packed already. */
-inlay_status pack_room(inlay_compiled *c, const rg_constant *k, rg_pack *p, uint64_t bytes, bool *out_known,
-                       inlay_diag *diag);
+inlay_status pack_room(inlay_compiled *compiled, const rg_constant *constant, rg_pack *pack, uint64_t bytes,
+                       bool *out_known, inlay_diag *diag);
 /* As dn_reorder. */
 dn_status weights_reorder_part(const rg_state *state, const rg_md *from, const void *source, const rg_md *to,
                                void *target, const int64_t *dims, const int64_t *first);

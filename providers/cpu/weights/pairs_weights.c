@@ -28,23 +28,23 @@ static inlay_status pack_some(void *user, int64_t begin, int64_t end, uint32_t w
 bool pairs_pack_weights(const rg_state *state, const rg_md *plain, const void *source, const rg_md *md, void *target)
 {
     const int64_t *strides = plain->strides;
-    pr_weights w = { .data = source, .window = { 1, 1, 1 } };
-    pack_call call = { &w, target };
+    pr_weights weights = { .data = source, .window = { 1, 1, 1 } };
+    pack_call call = { &weights, target };
 
     if (md->ndims != 1 || plain->ndims < 2 || plain->ndims > 5 || plain->kind != RG_BLOCKED ||
         rg_md_is_blocked(plain) || plain->data_type != DN_F32 || md->data_type != DN_F32)
         return false;
-    w.n = plain->dims[0];
-    w.k = w.in = plain->dims[1];
-    w.column = strides[0];
-    w.step = strides[1];
+    weights.n = plain->dims[0];
+    weights.k = weights.in = plain->dims[1];
+    weights.column = strides[0];
+    weights.step = strides[1];
     for (int d = 2; d < plain->ndims; d++) {
-        w.window[d - 2] = plain->dims[d];
-        w.steps[d - 2] = strides[d];
-        w.k *= plain->dims[d];
+        weights.window[d - 2] = plain->dims[d];
+        weights.steps[d - 2] = strides[d];
+        weights.k *= plain->dims[d];
     }
-    if (w.n <= 0 || w.k <= 0 || md->dims[0] != pairs_pack_floats(w.k, w.n))
+    if (weights.n <= 0 || weights.k <= 0 || md->dims[0] != pairs_pack_floats(weights.k, weights.n))
         return false;
-    (void)state->host->parallel_for(state->host->ctx, NULL, pairs_pack_units(&w), 1, pack_some, &call);
+    (void)state->host->parallel_for(state->host->ctx, NULL, pairs_pack_units(&weights), 1, pack_some, &call);
     return true;
 }

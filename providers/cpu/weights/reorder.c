@@ -15,15 +15,17 @@ struct parts {
 
 static inlay_status copy_parts(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    const struct parts *p = user;
+    const struct parts *parts = user;
     dn_dims dims, first;
 
     (void)worker;
-    memcpy(dims, p->dims, (size_t)p->from->ndims * sizeof *dims);
-    memcpy(first, p->first, (size_t)p->from->ndims * sizeof *first);
-    first[p->axis] += begin * p->step;
-    dims[p->axis] = (end * p->step < p->dims[p->axis] ? end * p->step : p->dims[p->axis]) - begin * p->step;
-    return rg_md_copy_part(p->from, p->source, p->to, p->target, dims, first) ? INLAY_OK : INLAY_UNSUPPORTED;
+    memcpy(dims, parts->dims, (size_t)parts->from->ndims * sizeof *dims);
+    memcpy(first, parts->first, (size_t)parts->from->ndims * sizeof *first);
+    first[parts->axis] += begin * parts->step;
+    dims[parts->axis] = (end * parts->step < parts->dims[parts->axis] ? end * parts->step : parts->dims[parts->axis]) -
+                        begin * parts->step;
+    return rg_md_copy_part(parts->from, parts->source, parts->to, parts->target, dims, first) ? INLAY_OK
+                                                                                              : INLAY_UNSUPPORTED;
 }
 
 dn_status weights_reorder_part(const rg_state *state, const rg_md *from, const void *source, const rg_md *to,
@@ -31,18 +33,17 @@ dn_status weights_reorder_part(const rg_state *state, const rg_md *from, const v
 {
     enum { STEP = 64 }; /* blocks are whole */
     static const dn_dims zero;
-    struct parts p = {
-        from, to, source, target, dims != NULL ? dims : from->dims, first != NULL ? first : zero, 0, STEP
-    };
+    struct parts parts = { from, to,  source, target, dims != NULL ? dims : from->dims, first != NULL ? first : zero,
+                           0,    STEP };
 
     if (!state->alone || rg_md_bytes(to) < ALONE_BYTES || from->ndims < 1)
         return dn_reorder(state->engine, from, source, to, target, dims, first);
     if (dims == NULL)
         memset(target, 0, rg_md_bytes(to)); /* what pads blocks */
     for (int d = 1; d < from->ndims; d++)
-        p.axis = p.dims[d] > p.dims[p.axis] ? d : p.axis;
-    return state->host->parallel_for(state->host->ctx, NULL, (p.dims[p.axis] + STEP - 1) / STEP, 1, copy_parts, &p) ==
-                   INLAY_OK
+        parts.axis = parts.dims[d] > parts.dims[parts.axis] ? d : parts.axis;
+    return state->host->parallel_for(state->host->ctx, NULL, (parts.dims[parts.axis] + STEP - 1) / STEP, 1, copy_parts,
+                                     &parts) == INLAY_OK
                ? DN_SUCCESS
                : dn_reorder(state->engine, from, source, to, target, dims, first);
 }

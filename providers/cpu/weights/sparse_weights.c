@@ -20,49 +20,52 @@ static sp_weights weights_of(const rg_md *plain, const void *source)
 }
 
 /* The matrix of the product in hand, as it is multiplied. */
-static sp_entries entries_of(const rg_constant *k, bool turned)
+static sp_entries entries_of(const rg_constant *constant, bool turned)
 {
-    sp_entries e = k->entries;
+    sp_entries entries = constant->entries;
 
-    e.upright = !turned;
-    e.k = turned ? k->entries.n : k->entries.k;
-    e.n = turned ? k->entries.k : k->entries.n;
-    return e;
+    entries.upright = !turned;
+    entries.k = turned ? constant->entries.n : constant->entries.k;
+    entries.n = turned ? constant->entries.k : constant->entries.n;
+    return entries;
 }
 
-int64_t sparse_blocks_of(rg_build *b, const rg_op *op)
+int64_t sparse_blocks_of(rg_build *build, const rg_op *op)
 {
-    const uint32_t value = op->in[1], number = b->c->values[value].constant;
-    rg_constant *k = number != INLAY_NONE ? &b->c->constants[number] : NULL;
-    const int64_t *dims = b->dims[value];
-    sp_weights w;
+    const uint32_t value = op->in[1], number = build->c->values[value].constant;
+    rg_constant *constant = number != INLAY_NONE ? &build->c->constants[number] : NULL;
+    const int64_t *dims = build->dims[value];
+    sp_weights weights;
 
-    if (k == NULL || sparse_of_cpu() == NULL)
+    if (constant == NULL || sparse_of_cpu() == NULL)
         return -1;
-    if (k->sparse_blocks == 0 && (k->data != NULL || k->entries.count > 0)) {
-        const sp_entries e = entries_of(k, op->product.trans_b);
+    if (constant->sparse_blocks == 0 && (constant->data != NULL || constant->entries.count > 0)) {
+        const sp_entries entries = entries_of(constant, op->product.trans_b);
 
-        w = (sp_weights){ .data = k->data,
-                          .k = dims[op->product.trans_b ? 1 : 0],
-                          .n = dims[op->product.trans_b ? 0 : 1],
-                          .k_step = op->product.trans_b ? 1 : dims[1],
-                          .n_step = op->product.trans_b ? dims[1] : 1 };
-        if ((uint64_t)w.k * (uint64_t)w.n * sizeof(float) != k->bytes || w.k > UINT32_MAX)
+        weights = (sp_weights){ .data = constant->data,
+                                .k = dims[op->product.trans_b ? 1 : 0],
+                                .n = dims[op->product.trans_b ? 0 : 1],
+                                .k_step = op->product.trans_b ? 1 : dims[1],
+                                .n_step = op->product.trans_b ? dims[1] : 1 };
+        if ((uint64_t)weights.k * (uint64_t)weights.n * sizeof(float) != constant->bytes || weights.k > UINT32_MAX)
             return -1;
-        k->sparse_blocks = k->entries.count > 0 ? sparse_entries_count(&e, MOST_SHARE) : sparse_count(&w, MOST_SHARE);
-        k->sparse_fours = k->sparse_blocks < 0 && (k->entries.count > 0 ? fours_entries_are(&e) : fours_are(&w));
-        k->sparse_blocks += k->sparse_blocks >= 0;
-        k->sparse_turned = op->product.trans_b;
+        constant->sparse_blocks = constant->entries.count > 0 ? sparse_entries_count(&entries, MOST_SHARE)
+                                                              : sparse_count(&weights, MOST_SHARE);
+        constant->sparse_fours = constant->sparse_blocks < 0 &&
+                                 (constant->entries.count > 0 ? fours_entries_are(&entries) : fours_are(&weights));
+        constant->sparse_blocks += constant->sparse_blocks >= 0;
+        constant->sparse_turned = op->product.trans_b;
     }
-    return k->sparse_blocks > 0 && k->sparse_turned == op->product.trans_b ? k->sparse_blocks - 1 : -1;
+    return constant->sparse_blocks > 0 && constant->sparse_turned == op->product.trans_b ? constant->sparse_blocks - 1
+                                                                                         : -1;
 }
 
-bool sparse_fours_of(rg_build *b, const rg_op *op)
+bool sparse_fours_of(rg_build *build, const rg_op *op)
 {
-    const uint32_t number = b->c->values[op->in[1]].constant;
+    const uint32_t number = build->c->values[op->in[1]].constant;
 
-    return sparse_blocks_of(b, op) < 0 && number != INLAY_NONE && b->c->constants[number].sparse_fours &&
-           b->c->constants[number].sparse_turned == op->product.trans_b;
+    return sparse_blocks_of(build, op) < 0 && number != INLAY_NONE && build->c->constants[number].sparse_fours &&
+           build->c->constants[number].sparse_turned == op->product.trans_b;
 }
 
 /* The first axis of matrices with two of four, by which they are told from those with blocks. */
@@ -70,10 +73,11 @@ enum { FOURS = 4 };
 
 void sparse_layout(const rg_md *plain, int64_t count, rg_md *md)
 {
-    const sp_weights w = weights_of(plain, NULL);
+    const sp_weights weights = weights_of(plain, NULL);
     const bool fours = count < 0;
-    const int64_t lines = fours ? (w.n + SP_WIDTH - 1) / SP_WIDTH : count + 1;
-    const int64_t floats = fours ? fours_pack_floats(w.k, w.n) / FOURS : sparse_pack_floats(&w, count);
+    const int64_t lines = fours ? (weights.n + SP_WIDTH - 1) / SP_WIDTH : count + 1;
+    const int64_t floats =
+        fours ? fours_pack_floats(weights.k, weights.n) / FOURS : sparse_pack_floats(&weights, count);
     const int64_t dims[] = { fours ? FOURS : 1, lines, (floats + lines - 1) / lines };
 
     rg_md_plain(md, 3, dims);
@@ -97,30 +101,32 @@ static int64_t room_of(const rg_md *plain, const rg_md *md)
 bool sparse_pack_weights(const rg_md *plain, const void *source, const rg_md *md, void *target)
 {
     const int64_t count = room_of(plain, md);
-    const sp_weights w = weights_of(plain, source);
+    const sp_weights weights = weights_of(plain, source);
 
-    return count >= 0 ? sparse_pack(&w, count, target) : count != OTHER && fours_pack(&w, target);
+    return count >= 0 ? sparse_pack(&weights, count, target) : count != OTHER && fours_pack(&weights, target);
 }
 
 /* ------------------------------------------------------------------ constants that the file has as values and places
  */
 
-bool sparse_pack_entries(const rg_constant *k, const rg_md *plain, const rg_md *md, void *target)
+bool sparse_pack_entries(const rg_constant *constant, const rg_md *plain, const rg_md *md, void *target)
 {
     const int64_t count = room_of(plain, md);
-    const sp_entries e = entries_of(k, count != OTHER && plain->dims[0] == k->entries.k && plain->strides[1] == 1 &&
-                                           plain->strides[0] == k->entries.n);
+    const sp_entries entries =
+        entries_of(constant, count != OTHER && plain->dims[0] == constant->entries.k && plain->strides[1] == 1 &&
+                                 plain->strides[0] == constant->entries.n);
 
-    return count >= 0 ? sparse_entries_pack(&e, count, target) : count != OTHER && fours_entries_pack(&e, target);
+    return count >= 0 ? sparse_entries_pack(&entries, count, target)
+                      : count != OTHER && fours_entries_pack(&entries, target);
 }
 
-inlay_status sparse_unfold(const rg_constant *k, void **out, inlay_diag *diag)
+inlay_status sparse_unfold(const rg_constant *constant, void **out, inlay_diag *diag)
 {
-    if (posix_memalign(out, 64, k->bytes + 64) != 0) {
+    if (posix_memalign(out, 64, constant->bytes + 64) != 0) {
         *out = NULL;
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "a constant of %llu bytes", (unsigned long long)k->bytes);
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "a constant of %llu bytes", (unsigned long long)constant->bytes);
     }
-    return sparse_entries_expand(&k->entries, *out)
+    return sparse_entries_expand(&constant->entries, *out)
                ? INLAY_OK
                : inlay_fail(diag, INLAY_INVALID_MODEL, "the indices of a sparse matrix are out of order or range");
 }
@@ -142,64 +148,64 @@ static bool read_entries(const inlay_value_info *values, const inlay_value_info 
     return true;
 }
 
-static bool read_node(const inlay_graph *graph, const inlay_node_info *n, sp_entries *out)
+static bool read_node(const inlay_graph *graph, const inlay_node_info *node, sp_entries *out)
 {
     uint32_t rank = 0;
-    const int64_t *shape = kit_attr_ints(n, "shape", &rank);
+    const int64_t *shape = kit_attr_ints(node, "shape", &rank);
 
-    return shape != NULL && n->input_count == 2 &&
-           read_entries(inlay_graph_value(graph, n->inputs[0]), inlay_graph_value(graph, n->inputs[1]), shape, rank,
-                        out);
+    return shape != NULL && node->input_count == 2 &&
+           read_entries(inlay_graph_value(graph, node->inputs[0]), inlay_graph_value(graph, node->inputs[1]), shape,
+                        rank, out);
 }
 
 static bool parse(const kit_node *node, rg_op *op, kit_refusal *why)
 {
-    sp_entries e;
+    sp_entries entries;
 
     if (sparse_of_cpu() == NULL)
         return kit_refuse(why, INLAY_REFUSE_DEVICE, "a CPU with AVX2 or NEON", "there are no loops for sparse weights");
-    if (!read_node(node->graph, node->info, &e))
+    if (!read_node(node->graph, node->info, &entries))
         return kit_refuse(why, INLAY_REFUSE_SHAPE, "make it dense", "it is no constant matrix of floats");
-    op->window.kernel[0] = e.k;
-    op->window.kernel[1] = e.n;
+    op->window.kernel[0] = entries.k;
+    op->window.kernel[1] = entries.n;
     return true;
 }
 
-void sparse_find(inlay_compiled *c)
+void sparse_find(inlay_compiled *compiled)
 {
-    for (uint32_t o = 0; o < c->op_count; o++) {
-        rg_op *op = &c->ops[o];
-        rg_value *v = op->row->family == &rg_sparse ? &c->values[op->out[0]] : NULL;
+    for (uint32_t o = 0; o < compiled->op_count; o++) {
+        rg_op *op = &compiled->ops[o];
+        rg_value *value = op->row->family == &rg_sparse ? &compiled->values[op->out[0]] : NULL;
         const rg_constant *values, *places;
 
-        if (v == NULL)
+        if (value == NULL)
             continue;
-        values = &c->constants[c->values[op->in[0]].constant];
-        places = &c->constants[c->values[op->in[1]].constant];
-        v->constant = c->constant_count;
-        v->rank = 2;
-        memcpy(v->dims, op->window.kernel, 2 * sizeof *v->dims);
-        c->constants[c->constant_count++] = (rg_constant){
-            .value = v->snapshot,
-            .bytes = (uint64_t)(v->dims[0] * v->dims[1]) * sizeof(float),
+        values = &compiled->constants[compiled->values[op->in[0]].constant];
+        places = &compiled->constants[compiled->values[op->in[1]].constant];
+        value->constant = compiled->constant_count;
+        value->rank = 2;
+        memcpy(value->dims, op->window.kernel, 2 * sizeof *value->dims);
+        compiled->constants[compiled->constant_count++] = (rg_constant){
+            .value = value->snapshot,
+            .bytes = (uint64_t)(value->dims[0] * value->dims[1]) * sizeof(float),
             .content_hash = values->content_hash == 0 || places->content_hash == 0
                                 ? 0
                                 : values->content_hash * UINT64_C(0x9e3779b97f4a7c15) + places->content_hash,
             .sources = { values->value, places->value },
-            .entries = { values->data, places->data, (int64_t)(values->bytes / sizeof(float)), v->dims[0], v->dims[1],
-                         true },
+            .entries = { values->data, places->data, (int64_t)(values->bytes / sizeof(float)), value->dims[0],
+                         value->dims[1], true },
         };
-        op->silent = v->output == INLAY_NONE;
+        op->silent = value->output == INLAY_NONE;
     }
 }
 
 /* Somebody else wants it dense, in each run. */
-static inlay_status lower(rg_build *b, const rg_group *group)
+static inlay_status lower(rg_build *build, const rg_group *group)
 {
-    rg_place y;
-    inlay_status status = rg_read_plain(b, group->out, &y);
+    rg_place output;
+    inlay_status status = rg_read_plain(build, group->out, &output);
 
-    return status == INLAY_OK ? rg_set_place(b, group->out, &y) : status;
+    return status == INLAY_OK ? rg_set_place(build, group->out, &output) : status;
 }
 
 const rg_family rg_sparse = { "sparse weights", parse, lower };
@@ -217,46 +223,47 @@ static double fours_share(double elements, int64_t k)
     return elements <= (double)FR_MOST_ROWS * (double)k ? FR_SHARE : 1;
 }
 
-static double share_of(uint64_t content, const sp_weights *w, double fours)
+static double share_of(uint64_t content, const sp_weights *weights, double fours)
 {
     const uint64_t key = content & ~(uint64_t)SHARE_MASK;
-    uint64_t *place = &shares[(key >> 16 ^ (uint64_t)(w->k_step == 1)) % SHARES];
+    uint64_t *place = &shares[(key >> 16 ^ (uint64_t)(weights->k_step == 1)) % SHARES];
     uint64_t word = __atomic_load_n(place, __ATOMIC_RELAXED);
 
     if (content == 0 || (word & ~(uint64_t)SHARE_MASK) != key || word == key) {
-        const double share = sparse_share(w);
+        const double share = sparse_share(weights);
 
-        word = key | (uint64_t)(share < 1 ? share * SHARE_ONE : fours_are(w) ? SHARE_FOURS : SHARE_ONE);
+        word = key | (uint64_t)(share < 1 ? share * SHARE_ONE : fours_are(weights) ? SHARE_FOURS : SHARE_ONE);
         __atomic_store_n(place, word, __ATOMIC_RELAXED);
     }
     return (word & SHARE_MASK) == SHARE_FOURS ? fours : (double)(word & SHARE_MASK) / SHARE_ONE;
 }
 
-bool sparse_share_of(const inlay_graph *graph, const inlay_value_info *v, bool upright, double elements,
+bool sparse_share_of(const inlay_graph *graph, const inlay_value_info *value, bool upright, double elements,
                      double *out_share)
 {
-    const inlay_node_info *maker = v->producer < graph->node_count ? inlay_graph_node(graph, v->producer) : NULL;
-    sp_entries e;
-    sp_weights w;
+    const inlay_node_info *maker =
+        value->producer < graph->node_count ? inlay_graph_node(graph, value->producer) : NULL;
+    sp_entries entries;
+    sp_weights weights;
 
     if (maker != NULL && strcmp(maker->op_type.data, "SparseToDense") == 0 && sparse_of_cpu() != NULL &&
-        read_node(graph, maker, &e)) {
-        const rg_constant k = { .entries = e };
+        read_node(graph, maker, &entries)) {
+        const rg_constant constant = { .entries = entries };
 
-        e = entries_of(&k, !upright);
-        *out_share = sparse_entries_share(&e);
-        if (*out_share == 1 && fours_entries_are(&e))
-            *out_share = fours_share(elements, e.k);
+        entries = entries_of(&constant, !upright);
+        *out_share = sparse_entries_share(&entries);
+        if (*out_share == 1 && fours_entries_are(&entries))
+            *out_share = fours_share(elements, entries.k);
         return true;
     }
-    if ((v->flags & INLAY_VALUE_CONSTANT) == 0 || v->data == NULL || v->dtype != INLAY_FLOAT || v->rank != 2 ||
-        sparse_of_cpu() == NULL)
+    if ((value->flags & INLAY_VALUE_CONSTANT) == 0 || value->data == NULL || value->dtype != INLAY_FLOAT ||
+        value->rank != 2 || sparse_of_cpu() == NULL)
         return false;
-    w = (sp_weights){ .data = v->data,
-                      .k = v->dims[upright ? 0 : 1].value,
-                      .n = v->dims[upright ? 1 : 0].value,
-                      .k_step = upright ? v->dims[1].value : 1,
-                      .n_step = upright ? 1 : v->dims[1].value };
-    *out_share = share_of(v->content_hash, &w, fours_share(elements, w.k));
+    weights = (sp_weights){ .data = value->data,
+                            .k = value->dims[upright ? 0 : 1].value,
+                            .n = value->dims[upright ? 1 : 0].value,
+                            .k_step = upright ? value->dims[1].value : 1,
+                            .n_step = upright ? 1 : value->dims[1].value };
+    *out_share = share_of(value->content_hash, &weights, fours_share(elements, weights.k));
     return true;
 }

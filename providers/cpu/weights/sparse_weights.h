@@ -7,22 +7,22 @@
 
 /* Blocks of the constant matrix of the product in hand that are not zero; -1: so many that it is not worth to leave out
  * those that are, or nobody knows any more. */
-int64_t sparse_blocks_of(rg_build *b, const rg_op *op);
+int64_t sparse_blocks_of(rg_build *build, const rg_op *op);
 /* Otherwise: are of each four k at most two not zero? */
-bool sparse_fours_of(rg_build *b, const rg_op *op);
+bool sparse_fours_of(rg_build *build, const rg_op *op);
 /* A matrix with so many blocks as it is packed: three axes, the last one floats. -1: with two of four. plain: [n, k].
  */
 void sparse_layout(const rg_md *plain, int64_t count, rg_md *md);
 /* Is md that layout? Then it is packed here. */
 bool sparse_pack_weights(const rg_md *plain, const void *source, const rg_md *md, void *target);
 /* A matrix that came as values and places: packed without being dense, or dense in memory that the caller frees. */
-bool sparse_pack_entries(const rg_constant *k, const rg_md *plain, const rg_md *md, void *target);
-INLAY_NODISCARD inlay_status sparse_unfold(const rg_constant *k, void **out, inlay_diag *diag);
+bool sparse_pack_entries(const rg_constant *constant, const rg_md *plain, const rg_md *md, void *target);
+INLAY_NODISCARD inlay_status sparse_unfold(const rg_constant *constant, void **out, inlay_diag *diag);
 /* What SparseToDense makes becomes a constant of the region. */
-void sparse_find(inlay_compiled *c);
+void sparse_find(inlay_compiled *compiled);
 /* For prices: the share of a matrix of the graph that rows are multiplied by: of blocks that are not zero, by a sample,
  * or two of four where rows are few; upright: [k, n]. elements: of what it multiplies. false: it is no constant matrix
  * of floats. */
-bool sparse_share_of(const inlay_graph *graph, const inlay_value_info *v, bool upright, double elements,
+bool sparse_share_of(const inlay_graph *graph, const inlay_value_info *value, bool upright, double elements,
                      double *out_share);
 #endif

@@ -6,18 +6,18 @@ typedef float lanes __attribute__((vector_size(UF_LANES * sizeof(float))));
 
 /* What DequantizeLinear does, with the vectors that UF_LANES elements have. count: a multiple of UF_LANES. Vectors are
  * written out, since compilers would rather have loops over `count`, which gather. */
-static void scale_lanes(const float *restrict x, float *restrict y, int64_t count, const uint32_t *restrict ids,
-                        const float *restrict scales, const float *restrict zeros)
+static void scale_lanes(const float *restrict input, float *restrict output, int64_t count,
+                        const uint32_t *restrict ids, const float *restrict scales, const float *restrict zeros)
 {
     for (int64_t g = 0; g * UF_LANES < count; g++) {
         lanes v, by, zero = { 0 };
 
-        memcpy(&v, x + g * UF_LANES, sizeof v);
+        memcpy(&v, input + g * UF_LANES, sizeof v);
         memcpy(&by, scales + (size_t)ids[g] * UF_LANES, sizeof by);
         if (zeros != NULL)
             memcpy(&zero, zeros + (size_t)ids[g] * UF_LANES, sizeof zero);
         v = (v - zero) * by;
-        memcpy(y + g * UF_LANES, &v, sizeof v);
+        memcpy(output + g * UF_LANES, &v, sizeof v);
     }
 }
 
@@ -79,21 +79,21 @@ VEC_INLINE vec codes_at(const uint8_t *data, int g, int v, int bits, const float
     return vec_pick(pairs_at(data + g / 2 * UF_LANES + v * VEC_LANES), g % 2 * 4, 4, table);
 }
 
-static inline void make_table(const uf_codes *c, float *table)
+static inline void make_table(const uf_codes *codes, float *table)
 {
     for (int i = 0; i < 16; i++)
-        table[i] = c->least + (float)i;
+        table[i] = codes->least + (float)i;
 }
 
-VEC_INLINE void unfold_bits(const uf_codes *c, int bits, bool zeros, int64_t first, int64_t last, float *out)
+VEC_INLINE void unfold_bits(const uf_codes *codes, int bits, bool zeros, int64_t first, int64_t last, float *out)
 {
-    const int64_t end = last / UF_LANES, id_step = c->id_step;
-    const uint8_t *data = c->data;
-    const uint16_t *ids = c->ids;
-    const float *scales = c->scales, *zero = c->zeros;
+    const int64_t end = last / UF_LANES, id_step = codes->id_step;
+    const uint8_t *data = codes->data;
+    const uint16_t *ids = codes->ids;
+    const float *scales = codes->scales, *zero = codes->zeros;
     float table[16];
 
-    make_table(c, table);
+    make_table(codes, table);
     for (int64_t g = first / UF_LANES; g < end; g++, out += UF_LANES) {
         const size_t at = (size_t)ids[g * id_step] * UF_LANES;
         const uint8_t *from = group_at(data, g, bits);
@@ -110,16 +110,16 @@ VEC_INLINE void unfold_bits(const uf_codes *c, int bits, bool zeros, int64_t fir
     }
 }
 
-static void unfold(const uf_codes *c, int64_t first, int64_t last, float *out)
+static void unfold(const uf_codes *codes, int64_t first, int64_t last, float *out)
 {
-    if (c->bits == 8 && c->zeros == NULL)
-        unfold_bits(c, 8, false, first, last, out);
-    else if (c->bits == 8)
-        unfold_bits(c, 8, true, first, last, out);
-    else if (c->zeros == NULL)
-        unfold_bits(c, 4, false, first, last, out);
+    if (codes->bits == 8 && codes->zeros == NULL)
+        unfold_bits(codes, 8, false, first, last, out);
+    else if (codes->bits == 8)
+        unfold_bits(codes, 8, true, first, last, out);
+    else if (codes->zeros == NULL)
+        unfold_bits(codes, 4, false, first, last, out);
     else
-        unfold_bits(c, 4, true, first, last, out);
+        unfold_bits(codes, 4, true, first, last, out);
 }
 
 /* ------------------------------------------------------------------ products */
@@ -149,33 +149,33 @@ VEC_INLINE void add_step(const uint8_t *data, int64_t at, const float *const *x,
 }
 
 /* `rows` of them; those that are not there are done as the last one is. */
-VEC_INLINE void some_rows(const struct slice *s, int bits, int vectors, int rows, bool lone)
+VEC_INLINE void some_rows(const struct slice *slice, int bits, int vectors, int rows, bool lone)
 {
-    const uf_product *p = s->p;
-    const int64_t column = s->block * UF_LANES, step = p->step, depth = p->depth;
-    const uint8_t *data = p->codes->data;
-    const uint16_t *id = p->codes->ids + (p->first + s->block) * p->codes->id_step;
-    int64_t at = p->first + s->block, k = 0, of[MOST_ROWS];
+    const uf_product *product = slice->p;
+    const int64_t column = slice->block * UF_LANES, step = product->step, depth = product->depth;
+    const uint8_t *data = product->codes->data;
+    const uint16_t *id = product->codes->ids + (product->first + slice->block) * product->codes->id_step;
+    int64_t at = product->first + slice->block, k = 0, of[MOST_ROWS];
     const float *x[MOST_ROWS];
     vec sum[MOST_ROWS][VECTORS], odd[1][VECTORS], scale[VECTORS], zero[VECTORS];
     float table[16];
 
-    make_table(p->codes, table);
+    make_table(product->codes, table);
     VEC_UNROLL
     for (int r = 0; r < rows; r++) {
-        of[r] = s->row + r < p->rows ? s->row + r : p->rows - 1;
-        x[r] = p->x[of[r]];
+        of[r] = slice->row + r < product->rows ? slice->row + r : product->rows - 1;
+        x[r] = product->x[of[r]];
     }
     VEC_UNROLL
     for (int v = 0; v < vectors; v++) {
-        const size_t from = (size_t)id[v / EACH * p->codes->id_step] * UF_LANES + (size_t)(v % EACH * VEC_LANES);
+        const size_t from = (size_t)id[v / EACH * product->codes->id_step] * UF_LANES + (size_t)(v % EACH * VEC_LANES);
 
-        scale[v] = vec_load(p->codes->scales + from);
-        zero[v] = p->codes->zeros != NULL ? vec_load(p->codes->zeros + from) : vec_zero();
+        scale[v] = vec_load(product->codes->scales + from);
+        zero[v] = product->codes->zeros != NULL ? vec_load(product->codes->zeros + from) : vec_zero();
         odd[0][v] = vec_zero();
         VEC_UNROLL
         for (int r = 0; r < rows; r++)
-            sum[r][v] = p->start != NULL ? vec_load(p->start + column + v * VEC_LANES) : vec_zero();
+            sum[r][v] = product->start != NULL ? vec_load(product->start + column + v * VEC_LANES) : vec_zero();
     }
     for (; lone && k + 1 < depth; k += 2, at += 2 * step) {
         vec_fetch_near(data + at * UF_LANES / 8 * bits + AHEAD);
@@ -191,38 +191,38 @@ VEC_INLINE void some_rows(const struct slice *s, int bits, int vectors, int rows
     for (int r = 0; r < rows; r++) {
         VEC_UNROLL
         for (int v = 0; v < vectors; v++)
-            vec_store(p->y[of[r]] + column + v * VEC_LANES, sum[r][v]);
+            vec_store(product->y[of[r]] + column + v * VEC_LANES, sum[r][v]);
     }
 }
 
-VEC_INLINE void all_rows(struct slice *s, int bits, int vectors)
+VEC_INLINE void all_rows(struct slice *slice, int bits, int vectors)
 {
-    if (s->p->rows == 1 && s->p->lone)
-        some_rows(s, bits, vectors, 1, true);
+    if (slice->p->rows == 1 && slice->p->lone)
+        some_rows(slice, bits, vectors, 1, true);
     else
-        for (; s->row < s->p->rows; s->row += MOST_ROWS)
-            some_rows(s, bits, vectors, MOST_ROWS, false);
-    s->row = 0;
+        for (; slice->row < slice->p->rows; slice->row += MOST_ROWS)
+            some_rows(slice, bits, vectors, MOST_ROWS, false);
+    slice->row = 0;
 }
 
 /* Nibbles of several groups at a time where each k begins a byte. */
 static void product(const uf_product *p)
 {
     const int side = p->codes->bits == 8 || (p->first % 2 == 0 && p->step % 2 == 0) ? SIDE : 1;
-    struct slice s = { .p = p };
+    struct slice slice = { .p = p };
 
-    while (s.block < p->blocks) {
-        const bool full = p->blocks - s.block >= side && side == SIDE;
+    while (slice.block < p->blocks) {
+        const bool full = p->blocks - slice.block >= side && side == SIDE;
 
         if (p->codes->bits == 8 && full)
-            all_rows(&s, 8, VECTORS);
+            all_rows(&slice, 8, VECTORS);
         else if (p->codes->bits == 8)
-            all_rows(&s, 8, EACH);
+            all_rows(&slice, 8, EACH);
         else if (full)
-            all_rows(&s, 4, VECTORS);
+            all_rows(&slice, 4, VECTORS);
         else
-            all_rows(&s, 4, EACH);
-        s.block += full ? SIDE : 1;
+            all_rows(&slice, 4, EACH);
+        slice.block += full ? SIDE : 1;
     }
 }
 

@@ -40,11 +40,11 @@ typedef struct uf_product {
 
 typedef struct unfold_kernel {
     /* Codes [first, last), whole groups, into out. */
-    void (*unfold)(const uf_codes *c, int64_t first, int64_t last, float *out);
+    void (*unfold)(const uf_codes *codes, int64_t first, int64_t last, float *out);
     void (*product)(const uf_product *p);
-    /* y = (x - zero) * scale of floats, each group with the vectors of its id; zeros may be NULL. count: of whole
-     * groups. */
-    void (*scale)(const float *restrict x, float *restrict y, int64_t count, const uint32_t *restrict ids,
+    /* output = (input - zero) * scale of floats, each group with the vectors of its id; zeros may be NULL. count: of
+     * whole groups. */
+    void (*scale)(const float *restrict input, float *restrict output, int64_t count, const uint32_t *restrict ids,
                   const float *restrict scales, const float *restrict zeros);
 } unfold_kernel;
 
